@@ -1,0 +1,80 @@
+/* hvd/status.h - the one status type of the library.
+ *
+ * HVD_OK is 0. Positive values are conditions of the world that the program is expected to
+ * handle (usually by returning them from its training function). Negative values are errors.
+ * Values <= HVD_USER_STATUS_MAX belong to the user and pass through the library untouched.
+ *
+ * Threads: every function here may be called from any thread. */
+#ifndef HVD_STATUS_H
+#define HVD_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define HVD_API        __attribute__((visibility("default")))
+#define HVD_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define HVD_API
+#define HVD_MUST_CHECK
+#endif
+
+/* name, value, text */
+#define HVD_STATUS_TABLE(X)                                       \
+    X(HVD_OK, 0, "success")                                       \
+    X(HVD_HOSTS_UPDATED, 1, "hosts were added or removed")        \
+    X(HVD_PEER_LOST, 2, "a peer was lost")                        \
+    X(HVD_REMOVED, 3, "this worker was removed from the job")     \
+    X(HVD_END_OF_EPOCH, 4, "the epoch has ended")                 \
+    X(HVD_ERR_INVALID, -1, "invalid argument")                    \
+    X(HVD_ERR_STATE, -2, "not allowed now")                       \
+    X(HVD_ERR_NOMEM, -3, "out of memory")                         \
+    X(HVD_ERR_SYSTEM, -4, "system call failed")                   \
+    X(HVD_ERR_TIMEOUT, -5, "deadline exceeded")                   \
+    X(HVD_ERR_MISMATCH, -6, "ranks disagree")                     \
+    X(HVD_ERR_LAYOUT, -7, "state layout differs between workers") \
+    X(HVD_ERR_PROTOCOL, -8, "malformed or unexpected message")    \
+    X(HVD_ERR_AUTH, -9, "peer could not be authenticated")        \
+    X(HVD_ERR_DRIVER_LOST, -10, "the driver is gone")             \
+    X(HVD_ERR_JOB_FAILED, -11, "the job has failed")              \
+    X(HVD_ERR_CORRUPT, -12, "data failed verification")           \
+    X(HVD_ERR_CALLBACK, -13, "a user callback failed")            \
+    X(HVD_ERR_UNSUPPORTED, -14, "not supported")
+
+typedef enum hvd_status {
+#define HVD_STATUS_ENUM(name, value, text) name = value,
+    HVD_STATUS_TABLE(HVD_STATUS_ENUM)
+#undef HVD_STATUS_ENUM
+        HVD_USER_STATUS_MAX = -1000,
+    HVD_STATUS_FORCE_INT = 0x7fffffff
+} hvd_status_t;
+
+/* hvd_strerror - the fixed text of a status; never NULL. User codes read "user status". */
+HVD_API const char *hvd_strerror(hvd_status_t status);
+
+/* hvd_last_error - what exactly went wrong in the last call of this thread that returned something
+ * other than HVD_OK: what, where, which peer, errno. Owned by the library, valid until the next
+ * hvd_* call of the same thread; "" if there was none. */
+HVD_API const char *hvd_last_error(void);
+
+/* HVD_TRY - return the status of `call` from the calling function unless it is HVD_OK. */
+#define HVD_TRY(call)                          \
+    do {                                       \
+        hvd_status_t hvd_try_status_ = (call); \
+        if (hvd_try_status_ != HVD_OK)         \
+            return hvd_try_status_;            \
+    } while (0)
+
+/* HVD_TRY_GOTO - the same for functions that must clean up: wants `hvd_status_t status` in scope. */
+#define HVD_TRY_GOTO(call, label) \
+    do {                          \
+        status = (call);          \
+        if (status != HVD_OK)     \
+            goto label;           \
+    } while (0)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

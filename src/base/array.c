@@ -1,0 +1,30 @@
+/* base/array.c - growing arrays. See array.h. */
+#include "base/array.h"
+
+#include <stdint.h>
+#include <string.h>
+
+bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
+                         size_t elem_nbytes)
+{
+    size_t max = *max_p ? *max_p : 8;
+    void *items;
+
+    if (need <= *max_p)
+        return true;
+    while (max < need) {
+        if (max > SIZE_MAX / 2)
+            return false;
+        max *= 2;
+    }
+    if (max > SIZE_MAX / elem_nbytes)
+        return false;
+    items = realloc(*items_p, max * elem_nbytes);
+    if (!items)
+        return false;
+    memset((char *)items + *max_p * elem_nbytes, 0,
+           (max - *max_p) * elem_nbytes);
+    *items_p = items;
+    *max_p = max;
+    return true;
+}

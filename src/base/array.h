@@ -1,0 +1,28 @@
+/* base/array.h - growing arrays, and the assertion that stays on in release.
+ * Threads: none of its own. */
+#ifndef BASE_ARRAY_H
+#define BASE_ARRAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+/* For our mistakes, never for the world's. Aborts: pure code may call it. */
+#define HVD_ASSERT(condition)                  \
+    do {                                       \
+        if (__builtin_expect(!(condition), 0)) \
+            abort();                           \
+    } while (0)
+
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Make room for `need` elements of `elem_nbytes` at *items_p; *max_p is the
+ * capacity. New elements are zeroed. false: out of memory, nothing changed. */
+bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
+                         size_t elem_nbytes);
+
+#define array_reserve(items_p, max_p, need)                  \
+    array_reserve_bytes((void **)(items_p), (max_p), (need), \
+                        sizeof(**(items_p)))
+
+#endif

@@ -1,0 +1,26 @@
+/* base/mac.h - message authentication and random bytes; the only file that sees
+ * sodium.h. Threads: any, after mac_init() has returned once. */
+#ifndef BASE_MAC_H
+#define BASE_MAC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+enum { MAC_KEY_NBYTES = 32, MAC_NBYTES = 32 };
+
+/* Once per process, before the others; cheap when repeated. */
+hvd_status_t mac_init(void) HVD_MUST_CHECK;
+
+void mac_random(void *buf, size_t nbytes);
+
+/* out [MAC_NBYTES] = MAC of data [nbytes] under key [MAC_KEY_NBYTES]. */
+void mac_compute(const uint8_t *key, const void *data, size_t nbytes,
+                 uint8_t *out);
+
+/* In constant time. */
+bool mac_equal(const uint8_t *a, const uint8_t *b);
+
+#endif

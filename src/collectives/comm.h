@@ -1,0 +1,142 @@
+/* collectives/comm.h - the ranks of one generation and what they do together.
+ *
+ *   CREATING --(first use)--> READY --(abort, loss, mismatch)--> ABORTED
+ *
+ * never back to READY: an aborted comm returns its reason for ever, and no
+ * operation starts on it. Connections are made lazily, one per peer that a
+ * schedule needs: the lower rank listens, the higher dials.
+ *
+ * The engine runs on the thread that waits: a blocking call drives its schedule
+ * with poll(2) on {sockets it needs, listening socket, abort eventfd}; every wait
+ * loop terminates on abort. A silent peer is the driver's business (heartbeats,
+ * ABORT): data waits have no deadline of their own, connects and handshakes have
+ * config.connect_timeout_us.
+ *
+ * Wire: each connection carries frames, a fixed 48-byte header and at most 256 KiB
+ * of payload: DATA {sequence, kind, dtype, op, root, count, step, offset}, ABORT
+ * {status, accused, text}, LEAVE {boundary or done}, ANNOUNCE {the DATA header
+ * without payload}: sent after 200 ms of waiting, so that two ranks that wait for
+ * each other in different operations find out. A header that differs from the
+ * receiver's own operation is HVD_ERR_MISMATCH with both sides in the sentence, on
+ * all ranks: the finder sends ABORT{MISMATCH} to every peer it is connected to,
+ * receivers pass it on once.
+ *
+ * Threads: one issuing thread. comm_abort() from any thread. */
+#ifndef COLLECTIVES_COMM_H
+#define COLLECTIVES_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/collectives.h>
+#include <hvd/status.h>
+
+#include "collectives/endpoint.h"
+
+struct comm;
+
+enum { COMM_ADDRESS_MAX = 64, COMM_KEY_NBYTES = 32 };
+
+struct comm_peer {
+    uint64_t worker;
+    uint32_t host; /* equal: same host; the door for shared memory */
+    uint16_t port;
+    char address[COMM_ADDRESS_MAX];
+};
+
+struct comm_config {
+    struct endpoint *endpoint; /* borrowed; NULL only when size is 1 */
+    uint64_t job;
+    uint64_t generation;
+    uint8_t key[COMM_KEY_NBYTES];
+    int rank, size;
+    const struct comm_peer *peers; /* [size], copied */
+    uint64_t connect_timeout_us;
+};
+
+enum collective_kind {
+    COLLECTIVE_ALLREDUCE = 1,
+    COLLECTIVE_BROADCAST = 2,
+    COLLECTIVE_ALLGATHER = 3,
+    COLLECTIVE_ALLGATHERV = 4,
+    COLLECTIVE_REDUCE_SCATTER = 5,
+    COLLECTIVE_ALLTOALL = 6,
+    COLLECTIVE_ALLTOALLV = 7,
+    COLLECTIVE_BARRIER = 8
+};
+
+/* The collective descriptor: what all blocking calls fill in, and later the
+ * asynchronous ones, process sets, groups and GPUs add fields to. */
+struct collective_args {
+    size_t struct_size;
+    enum collective_kind kind;
+    const void *sendbuf;
+    void *recvbuf;
+    size_t count; /* as the public call's count argument */
+    const size_t *sendcounts, *sdispls, *recvcounts, *rdispls; /* v-forms */
+    hvd_dtype_t dtype;
+    hvd_op_t op;
+    int root;
+    const char *name; /* NULL: by order */
+};
+
+/* No I/O. *comm_p is valid only on HVD_OK. */
+hvd_status_t comm_create(const struct comm_config *config,
+                         struct comm **comm_p) HVD_MUST_CHECK;
+
+/* Says nothing to the peers (comm_leave does): hands connections to the endpoint.
+ * NULL is fine. */
+void comm_destroy(struct comm *comm);
+
+/* Run one collective to its end on this thread. Arguments are checked first
+ * (HVD_ERR_INVALID: nothing was sent, the comm lives on).
+ * Returns HVD_OK, HVD_PEER_LOST, HVD_ERR_MISMATCH, HVD_ERR_INVALID,
+ * HVD_ERR_SYSTEM (own resources), with the sentence in error_text(). */
+hvd_status_t comm_run(struct comm *comm,
+                      const struct collective_args *args) HVD_MUST_CHECK;
+
+/* State transfer, on channel 1 (a connection of its own): the peer that sends and
+ * the peer that receives call these with equal nbytes. Verified by a digest per
+ * frame (HVD_ERR_CORRUPT aborts the comm as lost). Same returns as comm_run. */
+hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
+                                size_t nbytes) HVD_MUST_CHECK;
+hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
+                                size_t nbytes) HVD_MUST_CHECK;
+
+/* Any thread, idempotent, never blocks; the first caller's reason stays:
+ * HVD_PEER_LOST or HVD_ERR_MISMATCH. Whoever waits in comm_run returns. */
+void comm_abort(struct comm *comm, hvd_status_t reason, const char *text);
+
+/* HVD_OK while it lives, else the reason; *text_p (may be NULL) its sentence. Any
+ * thread. */
+hvd_status_t comm_status(const struct comm *comm, const char **text_p);
+
+/* Ranks whose connection ended without a goodbye, [*n_p], valid until
+ * comm_destroy(). */
+const int *comm_accused(const struct comm *comm, size_t *n_p);
+
+/* The boundaries this rank has passed: compared with a peer's LEAVE. Any time;
+ * cheap (one relaxed store). */
+void comm_set_boundary(struct comm *comm, uint64_t boundary);
+
+enum comm_leave_kind {
+    COMM_LEAVE_ABORT,    /* the comm was aborted: ABORT frames */
+    COMM_LEAVE_BOUNDARY, /* left at `boundary` by HVD_HOSTS_UPDATED */
+    COMM_LEAVE_DONE      /* training has finished */
+};
+
+/* Say goodbye on every connection. COMM_LEAVE_DONE keeps the comm alive (peers may
+ * still fail); the others leave it ABORTED with HVD_PEER_LOST. Never blocks longer
+ * than it takes to hand the frames to the kernel; best effort. The endpoint
+ * remembers the goodbye for peers that connect later. */
+void comm_leave(struct comm *comm, enum comm_leave_kind kind,
+                uint64_t boundary);
+
+/* Collectives completed. Any thread (relaxed). */
+uint64_t comm_operations(const struct comm *comm);
+
+int comm_rank(const struct comm *comm);
+int comm_size(const struct comm *comm);
+
+#endif

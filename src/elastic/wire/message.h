@@ -1,0 +1,363 @@
+/* elastic/wire/message.h - every message of the control protocol as a plain
+ * struct. The codec (codec.h) turns them into bytes; the pure cores of driver and
+ * worker exchange exactly these structs, so a simulation needs no bytes.
+ *
+ *   agent -> driver    AGENT_HELLO SPAWNED SPAWN_FAILED WORKER_EXITED NOTICE
+ *                      AGENT_PING, and on a second connection OUTPUT
+ *   driver -> agent    AGENT_WELCOME SPAWN KILL AGENT_SHUTDOWN AGENT_PONG CREDIT
+ *   worker -> driver   HELLO READY LOST HELD REPORT DONE LEAVING PING DRAIN_ME
+ *   driver -> worker   WELCOME ASSIGN HOLD CUT ABORT RELEASE SHUTDOWN PONG
+ *
+ * Every message names its job; messages from the driver carry (term, generation);
+ * messages from a worker carry its id in `worker`. What a peer lacks is repeated:
+ * the worker re-sends its standing message (HELLO, READY, HELD, DONE, LEAVING)
+ * with each heartbeat until the driver has moved on, the driver answers each PING
+ * with what the worker has not got (M2). All handlers are idempotent.
+ *
+ * Pure: structs only. Spans borrow the memory they point to. */
+#ifndef ELASTIC_WIRE_MESSAGE_H
+#define ELASTIC_WIRE_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/ids.h"
+
+enum {
+    WIRE_VERSION = 1,           /* major: another one is refused, readably */
+    WIRE_MESSAGE_MAX = 1 << 22, /* bytes of one encoded message */
+    WIRE_HOST_MAX = 64,         /* name of a host, with its NUL */
+    WIRE_ADDRESS_MAX = 64,      /* numeric address, with its NUL */
+    WIRE_TEXT_MAX = 400,        /* a sentence, with its NUL */
+    WIRE_TOKEN_NBYTES = 32,
+    WIRE_KEY_NBYTES = 32,
+    WIRE_DIGEST_NBYTES = 16,
+    WIRE_ACCUSED_MAX = 64,    /* ranks named in one LOST */
+    WIRE_OUTPUT_MAX = 1 << 16 /* bytes of one OUTPUT */
+};
+
+enum message_type {
+    MSG_NONE = 0,
+    /* agent -> driver */
+    MSG_AGENT_HELLO = 1,
+    MSG_SPAWNED = 2,
+    MSG_SPAWN_FAILED = 3,
+    MSG_WORKER_EXITED = 4,
+    MSG_NOTICE = 5,
+    MSG_AGENT_PING = 6,
+    MSG_OUTPUT = 7,
+    /* driver -> agent */
+    MSG_AGENT_WELCOME = 16,
+    MSG_SPAWN = 17,
+    MSG_KILL = 18,
+    MSG_AGENT_SHUTDOWN = 19,
+    MSG_AGENT_PONG = 20,
+    MSG_CREDIT = 21,
+    /* worker -> driver */
+    MSG_HELLO = 32,
+    MSG_READY = 33,
+    MSG_LOST = 34,
+    MSG_HELD = 35,
+    MSG_REPORT = 36,
+    MSG_DONE = 37,
+    MSG_LEAVING = 38,
+    MSG_PING = 39,
+    MSG_DRAIN_ME = 40,
+    /* driver -> worker */
+    MSG_WELCOME = 48,
+    MSG_ASSIGN = 49,
+    MSG_HOLD = 50,
+    MSG_CUT = 51,
+    MSG_ABORT = 52,
+    MSG_RELEASE = 53,
+    MSG_SHUTDOWN = 54,
+    MSG_PONG = 55
+};
+
+struct wire_span {
+    const uint8_t *data;
+    uint32_t nbytes;
+};
+
+/* A list of strings packed one after the other, each with its NUL. */
+struct wire_strings {
+    const char *data;
+    uint32_t nbytes;
+};
+
+/* ---- agent and driver ---------------------------------------------------- */
+
+struct msg_agent_hello {
+    uint64_t agent; /* id given by the driver at its launch */
+    char host[WIRE_HOST_MAX];
+    int64_t pid;
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    char version[32];
+    uint64_t n_alive; /* workers it still runs: the door for resume */
+};
+
+struct msg_spawned {
+    uint64_t worker;
+    int64_t pid;
+};
+
+struct msg_spawn_failed {
+    uint64_t worker;
+    int64_t error; /* errno */
+    char text[WIRE_TEXT_MAX];
+};
+
+struct msg_worker_exited {
+    uint64_t worker;
+    int64_t pid;
+    int64_t code;   /* exit code; meaningful when signal == 0 */
+    int64_t signal; /* 0: exited by itself */
+    bool core;      /* dumped core */
+};
+
+struct msg_notice {
+    uint64_t deadline_ms; /* the host will go in this time */
+};
+
+struct msg_agent_ping {
+    uint64_t stamp_us; /* sender's monotonic clock */
+    uint64_t n_alive;
+};
+
+enum output_stream { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
+
+struct msg_output {
+    uint64_t worker;
+    uint8_t stream;         /* enum output_stream */
+    bool eof;               /* nothing more will come from this stream */
+    struct wire_span bytes; /* whole lines, except before eof */
+};
+
+struct msg_spawn {
+    uint64_t worker;
+    uint32_t slot;
+    struct wire_strings argv;
+    struct wire_strings env; /* NAME=value: added to the agent's own */
+    char cwd[1024];
+};
+
+struct msg_kill {
+    uint64_t worker;
+    uint64_t grace_ms; /* SIGTERM now, SIGKILL after this; 0: SIGKILL now */
+};
+
+struct msg_credit {
+    uint64_t nbytes;
+};
+
+/* ---- worker -> driver ---------------------------------------------------- */
+
+struct msg_hello {
+    int64_t pid;
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    char version[32];
+    char address[WIRE_ADDRESS_MAX]; /* where its data plane listens */
+    uint16_t port;
+};
+
+enum ready_kind { READY_ELASTIC = 1, READY_STATIC = 2 };
+enum ready_reason { READY_START = 1, READY_LOST = 2, READY_UPDATED = 3 };
+
+struct msg_ready {
+    uint8_t kind;       /* enum ready_kind */
+    uint8_t reason;     /* enum ready_reason */
+    uint64_t fence;     /* it will never act in this generation or below */
+    struct state_id id; /* newest complete snapshot */
+    uint8_t layout[WIRE_DIGEST_NBYTES];
+    char layout_text[WIRE_TEXT_MAX]; /* the layout in words, for the sentence */
+    uint64_t boundary;               /* passed in the generation it leaves */
+    uint64_t operation;              /* last collective completed in it */
+};
+
+struct msg_lost {
+    uint64_t generation;
+    bool mismatch; /* deterministic disagreement: stops the job with `text` */
+    uint32_t n_accused;
+    uint32_t accused[WIRE_ACCUSED_MAX]; /* ranks of `generation` */
+    char text[WIRE_TEXT_MAX];
+};
+
+struct msg_held {
+    uint64_t generation;
+    uint64_t sequence; /* of the HOLD it answers */
+    uint64_t boundary; /* boundaries passed */
+    bool done;         /* has finished training: it has no more boundaries */
+};
+
+enum report_what {
+    REPORT_FIRST_COLLECTIVE = 1,
+    REPORT_SYNCED = 2,
+    REPORT_FIRST_COMMIT = 3
+};
+
+struct msg_report {
+    uint64_t generation;
+    uint8_t what;         /* enum report_what */
+    uint64_t duration_ns; /* since ASSIGN arrived */
+    uint64_t nbytes;
+    uint32_t sources;
+};
+
+struct msg_done {
+    uint64_t generation;
+    struct state_id id;
+};
+
+struct msg_leaving {
+    uint64_t generation;
+    int64_t status; /* hvd_status_t that the program will see */
+    char text[WIRE_TEXT_MAX];
+};
+
+/* What a worker is doing; also the states of its core. */
+enum worker_phase {
+    WORKER_CONTACT = 0, /* HELLO sent, no WELCOME yet */
+    WORKER_IDLE = 1,    /* welcome; has not entered hvd_elastic_run */
+    WORKER_JOINING = 2, /* READY: waits for ASSIGN */
+    WORKER_RUNNING = 3, /* member of `generation`, training or syncing */
+    WORKER_HELD = 4,    /* waits at a boundary for CUT */
+    WORKER_DONE = 5,    /* trained to the end, waits for RELEASE */
+    WORKER_LEFT = 6     /* released, drained or failed: says goodbye */
+};
+
+struct msg_ping {
+    uint64_t stamp_us;
+    uint8_t phase; /* enum worker_phase */
+    uint64_t generation;
+    uint64_t fence;
+    struct state_id id;
+    uint64_t boundary;
+    bool held; /* a HOLD has been answered */
+    uint64_t hold_sequence;
+    bool cut;         /* a CUT has been received */
+    uint64_t busy_ms; /* left of hvd_busy */
+};
+
+/* ---- driver -> worker ---------------------------------------------------- */
+
+struct msg_welcome {
+    uint64_t heartbeat_ms;
+    uint64_t driver_timeout_ms; /* silence of the driver that ends the worker */
+    uint64_t connect_timeout_ms;
+};
+
+/* One row of the table that all members share, in rank order. */
+struct assign_entry {
+    uint64_t worker;
+    uint32_t host; /* equal: same host */
+    uint32_t slot;
+    uint16_t port;
+    bool source; /* holds the base: is up to date, may serve it */
+    char address[WIRE_ADDRESS_MAX];
+};
+
+/* The table, encoded once for all members (wire/table.h). table_base is the door for
+ * differences: the generation whose table this one changes; 0: complete. */
+struct assign_table {
+    struct assign_entry *entries; /* [n_entries] */
+    size_t n_entries;
+    size_t entries_max;
+    uint64_t table_base;
+};
+
+struct msg_assign {
+    uint8_t key[WIRE_KEY_NBYTES]; /* fresh for each generation */
+    uint32_t rank, size;
+    uint32_t local_rank, local_size;
+    uint32_t cross_rank, cross_size;
+    uint32_t root;        /* rank of the first source */
+    struct state_id base; /* greatest id among the READYs */
+    bool source;          /* this worker holds the base (or is the one source
+                                when base is (0, 0)) */
+    bool sync;            /* somebody does not hold the base */
+    uint8_t reason;       /* enum ready_reason: why the generation was formed */
+    uint64_t operation;   /* collective to resume at; 0: from the state */
+    uint32_t committed_size; /* size of the generation that made the base */
+    struct wire_span table;  /* encoded struct assign_table */
+};
+
+enum hosts_updated_flags { HOSTS_REMOVED = 1, HOSTS_ADDED = 2 };
+
+struct msg_hold {
+    uint64_t sequence; /* grows with each HOLD of the job */
+    uint8_t flags;     /* enum hosts_updated_flags */
+};
+
+#define CUT_NEVER UINT64_MAX
+
+struct msg_cut {
+    uint64_t sequence;
+    uint64_t boundary; /* everybody leaves exactly there; CUT_NEVER: go on */
+};
+
+enum abort_reason { ABORT_LOST = 1, ABORT_MISMATCH = 2, ABORT_STALE = 3 };
+
+struct msg_abort {
+    uint8_t reason;  /* enum abort_reason */
+    uint64_t worker; /* who died; 0: nobody in particular */
+    char text[WIRE_TEXT_MAX];
+};
+
+enum shutdown_reason {
+    SHUTDOWN_FINISHED = 1, /* the job ended well without this worker */
+    SHUTDOWN_DRAINED = 2,
+    SHUTDOWN_FAILED = 3
+};
+
+struct msg_shutdown {
+    uint8_t reason; /* enum shutdown_reason */
+    int64_t status; /* hvd_status_t for the program when reason is FAILED */
+    char text[WIRE_TEXT_MAX];
+};
+
+struct msg_pong {
+    uint64_t stamp_us; /* echoed */
+};
+
+/* ---- the message --------------------------------------------------------- */
+
+struct message {
+    enum message_type type;
+    uint64_t job;
+    uint64_t term;       /* from the driver; 0 otherwise */
+    uint64_t generation; /* from the driver: that the message is about */
+    uint64_t worker;     /* from a worker: its id; 0 otherwise */
+    union {
+        struct msg_agent_hello agent_hello;
+        struct msg_spawned spawned;
+        struct msg_spawn_failed spawn_failed;
+        struct msg_worker_exited worker_exited;
+        struct msg_notice notice;
+        struct msg_agent_ping agent_ping;
+        struct msg_output output;
+        struct msg_spawn spawn;
+        struct msg_kill kill;
+        struct msg_credit credit;
+        struct msg_hello hello;
+        struct msg_ready ready;
+        struct msg_lost lost;
+        struct msg_held held;
+        struct msg_report report;
+        struct msg_done done;
+        struct msg_leaving leaving;
+        struct msg_ping ping;
+        struct msg_welcome welcome;
+        struct msg_assign assign;
+        struct msg_hold hold;
+        struct msg_cut cut;
+        struct msg_abort abort;
+        struct msg_shutdown shutdown;
+        struct msg_pong pong;
+    } u;
+};
+
+/* "READY", "ASSIGN", ...; "?" for an unknown type. */
+const char *message_type_name(enum message_type type);
+
+#endif

@@ -1,0 +1,81 @@
+/* elastic/wire/socket.h - the control sockets: one ROUTER in the driver, a DEALER
+ * in each agent and worker, a second ROUTER/DEALER pair for output. The only file
+ * that sees zmq.h is socket.c.
+ *
+ * TCP on loopback (CURVE is not in yet: any other address is refused); heartbeats
+ * are ours, libzmq's are off; nothing ever blocks in a send; LINGER is 0. A peer
+ * that has not said a HELLO with the right token may send nothing else: the caller
+ * checks tokens and drops what comes from routes it does not know.
+ *
+ * Threads: a socket belongs to the thread that created it; wire_context may be
+ * shared. zmq_fd is edge-triggered: drain with *_receive until it returns false
+ * before sleeping on it, also after every send. */
+#ifndef ELASTIC_WIRE_SOCKET_H
+#define ELASTIC_WIRE_SOCKET_H
+
+#include <hvd/status.h>
+
+#include "elastic/wire/message.h"
+
+struct wire_context;
+struct wire_router;
+struct wire_dealer;
+
+/* One per process (and one I/O thread of libzmq, signals blocked). */
+hvd_status_t
+wire_context_create(struct wire_context **context_p) HVD_MUST_CHECK;
+void wire_context_destroy(struct wire_context *context); /* after its sockets */
+
+/* ---- driver -------------------------------------------------------------- */
+
+/* Bind to address (numeric loopback), a free port; endpoint_p receives
+ * "tcp://127.0.0.1:41234", max bytes with NUL. */
+hvd_status_t wire_router_create(struct wire_context *context,
+                                const char *address, char *endpoint,
+                                size_t endpoint_max,
+                                struct wire_router **router_p) HVD_MUST_CHECK;
+void wire_router_destroy(struct wire_router *router);
+
+/* Becomes readable when there may be something to receive (edge-triggered). */
+int wire_router_fd(const struct wire_router *router);
+
+/* One message. false: nothing there. Malformed messages are counted, logged at
+ * debug and skipped. `route` identifies the sender: an opaque handle valid until
+ * wire_router_forget() of it. *m borrows its bytes from the router until the next
+ * receive. */
+bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
+                         struct message *m);
+
+/* Never blocks. HVD_PEER_LOST: no such peer any more, or it does not read (its
+ * queue is full): the caller repeats the newest state later. */
+hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
+                              const struct message *m) HVD_MUST_CHECK;
+
+/* Forget a route: its number is never reused, later messages of that peer get a
+ * new one. */
+void wire_router_forget(struct wire_router *router, uint64_t route);
+
+/* ---- agent and worker ---------------------------------------------------- */
+
+/* Connect to the driver's endpoint; the routing id is `name` (say "w17") plus a
+ * fresh nonce. */
+hvd_status_t wire_dealer_create(struct wire_context *context,
+                                const char *endpoint, const char *name,
+                                struct wire_dealer **dealer_p) HVD_MUST_CHECK;
+void wire_dealer_destroy(struct wire_dealer *dealer);
+int wire_dealer_fd(const struct wire_dealer *dealer);
+bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m);
+hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
+                              const struct message *m) HVD_MUST_CHECK;
+
+/* ---- secrets ------------------------------------------------------------- */
+
+/* Hand a secret to a child: a sealed memfd (not CLOEXEC in the child: the caller
+ * dups it there) holding data [nbytes]. */
+hvd_status_t wire_secret_create(const void *data, size_t nbytes,
+                                int *fd_p) HVD_MUST_CHECK;
+
+/* Read exactly nbytes from an inherited fd; leaves it open. */
+hvd_status_t wire_secret_read(int fd, void *data, size_t nbytes) HVD_MUST_CHECK;
+
+#endif
