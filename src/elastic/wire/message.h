@@ -237,6 +237,8 @@ struct msg_ping {
     uint64_t hold_sequence;
     bool cut;         /* a CUT has been received */
     uint64_t busy_ms; /* left of hvd_busy */
+    uint64_t operation;  /* collectives completed in this generation */
+    bool in_collective;  /* waits in one now */
 };
 
 /* ---- driver -> worker ---------------------------------------------------- */

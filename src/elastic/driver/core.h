@@ -1,0 +1,336 @@
+/* elastic/driver/core.h - the driver as a pure, deterministic state machine: events
+ * in, actions out. It owns membership: hosts, slots, workers, generations.
+ *
+ *               gate reached                     all DONE, or a verdict
+ *   WAITING ------------------> RUNNING ----------------------> STOPPING -> STOPPED
+ *      ^  below the gate      |    ^                    (release, shut down, reap)
+ *      |                      | loss: ABORT; hosts: HOLD, CUT
+ *      +----- RENDEZVOUS <----+    |
+ *                  +---------------+  every candidate READY: ASSIGN
+ *
+ * WAITING is a rendezvous without a generation before it. The rules M1-M14 are those
+ * of docs/protocol.md; code that carries one names it.
+ *
+ * Files: core.c (events, dispatch), members.c (workers: birth to death),
+ * rendezvous.c (READY to ASSIGN), change.c (HOLD, CUT, drain), placement.c
+ * (hosts, agents, spawns, blacklist), finish.c (the end of a job), report.c
+ * (records for the event log).
+ *
+ * Pure: no clock, socket, process, log. Time is an argument in microseconds.
+ * Memory grows only in driver_reserve() and in hosts events, before anything is
+ * changed. Action memory belongs to the core until the next driver_step().
+ * Threads: none of its own. */
+#ifndef ELASTIC_DRIVER_CORE_H
+#define ELASTIC_DRIVER_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+#include "base/ids.h"
+#include "base/random.h"
+#include "discovery/assignment.h"
+#include "discovery/blacklist.h"
+#include "discovery/hosts.h"
+#include "elastic/driver/budgets.h"
+#include "elastic/wire/message.h"
+
+#define DRIVER_NEVER UINT64_MAX
+
+struct driver_config {
+    uint64_t job, term;
+    uint32_t np, min_np;
+    uint32_t max_np;     /* 0: unbounded */
+    int64_t reset_limit; /* < 0: none */
+    uint32_t slot_restarts;
+    bool strict_blacklist;
+    struct blacklist_config blacklist;
+    uint64_t elastic_timeout_us, start_timeout_us, drain_timeout_us;
+    uint64_t heartbeat_us;         /* workers send PING this often */
+    uint64_t heartbeat_timeout_us; /* silence that means dead */
+    uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
+    uint64_t driver_timeout_us;    /* told to workers */
+    uint64_t connect_timeout_us;   /* told to workers */
+    uint64_t seed;                 /* jitter */
+};
+
+/* ---- events -------------------------------------------------------------- */
+
+enum driver_event_type {
+    DRIVER_EV_HOSTS,         /* u.hosts: discovery's newest answer */
+    DRIVER_EV_DISCOVERY_BAD, /* u.text: discovery failed; the first is fatal */
+    DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
+    DRIVER_EV_AGENT_PING,
+    DRIVER_EV_AGENT_GONE,   /* its process ended, or it could not be started */
+    DRIVER_EV_SPAWNED,      /* u.spawned */
+    DRIVER_EV_SPAWN_FAILED, /* u.spawn_failed */
+    DRIVER_EV_EXITED,       /* u.exited */
+    DRIVER_EV_MESSAGE,      /* u.message: from a worker */
+    DRIVER_EV_INTERRUPT,    /* Ctrl-C, SIGTERM: first drains, second kills */
+    DRIVER_EV_TIMEOUT       /* driver_deadline() has come and every message that
+                                had arrived was fed before */
+};
+
+struct driver_event {
+    enum driver_event_type type;
+    union {
+        const struct hosts *hosts;
+        const char *text;
+        struct {
+            uint64_t agent;
+            int64_t pid;
+            const char *text; /* GONE: how, for the sentence */
+        } agent;
+        struct msg_spawned spawned;
+        struct msg_spawn_failed spawn_failed;
+        struct msg_worker_exited exited;
+        const struct message *message;
+        int signal;
+    } u;
+};
+
+/* ---- actions ------------------------------------------------------------- */
+
+enum driver_action_type {
+    DRIVER_ACT_START_AGENT, /* agent, host */
+    DRIVER_ACT_STOP_AGENT,  /* agent: AGENT_SHUTDOWN, reap */
+    DRIVER_ACT_SPAWN,       /* agent, worker, slot */
+    DRIVER_ACT_KILL,        /* agent, worker, grace_ms */
+    DRIVER_ACT_SEND,   /* worker: message. In an ASSIGN key and table are left
+                               empty: the caller fills them (one key per
+                               generation, driver_table() encoded once) */
+    DRIVER_ACT_RECORD, /* a line of the event log and of the console */
+    DRIVER_ACT_FINISH  /* everything has ended: exit with status, text */
+};
+
+enum driver_record_type {
+    RECORD_JOB_STARTED,
+    RECORD_HOST_ADDED,       /* host, n: slots */
+    RECORD_HOST_REMOVED,     /* host */
+    RECORD_HOST_BLACKLISTED, /* host, until_us, text: why */
+    RECORD_AGENT_STARTED,    /* host, pid */
+    RECORD_AGENT_LOST,       /* host, text: how */
+    RECORD_WORKER_SPAWNED,   /* worker, host, slot, pid */
+    RECORD_WORKER_READY, /* worker, duration_us since spawned; first time only */
+    RECORD_WORKER_EXITED, /* worker, pid, code or signal */
+    RECORD_WORKER_LOST,   /* worker, text: how */
+    RECORD_HOSTS_UPDATED, /* n: flags, cut: boundary, duration_us HOLD -> CUT */
+    RECORD_GENERATION_STARTED, /* text: reason */
+    RECORD_GENERATION_FORMED, /* n: size; rows: driver_member(); root, duration_us
+                                  since generation_started */
+    RECORD_STATE_SYNCED,      /* rank, nbytes, n: sources, duration_us */
+    RECORD_FIRST_COLLECTIVE, /* rank, duration_us since generation_started */
+    RECORD_WORKER_DRAINED,   /* worker */
+    RECORD_RELEASED,         /* n: members */
+    RECORD_JOB_FINISHED,     /* status, text */
+    RECORD_WARNING           /* text: console only */
+};
+
+struct driver_record {
+    enum driver_record_type type;
+    uint64_t generation;
+    const char *host; /* name, borrowed until the next step; NULL: none */
+    uint64_t worker;
+    uint32_t slot;
+    int64_t pid, code, signal;
+    int rank, root;
+    uint64_t n, cut, nbytes, duration_us, until_us;
+    int status;
+    char text[WIRE_TEXT_MAX];
+};
+
+struct driver_action {
+    enum driver_action_type type;
+    uint64_t agent, worker;
+    uint32_t slot;
+    const char *host; /* name, borrowed until the next step */
+    union {
+        uint64_t grace_ms;
+        struct message message;
+        struct driver_record record;
+        struct {
+            int status; /* of the process: 0, 1, 128 + n */
+            char text[WIRE_TEXT_MAX];
+        } finish;
+    } u;
+};
+
+/* ---- what the core keeps -------------------------------------------------- */
+
+enum driver_phase {
+    DRIVER_WAITING,
+    DRIVER_RENDEZVOUS,
+    DRIVER_RUNNING,
+    DRIVER_STOPPING,
+    DRIVER_STOPPED
+};
+
+enum change_phase {
+    CHANGE_NONE,
+    CHANGE_HOLDING, /* HOLD sent, collecting HELD */
+    CHANGE_CUTTING, /* CUT sent, members are on their way to the boundary */
+    CHANGE_OVER     /* CUT(never): a member had finished; nothing more this
+                       generation */
+};
+
+enum agent_phase { AGENT_NONE, AGENT_STARTING, AGENT_UP, AGENT_STOPPING };
+
+struct driver_slot {
+    struct budget budget;
+    uint64_t worker;        /* occupant, until it has exited; 0: free */
+    uint64_t next_start_us; /* not before */
+    bool refused;           /* its worker can never join (wrong layout) */
+};
+
+struct driver_host {
+    char name[HOSTS_NAME_MAX];
+    bool used;        /* this row names a host */
+    bool listed;      /* in discovery's newest answer */
+    uint32_t n_slots; /* as discovered; 0 when not listed */
+    uint32_t order;   /* age: lower is older */
+    struct blacklist blacklist;
+    enum agent_phase agent_phase;
+    uint64_t agent; /* id of the current incarnation */
+    int64_t agent_pid;
+    uint64_t agent_since_us, agent_heard_us, agent_next_start_us;
+    uint64_t wave; /* what was started together is announced together (M7) */
+    struct driver_slot *slots; /* [slots_max] */
+    size_t slots_max;
+};
+
+/* A worker from its SPAWN until it has exited. */
+struct driver_worker {
+    uint64_t id;
+    uint32_t host; /* row in hosts */
+    uint32_t slot;
+    int64_t pid;
+    uint64_t wave, spawned_us, heard_us;
+    bool spawned;   /* SPAWNED has come */
+    bool contacted; /* HELLO has come */
+    bool dead;      /* counts for nothing any more; waits for its exit */
+    bool draining;  /* is to leave */
+    bool drain_announced;
+    uint64_t drain_deadline_us;
+    bool ending; /* SHUTDOWN or RELEASE was sent: `farewell` is repeated */
+    bool drained;
+    uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
+    struct message farewell;
+    /* membership */
+    bool member;     /* of the current generation */
+    uint64_t joined; /* first generation; 0: newcomer */
+    uint64_t named;  /* last generation named to it in ASSIGN or ABORT (M3) */
+    bool ready, was_ready;
+    struct msg_ready offer; /* its READY */
+    char address[WIRE_ADDRESS_MAX];
+    uint16_t port;
+    struct msg_assign assign; /* personal part of the current generation */
+    uint64_t left;            /* boundary at which it left the one before */
+    bool done, held, held_done, committed, first_collective, synced;
+    struct state_id done_id;
+    uint64_t held_boundary;
+    struct msg_ping ping; /* newest */
+    uint64_t progress_us; /* when boundary or operation last grew */
+    bool hang_warned;
+};
+
+struct driver_accusation {
+    uint64_t by, of; /* worker ids */
+};
+
+enum { DRIVER_ACCUSATIONS_MAX = 64 };
+
+struct driver {
+    struct driver_config config;
+    enum driver_phase phase;
+    enum change_phase change;
+    uint64_t now_us, started_us, last_step_us;
+    struct random_state random;
+    bool discovered; /* a first answer has come */
+
+    struct driver_host *hosts; /* rows are never moved within a step */
+    size_t n_hosts, hosts_max;
+    uint32_t next_order;
+    uint64_t wave;
+
+    struct driver_worker *workers; /* sorted by id: by age of the process */
+    size_t n_workers, workers_max;
+    uint64_t next_worker, next_agent;
+
+    uint64_t generation; /* of the last ASSIGN */
+    struct state_id base;
+    uint8_t kind; /* enum ready_kind of the job; 0: not known */
+    bool layout_known;
+    uint8_t layout[WIRE_DIGEST_NBYTES];
+    char layout_text[WIRE_TEXT_MAX];
+    bool aborted; /* the last generation ended with ABORT */
+    struct msg_abort abort;
+    bool committed;      /* the current generation has committed */
+    bool ever_committed; /* somebody, some time */
+    bool death;          /* a member died since the current generation formed */
+    uint32_t fruitless;  /* generations in a row without a commit (M12) */
+    uint64_t resets;     /* counted by --reset-limit */
+    uint8_t reason;      /* enum ready_reason of the open rendezvous */
+    uint64_t opened_us;  /* when the open rendezvous began */
+    uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */
+    uint32_t world_size; /* of the current generation */
+    struct assign_table table;
+
+    uint64_t hold_sequence, hold_us;
+    uint8_t hold_flags;
+    uint64_t cut;
+
+    struct driver_accusation accused[DRIVER_ACCUSATIONS_MAX];
+    struct driver_accusation accused_before[DRIVER_ACCUSATIONS_MAX];
+    size_t n_accused, n_accused_before;
+
+    bool released; /* RELEASE was sent: success */
+    int interrupts;
+    int exit_status;
+    uint64_t stop_deadline_us;
+    char verdict[WIRE_TEXT_MAX]; /* one sentence */
+
+    /* work space, reserved */
+    struct candidate *candidates;
+    size_t candidates_max;
+    uint32_t *scratch;
+    size_t scratch_max;
+    struct driver_action *actions;
+    size_t n_actions, actions_max;
+};
+
+/* false: out of memory. */
+bool driver_init(struct driver *d, const struct driver_config *config,
+                 uint64_t now_us);
+void driver_fini(struct driver *d);
+
+/* Room for what the next step may need: call it before every step (cheap when
+ * nothing grows). n_hosts, n_slots: of the hosts event to come; 0 otherwise. */
+bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots);
+
+/* Feed one event. *actions_p [*n_p]: what the caller must now do, in order; valid
+ * until the next driver_step(). now_us never goes backwards.
+ * HVD_OK, or HVD_ERR_INVALID: event rejected, nothing changed. */
+hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
+                         uint64_t now_us,
+                         const struct driver_action **actions_p,
+                         size_t *n_p) HVD_MUST_CHECK;
+
+/* Absolute time of the next DRIVER_EV_TIMEOUT, or DRIVER_NEVER. */
+uint64_t driver_deadline(const struct driver *d);
+
+/* The table of the current generation, in rank order. */
+const struct assign_table *driver_table(const struct driver *d);
+
+/* The worker with this id, or NULL. */
+const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
+const struct driver_host *driver_host_of(const struct driver *d,
+                                         const struct driver_worker *w);
+
+/* One line for a person: what is being waited for, longer than 5 s; "" if
+ * nothing. */
+void driver_waiting_for(const struct driver *d, uint64_t now_us, char *text,
+                        size_t text_max);
+
+#endif
