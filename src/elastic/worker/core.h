@@ -84,6 +84,8 @@ enum worker_action_type {
     WORKER_ACT_ABORT,  /* abort the communicator of `generation`: u.abort */
     WORKER_ACT_HOLD,   /* set the hold word, then read the boundary counter
                               (both sequentially consistent), then feed COUNTED */
+    WORKER_ACT_BEGIN,  /* ASSIGN was accepted: clear the hold word and zero the
+                          boundary counter, before the next event is fed */
     WORKER_ACT_UNHOLD, /* clear the hold word */
     WORKER_ACT_WAKE    /* something that the application waits for changed */
 };
@@ -150,7 +152,10 @@ enum worker_boundary worker_at_boundary(const struct worker_core *core,
 void worker_core_init(struct worker_core *core,
                       const struct worker_config *config, uint64_t now_us);
 
-/* Feed one event; *actions_p / *n_p name what the caller must now do, in order.
+/* DONE in a generation that was aborted meanwhile is HVD_ERR_STATE: the program
+ * has to report LOST instead.
+ *
+ * Feed one event; *actions_p / *n_p name what the caller must now do, in order.
  * now_us never goes backwards. HVD_OK, or HVD_ERR_STATE: the event does not fit
  * the phase (the caller's mistake); nothing changed. */
 hvd_status_t worker_step(struct worker_core *core,

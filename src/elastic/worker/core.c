@@ -1,0 +1,515 @@
+/* elastic/worker/core.c - the worker's half of the membership protocol. See core.h
+ * for the drawing; M2, M3 ... are the rules of docs/protocol.md.
+ *
+ * Pure. */
+#include "elastic/worker/core.h"
+
+#include <string.h>
+
+#include "base/array.h"
+
+/* ---- actions ------------------------------------------------------------- */
+
+static struct worker_action *act(struct worker_core *core,
+                                 enum worker_action_type type)
+{
+    struct worker_action *a;
+
+    HVD_ASSERT(core->n_actions < WORKER_ACTIONS_MAX);
+    a = &core->actions[core->n_actions++];
+    memset(a, 0, sizeof(*a));
+    a->type = type;
+    return a;
+}
+
+static struct message *send(struct worker_core *core, enum message_type type)
+{
+    struct message *m = &act(core, WORKER_ACT_SEND)->u.message;
+
+    m->type = type;
+    m->job = core->config.job;
+    m->term = core->term;
+    m->worker = core->config.worker;
+    return m;
+}
+
+static void copy_text(char *to, const char *from)
+{
+    size_t n = from ? strnlen(from, WIRE_TEXT_MAX - 1) : 0;
+
+    if (n)
+        memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+static void act_abort(struct worker_core *core, hvd_status_t status,
+                      const char *text)
+{
+    struct worker_action *a = act(core, WORKER_ACT_ABORT);
+
+    a->u.abort.generation = core->generation;
+    a->u.abort.status = status;
+    copy_text(a->u.abort.text, text);
+}
+
+static bool in_generation(const struct worker_core *core)
+{
+    return core->phase == WORKER_RUNNING || core->phase == WORKER_HELD ||
+           core->phase == WORKER_DONE;
+}
+
+/* ---- standing messages (M2) ---------------------------------------------- */
+
+static void send_ready(struct worker_core *core)
+{
+    send(core, MSG_READY)->u.ready = core->ready;
+}
+
+static void send_held(struct worker_core *core)
+{
+    struct msg_held *held = &send(core, MSG_HELD)->u.held;
+
+    held->generation = core->generation;
+    held->sequence = core->hold_sequence;
+    held->boundary = core->held_boundary;
+    held->done = core->phase == WORKER_DONE;
+}
+
+static void send_ping(struct worker_core *core, const struct worker_event *ev,
+                      uint64_t now_us)
+{
+    struct msg_ping *ping = &send(core, MSG_PING)->u.ping;
+
+    ping->stamp_us = now_us;
+    ping->phase = (uint8_t)core->phase;
+    ping->generation = core->generation;
+    ping->fence = core->fence;
+    ping->id = ev->id;
+    ping->boundary = ev->boundary;
+    ping->held = core->held;
+    ping->hold_sequence = core->hold_sequence;
+    ping->cut = core->cut_known;
+    ping->busy_ms = ev->busy_ms;
+    ping->operation = ev->operation;
+    ping->in_collective = ev->in_collective;
+}
+
+static void send_standing(struct worker_core *core)
+{
+    if (core->phase == WORKER_CONTACT)
+        send(core, MSG_HELLO)->u.hello = core->config.hello;
+    if (core->phase == WORKER_JOINING)
+        send_ready(core);
+    if (in_generation(core) && core->held && !core->cut_known)
+        send_held(core);
+    if (core->phase == WORKER_DONE)
+        send(core, MSG_DONE)->u.done = core->done;
+    if (core->is_leaving)
+        send(core, MSG_LEAVING)->u.leaving = core->leaving;
+    if (core->drain_wanted && core->phase != WORKER_CONTACT)
+        send(core, MSG_DRAIN_ME);
+}
+
+/* ---- endings ------------------------------------------------------------- */
+
+static void finish(struct worker_core *core, enum worker_verdict verdict,
+                   hvd_status_t status, const char *text)
+{
+    if (in_generation(core))
+        act_abort(core, HVD_PEER_LOST, text);
+    core->phase = WORKER_LEFT;
+    core->verdict = verdict;
+    core->status = status;
+    copy_text(core->text, text);
+    core->drain_wanted = false;
+    act(core, WORKER_ACT_WAKE);
+}
+
+static void tick(struct worker_core *core, const struct worker_event *ev,
+                 uint64_t now_us)
+{
+    core->next_tick_us = now_us + core->heartbeat_us;
+    if (core->phase != WORKER_LEFT && core->driver_timeout_us > 0 &&
+        now_us - core->last_heard_us > core->driver_timeout_us) {
+        finish(core, WORKER_DRIVER_GONE, HVD_ERR_DRIVER_LOST,
+               "the driver has not answered within its time");
+        return;
+    }
+    send_standing(core);
+    if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT)
+        send_ping(core, ev, now_us);
+}
+
+/* ---- messages from the driver -------------------------------------------- */
+
+static void join(struct worker_core *core)
+{
+    core->phase = WORKER_JOINING;
+    send_ready(core);
+}
+
+static void on_welcome(struct worker_core *core, const struct message *m,
+                       uint64_t now_us)
+{
+    if (core->phase != WORKER_CONTACT)
+        return;
+    if (m->u.welcome.heartbeat_ms > 0)
+        core->heartbeat_us = m->u.welcome.heartbeat_ms * 1000;
+    core->driver_timeout_us = m->u.welcome.driver_timeout_ms * 1000;
+    core->connect_timeout_ms = m->u.welcome.connect_timeout_ms;
+    core->next_tick_us = now_us + core->heartbeat_us;
+    core->phase = WORKER_IDLE;
+    act(core, WORKER_ACT_WAKE);
+    if (core->ready.kind != 0)
+        join(core);
+}
+
+static void on_assign(struct worker_core *core, const struct message *m)
+{
+    /* M3: only who is READY, and never at or below the fence */
+    if (core->phase != WORKER_JOINING || m->generation <= core->fence)
+        return;
+    core->generation = m->generation;
+    core->assign = m->u.assign;
+    core->assign.table = (struct wire_span){NULL, 0};
+    core->aborted = false;
+    core->hold = core->held = core->cut_known = false;
+    core->phase = WORKER_RUNNING;
+    act(core, WORKER_ACT_BEGIN);
+    act(core, WORKER_ACT_WAKE);
+}
+
+static void on_abort(struct worker_core *core, const struct message *m)
+{
+    if (m->generation > core->fence) {
+        core->fence = m->generation;
+        if (core->phase == WORKER_JOINING) {
+            /* never saw that ASSIGN: a newer promise is due */
+            core->ready.fence = core->fence;
+            core->ready.reason = READY_LOST;
+        }
+        if (in_generation(core) && core->generation <= core->fence) {
+            core->aborted = true;
+            act_abort(core,
+                      m->u.abort.reason == ABORT_MISMATCH ? HVD_ERR_MISMATCH
+                                                          : HVD_PEER_LOST,
+                      m->u.abort.text);
+            act(core, WORKER_ACT_WAKE);
+        }
+    }
+    /* the driver lacks this READY, or refused an older one (M3) */
+    if (core->phase == WORKER_JOINING)
+        send_ready(core);
+}
+
+/* Is the message about the generation this worker lives in? */
+static bool is_current(const struct worker_core *core, const struct message *m)
+{
+    return in_generation(core) && m->generation == core->generation &&
+           core->generation > core->fence;
+}
+
+static void on_hold(struct worker_core *core, const struct message *m)
+{
+    uint64_t sequence = m->u.hold.sequence;
+
+    if (!is_current(core, m) || sequence < core->hold_sequence)
+        return;
+    if (sequence == core->hold_sequence && core->held) {
+        if (!core->cut_known)
+            send_held(core);
+        return;
+    }
+    core->hold_sequence = sequence;
+    core->hold = true;
+    core->held = core->cut_known = false;
+    act(core, WORKER_ACT_HOLD);
+}
+
+static void on_cut(struct worker_core *core, const struct message *m)
+{
+    const struct msg_cut *cut = &m->u.cut;
+
+    if (!is_current(core, m) || cut->sequence != core->hold_sequence ||
+        !core->held || core->cut_known)
+        return;
+    if (cut->boundary != CUT_NEVER && cut->boundary <= core->held_boundary)
+        return; /* no driver of ours says that: it may have been passed */
+    core->cut = cut->boundary;
+    core->cut_known = true;
+    if (cut->boundary == CUT_NEVER) {
+        core->hold = false;
+        act(core, WORKER_ACT_UNHOLD);
+    }
+    act(core, WORKER_ACT_WAKE);
+}
+
+static void on_release(struct worker_core *core, const struct message *m)
+{
+    if (core->phase != WORKER_DONE || m->generation != core->generation)
+        return;
+    core->phase = WORKER_LEFT; /* not finish(): nothing is aborted */
+    core->verdict = WORKER_RELEASED;
+    core->drain_wanted = false;
+    act(core, WORKER_ACT_WAKE);
+}
+
+static void on_shutdown(struct worker_core *core, const struct message *m)
+{
+    const struct msg_shutdown *s = &m->u.shutdown;
+    hvd_status_t status = (hvd_status_t)s->status;
+
+    if (core->is_leaving) { /* the answer to LEAVING */
+        core->is_leaving = false;
+        act(core, WORKER_ACT_WAKE);
+        return;
+    }
+    if (s->reason == SHUTDOWN_FAILED)
+        finish(core, WORKER_JOB_FAILED,
+               status < 0 ? status : HVD_ERR_JOB_FAILED, s->text);
+    else
+        finish(core, WORKER_DRAINED, HVD_REMOVED, s->text);
+}
+
+static void on_message(struct worker_core *core, const struct message *m,
+                       uint64_t now_us)
+{
+    if (m->job != core->config.job || m->term < core->term)
+        return; /* M1 */
+    core->term = m->term;
+    core->last_heard_us = now_us;
+    if (core->phase == WORKER_LEFT && !core->is_leaving)
+        return;
+    switch (m->type) {
+    case MSG_WELCOME:
+        on_welcome(core, m, now_us);
+        break;
+    case MSG_ASSIGN:
+        on_assign(core, m);
+        break;
+    case MSG_ABORT:
+        on_abort(core, m);
+        break;
+    case MSG_HOLD:
+        on_hold(core, m);
+        break;
+    case MSG_CUT:
+        on_cut(core, m);
+        break;
+    case MSG_RELEASE:
+        on_release(core, m);
+        break;
+    case MSG_SHUTDOWN:
+        on_shutdown(core, m);
+        break;
+    default:
+        break; /* PONG: hearing it was all */
+    }
+}
+
+/* ---- what the application does ------------------------------------------- */
+
+static hvd_status_t on_enter(struct worker_core *core,
+                             const struct worker_event *ev)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK; /* the verdict is already there */
+    if (core->phase != WORKER_CONTACT && core->phase != WORKER_IDLE)
+        return HVD_ERR_STATE;
+    core->ready = (struct msg_ready){.kind = ev->u.enter.kind,
+                                     .reason = READY_START,
+                                     .fence = core->fence,
+                                     .id = ev->id};
+    memcpy(core->ready.layout, ev->u.enter.layout, WIRE_DIGEST_NBYTES);
+    copy_text(core->ready.layout_text, ev->u.enter.layout_text);
+    if (core->phase == WORKER_IDLE)
+        join(core);
+    return HVD_OK;
+}
+
+/* Promise never to act in the current generation again, and be READY (M3). */
+static void leave(struct worker_core *core, const struct worker_event *ev,
+                  enum ready_reason reason)
+{
+    if (core->fence < core->generation)
+        core->fence = core->generation;
+    core->ready.reason = (uint8_t)reason;
+    core->ready.fence = core->fence;
+    core->ready.id = ev->id;
+    core->ready.boundary = ev->boundary;
+    core->ready.operation = ev->operation;
+    core->hold = core->held = core->cut_known = false;
+    join(core);
+}
+
+static hvd_status_t on_lost(struct worker_core *core,
+                            const struct worker_event *ev)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK;
+    if (!in_generation(core) || ev->u.lost.generation != core->generation)
+        return HVD_ERR_STATE;
+    if (!core->aborted)
+        send(core, MSG_LOST)->u.lost = ev->u.lost;
+    if (!ev->u.lost.mismatch)
+        leave(core, ev, READY_LOST);
+    return HVD_OK;
+}
+
+static hvd_status_t on_boundary(struct worker_core *core,
+                                const struct worker_event *ev)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK;
+    if (core->phase != WORKER_RUNNING && core->phase != WORKER_HELD)
+        return HVD_ERR_STATE;
+    core->phase = worker_at_boundary(core, ev->boundary) == WORKER_BOUNDARY_WAIT
+                      ? WORKER_HELD
+                      : WORKER_RUNNING;
+    return HVD_OK;
+}
+
+static hvd_status_t on_left(struct worker_core *core,
+                            const struct worker_event *ev)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK;
+    if (core->phase != WORKER_RUNNING || !core->cut_known ||
+        ev->boundary != core->cut)
+        return HVD_ERR_STATE;
+    leave(core, ev, READY_UPDATED);
+    return HVD_OK;
+}
+
+static hvd_status_t on_done(struct worker_core *core,
+                            const struct worker_event *ev)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK;
+    if (core->phase != WORKER_RUNNING || core->generation <= core->fence)
+        return HVD_ERR_STATE;
+    core->phase = WORKER_DONE;
+    core->done.generation = core->generation;
+    core->done.id = ev->id;
+    send(core, MSG_DONE)->u.done = core->done;
+    return HVD_OK;
+}
+
+static hvd_status_t on_failed(struct worker_core *core,
+                              const struct worker_event *ev)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK;
+    core->leaving.generation = core->generation;
+    core->leaving.status = ev->u.failed.status;
+    copy_text(core->leaving.text, ev->u.failed.text);
+    core->is_leaving = true;
+    if (core->fence < core->generation)
+        core->fence = core->generation;
+    core->phase = WORKER_LEFT;
+    core->verdict = WORKER_JOB_FAILED;
+    core->status = (hvd_status_t)ev->u.failed.status;
+    copy_text(core->text, ev->u.failed.text);
+    send(core, MSG_LEAVING)->u.leaving = core->leaving;
+    return HVD_OK;
+}
+
+static hvd_status_t on_counted(struct worker_core *core,
+                               const struct worker_event *ev)
+{
+    if (!core->hold || core->held || !in_generation(core))
+        return HVD_OK; /* overtaken by an abort */
+    core->held = true;
+    core->held_boundary = ev->boundary;
+    send_held(core);
+    return HVD_OK;
+}
+
+static hvd_status_t on_drain(struct worker_core *core)
+{
+    if (core->phase == WORKER_LEFT)
+        return HVD_OK;
+    core->drain_wanted = true; /* repeated with each heartbeat */
+    if (core->phase != WORKER_CONTACT)
+        send(core, MSG_DRAIN_ME);
+    return HVD_OK;
+}
+
+static hvd_status_t dispatch(struct worker_core *core,
+                             const struct worker_event *ev, uint64_t now_us)
+{
+    switch (ev->type) {
+    case WORKER_EV_MESSAGE:
+        on_message(core, ev->u.message, now_us);
+        return HVD_OK;
+    case WORKER_EV_TICK:
+        tick(core, ev, now_us);
+        return HVD_OK;
+    case WORKER_EV_ENTER:
+        return on_enter(core, ev);
+    case WORKER_EV_LOST:
+        return on_lost(core, ev);
+    case WORKER_EV_BOUNDARY:
+        return on_boundary(core, ev);
+    case WORKER_EV_LEFT:
+        return on_left(core, ev);
+    case WORKER_EV_COUNTED:
+        return on_counted(core, ev);
+    case WORKER_EV_DONE:
+        return on_done(core, ev);
+    case WORKER_EV_FAILED:
+        return on_failed(core, ev);
+    case WORKER_EV_REPORT:
+        if (in_generation(core))
+            send(core, MSG_REPORT)->u.report = ev->u.report;
+        return HVD_OK;
+    case WORKER_EV_DRAIN:
+        return on_drain(core);
+    }
+    return HVD_ERR_STATE;
+}
+
+/* ---- the door ------------------------------------------------------------ */
+
+enum worker_boundary worker_at_boundary(const struct worker_core *core,
+                                        uint64_t boundary)
+{
+    if (core->phase == WORKER_LEFT || core->generation <= core->fence)
+        return WORKER_BOUNDARY_LOST;
+    if (!core->hold)
+        return WORKER_BOUNDARY_PASS;
+    if (!core->cut_known)
+        return WORKER_BOUNDARY_WAIT;
+    HVD_ASSERT(boundary <= core->cut); /* nobody can have passed it */
+    return boundary == core->cut ? WORKER_BOUNDARY_LEAVE : WORKER_BOUNDARY_PASS;
+}
+
+void worker_core_init(struct worker_core *core,
+                      const struct worker_config *config, uint64_t now_us)
+{
+    memset(core, 0, sizeof(*core));
+    core->config = *config;
+    core->heartbeat_us = config->heartbeat_us;
+    core->driver_timeout_us = config->driver_timeout_us;
+    core->next_tick_us = now_us; /* HELLO at once */
+    core->last_heard_us = now_us;
+}
+
+hvd_status_t worker_step(struct worker_core *core,
+                         const struct worker_event *ev, uint64_t now_us,
+                         const struct worker_action **actions_p, size_t *n_p)
+{
+    hvd_status_t status;
+
+    core->n_actions = 0;
+    status = dispatch(core, ev, now_us);
+    HVD_ASSERT(status == HVD_OK || core->n_actions == 0);
+    *actions_p = core->actions;
+    *n_p = core->n_actions;
+    return status;
+}
+
+uint64_t worker_deadline(const struct worker_core *core)
+{
+    return core->next_tick_us;
+}
