@@ -2,13 +2,13 @@
  *
  * On the wire a message is the msgpack array [version, type, envelope, body]:
  * envelope and body are maps with small integer keys (field numbers, never
- * reused); unknown keys are skipped, duplicate, missing and out-of-range ones are
- * errors. One descriptor table per message drives encode, decode and checks.
- * decode() walks the bytes before it unpacks them: size, depth, item count and
- * every claimed length are bounded by what has really arrived, so that no bytes
- * can crash, hang or balloon the process (fuzzed).
+ * reused); unknown keys are skipped, duplicate, missing and out-of-range ones
+ * are errors. One descriptor table per message drives encode, decode and
+ * checks. decode() walks the bytes before it unpacks them: size, depth, item
+ * count and every claimed length are bounded by what has really arrived, so
+ * that no bytes can crash, hang or balloon the process (fuzzed).
  *
- * Pure; the only file that sees msgpack.h is codec.c. */
+ * Pure; the only file that sees msgpack.h is pack.c. */
 #ifndef ELASTIC_WIRE_CODEC_H
 #define ELASTIC_WIRE_CODEC_H
 
@@ -37,9 +37,9 @@ long codec_encode(const struct message *m, uint8_t *buf, size_t max);
 int codec_decode(const uint8_t *bytes, size_t nbytes, struct message *m,
                  const char **field_p);
 
-/* The shared table of an ASSIGN. encode: the length or an error. decode: allocates
- * through array_reserve into *table (which the caller inits to zero and frees with
- * assign_table_fini). */
+/* The shared table of an ASSIGN. encode: the length or an error. decode:
+ * allocates through array_reserve into *table (which the caller inits to zero
+ * and frees with assign_table_fini). */
 long table_encode(const struct assign_table *table, uint8_t *buf, size_t max);
 int table_decode(const uint8_t *bytes, size_t nbytes,
                  struct assign_table *table);

@@ -1,18 +1,20 @@
-/* elastic/wire/env.h - how a process learns who it is: environment variables and
- * inherited descriptors. The contract between driver, agent and worker.
+/* elastic/wire/env.h - how a process learns who it is: environment variables
+ * and inherited descriptors. The contract between driver, agent and worker.
  *
- *   HVD_DRIVER     endpoint of the driver's control socket, tcp://127.0.0.1:4711
+ *   HVD_DRIVER     endpoint of the driver's control socket,
+ *                  tcp://127.0.0.1:4711
  *   HVD_OUTPUT     (agent) endpoint of the driver's output socket
  *   HVD_JOB        job id, decimal u64
  *   HVD_AGENT      (agent) its id
  *   HVD_HOST       name of the host, as in discovery
  *   HVD_WORKER     (worker) its id
  *   HVD_SLOT       (worker) index of its slot on the host
- *   HVD_SECRET_FD  number of an inherited sealed memfd with the 32-byte job token;
- *                  read and closed by hvd_init and the agent, never in argv or env
+ *   HVD_SECRET_FD  number of an inherited sealed memfd with the 32-byte job
+ *                  token; read and closed by hvd_init and the agent, never in
+ *                  argv or env
  *   HVD_LIFELINE_FD  number of an inherited pipe end that nobody writes to: EOF
- *                  means that the parent (driver of an agent, agent of a worker)
- *                  is gone and this process must end
+ *                  means that the parent (driver of an agent, agent of a
+ *                  worker) is gone and this process must end
  *   HVD_ADDRESS    (worker) numeric address its data plane binds to
  *   HVD_LOG_LEVEL  error, warn, info, debug, trace */
 #ifndef ELASTIC_WIRE_ENV_H

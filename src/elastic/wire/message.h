@@ -1,18 +1,20 @@
 /* elastic/wire/message.h - every message of the control protocol as a plain
- * struct. The codec (codec.h) turns them into bytes; the pure cores of driver and
- * worker exchange exactly these structs, so a simulation needs no bytes.
+ * struct. The codec (codec.h) turns them into bytes; the pure cores of driver
+ * and worker exchange exactly these structs, so a simulation needs no bytes.
  *
  *   agent -> driver    AGENT_HELLO SPAWNED SPAWN_FAILED WORKER_EXITED NOTICE
  *                      AGENT_PING, and on a second connection OUTPUT
- *   driver -> agent    AGENT_WELCOME SPAWN KILL AGENT_SHUTDOWN AGENT_PONG CREDIT
+ *   driver -> agent    AGENT_WELCOME SPAWN KILL AGENT_SHUTDOWN AGENT_PONG
+ *                      CREDIT
  *   worker -> driver   HELLO READY LOST HELD REPORT DONE LEAVING PING DRAIN_ME
  *   driver -> worker   WELCOME ASSIGN HOLD CUT ABORT RELEASE SHUTDOWN PONG
  *
- * Every message names its job; messages from the driver carry (term, generation);
- * messages from a worker carry its id in `worker`. What a peer lacks is repeated:
- * the worker re-sends its standing message (HELLO, READY, HELD, DONE, LEAVING)
- * with each heartbeat until the driver has moved on, the driver answers each PING
- * with what the worker has not got (M2). All handlers are idempotent.
+ * Every message names its job; messages from the driver carry (term,
+ * generation); messages from a worker carry its id in `worker`. What a peer
+ * lacks is repeated: the worker re-sends its standing message (HELLO, READY,
+ * HELD, DONE, LEAVING) with each heartbeat until the driver has moved on, the
+ * driver answers each PING with what the worker has not got (M2). All handlers
+ * are idempotent.
  *
  * Pure: structs only. Spans borrow the memory they point to. */
 #ifndef ELASTIC_WIRE_MESSAGE_H
@@ -235,10 +237,10 @@ struct msg_ping {
     uint64_t boundary;
     bool held; /* a HOLD has been answered */
     uint64_t hold_sequence;
-    bool cut;         /* a CUT has been received */
-    uint64_t busy_ms; /* left of hvd_busy */
-    uint64_t operation;  /* collectives completed in this generation */
-    bool in_collective;  /* waits in one now */
+    bool cut;           /* a CUT has been received */
+    uint64_t busy_ms;   /* left of hvd_busy */
+    uint64_t operation; /* collectives completed in this generation */
+    bool in_collective; /* waits in one now */
 };
 
 /* ---- driver -> worker ---------------------------------------------------- */
@@ -259,8 +261,9 @@ struct assign_entry {
     char address[WIRE_ADDRESS_MAX];
 };
 
-/* The table, encoded once for all members (wire/table.h). table_base is the door for
- * differences: the generation whose table this one changes; 0: complete. */
+/* The table, encoded once for all members (table_encode in codec.h). table_base
+ * is the door for differences: the generation whose table this one changes;
+ * 0: complete. */
 struct assign_table {
     struct assign_entry *entries; /* [n_entries] */
     size_t n_entries;
@@ -330,6 +333,8 @@ struct message {
     uint64_t term;       /* from the driver; 0 otherwise */
     uint64_t generation; /* from the driver: that the message is about */
     uint64_t worker;     /* from a worker: its id; 0 otherwise */
+    /* AGENT_WELCOME uses `welcome`, AGENT_PONG `pong`; AGENT_SHUTDOWN, RELEASE
+     * and DRAIN_ME have no body. */
     union {
         struct msg_agent_hello agent_hello;
         struct msg_spawned spawned;

@@ -1,11 +1,12 @@
-/* elastic/wire/socket.h - the control sockets: one ROUTER in the driver, a DEALER
- * in each agent and worker, a second ROUTER/DEALER pair for output. The only file
- * that sees zmq.h is socket.c.
+/* elastic/wire/socket.h - the control sockets: one ROUTER in the driver, a
+ * DEALER in each agent and worker, a second ROUTER/DEALER pair for output. The
+ * only file that sees zmq.h is socket.c.
  *
- * TCP on loopback (CURVE is not in yet: any other address is refused); heartbeats
- * are ours, libzmq's are off; nothing ever blocks in a send; LINGER is 0. A peer
- * that has not said a HELLO with the right token may send nothing else: the caller
- * checks tokens and drops what comes from routes it does not know.
+ * TCP on loopback (CURVE is not in yet: any other address is refused);
+ * heartbeats are ours, libzmq's are off; nothing ever blocks in a send; LINGER
+ * is 0. A peer that has not said a HELLO with the right token may send nothing
+ * else: the caller checks tokens and drops what comes from routes it does not
+ * know.
  *
  * Threads: a socket belongs to the thread that created it; wire_context may be
  * shared. zmq_fd is edge-triggered: drain with *_receive until it returns false
@@ -40,9 +41,9 @@ void wire_router_destroy(struct wire_router *router);
 int wire_router_fd(const struct wire_router *router);
 
 /* One message. false: nothing there. Malformed messages are counted, logged at
- * debug and skipped. `route` identifies the sender: an opaque handle valid until
- * wire_router_forget() of it. *m borrows its bytes from the router until the next
- * receive. */
+ * debug and skipped. `route` identifies the sender: an opaque handle valid
+ * until wire_router_forget() of it. *m borrows its bytes from the router until
+ * the next receive. */
 bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
                          struct message *m);
 
@@ -50,6 +51,9 @@ bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
  * queue is full): the caller repeats the newest state later. */
 hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
                               const struct message *m) HVD_MUST_CHECK;
+
+/* How many messages were refused as malformed so far. */
+uint64_t wire_router_malformed(const struct wire_router *router);
 
 /* Forget a route: its number is never reused, later messages of that peer get a
  * new one. */
@@ -65,13 +69,18 @@ hvd_status_t wire_dealer_create(struct wire_context *context,
 void wire_dealer_destroy(struct wire_dealer *dealer);
 int wire_dealer_fd(const struct wire_dealer *dealer);
 bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m);
+
+/* Never blocks. What is said before the connection is up is kept, a bounded
+ * amount of it, and sent by wire_dealer_receive() as soon as it is (the fd then
+ * becomes readable). HVD_PEER_LOST: the connection is gone or the driver does
+ * not read: the caller repeats the newest state later. */
 hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
                               const struct message *m) HVD_MUST_CHECK;
 
 /* ---- secrets ------------------------------------------------------------- */
 
-/* Hand a secret to a child: a sealed memfd (not CLOEXEC in the child: the caller
- * dups it there) holding data [nbytes]. */
+/* Hand a secret to a child: a sealed memfd (not CLOEXEC in the child: the
+ * caller dups it there) holding data [nbytes]. */
 hvd_status_t wire_secret_create(const void *data, size_t nbytes,
                                 int *fd_p) HVD_MUST_CHECK;
 

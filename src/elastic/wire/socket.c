@@ -1,0 +1,595 @@
+/* elastic/wire/socket.c - see socket.h. The only file that sees zmq.h.
+ *
+ * A message is one frame, after the routing id at the ROUTER. Every socket
+ * encodes into a buffer of its own that grows to what it has needed, so a send
+ * allocates nothing but libzmq's copy.
+ *
+ * Threads: a socket belongs to its creator. */
+#include "elastic/wire/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mac.h"
+#include "elastic/wire/codec.h"
+#include "elastic/wire/routes.h"
+
+enum {
+    BUFFER_NBYTES = 4096, /* holds every message without a span */
+    PENDING_NBYTES_MAX = 1 << 18,
+    ENDPOINT_MAX = 64
+};
+
+struct wire_context {
+    void *zmq;
+};
+
+/* What both kinds of socket have. */
+struct endpoint {
+    void *socket;
+    int fd;
+    zmq_msg_t body; /* of the last message received; initialised always */
+    uint8_t *buf;   /* [buf_max] the message being sent */
+    size_t buf_max;
+    uint64_t n_malformed;
+};
+
+struct wire_router {
+    struct endpoint ep;
+    struct routes routes;
+};
+
+struct wire_dealer {
+    struct endpoint ep;
+    /* Said before the connection was up; each message after its u32 length. The
+     * first HELLO would otherwise wait for a heartbeat. */
+    uint8_t *pending; /* [pending_max] bytes, n_pending of them used */
+    size_t pending_max;
+    size_t n_pending;
+    bool connected; /* something has been sent: nothing becomes pending */
+};
+
+/* ---- context --------------------------------------------------------------
+ */
+
+/* libzmq starts its threads with the first socket: they inherit a full mask, so
+ * no signal of the program ever ends up there. */
+static bool start_threads(void *zmq)
+{
+    sigset_t all, old;
+    void *socket;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    socket = zmq_socket(zmq, ZMQ_PAIR);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return socket && zmq_close(socket) == 0;
+}
+
+hvd_status_t wire_context_create(struct wire_context **context_p)
+{
+    struct wire_context *context = calloc(1, sizeof(*context));
+    hvd_status_t status;
+
+    if (!context)
+        return error_set(HVD_ERR_NOMEM, "no memory for a ZeroMQ context");
+    HVD_TRY_GOTO(mac_init(), free_context);
+    context->zmq = zmq_ctx_new();
+    if (!context->zmq || !start_threads(context->zmq)) {
+        status = error_errno("cannot start ZeroMQ");
+        goto term;
+    }
+    *context_p = context;
+    return HVD_OK;
+
+term:
+    if (context->zmq)
+        zmq_ctx_term(context->zmq);
+free_context:
+    free(context);
+    return status;
+}
+
+void wire_context_destroy(struct wire_context *context)
+{
+    if (!context)
+        return;
+    while (zmq_ctx_term(context->zmq) != 0 && errno == EINTR) {
+    }
+    free(context);
+}
+
+/* ---- addresses ------------------------------------------------------------
+ */
+
+/* -1: not loopback (or not numeric); else AF_INET or AF_INET6. */
+static int loopback_family(const char *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    if (inet_pton(AF_INET, address, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127 ? AF_INET : -1;
+    if (inet_pton(AF_INET6, address, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6) ? AF_INET6 : -1;
+    return -1;
+}
+
+/* "tcp://[::1]:4711" -> "::1"; false: not of that form. */
+static bool endpoint_address(const char *endpoint, char address[ENDPOINT_MAX])
+{
+    const char *at = endpoint, *colon = strrchr(endpoint, ':');
+    size_t n;
+
+    if (strncmp(at, "tcp://", 6) != 0)
+        return false;
+    at += 6;
+    if (!colon || colon <= at)
+        return false;
+    n = (size_t)(colon - at);
+    if (*at == '[' && at[n - 1] == ']') {
+        at++;
+        n -= 2;
+    }
+    if (n >= ENDPOINT_MAX)
+        return false;
+    memcpy(address, at, n);
+    address[n] = '\0';
+    return true;
+}
+
+/* ---- what both kinds share ------------------------------------------------
+ */
+
+struct option {
+    int name, value;
+};
+
+/* Heartbeats of libzmq stay off: they can abort the process and cost O(n^2).
+ * Keepalive and MAXRT only collect dead connections; who is dead is decided by
+ * our own heartbeats. */
+static const struct option common_options[] = {
+    {ZMQ_LINGER, 0},
+    {ZMQ_HEARTBEAT_IVL, 0},
+    {ZMQ_HANDSHAKE_IVL, 10000},
+    {ZMQ_TCP_KEEPALIVE, 1},
+    {ZMQ_TCP_KEEPALIVE_IDLE, 5},
+    {ZMQ_TCP_KEEPALIVE_INTVL, 2},
+    {ZMQ_TCP_KEEPALIVE_CNT, 5},
+    {ZMQ_TCP_MAXRT, 15000},
+    {ZMQ_IPV6, 1},
+    {ZMQ_SNDHWM, 1000},
+};
+
+/* Handover leaves zombie connections behind: ids are new for each incarnation.
+ */
+static const struct option router_options[] = {
+    {ZMQ_ROUTER_MANDATORY, 1},
+    {ZMQ_ROUTER_HANDOVER, 0},
+    {ZMQ_BACKLOG, 4096},
+    {ZMQ_RCVHWM, 1000},
+};
+
+/* IMMEDIATE: nothing is queued for a driver that is not there. */
+static const struct option dealer_options[] = {
+    {ZMQ_IMMEDIATE, 1},           {ZMQ_RCVHWM, 0},
+    {ZMQ_RECONNECT_IVL, 100},     {ZMQ_RECONNECT_IVL_MAX, 5000},
+    {ZMQ_CONNECT_TIMEOUT, 10000},
+};
+
+static bool set_options(void *socket, const struct option *options, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (zmq_setsockopt(socket, options[i].name, &options[i].value,
+                           sizeof(int)) != 0)
+            return false;
+    return true;
+}
+
+static void endpoint_close(struct endpoint *ep)
+{
+    if (ep->socket) {
+        zmq_msg_close(&ep->body);
+        zmq_close(ep->socket);
+    }
+    if (ep->buf)
+        explicit_bzero(ep->buf, ep->buf_max); /* tokens and keys */
+    free(ep->buf);
+}
+
+static hvd_status_t endpoint_open(struct endpoint *ep,
+                                  struct wire_context *context, int type)
+{
+    int64_t max = WIRE_MESSAGE_MAX;
+    size_t nbytes = sizeof(ep->fd);
+    bool router = type == ZMQ_ROUTER;
+
+    ep->buf = malloc(BUFFER_NBYTES);
+    if (!ep->buf)
+        return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
+    ep->buf_max = BUFFER_NBYTES;
+    ep->socket = zmq_socket(context->zmq, type);
+    if (!ep->socket)
+        return error_errno("cannot create a control socket");
+    zmq_msg_init(&ep->body);
+    if (zmq_setsockopt(ep->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max)) != 0 ||
+        !set_options(ep->socket, common_options, ARRAY_SIZE(common_options)) ||
+        !set_options(ep->socket, router ? router_options : dealer_options,
+                     router ? ARRAY_SIZE(router_options)
+                            : ARRAY_SIZE(dealer_options)) ||
+        zmq_getsockopt(ep->socket, ZMQ_FD, &ep->fd, &nbytes) != 0)
+        return error_errno("cannot set up a control socket");
+    return HVD_OK;
+}
+
+/* The length of *m in ep->buf, or a codec_error. */
+static long endpoint_encode(struct endpoint *ep, const struct message *m)
+{
+    long n = codec_encode(m, ep->buf, ep->buf_max);
+
+    while (n == CODEC_SPACE) {
+        size_t max = 2 * ep->buf_max;
+        uint8_t *buf = realloc(ep->buf, max);
+
+        if (!buf)
+            return CODEC_NOMEM;
+        ep->buf = buf;
+        ep->buf_max = max;
+        n = codec_encode(m, ep->buf, ep->buf_max);
+    }
+    return n;
+}
+
+static hvd_status_t encode_failed(const struct message *m, long error)
+{
+    return error_set(error == CODEC_NOMEM ? HVD_ERR_NOMEM : HVD_ERR_INVALID,
+                     "cannot encode %s: %s", message_type_name(m->type),
+                     codec_strerror((int)error));
+}
+
+static int send_frame(void *socket, const void *data, size_t nbytes, int flags)
+{
+    int rc;
+
+    do
+        rc = zmq_send(socket, data, nbytes, flags | ZMQ_DONTWAIT);
+    while (rc < 0 && errno == EINTR);
+    return rc;
+}
+
+static int receive_frame(void *socket, zmq_msg_t *frame)
+{
+    int rc;
+
+    do
+        rc = zmq_msg_recv(frame, socket, ZMQ_DONTWAIT);
+    while (rc < 0 && errno == EINTR);
+    return rc;
+}
+
+/* Drop what is left of a message that has more frames than ours have. libzmq
+ * delivers whole messages, so this never waits. */
+static void drop_rest(struct endpoint *ep)
+{
+    while (zmq_msg_more(&ep->body) &&
+           receive_frame(ep->socket, &ep->body) >= 0) {
+    }
+}
+
+/* false: malformed, counted and logged. */
+static bool endpoint_decode(struct endpoint *ep, struct message *m)
+{
+    const char *field;
+    int rc = codec_decode(zmq_msg_data(&ep->body), zmq_msg_size(&ep->body), m,
+                          &field);
+
+    if (rc == CODEC_OK)
+        return true;
+    /* the first of another version is worth a line: it is a wrong installation
+     */
+    log_write(rc == CODEC_VERSION && ep->n_malformed == 0 ? LOG_LEVEL_WARN
+                                                          : LOG_LEVEL_DEBUG,
+              "message of %zu bytes: %s%s%s -> ignored",
+              zmq_msg_size(&ep->body), codec_strerror(rc), *field ? ": " : "",
+              field);
+    ep->n_malformed++;
+    return false;
+}
+
+/* ---- router ---------------------------------------------------------------
+ */
+
+static hvd_status_t router_bind(struct wire_router *router, const char *address,
+                                char *endpoint, size_t endpoint_max)
+{
+    int family = loopback_family(address);
+    char wanted[ENDPOINT_MAX + 16];
+
+    if (family < 0)
+        return error_set(HVD_ERR_INVALID,
+                         "cannot bind to \"%s\": the control plane is not "
+                         "encrypted yet and accepts loopback addresses only",
+                         address);
+    snprintf(wanted, sizeof(wanted),
+             family == AF_INET6 ? "tcp://[%s]:*" : "tcp://%s:*", address);
+    if (zmq_bind(router->ep.socket, wanted) != 0 ||
+        zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, endpoint,
+                       &endpoint_max) != 0)
+        return error_errno("cannot bind to %s", address);
+    return HVD_OK;
+}
+
+hvd_status_t wire_router_create(struct wire_context *context,
+                                const char *address, char *endpoint,
+                                size_t endpoint_max,
+                                struct wire_router **router_p)
+{
+    struct wire_router *router = calloc(1, sizeof(*router));
+    hvd_status_t status;
+
+    if (!router)
+        return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
+    HVD_TRY_GOTO(endpoint_open(&router->ep, context, ZMQ_ROUTER), destroy);
+    HVD_TRY_GOTO(router_bind(router, address, endpoint, endpoint_max), destroy);
+    *router_p = router;
+    return HVD_OK;
+
+destroy:
+    wire_router_destroy(router);
+    return status;
+}
+
+void wire_router_destroy(struct wire_router *router)
+{
+    if (!router)
+        return;
+    endpoint_close(&router->ep);
+    routes_fini(&router->routes);
+    free(router);
+}
+
+int wire_router_fd(const struct wire_router *router)
+{
+    return router->ep.fd;
+}
+
+uint64_t wire_router_malformed(const struct wire_router *router)
+{
+    return router->ep.n_malformed;
+}
+
+/* Reads one whole message; its first frame, the routing id, is copied to
+ * id [*nbytes_p]. false: nothing there. *valid_p: two frames, a usable id. */
+static bool router_read(struct endpoint *ep, uint8_t id[ROUTE_ID_MAX],
+                        size_t *nbytes_p, bool *valid_p)
+{
+    if (receive_frame(ep->socket, &ep->body) < 0)
+        return false;
+    *nbytes_p = zmq_msg_size(&ep->body);
+    *valid_p = *nbytes_p <= ROUTE_ID_MAX && zmq_msg_more(&ep->body);
+    if (*valid_p)
+        memcpy(id, zmq_msg_data(&ep->body), *nbytes_p);
+    if (zmq_msg_more(&ep->body) && receive_frame(ep->socket, &ep->body) < 0)
+        return false;
+    if (zmq_msg_more(&ep->body)) {
+        *valid_p = false;
+        drop_rest(ep);
+    }
+    return true;
+}
+
+bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
+                         struct message *m)
+{
+    struct endpoint *ep = &router->ep;
+    uint8_t id[ROUTE_ID_MAX];
+    size_t nbytes;
+    bool valid;
+
+    while (router_read(ep, id, &nbytes, &valid)) {
+        uint64_t route;
+
+        if (!valid) {
+            log_debug("message of a foreign form -> ignored");
+            ep->n_malformed++;
+            continue;
+        }
+        if (!endpoint_decode(ep, m))
+            continue;
+        route = routes_number(&router->routes, id, nbytes);
+        if (route == 0) {
+            log_warn("no memory for a new peer -> its %s is ignored",
+                     message_type_name(m->type));
+            continue;
+        }
+        *route_p = route;
+        return true;
+    }
+    return false;
+}
+
+hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
+                              const struct message *m)
+{
+    const struct route *peer = routes_find(&router->routes, route);
+    struct endpoint *ep = &router->ep;
+    long n;
+
+    if (!peer)
+        return error_set(HVD_PEER_LOST, "no peer has route %" PRIu64, route);
+    n = endpoint_encode(ep, m);
+    if (n < 0)
+        return encode_failed(m, n);
+    if (send_frame(ep->socket, peer->id, peer->nbytes, ZMQ_SNDMORE) < 0 ||
+        send_frame(ep->socket, ep->buf, (size_t)n, 0) < 0) {
+        log_debug("%s to %.*s: %s -> not sent", message_type_name(m->type),
+                  (int)peer->nbytes, (const char *)peer->id,
+                  errno == EAGAIN ? "it does not read" : zmq_strerror(errno));
+        return error_set(HVD_PEER_LOST, "%.*s cannot be reached",
+                         (int)peer->nbytes, (const char *)peer->id);
+    }
+    return HVD_OK;
+}
+
+void wire_router_forget(struct wire_router *router, uint64_t route)
+{
+    routes_forget(&router->routes, route);
+}
+
+/* ---- dealer ---------------------------------------------------------------
+ */
+
+static hvd_status_t dealer_connect(struct wire_dealer *dealer,
+                                   const char *endpoint, const char *name)
+{
+    char address[ENDPOINT_MAX], id[ROUTE_ID_MAX];
+    uint64_t nonce;
+    int n;
+
+    if (!endpoint_address(endpoint, address) || loopback_family(address) < 0)
+        return error_set(
+            HVD_ERR_INVALID,
+            "cannot connect to \"%s\": the control plane is not "
+            "encrypted yet and needs tcp:// and a loopback address",
+            endpoint);
+    mac_random(&nonce, sizeof(nonce));
+    n = snprintf(id, sizeof(id), "%s.%016" PRIx64, name, nonce);
+    if (n >= (int)sizeof(id))
+        return error_set(HVD_ERR_INVALID, "\"%s\" is too long a name", name);
+    if (zmq_setsockopt(dealer->ep.socket, ZMQ_ROUTING_ID, id, (size_t)n) != 0 ||
+        zmq_connect(dealer->ep.socket, endpoint) != 0)
+        return error_errno("cannot connect to %s", endpoint);
+    return HVD_OK;
+}
+
+hvd_status_t wire_dealer_create(struct wire_context *context,
+                                const char *endpoint, const char *name,
+                                struct wire_dealer **dealer_p)
+{
+    struct wire_dealer *dealer = calloc(1, sizeof(*dealer));
+    hvd_status_t status;
+
+    if (!dealer)
+        return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
+    HVD_TRY_GOTO(endpoint_open(&dealer->ep, context, ZMQ_DEALER), destroy);
+    HVD_TRY_GOTO(dealer_connect(dealer, endpoint, name), destroy);
+    *dealer_p = dealer;
+    return HVD_OK;
+
+destroy:
+    wire_dealer_destroy(dealer);
+    return status;
+}
+
+static void pending_clear(struct wire_dealer *dealer)
+{
+    if (dealer->pending)
+        explicit_bzero(dealer->pending, dealer->pending_max);
+    free(dealer->pending);
+    dealer->pending = NULL;
+    dealer->pending_max = dealer->n_pending = 0;
+}
+
+void wire_dealer_destroy(struct wire_dealer *dealer)
+{
+    if (!dealer)
+        return;
+    endpoint_close(&dealer->ep);
+    pending_clear(dealer);
+    free(dealer);
+}
+
+int wire_dealer_fd(const struct wire_dealer *dealer)
+{
+    return dealer->ep.fd;
+}
+
+static bool pending_add(struct wire_dealer *dealer, const uint8_t *data,
+                        uint32_t nbytes)
+{
+    size_t n = dealer->n_pending + sizeof(nbytes) + nbytes;
+
+    if (n > PENDING_NBYTES_MAX ||
+        !array_reserve(&dealer->pending, &dealer->pending_max, n))
+        return false;
+    memcpy(dealer->pending + dealer->n_pending, &nbytes, sizeof(nbytes));
+    memcpy(dealer->pending + dealer->n_pending + sizeof(nbytes), data, nbytes);
+    dealer->n_pending = n;
+    return true;
+}
+
+/* Send what was said too early, in order; the connection may still be missing.
+ */
+static void pending_flush(struct wire_dealer *dealer)
+{
+    size_t at = 0;
+
+    if (dealer->n_pending == 0)
+        return;
+    while (at < dealer->n_pending) {
+        uint32_t nbytes;
+
+        memcpy(&nbytes, dealer->pending + at, sizeof(nbytes));
+        if (send_frame(dealer->ep.socket, dealer->pending + at + sizeof(nbytes),
+                       nbytes, 0) < 0)
+            break;
+        dealer->connected = true;
+        at += sizeof(nbytes) + nbytes;
+    }
+    if (at == 0)
+        return;
+    if (at == dealer->n_pending) {
+        pending_clear(dealer);
+        return;
+    }
+    dealer->n_pending -= at;
+    memmove(dealer->pending, dealer->pending + at, dealer->n_pending);
+}
+
+bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m)
+{
+    struct endpoint *ep = &dealer->ep;
+
+    pending_flush(dealer);
+    while (receive_frame(ep->socket, &ep->body) >= 0) {
+        if (zmq_msg_more(&ep->body)) {
+            log_debug("message of a foreign form -> ignored");
+            ep->n_malformed++;
+            drop_rest(ep);
+            continue;
+        }
+        if (endpoint_decode(ep, m))
+            return true;
+    }
+    return false;
+}
+
+hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
+                              const struct message *m)
+{
+    struct endpoint *ep = &dealer->ep;
+    long n = endpoint_encode(ep, m);
+
+    if (n < 0)
+        return encode_failed(m, n);
+    pending_flush(dealer);
+    if (dealer->n_pending == 0 &&
+        send_frame(ep->socket, ep->buf, (size_t)n, 0) >= 0) {
+        dealer->connected = true;
+        return HVD_OK;
+    }
+    if (!dealer->connected && pending_add(dealer, ep->buf, (uint32_t)n))
+        return HVD_OK;
+    log_debug("%s to the driver -> not sent", message_type_name(m->type));
+    return error_set(HVD_PEER_LOST, "the driver cannot be reached");
+}
