@@ -1,10 +1,10 @@
 /* discovery/blacklist.h - one host's time out.
  *
- * A blacklisted host stays so for good, or, with a cooldown range (low, high), for
- * min(high, low * 2^(count - 1)) plus jitter in [0, low) (never above high), where
- * count is how often it was blacklisted; count is kept, so that the time grows.
- * (Horovod's formula doubles once more at the first time; its documentation says
- * what we do: docs/conformance.md.)
+ * A blacklisted host stays so for good, or, with a cooldown range (low, high),
+ * for min(high, low * 2^(count - 1)) plus jitter in [0, low) (never above
+ * high), where count is how often it was blacklisted; count is kept, so that
+ * the time grows. (Horovod's formula doubles once more at the first time; its
+ * documentation says what we do: docs/conformance.md.)
  *
  * Pure: time is an argument, in microseconds. Source: Horovod D13, E8. */
 #ifndef DISCOVERY_BLACKLIST_H

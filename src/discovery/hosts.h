@@ -2,10 +2,11 @@
  * keeping the order of hosts by age, and telling what changed.
  *
  * Each line is `host` or `host:slots`; blank lines and what follows a `#` are
- * ignored; white space around is stripped. -H is the same with commas. A hostfile
- * line may also be `host slots=N`. A name is 1..63 bytes of [A-Za-z0-9._-]; slots
- * are 1..1024 (0: the host is listed and gets nothing). The same host twice is an
- * error. Order is the order of the text: new hosts go to the end of the list.
+ * ignored; white space around is stripped. -H is the same with commas. A
+ * hostfile line may also be `host slots=N`. A name is 1..63 bytes of
+ * [A-Za-z0-9._-]; slots are 1..1024 (0: the host is listed and gets nothing).
+ * The same host twice is an error. Order is the order of the text: new hosts go
+ * to the end of the list.
  *
  * Pure. Source: Horovod D10-D12, discovery parser cases. */
 #ifndef DISCOVERY_HOSTS_H
@@ -37,18 +38,18 @@ void hosts_fini(struct hosts *hosts); /* zeroes: may be used again */
 enum hosts_syntax { HOSTS_LINES, HOSTS_COMMAS, HOSTS_FILE };
 
 /* Parse text [nbytes] into *hosts (replaced on success, untouched on failure).
- * default_slots is for lines without a count; 0: they are an error. false: error
- * [HOSTS_ERROR_MAX] gets one sentence that names the line, e.g.
- * line 3: "a:x": "x" is not a number of slots. */
+ * default_slots is for lines without a count; 0: they are an error. false:
+ * error [HOSTS_ERROR_MAX] gets one sentence that names the line, e.g. line 3:
+ * "a:x": "x" is not a number of slots. */
 bool hosts_parse(const char *text, size_t nbytes, enum hosts_syntax syntax,
                  uint32_t default_slots, struct hosts *hosts, char *error);
 
 /* Copy; false: out of memory, *to untouched. */
 bool hosts_copy(const struct hosts *from, struct hosts *to);
 
-/* Flags as Horovod's HostUpdateResult and wire hosts_updated_flags: missing host or
- * fewer slots: 1 (removed); new host or more slots: 2 (added); or-ed; 0: same.
- * Order does not matter. */
+/* Flags as Horovod's HostUpdateResult and wire hosts_updated_flags: missing
+ * host or fewer slots: 1 (removed); new host or more slots: 2 (added); or-ed;
+ * 0: same. Order does not matter. */
 unsigned hosts_diff(const struct hosts *before, const struct hosts *after);
 
 /* Index of a name, or -1. */

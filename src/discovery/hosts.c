@@ -1,0 +1,424 @@
+/* discovery/hosts.c - parsing, ordering and comparing lists of hosts. See
+ * hosts.h.
+ *
+ * Names are looked up through a small open-addressing table of indices, made
+ * for one call and freed at its end: a script may list thousands of hosts every
+ * second. Memory: malloc for the results and that table, nothing else. No
+ * printf: this file is pure, sentences are put together by hand. */
+#include "discovery/hosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+enum { QUOTE_MAX = 80 }; /* of a bad line, as shown in the sentence */
+
+/* A piece of the text: [begin, end). */
+struct piece {
+    const char *begin, *end;
+};
+
+struct parser {
+    enum hosts_syntax syntax;
+    uint32_t default_slots;
+    uint32_t line; /* from 1 */
+    char *error;   /* [HOSTS_ERROR_MAX] */
+    size_t n_error;
+};
+
+/* Finds names in `items`. table NULL: no memory was left, search one by one. */
+struct index {
+    const struct host *items;
+    uint32_t *table; /* [mask + 1], 1 + index into items; 0: free */
+    size_t mask, n;
+};
+
+static uint32_t name_hash(const char *name)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 16777619u;
+    return h;
+}
+
+static void index_init(struct index *x, const struct host *items, size_t max)
+{
+    size_t size = 16;
+
+    while (size < 2 * max)
+        size *= 2;
+    *x = (struct index){.items = items, .mask = size - 1};
+    x->table = calloc(size, sizeof(*x->table));
+}
+
+static long index_find(const struct index *x, const char *name)
+{
+    if (!x->table) {
+        for (size_t i = 0; i < x->n; i++)
+            if (strcmp(x->items[i].name, name) == 0)
+                return (long)i;
+        return -1;
+    }
+    for (size_t at = name_hash(name) & x->mask; x->table[at];
+         at = (at + 1) & x->mask) {
+        uint32_t i = x->table[at] - 1;
+
+        if (strcmp(x->items[i].name, name) == 0)
+            return (long)i;
+    }
+    return -1;
+}
+
+/* items[n] becomes findable. */
+static void index_add(struct index *x)
+{
+    if (x->table) {
+        size_t at = name_hash(x->items[x->n].name) & x->mask;
+
+        while (x->table[at])
+            at = (at + 1) & x->mask;
+        x->table[at] = (uint32_t)x->n + 1;
+    }
+    x->n++;
+}
+
+static void index_fill(struct index *x, const struct hosts *hosts)
+{
+    index_init(x, hosts->items, hosts->n);
+    while (x->n < hosts->n)
+        index_add(x);
+}
+
+/* ---- sentences ---------------------------------------------------------- */
+
+static void say_n(struct parser *p, const char *text, size_t n)
+{
+    size_t room = HOSTS_ERROR_MAX - 1 - p->n_error;
+
+    if (n > room)
+        n = room;
+    memcpy(p->error + p->n_error, text, n);
+    p->n_error += n;
+    p->error[p->n_error] = '\0';
+}
+
+static void say(struct parser *p, const char *text)
+{
+    say_n(p, text, strlen(text));
+}
+
+static void say_number(struct parser *p, uint32_t value)
+{
+    char digits[10];
+    size_t n = sizeof(digits);
+
+    do {
+        digits[--n] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    say_n(p, digits + n, sizeof(digits) - n);
+}
+
+/* In quotes, cut, and without bytes that would disturb a terminal. */
+static void say_quoted(struct parser *p, struct piece what)
+{
+    size_t n = (size_t)(what.end - what.begin);
+    size_t shown = n > QUOTE_MAX ? QUOTE_MAX : n;
+
+    say(p, "\"");
+    for (size_t i = 0; i < shown; i++) {
+        unsigned char c = (unsigned char)what.begin[i];
+
+        say_n(p, c < 0x20 || c >= 0x7f ? "?" : &what.begin[i], 1);
+    }
+    say(p, n > shown ? "...\"" : "\"");
+}
+
+/* Begin the sentence about `line`; false, so that callers can return it. */
+static bool refuse(struct parser *p, struct piece line)
+{
+    p->n_error = 0;
+    if (p->syntax != HOSTS_COMMAS) {
+        say(p, "line ");
+        say_number(p, p->line);
+        say(p, ": ");
+    }
+    say_quoted(p, line);
+    return false;
+}
+
+static bool refuse_all(struct parser *p, const char *sentence)
+{
+    p->n_error = 0;
+    say(p, sentence);
+    return false;
+}
+
+/* ---- parsing ------------------------------------------------------------ */
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
+}
+
+static struct piece strip(struct piece s)
+{
+    while (s.begin < s.end && is_space(*s.begin))
+        s.begin++;
+    while (s.begin < s.end && is_space(s.end[-1]))
+        s.end--;
+    return s;
+}
+
+static bool is_name_char(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
+}
+
+static bool parse_slots(struct parser *p, struct piece line,
+                        struct piece digits, uint32_t *slots_p)
+{
+    uint32_t value = 0;
+
+    for (const char *c = digits.begin; c < digits.end; c++) {
+        if (*c < '0' || *c > '9' || value > HOSTS_SLOTS_MAX)
+            break;
+        value = value * 10 + (uint32_t)(*c - '0');
+        if (c + 1 == digits.end && value <= HOSTS_SLOTS_MAX) {
+            *slots_p = value;
+            return true;
+        }
+    }
+    refuse(p, line);
+    say(p, ": ");
+    say_quoted(p, digits);
+    say(p, " is not a number of slots (0 to 1024)");
+    return false;
+}
+
+static bool parse_name(struct parser *p, struct piece line, struct piece name,
+                       struct host *host)
+{
+    size_t n = (size_t)(name.end - name.begin);
+    const char *wrong = NULL;
+
+    if (n == 0)
+        wrong = ": no name of a host";
+    else if (n >= HOSTS_NAME_MAX)
+        wrong = ": a name of a host has 63 characters at most";
+    for (size_t i = 0; i < n && !wrong; i++)
+        if (!is_name_char(name.begin[i]))
+            wrong = ": a name of a host has letters, digits, '.', '_', '-'";
+    if (wrong) {
+        refuse(p, line);
+        say(p, wrong);
+        return false;
+    }
+    memset(host->name, 0, sizeof(host->name));
+    memcpy(host->name, name.begin, n);
+    return true;
+}
+
+/* Where the count begins and the name ends: after ':' or " slots=". */
+static bool split(enum hosts_syntax syntax, struct piece line,
+                  struct piece *name_p, struct piece *slots_p)
+{
+    static const char key[] = "slots=";
+    const char *at = line.begin;
+
+    *name_p = line;
+    while (at < line.end && *at != ':' && !is_space(*at))
+        at++;
+    name_p->end = at;
+    if (at == line.end)
+        return false;
+    slots_p->end = line.end;
+    slots_p->begin = at + 1;
+    if (*at == ':')
+        return true;
+    *slots_p = strip(*slots_p);
+    if (syntax == HOSTS_FILE &&
+        (size_t)(slots_p->end - slots_p->begin) >= sizeof(key) - 1 &&
+        memcmp(slots_p->begin, key, sizeof(key) - 1) == 0) {
+        slots_p->begin += sizeof(key) - 1;
+        return true;
+    }
+    *name_p = line; /* white space inside: the name's check refuses it */
+    return false;
+}
+
+static bool parse_item(struct parser *p, struct piece line, struct host *host)
+{
+    struct piece name, slots;
+
+    if (split(p->syntax, line, &name, &slots))
+        return parse_name(p, line, name, host) &&
+               parse_slots(p, line, slots, &host->slots);
+    if (!parse_name(p, line, name, host))
+        return false;
+    if (p->default_slots == 0) {
+        refuse(p, line);
+        say(p, ": no number of slots");
+        return false;
+    }
+    host->slots = p->default_slots;
+    return true;
+}
+
+static bool add_item(struct parser *p, struct piece line, struct hosts *hosts,
+                     struct index *x)
+{
+    if (hosts->n == HOSTS_MAX)
+        return refuse_all(p, "more than 16384 hosts");
+    if (!parse_item(p, line, &hosts->items[hosts->n]))
+        return false;
+    if (index_find(x, hosts->items[hosts->n].name) >= 0) {
+        refuse(p, line);
+        say(p, ": the host is listed twice");
+        return false;
+    }
+    hosts->n++;
+    index_add(x);
+    return true;
+}
+
+static bool parse_all(struct parser *p, struct piece text, char separator,
+                      struct hosts *hosts, struct index *x)
+{
+    while (text.begin < text.end) {
+        size_t rest = (size_t)(text.end - text.begin);
+        const char *end = memchr(text.begin, separator, rest);
+        struct piece line = {text.begin, end ? end : text.end};
+        const char *comment;
+
+        p->line++;
+        text.begin = end ? end + 1 : text.end;
+        comment = memchr(line.begin, '#', (size_t)(line.end - line.begin));
+        if (comment && p->syntax != HOSTS_COMMAS)
+            line.end = comment;
+        line = strip(line);
+        if (line.begin < line.end && !add_item(p, line, hosts, x))
+            return false;
+    }
+    return true;
+}
+
+/* No more entries than separators + 1, and no more than HOSTS_MAX. */
+static size_t bound(const char *text, size_t nbytes, char separator)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < nbytes && n < HOSTS_MAX; i++)
+        n += text[i] == separator;
+    return n;
+}
+
+bool hosts_parse(const char *text, size_t nbytes, enum hosts_syntax syntax,
+                 uint32_t default_slots, struct hosts *hosts, char *error)
+{
+    struct parser p = {
+        .syntax = syntax, .default_slots = default_slots, .error = error};
+    char separator = syntax == HOSTS_COMMAS ? ',' : '\n';
+    size_t n_max = bound(text, nbytes, separator);
+    struct hosts next = {0};
+    struct index x;
+    bool ok;
+
+    if (!array_reserve(&next.items, &next.max, n_max))
+        return refuse_all(&p, "out of memory");
+    index_init(&x, next.items, n_max);
+    ok = parse_all(&p, (struct piece){text, text + nbytes}, separator, &next,
+                   &x);
+    free(x.table);
+    if (!ok) {
+        hosts_fini(&next);
+        return false;
+    }
+    hosts_fini(hosts);
+    *hosts = next;
+    return true;
+}
+
+/* ---- lists -------------------------------------------------------------- */
+
+void hosts_fini(struct hosts *hosts)
+{
+    free(hosts->items);
+    *hosts = (struct hosts){0};
+}
+
+bool hosts_copy(const struct hosts *from, struct hosts *to)
+{
+    struct hosts next = {0};
+
+    if (!array_reserve(&next.items, &next.max, from->n))
+        return false;
+    if (from->n > 0)
+        memcpy(next.items, from->items, from->n * sizeof(*from->items));
+    next.n = from->n;
+    hosts_fini(to);
+    *to = next;
+    return true;
+}
+
+unsigned hosts_diff(const struct hosts *before, const struct hosts *after)
+{
+    enum { REMOVED = 1, ADDED = 2 };
+    unsigned flags = 0;
+    size_t n_same = 0;
+    struct index x;
+
+    index_fill(&x, before);
+    for (size_t i = 0; i < after->n; i++) {
+        long old = index_find(&x, after->items[i].name);
+
+        if (old < 0) {
+            flags |= ADDED;
+            continue;
+        }
+        n_same++;
+        if (after->items[i].slots > before->items[old].slots)
+            flags |= ADDED;
+        else if (after->items[i].slots < before->items[old].slots)
+            flags |= REMOVED;
+    }
+    free(x.table);
+    return n_same < before->n ? flags | REMOVED : flags;
+}
+
+long hosts_find(const struct hosts *hosts, const char *name)
+{
+    for (size_t i = 0; i < hosts->n; i++)
+        if (strcmp(hosts->items[i].name, name) == 0)
+            return (long)i;
+    return -1;
+}
+
+bool hosts_order(const struct hosts *previous, struct hosts *available)
+{
+    struct hosts next = {0};
+    struct index x;
+
+    if (!array_reserve(&next.items, &next.max, available->n))
+        return false;
+    index_fill(&x, available);
+    for (size_t i = 0; i < previous->n; i++) {
+        long at = index_find(&x, previous->items[i].name);
+
+        if (at >= 0)
+            next.items[next.n++] = available->items[at];
+    }
+    free(x.table);
+    index_fill(&x, previous);
+    for (size_t i = 0; i < available->n; i++)
+        if (index_find(&x, available->items[i].name) < 0)
+            next.items[next.n++] = available->items[i];
+    free(x.table);
+    HVD_ASSERT(next.n == available->n);
+    hosts_fini(available);
+    *available = next;
+    return true;
+}
