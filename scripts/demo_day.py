@@ -1,0 +1,202 @@
+"""demo_day - the scripted day of scripts/demo: train charlm while hosts change.
+
+Drives the job from outside only: the list of hosts that its discovery script
+prints, and one kill -9. Paced by the losses that training prints and by the
+event log, so it takes as long as the machine needs. Prints as it goes, then a
+table of the generations, then whether all weights agree.
+"""
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+
+import job as jobs
+
+BUILD = os.path.join(jobs.ROOT, "build")
+CHARLM = os.path.join(BUILD, "examples/charlm/charlm")
+ACT_S = 3.5        # between two changes, at least
+PATIENCE_S = 60
+REPORT = 20        # steps between two losses
+
+
+class Day:
+    def __init__(self, text, directory, steps):
+        program = [CHARLM, "--steps", str(steps), "--report", str(REPORT), text]
+        self.why = {}          # generation: what we did before it
+        self.cause = "start"
+        self.n_losses = 0
+        self.resumed = {}      # generation: (step, iterations) at its start
+        self.job = jobs.Job(
+            os.path.join(directory, "job"),
+            ["-np", "2", "--min-np", "2", "--max-np", "8"], program,
+            on_line=self.show_line)
+        self.shown = 0
+
+    # ---- what is seen ------------------------------------------------------
+
+    def say(self, mark, text):
+        print("%7.2f s  %s %s" % (time.monotonic() - self.job.started, mark,
+                                  text), flush=True)
+
+    def show_line(self, line):
+        match = re.search(r"\bstep \d+ epoch \d+ loss \S+.*", line)
+        if match:
+            self.n_losses += 1
+            self.say(" ", match.group(0))
+        elif "final digest" in line or re.search(r"\berror\b", line):
+            self.say(" ", line)
+
+    def show_events(self):
+        """Print what the event log says about membership since last time."""
+        with self.job.changed:
+            new = self.job.events[self.shown:]
+            self.shown += len(new)
+        for event in new:
+            generation = event.get("generation")
+            if event["event"] == "generation_formed":
+                self.why[generation] = self.cause
+                self.say("=", "generation %d: %d workers: %s" % (
+                    generation, event["size"], ", ".join(
+                        "%s:%d" % (row["host"], row["slot"])
+                        for row in event["ranks"])))
+            elif event["event"] == "worker_lost":
+                self.say("-", "worker %s is lost (%s)"
+                         % (event.get("worker"), event.get("how")))
+            elif event["event"] == "worker_ready":
+                self.say("+", "worker %s is ready" % event.get("worker"))
+
+    def until(self, what, condition):
+        """Wait for a condition, printing what happens meanwhile."""
+        def shown():
+            self.show_events()
+            return condition()
+        value = self.job.until(what, shown, PATIENCE_S)
+        self.show_events()
+        return value
+
+    # ---- what is done ------------------------------------------------------
+
+    def train_a_while(self):
+        losses, until = self.n_losses + 2, time.monotonic() + ACT_S
+        self.until("losses being printed", lambda:
+                   self.n_losses >= losses and time.monotonic() >= until)
+
+    def act(self, cause, size, change):
+        """Do something to the job, wait until it trains with `size`."""
+        self.cause = cause
+        self.say(">", cause)
+        mark = self.job.mark()
+        gone = change() or ()
+        self.until("a generation of %d after: %s" % (size, cause), lambda:
+                   self.job.running(mark, size, without=gone))
+        self.train_a_while()
+
+    def kill_one(self):
+        """kill -9 a worker that is not rank 0; the survivors go on at once."""
+        row = self.job.members()[-1]
+        self.say(" ", "kill -9 %d: rank %d, worker %d at %s:%d" % (
+            row["pid"], row["rank"], row["worker"], row["host"], row["slot"]))
+        jobs.kill(row["pid"])
+        return (row["worker"],)
+
+    def play(self):
+        set_hosts = self.job.set_hosts
+        set_hosts("localhost:2")
+        self.job.start()
+        self.until("generation 1", lambda: self.job.running(0, 2))
+        self.train_a_while()
+        self.act("host 127.0.0.2 appears with 2 slots", 4,
+                 lambda: set_hosts("localhost:2", "127.0.0.2:2"))
+        self.act("one worker is killed with -9", 4, self.kill_one)
+        self.act("host 127.0.0.2 disappears", 2,
+                 lambda: set_hosts("localhost:2"))
+        self.act("a new host, 127.0.0.3, comes with 2 slots", 4,
+                 lambda: set_hosts("localhost:2", "127.0.0.3:2"))
+        self.cause = "nothing of ours"
+        self.say(">", "training goes on to its end")
+        while True:
+            self.show_events()
+            try:
+                return self.job.wait(0.2)
+            except jobs.Timeout:
+                if time.monotonic() - self.job.started > 4 * PATIENCE_S:
+                    raise
+
+
+# ---- the end of the day -----------------------------------------------------
+
+def table(day):
+    job = day.job
+    rows = []
+    for formed in job.seen("generation_formed"):
+        generation = formed["generation"]
+        started = job.seen("generation_started", generation=generation)
+        first = [e["ms"] for e in
+                 job.seen("first_collective", generation=generation)]
+        rows.append((generation, started[-1]["reason"] if started else "?",
+                     day.why.get(generation, "?"), formed["size"],
+                     "%.1f" % max(first) if first else "-",
+                     repeated(job, formed)))
+    print("\n%3s  %-9s %-42s %4s  %12s  %8s" % (
+        "gen", "reason", "after", "size", "ms to first", "steps"))
+    print("%3s  %-9s %-42s %4s  %12s  %8s" % (
+        "", "", "", "", "collective", "repeated"))
+    for row in rows:
+        print("%3d  %-9s %-42s %4d  %12s  %8s" % row)
+
+
+def repeated(job, formed):
+    """Steps that ran in the generation before and are not in the state this one
+    starts from."""
+    return "-"
+
+
+def verdict(day, status):
+    """True when the job ended well and all weights agree."""
+    job = day.job
+    digests = job.digests()
+    last = job.formed()["size"]
+    if digests:
+        steps, most = max(d[1] for d in digests), max(d[2] for d in digests)
+        print("\n%d steps in the final state; the worker that was there from "
+              "the start ran %d:\n%d repeated in the whole day"
+              % (steps, most, most - steps))
+    agree = len({d[:2] for d in digests}) == 1 and len(digests) == last
+    print("%d of %d workers finished, digests %s: %s" % (
+        len(digests), last, "agree" if agree else "DIFFER",
+        " ".join(sorted({d[0] for d in digests}))))
+    if status != 0:
+        finished = job.seen("job_finished")
+        print("the job ended with status %d: %s"
+              % (status, finished[-1].get("reason") if finished else "?"))
+    left = job.orphans()
+    if left:
+        print("processes left behind: %s" % left)
+    return agree and status == 0 and not left
+
+
+def main():
+    text = sys.argv[1]
+    directory = tempfile.mkdtemp(prefix="hvd-demo-")
+    day = Day(text, directory, 4000)
+    try:
+        status = day.play()
+        table(day)
+        good = verdict(day, status)
+    except jobs.Timeout as problem:
+        print("\n".join(day.job.lines[-20:]))
+        print("demo: " + str(problem))
+        good = False
+    except KeyboardInterrupt:
+        good = False
+    finally:
+        day.job.kill()
+        shutil.rmtree(directory, ignore_errors=True)
+    print("demo: %s" % ("passed" if good else "FAILED"))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""job - start hvd-elastic on a changing list of hosts and follow what it does.
+
+What scripts/demo and scripts/chaos share. A Job is one driver with a directory
+of its own (hosts, event log, TMPDIR); two threads follow its event log and its
+output, and a caller waits for events with a deadline. /proc tells what its
+processes hold. Not a library for users: the event log is.
+"""
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+POLL_S = 0.01
+
+
+class Timeout(Exception):
+    """What was waited for did not happen; the message says what it was."""
+
+
+class Job:
+    def __init__(self, directory, options, program, build=None, on_line=None):
+        build = build or os.path.join(ROOT, "build")
+        self.directory = directory
+        self.events = []
+        self.lines = []
+        self.on_line = on_line
+        self.hosts = []
+        self.changed = threading.Condition()
+        self.marker = "HVD_JOB_MARK=%s" % os.path.basename(directory)
+        self.tmp = os.path.join(directory, "tmp")
+        self.event_log = os.path.join(directory, "events.jsonl")
+        script = os.path.join(directory, "hosts.sh")
+        os.makedirs(self.tmp)
+        with open(script, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexec cat %s/hosts\n" % directory)
+        os.chmod(script, 0o755)
+        self.command = [
+            os.path.join(build, "src/elastic/driver/hvd-elastic"),
+            "--host-discovery-script", script, "--event-log", self.event_log,
+            *options, "--", *program]
+        self.process = None
+
+    # ---- life --------------------------------------------------------------
+
+    def set_hosts(self, *hosts):
+        """What discovery sees from now on, each "name:slots"."""
+        path = os.path.join(self.directory, "hosts")
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write("".join(host + "\n" for host in hosts))
+        os.rename(path + ".new", path)
+        self.hosts = list(hosts)
+
+    def start(self, **environment):
+        name, value = self.marker.split("=")
+        # the directory comes from the options: what a caller has set for
+        # himself must not reach a job of ours
+        env = {key: item for key, item in os.environ.items()
+               if not key.startswith("HVD_")}
+        env.update({name: value, "TMPDIR": self.tmp}, **environment)
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", env=env,
+            start_new_session=True)
+        self.threads = [threading.Thread(target=self._follow_output),
+                        threading.Thread(target=self._follow_events)]
+        for thread in self.threads:
+            thread.daemon = True
+            thread.start()
+
+    def wait(self, timeout_s):
+        """Exit status of the driver, once all it said has been read."""
+        try:
+            status = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise Timeout("the job did not end in %g s" % timeout_s) from None
+        for thread in self.threads:
+            thread.join(10)
+        return status
+
+    def kill(self):
+        """End what is left, whoever it belongs to by now."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pid in self.orphans():
+            kill(pid)
+
+    def _follow_output(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.lines.append(line.rstrip("\n"))
+                self.changed.notify_all()
+            if self.on_line:
+                self.on_line(line.rstrip("\n"))
+
+    def _follow_events(self):
+        rest = ""
+        file = None
+        while True:
+            ended = self.process.poll() is not None
+            if file is None and os.path.exists(self.event_log):
+                file = open(self.event_log, encoding="utf-8")
+            text = file.read() if file else ""
+            if text:
+                *lines, rest = (rest + text).split("\n")
+                with self.changed:
+                    self.events += [json.loads(line) for line in lines]
+                    self.changed.notify_all()
+            elif ended:
+                break
+            else:
+                time.sleep(POLL_S)
+        if file:
+            file.close()
+
+    # ---- what has happened -------------------------------------------------
+
+    def seen(self, event, since=0, **fields):
+        """Events of one name from index `since` on with these fields."""
+        with self.changed:
+            return [e for e in self.events[since:] if e["event"] == event
+                    and all(e.get(k) == v for k, v in fields.items())]
+
+    def mark(self):
+        """Index for `since`: what comes after now."""
+        with self.changed:
+            return len(self.events)
+
+    def until(self, what, condition, timeout_s):
+        """Wait for condition() to be true; its value. Ends with the job."""
+        deadline = time.monotonic() + timeout_s
+        with self.changed:
+            while True:
+                value = condition()
+                if value:
+                    return value
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Timeout("%g s passed without %s" % (timeout_s, what))
+                if self.process.poll() is not None \
+                        and not self.threads[1].is_alive():
+                    value = condition()
+                    if value:
+                        return value
+                    raise Timeout("the job ended without " + what)
+                self.changed.wait(min(left, 0.2))
+
+    def formed(self):
+        """The newest generation_formed, or None."""
+        found = self.seen("generation_formed")
+        return found[-1] if found else None
+
+    def members(self):
+        return self.formed()["ranks"]
+
+    def running(self, since, size=None, without=()):
+        """The newest generation formed since then, once each of its ranks has
+        completed a collective in it; None before. `size`: that many members;
+        `without`: none of these workers."""
+        formed = self.seen("generation_formed", since)
+        if not formed or (size and formed[-1]["size"] != size):
+            return None
+        formed = formed[-1]
+        if any(row["worker"] in without for row in formed["ranks"]):
+            return None
+        first = self.seen("first_collective", since,
+                          generation=formed["generation"])
+        if len({e["rank"] for e in first}) < formed["size"]:
+            return None
+        return formed
+
+    def digests(self):
+        """(digest, steps, iterations) of each worker that finished."""
+        found = []
+        for line in list(self.lines):
+            match = re.search(r"final digest ([0-9a-f]+)(?: steps (\d+))?"
+                              r"(?: iterations-here (\d+))?", line)
+            if match:
+                found.append((match.group(1), int(match.group(2) or 0),
+                              int(match.group(3) or 0)))
+        return found
+
+    # ---- what it holds -----------------------------------------------------
+
+    def processes(self):
+        """pids below the driver, without it; zombies do not count."""
+        children = collections.defaultdict(list)
+        for pid, parent in parents():
+            children[parent].append(pid)
+        found, queue = [], [self.process.pid]
+        while queue:
+            for pid in children[queue.pop()]:
+                found.append(pid)
+                queue.append(pid)
+        return found
+
+    def orphans(self):
+        """pids that carry the mark of this job, whoever their parent is."""
+        return [pid for pid, _ in parents()
+                if self.marker.encode() in environment_of(pid)]
+
+    def n_listening(self):
+        """Sockets in LISTEN that processes of the job hold."""
+        inodes = set()
+        for pid in self.processes():
+            inodes.update(sockets_of(pid))
+        listening = 0
+        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+            try:
+                with open(table, encoding="ascii") as file:
+                    rows = [line.split() for line in file.readlines()[1:]]
+            except OSError:
+                continue
+            listening += sum(1 for row in rows
+                             if row[3] == "0A" and row[9] in inodes)
+        return listening
+
+
+# ---- /proc ------------------------------------------------------------------
+
+def parents():
+    """(pid, parent) of every process that is not a zombie."""
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open("/proc/%s/stat" % name, encoding="utf-8",
+                      errors="replace") as file:
+                state, parent = file.read().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state not in "ZX":
+            yield int(name), int(parent)
+
+
+def environment_of(pid):
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def fds_of(pid):
+    """{fd: what it is} of a process; None when it is gone."""
+    found = {}
+    try:
+        for name in os.listdir("/proc/%d/fd" % pid):
+            try:
+                found[int(name)] = os.readlink("/proc/%d/fd/%s" % (pid, name))
+            except OSError:
+                continue
+    except OSError:
+        return None
+    return found
+
+
+def sockets_of(pid):
+    return [target[8:-1] for target in (fds_of(pid) or {}).values()
+            if target.startswith("socket:[")]
+
+
+def kill(pid, number=signal.SIGKILL):
+    try:
+        os.kill(pid, number)
+        return True
+    except ProcessLookupError:
+        return False
