@@ -1,0 +1,287 @@
+/* tests/discovery/test_hosts.c - parser, order, differences of host lists. */
+#include <string.h>
+
+#include "discovery/hosts.h"
+#include "support.h"
+
+static struct hosts parse(const char *text, enum hosts_syntax syntax,
+                          uint32_t default_slots)
+{
+    struct hosts hosts = {0};
+    char error[HOSTS_ERROR_MAX] = "";
+
+    ck_assert_msg(
+        hosts_parse(text, strlen(text), syntax, default_slots, &hosts, error),
+        "%s", error);
+    return hosts;
+}
+
+/* "a:2 b:3" */
+static const char *show(const struct hosts *hosts)
+{
+    static char text[4096];
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < hosts->n; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%u",
+                              i ? " " : "", hosts->items[i].name,
+                              hosts->items[i].slots);
+    return text;
+}
+
+static const struct {
+    enum hosts_syntax syntax;
+    uint32_t default_slots;
+    const char *text, *expected;
+} good[] = {
+    /* Horovod, test_elastic_discovery.py: its eight inputs */
+    {HOSTS_LINES, 4, "", ""},
+    {HOSTS_LINES, 4, "host-1", "host-1:4"},
+    {HOSTS_LINES, 4, "host-1:2", "host-1:2"},
+    {HOSTS_LINES, 4, "host-1\nhost-2", "host-1:4 host-2:4"},
+    {HOSTS_LINES, 4, "host-1:2\nhost-4:3", "host-1:2 host-4:3"},
+    {HOSTS_LINES, 4, "\nhost-1:2\nhost-4:3", "host-1:2 host-4:3"},
+    {HOSTS_LINES, 4, "host-1:2\n\nhost-4:3", "host-1:2 host-4:3"},
+    {HOSTS_LINES, 4, "host-1:2\nhost-4:3\n", "host-1:2 host-4:3"},
+    /* and what people write */
+    {HOSTS_LINES, 0, "# nobody yet\n", ""},
+    {HOSTS_LINES, 0, " a:1 # first\r\n\tb_2.x:1024\r\n", "a:1 b_2.x:1024"},
+    {HOSTS_LINES, 0, "a:0\nb:007", "a:0 b:7"},
+    {HOSTS_COMMAS, 0, "a:1,b:2", "a:1 b:2"},
+    {HOSTS_COMMAS, 3, " a , 127.0.0.2:2,", "a:3 127.0.0.2:2"},
+    {HOSTS_FILE, 2, "a slots=4\nb:3\nc\nd  slots=1 # x", "a:4 b:3 c:2 d:1"},
+};
+
+START_TEST(hosts_parse_good_text_lists_hosts)
+{
+    struct hosts hosts = parse(good[_i].text, good[_i].syntax,
+                               good[_i].default_slots);
+
+    ck_assert_str_eq(show(&hosts), good[_i].expected);
+    hosts_fini(&hosts);
+}
+END_TEST
+
+#define C63 "123456789012345678901234567890123456789012345678901234567890123"
+
+static const struct {
+    enum hosts_syntax syntax;
+    const char *text, *error;
+} bad[] = {
+    {HOSTS_LINES, "b:1\n\na:x",
+     "line 3: \"a:x\": \"x\" is not a number of slots (0 to 1024)"},
+    {HOSTS_LINES, "a:1025",
+     "line 1: \"a:1025\": \"1025\" is not a number of slots (0 to 1024)"},
+    {HOSTS_LINES, "a:-1",
+     "line 1: \"a:-1\": \"-1\" is not a number of slots (0 to 1024)"},
+    {HOSTS_LINES, "a:99999999999999999999",
+     "line 1: \"a:99999999999999999999\": \"99999999999999999999\" is not a "
+     "number of slots (0 to 1024)"},
+    {HOSTS_LINES,
+     "a:", "line 1: \"a:\": \"\" is not a number of slots (0 to 1024)"},
+    {HOSTS_LINES, "a:2:3",
+     "line 1: \"a:2:3\": \"2:3\" is not a number of slots (0 to 1024)"},
+    {HOSTS_LINES, "a", "line 1: \"a\": no number of slots"},
+    {HOSTS_LINES, ":2", "line 1: \":2\": no name of a host"},
+    {HOSTS_LINES, "a:1\nb:1\na:1", "line 3: \"a:1\": the host is listed twice"},
+    {HOSTS_LINES, "Segmentation fault\n",
+     "line 1: \"Segmentation fault\": a name of a host has letters, digits, "
+     "'.', '_', '-'"},
+    {HOSTS_LINES, "\033[1m\xff:1",
+     "line 1: \"?[1m?:1\": a name of a host has letters, digits, '.', '_', "
+     "'-'"},
+    {HOSTS_LINES, "a slots=2",
+     "line 1: \"a slots=2\": a name of a host has letters, digits, '.', '_', "
+     "'-'"},
+    {HOSTS_LINES, C63 "4:1",
+     "line 1: \"" C63 "4:1\": a name of a host has 63 characters at most"},
+    {HOSTS_COMMAS, "a:1,b:z",
+     "\"b:z\": \"z\" is not a number of slots (0 to 1024)"},
+    {HOSTS_COMMAS, "a:1,a:2", "\"a:2\": the host is listed twice"},
+    {HOSTS_FILE, "a slots=two",
+     "line 1: \"a slots=two\": \"two\" is not a number of slots (0 to 1024)"},
+};
+
+START_TEST(hosts_parse_bad_text_names_the_line)
+{
+    struct hosts hosts = parse("keep:1", HOSTS_LINES, 0);
+    char error[HOSTS_ERROR_MAX] = "";
+
+    ck_assert(!hosts_parse(bad[_i].text, strlen(bad[_i].text), bad[_i].syntax,
+                           0, &hosts, error));
+    ck_assert_str_eq(error, bad[_i].error);
+    ck_assert_str_eq(show(&hosts), "keep:1");
+    hosts_fini(&hosts);
+}
+END_TEST
+
+START_TEST(hosts_parse_nul_byte_is_refused)
+{
+    struct hosts hosts = {0};
+    char error[HOSTS_ERROR_MAX];
+
+    ck_assert(!hosts_parse("a\0b:1", 5, HOSTS_LINES, 0, &hosts, error));
+    ck_assert_str_eq(error, "line 1: \"a?b:1\": a name of a host has letters, "
+                            "digits, '.', '_', '-'");
+}
+END_TEST
+
+START_TEST(hosts_parse_long_garbage_is_cut)
+{
+    struct hosts hosts = {0};
+    char text[5000], error[HOSTS_ERROR_MAX];
+
+    memset(text, '!', sizeof(text));
+    ck_assert(!hosts_parse(text, sizeof(text), HOSTS_LINES, 0, &hosts, error));
+    ck_assert_uint_lt(strlen(error), HOSTS_ERROR_MAX);
+    ck_assert_ptr_nonnull(strstr(error, "!...\""));
+}
+END_TEST
+
+START_TEST(hosts_parse_too_many_hosts_is_refused)
+{
+    static char text[(HOSTS_MAX + 1) * 10];
+    struct hosts hosts = {0};
+    char error[HOSTS_ERROR_MAX];
+    size_t n = 0;
+
+    for (int i = 0; i < HOSTS_MAX; i++)
+        n += (size_t)sprintf(text + n, "h%d:1\n", i);
+    ck_assert(hosts_parse(text, n, HOSTS_LINES, 0, &hosts, error));
+    ck_assert_uint_eq(hosts.n, HOSTS_MAX);
+    ck_assert_int_eq(hosts_find(&hosts, "h16383"), 16383);
+    n += (size_t)sprintf(text + n, "more:1\n");
+    ck_assert(!hosts_parse(text, n, HOSTS_LINES, 0, &hosts, error));
+    ck_assert_str_eq(error, "more than 16384 hosts");
+    hosts_fini(&hosts);
+}
+END_TEST
+
+START_TEST(D11_order_available_hosts)
+{
+    struct hosts previous = parse("a:1\nb:1\nc:1", HOSTS_LINES, 0);
+    struct hosts available = parse("d:1\nc:2\nb:1", HOSTS_LINES, 0);
+
+    ck_assert(hosts_order(&previous, &available));
+    ck_assert_str_eq(show(&available), "b:1 c:2 d:1");
+    hosts_fini(&previous);
+    hosts_fini(&available);
+}
+END_TEST
+
+START_TEST(hosts_order_new_hosts_keep_the_order_of_the_text)
+{
+    struct hosts previous = {0};
+    struct hosts available = parse("z:1\ny:1\nx:1", HOSTS_LINES, 0);
+
+    ck_assert(hosts_order(&previous, &available));
+    ck_assert_str_eq(show(&available), "z:1 y:1 x:1");
+    hosts_fini(&available);
+}
+END_TEST
+
+/* Flags: 1 removed, 2 added. D10: each of three changes is told, whether or not
+ * there are enough slots; D12: added, added, removed, mixed, none. */
+static const struct {
+    const char *before, *after;
+    unsigned flags;
+} diffs[] = {
+    {"", "", 0},
+    {"a:2", "a:2", 0},
+    {"a:2\nb:1", "b:1\na:2", 0},
+    {"", "a:2", 2},
+    {"a:2", "", 1},
+    {"a:2", "a:4", 2},
+    {"a:2", "a:1", 1},
+    {"a:2\nb:2", "a:4\nb:1", 3},
+    {"a:2\nb:2", "a:2\nc:2", 3},
+    {"a:2\nb:2", "a:3", 3},
+};
+
+START_TEST(hosts_diff_tells_removed_and_added)
+{
+    struct hosts before = parse(diffs[_i].before, HOSTS_LINES, 0);
+    struct hosts after = parse(diffs[_i].after, HOSTS_LINES, 0);
+
+    ck_assert_uint_eq(hosts_diff(&before, &after), diffs[_i].flags);
+    hosts_fini(&before);
+    hosts_fini(&after);
+}
+END_TEST
+
+/* One poll after another, as the driver does: order, compare, replace. */
+static unsigned update(struct hosts *current, const char *text)
+{
+    struct hosts next = parse(text, HOSTS_LINES, 0);
+    unsigned flags;
+
+    ck_assert(hosts_order(current, &next));
+    flags = hosts_diff(current, &next);
+    hosts_fini(current);
+    *current = next;
+    return flags;
+}
+
+START_TEST(D10_send_notifications_without_assignments_flags)
+{
+    struct hosts current = {0};
+
+    ck_assert_uint_eq(update(&current, "a:8\nb:4"), 2);
+    ck_assert_uint_eq(update(&current, "a:1"), 1); /* below any minimum */
+    ck_assert_uint_eq(update(&current, "a:1\nb:4"), 2);
+    ck_assert_uint_eq(update(&current, "b:4\nc:4"), 3);
+    hosts_fini(&current);
+}
+END_TEST
+
+START_TEST(D12_update_available_hosts)
+{
+    struct hosts current = {0}, snapshot = {0};
+
+    ck_assert_uint_eq(update(&current, "a:2"), 2);
+    ck_assert(hosts_copy(&current, &snapshot));
+    ck_assert_uint_eq(update(&current, "a:2\nb:2"), 2);
+    ck_assert_uint_eq(update(&current, "b:2"), 1);
+    ck_assert_uint_eq(update(&current, "b:1\nc:2"), 3);
+    ck_assert_uint_eq(update(&current, "c:2\nb:1"), 0);
+    ck_assert_str_eq(show(&current), "b:1 c:2");
+    ck_assert_str_eq(show(&snapshot), "a:2");
+    hosts_fini(&snapshot);
+    hosts_fini(&current);
+}
+END_TEST
+
+START_TEST(hosts_copy_of_an_empty_list_is_empty)
+{
+    struct hosts none = {0}, copy = parse("a:1", HOSTS_LINES, 0);
+
+    ck_assert(hosts_copy(&none, &copy));
+    ck_assert_uint_eq(copy.n, 0);
+    ck_assert_int_eq(hosts_find(&copy, "a"), -1);
+    hosts_fini(&copy);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("hosts");
+    TCase *tcase = tcase_create("hosts");
+
+    tcase_add_loop_test(tcase, hosts_parse_good_text_lists_hosts, 0,
+                        (int)(sizeof(good) / sizeof(good[0])));
+    tcase_add_loop_test(tcase, hosts_parse_bad_text_names_the_line, 0,
+                        (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(tcase, hosts_parse_nul_byte_is_refused);
+    tcase_add_test(tcase, hosts_parse_long_garbage_is_cut);
+    tcase_add_test(tcase, hosts_parse_too_many_hosts_is_refused);
+    tcase_add_test(tcase, D11_order_available_hosts);
+    tcase_add_test(tcase, hosts_order_new_hosts_keep_the_order_of_the_text);
+    tcase_add_loop_test(tcase, hosts_diff_tells_removed_and_added, 0,
+                        (int)(sizeof(diffs) / sizeof(diffs[0])));
+    tcase_add_test(tcase, D10_send_notifications_without_assignments_flags);
+    tcase_add_test(tcase, D12_update_available_hosts);
+    tcase_add_test(tcase, hosts_copy_of_an_empty_list_is_empty);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}

@@ -1,0 +1,346 @@
+/* tests/discovery/test_script.c - real scripts: what they may do to us. Time
+ * for the deadline is an argument, so nothing here waits for a clock. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "discovery/script.h"
+#include "support.h"
+
+static char dir[] = "/tmp/hvd-script-XXXXXX";
+static char path[64];
+static struct hosts hosts;
+
+static void write_script(const char *text, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq((int)write(fd, text, strlen(text)), (int)strlen(text));
+    ck_assert_int_eq(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static void setup(void)
+{
+    strcpy(dir, "/tmp/hvd-script-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/x.sh", dir);
+    ck_assert_int_eq(chdir(dir), 0);
+    hosts = (struct hosts){0};
+}
+
+static void teardown(void)
+{
+    hosts_fini(&hosts);
+    unlink(path);
+    unlink("pid");
+    ck_assert_int_eq(chdir("/"), 0);
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static void wait_readable(const struct script *s)
+{
+    struct epoll_event ev;
+
+    while (epoll_wait(s->epoll_fd, &ev, 1, -1) < 0)
+        ck_assert_int_eq(errno, EINTR);
+}
+
+/* Run it to its end. */
+static enum script_result run(struct script *s)
+{
+    enum script_result result;
+
+    ck_assert_int_eq(script_start(s, 0), HVD_OK);
+    do {
+        wait_readable(s);
+        result = script_step(s, 0, 0, &hosts);
+    } while (result == SCRIPT_RUNNING);
+    ck_assert_int_eq(s->epoll_fd, -1);
+    ck_assert(!s->running);
+    return result;
+}
+
+static void expect_failure(const char *text, const char *sentence)
+{
+    char expected[ERROR_TEXT_MAX];
+    struct script s;
+
+    write_script(text, 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_FAILED);
+    snprintf(expected, sizeof(expected), "--host-discovery-script: \"%s\"%s",
+             path, sentence);
+    ck_assert_str_eq(error_text(), expected);
+    script_fini(&s);
+}
+
+START_TEST(script_prints_hosts_lists_them)
+{
+    struct script s;
+
+    write_script("#!/bin/sh\necho a:2\necho b:3\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+        ck_assert_uint_eq(hosts.n, 2);
+        ck_assert_str_eq(hosts.items[1].name, "b");
+        ck_assert_uint_eq(hosts.items[1].slots, 3);
+    }
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_prints_nothing_means_no_hosts)
+{
+    struct script s;
+
+    write_script("#!/bin/sh\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_uint_eq(hosts.n, 0);
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_without_interpreter_line_runs_in_a_shell)
+{
+    struct script s;
+
+    write_script("echo a:1\n", 0700);
+    ck_assert_int_eq(script_init(&s, "x.sh", 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_uint_eq(hosts.n, 1);
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_big_output_is_read_whole)
+{
+    struct script s;
+
+    write_script("#!/bin/sh\n"
+                 "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); "
+                 "echo host-with-a-rather-long-name-$i:8; done\n",
+                 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_uint_eq(hosts.n, 10000);
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_endless_output_is_killed)
+{
+    expect_failure("#!/bin/sh\nexec yes\n", " printed more than 4 MiB");
+}
+END_TEST
+
+START_TEST(script_exits_3_says_so)
+{
+    expect_failure("#!/bin/sh\necho a:2\nexit 3\n", " exited with status 3");
+}
+END_TEST
+
+START_TEST(script_killed_by_signal_says_so)
+{
+    expect_failure("#!/bin/sh\nkill -9 $$\n",
+                   " was killed by signal 9 (Killed)");
+}
+END_TEST
+
+START_TEST(script_prints_garbage_names_the_line)
+{
+    expect_failure("#!/bin/sh\necho a:2\necho b:many\n",
+                   ": line 2: \"b:many\": \"many\" is not a number of slots "
+                   "(0 to 1024)");
+}
+END_TEST
+
+START_TEST(script_with_missing_interpreter_says_so)
+{
+    expect_failure("#!/nowhere/sh\n",
+                   " cannot be run: No such file or directory");
+}
+END_TEST
+
+/* The pid that the script has put into the file "pid". */
+static pid_t read_pid(void)
+{
+    FILE *file = fopen("pid", "r");
+    int pid = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    return (pid_t)pid;
+}
+
+START_TEST(script_hangs_past_its_deadline_group_is_killed)
+{
+    char expected[ERROR_TEXT_MAX];
+    enum script_result result;
+    struct script s;
+    pid_t grandchild, script;
+    int status;
+
+    /* the orphan becomes ours, so that its end can be waited for */
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    /* writes only after the pid is there, so reading tells when to go on */
+    write_script("#!/bin/sh\nsleep 1000 & echo $! >pid\necho a:1\nwait\n",
+                 0700);
+    ck_assert_int_eq(script_init(&s, path, 1500000), HVD_OK);
+    ck_assert_int_eq(script_start(&s, 100), HVD_OK);
+    ck_assert_uint_eq(s.deadline_us, 1500100);
+    while (s.n_output == 0) {
+        wait_readable(&s);
+        ck_assert_int_eq(script_step(&s, 1500099, 0, &hosts), SCRIPT_RUNNING);
+    }
+    grandchild = read_pid();
+    script = s.pid;
+    ck_assert_int_eq(getpgid(grandchild), script);
+    ck_assert_int_eq(script_step(&s, 1500100, 0, &hosts), SCRIPT_RUNNING);
+    ck_assert(s.deadline_us == CLOCK_NEVER);
+    do {
+        wait_readable(&s);
+        result = script_step(&s, 1500100, 0, &hosts);
+    } while (result == SCRIPT_RUNNING);
+    ck_assert_int_eq(result, SCRIPT_FAILED);
+    snprintf(expected, sizeof(expected),
+             "--host-discovery-script: \"%s\" did not finish within 1.5 s",
+             path);
+    ck_assert_str_eq(error_text(), expected);
+    ck_assert_int_eq(waitpid(script, NULL, WNOHANG), -1);
+    ck_assert_int_eq(waitpid(grandchild, &status, 0), grandchild);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_leaves_a_child_with_the_pipe_open_is_not_waited_for)
+{
+    struct script s;
+
+    write_script("#!/bin/sh\nsleep 1000 & echo $! >pid\necho a:1\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_uint_eq(hosts.n, 1);
+    kill(read_pid(), SIGKILL);
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_fini_while_running_kills_and_reaps)
+{
+    struct script s;
+    pid_t pid;
+
+    write_script("#!/bin/sh\nexec sleep 1000\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(script_start(&s, 0), HVD_OK);
+    pid = s.pid;
+    script_fini(&s);
+    ck_assert_int_eq(s.epoll_fd, -1);
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), -1);
+    ck_assert_int_eq(kill(pid, 0), -1);
+}
+END_TEST
+
+START_TEST(script_signals_of_the_caller_do_not_reach_it)
+{
+    struct script s;
+    sigset_t set, old;
+
+    /* SIGTERM blocked and SIGPIPE ignored here, default there */
+    write_script("#!/bin/sh\nkill -TERM $$\necho a:1\n", 0700);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_FAILED);
+    ck_assert_ptr_nonnull(strstr(error_text(), "killed by signal 15"));
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    script_fini(&s);
+}
+END_TEST
+
+START_TEST(script_init_bad_file_is_named)
+{
+    struct script s;
+
+    ck_assert_int_eq(script_init(&s, "x.sh", 1), HVD_ERR_INVALID);
+    ck_assert_str_eq(error_text(),
+                     "--host-discovery-script: \"x.sh\" does not exist");
+    ck_assert_int_eq(script_init(&s, ".", 1), HVD_ERR_INVALID);
+    ck_assert_str_eq(error_text(),
+                     "--host-discovery-script: \".\" is a directory");
+    ck_assert_int_eq(script_init(&s, "/dev/null", 1), HVD_ERR_INVALID);
+    ck_assert_str_eq(
+        error_text(),
+        "--host-discovery-script: \"/dev/null\" is not a regular file");
+    write_script("#!/bin/sh\n", 0600);
+    ck_assert_int_eq(script_init(&s, "x.sh", 1), HVD_ERR_INVALID);
+    ck_assert_str_eq(error_text(),
+                     "--host-discovery-script: \"x.sh\" is not executable");
+    script_fini(&s);
+}
+END_TEST
+
+static int count_fds(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+START_TEST(script_many_runs_leave_no_descriptor)
+{
+    struct script s;
+    int before = count_fds();
+
+    write_script("#!/bin/sh\necho a:1\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_int_eq(count_fds(), before);
+    script_fini(&s);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("script");
+    TCase *tcase = tcase_create("script");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, script_prints_hosts_lists_them);
+    tcase_add_test(tcase, script_prints_nothing_means_no_hosts);
+    tcase_add_test(tcase, script_without_interpreter_line_runs_in_a_shell);
+    tcase_add_test(tcase, script_big_output_is_read_whole);
+    tcase_add_test(tcase, script_endless_output_is_killed);
+    tcase_add_test(tcase, script_exits_3_says_so);
+    tcase_add_test(tcase, script_killed_by_signal_says_so);
+    tcase_add_test(tcase, script_prints_garbage_names_the_line);
+    tcase_add_test(tcase, script_with_missing_interpreter_says_so);
+    tcase_add_test(tcase, script_hangs_past_its_deadline_group_is_killed);
+    tcase_add_test(tcase,
+                   script_leaves_a_child_with_the_pipe_open_is_not_waited_for);
+    tcase_add_test(tcase, script_fini_while_running_kills_and_reaps);
+    tcase_add_test(tcase, script_signals_of_the_caller_do_not_reach_it);
+    tcase_add_test(tcase, script_init_bad_file_is_named);
+    tcase_add_test(tcase, script_many_runs_leave_no_descriptor);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
