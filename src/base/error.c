@@ -8,7 +8,8 @@
 
 static _Thread_local char text[ERROR_TEXT_MAX];
 
-static void set_text(const char *fmt, va_list ap)
+__attribute__((format(printf, 1, 0))) static void set_text(const char *fmt,
+                                                           va_list ap)
 {
     /* the arguments may include the old text: format aside, then copy */
     char next[ERROR_TEXT_MAX];

@@ -98,7 +98,8 @@ static void set_ranks(struct candidate *chosen, size_t n, uint32_t *n_with)
 {
     size_t first = 0; /* of the same host */
 
-    memset(n_with, 0, n * sizeof(*n_with));
+    for (size_t i = 0; i < n; i++)
+        n_with[i] = 0;
     for (size_t i = 0; i < n; i++) {
         if (chosen[i].host != chosen[first].host)
             first = i;
