@@ -1,11 +1,14 @@
-/* hvd/state.h - what must survive: registered memory, its snapshots, and the boundary.
+/* hvd/state.h - what must survive: registered memory, its snapshots, and the
+ * boundary.
  *
- * A state is a list of entries. *Shared* entries are equal on all ranks and are sent to newcomers;
- * *local* ones (an RNG, a loader's position) are restored after a loss and never sent. Names, order
- * and kinds are the *layout*; it must be equal on all workers. Sizes travel with the snapshot.
+ * A state is a list of entries. *Shared* entries are equal on all ranks and are
+ * sent to newcomers; *local* ones (an RNG, a loader's position) are restored
+ * after a loss and never sent. Names, order and kinds are the *layout*; it must
+ * be equal on all workers. Sizes travel with the snapshot.
  *
- * Ownership  the caller owns registered memory and keeps it valid until the entry is removed or
- *            re-pointed or the state is destroyed. Names are copied.
+ * Ownership  the caller owns registered memory and keeps it valid until the
+ *            entry is removed or re-pointed or the state is destroyed. Names
+ *            are copied.
  * Threads    one thread: the one that trains. */
 #ifndef HVD_STATE_H
 #define HVD_STATE_H
@@ -26,48 +29,53 @@ typedef struct hvd_state hvd_state_t;
 HVD_API hvd_state_t *hvd_state_create(void);
 HVD_API void hvd_state_destroy(hvd_state_t *state);
 
-/* hvd_state_add, hvd_state_add_local - register [nbytes] at ptr under a unique name (1..127 bytes).
- * nbytes may be 0. Not between hvd_elastic_run's start and its first reset.
- * Returns HVD_OK, HVD_ERR_INVALID (name empty, too long or taken; ptr NULL), HVD_ERR_NOMEM. */
+/* hvd_state_add, hvd_state_add_local - register [nbytes] at ptr under a unique
+ * name (1..127 bytes). nbytes may be 0. Not between hvd_elastic_run's start and
+ * its first reset. Returns HVD_OK, HVD_ERR_INVALID (name empty, too long or
+ * taken; ptr NULL), HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_state_add(hvd_state_t *state, const char *name,
                                    void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
                                          void *ptr,
                                          size_t nbytes) HVD_MUST_CHECK;
 
-/* hvd_state_set - the entry's memory has moved or changed its size; takes effect at the next commit.
- * A restore or sync of a snapshot whose size differs from the entry's fails with HVD_ERR_LAYOUT. */
+/* hvd_state_set - the entry's memory has moved or changed its size; takes
+ * effect at the next commit. A restore or sync of a snapshot whose size differs
+ * from the entry's fails with HVD_ERR_LAYOUT. */
 HVD_API hvd_status_t hvd_state_set(hvd_state_t *state, const char *name,
                                    void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_remove(hvd_state_t *state,
                                       const char *name) HVD_MUST_CHECK;
 
-/* An object is an entry that has no fixed memory: it is written at a commit and read back at a
- * restore or sync. */
+/* An object is an entry that has no fixed memory: it is written at a commit and
+ * read back at a restore or sync. */
 typedef struct hvd_state_object_ops {
     size_t struct_size; /* sizeof(hvd_state_object_ops_t) */
     /* nbytes needed by serialize now. Called at each commit, before it. */
     size_t (*size)(void *arg);
-    /* write exactly nbytes to buf; anything but HVD_OK fails the commit, the older snapshot stays. */
+    /* write exactly nbytes to buf; anything but HVD_OK fails the commit, the
+     * older snapshot stays. */
     hvd_status_t (*serialize)(void *buf, size_t nbytes, void *arg);
     /* become what buf [nbytes] says; buf is borrowed until return. */
     hvd_status_t (*deserialize)(const void *buf, size_t nbytes, void *arg);
 } hvd_state_object_ops_t;
 
-/* hvd_state_add_object - a shared entry with callbacks; *ops is copied, arg is handed to them. */
+/* hvd_state_add_object - a shared entry with callbacks; *ops is copied, arg is
+ * handed to them. */
 HVD_API hvd_status_t hvd_state_add_object(hvd_state_t *state, const char *name,
                                           const hvd_state_object_ops_t *ops,
                                           void *arg) HVD_MUST_CHECK;
 
-/* hvd_state_add_sampler - register a sampler's cursor as a shared entry (see hvd/sampler.h). The
- * sampler must outlive the state. */
+/* hvd_state_add_sampler - register a sampler's cursor as a shared entry (see
+ * hvd/sampler.h). The sampler must outlive the state. */
 HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
                                            hvd_sampler_t *sampler)
     HVD_MUST_CHECK;
 
-/* What user code does besides copying bytes; called in registration order, on the training thread:
- * on_commit just before bytes are copied into the snapshot, on_restore and on_sync just after the
- * snapshot was copied to the live memory. Anything but HVD_OK fails the call it happened in. */
+/* What user code does besides copying bytes; called in registration order, on
+ * the training thread: on_commit just before bytes are copied into the
+ * snapshot, on_restore and on_sync just after the snapshot was copied to the
+ * live memory. Anything but HVD_OK fails the call it happened in. */
 typedef hvd_status_t (*hvd_state_callback_t)(void *arg);
 HVD_API hvd_status_t hvd_state_on_commit(hvd_state_t *state,
                                          hvd_state_callback_t callback,
@@ -90,13 +98,15 @@ typedef struct hvd_reset_info {
     size_t struct_size;
     uint64_t generation;
     hvd_reset_reason_t reason;
-    int size;           /* of the new generation */
-    int committed_size; /* of the generation that made the snapshot; 0: unknown */
+    int size; /* of the new generation */
+    /* of the generation that made the snapshot; 0: unknown */
+    int committed_size;
 } hvd_reset_info_t;
 
-/* hvd_state_on_reset - called in every generation after the first, on every member, after the sync
- * and before the training function. Must be an idempotent function of (state, world):
- * lr = base_lr * hvd_size(), never lr *= new / old. Its effect is not part of the snapshot. */
+/* hvd_state_on_reset - called in every generation after the first, on every
+ * member, after the sync and before the training function. Must be an
+ * idempotent function of (state, world): lr = base_lr * hvd_size(), never lr *=
+ * new / old. Its effect is not part of the snapshot. */
 typedef void (*hvd_reset_callback_t)(const hvd_reset_info_t *info, void *arg);
 HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
                                         hvd_reset_callback_t callback,
@@ -104,27 +114,33 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
 
 /* hvd_state_commit - snapshot the live memory; then a boundary.
  * Returns    HVD_OK
- *            HVD_HOSTS_UPDATED  hosts change: return it from the training function; all ranks get
+ *            HVD_HOSTS_UPDATED  hosts change: return it from the training
+ *            function; all ranks get
  *                               it at the same boundary, nothing is lost
- *            HVD_PEER_LOST      the snapshot was saved, but a peer is gone: return it
- *            HVD_ERR_*          the older snapshot is intact (a callback failed, no memory) */
+ *            HVD_PEER_LOST      the snapshot was saved, but a peer is gone:
+ *            return it
+ *            HVD_ERR_*          the older snapshot is intact (a callback
+ *            failed, no memory) */
 HVD_API hvd_status_t hvd_state_commit(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_check_host_updates - a boundary without a snapshot: costs one load unless hosts change,
- * and then commits before it returns HVD_HOSTS_UPDATED. Same returns as hvd_state_commit. */
+/* hvd_state_check_host_updates - a boundary without a snapshot: costs one load
+ * unless hosts change, and then commits before it returns HVD_HOSTS_UPDATED.
+ * Same returns as hvd_state_commit. */
 HVD_API hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     HVD_MUST_CHECK;
 
-/* hvd_state_save, hvd_state_restore - the two halves, without a boundary: live -> snapshot,
- * snapshot -> live (HVD_ERR_STATE: nothing was saved yet). */
+/* hvd_state_save, hvd_state_restore - the two halves, without a boundary: live
+ * -> snapshot, snapshot -> live (HVD_ERR_STATE: nothing was saved yet). */
 HVD_API hvd_status_t hvd_state_save(hvd_state_t *state) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_sync - a collective: every rank gets rank 0's live state, as snapshot and live. For
- * static programs and for initial values; hvd_elastic_run syncs by itself whoever needs it. */
+/* hvd_state_sync - a collective: every rank gets rank 0's live state, as
+ * snapshot and live. For static programs and for initial values;
+ * hvd_elastic_run syncs by itself whoever needs it. */
 HVD_API hvd_status_t hvd_state_sync(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_version - number of commits in the history of this state; 0: none yet. */
+/* hvd_state_version - number of commits in the history of this state; 0: none
+ * yet. */
 HVD_API uint64_t hvd_state_version(const hvd_state_t *state);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* state/state.h - what the run loop needs of a state beyond the public calls
  * (hvd/state.h).
  *
- * Memory: the live entries (the user's) + two snapshots. A commit copies live into
- * the snapshot that is *not* current, then flips; an error half way leaves the
- * older one whole. A sync receives into the snapshot that is not current, verifies,
- * flips, and copies to live.
+ * Memory: the live entries (the user's) + two snapshots. A commit copies live
+ * into the snapshot that is *not* current, then flips; an error half way leaves
+ * the older one whole. A sync receives into the snapshot that is not current,
+ * verifies, flips, and copies to live.
  *
  * Threads: the training thread, except state_id_of() and state_version (atomic
  * copies of the last flip, for heartbeats). */
@@ -22,8 +22,8 @@
 
 enum { STATE_DIGEST_NBYTES = 16, STATE_LAYOUT_TEXT_MAX = 400 };
 
-/* Names, order and kinds -> digest [16]; text: "weights shared, rng local, ..." for
- * the sentence (truncated with "..."). */
+/* Names, order and kinds -> digest [16]; text: "weights shared, rng local, ..."
+ * for the sentence (truncated with "..."). */
 void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
                   size_t text_max);
 
@@ -31,14 +31,17 @@ void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
 struct state_id state_id_of(const hvd_state_t *state);
 
 /* Snapshot the live memory as (generation, version + 1). On an error the older
- * snapshot is current and intact. */
+ * snapshot is current and intact. In generation 0 (no world yet) it can be
+ * restored but has no id: nobody else has anything equal. */
 hvd_status_t state_save(hvd_state_t *state, uint64_t generation,
                         int world_size) HVD_MUST_CHECK;
 
-/* Current snapshot -> live, then the on_restore callbacks. HVD_ERR_STATE: none. */
+/* Current snapshot -> live, then the on_restore callbacks. HVD_ERR_STATE:
+ * none. */
 hvd_status_t state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* Give the current snapshot another id: ASSIGN(generation) restamps the base. */
+/* Give the current snapshot another id: ASSIGN(generation) restamps the
+ * base. */
 void state_stamp(hvd_state_t *state, struct state_id id);
 
 /* Serve the current snapshot's shared entries to rank `peer` of comm; the local
@@ -48,21 +51,23 @@ hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm,
 
 /* Receive from rank `source` into the inactive snapshot, verify, stamp it `id`,
  * flip, copy to live (local entries: as they are live now), then on_sync
- * callbacks. *nbytes_p: bytes received. HVD_ERR_LAYOUT names an entry whose size
- * differs. A loss half way leaves the own snapshot current and live untouched. */
+ * callbacks. *nbytes_p: bytes received. HVD_ERR_LAYOUT names an entry whose
+ * size differs. A loss half way leaves the own snapshot current and live
+ * untouched. */
 hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
                                 int source, struct state_id id,
                                 uint64_t *nbytes_p) HVD_MUST_CHECK;
 
-/* Who sends to whom, pure (sync_plan.c): is_source [size] (not all false). Rank r that is no
- * source is served by the returned rank; stale ranks are dealt round to the
- * sources in rank order. -1 for a source. */
+/* Who sends to whom, pure (sync_plan.c): is_source [size] (not all false). Rank
+ * r that is no source is served by the returned rank; stale ranks are dealt
+ * round to the sources in rank order. -1 for a source. */
 int sync_plan_source_of(const bool *is_source, int size, int rank);
 
 /* The world size that made the current snapshot; 0 unknown. */
 int state_committed_size(const hvd_state_t *state);
 
-/* Run the reset callbacks, in registration order. */
+/* Rewind the samplers to what is committed, then run the reset callbacks, in
+ * registration order. */
 void state_reset(hvd_state_t *state, const hvd_reset_info_t *info);
 
 #endif

@@ -1,0 +1,308 @@
+/* state/registry.c - what the user registered: entries, callbacks and the
+ * layout they amount to. Copies nothing (snapshot.c) and sends nothing
+ * (sync.c).
+ *
+ * Memory: the arrays and the names; registered memory stays the user's.
+ * Threads: the training thread. */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "state/internal.h"
+
+static const char *const kind_names[] = {
+    [ENTRY_SHARED] = "shared",
+    [ENTRY_LOCAL] = "local",
+    [ENTRY_OBJECT] = "object",
+    [ENTRY_SAMPLER] = "sampler",
+};
+
+hvd_state_t *hvd_state_create(void)
+{
+    hvd_state_t *state = calloc(1, sizeof(*state));
+
+    if (!state) {
+        error_set(HVD_ERR_NOMEM, "hvd_state_create: out of memory");
+        return NULL;
+    }
+    state->current = SNAPSHOT_NONE;
+    return state;
+}
+
+void hvd_state_destroy(hvd_state_t *state)
+{
+    if (!state)
+        return;
+    HVD_ASSERT(!state->in_call);
+    for (size_t i = 0; i < state->n_entries; i++)
+        free(state->entries[i].name);
+    free(state->entries);
+    free(state->sizes);
+    free(state->on_commit.items);
+    free(state->on_restore.items);
+    free(state->on_sync.items);
+    free(state->on_reset);
+    snapshot_fini(&state->snapshots[0]);
+    snapshot_fini(&state->snapshots[1]);
+    free(state);
+}
+
+/* The layout digest is a chain over the entries, so that adding one is O(1). */
+static void layout_extend(uint8_t *digest, const struct entry *entry)
+{
+    uint8_t buf[STATE_DIGEST_NBYTES + 1 + ENTRY_NAME_MAX];
+    size_t name_nbytes = strlen(entry->name);
+    XXH128_canonical_t canonical;
+
+    memcpy(buf, digest, STATE_DIGEST_NBYTES);
+    buf[STATE_DIGEST_NBYTES] = (uint8_t)entry->kind;
+    memcpy(buf + STATE_DIGEST_NBYTES + 1, entry->name, name_nbytes);
+    XXH128_canonicalFromHash(
+        &canonical, XXH3_128bits(buf, STATE_DIGEST_NBYTES + 1 + name_nbytes));
+    memcpy(digest, canonical.digest, STATE_DIGEST_NBYTES);
+}
+
+static struct entry *find(const hvd_state_t *state, const char *name)
+{
+    for (size_t i = 0; i < state->n_entries; i++)
+        if (strcmp(state->entries[i].name, name) == 0)
+            return &state->entries[i];
+    return NULL;
+}
+
+static hvd_status_t check_change(const hvd_state_t *state, const char *name)
+{
+    if (!state || !name)
+        return error_set(HVD_ERR_INVALID, "NULL %s", state ? "name" : "state");
+    if (state->frozen)
+        return error_set(HVD_ERR_STATE,
+                         "entry '%s': not while the state is copied", name);
+    return HVD_OK;
+}
+
+static hvd_status_t add(hvd_state_t *state, const char *name,
+                        const struct entry *like)
+{
+    struct entry *entry;
+    size_t length;
+    char *copy;
+
+    HVD_TRY(check_change(state, name));
+    length = strlen(name);
+    if (length == 0 || length > ENTRY_NAME_MAX)
+        return error_set(HVD_ERR_INVALID, "entry name of %zu bytes: 1 to %d",
+                         length, ENTRY_NAME_MAX);
+    if (find(state, name))
+        return error_set(HVD_ERR_INVALID, "entry '%s' exists already", name);
+    if (!array_reserve(&state->entries, &state->entries_max,
+                       state->n_entries + 1))
+        return error_set(HVD_ERR_NOMEM, "entry '%s': out of memory", name);
+    copy = strdup(name);
+    if (!copy)
+        return error_set(HVD_ERR_NOMEM, "entry '%s': out of memory", name);
+    entry = &state->entries[state->n_entries++];
+    *entry = *like;
+    entry->name = copy;
+    entry->serial = state->next_serial++;
+    layout_extend(state->layout, entry);
+    return HVD_OK;
+}
+
+static hvd_status_t add_memory(hvd_state_t *state, const char *name, void *ptr,
+                               size_t nbytes, enum entry_kind kind)
+{
+    struct entry entry = {.kind = kind, .ptr = ptr, .nbytes = nbytes};
+
+    if (!ptr)
+        return error_set(HVD_ERR_INVALID, "entry '%s': ptr is NULL",
+                         name ? name : "");
+    return add(state, name, &entry);
+}
+
+hvd_status_t hvd_state_add(hvd_state_t *state, const char *name, void *ptr,
+                           size_t nbytes)
+{
+    return add_memory(state, name, ptr, nbytes, ENTRY_SHARED);
+}
+
+hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
+                                 void *ptr, size_t nbytes)
+{
+    return add_memory(state, name, ptr, nbytes, ENTRY_LOCAL);
+}
+
+hvd_status_t hvd_state_add_object(hvd_state_t *state, const char *name,
+                                  const hvd_state_object_ops_t *ops, void *arg)
+{
+    struct entry entry = {.kind = ENTRY_OBJECT, .arg = arg};
+
+    if (!ops || ops->struct_size < sizeof(*ops) || !ops->size ||
+        !ops->serialize || !ops->deserialize)
+        return error_set(HVD_ERR_INVALID, "object '%s': incomplete ops",
+                         name ? name : "");
+    entry.ops = *ops;
+    return add(state, name, &entry);
+}
+
+hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
+                                   hvd_sampler_t *sampler)
+{
+    struct entry entry = {.kind = ENTRY_SAMPLER, .sampler = sampler};
+
+    if (!sampler)
+        return error_set(HVD_ERR_INVALID, "sampler '%s' is NULL",
+                         name ? name : "");
+    return add(state, name, &entry);
+}
+
+hvd_status_t hvd_state_set(hvd_state_t *state, const char *name, void *ptr,
+                           size_t nbytes)
+{
+    struct entry *entry;
+
+    HVD_TRY(check_change(state, name));
+    entry = find(state, name);
+    if (!entry)
+        return error_set(HVD_ERR_INVALID, "no entry '%s'", name);
+    if (entry->kind != ENTRY_SHARED && entry->kind != ENTRY_LOCAL)
+        return error_set(HVD_ERR_INVALID, "entry '%s' is a %s: has no memory",
+                         name, kind_names[entry->kind]);
+    if (!ptr)
+        return error_set(HVD_ERR_INVALID, "entry '%s': ptr is NULL", name);
+    entry->ptr = ptr;
+    entry->nbytes = nbytes;
+    return HVD_OK;
+}
+
+hvd_status_t hvd_state_remove(hvd_state_t *state, const char *name)
+{
+    struct entry *entry;
+
+    HVD_TRY(check_change(state, name));
+    entry = find(state, name);
+    if (!entry)
+        return error_set(HVD_ERR_INVALID, "no entry '%s'", name);
+    free(entry->name);
+    state->n_entries--;
+    memmove(entry, entry + 1,
+            (size_t)(state->entries + state->n_entries - entry) *
+                sizeof(*entry));
+    memset(state->layout, 0, sizeof(state->layout));
+    for (size_t i = 0; i < state->n_entries; i++)
+        layout_extend(state->layout, &state->entries[i]);
+    return HVD_OK;
+}
+
+static hvd_status_t add_callback(struct callbacks *list,
+                                 hvd_state_callback_t function, void *arg)
+{
+    if (!function)
+        return error_set(HVD_ERR_INVALID, "callback is NULL");
+    if (!array_reserve(&list->items, &list->max, list->n + 1))
+        return error_set(HVD_ERR_NOMEM, "callback: out of memory");
+    list->items[list->n++] = (struct callback){function, arg};
+    return HVD_OK;
+}
+
+#define CALLBACK_ADDER(name)                                                \
+    hvd_status_t hvd_state_##name(hvd_state_t *state,                       \
+                                  hvd_state_callback_t callback, void *arg) \
+    {                                                                       \
+        if (!state)                                                         \
+            return error_set(HVD_ERR_INVALID, "hvd_state_" #name ": NULL"); \
+        return add_callback(&state->name, callback, arg);                   \
+    }
+
+CALLBACK_ADDER(on_commit)
+CALLBACK_ADDER(on_restore)
+CALLBACK_ADDER(on_sync)
+
+hvd_status_t hvd_state_on_reset(hvd_state_t *state,
+                                hvd_reset_callback_t callback, void *arg)
+{
+    if (!state || !callback)
+        return error_set(HVD_ERR_INVALID, "hvd_state_on_reset: NULL");
+    if (!array_reserve(&state->on_reset, &state->reset_max, state->n_reset + 1))
+        return error_set(HVD_ERR_NOMEM, "callback: out of memory");
+    state->on_reset[state->n_reset++] = (struct reset_callback){callback, arg};
+    return HVD_OK;
+}
+
+void state_reset(hvd_state_t *state, const hvd_reset_info_t *info)
+{
+    /* who was not restored (a change of hosts) may have read ahead */
+    for (size_t i = 0; i < state->n_entries; i++)
+        if (state->entries[i].kind == ENTRY_SAMPLER)
+            sampler_rewind(state->entries[i].sampler);
+    for (size_t i = 0; i < state->n_reset; i++)
+        state->on_reset[i].function(info, state->on_reset[i].arg);
+}
+
+hvd_status_t callback_failed(hvd_status_t status, const char *what,
+                             const char *name)
+{
+    const char *quote = name ? "'" : "";
+    hvd_status_t as = HVD_ERR_CALLBACK;
+
+    if (status == HVD_PEER_LOST)
+        return error_prefix(status, "%s %s%s%s", what, quote,
+                            name ? name : "callback", quote);
+    if (status <= HVD_USER_STATUS_MAX)
+        as = status;
+    return error_set(as, "%s %s%s%s returned %d (%s)", what, quote,
+                     name ? name : "callback", quote, (int)status,
+                     hvd_strerror(status));
+}
+
+hvd_status_t callbacks_run(const struct callbacks *list, const char *what)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        hvd_status_t status = list->items[i].function(list->items[i].arg);
+
+        if (status != HVD_OK)
+            return callback_failed(status, what, NULL);
+    }
+    return HVD_OK;
+}
+
+/* Append to text [max] at *at_p; what does not fit is cut off. */
+static void append(char *text, size_t max, size_t *at_p, const char *words)
+{
+    size_t nbytes = strlen(words);
+
+    if (nbytes > max - 1 - *at_p)
+        nbytes = max - 1 - *at_p;
+    memcpy(text + *at_p, words, nbytes);
+    *at_p += nbytes;
+    text[*at_p] = '\0';
+}
+
+static void layout_text(const hvd_state_t *state, char *text, size_t max)
+{
+    bool whole = true;
+    size_t at = 0;
+
+    HVD_ASSERT(max >= sizeof("..."));
+    text[0] = '\0';
+    for (size_t i = 0; i < state->n_entries && whole; i++) {
+        const struct entry *entry = &state->entries[i];
+
+        whole = at + strlen(entry->name) + sizeof(",  sampler") < max;
+        append(text, max, &at, i > 0 ? ", " : "");
+        append(text, max, &at, entry->name);
+        append(text, max, &at, " ");
+        append(text, max, &at, kind_names[entry->kind]);
+    }
+    if (!whole)
+        memcpy(text + (at < max - 4 ? at : max - 4), "...", sizeof("..."));
+}
+
+void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
+                  size_t text_max)
+{
+    memcpy(digest, state->layout, STATE_DIGEST_NBYTES);
+    if (text_max > 0)
+        layout_text(state, text, text_max);
+}

@@ -1,0 +1,48 @@
+/* state/sampler_core.c - blocks, shares and the stored cursor. See
+ * sampler_core.h. */
+#include "state/sampler_core.h"
+
+#include "base/array.h"
+#include "state/bytes.h"
+
+struct sampler_range sampler_block(uint64_t n_samples, uint64_t position,
+                                   uint64_t batch, int size, bool drop_last)
+{
+    uint64_t left = position < n_samples ? n_samples - position : 0;
+    uint64_t whole;
+
+    HVD_ASSERT(size > 0 && batch > 0);
+    if (__builtin_mul_overflow(batch, (uint64_t)size, &whole))
+        whole = UINT64_MAX;
+    if (left < whole)
+        whole = drop_last ? 0 : left;
+    return (struct sampler_range){position, whole};
+}
+
+struct sampler_range sampler_share(struct sampler_range block, int rank,
+                                   int size)
+{
+    uint64_t r = (uint64_t)rank;
+    uint64_t each = block.count / (uint64_t)size;
+    uint64_t more = block.count % (uint64_t)size;
+
+    HVD_ASSERT(rank >= 0 && rank < size);
+    return (struct sampler_range){
+        block.first + r * each + (r < more ? r : more), each + (r < more)};
+}
+
+void sampler_image_encode(const struct sampler_image *image, uint8_t *buf)
+{
+    bytes_put_u64(buf, image->cursor.epoch);
+    bytes_put_u64(buf + 8, image->cursor.position);
+    bytes_put_u64(buf + 16, image->n_samples);
+    bytes_put_u64(buf + 24, image->seed);
+}
+
+void sampler_image_decode(const uint8_t *buf, struct sampler_image *image_p)
+{
+    image_p->cursor.epoch = bytes_get_u64(buf);
+    image_p->cursor.position = bytes_get_u64(buf + 8);
+    image_p->n_samples = bytes_get_u64(buf + 16);
+    image_p->seed = bytes_get_u64(buf + 24);
+}

@@ -1,0 +1,384 @@
+/* tests/state/test_sampler.c - coverage of an epoch by worlds that change. */
+#include "state/sampler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "base/world.h"
+#include "state/state.h"
+#include "support.h"
+
+enum { WORLD_MAX = 7, BATCH_MAX = 16, SAMPLES_MAX = 500 };
+
+static void be(int rank, int size)
+{
+    world_set(&(struct world){1, rank, size, rank, size, 0, 1});
+}
+
+/* A world in one process: a sampler and a state per rank. */
+struct fixture {
+    int size;
+    hvd_sampler_t *samplers[WORLD_MAX];
+    hvd_state_t *states[WORLD_MAX];
+};
+
+static void fixture_init(struct fixture *f, uint64_t n_samples,
+                         const hvd_sampler_options_t *options)
+{
+    for (int r = 0; r < WORLD_MAX; r++) {
+        f->samplers[r] = hvd_sampler_create(n_samples, options);
+        f->states[r] = hvd_state_create();
+        ck_assert_ptr_nonnull(f->samplers[r]);
+        ck_assert_int_eq(
+            hvd_state_add_sampler(f->states[r], "data", f->samplers[r]),
+            HVD_OK);
+    }
+    f->size = 1;
+}
+
+static void fixture_fini(struct fixture *f)
+{
+    for (int r = 0; r < WORLD_MAX; r++) {
+        hvd_state_destroy(f->states[r]);
+        hvd_sampler_destroy(f->samplers[r]);
+    }
+}
+
+static void commit(struct fixture *f)
+{
+    for (int r = 0; r < f->size; r++)
+        ck_assert_int_eq(state_save(f->states[r], 1, f->size), HVD_OK);
+}
+
+/* Rank 0 restores, the others become what it is: a loss, or a change of
+ * size. */
+static void reset(struct fixture *f, int size)
+{
+    uint8_t image[SAMPLER_CURSOR_NBYTES];
+
+    ck_assert_int_eq(state_restore(f->states[0]), HVD_OK);
+    sampler_save(f->samplers[0], image);
+    f->size = size;
+    for (int r = 1; r < size; r++) {
+        ck_assert_int_eq(sampler_check(f->samplers[r], image), HVD_OK);
+        sampler_load(f->samplers[r], image);
+    }
+}
+
+/* One call of next on every rank: marks what was handed out in counts, checks
+ * that shares differ by at most one and that all ranks agree on the end. */
+static hvd_status_t next_on_all(struct fixture *f, size_t batch, int *counts)
+{
+    hvd_status_t first = HVD_OK;
+    size_t least = SIZE_MAX, most = 0;
+
+    for (int r = 0; r < f->size; r++) {
+        uint64_t indices[BATCH_MAX];
+        size_t n = 99;
+        hvd_status_t status;
+
+        be(r, f->size);
+        status = hvd_sampler_next(f->samplers[r], batch, indices, &n);
+        if (r == 0)
+            first = status;
+        ck_assert_int_eq(status, first);
+        if (status != HVD_OK)
+            continue;
+        ck_assert_uint_le(n, batch);
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+        for (size_t i = 0; i < n; i++)
+            counts[indices[i]]++;
+    }
+    ck_assert(first != HVD_OK || most - least <= 1);
+    return first;
+}
+
+static void assert_all(const int *counts, uint64_t n, int times)
+{
+    for (uint64_t i = 0; i < n; i++)
+        ck_assert_int_eq(counts[i], times);
+}
+
+/* The property that matters: commits, losses and changes of size at random
+ * places, and still every sample is used exactly once per epoch, counting only
+ * what was committed. */
+static void epoch_by_seed(uint64_t seed)
+{
+    struct random_state random = {seed};
+    uint64_t n_samples = 1 + random_below(&random, SAMPLES_MAX - 1);
+    int used[SAMPLES_MAX] = {0}, pending[SAMPLES_MAX] = {0};
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    struct fixture f;
+
+    options.seed = seed;
+    options.shuffle = random_below(&random, 4) > 0;
+    fixture_init(&f, n_samples, &options);
+    f.size = 1 + (int)random_below(&random, WORLD_MAX);
+    commit(&f);
+    for (;;) {
+        size_t batch = 1 + random_below(&random, BATCH_MAX);
+
+        if (next_on_all(&f, batch, pending) == HVD_END_OF_EPOCH)
+            break;
+        if (random_below(&random, 3) > 0) {
+            commit(&f);
+            for (uint64_t i = 0; i < n_samples; i++)
+                used[i] += pending[i];
+            memset(pending, 0, sizeof(pending));
+        } else if (random_below(&random, 3) == 0) {
+            memset(pending, 0, sizeof(pending));
+            reset(&f, 1 + (int)random_below(&random, WORLD_MAX));
+            commit(&f);
+        }
+    }
+    for (uint64_t i = 0; i < n_samples; i++)
+        used[i] += pending[i];
+    assert_all(used, n_samples, 1);
+    fixture_fini(&f);
+}
+
+START_TEST(sampler_worlds_change_mid_epoch_every_sample_once)
+{
+    for (uint64_t seed = 1; seed <= 500; seed++)
+        epoch_by_seed(seed);
+}
+END_TEST
+
+START_TEST(sampler_last_block_short_shares_differ_by_one)
+{
+    int counts[10] = {0};
+    struct fixture f;
+
+    fixture_init(&f, 10, NULL);
+    f.size = 4;
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK); /* 1 1 0 0 */
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[3]), 10);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_END_OF_EPOCH);
+    assert_all(counts, 10, 1);
+    fixture_fini(&f);
+}
+END_TEST
+
+START_TEST(sampler_drop_last_leaves_out_the_rest)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    int counts[10] = {0}, sum = 0;
+    struct fixture f;
+
+    options.drop_last = true;
+    fixture_init(&f, 10, &options);
+    f.size = 2;
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_END_OF_EPOCH);
+    for (int i = 0; i < 10; i++)
+        sum += counts[i];
+    ck_assert_int_eq(sum, 8);
+    fixture_fini(&f);
+}
+END_TEST
+
+START_TEST(sampler_no_shuffle_is_in_order)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_sampler_t *sampler;
+    uint64_t indices[4];
+    size_t n;
+
+    options.shuffle = false;
+    sampler = hvd_sampler_create(100, &options);
+    be(1, 2);
+    ck_assert_int_eq(hvd_sampler_next(sampler, 4, indices, &n), HVD_OK);
+    ck_assert_uint_eq(n, 4);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_uint_eq(indices[i], 4 + i);
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
+/* A loader that reads two blocks ahead: a commit stores what was recorded, and
+ * a reset hands the others out again. */
+START_TEST(sampler_manual_record_commit_counts_recorded)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    int counts[100] = {0};
+    struct fixture f;
+
+    options.manual_record = true;
+    fixture_init(&f, 100, &options);
+    f.size = 1;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(next_on_all(&f, 10, counts), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_record(f.samplers[0], 1), HVD_OK);
+    commit(&f);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 30);
+    ck_assert_int_eq(state_restore(f.states[0]), HVD_OK);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 10);
+    ck_assert_int_eq(hvd_sampler_record(f.samplers[0], 1), HVD_ERR_INVALID);
+    fixture_fini(&f);
+}
+END_TEST
+
+/* A change of hosts restores nobody, but what was read ahead is dealt anew. */
+START_TEST(sampler_manual_record_reset_rewinds)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_reset_info_t info = {.struct_size = sizeof(info)};
+    int counts[100] = {0};
+    struct fixture f;
+
+    options.manual_record = true;
+    fixture_init(&f, 100, &options);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(next_on_all(&f, 10, counts), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_record(f.samplers[0], 2), HVD_OK);
+    commit(&f);
+    state_reset(f.states[0], &info);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 20);
+    fixture_fini(&f);
+}
+END_TEST
+
+/* Read ahead into the next epoch: blocks of the old one are still recorded. */
+START_TEST(sampler_manual_record_across_epochs_keeps_order)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    int counts[20] = {0};
+    struct fixture f;
+
+    options.manual_record = true;
+    fixture_init(&f, 20, &options);
+    while (next_on_all(&f, 10, counts) == HVD_OK)
+        ;
+    ck_assert_int_eq(hvd_sampler_set_epoch(f.samplers[0], 1), HVD_OK);
+    ck_assert_int_eq(next_on_all(&f, 10, counts), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_record(f.samplers[0], 2), HVD_OK);
+    commit(&f);
+    ck_assert_int_eq(state_restore(f.states[0]), HVD_OK);
+    ck_assert_uint_eq(hvd_sampler_epoch(f.samplers[0]), 0);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 20);
+    ck_assert_int_eq(next_on_all(&f, 10, counts), HVD_END_OF_EPOCH);
+    fixture_fini(&f);
+}
+END_TEST
+
+/* A long run with a queue that never empties stays small and in order. */
+START_TEST(sampler_manual_record_queue_slides)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_sampler_t *sampler;
+    uint8_t image[SAMPLER_CURSOR_NBYTES];
+    struct sampler_image decoded;
+    uint64_t index;
+    size_t n;
+
+    options.manual_record = true;
+    sampler = hvd_sampler_create(100000, &options);
+    be(0, 1);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_OK);
+    for (uint64_t i = 1; i < 10000; i++) {
+        ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_OK);
+        ck_assert_int_eq(hvd_sampler_record(sampler, 1), HVD_OK);
+        sampler_save(sampler, image);
+        sampler_image_decode(image, &decoded);
+        ck_assert_uint_eq(decoded.cursor.position, i);
+    }
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
+START_TEST(sampler_bad_arguments_are_refused)
+{
+    hvd_sampler_t *sampler = hvd_sampler_create(10, NULL);
+    uint64_t index;
+    size_t n;
+
+    ck_assert_ptr_null(hvd_sampler_create(0, NULL));
+    ck_assert_str_ne(hvd_last_error(), "");
+    world_set(&WORLD_NONE);
+    ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_ERR_STATE);
+    be(0, 1);
+    ck_assert_int_eq(hvd_sampler_next(sampler, 0, &index, &n), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_sampler_next(NULL, 1, &index, &n), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_sampler_next(sampler, 1, NULL, &n), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_sampler_record(sampler, 1), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_sampler_set_epoch(NULL, 1), HVD_ERR_INVALID);
+    hvd_sampler_destroy(sampler);
+    hvd_sampler_destroy(NULL);
+}
+END_TEST
+
+START_TEST(sampler_other_dataset_is_layout_error)
+{
+    hvd_sampler_t *a = hvd_sampler_create(10, NULL);
+    hvd_sampler_t *b = hvd_sampler_create(11, NULL);
+    uint8_t image[SAMPLER_CURSOR_NBYTES];
+
+    sampler_save(a, image);
+    ck_assert_int_eq(sampler_check(b, image), HVD_ERR_LAYOUT);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "11 samples here"));
+    hvd_sampler_destroy(a);
+    hvd_sampler_destroy(b);
+}
+END_TEST
+
+/* Horovod's S2 (test_elastic_sampler). Ours advances one cursor for the whole
+ * world, so "processed" is the position, and it is global without a sync. */
+START_TEST(S2_elastic_sampler)
+{
+    int counts[48] = {0};
+    struct fixture f;
+
+    fixture_init(&f, 48, NULL);
+    f.size = 2;
+    /* a full epoch is samples / batch blocks; without set_epoch it stays
+     * over */
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_OK);
+    ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_END_OF_EPOCH);
+    ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_END_OF_EPOCH);
+    assert_all(counts, 48, 1);
+    /* set_epoch: from its first sample, in another order */
+    for (int r = 0; r < WORLD_MAX; r++)
+        ck_assert_int_eq(hvd_sampler_set_epoch(f.samplers[r], 1), HVD_OK);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 0);
+    ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_OK);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 8);
+    commit(&f);
+    /* restore goes back to the committed position */
+    ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_OK);
+    reset(&f, 4);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 8);
+    /* the rest of the epoch is split over the new world */
+    memset(counts, 0, sizeof(counts));
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_END_OF_EPOCH);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[3]), 48);
+    fixture_fini(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sampler");
+    TCase *tc = tcase_create("sampler");
+
+    tcase_add_test(tc, sampler_worlds_change_mid_epoch_every_sample_once);
+    tcase_add_test(tc, sampler_last_block_short_shares_differ_by_one);
+    tcase_add_test(tc, sampler_drop_last_leaves_out_the_rest);
+    tcase_add_test(tc, sampler_no_shuffle_is_in_order);
+    tcase_add_test(tc, sampler_manual_record_commit_counts_recorded);
+    tcase_add_test(tc, sampler_manual_record_reset_rewinds);
+    tcase_add_test(tc, sampler_manual_record_across_epochs_keeps_order);
+    tcase_add_test(tc, sampler_manual_record_queue_slides);
+    tcase_add_test(tc, sampler_bad_arguments_are_refused);
+    tcase_add_test(tc, sampler_other_dataset_is_layout_error);
+    tcase_add_test(tc, S2_elastic_sampler);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

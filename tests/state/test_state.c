@@ -1,0 +1,527 @@
+/* tests/state/test_state.c - registry and snapshots: commit, restore, layout,
+ * and what a failing callback leaves behind. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/world.h"
+#include "state/state.h"
+#include "support.h"
+
+#define ok(call) ck_assert_int_eq((call), HVD_OK)
+
+/* An object that is a string, and fails when told to. */
+struct text {
+    char words[64];
+    hvd_status_t serialize_status, deserialize_status;
+};
+
+static size_t text_size(void *arg)
+{
+    return strlen(((struct text *)arg)->words);
+}
+
+static hvd_status_t text_serialize(void *buf, size_t nbytes, void *arg)
+{
+    struct text *text = arg;
+
+    memcpy(buf, text->words, nbytes);
+    return text->serialize_status;
+}
+
+static hvd_status_t text_deserialize(const void *buf, size_t nbytes, void *arg)
+{
+    struct text *text = arg;
+
+    memcpy(text->words, buf, nbytes);
+    text->words[nbytes] = '\0';
+    return text->deserialize_status;
+}
+
+static const hvd_state_object_ops_t text_ops = {sizeof(hvd_state_object_ops_t),
+                                                text_size, text_serialize,
+                                                text_deserialize};
+
+static hvd_status_t count_call(void *arg)
+{
+    ++*(int *)arg;
+    return HVD_OK;
+}
+
+static hvd_status_t return_arg(void *arg)
+{
+    return *(hvd_status_t *)arg;
+}
+
+START_TEST(state_add_bad_arguments_are_refused)
+{
+    hvd_state_t *state = hvd_state_create();
+    char name[129];
+    int x = 0;
+
+    memset(name, 'n', sizeof(name));
+    name[128] = '\0';
+    ck_assert_int_eq(hvd_state_add(state, "", &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_add(state, name, &x, 4), HVD_ERR_INVALID);
+    name[127] = '\0';
+    ok(hvd_state_add(state, name, &x, 4));
+    ck_assert_int_eq(hvd_state_add(state, name, &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_add(state, "x", NULL, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_add(NULL, "x", &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_add(state, NULL, &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_set(state, "none", &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_remove(state, "none"), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_add_sampler(state, "s", NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_add_object(state, "o", NULL, NULL),
+                     HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_on_commit(state, NULL, NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_on_reset(state, NULL, NULL), HVD_ERR_INVALID);
+    hvd_state_destroy(state);
+    hvd_state_destroy(NULL);
+}
+END_TEST
+
+START_TEST(state_restore_before_commit_is_refused)
+{
+    hvd_state_t *state = hvd_state_create();
+
+    ck_assert_int_eq(hvd_state_restore(state), HVD_ERR_STATE);
+    ck_assert(state_id_is_none(state_id_of(state)));
+    ck_assert_uint_eq(hvd_state_version(state), 0);
+    ck_assert_int_eq(state_committed_size(state), 0);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_commits_count_and_name_their_generation)
+{
+    hvd_state_t *state = hvd_state_create();
+    struct state_id id;
+    int x = 1;
+
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(state_save(state, 3, 4));
+    ok(state_save(state, 3, 4));
+    id = state_id_of(state);
+    ck_assert_uint_eq(id.generation, 3);
+    ck_assert_uint_eq(id.version, 2);
+    ck_assert_int_eq(state_committed_size(state), 4);
+    state_stamp(state, (struct state_id){5, 2});
+    ok(state_save(state, 5, 2));
+    id = state_id_of(state);
+    ck_assert_uint_eq(id.generation, 5);
+    ck_assert_uint_eq(id.version, 3);
+    ck_assert_uint_eq(hvd_state_version(state), 3);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+/* Without a world a snapshot can be restored but equals nobody else's. */
+START_TEST(state_save_before_world_has_no_id)
+{
+    hvd_state_t *state = hvd_state_create();
+    int x = 1;
+
+    world_set(&WORLD_NONE);
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(hvd_state_save(state));
+    ck_assert(state_id_is_none(state_id_of(state)));
+    x = 2;
+    ok(hvd_state_restore(state));
+    ck_assert_int_eq(x, 1);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_restore_brings_all_kinds_back)
+{
+    hvd_state_t *state = hvd_state_create();
+    hvd_sampler_t *sampler = hvd_sampler_create(100, NULL);
+    struct text text = {.words = "before"};
+    double weights[3] = {1, 2, 3};
+    uint64_t indices[10], rng = 7;
+    char nothing[1] = "";
+    size_t n;
+
+    world_set(&(struct world){1, 0, 1, 0, 1, 0, 1});
+    ok(hvd_state_add_local(state, "rng", &rng, sizeof(rng)));
+    ok(hvd_state_add(state, "weights", weights, sizeof(weights)));
+    ok(hvd_state_add(state, "nothing", nothing, 0));
+    ok(hvd_state_add_object(state, "text", &text_ops, &text));
+    ok(hvd_state_add_sampler(state, "data", sampler));
+    ok(hvd_sampler_next(sampler, 10, indices, &n));
+    ok(hvd_state_save(state));
+    ok(hvd_sampler_next(sampler, 10, indices, &n));
+    weights[1] = 9;
+    rng = 8;
+    strcpy(text.words, "something longer than before");
+    ok(hvd_state_restore(state));
+    ck_assert(weights[1] == 2);
+    ck_assert_uint_eq(rng, 7);
+    ck_assert_str_eq(text.words, "before");
+    ck_assert_uint_eq(hvd_sampler_position(sampler), 10);
+    hvd_state_destroy(state);
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
+START_TEST(state_failing_serialize_keeps_older_commit)
+{
+    hvd_state_t *state = hvd_state_create();
+    struct text text = {.words = "one"};
+    int x = 1;
+
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(hvd_state_add_object(state, "text", &text_ops, &text));
+    ok(state_save(state, 1, 1));
+    x = 2;
+    strcpy(text.words, "two");
+    text.serialize_status = (hvd_status_t)-1001;
+    ck_assert_int_eq(state_save(state, 1, 1), -1001);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'text'"));
+    text.serialize_status = HVD_ERR_SYSTEM;
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_CALLBACK);
+    ck_assert_uint_eq(hvd_state_version(state), 1);
+    ok(state_restore(state));
+    ck_assert_int_eq(x, 1);
+    ck_assert_str_eq(text.words, "one");
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_failing_deserialize_names_entry)
+{
+    hvd_state_t *state = hvd_state_create();
+    struct text text = {.words = "one", .deserialize_status = HVD_ERR_NOMEM};
+
+    ok(hvd_state_add_object(state, "text", &text_ops, &text));
+    ok(state_save(state, 1, 1));
+    ck_assert_int_eq(state_restore(state), HVD_ERR_CALLBACK);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'text'"));
+    text.deserialize_status = HVD_OK;
+    ok(state_restore(state));
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_callbacks_run_in_their_call)
+{
+    hvd_status_t status = HVD_OK;
+    hvd_state_t *state = hvd_state_create();
+    int n_commit = 0, n_restore = 0, x = 1;
+
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(hvd_state_on_commit(state, count_call, &n_commit));
+    ok(hvd_state_on_commit(state, return_arg, &status));
+    ok(hvd_state_on_restore(state, count_call, &n_restore));
+    ok(state_save(state, 1, 1));
+    ok(state_restore(state));
+    ck_assert_int_eq(n_commit, 1);
+    ck_assert_int_eq(n_restore, 1);
+    status = HVD_ERR_INVALID;
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_CALLBACK);
+    status = (hvd_status_t)-2000;
+    ck_assert_int_eq(state_save(state, 1, 1), -2000);
+    /* it ran a collective: that is the world's condition, not the user's */
+    status = HVD_PEER_LOST;
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_PEER_LOST);
+    ck_assert_uint_eq(hvd_state_version(state), 1);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+struct nested {
+    hvd_state_t *state;
+    int *memory;
+    hvd_status_t add_status, save_status, set_status;
+};
+
+static size_t nested_size(void *arg)
+{
+    struct nested *nested = arg;
+
+    nested->add_status = hvd_state_add(nested->state, "more", nested->memory,
+                                       sizeof(*nested->memory));
+    return 0;
+}
+
+static hvd_status_t nested_serialize(void *buf, size_t nbytes, void *arg)
+{
+    (void)buf, (void)nbytes, (void)arg;
+    return HVD_OK;
+}
+
+static hvd_status_t nested_callback(void *arg)
+{
+    struct nested *nested = arg;
+
+    nested->save_status = hvd_state_save(nested->state);
+    nested->set_status = hvd_state_set(nested->state, "x", nested->memory,
+                                       sizeof(*nested->memory));
+    return HVD_OK;
+}
+
+START_TEST(state_nested_calls_are_refused_set_before_copy_is_not)
+{
+    hvd_state_t *state = hvd_state_create();
+    int x = 1, moved = 5;
+    struct nested nested = {.state = state, .memory = &moved};
+    hvd_state_object_ops_t ops = text_ops;
+
+    ops.size = nested_size;
+    ops.serialize = nested_serialize;
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(hvd_state_add_object(state, "o", &ops, &nested));
+    ok(hvd_state_on_commit(state, nested_callback, &nested));
+    ok(state_save(state, 1, 1));
+    ck_assert_int_eq(nested.save_status, HVD_ERR_STATE);
+    ck_assert_int_eq(nested.add_status, HVD_ERR_STATE);
+    ck_assert_int_eq(nested.set_status, HVD_OK);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_resized_entry_restore_names_both_sizes)
+{
+    hvd_state_t *state = hvd_state_create();
+    char small[10] = "small", big[20] = "big";
+
+    ok(hvd_state_add(state, "buffer", small, sizeof(small)));
+    ok(state_save(state, 1, 1));
+    ok(hvd_state_set(state, "buffer", big, sizeof(big)));
+    ck_assert_int_eq(state_restore(state), HVD_ERR_LAYOUT);
+    ck_assert_ptr_nonnull(
+        strstr(hvd_last_error(), "'buffer' has 20 bytes, 10 in"));
+    ck_assert_str_eq(big, "big");
+    ok(state_save(state, 1, 1));
+    strcpy(big, "changed");
+    ok(state_restore(state));
+    ck_assert_str_eq(big, "big");
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_moved_entry_is_restored_where_it_is_now)
+{
+    hvd_state_t *state = hvd_state_create();
+    int before = 1, after = 2;
+
+    ok(hvd_state_add(state, "x", &before, sizeof(before)));
+    ok(state_save(state, 1, 1));
+    ok(hvd_state_set(state, "x", &after, sizeof(after)));
+    ok(state_restore(state));
+    ck_assert_int_eq(after, 1);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_entries_come_and_go_between_commits)
+{
+    hvd_state_t *state = hvd_state_create();
+    int a = 1, b = 2, c = 3;
+
+    ok(hvd_state_add(state, "a", &a, sizeof(a)));
+    ok(hvd_state_add(state, "b", &b, sizeof(b)));
+    ok(state_save(state, 1, 1));
+    ok(hvd_state_remove(state, "a"));
+    a = b = 0;
+    ok(state_restore(state));
+    ck_assert_int_eq(a, 0);
+    ck_assert_int_eq(b, 2);
+    ok(hvd_state_add(state, "c", &c, sizeof(c)));
+    b = 0;
+    ck_assert_int_eq(state_restore(state), HVD_ERR_LAYOUT);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'c'"));
+    ck_assert_int_eq(b, 0);
+    ok(state_save(state, 1, 1));
+    c = 0;
+    ok(state_restore(state));
+    ck_assert_int_eq(c, 3);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_snapshots_grow_with_entries)
+{
+    hvd_state_t *state = hvd_state_create();
+    size_t max = (size_t)5 << 20;
+    unsigned char *bytes = malloc(max);
+
+    ck_assert_ptr_nonnull(bytes);
+    memset(bytes, 1, max);
+    ok(hvd_state_add(state, "bytes", bytes, 1));
+    for (size_t nbytes = 1; nbytes < max; nbytes = nbytes * 3 + 1) {
+        ok(hvd_state_set(state, "bytes", bytes, nbytes));
+        ok(state_save(state, 1, 1));
+        memset(bytes, 2, nbytes);
+        ok(state_restore(state));
+        ck_assert_int_eq(bytes[0], 1);
+        ck_assert_int_eq(bytes[nbytes - 1], 1);
+    }
+    hvd_state_destroy(state);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(state_impossible_size_is_no_memory_older_commit_intact)
+{
+    hvd_state_t *state = hvd_state_create();
+    int x = 1, y = 2;
+
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(hvd_state_add(state, "y", &y, sizeof(y)));
+    ok(state_save(state, 1, 1));
+    ok(hvd_state_set(state, "y", &y, SIZE_MAX));
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_NOMEM);
+    ok(hvd_state_set(state, "y", &y, SIZE_MAX / 8));
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_NOMEM);
+    ok(hvd_state_set(state, "y", &y, sizeof(y)));
+    x = 5;
+    ok(state_restore(state));
+    ck_assert_int_eq(x, 1);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+static void layout_of(const char *const *names, size_t n, bool local_last,
+                      uint8_t *digest)
+{
+    hvd_state_t *state = hvd_state_create();
+    char text[STATE_LAYOUT_TEXT_MAX];
+    int x = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (local_last && i == n - 1)
+            ok(hvd_state_add_local(state, names[i], &x, sizeof(x)));
+        else
+            ok(hvd_state_add(state, names[i], &x, sizeof(x)));
+    state_layout(state, digest, text, sizeof(text));
+    hvd_state_destroy(state);
+}
+
+START_TEST(state_layout_depends_on_names_order_and_kinds)
+{
+    uint8_t ab[16], again[16], ba[16], abl[16], a[16];
+
+    layout_of((const char *[]){"a", "b"}, 2, false, ab);
+    layout_of((const char *[]){"a", "b"}, 2, false, again);
+    layout_of((const char *[]){"b", "a"}, 2, false, ba);
+    layout_of((const char *[]){"a", "b"}, 2, true, abl);
+    layout_of((const char *[]){"a"}, 1, false, a);
+    ck_assert_mem_eq(ab, again, 16);
+    ck_assert_mem_ne(ab, ba, 16);
+    ck_assert_mem_ne(ab, abl, 16);
+    ck_assert_mem_ne(ab, a, 16);
+}
+END_TEST
+
+START_TEST(state_layout_text_names_entries_and_is_cut)
+{
+    hvd_state_t *state = hvd_state_create();
+    char text[64], name[32];
+    uint8_t with[16], without[16];
+    int x = 0;
+
+    state_layout(state, without, text, sizeof(text));
+    ck_assert_str_eq(text, "");
+    ok(hvd_state_add(state, "weights", &x, sizeof(x)));
+    ok(hvd_state_add_local(state, "rng", &x, sizeof(x)));
+    state_layout(state, with, text, sizeof(text));
+    ck_assert_str_eq(text, "weights shared, rng local");
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof(name), "layer%d", i);
+        ok(hvd_state_add(state, name, &x, sizeof(x)));
+        for (size_t max = 4; max <= sizeof(text); max++) {
+            state_layout(state, without, text, max);
+            ck_assert_uint_lt(strlen(text), max);
+        }
+    }
+    ck_assert_str_eq(text + strlen(text) - 3, "...");
+    for (int i = 0; i < 50; i++) {
+        snprintf(name, sizeof(name), "layer%d", i);
+        ok(hvd_state_remove(state, name));
+    }
+    state_layout(state, without, text, sizeof(text));
+    ck_assert_mem_eq(with, without, 16);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+static void note_reset(const hvd_reset_info_t *info, void *arg)
+{
+    *(int *)arg = *(int *)arg * 10 + info->size;
+}
+
+START_TEST(state_reset_runs_callbacks_in_order)
+{
+    hvd_state_t *state = hvd_state_create();
+    hvd_reset_info_t info = {.struct_size = sizeof(info), .size = 3};
+    int first = 1, second = 2;
+
+    ok(hvd_state_on_reset(state, note_reset, &first));
+    ok(hvd_state_on_reset(state, note_reset, &first));
+    ok(hvd_state_on_reset(state, note_reset, &second));
+    state_reset(state, &info);
+    ck_assert_int_eq(first, 133);
+    ck_assert_int_eq(second, 23);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+/* A heartbeat reads the id while the training thread commits: it never sees
+ * half of one. Generation and version grow together here. */
+static void *read_ids(void *arg)
+{
+    const hvd_state_t *state = arg;
+    struct state_id id;
+
+    do {
+        id = state_id_of(state);
+        if (id.generation != id.version)
+            return arg;
+    } while (id.version < 20000);
+    return NULL;
+}
+
+START_TEST(state_id_read_by_other_thread_is_whole)
+{
+    hvd_state_t *state = hvd_state_create();
+    void *failed = state;
+    pthread_t reader;
+
+    ok(state_save(state, 1, 1));
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_ids, state), 0);
+    for (uint64_t i = 1; i <= 20000; i++)
+        state_stamp(state, (struct state_id){i, i});
+    pthread_join(reader, &failed);
+    ck_assert_ptr_null(failed);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("state");
+    TCase *tc = tcase_create("state");
+
+    tcase_add_test(tc, state_add_bad_arguments_are_refused);
+    tcase_add_test(tc, state_restore_before_commit_is_refused);
+    tcase_add_test(tc, state_commits_count_and_name_their_generation);
+    tcase_add_test(tc, state_save_before_world_has_no_id);
+    tcase_add_test(tc, state_restore_brings_all_kinds_back);
+    tcase_add_test(tc, state_failing_serialize_keeps_older_commit);
+    tcase_add_test(tc, state_failing_deserialize_names_entry);
+    tcase_add_test(tc, state_callbacks_run_in_their_call);
+    tcase_add_test(tc, state_nested_calls_are_refused_set_before_copy_is_not);
+    tcase_add_test(tc, state_resized_entry_restore_names_both_sizes);
+    tcase_add_test(tc, state_moved_entry_is_restored_where_it_is_now);
+    tcase_add_test(tc, state_entries_come_and_go_between_commits);
+    tcase_add_test(tc, state_snapshots_grow_with_entries);
+    tcase_add_test(tc, state_impossible_size_is_no_memory_older_commit_intact);
+    tcase_add_test(tc, state_layout_depends_on_names_order_and_kinds);
+    tcase_add_test(tc, state_layout_text_names_entries_and_is_cut);
+    tcase_add_test(tc, state_reset_runs_callbacks_in_order);
+    tcase_add_test(tc, state_id_read_by_other_thread_is_whole);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

@@ -1,0 +1,390 @@
+/* tests/state/test_sync.c - a state from one worker to another, over a tape
+ * that stands for the comm's state channel: what the source writes is what the
+ * receiver reads, and it can end at any byte. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "collectives/comm.h"
+#include "state/bytes.h"
+#include "state/state.h"
+#include "support.h"
+
+#define ok(call) ck_assert_int_eq((call), HVD_OK)
+
+static struct {
+    uint8_t bytes[1 << 16];
+    size_t n_written, n_read;
+    size_t end; /* reading beyond it is a loss */
+} tape;
+
+hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
+                                size_t nbytes)
+{
+    (void)comm, (void)peer;
+    ck_assert_uint_le(tape.n_written + nbytes, sizeof(tape.bytes));
+    memcpy(tape.bytes + tape.n_written, buf, nbytes);
+    tape.n_written += nbytes;
+    tape.end = tape.n_written;
+    return HVD_OK;
+}
+
+hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
+                                size_t nbytes)
+{
+    (void)comm, (void)peer;
+    if (tape.n_read + nbytes > tape.end) {
+        /* what came before the loss has been written */
+        memcpy(buf, tape.bytes + tape.n_read, tape.end - tape.n_read);
+        return error_set(HVD_PEER_LOST, "rank 0 is gone");
+    }
+    memcpy(buf, tape.bytes + tape.n_read, nbytes);
+    tape.n_read += nbytes;
+    return HVD_OK;
+}
+
+struct blob {
+    char bytes[256];
+    size_t nbytes;
+    hvd_status_t status;
+};
+
+static size_t blob_size(void *arg)
+{
+    return ((struct blob *)arg)->nbytes;
+}
+
+static hvd_status_t blob_serialize(void *buf, size_t nbytes, void *arg)
+{
+    memcpy(buf, ((struct blob *)arg)->bytes, nbytes);
+    return HVD_OK;
+}
+
+static hvd_status_t blob_deserialize(const void *buf, size_t nbytes, void *arg)
+{
+    struct blob *blob = arg;
+
+    if (nbytes > sizeof(blob->bytes))
+        return HVD_ERR_INVALID;
+    memcpy(blob->bytes, buf, nbytes);
+    blob->nbytes = nbytes;
+    return blob->status;
+}
+
+static const hvd_state_object_ops_t blob_ops = {sizeof(hvd_state_object_ops_t),
+                                                blob_size, blob_serialize,
+                                                blob_deserialize};
+
+static hvd_status_t count_call(void *arg)
+{
+    ++*(int *)arg;
+    return HVD_OK;
+}
+
+struct worker {
+    float weights[10];
+    uint64_t rng;
+    int epoch, n_synced;
+    struct blob blob;
+    hvd_sampler_t *sampler;
+    hvd_state_t *state;
+};
+
+static void worker_init(struct worker *w, int seed)
+{
+    memset(w, 0, sizeof(*w));
+    for (int i = 0; i < 10; i++)
+        w->weights[i] = (float)(seed * 100 + i);
+    w->rng = (uint64_t)seed;
+    w->epoch = seed;
+    w->blob.nbytes = (size_t)seed * 3;
+    memset(w->blob.bytes, seed, w->blob.nbytes);
+    w->sampler = hvd_sampler_create(100, NULL);
+    w->state = hvd_state_create();
+    ok(hvd_state_add(w->state, "weights", w->weights, sizeof(w->weights)));
+    ok(hvd_state_add_local(w->state, "rng", &w->rng, sizeof(w->rng)));
+    ok(hvd_state_add_object(w->state, "blob", &blob_ops, &w->blob));
+    ok(hvd_state_add(w->state, "epoch", &w->epoch, sizeof(w->epoch)));
+    ok(hvd_state_add_sampler(w->state, "data", w->sampler));
+    ok(hvd_state_on_sync(w->state, count_call, &w->n_synced));
+    ok(hvd_sampler_set_epoch(w->sampler, (uint64_t)seed));
+}
+
+static void worker_fini(struct worker *w)
+{
+    hvd_state_destroy(w->state);
+    hvd_sampler_destroy(w->sampler);
+}
+
+static void assert_content(const struct worker *w, int seed)
+{
+    ck_assert(w->weights[9] == (float)(seed * 100 + 9));
+    ck_assert_int_eq(w->epoch, seed);
+    ck_assert_uint_eq(w->blob.nbytes, (size_t)seed * 3);
+    ck_assert_uint_eq(hvd_sampler_epoch(w->sampler), (uint64_t)seed);
+}
+
+static void record(struct worker *w)
+{
+    memset(&tape, 0, sizeof(tape));
+    ok(state_sync_send(w->state, NULL, 1));
+}
+
+static const struct state_id next_id = {4, 17};
+
+static hvd_status_t play(struct worker *w, uint64_t *nbytes_p)
+{
+    tape.n_read = 0;
+    return state_sync_receive(w->state, NULL, 0, next_id, nbytes_p);
+}
+
+/* Horovod's S1 (test_elastic_state): sync makes everybody rank 0, restore
+ * reverts what was modified, commit keeps it. */
+START_TEST(S1_elastic_state)
+{
+    struct worker a, b;
+    uint64_t nbytes = 0;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    ok(play(&b, &nbytes));
+    ck_assert_uint_eq(nbytes, tape.n_written);
+    assert_content(&b, 1);
+    ck_assert_int_eq(b.n_synced, 1);
+    b.epoch = 9;
+    b.weights[9] = 0;
+    ok(state_restore(b.state));
+    assert_content(&b, 1);
+    b.epoch = 9;
+    ok(state_save(b.state, 4, 2));
+    b.epoch = 10;
+    ok(state_restore(b.state));
+    ck_assert_int_eq(b.epoch, 9);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_receiver_takes_id_and_size_keeps_local)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    a.epoch = 99; /* live, not committed: is not sent */
+    record(&a);
+    ok(play(&b, &nbytes));
+    ck_assert(state_id_equal(state_id_of(b.state), next_id));
+    ck_assert_int_eq(state_committed_size(b.state), 5);
+    ck_assert_int_eq(b.epoch, 1);
+    ck_assert_uint_eq(b.rng, 2);
+    b.rng = 77;
+    ok(state_restore(b.state));
+    ck_assert_uint_eq(b.rng, 2);
+    /* who has received can serve */
+    record(&b);
+    worker_fini(&a);
+    worker_init(&a, 3);
+    ok(play(&a, &nbytes));
+    assert_content(&a, 1);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+/* The loss of the source after every single byte. */
+START_TEST(sync_lost_anywhere_leaves_own_state)
+{
+    struct worker a, b;
+    uint64_t nbytes = 12345;
+    size_t n_written;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    ok(state_save(b.state, 2, 3));
+    record(&a);
+    n_written = tape.n_written;
+    for (size_t end = 0; end < n_written; end++) {
+        tape.end = end;
+        ck_assert_int_eq(play(&b, &nbytes), HVD_PEER_LOST);
+        assert_content(&b, 2);
+        ck_assert_uint_eq(state_id_of(b.state).generation, 2);
+    }
+    ck_assert_uint_eq(nbytes, 12345);
+    b.epoch = 50;
+    ok(state_restore(b.state));
+    assert_content(&b, 2);
+    ck_assert_int_eq(b.n_synced, 0);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_other_size_names_entry_and_both_sizes)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(hvd_state_set(b.state, "weights", b.weights, sizeof(float) * 9));
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    ck_assert_ptr_nonnull(strstr(
+        hvd_last_error(), "'weights' has 36 bytes here, 40 at the source"));
+    assert_content(&b, 2);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_other_layout_is_refused)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    ok(hvd_state_remove(b.state, "epoch"));
+    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    ok(hvd_state_add(b.state, "epochs", &b.epoch, sizeof(b.epoch)));
+    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_other_dataset_is_refused_before_live_changes)
+{
+    struct worker a, b;
+    hvd_sampler_t *other = hvd_sampler_create(99, NULL);
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(hvd_state_remove(b.state, "data"));
+    ok(hvd_state_add_sampler(b.state, "data", other));
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'data'"));
+    assert_content(&b, 2);
+    worker_fini(&a);
+    worker_fini(&b);
+    hvd_sampler_destroy(other);
+}
+END_TEST
+
+/* Every byte of header and sizes damaged in turn: an error, never a crash and
+ * never a huge allocation. Bytes that only inform (the source's id, the
+ * committed size) may pass. */
+START_TEST(sync_damaged_header_is_refused)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    for (size_t i = 0; i < 64 + 4 * 8; i++) {
+        bool informs = i >= 24 && i < 48;
+        hvd_status_t status;
+
+        tape.bytes[i] ^= 0xff;
+        status = play(&b, &nbytes);
+        ck_assert(informs || status != HVD_OK);
+        tape.bytes[i] ^= 0xff;
+    }
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_object_beyond_limit_is_refused)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    bytes_put_u64(tape.bytes + 64 + 8, UINT64_C(1) << 40);
+    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_PROTOCOL);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'blob'"));
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_failing_deserialize_is_callback_error)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    b.blob.status = (hvd_status_t)-1234;
+    ok(state_save(a.state, 3, 5));
+    record(&a);
+    ck_assert_int_eq(play(&b, &nbytes), -1234);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'blob'"));
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+START_TEST(sync_without_commit_has_nothing_to_send)
+{
+    struct worker a;
+
+    worker_init(&a, 1);
+    ck_assert_int_eq(state_sync_send(a.state, NULL, 1), HVD_ERR_STATE);
+    worker_fini(&a);
+}
+END_TEST
+
+START_TEST(sync_empty_state_works)
+{
+    hvd_state_t *a = hvd_state_create(), *b = hvd_state_create();
+    uint64_t nbytes = 0;
+
+    memset(&tape, 0, sizeof(tape));
+    ok(state_save(a, 1, 1));
+    ok(state_sync_send(a, NULL, 1));
+    ok(state_sync_receive(b, NULL, 0, next_id, &nbytes));
+    ck_assert_uint_eq(nbytes, 64);
+    ok(state_restore(b));
+    hvd_state_destroy(a);
+    hvd_state_destroy(b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sync");
+    TCase *tc = tcase_create("sync");
+
+    tcase_add_test(tc, S1_elastic_state);
+    tcase_add_test(tc, sync_receiver_takes_id_and_size_keeps_local);
+    tcase_add_test(tc, sync_lost_anywhere_leaves_own_state);
+    tcase_add_test(tc, sync_other_size_names_entry_and_both_sizes);
+    tcase_add_test(tc, sync_other_layout_is_refused);
+    tcase_add_test(tc, sync_other_dataset_is_refused_before_live_changes);
+    tcase_add_test(tc, sync_damaged_header_is_refused);
+    tcase_add_test(tc, sync_object_beyond_limit_is_refused);
+    tcase_add_test(tc, sync_failing_deserialize_is_callback_error);
+    tcase_add_test(tc, sync_without_commit_has_nothing_to_send);
+    tcase_add_test(tc, sync_empty_state_works);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
