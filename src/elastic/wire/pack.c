@@ -232,7 +232,11 @@ int pack_scan(const uint8_t *bytes, size_t nbytes, unsigned depth_max,
     int rc;
 
     HVD_ASSERT(depth_max < ARRAY_SIZE(n_left));
-    while (n_left[0] > 0) {
+    for (;;) {
+        while (depth > 0 && n_left[depth] == 0)
+            depth--;
+        if (n_left[depth] == 0)
+            return r.at == r.end ? CODEC_OK : CODEC_FORMAT;
         rc = pack_next(&r, &item);
         if (rc != CODEC_OK)
             return rc;
@@ -245,8 +249,5 @@ int pack_scan(const uint8_t *bytes, size_t nbytes, unsigned depth_max,
                 return CODEC_LIMIT;
             n_left[++depth] = n_children(&item);
         }
-        while (depth > 0 && n_left[depth] == 0)
-            depth--;
     }
-    return r.at == r.end ? CODEC_OK : CODEC_FORMAT;
 }

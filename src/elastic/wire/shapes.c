@@ -14,19 +14,21 @@
     }
 #define RANGE(number, member, lo_, hi_) \
     FIELD(number, member, FIELD_UINT, .lo = (lo_), .hi = (hi_))
-#define UINT(number, member) RANGE(number, member, 0, UINT64_MAX)
-#define UINT_OPT(number, member) \
-    FIELD(number, member, FIELD_UINT, .hi = UINT64_MAX, .optional = true)
-#define INT(number, member)    FIELD(number, member, FIELD_INT, .hi = 0)
-#define BOOL(number, member)   FIELD(number, member, FIELD_BOOL, .optional = true)
-#define STR(number, member)    FIELD(number, member, FIELD_STR, .hi = 0)
-#define TEXT(number, member)   FIELD(number, member, FIELD_STR, .optional = true)
-#define DIGEST(number, member) FIELD(number, member, FIELD_DIGEST, .hi = 0)
-#define DIGEST_OPT(number, member) \
-    FIELD(number, member, FIELD_DIGEST, .optional = true)
-#define ID(number, member) FIELD(number, member, FIELD_STATE_ID, .hi = 0)
+#define OPTIONAL(number, member, kind_) \
+    FIELD(number, member, kind_, .hi = UINT64_MAX, .optional = true)
+#define REQUIRED(number, member, kind_) \
+    FIELD(number, member, kind_, .hi = UINT64_MAX)
 
-#define WORKER_ID(number, member) RANGE(number, member, 1, UINT64_MAX)
+#define UINT(number, member)       REQUIRED(number, member, FIELD_UINT)
+#define UINT_OPT(number, member)   OPTIONAL(number, member, FIELD_UINT)
+#define WORKER_ID(number, member)  RANGE(number, member, 1, UINT64_MAX)
+#define INT(number, member)        REQUIRED(number, member, FIELD_INT)
+#define BOOL(number, member)       OPTIONAL(number, member, FIELD_BOOL)
+#define STR(number, member)        REQUIRED(number, member, FIELD_STR)
+#define TEXT(number, member)       OPTIONAL(number, member, FIELD_STR)
+#define DIGEST(number, member)     REQUIRED(number, member, FIELD_DIGEST)
+#define DIGEST_OPT(number, member) OPTIONAL(number, member, FIELD_DIGEST)
+#define ID(number, member)         REQUIRED(number, member, FIELD_STATE_ID)
 
 /* argv and environment together stay below the limit of a message */
 enum { STRINGS_MAX = WIRE_MESSAGE_MAX / 2 - 4096 };

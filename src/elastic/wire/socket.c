@@ -167,7 +167,6 @@ static const struct option common_options[] = {
     {ZMQ_TCP_KEEPALIVE_INTVL, 2},
     {ZMQ_TCP_KEEPALIVE_CNT, 5},
     {ZMQ_TCP_MAXRT, 15000},
-    {ZMQ_IPV6, 1},
     {ZMQ_SNDHWM, 1000},
 };
 
@@ -194,6 +193,14 @@ static bool set_options(void *socket, const struct option *options, size_t n)
                            sizeof(int)) != 0)
             return false;
     return true;
+}
+
+/* Not always on: libzmq would then write 127.0.0.1 as [::ffff:127.0.0.1]. */
+static bool allow_family(struct endpoint *ep, int family)
+{
+    static const struct option ipv6 = {ZMQ_IPV6, 1};
+
+    return family == AF_INET || set_options(ep->socket, &ipv6, 1);
 }
 
 static void endpoint_close(struct endpoint *ep)
@@ -322,7 +329,8 @@ static hvd_status_t router_bind(struct wire_router *router, const char *address,
                          address);
     snprintf(wanted, sizeof(wanted),
              family == AF_INET6 ? "tcp://[%s]:*" : "tcp://%s:*", address);
-    if (zmq_bind(router->ep.socket, wanted) != 0 ||
+    if (!allow_family(&router->ep, family) ||
+        zmq_bind(router->ep.socket, wanted) != 0 ||
         zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, endpoint,
                        &endpoint_max) != 0)
         return error_errno("cannot bind to %s", address);
@@ -454,9 +462,11 @@ static hvd_status_t dealer_connect(struct wire_dealer *dealer,
 {
     char address[ENDPOINT_MAX], id[ROUTE_ID_MAX];
     uint64_t nonce;
-    int n;
+    int n, family = -1;
 
-    if (!endpoint_address(endpoint, address) || loopback_family(address) < 0)
+    if (endpoint_address(endpoint, address))
+        family = loopback_family(address);
+    if (family < 0)
         return error_set(
             HVD_ERR_INVALID,
             "cannot connect to \"%s\": the control plane is not "
@@ -466,7 +476,8 @@ static hvd_status_t dealer_connect(struct wire_dealer *dealer,
     n = snprintf(id, sizeof(id), "%s.%016" PRIx64, name, nonce);
     if (n >= (int)sizeof(id))
         return error_set(HVD_ERR_INVALID, "\"%s\" is too long a name", name);
-    if (zmq_setsockopt(dealer->ep.socket, ZMQ_ROUTING_ID, id, (size_t)n) != 0 ||
+    if (!allow_family(&dealer->ep, family) ||
+        zmq_setsockopt(dealer->ep.socket, ZMQ_ROUTING_ID, id, (size_t)n) != 0 ||
         zmq_connect(dealer->ep.socket, endpoint) != 0)
         return error_errno("cannot connect to %s", endpoint);
     return HVD_OK;
@@ -509,6 +520,12 @@ void wire_dealer_destroy(struct wire_dealer *dealer)
     free(dealer);
 }
 
+void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms)
+{
+    zmq_setsockopt(dealer->ep.socket, ZMQ_LINGER, &timeout_ms,
+                   sizeof(timeout_ms));
+}
+
 int wire_dealer_fd(const struct wire_dealer *dealer)
 {
     return dealer->ep.fd;
@@ -528,13 +545,25 @@ static bool pending_add(struct wire_dealer *dealer, const uint8_t *data,
     return true;
 }
 
+/* Asking makes libzmq look at its mailbox, which zmq_send does only now and
+ * then: else the word that the connection is up would be eaten by the next
+ * receive. */
+static bool is_writable(const struct endpoint *ep)
+{
+    int events;
+    size_t nbytes = sizeof(events);
+
+    return zmq_getsockopt(ep->socket, ZMQ_EVENTS, &events, &nbytes) == 0 &&
+           (events & ZMQ_POLLOUT);
+}
+
 /* Send what was said too early, in order; the connection may still be missing.
  */
 static void pending_flush(struct wire_dealer *dealer)
 {
     size_t at = 0;
 
-    if (dealer->n_pending == 0)
+    if (dealer->n_pending == 0 || !is_writable(&dealer->ep))
         return;
     while (at < dealer->n_pending) {
         uint32_t nbytes;

@@ -77,6 +77,11 @@ bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m);
 hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
                               const struct message *m) HVD_MUST_CHECK;
 
+/* What was sent and is not out yet gets this long at wire_dealer_destroy(),
+ * which does not wait for it: wire_context_destroy() does. Without: it is
+ * dropped. */
+void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms);
+
 /* ---- secrets ------------------------------------------------------------- */
 
 /* Hand a secret to a child: a sealed memfd (not CLOEXEC in the child: the

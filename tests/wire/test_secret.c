@@ -1,0 +1,63 @@
+/* tests/wire/test_secret.c - secrets in sealed memory. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "elastic/wire/socket.h"
+#include "support.h"
+
+static const char secret[] = "thirty-two bytes, more or less..";
+
+START_TEST(secret_every_reader_gets_all_of_it)
+{
+    char got[sizeof(secret)];
+    int fd;
+
+    ck_assert_int_eq(wire_secret_create(secret, sizeof(secret), &fd), HVD_OK);
+    for (int i = 0; i < 3; i++) { /* no reader moves the other's offset */
+        memset(got, 0, sizeof(got));
+        ck_assert_int_eq(wire_secret_read(fd, got, sizeof(got)), HVD_OK);
+        ck_assert_mem_eq(got, secret, sizeof(secret));
+    }
+    close(fd);
+}
+END_TEST
+
+START_TEST(secret_cannot_be_changed)
+{
+    int fd;
+
+    ck_assert_int_eq(wire_secret_create(secret, sizeof(secret), &fd), HVD_OK);
+    ck_assert_int_lt(pwrite(fd, "x", 1, 0), 0);
+    ck_assert_int_lt(ftruncate(fd, 0), 0);
+    ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(secret_too_short_or_closed_is_an_error)
+{
+    char got[sizeof(secret) + 1];
+    int fd;
+
+    ck_assert_int_eq(wire_secret_create(secret, sizeof(secret), &fd), HVD_OK);
+    ck_assert_int_eq(wire_secret_read(fd, got, sizeof(got)), HVD_ERR_PROTOCOL);
+    close(fd);
+    ck_assert_int_eq(wire_secret_read(-1, got, sizeof(got)), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(error_text(), "descriptor -1"));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("secret");
+    TCase *tcase = tcase_create("secret");
+
+    tcase_add_test(tcase, secret_every_reader_gets_all_of_it);
+    tcase_add_test(tcase, secret_cannot_be_changed);
+    tcase_add_test(tcase, secret_too_short_or_closed_is_an_error);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}

@@ -1,0 +1,402 @@
+/* tests/wire/test_socket.c - the control sockets on loopback. Waiting is always
+ * for a descriptor, with a deadline that only a failure reaches. */
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "elastic/wire/codec.h"
+#include "elastic/wire/socket.h"
+#include "samples.h"
+#include "support.h"
+
+enum { DEADLINE_MS = 20000 };
+
+static struct wire_context *context;
+static struct wire_router *router;
+static char endpoint[64];
+static struct message got;
+static uint64_t route;
+
+static void setup(void)
+{
+    ck_assert_int_eq(wire_context_create(&context), HVD_OK);
+    ck_assert_int_eq(wire_router_create(context, "127.0.0.1", endpoint,
+                                        sizeof(endpoint), &router),
+                     HVD_OK);
+}
+
+static void teardown(void)
+{
+    wire_router_destroy(router);
+    wire_context_destroy(context);
+    router = NULL;
+    context = NULL;
+}
+
+static struct wire_dealer *dealer_new(const char *name)
+{
+    struct wire_dealer *dealer;
+    hvd_status_t status = wire_dealer_create(context, endpoint, name, &dealer);
+
+    ck_assert_msg(status == HVD_OK, "%s", error_text());
+    return dealer;
+}
+
+static struct message ping(uint64_t stamp_us)
+{
+    return (struct message){.type = MSG_PING,
+                            .job = 1,
+                            .worker = 17,
+                            .u.ping = {.stamp_us = stamp_us}};
+}
+
+static struct message pong(uint64_t stamp_us)
+{
+    return (struct message){
+        .type = MSG_PONG, .job = 1, .term = 1, .u.pong = {stamp_us}};
+}
+
+/* Readable, or the test has failed. Dealers need their turns, too: what they
+ * said early leaves from their receive. */
+static void wait_for(int fd, struct wire_dealer *other)
+{
+    struct pollfd fds[2] = {{fd, POLLIN, 0}, {-1, POLLIN, 0}};
+    struct message ignored;
+
+    if (other) {
+        ck_assert(!wire_dealer_receive(other, &ignored));
+        fds[1].fd = wire_dealer_fd(other);
+    }
+    ck_assert_int_gt(poll(fds, 2, DEADLINE_MS), 0);
+}
+
+static void router_get(struct wire_dealer *sender)
+{
+    while (!wire_router_receive(router, &route, &got))
+        wait_for(wire_router_fd(router), sender);
+}
+
+static void dealer_get(struct wire_dealer *dealer)
+{
+    while (!wire_dealer_receive(dealer, &got))
+        wait_for(wire_dealer_fd(dealer), NULL);
+}
+
+static void check_dealer_send(struct wire_dealer *dealer, uint64_t stamp_us)
+{
+    struct message m = ping(stamp_us);
+
+    ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
+}
+
+START_TEST(socket_first_words_arrive_in_order_and_are_answered)
+{
+    struct wire_dealer *dealer = dealer_new("w17");
+    struct message m = pong(5);
+
+    for (uint64_t i = 1; i <= 3; i++) /* surely before it is connected */
+        check_dealer_send(dealer, i);
+    for (uint64_t i = 1; i <= 3; i++) {
+        router_get(dealer);
+        ck_assert_int_eq(got.type, MSG_PING);
+        ck_assert_uint_eq(got.worker, 17);
+        ck_assert_uint_eq(got.u.ping.stamp_us, i);
+    }
+    ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
+    dealer_get(dealer);
+    ck_assert_int_eq(got.type, MSG_PONG);
+    ck_assert_uint_eq(got.u.pong.stamp_us, 5);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_peers_have_routes_of_their_own)
+{
+    struct wire_dealer *a = dealer_new("w1"), *b = dealer_new("w1");
+    struct message m = pong(6);
+    uint64_t route_a;
+
+    check_dealer_send(a, 1);
+    router_get(a);
+    route_a = route;
+    check_dealer_send(b, 2);
+    router_get(b);
+    ck_assert_uint_ne(route, route_a);
+    ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
+    m = pong(7);
+    ck_assert_int_eq(wire_router_send(router, route_a, &m), HVD_OK);
+    dealer_get(b);
+    ck_assert_uint_eq(got.u.pong.stamp_us, 6);
+    dealer_get(a);
+    ck_assert_uint_eq(got.u.pong.stamp_us, 7);
+    check_dealer_send(a, 3);
+    router_get(a);
+    ck_assert_uint_eq(route, route_a);
+    wire_dealer_destroy(a);
+    wire_dealer_destroy(b);
+}
+END_TEST
+
+START_TEST(socket_forgotten_route_is_lost)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = pong(1);
+    uint64_t old;
+
+    check_dealer_send(dealer, 1);
+    router_get(dealer);
+    old = route;
+    wire_router_forget(router, old);
+    ck_assert_int_eq(wire_router_send(router, old, &m), HVD_PEER_LOST);
+    check_dealer_send(dealer, 2);
+    router_get(dealer);
+    ck_assert_uint_ne(route, old);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_dead_peer_is_lost)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = pong(1);
+    uint64_t end = clock_now_us() + DEADLINE_MS * 1000;
+    hvd_status_t status = HVD_OK;
+
+    check_dealer_send(dealer, 1);
+    router_get(dealer);
+    wire_dealer_destroy(dealer);
+    while (status == HVD_OK && clock_now_us() < end)
+        status = wire_router_send(router, route, &m);
+    ck_assert_int_eq(status, HVD_PEER_LOST);
+}
+END_TEST
+
+/* A driver that is gone: nothing is queued for its successor. */
+START_TEST(socket_dealer_without_driver_any_more_is_lost)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = ping(1);
+    uint64_t end = clock_now_us() + DEADLINE_MS * 1000;
+    hvd_status_t status = HVD_OK;
+
+    check_dealer_send(dealer, 1);
+    router_get(dealer);
+    wire_router_destroy(router);
+    router = NULL;
+    while (status == HVD_OK && clock_now_us() < end) {
+        wire_dealer_receive(dealer, &got);
+        status = wire_dealer_send(dealer, &m);
+    }
+    ck_assert_int_eq(status, HVD_PEER_LOST);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_early_words_are_bounded)
+{
+    struct wire_dealer *dealer;
+    struct message m = *samples;
+    hvd_status_t status = HVD_OK;
+    int n = 0;
+
+    /* nobody listens on the port any more */
+    wire_router_destroy(router);
+    router = NULL;
+    dealer = dealer_new("w1");
+    while (status == HVD_OK && n++ < 1000000)
+        status = wire_dealer_send(dealer, &m);
+    ck_assert_int_eq(status, HVD_PEER_LOST);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_peer_that_does_not_read_is_lost_not_waited_for)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    static uint8_t table[1 << 20];
+    struct message m = {.type = MSG_ASSIGN, .job = 1};
+    hvd_status_t status = HVD_OK;
+    void *stalled = zmq_ctx_new(), *s = zmq_socket(stalled, ZMQ_DEALER);
+    int hwm = 1, n = 0;
+    uint8_t bytes[512];
+    struct message hello = ping(9);
+    long nbytes = codec_encode(&hello, bytes, sizeof(bytes));
+
+    m.u.assign = (struct msg_assign){.size = 1,
+                                     .local_size = 1,
+                                     .cross_size = 1,
+                                     .reason = READY_START,
+                                     .table = {table, sizeof(table)}};
+    zmq_setsockopt(s, ZMQ_RCVHWM, &hwm, sizeof(hwm));
+    ck_assert_int_eq(zmq_connect(s, endpoint), 0);
+    ck_assert_int_eq(zmq_send(s, bytes, (size_t)nbytes, 0), (int)nbytes);
+    router_get(dealer);
+    while (status == HVD_OK && n++ < 2000)
+        status = wire_router_send(router, route, &m);
+    ck_assert_int_eq(status, HVD_PEER_LOST);
+    hwm = 0;
+    zmq_setsockopt(s, ZMQ_LINGER, &hwm, sizeof(hwm));
+    zmq_close(s);
+    zmq_ctx_term(stalled);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_large_assign_passes)
+{
+    static uint8_t table[WIRE_MESSAGE_MAX - 400];
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = {.type = MSG_ASSIGN, .job = 1};
+
+    m.u.assign = (struct msg_assign){.size = 1,
+                                     .local_size = 1,
+                                     .cross_size = 1,
+                                     .reason = READY_START,
+                                     .table = {table, sizeof(table)}};
+    table[sizeof(table) - 1] = 99;
+    check_dealer_send(dealer, 1);
+    router_get(dealer);
+    ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
+    dealer_get(dealer);
+    ck_assert_uint_eq(got.u.assign.table.nbytes, sizeof(table));
+    ck_assert_uint_eq(got.u.assign.table.data[sizeof(table) - 1], 99);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_malformed_messages_are_skipped)
+{
+    void *zmq = zmq_ctx_new(), *s = zmq_socket(zmq, ZMQ_DEALER);
+    struct message m = ping(4);
+    uint8_t bytes[512];
+    long n = codec_encode(&m, bytes, sizeof(bytes));
+    int linger = 0;
+
+    zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof(linger));
+    ck_assert_int_eq(zmq_connect(s, endpoint), 0);
+    zmq_send(s, "garbage", 7, 0);
+    zmq_send(s, "", 0, 0);
+    zmq_send(s, bytes, (size_t)n, ZMQ_SNDMORE); /* one frame too many */
+    zmq_send(s, bytes, (size_t)n, ZMQ_SNDMORE);
+    zmq_send(s, bytes, (size_t)n, 0);
+    m = ping(5);
+    n = codec_encode(&m, bytes, sizeof(bytes));
+    zmq_send(s, bytes, (size_t)n, 0);
+    router_get(NULL);
+    ck_assert_uint_eq(got.u.ping.stamp_us, 5);
+    ck_assert_uint_eq(wire_router_malformed(router), 3);
+    zmq_close(s);
+    zmq_ctx_term(zmq);
+}
+END_TEST
+
+START_TEST(socket_invalid_message_is_not_sent)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = {.type = MSG_READY};
+
+    ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_ERR_INVALID);
+    ck_assert_str_eq(error_text(), "cannot encode READY: a field out of range");
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+START_TEST(socket_only_loopback)
+{
+    static const char *const bad[] = {"0.0.0.0", "10.0.0.1", "localhost", "*",
+                                      "::",      "fe80::1",  ""};
+    static const char *const bad_endpoint[] = {
+        "tcp://10.0.0.1:1", "tcp://*:1", "ipc:///tmp/x",  "tcp://localhost:1",
+        "tcp://",           "",          "tcp://[::2]:1", "127.0.0.1:1"};
+    struct wire_router *r;
+    struct wire_dealer *d;
+    char text[64];
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        ck_assert_int_eq(
+            wire_router_create(context, bad[i], text, sizeof(text), &r),
+            HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error_text(), "loopback"));
+    for (size_t i = 0; i < ARRAY_SIZE(bad_endpoint); i++)
+        ck_assert_int_eq(wire_dealer_create(context, bad_endpoint[i], "w", &d),
+                         HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(socket_other_loopback_addresses_work)
+{
+    struct wire_router *r;
+    char text[64];
+
+    ck_assert_int_eq(
+        wire_router_create(context, "127.0.0.2", text, sizeof(text), &r),
+        HVD_OK);
+    ck_assert_int_eq(strncmp(text, "tcp://127.0.0.2:", 16), 0);
+    wire_router_destroy(r);
+}
+END_TEST
+
+/* Every thread but the caller's blocks all signals that can be blocked. */
+START_TEST(socket_threads_of_libzmq_take_no_signals)
+{
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+    int n = 0;
+
+    while ((entry = readdir(dir))) {
+        char path[300], line[256];
+        FILE *f;
+
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status",
+                 entry->d_name);
+        f = fopen(path, "r");
+        while (f && fgets(line, sizeof(line), f)) {
+            uint64_t mask, terminate = 1u << (SIGTERM - 1);
+
+            if (sscanf(line, "SigBlk: %lx", &mask) != 1)
+                continue;
+            n++;
+            ck_assert_uint_ne(mask & terminate, 0);
+        }
+        if (f)
+            fclose(f);
+    }
+    closedir(dir);
+    ck_assert_int_ge(n, 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("socket");
+    TCase *tcase = tcase_create("socket");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, socket_first_words_arrive_in_order_and_are_answered);
+    tcase_add_test(tcase, socket_peers_have_routes_of_their_own);
+    tcase_add_test(tcase, socket_forgotten_route_is_lost);
+    tcase_add_test(tcase, socket_dead_peer_is_lost);
+    tcase_add_test(tcase, socket_dealer_without_driver_any_more_is_lost);
+    tcase_add_test(tcase, socket_early_words_are_bounded);
+    tcase_add_test(tcase,
+                   socket_peer_that_does_not_read_is_lost_not_waited_for);
+    tcase_add_test(tcase, socket_large_assign_passes);
+    tcase_add_test(tcase, socket_malformed_messages_are_skipped);
+    tcase_add_test(tcase, socket_invalid_message_is_not_sent);
+    tcase_add_test(tcase, socket_only_loopback);
+    tcase_add_test(tcase, socket_other_loopback_addresses_work);
+    tcase_add_test(tcase, socket_threads_of_libzmq_take_no_signals);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}

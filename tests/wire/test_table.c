@@ -1,0 +1,173 @@
+/* tests/wire/test_table.c - the table that all members share. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/wire/codec.h"
+#include "elastic/wire/pack.h"
+#include "samples.h"
+#include "support.h"
+
+static uint8_t buf[1 << 16];
+static struct assign_table got;
+
+static void check_equal(const struct assign_table *table)
+{
+    ck_assert_uint_eq(got.table_base, table->table_base);
+    ck_assert_uint_eq(got.n_entries, table->n_entries);
+    for (size_t i = 0; i < table->n_entries; i++)
+        ck_assert_mem_eq(&got.entries[i], &table->entries[i],
+                         sizeof(got.entries[i]));
+}
+
+START_TEST(table_comes_back_equal)
+{
+    long n = table_encode(&sample_table, buf, sizeof(buf));
+
+    ck_assert_int_gt(n, 0);
+    ck_assert_uint_le((size_t)n, table_encoded_max(sample_table.n_entries));
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_OK);
+    check_equal(&sample_table);
+    /* again into the same memory */
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_OK);
+    check_equal(&sample_table);
+    assign_table_fini(&got);
+    ck_assert_ptr_null(got.entries);
+}
+END_TEST
+
+START_TEST(table_empty_comes_back_empty)
+{
+    struct assign_table none = {.table_base = 5};
+    long n = table_encode(&none, buf, sizeof(buf));
+
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_OK);
+    check_equal(&none);
+    assign_table_fini(&got);
+}
+END_TEST
+
+START_TEST(table_prefixes_and_short_buffers_are_refused)
+{
+    long n = table_encode(&sample_table, buf, sizeof(buf));
+
+    for (long cut = 0; cut < n; cut++) {
+        ck_assert_int_ne(table_decode(buf, (size_t)cut, &got), CODEC_OK);
+        ck_assert_uint_eq(got.n_entries, 0);
+    }
+    for (long max = 0; max < n; max++)
+        ck_assert_int_eq(table_encode(&sample_table, buf, (size_t)max),
+                         CODEC_SPACE);
+    assign_table_fini(&got);
+}
+END_TEST
+
+START_TEST(table_bad_rows_are_refused)
+{
+    struct assign_entry entry = {.worker = 0, .address = "127.0.0.1"};
+    struct assign_table table = {.entries = &entry, .n_entries = 1};
+
+    ck_assert_int_eq(table_encode(&table, buf, sizeof(buf)), CODEC_RANGE);
+    entry.worker = 1;
+    memset(entry.address, 'x', sizeof(entry.address));
+    ck_assert_int_eq(table_encode(&table, buf, sizeof(buf)), CODEC_RANGE);
+}
+END_TEST
+
+/* One row whose last column is nil: the address of the row before. */
+static long one_row(uint64_t worker, uint64_t port, size_t n_extra)
+{
+    struct pack_writer w = {.buf = buf, .max = sizeof(buf)};
+
+    pack_array(&w, 2);
+    pack_uint(&w, 0);
+    pack_array(&w, 1);
+    pack_array(&w, 6 + n_extra);
+    pack_uint(&w, worker);
+    pack_uint(&w, 0);
+    pack_uint(&w, 0);
+    pack_uint(&w, port);
+    pack_bool(&w, true);
+    if (n_extra)
+        pack_str(&w, "::1", 3);
+    else
+        pack_nil(&w);
+    for (size_t i = 0; i < n_extra; i++)
+        pack_array(&w, 0);
+    return (long)w.nbytes;
+}
+
+START_TEST(table_first_row_cannot_repeat_an_address)
+{
+    long n = one_row(1, 1, 0);
+
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_TYPE);
+    assign_table_fini(&got);
+}
+END_TEST
+
+START_TEST(table_later_columns_are_skipped)
+{
+    long n = one_row(7, 9, 3);
+
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_OK);
+    ck_assert_uint_eq(got.entries[0].worker, 7);
+    ck_assert_str_eq(got.entries[0].address, "::1");
+    assign_table_fini(&got);
+}
+END_TEST
+
+START_TEST(table_values_out_of_range_are_refused)
+{
+    long n = one_row(1, UINT16_MAX + 1, 1);
+
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_RANGE);
+    n = one_row(0, 1, 1);
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_RANGE);
+    assign_table_fini(&got);
+}
+END_TEST
+
+/* 65536 workers, eight on a host: what a message can carry. */
+START_TEST(table_of_65536_fits_a_message)
+{
+    static struct assign_entry entries[1 << 16];
+    struct assign_table table = {.entries = entries, .n_entries = 1 << 16};
+    uint8_t *bytes = malloc(WIRE_MESSAGE_MAX);
+    long n;
+
+    for (uint32_t i = 0; i < 1 << 16; i++) {
+        entries[i] = (struct assign_entry){.worker = (1u << 20) + i,
+                                           .host = i / 8,
+                                           .slot = i % 8,
+                                           .port = (uint16_t)(1024 + i % 8)};
+        snprintf(entries[i].address, WIRE_ADDRESS_MAX, "10.1.%u.%u",
+                 i / 8 / 256, i / 8 % 256);
+    }
+    n = table_encode(&table, bytes, WIRE_MESSAGE_MAX);
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_eq(table_decode(bytes, (size_t)n, &got), CODEC_OK);
+    check_equal(&table);
+    table.n_entries++;
+    ck_assert_int_eq(table_encode(&table, bytes, WIRE_MESSAGE_MAX),
+                     CODEC_LIMIT);
+    assign_table_fini(&got);
+    free(bytes);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("table");
+    TCase *tcase = tcase_create("table");
+
+    tcase_add_test(tcase, table_comes_back_equal);
+    tcase_add_test(tcase, table_empty_comes_back_empty);
+    tcase_add_test(tcase, table_prefixes_and_short_buffers_are_refused);
+    tcase_add_test(tcase, table_bad_rows_are_refused);
+    tcase_add_test(tcase, table_first_row_cannot_repeat_an_address);
+    tcase_add_test(tcase, table_later_columns_are_skipped);
+    tcase_add_test(tcase, table_values_out_of_range_are_refused);
+    tcase_add_test(tcase, table_of_65536_fits_a_message);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
