@@ -28,3 +28,10 @@ bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
     *max_p = max;
     return true;
 }
+
+void array_free_bytes(void **items_p, size_t *max_p)
+{
+    free(*items_p);
+    *items_p = NULL;
+    *max_p = 0;
+}

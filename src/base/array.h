@@ -25,4 +25,9 @@ bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
     array_reserve_bytes((void **)(items_p), (max_p), (need), \
                         sizeof(**(items_p)))
 
+/* Free *items_p (NULL is fine), which becomes NULL, and *max_p 0. */
+void array_free_bytes(void **items_p, size_t *max_p);
+
+#define array_free(items_p, max_p) array_free_bytes((void **)(items_p), (max_p))
+
 #endif
