@@ -1,0 +1,233 @@
+/* elastic/agent/children.c - the processes of an agent. See children.h.
+ *
+ * Threads: the main thread only. Memory: the list of children. */
+#include "elastic/agent/children.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+#ifndef P_PIDFD
+#define P_PIDFD 3
+#endif
+
+enum { KILL_ROUND_MS = 10 };
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* For a sentence: may be cut. */
+static void copy_name(char *name, const char *from)
+{
+    size_t n = strnlen(from, PROGRAM_MAX - 1);
+
+    memcpy(name, from, n);
+    name[n] = 0;
+}
+
+hvd_status_t children_start(struct children *children,
+                            const struct spawn_site *site,
+                            const struct msg_spawn *spawn,
+                            struct child **child_p, int *error_p)
+{
+    struct child *child = calloc(1, sizeof(*child));
+    struct spawned spawned;
+    hvd_status_t status;
+
+    if (!child) {
+        *error_p = ENOMEM;
+        return error_set(HVD_ERR_NOMEM, "out of memory for a child");
+    }
+    status = spawn_worker(site, spawn, &spawned, error_p);
+    if (status != HVD_OK) {
+        free(child);
+        return status;
+    }
+    child->worker = spawn->worker;
+    child->pid = spawned.pid;
+    child->pidfd = spawned.pidfd;
+    child->report_fd = spawned.report_fd;
+    child->stream_fds[OUTPUT_STDOUT - 1] = spawned.stdout_fd;
+    child->stream_fds[OUTPUT_STDERR - 1] = spawned.stderr_fd;
+    child->linger_us = CLOCK_NEVER;
+    output_init(&child->output, spawn->worker, OUTPUT_KEEP_MAX);
+    copy_name(child->program, spawn->argv.data);
+    copy_name(child->cwd, spawn->cwd);
+    child->next = children->first;
+    children->first = child;
+    children->n++;
+    *child_p = child;
+    return HVD_OK;
+}
+
+void children_remove(struct children *children, struct child *child)
+{
+    struct child **link = &children->first;
+
+    HVD_ASSERT(child->pid == 0);
+    while (*link != child)
+        link = &(*link)->next;
+    *link = child->next;
+    children->n--;
+    close_fd(&child->pidfd);
+    close_fd(&child->report_fd);
+    child_close_stream(child, OUTPUT_STDOUT);
+    child_close_stream(child, OUTPUT_STDERR);
+    output_fini(&child->output);
+    free(child);
+}
+
+struct child *children_find(const struct children *children, uint64_t worker)
+{
+    struct child *child = children->first;
+
+    while (child && child->worker != worker)
+        child = child->next;
+    return child;
+}
+
+bool child_exited(const struct child *child, struct child_exit *exit_p)
+{
+    siginfo_t info = {0};
+
+    if (child->pid == 0 ||
+        waitid((idtype_t)P_PIDFD, (id_t)child->pidfd, &info,
+               WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+        return false;
+    memset(exit_p, 0, sizeof(*exit_p));
+    if (info.si_code == CLD_EXITED)
+        exit_p->code = info.si_status;
+    else
+        exit_p->signal = info.si_status;
+    exit_p->core = info.si_code == CLD_DUMPED;
+    return true;
+}
+
+void child_reap(struct child *child)
+{
+    siginfo_t info;
+
+    while (waitid((idtype_t)P_PIDFD, (id_t)child->pidfd, &info, WEXITED) != 0 &&
+           errno == EINTR)
+        ;
+    child->pid = 0;
+    close_fd(&child->pidfd);
+}
+
+void child_close_stream(struct child *child, unsigned stream)
+{
+    close_fd(&child->stream_fds[stream - 1]);
+}
+
+/* ---- strangers ----------------------------------------------------------- */
+
+static bool is_worker(const struct children *children, pid_t pid)
+{
+    for (const struct child *c = children->first; c; c = c->next)
+        if (c->pid == pid)
+            return true;
+    return false;
+}
+
+void children_reap_strangers(const struct children *children)
+{
+    siginfo_t info = {0};
+
+    /* a worker in front hides those behind it until its pidfd was handled;
+     * then this is called again */
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0 && !is_worker(children, info.si_pid)) {
+        if (waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG) != 0)
+            return;
+        info.si_pid = 0;
+    }
+}
+
+/* The parent of a process by /proc/PID/stat: "pid (name) state ppid ...". */
+static pid_t parent_of(const char *pid)
+{
+    char path[64], text[512];
+    char *p;
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%.16s/stat", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (n <= 0)
+        return -1;
+    text[n] = 0;
+    p = strrchr(text, ')'); /* the name may hold anything */
+    if (!p || strlen(p) < 5)
+        return -1;
+    return (pid_t)strtol(p + 4, NULL, 10);
+}
+
+/* Orphans of orphans become ours as soon as their parents die: a few rounds
+ * reach everybody. */
+static void kill_direct_children(void)
+{
+    DIR *proc = opendir("/proc");
+    pid_t self = getpid();
+    struct dirent *entry;
+
+    if (!proc)
+        return;
+    while ((entry = readdir(proc)) != NULL)
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            parent_of(entry->d_name) == self)
+            kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
+    closedir(proc);
+}
+
+/* False: nobody is left. */
+static bool reap_all(void)
+{
+    siginfo_t info = {0};
+
+    do {
+        info.si_pid = 0;
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0)
+            return errno != ECHILD;
+    } while (info.si_pid != 0);
+    return true;
+}
+
+bool children_kill_all(struct children *children, int timeout_ms)
+{
+    uint64_t deadline_us = clock_now_us() + (uint64_t)timeout_ms * 1000;
+    bool left;
+
+    for (struct child *c = children->first; c; c = c->next)
+        if (c->pid > 0)
+            kill(-c->pid, SIGKILL);
+    while ((left = reap_all()) && clock_now_us() < deadline_us) {
+        kill_direct_children();
+        poll(NULL, 0, KILL_ROUND_MS);
+    }
+    for (struct child *c = children->first; c; c = c->next) {
+        c->pid = 0;
+        close_fd(&c->pidfd); /* else it would stay readable */
+    }
+    return !left;
+}

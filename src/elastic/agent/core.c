@@ -1,0 +1,519 @@
+/* elastic/agent/core.c - the agent's state machine. See core.h.
+ *
+ * One step handles its event and then advances all deadlines, so a late TICK
+ * loses nothing. Not here: processes, sockets, clocks (loop.c, children.c).
+ *
+ * Pure. Threads: none. Memory: two arrays, grown in agent_core_reserve() only.
+ */
+#include "elastic/agent/core.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/array.h"
+
+/* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report. */
+enum { ACTIONS_PER_CHILD = 4, ACTIONS_BESIDES = 8 };
+
+static const bool moves[CHILD_REAPED + 1][CHILD_REAPED + 1] = {
+    [CHILD_SPAWNED] =
+        {[CHILD_ALIVE] = true, [CHILD_KILLED] = true, [CHILD_REAPED] = true},
+    [CHILD_ALIVE] = {[CHILD_KILLED] = true, [CHILD_REAPED] = true},
+    [CHILD_KILLED] = {[CHILD_REAPED] = true},
+};
+
+/* ---- small helpers ------------------------------------------------------- */
+
+static struct agent_action *emit(struct agent_core *core,
+                                 enum agent_action_type type)
+{
+    struct agent_action *action;
+
+    HVD_ASSERT(core->n_actions < core->actions_max);
+    action = &core->actions[core->n_actions++];
+    memset(action, 0, sizeof(*action));
+    action->type = type;
+    return action;
+}
+
+static void send_message(struct agent_core *core, enum message_type type,
+                         uint64_t worker)
+{
+    struct agent_action *action = emit(core, AGENT_DO_SEND);
+
+    action->message = type;
+    action->worker = worker;
+}
+
+static void signal_group(struct agent_core *core,
+                         const struct agent_child *child, int signo)
+{
+    struct agent_action *action;
+
+    if (child->pid == 0)
+        return; /* never forked: nobody to signal */
+    action = emit(core, AGENT_DO_SIGNAL);
+    action->worker = child->worker;
+    action->pid = child->pid;
+    action->signo = signo;
+}
+
+static void move(struct agent_core *core, struct agent_child *child,
+                 enum agent_child_state to)
+{
+    HVD_ASSERT(moves[child->state][to]);
+    child->state = to;
+    if (to == CHILD_REAPED) {
+        HVD_ASSERT(core->n_live > 0);
+        core->n_live--;
+        child->kill_us = AGENT_NEVER;
+    }
+}
+
+static struct agent_child *find(struct agent_core *core, uint64_t worker)
+{
+    for (size_t i = core->n_children; i > 0; i--)
+        if (core->children[i - 1].worker == worker)
+            return &core->children[i - 1];
+    return NULL;
+}
+
+static struct agent_child *add(struct agent_core *core, uint64_t worker)
+{
+    struct agent_child *child;
+
+    HVD_ASSERT(core->n_children < core->children_max);
+    child = &core->children[core->n_children++];
+    memset(child, 0, sizeof(*child));
+    child->worker = worker;
+    child->kill_us = child->retry_us = AGENT_NEVER;
+    core->n_live++;
+    return child;
+}
+
+/* Which message says how this child is; MSG_NONE while there is nothing. */
+static enum message_type report_of(const struct agent_child *child)
+{
+    if (child->state == CHILD_SPAWNED)
+        return MSG_NONE;
+    if (child->state != CHILD_REAPED)
+        return MSG_SPAWNED;
+    return child->failed ? MSG_SPAWN_FAILED : MSG_WORKER_EXITED;
+}
+
+static void report(struct agent_core *core, struct agent_child *child)
+{
+    enum message_type type = report_of(child);
+
+    child->retry_us = AGENT_NEVER;
+    if (type != MSG_NONE)
+        send_message(core, type, child->worker);
+}
+
+/* ---- ending children ----------------------------------------------------- */
+
+/* SIGTERM now, SIGKILL at kill_us; a second call can only make it sooner. */
+static void terminate(struct agent_core *core, struct agent_child *child,
+                      uint64_t kill_us)
+{
+    if (child->state == CHILD_REAPED)
+        return;
+    if (child->state != CHILD_KILLED)
+        move(core, child, CHILD_KILLED);
+    else if (child->kill_us == AGENT_NEVER)
+        return; /* SIGKILL is out already */
+    if (kill_us < child->kill_us)
+        child->kill_us = kill_us;
+    if (child->kill_us <= core->now_us || child->term_sent)
+        return;
+    child->term_sent = true;
+    signal_group(core, child, SIGTERM);
+    signal_group(core, child, SIGCONT); /* a stopped one must hear it too */
+}
+
+static uint64_t later(uint64_t now_us, uint64_t delay_us)
+{
+    return delay_us < AGENT_NEVER - now_us ? now_us + delay_us
+                                           : AGENT_NEVER - 1;
+}
+
+static void end(struct agent_core *core, uint64_t grace_us)
+{
+    uint64_t kill_us = later(core->now_us, grace_us);
+    uint64_t give_up_us = later(kill_us, core->config.reap_us);
+
+    if (core->phase == AGENT_ENDED)
+        return;
+    core->phase = AGENT_ENDING;
+    if (give_up_us < core->give_up_us)
+        core->give_up_us = give_up_us;
+    for (size_t i = 0; i < core->n_children; i++)
+        terminate(core, &core->children[i], kill_us);
+}
+
+static void lose_driver(struct agent_core *core)
+{
+    if (core->driver_lost)
+        return;
+    core->driver_lost = true;
+    core->orphan_us = later(core->now_us, core->config.orphan_us);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static void on_spawn(struct agent_core *core, const struct msg_spawn *spawn)
+{
+    static const char ending[] = "the agent is ending";
+    struct agent_child *child = find(core, spawn->worker);
+
+    if (child) {
+        report(core, child);
+        return;
+    }
+    child = add(core, spawn->worker);
+    if (core->phase == AGENT_ENDING) {
+        child->failed = true;
+        child->error = ECANCELED;
+        memcpy(child->text, ending, sizeof(ending));
+        move(core, child, CHILD_REAPED);
+        report(core, child);
+        return;
+    }
+    emit(core, AGENT_DO_SPAWN)->worker = spawn->worker;
+}
+
+/* A worker that is not known here was never spawned or is forgotten: it is
+ * gone, and a SPAWN of it that comes late must not start it. */
+static void on_kill(struct agent_core *core, const struct msg_kill *kill)
+{
+    struct agent_child *child = find(core, kill->worker);
+
+    if (!child) {
+        child = add(core, kill->worker);
+        child->signal = SIGKILL;
+        move(core, child, CHILD_REAPED);
+    }
+    if (child->state == CHILD_REAPED) {
+        report(core, child);
+        return;
+    }
+    terminate(core, child,
+              kill->grace_ms == 0
+                  ? core->now_us
+                  : later(core->now_us, kill->grace_ms < UINT32_MAX
+                                            ? kill->grace_ms * 1000
+                                            : AGENT_NEVER));
+}
+
+static hvd_status_t on_message(struct agent_core *core, const struct message *m)
+{
+    if (m->job != core->config.job || m->term < core->term)
+        return HVD_ERR_PROTOCOL;
+    switch (m->type) {
+    case MSG_AGENT_WELCOME:
+        if (!core->welcome)
+            core->beat_us = core->now_us;
+        core->welcome = true;
+        if (core->phase == AGENT_CONTACT)
+            core->phase = AGENT_RUNNING;
+        break;
+    case MSG_SPAWN:
+        on_spawn(core, &m->u.spawn);
+        break;
+    case MSG_KILL:
+        on_kill(core, &m->u.kill);
+        break;
+    case MSG_AGENT_SHUTDOWN:
+        end(core, core->config.grace_us);
+        break;
+    case MSG_AGENT_PONG:
+        break;
+    default:
+        return HVD_ERR_PROTOCOL;
+    }
+    core->term = m->term;
+    core->heard_us = core->now_us;
+    return HVD_OK;
+}
+
+static void on_started(struct agent_core *core, struct agent_child *child)
+{
+    if (child->state == CHILD_SPAWNED)
+        move(core, child, CHILD_ALIVE);
+    if (child->state != CHILD_REAPED)
+        report(core, child);
+}
+
+static void on_start_failed(struct agent_core *core, struct agent_child *child,
+                            const struct agent_event *ev)
+{
+    size_t n = strnlen(ev->text, sizeof(child->text) - 1);
+
+    if (child->state == CHILD_REAPED)
+        return;
+    child->failed = true;
+    child->error = ev->error;
+    memcpy(child->text, ev->text, n);
+    child->text[n] = 0;
+    move(core, child, CHILD_REAPED);
+    report(core, child);
+}
+
+/* The report goes first: others wait for it. Then the rest of the group, while
+ * the unreaped leader still keeps its number from being used again. */
+static void on_exited(struct agent_core *core, struct agent_child *child,
+                      const struct agent_event *ev)
+{
+    if (child->state == CHILD_REAPED)
+        return;
+    child->code = ev->code;
+    child->signal = ev->signal;
+    child->core = ev->core;
+    move(core, child, CHILD_REAPED);
+    report(core, child);
+    signal_group(core, child, SIGKILL);
+}
+
+static hvd_status_t on_child(struct agent_core *core,
+                             const struct agent_event *ev)
+{
+    struct agent_child *child = find(core, ev->worker);
+
+    HVD_ASSERT(child);
+    if (ev->type == AGENT_EV_FORKED)
+        child->pid = ev->pid;
+    else if (ev->type == AGENT_EV_STARTED)
+        on_started(core, child);
+    else if (ev->type == AGENT_EV_START_FAILED)
+        on_start_failed(core, child, ev);
+    else
+        on_exited(core, child, ev);
+    return HVD_OK;
+}
+
+static hvd_status_t on_event(struct agent_core *core,
+                             const struct agent_event *ev)
+{
+    switch (ev->type) {
+    case AGENT_EV_MESSAGE:
+        return on_message(core, ev->message);
+    case AGENT_EV_FORKED:
+    case AGENT_EV_STARTED:
+    case AGENT_EV_START_FAILED:
+    case AGENT_EV_EXITED:
+        return on_child(core, ev);
+    case AGENT_EV_DRIVER_LOST:
+        lose_driver(core);
+        break;
+    case AGENT_EV_TERMINATE:
+        end(core, core->config.grace_us);
+        break;
+    case AGENT_EV_TICK:
+        break;
+    }
+    return HVD_OK;
+}
+
+/* ---- deadlines ----------------------------------------------------------- */
+
+static void advance_driver(struct agent_core *core)
+{
+    uint64_t timeout_us = core->config.driver_timeout_us;
+
+    if (core->now_us >= later(core->heard_us, timeout_us))
+        lose_driver(core);
+    if (core->driver_lost && core->now_us >= core->orphan_us) {
+        core->orphan_us = AGENT_NEVER;
+        end(core, 0);
+    }
+    if (core->now_us < core->beat_us)
+        return;
+    core->beat_us = later(core->now_us, core->config.beat_us);
+    send_message(core, core->welcome ? MSG_AGENT_PING : MSG_AGENT_HELLO, 0);
+}
+
+static bool advance_children(struct agent_core *core)
+{
+    bool owing = false;
+
+    for (size_t i = 0; i < core->n_children; i++) {
+        struct agent_child *child = &core->children[i];
+
+        if (core->now_us >= child->kill_us) {
+            child->kill_us = AGENT_NEVER;
+            signal_group(core, child, SIGKILL);
+        }
+        if (core->now_us >= child->retry_us)
+            report(core, child);
+        owing |= child->retry_us != AGENT_NEVER;
+    }
+    return owing;
+}
+
+static void advance(struct agent_core *core)
+{
+    bool owing;
+
+    if (core->phase == AGENT_ENDED)
+        return;
+    advance_driver(core);
+    owing = advance_children(core);
+    if (core->phase != AGENT_ENDING)
+        return;
+    if ((core->n_live > 0 || (owing && !core->driver_lost)) &&
+        core->now_us < core->give_up_us)
+        return;
+    core->phase = AGENT_ENDED;
+    emit(core, AGENT_DO_EXIT)->status = core->n_live > 0 || !core->welcome;
+}
+
+/* ---- the door ------------------------------------------------------------ */
+
+bool agent_core_init(struct agent_core *core, const struct agent_config *config,
+                     uint64_t now_us)
+{
+    memset(core, 0, sizeof(*core));
+    core->config = *config;
+    core->now_us = core->heard_us = core->beat_us = now_us;
+    core->orphan_us = core->give_up_us = AGENT_NEVER;
+    return agent_core_reserve(core);
+}
+
+void agent_core_fini(struct agent_core *core)
+{
+    array_free(&core->children, &core->children_max);
+    array_free(&core->actions, &core->actions_max);
+    memset(core, 0, sizeof(*core));
+}
+
+/* Reaped children in excess of AGENT_REMEMBERED, oldest first. */
+static void forget(struct agent_core *core)
+{
+    size_t n_reaped = core->n_children - core->n_live, n_kept = 0;
+
+    if (n_reaped <= 2 * AGENT_REMEMBERED)
+        return; /* in lumps: compacting is linear */
+    n_reaped -= AGENT_REMEMBERED;
+    for (size_t i = 0; i < core->n_children; i++) {
+        struct agent_child *child = &core->children[i];
+
+        if (n_reaped > 0 && child->state == CHILD_REAPED &&
+            child->retry_us == AGENT_NEVER) {
+            n_reaped--;
+            continue;
+        }
+        core->children[n_kept++] = *child;
+    }
+    core->n_children = n_kept;
+}
+
+bool agent_core_reserve(struct agent_core *core)
+{
+    forget(core);
+    return array_reserve(&core->children, &core->children_max,
+                         core->n_children + 1) &&
+           array_reserve(&core->actions, &core->actions_max,
+                         core->children_max * ACTIONS_PER_CHILD +
+                             ACTIONS_BESIDES);
+}
+
+hvd_status_t agent_core_step(struct agent_core *core,
+                             const struct agent_event *ev,
+                             const struct agent_action **actions_p, size_t *n_p)
+{
+    hvd_status_t status;
+
+    HVD_ASSERT(ev->now_us >= core->now_us);
+    core->n_actions = 0;
+    core->now_us = ev->now_us;
+    status = on_event(core, ev);
+    if (status == HVD_OK)
+        advance(core);
+    *actions_p = core->actions;
+    *n_p = core->n_actions;
+    return status;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t agent_core_deadline(const struct agent_core *core)
+{
+    uint64_t t = AGENT_NEVER;
+
+    if (core->phase == AGENT_ENDED)
+        return t;
+    t = earlier(core->beat_us, core->give_up_us);
+    if (core->driver_lost)
+        t = earlier(t, core->orphan_us);
+    else
+        t = earlier(t, later(core->heard_us, core->config.driver_timeout_us));
+    for (size_t i = 0; i < core->n_children; i++)
+        t = earlier(
+            t, earlier(core->children[i].kill_us, core->children[i].retry_us));
+    return t;
+}
+
+void agent_core_message(const struct agent_core *core,
+                        const struct agent_action *action, struct message *m)
+{
+    const struct agent_child *child = agent_core_child(core, action->worker);
+
+    HVD_ASSERT(action->type == AGENT_DO_SEND);
+    memset(m, 0, sizeof(*m));
+    m->type = action->message;
+    m->job = core->config.job;
+    if (m->type == MSG_AGENT_HELLO) {
+        m->u.agent_hello = core->config.hello;
+        m->u.agent_hello.n_alive = core->n_live;
+        return;
+    }
+    if (m->type == MSG_AGENT_PING) {
+        m->u.agent_ping.stamp_us = core->now_us;
+        m->u.agent_ping.n_alive = core->n_live;
+        return;
+    }
+    HVD_ASSERT(child);
+    if (m->type == MSG_SPAWNED) {
+        m->u.spawned.worker = child->worker;
+        m->u.spawned.pid = child->pid;
+    } else if (m->type == MSG_SPAWN_FAILED) {
+        m->u.spawn_failed.worker = child->worker;
+        m->u.spawn_failed.error = child->error;
+        memcpy(m->u.spawn_failed.text, child->text, sizeof(child->text));
+    } else {
+        m->u.worker_exited.worker = child->worker;
+        m->u.worker_exited.pid = child->pid;
+        m->u.worker_exited.code = child->code;
+        m->u.worker_exited.signal = child->signal;
+        m->u.worker_exited.core = child->core;
+    }
+}
+
+void agent_core_unsent(struct agent_core *core,
+                       const struct agent_action *action)
+{
+    uint64_t retry_us = later(core->now_us, core->config.retry_us);
+    struct agent_child *child;
+
+    if (action->message == MSG_AGENT_HELLO) {
+        core->beat_us = earlier(core->beat_us, retry_us);
+        return;
+    }
+    child = action->worker ? find(core, action->worker) : NULL;
+    if (child)
+        child->retry_us = retry_us;
+    /* a ping is not repeated: the next one follows soon enough */
+}
+
+const struct agent_child *agent_core_child(const struct agent_core *core,
+                                           uint64_t worker)
+{
+    for (size_t i = core->n_children; i > 0; i--)
+        if (core->children[i - 1].worker == worker)
+            return &core->children[i - 1];
+    return NULL;
+}

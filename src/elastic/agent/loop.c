@@ -1,0 +1,564 @@
+/* elastic/agent/loop.c - the agent's loop. See loop.h.
+ *
+ * One epoll set. A batch's pidfds come first (a death is what others wait for),
+ * then the rest; then deadlines; then both dealers are drained until neither
+ * receiving nor sending moves anything, because their descriptors are
+ * edge-triggered. Output is read always and sent as credit allows, one message
+ * per stream and turn.
+ *
+ * Threads: the main thread. Memory: one read buffer on the stack. */
+#include "elastic/agent/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "elastic/agent/children.h"
+#include "elastic/wire/socket.h"
+
+enum {
+    BATCH_MAX = 64,
+    READ_MAX = 64 << 10,
+    SETTLE_US = 100000,       /* a \r without \n is a line's end after this */
+    PIPE_LINGER_US = 1000000, /* pipes of a dead worker that somebody who left
+                                 its group keeps open */
+    FLUSH_US = 1000000,       /* the last output's time to get out */
+    LINGER_MS = 1000,         /* the last messages' */
+    KILL_ALL_MS = 5000
+};
+
+/* What an epoll event is about: kind in the low bits, worker above. Worker ids
+ * are counted from 1 and never come near 2^60. */
+enum kind {
+    KIND_CONTROL,
+    KIND_OUTPUT,
+    KIND_SIGNAL,
+    KIND_LIFELINE,
+    KIND_PIDFD,
+    KIND_REPORT,
+    KIND_STDOUT,
+    KIND_STDERR,
+    KIND_BITS = 3
+};
+
+struct loop {
+    const struct loop_options *options;
+    struct spawn_site site;
+    struct agent_core core;
+    struct children children;
+    struct wire_context *context;
+    struct wire_dealer *control, *output;
+    int epoll_fd, signal_fd;
+    int lifeline[2]; /* the workers': read end inherited, write end only here */
+    bool output_hello_sent;
+    uint64_t credit;
+    uint64_t settle_us;
+    bool ended; /* the core wants to exit; the last output goes out */
+    uint64_t flush_us;
+    int status;
+};
+
+static void feed(struct loop *l, struct agent_event *ev);
+
+/* ---- descriptors --------------------------------------------------------- */
+
+static bool watch(struct loop *l, int fd, enum kind kind, uint64_t worker)
+{
+    struct epoll_event ev = {.events = EPOLLIN,
+                             .data.u64 = worker << KIND_BITS | kind};
+
+    return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+static bool watch_child(struct loop *l, const struct child *child)
+{
+    return watch(l, child->pidfd, KIND_PIDFD, child->worker) &&
+           watch(l, child->report_fd, KIND_REPORT, child->worker) &&
+           watch(l, child->stream_fds[0], KIND_STDOUT, child->worker) &&
+           watch(l, child->stream_fds[1], KIND_STDERR, child->worker);
+}
+
+/* ---- actions ------------------------------------------------------------- */
+
+static void start_failed(struct loop *l, uint64_t worker, int error,
+                         const char *what, const char *name)
+{
+    char text[WIRE_TEXT_MAX];
+    struct agent_event ev = {.type = AGENT_EV_START_FAILED,
+                             .worker = worker,
+                             .error = error,
+                             .text = text};
+
+    snprintf(text, sizeof(text), "cannot %s \"%s\": %s", what, name,
+             strerror(error));
+    log_debug("worker %" PRIu64 ": %s", worker, text);
+    feed(l, &ev);
+}
+
+static void start(struct loop *l, const struct msg_spawn *spawn)
+{
+    struct agent_event ev = {.type = AGENT_EV_FORKED, .worker = spawn->worker};
+    struct child *child;
+    int error;
+
+    if (children_start(&l->children, &l->site, spawn, &child, &error) !=
+        HVD_OK) {
+        start_failed(l, spawn->worker, error, "start",
+                     spawn->argv.nbytes > 0 ? spawn->argv.data : "");
+        return;
+    }
+    if (!watch_child(l, child)) {
+        error = errno;
+        kill(-child->pid, SIGKILL);
+        child_reap(child);
+        children_remove(&l->children, child);
+        start_failed(l, spawn->worker, error, "watch", spawn->argv.data);
+        return;
+    }
+    ev.pid = child->pid;
+    feed(l, &ev);
+}
+
+static void send_action(struct loop *l, const struct agent_action *action)
+{
+    struct message m;
+
+    agent_core_message(&l->core, action, &m);
+    if (wire_dealer_send(l->control, &m) != HVD_OK)
+        agent_core_unsent(&l->core, action);
+}
+
+static void exit_action(struct loop *l, const struct agent_action *action)
+{
+    l->ended = true;
+    l->status = action->status;
+    l->flush_us = l->core.driver_lost ? 0 : clock_now_us() + FLUSH_US;
+    if (!children_kill_all(&l->children, KILL_ALL_MS)) {
+        log_error("processes would not die -> leaving them behind");
+        l->status = 1;
+    }
+    for (struct child *c = l->children.first; c; c = c->next)
+        c->linger_us =
+            0; /* whoever could write is gone: what is there is all */
+}
+
+/* Feed one event and do what the core says. A spawn comes last: it feeds events
+ * of its own, and they overwrite the actions. */
+static void feed(struct loop *l, struct agent_event *ev)
+{
+    const struct agent_action *actions;
+    const struct msg_spawn *spawn = NULL;
+    size_t n;
+
+    ev->now_us = clock_now_us();
+    if (agent_core_step(&l->core, ev, &actions, &n) != HVD_OK)
+        log_debug("unexpected %s -> ignored",
+                  message_type_name(ev->message->type));
+    for (size_t i = 0; i < n; i++) {
+        const struct agent_action *action = &actions[i];
+
+        if (action->type == AGENT_DO_SEND)
+            send_action(l, action);
+        else if (action->type == AGENT_DO_SIGNAL)
+            kill(-(pid_t)action->pid, action->signo);
+        else if (action->type == AGENT_DO_EXIT)
+            exit_action(l, action);
+        else
+            spawn = &ev->message->u.spawn;
+    }
+    if (spawn)
+        start(l, spawn);
+}
+
+static void feed_simple(struct loop *l, enum agent_event_type type)
+{
+    struct agent_event ev = {.type = type};
+
+    feed(l, &ev);
+}
+
+/* ---- events of children -------------------------------------------------- */
+
+static void on_report(struct loop *l, struct child *child)
+{
+    struct agent_event ev = {.type = AGENT_EV_STARTED, .worker = child->worker};
+    bool in_chdir = false;
+    int error = 0;
+
+    switch (spawn_result(child->report_fd, &error, &in_chdir)) {
+    case SPAWN_PENDING:
+        return;
+    case SPAWN_RUNS:
+        feed(l, &ev);
+        break;
+    case SPAWN_FAILED:
+        child->failed = true;
+        start_failed(l, child->worker, error, in_chdir ? "enter" : "execute",
+                     in_chdir ? child->cwd : child->program);
+        break;
+    }
+    close(child->report_fd);
+    child->report_fd = -1;
+}
+
+static void on_pidfd(struct loop *l, struct child *child)
+{
+    struct agent_event ev = {.type = AGENT_EV_EXITED, .worker = child->worker};
+    struct child_exit status;
+
+    if (!child_exited(child, &status))
+        return;
+    if (child->report_fd >= 0)
+        on_report(l, child);
+    if (!child->failed) {
+        ev.code = status.code;
+        ev.signal = status.signal;
+        ev.core = status.core;
+        feed(l, &ev);
+    }
+    if (child->pid > 0) /* else the core has ended and all were reaped */
+        child_reap(child);
+    if (!l->ended)
+        child->linger_us = clock_now_us() + PIPE_LINGER_US;
+    children_reap_strangers(&l->children);
+}
+
+/* Read once; true when there may be more. */
+static bool read_stream(struct child *child, unsigned stream)
+{
+    int fd = child->stream_fds[stream - 1];
+    char buf[READ_MAX];
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = read(fd, buf, sizeof(buf));
+    if (n > 0) {
+        if (!output_feed(&child->output, stream, buf, (size_t)n))
+            log_warn("out of memory -> a line of worker %" PRIu64 " is lost",
+                     child->worker);
+        return true;
+    }
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    output_end(&child->output, stream);
+    child_close_stream(child, stream);
+    return false;
+}
+
+/* Somebody outside the dead worker's group still holds its pipes: take what is
+ * there and stop listening. The bound is for a writer that does not stop. */
+static void cut_stream(struct child *child, unsigned stream)
+{
+    size_t n_reads = 0;
+
+    while (n_reads++ < 64 && read_stream(child, stream))
+        ;
+    if (child->stream_fds[stream - 1] < 0)
+        return;
+    output_end(&child->output, stream);
+    child_close_stream(child, stream);
+}
+
+/* ---- output -------------------------------------------------------------- */
+
+static bool send_stream(struct loop *l, struct child *child, unsigned stream)
+{
+    struct message m = {.type = MSG_OUTPUT, .job = l->options->config.job};
+
+    if (!output_next(&child->output, stream, l->credit, &m.u.output) ||
+        wire_dealer_send(l->output, &m) != HVD_OK)
+        return false;
+    l->credit -= m.u.output.bytes.nbytes;
+    output_sent(&child->output, &m.u.output);
+    return true;
+}
+
+static bool say_hello_on_output(struct loop *l)
+{
+    struct message m = {.type = MSG_AGENT_HELLO,
+                        .job = l->options->config.job,
+                        .u.agent_hello = l->options->config.hello};
+
+    if (!l->output_hello_sent)
+        l->output_hello_sent = wire_dealer_send(l->output, &m) == HVD_OK;
+    return l->output_hello_sent;
+}
+
+/* One message per stream and turn; children that are through are freed. */
+static bool send_output(struct loop *l)
+{
+    struct child *next;
+    bool moved = false;
+
+    if (!say_hello_on_output(l))
+        return false;
+    for (struct child *c = l->children.first; c; c = next) {
+        next = c->next;
+        moved |= send_stream(l, c, OUTPUT_STDOUT);
+        moved |= send_stream(l, c, OUTPUT_STDERR);
+        if (c->pid == 0 && output_finished(&c->output))
+            children_remove(&l->children, c);
+    }
+    return moved;
+}
+
+static bool drain_control(struct loop *l)
+{
+    struct agent_event ev = {.type = AGENT_EV_MESSAGE};
+    struct message m;
+    bool moved = false;
+
+    while (wire_dealer_receive(l->control, &m)) {
+        moved = true;
+        log_trace("received %s", message_type_name(m.type));
+        if (!agent_core_reserve(&l->core)) {
+            log_error("out of memory -> a message is dropped");
+            continue;
+        }
+        ev.message = &m;
+        feed(l, &ev);
+    }
+    return moved;
+}
+
+static bool drain_credit(struct loop *l)
+{
+    struct message m;
+    bool moved = false;
+
+    while (wire_dealer_receive(l->output, &m)) {
+        moved = true;
+        if (m.type == MSG_CREDIT && m.job == l->options->config.job &&
+            m.u.credit.nbytes <= UINT32_MAX)
+            l->credit += m.u.credit.nbytes;
+    }
+    return moved;
+}
+
+static void drain(struct loop *l)
+{
+    bool moved;
+
+    do {
+        moved = drain_control(l);
+        moved |= drain_credit(l);
+        moved |= send_output(l);
+    } while (moved);
+}
+
+/* ---- the loop ------------------------------------------------------------ */
+
+static void on_signals(struct loop *l)
+{
+    struct signalfd_siginfo info;
+
+    while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD)
+            children_reap_strangers(&l->children);
+        else if (info.ssi_signo == SIGHUP)
+            feed_simple(l, AGENT_EV_DRIVER_LOST);
+        else
+            feed_simple(l, AGENT_EV_TERMINATE);
+    }
+}
+
+/* Nobody ever writes to it: readable means that its writer is gone. */
+static void on_lifeline(struct loop *l)
+{
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->options->lifeline_fd, NULL);
+    feed_simple(l, AGENT_EV_DRIVER_LOST);
+}
+
+static void dispatch(struct loop *l, uint64_t tag)
+{
+    enum kind kind = (enum kind)(tag & ((1 << KIND_BITS) - 1));
+    struct child *child = children_find(&l->children, tag >> KIND_BITS);
+
+    if (kind == KIND_SIGNAL)
+        on_signals(l);
+    else if (kind == KIND_LIFELINE)
+        on_lifeline(l);
+    else if (kind < KIND_PIDFD || !child)
+        return; /* dealers are drained in any case */
+    else if (kind == KIND_PIDFD)
+        on_pidfd(l, child);
+    else if (kind == KIND_REPORT && child->report_fd >= 0)
+        on_report(l, child);
+    else if (kind == KIND_STDOUT)
+        read_stream(child, OUTPUT_STDOUT);
+    else if (kind == KIND_STDERR)
+        read_stream(child, OUTPUT_STDERR);
+}
+
+static void dispatch_all(struct loop *l, const struct epoll_event *events,
+                         int n)
+{
+    for (int i = 0; i < n; i++)
+        if ((events[i].data.u64 & ((1 << KIND_BITS) - 1)) == KIND_PIDFD)
+            dispatch(l, events[i].data.u64);
+    for (int i = 0; i < n; i++)
+        if ((events[i].data.u64 & ((1 << KIND_BITS) - 1)) != KIND_PIDFD)
+            dispatch(l, events[i].data.u64);
+}
+
+static void keep_deadlines(struct loop *l)
+{
+    uint64_t now_us = clock_now_us();
+
+    if (now_us >= agent_core_deadline(&l->core))
+        feed_simple(l, AGENT_EV_TICK);
+    for (struct child *c = l->children.first; c; c = c->next) {
+        if (now_us >= c->linger_us) {
+            cut_stream(c, OUTPUT_STDOUT);
+            cut_stream(c, OUTPUT_STDERR);
+            c->linger_us = CLOCK_NEVER;
+        }
+        if (now_us >= l->settle_us)
+            output_settle(&c->output);
+    }
+    if (now_us >= l->settle_us)
+        l->settle_us = now_us + SETTLE_US;
+}
+
+static uint64_t next_deadline(const struct loop *l)
+{
+    uint64_t t = agent_core_deadline(&l->core);
+
+    if (l->ended && l->flush_us < t)
+        t = l->flush_us;
+    if (l->children.n > 0 && l->settle_us < t)
+        t = l->settle_us;
+    for (const struct child *c = l->children.first; c; c = c->next)
+        if (c->linger_us < t)
+            t = c->linger_us;
+    return t;
+}
+
+static bool is_over(const struct loop *l)
+{
+    return l->ended && (l->children.n == 0 || clock_now_us() >= l->flush_us);
+}
+
+static void run(struct loop *l)
+{
+    struct epoll_event events[BATCH_MAX];
+    int n = 0;
+
+    while (1) {
+        dispatch_all(l, events, n);
+        drain(l); /* before deadlines: the driver's word may lie there unread */
+        keep_deadlines(l);
+        drain(l);
+        if (is_over(l))
+            return;
+        n = epoll_wait(l->epoll_fd, events, BATCH_MAX,
+                       clock_poll_ms(clock_now_us(), next_deadline(l)));
+        if (n < 0)
+            n = 0; /* EINTR */
+    }
+}
+
+/* ---- begin and end ------------------------------------------------------- */
+
+void loop_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGCHLD);
+}
+
+static hvd_status_t open_fds(struct loop *l)
+{
+    sigset_t set;
+
+    loop_signals(&set);
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (l->epoll_fd < 0 || l->signal_fd < 0 ||
+        pipe2(l->lifeline, O_CLOEXEC) != 0)
+        return error_errno("cannot open descriptors");
+    l->site.lifeline_fd = l->lifeline[0];
+    if (!watch(l, l->signal_fd, KIND_SIGNAL, 0) ||
+        (l->options->lifeline_fd >= 0 &&
+         !watch(l, l->options->lifeline_fd, KIND_LIFELINE, 0)))
+        return error_errno("cannot watch descriptors");
+    return HVD_OK;
+}
+
+static hvd_status_t open_sockets(struct loop *l)
+{
+    const struct loop_options *o = l->options;
+    char name[32];
+
+    snprintf(name, sizeof(name), "a%" PRIu64, o->config.hello.agent);
+    HVD_TRY(wire_context_create(&l->context));
+    HVD_TRY(wire_dealer_create(l->context, o->site.driver, name, &l->control));
+    HVD_TRY(wire_dealer_create(l->context, o->output, name, &l->output));
+    if (!watch(l, wire_dealer_fd(l->control), KIND_CONTROL, 0) ||
+        !watch(l, wire_dealer_fd(l->output), KIND_OUTPUT, 0))
+        return error_errno("cannot watch the driver's sockets");
+    return HVD_OK;
+}
+
+/* What was said last must get out, unless nobody is there to hear it. */
+static void close_dealer(struct loop *l, struct wire_dealer *dealer)
+{
+    if (dealer && l->core.welcome && !l->core.driver_lost)
+        wire_dealer_linger(dealer, LINGER_MS);
+    wire_dealer_destroy(dealer);
+}
+
+static void close_all(struct loop *l)
+{
+    while (l->children.first)
+        children_remove(&l->children, l->children.first);
+    close_dealer(l, l->control);
+    close_dealer(l, l->output);
+    if (l->context)
+        wire_context_destroy(l->context);
+    agent_core_fini(&l->core);
+    if (l->epoll_fd >= 0)
+        close(l->epoll_fd);
+    if (l->signal_fd >= 0)
+        close(l->signal_fd);
+    if (l->lifeline[0] >= 0) {
+        close(l->lifeline[0]);
+        close(l->lifeline[1]);
+    }
+}
+
+hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
+{
+    struct loop l = {.options = options,
+                     .site = options->site,
+                     .epoll_fd = -1,
+                     .signal_fd = -1,
+                     .lifeline = {-1, -1},
+                     .credit = OUTPUT_WINDOW,
+                     .flush_us = CLOCK_NEVER};
+    hvd_status_t status = HVD_ERR_NOMEM;
+
+    if (!agent_core_init(&l.core, &options->config, clock_now_us())) {
+        error_set(status, "out of memory");
+        goto close;
+    }
+    HVD_TRY_GOTO(open_fds(&l), close);
+    HVD_TRY_GOTO(open_sockets(&l), close);
+    run(&l);
+    *exit_p = l.status;
+close:
+    close_all(&l);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* elastic/agent/loop.h - the agent's one loop: sockets, pidfds, pipes and
+ * signals in, the core's actions out.
+ *
+ * Threads: the main thread; libzmq has its own. SIGTERM, SIGINT, SIGHUP and
+ * SIGCHLD must be blocked before the wire context is created. */
+#ifndef ELASTIC_AGENT_LOOP_H
+#define ELASTIC_AGENT_LOOP_H
+
+#include <signal.h>
+
+#include <hvd/status.h>
+
+#include "elastic/agent/core.h"
+#include "elastic/agent/spawn.h"
+
+struct loop_options {
+    struct agent_config config;
+    struct spawn_site site; /* lifeline_fd is filled in by the loop */
+    const char *output;     /* endpoint of the driver's output socket */
+    int lifeline_fd;        /* the driver's; -1: none */
+};
+
+/* The signals that the loop takes by signalfd: block them first. SIGHUP is what
+ * the kernel is told to send when the driver dies. */
+void loop_signals(sigset_t *set);
+
+/* Run until the end. HVD_OK with the exit status in *exit_p. */
+hvd_status_t loop_run(const struct loop_options *options,
+                      int *exit_p) HVD_MUST_CHECK;
+
+#endif

@@ -1,0 +1,243 @@
+/* elastic/agent/output.c - lines kept until the driver takes them. See
+ * output.h.
+ *
+ * A queue is one buffer: [head, tail - n_partial) holds whole lines, the rest
+ * is the line that is still being written. Lines are taken from the head; the
+ * bytes move down when more than half of the buffer is free in front.
+ *
+ * Threads: none. Memory: one buffer per queue, given back when it runs empty.
+ */
+#include "elastic/agent/output.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+enum { KEEP_BUFFER = 64 << 10 }; /* an empty queue keeps no more than this */
+
+static struct output_queue *queue_of(struct output *output, unsigned stream)
+{
+    HVD_ASSERT(stream >= 1 && stream <= OUTPUT_STREAMS);
+    return &output->queues[stream - 1];
+}
+
+static size_t n_whole(const struct output_queue *q)
+{
+    return q->tail - q->head - q->n_partial;
+}
+
+void output_init(struct output *output, uint64_t worker, size_t keep_max)
+{
+    memset(output, 0, sizeof(*output));
+    output->worker = worker;
+    output->keep_max = keep_max;
+}
+
+void output_fini(struct output *output)
+{
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++)
+        free(output->queues[i].bytes);
+    memset(output, 0, sizeof(*output));
+}
+
+/* ---- in ------------------------------------------------------------------ */
+
+static bool append(struct output_queue *q, const char *data, size_t nbytes)
+{
+    if (q->head > q->bytes_max / 2) {
+        memmove(q->bytes, q->bytes + q->head, q->tail - q->head);
+        q->tail -= q->head;
+        q->head = 0;
+    }
+    if (!array_reserve(&q->bytes, &q->bytes_max, q->tail + nbytes))
+        return false;
+    memcpy(q->bytes + q->tail, data, nbytes);
+    q->tail += nbytes;
+    return true;
+}
+
+static bool ends_in_cr(const struct output_queue *q)
+{
+    return q->n_partial > 0 && q->bytes[q->tail - 1] == '\r';
+}
+
+/* How many of data [nbytes] belong to the line being written. One more than its
+ * room if it stands at a \r: the \n may follow. */
+static size_t piece(const struct output_queue *q, const char *data,
+                    size_t nbytes)
+{
+    size_t room = OUTPUT_LINE_MAX - q->n_partial + (ends_in_cr(q) ? 1 : 0);
+    size_t n = nbytes < room ? nbytes : room;
+
+    for (size_t i = 0; i < n; i++)
+        if (data[i] == '\n' || data[i] == '\r')
+            return i + 1;
+    return n;
+}
+
+static bool feed_piece(struct output_queue *q, const char *data, size_t *n_p)
+{
+    size_t n;
+
+    if (ends_in_cr(q) && *data != '\n')
+        q->n_partial = 0;
+    n = piece(q, data, *n_p);
+    HVD_ASSERT(n > 0);
+    if (!append(q, data, n))
+        return false;
+    *n_p = n;
+    q->n_partial += n;
+    if (data[n - 1] == '\n') {
+        q->n_partial = 0;
+    } else if (data[n - 1] != '\r' && q->n_partial >= OUTPUT_LINE_MAX) {
+        if (!append(q, "\n", 1))
+            return false;
+        q->n_partial = 0;
+    }
+    return true;
+}
+
+/* Length of the line at the head; there is one. */
+static size_t first_line(const struct output_queue *q)
+{
+    const char *bytes = q->bytes + q->head;
+    size_t n = n_whole(q);
+
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n')
+            return i + 1;
+        if (bytes[i] == '\r' && (i + 1 == n || bytes[i + 1] != '\n'))
+            return i + 1;
+    }
+    return n;
+}
+
+static void drop_excess(struct output *output)
+{
+    struct output_queue *a = &output->queues[0], *b = &output->queues[1];
+
+    while (n_whole(a) + n_whole(b) > output->keep_max) {
+        struct output_queue *q = n_whole(a) >= n_whole(b) ? a : b;
+
+        q->head += first_line(q);
+        q->n_dropped++;
+    }
+}
+
+bool output_feed(struct output *output, unsigned stream, const char *data,
+                 size_t nbytes)
+{
+    struct output_queue *q = queue_of(output, stream);
+
+    HVD_ASSERT(!q->ended);
+    while (nbytes > 0) {
+        size_t n = nbytes;
+
+        if (!feed_piece(q, data, &n)) {
+            q->n_dropped++;
+            return false;
+        }
+        data += n;
+        nbytes -= n;
+        drop_excess(output);
+    }
+    return true;
+}
+
+void output_end(struct output *output, unsigned stream)
+{
+    struct output_queue *q = queue_of(output, stream);
+
+    q->ended = true;
+    q->n_partial = 0;
+}
+
+void output_settle(struct output *output)
+{
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++)
+        if (ends_in_cr(&output->queues[i]))
+            output->queues[i].n_partial = 0;
+}
+
+/* ---- out ----------------------------------------------------------------- */
+
+/* The longest run of whole lines at the head within `max` bytes; 0: not even
+ * one. */
+static size_t lines_within(const struct output_queue *q, size_t max)
+{
+    const char *bytes;
+    size_t n = n_whole(q);
+
+    if (n <= max)
+        return n;
+    bytes = q->bytes + q->head;
+    for (n = max; n > 0; n--)
+        if (bytes[n - 1] == '\n' || (bytes[n - 1] == '\r' && bytes[n] != '\n'))
+            return n;
+    return 0;
+}
+
+static size_t make_marker(struct output_queue *q)
+{
+    int n = snprintf(q->marker, sizeof(q->marker),
+                     "[hvd-agent: %" PRIu64 " lines dropped: the driver does "
+                     "not read fast enough]\n",
+                     q->n_dropped);
+
+    HVD_ASSERT(n > 0 && (size_t)n < sizeof(q->marker));
+    return (size_t)n;
+}
+
+bool output_next(struct output *output, unsigned stream, uint64_t credit,
+                 struct msg_output *m)
+{
+    struct output_queue *q = queue_of(output, stream);
+    size_t max = credit < WIRE_OUTPUT_MAX ? (size_t)credit : WIRE_OUTPUT_MAX;
+    size_t n;
+
+    memset(m, 0, sizeof(*m));
+    m->worker = output->worker;
+    m->stream = (uint8_t)stream;
+    if (q->n_dropped > 0) {
+        n = make_marker(q);
+        m->bytes.data = (const uint8_t *)q->marker;
+        m->bytes.nbytes = (uint32_t)n;
+        return n <= max;
+    }
+    n = lines_within(q, max);
+    m->eof = q->ended && !q->eof_sent && n == n_whole(q);
+    if (n == 0)
+        return m->eof;
+    m->bytes.data = (const uint8_t *)q->bytes + q->head;
+    m->bytes.nbytes = (uint32_t)n;
+    return true;
+}
+
+void output_sent(struct output *output, const struct msg_output *m)
+{
+    struct output_queue *q = queue_of(output, m->stream);
+
+    if (m->bytes.data == (const uint8_t *)q->marker) {
+        q->n_dropped = 0;
+        return;
+    }
+    q->eof_sent |= m->eof;
+    q->head += m->bytes.nbytes;
+    HVD_ASSERT(q->head <= q->tail);
+    if (q->head < q->tail)
+        return;
+    q->head = q->tail = 0;
+    if (q->bytes_max > KEEP_BUFFER) {
+        free(q->bytes);
+        q->bytes = NULL;
+        q->bytes_max = 0;
+    }
+}
+
+bool output_finished(const struct output *output)
+{
+    return output->queues[0].eof_sent && output->queues[1].eof_sent;
+}

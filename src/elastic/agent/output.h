@@ -1,0 +1,66 @@
+/* elastic/agent/output.h - the output of one worker on its way to the driver:
+ * two streams, cut into lines, kept until the driver grants credit.
+ *
+ * A line ends with \n, with \r (progress bars) or with both. A longer one than
+ * OUTPUT_LINE_MAX is cut by a \n of ours. When a worker's lines exceed the
+ * limit, the oldest of the fuller stream go, and a marker line says how many.
+ *
+ * `stream` is an enum output_stream of the wire (OUTPUT_STDOUT, OUTPUT_STDERR).
+ * No descriptors here: bytes in, messages out. Threads: none of its own.
+ * Memory: grows with what is kept, limit plus one line at most per stream. */
+#ifndef ELASTIC_AGENT_OUTPUT_H
+#define ELASTIC_AGENT_OUTPUT_H
+
+#include <hvd/status.h>
+
+#include "elastic/wire/message.h"
+
+enum {
+    OUTPUT_LINE_MAX = 16 << 10,
+    OUTPUT_KEEP_MAX = 4 << 20, /* bytes kept per worker */
+    OUTPUT_WINDOW = 256 << 10, /* the agent's credit before any CREDIT */
+    OUTPUT_STREAMS = 2
+};
+
+struct output_queue {
+    char *bytes; /* [bytes_max]; lines are in head .. tail - n_partial */
+    size_t bytes_max, head, tail;
+    size_t n_partial;   /* bytes of the line that has not ended yet */
+    uint64_t n_dropped; /* lines, since the last marker */
+    char marker[96];
+    bool ended;    /* nothing more will be fed */
+    bool eof_sent; /* and the driver has been told */
+};
+
+struct output {
+    uint64_t worker;
+    size_t keep_max;
+    struct output_queue queues[OUTPUT_STREAMS]; /* [stream - 1] */
+};
+
+void output_init(struct output *output, uint64_t worker, size_t keep_max);
+void output_fini(struct output *output);
+
+/* data [nbytes] was read from the stream. False: out of memory; the bytes are
+ * lost and counted as one dropped line. */
+bool output_feed(struct output *output, unsigned stream, const char *data,
+                 size_t nbytes);
+
+/* The stream has ended: what has no line end goes out as it is. */
+void output_end(struct output *output, unsigned stream);
+
+/* A \r at the very end counts as a line's end now: no \n has followed it. */
+void output_settle(struct output *output);
+
+/* The next OUTPUT of the stream within `credit` bytes, borrowed from it until
+ * the next call. False: nothing to say, or too little credit. */
+bool output_next(struct output *output, unsigned stream, uint64_t credit,
+                 struct msg_output *m);
+
+/* The socket took it. */
+void output_sent(struct output *output, const struct msg_output *m);
+
+/* Both streams have ended and the driver knows. */
+bool output_finished(const struct output *output);
+
+#endif

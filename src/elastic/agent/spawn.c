@@ -1,0 +1,392 @@
+/* elastic/agent/spawn.c - fork and exec of a worker. See spawn.h.
+ *
+ * struct plan is all that the child needs, computed before the fork; between
+ * fork and exec the child calls async-signal-safe functions only, because
+ * libzmq's threads may have held any lock.
+ *
+ * Threads: main thread only. Memory: the plan, freed when the fork has
+ * returned. */
+#include "elastic/agent/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "elastic/wire/env.h"
+
+enum {
+    N_OWN = 8,
+    OWN_MAX = 256,
+    EXIT_NOT_STARTED = 127,
+    FIRST_FREE_FD = 64 /* our ends of pipes lie above all of the worker's */
+};
+
+struct list {
+    char **items; /* [n], NULL-terminated by list_add */
+    size_t n, max;
+};
+
+struct plan {
+    struct list argv; /* items[0] is kept free for a shell's name */
+    struct list env;
+    char own[N_OWN][OWN_MAX];
+    char *paths; /* candidates, each with its NUL, then an empty one */
+    const char *cwd;
+    pid_t parent;
+    int stdin_fd, stdout_fd, stderr_fd, report_fd;
+    int secret_fd, lifeline_fd;
+};
+
+/* What the child writes to the report pipe instead of starting. */
+struct failure {
+    int error;
+    int in_chdir;
+};
+
+/* ---- the plan ------------------------------------------------------------ */
+
+static bool list_add(struct list *list, const char *item)
+{
+    if (!array_reserve(&list->items, &list->max, list->n + 2))
+        return false;
+    /* exec's prototype wants char *; nobody writes to it */
+    memcpy(&list->items[list->n++], &item, sizeof(item));
+    list->items[list->n] = NULL;
+    return true;
+}
+
+/* NAME=value; replaces an earlier one of that name. */
+static bool env_set(struct list *env, const char *entry)
+{
+    const char *equals = strchr(entry, '=');
+    size_t n_name = equals ? (size_t)(equals - entry) + 1 : 0;
+
+    if (n_name <= 1)
+        return true; /* not an assignment: nothing a program could read */
+    for (size_t i = 0; i < env->n; i++)
+        if (strncmp(env->items[i], entry, n_name) == 0) {
+            memcpy(&env->items[i], &entry, sizeof(entry));
+            return true;
+        }
+    return list_add(env, entry);
+}
+
+static bool is_inherited(const char *entry)
+{
+    return strncmp(entry, "HVD_", 4) != 0 ||
+           strncmp(entry, ENV_LOG_LEVEL "=", sizeof(ENV_LOG_LEVEL)) == 0;
+}
+
+static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
+                         const struct msg_spawn *spawn)
+{
+    snprintf(plan->own[0], OWN_MAX, ENV_DRIVER "=%s", site->driver);
+    snprintf(plan->own[1], OWN_MAX, ENV_JOB "=%" PRIu64, site->job);
+    snprintf(plan->own[2], OWN_MAX, ENV_HOST "=%s", site->host);
+    snprintf(plan->own[3], OWN_MAX, ENV_WORKER "=%" PRIu64, spawn->worker);
+    snprintf(plan->own[4], OWN_MAX, ENV_SLOT "=%" PRIu32, spawn->slot);
+    snprintf(plan->own[5], OWN_MAX, ENV_ADDRESS "=%s", site->address);
+    snprintf(plan->own[6], OWN_MAX, ENV_SECRET_FD "=%d", SPAWN_SECRET_FD);
+    snprintf(plan->own[7], OWN_MAX, ENV_LIFELINE_FD "=%d", SPAWN_LIFELINE_FD);
+    for (size_t i = 0; i < N_OWN; i++)
+        if (!env_set(&plan->env, plan->own[i]))
+            return false;
+    return true;
+}
+
+static bool plan_env(struct plan *plan, const struct spawn_site *site,
+                     const struct msg_spawn *spawn)
+{
+    const char *entry = spawn->env.data;
+    const char *end = entry + spawn->env.nbytes;
+
+    for (char **e = environ; *e; e++)
+        if (is_inherited(*e) && !list_add(&plan->env, *e))
+            return false;
+    for (; entry < end; entry += strlen(entry) + 1)
+        if (!env_set(&plan->env, entry))
+            return false;
+    return plan_own_env(plan, site, spawn);
+}
+
+static bool plan_argv(struct plan *plan, const struct msg_spawn *spawn)
+{
+    const char *arg = spawn->argv.data;
+    const char *end = arg + spawn->argv.nbytes;
+
+    if (!list_add(&plan->argv, "/bin/sh"))
+        return false;
+    for (; arg < end; arg += strlen(arg) + 1)
+        if (!list_add(&plan->argv, arg))
+            return false;
+    return true;
+}
+
+static const char *env_get(const struct list *env, const char *name_equals)
+{
+    size_t n = strlen(name_equals);
+
+    for (size_t i = 0; i < env->n; i++)
+        if (strncmp(env->items[i], name_equals, n) == 0)
+            return env->items[i] + n;
+    return NULL;
+}
+
+/* Where execvp would look, in the worker's own PATH; relative directories are
+ * meant from its own working directory. */
+static bool plan_paths(struct plan *plan)
+{
+    const char *name = plan->argv.items[1];
+    const char *path = env_get(&plan->env, "PATH=");
+    size_t n_name = strlen(name), n_entries = 1, used = 0;
+
+    if (strchr(name, '/'))
+        path = "";
+    else if (!path)
+        path = "/usr/local/bin:/usr/bin:/bin";
+    for (const char *p = path; *p; p++)
+        n_entries += *p == ':';
+    plan->paths = calloc(1, strlen(path) + n_entries * (n_name + 2) + 1);
+    if (!plan->paths)
+        return false;
+    while (n_entries-- > 0) {
+        size_t n_dir = strcspn(path, ":");
+
+        memcpy(plan->paths + used, path, n_dir);
+        used += n_dir;
+        if (n_dir > 0)
+            plan->paths[used++] = '/';
+        memcpy(plan->paths + used, name, n_name);
+        used += n_name + 1;
+        path += n_dir + (path[n_dir] == ':');
+    }
+    return true;
+}
+
+static void plan_fini(struct plan *plan)
+{
+    free(plan->argv.items);
+    free(plan->env.items);
+    free(plan->paths);
+}
+
+/* ---- the child ----------------------------------------------------------- */
+
+static void reset_signals(void)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigset_t none;
+
+    for (int signo = 1; signo < NSIG; signo++)
+        sigaction(signo, &action, NULL); /* some may not be changed: fine */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* All sources lie above all targets, so no move can overwrite one. */
+static bool place_fds(const struct plan *plan)
+{
+    return dup2(plan->stdin_fd, STDIN_FILENO) >= 0 &&
+           dup2(plan->stdout_fd, STDOUT_FILENO) >= 0 &&
+           dup2(plan->stderr_fd, STDERR_FILENO) >= 0 &&
+           dup2(plan->secret_fd, SPAWN_SECRET_FD) >= 0 &&
+           dup2(plan->lifeline_fd, SPAWN_LIFELINE_FD) >= 0 &&
+           dup3(plan->report_fd, SPAWN_REPORT_FD, O_CLOEXEC) >= 0 &&
+           close_range(STDERR_FILENO + 1, SPAWN_SECRET_FD - 1, 0) == 0 &&
+           close_range(SPAWN_REPORT_FD + 1, ~0U, 0) == 0;
+}
+
+/* Returns the errno that execvp would leave. */
+static int exec_program(const struct plan *plan)
+{
+    int error = ENOENT;
+
+    for (char *path = plan->paths; *path; path += strlen(path) + 1) {
+        execve(path, plan->argv.items + 1, plan->env.items);
+        if (errno == ENOEXEC) {
+            /* a script without #!: the first two are "/bin/sh", its path */
+            plan->argv.items[1] = path;
+            execve("/bin/sh", plan->argv.items, plan->env.items);
+            return errno;
+        }
+        if (errno == EACCES)
+            error = EACCES; /* if nothing better is found */
+        else if (errno != ENOENT && errno != ENOTDIR)
+            return errno;
+    }
+    return error;
+}
+
+static _Noreturn void child_main(const struct plan *plan)
+{
+    struct failure failure = {0};
+    int report_fd = plan->report_fd;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != plan->parent)
+        _exit(EXIT_NOT_STARTED); /* the agent died before the line above */
+    if (!place_fds(plan)) {
+        failure.error = errno;
+    } else {
+        report_fd = SPAWN_REPORT_FD;
+        if (*plan->cwd && chdir(plan->cwd) != 0) {
+            failure.error = errno;
+            failure.in_chdir = 1;
+        }
+    }
+    reset_signals();
+    if (failure.error == 0)
+        failure.error = exec_program(plan);
+    if (write(report_fd, &failure, sizeof(failure)) < 0)
+        _exit(EXIT_NOT_STARTED); /* the exit is all that is left to say */
+    _exit(EXIT_NOT_STARTED);
+}
+
+/* ---- the parent ---------------------------------------------------------- */
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* The same descriptor at a number out of the way of the child's. */
+static int lift(int fd)
+{
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+    int error = errno;
+
+    close(fd);
+    errno = error;
+    return high;
+}
+
+/* *read_p stays here, non-blocking; *write_p goes to the child. */
+static bool open_pipe(int *read_p, int *write_p)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    *read_p = ends[0];
+    *write_p = lift(ends[1]);
+    return *write_p >= 0 && fcntl(*read_p, F_SETFL, O_NONBLOCK) == 0;
+}
+
+static bool open_fds(struct plan *plan, const struct spawn_site *site,
+                     struct spawned *spawned)
+{
+    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (null_fd < 0)
+        return false;
+    plan->stdin_fd = lift(null_fd);
+    plan->secret_fd = fcntl(site->secret_fd, F_DUPFD_CLOEXEC,
+                            (int)FIRST_FREE_FD);
+    plan->lifeline_fd = fcntl(site->lifeline_fd, F_DUPFD_CLOEXEC,
+                              (int)FIRST_FREE_FD);
+    return plan->stdin_fd >= 0 && plan->secret_fd >= 0 &&
+           plan->lifeline_fd >= 0 &&
+           open_pipe(&spawned->stdout_fd, &plan->stdout_fd) &&
+           open_pipe(&spawned->stderr_fd, &plan->stderr_fd) &&
+           open_pipe(&spawned->report_fd, &plan->report_fd);
+}
+
+static void close_child_fds(struct plan *plan)
+{
+    close_fd(&plan->stdin_fd);
+    close_fd(&plan->stdout_fd);
+    close_fd(&plan->stderr_fd);
+    close_fd(&plan->report_fd);
+    close_fd(&plan->secret_fd);
+    close_fd(&plan->lifeline_fd);
+}
+
+static void close_own_fds(struct spawned *spawned)
+{
+    close_fd(&spawned->pidfd);
+    close_fd(&spawned->report_fd);
+    close_fd(&spawned->stdout_fd);
+    close_fd(&spawned->stderr_fd);
+}
+
+static bool fork_child(const struct plan *plan, struct spawned *spawned)
+{
+    int error;
+
+    spawned->pid = fork();
+    if (spawned->pid == 0)
+        child_main(plan);
+    if (spawned->pid < 0)
+        return false;
+    /* here too: a KILL may come before the child has run */
+    setpgid(spawned->pid, spawned->pid);
+    spawned->pidfd = (int)syscall(SYS_pidfd_open, spawned->pid, 0);
+    if (spawned->pidfd >= 0)
+        return true;
+    error = errno;
+    kill(spawned->pid, SIGKILL);
+    while (waitpid(spawned->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    errno = error;
+    return false;
+}
+
+hvd_status_t spawn_worker(const struct spawn_site *site,
+                          const struct msg_spawn *spawn,
+                          struct spawned *spawned_p, int *error_p)
+{
+    struct plan plan = {.cwd = spawn->cwd,
+                        .parent = getpid(),
+                        .stdin_fd = -1,
+                        .stdout_fd = -1,
+                        .stderr_fd = -1,
+                        .report_fd = -1,
+                        .secret_fd = -1,
+                        .lifeline_fd = -1};
+    struct spawned spawned = {-1, -1, -1, -1, -1};
+    bool good = false;
+
+    errno = ENOMEM;
+    if (spawn->argv.nbytes <= 1) /* no program, or an empty name */
+        errno = EINVAL;
+    else if (plan_argv(&plan, spawn) && plan_env(&plan, site, spawn) &&
+             plan_paths(&plan))
+        good = open_fds(&plan, site, &spawned) && fork_child(&plan, &spawned);
+    *error_p = errno;
+    close_child_fds(&plan);
+    plan_fini(&plan);
+    if (!good) {
+        close_own_fds(&spawned);
+        errno = *error_p;
+        return error_errno("cannot start a process");
+    }
+    *spawned_p = spawned;
+    return HVD_OK;
+}
+
+enum spawn_outcome spawn_result(int report_fd, int *error_p, bool *chdir_p)
+{
+    struct failure failure;
+    ssize_t n = read(report_fd, &failure, sizeof(failure));
+
+    if (n < 0)
+        return SPAWN_PENDING; /* EAGAIN: not decided yet */
+    if ((size_t)n < sizeof(failure))
+        return SPAWN_RUNS; /* exec closed the other end */
+    *error_p = failure.error;
+    *chdir_p = failure.in_chdir != 0;
+    return SPAWN_FAILED;
+}

@@ -1,0 +1,59 @@
+/* elastic/agent/spawn.h - start one worker: its environment, its descriptors,
+ * its process group, and the two ropes that pull it down with the agent.
+ *
+ * In the worker: stdin is /dev/null, stdout and stderr are pipes to the agent;
+ * SPAWN_SECRET_FD holds the job's token, SPAWN_LIFELINE_FD ends when the agent
+ * does; no other descriptor is open, no signal blocked or ignored. It leads a
+ * process group of its own and gets SIGKILL when the agent's main thread dies;
+ * that signal does not reach the children of a shell between agent and worker:
+ * these have the lifeline, which libhvd watches.
+ *
+ * fork and exec: all that allocates happens before the fork. Threads: call it
+ * from the main thread only (PR_SET_PDEATHSIG means the thread that forked). */
+#ifndef ELASTIC_AGENT_SPAWN_H
+#define ELASTIC_AGENT_SPAWN_H
+
+#include <sys/types.h>
+
+#include <hvd/status.h>
+
+#include "elastic/wire/message.h"
+
+/* High enough to be out of the way of scripts that use 3 to 9, or 10 upwards as
+ * shells do, for themselves. */
+enum { SPAWN_SECRET_FD = 60, SPAWN_LIFELINE_FD = 61, SPAWN_REPORT_FD = 62 };
+
+/* What is the same for all workers of an agent; borrowed. */
+struct spawn_site {
+    const char *driver; /* endpoint */
+    const char *host;
+    const char *address; /* numeric, for the data plane */
+    uint64_t job;
+    int secret_fd;
+    int lifeline_fd; /* read end */
+};
+
+struct spawned {
+    pid_t pid;
+    int pidfd;
+    int report_fd; /* see spawn_result(); non-blocking, like the next two */
+    int stdout_fd;
+    int stderr_fd;
+};
+
+enum spawn_outcome { SPAWN_PENDING, SPAWN_RUNS, SPAWN_FAILED };
+
+/* Fork; returns before the exec is done. HVD_OK, or an error with *error_p (an
+ * errno) and nothing left behind. Descriptors in *spawned_p belong to the
+ * caller and are CLOEXEC. */
+hvd_status_t spawn_worker(const struct spawn_site *site,
+                          const struct msg_spawn *spawn,
+                          struct spawned *spawned_p,
+                          int *error_p) HVD_MUST_CHECK;
+
+/* What became of the exec, once report_fd is readable. SPAWN_FAILED: *error_p,
+ * and *chdir_p whether it was the working directory that could not be entered.
+ */
+enum spawn_outcome spawn_result(int report_fd, int *error_p, bool *chdir_p);
+
+#endif

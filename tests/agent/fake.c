@@ -1,0 +1,386 @@
+/* tests/agent/fake.c - the driver that a test plays. See fake.h. */
+#include "fake.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/mac.h"
+#include "elastic/wire/env.h"
+#include "elastic/wire/socket.h"
+
+enum { JOB = 77, AGENT = 5, TERM = 1 };
+
+/* ---- messages in --------------------------------------------------------- */
+
+static void send_to(struct wire_router *router, uint64_t route,
+                    struct message *m)
+{
+    m->job = JOB;
+    m->term = TERM;
+    ck_assert_int_eq(wire_router_send(router, route, m), HVD_OK);
+}
+
+static struct fake_worker *worker_of(struct fake *fake, uint64_t worker)
+{
+    ck_assert_uint_lt(worker, FAKE_WORKERS);
+    return &fake->workers[worker];
+}
+
+static void on_control(struct fake *fake, uint64_t route, struct message *m)
+{
+    struct message answer = {.type = MSG_AGENT_WELCOME};
+    struct fake_worker *w;
+
+    switch (m->type) {
+    case MSG_AGENT_HELLO:
+        fake->hello = true;
+        fake->route = route;
+        fake->hello_said = m->u.agent_hello;
+        send_to(fake->control, route, &answer);
+        break;
+    case MSG_AGENT_PING:
+        fake->n_pings++;
+        answer.type = MSG_AGENT_PONG;
+        answer.u.pong.stamp_us = m->u.agent_ping.stamp_us;
+        send_to(fake->control, route, &answer);
+        break;
+    case MSG_SPAWNED:
+        w = worker_of(fake, m->u.spawned.worker);
+        w->n_spawned++;
+        w->spawned = m->u.spawned;
+        break;
+    case MSG_SPAWN_FAILED:
+        w = worker_of(fake, m->u.spawn_failed.worker);
+        w->n_failed++;
+        w->failed = m->u.spawn_failed;
+        break;
+    case MSG_WORKER_EXITED:
+        w = worker_of(fake, m->u.worker_exited.worker);
+        w->n_exited++;
+        w->exited = m->u.worker_exited;
+        break;
+    default:
+        ck_abort_msg("the agent said %s", message_type_name(m->type));
+    }
+}
+
+static void on_bytes(struct fake_stream *stream, struct wire_span bytes)
+{
+    ck_assert(array_reserve(&stream->text, &stream->text_max,
+                            stream->n_text + bytes.nbytes + 1));
+    if (bytes.nbytes > 0)
+        memcpy(stream->text + stream->n_text, bytes.data, bytes.nbytes);
+    stream->n_text += bytes.nbytes;
+    stream->text[stream->n_text] = 0;
+}
+
+static void grant(struct fake *fake)
+{
+    struct message m = {.type = MSG_CREDIT, .u.credit.nbytes = fake->owed};
+
+    if (fake->withhold || fake->owed == 0)
+        return;
+    send_to(fake->output, fake->output_route, &m);
+    fake->owed = 0;
+}
+
+static void on_output(struct fake *fake, uint64_t route, struct message *m)
+{
+    struct fake_stream *stream;
+
+    if (m->type == MSG_AGENT_HELLO) {
+        ck_assert_mem_eq(m->u.agent_hello.token, fake->token,
+                         sizeof(fake->token));
+        fake->output_hello = true;
+        fake->output_route = route;
+        return;
+    }
+    ck_assert_int_eq(m->type, MSG_OUTPUT);
+    ck_assert(fake->output_hello);
+    stream =
+        &worker_of(fake, m->u.output.worker)->streams[m->u.output.stream - 1];
+    ck_assert(!stream->eof);
+    on_bytes(stream, m->u.output.bytes);
+    stream->eof = m->u.output.eof;
+    fake->owed += m->u.output.bytes.nbytes;
+    grant(fake);
+}
+
+static void drain(struct fake *fake)
+{
+    struct message m;
+    uint64_t route;
+    bool moved;
+
+    do {
+        moved = false;
+        while (wire_router_receive(fake->control, &route, &m)) {
+            on_control(fake, route, &m);
+            moved = true;
+        }
+        while (wire_router_receive(fake->output, &route, &m)) {
+            on_output(fake, route, &m);
+            moved = true;
+        }
+    } while (moved);
+}
+
+void fake_wait(struct fake *fake, bool (*done)(struct fake *fake, void *arg),
+               void *arg)
+{
+    uint64_t deadline_us = clock_now_us() + FAKE_TIMEOUT_MS * 1000ULL;
+    struct pollfd fds[3] = {
+        {.fd = wire_router_fd(fake->control), .events = POLLIN},
+        {.fd = wire_router_fd(fake->output), .events = POLLIN},
+        {.fd = fake->agent_pidfd, .events = POLLIN},
+    };
+
+    drain(fake);
+    while (!done(fake, arg)) {
+        ck_assert_msg(clock_now_us() < deadline_us, "waited in vain");
+        if (fds[2].revents) {
+            /* its last words may still be on their way into the socket */
+            fds[2].fd = -1;
+        }
+        poll(fds, 3, clock_poll_ms(clock_now_us(), deadline_us));
+        drain(fake);
+    }
+}
+
+/* ---- ready-made waits ---------------------------------------------------- */
+
+struct wanted {
+    uint64_t worker;
+    const char *text;
+};
+
+static bool has_hellos(struct fake *fake, void *arg)
+{
+    return fake->hello && fake->output_hello;
+}
+
+static bool has_spawned(struct fake *fake, void *arg)
+{
+    return worker_of(fake, *(uint64_t *)arg)->n_spawned > 0;
+}
+
+static bool has_exited(struct fake *fake, void *arg)
+{
+    return worker_of(fake, *(uint64_t *)arg)->n_exited > 0;
+}
+
+static bool has_failed(struct fake *fake, void *arg)
+{
+    return worker_of(fake, *(uint64_t *)arg)->n_failed > 0;
+}
+
+static bool has_eof(struct fake *fake, void *arg)
+{
+    struct fake_worker *w = worker_of(fake, *(uint64_t *)arg);
+
+    return w->streams[0].eof && w->streams[1].eof;
+}
+
+static bool has_text(struct fake *fake, void *arg)
+{
+    struct wanted *wanted = arg;
+
+    return strstr(fake_stdout(fake, wanted->worker), wanted->text) != NULL;
+}
+
+static bool agent_ended(struct fake *fake, void *arg)
+{
+    struct pollfd fd = {.fd = fake->agent_pidfd, .events = POLLIN};
+
+    return poll(&fd, 1, 0) == 1;
+}
+
+void fake_wait_spawned(struct fake *fake, uint64_t worker)
+{
+    fake_wait(fake, has_spawned, &worker);
+}
+
+void fake_wait_exited(struct fake *fake, uint64_t worker)
+{
+    fake_wait(fake, has_exited, &worker);
+}
+
+void fake_wait_failed(struct fake *fake, uint64_t worker)
+{
+    fake_wait(fake, has_failed, &worker);
+}
+
+void fake_wait_eof(struct fake *fake, uint64_t worker)
+{
+    fake_wait(fake, has_eof, &worker);
+}
+
+void fake_wait_text(struct fake *fake, uint64_t worker, const char *text)
+{
+    struct wanted wanted = {worker, text};
+
+    fake_wait(fake, has_text, &wanted);
+}
+
+int fake_wait_agent(struct fake *fake)
+{
+    int status = -1;
+
+    fake_wait(fake, agent_ended, NULL);
+    ck_assert_int_eq(waitpid(fake->agent, &status, 0), fake->agent);
+    fake->agent = 0;
+    return status;
+}
+
+const char *fake_stdout(const struct fake *fake, uint64_t worker)
+{
+    const struct fake_stream *stream = &fake->workers[worker].streams[0];
+
+    return stream->text ? stream->text : "";
+}
+
+const char *fake_stderr(const struct fake *fake, uint64_t worker)
+{
+    const struct fake_stream *stream = &fake->workers[worker].streams[1];
+
+    return stream->text ? stream->text : "";
+}
+
+/* ---- messages out -------------------------------------------------------- */
+
+void fake_spawn(struct fake *fake, uint64_t worker, struct wire_strings argv,
+                struct wire_strings env, const char *cwd)
+{
+    struct message m = {.type = MSG_SPAWN,
+                        .u.spawn = {.worker = worker,
+                                    .slot = (uint32_t)worker + 100,
+                                    .argv = argv,
+                                    .env = env}};
+
+    if (cwd)
+        snprintf(m.u.spawn.cwd, sizeof(m.u.spawn.cwd), "%s", cwd);
+    send_to(fake->control, fake->route, &m);
+}
+
+void fake_spawn_sh(struct fake *fake, uint64_t worker, const char *script)
+{
+    char argv[4096];
+    int n = snprintf(argv, sizeof(argv), "/bin/sh%c-c%c%s", 0, 0, script);
+
+    ck_assert(n > 0 && (size_t)n < sizeof(argv));
+    fake_spawn(fake, worker, (struct wire_strings){argv, (uint32_t)n + 1},
+               (struct wire_strings){NULL, 0}, NULL);
+}
+
+void fake_kill(struct fake *fake, uint64_t worker, uint64_t grace_ms)
+{
+    struct message m = {.type = MSG_KILL, .u.kill = {worker, grace_ms}};
+
+    send_to(fake->control, fake->route, &m);
+}
+
+void fake_shutdown(struct fake *fake)
+{
+    struct message m = {.type = MSG_AGENT_SHUTDOWN};
+
+    send_to(fake->control, fake->route, &m);
+}
+
+void fake_grant(struct fake *fake)
+{
+    fake->withhold = false;
+    grant(fake);
+}
+
+/* ---- start and stop ------------------------------------------------------ */
+
+static void set_number(const char *name, int64_t value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRId64, value);
+    setenv(name, text, 1);
+}
+
+static _Noreturn void exec_agent(const struct fake *fake, const char *program,
+                                 int secret_fd, int lifeline_fd)
+{
+    set_number(ENV_JOB, JOB);
+    set_number(ENV_AGENT, AGENT);
+    set_number(ENV_SECRET_FD, secret_fd);
+    set_number(ENV_LIFELINE_FD, lifeline_fd);
+    setenv(ENV_DRIVER, fake->control_endpoint, 1);
+    setenv(ENV_OUTPUT, fake->output_endpoint, 1);
+    setenv(ENV_HOST, "127.0.0.9", 1);
+    setenv("HVD_STRAY", "1", 1);
+    fcntl(secret_fd, F_SETFD, 0);
+    fcntl(lifeline_fd, F_SETFD, 0);
+    execl(program, "hvd-agent", (char *)NULL);
+    _exit(127);
+}
+
+static void open_sockets(struct fake *fake)
+{
+    ck_assert_int_eq(wire_context_create(&fake->context), HVD_OK);
+    ck_assert_int_eq(
+        wire_router_create(fake->context, "127.0.0.1", fake->control_endpoint,
+                           sizeof(fake->control_endpoint), &fake->control),
+        HVD_OK);
+    ck_assert_int_eq(
+        wire_router_create(fake->context, "127.0.0.1", fake->output_endpoint,
+                           sizeof(fake->output_endpoint), &fake->output),
+        HVD_OK);
+}
+
+void fake_start(struct fake *fake, const char *program)
+{
+    int lifeline[2], secret_fd;
+
+    memset(fake, 0, sizeof(*fake));
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    mac_random(fake->token, sizeof(fake->token));
+    open_sockets(fake);
+    ck_assert_int_eq(
+        wire_secret_create(fake->token, sizeof(fake->token), &secret_fd),
+        HVD_OK);
+    ck_assert_int_eq(pipe2(lifeline, O_CLOEXEC), 0);
+    fake->agent = fork();
+    ck_assert_int_ge(fake->agent, 0);
+    if (fake->agent == 0)
+        exec_agent(fake, program, secret_fd, lifeline[0]);
+    fake->agent_pidfd = (int)syscall(SYS_pidfd_open, fake->agent, 0);
+    ck_assert_int_ge(fake->agent_pidfd, 0);
+    fake->lifeline = lifeline[1];
+    close(lifeline[0]);
+    close(secret_fd);
+    fake_wait(fake, has_hellos, NULL);
+}
+
+void fake_stop(struct fake *fake)
+{
+    if (fake->agent > 0) {
+        kill(fake->agent, SIGKILL);
+        waitpid(fake->agent, NULL, 0);
+    }
+    close(fake->agent_pidfd);
+    if (fake->lifeline >= 0)
+        close(fake->lifeline);
+    for (size_t i = 0; i < FAKE_WORKERS; i++)
+        for (size_t s = 0; s < 2; s++)
+            free(fake->workers[i].streams[s].text);
+    wire_router_destroy(fake->control);
+    wire_router_destroy(fake->output);
+    wire_context_destroy(fake->context);
+}

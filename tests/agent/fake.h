@@ -1,0 +1,82 @@
+/* tests/agent/fake.h - a driver that a test plays: it starts the real
+ * hvd-agent, answers its hellos and pings, and writes down all that the agent
+ * says.
+ *
+ * Every wait is on descriptors and fails the test after FAKE_TIMEOUT_MS. */
+#ifndef TESTS_AGENT_FAKE_H
+#define TESTS_AGENT_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elastic/wire/message.h"
+
+enum { FAKE_WORKERS = 16, FAKE_TIMEOUT_MS = 30000 };
+
+struct fake_stream {
+    char *text; /* [n_text] and a NUL */
+    size_t n_text, text_max;
+    bool eof;
+};
+
+struct fake_worker {
+    int n_spawned, n_failed, n_exited; /* messages about it */
+    struct msg_spawned spawned;
+    struct msg_spawn_failed failed;
+    struct msg_worker_exited exited;
+    struct fake_stream streams[2];
+};
+
+struct fake {
+    struct wire_context *context;
+    struct wire_router *control, *output;
+    char control_endpoint[128], output_endpoint[128];
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    pid_t agent;
+    int agent_pidfd;
+    int lifeline; /* write end */
+    uint64_t route, output_route;
+    bool hello, output_hello;
+    struct msg_agent_hello hello_said;
+    int n_pings;
+    bool withhold;                            /* grant no credit */
+    uint64_t owed;                            /* credit withheld */
+    struct fake_worker workers[FAKE_WORKERS]; /* [worker id] */
+};
+
+/* Start the agent and wait for its hellos. */
+void fake_start(struct fake *fake, const char *program);
+
+/* Close everything; kills the agent if it still runs. */
+void fake_stop(struct fake *fake);
+
+/* SPAWN `sh -c script` as this worker; `env` and `cwd` may be NULL. */
+void fake_spawn_sh(struct fake *fake, uint64_t worker, const char *script);
+
+/* SPAWN argv [n]: strings packed with their NULs. */
+void fake_spawn(struct fake *fake, uint64_t worker, struct wire_strings argv,
+                struct wire_strings env, const char *cwd);
+
+void fake_kill(struct fake *fake, uint64_t worker, uint64_t grace_ms);
+void fake_shutdown(struct fake *fake);
+void fake_grant(struct fake *fake); /* what was withheld, from now on all */
+
+/* Take what comes until `done` says so. */
+void fake_wait(struct fake *fake, bool (*done)(struct fake *fake, void *arg),
+               void *arg);
+
+/* Ready-made waits. */
+void fake_wait_spawned(struct fake *fake, uint64_t worker);
+void fake_wait_exited(struct fake *fake, uint64_t worker);
+void fake_wait_failed(struct fake *fake, uint64_t worker);
+void fake_wait_eof(struct fake *fake, uint64_t worker);
+void fake_wait_text(struct fake *fake, uint64_t worker, const char *text);
+
+/* Until the agent has ended; its wait status. */
+int fake_wait_agent(struct fake *fake);
+
+const char *fake_stdout(const struct fake *fake, uint64_t worker);
+const char *fake_stderr(const struct fake *fake, uint64_t worker);
+
+#endif
