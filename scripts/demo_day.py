@@ -27,7 +27,7 @@ class Day:
         self.why = {}          # generation: what we did before it
         self.cause = "start"
         self.n_losses = 0
-        self.resumed = {}      # generation: (step, iterations) at its start
+        self.resumed = []      # (step, iterations) of rank 0 in each
         self.job = jobs.Job(
             os.path.join(directory, "job"),
             ["-np", "2", "--min-np", "2", "--max-np", "8"], program,
@@ -41,10 +41,14 @@ class Day:
                                   text), flush=True)
 
     def show_line(self, line):
-        match = re.search(r"\bstep \d+ epoch \d+ loss \S+.*", line)
-        if match:
+        loss = re.search(r"\bstep \d+ epoch \d+ loss \S+.*", line)
+        resumed = re.match(r"\[0\].*\bresumed at step (\d+) .*"
+                           r"iterations-here (\d+)", line)
+        if loss:
             self.n_losses += 1
-            self.say(" ", match.group(0))
+            self.say(" ", loss.group(0))
+        elif resumed:
+            self.resumed.append((int(resumed.group(1)), int(resumed.group(2))))
         elif "final digest" in line or re.search(r"\berror\b", line):
             self.say(" ", line)
 
@@ -130,7 +134,7 @@ class Day:
 def table(day):
     job = day.job
     rows = []
-    for formed in job.seen("generation_formed"):
+    for formed, cost in zip(job.seen("generation_formed"), repeated(day)):
         generation = formed["generation"]
         started = job.seen("generation_started", generation=generation)
         first = [e["ms"] for e in
@@ -138,7 +142,7 @@ def table(day):
         rows.append((generation, started[-1]["reason"] if started else "?",
                      day.why.get(generation, "?"), formed["size"],
                      "%.1f" % max(first) if first else "-",
-                     repeated(job, formed)))
+                     cost))
     print("\n%3s  %-9s %-42s %4s  %12s  %8s" % (
         "gen", "reason", "after", "size", "ms to first", "steps"))
     print("%3s  %-9s %-42s %4s  %12s  %8s" % (
@@ -147,10 +151,14 @@ def table(day):
         print("%3d  %-9s %-42s %4d  %12s  %8s" % row)
 
 
-def repeated(job, formed):
-    """Steps that ran in the generation before and are not in the state this one
-    starts from."""
-    return "-"
+def repeated(day):
+    """Steps that ran before each generation and are not in the state it starts
+    from, as rank 0 counted them: it is the same process all day."""
+    costs = [0] + [(iterations - iterations_before) - (step - step_before)
+                   for (step_before, iterations_before), (step, iterations)
+                   in zip(day.resumed, day.resumed[1:])]
+    n = len(day.job.seen("generation_formed"))
+    return [str(cost) for cost in costs] if len(costs) == n else ["?"] * n
 
 
 def verdict(day, status):
@@ -160,8 +168,8 @@ def verdict(day, status):
     last = job.formed()["size"]
     if digests:
         steps, most = max(d[1] for d in digests), max(d[2] for d in digests)
-        print("\n%d steps in the final state; the worker that was there from "
-              "the start ran %d:\n%d repeated in the whole day"
+        print("\n%d steps are in the final state; rank 0, which was there all "
+              "day, ran %d: %d repeated"
               % (steps, most, most - steps))
     agree = len({d[:2] for d in digests}) == 1 and len(digests) == last
     print("%d of %d workers finished, digests %s: %s" % (
