@@ -1,0 +1,488 @@
+/* elastic/driver/options.c - parsing by one table, and --help from it.
+ *
+ * getopt_long does the splitting, also abbreviations and --name=value, as
+ * horovodrun's parser does; it stops at the first word that is no option, which
+ * is the program. Memory: a copy of argv's pointers during the parse, because
+ * horovodrun's one-dash words (-np) are respelled for getopt. */
+#include "elastic/driver/options.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/array.h"
+
+enum kind {
+    KIND_COUNT,   /* uint32_t at offset, low..high */
+    KIND_LIMIT,   /* int64_t, low..high */
+    KIND_SECONDS, /* uint64_t microseconds, low..high in seconds */
+    KIND_TEXT,    /* const char * */
+    KIND_FLAG,    /* bool */
+    KIND_COOLDOWN,
+    KIND_LAUNCHER,
+    KIND_LOG_LEVEL,
+    KIND_VERBOSE,
+    KIND_CHECK_BUILD,
+    KIND_HELP_ENV,
+    KIND_VERSION,
+    KIND_HELP
+};
+
+struct row {
+    const char *name;
+    const char *alias;  /* horovodrun's second name, or NULL */
+    const char *dashed; /* short form, shown in front: "-np", or NULL */
+    const char *value;  /* its name in --help; NULL: takes none */
+    enum kind kind;
+    size_t offset;
+    double low, high;
+    const char *help; /* defaults in parentheses */
+};
+
+#define AT(field)     offsetof(struct options, field)
+#define SECONDS_MAX   1e8
+#define COUNT(field)  KIND_COUNT, AT(field), 1, OPTIONS_NP_MAX
+#define SECONDS(from) from, SECONDS_MAX
+#define TEXT(field)   KIND_TEXT, AT(field), 0, 0
+
+static const struct row table[] = {
+    {"num-proc", NULL, "-np", "N", COUNT(np), "workers to start with"},
+    {"min-np", "min-num-proc", NULL, "N", COUNT(min_np),
+     "fewest workers to go on with (-np)"},
+    {"max-np", "max-num-proc", NULL, "N", COUNT(max_np),
+     "most workers (no limit)"},
+    {"hosts", NULL, "-H", "HOST:SLOTS,...", TEXT(hosts_text),
+     "fixed hosts (localhost)"},
+    {"hostfile", NULL, NULL, "FILE", TEXT(hostfile),
+     "fixed hosts, a line each: HOST slots=N"},
+    {"host-discovery-script", NULL, NULL, "FILE", TEXT(script),
+     "prints the hosts of now: HOST:SLOTS lines"},
+    {"slots-per-host", NULL, NULL, "N", KIND_COUNT, AT(slots_per_host), 1,
+     HOSTS_SLOTS_MAX, "of hosts listed without a number (1)"},
+    {"discovery-interval", NULL, NULL, "S", KIND_SECONDS,
+     AT(discovery_interval_us), SECONDS(0.01),
+     "seconds between two runs of it (1)"},
+    {"discovery-timeout", NULL, NULL, "S", KIND_SECONDS,
+     AT(discovery_timeout_us), SECONDS(0.01), "longest run of it (10)"},
+    {"elastic-timeout", NULL, NULL, "S", KIND_SECONDS, AT(elastic_timeout_us),
+     SECONDS(0), "longest wait for enough workers (600)"},
+    {"start-timeout", NULL, NULL, "S", KIND_SECONDS, AT(start_timeout_us),
+     SECONDS(0.01), "from a worker's start to ready (30)"},
+    {"drain-timeout", NULL, NULL, "S", KIND_SECONDS, AT(drain_timeout_us),
+     SECONDS(0), "how long a removed worker may stay (30)"},
+    {"heartbeat-interval", NULL, NULL, "S", KIND_SECONDS,
+     AT(heartbeat_interval_us), SECONDS(0.01), "of workers (1)"},
+    {"heartbeat-timeout", NULL, NULL, "S", KIND_SECONDS,
+     AT(heartbeat_timeout_us), SECONDS(0.01), "silence that means dead (2)"},
+    {"hang-timeout", NULL, NULL, "S", KIND_SECONDS, AT(hang_timeout_us),
+     SECONDS(0), "evict after no progress for it (0: off)"},
+    {"reset-limit", NULL, NULL, "N", KIND_LIMIT, AT(reset_limit), 0, 1e9,
+     "most changes of membership (no limit)"},
+    {"slot-restarts", NULL, NULL, "N", KIND_COUNT, AT(slot_restarts), 0, 32,
+     "of one slot within 10 minutes (3)"},
+    {"strict-blacklist", NULL, NULL, NULL, KIND_FLAG, AT(strict_blacklist), 0,
+     0, "one failure blacklists the host"},
+    {"blacklist-cooldown-range", NULL, NULL, "LOW HIGH", KIND_COOLDOWN, 0,
+     SECONDS(0.001), "seconds blacklisted (for good)"},
+    {"launcher", NULL, NULL, "local", KIND_LAUNCHER, 0, 0, 0,
+     "how agents are started (local)"},
+    {"output-filename", NULL, NULL, "DIR", TEXT(output_dir),
+     "also to DIR/rank.N/stdout, stderr"},
+    {"prefix-output-with-timestamp", NULL, NULL, NULL, KIND_FLAG,
+     AT(timestamps), 0, 0, "on each line of output"},
+    {"event-log", NULL, NULL, "FILE", TEXT(event_log),
+     "what happens, as JSON lines"},
+    {"log-level", NULL, NULL, "LEVEL", KIND_LOG_LEVEL, 0, 0, 0,
+     "error warn info debug trace (info)"},
+    {"verbose", NULL, NULL, NULL, KIND_VERBOSE, 0, 0, 0,
+     "the same as --log-level debug"},
+    {"check-build", NULL, NULL, NULL, KIND_CHECK_BUILD, 0, 0, 0,
+     "what this build can do"},
+    {"help-env", NULL, NULL, NULL, KIND_HELP_ENV, 0, 0, 0,
+     "environment of a worker"},
+    {"version", NULL, "-v", NULL, KIND_VERSION, 0, 0, 0, "print the version"},
+    {"help", NULL, "-h", NULL, KIND_HELP, 0, 0, 0, "this text"},
+};
+
+enum { N_ROWS = ARRAY_SIZE(table), ROW_BASE = 256 };
+
+/* One parse. */
+struct parse {
+    int argc;
+    char **argv; /* [argc + 1], own copy of the pointers */
+    struct options *o;
+    FILE *out, *err;
+    int exit_status;
+};
+
+bool options_refuse(FILE *err, const char *fmt, ...)
+{
+    va_list ap;
+
+    fputs("hvd-elastic: ", err);
+    va_start(ap, fmt);
+    vfprintf(err, fmt, ap);
+    va_end(ap);
+    fputc('\n', err);
+    return false;
+}
+
+/* ---- texts -------------------------------------------------------------- */
+
+static void print_help(FILE *out)
+{
+    enum { COLUMN = 39 };
+
+    fputs("usage: hvd-elastic [options] [--] program [argument ...]\n"
+          "Runs a program on all hosts and goes on when hosts and workers come "
+          "and go.\n\n",
+          out);
+    for (size_t i = 0; i < N_ROWS; i++) {
+        const struct row *row = &table[i];
+        int n = fprintf(out, "  %s%s--%s%s%s", row->dashed ? row->dashed : "",
+                        row->dashed ? ", " : "", row->name,
+                        row->value ? " " : "", row->value ? row->value : "");
+
+        fprintf(out, "%*s%s\n", n < COLUMN ? COLUMN - n : 1, "", row->help);
+    }
+    fputs("\nSeconds may have fractions. Exit status: 0 success, 1 the job "
+          "failed, 2 usage.\n",
+          out);
+}
+
+static void print_help_env(FILE *out)
+{
+    fputs("Environment of a worker, set by hvd-elastic and read by libhvd; a "
+          "program that\nruns without it is a world of one.\n\n"
+          "  HVD_DRIVER       endpoint of the driver\n"
+          "  HVD_JOB          number of the job\n"
+          "  HVD_HOST         name of the host, as in discovery\n"
+          "  HVD_SLOT         index of the slot on the host, from 0\n"
+          "  HVD_WORKER       number of the worker, never used twice\n"
+          "  HVD_ADDRESS      address its data connections bind to\n"
+          "  HVD_SECRET_FD    descriptor of the job's secret\n"
+          "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
+          "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n",
+          out);
+}
+
+static void print_check_build(FILE *out)
+{
+    fputs("hvd-elastic " HVD_VERSION "\n\n"
+          "launchers:   local\n"
+          "transports:  tcp\n"
+          "memory:      host\n"
+          "control:     tcp on loopback, per-job token\n",
+          out);
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+static bool is_number(const char *text, const char *allowed)
+{
+    return *text != '\0' && text[strspn(text, allowed)] == '\0';
+}
+
+static bool parse_integer(struct parse *p, const struct row *row,
+                          const char *text, int64_t *value_p)
+{
+    /* more digits than any limit here has would overflow strtoll */
+    if (is_number(text, "0123456789") && strlen(text) < 18) {
+        int64_t value = strtoll(text, NULL, 10);
+
+        if (value >= (int64_t)row->low && value <= (int64_t)row->high) {
+            *value_p = value;
+            return true;
+        }
+    }
+    return options_refuse(p->err,
+                          "--%s: \"%s\" is not a number from %.0f to %.0f",
+                          row->name, text, row->low, row->high);
+}
+
+static bool parse_seconds(struct parse *p, const struct row *row,
+                          const char *text, uint64_t *us_p)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (is_number(text, "0123456789.") && *end == '\0' && value >= row->low &&
+        value <= row->high) {
+        *us_p = (uint64_t)(value * 1e6 + 0.5);
+        return true;
+    }
+    return options_refuse(
+        p->err, "--%s: \"%s\" is not a number of seconds from %g to %.0f",
+        row->name, text, row->low, row->high);
+}
+
+/* Two words: getopt has taken the first. */
+static bool parse_cooldown(struct parse *p, const struct row *row,
+                           const char *low)
+{
+    struct blacklist_config *config = &p->o->blacklist;
+
+    if (optind >= p->argc)
+        return options_refuse(p->err, "--%s: needs two values, LOW and HIGH",
+                              row->name);
+    if (!parse_seconds(p, row, low, &config->low_us) ||
+        !parse_seconds(p, row, p->argv[optind], &config->high_us))
+        return false;
+    if (config->low_us > config->high_us)
+        return options_refuse(p->err, "--%s: LOW %s is above HIGH %s",
+                              row->name, low, p->argv[optind]);
+    optind++;
+    config->cooldown = true;
+    return true;
+}
+
+static bool parse_launcher(struct parse *p, const struct row *row,
+                           const char *text)
+{
+    static const char *const later[] = {"ssh", "slurm", "agent"};
+
+    if (strcmp(text, "local") == 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+        if (strcmp(text, later[i]) == 0)
+            return options_refuse(
+                p->err, "--%s: \"%s\" is not in this version, only \"local\"",
+                row->name, text);
+    return options_refuse(p->err, "--%s: \"%s\" is no launcher, try \"local\"",
+                          row->name, text);
+}
+
+/* Ours in any case, and the names that horovodrun has beside them. */
+static bool parse_log_level(struct parse *p, const struct row *row,
+                            const char *text)
+{
+    static const struct {
+        const char *name;
+        enum log_level level;
+    } names[] = {{"fatal", LOG_LEVEL_ERROR}, {"error", LOG_LEVEL_ERROR},
+                 {"warn", LOG_LEVEL_WARN},   {"warning", LOG_LEVEL_WARN},
+                 {"info", LOG_LEVEL_INFO},   {"debug", LOG_LEVEL_DEBUG},
+                 {"trace", LOG_LEVEL_TRACE}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcasecmp(text, names[i].name) == 0) {
+            p->o->log_level = names[i].level;
+            return true;
+        }
+    return options_refuse(
+        p->err, "--%s: \"%s\" is none of error, warn, info, debug, trace",
+        row->name, text);
+}
+
+static bool print_and_leave(struct parse *p, void (*print)(FILE *out))
+{
+    print(p->out);
+    p->exit_status = 0;
+    return false;
+}
+
+static void print_version(FILE *out)
+{
+    fputs("hvd-elastic " HVD_VERSION "\n", out);
+}
+
+/* The kinds that fill in one field. */
+static bool set_field(struct parse *p, const struct row *row, const char *text)
+{
+    char *field = (char *)p->o + row->offset;
+    int64_t value;
+
+    switch (row->kind) {
+    case KIND_COUNT:
+        if (!parse_integer(p, row, text, &value))
+            return false;
+        *(uint32_t *)(void *)field = (uint32_t)value;
+        return true;
+    case KIND_LIMIT:
+        return parse_integer(p, row, text, (int64_t *)(void *)field);
+    case KIND_SECONDS:
+        return parse_seconds(p, row, text, (uint64_t *)(void *)field);
+    case KIND_TEXT:
+        *(const char **)(void *)field = text;
+        return true;
+    default:
+        *(bool *)field = true;
+        return true;
+    }
+}
+
+static bool set_option(struct parse *p, const struct row *row, const char *text)
+{
+    switch (row->kind) {
+    case KIND_COOLDOWN:
+        return parse_cooldown(p, row, text);
+    case KIND_LAUNCHER:
+        return parse_launcher(p, row, text);
+    case KIND_LOG_LEVEL:
+        return parse_log_level(p, row, text);
+    case KIND_VERBOSE:
+        p->o->log_level = LOG_LEVEL_DEBUG;
+        return true;
+    case KIND_CHECK_BUILD:
+        return print_and_leave(p, print_check_build);
+    case KIND_HELP_ENV:
+        return print_and_leave(p, print_help_env);
+    case KIND_VERSION:
+        return print_and_leave(p, print_version);
+    case KIND_HELP:
+        return print_and_leave(p, print_help);
+    default:
+        return set_field(p, row, text);
+    }
+}
+
+/* ---- getopt ------------------------------------------------------------- */
+
+static const struct row *row_of_letter(int letter)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (table[i].dashed && table[i].dashed[1] == letter &&
+            table[i].dashed[2] == '\0')
+            return &table[i];
+    return NULL;
+}
+
+/* names [2 * N_ROWS + 1] */
+static void fill_names(struct option *names)
+{
+    for (size_t i = 0; i < N_ROWS; i++) {
+        struct option name = {.name = table[i].name,
+                              .has_arg = table[i].value ? required_argument
+                                                        : no_argument,
+                              .val = ROW_BASE + (int)i};
+
+        *names++ = name;
+        name.name = table[i].alias;
+        if (name.name)
+            *names++ = name;
+    }
+    *names = (struct option){0};
+}
+
+/* horovodrun's one-dash words, which getopt would take for letters. */
+static void respell(char **word)
+{
+    static char num_proc[] = "--num-proc", hostfile[] = "--hostfile",
+                check_build[] = "--check-build";
+
+    if (strcmp(*word, "-np") == 0)
+        *word = num_proc;
+    else if (strcmp(*word, "-hostfile") == 0)
+        *word = hostfile;
+    else if (strcmp(*word, "-cb") == 0)
+        *word = check_build;
+}
+
+static bool is_ambiguous(const char *word)
+{
+    size_t n = strcspn(word, "=");
+
+    if (strncmp(word, "--", 2) != 0 || n < 3)
+        return false;
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (strncmp(table[i].name, word + 2, n - 2) == 0)
+            return true;
+    return false;
+}
+
+/* getopt did not like `word`; what it means by that. */
+static bool refuse_word(struct parse *p, int verdict, const char *word)
+{
+    if (verdict == ':')
+        return options_refuse(p->err, "%s: a value is missing", word);
+    if (optopt >= ROW_BASE)
+        return options_refuse(p->err, "--%s: takes no value",
+                              table[optopt - ROW_BASE].name);
+    if (is_ambiguous(word))
+        return options_refuse(p->err, "option %s could be several (see --help)",
+                              word);
+    return options_refuse(p->err, "unknown option %s (see --help)", word);
+}
+
+static bool parse_words(struct parse *p)
+{
+    struct option names[2 * N_ROWS + 1];
+    int at, found;
+
+    fill_names(names);
+    optind = 0; /* glibc: forget an earlier parse */
+    opterr = 0;
+    while (true) {
+        at = optind > 0 ? optind : 1;
+        if (at < p->argc)
+            respell(&p->argv[at]);
+        found = getopt_long(p->argc, p->argv, "+:H:hv", names, NULL);
+        if (found == -1)
+            return true;
+        if (found == '?' || found == ':')
+            return refuse_word(p, found, p->argv[at]);
+        if (!set_option(p,
+                        found >= ROW_BASE ? &table[found - ROW_BASE]
+                                          : row_of_letter(found),
+                        optarg))
+            return false;
+    }
+}
+
+static const struct options defaults = {
+    .slots_per_host = 1,
+    .discovery_interval_us = 1000000,
+    .discovery_timeout_us = 10000000,
+    .elastic_timeout_us = 600000000,
+    .start_timeout_us = 30000000,
+    .drain_timeout_us = 30000000,
+    .heartbeat_interval_us = 1000000,
+    .heartbeat_timeout_us = 2000000,
+    .reset_limit = -1,
+    .slot_restarts = 3,
+    .log_level = LOG_LEVEL_INFO,
+};
+
+bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
+                      FILE *out, FILE *err)
+{
+    struct parse p = {.argc = argc,
+                      .o = o,
+                      .out = out,
+                      .err = err,
+                      .exit_status = OPTIONS_EXIT_USAGE};
+    bool ok;
+
+    *o = defaults;
+    p.argv = calloc((size_t)argc + 1, sizeof(*p.argv));
+    if (!p.argv) {
+        *exit_p = 1;
+        return options_refuse(err, "out of memory");
+    }
+    memcpy(p.argv, argv, (size_t)argc * sizeof(*argv));
+    ok = parse_words(&p);
+    free(p.argv);
+    if (ok) {
+        o->program = argv + optind;
+        o->n_program = argc - optind;
+        ok = options_check(o, err);
+    }
+    if (!ok) {
+        options_fini(o);
+        *exit_p = p.exit_status;
+    }
+    return ok;
+}
+
+bool options_parse(int argc, char **argv, struct options *o, int *exit_p)
+{
+    return options_parse_to(argc, argv, o, exit_p, stdout, stderr);
+}
+
+void options_fini(struct options *o)
+{
+    hosts_fini(&o->hosts);
+}

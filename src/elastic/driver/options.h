@@ -1,0 +1,73 @@
+/* elastic/driver/options.h - the command line of hvd-elastic.
+ *
+ * One table (options.c) drives parsing and --help. options_check.c fills in
+ * what follows from other options and refuses what contradicts them. Whatever
+ * is wrong is told in one line that names the culprit, with exit status 2.
+ *
+ * Touches the world: reads the host file, looks at the script, makes the output
+ * directory and the event log. Threads: before any is started (getopt). */
+#ifndef ELASTIC_DRIVER_OPTIONS_H
+#define ELASTIC_DRIVER_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "discovery/blacklist.h"
+#include "discovery/hosts.h"
+
+enum { OPTIONS_NP_MAX = 16384, OPTIONS_EXIT_USAGE = 2 };
+
+struct options {
+    /* min_np <= np <= max_np */
+    uint32_t np;     /* workers of the first generation */
+    uint32_t min_np; /* fewest of any later one */
+    uint32_t max_np; /* 0: unbounded */
+
+    const char *script; /* discovery script, or NULL: `hosts` never changes */
+    struct hosts
+        hosts; /* from -H, --hostfile or localhost; empty with script */
+    uint32_t slots_per_host; /* of hosts listed without a number */
+    const char *hosts_text;  /* -H as given, or NULL */
+    const char *hostfile;    /* or NULL */
+    uint64_t discovery_interval_us, discovery_timeout_us;
+
+    uint64_t elastic_timeout_us; /* below the gate */
+    uint64_t start_timeout_us;   /* spawn to READY */
+    uint64_t drain_timeout_us;   /* of a member that has to leave */
+    uint64_t heartbeat_interval_us, heartbeat_timeout_us;
+    uint64_t hang_timeout_us; /* 0: never evict for lack of progress */
+
+    int64_t reset_limit; /* generations after the first; < 0: no limit */
+    uint32_t slot_restarts;
+    bool strict_blacklist;
+    struct blacklist_config blacklist;
+
+    const char *output_dir; /* exists; or NULL */
+    const char *event_log;  /* can be written; or NULL */
+    bool timestamps;        /* in front of lines of output */
+    enum log_level log_level;
+
+    char **program; /* [n_program], then NULL: the end of argv */
+    int n_program;
+};
+
+/* Parse argv [argc + 1]; o borrows from it. true: *o is complete,
+ * options_fini() it. false: leave with *exit_p, everything has been said
+ * (--help and its like: 0). */
+bool options_parse(int argc, char **argv, struct options *o, int *exit_p);
+void options_fini(struct options *o);
+
+/* The same with its words going elsewhere than stdout and stderr: for tests. */
+bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
+                      FILE *out, FILE *err);
+
+/* Defaults, contradictions, files (options_check.c). false: one line on err. */
+bool options_check(struct options *o, FILE *err);
+
+/* "hvd-elastic: <sentence>" on err; false, so that callers can return it. */
+bool options_refuse(FILE *err, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), nonnull(2)));
+
+#endif

@@ -1,0 +1,255 @@
+/* elastic/driver/options_check.c - what follows from the options, what
+ * contradicts them, and the files that can be looked at before the start. See
+ * options.h.
+ *
+ * Whether the program exists is not checked: it may be only on the hosts. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "discovery/local.h"
+#include "discovery/script.h"
+#include "elastic/driver/options.h"
+
+enum { HOSTFILE_MAX = 4 << 20 };
+
+/* ---- hosts -------------------------------------------------------------- */
+
+static bool check_one_source(const struct options *o, FILE *err)
+{
+    const char *given[3];
+    size_t n = 0;
+
+    if (o->hosts_text)
+        given[n++] = "-H";
+    if (o->hostfile)
+        given[n++] = "--hostfile";
+    if (o->script)
+        given[n++] = "--host-discovery-script";
+    if (n < 2)
+        return true;
+    return options_refuse(err, "%s and %s exclude each other", given[0],
+                          given[1]);
+}
+
+static bool check_script(const struct options *o, FILE *err)
+{
+    struct script script;
+    hvd_status_t status = script_init(&script, o->script,
+                                      o->discovery_timeout_us);
+
+    script_fini(&script);
+    return status == HVD_OK || options_refuse(err, "%s", error_text());
+}
+
+/* malloc'ed text of a small file; NULL with errno. */
+static char *read_file(const char *path, size_t *nbytes_p)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), saved;
+    char *text = malloc(HOSTFILE_MAX);
+    size_t n = 0;
+    ssize_t got = fd >= 0 && text ? 1 : -1;
+
+    while (got > 0 && n < HOSTFILE_MAX) {
+        got = read(fd, text + n, HOSTFILE_MAX - n);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    saved = got > 0 ? EFBIG : errno;
+    if (fd >= 0)
+        close(fd);
+    if (got == 0) {
+        *nbytes_p = n;
+        return text;
+    }
+    free(text);
+    errno = saved;
+    return NULL;
+}
+
+static bool read_hostfile(struct options *o, FILE *err)
+{
+    char sentence[HOSTS_ERROR_MAX];
+    size_t nbytes;
+    char *text = read_file(o->hostfile, &nbytes);
+    bool ok;
+
+    if (!text)
+        return options_refuse(err, "--hostfile: \"%s\": %s", o->hostfile,
+                              strerror(errno));
+    ok = hosts_parse(text, nbytes, HOSTS_FILE, o->slots_per_host, &o->hosts,
+                     sentence);
+    free(text);
+    return ok ||
+           options_refuse(err, "--hostfile: \"%s\": %s", o->hostfile, sentence);
+}
+
+static bool read_hosts(struct options *o, FILE *err)
+{
+    char sentence[HOSTS_ERROR_MAX];
+
+    if (o->hostfile)
+        return read_hostfile(o, err);
+    return hosts_parse(o->hosts_text, strlen(o->hosts_text), HOSTS_COMMAS,
+                       o->slots_per_host, &o->hosts, sentence) ||
+           options_refuse(err, "-H: %s", sentence);
+}
+
+/* The local launcher starts agents on this machine only. */
+static bool check_local(const struct options *o, FILE *err)
+{
+    for (size_t i = 0; i < o->hosts.n; i++)
+        if (!local_is_this_host(o->hosts.items[i].name))
+            return options_refuse(
+                err,
+                "%s: host \"%s\" is not this machine, and --launcher local "
+                "starts workers only here",
+                o->hostfile ? "--hostfile" : "-H", o->hosts.items[i].name);
+    return true;
+}
+
+/* ---- numbers ------------------------------------------------------------ */
+
+static uint64_t count_slots(const struct hosts *hosts)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < hosts->n; i++)
+        n += hosts->items[i].slots;
+    return n;
+}
+
+/* Without -np: all slots of fixed hosts, but max_np at most; else min_np. */
+static bool default_np(struct options *o, FILE *err)
+{
+    uint64_t slots = count_slots(&o->hosts);
+
+    if (o->np > 0)
+        return true;
+    if (o->hosts_text || o->hostfile) {
+        if (slots == 0)
+            return options_refuse(err, "%s: no slots",
+                                  o->hostfile ? "--hostfile" : "-H");
+        if (o->max_np > 0 && slots > o->max_np)
+            slots = o->max_np;
+        o->np = (uint32_t)(slots < OPTIONS_NP_MAX ? slots : OPTIONS_NP_MAX);
+        return true;
+    }
+    o->np = o->min_np;
+    return o->np > 0 ||
+           options_refuse(err, o->script ? "-np (or --min-np) is needed with "
+                                           "--host-discovery-script"
+                                         : "-np is missing: how many workers?");
+}
+
+static bool check_counts(struct options *o, FILE *err)
+{
+    uint64_t slots = count_slots(&o->hosts);
+
+    if (o->min_np > 0 && o->max_np > 0 && o->min_np > o->max_np)
+        return options_refuse(err, "--min-np %u is above --max-np %u",
+                              o->min_np, o->max_np);
+    if (!default_np(o, err))
+        return false;
+    if (o->min_np == 0)
+        o->min_np = o->np;
+    if (o->np < o->min_np)
+        return options_refuse(err, "-np %u is below --min-np %u", o->np,
+                              o->min_np);
+    if (o->max_np > 0 && o->np > o->max_np)
+        return options_refuse(err, "-np %u is above --max-np %u", o->np,
+                              o->max_np);
+    if (o->hosts.n > 0 && o->np > slots)
+        return options_refuse(err, "-np %u is more than the %llu slots of %s",
+                              o->np, (unsigned long long)slots,
+                              o->hostfile ? "--hostfile" : "-H");
+    return true;
+}
+
+/* horovodrun's default: as many slots here as workers. */
+static bool default_hosts(struct options *o, FILE *err)
+{
+    char text[32], sentence[HOSTS_ERROR_MAX];
+
+    snprintf(text, sizeof(text), "localhost:%u", o->np);
+    return hosts_parse(text, strlen(text), HOSTS_COMMAS, 0, &o->hosts,
+                       sentence) ||
+           options_refuse(err, "-np %u: %s", o->np, sentence);
+}
+
+static bool check_times(const struct options *o, FILE *err)
+{
+    if (o->heartbeat_timeout_us > o->heartbeat_interval_us)
+        return true;
+    return options_refuse(
+        err, "--heartbeat-timeout %g is not above --heartbeat-interval %g",
+        (double)o->heartbeat_timeout_us / 1e6,
+        (double)o->heartbeat_interval_us / 1e6);
+}
+
+/* ---- files -------------------------------------------------------------- */
+
+/* mkdir -p */
+static bool make_directories(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat st;
+
+    if (strlen(path) >= sizeof(part)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(part, path);
+    for (char *slash = part; slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return false;
+        if (slash)
+            *slash = '/';
+    }
+    if (stat(path, &st) != 0)
+        return false;
+    errno = ENOTDIR;
+    return S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) == 0;
+}
+
+static bool check_output(const struct options *o, FILE *err)
+{
+    int fd;
+
+    if (o->output_dir && !make_directories(o->output_dir))
+        return options_refuse(err, "--output-filename: \"%s\": %s",
+                              o->output_dir, strerror(errno));
+    if (!o->event_log)
+        return true;
+    fd = open(o->event_log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (fd < 0)
+        return options_refuse(err, "--event-log: \"%s\": %s", o->event_log,
+                              strerror(errno));
+    close(fd);
+    return true;
+}
+
+bool options_check(struct options *o, FILE *err)
+{
+    if (o->n_program == 0)
+        return options_refuse(err, "no program to run (see --help)");
+    if (!check_one_source(o, err) || !check_times(o, err))
+        return false;
+    if (o->script && !check_script(o, err))
+        return false;
+    if ((o->hosts_text || o->hostfile) &&
+        (!read_hosts(o, err) || !check_local(o, err)))
+        return false;
+    if (!check_counts(o, err))
+        return false;
+    if (!o->script && o->hosts.n == 0 && !default_hosts(o, err))
+        return false;
+    return check_output(o, err);
+}

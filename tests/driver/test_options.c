@@ -1,0 +1,384 @@
+/* tests/driver/test_options.c - the command line, as a table: what is typed and
+ * what comes of it: the values, or the exit status and the one line. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "elastic/driver/options.h"
+#include "support.h"
+
+enum { WORDS_MAX = 32, TEXT_MAX = 8192 };
+
+static char dir[64];
+static struct options o;
+static char out[TEXT_MAX], err[TEXT_MAX], line[1024];
+static char *words[WORDS_MAX + 1];
+static int exit_status;
+
+static void setup(void)
+{
+    static const char *const files[][2] = {
+        {"ok.sh", "#!/bin/sh\n"},
+        {"plain.sh", "#!/bin/sh\n"},
+        {"hosts", "localhost slots=3\n"},
+        {"bad", "localhost:1\na:b:c\n"},
+        {"far", "node1:2\n"},
+    };
+
+    strcpy(dir, "/tmp/hvd-options-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    ck_assert_int_eq(chdir(dir), 0);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        FILE *file = fopen(files[i][0], "w");
+
+        ck_assert_ptr_nonnull(file);
+        fputs(files[i][1], file);
+        fclose(file);
+    }
+    ck_assert_int_eq(chmod("ok.sh", 0755), 0);
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    ck_assert_int_eq(chdir("/"), 0);
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* text is split at spaces; '' is an empty word. */
+static bool parse(const char *text)
+{
+    FILE *to_out = fmemopen(out, sizeof(out), "w");
+    FILE *to_err = fmemopen(err, sizeof(err), "w");
+    int n = 1;
+    bool ok;
+
+    snprintf(line, sizeof(line), "%s", text);
+    words[0] = (char *)(uintptr_t) "hvd-elastic";
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
+        words[n++] = strcmp(word, "''") == 0 ? word + 2 : word;
+    words[n] = NULL;
+    ck_assert_int_lt(n, WORDS_MAX);
+    out[0] = err[0] = '\0';
+    exit_status = -1;
+    ok = options_parse_to(n, words, &o, &exit_status, to_out, to_err);
+    fclose(to_out);
+    fclose(to_err);
+    return ok;
+}
+
+/* The counts, hosts and program in one line. */
+static const char *show(void)
+{
+    static char text[TEXT_MAX];
+    size_t n = (size_t)snprintf(text, sizeof(text), "%u/%u/%u ", o.np, o.min_np,
+                                o.max_np);
+
+    for (size_t i = 0; i < o.hosts.n; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s:%u ",
+                              o.hosts.items[i].name, o.hosts.items[i].slots);
+    for (int i = 0; i < o.n_program; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "[%s]", o.program[i]);
+    ck_assert_ptr_null(o.program[o.n_program]);
+    return text;
+}
+
+static const struct {
+    const char *words, *expected; /* np/min/max hosts program */
+} good[] = {
+    {"-np 2 prog", "2/2/0 localhost:2 [prog]"},
+    {"--num-proc 2 prog", "2/2/0 localhost:2 [prog]"},
+    {"--num-proc=2 -- prog", "2/2/0 localhost:2 [prog]"},
+    {"-np 2 prog -np 3 --help", "2/2/0 localhost:2 [prog][-np][3][--help]"},
+    {"-np 2 -- prog -- -x", "2/2/0 localhost:2 [prog][--][-x]"},
+    {"-np 2 -- --prog", "2/2/0 localhost:2 [--prog]"},
+    {"--min-np 2 prog", "2/2/0 localhost:2 [prog]"},
+    {"-np 3 --min-np 2 --max-np 4 prog", "3/2/4 localhost:3 [prog]"},
+    {"-np 3 --min-num-proc 2 --max-num-proc 4 prog",
+     "3/2/4 localhost:3 [prog]"},
+    {"-H localhost:2,127.0.0.2:3 prog", "5/5/0 localhost:2 127.0.0.2:3 [prog]"},
+    {"-Hlocalhost:2 -np 1 prog", "1/1/0 localhost:2 [prog]"},
+    {"--hosts localhost:4 --max-np 3 --min-np 1 prog",
+     "3/1/3 localhost:4 [prog]"},
+    {"-H localhost,127.0.0.2 prog", "2/2/0 localhost:1 127.0.0.2:1 [prog]"},
+    {"-H localhost --slots-per-host 4 prog", "4/4/0 localhost:4 [prog]"},
+    {"--hostfile hosts prog", "3/3/0 localhost:3 [prog]"},
+    {"-hostfile hosts prog", "3/3/0 localhost:3 [prog]"},
+    {"--host-discovery-script ok.sh -np 2 prog", "2/2/0 [prog]"},
+    {"--host-discovery-script ./ok.sh --min-np 2 --max-np 8 prog",
+     "2/2/8 [prog]"},
+    {"--min 2 --host-d ok.sh prog", "2/2/0 [prog]"}, /* abbreviated */
+};
+
+START_TEST(options_good_line_is_understood)
+{
+    ck_assert_msg(parse(good[_i].words), "%s: %s", good[_i].words, err);
+    ck_assert_str_eq(show(), good[_i].expected);
+    ck_assert_str_eq(err, "");
+    options_fini(&o);
+}
+END_TEST
+
+static const struct {
+    const char *words, *sentence;
+} bad[] = {
+    {"", "no program to run (see --help)"},
+    {"-np 2", "no program to run (see --help)"},
+    {"-np 2 --", "no program to run (see --help)"},
+    {"prog", "-np is missing: how many workers?"},
+    {"--host-discovery-script ok.sh prog",
+     "-np (or --min-np) is needed with --host-discovery-script"},
+    {"--nope prog", "unknown option --nope (see --help)"},
+    {"--nope=3 prog", "unknown option --nope=3 (see --help)"},
+    {"-x prog", "unknown option -x (see --help)"},
+    {"-n 2 prog", "unknown option -n (see --help)"},
+    {"--he prog", "option --he could be several (see --help)"},
+    {"--verbose=1 -np 1 prog", "--verbose: takes no value"},
+    {"--min-np", "--min-np: a value is missing"},
+    {"-H", "-H: a value is missing"},
+    {"-np", "--num-proc: a value is missing"},
+    {"--min-np x prog", "--min-np: \"x\" is not a number from 1 to 16384"},
+    {"--min-np 0 prog", "--min-np: \"0\" is not a number from 1 to 16384"},
+    {"--min-np -1 prog", "--min-np: \"-1\" is not a number from 1 to 16384"},
+    {"--min-np 2x prog", "--min-np: \"2x\" is not a number from 1 to 16384"},
+    {"--min-np '' prog", "--min-np: \"\" is not a number from 1 to 16384"},
+    {"--min-np 16385 prog",
+     "--min-np: \"16385\" is not a number from 1 to 16384"},
+    {"-np 99999999999999999999999 prog",
+     "--num-proc: \"99999999999999999999999\" is not a number from 1 to "
+     "16384"},
+    {"--min-np --max-np 4 prog",
+     "--min-np: \"--max-np\" is not a number from 1 to 16384"},
+    {"-np 2 --min-np 4 --max-np 2 prog", "--min-np 4 is above --max-np 2"},
+    {"-np 2 --min-np 3 prog", "-np 2 is below --min-np 3"},
+    {"-np 4 --max-np 3 prog", "-np 4 is above --max-np 3"},
+    {"-np 4 -H localhost:3 prog", "-np 4 is more than the 3 slots of -H"},
+    {"--min-np 4 -H localhost:3 prog", "-np 3 is below --min-np 4"},
+    {"-np 4 --hostfile hosts prog",
+     "-np 4 is more than the 3 slots of --hostfile"},
+    {"-H localhost:0 prog", "-H: no slots"},
+    {"-H '' prog", "-H: no slots"},
+    {"-np 2 -H a:1 --host-discovery-script ok.sh prog",
+     "-H and --host-discovery-script exclude each other"},
+    {"-np 2 -H a:1 --hostfile hosts prog",
+     "-H and --hostfile exclude each other"},
+    {"-np 2 --hostfile hosts --host-discovery-script ok.sh prog",
+     "--hostfile and --host-discovery-script exclude each other"},
+    {"-np 1 -H localhost:x prog",
+     "-H: \"localhost:x\": \"x\" is not a number of slots (0 to 1024)"},
+    {"-np 1 -H node1:2 prog",
+     "-H: host \"node1\" is not this machine, and --launcher local starts "
+     "workers only here"},
+    {"--hostfile far prog",
+     "--hostfile: host \"node1\" is not this machine, and --launcher local "
+     "starts workers only here"},
+    {"--hostfile none prog", "--hostfile: \"none\": No such file or directory"},
+    {"--hostfile . prog", "--hostfile: \".\": Is a directory"},
+    {"--hostfile bad prog",
+     "--hostfile: \"bad\": line 2: \"a:b:c\": \"b:c\" is "
+     "not a number of slots (0 to 1024)"},
+    {"-np 2 --host-discovery-script none.sh prog",
+     "--host-discovery-script: \"none.sh\" does not exist"},
+    {"-np 2 --host-discovery-script plain.sh prog",
+     "--host-discovery-script: \"plain.sh\" is not executable"},
+    {"-np 2 --host-discovery-script . prog",
+     "--host-discovery-script: \".\" is a directory"},
+    {"-np 2 --elastic-timeout soon prog",
+     "--elastic-timeout: \"soon\" is not a number of seconds from 0 to "
+     "100000000"},
+    {"-np 2 --elastic-timeout 1.2.3 prog",
+     "--elastic-timeout: \"1.2.3\" is not a number of seconds from 0 to "
+     "100000000"},
+    {"-np 2 --discovery-interval 0 prog",
+     "--discovery-interval: \"0\" is not a number of seconds from 0.01 to "
+     "100000000"},
+    {"-np 2 --heartbeat-timeout 1 prog",
+     "--heartbeat-timeout 1 is not above --heartbeat-interval 1"},
+    {"-np 2 --blacklist-cooldown-range 10 5 prog",
+     "--blacklist-cooldown-range: LOW 10 is above HIGH 5"},
+    {"-np 2 --blacklist-cooldown-range 10",
+     "--blacklist-cooldown-range: needs two values, LOW and HIGH"},
+    {"-np 2 --blacklist-cooldown-range 10 prog",
+     "--blacklist-cooldown-range: \"prog\" is not a number of seconds from "
+     "0.001 to 100000000"},
+    {"-np 2 --slot-restarts 33 prog",
+     "--slot-restarts: \"33\" is not a number from 0 to 32"},
+    {"-np 2 --launcher ssh prog",
+     "--launcher: \"ssh\" is not in this version, only \"local\""},
+    {"-np 2 --launcher slurm prog",
+     "--launcher: \"slurm\" is not in this version, only \"local\""},
+    {"-np 2 --launcher rocket prog",
+     "--launcher: \"rocket\" is no launcher, try \"local\""},
+    {"-np 2 --log-level loud prog",
+     "--log-level: \"loud\" is none of error, warn, info, debug, trace"},
+    {"-np 2 --event-log /nowhere/log prog",
+     "--event-log: \"/nowhere/log\": No such file or directory"},
+    {"-np 2 --event-log . prog", "--event-log: \".\": Is a directory"},
+    {"-np 2 --output-filename hosts/x prog",
+     "--output-filename: \"hosts/x\": Not a directory"},
+    {"-np 2 --output-filename hosts prog",
+     "--output-filename: \"hosts\": Not a directory"},
+};
+
+START_TEST(options_bad_line_is_one_sentence_and_exit_2)
+{
+    char expected[TEXT_MAX];
+
+    snprintf(expected, sizeof(expected), "hvd-elastic: %s\n", bad[_i].sentence);
+    ck_assert_msg(!parse(bad[_i].words), "accepted: %s", bad[_i].words);
+    ck_assert_str_eq(err, expected);
+    ck_assert_str_eq(out, "");
+    ck_assert_int_eq(exit_status, 2);
+}
+END_TEST
+
+START_TEST(options_defaults_are_those_of_the_help)
+{
+    ck_assert(parse("-np 1 prog"));
+    ck_assert_uint_eq(o.slots_per_host, 1);
+    ck_assert_uint_eq(o.discovery_interval_us, 1000000);
+    ck_assert_uint_eq(o.discovery_timeout_us, 10000000);
+    ck_assert_uint_eq(o.elastic_timeout_us, 600000000);
+    ck_assert_uint_eq(o.start_timeout_us, 30000000);
+    ck_assert_uint_eq(o.drain_timeout_us, 30000000);
+    ck_assert_uint_eq(o.heartbeat_interval_us, 1000000);
+    ck_assert_uint_eq(o.heartbeat_timeout_us, 2000000);
+    ck_assert_uint_eq(o.hang_timeout_us, 0);
+    ck_assert_int_eq(o.reset_limit, -1);
+    ck_assert_uint_eq(o.slot_restarts, 3);
+    ck_assert(!o.strict_blacklist && !o.blacklist.cooldown && !o.timestamps);
+    ck_assert_ptr_null(o.script);
+    ck_assert_ptr_null(o.output_dir);
+    ck_assert_ptr_null(o.event_log);
+    ck_assert_int_eq(o.log_level, LOG_LEVEL_INFO);
+    options_fini(&o);
+}
+END_TEST
+
+START_TEST(options_times_take_fractions)
+{
+    ck_assert(parse("-np 1 --elastic-timeout 0.5 --start-timeout 2.25 "
+                    "--drain-timeout 0 --hang-timeout 60 "
+                    "--heartbeat-interval .1 --heartbeat-timeout 1 "
+                    "--discovery-interval 0.05 --discovery-timeout 3 prog"));
+    ck_assert_uint_eq(o.elastic_timeout_us, 500000);
+    ck_assert_uint_eq(o.start_timeout_us, 2250000);
+    ck_assert_uint_eq(o.drain_timeout_us, 0);
+    ck_assert_uint_eq(o.hang_timeout_us, 60000000);
+    ck_assert_uint_eq(o.heartbeat_interval_us, 100000);
+    ck_assert_uint_eq(o.heartbeat_timeout_us, 1000000);
+    ck_assert_uint_eq(o.discovery_interval_us, 50000);
+    ck_assert_uint_eq(o.discovery_timeout_us, 3000000);
+    options_fini(&o);
+}
+END_TEST
+
+START_TEST(options_blacklist_takes_two_values)
+{
+    ck_assert(parse("--blacklist-cooldown-range 10 100.5 -np 1 "
+                    "--strict-blacklist --slot-restarts 0 --reset-limit 0 "
+                    "prog x"));
+    ck_assert(o.blacklist.cooldown && o.strict_blacklist);
+    ck_assert_uint_eq(o.blacklist.low_us, 10000000);
+    ck_assert_uint_eq(o.blacklist.high_us, 100500000);
+    ck_assert_uint_eq(o.slot_restarts, 0);
+    ck_assert_int_eq(o.reset_limit, 0);
+    ck_assert_str_eq(show(), "1/1/0 localhost:1 [prog][x]");
+    options_fini(&o);
+}
+END_TEST
+
+START_TEST(options_output_files_are_made)
+{
+    struct stat st;
+
+    ck_assert(parse("-np 1 --output-filename a/b/c --event-log log "
+                    "--prefix-output-with-timestamp --log-level WARNING prog"));
+    ck_assert_str_eq(o.output_dir, "a/b/c");
+    ck_assert_str_eq(o.event_log, "log");
+    ck_assert(o.timestamps);
+    ck_assert_int_eq(o.log_level, LOG_LEVEL_WARN);
+    ck_assert_int_eq(stat("a/b/c", &st), 0);
+    ck_assert(S_ISDIR(st.st_mode));
+    ck_assert_int_eq(stat("log", &st), 0);
+    options_fini(&o);
+}
+END_TEST
+
+START_TEST(options_event_log_of_before_is_not_touched_by_a_bad_line)
+{
+    struct stat st;
+
+    ck_assert(!parse("-np 2 --event-log hosts --max-np 1 prog"));
+    ck_assert_int_eq(stat("hosts", &st), 0);
+    ck_assert_int_gt((int)st.st_size, 0);
+}
+END_TEST
+
+START_TEST(options_help_fits_one_screen)
+{
+    size_t n_lines = 0;
+
+    ck_assert(!parse("--help"));
+    ck_assert_int_eq(exit_status, 0);
+    ck_assert_str_eq(err, "");
+    for (char *at = out; *at; n_lines++) {
+        size_t n = strcspn(at, "\n");
+
+        ck_assert_msg(n <= 80, "wider than 80: %.*s", (int)n, at);
+        at += n + 1;
+    }
+    ck_assert_uint_le(n_lines, 45);
+    ck_assert_ptr_nonnull(strstr(out, "  -np, --num-proc N  "));
+    ck_assert_ptr_nonnull(strstr(out, "  -H, --hosts HOST:SLOTS,...  "));
+}
+END_TEST
+
+START_TEST(options_information_leaves_with_0)
+{
+    static const struct {
+        const char *words, *expected;
+    } cases[] = {
+        {"--version", "hvd-elastic " HVD_VERSION "\n"},
+        {"-v", "hvd-elastic " HVD_VERSION "\n"},
+        {"-h", "usage: hvd-elastic [options] [--] program"},
+        {"-np 2 --help prog", "usage: hvd-elastic [options] [--] program"},
+        {"--help-env", "  HVD_SLOT "},
+        {"--check-build", "launchers:   local\n"},
+        {"-cb", "launchers:   local\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert(!parse(cases[i].words));
+        ck_assert_int_eq(exit_status, 0);
+        ck_assert_ptr_nonnull(strstr(out, cases[i].expected));
+        ck_assert_str_eq(err, "");
+    }
+}
+END_TEST
+
+#define N(table) (int)(sizeof(table) / sizeof((table)[0]))
+
+int main(void)
+{
+    Suite *suite = suite_create("options");
+    TCase *tcase = tcase_create("options");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, options_good_line_is_understood, 0, N(good));
+    tcase_add_loop_test(tcase, options_bad_line_is_one_sentence_and_exit_2, 0,
+                        N(bad));
+    tcase_add_test(tcase, options_defaults_are_those_of_the_help);
+    tcase_add_test(tcase, options_times_take_fractions);
+    tcase_add_test(tcase, options_blacklist_takes_two_values);
+    tcase_add_test(tcase, options_output_files_are_made);
+    tcase_add_test(tcase,
+                   options_event_log_of_before_is_not_touched_by_a_bad_line);
+    tcase_add_test(tcase, options_help_fits_one_screen);
+    tcase_add_test(tcase, options_information_leaves_with_0);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
