@@ -17,8 +17,7 @@
  * (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
- * Memory grows only in driver_reserve() and in hosts events, before anything is
- * changed. Action memory belongs to the core until the next driver_step().
+ * Memory grows only in hosts events, before anything is changed. Action memory belongs to the core until the next driver_step().
  * Threads: none of its own. */
 #ifndef ELASTIC_DRIVER_CORE_H
 #define ELASTIC_DRIVER_CORE_H
@@ -181,7 +180,7 @@ struct driver_slot {
     struct budget budget;
     uint64_t worker;        /* occupant, until it has exited; 0: free */
     uint64_t next_start_us; /* not before */
-    bool refused;           /* its worker can never join (wrong layout) */
+    bool closed; /* stays empty: wrong layout, or the worker asked to leave */
 };
 
 struct driver_host {
@@ -196,6 +195,7 @@ struct driver_host {
     int64_t agent_pid;
     uint64_t agent_since_us, agent_heard_us, agent_next_start_us;
     uint64_t wave; /* what was started together is announced together (M7) */
+    bool fresh;    /* its agent has just come up: spawns belong to `wave` */
     struct driver_slot *slots; /* [slots_max] */
     size_t slots_max;
 };
@@ -273,6 +273,7 @@ struct driver {
     uint64_t resets;     /* counted by --reset-limit */
     uint8_t reason;      /* enum ready_reason of the open rendezvous */
     uint64_t opened_us;  /* when the open rendezvous began */
+    uint64_t formed_us;  /* when the current generation was assigned */
     uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */
     uint32_t world_size; /* of the current generation */
     struct assign_table table;
@@ -291,6 +292,17 @@ struct driver {
     uint64_t stop_deadline_us;
     char verdict[WIRE_TEXT_MAX]; /* one sentence */
 
+    /* derived: recount() makes them, single READY, HELD, DONE keep them */
+    struct driver_counts {
+        size_t members, ready, held, done; /* members alive, and of those */
+        size_t newcomers;                  /* READY, no member, may join */
+        size_t live;                       /* neither dead nor on its way out */
+    } counts;
+    bool recheck;      /* something that placement and change look at changed */
+    bool spawned_once; /* some worker could be started */
+    char last_failure[WIRE_TEXT_MAX]; /* how a worker last failed */
+    uint64_t next_tick_us;
+
     /* work space, reserved */
     struct candidate *candidates;
     size_t candidates_max;
@@ -305,13 +317,13 @@ bool driver_init(struct driver *d, const struct driver_config *config,
                  uint64_t now_us);
 void driver_fini(struct driver *d);
 
-/* Room for what the next step may need: call it before every step (cheap when
- * nothing grows). n_hosts, n_slots: of the hosts event to come; 0 otherwise. */
+/* Room for so many more hosts and slots. A hosts event does it by itself, before
+ * it changes anything (HVD_ERR_NOMEM then); no other event needs memory. */
 bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots);
 
 /* Feed one event. *actions_p [*n_p]: what the caller must now do, in order; valid
  * until the next driver_step(). now_us never goes backwards.
- * HVD_OK, or HVD_ERR_INVALID: event rejected, nothing changed. */
+ * HVD_OK, or HVD_ERR_INVALID, HVD_ERR_NOMEM: rejected, nothing changed. */
 hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
                          uint64_t now_us,
                          const struct driver_action **actions_p,

@@ -1,0 +1,207 @@
+/* elastic/driver/change.c - voluntary changes: who is to leave, when members are
+ * interrupted (HOLD), and the boundary at which they all stop (CUT). M7 to M9 and
+ * design 7. See core.h. Pure. */
+#include "elastic/driver/core_internal.h"
+
+/* ---- draining ------------------------------------------------------------ */
+
+void worker_drain(struct driver *d, struct driver_worker *w)
+{
+    if (w->dead || w->ending || w->draining)
+        return;
+    w->draining = true;
+    w->drain_announced = false;
+    w->drain_deadline_us = d->now_us + d->config.drain_timeout_us;
+    if (!w->member) { /* nobody needs it: it goes at once */
+        if (w->contacted) {
+            say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
+                         "its host was removed");
+        } else {
+            w->ending = true;
+            action_kill(d, w, STOP_GRACE_MS);
+        }
+        w->drained = true;
+    }
+    members_recount(d);
+}
+
+void worker_undrain(struct driver_worker *w)
+{
+    if (!w->ending)
+        w->draining = false;
+}
+
+/* ---- HOLD ---------------------------------------------------------------- */
+
+void send_hold(struct driver *d, struct driver_worker *w)
+{
+    struct msg_hold *hold = &action_send(d, w, MSG_HOLD)->u.hold;
+
+    hold->sequence = d->hold_sequence;
+    hold->flags = d->hold_flags;
+}
+
+void send_cut(struct driver *d, struct driver_worker *w)
+{
+    struct msg_cut *cut = &action_send(d, w, MSG_CUT)->u.cut;
+
+    cut->sequence = d->hold_sequence;
+    cut->boundary = d->change == CHANGE_OVER ? CUT_NEVER : d->cut;
+}
+
+bool wave_pending(const struct driver *d, uint64_t wave)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (w->wave == wave && !w->was_ready && !w->dead && !w->ending &&
+            !w->draining &&
+            d->now_us - w->spawned_us < d->config.start_timeout_us)
+            return true;
+    }
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        const struct driver_host *h = &d->hosts[i];
+
+        if (h->wave == wave && h->agent_phase == AGENT_STARTING && h->listed &&
+            d->now_us - h->agent_since_us < d->config.start_timeout_us)
+            return true;
+    }
+    return false;
+}
+
+/* M9: would a draining member really be let go at a close now? */
+static bool can_leave(const struct driver *d, const struct driver_worker *w,
+                      size_t n_stay)
+{
+    return n_stay >= d->config.min_np || d->now_us >= w->drain_deadline_us;
+}
+
+static bool removal_due(const struct driver *d)
+{
+    size_t n_stay = d->counts.newcomers;
+    bool draining = false;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        n_stay += is_member(w) && !w->draining;
+        draining |= is_member(w) && w->draining;
+    }
+    if (!draining)
+        return false;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        /* once at once; again only when it would change something, and when
+         * the base has been handed on (M9) */
+        if (is_member(w) && w->draining &&
+            (!w->drain_announced || can_leave(d, w, n_stay)))
+            return true;
+    }
+    return false;
+}
+
+/* M7: newcomers interrupt only when they would be taken, when those started with
+ * them are up too, and when this generation has committed. */
+static bool addition_due(const struct driver *d)
+{
+    size_t room = d->config.max_np ? d->config.max_np : SIZE_MAX;
+    uint64_t pending = 0;
+
+    if (!d->committed || d->counts.newcomers == 0)
+        return false;
+    for (size_t i = 0; i < d->n_workers && room > 0; i++)
+        room -= is_member(&d->workers[i]) && !d->workers[i].draining;
+    if (room == 0)
+        return false;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_newcomer(w) || w->wave == pending)
+            continue;
+        if (!wave_pending(d, w->wave))
+            return true;
+        pending = w->wave;
+    }
+    return false;
+}
+
+static void announce(struct driver *d, unsigned flags)
+{
+    d->change = CHANGE_HOLDING;
+    d->hold_sequence++;
+    d->hold_flags = (uint8_t)flags;
+    d->hold_us = d->now_us;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        w->held = w->held_done = false;
+        if (!is_member(w))
+            continue;
+        w->drain_announced |= w->draining;
+        send_hold(d, w);
+    }
+    d->counts.held = 0;
+}
+
+void on_held(struct driver *d, struct driver_worker *w,
+             const struct msg_held *held)
+{
+    if (!is_member(w) || d->aborted || held->generation != d->generation ||
+        held->sequence != d->hold_sequence || d->change == CHANGE_NONE)
+        return;
+    if (d->change != CHANGE_HOLDING) {
+        send_cut(d, w); /* it has not heard it */
+        return;
+    }
+    if (!w->held)
+        d->counts.held++;
+    w->held = true;
+    w->held_boundary = held->boundary;
+    w->held_done = held->done;
+    d->recheck = true;
+}
+
+/* ---- CUT ----------------------------------------------------------------- */
+
+static void cut(struct driver *d)
+{
+    struct driver_record *r;
+    uint64_t greatest = 0;
+    bool over = d->counts.done > 0;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w))
+            continue;
+        over |= w->held_done;
+        greatest = w->held_boundary > greatest ? w->held_boundary : greatest;
+    }
+    d->change = over ? CHANGE_OVER : CHANGE_CUTTING;
+    d->cut = greatest + 1; /* nobody has passed it: everybody stops there */
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (is_member(&d->workers[i]))
+            send_cut(d, &d->workers[i]);
+    r = record_add(d, RECORD_HOSTS_UPDATED);
+    r->n = d->hold_flags;
+    r->cut = over ? CUT_NEVER : d->cut;
+    r->duration_us = d->now_us - d->hold_us;
+}
+
+void change_progress(struct driver *d)
+{
+    unsigned flags;
+
+    if (d->phase != DRIVER_RUNNING || d->kind == READY_STATIC)
+        return;
+    if (d->change == CHANGE_HOLDING && d->counts.members > 0 &&
+        d->counts.held == d->counts.members)
+        cut(d);
+    if (d->change != CHANGE_NONE || d->counts.done > 0)
+        return;
+    flags = removal_due(d) || d->interrupts > 0 ? HOSTS_REMOVED : 0;
+    flags |= addition_due(d) ? HOSTS_ADDED : 0;
+    if (flags)
+        announce(d, flags);
+}

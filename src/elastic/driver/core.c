@@ -1,0 +1,220 @@
+/* elastic/driver/core.c - the door of the driver's core: one event in, actions
+ * out. The rules live in the files that core.h lists. Pure. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+bool driver_init(struct driver *d, const struct driver_config *config,
+                 uint64_t now_us)
+{
+    memset(d, 0, sizeof(*d));
+    d->config = *config;
+    d->random.s = config->seed;
+    d->started_us = d->now_us = d->last_step_us = now_us;
+    d->opened_us = d->below_us = now_us;
+    d->next_tick_us = now_us + TICK_US;
+    d->next_worker = d->next_agent = 1;
+    d->wave = 1;
+    d->reason = READY_START;
+    d->stop_deadline_us = DRIVER_NEVER;
+    return driver_reserve(d, 8, 8);
+}
+
+void driver_fini(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        free(d->hosts[i].slots);
+    free(d->hosts);
+    free(d->workers);
+    free(d->table.entries);
+    free(d->candidates);
+    free(d->scratch);
+    free(d->actions);
+    memset(d, 0, sizeof(*d));
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static hvd_status_t on_discovery_bad(struct driver *d, const char *text)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (d->discovered) {
+        text_add(&t, "discovery failed, the last hosts are kept: ");
+        text_add(&t, text);
+        record_warning(d, buf);
+    } else {
+        text_add(&t, "the first discovery failed: ");
+        text_add(&t, text);
+        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t on_message(struct driver *d, const struct message *m)
+{
+    if (m->job != d->config.job)
+        return HVD_ERR_INVALID;
+    if (m->term > d->config.term) { /* M1 */
+        job_stop(d, 1, HVD_ERR_JOB_FAILED,
+                 "a newer driver of this job has taken over");
+        return HVD_OK;
+    }
+    on_worker_message(d, m);
+    return HVD_OK;
+}
+
+/* The driver itself did not run for a while: that is no silence of others. */
+static void forgive_stall(struct driver *d, uint64_t late_us)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        d->workers[i].heard_us += late_us;
+        if (d->workers[i].heard_us > d->now_us)
+            d->workers[i].heard_us = d->now_us;
+    }
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        d->hosts[i].agent_heard_us += late_us;
+        if (d->hosts[i].agent_heard_us > d->now_us)
+            d->hosts[i].agent_heard_us = d->now_us;
+    }
+}
+
+static void on_timeout(struct driver *d)
+{
+    if (d->now_us < d->next_tick_us)
+        return;
+    if (d->now_us - d->next_tick_us > STALL_US)
+        forgive_stall(d, d->now_us - d->next_tick_us);
+    d->next_tick_us = d->now_us + TICK_US;
+    members_tick(d);
+    placement_tick(d);
+    rendezvous_tick(d);
+    finish_tick(d);
+    d->recheck = true;
+}
+
+static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
+{
+    switch (ev->type) {
+    case DRIVER_EV_HOSTS:
+        return on_hosts(d, ev->u.hosts);
+    case DRIVER_EV_DISCOVERY_BAD:
+        return on_discovery_bad(d, ev->u.text);
+    case DRIVER_EV_AGENT_UP:
+        on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid);
+        return HVD_OK;
+    case DRIVER_EV_AGENT_PING:
+        on_agent_ping(d, ev->u.agent.agent);
+        return HVD_OK;
+    case DRIVER_EV_AGENT_GONE:
+        on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);
+        return HVD_OK;
+    case DRIVER_EV_SPAWNED:
+        on_spawned(d, &ev->u.spawned);
+        return HVD_OK;
+    case DRIVER_EV_SPAWN_FAILED:
+        on_spawn_failed(d, &ev->u.spawn_failed);
+        return HVD_OK;
+    case DRIVER_EV_EXITED:
+        on_exited(d, &ev->u.exited);
+        return HVD_OK;
+    case DRIVER_EV_MESSAGE:
+        return on_message(d, ev->u.message);
+    case DRIVER_EV_INTERRUPT:
+        on_interrupt(d, ev->u.signal);
+        return HVD_OK;
+    case DRIVER_EV_TIMEOUT:
+        on_timeout(d);
+        return HVD_OK;
+    }
+    return HVD_ERR_INVALID;
+}
+
+/* What follows from what has changed; each rule may make the next one due. Ends
+ * because every turn that sets `recheck` again has moved a phase or a worker. */
+static void progress(struct driver *d)
+{
+    while (d->recheck && d->phase != DRIVER_STOPPED) {
+        d->recheck = false;
+        finish_progress(d);
+        rendezvous_progress(d);
+        change_progress(d);
+        placement_progress(d);
+    }
+}
+
+hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
+                         uint64_t now_us,
+                         const struct driver_action **actions_p, size_t *n_p)
+{
+    hvd_status_t status = HVD_OK;
+
+    HVD_ASSERT(now_us >= d->now_us);
+    d->now_us = now_us;
+    d->n_actions = 0;
+    if (d->phase != DRIVER_STOPPED)
+        status = dispatch(d, ev);
+    progress(d);
+    *actions_p = d->actions;
+    *n_p = d->n_actions;
+    return status;
+}
+
+/* ---- readers ------------------------------------------------------------- */
+
+uint64_t driver_deadline(const struct driver *d)
+{
+    return d->phase == DRIVER_STOPPED ? DRIVER_NEVER : d->next_tick_us;
+}
+
+const struct assign_table *driver_table(const struct driver *d)
+{
+    return &d->table;
+}
+
+const struct driver_worker *driver_worker(const struct driver *d, uint64_t id)
+{
+    return worker_find((struct driver *)(uintptr_t)d, id);
+}
+
+const struct driver_host *driver_host_of(const struct driver *d,
+                                         const struct driver_worker *w)
+{
+    return &d->hosts[w->host];
+}
+
+static void name_laggard(const struct driver *d, struct text *t)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w) || w->ready)
+            continue;
+        text_add(t, "waiting for rank ");
+        text_u64(t, w->assign.rank);
+        text_add(t, ", ");
+        text_worker(t, d, w);
+        return;
+    }
+}
+
+void driver_waiting_for(const struct driver *d, uint64_t now_us, char *text,
+                        size_t text_max)
+{
+    struct text t = text_into(text, text_max);
+    size_t n = d->counts.members + d->counts.newcomers;
+
+    if ((d->phase != DRIVER_WAITING && d->phase != DRIVER_RENDEZVOUS) ||
+        now_us - d->opened_us < 5000000)
+        return;
+    if (n >= rendezvous_gate(d)) {
+        name_laggard(d, &t);
+        return;
+    }
+    text_add(&t, "waiting for workers: ");
+    text_u64(&t, n);
+    text_add(&t, " of ");
+    text_u64(&t, rendezvous_gate(d));
+}

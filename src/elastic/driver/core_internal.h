@@ -1,0 +1,124 @@
+/* elastic/driver/core_internal.h - what the files of the driver's core share. See
+ * core.h. Pure. */
+#ifndef ELASTIC_DRIVER_CORE_INTERNAL_H
+#define ELASTIC_DRIVER_CORE_INTERNAL_H
+
+#include "base/array.h"
+#include "elastic/driver/core.h"
+
+enum {
+    TICK_US = 100000,       /* granularity of all deadlines */
+    STALL_US = 5 * TICK_US, /* a tick this late: the driver was stalled */
+    STOP_GRACE_MS = 3000,   /* TERM to KILL when a job stops */
+    FAREWELL_US = 5000000,  /* from SHUTDOWN to KILL */
+    STOP_LIMIT_US =
+        15000000, /* from the verdict to the end, whatever happens */
+    HANG_WARN_US = 60000000,
+    FRUITLESS_MAX = 5 /* M12 */
+};
+
+/* ---- report.c: actions --------------------------------------------------- */
+
+struct driver_action *action_add(struct driver *d,
+                                 enum driver_action_type type);
+/* The returned message names job, term and generation; NULL when w cannot be
+ * reached (never: dead workers are the caller's business). */
+struct message *action_send(struct driver *d, const struct driver_worker *w,
+                            enum message_type type);
+void action_kill(struct driver *d, struct driver_worker *w, uint64_t grace_ms);
+struct driver_record *record_add(struct driver *d,
+                                 enum driver_record_type type);
+struct driver_record *record_add_worker(struct driver *d,
+                                        enum driver_record_type type,
+                                        const struct driver_worker *w);
+void record_warning(struct driver *d, const char *text);
+
+/* Text without stdio: appends to a bounded buffer. */
+struct text {
+    char *buf;
+    size_t n, max;
+};
+struct text text_into(char *buf, size_t max); /* buf becomes "" */
+void text_add(struct text *t, const char *words);
+void text_u64(struct text *t, uint64_t value);
+/* "worker 7 (localhost:1)" */
+void text_worker(struct text *t, const struct driver *d,
+                 const struct driver_worker *w);
+
+/* ---- members.c ----------------------------------------------------------- */
+
+struct driver_worker *worker_find(struct driver *d, uint64_t id);
+struct driver_host *host_of(struct driver *d, const struct driver_worker *w);
+struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w);
+void members_recount(struct driver *d);
+/* Alive member of the current generation. */
+bool is_member(const struct driver_worker *w);
+/* Alive, READY, no member, on nobody's way out: may be chosen. */
+bool is_newcomer(const struct driver_worker *w);
+/* It counts for nothing any more. failure: held against its slot. */
+void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
+                 bool failure);
+/* It will never report again: free its row and slot. Moves rows. */
+void worker_remove(struct driver *d, struct driver_worker *w);
+void say_farewell(struct driver *d, struct driver_worker *w,
+                  enum message_type type, enum shutdown_reason reason,
+                  int64_t status, const char *text);
+void on_spawned(struct driver *d, const struct msg_spawned *m);
+void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m);
+void on_exited(struct driver *d, const struct msg_worker_exited *m);
+void on_worker_message(struct driver *d, const struct message *m);
+void members_tick(struct driver *d);
+
+/* ---- rendezvous.c -------------------------------------------------------- */
+
+void on_ready(struct driver *d, struct driver_worker *w,
+              const struct msg_ready *ready);
+void on_lost(struct driver *d, struct driver_worker *w,
+             const struct msg_lost *lost);
+/* The current generation has ended by a loss: ABORT to all (M4). */
+void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
+                 const char *text);
+void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation);
+void send_assign(struct driver *d, struct driver_worker *w);
+/* Close the open rendezvous if it may (M6). */
+void rendezvous_progress(struct driver *d);
+void rendezvous_tick(struct driver *d);
+uint32_t rendezvous_gate(const struct driver *d);
+
+/* ---- change.c ------------------------------------------------------------ */
+
+void worker_drain(struct driver *d, struct driver_worker *w);
+void worker_undrain(struct driver_worker *w);
+/* HOLD when hosts have changed, CUT when all have answered. */
+void change_progress(struct driver *d);
+void send_hold(struct driver *d, struct driver_worker *w);
+void send_cut(struct driver *d, struct driver_worker *w);
+void on_held(struct driver *d, struct driver_worker *w,
+             const struct msg_held *held);
+/* Some worker started together with these has not come up yet (M7). */
+bool wave_pending(const struct driver *d, uint64_t wave);
+
+/* ---- placement.c --------------------------------------------------------- */
+
+hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
+void on_agent_up(struct driver *d, uint64_t agent, int64_t pid);
+void on_agent_ping(struct driver *d, uint64_t agent);
+void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
+void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
+                 const char *how);
+void placement_progress(struct driver *d);
+void placement_tick(struct driver *d);
+bool host_usable(const struct driver_host *host);
+
+/* ---- finish.c ------------------------------------------------------------ */
+
+/* The job is over: tell everybody, reap, finish with `exit_status` and one
+ * sentence. The first call decides. status: what hvd_elastic_run returns. */
+void job_stop(struct driver *d, int exit_status, hvd_status_t status,
+              const char *text);
+/* All members are DONE with equal ids: RELEASE. */
+void finish_progress(struct driver *d);
+void finish_tick(struct driver *d);
+void on_interrupt(struct driver *d, int signal);
+
+#endif

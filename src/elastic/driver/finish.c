@@ -1,0 +1,206 @@
+/* elastic/driver/finish.c - the end of a job: release, verdict, interrupt, and the
+ * wait until every worker and agent is gone. M14. See core.h. Pure. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+static void begin_stopping(struct driver *d, int exit_status, const char *text)
+{
+    struct text t = text_into(d->verdict, sizeof(d->verdict));
+
+    d->phase = DRIVER_STOPPING;
+    d->change = CHANGE_NONE;
+    d->exit_status = exit_status;
+    text_add(&t, text);
+    d->recheck = true;
+}
+
+static void dismiss(struct driver *d, struct driver_worker *w,
+                    enum shutdown_reason reason, hvd_status_t status,
+                    const char *text)
+{
+    if (w->dead || w->ending)
+        return;
+    if (w->contacted) {
+        say_farewell(d, w, MSG_SHUTDOWN, reason, status, text);
+    } else {
+        w->ending = true;
+        action_kill(d, w, STOP_GRACE_MS);
+    }
+}
+
+void job_stop(struct driver *d, int exit_status, hvd_status_t status,
+              const char *text)
+{
+    enum shutdown_reason reason = status == HVD_REMOVED ? SHUTDOWN_DRAINED
+                                                        : SHUTDOWN_FAILED;
+
+    if (d->phase >= DRIVER_STOPPING)
+        return;
+    begin_stopping(d, exit_status, text);
+    d->stop_deadline_us = d->now_us + STOP_LIMIT_US;
+    for (size_t i = 0; i < d->n_workers; i++)
+        dismiss(d, &d->workers[i], reason, status, d->verdict);
+    members_recount(d);
+}
+
+static void release(struct driver *d)
+{
+    size_t n_members = d->counts.members;
+
+    begin_stopping(d, 0, "finished");
+    d->released = true;
+    d->stop_deadline_us = DRIVER_NEVER; /* their epilogue is their own */
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w)) {
+            say_farewell(d, w, MSG_RELEASE, SHUTDOWN_FINISHED, 0, "");
+            w->kill_us = 0;
+        } else {
+            dismiss(d, w, SHUTDOWN_FINISHED, HVD_OK, "the job has finished");
+        }
+    }
+    members_recount(d);
+    record_add(d, RECORD_RELEASED)->n = n_members;
+}
+
+static void stop_ends_differ(struct driver *d, const struct driver_worker *a,
+                             const struct driver_worker *b)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_worker(&t, d, a);
+    text_add(&t, " finished after commit ");
+    text_u64(&t, a->done_id.version);
+    text_add(&t, ", ");
+    text_worker(&t, d, b);
+    text_add(&t, " after commit ");
+    text_u64(&t, b->done_id.version);
+    text_add(&t, ": ranks must commit equally often");
+    job_stop(d, 1, HVD_ERR_MISMATCH, buf);
+}
+
+static bool ends_agree(struct driver *d)
+{
+    const struct driver_worker *first = NULL;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w))
+            continue;
+        if (!first)
+            first = w;
+        if (!state_id_equal(first->done_id, w->done_id)) {
+            stop_ends_differ(d, first, w);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Some have finished, the others have left at the cut: they will never meet. */
+static void stop_cut_missed(struct driver *d)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w) || !w->done)
+            continue;
+        text_worker(&t, d, w);
+        break;
+    }
+    text_add(&t, " finished before boundary ");
+    text_u64(&t, d->cut);
+    text_add(&t, ", where the others left: ranks must commit equally often");
+    job_stop(d, 1, HVD_ERR_MISMATCH, buf);
+}
+
+static void finish(struct driver *d)
+{
+    struct driver_record *r = record_add(d, RECORD_JOB_FINISHED);
+    struct driver_action *a;
+    struct text t = text_into(r->text, sizeof(r->text));
+
+    r->status = d->exit_status;
+    text_add(&t, d->verdict);
+    a = action_add(d, DRIVER_ACT_FINISH);
+    a->u.finish.status = d->exit_status;
+    t = text_into(a->u.finish.text, sizeof(a->u.finish.text));
+    text_add(&t, d->verdict);
+    d->phase = DRIVER_STOPPED;
+}
+
+static void stopping_progress(struct driver *d)
+{
+    bool agents = false;
+
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        struct driver_host *h = &d->hosts[i];
+
+        if ((h->agent_phase == AGENT_UP && d->n_workers == 0) ||
+            h->agent_phase == AGENT_STARTING) {
+            action_add(d, DRIVER_ACT_STOP_AGENT)->agent = h->agent;
+            h->agent_phase = AGENT_STOPPING;
+        }
+        agents |= h->agent_phase != AGENT_NONE;
+    }
+    if ((d->n_workers == 0 && !agents) || d->now_us >= d->stop_deadline_us)
+        finish(d);
+}
+
+void finish_progress(struct driver *d)
+{
+    struct driver_counts *c = &d->counts;
+
+    if (d->phase == DRIVER_STOPPING) {
+        stopping_progress(d);
+        return;
+    }
+    if (d->phase > DRIVER_RUNNING || d->aborted || c->members == 0)
+        return;
+    if (c->done == c->members) {
+        if (ends_agree(d))
+            release(d);
+    } else if (d->change == CHANGE_CUTTING && c->done > 0 &&
+               c->done + c->ready == c->members) {
+        stop_cut_missed(d);
+    }
+}
+
+void finish_tick(struct driver *d)
+{
+    if (d->interrupts > 0 && d->phase < DRIVER_STOPPING &&
+        d->now_us >= d->stop_deadline_us)
+        job_stop(
+            d, d->exit_status, HVD_REMOVED,
+            "interrupted; the workers did not drain within --drain-timeout");
+}
+
+static void kill_all(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        action_kill(d, &d->workers[i], 0);
+    if (d->stop_deadline_us > d->now_us + STOP_LIMIT_US)
+        d->stop_deadline_us = d->now_us + STOP_LIMIT_US;
+}
+
+void on_interrupt(struct driver *d, int signal)
+{
+    d->interrupts++;
+    d->recheck = true;
+    if (d->interrupts == 1 && d->phase < DRIVER_STOPPING) {
+        d->exit_status = 128 + signal;
+        d->stop_deadline_us = d->now_us + d->config.drain_timeout_us;
+        if (d->phase == DRIVER_WAITING || d->kind == READY_STATIC)
+            job_stop(d, d->exit_status, HVD_REMOVED, "interrupted");
+        return;
+    }
+    job_stop(d, 128 + signal, HVD_REMOVED, "interrupted twice");
+    kill_all(d);
+}

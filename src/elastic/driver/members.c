@@ -1,0 +1,482 @@
+/* elastic/driver/members.c - workers from SPAWN to exit: rows, deaths, heartbeats,
+ * and what their messages say. See core.h. Pure. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+/* ---- rows ---------------------------------------------------------------- */
+
+struct driver_worker *worker_find(struct driver *d, uint64_t id)
+{
+    size_t low = 0, high = d->n_workers;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (d->workers[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < d->n_workers && d->workers[low].id == id ? &d->workers[low]
+                                                          : NULL;
+}
+
+struct driver_host *host_of(struct driver *d, const struct driver_worker *w)
+{
+    return &d->hosts[w->host];
+}
+
+struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w)
+{
+    return &d->hosts[w->host].slots[w->slot];
+}
+
+bool is_member(const struct driver_worker *w)
+{
+    return w->member && !w->dead;
+}
+
+bool is_newcomer(const struct driver_worker *w)
+{
+    return w->ready && !w->member && !w->dead && !w->ending && !w->draining;
+}
+
+void members_recount(struct driver *d)
+{
+    struct driver_counts c = {0};
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w)) {
+            c.members++;
+            c.ready += w->ready;
+            c.held += w->held;
+            c.done += w->done;
+        }
+        c.newcomers += is_newcomer(w);
+        c.live += !w->dead && !w->ending && !w->draining;
+    }
+    d->counts = c;
+    d->recheck = true;
+}
+
+void worker_remove(struct driver *d, struct driver_worker *w)
+{
+    size_t i = (size_t)(w - d->workers);
+
+    slot_of(d, w)->worker = 0;
+    memmove(w, w + 1, (d->n_workers - i - 1) * sizeof(*w));
+    d->n_workers--;
+    members_recount(d);
+}
+
+/* ---- death --------------------------------------------------------------- */
+
+/* Everybody else is DONE with one id: nothing is lost, they will be released. */
+static bool others_are_done(const struct driver *d)
+{
+    const struct driver_worker *first = NULL;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w))
+            continue;
+        if (!w->done)
+            return false;
+        if (!first)
+            first = w;
+        else if (!state_id_equal(first->done_id, w->done_id))
+            return false;
+    }
+    return first != NULL;
+}
+
+static bool state_is_gone(const struct driver *d)
+{
+    if (!d->ever_committed)
+        return false;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!w->dead && (w->member || !state_id_is_none(w->offer.id)))
+            return false;
+    }
+    return true;
+}
+
+static void member_died(struct driver *d, uint64_t id, const char *how)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    d->death = true;
+    if (state_is_gone(d)) {
+        text_add(&t, "nobody is left who holds the state: ");
+        text_add(&t, how);
+        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+    } else if (d->kind == READY_STATIC && !others_are_done(d)) {
+        text_add(&t, "a static job cannot go on after a loss: ");
+        text_add(&t, how);
+        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+    } else if (!others_are_done(d)) {
+        end_by_loss(d, ABORT_LOST, id, how);
+    }
+}
+
+void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
+                 bool failure)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+    bool was_member = w->member, was_ending = w->ending;
+    uint64_t id = w->id;
+    uint32_t host = w->host, slot = w->slot;
+
+    if (w->dead)
+        return;
+    text_worker(&t, d, w);
+    text_add(&t, " ");
+    text_add(&t, how);
+    w->dead = true;
+    w->ready = w->held = w->done = false;
+    members_recount(d);
+    if (was_ending || d->phase >= DRIVER_STOPPING)
+        return;
+    text_into(d->last_failure, sizeof(d->last_failure));
+    memcpy(d->last_failure, buf, t.n + 1);
+    t = text_into(record_add_worker(d, RECORD_WORKER_LOST, w)->text,
+                  WIRE_TEXT_MAX);
+    text_add(&t, how);
+    /* survivors first: nothing else may be on the path of a recovery */
+    if (was_member)
+        member_died(d, id, buf);
+    if (failure && d->phase < DRIVER_STOPPING)
+        slot_failed(d, &d->hosts[host], slot, buf);
+}
+
+void say_farewell(struct driver *d, struct driver_worker *w,
+                  enum message_type type, enum shutdown_reason reason,
+                  int64_t status, const char *text)
+{
+    struct message *m = action_send(d, w, type);
+
+    if (type == MSG_SHUTDOWN) {
+        struct text t = text_into(m->u.shutdown.text, WIRE_TEXT_MAX);
+
+        m->u.shutdown.reason = (uint8_t)reason;
+        m->u.shutdown.status = status;
+        text_add(&t, text);
+    }
+    w->farewell = *m;
+    w->ending = true;
+    w->kill_us = d->now_us + FAREWELL_US;
+}
+
+/* ---- what agents tell ---------------------------------------------------- */
+
+void on_spawned(struct driver *d, const struct msg_spawned *m)
+{
+    struct driver_worker *w = worker_find(d, m->worker);
+
+    if (!w || w->spawned)
+        return;
+    w->spawned = true;
+    w->pid = m->pid;
+    d->spawned_once = true;
+    record_add_worker(d, RECORD_WORKER_SPAWNED, w);
+}
+
+void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m)
+{
+    struct driver_worker *w = worker_find(d, m->worker);
+
+    if (!w)
+        return;
+    if (!d->spawned_once && d->phase < DRIVER_STOPPING)
+        job_stop(d, 1, HVD_ERR_JOB_FAILED,
+                 m->text); /* it will not exist later */
+    worker_dies(d, w, m->text, true);
+    worker_remove(d, w);
+}
+
+static void describe_exit(const struct msg_worker_exited *m, char *buf)
+{
+    struct text t = text_into(buf, WIRE_TEXT_MAX);
+
+    if (m->signal != 0) {
+        text_add(&t, "was killed by signal ");
+        text_u64(&t, (uint64_t)m->signal);
+        text_add(&t, m->core ? " (core dumped)" : "");
+    } else if (m->code == 0) {
+        text_add(&t, "exited with status 0 before it was done");
+    } else {
+        text_add(&t, "exited with status ");
+        text_u64(&t, (uint64_t)m->code);
+    }
+}
+
+void on_exited(struct driver *d, const struct msg_worker_exited *m)
+{
+    struct driver_worker *w = worker_find(d, m->worker);
+    struct driver_record *r;
+    char how[WIRE_TEXT_MAX];
+
+    if (!w)
+        return;
+    r = record_add_worker(d, RECORD_WORKER_EXITED, w);
+    r->pid = m->pid;
+    r->code = m->code;
+    r->signal = m->signal;
+    describe_exit(m, how);
+    if (w->ending && d->released && (m->code != 0 || m->signal != 0)) {
+        char buf[WIRE_TEXT_MAX];
+        struct text t = text_into(buf, sizeof(buf));
+
+        text_worker(&t, d, w);
+        text_add(&t, " had finished, but then ");
+        text_add(&t, how);
+        record_warning(d, buf);
+    }
+    worker_dies(d, w, how, true);
+    worker_remove(d, w);
+}
+
+/* ---- what workers tell --------------------------------------------------- */
+
+static void send_welcome(struct driver *d, struct driver_worker *w)
+{
+    struct msg_welcome *welcome = &action_send(d, w, MSG_WELCOME)->u.welcome;
+
+    welcome->heartbeat_ms = d->config.heartbeat_us / 1000;
+    welcome->driver_timeout_ms = d->config.driver_timeout_us / 1000;
+    welcome->connect_timeout_ms = d->config.connect_timeout_us / 1000;
+}
+
+static void on_hello(struct driver *d, struct driver_worker *w,
+                     const struct msg_hello *hello)
+{
+    w->contacted = true;
+    memcpy(w->address, hello->address, sizeof(w->address));
+    w->port = hello->port;
+    send_welcome(d, w);
+}
+
+static void note_committed(struct driver *d, struct driver_worker *w,
+                           struct state_id id)
+{
+    if (id.version > 1)
+        d->ever_committed = true;
+    if (!d->committed && w->member && id.generation == d->generation &&
+        id.version > d->base.version) {
+        d->committed = true;
+        d->recheck = true;
+    }
+}
+
+static void on_report(struct driver *d, struct driver_worker *w,
+                      const struct msg_report *report)
+{
+    uint64_t own_us = report->duration_ns / 1000;
+    struct driver_record *r;
+
+    if (!is_member(w) || report->generation != d->generation)
+        return;
+    if (report->what == REPORT_FIRST_COMMIT) {
+        d->ever_committed = true;
+        d->committed = true;
+        d->recheck = true;
+    } else if (report->what == REPORT_SYNCED && !w->synced) {
+        w->synced = true;
+        r = record_add_worker(d, RECORD_STATE_SYNCED, w);
+        r->nbytes = report->nbytes;
+        r->n = report->sources;
+        r->duration_us = own_us;
+    } else if (report->what == REPORT_FIRST_COLLECTIVE &&
+               !w->first_collective) {
+        w->first_collective = true;
+        r = record_add_worker(d, RECORD_FIRST_COLLECTIVE, w);
+        r->duration_us = own_us + (d->formed_us - d->opened_us);
+    }
+}
+
+static void on_done(struct driver *d, struct driver_worker *w,
+                    const struct msg_done *done)
+{
+    if (!is_member(w) || d->aborted || done->generation != d->generation ||
+        w->done)
+        return;
+    w->done = true;
+    w->done_id = done->id;
+    d->counts.done++;
+    note_committed(d, w, done->id);
+    d->recheck = true;
+}
+
+static void on_leaving(struct driver *d, struct driver_worker *w,
+                       const struct msg_leaving *leaving)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (!w->ending) {
+        text_worker(&t, d, w);
+        text_add(&t, " failed: ");
+        text_add(&t, leaving->text);
+        job_stop(d, 1, HVD_ERR_JOB_FAILED,
+                 buf); /* M11: user errors end the job */
+    } else if (w->farewell.type == MSG_SHUTDOWN) {
+        action_send(d, w, MSG_SHUTDOWN)->u = w->farewell.u;
+    }
+}
+
+static void on_drain_me(struct driver *d, struct driver_worker *w)
+{
+    if (w->draining || w->ending)
+        return;
+    slot_of(d, w)->closed = true; /* it asked for its place to be gone */
+    worker_drain(d, w);
+}
+
+/* Did the worker get on since its last PING? Whoever sits in a collective waits
+ * for somebody else. */
+static void note_progress(struct driver *d, struct driver_worker *w,
+                          const struct msg_ping *ping)
+{
+    if (ping->boundary != w->ping.boundary ||
+        ping->operation != w->ping.operation ||
+        ping->generation != w->ping.generation || ping->in_collective ||
+        ping->phase != WORKER_RUNNING)
+        w->progress_us = d->now_us;
+    if (ping->busy_ms > 0)
+        w->progress_us = d->now_us + ping->busy_ms * 1000;
+}
+
+/* M2: PING says where a worker is; answer with what it lacks. */
+static void on_ping(struct driver *d, struct driver_worker *w,
+                    const struct msg_ping *ping)
+{
+    bool in_generation = ping->phase == WORKER_RUNNING ||
+                         ping->phase == WORKER_HELD ||
+                         ping->phase == WORKER_DONE;
+
+    note_progress(d, w, ping);
+    w->ping = *ping;
+    note_committed(d, w, ping->id);
+    action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
+    if (!is_member(w) || ping->generation > d->generation)
+        return;
+    if (ping->phase == WORKER_JOINING && ping->fence < d->generation) {
+        if (d->aborted)
+            send_abort(d, w, d->generation);
+        else if (!w->ready)
+            send_assign(d, w);
+    } else if (in_generation && ping->fence < d->generation && d->aborted) {
+        send_abort(d, w, d->generation);
+    } else if (in_generation && ping->generation == d->generation) {
+        bool answered = ping->held && ping->hold_sequence == d->hold_sequence;
+
+        if (d->change == CHANGE_HOLDING && !answered)
+            send_hold(d, w);
+        else if ((d->change == CHANGE_CUTTING || d->change == CHANGE_OVER) &&
+                 answered && !ping->cut)
+            send_cut(d, w);
+    }
+}
+
+void on_worker_message(struct driver *d, const struct message *m)
+{
+    struct driver_worker *w = worker_find(d, m->worker);
+
+    if (!w || w->dead)
+        return; /* a ghost of an older incarnation */
+    w->heard_us = d->now_us;
+    if (m->type == MSG_LEAVING) {
+        on_leaving(d, w, &m->u.leaving);
+        return;
+    }
+    if (w->ending) { /* it did not hear its farewell: say it again */
+        if (m->type != MSG_REPORT)
+            action_send(d, w, w->farewell.type)->u = w->farewell.u;
+        return;
+    }
+    switch (m->type) {
+    case MSG_HELLO:
+        on_hello(d, w, &m->u.hello);
+        break;
+    case MSG_READY:
+        note_committed(d, w, m->u.ready.id);
+        on_ready(d, w, &m->u.ready);
+        break;
+    case MSG_LOST:
+        on_lost(d, w, &m->u.lost);
+        break;
+    case MSG_HELD:
+        on_held(d, w, &m->u.held);
+        break;
+    case MSG_REPORT:
+        on_report(d, w, &m->u.report);
+        break;
+    case MSG_DONE:
+        on_done(d, w, &m->u.done);
+        break;
+    case MSG_PING:
+        on_ping(d, w, &m->u.ping);
+        break;
+    case MSG_DRAIN_ME:
+        on_drain_me(d, w);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+static void evict(struct driver *d, struct driver_worker *w, const char *how)
+{
+    action_kill(d, w, 0);
+    worker_dies(d, w, how, true);
+}
+
+static void check_hang(struct driver *d, struct driver_worker *w)
+{
+    uint64_t limit_us = d->config.hang_timeout_us, idle_us;
+
+    if (!is_member(w) || d->phase != DRIVER_RUNNING ||
+        w->progress_us >= d->now_us)
+        return;
+    idle_us = d->now_us - w->progress_us;
+    if (limit_us > 0 && idle_us > limit_us) {
+        evict(d, w, "made no progress within --hang-timeout");
+    } else if (idle_us > HANG_WARN_US && !w->hang_warned) {
+        char buf[WIRE_TEXT_MAX];
+        struct text t = text_into(buf, sizeof(buf));
+
+        w->hang_warned = true;
+        text_worker(&t, d, w);
+        text_add(&t, " has made no progress for 60 s");
+        record_warning(d, buf);
+    }
+}
+
+void members_tick(struct driver *d)
+{
+    /* rows may not move here: nobody is removed, only marked */
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (w->kill_us != 0 && d->now_us >= w->kill_us) {
+            w->kill_us = 0;
+            action_kill(d, w, STOP_GRACE_MS);
+        }
+        if (w->dead || w->ending || !w->contacted)
+            continue;
+        if (d->now_us - w->heard_us > d->config.heartbeat_timeout_us)
+            evict(d, w, "has stopped sending heartbeats");
+        else
+            check_hang(d, w);
+    }
+}

@@ -1,0 +1,417 @@
+/* elastic/driver/placement.c - where workers run: hosts as discovered, one agent
+ * on each, a worker in each slot, and the hosts that are not to be used. M7, M11.
+ * See core.h. Pure. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+bool host_usable(const struct driver_host *host)
+{
+    return host->used && host->listed && !host->blacklist.listed;
+}
+
+static struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].agent_phase != AGENT_NONE && d->hosts[i].agent == agent)
+            return &d->hosts[i];
+    return NULL;
+}
+
+static bool host_empty(const struct driver_host *host)
+{
+    for (size_t i = 0; i < host->slots_max; i++)
+        if (host->slots[i].worker != 0)
+            return false;
+    return true;
+}
+
+/* ---- discovery ----------------------------------------------------------- */
+
+static struct driver_host *row_of(struct driver *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (strcmp(d->hosts[i].name, name) == 0)
+            return &d->hosts[i];
+    return NULL;
+}
+
+static size_t total_slots(const struct driver *d)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_hosts; i++)
+        n += d->hosts[i].slots_max;
+    return n;
+}
+
+bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots)
+{
+    /* rows of workers live until their exit, in their slot; per step a worker
+     * costs a few actions, a host likewise */
+    size_t workers = total_slots(d) + n_slots, hosts = d->n_hosts + n_hosts;
+
+    return array_reserve(&d->hosts, &d->hosts_max, hosts) &&
+           array_reserve(&d->workers, &d->workers_max, workers) &&
+           array_reserve(&d->candidates, &d->candidates_max, workers + 1) &&
+           array_reserve(&d->scratch, &d->scratch_max, 4 * (workers + 1)) &&
+           array_reserve(&d->table.entries, &d->table.entries_max, workers) &&
+           array_reserve(&d->actions, &d->actions_max,
+                         10 * workers + 6 * hosts + 64);
+}
+
+static bool reserve_rows(struct driver *d, const struct hosts *hosts)
+{
+    size_t n_slots = 0;
+
+    for (size_t i = 0; i < hosts->n; i++)
+        n_slots += hosts->items[i].slots;
+    if (!driver_reserve(d, hosts->n, n_slots))
+        return false;
+    for (size_t i = 0; i < hosts->n; i++) {
+        struct driver_host *row = row_of(d, hosts->items[i].name);
+
+        if (!row) { /* a row that nothing lists yet: harmless if we fail later */
+            row = &d->hosts[d->n_hosts];
+            memset(row, 0, sizeof(*row));
+            memcpy(row->name, hosts->items[i].name, sizeof(row->name));
+            row->used = true;
+            row->order = d->next_order++;
+            d->n_hosts++;
+        }
+        if (!array_reserve(&row->slots, &row->slots_max, hosts->items[i].slots))
+            return false;
+    }
+    return driver_reserve(d, 0, 0); /* slots grow in powers of two */
+}
+
+static void record_host(struct driver *d, const struct driver_host *host,
+                        enum driver_record_type type)
+{
+    struct driver_record *r = record_add(d, type);
+
+    r->host = host->name;
+    r->n = host->n_slots;
+}
+
+/* true: something changed. */
+static bool update_row(struct driver *d, struct driver_host *row,
+                       const struct host *now)
+{
+    bool was_listed = row->listed;
+    uint32_t before = row->n_slots;
+
+    row->listed = now != NULL;
+    row->n_slots = now ? now->slots : 0;
+    if (was_listed == row->listed && before == row->n_slots)
+        return false;
+    if (row->listed)
+        record_host(d, row, RECORD_HOST_ADDED);
+    else
+        record_host(d, row, RECORD_HOST_REMOVED);
+    if (row->listed && !was_listed)
+        row->order = d->next_order++; /* back, but no longer old */
+    for (size_t i = before; i < row->n_slots; i++)
+        row->slots[i].closed = false; /* a new place */
+    return true;
+}
+
+static void drain_or_keep(struct driver *d, struct driver_worker *w)
+{
+    const struct driver_host *host = host_of(d, w);
+
+    if (w->dead || w->ending)
+        return;
+    if (!host->listed || w->slot >= host->n_slots)
+        worker_drain(d, w);
+    else if (w->draining && !slot_of(d, w)->closed)
+        worker_undrain(w); /* it came back before it had gone */
+}
+
+hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
+{
+    bool changed = false;
+
+    if (!reserve_rows(d, hosts))
+        return HVD_ERR_NOMEM;
+    d->discovered = true;
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        long found = hosts_find(hosts, d->hosts[i].name);
+
+        changed |= update_row(d, &d->hosts[i],
+                              found < 0 ? NULL : &hosts->items[found]);
+    }
+    if (!changed)
+        return HVD_OK;
+    d->wave++;
+    for (size_t i = 0; i < d->n_workers; i++)
+        drain_or_keep(d, &d->workers[i]);
+    members_recount(d);
+    return HVD_OK;
+}
+
+/* ---- failures and the blacklist ------------------------------------------ */
+
+static void blacklist_host(struct driver *d, struct driver_host *host,
+                           const char *why)
+{
+    struct driver_record *r;
+    struct text t;
+
+    if (host->blacklist.listed)
+        return;
+    blacklist_add(&host->blacklist, &d->config.blacklist, d->now_us,
+                  &d->random);
+    r = record_add(d, RECORD_HOST_BLACKLISTED);
+    r->host = host->name;
+    r->until_us = host->blacklist.until_us;
+    t = text_into(r->text, sizeof(r->text));
+    text_add(&t, why);
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (&d->hosts[w->host] != host || w->dead)
+            continue;
+        action_kill(d, w, STOP_GRACE_MS);
+        worker_dies(d, w, "is on a blacklisted host", false);
+    }
+}
+
+void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
+                 const char *how)
+{
+    struct driver_slot *s = &host->slots[slot];
+    uint32_t restarts = d->config.strict_blacklist ? 0
+                                                   : d->config.slot_restarts;
+    uint64_t delay_us = 0;
+
+    d->recheck = true;
+    if (budget_fail(&s->budget, restarts, d->now_us, &delay_us)) {
+        s->next_start_us = d->now_us + delay_us;
+        d->wave++; /* its replacement is a wave of its own */
+    } else {
+        blacklist_host(d, host, how);
+    }
+}
+
+static void forgive(struct driver *d, struct driver_host *host)
+{
+    for (size_t i = 0; i < host->slots_max; i++) {
+        budget_reset(&host->slots[i].budget);
+        host->slots[i].next_start_us = 0;
+    }
+    host->order = d->next_order++;
+    d->wave++;
+    d->recheck = true;
+    if (host->listed)
+        record_host(d, host, RECORD_HOST_ADDED);
+}
+
+/* ---- agents -------------------------------------------------------------- */
+
+static void start_agent(struct driver *d, struct driver_host *host)
+{
+    struct driver_action *a = action_add(d, DRIVER_ACT_START_AGENT);
+
+    host->agent = d->next_agent++;
+    host->agent_phase = AGENT_STARTING;
+    host->agent_since_us = host->agent_heard_us = d->now_us;
+    host->wave = d->wave;
+    a->agent = host->agent;
+    a->host = host->name;
+}
+
+static void stop_agent(struct driver *d, struct driver_host *host)
+{
+    action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
+    host->agent_phase = AGENT_STOPPING;
+}
+
+void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+    struct driver_record *r;
+
+    if (!host)
+        return;
+    host->agent_heard_us = d->now_us;
+    if (host->agent_phase != AGENT_STARTING)
+        return;
+    host->agent_phase = AGENT_UP;
+    host->agent_pid = pid;
+    host->fresh = true;
+    d->recheck = true;
+    r = record_add(d, RECORD_AGENT_STARTED);
+    r->host = host->name;
+    r->pid = pid;
+}
+
+void on_agent_ping(struct driver *d, uint64_t agent)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+
+    if (host)
+        host->agent_heard_us = d->now_us;
+}
+
+static void lose_workers(struct driver *d, struct driver_host *host)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (&d->hosts[d->workers[i].host] == host)
+            worker_dies(d, &d->workers[i], "died with its agent", true);
+    for (size_t i = d->n_workers; i-- > 0;)
+        if (&d->hosts[d->workers[i].host] == host)
+            worker_remove(d, &d->workers[i]);
+}
+
+void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+    bool expected, had_workers;
+    struct driver_record *r;
+    struct text t;
+
+    if (!host)
+        return;
+    expected = host->agent_phase == AGENT_STOPPING;
+    had_workers = !host_empty(host);
+    host->agent_phase = AGENT_NONE;
+    d->recheck = true;
+    if (!expected) {
+        r = record_add(d, RECORD_AGENT_LOST);
+        r->host = host->name;
+        t = text_into(r->text, sizeof(r->text));
+        text_add(&t, how);
+    }
+    lose_workers(d, host);
+    if (expected || had_workers || d->phase >= DRIVER_STOPPING)
+        return;
+    t = text_into(d->last_failure, sizeof(d->last_failure));
+    text_add(&t, "the agent on ");
+    text_add(&t, host->name);
+    text_add(&t, " ");
+    text_add(&t, how);
+    if (host->slots_max > 0)
+        slot_failed(d, host, 0, how);
+}
+
+/* ---- workers ------------------------------------------------------------- */
+
+static void spawn(struct driver *d, struct driver_host *host, uint32_t slot)
+{
+    struct driver_worker *w;
+    struct driver_action *a;
+
+    HVD_ASSERT(d->n_workers < d->workers_max);
+    w = &d->workers[d->n_workers++];
+    memset(w, 0, sizeof(*w));
+    w->id = d->next_worker++;
+    w->host = (uint32_t)(host - d->hosts);
+    w->slot = slot;
+    w->wave = host->fresh ? host->wave : d->wave;
+    w->spawned_us = w->heard_us = d->now_us;
+    host->slots[slot].worker = w->id;
+    a = action_add(d, DRIVER_ACT_SPAWN);
+    a->agent = host->agent;
+    a->worker = w->id;
+    a->slot = slot;
+    a->host = host->name;
+    d->counts.live++;
+}
+
+static bool slot_free(const struct driver *d, const struct driver_host *host,
+                      uint32_t i)
+{
+    const struct driver_slot *s = &host->slots[i];
+
+    return s->worker == 0 && !s->closed && d->now_us >= s->next_start_us;
+}
+
+static void fill_host(struct driver *d, struct driver_host *host, size_t max)
+{
+    for (uint32_t i = 0; i < host->n_slots && d->counts.live < max; i++) {
+        if (!slot_free(d, host, i))
+            continue;
+        if (host->agent_phase == AGENT_NONE) {
+            start_agent(d, host);
+            break;
+        }
+        if (host->agent_phase != AGENT_UP)
+            break;
+        spawn(d, host, i);
+    }
+    if (host->agent_phase == AGENT_UP)
+        host->fresh = false;
+}
+
+/* Hosts were there, and none can ever be used again. */
+static bool all_blacklisted(const struct driver *d)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        const struct driver_host *h = &d->hosts[i];
+
+        if (!h->listed)
+            continue;
+        if (!h->blacklist.listed || h->blacklist.until_us != UINT64_MAX)
+            return false;
+        any = true;
+    }
+    return any && d->counts.live == 0;
+}
+
+static void stop_all_blacklisted(struct driver *d)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, "every host is blacklisted; last failure: ");
+    text_add(&t, d->last_failure);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
+void placement_progress(struct driver *d)
+{
+    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
+
+    if (d->phase >= DRIVER_STOPPING || !d->discovered || d->interrupts > 0)
+        return;
+    if (all_blacklisted(d)) {
+        stop_all_blacklisted(d);
+        return;
+    }
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        struct driver_host *host = &d->hosts[i];
+
+        if (host->agent_phase == AGENT_UP && !host_usable(host) &&
+            host_empty(host))
+            stop_agent(d, host);
+        /* who is finishing needs nobody new; a static job takes nobody */
+        if (host_usable(host) && d->counts.done == 0 &&
+            (d->kind != READY_STATIC || d->generation == 0))
+            fill_host(d, host, max);
+    }
+}
+
+void placement_tick(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        struct driver_host *host = &d->hosts[i];
+        uint64_t silent_us = d->now_us - host->agent_heard_us;
+
+        if (host->blacklist.listed &&
+            blacklist_expire(&host->blacklist, d->now_us))
+            forgive(d, host);
+        if (host->agent_phase == AGENT_UP &&
+            silent_us > d->config.heartbeat_timeout_us) {
+            action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
+            on_agent_gone(d, host->agent, "has stopped sending heartbeats");
+        } else if (host->agent_phase == AGENT_STARTING &&
+                   silent_us > d->config.start_timeout_us) {
+            action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
+            on_agent_gone(d, host->agent,
+                          "did not start within --start-timeout");
+        }
+    }
+}

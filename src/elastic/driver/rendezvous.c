@@ -1,0 +1,584 @@
+/* elastic/driver/rendezvous.c - how a generation ends and the next one is formed:
+ * READY, LOST, ABORT, ASSIGN. M3 to M9, M12, M13. See core.h. Pure. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+uint32_t rendezvous_gate(const struct driver *d)
+{
+    return d->generation == 0 ? d->config.np : d->config.min_np;
+}
+
+/* ---- a generation ends --------------------------------------------------- */
+
+void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation)
+{
+    struct message *m = action_send(d, w, MSG_ABORT);
+
+    m->generation = generation;
+    if (generation == d->generation)
+        m->u.abort = d->abort;
+    else
+        m->u.abort.reason = ABORT_STALE;
+    if (w->named < generation)
+        w->named = generation;
+}
+
+static void open_rendezvous(struct driver *d, enum ready_reason reason,
+                            const char *why)
+{
+    struct driver_record *r;
+    struct text t;
+
+    d->phase = DRIVER_RENDEZVOUS;
+    d->reason = (uint8_t)reason;
+    d->opened_us = d->now_us;
+    r = record_add(d, RECORD_GENERATION_STARTED);
+    t = text_into(r->text, sizeof(r->text));
+    text_add(&t, why);
+}
+
+void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
+                 const char *text)
+{
+    struct text t;
+
+    if (d->aborted || (d->phase != DRIVER_RUNNING &&
+                       (d->phase != DRIVER_RENDEZVOUS || d->generation == 0)))
+        return; /* it has ended already */
+    d->aborted = true;
+    d->change = CHANGE_NONE;
+    d->abort.reason = (uint8_t)reason;
+    d->abort.worker = worker;
+    t = text_into(d->abort.text, sizeof(d->abort.text));
+    text_add(&t, text);
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        w->done = w->held = w->held_done = false;
+        if (is_member(w))
+            send_abort(d, w, d->generation);
+    }
+    if (d->phase == DRIVER_RUNNING)
+        open_rendezvous(d, READY_LOST, text);
+    members_recount(d);
+}
+
+void on_lost(struct driver *d, struct driver_worker *w,
+             const struct msg_lost *lost)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (!is_member(w) || lost->generation != d->generation)
+        return; /* M4: of an older one: dropped */
+    for (uint32_t i = 0; i < lost->n_accused; i++) {
+        if (lost->accused[i] >= d->table.n_entries ||
+            d->n_accused == DRIVER_ACCUSATIONS_MAX)
+            continue;
+        d->accused[d->n_accused++] = (struct driver_accusation){
+            w->id, d->table.entries[lost->accused[i]].worker};
+    }
+    text_worker(&t, d, w);
+    text_add(&t, ": ");
+    text_add(&t, lost->text);
+    if (lost->mismatch) {
+        end_by_loss(d, ABORT_MISMATCH, 0, lost->text);
+        job_stop(d, 1, HVD_ERR_MISMATCH, lost->text);
+    } else {
+        end_by_loss(d, ABORT_LOST, 0, buf);
+    }
+}
+
+/* ---- READY --------------------------------------------------------------- */
+
+static void refuse(struct driver *d, struct driver_worker *w,
+                   hvd_status_t status, const char *text)
+{
+    slot_of(d, w)->closed = true;
+    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FAILED, status, text);
+    record_warning(d, text);
+    members_recount(d);
+}
+
+static void describe_layouts(struct text *t, const struct driver *d,
+                             const struct driver_worker *w,
+                             const struct msg_ready *ready)
+{
+    text_add(t, "state layouts differ: ");
+    text_worker(t, d, w);
+    text_add(t, " has {");
+    text_add(t, ready->layout_text);
+    text_add(t, "}, the job has {");
+    text_add(t, d->layout_text);
+    text_add(t, "}");
+}
+
+/* Kind and layout must be those of the job. false: w was turned away. */
+static bool fits(struct driver *d, struct driver_worker *w,
+                 const struct msg_ready *ready)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+    hvd_status_t status = HVD_ERR_LAYOUT;
+
+    if (!d->layout_known) {
+        d->layout_known = true;
+        d->kind = ready->kind;
+        memcpy(d->layout, ready->layout, sizeof(d->layout));
+        memcpy(d->layout_text, ready->layout_text, sizeof(d->layout_text));
+        return true;
+    }
+    if (ready->kind != d->kind) {
+        status = HVD_ERR_STATE;
+        text_worker(&t, d, w);
+        text_add(&t, ready->kind == READY_STATIC
+                         ? " is static (hvd_join_world), the job is elastic"
+                         : " is elastic (hvd_elastic_run), the job is static");
+    } else if (memcmp(ready->layout, d->layout, sizeof(d->layout)) != 0) {
+        describe_layouts(&t, d, w, ready);
+    } else {
+        return true;
+    }
+    if (d->generation == 0)
+        job_stop(d, 1, status, buf); /* M11: not restarted */
+    else
+        refuse(d, w, status, buf);
+    return false;
+}
+
+static void accept_ready(struct driver *d, struct driver_worker *w,
+                         const struct msg_ready *ready)
+{
+    bool repeated = w->ready;
+
+    w->offer = *ready;
+    if (repeated)
+        return;
+    w->ready = true;
+    if (!w->was_ready) {
+        w->was_ready = true;
+        record_add_worker(d, RECORD_WORKER_READY, w)->duration_us =
+            d->now_us - w->spawned_us;
+    }
+    if (w->member)
+        d->counts.ready++;
+    else
+        d->counts.newcomers += is_newcomer(w);
+    d->recheck = true;
+}
+
+void on_ready(struct driver *d, struct driver_worker *w,
+              const struct msg_ready *ready)
+{
+    if (d->phase >= DRIVER_STOPPING)
+        return;
+    if (ready->fence != w->named) {
+        /* M3: a READY of before the last thing it was told. If that was the
+         * ASSIGN of a generation that lives, the ASSIGN may have been lost:
+         * repeat it. ABORT here would let a late duplicate end a generation. */
+        if (w->named == d->generation && is_member(w) && !d->aborted)
+            send_assign(d, w);
+        else if (w->named != 0)
+            send_abort(d, w, w->named);
+        return;
+    }
+    if (!is_member(w)) {
+        if (w->was_ready || fits(d, w, ready))
+            accept_ready(d, w, ready);
+        return;
+    }
+    if (!d->aborted) {
+        if (ready->reason != READY_UPDATED) {
+            end_by_loss(d, ABORT_LOST, 0, "a member has lost a peer"); /* M4 */
+        } else if (d->change != CHANGE_CUTTING) {
+            return; /* cannot be: nobody told it to leave */
+        } else if (d->phase == DRIVER_RUNNING) {
+            open_rendezvous(d, READY_UPDATED, "hosts updated");
+        }
+    }
+    accept_ready(d, w, ready);
+}
+
+/* ---- accusations (M5) ---------------------------------------------------- */
+
+static bool same_pair(const struct driver_accusation *a,
+                      const struct driver_accusation *b)
+{
+    return (a->by == b->by && a->of == b->of) ||
+           (a->by == b->of && a->of == b->by);
+}
+
+static size_t accusers_of(const struct driver *d, uint64_t id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_accused; i++)
+        n += d->accused[i].of == id;
+    return n;
+}
+
+static struct driver_worker *guilty(struct driver *d,
+                                    const struct driver_accusation *pair)
+{
+    struct driver_worker *a = worker_find(d, pair->by),
+                         *b = worker_find(d, pair->of);
+    size_t n_a = accusers_of(d, pair->by), n_b = accusers_of(d, pair->of);
+
+    if (!a || !b || a->dead || b->dead)
+        return NULL;
+    if (n_a != n_b)
+        return n_a > n_b ? a : b;
+    if (a->joined != b->joined)
+        return a->joined > b->joined ? a : b;
+    return a->id > b->id ? a : b;
+}
+
+/* Two generations in a row ended by the same pair without a death: one of them
+ * cannot be believed, or reached. true: somebody was evicted. */
+static bool judge(struct driver *d)
+{
+    if (d->death || !d->aborted)
+        return false;
+    for (size_t i = 0; i < d->n_accused; i++)
+        for (size_t j = 0; j < d->n_accused_before; j++) {
+            struct driver_worker *w;
+
+            if (!same_pair(&d->accused[i], &d->accused_before[j]))
+                continue;
+            w = guilty(d, &d->accused[i]);
+            if (!w)
+                continue;
+            action_kill(d, w, 0);
+            worker_dies(d, w, "was accused by its peers twice in a row", true);
+            return true;
+        }
+    return false;
+}
+
+/* ---- who goes, who stays (M9) -------------------------------------------- */
+
+static bool is_candidate(const struct driver_worker *w)
+{
+    return w->ready && !w->dead && !w->ending && (w->member || !w->draining);
+}
+
+static struct state_id greatest_id(const struct driver *d)
+{
+    struct state_id base = {0, 0};
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (is_candidate(w) && state_id_compare(w->offer.id, base) > 0)
+            base = w->offer.id;
+    }
+    return base;
+}
+
+/* Mark in `held_done` (free at this moment) which draining members must stay;
+ * returns how many candidates stay in all. */
+static size_t choose_stayers(struct driver *d, struct state_id base)
+{
+    size_t n_stay = 0;
+    bool base_stays = state_id_is_none(base);
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        w->held_done = false;
+        if (is_candidate(w) && !w->draining) {
+            n_stay++;
+            base_stays |= state_id_equal(w->offer.id, base);
+        }
+    }
+    for (size_t i = 0; i < d->n_workers; i++) { /* oldest first */
+        struct driver_worker *w = &d->workers[i];
+        bool late, holds;
+
+        if (!is_candidate(w) || !w->draining)
+            continue;
+        late = d->now_us >= w->drain_deadline_us;
+        holds = state_id_equal(w->offer.id, base);
+        if ((n_stay < d->config.min_np && !late) || (holds && !base_stays)) {
+            w->held_done = true;
+            n_stay++;
+            base_stays |= holds;
+        }
+    }
+    return n_stay;
+}
+
+static size_t list_candidates(struct driver *d)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (!is_candidate(w) || (w->draining && !w->held_done))
+            continue;
+        d->candidates[n++] = (struct candidate){.worker = w->id,
+                                                .joined = w->joined,
+                                                .host = d->hosts[w->host].order,
+                                                .slot = w->slot,
+                                                .owner = w};
+    }
+    return n;
+}
+
+static void dismiss_leavers(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (!is_candidate(w) || !w->draining || w->held_done)
+            continue;
+        w->drained = true;
+        record_add_worker(d, RECORD_WORKER_DRAINED, w);
+        say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
+                     "its host was removed");
+        w->kill_us = d->now_us + d->config.drain_timeout_us;
+        w->member = w->ready = false;
+    }
+}
+
+/* ---- a generation is formed ---------------------------------------------- */
+
+/* M8: the same members again are no reset. */
+static bool membership_changes(const struct driver *d, size_t n_chosen)
+{
+    if (n_chosen != d->world_size)
+        return true;
+    for (size_t i = 0; i < n_chosen; i++) {
+        const struct driver_worker *w = d->candidates[i].owner;
+
+        if (!w->member)
+            return true;
+    }
+    return false;
+}
+
+/* May another generation be formed? Stops the job if not. */
+static bool may_go_on(struct driver *d, size_t n_chosen)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (d->generation == 0)
+        return true;
+    d->fruitless = d->committed ? 0 : d->fruitless + 1;
+    if (d->fruitless >= FRUITLESS_MAX) {
+        text_add(&t, "no progress: 5 generations in a row ended without a "
+                     "commit; last: ");
+        text_add(&t, d->aborted ? d->abort.text : "hosts updated");
+        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+        return false;
+    }
+    if (!membership_changes(d, n_chosen))
+        return true;
+    if (d->config.reset_limit >= 0 &&
+        d->resets >= (uint64_t)d->config.reset_limit) {
+        text_add(&t, "the number of resets has reached --reset-limit ");
+        text_u64(&t, (uint64_t)d->config.reset_limit);
+        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+        return false;
+    }
+    d->resets++;
+    return true;
+}
+
+static void fill_table(struct driver *d, size_t n_chosen, struct state_id base)
+{
+    d->table.n_entries = n_chosen;
+    d->table.table_base = 0;
+    for (size_t i = 0; i < n_chosen; i++) {
+        const struct driver_worker *w = d->candidates[i].owner;
+        struct assign_entry *e = &d->table.entries[i];
+
+        e->worker = w->id;
+        e->host = w->host;
+        e->slot = w->slot;
+        e->port = w->port;
+        memcpy(e->address, w->address, sizeof(e->address));
+        e->source = state_id_is_none(base) ? i == 0
+                                           : state_id_equal(w->offer.id, base);
+    }
+}
+
+static uint32_t root_of(const struct assign_table *table)
+{
+    size_t i = 0;
+
+    while (i < table->n_entries && !table->entries[i].source)
+        i++;
+    HVD_ASSERT(i < table->n_entries); /* the base has a holder */
+    return (uint32_t)i;
+}
+
+void send_assign(struct driver *d, struct driver_worker *w)
+{
+    action_send(d, w, MSG_ASSIGN)->u.assign = w->assign;
+    w->named = d->generation;
+}
+
+static void enlist(struct driver *d, const struct candidate *c, uint32_t size,
+                   uint32_t root, bool sync)
+{
+    struct driver_worker *w = c->owner;
+
+    w->member = true;
+    w->joined = w->joined ? w->joined : d->generation;
+    w->left = w->offer.boundary;
+    w->ready = w->done = w->held = w->held_done = false;
+    w->first_collective = w->synced = w->hang_warned = false;
+    w->progress_us = d->now_us;
+    memset(&w->assign, 0, sizeof(w->assign));
+    w->assign.rank = c->rank;
+    w->assign.size = size;
+    w->assign.local_rank = c->local_rank;
+    w->assign.local_size = c->local_size;
+    w->assign.cross_rank = c->cross_rank;
+    w->assign.cross_size = c->cross_size;
+    w->assign.root = root;
+    w->assign.base = d->base;
+    w->assign.source = d->table.entries[c->rank].source;
+    w->assign.sync = sync;
+    w->assign.reason = d->reason;
+    w->assign.committed_size = d->world_size;
+    send_assign(d, w);
+}
+
+static void form(struct driver *d, size_t n_chosen, struct state_id base)
+{
+    struct driver_record *r;
+    uint32_t root;
+    bool sync = false;
+
+    d->generation++;
+    d->base = base;
+    fill_table(d, n_chosen, base);
+    root = root_of(&d->table);
+    for (size_t i = 0; i < n_chosen; i++)
+        sync |= !d->table.entries[i].source;
+    for (size_t i = 0; i < d->n_workers; i++)
+        d->workers[i].member = false;
+    for (size_t i = 0; i < n_chosen; i++)
+        enlist(d, &d->candidates[i], (uint32_t)n_chosen, root, sync);
+    memcpy(d->accused_before, d->accused, sizeof(d->accused));
+    d->n_accused_before = d->n_accused;
+    d->n_accused = 0;
+    d->world_size = (uint32_t)n_chosen;
+    d->phase = DRIVER_RUNNING;
+    d->change = CHANGE_NONE;
+    d->aborted = d->committed = d->death = false;
+    d->below_us = DRIVER_NEVER;
+    d->formed_us = d->now_us;
+    members_recount(d);
+    r = record_add(d, RECORD_GENERATION_FORMED);
+    r->n = n_chosen;
+    r->root = (int)root;
+    r->duration_us = d->now_us - d->opened_us;
+}
+
+/* Generation 1 waits for those that were started together (M7). */
+static bool start_is_pending(const struct driver *d)
+{
+    uint64_t last = 0;
+
+    if (d->generation > 0)
+        return false;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_newcomer(w) || w->wave == last)
+            continue;
+        last = w->wave;
+        if (wave_pending(d, w->wave))
+            return true;
+    }
+    return false;
+}
+
+void rendezvous_progress(struct driver *d)
+{
+    struct state_id base;
+    size_t n;
+
+    if (d->phase != DRIVER_WAITING && d->phase != DRIVER_RENDEZVOUS)
+        return;
+    if (d->counts.ready < d->counts.members || /* M6 */
+        d->counts.members + d->counts.newcomers < rendezvous_gate(d) ||
+        start_is_pending(d) || judge(d))
+        return;
+    if (d->interrupts > 0) {
+        job_stop(d, d->exit_status, HVD_REMOVED, "interrupted");
+        return;
+    }
+    base = greatest_id(d);
+    if (state_id_is_none(base) && d->ever_committed) {
+        job_stop(d, 1, HVD_ERR_JOB_FAILED,
+                 "nobody is left who holds the state");
+        return;
+    }
+    if (choose_stayers(d, base) < rendezvous_gate(d)) {
+        dismiss_leavers(d); /* those past --drain-timeout: M9 lets them go */
+        members_recount(d);
+        return;
+    }
+    n = list_candidates(d);
+    n = assignment_compute(d->candidates, n,
+                           d->config.max_np ? d->config.max_np : n, d->scratch);
+    if (may_go_on(d, n)) {
+        dismiss_leavers(d);
+        form(d, n, base);
+    }
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+static void evict_laggards(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w) || w->ready)
+            continue;
+        action_kill(d, w, 0);
+        worker_dies(d, w,
+                    "did not come to the rendezvous within --elastic-timeout",
+                    true);
+    }
+}
+
+static void give_up_below(struct driver *d)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, "fewer than ");
+    text_u64(&t, rendezvous_gate(d));
+    text_add(&t, " workers for longer than --elastic-timeout (");
+    text_u64(&t, d->config.elastic_timeout_us / 1000000);
+    text_add(&t, " s)");
+    if (d->last_failure[0]) {
+        text_add(&t, "; last failure: ");
+        text_add(&t, d->last_failure);
+    }
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
+void rendezvous_tick(struct driver *d)
+{
+    if (d->phase != DRIVER_WAITING && d->phase != DRIVER_RENDEZVOUS)
+        return;
+    if (d->counts.members + d->counts.newcomers >= rendezvous_gate(d)) {
+        if (d->counts.ready < d->counts.members &&
+            d->now_us - d->opened_us > d->config.elastic_timeout_us)
+            evict_laggards(d); /* M10 */
+    } else if (d->below_us == DRIVER_NEVER) {
+        d->below_us = d->now_us;
+    } else if (d->now_us - d->below_us > d->config.elastic_timeout_us) {
+        give_up_below(d);
+    }
+}

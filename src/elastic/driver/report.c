@@ -1,0 +1,113 @@
+/* elastic/driver/report.c - the driver core's actions, records and sentences. See
+ * core.h. Pure: sentences are put together without stdio. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+struct driver_action *action_add(struct driver *d, enum driver_action_type type)
+{
+    struct driver_action *a;
+
+    HVD_ASSERT(d->n_actions < d->actions_max);
+    a = &d->actions[d->n_actions++];
+    memset(a, 0, sizeof(*a));
+    a->type = type;
+    return a;
+}
+
+struct message *action_send(struct driver *d, const struct driver_worker *w,
+                            enum message_type type)
+{
+    struct driver_action *a = action_add(d, DRIVER_ACT_SEND);
+    struct message *m = &a->u.message;
+
+    a->worker = w->id;
+    m->type = type;
+    m->job = d->config.job;
+    m->term = d->config.term;
+    m->generation = d->generation;
+    return m;
+}
+
+void action_kill(struct driver *d, struct driver_worker *w, uint64_t grace_ms)
+{
+    struct driver_host *host = host_of(d, w);
+    struct driver_action *a;
+
+    if (host->agent_phase != AGENT_UP)
+        return; /* it dies with its agent */
+    a = action_add(d, DRIVER_ACT_KILL);
+    a->agent = host->agent;
+    a->worker = w->id;
+    a->u.grace_ms = grace_ms;
+}
+
+struct driver_record *record_add(struct driver *d, enum driver_record_type type)
+{
+    struct driver_record *r = &action_add(d, DRIVER_ACT_RECORD)->u.record;
+
+    r->type = type;
+    r->generation = d->generation;
+    return r;
+}
+
+struct driver_record *record_add_worker(struct driver *d,
+                                        enum driver_record_type type,
+                                        const struct driver_worker *w)
+{
+    struct driver_record *r = record_add(d, type);
+
+    r->worker = w->id;
+    r->host = d->hosts[w->host].name;
+    r->slot = w->slot;
+    r->pid = w->pid;
+    r->rank = w->member ? (int)w->assign.rank : -1;
+    return r;
+}
+
+void record_warning(struct driver *d, const char *text)
+{
+    struct driver_record *r = record_add(d, RECORD_WARNING);
+    struct text t = text_into(r->text, sizeof(r->text));
+
+    text_add(&t, text);
+}
+
+struct text text_into(char *buf, size_t max)
+{
+    buf[0] = '\0';
+    return (struct text){buf, 0, max};
+}
+
+void text_add(struct text *t, const char *words)
+{
+    size_t n = strnlen(words, t->max - 1 - t->n);
+
+    memcpy(t->buf + t->n, words, n);
+    t->n += n;
+    t->buf[t->n] = '\0';
+}
+
+void text_u64(struct text *t, uint64_t value)
+{
+    char digits[24];
+    size_t i = sizeof(digits) - 1;
+
+    digits[i] = '\0';
+    do
+        digits[--i] = (char)('0' + value % 10);
+    while (value /= 10);
+    text_add(t, digits + i);
+}
+
+void text_worker(struct text *t, const struct driver *d,
+                 const struct driver_worker *w)
+{
+    text_add(t, "worker ");
+    text_u64(t, w->id);
+    text_add(t, " (");
+    text_add(t, d->hosts[w->host].name);
+    text_add(t, ":");
+    text_u64(t, w->slot);
+    text_add(t, ")");
+}
