@@ -1,5 +1,5 @@
-/* tests/support.h - what every test binary shares: a main() that refuses to pass
- * when no test ran (Check says "100%" then). */
+/* tests/support.h - what every test binary shares: a main() that refuses to
+ * pass when no test ran (Check says "100%" then). */
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 

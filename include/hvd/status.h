@@ -1,8 +1,9 @@
 /* hvd/status.h - the one status type of the library.
  *
- * HVD_OK is 0. Positive values are conditions of the world that the program is expected to
- * handle (usually by returning them from its training function). Negative values are errors.
- * Values <= HVD_USER_STATUS_MAX belong to the user and pass through the library untouched.
+ * HVD_OK is 0. Positive values are conditions of the world that the program is
+ * expected to handle (usually by returning them from its training function).
+ * Negative values are errors. Values <= HVD_USER_STATUS_MAX belong to the user
+ * and pass through the library untouched.
  *
  * Threads: every function here may be called from any thread. */
 #ifndef HVD_STATUS_H
@@ -50,15 +51,18 @@ typedef enum hvd_status {
     HVD_STATUS_FORCE_INT = 0x7fffffff
 } hvd_status_t;
 
-/* hvd_strerror - the fixed text of a status; never NULL. User codes read "user status". */
+/* hvd_strerror - the fixed text of a status; never NULL. User codes read "user
+ * status". */
 HVD_API const char *hvd_strerror(hvd_status_t status);
 
-/* hvd_last_error - what exactly went wrong in the last call of this thread that returned something
- * other than HVD_OK: what, where, which peer, errno. Owned by the library, valid until the next
- * hvd_* call of the same thread; "" if there was none. */
+/* hvd_last_error - what exactly went wrong in the last call of this thread that
+ * returned something other than HVD_OK: what, where, which peer, errno. Owned
+ * by the library, valid until the next hvd_* call of the same thread; "" if
+ * there was none. */
 HVD_API const char *hvd_last_error(void);
 
-/* HVD_TRY - return the status of `call` from the calling function unless it is HVD_OK. */
+/* HVD_TRY - return the status of `call` from the calling function unless it is
+ * HVD_OK. */
 #define HVD_TRY(call)                          \
     do {                                       \
         hvd_status_t hvd_try_status_ = (call); \
@@ -66,7 +70,8 @@ HVD_API const char *hvd_last_error(void);
             return hvd_try_status_;            \
     } while (0)
 
-/* HVD_TRY_GOTO - the same for functions that must clean up: wants `hvd_status_t status` in scope. */
+/* HVD_TRY_GOTO - the same for functions that must clean up: wants `hvd_status_t
+ * status` in scope. */
 #define HVD_TRY_GOTO(call, label) \
     do {                          \
         status = (call);          \

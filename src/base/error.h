@@ -1,8 +1,9 @@
 /* base/error.h - the text behind a status, per thread.
  *
  * Whoever first decides a status other than HVD_OK writes the sentence (what,
- * where, which peer, errno) with error_set(); as it rises, callers may put words
- * in front of it with error_prefix(). hvd_last_error() shows it to the user.
+ * where, which peer, errno) with error_set(); as it rises, callers may put
+ * words in front of it with error_prefix(). hvd_last_error() shows it to the
+ * user.
  *
  * Threads: thread-local. */
 #ifndef BASE_ERROR_H

@@ -1,4 +1,5 @@
-/* base/log.c - the log sink. See log.h. A mutex guards the prefix and the sink. */
+/* base/log.c - the log sink. See log.h. A mutex guards the prefix and the
+ * sink. */
 #include "base/log.h"
 
 #include <pthread.h>

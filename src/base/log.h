@@ -19,15 +19,15 @@ enum log_level {
     LOG_LEVEL_TRACE
 };
 
-/* Program name is printed first on each line ("hvd-elastic: warn: ..."); borrowed
- * for ever. */
+/* Program name is printed first on each line ("hvd-elastic: warn: ...");
+ * borrowed for ever. */
 void log_init(const char *program, enum log_level level);
 
 /* "gen 7 rank 3 host-12:1", shown after the level; copied, 63 bytes at most. */
 void log_set_prefix(const char *prefix);
 
-/* Lines go to this function instead of stderr (the driver's status line must move
- * out of the way); NULL: stderr again. `line` has no newline. */
+/* Lines go to this function instead of stderr (the driver's status line must
+ * move out of the way); NULL: stderr again. `line` has no newline. */
 void log_set_sink(void (*sink)(const char *line, void *arg), void *arg);
 
 /* "error", "warn", ...; false when `name` is none of them. */

@@ -1,6 +1,6 @@
-/* base/random.h - a small seeded generator for jitter, simulation and tests: the
- * same seed gives the same numbers everywhere. Never for secrets (mac_random).
- * Pure. Source: splitmix64, Steele, Lea & Flood, OOPSLA 2014. */
+/* base/random.h - a small seeded generator for jitter, simulation and tests:
+ * the same seed gives the same numbers everywhere. Never for secrets
+ * (mac_random). Pure. Source: splitmix64, Steele, Lea & Flood, OOPSLA 2014. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -1,5 +1,5 @@
-/* base/world.c - the position of this process. See world.h. A mutex keeps the seven
- * numbers together for readers on other threads. */
+/* base/world.c - the position of this process. See world.h. A mutex keeps the
+ * seven numbers together for readers on other threads. */
 #include "base/world.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* base/world.h - where this process stands in its generation: what hvd_rank() and
- * its siblings answer, and what the sampler deals by. Written by the run loop
- * between generations, constant while a training function runs.
+/* base/world.h - where this process stands in its generation: what hvd_rank()
+ * and its siblings answer, and what the sampler deals by. Written by the run
+ * loop between generations, constant while a training function runs.
  *
  * Threads: world_set from the application's thread; readers from any. */
 #ifndef BASE_WORLD_H
