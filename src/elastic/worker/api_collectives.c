@@ -1,0 +1,181 @@
+/* elastic/worker/api_collectives.c - hvd/collectives.h: each call fills in a
+ * descriptor and runs it on the comm of the current generation; and hvd_state_sync,
+ * which is a collective too.
+ *
+ * Threads: app. Memory: none. */
+#include <hvd/collectives.h>
+#include <hvd/state.h>
+
+#include "base/error.h"
+#include "base/world.h"
+#include "elastic/worker/membership.h"
+#include "elastic/worker/process.h"
+#include "elastic/worker/static.h"
+#include "state/state.h"
+
+static void enter_collective(void)
+{
+    atomic_store_explicit(&process_self.in_collective, true,
+                          memory_order_relaxed);
+}
+
+/* What every collective does when it is over. */
+static hvd_status_t leave_collective(hvd_status_t status)
+{
+    atomic_store_explicit(&process_self.in_collective, false,
+                          memory_order_relaxed);
+    if (status == HVD_OK)
+        membership_report_collective();
+    else
+        static_failed(status);
+    return status;
+}
+
+static hvd_status_t run(const char *call, struct collective_args *args)
+{
+    HVD_TRY(static_world(call));
+    args->struct_size = sizeof(*args);
+    enter_collective();
+    return leave_collective(comm_run(process_self.comm, args));
+}
+
+hvd_status_t hvd_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+                           hvd_dtype_t dtype, hvd_op_t op)
+{
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .count = count,
+                                   .dtype = dtype,
+                                   .op = op};
+
+    return run("hvd_allreduce", &args);
+}
+
+hvd_status_t hvd_broadcast(void *buf, size_t count, hvd_dtype_t dtype, int root)
+{
+    struct collective_args args = {.kind = COLLECTIVE_BROADCAST,
+                                   .sendbuf = buf,
+                                   .recvbuf = buf,
+                                   .count = count,
+                                   .dtype = dtype,
+                                   .root = root};
+
+    return run("hvd_broadcast", &args);
+}
+
+hvd_status_t hvd_allgather(const void *sendbuf, void *recvbuf, size_t sendcount,
+                           hvd_dtype_t dtype)
+{
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .count = sendcount,
+                                   .dtype = dtype};
+
+    return run("hvd_allgather", &args);
+}
+
+hvd_status_t hvd_reduce_scatter(const void *sendbuf, void *recvbuf,
+                                size_t recvcount, hvd_dtype_t dtype,
+                                hvd_op_t op)
+{
+    struct collective_args args = {.kind = COLLECTIVE_REDUCE_SCATTER,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .count = recvcount,
+                                   .dtype = dtype,
+                                   .op = op};
+
+    return run("hvd_reduce_scatter", &args);
+}
+
+hvd_status_t hvd_alltoall(const void *sendbuf, void *recvbuf,
+                          size_t count_per_peer, hvd_dtype_t dtype)
+{
+    struct collective_args args = {.kind = COLLECTIVE_ALLTOALL,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .count = count_per_peer,
+                                   .dtype = dtype};
+
+    return run("hvd_alltoall", &args);
+}
+
+hvd_status_t hvd_allgatherv(const void *sendbuf, size_t sendcount,
+                            void *recvbuf, const size_t *recvcounts,
+                            const size_t *displs, hvd_dtype_t dtype)
+{
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHERV,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .count = sendcount,
+                                   .recvcounts = recvcounts,
+                                   .rdispls = displs,
+                                   .dtype = dtype};
+
+    return run("hvd_allgatherv", &args);
+}
+
+hvd_status_t hvd_alltoallv(const void *sendbuf, const size_t *sendcounts,
+                           const size_t *sdispls, void *recvbuf,
+                           const size_t *recvcounts, const size_t *rdispls,
+                           hvd_dtype_t dtype)
+{
+    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
+                                   .sendbuf = sendbuf,
+                                   .recvbuf = recvbuf,
+                                   .sendcounts = sendcounts,
+                                   .sdispls = sdispls,
+                                   .recvcounts = recvcounts,
+                                   .rdispls = rdispls,
+                                   .dtype = dtype};
+
+    return run("hvd_alltoallv", &args);
+}
+
+hvd_status_t hvd_barrier(void)
+{
+    struct collective_args args = {.kind = COLLECTIVE_BARRIER,
+                                   .dtype = HVD_UINT8};
+
+    return run("hvd_barrier", &args);
+}
+
+/* ---- hvd_state_sync ------------------------------------------------------ */
+
+static hvd_status_t serve_all(hvd_state_t *state, int size)
+{
+    for (int rank = 1; rank < size; rank++)
+        HVD_TRY(state_sync_send(state, process_self.comm, rank));
+    return HVD_OK;
+}
+
+/* The root's next version names the snapshot on all ranks: they may have counted
+ * differently. */
+static hvd_status_t sync_from_root(hvd_state_t *state,
+                                   const struct world *world)
+{
+    struct state_id id = {world->generation, 0};
+    uint64_t nbytes;
+
+    if (world->rank == 0)
+        HVD_TRY(state_save(state, world->generation, world->size));
+    id.version = hvd_state_version(state);
+    HVD_TRY(hvd_broadcast(&id.version, 1, HVD_INT64, 0));
+    if (world->rank == 0)
+        return serve_all(state, world->size);
+    return state_sync_receive(state, process_self.comm, 0, id, &nbytes);
+}
+
+hvd_status_t hvd_state_sync(hvd_state_t *state)
+{
+    struct world world;
+
+    if (!state)
+        return error_set(HVD_ERR_INVALID, "hvd_state_sync: state is NULL");
+    HVD_TRY(static_world("hvd_state_sync"));
+    world_get(&world);
+    enter_collective();
+    return leave_collective(sync_from_root(state, &world));
+}

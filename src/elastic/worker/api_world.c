@@ -1,0 +1,171 @@
+/* elastic/worker/api_world.c - hvd/world.h: contact, goodbye; and the calls of
+ * hvd/elastic.h and hvd/state.h that are about the process as a whole.
+ *
+ * Threads: app; hvd_request_drain and hvd_busy any, the former from signal
+ * handlers too. */
+#include <errno.h>
+#include <unistd.h>
+
+#include <hvd/elastic.h>
+#include <hvd/world.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mac.h"
+#include "base/world.h"
+#include "elastic/worker/control.h"
+#include "elastic/worker/membership.h"
+#include "elastic/worker/process.h"
+#include "elastic/worker/solo.h"
+#include "elastic/worker/static.h"
+#include "state/state.h"
+
+enum {
+    ABI_MAJOR = 0,
+    ABI_MINOR = 1,
+    /* the data plane's, until a generation brings the driver's own */
+    CONNECT_TIMEOUT_US = 10000000
+};
+
+int hvd_abi_version(void)
+{
+    return ABI_MAJOR * 1000 + ABI_MINOR;
+}
+
+/* ---- init ---------------------------------------------------------------- */
+
+static hvd_status_t open_endpoint(void)
+{
+    const struct process_identity *self = &process_self.self;
+    struct endpoint_config config = {.address = self->address,
+                                     .job = self->job,
+                                     .worker = self->worker,
+                                     .connect_timeout_us = CONNECT_TIMEOUT_US};
+    struct endpoint *endpoint;
+
+    HVD_TRY(endpoint_create(&config, &endpoint));
+    atomic_store(&process_self.endpoint, endpoint);
+    return HVD_OK;
+}
+
+static void close_endpoint(void)
+{
+    struct endpoint *endpoint = atomic_exchange(&process_self.endpoint, NULL);
+
+    if (endpoint)
+        endpoint_destroy(endpoint);
+}
+
+static hvd_status_t make_contact(void)
+{
+    hvd_status_t status;
+    bool final;
+
+    HVD_TRY(mac_init());
+    HVD_TRY(open_endpoint());
+    HVD_TRY_GOTO(control_start(), no_control);
+    HVD_TRY_GOTO(control_wait(control_welcome, 0, CLOCK_NEVER), no_contact);
+    HVD_TRY_GOTO(membership_verdict(&final), no_contact);
+    return HVD_OK;
+
+no_contact:
+    control_stop();
+no_control:
+    close_endpoint();
+    return status;
+}
+
+static void begin_process(bool solo)
+{
+    process_self.solo = solo;
+    process_self.kind = PROGRAM_UNDECIDED;
+    process_self.left = false;
+    process_self.lost_posted = false;
+    atomic_store(&process_self.in_collective, false);
+    atomic_store(&process_self.busy_until_us, 0);
+    world_set(&WORLD_NONE);
+}
+
+hvd_status_t hvd_init(void)
+{
+    bool solo;
+
+    if (atomic_load(&process_self.initialised) ||
+        atomic_load(&process_self.forked) || process_self.spent)
+        return error_set(HVD_ERR_STATE, "hvd_init: %s",
+                         atomic_load(&process_self.forked)
+                             ? "called in a forked child"
+                             : "called twice");
+    process_log_init();
+    HVD_TRY(process_guard_fork());
+    HVD_TRY(process_identify(&solo));
+    begin_process(solo);
+    if (solo) {
+        HVD_TRY(solo_init());
+    } else {
+        process_self.spent = true; /* the token was read and closed */
+        process_log_prefix(0, -1);
+        world_set_slot(process_self.self.slot);
+        HVD_TRY(error_prefix(make_contact(), "hvd_init"));
+    }
+    atomic_store(&process_self.initialised, true);
+    return HVD_OK;
+}
+
+/* ---- shutdown ------------------------------------------------------------ */
+
+static void stop_member(void)
+{
+    if (process_self.comm)
+        membership_close();
+    control_stop();
+    close_endpoint();
+}
+
+hvd_status_t hvd_shutdown(void)
+{
+    hvd_status_t status = HVD_OK;
+
+    if (!atomic_load(&process_self.initialised))
+        return HVD_OK;
+    HVD_TRY(process_check("hvd_shutdown"));
+    if (process_self.running)
+        return error_set(HVD_ERR_STATE,
+                         "hvd_shutdown: called inside hvd_elastic_run");
+    if (process_self.kind == PROGRAM_STATIC && !process_self.solo)
+        status = static_finish();
+    if (process_self.solo)
+        solo_fini();
+    else
+        stop_member();
+    world_set(&WORLD_NONE);
+    atomic_store(&process_self.initialised, false);
+    return status;
+}
+
+/* ---- the others ---------------------------------------------------------- */
+
+void hvd_request_drain(void)
+{
+    int saved = errno;
+    int fd;
+    uint64_t one = 1;
+
+    atomic_store(&process_self.drain, true);
+    if (process_self.solo)
+        atomic_store(&process_self.hold, 1);
+    fd = atomic_load(&process_self.kick_fd);
+    /* a full eventfd wakes as well */
+    if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
+        errno = 0;
+    errno = saved;
+}
+
+void hvd_busy(unsigned timeout_ms)
+{
+    uint64_t until_us = 0;
+
+    if (timeout_ms > 0)
+        until_us = clock_now_us() + (uint64_t)timeout_ms * 1000;
+    atomic_store(&process_self.busy_until_us, until_us);
+}

@@ -1,0 +1,106 @@
+/* elastic/worker/boundary.c - hvd_state_commit and hvd_state_check_host_updates:
+ * where a worker may leave a generation without losing anything.
+ *
+ * In the steady state a boundary is one atomic increment and two atomic loads; no
+ * message, no system call. Its other half, HOLD, is in control.c; why they cannot
+ * miss each other is design 7: both sides write first and read second.
+ *
+ * Threads: app. */
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/world.h"
+#include "elastic/worker/control.h"
+#include "elastic/worker/membership.h"
+#include "elastic/worker/process.h"
+#include "state/state.h"
+
+static hvd_status_t save(hvd_state_t *state)
+{
+    struct world world;
+
+    world_get(&world);
+    HVD_TRY(state_save(state, world.generation, world.size));
+    membership_report_commit();
+    return HVD_OK;
+}
+
+/* A generation that ended from outside or by a loss; a mismatch ends the job. */
+static hvd_status_t lost(void)
+{
+    const char *text = "";
+    hvd_status_t status = comm_status(process_self.comm, &text);
+
+    if (status == HVD_OK)
+        return error_set(HVD_PEER_LOST, "the generation was ended");
+    return error_set(status, "%s", text);
+}
+
+/* All ranks leave here. What the peers read from our connections says so. */
+static hvd_status_t leave_here(hvd_state_t *state, uint64_t boundary,
+                               bool committed)
+{
+    if (!committed)
+        HVD_TRY(save(state));
+    if (process_self.comm && !process_self.solo)
+        comm_leave(process_self.comm, COMM_LEAVE_BOUNDARY, boundary);
+    process_self.left = true;
+    return error_set(HVD_HOSTS_UPDATED, "hosts change at boundary %" PRIu64,
+                     boundary);
+}
+
+/* HOLD is standing: wait for the boundary at which everybody leaves. */
+static hvd_status_t held(hvd_state_t *state, uint64_t boundary, bool committed)
+{
+    enum worker_boundary where = control_boundary(boundary);
+
+    while (where == WORKER_BOUNDARY_WAIT) {
+        HVD_TRY(control_wait(control_at_cut, boundary, CLOCK_NEVER));
+        where = control_boundary(boundary);
+    }
+    if (where == WORKER_BOUNDARY_LEAVE)
+        return leave_here(state, boundary, committed);
+    return where == WORKER_BOUNDARY_PASS ? HVD_OK : lost();
+}
+
+static hvd_status_t boundary(hvd_state_t *state, bool committed)
+{
+    struct process *p = &process_self;
+    struct comm *comm = p->comm;
+    uint64_t n;
+
+    if (!comm)
+        return HVD_OK; /* no world yet: nothing to leave */
+    if (p->left)
+        return error_set(HVD_PEER_LOST,
+                         "this rank has left the generation before");
+    n = atomic_load_explicit(&p->boundary, memory_order_relaxed) + 1;
+    atomic_store(&p->boundary, n);
+    comm_set_boundary(comm, n);
+    if (comm_status(comm, NULL) != HVD_OK)
+        return lost();
+    if (__builtin_expect(atomic_load(&p->hold) == 0, 1))
+        return HVD_OK;
+    if (p->solo)
+        return leave_here(state, n, committed);
+    return held(state, n, committed);
+}
+
+hvd_status_t hvd_state_commit(hvd_state_t *state)
+{
+    HVD_TRY(process_check("hvd_state_commit"));
+    if (!state)
+        return error_set(HVD_ERR_INVALID, "hvd_state_commit: state is NULL");
+    HVD_TRY(save(state));
+    return boundary(state, true);
+}
+
+hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
+{
+    HVD_TRY(process_check("hvd_state_check_host_updates"));
+    if (!state)
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_state_check_host_updates: state is NULL");
+    return boundary(state, false);
+}

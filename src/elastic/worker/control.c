@@ -1,0 +1,636 @@
+/* elastic/worker/control.c - the control thread and its door. See control.h.
+ *
+ * What runs where: messages and ticks on control, events of the program on app;
+ * both step the core under `lock` and perform its actions before they let go of
+ * it, but for SEND, which waits in the outbox for control.
+ *
+ * Memory: static; the table of the generation is on the heap. */
+#include "elastic/worker/control.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "elastic/wire/codec.h"
+#include "elastic/wire/socket.h"
+#include "elastic/worker/process.h"
+#include "state/state.h"
+
+enum {
+    OUTBOX_MAX = 64,         /* power of two */
+    CONTACT_BEAT_US = 50000, /* HELLO until WELCOME */
+    CONTACT_TIMEOUT_US = 30000000,
+    CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
+    SEND_RETRY_US = 20000,   /* the driver does not read */
+    ORPHAN_US = 0            /* life without an agent: --driver-timeout 0 */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    /* guarded by lock */
+    struct worker_core core;
+    struct assign_table table; /* of core.generation */
+    uint64_t assigned_ns;
+    uint64_t attached; /* generation of process_self.comm */
+    struct message outbox[OUTBOX_MAX];
+    size_t out_first, out_n;
+    bool stopping;
+    /* constant while the thread runs */
+    pthread_t thread;
+    bool started;
+    int wake_fd;     /* app sleeps on it */
+    int kick_fd;     /* control sleeps on it */
+    int lifeline_fd; /* -1: none */
+    uint64_t orphan_us;
+    /* control's own */
+    struct wire_context *context;
+    struct wire_dealer *dealer;
+    struct assign_table spare; /* decoded here before it is believed */
+    uint64_t retry_us;         /* the outbox is stuck until then */
+} control = {.lock = PTHREAD_MUTEX_INITIALIZER,
+             .wake_fd = -1,
+             .kick_fd = -1,
+             .lifeline_fd = -1};
+
+/* ---- eventfds ------------------------------------------------------------ */
+
+static void raise_fd(int fd)
+{
+    uint64_t one = 1;
+
+    /* EAGAIN: it is raised to the brim, which is as good */
+    while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
+}
+
+static void drain_fd(int fd)
+{
+    uint64_t count;
+
+    while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        continue;
+}
+
+/* ---- actions; the lock is held ------------------------------------------- */
+
+static void outbox_push(const struct message *m)
+{
+    if (control.out_n == OUTBOX_MAX) { /* the driver does not read: the newest
+                                          state is what it will want */
+        control.out_first = (control.out_first + 1) % OUTBOX_MAX;
+        control.out_n--;
+    }
+    control.outbox[(control.out_first + control.out_n++) % OUTBOX_MAX] = *m;
+}
+
+static void abort_comm(uint64_t generation, hvd_status_t status,
+                       const char *text)
+{
+    if (process_self.comm && control.attached == generation)
+        comm_abort(process_self.comm, status, text);
+}
+
+static void sample(struct worker_event *ev, uint64_t now_us)
+{
+    const struct process *p = &process_self;
+    uint64_t busy_us = atomic_load(&p->busy_until_us);
+
+    ev->id = (struct state_id){0, 0};
+    if (p->state)
+        ev->id = state_id_of(p->state);
+    ev->boundary = atomic_load(&p->boundary);
+    ev->operation = p->comm ? comm_operations(p->comm) : 0;
+    ev->in_collective = atomic_load_explicit(&p->in_collective,
+                                             memory_order_relaxed);
+    ev->busy_ms = busy_us > now_us ? (busy_us - now_us + 999) / 1000 : 0;
+}
+
+/* A generation begins: app waits for it, so nobody counts boundaries now. */
+static void begin(void)
+{
+    const struct msg_assign *assign = &control.core.assign;
+
+    atomic_store(&process_self.boundary, 0);
+    atomic_store(&process_self.hold, 0);
+    process_log_prefix(control.core.generation, (int)assign->rank);
+    log_info("%" PRIu32 " ranks, root %" PRIu32 "%s", assign->size,
+             assign->root, assign->sync ? ", sync" : "");
+}
+
+/* Returns whether the core asked for a count of boundaries. */
+static bool perform(const struct worker_action *actions, size_t n)
+{
+    bool count = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct worker_action *a = &actions[i];
+
+        switch (a->type) {
+        case WORKER_ACT_ABORT:
+            abort_comm(a->u.abort.generation, a->u.abort.status,
+                       a->u.abort.text);
+            break;
+        case WORKER_ACT_SEND:
+            outbox_push(&a->u.message);
+            break;
+        case WORKER_ACT_BEGIN:
+            begin();
+            break;
+        case WORKER_ACT_HOLD:
+            atomic_store(&process_self.hold, 1);
+            count = true;
+            break;
+        case WORKER_ACT_UNHOLD:
+            atomic_store(&process_self.hold, 0);
+            break;
+        case WORKER_ACT_WAKE:
+            raise_fd(control.wake_fd);
+            break;
+        }
+    }
+    return count;
+}
+
+static hvd_status_t step_once(struct worker_event *ev, bool *count_p)
+{
+    const struct worker_action *actions;
+    uint64_t now_us = clock_now_us();
+    hvd_status_t status;
+    size_t n;
+
+    sample(ev, now_us);
+    status = worker_step(&control.core, ev, now_us, &actions, &n);
+    *count_p = perform(actions, n);
+    return status;
+}
+
+static hvd_status_t step(struct worker_event *ev)
+{
+    struct worker_event counted = {.type = WORKER_EV_COUNTED};
+    hvd_status_t status;
+    bool count;
+
+    status = step_once(ev, &count);
+    /* the count is sampled after `hold` was set: design 7 */
+    if (count && step_once(&counted, &count) != HVD_OK)
+        log_debug("HOLD: overtaken");
+    return status;
+}
+
+/* ---- control: messages --------------------------------------------------- */
+
+/* Is this an ASSIGN that the core may accept, and its table sound? It lies in
+ * control.spare then. */
+static bool table_is_sound(const struct message *m)
+{
+    const struct msg_assign *assign = &m->u.assign;
+    const struct assign_table *table = &control.spare;
+    int error = table_decode(assign->table.data, assign->table.nbytes,
+                             &control.spare);
+
+    if (error != CODEC_OK) {
+        log_warn("ASSIGN of generation %" PRIu64 ": table: %s -> dropped",
+                 m->generation, codec_strerror(error));
+        return false;
+    }
+    if (table->table_base != 0 || table->n_entries != assign->size ||
+        assign->rank >= assign->size || assign->root >= assign->size ||
+        table->entries[assign->rank].worker != process_self.self.worker) {
+        log_warn("ASSIGN of generation %" PRIu64 ": the table does not fit "
+                 "-> dropped",
+                 m->generation);
+        return false;
+    }
+    return true;
+}
+
+/* The lock is held. */
+static void take_table(void)
+{
+    struct assign_table table = control.table;
+
+    control.table = control.spare;
+    control.spare = table;
+    control.assigned_ns = clock_now_ns();
+}
+
+static void on_message(const struct message *m)
+{
+    struct worker_event ev = {.type = WORKER_EV_MESSAGE, .u.message = m};
+    bool is_assign = m->type == MSG_ASSIGN;
+    uint64_t before;
+
+    log_trace("%s of generation %" PRIu64, message_type_name(m->type),
+              m->generation);
+    if (is_assign && !table_is_sound(m))
+        return;
+    pthread_mutex_lock(&control.lock);
+    before = control.core.generation;
+    (void)step(&ev);
+    if (is_assign && control.core.generation != before)
+        take_table();
+    pthread_mutex_unlock(&control.lock);
+}
+
+static bool receive_all(void)
+{
+    struct message m;
+    bool any = false;
+
+    while (wire_dealer_receive(control.dealer, &m)) {
+        any = true;
+        on_message(&m);
+    }
+    return any;
+}
+
+/* ---- control: sending ---------------------------------------------------- */
+
+static bool outbox_first(struct message *m)
+{
+    bool any;
+
+    pthread_mutex_lock(&control.lock);
+    any = control.out_n > 0;
+    if (any)
+        *m = control.outbox[control.out_first];
+    pthread_mutex_unlock(&control.lock);
+    return any;
+}
+
+static void outbox_pop(void)
+{
+    pthread_mutex_lock(&control.lock);
+    control.out_first = (control.out_first + 1) % OUTBOX_MAX;
+    control.out_n--;
+    pthread_mutex_unlock(&control.lock);
+}
+
+static bool in_contact(void)
+{
+    bool yes;
+
+    pthread_mutex_lock(&control.lock);
+    yes = control.core.phase == WORKER_CONTACT;
+    pthread_mutex_unlock(&control.lock);
+    return yes;
+}
+
+/* Hand what waits to the socket. false: nothing was sent. */
+static bool send_all(void)
+{
+    struct message m;
+    bool any = false;
+    uint64_t now_us = clock_now_us();
+
+    if (now_us < control.retry_us)
+        return false;
+    while (outbox_first(&m)) {
+        if (wire_dealer_send(control.dealer, &m) != HVD_OK) {
+            control.retry_us = now_us + (in_contact() ? CONTACT_RETRY_US
+                                                      : SEND_RETRY_US);
+            return any;
+        }
+        log_trace("%s sent", message_type_name(m.type));
+        outbox_pop();
+        any = true;
+    }
+    control.retry_us = 0;
+    return any;
+}
+
+/* ---- control: the loop --------------------------------------------------- */
+
+/* The agent's end of the pipe is closed: it is dead, and so is the job for this
+ * host. User code may never return to us: the process ends here. */
+static void lifeline_ended(void)
+{
+    log_error("the agent of this host is gone -> this worker ends");
+    _exit(1);
+}
+
+static void check_lifeline(short revents)
+{
+    char byte;
+
+    if (revents == 0)
+        return;
+    if (read(control.lifeline_fd, &byte, 1) > 0)
+        return; /* nobody writes; but it is no end */
+    control.lifeline_fd = -1;
+    control.orphan_us = clock_now_us() + ORPHAN_US;
+}
+
+static void run_timers(void)
+{
+    struct worker_event tick = {.type = WORKER_EV_TICK};
+    struct worker_event drain = {.type = WORKER_EV_DRAIN};
+    uint64_t now_us = clock_now_us();
+
+    if (now_us >= control.orphan_us)
+        lifeline_ended();
+    pthread_mutex_lock(&control.lock);
+    if (atomic_exchange(&process_self.drain, false))
+        (void)step(&drain);
+    if (now_us >= worker_deadline(&control.core))
+        (void)step(&tick);
+    pthread_mutex_unlock(&control.lock);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_stopping(uint64_t *deadline_us_p)
+{
+    bool stopping;
+
+    pthread_mutex_lock(&control.lock);
+    stopping = control.stopping;
+    *deadline_us_p = worker_deadline(&control.core);
+    pthread_mutex_unlock(&control.lock);
+    *deadline_us_p = sooner(*deadline_us_p, control.orphan_us);
+    if (control.retry_us != 0)
+        *deadline_us_p = sooner(*deadline_us_p, control.retry_us);
+    return stopping;
+}
+
+/* Until nothing is left to send or to receive: the socket's descriptor tells of
+ * changes only (wire/socket.h). */
+static void exchange(void)
+{
+    bool sent, received;
+
+    do {
+        run_timers();
+        received = receive_all();
+        sent = send_all();
+    } while (sent || received);
+}
+
+static void *control_main(void *ignored)
+{
+    uint64_t deadline_us;
+
+    exchange();
+    while (!is_stopping(&deadline_us)) {
+        struct pollfd fds[3] = {
+            {.fd = wire_dealer_fd(control.dealer), .events = POLLIN},
+            {.fd = control.kick_fd, .events = POLLIN},
+            {.fd = control.lifeline_fd, .events = POLLIN}};
+        int timeout_ms = clock_poll_ms(clock_now_us(), deadline_us);
+
+        if (poll(fds, ARRAY_SIZE(fds), timeout_ms) > 0) {
+            if (fds[1].revents)
+                drain_fd(control.kick_fd);
+            check_lifeline(fds[2].revents);
+        }
+        exchange();
+    }
+    wire_dealer_destroy(control.dealer);
+    control.dealer = NULL;
+    return NULL;
+}
+
+/* ---- start and stop ------------------------------------------------------ */
+
+static void configure(struct worker_config *config)
+{
+    const struct process_identity *self = &process_self.self;
+    struct msg_hello *hello = &config->hello;
+
+    *config = (struct worker_config){.job = self->job,
+                                     .worker = self->worker,
+                                     .heartbeat_us = CONTACT_BEAT_US,
+                                     .driver_timeout_us = CONTACT_TIMEOUT_US};
+    hello->pid = getpid();
+    memcpy(hello->token, self->token, sizeof(hello->token));
+    snprintf(hello->version, sizeof(hello->version), "%s", HVD_VERSION);
+    memcpy(hello->address, self->address, sizeof(hello->address));
+    hello->port = endpoint_port(atomic_load(&process_self.endpoint));
+}
+
+static hvd_status_t open_fds(void)
+{
+    control.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    control.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (control.wake_fd < 0 || control.kick_fd < 0)
+        return error_errno("eventfd");
+    control.lifeline_fd = process_self.self.lifeline_fd;
+    control.orphan_us = CLOCK_NEVER;
+    return HVD_OK;
+}
+
+static void close_fd(int *fd_p)
+{
+    if (*fd_p >= 0)
+        close(*fd_p);
+    *fd_p = -1;
+}
+
+static hvd_status_t open_socket(void)
+{
+    char name[32];
+
+    HVD_TRY(wire_context_create(&control.context));
+    snprintf(name, sizeof(name), "w%" PRIu64, process_self.self.worker);
+    return wire_dealer_create(control.context, process_self.self.driver, name,
+                              &control.dealer);
+}
+
+/* No signal is ever delivered to a thread of ours: it would run the program's
+ * handler where the program does not expect it. */
+static hvd_status_t start_thread(void)
+{
+    sigset_t all, old;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(&control.thread, NULL, control_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = error;
+    if (error)
+        return error_errno("pthread_create");
+    control.started = true;
+    (void)pthread_setname_np(control.thread, "hvd-control");
+    return HVD_OK;
+}
+
+hvd_status_t control_start(void)
+{
+    struct worker_config config;
+    hvd_status_t status;
+
+    configure(&config);
+    control.stopping = false;
+    control.out_n = 0;
+    control.retry_us = 0;
+    worker_core_init(&control.core, &config, clock_now_us());
+    HVD_TRY_GOTO(open_fds(), fail);
+    HVD_TRY_GOTO(open_socket(), fail);
+    HVD_TRY_GOTO(start_thread(), fail);
+    /* last: from here on a signal handler may write to it */
+    atomic_store(&process_self.kick_fd, control.kick_fd);
+    return HVD_OK;
+
+fail:
+    control_stop();
+    return status;
+}
+
+void control_stop(void)
+{
+    atomic_store(&process_self.kick_fd, -1);
+    if (control.started) {
+        pthread_mutex_lock(&control.lock);
+        control.stopping = true;
+        pthread_mutex_unlock(&control.lock);
+        raise_fd(control.kick_fd);
+        pthread_join(control.thread, NULL);
+        control.started = false;
+    }
+    if (control.dealer)
+        wire_dealer_destroy(control.dealer);
+    control.dealer = NULL;
+    if (control.context)
+        wire_context_destroy(control.context);
+    control.context = NULL;
+    assign_table_fini(&control.table);
+    assign_table_fini(&control.spare);
+    close_fd(&control.wake_fd);
+    close_fd(&control.kick_fd);
+    close_fd(&process_self.self.lifeline_fd);
+}
+
+/* ---- the door for app ---------------------------------------------------- */
+
+hvd_status_t control_post(struct worker_event *ev)
+{
+    hvd_status_t status;
+
+    pthread_mutex_lock(&control.lock);
+    status = step(ev);
+    pthread_mutex_unlock(&control.lock);
+    raise_fd(control.kick_fd);
+    return status;
+}
+
+bool control_welcome(const struct worker_core *core, uint64_t ignored)
+{
+    return core->phase != WORKER_CONTACT;
+}
+
+bool control_final(const struct worker_core *core, uint64_t ignored)
+{
+    return core->phase == WORKER_LEFT && !core->is_leaving;
+}
+
+bool control_assigned(const struct worker_core *core, uint64_t above)
+{
+    return core->phase == WORKER_RUNNING && core->generation > above;
+}
+
+bool control_done_over(const struct worker_core *core, uint64_t generation)
+{
+    return core->fence >= generation;
+}
+
+bool control_at_cut(const struct worker_core *core, uint64_t boundary)
+{
+    return worker_at_boundary(core, boundary) != WORKER_BOUNDARY_WAIT;
+}
+
+bool control_is(control_condition condition, uint64_t argument)
+{
+    bool yes;
+
+    pthread_mutex_lock(&control.lock);
+    yes = condition(&control.core, argument);
+    pthread_mutex_unlock(&control.lock);
+    return yes;
+}
+
+hvd_status_t control_wait(control_condition condition, uint64_t argument,
+                          uint64_t deadline_us)
+{
+    struct endpoint *endpoint = atomic_load(&process_self.endpoint);
+
+    while (!control_is(condition, argument) && !control_is(control_final, 0)) {
+        HVD_TRY(endpoint_serve(endpoint, control.wake_fd, deadline_us));
+        drain_fd(control.wake_fd);
+    }
+    return HVD_OK;
+}
+
+enum worker_boundary control_boundary(uint64_t boundary)
+{
+    struct worker_event ev = {.type = WORKER_EV_BOUNDARY};
+    enum worker_boundary where;
+
+    pthread_mutex_lock(&control.lock);
+    (void)step(&ev);
+    where = worker_at_boundary(&control.core, boundary);
+    pthread_mutex_unlock(&control.lock);
+    return where;
+}
+
+void control_verdict(struct control_verdict *verdict_p)
+{
+    pthread_mutex_lock(&control.lock);
+    verdict_p->verdict = control.core.verdict;
+    verdict_p->status = control.core.status;
+    memcpy(verdict_p->text, control.core.text, sizeof(verdict_p->text));
+    pthread_mutex_unlock(&control.lock);
+}
+
+void control_assignment(struct control_assignment *assignment_p)
+{
+    pthread_mutex_lock(&control.lock);
+    assignment_p->assign = control.core.assign;
+    assignment_p->generation = control.core.generation;
+    assignment_p->entries = control.table.entries;
+    assignment_p->connect_timeout_us = control.core.connect_timeout_ms * 1000;
+    assignment_p->assigned_ns = control.assigned_ns;
+    pthread_mutex_unlock(&control.lock);
+}
+
+uint64_t control_fence(void)
+{
+    uint64_t fence;
+
+    pthread_mutex_lock(&control.lock);
+    fence = control.core.fence;
+    pthread_mutex_unlock(&control.lock);
+    return fence;
+}
+
+void control_attach(struct comm *comm, uint64_t generation)
+{
+    const struct worker_core *core = &control.core;
+
+    pthread_mutex_lock(&control.lock);
+    process_self.comm = comm;
+    control.attached = generation;
+    if (comm && (core->phase == WORKER_LEFT || core->fence >= generation))
+        comm_abort(comm, HVD_PEER_LOST, "the generation has ended");
+    pthread_mutex_unlock(&control.lock);
+}
+
+void control_watch_state(hvd_state_t *state)
+{
+    pthread_mutex_lock(&control.lock);
+    process_self.state = state;
+    pthread_mutex_unlock(&control.lock);
+}

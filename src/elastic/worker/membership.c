@@ -1,0 +1,212 @@
+/* elastic/worker/membership.c - into a generation and out of it. See membership.h.
+ *
+ * Threads: app. Memory: the peers' list lives for one call, the comm for the
+ * generation. */
+#include "elastic/worker/membership.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/world.h"
+#include "elastic/worker/process.h"
+#include "state/state.h"
+
+static uint64_t assigned_ns; /* of the current generation, for reports */
+
+hvd_status_t membership_enter(hvd_state_t *state)
+{
+    struct worker_event ev = {.type = WORKER_EV_ENTER};
+    char text[STATE_LAYOUT_TEXT_MAX] = "";
+
+    ev.u.enter.kind = state ? READY_ELASTIC : READY_STATIC;
+    ev.u.enter.layout_text = text;
+    if (state)
+        state_layout(state, ev.u.enter.layout, text, sizeof(text));
+    if (control_post(&ev) != HVD_OK)
+        return error_set(HVD_ERR_STATE, "the world was joined before");
+    return HVD_OK;
+}
+
+hvd_status_t membership_verdict(bool *final_p)
+{
+    struct control_verdict verdict;
+
+    control_verdict(&verdict);
+    *final_p = verdict.verdict != WORKER_GO_ON;
+    switch (verdict.verdict) {
+    case WORKER_GO_ON:
+    case WORKER_RELEASED:
+        return HVD_OK;
+    case WORKER_DRAINED:
+        return error_set(HVD_REMOVED, "this worker was drained");
+    case WORKER_JOB_FAILED:
+    case WORKER_DRIVER_GONE:
+        return error_set(verdict.status, "%s", verdict.text);
+    }
+    abort();
+}
+
+static void describe_peers(const struct control_assignment *a,
+                           struct comm_peer *peers)
+{
+    for (uint32_t i = 0; i < a->assign.size; i++) {
+        const struct assign_entry *entry = &a->entries[i];
+        struct comm_peer *peer = &peers[i];
+
+        _Static_assert(sizeof(peer->address) == sizeof(entry->address),
+                       "an address is an address");
+        peer->worker = entry->worker;
+        peer->host = entry->host;
+        peer->port = entry->port;
+        memcpy(peer->address, entry->address, sizeof(peer->address));
+    }
+}
+
+static hvd_status_t make_comm(const struct control_assignment *a)
+{
+    struct comm_config config = {
+        .endpoint = atomic_load(&process_self.endpoint),
+        .job = process_self.self.job,
+        .generation = a->generation,
+        .rank = (int)a->assign.rank,
+        .size = (int)a->assign.size,
+        .connect_timeout_us = a->connect_timeout_us};
+    struct comm_peer *peers = calloc(a->assign.size, sizeof(*peers));
+    struct comm *comm;
+    hvd_status_t status;
+
+    if (!peers)
+        return error_set(HVD_ERR_NOMEM, "%" PRIu32 " peers: out of memory",
+                         a->assign.size);
+    _Static_assert((int)COMM_KEY_NBYTES == (int)WIRE_KEY_NBYTES, "one key");
+    memcpy(config.key, a->assign.key, sizeof(config.key));
+    describe_peers(a, peers);
+    config.peers = peers;
+    status = comm_create(&config, &comm);
+    free(peers);
+    if (status == HVD_OK)
+        control_attach(comm, a->generation);
+    return status;
+}
+
+hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
+{
+    hvd_status_t status;
+    bool final;
+
+    HVD_TRY(control_wait(control_assigned, above, CLOCK_NEVER));
+    status = membership_verdict(&final);
+    if (final)
+        return status == HVD_OK ? HVD_ERR_JOB_FAILED : status;
+    control_assignment(a_p);
+    assigned_ns = a_p->assigned_ns;
+    process_self.left = false;
+    process_self.first_collective_due = true;
+    process_self.first_commit_due = true;
+    return make_comm(a_p);
+}
+
+void membership_show(const struct control_assignment *a)
+{
+    const struct msg_assign *assign = &a->assign;
+    struct world world = {.generation = a->generation,
+                          .rank = (int)assign->rank,
+                          .size = (int)assign->size,
+                          .local_rank = (int)assign->local_rank,
+                          .local_size = (int)assign->local_size,
+                          .cross_rank = (int)assign->cross_rank,
+                          .cross_size = (int)assign->cross_size};
+
+    world_set(&world);
+}
+
+static void accuse(struct msg_lost *lost)
+{
+    size_t n;
+    const int *accused = comm_accused(process_self.comm, &n);
+
+    if (n > WIRE_ACCUSED_MAX)
+        n = WIRE_ACCUSED_MAX;
+    for (size_t i = 0; i < n; i++)
+        lost->accused[i] = (uint32_t)accused[i];
+    lost->n_accused = (uint32_t)n;
+}
+
+void membership_lost(uint64_t generation, bool mismatch, const char *text)
+{
+    struct worker_event ev = {.type = WORKER_EV_LOST};
+    struct msg_lost *lost = &ev.u.lost;
+    size_t n = text ? strnlen(text, sizeof(lost->text) - 1) : 0;
+
+    lost->generation = generation;
+    lost->mismatch = mismatch;
+    if (n > 0)
+        memcpy(lost->text, text, n);
+    if (process_self.comm) {
+        comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
+        accuse(lost);
+    }
+    /* the core refuses what the driver's last word has overtaken */
+    (void)control_post(&ev);
+}
+
+void membership_close(void)
+{
+    struct comm *comm = process_self.comm;
+
+    control_attach(NULL, 0);
+    comm_destroy(comm);
+    endpoint_set_fence(atomic_load(&process_self.endpoint), control_fence());
+}
+
+void membership_fail(hvd_status_t status, const char *text)
+{
+    struct worker_event ev = {.type = WORKER_EV_FAILED};
+
+    if (process_self.comm)
+        comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
+    ev.u.failed.status = status;
+    ev.u.failed.text = text;
+    (void)control_post(&ev);
+    /* no answer is as good as one: the exit status tells the agent */
+    if (control_wait(control_final, 0, clock_now_us() + GOODBYE_US) != HVD_OK)
+        error_clear();
+}
+
+void membership_report(enum report_what what, uint64_t generation,
+                       uint64_t since_ns, uint64_t nbytes, uint32_t sources)
+{
+    struct worker_event ev = {.type = WORKER_EV_REPORT};
+
+    ev.u.report.generation = generation;
+    ev.u.report.what = (uint8_t)what;
+    ev.u.report.duration_ns = clock_now_ns() - since_ns;
+    ev.u.report.nbytes = nbytes;
+    ev.u.report.sources = sources;
+    (void)control_post(&ev);
+}
+
+static void report_first(bool *due, enum report_what what)
+{
+    struct world world;
+
+    if (!*due)
+        return;
+    *due = false;
+    world_get(&world);
+    membership_report(what, world.generation, assigned_ns, 0, 0);
+}
+
+void membership_report_collective(void)
+{
+    report_first(&process_self.first_collective_due, REPORT_FIRST_COLLECTIVE);
+}
+
+void membership_report_commit(void)
+{
+    report_first(&process_self.first_commit_due, REPORT_FIRST_COMMIT);
+}

@@ -1,0 +1,174 @@
+/* elastic/worker/process.c - who this process is, from its environment; and what
+ * becomes of a forked child. See process.h.
+ *
+ * Threads: app, except the fork handler. Memory: static. */
+#include "elastic/worker/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "elastic/wire/env.h"
+#include "elastic/wire/socket.h"
+
+struct process process_self = {.kick_fd = -1, .self = {.lifeline_fd = -1}};
+
+hvd_status_t process_check(const char *call)
+{
+    if (atomic_load_explicit(&process_self.forked, memory_order_relaxed))
+        return error_set(HVD_ERR_STATE, "%s: called in a forked child", call);
+    if (!atomic_load_explicit(&process_self.initialised, memory_order_relaxed))
+        return error_set(HVD_ERR_STATE, "%s: hvd_init was not called", call);
+    return HVD_OK;
+}
+
+static hvd_status_t env_number(const char *name, uint64_t max,
+                               uint64_t *value_p)
+{
+    const char *text = getenv(name);
+    char *end;
+    unsigned long long value;
+
+    if (!text)
+        return error_set(HVD_ERR_INVALID, "%s is not set", name);
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || text[0] == '-' ||
+        value > max)
+        return error_set(HVD_ERR_INVALID, "%s: \"%s\" is not a number", name,
+                         text);
+    *value_p = value;
+    return HVD_OK;
+}
+
+static hvd_status_t env_string(const char *name, const char *otherwise,
+                               char *out, size_t max)
+{
+    const char *text = getenv(name);
+    size_t n;
+
+    if (!text)
+        text = otherwise;
+    if (!text)
+        return error_set(HVD_ERR_INVALID, "%s is not set", name);
+    n = strlen(text);
+    if (n >= max)
+        return error_set(HVD_ERR_INVALID, "%s: longer than %zu bytes", name,
+                         max - 1);
+    memcpy(out, text, n + 1);
+    return HVD_OK;
+}
+
+/* The token lies in a sealed memfd that every child would inherit: closed as soon
+ * as it is read. */
+static hvd_status_t read_token(uint8_t *token)
+{
+    hvd_status_t status;
+    uint64_t fd;
+
+    HVD_TRY(env_number(ENV_SECRET_FD, INT_MAX, &fd));
+    status = wire_secret_read((int)fd, token, WIRE_TOKEN_NBYTES);
+    if (status != HVD_OK)
+        return error_prefix(status, "%s=%" PRIu64, ENV_SECRET_FD, fd);
+    close((int)fd);
+    return HVD_OK;
+}
+
+static hvd_status_t find_lifeline(int *fd_p)
+{
+    uint64_t fd;
+
+    *fd_p = -1;
+    if (!getenv(ENV_LIFELINE_FD))
+        return HVD_OK;
+    HVD_TRY(env_number(ENV_LIFELINE_FD, INT_MAX, &fd));
+    if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+        return error_errno("%s=%" PRIu64, ENV_LIFELINE_FD, fd);
+    *fd_p = (int)fd;
+    return HVD_OK;
+}
+
+hvd_status_t process_identify(bool *solo_p)
+{
+    struct process_identity *self = &process_self.self;
+    uint64_t slot;
+
+    memset(self, 0, sizeof(*self));
+    self->lifeline_fd = -1;
+    *solo_p = getenv(ENV_DRIVER) == NULL;
+    if (*solo_p)
+        return HVD_OK;
+    HVD_TRY(env_string(ENV_DRIVER, NULL, self->driver, sizeof(self->driver)));
+    HVD_TRY(env_string(ENV_HOST, "localhost", self->host, sizeof(self->host)));
+    HVD_TRY(env_string(ENV_ADDRESS, "127.0.0.1", self->address,
+                       sizeof(self->address)));
+    HVD_TRY(env_number(ENV_JOB, UINT64_MAX, &self->job));
+    HVD_TRY(env_number(ENV_WORKER, UINT64_MAX, &self->worker));
+    HVD_TRY(env_number(ENV_SLOT, INT_MAX, &slot));
+    self->slot = (int)slot;
+    HVD_TRY(read_token(self->token));
+    return find_lifeline(&self->lifeline_fd);
+}
+
+/* Async-signal-safe: the child may be in the middle of anything. A copy of our
+ * sockets would hide this process's death from its peers. */
+static void in_child(void)
+{
+    struct endpoint *endpoint = atomic_load(&process_self.endpoint);
+
+    atomic_store(&process_self.forked, true);
+    atomic_store(&process_self.kick_fd, -1);
+    if (endpoint)
+        endpoint_fds_close(endpoint);
+    if (process_self.self.lifeline_fd >= 0)
+        close(process_self.self.lifeline_fd);
+}
+
+static int guard_error;
+
+static void guard(void)
+{
+    guard_error = pthread_atfork(NULL, NULL, in_child);
+}
+
+hvd_status_t process_guard_fork(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, guard);
+    errno = guard_error;
+    return guard_error ? error_errno("pthread_atfork") : HVD_OK;
+}
+
+void process_log_init(void)
+{
+    enum log_level level = LOG_LEVEL_WARN;
+    const char *name = getenv(ENV_LOG_LEVEL);
+    bool known = !name || log_level_parse(name, &level);
+
+    log_init("hvd", level);
+    if (!known)
+        log_warn("%s: \"%s\" is none of error, warn, info, debug, trace",
+                 ENV_LOG_LEVEL, name);
+}
+
+void process_log_prefix(uint64_t generation, int rank)
+{
+    const struct process_identity *self = &process_self.self;
+    char prefix[WIRE_HOST_MAX + 64];
+
+    if (generation == 0)
+        snprintf(prefix, sizeof(prefix), "%s:%d", self->host, self->slot);
+    else
+        snprintf(prefix, sizeof(prefix), "gen %" PRIu64 " rank %d %s:%d",
+                 generation, rank, self->host, self->slot);
+    log_set_prefix(prefix);
+}

@@ -1,0 +1,94 @@
+/* elastic/worker/process.h - the one worker that this process is: who it is, and
+ * what its application thread and its control thread share.
+ *
+ * A program that was started by hand (no HVD_DRIVER) is *solo*: a world of one,
+ * with a comm of size 1 and without endpoint, control thread or descriptors.
+ *
+ * Threads: "app" = the thread that called hvd_init, "control" = control.c's. A
+ * field says who writes it; atomic fields may be read by anybody. */
+#ifndef ELASTIC_WORKER_PROCESS_H
+#define ELASTIC_WORKER_PROCESS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hvd/state.h>
+#include <hvd/status.h>
+
+#include "collectives/comm.h"
+#include "collectives/endpoint.h"
+#include "elastic/wire/message.h"
+
+/* One job never mixes kinds. */
+enum program_kind {
+    PROGRAM_UNDECIDED, /* neither joined nor running */
+    PROGRAM_ELASTIC,   /* hvd_elastic_run has begun */
+    PROGRAM_STATIC     /* hvd_join_world, or a collective before any run */
+};
+
+enum { PROCESS_ENDPOINT_MAX = 128 };
+
+/* What the environment says; constant from hvd_init to hvd_shutdown. */
+struct process_identity {
+    uint64_t job, worker;
+    int slot;
+    char driver[PROCESS_ENDPOINT_MAX]; /* endpoint of its control socket */
+    char host[WIRE_HOST_MAX];
+    char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it */
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    int lifeline_fd; /* -1: none */
+};
+
+struct process {
+    _Atomic bool initialised; /* app */
+    _Atomic bool forked;      /* set in a forked child, for ever */
+    bool solo;                /* app */
+    bool spent; /* app; was a member of a job once: no second hvd_init */
+    enum program_kind kind; /* app */
+    struct process_identity self;
+
+    /* for the handler of fork, which may run on any thread */
+    struct endpoint *_Atomic endpoint; /* app */
+
+    /* Written by app under control's lock, read by app without and by control
+     * with it. */
+    struct comm *comm;  /* of the current generation; NULL: none */
+    hvd_state_t *state; /* of the current run; NULL: none */
+
+    /* The boundary (design 7): app counts and then reads `hold`; control sets
+     * `hold` and then reads the count; all sequentially consistent. Control
+     * zeroes both when it accepts an ASSIGN: app waits then. */
+    _Atomic uint64_t boundary;
+    _Atomic uint32_t hold;
+    _Atomic bool in_collective;     /* app */
+    _Atomic uint64_t busy_until_us; /* any; 0: not busy */
+    _Atomic bool drain;             /* set by hvd_request_drain */
+    _Atomic int kick_fd; /* wakes control; -1: none; for signal handlers */
+
+    /* app alone */
+    bool running;     /* inside hvd_elastic_run */
+    bool in_train;    /* ... and inside the training function */
+    bool left;        /* a boundary of this generation said HVD_HOSTS_UPDATED */
+    bool lost_posted; /* static program: the loss was told to the driver */
+    bool first_collective_due, first_commit_due; /* REPORTs */
+};
+
+extern struct process process_self;
+
+/* HVD_ERR_STATE with a sentence naming `call`: no hvd_init yet, or this is a forked
+ * child. */
+hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
+
+/* Parse the environment into process_self.self. *solo_p: there is no driver.
+ * HVD_ERR_INVALID names the variable. Reads the token and closes its descriptor. */
+hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
+
+/* Once per process: in a forked child close our descriptors and refuse service. */
+hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
+
+/* Log level and the words before each line: "gen 7 rank 3 host-12:1". */
+void process_log_init(void);
+void process_log_prefix(uint64_t generation, int rank);
+
+#endif

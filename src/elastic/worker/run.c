@@ -1,0 +1,357 @@
+/* elastic/worker/run.c - hvd_elastic_run: one training function through all
+ * generations (design 7).
+ *
+ *     READY -> ASSIGN -> comm -> sync -> reset callbacks -> train
+ *       ^                                                     |
+ *       +-- HVD_PEER_LOST: LOST, restore ---------------------+
+ *       +-- HVD_HOSTS_UPDATED: LEFT --------------------------+
+ *       +-- aborted while DONE -- DONE <-- HVD_OK: commit ----+
+ *                                  |                          |
+ *                    HVD_OK <-- RELEASE      anything else: LEAVING -> return
+ *
+ * READY leaves before anything else is done: the others wait for it.
+ *
+ * Threads: app. Memory: none of its own. */
+#include <hvd/elastic.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "elastic/worker/control.h"
+#include "elastic/worker/membership.h"
+#include "elastic/worker/process.h"
+#include "elastic/worker/solo.h"
+#include "state/state.h"
+
+struct run {
+    hvd_state_t *state;
+    hvd_train_fn train;
+    void *arg;
+    struct control_assignment a; /* generation 0: none yet */
+    bool was_member;             /* of a generation before this one */
+    bool live_is_snapshot;
+    bool ended;
+    hvd_status_t result; /* when ended */
+};
+
+static void end(struct run *run, hvd_status_t result)
+{
+    run->ended = true;
+    run->result = result;
+}
+
+/* Our own failure: the job ends with this sentence. */
+static void fail(struct run *run, hvd_status_t status)
+{
+    char text[WIRE_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "%s", error_text());
+    if (text[0] == '\0')
+        snprintf(text, sizeof(text), "%s", hvd_strerror(status));
+    membership_fail(status, text);
+    membership_close();
+    end(run, error_set(status, "%s", text));
+}
+
+/* ---- into a generation --------------------------------------------------- */
+
+static hvd_status_t restore(struct run *run)
+{
+    if (run->live_is_snapshot || state_id_is_none(state_id_of(run->state)))
+        return HVD_OK;
+    HVD_TRY(state_restore(run->state));
+    run->live_is_snapshot = true;
+    return HVD_OK;
+}
+
+/* Before anybody has committed the root alone is a source. */
+static bool is_source(const struct control_assignment *a, int rank)
+{
+    if (state_id_is_none(a->assign.base))
+        return (uint32_t)rank == a->assign.root;
+    return a->entries[rank].source;
+}
+
+enum { SOURCES_MAX = 65536 }; /* entries of a table */
+
+/* Rank's source, and how many sources there are. */
+static int source_of(const struct control_assignment *a, int rank,
+                     uint32_t *n_p)
+{
+    static bool sources[SOURCES_MAX]; /* app alone */
+    int size = (int)a->assign.size;
+
+    *n_p = 0;
+    for (int r = 0; r < size; r++) {
+        sources[r] = is_source(a, r);
+        *n_p += sources[r];
+    }
+    return sync_plan_source_of(sources, size, rank);
+}
+
+static hvd_status_t serve_stale(struct run *run)
+{
+    const struct control_assignment *a = &run->a;
+    int self = (int)a->assign.rank;
+    uint32_t n;
+
+    for (int rank = 0; rank < (int)a->assign.size; rank++)
+        if (!is_source(a, rank) && source_of(a, rank, &n) == self)
+            HVD_TRY(state_sync_send(run->state, process_self.comm, rank));
+    return HVD_OK;
+}
+
+static hvd_status_t receive_state(struct run *run, struct state_id id)
+{
+    const struct control_assignment *a = &run->a;
+    uint64_t nbytes = 0;
+    uint32_t n_sources;
+    int source = source_of(a, (int)a->assign.rank, &n_sources);
+
+    HVD_TRY(
+        state_sync_receive(run->state, process_self.comm, source, id, &nbytes));
+    run->live_is_snapshot = true;
+    membership_report(REPORT_SYNCED, a->generation, a->assigned_ns, nbytes,
+                      n_sources);
+    return HVD_OK;
+}
+
+/* Everybody holds the base of this generation, as state and as live memory, when
+ * it has returned HVD_OK everywhere. */
+static hvd_status_t synchronise(struct run *run)
+{
+    const struct control_assignment *a = &run->a;
+    struct state_id id = {a->generation, a->assign.base.version};
+    bool fresh = state_id_is_none(a->assign.base);
+
+    if (fresh)
+        id.version = 1;
+    if (!is_source(a, (int)a->assign.rank))
+        return receive_state(run, id);
+    if (fresh) {
+        HVD_TRY(state_save(run->state, a->generation, (int)a->assign.size));
+        run->live_is_snapshot = true;
+    }
+    state_stamp(run->state, id);
+    HVD_TRY(restore(run));
+    return a->assign.sync ? serve_stale(run) : HVD_OK;
+}
+
+static hvd_reset_reason_t reset_reason(const struct run *run)
+{
+    if (!run->was_member)
+        return HVD_RESET_JOINED;
+    return run->a.assign.reason == READY_UPDATED ? HVD_RESET_HOSTS_UPDATED
+                                                 : HVD_RESET_PEER_LOST;
+}
+
+static void reset(struct run *run)
+{
+    hvd_reset_info_t info = {
+        .struct_size = sizeof(info),
+        .generation = run->a.generation,
+        .reason = reset_reason(run),
+        .size = (int)run->a.assign.size,
+        .committed_size = state_committed_size(run->state)};
+
+    if (run->a.generation > 1)
+        state_reset(run->state, &info);
+    run->was_member = true;
+}
+
+static hvd_status_t take_part(struct run *run)
+{
+    hvd_status_t status;
+
+    membership_show(&run->a);
+    status = synchronise(run);
+    if (status == HVD_ERR_CORRUPT)
+        return HVD_PEER_LOST; /* the comm is aborted: sync again */
+    HVD_TRY(status);
+    reset(run);
+    run->live_is_snapshot = false;
+    error_clear();
+    process_self.in_train = true;
+    status = run->train(run->state, run->arg);
+    process_self.in_train = false;
+    return status;
+}
+
+/* ---- out of a generation ------------------------------------------------- */
+
+/* Known already: what is restored now would be overwritten by the sync. */
+static bool will_be_synced(uint64_t above)
+{
+    struct control_assignment a;
+
+    if (!control_is(control_assigned, above))
+        return false;
+    control_assignment(&a);
+    return a.assign.sync && !a.assign.source;
+}
+
+static void settle_lost(struct run *run)
+{
+    hvd_status_t status;
+
+    membership_lost(run->a.generation, false, error_text());
+    membership_close();
+    if (will_be_synced(run->a.generation))
+        return;
+    status = restore(run);
+    if (status != HVD_OK)
+        fail(run, error_prefix(status, "restore after a loss"));
+}
+
+static void settle_mismatch(struct run *run)
+{
+    char text[WIRE_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "%s", error_text());
+    membership_lost(run->a.generation, true, text);
+    error_set(HVD_ERR_MISMATCH, "%s", text);
+    fail(run, HVD_ERR_MISMATCH);
+}
+
+/* At the cut the boundary has committed; whoever went on computing after it goes
+ * back there. */
+static void settle_left(struct run *run, hvd_status_t status)
+{
+    struct worker_event ev = {.type = WORKER_EV_LEFT};
+
+    run->live_is_snapshot = status != HVD_PEER_LOST;
+    if (control_is(control_done_over, run->a.generation) ||
+        control_post(&ev) != HVD_OK) {
+        settle_lost(run);
+        return;
+    }
+    membership_close();
+    status = restore(run);
+    if (status != HVD_OK)
+        fail(run, status);
+}
+
+static void settle_done(struct run *run)
+{
+    const struct control_assignment *a = &run->a;
+    struct worker_event ev = {.type = WORKER_EV_DONE};
+    hvd_status_t status;
+    bool final;
+
+    status = state_save(run->state, a->generation, (int)a->assign.size);
+    if (status != HVD_OK) {
+        fail(run, error_prefix(status, "the last commit"));
+        return;
+    }
+    run->live_is_snapshot = true;
+    if (control_post(&ev) != HVD_OK) {
+        settle_lost(run); /* aborted a moment ago */
+        return;
+    }
+    comm_leave(process_self.comm, COMM_LEAVE_DONE,
+               atomic_load(&process_self.boundary));
+    status = control_wait(control_done_over, a->generation, CLOCK_NEVER);
+    if (status != HVD_OK) {
+        fail(run, status);
+        return;
+    }
+    status = membership_verdict(&final);
+    if (!final) {
+        settle_lost(run); /* a member died before it was DONE: once more */
+        return;
+    }
+    membership_close();
+    end(run, status);
+}
+
+/* The sentence of what train returned, unless a call of ours has written it. */
+static void explain(hvd_status_t status)
+{
+    bool ours = status > HVD_USER_STATUS_MAX && status < 0;
+
+    if (!ours || error_text()[0] == '\0')
+        error_set(status, "the training function returned %d (%s)", (int)status,
+                  hvd_strerror(status));
+}
+
+static void settle(struct run *run, hvd_status_t status)
+{
+    bool final;
+    hvd_status_t word = membership_verdict(&final);
+
+    if (final) { /* the driver has spoken: whatever train says */
+        membership_close();
+        end(run, word);
+    } else if (process_self.left &&
+               (status == HVD_OK || status == HVD_HOSTS_UPDATED ||
+                status == HVD_PEER_LOST)) {
+        settle_left(run, status);
+    } else if (status == HVD_OK) {
+        settle_done(run);
+    } else if (status == HVD_PEER_LOST) {
+        settle_lost(run);
+    } else if (status == HVD_ERR_MISMATCH) {
+        settle_mismatch(run);
+    } else {
+        explain(status);
+        fail(run, status);
+    }
+}
+
+static void one_generation(struct run *run)
+{
+    hvd_status_t status = membership_await(run->a.generation, &run->a);
+    bool final;
+
+    if (status == HVD_OK) {
+        settle(run, take_part(run));
+        return;
+    }
+    (void)membership_verdict(&final);
+    if (final)
+        end(run, status);
+    else
+        fail(run, status);
+}
+
+/* ---- the door ------------------------------------------------------------ */
+
+static hvd_status_t run_member(struct run *run)
+{
+    if (process_self.kind != PROGRAM_UNDECIDED)
+        return error_set(HVD_ERR_STATE,
+                         process_self.kind == PROGRAM_STATIC
+                             ? "hvd_elastic_run: this program has joined the "
+                               "world as a static one"
+                             : "hvd_elastic_run: the job's one run is over");
+    process_self.kind = PROGRAM_ELASTIC;
+    control_watch_state(run->state);
+    HVD_TRY(membership_enter(run->state));
+    while (!run->ended)
+        one_generation(run);
+    control_watch_state(NULL);
+    return run->result;
+}
+
+hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train, void *arg)
+{
+    struct run run = {.state = state, .train = train, .arg = arg};
+    hvd_status_t status;
+
+    HVD_TRY(process_check("hvd_elastic_run"));
+    if (!state || !train)
+        return error_set(HVD_ERR_INVALID, "hvd_elastic_run: %s is NULL",
+                         state ? "train" : "state");
+    if (process_self.running)
+        return error_set(HVD_ERR_STATE,
+                         "hvd_elastic_run: called inside itself");
+    process_self.running = true;
+    status = process_self.solo ? solo_run(state, train, arg) : run_member(&run);
+    process_self.running = false;
+    return status;
+}

@@ -1,0 +1,95 @@
+/* elastic/worker/static.c - static programs. See static.h. Threads: app. */
+#include "elastic/worker/static.h"
+
+#include <stdio.h>
+
+#include <hvd/world.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "elastic/worker/control.h"
+#include "elastic/worker/membership.h"
+#include "elastic/worker/process.h"
+
+static uint64_t generation; /* joined; 0: none */
+
+static hvd_status_t join(void)
+{
+    struct control_assignment a;
+
+    process_self.kind = PROGRAM_STATIC;
+    HVD_TRY(membership_enter(NULL));
+    HVD_TRY(membership_await(0, &a));
+    generation = a.generation;
+    membership_show(&a);
+    return HVD_OK;
+}
+
+hvd_status_t static_world(const char *call)
+{
+    HVD_TRY(process_check(call));
+    if (process_self.comm)
+        return HVD_OK;
+    if (process_self.kind == PROGRAM_UNDECIDED)
+        return error_prefix(join(), "%s: joining the world", call);
+    return error_set(HVD_ERR_STATE, "%s: there is no world %s", call,
+                     process_self.kind == PROGRAM_STATIC
+                         ? "any more"
+                         : "outside of the training function");
+}
+
+hvd_status_t hvd_join_world(void)
+{
+    HVD_TRY(process_check("hvd_join_world"));
+    if (process_self.kind == PROGRAM_ELASTIC)
+        return error_set(HVD_ERR_STATE,
+                         "hvd_join_world: this is an elastic program");
+    return static_world("hvd_join_world");
+}
+
+void static_failed(hvd_status_t status)
+{
+    char text[WIRE_TEXT_MAX];
+
+    if (process_self.kind != PROGRAM_STATIC || process_self.lost_posted)
+        return;
+    if (status != HVD_PEER_LOST && status != HVD_ERR_MISMATCH)
+        return;
+    process_self.lost_posted = true;
+    snprintf(text, sizeof(text), "%s", error_text());
+    membership_lost(generation, status == HVD_ERR_MISMATCH, text);
+    error_set(status, "%s", text);
+}
+
+static hvd_status_t leave_done(void)
+{
+    struct worker_event ev = {.type = WORKER_EV_DONE};
+    hvd_status_t status;
+    bool final;
+
+    if (control_post(&ev) != HVD_OK)
+        return error_set(HVD_PEER_LOST, "the static job has lost a worker");
+    comm_leave(process_self.comm, COMM_LEAVE_DONE,
+               atomic_load(&process_self.boundary));
+    HVD_TRY(control_wait(control_done_over, generation, CLOCK_NEVER));
+    status = membership_verdict(&final);
+    if (final)
+        return status;
+    return error_set(HVD_PEER_LOST, "the static job has lost a worker");
+}
+
+hvd_status_t static_finish(void)
+{
+    char text[WIRE_TEXT_MAX];
+    hvd_status_t status = HVD_PEER_LOST;
+
+    if (!process_self.comm)
+        return HVD_OK;
+    if (!process_self.lost_posted)
+        status = leave_done();
+    if (status == HVD_OK)
+        return HVD_OK;
+    snprintf(text, sizeof(text), "%s", error_text());
+    membership_fail(status, text);
+    return error_set(status, "%s", text);
+}

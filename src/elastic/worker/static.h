@@ -1,0 +1,21 @@
+/* elastic/worker/static.h - programs that use collectives without
+ * hvd_elastic_run: they join once, and a loss ends them.
+ *
+ * Threads: app. */
+#ifndef ELASTIC_WORKER_STATIC_H
+#define ELASTIC_WORKER_STATIC_H
+
+#include <hvd/status.h>
+
+/* Make sure that there is a comm to run a collective on, joining the world if the
+ * program has not decided yet. `call` names the caller in sentences. */
+hvd_status_t static_world(const char *call) HVD_MUST_CHECK;
+
+/* A collective has failed: tell the driver of a static job. */
+void static_failed(hvd_status_t status);
+
+/* hvd_shutdown of a static program: DONE, and wait for the others. HVD_OK, or what
+ * ended the job instead. */
+hvd_status_t static_finish(void) HVD_MUST_CHECK;
+
+#endif
