@@ -1,6 +1,6 @@
 /* elastic/worker/api_collectives.c - hvd/collectives.h: each call fills in a
- * descriptor and runs it on the comm of the current generation; and hvd_state_sync,
- * which is a collective too.
+ * descriptor and runs it on the comm of the current generation; and
+ * hvd_state_sync, which is a collective too.
  *
  * Threads: app. Memory: none. */
 #include <hvd/collectives.h>
@@ -151,8 +151,8 @@ static hvd_status_t serve_all(hvd_state_t *state, int size)
     return HVD_OK;
 }
 
-/* The root's next version names the snapshot on all ranks: they may have counted
- * differently. */
+/* The root's next version names the snapshot on all ranks: they may have
+ * counted differently. */
 static hvd_status_t sync_from_root(hvd_state_t *state,
                                    const struct world *world)
 {

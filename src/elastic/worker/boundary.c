@@ -1,9 +1,10 @@
-/* elastic/worker/boundary.c - hvd_state_commit and hvd_state_check_host_updates:
- * where a worker may leave a generation without losing anything.
+/* elastic/worker/boundary.c - hvd_state_commit and
+ * hvd_state_check_host_updates: where a worker may leave a generation without
+ * losing anything.
  *
- * In the steady state a boundary is one atomic increment and two atomic loads; no
- * message, no system call. Its other half, HOLD, is in control.c; why they cannot
- * miss each other is design 7: both sides write first and read second.
+ * In the steady state a boundary is one atomic increment and two atomic loads;
+ * no message, no system call. Its other half, HOLD, is in control.c; why they
+ * cannot miss each other is design 7: both sides write first and read second.
  *
  * Threads: app. */
 #include <inttypes.h>
@@ -26,7 +27,7 @@ static hvd_status_t save(hvd_state_t *state)
     return HVD_OK;
 }
 
-/* A generation that ended from outside or by a loss; a mismatch ends the job. */
+/* The generation ended from outside or by a loss; a mismatch ends the job. */
 static hvd_status_t lost(void)
 {
     const char *text = "";

@@ -6,15 +6,17 @@
  *   control_wait(...)   <-- app_wake (eventfd)       ticks
  *                           outbox, kick (eventfd) --> DEALER socket
  *
- * A step runs under the lock on whichever thread brings the event, so that ABORT
- * reaches the communicator and HOLD the boundary without a thread switch. Only
- * control touches the socket. What the socket does not take is dropped: the core
- * repeats what the driver lacks.
+ * A step runs under the lock on whichever thread brings the event, so that
+ * ABORT reaches the communicator and HOLD the boundary without a thread switch.
+ * Only control touches the socket. What the socket does not take is dropped:
+ * the core repeats what the driver lacks.
  *
- * The end of the lifeline ends the process: its agent, and so its driver, is gone.
+ * The end of the lifeline ends the process: its agent, and so its driver, is
+ * gone.
  *
- * Threads: control_start .. control_wait from app. One lock, held for microseconds
- * and never while waiting. Memory: static, but for the table of the generation. */
+ * Threads: control_start .. control_wait from app. One lock, held for
+ * microseconds and never while waiting. Memory: static, but for the table of
+ * the generation. */
 #ifndef ELASTIC_WORKER_CONTROL_H
 #define ELASTIC_WORKER_CONTROL_H
 
@@ -27,8 +29,8 @@
 #include "collectives/comm.h"
 #include "elastic/worker/core.h"
 
-/* How an ASSIGN looked when it was accepted; valid until app gives the generation
- * up (LOST, LEFT, FAILED). */
+/* How an ASSIGN looked when it was accepted; valid until app gives the
+ * generation up (LOST, LEFT, FAILED). */
 struct control_assignment {
     struct msg_assign assign; /* its table span is empty */
     uint64_t generation;
@@ -62,8 +64,8 @@ bool control_assigned(const struct worker_core *core, uint64_t above);
 bool control_done_over(const struct worker_core *core, uint64_t generation);
 bool control_at_cut(const struct worker_core *core, uint64_t boundary);
 
-/* Wait for one of them or for a verdict, serving the endpoint meanwhile. HVD_OK,
- * HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM. */
+/* Wait for one of them or for a verdict, serving the endpoint meanwhile.
+ * HVD_OK, HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM. */
 hvd_status_t control_wait(control_condition condition, uint64_t argument,
                           uint64_t deadline_us) HVD_MUST_CHECK;
 
@@ -74,8 +76,9 @@ void control_verdict(struct control_verdict *verdict_p);
 void control_assignment(struct control_assignment *assignment_p);
 uint64_t control_fence(void);
 
-/* Give the communicator (NULL: take it away) of `generation` and the state to the
- * control thread. A comm whose generation has been aborted is aborted at once. */
+/* Give the communicator (NULL: take it away) of `generation` and the state to
+ * the control thread. A comm whose generation has been aborted is aborted at
+ * once. */
 void control_attach(struct comm *comm, uint64_t generation);
 void control_watch_state(hvd_state_t *state);
 

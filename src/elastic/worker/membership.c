@@ -1,4 +1,5 @@
-/* elastic/worker/membership.c - into a generation and out of it. See membership.h.
+/* elastic/worker/membership.c - into a generation and out of it. See
+ * membership.h.
  *
  * Threads: app. Memory: the peers' list lives for one call, the comm for the
  * generation. */

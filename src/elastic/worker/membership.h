@@ -1,5 +1,5 @@
-/* elastic/worker/membership.h - what entering and leaving a generation takes, for
- * the run loop (run.c) and for static programs (static.c).
+/* elastic/worker/membership.h - what entering and leaving a generation takes,
+ * for the run loop (run.c) and for static programs (static.c).
  *
  * Threads: app. */
 #ifndef ELASTIC_WORKER_MEMBERSHIP_H
@@ -11,8 +11,8 @@
 
 enum { GOODBYE_US = 2000000 }; /* LEAVING waits so long for its answer */
 
-/* Tell the driver READY(start), as an elastic program with `state` or, with NULL,
- * as a static one. */
+/* Tell the driver READY(start), as an elastic program with `state` or, with
+ * NULL, as a static one. */
 hvd_status_t membership_enter(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* Wait for a generation above `above`, and make its comm. HVD_OK: *a_p and
@@ -23,9 +23,9 @@ hvd_status_t membership_await(uint64_t above,
 /* hvd_rank() and its siblings. */
 void membership_show(const struct control_assignment *a);
 
-/* Tell the driver that `generation` is lost to this worker: first the peers, who
- * may wait for us in a collective, then LOST and READY(lost). With mismatch: LOST
- * alone, `text` is the sentence that ends the job. */
+/* Tell the driver that `generation` is lost to this worker: first the peers,
+ * who may wait for us in a collective, then LOST and READY(lost). With
+ * mismatch: LOST alone, `text` is the sentence that ends the job. */
 void membership_lost(uint64_t generation, bool mismatch, const char *text);
 
 /* Give the comm of the generation back and raise the endpoint's fence. */
@@ -34,8 +34,8 @@ void membership_close(void);
 /* LEAVING(status, text), and wait a moment for its answer. */
 void membership_fail(hvd_status_t status, const char *text);
 
-/* The driver's last word as the program gets it, with its sentence; WORKER_GO_ON:
- * HVD_OK and *final_p false. */
+/* The driver's last word as the program gets it, with its sentence;
+ * WORKER_GO_ON: HVD_OK and *final_p false. */
 hvd_status_t membership_verdict(bool *final_p);
 
 void membership_report(enum report_what what, uint64_t generation,

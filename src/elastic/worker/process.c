@@ -1,5 +1,5 @@
-/* elastic/worker/process.c - who this process is, from its environment; and what
- * becomes of a forked child. See process.h.
+/* elastic/worker/process.c - who this process is, from its environment; and
+ * what becomes of a forked child. See process.h.
  *
  * Threads: app, except the fork handler. Memory: static. */
 #include "elastic/worker/process.h"
@@ -67,8 +67,8 @@ static hvd_status_t env_string(const char *name, const char *otherwise,
     return HVD_OK;
 }
 
-/* The token lies in a sealed memfd that every child would inherit: closed as soon
- * as it is read. */
+/* The token lies in a sealed memfd that every child would inherit: closed as
+ * soon as it is read. */
 static hvd_status_t read_token(uint8_t *token)
 {
     hvd_status_t status;

@@ -1,5 +1,5 @@
-/* elastic/worker/process.h - the one worker that this process is: who it is, and
- * what its application thread and its control thread share.
+/* elastic/worker/process.h - the one worker that this process is: who it is,
+ * and what its application thread and its control thread share.
  *
  * A program that was started by hand (no HVD_DRIVER) is *solo*: a world of one,
  * with a comm of size 1 and without endpoint, control thread or descriptors.
@@ -76,15 +76,17 @@ struct process {
 
 extern struct process process_self;
 
-/* HVD_ERR_STATE with a sentence naming `call`: no hvd_init yet, or this is a forked
- * child. */
+/* HVD_ERR_STATE with a sentence naming `call`: no hvd_init yet, or this is a
+ * forked child. */
 hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
 
 /* Parse the environment into process_self.self. *solo_p: there is no driver.
- * HVD_ERR_INVALID names the variable. Reads the token and closes its descriptor. */
+ * HVD_ERR_INVALID names the variable. Reads the token and closes its
+ * descriptor. */
 hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
 
-/* Once per process: in a forked child close our descriptors and refuse service. */
+/* Once per process: in a forked child close our descriptors and refuse service.
+ * */
 hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
 
 /* Log level and the words before each line: "gen 7 rank 3 host-12:1". */

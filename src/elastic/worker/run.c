@@ -121,8 +121,8 @@ static hvd_status_t receive_state(struct run *run, struct state_id id)
     return HVD_OK;
 }
 
-/* Everybody holds the base of this generation, as state and as live memory, when
- * it has returned HVD_OK everywhere. */
+/* Everybody holds the base of this generation, as state and as live memory,
+ * when it has returned HVD_OK everywhere. */
 static hvd_status_t synchronise(struct run *run)
 {
     const struct control_assignment *a = &run->a;
@@ -218,8 +218,8 @@ static void settle_mismatch(struct run *run)
     fail(run, HVD_ERR_MISMATCH);
 }
 
-/* At the cut the boundary has committed; whoever went on computing after it goes
- * back there. */
+/* At the cut the boundary has committed; whoever went on computing after it
+ * goes back there. */
 static void settle_left(struct run *run, hvd_status_t status)
 {
     struct worker_event ev = {.type = WORKER_EV_LEFT};

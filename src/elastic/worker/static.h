@@ -7,15 +7,15 @@
 
 #include <hvd/status.h>
 
-/* Make sure that there is a comm to run a collective on, joining the world if the
- * program has not decided yet. `call` names the caller in sentences. */
+/* Make sure that there is a comm to run a collective on, joining the world if
+ * the program has not decided yet. `call` names the caller in sentences. */
 hvd_status_t static_world(const char *call) HVD_MUST_CHECK;
 
 /* A collective has failed: tell the driver of a static job. */
 void static_failed(hvd_status_t status);
 
-/* hvd_shutdown of a static program: DONE, and wait for the others. HVD_OK, or what
- * ended the job instead. */
+/* hvd_shutdown of a static program: DONE, and wait for the others. HVD_OK, or
+ * what ended the job instead. */
 hvd_status_t static_finish(void) HVD_MUST_CHECK;
 
 #endif
