@@ -546,26 +546,38 @@ static bool pending_add(struct wire_dealer *dealer, const uint8_t *data,
 }
 
 /* Asking makes libzmq look at its mailbox, which zmq_send does only now and
- * then: else the word that the connection is up would be eaten by the next
- * receive. */
-static bool is_writable(const struct endpoint *ep)
+ * then. */
+static int socket_events(const struct endpoint *ep)
 {
     int events;
     size_t nbytes = sizeof(events);
 
-    return zmq_getsockopt(ep->socket, ZMQ_EVENTS, &events, &nbytes) == 0 &&
-           (events & ZMQ_POLLOUT);
+    if (zmq_getsockopt(ep->socket, ZMQ_EVENTS, &events, &nbytes) != 0)
+        return 0;
+    return events;
+}
+
+static void pending_drop(struct wire_dealer *dealer, size_t nbytes)
+{
+    dealer->n_pending -= nbytes;
+    if (dealer->n_pending == 0)
+        pending_clear(dealer);
+    else
+        memmove(dealer->pending, dealer->pending + nbytes, dealer->n_pending);
 }
 
 /* Send what was said too early, in order; the connection may still be missing.
- */
-static void pending_flush(struct wire_dealer *dealer)
+ * true: the mailbox has been looked into with effect, so there may be something
+ * to receive that the descriptor will not tell of. */
+static bool pending_flush(struct wire_dealer *dealer)
 {
     size_t at = 0;
+    int events;
 
-    if (dealer->n_pending == 0 || !is_writable(&dealer->ep))
-        return;
-    while (at < dealer->n_pending) {
+    if (dealer->n_pending == 0)
+        return false;
+    events = socket_events(&dealer->ep);
+    while ((events & ZMQ_POLLOUT) && at < dealer->n_pending) {
         uint32_t nbytes;
 
         memcpy(&nbytes, dealer->pending + at, sizeof(nbytes));
@@ -575,21 +587,13 @@ static void pending_flush(struct wire_dealer *dealer)
         dealer->connected = true;
         at += sizeof(nbytes) + nbytes;
     }
-    if (at == 0)
-        return;
-    if (at == dealer->n_pending) {
-        pending_clear(dealer);
-        return;
-    }
-    dealer->n_pending -= at;
-    memmove(dealer->pending, dealer->pending + at, dealer->n_pending);
+    pending_drop(dealer, at);
+    return at > 0 || (events & ZMQ_POLLIN);
 }
 
-bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m)
+/* Everything that is there, malformed ones skipped. */
+static bool dealer_read(struct endpoint *ep, struct message *m)
 {
-    struct endpoint *ep = &dealer->ep;
-
-    pending_flush(dealer);
     while (receive_frame(ep->socket, &ep->body) >= 0) {
         if (zmq_msg_more(&ep->body)) {
             log_debug("message of a foreign form -> ignored");
@@ -600,6 +604,17 @@ bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m)
         if (endpoint_decode(ep, m))
             return true;
     }
+    return false;
+}
+
+bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m)
+{
+    /* the receive that finds nothing is what sees the connection come up, so
+     * flush after it: the descriptor stays silent about it from then on */
+    do {
+        if (dealer_read(&dealer->ep, m))
+            return true;
+    } while (pending_flush(dealer));
     return false;
 }
 
