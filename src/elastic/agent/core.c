@@ -107,8 +107,10 @@ static void report(struct agent_core *core, struct agent_child *child)
     enum message_type type = report_of(child);
 
     child->retry_us = AGENT_NEVER;
-    if (type != MSG_NONE)
-        send_message(core, type, child->worker);
+    if (type == MSG_NONE)
+        return;
+    send_message(core, type, child->worker);
+    core->reported = true;
 }
 
 /* ---- ending children ----------------------------------------------------- */
@@ -333,10 +335,8 @@ static void advance_driver(struct agent_core *core)
     send_message(core, core->welcome ? MSG_AGENT_PING : MSG_AGENT_HELLO, 0);
 }
 
-static bool advance_children(struct agent_core *core)
+static void advance_children(struct agent_core *core)
 {
-    bool owing = false;
-
     for (size_t i = 0; i < core->n_children; i++) {
         struct agent_child *child = &core->children[i];
 
@@ -346,22 +346,34 @@ static bool advance_children(struct agent_core *core)
         }
         if (core->now_us >= child->retry_us)
             report(core, child);
-        owing |= child->retry_us != AGENT_NEVER;
     }
-    return owing;
 }
 
+static bool owes_report(const struct agent_core *core)
+{
+    for (size_t i = 0; i < core->n_children; i++)
+        if (core->children[i].retry_us != AGENT_NEVER)
+            return true;
+    return false;
+}
+
+/* Nothing is left to wait for: all are reaped and, if there is anybody to hear
+ * it, the driver knows. */
+static bool is_through(const struct agent_core *core)
+{
+    return core->phase == AGENT_ENDING && core->n_live == 0 &&
+           (core->driver_lost || !owes_report(core));
+}
+
+/* A report of this very step may yet come back as unsent: then the end waits
+ * for the next one, which agent_core_deadline() calls for at once. */
 static void advance(struct agent_core *core)
 {
-    bool owing;
-
     if (core->phase == AGENT_ENDED)
         return;
     advance_driver(core);
-    owing = advance_children(core);
-    if (core->phase != AGENT_ENDING)
-        return;
-    if ((core->n_live > 0 || (owing && !core->driver_lost)) &&
+    advance_children(core);
+    if ((core->reported || !is_through(core)) &&
         core->now_us < core->give_up_us)
         return;
     core->phase = AGENT_ENDED;
@@ -426,6 +438,7 @@ hvd_status_t agent_core_step(struct agent_core *core,
 
     HVD_ASSERT(ev->now_us >= core->now_us);
     core->n_actions = 0;
+    core->reported = false;
     core->now_us = ev->now_us;
     status = on_event(core, ev);
     if (status == HVD_OK)
@@ -446,6 +459,8 @@ uint64_t agent_core_deadline(const struct agent_core *core)
 
     if (core->phase == AGENT_ENDED)
         return t;
+    if (is_through(core))
+        return core->now_us;
     t = earlier(core->beat_us, core->give_up_us);
     if (core->driver_lost)
         t = earlier(t, core->orphan_us);

@@ -111,6 +111,7 @@ struct agent_core {
     enum agent_phase phase;
     bool welcome; /* the driver has answered */
     bool driver_lost;
+    bool reported; /* this step says something about a child */
     uint64_t now_us;
     uint64_t heard_us;  /* last word of the driver */
     uint64_t beat_us;   /* next hello or ping */

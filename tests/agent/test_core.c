@@ -1,0 +1,522 @@
+/* The agent's core by transcripts: what it does and when, no process involved.
+ *
+ * Times are milliseconds from the start; each step's actions become one line:
+ *   [   200] PING            a message to the driver (worker behind it)
+ *   [   200] spawn 1         TERM 1 / CONT 1 / KILL 1: a signal to its group
+ *   [   200] exit 0          the end, with its status */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "elastic/agent/core.h"
+#include "support.h"
+
+enum { JOB = 77, TERM = 3, LOG_MAX = 8192 };
+
+static struct agent_core core;
+static char transcript[LOG_MAX];
+static size_t n_transcript;
+static bool socket_full;
+
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(transcript + n_transcript, LOG_MAX - n_transcript, fmt, ap);
+    va_end(ap);
+    ck_assert(n >= 0 && (size_t)n < LOG_MAX - n_transcript);
+    n_transcript += (size_t)n;
+}
+
+static void say_send(const struct agent_action *action)
+{
+    struct message m;
+
+    agent_core_message(&core, action, &m);
+    ck_assert_uint_eq(m.job, JOB);
+    if (socket_full) {
+        agent_core_unsent(&core, action);
+        return;
+    }
+    say(" %s", message_type_name(m.type));
+    if (m.type == MSG_SPAWNED)
+        say(" %" PRIu64 " pid %" PRId64, m.u.spawned.worker, m.u.spawned.pid);
+    else if (m.type == MSG_SPAWN_FAILED)
+        say(" %" PRIu64 " %s", m.u.spawn_failed.worker, m.u.spawn_failed.text);
+    else if (m.type == MSG_WORKER_EXITED)
+        say(" %" PRIu64 " code %" PRId64 " signal %" PRId64,
+            m.u.worker_exited.worker, m.u.worker_exited.code,
+            m.u.worker_exited.signal);
+}
+
+static void say_action(const struct agent_action *action)
+{
+    if (action->type == AGENT_DO_SEND)
+        say_send(action);
+    else if (action->type == AGENT_DO_SPAWN)
+        say(" spawn %" PRIu64, action->worker);
+    else if (action->type == AGENT_DO_EXIT)
+        say(" exit %d", action->status);
+    else
+        say(" %s %" PRIu64,
+            action->signo == SIGTERM   ? "TERM"
+            : action->signo == SIGCONT ? "CONT"
+                                       : "KILL",
+            action->worker);
+}
+
+static hvd_status_t at(uint64_t ms, struct agent_event ev)
+{
+    const struct agent_action *actions;
+    hvd_status_t status;
+    size_t n;
+
+    ev.now_us = ms * 1000;
+    ck_assert(agent_core_reserve(&core));
+    status = agent_core_step(&core, &ev, &actions, &n);
+    if (n == 0)
+        return status;
+    say("[%6" PRIu64 "]", ms);
+    for (size_t i = 0; i < n; i++)
+        say_action(&actions[i]);
+    say("\n");
+    return status;
+}
+
+static hvd_status_t hear(uint64_t ms, struct message m)
+{
+    m.job = JOB;
+    m.term = TERM;
+    return at(ms,
+              (struct agent_event){.type = AGENT_EV_MESSAGE, .message = &m});
+}
+
+static void happens(uint64_t ms, enum agent_event_type type)
+{
+    ck_assert_int_eq(at(ms, (struct agent_event){.type = type}), HVD_OK);
+}
+
+/* All ticks that are due up to `ms`, the driver answering pings if it lives. */
+static void pass(uint64_t ms, bool driver_lives)
+{
+    uint64_t due;
+
+    while ((due = agent_core_deadline(&core)) <= ms * 1000) {
+        happens(due / 1000, AGENT_EV_TICK);
+        if (driver_lives && core.phase != AGENT_ENDED)
+            ck_assert_int_eq(
+                hear(due / 1000, (struct message){.type = MSG_AGENT_PONG}),
+                HVD_OK);
+    }
+}
+
+static void spawn(uint64_t ms, uint64_t worker)
+{
+    struct message m = {.type = MSG_SPAWN, .u.spawn.worker = worker};
+
+    ck_assert_int_eq(hear(ms, m), HVD_OK);
+}
+
+static void kill_worker(uint64_t ms, uint64_t worker, uint64_t grace_ms)
+{
+    struct message m = {.type = MSG_KILL, .u.kill = {worker, grace_ms}};
+
+    ck_assert_int_eq(hear(ms, m), HVD_OK);
+}
+
+static void exits(uint64_t ms, uint64_t worker, int64_t code, int64_t signo)
+{
+    struct agent_event ev = {.type = AGENT_EV_EXITED,
+                             .worker = worker,
+                             .code = code,
+                             .signal = signo};
+
+    ck_assert_int_eq(at(ms, ev), HVD_OK);
+}
+
+static void starts(uint64_t ms, uint64_t worker)
+{
+    struct agent_event forked = {.type = AGENT_EV_FORKED,
+                                 .worker = worker,
+                                 .pid = 1000 + (int64_t)worker};
+    struct agent_event started = {.type = AGENT_EV_STARTED, .worker = worker};
+
+    ck_assert_int_eq(at(ms, forked), HVD_OK);
+    ck_assert_int_eq(at(ms, started), HVD_OK);
+}
+
+static void forget_transcript(void)
+{
+    n_transcript = 0;
+    transcript[0] = 0;
+}
+
+static void expect(const char *text)
+{
+    ck_assert_str_eq(transcript, text);
+    forget_transcript();
+}
+
+static void setup(void)
+{
+    struct agent_config config = AGENT_CONFIG_DEFAULTS;
+
+    config.job = JOB;
+    forget_transcript();
+    socket_full = false;
+    ck_assert(agent_core_init(&core, &config, 0));
+}
+
+static void teardown(void)
+{
+    agent_core_fini(&core);
+}
+
+/* An agent that has been welcomed and pings from now on only when asked to. */
+static void setup_welcome(void)
+{
+    setup();
+    core.config.beat_us = 3600ULL * 1000000;
+    core.config.driver_timeout_us = 7200ULL * 1000000;
+    hear(0, (struct message){.type = MSG_AGENT_WELCOME});
+    forget_transcript();
+}
+
+/* ---- contact ------------------------------------------------------------- */
+
+START_TEST(contact_hello_is_repeated_until_welcome)
+{
+    pass(450, false);
+    hear(500, (struct message){.type = MSG_AGENT_WELCOME});
+    pass(900, true);
+    expect("[     0] AGENT_HELLO\n"
+           "[   200] AGENT_HELLO\n"
+           "[   400] AGENT_HELLO\n"
+           "[   500] AGENT_PING\n"
+           "[   700] AGENT_PING\n"
+           "[   900] AGENT_PING\n");
+}
+END_TEST
+
+START_TEST(contact_hello_not_taken_is_tried_soon)
+{
+    socket_full = true;
+    pass(4, false);
+    socket_full = false;
+    forget_transcript();
+    pass(10, false);
+    expect("[     5] AGENT_HELLO\n");
+}
+END_TEST
+
+START_TEST(contact_never_made_ends_with_failure)
+{
+    pass(9999, false);
+    forget_transcript();
+    pass(20000, false);
+    expect("[ 10000] AGENT_HELLO exit 1\n");
+    ck_assert_uint_eq(agent_core_deadline(&core), AGENT_NEVER);
+}
+END_TEST
+
+START_TEST(message_of_another_job_or_older_term_is_refused)
+{
+    struct message m = {.type = MSG_AGENT_SHUTDOWN, .job = 1, .term = TERM};
+    struct agent_event ev = {.type = AGENT_EV_MESSAGE, .message = &m};
+
+    ck_assert_int_eq(at(0, ev), HVD_ERR_PROTOCOL);
+    m.job = JOB;
+    m.term = TERM - 1;
+    ck_assert_int_eq(at(0, ev), HVD_ERR_PROTOCOL);
+    m.term = TERM;
+    m.type = MSG_READY;
+    ck_assert_int_eq(at(0, ev), HVD_ERR_PROTOCOL);
+    ck_assert_int_eq(core.phase, AGENT_RUNNING);
+}
+END_TEST
+
+/* ---- children ------------------------------------------------------------ */
+
+START_TEST(spawn_then_exit_is_reported_and_group_killed)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    exits(50, 1, 7, 0);
+    expect("[    10] spawn 1\n"
+           "[    11] SPAWNED 1 pid 1001\n"
+           "[    50] WORKER_EXITED 1 code 7 signal 0 KILL 1\n");
+}
+END_TEST
+
+START_TEST(spawn_repeated_is_answered_by_state)
+{
+    spawn(10, 1);
+    spawn(10, 1);
+    starts(11, 1);
+    spawn(12, 1);
+    exits(50, 1, 0, 0);
+    forget_transcript();
+    spawn(60, 1);
+    expect("[    60] WORKER_EXITED 1 code 0 signal 0\n");
+}
+END_TEST
+
+START_TEST(spawn_failure_is_reported_and_remembered)
+{
+    struct agent_event failed = {.type = AGENT_EV_START_FAILED,
+                                 .worker = 1,
+                                 .error = 2,
+                                 .text = "cannot execute \"x\": no"};
+
+    spawn(10, 1);
+    at(11, failed);
+    spawn(12, 1);
+    kill_worker(13, 1, 0);
+    expect("[    10] spawn 1\n"
+           "[    11] SPAWN_FAILED 1 cannot execute \"x\": no\n"
+           "[    12] SPAWN_FAILED 1 cannot execute \"x\": no\n"
+           "[    13] SPAWN_FAILED 1 cannot execute \"x\": no\n");
+    ck_assert_uint_eq(core.n_live, 0);
+}
+END_TEST
+
+START_TEST(kill_waits_for_grace_then_forces)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    kill_worker(100, 1, 500);
+    kill_worker(150, 1, 5000); /* later is no improvement */
+    pass(1000, true);
+    exits(1001, 1, 0, SIGKILL);
+    pass(9000, true);
+    expect("[   100] TERM 1 CONT 1\n"
+           "[   600] KILL 1\n"
+           "[  1001] WORKER_EXITED 1 code 0 signal 9 KILL 1\n");
+}
+END_TEST
+
+START_TEST(kill_without_grace_forces_at_once)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    kill_worker(100, 1, 5000);
+    kill_worker(200, 1, 0);
+    kill_worker(300, 1, 0);
+    expect("[   100] TERM 1 CONT 1\n"
+           "[   200] KILL 1\n");
+}
+END_TEST
+
+START_TEST(kill_before_exec_reports_spawned_then_exited)
+{
+    struct agent_event forked = {
+        .type = AGENT_EV_FORKED, .worker = 1, .pid = 1001};
+    struct agent_event started = {.type = AGENT_EV_STARTED, .worker = 1};
+
+    spawn(10, 1);
+    at(10, forked);
+    kill_worker(10, 1, 0);
+    at(11, started);
+    exits(12, 1, 0, SIGKILL);
+    expect("[    10] spawn 1\n"
+           "[    10] KILL 1\n"
+           "[    11] SPAWNED 1 pid 1001\n"
+           "[    12] WORKER_EXITED 1 code 0 signal 9 KILL 1\n");
+}
+END_TEST
+
+START_TEST(kill_of_unknown_worker_forbids_its_start)
+{
+    kill_worker(10, 4, 0);
+    spawn(20, 4);
+    expect("[    10] WORKER_EXITED 4 code 0 signal 9\n"
+           "[    20] WORKER_EXITED 4 code 0 signal 9\n");
+}
+END_TEST
+
+START_TEST(report_not_taken_is_repeated)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    socket_full = true;
+    exits(50, 1, 3, 0);
+    pass(59, true);
+    socket_full = false;
+    forget_transcript();
+    pass(100, true);
+    expect("[    60] WORKER_EXITED 1 code 3 signal 0\n");
+}
+END_TEST
+
+START_TEST(memory_of_the_gone_is_bounded)
+{
+    spawn(1, 1);
+    starts(1, 1);
+    for (uint64_t w = 2; w < 5 * AGENT_REMEMBERED; w++) {
+        spawn(w, w);
+        starts(w, w);
+        exits(w, w, 0, 0);
+        forget_transcript();
+    }
+    ck_assert_uint_le(core.n_children, 2 * AGENT_REMEMBERED + 2);
+    ck_assert_ptr_nonnull(agent_core_child(&core, 1));
+    ck_assert_ptr_nonnull(agent_core_child(&core, 5 * AGENT_REMEMBERED - 1));
+}
+END_TEST
+
+/* ---- the end ------------------------------------------------------------- */
+
+START_TEST(shutdown_without_children_ends_at_once)
+{
+    hear(10, (struct message){.type = MSG_AGENT_SHUTDOWN});
+    expect("[    10] exit 0\n");
+}
+END_TEST
+
+START_TEST(shutdown_asks_forces_and_waits)
+{
+    spawn(10, 1);
+    starts(10, 1);
+    spawn(10, 2);
+    starts(11, 2);
+    forget_transcript();
+    hear(100, (struct message){.type = MSG_AGENT_SHUTDOWN});
+    spawn(110, 3);
+    exits(150, 1, 0, SIGTERM);
+    pass(3000, true);
+    exits(3001, 2, 0, SIGKILL);
+    pass(3001, true);
+    expect("[   100] TERM 1 CONT 1 TERM 2 CONT 2\n"
+           "[   110] SPAWN_FAILED 3 the agent is ending\n"
+           "[   150] WORKER_EXITED 1 code 0 signal 15 KILL 1\n"
+           "[  2100] KILL 2\n"
+           "[  3001] WORKER_EXITED 2 code 0 signal 9 KILL 2\n"
+           "[  3001] exit 0\n");
+}
+END_TEST
+
+START_TEST(shutdown_gives_up_on_the_unkillable)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    happens(100, AGENT_EV_TERMINATE);
+    pass(60000, true);
+    expect("[   100] TERM 1 CONT 1\n"
+           "[  2100] KILL 1\n"
+           "[ 12100] exit 1\n");
+}
+END_TEST
+
+START_TEST(shutdown_waits_for_a_report_not_taken)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    hear(100, (struct message){.type = MSG_AGENT_SHUTDOWN});
+    forget_transcript();
+    socket_full = true;
+    exits(110, 1, 0, SIGTERM);
+    forget_transcript();
+    socket_full = false;
+    pass(1000, true);
+    expect("[   115] WORKER_EXITED 1 code 0 signal 15\n"
+           "[   115] exit 0\n");
+}
+END_TEST
+
+START_TEST(driver_lost_forces_at_once)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    happens(100, AGENT_EV_DRIVER_LOST);
+    exits(101, 1, 0, SIGKILL);
+    pass(101, false);
+    expect("[   100] KILL 1\n"
+           "[   101] WORKER_EXITED 1 code 0 signal 9 KILL 1\n"
+           "[   101] exit 0\n");
+}
+END_TEST
+
+START_TEST(driver_lost_during_shutdown_forces)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    happens(100, AGENT_EV_TERMINATE);
+    happens(200, AGENT_EV_DRIVER_LOST);
+    expect("[   100] TERM 1 CONT 1\n"
+           "[   200] KILL 1\n");
+}
+END_TEST
+
+START_TEST(driver_lost_orphan_timer_lets_workers_live)
+{
+    core.config.orphan_us = 5000000;
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    happens(100, AGENT_EV_DRIVER_LOST);
+    pass(10000, false);
+    expect("[  5100] KILL 1\n");
+}
+END_TEST
+
+START_TEST(driver_silent_is_lost)
+{
+    core.config.driver_timeout_us = 10000000;
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    pass(60000, false);
+    ck_assert_ptr_nonnull(strstr(transcript, "[ 10010] KILL 1\n"));
+    ck_assert(core.driver_lost);
+}
+END_TEST
+
+static Suite *suite_make(void)
+{
+    Suite *suite = suite_create("agent core");
+    TCase *contact = tcase_create("contact"), *run = tcase_create("run");
+
+    tcase_add_checked_fixture(contact, setup, teardown);
+    tcase_add_test(contact, contact_hello_is_repeated_until_welcome);
+    tcase_add_test(contact, contact_hello_not_taken_is_tried_soon);
+    tcase_add_test(contact, contact_never_made_ends_with_failure);
+    suite_add_tcase(suite, contact);
+    tcase_add_checked_fixture(run, setup_welcome, teardown);
+    tcase_add_test(run, message_of_another_job_or_older_term_is_refused);
+    tcase_add_test(run, spawn_then_exit_is_reported_and_group_killed);
+    tcase_add_test(run, spawn_repeated_is_answered_by_state);
+    tcase_add_test(run, spawn_failure_is_reported_and_remembered);
+    tcase_add_test(run, kill_waits_for_grace_then_forces);
+    tcase_add_test(run, kill_without_grace_forces_at_once);
+    tcase_add_test(run, kill_before_exec_reports_spawned_then_exited);
+    tcase_add_test(run, kill_of_unknown_worker_forbids_its_start);
+    tcase_add_test(run, report_not_taken_is_repeated);
+    tcase_add_test(run, memory_of_the_gone_is_bounded);
+    tcase_add_test(run, shutdown_without_children_ends_at_once);
+    tcase_add_test(run, shutdown_asks_forces_and_waits);
+    tcase_add_test(run, shutdown_gives_up_on_the_unkillable);
+    tcase_add_test(run, shutdown_waits_for_a_report_not_taken);
+    tcase_add_test(run, driver_lost_forces_at_once);
+    tcase_add_test(run, driver_lost_during_shutdown_forces);
+    tcase_add_test(run, driver_lost_orphan_timer_lets_workers_live);
+    tcase_add_test(run, driver_silent_is_lost);
+    suite_add_tcase(suite, run);
+    return suite;
+}
+
+int main(void)
+{
+    return support_run(suite_make());
+}

@@ -1,0 +1,250 @@
+/* Lines of a worker on their way: cutting, credit, dropping, the end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/agent/output.h"
+#include "support.h"
+
+enum { KEEP = 1000, PLENTY = 1 << 30, TEXT_MAX = 1 << 18 };
+
+static struct output output;
+static char text[TEXT_MAX]; /* what went out, | after each message */
+static size_t n_text;
+static size_t n_bytes; /* without the | */
+
+static void setup(void)
+{
+    output_init(&output, 7, KEEP);
+    n_text = n_bytes = 0;
+    text[0] = 0;
+}
+
+static void teardown(void)
+{
+    output_fini(&output);
+}
+
+static void feed(const char *s)
+{
+    ck_assert(output_feed(&output, OUTPUT_STDOUT, s, strlen(s)));
+}
+
+static void take(uint64_t credit)
+{
+    struct msg_output m;
+
+    while (output_next(&output, OUTPUT_STDOUT, credit, &m)) {
+        ck_assert_uint_eq(m.worker, 7);
+        ck_assert_int_eq(m.stream, OUTPUT_STDOUT);
+        ck_assert_uint_le(m.bytes.nbytes, WIRE_OUTPUT_MAX);
+        ck_assert_uint_lt(n_text + m.bytes.nbytes + 3, TEXT_MAX);
+        if (m.bytes.nbytes > 0)
+            memcpy(text + n_text, m.bytes.data, m.bytes.nbytes);
+        n_text += m.bytes.nbytes;
+        n_bytes += m.bytes.nbytes;
+        n_text += (size_t)sprintf(text + n_text, m.eof ? "$" : "|");
+        credit -= m.bytes.nbytes;
+        output_sent(&output, &m);
+    }
+}
+
+static void expect(const char *wanted)
+{
+    ck_assert_str_eq(text, wanted);
+    n_text = n_bytes = 0;
+    text[0] = 0;
+}
+
+START_TEST(lines_wait_for_their_end)
+{
+    feed("one\ntw");
+    take(PLENTY);
+    expect("one\n|");
+    feed("o\n");
+    take(PLENTY);
+    expect("two\n|");
+}
+END_TEST
+
+START_TEST(lines_end_with_cr_or_crlf)
+{
+    feed("10%\r20%\r30%");
+    take(PLENTY);
+    expect("10%\r20%\r|");
+    feed("\r");
+    take(PLENTY);
+    expect(""); /* a \n might follow */
+    feed("\ndone\r\n");
+    take(PLENTY);
+    expect("30%\r\ndone\r\n|");
+}
+END_TEST
+
+START_TEST(lines_settled_cr_is_an_end)
+{
+    feed("10%\r");
+    output_settle(&output);
+    take(PLENTY);
+    expect("10%\r|");
+}
+END_TEST
+
+START_TEST(lines_too_long_are_cut)
+{
+    static char block[OUTPUT_LINE_MAX + 11];
+
+    output.keep_max = OUTPUT_KEEP_MAX;
+    memset(block, 'x', sizeof(block) - 1);
+    feed(block);
+    feed("\n");
+    take(PLENTY);
+    ck_assert_uint_eq(n_bytes, OUTPUT_LINE_MAX + 1 + 10 + 1);
+    ck_assert_int_eq(text[OUTPUT_LINE_MAX], '\n');
+}
+END_TEST
+
+START_TEST(lines_of_cr_at_every_cut_survive)
+{
+    static const char all[] = "a\r\nbb\r\n\r\r\n\nccc\rd\n";
+
+    for (size_t cut = 0; cut < sizeof(all); cut++) {
+        ck_assert(output_feed(&output, OUTPUT_STDOUT, all, cut));
+        ck_assert(output_feed(&output, OUTPUT_STDOUT, all + cut,
+                              sizeof(all) - 1 - cut));
+        take(PLENTY);
+        expect("a\r\nbb\r\n\r\r\n\nccc\rd\n|");
+    }
+}
+END_TEST
+
+START_TEST(credit_bounds_each_message_at_a_line)
+{
+    feed("aaaa\nbbbb\ncccc\n");
+    take(12);
+    expect("aaaa\nbbbb\n|");
+    take(4);
+    expect("");
+    take(5);
+    expect("cccc\n|");
+}
+END_TEST
+
+START_TEST(credit_none_drops_the_oldest_with_marker)
+{
+    char line[32];
+
+    for (int i = 0; i < 200; i++) {
+        snprintf(line, sizeof(line), "line %04d\n", i); /* 10 bytes */
+        feed(line);
+    }
+    take(PLENTY);
+    ck_assert_int_eq(strncmp(text,
+                             "[hvd-agent: 100 lines dropped: the driver does "
+                             "not read fast enough]\n|line 0100\n",
+                             80),
+                     0);
+    ck_assert_ptr_nonnull(strstr(text, "line 0199\n|"));
+    ck_assert_uint_le(n_bytes, KEEP + 80);
+    feed("more\n");
+    n_text = 0;
+    take(PLENTY);
+    expect("more\n|");
+}
+END_TEST
+
+START_TEST(credit_none_drops_from_the_fuller_stream)
+{
+    struct msg_output m;
+
+    ck_assert(output_feed(&output, OUTPUT_STDERR, "error\n", 6));
+    for (int i = 0; i < 200; i++)
+        feed("123456789\n");
+    ck_assert(output_next(&output, OUTPUT_STDERR, PLENTY, &m));
+    ck_assert_uint_eq(m.bytes.nbytes, 6);
+    ck_assert_uint_gt(output.queues[0].n_dropped, 99);
+}
+END_TEST
+
+START_TEST(end_sends_the_rest_with_eof)
+{
+    feed("one\nrest");
+    output_end(&output, OUTPUT_STDOUT);
+    ck_assert(!output_finished(&output));
+    take(PLENTY);
+    expect("one\nrest$");
+    output_end(&output, OUTPUT_STDERR);
+    ck_assert(!output_finished(&output));
+}
+END_TEST
+
+START_TEST(end_of_an_empty_stream_needs_no_credit)
+{
+    struct msg_output m;
+
+    output_end(&output, OUTPUT_STDOUT);
+    take(0);
+    expect("$");
+    take(0);
+    expect("");
+    output_end(&output, OUTPUT_STDERR);
+    ck_assert(output_next(&output, OUTPUT_STDERR, 0, &m));
+    ck_assert(m.eof);
+    output_sent(&output, &m);
+    ck_assert(output_finished(&output));
+}
+END_TEST
+
+START_TEST(end_with_little_credit_comes_in_pieces)
+{
+    feed("aaaa\nbbbb\nrest");
+    output_end(&output, OUTPUT_STDOUT);
+    take(5);
+    take(5);
+    take(3);
+    take(4);
+    expect("aaaa\n|bbbb\n|rest$");
+}
+END_TEST
+
+START_TEST(memory_goes_back_when_empty)
+{
+    output.keep_max = OUTPUT_KEEP_MAX;
+    for (int i = 0; i < 20000; i++)
+        feed("123456789\n");
+    ck_assert_uint_gt(output.queues[0].bytes_max, 199999);
+    for (int i = 0; i < 10; i++) {
+        n_text = 0;
+        take(WIRE_OUTPUT_MAX);
+    }
+    ck_assert_uint_eq(output.queues[0].tail, 0);
+    ck_assert_uint_le(output.queues[0].bytes_max, 65536);
+}
+END_TEST
+
+static Suite *suite_make(void)
+{
+    Suite *suite = suite_create("agent output");
+    TCase *tcase = tcase_create("lines");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, lines_wait_for_their_end);
+    tcase_add_test(tcase, lines_end_with_cr_or_crlf);
+    tcase_add_test(tcase, lines_settled_cr_is_an_end);
+    tcase_add_test(tcase, lines_too_long_are_cut);
+    tcase_add_test(tcase, lines_of_cr_at_every_cut_survive);
+    tcase_add_test(tcase, credit_bounds_each_message_at_a_line);
+    tcase_add_test(tcase, credit_none_drops_the_oldest_with_marker);
+    tcase_add_test(tcase, credit_none_drops_from_the_fuller_stream);
+    tcase_add_test(tcase, end_sends_the_rest_with_eof);
+    tcase_add_test(tcase, end_of_an_empty_stream_needs_no_credit);
+    tcase_add_test(tcase, end_with_little_credit_comes_in_pieces);
+    tcase_add_test(tcase, memory_goes_back_when_empty);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return support_run(suite_make());
+}
