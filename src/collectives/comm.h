@@ -7,19 +7,26 @@
  * schedule needs: the lower rank listens, the higher dials.
  *
  * The engine runs on the thread that waits: a blocking call drives its schedule
- * with poll(2) on {sockets it needs, listening socket, abort eventfd}; every wait
- * loop terminates on abort. A silent peer is the driver's business (heartbeats,
- * ABORT): data waits have no deadline of their own, connects and handshakes have
- * config.connect_timeout_us.
+ * with poll(2) on {all connections, listening socket, abort eventfd}; every
+ * wait loop terminates on abort. A silent peer is the driver's business
+ * (heartbeats, ABORT): data waits have no deadline of their own, and neither
+ * has the answer to a handshake (the peer may be in user code). What has
+ * config.connect_timeout_us is a peer that refuses connections.
  *
- * Wire: each connection carries frames, a fixed 48-byte header and at most 256 KiB
- * of payload: DATA {sequence, kind, dtype, op, root, count, step, offset}, ABORT
- * {status, accused, text}, LEAVE {boundary or done}, ANNOUNCE {the DATA header
- * without payload}: sent after 200 ms of waiting, so that two ranks that wait for
- * each other in different operations find out. A header that differs from the
- * receiver's own operation is HVD_ERR_MISMATCH with both sides in the sentence, on
- * all ranks: the finder sends ABORT{MISMATCH} to every peer it is connected to,
- * receivers pass it on once.
+ * Wire: each connection carries frames, a fixed 48-byte header and a payload
+ * (256 KiB at most; 1 MiB in transfers): DATA {sequence, kind, dtype, op, root,
+ * count, step, offset}, ABORT {status, accused, text}, LEAVE {boundary or
+ * done}, ANNOUNCE {the DATA header without payload}: sent after 200 ms of
+ * waiting, so that ranks that wait for each other in different operations find
+ * out; a higher rank that has not dialled by then is dialled for that purpose
+ * (channel 2). A header that differs from the receiver's own operation is
+ * HVD_ERR_MISMATCH with both sides in the sentence, on all ranks: the finder
+ * sends ABORT{MISMATCH} to every peer it is connected to, receivers pass it on.
+ *
+ * A call of count 0 returns at once and takes a number all the same: a peer
+ * that called with another count learns of it from the next call's header or
+ * ANNOUNCE. HVD_ERR_INVALID takes none. alltoallv always exchanges headers: a
+ * rank with nothing to move cannot know whether the others have.
  *
  * Threads: one issuing thread. comm_abort() from any thread. */
 #ifndef COLLECTIVES_COMM_H
@@ -71,7 +78,7 @@ enum collective_kind {
 struct collective_args {
     size_t struct_size;
     enum collective_kind kind;
-    const void *sendbuf;
+    const void *sendbuf; /* broadcast: not looked at */
     void *recvbuf;
     size_t count; /* as the public call's count argument */
     const size_t *sendcounts, *sdispls, *recvcounts, *rdispls; /* v-forms */
@@ -85,8 +92,8 @@ struct collective_args {
 hvd_status_t comm_create(const struct comm_config *config,
                          struct comm **comm_p) HVD_MUST_CHECK;
 
-/* Says nothing to the peers (comm_leave does): hands connections to the endpoint.
- * NULL is fine. */
+/* Says nothing to the peers (comm_leave does): hands connections to the
+ * endpoint. NULL is fine. */
 void comm_destroy(struct comm *comm);
 
 /* Run one collective to its end on this thread. Arguments are checked first
@@ -96,9 +103,10 @@ void comm_destroy(struct comm *comm);
 hvd_status_t comm_run(struct comm *comm,
                       const struct collective_args *args) HVD_MUST_CHECK;
 
-/* State transfer, on channel 1 (a connection of its own): the peer that sends and
- * the peer that receives call these with equal nbytes. Verified by a digest per
- * frame (HVD_ERR_CORRUPT aborts the comm as lost). Same returns as comm_run. */
+/* State transfer, on channel 1 (a connection of its own): the peer that sends
+ * and the peer that receives call these with equal nbytes. Verified by a digest
+ * per frame (HVD_ERR_CORRUPT aborts the comm as lost). Same returns as
+ * comm_run. */
 hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
                                 size_t nbytes) HVD_MUST_CHECK;
 hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
@@ -108,8 +116,8 @@ hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
  * HVD_PEER_LOST or HVD_ERR_MISMATCH. Whoever waits in comm_run returns. */
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text);
 
-/* HVD_OK while it lives, else the reason; *text_p (may be NULL) its sentence. Any
- * thread. */
+/* HVD_OK while it lives, else the reason; *text_p (may be NULL) its sentence.
+ * Any thread. */
 hvd_status_t comm_status(const struct comm *comm, const char **text_p);
 
 /* Ranks whose connection ended without a goodbye, [*n_p], valid until
@@ -126,10 +134,11 @@ enum comm_leave_kind {
     COMM_LEAVE_DONE      /* training has finished */
 };
 
-/* Say goodbye on every connection. COMM_LEAVE_DONE keeps the comm alive (peers may
- * still fail); the others leave it ABORTED with HVD_PEER_LOST. Never blocks longer
- * than it takes to hand the frames to the kernel; best effort. The endpoint
- * remembers the goodbye for peers that connect later. */
+/* Say goodbye on every connection. COMM_LEAVE_DONE keeps the comm alive (peers
+ * may still fail); the others leave it ABORTED with HVD_PEER_LOST. Never blocks
+ * longer than it takes to hand the frames to the kernel; best effort. The
+ * endpoint remembers the goodbye for peers that connect later. After
+ * COMM_LEAVE_DONE comm_run returns HVD_ERR_STATE. */
 void comm_leave(struct comm *comm, enum comm_leave_kind kind,
                 uint64_t boundary);
 

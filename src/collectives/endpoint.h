@@ -3,18 +3,18 @@
  * generations have left behind.
  *
  * A connection that arrives is judged by its handshake {magic, version, job,
- * generation, worker, channel, mac}: at or below the fence it is refused (and told
- * why, if it belongs to the generation left last), of the generation in use it is
- * handed to its comm, of a newer one it is held unanswered (bounded: 2 x size of
- * the last generation, at least 64; 128 bytes each) until that comm exists or its
- * deadline passes.
+ * generation, worker, channel, mac}: at or below the fence it is refused (and
+ * told why, if it belongs to the generation left last), of the generation in
+ * use it is handed to its comm, of a newer one it is held unanswered (bounded:
+ * 2 x size of the last generation, at least 64; 128 bytes each) until that comm
+ * exists or its deadline passes.
  *
- * Connections of a comm that ended linger here: writing is shut down, what still
- * arrives is thrown away, closed at the peer's end or after 1 s.
+ * Connections of a comm that ended linger here: writing is shut down, what
+ * still arrives is thrown away, closed at the peer's end or after 1 s.
  *
- * Threads: all calls from the application's thread, except endpoint_fds_close(),
- * for pthread_atfork. Nothing here has a thread of its own: whoever waits drives it
- * (comm's wait loops and endpoint_serve). */
+ * Threads: all calls from the application's thread, except
+ * endpoint_fds_close(), for pthread_atfork. Nothing here has a thread of its
+ * own: whoever waits drives it (comm's wait loops and endpoint_serve). */
 #ifndef COLLECTIVES_ENDPOINT_H
 #define COLLECTIVES_ENDPOINT_H
 
@@ -52,8 +52,8 @@ void endpoint_set_fence(struct endpoint *endpoint, uint64_t fence);
 hvd_status_t endpoint_serve(struct endpoint *endpoint, int wake_fd,
                             uint64_t deadline_us) HVD_MUST_CHECK;
 
-/* In a forked child: close every descriptor of the endpoint and its comms, nothing
- * else. Async-signal-safe. */
+/* In a forked child: close every descriptor of the endpoint and its comms,
+ * nothing else. Async-signal-safe. */
 void endpoint_fds_close(struct endpoint *endpoint);
 
 #endif

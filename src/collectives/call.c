@@ -1,0 +1,227 @@
+/* collectives/call.c - the checks that need no peer. See call.h. */
+#include "collectives/call.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "collectives/dtype.h"
+
+static const char *const kinds[] = {
+    "?",
+    [COLLECTIVE_ALLREDUCE] = "allreduce",
+    [COLLECTIVE_BROADCAST] = "broadcast",
+    [COLLECTIVE_ALLGATHER] = "allgather",
+    [COLLECTIVE_ALLGATHERV] = "allgatherv",
+    [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
+    [COLLECTIVE_ALLTOALL] = "alltoall",
+    [COLLECTIVE_ALLTOALLV] = "alltoallv",
+    [COLLECTIVE_BARRIER] = "barrier",
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+const char *call_kind_name(unsigned kind)
+{
+    if (kind == CALL_TRANSFER)
+        return "state transfer";
+    return kind < KINDS ? kinds[kind] : "?";
+}
+
+void call_describe(const struct frame *head, char *text)
+{
+    const char *kind = call_kind_name(head->kind);
+    unsigned long long sequence = head->sequence, count = head->count;
+    const char *dtype = dtype_name(head->dtype);
+
+    switch (head->kind) {
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE_SCATTER:
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu)", kind, sequence,
+                 dtype, op_name(head->op), count);
+        break;
+    case COLLECTIVE_BROADCAST:
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, root %d, %llu)", kind,
+                 sequence, dtype, head->root, count);
+        break;
+    case COLLECTIVE_BARRIER:
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu", kind, sequence);
+        break;
+    case CALL_TRANSFER:
+        snprintf(text, CALL_TEXT_MAX, "%s of %llu bytes", kind, count);
+        break;
+    default:
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %llu)", kind, sequence,
+                 dtype, count);
+        break;
+    }
+}
+
+static hvd_status_t invalid(const struct collective_args *args,
+                            const char *what)
+{
+    return error_set(HVD_ERR_INVALID, "%s: %s",
+                     call_kind_name((unsigned)args->kind), what);
+}
+
+/* *product_p = a * b, at most half the address space, so that sums of two never
+ * overflow. */
+static bool multiply(size_t a, size_t b, size_t *product_p)
+{
+    return !__builtin_mul_overflow(a, b, product_p) &&
+           *product_p <= PTRDIFF_MAX / 2;
+}
+
+static bool overlap(const void *a, size_t a_nbytes, const void *b,
+                    size_t b_nbytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+    return a_nbytes > 0 && b_nbytes > 0 && x < y + b_nbytes && y < x + a_nbytes;
+}
+
+static bool reduces(enum collective_kind kind)
+{
+    return kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_REDUCE_SCATTER;
+}
+
+static hvd_status_t check_names(const struct collective_args *args, int size)
+{
+    if (args->kind < COLLECTIVE_ALLREDUCE || args->kind > COLLECTIVE_BARRIER)
+        return error_set(HVD_ERR_INVALID, "collective: unknown kind %d",
+                         (int)args->kind);
+    if (args->kind == COLLECTIVE_BARRIER)
+        return HVD_OK;
+    if (hvd_dtype_size(args->dtype) == 0)
+        return error_set(HVD_ERR_INVALID, "%s: unknown dtype %d",
+                         call_kind_name((unsigned)args->kind),
+                         (int)args->dtype);
+    if (reduces(args->kind) && (unsigned)args->op >= OP_COUNT)
+        return error_set(HVD_ERR_INVALID, "%s: unknown op %d",
+                         call_kind_name((unsigned)args->kind), (int)args->op);
+    if (args->kind == COLLECTIVE_BROADCAST &&
+        (args->root < 0 || args->root >= size))
+        return error_set(HVD_ERR_INVALID, "broadcast: root %d, ranks are 0..%d",
+                         args->root, size - 1);
+    return HVD_OK;
+}
+
+/* Elements that counts and displacements reach. */
+static bool extent(const size_t *counts, const size_t *displs, int size,
+                   size_t *extent_p, size_t *total_p)
+{
+    *extent_p = *total_p = 0;
+    for (int i = 0; i < size; i++) {
+        size_t end;
+
+        if (__builtin_add_overflow(displs[i], counts[i], &end) ||
+            __builtin_add_overflow(*total_p, counts[i], total_p))
+            return false;
+        if (counts[i] > 0 && end > *extent_p)
+            *extent_p = end;
+    }
+    return true;
+}
+
+static hvd_status_t measure_v(const struct collective_args *args, int rank,
+                              int size, struct call *call)
+{
+    bool all = args->kind == COLLECTIVE_ALLTOALLV;
+    size_t n_send = args->count, n_recv, sent, received;
+
+    if (args->recvcounts == NULL || args->rdispls == NULL ||
+        (all && (args->sendcounts == NULL || args->sdispls == NULL)))
+        return invalid(args, "counts or displacements are NULL");
+    if (!extent(args->recvcounts, args->rdispls, size, &n_recv, &received) ||
+        (all &&
+         !extent(args->sendcounts, args->sdispls, size, &n_send, &sent)) ||
+        !multiply(n_recv, call->elem_nbytes, &call->recv_nbytes) ||
+        !multiply(n_send, call->elem_nbytes, &call->send_nbytes))
+        return invalid(args, "counts overflow");
+    if (all)
+        return HVD_OK;
+    if (args->recvcounts[rank] != args->count)
+        return error_set(HVD_ERR_INVALID,
+                         "allgatherv: sendcount %zu, but recvcounts[%d] is %zu",
+                         args->count, rank, args->recvcounts[rank]);
+    call->head.count = received;
+    call->place_nbytes = args->rdispls[rank] * call->elem_nbytes;
+    call->nothing = received == 0;
+    return HVD_OK;
+}
+
+static hvd_status_t measure(const struct collective_args *args, int rank,
+                            int size, struct call *call)
+{
+    size_t one, all;
+
+    if (args->kind == COLLECTIVE_ALLGATHERV ||
+        args->kind == COLLECTIVE_ALLTOALLV)
+        return measure_v(args, rank, size, call);
+    if (!multiply(args->count, call->elem_nbytes, &one) ||
+        !multiply(one, (size_t)size, &all))
+        return error_set(HVD_ERR_INVALID, "%s: count %zu overflows",
+                         call_kind_name((unsigned)args->kind), args->count);
+    call->head.count = args->count;
+    call->nothing = args->count == 0;
+    call->send_nbytes = args->kind == COLLECTIVE_REDUCE_SCATTER ||
+                                args->kind == COLLECTIVE_ALLTOALL
+                            ? all
+                            : one;
+    call->recv_nbytes = args->kind == COLLECTIVE_ALLGATHER ||
+                                args->kind == COLLECTIVE_ALLTOALL
+                            ? all
+                            : one;
+    if (args->kind == COLLECTIVE_ALLGATHER ||
+        args->kind == COLLECTIVE_REDUCE_SCATTER)
+        call->place_nbytes = (size_t)rank * one;
+    return HVD_OK;
+}
+
+static bool in_place(const struct collective_args *args,
+                     const struct call *call)
+{
+    uintptr_t send = (uintptr_t)args->sendbuf, recv = (uintptr_t)args->recvbuf;
+
+    if (args->kind == COLLECTIVE_ALLTOALLV)
+        return false;
+    if (args->kind == COLLECTIVE_REDUCE_SCATTER)
+        return recv == send + call->place_nbytes;
+    return send == recv + call->place_nbytes;
+}
+
+static hvd_status_t check_buffers(const struct collective_args *args,
+                                  const struct call *call)
+{
+    if (call->recv_nbytes > 0 && args->recvbuf == NULL)
+        return invalid(args, "recvbuf is NULL");
+    if (args->kind == COLLECTIVE_BROADCAST)
+        return HVD_OK;
+    if (call->send_nbytes > 0 && args->sendbuf == NULL)
+        return invalid(args, "sendbuf is NULL");
+    if (!in_place(args, call) && overlap(args->sendbuf, call->send_nbytes,
+                                         args->recvbuf, call->recv_nbytes))
+        return invalid(args, "sendbuf and recvbuf overlap");
+    return HVD_OK;
+}
+
+hvd_status_t call_check(const struct collective_args *args, int rank, int size,
+                        struct call *call_p)
+{
+    struct call call = {.elem_nbytes = 1};
+
+    HVD_TRY(check_names(args, size));
+    call.head.kind = (uint8_t)args->kind;
+    if (args->kind == COLLECTIVE_BARRIER) {
+        *call_p = call;
+        return HVD_OK;
+    }
+    call.elem_nbytes = hvd_dtype_size(args->dtype);
+    call.head.dtype = (uint8_t)args->dtype;
+    call.head.op = reduces(args->kind) ? (uint8_t)args->op : 0;
+    call.head.root = args->kind == COLLECTIVE_BROADCAST ? args->root : 0;
+    HVD_TRY(measure(args, rank, size, &call));
+    HVD_TRY(check_buffers(args, &call));
+    *call_p = call;
+    return HVD_OK;
+}

@@ -1,0 +1,34 @@
+/* collectives/call.h - is a call well formed, and how is it named to a person?
+ * Threads: any. Memory: the caller's. */
+#ifndef COLLECTIVES_CALL_H
+#define COLLECTIVES_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <hvd/status.h>
+
+#include "collectives/comm.h"
+#include "collectives/frame.h"
+
+enum { CALL_TEXT_MAX = 160, CALL_TRANSFER = 100 };
+
+struct call {
+    struct frame head;   /* kind, dtype, op, root, count */
+    size_t elem_nbytes;  /* 1 for a barrier */
+    size_t send_nbytes;  /* extent of sendbuf */
+    size_t recv_nbytes;  /* extent of recvbuf */
+    size_t place_nbytes; /* of the smaller buffer in the larger, in place */
+    bool nothing;        /* no rank has anything to move */
+};
+
+/* HVD_OK, or HVD_ERR_INVALID with the sentence. */
+hvd_status_t call_check(const struct collective_args *args, int rank, int size,
+                        struct call *call_p) HVD_MUST_CHECK;
+
+const char *call_kind_name(unsigned kind);
+
+/* "allreduce #5 (float32, sum, 100)" to text [CALL_TEXT_MAX] */
+void call_describe(const struct frame *head, char *text);
+
+#endif

@@ -1,0 +1,483 @@
+/* collectives/comm.c - the life of a comm: created, aborted, left, destroyed;
+ * and the door through which collectives enter it. See comm.h.
+ *
+ * Threads: comm_abort() and the readers of word and text are safe from any; the
+ * rest runs on the issuing thread. Memory: one struct and the arrays in it,
+ * allocated in comm_create(); the scratch buffer grows with what needs it. */
+#include "collectives/comm.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mac.h"
+#include "collectives/call.h"
+#include "collectives/comm_impl.h"
+#include "collectives/reduce.h"
+
+/* --- creation --- */
+
+static void fds_close(void *arg)
+{
+    struct comm *comm = arg;
+
+    for (size_t i = 0; i < comm->n_live; i++)
+        if (comm->live[i]->fd >= 0)
+            close(comm->live[i]->fd);
+    close(comm->wake_fd);
+}
+
+static bool allocate(struct comm *comm)
+{
+    size_t size = (size_t)comm->config.size, n_links = CHANNEL_COUNT * size;
+
+    comm->peers = calloc(size, sizeof(*comm->peers));
+    comm->links = calloc(n_links, sizeof(struct connection *));
+    comm->live = calloc(n_links, sizeof(struct connection *));
+    comm->steps = calloc(schedule_steps_max(comm->config.size),
+                         sizeof(*comm->steps));
+    comm->accused = calloc(size, sizeof(*comm->accused));
+    comm->bounce = aligned_alloc(4096, COMM_BOUNCE_NBYTES);
+    return comm->peers != NULL && comm->links != NULL && comm->live != NULL &&
+           comm->steps != NULL && comm->accused != NULL && comm->bounce != NULL;
+}
+
+static void release(struct comm *comm)
+{
+    for (size_t i = 0; i < comm->n_live; i++)
+        connection_destroy(comm->live[i]);
+    if (comm->wake_fd >= 0)
+        close(comm->wake_fd);
+    free(comm->peers);
+    free(comm->links);
+    free(comm->live);
+    free(comm->steps);
+    free(comm->accused);
+    free(comm->bounce);
+    free(comm->scratch);
+    free(comm->pfds);
+    free(comm);
+}
+
+static hvd_status_t check_config(const struct comm_config *config)
+{
+    if (config->size < 1 || config->rank < 0 || config->rank >= config->size)
+        return error_set(HVD_ERR_INVALID, "comm: rank %d of %d", config->rank,
+                         config->size);
+    if (config->size > 1 && config->endpoint == NULL)
+        return error_set(HVD_ERR_INVALID, "comm: no endpoint");
+    return HVD_OK;
+}
+
+static void attach(struct comm *comm)
+{
+    comm->user = (struct endpoint_user){
+        .generation = comm->config.generation,
+        .key = comm->config.key,
+        .size = comm->config.size,
+        .open = true,
+        .arg = comm,
+        .take = links_take,
+        .fds_close = fds_close,
+    };
+    comm->attached = true;
+    endpoint_attach(comm->config.endpoint, &comm->user);
+}
+
+hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
+{
+    struct comm *comm;
+    hvd_status_t status;
+
+    HVD_TRY(check_config(config));
+    HVD_TRY(mac_init());
+    comm = calloc(1, sizeof(*comm));
+    if (comm == NULL)
+        return error_set(HVD_ERR_NOMEM, "comm");
+    comm->config = *config;
+    comm->wake_fd = -1;
+    if (!allocate(comm)) {
+        status = error_set(HVD_ERR_NOMEM, "comm of %d ranks", config->size);
+        goto release;
+    }
+    comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (comm->wake_fd < 0) {
+        status = error_errno("eventfd");
+        goto release;
+    }
+    comm->config.peers = comm->peers;
+    if (config->size > 1) {
+        memcpy(comm->peers, config->peers,
+               (size_t)config->size * sizeof(*comm->peers));
+        attach(comm);
+    }
+    *comm_p = comm;
+    return HVD_OK;
+
+release:
+    release(comm);
+    return status;
+}
+
+void comm_destroy(struct comm *comm)
+{
+    if (comm == NULL)
+        return;
+    comm_tear_down(comm, NULL, "");
+    if (comm->attached)
+        endpoint_detach(comm->config.endpoint, &comm->user);
+    release(comm);
+}
+
+/* --- the abort word --- */
+
+static bool claim_word(struct comm *comm)
+{
+    int alive = 0;
+
+    return atomic_compare_exchange_strong(&comm->word, &alive, COMM_CLAIMED);
+}
+
+static void publish(struct comm *comm, hvd_status_t reason)
+{
+    atomic_store_explicit(&comm->word, (int)reason, memory_order_release);
+    /* cannot fail: the counter is far from its limit */
+    (void)eventfd_write(comm->wake_fd, 1);
+}
+
+void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
+{
+    HVD_ASSERT(reason != HVD_OK);
+    if (!claim_word(comm))
+        return;
+    snprintf(comm->text, sizeof(comm->text), "%s", text);
+    publish(comm, reason);
+}
+
+hvd_status_t comm_status(const struct comm *comm, const char **text_p)
+{
+    int word = atomic_load_explicit(&comm->word, memory_order_acquire);
+    bool alive = word == 0 || word == COMM_CLAIMED;
+
+    if (text_p != NULL)
+        *text_p = alive ? "" : comm->text;
+    return alive ? HVD_OK : (hvd_status_t)word;
+}
+
+hvd_status_t comm_check(const struct comm *comm)
+{
+    const char *text;
+    hvd_status_t status = comm_status(comm, &text);
+
+    return status == HVD_OK ? HVD_OK : error_set(status, "%s", text);
+}
+
+hvd_status_t comm_fail(struct comm *comm, hvd_status_t reason, const char *fmt,
+                       ...)
+{
+    va_list ap;
+
+    if (claim_word(comm)) {
+        va_start(ap, fmt);
+        vsnprintf(comm->text, sizeof(comm->text), fmt, ap);
+        va_end(ap);
+        publish(comm, reason);
+    }
+    /* whoever won is publishing a few instructions from here */
+    while (atomic_load(&comm->word) == COMM_CLAIMED)
+        ;
+    return comm_check(comm);
+}
+
+void comm_accuse(struct comm *comm, int peer)
+{
+    for (size_t i = 0; i < comm->n_accused; i++)
+        if (comm->accused[i] == peer)
+            return;
+    comm->accused[comm->n_accused++] = peer;
+}
+
+const int *comm_accused(const struct comm *comm, size_t *n_p)
+{
+    *n_p = comm->n_accused;
+    return comm->accused;
+}
+
+/* --- goodbyes --- */
+
+/* What is queued, whole, and the goodbye behind it. The user's buffer is gone
+ * when we return: the rest of a payload is copied. NULL: nothing, or no memory.
+ */
+static uint8_t *last_words(const struct connection *c, const uint8_t *goodbye,
+                           size_t goodbye_nbytes, size_t *n_p)
+{
+    size_t head = c->out_n - c->out_off;
+    uint8_t *rest = malloc(head + c->payload_n + goodbye_nbytes);
+
+    *n_p = 0;
+    if (rest == NULL)
+        return NULL;
+    memcpy(rest, c->out + c->out_off, head);
+    if (c->payload_n > 0)
+        memcpy(rest + head, c->payload, c->payload_n);
+    memcpy(rest + head + c->payload_n, goodbye, goodbye_nbytes);
+    *n_p = head + c->payload_n + goodbye_nbytes;
+    return rest;
+}
+
+static void part_from(struct comm *comm, struct connection *c,
+                      const uint8_t *goodbye, size_t goodbye_nbytes)
+{
+    bool speak = goodbye_nbytes > 0 && !c->shut &&
+                 c->state >= CONNECTION_GREETED && c->state != CONNECTION_LEFT;
+    uint8_t *rest = NULL;
+    size_t n = 0;
+
+    if (c->fd < 0)
+        return;
+    if (c->state < CONNECTION_GREETED || c->ended) {
+        connection_close(c);
+        return;
+    }
+    if (speak)
+        rest = last_words(c, goodbye, goodbye_nbytes, &n);
+    endpoint_linger(comm->config.endpoint, c->fd, rest, n);
+    c->fd = -1;
+    c->ended = true;
+}
+
+void comm_tear_down(struct comm *comm, const struct frame *goodbye,
+                    const char *text)
+{
+    uint8_t bytes[ENDPOINT_GOODBYE_MAX];
+    struct frame f;
+    size_t n = 0;
+
+    if (comm->torn || !comm->attached)
+        return;
+    comm->torn = true;
+    if (goodbye != NULL) {
+        f = *goodbye;
+        f.nbytes = (uint32_t)strnlen(text, FRAME_TEXT_MAX);
+        frame_encode(&f, bytes);
+        memcpy(bytes + FRAME_HEADER_NBYTES, text, f.nbytes);
+        n = FRAME_HEADER_NBYTES + f.nbytes;
+        endpoint_remember(comm->config.endpoint, &comm->user, bytes, n);
+    }
+    comm->user.open = false;
+    for (size_t i = 0; i < comm->n_live; i++)
+        part_from(comm, comm->live[i], bytes, n);
+}
+
+hvd_status_t comm_end(struct comm *comm)
+{
+    const char *text;
+    hvd_status_t reason = comm_status(comm, &text);
+    hvd_status_t told = reason == HVD_ERR_MISMATCH ? HVD_ERR_MISMATCH
+                                                   : HVD_PEER_LOST;
+    struct frame goodbye = {
+        .type = FRAME_ABORT,
+        .count = (uint64_t)(int64_t)told,
+        .root = comm->n_accused > 0 ? comm->accused[0] : -1,
+    };
+
+    comm_tear_down(comm, &goodbye, text);
+    return comm_check(comm);
+}
+
+void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
+{
+    struct frame leave = {.type = FRAME_LEAVE, .value = boundary};
+
+    switch (kind) {
+    case COMM_LEAVE_ABORT:
+        if (comm_status(comm, NULL) == HVD_OK)
+            (void)comm_fail(comm, HVD_PEER_LOST, "rank %d has left",
+                            comm->config.rank);
+        (void)comm_end(comm);
+        return;
+    case COMM_LEAVE_BOUNDARY:
+        leave.kind = FRAME_LEAVE_BOUNDARY;
+        comm_tear_down(comm, &leave, "");
+        (void)comm_fail(comm, HVD_PEER_LOST, "rank %d left at boundary %llu",
+                        comm->config.rank, (unsigned long long)boundary);
+        return;
+    case COMM_LEAVE_DONE:
+        leave.kind = FRAME_LEAVE_DONE;
+        comm_tear_down(comm, &leave, "");
+        comm->done = true;
+        return;
+    }
+}
+
+/* --- small --- */
+
+void comm_set_boundary(struct comm *comm, uint64_t boundary)
+{
+    atomic_store_explicit(&comm->boundary, boundary, memory_order_relaxed);
+}
+
+uint64_t comm_operations(const struct comm *comm)
+{
+    return atomic_load_explicit(&comm->operations, memory_order_relaxed);
+}
+
+int comm_rank(const struct comm *comm)
+{
+    return comm->config.rank;
+}
+
+int comm_size(const struct comm *comm)
+{
+    return comm->config.size;
+}
+
+/* --- collectives --- */
+
+static bool scratch_reserve(struct comm *comm, size_t nbytes)
+{
+    if (nbytes <= comm->scratch_nbytes)
+        return true;
+    free(comm->scratch);
+    comm->scratch = malloc(nbytes);
+    comm->scratch_nbytes = comm->scratch == NULL ? 0 : nbytes;
+    return comm->scratch != NULL;
+}
+
+/* memcpy that accepts the same or no memory. */
+static void copy(void *dst, const void *src, size_t nbytes)
+{
+    if (nbytes > 0 && dst != src)
+        memcpy(dst, src, nbytes);
+}
+
+/* This rank's own contribution, where the schedule expects it; and the buffers
+ * it works on. */
+static hvd_status_t place(struct comm *comm, const struct collective_args *args,
+                          const struct call *call)
+{
+    struct operation *op = &comm->op;
+    uint8_t *recv = args->recvbuf;
+    const uint8_t *send = args->sendbuf;
+    size_t block = args->count * call->elem_nbytes;
+    size_t mine = (size_t)comm->config.rank * block;
+    bool replace = args->kind == COLLECTIVE_ALLTOALL && send == recv;
+
+    op->src = op->dst = recv;
+    if ((args->kind == COLLECTIVE_REDUCE_SCATTER || replace) &&
+        !scratch_reserve(comm, call->send_nbytes))
+        return error_set(HVD_ERR_NOMEM, "%s: %zu bytes of scratch",
+                         call_kind_name(call->head.kind), call->send_nbytes);
+    switch (args->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        copy(recv, send, call->send_nbytes);
+        break;
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_ALLGATHERV:
+        copy(recv + call->place_nbytes, send, call->send_nbytes);
+        break;
+    case COLLECTIVE_REDUCE_SCATTER:
+        copy(comm->scratch, send, call->send_nbytes);
+        op->src = op->dst = comm->scratch;
+        break;
+    case COLLECTIVE_ALLTOALL:
+        copy(replace ? comm->scratch : recv + mine,
+             replace ? send : send + mine, replace ? call->send_nbytes : block);
+        op->src = replace ? comm->scratch : send;
+        break;
+    case COLLECTIVE_ALLTOALLV:
+        copy(recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
+             send + args->sdispls[comm->config.rank] * call->elem_nbytes,
+             args->recvcounts[comm->config.rank] * call->elem_nbytes);
+        op->src = send;
+        break;
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_BARRIER:
+        break;
+    }
+    return HVD_OK;
+}
+
+/* A world of one. */
+static void alone(const struct collective_args *args, const struct call *call)
+{
+    if (args->kind == COLLECTIVE_ALLTOALLV)
+        copy((uint8_t *)args->recvbuf + args->rdispls[0] * call->elem_nbytes,
+             (const uint8_t *)args->sendbuf +
+                 args->sdispls[0] * call->elem_nbytes,
+             args->recvcounts[0] * call->elem_nbytes);
+    else if (args->kind != COLLECTIVE_BROADCAST &&
+             args->kind != COLLECTIVE_BARRIER)
+        copy((uint8_t *)args->recvbuf +
+                 call->place_nbytes * (args->kind == COLLECTIVE_ALLGATHERV),
+             args->sendbuf, call->send_nbytes);
+}
+
+static hvd_status_t run(struct comm *comm, const struct collective_args *args,
+                        const struct call *call)
+{
+    struct schedule_call shape = {
+        .kind = (int)args->kind,
+        .rank = comm->config.rank,
+        .size = comm->config.size,
+        .root = args->root,
+        .count = args->count,
+        .elem_nbytes = call->elem_nbytes,
+        .sendcounts = args->sendcounts,
+        .sdispls = args->sdispls,
+        .recvcounts = args->recvcounts,
+        .rdispls = args->rdispls,
+    };
+    bool each = args->kind == COLLECTIVE_ALLTOALLV;
+    struct operation *op = &comm->op;
+
+    *op = (struct operation){
+        .channel = CHANNEL_DATA,
+        .head = comm->history[comm->sequence % COMM_HISTORY],
+        .dtype = args->dtype,
+        .op = args->op,
+        .elem_nbytes = call->elem_nbytes,
+        .frame_nbytes = SCHEDULE_FRAME_NBYTES,
+        .sendcounts = each ? args->sendcounts : NULL,
+        .recvcounts = each ? args->recvcounts : NULL,
+        .steps = comm->steps,
+    };
+    if (place(comm, args, call) != HVD_OK) {
+        /* the others have begun: this rank cannot go back */
+        (void)comm_fail(comm, HVD_ERR_NOMEM, "%s", error_text());
+        return comm_end(comm);
+    }
+    op->n_steps = schedule_build(&shape, comm->steps);
+    HVD_TRY(engine_run(comm));
+    if (args->kind == COLLECTIVE_REDUCE_SCATTER)
+        memcpy(args->recvbuf, comm->scratch + call->place_nbytes,
+               call->recv_nbytes);
+    return HVD_OK;
+}
+
+hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
+{
+    struct call call;
+
+    if (comm_status(comm, NULL) != HVD_OK)
+        return comm_end(comm);
+    if (comm->done)
+        return error_set(HVD_ERR_STATE, "this rank has finished");
+    HVD_TRY(call_check(args, comm->config.rank, comm->config.size, &call));
+    comm->sequence++;
+    call.head.sequence = comm->sequence;
+    comm->history[comm->sequence % COMM_HISTORY] = call.head;
+    if (comm->config.size == 1)
+        alone(args, &call);
+    else if (!call.nothing)
+        HVD_TRY(run(comm, args, &call));
+    atomic_fetch_add_explicit(&comm->operations, 1, memory_order_relaxed);
+    return HVD_OK;
+}

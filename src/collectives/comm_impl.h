@@ -1,0 +1,143 @@
+/* collectives/comm_impl.h - the inside of a comm, shared by comm.c (its life),
+ * links.c (its connections), engine.c (the operation in flight) and transfer.c;
+ * for this room only.
+ *
+ * Threads: the issuing thread, but for the fields marked otherwise. */
+#ifndef COLLECTIVES_COMM_IMPL_H
+#define COLLECTIVES_COMM_IMPL_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "collectives/comm.h"
+#include "collectives/connection.h"
+#include "collectives/endpoint_impl.h"
+#include "collectives/frame.h"
+#include "collectives/schedule.h"
+
+enum comm_channel {
+    CHANNEL_DATA,     /* collectives; the higher rank dials */
+    CHANNEL_TRANSFER, /* state; the higher rank dials */
+    CHANNEL_ASK,      /* ANNOUNCE to a higher rank that has not dialled */
+    CHANNEL_COUNT
+};
+
+enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = SCHEDULE_FRAME_NBYTES };
+
+/* The call in flight: two cursors over its steps. */
+struct operation {
+    bool active;
+    enum comm_channel channel;
+    struct frame head;
+    hvd_dtype_t dtype;
+    hvd_op_t op;
+    size_t elem_nbytes, frame_nbytes;
+    const size_t *sendcounts, *recvcounts; /* alltoallv, else NULL */
+    const uint8_t *src;
+    uint8_t *dst;
+    const struct schedule_step *steps;
+    size_t n_steps;
+
+    size_t send_i, send_off; /* step, bytes of it queued */
+    bool send_begun;
+    size_t recv_i, recv_off; /* step, bytes of it in place */
+    bool apply_pending; /* the bounce buffer is full, the send is not gone */
+
+    uint64_t announce_us;
+};
+
+struct comm {
+    struct comm_config config;
+    struct comm_peer *peers;   /* [size] */
+    struct connection **links; /* [CHANNEL_COUNT][size], NULL: none yet */
+    struct connection **live;  /* [n_live], those that exist */
+    size_t n_live;
+
+    struct schedule_step *steps; /* [schedule_steps_max(size)] */
+    uint8_t *bounce;             /* [COMM_BOUNCE_NBYTES] */
+    uint8_t *scratch;
+    size_t scratch_nbytes;
+    struct pollfd *pfds;
+    size_t pfds_max;
+
+    struct operation op;
+    uint64_t sequence;
+    struct frame history[COMM_HISTORY]; /* by sequence % COMM_HISTORY */
+
+    int *accused;
+    size_t n_accused;
+
+    struct endpoint_user user;
+    bool attached, torn, done;
+
+    /* any thread */
+    int wake_fd;               /* eventfd, written once by the abort */
+    atomic_int word;           /* 0: alive; COMM_CLAIMED; else the reason */
+    char text[ERROR_TEXT_MAX]; /* constant once word is a reason */
+    atomic_uint_least64_t boundary, operations;
+};
+
+enum { COMM_CLAIMED = 0x7ffffffe };
+
+/* --- comm.c --- */
+
+/* Abort with a sentence; returns the reason that stays, its text set. */
+hvd_status_t comm_fail(struct comm *comm, hvd_status_t reason, const char *fmt,
+                       ...) __attribute__((format(printf, 3, 4)));
+/* HVD_OK, or the reason with its text set. */
+hvd_status_t comm_check(const struct comm *comm) HVD_MUST_CHECK;
+/* Say goodbye where that is still possible and give all connections away. */
+void comm_tear_down(struct comm *comm, const struct frame *goodbye,
+                    const char *text);
+/* After a failed operation: ABORT to all. Returns the reason. */
+hvd_status_t comm_end(struct comm *comm);
+void comm_accuse(struct comm *comm, int peer);
+
+/* --- links.c --- */
+
+static inline struct connection *comm_link(const struct comm *comm, int channel,
+                                           int peer)
+{
+    return comm->links[channel * comm->config.size + peer];
+}
+
+/* The endpoint's door. */
+bool links_take(void *arg, int fd, const struct handshake *hello);
+/* Dial unless the connection exists. */
+hvd_status_t links_dial(struct comm *comm, int peer,
+                        int channel) HVD_MUST_CHECK;
+/* Read once and digest; *moved_p is set when anything came. */
+hvd_status_t links_read(struct comm *comm, struct connection *c,
+                        bool *moved_p) HVD_MUST_CHECK;
+hvd_status_t links_flush(struct comm *comm,
+                         struct connection *c) HVD_MUST_CHECK;
+/* What poll(2) found. */
+hvd_status_t links_ready(struct comm *comm, struct connection *c,
+                         short revents) HVD_MUST_CHECK;
+short links_events(const struct connection *c);
+/* Dial again where it is time. */
+hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
+uint64_t links_deadline(const struct comm *comm);
+
+/* --- engine.c --- */
+
+/* Drive comm->op, prepared by the caller, to its end. */
+hvd_status_t engine_run(struct comm *comm) HVD_MUST_CHECK;
+/* A connection holds a frame: claim it if it is wanted now, leave it if later.
+ */
+hvd_status_t engine_held(struct comm *comm,
+                         struct connection *c) HVD_MUST_CHECK;
+/* The claimed payload is complete. */
+hvd_status_t engine_complete(struct comm *comm,
+                             struct connection *c) HVD_MUST_CHECK;
+hvd_status_t engine_announced(struct comm *comm,
+                              struct connection *c) HVD_MUST_CHECK;
+/* The peer has said LEAVE: does the operation need it? */
+hvd_status_t engine_left(struct comm *comm,
+                         struct connection *c) HVD_MUST_CHECK;
+
+#endif

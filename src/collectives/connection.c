@@ -1,0 +1,293 @@
+/* collectives/connection.c - see connection.h. The only waits are the caller's.
+ */
+#include "collectives/connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+
+struct connection *connection_create(int peer, int channel)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->fd = -1;
+    c->peer = peer;
+    c->channel = channel;
+    c->in = c->in_small;
+    c->in_max = sizeof(c->in_small);
+    return c;
+}
+
+void connection_close(struct connection *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+}
+
+void connection_destroy(struct connection *c)
+{
+    if (c == NULL)
+        return;
+    connection_close(c);
+    if (c->in != c->in_small)
+        free(c->in);
+    free(c);
+}
+
+void connection_socket_options(int fd)
+{
+    int one = 1;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static bool parse_address(const char *address, uint16_t port,
+                          struct sockaddr_storage *sa, socklen_t *len_p)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)sa;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)sa;
+
+    memset(sa, 0, sizeof(*sa));
+    if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        *len_p = sizeof(*v4);
+        return true;
+    }
+    if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        *len_p = sizeof(*v6);
+        return true;
+    }
+    return false;
+}
+
+enum io connection_dial(struct connection *c, const char *address,
+                        uint16_t port, const uint8_t *hello,
+                        hvd_status_t *status_p)
+{
+    struct sockaddr_storage sa;
+    socklen_t len;
+
+    HVD_ASSERT(c->fd < 0 && c->state == CONNECTION_RETRY);
+    *status_p = HVD_OK;
+    if (!parse_address(address, port, &sa, &len)) {
+        *status_p = error_set(HVD_ERR_INVALID, "not a numeric address: '%s'",
+                              address);
+        return IO_END;
+    }
+    c->fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd < 0) {
+        *status_p = error_errno("socket for rank %d", c->peer);
+        return IO_END;
+    }
+    connection_socket_options(c->fd);
+    c->reading = READING_REPLY;
+    memcpy(c->out, hello, HANDSHAKE_NBYTES);
+    c->out_n = HANDSHAKE_NBYTES;
+    if (connect(c->fd, (const struct sockaddr *)&sa, len) == 0)
+        c->state = CONNECTION_GREETED;
+    else if (errno == EINPROGRESS || errno == EINTR)
+        c->state = CONNECTION_DIALING;
+    else
+        return IO_END;
+    return IO_DONE;
+}
+
+enum io connection_dialed(struct connection *c)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 ||
+        error != 0)
+        return IO_END;
+    c->state = CONNECTION_GREETED;
+    return IO_DONE;
+}
+
+void connection_reset(struct connection *c)
+{
+    connection_close(c);
+    c->state = CONNECTION_RETRY;
+    c->reading = READING_REPLY;
+    c->out_off = c->out_n = c->payload_n = 0;
+    c->in_off = c->in_n = c->dest_n = 0;
+    c->ended = c->shut = false;
+}
+
+void connection_take(struct connection *c, int fd, const uint8_t *reply)
+{
+    HVD_ASSERT(c->fd < 0);
+    c->fd = fd;
+    c->state = CONNECTION_OPEN;
+    c->reading = READING_HEADER;
+    memcpy(c->out, reply, HANDSHAKE_NBYTES);
+    c->out_off = 0;
+    c->out_n = HANDSHAKE_NBYTES;
+}
+
+bool connection_idle(const struct connection *c)
+{
+    return c->out_off == c->out_n && c->payload_n == 0;
+}
+
+bool connection_queue(struct connection *c, const struct frame *frame,
+                      const void *payload)
+{
+    if (connection_idle(c))
+        c->out_off = c->out_n = 0;
+    if (c->shut || c->payload_n > 0 ||
+        sizeof(c->out) - c->out_n < FRAME_HEADER_NBYTES)
+        return false;
+    frame_encode(frame, c->out + c->out_n);
+    c->out_n += FRAME_HEADER_NBYTES;
+    c->payload = payload;
+    c->payload_n = frame->nbytes;
+    if (frame->type == FRAME_DATA)
+        c->data_sent = true;
+    return true;
+}
+
+static void advance_out(struct connection *c, size_t n)
+{
+    size_t head = c->out_n - c->out_off;
+
+    if (n < head)
+        head = n;
+    c->out_off += head;
+    n -= head;
+    if (n > 0)
+        c->payload += n;
+    c->payload_n -= n;
+}
+
+enum io connection_flush(struct connection *c)
+{
+    if (c->state == CONNECTION_RETRY || c->fd < 0)
+        return IO_AGAIN;
+    while (!connection_idle(c)) {
+        struct iovec iov[2] = {
+            {c->out + c->out_off, c->out_n - c->out_off},
+            {(void *)(uintptr_t)c->payload, c->payload_n},
+        };
+        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+        ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+            return IO_AGAIN;
+        if (n < 0)
+            return IO_END;
+        if (c->state == CONNECTION_DIALING)
+            c->state = CONNECTION_GREETED;
+        advance_out(c, (size_t)n);
+    }
+    return IO_DONE;
+}
+
+/* Unread bytes to the front, so that there is room behind them. */
+static void compact(struct connection *c)
+{
+    if (c->in_off == 0)
+        return;
+    memmove(c->in, c->in + c->in_off, c->in_n - c->in_off);
+    c->in_n -= c->in_off;
+    c->in_off = 0;
+}
+
+enum io connection_fill(struct connection *c)
+{
+    struct iovec iov[2];
+    ssize_t n;
+
+    if (c->fd < 0 || c->ended)
+        return IO_END;
+    compact(c);
+    iov[0] = (struct iovec){c->dest, c->dest_n};
+    iov[1] = (struct iovec){c->in + c->in_n, c->in_max - c->in_n};
+    if (iov[0].iov_len + iov[1].iov_len == 0)
+        return IO_AGAIN;
+    do
+        n = readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+        return IO_AGAIN;
+    if (n <= 0) {
+        c->ended = true;
+        return IO_END;
+    }
+    if ((size_t)n <= c->dest_n) {
+        c->dest += n;
+        c->dest_n -= (size_t)n;
+        return IO_DONE;
+    }
+    c->in_n += (size_t)n - c->dest_n;
+    c->dest_n = 0;
+    return IO_DONE;
+}
+
+void connection_claim(struct connection *c, void *dest)
+{
+    size_t n = connection_buffered(c);
+
+    HVD_ASSERT(c->reading == READING_HELD);
+    if (n > c->frame.nbytes)
+        n = c->frame.nbytes;
+    if (n > 0)
+        memcpy(dest, connection_peek(c), n);
+    c->in_off += n;
+    c->dest = n < c->frame.nbytes ? (uint8_t *)dest + n : NULL;
+    c->dest_n = c->frame.nbytes - n;
+    c->reading = READING_PAYLOAD;
+}
+
+static bool grow(struct connection *c)
+{
+    size_t max = c->in_max * 4;
+    uint8_t *in;
+
+    if (max > CONNECTION_ABSORB_MAX)
+        return false;
+    in = malloc(max);
+    if (in == NULL)
+        return false;
+    memcpy(in, c->in, c->in_n);
+    if (c->in != c->in_small)
+        free(c->in);
+    c->in = in;
+    c->in_max = max;
+    return true;
+}
+
+bool connection_absorb(struct connection *c)
+{
+    HVD_ASSERT(c->dest_n == 0);
+    for (;;) {
+        compact(c);
+        if (c->in_n == c->in_max && !grow(c))
+            return false;
+        switch (connection_fill(c)) {
+        case IO_DONE:
+            break;
+        case IO_AGAIN: /* the peer's end has not arrived after all */
+            return true;
+        case IO_END:
+            return true;
+        }
+    }
+}

@@ -1,0 +1,144 @@
+/* collectives/connection.h - one nonblocking socket to a peer: frames out,
+ * frames in. Knows nothing of operations: who decides what a frame means is the
+ * engine.
+ *
+ *   RETRY --> DIALING --> GREETED --(reply)--> OPEN --(LEAVE)--> LEFT
+ *     ^----------'-----------'                  ^
+ *              (refused)                        '-- taken from the endpoint
+ *
+ * Frames may be sent from DIALING on; none is believed before OPEN.
+ *
+ * Reading goes through a small buffer, so that a small frame costs one system
+ * call; the payload of a large one goes straight to its destination. A frame
+ * that nobody wants yet is HELD: its header is kept and nothing more is read,
+ * unless the peer has shut down writing: then the rest is absorbed into memory
+ * to find the goodbye in it.
+ *
+ * Threads: the issuing thread. Memory: payloads are borrowed until sent. */
+#ifndef COLLECTIVES_CONNECTION_H
+#define COLLECTIVES_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+#include "collectives/frame.h"
+#include "collectives/handshake.h"
+
+enum {
+    CONNECTION_OUT_MAX = 1024,
+    CONNECTION_IN_MAX = 4096,
+    CONNECTION_ABSORB_MAX = 64 << 20
+};
+
+enum connection_state {
+    CONNECTION_RETRY,
+    CONNECTION_DIALING,
+    CONNECTION_GREETED,
+    CONNECTION_OPEN,
+    CONNECTION_LEFT
+};
+
+enum connection_reading {
+    READING_REPLY, /* the listener's handshake */
+    READING_HEADER,
+    READING_HELD,   /* header in `frame`, payload not claimed */
+    READING_PAYLOAD /* to dest [dest_n left] */
+};
+
+enum io { IO_DONE, IO_AGAIN, IO_END };
+
+struct connection {
+    int fd; /* -1: none */
+    int peer;
+    int channel;
+    enum connection_state state;
+    enum connection_reading reading;
+    bool ended;     /* nothing more can be read from the socket */
+    bool shut;      /* nothing more may be written */
+    bool data_sent; /* DATA was queued: no second attempt */
+    uint8_t leave_kind;
+    uint64_t leave_boundary;
+
+    uint64_t dial_deadline_us, retry_us;
+    unsigned n_retries;
+    uint8_t nonce[HANDSHAKE_NONCE_NBYTES];
+
+    uint8_t out[CONNECTION_OUT_MAX]; /* handshake, headers, control frames */
+    size_t out_off, out_n;
+    const uint8_t *payload; /* goes out behind `out` */
+    size_t payload_n;
+
+    struct frame frame;
+    uint8_t *dest;
+    size_t dest_n;
+    uint8_t *in; /* in_small, or heap once absorbed */
+    size_t in_off, in_n, in_max;
+    uint8_t in_small[CONNECTION_IN_MAX];
+
+    uint64_t n_sent, n_received; /* transfers: their sequence numbers */
+};
+
+/* NULL: out of memory. */
+struct connection *connection_create(int peer, int channel);
+/* Closes the socket. NULL is fine. */
+void connection_destroy(struct connection *c);
+
+/* Close the socket, keep the rest. */
+void connection_close(struct connection *c);
+
+/* Start connecting to a numeric address; the hello [HANDSHAKE_NBYTES] goes
+ * first. IO_DONE: under way. IO_END: refused at once. HVD_ERR_SYSTEM through
+ * *status_p: own resources. */
+enum io connection_dial(struct connection *c, const char *address,
+                        uint16_t port, const uint8_t *hello,
+                        hvd_status_t *status_p);
+
+/* DIALING and writable: did it succeed? IO_END: no. */
+enum io connection_dialed(struct connection *c);
+
+/* Close the socket and forget everything queued or read: back to RETRY. */
+void connection_reset(struct connection *c);
+
+/* Become OPEN with a socket whose hello was accepted. */
+void connection_take(struct connection *c, int fd, const uint8_t *reply);
+
+/* Nothing queued. */
+bool connection_idle(const struct connection *c);
+
+/* Queue a frame; payload [frame->nbytes] is borrowed until sent. false: no room
+ * (something with a payload is still queued). */
+bool connection_queue(struct connection *c, const struct frame *frame,
+                      const void *payload);
+
+/* Write what is queued. IO_DONE: all of it. IO_END: the peer takes no more;
+ * what it said last may still be readable. */
+enum io connection_flush(struct connection *c);
+
+/* Read once. IO_DONE: something arrived. IO_END: no more will. */
+enum io connection_fill(struct connection *c);
+
+/* Bytes buffered and not yet consumed. */
+static inline size_t connection_buffered(const struct connection *c)
+{
+    return c->in_n - c->in_off;
+}
+
+static inline const uint8_t *connection_peek(const struct connection *c)
+{
+    return c->in + c->in_off;
+}
+
+/* Claim the HELD frame: its payload goes to dest [frame.nbytes]. */
+void connection_claim(struct connection *c, void *dest);
+
+/* HELD, and the peer has shut down writing: read all that is left into memory.
+ * false: too much, or out of memory. */
+bool connection_absorb(struct connection *c);
+
+/* Options that every data socket has. */
+void connection_socket_options(int fd);
+
+#endif

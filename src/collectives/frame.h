@@ -1,0 +1,58 @@
+/* collectives/frame.h - the 48-byte header in front of everything that travels
+ * on a connection after its handshake.
+ *
+ *   DATA      kind, dtype, op, root, count name the call; step and offset its
+ *             place in the schedule; nbytes of payload follow. Transfers carry
+ *             the payload's digest in value.
+ *   ANNOUNCE  the same without payload: "this is what I wait in".
+ *   ABORT     count: status, root: accused rank or -1; nbytes of text follow.
+ *   LEAVE     kind: FRAME_LEAVE_*, value: boundary.
+ *
+ * Pure. Threads: any. */
+#ifndef COLLECTIVES_FRAME_H
+#define COLLECTIVES_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    FRAME_HEADER_NBYTES = 48,
+    FRAME_TEXT_MAX = 400,
+    FRAME_PAYLOAD_MAX = 1 << 20
+};
+
+enum frame_type {
+    FRAME_DATA = 1,
+    FRAME_ABORT = 2,
+    FRAME_LEAVE = 3,
+    FRAME_ANNOUNCE = 4
+};
+
+enum { FRAME_LEAVE_BOUNDARY = 1, FRAME_LEAVE_DONE = 2 };
+
+struct frame {
+    uint8_t type;
+    uint8_t kind;
+    uint8_t dtype;
+    uint8_t op;
+    int32_t root;
+    uint64_t sequence;
+    uint64_t count;
+    uint32_t step;
+    uint32_t nbytes;
+    uint64_t offset;
+    uint64_t value;
+};
+
+/* out [FRAME_HEADER_NBYTES] */
+void frame_encode(const struct frame *frame, uint8_t *out);
+
+/* false: no frame of ours (unknown type, payload over the limit of its type);
+ * *frame_p is then undefined. */
+bool frame_decode(const uint8_t *in, struct frame *frame_p);
+
+/* Both describe the same call: kind, dtype, op, root and count. */
+bool frame_same_call(const struct frame *a, const struct frame *b);
+
+#endif

@@ -1,0 +1,355 @@
+/* collectives/links.c - the connections of a comm: how they come to be, what is
+ * read from them, how they end. What a frame of data means is engine.c's.
+ *
+ * Threads: the issuing thread. Memory: connections live until comm_destroy().
+  */
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mac.h"
+#include "collectives/comm_impl.h"
+
+enum { RETRY_FIRST_US = 1000, RETRY_MAX_US = 50000 };
+
+static struct connection *add_link(struct comm *comm, int peer, int channel)
+{
+    struct connection *c = connection_create(peer, channel);
+
+    if (c == NULL)
+        return NULL;
+    comm->links[channel * comm->config.size + peer] = c;
+    comm->live[comm->n_live++] = c;
+    return c;
+}
+
+static int rank_of(const struct comm *comm, uint64_t worker)
+{
+    for (int i = 0; i < comm->config.size; i++)
+        if (comm->peers[i].worker == worker)
+            return i;
+    return -1;
+}
+
+bool links_take(void *arg, int fd, const struct handshake *hello)
+{
+    struct comm *comm = arg;
+    int peer = rank_of(comm, hello->worker), rank = comm->config.rank;
+    bool from_above = hello->channel != CHANNEL_ASK;
+    uint8_t reply[HANDSHAKE_NBYTES];
+    struct connection *c;
+
+    if (peer < 0 || peer == rank || (peer > rank) != from_above ||
+        hello->channel >= CHANNEL_COUNT ||
+        comm_link(comm, hello->channel, peer) != NULL) {
+        log_debug("connection of worker %llu: not expected -> closed",
+                  (unsigned long long)hello->worker);
+        return false;
+    }
+    c = add_link(comm, peer, hello->channel);
+    if (c == NULL)
+        return false;
+    handshake_reply(hello, comm->config.key, reply);
+    connection_take(c, fd, reply);
+    /* a failure shows again at the next read */
+    (void)connection_flush(c);
+    return true;
+}
+
+static hvd_status_t lost(struct comm *comm, struct connection *c,
+                         const char *how)
+{
+    const struct comm_peer *peer = &comm->peers[c->peer];
+
+    comm_accuse(comm, c->peer);
+    return comm_fail(comm, HVD_PEER_LOST,
+                     "rank %d (worker %llu, %s:%u) is lost to rank %d: %s",
+                     c->peer, (unsigned long long)peer->worker, peer->address,
+                     peer->port, comm->config.rank, how);
+}
+
+static hvd_status_t retry_later(struct comm *comm, struct connection *c)
+{
+    uint64_t now_us = clock_now_us();
+    uint64_t pause_us = RETRY_FIRST_US << (c->n_retries < 6 ? c->n_retries : 6);
+
+    connection_reset(c);
+    if (now_us >= c->dial_deadline_us)
+        return lost(comm, c, "it accepts no connection");
+    c->n_retries++;
+    c->retry_us = now_us + (pause_us < RETRY_MAX_US ? pause_us : RETRY_MAX_US);
+    return HVD_OK;
+}
+
+static hvd_status_t dial_once(struct comm *comm, struct connection *c)
+{
+    const struct comm_peer *peer = &comm->peers[c->peer];
+    struct handshake hello = {
+        .role = HANDSHAKE_HELLO,
+        .channel = (uint8_t)c->channel,
+        .job = comm->config.job,
+        .generation = comm->config.generation,
+        .worker = endpoint_worker(comm->config.endpoint),
+        .peer = peer->worker,
+    };
+    uint8_t bytes[HANDSHAKE_NBYTES];
+    hvd_status_t status;
+    enum io io;
+
+    mac_random(c->nonce, sizeof(c->nonce));
+    memcpy(hello.nonce, c->nonce, sizeof(hello.nonce));
+    handshake_encode(&hello, comm->config.key, bytes);
+    io = connection_dial(c, peer->address, peer->port, bytes, &status);
+    if (status != HVD_OK)
+        return comm_fail(comm, status, "%s", error_text());
+    if (io == IO_DONE) /* on one host it is connected by now */
+        io = connection_flush(c);
+    return io == IO_END ? retry_later(comm, c) : HVD_OK;
+}
+
+hvd_status_t links_dial(struct comm *comm, int peer, int channel)
+{
+    struct connection *c = comm_link(comm, channel, peer);
+
+    if (c != NULL)
+        return HVD_OK;
+    c = add_link(comm, peer, channel);
+    if (c == NULL)
+        return comm_fail(comm, HVD_ERR_NOMEM, "connection to rank %d", peer);
+    c->dial_deadline_us = clock_now_us() + comm->config.connect_timeout_us;
+    return dial_once(comm, c);
+}
+
+static hvd_status_t aborted_by(struct comm *comm, const struct frame *f,
+                               const uint8_t *bytes)
+{
+    hvd_status_t reason = (int64_t)f->count == HVD_ERR_MISMATCH
+                              ? HVD_ERR_MISMATCH
+                              : HVD_PEER_LOST;
+    char text[FRAME_TEXT_MAX + 1];
+
+    memcpy(text, bytes, f->nbytes);
+    text[f->nbytes] = '\0';
+    return comm_fail(comm, reason, "%s", text);
+}
+
+/* The peer has said its last word. Look through what is still unread for the
+ * goodbye: an ABORT counts now, a LEAVE when its turn comes. */
+static hvd_status_t ended(struct comm *comm, struct connection *c)
+{
+    size_t off = c->in_off;
+    struct frame f;
+
+    if (c->state == CONNECTION_LEFT) {
+        connection_close(c); /* the peer waits for our end */
+        return HVD_OK;
+    }
+    if (c->state < CONNECTION_OPEN && !c->data_sent)
+        return retry_later(comm, c);
+    if (c->state < CONNECTION_OPEN)
+        return lost(comm, c, "it closed the connection unanswered");
+    off += c->reading == READING_HELD ? c->frame.nbytes : c->dest_n;
+    while (off + FRAME_HEADER_NBYTES <= c->in_n) {
+        if (!frame_decode(c->in + off, &f))
+            break;
+        off += FRAME_HEADER_NBYTES;
+        if (f.type == FRAME_LEAVE)
+            return HVD_OK;
+        if (f.type == FRAME_ABORT && off + f.nbytes <= c->in_n)
+            return aborted_by(comm, &f, c->in + off);
+        off += f.nbytes;
+    }
+    return lost(comm, c, "its connection ended without a goodbye");
+}
+
+static hvd_status_t read_reply(struct comm *comm, struct connection *c,
+                               bool *more_p)
+{
+    const uint8_t *bytes = connection_peek(c);
+    struct handshake reply;
+
+    *more_p = connection_buffered(c) >= HANDSHAKE_NBYTES;
+    if (!*more_p)
+        return HVD_OK;
+    if (!handshake_decode(bytes, &reply) ||
+        !handshake_verify(bytes, comm->config.key) ||
+        reply.role != HANDSHAKE_REPLY || reply.channel != c->channel ||
+        reply.job != comm->config.job ||
+        reply.generation != comm->config.generation ||
+        reply.worker != comm->peers[c->peer].worker ||
+        memcmp(reply.in_reply, c->nonce, sizeof(c->nonce)) != 0)
+        return lost(comm, c, "its handshake is not authentic");
+    c->in_off += HANDSHAKE_NBYTES;
+    c->state = CONNECTION_OPEN;
+    c->reading = READING_HEADER;
+    return HVD_OK;
+}
+
+static hvd_status_t read_header(struct comm *comm, struct connection *c,
+                                bool *more_p)
+{
+    size_t n = connection_buffered(c);
+    const uint8_t *bytes = connection_peek(c);
+
+    *more_p = n >= FRAME_HEADER_NBYTES;
+    if (!*more_p)
+        return HVD_OK;
+    if (!frame_decode(bytes, &c->frame))
+        return lost(comm, c, "it sent a malformed frame");
+    if (c->frame.type == FRAME_ABORT) {
+        *more_p = n >= FRAME_HEADER_NBYTES + c->frame.nbytes;
+        if (!*more_p)
+            return HVD_OK;
+        return aborted_by(comm, &c->frame, bytes + FRAME_HEADER_NBYTES);
+    }
+    c->in_off += FRAME_HEADER_NBYTES;
+    switch (c->frame.type) {
+    case FRAME_ANNOUNCE:
+        return engine_announced(comm, c);
+    case FRAME_LEAVE:
+        c->state = CONNECTION_LEFT;
+        c->leave_kind = c->frame.kind;
+        c->leave_boundary = c->frame.value;
+        return engine_left(comm, c);
+    default:
+        c->reading = READING_HELD;
+        return HVD_OK;
+    }
+}
+
+/* Digest what is buffered. */
+static hvd_status_t parse(struct comm *comm, struct connection *c)
+{
+    bool more = true;
+
+    while (more && c->state != CONNECTION_LEFT)
+        switch (c->reading) {
+        case READING_REPLY:
+            HVD_TRY(read_reply(comm, c, &more));
+            break;
+        case READING_HEADER:
+            HVD_TRY(read_header(comm, c, &more));
+            break;
+        case READING_HELD:
+            HVD_TRY(engine_held(comm, c));
+            more = c->reading != READING_HELD;
+            break;
+        case READING_PAYLOAD:
+            more = c->dest_n == 0;
+            if (!more)
+                break;
+            c->reading = READING_HEADER;
+            HVD_TRY(engine_complete(comm, c));
+            break;
+        }
+    if (c->state == CONNECTION_LEFT)
+        c->in_off = c->in_n;
+    return HVD_OK;
+}
+
+hvd_status_t links_read(struct comm *comm, struct connection *c, bool *moved_p)
+{
+    size_t before = connection_buffered(c);
+    enum connection_reading reading = c->reading;
+
+    if (c->fd < 0 || c->state < CONNECTION_GREETED)
+        return HVD_OK;
+    /* a frame that was held back may have its turn now */
+    HVD_TRY(parse(comm, c));
+    if (connection_buffered(c) != before || c->reading != reading) {
+        *moved_p = true;
+        return HVD_OK;
+    }
+    if (c->ended || (c->reading == READING_HELD && c->state == CONNECTION_OPEN))
+        return HVD_OK;
+    switch (connection_fill(c)) {
+    case IO_AGAIN:
+        return HVD_OK;
+    case IO_DONE:
+        *moved_p = true;
+        return parse(comm, c);
+    case IO_END:
+        break;
+    }
+    return ended(comm, c);
+}
+
+hvd_status_t links_flush(struct comm *comm, struct connection *c)
+{
+    if (connection_flush(c) != IO_END)
+        return HVD_OK;
+    /* what it said last may still be unread: let the reading side judge */
+    c->shut = true;
+    c->out_off = c->out_n = c->payload_n = 0;
+    return HVD_OK;
+}
+
+short links_events(const struct connection *c)
+{
+    short events = connection_idle(c) ? 0 : POLLOUT;
+
+    if (c->state == CONNECTION_DIALING)
+        return POLLOUT;
+    if (c->reading == READING_HELD && c->state == CONNECTION_OPEN)
+        return (short)(events | POLLRDHUP);
+    return (short)(events | POLLIN);
+}
+
+/* Nothing is read from a connection that holds a frame of a later operation,
+ * until its peer is gone: then there may be a goodbye behind it. */
+static hvd_status_t absorb(struct comm *comm, struct connection *c)
+{
+    if (!connection_absorb(c))
+        return lost(comm, c, "its last frames do not fit into memory");
+    return c->ended ? ended(comm, c) : HVD_OK;
+}
+
+hvd_status_t links_ready(struct comm *comm, struct connection *c, short revents)
+{
+    bool moved;
+
+    if (c->state == CONNECTION_DIALING) {
+        if (connection_dialed(c) == IO_END)
+            return retry_later(comm, c);
+        return links_flush(comm, c);
+    }
+    if (revents & POLLOUT)
+        HVD_TRY(links_flush(comm, c));
+    if (!(revents & (POLLIN | POLLRDHUP | POLLHUP | POLLERR)))
+        return HVD_OK;
+    if (c->reading == READING_HELD && c->state == CONNECTION_OPEN)
+        return absorb(comm, c);
+    return links_read(comm, c, &moved);
+}
+
+hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us)
+{
+    for (size_t i = 0; i < comm->n_live; i++) {
+        struct connection *c = comm->live[i];
+
+        if (c->state == CONNECTION_RETRY && now_us >= c->retry_us)
+            HVD_TRY(dial_once(comm, c));
+        else if (c->state == CONNECTION_DIALING &&
+                 now_us >= c->dial_deadline_us)
+            HVD_TRY(retry_later(comm, c));
+    }
+    return HVD_OK;
+}
+
+uint64_t links_deadline(const struct comm *comm)
+{
+    uint64_t deadline_us = CLOCK_NEVER;
+
+    for (size_t i = 0; i < comm->n_live; i++) {
+        const struct connection *c = comm->live[i];
+        uint64_t until_us = CLOCK_NEVER;
+
+        if (c->state == CONNECTION_RETRY)
+            until_us = c->retry_us;
+        else if (c->state == CONNECTION_DIALING)
+            until_us = c->dial_deadline_us;
+        deadline_us = until_us < deadline_us ? until_us : deadline_us;
+    }
+    return deadline_us;
+}

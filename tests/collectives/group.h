@@ -1,0 +1,175 @@
+/* tests/collectives/group.h - ranks as threads of one process: a group has an
+ * endpoint and a comm per rank, over real sockets on loopback.
+ *
+ * Threads: a comm is used by the thread of its rank alone. */
+#ifndef TESTS_COLLECTIVES_GROUP_H
+#define TESTS_COLLECTIVES_GROUP_H
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "collectives/comm.h"
+#include "support.h"
+
+enum { GROUP_MAX = 8, GROUP_JOB = 77 };
+
+struct group {
+    int size;
+    uint64_t generation;
+    struct endpoint *endpoints[GROUP_MAX];
+    struct comm *comms[GROUP_MAX];
+    struct comm_peer peers[GROUP_MAX];
+    uint8_t key[COMM_KEY_NBYTES];
+};
+
+/* What a rank's thread does; false fails the test. */
+typedef bool rank_fn(struct group *g, int rank, void *arg);
+
+struct rank_thread {
+    pthread_t thread;
+    struct group *group;
+    int rank;
+    rank_fn *fn;
+    void *arg;
+    bool ok;
+};
+
+static inline void group_comm_create(struct group *g, int rank)
+{
+    struct comm_config config = {
+        .endpoint = g->endpoints[rank],
+        .job = GROUP_JOB,
+        .generation = g->generation,
+        .rank = rank,
+        .size = g->size,
+        .peers = g->peers,
+        .connect_timeout_us = 10000000,
+    };
+
+    memcpy(config.key, g->key, sizeof(config.key));
+    ck_assert_int_eq(comm_create(&config, &g->comms[rank]), HVD_OK);
+}
+
+static inline void group_init(struct group *g, int size)
+{
+    memset(g, 0, sizeof(*g));
+    g->size = size;
+    g->generation = 3;
+    memset(g->key, 0x5a, sizeof(g->key));
+    for (int i = 0; i < size; i++) {
+        struct endpoint_config config = {"127.0.0.1", GROUP_JOB,
+                                         100 + (uint64_t)i, 10000000};
+
+        ck_assert_int_eq(endpoint_create(&config, &g->endpoints[i]), HVD_OK);
+        g->peers[i].worker = config.worker;
+        g->peers[i].port = endpoint_port(g->endpoints[i]);
+        strcpy(g->peers[i].address, "127.0.0.1");
+    }
+    for (int i = 0; i < size; i++)
+        group_comm_create(g, i);
+}
+
+static inline void group_rank_destroy(struct group *g, int rank)
+{
+    comm_destroy(g->comms[rank]);
+    endpoint_destroy(g->endpoints[rank]);
+    g->comms[rank] = NULL;
+    g->endpoints[rank] = NULL;
+}
+
+static inline void group_fini(struct group *g)
+{
+    for (int i = 0; i < g->size; i++)
+        group_rank_destroy(g, i);
+}
+
+static void *rank_main(void *arg)
+{
+    struct rank_thread *t = arg;
+
+    t->ok = t->fn(t->group, t->rank, t->arg);
+    return NULL;
+}
+
+/* Run fn on every rank at once and wait for all. */
+static inline void group_run(struct group *g, rank_fn *fn, void *arg)
+{
+    struct rank_thread threads[GROUP_MAX];
+    bool ok = true;
+
+    for (int i = 0; i < g->size; i++) {
+        threads[i] = (struct rank_thread){
+            .group = g, .rank = i, .fn = fn, .arg = arg};
+        pthread_create(&threads[i].thread, NULL, rank_main, &threads[i]);
+    }
+    for (int i = 0; i < g->size; i++) {
+        pthread_join(threads[i].thread, NULL);
+        ok &= threads[i].ok;
+    }
+    ck_assert_msg(ok, "a rank failed, see above");
+}
+
+/* In a rank's thread, where Check's own assertions may not be used. */
+#define EXPECT(condition, ...)                                              \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
+            fprintf(stderr, " " __VA_ARGS__);                               \
+            fprintf(stderr, " (%s)\n", error_text());                       \
+            return false;                                                   \
+        }                                                                   \
+    } while (0)
+
+static inline hvd_status_t allreduce(struct comm *comm, const void *send,
+                                     void *recv, size_t count,
+                                     hvd_dtype_t dtype, hvd_op_t op)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLREDUCE,
+                                   .sendbuf = send,
+                                   .recvbuf = recv,
+                                   .count = count,
+                                   .dtype = dtype,
+                                   .op = op};
+
+    return comm_run(comm, &args);
+}
+
+static inline hvd_status_t broadcast(struct comm *comm, void *buf, size_t count,
+                                     hvd_dtype_t dtype, int root)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_BROADCAST,
+                                   .recvbuf = buf,
+                                   .count = count,
+                                   .dtype = dtype,
+                                   .root = root};
+
+    return comm_run(comm, &args);
+}
+
+static inline hvd_status_t barrier(struct comm *comm)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_BARRIER};
+
+    return comm_run(comm, &args);
+}
+
+static inline int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+#endif
