@@ -70,7 +70,9 @@ HVD_API hvd_status_t hvd_sampler_next(hvd_sampler_t *sampler, size_t batch,
 HVD_API hvd_status_t hvd_sampler_record(hvd_sampler_t *sampler,
                                         uint64_t n_calls) HVD_MUST_CHECK;
 
-/* hvd_sampler_set_epoch - start epoch `epoch` from its first sample. */
+/* hvd_sampler_set_epoch - start epoch `epoch` from its first sample. Call it
+ * when an epoch has ended, not on entry to the training function: that would
+ * begin the epoch anew after every reset. */
 HVD_API hvd_status_t hvd_sampler_set_epoch(hvd_sampler_t *sampler,
                                            uint64_t epoch) HVD_MUST_CHECK;
 

@@ -3,7 +3,7 @@
 #include "state/sampler_core.h"
 
 #include "base/array.h"
-#include "state/bytes.h"
+#include "collectives/bytes.h"
 
 struct sampler_range sampler_block(uint64_t n_samples, uint64_t position,
                                    uint64_t batch, int size, bool drop_last)
@@ -33,16 +33,16 @@ struct sampler_range sampler_share(struct sampler_range block, int rank,
 
 void sampler_image_encode(const struct sampler_image *image, uint8_t *buf)
 {
-    bytes_put_u64(buf, image->cursor.epoch);
-    bytes_put_u64(buf + 8, image->cursor.position);
-    bytes_put_u64(buf + 16, image->n_samples);
-    bytes_put_u64(buf + 24, image->seed);
+    bytes_put(buf, image->cursor.epoch, 8);
+    bytes_put(buf + 8, image->cursor.position, 8);
+    bytes_put(buf + 16, image->n_samples, 8);
+    bytes_put(buf + 24, image->seed, 8);
 }
 
 void sampler_image_decode(const uint8_t *buf, struct sampler_image *image_p)
 {
-    image_p->cursor.epoch = bytes_get_u64(buf);
-    image_p->cursor.position = bytes_get_u64(buf + 8);
-    image_p->n_samples = bytes_get_u64(buf + 16);
-    image_p->seed = bytes_get_u64(buf + 24);
+    image_p->cursor.epoch = bytes_get(buf, 8);
+    image_p->cursor.position = bytes_get(buf + 8, 8);
+    image_p->n_samples = bytes_get(buf + 16, 8);
+    image_p->seed = bytes_get(buf + 24, 8);
 }

@@ -12,8 +12,8 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "collectives/bytes.h"
 #include "collectives/comm.h"
-#include "state/bytes.h"
 #include "state/internal.h"
 #include "state/sync_wire.h"
 
@@ -32,7 +32,7 @@ static hvd_status_t send_sizes(const struct snapshot *s, struct comm *comm,
     for (size_t i = 0; i < s->n_records; i++) {
         if (!s->records[i].shared)
             continue;
-        bytes_put_u64(buf + at, s->records[i].nbytes);
+        bytes_put(buf + at, s->records[i].nbytes, 8);
         at += 8;
     }
     status = comm_transfer_send(comm, peer, buf, nbytes);
@@ -137,7 +137,7 @@ static hvd_status_t take_sizes(hvd_state_t *state, const uint8_t *buf)
         uint64_t nbytes = entry->nbytes;
 
         if (entry_is_shared(entry)) {
-            nbytes = bytes_get_u64(buf);
+            nbytes = bytes_get(buf, 8);
             buf += 8;
             HVD_TRY(check_size(entry, nbytes));
         }

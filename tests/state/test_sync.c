@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "collectives/bytes.h"
 #include "collectives/comm.h"
-#include "state/bytes.h"
 #include "state/state.h"
 #include "support.h"
 
@@ -318,7 +318,7 @@ START_TEST(sync_object_beyond_limit_is_refused)
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
     record(&a);
-    bytes_put_u64(tape.bytes + 64 + 8, UINT64_C(1) << 40);
+    bytes_put(tape.bytes + 64 + 8, UINT64_C(1) << 40, 8);
     ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_PROTOCOL);
     ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'blob'"));
     worker_fini(&a);
