@@ -1,0 +1,333 @@
+/* check.c - the invariants. Each violation ends the run with a sentence. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+#define ULL(x) ((unsigned long long)(x))
+
+void check_fail(struct sim *s, const char *fmt, ...)
+{
+    va_list args;
+
+    s->result->ok = false;
+    va_start(args, fmt);
+    vsnprintf(s->result->violation, sizeof(s->result->violation), fmt, args);
+    va_end(args);
+    TRACE(s, "VIOLATION: %s", s->result->violation);
+    longjmp(s->violated, 1);
+}
+
+/* ---- equal state ids are equal content ----------------------------------- */
+
+static struct content_row *row_of(struct content_row *rows, size_t max,
+                                  struct state_id id)
+{
+    struct random_state r = {id.generation * 1000003 + id.version};
+    size_t i = (size_t)random_below(&r, max);
+
+    while (rows[i].used && !state_id_equal(rows[i].id, id))
+        i = (i + 1) % max;
+    return &rows[i];
+}
+
+static void grow(struct sim *s)
+{
+    size_t max = s->contents_max ? 2 * s->contents_max : 256;
+    struct content_row *rows = calloc(max, sizeof(*rows));
+
+    if (!rows)
+        abort();
+    for (size_t i = 0; i < s->contents_max; i++)
+        if (s->contents[i].used)
+            *row_of(rows, max, s->contents[i].id) = s->contents[i];
+    free(s->contents);
+    s->contents = rows;
+    s->contents_max = max;
+}
+
+void check_stamp(struct sim *s, struct sim_worker *w)
+{
+    struct content_row *row;
+
+    if (2 * s->n_contents >= s->contents_max)
+        grow(s);
+    row = row_of(s->contents, s->contents_max, w->id_of);
+    if (!row->used) {
+        *row = (struct content_row){w->id_of, w->snap, true};
+        s->n_contents++;
+    } else if (row->content.hash != w->snap.hash ||
+               row->content.steps != w->snap.steps) {
+        check_fail(s,
+                   "state id (%llu, %llu) names two contents: step %llu, "
+                   "and step %llu on w%llu",
+                   ULL(w->id_of.generation), ULL(w->id_of.version),
+                   ULL(row->content.steps), ULL(w->snap.steps), ULL(w->id));
+    }
+}
+
+struct content check_content(struct sim *s, struct state_id id)
+{
+    if (s->contents_max > 0) {
+        struct content_row *row = row_of(s->contents, s->contents_max, id);
+
+        if (row->used)
+            return row->content;
+    }
+    check_fail(s, "nobody ever had state (%llu, %llu)", ULL(id.generation),
+               ULL(id.version));
+}
+
+/* ---- a generation is formed ---------------------------------------------- */
+
+static struct sim_generation *make(struct sim *s, uint64_t number,
+                                   uint32_t size)
+{
+    struct sim_generation *g = calloc(1, sizeof(*g));
+
+    if (!g || !array_reserve(&s->generations, &s->generations_max, number + 1))
+        abort();
+    s->generations[number] = g;
+    s->n_generations = number + 1;
+    g->generation = number;
+    g->size = size;
+    g->members = calloc(size, sizeof(*g->members));
+    g->sources = calloc(size, sizeof(*g->sources));
+    g->formed_us = s->now_us;
+    if (!g->members || !g->sources)
+        abort();
+    return g;
+}
+
+/* On a host that is blacklisted or gone from the list only who was a member
+ * before may be, and only where M9 has no choice. */
+static void check_place(struct sim *s, const struct sim_generation *g,
+                        const struct sim_worker *w)
+{
+    const struct driver_worker *dw = driver_worker(&s->driver, w->id);
+    const struct driver_host *host = dw ? driver_host_of(&s->driver, dw) : NULL;
+
+    if (!host)
+        check_fail(s, "w%llu is assigned, the driver does not know it",
+                   ULL(w->id));
+    if (host->blacklist.listed && w->joined == g->generation)
+        check_fail(s, "newcomer w%llu is assigned on blacklisted host %s",
+                   ULL(w->id), host->name);
+}
+
+static void check_member(struct sim *s, struct sim_generation *g, uint32_t rank)
+{
+    const struct driver_worker *dw;
+    struct sim_worker *w = sim_worker(s, g->members[rank]);
+
+    if (!w)
+        check_fail(s, "generation %llu: rank %u is w%llu that never was",
+                   ULL(g->generation), rank, ULL(g->members[rank]));
+    if (w->joined == 0) {
+        w->joined = g->generation;
+        if (g->generation > 1)
+            sim_cover(s, COVER_joined_later);
+    }
+    check_place(s, g, w);
+    if (w->alive && w->app != APP_JOINING && w->app != APP_GONE)
+        check_fail(s,
+                   "generation %llu has w%llu as rank %u, which is not READY "
+                   "but in state %d of generation %llu",
+                   ULL(g->generation), ULL(w->id), rank, (int)w->app,
+                   ULL(w->generation));
+    dw = driver_worker(&s->driver, w->id);
+    if (dw && dw->dead)
+        check_fail(s, "generation %llu has w%llu, which the driver holds dead",
+                   ULL(g->generation), ULL(w->id));
+}
+
+static void check_root(struct sim *s, const struct sim_generation *g)
+{
+    uint64_t oldest = UINT64_MAX;
+
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        uint64_t joined = sim_worker(s, g->members[rank])->joined;
+
+        if (joined < oldest)
+            oldest = joined;
+    }
+    if (sim_worker(s, g->members[0])->joined != oldest)
+        check_fail(s, "generation %llu: rank 0 (w%llu) is no oldest worker",
+                   ULL(g->generation), ULL(g->members[0]));
+}
+
+/* Every ASSIGN of the generation says what the others say. */
+static void check_assigns(struct sim *s, struct sim_generation *g,
+                          const struct driver_action *actions, size_t n)
+{
+    uint32_t n_seen = 0;
+    uint8_t *seen = calloc(g->size, 1);
+    const char *wrong = NULL;
+
+    if (!seen)
+        abort();
+    for (size_t i = 0; i < n && !wrong; i++) {
+        const struct message *m = &actions[i].u.message;
+        uint32_t rank;
+
+        if (actions[i].type != DRIVER_ACT_SEND || m->type != MSG_ASSIGN)
+            continue;
+        rank = m->u.assign.rank;
+        if (m->generation != g->generation || m->u.assign.size != g->size)
+            wrong = "two generations or sizes at once";
+        else if (rank >= g->size || seen[rank])
+            wrong = "ranks are not 0..size-1";
+        else if (g->members[rank] != actions[i].worker)
+            wrong = "a rank differs from the table";
+        else if (m->u.assign.root >= g->size || !g->sources[m->u.assign.root])
+            wrong = "the root holds no base";
+        else if (m->u.assign.source != g->sources[rank])
+            wrong = "a source differs from the table";
+        else if (n_seen > 0 && !state_id_equal(m->u.assign.base, g->base))
+            wrong = "two bases";
+        else {
+            seen[rank] = 1;
+            n_seen++;
+            g->base = m->u.assign.base;
+            g->root = m->u.assign.root;
+        }
+    }
+    free(seen);
+    if (!wrong && n_seen != g->size)
+        wrong = "not everybody got an ASSIGN";
+    if (wrong)
+        check_fail(s, "generation %llu: %s", ULL(g->generation), wrong);
+}
+
+/* Nobody who is there has more than the base, and somebody holds it. */
+static void check_base(struct sim *s, const struct sim_generation *g)
+{
+    uint32_t n_sources = 0;
+
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        const struct sim_worker *w = sim_worker(s, g->members[rank]);
+
+        n_sources += g->sources[rank];
+        if (w->alive && state_id_compare(w->id_of, g->base) > 0)
+            check_fail(s,
+                       "generation %llu starts from (%llu, %llu), w%llu has "
+                       "(%llu, %llu)",
+                       ULL(g->generation), ULL(g->base.generation),
+                       ULL(g->base.version), ULL(w->id),
+                       ULL(w->id_of.generation), ULL(w->id_of.version));
+        if (w->alive && !state_id_is_none(g->base) &&
+            state_id_equal(w->id_of, g->base) != g->sources[rank])
+            check_fail(s, "generation %llu: w%llu is wrongly %s source",
+                       ULL(g->generation), ULL(w->id),
+                       g->sources[rank] ? "a" : "no");
+    }
+    if (n_sources == 0)
+        check_fail(s, "generation %llu has no holder of its base",
+                   ULL(g->generation));
+}
+
+void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
+{
+    const struct assign_table *table = driver_table(&s->driver);
+    const struct driver_config *c = &s->driver_config;
+    struct sim_generation *g;
+
+    if (s->driver.generation != (s->n_generations ? s->n_generations : 1))
+        check_fail(s, "generation %llu comes after %zu",
+                   ULL(s->driver.generation), s->n_generations - 1);
+    g = make(s, s->driver.generation, (uint32_t)table->n_entries);
+    sim_cover(s, COVER_generations);
+    if (g->size < c->min_np || (c->max_np > 0 && g->size > c->max_np))
+        check_fail(s, "generation %llu has %u workers (min %u, max %u)",
+                   ULL(g->generation), g->size, c->min_np, c->max_np);
+    if (g->generation == 1 && g->size < c->np)
+        check_fail(s, "generation 1 has %u workers of %u", g->size, c->np);
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        g->members[rank] = table->entries[rank].worker;
+        g->sources[rank] = table->entries[rank].source;
+        check_member(s, g, rank);
+    }
+    check_assigns(s, g, actions, n);
+    check_root(s, g);
+    check_base(s, g);
+}
+
+/* ---- the end ------------------------------------------------------------- */
+
+void check_release(struct sim *s)
+{
+    struct sim_generation *g = sim_generation(s, s->driver.generation);
+    const struct sim_worker *first = NULL;
+
+    for (uint32_t rank = 0; g && rank < g->size; rank++) {
+        const struct sim_worker *w = sim_worker(s, g->members[rank]);
+        const struct driver_worker *dw = driver_worker(&s->driver, w->id);
+
+        if (!w->alive || !dw || dw->dead)
+            continue;
+        if (w->app != APP_DONE || w->generation != g->generation)
+            check_fail(s, "RELEASE before w%llu is DONE", ULL(w->id));
+        if (w->snap.steps != s->plan.steps)
+            check_fail(s, "w%llu is released after %llu steps of %llu",
+                       ULL(w->id), ULL(w->snap.steps), ULL(s->plan.steps));
+        if (first && (first->snap.hash != w->snap.hash ||
+                      !state_id_equal(first->id_of, w->id_of)))
+            check_fail(s, "w%llu and w%llu are released with different states",
+                       ULL(first->id), ULL(w->id));
+        first = w;
+    }
+}
+
+static bool has(const char *text, const char *words)
+{
+    return strstr(text, words) != NULL;
+}
+
+/* A failure that the world of this run explains. */
+static bool is_legal(struct sim *s, const char *text)
+{
+    const uint64_t *cover = s->result->cover;
+
+    if (cover[COVER_user_failed] > 0)
+        return true;
+    if (has(text, "reset"))
+        return s->driver_config.reset_limit >= 0;
+    if (has(text, "progress"))
+        return cover[COVER_generations] >= 5;
+    if (has(text, "state"))
+        return cover[COVER_deaths] + cover[COVER_stopped] > 0;
+    if (has(text, "every host is blacklisted"))
+        return s->all_blacklisted;
+    return has(text, "cannot fork") && s->n_generations == 0;
+}
+
+void check_finish(struct sim *s, int status, const char *text)
+{
+    snprintf(s->result->verdict, sizeof(s->result->verdict), "%s", text);
+    s->result->status = status;
+    s->finished = true;
+    if (status == 0) {
+        sim_cover(s, COVER_succeeded);
+        if (!s->released)
+            check_fail(s, "success without a RELEASE: %s", text);
+        return;
+    }
+    sim_cover(s, COVER_failed);
+    if (text[0] == '\0')
+        check_fail(s, "the job fails without a sentence");
+    if (!is_legal(s, text))
+        check_fail(s, "the job fails without a reason: %s", text);
+}
+
+void check_end(struct sim *s)
+{
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct sim_worker *w = sim_worker(s, i);
+
+        if (w && w->alive && !s->agents[w->agent]->gone &&
+            s->hosts[w->host].cut_until_us <= s->now_us &&
+            !s->agents[w->agent]->silent)
+            check_fail(s, "w%llu outlives the job", ULL(w->id));
+    }
+}

@@ -1,0 +1,154 @@
+/* network.c - messages between driver and workers. They are delayed, and so
+ * overtake each other; lost; doubled; and now and then encoded and decoded on
+ * the way. The channel to the agents is in agents.c: it only delays.
+ *
+ * Rules can be broken here (sim.h: SIM_BUG_TABLE). */
+#include <stdio.h>
+#include <string.h>
+
+#include "elastic/wire/codec.h"
+#include "world.h"
+
+/* Bytes of a message that are in use: its largest member is ten times its
+ * median, and thousands are on their way at once. */
+size_t network_nbytes(enum message_type type)
+{
+    size_t body;
+
+    switch (type) {
+    case MSG_HELLO:
+        body = sizeof(struct msg_hello);
+        break;
+    case MSG_READY:
+        body = sizeof(struct msg_ready);
+        break;
+    case MSG_LOST:
+        body = sizeof(struct msg_lost);
+        break;
+    case MSG_LEAVING:
+        body = sizeof(struct msg_leaving);
+        break;
+    case MSG_ABORT:
+        body = sizeof(struct msg_abort);
+        break;
+    case MSG_SHUTDOWN:
+        body = sizeof(struct msg_shutdown);
+        break;
+    default: /* the small ones: the largest of them */
+        body = sizeof(struct msg_assign);
+        break;
+    }
+    return offsetof(struct message, u) + body;
+}
+
+_Static_assert(sizeof(struct msg_assign) >= sizeof(struct msg_ping),
+               "the largest of the small messages");
+
+static uint64_t delay(struct sim *s)
+{
+    const struct sim_plan *p = &s->plan;
+    uint64_t us = p->delay_us / 2 + random_below(&s->random, p->delay_us);
+
+    if (sim_one_in(s, p->tail_in))
+        us += random_below(&s->random, p->tail_us);
+    return us;
+}
+
+static bool is_cut_off(const struct sim *s, const struct sim_worker *w)
+{
+    return s->hosts[w->host].cut_until_us > s->now_us;
+}
+
+static void deliver(struct sim *s, enum event_type type, uint64_t worker,
+                    const struct message *m)
+{
+    size_t nbytes = network_nbytes(m->type);
+    uint64_t at = s->now_us + delay(s);
+    struct event *event = queue_push(&s->queue, at, type);
+
+    if (type == EV_TO_DRIVER) {
+        if (at < s->to_driver_last_us)
+            sim_cover(s, COVER_message_reordered);
+        s->to_driver_last_us = at;
+    }
+    event->a = worker;
+    event->message = malloc(nbytes);
+    if (!event->message)
+        abort();
+    memcpy(event->message, m, nbytes);
+}
+
+static void through(struct sim *s, enum event_type type, struct sim_worker *w,
+                    const struct message *m)
+{
+    if (is_cut_off(s, w) || sim_one_in(s, s->plan.loss_in)) {
+        sim_cover(s, COVER_message_lost);
+        if (s->options.trace)
+            trace_message(s, "lost:", m, type == EV_TO_WORKER, w->id);
+        return;
+    }
+    deliver(s, type, w->id, m);
+    if (sim_one_in(s, s->plan.duplicate_in)) {
+        sim_cover(s, COVER_message_duplicated);
+        deliver(s, type, w->id, m);
+    }
+}
+
+void network_to_driver(struct sim *s, struct sim_worker *w,
+                       const struct message *m)
+{
+    struct message changed;
+
+    if (s->options.bug == BUG_heldlow && m->type == MSG_HELD &&
+        m->u.held.boundary > 0) {
+        changed = *m;
+        changed.u.held.boundary--;
+        m = &changed;
+    }
+    if (s->options.bug == BUG_liar && m->type == MSG_READY &&
+        m->u.ready.reason == READY_LOST) {
+        changed = *m;
+        changed.u.ready.id.version++;
+        m = &changed;
+    }
+    through(s, EV_TO_DRIVER, w, m);
+}
+
+void network_send_to(struct sim *s, struct sim_worker *w,
+                     const struct message *m)
+{
+    struct message changed;
+
+    if (s->options.bug == BUG_noabort && m->type == MSG_ABORT)
+        return;
+    if (s->options.bug == BUG_cutmax && m->type == MSG_CUT &&
+        m->u.cut.boundary != CUT_NEVER) {
+        changed = *m;
+        changed.u.cut.boundary--;
+        m = &changed;
+    }
+    through(s, EV_TO_WORKER, w, m);
+}
+
+/* The codec may refuse nothing and change nothing that it was given. */
+void network_through_codec(struct sim *s, struct message *m)
+{
+    static uint8_t bytes[16384];
+    struct message back;
+    const char *field = "";
+    long n;
+    int error;
+
+    if (!sim_one_in(s, s->plan.codec_in))
+        return;
+    n = codec_encode(m, bytes, sizeof(bytes));
+    if (n <= 0)
+        check_fail(s, "codec: %s cannot be encoded: %s",
+                   message_type_name(m->type), codec_strerror((int)n));
+    error = codec_decode(bytes, (size_t)n, &back, &field);
+    if (error != CODEC_OK)
+        check_fail(s, "codec: %s cannot be decoded: %s (%s)",
+                   message_type_name(m->type), codec_strerror(error), field);
+    memcpy(m, &back, network_nbytes(m->type));
+    sim_cover(s, COVER_through_codec);
+}

@@ -1,0 +1,181 @@
+/* trace.c - the transcript of a run, for a person to read: what was sent, what
+ * arrived, what the driver said, who died.
+ *
+ *   [  2000.123] driver -> w3: ABORT gen 2 (worker 1 has died)
+ *
+ * Kept in a ring, because only the last lines before a violation matter; with
+ * `print` all of it goes to stdout as it happens. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+void trace(struct sim *s, const char *fmt, ...)
+{
+    struct sim_result *r = s->result;
+    char *line = r->lines[r->n_lines++ % SIM_LINES];
+    int n = snprintf(line, SIM_LINE_MAX, "[%10.3f] ",
+                     (double)s->now_us / 1000.0);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(line + n, SIM_LINE_MAX - (size_t)n, fmt, args);
+    va_end(args);
+    if (s->options.print)
+        puts(line);
+}
+
+#define ULL(x) ((unsigned long long)(x))
+
+static void describe_up(const struct message *m, char *text, size_t max)
+{
+    static const char *const reasons[] = {"?", "start", "lost", "updated"};
+    static const char *const whats[] = {"?", "first collective", "synced",
+                                        "first commit"};
+
+    switch (m->type) {
+    case MSG_READY:
+        snprintf(text, max, "(%s, fence %llu, id %llu.%llu)",
+                 reasons[m->u.ready.reason % 4], ULL(m->u.ready.fence),
+                 ULL(m->u.ready.id.generation), ULL(m->u.ready.id.version));
+        break;
+    case MSG_LOST:
+        snprintf(text, max, "gen %llu, accuses %u (first: rank %u)",
+                 ULL(m->u.lost.generation), m->u.lost.n_accused,
+                 m->u.lost.accused[0]);
+        break;
+    case MSG_HELD:
+        snprintf(text, max, "gen %llu, #%llu, boundary %llu%s",
+                 ULL(m->u.held.generation), ULL(m->u.held.sequence),
+                 ULL(m->u.held.boundary), m->u.held.done ? ", done" : "");
+        break;
+    case MSG_DONE:
+        snprintf(text, max, "gen %llu, id %llu.%llu", ULL(m->u.done.generation),
+                 ULL(m->u.done.id.generation), ULL(m->u.done.id.version));
+        break;
+    case MSG_REPORT:
+        snprintf(text, max, "gen %llu, %s", ULL(m->u.report.generation),
+                 whats[m->u.report.what % 4]);
+        break;
+    case MSG_PING:
+        snprintf(text, max, "phase %u, gen %llu, fence %llu, id %llu.%llu",
+                 m->u.ping.phase, ULL(m->u.ping.generation),
+                 ULL(m->u.ping.fence), ULL(m->u.ping.id.generation),
+                 ULL(m->u.ping.id.version));
+        break;
+    default:
+        text[0] = '\0';
+        break;
+    }
+}
+
+static void describe_down(const struct message *m, char *text, size_t max)
+{
+    unsigned long long g = ULL(m->generation);
+
+    switch (m->type) {
+    case MSG_ASSIGN:
+        snprintf(text, max, "gen %llu, rank %u of %u, base %llu.%llu%s%s", g,
+                 m->u.assign.rank, m->u.assign.size,
+                 ULL(m->u.assign.base.generation),
+                 ULL(m->u.assign.base.version),
+                 m->u.assign.source ? ", source" : "",
+                 m->u.assign.sync ? ", sync" : "");
+        break;
+    case MSG_HOLD:
+        snprintf(text, max, "gen %llu, #%llu", g, ULL(m->u.hold.sequence));
+        break;
+    case MSG_CUT:
+        if (m->u.cut.boundary == CUT_NEVER)
+            snprintf(text, max, "gen %llu, never", g);
+        else
+            snprintf(text, max, "gen %llu, boundary %llu", g,
+                     ULL(m->u.cut.boundary));
+        break;
+    case MSG_ABORT:
+        snprintf(text, max, "gen %llu (%.100s)", g, m->u.abort.text);
+        break;
+    case MSG_SHUTDOWN:
+        snprintf(text, max, "reason %u (%.100s)", m->u.shutdown.reason,
+                 m->u.shutdown.text);
+        break;
+    default:
+        snprintf(text, max, "gen %llu", g);
+        break;
+    }
+}
+
+void trace_message(struct sim *s, const char *how, const struct message *m,
+                   bool to_worker, uint64_t worker)
+{
+    char text[160];
+
+    if (to_worker)
+        describe_down(m, text, sizeof(text));
+    else
+        describe_up(m, text, sizeof(text));
+    trace(s,
+          to_worker ? "%s driver -> w%llu: %s %s" : "%s w%llu -> driver: %s %s",
+          how, ULL(worker), message_type_name(m->type), text);
+}
+
+static void trace_record(struct sim *s, const struct driver_record *r)
+{
+    static const char *const names[] = {
+        [RECORD_JOB_STARTED] = "job_started",
+        [RECORD_HOST_ADDED] = "host_added",
+        [RECORD_HOST_REMOVED] = "host_removed",
+        [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
+        [RECORD_AGENT_STARTED] = "agent_started",
+        [RECORD_AGENT_LOST] = "agent_lost",
+        [RECORD_WORKER_SPAWNED] = "worker_spawned",
+        [RECORD_WORKER_READY] = "worker_ready",
+        [RECORD_WORKER_EXITED] = "worker_exited",
+        [RECORD_WORKER_LOST] = "worker_lost",
+        [RECORD_HOSTS_UPDATED] = "hosts_updated",
+        [RECORD_GENERATION_STARTED] = "generation_started",
+        [RECORD_GENERATION_FORMED] = "generation_formed",
+        [RECORD_STATE_SYNCED] = "state_synced",
+        [RECORD_FIRST_COLLECTIVE] = "first_collective",
+        [RECORD_WORKER_DRAINED] = "worker_drained",
+        [RECORD_RELEASED] = "released",
+        [RECORD_JOB_FINISHED] = "job_finished",
+        [RECORD_WARNING] = "warning",
+    };
+
+    trace(s, "driver: %s gen %llu%s%s worker %llu n %llu %s", names[r->type],
+          ULL(r->generation), r->host ? " host " : "", r->host ? r->host : "",
+          ULL(r->worker), ULL(r->n), r->text);
+}
+
+void trace_action(struct sim *s, const struct driver_action *a)
+{
+    switch (a->type) {
+    case DRIVER_ACT_START_AGENT:
+        trace(s, "driver: start agent %llu on %s", ULL(a->agent), a->host);
+        break;
+    case DRIVER_ACT_STOP_AGENT:
+        trace(s, "driver: stop agent %llu", ULL(a->agent));
+        break;
+    case DRIVER_ACT_SPAWN:
+        trace(s, "driver -> agent %llu: SPAWN w%llu in slot %u", ULL(a->agent),
+              ULL(a->worker), a->slot);
+        break;
+    case DRIVER_ACT_KILL:
+        trace(s, "driver -> agent %llu: KILL w%llu after %llu ms",
+              ULL(a->agent), ULL(a->worker), ULL(a->u.grace_ms));
+        break;
+    case DRIVER_ACT_SEND:
+        if (a->u.message.type != MSG_PONG)
+            trace_message(s, "sent:", &a->u.message, true, a->worker);
+        break;
+    case DRIVER_ACT_RECORD:
+        trace_record(s, &a->u.record);
+        break;
+    case DRIVER_ACT_FINISH:
+        trace(s, "driver: ends with status %d: %s", a->u.finish.status,
+              a->u.finish.text);
+        break;
+    }
+}
