@@ -231,7 +231,8 @@ void on_exited(struct driver *d, const struct msg_worker_exited *m)
     r->code = m->code;
     r->signal = m->signal;
     describe_exit(m, how);
-    if (w->ending && d->released && (m->code != 0 || m->signal != 0)) {
+    if (w->ending && w->farewell.type == MSG_RELEASE &&
+        (m->code != 0 || m->signal != 0)) {
         char buf[WIRE_TEXT_MAX];
         struct text t = text_into(buf, sizeof(buf));
 

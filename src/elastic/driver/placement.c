@@ -403,7 +403,8 @@ void placement_tick(struct driver *d)
         if (host->blacklist.listed &&
             blacklist_expire(&host->blacklist, d->now_us))
             forgive(d, host);
-        if (host->agent_phase == AGENT_UP &&
+        if ((host->agent_phase == AGENT_UP ||
+             host->agent_phase == AGENT_STOPPING) && /* died on its way out */
             silent_us > d->config.heartbeat_timeout_us) {
             action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
             on_agent_gone(d, host->agent, "has stopped sending heartbeats");
