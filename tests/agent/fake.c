@@ -317,6 +317,7 @@ static void set_number(const char *name, int64_t value)
 static _Noreturn void exec_agent(const struct fake *fake, const char *program,
                                  int secret_fd, int lifeline_fd)
 {
+    setpgid(0, 0); /* Check kills the group of a test that fails: not ours */
     set_number(ENV_JOB, JOB);
     set_number(ENV_AGENT, AGENT);
     set_number(ENV_SECRET_FD, secret_fd);
@@ -370,13 +371,11 @@ void fake_start(struct fake *fake, const char *program)
 
 void fake_stop(struct fake *fake)
 {
-    if (fake->agent > 0) {
-        kill(fake->agent, SIGKILL);
-        waitpid(fake->agent, NULL, 0);
-    }
-    close(fake->agent_pidfd);
     if (fake->lifeline >= 0)
         close(fake->lifeline);
+    if (fake->agent > 0)
+        waitpid(fake->agent, NULL, 0);
+    close(fake->agent_pidfd);
     for (size_t i = 0; i < FAKE_WORKERS; i++)
         for (size_t s = 0; s < 2; s++)
             free(fake->workers[i].streams[s].text);

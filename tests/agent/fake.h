@@ -48,7 +48,7 @@ struct fake {
 /* Start the agent and wait for its hellos. */
 void fake_start(struct fake *fake, const char *program);
 
-/* Close everything; kills the agent if it still runs. */
+/* Close everything; the agent ends all it started by the lifeline's end. */
 void fake_stop(struct fake *fake);
 
 /* SPAWN `sh -c script` as this worker; `env` and `cwd` may be NULL. */

@@ -268,7 +268,9 @@ END_TEST
 
 START_TEST(exit_with_pipes_held_elsewhere_still_ends_output)
 {
-    fake_spawn_sh(&f, 1, "setsid sleep 1000 & echo hello");
+    fake_spawn_sh(&f, 1, "setsid sh -c 'echo hello; exec sleep 1000'");
+    fake_wait_text(&f, 1, "hello");
+    fake_kill(&f, 1, 0);
     fake_wait_exited(&f, 1);
     fake_wait_eof(&f, 1);
     ck_assert_str_eq(fake_stdout(&f, 1), "hello\n");
@@ -362,7 +364,7 @@ END_TEST
 START_TEST(lifeline_lost_ends_all_at_once)
 {
     fake_spawn_sh(&f, 1, "trap '' TERM; sleep 1000 & echo hi; wait");
-    fake_spawn_sh(&f, 2, "setsid sleep 1000 & echo hi; wait");
+    fake_spawn_sh(&f, 2, "setsid sh -c 'echo hi; exec sleep 1000' & wait");
     fake_wait_text(&f, 1, "hi");
     fake_wait_text(&f, 2, "hi");
     close(f.lifeline);

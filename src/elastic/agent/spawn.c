@@ -107,14 +107,13 @@ static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
 static bool plan_env(struct plan *plan, const struct spawn_site *site,
                      const struct msg_spawn *spawn)
 {
-    const char *entry = spawn->env.data;
-    const char *end = entry + spawn->env.nbytes;
+    const char *env = spawn->env.data;
 
     for (char **e = environ; *e; e++)
         if (is_inherited(*e) && !list_add(&plan->env, *e))
             return false;
-    for (; entry < end; entry += strlen(entry) + 1)
-        if (!env_set(&plan->env, entry))
+    for (size_t at = 0; at < spawn->env.nbytes; at += strlen(env + at) + 1)
+        if (!env_set(&plan->env, env + at))
             return false;
     return plan_own_env(plan, site, spawn);
 }
