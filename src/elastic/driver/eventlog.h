@@ -1,0 +1,44 @@
+/* elastic/driver/eventlog.h - the event log: JSON lines that tools and
+ * measurements read (names and fields: design 12, docs/events.md).
+ *
+ * One line per event, one write(2) per line. Logging never fails the job: the
+ * first line that cannot be written is one warning, and the log ends there.
+ *
+ *     struct json *j = eventlog_begin(log, now_us, "host_added", generation);
+ *     json_str(j, "host", name);
+ *     eventlog_end(log);
+ *
+ * Threads: the driver's loop. */
+#ifndef ELASTIC_DRIVER_EVENTLOG_H
+#define ELASTIC_DRIVER_EVENTLOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+#include "base/json.h"
+
+struct eventlog {
+    const char *path;  /* borrowed; for the warning */
+    int fd;            /* -1: no log, lines are thrown away */
+    uint64_t start_us; /* what `t` counts from */
+    struct json line;
+};
+
+/* Open path anew (an older file is emptied); NULL: no log, every call below is
+ * still fine. start_us: monotonic clock at the start of the job.
+ * Returns HVD_OK, HVD_ERR_SYSTEM. */
+hvd_status_t eventlog_open(struct eventlog *log, const char *path,
+                           uint64_t start_us) HVD_MUST_CHECK;
+void eventlog_close(struct eventlog *log);
+
+/* Start a line: t, event, generation. Add fields to the result, then end it. */
+struct json *eventlog_begin(struct eventlog *log, uint64_t now_us,
+                            const char *event, uint64_t generation);
+void eventlog_end(struct eventlog *log);
+
+/* A duration as milliseconds with three decimals. */
+void eventlog_ms(struct eventlog *log, const char *key, uint64_t duration_us);
+
+#endif

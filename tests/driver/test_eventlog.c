@@ -1,0 +1,138 @@
+/* tests/driver/test_eventlog.c - lines as tools read them. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "elastic/driver/eventlog.h"
+#include "support.h"
+
+static char path[64];
+static char logged[4096];
+
+static void catch_log(const char *line, void *arg)
+{
+    size_t n = strlen(logged);
+
+    (void)arg;
+    snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
+}
+
+static void setup(void)
+{
+    int fd;
+
+    strcpy(path, "/tmp/hvd-events-XXXXXX");
+    fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq((int)write(fd, "old\n", 4), 4);
+    close(fd);
+    logged[0] = '\0';
+    log_init("hvd-elastic", LOG_LEVEL_WARN);
+    log_set_sink(catch_log, NULL);
+}
+
+static void teardown(void)
+{
+    log_set_sink(NULL, NULL);
+    unlink(path);
+}
+
+static const char *read_back(void)
+{
+    static char text[4096];
+    FILE *file = fopen(path, "r");
+    size_t n;
+
+    ck_assert_ptr_nonnull(file);
+    n = fread(text, 1, sizeof(text) - 1, file);
+    text[n] = '\0';
+    fclose(file);
+    return text;
+}
+
+START_TEST(eventlog_line_has_time_event_and_fields)
+{
+    struct eventlog log;
+    struct json *j;
+
+    ck_assert_int_eq(eventlog_open(&log, path, 1000000), HVD_OK);
+    j = eventlog_begin(&log, 1000000, "job_started", 0);
+    json_str(j, "version", "1");
+    eventlog_end(&log);
+    j = eventlog_begin(&log, 3500042, "generation_formed", 7);
+    json_u64(j, "size", 2);
+    json_array_begin(j, "ranks");
+    json_object_begin(j, NULL);
+    json_u64(j, "rank", 0);
+    json_object_end(j);
+    json_array_end(j);
+    eventlog_ms(&log, "ms", 12345);
+    eventlog_end(&log);
+    ck_assert_str_eq(
+        read_back(),
+        "{\"t\":0.000000,\"event\":\"job_started\",\"generation\":0,"
+        "\"version\":\"1\"}\n"
+        "{\"t\":2.500042,\"event\":\"generation_formed\",\"generation\":7,"
+        "\"size\":2,\"ranks\":[{\"rank\":0}],\"ms\":12.345}\n");
+    eventlog_close(&log);
+    ck_assert_str_eq(logged, "");
+}
+END_TEST
+
+START_TEST(eventlog_without_a_path_takes_everything)
+{
+    struct eventlog log;
+
+    ck_assert_int_eq(eventlog_open(&log, NULL, 0), HVD_OK);
+    for (int i = 0; i < 3; i++) {
+        json_i64(eventlog_begin(&log, 1, "x", 1), "i", i);
+        eventlog_end(&log);
+    }
+    eventlog_close(&log);
+    ck_assert_str_eq(logged, "");
+}
+END_TEST
+
+START_TEST(eventlog_full_disk_is_one_warning)
+{
+    struct eventlog log;
+
+    if (access("/dev/full", W_OK) != 0)
+        return;
+    ck_assert_int_eq(eventlog_open(&log, "/dev/full", 0), HVD_OK);
+    for (int i = 0; i < 3; i++) {
+        eventlog_begin(&log, 1, "x", 1);
+        eventlog_end(&log);
+    }
+    eventlog_close(&log);
+    ck_assert_str_eq(logged, "hvd-elastic: warn: event log \"/dev/full\": No "
+                             "space left on device -> the log ends here\n");
+}
+END_TEST
+
+START_TEST(eventlog_that_cannot_be_opened_says_why)
+{
+    struct eventlog log;
+
+    ck_assert_int_eq(eventlog_open(&log, "/nowhere/x", 0), HVD_ERR_SYSTEM);
+    ck_assert_str_eq(error_text(),
+                     "--event-log: \"/nowhere/x\": No such file or directory");
+    eventlog_close(&log);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("eventlog");
+    TCase *tcase = tcase_create("eventlog");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, eventlog_line_has_time_event_and_fields);
+    tcase_add_test(tcase, eventlog_without_a_path_takes_everything);
+    tcase_add_test(tcase, eventlog_full_disk_is_one_warning);
+    tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}

@@ -1,0 +1,415 @@
+/* tests/driver/test_output.c - lines, prefixes, files, slow readers. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "elastic/driver/output.h"
+#include "support.h"
+
+enum { OUT = 0, ERR = 1, TEXT_MAX = 16 << 20 };
+
+static int fds[OUTPUT_STREAMS][2]; /* pipes: our stdout and stderr */
+static struct output_config config;
+static struct output o;
+static char dir[64], logged[1024];
+
+static void catch_log(const char *line, void *arg)
+{
+    size_t n = strlen(logged);
+
+    (void)arg;
+    snprintf(logged + n, sizeof(logged) - n, "%s\n", line);
+}
+
+static void setup(void)
+{
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        ck_assert_int_eq(pipe2(fds[i], O_CLOEXEC), 0);
+        ck_assert_int_eq(fcntl(fds[i][0], F_SETFL, O_NONBLOCK), 0);
+    }
+    strcpy(dir, "/tmp/hvd-output-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    config = (struct output_config){
+        .out_fd = fds[OUT][1], .err_fd = fds[ERR][1], .rank_width = 1};
+    output_init(&o, &config);
+    signal(SIGPIPE, SIG_IGN);
+    logged[0] = '\0';
+    log_init("hvd-elastic", LOG_LEVEL_WARN);
+    log_set_sink(catch_log, NULL);
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    log_set_sink(NULL, NULL);
+    output_fini(&o);
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        close(fds[i][0]);
+        close(fds[i][1]);
+    }
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Once more with another configuration. */
+static void restart(void)
+{
+    output_fini(&o);
+    output_init(&o, &config);
+}
+
+static void print(uint64_t worker, int rank, int stream, const char *text)
+{
+    struct output_worker who = {worker, rank, "a", 5};
+
+    output_write(&o, &who, stream, text, strlen(text), false);
+}
+
+static void finish(uint64_t worker, int rank, int stream)
+{
+    struct output_worker who = {worker, rank, "a", 5};
+
+    output_write(&o, &who, stream, "", 0, true);
+}
+
+/* What has come through our stream so far. */
+static const char *seen(int stream)
+{
+    static char text[TEXT_MAX];
+    ssize_t n = read(fds[stream][0], text, sizeof(text) - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+START_TEST(output_lines_are_prefixed_with_rank_and_stream)
+{
+    print(1, 0, OUT, "hello\nworld\n");
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:hello\n[0]<stdout>:world\n");
+    print(2, 13, ERR, "oops\n");
+    ck_assert_str_eq(seen(ERR), "[13]<stderr>:oops\n");
+    ck_assert_str_eq(seen(OUT), "");
+}
+END_TEST
+
+START_TEST(output_of_a_newcomer_names_host_and_slot)
+{
+    print(1, -1, OUT, "loading\n");
+    ck_assert_str_eq(seen(OUT), "[a:5]<stdout>:loading\n");
+}
+END_TEST
+
+START_TEST(output_unfinished_line_waits_for_its_end)
+{
+    print(1, 0, OUT, "a");
+    print(2, 1, OUT, "x");
+    print(1, 0, ERR, "e");
+    ck_assert_str_eq(seen(OUT), "");
+    print(1, 2, OUT, "b\nc"); /* its rank has changed meanwhile */
+    ck_assert_str_eq(seen(OUT), "[2]<stdout>:ab\n");
+    finish(2, 1, OUT);
+    ck_assert_str_eq(seen(OUT), "[1]<stdout>:x\n");
+    finish(1, 2, OUT);
+    finish(1, 2, OUT);
+    ck_assert_str_eq(seen(OUT), "[2]<stdout>:c\n");
+    finish(1, 2, ERR);
+    ck_assert_str_eq(seen(ERR), "[2]<stderr>:e\n");
+}
+END_TEST
+
+START_TEST(output_carriage_return_ends_a_line)
+{
+    print(1, 0, OUT, "10%\r20%\r");
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:10%\r[0]<stdout>:20%\r");
+    print(1, 0, OUT, "\nnext\r\n");
+    ck_assert_str_eq(seen(OUT), "\n[0]<stdout>:next\r\n");
+    print(1, 0, OUT, "\n");
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:\n");
+}
+END_TEST
+
+START_TEST(output_very_long_line_is_broken)
+{
+    static char text[OUTPUT_LINE_MAX + 10];
+    const char *got;
+
+    memset(text, 'x', sizeof(text) - 2);
+    text[sizeof(text) - 2] = '\n';
+    print(1, 0, OUT, text);
+    for (int i = 0; i < 40; i++) {
+        got = seen(OUT);
+        if (*got == '\0')
+            break;
+        if (strstr(got, "\n[0]<stdout>:xxxxxxxx\n"))
+            return;
+        output_flush(&o);
+    }
+    ck_abort_msg("the second part did not come");
+}
+END_TEST
+
+START_TEST(output_timestamp_comes_first)
+{
+    int year, month, day, hour, minute, second, ms, n = 0;
+
+    config.timestamps = true;
+    restart();
+    print(1, 3, OUT, "x\n");
+    ck_assert_int_eq(sscanf(seen(OUT),
+                            "%4d-%2d-%2d %2d:%2d:%2d.%3d "
+                            "[3]<stdout>:x\n%n",
+                            &year, &month, &day, &hour, &minute, &second, &ms,
+                            &n),
+                     7);
+    ck_assert_int_gt(n, 0);
+}
+END_TEST
+
+static int n_before;
+
+static void count_before(void *arg)
+{
+    (void)arg;
+    n_before++;
+}
+
+START_TEST(output_tells_before_it_writes)
+{
+    n_before = 0;
+    config.before_write = count_before;
+    restart();
+    print(1, 0, OUT, "half");
+    ck_assert_int_eq(n_before, 0);
+    print(1, 0, OUT, " whole\n");
+    ck_assert_int_eq(n_before, 1);
+}
+END_TEST
+
+static const char *read_file(const char *name)
+{
+    static char text[4096];
+    char path[128];
+    FILE *file;
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    file = fopen(path, "r");
+    if (file) {
+        n = fread(text, 1, sizeof(text) - 1, file);
+        fclose(file);
+    }
+    text[n] = '\0';
+    return file ? text : NULL;
+}
+
+START_TEST(output_files_per_rank_have_plain_lines)
+{
+    config.dir = dir;
+    config.rank_width = output_rank_width(11);
+    restart();
+    print(1, -1, OUT, "new\n");
+    print(1, 0, OUT, "one\ntw");
+    print(2, 10, ERR, "err\n");
+    print(1, 1, OUT, "o\n");
+    print(3, 0, OUT, "replacement\n"); /* does not truncate its predecessor's */
+    ck_assert_str_eq(read_file("a.5/stdout"), "new\n");
+    ck_assert_str_eq(read_file("rank.00/stdout"), "one\nreplacement\n");
+    ck_assert_str_eq(read_file("rank.01/stdout"), "two\n");
+    ck_assert_str_eq(read_file("rank.10/stderr"), "err\n");
+    ck_assert_str_eq(seen(OUT), "[a:5]<stdout>:new\n[0]<stdout>:one\n"
+                                "[1]<stdout>:two\n[0]<stdout>:replacement\n");
+    ck_assert_str_eq(logged, "");
+}
+END_TEST
+
+START_TEST(output_directory_that_vanished_is_one_warning)
+{
+    config.dir = "/nowhere/at/all";
+    restart();
+    print(1, 0, OUT, "x\n");
+    print(1, 0, OUT, "y\n");
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:x\n[0]<stdout>:y\n");
+    ck_assert_str_eq(logged,
+                     "hvd-elastic: warn: --output-filename: "
+                     "\"/nowhere/at/all\": No such file or directory -> files "
+                     "are incomplete\n");
+}
+END_TEST
+
+START_TEST(output_forget_finishes_and_forgets)
+{
+    struct output_worker who = {1, 4, "a", 5};
+
+    for (uint64_t worker = 9; worker > 0; worker--)
+        print(worker, (int)worker, OUT, "last words");
+    ck_assert_uint_eq(o.n_entries, 9);
+    output_forget(&o, &who);
+    output_forget(&o, &who);
+    ck_assert_uint_eq(o.n_entries, 8);
+    ck_assert_str_eq(seen(OUT), "[4]<stdout>:last words\n");
+    finish(9, 9, OUT);
+    ck_assert_str_eq(seen(OUT), "[9]<stdout>:last words\n");
+}
+END_TEST
+
+/* n numbered lines of about 100 bytes. */
+static void print_many(int first, int n)
+{
+    static char text[1 << 20];
+    size_t at = 0;
+
+    for (int i = first; i < first + n; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%07d %90s\n", i,
+                               "");
+    print(1, 0, OUT, text);
+}
+
+/* Read everything; each line must be whole. Returns the last number, adds to
+ * *n_p how many came and to *dropped_p how many were said to be dropped. */
+static int read_many(int *n_p, int *dropped_p)
+{
+    char *rest, *text = malloc(TEXT_MAX);
+    size_t n = 0;
+    int last = -1;
+
+    ck_assert_ptr_nonnull(text);
+    do {
+        const char *more = seen(OUT);
+
+        strcpy(text + n, more);
+        n += strlen(more);
+        output_flush(&o);
+    } while (output_pending(&o, OUT) > 0);
+    strcpy(text + n, seen(OUT));
+    for (char *line = strtok_r(text, "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        int number, dropped;
+
+        if (sscanf(line, "hvd-elastic: warn: reader too slow -> %d lines",
+                   &dropped) == 1) {
+            *dropped_p += dropped;
+            last += dropped;
+            continue;
+        }
+        ck_assert_msg(sscanf(line, "[0]<stdout>:%d ", &number) == 1, "%s",
+                      line);
+        ck_assert_uint_eq(strlen(line), 12 + 8 + 90);
+        ck_assert_int_gt(number, last);
+        last = number;
+        (*n_p)++;
+    }
+    free(text);
+    return last;
+}
+
+START_TEST(output_slow_reader_gets_everything_later)
+{
+    int n = 0, dropped = 0;
+
+    for (int i = 0; i < 20; i++)
+        print_many(i * 1000, 1000); /* 2 MB into a pipe of 64 KB */
+    ck_assert_uint_gt(output_pending(&o, OUT), 1 << 20);
+    ck_assert_int_eq(read_many(&n, &dropped), 19999);
+    ck_assert_int_eq(n, 20000);
+    ck_assert_int_eq(dropped, 0);
+    ck_assert_uint_eq(output_pending(&o, OUT), 0);
+}
+END_TEST
+
+START_TEST(output_reader_that_stops_loses_the_oldest_lines_and_is_told)
+{
+    int n = 0, dropped = 0;
+
+    for (int i = 0; i < 200; i++) {
+        print_many(i * 1000, 1000); /* 22 MB */
+        ck_assert_uint_le(output_pending(&o, OUT), OUTPUT_KEEP_MAX);
+    }
+    ck_assert_uint_le(o.sinks[OUT].max, 4 * OUTPUT_KEEP_MAX);
+    ck_assert_int_eq(read_many(&n, &dropped), 199999);
+    ck_assert_int_gt(n, 20000);
+    ck_assert_int_gt(dropped, 100000);
+}
+END_TEST
+
+START_TEST(output_progress_bars_of_a_stopped_reader_stay_bounded)
+{
+    static char text[60001];
+
+    memset(text, '=', sizeof(text) - 1);
+    for (size_t i = 99; i < sizeof(text); i += 100)
+        text[i] = '\r';
+    for (int i = 0; i < 200; i++) {
+        print(1, 0, OUT, text);
+        ck_assert_uint_le(output_pending(&o, OUT), OUTPUT_KEEP_MAX);
+    }
+    ck_assert_uint_gt(o.sinks[OUT].n_dropped, 0);
+    ck_assert_uint_le(o.sinks[OUT].max, 4 * OUTPUT_KEEP_MAX);
+}
+END_TEST
+
+START_TEST(output_reader_that_leaves_is_one_warning)
+{
+    close(fds[OUT][0]);
+    print(1, 0, OUT, "x\n");
+    print(1, 0, OUT, "y\n");
+    print(1, 0, ERR, "z\n");
+    fds[OUT][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_uint_eq(output_pending(&o, OUT), 0);
+    ck_assert_str_eq(seen(ERR), "[0]<stderr>:z\n");
+    ck_assert_ptr_nonnull(strstr(logged, "Broken pipe -> no longer shown\n"));
+    ck_assert_ptr_eq(strchr(logged, '\n'), logged + strlen(logged) - 1);
+}
+END_TEST
+
+START_TEST(output_drain_ends_at_its_deadline)
+{
+    for (int i = 0; i < 3; i++)
+        print_many(i * 1000, 1000);
+    ck_assert_uint_gt(output_pending(&o, OUT), 0);
+    output_drain(&o, 10);
+    ck_assert_uint_gt(output_pending(&o, OUT), 0);
+}
+END_TEST
+
+START_TEST(output_rank_width_holds_the_last_rank)
+{
+    ck_assert_uint_eq(output_rank_width(0), 1);
+    ck_assert_uint_eq(output_rank_width(1), 1);
+    ck_assert_uint_eq(output_rank_width(10), 1);
+    ck_assert_uint_eq(output_rank_width(11), 2);
+    ck_assert_uint_eq(output_rank_width(100), 2);
+    ck_assert_uint_eq(output_rank_width(101), 3);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("output");
+    TCase *tcase = tcase_create("output");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, output_lines_are_prefixed_with_rank_and_stream);
+    tcase_add_test(tcase, output_of_a_newcomer_names_host_and_slot);
+    tcase_add_test(tcase, output_unfinished_line_waits_for_its_end);
+    tcase_add_test(tcase, output_carriage_return_ends_a_line);
+    tcase_add_test(tcase, output_very_long_line_is_broken);
+    tcase_add_test(tcase, output_timestamp_comes_first);
+    tcase_add_test(tcase, output_tells_before_it_writes);
+    tcase_add_test(tcase, output_files_per_rank_have_plain_lines);
+    tcase_add_test(tcase, output_directory_that_vanished_is_one_warning);
+    tcase_add_test(tcase, output_forget_finishes_and_forgets);
+    tcase_add_test(tcase, output_slow_reader_gets_everything_later);
+    tcase_add_test(tcase,
+                   output_reader_that_stops_loses_the_oldest_lines_and_is_told);
+    tcase_add_test(tcase,
+                   output_progress_bars_of_a_stopped_reader_stay_bounded);
+    tcase_add_test(tcase, output_reader_that_leaves_is_one_warning);
+    tcase_add_test(tcase, output_drain_ends_at_its_deadline);
+    tcase_add_test(tcase, output_rank_width_holds_the_last_rank);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
