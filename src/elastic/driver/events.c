@@ -1,0 +1,259 @@
+/* elastic/driver/events.c - records of the driver's core as JSON lines and as
+ * words. See events.h. */
+#include "elastic/driver/events.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static const char *const names[] = {
+    [RECORD_JOB_STARTED] = "job_started",
+    [RECORD_HOST_ADDED] = "host_added",
+    [RECORD_HOST_REMOVED] = "host_removed",
+    [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
+    [RECORD_AGENT_STARTED] = "agent_started",
+    [RECORD_AGENT_LOST] = "agent_lost",
+    [RECORD_WORKER_SPAWNED] = "worker_spawned",
+    [RECORD_WORKER_READY] = "worker_ready",
+    [RECORD_WORKER_EXITED] = "worker_exited",
+    [RECORD_WORKER_LOST] = "worker_lost",
+    [RECORD_HOSTS_UPDATED] = "hosts_updated",
+    [RECORD_GENERATION_STARTED] = "generation_started",
+    [RECORD_GENERATION_FORMED] = "generation_formed",
+    [RECORD_STATE_SYNCED] = "state_synced",
+    [RECORD_FIRST_COLLECTIVE] = "first_collective",
+    [RECORD_WORKER_DRAINED] = "worker_drained",
+    [RECORD_RELEASED] = "released",
+    [RECORD_JOB_FINISHED] = "job_finished",
+    [RECORD_WARNING] = NULL,
+};
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+static void add_place(struct json *j, const struct driver_record *r)
+{
+    json_u64(j, "worker", r->worker);
+    json_str(j, "host", r->host);
+    json_u64(j, "slot", r->slot);
+}
+
+static void add_rank(struct json *j, const struct driver *d,
+                     const struct driver_worker *w)
+{
+    json_object_begin(j, NULL);
+    json_u64(j, "rank", w->assign.rank);
+    json_u64(j, "worker", w->id);
+    json_str(j, "host", driver_host_of(d, w)->name);
+    json_u64(j, "slot", w->slot);
+    json_i64(j, "pid", w->pid);
+    json_u64(j, "joined", w->joined);
+    json_array_begin(j, "state");
+    json_u64(j, NULL, w->offer.id.generation);
+    json_u64(j, NULL, w->offer.id.version);
+    json_array_end(j);
+    json_u64(j, "left", w->left);
+    json_object_end(j);
+}
+
+static void add_ranks(struct json *j, const struct driver *d)
+{
+    const struct assign_table *table = driver_table(d);
+
+    json_array_begin(j, "ranks");
+    for (size_t i = 0; i < table->n_entries; i++) {
+        const struct driver_worker *w = driver_worker(d,
+                                                      table->entries[i].worker);
+
+        if (w)
+            add_rank(j, d, w);
+    }
+    json_array_end(j);
+}
+
+static void add_exit(struct json *j, const struct driver_record *r)
+{
+    add_place(j, r);
+    json_i64(j, "pid", r->pid);
+    if (r->signal != 0)
+        json_i64(j, "signal", r->signal);
+    else
+        json_i64(j, "code", r->code);
+}
+
+static void add_cut(struct events *e, struct json *j,
+                    const struct driver_record *r)
+{
+    json_u64(j, "flags", r->n);
+    if (r->cut == CUT_NEVER)
+        json_null(j, "cut"); /* a member had finished: nobody is interrupted */
+    else
+        json_u64(j, "cut", r->cut);
+    eventlog_ms(&e->log, "ms", r->duration_us);
+}
+
+static void add_blacklisted(struct events *e, struct json *j,
+                            const struct driver_record *r)
+{
+    json_str(j, "host", r->host);
+    if (r->until_us == UINT64_MAX)
+        json_null(j, "until"); /* for good */
+    else
+        json_scaled(j, "until", r->until_us - e->log.start_us, 6);
+    json_str(j, "reason", r->text);
+}
+
+static void add_fields(struct events *e, const struct driver *d, struct json *j,
+                       const struct driver_record *r)
+{
+    switch (r->type) {
+    case RECORD_HOST_ADDED:
+        json_str(j, "host", r->host);
+        json_u64(j, "slots", r->n);
+        break;
+    case RECORD_HOST_REMOVED:
+        json_str(j, "host", r->host);
+        break;
+    case RECORD_HOST_BLACKLISTED:
+        add_blacklisted(e, j, r);
+        break;
+    case RECORD_AGENT_STARTED:
+        json_str(j, "host", r->host);
+        json_i64(j, "pid", r->pid);
+        break;
+    case RECORD_AGENT_LOST:
+        json_str(j, "host", r->host);
+        json_str(j, "how", r->text);
+        break;
+    case RECORD_WORKER_SPAWNED:
+        add_place(j, r);
+        json_i64(j, "pid", r->pid);
+        break;
+    case RECORD_WORKER_READY:
+        add_place(j, r);
+        eventlog_ms(&e->log, "ms", r->duration_us);
+        break;
+    case RECORD_WORKER_EXITED:
+        add_exit(j, r);
+        break;
+    case RECORD_WORKER_LOST:
+        add_place(j, r);
+        json_str(j, "how", r->text);
+        break;
+    case RECORD_HOSTS_UPDATED:
+        add_cut(e, j, r);
+        break;
+    case RECORD_GENERATION_STARTED:
+        json_str(j, "reason", r->text);
+        break;
+    case RECORD_GENERATION_FORMED:
+        json_u64(j, "size", r->n);
+        add_ranks(j, d);
+        json_i64(j, "root", r->root);
+        eventlog_ms(&e->log, "ms", r->duration_us);
+        break;
+    case RECORD_STATE_SYNCED:
+        json_i64(j, "rank", r->rank);
+        json_u64(j, "nbytes", r->nbytes);
+        json_u64(j, "sources", r->n);
+        eventlog_ms(&e->log, "ms", r->duration_us);
+        break;
+    case RECORD_FIRST_COLLECTIVE:
+        json_i64(j, "rank", r->rank);
+        eventlog_ms(&e->log, "ms", r->duration_us);
+        break;
+    case RECORD_WORKER_DRAINED:
+        add_place(j, r);
+        break;
+    case RECORD_RELEASED:
+        json_u64(j, "size", r->n);
+        break;
+    case RECORD_JOB_FINISHED:
+        json_i64(j, "status", r->status);
+        json_str(j, "reason", r->text);
+        break;
+    case RECORD_JOB_STARTED:
+    case RECORD_WARNING:
+        break;
+    }
+}
+
+/* ---- words --------------------------------------------------------------- */
+
+static size_t count_hosts(const struct assign_table *table)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < table->n_entries; i++)
+        n += i == 0 || table->entries[i].host != table->entries[i - 1].host;
+    return n;
+}
+
+static void say_formed(const struct events *e, const struct driver *d,
+                       const struct driver_record *r)
+{
+    size_t n_hosts = count_hosts(driver_table(d));
+
+    log_info("gen %" PRIu64 ": %" PRIu64 " worker%s on %zu host%s, formed in "
+             "%.1f ms (%s)",
+             r->generation, r->n, r->n == 1 ? "" : "s", n_hosts,
+             n_hosts == 1 ? "" : "s", (double)r->duration_us / 1000,
+             r->generation == 1 ? "start" : e->reason);
+}
+
+static void say(const struct events *e, const struct driver *d,
+                const struct driver_record *r)
+{
+    switch (r->type) {
+    case RECORD_WARNING:
+        log_warn("%s", r->text);
+        break;
+    case RECORD_HOST_ADDED:
+        log_info("host %s: %" PRIu64 " slots", r->host, r->n);
+        break;
+    case RECORD_HOST_REMOVED:
+        log_info("host %s was removed", r->host);
+        break;
+    case RECORD_HOST_BLACKLISTED:
+        log_warn("host %s is blacklisted: %s", r->host, r->text);
+        break;
+    case RECORD_AGENT_LOST:
+        log_warn("the agent on %s is lost: it %s", r->host, r->text);
+        break;
+    case RECORD_WORKER_LOST:
+        log_warn("worker %" PRIu64 " (%s:%u) is lost: it %s", r->worker,
+                 r->host, r->slot, r->text);
+        break;
+    case RECORD_WORKER_DRAINED:
+        log_info("worker %" PRIu64 " (%s:%u) was drained", r->worker, r->host,
+                 r->slot);
+        break;
+    case RECORD_GENERATION_FORMED:
+        say_formed(e, d, r);
+        break;
+    default:
+        log_debug("%s worker %" PRIu64, names[r->type], r->worker);
+        break;
+    }
+}
+
+void events_write(struct events *e, const struct driver *driver,
+                  const struct driver_record *record, uint64_t now_us)
+{
+    if (record->type == RECORD_GENERATION_STARTED) {
+        memcpy(e->reason, record->text, sizeof(e->reason));
+        e->recovery_us = 0;
+    }
+    if (record->type == RECORD_FIRST_COLLECTIVE && record->generation > 1 &&
+        record->duration_us > e->recovery_us)
+        e->recovery_us = record->duration_us;
+    say(e, driver, record);
+    if (!names[record->type])
+        return;
+    add_fields(e, driver,
+               eventlog_begin(&e->log, now_us, names[record->type],
+                              record->generation),
+               record);
+    eventlog_end(&e->log);
+}

@@ -1,0 +1,24 @@
+/* elastic/driver/events.h - the core's records as lines: JSON for the event log
+ * (names and fields of design 12: an interface), words for a person.
+ *
+ * Threads: the driver's loop. */
+#ifndef ELASTIC_DRIVER_EVENTS_H
+#define ELASTIC_DRIVER_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elastic/driver/core.h"
+#include "elastic/driver/eventlog.h"
+
+struct events {
+    struct eventlog log;
+    uint64_t recovery_us; /* slowest first collective of this generation */
+    char reason[WIRE_TEXT_MAX]; /* why the generation being formed began */
+};
+
+/* driver: for the rows of generation_formed, as of this record. */
+void events_write(struct events *e, const struct driver *driver,
+                  const struct driver_record *record, uint64_t now_us);
+
+#endif

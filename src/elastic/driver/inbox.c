@@ -1,0 +1,211 @@
+/* elastic/driver/inbox.c - what arrives on the driver's two sockets: who may speak,
+ * and as which event the core hears it. See loop_internal.h. */
+#include <string.h>
+
+#include "base/log.h"
+#include "elastic/driver/loop_internal.h"
+
+enum { MESSAGES_PER_TURN = 256 };
+
+/* ---- who is it? ---------------------------------------------------------- */
+
+static bool token_fits(const struct loop *l, const uint8_t *token)
+{
+    return mac_equal(l->token, token);
+}
+
+static void welcome_agent(struct loop *l, struct wire_router *router,
+                          uint64_t route)
+{
+    struct message m = {.type = MSG_AGENT_WELCOME,
+                        .job = l->driver.config.job,
+                        .term = l->driver.config.term};
+
+    m.u.welcome.heartbeat_ms = 200;
+    m.u.welcome.driver_timeout_ms = l->driver.config.driver_timeout_us / 1000;
+    l->sent = true;
+    if (wire_router_send(router, route, &m) != HVD_OK)
+        log_debug("an agent left before it was welcomed");
+}
+
+static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
+{
+    const struct msg_agent_hello *hello = &m->u.agent_hello;
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_UP};
+
+    if (!token_fits(l, hello->token) ||
+        !peers_add(&l->peers, PEER_AGENT, hello->agent, route)) {
+        wire_router_forget(l->router, route);
+        return;
+    }
+    welcome_agent(l, l->router, route);
+    ev.u.agent.agent = hello->agent;
+    ev.u.agent.pid = hello->pid;
+    loop_feed(l, &ev);
+}
+
+static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
+{
+    struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
+
+    if (!token_fits(l, m->u.hello.token) ||
+        !driver_worker(&l->driver, m->worker) ||
+        !peers_add(&l->peers, PEER_WORKER, m->worker, route)) {
+        wire_router_forget(l->router, route);
+        return;
+    }
+    loop_feed(l, &ev);
+}
+
+/* ---- what does it say? --------------------------------------------------- */
+
+static void answer_ping(struct loop *l, uint64_t agent, const struct message *m)
+{
+    struct message pong = {.type = MSG_AGENT_PONG,
+                           .job = l->driver.config.job,
+                           .term = l->driver.config.term};
+
+    pong.u.pong.stamp_us = m->u.agent_ping.stamp_us;
+    loop_send(l, PEER_AGENT, agent, &pong);
+}
+
+static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
+
+    switch (m->type) {
+    case MSG_AGENT_PING:
+        answer_ping(l, agent, m);
+        ev.u.agent.agent = agent;
+        break;
+    case MSG_SPAWNED:
+        ev.type = DRIVER_EV_SPAWNED;
+        ev.u.spawned = m->u.spawned;
+        break;
+    case MSG_SPAWN_FAILED:
+        ev.type = DRIVER_EV_SPAWN_FAILED;
+        ev.u.spawn_failed = m->u.spawn_failed;
+        break;
+    case MSG_WORKER_EXITED:
+        ev.type = DRIVER_EV_EXITED;
+        ev.u.exited = m->u.worker_exited;
+        break;
+    default:
+        return;
+    }
+    if (ev.type == DRIVER_EV_SPAWNED &&
+        driver_worker(&l->driver, ev.u.spawned.worker) &&
+        !driver_worker(&l->driver, ev.u.spawned.worker)->spawned)
+        l->n_streams += OUTPUT_STREAMS;
+    loop_feed(l, &ev);
+    if (ev.type == DRIVER_EV_EXITED) {
+        uint64_t route = peers_remove(&l->peers, PEER_WORKER,
+                                      ev.u.exited.worker);
+
+        if (route)
+            wire_router_forget(l->router, route);
+    }
+}
+
+static void hear(struct loop *l, uint64_t route, const struct message *m)
+{
+    const struct peer *peer = peers_by_route(&l->peers, route);
+    struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
+
+    if (m->job != l->driver.config.job)
+        return;
+    if (m->type == MSG_AGENT_HELLO)
+        meet_agent(l, route, m);
+    else if (m->type == MSG_HELLO)
+        meet_worker(l, route, m);
+    else if (!peer)
+        log_debug("%s from a stranger is dropped", message_type_name(m->type));
+    else if (peer->kind == PEER_AGENT)
+        hear_agent(l, peer->id, m);
+    else if (peer->id == m->worker)
+        loop_feed(l, &ev);
+}
+
+bool inbox_drain(struct loop *l, bool *empty_p)
+{
+    struct message m;
+    uint64_t route;
+
+    for (int i = 0; i < MESSAGES_PER_TURN; i++) {
+        if (l->finished || !wire_router_receive(l->router, &route, &m)) {
+            *empty_p = true;
+            return i > 0;
+        }
+        hear(l, route, &m);
+    }
+    *empty_p = false;
+    return true;
+}
+
+/* ---- output -------------------------------------------------------------- */
+
+static void credit(struct loop *l, uint64_t route, uint64_t nbytes)
+{
+    struct message m = {.type = MSG_CREDIT,
+                        .job = l->driver.config.job,
+                        .term = l->driver.config.term};
+
+    m.u.credit.nbytes = nbytes;
+    l->sent = true;
+    if (wire_router_send(l->output_router, route, &m) != HVD_OK)
+        log_debug("an agent left before its output was credited");
+}
+
+static void print_output(struct loop *l, const struct msg_output *out)
+{
+    const struct driver_worker *w = driver_worker(&l->driver, out->worker);
+    struct output_worker who = {.worker = out->worker, .rank = -1, .host = "?"};
+
+    if (w) {
+        who.rank = w->joined > 0 ? (int)w->assign.rank : -1;
+        who.host = driver_host_of(&l->driver, w)->name;
+        who.slot = w->slot;
+    }
+    output_write(&l->output, &who, out->stream == OUTPUT_STDOUT ? 0 : 1,
+                 out->bytes.data, out->bytes.nbytes, out->eof);
+    if (out->eof && l->n_streams > 0)
+        l->n_streams--;
+}
+
+static void hear_output(struct loop *l, uint64_t route, const struct message *m)
+{
+    if (m->job != l->driver.config.job)
+        return;
+    if (m->type == MSG_AGENT_HELLO) {
+        if (token_fits(l, m->u.agent_hello.token) &&
+            peers_add(&l->output_peers, PEER_AGENT, m->u.agent_hello.agent,
+                      route))
+            welcome_agent(l, l->output_router, route);
+        else
+            wire_router_forget(l->output_router, route);
+    } else if (m->type == MSG_OUTPUT &&
+               peers_by_route(&l->output_peers, route)) {
+        print_output(l, &m->u.output);
+        credit(l, route, m->u.output.bytes.nbytes);
+    }
+}
+
+/* Credit is given for what was taken: while our own stdout is backed up nothing
+ * is taken, and the agents keep it. */
+bool inbox_drain_output(struct loop *l)
+{
+    struct message m;
+    uint64_t route;
+    bool any = false;
+
+    for (int i = 0; i < MESSAGES_PER_TURN; i++) {
+        if (output_pending(&l->output, 0) + output_pending(&l->output, 1) >
+            OUTPUT_KEEP_MAX / 4)
+            break;
+        if (!wire_router_receive(l->output_router, &route, &m))
+            break;
+        hear_output(l, route, &m);
+        any = true;
+    }
+    return any;
+}

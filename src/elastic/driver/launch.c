@@ -1,0 +1,128 @@
+/* elastic/driver/launch.c - the agents that this driver has started. See
+ * launch.h. */
+#include "elastic/driver/launch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { END_GRACE_US = 3000000 };
+
+void launch_init(struct launch *l, const struct launch_ops *ops,
+                 const struct launch_config *config)
+{
+    *l = (struct launch){.ops = ops, .config = *config};
+}
+
+hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
+                          int *pidfd_p)
+{
+    struct launched *item;
+
+    if (!array_reserve(&l->items, &l->max, l->n + 1))
+        return error_set(HVD_ERR_NOMEM, "no memory for another agent");
+    item = &l->items[l->n];
+    HVD_TRY(l->ops->start(&l->config, agent, host, item));
+    l->n++;
+    *pidfd_p = item->pidfd;
+    return HVD_OK;
+}
+
+static void cut_lifeline(struct launched *item)
+{
+    if (item->lifeline_fd >= 0)
+        close(item->lifeline_fd);
+    item->lifeline_fd = -1;
+}
+
+void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].agent == agent && l->items[i].kill_us == 0)
+            l->items[i].kill_us = deadline_us;
+}
+
+uint64_t launch_tick(struct launch *l, uint64_t now_us)
+{
+    uint64_t next_us = CLOCK_NEVER;
+
+    for (size_t i = 0; i < l->n; i++) {
+        struct launched *item = &l->items[i];
+
+        if (item->kill_us != 0 && now_us >= item->kill_us) {
+            if (item->lifeline_fd >= 0)
+                cut_lifeline(item);
+            else
+                kill(item->pid, SIGKILL);
+            item->kill_us = now_us + END_GRACE_US;
+        }
+        if (item->kill_us != 0 && item->kill_us < next_us)
+            next_us = item->kill_us;
+    }
+    return next_us;
+}
+
+static void describe(const siginfo_t *info, char *how, size_t how_max)
+{
+    if (info->si_code == CLD_EXITED)
+        snprintf(how, how_max, "exited with status %d", info->si_status);
+    else
+        snprintf(how, how_max, "was killed by signal %d", info->si_status);
+}
+
+/* Reap items[i] if it has ended. */
+static uint64_t reap(struct launch *l, size_t i, char *how, size_t how_max)
+{
+    struct launched *item = &l->items[i];
+    uint64_t agent = item->agent;
+    siginfo_t info = {0};
+
+    if (waitid(P_PID, (id_t)item->pid, &info, WEXITED | WNOHANG) < 0 ||
+        info.si_pid == 0)
+        return 0;
+    describe(&info, how, how_max);
+    cut_lifeline(item);
+    close(item->pidfd);
+    *item = l->items[--l->n];
+    return agent;
+}
+
+uint64_t launch_reap(struct launch *l, int pidfd, char *how, size_t how_max)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].pidfd == pidfd)
+            return reap(l, i, how, how_max);
+    return 0;
+}
+
+static void wait_one(struct launch *l, uint64_t deadline_us)
+{
+    struct pollfd fd = {.fd = l->items[0].pidfd, .events = POLLIN};
+    char how[64];
+
+    if (poll(&fd, 1, clock_poll_ms(clock_now_us(), deadline_us)) <= 0)
+        kill(l->items[0].pid, SIGKILL); /* its death is waited for below */
+    poll(&fd, 1, 1000);
+    if (reap(l, 0, how, sizeof(how)) == 0)
+        l->items[0] = l->items[--l->n]; /* unkillable: the kernel's business */
+}
+
+void launch_fini(struct launch *l)
+{
+    uint64_t deadline_us = clock_now_us() + END_GRACE_US;
+
+    for (size_t i = 0; i < l->n; i++)
+        cut_lifeline(&l->items[i]);
+    while (l->n > 0)
+        wait_one(l, deadline_us);
+    free(l->items);
+    *l = (struct launch){0};
+}

@@ -1,0 +1,71 @@
+/* elastic/driver/launch.h - how an agent gets started on a host: one table of
+ * functions per way (local exec now; ssh, srun and agents that dial in later).
+ *
+ * A launcher owns the processes it has started: its launch_fini() ends and reaps
+ * those that are left. Threads: the driver's main thread (PDEATHSIG follows it). */
+#ifndef ELASTIC_DRIVER_LAUNCH_H
+#define ELASTIC_DRIVER_LAUNCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <hvd/status.h>
+
+#include "base/log.h"
+
+struct launch_config {
+    const char *endpoint;        /* of the control socket */
+    const char *output_endpoint; /* of the output socket */
+    uint64_t job;
+    int secret_fd; /* sealed memfd with the job's token; borrowed */
+    enum log_level log_level;
+};
+
+/* A started agent. */
+struct launched {
+    uint64_t agent;
+    pid_t pid;
+    int pidfd;        /* readable when it has ended */
+    int lifeline_fd;  /* closing it ends the agent and its workers */
+    uint64_t kill_us; /* SIGKILL then; 0: not asked to stop */
+};
+
+struct launch_ops {
+    const char *name;
+    /* Start the agent `agent` for `host`. Does not wait for it to come up. May
+     * block for the milliseconds of a fork. HVD_ERR_SYSTEM with the sentence. */
+    hvd_status_t (*start)(const struct launch_config *config, uint64_t agent,
+                          const char *host, struct launched *launched_p);
+};
+
+extern const struct launch_ops launch_local;
+
+struct launch {
+    const struct launch_ops *ops;
+    struct launch_config config;
+    struct launched *items; /* [n] */
+    size_t n, max;
+};
+
+void launch_init(struct launch *l, const struct launch_ops *ops,
+                 const struct launch_config *config);
+/* Closes all lifelines, gives agents 3 s, kills and reaps the rest. */
+void launch_fini(struct launch *l);
+
+/* *pidfd_p: watch it; launch_reap() when it is readable. */
+hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
+                          int *pidfd_p) HVD_MUST_CHECK;
+
+/* The agent is to end: its lifeline is closed at deadline_us, and it is killed
+ * 3 s later. It has been asked by message before. */
+void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us);
+
+/* Carry out due stops; the next time something is due, or CLOCK_NEVER. */
+uint64_t launch_tick(struct launch *l, uint64_t now_us);
+
+/* Reap the agent whose pidfd is readable: its id; how it ended in words. 0: none
+ * has this fd, or it has not ended. */
+uint64_t launch_reap(struct launch *l, int pidfd, char *how, size_t how_max);
+
+#endif

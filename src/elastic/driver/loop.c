@@ -1,0 +1,515 @@
+/* elastic/driver/loop.c - the driver's loop. See loop.h and loop_internal.h.
+ *
+ * The two routers' descriptors are edge-triggered: both are drained at the start
+ * of each turn, and a turn that has sent something does not sleep. TIMEOUT is fed
+ * only when the control socket was empty: silence is judged last (M5). */
+#include "elastic/driver/loop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "elastic/driver/loop_internal.h"
+#include "elastic/wire/env.h"
+
+enum {
+    DRIVER_TIMEOUT_US = 10000000,
+    CONNECT_TIMEOUT_US = 10000000,
+    VIEW_US = 250000,         /* how often the status line's numbers are made */
+    OUTPUT_QUIET_US = 100000, /* at the end: nothing more is on its way */
+    OUTPUT_DRAIN_MS = 1000,   /* for a slow reader of our own stdout */
+    EPOLL_EVENTS = 64
+};
+
+#define LOOPBACK "127.0.0.1" /* until connections are encrypted */
+
+/* ---- feeding the core ---------------------------------------------------- */
+
+static void feed_one(struct loop *l, const struct driver_event *ev)
+{
+    const struct driver_action *actions;
+    uint64_t now_us = clock_now_us();
+    size_t n;
+
+    if (driver_step(&l->driver, ev, now_us, &actions, &n) != HVD_OK)
+        log_warn("event %d was rejected", (int)ev->type);
+    for (size_t i = 0; i < n; i++)
+        perform(l, &actions[i], now_us);
+}
+
+static void bury_stillborn(struct loop *l)
+{
+    while (l->n_stillborn > 0) {
+        struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
+
+        ev.u.agent.agent = l->stillborn[--l->n_stillborn];
+        ev.u.agent.text = l->stillborn_text;
+        feed_one(l, &ev);
+    }
+}
+
+void loop_feed(struct loop *l, const struct driver_event *ev)
+{
+    feed_one(l, ev);
+    bury_stillborn(l);
+}
+
+/* ---- discovery ----------------------------------------------------------- */
+
+static void feed_hosts(struct loop *l, const struct hosts *hosts)
+{
+    struct driver_event ev = {.type = DRIVER_EV_HOSTS, .u.hosts = hosts};
+
+    loop_feed(l, &ev);
+}
+
+static void feed_bad_discovery(struct loop *l)
+{
+    struct driver_event ev = {.type = DRIVER_EV_DISCOVERY_BAD,
+                              .u.text = error_text()};
+
+    loop_feed(l, &ev);
+}
+
+static void start_script(struct loop *l, uint64_t now_us)
+{
+    l->next_discovery_us = now_us + l->options->discovery_interval_us;
+    if (script_start(&l->script, now_us) != HVD_OK)
+        feed_bad_discovery(l);
+    else if (!loop_watch(l, l->script.epoll_fd))
+        log_error("epoll_ctl failed -> discovery is judged by its deadline");
+}
+
+static void step_script(struct loop *l, uint64_t now_us)
+{
+    struct hosts hosts = {0};
+
+    switch (
+        script_step(&l->script, now_us, l->options->slots_per_host, &hosts)) {
+    case SCRIPT_HOSTS:
+        feed_hosts(l, &hosts);
+        break;
+    case SCRIPT_FAILED:
+        feed_bad_discovery(l);
+        break;
+    case SCRIPT_RUNNING:
+        break;
+    }
+    hosts_fini(&hosts);
+}
+
+static void discover(struct loop *l, uint64_t now_us)
+{
+    if (!l->script_open)
+        return;
+    if (l->script.running)
+        step_script(l, now_us);
+    else if (now_us >= l->next_discovery_us)
+        start_script(l, now_us);
+}
+
+static uint64_t discovery_deadline(const struct loop *l)
+{
+    if (!l->script_open)
+        return CLOCK_NEVER;
+    return l->script.running ? l->script.deadline_us : l->next_discovery_us;
+}
+
+/* ---- the status line ----------------------------------------------------- */
+
+static uint64_t count_commits(const struct driver *d)
+{
+    uint64_t greatest = 0;
+
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (d->workers[i].ping.id.version > greatest)
+            greatest = d->workers[i].ping.id.version;
+    return greatest;
+}
+
+static uint32_t count_hosts(const struct driver *d)
+{
+    const struct assign_table *table = driver_table(d);
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < table->n_entries; i++)
+        n += i == 0 || table->entries[i].host != table->entries[i - 1].host;
+    return n;
+}
+
+static void update_rate(struct loop *l, uint64_t now_us)
+{
+    uint64_t commits = count_commits(&l->driver);
+    uint64_t elapsed_us = now_us - l->commits_at_us;
+
+    if (elapsed_us < 1000000)
+        return;
+    l->commits_per_s = commits >= l->commits_seen
+                           ? (double)(commits - l->commits_seen) * 1e6 /
+                                 (double)elapsed_us
+                           : 0;
+    l->commits_seen = commits;
+    l->commits_at_us = now_us;
+}
+
+static void show_status(struct loop *l, uint64_t now_us)
+{
+    char note[WIRE_TEXT_MAX];
+    struct status_view view = {.generation = l->driver.generation,
+                               .size = (uint32_t)l->driver.counts.members,
+                               .n_hosts = count_hosts(&l->driver),
+                               .recovery_us = l->events.recovery_us};
+
+    if (!l->status.terminal)
+        return;
+    update_rate(l, now_us);
+    driver_waiting_for(&l->driver, now_us, note, sizeof(note));
+    view.note = note[0] ? note : NULL;
+    view.commits_per_s = l->commits_per_s;
+    status_set(&l->status, &view, now_us);
+}
+
+static void hide_status(void *arg)
+{
+    status_hide(arg);
+}
+
+/* ---- one turn ------------------------------------------------------------ */
+
+static void interrupt(struct loop *l)
+{
+    struct signalfd_siginfo info;
+
+    while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        struct driver_event ev = {.type = DRIVER_EV_INTERRUPT,
+                                  .u.signal = (int)info.ssi_signo};
+
+        log_info("signal %u: %s", info.ssi_signo,
+                 l->driver.interrupts ? "killing the workers"
+                                      : "draining; once more kills");
+        loop_feed(l, &ev);
+    }
+}
+
+static void reap_agent(struct loop *l, int pidfd)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
+    char how[64];
+    uint64_t agent = launch_reap(&l->launch, pidfd, how, sizeof(how)), route;
+
+    if (agent == 0)
+        return;
+    ev.u.agent.agent = agent;
+    ev.u.agent.text = how;
+    loop_feed(l, &ev);
+    route = peers_remove(&l->peers, PEER_AGENT, agent);
+    if (route)
+        wire_router_forget(l->router, route);
+}
+
+static void handle_ready(struct loop *l, int fd)
+{
+    if (fd == l->signal_fd)
+        interrupt(l);
+    else if (fd == STDOUT_FILENO || fd == STDERR_FILENO)
+        output_flush(&l->output);
+    else if (fd != wire_router_fd(l->router) &&
+             fd != wire_router_fd(l->output_router) &&
+             !(l->script_open && fd == l->script.epoll_fd))
+        reap_agent(l, fd);
+}
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t next_deadline(struct loop *l, uint64_t now_us)
+{
+    uint64_t t = driver_deadline(&l->driver);
+
+    t = earliest(t, discovery_deadline(l));
+    t = earliest(t, launch_tick(&l->launch, now_us));
+    t = earliest(t, status_deadline(&l->status));
+    if (output_pending(&l->output, 0) + output_pending(&l->output, 1) > 0)
+        t = earliest(t, now_us + 10000); /* our stdout is slow: look again */
+    return t;
+}
+
+static void wait_events(struct loop *l, bool busy)
+{
+    struct epoll_event events[EPOLL_EVENTS];
+    uint64_t now_us = clock_now_us();
+    int timeout_ms = busy ? 0 : clock_poll_ms(now_us, next_deadline(l, now_us));
+    int n = epoll_wait(l->epoll_fd, events, EPOLL_EVENTS, timeout_ms);
+
+    for (int i = 0; i < n; i++)
+        handle_ready(l, events[i].data.fd);
+}
+
+static void tick(struct loop *l, uint64_t now_us)
+{
+    struct driver_event ev = {.type = DRIVER_EV_TIMEOUT};
+
+    if (now_us >= driver_deadline(&l->driver))
+        loop_feed(l, &ev);
+    show_status(l, now_us);
+    status_tick(&l->status, now_us);
+    output_flush(&l->output);
+}
+
+static void turn(struct loop *l)
+{
+    bool empty = false, busy;
+    uint64_t now_us;
+
+    l->sent = false;
+    busy = inbox_drain(l, &empty);
+    busy |= inbox_drain_output(l);
+    now_us = clock_now_us();
+    discover(l, now_us);
+    if (empty)
+        tick(l, now_us);
+    if (!l->finished)
+        wait_events(l, busy || l->sent);
+}
+
+/* Output that agents sent before they ended may still be in our socket. What a
+ * killed agent's workers have left open never ends: a quiet moment does, too. */
+static void collect_output(struct loop *l)
+{
+    uint64_t quiet_us = clock_now_us();
+
+    while (l->n_streams > 0 && clock_now_us() - quiet_us < OUTPUT_QUIET_US) {
+        struct epoll_event events[EPOLL_EVENTS];
+
+        if (inbox_drain_output(l))
+            quiet_us = clock_now_us();
+        else
+            epoll_wait(l->epoll_fd, events, EPOLL_EVENTS, 10);
+        output_flush(&l->output);
+    }
+    output_drain(&l->output, OUTPUT_DRAIN_MS);
+}
+
+/* ---- from options to a loop ---------------------------------------------- */
+
+static void configure(const struct options *o, uint64_t job,
+                      struct driver_config *c)
+{
+    *c = (struct driver_config){
+        .job = job,
+        .term = 1,
+        .np = o->np,
+        .min_np = o->min_np,
+        .max_np = o->max_np,
+        .reset_limit = o->reset_limit,
+        .slot_restarts = o->slot_restarts,
+        .strict_blacklist = o->strict_blacklist,
+        .blacklist = o->blacklist,
+        .elastic_timeout_us = o->elastic_timeout_us,
+        .start_timeout_us = o->start_timeout_us,
+        .drain_timeout_us = o->drain_timeout_us,
+        .heartbeat_us = o->heartbeat_interval_us,
+        .heartbeat_timeout_us = o->heartbeat_timeout_us,
+        .hang_timeout_us = o->hang_timeout_us,
+        .driver_timeout_us = DRIVER_TIMEOUT_US,
+        .connect_timeout_us = CONNECT_TIMEOUT_US,
+        .seed = job,
+    };
+}
+
+static hvd_status_t pack_program(struct loop *l)
+{
+    const struct options *o = l->options;
+    size_t nbytes = 0;
+
+    for (int i = 0; i < o->n_program; i++)
+        nbytes += strlen(o->program[i]) + 1;
+    if (nbytes > WIRE_MESSAGE_MAX / 2)
+        return error_set(HVD_ERR_INVALID, "the program's arguments are longer "
+                                          "than 2 MiB");
+    l->argv_packed = malloc(nbytes);
+    if (!l->argv_packed)
+        return error_set(HVD_ERR_NOMEM, "no memory for the arguments");
+    for (int i = 0; i < o->n_program; i++) {
+        size_t n = strlen(o->program[i]) + 1;
+
+        memcpy(l->argv_packed + l->argv_nbytes, o->program[i], n);
+        l->argv_nbytes += (uint32_t)n;
+    }
+    if (!getcwd(l->cwd, sizeof(l->cwd)))
+        return error_errno("cannot tell the working directory");
+    snprintf(l->log_env, sizeof(l->log_env), "%s=%s", ENV_LOG_LEVEL,
+             getenv(ENV_LOG_LEVEL) ? getenv(ENV_LOG_LEVEL) : "warn");
+    return HVD_OK;
+}
+
+static hvd_status_t open_signals(struct loop *l)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL); /* before libzmq starts its threads */
+    signal(SIGPIPE, SIG_IGN);
+    l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (l->signal_fd < 0 || l->epoll_fd < 0 || !loop_watch(l, l->signal_fd))
+        return error_errno("cannot watch signals");
+    return HVD_OK;
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static hvd_status_t open_sockets(struct loop *l)
+{
+    HVD_TRY(wire_context_create(&l->context));
+    HVD_TRY(wire_router_create(l->context, LOOPBACK, l->endpoint,
+                               sizeof(l->endpoint), &l->router));
+    HVD_TRY(wire_router_create(l->context, LOOPBACK, l->output_endpoint,
+                               sizeof(l->output_endpoint), &l->output_router));
+    if (!loop_watch(l, wire_router_fd(l->router)) ||
+        !loop_watch(l, wire_router_fd(l->output_router)))
+        return error_errno("cannot watch the sockets");
+    mac_random(l->token, sizeof(l->token));
+    return wire_secret_create(l->token, sizeof(l->token), &l->secret_fd);
+}
+
+static hvd_status_t open_discovery(struct loop *l)
+{
+    if (!l->options->script)
+        return HVD_OK;
+    HVD_TRY(script_init(&l->script, l->options->script,
+                        l->options->discovery_timeout_us));
+    l->script_open = true;
+    return HVD_OK;
+}
+
+static void open_output(struct loop *l)
+{
+    uint32_t n_ranks = l->options->max_np ? l->options->max_np : l->options->np;
+    struct output_config config = {.out_fd = STDOUT_FILENO,
+                                   .err_fd = STDERR_FILENO,
+                                   .timestamps = l->options->timestamps,
+                                   .dir = l->options->output_dir,
+                                   .rank_width = output_rank_width(n_ranks),
+                                   .before_write = hide_status,
+                                   .before_write_arg = &l->status};
+
+    output_init(&l->output, &config);
+    status_init(&l->status, STDERR_FILENO);
+}
+
+static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
+{
+    struct driver_config config;
+    uint64_t job;
+
+    HVD_TRY(mac_init());
+    raise_file_limit();
+    HVD_TRY(open_signals(l));
+    HVD_TRY(open_sockets(l));
+    HVD_TRY(pack_program(l));
+    HVD_TRY(open_discovery(l));
+    HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, now_us));
+    mac_random(&job, sizeof(job));
+    configure(l->options, job, &config);
+    if (!driver_init(&l->driver, &config, now_us))
+        return error_set(HVD_ERR_NOMEM, "no memory for the driver");
+    launch_init(&l->launch, &launch_local,
+                &(struct launch_config){.endpoint = l->endpoint,
+                                        .output_endpoint = l->output_endpoint,
+                                        .job = job,
+                                        .secret_fd = l->secret_fd,
+                                        .log_level = l->options->log_level});
+    return HVD_OK;
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void loop_close(struct loop *l)
+{
+    if (l->launch.ops)
+        launch_fini(&l->launch);
+    if (l->script_open)
+        script_fini(&l->script);
+    wire_router_destroy(l->router);
+    wire_router_destroy(l->output_router);
+    wire_context_destroy(l->context);
+    peers_fini(&l->peers);
+    peers_fini(&l->output_peers);
+    driver_fini(&l->driver);
+    eventlog_close(&l->events.log);
+    free(l->table);
+    free(l->argv_packed);
+    free(l->stillborn);
+    close_fd(l->epoll_fd);
+    close_fd(l->signal_fd);
+    close_fd(l->secret_fd);
+}
+
+static void run(struct loop *l, uint64_t now_us)
+{
+    struct driver_record started = {.type = RECORD_JOB_STARTED};
+
+    events_write(&l->events, &l->driver, &started, now_us);
+    if (!l->script_open)
+        feed_hosts(l, &l->options->hosts);
+    while (!l->finished)
+        turn(l);
+    collect_output(l);
+}
+
+int loop_run(const struct options *options)
+{
+    struct loop *l = calloc(1, sizeof(*l));
+    uint64_t now_us = clock_now_us();
+    int exit_status = 1;
+
+    if (!l) {
+        log_error("no memory for the driver");
+        return 1;
+    }
+    l->options = options;
+    l->events.log.fd = l->epoll_fd = l->signal_fd = l->secret_fd = -1;
+    open_output(l);
+    if (loop_open(l, now_us) == HVD_OK) {
+        run(l, now_us);
+        exit_status = l->exit_status;
+        status_fini(&l->status);
+        if (exit_status != 0)
+            fprintf(stderr, "hvd-elastic: %s\n", l->verdict);
+    } else {
+        status_fini(&l->status);
+        fprintf(stderr, "hvd-elastic: %s\n", error_text());
+    }
+    output_fini(&l->output);
+    loop_close(l);
+    free(l);
+    return exit_status;
+}

@@ -1,0 +1,69 @@
+/* elastic/driver/loop_internal.h - what the files of the loop share: loop.c (the
+ * wait and the world), perform.c (actions), inbox.c (messages). */
+#ifndef ELASTIC_DRIVER_LOOP_INTERNAL_H
+#define ELASTIC_DRIVER_LOOP_INTERNAL_H
+
+#include "base/mac.h"
+#include "discovery/script.h"
+#include "elastic/driver/core.h"
+#include "elastic/driver/events.h"
+#include "elastic/driver/launch.h"
+#include "elastic/driver/options.h"
+#include "elastic/driver/output.h"
+#include "elastic/driver/peers.h"
+#include "elastic/driver/status.h"
+#include "elastic/wire/socket.h"
+
+struct loop {
+    const struct options *options;
+    struct driver driver;
+    struct wire_context *context;
+    struct wire_router *router, *output_router;
+    struct peers peers, output_peers;
+    struct launch launch;
+    struct script script;
+    struct output output;
+    struct status status;
+    struct events events;
+    int epoll_fd, signal_fd, secret_fd;
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    char endpoint[64], output_endpoint[64];
+    uint64_t next_discovery_us;
+    bool script_open;
+    /* the current generation: its key, its table encoded once for all */
+    uint64_t keyed_generation;
+    uint8_t key[WIRE_KEY_NBYTES];
+    uint8_t *table;
+    size_t table_nbytes, table_max;
+    /* what every SPAWN says */
+    char *argv_packed;
+    uint32_t argv_nbytes;
+    char log_env[32];
+    char cwd[sizeof(((struct msg_spawn *)0)->cwd)];
+    /* agents that could not be started: told to the core after the step */
+    uint64_t *stillborn; /* [n_stillborn] agent ids */
+    size_t n_stillborn, stillborn_max;
+    char stillborn_text[256];
+    uint64_t n_streams; /* of workers, still open */
+    uint64_t commits_seen, commits_at_us;
+    double commits_per_s;
+    bool sent, finished;
+    int exit_status;
+    char verdict[WIRE_TEXT_MAX];
+};
+
+/* Give the core one event and do what it says. */
+void loop_feed(struct loop *l, const struct driver_event *ev);
+
+/* perform.c */
+void perform(struct loop *l, const struct driver_action *action,
+             uint64_t now_us);
+bool loop_send(struct loop *l, enum peer_kind kind, uint64_t id,
+               const struct message *m);
+bool loop_watch(struct loop *l, int fd);
+
+/* inbox.c: true: there was something. */
+bool inbox_drain(struct loop *l, bool *empty_p);
+bool inbox_drain_output(struct loop *l);
+
+#endif

@@ -1,0 +1,115 @@
+/* elastic/driver/peers.c - routes and identities. See peers.h. */
+#include "elastic/driver/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+static int compare_id(const struct peer *a, const struct peer *b)
+{
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int compare_route(const struct peer *a, const struct peer *b)
+{
+    return (a->route > b->route) - (a->route < b->route);
+}
+
+typedef int (*peer_order)(const struct peer *a, const struct peer *b);
+
+/* First row that is not below *key. */
+static size_t lower_bound(const struct peer *rows, size_t n,
+                          const struct peer *key, peer_order order)
+{
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (order(&rows[mid], key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static const struct peer *search(const struct peer *rows, size_t n,
+                                 const struct peer *key, peer_order order)
+{
+    size_t i = lower_bound(rows, n, key, order);
+
+    return i < n && order(&rows[i], key) == 0 ? &rows[i] : NULL;
+}
+
+static void insert(struct peer *rows, size_t n, const struct peer *row,
+                   peer_order order)
+{
+    size_t i = lower_bound(rows, n, row, order);
+
+    memmove(rows + i + 1, rows + i, (n - i) * sizeof(*rows));
+    rows[i] = *row;
+}
+
+static void erase(struct peer *rows, size_t n, const struct peer *row,
+                  peer_order order)
+{
+    size_t i = lower_bound(rows, n, row, order);
+
+    memmove(rows + i, rows + i + 1, (n - i - 1) * sizeof(*rows));
+}
+
+void peers_fini(struct peers *p)
+{
+    free(p->by_id);
+    free(p->by_route);
+    memset(p, 0, sizeof(*p));
+}
+
+bool peers_add(struct peers *p, enum peer_kind kind, uint64_t id,
+               uint64_t route)
+{
+    struct peer row = {kind, id, route};
+
+    if (peers_by_id(p, kind, id) || peers_by_route(p, route))
+        return true;
+    if (!array_reserve(&p->by_id, &p->max_by_id, p->n + 1) ||
+        !array_reserve(&p->by_route, &p->max_by_route, p->n + 1))
+        return false;
+    insert(p->by_id, p->n, &row, compare_id);
+    insert(p->by_route, p->n, &row, compare_route);
+    p->n++;
+    return true;
+}
+
+uint64_t peers_remove(struct peers *p, enum peer_kind kind, uint64_t id)
+{
+    const struct peer *found = peers_by_id(p, kind, id);
+    struct peer row;
+
+    if (!found)
+        return 0;
+    row = *found;
+    erase(p->by_id, p->n, &row, compare_id);
+    erase(p->by_route, p->n, &row, compare_route);
+    p->n--;
+    return row.route;
+}
+
+const struct peer *peers_by_id(const struct peers *p, enum peer_kind kind,
+                               uint64_t id)
+{
+    struct peer key = {.kind = kind, .id = id};
+
+    return search(p->by_id, p->n, &key, compare_id);
+}
+
+const struct peer *peers_by_route(const struct peers *p, uint64_t route)
+{
+    struct peer key = {.route = route};
+
+    return search(p->by_route, p->n, &key, compare_route);
+}
