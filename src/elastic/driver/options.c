@@ -293,7 +293,7 @@ static void print_version(FILE *out)
 static bool set_field(struct parse *p, const struct row *row, const char *text)
 {
     char *field = (char *)p->o + row->offset;
-    int64_t value;
+    int64_t value = 0;
 
     switch (row->kind) {
     case KIND_COUNT:
