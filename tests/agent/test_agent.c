@@ -1,5 +1,6 @@
 /* The real hvd-agent under a driver that the test plays: processes, signals,
  * output, and that nobody is left behind. argv[1] is the program. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -316,6 +317,58 @@ START_TEST(output_without_credit_drops_oldest_and_says_so)
 }
 END_TEST
 
+START_TEST(many_workers_are_all_heard)
+{
+    for (uint64_t w = 1; w < FAKE_WORKERS; w++)
+        fake_spawn_sh(&f, w,
+                      "i=0; while test $i -lt 500; do echo $HVD_WORKER $i;"
+                      " i=$((i+1)); done; exit $HVD_WORKER");
+    for (uint64_t w = 1; w < FAKE_WORKERS; w++) {
+        char last[32];
+
+        fake_wait_exited(&f, w);
+        fake_wait_eof(&f, w);
+        ck_assert_int_eq(exited(w)->code, (int64_t)w);
+        snprintf(last, sizeof(last), "\n%d 499\n", (int)w);
+        ck_assert_ptr_nonnull(strstr(fake_stdout(&f, w), last));
+    }
+}
+END_TEST
+
+static int count_agent_fds(void)
+{
+    char path[64];
+    DIR *dir;
+    int n = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)f.agent);
+    dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+START_TEST(many_workers_leave_no_descriptor)
+{
+    const uint64_t missing = FAKE_WORKERS - 1;
+    int before = count_agent_fds();
+
+    for (uint64_t w = 1; w < missing; w++)
+        fake_spawn_sh(&f, w, w % 2 ? "exit 1" : "kill -9 $$");
+    for (uint64_t w = 1; w < missing; w++) {
+        fake_wait_exited(&f, w);
+        fake_wait_eof(&f, w);
+    }
+    fake_spawn(&f, missing, STRINGS("/no/such/program"), NO_STRINGS, NULL);
+    fake_wait_failed(&f, missing);
+    f.n_pings = 0;
+    fake_wait(&f, has_pings, NULL); /* it has closed all by then */
+    ck_assert_int_eq(count_agent_fds(), before);
+}
+END_TEST
+
 START_TEST(shutdown_last_words_arrive)
 {
     int status;
@@ -418,6 +471,8 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, output_arrives_in_order_and_apart);
     tcase_add_test(tcase, output_beyond_window_is_complete);
     tcase_add_test(tcase, output_without_credit_drops_oldest_and_says_so);
+    tcase_add_test(tcase, many_workers_are_all_heard);
+    tcase_add_test(tcase, many_workers_leave_no_descriptor);
     tcase_add_test(tcase, shutdown_last_words_arrive);
     tcase_add_test(tcase, shutdown_takes_who_left_the_group);
     tcase_add_test(tcase, sigterm_ends_all_and_reports);
