@@ -398,8 +398,9 @@ void on_worker_message(struct driver *d, const struct message *m)
         on_leaving(d, w, &m->u.leaving);
         return;
     }
-    if (w->ending) { /* it did not hear its farewell: say it again */
-        if (m->type != MSG_REPORT)
+    if (w->ending) { /* it did not hear its farewell: say it again; none was
+                        said to who had not called yet: it is being killed */
+        if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
             action_send(d, w, w->farewell.type)->u = w->farewell.u;
         return;
     }
@@ -468,14 +469,18 @@ void members_tick(struct driver *d)
     /* rows may not move here: nobody is removed, only marked */
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
+        uint64_t silent_us;
 
         if (w->kill_us != 0 && d->now_us >= w->kill_us) {
             w->kill_us = 0;
             action_kill(d, w, STOP_GRACE_MS);
         }
-        if (w->dead || w->ending || !w->contacted)
+        if (w->dead || w->ending)
             continue;
-        if (d->now_us - w->heard_us > d->config.heartbeat_timeout_us)
+        silent_us = d->now_us - w->heard_us; /* first: since its SPAWN */
+        if (!w->contacted && silent_us > d->config.start_timeout_us)
+            evict(d, w, "did not call within --start-timeout");
+        else if (w->contacted && silent_us > d->config.heartbeat_timeout_us)
             evict(d, w, "has stopped sending heartbeats");
         else
             check_hang(d, w);
