@@ -47,6 +47,14 @@ static uint32_t host_index(struct sim *s, const char *name)
     check_fail(s, "the driver names host \"%s\" that never was", name);
 }
 
+/* Whatever can fail by itself does so only while faults are allowed. */
+static bool fails_now(struct sim *s, uint64_t one_in)
+{
+    if (s->options.base || s->options.large || s->now_us >= s->plan.horizon_us)
+        return false;
+    return sim_one_in(s, one_in);
+}
+
 void agents_start(struct sim *s, uint64_t id, const char *host)
 {
     struct sim_agent *agent;
@@ -62,7 +70,7 @@ void agents_start(struct sim *s, uint64_t id, const char *host)
         abort();
     agent->id = id;
     agent->host = host_index(s, host);
-    if (sim_one_in(s, s->options.base || s->options.large ? 0 : 60)) {
+    if (fails_now(s, 60)) {
         agent->gone = true; /* could not be started */
         say(s, agent, DRIVER_EV_AGENT_GONE, 0, 0, 0, 5 * MSEC);
         return;
@@ -154,7 +162,7 @@ static void spawn(struct sim *s, struct sim_agent *agent, uint64_t id,
 static void on_spawn(struct sim *s, struct sim_agent *agent,
                      const struct event *event)
 {
-    if (sim_one_in(s, s->options.base || s->options.large ? 0 : 100)) {
+    if (fails_now(s, 100)) {
         TRACE(s, "agent %llu: spawn of w%llu fails",
               (unsigned long long)agent->id, (unsigned long long)event->b);
         say(s, agent, DRIVER_EV_SPAWN_FAILED, event->b, 12, 0, chat_us(s));
@@ -217,6 +225,14 @@ void process_kill(struct sim *s, struct sim_worker *w)
     process_exit(s, w, 0, 9);
 }
 
+void process_end_later(struct sim *s, const struct sim_worker *w)
+{
+    struct event *event = queue_push(&s->queue, s->now_us + 60 * SEC, EV_EXIT);
+
+    event->a = w->id;
+    event->c = 9;
+}
+
 void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us)
 {
     if (!w->alive || w->stopped)
@@ -228,6 +244,8 @@ void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us)
     w->resume_us = resume_us;
     if (resume_us != TIME_NEVER)
         queue_push(&s->queue, resume_us, EV_RESUME)->a = w->id;
+    else if (s->released)
+        process_end_later(s, w);
 }
 
 /* ---- commands ------------------------------------------------------------ */

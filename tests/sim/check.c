@@ -296,7 +296,7 @@ static bool is_legal(struct sim *s, const char *text)
     if (has(text, "progress"))
         return cover[COVER_generations] >= 5;
     if (has(text, "state"))
-        return cover[COVER_deaths] + cover[COVER_stopped] > 0;
+        return !s->state_left;
     if (has(text, "every host is blacklisted"))
         return s->all_blacklisted;
     return has(text, "cannot fork") && s->n_generations == 0;

@@ -310,7 +310,8 @@ static void partition(struct sim *s)
     uint64_t us = sim_one_in(s, 2) ? sim_uniform(s, 1, 3000) * MSEC
                                    : sim_uniform(s, 3, 20) * SEC;
 
-    host->cut_until_us = s->now_us + us;
+    if (host->cut_until_us < s->now_us + us)
+        host->cut_until_us = s->now_us + us;
     TRACE(s, "%s is cut off for %llu ms", host->name,
           (unsigned long long)(us / MSEC));
     sim_cover(s, COVER_partition);

@@ -81,7 +81,8 @@ static void deliver(struct sim *s, enum event_type type, uint64_t worker,
 static void through(struct sim *s, enum event_type type, struct sim_worker *w,
                     const struct message *m)
 {
-    if (is_cut_off(s, w) || sim_one_in(s, s->plan.loss_in)) {
+    if (is_cut_off(s, w) ||
+        (s->now_us < s->plan.horizon_us && sim_one_in(s, s->plan.loss_in))) {
         sim_cover(s, COVER_message_lost);
         if (s->options.trace)
             trace_message(s, "lost:", m, type == EV_TO_WORKER, w->id);

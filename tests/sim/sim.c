@@ -79,13 +79,9 @@ static void end_stopped(struct sim *s)
 {
     for (size_t i = 0; i < s->n_workers; i++) {
         struct sim_worker *w = sim_worker(s, i);
-        struct event *event;
 
-        if (!w || !w->alive || !w->stopped || w->resume_us != TIME_NEVER)
-            continue;
-        event = queue_push(&s->queue, s->now_us + 60 * SEC, EV_EXIT);
-        event->a = w->id;
-        event->c = 9;
+        if (w && w->alive && w->stopped && w->resume_us == TIME_NEVER)
+            process_end_later(s, w);
     }
 }
 
@@ -158,6 +154,20 @@ static bool all_blacklisted(const struct sim *s)
     return true;
 }
 
+/* Somebody the driver can count on holds a state. */
+static bool state_left(struct sim *s)
+{
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct sim_worker *w = sim_worker(s, i);
+        const struct driver_worker *dw = driver_worker(&s->driver, i);
+
+        if (w && w->alive && dw && !dw->dead && !dw->drained &&
+            w->id_of.version > 1)
+            return true;
+    }
+    return false;
+}
+
 void sim_driver_step(struct sim *s, const struct driver_event *event)
 {
     struct driver *d = &s->driver;
@@ -170,8 +180,10 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
 
     if (status != HVD_OK)
         check_fail(s, "the driver rejects event %d", (int)event->type);
-    if (d->phase >= DRIVER_STOPPING && phase < DRIVER_STOPPING)
+    if (d->phase >= DRIVER_STOPPING && phase < DRIVER_STOPPING) {
         s->all_blacklisted = all_blacklisted(s);
+        s->state_left = state_left(s);
+    }
     if (d->generation < generation)
         check_fail(s, "the generation falls");
     if (d->generation != generation)
@@ -283,6 +295,19 @@ static bool put_off(struct sim *s, const struct sim_worker *w,
     return false;
 }
 
+/* A stopped process ends later, or never: then a person has to end it. */
+static void put_off_exit(struct sim *s, const struct sim_worker *w,
+                         struct event *event)
+{
+    uint64_t at = w->resume_us;
+
+    if (at == TIME_NEVER) {
+        at = s->now_us + 60 * SEC;
+        event->c = 9;
+    }
+    queue_again(&s->queue, at > s->now_us ? at : s->now_us + 1, event);
+}
+
 static void dispatch(struct sim *s, struct event *event)
 {
     struct sim_worker *w = sim_worker(s, event->a);
@@ -302,8 +327,10 @@ static void dispatch(struct sim *s, struct event *event)
         worker_event(s, w, event);
         break;
     case EV_EXIT:
-        if (w->stopped && event->c != 9)
-            break;
+        if (w->stopped && event->c != 9) {
+            put_off_exit(s, w, event);
+            return;
+        }
         process_exit(s, w, (int64_t)event->b, (int64_t)event->c);
         break;
     case EV_AGENT_CMD:
@@ -376,6 +403,7 @@ static void loop(struct sim *s)
             timeout(s, deadline);
             continue;
         }
+        s->spins = 0;
         event = queue_pop(&s->queue, &s->now_us);
         dispatch(s, event);
     }

@@ -190,7 +190,7 @@ struct sim {
     struct driver driver;
     bool driver_alive;
     bool finished, released;
-    bool all_blacklisted; /* when the verdict fell */
+    bool all_blacklisted, state_left; /* when the verdict fell */
 
     struct sim_host *hosts;
     size_t n_hosts, hosts_max;
@@ -243,6 +243,8 @@ void agents_die(struct sim *s, struct sim_agent *agent, bool silent);
 void process_exit(struct sim *s, struct sim_worker *w, int64_t code,
                   int64_t signal);
 void process_kill(struct sim *s, struct sim_worker *w); /* SIGKILL */
+/* A person kills it, a minute from now. */
+void process_end_later(struct sim *s, const struct sim_worker *w);
 void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us);
 
 /* app.c */
