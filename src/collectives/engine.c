@@ -191,6 +191,9 @@ hvd_status_t engine_held(struct comm *comm, struct connection *c)
 
     if (!op->active || c->channel != (int)op->channel)
         return HVD_OK;
+    /* the peer's next transfer, here before this one has ended */
+    if (op->channel == CHANNEL_TRANSFER && !needs_recv(op, c->peer))
+        return HVD_OK;
     mine = expected_head(comm, c);
     if (c->frame.sequence != mine.sequence && op->channel == CHANNEL_DATA)
         return other_call(comm, c);
