@@ -1,0 +1,643 @@
+/* tests/collectives/test_comm.c - how operations end when they do not succeed:
+ * aborts, lost peers, goodbyes, disagreement, strangers at the door. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mac.h"
+#include "collectives/handshake.h"
+#include "group.h"
+
+static bool text_has(const char *words)
+{
+    return strstr(error_text(), words) != NULL;
+}
+
+static bool is_accused(struct group *g, int rank, int peer)
+{
+    size_t n;
+    const int *accused = comm_accused(g->comms[rank], &n);
+
+    for (size_t i = 0; i < n; i++)
+        if (accused[i] == peer)
+            return true;
+    return false;
+}
+
+/* --- abort --- */
+
+struct waiters {
+    sem_t ready;
+    int idle_rank; /* does not take part */
+    size_t count;
+};
+
+static bool wait_for_abort(struct group *g, int rank, void *arg)
+{
+    struct waiters *w = arg;
+    float *buf = calloc(w->count, sizeof(*buf));
+    hvd_status_t status;
+
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank == w->idle_rank) {
+        for (int i = 0; i < g->size - 1; i++)
+            sem_wait(&w->ready);
+        for (int i = 0; i < g->size; i++)
+            comm_abort(g->comms[i], HVD_PEER_LOST, "worker 9 died");
+        free(buf);
+        return true;
+    }
+    sem_post(&w->ready);
+    status = allreduce(g->comms[rank], buf, buf, w->count, HVD_FLOAT32,
+                       HVD_SUM);
+    EXPECT(status == HVD_PEER_LOST, "%d", status);
+    EXPECT(text_has("worker 9 died"));
+    EXPECT(barrier(g->comms[rank]) == HVD_PEER_LOST);
+    EXPECT(!is_accused(g, rank, w->idle_rank));
+    free(buf);
+    return true;
+}
+
+START_TEST(abort_in_flight_wakes_all)
+{
+    struct waiters w = {.idle_rank = 1, .count = _i == 0 ? 3 : (size_t)3 << 20};
+    struct group g;
+
+    sem_init(&w.ready, 0, 0);
+    group_init(&g, 4);
+    group_run(&g, wait_for_abort, &w);
+    group_fini(&g);
+    sem_destroy(&w.ready);
+}
+END_TEST
+
+START_TEST(abort_second_reason_ignored)
+{
+    struct group g;
+    const char *text;
+
+    group_init(&g, 2);
+    ck_assert_int_eq(comm_status(g.comms[0], &text), HVD_OK);
+    comm_abort(g.comms[0], HVD_ERR_MISMATCH, "first");
+    comm_abort(g.comms[0], HVD_PEER_LOST, "second");
+    ck_assert_int_eq(comm_status(g.comms[0], &text), HVD_ERR_MISMATCH);
+    ck_assert_str_eq(text, "first");
+    ck_assert_int_eq(barrier(g.comms[0]), HVD_ERR_MISMATCH);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- a peer dies --- */
+
+static bool lose_rank_2(struct group *g, int rank, void *arg)
+{
+    size_t count = *(size_t *)arg;
+    float *buf = calloc(count, sizeof(*buf));
+    hvd_status_t status;
+
+    EXPECT(allreduce(g->comms[rank], buf, buf, 1, HVD_FLOAT32, HVD_SUM) ==
+           HVD_OK);
+    status = allreduce(g->comms[rank], buf, buf, count, HVD_FLOAT32, HVD_SUM);
+    if (rank == 2) {
+        EXPECT(status == HVD_OK);
+        group_rank_destroy(g, 2);
+        free(buf);
+        return true;
+    }
+    /* rank 2 may have finished and gone while others still were at it */
+    if (status == HVD_OK)
+        status = allreduce(g->comms[rank], buf, buf, count, HVD_FLOAT32,
+                           HVD_SUM);
+    EXPECT(status == HVD_PEER_LOST, "rank %d: %d", rank, status);
+    EXPECT(text_has("rank 2 (worker 102"), "rank %d", rank);
+    for (int peer = 0; peer < g->size; peer++)
+        EXPECT(!is_accused(g, rank, peer) || peer == 2, "rank %d accuses %d",
+               rank, peer);
+    free(buf);
+    return true;
+}
+
+START_TEST(peer_gone_without_goodbye_lost_and_accused)
+{
+    static size_t sizes[] = {1, 1 << 20};
+    struct group g;
+
+    group_init(&g, 4);
+    group_run(&g, lose_rank_2, &sizes[_i]);
+    ck_assert(is_accused(&g, 0, 2) || is_accused(&g, 1, 2) ||
+              is_accused(&g, 3, 2));
+    group_fini(&g);
+}
+END_TEST
+
+START_TEST(peer_refuses_lost_after_timeout)
+{
+    struct comm_peer peers[2] = {{.worker = 100, .port = 1}, {.worker = 101}};
+    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB, 101, 50000};
+    struct comm_config cc = {.job = GROUP_JOB,
+                             .generation = 1,
+                             .rank = 1,
+                             .size = 2,
+                             .peers = peers,
+                             .connect_timeout_us = 50000};
+    struct endpoint *dead;
+    struct comm *comm;
+    size_t n;
+
+    strcpy(peers[0].address, "127.0.0.1");
+    /* a port that was free a moment ago */
+    ck_assert_int_eq(endpoint_create(&ec, &dead), HVD_OK);
+    peers[0].port = endpoint_port(dead);
+    ck_assert_int_eq(endpoint_create(&ec, &cc.endpoint), HVD_OK);
+    endpoint_destroy(dead);
+    ck_assert_int_eq(comm_create(&cc, &comm), HVD_OK);
+    ck_assert_int_eq(barrier(comm), HVD_PEER_LOST);
+    ck_assert_int_eq(comm_accused(comm, &n)[0], 0);
+    ck_assert_uint_eq(n, 1);
+    comm_destroy(comm);
+    endpoint_destroy(cc.endpoint);
+}
+END_TEST
+
+/* --- disagreement --- */
+
+static hvd_status_t disagreeing_call(struct group *g, int rank, int what)
+{
+    bool odd = rank == g->size - 1;
+    float buf[256] = {0};
+
+    switch (what) {
+    case 0:
+        return allreduce(g->comms[rank], buf, buf, odd ? 90 : 100, HVD_FLOAT32,
+                         HVD_SUM);
+    case 1:
+        return allreduce(g->comms[rank], buf, buf, 100,
+                         odd ? HVD_INT32 : HVD_FLOAT32, HVD_SUM);
+    case 2:
+        return allreduce(g->comms[rank], buf, buf, 100, HVD_FLOAT32,
+                         odd ? HVD_MIN : HVD_SUM);
+    case 3:
+        return odd ? barrier(g->comms[rank])
+                   : allreduce(g->comms[rank], buf, buf, 100, HVD_FLOAT32,
+                               HVD_SUM);
+    case 4: /* each waits for another's root */
+        return broadcast(g->comms[rank], buf, 10, HVD_FLOAT32,
+                         (rank + 1) % g->size);
+    default: /* a count of 0 returns at once; found in the next call */
+        if (odd && allreduce(g->comms[rank], buf, buf, 0, HVD_FLOAT32,
+                             HVD_SUM) != HVD_OK)
+            return HVD_ERR_INVALID;
+        return allreduce(g->comms[rank], buf, buf, 100, HVD_FLOAT32, HVD_SUM);
+    }
+}
+
+static bool disagree(struct group *g, int rank, void *arg)
+{
+    int what = *(int *)arg;
+    hvd_status_t status = HVD_OK;
+
+    /* two ranks of a broadcast may be satisfied with the wrong root */
+    for (int i = 0; i < 8 && status == HVD_OK; i++)
+        status = disagreeing_call(g, rank, what);
+    EXPECT(status == HVD_ERR_MISMATCH, "rank %d case %d: %d", rank, what,
+           status);
+    EXPECT(text_has("rank ") && text_has(" calls "), "case %d", what);
+    EXPECT(barrier(g->comms[rank]) == HVD_ERR_MISMATCH);
+    return true;
+}
+
+START_TEST(mismatch_any_all_ranks_told)
+{
+    for (int size = 2; size <= 4; size++) {
+        int what = _i;
+        struct group g;
+
+        group_init(&g, size);
+        group_run(&g, disagree, &what);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+static bool count_mismatch(struct group *g, int rank, void *arg)
+{
+    float buf[100] = {0};
+
+    for (int i = 0; i < 4; i++)
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    EXPECT(allreduce(g->comms[rank], buf, buf, rank == 1 ? 90 : 100,
+                     HVD_FLOAT32, HVD_SUM) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("allreduce #5 (float32, sum, 100)") &&
+           text_has("rank 1 calls allreduce #5 (float32, sum, 90)"));
+    return true;
+}
+
+START_TEST(mismatch_of_count_names_both_sides)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, count_mismatch, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- goodbyes --- */
+
+struct leaving {
+    enum comm_leave_kind kind;
+    int first_calls;
+    int n_broadcasts; /* by rank 0, before it leaves */
+    size_t count;
+    int leaver;
+    const char *words;
+    int stop_fd;
+};
+
+/* The leaver serves its endpoint until the other has been answered. */
+static bool one_leaves(struct group *g, int rank, void *arg)
+{
+    struct leaving *l = arg;
+    uint8_t *buf = calloc(1, l->count);
+    hvd_status_t status = HVD_OK;
+
+    for (int i = 0; i < l->first_calls; i++)
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank == l->leaver) {
+        for (int i = 0; i < l->n_broadcasts; i++)
+            EXPECT(broadcast(g->comms[rank], buf, l->count, HVD_UINT8, rank) ==
+                   HVD_OK);
+        comm_leave(g->comms[rank], l->kind, 18);
+        EXPECT(endpoint_serve(g->endpoints[rank], l->stop_fd, CLOCK_NEVER) ==
+               HVD_OK);
+        free(buf);
+        return true;
+    }
+    comm_set_boundary(g->comms[rank], 17);
+    for (int i = 0; i < l->n_broadcasts; i++)
+        EXPECT(broadcast(g->comms[rank], buf, l->count, HVD_UINT8, l->leaver) ==
+               HVD_OK);
+    status = barrier(g->comms[rank]);
+    eventfd_write(l->stop_fd, 1);
+    EXPECT(status ==
+               (l->kind == COMM_LEAVE_ABORT ? HVD_PEER_LOST : HVD_ERR_MISMATCH),
+           "%d", status);
+    EXPECT(text_has(l->words), "'%s'", l->words);
+    EXPECT(!is_accused(g, rank, l->leaver));
+    free(buf);
+    return true;
+}
+
+static void leave_case(struct leaving l)
+{
+    struct group g;
+
+    l.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    group_init(&g, 2);
+    group_run(&g, one_leaves, &l);
+    group_fini(&g);
+    close(l.stop_fd);
+}
+
+START_TEST(leave_boundary_needed_peer_mismatch)
+{
+    leave_case((struct leaving){
+        COMM_LEAVE_BOUNDARY, _i, 0, 1, 0,
+        "rank 0 left at boundary 18, this rank is in barrier #", 0});
+    leave_case((struct leaving){
+        COMM_LEAVE_BOUNDARY, _i, 0, 1, 1,
+        "after 17 boundaries: ranks must commit equally often", 0});
+}
+END_TEST
+
+START_TEST(leave_done_needed_peer_mismatch)
+{
+    leave_case((struct leaving){COMM_LEAVE_DONE, _i, 0, 1, 0,
+                                "rank 0 has finished, rank 1 calls barrier #",
+                                0});
+    leave_case((struct leaving){COMM_LEAVE_DONE, _i, 0, 1, 1,
+                                "rank 1 has finished, rank 0 calls barrier #",
+                                0});
+}
+END_TEST
+
+START_TEST(leave_abort_needed_peer_lost)
+{
+    leave_case((struct leaving){COMM_LEAVE_ABORT, _i, 0, 1, _i, "rank ", 0});
+}
+END_TEST
+
+START_TEST(leave_behind_unread_data_data_counts)
+{
+    leave_case((struct leaving){COMM_LEAVE_BOUNDARY, 1, 20, 500, 0,
+                                "rank 0 left at boundary 18", 0});
+    leave_case((struct leaving){COMM_LEAVE_BOUNDARY, 1, 5, 200000, 0,
+                                "rank 0 left at boundary 18", 0});
+    leave_case((struct leaving){COMM_LEAVE_DONE, 0, 3, 9000000, 0,
+                                "rank 0 has finished", 0});
+}
+END_TEST
+
+/* Rank 0 runs ahead and leaves while rank 1 still waits for rank 2: frames of
+ * later calls are parked, and neither they nor the end behind them count as a
+ * loss. */
+struct ahead {
+    sem_t gone;
+    int stop_fd;
+};
+
+static bool runs_ahead(struct group *g, int rank, void *arg)
+{
+    struct ahead *a = arg;
+    uint8_t buf[5000] = {0};
+
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank == 2) /* not before rank 0 has left */
+        sem_wait(&a->gone);
+    EXPECT(broadcast(g->comms[rank], buf, 10, HVD_UINT8, rank == 0 ? 0 : 0) ==
+           HVD_OK);
+    if (rank == 0) {
+        for (int i = 0; i < 4; i++)
+            EXPECT(broadcast(g->comms[0], buf, sizeof(buf), HVD_UINT8, 0) ==
+                   HVD_OK);
+        comm_leave(g->comms[0], COMM_LEAVE_BOUNDARY, 1);
+        sem_post(&a->gone);
+        EXPECT(endpoint_serve(g->endpoints[0], a->stop_fd, CLOCK_NEVER) ==
+               HVD_OK);
+        return true;
+    }
+    for (int i = 0; i < 4; i++)
+        EXPECT(broadcast(g->comms[rank], buf, sizeof(buf), HVD_UINT8, 0) ==
+               HVD_OK);
+    if (rank == 2)
+        eventfd_write(a->stop_fd, 1);
+    return true;
+}
+
+START_TEST(leave_after_running_ahead_others_complete)
+{
+    struct ahead a = {.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    struct group g;
+
+    sem_init(&a.gone, 0, 0);
+    group_init(&g, 3);
+    group_run(&g, runs_ahead, &a);
+    group_fini(&g);
+    sem_destroy(&a.gone);
+    close(a.stop_fd);
+}
+END_TEST
+
+/* --- the door --- */
+
+static int dial_raw(uint16_t port)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+    return fd;
+}
+
+static void hello_for(struct group *g, int from, int to, const uint8_t *key,
+                      uint8_t *bytes)
+{
+    struct handshake h = {.role = HANDSHAKE_HELLO,
+                          .job = GROUP_JOB,
+                          .generation = g->generation,
+                          .worker = 100 + (uint64_t)from,
+                          .peer = 100 + (uint64_t)to};
+
+    handshake_encode(&h, key, bytes);
+}
+
+/* Serve once, then tell whether the stranger was turned away. */
+static bool turned_away(struct endpoint *ep, int fd)
+{
+    struct pollfd pfd = {fd, POLLIN, 0};
+    int never = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    char byte;
+    bool closed = false;
+
+    for (int i = 0; i < 400 && !closed; i++) {
+        (void)!endpoint_serve(ep, never, clock_now_us() + 5000);
+        closed = poll(&pfd, 1, 0) == 1 && recv(fd, &byte, 1, 0) <= 0;
+    }
+    close(never);
+    return closed;
+}
+
+START_TEST(door_wrong_key_closed)
+{
+    uint8_t wrong[COMM_KEY_NBYTES] = {1}, hello[HANDSHAKE_NBYTES];
+    struct group g;
+    int fd;
+
+    group_init(&g, 2);
+    hello_for(&g, 1, 0, wrong, hello);
+    fd = dial_raw(g.peers[0].port);
+    ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+    ck_assert(turned_away(g.endpoints[0], fd));
+    close(fd);
+    group_fini(&g);
+}
+END_TEST
+
+START_TEST(door_wrong_job_or_old_generation_closed)
+{
+    uint8_t hello[HANDSHAKE_NBYTES];
+    struct group g;
+    int fd;
+
+    group_init(&g, 2);
+    hello_for(&g, 1, 0, g.key, hello);
+    hello[8] ^= 1;
+    fd = dial_raw(g.peers[0].port);
+    ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+    ck_assert(turned_away(g.endpoints[0], fd));
+    close(fd);
+    g.generation = 2;
+    endpoint_set_fence(g.endpoints[0], 2);
+    hello_for(&g, 1, 0, g.key, hello);
+    fd = dial_raw(g.peers[0].port);
+    ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+    ck_assert(turned_away(g.endpoints[0], fd));
+    close(fd);
+    group_fini(&g);
+}
+END_TEST
+
+static bool barriers(struct group *g, int rank, void *arg)
+{
+    float x = 1;
+
+    for (int i = 0; i < 3; i++)
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    EXPECT(allreduce(g->comms[rank], &x, &x, 1, HVD_FLOAT32, HVD_SUM) ==
+           HVD_OK);
+    EXPECT(x == (float)g->size);
+    return true;
+}
+
+START_TEST(door_garbage_others_unharmed)
+{
+    char noise[500];
+    struct group g;
+    int fds[8];
+
+    group_init(&g, 3);
+    memset(noise, 'x', sizeof(noise));
+    for (int i = 0; i < 8; i++) {
+        size_t n = i % 2 ? sizeof(noise) : (size_t)i;
+
+        fds[i] = dial_raw(g.peers[i % 3].port);
+        ck_assert_int_eq(send(fds[i], noise, n, 0), (ssize_t)n);
+    }
+    group_run(&g, barriers, NULL);
+    for (int i = 0; i < 8; i++)
+        close(fds[i]);
+    group_fini(&g);
+}
+END_TEST
+
+/* Rank 1 dials while rank 0 has no comm of the generation yet. */
+static bool early_dialer(struct group *g, int rank, void *arg)
+{
+    int never = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    sem_t *dialling = arg;
+    float x = 1;
+
+    if (rank == 0) {
+        struct comm_config config = {.endpoint = g->endpoints[0],
+                                     .job = GROUP_JOB,
+                                     .generation = g->generation,
+                                     .size = g->size,
+                                     .peers = g->peers,
+                                     .connect_timeout_us = 10000000};
+
+        memcpy(config.key, g->key, sizeof(config.key));
+        sem_wait(dialling);
+        for (int i = 0; i < 3; i++)
+            (void)!endpoint_serve(g->endpoints[0], never,
+                                  clock_now_us() + 10000);
+        EXPECT(comm_create(&config, &g->comms[0]) == HVD_OK);
+    } else {
+        sem_post(dialling);
+    }
+    close(never);
+    EXPECT(allreduce(g->comms[rank], &x, &x, 1, HVD_FLOAT32, HVD_SUM) ==
+           HVD_OK);
+    EXPECT(x == 2);
+    return true;
+}
+
+START_TEST(door_newer_generation_held_until_assigned)
+{
+    sem_t dialling;
+    struct group g;
+
+    sem_init(&dialling, 0, 0);
+    group_init(&g, 2);
+    comm_destroy(g.comms[0]);
+    g.comms[0] = NULL;
+    group_run(&g, early_dialer, &dialling);
+    group_fini(&g);
+    sem_destroy(&dialling);
+}
+END_TEST
+
+/* --- generations --- */
+
+START_TEST(generations_follow_each_other_descriptors_back)
+{
+    int before = count_fds();
+    struct group g;
+
+    group_init(&g, 4);
+    for (int i = 0; i < 10; i++) {
+        group_run(&g, barriers, NULL);
+        for (int r = 0; r < g.size; r++) {
+            comm_leave(g.comms[r],
+                       i % 2 ? COMM_LEAVE_ABORT : COMM_LEAVE_BOUNDARY, 1);
+            comm_destroy(g.comms[r]);
+            endpoint_set_fence(g.endpoints[r], g.generation);
+        }
+        g.generation++;
+        for (int r = 0; r < g.size; r++)
+            group_comm_create(&g, r);
+    }
+    group_run(&g, barriers, NULL);
+    group_fini(&g);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* --- arguments --- */
+
+START_TEST(run_bad_arguments_invalid_and_alive)
+{
+    struct comm_config config = {.size = 1, .generation = 1};
+    float buf[10];
+    struct comm *comm;
+
+    ck_assert_int_eq(comm_create(&config, &comm), HVD_OK);
+    ck_assert_int_eq(allreduce(comm, buf, buf, 4, (hvd_dtype_t)99, HVD_SUM),
+                     HVD_ERR_INVALID);
+    ck_assert(text_has("dtype 99"));
+    ck_assert_int_eq(allreduce(comm, buf, buf, 4, HVD_FLOAT32, (hvd_op_t)7),
+                     HVD_ERR_INVALID);
+    ck_assert(text_has("op 7"));
+    ck_assert_int_eq(allreduce(comm, buf, buf + 1, 4, HVD_FLOAT32, HVD_SUM),
+                     HVD_ERR_INVALID);
+    ck_assert(text_has("overlap"));
+    ck_assert_int_eq(
+        allreduce(comm, buf, buf, SIZE_MAX / 2, HVD_FLOAT32, HVD_SUM),
+        HVD_ERR_INVALID);
+    ck_assert(text_has("overflow"));
+    ck_assert_int_eq(allreduce(comm, buf, NULL, 1, HVD_FLOAT32, HVD_SUM),
+                     HVD_ERR_INVALID);
+    ck_assert_int_eq(broadcast(comm, buf, 4, HVD_FLOAT32, 1), HVD_ERR_INVALID);
+    ck_assert(text_has("root 1"));
+    ck_assert_uint_eq(comm_operations(comm), 0);
+    buf[0] = 5;
+    ck_assert_int_eq(allreduce(comm, buf, buf + 5, 1, HVD_FLOAT32, HVD_AVERAGE),
+                     HVD_OK);
+    ck_assert(buf[5] == 5);
+    ck_assert_int_eq(barrier(comm), HVD_OK);
+    ck_assert_uint_eq(comm_operations(comm), 2);
+    comm_destroy(comm);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("comm");
+    TCase *tc = tcase_create("comm");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, abort_in_flight_wakes_all, 0, 2);
+    tcase_add_test(tc, abort_second_reason_ignored);
+    tcase_add_loop_test(tc, peer_gone_without_goodbye_lost_and_accused, 0, 2);
+    tcase_add_test(tc, peer_refuses_lost_after_timeout);
+    tcase_add_loop_test(tc, mismatch_any_all_ranks_told, 0, 6);
+    tcase_add_test(tc, mismatch_of_count_names_both_sides);
+    tcase_add_loop_test(tc, leave_boundary_needed_peer_mismatch, 0, 2);
+    tcase_add_loop_test(tc, leave_done_needed_peer_mismatch, 0, 2);
+    tcase_add_loop_test(tc, leave_abort_needed_peer_lost, 0, 2);
+    tcase_add_test(tc, leave_behind_unread_data_data_counts);
+    tcase_add_test(tc, leave_after_running_ahead_others_complete);
+    tcase_add_test(tc, door_wrong_key_closed);
+    tcase_add_test(tc, door_wrong_job_or_old_generation_closed);
+    tcase_add_test(tc, door_garbage_others_unharmed);
+    tcase_add_test(tc, door_newer_generation_held_until_assigned);
+    tcase_add_test(tc, generations_follow_each_other_descriptors_back);
+    tcase_add_test(tc, run_bad_arguments_invalid_and_alive);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

@@ -1,0 +1,127 @@
+/* tests/collectives/test_frame.c - frames, handshakes and the arena. */
+#include <hvd/collectives.h>
+
+#include "base/mac.h"
+#include "base/random.h"
+#include "collectives/frame.h"
+#include "collectives/handshake.h"
+#include "support.h"
+
+START_TEST(frame_encoded_decodes_to_itself)
+{
+    struct frame in = {FRAME_DATA,         1,          2,  3,  -4,
+                       1ull << 40,         1ull << 50, 77, 99, 1ull << 33,
+                       0x1122334455667788u};
+    struct frame out;
+    uint8_t bytes[FRAME_HEADER_NBYTES];
+
+    frame_encode(&in, bytes);
+    ck_assert(frame_decode(bytes, &out));
+    ck_assert(frame_same_call(&in, &out));
+    ck_assert_int_eq(out.root, -4);
+    ck_assert_uint_eq(out.sequence, in.sequence);
+    ck_assert_uint_eq(out.step, 77);
+    ck_assert_uint_eq(out.nbytes, 99);
+    ck_assert_uint_eq(out.offset, in.offset);
+    ck_assert_uint_eq(out.value, in.value);
+}
+END_TEST
+
+START_TEST(frame_too_large_or_unknown_refused)
+{
+    struct frame in = {.type = FRAME_DATA, .nbytes = FRAME_PAYLOAD_MAX + 1};
+    struct frame out;
+    uint8_t bytes[FRAME_HEADER_NBYTES];
+
+    frame_encode(&in, bytes);
+    ck_assert(!frame_decode(bytes, &out));
+    in = (struct frame){.type = FRAME_ABORT, .nbytes = FRAME_TEXT_MAX + 1};
+    frame_encode(&in, bytes);
+    ck_assert(!frame_decode(bytes, &out));
+    in = (struct frame){.type = FRAME_LEAVE, .nbytes = 1};
+    frame_encode(&in, bytes);
+    ck_assert(!frame_decode(bytes, &out));
+    in = (struct frame){.type = 9};
+    frame_encode(&in, bytes);
+    ck_assert(!frame_decode(bytes, &out));
+}
+END_TEST
+
+START_TEST(handshake_any_flipped_bit_refused)
+{
+    struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {7}}, out;
+    uint8_t key[MAC_KEY_NBYTES] = {8}, bytes[HANDSHAKE_NBYTES];
+
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    handshake_encode(&h, key, bytes);
+    ck_assert(handshake_decode(bytes, &out) && handshake_verify(bytes, key));
+    ck_assert_uint_eq(out.generation, 3);
+    ck_assert_uint_eq(out.peer, 5);
+    for (size_t bit = 0; bit < 8 * sizeof(bytes); bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        ck_assert(!handshake_decode(bytes, &out) ||
+                  !handshake_verify(bytes, key));
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    key[0]++;
+    ck_assert(!handshake_verify(bytes, key));
+}
+END_TEST
+
+START_TEST(handshake_reply_repeats_the_nonce)
+{
+    struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {0}}, out;
+    uint8_t key[MAC_KEY_NBYTES] = {8}, bytes[HANDSHAKE_NBYTES];
+
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    handshake_reply(&h, key, bytes);
+    ck_assert(handshake_decode(bytes, &out) && handshake_verify(bytes, key));
+    ck_assert_int_eq(out.role, HANDSHAKE_REPLY);
+    ck_assert_uint_eq(out.worker, 5);
+    ck_assert_mem_eq(out.in_reply, h.nonce, sizeof(h.nonce));
+}
+END_TEST
+
+START_TEST(alloc_any_size_aligned_and_zeroed)
+{
+    static const size_t sizes[] = {1, 4096, 100000, 3 << 20};
+    void *ptr = NULL;
+
+    for (size_t k = 0; k < 4; k++) {
+        ck_assert_int_eq(hvd_alloc(sizes[k], &ptr), HVD_OK);
+        ck_assert_uint_eq((uintptr_t)ptr % 4096, 0);
+        ck_assert_int_eq(((char *)ptr)[0], 0);
+        ck_assert_int_eq(((char *)ptr)[sizes[k] - 1], 0);
+        memset(ptr, 1, sizes[k]);
+        hvd_free(ptr);
+    }
+    hvd_free(NULL);
+}
+END_TEST
+
+START_TEST(alloc_nothing_or_too_much_refused)
+{
+    void *ptr = NULL;
+
+    ck_assert_int_eq(hvd_alloc(0, &ptr), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_alloc(1, NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_alloc(SIZE_MAX, &ptr), HVD_ERR_NOMEM);
+    ck_assert_int_eq(hvd_alloc(SIZE_MAX / 4, &ptr), HVD_ERR_NOMEM);
+    ck_assert_ptr_null(ptr);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("frame");
+    TCase *tc = tcase_create("frame");
+
+    tcase_add_test(tc, frame_encoded_decodes_to_itself);
+    tcase_add_test(tc, frame_too_large_or_unknown_refused);
+    tcase_add_test(tc, handshake_any_flipped_bit_refused);
+    tcase_add_test(tc, handshake_reply_repeats_the_nonce);
+    tcase_add_test(tc, alloc_any_size_aligned_and_zeroed);
+    tcase_add_test(tc, alloc_nothing_or_too_much_refused);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
