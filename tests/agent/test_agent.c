@@ -353,8 +353,10 @@ static int count_agent_fds(void)
 START_TEST(many_workers_leave_no_descriptor)
 {
     const uint64_t missing = FAKE_WORKERS - 1;
-    int before = count_agent_fds();
+    int before;
 
+    fake_wait(&f, has_pings, NULL); /* its connections are settled by then */
+    before = count_agent_fds();
     for (uint64_t w = 1; w < missing; w++)
         fake_spawn_sh(&f, w, w % 2 ? "exit 1" : "kill -9 $$");
     for (uint64_t w = 1; w < missing; w++) {
@@ -364,7 +366,7 @@ START_TEST(many_workers_leave_no_descriptor)
     fake_spawn(&f, missing, STRINGS("/no/such/program"), NO_STRINGS, NULL);
     fake_wait_failed(&f, missing);
     f.n_pings = 0;
-    fake_wait(&f, has_pings, NULL); /* it has closed all by then */
+    fake_wait(&f, has_pings, NULL); /* and it has closed all by then */
     ck_assert_int_eq(count_agent_fds(), before);
 }
 END_TEST
