@@ -137,6 +137,8 @@ START_TEST(spawn_program_missing_fails_with_sentence)
     ck_assert_str_eq(f.workers[1].failed.text,
                      "cannot execute \"./train\": No such file or directory");
     ck_assert_int_eq(f.workers[1].n_spawned, 0);
+    fake_wait(&f, has_pings, NULL);
+    ck_assert(!f.workers[1].streams[0].eof); /* never spawned, no streams */
 }
 END_TEST
 

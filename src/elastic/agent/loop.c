@@ -294,6 +294,14 @@ static bool say_hello_on_output(struct loop *l)
     return l->output_hello_sent;
 }
 
+/* Nothing more of it will be told. One whose exec failed has no output: the
+ * driver never counted its streams. */
+static bool is_told(const struct child *child)
+{
+    return child->pid == 0 &&
+           (child->failed || output_finished(&child->output));
+}
+
 /* One message per stream and turn; children that are through are freed. */
 static bool send_output(struct loop *l)
 {
@@ -304,9 +312,11 @@ static bool send_output(struct loop *l)
         return false;
     for (struct child *c = l->children.first; c; c = next) {
         next = c->next;
-        moved |= send_stream(l, c, OUTPUT_STDOUT);
-        moved |= send_stream(l, c, OUTPUT_STDERR);
-        if (c->pid == 0 && output_finished(&c->output))
+        if (!c->failed) {
+            moved |= send_stream(l, c, OUTPUT_STDOUT);
+            moved |= send_stream(l, c, OUTPUT_STDERR);
+        }
+        if (is_told(c))
             children_remove(&l->children, c);
     }
     return moved;
