@@ -89,24 +89,24 @@ static const char *show(void)
 static const struct {
     const char *words, *expected; /* np/min/max hosts program */
 } good[] = {
-    {"-np 2 prog", "2/2/0 localhost:2 [prog]"},
-    {"--num-proc 2 prog", "2/2/0 localhost:2 [prog]"},
-    {"--num-proc=2 -- prog", "2/2/0 localhost:2 [prog]"},
-    {"-np 2 prog -np 3 --help", "2/2/0 localhost:2 [prog][-np][3][--help]"},
-    {"-np 2 -- prog -- -x", "2/2/0 localhost:2 [prog][--][-x]"},
-    {"-np 2 -- --prog", "2/2/0 localhost:2 [--prog]"},
+    {"-np 2 prog", "2/2/2 localhost:2 [prog]"},
+    {"--num-proc 2 prog", "2/2/2 localhost:2 [prog]"},
+    {"--num-proc=2 -- prog", "2/2/2 localhost:2 [prog]"},
+    {"-np 2 prog -np 3 --help", "2/2/2 localhost:2 [prog][-np][3][--help]"},
+    {"-np 2 -- prog -- -x", "2/2/2 localhost:2 [prog][--][-x]"},
+    {"-np 2 -- --prog", "2/2/2 localhost:2 [--prog]"},
     {"--min-np 2 prog", "2/2/0 localhost:2 [prog]"},
     {"-np 3 --min-np 2 --max-np 4 prog", "3/2/4 localhost:3 [prog]"},
     {"-np 3 --min-num-proc 2 --max-num-proc 4 prog",
      "3/2/4 localhost:3 [prog]"},
-    {"-H localhost:2,127.0.0.2:3 prog", "5/5/0 localhost:2 127.0.0.2:3 [prog]"},
-    {"-Hlocalhost:2 -np 1 prog", "1/1/0 localhost:2 [prog]"},
+    {"-H localhost:2,127.0.0.2:3 prog", "5/5/5 localhost:2 127.0.0.2:3 [prog]"},
+    {"-Hlocalhost:2 -np 1 prog", "1/1/1 localhost:2 [prog]"},
     {"--hosts localhost:4 --max-np 3 --min-np 1 prog",
      "3/1/3 localhost:4 [prog]"},
-    {"-H localhost,127.0.0.2 prog", "2/2/0 localhost:1 127.0.0.2:1 [prog]"},
-    {"-H localhost --slots-per-host 4 prog", "4/4/0 localhost:4 [prog]"},
-    {"--hostfile hosts prog", "3/3/0 localhost:3 [prog]"},
-    {"-hostfile hosts prog", "3/3/0 localhost:3 [prog]"},
+    {"-H localhost,127.0.0.2 prog", "2/2/2 localhost:1 127.0.0.2:1 [prog]"},
+    {"-H localhost --slots-per-host 4 prog", "4/4/4 localhost:4 [prog]"},
+    {"--hostfile hosts prog", "3/3/3 localhost:3 [prog]"},
+    {"-hostfile hosts prog", "3/3/3 localhost:3 [prog]"},
     {"--host-discovery-script ok.sh -np 2 prog", "2/2/0 [prog]"},
     {"--host-discovery-script ./ok.sh --min-np 2 --max-np 8 prog",
      "2/2/8 [prog]"},
@@ -286,7 +286,7 @@ START_TEST(options_blacklist_takes_two_values)
     ck_assert_uint_eq(o.blacklist.high_us, 100500000);
     ck_assert_uint_eq(o.slot_restarts, 0);
     ck_assert_int_eq(o.reset_limit, 0);
-    ck_assert_str_eq(show(), "1/1/0 localhost:1 [prog][x]");
+    ck_assert_str_eq(show(), "1/1/1 localhost:1 [prog][x]");
     options_fini(&o);
 }
 END_TEST

@@ -69,6 +69,52 @@ static void answer_ping(struct loop *l, uint64_t agent, const struct message *m)
     loop_send(l, PEER_AGENT, agent, &pong);
 }
 
+static bool who_speaks(const struct loop *l, uint64_t worker,
+                       struct speaker *speaker_p)
+{
+    const struct driver_worker *w = driver_worker(&l->driver, worker);
+    size_t n = l->n_exited < SPEAKERS_MAX ? l->n_exited : SPEAKERS_MAX;
+
+    if (w) {
+        *speaker_p = (struct speaker){
+            worker, w->joined > 0 ? (int)w->assign.rank : -1, w->slot, ""};
+        memcpy(speaker_p->host, driver_host_of(&l->driver, w)->name,
+               sizeof(speaker_p->host));
+        return true;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (l->exited[i].worker == worker) {
+            *speaker_p = l->exited[i];
+            return true;
+        }
+    return false;
+}
+
+/* Before the core hears of its exit. */
+static void remember_speaker(struct loop *l, uint64_t worker)
+{
+    struct speaker *place = &l->exited[l->n_exited % SPEAKERS_MAX];
+
+    if (who_speaks(l, worker, place))
+        l->n_exited++;
+}
+
+static void expect_streams(struct loop *l, uint64_t worker)
+{
+    const struct driver_worker *w = driver_worker(&l->driver, worker);
+
+    if (w && !w->spawned)
+        l->n_streams += OUTPUT_STREAMS;
+}
+
+static void part_from(struct loop *l, uint64_t worker)
+{
+    uint64_t route = peers_remove(&l->peers, PEER_WORKER, worker);
+
+    if (route)
+        wire_router_forget(l->router, route);
+}
+
 static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
@@ -93,18 +139,13 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
     default:
         return;
     }
-    if (ev.type == DRIVER_EV_SPAWNED &&
-        driver_worker(&l->driver, ev.u.spawned.worker) &&
-        !driver_worker(&l->driver, ev.u.spawned.worker)->spawned)
-        l->n_streams += OUTPUT_STREAMS;
+    if (ev.type == DRIVER_EV_SPAWNED)
+        expect_streams(l, ev.u.spawned.worker);
+    if (ev.type == DRIVER_EV_EXITED)
+        remember_speaker(l, ev.u.exited.worker);
     loop_feed(l, &ev);
-    if (ev.type == DRIVER_EV_EXITED) {
-        uint64_t route = peers_remove(&l->peers, PEER_WORKER,
-                                      ev.u.exited.worker);
-
-        if (route)
-            wire_router_forget(l->router, route);
-    }
+    if (ev.type == DRIVER_EV_EXITED)
+        part_from(l, ev.u.exited.worker);
 }
 
 static void hear(struct loop *l, uint64_t route, const struct message *m)
@@ -158,13 +199,13 @@ static void credit(struct loop *l, uint64_t route, uint64_t nbytes)
 
 static void print_output(struct loop *l, const struct msg_output *out)
 {
-    const struct driver_worker *w = driver_worker(&l->driver, out->worker);
+    struct speaker speaker;
     struct output_worker who = {.worker = out->worker, .rank = -1, .host = "?"};
 
-    if (w) {
-        who.rank = w->joined > 0 ? (int)w->assign.rank : -1;
-        who.host = driver_host_of(&l->driver, w)->name;
-        who.slot = w->slot;
+    if (who_speaks(l, out->worker, &speaker)) {
+        who.rank = speaker.rank;
+        who.host = speaker.host;
+        who.slot = speaker.slot;
     }
     output_write(&l->output, &who, out->stream == OUTPUT_STDOUT ? 0 : 1,
                  out->bytes.data, out->bytes.nbytes, out->eof);

@@ -14,6 +14,16 @@
 #include "elastic/driver/status.h"
 #include "elastic/wire/socket.h"
 
+/* Output of a worker may arrive after its exit, when its row is gone. */
+struct speaker {
+    uint64_t worker;
+    int rank;
+    uint32_t slot;
+    char host[HOSTS_NAME_MAX];
+};
+
+enum { SPEAKERS_MAX = 256 };
+
 struct loop {
     const struct options *options;
     struct driver driver;
@@ -44,7 +54,9 @@ struct loop {
     uint64_t *stillborn; /* [n_stillborn] agent ids */
     size_t n_stillborn, stillborn_max;
     char stillborn_text[256];
-    uint64_t n_streams; /* of workers, still open */
+    uint64_t n_streams;                  /* of workers, still open */
+    struct speaker exited[SPEAKERS_MAX]; /* the last ones, a ring */
+    size_t n_exited;
     uint64_t commits_seen, commits_at_us;
     double commits_per_s;
     bool sent, finished;

@@ -155,6 +155,9 @@ static bool check_counts(struct options *o, FILE *err)
                               o->min_np, o->max_np);
     if (!default_np(o, err))
         return false;
+    /* nothing elastic was asked for: a world of fixed size */
+    if (o->min_np == 0 && o->max_np == 0 && !o->script)
+        o->max_np = o->np;
     if (o->min_np == 0)
         o->min_np = o->np;
     if (o->np < o->min_np)
