@@ -15,8 +15,9 @@ import time
 
 import job as jobs
 
-BUILD = os.path.join(jobs.ROOT, "build")
-CHARLM = os.path.join(BUILD, "examples/charlm")
+BUILD = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 \
+    else os.path.join(jobs.ROOT, "build")
+CHARLM = os.path.join(BUILD, "examples/charlm/charlm")
 BATCH = "256"
 DAY_S = 45         # of training; the acts take about half of it
 ACT_S = 3.5        # between two changes, at least
@@ -36,7 +37,7 @@ class Day:
         self.job = jobs.Job(
             os.path.join(directory, "job"),
             ["-np", "2", "--min-np", "2", "--max-np", "8"], program,
-            on_line=self.show_line)
+            BUILD, self.show_line)
         self.shown = 0
 
     # ---- what is seen ------------------------------------------------------
