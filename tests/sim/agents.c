@@ -93,6 +93,7 @@ void agents_command(struct sim *s, uint64_t id, enum agent_cmd cmd,
     if (!agent)
         check_fail(s, "a command for agent %llu that never was",
                    (unsigned long long)id);
+    agent->stopping |= cmd == CMD_STOP;
     at = s->now_us + chat_us(s);
     if (s->hosts[agent->host].cut_until_us == TIME_NEVER)
         return;
@@ -250,20 +251,25 @@ void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us)
 
 /* ---- commands ------------------------------------------------------------ */
 
+static void signal_process(struct sim *s, const struct sim_worker *w,
+                           uint64_t signal, uint64_t delay_us)
+{
+    struct event *end = queue_push(&s->queue, s->now_us + delay_us, EV_EXIT);
+
+    end->a = w->id;
+    end->c = signal;
+}
+
+/* TERM ends a process that runs; a stopped one sees only KILL. */
 static void on_kill(struct sim *s, const struct event *event)
 {
     struct sim_worker *w = sim_worker(s, event->b);
-    struct event *end;
-    uint64_t wait = sim_uniform(s, 100, 5 * MSEC);
 
     if (!w || !w->alive)
         return;
-    /* a stopped process does not see TERM, the others end by it */
-    if (event->c > 0 && w->stopped)
-        wait = event->c * MSEC;
-    end = queue_push(&s->queue, s->now_us + wait, EV_EXIT);
-    end->a = w->id;
-    end->c = event->c > 0 && !w->stopped ? 15 : 9;
+    if (event->c > 0)
+        signal_process(s, w, 15, sim_uniform(s, 100, 5 * MSEC));
+    signal_process(s, w, 9, event->c * MSEC + sim_uniform(s, 100, 5 * MSEC));
 }
 
 static void on_stop(struct sim *s, struct sim_agent *agent)

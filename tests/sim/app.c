@@ -61,7 +61,7 @@ static void on_hold_action(struct sim *s, struct sim_worker *w)
 {
     struct event *event;
 
-    w->hold = s->options.bug != BUG_deafhold;
+    w->hold = s->options.bug != BUG_deafhold || w->id % 2 == 0;
     w->counting = true;
     event = queue_push(
         &s->queue,
@@ -467,35 +467,32 @@ static void enter(struct sim *s, struct sim_worker *w, enum op_kind op)
 static void finish(struct sim *s, struct sim_worker *w)
 {
     commit(s, w);
-    if (!w->alive)
+    if (w->comm_aborted || w->loss_pending) {
+        leave_lost(s, w, false);
         return;
+    }
     w->app = APP_DONE;
     w->serial++;
     feed_type(s, w, WORKER_EV_DONE);
     (void)faults_trap(s, w, TRAP_DONE);
 }
 
-/* The end of the user's part of a step. */
+/* The end of the user's part of a step. Without a collective in it nothing
+ * tells of a loss before the commit, which still saves. */
 static void step(struct sim *s, struct sim_worker *w)
 {
     uint64_t last = s->plan.steps - (s->options.bug == BUG_earlydone);
-    enum op_kind op;
+    bool is_last = w->live.steps >= last;
+    enum op_kind op = is_last ? OP_NONE : op_of(s, w->live.steps);
 
-    if (w->core.verdict != WORKER_GO_ON) {
+    if (w->core.verdict != WORKER_GO_ON)
         go(s, w);
-        return;
-    }
-    if (w->comm_aborted || w->loss_pending) {
-        leave_lost(s, w, false);
-        return;
-    }
-    if (w->live.steps >= last) {
+    else if (is_last)
         finish(s, w);
-        return;
-    }
-    op = op_of(s, w->live.steps);
-    if (op == OP_NONE)
+    else if (op == OP_NONE)
         advance(s, w);
+    else if (w->comm_aborted || w->loss_pending)
+        leave_lost(s, w, false);
     else
         enter(s, w, op);
 }

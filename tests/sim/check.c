@@ -248,9 +248,26 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
         g->sources[rank] = table->entries[rank].source;
         check_member(s, g, rank);
     }
+    if (s->driver.counts.newcomers > 0)
+        sim_cover(s, COVER_spare);
     check_assigns(s, g, actions, n);
     check_root(s, g);
     check_base(s, g);
+}
+
+/* Nobody is evicted who did nothing but train: who was neither stopped nor cut
+ * off comes to every rendezvous in time, and is heard where nothing is lost. */
+void check_eviction(struct sim *s, const struct driver_record *r)
+{
+    const struct sim_worker *w = sim_worker(s, r->worker);
+
+    if (!w || !w->alive || w->stopped || w->resume_us > 0 ||
+        s->hosts[w->host].cut_until_us > 0)
+        return;
+    if (strstr(r->text, "rendezvous") ||
+        (strstr(r->text, "heartbeats") && s->plan.loss_in == 0))
+        check_fail(s, "w%llu is evicted for no reason: it %s", ULL(w->id),
+                   r->text);
 }
 
 /* ---- the end ------------------------------------------------------------- */
@@ -326,8 +343,7 @@ void check_end(struct sim *s)
         const struct sim_worker *w = sim_worker(s, i);
 
         if (w && w->alive && !s->agents[w->agent]->gone &&
-            s->hosts[w->host].cut_until_us <= s->now_us &&
-            !s->agents[w->agent]->silent)
+            !s->agents[w->agent]->stopping)
             check_fail(s, "w%llu outlives the job", ULL(w->id));
     }
 }

@@ -78,10 +78,17 @@ static void deliver(struct sim *s, enum event_type type, uint64_t worker,
     memcpy(event->message, m, nbytes);
 }
 
+/* BUG_norepeat: what a heartbeat repeats is dropped. */
+static bool is_repeated(const struct sim *s, const struct message *m)
+{
+    return s->options.bug == BUG_norepeat && s->in_heartbeat &&
+           m->type != MSG_PING && m->type != MSG_PONG && m->type != MSG_HELLO;
+}
+
 static void through(struct sim *s, enum event_type type, struct sim_worker *w,
                     const struct message *m)
 {
-    if (is_cut_off(s, w) ||
+    if (is_repeated(s, m) || is_cut_off(s, w) ||
         (s->now_us < s->plan.horizon_us && sim_one_in(s, s->plan.loss_in))) {
         sim_cover(s, COVER_message_lost);
         if (s->options.trace)

@@ -65,6 +65,7 @@ static void on_record(struct sim *s, const struct driver_record *r)
         sim_cover(s, COVER_drained);
         break;
     case RECORD_WORKER_LOST:
+        check_eviction(s, r);
         if (strstr(r->text, "heartbeat") || strstr(r->text, "silent"))
             sim_cover(s, COVER_expired);
         break;
@@ -216,7 +217,9 @@ static void to_driver(struct sim *s, struct event *event)
         forge(s, event->message);
     if (s->options.trace && event->message->type != MSG_PING)
         trace_message(s, "got: ", event->message, false, event->a);
+    s->in_heartbeat = event->message->type == MSG_PING;
     sim_driver_step(s, &ev);
+    s->in_heartbeat = false;
 }
 
 static void to_worker(struct sim *s, struct sim_worker *w, struct event *event)
@@ -237,7 +240,9 @@ static void on_tick(struct sim *s, struct sim_worker *w)
 
     w->tick_us = TIME_NEVER;
     if (at <= s->now_us) {
+        s->in_heartbeat = true;
         app_feed(s, w, &ev);
+        s->in_heartbeat = false;
         return;
     }
     w->tick_us = at;

@@ -76,7 +76,7 @@ extern const bool sim_counter_in_large[N_COVER];
     X(liar, "a READY claims a commit that was never made")            \
     X(nosync, "who does not hold the base trains without a sync")     \
     X(earlydone, "DONE is sent one step before the end")              \
-    X(deafhold, "the application does not look at the hold word")
+    X(deafhold, "some applications do not look at the hold word")
 
 enum sim_bug {
 #define SIM_BUG(name, text) BUG_##name,

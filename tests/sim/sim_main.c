@@ -22,6 +22,13 @@ struct tally {
     uint64_t cover[N_COVER];
 };
 
+/* How jobs end, by the first words of their sentence. */
+enum { ENDS_MAX = 24, END_MAX = 40 };
+static struct {
+    char words[END_MAX];
+    uint64_t n;
+} ends[ENDS_MAX];
+
 struct arguments {
     struct sim_options options;
     uint64_t n_seeds;
@@ -30,9 +37,24 @@ struct arguments {
 
 static struct sim_result result; /* large: not on the stack */
 
+static void count_end(const char *verdict)
+{
+    size_t n = strcspn(verdict, ":0123456789"), i = 0;
+
+    if (n >= END_MAX)
+        n = END_MAX - 1;
+    while (i < ENDS_MAX - 1 && ends[i].n > 0 &&
+           (strncmp(ends[i].words, verdict, n) != 0 || ends[i].words[n]))
+        i++;
+    memcpy(ends[i].words, verdict, n);
+    ends[i].words[n] = '\0';
+    ends[i].n++;
+}
+
 static void tally_add(struct tally *t)
 {
     t->n_runs++;
+    count_end(result.ok ? result.verdict : "violation");
     t->n_events += result.n_events;
     t->n_workers += result.n_workers;
     t->end_us += result.end_us;
@@ -47,6 +69,8 @@ static void tally_print(const struct tally *t)
            ULL(t->end_us / 1000000));
     for (int i = 0; i < N_COVER; i++)
         printf("  %-24s %llu\n", sim_counter_names[i], ULL(t->cover[i]));
+    for (int i = 0; i < ENDS_MAX && ends[i].n > 0; i++)
+        printf("  ended %10llu x \"%s\"\n", ULL(ends[i].n), ends[i].words);
 }
 
 static bool covers_all(const struct tally *t, bool large)

@@ -204,9 +204,9 @@ struct sim {
     struct content_row *contents; /* hash table */
     size_t n_contents, contents_max;
 
+    bool in_heartbeat;  /* what is sent now repeats something */
     uint64_t armed[16]; /* enum trap: kills waiting for their moment */
     uint64_t last_death_us;
-    uint64_t reorder_mark;
     uint64_t to_driver_last_us;
     uint64_t hosts_bad_until_us;
 };
@@ -284,6 +284,7 @@ void check_stamp(struct sim *s, struct sim_worker *w);
 struct content check_content(struct sim *s, struct state_id id);
 /* A new generation: all its ASSIGNs are in actions [n]. */
 void check_formed(struct sim *s, const struct driver_action *actions, size_t n);
+void check_eviction(struct sim *s, const struct driver_record *r);
 void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
 void check_end(struct sim *s);
