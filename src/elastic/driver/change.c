@@ -1,6 +1,6 @@
-/* elastic/driver/change.c - voluntary changes: who is to leave, when members are
- * interrupted (HOLD), and the boundary at which they all stop (CUT). M7 to M9 and
- * design 7. See core.h. Pure. */
+/* elastic/driver/change.c - voluntary changes: who is to leave, when members
+ * are interrupted (HOLD), and the boundary at which they all stop (CUT). M7 to
+ * M9 and design 7. See core.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
 /* ---- draining ------------------------------------------------------------ */
@@ -101,8 +101,8 @@ static bool removal_due(const struct driver *d)
     return false;
 }
 
-/* M7: newcomers interrupt only when they would be taken, when those started with
- * them are up too, and when this generation has committed. */
+/* M7: newcomers interrupt only when they would be taken, when those started
+ * with them are up too, and when this generation has committed. */
 static bool addition_due(const struct driver *d)
 {
     size_t room = d->config.max_np ? d->config.max_np : SIZE_MAX;

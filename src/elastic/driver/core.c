@@ -133,7 +133,8 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
 }
 
 /* What follows from what has changed; each rule may make the next one due. Ends
- * because every turn that sets `recheck` again has moved a phase or a worker. */
+ * because every turn that sets `recheck` again has moved a phase or a worker.
+ */
 static void progress(struct driver *d)
 {
     while (d->recheck && d->phase != DRIVER_STOPPED) {

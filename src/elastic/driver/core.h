@@ -1,15 +1,16 @@
-/* elastic/driver/core.h - the driver as a pure, deterministic state machine: events
- * in, actions out. It owns membership: hosts, slots, workers, generations.
+/* elastic/driver/core.h - the driver as a pure, deterministic state machine:
+ * events in, actions out. It owns membership: hosts, slots, workers,
+ * generations.
  *
- *               gate reached                     all DONE, or a verdict
- *   WAITING ------------------> RUNNING ----------------------> STOPPING -> STOPPED
- *      ^  below the gate      |    ^                    (release, shut down, reap)
- *      |                      | loss: ABORT; hosts: HOLD, CUT
- *      +----- RENDEZVOUS <----+    |
- *                  +---------------+  every candidate READY: ASSIGN
+ *            gate reached             all DONE, or a verdict
+ *   WAITING --------------> RUNNING -------------------------> STOPPING
+ *                            |   ^         (release, shut down, reap) |
+ *       loss: ABORT;         |   | every candidate READY: ASSIGN      v
+ *       hosts: HOLD, CUT     v   |                                 STOPPED
+ *                         RENDEZVOUS
  *
- * WAITING is a rendezvous without a generation before it. The rules M1-M14 are those
- * of docs/protocol.md; code that carries one names it.
+ * WAITING is a rendezvous without a generation before it. The rules M1-M14 are
+ * those of docs/protocol.md; code that carries one names it.
  *
  * Files: core.c (events, dispatch), members.c (workers: birth to death),
  * rendezvous.c (READY to ASSIGN), change.c (HOLD, CUT, drain), placement.c
@@ -17,8 +18,9 @@
  * (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
- * Memory grows only in hosts events, before anything is changed. Action memory belongs to the core until the next driver_step().
- * Threads: none of its own. */
+ * Memory grows only in hosts events, before anything is changed. Action memory
+ * belongs to the core until the next driver_step(). Threads: none of its own.
+ */
 #ifndef ELASTIC_DRIVER_CORE_H
 #define ELASTIC_DRIVER_CORE_H
 
@@ -112,19 +114,19 @@ enum driver_record_type {
     RECORD_AGENT_STARTED,    /* host, pid */
     RECORD_AGENT_LOST,       /* host, text: how */
     RECORD_WORKER_SPAWNED,   /* worker, host, slot, pid */
-    RECORD_WORKER_READY, /* worker, duration_us since spawned; first time only */
-    RECORD_WORKER_EXITED, /* worker, pid, code or signal */
-    RECORD_WORKER_LOST,   /* worker, text: how */
+    RECORD_WORKER_READY,     /* worker, duration_us since spawned; once */
+    RECORD_WORKER_EXITED,    /* worker, pid, code or signal */
+    RECORD_WORKER_LOST,      /* worker, text: how */
     RECORD_HOSTS_UPDATED, /* n: flags, cut: boundary, duration_us HOLD -> CUT */
     RECORD_GENERATION_STARTED, /* text: reason */
-    RECORD_GENERATION_FORMED, /* n: size; rows: driver_member(); root, duration_us
-                                  since generation_started */
-    RECORD_STATE_SYNCED,      /* rank, nbytes, n: sources, duration_us */
-    RECORD_FIRST_COLLECTIVE, /* rank, duration_us since generation_started */
-    RECORD_WORKER_DRAINED,   /* worker */
-    RECORD_RELEASED,         /* n: members */
-    RECORD_JOB_FINISHED,     /* status, text */
-    RECORD_WARNING           /* text: console only */
+    RECORD_GENERATION_FORMED,  /* n: size; root; duration_us since
+                                 generation_started; rows: driver_table() */
+    RECORD_STATE_SYNCED,       /* rank, nbytes, n: sources, duration_us */
+    RECORD_FIRST_COLLECTIVE,   /* rank, duration_us since generation_started */
+    RECORD_WORKER_DRAINED,     /* worker */
+    RECORD_RELEASED,           /* n: members */
+    RECORD_JOB_FINISHED,       /* status, text */
+    RECORD_WARNING             /* text: console only */
 };
 
 struct driver_record {
@@ -156,7 +158,8 @@ struct driver_action {
     } u;
 };
 
-/* ---- what the core keeps -------------------------------------------------- */
+/* ---- what the core keeps --------------------------------------------------
+ */
 
 enum driver_phase {
     DRIVER_WAITING,
@@ -292,7 +295,7 @@ struct driver {
     uint64_t stop_deadline_us;
     char verdict[WIRE_TEXT_MAX]; /* one sentence */
 
-    /* derived: recount() makes them, single READY, HELD, DONE keep them */
+    /* derived: members_recount() makes them, READY, HELD, DONE keep them */
     struct driver_counts {
         size_t members, ready, held, done; /* members alive, and of those */
         size_t newcomers;                  /* READY, no member, may join */
@@ -317,13 +320,14 @@ bool driver_init(struct driver *d, const struct driver_config *config,
                  uint64_t now_us);
 void driver_fini(struct driver *d);
 
-/* Room for so many more hosts and slots. A hosts event does it by itself, before
- * it changes anything (HVD_ERR_NOMEM then); no other event needs memory. */
+/* Room for so many more hosts and slots. A hosts event does it by itself,
+ * before it changes anything (HVD_ERR_NOMEM then); no other event needs memory.
+ */
 bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots);
 
-/* Feed one event. *actions_p [*n_p]: what the caller must now do, in order; valid
- * until the next driver_step(). now_us never goes backwards.
- * HVD_OK, or HVD_ERR_INVALID, HVD_ERR_NOMEM: rejected, nothing changed. */
+/* Feed one event. *actions_p [*n_p]: what the caller must now do, in order;
+ * valid until the next driver_step(). now_us never goes backwards. HVD_OK, or
+ * HVD_ERR_INVALID, HVD_ERR_NOMEM: rejected, nothing changed. */
 hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
                          uint64_t now_us,
                          const struct driver_action **actions_p,

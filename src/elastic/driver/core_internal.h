@@ -1,5 +1,5 @@
-/* elastic/driver/core_internal.h - what the files of the driver's core share. See
- * core.h. Pure. */
+/* elastic/driver/core_internal.h - what the files of the driver's core share.
+ * See core.h. Pure. */
 #ifndef ELASTIC_DRIVER_CORE_INTERNAL_H
 #define ELASTIC_DRIVER_CORE_INTERNAL_H
 

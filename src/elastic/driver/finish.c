@@ -1,5 +1,5 @@
-/* elastic/driver/finish.c - the end of a job: release, verdict, interrupt, and the
- * wait until every worker and agent is gone. M14. See core.h. Pure. */
+/* elastic/driver/finish.c - the end of a job: release, verdict, interrupt, and
+ * the wait until every worker and agent is gone. M14. See core.h. Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"

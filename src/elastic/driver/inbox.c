@@ -1,5 +1,5 @@
-/* elastic/driver/inbox.c - what arrives on the driver's two sockets: who may speak,
- * and as which event the core hears it. See loop_internal.h. */
+/* elastic/driver/inbox.c - what arrives on the driver's two sockets: who may
+ * speak, and as which event the core hears it. See loop_internal.h. */
 #include <string.h>
 
 #include "base/log.h"

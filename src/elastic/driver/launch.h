@@ -1,8 +1,9 @@
 /* elastic/driver/launch.h - how an agent gets started on a host: one table of
  * functions per way (local exec now; ssh, srun and agents that dial in later).
  *
- * A launcher owns the processes it has started: its launch_fini() ends and reaps
- * those that are left. Threads: the driver's main thread (PDEATHSIG follows it). */
+ * A launcher owns the processes it has started: its launch_fini() ends and
+ * reaps those that are left. Threads: the driver's main thread (PDEATHSIG
+ * follows it). */
 #ifndef ELASTIC_DRIVER_LAUNCH_H
 #define ELASTIC_DRIVER_LAUNCH_H
 
@@ -34,7 +35,8 @@ struct launched {
 struct launch_ops {
     const char *name;
     /* Start the agent `agent` for `host`. Does not wait for it to come up. May
-     * block for the milliseconds of a fork. HVD_ERR_SYSTEM with the sentence. */
+     * block for the milliseconds of a fork. HVD_ERR_SYSTEM with the sentence.
+     */
     hvd_status_t (*start)(const struct launch_config *config, uint64_t agent,
                           const char *host, struct launched *launched_p);
 };
@@ -64,8 +66,8 @@ void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us);
 /* Carry out due stops; the next time something is due, or CLOCK_NEVER. */
 uint64_t launch_tick(struct launch *l, uint64_t now_us);
 
-/* Reap the agent whose pidfd is readable: its id; how it ended in words. 0: none
- * has this fd, or it has not ended. */
+/* Reap the agent whose pidfd is readable: its id; how it ended in words. 0:
+ * none has this fd, or it has not ended. */
 uint64_t launch_reap(struct launch *l, int pidfd, char *how, size_t how_max);
 
 #endif

@@ -1,10 +1,10 @@
-/* elastic/driver/launch_local.c - agents as child processes on this machine, one
- * for each host name. See launch.h.
+/* elastic/driver/launch_local.c - agents as child processes on this machine,
+ * one for each host name. See launch.h.
  *
  * The child gets: its own process group (Ctrl-C at a terminal is the driver's
- * business), the death signal, the lifeline's read end, the secret's descriptor,
- * and its names in the environment (wire/env.h). Between fork and exec only
- * async-signal-safe calls: everything is put together before. */
+ * business), the death signal, the lifeline's read end, the secret's
+ * descriptor, and its names in the environment (wire/env.h). Between fork and
+ * exec only async-signal-safe calls: everything is put together before. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 /* elastic/driver/loop.c - the driver's loop. See loop.h and loop_internal.h.
  *
- * The two routers' descriptors are edge-triggered: both are drained at the start
- * of each turn, and a turn that has sent something does not sleep. TIMEOUT is fed
- * only when the control socket was empty: silence is judged last (M5). */
+ * The two routers' descriptors are edge-triggered: both are drained at the
+ * start of each turn, and a turn that has sent something does not sleep.
+ * TIMEOUT is fed only when the control socket was empty: silence is judged last
+ * (M5). */
 #include "elastic/driver/loop.h"
 
 #include <errno.h>
@@ -285,7 +286,8 @@ static void turn(struct loop *l)
 }
 
 /* Output that agents sent before they ended may still be in our socket. What a
- * killed agent's workers have left open never ends: a quiet moment does, too. */
+ * killed agent's workers have left open never ends: a quiet moment does, too.
+ */
 static void collect_output(struct loop *l)
 {
     uint64_t quiet_us = clock_now_us();

@@ -1,5 +1,5 @@
-/* elastic/driver/loop.h - the driver's one loop: it feeds the pure core with what
- * the world says and does what the core answers. It decides nothing.
+/* elastic/driver/loop.h - the driver's one loop: it feeds the pure core with
+ * what the world says and does what the core answers. It decides nothing.
  *
  * Threads: the main thread (libzmq adds its two, signals blocked). */
 #ifndef ELASTIC_DRIVER_LOOP_H

@@ -1,5 +1,5 @@
-/* elastic/driver/loop_internal.h - what the files of the loop share: loop.c (the
- * wait and the world), perform.c (actions), inbox.c (messages). */
+/* elastic/driver/loop_internal.h - what the files of the loop share: loop.c
+ * (the wait and the world), perform.c (actions), inbox.c (messages). */
 #ifndef ELASTIC_DRIVER_LOOP_INTERNAL_H
 #define ELASTIC_DRIVER_LOOP_INTERNAL_H
 

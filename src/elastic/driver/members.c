@@ -1,5 +1,5 @@
-/* elastic/driver/members.c - workers from SPAWN to exit: rows, deaths, heartbeats,
- * and what their messages say. See core.h. Pure. */
+/* elastic/driver/members.c - workers from SPAWN to exit: rows, deaths,
+ * heartbeats, and what their messages say. See core.h. Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"
@@ -74,7 +74,8 @@ void worker_remove(struct driver *d, struct driver_worker *w)
 
 /* ---- death --------------------------------------------------------------- */
 
-/* Everybody else is DONE with one id: nothing is lost, they will be released. */
+/* Everybody else is DONE with one id: nothing is lost, they will be released.
+ */
 static bool others_are_done(const struct driver *d)
 {
     const struct driver_worker *first = NULL;

@@ -1,5 +1,5 @@
-/* elastic/driver/peers.h - who is behind a route of the control socket, and which
- * route leads to an agent or a worker.
+/* elastic/driver/peers.h - who is behind a route of the control socket, and
+ * which route leads to an agent or a worker.
  *
  * Memory: two sorted arrays; lookups are binary searches. Threads: the loop. */
 #ifndef ELASTIC_DRIVER_PEERS_H

@@ -1,6 +1,6 @@
 /* elastic/driver/perform.c - what the core's actions mean in the world. See
- * loop_internal.h. Nothing here feeds the core: an agent that cannot be started is
- * noted and told after the step. */
+ * loop_internal.h. Nothing here feeds the core: an agent that cannot be started
+ * is noted and told after the step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

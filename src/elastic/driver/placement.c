@@ -1,6 +1,6 @@
-/* elastic/driver/placement.c - where workers run: hosts as discovered, one agent
- * on each, a worker in each slot, and the hosts that are not to be used. M7, M11.
- * See core.h. Pure. */
+/* elastic/driver/placement.c - where workers run: hosts as discovered, one
+ * agent on each, a worker in each slot, and the hosts that are not to be used.
+ * M7, M11. See core.h. Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"
@@ -71,7 +71,7 @@ static bool reserve_rows(struct driver *d, const struct hosts *hosts)
     for (size_t i = 0; i < hosts->n; i++) {
         struct driver_host *row = row_of(d, hosts->items[i].name);
 
-        if (!row) { /* a row that nothing lists yet: harmless if we fail later */
+        if (!row) { /* not listed yet: harmless if we fail later */
             row = &d->hosts[d->n_hosts];
             memset(row, 0, sizeof(*row));
             memcpy(row->name, hosts->items[i].name, sizeof(row->name));

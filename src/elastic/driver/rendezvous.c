@@ -1,5 +1,5 @@
-/* elastic/driver/rendezvous.c - how a generation ends and the next one is formed:
- * READY, LOST, ABORT, ASSIGN. M3 to M9, M12, M13. See core.h. Pure. */
+/* elastic/driver/rendezvous.c - how a generation ends and the next one is
+ * formed: READY, LOST, ABORT, ASSIGN. M3 to M9, M12, M13. See core.h. Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"

@@ -1,5 +1,5 @@
-/* elastic/driver/report.c - the driver core's actions, records and sentences. See
- * core.h. Pure: sentences are put together without stdio. */
+/* elastic/driver/report.c - the driver core's actions, records and sentences.
+ * See core.h. Pure: sentences are put together without stdio. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"

@@ -1,5 +1,5 @@
-/* elastic/worker/core.h - the worker's half of the membership protocol, as a pure
- * machine: events in, actions out.
+/* elastic/worker/core.h - the worker's half of the membership protocol, as a
+ * pure machine: events in, actions out.
  *
  *            ENTER          ASSIGN             BOUNDARY + hold
  *   IDLE ---------> JOINING -------> RUNNING ------------------> HELD
@@ -10,14 +10,14 @@
  *                      |                 DONE --> RELEASE --> LEFT|
  *                      +------------------------------------------+
  *
- * SHUTDOWN leads to LEFT from everywhere. The fence is the highest generation that
- * this worker has promised never to act in again (M3): it only grows.
+ * SHUTDOWN leads to LEFT from everywhere. The fence is the highest generation
+ * that this worker has promised never to act in again (M3): it only grows.
  *
  * What the application's thread sees is `phase`, `assign`, `aborted`, `cut` and
  * `verdict`, read under the lock of whoever owns the core.
  *
- * Pure: no clock, socket, thread or allocation. Time is an argument. Action memory
- * belongs to the core until the next worker_step(). */
+ * Pure: no clock, socket, thread or allocation. Time is an argument. Action
+ * memory belongs to the core until the next worker_step(). */
 #ifndef ELASTIC_WORKER_CORE_H
 #define ELASTIC_WORKER_CORE_H
 
@@ -83,7 +83,7 @@ enum worker_action_type {
     WORKER_ACT_SEND,   /* u.message to the driver */
     WORKER_ACT_ABORT,  /* abort the communicator of `generation`: u.abort */
     WORKER_ACT_HOLD,   /* set the hold word, then read the boundary counter
-                              (both sequentially consistent), then feed COUNTED */
+                         (both seq_cst), then feed COUNTED */
     WORKER_ACT_BEGIN,  /* ASSIGN was accepted: clear the hold word and zero the
                           boundary counter, before the next event is fed */
     WORKER_ACT_UNHOLD, /* clear the hold word */
