@@ -88,6 +88,8 @@ static void on_timeout(struct driver *d)
     if (d->now_us - d->next_tick_us > STALL_US)
         forgive_stall(d, d->now_us - d->next_tick_us);
     d->next_tick_us = d->now_us + TICK_US;
+    if (d->n_gone > 0)
+        workers_compact(d);
     members_tick(d);
     placement_tick(d);
     rendezvous_tick(d);

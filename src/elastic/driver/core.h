@@ -212,6 +212,7 @@ struct driver_worker {
     uint64_t wave, spawned_us, heard_us;
     bool spawned;   /* SPAWNED has come */
     bool contacted; /* HELLO has come */
+    bool gone; /* has exited: dead, and its row is free */
     bool dead;      /* counts for nothing any more; waits for its exit */
     bool draining;  /* is to leave */
     bool drain_announced;
@@ -259,6 +260,7 @@ struct driver {
 
     struct driver_worker *workers; /* sorted by id: by age of the process */
     size_t n_workers, workers_max;
+    size_t n_gone; /* rows among them that are free */
     uint64_t next_worker, next_agent;
 
     uint64_t generation; /* of the last ASSIGN */

@@ -58,8 +58,11 @@ bool is_newcomer(const struct driver_worker *w);
 /* It counts for nothing any more. failure: held against its slot. */
 void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
                  bool failure);
-/* It will never report again: free its row and slot. Moves rows. */
+/* It will never report again: its slot is free, its row at the next compaction.
+ * Moves nothing. */
 void worker_remove(struct driver *d, struct driver_worker *w);
+/* Rows of who is gone are freed. Moves rows. */
+void workers_compact(struct driver *d);
 void say_farewell(struct driver *d, struct driver_worker *w,
                   enum message_type type, enum shutdown_reason reason,
                   int64_t status, const char *text);

@@ -138,19 +138,19 @@ static void finish(struct driver *d)
 
 static void stopping_progress(struct driver *d)
 {
-    bool agents = false;
+    bool agents = false, nobody = d->n_workers == d->n_gone;
 
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *h = &d->hosts[i];
 
-        if ((h->agent_phase == AGENT_UP && d->n_workers == 0) ||
+        if ((h->agent_phase == AGENT_UP && nobody) ||
             h->agent_phase == AGENT_STARTING) {
             action_add(d, DRIVER_ACT_STOP_AGENT)->agent = h->agent;
             h->agent_phase = AGENT_STOPPING;
         }
         agents |= h->agent_phase != AGENT_NONE;
     }
-    if ((d->n_workers == 0 && !agents) || d->now_us >= d->stop_deadline_us)
+    if ((nobody && !agents) || d->now_us >= d->stop_deadline_us)
         finish(d);
 }
 

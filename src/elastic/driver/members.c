@@ -18,8 +18,9 @@ struct driver_worker *worker_find(struct driver *d, uint64_t id)
         else
             high = mid;
     }
-    return low < d->n_workers && d->workers[low].id == id ? &d->workers[low]
-                                                          : NULL;
+    if (low == d->n_workers || d->workers[low].id != id || d->workers[low].gone)
+        return NULL;
+    return &d->workers[low];
 }
 
 struct driver_host *host_of(struct driver *d, const struct driver_worker *w)
@@ -62,14 +63,31 @@ void members_recount(struct driver *d)
     d->recheck = true;
 }
 
+/* The row stays, dead, until rows may move: thousands exit one by one, and each
+ * move of all rows costs more than all their other events. */
 void worker_remove(struct driver *d, struct driver_worker *w)
 {
-    size_t i = (size_t)(w - d->workers);
-
+    HVD_ASSERT(w->dead && !w->gone);
     slot_of(d, w)->worker = 0;
-    memmove(w, w + 1, (d->n_workers - i - 1) * sizeof(*w));
-    d->n_workers--;
-    members_recount(d);
+    w->gone = true;
+    w->kill_us = 0;
+    d->n_gone++;
+    d->recheck = true;
+}
+
+void workers_compact(struct driver *d)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        if (d->workers[i].gone)
+            continue;
+        if (n != i)
+            d->workers[n] = d->workers[i];
+        n++;
+    }
+    d->n_workers = n;
+    d->n_gone = 0;
 }
 
 /* ---- death --------------------------------------------------------------- */

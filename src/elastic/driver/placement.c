@@ -260,7 +260,7 @@ static void lose_workers(struct driver *d, struct driver_host *host)
         if (&d->hosts[d->workers[i].host] == host)
             worker_dies(d, &d->workers[i], "died with its agent", true);
     for (size_t i = d->n_workers; i-- > 0;)
-        if (&d->hosts[d->workers[i].host] == host)
+        if (&d->hosts[d->workers[i].host] == host && !d->workers[i].gone)
             worker_remove(d, &d->workers[i]);
 }
 
@@ -302,6 +302,8 @@ static void spawn(struct driver *d, struct driver_host *host, uint32_t slot)
     struct driver_worker *w;
     struct driver_action *a;
 
+    if (d->n_workers == d->workers_max)
+        workers_compact(d);
     HVD_ASSERT(d->n_workers < d->workers_max);
     w = &d->workers[d->n_workers++];
     memset(w, 0, sizeof(*w));
