@@ -1,0 +1,403 @@
+/* tests/integration/chaos_worker.c - an elastic program that checks what it
+ * gets: its state after N steps is the same whatever the world did meanwhile,
+ * and every collective has one right answer.
+ *
+ * Prints "final digest <hex> steps <n> iterations-here <m>" and exits 0 when
+ * hvd_elastic_run said HVD_OK, prints "removed" and exits 0 when it was
+ * drained, exits 1 with the library's sentence otherwise. A wrong answer
+ * aborts.
+ *
+ * Threads: one. Memory: the state, once. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <hvd/hvd.h>
+
+enum { VECTOR_MAX = 16, STRIPE = 64, USER_FAILURE = -1001, NEVER = -1 };
+
+static struct options {
+    long steps, step_us, state_bytes, commit_every;
+    long start_sleep_ms, finish_sleep_ms;
+    long fail_at, mismatch_at, exit_at, exit_code;
+    bool broadcast_only, local_between, no_collective;
+    bool is_static, drain_on_term, layout_by_slot, verbose;
+    bool count_fds, no_shutdown;
+} options = {.steps = 100,
+             .step_us = 1000,
+             .state_bytes = 1024,
+             .commit_every = 1,
+             .fail_at = NEVER,
+             .mismatch_at = NEVER,
+             .exit_at = NEVER};
+
+static struct {
+    uint64_t step;
+    uint64_t sum; /* of all steps taken */
+    uint64_t *weights;
+    size_t n_weights;
+    uint64_t iterations; /* of this process: neither restored nor synced */
+} model;
+
+static const char usage[] =
+    "chaos_worker [--steps N] [--step-us U] [--state-bytes B]\n"
+    "  [--commit-every K]     boundaries without a commit in between\n"
+    "  [--broadcast-only]     broadcasts instead of allreduces\n"
+    "  [--no-collective]      no collectives at all\n"
+    "  [--local-between]      more boundaries with no collective between them\n"
+    "  [--start-sleep-ms T]   before hvd_elastic_run\n"
+    "  [--finish-sleep-ms T]  between the last commit and returning HVD_OK\n"
+    "  [--static]             joins by hvd_join_world\n"
+    "  [--drain-on-term]      SIGTERM asks for a drain\n"
+    "  [--fail-at N] [--mismatch-at N]   rank 0 fails, rank 0 differs\n"
+    "  [--exit-at N] [--exit-code C]     rank 0 exits without a word\n"
+    "  [--layout-by-slot]     slots differ in their layout\n"
+    "  [--count-fds]          prints how many are open before and after\n"
+    "  [--no-shutdown]        leaves main without hvd_shutdown\n"
+    "  [--verbose]\n";
+
+static void sleep_us(long us)
+{
+    struct timespec t = {.tv_sec = us / 1000000,
+                         .tv_nsec = us % 1000000 * 1000};
+
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        continue;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t z = a + b * 0x9e3779b97f4a7c15u + 1;
+
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static void wrong(const char *what, int64_t got, int64_t want)
+{
+    fprintf(stderr,
+            "WRONG: %s at step %" PRIu64 ", rank %d of %d: %" PRId64
+            " instead of %" PRId64 "\n",
+            what, model.step, hvd_rank(), hvd_size(), got, want);
+    abort();
+}
+
+static hvd_status_t check_allreduce(void)
+{
+    int64_t in[VECTOR_MAX], out[VECTOR_MAX];
+    int64_t step = (int64_t)model.step, size = hvd_size();
+    size_t n = 1 + model.step % VECTOR_MAX;
+
+    if (step == options.mismatch_at && hvd_rank() == 0)
+        n = n > 1 ? n - 1 : n + 1;
+    for (size_t i = 0; i < n; i++)
+        in[i] = (step + (int64_t)i) * (hvd_rank() + 1);
+    HVD_TRY(hvd_allreduce(in, out, n, HVD_INT64, HVD_SUM));
+    for (size_t i = 0; i < n; i++)
+        if (out[i] != (step + (int64_t)i) * size * (size + 1) / 2)
+            wrong("allreduce", out[i],
+                  (step + (int64_t)i) * size * (size + 1) / 2);
+    return HVD_OK;
+}
+
+static hvd_status_t check_broadcast(void)
+{
+    int root = (int)(model.step % (uint64_t)hvd_size());
+    int64_t want = (int64_t)(mix(model.step, 7) >> 1);
+    int64_t got = hvd_rank() == root ? want : 0;
+
+    HVD_TRY(hvd_broadcast(&got, 1, HVD_INT64, root));
+    if (got != want)
+        wrong("broadcast", got, want);
+    return HVD_OK;
+}
+
+static hvd_status_t exchange(void)
+{
+    if (options.no_collective)
+        return HVD_OK;
+    return options.broadcast_only ? check_broadcast() : check_allreduce();
+}
+
+/* What one step does to the state, on every rank alike. */
+static void update(void)
+{
+    size_t first = model.step * STRIPE % model.n_weights;
+
+    for (size_t i = 0; i < STRIPE && i < model.n_weights; i++) {
+        size_t at = (first + i) % model.n_weights;
+
+        model.weights[at] = mix(model.weights[at], model.step + i);
+    }
+    model.sum += model.step;
+    model.step++;
+    model.iterations++;
+}
+
+static hvd_status_t misbehave(void)
+{
+    if (hvd_rank() != 0)
+        return HVD_OK;
+    if ((long)model.step == options.exit_at)
+        exit((int)options.exit_code);
+    if ((long)model.step == options.fail_at)
+        return (hvd_status_t)USER_FAILURE;
+    return HVD_OK;
+}
+
+static hvd_status_t boundary(hvd_state_t *state)
+{
+    if (options.local_between)
+        HVD_TRY(hvd_state_check_host_updates(state));
+    if ((long)model.step % options.commit_every == 0 ||
+        (long)model.step == options.steps)
+        return hvd_state_commit(state);
+    return hvd_state_check_host_updates(state);
+}
+
+static hvd_status_t train(hvd_state_t *state, void *arg)
+{
+    if (options.verbose)
+        fprintf(stderr, "gen %" PRIu64 " rank %d of %d at step %" PRIu64 "\n",
+                hvd_generation(), hvd_rank(), hvd_size(), model.step);
+    while ((long)model.step < options.steps) {
+        HVD_TRY(misbehave());
+        HVD_TRY(exchange());
+        if (options.step_us > 0)
+            sleep_us(options.step_us);
+        update();
+        HVD_TRY(boundary(state));
+    }
+    if (options.finish_sleep_ms > 0)
+        sleep_us(options.finish_sleep_ms * 1000);
+    return HVD_OK;
+}
+
+static uint64_t digest(void)
+{
+    uint64_t d = mix(model.step, model.sum);
+
+    for (size_t i = 0; i < model.n_weights; i++)
+        d = mix(d, model.weights[i]);
+    return d;
+}
+
+static void on_term(int signo)
+{
+    hvd_request_drain();
+}
+
+static const struct option longs[] = {
+    {"steps", required_argument, NULL, 's'},
+    {"step-us", required_argument, NULL, 'u'},
+    {"state-bytes", required_argument, NULL, 'b'},
+    {"commit-every", required_argument, NULL, 'k'},
+    {"start-sleep-ms", required_argument, NULL, 'S'},
+    {"finish-sleep-ms", required_argument, NULL, 'F'},
+    {"fail-at", required_argument, NULL, 'f'},
+    {"mismatch-at", required_argument, NULL, 'm'},
+    {"exit-at", required_argument, NULL, 'x'},
+    {"exit-code", required_argument, NULL, 'c'},
+    {"broadcast-only", no_argument, NULL, 'B'},
+    {"local-between", no_argument, NULL, 'L'},
+    {"no-collective", no_argument, NULL, 'N'},
+    {"static", no_argument, NULL, 'T'},
+    {"drain-on-term", no_argument, NULL, 'D'},
+    {"layout-by-slot", no_argument, NULL, 'Y'},
+    {"count-fds", no_argument, NULL, 'C'},
+    {"no-shutdown", no_argument, NULL, 'n'},
+    {"verbose", no_argument, NULL, 'v'},
+    {NULL, 0, NULL, 0}};
+
+/* Where the value of an option goes; NULL: it has none. */
+static long *number_of(int c)
+{
+    switch (c) {
+    case 's':
+        return &options.steps;
+    case 'u':
+        return &options.step_us;
+    case 'b':
+        return &options.state_bytes;
+    case 'k':
+        return &options.commit_every;
+    case 'S':
+        return &options.start_sleep_ms;
+    case 'F':
+        return &options.finish_sleep_ms;
+    case 'f':
+        return &options.fail_at;
+    case 'm':
+        return &options.mismatch_at;
+    case 'x':
+        return &options.exit_at;
+    case 'c':
+        return &options.exit_code;
+    default:
+        return NULL;
+    }
+}
+
+static bool *flag_of(int c)
+{
+    switch (c) {
+    case 'B':
+        return &options.broadcast_only;
+    case 'L':
+        return &options.local_between;
+    case 'N':
+        return &options.no_collective;
+    case 'T':
+        return &options.is_static;
+    case 'D':
+        return &options.drain_on_term;
+    case 'Y':
+        return &options.layout_by_slot;
+    case 'C':
+        return &options.count_fds;
+    case 'n':
+        return &options.no_shutdown;
+    case 'v':
+        return &options.verbose;
+    default:
+        return NULL;
+    }
+}
+
+static void parse(int argc, char **argv)
+{
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        long *number = number_of(c);
+        bool *flag = flag_of(c);
+
+        if (number) {
+            *number = strtol(optarg, NULL, 10);
+        } else if (flag) {
+            *flag = true;
+        } else {
+            fputs(usage, stderr);
+            exit(2);
+        }
+    }
+    if (optind < argc || options.commit_every < 1 || options.state_bytes < 0) {
+        fputs(usage, stderr);
+        exit(2);
+    }
+}
+
+static hvd_status_t add_entries(hvd_state_t *state)
+{
+    static uint64_t odd;
+
+    HVD_TRY(hvd_state_add(state, "step", &model.step, sizeof(model.step)));
+    HVD_TRY(hvd_state_add(state, "sum", &model.sum, sizeof(model.sum)));
+    if (options.layout_by_slot && hvd_slot() > 0)
+        HVD_TRY(hvd_state_add(state, "odd", &odd, sizeof(odd)));
+    return hvd_state_add(state, "weights", model.weights,
+                         model.n_weights * sizeof(*model.weights));
+}
+
+static hvd_status_t run_elastic(void)
+{
+    hvd_state_t *state = hvd_state_create();
+    hvd_status_t status = HVD_ERR_NOMEM;
+
+    if (!state)
+        return status;
+    HVD_TRY_GOTO(add_entries(state), destroy);
+    if (options.start_sleep_ms > 0)
+        sleep_us(options.start_sleep_ms * 1000);
+    status = hvd_elastic_run(state, train, NULL);
+
+destroy:
+    hvd_state_destroy(state);
+    return status;
+}
+
+static hvd_status_t run_static(void)
+{
+    HVD_TRY(hvd_join_world());
+    while ((long)model.step < options.steps) {
+        HVD_TRY(misbehave());
+        HVD_TRY(exchange());
+        if (options.step_us > 0)
+            sleep_us(options.step_us);
+        update();
+    }
+    return HVD_OK;
+}
+
+/* The secret is handed over open and closed by hvd_init: it does not count. */
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const char *secret = getenv("HVD_SECRET_FD");
+    int n = 0;
+
+    if (!dir)
+        return -1;
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    if (secret && fcntl(atoi(secret), F_GETFD) >= 0)
+        n--;
+    return n;
+}
+
+static char sentence[512]; /* of the first error */
+
+static int finish(hvd_status_t status)
+{
+    if (status == HVD_OK) {
+        printf("final digest %016" PRIx64 " steps %" PRIu64
+               " iterations-here %" PRIu64 "\n",
+               digest(), model.step, model.iterations);
+    } else if (status == HVD_REMOVED) {
+        puts("removed");
+    } else {
+        fprintf(stderr, "chaos_worker: %s: %s\n", hvd_strerror(status),
+                sentence);
+        return 1;
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    hvd_status_t status;
+    int fds;
+
+    parse(argc, argv);
+    fds = count_fds();
+    if (options.drain_on_term)
+        signal(SIGTERM, on_term);
+    model.n_weights = (size_t)options.state_bytes / sizeof(uint64_t) + 1;
+    model.weights = calloc(model.n_weights, sizeof(*model.weights));
+    if (!model.weights)
+        return finish(HVD_ERR_NOMEM);
+    status = hvd_init();
+    if (status == HVD_OK)
+        status = options.is_static ? run_static() : run_elastic();
+    snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());
+    if (!options.no_shutdown && hvd_shutdown() != HVD_OK && status == HVD_OK) {
+        snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());
+        status = HVD_ERR_JOB_FAILED;
+    }
+    if (options.count_fds)
+        printf("fds %d %d\n", fds, count_fds());
+    if (finish(status) != 0)
+        return 1;
+    free(model.weights);
+    return 0;
+}
