@@ -104,6 +104,12 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
 
     if (!op->active || (!needs_recv(op, c->peer) && !needs_send(comm, c->peer)))
         return HVD_OK;
+    /* Another connection of that peer is not in order with the one in use: what
+     * was sent before the goodbye may still be on its way there. */
+    if (c->channel != (int)op->channel &&
+        (c->channel == CHANNEL_TRANSFER ||
+         comm_link(comm, (int)op->channel, c->peer) != NULL))
+        return HVD_OK;
     if (c->leave_kind == FRAME_LEAVE_DONE)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d has finished, rank %d calls %s #%llu",
