@@ -159,7 +159,8 @@ void on_held(struct driver *d, struct driver_worker *w,
     w->held = true;
     w->held_boundary = held->boundary;
     w->held_done = held->done;
-    d->recheck = true;
+    if (d->counts.held == d->counts.members)
+        d->recheck = true;
 }
 
 /* ---- CUT ----------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static void on_timeout(struct driver *d)
     placement_tick(d);
     rendezvous_tick(d);
     finish_tick(d);
-    d->recheck = true;
+    d->recheck = d->replace = true;
 }
 
 static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
@@ -139,12 +139,17 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
  */
 static void progress(struct driver *d)
 {
+    bool replace;
+
     while (d->recheck && d->phase != DRIVER_STOPPED) {
         d->recheck = false;
         finish_progress(d);
         rendezvous_progress(d);
         change_progress(d);
-        placement_progress(d);
+        replace = d->replace;
+        d->replace = false;
+        if (replace)
+            placement_progress(d);
     }
 }
 

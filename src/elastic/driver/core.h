@@ -303,7 +303,9 @@ struct driver {
         size_t newcomers;                  /* READY, no member, may join */
         size_t live;                       /* neither dead nor on its way out */
     } counts;
-    bool recheck;      /* something that placement and change look at changed */
+    bool recheck; /* something that a rendezvous, a change or the end look at
+                     has changed */
+    bool replace; /* ... that placement looks at; implies recheck */
     bool spawned_once; /* some worker could be started */
     char last_failure[WIRE_TEXT_MAX]; /* how a worker last failed */
     uint64_t next_tick_us;

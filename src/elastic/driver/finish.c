@@ -12,7 +12,7 @@ static void begin_stopping(struct driver *d, int exit_status, const char *text)
     d->change = CHANGE_NONE;
     d->exit_status = exit_status;
     text_add(&t, text);
-    d->recheck = true;
+    d->recheck = d->replace = true;
 }
 
 static void dismiss(struct driver *d, struct driver_worker *w,
@@ -193,7 +193,7 @@ static void kill_all(struct driver *d)
 void on_interrupt(struct driver *d, int signal)
 {
     d->interrupts++;
-    d->recheck = true;
+    d->recheck = d->replace = true;
     if (d->interrupts == 1 && d->phase < DRIVER_STOPPING) {
         d->exit_status = 128 + signal;
         d->stop_deadline_us = d->now_us + d->config.drain_timeout_us;

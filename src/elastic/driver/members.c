@@ -60,7 +60,7 @@ void members_recount(struct driver *d)
         c.live += !w->dead && !w->ending && !w->draining;
     }
     d->counts = c;
-    d->recheck = true;
+    d->recheck = d->replace = true;
 }
 
 /* The row stays, dead, until rows may move: thousands exit one by one, and each
@@ -72,7 +72,7 @@ void worker_remove(struct driver *d, struct driver_worker *w)
     w->gone = true;
     w->kill_us = 0;
     d->n_gone++;
-    d->recheck = true;
+    d->recheck = d->replace = true;
 }
 
 void workers_compact(struct driver *d)
@@ -145,6 +145,22 @@ static void member_died(struct driver *d, uint64_t id, const char *how)
     }
 }
 
+/* It is about to die: as members_recount() would find afterwards. */
+static void uncount(struct driver *d, const struct driver_worker *w)
+{
+    struct driver_counts *c = &d->counts;
+
+    if (is_member(w)) {
+        c->members--;
+        c->ready -= w->ready;
+        c->held -= w->held;
+        c->done -= w->done;
+    }
+    c->newcomers -= is_newcomer(w);
+    c->live -= !w->ending && !w->draining;
+    d->recheck = d->replace = true;
+}
+
 void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
                  bool failure)
 {
@@ -159,13 +175,13 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
     text_worker(&t, d, w);
     text_add(&t, " ");
     text_add(&t, how);
+    uncount(d, w);
     w->dead = true;
     w->ready = w->held = w->done = false;
-    members_recount(d);
     if (was_ending || d->phase >= DRIVER_STOPPING)
         return;
-    text_into(d->last_failure, sizeof(d->last_failure));
-    memcpy(d->last_failure, buf, t.n + 1);
+    if (failure) /* else it only shares the fate of one that failed */
+        memcpy(d->last_failure, buf, t.n + 1);
     t = text_into(record_add_worker(d, RECORD_WORKER_LOST, w)->text,
                   WIRE_TEXT_MAX);
     text_add(&t, how);
@@ -287,10 +303,13 @@ static void on_hello(struct driver *d, struct driver_worker *w,
 static void note_committed(struct driver *d, struct driver_worker *w,
                            struct state_id id)
 {
+    /* a job's very first state is version 1 before anybody has trained */
+    uint64_t first = state_id_is_none(d->base) ? 1 : d->base.version;
+
     if (id.version > 1)
         d->ever_committed = true;
     if (!d->committed && w->member && id.generation == d->generation &&
-        id.version > d->base.version) {
+        id.version > first) {
         d->committed = true;
         d->recheck = true;
     }
@@ -305,9 +324,9 @@ static void on_report(struct driver *d, struct driver_worker *w,
     if (!is_member(w) || report->generation != d->generation)
         return;
     if (report->what == REPORT_FIRST_COMMIT) {
+        d->recheck |= !d->committed;
         d->ever_committed = true;
         d->committed = true;
-        d->recheck = true;
     } else if (report->what == REPORT_SYNCED && !w->synced) {
         w->synced = true;
         r = record_add_worker(d, RECORD_STATE_SYNCED, w);
@@ -332,7 +351,8 @@ static void on_done(struct driver *d, struct driver_worker *w,
     w->done_id = done->id;
     d->counts.done++;
     note_committed(d, w, done->id);
-    d->recheck = true;
+    if (d->counts.done + d->counts.ready >= d->counts.members)
+        d->recheck = true;
 }
 
 static void on_leaving(struct driver *d, struct driver_worker *w,

@@ -185,7 +185,7 @@ void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
                                                    : d->config.slot_restarts;
     uint64_t delay_us = 0;
 
-    d->recheck = true;
+    d->recheck = d->replace = true;
     if (budget_fail(&s->budget, restarts, d->now_us, &delay_us)) {
         s->next_start_us = d->now_us + delay_us;
         d->wave++; /* its replacement is a wave of its own */
@@ -202,7 +202,7 @@ static void forgive(struct driver *d, struct driver_host *host)
     }
     host->order = d->next_order++;
     d->wave++;
-    d->recheck = true;
+    d->recheck = d->replace = true;
     if (host->listed)
         record_host(d, host, RECORD_HOST_ADDED);
 }
@@ -240,7 +240,7 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
     host->agent_phase = AGENT_UP;
     host->agent_pid = pid;
     host->fresh = true;
-    d->recheck = true;
+    d->recheck = d->replace = true;
     r = record_add(d, RECORD_AGENT_STARTED);
     r->host = host->name;
     r->pid = pid;
@@ -276,7 +276,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     expected = host->agent_phase == AGENT_STOPPING;
     had_workers = !host_empty(host);
     host->agent_phase = AGENT_NONE;
-    d->recheck = true;
+    d->recheck = d->replace = true;
     if (!expected) {
         r = record_add(d, RECORD_AGENT_LOST);
         r->host = host->name;

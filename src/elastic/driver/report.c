@@ -34,7 +34,7 @@ void action_kill(struct driver *d, struct driver_worker *w, uint64_t grace_ms)
     struct driver_host *host = host_of(d, w);
     struct driver_action *a;
 
-    if (host->agent_phase != AGENT_UP)
+    if (host->agent_phase != AGENT_UP || w->gone)
         return; /* it dies with its agent */
     a = action_add(d, DRIVER_ACT_KILL);
     a->agent = host->agent;
