@@ -200,6 +200,25 @@ static void check_assigns(struct sim *s, struct sim_generation *g,
         check_fail(s, "generation %llu: %s", ULL(g->generation), wrong);
 }
 
+/* Nor has anybody who was sent away, and could have stayed (M9). */
+static void check_leavers(struct sim *s, const struct sim_generation *g)
+{
+    const struct sim_generation *old = sim_generation(s, g->generation - 1);
+
+    for (uint32_t rank = 0; old && rank < old->size; rank++) {
+        const struct sim_worker *w = sim_worker(s, old->members[rank]);
+        const struct driver_worker *dw = driver_worker(&s->driver, w->id);
+
+        if (w->alive && dw && !dw->dead &&
+            state_id_compare(w->id_of, g->base) > 0)
+            check_fail(s,
+                       "generation %llu is formed without w%llu, which alone "
+                       "has (%llu, %llu)",
+                       ULL(g->generation), ULL(w->id), ULL(w->id_of.generation),
+                       ULL(w->id_of.version));
+    }
+}
+
 /* Nobody who is there has more than the base, and somebody holds it. */
 static void check_base(struct sim *s, const struct sim_generation *g)
 {
@@ -222,6 +241,7 @@ static void check_base(struct sim *s, const struct sim_generation *g)
                        ULL(g->generation), ULL(w->id),
                        g->sources[rank] ? "a" : "no");
     }
+    check_leavers(s, g);
     if (n_sources == 0)
         check_fail(s, "generation %llu has no holder of its base",
                    ULL(g->generation));
@@ -253,6 +273,55 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
     check_assigns(s, g, actions, n);
     check_root(s, g);
     check_base(s, g);
+}
+
+static bool stays(const struct driver_worker *w)
+{
+    return w->ready && !w->dead && !w->ending && !w->draining;
+}
+
+/* What the driver counts as it goes is what there is; and no rendezvous stays
+ * open that may close (M6, M7: nobody waits for a newcomer). */
+void check_driver(struct sim *s)
+{
+    const struct driver *d = &s->driver;
+    size_t members = 0, ready = 0, live = 0, stay = 0, done = 0, newcomers = 0;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+        bool member = w->member && !w->dead;
+
+        members += member;
+        ready += member && w->ready;
+        done += member && w->done;
+        stay += stays(w);
+        newcomers += stays(w) && !w->member;
+        live += !w->dead && !w->ending && !w->draining;
+    }
+    if (members != d->counts.members || ready != d->counts.ready ||
+        done != d->counts.done || live != d->counts.live ||
+        newcomers != d->counts.newcomers)
+        check_fail(s, "the driver has counted wrongly");
+    if (d->phase == DRIVER_RENDEZVOUS && d->generation > 0 &&
+        ready == members && stay >= d->config.min_np)
+        check_fail(s, "all are READY, but the rendezvous stays open");
+}
+
+/* M7: newcomers interrupt nobody before the generation has committed. */
+void check_hold(struct sim *s, const struct message *m)
+{
+    const struct sim_generation *g = sim_generation(s, m->generation);
+
+    if (m->u.hold.flags & HOSTS_REMOVED)
+        return;
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        const struct sim_worker *w = sim_worker(s, g->members[rank]);
+
+        if (w->generation > g->generation || w->committed_here)
+            return;
+    }
+    check_fail(s, "HOLD for newcomers before generation %llu has committed",
+               ULL(g->generation));
 }
 
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut

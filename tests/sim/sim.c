@@ -94,6 +94,8 @@ static void on_send(struct sim *s, const struct driver_action *a)
         check_fail(s, "%s for w%llu that never was",
                    message_type_name(a->u.message.type),
                    (unsigned long long)a->worker);
+    if (a->u.message.type == MSG_HOLD)
+        check_hold(s, &a->u.message);
     if (a->u.message.type == MSG_RELEASE && !s->released) {
         s->released = true;
         check_release(s);
@@ -191,6 +193,8 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
         check_formed(s, actions, n);
     if (d->aborted != aborted || d->generation != generation)
         cover_ending(s, aborted);
+    if (!s->options.large)
+        check_driver(s);
     for (size_t i = 0; i < n; i++)
         perform(s, &actions[i]);
 }

@@ -284,6 +284,9 @@ void check_stamp(struct sim *s, struct sim_worker *w);
 struct content check_content(struct sim *s, struct state_id id);
 /* A new generation: all its ASSIGNs are in actions [n]. */
 void check_formed(struct sim *s, const struct driver_action *actions, size_t n);
+/* After every step of the driver in a small world. */
+void check_driver(struct sim *s);
+void check_hold(struct sim *s, const struct message *m);
 void check_eviction(struct sim *s, const struct driver_record *r);
 void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
