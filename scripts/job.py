@@ -1,9 +1,9 @@
 """job - start hvd-elastic on a changing list of hosts and follow what it does.
 
-What scripts/demo and scripts/chaos share. A Job is one driver with a directory
-of its own (hosts, event log, TMPDIR); two threads follow its event log and its
-output, and a caller waits for events with a deadline. /proc tells what its
-processes hold. Not a library for users: the event log is.
+What scripts/demo, scripts/chaos and tests/integration share. A Job is one driver
+with a directory of its own (hosts, event log, TMPDIR); threads follow its event
+log and its output, and a caller waits for events with a deadline. /proc tells
+what its processes hold. Not a library for users: the event log is.
 """
 import collections
 import json
@@ -15,7 +15,7 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-POLL_S = 0.01
+POLL_S = 0.005
 
 
 class Timeout(Exception):
@@ -23,29 +23,38 @@ class Timeout(Exception):
 
 
 class Job:
-    def __init__(self, directory, options, program, build=None, on_line=None):
+    def __init__(self, directory, options, program, build=None, on_line=None,
+                 discovery=True):
+        """discovery: a script that shows what set_hosts() was told; without,
+        the options say which hosts there are."""
         build = build or os.path.join(ROOT, "build")
         self.directory = directory
         self.events = []
-        self.lines = []
+        self.lines = []    # of stdout and stderr
+        self.errors = []   # of stderr
         self.on_line = on_line
         self.hosts = []
         self.changed = threading.Condition()
         self.marker = "HVD_JOB_MARK=%s" % os.path.basename(directory)
         self.tmp = os.path.join(directory, "tmp")
         self.event_log = os.path.join(directory, "events.jsonl")
-        script = os.path.join(directory, "hosts.sh")
+        self.script = os.path.join(directory, "hosts.sh")
         os.makedirs(self.tmp)
-        with open(script, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\nexec cat %s/hosts\n" % directory)
-        os.chmod(script, 0o755)
+        self.set_script("exec cat %s/hosts" % directory)
         self.command = [
             os.path.join(build, "src/elastic/driver/hvd-elastic"),
-            "--host-discovery-script", script, "--event-log", self.event_log,
-            *options, "--", *program]
+            *(["--host-discovery-script", self.script] if discovery else []),
+            "--event-log", self.event_log, *options, "--", *program]
         self.process = None
 
     # ---- life --------------------------------------------------------------
+
+    def set_script(self, text):
+        """What the discovery script does from its next run on."""
+        with open(self.script + ".new", "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n%s\n" % text)
+        os.chmod(self.script + ".new", 0o755)
+        os.rename(self.script + ".new", self.script)
 
     def set_hosts(self, *hosts):
         """What discovery sees from now on, each "name:slots"."""
@@ -65,10 +74,14 @@ class Job:
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", env=env,
+            stderr=subprocess.PIPE, text=True, errors="replace", env=env,
             start_new_session=True)
-        self.threads = [threading.Thread(target=self._follow_output),
-                        threading.Thread(target=self._follow_events)]
+        self.threads = [
+            threading.Thread(target=self._follow_events),
+            threading.Thread(target=self._follow_output,
+                             args=(self.process.stdout, ())),
+            threading.Thread(target=self._follow_output,
+                             args=(self.process.stderr, (self.errors,)))]
         for thread in self.threads:
             thread.daemon = True
             thread.start()
@@ -91,13 +104,15 @@ class Job:
         for pid in self.orphans():
             kill(pid)
 
-    def _follow_output(self):
-        for line in self.process.stdout:
+    def _follow_output(self, stream, lists):
+        for line in stream:
+            line = line.rstrip("\n")
             with self.changed:
-                self.lines.append(line.rstrip("\n"))
+                for known in (self.lines, *lists):
+                    known.append(line)
                 self.changed.notify_all()
-            if self.on_line:
-                self.on_line(line.rstrip("\n"))
+                if self.on_line:
+                    self.on_line(line)
 
     def _follow_events(self):
         rest = ""
@@ -144,7 +159,7 @@ class Job:
                 if left <= 0:
                     raise Timeout("%g s passed without %s" % (timeout_s, what))
                 if self.process.poll() is not None \
-                        and not self.threads[1].is_alive():
+                        and not self.threads[0].is_alive():
                     value = condition()
                     if value:
                         return value
@@ -210,16 +225,7 @@ class Job:
         inodes = set()
         for pid in self.processes():
             inodes.update(sockets_of(pid))
-        listening = 0
-        for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-            try:
-                with open(table, encoding="ascii") as file:
-                    rows = [line.split() for line in file.readlines()[1:]]
-            except OSError:
-                continue
-            listening += sum(1 for row in rows
-                             if row[3] == "0A" and row[9] in inodes)
-        return listening
+        return len(inodes & tcp_sockets("0A"))
 
 
 # ---- /proc ------------------------------------------------------------------
@@ -259,6 +265,24 @@ def fds_of(pid):
     except OSError:
         return None
     return found
+
+
+def tcp_sockets(*states):
+    """Inodes of TCP sockets in these states (as in /proc/net/tcp)."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as file:
+                rows = [line.split() for line in file.readlines()[1:]]
+        except OSError:
+            continue
+        found.update(row[9] for row in rows if row[3] in states)
+    return found
+
+
+def connections():
+    """Inodes of TCP sockets that have, or had, a peer."""
+    return tcp_sockets("01", "02", "03", "04", "05", "08", "09", "0B")
 
 
 def sockets_of(pid):

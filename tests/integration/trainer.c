@@ -1,0 +1,383 @@
+/* tests/integration/trainer.c - an elastic program that a test leads by the
+ * hand: an epoch lasts until the file DIR/epoch allows it to end, so that a
+ * scenario waits for events and never for time.
+ *
+ * In each step rank 0 reads that file and broadcasts the number; the collective
+ * of the step is checked; then comes the boundary. When an epoch ends rank 0
+ * prints "epoch E size S start_rank R host H slot N rendezvous V"; start_rank is
+ * the rank of its first generation, rendezvous how often the state has entered
+ * train. After HVD_OK each worker prints "final digest D", after HVD_REMOVED
+ * "removed"; otherwise the library's sentence and exit status 1.
+ *
+ * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not.
+ *
+ * Threads: one. Memory: static. */
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <hvd/hvd.h>
+
+enum { WEIGHTS = 256, USER_FAILURE = -1234, NEVER = -1 };
+
+static struct options {
+    const char *directory;
+    const char *odd_host; /* its workers have another layout */
+    long epochs, step_us;
+    long fail_at; /* rank 0 fails at this step */
+    /* the last rank differs there */
+    long count_at, dtype_at, op_at, root_at, kind_at;
+    bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
+    bool drain_on_term;
+} options = {.epochs = 3,
+             .step_us = 500,
+             .fail_at = NEVER,
+             .count_at = NEVER,
+             .dtype_at = NEVER,
+             .op_at = NEVER,
+             .root_at = NEVER,
+             .kind_at = NEVER};
+
+static struct {
+    uint64_t epoch, step, rendezvous;
+    uint64_t weights[WEIGHTS];
+} model;
+
+static int start_rank = NEVER;
+
+static const char usage[] =
+    "trainer [--epochs N] [--step-us U] [--broadcast-only] [--local-between]\n"
+    "  [--unequal] [--static] [--odd-host NAME] [--fail-at STEP]\n"
+    "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
+    "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term] DIR\n";
+
+static void sleep_us(long us)
+{
+    struct timespec t = {.tv_sec = us / 1000000,
+                         .tv_nsec = us % 1000000 * 1000};
+
+    nanosleep(&t, NULL);
+}
+
+/* How many epochs may have ended; 0 while nobody has said so. */
+static int64_t allowed(void)
+{
+    char path[512], text[32] = "";
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/epoch", options.directory);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    return n > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+static void wrong(const char *what, int64_t got, int64_t want)
+{
+    fprintf(stderr,
+            "WRONG: %s at step %" PRIu64 ": %" PRId64 ", not %" PRId64 "\n",
+            what, model.step, got, want);
+    abort();
+}
+
+static bool differs(long at)
+{
+    return at >= 0 && (long)model.step == at && hvd_rank() == hvd_size() - 1;
+}
+
+static hvd_status_t add_up(void)
+{
+    int64_t values[2] = {hvd_rank() + 1, (int64_t)model.step};
+    int64_t size = hvd_size(), want = size * (size + 1) / 2;
+
+    if (differs(options.kind_at))
+        return hvd_barrier();
+    HVD_TRY(hvd_allreduce(values, values, differs(options.count_at) ? 1 : 2,
+                          differs(options.dtype_at) ? HVD_FLOAT64 : HVD_INT64,
+                          differs(options.op_at) ? HVD_MAX : HVD_SUM));
+    if (values[0] != want)
+        wrong("sum of ranks", values[0], want);
+    if (values[1] != (int64_t)model.step * size)
+        wrong("sum of steps", values[1], (int64_t)model.step * size);
+    return HVD_OK;
+}
+
+/* May this epoch end? The same answer on all ranks. */
+static hvd_status_t ask(bool *end_p)
+{
+    int64_t n = hvd_rank() == 0 ? allowed() : 0;
+    int root = differs(options.root_at) ? hvd_size() - 1 : 0;
+
+    HVD_TRY(hvd_broadcast(&n, 1, HVD_INT64, root));
+    *end_p = n > (int64_t)model.epoch;
+    return HVD_OK;
+}
+
+static void update(void)
+{
+    model.step++;
+    for (size_t i = 0; i < WEIGHTS; i++)
+        model.weights[i] = (model.weights[i] ^ (model.step + i)) *
+                           0x9e3779b97f4a7c15u;
+}
+
+static hvd_status_t boundary(hvd_state_t *state)
+{
+    if (options.local_between) {
+        HVD_TRY(hvd_state_check_host_updates(state));
+        HVD_TRY(hvd_state_check_host_updates(state));
+    }
+    if (options.unequal && hvd_rank() > 0 && model.step % 2 == 0)
+        return HVD_OK;
+    return hvd_state_commit(state);
+}
+
+static void tell_epoch(void)
+{
+    const char *host = getenv("HVD_HOST");
+
+    if (hvd_rank() != 0)
+        return;
+    printf("epoch %" PRIu64 " size %d start_rank %d host %s slot %d rendezvous "
+           "%" PRIu64 "\n",
+           model.epoch - 1, hvd_size(), start_rank, host ? host : "-",
+           hvd_slot(), model.rendezvous);
+    fflush(stdout);
+}
+
+static void talk(void)
+{
+    if (!options.talk)
+        return;
+    printf("step %" PRIu64 "\n", model.step);
+    fprintf(stderr, "trouble %" PRIu64 "\n", model.step);
+    fflush(stdout);
+}
+
+static hvd_status_t step(bool *end_p)
+{
+    HVD_TRY(ask(end_p));
+    if (!options.broadcast_only)
+        HVD_TRY(add_up());
+    if (hvd_rank() == 0 && (long)model.step == options.fail_at)
+        return (hvd_status_t)USER_FAILURE;
+    sleep_us(options.step_us);
+    update();
+    return HVD_OK;
+}
+
+static hvd_status_t train(hvd_state_t *state, void *arg)
+{
+    if (start_rank == NEVER)
+        start_rank = hvd_rank();
+    model.rendezvous++;
+    while ((long)model.epoch < options.epochs) {
+        hvd_status_t status;
+        bool end;
+
+        HVD_TRY(step(&end));
+        model.epoch += end;
+        status = boundary(state);
+        talk();
+        if (end && (status == HVD_OK || status == HVD_HOSTS_UPDATED))
+            tell_epoch(); /* counted, whatever comes next */
+        HVD_TRY(status);
+    }
+    /* the others are DONE long before rank 0 */
+    while (options.slow_end && hvd_rank() == 0 && allowed() <= options.epochs)
+        sleep_us(5000);
+    return HVD_OK;
+}
+
+static hvd_status_t run_static(void)
+{
+    HVD_TRY(hvd_join_world());
+    start_rank = hvd_rank();
+    model.rendezvous++;
+    while ((long)model.epoch < options.epochs) {
+        bool end;
+
+        HVD_TRY(step(&end));
+        model.epoch += end;
+        if (end)
+            tell_epoch();
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t run_elastic(void)
+{
+    static uint64_t odd;
+    const char *host = getenv("HVD_HOST");
+    hvd_state_t *state = hvd_state_create();
+    hvd_status_t status = HVD_ERR_NOMEM;
+
+    if (!state)
+        return status;
+    HVD_TRY_GOTO(hvd_state_add(state, "model", &model, sizeof(model)), destroy);
+    if (options.odd_host && host && strcmp(host, options.odd_host) == 0)
+        HVD_TRY_GOTO(hvd_state_add(state, "odd", &odd, sizeof(odd)), destroy);
+    status = hvd_elastic_run(state, train, NULL);
+
+destroy:
+    hvd_state_destroy(state);
+    return status;
+}
+
+static void on_usr1(int signo)
+{
+    _exit(1);
+}
+
+static void on_usr2(int signo)
+{
+    _exit(0);
+}
+
+static void on_term(int signo)
+{
+    hvd_request_drain();
+}
+
+static const struct option longs[] = {
+    {"epochs", required_argument, NULL, 'e'},
+    {"step-us", required_argument, NULL, 'u'},
+    {"odd-host", required_argument, NULL, 'o'},
+    {"fail-at", required_argument, NULL, 'f'},
+    {"count-at", required_argument, NULL, 'c'},
+    {"dtype-at", required_argument, NULL, 'd'},
+    {"op-at", required_argument, NULL, 'p'},
+    {"root-at", required_argument, NULL, 'r'},
+    {"kind-at", required_argument, NULL, 'k'},
+    {"broadcast-only", no_argument, NULL, 'B'},
+    {"local-between", no_argument, NULL, 'L'},
+    {"unequal", no_argument, NULL, 'U'},
+    {"static", no_argument, NULL, 'S'},
+    {"slow-end", no_argument, NULL, 'E'},
+    {"talk", no_argument, NULL, 'T'},
+    {"drain-on-term", no_argument, NULL, 'D'},
+    {NULL, 0, NULL, 0}};
+
+static long *number_of(int c)
+{
+    switch (c) {
+    case 'e':
+        return &options.epochs;
+    case 'u':
+        return &options.step_us;
+    case 'f':
+        return &options.fail_at;
+    case 'c':
+        return &options.count_at;
+    case 'd':
+        return &options.dtype_at;
+    case 'p':
+        return &options.op_at;
+    case 'r':
+        return &options.root_at;
+    case 'k':
+        return &options.kind_at;
+    default:
+        return NULL;
+    }
+}
+
+static bool *flag_of(int c)
+{
+    switch (c) {
+    case 'B':
+        return &options.broadcast_only;
+    case 'L':
+        return &options.local_between;
+    case 'U':
+        return &options.unequal;
+    case 'S':
+        return &options.is_static;
+    case 'E':
+        return &options.slow_end;
+    case 'T':
+        return &options.talk;
+    case 'D':
+        return &options.drain_on_term;
+    default:
+        return NULL;
+    }
+}
+
+static void parse(int argc, char **argv)
+{
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        long *number = number_of(c);
+        bool *flag = flag_of(c);
+
+        if (number)
+            *number = strtol(optarg, NULL, 10);
+        else if (flag)
+            *flag = true;
+        else if (c == 'o')
+            options.odd_host = optarg;
+        else
+            optind = argc;
+    }
+    if (optind + 1 != argc) {
+        fputs(usage, stderr);
+        exit(2);
+    }
+    options.directory = argv[optind];
+}
+
+static uint64_t digest(void)
+{
+    uint64_t d = model.step ^ model.epoch << 32;
+
+    for (size_t i = 0; i < WEIGHTS; i++)
+        d = (d ^ model.weights[i]) * 0x9e3779b97f4a7c15u;
+    return d;
+}
+
+static int finish(hvd_status_t status)
+{
+    if (status == HVD_OK) {
+        printf("final digest %016" PRIx64 " steps %" PRIu64 "\n", digest(),
+               model.step);
+    } else if (status == HVD_REMOVED) {
+        puts("removed");
+    } else {
+        fprintf(stderr, "trainer: %s: %s\n", hvd_strerror(status),
+                hvd_last_error());
+        return 1;
+    }
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    hvd_status_t status;
+
+    parse(argc, argv);
+    signal(SIGUSR1, on_usr1);
+    signal(SIGUSR2, on_usr2);
+    if (options.drain_on_term)
+        signal(SIGTERM, on_term);
+    status = hvd_init();
+    if (status == HVD_OK)
+        status = options.is_static ? run_static() : run_elastic();
+    if (status == HVD_OK || status == HVD_REMOVED) {
+        hvd_status_t goodbye = hvd_shutdown();
+
+        status = goodbye != HVD_OK ? goodbye : status;
+    }
+    return finish(status);
+}
