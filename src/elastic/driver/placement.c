@@ -155,6 +155,7 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 static void blacklist_host(struct driver *d, struct driver_host *host,
                            const char *why)
 {
+    char fate[WIRE_TEXT_MAX]; /* names the cause: it may end the job */
     struct driver_record *r;
     struct text t;
 
@@ -167,13 +168,16 @@ static void blacklist_host(struct driver *d, struct driver_host *host,
     r->until_us = host->blacklist.until_us;
     t = text_into(r->text, sizeof(r->text));
     text_add(&t, why);
+    t = text_into(fate, sizeof(fate));
+    text_add(&t, "is on a blacklisted host: ");
+    text_add(&t, why);
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
         if (&d->hosts[w->host] != host || w->dead)
             continue;
         action_kill(d, w, STOP_GRACE_MS);
-        worker_dies(d, w, "is on a blacklisted host", false);
+        worker_dies(d, w, fate, false);
     }
 }
 
