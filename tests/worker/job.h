@@ -20,7 +20,7 @@ enum {
     JOB_TERM = 1,
     JOB_QUEUE = 256,
     JOB_TEXT = 4096,
-    JOB_PATIENCE_US = 3000000,
+    JOB_PATIENCE_US = 30000000,
     JOB_ARGS = 24
 };
 
