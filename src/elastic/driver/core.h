@@ -212,7 +212,7 @@ struct driver_worker {
     uint64_t wave, spawned_us, heard_us;
     bool spawned;   /* SPAWNED has come */
     bool contacted; /* HELLO has come */
-    bool gone; /* has exited: dead, and its row is free */
+    bool gone;      /* has exited: dead, and its row is free */
     bool dead;      /* counts for nothing any more; waits for its exit */
     bool draining;  /* is to leave */
     bool drain_announced;
@@ -302,11 +302,12 @@ struct driver {
         size_t members, ready, held, done; /* members alive, and of those */
         size_t newcomers;                  /* READY, no member, may join */
         size_t live;                       /* neither dead nor on its way out */
+        size_t going; /* members that have completed a collective */
     } counts;
     bool recheck; /* something that a rendezvous, a change or the end look at
                      has changed */
     bool replace; /* ... that placement looks at; implies recheck */
-    bool spawned_once; /* some worker could be started */
+    bool spawned_once;                /* some worker could be started */
     char last_failure[WIRE_TEXT_MAX]; /* how a worker last failed */
     uint64_t next_tick_us;
 

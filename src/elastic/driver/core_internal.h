@@ -14,7 +14,8 @@ enum {
     STOP_LIMIT_US =
         15000000, /* from the verdict to the end, whatever happens */
     HANG_WARN_US = 60000000,
-    FRUITLESS_MAX = 5 /* M12 */
+    RECOVERY_US = 500000, /* a recovery holds back starts for no longer */
+    FRUITLESS_MAX = 5     /* M12 */
 };
 
 /* ---- report.c: actions --------------------------------------------------- */

@@ -55,6 +55,7 @@ void members_recount(struct driver *d)
             c.ready += w->ready;
             c.held += w->held;
             c.done += w->done;
+            c.going += w->first_collective;
         }
         c.newcomers += is_newcomer(w);
         c.live += !w->dead && !w->ending && !w->draining;
@@ -336,6 +337,8 @@ static void on_report(struct driver *d, struct driver_worker *w,
     } else if (report->what == REPORT_FIRST_COLLECTIVE &&
                !w->first_collective) {
         w->first_collective = true;
+        if (++d->counts.going == d->counts.members)
+            d->recheck = d->replace = true;
         r = record_add_worker(d, RECORD_FIRST_COLLECTIVE, w);
         r->duration_us = own_us + (d->formed_us - d->opened_us);
     }

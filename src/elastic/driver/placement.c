@@ -333,6 +333,22 @@ static bool slot_free(const struct driver *d, const struct driver_host *host,
     return s->worker == 0 && !s->closed && d->now_us >= s->next_start_us;
 }
 
+/* Starting a process costs the cores that the survivors recover on: it waits
+ * until each of them has completed a collective (design 15: no process start on
+ * the path of a recovery), unless the job cannot go on without it. */
+static bool recovering(const struct driver *d)
+{
+    const struct driver_counts *c = &d->counts;
+
+    if (d->reason != READY_LOST || d->generation == 0)
+        return false;
+    if (d->phase == DRIVER_RENDEZVOUS)
+        return c->members >= rendezvous_gate(d) &&
+               d->now_us - d->opened_us < RECOVERY_US;
+    return d->phase == DRIVER_RUNNING && c->going < c->members &&
+           d->now_us - d->formed_us < RECOVERY_US;
+}
+
 static void fill_host(struct driver *d, struct driver_host *host, size_t max)
 {
     for (uint32_t i = 0; i < host->n_slots && d->counts.live < max; i++) {
@@ -394,7 +410,7 @@ void placement_progress(struct driver *d)
             host_empty(host))
             stop_agent(d, host);
         /* who is finishing needs nobody new; a static job takes nobody */
-        if (host_usable(host) && d->counts.done == 0 &&
+        if (host_usable(host) && d->counts.done == 0 && !recovering(d) &&
             (d->kind != READY_STATIC || d->generation == 0))
             fill_host(d, host, max);
     }
