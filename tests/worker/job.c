@@ -237,7 +237,7 @@ struct message job_expect(struct job *job, int index, enum message_type type)
 {
     struct job_worker *w = worker_at(job, index);
     uint64_t deadline_us = clock_now_us() + JOB_PATIENCE_US;
-    struct message m;
+    struct message m = {.type = MSG_NONE};
 
     while (clock_now_us() < deadline_us) {
         while (pop(w, &m))
@@ -246,6 +246,7 @@ struct message job_expect(struct job *job, int index, enum message_type type)
         receive(job);
     }
     give_up(w, type);
+    return m;
 }
 
 struct msg_ready job_expect_ready(struct job *job, int index,
