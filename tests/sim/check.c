@@ -334,7 +334,7 @@ void check_eviction(struct sim *s, const struct driver_record *r)
         s->hosts[w->host].cut_until_us > 0)
         return;
     if (strstr(r->text, "rendezvous") ||
-        (strstr(r->text, "heartbeats") && s->plan.loss_in == 0))
+        (strncmp(r->text, "has stopped", 11) == 0 && s->plan.loss_in == 0))
         check_fail(s, "w%llu is evicted for no reason: it %s", ULL(w->id),
                    r->text);
 }
