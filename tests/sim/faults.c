@@ -77,7 +77,7 @@ static void plan_base(struct sim *s)
         .load_us = 30 * MSEC,
         .spawn_us = 5 * MSEC,
         .kill_us = 3 * MSEC,
-        .delay_us = 300,
+        .delay_us = s->options.seed % 2 ? 3000 : 300,
         .tail_us = 1,
         .agent_ping_us = SEC,
         .discovery_us = 50 * MSEC,
@@ -371,11 +371,11 @@ static void settle(struct sim *s)
     TRACE(s, "everything is healed");
     memset(s->armed, 0, sizeof(s->armed));
     s->hosts_bad_until_us = 0;
-    if (s->options.base)
-        return;
     for (size_t i = 0; i < s->n_hosts; i++)
         if (s->hosts[i].home)
             s->hosts[i].slots_now = s->hosts[i].slots;
+    if (s->options.base)
+        return;
     add_host(s, need < HOSTS_SLOTS_MAX ? need : HOSTS_SLOTS_MAX, true);
 }
 

@@ -59,8 +59,8 @@ static bool is_cut_off(const struct sim *s, const struct sim_worker *w)
     return s->hosts[w->host].cut_until_us > s->now_us;
 }
 
-static void deliver(struct sim *s, enum event_type type, uint64_t worker,
-                    const struct message *m)
+void network_deliver(struct sim *s, enum event_type type, uint64_t worker,
+                     const struct message *m)
 {
     size_t nbytes = network_nbytes(m->type);
     uint64_t at = s->now_us + delay(s);
@@ -95,10 +95,10 @@ static void through(struct sim *s, enum event_type type, struct sim_worker *w,
             trace_message(s, "lost:", m, type == EV_TO_WORKER, w->id);
         return;
     }
-    deliver(s, type, w->id, m);
+    network_deliver(s, type, w->id, m);
     if (sim_one_in(s, s->plan.duplicate_in)) {
         sim_cover(s, COVER_message_duplicated);
-        deliver(s, type, w->id, m);
+        network_deliver(s, type, w->id, m);
     }
 }
 

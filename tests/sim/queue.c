@@ -53,6 +53,7 @@ struct event *queue_push(struct queue *q, uint64_t at, enum event_type type)
 
 void queue_again(struct queue *q, uint64_t at, struct event *event)
 {
+    q->popped = NULL;
     insert(q, at, event);
 }
 
@@ -76,6 +77,7 @@ struct event *queue_pop(struct queue *q, uint64_t *at_p)
         i = child;
     }
     q->items[i] = last;
+    q->popped = event;
     return event;
 }
 
@@ -83,12 +85,15 @@ void queue_release(struct queue *q, struct event *event)
 {
     free(event->message);
     event->message = NULL;
+    q->popped = NULL;
     event->next_free = q->free_list;
     q->free_list = event;
 }
 
 void queue_fini(struct queue *q)
 {
+    if (q->popped) /* a violation ended the run in the middle of it */
+        queue_release(q, q->popped);
     for (size_t i = 0; i < q->n; i++) {
         free(q->items[i].event->message);
         free(q->items[i].event);

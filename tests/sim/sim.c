@@ -7,12 +7,12 @@
 
 #include "world.h"
 
-#define SIM_NAME(name, large) #name,
+#define SIM_NAME(name, where) #name,
 const char *const sim_counter_names[N_COVER] = {SIM_COVERAGE_TABLE(SIM_NAME)};
 #undef SIM_NAME
-#define SIM_LARGE(name, large) large,
-const bool sim_counter_in_large[N_COVER] = {SIM_COVERAGE_TABLE(SIM_LARGE)};
-#undef SIM_LARGE
+#define SIM_WHERE(name, where) where,
+const unsigned sim_counter_where[N_COVER] = {SIM_COVERAGE_TABLE(SIM_WHERE)};
+#undef SIM_WHERE
 
 enum sim_bug sim_bug_find(const char *name)
 {
@@ -66,7 +66,7 @@ static void on_record(struct sim *s, const struct driver_record *r)
         break;
     case RECORD_WORKER_LOST:
         check_eviction(s, r);
-        if (strstr(r->text, "heartbeat") || strstr(r->text, "silent"))
+        if (strncmp(r->text, "has stopped", 11) == 0)
             sim_cover(s, COVER_expired);
         break;
     default:
@@ -398,6 +398,33 @@ static void kill_as_told(struct sim *s)
         process_kill(s, too);
 }
 
+/* true: this event does not happen now. */
+static bool meddle(struct sim *s, struct event *event)
+{
+    const struct sim_options *o = &s->options;
+
+    if (o->meddle == MEDDLE_NOT || s->result->n_events != o->meddle_event ||
+        (event->type != EV_TO_DRIVER && event->type != EV_TO_WORKER))
+        return false;
+    if (o->trace)
+        trace_message(s, "meddled:", event->message,
+                      event->type == EV_TO_WORKER, event->a);
+    switch (o->meddle) {
+    case MEDDLE_DROP:
+        sim_cover(s, COVER_message_lost);
+        queue_release(&s->queue, event);
+        return true;
+    case MEDDLE_DELAY:
+        sim_cover(s, COVER_message_reordered);
+        queue_again(&s->queue, s->now_us + o->meddle_us, event);
+        return true;
+    default:
+        sim_cover(s, COVER_message_duplicated);
+        network_deliver(s, event->type, event->a, event->message);
+        return false;
+    }
+}
+
 static void loop(struct sim *s)
 {
     while (!s->finished) {
@@ -414,7 +441,8 @@ static void loop(struct sim *s)
         }
         s->spins = 0;
         event = queue_pop(&s->queue, &s->now_us);
-        dispatch(s, event);
+        if (!meddle(s, event))
+            dispatch(s, event);
     }
     check_end(s);
 }

@@ -14,53 +14,56 @@
 #include <stdint.h>
 
 /* What must have happened at least once over many seeds: a zero is a failing
- * test. name, wanted in large runs too */
-#define SIM_COVERAGE_TABLE(X)       \
-    X(generations, true)            \
-    X(ended_lost, true)             \
-    X(ended_updated, true)          \
-    X(succeeded, true)              \
-    X(failed, false)                \
-    X(deaths, true)                 \
-    X(two_at_once, true)            \
-    X(died_computing, true)         \
-    X(died_in_collective, true)     \
-    X(died_held, false)             \
-    X(died_ready, false)            \
-    X(died_assigned, false)         \
-    X(died_done, false)             \
-    X(died_before_ready, false)     \
-    X(source_died_in_sync, false)   \
-    X(receiver_died_in_sync, false) \
-    X(agent_died, true)             \
-    X(agent_silent, false)          \
-    X(drained, true)                \
-    X(blacklisted, false)           \
-    X(expired, true)                \
-    X(stopped, true)                \
-    X(zombie_continued, false)      \
-    X(wrong_accusation, false)      \
-    X(drain_requested, false)       \
-    X(user_failed, false)           \
-    X(cut_never, false)             \
-    X(spare, false)                 \
-    X(joined_later, true)           \
-    X(late_commit, false)           \
-    X(partition, false)             \
-    X(message_lost, true)           \
-    X(message_duplicated, true)     \
-    X(message_reordered, true)      \
-    X(through_codec, true)
+ * test. All of them over small worlds; and where else. */
+enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
+
+/* name, where */
+#define SIM_COVERAGE_TABLE(X)                               \
+    X(generations, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)        \
+    X(ended_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)         \
+    X(ended_updated, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)      \
+    X(succeeded, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)          \
+    X(failed, 0)                                            \
+    X(deaths, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)             \
+    X(two_at_once, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)        \
+    X(died_computing, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)     \
+    X(died_in_collective, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE) \
+    X(died_held, SIM_IN_EXHAUSTIVE)                         \
+    X(died_ready, SIM_IN_EXHAUSTIVE)                        \
+    X(died_assigned, SIM_IN_EXHAUSTIVE)                     \
+    X(died_done, SIM_IN_EXHAUSTIVE)                         \
+    X(died_before_ready, SIM_IN_EXHAUSTIVE)                 \
+    X(source_died_in_sync, SIM_IN_EXHAUSTIVE)               \
+    X(receiver_died_in_sync, SIM_IN_EXHAUSTIVE)             \
+    X(agent_died, SIM_IN_LARGE)                             \
+    X(agent_silent, 0)                                      \
+    X(drained, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)            \
+    X(blacklisted, 0)                                       \
+    X(expired, SIM_IN_LARGE)                                \
+    X(stopped, SIM_IN_LARGE)                                \
+    X(zombie_continued, 0)                                  \
+    X(wrong_accusation, 0)                                  \
+    X(drain_requested, 0)                                   \
+    X(user_failed, 0)                                       \
+    X(cut_never, SIM_IN_EXHAUSTIVE)                         \
+    X(spare, 0)                                             \
+    X(joined_later, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
+    X(late_commit, 0)                                       \
+    X(partition, 0)                                         \
+    X(message_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
+    X(message_duplicated, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE) \
+    X(message_reordered, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)  \
+    X(through_codec, SIM_IN_LARGE)
 
 enum sim_counter {
-#define SIM_COUNTER(name, large) COVER_##name,
+#define SIM_COUNTER(name, where) COVER_##name,
     SIM_COVERAGE_TABLE(SIM_COUNTER)
 #undef SIM_COUNTER
         N_COVER
 };
 
 extern const char *const sim_counter_names[N_COVER];
-extern const bool sim_counter_in_large[N_COVER];
+extern const unsigned sim_counter_where[N_COVER];
 
 /* Rules that can be switched off on purpose, to show that the simulator sees
  * it. The name is what --bug takes. */
@@ -89,6 +92,9 @@ enum sim_bug {
 enum sim_bug sim_bug_find(const char *name);
 const char *sim_bug_name(enum sim_bug bug);
 
+/* What may be done to the one message that is event `meddle_event`. */
+enum sim_meddle { MEDDLE_NOT, MEDDLE_DROP, MEDDLE_DOUBLE, MEDDLE_DELAY };
+
 struct sim_options {
     uint64_t seed;
     bool large; /* 4,096 workers on 512 hosts */
@@ -97,6 +103,8 @@ struct sim_options {
     /* base: kill workers just before the event with this number; 0: nobody */
     uint64_t kill_event;
     uint64_t kill_worker, kill_worker_too; /* ids; 0: nobody */
+    enum sim_meddle meddle;
+    uint64_t meddle_event, meddle_us; /* us: how long MEDDLE_DELAY is */
     bool trace; /* keep the last lines of the transcript */
     bool print; /* ... and print all of it */
 };

@@ -9,6 +9,7 @@
  * Exit status 0: every invariant held and everything in the coverage table has
  * happened; 1: not; 2: usage. */
 #include <getopt.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static struct {
 
 struct arguments {
     struct sim_options options;
-    uint64_t n_seeds;
+    uint64_t n_seeds, pairs;
     bool exhaustive, replay, bugs, no_coverage;
 };
 
@@ -73,12 +74,13 @@ static void tally_print(const struct tally *t)
         printf("  ended %10llu x \"%s\"\n", ULL(ends[i].n), ends[i].words);
 }
 
-static bool covers_all(const struct tally *t, bool large)
+/* where: 0: everything is wanted. */
+static bool covers_all(const struct tally *t, unsigned where)
 {
     bool all = true;
 
     for (int i = 0; i < N_COVER; i++) {
-        if (t->cover[i] > 0 || (large && !sim_counter_in_large[i]))
+        if (t->cover[i] > 0 || (where && !(sim_counter_where[i] & where)))
             continue;
         printf("never happened: %s\n", sim_counter_names[i]);
         all = false;
@@ -107,6 +109,9 @@ static void how_to_replay(const struct sim_options *o)
                ULL(o->kill_worker));
     if (o->kill_worker_too)
         printf(" --kill-too %llu", ULL(o->kill_worker_too));
+    if (o->meddle != MEDDLE_NOT)
+        printf(" --meddle %d --meddle-event %llu --meddle-us %llu",
+               (int)o->meddle, ULL(o->meddle_event), ULL(o->meddle_us));
     puts("");
 }
 
@@ -139,7 +144,9 @@ static int run_seeds(const struct arguments *a)
         options.seed++;
     }
     tally_print(&tally);
-    return judged && !covers_all(&tally, options.large) ? 1 : 0;
+    if (!judged)
+        return 0;
+    return covers_all(&tally, options.large ? SIM_IN_LARGE : 0) ? 0 : 1;
 }
 
 static int run_replay(const struct arguments *a)
@@ -155,24 +162,55 @@ static int run_replay(const struct arguments *a)
     return result.ok ? 0 : 1;
 }
 
-/* The base schedule of a seed again and again; each time another worker dies
- * (the last time with the one after it) just before another event. */
-static bool exhaust(struct sim_options options, struct tally *tally)
-{
-    uint64_t n_events, n_workers;
+/* ---- exhaustive ---------------------------------------------------------- */
 
-    options.kill_event = 0;
-    if (!run(&options, tally))
-        return false;
-    n_events = result.n_events;
-    n_workers = result.n_workers;
+/* The base schedule of a seed again and again; each time another worker (now
+ * and then with the one after it) dies just before another event. */
+static bool every_death(struct sim_options o, uint64_t n_events,
+                        uint64_t n_workers, struct tally *tally)
+{
     for (uint64_t k = 1; k <= n_events; k++) {
         for (uint64_t w = 1; w <= n_workers; w++) {
-            options.kill_event = k;
-            options.kill_worker = w;
-            options.kill_worker_too = k % 4 == 3 ? 1 + w % n_workers : 0;
-            if (!run(&options, tally))
+            o.kill_event = k;
+            o.kill_worker = w;
+            o.kill_worker_too = k % 4 == 3 ? 1 + w % n_workers : 0;
+            if (!run(&o, tally))
                 return false;
+        }
+    }
+    return true;
+}
+
+static const struct {
+    enum sim_meddle meddle;
+    uint64_t us;
+} meddles[] = {{MEDDLE_DROP, 0},
+               {MEDDLE_DOUBLE, 0},
+               {MEDDLE_DELAY, 2000},
+               {MEDDLE_DELAY, 40000},
+               {MEDDLE_DELAY, 1200000}};
+enum { N_MEDDLES = sizeof(meddles) / sizeof(meddles[0]) };
+
+/* Each message is lost, doubled or overtaken by others; alone, and with a death
+ * at `pairs` later moments. */
+static bool every_message(struct sim_options o, uint64_t n_events,
+                          uint64_t n_workers, uint64_t pairs,
+                          struct tally *tally)
+{
+    for (uint64_t k = 1; k <= n_events; k++) {
+        for (size_t i = 0; i < N_MEDDLES; i++) {
+            o.meddle = meddles[i].meddle;
+            o.meddle_us = meddles[i].us;
+            o.meddle_event = k;
+            o.kill_event = 0;
+            if (!run(&o, tally))
+                return false;
+            for (uint64_t j = 1; j <= pairs; j++) {
+                o.kill_event = k + j * j;
+                o.kill_worker = 1 + (k + i + j) % n_workers;
+                if (!run(&o, tally))
+                    return false;
+            }
         }
     }
     return true;
@@ -185,12 +223,22 @@ static int run_exhaustive(const struct arguments *a)
 
     options.base = true;
     for (uint64_t i = 0; i < a->n_seeds; i++) {
-        if (!exhaust(options, &tally))
+        uint64_t n_events, n_workers;
+
+        options.kill_event = 0;
+        if (!run(&options, &tally))
+            return 1;
+        n_events = result.n_events;
+        n_workers = result.n_workers;
+        if (!every_death(options, n_events, n_workers, &tally) ||
+            !every_message(options, n_events, n_workers, a->pairs, &tally))
             return 1;
         options.seed++;
     }
     tally_print(&tally);
-    return 0;
+    if (a->no_coverage)
+        return 0;
+    return covers_all(&tally, SIM_IN_EXHAUSTIVE) ? 0 : 1;
 }
 
 /* Each broken rule must be found by some seed. */
@@ -231,7 +279,11 @@ enum {
     OPT_KILL_EVENT,
     OPT_KILL,
     OPT_KILL_TOO,
-    OPT_NO_COVERAGE
+    OPT_NO_COVERAGE,
+    OPT_PAIRS,
+    OPT_MEDDLE,
+    OPT_MEDDLE_EVENT,
+    OPT_MEDDLE_US
 };
 
 static const struct option long_options[] = {
@@ -247,6 +299,10 @@ static const struct option long_options[] = {
     {"kill", required_argument, NULL, OPT_KILL},
     {"kill-too", required_argument, NULL, OPT_KILL_TOO},
     {"no-coverage", no_argument, NULL, OPT_NO_COVERAGE},
+    {"pairs", required_argument, NULL, OPT_PAIRS},
+    {"meddle", required_argument, NULL, OPT_MEDDLE},
+    {"meddle-event", required_argument, NULL, OPT_MEDDLE_EVENT},
+    {"meddle-us", required_argument, NULL, OPT_MEDDLE_US},
     {NULL, 0, NULL, 0}};
 
 static bool number(const char *text, uint64_t *value_p)
@@ -278,48 +334,70 @@ static bool set_bug(struct arguments *a, const char *name)
     return false;
 }
 
-static bool set(struct arguments *a, int option)
+static bool set_meddle(struct arguments *a, const char *text)
+{
+    uint64_t value;
+
+    if (!number(text, &value))
+        return false;
+    a->options.meddle = (enum sim_meddle)value;
+    return value <= MEDDLE_DELAY;
+}
+
+/* Where the number that follows an option goes; NULL: none follows. */
+static uint64_t *number_of(struct arguments *a, int option)
 {
     switch (option) {
     case OPT_SEEDS:
-        return number(optarg, &a->n_seeds);
+        return &a->n_seeds;
     case OPT_REPLAY:
-        a->replay = true;
-        return number(optarg, &a->options.seed);
     case OPT_FIRST:
-        return number(optarg, &a->options.seed);
+        return &a->options.seed;
     case OPT_KILL_EVENT:
-        return number(optarg, &a->options.kill_event);
+        return &a->options.kill_event;
     case OPT_KILL:
-        return number(optarg, &a->options.kill_worker);
+        return &a->options.kill_worker;
     case OPT_KILL_TOO:
-        return number(optarg, &a->options.kill_worker_too);
-    case OPT_SIZE:
-        return set_size(a, optarg);
-    case OPT_BUG:
-        return set_bug(a, optarg);
-    case OPT_EXHAUSTIVE:
-        a->exhaustive = true;
-        return true;
-    case OPT_BUGS:
-        a->bugs = true;
-        return true;
-    case OPT_BASE:
-        a->options.base = true;
-        return true;
-    case OPT_NO_COVERAGE:
-        a->no_coverage = true;
-        return true;
+        return &a->options.kill_worker_too;
+    case OPT_PAIRS:
+        return &a->pairs;
+    case OPT_MEDDLE_EVENT:
+        return &a->options.meddle_event;
+    case OPT_MEDDLE_US:
+        return &a->options.meddle_us;
     default:
-        return false;
+        return NULL;
     }
+}
+
+static bool set(struct arguments *a, int option)
+{
+    uint64_t *value = number_of(a, option);
+
+    a->replay |= option == OPT_REPLAY;
+    a->exhaustive |= option == OPT_EXHAUSTIVE;
+    a->bugs |= option == OPT_BUGS;
+    a->options.base |= option == OPT_BASE;
+    a->no_coverage |= option == OPT_NO_COVERAGE;
+    if (value)
+        return number(optarg, value);
+    if (option == OPT_SIZE)
+        return set_size(a, optarg);
+    if (option == OPT_BUG)
+        return set_bug(a, optarg);
+    if (option == OPT_MEDDLE)
+        return set_meddle(a, optarg);
+    return option != '?';
 }
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {.n_seeds = 1};
+    struct arguments a = {.n_seeds = 1, .pairs = 2};
     int option;
 
+    /* runs take and free the same 50 MB again and again: keep them */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
         if (!set(&a, option))
             return 2;

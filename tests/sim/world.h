@@ -62,6 +62,7 @@ struct queue {
     struct heap_item *items;
     size_t n, max;
     uint64_t seq;
+    struct event *popped; /* neither put back nor released yet */
     struct event *free_list;
 };
 
@@ -226,6 +227,9 @@ static inline void sim_cover(struct sim *s, enum sim_counter counter)
 void network_to_worker(struct sim *s, const struct message *m);
 void network_to_driver(struct sim *s, struct sim_worker *w,
                        const struct message *m);
+/* It arrives after some delay. m is copied. */
+void network_deliver(struct sim *s, enum event_type type, uint64_t worker,
+                     const struct message *m);
 void network_send_to(struct sim *s, struct sim_worker *w,
                      const struct message *m);
 /* m as it comes out of the codec on the other side, now and then */
