@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "discovery/local.h"
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/env.h"
 
@@ -91,6 +92,22 @@ static void start_script(struct loop *l, uint64_t now_us)
         log_error("epoll_ctl failed -> discovery is judged by its deadline");
 }
 
+/* The local launcher starts agents on this machine only; options_check.c says
+ * the same of fixed hosts. */
+static bool all_are_here(const struct hosts *hosts)
+{
+    for (size_t i = 0; i < hosts->n; i++) {
+        if (local_is_this_host(hosts->items[i].name))
+            continue;
+        error_set(HVD_ERR_INVALID,
+                  "host \"%s\" is not this machine, and --launcher local "
+                  "starts workers only here",
+                  hosts->items[i].name);
+        return false;
+    }
+    return true;
+}
+
 static void step_script(struct loop *l, uint64_t now_us)
 {
     struct hosts hosts = {0};
@@ -98,7 +115,10 @@ static void step_script(struct loop *l, uint64_t now_us)
     switch (
         script_step(&l->script, now_us, l->options->slots_per_host, &hosts)) {
     case SCRIPT_HOSTS:
-        feed_hosts(l, &hosts);
+        if (all_are_here(&hosts))
+            feed_hosts(l, &hosts);
+        else
+            feed_bad_discovery(l);
         break;
     case SCRIPT_FAILED:
         feed_bad_discovery(l);

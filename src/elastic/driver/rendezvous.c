@@ -551,16 +551,29 @@ static void evict_laggards(struct driver *d)
     }
 }
 
+static void text_seconds(struct text *t, uint64_t us)
+{
+    uint64_t ms = us / 1000 % 1000;
+
+    text_u64(t, us / 1000000);
+    text_add(t, ms > 0 ? "." : "");
+    for (; ms > 0; ms = ms * 10 % 1000)
+        text_u64(t, ms / 100);
+    text_add(t, " s");
+}
+
 static void give_up_below(struct driver *d)
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    text_add(&t, "fewer than ");
+    text_add(&t, "only ");
+    text_u64(&t, d->counts.members + d->counts.newcomers);
+    text_add(&t, " of ");
     text_u64(&t, rendezvous_gate(d));
     text_add(&t, " workers for longer than --elastic-timeout (");
-    text_u64(&t, d->config.elastic_timeout_us / 1000000);
-    text_add(&t, " s)");
+    text_seconds(&t, d->config.elastic_timeout_us);
+    text_add(&t, ")");
     if (d->last_failure[0]) {
         text_add(&t, "; last failure: ");
         text_add(&t, d->last_failure);
