@@ -108,6 +108,10 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
                        const struct driver_record *r)
 {
     switch (r->type) {
+    case RECORD_JOB_STARTED:
+        /* for tools on this machine that have stamps of their own */
+        json_scaled(j, "clock", e->log.start_us, 6);
+        break;
     case RECORD_HOST_ADDED:
         json_str(j, "host", r->host);
         json_u64(j, "slots", r->n);
@@ -173,7 +177,6 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
         json_i64(j, "status", r->status);
         json_str(j, "reason", r->text);
         break;
-    case RECORD_JOB_STARTED:
     case RECORD_WARNING:
         break;
     }
