@@ -156,6 +156,7 @@ static void uncount(struct driver *d, const struct driver_worker *w)
         c->ready -= w->ready;
         c->held -= w->held;
         c->done -= w->done;
+        c->going -= w->first_collective;
     }
     c->newcomers -= is_newcomer(w);
     c->live -= !w->ending && !w->draining;
@@ -176,6 +177,7 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
     text_worker(&t, d, w);
     text_add(&t, " ");
     text_add(&t, how);
+    failure &= !w->draining; /* M11: its host was about to go anyhow */
     uncount(d, w);
     w->dead = true;
     w->ready = w->held = w->done = false;
@@ -189,6 +191,8 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
     /* survivors first: nothing else may be on the path of a recovery */
     if (was_member)
         member_died(d, id, buf);
+    if (was_member && others_are_done(d))
+        return; /* success is certain: nobody's host is taken away now */
     if (failure && d->phase < DRIVER_STOPPING)
         slot_failed(d, &d->hosts[host], slot, buf);
 }

@@ -64,6 +64,24 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
     members_recount(d);
 }
 
+static bool accuses(const struct driver_accusation *list, size_t n,
+                    uint64_t by, uint64_t of)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].by == by && list[i].of == of)
+            return true;
+    return false;
+}
+
+/* Once per generation, however often the network repeats it. */
+static void accuse(struct driver *d, uint64_t by, uint64_t of)
+{
+    if (d->n_accused == DRIVER_ACCUSATIONS_MAX ||
+        accuses(d->accused, d->n_accused, by, of))
+        return;
+    d->accused[d->n_accused++] = (struct driver_accusation){by, of};
+}
+
 void on_lost(struct driver *d, struct driver_worker *w,
              const struct msg_lost *lost)
 {
@@ -72,13 +90,9 @@ void on_lost(struct driver *d, struct driver_worker *w,
 
     if (!is_member(w) || lost->generation != d->generation)
         return; /* M4: of an older one: dropped */
-    for (uint32_t i = 0; i < lost->n_accused; i++) {
-        if (lost->accused[i] >= d->table.n_entries ||
-            d->n_accused == DRIVER_ACCUSATIONS_MAX)
-            continue;
-        d->accused[d->n_accused++] = (struct driver_accusation){
-            w->id, d->table.entries[lost->accused[i]].worker};
-    }
+    for (uint32_t i = 0; i < lost->n_accused; i++)
+        if (lost->accused[i] < d->table.n_entries)
+            accuse(d, w->id, d->table.entries[lost->accused[i]].worker);
     text_worker(&t, d, w);
     text_add(&t, ": ");
     text_add(&t, lost->text);
@@ -209,12 +223,17 @@ static bool same_pair(const struct driver_accusation *a,
            (a->by == b->of && a->of == b->by);
 }
 
+/* Peers that accused it in either generation: whoever saw the loss first is the
+ * only one heard, so one generation alone says little. */
 static size_t accusers_of(const struct driver *d, uint64_t id)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < d->n_accused; i++)
         n += d->accused[i].of == id;
+    for (size_t i = 0; i < d->n_accused_before; i++)
+        n += d->accused_before[i].of == id &&
+             !accuses(d->accused, d->n_accused, d->accused_before[i].by, id);
     return n;
 }
 
@@ -466,7 +485,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     for (size_t i = 0; i < n_chosen; i++)
         enlist(d, &d->candidates[i], (uint32_t)n_chosen, root, sync);
     memcpy(d->accused_before, d->accused, sizeof(d->accused));
-    d->n_accused_before = d->n_accused;
+    d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
     d->n_accused = 0;
     d->world_size = (uint32_t)n_chosen;
     d->phase = DRIVER_RUNNING;
@@ -507,14 +526,15 @@ void rendezvous_progress(struct driver *d)
 
     if (d->phase != DRIVER_WAITING && d->phase != DRIVER_RENDEZVOUS)
         return;
-    if (d->counts.ready < d->counts.members || /* M6 */
-        d->counts.members + d->counts.newcomers < rendezvous_gate(d) ||
-        start_is_pending(d) || judge(d))
+    if (d->counts.ready < d->counts.members) /* M6 */
         return;
-    if (d->interrupts > 0) {
+    if (d->interrupts > 0) { /* whatever their number */
         job_stop(d, d->exit_status, HVD_REMOVED, "interrupted");
         return;
     }
+    if (d->counts.members + d->counts.newcomers < rendezvous_gate(d) ||
+        start_is_pending(d) || judge(d))
+        return;
     base = greatest_id(d);
     if (state_id_is_none(base) && d->ever_committed) {
         job_stop(d, 1, HVD_ERR_JOB_FAILED,

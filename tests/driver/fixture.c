@@ -1,0 +1,714 @@
+/* tests/driver/fixture.c - see fixture.h. */
+#include "driver/fixture.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACTIONS_MAX = 1024, TICK_MS = 100 };
+
+static struct fixture the_fixture;
+
+static void step(struct fixture *f, const struct driver_event *ev);
+
+/* ---- the transcript ------------------------------------------------------ */
+
+static void say(struct fixture *f, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(struct fixture *f, const char *fmt, ...)
+{
+    size_t room = sizeof(f->transcript) - f->n_transcript;
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(f->transcript + f->n_transcript, room, fmt, ap);
+    va_end(ap);
+    ck_assert(n >= 0 && (size_t)n < room);
+    f->n_transcript += (size_t)n;
+}
+
+static void end_line(struct fixture *f)
+{
+    if (f->head[0])
+        say(f, "\n");
+    f->head[0] = '\0';
+}
+
+/* A line "head: who who". The same head again: on the same line. */
+static void line(struct fixture *f, const char *head, const char *who)
+{
+    if (strcmp(head, f->head) != 0) {
+        end_line(f);
+        say(f, "%s:", head);
+        snprintf(f->head, sizeof(f->head), "%s", head);
+    }
+    say(f, " %s", who);
+}
+
+static void sentence(struct fixture *f, const char *head, const char *text)
+{
+    end_line(f);
+    say(f, "%s%s\n", head, text);
+}
+
+static void say_cut(const struct message *m, char *head, size_t max)
+{
+    if (m->u.cut.boundary == CUT_NEVER)
+        snprintf(head, max, "cut never");
+    else
+        snprintf(head, max, "cut %" PRIu64, m->u.cut.boundary);
+}
+
+static void say_abort(const struct message *m, char *head, size_t max)
+{
+    if (m->u.abort.worker != 0)
+        snprintf(head, max, "abort %" PRIu64 ", w%" PRIu64 " died",
+                 m->generation, m->u.abort.worker);
+    else
+        snprintf(head, max, "abort %" PRIu64 "%s", m->generation,
+                 m->u.abort.reason == ABORT_MISMATCH ? ", mismatch" : "");
+}
+
+static void say_send(struct fixture *f, uint64_t id, const struct message *m)
+{
+    static const char *const changes[] = {"?", "removed", "added", "both"};
+    static const char *const ends[] = {"?", "finished", "drained", "failed"};
+    char head[WIRE_TEXT_MAX] = "", who[32];
+
+    ck_assert_uint_eq(m->job, FIXTURE_JOB);
+    ck_assert_uint_eq(m->term, FIXTURE_TERM);
+    snprintf(who, sizeof(who), "w%" PRIu64, id);
+    if (m->type == MSG_ASSIGN)
+        snprintf(head, sizeof(head), "assign %" PRIu64, m->generation);
+    else if (m->type == MSG_HOLD)
+        snprintf(head, sizeof(head), "hold %" PRIu64 ", %s", m->u.hold.sequence,
+                 changes[m->u.hold.flags & 3]);
+    else if (m->type == MSG_CUT)
+        say_cut(m, head, sizeof(head));
+    else if (m->type == MSG_ABORT)
+        say_abort(m, head, sizeof(head));
+    else if (m->type == MSG_SHUTDOWN)
+        snprintf(head, sizeof(head), "shutdown %s",
+                 ends[m->u.shutdown.reason & 3]);
+    else if (m->type == MSG_RELEASE)
+        snprintf(head, sizeof(head), "release");
+    if (m->type == MSG_ASSIGN && m->u.assign.sync && !m->u.assign.source)
+        strcat(who, "+sync");
+    if (head[0])
+        line(f, head, who);
+}
+
+static void say_record(struct fixture *f, const struct driver_record *r)
+{
+    char text[WIRE_TEXT_MAX];
+
+    if (r->type == RECORD_WARNING) {
+        sentence(f, "warn: ", r->text);
+    } else if (r->type == RECORD_HOST_BLACKLISTED) {
+        if (r->until_us == UINT64_MAX)
+            snprintf(text, sizeof(text), "%s for good", r->host);
+        else
+            snprintf(text, sizeof(text), "%s for %" PRIu64 " ms", r->host,
+                     (r->until_us - f->now_us) / 1000);
+        sentence(f, "blacklist ", text);
+    }
+}
+
+static const char *agent_host(const struct fixture *f, uint64_t agent)
+{
+    for (size_t i = 0; i < f->driver.n_hosts; i++)
+        if (f->driver.hosts[i].agent == agent)
+            return f->driver.hosts[i].name;
+    ck_abort_msg("no host has agent %" PRIu64, agent);
+    return "?";
+}
+
+static void say_action(struct fixture *f, const struct driver_action *a)
+{
+    char text[WIRE_TEXT_MAX + 16];
+
+    switch (a->type) {
+    case DRIVER_ACT_START_AGENT:
+        line(f, "start agent", a->host);
+        break;
+    case DRIVER_ACT_STOP_AGENT:
+        line(f, "stop agent", agent_host(f, a->agent));
+        break;
+    case DRIVER_ACT_SPAWN:
+        snprintf(text, sizeof(text), "w%" PRIu64 "@%s:%" PRIu32, a->worker,
+                 a->host, a->slot);
+        line(f, "spawn", text);
+        break;
+    case DRIVER_ACT_KILL:
+        snprintf(text, sizeof(text), "w%" PRIu64, a->worker);
+        line(f, "kill", text);
+        break;
+    case DRIVER_ACT_SEND:
+        say_send(f, a->worker, &a->u.message);
+        break;
+    case DRIVER_ACT_RECORD:
+        say_record(f, &a->u.record);
+        break;
+    case DRIVER_ACT_FINISH:
+        snprintf(text, sizeof(text), "%d: %s", a->u.finish.status,
+                 a->u.finish.text);
+        sentence(f, "finish ", text);
+        break;
+    }
+}
+
+/* ---- machinery that works ------------------------------------------------ */
+
+static void say_hello(struct fixture *f, uint64_t id)
+{
+    struct message m = {.type = MSG_HELLO, .job = FIXTURE_JOB, .worker = id};
+
+    m.u.hello.port = (uint16_t)(1000 + id);
+    strcpy(m.u.hello.address, "127.0.0.1");
+    step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE, .u.message = &m});
+}
+
+static void spawned(struct fixture *f, uint64_t id)
+{
+    struct driver_event ev = {.type = DRIVER_EV_SPAWNED};
+
+    ck_assert_uint_lt(id, FIXTURE_WORKERS_MAX);
+    ev.u.spawned.worker = id;
+    ev.u.spawned.pid = (int64_t)(100 + id);
+    step(f, &ev);
+    if (!f->slow_workers)
+        say_hello(f, id);
+}
+
+static void agent_is(struct fixture *f, uint64_t agent,
+                     enum driver_event_type type, const char *text)
+{
+    struct driver_event ev = {.type = type};
+
+    ev.u.agent.agent = agent;
+    ev.u.agent.pid = (int64_t)(10 + agent);
+    ev.u.agent.text = text;
+    step(f, &ev);
+}
+
+/* Who gets ASSIGN is synced at once, unless the test says holds(). */
+static void take_assign(struct fixture *f, uint64_t id, const struct message *m)
+{
+    uint64_t version = m->u.assign.base.version;
+
+    f->workers[id].id = (struct state_id){m->generation, version ? version : 1};
+}
+
+static void answer(struct fixture *f, const struct driver_action *a)
+{
+    if (a->type == DRIVER_ACT_START_AGENT && strcmp(a->host, f->slow_host) != 0)
+        agent_is(f, a->agent, DRIVER_EV_AGENT_UP, "");
+    else if (a->type == DRIVER_ACT_STOP_AGENT)
+        agent_is(f, a->agent, DRIVER_EV_AGENT_GONE, "was stopped");
+    else if (a->type == DRIVER_ACT_SPAWN)
+        spawned(f, a->worker);
+    else if (a->type == DRIVER_ACT_SEND && a->u.message.type == MSG_ASSIGN)
+        take_assign(f, a->worker, &a->u.message);
+}
+
+/* What counts.* say must be what the rows say, after every event. */
+static void check_counts(const struct driver *d)
+{
+    struct driver_counts c = {0};
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+        bool member = w->member && !w->dead;
+
+        c.members += member;
+        c.ready += member && w->ready;
+        c.held += member && w->held;
+        c.done += member && w->done;
+        c.going += member && w->first_collective;
+        c.newcomers += w->ready && !w->member && !w->dead && !w->ending &&
+                       !w->draining;
+        c.live += !w->dead && !w->ending && !w->draining;
+        ck_assert(i == 0 || d->workers[i - 1].id < w->id);
+        if (!w->gone)
+            ck_assert_uint_eq(d->hosts[w->host].slots[w->slot].worker, w->id);
+    }
+    ck_assert_mem_eq(&c, &d->counts, sizeof(c));
+}
+
+static void step(struct fixture *f, const struct driver_event *ev)
+{
+    const struct driver_action *actions;
+    struct driver_action *copy;
+    size_t n;
+
+    ck_assert_int_eq(driver_step(&f->driver, ev, f->now_us, &actions, &n),
+                     HVD_OK);
+    check_counts(&f->driver);
+    ck_assert_uint_lt(n, ACTIONS_MAX);
+    copy = calloc(n + 1, sizeof(*copy));
+    ck_assert_ptr_nonnull(copy);
+    for (size_t i = 0; i < n; i++) {
+        say_action(f, &actions[i]);
+        copy[i] = actions[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        answer(f, &copy[i]);
+    free(copy);
+}
+
+/* ---- the fixture --------------------------------------------------------- */
+
+static uint64_t us_or(uint64_t ms, uint64_t otherwise_ms)
+{
+    return (ms ? ms : otherwise_ms) * 1000;
+}
+
+struct fixture *fixture_new(const struct fixture_options *o)
+{
+    struct fixture *f = &the_fixture;
+    struct driver_config c = {.job = FIXTURE_JOB, .term = FIXTURE_TERM};
+
+    memset(f, 0, sizeof(*f));
+    c.np = o->np ? o->np : 2;
+    c.min_np = o->min_np ? o->min_np : c.np;
+    c.max_np = o->max_np;
+    c.reset_limit = o->reset_limit ? (int64_t)o->reset_limit : -1;
+    c.slot_restarts = o->slot_restarts ? o->slot_restarts : 3;
+    c.strict_blacklist = o->strict_blacklist;
+    c.blacklist.cooldown = o->cooldown_high_ms > 0;
+    c.blacklist.low_us = o->cooldown_low_ms * 1000;
+    c.blacklist.high_us = o->cooldown_high_ms * 1000;
+    c.elastic_timeout_us = us_or(o->elastic_ms, 600000);
+    c.start_timeout_us = us_or(o->start_ms, 60000);
+    c.drain_timeout_us = us_or(o->drain_ms, 30000);
+    c.hang_timeout_us = o->hang_ms * 1000;
+    c.heartbeat_us = 1000000;
+    c.heartbeat_timeout_us = 2000000;
+    c.connect_timeout_us = 5000000;
+    ck_assert(driver_init(&f->driver, &c, 0));
+    return f;
+}
+
+void fixture_free(struct fixture *f)
+{
+    driver_fini(&f->driver);
+}
+
+static uint64_t next_worker(const char **list_p)
+{
+    char *end;
+    uint64_t id;
+
+    while (**list_p == ' ')
+        ++*list_p;
+    if (**list_p == '\0')
+        return 0;
+    ck_assert_int_eq(**list_p, 'w');
+    id = strtoull(*list_p + 1, &end, 10);
+    *list_p = end;
+    return id;
+}
+
+const struct driver_worker *worker(struct fixture *f, const char *name)
+{
+    return driver_worker(&f->driver, next_worker(&name));
+}
+
+void holds(struct fixture *f, const char *workers, uint64_t generation,
+           uint64_t version)
+{
+    uint64_t id;
+
+    while ((id = next_worker(&workers)))
+        f->workers[id].id = (struct state_id){generation, version};
+}
+
+void expect(struct fixture *f, const char *transcript)
+{
+    end_line(f);
+    ck_assert_str_eq(f->transcript, transcript);
+    f->transcript[f->n_transcript = 0] = '\0';
+}
+
+void expect_part(struct fixture *f, const char *part)
+{
+    end_line(f);
+    if (!strstr(f->transcript, part))
+        ck_assert_str_eq(f->transcript, part);
+    f->transcript[f->n_transcript = 0] = '\0';
+}
+
+/* ---- what happens -------------------------------------------------------- */
+
+static struct happening event(enum driver_event_type type, const char *workers,
+                              const char *text)
+{
+    return (struct happening){
+        .type = type, .workers = workers, .text = text ? text : ""};
+}
+
+static struct happening message(enum message_type type, const char *workers)
+{
+    struct happening h = event(DRIVER_EV_MESSAGE, workers, NULL);
+
+    h.message.type = type;
+    return h;
+}
+
+struct happening hosts(const char *text)
+{
+    return event(DRIVER_EV_HOSTS, NULL, text);
+}
+
+struct happening discovery_fails(const char *text)
+{
+    return event(DRIVER_EV_DISCOVERY_BAD, NULL, text);
+}
+
+struct happening agent_up(const char *host)
+{
+    return event(DRIVER_EV_AGENT_UP, NULL, host);
+}
+
+struct happening agent_gone(const char *host)
+{
+    return event(DRIVER_EV_AGENT_GONE, NULL, host);
+}
+
+struct happening interrupted(int signal)
+{
+    struct happening h = event(DRIVER_EV_INTERRUPT, NULL, NULL);
+
+    h.number = signal;
+    return h;
+}
+
+struct happening spawn_fails(const char *workers, const char *text)
+{
+    return event(DRIVER_EV_SPAWN_FAILED, workers, text);
+}
+
+struct happening killed(const char *workers)
+{
+    struct happening h = event(DRIVER_EV_EXITED, workers, NULL);
+
+    h.kill = true;
+    return h;
+}
+
+struct happening exited(const char *workers, int code)
+{
+    struct happening h = event(DRIVER_EV_EXITED, workers, NULL);
+
+    h.number = code;
+    return h;
+}
+
+struct happening hello(const char *workers)
+{
+    return message(MSG_HELLO, workers);
+}
+
+static struct happening ready_because(const char *workers,
+                                      enum ready_reason reason)
+{
+    struct happening h = message(MSG_READY, workers);
+
+    h.message.u.ready.kind = READY_ELASTIC;
+    h.message.u.ready.reason = (uint8_t)reason;
+    strcpy(h.message.u.ready.layout_text, "w f32[4]");
+    return h;
+}
+
+struct happening ready(const char *workers)
+{
+    return ready_because(workers, READY_START);
+}
+
+struct happening ready_lost(const char *workers)
+{
+    return ready_because(workers, READY_LOST);
+}
+
+struct happening ready_updated(const char *workers)
+{
+    return ready_because(workers, READY_UPDATED);
+}
+
+struct happening ready_fence(const char *workers, uint64_t fence)
+{
+    struct happening h = ready_because(workers, READY_LOST);
+
+    h.raw_fence = true;
+    h.message.u.ready.fence = fence;
+    return h;
+}
+
+struct happening ready_static(const char *workers)
+{
+    struct happening h = ready(workers);
+
+    h.message.u.ready.kind = READY_STATIC;
+    return h;
+}
+
+struct happening ready_layout(const char *workers, const char *layout)
+{
+    struct happening h = ready(workers);
+
+    snprintf(h.message.u.ready.layout_text, WIRE_TEXT_MAX, "%s", layout);
+    h.message.u.ready.layout[0] = (uint8_t)layout[0];
+    return h;
+}
+
+struct happening lost(const char *workers, uint64_t generation,
+                      const char *accused)
+{
+    struct happening h = message(MSG_LOST, workers);
+    struct msg_lost *m = &h.message.u.lost;
+    char *end;
+
+    m->generation = generation;
+    strcpy(m->text, "connection reset");
+    while (*accused) {
+        m->accused[m->n_accused++] = (uint32_t)strtoul(accused, &end, 10);
+        accused = end + strspn(end, " ");
+    }
+    return h;
+}
+
+struct happening mismatch(const char *workers, const char *text)
+{
+    struct happening h = lost(workers, 1, "");
+
+    h.message.u.lost.mismatch = true;
+    snprintf(h.message.u.lost.text, WIRE_TEXT_MAX, "%s", text);
+    return h;
+}
+
+struct happening held(const char *workers, uint64_t boundary)
+{
+    struct happening h = message(MSG_HELD, workers);
+
+    h.message.u.held.boundary = boundary;
+    return h;
+}
+
+struct happening held_done(const char *workers, uint64_t boundary)
+{
+    struct happening h = held(workers, boundary);
+
+    h.message.u.held.done = true;
+    return h;
+}
+
+struct happening ping(const char *workers, enum worker_phase phase,
+                      uint64_t fence)
+{
+    struct happening h = message(MSG_PING, workers);
+
+    h.message.u.ping.phase = (uint8_t)phase;
+    h.message.u.ping.fence = fence;
+    return h;
+}
+
+struct happening commits(const char *workers)
+{
+    struct happening h = ping(workers, WORKER_IDLE, 0);
+
+    h.commits = true;
+    return h;
+}
+
+struct happening done(const char *workers)
+{
+    return message(MSG_DONE, workers);
+}
+
+struct happening leaving(const char *workers, const char *text)
+{
+    struct happening h = message(MSG_LEAVING, workers);
+
+    snprintf(h.message.u.leaving.text, WIRE_TEXT_MAX, "%s", text);
+    return h;
+}
+
+struct happening drain_me(const char *workers)
+{
+    return message(MSG_DRAIN_ME, workers);
+}
+
+/* ---- from words to events ------------------------------------------------ */
+
+/* Fill in what a correct worker would say. */
+static void complete(struct fixture *f, uint64_t id, bool raw_fence,
+                     struct message *m)
+{
+    const struct driver_worker *w = driver_worker(&f->driver, id);
+    struct driver *d = &f->driver;
+
+    m->job = FIXTURE_JOB;
+    m->worker = id;
+    if (m->type == MSG_READY) {
+        m->u.ready.id = f->workers[id].id;
+        if (!raw_fence && w)
+            m->u.ready.fence = w->named;
+    } else if (m->type == MSG_HELD) {
+        m->u.held.generation = d->generation;
+        m->u.held.sequence = d->hold_sequence;
+    } else if (m->type == MSG_DONE) {
+        m->u.done.generation = d->generation;
+        m->u.done.id = f->workers[id].id;
+    } else if (m->type == MSG_PING) {
+        m->u.ping.generation = d->generation;
+        m->u.ping.id = f->workers[id].id;
+    }
+}
+
+static void say_message(struct fixture *f, const struct happening *h,
+                        uint64_t id)
+{
+    struct message m = h->message;
+
+    if (h->commits) {
+        f->workers[id].id.generation = f->driver.generation;
+        f->workers[id].id.version++;
+    }
+    complete(f, id, h->raw_fence, &m);
+    step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE, .u.message = &m});
+}
+
+static void about_worker(struct fixture *f, const struct happening *h,
+                         uint64_t id)
+{
+    struct driver_event ev = {.type = h->type};
+
+    if (h->type == DRIVER_EV_MESSAGE && h->message.type == MSG_HELLO) {
+        say_hello(f, id);
+    } else if (h->type == DRIVER_EV_MESSAGE) {
+        say_message(f, h, id);
+    } else if (h->type == DRIVER_EV_EXITED) {
+        ev.u.exited.worker = id;
+        ev.u.exited.pid = (int64_t)(100 + id);
+        ev.u.exited.code = h->number;
+        ev.u.exited.signal = h->kill ? 9 : 0;
+        step(f, &ev);
+    } else {
+        ck_assert_int_eq(h->type, DRIVER_EV_SPAWN_FAILED);
+        ev.u.spawn_failed.worker = id;
+        ev.u.spawn_failed.error = 2;
+        snprintf(ev.u.spawn_failed.text, WIRE_TEXT_MAX, "%s", h->text);
+        step(f, &ev);
+    }
+}
+
+static void new_hosts(struct fixture *f, const char *text)
+{
+    struct hosts list = {0};
+    char commas[1024], error[HOSTS_ERROR_MAX];
+
+    snprintf(commas, sizeof(commas), "%s", text);
+    for (char *c = commas; *c; c++)
+        if (*c == ' ')
+            *c = ',';
+    if (*text)
+        ck_assert_msg(
+            hosts_parse(commas, strlen(commas), HOSTS_COMMAS, 1, &list, error),
+            "%s", error);
+    step(f, &(struct driver_event){.type = DRIVER_EV_HOSTS, .u.hosts = &list});
+    hosts_fini(&list);
+}
+
+static uint64_t agent_on(const struct fixture *f, const char *host)
+{
+    for (size_t i = 0; i < f->driver.n_hosts; i++)
+        if (strcmp(f->driver.hosts[i].name, host) == 0)
+            return f->driver.hosts[i].agent;
+    ck_abort_msg("no host %s", host);
+    return 0;
+}
+
+static void about_job(struct fixture *f, const struct happening *h)
+{
+    struct driver_event ev = {.type = h->type};
+
+    if (h->type == DRIVER_EV_HOSTS) {
+        new_hosts(f, h->text);
+    } else if (h->type == DRIVER_EV_AGENT_UP ||
+               h->type == DRIVER_EV_AGENT_GONE) {
+        agent_is(f, agent_on(f, h->text), h->type, "was killed by signal 9");
+    } else {
+        if (h->type == DRIVER_EV_DISCOVERY_BAD)
+            ev.u.text = h->text;
+        else
+            ev.u.signal = h->number;
+        step(f, &ev);
+    }
+}
+
+void at(struct fixture *f, uint64_t ms, struct happening h)
+{
+    const char *list = h.workers;
+    uint64_t id;
+
+    ck_assert_uint_ge(ms * 1000, f->now_us);
+    f->now_us = ms * 1000;
+    if (!list)
+        about_job(f, &h);
+    else
+        while ((id = next_worker(&list)))
+            about_worker(f, &h, id);
+}
+
+/* A heartbeat of who lacks nothing: the driver has nothing to repeat. */
+static void heartbeats(struct fixture *f)
+{
+    struct driver *d = &f->driver;
+
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].agent_phase == AGENT_UP &&
+            strcmp(d->hosts[i].name, f->silent_host) != 0)
+            agent_is(f, d->hosts[i].agent, DRIVER_EV_AGENT_PING, "");
+    for (uint64_t id = 1; id < d->next_worker; id++) {
+        const struct driver_worker *w = driver_worker(d, id);
+        struct happening h = ping("", WORKER_IDLE, 0);
+
+        if (w && w->contacted && !w->dead && !w->ending &&
+            !f->workers[id].silent)
+            say_message(f, &h, id);
+    }
+}
+
+void pass(struct fixture *f, uint64_t ms)
+{
+    while (f->now_us + (uint64_t)TICK_MS * 1000 <= ms * 1000) {
+        f->now_us += (uint64_t)TICK_MS * 1000;
+        heartbeats(f);
+        step(f, &(struct driver_event){.type = DRIVER_EV_TIMEOUT});
+    }
+    f->now_us = ms * 1000;
+}
+
+void run(struct fixture *f, const char *text)
+{
+    char all[512] = "";
+    size_t n = 0;
+
+    at(f, 0, hosts(text));
+    for (uint64_t id = 1; id < f->driver.next_worker; id++)
+        n += (size_t)snprintf(all + n, sizeof(all) - n, "w%" PRIu64 " ", id);
+    at(f, 0, ready(all));
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
+    end_line(f);
+    f->transcript[f->n_transcript = 0] = '\0';
+}
+
+void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n)
+{
+    at(f, ms, held(workers, n - 1));
+    at(f, ms, ready_updated(workers));
+}

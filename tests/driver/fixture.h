@@ -1,0 +1,134 @@
+/* tests/driver/fixture.h - a driver core without a world: what happens goes in
+ * as words, what it does comes out as a transcript.
+ *
+ * Machinery that works is played by the fixture: an agent comes up when it is
+ * started, a worker is spawned and says HELLO, an agent that is stopped is
+ * gone. Whatever membership is about (READY, deaths, HELD, DONE, exits) is the
+ * test's to say. Workers are named w1, w2 ... in the order of their spawns.
+ *
+ * The transcript has a line per action, the receivers of equal messages in one:
+ *   start agent: a b                      stop agent: a
+ *   spawn: w1@a:0 w2@a:1                  kill: w1
+ *   assign 2: w1 w3 w4+sync               in the order of ranks
+ *   abort 1, w2 died: w1 w3               abort 1: w1 (nobody in particular)
+ *   hold 1, added: w1                     cut 5: w1         cut never: w1
+ *   release: w1                           shutdown drained: w1
+ *   blacklist a for good                  blacklist a for 30000 ms
+ *   warn: sentence                        finish 1: sentence
+ * PONG, WELCOME and the other records are left out.
+ *
+ * One fixture per process; memory is static but for the driver's own. */
+#ifndef TESTS_DRIVER_FIXTURE_H
+#define TESTS_DRIVER_FIXTURE_H
+
+#include "elastic/driver/core.h"
+#include "support.h"
+
+enum { FIXTURE_JOB = 7, FIXTURE_TERM = 3, FIXTURE_WORKERS_MAX = 64 };
+
+/* 0 is the default, here in brackets. */
+struct fixture_options {
+    uint32_t np;            /* [2] */
+    uint32_t min_np;        /* [np] */
+    uint32_t max_np;        /* [unbounded] */
+    uint32_t reset_limit;   /* [none] */
+    uint32_t slot_restarts; /* [3] */
+    bool strict_blacklist;
+    uint64_t cooldown_low_ms, cooldown_high_ms;
+    uint64_t elastic_ms; /* [600000] */
+    uint64_t start_ms;   /* [60000] */
+    uint64_t drain_ms;   /* [30000] */
+    uint64_t hang_ms;    /* [never] */
+};
+
+struct fixture_worker {
+    struct state_id id; /* of its newest snapshot */
+    bool silent;        /* no heartbeats in pass() */
+};
+
+struct fixture {
+    struct driver driver;
+    struct fixture_worker workers[FIXTURE_WORKERS_MAX];
+    uint64_t now_us;
+    char silent_host[HOSTS_NAME_MAX]; /* its agent sends no heartbeats */
+    char slow_host[HOSTS_NAME_MAX];   /* its agent comes up by agent_up() */
+    bool slow_workers;                /* they say HELLO by hello() */
+    char head[WIRE_TEXT_MAX];         /* of the transcript's last line */
+    char transcript[1 << 16];
+    size_t n_transcript;
+};
+
+struct fixture *fixture_new(const struct fixture_options *options);
+void fixture_free(struct fixture *f);
+
+#define fixture_create(...) \
+    fixture_new(&(const struct fixture_options){__VA_ARGS__})
+
+/* ---- what happens -------------------------------------------------------- */
+
+/* `workers` is a list: "w1 w2". */
+struct happening {
+    enum driver_event_type type;
+    const char *workers; /* whom it concerns; NULL: none */
+    const char *text;
+    int number; /* exit code, signal */
+    bool kill;  /* an exit by signal 9 */
+    bool commits, raw_fence;
+    struct message message;
+};
+
+struct happening hosts(const char *text); /* "a:2 b:2" */
+struct happening discovery_fails(const char *text);
+struct happening agent_up(const char *host);
+struct happening agent_gone(const char *host);
+struct happening interrupted(int signal);
+struct happening spawn_fails(const char *workers, const char *text);
+struct happening killed(const char *workers); /* exited by signal 9 */
+struct happening exited(const char *workers, int code);
+struct happening hello(const char *workers);
+/* READY with the fence of a correct worker and the newest id it has. */
+struct happening ready(const char *workers);
+struct happening ready_lost(const char *workers);
+struct happening ready_updated(const char *workers);
+struct happening ready_fence(const char *workers, uint64_t fence);
+struct happening ready_static(const char *workers);
+struct happening ready_layout(const char *workers, const char *layout);
+/* LOST; accused: ranks, "0 2" */
+struct happening lost(const char *workers, uint64_t generation,
+                      const char *accused);
+struct happening mismatch(const char *workers, const char *text);
+struct happening held(const char *workers, uint64_t boundary);
+struct happening held_done(const char *workers, uint64_t boundary);
+/* A commit: PING with the next id. */
+struct happening commits(const char *workers);
+/* PING of a member in `phase` of the current generation. */
+struct happening ping(const char *workers, enum worker_phase phase,
+                      uint64_t fence);
+struct happening done(const char *workers);
+struct happening leaving(const char *workers, const char *text);
+struct happening drain_me(const char *workers);
+
+void at(struct fixture *f, uint64_t ms, struct happening h);
+
+/* Time passes: ticks until then, everybody sends heartbeats but the silent. */
+void pass(struct fixture *f, uint64_t ms);
+
+/* hosts(text) at 0, then all spawned workers READY: generation 1 runs, its
+ * members hold (1, 1). Nothing of it in the transcript. */
+void run(struct fixture *f, const char *text);
+
+/* The members leave by the standing HOLD and CUT, at boundary `n`. */
+void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n);
+
+void holds(struct fixture *f, const char *workers, uint64_t generation,
+           uint64_t version);
+
+/* Compare with the transcript since the last call, and forget it. */
+void expect(struct fixture *f, const char *transcript);
+
+/* The transcript contains `part`; and forget it. */
+void expect_part(struct fixture *f, const char *part);
+
+const struct driver_worker *worker(struct fixture *f, const char *name);
+
+#endif
