@@ -48,6 +48,8 @@ hvd_status_t error_prefix(hvd_status_t status, const char *fmt, ...)
     va_list ap;
     size_t n;
 
+    if (status == HVD_OK)
+        return HVD_OK;
     memcpy(old, text, sizeof(old));
     va_start(ap, fmt);
     set_text(fmt, ap);

@@ -21,7 +21,8 @@ hvd_status_t error_set(hvd_status_t status, const char *fmt, ...)
 hvd_status_t error_errno(const char *fmt, ...)
     __attribute__((format(printf, 1, 2)));
 
-/* Put "<words>: " in front of the sentence; returns `status` unchanged. */
+/* Put "<words>: " in front of the sentence, unless status is HVD_OK; returns
+ * `status` unchanged. */
 hvd_status_t error_prefix(hvd_status_t status, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

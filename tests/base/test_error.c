@@ -15,6 +15,14 @@ START_TEST(error_prefix_goes_in_front)
 }
 END_TEST
 
+START_TEST(error_prefix_of_success_writes_nothing)
+{
+    error_clear();
+    ck_assert_int_eq(error_prefix(HVD_OK, "allreduce"), HVD_OK);
+    ck_assert_str_eq(hvd_last_error(), "");
+}
+END_TEST
+
 START_TEST(error_set_may_quote_the_old_text)
 {
     error_set(HVD_ERR_INVALID, "old");
@@ -59,6 +67,7 @@ int main(void)
     TCase *tcase = tcase_create("error");
 
     tcase_add_test(tcase, error_prefix_goes_in_front);
+    tcase_add_test(tcase, error_prefix_of_success_writes_nothing);
     tcase_add_test(tcase, error_set_may_quote_the_old_text);
     tcase_add_test(tcase, error_errno_names_the_reason);
     tcase_add_test(tcase, error_long_text_is_cut_not_overrun);
