@@ -110,6 +110,10 @@ bool links_take(void *arg, int fd, const struct handshake *hello);
 /* Dial unless the connection exists. */
 hvd_status_t links_dial(struct comm *comm, int peer,
                         int channel) HVD_MUST_CHECK;
+/* Take in what is buffered, up to the end of the operation: an ABORT behind it
+ * belongs to the next one. */
+hvd_status_t links_digest(struct comm *comm,
+                          struct connection *c) HVD_MUST_CHECK;
 /* Read once and digest; *moved_p is set when anything came. */
 hvd_status_t links_read(struct comm *comm, struct connection *c,
                         bool *moved_p) HVD_MUST_CHECK;
@@ -124,6 +128,11 @@ hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
 uint64_t links_deadline(const struct comm *comm);
 
 /* --- engine.c --- */
+
+static inline bool engine_done(const struct operation *op)
+{
+    return op->send_i == op->n_steps && op->recv_i == op->n_steps;
+}
 
 /* Drive comm->op, prepared by the caller, to its end. */
 hvd_status_t engine_run(struct comm *comm) HVD_MUST_CHECK;

@@ -218,12 +218,11 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
     }
 }
 
-/* Digest what is buffered. */
-static hvd_status_t parse(struct comm *comm, struct connection *c)
+hvd_status_t links_digest(struct comm *comm, struct connection *c)
 {
     bool more = true;
 
-    while (more && c->state != CONNECTION_LEFT)
+    while (more && c->state != CONNECTION_LEFT && !engine_done(&comm->op))
         switch (c->reading) {
         case READING_REPLY:
             HVD_TRY(read_reply(comm, c, &more));
@@ -256,7 +255,7 @@ hvd_status_t links_read(struct comm *comm, struct connection *c, bool *moved_p)
     if (c->fd < 0 || c->state < CONNECTION_GREETED)
         return HVD_OK;
     /* a frame that was held back may have its turn now */
-    HVD_TRY(parse(comm, c));
+    HVD_TRY(links_digest(comm, c));
     if (connection_buffered(c) != before || c->reading != reading) {
         *moved_p = true;
         return HVD_OK;
@@ -268,7 +267,7 @@ hvd_status_t links_read(struct comm *comm, struct connection *c, bool *moved_p)
         return HVD_OK;
     case IO_DONE:
         *moved_p = true;
-        return parse(comm, c);
+        return links_digest(comm, c);
     case IO_END:
         break;
     }
