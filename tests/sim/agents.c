@@ -1,6 +1,6 @@
-/* agents.c - virtual agents and the processes they start: birth, death, SIGSTOP.
- * What an agent says reaches the driver late but in order; an agent that dies
- * takes its processes with it. */
+/* agents.c - virtual agents and the processes they start: birth, death,
+ * SIGSTOP. What an agent says reaches the driver late but in order; an agent
+ * that dies takes its processes with it. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,12 +9,9 @@
  * all ranks agree. */
 #include <string.h>
 
-#include "world.h"
+#include "app.h"
 
-static void begin(struct sim *s, struct sim_worker *w);
-static void compute(struct sim *s, struct sim_worker *w);
 static void look(struct sim *s, struct sim_worker *w);
-static void leave_lost(struct sim *s, struct sim_worker *w, bool wrongly);
 
 static uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -37,7 +34,7 @@ struct worker_event app_event(const struct sim_worker *w,
     };
 }
 
-static void set_timer(struct sim *s, struct sim_worker *w, uint64_t delay_us)
+void app_set_timer(struct sim *s, struct sim_worker *w, uint64_t delay_us)
 {
     struct event *event = queue_push(&s->queue, s->now_us + delay_us, EV_APP);
 
@@ -78,7 +75,7 @@ static void on_abort_action(struct sim *s, struct sim_worker *w)
         return; /* the abort crosses completion */
     if (w->app == APP_IN_OP || w->app == APP_SYNCING) {
         w->completing = false;
-        set_timer(s, w, sim_uniform(s, 10, 2 * MSEC));
+        app_set_timer(s, w, sim_uniform(s, 10, 2 * MSEC));
     }
 }
 
@@ -144,7 +141,7 @@ void app_counted(struct sim *s, struct sim_worker *w, uint64_t boundary)
     feed(s, w, &event);
 }
 
-static void report(struct sim *s, struct sim_worker *w, enum report_what what)
+void app_report(struct sim *s, struct sim_worker *w, enum report_what what)
 {
     struct worker_event event = app_event(w, WORKER_EV_REPORT);
 
@@ -174,11 +171,11 @@ static void commit(struct sim *s, struct sim_worker *w)
           (unsigned long long)w->id_of.version);
     if (!w->committed_here) {
         w->committed_here = true;
-        report(s, w, REPORT_FIRST_COMMIT);
+        app_report(s, w, REPORT_FIRST_COMMIT);
     }
 }
 
-static void restamp(struct sim *s, struct sim_worker *w, uint64_t version)
+void app_restamp(struct sim *s, struct sim_worker *w, uint64_t version)
 {
     w->id_of.generation = s->options.bug == BUG_version ? w->id_of.generation
                                                         : w->generation;
@@ -211,7 +208,7 @@ static void break_generation(struct sim *s, struct sim_generation *g)
         if (w->completing && sim_one_in(s, 2))
             continue;
         w->completing = false;
-        set_timer(s, w, sim_uniform(s, 100, 10 * MSEC));
+        app_set_timer(s, w, sim_uniform(s, 100, 10 * MSEC));
     }
 }
 
@@ -243,7 +240,7 @@ static void accuse(struct sim *s, struct sim_worker *w,
             lost->accused[lost->n_accused++] = g->dead[i];
 }
 
-static void leave_lost(struct sim *s, struct sim_worker *w, bool wrongly)
+void app_leave_lost(struct sim *s, struct sim_worker *w, bool wrongly)
 {
     struct sim_generation *g = sim_generation(s, w->generation);
     struct worker_event event;
@@ -301,7 +298,7 @@ static void leave_updated(struct sim *s, struct sim_worker *w)
         look(s, w);
 }
 
-static void go(struct sim *s, struct sim_worker *w)
+void app_go(struct sim *s, struct sim_worker *w)
 {
     int64_t code = w->core.verdict == WORKER_RELEASED  ? 0
                    : w->core.verdict == WORKER_DRAINED ? 3
@@ -347,15 +344,15 @@ static void boundary(struct sim *s, struct sim_worker *w)
     enum worker_boundary what;
 
     if (w->core.verdict != WORKER_GO_ON) {
-        go(s, w);
+        app_go(s, w);
         return;
     }
     if (w->comm_aborted || w->loss_pending) {
-        leave_lost(s, w, false);
+        app_leave_lost(s, w, false);
         return;
     }
     if (!w->hold && w->app != APP_HELD) {
-        compute(s, w);
+        app_compute(s, w);
         return;
     }
     feed_type(s, w, WORKER_EV_BOUNDARY);
@@ -370,10 +367,10 @@ static void boundary(struct sim *s, struct sim_worker *w)
         leave_updated(s, w);
         break;
     case WORKER_BOUNDARY_LOST:
-        leave_lost(s, w, false);
+        app_leave_lost(s, w, false);
         break;
     case WORKER_BOUNDARY_PASS:
-        compute(s, w);
+        app_compute(s, w);
         break;
     }
 }
@@ -401,7 +398,7 @@ static void complete(struct sim *s, struct sim_worker *w)
     w->completing = false;
     if (!w->reported_op) {
         w->reported_op = true;
-        report(s, w, REPORT_FIRST_COLLECTIVE);
+        app_report(s, w, REPORT_FIRST_COLLECTIVE);
     }
     advance(s, w);
 }
@@ -409,7 +406,7 @@ static void complete(struct sim *s, struct sim_worker *w)
 static void will_complete(struct sim *s, struct sim_worker *w)
 {
     w->completing = true;
-    set_timer(s, w, sim_uniform(s, 5, 300));
+    app_set_timer(s, w, sim_uniform(s, 5, 300));
 }
 
 /* Everybody who waits in operation k may go on. */
@@ -453,7 +450,7 @@ static void enter(struct sim *s, struct sim_worker *w, enum op_kind op)
     if (faults_trap(s, w, TRAP_IN_OP))
         return;
     if (g->broken) {
-        set_timer(s, w, sim_uniform(s, 100, 5 * MSEC));
+        app_set_timer(s, w, sim_uniform(s, 100, 5 * MSEC));
     } else if (op == OP_BROADCAST && w->rank == g->root) {
         g->root_entered = w->entered;
         wake_op(s, g, w->entered);
@@ -468,7 +465,7 @@ static void finish(struct sim *s, struct sim_worker *w)
 {
     commit(s, w);
     if (w->comm_aborted || w->loss_pending) {
-        leave_lost(s, w, false);
+        app_leave_lost(s, w, false);
         return;
     }
     w->app = APP_DONE;
@@ -486,18 +483,18 @@ static void step(struct sim *s, struct sim_worker *w)
     enum op_kind op = is_last ? OP_NONE : op_of(s, w->live.steps);
 
     if (w->core.verdict != WORKER_GO_ON)
-        go(s, w);
+        app_go(s, w);
     else if (is_last)
         finish(s, w);
     else if (op == OP_NONE)
         advance(s, w);
     else if (w->comm_aborted || w->loss_pending)
-        leave_lost(s, w, false);
+        app_leave_lost(s, w, false);
     else
         enter(s, w, op);
 }
 
-static void compute(struct sim *s, struct sim_worker *w)
+void app_compute(struct sim *s, struct sim_worker *w)
 {
     uint64_t us = s->plan.step_us;
 
@@ -507,125 +504,7 @@ static void compute(struct sim *s, struct sim_worker *w)
         us += 3 * SEC;
     if (w->live.steps >= s->plan.steps)
         us = 50;
-    set_timer(s, w, us);
-}
-
-/* ---- a generation begins ------------------------------------------------- */
-
-static void begin(struct sim *s, struct sim_worker *w)
-{
-    const struct msg_assign *assign = &w->core.assign;
-
-    w->generation = w->core.generation;
-    w->rank = assign->rank;
-    w->out = false;
-    w->comm_aborted = w->core.aborted;
-    w->loss_pending = w->hold = w->completing = false;
-    w->committed_here = w->reported_op = false;
-    w->boundary = w->operation = w->entered = 0;
-    w->sync_since_us = s->now_us;
-    w->app = APP_SYNCING;
-    w->serial++;
-    if (assign->source) {
-        if (!state_id_is_none(assign->base) &&
-            !state_id_equal(assign->base, w->id_of))
-            check_fail(s, "w%llu is a source of (%llu, %llu), has (%llu, %llu)",
-                       (unsigned long long)w->id,
-                       (unsigned long long)assign->base.generation,
-                       (unsigned long long)assign->base.version,
-                       (unsigned long long)w->id_of.generation,
-                       (unsigned long long)w->id_of.version);
-        if (state_id_is_none(assign->base))
-            w->snap = w->live;
-        restamp(s, w,
-                state_id_is_none(assign->base) ? 1 : assign->base.version);
-    }
-    if (faults_trap(s, w,
-                    !assign->sync    ? TRAP_ASSIGNED
-                    : assign->source ? TRAP_SOURCE
-                                     : TRAP_RECEIVER) ||
-        faults_trap(s, w, TRAP_ASSIGNED))
-        return;
-    set_timer(s, w,
-              assign->source ? sim_uniform(s, 200, 3 * MSEC)
-                             : sim_uniform(s, MSEC, 20 * MSEC));
-}
-
-enum serving { SERVES, SERVES_LATER, SERVES_NEVER };
-
-static enum serving serving(struct sim *s, const struct sim_generation *g,
-                            uint32_t rank)
-{
-    const struct sim_worker *w = sim_worker(s, g->members[rank]);
-
-    if (!g->sources[rank] || !w || !w->alive)
-        return SERVES_NEVER;
-    if (w->generation == g->generation)
-        return w->out ? SERVES_NEVER : SERVES;
-    return w->generation > g->generation || w->core.fence >= g->generation
-               ? SERVES_NEVER
-               : SERVES_LATER;
-}
-
-static enum serving find_source(struct sim *s, const struct sim_generation *g)
-{
-    uint32_t first = (uint32_t)random_below(&s->random, g->size);
-    enum serving best = SERVES_NEVER;
-
-    for (uint32_t i = 0; i < g->size && best != SERVES; i++) {
-        enum serving it = serving(s, g, (first + i) % g->size);
-
-        if (it < best)
-            best = it;
-    }
-    return best;
-}
-
-static void get_state(struct sim *s, struct sim_worker *w)
-{
-    struct state_id base = w->core.assign.base;
-
-    if (state_id_is_none(base))
-        base = (struct state_id){
-            s->options.bug == BUG_version ? 0 : w->generation, 1};
-    if (s->options.bug != BUG_nosync)
-        w->live = w->snap = check_content(s, base);
-    restamp(s, w, base.version);
-    TRACE(s, "w%llu has synced step %llu", (unsigned long long)w->id,
-          (unsigned long long)w->snap.steps);
-    report(s, w, REPORT_SYNCED);
-}
-
-static void connected(struct sim *s, struct sim_worker *w)
-{
-    struct sim_generation *g = sim_generation(s, w->generation);
-
-    if (w->core.verdict != WORKER_GO_ON) {
-        go(s, w);
-        return;
-    }
-    if (w->comm_aborted || w->loss_pending) {
-        leave_lost(s, w, false);
-        return;
-    }
-    if (!w->core.assign.source) {
-        switch (find_source(s, g)) {
-        case SERVES_LATER:
-            if (s->now_us - w->sync_since_us < 10 * SEC) {
-                set_timer(s, w, 5 * MSEC);
-                return;
-            } /* fall through */
-        case SERVES_NEVER:
-            leave_lost(s, w, false);
-            return;
-        case SERVES:
-            get_state(s, w);
-            break;
-        }
-    }
-    if (w->joined < w->generation && g->generation > 1)
-        w->reset_once = true;
-    compute(s, w);
+    app_set_timer(s, w, us);
 }
 
 /* ---- the doors ----------------------------------------------------------- */
@@ -638,7 +517,7 @@ static void load(struct sim *s, struct sim_worker *w)
     if (!s->options.base && !s->options.large && sim_one_in(s, 20))
         us += 2 * SEC;
     if (!faults_trap(s, w, TRAP_LOADING))
-        set_timer(s, w, us);
+        app_set_timer(s, w, us);
 }
 
 static void join(struct sim *s, struct sim_worker *w)
@@ -646,7 +525,13 @@ static void join(struct sim *s, struct sim_worker *w)
     struct worker_event event = app_event(w, WORKER_EV_ENTER);
 
     event.u.enter.kind = READY_ELASTIC;
-    memset(event.u.enter.layout, 7, sizeof(event.u.enter.layout));
+    w->layout = 7;
+    if (s->odd_layouts > 0) {
+        s->odd_layouts--;
+        w->layout = 8;
+        sim_cover(s, COVER_layout_differs);
+    }
+    memset(event.u.enter.layout, w->layout, sizeof(event.u.enter.layout));
     event.u.enter.layout_text = "w";
     w->app = APP_JOINING;
     feed(s, w, &event);
@@ -660,7 +545,7 @@ static void look(struct sim *s, struct sim_worker *w)
     if (!w->alive || w->app == APP_COMPUTING || w->app == APP_GONE)
         return;
     if (w->core.verdict != WORKER_GO_ON) {
-        go(s, w);
+        app_go(s, w);
         return;
     }
     switch (w->app) {
@@ -670,14 +555,14 @@ static void look(struct sim *s, struct sim_worker *w)
         break;
     case APP_JOINING:
         if (w->core.phase == WORKER_RUNNING)
-            begin(s, w);
+            app_begin(s, w);
         break;
     case APP_HELD:
         boundary(s, w);
         break;
     case APP_DONE:
         if (w->comm_aborted)
-            leave_lost(s, w, false);
+            app_leave_lost(s, w, false);
         break;
     default:
         break;
@@ -691,18 +576,18 @@ void app_timer(struct sim *s, struct sim_worker *w)
         join(s, w);
         break;
     case APP_SYNCING:
-        connected(s, w);
+        app_connected(s, w);
         break;
     case APP_COMPUTING:
         step(s, w);
         break;
     case APP_IN_OP:
         if (w->core.verdict != WORKER_GO_ON)
-            go(s, w);
+            app_go(s, w);
         else if (w->completing)
             complete(s, w);
         else
-            leave_lost(s, w, w->loss_pending);
+            app_leave_lost(s, w, w->loss_pending);
         break;
     default:
         break;
@@ -715,7 +600,7 @@ void app_lose(struct sim *s, struct sim_worker *w, bool accuse_wrongly)
         return;
     w->loss_pending = true;
     if (w->app == APP_IN_OP && !w->completing)
-        leave_lost(s, w, accuse_wrongly);
+        app_leave_lost(s, w, accuse_wrongly);
 }
 
 void app_fail(struct sim *s, struct sim_worker *w)
@@ -728,5 +613,5 @@ void app_fail(struct sim *s, struct sim_worker *w)
     event.u.failed.text = "the user's own error";
     sim_cover(s, COVER_user_failed);
     feed(s, w, &event);
-    go(s, w);
+    app_go(s, w);
 }

@@ -136,6 +136,11 @@ static void check_member(struct sim *s, struct sim_generation *g, uint32_t rank)
                    "but in state %d of generation %llu",
                    ULL(g->generation), ULL(w->id), rank, (int)w->app,
                    ULL(w->generation));
+    if (w->layout != sim_worker(s, g->members[0])->layout)
+        check_fail(s,
+                   "w%llu has another layout than w%llu, both in "
+                   "generation %llu",
+                   ULL(w->id), ULL(g->members[0]), ULL(g->generation));
     dw = driver_worker(&s->driver, w->id);
     if (dw && dw->dead)
         check_fail(s, "generation %llu has w%llu, which the driver holds dead",
@@ -377,6 +382,12 @@ static bool is_legal(struct sim *s, const char *text)
 
     if (cover[COVER_user_failed] > 0)
         return true;
+    if (has(text, "interrupted"))
+        return cover[COVER_interrupted] > 0;
+    if (has(text, "layouts differ"))
+        return s->n_generations == 0;
+    if (has(text, "--elastic-timeout")) /* slots that stay closed */
+        return cover[COVER_layout_differs] > 0;
     if (has(text, "reset"))
         return s->driver_config.reset_limit >= 0;
     if (has(text, "progress"))
@@ -406,8 +417,12 @@ void check_finish(struct sim *s, int status, const char *text)
         check_fail(s, "the job fails without a reason: %s", text);
 }
 
+/* Its agents outlive a driver that gives up waiting only until they find their
+ * lifeline cut. */
 void check_end(struct sim *s)
 {
+    if (s->now_us >= s->driver.stop_deadline_us)
+        return;
     for (size_t i = 0; i < s->n_workers; i++) {
         const struct sim_worker *w = sim_worker(s, i);
 

@@ -1,7 +1,7 @@
 /* faults.c - what kind of world a seed makes, and what goes wrong in it. Some
- * faults are traps: they wait until a worker comes into a certain state and kill
- * it there. At the horizon everything is healed: enough slots are there and stay,
- * so that the job must end. */
+ * faults are traps: they wait until a worker comes into a certain state and
+ * kill it there. At the horizon everything is healed: enough slots are there
+ * and stay, so that the job must end. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +23,10 @@ enum fault {
     FAULT_ACCUSE,
     FAULT_PARTITION,
     FAULT_DRAIN,
+    FAULT_STALL,
+    /* from here on they end most jobs: rare */
+    FAULT_LAYOUT,
+    FAULT_INTERRUPT,
     FAULT_USER_ERROR,
     N_FAULTS,
     FAULT_SETTLE
@@ -179,7 +183,7 @@ static void plan_small(struct sim *s)
     for (uint64_t i = 0; i < n_faults; i++) {
         enum fault fault = (enum fault)random_below(&s->random, N_FAULTS);
 
-        if (fault == FAULT_USER_ERROR && !sim_one_in(s, 4))
+        if (fault >= FAULT_LAYOUT && !sim_one_in(s, 6))
             fault = FAULT_TRAP;
         plan_fault(s, random_below(&s->random, p->horizon_us), fault);
         if (sim_one_in(s, 4))
@@ -323,6 +327,31 @@ static void partition(struct sim *s)
     }
 }
 
+static void interrupt(struct sim *s)
+{
+    struct driver_event ev = {.type = DRIVER_EV_INTERRUPT, .u.signal = 2};
+
+    if (s->stalled_until_us > s->now_us) {
+        plan_fault(s, s->stalled_until_us, FAULT_INTERRUPT);
+        return;
+    }
+    TRACE(s, "Ctrl-C");
+    sim_cover(s, COVER_interrupted);
+    sim_driver_step(s, &ev);
+    if (sim_one_in(s, 3))
+        plan_fault(s, s->now_us + sim_uniform(s, 1, 500) * MSEC,
+                   FAULT_INTERRUPT);
+}
+
+/* Not driver_step() is slow: its whole process does not run. */
+static void stall(struct sim *s)
+{
+    s->stalled_until_us = s->now_us + sim_uniform(s, 100, 20000) * MSEC;
+    TRACE(s, "the driver stalls for %llu ms",
+          (unsigned long long)((s->stalled_until_us - s->now_us) / MSEC));
+    sim_cover(s, COVER_driver_stalled);
+}
+
 static void strike_worker(struct sim *s, enum fault fault)
 {
     struct sim_worker *w = pick(s), *other;
@@ -407,6 +436,15 @@ void faults_strike(struct sim *s, const struct event *event)
         break;
     case FAULT_PARTITION:
         partition(s);
+        break;
+    case FAULT_INTERRUPT:
+        interrupt(s);
+        break;
+    case FAULT_LAYOUT:
+        s->odd_layouts++;
+        break;
+    case FAULT_STALL:
+        stall(s);
         break;
     default:
         strike_worker(s, fault);

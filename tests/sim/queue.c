@@ -1,6 +1,6 @@
-/* queue.c - the events of a run in the order of their time: a binary heap. Events
- * at the same time come in the order in which they were pushed, so that a run
- * depends on its seed alone.
+/* queue.c - the events of a run in the order of their time: a binary heap.
+ * Events at the same time come in the order in which they were pushed, so that
+ * a run depends on its seed alone.
  *
  * Threads: none. Memory: events are recycled until queue_fini(). */
 #include <stdio.h>

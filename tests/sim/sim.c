@@ -1,5 +1,5 @@
-/* sim.c - one run: the clock, the event loop and the driver's actions. See sim.h
- * and world.h. */
+/* sim.c - one run: the clock, the event loop and the driver's actions. See
+ * sim.h and world.h. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -74,8 +74,8 @@ static void on_record(struct sim *s, const struct driver_record *r)
     }
 }
 
-/* What a released process does is its own affair, and nobody watches it any more.
- * If it was stopped for good, a person has to end it. */
+/* What a released process does is its own affair, and nobody watches it any
+ * more. If it was stopped for good, a person has to end it. */
 static void end_stopped(struct sim *s)
 {
     for (size_t i = 0; i < s->n_workers; i++) {
@@ -205,6 +205,8 @@ static void forge(struct sim *s, struct message *m)
 {
     const struct driver_worker *dw;
 
+    if (m->type == MSG_READY && s->options.bug == BUG_anylayout)
+        memset(m->u.ready.layout, 0, sizeof(m->u.ready.layout));
     if (m->type == MSG_READY && s->options.bug == BUG_nofence) {
         dw = driver_worker(&s->driver, m->worker);
         m->u.ready.fence = dw ? dw->named : 0;
@@ -317,10 +319,20 @@ static void put_off_exit(struct sim *s, const struct sim_worker *w,
     queue_again(&s->queue, at > s->now_us ? at : s->now_us + 1, event);
 }
 
+static bool is_for_driver(const struct event *event)
+{
+    return event->type == EV_TO_DRIVER || event->type == EV_AGENT_SAYS ||
+           event->type == EV_DISCOVERY;
+}
+
 static void dispatch(struct sim *s, struct event *event)
 {
     struct sim_worker *w = sim_worker(s, event->a);
 
+    if (s->stalled_until_us > s->now_us && is_for_driver(event)) {
+        queue_again(&s->queue, s->stalled_until_us, event);
+        return;
+    }
     switch (event->type) {
     case EV_TO_DRIVER:
         to_driver(s, event);
@@ -435,6 +447,8 @@ static void loop(struct sim *s)
             kill_as_told(s);
         if (s->queue.n == 0 || s->now_us > s->plan.limit_us)
             stuck(s);
+        if (deadline <= s->stalled_until_us) /* messages first */
+            deadline = s->stalled_until_us + 1;
         if (deadline < s->queue.items[0].at) {
             timeout(s, deadline);
             continue;

@@ -49,6 +49,9 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(spare, 0)                                             \
     X(joined_later, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
     X(late_commit, 0)                                       \
+    X(interrupted, 0)                                       \
+    X(layout_differs, 0)                                    \
+    X(driver_stalled, 0)                                    \
     X(partition, 0)                                         \
     X(message_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
     X(message_duplicated, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE) \
@@ -79,6 +82,7 @@ extern const unsigned sim_counter_where[N_COVER];
     X(liar, "a READY claims a commit that was never made")            \
     X(nosync, "who does not hold the base trains without a sync")     \
     X(earlydone, "DONE is sent one step before the end")              \
+    X(anylayout, "every state layout looks the same to the driver")   \
     X(deafhold, "some applications do not look at the hold word")
 
 enum sim_bug {

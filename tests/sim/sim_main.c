@@ -1,10 +1,10 @@
-/* sim_main.c - the program hvd-sim: many seeds, one seed with its transcript, or
- * one death at every event.
+/* sim_main.c - the program hvd-sim: many seeds, one seed with its transcript,
+ * or one death at every event.
  *
  *   hvd-sim [--seeds N] [--first F] [--size small|large] [--bug NAME]
- *   hvd-sim --replay SEED [--size ...] [--bug NAME]
- *   hvd-sim --exhaustive [--seeds N]
- *   hvd-sim --bugs
+ *   hvd-sim --replay SEED [--size small|large] [--bug NAME]
+ *   hvd-sim --exhaustive [--seeds N] [--pairs N]
+ *   hvd-sim --bugs [--seeds N]
  *
  * Exit status 0: every invariant held and everything in the coverage table has
  * happened; 1: not; 2: usage. */

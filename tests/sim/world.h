@@ -5,6 +5,7 @@
  *   network.c  messages between driver and workers: delay, loss, duplication
  *   agents.c   virtual agents and processes: birth, death, SIGSTOP
  *   app.c      the training program in each worker, and its data plane
+ *   entry.c    how it enters a generation
  *   faults.c   what goes wrong, by seed
  *   check.c    the invariants
  *   trace.c    the transcript
@@ -100,6 +101,7 @@ struct sim_worker {
     bool alive;   /* the process exists and has not ended */
     bool stopped; /* SIGSTOP; goes on at resume_us */
     uint64_t resume_us;
+    uint8_t layout;    /* digest of its state's layout */
     bool loss_pending; /* its next library call returns HVD_PEER_LOST */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */
@@ -210,6 +212,8 @@ struct sim {
     uint64_t last_death_us;
     uint64_t to_driver_last_us;
     uint64_t hosts_bad_until_us;
+    uint64_t stalled_until_us; /* the driver does not run */
+    uint32_t odd_layouts;      /* so many newcomers bring another layout */
 };
 
 /* sim.c */
