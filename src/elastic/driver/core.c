@@ -67,18 +67,22 @@ static hvd_status_t on_message(struct driver *d, const struct message *m)
 }
 
 /* The driver itself did not run for a while: that is no silence of others. */
+static void forgive(struct driver *d, uint64_t *since_us_p, uint64_t late_us)
+{
+    if (*since_us_p != DRIVER_NEVER)
+        *since_us_p += late_us;
+    if (*since_us_p != DRIVER_NEVER && *since_us_p > d->now_us)
+        *since_us_p = d->now_us;
+}
+
 static void forgive_stall(struct driver *d, uint64_t late_us)
 {
-    for (size_t i = 0; i < d->n_workers; i++) {
-        d->workers[i].heard_us += late_us;
-        if (d->workers[i].heard_us > d->now_us)
-            d->workers[i].heard_us = d->now_us;
-    }
-    for (size_t i = 0; i < d->n_hosts; i++) {
-        d->hosts[i].agent_heard_us += late_us;
-        if (d->hosts[i].agent_heard_us > d->now_us)
-            d->hosts[i].agent_heard_us = d->now_us;
-    }
+    forgive(d, &d->below_us, late_us);
+    forgive(d, &d->patience_us, late_us);
+    for (size_t i = 0; i < d->n_workers; i++)
+        forgive(d, &d->workers[i].heard_us, late_us);
+    for (size_t i = 0; i < d->n_hosts; i++)
+        forgive(d, &d->hosts[i].agent_heard_us, late_us);
 }
 
 static void on_timeout(struct driver *d)

@@ -278,7 +278,8 @@ struct driver {
     uint64_t resets;     /* counted by --reset-limit */
     uint8_t reason;      /* enum ready_reason of the open rendezvous */
     uint64_t opened_us;  /* when the open rendezvous began */
-    uint64_t formed_us;  /* when the current generation was assigned */
+    uint64_t patience_us; /* the same for its deadline: a stall moves it */
+    uint64_t formed_us;   /* when the current generation was assigned */
     uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */
     uint32_t world_size; /* of the current generation */
     struct assign_table table;

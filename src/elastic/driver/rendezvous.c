@@ -32,7 +32,7 @@ static void open_rendezvous(struct driver *d, enum ready_reason reason,
 
     d->phase = DRIVER_RENDEZVOUS;
     d->reason = (uint8_t)reason;
-    d->opened_us = d->now_us;
+    d->opened_us = d->patience_us = d->now_us;
     r = record_add(d, RECORD_GENERATION_STARTED);
     t = text_into(r->text, sizeof(r->text));
     text_add(&t, why);
@@ -64,8 +64,8 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
     members_recount(d);
 }
 
-static bool accuses(const struct driver_accusation *list, size_t n,
-                    uint64_t by, uint64_t of)
+static bool accuses(const struct driver_accusation *list, size_t n, uint64_t by,
+                    uint64_t of)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i].by == by && list[i].of == of)
@@ -607,7 +607,7 @@ void rendezvous_tick(struct driver *d)
         return;
     if (d->counts.members + d->counts.newcomers >= rendezvous_gate(d)) {
         if (d->counts.ready < d->counts.members &&
-            d->now_us - d->opened_us > d->config.elastic_timeout_us)
+            d->now_us - d->patience_us > d->config.elastic_timeout_us)
             evict_laggards(d); /* M10 */
     } else if (d->below_us == DRIVER_NEVER) {
         d->below_us = d->now_us;
