@@ -24,11 +24,6 @@ enum {
     TURNS_MAX = 64
 };
 
-static bool op_done(const struct operation *op)
-{
-    return op->send_i == op->n_steps && op->recv_i == op->n_steps;
-}
-
 static bool needs_send(const struct comm *comm, int peer)
 {
     const struct operation *op = &comm->op;
@@ -361,7 +356,7 @@ static hvd_status_t receive_due(struct comm *comm, bool *moved_p)
 static hvd_status_t advance(struct comm *comm, bool *more_p)
 {
     *more_p = true;
-    for (int i = 0; i < TURNS_MAX && *more_p && !op_done(&comm->op); i++) {
+    for (int i = 0; i < TURNS_MAX && *more_p && !engine_done(&comm->op); i++) {
         *more_p = false;
         HVD_TRY(send_due(comm, more_p));
         HVD_TRY(receive_due(comm, more_p));
@@ -440,7 +435,7 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
     uint64_t now_us;
 
     for (size_t i = 0; i < n_links; i++)
-        if (comm->pfds[1 + i].revents != 0)
+        if (comm->pfds[1 + i].revents != 0 && !engine_done(&comm->op))
             HVD_TRY(
                 links_ready(comm, comm->live[i], comm->pfds[1 + i].revents));
     for (size_t i = 1 + n_links; i < n_pfds; i++)
@@ -494,8 +489,8 @@ static hvd_status_t prepare(struct comm *comm)
 
         if (c->state == CONNECTION_LEFT)
             HVD_TRY(engine_left(comm, c));
-        else if (c->reading == READING_HELD)
-            HVD_TRY(engine_held(comm, c));
+        else
+            HVD_TRY(links_digest(comm, c));
     }
     return HVD_OK;
 }
@@ -507,7 +502,7 @@ static hvd_status_t drive(struct comm *comm)
     HVD_TRY(prepare(comm));
     for (;;) {
         HVD_TRY(advance(comm, &more));
-        if (op_done(&comm->op))
+        if (engine_done(&comm->op))
             return HVD_OK;
         HVD_TRY(comm_check(comm));
         HVD_TRY(wait_events(comm, more));
