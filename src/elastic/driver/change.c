@@ -61,8 +61,10 @@ bool wave_pending(const struct driver *d, uint64_t wave)
     }
     for (size_t i = 0; i < d->n_hosts; i++) {
         const struct driver_host *h = &d->hosts[i];
+        bool empty = h->agent_phase == AGENT_STARTING ||
+                     (h->agent_phase == AGENT_UP && h->fresh);
 
-        if (h->wave == wave && h->agent_phase == AGENT_STARTING && h->listed &&
+        if (h->wave == wave && empty && host_usable(h) &&
             d->now_us - h->agent_since_us < d->config.start_timeout_us)
             return true;
     }

@@ -295,8 +295,8 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     text_add(&t, host->name);
     text_add(&t, " ");
     text_add(&t, how);
-    if (host->slots_max > 0)
-        slot_failed(d, host, 0, how);
+    for (uint32_t i = 0; i < host->n_slots; i++) /* M11: each of its slots */
+        slot_failed(d, host, i, how);
 }
 
 /* ---- workers ------------------------------------------------------------- */
@@ -380,7 +380,7 @@ static bool all_blacklisted(const struct driver *d)
             return false;
         any = true;
     }
-    return any && d->counts.live == 0;
+    return any && d->counts.live == 0 && d->counts.members == 0;
 }
 
 static void stop_all_blacklisted(struct driver *d)

@@ -1,0 +1,205 @@
+/* tests/driver/happenings.c - words for what happens to a driver. See fixture.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/fixture.h"
+
+static struct happening event(enum driver_event_type type, const char *workers,
+                              const char *text)
+{
+    return (struct happening){
+        .type = type, .workers = workers, .text = text ? text : ""};
+}
+
+static struct happening message(enum message_type type, const char *workers)
+{
+    struct happening h = event(DRIVER_EV_MESSAGE, workers, NULL);
+
+    h.message.type = type;
+    return h;
+}
+
+struct happening hosts(const char *text)
+{
+    return event(DRIVER_EV_HOSTS, NULL, text);
+}
+
+struct happening discovery_fails(const char *text)
+{
+    return event(DRIVER_EV_DISCOVERY_BAD, NULL, text);
+}
+
+struct happening agent_up(const char *host)
+{
+    return event(DRIVER_EV_AGENT_UP, NULL, host);
+}
+
+struct happening agent_gone(const char *host)
+{
+    return event(DRIVER_EV_AGENT_GONE, NULL, host);
+}
+
+struct happening interrupted(int signal)
+{
+    struct happening h = event(DRIVER_EV_INTERRUPT, NULL, NULL);
+
+    h.number = signal;
+    return h;
+}
+
+struct happening spawn_fails(const char *workers, const char *text)
+{
+    return event(DRIVER_EV_SPAWN_FAILED, workers, text);
+}
+
+struct happening killed(const char *workers)
+{
+    struct happening h = event(DRIVER_EV_EXITED, workers, NULL);
+
+    h.kill = true;
+    return h;
+}
+
+struct happening exited(const char *workers, int code)
+{
+    struct happening h = event(DRIVER_EV_EXITED, workers, NULL);
+
+    h.number = code;
+    return h;
+}
+
+struct happening hello(const char *workers)
+{
+    return message(MSG_HELLO, workers);
+}
+
+static struct happening ready_because(const char *workers,
+                                      enum ready_reason reason)
+{
+    struct happening h = message(MSG_READY, workers);
+
+    h.message.u.ready.kind = READY_ELASTIC;
+    h.message.u.ready.reason = (uint8_t)reason;
+    strcpy(h.message.u.ready.layout_text, "w f32[4]");
+    return h;
+}
+
+struct happening ready(const char *workers)
+{
+    return ready_because(workers, READY_START);
+}
+
+struct happening ready_lost(const char *workers)
+{
+    return ready_because(workers, READY_LOST);
+}
+
+struct happening ready_updated(const char *workers)
+{
+    return ready_because(workers, READY_UPDATED);
+}
+
+struct happening ready_fence(const char *workers, uint64_t fence)
+{
+    struct happening h = ready_because(workers, READY_LOST);
+
+    h.raw_fence = true;
+    h.message.u.ready.fence = fence;
+    return h;
+}
+
+struct happening ready_static(const char *workers)
+{
+    struct happening h = ready(workers);
+
+    h.message.u.ready.kind = READY_STATIC;
+    return h;
+}
+
+struct happening ready_layout(const char *workers, const char *layout)
+{
+    struct happening h = ready(workers);
+
+    snprintf(h.message.u.ready.layout_text, WIRE_TEXT_MAX, "%s", layout);
+    h.message.u.ready.layout[0] = (uint8_t)layout[0];
+    return h;
+}
+
+struct happening lost(const char *workers, uint64_t generation,
+                      const char *accused)
+{
+    struct happening h = message(MSG_LOST, workers);
+    struct msg_lost *m = &h.message.u.lost;
+    char *end;
+
+    m->generation = generation;
+    strcpy(m->text, "connection reset");
+    while (*accused) {
+        m->accused[m->n_accused++] = (uint32_t)strtoul(accused, &end, 10);
+        accused = end + strspn(end, " ");
+    }
+    return h;
+}
+
+struct happening mismatch(const char *workers, const char *text)
+{
+    struct happening h = lost(workers, 1, "");
+
+    h.message.u.lost.mismatch = true;
+    snprintf(h.message.u.lost.text, WIRE_TEXT_MAX, "%s", text);
+    return h;
+}
+
+struct happening held(const char *workers, uint64_t boundary)
+{
+    struct happening h = message(MSG_HELD, workers);
+
+    h.message.u.held.boundary = boundary;
+    return h;
+}
+
+struct happening held_done(const char *workers, uint64_t boundary)
+{
+    struct happening h = held(workers, boundary);
+
+    h.message.u.held.done = true;
+    return h;
+}
+
+struct happening ping(const char *workers, enum worker_phase phase,
+                      uint64_t fence)
+{
+    struct happening h = message(MSG_PING, workers);
+
+    h.message.u.ping.phase = (uint8_t)phase;
+    h.message.u.ping.fence = fence;
+    return h;
+}
+
+struct happening commits(const char *workers)
+{
+    struct happening h = ping(workers, WORKER_IDLE, 0);
+
+    h.commits = true;
+    return h;
+}
+
+struct happening done(const char *workers)
+{
+    return message(MSG_DONE, workers);
+}
+
+struct happening leaving(const char *workers, const char *text)
+{
+    struct happening h = message(MSG_LEAVING, workers);
+
+    snprintf(h.message.u.leaving.text, WIRE_TEXT_MAX, "%s", text);
+    return h;
+}
+
+struct happening drain_me(const char *workers)
+{
+    return message(MSG_DRAIN_ME, workers);
+}

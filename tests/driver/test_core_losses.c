@@ -1,0 +1,421 @@
+/* tests/driver/test_core_losses.c - who is dead and who is not, when a rendezvous
+ * closes, and the order of those it draws: the rules M5, M6, M12 and M13, as
+ * transcripts of the driver's core. See fixture.h for the words. */
+#include <string.h>
+
+#include "driver/fixture.h"
+
+/* ---- M5 ------------------------------------------------------------------ */
+
+START_TEST(m5_accused_is_not_dead)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2"));
+    expect(f, "abort 1: w1 w2\nassign 2: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_same_pair_twice_in_a_row_younger_goes)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost("w1", 1, "2"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 2: w1 w2 w3\n");
+    at(f, 30, lost("w3", 2, "0")); /* the pair, the other way round */
+    expect(f, "abort 2: w1 w2 w3\n");
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect(f, "kill: w3\nassign 3: w1 w2\n");
+    at(f, 50, killed("w3"));
+    pass(f, 700);
+    expect(f, "spawn: w4@a:2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_same_pair_twice_in_a_row_more_accused_goes)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost("w3", 1, "0"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost("w3", 2, "0"));
+    at(f, 31, lost("w2", 2, "0"));
+    expect_part(f, "assign 2: w1 w2 w3\n");
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect(f, "kill: w1\nassign 3: w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_accusation_heard_twice_counts_once)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost("w3", 1, "0"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost("w1", 2, "2"));
+    at(f, 30, lost("w3", 2, "0"));
+    at(f, 31, lost("w3", 2, "0")); /* a duplicate of the network */
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect_part(f, "kill: w3\nassign 3: w1 w2\n"); /* a tie: the younger */
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_another_pair_is_no_row)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost("w1", 1, "2"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost("w2", 2, "2"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 3: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_a_death_explains_the_accusations_of_its_generation)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:4");
+    at(f, 10, lost("w1", 1, "1 3")); /* w2 closed because w4 died */
+    at(f, 11, killed("w4"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 2: w1 w2 w3\n");
+    at(f, 30, lost("w1", 2, "1"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect(f, "abort 2: w1 w2 w3\nassign 3: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_heartbeats_missing_is_dead)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    f->workers[2].silent = true;
+    pass(f, 2000);
+    expect(f, "");
+    pass(f, 2200);
+    expect(f, "kill: w2\nabort 1, w2 died: w1 w3\n");
+    at(f, 2300, ready_lost("w1 w3"));
+    expect(f, "assign 2: w1 w3\n");
+    at(f, 2400, ping("w2", WORKER_RUNNING, 0)); /* a ghost is not answered */
+    expect(f, "");
+    at(f, 2500, killed("w2"));
+    expect(f, "");
+    pass(f, 3000);
+    expect(f, "spawn: w4@a:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_agent_lost_is_the_death_of_its_workers)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:2 b:2");
+    at(f, 10, agent_gone("b"));
+    expect(f, "abort 1, w3 died: w1 w2 w4\n"); /* w4 may live on, cut off */
+    at(f, 20, ready_lost("w1 w2"));
+    expect(f, "assign 2: w1 w2\n");
+    pass(f, 700);
+    expect(f, "start agent: b\nspawn: w5@b:0 w6@b:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_silent_agent_is_lost)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:2 b:1");
+    strcpy(f->silent_host, "b");
+    pass(f, 2000);
+    expect(f, "");
+    pass(f, 2200);
+    expect(f, "stop agent: b\nabort 1, w3 died: w1 w2\n");
+    at(f, 2300, ready_lost("w1 w2"));
+    pass(f, 3000);
+    expect(f, "assign 2: w1 w2\nstart agent: b\nspawn: w4@b:0\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_stall_of_the_driver_is_nobodys_silence)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    pass(f, 500);
+    f->now_us = 60000000; /* the driver slept for a minute */
+    at(f, 60000, commits("w1"));
+    f->workers[1].silent = f->workers[2].silent = true;
+    strcpy(f->silent_host, "a");
+    pass(f, 60500);
+    expect(f, "");
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
+    fixture_free(f);
+}
+END_TEST
+
+/* ---- M6 ------------------------------------------------------------------ */
+
+START_TEST(m6_death_before_assign_drops_candidate_only)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:3"));
+    at(f, 10, ready("w1 w2"));
+    at(f, 20, killed("w3")); /* was started with them: waited for till now */
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1 w3@a:2\n"
+              "assign 1: w1 w2+sync\nspawn: w4@a:2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m6_death_of_ready_candidate_goes_below_the_gate)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready("w1"));
+    at(f, 20, killed("w1"));
+    at(f, 30, ready("w2"));
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1 w3@a:0\n");
+    at(f, 40, ready("w3"));
+    expect(f, "assign 1: w3 w2+sync\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m6_death_after_assign_is_abort)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    at(f, 0, hosts("a:3"));
+    at(f, 10, ready("w1 w2 w3"));
+    at(f, 11, killed("w2")); /* nobody has connected yet */
+    expect_part(f, "abort 1, w2 died: w1 w3\n");
+    at(f, 20, ready_lost("w3 w1"));
+    expect(f, "assign 2: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m6_further_deaths_are_no_timer)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:4");
+    at(f, 10, killed("w3"));
+    at(f, 20, ready_lost("w1 w2"));
+    expect(f, "abort 1, w3 died: w1 w2 w4\n");
+    at(f, 30, killed("w4")); /* the last one that was waited for */
+    expect(f, "assign 2: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m6_gate_is_min_np_after_generation_1)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:4");
+    at(f, 10, killed("w2 w3 w4"));
+    at(f, 20, ready_lost("w1"));
+    expect(f, "abort 1, w2 died: w1 w3 w4\nspawn: w5@a:1 w6@a:2 w7@a:3\n");
+    at(f, 30, ready("w6"));
+    expect(f, "assign 2: w1 w6+sync\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m6_survivors_first_spares_stay_ready)
+{
+    struct fixture *f = fixture_create(.np = 2, .max_np = 3);
+
+    run(f, "a:2");
+    at(f, 10, commits("w1 w2"));
+    at(f, 20, hosts("a:2 b:1"));
+    at(f, 30, killed("w2"));
+    at(f, 40, ready("w3 w4"));
+    expect(f, "start agent: b\nspawn: w3@b:0\nabort 1, w2 died: w1\n"
+              "spawn: w4@a:1\n");
+    at(f, 50, ready_lost("w1"));
+    expect(f, "assign 2: w1 w4+sync w3+sync\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m6_at_most_max_np_are_started)
+{
+    struct fixture *f = fixture_create(.np = 2, .max_np = 3);
+
+    at(f, 0, hosts("a:2 b:2"));
+    expect(f, "start agent: a b\nspawn: w1@a:0 w2@a:1 w3@b:0\n");
+    at(f, 10, killed("w1"));
+    expect(f, "spawn: w4@a:0\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* ---- M12, M13 ------------------------------------------------------------ */
+
+START_TEST(m12_no_progress)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    for (uint64_t g = 1; g < 5; g++) {
+        at(f, 10 * g, lost("w1", g, ""));
+        at(f, 10 * g + 1, ready_lost("w1 w2"));
+    }
+    expect_part(f, "assign 5: w1 w2\n");
+    at(f, 90, lost("w1", 5, ""));
+    at(f, 91, ready_lost("w1 w2"));
+    expect_part(f, "shutdown failed: w1 w2\n");
+    at(f, 92, exited("w1 w2", 1));
+    expect(f, "stop agent: a\nfinish 1: no progress: 5 generations in a row "
+              "ended without a commit; last: worker 1 (a:0): connection "
+              "reset\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m12_a_commit_starts_the_count_anew)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    for (uint64_t g = 1; g < 12; g++) {
+        if (g % 4 == 0)
+            at(f, 10 * g, commits("w1 w2"));
+        at(f, 10 * g, lost("w1", g, ""));
+        at(f, 10 * g + 1, ready_lost("w1 w2"));
+    }
+    expect_part(f, "assign 12: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m13_rank0_is_oldest)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:2 b:2");
+    at(f, 10, commits("w1 w2 w3 w4"));
+    at(f, 20, killed("w1 w2"));
+    at(f, 30, ready_lost("w3 w4"));
+    expect_part(f, "assign 2: w3 w4\n");
+    at(f, 40, commits("w3 w4"));
+    pass(f, 700);
+    at(f, 700, ready("w5 w6")); /* on a, first in discovery's order */
+    leave_at(f, 710, "w3 w4", 2);
+    expect_part(f, "assign 3: w3 w4 w5+sync w6+sync\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m13_ranks_are_host_major_with_local_and_cross)
+{
+    static const struct {
+        const char *name;
+        uint32_t rank, local_rank, local_size, cross_rank, cross_size;
+    } rows[] = {
+        {"w1", 0, 0, 2, 0, 2}, {"w2", 1, 1, 2, 0, 1}, {"w3", 2, 0, 1, 1, 2}};
+    struct fixture *f = fixture_create(.np = 3);
+
+    run(f, "a:2 b:1");
+    for (size_t i = 0; i < 3; i++) {
+        const struct msg_assign *a = &worker(f, rows[i].name)->assign;
+
+        ck_assert_uint_eq(a->rank, rows[i].rank);
+        ck_assert_uint_eq(a->size, 3);
+        ck_assert_uint_eq(a->local_rank, rows[i].local_rank);
+        ck_assert_uint_eq(a->local_size, rows[i].local_size);
+        ck_assert_uint_eq(a->cross_rank, rows[i].cross_rank);
+        ck_assert_uint_eq(a->cross_size, rows[i].cross_size);
+    }
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m13_root_is_the_lowest_rank_with_the_base)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    holds(f, "w1", 1, 4);
+    holds(f, "w2 w3", 1, 5); /* they had passed a commit more */
+    at(f, 10, lost("w3", 1, ""));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    expect(f, "abort 1: w1 w2 w3\nassign 2: w1+sync w2 w3\n");
+    ck_assert_uint_eq(worker(f, "w1")->assign.root, 1);
+    ck_assert_uint_eq(worker(f, "w1")->assign.base.version, 5);
+    ck_assert(!driver_table(&f->driver)->entries[0].source);
+    ck_assert(driver_table(&f->driver)->entries[2].source);
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m13_generation_counts_before_version_in_the_base)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, lost("w1", 1, ""));
+    at(f, 20, ready_lost("w1 w2"));
+    holds(f, "w1", 1, 9); /* it has not restamped: an older content */
+    holds(f, "w2", 2, 3);
+    at(f, 30, lost("w1", 2, ""));
+    at(f, 40, ready_lost("w1 w2"));
+    expect_part(f, "assign 3: w1+sync w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("core_losses");
+    TCase *tcase = tcase_create("core_losses");
+
+    tcase_add_test(tcase, m5_accused_is_not_dead);
+    tcase_add_test(tcase, m5_same_pair_twice_in_a_row_younger_goes);
+    tcase_add_test(tcase, m5_same_pair_twice_in_a_row_more_accused_goes);
+    tcase_add_test(tcase, m5_accusation_heard_twice_counts_once);
+    tcase_add_test(tcase, m5_another_pair_is_no_row);
+    tcase_add_test(tcase,
+                   m5_a_death_explains_the_accusations_of_its_generation);
+    tcase_add_test(tcase, m5_heartbeats_missing_is_dead);
+    tcase_add_test(tcase, m5_agent_lost_is_the_death_of_its_workers);
+    tcase_add_test(tcase, m5_silent_agent_is_lost);
+    tcase_add_test(tcase, m5_stall_of_the_driver_is_nobodys_silence);
+    tcase_add_test(tcase, m6_death_before_assign_drops_candidate_only);
+    tcase_add_test(tcase, m6_death_of_ready_candidate_goes_below_the_gate);
+    tcase_add_test(tcase, m6_death_after_assign_is_abort);
+    tcase_add_test(tcase, m6_further_deaths_are_no_timer);
+    tcase_add_test(tcase, m6_gate_is_min_np_after_generation_1);
+    tcase_add_test(tcase, m6_survivors_first_spares_stay_ready);
+    tcase_add_test(tcase, m6_at_most_max_np_are_started);
+    tcase_add_test(tcase, m12_no_progress);
+    tcase_add_test(tcase, m12_a_commit_starts_the_count_anew);
+    tcase_add_test(tcase, m13_rank0_is_oldest);
+    tcase_add_test(tcase, m13_ranks_are_host_major_with_local_and_cross);
+    tcase_add_test(tcase, m13_root_is_the_lowest_rank_with_the_base);
+    tcase_add_test(tcase, m13_generation_counts_before_version_in_the_base);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
