@@ -1,0 +1,331 @@
+"""test_moments - kill -9 at every moment that the protocol knows.
+
+moment_worker ends itself at exactly the moment that its options name, once per
+job. Whatever the moment: the survivors keep their processes and are members of
+the last generation, the job succeeds, every worker that finishes prints the
+digest of a run without faults, and only the victims died.
+"""
+import os
+import signal
+import subprocess
+import sys
+
+from harness import (LOCAL, OTHER, PATIENCE_S, THIRD, check, equal, main,
+                     scenario)
+
+sys.dont_write_bytecode = True
+
+BOTH = ("localhost:2", "127.0.0.2:2")
+FIXED = ["-H", "localhost:2,127.0.0.2:2"]
+STEPS = 150
+LARGE = 32 << 20   # bytes of state, so that its transfer lasts
+
+
+class Play:
+    """One job of moment_worker, from its start to the last check."""
+
+    def __init__(self, stage, moment, *arguments, hosts=None, np=4,
+                 steps=STEPS, state_bytes=1 << 16):
+        self.stage = stage
+        program = [os.path.join(stage.build,
+                                "tests/integration/moment_worker"),
+                   "--steps", str(steps), "--state-bytes", str(state_bytes)]
+        status, out, err = run_alone(stage, program)
+        equal(status, 0, "exit status of a run by hand: " + err)
+        self.digest = out.split()[2]
+        self.steps = steps
+        options = ["-np", str(np), "--min-np", "2"]
+        self.run = stage.start(
+            options + ([] if hosts else FIXED),
+            [*program, "--directory", stage.root, "--moment", moment,
+             *arguments], hosts=hosts)
+
+    def first(self):
+        """{worker: pid} of the members that the job began with."""
+        self.run.event("generation_formed", generation=1)
+        return {row["worker"]: row["pid"] for row in self.run.seen(
+            "generation_formed", generation=1)[0]["ranks"]}
+
+    def dead(self, n=1, since=0):
+        """Wait for n victims of their own; their worker ids."""
+        found = self.run.until(
+            "%d deaths by SIGKILL" % n,
+            lambda: (lambda e: len(e) >= n and e)(
+                self.run.seen("worker_exited", since, signal=signal.SIGKILL)),
+            PATIENCE_S)
+        return {event["worker"] for event in found}
+
+    def ends(self, n_deaths=1):
+        """The job goes on to its end; who died is not asked."""
+        before = self.first()
+        dead = self.dead(n_deaths)
+        equal(len(dead), n_deaths, "deaths")
+        self.run.ends(0)
+        exits = self.run.seen("worker_exited")
+        equal({e["worker"] for e in exits
+               if e.get("signal") == signal.SIGKILL}, dead,
+              "workers that were killed")
+        # a replacement that had not called yet when all was over
+        terminated = {e["worker"] for e in exits
+                      if e.get("signal") == signal.SIGTERM}
+        ready = {e["worker"] for e in self.run.seen("worker_ready")}
+        equal(terminated & ready, set(), "workers that were terminated")
+        equal([e for e in exits if e.get("code")], [], "workers that failed")
+        last = {row["worker"]: row["pid"] for row in self.run.members()}
+        for worker, pid in before.items():
+            if worker not in dead:
+                equal(last.get(worker), pid, "pid of survivor %d" % worker)
+        finished = self.run.digests()
+        equal({digest[:2] for digest in finished}, {(self.digest, self.steps)},
+              "digest and steps of all that finished")
+        equal(len(finished), len(set(last) - dead), "workers that finished")
+        return dead
+
+
+def run_alone(stage, program):
+    """A world of one: what the state comes to without any fault."""
+    done = subprocess.run([*program, "--directory", stage.root, "--step-us",
+                           "0"], timeout=PATIENCE_S, capture_output=True,
+                          text=True, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def for_ranks(*ranks):
+    """A scenario for each rank, named for it."""
+    def wrap(function):
+        for rank in ranks:
+            def played(stage, rank=rank):
+                function(stage, rank)
+            played.__name__ = "%s_rank_%d" % (function.__name__, rank)
+            played.__doc__ = function.__doc__
+            scenario(played)
+        return function
+    return wrap
+
+
+# ---- while training ---------------------------------------------------------
+
+@for_ranks(0, 2)
+def computing(stage, rank):
+    Play(stage, "compute", "--rank", str(rank)).ends()
+
+
+@for_ranks(0, 2)
+def waiting_in_a_collective(stage, rank):
+    """Its peers are not in it yet, and find it dead when they come."""
+    Play(stage, "collective-wait", "--rank", str(rank), "--delay-us",
+         "20000").ends()
+
+
+@for_ranks(0, 3)
+def moving_in_a_collective(stage, rank):
+    Play(stage, "collective-move", "--rank", str(rank), "--large-bytes",
+         str(48 << 20)).ends()
+
+
+@for_ranks(0, 1)
+def before_the_copy_of_a_commit(stage, rank):
+    Play(stage, "commit", "--rank", str(rank)).ends()
+
+
+@for_ranks(0, 3)
+def within_the_copy_of_a_commit(stage, rank):
+    Play(stage, "serialize", "--rank", str(rank)).ends()
+
+
+def two(stage, first, second):
+    Play(stage, "compute", "--rank", str(first), "--rank",
+         str(second)).ends(2)
+
+
+@scenario
+def two_at_once_of_one_host(stage):
+    two(stage, 0, 1)
+
+
+@scenario
+def two_at_once_of_two_hosts(stage):
+    two(stage, 1, 2)
+
+
+@for_ranks(0, 3)
+def held_at_a_boundary(stage, rank):
+    """One worker is stopped and does not answer HOLD; the victim waits for the
+    cut when it dies."""
+    play = Play(stage, "held", "--rank", str(rank), "--no-collective",
+                "--step-us", "2000", "--late-host", THIRD, hosts=BOTH,
+                steps=1000)
+    run = play.run
+    play.first()
+    stopped = run.row(rank=1)["pid"]
+    run.set_hosts(*BOTH, "127.0.0.3:1")
+    run.event("worker_spawned", host=THIRD)
+    os.kill(stopped, signal.SIGSTOP)
+    stage.file("go", "")  # READY of the newcomer is what HOLD follows
+    play.dead()
+    os.kill(stopped, signal.SIGCONT)
+    play.ends()
+
+
+# ---- between two generations ------------------------------------------------
+
+@for_ranks(0, 2)
+def after_ready(stage, rank):
+    """READY has left or is leaving when the victim restores."""
+    Play(stage, "restore", "--lead", "1", "--rank", str(rank)).ends(2)
+
+
+@for_ranks(0, 2)
+def after_assign_before_connecting(stage, rank):
+    """The others have their ASSIGN long before the victim would."""
+    Play(stage, "restore", "--lead", "1", "--rank", str(rank), "--delay-us",
+         "100000").ends(2)
+
+
+@for_ranks(0, 2)
+def in_a_reset_callback(stage, rank):
+    Play(stage, "reset", "--lead", "1", "--rank", str(rank)).ends(2)
+
+
+@for_ranks(0, 1)
+def in_a_sync_as_source(stage, rank):
+    """Two newcomers, dealt to the first two sources; both keep their lives."""
+    play = Play(stage, "sync-source", "--rank", str(rank), "--generation", "2",
+                "--delay-us", "3000", hosts=BOTH, state_bytes=LARGE, steps=60)
+    run = play.run
+    play.first()
+    run.set_hosts(*BOTH, "127.0.0.3:2")
+    play.dead()
+    equal(run.seen("state_synced", generation=2, rank=4 + rank), [],
+          "syncs from the victim")
+    dead = play.ends()
+    finished = {e["worker"] for e in run.seen("worker_exited", code=0)}
+    spawned = {e["worker"] for e in run.seen("worker_spawned", host=THIRD)}
+    check(spawned <= finished | dead, "newcomers", spawned, "of", finished)
+
+
+def as_receiver(stage, moment):
+    """A newcomer; the members notice nothing worse than one more reset."""
+    play = Play(stage, moment, "--host", THIRD, hosts=BOTH, steps=400,
+                state_bytes=1 << 20)
+    play.first()
+    play.run.set_hosts(*BOTH, "127.0.0.3:1")
+    play.ends()
+
+
+@scenario
+def in_a_sync_as_receiver_with_half_a_copy(stage):
+    as_receiver(stage, "deserialize")
+
+
+@scenario
+def in_a_sync_as_receiver_at_its_end(stage):
+    as_receiver(stage, "on-sync")
+
+
+@for_ranks(0, 2)
+def in_a_sync_as_a_receiver_who_is_a_member(stage, rank):
+    """It missed the last commit, and dies over the one it is sent."""
+    Play(stage, "deserialize", "--lead", "1", "--stale",
+         str(rank if rank == 0 else rank + 1), "--rank", str(rank),
+         "--generation", "2").ends(2)
+
+
+# ---- at the end -------------------------------------------------------------
+
+@for_ranks(0, 3)
+def between_the_last_commit_and_done(stage, rank):
+    Play(stage, "last", "--rank", str(rank)).ends()
+
+
+@for_ranks(0, 3)
+def between_the_last_commit_and_done_when_others_are(stage, rank):
+    """Nothing is lost: the others, all DONE, are released."""
+    play = Play(stage, "last", "--rank", str(rank), "--delay-us", "300000")
+    play.ends()
+    equal(play.run.formed()["generation"], 1, "generations")
+
+
+@for_ranks(0, 3)
+def while_done(stage, rank):
+    """Others still train when the victim, done, dies: they all finish anew."""
+    play = Play(stage, "done", "--rank", str(rank), "--delay-us", "50000")
+    play.ends()
+    check(play.run.formed()["generation"] > 1, "a second generation")
+
+
+# ---- newcomers --------------------------------------------------------------
+
+def newcomer(stage, moment, *arguments):
+    """Dies before READY; the members are not interrupted for it."""
+    play = Play(stage, moment, "--host", THIRD, *arguments, hosts=BOTH,
+                steps=400)
+    run = play.run
+    play.first()
+    run.set_hosts(*BOTH, "127.0.0.3:1")
+    victim = play.dead().pop()
+    check(not run.seen("worker_ready", worker=victim), "it was READY")
+    play.ends()
+
+
+@scenario
+def newcomer_before_init(stage):
+    newcomer(stage, "init-before")
+
+
+@scenario
+def newcomer_at_once_in_init(stage):
+    newcomer(stage, "init")
+
+
+@scenario
+def newcomer_in_the_middle_of_init(stage):
+    newcomer(stage, "init", "--delay-us", "700")
+
+
+@scenario
+def newcomer_between_init_and_run(stage):
+    newcomer(stage, "init-after")
+
+
+# ---- agents -----------------------------------------------------------------
+
+def parent(pid):
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def agent_killed(stage, host):
+    """Its workers die with it; the others go on, and it comes back."""
+    play = Play(stage, "none", steps=400)
+    run = play.run
+    play.first()
+    run.whole(4)
+    victims = {row["worker"] for row in run.members() if row["host"] == host}
+    pids = [row["pid"] for row in run.members() if row["host"] == host]
+    survivors = {row["worker"]: row["pid"] for row in run.members()
+                 if row["host"] != host}
+    os.kill(parent(pids[0]), signal.SIGKILL)
+    run.event("agent_lost", host=host)
+    run.ends(0)
+    last = {row["worker"]: row["pid"] for row in run.members()}
+    equal({w: last.get(w) for w in survivors}, survivors, "survivors")
+    check(not victims & set(last), "the dead are members")
+    finished = run.digests()
+    equal({digest[:2] for digest in finished}, {(play.digest, play.steps)},
+          "digest and steps of all that finished")
+    equal(len(finished), len(last), "workers that finished")
+
+
+@scenario
+def agent_of_rank_0(stage):
+    agent_killed(stage, LOCAL)
+
+
+@scenario
+def agent_of_others(stage):
+    agent_killed(stage, OTHER)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
