@@ -147,24 +147,38 @@ def measure(text):
 
 # ---- the end of the day -----------------------------------------------------
 
+def reasons(job):
+    """Why each generation was formed, and who came and went with it."""
+    before, reason, found = set(), "?", []
+    for event in job.seen(None):
+        if event["event"] == "generation_started":
+            reason = event["reason"]
+        if event["event"] == "generation_formed":
+            now = {row["worker"] for row in event["ranks"]}
+            found.append("%s: %s" % (reason, " ".join(
+                ["-%d" % worker for worker in sorted(before - now)] +
+                ["+%d" % worker for worker in sorted(now - before)])))
+            before = now
+    return found
+
+
 def table(day):
     job = day.job
-    rows = []
-    for formed, cost in zip(job.seen("generation_formed"), repeated(day)):
+    print("\n          ms to first  steps    what we did before; "
+          "why: workers lost and won")
+    print("gen size   collective  repeated")
+    after = None
+    for formed, cost, why in zip(job.seen("generation_formed"), repeated(day),
+                                 reasons(job)):
         generation = formed["generation"]
-        started = job.seen("generation_started", generation=generation)
         first = [e["ms"] for e in
                  job.seen("first_collective", generation=generation)]
-        rows.append((generation, started[-1]["reason"] if started else "?",
-                     day.why.get(generation, "?"), formed["size"],
-                     "%.1f" % max(first) if first else "-",
-                     cost))
-    print("\n%3s  %-9s %-42s %4s  %12s  %8s" % (
-        "gen", "reason", "after", "size", "ms to first", "steps"))
-    print("%3s  %-9s %-42s %4s  %12s  %8s" % (
-        "", "", "", "", "collective", "repeated"))
-    for row in rows:
-        print("%3d  %-9s %-42s %4d  %12s  %8s" % row)
+        if day.why.get(generation) != after:
+            after = day.why.get(generation)
+            print("%33s%s" % ("", after))
+        print("%3d %4d %12s %9s   - %s" % (
+            generation, formed["size"],
+            "%.1f" % max(first) if first else "-", cost, why))
 
 
 def repeated(day):

@@ -35,7 +35,8 @@ class Job:
         self.on_line = on_line
         self.hosts = []
         self.changed = threading.Condition()
-        self.marker = "HVD_JOB_MARK=%s" % os.path.basename(directory)
+        # the whole path: jobs of other directories are not ours to end
+        self.marker = "HVD_JOB_MARK=" + os.path.abspath(directory)
         self.tmp = os.path.join(directory, "tmp")
         self.event_log = os.path.join(directory, "events.jsonl")
         self.script = os.path.join(directory, "hosts.sh")
@@ -65,7 +66,7 @@ class Job:
         self.hosts = list(hosts)
 
     def start(self, **environment):
-        name, value = self.marker.split("=")
+        name, value = self.marker.split("=", 1)
         # the directory comes from the options: what a caller has set for
         # himself must not reach a job of ours
         env = {key: item for key, item in os.environ.items()
@@ -137,9 +138,11 @@ class Job:
     # ---- what has happened -------------------------------------------------
 
     def seen(self, event, since=0, **fields):
-        """Events of one name from index `since` on with these fields."""
+        """Events of one name (None: all) from index `since` on with these
+        fields."""
         with self.changed:
-            return [e for e in self.events[since:] if e["event"] == event
+            return [e for e in self.events[since:]
+                    if event in (None, e["event"])
                     and all(e.get(k) == v for k, v in fields.items())]
 
     def mark(self):
@@ -163,7 +166,8 @@ class Job:
                     value = condition()
                     if value:
                         return value
-                    raise Timeout("the job ended without " + what)
+                    raise Timeout("the job ended (status %d) without %s" % (
+                        self.process.returncode, what))
                 self.changed.wait(min(left, 0.2))
 
     def formed(self):
