@@ -24,7 +24,12 @@
 #include "elastic/driver/core.h"
 #include "support.h"
 
-enum { FIXTURE_JOB = 7, FIXTURE_TERM = 3, FIXTURE_WORKERS_MAX = 64 };
+enum {
+    FIXTURE_JOB = 7,
+    FIXTURE_TERM = 3,
+    FIXTURE_WORKERS_MAX = 64,
+    FIXTURE_AGENTS_MAX = 64
+};
 
 /* 0 is the default, here in brackets. */
 struct fixture_options {
@@ -49,9 +54,11 @@ struct fixture_worker {
 struct fixture {
     struct driver driver;
     struct fixture_worker workers[FIXTURE_WORKERS_MAX];
+    char agent_hosts[FIXTURE_AGENTS_MAX][HOSTS_NAME_MAX];
     uint64_t now_us;
     char silent_host[HOSTS_NAME_MAX]; /* its agent sends no heartbeats */
     char slow_host[HOSTS_NAME_MAX];   /* its agent comes up by agent_up() */
+    bool no_spawns;                   /* SPAWNED is withheld */
     bool slow_workers;                /* they say HELLO by hello() */
     char head[WIRE_TEXT_MAX];         /* of the transcript's last line */
     char transcript[1 << 16];

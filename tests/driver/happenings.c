@@ -1,5 +1,5 @@
-/* tests/driver/happenings.c - words for what happens to a driver. See fixture.h.
- */
+/* tests/driver/happenings.c - words for what happens to a driver. Not what it
+ * does about it: fixture.c. See fixture.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* tests/driver/test_core_generations.c - numbers, repetition, fences, and what
- * ends a generation: the rules M1 to M4, as transcripts of the driver's core. See fixture.h for the words. */
+ * ends a generation: the rules M1 to M4, as transcripts of the driver's core.
+ * See fixture.h for the words. */
 #include "driver/fixture.h"
 
 START_TEST(gate_of_generation_1_is_np)

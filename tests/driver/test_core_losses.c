@@ -1,6 +1,6 @@
-/* tests/driver/test_core_losses.c - who is dead and who is not, when a rendezvous
- * closes, and the order of those it draws: the rules M5, M6, M12 and M13, as
- * transcripts of the driver's core. See fixture.h for the words. */
+/* tests/driver/test_core_losses.c - who is dead and who is not, when a
+ * rendezvous closes, and the order of those it draws: the rules M5, M6, M12 and
+ * M13, as transcripts of the driver's core. See fixture.h for the words. */
 #include <string.h>
 
 #include "driver/fixture.h"
