@@ -78,7 +78,7 @@ enum {
 static struct options {
     enum moment moment;
     uint32_t ranks; /* bits: whose moment it is; 0: anybody's */
-    const char *host, *late_host, *directory;
+    const char *host, *late_host, *until, *directory;
     long generation; /* 0: any */
     long steps, step_us, state_bytes, large_bytes, at, delay_us;
     long lead, stale; /* ranks; -1: none */
@@ -144,13 +144,19 @@ static bool claim(const char *name)
     return fd >= 0;
 }
 
-static void await(const char *name)
+static bool exists(const char *name)
 {
     char path[512];
-    uint64_t end_us = now_us() + PATIENCE_US;
 
     path_of(name, path, sizeof(path));
-    while (access(path, F_OK) != 0 && now_us() < end_us)
+    return access(path, F_OK) == 0;
+}
+
+static void await(const char *name)
+{
+    uint64_t end_us = now_us() + PATIENCE_US;
+
+    while (!exists(name) && now_us() < end_us)
         sleep_us(500);
 }
 
@@ -431,11 +437,29 @@ static void lead(void)
     die("lead");
 }
 
+/* Before the last step: collectives and boundaries go on, the state does not
+ * change. Rank 0 decides for all. */
+static hvd_status_t stay(hvd_state_t *state)
+{
+    uint8_t over = 0;
+
+    if (!options.until || (long)model.step != options.steps - 1)
+        return HVD_OK;
+    while (!over) {
+        over = exists(options.until);
+        HVD_TRY(hvd_broadcast(&over, 1, HVD_UINT8, 0));
+        sleep_us(options.step_us);
+        HVD_TRY(boundary(state));
+    }
+    return HVD_OK;
+}
+
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     check_state();
     check_reset();
     while ((long)model.step < options.steps) {
+        HVD_TRY(stay(state));
         lead();
         step_moment(COMPUTE);
         HVD_TRY(exchange());
@@ -528,6 +552,7 @@ static const struct option longs[] = {
     {"rank", required_argument, NULL, 'r'}, /* more than once: all of them */
     {"host", required_argument, NULL, 'h'},
     {"late-host", required_argument, NULL, 'L'}, /* waits for a file "go" */
+    {"until", required_argument, NULL, 'U'},     /* train until it is there */
     {"directory", required_argument, NULL, 'd'},
     {"generation", required_argument, NULL, 'g'},
     {"steps", required_argument, NULL, 's'},
@@ -590,6 +615,8 @@ static void take_option(int c)
         options.host = optarg;
     else if (c == 'L')
         options.late_host = optarg;
+    else if (c == 'U')
+        options.until = optarg;
     else if (c == 'd')
         options.directory = optarg;
     else

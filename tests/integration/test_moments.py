@@ -30,7 +30,7 @@ class Play:
         program = [os.path.join(stage.build,
                                 "tests/integration/moment_worker"),
                    "--steps", str(steps), "--state-bytes", str(state_bytes)]
-        status, out, err = run_alone(stage, program)
+        status, out, err = run_alone(program, stage.root)
         equal(status, 0, "exit status of a run by hand: " + err)
         self.digest = out.split()[2]
         self.steps = steps
@@ -82,9 +82,9 @@ class Play:
         return dead
 
 
-def run_alone(stage, program):
+def run_alone(program, directory):
     """A world of one: what the state comes to without any fault."""
-    done = subprocess.run([*program, "--directory", stage.root, "--step-us",
+    done = subprocess.run([*program, "--directory", directory, "--step-us",
                            "0"], timeout=PATIENCE_S, capture_output=True,
                           text=True, stdin=subprocess.DEVNULL, check=False)
     return done.returncode, done.stdout, done.stderr
@@ -191,7 +191,8 @@ def in_a_reset_callback(stage, rank):
 def in_a_sync_as_source(stage, rank):
     """Two newcomers, dealt to the first two sources; both keep their lives."""
     play = Play(stage, "sync-source", "--rank", str(rank), "--generation", "2",
-                "--delay-us", "3000", hosts=BOTH, state_bytes=LARGE, steps=60)
+                "--delay-us", "3000", "--until", "dead-%d" % rank, hosts=BOTH,
+                state_bytes=LARGE, steps=30)
     run = play.run
     play.first()
     run.set_hosts(*BOTH, "127.0.0.3:2")
@@ -206,8 +207,8 @@ def in_a_sync_as_source(stage, rank):
 
 def as_receiver(stage, moment):
     """A newcomer; the members notice nothing worse than one more reset."""
-    play = Play(stage, moment, "--host", THIRD, hosts=BOTH, steps=400,
-                state_bytes=1 << 20)
+    play = Play(stage, moment, "--host", THIRD, "--until", "dead-0",
+                hosts=BOTH, state_bytes=1 << 20)
     play.first()
     play.run.set_hosts(*BOTH, "127.0.0.3:1")
     play.ends()
@@ -258,8 +259,8 @@ def while_done(stage, rank):
 
 def newcomer(stage, moment, *arguments):
     """Dies before READY; the members are not interrupted for it."""
-    play = Play(stage, moment, "--host", THIRD, *arguments, hosts=BOTH,
-                steps=400)
+    play = Play(stage, moment, "--host", THIRD, "--until", "dead-0", *arguments,
+                hosts=BOTH)
     run = play.run
     play.first()
     run.set_hosts(*BOTH, "127.0.0.3:1")
@@ -297,7 +298,7 @@ def parent(pid):
 
 def agent_killed(stage, host):
     """Its workers die with it; the others go on, and it comes back."""
-    play = Play(stage, "none", steps=400)
+    play = Play(stage, "none", "--until", "go")
     run = play.run
     play.first()
     run.whole(4)
@@ -307,6 +308,7 @@ def agent_killed(stage, host):
                  if row["host"] != host}
     os.kill(parent(pids[0]), signal.SIGKILL)
     run.event("agent_lost", host=host)
+    stage.file("go", "")
     run.ends(0)
     last = {row["worker"]: row["pid"] for row in run.members()}
     equal({w: last.get(w) for w in survivors}, survivors, "survivors")
