@@ -31,7 +31,7 @@ enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = SCHEDULE_FRAME_NBYTES };
 /* The call in flight: two cursors over its steps. */
 struct operation {
     bool active;
-    enum comm_channel channel;
+    int channel; /* enum comm_channel */
     struct frame head;
     hvd_dtype_t dtype;
     hvd_op_t op;

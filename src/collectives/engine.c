@@ -99,12 +99,15 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
 
     if (!op->active || (!needs_recv(op, c->peer) && !needs_send(comm, c->peer)))
         return HVD_OK;
-    /* Another connection of that peer is not in order with the one in use: what
-     * was sent before the goodbye may still be on its way there. */
-    if (c->channel != (int)op->channel &&
-        (c->channel == CHANNEL_TRANSFER ||
-         comm_link(comm, (int)op->channel, c->peer) != NULL))
-        return HVD_OK;
+    /* Another connection of that peer is not in order with the one in use,
+     * which may even wait to be accepted: what was sent before the goodbye may
+     * still be on its way there. */
+    if (c->channel != op->channel) {
+        endpoint_drive(comm->config.endpoint);
+        if (c->channel == CHANNEL_TRANSFER ||
+            comm_link(comm, op->channel, c->peer) != NULL)
+            return HVD_OK;
+    }
     if (c->leave_kind == FRAME_LEAVE_DONE)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d has finished, rank %d calls %s #%llu",
@@ -190,7 +193,7 @@ hvd_status_t engine_held(struct comm *comm, struct connection *c)
     struct operation *op = &comm->op;
     struct frame mine;
 
-    if (!op->active || c->channel != (int)op->channel)
+    if (!op->active || c->channel != op->channel)
         return HVD_OK;
     /* the peer's next transfer, here before this one has ended */
     if (op->channel == CHANNEL_TRANSFER && !needs_recv(op, c->peer))

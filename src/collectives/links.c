@@ -72,7 +72,8 @@ static hvd_status_t lost(struct comm *comm, struct connection *c,
 static hvd_status_t retry_later(struct comm *comm, struct connection *c)
 {
     uint64_t now_us = clock_now_us();
-    uint64_t pause_us = RETRY_FIRST_US << (c->n_retries < 6 ? c->n_retries : 6);
+    unsigned doublings = c->n_retries < 6 ? c->n_retries : 6;
+    uint64_t pause_us = (uint64_t)RETRY_FIRST_US << doublings;
 
     connection_reset(c);
     if (now_us >= c->dial_deadline_us)

@@ -115,15 +115,17 @@ static inline void group_run(struct group *g, rank_fn *fn, void *arg)
 }
 
 /* In a rank's thread, where Check's own assertions may not be used. */
-#define EXPECT(condition, ...)                                              \
+#define EXPECT_SAY(condition, ...)                                          \
     do {                                                                    \
         if (!(condition)) {                                                 \
             fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            fprintf(stderr, " " __VA_ARGS__);                               \
+            fprintf(stderr, __VA_ARGS__);                                   \
             fprintf(stderr, " (%s)\n", error_text());                       \
             return false;                                                   \
         }                                                                   \
     } while (0)
+
+#define EXPECT(condition) EXPECT_SAY(condition, "rank %d", rank)
 
 static inline hvd_status_t allreduce(struct comm *comm, const void *send,
                                      void *recv, size_t count,

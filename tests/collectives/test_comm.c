@@ -56,7 +56,7 @@ static bool wait_for_abort(struct group *g, int rank, void *arg)
     sem_post(&w->ready);
     status = allreduce(g->comms[rank], buf, buf, w->count, HVD_FLOAT32,
                        HVD_SUM);
-    EXPECT(status == HVD_PEER_LOST, "%d", status);
+    EXPECT_SAY(status == HVD_PEER_LOST, "%d", status);
     EXPECT(text_has("worker 9 died"));
     EXPECT(barrier(g->comms[rank]) == HVD_PEER_LOST);
     EXPECT(!is_accused(g, rank, w->idle_rank));
@@ -114,11 +114,11 @@ static bool lose_rank_2(struct group *g, int rank, void *arg)
     if (status == HVD_OK)
         status = allreduce(g->comms[rank], buf, buf, count, HVD_FLOAT32,
                            HVD_SUM);
-    EXPECT(status == HVD_PEER_LOST, "rank %d: %d", rank, status);
-    EXPECT(text_has("rank 2 (worker 102"), "rank %d", rank);
+    EXPECT_SAY(status == HVD_PEER_LOST, "rank %d: %d", rank, status);
+    EXPECT_SAY(text_has("rank 2 (worker 102"), "rank %d", rank);
     for (int peer = 0; peer < g->size; peer++)
-        EXPECT(!is_accused(g, rank, peer) || peer == 2, "rank %d accuses %d",
-               rank, peer);
+        EXPECT_SAY(!is_accused(g, rank, peer) || peer == 2,
+                   "rank %d accuses %d", rank, peer);
     free(buf);
     return true;
 }
@@ -219,9 +219,9 @@ static bool disagree(struct group *g, int rank, void *arg)
     EXPECT(endpoint_serve(g->endpoints[rank], q->all_fd, CLOCK_NEVER) ==
            HVD_OK);
     EXPECT(barrier(g->comms[rank]) == status);
-    EXPECT(status == HVD_ERR_MISMATCH, "rank %d case %d: %d", rank, what,
-           status);
-    EXPECT(text_has("rank ") && text_has(" calls "), "case %d", what);
+    EXPECT_SAY(status == HVD_ERR_MISMATCH, "rank %d case %d: %d", rank, what,
+               status);
+    EXPECT_SAY(text_has("rank ") && text_has(" calls "), "case %d", what);
     return true;
 }
 
@@ -300,10 +300,10 @@ static bool one_leaves(struct group *g, int rank, void *arg)
                HVD_OK);
     status = barrier(g->comms[rank]);
     eventfd_write(l->stop_fd, 1);
-    EXPECT(status ==
-               (l->kind == COMM_LEAVE_ABORT ? HVD_PEER_LOST : HVD_ERR_MISMATCH),
-           "%d", status);
-    EXPECT(text_has(l->words), "'%s'", l->words);
+    EXPECT_SAY(status == (l->kind == COMM_LEAVE_ABORT ? HVD_PEER_LOST
+                                                      : HVD_ERR_MISMATCH),
+               "%d", status);
+    EXPECT_SAY(text_has(l->words), "'%s'", l->words);
     EXPECT(!is_accused(g, rank, l->leaver));
     free(buf);
     return true;

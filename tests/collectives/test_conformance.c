@@ -129,12 +129,12 @@ static bool reduce_case(struct group *g, int rank, struct shelf *shelf,
     EXPECT(allreduce(g->comms[rank], send, recv, count, dtype, (hvd_op_t)op) ==
            HVD_OK);
     for (size_t i = 0; i < count; i++)
-        EXPECT(close_to(dtype, load(dtype, recv, i),
-                        combined((hvd_op_t)op, g->size, i)),
-               "rank %d of %d: %s %s [%zu] of %zu: %g", rank, g->size,
-               dtype_name((unsigned)dtype), op_name((unsigned)op), i, count,
-               load(dtype, recv, i));
-    EXPECT(shelve(shelf, g->size, recv, nbytes), "bits differ");
+        EXPECT_SAY(close_to(dtype, load(dtype, recv, i),
+                            combined((hvd_op_t)op, g->size, i)),
+                   "rank %d of %d: %s %s [%zu] of %zu: %g", rank, g->size,
+                   dtype_name((unsigned)dtype), op_name((unsigned)op), i, count,
+                   load(dtype, recv, i));
+    EXPECT_SAY(shelve(shelf, g->size, recv, nbytes), "bits differ");
     EXPECT(barrier(g->comms[rank]) == HVD_OK);
     if (!in_place)
         free(send);
@@ -195,9 +195,9 @@ static bool odd_floats(struct group *g, int rank, void *arg)
 
                 EXPECT(allreduce(g->comms[rank], buf, buf, sizes[k], dtype,
                                  (hvd_op_t)op) == HVD_OK);
-                EXPECT(shelve(arg, g->size, buf, sizes[k] * sizeof(*buf) / 2),
-                       "%s of %zu: bits differ", op_name((unsigned)op),
-                       sizes[k]);
+                EXPECT_SAY(
+                    shelve(arg, g->size, buf, sizes[k] * sizeof(*buf) / 2),
+                    "%s of %zu: bits differ", op_name((unsigned)op), sizes[k]);
                 EXPECT(barrier(g->comms[rank]) == HVD_OK);
             }
             free(buf);
@@ -222,7 +222,7 @@ static bool broadcasts(struct group *g, int rank, void *arg)
             EXPECT(broadcast(g->comms[rank], buf, counts[c], HVD_INT32, root) ==
                    HVD_OK);
             for (size_t i = 0; i < counts[c]; i++)
-                EXPECT(buf[i] == (int32_t)i * 3 + root, "[%zu]", i);
+                EXPECT_SAY(buf[i] == (int32_t)i * 3 + root, "[%zu]", i);
             free(buf);
         }
     return true;
