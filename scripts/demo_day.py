@@ -19,8 +19,8 @@ BUILD = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 \
     else os.path.join(jobs.ROOT, "build")
 CHARLM = os.path.join(BUILD, "examples/charlm/charlm")
 BATCH = "256"
-DAY_S = 45         # of training; the acts take about half of it
-ACT_S = 3.5        # between two changes, at least
+DAY_S = 40         # of training; the acts take about half of it
+ACT_S = 3.0        # between two changes, at least
 LOSSES_S = 0.7     # between two losses
 PATIENCE_S = 60
 
@@ -149,7 +149,7 @@ def measure(text):
 
 def reasons(job):
     """Why each generation was formed, and who came and went with it."""
-    before, reason, found = set(), "?", []
+    before, reason, found = set(), "start", []
     for event in job.seen(None):
         if event["event"] == "generation_started":
             reason = event["reason"]
