@@ -42,7 +42,10 @@ HVD_API hvd_status_t hvd_join_world(void) HVD_MUST_CHECK;
  * descriptors. Harmless when hvd_init was never called. A static program that
  * ends well must call it: an exit without it is a failure of the worker.
  *
- * Returns    HVD_OK, HVD_ERR_STATE (inside a training function) */
+ * Returns    HVD_OK
+ *            HVD_ERR_STATE  inside a training function, or in a forked child
+ *            what else ended a static job: HVD_PEER_LOST, HVD_REMOVED, HVD_ERR_*
+ */
 HVD_API hvd_status_t hvd_shutdown(void);
 
 /* Position in the current generation; -1 (ranks) and 0 (sizes) before the world

@@ -68,7 +68,6 @@ struct process {
 
     /* app alone */
     bool running;     /* inside hvd_elastic_run */
-    bool in_train;    /* ... and inside the training function */
     bool left;        /* a boundary of this generation said HVD_HOSTS_UPDATED */
     bool lost_posted; /* static program: the loss was told to the driver */
     bool first_collective_due, first_commit_due; /* REPORTs */
@@ -85,8 +84,8 @@ hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
  * descriptor. */
 hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
 
-/* Once per process: in a forked child close our descriptors and refuse service.
- * */
+/* Once per process: a forked child shall close our descriptors and get no
+ * service. */
 hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
 
 /* Log level and the words before each line: "gen 7 rank 3 host-12:1". */

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -69,39 +70,39 @@ static hvd_status_t restore(struct run *run)
     return HVD_OK;
 }
 
-/* Before anybody has committed the root alone is a source. */
-static bool is_source(const struct control_assignment *a, int rank)
-{
-    if (state_id_is_none(a->assign.base))
-        return (uint32_t)rank == a->assign.root;
-    return a->entries[rank].source;
-}
-
 enum { SOURCES_MAX = 65536 }; /* entries of a table */
 
-/* Rank's source, and how many sources there are. */
-static int source_of(const struct control_assignment *a, int rank,
-                     uint32_t *n_p)
-{
-    static bool sources[SOURCES_MAX]; /* app alone */
-    int size = (int)a->assign.size;
+static struct {
+    bool is_source[SOURCES_MAX]; /* [size] of the current generation */
+    uint32_t n;
+} sources; /* app alone */
 
-    *n_p = 0;
-    for (int r = 0; r < size; r++) {
-        sources[r] = is_source(a, r);
-        *n_p += sources[r];
+/* Before anybody has committed the root alone is a source. */
+static void find_sources(const struct control_assignment *a)
+{
+    bool fresh = state_id_is_none(a->assign.base);
+
+    HVD_ASSERT(a->assign.size <= SOURCES_MAX);
+    sources.n = 0;
+    for (uint32_t r = 0; r < a->assign.size; r++) {
+        sources.is_source[r] = fresh ? r == a->assign.root
+                                     : a->entries[r].source;
+        sources.n += sources.is_source[r];
     }
-    return sync_plan_source_of(sources, size, rank);
+}
+
+static int source_of(const struct control_assignment *a, int rank)
+{
+    return sync_plan_source_of(sources.is_source, (int)a->assign.size, rank);
 }
 
 static hvd_status_t serve_stale(struct run *run)
 {
     const struct control_assignment *a = &run->a;
     int self = (int)a->assign.rank;
-    uint32_t n;
 
     for (int rank = 0; rank < (int)a->assign.size; rank++)
-        if (!is_source(a, rank) && source_of(a, rank, &n) == self)
+        if (!sources.is_source[rank] && source_of(a, rank) == self)
             HVD_TRY(state_sync_send(run->state, process_self.comm, rank));
     return HVD_OK;
 }
@@ -110,14 +111,13 @@ static hvd_status_t receive_state(struct run *run, struct state_id id)
 {
     const struct control_assignment *a = &run->a;
     uint64_t nbytes = 0;
-    uint32_t n_sources;
-    int source = source_of(a, (int)a->assign.rank, &n_sources);
+    int source = source_of(a, (int)a->assign.rank);
 
     HVD_TRY(
         state_sync_receive(run->state, process_self.comm, source, id, &nbytes));
     run->live_is_snapshot = true;
     membership_report(REPORT_SYNCED, a->generation, a->assigned_ns, nbytes,
-                      n_sources);
+                      sources.n);
     return HVD_OK;
 }
 
@@ -129,9 +129,10 @@ static hvd_status_t synchronise(struct run *run)
     struct state_id id = {a->generation, a->assign.base.version};
     bool fresh = state_id_is_none(a->assign.base);
 
+    find_sources(a);
     if (fresh)
         id.version = 1;
-    if (!is_source(a, (int)a->assign.rank))
+    if (!sources.is_source[a->assign.rank])
         return receive_state(run, id);
     if (fresh) {
         HVD_TRY(state_save(run->state, a->generation, (int)a->assign.size));
@@ -164,6 +165,21 @@ static void reset(struct run *run)
     run->was_member = true;
 }
 
+/* The sentence of what train returned, unless a call of ours has written it. */
+static hvd_status_t explain(hvd_status_t status)
+{
+    bool ours = status > HVD_USER_STATUS_MAX && status < 0;
+
+    if (status == HVD_OK || status == HVD_PEER_LOST)
+        return status;
+    if (status == HVD_HOSTS_UPDATED && process_self.left)
+        return status;
+    if (ours && error_text()[0] != '\0')
+        return status;
+    return error_set(status, "the training function returned %d (%s)",
+                     (int)status, hvd_strerror(status));
+}
+
 static hvd_status_t take_part(struct run *run)
 {
     hvd_status_t status;
@@ -176,10 +192,7 @@ static hvd_status_t take_part(struct run *run)
     reset(run);
     run->live_is_snapshot = false;
     error_clear();
-    process_self.in_train = true;
-    status = run->train(run->state, run->arg);
-    process_self.in_train = false;
-    return status;
+    return explain(run->train(run->state, run->arg));
 }
 
 /* ---- out of a generation ------------------------------------------------- */
@@ -208,11 +221,17 @@ static void settle_lost(struct run *run)
         fail(run, error_prefix(status, "restore after a loss"));
 }
 
-static void settle_mismatch(struct run *run)
+/* The comm knows the sentence, whatever user code has called since. */
+static bool has_mismatch(const char **text_p)
+{
+    return comm_status(process_self.comm, text_p) == HVD_ERR_MISMATCH;
+}
+
+static void settle_mismatch(struct run *run, const char *sentence)
 {
     char text[WIRE_TEXT_MAX];
 
-    snprintf(text, sizeof(text), "%s", error_text());
+    snprintf(text, sizeof(text), "%s", sentence);
     membership_lost(run->a.generation, true, text);
     error_set(HVD_ERR_MISMATCH, "%s", text);
     fail(run, HVD_ERR_MISMATCH);
@@ -269,24 +288,17 @@ static void settle_done(struct run *run)
     end(run, status);
 }
 
-/* The sentence of what train returned, unless a call of ours has written it. */
-static void explain(hvd_status_t status)
-{
-    bool ours = status > HVD_USER_STATUS_MAX && status < 0;
-
-    if (!ours || error_text()[0] == '\0')
-        error_set(status, "the training function returned %d (%s)", (int)status,
-                  hvd_strerror(status));
-}
-
 static void settle(struct run *run, hvd_status_t status)
 {
+    const char *sentence;
     bool final;
     hvd_status_t word = membership_verdict(&final);
 
     if (final) { /* the driver has spoken: whatever train says */
         membership_close();
         end(run, word);
+    } else if (status != HVD_OK && has_mismatch(&sentence)) {
+        settle_mismatch(run, sentence);
     } else if (process_self.left &&
                (status == HVD_OK || status == HVD_HOSTS_UPDATED ||
                 status == HVD_PEER_LOST)) {
@@ -295,10 +307,7 @@ static void settle(struct run *run, hvd_status_t status)
         settle_done(run);
     } else if (status == HVD_PEER_LOST) {
         settle_lost(run);
-    } else if (status == HVD_ERR_MISMATCH) {
-        settle_mismatch(run);
     } else {
-        explain(status);
         fail(run, status);
     }
 }

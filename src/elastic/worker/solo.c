@@ -54,9 +54,7 @@ static hvd_status_t train_once(hvd_state_t *state, hvd_train_fn train,
 
     error_clear();
     process_self.left = false;
-    process_self.in_train = true;
     status = train(state, arg);
-    process_self.in_train = false;
     if (process_self.left) {
         process_self.left = false;
         atomic_store(&process_self.hold, 0);
