@@ -1,5 +1,5 @@
-/* elastic/worker/core.c - the worker's half of the membership protocol. See core.h
- * for the drawing; M2, M3 ... are the rules of docs/protocol.md.
+/* elastic/worker/core.c - the worker's half of the membership protocol. See
+ * core.h for the drawing; M2, M3 ... are the rules of docs/protocol.md.
  *
  * Pure. */
 #include "elastic/worker/core.h"

@@ -1,0 +1,445 @@
+/* tests/worker/test_core.c - the worker's half of the membership protocol:
+ * every phase with every message and event, the fence, endings, repetition,
+ * time. HOLD and CUT in every order: test_core_hold.c. */
+#include <string.h>
+
+#include "base/array.h"
+#include "worker/core_fixture.h"
+
+static void check_messages(const struct message *m, const char *const *expected,
+                           const enum worker_phase *after)
+{
+    for (int phase = 0; phase < N_PHASES; phase++) {
+        stand_in((enum worker_phase)phase);
+        hear(*m, expected[phase]);
+        ck_assert_int_eq(core.phase, after[phase]);
+    }
+}
+
+/* ---- phase by message ---------------------------------------------------- */
+
+#define CO WORKER_CONTACT
+#define ID WORKER_IDLE
+#define JO WORKER_JOINING
+#define RU WORKER_RUNNING
+#define HE WORKER_HELD
+#define DO WORKER_DONE
+#define LE WORKER_LEFT
+
+static const struct row {
+    enum message_type type;
+    uint64_t generation;
+    const char *expected[N_PHASES]; /* in CO ID JO RU HE DO LE */
+    enum worker_phase after[N_PHASES];
+} rows[] = {
+    {MSG_WELCOME,
+     0,
+     {"WAKE", "", "", "", "", "", ""},
+     {ID, ID, JO, RU, HE, DO, LE}},
+    {MSG_ASSIGN,
+     6,
+     {"", "", "BEGIN WAKE", "", "", "", ""},
+     {CO, ID, RU, RU, HE, DO, LE}},
+    {MSG_ABORT,
+     5,
+     {"", "", "READY(lost,5)", "ABORT(5) WAKE", "ABORT(5) WAKE",
+      "ABORT(5) WAKE", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {MSG_ABORT, /* of an older generation: nothing it lives in */
+     4,
+     {"", "", "READY(lost,4)", "", "", "", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {MSG_HOLD, /* sequence 0: older than any */
+     4,
+     {"", "", "", "", "", "", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {MSG_CUT, 4, {"", "", "", "", "", "", ""}, {CO, ID, JO, RU, HE, DO, LE}},
+    {MSG_RELEASE,
+     5,
+     {"", "", "", "", "", "WAKE", ""},
+     {CO, ID, JO, RU, HE, LE, LE}},
+    {MSG_RELEASE,
+     4,
+     {"", "", "", "", "", "", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {MSG_PONG, 5, {"", "", "", "", "", "", ""}, {CO, ID, JO, RU, HE, DO, LE}},
+};
+
+START_TEST(core_phase_by_message_as_in_the_table)
+{
+    const struct row *r = &rows[_i];
+    struct message m = message(r->type, r->generation);
+
+    check_messages(&m, r->expected, r->after);
+}
+END_TEST
+
+START_TEST(core_hold_in_each_phase)
+{
+    static const char *const expected[] = {"",     "",     "", "HOLD",
+                                           "HOLD", "HOLD", ""};
+    static const enum worker_phase after[] = {CO, ID, JO, RU, HE, DO, LE};
+    struct message m = hold(2);
+
+    check_messages(&m, expected, after);
+}
+END_TEST
+
+START_TEST(core_cut_in_each_phase_only_who_answered_hold_listens)
+{
+    static const char *const expected[] = {"", "", "", "", "WAKE", "", ""};
+    static const enum worker_phase after[] = {CO, ID, JO, RU, HE, DO, LE};
+    struct message m = cut(1, 9);
+
+    check_messages(&m, expected, after);
+}
+END_TEST
+
+START_TEST(core_shutdown_in_each_phase_leaves)
+{
+    static const char *const expected[] = {
+        "WAKE",          "WAKE",          "WAKE", "ABORT(5) WAKE",
+        "ABORT(5) WAKE", "ABORT(5) WAKE", ""};
+    static const enum worker_phase after[] = {LE, LE, LE, LE, LE, LE, LE};
+    struct message failed = end(SHUTDOWN_FAILED),
+                   drained = end(SHUTDOWN_DRAINED);
+
+    check_messages(&drained, expected, after);
+    check_messages(&failed, expected, after);
+}
+END_TEST
+
+START_TEST(core_shutdown_tells_why)
+{
+    stand_in(WORKER_RUNNING);
+    hear(end(SHUTDOWN_DRAINED), "ABORT(5) WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_DRAINED);
+    ck_assert_int_eq(core.status, HVD_REMOVED);
+    stand_in(WORKER_JOINING);
+    hear(end(SHUTDOWN_FAILED), "WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_JOB_FAILED);
+    ck_assert_int_eq(core.status, HVD_ERR_MISMATCH);
+    ck_assert_str_eq(core.text, "a sentence");
+    stand_in(WORKER_IDLE); /* a spare, when the job ends well without it */
+    hear(end(SHUTDOWN_FINISHED), "WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_DRAINED);
+    stand_in(WORKER_LEFT);
+    ck_assert_int_eq(core.verdict, WORKER_RELEASED);
+    hear(end(SHUTDOWN_FAILED), ""); /* the first verdict stands */
+    ck_assert_int_eq(core.verdict, WORKER_RELEASED);
+}
+END_TEST
+
+/* ---- phase by event ------------------------------------------------------ */
+
+#define NO NULL /* HVD_ERR_STATE, nothing changed */
+
+static const struct {
+    enum worker_event_type type;
+    const char *expected[N_PHASES];
+    enum worker_phase after[N_PHASES];
+} events[] = {
+    {WORKER_EV_ENTER,
+     {"", "READY(start,0)", NO, NO, NO, NO, ""},
+     {CO, JO, JO, RU, HE, DO, LE}},
+    {WORKER_EV_LOST,
+     {NO, NO, NO, "LOST READY(lost,5)", "LOST READY(lost,5)",
+      "LOST READY(lost,5)", ""},
+     {CO, ID, JO, JO, JO, JO, LE}},
+    {WORKER_EV_BOUNDARY,
+     {NO, NO, NO, "", "", NO, ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {WORKER_EV_LEFT, /* nobody has said where */
+     {NO, NO, NO, NO, NO, NO, ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {WORKER_EV_COUNTED, /* overtaken: nothing is held */
+     {"", "", "", "", "", "", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {WORKER_EV_DONE,
+     {NO, NO, NO, "DONE", NO, NO, ""},
+     {CO, ID, JO, DO, HE, DO, LE}},
+    {WORKER_EV_FAILED,
+     {"LEAVING", "LEAVING", "LEAVING", "LEAVING", "LEAVING", "LEAVING", ""},
+     {LE, LE, LE, LE, LE, LE, LE}},
+    {WORKER_EV_REPORT,
+     {"", "", "", "REPORT", "REPORT", "REPORT", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {WORKER_EV_DRAIN,
+     {"", "DRAIN_ME", "DRAIN_ME", "DRAIN_ME", "DRAIN_ME", "DRAIN_ME", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+    {WORKER_EV_TICK, /* M2: what stands is repeated */
+     {"HELLO", "PING", "READY(start,0) PING", "PING", "HELD(3) PING",
+      "DONE PING", ""},
+     {CO, ID, JO, RU, HE, DO, LE}},
+};
+
+START_TEST(core_phase_by_event_as_in_the_table)
+{
+    for (int phase = 0; phase < N_PHASES; phase++) {
+        const char *expected = events[_i].expected[phase];
+
+        stand_in((enum worker_phase)phase);
+        if (expected)
+            happens(events[_i].type, expected);
+        else
+            refused(events[_i].type);
+        ck_assert_int_eq(core.phase, events[_i].after[phase]);
+    }
+}
+END_TEST
+
+/* ---- M1 ------------------------------------------------------------------ */
+
+START_TEST(m1_lower_terms_are_ignored)
+{
+    struct message m = message(MSG_ABORT, GENERATION);
+
+    stand_in(WORKER_RUNNING);
+    m.term = 4;
+    m.type = MSG_PONG;
+    hear(m, "");
+    ck_assert_uint_eq(core.term, 4);
+    m.type = MSG_ABORT;
+    m.term = 3;
+    hear(m, "");
+    m.term = 4;
+    hear(m, "ABORT(5) WAKE");
+}
+END_TEST
+
+START_TEST(m1_messages_of_another_job_are_ignored)
+{
+    struct message m = message(MSG_ABORT, GENERATION);
+    struct worker_event ev = {.type = WORKER_EV_MESSAGE, .u.message = &m};
+
+    stand_in(WORKER_RUNNING);
+    m.job = JOB + 1;
+    m.term = 9;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, "");
+    ck_assert_uint_eq(core.term, 1);
+}
+END_TEST
+
+/* ---- M3: the fence ------------------------------------------------------- */
+
+START_TEST(m3_assign_at_or_below_the_fence_is_refused)
+{
+    stand_in(WORKER_RUNNING);
+    happens(WORKER_EV_LOST, "LOST READY(lost,5)");
+    hear(message(MSG_ASSIGN, 5), ""); /* the same again, late */
+    hear(message(MSG_ASSIGN, 4), "");
+    hear(message(MSG_ASSIGN, 6), "BEGIN WAKE");
+    ck_assert_uint_eq(core.generation, 6);
+}
+END_TEST
+
+START_TEST(m3_abort_before_assign_makes_it_refuse_that_assign)
+{
+    stand_in(WORKER_JOINING);
+    hear(message(MSG_ABORT, 5), "READY(lost,5)");
+    hear(message(MSG_ASSIGN, 5), "");
+    ck_assert_int_eq(core.phase, WORKER_JOINING);
+    hear(message(MSG_ABORT, 5), "READY(lost,5)"); /* the driver lacks it */
+    hear(message(MSG_ABORT, 4), "READY(lost,5)"); /* never lower */
+    hear(message(MSG_ASSIGN, 6), "BEGIN WAKE");
+}
+END_TEST
+
+START_TEST(m3_abort_keeps_the_fence_after_the_next_ready)
+{
+    stand_in(WORKER_RUNNING);
+    hear(message(MSG_ABORT, 5), "ABORT(5) WAKE");
+    hear(message(MSG_ABORT, 5), ""); /* once */
+    ck_assert_int_eq(worker_at_boundary(&core, 1), WORKER_BOUNDARY_LOST);
+    refused(WORKER_EV_DONE);                  /* it has to say LOST */
+    happens(WORKER_EV_LOST, "READY(lost,5)"); /* the driver knows the rest */
+    ck_assert_uint_eq(core.fence, 5);
+}
+END_TEST
+
+START_TEST(m3_fence_of_who_had_not_entered_is_in_its_first_ready)
+{
+    stand_in(WORKER_IDLE);
+    hear(message(MSG_ABORT, 5), "");
+    happens(WORKER_EV_ENTER, "READY(start,5)");
+}
+END_TEST
+
+START_TEST(m3_lost_of_another_generation_is_the_callers_mistake)
+{
+    struct worker_event ev = event(WORKER_EV_LOST);
+
+    stand_in(WORKER_RUNNING);
+    ev.u.lost.generation = 4;
+    ck_assert_int_eq(step(&ev), HVD_ERR_STATE);
+}
+END_TEST
+
+START_TEST(mismatch_is_told_and_leaves_nothing)
+{
+    struct worker_event ev = event(WORKER_EV_LOST);
+
+    stand_in(WORKER_RUNNING);
+    ev.u.lost.mismatch = true;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, "LOST");
+    ck_assert_int_eq(core.phase, WORKER_RUNNING);
+}
+END_TEST
+
+START_TEST(abort_by_mismatch_says_so_to_the_application)
+{
+    struct message m = message(MSG_ABORT, GENERATION);
+
+    stand_in(WORKER_RUNNING);
+    m.u.abort.reason = ABORT_MISMATCH;
+    hear(m, "ABORT(5) WAKE");
+    ck_assert_int_eq(core.actions[0].u.abort.status, HVD_ERR_MISMATCH);
+}
+END_TEST
+
+/* ---- endings ------------------------------------------------------------- */
+
+START_TEST(done_abort_is_a_loss_like_any_other)
+{
+    stand_in(WORKER_DONE);
+    hear(message(MSG_ABORT, 5), "ABORT(5) WAKE");
+    hear(message(MSG_RELEASE, 4), "");
+    happens(WORKER_EV_LOST, "READY(lost,5)");
+    hear(message(MSG_RELEASE, 5), ""); /* it is no longer DONE */
+    hear(message(MSG_ASSIGN, 6), "BEGIN WAKE");
+    happens(WORKER_EV_DONE, "DONE");
+    hear(message(MSG_RELEASE, 6), "WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_RELEASED);
+}
+END_TEST
+
+START_TEST(release_twice_and_late_messages_change_nothing)
+{
+    stand_in(WORKER_LEFT);
+    hear(message(MSG_RELEASE, 5), "");
+    hear(message(MSG_ABORT, 5), "");
+    happens(WORKER_EV_TICK, "");
+    happens(WORKER_EV_LOST, ""); /* the verdict is already there */
+    ck_assert_int_eq(core.verdict, WORKER_RELEASED);
+}
+END_TEST
+
+START_TEST(leaving_is_repeated_until_it_was_answered)
+{
+    stand_in(WORKER_RUNNING);
+    happens(WORKER_EV_FAILED, "LEAVING");
+    happens(WORKER_EV_TICK, "LEAVING");
+    happens(WORKER_EV_TICK, "LEAVING");
+    hear(message(MSG_ABORT, 5), "");
+    hear(end(SHUTDOWN_FAILED), "WAKE");
+    ck_assert(!core.is_leaving);
+    happens(WORKER_EV_TICK, "");
+    ck_assert_int_eq(core.status, HVD_ERR_STATE); /* its own */
+}
+END_TEST
+
+START_TEST(entered_before_welcome_is_ready_with_it)
+{
+    begin();
+    happens(WORKER_EV_ENTER, "");
+    happens(WORKER_EV_TICK, "HELLO");
+    hear(message(MSG_WELCOME, 0), "WAKE READY(start,0)");
+    ck_assert_int_eq(core.phase, WORKER_JOINING);
+}
+END_TEST
+
+START_TEST(drain_is_asked_for_until_it_comes)
+{
+    begin();
+    happens(WORKER_EV_DRAIN, ""); /* nobody knows us yet */
+    hear(message(MSG_WELCOME, 0), "WAKE");
+    happens(WORKER_EV_TICK, "DRAIN_ME PING");
+    happens(WORKER_EV_TICK, "DRAIN_ME PING");
+    hear(end(SHUTDOWN_DRAINED), "WAKE");
+    happens(WORKER_EV_TICK, "");
+}
+END_TEST
+
+/* ---- time ---------------------------------------------------------------- */
+
+START_TEST(tick_follows_the_heartbeat_of_welcome)
+{
+    struct message m = message(MSG_WELCOME, 0);
+
+    begin();
+    ck_assert_uint_eq(worker_deadline(&core), now_us); /* HELLO at once */
+    happens(WORKER_EV_TICK, "HELLO");
+    ck_assert_uint_eq(worker_deadline(&core), now_us + 1000000);
+    m.u.welcome.heartbeat_ms = 200;
+    hear(m, "WAKE");
+    ck_assert_uint_eq(worker_deadline(&core), now_us + 200000);
+}
+END_TEST
+
+START_TEST(silent_driver_ends_the_worker)
+{
+    struct message m = message(MSG_WELCOME, 0);
+
+    begin();
+    m.u.welcome.driver_timeout_ms = 3000;
+    hear(m, "WAKE");
+    happens(WORKER_EV_ENTER, "READY(start,0)");
+    hear(message(MSG_ASSIGN, 5), "BEGIN WAKE");
+    now_us += 2900000;
+    happens(WORKER_EV_TICK, "PING");
+    hear(message(MSG_PONG, 5), "");
+    now_us += 2900000;
+    happens(WORKER_EV_TICK, "PING");
+    now_us += 200000;
+    happens(WORKER_EV_TICK, "ABORT(5) WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_DRIVER_GONE);
+    ck_assert_int_eq(core.status, HVD_ERR_DRIVER_LOST);
+}
+END_TEST
+
+START_TEST(silent_driver_without_a_timeout_is_waited_for)
+{
+    stand_in(WORKER_RUNNING);
+    now_us += UINT64_C(3600000000);
+    happens(WORKER_EV_TICK, "PING");
+    ck_assert_int_eq(core.verdict, WORKER_GO_ON);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("worker_core");
+    TCase *tcase = tcase_create("worker_core");
+
+    tcase_add_loop_test(tcase, core_phase_by_message_as_in_the_table, 0,
+                        (int)ARRAY_SIZE(rows));
+    tcase_add_test(tcase, core_hold_in_each_phase);
+    tcase_add_test(tcase,
+                   core_cut_in_each_phase_only_who_answered_hold_listens);
+    tcase_add_test(tcase, core_shutdown_in_each_phase_leaves);
+    tcase_add_test(tcase, core_shutdown_tells_why);
+    tcase_add_loop_test(tcase, core_phase_by_event_as_in_the_table, 0,
+                        (int)ARRAY_SIZE(events));
+    tcase_add_test(tcase, m1_lower_terms_are_ignored);
+    tcase_add_test(tcase, m1_messages_of_another_job_are_ignored);
+    tcase_add_test(tcase, m3_assign_at_or_below_the_fence_is_refused);
+    tcase_add_test(tcase, m3_abort_before_assign_makes_it_refuse_that_assign);
+    tcase_add_test(tcase, m3_abort_keeps_the_fence_after_the_next_ready);
+    tcase_add_test(tcase,
+                   m3_fence_of_who_had_not_entered_is_in_its_first_ready);
+    tcase_add_test(tcase, m3_lost_of_another_generation_is_the_callers_mistake);
+    tcase_add_test(tcase, mismatch_is_told_and_leaves_nothing);
+    tcase_add_test(tcase, abort_by_mismatch_says_so_to_the_application);
+    tcase_add_test(tcase, done_abort_is_a_loss_like_any_other);
+    tcase_add_test(tcase, release_twice_and_late_messages_change_nothing);
+    tcase_add_test(tcase, leaving_is_repeated_until_it_was_answered);
+    tcase_add_test(tcase, entered_before_welcome_is_ready_with_it);
+    tcase_add_test(tcase, drain_is_asked_for_until_it_comes);
+    tcase_add_test(tcase, tick_follows_the_heartbeat_of_welcome);
+    tcase_add_test(tcase, silent_driver_ends_the_worker);
+    tcase_add_test(tcase, silent_driver_without_a_timeout_is_waited_for);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
