@@ -44,8 +44,8 @@ HVD_API hvd_status_t hvd_join_world(void) HVD_MUST_CHECK;
  *
  * Returns    HVD_OK
  *            HVD_ERR_STATE  inside a training function, or in a forked child
- *            what else ended a static job: HVD_PEER_LOST, HVD_REMOVED, HVD_ERR_*
- */
+ *            else what ended a static job: HVD_PEER_LOST, HVD_REMOVED,
+ *            HVD_ERR_* */
 HVD_API hvd_status_t hvd_shutdown(void);
 
 /* Position in the current generation; -1 (ranks) and 0 (sizes) before the world
