@@ -166,12 +166,16 @@ static void die(const char *name)
         raise(SIGKILL);
 }
 
-/* The name of this rank's death, one for each chosen rank. */
-static void die_here(void)
+/* One death for each chosen rank; what it is called is decided before the wait:
+ * ranks change. */
+static void die_here(long delay_us)
 {
     char name[32];
 
     snprintf(name, sizeof(name), "dead-%d", options.ranks ? hvd_rank() : 0);
+    if (exists(name))
+        return;
+    sleep_us(delay_us);
     die(name);
 }
 
@@ -198,8 +202,7 @@ static void moment(enum moment m)
 {
     if (options.moment != m || !chosen())
         return;
-    sleep_us(options.delay_us);
-    die_here();
+    die_here(options.delay_us);
 }
 
 static void step_moment(enum moment m)
@@ -228,13 +231,13 @@ static void watch_once(uint64_t *generation_p)
 
     if (options.moment == COLLECTIVE_MOVE && moving && has_moved(moving) &&
         atomic_load(&seen.moving))
-        die_here();
+        die_here(0);
     if (options.moment == HELD && committing_us > 0 && chosen() &&
         now_us() - committing_us > HELD_US)
-        die_here();
+        die_here(0);
     if (options.moment == INIT && initialising_us > 0 && chosen() &&
         now_us() - initialising_us >= (uint64_t)options.delay_us)
-        die_here();
+        die_here(0);
     if (options.moment == SYNC_SOURCE && hvd_generation() != *generation_p) {
         *generation_p = hvd_generation();
         moment(SYNC_SOURCE);
@@ -391,10 +394,12 @@ static void go_ahead(atomic_bool *here)
 {
     char name[32];
 
-    if (chosen())
-        atomic_store(here, true);
-    if (chosen() || hvd_generation() > 1)
+    if (hvd_generation() > 1)
         return;
+    if (chosen()) {
+        atomic_store(here, true);
+        return;
+    }
     first_death(name, sizeof(name));
     await(name);
 }
