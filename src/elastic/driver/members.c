@@ -300,6 +300,8 @@ static void on_hello(struct driver *d, struct driver_worker *w,
                      const struct msg_hello *hello)
 {
     w->contacted = true;
+    if (!w->spawned)
+        w->pid = hello->pid; /* its agent's word, on its way, counts more */
     memcpy(w->address, hello->address, sizeof(w->address));
     w->port = hello->port;
     send_welcome(d, w);
