@@ -295,6 +295,9 @@ def sockets_of(pid):
 
 
 def kill(pid, number=signal.SIGKILL):
+    """Signal one process; False: it is gone."""
+    if pid <= 0:
+        raise ValueError("pid %d would mean a group of processes" % pid)
     try:
         os.kill(pid, number)
         return True

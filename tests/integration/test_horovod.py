@@ -4,11 +4,11 @@ Cases that depend on its rule for failures (one costs the host) run with
 --strict-blacklist and have a twin under our default (one costs the slot a
 restart). docs/conformance.md says where we differ and why.
 """
-import os
 import signal
 import sys
 
 from harness import (LOCAL, OTHER, PATIENCE_S, check, equal, main, scenario)
+import job as jobs
 
 STRICT = ["--strict-blacklist"]
 BOTH = ("localhost:2", "127.0.0.2:2")
@@ -40,7 +40,7 @@ def fail_host(stage, strict):
     mark = run.mark()
     victims = [row for row in run.members() if row["host"] == OTHER]
     for row in victims:
-        os.kill(row["pid"], signal.SIGUSR1)
+        jobs.kill(row["pid"], signal.SIGUSR1)
     return run, mark, {row["worker"] for row in victims}
 
 
@@ -100,7 +100,7 @@ def d6_all_workers_fail(stage):
     run.epoch(0)
     pids = run.pids().values()
     for pid in pids:
-        os.kill(pid, signal.SIGUSR1)
+        jobs.kill(pid, signal.SIGUSR1)
     run.ends(1)
     equal([e.get("code") for e in run.seen("worker_exited")
            if e["pid"] in pids], [1] * 4, "exit codes")
@@ -115,7 +115,7 @@ def d7_exit_0_without_done_is_a_failure(stage):
     run.whole(4)
     run.epoch(0)
     victim, mark = run.row(rank=1), run.mark()
-    os.kill(victim["pid"], signal.SIGUSR2)
+    jobs.kill(victim["pid"], signal.SIGUSR2)
     lost = run.event("worker_lost", mark, worker=victim["worker"])
     check("before it was done" in lost["how"], lost)
     run.whole(4, mark, {victim["worker"]})
@@ -130,7 +130,7 @@ def d8_host_shutdown_on_worker_failure_strict(stage):
     run = stage.start(["-np", "4", "--min-np", "1", *STRICT], hosts=BOTH)
     rows = run.whole(4)["ranks"]
     mark = run.mark()
-    os.kill(rows[0]["pid"], signal.SIGUSR1)
+    jobs.kill(rows[0]["pid"], signal.SIGUSR1)
     run.whole(2, mark, {rows[0]["worker"], rows[1]["worker"]})
     run.event("host_blacklisted", mark, host=LOCAL)
     run.event("worker_exited", mark, worker=rows[1]["worker"])
@@ -144,7 +144,7 @@ def d8_sibling_goes_on(stage):
     run = stage.start(["-np", "4", "--min-np", "1"], hosts=BOTH)
     rows = run.whole(4)["ranks"]
     mark = run.mark()
-    os.kill(rows[0]["pid"], signal.SIGUSR1)
+    jobs.kill(rows[0]["pid"], signal.SIGUSR1)
     after = run.whole(4, mark, {rows[0]["worker"]})["ranks"]
     equal(after[0]["worker"], rows[1]["worker"], "the new rank 0")
     run.allow(3)
@@ -206,7 +206,7 @@ def one_fails(stage, number, options, hosts, strict):
     equal((row["size"], row["rendezvous"]), (4, 1), "epoch 0")
 
     victim, mark = run.row(rank=0), run.mark()
-    os.kill(victim["pid"], number)
+    jobs.kill(victim["pid"], number)
     if strict:
         run.whole(2, mark)
         want = (2, OTHER, 2, 2)
@@ -270,7 +270,7 @@ def e4_all_ranks_failure(stage):
     run.whole(4)
     run.epoch(0)
     for pid in run.pids().values():
-        os.kill(pid, signal.SIGKILL)
+        jobs.kill(pid, signal.SIGKILL)
     check("nobody is left who holds the state" in run.ends(1), run.verdict())
 
 
@@ -280,9 +280,9 @@ def e5_all_hosts_blacklisted_strict(stage):
     run.whole(4)
     run.epoch(0)
     mark = run.mark()
-    os.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
+    jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
     run.whole(2, mark)
-    os.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
+    jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
     run.ends(1)
     equal({e["host"] for e in run.seen("host_blacklisted")}, {LOCAL, OTHER},
           "blacklisted hosts")
@@ -299,7 +299,7 @@ def e5_all_hosts_blacklisted(stage):
     for host in (LOCAL, OTHER):
         victim = run.row(host=host, slot=0)
         gone.add(victim["worker"])
-        os.kill(victim["pid"], signal.SIGUSR1)
+        jobs.kill(victim["pid"], signal.SIGUSR1)
     run.whole(4, mark, gone)
     equal(run.seen("host_blacklisted"), [], "blacklisted hosts")
     run.allow(3)
@@ -316,7 +316,7 @@ def e5_budgets_used_up(stage):
     run.epoch(0)
     for _ in range(2):
         mark, victim = run.mark(), run.row(host=OTHER)
-        os.kill(victim["pid"], signal.SIGUSR1)
+        jobs.kill(victim["pid"], signal.SIGUSR1)
         run.until("another generation", lambda: run.running(
             mark, None, {victim["worker"]}), PATIENCE_S)
         if not run.seen("host_blacklisted"):
@@ -333,7 +333,7 @@ def e6_min_hosts_timeout(stage):
                        *STRICT], hosts=["localhost:1", "127.0.0.2:1"])
     run.whole(2)
     run.epoch(0)
-    os.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
+    jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
     check("--elastic-timeout" in run.ends(1), run.verdict())
 
 
@@ -372,7 +372,7 @@ def e8_resurrecting_blacklisted_host(stage):
     run.whole(4)
     run.epoch(0)
     mark = run.mark()
-    os.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
+    jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
     black = run.event("host_blacklisted", mark, host=LOCAL)
     check(black["until"] - black["t"] >= 1, "cooldown:", black)
     run.whole(2, mark)

@@ -37,7 +37,7 @@ def kill(run, rows):
     """kill -9 these members; survivors train again, at once."""
     mark, victims = run.mark(), {row["worker"] for row in rows}
     for row in rows:
-        os.kill(row["pid"], signal.SIGKILL)
+        jobs.kill(row["pid"], signal.SIGKILL)
     run.until("the survivors training", lambda:
               run.running(mark, None, victims), QUICK_S)
     return mark, victims
@@ -99,7 +99,7 @@ def while_others_are_done(stage):
     run = start(stage, ("--slow-end",))
     run.allow(3)
     run.until("the end of the last epoch", lambda: run.epochs(2), PATIENCE_S)
-    os.kill(run.row(rank=3)["pid"], signal.SIGKILL)
+    jobs.kill(run.row(rank=3)["pid"], signal.SIGKILL)
     run.event("worker_lost")
     run.allow(4)
     run.ends(0)
@@ -114,7 +114,7 @@ def the_last_busy_one_while_others_are_done(stage):
     run = start(stage, ("--slow-end",))
     run.allow(3)
     run.until("the end of the last epoch", lambda: run.epochs(2), PATIENCE_S)
-    os.kill(run.row(rank=0)["pid"], signal.SIGKILL)
+    jobs.kill(run.row(rank=0)["pid"], signal.SIGKILL)
     run.allow(4)
     run.ends(0)
     found = run.digests()
@@ -128,7 +128,7 @@ def kill_agent(run, host):
     pids = [row["pid"] for row in run.members() if row["host"] == host]
     agent = run.seen("agent_started", host=host)[-1]
     mark = run.mark()
-    os.kill(agent["pid"], signal.SIGKILL)
+    jobs.kill(agent["pid"], signal.SIGKILL)
     lost = run.event("agent_lost", mark, host=host)
     check("signal 9" in lost["how"], lost)
     run.until("the survivors training", lambda:
@@ -158,7 +158,7 @@ def both_agents(stage):
     """Nobody is left who holds the state."""
     run = start(stage)
     for started in run.seen("agent_started"):
-        os.kill(started["pid"], signal.SIGKILL)
+        jobs.kill(started["pid"], signal.SIGKILL)
     check("nobody is left who holds the state" in run.ends(1), run.verdict())
 
 
@@ -174,7 +174,7 @@ def agent_with_a_shell_between(stage):
 
 
 def kill_driver(run):
-    os.kill(run.process.pid, signal.SIGKILL)
+    jobs.kill(run.process.pid, signal.SIGKILL)
     equal(run.wait(PATIENCE_S), -signal.SIGKILL, "status of the driver")
     run.nobody_left()
 
@@ -204,10 +204,10 @@ def driver_before_anybody_is_ready(stage):
 def driver_and_agents_at_once(stage):
     run = start(stage)
     for started in run.seen("agent_started"):
-        os.kill(started["pid"], signal.SIGSTOP)
-    os.kill(run.process.pid, signal.SIGKILL)
+        jobs.kill(started["pid"], signal.SIGSTOP)
+    jobs.kill(run.process.pid, signal.SIGKILL)
     for started in run.seen("agent_started"):
-        os.kill(started["pid"], signal.SIGKILL)
+        jobs.kill(started["pid"], signal.SIGKILL)
     run.wait(PATIENCE_S)
     run.nobody_left()
 
@@ -231,9 +231,10 @@ def shell_between_is_killed(stage):
     run.whole(2)
     run.epoch(0)
     row, mark = run.row(rank=0), run.mark()
-    below = [pid for pid, parent in jobs.parents() if parent == row["pid"]]
+    shell = run.event("worker_spawned", worker=row["worker"])["pid"]
+    below = [pid for pid, parent in jobs.parents() if parent == shell]
     equal(len(below), 1, "children of the shell")
-    os.kill(row["pid"], signal.SIGKILL)
+    jobs.kill(shell, signal.SIGKILL)
     run.whole(2, mark, {row["worker"]})
     check(not os.path.exists("/proc/%d" % below[0])
           or below[0] not in dict(jobs.parents()), "the worker still lives")
@@ -252,7 +253,7 @@ def stopped(stage, rank):
     """Evicted after --heartbeat-timeout, and killed though it is stopped."""
     run = silent(stage)
     row, mark = run.row(rank=rank), run.mark()
-    os.kill(row["pid"], signal.SIGSTOP)
+    jobs.kill(row["pid"], signal.SIGSTOP)
     lost = run.event("worker_lost", mark, worker=row["worker"])
     check("heartbeats" in lost["how"], lost)
     jobs.kill(row["pid"], signal.SIGCONT)  # harmless, if it is in time at all
@@ -277,9 +278,9 @@ def stopped_for_a_moment(stage):
     """Shorter than the timeout: nobody is lost, nothing is formed anew."""
     run = start(stage)
     mark = run.mark()
-    os.kill(run.row(rank=1)["pid"], signal.SIGSTOP)
+    jobs.kill(run.row(rank=1)["pid"], signal.SIGSTOP)
     run.allow(2)
-    os.kill(run.row(rank=1)["pid"], signal.SIGCONT)
+    jobs.kill(run.row(rank=1)["pid"], signal.SIGCONT)
     run.epoch(1)
     equal(run.seen("generation_formed", mark), [], "generations")
     finish(run)
@@ -291,7 +292,7 @@ def stopped_agent(stage):
     run = silent(stage)
     mark = run.mark()
     gone = {row["worker"] for row in run.members() if row["host"] == OTHER}
-    os.kill(run.seen("agent_started", host=OTHER)[-1]["pid"], signal.SIGSTOP)
+    jobs.kill(run.seen("agent_started", host=OTHER)[-1]["pid"], signal.SIGSTOP)
     run.event("agent_lost", mark, host=OTHER)
     run.whole(4, mark, gone)
     finish(run)
@@ -302,9 +303,9 @@ def newcomer_before_it_is_ready(stage):
     """Members notice nothing: one generation less than with two deaths."""
     run = start(stage)
     row, mark = run.row(rank=1), run.mark()
-    os.kill(row["pid"], signal.SIGKILL)
+    jobs.kill(row["pid"], signal.SIGKILL)
     spawned = run.event("worker_spawned", mark)
-    os.kill(spawned["pid"], signal.SIGKILL)
+    jobs.kill(spawned["pid"], signal.SIGKILL)
     gone = run.event("worker_exited", mark, worker=spawned["worker"])
     was_ready = run.seen("worker_ready", mark, worker=spawned["worker"])
     run.whole(4, mark, {row["worker"], spawned["worker"]})
