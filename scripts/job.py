@@ -65,7 +65,8 @@ class Job:
         os.rename(path + ".new", path)
         self.hosts = list(hosts)
 
-    def start(self, **environment):
+    def start(self, stdout=subprocess.PIPE, **environment):
+        """stdout: a descriptor that somebody else reads, or nobody."""
         name, value = self.marker.split("=", 1)
         # the directory comes from the options: what a caller has set for
         # himself must not reach a job of ours
@@ -74,7 +75,7 @@ class Job:
         env.update({name: value, "TMPDIR": self.tmp}, **environment)
         self.started = time.monotonic()
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            self.command, stdin=subprocess.DEVNULL, stdout=stdout,
             stderr=subprocess.PIPE, text=True, errors="replace", env=env,
             start_new_session=True)
         self.threads = [
@@ -106,7 +107,7 @@ class Job:
             kill(pid)
 
     def _follow_output(self, stream, lists):
-        for line in stream:
+        for line in stream or ():
             line = line.rstrip("\n")
             with self.changed:
                 for known in (self.lines, *lists):
