@@ -326,11 +326,17 @@ void holds(struct fixture *f, const char *workers, uint64_t generation,
         f->workers[id].id = (struct state_id){generation, version};
 }
 
+void forget(struct fixture *f)
+{
+    end_line(f);
+    f->transcript[f->n_transcript = 0] = '\0';
+}
+
 void expect(struct fixture *f, const char *transcript)
 {
     end_line(f);
     ck_assert_str_eq(f->transcript, transcript);
-    f->transcript[f->n_transcript = 0] = '\0';
+    forget(f);
 }
 
 void expect_part(struct fixture *f, const char *part)
@@ -338,7 +344,7 @@ void expect_part(struct fixture *f, const char *part)
     end_line(f);
     if (!strstr(f->transcript, part))
         ck_assert_str_eq(f->transcript, part);
-    f->transcript[f->n_transcript = 0] = '\0';
+    forget(f);
 }
 
 /* ---- from words to events ------------------------------------------------ */
@@ -463,6 +469,12 @@ void at(struct fixture *f, uint64_t ms, struct happening h)
             about_worker(f, &h, id);
 }
 
+void at_raw(struct fixture *f, uint64_t ms, const struct message *m)
+{
+    f->now_us = ms * 1000;
+    step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE, .u.message = m});
+}
+
 /* A heartbeat of who lacks nothing: the driver has nothing to repeat. */
 static void heartbeats(struct fixture *f)
 {
@@ -502,8 +514,7 @@ void run(struct fixture *f, const char *text)
         n += (size_t)snprintf(all + n, sizeof(all) - n, "w%" PRIu64 " ", id);
     at(f, 0, ready(all));
     ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
-    end_line(f);
-    f->transcript[f->n_transcript = 0] = '\0';
+    forget(f);
 }
 
 void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n)

@@ -27,8 +27,8 @@
 enum {
     FIXTURE_JOB = 7,
     FIXTURE_TERM = 3,
-    FIXTURE_WORKERS_MAX = 64,
-    FIXTURE_AGENTS_MAX = 64
+    FIXTURE_WORKERS_MAX = 4096,
+    FIXTURE_AGENTS_MAX = 4096
 };
 
 /* 0 is the default, here in brackets. */
@@ -117,6 +117,9 @@ struct happening drain_me(const char *workers);
 
 void at(struct fixture *f, uint64_t ms, struct happening h);
 
+/* Exactly this message, whatever a correct worker would say. */
+void at_raw(struct fixture *f, uint64_t ms, const struct message *m);
+
 /* Time passes: ticks until then, everybody sends heartbeats but the silent. */
 void pass(struct fixture *f, uint64_t ms);
 
@@ -129,6 +132,8 @@ void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n);
 
 void holds(struct fixture *f, const char *workers, uint64_t generation,
            uint64_t version);
+
+void forget(struct fixture *f); /* the transcript */
 
 /* Compare with the transcript since the last call, and forget it. */
 void expect(struct fixture *f, const char *transcript);

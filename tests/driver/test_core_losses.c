@@ -387,6 +387,23 @@ START_TEST(m13_generation_counts_before_version_in_the_base)
 }
 END_TEST
 
+START_TEST(m13_a_spare_that_claims_a_newer_state_is_not_the_base)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .max_np = 2);
+
+    run(f, "a:1 b:1");
+    at(f, 10, hosts("a:1 c:1")); /* w2 drains, w3 is started in its place */
+    at(f, 11, held("w1 w2", 1));
+    at(f, 12, hosts("a:1 b:1 c:1"));
+    holds(f, "w3", 1, 9);
+    at(f, 13, ready("w3"));
+    at(f, 14, ready_updated("w1 w2"));
+    expect_part(f, "assign 2: w1 w2\n");
+    ck_assert_uint_eq(worker(f, "w1")->assign.base.version, 1);
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_losses");
@@ -416,6 +433,8 @@ int main(void)
     tcase_add_test(tcase, m13_ranks_are_host_major_with_local_and_cross);
     tcase_add_test(tcase, m13_root_is_the_lowest_rank_with_the_base);
     tcase_add_test(tcase, m13_generation_counts_before_version_in_the_base);
+    tcase_add_test(tcase,
+                   m13_a_spare_that_claims_a_newer_state_is_not_the_base);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -328,6 +328,21 @@ static size_t choose_stayers(struct driver *d, struct state_id base)
     return n_stay;
 }
 
+/* The same of those who were drawn. A spare may claim more than they have; it
+ * will serve nobody, so it has no say. */
+static struct state_id base_of(const struct candidate *chosen, size_t n)
+{
+    struct state_id base = {0, 0};
+
+    for (size_t i = 0; i < n; i++) {
+        const struct driver_worker *w = chosen[i].owner;
+
+        if (state_id_compare(w->offer.id, base) > 0)
+            base = w->offer.id;
+    }
+    return base;
+}
+
 static size_t list_candidates(struct driver *d)
 {
     size_t n = 0;
@@ -551,7 +566,7 @@ void rendezvous_progress(struct driver *d)
                            d->config.max_np ? d->config.max_np : n, d->scratch);
     if (may_go_on(d, n)) {
         dismiss_leavers(d);
-        form(d, n, base);
+        form(d, n, base_of(d->candidates, n));
     }
 }
 
