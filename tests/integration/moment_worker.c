@@ -82,7 +82,7 @@ static struct options {
     long generation; /* 0: any */
     long steps, step_us, state_bytes, large_bytes, at, delay_us;
     long lead, stale; /* ranks; -1: none */
-    bool no_collective;
+    bool no_collective, careless, commit_barrier;
 } options = {.steps = 100,
              .step_us = 1000,
              .state_bytes = 1 << 16,
@@ -98,6 +98,7 @@ static struct {
     size_t n_weights;
     uint64_t iterations, reset_generation;
     unsigned n_resets;
+    bool in_train; /* has begun once */
 } model;
 
 /* What the second thread looks at. */
@@ -429,6 +430,8 @@ static hvd_status_t boundary(hvd_state_t *state)
     atomic_store(&seen.committing_us, now_us());
     status = hvd_state_commit(state);
     atomic_store(&seen.committing_us, 0);
+    if (options.careless && status == HVD_HOSTS_UPDATED)
+        update(); /* what comes after the cut does not count */
     return status;
 }
 
@@ -459,10 +462,8 @@ static hvd_status_t stay(hvd_state_t *state)
     return HVD_OK;
 }
 
-static hvd_status_t train(hvd_state_t *state, void *arg)
+static hvd_status_t steps(hvd_state_t *state)
 {
-    check_state();
-    check_reset();
     while ((long)model.step < options.steps) {
         HVD_TRY(stay(state));
         lead();
@@ -472,6 +473,20 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
         update();
         HVD_TRY(boundary(state));
     }
+    return HVD_OK;
+}
+
+static hvd_status_t train(hvd_state_t *state, void *arg)
+{
+    hvd_status_t status;
+
+    model.in_train = true;
+    check_state();
+    check_reset();
+    status = steps(state);
+    if (options.careless && status == HVD_HOSTS_UPDATED)
+        return HVD_OK;
+    HVD_TRY(status);
     moment(LAST);
     if (options.moment == DONE) {
         go_ahead(&seen.done);
@@ -508,7 +523,10 @@ static hvd_status_t object_deserialize(const void *buf, size_t nbytes,
 static hvd_status_t on_commit(void *arg)
 {
     step_moment(COMMIT);
-    return HVD_OK;
+    /* the first commit of all is rank 0's alone */
+    if (!options.commit_barrier || !model.in_train)
+        return HVD_OK;
+    return hvd_barrier();
 }
 
 static hvd_status_t on_restore(void *arg)
@@ -562,13 +580,15 @@ static const struct option longs[] = {
     {"generation", required_argument, NULL, 'g'},
     {"steps", required_argument, NULL, 's'},
     {"step-us", required_argument, NULL, 'u'},
-    {"state-bytes", required_argument, NULL, 'b'},
+    {"state-bytes", required_argument, NULL, 'z'},
     {"large-bytes", required_argument, NULL, 'B'},
     {"at", required_argument, NULL, 'a'},
     {"delay-us", required_argument, NULL, 'D'},
     {"lead", required_argument, NULL, 'l'},
     {"stale", required_argument, NULL, 'S'},
     {"no-collective", no_argument, NULL, 'N'},
+    {"careless", no_argument, NULL, 'C'},       /* computes on after the cut */
+    {"commit-barrier", no_argument, NULL, 'b'}, /* a collective in on_commit */
     {NULL, 0, NULL, 0}};
 
 static enum moment moment_named(const char *name)
@@ -589,7 +609,7 @@ static long *number_of(int c)
         return &options.steps;
     case 'u':
         return &options.step_us;
-    case 'b':
+    case 'z':
         return &options.state_bytes;
     case 'B':
         return &options.large_bytes;
@@ -604,6 +624,13 @@ static long *number_of(int c)
     default:
         return NULL;
     }
+}
+
+static bool *flag_of(int c)
+{
+    if (c == 'C')
+        return &options.careless;
+    return c == 'b' ? &options.commit_barrier : &options.no_collective;
 }
 
 static void take_option(int c)
@@ -625,7 +652,7 @@ static void take_option(int c)
     else if (c == 'd')
         options.directory = optarg;
     else
-        options.no_collective = true;
+        *flag_of(c) = true;
 }
 
 static bool parse(int argc, char **argv)

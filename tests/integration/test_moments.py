@@ -60,6 +60,11 @@ class Play:
         before = self.first()
         dead = self.dead(n_deaths)
         equal(len(dead), n_deaths, "deaths")
+        self.finishes(before, dead)
+        return dead
+
+    def finishes(self, before, dead=frozenset()):
+        """The job ends well; `before` are its first members."""
         self.run.ends(0)
         exits = self.run.seen("worker_exited")
         equal({e["worker"] for e in exits
@@ -79,7 +84,6 @@ class Play:
         equal({digest[:2] for digest in finished}, {(self.digest, self.steps)},
               "digest and steps of all that finished")
         equal(len(finished), len(set(last) - dead), "workers that finished")
-        return dead
 
 
 def run_alone(program, directory):
@@ -253,6 +257,27 @@ def while_done(stage, rank):
     play = Play(stage, "done", "--rank", str(rank), "--delay-us", "50000")
     play.ends()
     check(play.run.formed()["generation"] > 1, "a second generation")
+
+
+@for_ranks(0, 3)
+def in_the_commit_after_train(stage, rank):
+    """The others' last commit has a collective in a callback: it is lost there,
+    and the end is done again."""
+    Play(stage, "last", "--rank", str(rank), "--commit-barrier").ends()
+
+
+# ---- programs that do not keep to the rules ---------------------------------
+
+@scenario
+def who_computes_on_after_the_cut_goes_back(stage):
+    """train returns HVD_OK after HVD_HOSTS_UPDATED, and its state is ahead."""
+    play = Play(stage, "none", "--careless", "--until", "go", hosts=BOTH)
+    run = play.run
+    before = play.first()
+    run.set_hosts(*BOTH, "127.0.0.3:1")
+    run.whole(5)
+    stage.file("go", "")
+    play.finishes(before)
 
 
 # ---- newcomers --------------------------------------------------------------

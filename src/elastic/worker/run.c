@@ -113,6 +113,7 @@ static hvd_status_t receive_state(struct run *run, struct state_id id)
     uint64_t nbytes = 0;
     int source = source_of(a, (int)a->assign.rank);
 
+    run->live_is_snapshot = false; /* until all of it was copied */
     HVD_TRY(
         state_sync_receive(run->state, process_self.comm, source, id, &nbytes));
     run->live_is_snapshot = true;
@@ -180,6 +181,18 @@ static hvd_status_t explain(hvd_status_t status)
                      (int)status, hvd_strerror(status));
 }
 
+/* A callback in it may call collectives: what they return counts as if train had
+ * returned it. */
+static hvd_status_t last_commit(struct run *run)
+{
+    const struct control_assignment *a = &run->a;
+    hvd_status_t status = state_save(run->state, a->generation,
+                                     (int)a->assign.size);
+
+    run->live_is_snapshot = status == HVD_OK;
+    return error_prefix(status, "the last commit");
+}
+
 static hvd_status_t take_part(struct run *run)
 {
     hvd_status_t status;
@@ -192,7 +205,8 @@ static hvd_status_t take_part(struct run *run)
     reset(run);
     run->live_is_snapshot = false;
     error_clear();
-    return explain(run->train(run->state, run->arg));
+    status = explain(run->train(run->state, run->arg));
+    return status == HVD_OK && !process_self.left ? last_commit(run) : status;
 }
 
 /* ---- out of a generation ------------------------------------------------- */
@@ -243,7 +257,7 @@ static void settle_left(struct run *run, hvd_status_t status)
 {
     struct worker_event ev = {.type = WORKER_EV_LEFT};
 
-    run->live_is_snapshot = status != HVD_PEER_LOST;
+    run->live_is_snapshot = status == HVD_HOSTS_UPDATED;
     if (control_is(control_done_over, run->a.generation) ||
         control_post(&ev) != HVD_OK) {
         settle_lost(run);
@@ -262,12 +276,6 @@ static void settle_done(struct run *run)
     hvd_status_t status;
     bool final;
 
-    status = state_save(run->state, a->generation, (int)a->assign.size);
-    if (status != HVD_OK) {
-        fail(run, error_prefix(status, "the last commit"));
-        return;
-    }
-    run->live_is_snapshot = true;
     if (control_post(&ev) != HVD_OK) {
         settle_lost(run); /* aborted a moment ago */
         return;
@@ -340,10 +348,11 @@ static hvd_status_t run_member(struct run *run)
                              : "hvd_elastic_run: the job's one run is over");
     process_self.kind = PROGRAM_ELASTIC;
     control_watch_state(run->state);
-    HVD_TRY(membership_enter(run->state));
+    run->result = membership_enter(run->state);
+    run->ended = run->result != HVD_OK;
     while (!run->ended)
         one_generation(run);
-    control_watch_state(NULL);
+    control_watch_state(NULL); /* it may be destroyed when we return */
     return run->result;
 }
 
