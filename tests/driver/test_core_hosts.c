@@ -446,9 +446,9 @@ START_TEST(m14_workers_that_ignore_the_end_are_killed)
     pass(f, 5200);
     expect(f, "kill: w2\n");
     pass(f, 14900);
-    expect(f, "");
+    expect(f, "kill: w2\n");
     pass(f, 15200); /* and whatever happens, it ends */
-    expect(f, "finish 1: worker 1 (a:0) failed: wrong\n");
+    expect(f, "kill: w2\nfinish 1: worker 1 (a:0) failed: wrong\n");
     ck_assert_uint_eq(driver_deadline(&f->driver), DRIVER_NEVER);
     fixture_free(f);
 }

@@ -122,6 +122,26 @@ START_TEST(m5_heartbeats_missing_is_dead)
 }
 END_TEST
 
+START_TEST(m5_kill_is_repeated_until_the_exit)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    f->workers[2].silent = true;
+    pass(f, 2200);
+    expect_part(f, "kill: w2\n");
+    at(f, 2300, ready_lost("w1 w3"));
+    pass(f, 7000);
+    expect(f, "assign 2: w1 w3\n");
+    pass(f, 7300); /* the agent did not hear it */
+    expect(f, "kill: w2\n");
+    at(f, 7400, killed("w2"));
+    pass(f, 20000);
+    expect(f, "spawn: w4@a:1\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m5_agent_lost_is_the_death_of_its_workers)
 {
     struct fixture *f = fixture_create(.np = 4, .min_np = 2);
@@ -417,6 +437,7 @@ int main(void)
     tcase_add_test(tcase,
                    m5_a_death_explains_the_accusations_of_its_generation);
     tcase_add_test(tcase, m5_heartbeats_missing_is_dead);
+    tcase_add_test(tcase, m5_kill_is_repeated_until_the_exit);
     tcase_add_test(tcase, m5_agent_lost_is_the_death_of_its_workers);
     tcase_add_test(tcase, m5_silent_agent_is_lost);
     tcase_add_test(tcase, m5_stall_of_the_driver_is_nobodys_silence);

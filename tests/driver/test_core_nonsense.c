@@ -1,7 +1,7 @@
 /* tests/driver/test_core_nonsense.c - whatever hosts, agents and workers say,
  * in whatever order: the driver's core asserts nothing about them, its counters
  * stay those of its rows (the fixture looks after each event), and it can
- * always be brought to its end. What it makes of sense is in the other files. */
+ * always be brought to its end. What sense it makes of it: the other files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

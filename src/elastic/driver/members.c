@@ -519,10 +519,8 @@ void members_tick(struct driver *d)
         struct driver_worker *w = &d->workers[i];
         uint64_t silent_us;
 
-        if (w->kill_us != 0 && d->now_us >= w->kill_us) {
-            w->kill_us = 0;
+        if (w->kill_us != 0 && d->now_us >= w->kill_us)
             action_kill(d, w, STOP_GRACE_MS);
-        }
         if (w->dead || w->ending)
             continue;
         silent_us = d->now_us - w->heard_us; /* first: since its SPAWN */
