@@ -74,7 +74,6 @@ static void add_ranks(struct json *j, const struct driver *d)
 
 static void add_exit(struct json *j, const struct driver_record *r)
 {
-    add_place(j, r);
     json_i64(j, "pid", r->pid);
     if (r->signal != 0)
         json_i64(j, "signal", r->signal);
@@ -96,12 +95,59 @@ static void add_cut(struct events *e, struct json *j,
 static void add_blacklisted(struct events *e, struct json *j,
                             const struct driver_record *r)
 {
-    json_str(j, "host", r->host);
     if (r->until_us == UINT64_MAX)
         json_null(j, "until"); /* for good */
     else
         json_scaled(j, "until", r->until_us - e->log.start_us, 6);
     json_str(j, "reason", r->text);
+}
+
+static void add_host_fields(struct events *e, struct json *j,
+                            const struct driver_record *r)
+{
+    json_str(j, "host", r->host);
+    if (r->type == RECORD_HOST_ADDED)
+        json_u64(j, "slots", r->n);
+    else if (r->type == RECORD_HOST_BLACKLISTED)
+        add_blacklisted(e, j, r);
+    else if (r->type == RECORD_AGENT_STARTED)
+        json_i64(j, "pid", r->pid);
+    else if (r->type == RECORD_AGENT_LOST)
+        json_str(j, "how", r->text);
+}
+
+static void add_worker_fields(struct events *e, struct json *j,
+                              const struct driver_record *r)
+{
+    add_place(j, r);
+    if (r->type == RECORD_WORKER_SPAWNED)
+        json_i64(j, "pid", r->pid);
+    else if (r->type == RECORD_WORKER_READY)
+        eventlog_ms(&e->log, "ms", r->duration_us);
+    else if (r->type == RECORD_WORKER_EXITED)
+        add_exit(j, r);
+    else if (r->type == RECORD_WORKER_LOST)
+        json_str(j, "how", r->text);
+}
+
+static void add_rank_fields(struct events *e, struct json *j,
+                            const struct driver_record *r)
+{
+    json_i64(j, "rank", r->rank);
+    if (r->type == RECORD_STATE_SYNCED) {
+        json_u64(j, "nbytes", r->nbytes);
+        json_u64(j, "sources", r->n);
+    }
+    eventlog_ms(&e->log, "ms", r->duration_us);
+}
+
+static void add_formed(struct events *e, const struct driver *d, struct json *j,
+                       const struct driver_record *r)
+{
+    json_u64(j, "size", r->n);
+    add_ranks(j, d);
+    json_i64(j, "root", r->root);
+    eventlog_ms(&e->log, "ms", r->duration_us);
 }
 
 static void add_fields(struct events *e, const struct driver *d, struct json *j,
@@ -113,37 +159,18 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
         json_scaled(j, "clock", e->log.start_us, 6);
         break;
     case RECORD_HOST_ADDED:
-        json_str(j, "host", r->host);
-        json_u64(j, "slots", r->n);
-        break;
     case RECORD_HOST_REMOVED:
-        json_str(j, "host", r->host);
-        break;
     case RECORD_HOST_BLACKLISTED:
-        add_blacklisted(e, j, r);
-        break;
     case RECORD_AGENT_STARTED:
-        json_str(j, "host", r->host);
-        json_i64(j, "pid", r->pid);
-        break;
     case RECORD_AGENT_LOST:
-        json_str(j, "host", r->host);
-        json_str(j, "how", r->text);
+        add_host_fields(e, j, r);
         break;
     case RECORD_WORKER_SPAWNED:
-        add_place(j, r);
-        json_i64(j, "pid", r->pid);
-        break;
     case RECORD_WORKER_READY:
-        add_place(j, r);
-        eventlog_ms(&e->log, "ms", r->duration_us);
-        break;
     case RECORD_WORKER_EXITED:
-        add_exit(j, r);
-        break;
     case RECORD_WORKER_LOST:
-        add_place(j, r);
-        json_str(j, "how", r->text);
+    case RECORD_WORKER_DRAINED:
+        add_worker_fields(e, j, r);
         break;
     case RECORD_HOSTS_UPDATED:
         add_cut(e, j, r);
@@ -152,23 +179,11 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
         json_str(j, "reason", r->text);
         break;
     case RECORD_GENERATION_FORMED:
-        json_u64(j, "size", r->n);
-        add_ranks(j, d);
-        json_i64(j, "root", r->root);
-        eventlog_ms(&e->log, "ms", r->duration_us);
+        add_formed(e, d, j, r);
         break;
     case RECORD_STATE_SYNCED:
-        json_i64(j, "rank", r->rank);
-        json_u64(j, "nbytes", r->nbytes);
-        json_u64(j, "sources", r->n);
-        eventlog_ms(&e->log, "ms", r->duration_us);
-        break;
     case RECORD_FIRST_COLLECTIVE:
-        json_i64(j, "rank", r->rank);
-        eventlog_ms(&e->log, "ms", r->duration_us);
-        break;
-    case RECORD_WORKER_DRAINED:
-        add_place(j, r);
+        add_rank_fields(e, j, r);
         break;
     case RECORD_RELEASED:
         json_u64(j, "size", r->n);

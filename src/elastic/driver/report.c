@@ -35,7 +35,7 @@ void action_kill(struct driver *d, struct driver_worker *w, uint64_t grace_ms)
     struct driver_action *a;
 
     if (host->agent_phase != AGENT_UP || w->gone)
-        return; /* it dies with its agent */
+        return;                           /* it dies with its agent */
     w->kill_us = d->now_us + FAREWELL_US; /* again, until it has exited (M2) */
     a = action_add(d, DRIVER_ACT_KILL);
     a->agent = host->agent;

@@ -181,8 +181,8 @@ static hvd_status_t explain(hvd_status_t status)
                      (int)status, hvd_strerror(status));
 }
 
-/* A callback in it may call collectives: what they return counts as if train had
- * returned it. */
+/* A callback in it may call collectives: what they return counts as if train
+ * had returned it. */
 static hvd_status_t last_commit(struct run *run)
 {
     const struct control_assignment *a = &run->a;
