@@ -6,8 +6,8 @@
  * of the step is checked; then comes the boundary. When an epoch ends rank 0
  * prints "epoch E size S start_rank R host H slot N rendezvous V": start_rank
  * is the rank of its first generation, rendezvous how often the state has
- * entered train. After HVD_OK each worker prints "final digest D", after HVD_REMOVED
- * "removed"; otherwise the library's sentence and exit status 1.
+ * entered train. After HVD_OK each worker prints "final digest D", after
+ * HVD_REMOVED "removed"; otherwise the library's sentence and exit status 1.
  *
  * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not.
  *
