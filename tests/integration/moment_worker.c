@@ -82,7 +82,7 @@ static struct options {
     long generation; /* 0: any */
     long steps, step_us, state_bytes, large_bytes, at, delay_us;
     long lead, stale; /* ranks; -1: none */
-    bool no_collective, careless, commit_barrier;
+    bool no_collective, careless, commit_barrier, with_child;
 } options = {.steps = 100,
              .step_us = 1000,
              .state_bytes = 1 << 16,
@@ -587,6 +587,7 @@ static const struct option longs[] = {
     {"stale", required_argument, NULL, 'S'},
     {"no-collective", no_argument, NULL, 'N'},
     {"careless", no_argument, NULL, 'C'},       /* computes on after the cut */
+    {"with-child", no_argument, NULL, 'F'},     /* forked after hvd_init */
     {"commit-barrier", no_argument, NULL, 'b'}, /* a collective in on_commit */
     {NULL, 0, NULL, 0}};
 
@@ -629,6 +630,8 @@ static bool *flag_of(int c)
 {
     if (c == 'C')
         return &options.careless;
+    if (c == 'F')
+        return &options.with_child;
     return c == 'b' ? &options.commit_barrier : &options.no_collective;
 }
 
@@ -695,12 +698,28 @@ static hvd_status_t join(void)
     return status;
 }
 
+/* A child that nobody ends: it may not use the library, and must neither hide
+ * its parent's death nor outlive it. */
+static void fork_child(void)
+{
+    if (fork() != 0)
+        return;
+    if (hvd_barrier() >= 0 || hvd_init() >= 0 || hvd_shutdown() >= 0)
+        wrong("calls in a forked child", 0, 1);
+    for (;;)
+        pause();
+}
+
 static hvd_status_t run(void)
 {
     hvd_state_t *state;
     hvd_status_t status, goodbye;
 
     HVD_TRY(join());
+    if (hvd_init() != HVD_ERR_STATE)
+        wrong("a second hvd_init", 0, 1);
+    if (options.with_child)
+        fork_child();
     state = hvd_state_create();
     if (!state)
         return HVD_ERR_NOMEM;

@@ -115,6 +115,12 @@ def computing(stage, rank):
 
 
 @for_ranks(0, 2)
+def computing_with_a_forked_child(stage, rank):
+    """The child keeps what it inherited, and is ended with the worker."""
+    Play(stage, "compute", "--rank", str(rank), "--with-child").ends()
+
+
+@for_ranks(0, 2)
 def waiting_in_a_collective(stage, rank):
     """Its peers are not in it yet, and find it dead when they come."""
     Play(stage, "collective-wait", "--rank", str(rank), "--delay-us",
