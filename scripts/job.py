@@ -36,7 +36,7 @@ class Job:
         self.hosts = []
         self.changed = threading.Condition()
         # the whole path: jobs of other directories are not ours to end
-        self.marker = "HVD_JOB_MARK=" + os.path.abspath(directory)
+        self.marker = "JOB_MARK=" + os.path.abspath(directory)
         self.tmp = os.path.join(directory, "tmp")
         self.event_log = os.path.join(directory, "events.jsonl")
         self.script = os.path.join(directory, "hosts.sh")
