@@ -329,7 +329,7 @@ def parent(pid):
 
 def agent_killed(stage, host):
     """Its workers die with it; the others go on, and it comes back."""
-    play = Play(stage, "none", "--until", "go")
+    play = Play(stage, "none", "--until", "go", "--with-child")
     run = play.run
     play.first()
     run.whole(4)

@@ -139,10 +139,14 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
     default:
         return;
     }
-    if (ev.type == DRIVER_EV_SPAWNED)
+    if (ev.type == DRIVER_EV_SPAWNED) {
         expect_streams(l, ev.u.spawned.worker);
-    if (ev.type == DRIVER_EV_EXITED)
+        launch_spawned(&l->launch, agent, ev.u.spawned.pid);
+    }
+    if (ev.type == DRIVER_EV_EXITED) {
         remember_speaker(l, ev.u.exited.worker);
+        launch_exited(&l->launch, agent, ev.u.exited.pid);
+    }
     loop_feed(l, &ev);
     if (ev.type == DRIVER_EV_EXITED)
         part_from(l, ev.u.exited.worker);

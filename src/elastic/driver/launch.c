@@ -70,6 +70,46 @@ uint64_t launch_tick(struct launch *l, uint64_t now_us)
     return next_us;
 }
 
+/* ---- workers' process groups --------------------------------------------- */
+
+static struct launched *find(struct launch *l, uint64_t agent)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].agent == agent)
+            return &l->items[i];
+    return NULL;
+}
+
+void launch_spawned(struct launch *l, uint64_t agent, int64_t pid)
+{
+    struct launched *item = find(l, agent);
+
+    if (!item || !l->ops->same_machine || pid <= 1)
+        return;
+    launch_exited(l, agent, pid); /* it may be told twice */
+    /* without memory for it, only what a worker forks may outlive its agent */
+    if (array_reserve(&item->groups, &item->groups_max, item->n_groups + 1))
+        item->groups[item->n_groups++] = (pid_t)pid;
+}
+
+void launch_exited(struct launch *l, uint64_t agent, int64_t pid)
+{
+    struct launched *item = find(l, agent);
+
+    for (size_t i = item ? item->n_groups : 0; i-- > 0;)
+        if (item->groups[i] == (pid_t)pid)
+            item->groups[i] = item->groups[--item->n_groups];
+}
+
+/* A number is not used anew while anybody is left in its group. */
+static void kill_groups(struct launched *item)
+{
+    for (size_t i = 0; i < item->n_groups; i++)
+        kill(-item->groups[i], SIGKILL);
+    array_free(&item->groups, &item->groups_max);
+    item->n_groups = 0;
+}
+
 static void describe(const siginfo_t *info, char *how, size_t how_max)
 {
     if (info->si_code == CLD_EXITED)
@@ -89,6 +129,7 @@ static uint64_t reap(struct launch *l, size_t i, char *how, size_t how_max)
         info.si_pid == 0)
         return 0;
     describe(&info, how, how_max);
+    kill_groups(item);
     cut_lifeline(item);
     close(item->pidfd);
     *item = l->items[--l->n];
@@ -111,8 +152,10 @@ static void wait_one(struct launch *l, uint64_t deadline_us)
     if (poll(&fd, 1, clock_poll_ms(clock_now_us(), deadline_us)) <= 0)
         kill(l->items[0].pid, SIGKILL); /* its death is waited for below */
     poll(&fd, 1, 1000);
-    if (reap(l, 0, how, sizeof(how)) == 0)
-        l->items[0] = l->items[--l->n]; /* unkillable: the kernel's business */
+    if (reap(l, 0, how, sizeof(how)) != 0)
+        return;
+    kill_groups(&l->items[0]); /* unkillable: the kernel's business */
+    l->items[0] = l->items[--l->n];
 }
 
 void launch_fini(struct launch *l)

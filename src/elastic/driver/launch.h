@@ -7,6 +7,7 @@
 #ifndef ELASTIC_DRIVER_LAUNCH_H
 #define ELASTIC_DRIVER_LAUNCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -30,10 +31,13 @@ struct launched {
     int pidfd;        /* readable when it has ended */
     int lifeline_fd;  /* closing it ends the agent and its workers */
     uint64_t kill_us; /* SIGKILL then; 0: not asked to stop */
+    pid_t *groups;    /* [n_groups] process groups of its workers */
+    size_t n_groups, groups_max;
 };
 
 struct launch_ops {
     const char *name;
+    bool same_machine; /* pids that its agents tell are pids here */
     /* Start the agent `agent` for `host`. Does not wait for it to come up. May
      * block for the milliseconds of a fork. HVD_ERR_SYSTEM with the sentence.
      */
@@ -58,6 +62,12 @@ void launch_fini(struct launch *l);
 /* *pidfd_p: watch it; launch_reap() when it is readable. */
 hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
                           int *pidfd_p) HVD_MUST_CHECK;
+
+/* A worker of the agent leads process group `pid`, or has ended. What an agent
+ * that dies leaves of these groups dies with it: the kernel ends the workers,
+ * but not what they have forked. */
+void launch_spawned(struct launch *l, uint64_t agent, int64_t pid);
+void launch_exited(struct launch *l, uint64_t agent, int64_t pid);
 
 /* The agent is to end: its lifeline is closed at deadline_us, and it is killed
  * 3 s later. It has been asked by message before. */

@@ -231,4 +231,5 @@ free_image:
     return status;
 }
 
-const struct launch_ops launch_local = {.name = "local", .start = start_local};
+const struct launch_ops launch_local = {
+    .name = "local", .same_machine = true, .start = start_local};
