@@ -242,6 +242,18 @@ def ctrl_c_twice_kills(stage):
 
 
 @scenario
+def ctrl_c_of_workers_that_do_not_drain(stage):
+    """They reach no boundary: after --drain-timeout they are ended."""
+    run = stage.start(["-np", "2", "--drain-timeout", "0.3", "-H",
+                       "localhost:2"])
+    run.whole(2)
+    for pid in run.pids().values():
+        jobs.kill(pid, signal.SIGHUP)
+    run.interrupt()
+    check("--drain-timeout" in run.ends(130), run.verdict())
+
+
+@scenario
 def ctrl_c_before_there_are_hosts(stage):
     run = stage.start(["-np", "2"], hosts=[])
     run.event("job_started")

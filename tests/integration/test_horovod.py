@@ -15,6 +15,51 @@ BOTH = ("localhost:2", "127.0.0.2:2")
 FIXED = ["-H", "localhost:2,127.0.0.2:2"]
 
 
+# ---- how jobs are started ---------------------------------------------------
+
+@scenario
+def r1_run_with_hosts(stage):
+    """-np of the slots of -H; those beyond it join, up to --max-np."""
+    run = stage.start(["-np", "2", "--min-np", "2", "--max-np", "2", *FIXED])
+    equal([row["host"] for row in run.whole(2)["ranks"]], [LOCAL, LOCAL],
+          "hosts")
+    run.allow(3)
+    run.ends(0)
+    run.agrees(2)
+
+
+@scenario
+def r1_run_with_hosts_alone(stage):
+    """Without -np: all of their slots."""
+    run = stage.start(FIXED)
+    run.whole(4)
+    run.allow(3)
+    run.ends(0)
+    run.agrees(4)
+
+
+@scenario
+def r1_run_with_hostfile(stage):
+    path = stage.file("hosts", "# two hosts\nlocalhost slots=1\n127.0.0.2:2\n")
+    run = stage.start(["--hostfile", path])
+    run.whole(3)
+    run.allow(3)
+    run.ends(0)
+    run.agrees(3)
+
+
+@scenario
+def r2_run_with_discovery_script(stage):
+    """Hosts without a number have --slots-per-host slots."""
+    run = stage.start(["-np", "4", "--slots-per-host", "2"],
+                      script="echo; echo localhost; echo '127.0.0.2 # two'")
+    equal([row["host"] for row in run.whole(4)["ranks"]],
+          [LOCAL, LOCAL, OTHER, OTHER], "hosts")
+    run.allow(3)
+    run.ends(0)
+    run.agrees(4)
+
+
 # ---- driver -----------------------------------------------------------------
 
 @scenario

@@ -299,6 +299,50 @@ def stopped_agent(stage):
 
 
 @scenario
+def hung_worker(stage):
+    """It reports, but gets nowhere while the others wait for it."""
+    run = start(stage, options=["--heartbeat-interval", "0.2",
+                                "--hang-timeout", "%g" % (1.5 * SLOW)])
+    row, mark = run.row(rank=1), run.mark()
+    jobs.kill(row["pid"], signal.SIGHUP)
+    lost = run.event("worker_lost", mark)
+    equal(lost["worker"], row["worker"], "who was evicted")
+    check("--hang-timeout" in lost["how"], lost)
+    run.whole(4, mark, {row["worker"]})
+    finish(run)
+
+
+@scenario
+def below_min_np_waits_for_the_replacement(stage):
+    run = stage.start(["-np", "2", "-H", "localhost:2"])
+    run.whole(2)
+    run.epoch(0)
+    row, mark = run.row(rank=0), run.mark()
+    jobs.kill(row["pid"])
+    formed = run.whole(2, mark, {row["worker"]})
+    equal(formed["generation"], 2, "generation")
+    equal(formed["ranks"][0]["joined"], 1, "first generation of rank 0")
+    finish(run, 2)
+
+
+@scenario
+def children_of_a_worker(stage):
+    """What a worker has started itself goes with it."""
+    control = os.path.join(stage.root, "control")
+    os.makedirs(control)
+    run = stage.start(["-np", "2", "--min-np", "1"],
+                      ["sh", "-c", 'sleep 1000 & exec "$0" "$1"',
+                       stage.trainer, control])
+    run.control = control
+    run.whole(2)
+    run.epoch(0)
+    row, mark = run.row(rank=1), run.mark()
+    jobs.kill(row["pid"])
+    run.whole(2, mark, {row["worker"]})
+    finish(run, 2)
+
+
+@scenario
 def newcomer_before_it_is_ready(stage):
     """Members notice nothing: one generation less than with two deaths."""
     run = start(stage)

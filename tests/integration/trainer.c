@@ -9,7 +9,8 @@
  * entered train. After HVD_OK each worker prints "final digest D", after
  * HVD_REMOVED "removed"; otherwise the library's sentence and exit status 1.
  *
- * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not.
+ * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not; at SIGHUP the
+ * training thread stops for good, the library's threads go on.
  *
  * Threads: one. Memory: static. */
 #include <fcntl.h>
@@ -244,6 +245,12 @@ static void on_usr2(int signo)
     _exit(0);
 }
 
+static void on_hup(int signo)
+{
+    for (;;)
+        pause();
+}
+
 static void on_term(int signo)
 {
     hvd_request_drain();
@@ -369,6 +376,7 @@ int main(int argc, char **argv)
     parse(argc, argv);
     signal(SIGUSR1, on_usr1);
     signal(SIGUSR2, on_usr2);
+    signal(SIGHUP, on_hup);
     if (options.drain_on_term)
         signal(SIGTERM, on_term);
     status = hvd_init();
