@@ -113,6 +113,7 @@ struct happening ping(const char *workers, enum worker_phase phase,
                       uint64_t fence);
 struct happening done(const char *workers);
 struct happening leaving(const char *workers, const char *text);
+struct happening leaving_lost(const char *workers, const char *text);
 struct happening drain_me(const char *workers);
 
 void at(struct fixture *f, uint64_t ms, struct happening h);

@@ -199,6 +199,14 @@ struct happening leaving(const char *workers, const char *text)
     return h;
 }
 
+struct happening leaving_lost(const char *workers, const char *text)
+{
+    struct happening h = leaving(workers, text);
+
+    h.message.u.leaving.status = HVD_PEER_LOST;
+    return h;
+}
+
 struct happening drain_me(const char *workers)
 {
     return message(MSG_DRAIN_ME, workers);

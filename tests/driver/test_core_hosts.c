@@ -419,6 +419,42 @@ START_TEST(m14_static_job_ends_with_its_first_loss)
 }
 END_TEST
 
+START_TEST(m14_static_loss_is_explained_by_the_exit_behind_it)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready_static("w1 w2"));
+    expect_part(f, "assign 1: w1 w2");
+    at(f, 20, lost("w2", 1, "0"));
+    at(f, 21, ready_lost("w2"));
+    at(f, 22, leaving_lost("w2", "rank 0 is lost to rank 1"));
+    at(f, 30, killed("w1"));
+    at(f, 40, exited("w2", 1));
+    expect(f, "abort 1: w1 w2\nshutdown failed: w2\nstop agent: a\n"
+              "finish 1: a static job cannot go on after a loss: worker 1 "
+              "(a:0) was killed by signal 9\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_static_loss_without_an_exit_stops_the_job)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready_static("w1 w2"));
+    expect_part(f, "assign 1: w1 w2");
+    at(f, 20, lost("w2", 1, "0"));
+    at(f, 30, ready_lost("w1 w2")); /* no second generation */
+    pass(f, 900);
+    expect(f, "abort 1: w1 w2\n");
+    pass(f, 1200);
+    expect(f, "shutdown failed: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m14_program_that_does_not_exist)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -579,6 +615,8 @@ int main(void)
     tcase_add_test(tcase, m14_state_lost_in_a_sync_is_found_out_at_close);
     tcase_add_test(tcase, m14_before_any_commit_the_lowest_rank_serves_anew);
     tcase_add_test(tcase, m14_static_job_ends_with_its_first_loss);
+    tcase_add_test(tcase, m14_static_loss_is_explained_by_the_exit_behind_it);
+    tcase_add_test(tcase, m14_static_loss_without_an_exit_stops_the_job);
     tcase_add_test(tcase, m14_program_that_does_not_exist);
     tcase_add_test(tcase, m14_workers_that_ignore_the_end_are_killed);
     tcase_add_test(tcase, interrupt_drains_at_a_boundary);

@@ -15,6 +15,8 @@ enum {
         15000000, /* from the verdict to the end, whatever happens */
     HANG_WARN_US = 60000000,
     RECOVERY_US = 500000, /* a recovery holds back starts for no longer */
+    CAUSE_US = 1000000,   /* a static job that has lost somebody waits so long
+                             for the exit that explains it */
     FRUITLESS_MAX = 5     /* M12 */
 };
 

@@ -173,8 +173,22 @@ void finish_progress(struct driver *d)
     }
 }
 
+/* No exit has explained the loss: what its peers say must do. */
+static void stop_static(struct driver *d)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, "a static job cannot go on after a loss: ");
+    text_add(&t, d->abort.text);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
 void finish_tick(struct driver *d)
 {
+    if (d->kind == READY_STATIC && d->aborted && d->phase < DRIVER_STOPPING &&
+        d->now_us - d->opened_us >= CAUSE_US)
+        stop_static(d);
     if (d->interrupts > 0 && d->phase < DRIVER_STOPPING &&
         d->now_us >= d->stop_deadline_us)
         job_stop(

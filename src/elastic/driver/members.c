@@ -371,6 +371,11 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
     struct text t = text_into(buf, sizeof(buf));
 
     if (!w->ending) {
+        if (d->kind == READY_STATIC && leaving->status == HVD_PEER_LOST &&
+            is_member(w)) { /* the failure is another's: finish_tick() */
+            end_by_loss(d, ABORT_LOST, 0, leaving->text);
+            return;
+        }
         text_worker(&t, d, w);
         text_add(&t, " failed: ");
         text_add(&t, leaving->text);

@@ -547,6 +547,8 @@ void rendezvous_progress(struct driver *d)
         job_stop(d, d->exit_status, HVD_REMOVED, "interrupted");
         return;
     }
+    if (d->kind == READY_STATIC && d->generation > 0)
+        return; /* it has one generation, and has lost it: finish_tick() */
     if (d->counts.members + d->counts.newcomers < rendezvous_gate(d) ||
         start_is_pending(d) || judge(d))
         return;
