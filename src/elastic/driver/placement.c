@@ -349,21 +349,25 @@ static bool recovering(const struct driver *d)
            d->now_us - d->formed_us < RECOVERY_US;
 }
 
-static void fill_host(struct driver *d, struct driver_host *host, size_t max)
+/* How many of its slots wait for its agent. */
+static size_t fill_host(struct driver *d, struct driver_host *host, size_t max)
 {
-    for (uint32_t i = 0; i < host->n_slots && d->counts.live < max; i++) {
+    size_t waiting = 0;
+
+    for (uint32_t i = 0; i < host->n_slots && d->counts.live + waiting < max;
+         i++) {
         if (!slot_free(d, host, i))
             continue;
-        if (host->agent_phase == AGENT_NONE) {
+        if (host->agent_phase == AGENT_NONE)
             start_agent(d, host);
-            break;
-        }
-        if (host->agent_phase != AGENT_UP)
-            break;
-        spawn(d, host, i);
+        if (host->agent_phase == AGENT_UP)
+            spawn(d, host, i);
+        else
+            waiting += host->agent_phase == AGENT_STARTING;
     }
     if (host->agent_phase == AGENT_UP)
         host->fresh = false;
+    return waiting;
 }
 
 /* Hosts were there, and none can ever be used again. */
@@ -403,8 +407,11 @@ void placement_progress(struct driver *d)
         stop_all_blacklisted(d);
         return;
     }
+    /* The start is in the order of the hosts, not of their agents. Later
+     * whoever is up first fills a gap. */
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *host = &d->hosts[i];
+        size_t waiting = 0;
 
         if (host->agent_phase == AGENT_UP && !host_usable(host) &&
             host_empty(host))
@@ -412,7 +419,9 @@ void placement_progress(struct driver *d)
         /* who is finishing needs nobody new; a static job takes nobody */
         if (host_usable(host) && d->counts.done == 0 && !recovering(d) &&
             (d->kind != READY_STATIC || d->generation == 0))
-            fill_host(d, host, max);
+            waiting = fill_host(d, host, max);
+        if (d->generation == 0)
+            max -= waiting;
     }
 }
 
