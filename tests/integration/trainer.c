@@ -9,8 +9,8 @@
  * entered train. After HVD_OK each worker prints "final digest D", after
  * HVD_REMOVED "removed"; otherwise the library's sentence and exit status 1.
  *
- * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not; at SIGHUP the
- * training thread stops for good, the library's threads go on.
+ * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not; after SIGHUP
+ * the training thread stops between two calls, the library's threads go on.
  *
  * Threads: one. Memory: static. */
 #include <fcntl.h>
@@ -52,6 +52,7 @@ static struct {
 } model;
 
 static int start_rank = NEVER;
+static volatile sig_atomic_t hang;
 
 static const char usage[] =
     "trainer [--epochs N] [--step-us U] [--broadcast-only] [--local-between]\n"
@@ -173,6 +174,8 @@ static hvd_status_t step(bool *end_p)
     if (hvd_rank() == 0 && (long)model.step == options.fail_at)
         return (hvd_status_t)USER_FAILURE;
     sleep_us(options.step_us);
+    while (hang)
+        pause();
     update();
     return HVD_OK;
 }
@@ -247,8 +250,7 @@ static void on_usr2(int signo)
 
 static void on_hup(int signo)
 {
-    for (;;)
-        pause();
+    hang = 1;
 }
 
 static void on_term(int signo)
