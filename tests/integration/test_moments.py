@@ -272,6 +272,41 @@ def in_the_commit_after_train(stage, rank):
     Play(stage, "last", "--rank", str(rank), "--commit-barrier").ends()
 
 
+# ---- what was trained on ----------------------------------------------------
+
+def samples(stage, commit_every):
+    """Each epoch hands out each sample once, through deaths and changes of
+    hosts; sampler_worker counts."""
+    over = os.path.join(stage.root, "over")
+    run = stage.start(
+        ["-np", "4", "--min-np", "2"],
+        [os.path.join(stage.build, "tests/integration/sampler_worker"),
+         "-k", str(commit_every), "-f", over], hosts=BOTH)
+    for turn, victims in enumerate(((0,), (2,), (1, 2), (3,), (0, 1))):
+        run.whole(4 if turn % 2 == 0 else 5)
+        mark = run.mark()
+        dead = {run.row(rank=rank)["worker"] for rank in victims}
+        for rank in victims:
+            os.kill(run.row(rank=rank)["pid"], signal.SIGKILL)
+        run.whole(4 if turn % 2 == 0 else 5, mark, dead)
+        run.set_hosts(*BOTH, *(["127.0.0.3:1"] if turn % 2 == 0 else []))
+    stage.file("over", "")
+    run.ends(0)
+    digests = run.digests()
+    check(digests, "workers that finished")
+    equal(len({digest[:2] for digest in digests}), 1, "digests")
+
+
+@scenario
+def each_sample_once_with_each_step_committed(stage):
+    samples(stage, 1)
+
+
+@scenario
+def each_sample_once_with_rare_commits(stage):
+    samples(stage, 5)
+
+
 # ---- programs that do not keep to the rules ---------------------------------
 
 @scenario
