@@ -1,7 +1,6 @@
 /* examples/charlm/main.c - train a small language model on a text, elastically.
  *
- *     hvd-elastic -np 2 -H localhost:2 -- charlm
- *     /usr/share/common-licenses/GPL-3
+ *     hvd-elastic -np 2 -H localhost:2 -- charlm TEXT
  *
  * Read main() first, then train(): that is all there is to elastic training.
  * Everything that must survive is registered in register_state(); the model
