@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, THIRD, check, equal, main,
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, THIRD, check, equal, main,
                      scenario)
 
 sys.dont_write_bytecode = True
@@ -25,7 +25,7 @@ class Play:
     """One job of moment_worker, from its start to the last check."""
 
     def __init__(self, stage, moment, *arguments, hosts=None, np=4,
-                 steps=STEPS, state_bytes=1 << 16):
+                 steps=STEPS, state_bytes=1 << 16, options=()):
         self.stage = stage
         program = [os.path.join(stage.build,
                                 "tests/integration/moment_worker"),
@@ -34,7 +34,7 @@ class Play:
         equal(status, 0, "exit status of a run by hand: " + err)
         self.digest = out.split()[2]
         self.steps = steps
-        options = ["-np", str(np), "--min-np", "2"]
+        options = ["-np", str(np), "--min-np", "2", *options]
         self.run = stage.start(
             options + ([] if hosts else FIXED),
             [*program, "--directory", stage.root, "--moment", moment,
@@ -362,6 +362,13 @@ def parent(pid):
         return int(file.read().rpartition(")")[2].split()[1])
 
 
+def group(pid):
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
+
+
 def agent_killed(stage, host):
     """Its workers die with it; the others go on, and it comes back."""
     play = Play(stage, "none", "--until", "go", "--with-child")
@@ -393,6 +400,32 @@ def agent_of_rank_0(stage):
 @scenario
 def agent_of_others(stage):
     agent_killed(stage, OTHER)
+
+
+@scenario
+def agent_stopped(stage):
+    """Given up for its silence: it and its workers, with what they forked, are
+    not left beside those who get their slots."""
+    play = Play(stage, "none", "--until", "go", "--with-child",
+                options=["--heartbeat-interval", "0.2", "--heartbeat-timeout",
+                         "%g" % (1.5 * SLOW)])
+    run = play.run
+    play.first()
+    run.whole(4)
+    pids = [row["pid"] for row in run.members() if row["host"] == OTHER]
+    agent = parent(pids[0])
+    mark = run.mark()
+    os.kill(agent, signal.SIGSTOP)
+    run.event("agent_lost", host=OTHER)
+    run.event("worker_spawned", mark, host=OTHER)
+    run.until("the end of the old agent's processes",
+              lambda: not [pid for pid in run.orphans()
+                           if pid in (agent, *pids) or group(pid) in pids],
+              2 * SLOW)
+    stage.file("go", "")
+    run.ends(0)
+    equal({digest[:2] for digest in run.digests()},
+          {(play.digest, play.steps)}, "digest and steps")
 
 
 if __name__ == "__main__":

@@ -110,6 +110,17 @@ static void kill_groups(struct launched *item)
     item->n_groups = 0;
 }
 
+void launch_kill(struct launch *l, uint64_t agent)
+{
+    struct launched *item = find(l, agent);
+
+    if (!item)
+        return;
+    kill(item->pid, SIGKILL);
+    kill_groups(item);
+    cut_lifeline(item);
+}
+
 static void describe(const siginfo_t *info, char *how, size_t how_max)
 {
     if (info->si_code == CLD_EXITED)

@@ -56,6 +56,18 @@ static void start_agent(struct loop *l, const struct driver_action *a)
                   a->host);
 }
 
+/* Asked to go, not given up: the core expects its end. */
+static bool is_stopping(const struct loop *l, uint64_t agent)
+{
+    for (size_t i = 0; i < l->driver.n_hosts; i++)
+        if (l->driver.hosts[i].agent == agent &&
+            l->driver.hosts[i].agent_phase == AGENT_STOPPING)
+            return true;
+    return false;
+}
+
+/* One that was given up for its silence may be stopped or stuck, and its
+ * workers may still run: their slots are free for others from now on. */
 static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
 {
     struct message m = {.type = MSG_AGENT_SHUTDOWN,
@@ -63,7 +75,10 @@ static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
                         .term = l->driver.config.term};
 
     loop_send(l, PEER_AGENT, agent, &m);
-    launch_stop(&l->launch, agent, now_us + AGENT_STOP_US);
+    if (is_stopping(l, agent))
+        launch_stop(&l->launch, agent, now_us + AGENT_STOP_US);
+    else
+        launch_kill(&l->launch, agent);
 }
 
 static void spawn(struct loop *l, const struct driver_action *a)
