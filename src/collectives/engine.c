@@ -8,6 +8,7 @@
  *
  * Threads: the issuing thread. Memory: none of its own. */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -21,7 +22,8 @@
 enum {
     ANNOUNCE_FIRST_US = 200000,
     ANNOUNCE_AGAIN_US = 1000000,
-    TURNS_MAX = 64
+    TURNS_MAX = 64,
+    SPIN_US = 50 /* a few round trips over loopback */
 };
 
 static bool needs_send(const struct comm *comm, int peer)
@@ -498,6 +500,27 @@ static hvd_status_t prepare(struct comm *comm)
     return HVD_OK;
 }
 
+/* A peer on another core answers sooner than poll(2) can sleep and wake; one on
+ * this core needs it. So: look again a few times, and let others run between. */
+static hvd_status_t look_again(struct comm *comm, bool *more_p)
+{
+    const struct operation *op = &comm->op;
+    uint64_t until_us = clock_now_us() + SPIN_US;
+
+    while (clock_now_us() < until_us) {
+        size_t before = op->recv_i + op->recv_off + op->send_i + op->send_off;
+
+        HVD_TRY(comm_check(comm));
+        sched_yield();
+        HVD_TRY(advance(comm, more_p));
+        if (*more_p || engine_done(op))
+            break;
+        if (op->recv_i + op->recv_off + op->send_i + op->send_off != before)
+            until_us = clock_now_us() + SPIN_US;
+    }
+    return HVD_OK;
+}
+
 static hvd_status_t drive(struct comm *comm)
 {
     bool more;
@@ -505,6 +528,8 @@ static hvd_status_t drive(struct comm *comm)
     HVD_TRY(prepare(comm));
     for (;;) {
         HVD_TRY(advance(comm, &more));
+        if (!more && !engine_done(&comm->op))
+            HVD_TRY(look_again(comm, &more));
         if (engine_done(&comm->op))
             return HVD_OK;
         HVD_TRY(comm_check(comm));
