@@ -7,6 +7,7 @@
 #include "collectives/comm.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,7 +193,7 @@ hvd_status_t comm_fail(struct comm *comm, hvd_status_t reason, const char *fmt,
     }
     /* whoever won is publishing a few instructions from here */
     while (atomic_load(&comm->word) == COMM_CLAIMED)
-        ;
+        sched_yield(); /* it may wait for this core */
     return comm_check(comm);
 }
 
