@@ -501,7 +501,8 @@ static hvd_status_t prepare(struct comm *comm)
 }
 
 /* A peer on another core answers sooner than poll(2) can sleep and wake; one on
- * this core needs it. So: look again a few times, and let others run between. */
+ * this core needs it. So: look again a few times, and let others run between.
+ */
 static hvd_status_t look_again(struct comm *comm, bool *more_p)
 {
     const struct operation *op = &comm->op;

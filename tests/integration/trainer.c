@@ -9,8 +9,9 @@
  * entered train. After HVD_OK each worker prints "final digest D", after
  * HVD_REMOVED "removed"; otherwise the library's sentence and exit status 1.
  *
- * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not; after SIGHUP
- * the training thread stops between two calls, the library's threads go on.
+ * SIGUSR1 exits with status 1 at once, SIGUSR2 with 0, DONE or not; after
+ * SIGHUP the training thread stops between two calls, the library's threads go
+ * on.
  *
  * Threads: one. Memory: static. */
 #include <fcntl.h>
