@@ -127,6 +127,26 @@ static bool state_is_gone(const struct driver *d)
     return true;
 }
 
+static bool is_accused(const struct driver *d, uint64_t id)
+{
+    for (size_t i = 0; i < d->n_accused; i++)
+        if (d->accused[i].of == id)
+            return true;
+    return false;
+}
+
+/* The others of a static job exit because of the loss: their peers' word says
+ * whose loss it was. */
+static void stop_static(struct driver *d, uint64_t id, const char *how)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, "a static job cannot go on after a loss: ");
+    text_add(&t, d->aborted && !is_accused(d, id) ? d->abort.text : how);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
 static void member_died(struct driver *d, uint64_t id, const char *how)
 {
     char buf[WIRE_TEXT_MAX];
@@ -138,9 +158,7 @@ static void member_died(struct driver *d, uint64_t id, const char *how)
         text_add(&t, how);
         job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
     } else if (d->kind == READY_STATIC && !others_are_done(d)) {
-        text_add(&t, "a static job cannot go on after a loss: ");
-        text_add(&t, how);
-        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+        stop_static(d, id, how);
     } else if (!others_are_done(d)) {
         end_by_loss(d, ABORT_LOST, id, how);
     }

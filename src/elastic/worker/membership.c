@@ -164,6 +164,13 @@ void membership_close(void)
     endpoint_set_fence(atomic_load(&process_self.endpoint), control_fence());
 }
 
+void membership_hear(void)
+{
+    /* no answer is as good as one: the exit status tells the agent */
+    if (control_wait(control_final, 0, clock_now_us() + GOODBYE_US) != HVD_OK)
+        error_clear();
+}
+
 void membership_fail(hvd_status_t status, const char *text)
 {
     struct worker_event ev = {.type = WORKER_EV_FAILED};
@@ -173,9 +180,7 @@ void membership_fail(hvd_status_t status, const char *text)
     ev.u.failed.status = status;
     ev.u.failed.text = text;
     (void)control_post(&ev);
-    /* no answer is as good as one: the exit status tells the agent */
-    if (control_wait(control_final, 0, clock_now_us() + GOODBYE_US) != HVD_OK)
-        error_clear();
+    membership_hear();
 }
 
 void membership_report(enum report_what what, uint64_t generation,

@@ -31,6 +31,9 @@ void membership_lost(uint64_t generation, bool mismatch, const char *text);
 /* Give the comm of the generation back and raise the endpoint's fence. */
 void membership_close(void);
 
+/* Wait a moment for the driver's verdict on the job. */
+void membership_hear(void);
+
 /* LEAVING(status, text), and wait a moment for its answer. */
 void membership_fail(hvd_status_t status, const char *text);
 

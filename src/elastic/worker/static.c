@@ -58,6 +58,9 @@ void static_failed(hvd_status_t status)
     process_self.lost_posted = true;
     snprintf(text, sizeof(text), "%s", error_text());
     membership_lost(generation, status == HVD_ERR_MISMATCH, text);
+    /* The program is about to exit. Were the driver to hear of that before it
+     * hears why, this worker would be the cause. */
+    membership_hear();
     error_set(status, "%s", text);
 }
 
