@@ -198,9 +198,8 @@ def verdict(day, status):
     last = job.formed()["size"]
     if digests:
         steps, most = max(d[1] for d in digests), max(d[2] for d in digests)
-        print("\n%d steps are in the final state; rank 0, which was there all "
-              "day, ran %d: %d repeated"
-              % (steps, most, most - steps))
+        print("\n%d steps are in the final state; who ran the most of them "
+              "ran %d: %d repeated" % (steps, most, most - steps))
     agree = len({d[:2] for d in digests}) == 1 and len(digests) == last
     print("%d of %d workers finished, digests %s: %s" % (
         len(digests), last, "agree" if agree else "DIFFER",
