@@ -186,6 +186,16 @@ const struct assign_table *driver_table(const struct driver *d)
     return &d->table;
 }
 
+size_t driver_n_hosts(const struct driver *d)
+{
+    const struct assign_entry *e = d->table.entries;
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->table.n_entries; i++) /* ranks are host-major */
+        n += i == 0 || e[i].host != e[i - 1].host;
+    return n;
+}
+
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id)
 {
     return worker_find((struct driver *)(uintptr_t)d, id);

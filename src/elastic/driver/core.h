@@ -345,6 +345,9 @@ uint64_t driver_deadline(const struct driver *d);
 /* The table of the current generation, in rank order. */
 const struct assign_table *driver_table(const struct driver *d);
 
+/* How many hosts it stands on. */
+size_t driver_n_hosts(const struct driver *d);
+
 /* The worker with this id, or NULL. */
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
 const struct driver_host *driver_host_of(const struct driver *d,

@@ -199,19 +199,10 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
 
 /* ---- words --------------------------------------------------------------- */
 
-static size_t count_hosts(const struct assign_table *table)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < table->n_entries; i++)
-        n += i == 0 || table->entries[i].host != table->entries[i - 1].host;
-    return n;
-}
-
 static void say_formed(const struct events *e, const struct driver *d,
                        const struct driver_record *r)
 {
-    size_t n_hosts = count_hosts(driver_table(d));
+    size_t n_hosts = driver_n_hosts(d);
 
     log_info("gen %" PRIu64 ": %" PRIu64 " worker%s on %zu host%s, formed in "
              "%.1f ms (%s)",

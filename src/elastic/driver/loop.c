@@ -158,16 +158,6 @@ static uint64_t count_commits(const struct driver *d)
     return greatest;
 }
 
-static uint32_t count_hosts(const struct driver *d)
-{
-    const struct assign_table *table = driver_table(d);
-    uint32_t n = 0;
-
-    for (size_t i = 0; i < table->n_entries; i++)
-        n += i == 0 || table->entries[i].host != table->entries[i - 1].host;
-    return n;
-}
-
 static void update_rate(struct loop *l, uint64_t now_us)
 {
     uint64_t commits = count_commits(&l->driver);
@@ -188,7 +178,7 @@ static void show_status(struct loop *l, uint64_t now_us)
     char note[WIRE_TEXT_MAX];
     struct status_view view = {.generation = l->driver.generation,
                                .size = (uint32_t)l->driver.counts.members,
-                               .n_hosts = count_hosts(&l->driver),
+                               .n_hosts = (uint32_t)driver_n_hosts(&l->driver),
                                .recovery_us = l->events.recovery_us};
 
     if (!l->status.terminal)
