@@ -285,10 +285,11 @@ def samples(stage, commit_every):
     for turn, victims in enumerate(((0,), (2,), (1, 2), (3,), (0, 1))):
         run.whole(4 if turn % 2 == 0 else 5)
         mark = run.mark()
-        dead = {run.row(rank=rank)["worker"] for rank in victims}
-        for rank in victims:
-            os.kill(run.row(rank=rank)["pid"], signal.SIGKILL)
-        run.whole(4 if turn % 2 == 0 else 5, mark, dead)
+        rows = [run.row(rank=rank) for rank in victims]
+        for row in rows:
+            os.kill(row["pid"], signal.SIGKILL)
+        run.whole(4 if turn % 2 == 0 else 5, mark,
+                  {row["worker"] for row in rows})
         run.set_hosts(*BOTH, *(["127.0.0.3:1"] if turn % 2 == 0 else []))
     stage.file("over", "")
     run.ends(0)
