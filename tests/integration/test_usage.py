@@ -1,5 +1,6 @@
-"""test_usage - bad input: each a one-line error that names it. Exit status 2 for
-the command line and for files that can be checked before the start, 1 after it.
+"""test_usage - bad input: each a one-line error that names it. Exit status 2
+for the command line and for files that can be checked before the start, 1 after
+it.
 """
 import sys
 
