@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, THIRD, check, equal, main,
                      scenario)
@@ -158,6 +159,22 @@ def two_at_once_of_two_hosts(stage):
     two(stage, 1, 2)
 
 
+def stop(pid):
+    """One thread takes the signal and stops the others: not at once."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + PATIENCE_S
+    while any(state(pid, thread) not in "Tt"
+              for thread in os.listdir("/proc/%d/task" % pid)):
+        check(time.monotonic() < end, "process", pid, "does not stop")
+        time.sleep(0.001)
+
+
+def state(pid, thread):
+    with open("/proc/%d/task/%s/stat" % (pid, thread),
+              encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 @for_ranks(0, 3)
 def held_at_a_boundary(stage, rank):
     """One worker is stopped and does not answer HOLD; the victim waits for the
@@ -170,7 +187,7 @@ def held_at_a_boundary(stage, rank):
     stopped = run.row(rank=1)["pid"]
     run.set_hosts(*BOTH, "127.0.0.3:1")
     run.event("worker_spawned", host=THIRD)
-    os.kill(stopped, signal.SIGSTOP)
+    stop(stopped)
     stage.file("go", "")  # READY of the newcomer is what HOLD follows
     play.dead()
     os.kill(stopped, signal.SIGCONT)
