@@ -212,6 +212,20 @@ static void interrupt(struct loop *l)
     }
 }
 
+/* Workers that died with their agent: no exit of theirs will be told. */
+static void part_from_the_dead(struct loop *l)
+{
+    for (size_t i = l->peers.n; i-- > 0;) {
+        struct peer peer = l->peers.by_id[i];
+        const struct driver_worker *w = driver_worker(&l->driver, peer.id);
+
+        if (peer.kind != PEER_WORKER || (w && !w->gone))
+            continue;
+        peers_remove(&l->peers, peer.kind, peer.id);
+        wire_router_forget(l->router, peer.route);
+    }
+}
+
 static void reap_agent(struct loop *l, int pidfd)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
@@ -223,6 +237,7 @@ static void reap_agent(struct loop *l, int pidfd)
     ev.u.agent.agent = agent;
     ev.u.agent.text = how;
     loop_feed(l, &ev);
+    part_from_the_dead(l);
     route = peers_remove(&l->peers, PEER_AGENT, agent);
     if (route)
         wire_router_forget(l->router, route);
