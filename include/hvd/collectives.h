@@ -15,9 +15,9 @@
  *                                  before it (hvd_last_error names both sides);
  *                                  all ranks get it and the job ends with that
  *                                  sentence
- *              HVD_ERR_INVALID     bad argument or overlap; nothing was sent
- *              HVD_ERR_STATE       no world: hvd_init was not called, or called
- *                                  in a forked child
+ *              HVD_ERR_INVALID     bad argument or overlap, nothing was sent;
+ *                                  or called in a forked child
+ *              HVD_ERR_STATE       no world: hvd_init was not called
  *   Counts are elements, as in NCCL; a count of 0 is allowed and returns at
  *   once. */
 #ifndef HVD_COLLECTIVES_H

@@ -132,7 +132,9 @@ HVD_API hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     HVD_MUST_CHECK;
 
 /* hvd_state_save, hvd_state_restore - the two halves, without a boundary: live
- * -> snapshot, snapshot -> live (HVD_ERR_STATE: nothing was saved yet). */
+ * -> snapshot, snapshot -> live (HVD_ERR_STATE: nothing was saved yet). Like a
+ * commit, a save is for all ranks at the same place: equal numbers of them must
+ * mean equal state. */
 HVD_API hvd_status_t hvd_state_save(hvd_state_t *state) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 

@@ -3,7 +3,7 @@
  * Threads: hvd_init, hvd_join_world and hvd_shutdown from one thread; the
  * readers from any thread that does not race with hvd_elastic_run() changing
  * the generation (inside the training function they are constant). A forked
- * child may not call hvd_* (HVD_ERR_STATE). */
+ * child may not call hvd_* (HVD_ERR_INVALID). */
 #ifndef HVD_WORLD_H
 #define HVD_WORLD_H
 
@@ -43,7 +43,8 @@ HVD_API hvd_status_t hvd_join_world(void) HVD_MUST_CHECK;
  * ends well must call it: an exit without it is a failure of the worker.
  *
  * Returns    HVD_OK
- *            HVD_ERR_STATE  inside a training function, or in a forked child
+ *            HVD_ERR_STATE    inside a training function
+ *            HVD_ERR_INVALID  in a forked child
  *            else what ended a static job: HVD_PEER_LOST, HVD_REMOVED,
  *            HVD_ERR_* */
 HVD_API hvd_status_t hvd_shutdown(void);

@@ -185,9 +185,9 @@ START_TEST(forked_child_is_refused)
 
     ck_assert_int_ge(pid, 0);
     if (pid == 0)
-        _exit(hvd_state_commit(state) == HVD_ERR_STATE &&
-                      hvd_barrier() == HVD_ERR_STATE &&
-                      hvd_init() == HVD_ERR_STATE
+        _exit(hvd_state_commit(state) == HVD_ERR_INVALID &&
+                      hvd_barrier() == HVD_ERR_INVALID &&
+                      hvd_init() == HVD_ERR_INVALID
                   ? 0
                   : 1);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);

@@ -90,12 +90,10 @@ hvd_status_t hvd_init(void)
 {
     bool solo;
 
-    if (atomic_load(&process_self.initialised) ||
-        atomic_load(&process_self.forked) || process_self.spent)
-        return error_set(HVD_ERR_STATE, "hvd_init: %s",
-                         atomic_load(&process_self.forked)
-                             ? "called in a forked child"
-                             : "called twice");
+    if (atomic_load(&process_self.forked))
+        return error_set(HVD_ERR_INVALID, "hvd_init: called in a forked child");
+    if (atomic_load(&process_self.initialised) || process_self.spent)
+        return error_set(HVD_ERR_STATE, "hvd_init: called twice");
     process_log_init();
     HVD_TRY(process_guard_fork());
     HVD_TRY(process_identify(&solo));

@@ -24,7 +24,7 @@ struct process process_self = {.kick_fd = -1, .self = {.lifeline_fd = -1}};
 hvd_status_t process_check(const char *call)
 {
     if (atomic_load_explicit(&process_self.forked, memory_order_relaxed))
-        return error_set(HVD_ERR_STATE, "%s: called in a forked child", call);
+        return error_set(HVD_ERR_INVALID, "%s: called in a forked child", call);
     if (!atomic_load_explicit(&process_self.initialised, memory_order_relaxed))
         return error_set(HVD_ERR_STATE, "%s: hvd_init was not called", call);
     return HVD_OK;
