@@ -25,8 +25,8 @@ typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
 /* hvd_elastic_run - join the world, and call train(state, arg) in every
  * generation until it is done.
  *
- * state      one per run, its entries registered, borrowed until return.
- * Blocks     until the job is finished; while waiting for peers, for
+ * state      one per run, its entries registered, borrowed until return. Blocks
+ * until the job is finished; while waiting for peers, for
  *            `--elastic-timeout` at most.
  * Returns    HVD_OK               every member finished
  *            HVD_REMOVED          this worker was drained; not success: do not
@@ -35,7 +35,8 @@ typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
  *                                 hvd_last_error names both sides
  *            HVD_ERR_DRIVER_LOST, HVD_ERR_JOB_FAILED
  *            what train returned, if that was an error
- * Source     design 7; Horovod's run_fn (reset in the same process, restore on
+ * Source     docs/protocol.md; Horovod's run_fn (reset in the same process,
+ * restore on
  *            loss, no restore on a change of hosts). */
 HVD_API hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train,
                                      void *arg) HVD_MUST_CHECK;

@@ -25,7 +25,7 @@ extern "C" {
  *            HVD_ERR_DRIVER_LOST  the driver did not answer within its deadline
  *            HVD_ERR_AUTH         the job's token was refused
  *            HVD_ERR_SYSTEM       no socket, thread or memory
- * Source     design 3, 11; a reset happens in the same process: Horovod
+ * Source     a reset happens in the same process: Horovod
  *            Elastic. */
 HVD_API hvd_status_t hvd_init(void) HVD_MUST_CHECK;
 

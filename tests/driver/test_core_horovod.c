@@ -178,7 +178,7 @@ END_TEST
 
 /* Horovod ends the job with the first exit 0, and a pod that is terminated
  * politely looks like success. Here success is DONE of all; an exit 0 without
- * it is a death like any other (design 7, docs/conformance.md). */
+ * it is a death like any other (docs/conformance.md). */
 START_TEST(d7_exit_0_before_done_is_a_failure_like_any_other)
 {
     struct fixture *f = fixture_create(.np = 4, .min_np = 2);

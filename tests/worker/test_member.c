@@ -1,5 +1,6 @@
 /* tests/worker/test_member.c - real workers against a scripted driver: what
- * hvd_elastic_run and static programs say and do at each turn of design 7. */
+ * hvd_elastic_run and static programs say and do at each turn of
+ * docs/protocol.md. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

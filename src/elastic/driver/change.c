@@ -1,6 +1,6 @@
 /* elastic/driver/change.c - voluntary changes: who is to leave, when members
  * are interrupted (HOLD), and the boundary at which they all stop (CUT). M7 to
- * M9 and design 7. See core.h. Pure. */
+ * M9 of docs/protocol.md. See core.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
 /* ---- draining ------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* elastic/driver/eventlog.h - the event log: JSON lines that tools and
- * measurements read (names and fields: design 12, docs/events.md).
+ * measurements read (names and fields: docs/events.md).
  *
  * One line per event, one write(2) per line. Logging never fails the job: the
  * first line that cannot be written is one warning, and the log ends there.

@@ -1,5 +1,5 @@
 /* elastic/driver/events.h - the core's records as lines: JSON for the event log
- * (names and fields of design 12: an interface), words for a person.
+ * (docs/events.md: an interface), words for a person.
  *
  * Threads: the driver's loop. */
 #ifndef ELASTIC_DRIVER_EVENTS_H

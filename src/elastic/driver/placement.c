@@ -334,7 +334,7 @@ static bool slot_free(const struct driver *d, const struct driver_host *host,
 }
 
 /* Starting a process costs the cores that the survivors recover on: it waits
- * until each of them has completed a collective (design 15: no process start on
+ * until each of them has completed a collective (no process start on
  * the path of a recovery), unless the job cannot go on without it. */
 static bool recovering(const struct driver *d)
 {

@@ -4,7 +4,8 @@
  *
  * In the steady state a boundary is one atomic increment and two atomic loads;
  * no message, no system call. Its other half, HOLD, is in control.c; why they
- * cannot miss each other is design 7: both sides write first and read second.
+ * cannot miss each other is in docs/protocol.md: both sides write first and
+ * read second.
  *
  * Threads: app. */
 #include <inttypes.h>

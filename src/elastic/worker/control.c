@@ -181,7 +181,7 @@ static hvd_status_t step(struct worker_event *ev)
     bool count;
 
     status = step_once(ev, &count);
-    /* the count is sampled after `hold` was set: design 7 */
+    /* the count is sampled after `hold` was set: docs/protocol.md */
     if (count && step_once(&counted, &count) != HVD_OK)
         log_debug("HOLD: overtaken");
     return status;

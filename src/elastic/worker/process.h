@@ -56,9 +56,10 @@ struct process {
     struct comm *comm;  /* of the current generation; NULL: none */
     hvd_state_t *state; /* of the current run; NULL: none */
 
-    /* The boundary (design 7): app counts and then reads `hold`; control sets
-     * `hold` and then reads the count; all sequentially consistent. Control
-     * zeroes both when it accepts an ASSIGN: app waits then. */
+    /* The boundary (docs/protocol.md): app counts and then reads `hold`;
+     * control sets `hold` and then reads the count; all sequentially
+     * consistent. Control zeroes both when it accepts an ASSIGN: app waits
+     * then. */
     _Atomic uint64_t boundary;
     _Atomic uint32_t hold;
     _Atomic bool in_collective;     /* app */

@@ -1,5 +1,5 @@
 /* elastic/worker/run.c - hvd_elastic_run: one training function through all
- * generations (design 7).
+ * generations (docs/protocol.md).
  *
  *     READY -> ASSIGN -> comm -> sync -> reset callbacks -> train
  *       ^                                                     |
