@@ -240,6 +240,19 @@ START_TEST(output_directory_that_vanished_is_one_warning)
 }
 END_TEST
 
+START_TEST(output_worker_whose_streams_have_ended_is_forgotten)
+{
+    struct output_worker who = {1, 0, "a", 5};
+
+    output_write(&o, &who, OUT, "half", 4, false);
+    output_write(&o, &who, 1 - OUT, "", 0, true);
+    ck_assert_uint_eq(o.n_entries, 1);
+    output_write(&o, &who, OUT, "", 0, true);
+    ck_assert_uint_eq(o.n_entries, 0);
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:half\n");
+}
+END_TEST
+
 START_TEST(output_forget_finishes_and_forgets)
 {
     struct output_worker who = {1, 4, "a", 5};
@@ -402,6 +415,7 @@ int main(void)
     tcase_add_test(tcase, output_files_per_rank_have_plain_lines);
     tcase_add_test(tcase, output_directory_that_vanished_is_one_warning);
     tcase_add_test(tcase, output_forget_finishes_and_forgets);
+    tcase_add_test(tcase, output_worker_whose_streams_have_ended_is_forgotten);
     tcase_add_test(tcase, output_slow_reader_gets_everything_later);
     tcase_add_test(tcase,
                    output_reader_that_stops_loses_the_oldest_lines_and_is_told);

@@ -282,6 +282,22 @@ static void split(struct route *r, struct output_line *line, const char *bytes,
     keep(r, line, bytes, n);
 }
 
+static void drop_entry(struct output *o, struct output_entry *entry)
+{
+    free_lines(entry);
+    o->n_entries--;
+    memmove(entry, entry + 1,
+            (size_t)(o->entries + o->n_entries - entry) * sizeof(*entry));
+}
+
+static bool all_ended(const struct output_entry *entry)
+{
+    for (int i = 0; i < OUTPUT_STREAMS; i++)
+        if (!entry->lines[i].ended)
+            return false;
+    return true;
+}
+
 void output_write(struct output *o, const struct output_worker *who, int stream,
                   const void *bytes, size_t n, bool eof)
 {
@@ -301,22 +317,24 @@ void output_write(struct output *o, const struct output_worker *who, int stream,
     }
     if (r.file >= 0)
         close(r.file);
+    line->ended |= eof;
+    if (all_ended(entry)) /* workers come and go all day */
+        drop_entry(o, entry);
     output_flush(o);
 }
 
 void output_forget(struct output *o, const struct output_worker *who)
 {
-    struct output_entry *entry = find(o, who->worker);
+    struct output_entry *entry;
 
-    if (!entry)
-        return;
-    for (int i = 0; i < OUTPUT_STREAMS; i++)
-        if (entry->lines[i].n > 0)
+    for (int i = 0; i < OUTPUT_STREAMS; i++) {
+        entry = find(o, who->worker); /* the last end drops it */
+        if (entry && entry->lines[i].n > 0)
             output_write(o, who, i, "", 0, true);
-    free_lines(entry);
-    o->n_entries--;
-    memmove(entry, entry + 1,
-            (size_t)(o->entries + o->n_entries - entry) * sizeof(*entry));
+    }
+    entry = find(o, who->worker);
+    if (entry)
+        drop_entry(o, entry);
 }
 
 /* ---- our streams -------------------------------------------------------- */

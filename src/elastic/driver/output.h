@@ -49,6 +49,7 @@ struct output_worker {
 struct output_line {
     char *bytes;
     size_t n, max;
+    bool ended;    /* nothing more will come */
     bool after_cr; /* the last line ended at \r: a \n now belongs to it */
 };
 
