@@ -330,16 +330,6 @@ uint64_t comm_operations(const struct comm *comm)
     return atomic_load_explicit(&comm->operations, memory_order_relaxed);
 }
 
-int comm_rank(const struct comm *comm)
-{
-    return comm->config.rank;
-}
-
-int comm_size(const struct comm *comm)
-{
-    return comm->config.size;
-}
-
 /* --- collectives --- */
 
 static bool scratch_reserve(struct comm *comm, size_t nbytes)

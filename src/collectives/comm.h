@@ -145,7 +145,4 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind,
 /* Collectives completed. Any thread (relaxed). */
 uint64_t comm_operations(const struct comm *comm);
 
-int comm_rank(const struct comm *comm);
-int comm_size(const struct comm *comm);
-
 #endif

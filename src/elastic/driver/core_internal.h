@@ -24,8 +24,8 @@ enum {
 
 struct driver_action *action_add(struct driver *d,
                                  enum driver_action_type type);
-/* The returned message names job, term and generation; NULL when w cannot be
- * reached (never: dead workers are the caller's business). */
+/* The returned message names job, term and generation; whether w lives is the
+ * caller's business. */
 struct message *action_send(struct driver *d, const struct driver_worker *w,
                             enum message_type type);
 void action_kill(struct driver *d, struct driver_worker *w, uint64_t grace_ms);
