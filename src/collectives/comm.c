@@ -21,7 +21,6 @@
 #include "base/mac.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
-#include "collectives/reduce.h"
 
 /* --- creation --- */
 
@@ -332,124 +331,16 @@ uint64_t comm_operations(const struct comm *comm)
 
 /* --- collectives --- */
 
-static bool scratch_reserve(struct comm *comm, size_t nbytes)
-{
-    if (nbytes <= comm->scratch_nbytes)
-        return true;
-    free(comm->scratch);
-    comm->scratch = malloc(nbytes);
-    comm->scratch_nbytes = comm->scratch == NULL ? 0 : nbytes;
-    return comm->scratch != NULL;
-}
-
-/* memcpy that accepts the same or no memory. */
-static void copy(void *dst, const void *src, size_t nbytes)
-{
-    if (nbytes > 0 && dst != src)
-        memcpy(dst, src, nbytes);
-}
-
-/* This rank's own contribution, where the schedule expects it; and the buffers
- * it works on. */
-static hvd_status_t place(struct comm *comm, const struct collective_args *args,
-                          const struct call *call)
-{
-    struct operation *op = &comm->op;
-    uint8_t *recv = args->recvbuf;
-    const uint8_t *send = args->sendbuf;
-    size_t block = args->count * call->elem_nbytes;
-    size_t mine = (size_t)comm->config.rank * block;
-    bool replace = args->kind == COLLECTIVE_ALLTOALL && send == recv;
-
-    op->src = op->dst = recv;
-    if ((args->kind == COLLECTIVE_REDUCE_SCATTER || replace) &&
-        !scratch_reserve(comm, call->send_nbytes))
-        return error_set(HVD_ERR_NOMEM, "%s: %zu bytes of scratch",
-                         call_kind_name(call->head.kind), call->send_nbytes);
-    switch (args->kind) {
-    case COLLECTIVE_ALLREDUCE:
-        copy(recv, send, call->send_nbytes);
-        break;
-    case COLLECTIVE_ALLGATHER:
-    case COLLECTIVE_ALLGATHERV:
-        copy(recv + call->place_nbytes, send, call->send_nbytes);
-        break;
-    case COLLECTIVE_REDUCE_SCATTER:
-        copy(comm->scratch, send, call->send_nbytes);
-        op->src = op->dst = comm->scratch;
-        break;
-    case COLLECTIVE_ALLTOALL:
-        copy(replace ? comm->scratch : recv + mine,
-             replace ? send : send + mine, replace ? call->send_nbytes : block);
-        op->src = replace ? comm->scratch : send;
-        break;
-    case COLLECTIVE_ALLTOALLV:
-        copy(recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
-             send + args->sdispls[comm->config.rank] * call->elem_nbytes,
-             args->recvcounts[comm->config.rank] * call->elem_nbytes);
-        op->src = send;
-        break;
-    case COLLECTIVE_BROADCAST:
-    case COLLECTIVE_BARRIER:
-        break;
-    }
-    return HVD_OK;
-}
-
-/* A world of one. */
-static void alone(const struct collective_args *args, const struct call *call)
-{
-    if (args->kind == COLLECTIVE_ALLTOALLV)
-        copy((uint8_t *)args->recvbuf + args->rdispls[0] * call->elem_nbytes,
-             (const uint8_t *)args->sendbuf +
-                 args->sdispls[0] * call->elem_nbytes,
-             args->recvcounts[0] * call->elem_nbytes);
-    else if (args->kind != COLLECTIVE_BROADCAST &&
-             args->kind != COLLECTIVE_BARRIER)
-        copy((uint8_t *)args->recvbuf +
-                 call->place_nbytes * (args->kind == COLLECTIVE_ALLGATHERV),
-             args->sendbuf, call->send_nbytes);
-}
-
 static hvd_status_t run(struct comm *comm, const struct collective_args *args,
                         const struct call *call)
 {
-    struct schedule_call shape = {
-        .kind = (int)args->kind,
-        .rank = comm->config.rank,
-        .size = comm->config.size,
-        .root = args->root,
-        .count = args->count,
-        .elem_nbytes = call->elem_nbytes,
-        .sendcounts = args->sendcounts,
-        .sdispls = args->sdispls,
-        .recvcounts = args->recvcounts,
-        .rdispls = args->rdispls,
-    };
-    bool each = args->kind == COLLECTIVE_ALLTOALLV;
-    struct operation *op = &comm->op;
-
-    *op = (struct operation){
-        .channel = CHANNEL_DATA,
-        .head = comm->history[comm->sequence % COMM_HISTORY],
-        .dtype = args->dtype,
-        .op = args->op,
-        .elem_nbytes = call->elem_nbytes,
-        .frame_nbytes = SCHEDULE_FRAME_NBYTES,
-        .sendcounts = each ? args->sendcounts : NULL,
-        .recvcounts = each ? args->recvcounts : NULL,
-        .steps = comm->steps,
-    };
-    if (place(comm, args, call) != HVD_OK) {
+    if (operation_begin(comm, args, call) != HVD_OK) {
         /* the others have begun: this rank cannot go back */
         (void)comm_fail(comm, HVD_ERR_NOMEM, "%s", error_text());
         return comm_end(comm);
     }
-    op->n_steps = schedule_build(&shape, comm->steps);
     HVD_TRY(engine_run(comm));
-    if (args->kind == COLLECTIVE_REDUCE_SCATTER)
-        memcpy(args->recvbuf, comm->scratch + call->place_nbytes,
-               call->recv_nbytes);
+    operation_finish(comm);
     return HVD_OK;
 }
 
@@ -466,7 +357,7 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
     call.head.sequence = comm->sequence;
     comm->history[comm->sequence % COMM_HISTORY] = call.head;
     if (comm->config.size == 1)
-        alone(args, &call);
+        operation_alone(args, &call);
     else if (!call.nothing)
         HVD_TRY(run(comm, args, &call));
     atomic_fetch_add_explicit(&comm->operations, 1, memory_order_relaxed);

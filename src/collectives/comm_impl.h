@@ -1,6 +1,7 @@
 /* collectives/comm_impl.h - the inside of a comm, shared by comm.c (its life),
- * links.c (its connections), engine.c (the operation in flight) and transfer.c;
- * for this room only.
+ * links.c (its connections), operation.c (what a call consists of), engine.c (the
+ * operation in flight), stream.c (a phase of it) and transfer.c; for this room
+ * only.
  *
  * Threads: the issuing thread, but for the fields marked otherwise. */
 #ifndef COLLECTIVES_COMM_IMPL_H
@@ -28,27 +29,63 @@ enum comm_channel {
 
 enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = SCHEDULE_FRAME_NBYTES };
 
-/* The call in flight: two cursors over its steps. */
-struct operation {
-    bool active;
+/* The steps of a schedule under way: two cursors over them. */
+struct stream {
     int channel; /* enum comm_channel */
-    struct frame head;
-    hvd_dtype_t dtype;
-    hvd_op_t op;
-    size_t elem_nbytes, frame_nbytes;
+    size_t frame_nbytes;
     const size_t *sendcounts, *recvcounts; /* alltoallv, else NULL */
     const uint8_t *src;
     uint8_t *dst;
     const struct schedule_step *steps;
     size_t n_steps;
+    uint32_t first; /* what frames call the first step */
 
     size_t send_i, send_off; /* step, bytes of it queued */
     bool send_begun;
     size_t recv_i, recv_off; /* step, bytes of it in place */
     bool apply_pending; /* the bounce buffer is full, the send is not gone */
+};
+
+static inline bool stream_done(const struct stream *st)
+{
+    return st->send_i == st->n_steps && st->recv_i == st->n_steps;
+}
+
+enum phase_type { PHASE_STREAM };
+
+/* One of the parts that an operation does in order. */
+struct phase {
+    enum phase_type type;
+    struct schedule_call shape;
+    const uint8_t *src;
+    uint8_t *dst;
+    int channel;                       /* STREAM */
+    const struct schedule_step *steps; /* STREAM; NULL: built from shape */
+    size_t n_steps;
+};
+
+enum { OPERATION_PHASES_MAX = 3 };
+
+/* The call in flight. */
+struct operation {
+    bool active;
+    struct frame head;
+    hvd_dtype_t dtype;
+    hvd_op_t op;
+    size_t elem_nbytes;
+    struct phase phases[OPERATION_PHASES_MAX];
+    int n_phases, phase_i; /* phase_i == n_phases: done */
+    struct stream stream;
+
+    /* what is left to do behind the last phase: a copy */
+    void *final_dst;
+    const void *final_src;
+    size_t final_nbytes;
 
     uint64_t announce_us;
 };
+
+struct call;
 
 struct comm {
     struct comm_config config;
@@ -127,26 +164,66 @@ short links_events(const struct connection *c);
 hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
 uint64_t links_deadline(const struct comm *comm);
 
+/* --- operation.c --- */
+
+/* Prepare comm->op for a call that call_check() has accepted: own contribution
+ * in place, phases chosen. HVD_ERR_NOMEM: nothing was sent. */
+hvd_status_t operation_begin(struct comm *comm,
+                             const struct collective_args *args,
+                             const struct call *call) HVD_MUST_CHECK;
+/* Behind the last phase. */
+void operation_finish(struct comm *comm);
+/* The whole call in a world of one. */
+void operation_alone(const struct collective_args *args,
+                     const struct call *call);
+
 /* --- engine.c --- */
 
+static inline const struct phase *engine_phase(const struct operation *op)
+{
+    return &op->phases[op->phase_i];
+}
+
+/* Nothing is left to do in the last phase. */
 static inline bool engine_done(const struct operation *op)
 {
-    return op->send_i == op->n_steps && op->recv_i == op->n_steps;
+    return op->phase_i == op->n_phases ||
+           (op->phase_i + 1 == op->n_phases && stream_done(&op->stream));
 }
 
 /* Drive comm->op, prepared by the caller, to its end. */
 hvd_status_t engine_run(struct comm *comm) HVD_MUST_CHECK;
-/* A connection holds a frame: claim it if it is wanted now, leave it if later.
- */
-hvd_status_t engine_held(struct comm *comm,
-                         struct connection *c) HVD_MUST_CHECK;
-/* The claimed payload is complete. */
-hvd_status_t engine_complete(struct comm *comm,
-                             struct connection *c) HVD_MUST_CHECK;
 hvd_status_t engine_announced(struct comm *comm,
                               struct connection *c) HVD_MUST_CHECK;
 /* The peer has said LEAVE: does the operation need it? */
 hvd_status_t engine_left(struct comm *comm,
                          struct connection *c) HVD_MUST_CHECK;
+/* A frame of a call that is not the one in flight. */
+hvd_status_t engine_other_call(struct comm *comm,
+                               const struct connection *c) HVD_MUST_CHECK;
+/* The sentence of a mismatch. */
+hvd_status_t engine_disagree(struct comm *comm, int peer,
+                             const struct frame *theirs,
+                             const struct frame *mine) HVD_MUST_CHECK;
+
+/* --- stream.c: a phase whose bytes travel on connections --- */
+
+/* Build its steps and connect at once to all peers below that they name. */
+hvd_status_t stream_begin(struct comm *comm,
+                          const struct phase *phase) HVD_MUST_CHECK;
+/* What needs no waiting; *more_p: something was done, and it was stopped
+ * so that an abort is heard. */
+hvd_status_t stream_advance(struct comm *comm, bool *more_p) HVD_MUST_CHECK;
+/* Does it still wait for this peer? */
+bool stream_needs(const struct comm *comm, int peer);
+/* The peers that the next receive and the next send wait for; -1: none. */
+void stream_waits(const struct stream *st, int peers[2]);
+/* A connection holds a frame: claim it if it is wanted now, leave it if later.
+ */
+hvd_status_t stream_held(struct comm *comm,
+                         struct connection *c) HVD_MUST_CHECK;
+/* The claimed payload is complete. */
+hvd_status_t stream_complete(struct comm *comm,
+                             struct connection *c) HVD_MUST_CHECK;
 
 #endif

@@ -232,7 +232,7 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
             HVD_TRY(read_header(comm, c, &more));
             break;
         case READING_HELD:
-            HVD_TRY(engine_held(comm, c));
+            HVD_TRY(stream_held(comm, c));
             more = c->reading != READING_HELD;
             break;
         case READING_PAYLOAD:
@@ -240,7 +240,7 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
             if (!more)
                 break;
             c->reading = READING_HEADER;
-            HVD_TRY(engine_complete(comm, c));
+            HVD_TRY(stream_complete(comm, c));
             break;
         }
     if (c->state == CONNECTION_LEFT)

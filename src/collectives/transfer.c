@@ -26,14 +26,15 @@ static hvd_status_t transfer(struct comm *comm, int peer, const void *src,
         .recv_nbytes = nbytes,
     };
     *op = (struct operation){
-        .channel = CHANNEL_TRANSFER,
         .head = {.kind = CALL_TRANSFER, .count = nbytes},
         .elem_nbytes = 1,
-        .frame_nbytes = FRAME_PAYLOAD_MAX,
-        .src = src,
-        .dst = dst,
-        .steps = step,
-        .n_steps = 1,
+        .n_phases = 1,
+        .phases[0] = {.type = PHASE_STREAM,
+                      .src = src,
+                      .dst = dst,
+                      .channel = CHANNEL_TRANSFER,
+                      .steps = step,
+                      .n_steps = 1},
     };
     HVD_TRY(engine_run(comm));
     c = comm_link(comm, CHANNEL_TRANSFER, peer);

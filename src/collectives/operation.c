@@ -1,0 +1,139 @@
+/* collectives/operation.c - what a call consists of: where this rank's own
+ * contribution goes, which buffers the phases work on, which phases there are.
+ *
+ * Threads: whoever drives the comm. Memory: the comm's scratch buffer, which
+ * grows with what needs it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "collectives/call.h"
+#include "collectives/comm_impl.h"
+
+static bool scratch_reserve(struct comm *comm, size_t nbytes)
+{
+    if (nbytes <= comm->scratch_nbytes)
+        return true;
+    free(comm->scratch);
+    comm->scratch = malloc(nbytes);
+    comm->scratch_nbytes = comm->scratch == NULL ? 0 : nbytes;
+    return comm->scratch != NULL;
+}
+
+/* memcpy that accepts the same or no memory. */
+static void copy(void *dst, const void *src, size_t nbytes)
+{
+    if (nbytes > 0 && dst != src)
+        memcpy(dst, src, nbytes);
+}
+
+/* This rank's own contribution, where the schedule expects it; and the buffers
+ * it works on. */
+static hvd_status_t place(struct comm *comm, const struct collective_args *args,
+                          const struct call *call)
+{
+    struct operation *op = &comm->op;
+    struct phase *phase = &op->phases[0];
+    uint8_t *recv = args->recvbuf;
+    const uint8_t *send = args->sendbuf;
+    size_t block = args->count * call->elem_nbytes;
+    size_t mine = (size_t)comm->config.rank * block;
+    bool replace = args->kind == COLLECTIVE_ALLTOALL && send == recv;
+
+    phase->src = phase->dst = recv;
+    if ((args->kind == COLLECTIVE_REDUCE_SCATTER || replace) &&
+        !scratch_reserve(comm, call->send_nbytes))
+        return error_set(HVD_ERR_NOMEM, "%s: %zu bytes of scratch",
+                         call_kind_name(call->head.kind), call->send_nbytes);
+    switch (args->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        copy(recv, send, call->send_nbytes);
+        break;
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_ALLGATHERV:
+        copy(recv + call->place_nbytes, send, call->send_nbytes);
+        break;
+    case COLLECTIVE_REDUCE_SCATTER:
+        copy(comm->scratch, send, call->send_nbytes);
+        phase->src = phase->dst = comm->scratch;
+        op->final_dst = recv;
+        op->final_src = comm->scratch + call->place_nbytes;
+        op->final_nbytes = call->recv_nbytes;
+        break;
+    case COLLECTIVE_ALLTOALL:
+        copy(replace ? comm->scratch : recv + mine,
+             replace ? send : send + mine, replace ? call->send_nbytes : block);
+        phase->src = replace ? comm->scratch : send;
+        break;
+    case COLLECTIVE_ALLTOALLV:
+        copy(recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
+             send + args->sdispls[comm->config.rank] * call->elem_nbytes,
+             args->recvcounts[comm->config.rank] * call->elem_nbytes);
+        phase->src = send;
+        break;
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_BARRIER:
+        break;
+    }
+    return HVD_OK;
+}
+
+static struct schedule_call shape_of(const struct comm *comm,
+                                     const struct collective_args *args,
+                                     const struct call *call)
+{
+    return (struct schedule_call){
+        .kind = (int)args->kind,
+        .rank = comm->config.rank,
+        .size = comm->config.size,
+        .root = args->root,
+        .count = args->count,
+        .elem_nbytes = call->elem_nbytes,
+        .sendcounts = args->sendcounts,
+        .sdispls = args->sdispls,
+        .recvcounts = args->recvcounts,
+        .rdispls = args->rdispls,
+    };
+}
+
+hvd_status_t operation_begin(struct comm *comm,
+                             const struct collective_args *args,
+                             const struct call *call)
+{
+    struct operation *op = &comm->op;
+
+    *op = (struct operation){
+        .head = call->head,
+        .dtype = args->dtype,
+        .op = args->op,
+        .elem_nbytes = call->elem_nbytes,
+        .n_phases = 1,
+        .phases[0] = {.type = PHASE_STREAM,
+                      .channel = CHANNEL_DATA,
+                      .shape = shape_of(comm, args, call)},
+    };
+    return place(comm, args, call);
+}
+
+void operation_finish(struct comm *comm)
+{
+    const struct operation *op = &comm->op;
+
+    copy(op->final_dst, op->final_src, op->final_nbytes);
+}
+
+/* A world of one. */
+void operation_alone(const struct collective_args *args,
+                     const struct call *call)
+{
+    if (args->kind == COLLECTIVE_ALLTOALLV)
+        copy((uint8_t *)args->recvbuf + args->rdispls[0] * call->elem_nbytes,
+             (const uint8_t *)args->sendbuf +
+                 args->sdispls[0] * call->elem_nbytes,
+             args->recvcounts[0] * call->elem_nbytes);
+    else if (args->kind != COLLECTIVE_BROADCAST &&
+             args->kind != COLLECTIVE_BARRIER)
+        copy((uint8_t *)args->recvbuf +
+                 call->place_nbytes * (args->kind == COLLECTIVE_ALLGATHERV),
+             args->sendbuf, call->send_nbytes);
+}

@@ -1,0 +1,333 @@
+/* collectives/stream.c - a phase whose bytes travel on connections: two cursors
+ * over the steps of its schedule.
+ *
+ * Each turn does what can be done without waiting: the send that is due, the
+ * read that is needed.
+ *
+ * Threads: whoever drives the comm. Memory: none of its own. */
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/call.h"
+#include "collectives/comm_impl.h"
+#include "collectives/reduce.h"
+
+enum {
+    TURNS_MAX = 64,
+    STEP_BITS = 24 /* of a step number; above: the phase */
+};
+
+static bool needs_send(const struct comm *comm, int peer)
+{
+    const struct stream *st = &comm->op.stream;
+    const struct connection *c = comm_link(comm, st->channel, peer);
+
+    for (size_t i = st->send_i; i < st->n_steps; i++) {
+        bool gone = i == st->send_i && st->send_begun &&
+                    st->send_off == st->steps[i].send_nbytes && c != NULL &&
+                    connection_idle(c);
+
+        if (st->steps[i].send_peer == peer && !gone)
+            return true;
+    }
+    return false;
+}
+
+static bool needs_recv(const struct stream *st, int peer)
+{
+    /* what waits in the bounce buffer has arrived */
+    size_t first = st->recv_i + (st->apply_pending ? 1 : 0);
+
+    for (size_t i = first; i < st->n_steps; i++)
+        if (st->steps[i].recv_peer == peer)
+            return true;
+    return false;
+}
+
+bool stream_needs(const struct comm *comm, int peer)
+{
+    return needs_recv(&comm->op.stream, peer) || needs_send(comm, peer);
+}
+
+void stream_waits(const struct stream *st, int peers[2])
+{
+    peers[0] = peers[1] = -1;
+    if (st->recv_i < st->n_steps)
+        peers[0] = st->steps[st->recv_i].recv_peer;
+    if (st->send_i < st->n_steps)
+        peers[1] = st->steps[st->send_i].send_peer;
+}
+
+static hvd_status_t disagree_bytes(struct comm *comm,
+                                   const struct connection *c, size_t expected)
+{
+    char text[CALL_TEXT_MAX];
+
+    call_describe(&comm->op.head, text);
+    return comm_fail(comm, HVD_ERR_MISMATCH,
+                     "%s: rank %d sends %u bytes at offset %llu of step %u, "
+                     "rank %d expects %zu at %zu of %zu",
+                     text, c->peer, c->frame.nbytes,
+                     (unsigned long long)c->frame.offset, c->frame.step,
+                     comm->config.rank, expected, comm->op.stream.recv_off,
+                     comm->op.stream.recv_i);
+}
+
+static struct frame expected_head(const struct comm *comm,
+                                  const struct connection *c)
+{
+    struct frame head = comm->op.head;
+
+    if (comm->op.stream.recvcounts != NULL)
+        head.count = comm->op.stream.recvcounts[c->peer];
+    if (comm->op.stream.channel == CHANNEL_TRANSFER)
+        head.sequence = c->n_received;
+    return head;
+}
+
+static hvd_status_t claim(struct comm *comm, struct connection *c)
+{
+    const struct stream *st = &comm->op.stream;
+    const struct schedule_step *step = &st->steps[st->recv_i];
+    size_t left = step->recv_nbytes - st->recv_off;
+    size_t n = left < st->frame_nbytes ? left : st->frame_nbytes;
+
+    if (c->frame.step != st->first + st->recv_i ||
+        c->frame.offset != st->recv_off || c->frame.nbytes != n)
+        return disagree_bytes(comm, c, n);
+    connection_claim(c, step->flags & SCHEDULE_REDUCE
+                            ? comm->bounce
+                            : st->dst + step->recv_offset + st->recv_off);
+    return HVD_OK;
+}
+
+hvd_status_t stream_held(struct comm *comm, struct connection *c)
+{
+    const struct operation *op = &comm->op;
+    const struct stream *st = &op->stream;
+    struct frame mine;
+
+    if (!op->active || engine_phase(op)->type != PHASE_STREAM ||
+        c->channel != st->channel)
+        return HVD_OK;
+    /* the peer's next transfer, here before this one has ended */
+    if (st->channel == CHANNEL_TRANSFER && !needs_recv(st, c->peer))
+        return HVD_OK;
+    mine = expected_head(comm, c);
+    if (c->frame.sequence != mine.sequence && st->channel == CHANNEL_DATA)
+        return engine_other_call(comm, c);
+    if (c->frame.sequence != mine.sequence ||
+        !frame_same_call(&c->frame, &mine))
+        return engine_disagree(comm, c->peer, &c->frame, &mine);
+    /* a later phase of this call */
+    if (c->frame.step >= st->first + st->n_steps)
+        return HVD_OK;
+    if (st->apply_pending || st->recv_i == st->n_steps ||
+        st->steps[st->recv_i].recv_peer != c->peer)
+        return HVD_OK;
+    return claim(comm, c);
+}
+
+/* What has arrived becomes part of the result. */
+static void apply(struct comm *comm, size_t nbytes)
+{
+    struct operation *op = &comm->op;
+    struct stream *st = &op->stream;
+    const struct schedule_step *step = &st->steps[st->recv_i];
+    uint8_t *dst = st->dst + step->recv_offset + st->recv_off;
+    size_t count = nbytes / op->elem_nbytes;
+
+    if (step->flags & SCHEDULE_REDUCE)
+        reduce_combine(op->dtype, op->op, dst, comm->bounce, count);
+    if ((step->flags & SCHEDULE_DIVIDE) && op->op == HVD_AVERAGE)
+        reduce_divide(op->dtype, dst, count, comm->config.size);
+    st->apply_pending = false;
+    st->recv_off += nbytes;
+    if (st->recv_off < step->recv_nbytes)
+        return;
+    st->recv_off = 0;
+    st->recv_i++;
+}
+
+hvd_status_t stream_complete(struct comm *comm, struct connection *c)
+{
+    struct stream *st = &comm->op.stream;
+    const struct schedule_step *step = &st->steps[st->recv_i];
+    const uint8_t *place;
+
+    if (st->channel == CHANNEL_TRANSFER) {
+        place = st->dst + step->recv_offset + st->recv_off;
+        if (XXH3_64bits(place, c->frame.nbytes) != c->frame.value) {
+            comm_accuse(comm, c->peer);
+            return comm_fail(comm, HVD_PEER_LOST,
+                             "state from rank %d arrived corrupt (%u bytes at "
+                             "offset %zu)",
+                             c->peer, c->frame.nbytes, st->recv_off);
+        }
+    }
+    if ((step->flags & SCHEDULE_SENT_FIRST) && st->send_i <= st->recv_i) {
+        st->apply_pending = true;
+        return HVD_OK;
+    }
+    apply(comm, c->frame.nbytes);
+    return HVD_OK;
+}
+
+/* --- sending --- */
+
+/* May the next n bytes of this step go? */
+static bool may_send(const struct stream *st, const struct schedule_step *step,
+                     size_t n)
+{
+    size_t after;
+
+    if (step->send_after == SCHEDULE_FREE)
+        return true;
+    after = (size_t)step->send_after;
+    if (st->recv_i != after)
+        return st->recv_i > after;
+    return n > 0 && st->send_off + n <= st->recv_off &&
+           step->send_offset == st->steps[after].recv_offset &&
+           step->send_nbytes == st->steps[after].recv_nbytes;
+}
+
+static void queue_data(struct comm *comm, struct connection *c, size_t n)
+{
+    struct stream *st = &comm->op.stream;
+    const struct schedule_step *step = &st->steps[st->send_i];
+    const uint8_t *data = st->src + step->send_offset + st->send_off;
+    struct frame f = comm->op.head;
+    bool queued;
+
+    f.type = FRAME_DATA;
+    f.step = st->first + (uint32_t)st->send_i;
+    f.offset = st->send_off;
+    f.nbytes = (uint32_t)n;
+    if (st->sendcounts != NULL)
+        f.count = st->sendcounts[c->peer];
+    if (st->channel == CHANNEL_TRANSFER) {
+        f.sequence = c->n_sent;
+        f.value = XXH3_64bits(data, n);
+    }
+    queued = connection_queue(c, &f, data);
+    HVD_ASSERT(queued);
+    st->send_off += n;
+    st->send_begun = true;
+}
+
+static void next_send(struct stream *st)
+{
+    st->send_i++;
+    st->send_off = 0;
+    st->send_begun = false;
+}
+
+static hvd_status_t send_due(struct comm *comm, bool *moved_p)
+{
+    struct stream *st = &comm->op.stream;
+
+    while (st->send_i < st->n_steps) {
+        const struct schedule_step *step = &st->steps[st->send_i];
+        size_t left = step->send_nbytes - st->send_off;
+        size_t n = left < st->frame_nbytes ? left : st->frame_nbytes;
+        struct connection *c;
+
+        if (step->send_peer >= 0) {
+            c = comm_link(comm, st->channel, step->send_peer);
+            if (c == NULL || c->state < CONNECTION_GREETED || c->shut)
+                return HVD_OK;
+            HVD_TRY(links_flush(comm, c));
+            if (!connection_idle(c) || c->shut)
+                return HVD_OK;
+            if (!st->send_begun || left > 0) {
+                if (!may_send(st, step, n))
+                    return HVD_OK;
+                queue_data(comm, c, n);
+                *moved_p = true;
+                continue;
+            }
+        }
+        next_send(st);
+        *moved_p = true;
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t receive_due(struct comm *comm, bool *moved_p)
+{
+    struct stream *st = &comm->op.stream;
+    struct connection *c;
+
+    while (st->recv_i < st->n_steps && st->steps[st->recv_i].recv_peer < 0) {
+        st->recv_i++;
+        *moved_p = true;
+    }
+    if (st->apply_pending && st->send_i > st->recv_i) {
+        apply(comm, st->steps[st->recv_i].recv_nbytes);
+        *moved_p = true;
+        return HVD_OK;
+    }
+    if (st->apply_pending || st->recv_i == st->n_steps)
+        return HVD_OK;
+    c = comm_link(comm, st->channel, st->steps[st->recv_i].recv_peer);
+    return c == NULL ? HVD_OK : links_read(comm, c, moved_p);
+}
+
+/* Bounded, so that an abort is heard in the middle of a large operation. */
+hvd_status_t stream_advance(struct comm *comm, bool *more_p)
+{
+    const struct stream *st = &comm->op.stream;
+
+    *more_p = true;
+    for (int i = 0; i < TURNS_MAX && *more_p && !stream_done(st); i++) {
+        *more_p = false;
+        HVD_TRY(send_due(comm, more_p));
+        HVD_TRY(receive_due(comm, more_p));
+    }
+    return HVD_OK;
+}
+
+/* --- beginning --- */
+
+static hvd_status_t dial_below(struct comm *comm)
+{
+    const struct stream *st = &comm->op.stream;
+
+    for (size_t i = 0; i < st->n_steps; i++) {
+        int to = st->steps[i].send_peer, from = st->steps[i].recv_peer;
+
+        if (to >= 0 && to < comm->config.rank)
+            HVD_TRY(links_dial(comm, to, st->channel));
+        if (from >= 0 && from < comm->config.rank)
+            HVD_TRY(links_dial(comm, from, st->channel));
+    }
+    return HVD_OK;
+}
+
+hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
+{
+    struct operation *op = &comm->op;
+    struct stream *st = &op->stream;
+    bool each = phase->shape.kind == COLLECTIVE_ALLTOALLV;
+    bool transfer = phase->channel == CHANNEL_TRANSFER;
+
+    *st = (struct stream){
+        .channel = phase->channel,
+        .frame_nbytes = transfer ? FRAME_PAYLOAD_MAX : SCHEDULE_FRAME_NBYTES,
+        .sendcounts = each ? phase->shape.sendcounts : NULL,
+        .recvcounts = each ? phase->shape.recvcounts : NULL,
+        .src = phase->src,
+        .dst = phase->dst,
+        .steps = phase->steps,
+        .n_steps = phase->n_steps,
+        .first = (uint32_t)op->phase_i << STEP_BITS,
+    };
+    if (st->steps == NULL) {
+        st->steps = comm->steps;
+        st->n_steps = schedule_build(&phase->shape, comm->steps);
+    }
+    return dial_below(comm);
+}
