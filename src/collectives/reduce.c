@@ -1,191 +1,85 @@
-/* collectives/reduce.c - the kernels: plain loops without branches that the
- * compiler turns into vector code (this file is built with -O3). See reduce.h.
- * Pure. No memory of its own. */
+/* collectives/reduce.c - which kernels run: the one word of this process that
+ * says so, and the doors to them. The kernels themselves are pure, see
+ * reduce_kernels.h. */
 #include "collectives/reduce.h"
 
-#include <stdint.h>
+#include <stdatomic.h>
 
 #include "base/array.h"
 #include "collectives/dtype.h"
+#include "collectives/reduce_kernels.h"
 
-static inline uint64_t double_bits(double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-static inline double double_of_bits(uint64_t bits)
-{
-    double value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-/* Which NaN an addition returns depends on the order of its operands, which the
- * compiler may swap: name one. */
-static inline float quiet32(float value)
-{
-    return value != value ? float_of_bits(0x7fc00000u) : value;
-}
-
-static inline double quiet64(double value)
-{
-    return value != value ? double_of_bits(0x7ff8000000000000u) : value;
-}
-
-/* Equal operands differ at most in the sign of zero: OR keeps a minus for MIN,
- * AND drops it for MAX. */
-static inline float min32(float a, float b)
-{
-    float same = float_of_bits(float_bits(a) | float_bits(b));
-    float least = a < b ? a : b;
-
-    least = a == b ? same : least;
-    return quiet32(a != a ? a : least);
-}
-
-static inline float max32(float a, float b)
-{
-    float same = float_of_bits(float_bits(a) & float_bits(b));
-    float most = a > b ? a : b;
-
-    most = a == b ? same : most;
-    return quiet32(a != a ? a : most);
-}
-
-static inline double min64(double a, double b)
-{
-    double same = double_of_bits(double_bits(a) | double_bits(b));
-    double least = a < b ? a : b;
-
-    least = a == b ? same : least;
-    return quiet64(a != a ? a : least);
-}
-
-static inline double max64(double a, double b)
-{
-    double same = double_of_bits(double_bits(a) & double_bits(b));
-    double most = a > b ? a : b;
-
-    most = a == b ? same : most;
-    return quiet64(a != a ? a : most);
-}
-
-#define KERNEL(name, type, expression)                                \
-    static void name(void *restrict acc_p, const void *restrict in_p, \
-                     size_t count)                                    \
-    {                                                                 \
-        type *restrict acc = acc_p;                                   \
-        const type *restrict in = in_p;                               \
-                                                                      \
-        for (size_t i = 0; i < count; i++) {                          \
-            type a = acc[i], b = in[i];                               \
-                                                                      \
-            acc[i] = (type)(expression);                              \
-        }                                                             \
-    }
-
-/* Integers wrap: in an unsigned type of at least their width. */
-#define INTEGER_KERNELS(name, type, wide)                       \
-    KERNEL(sum_##name, type, (wide)a + (wide)b)                 \
-    KERNEL(min_##name, type, a < b ? a : b)                     \
-    KERNEL(max_##name, type, a > b ? a : b)                     \
-    KERNEL(product_##name, type, (wide)a *(wide)b)              \
-    static void divide_##name(void *buf_p, size_t count, int n) \
-    {                                                           \
-        type *buf = buf_p;                                      \
-                                                                \
-        for (size_t i = 0; i < count; i++)                      \
-            buf[i] = (type)(buf[i] / n);                        \
-    }
-
-INTEGER_KERNELS(int8, int8_t, uint32_t)
-INTEGER_KERNELS(uint8, uint8_t, uint32_t)
-INTEGER_KERNELS(int32, int32_t, uint32_t)
-INTEGER_KERNELS(int64, int64_t, uint64_t)
-
-#define FLOAT_KERNELS(name, type, bits)                         \
-    KERNEL(sum_##name, type, quiet##bits(a + b))                \
-    KERNEL(min_##name, type, min##bits(a, b))                   \
-    KERNEL(max_##name, type, max##bits(a, b))                   \
-    KERNEL(product_##name, type, quiet##bits(a *b))             \
-    static void divide_##name(void *buf_p, size_t count, int n) \
-    {                                                           \
-        type *buf = buf_p;                                      \
-                                                                \
-        for (size_t i = 0; i < count; i++)                      \
-            buf[i] = quiet##bits(buf[i] / (type)n);             \
-    }
-
-FLOAT_KERNELS(float32, float, 32)
-FLOAT_KERNELS(float64, double, 64)
-
-#define SHORT_KERNEL(name, kind, expression)                          \
-    static void name(void *restrict acc_p, const void *restrict in_p, \
-                     size_t count)                                    \
-    {                                                                 \
-        uint16_t *restrict acc = acc_p;                               \
-        const uint16_t *restrict in = in_p;                           \
-                                                                      \
-        for (size_t i = 0; i < count; i++) {                          \
-            float a = kind##_to_float(acc[i]);                        \
-            float b = kind##_to_float(in[i]);                         \
-                                                                      \
-            acc[i] = kind##_of_float(expression);                     \
-        }                                                             \
-    }
-
-#define SHORT_KERNELS(name, kind)                                         \
-    SHORT_KERNEL(sum_##name, kind, a + b)                                 \
-    SHORT_KERNEL(min_##name, kind, min32(a, b))                           \
-    SHORT_KERNEL(max_##name, kind, max32(a, b))                           \
-    SHORT_KERNEL(product_##name, kind, a *b)                              \
-    static void divide_##name(void *buf_p, size_t count, int n)           \
-    {                                                                     \
-        uint16_t *buf = buf_p;                                            \
-                                                                          \
-        for (size_t i = 0; i < count; i++)                                \
-            buf[i] = kind##_of_float(kind##_to_float(buf[i]) / (float)n); \
-    }
-
-SHORT_KERNELS(float16, half)
-SHORT_KERNELS(bfloat16, bfloat)
-
-typedef void combine_fn(void *restrict acc, const void *restrict in,
-                        size_t count);
-typedef void divide_fn(void *buf, size_t count, int n);
-
-#define ROW(name)                                                      \
-    {                                                                  \
-        sum_##name, sum_##name, min_##name, max_##name, product_##name \
-    }
-
-static combine_fn *const combines[DTYPE_COUNT][OP_COUNT] = {
-    [HVD_INT8] = ROW(int8),       [HVD_UINT8] = ROW(uint8),
-    [HVD_INT32] = ROW(int32),     [HVD_INT64] = ROW(int64),
-    [HVD_FLOAT16] = ROW(float16), [HVD_BFLOAT16] = ROW(bfloat16),
-    [HVD_FLOAT32] = ROW(float32), [HVD_FLOAT64] = ROW(float64),
+static const struct {
+    const char *name;
+    reduce_many_fn *many; /* NULL: not compiled in */
+} isas[REDUCE_ISA_COUNT] = {
+    [REDUCE_SCALAR] = {"scalar", reduce_many_scalar},
+    [REDUCE_AVX2] = {"avx2", NULL},
+    [REDUCE_AVX512] = {"avx512", NULL},
+    [REDUCE_NEON] = {"neon", NULL},
 };
 
-static divide_fn *const divides[DTYPE_COUNT] = {
-    [HVD_INT8] = divide_int8,       [HVD_UINT8] = divide_uint8,
-    [HVD_INT32] = divide_int32,     [HVD_INT64] = divide_int64,
-    [HVD_FLOAT16] = divide_float16, [HVD_BFLOAT16] = divide_bfloat16,
-    [HVD_FLOAT32] = divide_float32, [HVD_FLOAT64] = divide_float64,
-};
+/* The instruction set in use + 1; 0: nobody has asked yet. Relaxed: any thread
+ * that finds 0 finds out the same. */
+static atomic_uint in_use;
+
+bool reduce_isa_supported(enum reduce_isa isa)
+{
+    return (unsigned)isa < REDUCE_ISA_COUNT && isas[isa].many != NULL;
+}
+
+const char *reduce_isa_name(enum reduce_isa isa)
+{
+    return (unsigned)isa < REDUCE_ISA_COUNT ? isas[isa].name : "?";
+}
+
+void reduce_isa_use(enum reduce_isa isa)
+{
+    HVD_ASSERT(reduce_isa_supported(isa));
+    atomic_store_explicit(&in_use, (unsigned)isa + 1, memory_order_relaxed);
+}
+
+enum reduce_isa reduce_isa_in_use(void)
+{
+    unsigned isa = atomic_load_explicit(&in_use, memory_order_relaxed);
+    unsigned none = 0;
+
+    if (isa != 0)
+        return (enum reduce_isa)(isa - 1);
+    isa = REDUCE_ISA_COUNT;
+    while (!reduce_isa_supported((enum reduce_isa)(isa - 1)))
+        isa--;
+    /* only if nobody has chosen meanwhile */
+    if (!atomic_compare_exchange_strong(&in_use, &none, isa))
+        isa = none;
+    return (enum reduce_isa)(isa - 1);
+}
+
+void reduce_many(const struct reduce_shape *shape, void *dst,
+                 const void *const *srcs, int n_srcs, size_t count)
+{
+    HVD_ASSERT((unsigned)shape->dtype < DTYPE_COUNT &&
+               (unsigned)shape->op < OP_COUNT && n_srcs >= 1);
+    HVD_ASSERT(shape->divisor == 0 ||
+               (shape->op == HVD_AVERAGE && shape->divisor > 0));
+    isas[reduce_isa_in_use()].many(shape, dst, srcs, n_srcs, count);
+}
 
 void reduce_combine(hvd_dtype_t dtype, hvd_op_t op, void *acc, const void *in,
                     size_t count)
 {
-    HVD_ASSERT((unsigned)dtype < DTYPE_COUNT && (unsigned)op < OP_COUNT);
-    combines[dtype][op](acc, in, count);
+    struct reduce_shape shape = {.dtype = dtype, .op = op};
+    const void *srcs[2] = {acc, in};
+
+    reduce_many(&shape, acc, srcs, 2, count);
 }
 
 void reduce_divide(hvd_dtype_t dtype, void *buf, size_t count, int size)
 {
-    HVD_ASSERT((unsigned)dtype < DTYPE_COUNT && size > 0);
-    divides[dtype](buf, count, size);
+    struct reduce_shape shape = {
+        .dtype = dtype, .op = HVD_AVERAGE, .divisor = size};
+    const void *srcs[1] = {buf};
+
+    HVD_ASSERT(size > 0);
+    reduce_many(&shape, buf, srcs, 1, count);
 }

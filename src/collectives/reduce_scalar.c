@@ -1,0 +1,208 @@
+/* collectives/reduce_scalar.c - the kernels as plain loops: what the others are
+ * compared with, and what runs where there are no others. No branches in them,
+ * so that the compiler makes of them what the baseline of the processor has
+ * (this file is built with -O3). See reduce.h. Pure. */
+#include <stdint.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "collectives/dtype.h"
+#include "collectives/reduce_kernels.h"
+
+static inline uint64_t double_bits(double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static inline double double_of_bits(uint64_t bits)
+{
+    double value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* Which NaN an addition returns depends on the order of its operands, which the
+ * compiler may swap: name one. */
+static inline float quiet32(float value)
+{
+    return value != value ? float_of_bits(0x7fc00000u) : value;
+}
+
+static inline double quiet64(double value)
+{
+    return value != value ? double_of_bits(0x7ff8000000000000u) : value;
+}
+
+/* Equal operands differ at most in the sign of zero: OR keeps a minus for MIN,
+ * AND drops it for MAX. */
+static inline float min32(float a, float b)
+{
+    float same = float_of_bits(float_bits(a) | float_bits(b));
+    float least = a < b ? a : b;
+
+    least = a == b ? same : least;
+    return quiet32(a != a ? a : least);
+}
+
+static inline float max32(float a, float b)
+{
+    float same = float_of_bits(float_bits(a) & float_bits(b));
+    float most = a > b ? a : b;
+
+    most = a == b ? same : most;
+    return quiet32(a != a ? a : most);
+}
+
+static inline double min64(double a, double b)
+{
+    double same = double_of_bits(double_bits(a) | double_bits(b));
+    double least = a < b ? a : b;
+
+    least = a == b ? same : least;
+    return quiet64(a != a ? a : least);
+}
+
+static inline double max64(double a, double b)
+{
+    double same = double_of_bits(double_bits(a) & double_bits(b));
+    double most = a > b ? a : b;
+
+    most = a == b ? same : most;
+    return quiet64(a != a ? a : most);
+}
+
+#define KERNEL(name, type, expression)                                \
+    static void name(void *restrict acc_p, const void *restrict in_p, \
+                     size_t count)                                    \
+    {                                                                 \
+        type *restrict acc = acc_p;                                   \
+        const type *restrict in = in_p;                               \
+                                                                      \
+        for (size_t i = 0; i < count; i++) {                          \
+            type a = acc[i], b = in[i];                               \
+                                                                      \
+            acc[i] = (type)(expression);                              \
+        }                                                             \
+    }
+
+/* Integers wrap: in an unsigned type of at least their width. */
+#define INTEGER_KERNELS(name, type, wide)                       \
+    KERNEL(sum_##name, type, (wide)a + (wide)b)                 \
+    KERNEL(min_##name, type, a < b ? a : b)                     \
+    KERNEL(max_##name, type, a > b ? a : b)                     \
+    KERNEL(product_##name, type, (wide)a *(wide)b)              \
+    static void divide_##name(void *buf_p, size_t count, int n) \
+    {                                                           \
+        type *buf = buf_p;                                      \
+                                                                \
+        for (size_t i = 0; i < count; i++)                      \
+            buf[i] = (type)(buf[i] / n);                        \
+    }
+
+INTEGER_KERNELS(int8, int8_t, uint32_t)
+INTEGER_KERNELS(uint8, uint8_t, uint32_t)
+INTEGER_KERNELS(int32, int32_t, uint32_t)
+INTEGER_KERNELS(int64, int64_t, uint64_t)
+
+#define FLOAT_KERNELS(name, type, bits)                         \
+    KERNEL(sum_##name, type, quiet##bits(a + b))                \
+    KERNEL(min_##name, type, min##bits(a, b))                   \
+    KERNEL(max_##name, type, max##bits(a, b))                   \
+    KERNEL(product_##name, type, quiet##bits(a *b))             \
+    static void divide_##name(void *buf_p, size_t count, int n) \
+    {                                                           \
+        type *buf = buf_p;                                      \
+                                                                \
+        for (size_t i = 0; i < count; i++)                      \
+            buf[i] = quiet##bits(buf[i] / (type)n);             \
+    }
+
+FLOAT_KERNELS(float32, float, 32)
+FLOAT_KERNELS(float64, double, 64)
+
+#define SHORT_KERNEL(name, kind, expression)                          \
+    static void name(void *restrict acc_p, const void *restrict in_p, \
+                     size_t count)                                    \
+    {                                                                 \
+        uint16_t *restrict acc = acc_p;                               \
+        const uint16_t *restrict in = in_p;                           \
+                                                                      \
+        for (size_t i = 0; i < count; i++) {                          \
+            float a = kind##_to_float(acc[i]);                        \
+            float b = kind##_to_float(in[i]);                         \
+                                                                      \
+            acc[i] = kind##_of_float(expression);                     \
+        }                                                             \
+    }
+
+#define SHORT_KERNELS(name, kind)                                         \
+    SHORT_KERNEL(sum_##name, kind, a + b)                                 \
+    SHORT_KERNEL(min_##name, kind, min32(a, b))                           \
+    SHORT_KERNEL(max_##name, kind, max32(a, b))                           \
+    SHORT_KERNEL(product_##name, kind, a *b)                              \
+    static void divide_##name(void *buf_p, size_t count, int n)           \
+    {                                                                     \
+        uint16_t *buf = buf_p;                                            \
+                                                                          \
+        for (size_t i = 0; i < count; i++)                                \
+            buf[i] = kind##_of_float(kind##_to_float(buf[i]) / (float)n); \
+    }
+
+SHORT_KERNELS(float16, half)
+SHORT_KERNELS(bfloat16, bfloat)
+
+typedef void combine_fn(void *restrict acc, const void *restrict in,
+                        size_t count);
+typedef void divide_fn(void *buf, size_t count, int n);
+
+#define ROW(name)                                                      \
+    {                                                                  \
+        sum_##name, sum_##name, min_##name, max_##name, product_##name \
+    }
+
+static combine_fn *const combines[DTYPE_COUNT][OP_COUNT] = {
+    [HVD_INT8] = ROW(int8),       [HVD_UINT8] = ROW(uint8),
+    [HVD_INT32] = ROW(int32),     [HVD_INT64] = ROW(int64),
+    [HVD_FLOAT16] = ROW(float16), [HVD_BFLOAT16] = ROW(bfloat16),
+    [HVD_FLOAT32] = ROW(float32), [HVD_FLOAT64] = ROW(float64),
+};
+
+static divide_fn *const divides[DTYPE_COUNT] = {
+    [HVD_INT8] = divide_int8,       [HVD_UINT8] = divide_uint8,
+    [HVD_INT32] = divide_int32,     [HVD_INT64] = divide_int64,
+    [HVD_FLOAT16] = divide_float16, [HVD_BFLOAT16] = divide_bfloat16,
+    [HVD_FLOAT32] = divide_float32, [HVD_FLOAT64] = divide_float64,
+};
+
+/* All sources of a tile are read before its result is written: dst may be any
+ * of them. A tile fits in the first cache with room for its sources. */
+enum { TILE_BYTES = 2048 };
+
+void reduce_many_scalar(const struct reduce_shape *shape, void *dst,
+                        const void *const *srcs, int n_srcs, size_t count)
+{
+    combine_fn *combine = combines[shape->dtype][shape->op];
+    size_t elem = hvd_dtype_size(shape->dtype), tile_max = TILE_BYTES / elem;
+    _Alignas(64) uint8_t tile[TILE_BYTES];
+
+    for (size_t at = 0; at < count; at += tile_max) {
+        size_t n = count - at < tile_max ? count - at : tile_max;
+        size_t offset = at * elem;
+        uint8_t *out = (uint8_t *)dst + offset;
+        bool direct = dst == srcs[0];
+        void *acc = direct ? out : tile;
+
+        if (!direct)
+            memcpy(tile, (const uint8_t *)srcs[0] + offset, n * elem);
+        for (int s = 1; s < n_srcs; s++)
+            combine(acc, (const uint8_t *)srcs[s] + offset, n);
+        if (shape->divisor > 0)
+            divides[shape->dtype](acc, n, shape->divisor);
+        if (!direct)
+            memcpy(out, tile, n * elem);
+    }
+}
