@@ -14,18 +14,39 @@ static const struct {
     reduce_many_fn *many; /* NULL: not compiled in */
 } isas[REDUCE_ISA_COUNT] = {
     [REDUCE_SCALAR] = {"scalar", reduce_many_scalar},
+#if defined(__x86_64__)
+    [REDUCE_AVX2] = {"avx2", reduce_many_avx2},
+    [REDUCE_AVX512] = {"avx512", reduce_many_avx512},
+#else
     [REDUCE_AVX2] = {"avx2", NULL},
     [REDUCE_AVX512] = {"avx512", NULL},
+#endif
+#if defined(__aarch64__)
+    [REDUCE_NEON] = {"neon", reduce_many_neon},
+#else
     [REDUCE_NEON] = {"neon", NULL},
+#endif
 };
 
 /* The instruction set in use + 1; 0: nobody has asked yet. Relaxed: any thread
  * that finds 0 finds out the same. */
 static atomic_uint in_use;
 
+/* Asks the processor and what the system saves of it between threads. */
 bool reduce_isa_supported(enum reduce_isa isa)
 {
-    return (unsigned)isa < REDUCE_ISA_COUNT && isas[isa].many != NULL;
+    if ((unsigned)isa >= REDUCE_ISA_COUNT || isas[isa].many == NULL)
+        return false;
+#if defined(__x86_64__)
+    if (isa == REDUCE_AVX2)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    if (isa == REDUCE_AVX512)
+        return __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+#endif
+    return true;
 }
 
 const char *reduce_isa_name(enum reduce_isa isa)

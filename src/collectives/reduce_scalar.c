@@ -9,14 +9,6 @@
 #include "collectives/dtype.h"
 #include "collectives/reduce_kernels.h"
 
-static inline uint64_t double_bits(double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
 static inline double double_of_bits(uint64_t bits)
 {
     double value;
@@ -37,43 +29,34 @@ static inline double quiet64(double value)
     return value != value ? double_of_bits(0x7ff8000000000000u) : value;
 }
 
-/* Equal operands differ at most in the sign of zero: OR keeps a minus for MIN,
- * AND drops it for MAX. */
-static inline float min32(float a, float b)
-{
-    float same = float_of_bits(float_bits(a) | float_bits(b));
-    float least = a < b ? a : b;
+/* MIN and MAX of floats by their bits, without arithmetic: what is flushed to
+ * zero by a program built with -ffast-math stays what it is. The order of
+ * integers is that of floats of the same bits, -0 below +0, once the magnitude
+ * of the negative ones is turned round. */
+#define LEAST_FLOATS(name, type, magnitude, infinity, quiet)            \
+    static inline type turn_##name(type a)                              \
+    {                                                                   \
+        return (type)(a ^ (a < 0 ? (magnitude) : 0));                   \
+    }                                                                   \
+    static inline type min_##name(type a, type b)                       \
+    {                                                                   \
+        type least = turn_##name(a) < turn_##name(b) ? a : b;           \
+                                                                        \
+        least = (a & (magnitude)) > (infinity) ? (type)(quiet) : least; \
+        return (b & (magnitude)) > (infinity) ? (type)(quiet) : least;  \
+    }                                                                   \
+    static inline type max_##name(type a, type b)                       \
+    {                                                                   \
+        type most = turn_##name(a) > turn_##name(b) ? a : b;            \
+                                                                        \
+        most = (a & (magnitude)) > (infinity) ? (type)(quiet) : most;   \
+        return (b & (magnitude)) > (infinity) ? (type)(quiet) : most;   \
+    }
 
-    least = a == b ? same : least;
-    return quiet32(a != a ? a : least);
-}
-
-static inline float max32(float a, float b)
-{
-    float same = float_of_bits(float_bits(a) & float_bits(b));
-    float most = a > b ? a : b;
-
-    most = a == b ? same : most;
-    return quiet32(a != a ? a : most);
-}
-
-static inline double min64(double a, double b)
-{
-    double same = double_of_bits(double_bits(a) | double_bits(b));
-    double least = a < b ? a : b;
-
-    least = a == b ? same : least;
-    return quiet64(a != a ? a : least);
-}
-
-static inline double max64(double a, double b)
-{
-    double same = double_of_bits(double_bits(a) & double_bits(b));
-    double most = a > b ? a : b;
-
-    most = a == b ? same : most;
-    return quiet64(a != a ? a : most);
-}
+LEAST_FLOATS(half, int16_t, 0x7fff, 0x7c00, 0x7e00)
+LEAST_FLOATS(bfloat, int16_t, 0x7fff, 0x7f80, 0x7fc0)
+LEAST_FLOATS(bits32, int32_t, 0x7fffffff, 0x7f800000, 0x7fc00000)
+LEAST_FLOATS(bits64, int64_t, INT64_MAX, 0x7ff0000000000000, 0x7ff8000000000000)
 
 #define KERNEL(name, type, expression)                                \
     static void name(void *restrict acc_p, const void *restrict in_p, \
@@ -110,8 +93,8 @@ INTEGER_KERNELS(int64, int64_t, uint64_t)
 
 #define FLOAT_KERNELS(name, type, bits)                         \
     KERNEL(sum_##name, type, quiet##bits(a + b))                \
-    KERNEL(min_##name, type, min##bits(a, b))                   \
-    KERNEL(max_##name, type, max##bits(a, b))                   \
+    KERNEL(min_##name, int##bits##_t, min_bits##bits(a, b))     \
+    KERNEL(max_##name, int##bits##_t, max_bits##bits(a, b))     \
     KERNEL(product_##name, type, quiet##bits(a *b))             \
     static void divide_##name(void *buf_p, size_t count, int n) \
     {                                                           \
@@ -141,8 +124,8 @@ FLOAT_KERNELS(float64, double, 64)
 
 #define SHORT_KERNELS(name, kind)                                         \
     SHORT_KERNEL(sum_##name, kind, a + b)                                 \
-    SHORT_KERNEL(min_##name, kind, min32(a, b))                           \
-    SHORT_KERNEL(max_##name, kind, max32(a, b))                           \
+    KERNEL(min_##name, int16_t, min_##kind(a, b))                         \
+    KERNEL(max_##name, int16_t, max_##kind(a, b))                         \
     SHORT_KERNEL(product_##name, kind, a *b)                              \
     static void divide_##name(void *buf_p, size_t count, int n)           \
     {                                                                     \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "collectives/copy.h"
 #include "collectives/dtype.h"
 #include "collectives/reduce.h"
 #include "support.h"
@@ -237,6 +238,294 @@ START_TEST(half_sum_rounded_once)
 }
 END_TEST
 
+/* Every instruction set against the scalar kernel, element by element. */
+
+enum { COUNT_MAX = 1300, SOURCES_MAX = 5, GUARD = 64 };
+
+static const struct {
+    uint64_t sign, exponent, one;
+} layouts[DTYPE_COUNT] = {
+    [HVD_INT8] = {0x80, 0, 0},
+    [HVD_UINT8] = {0x80, 0, 0},
+    [HVD_INT32] = {0x80000000u, 0, 0},
+    [HVD_INT64] = {1ull << 63, 0, 0},
+    [HVD_FLOAT16] = {0x8000, 0x7c00, 0x3c00},
+    [HVD_BFLOAT16] = {0x8000, 0x7f80, 0x3f80},
+    [HVD_FLOAT32] = {0x80000000u, 0x7f800000u, 0x3f800000u},
+    [HVD_FLOAT64] = {1ull << 63, 0x7ffull << 52, 0x3ffull << 52},
+};
+
+/* Any bits; often those that are easily got wrong. */
+static uint64_t odd_bits(struct random_state *random, hvd_dtype_t dtype)
+{
+    uint64_t bits = random_u64(random), exponent = layouts[dtype].exponent;
+
+    switch (random_below(random, 8)) {
+    case 0:
+        return bits & ~exponent; /* subnormal */
+    case 1:
+        return bits | exponent; /* not a number */
+    case 2:
+        return (bits & layouts[dtype].sign) | exponent;
+    case 3:
+        return bits & layouts[dtype].sign;
+    case 4:
+    case 5: /* between 1 and 2: sums and products are rounded */
+        return (bits & ~exponent) | layouts[dtype].one;
+    default:
+        return bits;
+    }
+}
+
+static void fill(struct random_state *random, hvd_dtype_t dtype, uint8_t *buf,
+                 size_t count)
+{
+    size_t elem = hvd_dtype_size(dtype);
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = odd_bits(random, dtype);
+
+        memcpy(buf + i * elem, &bits, elem);
+    }
+}
+
+/* Left to right, one element and one hop at a time. */
+static void fold(const struct reduce_shape *shape, uint8_t *out,
+                 uint8_t *const *srcs, int n_srcs, size_t count)
+{
+    size_t elem = hvd_dtype_size(shape->dtype);
+
+    reduce_isa_use(REDUCE_SCALAR);
+    memcpy(out, srcs[0], count * elem);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *one = out + i * elem;
+
+        for (int s = 1; s < n_srcs; s++)
+            reduce_combine(shape->dtype, shape->op, one, srcs[s] + i * elem, 1);
+        if (shape->divisor > 0)
+            reduce_divide(shape->dtype, one, 1, shape->divisor);
+    }
+}
+
+/* Source s is the last `count` elements of a buffer that ends there: what is
+ * read behind it is found by the address sanitizer. */
+struct many {
+    struct reduce_shape shape;
+    int n_srcs;
+    uint8_t *bufs[SOURCES_MAX];
+    uint8_t *ends[SOURCES_MAX];
+    uint8_t *expected; /* [COUNT_MAX], of the last ones of each buffer */
+};
+
+static void many_init(struct many *many, struct random_state *random)
+{
+    size_t nbytes = COUNT_MAX * hvd_dtype_size(many->shape.dtype);
+    uint8_t *firsts[SOURCES_MAX];
+
+    for (int s = 0; s < SOURCES_MAX; s++) {
+        size_t gap = 8 * (size_t)s;
+
+        many->bufs[s] = malloc(nbytes + gap);
+        many->ends[s] = many->bufs[s] + gap + nbytes;
+        firsts[s] = many->bufs[s] + gap;
+        fill(random, many->shape.dtype, firsts[s], COUNT_MAX);
+    }
+    many->expected = malloc(nbytes);
+    fold(&many->shape, many->expected, firsts, many->n_srcs, COUNT_MAX);
+}
+
+static void many_fini(struct many *many)
+{
+    for (int s = 0; s < SOURCES_MAX; s++)
+        free(many->bufs[s]);
+    free(many->expected);
+}
+
+/* dst is one of the sources, or apart for alias == n_srcs: then `offset`
+ * elements into a buffer whose other bytes stay as they are. */
+static void many_check(struct many *many, size_t count, int alias,
+                       size_t offset)
+{
+    size_t elem = hvd_dtype_size(many->shape.dtype), nbytes = count * elem;
+    static uint8_t apart[2 * GUARD + (COUNT_MAX + 64) * 8];
+    static uint8_t saved[COUNT_MAX * 8];
+    const void *srcs[SOURCES_MAX];
+    uint8_t *dst = apart + GUARD + offset * elem;
+    bool same;
+
+    for (int s = 0; s < many->n_srcs; s++)
+        srcs[s] = many->ends[s] - nbytes;
+    if (alias < many->n_srcs) {
+        dst = many->ends[alias] - nbytes;
+        memcpy(saved, dst, nbytes);
+    } else {
+        memset(dst - GUARD, 0xa5, nbytes + 2 * GUARD);
+    }
+    reduce_many(&many->shape, dst, srcs, many->n_srcs, count);
+    same = memcmp(dst, many->expected + COUNT_MAX * elem - nbytes, nbytes) == 0;
+    if (alias < many->n_srcs)
+        memcpy(dst, saved, nbytes);
+    for (size_t i = 1; alias == many->n_srcs && i <= GUARD; i++)
+        same = same && dst[-(ptrdiff_t)i] == 0xa5 &&
+               dst[nbytes + i - 1] == 0xa5;
+    if (!same)
+        ck_abort_msg("%s %s %s/%d of %d: %zu at %d, offset %zu, stream %d",
+                     reduce_isa_name(reduce_isa_in_use()),
+                     dtype_name((unsigned)many->shape.dtype),
+                     op_name((unsigned)many->shape.op), many->shape.divisor,
+                     many->n_srcs, count, alias, offset, many->shape.stream);
+}
+
+/* Small ones one by one, then around every vector and block of the large. */
+static void many_check_counts(struct many *many)
+{
+    size_t elem = hvd_dtype_size(many->shape.dtype);
+
+    for (size_t i = 0; i < 180; i++) {
+        size_t count = i <= 130 ? i : 1024 / elem + (i - 133) * 5;
+
+        many->shape.stream = i % 2 == 0 || i > 130;
+        for (int alias = 0; alias <= many->n_srcs; alias++)
+            many_check(many, count, alias, i % 7);
+        many->shape.stream = false;
+        many_check(many, count, many->n_srcs, i % 64);
+    }
+}
+
+START_TEST(many_every_isa_equals_scalar)
+{
+    static const int divisors[] = {0, 0, 1, 2, 3, 7, 64, 128, 256, 1000003};
+    hvd_dtype_t dtype = (hvd_dtype_t)(_i / OP_COUNT);
+    hvd_op_t op = (hvd_op_t)(_i % OP_COUNT);
+    struct random_state random = {.s = (uint64_t)_i + 77};
+    enum reduce_isa best = reduce_isa_in_use();
+
+    for (int n = 0; n < 2 * SOURCES_MAX; n++) {
+        struct many many = {.shape = {.dtype = dtype, .op = op},
+                            .n_srcs = 1 + n % SOURCES_MAX};
+
+        if (op == HVD_AVERAGE)
+            many.shape.divisor = divisors[n];
+        else if (n >= SOURCES_MAX)
+            break;
+        many_init(&many, &random);
+        for (unsigned isa = 0; isa < REDUCE_ISA_COUNT; isa++) {
+            if (!reduce_isa_supported((enum reduce_isa)isa))
+                continue;
+            reduce_isa_use((enum reduce_isa)isa);
+            many_check_counts(&many);
+        }
+        many_fini(&many);
+    }
+    reduce_isa_use(best);
+}
+END_TEST
+
+/* All values of a 16-bit float, each with sixteen others. */
+START_TEST(short_floats_every_value_every_isa_equals_scalar)
+{
+    hvd_dtype_t dtype = _i < OP_COUNT ? HVD_FLOAT16 : HVD_BFLOAT16;
+    struct reduce_shape shape = {.dtype = dtype,
+                                 .op = (hvd_op_t)(_i % OP_COUNT)};
+    uint16_t *buf = malloc(4 * 0x10000 * sizeof(*buf)), *other = buf + 0x10000;
+    uint16_t *expected = other + 0x10000, *got = expected + 0x10000;
+    struct random_state random = {.s = (uint64_t)_i + 5};
+    enum reduce_isa best = reduce_isa_in_use();
+    const void *srcs[] = {buf, other};
+
+    for (int round = 0; round < 16; round++) {
+        if (shape.op == HVD_AVERAGE)
+            shape.divisor = round + 1;
+        fill(&random, dtype, (uint8_t *)other, 0x10000);
+        for (unsigned h = 0; h < 0x10000; h++)
+            buf[h] = (uint16_t)h;
+        reduce_isa_use(REDUCE_SCALAR);
+        reduce_many(&shape, expected, srcs, 2, 0x10000);
+        for (unsigned isa = 1; isa < REDUCE_ISA_COUNT; isa++) {
+            if (!reduce_isa_supported((enum reduce_isa)isa))
+                continue;
+            reduce_isa_use((enum reduce_isa)isa);
+            reduce_many(&shape, got, srcs, 2, 0x10000);
+            CHECK(memcmp(got, expected, 0x10000 * sizeof(*got)) == 0);
+        }
+    }
+    reduce_isa_use(best);
+    free(buf);
+}
+END_TEST
+
+/* In a program built with -ffast-math. */
+START_TEST(least_of_subnormals_flushed_to_zero_is_exact)
+{
+#if defined(__x86_64__)
+    enum { FLUSH = 0x8040 };
+    unsigned saved = __builtin_ia32_stmxcsr();
+    enum reduce_isa best = reduce_isa_in_use();
+    uint32_t a[40], b[40];
+    uint64_t one = 1, two = 2;
+
+    for (unsigned isa = 0; isa < REDUCE_ISA_COUNT; isa++) {
+        if (!reduce_isa_supported((enum reduce_isa)isa))
+            continue;
+        reduce_isa_use((enum reduce_isa)isa);
+        for (size_t i = 0; i < 40; i++) {
+            a[i] = 1;
+            b[i] = 2;
+        }
+        __builtin_ia32_ldmxcsr(saved | FLUSH);
+        reduce_combine(HVD_FLOAT32, HVD_MIN, b, a, 40);
+        reduce_combine(HVD_FLOAT64, HVD_MAX, &one, &two, 1);
+        __builtin_ia32_ldmxcsr(saved);
+        for (size_t i = 0; i < 40; i++)
+            ck_assert_uint_eq(b[i], 1);
+        ck_assert_uint_eq(one, 2);
+    }
+    reduce_isa_use(best);
+#endif
+}
+END_TEST
+
+START_TEST(isa_names_and_default)
+{
+    enum reduce_isa best = reduce_isa_in_use();
+
+    ck_assert(reduce_isa_supported(REDUCE_SCALAR));
+    ck_assert(reduce_isa_supported(best));
+    for (unsigned isa = (unsigned)best + 1; isa < REDUCE_ISA_COUNT; isa++)
+        ck_assert(!reduce_isa_supported((enum reduce_isa)isa));
+    ck_assert_str_eq(reduce_isa_name(REDUCE_AVX512), "avx512");
+    ck_assert_str_eq(reduce_isa_name(REDUCE_ISA_COUNT), "?");
+    ck_assert(!reduce_isa_supported(REDUCE_ISA_COUNT));
+}
+END_TEST
+
+START_TEST(copy_every_isa_copies)
+{
+    static const size_t sizes[] = {0, 1, 63, 4095, 4096, 4097, 70001};
+    enum reduce_isa best = reduce_isa_in_use();
+    uint8_t *src = malloc(70100), *dst = malloc(70100);
+
+    for (size_t i = 0; i < 70100; i++)
+        src[i] = (uint8_t)(i * 7 + (i >> 8));
+    for (unsigned isa = 0; isa < REDUCE_ISA_COUNT; isa++) {
+        if (!reduce_isa_supported((enum reduce_isa)isa))
+            continue;
+        reduce_isa_use((enum reduce_isa)isa);
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+            for (size_t offset = 0; offset < 5; offset++) {
+                memset(dst, 0xa5, 70100);
+                copy_memory(dst + offset, src + 3, sizes[i], offset < 4);
+                CHECK(memcmp(dst + offset, src + 3, sizes[i]) == 0);
+                CHECK(dst[offset + sizes[i]] == 0xa5);
+                CHECK(offset == 0 || dst[offset - 1] == 0xa5);
+            }
+    }
+    reduce_isa_use(best);
+    free(src);
+    free(dst);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reduce");
@@ -252,6 +541,13 @@ int main(void)
     tcase_add_test(tc, combine_zeros_min_is_minus_max_is_plus);
     tcase_add_test(tc, combine_integers_wrap_and_truncate);
     tcase_add_test(tc, half_sum_rounded_once);
+    tcase_add_test(tc, isa_names_and_default);
+    tcase_add_loop_test(tc, many_every_isa_equals_scalar, 0,
+                        DTYPE_COUNT * OP_COUNT);
+    tcase_add_loop_test(tc, short_floats_every_value_every_isa_equals_scalar, 0,
+                        2 * OP_COUNT);
+    tcase_add_test(tc, least_of_subnormals_flushed_to_zero_is_exact);
+    tcase_add_test(tc, copy_every_isa_copies);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
