@@ -29,8 +29,7 @@ static void fds_close(void *arg)
     struct comm *comm = arg;
 
     for (size_t i = 0; i < comm->n_live; i++)
-        if (comm->live[i]->fd >= 0)
-            close(comm->live[i]->fd);
+        connection_close(comm->live[i]);
     close(comm->wake_fd);
 }
 

@@ -20,13 +20,6 @@
 #include "collectives/frame.h"
 #include "collectives/schedule.h"
 
-enum comm_channel {
-    CHANNEL_DATA,     /* collectives; the higher rank dials */
-    CHANNEL_TRANSFER, /* state; the higher rank dials */
-    CHANNEL_ASK,      /* ANNOUNCE to a higher rank that has not dialled */
-    CHANNEL_COUNT
-};
-
 enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = SCHEDULE_FRAME_NBYTES };
 
 /* The steps of a schedule under way: two cursors over them. */
@@ -87,6 +80,19 @@ struct operation {
 
 struct call;
 
+/* What CHANNEL_LOCAL is about: the memory that workers of a host share. All on
+ * the issuing thread; none may wait. */
+struct comm_local_ops {
+    /* fds [UNIX_FDS_MAX]: what every peer of this host is handed, borrowed
+     * until the next call of anything here. Returns how many: the same number
+     * on all ranks, or the handshake is refused. */
+    size_t (*fds)(struct comm *comm, int *fds);
+    /* The peer's descriptors, fds [n_fds], are taken, also on failure, which
+     * ends the comm. Once per peer, when the connection becomes OPEN. */
+    hvd_status_t (*attach)(struct comm *comm, int peer, const int *fds,
+                           size_t n_fds);
+};
+
 struct comm {
     struct comm_config config;
     struct comm_peer *peers;   /* [size] */
@@ -107,6 +113,10 @@ struct comm {
 
     int *accused;
     size_t n_accused;
+
+    /* both constant from before `user` is attached */
+    const struct comm_local_ops *local_ops; /* NULL: no CHANNEL_LOCAL */
+    bool uses_local; /* CHANNEL_LOCAL, not CHANNEL_DATA, within the host */
 
     struct endpoint_user user;
     bool attached, torn, done;
@@ -143,8 +153,9 @@ static inline struct connection *comm_link(const struct comm *comm, int channel,
 }
 
 /* The endpoint's door. */
-bool links_take(void *arg, int fd, const struct handshake *hello);
-/* Dial unless the connection exists. */
+bool links_take(void *arg, int fd, const struct handshake *hello,
+                const int *fds, size_t n_fds);
+/* Dial unless the connection exists. CHANNEL_LOCAL: with local_ops only. */
 hvd_status_t links_dial(struct comm *comm, int peer,
                         int channel) HVD_MUST_CHECK;
 /* Take in what is buffered, up to the end of the operation: an ABORT behind it

@@ -34,6 +34,7 @@ void connection_close(struct connection *c)
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
+    unix_socket_fds_close(c->fds, &c->n_fds);
 }
 
 void connection_destroy(struct connection *c)
@@ -107,6 +108,40 @@ enum io connection_dial(struct connection *c, const char *address,
     return IO_DONE;
 }
 
+/* Nobody listens, or he is busy, or too much is under way: that may change. */
+static hvd_status_t dial_local_failed(struct connection *c)
+{
+    if (errno == ENOMEM || errno == EBADF)
+        return error_errno("hello to rank %d", c->peer);
+    if (errno == ETOOMANYREFS)
+        c->fds_errno = errno;
+    return HVD_OK;
+}
+
+enum io connection_dial_local(struct connection *c,
+                              const struct unix_name *name,
+                              const uint8_t *hello, const int *fds,
+                              size_t n_fds, hvd_status_t *status_p)
+{
+    HVD_ASSERT(c->fd < 0 && c->state == CONNECTION_RETRY);
+    *status_p = HVD_OK;
+    c->local = true;
+    c->fds_errno = 0;
+    c->reading = READING_REPLY;
+    c->fd = unix_socket_open();
+    if (c->fd < 0) {
+        *status_p = error_errno("socket for rank %d", c->peer);
+        return IO_END;
+    }
+    if (!unix_socket_connect(c->fd, name) ||
+        !unix_socket_send(c->fd, hello, HANDSHAKE_NBYTES, fds, n_fds)) {
+        *status_p = dial_local_failed(c);
+        return IO_END;
+    }
+    c->state = CONNECTION_GREETED;
+    return IO_DONE;
+}
+
 enum io connection_dialed(struct connection *c)
 {
     int error = 0;
@@ -138,6 +173,28 @@ void connection_take(struct connection *c, int fd, const uint8_t *reply)
     memcpy(c->out, reply, HANDSHAKE_NBYTES);
     c->out_off = 0;
     c->out_n = HANDSHAKE_NBYTES;
+}
+
+bool connection_take_local(struct connection *c, int fd, const uint8_t *reply,
+                           const int *fds, size_t n_fds)
+{
+    HVD_ASSERT(c->fd < 0);
+    if (!unix_socket_send(fd, reply, HANDSHAKE_NBYTES, fds, n_fds))
+        return false;
+    c->local = true;
+    c->fd = fd;
+    c->state = CONNECTION_OPEN;
+    c->reading = READING_HEADER;
+    return true;
+}
+
+size_t connection_fds_take(struct connection *c, int *fds)
+{
+    size_t n = c->n_fds;
+
+    memcpy(fds, c->fds, n * sizeof(*fds));
+    c->n_fds = 0;
+    return n;
 }
 
 bool connection_idle(const struct connection *c)
@@ -210,20 +267,39 @@ static void compact(struct connection *c)
     c->in_off = 0;
 }
 
+/* The first bytes over AF_UNIX, and what they carry. */
+static ssize_t read_first(struct connection *c)
+{
+    ssize_t n = unix_socket_recv(c->fd, c->in, c->in_max, c->fds, &c->n_fds);
+
+    if (n < 0 && (errno == EMFILE || errno == EPROTO))
+        c->fds_errno = errno;
+    return n;
+}
+
+static ssize_t read_some(struct connection *c)
+{
+    struct iovec iov[2] = {
+        {c->dest, c->dest_n},
+        {c->in + c->in_n, c->in_max - c->in_n},
+    };
+
+    if (c->local && c->reading == READING_REPLY && c->in_n == 0)
+        return read_first(c);
+    return readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
+}
+
 enum io connection_fill(struct connection *c)
 {
-    struct iovec iov[2];
     ssize_t n;
 
     if (c->fd < 0 || c->ended)
         return IO_END;
     compact(c);
-    iov[0] = (struct iovec){c->dest, c->dest_n};
-    iov[1] = (struct iovec){c->in + c->in_n, c->in_max - c->in_n};
-    if (iov[0].iov_len + iov[1].iov_len == 0)
+    if (c->dest_n + c->in_max - c->in_n == 0)
         return IO_AGAIN;
     do
-        n = readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
+        n = read_some(c);
     while (n < 0 && errno == EINTR);
     if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
         return IO_AGAIN;

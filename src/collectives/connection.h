@@ -14,6 +14,10 @@
  * unless the peer has shut down writing: then the rest is absorbed into memory
  * to find the goodbye in it.
  *
+ * Over AF_UNIX the hello and the reply each carry descriptors with their first
+ * byte, and go out whole or not at all. Descriptors that come later are closed
+ * by the kernel: nobody asks for them.
+ *
  * Threads: the issuing thread. Memory: payloads are borrowed until sent. */
 #ifndef COLLECTIVES_CONNECTION_H
 #define COLLECTIVES_CONNECTION_H
@@ -26,6 +30,7 @@
 
 #include "collectives/frame.h"
 #include "collectives/handshake.h"
+#include "collectives/unix_socket.h"
 
 enum {
     CONNECTION_OUT_MAX = 1024,
@@ -66,6 +71,11 @@ struct connection {
     unsigned n_retries;
     uint8_t nonce[HANDSHAKE_NONCE_NBYTES];
 
+    bool local;    /* AF_UNIX */
+    int fds_errno; /* why descriptors could not be passed; 0: they could */
+    int fds[UNIX_FDS_MAX]; /* [n_fds], came with the reply; ours */
+    size_t n_fds;
+
     uint8_t out[CONNECTION_OUT_MAX]; /* handshake, headers, control frames */
     size_t out_off, out_n;
     const uint8_t *payload; /* goes out behind `out` */
@@ -86,7 +96,8 @@ struct connection *connection_create(int peer, int channel);
 /* Closes the socket. NULL is fine. */
 void connection_destroy(struct connection *c);
 
-/* Close the socket, keep the rest. */
+/* Close the socket and the descriptors that came over it, keep the rest.
+ * Async-signal-safe. */
 void connection_close(struct connection *c);
 
 /* Start connecting to a numeric address; the hello [HANDSHAKE_NBYTES] goes
@@ -96,6 +107,14 @@ enum io connection_dial(struct connection *c, const char *address,
                         uint16_t port, const uint8_t *hello,
                         hvd_status_t *status_p);
 
+/* The same to a peer of this host: connected at once, and the hello is sent
+ * with fds [n_fds, borrowed]. IO_END: also when the listener's queue is full,
+ * or (c->fds_errno ETOOMANYREFS) too many descriptors are under way. */
+enum io connection_dial_local(struct connection *c,
+                              const struct unix_name *name,
+                              const uint8_t *hello, const int *fds,
+                              size_t n_fds, hvd_status_t *status_p);
+
 /* DIALING and writable: did it succeed? IO_END: no. */
 enum io connection_dialed(struct connection *c);
 
@@ -104,6 +123,16 @@ void connection_reset(struct connection *c);
 
 /* Become OPEN with a socket whose hello was accepted. */
 void connection_take(struct connection *c, int fd, const uint8_t *reply);
+
+/* The same over AF_UNIX: the reply is sent at once with fds [n_fds, borrowed].
+ * false: it could not be (errno), nothing changed and fd is still the caller's.
+ */
+bool connection_take_local(struct connection *c, int fd, const uint8_t *reply,
+                           const int *fds, size_t n_fds);
+
+/* The descriptors that came with the reply become the caller's: fds
+ * [UNIX_FDS_MAX]; returns how many. */
+size_t connection_fds_take(struct connection *c, int *fds);
 
 /* Nothing queued. */
 bool connection_idle(const struct connection *c);
@@ -138,7 +167,7 @@ void connection_claim(struct connection *c, void *dest);
  * false: too much, or out of memory. */
 bool connection_absorb(struct connection *c);
 
-/* Options that every data socket has. */
+/* Options that every data socket over TCP has. */
 void connection_socket_options(int fd);
 
 #endif

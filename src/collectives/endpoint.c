@@ -20,6 +20,7 @@
 #include "base/mac.h"
 #include "collectives/connection.h"
 #include "collectives/endpoint_impl.h"
+#include "collectives/unix_socket.h"
 
 enum {
     LINGER_US = 1000000,
@@ -34,10 +35,13 @@ enum {
  * that this process has not been assigned to yet. */
 struct arrival {
     int fd;
+    bool local; /* AF_UNIX */
     bool held;
     size_t n;
     uint64_t deadline_us;
     uint8_t hello[HANDSHAKE_NBYTES];
+    int fds[UNIX_FDS_MAX]; /* [n_fds], came with its first byte */
+    size_t n_fds;
 };
 
 struct lingering {
@@ -58,6 +62,7 @@ struct endpoint {
     struct endpoint_config config;
     char address[INET6_ADDRSTRLEN];
     int listen_fd;
+    int local_fd; /* listens over AF_UNIX; -1: cannot */
     uint16_t port;
     uint64_t accept_us; /* not before */
     uint64_t fence;
@@ -101,6 +106,22 @@ static hvd_status_t bind_listen(struct endpoint *ep)
     return HVD_OK;
 }
 
+static void listen_local(struct endpoint *ep)
+{
+    struct unix_name name = {ep->config.job, ep->config.worker, ep->port};
+    int fd = unix_socket_open();
+
+    if (fd >= 0 && unix_socket_listen(fd, &name, BACKLOG)) {
+        ep->local_fd = fd;
+        return;
+    }
+    log_debug("no socket for workers of this host (%s) -> none can connect "
+              "locally",
+              strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 hvd_status_t endpoint_create(const struct endpoint_config *config,
                              struct endpoint **endpoint_p)
 {
@@ -117,8 +138,9 @@ hvd_status_t endpoint_create(const struct endpoint_config *config,
     ep->config = *config;
     memcpy(ep->address, config->address, strlen(config->address) + 1);
     ep->config.address = ep->address;
-    ep->listen_fd = -1;
+    ep->listen_fd = ep->local_fd = -1;
     HVD_TRY_GOTO(bind_listen(ep), destroy);
+    listen_local(ep);
     *endpoint_p = ep;
     return HVD_OK;
 
@@ -127,19 +149,32 @@ destroy:
     return status;
 }
 
+static void arrival_close(struct arrival *a)
+{
+    close(a->fd);
+    unix_socket_fds_close(a->fds, &a->n_fds);
+}
+
+static void listeners_close(struct endpoint *ep)
+{
+    if (ep->listen_fd >= 0)
+        close(ep->listen_fd);
+    if (ep->local_fd >= 0)
+        close(ep->local_fd);
+}
+
 void endpoint_destroy(struct endpoint *ep)
 {
     if (ep == NULL)
         return;
     HVD_ASSERT(ep->users == NULL);
     for (size_t i = 0; i < ep->n_arrivals; i++)
-        close(ep->arrivals[i].fd);
+        arrival_close(&ep->arrivals[i]);
     for (size_t i = 0; i < ep->n_lingers; i++) {
         close(ep->lingers[i].fd);
         free(ep->lingers[i].rest);
     }
-    if (ep->listen_fd >= 0)
-        close(ep->listen_fd);
+    listeners_close(ep);
     free(ep->arrivals);
     free(ep->lingers);
     free(ep);
@@ -148,6 +183,11 @@ void endpoint_destroy(struct endpoint *ep)
 uint16_t endpoint_port(const struct endpoint *ep)
 {
     return ep->port;
+}
+
+bool endpoint_has_local(const struct endpoint *ep)
+{
+    return ep->local_fd >= 0;
 }
 
 uint64_t endpoint_worker(const struct endpoint *ep)
@@ -256,6 +296,7 @@ static enum verdict judge(struct endpoint *ep, const struct arrival *a,
     bool authentic;
 
     if (!handshake_decode(a->hello, hello) || hello->role != HANDSHAKE_HELLO ||
+        (hello->channel == CHANNEL_LOCAL) != a->local ||
         hello->job != ep->config.job || hello->peer != ep->config.worker) {
         log_debug("connection with a foreign handshake -> closed");
         return VERDICT_CLOSE;
@@ -273,7 +314,19 @@ static enum verdict judge(struct endpoint *ep, const struct arrival *a,
     authentic = handshake_verify(a->hello, u->key);
     if (judge_with(authentic, hello, VERDICT_TAKEN) == VERDICT_CLOSE)
         return VERDICT_CLOSE;
-    return u->take(u->arg, a->fd, hello) ? VERDICT_TAKEN : VERDICT_CLOSE;
+    return u->take(u->arg, a->fd, hello, a->fds, a->n_fds) ? VERDICT_TAKEN
+                                                           : VERDICT_CLOSE;
+}
+
+static ssize_t arrival_read(struct arrival *a)
+{
+    uint8_t *bytes = a->hello + a->n;
+    size_t left = sizeof(a->hello) - a->n;
+
+    /* what comes with later bytes the kernel closes */
+    if (a->local && a->n == 0)
+        return unix_socket_recv(a->fd, bytes, left, a->fds, &a->n_fds);
+    return recv(a->fd, bytes, left, 0);
 }
 
 /* Returns true once the arrival is no longer ours. */
@@ -283,14 +336,18 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
     struct handshake hello;
 
     while (a->n < sizeof(a->hello)) {
-        ssize_t n = recv(a->fd, a->hello + a->n, sizeof(a->hello) - a->n, 0);
+        ssize_t n = arrival_read(a);
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN && now_us < a->deadline_us)
             return false;
+        if (n < 0 && (errno == EMFILE || errno == EPROTO))
+            log_debug("local connection: descriptors of its hello: %s -> "
+                      "closed",
+                      errno == EMFILE ? strerror(errno) : "too many");
         if (n <= 0) {
-            close(a->fd);
+            arrival_close(a);
             return true;
         }
         a->n += (size_t)n;
@@ -304,12 +361,13 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
     case VERDICT_TAKEN:
         return true;
     case VERDICT_GOODBYE:
+        unix_socket_fds_close(a->fds, &a->n_fds);
         say_goodbye(ep, a->fd, &hello);
         return true;
     case VERDICT_CLOSE:
         break;
     }
-    close(a->fd);
+    arrival_close(a);
     return true;
 }
 
@@ -320,11 +378,38 @@ static size_t arrivals_limit(const struct endpoint *ep)
     return twice > ARRIVALS_MIN ? twice : ARRIVALS_MIN;
 }
 
-static void accept_all(struct endpoint *ep, uint64_t now_us)
+static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
 {
-    while (now_us >= ep->accept_us) {
-        int fd = accept4(ep->listen_fd, NULL, NULL,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct arrival *a;
+
+    if (local && !unix_socket_trusted(fd)) {
+        log_debug("local connection of another user -> closed");
+        close(fd);
+        return;
+    }
+    if (!local)
+        connection_socket_options(fd);
+    if (ep->n_arrivals >= arrivals_limit(ep) ||
+        !array_reserve(&ep->arrivals, &ep->arrivals_max, ep->n_arrivals + 1)) {
+        log_debug("too many connections wait for a generation -> closed");
+        close(fd);
+        return;
+    }
+    a = &ep->arrivals[ep->n_arrivals];
+    *a = (struct arrival){
+        .fd = fd,
+        .local = local,
+        .deadline_us = now_us + ep->config.connect_timeout_us,
+    };
+    /* most hellos are already there: no reason to poll for them */
+    if (!arrival_step(ep, a, now_us))
+        ep->n_arrivals++;
+}
+
+static void accept_all(struct endpoint *ep, int listen_fd, uint64_t now_us)
+{
+    while (listen_fd >= 0 && now_us >= ep->accept_us) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
@@ -333,19 +418,7 @@ static void accept_all(struct endpoint *ep, uint64_t now_us)
                 ep->accept_us = now_us + ACCEPT_PAUSE_US;
             return;
         }
-        connection_socket_options(fd);
-        if (ep->n_arrivals >= arrivals_limit(ep) ||
-            !array_reserve(&ep->arrivals, &ep->arrivals_max,
-                           ep->n_arrivals + 1)) {
-            log_debug("too many connections wait for a generation -> closed");
-            close(fd);
-            continue;
-        }
-        ep->arrivals[ep->n_arrivals] = (struct arrival){
-            .fd = fd, .deadline_us = now_us + ep->config.connect_timeout_us};
-        /* most hellos are already there: no reason to poll for them */
-        if (!arrival_step(ep, &ep->arrivals[ep->n_arrivals], now_us))
-            ep->n_arrivals++;
+        arrive(ep, fd, listen_fd == ep->local_fd, now_us);
     }
 }
 
@@ -363,7 +436,8 @@ void endpoint_drive(struct endpoint *ep)
     if (now_us >= ep->accept_us)
         ep->accept_us = 0;
     drive_arrivals(ep, now_us);
-    accept_all(ep, now_us);
+    accept_all(ep, ep->listen_fd, now_us);
+    accept_all(ep, ep->local_fd, now_us);
     for (size_t i = ep->n_lingers; i-- > 0;)
         if (linger_step(&ep->lingers[i], now_us)) {
             linger_close(&ep->lingers[i]);
@@ -403,7 +477,7 @@ void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
 
 size_t endpoint_fds_count(const struct endpoint *ep)
 {
-    return 1 + ep->n_arrivals + ep->n_lingers;
+    return 2 + ep->n_arrivals + ep->n_lingers;
 }
 
 size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds)
@@ -412,6 +486,8 @@ size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds)
 
     if (ep->accept_us == 0)
         pfds[n++] = (struct pollfd){ep->listen_fd, POLLIN, 0};
+    if (ep->accept_us == 0 && ep->local_fd >= 0)
+        pfds[n++] = (struct pollfd){ep->local_fd, POLLIN, 0};
     /* a held one has unread frames: it would be ready for ever */
     for (size_t i = 0; i < ep->n_arrivals; i++)
         if (!ep->arrivals[i].held)
@@ -482,9 +558,8 @@ void endpoint_fds_close(struct endpoint *ep)
     for (struct endpoint_user *u = ep->users; u != NULL; u = u->next)
         u->fds_close(u->arg);
     for (size_t i = 0; i < ep->n_arrivals; i++)
-        close(ep->arrivals[i].fd);
+        arrival_close(&ep->arrivals[i]);
     for (size_t i = 0; i < ep->n_lingers; i++)
         close(ep->lingers[i].fd);
-    if (ep->listen_fd >= 0)
-        close(ep->listen_fd);
+    listeners_close(ep);
 }

@@ -1,13 +1,14 @@
-/* collectives/endpoint.h - a process's data-plane address: one listening socket
- * from hvd_init to hvd_shutdown, over all generations, and the connections that
+/* collectives/endpoint.h - a process's data-plane address: a listening socket
+ * over TCP, and one with an abstract name for workers of the same host, from
+ * hvd_init to hvd_shutdown, over all generations; and the connections that
  * generations have left behind.
  *
  * A connection that arrives is judged by its handshake {magic, version, job,
  * generation, worker, channel, mac}: at or below the fence it is refused (and
  * told why, if it belongs to the generation left last), of the generation in
  * use it is handed to its comm, of a newer one it is held unanswered (bounded:
- * 2 x size of the last generation, at least 64; 128 bytes each) until that comm
- * exists or its deadline passes.
+ * 2 x size of the last generation, at least 64; 128 bytes each, over the local
+ * socket also 4 descriptors) until that comm exists or its deadline passes.
  *
  * Connections of a comm that ended linger here: writing is shut down, what
  * still arrives is thrown away, closed at the peer's end or after 1 s.
@@ -33,7 +34,8 @@ struct endpoint_config {
     uint64_t connect_timeout_us;
 };
 
-/* *endpoint_p owns a listening socket on a free port of config->address. */
+/* *endpoint_p owns a listening socket on a free port of config->address. No
+ * local one is no failure: there are no local connections then. */
 hvd_status_t endpoint_create(const struct endpoint_config *config,
                              struct endpoint **endpoint_p) HVD_MUST_CHECK;
 

@@ -26,8 +26,10 @@ struct endpoint_user {
     int size;
     bool open; /* takes connections */
     void *arg;
-    /* Take a verified connection: true, and fd is the user's. */
-    bool (*take)(void *arg, int fd, const struct handshake *hello);
+    /* Take a verified connection: true, and fd and the descriptors that came
+     * with the hello, fds [n_fds], are the user's. */
+    bool (*take)(void *arg, int fd, const struct handshake *hello,
+                 const int *fds, size_t n_fds);
     /* Close every descriptor. Async-signal-safe. */
     void (*fds_close)(void *arg);
     struct endpoint_user *next;
@@ -38,6 +40,9 @@ void endpoint_attach(struct endpoint *ep, struct endpoint_user *user);
 void endpoint_detach(struct endpoint *ep, struct endpoint_user *user);
 
 uint64_t endpoint_worker(const struct endpoint *ep);
+
+/* It listens for workers of this host as well. */
+bool endpoint_has_local(const struct endpoint *ep);
 
 /* The user takes no more connections; late ones get this frame [nbytes <=
  * ENDPOINT_GOODBYE_MAX] behind the handshake. */

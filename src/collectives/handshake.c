@@ -11,7 +11,7 @@
 #include "base/mac.h"
 #include "collectives/bytes.h"
 
-enum { MAGIC = 0x43445648, VERSION = 1, MAC_OFFSET = 96, CHANNEL_MAX = 2 };
+enum { MAGIC = 0x43445648, VERSION = 1, MAC_OFFSET = 96 };
 
 void handshake_encode(const struct handshake *h, const uint8_t *key,
                       uint8_t *out)
@@ -45,7 +45,7 @@ bool handshake_decode(const uint8_t *in, struct handshake *h_p)
     memcpy(h_p->nonce, in + 40, sizeof(h_p->nonce));
     memcpy(h_p->in_reply, in + 56, sizeof(h_p->in_reply));
     return (h_p->role == HANDSHAKE_HELLO || h_p->role == HANDSHAKE_REPLY) &&
-           h_p->channel <= CHANNEL_MAX;
+           h_p->channel < CHANNEL_COUNT;
 }
 
 bool handshake_verify(const uint8_t *in, const uint8_t *key)

@@ -7,6 +7,9 @@
  * repeats the dialer's nonce, so it is fresh. The hello is not: the listener
  * takes one connection per worker and channel, and a copy comes too late.
  *
+ * Over AF_UNIX descriptors come with the first byte; the MAC does not cover
+ * them: that socket has no one between its ends.
+ *
  * Threads: any. Memory: the caller's. */
 #ifndef COLLECTIVES_HANDSHAKE_H
 #define COLLECTIVES_HANDSHAKE_H
@@ -19,9 +22,19 @@ enum { HANDSHAKE_NBYTES = 128, HANDSHAKE_NONCE_NBYTES = 16 };
 
 enum handshake_role { HANDSHAKE_HELLO = 1, HANDSHAKE_REPLY = 2 };
 
+/* What a connection is for; one of each between two ranks. */
+enum comm_channel {
+    CHANNEL_DATA,     /* collectives; the higher rank dials */
+    CHANNEL_TRANSFER, /* state; the higher rank dials */
+    CHANNEL_ASK,      /* ANNOUNCE to a higher rank that has not dialled */
+    CHANNEL_LOCAL, /* within a host, AF_UNIX: hello and reply carry the memory's
+                    * descriptors, frames are about it; the higher rank dials */
+    CHANNEL_COUNT
+};
+
 struct handshake {
     uint8_t role;
-    uint8_t channel;
+    uint8_t channel; /* enum comm_channel */
     uint64_t job;
     uint64_t generation;
     uint64_t worker;                          /* who speaks */

@@ -3,6 +3,7 @@
  *
  * Threads: the issuing thread. Memory: connections live until comm_destroy().
   */
+#include <errno.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -24,6 +25,15 @@ static struct connection *add_link(struct comm *comm, int peer, int channel)
     return c;
 }
 
+/* The one added last. */
+static void drop_link(struct comm *comm, struct connection *c)
+{
+    HVD_ASSERT(comm->live[comm->n_live - 1] == c);
+    comm->links[c->channel * comm->config.size + c->peer] = NULL;
+    comm->n_live--;
+    connection_destroy(c);
+}
+
 static int rank_of(const struct comm *comm, uint64_t worker)
 {
     for (int i = 0; i < comm->config.size; i++)
@@ -32,25 +42,87 @@ static int rank_of(const struct comm *comm, uint64_t worker)
     return -1;
 }
 
-bool links_take(void *arg, int fd, const struct handshake *hello)
+static bool is_expected(const struct comm *comm, int peer, int channel)
+{
+    int rank = comm->config.rank;
+    bool from_above = channel != CHANNEL_ASK;
+
+    return peer >= 0 && peer != rank && (peer > rank) == from_above &&
+           comm_link(comm, channel, peer) == NULL &&
+           (channel != CHANNEL_LOCAL ||
+            comm->peers[peer].host == comm->peers[rank].host);
+}
+
+/* Ranks of a host must use the same way between them. One that does not is
+ * answered all the same: the reason is told to it as the comm ends. */
+static void compare_transports(struct comm *comm, int peer, int channel)
+{
+    int rank = comm->config.rank;
+    bool theirs = channel == CHANNEL_LOCAL;
+
+    if ((channel != CHANNEL_LOCAL && channel != CHANNEL_DATA) ||
+        comm->peers[peer].host != comm->peers[rank].host ||
+        theirs == comm->uses_local)
+        return;
+    (void)comm_fail(comm, HVD_ERR_MISMATCH,
+                    "rank %d uses %s, rank %d uses %s: HVD_TRANSPORT differs",
+                    peer, theirs ? "shm" : "tcp", rank, theirs ? "tcp" : "shm");
+}
+
+/* fds [n_fds] are taken on success. */
+static bool take_local(struct comm *comm, struct connection *c, int fd,
+                       const uint8_t *reply, const int *fds, size_t n_fds)
+{
+    bool shares = comm->uses_local;
+    int own[UNIX_FDS_MAX];
+    size_t n_own;
+    hvd_status_t status;
+
+    HVD_ASSERT(!shares || comm->local_ops != NULL);
+    n_own = shares ? comm->local_ops->fds(comm, own) : 0;
+    if (shares && n_fds != n_own) {
+        log_debug("rank %d hands over %zu descriptors instead of %zu -> closed",
+                  c->peer, n_fds, n_own);
+        return false;
+    }
+    if (!connection_take_local(c, fd, reply, own, n_own)) {
+        log_debug("reply to rank %d: %s -> closed", c->peer, strerror(errno));
+        return false;
+    }
+    if (!shares) { /* all that follows is a goodbye */
+        unix_socket_fds_close(fds, &n_fds);
+        return true;
+    }
+    status = comm->local_ops->attach(comm, c->peer, fds, n_fds);
+    if (status != HVD_OK)
+        (void)comm_fail(comm, status, "%s", error_text());
+    return true;
+}
+
+bool links_take(void *arg, int fd, const struct handshake *hello,
+                const int *fds, size_t n_fds)
 {
     struct comm *comm = arg;
-    int peer = rank_of(comm, hello->worker), rank = comm->config.rank;
-    bool from_above = hello->channel != CHANNEL_ASK;
+    int peer = rank_of(comm, hello->worker);
     uint8_t reply[HANDSHAKE_NBYTES];
     struct connection *c;
 
-    if (peer < 0 || peer == rank || (peer > rank) != from_above ||
-        hello->channel >= CHANNEL_COUNT ||
-        comm_link(comm, hello->channel, peer) != NULL) {
+    if (!is_expected(comm, peer, hello->channel)) {
         log_debug("connection of worker %llu: not expected -> closed",
                   (unsigned long long)hello->worker);
         return false;
     }
+    compare_transports(comm, peer, hello->channel);
     c = add_link(comm, peer, hello->channel);
     if (c == NULL)
         return false;
     handshake_reply(hello, comm->config.key, reply);
+    if (hello->channel == CHANNEL_LOCAL) {
+        if (take_local(comm, c, fd, reply, fds, n_fds))
+            return true;
+        drop_link(comm, c);
+        return false;
+    }
     connection_take(c, fd, reply);
     /* a failure shows again at the next read */
     (void)connection_flush(c);
@@ -69,6 +141,17 @@ static hvd_status_t lost(struct comm *comm, struct connection *c,
                      peer->port, comm->config.rank, how);
 }
 
+/* Descriptors could not be passed. Only a flood is the peer's fault. */
+static hvd_status_t fds_failed(struct comm *comm, struct connection *c)
+{
+    if (c->fds_errno == EPROTO)
+        return lost(comm, c, "its handshake carries too many descriptors");
+    return comm_fail(comm, HVD_ERR_SYSTEM,
+                     "rank %d, descriptors %s rank %d: %s", comm->config.rank,
+                     c->fds_errno == ETOOMANYREFS ? "for" : "from", c->peer,
+                     strerror(c->fds_errno));
+}
+
 static hvd_status_t retry_later(struct comm *comm, struct connection *c)
 {
     uint64_t now_us = clock_now_us();
@@ -76,6 +159,8 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     uint64_t pause_us = (uint64_t)RETRY_FIRST_US << doublings;
 
     connection_reset(c);
+    if (now_us >= c->dial_deadline_us && c->fds_errno != 0)
+        return fds_failed(comm, c);
     if (now_us >= c->dial_deadline_us)
         return lost(comm, c, "it accepts no connection");
     c->n_retries++;
@@ -83,16 +168,30 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     return HVD_OK;
 }
 
-static hvd_status_t dial_once(struct comm *comm, struct connection *c)
+static enum io dial(struct comm *comm, struct connection *c,
+                    const uint8_t *hello, hvd_status_t *status_p)
 {
     const struct comm_peer *peer = &comm->peers[c->peer];
+    struct unix_name name = {comm->config.job, peer->worker, peer->port};
+    int fds[UNIX_FDS_MAX];
+    size_t n_fds;
+
+    if (c->channel != CHANNEL_LOCAL)
+        return connection_dial(c, peer->address, peer->port, hello, status_p);
+    HVD_ASSERT(comm->local_ops != NULL);
+    n_fds = comm->local_ops->fds(comm, fds);
+    return connection_dial_local(c, &name, hello, fds, n_fds, status_p);
+}
+
+static hvd_status_t dial_once(struct comm *comm, struct connection *c)
+{
     struct handshake hello = {
         .role = HANDSHAKE_HELLO,
         .channel = (uint8_t)c->channel,
         .job = comm->config.job,
         .generation = comm->config.generation,
         .worker = endpoint_worker(comm->config.endpoint),
-        .peer = peer->worker,
+        .peer = comm->peers[c->peer].worker,
     };
     uint8_t bytes[HANDSHAKE_NBYTES];
     hvd_status_t status;
@@ -101,7 +200,7 @@ static hvd_status_t dial_once(struct comm *comm, struct connection *c)
     mac_random(c->nonce, sizeof(c->nonce));
     memcpy(hello.nonce, c->nonce, sizeof(hello.nonce));
     handshake_encode(&hello, comm->config.key, bytes);
-    io = connection_dial(c, peer->address, peer->port, bytes, &status);
+    io = dial(comm, c, bytes, &status);
     if (status != HVD_OK)
         return comm_fail(comm, status, "%s", error_text());
     if (io == IO_DONE) /* on one host it is connected by now */
@@ -146,9 +245,11 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
         connection_close(c); /* the peer waits for our end */
         return HVD_OK;
     }
-    if (c->state < CONNECTION_OPEN && !c->data_sent)
+    if (c->reading == READING_REPLY && c->fds_errno != 0)
+        return fds_failed(comm, c);
+    if (c->reading == READING_REPLY && !c->data_sent)
         return retry_later(comm, c);
-    if (c->state < CONNECTION_OPEN)
+    if (c->reading == READING_REPLY)
         return lost(comm, c, "it closed the connection unanswered");
     off += c->reading == READING_HELD ? c->frame.nbytes : c->dest_n;
     while (off + FRAME_HEADER_NBYTES <= c->in_n) {
@@ -162,6 +263,28 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
         off += f.nbytes;
     }
     return lost(comm, c, "its connection ended without a goodbye");
+}
+
+/* The reply of a CHANNEL_LOCAL is accepted. Without descriptors it comes from
+ * somebody who has no memory to share any more: the connection does not become
+ * OPEN, and a goodbye must follow. */
+static hvd_status_t take_memory(struct comm *comm, struct connection *c)
+{
+    int fds[UNIX_FDS_MAX];
+    size_t n_own = comm->local_ops->fds(comm, fds);
+    size_t n = connection_fds_take(c, fds);
+    hvd_status_t status;
+
+    if (n == n_own) {
+        c->state = CONNECTION_OPEN;
+        status = comm->local_ops->attach(comm, c->peer, fds, n);
+        return status == HVD_OK ? HVD_OK
+                                : comm_fail(comm, status, "%s", error_text());
+    }
+    if (n == 0)
+        return HVD_OK;
+    unix_socket_fds_close(fds, &n);
+    return lost(comm, c, "its handshake carries the wrong descriptors");
 }
 
 static hvd_status_t read_reply(struct comm *comm, struct connection *c,
@@ -182,8 +305,10 @@ static hvd_status_t read_reply(struct comm *comm, struct connection *c,
         memcmp(reply.in_reply, c->nonce, sizeof(c->nonce)) != 0)
         return lost(comm, c, "its handshake is not authentic");
     c->in_off += HANDSHAKE_NBYTES;
-    c->state = CONNECTION_OPEN;
     c->reading = READING_HEADER;
+    if (c->channel == CHANNEL_LOCAL)
+        return take_memory(comm, c);
+    c->state = CONNECTION_OPEN;
     return HVD_OK;
 }
 
@@ -204,6 +329,8 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
             return HVD_OK;
         return aborted_by(comm, &c->frame, bytes + FRAME_HEADER_NBYTES);
     }
+    if (c->state < CONNECTION_OPEN && c->frame.type != FRAME_LEAVE)
+        return lost(comm, c, "its handshake carries no descriptors");
     c->in_off += FRAME_HEADER_NBYTES;
     switch (c->frame.type) {
     case FRAME_ANNOUNCE:

@@ -1,0 +1,593 @@
+/* tests/collectives/test_links.c - connections of comms within a host: memory
+ * is handed over by both handshakes, or its absence has a reason; goodbyes.
+ *
+ * No operation runs: the test turns the wheels that the engine would turn. */
+#include <sys/wait.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "strangers.h"
+
+/* --- ranks with something to share --- */
+
+struct memory {
+    size_t n_own;
+    int own[UNIX_FDS_MAX];
+    int n_attached[GROUP_MAX];
+    int theirs[GROUP_MAX][UNIX_FDS_MAX];
+    hvd_status_t answer;
+};
+
+static struct memory memories[GROUP_MAX];
+
+static size_t memory_fds(struct comm *comm, int *fds)
+{
+    const struct memory *m = &memories[comm->config.rank];
+
+    memcpy(fds, m->own, m->n_own * sizeof(*fds));
+    return m->n_own;
+}
+
+static hvd_status_t memory_attach(struct comm *comm, int peer, const int *fds,
+                                  size_t n_fds)
+{
+    struct memory *m = &memories[comm->config.rank];
+
+    ck_assert_uint_eq(n_fds, m->n_own);
+    ck_assert_int_eq(m->n_attached[peer]++, 0);
+    memcpy(m->theirs[peer], fds, n_fds * sizeof(*fds));
+    return m->answer == HVD_OK ? HVD_OK : error_set(m->answer, "no room");
+}
+
+static const struct comm_local_ops memory_ops = {memory_fds, memory_attach};
+
+/* An operation that waits for ever: else nothing is read. */
+static void make_wait(struct comm *comm)
+{
+    comm->op.n_phases = 2;
+}
+
+static void use_local(struct group *g, int rank)
+{
+    g->comms[rank]->local_ops = &memory_ops;
+    g->comms[rank]->uses_local = true;
+}
+
+/* Ranks that share n descriptors each. */
+static void local_init(struct group *g, int size, size_t n)
+{
+    group_init(g, size);
+    memset(memories, 0, sizeof(memories));
+    for (int i = 0; i < size; i++) {
+        make_wait(g->comms[i]);
+        use_local(g, i);
+        memories[i].n_own = n;
+        for (size_t k = 0; k < n; k++)
+            memories[i].own[k] = file_create();
+    }
+}
+
+static void local_fini(struct group *g)
+{
+    group_fini(g);
+    for (int i = 0; i < g->size; i++) {
+        struct memory *m = &memories[i];
+
+        unix_socket_fds_close(m->own, &m->n_own);
+        for (int peer = 0; peer < g->size; peer++)
+            for (int k = 0; k < UNIX_FDS_MAX && m->n_attached[peer]; k++)
+                if (m->theirs[peer][k] > 0)
+                    close(m->theirs[peer][k]);
+    }
+}
+
+static enum connection_state state_of(struct group *g, int rank, int peer)
+{
+    return comm_link(g->comms[rank], CHANNEL_LOCAL, peer)->state;
+}
+
+static bool fails_with(struct group *g, int rank, hvd_status_t status,
+                       const char *words)
+{
+    const char *text;
+    hvd_status_t is = comm_status(g->comms[rank], &text);
+
+    if (is == status && strstr(text, words) != NULL)
+        return true;
+    fprintf(stderr, "rank %d: status %d: %s\n", rank, is, text);
+    return false;
+}
+
+/* --- comms --- */
+
+START_TEST(endpoint_forked_child_closes_all)
+{
+    int before = count_fds(), file = file_create(), status;
+    struct group g;
+    pid_t child;
+    int fd;
+
+    local_init(&g, 2, 2);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    turn(&g);
+    g.generation++;
+    fd = dial_raw(&g, 0);
+    say_hello(&g, fd, CHANNEL_LOCAL, &file, 1); /* held */
+    turn(&g);
+    child = fork();
+    if (child == 0) {
+        endpoint_fds_close(g.endpoints[0]);
+        endpoint_fds_close(g.endpoints[1]);
+        close(fd);
+        close(file);
+        /* left: the files of two ranks, here and attached */
+        _exit(count_fds() == before + 8 ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    local_fini(&g);
+    close(fd);
+    close(file);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(dial_local_both_sides_get_the_others_files)
+{
+    int before = count_fds();
+    size_t n = (size_t)_i;
+    struct group g;
+
+    local_init(&g, 3, n);
+    for (int rank = 1; rank < 3; rank++)
+        for (int peer = 0; peer < rank; peer++)
+            ck_assert_int_eq(links_dial(g.comms[rank], peer, CHANNEL_LOCAL),
+                             HVD_OK);
+    turn(&g);
+    for (int rank = 0; rank < 3; rank++)
+        for (int peer = 0; peer < 3; peer++) {
+            if (peer == rank)
+                continue;
+            ck_assert_int_eq(state_of(&g, rank, peer), CONNECTION_OPEN);
+            ck_assert_int_eq(memories[rank].n_attached[peer], 1);
+            for (size_t k = 0; k < n; k++) {
+                int theirs = memories[rank].theirs[peer][k];
+
+                ck_assert(same_file(theirs, memories[peer].own[k]));
+                ck_assert(is_cloexec(theirs));
+            }
+        }
+    local_fini(&g);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(dial_local_hello_of_wrong_number_refused)
+{
+    struct group g;
+    int open;
+
+    local_init(&g, 2, 3);
+    open = count_fds();
+    unix_socket_fds_close(memories[1].own + 2, &(size_t){1});
+    memories[1].n_own = 2;
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    turn(&g);
+    ck_assert_ptr_null(comm_link(g.comms[0], CHANNEL_LOCAL, 1));
+    ck_assert_int_eq(memories[0].n_attached[1], 0);
+    /* it may not have been our fault: tried again until the deadline */
+    ck_assert_int_eq(state_of(&g, 1, 0), CONNECTION_RETRY);
+    ck_assert_int_eq(count_fds(), open - 1);
+    comm_link(g.comms[1], CHANNEL_LOCAL, 0)->dial_deadline_us = 0;
+    ck_assert_int_eq(links_retry_due(g.comms[1], CLOCK_NEVER), HVD_OK);
+    turn(&g);
+    ck_assert(fails_with(&g, 1, HVD_PEER_LOST, "it accepts no connection"));
+    local_fini(&g);
+}
+END_TEST
+
+/* Listen in the place of rank 0, take what it is told by rank 1. */
+static int impostor(struct group *g)
+{
+    struct unix_name name = name_of(g, 0);
+    int fd = unix_socket_open();
+
+    group_rank_destroy(g, 0);
+    ck_assert(unix_socket_listen(fd, &name, 0));
+    return fd;
+}
+
+/* Answer rank 1's hello with `n` descriptors and nbytes of more behind it. */
+static int answer(struct group *g, int listen_fd, int file, size_t n,
+                  const void *more, size_t nbytes)
+{
+    uint8_t bytes[HANDSHAKE_NBYTES + 2 * FRAME_HEADER_NBYTES + 10];
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct handshake hello;
+    int got[UNIX_FDS_MAX];
+    size_t n_got;
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(unix_socket_recv(fd, bytes, HANDSHAKE_NBYTES, got, &n_got),
+                     HANDSHAKE_NBYTES);
+    unix_socket_fds_close(got, &n_got);
+    ck_assert(handshake_decode(bytes, &hello));
+    handshake_reply(&hello, g->key, bytes);
+    ck_assert_uint_le(HANDSHAKE_NBYTES + nbytes, sizeof(bytes));
+    if (nbytes > 0)
+        memcpy(bytes + HANDSHAKE_NBYTES, more, nbytes);
+    if (n > 0)
+        send_flood(fd, bytes, HANDSHAKE_NBYTES + nbytes, file, n);
+    else
+        ck_assert(
+            unix_socket_send(fd, bytes, HANDSHAKE_NBYTES + nbytes, NULL, 0));
+    return fd;
+}
+
+/* Bytes of a frame without payload. */
+static void frame_bytes(int type, uint32_t nbytes, uint8_t *out)
+{
+    struct frame f = {.type = (uint8_t)type, .nbytes = nbytes};
+
+    if (type == FRAME_LEAVE)
+        f.kind = FRAME_LEAVE_DONE;
+    frame_encode(&f, out);
+}
+
+static const struct {
+    size_t n_fds;
+    int then; /* frame type; 0: none */
+    const char *words;
+} replies[] = {
+    {1, 0, "carries the wrong descriptors"},
+    {3, 0, "carries the wrong descriptors"},
+    {5, 0, "carries too many descriptors"},
+    {9, FRAME_LEAVE, "carries too many descriptors"},
+    {0, FRAME_ANNOUNCE, "carries no descriptors"},
+    {0, FRAME_DATA, "carries no descriptors"},
+};
+
+START_TEST(dial_local_reply_of_wrong_number_lost)
+{
+    uint8_t more[FRAME_HEADER_NBYTES];
+    int listen_fd, fd, file = file_create(), open;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    listen_fd = impostor(&g);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    open = count_fds();
+    frame_bytes(replies[_i].then, 0, more);
+    fd = answer(&g, listen_fd, file, replies[_i].n_fds, more,
+                replies[_i].then == 0 ? 0 : sizeof(more));
+    turn(&g);
+    ck_assert(fails_with(&g, 1, HVD_PEER_LOST, replies[_i].words));
+    ck_assert_int_eq(memories[1].n_attached[0], 0);
+    ck_assert_int_eq(count_fds(), open + 1);
+    close(fd);
+    close(listen_fd);
+    close(file);
+    local_fini(&g);
+}
+END_TEST
+
+START_TEST(dial_local_no_slots_for_reply_own_failure)
+{
+    int listen_fd, fd, file = file_create();
+    struct rlimit old;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    listen_fd = impostor(&g);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    fd = answer(&g, listen_fd, file, 2, NULL, 0);
+    old = limit_fds(1);
+    turn(&g);
+    setrlimit(RLIMIT_NOFILE, &old);
+    ck_assert(fails_with(&g, 1, HVD_ERR_SYSTEM,
+                         "rank 1, descriptors from rank 0: Too many open "
+                         "files"));
+    ck_assert_uint_eq(g.comms[1]->n_accused, 0);
+    close(fd);
+    close(listen_fd);
+    close(file);
+    local_fini(&g);
+}
+END_TEST
+
+/* No slot for its socket, or for what comes with it: the dialer tries again. */
+START_TEST(take_local_no_slots_later_connected)
+{
+    struct connection *c;
+    struct rlimit old;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    old = limit_fds(2);
+    turn(&g);
+    setrlimit(RLIMIT_NOFILE, &old);
+    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
+    ck_assert_int_eq(c->state, CONNECTION_RETRY);
+    ck_assert_int_eq(links_retry_due(g.comms[1], c->retry_us), HVD_OK);
+    turn(&g);
+    ck_assert_int_eq(c->state, CONNECTION_OPEN);
+    ck_assert_int_eq(state_of(&g, 0, 1), CONNECTION_OPEN);
+    local_fini(&g);
+}
+END_TEST
+
+START_TEST(dial_local_attach_fails_comm_fails)
+{
+    struct group g;
+
+    local_init(&g, 2, 2);
+    memories[_i].answer = HVD_ERR_NOMEM;
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    turn(&g);
+    ck_assert(fails_with(&g, _i, HVD_ERR_NOMEM, "no room"));
+    local_fini(&g);
+}
+END_TEST
+
+START_TEST(dial_local_listener_absent_or_busy_tried_again)
+{
+    struct unix_name name;
+    struct connection *c;
+    int listen_fd, fds[3], n = 0;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    group_rank_destroy(&g, 0);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
+    ck_assert_int_eq(c->state, CONNECTION_RETRY);
+
+    name = name_of(&g, 0);
+    listen_fd = unix_socket_open();
+    ck_assert(unix_socket_listen(listen_fd, &name, 0));
+    do { /* until no more fit */
+        ck_assert_int_lt(n, 3);
+        fds[n] = unix_socket_open();
+    } while (unix_socket_connect(fds[n++], &name));
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_eq(links_retry_due(g.comms[1], c->retry_us), HVD_OK);
+    ck_assert_int_eq(c->state, CONNECTION_RETRY);
+
+    close(accept(listen_fd, NULL, NULL));
+    ck_assert_int_eq(links_retry_due(g.comms[1], c->retry_us), HVD_OK);
+    ck_assert_int_eq(c->state, CONNECTION_GREETED);
+    while (n > 0)
+        close(fds[--n]);
+    close(listen_fd);
+    local_fini(&g);
+}
+END_TEST
+
+START_TEST(dial_local_nobody_for_long_lost)
+{
+    struct connection *c;
+    struct group g;
+
+    local_init(&g, 2, 1);
+    group_rank_destroy(&g, 0);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
+    c->dial_deadline_us = 0;
+    ck_assert_int_eq(links_retry_due(g.comms[1], c->retry_us), HVD_PEER_LOST);
+    ck_assert(fails_with(&g, 1, HVD_PEER_LOST, "it accepts no connection"));
+    local_fini(&g);
+}
+END_TEST
+
+/* --- endings --- */
+
+/* Rank 1 has dialled; `goer` goes. */
+static void connected(struct group *g)
+{
+    local_init(g, 2, 2);
+    ck_assert_int_eq(links_dial(g->comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    turn(g);
+    ck_assert_int_eq(state_of(g, 0, 1), CONNECTION_OPEN);
+    ck_assert_int_eq(state_of(g, 1, 0), CONNECTION_OPEN);
+}
+
+START_TEST(local_peer_gone_without_goodbye_lost_and_accused)
+{
+    int goer = _i, other = 1 - _i;
+    struct group g;
+
+    connected(&g);
+    group_rank_destroy(&g, goer);
+    turn(&g);
+    ck_assert(fails_with(&g, other, HVD_PEER_LOST,
+                         "its connection ended without a goodbye"));
+    ck_assert_uint_eq(g.comms[other]->n_accused, 1);
+    ck_assert_int_eq(g.comms[other]->accused[0], goer);
+    local_fini(&g);
+}
+END_TEST
+
+START_TEST(local_peer_leaves_goodbye_read)
+{
+    int goer = _i % 2, other = 1 - goer;
+    struct group g;
+
+    connected(&g);
+    comm_leave(g.comms[goer], _i < 2 ? COMM_LEAVE_BOUNDARY : COMM_LEAVE_DONE,
+               18);
+    turn(&g);
+    ck_assert_int_eq(comm_status(g.comms[other], NULL), HVD_OK);
+    ck_assert_int_eq(state_of(&g, other, goer), CONNECTION_LEFT);
+    if (_i < 2)
+        ck_assert_uint_eq(
+            comm_link(g.comms[other], CHANNEL_LOCAL, goer)->leave_boundary, 18);
+    local_fini(&g);
+}
+END_TEST
+
+START_TEST(local_peer_aborts_told)
+{
+    int goer = _i, other = 1 - _i;
+    struct group g;
+
+    connected(&g);
+    comm_abort(g.comms[goer], HVD_PEER_LOST, "worker 9 died");
+    comm_leave(g.comms[goer], COMM_LEAVE_ABORT, 0);
+    turn(&g);
+    ck_assert(fails_with(&g, other, HVD_PEER_LOST, "worker 9 died"));
+    ck_assert_uint_eq(g.comms[other]->n_accused, 0);
+    local_fini(&g);
+}
+END_TEST
+
+/* The comm that would have handed over memory is gone: its goodbye is not. */
+START_TEST(local_dialled_late_gets_goodbye)
+{
+    int before = count_fds();
+    struct group g;
+
+    local_init(&g, 2, 2);
+    if (_i == 1)
+        comm_abort(g.comms[0], HVD_ERR_MISMATCH, "not the same");
+    comm_leave(g.comms[0], _i == 1 ? COMM_LEAVE_ABORT : COMM_LEAVE_DONE, 0);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    turn(&g);
+    ck_assert_int_eq(memories[1].n_attached[0], 0);
+    if (_i == 1)
+        ck_assert(fails_with(&g, 1, HVD_ERR_MISMATCH, "not the same"));
+    else
+        ck_assert_int_eq(state_of(&g, 1, 0), CONNECTION_LEFT);
+    local_fini(&g);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* Behind a frame that nobody claims: found when the peer is gone. */
+START_TEST(local_goodbye_behind_held_frame_found)
+{
+    uint8_t more[2 * FRAME_HEADER_NBYTES + 10] = {0};
+    int listen_fd, fd, file = file_create();
+    struct connection *c;
+    struct group g;
+
+    local_init(&g, 2, 1);
+    listen_fd = impostor(&g);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    frame_bytes(FRAME_DATA, 10, more);
+    frame_bytes(FRAME_LEAVE, 0, more + FRAME_HEADER_NBYTES + 10);
+    fd = answer(&g, listen_fd, file, 1, more, sizeof(more));
+    turn(&g);
+    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
+    ck_assert_int_eq(c->reading, READING_HELD);
+    ck_assert_int_eq(links_events(c), POLLRDHUP);
+    ck_assert_int_eq(links_ready(g.comms[1], c, POLLRDHUP), HVD_OK);
+    ck_assert(!c->ended);
+    shutdown(fd, SHUT_WR);
+    ck_assert_int_eq(links_ready(g.comms[1], c, POLLRDHUP), HVD_OK);
+    ck_assert(c->ended);
+    ck_assert_int_eq(comm_status(g.comms[1], NULL), HVD_OK);
+    close(fd);
+    close(listen_fd);
+    close(file);
+    local_fini(&g);
+}
+END_TEST
+
+/* --- ranks that disagree --- */
+
+/* TCP is not instant: until both know, at most 10 s. */
+static void turn_until_both_fail(struct group *g)
+{
+    uint64_t until_us = clock_now_us() + 10000000;
+    int tries = 0;
+
+    while (clock_now_us() < until_us && tries < 2) {
+        tries = 0;
+        turn(g);
+        for (int rank = 0; rank < 2; rank++)
+            if (comm_status(g->comms[rank], NULL) != HVD_OK) {
+                (void)!comm_end(g->comms[rank]);
+                tries++;
+            }
+    }
+}
+
+START_TEST(transports_differ_both_told)
+{
+    const char *words = _i == 0 ? "rank 1 uses shm, rank 0 uses tcp: "
+                                  "HVD_TRANSPORT differs"
+                                : "rank 1 uses tcp, rank 0 uses shm: "
+                                  "HVD_TRANSPORT differs";
+    int before = count_fds(), who = _i;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    g.comms[who]->uses_local = false;
+    g.comms[who]->local_ops = NULL;
+    ck_assert_int_eq(
+        links_dial(g.comms[1], 0, who == 0 ? CHANNEL_LOCAL : CHANNEL_DATA),
+        HVD_OK);
+    turn_until_both_fail(&g);
+    for (int rank = 0; rank < 2; rank++) {
+        ck_assert(fails_with(&g, rank, HVD_ERR_MISMATCH, words));
+        ck_assert_uint_eq(g.comms[rank]->n_accused, 0);
+        ck_assert_int_eq(memories[rank].n_attached[1 - rank], 0);
+    }
+    local_fini(&g);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+START_TEST(transports_of_other_hosts_do_not_matter)
+{
+    struct group g;
+
+    local_init(&g, 2, 2);
+    for (int rank = 0; rank < 2; rank++)
+        g.comms[rank]->peers[1].host = 7;
+    g.comms[1]->uses_local = false;
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_DATA), HVD_OK);
+    for (int i = 0; i < 1000 && comm_link(g.comms[0], CHANNEL_DATA, 1) == NULL;
+         i++)
+        turn(&g);
+    ck_assert_int_eq(comm_status(g.comms[0], NULL), HVD_OK);
+    ck_assert_int_eq(comm_status(g.comms[1], NULL), HVD_OK);
+    /* nor is memory taken from one */
+    g.comms[1]->uses_local = true;
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    turn(&g);
+    ck_assert_ptr_null(comm_link(g.comms[0], CHANNEL_LOCAL, 1));
+    ck_assert_int_eq(state_of(&g, 1, 0), CONNECTION_RETRY);
+    local_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("links");
+    TCase *tc = tcase_create("links");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, endpoint_forked_child_closes_all);
+    tcase_add_loop_test(tc, dial_local_both_sides_get_the_others_files, 0,
+                        UNIX_FDS_MAX + 1);
+    tcase_add_test(tc, dial_local_hello_of_wrong_number_refused);
+    tcase_add_loop_test(tc, dial_local_reply_of_wrong_number_lost, 0,
+                        ARRAY_SIZE(replies));
+    tcase_add_test(tc, dial_local_no_slots_for_reply_own_failure);
+    tcase_add_test(tc, take_local_no_slots_later_connected);
+    tcase_add_loop_test(tc, dial_local_attach_fails_comm_fails, 0, 2);
+    tcase_add_test(tc, dial_local_listener_absent_or_busy_tried_again);
+    tcase_add_test(tc, dial_local_nobody_for_long_lost);
+    tcase_add_loop_test(tc, local_peer_gone_without_goodbye_lost_and_accused, 0,
+                        2);
+    tcase_add_loop_test(tc, local_peer_leaves_goodbye_read, 0, 4);
+    tcase_add_loop_test(tc, local_peer_aborts_told, 0, 2);
+    tcase_add_loop_test(tc, local_dialled_late_gets_goodbye, 0, 2);
+    tcase_add_test(tc, local_goodbye_behind_held_frame_found);
+    tcase_add_loop_test(tc, transports_differ_both_told, 0, 2);
+    tcase_add_test(tc, transports_of_other_hosts_do_not_matter);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
