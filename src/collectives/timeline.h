@@ -3,7 +3,8 @@
  *
  *     uint64_t start_ns = timeline_call_clock();
  *     ... the work ...
- *     timeline_call(TIMELINE_OPERATION, start_ns, timeline_call_clock(), &call);
+ *     timeline_call(TIMELINE_OPERATION, start_ns, timeline_call_clock(),
+ *                   &call);
  *
  * Off, which is the default, each of these is one relaxed load. On, a record is
  * a copy of 128 bytes into a ring that a thread of low priority empties every

@@ -4,8 +4,7 @@
  * processor that the job itself could use. Only text that a user has chosen
  * goes through the escapes of json.h.
  *
- * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
- * is the format: ph X: a span, B and E: its ends, b and e: the ends of one that
+ * The format is the "JSON Array Format" of Chrome's trace viewer; ph X: a span, B and E: its ends, b and e: the ends of one that
  * may overlap others, i: a moment, M: a name. Times are microseconds. */
 #include "collectives/timeline_text.h"
 

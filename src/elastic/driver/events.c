@@ -258,6 +258,7 @@ void events_write(struct events *e, const struct driver *driver,
         record->duration_us > e->recovery_us)
         e->recovery_us = record->duration_us;
     say(e, driver, record);
+    trace_record(&e->trace, names[record->type], record, now_us);
     if (!names[record->type])
         return;
     add_fields(e, driver,

@@ -1,5 +1,5 @@
 /* elastic/driver/events.h - the core's records as lines: JSON for the event log
- * (docs/events.md: an interface), words for a person.
+ * (docs/events.md: an interface), moments of the timeline, words for a person.
  *
  * Threads: the driver's loop. */
 #ifndef ELASTIC_DRIVER_EVENTS_H
@@ -10,9 +10,11 @@
 
 #include "elastic/driver/core.h"
 #include "elastic/driver/eventlog.h"
+#include "elastic/driver/trace.h"
 
 struct events {
     struct eventlog log;
+    struct trace trace;
     uint64_t recovery_us; /* slowest first collective of this generation */
     char reason[WIRE_TEXT_MAX]; /* why the generation being formed began */
 };

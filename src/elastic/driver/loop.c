@@ -377,9 +377,26 @@ static hvd_status_t pack_program(struct loop *l)
     }
     if (!getcwd(l->cwd, sizeof(l->cwd)))
         return error_errno("cannot tell the working directory");
-    snprintf(l->log_env, sizeof(l->log_env), "%s=%s", ENV_LOG_LEVEL,
-             getenv(ENV_LOG_LEVEL) ? getenv(ENV_LOG_LEVEL) : "warn");
     return HVD_OK;
+}
+
+static void add_env(struct loop *l, const char *name, const char *value)
+{
+    size_t room = sizeof(l->env) - l->env_nbytes;
+    int n = snprintf(l->env + l->env_nbytes, room, "%s=%s", name, value);
+
+    HVD_ASSERT(n > 0 && (size_t)n < room);
+    l->env_nbytes += (uint32_t)n + 1;
+}
+
+static void pack_env(struct loop *l)
+{
+    const char *level = getenv(ENV_LOG_LEVEL);
+
+    /* what is longer than a name of a level is none */
+    add_env(l, ENV_LOG_LEVEL, level && strlen(level) < 16 ? level : "warn");
+    if (l->events.trace.on)
+        add_env(l, ENV_TIMELINE, l->events.trace.path);
 }
 
 static hvd_status_t open_signals(struct loop *l)
@@ -461,6 +478,8 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(open_discovery(l));
     HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, now_us));
     mac_random(&job, sizeof(job));
+    HVD_TRY(trace_open(&l->events.trace, l->options->timeline, job));
+    pack_env(l);
     configure(l->options, job, &config);
     if (!driver_init(&l->driver, &config, now_us))
         return error_set(HVD_ERR_NOMEM, "no memory for the driver");
@@ -483,6 +502,7 @@ static void loop_close(struct loop *l)
 {
     if (l->launch.ops)
         launch_fini(&l->launch);
+    trace_close(&l->events.trace, clock_now_us());
     if (l->script_open)
         script_fini(&l->script);
     wire_router_destroy(l->router);

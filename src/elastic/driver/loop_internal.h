@@ -48,7 +48,8 @@ struct loop {
     /* what every SPAWN says */
     char *argv_packed;
     uint32_t argv_nbytes;
-    char log_env[32];
+    char env[PATH_MAX + 64];
+    uint32_t env_nbytes;
     char cwd[sizeof(((struct msg_spawn *)0)->cwd)];
     /* agents that could not be started: told to the core after the step */
     uint64_t *stillborn; /* [n_stillborn] agent ids */

@@ -95,6 +95,8 @@ static const struct row table[] = {
      AT(timestamps), 0, 0, "on each line of output"},
     {"event-log", NULL, NULL, "FILE", TEXT(event_log),
      "what happens, as JSON lines"},
+    {"timeline", "timeline-filename", NULL, "FILE", TEXT(timeline),
+     "what takes how long, as a Chrome trace"},
     {"log-level", NULL, NULL, "LEVEL", KIND_LOG_LEVEL, 0, 0, 0,
      "error warn info debug trace (info)"},
     {"verbose", NULL, NULL, NULL, KIND_VERBOSE, 0, 0, 0,
@@ -165,7 +167,8 @@ static void print_help_env(FILE *out)
           "  HVD_ADDRESS      address its data connections bind to\n"
           "  HVD_SECRET_FD    descriptor of the job's secret\n"
           "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
-          "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n",
+          "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
+          "  HVD_TIMELINE     the job's --timeline FILE\n",
           out);
 }
 

@@ -46,6 +46,7 @@ struct options {
 
     const char *output_dir; /* exists; or NULL */
     const char *event_log;  /* can be written; or NULL */
+    const char *timeline;   /* can be made; or NULL */
     bool timestamps;        /* in front of lines of output */
     enum log_level log_level;
 

@@ -5,6 +5,7 @@
  * Whether the program exists is not checked: it may be only on the hosts. */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,23 @@ static bool make_directories(const char *path)
     return S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) == 0;
 }
 
+/* Made under another name and then renamed: the directory is what counts. */
+static bool check_timeline(const char *path)
+{
+    char directory[PATH_MAX];
+    struct stat st;
+
+    if (strlen(path) >= sizeof(directory)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    strcpy(directory, path);
+    if (access(dirname(directory), W_OK | X_OK) != 0)
+        return false;
+    errno = EISDIR;
+    return *path && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode));
+}
+
 static bool check_output(const struct options *o, FILE *err)
 {
     int fd;
@@ -229,6 +247,9 @@ static bool check_output(const struct options *o, FILE *err)
     if (o->output_dir && !make_directories(o->output_dir))
         return options_refuse(err, "--output-filename: \"%s\": %s",
                               o->output_dir, strerror(errno));
+    if (o->timeline && !check_timeline(o->timeline))
+        return options_refuse(err, "--timeline: \"%s\": %s", o->timeline,
+                              strerror(errno));
     if (!o->event_log)
         return true;
     fd = open(o->event_log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);

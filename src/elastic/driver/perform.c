@@ -91,8 +91,7 @@ static void spawn(struct loop *l, const struct driver_action *a)
     s->worker = a->worker;
     s->slot = a->slot;
     s->argv = (struct wire_strings){l->argv_packed, l->argv_nbytes};
-    s->env = (struct wire_strings){l->log_env,
-                                   (uint32_t)strlen(l->log_env) + 1};
+    s->env = (struct wire_strings){l->env, l->env_nbytes};
     memcpy(s->cwd, l->cwd, sizeof(s->cwd));
     loop_send(l, PEER_AGENT, a->agent, &m);
 }

@@ -16,7 +16,9 @@
  *                  means that the parent (driver of an agent, agent of a
  *                  worker) is gone and this process must end
  *   HVD_ADDRESS    (worker) numeric address its data plane binds to
- *   HVD_LOG_LEVEL  error, warn, info, debug, trace */
+ *   HVD_LOG_LEVEL  error, warn, info, debug, trace
+ *   HVD_TIMELINE   (worker) the job's --timeline FILE, an absolute path: ours
+ *                  is beside it, with our id in its name */
 #ifndef ELASTIC_WIRE_ENV_H
 #define ELASTIC_WIRE_ENV_H
 
@@ -31,5 +33,6 @@
 #define ENV_LIFELINE_FD "HVD_LIFELINE_FD"
 #define ENV_ADDRESS     "HVD_ADDRESS"
 #define ENV_LOG_LEVEL   "HVD_LOG_LEVEL"
+#define ENV_TIMELINE    "HVD_TIMELINE"
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/world.h"
+#include "collectives/timeline.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
@@ -31,12 +32,32 @@ static hvd_status_t leave_collective(hvd_status_t status)
     return status;
 }
 
+static void show(const struct collective_args *args, uint64_t start_ns)
+{
+    struct timeline_call call = {.kind = (uint8_t)args->kind,
+                                 .dtype = (uint8_t)args->dtype,
+                                 .op = (uint8_t)args->op,
+                                 .count = args->count,
+                                 .nbytes = args->count *
+                                           hvd_dtype_size(args->dtype),
+                                 .name = args->name};
+
+    timeline_call(TIMELINE_OPERATION, start_ns, timeline_call_clock(), &call);
+}
+
 static hvd_status_t run(const char *call, struct collective_args *args)
 {
+    uint64_t start_ns;
+    hvd_status_t status;
+
     HVD_TRY(static_world(call));
     args->struct_size = sizeof(*args);
     enter_collective();
-    return leave_collective(comm_run(process_self.comm, args));
+    start_ns = timeline_call_clock();
+    status = comm_run(process_self.comm, args);
+    if (timeline_on())
+        show(args, start_ns);
+    return leave_collective(status);
 }
 
 hvd_status_t hvd_allreduce(const void *sendbuf, void *recvbuf, size_t count,

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mac.h"
 #include "base/world.h"
+#include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -98,6 +99,7 @@ hvd_status_t hvd_init(void)
     HVD_TRY(process_guard_fork());
     HVD_TRY(process_identify(&solo));
     begin_process(solo);
+    process_timeline_open();
     if (solo) {
         HVD_TRY(solo_init());
     } else {
@@ -136,6 +138,7 @@ hvd_status_t hvd_shutdown(void)
         solo_fini();
     else
         stop_member();
+    timeline_close();
     world_set(&WORLD_NONE);
     atomic_store(&process_self.initialised, false);
     return status;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/world.h"
+#include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -20,10 +21,12 @@
 
 static hvd_status_t save(hvd_state_t *state)
 {
+    uint64_t start_ns = timeline_clock();
     struct world world;
 
     world_get(&world);
     HVD_TRY(state_save(state, world.generation, world.size));
+    timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     membership_report_commit();
     return HVD_OK;
 }
@@ -48,6 +51,7 @@ static hvd_status_t leave_here(hvd_state_t *state, uint64_t boundary,
     if (process_self.comm && !process_self.solo)
         comm_leave(process_self.comm, COMM_LEAVE_BOUNDARY, boundary);
     process_self.left = true;
+    timeline_elastic(TIMELINE_HOSTS_UPDATED, 0, NULL);
     return error_set(HVD_HOSTS_UPDATED, "hosts change at boundary %" PRIu64,
                      boundary);
 }

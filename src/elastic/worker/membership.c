@@ -13,10 +13,36 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/world.h"
+#include "collectives/timeline.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
 
 static uint64_t assigned_ns; /* of the current generation, for reports */
+
+/* ---- the timeline -------------------------------------------------------- */
+
+static uint64_t shown; /* the generation that it has begun; 0: none */
+
+static void show_phase(enum timeline_phase phase, uint64_t start_ns,
+                       const struct control_assignment *a)
+{
+    struct timeline_state state = {.generation = a->generation,
+                                   .rank = (int)a->assign.rank,
+                                   .size = (int)a->assign.size};
+
+    timeline_elastic(phase, start_ns, &state);
+}
+
+static void show_end(void)
+{
+    struct timeline_state state = {.generation = shown};
+
+    if (shown > 0)
+        timeline_elastic(TIMELINE_GENERATION_END, 0, &state);
+    shown = 0;
+}
+
+/* ---- into a generation --------------------------------------------------- */
 
 hvd_status_t membership_enter(hvd_state_t *state)
 {
@@ -96,6 +122,7 @@ static hvd_status_t make_comm(const struct control_assignment *a)
 
 hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
 {
+    uint64_t start_ns = timeline_clock();
     hvd_status_t status;
     bool final;
 
@@ -104,6 +131,7 @@ hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
     if (final)
         return status == HVD_OK ? HVD_ERR_JOB_FAILED : status;
     control_assignment(a_p);
+    show_phase(TIMELINE_RENDEZVOUS, start_ns, a_p);
     assigned_ns = a_p->assigned_ns;
     process_self.left = false;
     process_self.first_collective_due = true;
@@ -123,7 +151,11 @@ void membership_show(const struct control_assignment *a)
                           .cross_size = (int)assign->cross_size};
 
     world_set(&world);
+    show_phase(TIMELINE_GENERATION_BEGIN, 0, a);
+    shown = a->generation;
 }
+
+/* ---- out of it ----------------------------------------------------------- */
 
 static void accuse(struct msg_lost *lost)
 {
@@ -142,7 +174,9 @@ void membership_lost(uint64_t generation, bool mismatch, const char *text)
     struct worker_event ev = {.type = WORKER_EV_LOST};
     struct msg_lost *lost = &ev.u.lost;
     size_t n = text ? strnlen(text, sizeof(lost->text) - 1) : 0;
+    struct timeline_state state = {.generation = generation, .text = text};
 
+    timeline_elastic(TIMELINE_PEER_LOST, 0, &state);
     lost->generation = generation;
     lost->mismatch = mismatch;
     if (n > 0)
@@ -159,6 +193,7 @@ void membership_close(void)
 {
     struct comm *comm = process_self.comm;
 
+    show_end();
     control_attach(NULL, 0);
     comm_destroy(comm);
     endpoint_set_fence(atomic_load(&process_self.endpoint), control_fence());

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "collectives/timeline.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 
@@ -126,6 +127,7 @@ static void in_child(void)
 
     atomic_store(&process_self.forked, true);
     atomic_store(&process_self.kick_fd, -1);
+    timeline_forked();
     if (endpoint)
         endpoint_fds_close(endpoint);
     if (process_self.self.lifeline_fd >= 0)
@@ -146,6 +148,25 @@ hvd_status_t process_guard_fork(void)
     pthread_once(&once, guard);
     errno = guard_error;
     return guard_error ? error_errno("pthread_atfork") : HVD_OK;
+}
+
+void process_timeline_open(void)
+{
+    const struct process_identity *self = &process_self.self;
+    struct timeline_config config = {.path = getenv(ENV_TIMELINE),
+                                     .job = self->job,
+                                     .worker = self->worker,
+                                     .host = self->host,
+                                     .slot = self->slot};
+
+    if (!config.path || config.path[0] == '\0')
+        return;
+    if (config.host[0] == '\0')
+        config.host = "localhost";
+    if (timeline_open(&config) == HVD_OK)
+        return;
+    log_warn("%s -> this worker has none", error_text());
+    error_clear();
 }
 
 void process_log_init(void)

@@ -89,6 +89,10 @@ hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
  * service. */
 hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
 
+/* If the environment asks for a timeline; a file that cannot be made is one
+ * warning. */
+void process_timeline_open(void);
+
 /* Log level and the words before each line: "gen 7 rank 3 host-12:1". */
 void process_log_init(void);
 void process_log_prefix(uint64_t generation, int rank);

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/world.h"
+#include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -63,9 +64,12 @@ static void fail(struct run *run, hvd_status_t status)
 
 static hvd_status_t restore(struct run *run)
 {
+    uint64_t start_ns = timeline_clock();
+
     if (run->live_is_snapshot || state_id_is_none(state_id_of(run->state)))
         return HVD_OK;
     HVD_TRY(state_restore(run->state));
+    timeline_elastic(TIMELINE_RESTORE, start_ns, NULL);
     run->live_is_snapshot = true;
     return HVD_OK;
 }
@@ -186,19 +190,24 @@ static hvd_status_t explain(hvd_status_t status)
 static hvd_status_t last_commit(struct run *run)
 {
     const struct control_assignment *a = &run->a;
+    uint64_t start_ns = timeline_clock();
     hvd_status_t status = state_save(run->state, a->generation,
                                      (int)a->assign.size);
 
+    timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     run->live_is_snapshot = status == HVD_OK;
     return error_prefix(status, "the last commit");
 }
 
 static hvd_status_t take_part(struct run *run)
 {
+    uint64_t start_ns;
     hvd_status_t status;
 
     membership_show(&run->a);
+    start_ns = timeline_clock();
     status = synchronise(run);
+    timeline_elastic(TIMELINE_SYNC, start_ns, NULL);
     if (status == HVD_ERR_CORRUPT)
         return HVD_PEER_LOST; /* the comm is aborted: sync again */
     HVD_TRY(status);

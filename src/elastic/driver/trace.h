@@ -1,0 +1,44 @@
+/* elastic/driver/trace.h - --timeline FILE: the driver's own lanes, and at the
+ * end of the job one file out of its own and those of all workers
+ * (docs/timeline.md).
+ *
+ * While the job runs FILE holds what the driver knows; worker 7 writes
+ * FILE.7 (trace.json: trace.7.json), from the same machine's clock. At the end
+ * whatever of them can be read here and bears this job's number, the files of
+ * killed workers too, is copied into FILE and removed. Nothing of it ever
+ * fails the job: what cannot be written is one warning.
+ *
+ * Threads: the driver's loop. */
+#ifndef ELASTIC_DRIVER_TRACE_H
+#define ELASTIC_DRIVER_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+#include "base/tracefile.h"
+#include "elastic/driver/core.h"
+
+struct trace {
+    bool on;
+    uint64_t job;
+    uint64_t last_worker;   /* the highest id that was spawned */
+    uint64_t shown;         /* the generation whose span is open; 0: none */
+    char path[PATH_MAX];    /* absolute */
+    struct tracefile *file; /* heap */
+};
+
+/* path NULL: off, and every call below is still fine. HVD_ERR_SYSTEM,
+ * HVD_ERR_NOMEM with the sentence. */
+hvd_status_t trace_open(struct trace *t, const char *path,
+                        uint64_t job) HVD_MUST_CHECK;
+
+/* name: of the event, as in the event log; NULL: it has none. */
+void trace_record(struct trace *t, const char *name,
+                  const struct driver_record *record, uint64_t now_us);
+
+/* Merge, and close. All workers have ended. */
+void trace_close(struct trace *t, uint64_t now_us);
+
+#endif
