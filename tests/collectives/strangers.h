@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "collectives/comm_impl.h"
@@ -54,6 +56,13 @@ static inline struct rlimit limit_fds(int n)
     limit.rlim_cur = (rlim_t)(next + n);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     return old;
+}
+
+/* In a forked child of root: become another user, without privileges. false:
+ * not root, or that user does not exist here. */
+static inline bool become_nobody(void)
+{
+    return geteuid() == 0 && syscall(SYS_setresuid, 65534, 65534, 65534) == 0;
 }
 
 /* --- the wheels --- */

@@ -2,8 +2,6 @@
  * is handed over by both handshakes, or its absence has a reason; goodbyes.
  *
  * No operation runs: the test turns the wheels that the engine would turn. */
-#include <sys/wait.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "strangers.h"
@@ -317,6 +315,52 @@ START_TEST(take_local_no_slots_later_connected)
 }
 END_TEST
 
+/* As another user than root, who may have any number of descriptors under way.
+ */
+static int dial_too_many_refs(struct group *g)
+{
+    struct comm *comm = g->comms[1];
+    struct connection *c;
+    int pair[2], fds[UNIX_FDS_MAX] = {0, 0, 0, 0};
+
+    if (geteuid() == 0 && !become_nobody())
+        return 0; /* cannot be shown here */
+    (void)limit_fds(10);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0)
+        return 1;
+    while (unix_socket_send(pair[0], "x", 1, fds, UNIX_FDS_MAX)) {
+    }
+    if (errno != ETOOMANYREFS)
+        return 2;
+    if (links_dial(comm, 0, CHANNEL_LOCAL) != HVD_OK)
+        return 3;
+    c = comm_link(comm, CHANNEL_LOCAL, 0);
+    if (c->state != CONNECTION_RETRY)
+        return 4;
+    c->dial_deadline_us = 0;
+    if (links_retry_due(comm, c->retry_us) != HVD_ERR_SYSTEM)
+        return 5;
+    return fails_with(g, 1, HVD_ERR_SYSTEM, "rank 1, descriptors for rank 0: ")
+               ? 0
+               : 6;
+}
+
+START_TEST(dial_local_too_many_under_way_own_failure)
+{
+    struct group g;
+    int status;
+    pid_t child;
+
+    local_init(&g, 2, 2);
+    child = fork();
+    if (child == 0)
+        _exit(dial_too_many_refs(&g));
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    local_fini(&g);
+}
+END_TEST
+
 START_TEST(dial_local_attach_fails_comm_fails)
 {
     struct group g;
@@ -577,6 +621,7 @@ int main(void)
                         ARRAY_SIZE(replies));
     tcase_add_test(tc, dial_local_no_slots_for_reply_own_failure);
     tcase_add_test(tc, take_local_no_slots_later_connected);
+    tcase_add_test(tc, dial_local_too_many_under_way_own_failure);
     tcase_add_loop_test(tc, dial_local_attach_fails_comm_fails, 0, 2);
     tcase_add_test(tc, dial_local_listener_absent_or_busy_tried_again);
     tcase_add_test(tc, dial_local_nobody_for_long_lost);

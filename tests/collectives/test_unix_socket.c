@@ -319,6 +319,47 @@ START_TEST(endpoint_local_hello_over_tcp_closed)
 }
 END_TEST
 
+/* A child of another user says a perfect hello. It is not listened to. */
+static int other_user(struct group *g)
+{
+    struct unix_name name = name_of(g, 0);
+    int fd = unix_socket_open(), file = memfd_create("test", MFD_CLOEXEC);
+    struct pollfd pfd = {fd, POLLIN, 0};
+    uint8_t hello[HANDSHAKE_NBYTES];
+
+    hello_for(g, 1, 0, CHANNEL_LOCAL, hello);
+    if (!become_nobody())
+        return 0;                        /* cannot be shown here */
+    if (!unix_socket_connect(fd, &name)) /* root is trusted */
+        return 1;
+    /* it may be closed already */
+    (void)!unix_socket_send(fd, hello, sizeof(hello), &file, 1);
+    return poll(&pfd, 1, 30000) == 1 && is_closed(fd) ? 0 : 2;
+}
+
+START_TEST(endpoint_hello_of_other_user_closed)
+{
+    struct group g;
+    struct taker t;
+    int status;
+    pid_t child;
+
+    bare_init(&g);
+    taker_init(&t, &g);
+    endpoint_attach(g.endpoints[0], &t.user);
+    child = fork();
+    if (child == 0)
+        _exit(other_user(&g));
+    do
+        turn(&g);
+    while (waitpid(child, &status, WNOHANG) == 0);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(t.n_taken, 0);
+    endpoint_detach(g.endpoints[0], &t.user);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("unix_socket");
@@ -336,6 +377,7 @@ int main(void)
     tcase_add_loop_test(tc, endpoint_hello_dropped_nothing_left, 0, 2);
     tcase_add_test(tc, endpoint_descriptors_behind_first_byte_not_taken);
     tcase_add_test(tc, endpoint_local_hello_over_tcp_closed);
+    tcase_add_test(tc, endpoint_hello_of_other_user_closed);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
