@@ -2,16 +2,14 @@
  *
  *     hvd-elastic -np 4 -H localhost:4 -- hvd-perf allreduce -b 4 -e 256M -f 4
  *
- * One line per size: the time of one call is the mean over the iterations, of
- * the slowest rank. algbw is size / time. busbw is algbw x 2 (n - 1) / n for
- * allreduce and algbw for broadcast: what the links carry, comparable over n
- * (nccl-tests, doc/PERFORMANCE.md). Each size is checked by a call of its own
- * after the timed ones: operands are small integers whose results are exact in
- * every dtype, so one wrong bit is a wrong element. Exit status 1 if there are
- * any.
+ * One line per size (cases.h says of which buffer). The time is that of one
+ * call, on the slowest rank: the mean over calls made one right after the
+ * other, as in nccl-tests, or with --stat=median that of method.h, where each
+ * call stands alone. algbw is size / time, busbw what the busiest link carries.
+ * Each size is checked by a call of its own after the timed ones. Exit status 1
+ * if an element is wrong on any rank.
  *
- * A static program. Threads: one. Memory: two buffers of the greatest size,
- * from hvd_alloc. */
+ * A static program. Threads: one. Memory: two buffers of the greatest size. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -19,34 +17,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <hvd/hvd.h>
 
-enum { OPTION_JSON = 256, OPTION_IN_PLACE };
+#include "bench/cases.h"
+#include "bench/method.h"
+
+enum {
+    OPTION_JSON = 256,
+    OPTION_IN_PLACE,
+    OPTION_SIZES,
+    OPTION_BUFFERS,
+    OPTION_STAT,
+    OPTION_TIME,
+    OPTION_PIN
+};
+
+enum { SIZES_MAX = 64, PAGE = 4096 };
+enum { CALLS_MIN = 5, CALLS_MAX = 20000 }; /* without -n */
 
 static const hvd_status_t USER_FAILURE = (hvd_status_t)-1001;
 
-/* without -n: as many calls as take this long, within these limits */
-enum { AUTO_NS = 300000000, AUTO_MIN = 5, AUTO_MAX = 2000 };
-
 struct options {
-    bool broadcast, in_place, json;
-    size_t begin, end, factor; /* bytes */
-    uint64_t iterations;       /* 0: AUTO */
-    uint64_t warmup;
-    hvd_dtype_t dtype;
-    hvd_op_t op;
-    int root;
+    struct bench_case c; /* what does not depend on the size */
+    size_t sizes[SIZES_MAX];
+    size_t n_sizes;
+    size_t begin, end, factor; /* bytes; without --sizes */
+    uint64_t iterations;       /* 0: as many as fit time_ms */
+    uint64_t warmup, time_ms;
+    bool in_place, json, median, ordinary, pin;
 };
 
 struct buffers {
-    void *send, *recv; /* [end] bytes each; in place: the same */
+    void *memory[2]; /* [nbytes] each; in place only the first */
+    size_t nbytes;
+};
+
+/* One call, as its two pointers see it. */
+struct operation {
+    struct bench_case c;
+    void *send, *recv;
 };
 
 struct result {
-    size_t count;
-    uint64_t iterations;
+    size_t nbytes; /* as asked for; the case's may be rounded up */
+    struct bench_case c;
+    struct method_times times; /* mean: only calls and mean */
     double us;
     int64_t wrong; /* elements, of all ranks; -1: not exact, not checked */
 };
@@ -72,191 +88,149 @@ static const struct name ops[] = {
     {"product", HVD_PRODUCT}, {NULL, 0},
 };
 
+static const struct name stats[] = {{"mean", 0}, {"median", 1}, {NULL, 0}};
+static const struct name kinds_of_memory[] = {
+    {"alloc", 0}, {"malloc", 1}, {NULL, 0}};
+
 static const char usage[] =
-    "usage: hvd-perf allreduce|broadcast [options]\n"
+    "usage: hvd-perf COLLECTIVE [options]\n"
+    "  allreduce broadcast allgather reduce_scatter alltoall barrier\n"
     "  -b SIZE   smallest size in bytes, as 4, 64K, 1M (4)\n"
     "  -e SIZE   greatest size (32M)\n"
     "  -f N      each size is N times the one before (2)\n"
-    "  -n N      timed calls per size (as many as take 0.3 s, 5 to 2000)\n"
+    "  -n N      timed calls per size (as many as fit --time, 5 to 20000)\n"
     "  -w N      calls before them (2)\n"
     "  -d TYPE   int8 uint8 int32 int64 half bfloat16 float double (float)\n"
     "  -o OP     sum avg min max prod (sum)\n"
     "  -r RANK   root of a broadcast (0)\n"
-    "  --in-place      the result replaces the operand\n"
-    "  --json[=FILE]   one JSON object per size, to FILE or stdout\n";
-
-/* ---- values -------------------------------------------------------------- */
-
-static uint64_t bit_of(uint64_t i)
-{
-    return (i * 0x9e3779b97f4a7c15u) >> 63;
-}
-
-/* Neighbours in pairs add and take one: the sum over all ranks is 0. */
-static int deviation(int rank)
-{
-    if (rank % 2 == 0)
-        return rank + 1 < hvd_size() ? 1 : 0;
-    return -1;
-}
-
-static uint64_t operand(const struct options *o, uint64_t i)
-{
-    if (o->op == HVD_PRODUCT)
-        return (int)(i % (uint64_t)hvd_size()) == hvd_rank() ? 2 : 1;
-    return (uint64_t)(2 + (int)bit_of(i) + deviation(hvd_rank()));
-}
-
-static uint64_t expected(const struct options *o, uint64_t i)
-{
-    uint64_t mean = 2 + bit_of(i), size = (uint64_t)hvd_size();
-
-    switch (o->broadcast ? HVD_AVERAGE : o->op) {
-    case HVD_SUM:
-        return mean * size;
-    case HVD_MIN:
-        return size > 1 ? mean - 1 : mean;
-    case HVD_MAX:
-        return size > 1 ? mean + 1 : mean;
-    case HVD_PRODUCT:
-        return 2;
-    default:
-        return mean;
-    }
-}
-
-/* Are all sums on the way exact, and unwrapped before they are divided? */
-static bool is_exact(const struct options *o)
-{
-    int sum_max = o->broadcast || o->op > HVD_AVERAGE ? 4 : 4 * hvd_size();
-
-    switch (o->dtype) {
-    case HVD_INT8:
-        return sum_max <= INT8_MAX || o->op == HVD_SUM;
-    case HVD_UINT8:
-        return sum_max <= UINT8_MAX || o->op == HVD_SUM;
-    case HVD_FLOAT16:
-        return sum_max <= 2048;
-    case HVD_BFLOAT16:
-        return sum_max <= 256;
-    default:
-        return true;
-    }
-}
-
-/* The bits of a small whole number; 8-bit integers wrap by being cut off. */
-static uint64_t encode(hvd_dtype_t dtype, uint64_t value)
-{
-    float single = (float)value;
-    double twice = (double)value;
-    uint64_t bits64;
-    uint32_t bits;
-    int exponent;
-
-    memcpy(&bits, &single, sizeof(bits));
-    memcpy(&bits64, &twice, sizeof(bits64));
-    switch (dtype) {
-    case HVD_FLOAT16: /* value <= 2048: no rounding, no subnormal */
-        exponent = (int)(bits >> 23) - 127;
-        return value == 0
-                   ? 0
-                   : (uint64_t)(exponent + 15) << 10 | (bits >> 13 & 0x3ff);
-    case HVD_BFLOAT16:
-        return bits >> 16;
-    case HVD_FLOAT32:
-        return bits;
-    case HVD_FLOAT64:
-        return bits64;
-    default:
-        return value;
-    }
-}
-
-/* Little-endian: the low bytes come first. Two values alternate at random, so
- * they are encoded once. */
-static void fill(const struct options *o, void *buf, size_t count)
-{
-    size_t nbytes = hvd_dtype_size(o->dtype);
-    uint8_t *at = buf;
-
-    for (size_t i = 0; i < count; i++, at += nbytes) {
-        uint64_t value = o->broadcast
-                             ? (hvd_rank() == o->root ? expected(o, i) : 0)
-                             : operand(o, i);
-        uint64_t bits = encode(o->dtype, value);
-
-        memcpy(at, &bits, nbytes);
-    }
-}
-
-static int64_t count_wrong(const struct options *o, const void *buf,
-                           size_t count)
-{
-    size_t nbytes = hvd_dtype_size(o->dtype);
-    const uint8_t *at = buf;
-    int64_t wrong = 0;
-
-    for (size_t i = 0; i < count; i++, at += nbytes) {
-        uint64_t bits = encode(o->dtype, expected(o, i));
-
-        wrong += memcmp(at, &bits, nbytes) != 0;
-    }
-    return wrong;
-}
+    "  --sizes A,B,...         these sizes instead of -b, -e and -f\n"
+    "  --in-place              the result replaces the operand\n"
+    "  --buffers alloc|malloc  from hvd_alloc, or ordinary memory (alloc)\n"
+    "  --stat mean|median      calls in a row, or each after a barrier (mean)\n"
+    "  --time MS               how long to measure each size (300)\n"
+    "  --pin                   bind each rank to the processor of its slot\n"
+    "  --json[=FILE]           one JSON object per size, to FILE or stdout\n";
 
 /* ---- one size ------------------------------------------------------------ */
 
-static uint64_t now_ns(void)
+static void operation_init(struct operation *x, const struct options *o,
+                           const struct buffers *b, size_t nbytes)
 {
-    struct timespec t;
+    char *first = b->memory[0];
+    size_t mine;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    x->c = o->c;
+    case_resize(&x->c, nbytes);
+    mine = (size_t)x->c.rank * x->c.count * x->c.each;
+    x->send = first;
+    x->recv = o->in_place ? first : b->memory[1];
+    if (o->in_place && x->c.kind == CASE_ALLGATHER)
+        x->send = first + mine;
+    if (o->in_place && x->c.kind == CASE_REDUCE_SCATTER)
+        x->recv = first + mine;
 }
 
-static hvd_status_t call(const struct options *o, const struct buffers *b,
-                         size_t count)
+static hvd_status_t operation_call(const struct operation *x)
 {
-    if (o->broadcast)
-        return hvd_broadcast(b->recv, count, o->dtype, o->root);
-    return hvd_allreduce(b->send, b->recv, count, o->dtype, o->op);
+    const struct bench_case *c = &x->c;
+
+    switch (c->kind) {
+    case CASE_ALLREDUCE:
+        return hvd_allreduce(x->send, x->recv, c->count, c->dtype, c->op);
+    case CASE_BROADCAST:
+        return hvd_broadcast(x->recv, c->count, c->dtype, c->root);
+    case CASE_ALLGATHER:
+        return hvd_allgather(x->send, x->recv, c->count, c->dtype);
+    case CASE_REDUCE_SCATTER:
+        return hvd_reduce_scatter(x->send, x->recv, c->count, c->dtype, c->op);
+    case CASE_ALLTOALL:
+        return hvd_alltoall(x->send, x->recv, c->count, c->dtype);
+    default:
+        return hvd_barrier();
+    }
 }
 
-/* Nanoseconds that n calls take on the slowest rank. */
-static hvd_status_t time_calls(const struct options *o, const struct buffers *b,
-                               size_t count, uint64_t n, int64_t *ns_p)
+static int timed_call(void *arg)
 {
-    uint64_t start_ns;
-    int64_t ns;
+    return (int)operation_call(arg);
+}
+
+static int timed_barrier(void *arg)
+{
+    return (int)hvd_barrier();
+}
+
+static int greatest(void *arg, int64_t *ns, size_t n)
+{
+    return (int)hvd_allreduce(ns, ns, n, HVD_INT64, HVD_MAX);
+}
+
+static const struct method_ops method = {timed_barrier, timed_call, greatest};
+
+/* Nanoseconds that n calls in a row take on the slowest rank. */
+static hvd_status_t time_calls(struct operation *x, uint64_t n, int64_t *ns_p)
+{
+    int64_t start, ns;
 
     HVD_TRY(hvd_barrier());
-    start_ns = now_ns();
+    start = method_now_ns();
     for (uint64_t i = 0; i < n; i++)
-        HVD_TRY(call(o, b, count));
-    ns = (int64_t)(now_ns() - start_ns);
+        HVD_TRY(operation_call(x));
+    ns = method_now_ns() - start;
     return hvd_allreduce(&ns, ns_p, 1, HVD_INT64, HVD_MAX);
 }
 
-static uint64_t choose_iterations(uint64_t warmup, int64_t warmup_ns)
+static uint64_t choose_iterations(const struct options *o, int64_t warmup_ns)
 {
-    uint64_t one_ns = (uint64_t)warmup_ns / (warmup ? warmup : 1) + 1;
-    uint64_t n = AUTO_NS / one_ns;
+    uint64_t one_ns = (uint64_t)warmup_ns / (o->warmup ? o->warmup : 1) + 1;
+    uint64_t n = o->time_ms * 1000000 / one_ns;
 
-    if (n < AUTO_MIN)
-        return AUTO_MIN;
-    return n < AUTO_MAX ? n : AUTO_MAX;
+    if (o->iterations)
+        return o->iterations;
+    if (n < CALLS_MIN)
+        return CALLS_MIN;
+    return n < CALLS_MAX ? n : CALLS_MAX;
 }
 
-static hvd_status_t verify(const struct options *o, const struct buffers *b,
-                           struct result *r)
+static hvd_status_t measure_mean(const struct options *o, struct operation *x,
+                                 struct method_times *times)
 {
+    int64_t ns;
+
+    HVD_TRY(time_calls(x, o->warmup, &ns));
+    times->calls = choose_iterations(o, ns);
+    HVD_TRY(time_calls(x, times->calls, &ns));
+    times->mean = (double)ns / (double)times->calls;
+    return HVD_OK;
+}
+
+static hvd_status_t measure_median(const struct options *o, struct operation *x,
+                                   struct method_times *times)
+{
+    size_t n = o->iterations;
+    struct method_limits limits = {.warmup = o->warmup,
+                                   .calls_min = n ? n : CALLS_MIN,
+                                   .calls_max = n ? n : CALLS_MAX,
+                                   .point_ns = (int64_t)o->time_ms * 1000000};
+    int status = method_measure(&method, x, &limits, times);
+
+    if (status != METHOD_NOMEM)
+        return (hvd_status_t)status;
+    fprintf(stderr, "hvd-perf: no memory for the times of %zu calls\n",
+            limits.calls_max);
+    return USER_FAILURE;
+}
+
+static hvd_status_t verify(struct operation *x, struct result *r)
+{
+    bool exact = case_is_exact(&x->c);
     int64_t wrong;
 
-    fill(o, o->broadcast ? b->recv : b->send, r->count);
-    HVD_TRY(call(o, b, r->count));
-    wrong = is_exact(o) ? count_wrong(o, b->recv, r->count) : 0;
+    case_fill(&x->c, x->send, x->recv);
+    HVD_TRY(operation_call(x));
+    wrong = exact ? case_count_wrong(&x->c, x->recv) : 0;
     HVD_TRY(hvd_allreduce(&wrong, &r->wrong, 1, HVD_INT64, HVD_SUM));
-    if (!is_exact(o))
+    if (!exact)
         r->wrong = -1;
     return HVD_OK;
 }
@@ -264,17 +238,18 @@ static hvd_status_t verify(const struct options *o, const struct buffers *b,
 static hvd_status_t measure(const struct options *o, const struct buffers *b,
                             size_t nbytes, struct result *r)
 {
-    size_t each = hvd_dtype_size(o->dtype);
-    int64_t ns;
+    struct operation x;
 
-    r->count = (nbytes + each - 1) / each;
-    fill(o, b->send, r->count);
-    HVD_TRY(time_calls(o, b, r->count, o->warmup, &ns));
-    r->iterations = o->iterations ? o->iterations
-                                  : choose_iterations(o->warmup, ns);
-    HVD_TRY(time_calls(o, b, r->count, r->iterations, &ns));
-    r->us = (double)ns / 1e3 / (double)r->iterations;
-    return verify(o, b, r);
+    operation_init(&x, o, b, nbytes);
+    r->nbytes = nbytes;
+    r->c = x.c;
+    case_fill(&x.c, x.send, x.recv);
+    if (o->median)
+        HVD_TRY(measure_median(o, &x, &r->times));
+    else
+        HVD_TRY(measure_mean(o, &x, &r->times));
+    r->us = (o->median ? r->times.median : r->times.mean) / 1e3;
+    return verify(&x, r);
 }
 
 /* ---- output (rank 0) ----------------------------------------------------- */
@@ -287,91 +262,153 @@ static const char *name_of(const struct name *names, int value)
     return names->text ? names->text : "?";
 }
 
+static bool has_op(enum case_kind kind)
+{
+    return kind == CASE_ALLREDUCE || kind == CASE_REDUCE_SCATTER;
+}
+
 static void print_head(const struct options *o)
 {
+    enum case_kind kind = o->c.kind;
+
     if (o->json)
         return;
-    printf("# hvd-perf %s, %d ranks, %d on this host%s\n",
-           o->broadcast ? "broadcast" : "allreduce", hvd_size(),
-           hvd_local_size(), o->in_place ? ", in place" : "");
+    printf("# hvd-perf %s, %d ranks, %d on this host%s%s\n", case_name(kind),
+           hvd_size(), hvd_local_size(), o->in_place ? ", in place" : "",
+           o->ordinary ? ", ordinary buffers" : "");
     printf("#%12s %12s %9s %9s %10s %8s %8s %8s\n", "size", "count", "type",
-           o->broadcast ? "root" : "op", "time", "algbw", "busbw", "wrong");
+           has_op(kind) ? "op" : "root", "time", "algbw", "busbw", "wrong");
     printf("#%12s %12s %9s %9s %10s %8s %8s\n", "(B)", "(elements)", "", "",
            "(us)", "(GB/s)", "(GB/s)");
+}
+
+static void print_json(const struct options *o, const struct result *r,
+                       const char *what, double algbw, double busbw, FILE *out)
+{
+    const struct bench_case *c = &r->c;
+
+    fprintf(out,
+            "{\"collective\":\"%s\",\"ranks\":%d,\"asked\":%zu,"
+            "\"size\":%zu,\"count\":%zu,\"dtype\":\"%s\",\"%s\":\"%s\","
+            "\"in_place\":%s,\"buffers\":\"%s\",\"stat\":\"%s\","
+            "\"iterations\":%zu,\"time_us\":%.3f,",
+            case_name(c->kind), c->size, r->nbytes, case_nbytes(c), c->count,
+            name_of(dtypes, (int)c->dtype), has_op(c->kind) ? "op" : "root",
+            what, o->in_place ? "true" : "false",
+            kinds_of_memory[o->ordinary].text, stats[o->median].text,
+            r->times.calls, r->us);
+    if (o->median)
+        fprintf(out, "\"mean_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,",
+                r->times.mean / 1e3, (double)r->times.min / 1e3,
+                (double)r->times.max / 1e3);
+    fprintf(out, "\"algbw_gbs\":%.4f,\"busbw_gbs\":%.4f,\"wrong\":", algbw,
+            busbw);
+    if (r->wrong < 0)
+        fprintf(out, "null}\n");
+    else
+        fprintf(out, "%" PRId64 "}\n", r->wrong);
 }
 
 static void print_result(const struct options *o, const struct result *r,
                          FILE *out)
 {
-    size_t nbytes = r->count * hvd_dtype_size(o->dtype);
-    double n = hvd_size(), algbw = (double)nbytes / 1e3 / r->us;
-    double busbw = o->broadcast ? algbw : algbw * 2 * (n - 1) / n;
-    const char *dtype = name_of(dtypes, (int)o->dtype);
-    char what[16], wrong[24] = "n/a", json_wrong[24] = "null";
+    const struct bench_case *c = &r->c;
+    double algbw = (double)case_nbytes(c) / 1e3 / r->us;
+    double busbw = algbw * case_bus_factor(c);
+    char what[16], wrong[24] = "n/a";
 
-    snprintf(what, sizeof(what), "%s", name_of(ops, (int)o->op));
-    if (o->broadcast)
-        snprintf(what, sizeof(what), "%d", o->root);
-    if (r->wrong >= 0) {
+    snprintf(what, sizeof(what), "%s", name_of(ops, (int)c->op));
+    if (!has_op(c->kind))
+        snprintf(what, sizeof(what), "%d", c->root);
+    if (r->wrong >= 0)
         snprintf(wrong, sizeof(wrong), "%" PRId64, r->wrong);
-        memcpy(json_wrong, wrong, sizeof(wrong));
-    }
     if (o->json)
-        fprintf(out,
-                "{\"collective\":\"%s\",\"ranks\":%d,\"size\":%zu,"
-                "\"count\":%zu,\"dtype\":\"%s\",\"%s\":\"%s\","
-                "\"in_place\":%s,\"iterations\":%" PRIu64 ",\"time_us\":%.3f,"
-                "\"algbw_gbs\":%.4f,\"busbw_gbs\":%.4f,\"wrong\":%s}\n",
-                o->broadcast ? "broadcast" : "allreduce", hvd_size(), nbytes,
-                r->count, dtype, o->broadcast ? "root" : "op", what,
-                o->in_place ? "true" : "false", r->iterations, r->us, algbw,
-                busbw, json_wrong);
+        print_json(o, r, what, algbw, busbw, out);
     else
-        printf(" %12zu %12zu %9s %9s %10.2f %8.3f %8.3f %8s\n", nbytes,
-               r->count, dtype, what, r->us, algbw, busbw, wrong);
+        printf(" %12zu %12zu %9s %9s %10.2f %8.3f %8.3f %8s\n", case_nbytes(c),
+               c->count, name_of(dtypes, (int)c->dtype), what, r->us, algbw,
+               busbw, wrong);
     fflush(out);
 }
 
 /* ---- all sizes ----------------------------------------------------------- */
 
+static hvd_status_t allocate_one(const struct options *o, size_t nbytes,
+                                 void **memory_p)
+{
+    if (!o->ordinary)
+        return hvd_alloc(nbytes, memory_p);
+    *memory_p = aligned_alloc(PAGE, (nbytes + PAGE - 1) / PAGE * PAGE);
+    if (*memory_p)
+        return HVD_OK;
+    fprintf(stderr, "hvd-perf: no memory for %zu bytes\n", nbytes);
+    return USER_FAILURE;
+}
+
+static void release(const struct options *o, struct buffers *b)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (o->ordinary)
+            free(b->memory[i]);
+        else
+            hvd_free(b->memory[i]);
+    }
+}
+
+/* Touches all of it: no page faults in the first calls. */
 static hvd_status_t allocate(const struct options *o, struct buffers *b)
 {
-    size_t nbytes = o->end + sizeof(double);
+    b->nbytes = PAGE;
+    for (size_t i = 0; i < o->n_sizes; i++) {
+        struct bench_case c = o->c;
 
-    HVD_TRY(hvd_alloc(nbytes, &b->send));
-    b->recv = b->send;
-    if (o->in_place || o->broadcast)
-        return HVD_OK;
-    HVD_TRY(hvd_alloc(nbytes, &b->recv));
-    memset(b->recv, 0, nbytes); /* no page faults in the first calls */
+        case_resize(&c, o->sizes[i]);
+        if (case_nbytes(&c) > b->nbytes)
+            b->nbytes = case_nbytes(&c);
+    }
+    for (size_t i = 0; i < (o->in_place ? 1 : 2); i++) {
+        HVD_TRY(allocate_one(o, b->nbytes, &b->memory[i]));
+        memset(b->memory[i], 0, b->nbytes);
+    }
     return HVD_OK;
 }
 
-static hvd_status_t run(const struct options *o, FILE *json, int64_t *wrong_p)
+static hvd_status_t enter_world(struct options *o)
+{
+    int error = o->pin ? method_pin(hvd_slot()) : 0;
+
+    if (error != 0) {
+        fprintf(stderr, "hvd-perf: --pin: %s\n", strerror(error));
+        return USER_FAILURE;
+    }
+    HVD_TRY(hvd_join_world());
+    o->c.rank = hvd_rank();
+    o->c.size = hvd_size();
+    if (o->c.root < o->c.size)
+        return HVD_OK;
+    fprintf(stderr, "hvd-perf: -r: %d of %d ranks\n", o->c.root, o->c.size);
+    return USER_FAILURE;
+}
+
+static hvd_status_t run(struct options *o, FILE *json, int64_t *wrong_p)
 {
     struct buffers b = {0};
     hvd_status_t status;
-    struct result r;
+    struct result r = {0};
 
     *wrong_p = 0;
-    HVD_TRY(hvd_join_world());
-    if (o->root >= hvd_size()) {
-        fprintf(stderr, "hvd-perf: -r: %d of %d ranks\n", o->root, hvd_size());
-        return USER_FAILURE;
-    }
+    HVD_TRY(enter_world(o));
     HVD_TRY_GOTO(allocate(o, &b), out);
     if (hvd_rank() == 0)
         print_head(o);
-    for (size_t n = o->begin; n <= o->end; n *= o->factor) {
-        HVD_TRY_GOTO(measure(o, &b, n, &r), out);
+    for (size_t i = 0; i < o->n_sizes; i++) {
+        HVD_TRY_GOTO(measure(o, &b, o->sizes[i], &r), out);
         *wrong_p += r.wrong > 0 ? r.wrong : 0;
         if (hvd_rank() == 0)
             print_result(o, &r, json);
     }
 out:
-    if (b.recv != b.send)
-        hvd_free(b.recv);
-    hvd_free(b.send);
+    release(o, &b);
     return status;
 }
 
@@ -415,6 +452,50 @@ static bool parse_name(const char *what, const char *text,
     return names->text || bad(what, text);
 }
 
+static bool set_size_option(struct options *o, int option, const char *text)
+{
+    const char what[] = {'-', (char)option, '\0'};
+    uint64_t number;
+
+    if (!parse_number(what, text, option == 'f' ? 2 : 1, &number))
+        return false;
+    if (option == 'b')
+        o->begin = number;
+    else if (option == 'e')
+        o->end = number;
+    else
+        o->factor = number;
+    return true;
+}
+
+static bool parse_sizes(struct options *o, const char *list)
+{
+    char *copy = strdup(list), *rest = NULL;
+    bool good = copy != NULL;
+
+    for (char *at = strtok_r(copy, ",", &rest); good && at;
+         at = strtok_r(NULL, ",", &rest)) {
+        uint64_t number;
+
+        good = o->n_sizes < SIZES_MAX ? parse_number("--sizes", at, 1, &number)
+                                      : bad("--sizes: too many", list);
+        if (good)
+            o->sizes[o->n_sizes++] = number;
+    }
+    free(copy);
+    return good && (o->n_sizes > 0 || bad("--sizes", list));
+}
+
+static bool parse_flag(const char *what, const char *text,
+                       const struct name *names, bool *flag_p)
+{
+    int value;
+    bool good = parse_name(what, text, names, &value);
+
+    *flag_p = value != 0;
+    return good;
+}
+
 static bool set_option(struct options *o, int option, const char *text)
 {
     uint64_t number = 0;
@@ -423,42 +504,59 @@ static bool set_option(struct options *o, int option, const char *text)
 
     switch (option) {
     case 'b':
-        good = parse_number("-b", text, 1, &number);
-        o->begin = number;
-        break;
     case 'e':
-        good = parse_number("-e", text, 1, &number);
-        o->end = number;
-        break;
     case 'f':
-        good = parse_number("-f", text, 2, &number);
-        o->factor = number;
-        break;
+        return set_size_option(o, option, text);
     case 'n':
-        good = parse_number("-n", text, 1, &o->iterations);
-        break;
+        return parse_number("-n", text, 1, &o->iterations);
     case 'w':
-        good = parse_number("-w", text, 0, &o->warmup);
-        break;
+        return parse_number("-w", text, 0, &o->warmup);
     case 'd':
         good = parse_name("-d", text, dtypes, &value);
-        o->dtype = (hvd_dtype_t)value;
-        break;
+        o->c.dtype = (hvd_dtype_t)value;
+        return good;
     case 'o':
         good = parse_name("-o", text, ops, &value);
-        o->op = (hvd_op_t)value;
-        break;
+        o->c.op = (hvd_op_t)value;
+        return good;
     case 'r':
         good = parse_number("-r", text, 0, &number) && number <= INT32_MAX;
-        o->root = (int)number;
-        break;
+        o->c.root = (int)number;
+        return good;
+    case OPTION_SIZES:
+        return parse_sizes(o, text);
+    case OPTION_BUFFERS:
+        return parse_flag("--buffers", text, kinds_of_memory, &o->ordinary);
+    case OPTION_STAT:
+        return parse_flag("--stat", text, stats, &o->median);
+    case OPTION_TIME:
+        return parse_number("--time", text, 1, &o->time_ms);
     case OPTION_IN_PLACE:
         o->in_place = true;
-        break;
+        return true;
+    case OPTION_PIN:
+        o->pin = true;
+        return true;
     default: /* getopt has said what */
         return false;
     }
-    return good;
+}
+
+static bool list_sizes(struct options *o)
+{
+    if (o->c.kind == CASE_BARRIER) {
+        o->n_sizes = 1;
+        o->sizes[0] = 0;
+        return true;
+    }
+    if (o->n_sizes > 0)
+        return true;
+    if (o->begin > o->end)
+        return bad("-b is greater than -e", "nothing to do");
+    for (size_t n = o->begin; n <= o->end && o->n_sizes < SIZES_MAX;
+         n *= o->factor)
+        o->sizes[o->n_sizes++] = n;
+    return true;
 }
 
 static bool parse(int argc, char **argv, struct options *o,
@@ -467,6 +565,11 @@ static bool parse(int argc, char **argv, struct options *o,
     static const struct option longs[] = {
         {"json", optional_argument, NULL, OPTION_JSON},
         {"in-place", no_argument, NULL, OPTION_IN_PLACE},
+        {"sizes", required_argument, NULL, OPTION_SIZES},
+        {"buffers", required_argument, NULL, OPTION_BUFFERS},
+        {"stat", required_argument, NULL, OPTION_STAT},
+        {"time", required_argument, NULL, OPTION_TIME},
+        {"pin", no_argument, NULL, OPTION_PIN},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0}};
     int option;
@@ -485,13 +588,10 @@ static bool parse(int argc, char **argv, struct options *o,
         }
     }
     if (optind != argc - 1)
-        return bad("one collective is needed", "allreduce or broadcast");
-    o->broadcast = strcmp(argv[optind], "broadcast") == 0;
-    if (!o->broadcast && strcmp(argv[optind], "allreduce") != 0)
+        return bad("one collective is needed", "allreduce, broadcast, ...");
+    if (!case_parse(argv[optind], &o->c.kind))
         return bad("no such collective", argv[optind]);
-    if (o->begin > o->end)
-        return bad("-b is greater than -e", "nothing to do");
-    return true;
+    return list_sizes(o);
 }
 
 /* ---- start --------------------------------------------------------------- */
@@ -512,8 +612,8 @@ int main(int argc, char **argv)
                         .end = 32 << 20,
                         .factor = 2,
                         .warmup = 2,
-                        .dtype = HVD_FLOAT32,
-                        .op = HVD_SUM};
+                        .time_ms = 300,
+                        .c = {.dtype = HVD_FLOAT32, .op = HVD_SUM}};
     const char *json_path = NULL;
     int64_t wrong = 0;
     hvd_status_t status;

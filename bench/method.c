@@ -1,0 +1,136 @@
+/* bench/method.c - see method.h.
+ *
+ * How many calls fit is not known beforehand, and one call is no estimate: the
+ * first may be ten times slower. So calls are made in batches, each of which
+ * doubles their number, and the ranks agree after each whether there is time
+ * for more. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "bench/method.h"
+
+int64_t method_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int method_pin(int index)
+{
+    cpu_set_t all, one;
+    size_t cpu = 0;
+    int n;
+
+    if (sched_getaffinity(0, sizeof(all), &all) != 0)
+        return errno;
+    n = index % CPU_COUNT(&all);
+    for (; !CPU_ISSET(cpu, &all) || n-- > 0; cpu++)
+        ;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return sched_setaffinity(0, sizeof(one), &one) == 0 ? 0 : errno;
+}
+
+static int time_calls(const struct method_ops *ops, void *arg, size_t n,
+                      int64_t *ns)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < n && status == 0; i++) {
+        int64_t start;
+
+        status = ops->barrier(arg);
+        if (status != 0)
+            break;
+        start = method_now_ns();
+        status = ops->call(arg);
+        ns[i] = method_now_ns() - start;
+    }
+    return status;
+}
+
+/* Calls of the next batch; 0: enough. */
+static size_t next_batch(const struct method_limits *limits, size_t n,
+                         int64_t elapsed_ns)
+{
+    int64_t left_ns = limits->point_ns - elapsed_ns;
+    size_t batch = n, fit;
+
+    if (n < limits->calls_min)
+        return limits->calls_min - n;
+    if (left_ns <= 0 || n >= limits->calls_max)
+        return 0;
+    fit = (size_t)((double)left_ns / ((double)elapsed_ns / (double)n)) + 1;
+    if (batch > fit)
+        batch = fit;
+    return batch < limits->calls_max - n ? batch : limits->calls_max - n;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void summarise(int64_t *ns, size_t n, struct method_times *times)
+{
+    double sum = 0;
+
+    qsort(ns, n, sizeof(*ns), compare_ns);
+    for (size_t i = 0; i < n; i++)
+        sum += (double)ns[i];
+    times->calls = n;
+    times->mean = sum / (double)n;
+    times->median = (double)(ns[n / 2] + ns[(n - 1) / 2]) / 2;
+    times->min = ns[0];
+    times->max = ns[n - 1];
+}
+
+static int measure(const struct method_ops *ops, void *arg,
+                   const struct method_limits *limits, int64_t *ns, size_t *n_p)
+{
+    int64_t elapsed = 0, start;
+    size_t n = 0, batch;
+    int status = time_calls(ops, arg, limits->warmup, ns);
+
+    while (status == 0 && (batch = next_batch(limits, n, elapsed)) > 0) {
+        int64_t took;
+
+        start = method_now_ns();
+        status = time_calls(ops, arg, batch, ns + n);
+        took = method_now_ns() - start + 1; /* never 0 */
+        if (status == 0)
+            status = ops->max(arg, &took, 1);
+        elapsed += took;
+        n += batch;
+    }
+    *n_p = n;
+    return status != 0 ? status : ops->max(arg, ns, n);
+}
+
+int method_measure(const struct method_ops *ops, void *arg,
+                   const struct method_limits *limits,
+                   struct method_times *times_p)
+{
+    size_t n_max = limits->calls_max, n;
+    int64_t *ns;
+    int status;
+
+    if (n_max < limits->calls_min)
+        n_max = limits->calls_min;
+    if (n_max < limits->warmup)
+        n_max = limits->warmup;
+    ns = calloc(n_max + 1, sizeof(*ns));
+    if (!ns)
+        return METHOD_NOMEM;
+    status = measure(ops, arg, limits, ns, &n);
+    if (status == 0)
+        summarise(ns, n, times_p);
+    free(ns);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* bench/method.h - the one way in which the time of a collective is taken.
+ *
+ * Every contestant of bench/compare is measured by this code, hvd-perf and the
+ * programs of the peers alike. Each call is preceded by a barrier and timed on
+ * its own on each rank. Afterwards, outside the timed part, each call's time
+ * becomes the greatest of all ranks, and the figure is the median over the
+ * calls. A call that waits for its slowest rank is thus told as such, and a
+ * rank that leaves early (the root of a broadcast) hides nothing.
+ *
+ * Threads: one. Memory: one array of call times, freed on return. */
+#ifndef BENCH_METHOD_H
+#define BENCH_METHOD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a contestant does it. Each returns 0, or a status of its own that ends
+ * the measurement and is handed through. All ranks make the same calls. */
+struct method_ops {
+    int (*barrier)(void *arg);
+    int (*call)(void *arg); /* the collective that is measured */
+    /* ns [n], n > 0: each becomes the greatest of all ranks; not timed */
+    int (*max)(void *arg, int64_t *ns, size_t n);
+};
+
+/* Calls are made until point_ns have passed on the slowest rank, barriers
+ * included, but at least calls_min and at most calls_max. Equal on all
+ * ranks. */
+struct method_limits {
+    size_t warmup; /* calls before the timed ones */
+    size_t calls_min, calls_max;
+    int64_t point_ns;
+};
+
+struct method_times { /* of one call, on its slowest rank; ns */
+    size_t calls;
+    double median, mean;
+    int64_t min, max;
+};
+
+#define METHOD_NOMEM (-32768) /* no memory for the times */
+
+int64_t method_now_ns(void); /* CLOCK_MONOTONIC */
+
+/* 0: *times_p is filled in, equal on all ranks; METHOD_NOMEM; else what an
+ * operation returned. */
+int method_measure(const struct method_ops *ops, void *arg,
+                   const struct method_limits *limits,
+                   struct method_times *times_p);
+
+/* Binds the calling thread to one of the processors that this process may use,
+ * the index-th modulo their number. Helper threads that exist are left alone.
+ * 0, or an errno. */
+int method_pin(int index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
