@@ -34,6 +34,11 @@ struct reduce_shape {
  * srcs    [n_srcs] buffers of [count] of dtype, n_srcs >= 1. They may overlap
  *         one another. A single one without a divisor is copied.
  *
+ * stream  pays when sources and result together do not fit in the caches of a
+ *         core; costs time when they do. Without effect when dst is a source
+ *         (it has just been read) and for small results. bench/README.md has
+ *         figures.
+ *
  * The result can be seen by whoever is told of it after the call, also with
  * `stream`. */
 void reduce_many(const struct reduce_shape *shape, void *dst,
