@@ -31,6 +31,7 @@ static void fds_close(void *arg)
     for (size_t i = 0; i < comm->n_live; i++)
         connection_close(comm->live[i]);
     close(comm->wake_fd);
+    local_fds_close(comm);
 }
 
 static bool allocate(struct comm *comm)
@@ -50,6 +51,7 @@ static bool allocate(struct comm *comm)
 
 static void release(struct comm *comm)
 {
+    local_destroy(comm);
     for (size_t i = 0; i < comm->n_live; i++)
         connection_destroy(comm->live[i]);
     if (comm->wake_fd >= 0)
@@ -115,6 +117,8 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
     if (config->size > 1) {
         memcpy(comm->peers, config->peers,
                (size_t)config->size * sizeof(*comm->peers));
+        if (config->transport != COMM_TRANSPORT_TCP)
+            HVD_TRY_GOTO(local_create(comm), release);
         attach(comm);
     }
     *comm_p = comm;
@@ -262,6 +266,7 @@ void comm_tear_down(struct comm *comm, const struct frame *goodbye,
     if (comm->torn || !comm->attached)
         return;
     comm->torn = true;
+    local_leave(comm);
     if (goodbye != NULL) {
         f = *goodbye;
         f.nbytes = (uint32_t)strnlen(text, FRAME_TEXT_MAX);

@@ -52,6 +52,18 @@ struct comm_peer {
     char address[COMM_ADDRESS_MAX];
 };
 
+enum comm_transport {
+    COMM_TRANSPORT_AUTO, /* shared memory between the ranks of a host */
+    COMM_TRANSPORT_TCP
+};
+
+/* How buffers that are not from hvd_alloc get to the other ranks of a host. */
+enum comm_ordinary {
+    COMM_ORDINARY_MEASURED, /* the faster way, as the first calls find */
+    COMM_ORDINARY_STAGED,   /* copied through shared memory */
+    COMM_ORDINARY_ATTACHED  /* read where they are, process_vm_readv(2) */
+};
+
 struct comm_config {
     struct endpoint *endpoint; /* borrowed; NULL only when size is 1 */
     uint64_t job;
@@ -60,6 +72,8 @@ struct comm_config {
     int rank, size;
     const struct comm_peer *peers; /* [size], copied */
     uint64_t connect_timeout_us;
+    enum comm_transport transport;
+    enum comm_ordinary ordinary;
 };
 
 enum collective_kind {

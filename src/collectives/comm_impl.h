@@ -1,7 +1,7 @@
 /* collectives/comm_impl.h - the inside of a comm, shared by comm.c (its life),
- * links.c (its connections), operation.c (what a call consists of), engine.c (the
- * operation in flight), stream.c (a phase of it) and transfer.c; for this room
- * only.
+ * links.c (its connections), operation.c (what a call consists of), engine.c
+ * (the operation in flight), stream.c and local.h (a phase of it) and
+ * transfer.c; for this room only.
  *
  * Threads: the issuing thread, but for the fields marked otherwise. */
 #ifndef COLLECTIVES_COMM_IMPL_H
@@ -18,6 +18,7 @@
 #include "collectives/connection.h"
 #include "collectives/endpoint_impl.h"
 #include "collectives/frame.h"
+#include "collectives/local.h"
 #include "collectives/schedule.h"
 
 enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = SCHEDULE_FRAME_NBYTES };
@@ -44,7 +45,7 @@ static inline bool stream_done(const struct stream *st)
     return st->send_i == st->n_steps && st->recv_i == st->n_steps;
 }
 
-enum phase_type { PHASE_STREAM };
+enum phase_type { PHASE_STREAM, PHASE_LOCAL };
 
 /* One of the parts that an operation does in order. */
 struct phase {
@@ -52,7 +53,9 @@ struct phase {
     struct schedule_call shape;
     const uint8_t *src;
     uint8_t *dst;
-    int channel;                       /* STREAM */
+    int channel;   /* enum comm_channel */
+    int divisor;   /* LOCAL: AVERAGE divides by it, 0: not yet */
+    int pull_kind; /* LOCAL: enum pull_kind; 0: as shape.kind says */
     const struct schedule_step *steps; /* STREAM; NULL: built from shape */
     size_t n_steps;
 };
@@ -108,6 +111,7 @@ struct comm {
     size_t pfds_max;
 
     struct operation op;
+    struct local *local; /* NULL: no shared memory */
     uint64_t sequence;
     struct frame history[COMM_HISTORY]; /* by sequence % COMM_HISTORY */
 
@@ -122,13 +126,21 @@ struct comm {
     bool attached, torn, done;
 
     /* any thread */
-    int wake_fd;               /* eventfd, written once by the abort */
+    int wake_fd;               /* eventfd: readable once aborted, or kicked */
+    atomic_bool kick;          /* the progress thread lets go of the engine */
     atomic_int word;           /* 0: alive; COMM_CLAIMED; else the reason */
     char text[ERROR_TEXT_MAX]; /* constant once word is a reason */
     atomic_uint_least64_t boundary, operations;
 };
 
 enum { COMM_CLAIMED = 0x7ffffffe };
+
+/* The issuing thread wants to drive: leave the operation where it is. Never
+ * true while that thread drives. */
+static inline bool comm_kicked(const struct comm *comm)
+{
+    return atomic_load_explicit(&comm->kick, memory_order_relaxed);
+}
 
 /* --- comm.c --- */
 
@@ -196,13 +208,23 @@ static inline const struct phase *engine_phase(const struct operation *op)
 }
 
 /* Nothing is left to do in the last phase. */
-static inline bool engine_done(const struct operation *op)
+static inline bool engine_done(const struct comm *comm)
 {
+    const struct operation *op = &comm->op;
+
+    if (op->phase_i + 1 < op->n_phases)
+        return false;
     return op->phase_i == op->n_phases ||
-           (op->phase_i + 1 == op->n_phases && stream_done(&op->stream));
+           (engine_phase(op)->type == PHASE_LOCAL ? local_done(comm)
+                                                  : stream_done(&op->stream));
 }
 
-/* Drive comm->op, prepared by the caller, to its end. */
+/* Begin comm->op, prepared by the caller. HVD_OK: it is active. */
+hvd_status_t engine_start(struct comm *comm) HVD_MUST_CHECK;
+/* Drive it to its end. HVD_OK: it is over; or still active, and the thread was
+ * kicked out: whoever calls this next goes on where it stands. */
+hvd_status_t engine_continue(struct comm *comm) HVD_MUST_CHECK;
+/* Both: for the issuing thread. */
 hvd_status_t engine_run(struct comm *comm) HVD_MUST_CHECK;
 hvd_status_t engine_announced(struct comm *comm,
                               struct connection *c) HVD_MUST_CHECK;

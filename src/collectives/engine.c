@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/local.h"
 
 enum {
     ANNOUNCE_FIRST_US = 200000,
@@ -26,8 +27,10 @@ static bool needs(const struct comm *comm, int peer)
 {
     const struct operation *op = &comm->op;
 
-    return !engine_done(op) && engine_phase(op)->type == PHASE_STREAM &&
-           stream_needs(comm, peer);
+    if (engine_done(comm))
+        return false;
+    return engine_phase(op)->type == PHASE_LOCAL ? local_needs(comm, peer)
+                                                 : stream_needs(comm, peer);
 }
 
 /* --- the sentences of a mismatch --- */
@@ -111,7 +114,7 @@ hvd_status_t engine_announced(struct comm *comm, struct connection *c)
 {
     const struct operation *op = &comm->op;
 
-    if (!op->active || engine_done(op) ||
+    if (!op->active || engine_done(comm) ||
         engine_phase(op)->channel == CHANNEL_TRANSFER)
         return HVD_OK;
     /* not in order with the data connection, which tells the same */
@@ -147,7 +150,10 @@ static hvd_status_t announce(struct comm *comm, uint64_t now_us)
     int peers[2];
 
     f.type = FRAME_ANNOUNCE;
-    stream_waits(&op->stream, peers);
+    if (engine_phase(op)->type == PHASE_LOCAL)
+        peers[0] = peers[1] = local_missing(comm);
+    else
+        stream_waits(&op->stream, peers);
     HVD_TRY(ask_above(comm, peers[0], &dialled));
     HVD_TRY(ask_above(comm, peers[1], &dialled));
     op->announce_us = now_us +
@@ -188,7 +194,10 @@ static size_t fill_pfds(struct comm *comm)
 
         comm->pfds[n++] = (struct pollfd){fd, links_events(c), 0};
     }
-    return n + endpoint_fds_fill(comm->config.endpoint, comm->pfds + n);
+    n += endpoint_fds_fill(comm->config.endpoint, comm->pfds + n);
+    if (comm->local != NULL)
+        comm->pfds[n++] = (struct pollfd){local_doorbell(comm), POLLIN, 0};
+    return n;
 }
 
 static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
@@ -198,9 +207,11 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
     uint64_t now_us;
 
     for (size_t i = 0; i < n_links; i++)
-        if (comm->pfds[1 + i].revents != 0 && !engine_done(&comm->op))
+        if (comm->pfds[1 + i].revents != 0 && !engine_done(comm))
             HVD_TRY(
                 links_ready(comm, comm->live[i], comm->pfds[1 + i].revents));
+    if (comm->local != NULL)
+        n_pfds--; /* the doorbell */
     for (size_t i = 1 + n_links; i < n_pfds; i++)
         endpoint_ready |= comm->pfds[i].revents != 0;
     if (endpoint_ready)
@@ -213,19 +224,61 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
     return now_us >= comm->op.announce_us ? announce(comm, now_us) : HVD_OK;
 }
 
+static hvd_status_t advance(struct comm *comm, bool *more_p);
+
+/* Who shares memory with us rings only if we sleep, so we look once more behind
+ * saying so. What is there counts before a goodbye on a connection. */
+static hvd_status_t poll_local(struct comm *comm, size_t n_pfds, int timeout_ms,
+                               bool *moved_p)
+{
+    hvd_status_t status;
+
+    local_sleep(comm);
+    status = advance(comm, moved_p);
+    if (status == HVD_OK && !*moved_p && !engine_done(comm)) {
+        if (poll(comm->pfds, n_pfds, timeout_ms) < 0 && errno != EINTR)
+            status = comm_fail(comm, HVD_ERR_SYSTEM, "poll: %s",
+                               strerror(errno));
+        local_wake(comm);
+        return status == HVD_OK ? advance(comm, moved_p) : status;
+    }
+    local_wake(comm);
+    return status;
+}
+
+static hvd_status_t judge_left(struct comm *comm)
+{
+    for (size_t i = 0; i < comm->n_live; i++)
+        if (comm->live[i]->state == CONNECTION_LEFT)
+            HVD_TRY(engine_left(comm, comm->live[i]));
+    return HVD_OK;
+}
+
 /* `more`: only look, there is work to do. */
 static hvd_status_t wait_events(struct comm *comm, bool more)
 {
+    bool sleeps = engine_phase(&comm->op)->type == PHASE_LOCAL && !more;
     size_t n_links = comm->n_live, n_pfds;
-    uint64_t deadline_us = wait_deadline(comm);
-    int timeout_ms = more ? 0 : clock_poll_ms(clock_now_us(), deadline_us);
-    size_t need = 1 + n_links + endpoint_fds_count(comm->config.endpoint);
+    size_t need = 2 + n_links + endpoint_fds_count(comm->config.endpoint);
+    uint64_t now_us = clock_now_us(), deadline_us;
+    bool moved = false;
+    int timeout_ms;
 
+    if (comm->op.announce_us == 0)
+        comm->op.announce_us = now_us + ANNOUNCE_FIRST_US;
+    deadline_us = wait_deadline(comm);
+    timeout_ms = more ? 0 : clock_poll_ms(now_us, deadline_us);
     if (!array_reserve(&comm->pfds, &comm->pfds_max, need))
         return comm_fail(comm, HVD_ERR_NOMEM, "poll set");
     n_pfds = fill_pfds(comm);
-    if (poll(comm->pfds, n_pfds, timeout_ms) < 0 && errno != EINTR)
+    if (sleeps) {
+        HVD_TRY(judge_left(comm));
+        HVD_TRY(poll_local(comm, n_pfds, timeout_ms, &moved));
+        if (moved || engine_done(comm))
+            return comm_check(comm);
+    } else if (poll(comm->pfds, n_pfds, timeout_ms) < 0 && errno != EINTR) {
         return comm_fail(comm, HVD_ERR_SYSTEM, "poll: %s", strerror(errno));
+    }
     if (comm->pfds[0].revents != 0)
         return comm_check(comm);
     return after_poll(comm, n_pfds, n_links, deadline_us);
@@ -238,6 +291,8 @@ static hvd_status_t begin(struct comm *comm)
 {
     const struct phase *phase = engine_phase(&comm->op);
 
+    if (phase->type == PHASE_LOCAL)
+        return local_begin(comm, phase);
     HVD_TRY(stream_begin(comm, phase));
     for (size_t i = 0; i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
@@ -250,12 +305,22 @@ static hvd_status_t begin(struct comm *comm)
     return HVD_OK;
 }
 
+static bool phase_done(const struct comm *comm)
+{
+    return engine_phase(&comm->op)->type == PHASE_LOCAL
+               ? local_done(comm)
+               : stream_done(&comm->op.stream);
+}
+
 static hvd_status_t advance(struct comm *comm, bool *more_p)
 {
     struct operation *op = &comm->op;
 
-    HVD_TRY(stream_advance(comm, more_p));
-    while (stream_done(&op->stream) && !engine_done(op)) {
+    if (engine_phase(op)->type == PHASE_LOCAL)
+        HVD_TRY(local_advance(comm, more_p));
+    else
+        HVD_TRY(stream_advance(comm, more_p));
+    while (phase_done(comm) && !engine_done(comm)) {
         op->phase_i++;
         HVD_TRY(begin(comm));
         *more_p = true;
@@ -276,15 +341,20 @@ static size_t position(const struct operation *op)
 static hvd_status_t look_again(struct comm *comm, bool *more_p)
 {
     const struct operation *op = &comm->op;
-    uint64_t until_us = clock_now_us() + SPIN_US;
+    uint64_t until_us;
 
+    if (engine_phase(op)->type == PHASE_LOCAL)
+        return local_spin(comm, more_p);
+    until_us = clock_now_us() + SPIN_US;
     while (clock_now_us() < until_us) {
         size_t before = position(op);
 
         HVD_TRY(comm_check(comm));
+        if (comm_kicked(comm))
+            break;
         sched_yield();
         HVD_TRY(advance(comm, more_p));
-        if (*more_p || engine_done(op))
+        if (*more_p || engine_done(comm))
             break;
         if (position(op) != before)
             until_us = clock_now_us() + SPIN_US;
@@ -292,29 +362,48 @@ static hvd_status_t look_again(struct comm *comm, bool *more_p)
     return HVD_OK;
 }
 
+/* Until it is over or the progress thread is to let go. */
 static hvd_status_t drive(struct comm *comm)
 {
     bool more;
 
-    HVD_TRY(begin(comm));
-    for (;;) {
-        HVD_TRY(advance(comm, &more));
-        if (!more && !engine_done(&comm->op))
-            HVD_TRY(look_again(comm, &more));
-        if (engine_done(&comm->op))
-            return HVD_OK;
+    while (!comm_kicked(comm)) {
         HVD_TRY(comm_check(comm));
-        HVD_TRY(wait_events(comm, more));
+        HVD_TRY(advance(comm, &more));
+        if (!more && !engine_done(comm))
+            HVD_TRY(look_again(comm, &more));
+        if (engine_done(comm)) {
+            comm->op.active = false;
+            return HVD_OK;
+        }
+        if (!more || engine_phase(&comm->op)->type == PHASE_STREAM)
+            HVD_TRY(wait_events(comm, more));
     }
+    return HVD_OK;
+}
+
+static hvd_status_t end_unless_ok(struct comm *comm, hvd_status_t status)
+{
+    if (status == HVD_OK)
+        return HVD_OK;
+    comm->op.active = false;
+    return comm_end(comm);
+}
+
+hvd_status_t engine_start(struct comm *comm)
+{
+    comm->op.active = true;
+    comm->op.announce_us = 0; /* from the first wait on */
+    return end_unless_ok(comm, begin(comm));
+}
+
+hvd_status_t engine_continue(struct comm *comm)
+{
+    return end_unless_ok(comm, drive(comm));
 }
 
 hvd_status_t engine_run(struct comm *comm)
 {
-    hvd_status_t status;
-
-    comm->op.active = true;
-    comm->op.announce_us = clock_now_us() + ANNOUNCE_FIRST_US;
-    status = drive(comm);
-    comm->op.active = false;
-    return status == HVD_OK ? HVD_OK : comm_end(comm);
+    HVD_TRY(engine_start(comm));
+    return engine_continue(comm);
 }

@@ -59,10 +59,11 @@ static void compare_transports(struct comm *comm, int peer, int channel)
 {
     int rank = comm->config.rank;
     bool theirs = channel == CHANNEL_LOCAL;
+    bool both = comm->local != NULL && !local_is_all(comm);
 
     if ((channel != CHANNEL_LOCAL && channel != CHANNEL_DATA) ||
         comm->peers[peer].host != comm->peers[rank].host ||
-        theirs == comm->uses_local)
+        theirs == comm->uses_local || (both && !theirs))
         return;
     (void)comm_fail(comm, HVD_ERR_MISMATCH,
                     "rank %d uses %s, rank %d uses %s: HVD_TRANSPORT differs",
@@ -350,7 +351,7 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
 {
     bool more = true;
 
-    while (more && c->state != CONNECTION_LEFT && !engine_done(&comm->op))
+    while (more && c->state != CONNECTION_LEFT && !engine_done(comm))
         switch (c->reading) {
         case READING_REPLY:
             HVD_TRY(read_reply(comm, c, &more));

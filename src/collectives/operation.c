@@ -96,6 +96,20 @@ static struct schedule_call shape_of(const struct comm *comm,
     };
 }
 
+/* All ranks are on this host: the buffers as they are. */
+static void share(struct comm *comm, const struct collective_args *args)
+{
+    struct phase *phase = &comm->op.phases[0];
+
+    phase->type = PHASE_LOCAL;
+    phase->channel = CHANNEL_LOCAL;
+    phase->src = args->kind == COLLECTIVE_BROADCAST ? args->recvbuf
+                                                    : args->sendbuf;
+    phase->dst = args->recvbuf;
+    if (args->op == HVD_AVERAGE)
+        phase->divisor = comm->config.size;
+}
+
 hvd_status_t operation_begin(struct comm *comm,
                              const struct collective_args *args,
                              const struct call *call)
@@ -112,6 +126,10 @@ hvd_status_t operation_begin(struct comm *comm,
                       .channel = CHANNEL_DATA,
                       .shape = shape_of(comm, args, call)},
     };
+    if (local_is_all(comm)) {
+        share(comm, args);
+        return HVD_OK;
+    }
     return place(comm, args, call);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "collectives/arena.h"
 #include "collectives/comm.h"
 #include "support.h"
 
@@ -25,6 +26,8 @@ struct group {
     struct comm *comms[GROUP_MAX];
     struct comm_peer peers[GROUP_MAX];
     uint8_t key[COMM_KEY_NBYTES];
+    enum comm_transport transport; /* of the comms created from now on */
+    enum comm_ordinary ordinary;
 };
 
 /* What a rank's thread does; false fails the test. */
@@ -49,16 +52,22 @@ static inline void group_comm_create(struct group *g, int rank)
         .size = g->size,
         .peers = g->peers,
         .connect_timeout_us = 10000000,
+        .transport = g->transport,
+        .ordinary = g->ordinary,
     };
 
     memcpy(config.key, g->key, sizeof(config.key));
     ck_assert_int_eq(comm_create(&config, &g->comms[rank]), HVD_OK);
 }
 
-static inline void group_init(struct group *g, int size)
+static inline void group_init_over(struct group *g, int size,
+                                   enum comm_transport transport,
+                                   enum comm_ordinary ordinary)
 {
     memset(g, 0, sizeof(*g));
     g->size = size;
+    g->transport = transport;
+    g->ordinary = ordinary;
     g->generation = 3;
     memset(g->key, 0x5a, sizeof(g->key));
     for (int i = 0; i < size; i++) {
@@ -72,6 +81,22 @@ static inline void group_init(struct group *g, int size)
     }
     for (int i = 0; i < size; i++)
         group_comm_create(g, i);
+}
+
+/* HVD_TEST_OVER: tcp, staged or attached; the suites run over each. */
+static inline void group_init(struct group *g, int size)
+{
+    const char *over = getenv("HVD_TEST_OVER");
+    enum comm_transport transport = COMM_TRANSPORT_AUTO;
+    enum comm_ordinary ordinary = COMM_ORDINARY_MEASURED;
+
+    if (over != NULL && strcmp(over, "tcp") == 0)
+        transport = COMM_TRANSPORT_TCP;
+    if (over != NULL && strcmp(over, "staged") == 0)
+        ordinary = COMM_ORDINARY_STAGED;
+    if (over != NULL && strcmp(over, "attached") == 0)
+        ordinary = COMM_ORDINARY_ATTACHED;
+    group_init_over(g, size, transport, ordinary);
 }
 
 static inline void group_rank_destroy(struct group *g, int rank)
@@ -165,9 +190,11 @@ static inline hvd_status_t barrier(struct comm *comm)
 
 static inline int count_fds(void)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    DIR *dir;
     int n = 0;
 
+    (void)arena_fd(); /* there from its first use to the end */
+    dir = opendir("/proc/self/fd");
     while (readdir(dir) != NULL)
         n++;
     closedir(dir);

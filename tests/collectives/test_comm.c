@@ -401,7 +401,7 @@ START_TEST(leave_after_running_ahead_others_complete)
     struct group g;
 
     sem_init(&a.gone, 0, 0);
-    group_init(&g, 3);
+    group_init_over(&g, 3, COMM_TRANSPORT_TCP, COMM_ORDINARY_MEASURED);
     group_run(&g, runs_ahead, &a);
     group_fini(&g);
     sem_destroy(&a.gone);

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "collectives/arena.h"
 #include "collectives/timeline.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
@@ -130,6 +131,7 @@ static void in_child(void)
     timeline_forked();
     if (endpoint)
         endpoint_fds_close(endpoint);
+    arena_fds_close();
     if (process_self.self.lifeline_fd >= 0)
         close(process_self.self.lifeline_fd);
 }

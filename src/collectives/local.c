@@ -1,0 +1,390 @@
+/* collectives/local.c - the life of a local group: mailboxes made, handed over,
+ * mapped, left. See local.h.
+ *
+ * Memory: one struct and the arrays in it; mappings until local_destroy(),
+ * those of arenas longer (peer_memory.c). */
+#include "collectives/local.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mac.h"
+#include "collectives/arena.h"
+#include "collectives/local_impl.h"
+
+enum { TIDY_AFTER_US = 300000 };
+
+static const uint8_t forced[] = {
+    [COMM_ORDINARY_MEASURED] = MAILBOX_NONE,
+    [COMM_ORDINARY_STAGED] = MAILBOX_STAGED,
+    [COMM_ORDINARY_ATTACHED] = MAILBOX_ATTACH,
+};
+
+/* --- creation --- */
+
+static int count_here(const struct comm *comm)
+{
+    uint32_t host = comm->peers[comm->config.rank].host;
+    int n = 0;
+
+    for (int i = 0; i < comm->config.size; i++)
+        n += comm->peers[i].host == host;
+    return n;
+}
+
+static bool allocate(struct local *local, int comm_size)
+{
+    size_t n = (size_t)local->size;
+
+    local->peers = calloc(n, sizeof(*local->peers));
+    local->place = calloc((size_t)comm_size, sizeof(*local->place));
+    local->progress = calloc(n, sizeof(*local->progress));
+    local->sources = calloc(n, sizeof(*local->sources));
+    return local->peers != NULL && local->place != NULL &&
+           local->progress != NULL && local->sources != NULL;
+}
+
+static void number(struct local *local, const struct comm *comm)
+{
+    uint32_t host = comm->peers[comm->config.rank].host;
+    int n = 0;
+
+    for (int i = 0; i < comm->config.size; i++) {
+        local->place[i] = -1;
+        if (comm->peers[i].host != host)
+            continue;
+        if (i == comm->config.rank)
+            local->me = n;
+        local->place[i] = n;
+        local->peers[n++] = (struct local_peer){.rank = i, .doorbell = -1};
+    }
+}
+
+/* Sealed before it is handed to anybody; others get a descriptor that cannot
+ * be mapped for writing. */
+static bool open_box(struct local *local)
+{
+    size_t nbytes = sizeof(struct mailbox);
+    char path[64];
+    void *map;
+
+    local->box_fd = memfd_create("hvd-mailbox",
+                                 MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (local->box_fd < 0 || ftruncate(local->box_fd, (off_t)nbytes) != 0 ||
+        fcntl(local->box_fd, F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return false;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", local->box_fd);
+    local->readable_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (local->readable_fd < 0)
+        return false;
+    map = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, local->box_fd,
+               0);
+    if (map == MAP_FAILED)
+        return false;
+    (void)madvise(map, nbytes, MADV_DONTFORK);
+    if (!own_box_add(map)) {
+        (void)munmap(map, nbytes);
+        return false;
+    }
+    local->box = map;
+    local->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return local->doorbell >= 0;
+}
+
+static void introduce(struct local *local, const struct comm *comm)
+{
+    struct mailbox *box = local->box;
+
+    box->magic = MAILBOX_MAGIC;
+    box->nbytes = sizeof(*box);
+    box->worker = comm->peers[comm->config.rank].worker;
+    box->generation = comm->config.generation;
+    mac_random(&box->nonce, sizeof(box->nonce));
+    box->self = (uint64_t)(uintptr_t)box;
+    box->arena_nbytes = arena_nbytes();
+    box->pid = getpid();
+    local->peers[local->me].box = box;
+}
+
+static bool more_ranks_than_cores(int ranks)
+{
+    cpu_set_t cpus;
+
+    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
+           CPU_COUNT(&cpus) < ranks;
+}
+
+static const struct comm_local_ops ops;
+
+hvd_status_t local_create(struct comm *comm)
+{
+    int n = count_here(comm);
+    struct local *local;
+
+    if (n < 2 || !endpoint_has_local(comm->config.endpoint))
+        return HVD_OK;
+    local = calloc(1, sizeof(*local));
+    if (local == NULL)
+        return error_set(HVD_ERR_NOMEM, "shared memory of %d ranks", n);
+    local->size = n;
+    local->box_fd = local->readable_fd = local->doorbell = -1;
+    comm->local = local;
+    comm->local_ops = &ops;
+    comm->uses_local = true;
+    if (!allocate(local, comm->config.size)) {
+        local_destroy(comm);
+        return error_set(HVD_ERR_NOMEM, "shared memory of %d ranks", n);
+    }
+    number(local, comm);
+    if (!open_box(local) || arena_fd() < 0) {
+        log_warn("no shared memory (%s) -> the ranks of this host use TCP",
+                 strerror(errno));
+        local_destroy(comm);
+        return HVD_OK;
+    }
+    introduce(local, comm);
+    local->forced_way = forced[comm->config.ordinary];
+    local->crowded = more_ranks_than_cores(n);
+    local->tidy_us = clock_now_us() + TIDY_AFTER_US;
+    return HVD_OK;
+}
+
+static void part(struct local_peer *peer)
+{
+    if (peer->doorbell >= 0)
+        close(peer->doorbell);
+    if (peer->box != NULL && peer->own)
+        own_box_give(peer->box);
+    else if (peer->box != NULL)
+        (void)munmap((void *)(uintptr_t)peer->box, sizeof(*peer->box));
+    if (peer->mapping != NULL)
+        peer_arena_give(peer->mapping);
+}
+
+void local_destroy(struct comm *comm)
+{
+    struct local *local = comm->local;
+
+    if (local == NULL)
+        return;
+    comm->local = NULL;
+    comm->local_ops = NULL;
+    comm->uses_local = false;
+    for (int i = 0; local->peers != NULL && i < local->size; i++)
+        if (i != local->me)
+            part(&local->peers[i]);
+    if (local->box != NULL)
+        own_box_give(local->box);
+    if (local->box_fd >= 0)
+        close(local->box_fd);
+    if (local->readable_fd >= 0)
+        close(local->readable_fd);
+    if (local->doorbell >= 0)
+        close(local->doorbell);
+    hvd_free(local->stage);
+    free(local->fetched);
+    free(local->choice);
+    free(local->peers);
+    free(local->place);
+    free(local->progress);
+    free(local->sources);
+    free(local);
+}
+
+void local_fds_close(struct comm *comm)
+{
+    const struct local *local = comm->local;
+
+    if (local == NULL)
+        return;
+    close(local->box_fd);
+    close(local->readable_fd);
+    close(local->doorbell);
+    for (int i = 0; i < local->size; i++)
+        if (local->peers[i].doorbell >= 0)
+            close(local->peers[i].doorbell);
+}
+
+bool local_is_all(const struct comm *comm)
+{
+    return comm->local != NULL && comm->local->size == comm->config.size;
+}
+
+/* --- peers --- */
+
+static size_t fds_to_show(struct comm *comm, int *fds)
+{
+    fds[0] = comm->local->readable_fd;
+    fds[1] = arena_fd();
+    fds[2] = comm->local->doorbell;
+    return LOCAL_FDS;
+}
+
+static const struct mailbox *map_box(int fd)
+{
+    size_t nbytes = sizeof(struct mailbox);
+    struct stat st;
+    void *map;
+
+    if (fstat(fd, &st) != 0 || (size_t)st.st_size != nbytes)
+        return NULL;
+    map = mmap(NULL, nbytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    (void)madvise(map, nbytes, MADV_DONTFORK);
+    return map;
+}
+
+static bool is_of(const struct mailbox *box, const struct comm *comm, int rank)
+{
+    return box->magic == MAILBOX_MAGIC && box->nbytes == sizeof(*box) &&
+           box->worker == comm->peers[rank].worker &&
+           box->generation == comm->config.generation;
+}
+
+/* A thread of this process: use what it uses. */
+static bool use_own(struct local_peer *peer)
+{
+    const struct mailbox *mapped = peer->box;
+
+    peer->box = own_box_take(mapped->self);
+    peer->own = true;
+    peer->arena = arena_base();
+    (void)munmap((void *)(uintptr_t)mapped, sizeof(*mapped));
+    errno = ESTALE;
+    return peer->box != NULL;
+}
+
+static bool attach(struct comm *comm, struct local_peer *peer, const int *fds)
+{
+    peer->doorbell = fds[2];
+    peer->box = map_box(fds[0]);
+    if (peer->box == NULL)
+        return false;
+    if (!is_of(peer->box, comm, peer->rank)) {
+        errno = EPROTO;
+        return false;
+    }
+    if (peer->box->pid == getpid())
+        return use_own(peer);
+    peer->mapping = peer_arena_take(fds[1], peer->box->arena_nbytes);
+    if (peer->mapping != NULL)
+        peer->arena = peer_arena_base(peer->mapping);
+    return peer->mapping != NULL;
+}
+
+static bool can_read(const struct local_peer *peer)
+{
+    uint64_t nonce;
+
+    return peer_read(peer->box->pid,
+                     peer->box->self + offsetof(struct mailbox, nonce), &nonce,
+                     sizeof(nonce)) &&
+           nonce == peer->box->nonce;
+}
+
+/* Once all are there: may their memory be read where it is? */
+static void probe(struct local *local)
+{
+    bool all = true;
+
+    for (int i = 0; i < local->size; i++)
+        if (local->peers[i].box == NULL)
+            return;
+    for (int i = 0; i < local->size && all; i++)
+        all = i == local->me || can_read(&local->peers[i]);
+    atomic_store(&local->box->attaches, all ? 1 : 2);
+}
+
+static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
+                                size_t n_fds)
+{
+    struct local_peer *p = &comm->local->peers[comm->local->place[peer]];
+    bool ok;
+
+    HVD_ASSERT(n_fds == LOCAL_FDS);
+    ok = attach(comm, p, fds);
+    close(fds[0]);
+    close(fds[1]);
+    if (!ok)
+        return error_set(HVD_ERR_SYSTEM,
+                         "the memory of rank %d cannot be mapped: %s "
+                         "(HVD_TRANSPORT=tcp does without)",
+                         peer, strerror(errno));
+    probe(comm->local);
+    return HVD_OK;
+}
+
+static const struct comm_local_ops ops = {fds_to_show, attach_peer};
+
+void local_leave(struct comm *comm)
+{
+    if (comm->local != NULL)
+        atomic_store(&comm->local->box->left, 1);
+}
+
+int local_missing(const struct comm *comm)
+{
+    const struct local *local = comm->local;
+
+    for (int i = 0; i < local->size; i++)
+        if (local->peers[i].box == NULL)
+            return local->peers[i].rank;
+    return -1;
+}
+
+/* --- sleep --- */
+
+void local_notify(struct local *local)
+{
+    for (int i = 0; i < local->size; i++) {
+        const struct local_peer *peer = &local->peers[i];
+
+        if (i == local->me || peer->box == NULL ||
+            atomic_load(&peer->box->sleeping) == 0)
+            continue;
+        /* full, it is readable all the same */
+        (void)eventfd_write(peer->doorbell, 1);
+    }
+}
+
+void local_sleep(struct comm *comm)
+{
+    struct local *local = comm->local;
+
+    atomic_store(&local->box->sleeping, 1);
+    local->asleep = true;
+    if (local->tidy_us > 0 && clock_now_us() >= local->tidy_us) {
+        local->tidy_us = 0;
+        peer_arenas_tidy();
+    }
+}
+
+void local_wake(struct comm *comm)
+{
+    struct local *local = comm->local;
+    eventfd_t count;
+
+    if (!local->asleep)
+        return;
+    local->asleep = false;
+    atomic_store(&local->box->sleeping, 0);
+    (void)eventfd_read(local->doorbell, &count);
+}
+
+int local_doorbell(const struct comm *comm)
+{
+    return comm->local->doorbell;
+}

@@ -1,0 +1,75 @@
+/* collectives/local.h - the ranks of a comm that share this host: the memory
+ * that they show each other, and a phase that works in it.
+ *
+ * Each rank owns, and alone writes,
+ *
+ *   a mailbox  sealed memfd of this comm: what it calls, how far it is, whether
+ *              it sleeps, whether it has left
+ *   an arena   sealed memfd of the process (arena.h): hvd_alloc and staging
+ *   a doorbell eventfd of this comm: the others write it when it sleeps
+ *
+ * and hands their descriptors to each rank of its host with the handshake of a
+ * CHANNEL_LOCAL connection; memory read-only. So nobody can change a byte of
+ * anybody else, whatever happens to him and whenever: the rule for an abort
+ * (docs/protocol.md) is the reader's alone. What a rank has read of another's
+ * memory counts only if that one had not left the comm when the reading was
+ * over: its "left" word is looked at last.
+ *
+ * Tickets number the local phases of a comm, equally on all its ranks. A rank
+ * posts ticket m when its call begins; who has posted m has finished m - 1.
+ *
+ * Threads: whoever drives the comm. */
+#ifndef COLLECTIVES_LOCAL_H
+#define COLLECTIVES_LOCAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+struct comm;
+struct phase;
+
+enum { LOCAL_FDS = 3 };
+
+/* Sets comm->local, and comm->local_ops for CHANNEL_LOCAL, if ranks of own host
+ * are among config.peers. HVD_OK without: there is none, or shared memory
+ * cannot be had (a warning says so). */
+hvd_status_t local_create(struct comm *comm) HVD_MUST_CHECK;
+/* Unmaps everything. NULL is fine. */
+void local_destroy(struct comm *comm);
+
+/* Does the group consist of the whole comm? */
+bool local_is_all(const struct comm *comm);
+
+/* This rank goes: nothing it shows may be believed from now on. */
+void local_leave(struct comm *comm);
+
+/* In a forked child. Async-signal-safe. */
+void local_fds_close(struct comm *comm);
+
+/* --- a phase --- */
+
+hvd_status_t local_begin(struct comm *comm,
+                         const struct phase *phase) HVD_MUST_CHECK;
+/* What needs no waiting; *more_p: something was done, and it was stopped so
+ * that an abort is heard. */
+hvd_status_t local_advance(struct comm *comm, bool *more_p) HVD_MUST_CHECK;
+bool local_done(const struct comm *comm);
+/* Does the phase still wait for this peer? */
+bool local_needs(const struct comm *comm, int peer);
+/* A peer of this host without a connection; -1: none. */
+int local_missing(const struct comm *comm);
+
+/* Look again for a short while, in the manner that suits the number of cores.
+ */
+hvd_status_t local_spin(struct comm *comm, bool *more_p) HVD_MUST_CHECK;
+
+/* Between these a peer that publishes anything makes local_doorbell() readable.
+ * After local_sleep() everything has to be looked at once more. */
+void local_sleep(struct comm *comm);
+void local_wake(struct comm *comm);
+int local_doorbell(const struct comm *comm);
+
+#endif

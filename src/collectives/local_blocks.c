@@ -1,0 +1,434 @@
+/* collectives/local_blocks.c - operands that do not fit a post: block by block
+ * through memory that the others read, as pull.c says.
+ *
+ * Threads: whoever drives the comm. Memory: staging from hvd_alloc and a buffer
+ * for what is fetched from ordinary memory, both with their first use. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "collectives/arena.h"
+#include "collectives/copy.h"
+#include "collectives/local_choice.h"
+#include "collectives/local_impl.h"
+#include "collectives/reduce.h"
+
+enum {
+    BLOCK_MAX = 512 << 10,
+    BLOCK_UNIT = 4096,
+    ACTIONS_MAX = 64 /* before connections are looked at */
+};
+
+static const enum pull_kind kinds[] = {
+    [COLLECTIVE_ALLREDUCE] = PULL_ALLREDUCE,
+    [COLLECTIVE_BROADCAST] = PULL_BROADCAST,
+    [COLLECTIVE_ALLGATHER] = PULL_ALLGATHER,
+    [COLLECTIVE_ALLGATHERV] = PULL_ALLGATHERV,
+    [COLLECTIVE_REDUCE_SCATTER] = PULL_REDUCE_SCATTER,
+    [COLLECTIVE_ALLTOALL] = PULL_ALLTOALL,
+    [COLLECTIVE_ALLTOALLV] = PULL_ALLTOALLV,
+    [COLLECTIVE_BARRIER] = PULL_BROADCAST,
+};
+
+/* --- beginning --- */
+
+static size_t block_nbytes(const struct local *local)
+{
+    size_t n = LOCAL_STAGE_NBYTES /
+               ((size_t)LOCAL_DEPTH * ((size_t)local->size + 1));
+
+    n -= n % BLOCK_UNIT;
+    if (n < BLOCK_UNIT)
+        return BLOCK_UNIT;
+    return n < BLOCK_MAX ? n : BLOCK_MAX;
+}
+
+static bool stage_reserve(struct local *local, const struct pull_shape *shape)
+{
+    size_t nbytes = pull_stage_nbytes(shape);
+    void *stage;
+
+    if (local->stage != NULL)
+        return true;
+    if (nbytes < LOCAL_STAGE_NBYTES)
+        nbytes = LOCAL_STAGE_NBYTES;
+    if (hvd_alloc(nbytes, &stage) != HVD_OK)
+        return false;
+    local->stage = stage;
+    if (arena_find(stage, nbytes, &local->stage_at))
+        return true;
+    hvd_free(stage);
+    local->stage = NULL;
+    return false;
+}
+
+static uint8_t way_of(const struct local *local, const void *ptr, size_t nbytes,
+                      uint64_t *at_p)
+{
+    if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
+        return MAILBOX_ARENA;
+    *at_p = (uint64_t)(uintptr_t)ptr;
+    return local->run.ordinary;
+}
+
+static struct pull_shape shape_of(const struct local *local,
+                                  const struct phase *phase)
+{
+    const struct schedule_call *call = &phase->shape;
+    int root = call->kind == COLLECTIVE_BROADCAST ? local->place[call->root]
+                                                  : 0;
+
+    return (struct pull_shape){
+        .kind = phase->pull_kind != 0 ? (enum pull_kind)phase->pull_kind
+                                      : kinds[call->kind],
+        .rank = local->me,
+        .size = local->size,
+        .root = root,
+        .count = call->count,
+        .elem_nbytes = call->elem_nbytes,
+        .block_nbytes = block_nbytes(local),
+        .depth = LOCAL_DEPTH,
+        .sendcounts = call->sendcounts,
+        .sdispls = call->sdispls,
+        .recvcounts = call->recvcounts,
+        .rdispls = call->rdispls,
+    };
+}
+
+/* Bytes of own operand as the others see it, from its start on. */
+static size_t visible_nbytes(const struct local *local,
+                             const struct schedule_call *call)
+{
+    size_t n = 0;
+
+    if (call->kind != COLLECTIVE_ALLTOALLV)
+        return local_operand_nbytes(local, call, local->me);
+    for (int i = 0; i < local->size; i++)
+        if (call->sendcounts[i] > 0 &&
+            call->sdispls[i] + call->sendcounts[i] > n)
+            n = call->sdispls[i] + call->sendcounts[i];
+    return n * call->elem_nbytes;
+}
+
+static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    const struct phase *phase = run->phase;
+    const struct schedule_call *call = &phase->shape;
+    struct pull_shape shape = shape_of(local, phase);
+    bool shows_result = shape.kind == PULL_ALLREDUCE;
+
+    shape.in_place = phase->src == phase->dst;
+    run->ordinary = local_choose(local, call->kind,
+                                 call->count * call->elem_nbytes);
+    run->send_way = way_of(local, phase->src, visible_nbytes(local, call),
+                           &post->send_at);
+    run->recv_way = MAILBOX_NONE;
+    if (shows_result)
+        run->recv_way = way_of(local, phase->dst,
+                               call->count * call->elem_nbytes, &post->recv_at);
+    /* blocks are overwritten that others have not read */
+    if (call->kind == COLLECTIVE_ALLTOALL && shape.in_place)
+        run->send_way = MAILBOX_STAGED;
+    shape.stage_send = run->send_way == MAILBOX_STAGED;
+    shape.stage_recv = run->recv_way == MAILBOX_STAGED;
+    if ((shape.stage_send || shape.stage_recv) && !stage_reserve(local, &shape))
+        return comm_fail(comm, HVD_ERR_NOMEM, "%d bytes of staging memory",
+                         LOCAL_STAGE_NBYTES);
+    post->stage_at = local->stage_at;
+    pull_init(&run->pull, &shape);
+    return HVD_OK;
+}
+
+static void write_table(struct local *local, struct mailbox_post *post)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+    struct local_extent *table = (struct local_extent *)(void *)post->data;
+
+    _Static_assert(sizeof(struct local_extent) == 16, "two words");
+    for (int i = 0; i < local->size; i++)
+        table[i] = (struct local_extent){call->sdispls[i] * call->elem_nbytes,
+                                         call->sendcounts[i] *
+                                             call->elem_nbytes};
+}
+
+static void publish_progress(struct local *local)
+{
+    struct pull_progress own = pull_progress(&local->run.pull);
+    struct mailbox *box = local->box;
+
+    atomic_store_explicit(&box->staged, mailbox_word(local->ticket, own.staged),
+                          memory_order_release);
+    atomic_store_explicit(&box->reduced,
+                          mailbox_word(local->ticket, own.reduced),
+                          memory_order_release);
+    atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
+}
+
+hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
+{
+    struct local *local = comm->local;
+
+    HVD_TRY(plan(comm, post));
+    if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
+        write_table(local, post);
+    publish_progress(local);
+    return HVD_OK;
+}
+
+/* --- work block by block --- */
+
+static hvd_status_t unreadable(struct comm *comm, int place)
+{
+    int rank = comm->local->peers[place].rank;
+
+    comm_accuse(comm, rank);
+    return comm_fail(comm, HVD_PEER_LOST,
+                     "rank %d (worker %llu) is lost to rank %d: its memory "
+                     "cannot be read: %s",
+                     rank, (unsigned long long)comm->peers[rank].worker,
+                     comm->config.rank, strerror(errno));
+}
+
+static void look_at_peers(struct local *local)
+{
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox *box = local->peers[i].box;
+
+        if (i == local->me)
+            continue;
+        local->progress[i] = (struct pull_progress){
+            mailbox_blocks(atomic_load(&box->staged), local->ticket),
+            mailbox_blocks(atomic_load(&box->reduced), local->ticket),
+            mailbox_blocks(atomic_load(&box->taken), local->ticket),
+        };
+    }
+}
+
+/* Where the bytes of a peer's operand for this rank are; NULL: to be fetched
+ * from *address_p. */
+static const uint8_t *operand_of(const struct local *local, int place,
+                                 const struct pull_action *a,
+                                 uint64_t *address_p)
+{
+    const struct local_peer *peer = &local->peers[place];
+    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+    const struct local_extent *table =
+        (const struct local_extent *)(const void *)post->data;
+    size_t at = a->region.src;
+
+    if (post->send_way == MAILBOX_STAGED)
+        return peer->arena + post->stage_at +
+               pull_stage_in(&local->run.pull, a->block, local->me);
+    if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
+        at += table[local->me].offset;
+    *address_p = post->send_at + at;
+    return post->send_way == MAILBOX_ARENA ? peer->arena + *address_p : NULL;
+}
+
+static const uint8_t *result_of(const struct local *local, int place,
+                                const struct pull_action *a,
+                                uint64_t *address_p)
+{
+    const struct local_peer *peer = &local->peers[place];
+    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+
+    if (post->recv_way == MAILBOX_STAGED)
+        return peer->arena + post->stage_at + a->stage;
+    *address_p = post->recv_at + a->region.src;
+    return post->recv_way == MAILBOX_ARENA ? peer->arena + *address_p : NULL;
+}
+
+static void do_stage(struct local *local, const struct pull_action *a)
+{
+    copy_memory(local->stage + a->stage, local->run.phase->src + a->region.src,
+                a->region.nbytes, false);
+}
+
+/* [off, off + nbytes) of the block, all operands at hand. */
+static hvd_status_t reduce_part(struct comm *comm, const struct pull_action *a,
+                                size_t off, size_t nbytes)
+{
+    struct local *local = comm->local;
+    const struct phase *phase = local->run.phase;
+    struct reduce_shape shape = local_reduction(comm);
+    uint8_t *fetched = local->fetched;
+    uint64_t address = 0;
+
+    for (int i = 0; i < local->size; i++) {
+        const uint8_t *from = phase->src + a->region.src;
+
+        if (i != local->me)
+            from = operand_of(local, i, a, &address);
+        if (from != NULL) {
+            local->sources[i] = from + off;
+            continue;
+        }
+        if (!peer_read(local->peers[i].box->pid, address + off, fetched,
+                       nbytes))
+            return unreadable(comm, i);
+        local->sources[i] = fetched;
+        fetched += LOCAL_FETCH_NBYTES;
+    }
+    reduce_many(&shape, phase->dst + a->region.dst + off, local->sources,
+                local->size, nbytes / phase->shape.elem_nbytes);
+    return HVD_OK;
+}
+
+static bool fetch_reserve(struct local *local)
+{
+    size_t n = (size_t)local->size - 1;
+
+    if (local->fetched == NULL)
+        local->fetched = aligned_alloc(4096, n * LOCAL_FETCH_NBYTES);
+    return local->fetched != NULL;
+}
+
+static bool fetches(const struct local *local)
+{
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me &&
+            local_post_of(local->peers[i].box, local->ticket)->send_way ==
+                MAILBOX_ATTACH)
+            return true;
+    return false;
+}
+
+static hvd_status_t do_reduce(struct comm *comm, const struct pull_action *a)
+{
+    struct local *local = comm->local;
+    uint8_t *dst = local->run.phase->dst + a->region.dst;
+    size_t step = a->region.nbytes;
+
+    if (fetches(local)) {
+        step = LOCAL_FETCH_NBYTES;
+        if (!fetch_reserve(local))
+            return comm_fail(comm, HVD_ERR_NOMEM, "%d bytes per rank",
+                             LOCAL_FETCH_NBYTES);
+    }
+    for (size_t off = 0; off < a->region.nbytes; off += step) {
+        size_t left = a->region.nbytes - off;
+
+        HVD_TRY(reduce_part(comm, a, off, left < step ? left : step));
+    }
+    if (local->run.recv_way == MAILBOX_STAGED)
+        copy_memory(local->stage + a->stage, dst, a->region.nbytes, false);
+    return HVD_OK;
+}
+
+static hvd_status_t do_take(struct comm *comm, const struct pull_action *a)
+{
+    struct local *local = comm->local;
+    uint8_t *dst = local->run.phase->dst + a->region.dst;
+    uint64_t address = 0;
+    const uint8_t *from;
+
+    if (a->region.nbytes == 0)
+        return HVD_OK;
+    from = local->run.pull.reduces ? result_of(local, a->peer, a, &address)
+                                   : operand_of(local, a->peer, a, &address);
+    if (from != NULL)
+        copy_memory(dst, from, a->region.nbytes, false);
+    else if (!peer_read(local->peers[a->peer].box->pid, address, dst,
+                        a->region.nbytes))
+        return unreadable(comm, a->peer);
+    return HVD_OK;
+}
+
+static hvd_status_t carry_out(struct comm *comm, const struct pull_action *a)
+{
+    switch (a->type) {
+    case PULL_STAGE:
+        do_stage(comm->local, a);
+        return HVD_OK;
+    case PULL_REDUCE:
+        return do_reduce(comm, a);
+    case PULL_TAKE:
+        return do_take(comm, a);
+    case PULL_WAIT:
+    case PULL_DONE:
+        break;
+    }
+    return HVD_OK;
+}
+
+/* All reading is over: had anybody gone before that? Loads are in order here:
+ * what has been read cannot be newer than the word. */
+static hvd_status_t check_left(struct comm *comm)
+{
+    struct local *local = comm->local;
+
+#if !defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    atomic_thread_fence(memory_order_acquire);
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && atomic_load(&local->peers[i].box->left) != 0)
+            return comm_fail(comm, HVD_PEER_LOST,
+                             "rank %d left while rank %d read its memory",
+                             local->peers[i].rank, comm->config.rank);
+    return HVD_OK;
+}
+
+/* What has been read is believed before anybody is told that it has been read:
+ * from then on the others may go. */
+static hvd_status_t publish(struct comm *comm)
+{
+    struct local *local = comm->local;
+    struct pull_action next;
+
+    pull_next(&local->run.pull, local->progress, &next);
+    if (next.type == PULL_DONE)
+        HVD_TRY(check_left(comm));
+    publish_progress(local);
+    local_notify(local);
+    return HVD_OK;
+}
+
+hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    struct pull_action a;
+
+    for (int n = 0; n < ACTIONS_MAX; n++) {
+        HVD_TRY(comm_check(comm));
+        look_at_peers(local);
+        pull_next(&run->pull, local->progress, &a);
+        if (a.type == PULL_WAIT)
+            return HVD_OK;
+        *moved_p = true;
+        if (a.type == PULL_DONE) {
+            run->stage = LOCAL_CLOSE;
+            return HVD_OK;
+        }
+        HVD_TRY(carry_out(comm, &a));
+        pull_did(&run->pull, &a);
+        if (a.publish)
+            HVD_TRY(publish(comm));
+    }
+    return HVD_OK;
+}
+
+/* Is anybody still reading this rank's buffers or staging memory? */
+static bool is_read(struct local *local)
+{
+    look_at_peers(local);
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && (local->progress[i].reduced != PULL_ALL ||
+                               local->progress[i].taken != PULL_ALL))
+            return true;
+    return false;
+}
+
+void local_blocks_close(struct local *local, bool *moved_p)
+{
+    if (is_read(local))
+        return;
+    local_chosen(local);
+    local->run.stage = LOCAL_DONE;
+    *moved_p = true;
+}

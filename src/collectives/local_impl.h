@@ -1,0 +1,143 @@
+/* collectives/local_impl.h - the inside of a local group, shared by local.c
+ * (its life), peer_memory.c (whose memory is mapped), local_run.c (the phase in
+ * flight), local_blocks.c and local_choice.c.
+ *
+ * Threads: whoever drives the comm. Ranks here are places in the group: the
+ * comm's ranks of this host in ascending order. */
+#ifndef COLLECTIVES_LOCAL_IMPL_H
+#define COLLECTIVES_LOCAL_IMPL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/comm_impl.h"
+#include "collectives/local.h"
+#include "collectives/mailbox.h"
+#include "collectives/pull.h"
+#include "collectives/reduce.h"
+
+struct local_peer {
+    int rank;                   /* in the comm */
+    const struct mailbox *box;  /* NULL: not attached yet */
+    bool own;                   /* box is a mapping of this process */
+    const uint8_t *arena;       /* NULL: it has none */
+    struct peer_arena *mapping; /* NULL: it is this process's */
+    int doorbell;
+};
+
+enum local_stage {
+    LOCAL_POST,   /* the post of this ticket has to be free */
+    LOCAL_ARRIVE, /* others have to post it */
+    LOCAL_WORK,
+    LOCAL_CLOSE, /* who reads this rank's buffers has to be through */
+    LOCAL_DONE
+};
+
+/* The phase in flight. */
+struct local_run {
+    enum local_stage stage;
+    const struct phase *phase;
+    bool in_posts;           /* operands travel in the posts */
+    int first_peer, n_peers; /* whose posts are waited for: places from
+                                first_peer on, ascending */
+    int arrived;
+    struct pull pull;
+    uint8_t send_way, recv_way; /* enum mailbox_way */
+    uint8_t ordinary;           /* the way of buffers outside the arena */
+};
+
+struct local {
+    int size, me;
+    struct local_peer *peers; /* [size]; own entry: box and rank alone */
+    int *place;               /* [comm size]: in the group, or -1 */
+    struct mailbox *box;      /* own */
+    int box_fd, readable_fd;  /* writable until sealed and mapped; others' */
+    int doorbell;             /* own */
+    bool dialled, crowded;    /* crowded: more ranks than cores */
+    bool asleep;
+    uint8_t forced_way; /* enum mailbox_way; NONE: by measurement */
+    uint64_t ticket;
+    uint64_t all_posted; /* everybody has posted this one, at least */
+    struct pull_progress *progress; /* [size] */
+    const void **sources;           /* [size] */
+    uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
+    uint64_t stage_at;              /* its place in the arena */
+    uint8_t *fetched;               /* [size - 1][LOCAL_FETCH_NBYTES] */
+    struct local_run run;
+    uint64_t tidy_us;
+    struct local_choice *choice;
+};
+
+enum {
+    LOCAL_STAGE_NBYTES = 4 << 20,
+    LOCAL_DEPTH = 2,
+    LOCAL_FETCH_NBYTES = 128 << 10
+};
+
+/* --- peer_memory.c: the arenas of other processes, mapped read-only --- */
+
+struct peer_arena;
+
+/* Map the arena behind fd (borrowed), or find it mapped from a generation
+ * before. NULL: it cannot be. */
+struct peer_arena *peer_arena_take(int fd, size_t nbytes);
+const uint8_t *peer_arena_base(const struct peer_arena *arena);
+/* Stays mapped until peer_arenas_tidy(): an unmapped arena of a dead process is
+ * freed by whoever unmaps it last, which takes long. */
+void peer_arena_give(struct peer_arena *arena);
+void peer_arenas_tidy(void);
+
+/* The mailboxes of this process, unmapped when nobody uses them any more: ranks
+ * that are its threads (tests) use each other's own mapping, so that the thread
+ * sanitizer sees the words that order them. add: false, out of memory; the
+ * mapping has one user then. take: NULL, there is none at this address. */
+bool own_box_add(struct mailbox *box);
+const struct mailbox *own_box_take(uint64_t address);
+void own_box_give(const struct mailbox *box);
+
+/* Copy nbytes at `address` in another process. false: errno says why. */
+bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes);
+
+/* --- local_run.c --- */
+
+/* Bytes of the operand of the rank at `place`. */
+size_t local_operand_nbytes(const struct local *local,
+                            const struct schedule_call *call, int place);
+
+static inline const struct mailbox_post *
+local_post_of(const struct mailbox *box, uint64_t ticket)
+{
+    return &box->posts[ticket % MAILBOX_POSTS];
+}
+
+static inline struct reduce_shape local_reduction(const struct comm *comm)
+{
+    return (struct reduce_shape){
+        .dtype = comm->op.dtype,
+        .op = comm->op.op,
+        .divisor = comm->local->run.phase->divisor,
+    };
+}
+
+/* --- local_blocks.c --- */
+
+/* What an alltoallv post says to each rank of the host. */
+struct local_extent {
+    uint64_t offset, nbytes;
+};
+
+/* Before the post is published: ways and places of the buffers. */
+hvd_status_t local_blocks_plan(struct comm *comm,
+                               struct mailbox_post *post) HVD_MUST_CHECK;
+/* All have posted: what needs no waiting. */
+hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p) HVD_MUST_CHECK;
+/* Own work is over: is everybody else's? */
+void local_blocks_close(struct local *local, bool *moved_p);
+
+/* --- local.c --- */
+
+/* Tell everybody that sleeps. */
+void local_notify(struct local *local);
+
+#endif

@@ -1,0 +1,440 @@
+/* collectives/local_run.c - a phase that works in shared memory: posts what is
+ * called, waits for the others' posts, and does the work: small operands travel
+ * in the posts themselves, the others block by block (local_blocks.c).
+ *
+ * Threads: whoever drives the comm. Memory: none of its own. */
+#include <sched.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "collectives/copy.h"
+#include "collectives/local_impl.h"
+#include "collectives/reduce.h"
+
+enum {
+    POSTS_TOTAL_MAX = 64 << 10, /* what a rank reads of all posts */
+    PAUSES = 4000,              /* looks, before others get the core */
+    PAUSES_CROWDED = 40,
+    LOOKS = 32, /* between two looks at the abort word */
+    SPIN_US = 60
+};
+
+/* --- sizes --- */
+
+static size_t total(const size_t *counts, int n)
+{
+    size_t sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += counts[i];
+    return sum;
+}
+
+/* Bytes of the operand of the rank at `place`. */
+size_t local_operand_nbytes(const struct local *local,
+                            const struct schedule_call *call, int place)
+{
+    size_t n = call->count * call->elem_nbytes;
+
+    switch (call->kind) {
+    case COLLECTIVE_BROADCAST:
+        return local->peers[place].rank == call->root ? n : 0;
+    case COLLECTIVE_ALLGATHERV:
+        return call->recvcounts[place] * call->elem_nbytes;
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+        return n * (size_t)local->size;
+    case COLLECTIVE_BARRIER:
+        return 0;
+    default:
+        return n;
+    }
+}
+
+/* The same answer on every rank. */
+static bool fits_posts(const struct local *local,
+                       const struct schedule_call *call)
+{
+    size_t largest = local_operand_nbytes(local, call, local->me);
+    size_t all = largest * (size_t)local->size;
+
+    switch (call->kind) {
+    case COLLECTIVE_ALLTOALLV:
+        return false;
+    case COLLECTIVE_BROADCAST:
+        largest = all = call->count * call->elem_nbytes;
+        break;
+    case COLLECTIVE_ALLGATHERV:
+        largest = all = total(call->recvcounts, local->size) *
+                        call->elem_nbytes;
+        break;
+    default:
+        break;
+    }
+    return largest <= MAILBOX_INLINE_MAX && all <= POSTS_TOTAL_MAX;
+}
+
+/* --- beginning --- */
+
+static hvd_status_t dial(struct comm *comm)
+{
+    struct local *local = comm->local;
+
+    if (local->dialled)
+        return HVD_OK;
+    local->dialled = true;
+    for (int i = 0; i < local->me; i++)
+        HVD_TRY(links_dial(comm, local->peers[i].rank, CHANNEL_LOCAL));
+    return HVD_OK;
+}
+
+hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+
+    HVD_TRY(dial(comm));
+    local->ticket++;
+    run->stage = LOCAL_POST;
+    run->phase = phase;
+    run->arrived = 0;
+    run->first_peer = 0;
+    run->n_peers = local->size;
+    run->in_posts = phase->pull_kind == 0 && fits_posts(local, &phase->shape);
+    if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
+        return HVD_OK;
+    /* who has the root's operand needs nobody else; the root needs nobody */
+    run->first_peer = local->place[phase->shape.root];
+    run->n_peers = run->first_peer == local->me ? 0 : 1;
+    return HVD_OK;
+}
+
+/* --- posting --- */
+
+/* Has everybody finished what the post to be overwritten was about? */
+static bool post_is_free(struct local *local)
+{
+    uint64_t needed;
+
+    if (local->ticket < MAILBOX_POSTS)
+        return true;
+    needed = local->ticket - MAILBOX_POSTS + 1;
+    if (local->all_posted >= needed)
+        return true;
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox *box = local->peers[i].box;
+
+        if (box == NULL ||
+            (i != local->me &&
+             atomic_load(&local_post_of(box, needed)->ticket) < needed))
+            return false;
+    }
+    local->all_posted = needed;
+    return true;
+}
+
+static uint8_t *payload_of(const struct mailbox_post *post, size_t nbytes)
+{
+    const uint8_t *at = nbytes <= MAILBOX_TINY_MAX ? post->tiny : post->data;
+
+    return (uint8_t *)(uintptr_t)at;
+}
+
+static hvd_status_t post(struct comm *comm)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    const struct schedule_call *call = &run->phase->shape;
+    const struct frame *head = &comm->op.head;
+    struct mailbox_post *post =
+        &local->box->posts[local->ticket % MAILBOX_POSTS];
+    size_t nbytes;
+
+    post->sequence = head->sequence;
+    post->count = head->count;
+    post->root = head->root;
+    post->kind = head->kind;
+    post->dtype = head->dtype;
+    post->op = head->op;
+    post->phase = (uint8_t)comm->op.phase_i;
+    if (run->in_posts) {
+        nbytes = local_operand_nbytes(local, call, local->me);
+        run->send_way = run->recv_way = MAILBOX_INLINE;
+        if (nbytes > 0)
+            memcpy(payload_of(post, nbytes), run->phase->src, nbytes);
+    } else {
+        HVD_TRY(local_blocks_plan(comm, post));
+    }
+    post->send_way = run->send_way;
+    post->recv_way = run->recv_way;
+    atomic_store(&post->ticket, local->ticket);
+    local_notify(local);
+    run->stage = LOCAL_ARRIVE;
+    return HVD_OK;
+}
+
+static void copy_own(uint8_t *dst, const uint8_t *src, size_t nbytes)
+{
+    if (nbytes > 0 && dst != src)
+        copy_memory(dst, src, nbytes, false);
+}
+
+/* Own contribution to own result. */
+static void place_own(const struct local *local)
+{
+    const struct phase *phase = local->run.phase;
+    const struct schedule_call *call = &phase->shape;
+    size_t me = (size_t)local->me, e = call->elem_nbytes;
+    size_t block = call->count * e;
+
+    switch (call->kind) {
+    case COLLECTIVE_ALLGATHER:
+        copy_own(phase->dst + me * block, phase->src, block);
+        break;
+    case COLLECTIVE_ALLGATHERV:
+        copy_own(phase->dst + call->rdispls[me] * e, phase->src,
+                 call->recvcounts[me] * e);
+        break;
+    case COLLECTIVE_ALLTOALL:
+        copy_own(phase->dst + me * block, phase->src + me * block, block);
+        break;
+    case COLLECTIVE_ALLTOALLV:
+        copy_own(phase->dst + call->rdispls[me] * e,
+                 phase->src + call->sdispls[me] * e, call->recvcounts[me] * e);
+        break;
+    default:
+        break;
+    }
+}
+
+/* --- the others' posts --- */
+
+static hvd_status_t check_counts(struct comm *comm, int place,
+                                 const struct mailbox_post *post)
+{
+    const struct local *local = comm->local;
+    const struct schedule_call *call = &local->run.phase->shape;
+    const struct local_extent *table =
+        (const struct local_extent *)(const void *)post->data;
+    struct frame theirs = comm->op.head, mine = comm->op.head;
+
+    theirs.count = table[local->me].nbytes / call->elem_nbytes;
+    mine.count = call->recvcounts[place];
+    if (theirs.count == mine.count)
+        return HVD_OK;
+    return engine_disagree(comm, local->peers[place].rank, &theirs, &mine);
+}
+
+static hvd_status_t check_post(struct comm *comm, int place,
+                               const struct mailbox_post *post)
+{
+    const struct frame *mine = &comm->op.head;
+    struct frame theirs = {
+        .type = FRAME_DATA,
+        .kind = post->kind,
+        .dtype = post->dtype,
+        .op = post->op,
+        .root = post->root,
+        .sequence = post->sequence,
+        .count = post->count,
+    };
+    bool each = mine->kind == COLLECTIVE_ALLTOALLV;
+
+    if (each)
+        theirs.count = mine->count;
+    if (atomic_load(&post->ticket) != comm->local->ticket ||
+        theirs.sequence != mine->sequence || !frame_same_call(&theirs, mine))
+        return engine_disagree(comm, comm->local->peers[place].rank, &theirs,
+                               mine);
+    return each ? check_counts(comm, place, post) : HVD_OK;
+}
+
+static hvd_status_t arrive(struct comm *comm, bool *moved_p)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+
+    for (; run->arrived < run->n_peers; run->arrived++) {
+        int place = run->first_peer + run->arrived;
+        const struct mailbox *box = local->peers[place].box;
+        const struct mailbox_post *post;
+
+        if (place == local->me)
+            continue;
+        if (box == NULL)
+            return HVD_OK;
+        post = local_post_of(box, local->ticket);
+        if (atomic_load(&post->ticket) < local->ticket)
+            return HVD_OK;
+        HVD_TRY(check_post(comm, place, post));
+    }
+    if (run->n_peers == local->size)
+        local->all_posted = local->ticket;
+    run->stage = LOCAL_WORK;
+    *moved_p = true;
+    return HVD_OK;
+}
+
+/* --- work in the posts --- */
+
+static const uint8_t *operand_in_post(const struct local *local, int place)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+    size_t nbytes = local_operand_nbytes(local, call, place);
+
+    if (place == local->me)
+        return local->run.phase->src;
+    return payload_of(local_post_of(local->peers[place].box, local->ticket),
+                      nbytes);
+}
+
+static void reduce_posts(struct comm *comm, size_t first)
+{
+    struct local *local = comm->local;
+    const struct phase *phase = local->run.phase;
+    struct reduce_shape shape = local_reduction(comm);
+
+    for (int i = 0; i < local->size; i++)
+        local->sources[i] = operand_in_post(local, i) + first;
+    reduce_many(&shape, phase->dst, local->sources, local->size,
+                phase->shape.count);
+}
+
+static void gather_posts(const struct local *local)
+{
+    const struct phase *phase = local->run.phase;
+    const struct schedule_call *call = &phase->shape;
+    size_t e = call->elem_nbytes, block = call->count * e;
+    size_t mine = (size_t)local->me * block;
+
+    for (int i = 0; i < local->size; i++) {
+        const uint8_t *from = operand_in_post(local, i);
+        size_t at = (size_t)i * block;
+
+        if (i == local->me)
+            continue;
+        if (call->kind == COLLECTIVE_ALLGATHERV)
+            memcpy(phase->dst + call->rdispls[i] * e, from,
+                   call->recvcounts[i] * e);
+        else
+            memcpy(phase->dst + at,
+                   call->kind == COLLECTIVE_ALLTOALL ? from + mine : from,
+                   block);
+    }
+}
+
+static void work_in_posts(struct comm *comm)
+{
+    struct local *local = comm->local;
+    const struct phase *phase = local->run.phase;
+    const struct schedule_call *call = &phase->shape;
+    size_t block = call->count * call->elem_nbytes;
+
+    switch (call->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        reduce_posts(comm, 0);
+        break;
+    case COLLECTIVE_REDUCE_SCATTER:
+        reduce_posts(comm, (size_t)local->me * block);
+        break;
+    case COLLECTIVE_BROADCAST:
+        if (local->run.n_peers > 0)
+            memcpy(phase->dst, operand_in_post(local, local->run.first_peer),
+                   block);
+        break;
+    case COLLECTIVE_BARRIER:
+        break;
+    default:
+        gather_posts(local);
+        break;
+    }
+    local->run.stage = LOCAL_DONE;
+}
+
+hvd_status_t local_advance(struct comm *comm, bool *more_p)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+
+    *more_p = false;
+    if (run->stage == LOCAL_POST) {
+        if (!post_is_free(local))
+            return HVD_OK;
+        HVD_TRY(post(comm));
+        place_own(local);
+    }
+    if (run->stage == LOCAL_ARRIVE)
+        HVD_TRY(arrive(comm, more_p));
+    if (run->stage == LOCAL_WORK && run->in_posts)
+        work_in_posts(comm);
+    else if (run->stage == LOCAL_WORK)
+        HVD_TRY(local_blocks_work(comm, more_p));
+    if (run->stage == LOCAL_CLOSE)
+        local_blocks_close(local, more_p);
+    return HVD_OK;
+}
+
+bool local_done(const struct comm *comm)
+{
+    return comm->local->run.stage == LOCAL_DONE;
+}
+
+bool local_needs(const struct comm *comm, int peer)
+{
+    const struct local *local = comm->local;
+    const struct local_run *run = &local->run;
+    int place = local->place[peer];
+    const struct mailbox *box;
+    uint64_t posted;
+
+    if (place < 0 || run->stage == LOCAL_DONE)
+        return false;
+    box = local->peers[place].box;
+    if (box == NULL)
+        return true;
+    posted = atomic_load(&local_post_of(box, local->ticket)->ticket);
+    if (posted < local->ticket)
+        return true;
+    return !run->in_posts &&
+           mailbox_blocks(atomic_load(&box->taken), local->ticket) != PULL_ALL;
+}
+
+/* --- looking again --- */
+
+static void pause_core(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* A peer on a core of its own answers within a microsecond or so; where ranks
+ * share cores, who waits has to let the others run. */
+hvd_status_t local_spin(struct comm *comm, bool *more_p)
+{
+    int pauses = comm->local->crowded ? PAUSES_CROWDED : PAUSES;
+    uint64_t until_us = 0;
+
+    *more_p = false;
+    for (int i = 0; !*more_p && !local_done(comm); i++) {
+        if (i % LOOKS == 0) {
+            HVD_TRY(comm_check(comm));
+            if (comm_kicked(comm))
+                break;
+        }
+        HVD_TRY(local_advance(comm, more_p));
+        if (i < pauses) {
+            pause_core();
+            continue;
+        }
+        if (until_us == 0)
+            until_us = clock_now_us() + SPIN_US;
+        else if (clock_now_us() >= until_us)
+            break;
+        sched_yield();
+    }
+    return HVD_OK;
+}

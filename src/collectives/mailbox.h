@@ -1,0 +1,96 @@
+/* collectives/mailbox.h - the layout of what a rank shows the others of its
+ * host; written by its owner alone, read by all.
+ *
+ *   struct mailbox   who it is, how far it is, whether it sleeps or has left
+ *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
+ *
+ * A post may be overwritten once all others have posted a ticket that is at
+ * most MAILBOX_POSTS - 1 older: they have finished the one before.
+ *
+ * Progress is {ticket, blocks} in one word; the blocks of an older ticket count
+ * for nothing, those of a newer one mean that this one is through.
+ *
+ * Atomic words are sequentially consistent: a publisher writes its word and
+ * reads `sleeping`, a sleeper writes `sleeping` and reads the words. */
+#ifndef COLLECTIVES_MAILBOX_H
+#define COLLECTIVES_MAILBOX_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/pull.h"
+
+enum {
+    MAILBOX_LINE = 64,
+    MAILBOX_POSTS = 4,
+    MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
+    MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */
+    MAILBOX_BLOCK_BITS = 24
+};
+
+#define MAILBOX_MAGIC 0x786f626c69616d31u /* "1mailbox" */
+
+/* How a buffer is read by the others. */
+enum mailbox_way {
+    MAILBOX_NONE,
+    MAILBOX_INLINE, /* in the post */
+    MAILBOX_ARENA,  /* offset in the arena */
+    MAILBOX_ATTACH, /* address, by process_vm_readv(2) */
+    MAILBOX_STAGED  /* block by block in staging memory */
+};
+
+struct mailbox_post {
+    _Alignas(MAILBOX_LINE) atomic_uint_least64_t ticket; /* written last */
+    uint64_t sequence, count;
+    int32_t root;
+    uint8_t kind, dtype, op;
+    uint8_t send_way, recv_way; /* enum mailbox_way */
+    uint8_t phase;
+    uint8_t unused[6];
+    uint8_t tiny[MAILBOX_TINY_MAX];
+    /* second line: block by block */
+    _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
+    /* third: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and
+     * bytes per rank of the host */
+    _Alignas(MAILBOX_LINE) uint8_t data[MAILBOX_INLINE_MAX];
+};
+
+struct mailbox {
+    /* constant */
+    uint64_t magic, nbytes;
+    uint64_t worker, generation;
+    uint64_t nonce; /* who reads it through process_vm_readv reads the right
+                       process */
+    uint64_t self;  /* address of this in the owner's process */
+    uint64_t arena_nbytes;
+    int64_t pid;
+
+    _Alignas(MAILBOX_LINE) atomic_uint_least64_t staged;
+    atomic_uint_least64_t reduced, taken;
+
+    /* all others can be read through process_vm_readv: 1 yes, 2 no */
+    _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
+    atomic_uint_least32_t left;
+    atomic_uint_least32_t sleeping;
+
+    struct mailbox_post posts[MAILBOX_POSTS];
+};
+
+static inline uint64_t mailbox_word(uint64_t ticket, uint64_t blocks)
+{
+    const uint64_t most = ((uint64_t)1 << MAILBOX_BLOCK_BITS) - 1;
+
+    return ticket << MAILBOX_BLOCK_BITS | (blocks < most ? blocks : most);
+}
+
+static inline uint64_t mailbox_blocks(uint64_t word, uint64_t ticket)
+{
+    const uint64_t most = ((uint64_t)1 << MAILBOX_BLOCK_BITS) - 1;
+
+    if (word >> MAILBOX_BLOCK_BITS != ticket)
+        return word >> MAILBOX_BLOCK_BITS > ticket ? PULL_ALL : 0;
+    return (word & most) == most ? PULL_ALL : word & most;
+}
+
+#endif

@@ -1,0 +1,200 @@
+/* collectives/peer_memory.c - the memory of other processes of this host: their
+ * arenas, mapped read-only, and their buffers, read through
+ * process_vm_readv(2).
+ *
+ * The mappings outlive the comm that took them: survivors meet again in the
+ * next generation, and an arena of a dead process should not be freed while
+ * everybody waits.
+ *
+ * Threads: any; one lock around the list. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "base/array.h"
+#include "collectives/local_impl.h"
+
+struct peer_arena {
+    uint8_t *base;
+    size_t nbytes;
+    dev_t device;
+    ino_t inode;
+    int n_users;
+    struct peer_arena *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct peer_arena *arenas;
+
+static struct peer_arena *find(const struct stat *st, size_t nbytes)
+{
+    struct peer_arena *a = arenas;
+
+    while (a != NULL && (a->device != st->st_dev || a->inode != st->st_ino ||
+                         a->nbytes != nbytes))
+        a = a->next;
+    return a;
+}
+
+static struct peer_arena *map(int fd, const struct stat *st, size_t nbytes)
+{
+    struct peer_arena *a = calloc(1, sizeof(*a));
+    void *base;
+
+    if (a == NULL)
+        return NULL;
+    base = mmap(NULL, nbytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED) {
+        free(a);
+        return NULL;
+    }
+    (void)madvise(base, nbytes, MADV_DONTFORK);
+    (void)madvise(base, nbytes, MADV_DONTDUMP);
+    *a = (struct peer_arena){
+        .base = base,
+        .nbytes = nbytes,
+        .device = st->st_dev,
+        .inode = st->st_ino,
+        .next = arenas,
+    };
+    arenas = a;
+    return a;
+}
+
+struct peer_arena *peer_arena_take(int fd, size_t nbytes)
+{
+    struct peer_arena *a = NULL;
+    struct stat st;
+
+    if (fstat(fd, &st) != 0 || st.st_size < 0 || (size_t)st.st_size < nbytes)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    a = find(&st, nbytes);
+    if (a == NULL)
+        a = map(fd, &st, nbytes);
+    if (a != NULL)
+        a->n_users++;
+    pthread_mutex_unlock(&lock);
+    return a;
+}
+
+const uint8_t *peer_arena_base(const struct peer_arena *arena)
+{
+    return arena->base;
+}
+
+void peer_arena_give(struct peer_arena *arena)
+{
+    pthread_mutex_lock(&lock);
+    HVD_ASSERT(arena->n_users > 0);
+    arena->n_users--;
+    pthread_mutex_unlock(&lock);
+}
+
+void peer_arenas_tidy(void)
+{
+    struct peer_arena *unused = NULL, **p = &arenas;
+
+    pthread_mutex_lock(&lock);
+    while (*p != NULL) {
+        struct peer_arena *a = *p;
+
+        if (a->n_users > 0) {
+            p = &a->next;
+            continue;
+        }
+        *p = a->next;
+        a->next = unused;
+        unused = a;
+    }
+    pthread_mutex_unlock(&lock);
+    while (unused != NULL) {
+        struct peer_arena *a = unused;
+
+        unused = a->next;
+        (void)munmap(a->base, a->nbytes);
+        free(a);
+    }
+}
+
+/* --- mailboxes of this process --- */
+
+struct own_box {
+    struct mailbox *box;
+    int n_users;
+    struct own_box *next;
+};
+
+static struct own_box *boxes;
+
+bool own_box_add(struct mailbox *box)
+{
+    struct own_box *b = calloc(1, sizeof(*b));
+
+    if (b == NULL)
+        return false;
+    pthread_mutex_lock(&lock);
+    *b = (struct own_box){box, 1, boxes};
+    boxes = b;
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+const struct mailbox *own_box_take(uint64_t address)
+{
+    const struct mailbox *box = NULL;
+
+    pthread_mutex_lock(&lock);
+    for (struct own_box *b = boxes; b != NULL && box == NULL; b = b->next)
+        if ((uint64_t)(uintptr_t)b->box == address) {
+            b->n_users++;
+            box = b->box;
+        }
+    pthread_mutex_unlock(&lock);
+    return box;
+}
+
+void own_box_give(const struct mailbox *box)
+{
+    struct own_box **p = &boxes, *b;
+
+    pthread_mutex_lock(&lock);
+    while ((*p)->box != box)
+        p = &(*p)->next;
+    b = *p;
+    if (--b->n_users > 0) {
+        pthread_mutex_unlock(&lock);
+        return;
+    }
+    *p = b->next;
+    pthread_mutex_unlock(&lock);
+    (void)munmap(b->box, sizeof(*b->box));
+    free(b);
+}
+
+/* --- other processes --- */
+
+bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes)
+{
+    uint8_t *to = dst;
+
+    while (nbytes > 0) {
+        struct iovec own = {to, nbytes};
+        struct iovec other = {(void *)(uintptr_t)address, nbytes};
+        ssize_t n = process_vm_readv((pid_t)pid, &own, 1, &other, 1, 0);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? EFAULT : errno;
+            return false;
+        }
+        to += n;
+        address += (uint64_t)n;
+        nbytes -= (size_t)n;
+    }
+    return true;
+}
