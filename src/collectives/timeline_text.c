@@ -4,8 +4,9 @@
  * processor that the job itself could use. Only text that a user has chosen
  * goes through the escapes of json.h.
  *
- * The format is the "JSON Array Format" of Chrome's trace viewer; ph X: a span, B and E: its ends, b and e: the ends of one that
- * may overlap others, i: a moment, M: a name. Times are microseconds. */
+ * The format is the "JSON Array Format" of Chrome's trace viewer. ph X: a span,
+ * B and E: its ends, b and e: the ends of one that may overlap others, i: a
+ * moment, M: a name. Times are microseconds. */
 #include "collectives/timeline_text.h"
 
 #include <string.h>
