@@ -157,26 +157,32 @@ static void print_help(FILE *out)
 
 static void print_help_env(FILE *out)
 {
-    fputs("Environment of a worker, set by hvd-elastic and read by libhvd; a "
-          "program that\nruns without it is a world of one.\n\n"
-          "  HVD_DRIVER       endpoint of the driver\n"
-          "  HVD_JOB          number of the job\n"
-          "  HVD_HOST         name of the host, as in discovery\n"
-          "  HVD_SLOT         index of the slot on the host, from 0\n"
-          "  HVD_WORKER       number of the worker, never used twice\n"
-          "  HVD_ADDRESS      address its data connections bind to\n"
-          "  HVD_SECRET_FD    descriptor of the job's secret\n"
-          "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
-          "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
-          "  HVD_TIMELINE     the job's --timeline FILE\n",
-          out);
+    fputs(
+        "Environment of a worker, set by hvd-elastic and read by libhvd; a "
+        "program that\nruns without it is a world of one.\n\n"
+        "  HVD_DRIVER       endpoint of the driver\n"
+        "  HVD_JOB          number of the job\n"
+        "  HVD_HOST         name of the host, as in discovery\n"
+        "  HVD_SLOT         index of the slot on the host, from 0\n"
+        "  HVD_WORKER       number of the worker, never used twice\n"
+        "  HVD_ADDRESS      address its data connections bind to\n"
+        "  HVD_SECRET_FD    descriptor of the job's secret\n"
+        "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
+        "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
+        "  HVD_TIMELINE     the job's --timeline FILE\n\n"
+        "Set by you, equal for all workers:\n\n"
+        "  HVD_TRANSPORT      auto: shared memory on a host, or tcp\n"
+        "  HVD_LOCAL_BUFFERS  measured, staged or attached: how buffers that\n"
+        "                     are not from hvd_alloc are read on a host\n"
+        "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n",
+        out);
 }
 
 static void print_check_build(FILE *out)
 {
     fputs("hvd-elastic " HVD_VERSION "\n\n"
           "launchers:   local\n"
-          "transports:  tcp\n"
+          "transports:  shared memory, tcp\n"
           "memory:      host\n"
           "control:     tcp on loopback, per-job token\n",
           out);

@@ -15,6 +15,7 @@
 #include "base/world.h"
 #include "collectives/timeline.h"
 #include "elastic/worker/control.h"
+#include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/solo.h"
@@ -97,6 +98,7 @@ hvd_status_t hvd_init(void)
         return error_set(HVD_ERR_STATE, "hvd_init: called twice");
     process_log_init();
     HVD_TRY(process_guard_fork());
+    HVD_TRY(knobs_read());
     HVD_TRY(process_identify(&solo));
     begin_process(solo);
     process_timeline_open();

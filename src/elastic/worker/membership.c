@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/world.h"
 #include "collectives/timeline.h"
+#include "elastic/worker/knobs.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
 
@@ -113,6 +114,7 @@ static hvd_status_t make_comm(const struct control_assignment *a)
     memcpy(config.key, a->assign.key, sizeof(config.key));
     describe_peers(a, peers);
     config.peers = peers;
+    knobs_apply(&config);
     status = comm_create(&config, &comm);
     free(peers);
     if (status == HVD_OK)

@@ -1,0 +1,84 @@
+/* elastic/worker/knobs.c - see knobs.h. */
+#include "elastic/worker/knobs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "collectives/reduce.h"
+
+enum { CHOICES_MAX = 6 };
+
+struct choice {
+    const char *name;
+    int value;
+};
+
+struct knob {
+    const char *variable, *choices;
+    struct choice values[CHOICES_MAX];
+};
+
+static const struct knob transport = {
+    "HVD_TRANSPORT",
+    "auto, tcp",
+    {{"auto", COMM_TRANSPORT_AUTO}, {"tcp", COMM_TRANSPORT_TCP}}};
+
+static const struct knob ordinary = {"HVD_LOCAL_BUFFERS",
+                                     "measured, staged, attached",
+                                     {{"measured", COMM_ORDINARY_MEASURED},
+                                      {"staged", COMM_ORDINARY_STAGED},
+                                      {"attached", COMM_ORDINARY_ATTACHED}}};
+
+static const struct knob simd = {"HVD_SIMD",
+                                 "auto, scalar, avx2, avx512, neon",
+                                 {{"auto", REDUCE_ISA_COUNT},
+                                  {"scalar", REDUCE_SCALAR},
+                                  {"avx2", REDUCE_AVX2},
+                                  {"avx512", REDUCE_AVX512},
+                                  {"neon", REDUCE_NEON}}};
+
+static struct {
+    enum comm_transport transport;
+    enum comm_ordinary ordinary;
+} knobs;
+
+/* Unset or empty: the first choice. */
+static hvd_status_t choose(const struct knob *knob, int *value_p)
+{
+    const char *text = getenv(knob->variable);
+    const struct choice *c = knob->values;
+
+    if (text == NULL || *text == '\0')
+        text = c->name;
+    for (; c < knob->values + CHOICES_MAX && c->name != NULL; c++)
+        if (strcmp(c->name, text) == 0) {
+            *value_p = c->value;
+            return HVD_OK;
+        }
+    return error_set(HVD_ERR_INVALID, "%s: \"%s\" is none of %s",
+                     knob->variable, text, knob->choices);
+}
+
+hvd_status_t knobs_read(void)
+{
+    int way, buffers, isa;
+
+    HVD_TRY(choose(&transport, &way));
+    HVD_TRY(choose(&ordinary, &buffers));
+    HVD_TRY(choose(&simd, &isa));
+    if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
+        return error_set(HVD_ERR_INVALID, "HVD_SIMD: this processor has no %s",
+                         reduce_isa_name(isa));
+    if (isa != REDUCE_ISA_COUNT)
+        reduce_isa_use(isa);
+    knobs.transport = way;
+    knobs.ordinary = buffers;
+    return HVD_OK;
+}
+
+void knobs_apply(struct comm_config *config)
+{
+    config->transport = knobs.transport;
+    config->ordinary = knobs.ordinary;
+}

@@ -1,0 +1,27 @@
+/* elastic/worker/knobs.h - what the environment says about the data plane:
+ *
+ *   HVD_TRANSPORT      auto (shared memory between the ranks of a host, TCP
+ *                      between hosts), tcp
+ *   HVD_LOCAL_BUFFERS  how buffers that are not from hvd_alloc get to the other
+ *                      ranks of a host: measured, staged, attached
+ *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
+ *                      avx2, avx512, neon
+ *
+ * Equal on all ranks: the driver hands its environment on.
+ *
+ * Threads: app. */
+#ifndef ELASTIC_WORKER_KNOBS_H
+#define ELASTIC_WORKER_KNOBS_H
+
+#include <hvd/status.h>
+
+#include "collectives/comm.h"
+
+/* Read once, by hvd_init. HVD_ERR_INVALID names the variable and what it may
+ * be; nothing is changed then. */
+hvd_status_t knobs_read(void) HVD_MUST_CHECK;
+
+/* To the config of a comm. */
+void knobs_apply(struct comm_config *config);
+
+#endif
