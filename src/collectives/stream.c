@@ -36,10 +36,25 @@ static bool needs_send(const struct comm *comm, int peer)
     return false;
 }
 
+/* The next frame of a step of which `off` bytes are done. */
+static size_t frame_of(const struct stream *st, size_t nbytes, size_t off)
+{
+    return nbytes - off < st->frame_nbytes ? nbytes - off : st->frame_nbytes;
+}
+
+static size_t due_frame(const struct stream *st)
+{
+    return frame_of(st, st->steps[st->recv_i].recv_nbytes, st->recv_off);
+}
+
 static bool needs_recv(const struct stream *st, int peer)
 {
+    size_t first = st->recv_i;
+
     /* what waits in the bounce buffer has arrived */
-    size_t first = st->recv_i + (st->apply_pending ? 1 : 0);
+    if (st->apply_pending &&
+        st->recv_off + due_frame(st) == st->steps[first].recv_nbytes)
+        first++;
 
     for (size_t i = first; i < st->n_steps; i++)
         if (st->steps[i].recv_peer == peer)
@@ -92,8 +107,7 @@ static hvd_status_t claim(struct comm *comm, struct connection *c)
 {
     const struct stream *st = &comm->op.stream;
     const struct schedule_step *step = &st->steps[st->recv_i];
-    size_t left = step->recv_nbytes - st->recv_off;
-    size_t n = left < st->frame_nbytes ? left : st->frame_nbytes;
+    size_t n = due_frame(st);
 
     if (c->frame.step != st->first + st->recv_i ||
         c->frame.offset != st->recv_off || c->frame.nbytes != n)
@@ -129,6 +143,20 @@ hvd_status_t stream_held(struct comm *comm, struct connection *c)
         st->steps[st->recv_i].recv_peer != c->peer)
         return HVD_OK;
     return claim(comm, c);
+}
+
+/* SENT_FIRST: has the kernel what this rank sends of the region that the due
+ * frame changes? */
+static bool given_away(const struct comm *comm)
+{
+    const struct stream *st = &comm->op.stream;
+    const struct connection *c;
+
+    if (st->send_i != st->recv_i)
+        return st->send_i > st->recv_i;
+    c = comm_link(comm, st->channel, st->steps[st->send_i].send_peer);
+    return c != NULL && st->send_begun &&
+           st->send_off - c->payload_n >= st->recv_off + due_frame(st);
 }
 
 /* What has arrived becomes part of the result. */
@@ -168,7 +196,7 @@ hvd_status_t stream_complete(struct comm *comm, struct connection *c)
                              c->peer, c->frame.nbytes, st->recv_off);
         }
     }
-    if ((step->flags & SCHEDULE_SENT_FIRST) && st->send_i <= st->recv_i) {
+    if ((step->flags & SCHEDULE_SENT_FIRST) && !given_away(comm)) {
         st->apply_pending = true;
         return HVD_OK;
     }
@@ -231,8 +259,7 @@ static hvd_status_t send_due(struct comm *comm, bool *moved_p)
 
     while (st->send_i < st->n_steps) {
         const struct schedule_step *step = &st->steps[st->send_i];
-        size_t left = step->send_nbytes - st->send_off;
-        size_t n = left < st->frame_nbytes ? left : st->frame_nbytes;
+        size_t n = frame_of(st, step->send_nbytes, st->send_off);
         struct connection *c;
 
         if (step->send_peer >= 0) {
@@ -242,7 +269,7 @@ static hvd_status_t send_due(struct comm *comm, bool *moved_p)
             HVD_TRY(links_flush(comm, c));
             if (!connection_idle(c) || c->shut)
                 return HVD_OK;
-            if (!st->send_begun || left > 0) {
+            if (!st->send_begun || n > 0) {
                 if (!may_send(st, step, n))
                     return HVD_OK;
                 queue_data(comm, c, n);
@@ -265,8 +292,8 @@ static hvd_status_t receive_due(struct comm *comm, bool *moved_p)
         st->recv_i++;
         *moved_p = true;
     }
-    if (st->apply_pending && st->send_i > st->recv_i) {
-        apply(comm, st->steps[st->recv_i].recv_nbytes);
+    if (st->apply_pending && given_away(comm)) {
+        apply(comm, due_frame(st));
         *moved_p = true;
         return HVD_OK;
     }
