@@ -39,6 +39,7 @@
 #include <hvd/collectives.h>
 #include <hvd/status.h>
 
+#include "collectives/algorithm.h"
 #include "collectives/endpoint.h"
 
 struct comm;
@@ -74,6 +75,7 @@ struct comm_config {
     uint64_t connect_timeout_us;
     enum comm_transport transport;
     enum comm_ordinary ordinary;
+    struct algorithm_override algorithms; /* the same on every rank */
 };
 
 enum collective_kind {

@@ -84,6 +84,7 @@ static struct schedule_call shape_of(const struct comm *comm,
 {
     return (struct schedule_call){
         .kind = (int)args->kind,
+        .algorithm = comm->config.algorithms.by_kind[args->kind],
         .rank = comm->config.rank,
         .size = comm->config.size,
         .root = args->root,

@@ -28,6 +28,7 @@ struct group {
     uint8_t key[COMM_KEY_NBYTES];
     enum comm_transport transport; /* of the comms created from now on */
     enum comm_ordinary ordinary;
+    struct algorithm_override algorithms;
 };
 
 /* What a rank's thread does; false fails the test. */
@@ -54,6 +55,7 @@ static inline void group_comm_create(struct group *g, int rank)
         .connect_timeout_us = 10000000,
         .transport = g->transport,
         .ordinary = g->ordinary,
+        .algorithms = g->algorithms,
     };
 
     memcpy(config.key, g->key, sizeof(config.key));

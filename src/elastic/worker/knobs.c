@@ -41,6 +41,7 @@ static const struct knob simd = {"HVD_SIMD",
 static struct {
     enum comm_transport transport;
     enum comm_ordinary ordinary;
+    struct algorithm_override algorithms;
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -60,13 +61,27 @@ static hvd_status_t choose(const struct knob *knob, int *value_p)
                      knob->variable, text, knob->choices);
 }
 
+/* Unset or empty: by the table. */
+static hvd_status_t read_algorithms(void)
+{
+    const char *text = getenv("HVD_ALGORITHM");
+    struct algorithm_override o = {{0}};
+    char error[ALGORITHM_ERROR_MAX];
+
+    if (text != NULL && *text != '\0' && !algorithm_parse(text, &o, error))
+        return error_set(HVD_ERR_INVALID, "HVD_ALGORITHM: %s", error);
+    knobs.algorithms = o;
+    return HVD_OK;
+}
+
 hvd_status_t knobs_read(void)
 {
-    int way, buffers, isa;
+    int way = 0, buffers = 0, isa = 0;
 
     HVD_TRY(choose(&transport, &way));
     HVD_TRY(choose(&ordinary, &buffers));
     HVD_TRY(choose(&simd, &isa));
+    HVD_TRY(read_algorithms());
     if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
         return error_set(HVD_ERR_INVALID, "HVD_SIMD: this processor has no %s",
                          reduce_isa_name(isa));
@@ -81,4 +96,5 @@ void knobs_apply(struct comm_config *config)
 {
     config->transport = knobs.transport;
     config->ordinary = knobs.ordinary;
+    config->algorithms = knobs.algorithms;
 }
