@@ -1,0 +1,360 @@
+"""report - what bench/compare measured, as tables, goals, plots, a document.
+
+A figure is the median over the rounds; of a peer's settings, of the one whose
+median is the smallest. A ratio is the best peer's figure divided by ours: above
+1 we are faster.
+"""
+import os
+import platform
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import contestants as who  # noqa: E402
+import plot_svg  # noqa: E402
+
+K, M = 1 << 10, 1 << 20
+HUNDRED = 100000000
+EVERY = "allreduce broadcast allgather reduce_scatter alltoall".split()
+
+
+class Goal:
+    """At least `ratio` at every size from `low` to `high` that was measured.
+    against: columns; without, the peers'."""
+
+    def __init__(self, text, ratio, ours, transport="host",
+                 collectives=("allreduce",), low=0, high=1 << 40, nps=None,
+                 against=None):
+        self.text, self.ratio, self.ours = text, ratio, ours
+        self.transport, self.collectives = transport, collectives
+        self.low, self.high, self.nps = low, high, nps
+        self.against = against
+
+
+ALLOC, ORDINARY = [who.ALLOC], [who.ORDINARY]
+PULL, PUSH = [who.BOUND + ", pull"], [who.BOUND + ", push"]
+GOALS = [
+    Goal("allreduce, hvd_alloc, from 64 KB: 5 x", 5, ALLOC, low=64 * K),
+    Goal("the same, pull-only: 4 x", 4, ALLOC, low=64 * K),
+    Goal("allreduce, hvd_alloc, 100 MB: 0.8 of the memory bound (pull)", 0.8,
+         ALLOC, low=HUNDRED, high=HUNDRED, against=PULL),
+    Goal("the same of the memory bound (push)", 0.8, ALLOC, low=HUNDRED,
+         high=HUNDRED, against=PUSH),
+    Goal("allreduce, ordinary: 1 x at every size", 1, ORDINARY),
+    Goal("allreduce, ordinary, from 64 MB: 2 x", 2, ORDINARY, low=64 * M,
+         nps=[2]),
+    Goal("allreduce, ordinary, from 1 MB: 2 x", 2, ORDINARY, low=M, nps=[4]),
+    Goal("allreduce, ordinary: 0.9 of the better of staged and attached", 0.9,
+         ORDINARY, low=64 * K, against=list(who.FORCED)),
+    Goal("allreduce, 4 B: 1 x", 1, who.OURS, high=4),
+    Goal("broadcast, allgather, reduce_scatter, alltoall: 1 x", 1, who.OURS,
+         collectives=EVERY[1:]),
+    Goal("TCP, every collective: 1 x", 1, who.OURS, "tcp", EVERY),
+    Goal("TCP, allreduce, from 16 MB: 1.3 x", 1.3, who.OURS, "tcp",
+         low=16 * M),
+]
+
+
+def size_label(size):
+    if size == HUNDRED:
+        return "100 MB"
+    for unit, factor in (("M", M), ("K", K)):
+        if size >= factor and size % factor == 0:
+            return "%d %s" % (size // factor, unit)
+    return "{:,}".format(size)
+
+
+def number(value):
+    """Three significant digits, and no fraction of a large one."""
+    if value >= 99.95:
+        return "{:,.0f}".format(value)
+    return "%.1f" % value if value >= 9.995 else "%.2f" % value
+
+
+def machine():
+    cpu, memory = platform.processor(), ""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            fields = [line.partition(":") for line in file]
+        named = {name.strip(): value.strip() for name, _, value in fields}
+        cpu = "%s (family %s, model %s)" % (
+            named.get("model name", cpu), named.get("cpu family", "?"),
+            named.get("model", "?"))
+        with open("/proc/meminfo", encoding="ascii") as file:
+            memory = "%.0f GB" % (int(file.readline().split()[1]) / 1048576)
+    except OSError:
+        pass
+    pages = "?"
+    try:
+        with open("/sys/kernel/mm/transparent_hugepage/enabled",
+                  encoding="ascii") as file:
+            pages = file.read().partition("[")[2].partition("]")[0]
+    except OSError:
+        pass
+    return {"cpu": cpu, "cores": os.cpu_count(), "memory": memory,
+            "kernel": platform.release(), "huge_pages": pages}
+
+
+def _said(*argv):
+    result = subprocess.run(argv, capture_output=True, text=True,
+                            cwd=who.ROOT)
+    return result.stdout.strip() if result.returncode == 0 else ""
+
+
+def versions(build, peers):
+    found = {name: who.installed_version(who.NAMESAKE[name]) for name in peers}
+    own = _said(os.path.join(build, "src/elastic/driver/hvd-elastic"),
+                "--version")
+    commit = _said("git", "rev-parse", "--short", "HEAD")
+    changed = _said("git", "status", "--porcelain", "--untracked-files=no",
+                    "src", "include", "bench")
+    found["hvd-elastic"] = "%s, commit %s%s" % (
+        own, commit or "?", " with changes" if changed else "")
+    found["gcc"] = _said("gcc", "-dumpfullversion")
+    return found
+
+
+class Cell:
+    def __init__(self, figures, variant, way):
+        self.us = statistics.median(figures)
+        self.low, self.high = min(figures), max(figures)
+        self.variant, self.way = variant, way
+
+    def text(self):
+        spread = "" if self.low == self.high else \
+            " (%s-%s)" % (number(self.low), number(self.high))
+        return number(self.us) + spread
+
+
+class Report:
+    def __init__(self, result):
+        self.result = result
+        self.cells = {}   # (np, transport, collective, column, size) -> Cell
+        self.failed = {}  # (np, transport, collective, column) -> reason
+        for item in result["cells"]:
+            column = item["contestant"]
+            if column == who.BOUND:
+                column += ", " + item["variant"]
+            key = (item["np"], item["transport"], item["collective"], column,
+                   item["size"])
+            cell = Cell(item["us"], item["variant"], item["way"])
+            if key not in self.cells or cell.us < self.cells[key].us:
+                self.cells[key] = cell
+        for item in result["failures"]:
+            self.failed[(item["np"], item["transport"], item["collective"],
+                         item["contestant"])] = item["why"][-1]
+
+    # ---- figures -------------------------------------------------------------
+
+    def get(self, table, column, size):
+        return self.cells.get((*table, column, size))
+
+    def best_peer(self, table, size):
+        found = [(cell.us, name) for name in self.result["peers"]
+                 for cell in [self.get(table, name, size)] if cell]
+        return min(found) if found else None
+
+    def ratio(self, table, ours, size, against=None):
+        mine = self.get(table, ours, size)
+        if against:
+            found = [(cell.us, name) for name in against
+                     for cell in [self.get(table, name, size)] if cell]
+            best = min(found) if found else None
+        else:
+            best = self.best_peer(table, size)
+        return best[0] / mine.us if mine and best else None
+
+    def tables(self):
+        return [(np, transport, collective) for np in self.result["np"]
+                for transport in self.result["transports"]
+                for collective in self.result["collectives"]]
+
+    def columns(self, table):
+        others = [*who.FORCED, *PULL, *PUSH]
+        return [name for name in [*self.result["peers"], *who.OURS, *others]
+                if name not in others or any(
+                    self.get(table, name, size)
+                    for size in self.result["sizes"])]
+
+    def entry(self, table, column, size):
+        cell = self.get(table, column, size)
+        if cell:
+            return cell.text()
+        return self.failed.get((*table, column), "")
+
+    def rows(self, table):
+        """Lines of words; the first is the head."""
+        columns = self.columns(table)
+        lines = [["size", *columns, "best / alloc", "best / ordinary"]]
+        for size in self.result["sizes"]:
+            ratios = [self.ratio(table, name, size) for name in who.OURS]
+            lines.append([size_label(size),
+                          *(self.entry(table, name, size) for name in columns),
+                          *(number(ratio) if ratio else "" for ratio in ratios)
+                          ])
+        return lines
+
+    # ---- goals ---------------------------------------------------------------
+
+    def judge(self, goal, np):
+        """(met or None, words)"""
+        found = []
+        for collective in goal.collectives:
+            table = (np, goal.transport, collective)
+            for size in self.result["sizes"]:
+                for ours in goal.ours:
+                    ratio = self.ratio(table, ours, size, goal.against)
+                    if ratio and goal.low <= size <= goal.high:
+                        found.append((ratio, collective, size, ours))
+        if not found:
+            return None, "not measured"
+        ratio, collective, size, ours = min(found)
+        n_met = sum(item[0] >= goal.ratio for item in found)
+        where = [size_label(size)]
+        if len(goal.collectives) > 1:
+            where.insert(0, collective)
+        if len(goal.ours) > 1:
+            where.append(ours.partition(", ")[2])
+        return ratio >= goal.ratio, "%d of %d; least %s at %s" % (
+            n_met, len(found), number(ratio), ", ".join(where))
+
+    def goals(self):
+        """(np, text, verdict, words) for each goal."""
+        lines = []
+        for np in self.result["np"]:
+            for goal in GOALS:
+                if goal.transport in self.result["transports"] \
+                        and (not goal.nps or np in goal.nps):
+                    met, words = self.judge(goal, np)
+                    verdict = {True: "met", False: "missed", None: "-"}[met]
+                    lines.append((str(np), goal.text, verdict, words))
+        return lines
+
+    # ---- output --------------------------------------------------------------
+
+    def title(self, table):
+        np, transport, collective = table
+        return "%s, %d ranks, %s" % (
+            collective, np, "one host" if transport == "host" else "TCP")
+
+    def text(self):
+        out = []
+        for table in self.tables():
+            rows = self.rows(table)
+            widths = [max(len(row[i]) for row in rows)
+                      for i in range(len(rows[0]))]
+            out.append("\n%s (us: median, least-greatest of %d rounds)"
+                       % (self.title(table), self.result["rounds"]))
+            out += ["  ".join(word.rjust(width) for word, width
+                              in zip(row, widths)) for row in rows]
+        out.append("\ngoals")
+        out += ["np %s  %-6s  %s: %s" % (np, verdict, text, words)
+                for np, text, verdict, words in self.goals()]
+        return "\n".join(out)
+
+    def plot(self, directory):
+        os.makedirs(directory, exist_ok=True)
+        for table in self.tables():
+            series = []
+            for name in self.columns(table):
+                points = {size: self.get(table, name, size).us
+                          for size in self.result["sizes"]
+                          if self.get(table, name, size)}
+                if points:
+                    dashed = name not in [*self.result["peers"], *who.OURS]
+                    series.append((name, points, dashed))
+            text = plot_svg.lines(self.title(table), series, size_label)
+            if text:
+                with open(os.path.join(directory, self.plot_name(table)), "w",
+                          encoding="utf-8") as file:
+                    file.write(text)
+
+    @staticmethod
+    def plot_name(table):
+        return "%s-%s-np%d.svg" % (table[2], table[1], table[0])
+
+    def write_markdown(self, path, plots):
+        relative = os.path.relpath(plots, os.path.dirname(path) or ".")
+        out = [HEAD, self.markdown_machine(), METHOD, self.markdown_settings(),
+               "## Goals\n\nRatios of the best peer's time to ours; \"least\" "
+               "is the worst place.\n",
+               _markdown_table([("np", "goal", "", "where"), *self.goals()])]
+        for table in self.tables():
+            out.append("\n## %s\n" % self.title(table))
+            if os.path.exists(os.path.join(plots, self.plot_name(table))):
+                out.append("![%s](%s/%s)\n" % (self.title(table), relative,
+                                               self.plot_name(table)))
+            out.append(_markdown_table(self.rows(table)))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(out) + "\n")
+
+    def markdown_machine(self):
+        result, about = self.result, self.result["machine"]
+        pinned = ", ".join("np %d" % np for np in result["pinned"])
+        lines = [
+            "| | |", "|---|---|",
+            "| date | %s, %d minutes |" % (result["date"],
+                                           result["seconds"] / 60),
+            "| processor | %s, %d cores |" % (about["cpu"], about["cores"]),
+            "| memory | %s, transparent huge pages: %s |" % (
+                about["memory"], about["huge_pages"]),
+            "| kernel | Linux %s |" % about["kernel"],
+            *("| %s | %s |" % item for item in result["versions"].items()),
+            "| rounds | %d, %d ms for each size in each |" % (
+                result["rounds"], result["time_ms"]),
+            "| ranks bound to processors | %s |" % (pinned or "none")]
+        return "\n".join(lines) + "\n"
+
+    def markdown_settings(self):
+        lines = ["| contestant | settings |", "|---|---|"]
+        for key, words in sorted(self.result["settings"].items()):
+            if words:
+                lines.append("| %s | %s |" % (key.replace("/", ", "), words))
+        lines.append("")
+        failures = ["- np %d, %s, %s, %s %s: %s" % (
+            item["np"], item["transport"], item["collective"],
+            item["contestant"], item["variant"], "; ".join(item["why"]))
+            for item in self.result["failures"]]
+        if failures:
+            lines += ["What failed:", "", *failures, ""]
+        return "\n".join(lines)
+
+
+def _markdown_table(rows):
+    head, *rest = [[word or " " for word in row] for row in rows]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rest)]
+    lines.insert(1, "|" + "---|" * len(head))
+    return "\n".join(lines)
+
+
+HEAD = """# Performance
+
+Written by `bench/compare`; every figure is from the one run that is described
+here. How long one call of a collective takes, ours and those of OpenMPI, MPICH
+and Gloo, in microseconds. Ratios above 1: we are faster than the best of them.
+"""
+
+METHOD = """## Method
+
+float32, sum, root 0; allreduce in place, the others from one buffer to another.
+A size is that of the greatest buffer: the operand's, or the result's of
+allgather and alltoall, rounded up to one element for each rank. Buffers are
+page aligned and touched before; those of the peers are ordinary memory. The
+result is checked element by element at each size.
+
+Each call follows a barrier and is timed on its own on each rank. A call's time
+is that of its slowest rank, and the figure is the median over the calls, the
+same code for everybody (`bench/method.c`). The contestants take turns: each is
+started once per collective and round, and the tables show the median, least and
+greatest over the rounds.
+
+*One host* is each one's best means, *TCP* is loopback TCP only. Gloo always uses
+TCP, its figures stand in both. Of a peer's settings below, the best for each
+size counts. Where ranks outnumber the processors nobody is bound to one; else
+the calling threads are, rank by rank, everybody's alike.
+
+The *memory bound* is an allreduce without a protocol: threads in one process,
+huge pages, the traffic to memory and one barrier (`bench/membound.c`). *pull*:
+nobody writes into a peer's memory; *push*: everybody does.
+"""
