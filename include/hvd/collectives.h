@@ -2,8 +2,9 @@
  * generation.
  *
  * Common to every call here:
- *   Order      all ranks issue the same collectives in the same order.
- *   Threads    one issuing thread; the operation runs on it.
+ *   Order      all ranks issue the same collectives in the same order, blocking
+ *              and asynchronous ones alike.
+ *   Threads    one issuing thread; a blocking operation runs on it.
  *   Buffers    borrowed until return; nothing writes them afterwards. Results
  *              are undefined unless the call returned HVD_OK. Every rank gets
  *              the same bits.
@@ -23,7 +24,9 @@
 #ifndef HVD_COLLECTIVES_H
 #define HVD_COLLECTIVES_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <hvd/status.h>
 
@@ -117,6 +120,148 @@ HVD_API hvd_status_t hvd_alltoallv(const void *sendbuf,
 
 /* hvd_barrier - returns once every rank has called it. */
 HVD_API hvd_status_t hvd_barrier(void) HVD_MUST_CHECK;
+
+/* --- asynchronous calls ---
+ *
+ * Each returns as soon as the operation is queued; the operation runs while the
+ * program computes, on a thread of the library's that exists from the first
+ * asynchronous call of a generation on. Operations run in the order of issue,
+ * and a blocking call behind asynchronous ones waits for them.
+ *
+ *   Threads    the issuing thread posts, waits and tests.
+ *   Buffers    borrowed until the request is complete: hvd_wait has returned,
+ *              or hvd_test has said so. Arrays of counts, displacements and
+ *              pointers are copied, and so is the name.
+ *   name       a label for the timeline; NULL: none.
+ *   Requests   belong to the caller until hvd_wait takes them, even when their
+ *              generation has ended: it completes those in flight with
+ *              HVD_PEER_LOST. A request that is never waited for is memory
+ *              lost.
+ *   Returns    HVD_OK, and the request in *request_p. Else what the blocking
+ *              call returns at once: HVD_ERR_INVALID, HVD_ERR_STATE,
+ *              HVD_ERR_NOMEM, HVD_ERR_SYSTEM (no thread can be had), or why the
+ *              generation has ended; nothing is queued, *request_p is NULL.
+ *
+ * hvd_state_commit and hvd_state_check_host_updates complete all requests
+ * first. If one fails, so do they, with its status, and nothing is committed:
+ * results may be half there. */
+
+typedef struct hvd_request hvd_request_t;
+
+/* hvd_wait - run this request, and those issued before it, to their end; free
+ * it in every outcome but one. NULL is complete.
+ * Returns what the blocking call would have: HVD_OK, HVD_PEER_LOST,
+ * HVD_ERR_MISMATCH, HVD_ERR_SYSTEM, HVD_ERR_NOMEM. In a forked child
+ * HVD_ERR_INVALID, and the request is left alone. */
+HVD_API hvd_status_t hvd_wait(hvd_request_t *request) HVD_MUST_CHECK;
+
+/* hvd_wait_all - hvd_wait for requests [n], which become NULL. The first status
+ * that is not HVD_OK. */
+HVD_API hvd_status_t hvd_wait_all(size_t n,
+                                  hvd_request_t **requests) HVD_MUST_CHECK;
+
+/* hvd_test - is it complete, well or not? Never waits, frees nothing, and makes
+ * nothing go faster: hvd_wait does. HVD_OK, HVD_ERR_INVALID (done_p NULL). */
+HVD_API hvd_status_t hvd_test(const hvd_request_t *request,
+                              bool *done_p) HVD_MUST_CHECK;
+
+HVD_API hvd_status_t hvd_allreduce_async(
+    const void *sendbuf, void *recvbuf, size_t count, hvd_dtype_t dtype,
+    hvd_op_t op, const char *name, hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t
+hvd_broadcast_async(void *buf, size_t count, hvd_dtype_t dtype, int root,
+                    const char *name, hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t hvd_allgather_async(
+    const void *sendbuf, void *recvbuf, size_t sendcount, hvd_dtype_t dtype,
+    const char *name, hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t hvd_reduce_scatter_async(
+    const void *sendbuf, void *recvbuf, size_t recvcount, hvd_dtype_t dtype,
+    hvd_op_t op, const char *name, hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t
+hvd_alltoall_async(const void *sendbuf, void *recvbuf, size_t count_per_peer,
+                   hvd_dtype_t dtype, const char *name,
+                   hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t hvd_allgatherv_async(
+    const void *sendbuf, size_t sendcount, void *recvbuf,
+    const size_t *recvcounts, const size_t *displs, hvd_dtype_t dtype,
+    const char *name, hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t hvd_alltoallv_async(
+    const void *sendbuf, const size_t *sendcounts, const size_t *sdispls,
+    void *recvbuf, const size_t *recvcounts, const size_t *rdispls,
+    hvd_dtype_t dtype, const char *name,
+    hvd_request_t **request_p) HVD_MUST_CHECK;
+HVD_API hvd_status_t
+hvd_barrier_async(const char *name, hvd_request_t **request_p) HVD_MUST_CHECK;
+
+/* --- the descriptor: what all of them fill in --- */
+
+typedef enum hvd_collective_kind {
+    HVD_COLLECTIVE_ALLREDUCE = 1,
+    HVD_COLLECTIVE_BROADCAST = 2,
+    HVD_COLLECTIVE_ALLGATHER = 3,
+    HVD_COLLECTIVE_ALLGATHERV = 4,
+    HVD_COLLECTIVE_REDUCE_SCATTER = 5,
+    HVD_COLLECTIVE_ALLTOALL = 6,
+    HVD_COLLECTIVE_ALLTOALLV = 7,
+    HVD_COLLECTIVE_BARRIER = 8,
+    HVD_COLLECTIVE_KIND_FORCE_INT = 0x7fffffff
+} hvd_collective_kind_t;
+
+typedef struct hvd_comm hvd_comm_t;
+
+typedef struct hvd_collective_args {
+    size_t struct_size; /* sizeof(hvd_collective_args_t) */
+    hvd_collective_kind_t kind;
+    const void *sendbuf; /* broadcast: not looked at */
+    void *recvbuf;
+    size_t count; /* as the call's count argument; alltoallv: not looked at */
+    /* alltoallv: all four; allgatherv: the last two; [size] each, copied */
+    const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;
+    hvd_dtype_t dtype; /* barrier: not looked at */
+    hvd_op_t op;
+    int root;
+    hvd_comm_t *comm; /* NULL: the world. Nothing else yet. */
+    void *stream;     /* NULL: none. Nothing else yet. */
+    int memory;       /* 0: the host's. Nothing else yet. */
+    const char *name; /* for the timeline, copied; NULL: none */
+    /* Allreduce of floating point: multiply own contribution by the one before,
+     * the result by the other behind; 0: as it is. The product is rounded to
+     * dtype. Others: 0. */
+    double prescale, postscale;
+    uint64_t flags; /* 0: none. Nothing else yet. */
+} hvd_collective_args_t;
+
+#define HVD_COLLECTIVE_ARGS_INIT                                               \
+    {                                                                          \
+        sizeof(hvd_collective_args_t), HVD_COLLECTIVE_ALLREDUCE, NULL, NULL,   \
+            0, NULL, NULL, NULL, NULL, HVD_FLOAT32, HVD_SUM, 0, NULL, NULL, 0, \
+            NULL, 0, 0, 0                                                      \
+    }
+
+/* hvd_collective_post - any of the asynchronous calls, by its descriptor; which
+ * is borrowed until return. Field names in a sentence of HVD_ERR_INVALID are
+ * those of the struct. */
+HVD_API hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
+                                         hvd_request_t **request_p)
+    HVD_MUST_CHECK;
+
+/* hvd_grouped_allreduce - allreduce of n tensors in one go: small ones travel
+ * packed together, large ones as they are, without a copy.
+ *
+ * sendbufs, recvbufs, counts   [n]; tensor i is counts[i] elements from
+ *            sendbufs[i] to recvbufs[i], as in hvd_allreduce; counts equal on
+ *            every rank. Tensors may not overlap each other.
+ * Equal on every rank bit for bit, as always; sums of floating point may be
+ * taken in another order than by an allreduce of their own. */
+HVD_API hvd_status_t hvd_grouped_allreduce(
+    size_t n, const void *const *sendbufs, void *const *recvbufs,
+    const size_t *counts, hvd_dtype_t dtype, hvd_op_t op) HVD_MUST_CHECK;
+
+/* The request is complete when all tensors are. */
+HVD_API hvd_status_t hvd_grouped_allreduce_async(
+    size_t n, const void *const *sendbufs, void *const *recvbufs,
+    const size_t *counts, hvd_dtype_t dtype, hvd_op_t op, const char *name,
+    hvd_request_t **request_p) HVD_MUST_CHECK;
 
 /* hvd_alloc - memory for buffers: page aligned, huge pages where the kernel has
  * them, zeroed, not inherited by fork. Free with hvd_free (NULL is fine), never

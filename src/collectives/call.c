@@ -37,8 +37,13 @@ void call_describe(const struct frame *head, char *text)
     switch (head->kind) {
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE_SCATTER:
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu)", kind, sequence,
-                 dtype, op_name(head->op), count);
+        if (head->root != 0) /* what it is packed from; see request.c */
+            snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu of group %x)",
+                     kind, sequence, dtype, op_name(head->op), count,
+                     (unsigned)head->root);
+        else
+            snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu)", kind,
+                     sequence, dtype, op_name(head->op), count);
         break;
     case COLLECTIVE_BROADCAST:
         snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, root %d, %llu)", kind,
@@ -80,7 +85,7 @@ static bool overlap(const void *a, size_t a_nbytes, const void *b,
     return a_nbytes > 0 && b_nbytes > 0 && x < y + b_nbytes && y < x + a_nbytes;
 }
 
-static bool reduces(enum collective_kind kind)
+static bool reduces(hvd_collective_kind_t kind)
 {
     return kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_REDUCE_SCATTER;
 }

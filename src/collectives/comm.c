@@ -21,6 +21,7 @@
 #include "base/mac.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/progress.h"
 
 /* --- creation --- */
 
@@ -63,6 +64,7 @@ static void release(struct comm *comm)
     free(comm->accused);
     free(comm->bounce);
     free(comm->scratch);
+    hvd_free(comm->fusion);
     free(comm->pfds);
     free(comm);
 }
@@ -133,6 +135,7 @@ void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)
         return;
+    progress_stop(comm);
     comm_tear_down(comm, NULL, "");
     if (comm->attached)
         endpoint_detach(comm->config.endpoint, &comm->user);
@@ -296,9 +299,10 @@ hvd_status_t comm_end(struct comm *comm)
     return comm_check(comm);
 }
 
-void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
+static void leave(struct comm *comm, enum comm_leave_kind kind,
+                  uint64_t boundary)
 {
-    struct frame leave = {.type = FRAME_LEAVE, .value = boundary};
+    struct frame goodbye = {.type = FRAME_LEAVE, .value = boundary};
 
     switch (kind) {
     case COMM_LEAVE_ABORT:
@@ -308,17 +312,27 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
         (void)comm_end(comm);
         return;
     case COMM_LEAVE_BOUNDARY:
-        leave.kind = FRAME_LEAVE_BOUNDARY;
-        comm_tear_down(comm, &leave, "");
+        goodbye.kind = FRAME_LEAVE_BOUNDARY;
+        comm_tear_down(comm, &goodbye, "");
         (void)comm_fail(comm, HVD_PEER_LOST, "rank %d left at boundary %llu",
                         comm->config.rank, (unsigned long long)boundary);
         return;
     case COMM_LEAVE_DONE:
-        leave.kind = FRAME_LEAVE_DONE;
-        comm_tear_down(comm, &leave, "");
+        goodbye.kind = FRAME_LEAVE_DONE;
+        comm_tear_down(comm, &goodbye, "");
         comm->done = true;
         return;
     }
+}
+
+void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
+{
+    progress_take(comm);
+    if (kind != COMM_LEAVE_ABORT)
+        progress_run(comm); /* the others count on it */
+    leave(comm, kind, boundary);
+    progress_run(comm); /* without waiting: the comm is gone */
+    progress_give(comm);
 }
 
 /* --- small --- */
@@ -328,6 +342,11 @@ void comm_set_boundary(struct comm *comm, uint64_t boundary)
     atomic_store_explicit(&comm->boundary, boundary, memory_order_relaxed);
 }
 
+uint64_t comm_generation(const struct comm *comm)
+{
+    return comm->config.generation;
+}
+
 uint64_t comm_operations(const struct comm *comm)
 {
     return atomic_load_explicit(&comm->operations, memory_order_relaxed);
@@ -335,35 +354,68 @@ uint64_t comm_operations(const struct comm *comm)
 
 /* --- collectives --- */
 
+hvd_status_t comm_admit(struct comm *comm)
+{
+    hvd_status_t status;
+
+    if (comm->done)
+        return error_set(HVD_ERR_STATE, "this rank has finished");
+    if (comm_status(comm, NULL) == HVD_OK)
+        return HVD_OK;
+    progress_take(comm);
+    status = comm_end(comm);
+    progress_give(comm);
+    return status;
+}
+
+void comm_count(struct comm *comm)
+{
+    atomic_fetch_add_explicit(&comm->operations, 1, memory_order_relaxed);
+}
+
+hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
+                        const struct call *call)
+{
+    comm->history[call->head.sequence % COMM_HISTORY] = call->head;
+    if (comm->config.size == 1) {
+        operation_alone(args, call);
+        return HVD_OK;
+    }
+    if (call->nothing)
+        return HVD_OK;
+    if (operation_begin(comm, args, call) == HVD_OK)
+        return engine_start(comm);
+    /* the others have begun: this rank cannot go back */
+    (void)comm_fail(comm, HVD_ERR_NOMEM, "%s", error_text());
+    return comm_end(comm);
+}
+
 static hvd_status_t run(struct comm *comm, const struct collective_args *args,
                         const struct call *call)
 {
-    if (operation_begin(comm, args, call) != HVD_OK) {
-        /* the others have begun: this rank cannot go back */
-        (void)comm_fail(comm, HVD_ERR_NOMEM, "%s", error_text());
-        return comm_end(comm);
+    HVD_TRY(comm_begin(comm, args, call));
+    if (comm->op.active) {
+        HVD_TRY(engine_continue(comm));
+        operation_finish(comm);
     }
-    HVD_TRY(engine_run(comm));
-    operation_finish(comm);
+    comm_count(comm);
     return HVD_OK;
 }
 
 hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
 {
     struct call call;
+    hvd_status_t status;
 
-    if (comm_status(comm, NULL) != HVD_OK)
-        return comm_end(comm);
-    if (comm->done)
-        return error_set(HVD_ERR_STATE, "this rank has finished");
+    HVD_TRY(comm_admit(comm));
     HVD_TRY(call_check(args, comm->config.rank, comm->config.size, &call));
-    comm->sequence++;
-    call.head.sequence = comm->sequence;
-    comm->history[comm->sequence % COMM_HISTORY] = call.head;
-    if (comm->config.size == 1)
-        operation_alone(args, &call);
-    else if (!call.nothing)
-        HVD_TRY(run(comm, args, &call));
-    atomic_fetch_add_explicit(&comm->operations, 1, memory_order_relaxed);
-    return HVD_OK;
+    call.head.sequence = ++comm->sequence;
+    if (comm->progress == NULL)
+        return run(comm, args, &call);
+    progress_take(comm);
+    progress_run(comm);
+    status = comm_status(comm, NULL) == HVD_OK ? run(comm, args, &call)
+                                               : comm_end(comm);
+    progress_give(comm);
+    return status;
 }

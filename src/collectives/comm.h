@@ -28,7 +28,9 @@
  * ANNOUNCE. HVD_ERR_INVALID takes none. alltoallv always exchanges headers: a
  * rank with nothing to move cannot know whether the others have.
  *
- * Threads: one issuing thread. comm_abort() from any thread. */
+ * Threads: one issuing thread. comm_abort() from any thread. When comm_leave()
+ * or comm_destroy() has returned, every posted call is complete, and no thread
+ * of ours touches the endpoint. */
 #ifndef COLLECTIVES_COMM_H
 #define COLLECTIVES_COMM_H
 
@@ -43,6 +45,7 @@
 #include "collectives/endpoint.h"
 
 struct comm;
+struct hvd_request;
 
 enum { COMM_ADDRESS_MAX = 64, COMM_KEY_NBYTES = 32 };
 
@@ -78,31 +81,16 @@ struct comm_config {
     struct algorithm_override algorithms; /* the same on every rank */
 };
 
-enum collective_kind {
-    COLLECTIVE_ALLREDUCE = 1,
-    COLLECTIVE_BROADCAST = 2,
-    COLLECTIVE_ALLGATHER = 3,
-    COLLECTIVE_ALLGATHERV = 4,
-    COLLECTIVE_REDUCE_SCATTER = 5,
-    COLLECTIVE_ALLTOALL = 6,
-    COLLECTIVE_ALLTOALLV = 7,
-    COLLECTIVE_BARRIER = 8
-};
-
-/* The collective descriptor: what all blocking calls fill in, and later the
- * asynchronous ones, process sets, groups and GPUs add fields to. */
-struct collective_args {
-    size_t struct_size;
-    enum collective_kind kind;
-    const void *sendbuf; /* broadcast: not looked at */
-    void *recvbuf;
-    size_t count; /* as the public call's count argument */
-    const size_t *sendcounts, *sdispls, *recvcounts, *rdispls; /* v-forms */
-    hvd_dtype_t dtype;
-    hvd_op_t op;
-    int root;
-    const char *name; /* NULL: by order */
-};
+/* Inside, the public descriptor and its kinds go by shorter names. */
+#define collective_args           hvd_collective_args
+#define COLLECTIVE_ALLREDUCE      HVD_COLLECTIVE_ALLREDUCE
+#define COLLECTIVE_BROADCAST      HVD_COLLECTIVE_BROADCAST
+#define COLLECTIVE_ALLGATHER      HVD_COLLECTIVE_ALLGATHER
+#define COLLECTIVE_ALLGATHERV     HVD_COLLECTIVE_ALLGATHERV
+#define COLLECTIVE_REDUCE_SCATTER HVD_COLLECTIVE_REDUCE_SCATTER
+#define COLLECTIVE_ALLTOALL       HVD_COLLECTIVE_ALLTOALL
+#define COLLECTIVE_ALLTOALLV      HVD_COLLECTIVE_ALLTOALLV
+#define COLLECTIVE_BARRIER        HVD_COLLECTIVE_BARRIER
 
 /* No I/O. *comm_p is valid only on HVD_OK. */
 hvd_status_t comm_create(const struct comm_config *config,
@@ -118,6 +106,43 @@ void comm_destroy(struct comm *comm);
  * HVD_ERR_SYSTEM (own resources), with the sentence in error_text(). */
 hvd_status_t comm_run(struct comm *comm,
                       const struct collective_args *args) HVD_MUST_CHECK;
+
+/* --- posted calls ---
+ *
+ * The engine has one lock, and whoever waits drives it: a blocking call, a
+ * transfer and request_wait() run on the issuing thread everything that was
+ * posted before; the progress thread drives while nobody waits. It exists from
+ * the first comm_post() to comm_destroy(), if size > 1; without it there is no
+ * lock. In a world of one a posted call is complete when comm_post()
+ * returns. */
+
+/* Queue a call: it takes its number now. Arrays of counts and the name are
+ * copied; args->prescale and postscale count here alone. Refused at once, with
+ * nothing queued: HVD_ERR_INVALID, HVD_ERR_STATE, HVD_ERR_NOMEM, HVD_ERR_SYSTEM
+ * (no thread), or the comm's reason. The request (request.h) is the
+ * caller's. */
+hvd_status_t comm_post(struct comm *comm, const struct collective_args *args,
+                       struct hvd_request **request_p) HVD_MUST_CHECK;
+
+/* An allreduce of n tensors, planned by fusion.h. args: dtype, op, name. */
+struct comm_group {
+    size_t n;
+    const void *const *sendbufs; /* [n] */
+    void *const *recvbufs;       /* [n] */
+    const size_t *counts;        /* [n] */
+};
+
+hvd_status_t comm_post_group(struct comm *comm,
+                             const struct collective_args *args,
+                             const struct comm_group *group,
+                             struct hvd_request **request_p) HVD_MUST_CHECK;
+hvd_status_t comm_run_group(struct comm *comm,
+                            const struct collective_args *args,
+                            const struct comm_group *group) HVD_MUST_CHECK;
+
+/* Complete what is queued. Else than HVD_OK: a posted call has failed, now or
+ * before; the comm's reason. */
+hvd_status_t comm_drain(struct comm *comm) HVD_MUST_CHECK;
 
 /* State transfer, on channel 1 (a connection of its own): the peer that sends
  * and the peer that receives call these with equal nbytes. Verified by a digest
@@ -157,6 +182,8 @@ enum comm_leave_kind {
  * COMM_LEAVE_DONE comm_run returns HVD_ERR_STATE. */
 void comm_leave(struct comm *comm, enum comm_leave_kind kind,
                 uint64_t boundary);
+
+uint64_t comm_generation(const struct comm *comm);
 
 /* Collectives completed. Any thread (relaxed). */
 uint64_t comm_operations(const struct comm *comm);

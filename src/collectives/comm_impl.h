@@ -3,7 +3,9 @@
  * (the operation in flight), stream.c and local.h (a phase of it) and
  * transfer.c; for this room only.
  *
- * Threads: the issuing thread, but for the fields marked otherwise. */
+ * Threads: whoever drives the comm, but for the fields marked otherwise. That
+ * is the issuing thread, or the progress thread (progress.h); they exclude each
+ * other. */
 #ifndef COLLECTIVES_COMM_IMPL_H
 #define COLLECTIVES_COMM_IMPL_H
 
@@ -82,6 +84,7 @@ struct operation {
 };
 
 struct call;
+struct progress;
 
 /* What CHANNEL_LOCAL is about: the memory that workers of a host share. All on
  * the issuing thread; none may wait. */
@@ -112,7 +115,7 @@ struct comm {
 
     struct operation op;
     struct local *local; /* NULL: no shared memory */
-    uint64_t sequence;
+    uint64_t sequence;   /* issuing thread: the last number given */
     struct frame history[COMM_HISTORY]; /* by sequence % COMM_HISTORY */
 
     int *accused;
@@ -121,6 +124,9 @@ struct comm {
     /* both constant from before `user` is attached */
     const struct comm_local_ops *local_ops; /* NULL: no CHANNEL_LOCAL */
     bool uses_local; /* CHANNEL_LOCAL, not CHANNEL_DATA, within the host */
+
+    struct progress *progress; /* NULL: nothing was ever posted */
+    uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */
 
     struct endpoint_user user;
     bool attached, torn, done;
@@ -155,6 +161,14 @@ void comm_tear_down(struct comm *comm, const struct frame *goodbye,
 /* After a failed operation: ABORT to all. Returns the reason. */
 hvd_status_t comm_end(struct comm *comm);
 void comm_accuse(struct comm *comm, int peer);
+/* May a call be issued? HVD_OK, HVD_ERR_STATE, or the comm's reason. */
+hvd_status_t comm_admit(struct comm *comm) HVD_MUST_CHECK;
+/* Begin a call that has its number. HVD_OK: comm->op is active, and behind
+ * engine_continue() comes operation_finish(); or there was nothing to move. */
+hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
+                        const struct call *call) HVD_MUST_CHECK;
+/* One more collective is complete. */
+void comm_count(struct comm *comm);
 
 /* --- links.c --- */
 

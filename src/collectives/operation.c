@@ -71,8 +71,7 @@ static hvd_status_t place(struct comm *comm, const struct collective_args *args,
              args->recvcounts[comm->config.rank] * call->elem_nbytes);
         phase->src = send;
         break;
-    case COLLECTIVE_BROADCAST:
-    case COLLECTIVE_BARRIER:
+    default: /* broadcast, barrier: nothing to place */
         break;
     }
     return HVD_OK;

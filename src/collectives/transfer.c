@@ -4,18 +4,15 @@
  * Threads: the issuing thread. Memory: the caller's buffers. */
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/progress.h"
 
-static hvd_status_t transfer(struct comm *comm, int peer, const void *src,
-                             void *dst, size_t nbytes)
+static hvd_status_t run(struct comm *comm, int peer, const void *src, void *dst,
+                        size_t nbytes)
 {
     struct operation *op = &comm->op;
     struct schedule_step *step = &comm->steps[0];
     struct connection *c;
 
-    if (peer < 0 || peer >= comm->config.size || peer == comm->config.rank)
-        return error_set(HVD_ERR_INVALID, "transfer with rank %d", peer);
-    if (nbytes > 0 && src == NULL && dst == NULL)
-        return error_set(HVD_ERR_INVALID, "transfer: buf is NULL");
     if (comm_status(comm, NULL) != HVD_OK)
         return comm_end(comm);
     *step = (struct schedule_step){
@@ -41,6 +38,22 @@ static hvd_status_t transfer(struct comm *comm, int peer, const void *src,
     c->n_sent += dst == NULL;
     c->n_received += dst != NULL;
     return HVD_OK;
+}
+
+static hvd_status_t transfer(struct comm *comm, int peer, const void *src,
+                             void *dst, size_t nbytes)
+{
+    hvd_status_t status;
+
+    if (peer < 0 || peer >= comm->config.size || peer == comm->config.rank)
+        return error_set(HVD_ERR_INVALID, "transfer with rank %d", peer);
+    if (nbytes > 0 && src == NULL && dst == NULL)
+        return error_set(HVD_ERR_INVALID, "transfer: buf is NULL");
+    progress_take(comm);
+    progress_run(comm);
+    status = run(comm, peer, src, dst, nbytes);
+    progress_give(comm);
+    return status;
 }
 
 hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,

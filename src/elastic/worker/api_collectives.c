@@ -1,6 +1,6 @@
-/* elastic/worker/api_collectives.c - hvd/collectives.h: each call fills in a
- * descriptor and runs it on the comm of the current generation; and
- * hvd_state_sync, which is a collective too.
+/* elastic/worker/api_collectives.c - the blocking calls of hvd/collectives.h:
+ * each fills in a descriptor and runs it on the comm of the current generation;
+ * and hvd_state_sync, which is a collective too. The others are in api_async.c.
  *
  * Threads: app. Memory: none. */
 #include <hvd/collectives.h>
@@ -9,22 +9,27 @@
 #include "base/error.h"
 #include "base/world.h"
 #include "collectives/timeline.h"
+#include "elastic/worker/collective.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
 #include "state/state.h"
 
-static void enter_collective(void)
+void collective_enter(void)
 {
     atomic_store_explicit(&process_self.in_collective, true,
                           memory_order_relaxed);
 }
 
-/* What every collective does when it is over. */
-static hvd_status_t leave_collective(hvd_status_t status)
+void collective_exit(void)
 {
     atomic_store_explicit(&process_self.in_collective, false,
                           memory_order_relaxed);
+}
+
+hvd_status_t collective_leave(hvd_status_t status)
+{
+    collective_exit();
     if (status == HVD_OK)
         membership_report_collective();
     else
@@ -52,12 +57,12 @@ static hvd_status_t run(const char *call, struct collective_args *args)
 
     HVD_TRY(static_world(call));
     args->struct_size = sizeof(*args);
-    enter_collective();
+    collective_enter();
     start_ns = timeline_call_clock();
     status = comm_run(process_self.comm, args);
     if (timeline_on())
         show(args, start_ns);
-    return leave_collective(status);
+    return collective_leave(status);
 }
 
 hvd_status_t hvd_allreduce(const void *sendbuf, void *recvbuf, size_t count,
@@ -163,6 +168,21 @@ hvd_status_t hvd_barrier(void)
     return run("hvd_barrier", &args);
 }
 
+hvd_status_t hvd_grouped_allreduce(size_t n, const void *const *sendbufs,
+                                   void *const *recvbufs, const size_t *counts,
+                                   hvd_dtype_t dtype, hvd_op_t op)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLREDUCE,
+                                   .dtype = dtype,
+                                   .op = op};
+    struct comm_group group = {n, sendbufs, recvbufs, counts};
+
+    HVD_TRY(static_world("hvd_grouped_allreduce"));
+    collective_enter();
+    return collective_leave(comm_run_group(process_self.comm, &args, &group));
+}
+
 /* ---- hvd_state_sync ------------------------------------------------------ */
 
 static hvd_status_t serve_all(hvd_state_t *state, int size)
@@ -192,11 +212,15 @@ static hvd_status_t sync_from_root(hvd_state_t *state,
 hvd_status_t hvd_state_sync(hvd_state_t *state)
 {
     struct world world;
+    hvd_status_t status;
 
     if (!state)
         return error_set(HVD_ERR_INVALID, "hvd_state_sync: state is NULL");
     HVD_TRY(static_world("hvd_state_sync"));
     world_get(&world);
-    enter_collective();
-    return leave_collective(sync_from_root(state, &world));
+    collective_enter();
+    status = comm_drain(process_self.comm);
+    if (status == HVD_OK)
+        status = sync_from_root(state, &world);
+    return collective_leave(status);
 }

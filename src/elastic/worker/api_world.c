@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mac.h"
 #include "base/world.h"
+#include "collectives/request.h"
 #include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/knobs.h"
@@ -140,6 +141,7 @@ hvd_status_t hvd_shutdown(void)
         solo_fini();
     else
         stop_member();
+    requests_release();
     timeline_close();
     world_set(&WORLD_NONE);
     atomic_store(&process_self.initialised, false);

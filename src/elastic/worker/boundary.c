@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/world.h"
 #include "collectives/timeline.h"
+#include "elastic/worker/collective.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -28,6 +29,21 @@ static hvd_status_t save(hvd_state_t *state)
     HVD_TRY(state_save(state, world.generation, world.size));
     timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     membership_report_commit();
+    return HVD_OK;
+}
+
+/* What is in flight may be writing what is to be saved. */
+static hvd_status_t drain(void)
+{
+    hvd_status_t status;
+
+    if (!process_self.comm)
+        return HVD_OK;
+    collective_enter();
+    status = comm_drain(process_self.comm);
+    if (status != HVD_OK)
+        return collective_leave(status);
+    collective_exit();
     return HVD_OK;
 }
 
@@ -98,6 +114,7 @@ hvd_status_t hvd_state_commit(hvd_state_t *state)
     HVD_TRY(process_check("hvd_state_commit"));
     if (!state)
         return error_set(HVD_ERR_INVALID, "hvd_state_commit: state is NULL");
+    HVD_TRY(drain());
     HVD_TRY(save(state));
     return boundary(state, true);
 }
@@ -108,5 +125,6 @@ hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     if (!state)
         return error_set(HVD_ERR_INVALID,
                          "hvd_state_check_host_updates: state is NULL");
+    HVD_TRY(drain());
     return boundary(state, false);
 }

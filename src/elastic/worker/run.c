@@ -191,9 +191,10 @@ static hvd_status_t last_commit(struct run *run)
 {
     const struct control_assignment *a = &run->a;
     uint64_t start_ns = timeline_clock();
-    hvd_status_t status = state_save(run->state, a->generation,
-                                     (int)a->assign.size);
+    hvd_status_t status;
 
+    HVD_TRY(comm_drain(process_self.comm));
+    status = state_save(run->state, a->generation, (int)a->assign.size);
     timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     run->live_is_snapshot = status == HVD_OK;
     return error_prefix(status, "the last commit");

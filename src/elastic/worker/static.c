@@ -70,6 +70,11 @@ static hvd_status_t leave_done(void)
     hvd_status_t status;
     bool final;
 
+    status = comm_drain(process_self.comm);
+    if (status != HVD_OK) {
+        static_failed(status);
+        return status;
+    }
     if (control_post(&ev) != HVD_OK)
         return error_set(HVD_PEER_LOST, "the static job has lost a worker");
     comm_leave(process_self.comm, COMM_LEAVE_DONE,

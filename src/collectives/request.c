@@ -1,0 +1,235 @@
+/* collectives/request.c - requests: checked, copied, kept. See request.h.
+ *
+ * Threads: as there; the list of free requests has a lock. Memory: heap. */
+#include "collectives/request.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <xxhash.h>
+
+#include "base/array.h"
+#include "collectives/comm_impl.h"
+#include "collectives/scale.h"
+#include "collectives/timeline.h"
+
+/* --- those kept --- */
+
+static struct {
+    pthread_mutex_t lock;
+    struct hvd_request *first;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct hvd_request *take_kept(void)
+{
+    struct hvd_request *request;
+
+    pthread_mutex_lock(&kept.lock);
+    request = kept.first;
+    if (request != NULL)
+        kept.first = request->next;
+    pthread_mutex_unlock(&kept.lock);
+    return request != NULL ? request : calloc(1, sizeof(*request));
+}
+
+void request_destroy(struct hvd_request *request)
+{
+    pthread_mutex_lock(&kept.lock);
+    request->next = kept.first;
+    kept.first = request;
+    pthread_mutex_unlock(&kept.lock);
+}
+
+void requests_release(void)
+{
+    struct hvd_request *request, *next;
+
+    pthread_mutex_lock(&kept.lock);
+    request = kept.first;
+    kept.first = NULL;
+    pthread_mutex_unlock(&kept.lock);
+    for (; request != NULL; request = next) {
+        next = request->next;
+        array_free(&request->counts, &request->counts_max);
+        array_free(&request->tensors, &request->tensors_max);
+        array_free(&request->parts, &request->parts_max);
+        free(request);
+    }
+}
+
+/* --- creation --- */
+
+static hvd_status_t check_scale(const struct collective_args *args)
+{
+    const char *field = args->prescale != 0 ? "prescale" : "postscale";
+
+    if (args->prescale == 0 && args->postscale == 0)
+        return HVD_OK;
+    if (args->kind == COLLECTIVE_ALLREDUCE && scale_applies(args->dtype))
+        return HVD_OK;
+    return error_set(HVD_ERR_INVALID,
+                     "%s: %s is for allreduce of floating point",
+                     call_kind_name((unsigned)args->kind), field);
+}
+
+static const size_t *keep(size_t **at_p, const size_t *counts, size_t n)
+{
+    size_t *copy = *at_p;
+
+    if (counts == NULL)
+        return NULL;
+    memcpy(copy, counts, n * sizeof(*counts));
+    *at_p += n;
+    return copy;
+}
+
+static bool keep_counts(struct hvd_request *request, size_t size)
+{
+    struct collective_args *args = &request->args;
+    size_t *at;
+
+    if (args->kind != COLLECTIVE_ALLGATHERV &&
+        args->kind != COLLECTIVE_ALLTOALLV)
+        return true;
+    if (!array_reserve(&request->counts, &request->counts_max, 4 * size))
+        return false;
+    at = request->counts;
+    args->sendcounts = keep(&at, args->sendcounts, size);
+    args->sdispls = keep(&at, args->sdispls, size);
+    args->recvcounts = keep(&at, args->recvcounts, size);
+    args->rdispls = keep(&at, args->rdispls, size);
+    return true;
+}
+
+static hvd_status_t fill_one(struct hvd_request *request)
+{
+    const struct comm *comm = request->comm;
+
+    HVD_TRY(check_scale(&request->args));
+    HVD_TRY(call_check(&request->args, comm->config.rank, comm->config.size,
+                       &request->call));
+    request->n_tensors = 0;
+    request->n_parts = 1;
+    if (!array_reserve(&request->parts, &request->parts_max, 1) ||
+        !keep_counts(request, (size_t)comm->config.size))
+        return error_set(HVD_ERR_NOMEM, "a request");
+    return HVD_OK;
+}
+
+static hvd_status_t check_tensor(const struct hvd_request *request, size_t i)
+{
+    const struct fusion_tensor *tensor = &request->tensors[i];
+    struct collective_args args = request->args;
+    struct call call;
+
+    args.sendbuf = tensor->sendbuf;
+    args.recvbuf = tensor->recvbuf;
+    args.count = tensor->count;
+    return error_prefix(call_check(&args, request->comm->config.rank,
+                                   request->comm->config.size, &call),
+                        "tensor %zu of the group", i);
+}
+
+static hvd_status_t fill_group(struct hvd_request *request,
+                               const struct comm_group *group)
+{
+    size_t n = group->n, n_parts_max = n > 0 ? n : 1;
+
+    if (n > 0 && (group->sendbufs == NULL || group->recvbufs == NULL ||
+                  group->counts == NULL))
+        return error_set(HVD_ERR_INVALID,
+                         "grouped allreduce: an array is NULL");
+    if (!array_reserve(&request->tensors, &request->tensors_max, n) ||
+        !array_reserve(&request->parts, &request->parts_max, n_parts_max))
+        return error_set(HVD_ERR_NOMEM, "a group of %zu tensors", n);
+    for (size_t i = 0; i < n; i++) {
+        request->tensors[i] = (struct fusion_tensor){
+            group->sendbufs[i], group->recvbufs[i], group->counts[i]};
+        HVD_TRY(check_tensor(request, i));
+    }
+    HVD_TRY(call_check(&request->args, request->comm->config.rank,
+                       request->comm->config.size, &request->call));
+    request->n_tensors = n;
+    request->n_parts = fusion_plan(request->tensors, n,
+                                   request->call.elem_nbytes, request->parts);
+    return HVD_OK;
+}
+
+hvd_status_t request_create(struct comm *comm,
+                            const struct collective_args *args,
+                            const struct comm_group *group,
+                            struct hvd_request **request_p)
+{
+    struct hvd_request *request = take_kept();
+    hvd_status_t status;
+
+    if (request == NULL)
+        return error_set(HVD_ERR_NOMEM, "a request");
+    request->next = NULL;
+    request->comm = comm;
+    request->generation = comm->config.generation;
+    request->args = *args;
+    request->name[0] = '\0';
+    if (args->name != NULL)
+        snprintf(request->name, sizeof(request->name), "%s", args->name);
+    request->args.name = request->name;
+    request->posted_ns = timeline_call_clock();
+    request->part_i = 0;
+    request->begun_ns = 0;
+    atomic_store_explicit(&request->done, false, memory_order_relaxed);
+    status = group == NULL ? fill_one(request) : fill_group(request, group);
+    if (status != HVD_OK) {
+        request_destroy(request);
+        return status;
+    }
+    *request_p = request;
+    return HVD_OK;
+}
+
+void request_end(struct hvd_request *request, hvd_status_t status)
+{
+    request->status = status;
+    if (status != HVD_OK)
+        snprintf(request->text, sizeof(request->text), "%s", error_text());
+    atomic_store_explicit(&request->done, true, memory_order_release);
+}
+
+/* --- parts --- */
+
+/* Ranks whose groups differ, but not in their sums, must find out: what the
+ * header of an allreduce has no other use for says which tensors are in it. */
+static int32_t digest_of(const struct hvd_request *request,
+                         const struct fusion_part *part)
+{
+    XXH32_hash_t digest = (XXH32_hash_t)(part->last - part->first);
+
+    for (size_t i = part->first; i <= part->last; i++) {
+        uint64_t count = request->tensors[i].count;
+
+        digest = XXH32(&count, sizeof(count), digest);
+    }
+    return (int32_t)(digest & INT32_MAX);
+}
+
+void request_part(const struct hvd_request *request, void *buffer,
+                  struct collective_args *args_p, struct call *call_p)
+{
+    const struct fusion_part *part = &request->parts[request->part_i];
+    const struct fusion_tensor *tensor;
+
+    *args_p = request->args;
+    *call_p = request->call;
+    call_p->head.sequence += request->part_i;
+    if (request->n_tensors == 0)
+        return;
+    tensor = &request->tensors[part->first];
+    args_p->sendbuf = part->packed ? buffer : tensor->sendbuf;
+    args_p->recvbuf = part->packed ? buffer : tensor->recvbuf;
+    args_p->count = part->count;
+    call_p->head.count = part->count;
+    call_p->head.root = part->packed ? digest_of(request, part) : 0;
+    call_p->send_nbytes = part->count * call_p->elem_nbytes;
+    call_p->recv_nbytes = call_p->send_nbytes;
+    call_p->nothing = part->count == 0;
+}

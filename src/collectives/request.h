@@ -1,0 +1,88 @@
+/* collectives/request.h - a call that was posted: what is to be done, how far
+ * it is, how it ended.
+ *
+ *   QUEUED --(first part begins)--> in flight --(last one over)--> done
+ *
+ * A request is the caller's from comm_post() on, and outlives its comm if need
+ * be; the comm refers to it until it is done, which every request is when
+ * comm_leave() or comm_destroy() has returned. Finished ones are kept for the
+ * next, with the arrays they have grown: a steady state allocates nothing.
+ *
+ * Threads: request_done() any; request_wait() the comm's issuing thread; the
+ * fields below the line whoever drives the comm, until `done` is set. */
+#ifndef COLLECTIVES_REQUEST_H
+#define COLLECTIVES_REQUEST_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "collectives/call.h"
+#include "collectives/comm.h"
+#include "collectives/fusion.h"
+
+enum { REQUEST_NAME_MAX = 64 };
+
+struct hvd_request {
+    struct hvd_request *next; /* in the comm's queue, or among the free ones */
+    struct comm *comm;        /* valid until done */
+    uint64_t generation;
+    struct collective_args args; /* its arrays are in counts, its name here */
+    struct call call;            /* head.sequence: of the first part */
+    char name[REQUEST_NAME_MAX];
+    uint64_t posted_ns; /* timeline_call_clock() */
+    size_t *counts;     /* [4 * size] */
+    size_t counts_max;
+    struct fusion_tensor *tensors; /* [n_tensors] */
+    size_t n_tensors, tensors_max; /* 0: no group */
+    struct fusion_part *parts;     /* [n_parts]: operations, one number each */
+    size_t n_parts, parts_max;
+
+    /* --- */
+    size_t part_i;
+    uint64_t begun_ns;
+    hvd_status_t status;
+    char text[ERROR_TEXT_MAX];
+    atomic_bool done;
+};
+
+/* Check and copy; numbers come later. HVD_ERR_INVALID, HVD_ERR_NOMEM. group
+ * NULL: none. */
+hvd_status_t request_create(struct comm *comm,
+                            const struct collective_args *args,
+                            const struct comm_group *group,
+                            struct hvd_request **request_p) HVD_MUST_CHECK;
+/* It is done, or was never queued. */
+void request_destroy(struct hvd_request *request);
+
+/* The last word of whoever drives: nothing of it is touched afterwards. The
+ * sentence is this thread's. */
+void request_end(struct hvd_request *request, hvd_status_t status);
+
+static inline bool request_done(const struct hvd_request *request)
+{
+    return atomic_load_explicit(&request->done, memory_order_acquire);
+}
+
+/* Drive its comm until it is done, and destroy it. Its status, its sentence in
+ * error_text(). */
+hvd_status_t request_wait(struct hvd_request *request) HVD_MUST_CHECK;
+
+/* The call and the buffers of its part under way; `buffer`: where a packed one
+ * lies [FUSION_BUFFER_NBYTES]. */
+void request_part(const struct hvd_request *request, void *buffer,
+                  struct collective_args *args_p, struct call *call_p);
+static inline const struct fusion_part *
+request_packed(const struct hvd_request *request)
+{
+    const struct fusion_part *part = &request->parts[request->part_i];
+
+    return request->n_tensors > 0 && part->packed ? part : NULL;
+}
+
+/* Free those kept. Any thread. */
+void requests_release(void);
+
+#endif

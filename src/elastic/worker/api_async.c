@@ -1,0 +1,284 @@
+/* elastic/worker/api_async.c - the asynchronous calls of hvd/collectives.h:
+ * each fills in a descriptor, and hvd_collective_post() queues it.
+ *
+ * Threads: app. Memory: requests, see collectives/request.h. */
+#include <hvd/collectives.h>
+#include <hvd/world.h>
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "collectives/comm.h"
+#include "collectives/request.h"
+#include "elastic/worker/collective.h"
+#include "elastic/worker/process.h"
+#include "elastic/worker/static.h"
+
+/* ---- posting ------------------------------------------------------------- */
+
+static hvd_status_t begin(const char *call, hvd_request_t **request_p)
+{
+    if (request_p == NULL)
+        return error_set(HVD_ERR_INVALID, "%s: request_p is NULL", call);
+    *request_p = NULL;
+    return static_world(call);
+}
+
+static hvd_status_t post(const char *call, const hvd_collective_args_t *args,
+                         hvd_request_t **request_p)
+{
+    HVD_TRY(begin(call, request_p));
+    return comm_post(process_self.comm, args, request_p);
+}
+
+/* Who was compiled with an older header has fewer fields, with a newer one
+ * more: those we do not know must be zero. */
+static hvd_status_t adopt(const hvd_collective_args_t *args,
+                          hvd_collective_args_t *own)
+{
+    const unsigned char *bytes = (const unsigned char *)args;
+    size_t n = args->struct_size;
+
+    if (n < offsetof(hvd_collective_args_t, comm))
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_collective_post: struct_size is %zu", n);
+    for (size_t i = sizeof(*own); i < n; i++)
+        if (bytes[i] != 0)
+            return error_set(HVD_ERR_INVALID,
+                             "hvd_collective_post: byte %zu of the struct is "
+                             "of a newer version",
+                             i);
+    memset(own, 0, sizeof(*own));
+    memcpy(own, args, n < sizeof(*own) ? n : sizeof(*own));
+    own->struct_size = sizeof(*own);
+    return HVD_OK;
+}
+
+static hvd_status_t check_reserved(const hvd_collective_args_t *args)
+{
+    const char *field = NULL;
+
+    if (args->comm != NULL)
+        field = "comm";
+    else if (args->stream != NULL)
+        field = "stream";
+    else if (args->memory != 0)
+        field = "memory";
+    else if (args->flags != 0)
+        field = "flags";
+    if (field == NULL)
+        return HVD_OK;
+    return error_set(HVD_ERR_INVALID, "hvd_collective_post: %s must be 0",
+                     field);
+}
+
+hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
+                                 hvd_request_t **request_p)
+{
+    hvd_collective_args_t own;
+
+    HVD_TRY(begin("hvd_collective_post", request_p));
+    if (args == NULL)
+        return error_set(HVD_ERR_INVALID, "hvd_collective_post: args is NULL");
+    HVD_TRY(adopt(args, &own));
+    HVD_TRY(check_reserved(&own));
+    return comm_post(process_self.comm, &own, request_p);
+}
+
+hvd_status_t hvd_allreduce_async(const void *sendbuf, void *recvbuf,
+                                 size_t count, hvd_dtype_t dtype, hvd_op_t op,
+                                 const char *name, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_ALLREDUCE,
+                                  .sendbuf = sendbuf,
+                                  .recvbuf = recvbuf,
+                                  .count = count,
+                                  .dtype = dtype,
+                                  .op = op,
+                                  .name = name};
+
+    return post("hvd_allreduce_async", &args, request_p);
+}
+
+hvd_status_t hvd_broadcast_async(void *buf, size_t count, hvd_dtype_t dtype,
+                                 int root, const char *name,
+                                 hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_BROADCAST,
+                                  .sendbuf = buf,
+                                  .recvbuf = buf,
+                                  .count = count,
+                                  .dtype = dtype,
+                                  .root = root,
+                                  .name = name};
+
+    return post("hvd_broadcast_async", &args, request_p);
+}
+
+hvd_status_t hvd_allgather_async(const void *sendbuf, void *recvbuf,
+                                 size_t sendcount, hvd_dtype_t dtype,
+                                 const char *name, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_ALLGATHER,
+                                  .sendbuf = sendbuf,
+                                  .recvbuf = recvbuf,
+                                  .count = sendcount,
+                                  .dtype = dtype,
+                                  .name = name};
+
+    return post("hvd_allgather_async", &args, request_p);
+}
+
+hvd_status_t hvd_reduce_scatter_async(const void *sendbuf, void *recvbuf,
+                                      size_t recvcount, hvd_dtype_t dtype,
+                                      hvd_op_t op, const char *name,
+                                      hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_REDUCE_SCATTER,
+                                  .sendbuf = sendbuf,
+                                  .recvbuf = recvbuf,
+                                  .count = recvcount,
+                                  .dtype = dtype,
+                                  .op = op,
+                                  .name = name};
+
+    return post("hvd_reduce_scatter_async", &args, request_p);
+}
+
+hvd_status_t hvd_alltoall_async(const void *sendbuf, void *recvbuf,
+                                size_t count_per_peer, hvd_dtype_t dtype,
+                                const char *name, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_ALLTOALL,
+                                  .sendbuf = sendbuf,
+                                  .recvbuf = recvbuf,
+                                  .count = count_per_peer,
+                                  .dtype = dtype,
+                                  .name = name};
+
+    return post("hvd_alltoall_async", &args, request_p);
+}
+
+hvd_status_t hvd_allgatherv_async(const void *sendbuf, size_t sendcount,
+                                  void *recvbuf, const size_t *recvcounts,
+                                  const size_t *displs, hvd_dtype_t dtype,
+                                  const char *name, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_ALLGATHERV,
+                                  .sendbuf = sendbuf,
+                                  .recvbuf = recvbuf,
+                                  .count = sendcount,
+                                  .recvcounts = recvcounts,
+                                  .rdispls = displs,
+                                  .dtype = dtype,
+                                  .name = name};
+
+    return post("hvd_allgatherv_async", &args, request_p);
+}
+
+hvd_status_t hvd_alltoallv_async(const void *sendbuf, const size_t *sendcounts,
+                                 const size_t *sdispls, void *recvbuf,
+                                 const size_t *recvcounts,
+                                 const size_t *rdispls, hvd_dtype_t dtype,
+                                 const char *name, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_ALLTOALLV,
+                                  .sendbuf = sendbuf,
+                                  .recvbuf = recvbuf,
+                                  .sendcounts = sendcounts,
+                                  .sdispls = sdispls,
+                                  .recvcounts = recvcounts,
+                                  .rdispls = rdispls,
+                                  .dtype = dtype,
+                                  .name = name};
+
+    return post("hvd_alltoallv_async", &args, request_p);
+}
+
+hvd_status_t hvd_barrier_async(const char *name, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_BARRIER,
+                                  .dtype = HVD_UINT8,
+                                  .name = name};
+
+    return post("hvd_barrier_async", &args, request_p);
+}
+
+hvd_status_t hvd_grouped_allreduce_async(size_t n, const void *const *sendbufs,
+                                         void *const *recvbufs,
+                                         const size_t *counts,
+                                         hvd_dtype_t dtype, hvd_op_t op,
+                                         const char *name,
+                                         hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = {.struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_ALLREDUCE,
+                                  .dtype = dtype,
+                                  .op = op,
+                                  .name = name};
+    struct comm_group group = {n, sendbufs, recvbufs, counts};
+
+    HVD_TRY(begin("hvd_grouped_allreduce_async", request_p));
+    return comm_post_group(process_self.comm, &args, &group, request_p);
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+/* A request may outlive its generation, and even hvd_shutdown: then nobody is
+ * interested in how it ended but the caller. */
+hvd_status_t hvd_wait(hvd_request_t *request)
+{
+    bool current;
+    hvd_status_t status;
+
+    if (request == NULL)
+        return HVD_OK;
+    if (atomic_load(&process_self.forked))
+        return error_set(HVD_ERR_INVALID, "hvd_wait: called in a forked child");
+    current = process_self.comm != NULL &&
+              request->generation == comm_generation(process_self.comm);
+    if (!current)
+        return request_wait(request);
+    collective_enter();
+    status = request_wait(request);
+    return collective_leave(status);
+}
+
+hvd_status_t hvd_wait_all(size_t n, hvd_request_t **requests)
+{
+    hvd_status_t first = HVD_OK;
+    char text[ERROR_TEXT_MAX];
+
+    if (n > 0 && requests == NULL)
+        return error_set(HVD_ERR_INVALID, "hvd_wait_all: requests is NULL");
+    if (atomic_load(&process_self.forked))
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_wait_all: called in a forked child");
+    for (size_t i = 0; i < n; i++) {
+        hvd_status_t status = hvd_wait(requests[i]);
+
+        requests[i] = NULL;
+        if (first != HVD_OK || status == HVD_OK)
+            continue;
+        first = status;
+        memcpy(text, error_text(), strlen(error_text()) + 1);
+    }
+    return first == HVD_OK ? HVD_OK : error_set(first, "%s", text);
+}
+
+hvd_status_t hvd_test(const hvd_request_t *request, bool *done_p)
+{
+    if (done_p == NULL)
+        return error_set(HVD_ERR_INVALID, "hvd_test: done_p is NULL");
+    *done_p = request == NULL || request_done(request);
+    return HVD_OK;
+}

@@ -1,0 +1,194 @@
+/* tests/collectives/test_grouped.c - many tensors in one call, and multiples of
+ * contributions and results. */
+#include "base/array.h"
+#include "posted.h"
+
+enum { TENSORS = 7 };
+
+static const size_t tensor_counts[TENSORS] = {1, 333, 0, 40000, 17, 4095, 3};
+
+struct grouping {
+    hvd_dtype_t dtype;
+    bool posted;
+};
+
+/* The smallest integers, which every type holds. */
+static void set_element(hvd_dtype_t dtype, void *buf, size_t i, int value)
+{
+    static const uint16_t halves[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400},
+                          bfloats[] = {0, 0x3f80, 0x4000, 0x4040, 0x4080};
+
+    switch (dtype) {
+    case HVD_FLOAT16:
+        ((uint16_t *)buf)[i] = halves[value];
+        break;
+    case HVD_BFLOAT16:
+        ((uint16_t *)buf)[i] = bfloats[value];
+        break;
+    case HVD_FLOAT32:
+        ((float *)buf)[i] = (float)value;
+        break;
+    case HVD_FLOAT64:
+        ((double *)buf)[i] = value;
+        break;
+    case HVD_INT64:
+        ((int64_t *)buf)[i] = value;
+        break;
+    case HVD_INT32:
+        ((int32_t *)buf)[i] = value;
+        break;
+    default:
+        ((uint8_t *)buf)[i] = (uint8_t)value;
+        break;
+    }
+}
+
+static bool run_group(struct group *g, int rank, const struct grouping *how,
+                      const void *const *sends, void *const *recvs)
+{
+    struct comm *comm = g->comms[rank];
+    struct collective_args args = sum_args(NULL, NULL, 0);
+    struct comm_group group = {TENSORS, sends, recvs, tensor_counts};
+    struct hvd_request *request;
+
+    args.dtype = how->dtype;
+    args.op = HVD_MAX;
+    if (!how->posted) {
+        EXPECT(comm_run_group(comm, &args, &group) == HVD_OK);
+        return true;
+    }
+    EXPECT(comm_post_group(comm, &args, &group, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_OK);
+    return true;
+}
+
+static bool group_all(struct group *g, int rank, void *arg)
+{
+    const struct grouping *how = arg;
+    size_t elem_nbytes = hvd_dtype_size(how->dtype);
+    void *sends[TENSORS], *recvs[TENSORS], *expected[TENSORS];
+    bool ok = true;
+
+    for (int t = 0; t < TENSORS; t++) {
+        size_t nbytes = (tensor_counts[t] + 1) * elem_nbytes;
+
+        sends[t] = calloc(1, nbytes);
+        recvs[t] = t % 2 == 0 ? sends[t] : calloc(1, nbytes);
+        expected[t] = calloc(1, nbytes);
+        for (size_t i = 0; i < tensor_counts[t]; i++) {
+            /* the largest is at another rank for each element */
+            set_element(how->dtype, sends[t], i,
+                        ((int)i + t + rank) % g->size + 1);
+            set_element(how->dtype, expected[t], i, g->size);
+        }
+    }
+    for (int round = 0; round < 2; round++)
+        EXPECT(run_group(g, rank, how, (const void *const *)sends, recvs));
+    for (int t = 0; t < TENSORS; t++) {
+        ok &= memcmp(recvs[t], expected[t], tensor_counts[t] * elem_nbytes) ==
+              0;
+        if (recvs[t] != sends[t])
+            free(recvs[t]);
+        free(sends[t]);
+        free(expected[t]);
+    }
+    EXPECT(ok);
+    return true;
+}
+
+START_TEST(group_of_any_type_combines_each_tensor)
+{
+    struct grouping how = {(hvd_dtype_t)(_i / 2), _i % 2 == 1};
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, group_all, &how);
+    group_fini(&g);
+}
+END_TEST
+
+/* Equal in number and sum, not in what belongs together. */
+static bool group_otherwise(struct group *g, int rank, void *arg)
+{
+    const size_t counts[2] = {rank == 1 ? 5 : 3, rank == 1 ? 3 : 5};
+    float a[5] = {0}, b[5] = {0};
+    const void *sends[2] = {a, b};
+    void *recvs[2] = {a, b};
+    struct comm_group group = {2, sends, recvs, counts};
+    struct collective_args args = sum_args(NULL, NULL, 0);
+    hvd_status_t status = comm_run_group(g->comms[rank], &args, &group);
+
+    EXPECT_SAY(status == HVD_ERR_MISMATCH, "%d", status);
+    EXPECT(text_has("group"));
+    return true;
+}
+
+START_TEST(groups_that_differ_mismatch)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, group_otherwise, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+START_TEST(group_bad_tensor_named)
+{
+    const size_t counts[2] = {1, 1};
+    float a = 0;
+    const void *sends[2] = {&a, NULL};
+    void *recvs[2] = {&a, &a};
+    struct comm_group group = {2, sends, recvs, counts};
+    struct collective_args args = sum_args(NULL, NULL, 0);
+    struct group g;
+
+    group_init(&g, 2);
+    ck_assert_int_eq(comm_run_group(g.comms[0], &args, &group),
+                     HVD_ERR_INVALID);
+    ck_assert(text_has("tensor 1"));
+    group.counts = NULL;
+    ck_assert_int_eq(comm_run_group(g.comms[0], &args, &group),
+                     HVD_ERR_INVALID);
+    group_fini(&g);
+}
+END_TEST
+
+static bool scaled(struct group *g, int rank, void *arg)
+{
+    float in[3] = {(float)(rank + 1), 2, 4}, out[3];
+    struct collective_args args = sum_args(in, out, 3);
+    struct hvd_request *request;
+
+    args.prescale = 0.5;
+    args.postscale = 4;
+    EXPECT(comm_post(g->comms[rank], &args, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_OK);
+    EXPECT(out[0] == 2 * sum_of(g, 1) && out[1] == 4 * (float)g->size);
+    EXPECT(in[0] == (float)(rank + 1) && in[2] == 4);
+    return true;
+}
+
+START_TEST(scales_before_and_behind)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, scaled, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("grouped");
+    TCase *tc = tcase_create("grouped");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, group_of_any_type_combines_each_tensor, 0, 16);
+    tcase_add_test(tc, groups_that_differ_mismatch);
+    tcase_add_test(tc, group_bad_tensor_named);
+    tcase_add_test(tc, scales_before_and_behind);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
