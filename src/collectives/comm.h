@@ -83,6 +83,7 @@ struct comm_config {
 
 /* Inside, the public descriptor and its kinds go by shorter names. */
 #define collective_args           hvd_collective_args
+#define collective_kind           hvd_collective_kind
 #define COLLECTIVE_ALLREDUCE      HVD_COLLECTIVE_ALLREDUCE
 #define COLLECTIVE_BROADCAST      HVD_COLLECTIVE_BROADCAST
 #define COLLECTIVE_ALLGATHER      HVD_COLLECTIVE_ALLGATHER
