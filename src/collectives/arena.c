@@ -13,7 +13,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -37,12 +36,12 @@ struct extent {
 static struct {
     pthread_mutex_t lock;
     bool tried;
-    int fd, readable_fd;
+    int fd;
     uint8_t *base;
     _Atomic size_t nbytes; /* 0: none; set last, then constant */
     struct extent *extents;
     size_t n_extents, extents_max;
-} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .readable_fd = -1};
+} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 /* --- the file --- */
 
@@ -57,20 +56,15 @@ static size_t wanted_nbytes(void)
     return nbytes;
 }
 
-static int open_file(size_t nbytes, int *readable_fd_p)
+static int open_file(size_t nbytes)
 {
     int fd = memfd_create("hvd-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    char path[64];
 
     if (fd < 0)
         return -1;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    *readable_fd_p = open(path, O_RDONLY | O_CLOEXEC);
-    if (*readable_fd_p >= 0 && ftruncate(fd, (off_t)nbytes) == 0 &&
+    if (ftruncate(fd, (off_t)nbytes) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         return fd;
-    if (*readable_fd_p >= 0)
-        close(*readable_fd_p);
     close(fd);
     return -1;
 }
@@ -82,7 +76,7 @@ static void open_arena(void)
 
     arena.tried = true;
     for (; nbytes >= arena_min / 16; nbytes /= 2) {
-        int readable_fd = -1, fd = open_file(nbytes, &readable_fd);
+        int fd = open_file(nbytes);
         void *base;
 
         if (fd < 0)
@@ -93,12 +87,10 @@ static void open_arena(void)
             (void)madvise(base, nbytes, MADV_DONTFORK);
             (void)madvise(base, nbytes, MADV_DONTDUMP);
             arena.fd = fd;
-            arena.readable_fd = readable_fd;
             arena.base = base;
             arena.nbytes = nbytes;
             return;
         }
-        close(readable_fd);
         close(fd);
     }
     log_debug("no memory that others can map -> hvd_alloc gives private "
@@ -117,7 +109,7 @@ int arena_fd(void)
     int fd;
 
     lock_open();
-    fd = arena.readable_fd;
+    fd = arena.fd;
     pthread_mutex_unlock(&arena.lock);
     return fd;
 }
@@ -278,5 +270,4 @@ void arena_fds_close(void)
     if (arena.nbytes == 0)
         return;
     close(arena.fd);
-    close(arena.readable_fd);
 }

@@ -1,5 +1,5 @@
-/* collectives/arena.h - the process's arena: one memfd that other processes of
- * the host may map read-only, mapped here once, from which hvd_alloc takes.
+/* collectives/arena.h - the process's arena: one memfd that the other ranks of
+ * the host map as well, mapped here once, from which hvd_alloc takes.
  *
  * Its size is virtual (at least the machine's memory, pages come and go with
  * hvd_alloc and hvd_free) and sealed, so that nobody who has it mapped can be
@@ -14,8 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A descriptor that others can only map read-only; the process's, never closed.
- * -1: there is no arena. */
+/* The process's, never closed. -1: there is no arena. */
 int arena_fd(void);
 
 /* The whole mapping. 0, NULL: there is no arena. */

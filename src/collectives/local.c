@@ -7,13 +7,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -23,7 +26,7 @@
 #include "collectives/arena.h"
 #include "collectives/local_impl.h"
 
-enum { TIDY_AFTER_US = 300000 };
+enum { TIDY_AFTER_US = 300000, LEAVE_SPIN_US = 500, LEAVE_SAY_US = 1000000 };
 
 static const uint8_t forced[] = {
     [COMM_ORDINARY_MEASURED] = MAILBOX_NONE,
@@ -67,7 +70,8 @@ static void number(struct local *local, const struct comm *comm)
         if (i == comm->config.rank)
             local->me = n;
         local->place[i] = n;
-        local->peers[n++] = (struct local_peer){.rank = i, .doorbell = -1};
+        local->peers[n++] = (struct local_peer){
+            .rank = i, .doorbell = -1, .pidfd = -1};
     }
 }
 
@@ -165,6 +169,8 @@ static void part(struct local_peer *peer)
 {
     if (peer->doorbell >= 0)
         close(peer->doorbell);
+    if (peer->pidfd >= 0)
+        close(peer->pidfd);
     if (peer->box != NULL && peer->own)
         own_box_give(peer->box);
     else if (peer->box != NULL)
@@ -212,9 +218,12 @@ void local_fds_close(struct comm *comm)
     close(local->box_fd);
     close(local->readable_fd);
     close(local->doorbell);
-    for (int i = 0; i < local->size; i++)
+    for (int i = 0; i < local->size; i++) {
         if (local->peers[i].doorbell >= 0)
             close(local->peers[i].doorbell);
+        if (local->peers[i].pidfd >= 0)
+            close(local->peers[i].pidfd);
+    }
 }
 
 bool local_is_all(const struct comm *comm)
@@ -308,6 +317,20 @@ static void probe(struct local *local)
     atomic_store(&local->box->attaches, all ? 1 : 2);
 }
 
+/* Of who is at the other end of the connection: its own word for its number
+ * would not hold across namespaces. */
+static int open_pidfd(const struct comm *comm, int peer)
+{
+    struct connection *c = comm_link(comm, CHANNEL_LOCAL, peer);
+    struct ucred who;
+    socklen_t len = sizeof(who);
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 ||
+        who.pid <= 0)
+        return -1;
+    return (int)syscall(SYS_pidfd_open, who.pid, 0);
+}
+
 static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
                                 size_t n_fds)
 {
@@ -316,6 +339,8 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
 
     HVD_ASSERT(n_fds == LOCAL_FDS);
     ok = attach(comm, p, fds);
+    if (ok)
+        p->pidfd = open_pidfd(comm, peer);
     close(fds[0]);
     close(fds[1]);
     if (!ok)
@@ -329,10 +354,49 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
 
 static const struct comm_local_ops ops = {fds_to_show, attach_peer};
 
+/* Is this peer in the middle of writing into others' memory? */
+static bool writes(const struct local_peer *peer, int wait_ms)
+{
+    struct pollfd dead = {peer->pidfd, POLLIN, 0};
+
+    return peer->box != NULL && atomic_load(&peer->box->writing) != 0 &&
+           poll(&dead, 1, wait_ms) == 0;
+}
+
+/* A block takes a fraction of a millisecond. What takes longer is stopped, and
+ * will go on or be killed. */
+static void await_writer(const struct comm *comm, const struct local_peer *peer)
+{
+    uint64_t begin_us = clock_now_us();
+    bool said = false;
+
+    while (writes(peer, 0)) {
+        uint64_t waited_us = clock_now_us() - begin_us;
+
+        if (waited_us < LEAVE_SPIN_US) {
+            sched_yield();
+            continue;
+        }
+        if (waited_us > LEAVE_SAY_US && !said) {
+            said = true;
+            log_warn("rank %d has stopped while it wrote into the memory of "
+                     "rank %d -> waiting until it is dead",
+                     peer->rank, comm->config.rank);
+        }
+        (void)writes(peer, 1);
+    }
+}
+
 void local_leave(struct comm *comm)
 {
-    if (comm->local != NULL)
-        atomic_store(&comm->local->box->left, 1);
+    struct local *local = comm->local;
+
+    if (local == NULL)
+        return;
+    atomic_store(&local->box->left, 1);
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me)
+            await_writer(comm, &local->peers[i]);
 }
 
 int local_missing(const struct comm *comm)

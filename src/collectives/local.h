@@ -1,19 +1,27 @@
 /* collectives/local.h - the ranks of a comm that share this host: the memory
  * that they show each other, and a phase that works in it.
  *
- * Each rank owns, and alone writes,
+ * Each rank owns
  *
  *   a mailbox  sealed memfd of this comm: what it calls, how far it is, whether
- *              it sleeps, whether it has left
+ *              it sleeps, writes elsewhere or has left
  *   an arena   sealed memfd of the process (arena.h): hvd_alloc and staging
  *   a doorbell eventfd of this comm: the others write it when it sleeps
  *
  * and hands their descriptors to each rank of its host with the handshake of a
- * CHANNEL_LOCAL connection; memory read-only. So nobody can change a byte of
- * anybody else, whatever happens to him and whenever: the rule for an abort
- * (docs/protocol.md) is the reader's alone. What a rank has read of another's
- * memory counts only if that one had not left the comm when the reading was
- * over: its "left" word is looked at last.
+ * CHANNEL_LOCAL connection. Mailboxes are written by their owners alone, and so
+ * are arenas with one exception: an allreduce whose results all lie in arenas
+ * pushes them there.
+ *
+ * After an abort nobody may write into, nor believe, the memory of a rank that
+ * has returned to user code (docs/protocol.md):
+ *
+ *   reading  what was read counts only if its owner's "left" word is clear when
+ *            the reading is over
+ *   writing  a writer says so in its own mailbox and then looks whether anybody
+ *            has left; who leaves says so and then waits until nobody of this
+ *            host writes any more, or the writer is dead (pidfd): a stopped one
+ *            is killed by its agent once its heartbeats are missed
  *
  * Tickets number the local phases of a comm, equally on all its ranks. A rank
  * posts ticket m when its call begins; who has posted m has finished m - 1.
@@ -43,7 +51,9 @@ void local_destroy(struct comm *comm);
 /* Does the group consist of the whole comm? */
 bool local_is_all(const struct comm *comm);
 
-/* This rank goes: nothing it shows may be believed from now on. */
+/* This rank goes: nothing it shows may be believed from now on, and behind this
+ * call nobody writes into its memory. Waits for who is at it: a block, or the
+ * death of a stopped writer. */
 void local_leave(struct comm *comm);
 
 /* In a forked child. Async-signal-safe. */

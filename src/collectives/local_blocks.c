@@ -17,7 +17,8 @@
 enum {
     BLOCK_MAX = 512 << 10,
     BLOCK_UNIT = 4096,
-    ACTIONS_MAX = 64 /* before connections are looked at */
+    PUSH_NBYTES = 16 << 10, /* stays in the nearest cache */
+    ACTIONS_MAX = 64        /* before connections are looked at */
 };
 
 static const enum pull_kind kinds[] = {
@@ -42,6 +43,19 @@ static size_t block_nbytes(const struct local *local)
     if (n < BLOCK_UNIT)
         return BLOCK_UNIT;
     return n < BLOCK_MAX ? n : BLOCK_MAX;
+}
+
+static void publish_progress(struct local *local)
+{
+    struct pull_progress own = pull_progress(&local->run.pull);
+    struct mailbox *box = local->box;
+
+    atomic_store_explicit(&box->staged, mailbox_word(local->ticket, own.staged),
+                          memory_order_release);
+    atomic_store_explicit(&box->reduced,
+                          mailbox_word(local->ticket, own.reduced),
+                          memory_order_release);
+    atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
 }
 
 static bool stage_reserve(struct local *local, const struct pull_shape *shape)
@@ -111,6 +125,34 @@ static size_t visible_nbytes(const struct local *local,
     return n * call->elem_nbytes;
 }
 
+/* Only who would notice a peer's death may be written by it. */
+static bool can_push(const struct local *local)
+{
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && local->peers[i].pidfd < 0)
+            return false;
+    return true;
+}
+
+bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    const struct phase *phase = run->phase;
+    size_t nbytes = phase->shape.count * phase->shape.elem_nbytes;
+    struct pull_shape shape = shape_of(local, phase);
+
+    run->push = false;
+    pull_init(&run->pull, &shape);
+    publish_progress(local);
+    if (!arena_find(phase->src, nbytes, &post->send_at) ||
+        !arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
+        return false;
+    run->send_way = run->recv_way = MAILBOX_ARENA;
+    post->may_push = 1;
+    return true;
+}
+
 static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
 {
     struct local *local = comm->local;
@@ -138,6 +180,9 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
         return comm_fail(comm, HVD_ERR_NOMEM, "%d bytes of staging memory",
                          LOCAL_STAGE_NBYTES);
     post->stage_at = local->stage_at;
+    post->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
+                     can_push(local);
+    run->push = false;
     pull_init(&run->pull, &shape);
     return HVD_OK;
 }
@@ -154,19 +199,6 @@ static void write_table(struct local *local, struct mailbox_post *post)
                                              call->elem_nbytes};
 }
 
-static void publish_progress(struct local *local)
-{
-    struct pull_progress own = pull_progress(&local->run.pull);
-    struct mailbox *box = local->box;
-
-    atomic_store_explicit(&box->staged, mailbox_word(local->ticket, own.staged),
-                          memory_order_release);
-    atomic_store_explicit(&box->reduced,
-                          mailbox_word(local->ticket, own.reduced),
-                          memory_order_release);
-    atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
-}
-
 hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
 {
     struct local *local = comm->local;
@@ -176,6 +208,25 @@ hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
         write_table(local, post);
     publish_progress(local);
     return HVD_OK;
+}
+
+/* All ranks see the same posts, so they agree: push, if all results are within
+ * reach. Who reduces a slice alone has it in his caches, whoever else has to
+ * come for it pays for each line. */
+void local_blocks_arrived(struct comm *comm)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    struct pull_shape shape = run->pull.shape;
+
+    for (int i = 0; i < local->size; i++)
+        if (!local_post_of(local->peers[i].box, local->ticket)->may_push)
+            return;
+    run->push = true;
+    run->in_posts = false;
+    shape.kind = PULL_SLICES_REDUCE;
+    pull_init(&run->pull, &shape);
+    publish_progress(local);
 }
 
 /* --- work block by block --- */
@@ -277,6 +328,57 @@ static hvd_status_t reduce_part(struct comm *comm, const struct pull_action *a,
     return HVD_OK;
 }
 
+/* From now on who leaves waits for us. */
+static hvd_status_t begin_writing(struct comm *comm)
+{
+    struct local *local = comm->local;
+
+    atomic_store(&local->box->writing, 1);
+    for (int i = 0; i < local->size; i++) {
+        if (i == local->me || atomic_load(&local->peers[i].box->left) == 0)
+            continue;
+        atomic_store(&local->box->writing, 0);
+        return comm_fail(comm, HVD_PEER_LOST,
+                         "rank %d left while rank %d worked for it",
+                         local->peers[i].rank, comm->config.rank);
+    }
+    return HVD_OK;
+}
+
+static void push_part(const struct local *local, size_t at, size_t nbytes)
+{
+    const uint8_t *from = local->run.phase->dst + at;
+
+    for (int k = 1; k < local->size; k++) {
+        int i = (local->me + k) % local->size;
+        const struct mailbox_post *post = local_post_of(local->peers[i].box,
+                                                        local->ticket);
+
+        copy_memory(local->peers[i].arena + post->recv_at + at, from, nbytes,
+                    false);
+    }
+}
+
+static hvd_status_t do_push(struct comm *comm, const struct pull_action *a)
+{
+    struct local *local = comm->local;
+    hvd_status_t status = begin_writing(comm);
+
+    if (status != HVD_OK)
+        return status;
+    for (size_t off = 0; status == HVD_OK && off < a->region.nbytes;
+         off += PUSH_NBYTES) {
+        size_t left = a->region.nbytes - off;
+        size_t n = left < PUSH_NBYTES ? left : PUSH_NBYTES;
+
+        status = reduce_part(comm, a, off, n);
+        if (status == HVD_OK)
+            push_part(local, a->region.dst + off, n);
+    }
+    atomic_store(&local->box->writing, 0);
+    return status;
+}
+
 static bool fetch_reserve(struct local *local)
 {
     size_t n = (size_t)local->size - 1;
@@ -308,6 +410,8 @@ static hvd_status_t do_reduce(struct comm *comm, const struct pull_action *a)
             return comm_fail(comm, HVD_ERR_NOMEM, "%d bytes per rank",
                              LOCAL_FETCH_NBYTES);
     }
+    if (local->run.push)
+        return do_push(comm, a);
     for (size_t off = 0; off < a->region.nbytes; off += step) {
         size_t left = a->region.nbytes - off;
 
@@ -410,6 +514,21 @@ hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p)
         if (a.publish)
             HVD_TRY(publish(comm));
     }
+    return HVD_OK;
+}
+
+hvd_status_t local_blocks_read(struct comm *comm)
+{
+    struct local *local = comm->local;
+    struct pull *pull = &local->run.pull;
+
+    HVD_TRY(check_left(comm));
+    pull->reduce_i = pull->n_reduce;
+    pull->take_i = pull->n_take;
+    publish_progress(local);
+    local_notify(local);
+    if (local->run.send_way == MAILBOX_ARENA)
+        local->run.stage = LOCAL_CLOSE;
     return HVD_OK;
 }
 

@@ -21,9 +21,10 @@ struct local_peer {
     int rank;                   /* in the comm */
     const struct mailbox *box;  /* NULL: not attached yet */
     bool own;                   /* box is a mapping of this process */
-    const uint8_t *arena;       /* NULL: it has none */
+    uint8_t *arena;             /* NULL: it has none */
     struct peer_arena *mapping; /* NULL: it is this process's */
     int doorbell;
+    int pidfd; /* readable once it is dead; -1: unknown */
 };
 
 enum local_stage {
@@ -39,10 +40,12 @@ struct local_run {
     enum local_stage stage;
     const struct phase *phase;
     bool in_posts;           /* operands travel in the posts */
+    bool perhaps_push;       /* unless all can be pushed */
     int first_peer, n_peers; /* whose posts are waited for: places from
                                 first_peer on, ascending */
     int arrived;
     struct pull pull;
+    bool push; /* results go straight into everybody's buffers */
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t ordinary;           /* the way of buffers outside the arena */
 };
@@ -75,14 +78,14 @@ enum {
     LOCAL_FETCH_NBYTES = 128 << 10
 };
 
-/* --- peer_memory.c: the arenas of other processes, mapped read-only --- */
+/* --- peer_memory.c: the arenas of other processes --- */
 
 struct peer_arena;
 
 /* Map the arena behind fd (borrowed), or find it mapped from a generation
  * before. NULL: it cannot be. */
 struct peer_arena *peer_arena_take(int fd, size_t nbytes);
-const uint8_t *peer_arena_base(const struct peer_arena *arena);
+uint8_t *peer_arena_base(const struct peer_arena *arena);
 /* Stays mapped until peer_arenas_tidy(): an unmapped arena of a dead process is
  * freed by whoever unmaps it last, which takes long. */
 void peer_arena_give(struct peer_arena *arena);
@@ -130,7 +133,14 @@ struct local_extent {
 /* Before the post is published: ways and places of the buffers. */
 hvd_status_t local_blocks_plan(struct comm *comm,
                                struct mailbox_post *post) HVD_MUST_CHECK;
-/* All have posted: what needs no waiting. */
+/* Likewise, for operands that would fit the post: if own result may be pushed,
+ * offer that instead. */
+bool local_blocks_offer(struct comm *comm, struct mailbox_post *post);
+/* Operands were read in posts and offered buffers. */
+hvd_status_t local_blocks_read(struct comm *comm) HVD_MUST_CHECK;
+/* All have posted. */
+void local_blocks_arrived(struct comm *comm);
+/* Then: what needs no waiting. */
 hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p) HVD_MUST_CHECK;
 /* Own work is over: is everybody else's? */
 void local_blocks_close(struct local *local, bool *moved_p);

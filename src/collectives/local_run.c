@@ -14,9 +14,10 @@
 
 enum {
     POSTS_TOTAL_MAX = 64 << 10, /* what a rank reads of all posts */
-    PAUSES = 4000,              /* looks, before others get the core */
-    PAUSES_CROWDED = 40,
-    LOOKS = 32, /* between two looks at the abort word */
+    PAUSES = 1000,              /* looks, before others get the core */
+    PAUSES_CROWDED = 2,
+    PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
+    LOOKS = 32,         /* between two looks at the abort word */
     SPIN_US = 60
 };
 
@@ -102,6 +103,10 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
     run->first_peer = 0;
     run->n_peers = local->size;
     run->in_posts = phase->pull_kind == 0 && fits_posts(local, &phase->shape);
+    run->perhaps_push = run->in_posts &&
+                        phase->shape.kind == COLLECTIVE_ALLREDUCE &&
+                        phase->shape.count * phase->shape.elem_nbytes >
+                            PUSH_MIN;
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
         return HVD_OK;
     /* who has the root's operand needs nobody else; the root needs nobody */
@@ -158,13 +163,14 @@ static hvd_status_t post(struct comm *comm)
     post->dtype = head->dtype;
     post->op = head->op;
     post->phase = (uint8_t)comm->op.phase_i;
-    if (run->in_posts) {
-        nbytes = local_operand_nbytes(local, call, local->me);
+    post->may_push = 0;
+    nbytes = local_operand_nbytes(local, call, local->me);
+    if (!run->in_posts) {
+        HVD_TRY(local_blocks_plan(comm, post));
+    } else if (!run->perhaps_push || !local_blocks_offer(comm, post)) {
         run->send_way = run->recv_way = MAILBOX_INLINE;
         if (nbytes > 0)
             memcpy(payload_of(post, nbytes), run->phase->src, nbytes);
-    } else {
-        HVD_TRY(local_blocks_plan(comm, post));
     }
     post->send_way = run->send_way;
     post->recv_way = run->recv_way;
@@ -271,6 +277,8 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
     }
     if (run->n_peers == local->size)
         local->all_posted = local->ticket;
+    if (!run->in_posts || run->perhaps_push)
+        local_blocks_arrived(comm);
     run->stage = LOCAL_WORK;
     *moved_p = true;
     return HVD_OK;
@@ -282,11 +290,14 @@ static const uint8_t *operand_in_post(const struct local *local, int place)
 {
     const struct schedule_call *call = &local->run.phase->shape;
     size_t nbytes = local_operand_nbytes(local, call, place);
+    const struct local_peer *peer = &local->peers[place];
+    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
 
     if (place == local->me)
         return local->run.phase->src;
-    return payload_of(local_post_of(local->peers[place].box, local->ticket),
-                      nbytes);
+    if (post->send_way == MAILBOX_ARENA)
+        return peer->arena + post->send_at;
+    return payload_of(post, nbytes);
 }
 
 static void reduce_posts(struct comm *comm, size_t first)
@@ -324,7 +335,7 @@ static void gather_posts(const struct local *local)
     }
 }
 
-static void work_in_posts(struct comm *comm)
+static hvd_status_t work_in_posts(struct comm *comm)
 {
     struct local *local = comm->local;
     const struct phase *phase = local->run.phase;
@@ -350,6 +361,8 @@ static void work_in_posts(struct comm *comm)
         break;
     }
     local->run.stage = LOCAL_DONE;
+    /* some have offered their buffers, others could not */
+    return local->run.perhaps_push ? local_blocks_read(comm) : HVD_OK;
 }
 
 hvd_status_t local_advance(struct comm *comm, bool *more_p)
@@ -367,7 +380,7 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
     if (run->stage == LOCAL_ARRIVE)
         HVD_TRY(arrive(comm, more_p));
     if (run->stage == LOCAL_WORK && run->in_posts)
-        work_in_posts(comm);
+        HVD_TRY(work_in_posts(comm));
     else if (run->stage == LOCAL_WORK)
         HVD_TRY(local_blocks_work(comm, more_p));
     if (run->stage == LOCAL_CLOSE)

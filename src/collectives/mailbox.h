@@ -11,7 +11,8 @@
  * for nothing, those of a newer one mean that this one is through.
  *
  * Atomic words are sequentially consistent: a publisher writes its word and
- * reads `sleeping`, a sleeper writes `sleeping` and reads the words. */
+ * reads `sleeping`, a sleeper writes `sleeping` and reads the words; likewise
+ * `writing` and `left`. */
 #ifndef COLLECTIVES_MAILBOX_H
 #define COLLECTIVES_MAILBOX_H
 
@@ -47,7 +48,8 @@ struct mailbox_post {
     uint8_t kind, dtype, op;
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t phase;
-    uint8_t unused[6];
+    uint8_t may_push; /* its result may be written, and it can write others' */
+    uint8_t unused[5];
     uint8_t tiny[MAILBOX_TINY_MAX];
     /* second line: block by block */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
@@ -71,8 +73,12 @@ struct mailbox {
 
     /* all others can be read through process_vm_readv: 1 yes, 2 no */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
-    atomic_uint_least32_t left;
     atomic_uint_least32_t sleeping;
+
+    /* A writer sets `writing` and then reads everybody's `left`; who leaves
+     * sets `left` and then waits for everybody's `writing` to be clear. */
+    _Alignas(MAILBOX_LINE) atomic_uint_least32_t left;
+    _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
 
     struct mailbox_post posts[MAILBOX_POSTS];
 };

@@ -1,5 +1,5 @@
 /* collectives/peer_memory.c - the memory of other processes of this host: their
- * arenas, mapped read-only, and their buffers, read through
+ * arenas, mapped, and their buffers, read through
  * process_vm_readv(2).
  *
  * The mappings outlive the comm that took them: survivors meet again in the
@@ -46,7 +46,8 @@ static struct peer_arena *map(int fd, const struct stat *st, size_t nbytes)
 
     if (a == NULL)
         return NULL;
-    base = mmap(NULL, nbytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    base = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED) {
         free(a);
         return NULL;
@@ -81,7 +82,7 @@ struct peer_arena *peer_arena_take(int fd, size_t nbytes)
     return a;
 }
 
-const uint8_t *peer_arena_base(const struct peer_arena *arena)
+uint8_t *peer_arena_base(const struct peer_arena *arena)
 {
     return arena->base;
 }
