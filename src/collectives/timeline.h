@@ -26,7 +26,7 @@
 
 #include <hvd/status.h>
 
-enum { TIMELINE_RECORDS_MAX = 4096, TIMELINE_TEXT_MAX = 68 };
+enum { TIMELINE_RECORDS_MAX = 2048, TIMELINE_TEXT_MAX = 68 };
 
 /* Of a call. In brackets how Horovod's timeline and ours name it. */
 enum timeline_phase {
