@@ -33,7 +33,7 @@
 #include "bench/method.h"
 
 enum { RANKS_MAX = 64, SIZES_MAX = 64, CALLS_MAX = 5000 };
-enum { BLOCK = 1024 };            /* elements combined in the first cache */
+enum { BLOCK = 4096 };            /* elements combined in the first cache */
 enum { SPINS = 1000, LINE = 16 }; /* elements of a cache line */
 static const size_t HUGE_PAGE = 2 << 20;
 
@@ -134,19 +134,81 @@ static size_t share(const struct bench_case *c, int rank)
     return at < c->count ? at : c->count;
 }
 
+/* mine += the others, up to three of them, in one pass: to stage sums
+ * elsewhere costs a fifth of the speed. */
+static inline __attribute__((always_inline)) void
+add_loop(float *mine, const float *const *from, int n_from, size_t n)
+{
+    const float *a = from[0], *b = from[1], *c = from[2];
+
+    if (n_from == 1)
+        for (size_t i = 0; i < n; i++)
+            mine[i] += a[i];
+    else if (n_from == 2)
+        for (size_t i = 0; i < n; i++)
+            mine[i] += a[i] + b[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            mine[i] += a[i] + b[i] + c[i];
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx512f"))) static void
+add_avx512(float *mine, const float *const *from, int n_from, size_t n)
+{
+    add_loop(mine, from, n_from, n);
+}
+
+__attribute__((target("avx2"))) static void
+add_avx2(float *mine, const float *const *from, int n_from, size_t n)
+{
+    add_loop(mine, from, n_from, n);
+}
+#endif
+
+static void add(float *mine, const float *const *from, int n_from, size_t n)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f")) {
+        add_avx512(mine, from, n_from, n);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        add_avx2(mine, from, n_from, n);
+        return;
+    }
+#endif
+    add_loop(mine, from, n_from, n);
+}
+
+static void add_all(const struct rank *r, float *sum, size_t first, size_t n)
+{
+    const float *from[3] = {NULL, NULL, NULL};
+    int n_from = 0;
+
+    for (int i = 1; i < r->c.size; i++) {
+        from[n_from++] = buffers[(r->c.rank + i) % r->c.size] + first;
+        if (n_from == 3 || i == r->c.size - 1) {
+            add(sum, from, n_from, n);
+            n_from = 0;
+        }
+    }
+}
+
+/* At most BLOCK elements: what is stored once more is in the first cache. */
 static void combine(const struct rank *r, size_t first, size_t n)
 {
-    float sum[BLOCK] __attribute__((aligned(64)));
+    float staged[BLOCK] __attribute__((aligned(64)));
+    float *mine = buffers[r->c.rank] + first;
+    float *sum = r->past_caches ? staged : mine;
 
-    memcpy(sum, buffers[0] + first, n * sizeof(float));
-    for (int k = 1; k < r->c.size; k++) {
-        const float *from = buffers[k] + first;
-
-        for (size_t i = 0; i < n; i++)
-            sum[i] += from[i];
-    }
-    for (int k = 0; k < r->c.size; k++)
-        if (r->push || k == r->c.rank)
+    if (r->past_caches)
+        memcpy(staged, mine, n * sizeof(float));
+    add_all(r, sum, first, n);
+    if (r->past_caches)
+        store(mine, sum, n, true);
+    for (int k = 0; k < r->c.size && r->push; k++)
+        if (k != r->c.rank)
             store(buffers[k] + first, sum, n, r->past_caches);
 }
 

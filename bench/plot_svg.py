@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 36, 48
 COLOURS = ["#0072b2", "#009e73", "#e69f00", "#d55e00", "#cc79a7", "#555555",
-           "#56b4e9", "#000000"]
+           "#56b4e9", "#000000", "#9a8c00"]
 
 
 def _marker(kind, x, y, colour):
