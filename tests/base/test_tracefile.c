@@ -86,14 +86,13 @@ static char *expected(uint64_t first, uint64_t n)
     return text;
 }
 
+/* By hand: a sanitizer's strstr looks at all of the text each time. */
 static uint64_t count(const char *text)
 {
     uint64_t n = 0;
 
-    while ((text = strstr(text, "{\"n\":"))) {
-        text++;
-        n++;
-    }
+    for (; *text; text++)
+        n += text[0] == '{' && text[1] == '"' && text[2] == 'n';
     return n;
 }
 
