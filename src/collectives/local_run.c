@@ -15,7 +15,7 @@
 enum {
     POSTS_TOTAL_MAX = 64 << 10, /* what a rank reads of all posts */
     PAUSES = 1000,              /* looks, before others get the core */
-    PAUSES_CROWDED = 2,
+    PAUSES_BETWEEN = 2,         /* ... and gets it back */
     PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
     LOOKS = 32,         /* between two looks at the abort word */
     SPIN_US = 60
@@ -428,18 +428,20 @@ static void pause_core(void)
  * share cores, who waits has to let the others run. */
 hvd_status_t local_spin(struct comm *comm, bool *more_p)
 {
-    int pauses = comm->local->crowded ? PAUSES_CROWDED : PAUSES;
+    int pauses = comm->local->crowded ? 0 : PAUSES;
     uint64_t until_us = 0;
 
     *more_p = false;
-    for (int i = 0; !*more_p && !local_done(comm); i++) {
+    for (int i = 0;; i++) {
         if (i % LOOKS == 0) {
             HVD_TRY(comm_check(comm));
             if (comm_kicked(comm))
                 break;
         }
         HVD_TRY(local_advance(comm, more_p));
-        if (i < pauses) {
+        if (*more_p || local_done(comm))
+            break;
+        if (pauses-- > 0) {
             pause_core();
             continue;
         }
@@ -448,6 +450,7 @@ hvd_status_t local_spin(struct comm *comm, bool *more_p)
         else if (clock_now_us() >= until_us)
             break;
         sched_yield();
+        pauses = PAUSES_BETWEEN;
     }
     return HVD_OK;
 }

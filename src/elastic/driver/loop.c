@@ -389,14 +389,25 @@ static void add_env(struct loop *l, const char *name, const char *value)
     l->env_nbytes += (uint32_t)n + 1;
 }
 
-static void pack_env(struct loop *l)
+static hvd_status_t pack_env(struct loop *l)
 {
+    static const char *const knobs[] = ENV_KNOBS;
     const char *level = getenv(ENV_LOG_LEVEL);
 
     /* what is longer than a name of a level is none */
     add_env(l, ENV_LOG_LEVEL, level && strlen(level) < 16 ? level : "warn");
     if (l->events.trace.on)
         add_env(l, ENV_TIMELINE, l->events.trace.path);
+    for (size_t i = 0; i < sizeof(knobs) / sizeof(knobs[0]); i++) {
+        const char *value = getenv(knobs[i]);
+
+        if (value && strlen(value) > ENV_KNOB_MAX)
+            return error_set(HVD_ERR_INVALID, "%s: longer than %d bytes",
+                             knobs[i], ENV_KNOB_MAX);
+        if (value)
+            add_env(l, knobs[i], value);
+    }
+    return HVD_OK;
 }
 
 static hvd_status_t open_signals(struct loop *l)
@@ -479,7 +490,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, now_us));
     mac_random(&job, sizeof(job));
     HVD_TRY(trace_open(&l->events.trace, l->options->timeline, job));
-    pack_env(l);
+    HVD_TRY(pack_env(l));
     configure(l->options, job, &config);
     if (!driver_init(&l->driver, &config, now_us))
         return error_set(HVD_ERR_NOMEM, "no memory for the driver");

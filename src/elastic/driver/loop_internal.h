@@ -48,7 +48,7 @@ struct loop {
     /* what every SPAWN says */
     char *argv_packed;
     uint32_t argv_nbytes;
-    char env[PATH_MAX + 64];
+    char env[PATH_MAX + 2048]; /* the timeline's path and the knobs */
     uint32_t env_nbytes;
     char cwd[sizeof(((struct msg_spawn *)0)->cwd)];
     /* agents that could not be started: told to the core after the step */

@@ -35,4 +35,13 @@
 #define ENV_LOG_LEVEL   "HVD_LOG_LEVEL"
 #define ENV_TIMELINE    "HVD_TIMELINE"
 
+/* What a user says about the data plane (elastic/worker/knobs.h): the driver
+ * hands its own on to all workers, so that they are equal everywhere. */
+#define ENV_KNOBS                                                          \
+    {                                                                      \
+        "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM", \
+            "HVD_TCP_CONNECTIONS"                                          \
+    }
+enum { ENV_KNOB_MAX = 256 }; /* bytes of a value */
+
 #endif
