@@ -432,7 +432,7 @@ END_TEST
 static bool drain(struct group *g, int rank, void *arg)
 {
     struct comm *comm = g->comms[rank];
-    struct hvd_request *requests[10];
+    struct hvd_request *requests[10], *none;
     float x[10];
     uint8_t state = rank == 0 ? 5 : 0;
 
@@ -450,10 +450,11 @@ static bool drain(struct group *g, int rank, void *arg)
     EXPECT(comm_drain(comm) == HVD_OK);
     for (int i = 0; i < 10; i++)
         EXPECT(request_done(requests[i]) && x[i] == 2);
+    EXPECT(request_wait(requests[0]) == HVD_OK);
     EXPECT(post_sum(comm, x, 1, &requests[0]) == HVD_OK);
     comm_leave(comm, COMM_LEAVE_DONE, 3);
     EXPECT(request_done(requests[0]));
-    EXPECT(post_sum(comm, x, 1, &requests[0]) == HVD_ERR_STATE);
+    EXPECT(post_sum(comm, x, 1, &none) == HVD_ERR_STATE);
     for (int i = 0; i < 10; i++)
         EXPECT(request_wait(requests[i]) == HVD_OK);
     EXPECT(x[0] == 4);

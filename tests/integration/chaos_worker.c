@@ -22,6 +22,8 @@
 
 #include <hvd/hvd.h>
 
+#include "posted.h"
+
 enum { VECTOR_MAX = 16, STRIPE = 64, USER_FAILURE = -1001, NEVER = -1 };
 
 static struct options {
@@ -30,7 +32,7 @@ static struct options {
     long fail_at, mismatch_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
-    bool count_fds, no_shutdown;
+    bool count_fds, no_shutdown, posted;
 } options = {.steps = 100,
              .step_us = 1000,
              .state_bytes = 1024,
@@ -51,6 +53,8 @@ static const char usage[] =
     "chaos_worker [--steps N] [--step-us U] [--state-bytes B]\n"
     "  [--commit-every K]     boundaries without a commit in between\n"
     "  [--broadcast-only]     broadcasts instead of allreduces\n"
+    "  [--posted]             posts collectives, waits for them later or "
+    "never\n"
     "  [--no-collective]      no collectives at all\n"
     "  [--local-between]      more boundaries with no collective between them\n"
     "  [--start-sleep-ms T]   before hvd_elastic_run\n"
@@ -125,6 +129,8 @@ static hvd_status_t exchange(void)
 {
     if (options.no_collective)
         return HVD_OK;
+    if (options.posted)
+        return posted_exchange(model.step);
     return options.broadcast_only ? check_broadcast() : check_allreduce();
 }
 
@@ -176,6 +182,8 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
             sleep_us(options.step_us);
         update();
         HVD_TRY(boundary(state));
+        if (options.posted)
+            posted_check_drained();
     }
     if (options.finish_sleep_ms > 0)
         sleep_us(options.finish_sleep_ms * 1000);
@@ -209,6 +217,7 @@ static const struct option longs[] = {
     {"exit-code", required_argument, NULL, 'c'},
     {"broadcast-only", no_argument, NULL, 'B'},
     {"local-between", no_argument, NULL, 'L'},
+    {"posted", no_argument, NULL, 'P'},
     {"no-collective", no_argument, NULL, 'N'},
     {"static", no_argument, NULL, 'T'},
     {"drain-on-term", no_argument, NULL, 'D'},
@@ -254,6 +263,8 @@ static bool *flag_of(int c)
         return &options.broadcast_only;
     case 'L':
         return &options.local_between;
+    case 'P':
+        return &options.posted;
     case 'N':
         return &options.no_collective;
     case 'T':
@@ -389,6 +400,8 @@ int main(int argc, char **argv)
     status = hvd_init();
     if (status == HVD_OK)
         status = options.is_static ? run_static() : run_elastic();
+    if (options.posted && posted_finish() != HVD_OK && status == HVD_OK)
+        status = HVD_ERR_STATE;
     snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());
     if (!options.no_shutdown && hvd_shutdown() != HVD_OK && status == HVD_OK) {
         snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());

@@ -97,6 +97,83 @@ START_TEST(collectives_alone_copy)
 }
 END_TEST
 
+START_TEST(posted_alone_is_complete)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_request_t *requests[3];
+    float in = 3, out = 0, again = 0;
+    const size_t count = 1;
+    const void *send = &in;
+    void *recv = &again;
+    bool done = false;
+
+    ck_assert_int_eq(hvd_allreduce_async(&in, &out, 1, HVD_FLOAT32, HVD_SUM,
+                                         "gradient", &requests[0]),
+                     HVD_OK);
+    ck_assert_int_eq(hvd_test(requests[0], &done), HVD_OK);
+    ck_assert(done && out == 3);
+    ck_assert_int_eq(hvd_grouped_allreduce_async(1, &send, &recv, &count,
+                                                 HVD_FLOAT32, HVD_MAX, NULL,
+                                                 &requests[1]),
+                     HVD_OK);
+    args.sendbuf = &in;
+    args.recvbuf = &in;
+    args.count = 1;
+    args.postscale = 0.5;
+    ck_assert_int_eq(hvd_collective_post(&args, &requests[2]), HVD_OK);
+    ck_assert_int_eq(hvd_wait_all(3, requests), HVD_OK);
+    ck_assert(again == 3 && in == 1.5f);
+    ck_assert_ptr_null(requests[2]);
+    ck_assert_int_eq(hvd_wait(NULL), HVD_OK);
+    ck_assert_int_eq(hvd_test(NULL, &done), HVD_OK);
+    ck_assert(done);
+    ck_assert_int_eq(hvd_test(NULL, NULL), HVD_ERR_INVALID);
+}
+END_TEST
+
+static void assert_refused(const hvd_collective_args_t *args, const char *field)
+{
+    hvd_request_t *request = (hvd_request_t *)args; /* not NULL */
+
+    ck_assert_int_eq(hvd_collective_post(args, &request), HVD_ERR_INVALID);
+    ck_assert_ptr_null(request);
+    ck_assert_msg(strstr(hvd_last_error(), field), "%s", hvd_last_error());
+}
+
+START_TEST(descriptor_fields_of_the_future_are_refused)
+{
+    struct {
+        hvd_collective_args_t args;
+        uint64_t newer;
+    } big = {.args = HVD_COLLECTIVE_ARGS_INIT, .newer = 1};
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_request_t *request;
+
+    assert_refused(NULL, "args");
+    args.comm = (hvd_comm_t *)&args;
+    assert_refused(&args, "comm");
+    args.comm = NULL;
+    args.stream = &args;
+    assert_refused(&args, "stream");
+    args.stream = NULL;
+    args.memory = 1;
+    assert_refused(&args, "memory");
+    args.memory = 0;
+    args.flags = 4;
+    assert_refused(&args, "flags");
+    args.flags = 0;
+    args.struct_size = 8;
+    assert_refused(&args, "struct_size");
+    big.args.struct_size = sizeof(big);
+    assert_refused(&big.args, "newer");
+    big.newer = 0;
+    big.args.kind = HVD_COLLECTIVE_BARRIER;
+    ck_assert_int_eq(hvd_collective_post(&big.args, &request), HVD_OK);
+    ck_assert_int_eq(hvd_wait(request), HVD_OK);
+    ck_assert_int_eq(hvd_collective_post(&args, NULL), HVD_ERR_INVALID);
+}
+END_TEST
+
 static hvd_status_t count_to_ten(hvd_state_t *s, void *arg)
 {
     while (counter < 10) {
@@ -180,18 +257,24 @@ END_TEST
 
 START_TEST(forked_child_is_refused)
 {
+    hvd_request_t *request, *none;
     int status;
-    pid_t pid = fork();
+    pid_t pid;
 
+    ck_assert_int_eq(hvd_barrier_async(NULL, &request), HVD_OK);
+    pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0)
         _exit(hvd_state_commit(state) == HVD_ERR_INVALID &&
                       hvd_barrier() == HVD_ERR_INVALID &&
+                      hvd_wait(request) == HVD_ERR_INVALID &&
+                      hvd_barrier_async(NULL, &none) == HVD_ERR_INVALID &&
                       hvd_init() == HVD_ERR_INVALID
                   ? 0
                   : 1);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(hvd_wait(request), HVD_OK);
     ck_assert_int_eq(hvd_barrier(), HVD_OK);
 }
 END_TEST
@@ -218,6 +301,8 @@ int main(void)
     tcase_add_checked_fixture(inside, set_up, tear_down);
     tcase_add_test(inside, init_alone_is_a_world_of_one);
     tcase_add_test(inside, collectives_alone_copy);
+    tcase_add_test(inside, posted_alone_is_complete);
+    tcase_add_test(inside, descriptor_fields_of_the_future_are_refused);
     tcase_add_test(inside, run_alone_trains_and_commits);
     tcase_add_test(inside, run_alone_lost_restores_and_resets);
     tcase_add_test(inside, run_alone_user_code_passes_through);

@@ -1,0 +1,118 @@
+/* tests/integration/posted.c - see posted.h. What is in flight when a
+ * generation ends stays with the program: it must be complete, whatever became
+ * of it. Memory: static, so that it is there however train is left. */
+#include "posted.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TENSORS = 3, LARGE = 50000, POSTED = 4 };
+
+static const size_t counts[TENSORS] = {3, LARGE, 17};
+
+static struct {
+    hvd_request_t *requests[POSTED];
+    uint64_t generation, step;
+    int size;
+    int64_t tensors[TENSORS][LARGE], sum[2], sent;
+} posted;
+
+static void wrong(const char *what, int64_t got, int64_t want)
+{
+    fprintf(stderr,
+            "WRONG: posted %s at step %" PRIu64 ": %" PRId64
+            " instead of %" PRId64 "\n",
+            what, posted.step, got, want);
+    abort();
+}
+
+static void check(const char *what, int64_t got, int64_t want)
+{
+    if (got != want)
+        wrong(what, got, want);
+}
+
+static void check_all_done(void)
+{
+    for (int i = 0; i < POSTED; i++) {
+        bool done = false;
+
+        if (hvd_test(posted.requests[i], &done) != HVD_OK || !done)
+            wrong("call complete", 0, 1);
+    }
+}
+
+static void check_results(void)
+{
+    int64_t all = (int64_t)posted.size * (posted.size + 1) / 2;
+    int64_t step = (int64_t)posted.step;
+
+    for (int t = 0; t < TENSORS; t++) {
+        check("group", posted.tensors[t][0], (step + t) * all);
+        check("group", posted.tensors[t][counts[t] - 1], (step + t) * all);
+    }
+    check("allreduce", posted.sum[1], step * all);
+    check("broadcast", posted.sent, step);
+}
+
+/* Those of a generation that has ended are complete, well or not. */
+static hvd_status_t collect(void)
+{
+    bool current = posted.generation == hvd_generation();
+    hvd_status_t status;
+
+    if (posted.requests[0] == NULL)
+        return HVD_OK;
+    if (!current)
+        check_all_done();
+    status = hvd_wait_all(POSTED, posted.requests);
+    if (status == HVD_OK)
+        check_results();
+    return current ? status : HVD_OK;
+}
+
+static hvd_status_t post(uint64_t step)
+{
+    const void *sends[TENSORS];
+    void *recvs[TENSORS];
+    int mine = hvd_rank() + 1;
+    hvd_request_t **requests = posted.requests;
+
+    posted.generation = hvd_generation();
+    posted.step = step;
+    posted.size = hvd_size();
+    for (int t = 0; t < TENSORS; t++) {
+        sends[t] = recvs[t] = posted.tensors[t];
+        for (size_t i = 0; i < counts[t]; i++)
+            posted.tensors[t][i] = ((int64_t)step + t) * mine;
+    }
+    posted.sum[0] = (int64_t)step * mine;
+    posted.sent = mine == posted.size ? (int64_t)step : -1;
+    HVD_TRY(hvd_grouped_allreduce_async(TENSORS, sends, recvs, counts,
+                                        HVD_INT64, HVD_SUM, "group",
+                                        &requests[0]));
+    HVD_TRY(hvd_allreduce_async(posted.sum, posted.sum + 1, 1, HVD_INT64,
+                                HVD_SUM, NULL, &requests[1]));
+    HVD_TRY(hvd_broadcast_async(&posted.sent, 1, HVD_INT64, posted.size - 1,
+                                NULL, &requests[2]));
+    return hvd_barrier_async(NULL, &requests[3]);
+}
+
+hvd_status_t posted_exchange(uint64_t step)
+{
+    HVD_TRY(collect());
+    HVD_TRY(post(step));
+    return step % 2 == 0 ? collect() : HVD_OK;
+}
+
+void posted_check_drained(void)
+{
+    check_all_done();
+}
+
+hvd_status_t posted_finish(void)
+{
+    return hvd_wait_all(POSTED, posted.requests);
+}

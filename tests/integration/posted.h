@@ -1,0 +1,20 @@
+/* tests/integration/posted.h - steps of chaos_worker whose collectives are
+ * posted and not always waited for. Threads: one. */
+#ifndef TESTS_INTEGRATION_POSTED_H
+#define TESTS_INTEGRATION_POSTED_H
+
+#include <stdint.h>
+
+#include <hvd/hvd.h>
+
+/* Wait for those of the step before; post those of this one. Every other step
+ * leaves them in flight. */
+hvd_status_t posted_exchange(uint64_t step);
+
+/* Behind a boundary that returned HVD_OK: all are complete. */
+void posted_check_drained(void);
+
+/* When the job is over. */
+hvd_status_t posted_finish(void);
+
+#endif
