@@ -136,6 +136,7 @@ void comm_destroy(struct comm *comm)
     if (comm == NULL)
         return;
     progress_stop(comm);
+    local_leave(comm);
     comm_tear_down(comm, NULL, "");
     if (comm->attached)
         endpoint_detach(comm->config.endpoint, &comm->user);
@@ -269,7 +270,6 @@ void comm_tear_down(struct comm *comm, const struct frame *goodbye,
     if (comm->torn || !comm->attached)
         return;
     comm->torn = true;
-    local_leave(comm);
     if (goodbye != NULL) {
         f = *goodbye;
         f.nbytes = (uint32_t)strnlen(text, FRAME_TEXT_MAX);
@@ -295,6 +295,7 @@ hvd_status_t comm_end(struct comm *comm)
         .root = comm->n_accused > 0 ? comm->accused[0] : -1,
     };
 
+    local_leave(comm);
     comm_tear_down(comm, &goodbye, text);
     return comm_check(comm);
 }

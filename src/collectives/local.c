@@ -199,7 +199,7 @@ void local_destroy(struct comm *comm)
         close(local->readable_fd);
     if (local->doorbell >= 0)
         close(local->doorbell);
-    hvd_free(local->stage);
+    stage_give(local->stage);
     free(local->fetched);
     free(local->choice);
     free(local->peers);

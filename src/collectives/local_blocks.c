@@ -58,23 +58,18 @@ static void publish_progress(struct local *local)
     atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
 }
 
-static bool stage_reserve(struct local *local, const struct pull_shape *shape)
+hvd_status_t local_stage_reserve(struct comm *comm, size_t nbytes)
 {
-    size_t nbytes = pull_stage_nbytes(shape);
-    void *stage;
+    struct local *local = comm->local;
 
-    if (local->stage != NULL)
-        return true;
-    if (nbytes < LOCAL_STAGE_NBYTES)
-        nbytes = LOCAL_STAGE_NBYTES;
-    if (hvd_alloc(nbytes, &stage) != HVD_OK)
-        return false;
-    local->stage = stage;
-    if (arena_find(stage, nbytes, &local->stage_at))
-        return true;
-    hvd_free(stage);
-    local->stage = NULL;
-    return false;
+    if (local->stage == NULL)
+        local->stage = stage_take(nbytes);
+    if (local->stage == NULL)
+        return comm_fail(comm, HVD_ERR_NOMEM, "%zu bytes of staging memory",
+                         nbytes);
+    return arena_find(local->stage, nbytes, &local->stage_at)
+               ? HVD_OK
+               : comm_fail(comm, HVD_ERR_NOMEM, "staging memory");
 }
 
 static uint8_t way_of(const struct local *local, const void *ptr, size_t nbytes,
@@ -176,9 +171,8 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
         run->send_way = MAILBOX_STAGED;
     shape.stage_send = run->send_way == MAILBOX_STAGED;
     shape.stage_recv = run->recv_way == MAILBOX_STAGED;
-    if ((shape.stage_send || shape.stage_recv) && !stage_reserve(local, &shape))
-        return comm_fail(comm, HVD_ERR_NOMEM, "%d bytes of staging memory",
-                         LOCAL_STAGE_NBYTES);
+    if (shape.stage_send || shape.stage_recv)
+        HVD_TRY(local_stage_reserve(comm, pull_stage_nbytes(&shape)));
     post->stage_at = local->stage_at;
     post->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
                      can_push(local);

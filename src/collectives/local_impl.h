@@ -66,7 +66,8 @@ struct local {
     const void **sources;           /* [size] */
     uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
     uint64_t stage_at;              /* its place in the arena */
-    uint8_t *fetched;               /* [size - 1][LOCAL_FETCH_NBYTES] */
+    uint64_t half_used[2]; /* tickets whose operands lie in either half */
+    uint8_t *fetched;      /* [size - 1][LOCAL_FETCH_NBYTES] */
     struct local_run run;
     uint64_t tidy_us;
     struct local_choice *choice;
@@ -130,6 +131,9 @@ struct local_extent {
     uint64_t offset, nbytes;
 };
 
+/* Staging memory is there. */
+hvd_status_t local_stage_reserve(struct comm *comm,
+                                 size_t nbytes) HVD_MUST_CHECK;
 /* Before the post is published: ways and places of the buffers. */
 hvd_status_t local_blocks_plan(struct comm *comm,
                                struct mailbox_post *post) HVD_MUST_CHECK;
@@ -144,6 +148,13 @@ void local_blocks_arrived(struct comm *comm);
 hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p) HVD_MUST_CHECK;
 /* Own work is over: is everybody else's? */
 void local_blocks_close(struct local *local, bool *moved_p);
+
+/* Staging memory of LOCAL_STAGE_NBYTES at least. It is the process's and used
+ * by one comm at a time: a rank may still be reading in what another has left
+ * in good order, until the next generation begins. NULL: no memory that others
+ * can read. */
+uint8_t *stage_take(size_t nbytes);
+void stage_give(uint8_t *stage);
 
 /* --- local.c --- */
 

@@ -14,8 +14,12 @@
 
 enum {
     POSTS_TOTAL_MAX = 64 << 10, /* what a rank reads of all posts */
-    PAUSES = 1000,              /* looks, before others get the core */
-    PAUSES_BETWEEN = 2,         /* ... and gets it back */
+    /* likewise, of operands of an allreduce, which all reduce whole: fewer
+     * exchanges against more reading */
+    WHOLE_PAIR_MAX = 1 << 20,
+    WHOLE_TOTAL_MAX = 128 << 10,
+    PAUSES = 1000,      /* looks, before others get the core */
+    PAUSES_BETWEEN = 2, /* ... and gets it back */
     PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
     LOOKS = 32,         /* between two looks at the abort word */
     SPIN_US = 60
@@ -61,6 +65,8 @@ static bool fits_posts(const struct local *local,
     size_t all = largest * (size_t)local->size;
 
     switch (call->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        return all <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
     case COLLECTIVE_ALLTOALLV:
         return false;
     case COLLECTIVE_BROADCAST:
@@ -117,26 +123,33 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
 
 /* --- posting --- */
 
-/* Has everybody finished what the post to be overwritten was about? */
-static bool post_is_free(struct local *local)
+/* Who has posted a ticket has finished those before. */
+static bool all_have_posted(struct local *local, uint64_t ticket)
 {
-    uint64_t needed;
-
-    if (local->ticket < MAILBOX_POSTS)
-        return true;
-    needed = local->ticket - MAILBOX_POSTS + 1;
-    if (local->all_posted >= needed)
+    if (local->all_posted >= ticket)
         return true;
     for (int i = 0; i < local->size; i++) {
         const struct mailbox *box = local->peers[i].box;
 
         if (box == NULL ||
             (i != local->me &&
-             atomic_load(&local_post_of(box, needed)->ticket) < needed))
+             atomic_load(&local_post_of(box, ticket)->ticket) < ticket))
             return false;
     }
-    local->all_posted = needed;
+    local->all_posted = ticket;
     return true;
+}
+
+/* Has everybody finished what the post to be overwritten was about, and what
+ * the half of staging memory? */
+static bool post_is_free(struct local *local)
+{
+    uint64_t t = local->ticket, used = local->half_used[t % 2];
+
+    if (t >= MAILBOX_POSTS && !all_have_posted(local, t - MAILBOX_POSTS + 1))
+        return false;
+    return !local->run.in_posts || used == 0 ||
+           all_have_posted(local, used + 1);
 }
 
 static uint8_t *payload_of(const struct mailbox_post *post, size_t nbytes)
@@ -144,6 +157,28 @@ static uint8_t *payload_of(const struct mailbox_post *post, size_t nbytes)
     const uint8_t *at = nbytes <= MAILBOX_TINY_MAX ? post->tiny : post->data;
 
     return (uint8_t *)(uintptr_t)at;
+}
+
+/* Into the post, or into the half of staging memory that is this ticket's. */
+static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post,
+                                 size_t nbytes)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    uint8_t *to = payload_of(post, nbytes);
+    size_t half = local->ticket % 2 * (LOCAL_STAGE_NBYTES / 2);
+
+    run->send_way = run->recv_way = MAILBOX_INLINE;
+    if (nbytes > MAILBOX_INLINE_MAX) {
+        HVD_TRY(local_stage_reserve(comm, LOCAL_STAGE_NBYTES));
+        run->send_way = MAILBOX_STAGED;
+        local->half_used[local->ticket % 2] = local->ticket;
+        post->stage_at = local->stage_at + half;
+        to = local->stage + half;
+    }
+    if (nbytes > 0)
+        copy_memory(to, run->phase->src, nbytes, false);
+    return HVD_OK;
 }
 
 static hvd_status_t post(struct comm *comm)
@@ -168,9 +203,7 @@ static hvd_status_t post(struct comm *comm)
     if (!run->in_posts) {
         HVD_TRY(local_blocks_plan(comm, post));
     } else if (!run->perhaps_push || !local_blocks_offer(comm, post)) {
-        run->send_way = run->recv_way = MAILBOX_INLINE;
-        if (nbytes > 0)
-            memcpy(payload_of(post, nbytes), run->phase->src, nbytes);
+        HVD_TRY(give_operand(comm, post, nbytes));
     }
     post->send_way = run->send_way;
     post->recv_way = run->recv_way;
@@ -297,6 +330,8 @@ static const uint8_t *operand_in_post(const struct local *local, int place)
         return local->run.phase->src;
     if (post->send_way == MAILBOX_ARENA)
         return peer->arena + post->send_at;
+    if (post->send_way == MAILBOX_STAGED)
+        return peer->arena + post->stage_at;
     return payload_of(post, nbytes);
 }
 

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "base/array.h"
+#include "collectives/arena.h"
 #include "collectives/local_impl.h"
 
 struct peer_arena {
@@ -174,6 +175,67 @@ void own_box_give(const struct mailbox *box)
     pthread_mutex_unlock(&lock);
     (void)munmap(b->box, sizeof(*b->box));
     free(b);
+}
+
+/* --- own staging memory --- */
+
+struct stage {
+    uint8_t *memory;
+    size_t nbytes;
+    bool used;
+    struct stage *next;
+};
+
+static struct stage *stages;
+
+static struct stage *add_stage(size_t nbytes)
+{
+    struct stage *s = calloc(1, sizeof(*s));
+    uint64_t offset;
+    void *memory;
+
+    if (s == NULL)
+        return NULL;
+    if (hvd_alloc(nbytes, &memory) != HVD_OK) {
+        free(s);
+        return NULL;
+    }
+    if (!arena_find(memory, nbytes, &offset)) {
+        hvd_free(memory);
+        free(s);
+        return NULL;
+    }
+    *s = (struct stage){memory, nbytes, true, stages};
+    stages = s;
+    return s;
+}
+
+uint8_t *stage_take(size_t nbytes)
+{
+    struct stage *s;
+
+    if (nbytes < LOCAL_STAGE_NBYTES)
+        nbytes = LOCAL_STAGE_NBYTES;
+    pthread_mutex_lock(&lock);
+    for (s = stages; s != NULL && (s->used || s->nbytes < nbytes); s = s->next)
+        continue;
+    if (s == NULL)
+        s = add_stage(nbytes);
+    if (s != NULL)
+        s->used = true;
+    pthread_mutex_unlock(&lock);
+    return s == NULL ? NULL : s->memory;
+}
+
+void stage_give(uint8_t *stage)
+{
+    if (stage == NULL)
+        return;
+    pthread_mutex_lock(&lock);
+    for (struct stage *s = stages; s != NULL; s = s->next)
+        if (s->memory == stage)
+            s->used = false;
+    pthread_mutex_unlock(&lock);
 }
 
 /* --- other processes --- */
