@@ -54,6 +54,17 @@ void connection_socket_options(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+_Static_assert(2 * CONNECTION_QUEUE_NBYTES >= 6 * CONNECTION_SEGMENT_NBYTES,
+               "enough for an acknowledgement at once");
+
+void connection_keep_short(int fd)
+{
+    int segment = CONNECTION_SEGMENT_NBYTES, queue = CONNECTION_QUEUE_NBYTES;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &queue, sizeof(queue));
+}
+
 static bool parse_address(const char *address, uint16_t port,
                           struct sockaddr_storage *sa, socklen_t *len_p)
 {
@@ -77,7 +88,7 @@ static bool parse_address(const char *address, uint16_t port,
 }
 
 enum io connection_dial(struct connection *c, const char *address,
-                        uint16_t port, const uint8_t *hello,
+                        uint16_t port, bool near, const uint8_t *hello,
                         hvd_status_t *status_p)
 {
     struct sockaddr_storage sa;
@@ -96,6 +107,8 @@ enum io connection_dial(struct connection *c, const char *address,
         return IO_END;
     }
     connection_socket_options(c->fd);
+    if (near)
+        connection_keep_short(c->fd);
     c->reading = READING_REPLY;
     memcpy(c->out, hello, HANDSHAKE_NBYTES);
     c->out_n = HANDSHAKE_NBYTES;

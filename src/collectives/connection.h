@@ -35,7 +35,13 @@
 enum {
     CONNECTION_OUT_MAX = 1024,
     CONNECTION_IN_MAX = 4096,
-    CONNECTION_ABSORB_MAX = 64 << 20
+    CONNECTION_ABSORB_MAX = 64 << 20,
+
+    /* On one host. By default a segment has 64 KiB; a queue (which the kernel
+     * doubles) must hold several, or it waits for acknowledgements that are
+     * delayed by 40 ms. 16 KiB and a header fit into a segment. */
+    CONNECTION_SEGMENT_NBYTES = 20 << 10,
+    CONNECTION_QUEUE_NBYTES = 64 << 10
 };
 
 enum connection_state {
@@ -101,10 +107,10 @@ void connection_destroy(struct connection *c);
 void connection_close(struct connection *c);
 
 /* Start connecting to a numeric address; the hello [HANDSHAKE_NBYTES] goes
- * first. IO_DONE: under way. IO_END: refused at once. HVD_ERR_SYSTEM through
- * *status_p: own resources. */
+ * first. near: on this host, see connection_keep_short(). IO_DONE: under way.
+ * IO_END: refused at once. HVD_ERR_SYSTEM through *status_p: own resources. */
 enum io connection_dial(struct connection *c, const char *address,
-                        uint16_t port, const uint8_t *hello,
+                        uint16_t port, bool near, const uint8_t *hello,
                         hvd_status_t *status_p);
 
 /* The same to a peer of this host: connected at once, and the hello is sent
@@ -169,5 +175,10 @@ bool connection_absorb(struct connection *c);
 
 /* Options that every data socket over TCP has. */
 void connection_socket_options(int fd);
+
+/* For a socket between two processes of a host: let few bytes wait between
+ * them. What is read while it is in the caches of who wrote it costs half of
+ * what it costs later. TCP; the dialling side calls it before it connects. */
+void connection_keep_short(int fd);
 
 #endif

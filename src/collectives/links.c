@@ -34,6 +34,12 @@ static void drop_link(struct comm *comm, struct connection *c)
     connection_destroy(c);
 }
 
+/* On this host? */
+static bool is_near(const struct comm *comm, int peer)
+{
+    return comm->peers[peer].host == comm->peers[comm->config.rank].host;
+}
+
 static int rank_of(const struct comm *comm, uint64_t worker)
 {
     for (int i = 0; i < comm->config.size; i++)
@@ -125,6 +131,8 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
         return false;
     }
     connection_take(c, fd, reply);
+    if (is_near(comm, peer))
+        connection_keep_short(fd);
     /* a failure shows again at the next read */
     (void)connection_flush(c);
     return true;
@@ -178,7 +186,8 @@ static enum io dial(struct comm *comm, struct connection *c,
     size_t n_fds;
 
     if (c->channel != CHANNEL_LOCAL)
-        return connection_dial(c, peer->address, peer->port, hello, status_p);
+        return connection_dial(c, peer->address, peer->port,
+                               is_near(comm, c->peer), hello, status_p);
     HVD_ASSERT(comm->local_ops != NULL);
     n_fds = comm->local_ops->fds(comm, fds);
     return connection_dial_local(c, &name, hello, fds, n_fds, status_p);

@@ -305,7 +305,8 @@ START_TEST(endpoint_local_hello_over_tcp_closed)
     hello_for(&g, 1, 0, CHANNEL_LOCAL, hello);
     c = connection_create(0, CHANNEL_LOCAL);
     ck_assert_int_ne(
-        connection_dial(c, peer.address, peer.port, hello, &status), IO_END);
+        connection_dial(c, peer.address, peer.port, false, hello, &status),
+        IO_END);
     pfd = (struct pollfd){c->fd, POLLOUT, 0};
     ck_assert_int_eq(poll(&pfd, 1, 10000), 1);
     ck_assert_int_eq(connection_flush(c), IO_DONE);
