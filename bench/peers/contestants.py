@@ -49,14 +49,16 @@ class Contestant:
     """name: the column; commands(point, json, directory) lists (argv,
     environment) of the processes to start, each of which ends by itself."""
 
-    def __init__(self, name, variant, transports, commands, settings):
+    def __init__(self, name, variant, transports, commands, settings,
+                 spins=False):
         self.name, self.variant = name, variant
+        self.spins = spins  # with more ranks than processors: hopeless
         self.transports, self.commands = transports, commands
         self.settings = settings  # for the report
         self.key = name + "/" + variant
 
     def takes(self, point):
-        if self.name != BOUND and self.name not in FORCED:
+        if self.name != BOUND and self.name not in FORCED and not self.spins:
             return True
         return point.collective == "allreduce" and \
             max(point.sizes) >= BOUND_FROM
@@ -77,13 +79,13 @@ def _mpich(program, **environment):
     return commands
 
 
-def _gloo(program):
+def _gloo(program, **environment):
     def commands(point, json_path, directory):
         store = os.path.join(directory, "store")
         os.makedirs(store)
         return [([program, *point.options(json_path)],
                  {"GLOO_RANK": str(rank), "GLOO_SIZE": str(point.np),
-                  "GLOO_STORE": store}) for rank in range(point.np)]
+                  "GLOO_STORE": store, **environment}) for rank in range(point.np)]
     return commands
 
 
@@ -119,7 +121,8 @@ def list_all(build, np, names, quick):
                             for name in PEERS)
     ways = [("", ["--mca", "mpi_yield_when_idle", "0"])]
     if crowded:
-        ways = [("yield", ["--mca", "mpi_yield_when_idle", "1"]), *ways]
+        ways = [("yield", ["--mca", "mpi_yield_when_idle", "1"]),
+                *([] if quick else ways)]
     ob1 = ["--mca", "pml", "ob1"]
     over_tcp = [*ob1, "--mca", "btl", "tcp,self"]
     over_ucx = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
@@ -127,16 +130,17 @@ def list_all(build, np, names, quick):
     no_cma = [*ob1, "--mca", "btl_vader_single_copy_mechanism", "none"]
     everybody = []
 
-    def add(name, variant, transports, commands, settings):
+    def add(name, variant, transports, commands, settings, spins=False):
         everybody.append(Contestant(name, variant, transports, commands,
-                                    settings))
+                                    settings, spins))
 
     for way, extra in ways:
         for variant, words in (("default", []), ("tcp", over_tcp)):
             words = words + extra
             add("OpenMPI", "-".join(filter(None, (variant, way))),
                 ["tcp" if variant == "tcp" else "host"],
-                _openmpi(openmpi, *words), " ".join(words))
+                _openmpi(openmpi, *words), " ".join(words),
+                spins=crowded and not way)
     for variant, words in () if quick else (("no-cma", no_cma),
                                             ("ucx", over_ucx)):
         words = words + ways[0][1]
@@ -146,8 +150,10 @@ def list_all(build, np, names, quick):
     tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
     add("MPICH", "tcp", ["tcp"], _mpich(mpich, **tcp),
         " ".join("%s=%s" % item for item in tcp.items()))
-    add("Gloo", "tcp", ["host", "tcp"], _gloo(gloo),
-        "its fastest algorithm for each size")
+    for variant, environment in (("newer", {}), ("older", {"GLOO_OLD": "1"})):
+        add("Gloo", variant, ["host", "tcp"], _gloo(gloo, **environment),
+            "algorithms of its %s interface, the fastest for each size"
+            % variant)
     everybody = [one for one in everybody if one.name in names]
     for name, buffers in zip(OURS, ("alloc", "malloc")):
         add(name, "host", ["host"], _ours(build, buffers), "")

@@ -2,8 +2,10 @@
 //
 // It has no launcher: GLOO_RANK, GLOO_SIZE and GLOO_STORE (an empty directory
 // that all ranks see) say who this is. It has no choice of algorithms either,
-// so each it has is a way. Its reduce-scatter works in place and leaves the
-// block at the start of the operand.
+// so each it has is a way. They come in two kinds of interface, and a process
+// uses one of them, the older with GLOO_OLD set: after the older ones a large
+// ring of the newer hangs. The reduce-scatter (older only) works in place and
+// leaves the block at the start of the operand.
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -40,6 +42,15 @@ std::shared_ptr<gloo::rendezvous::Context> context;
 std::function<void()> call, settle;
 algorithm current; // what call runs, if it is an object
 
+// Of one operation. A rank that is ahead may be in the next one already, and
+// Gloo asks for different tags wherever two can overlap.
+uint32_t next_tag()
+{
+    static uint32_t tag;
+
+    return tag++;
+}
+
 template <typename Function> void guarded(Function function)
 {
     try {
@@ -57,6 +68,7 @@ void allreduce(T *buffer, size_t count,
 {
     gloo::AllreduceOptions options(context);
 
+    options.setTag(next_tag());
     options.setAlgorithm(how);
     options.setOutput(buffer, count);
     options.setReduceFunction(combine);
@@ -90,6 +102,9 @@ const way allreduces[] = {
                               reduce_options::BCUBE);
          };
      }},
+};
+
+const way old_allreduces[] = {
     {"halving-doubling",
      [](const bench_case &c, float *, float *recv) {
          run_object(algorithm(new gloo::AllreduceHalvingDoubling<float>(
@@ -113,11 +128,15 @@ const way broadcasts[] = {
          call = [recv, n = c.count, root = c.root] {
              gloo::BroadcastOptions options(context);
 
+             options.setTag(next_tag());
              options.setOutput(recv, n);
              options.setRoot(root);
              gloo::broadcast(options);
          };
      }},
+};
+
+const way old_broadcasts[] = {
     {"one-to-all",
      [](const bench_case &c, float *, float *recv) {
          run_object(algorithm(new gloo::BroadcastOneToAll<float>(
@@ -131,11 +150,15 @@ const way allgathers[] = {
          call = [send, recv, n = c.count, size = c.size] {
              gloo::AllgatherOptions options(context);
 
+             options.setTag(next_tag());
              options.setInput(send, n);
              options.setOutput(recv, n * static_cast<size_t>(size));
              gloo::allgather(options);
          };
      }},
+};
+
+const way old_allgathers[] = {
     {"old-ring",
      [](const bench_case &c, float *send, float *recv) {
          run_object(algorithm(new gloo::AllgatherRing<float>(
@@ -144,7 +167,7 @@ const way allgathers[] = {
      }},
 };
 
-const way reduce_scatters[] = {
+const way old_reduce_scatters[] = {
     {"halving-doubling",
      [](const bench_case &c, float *send, float *recv) {
          std::vector<int> counts(static_cast<size_t>(c.size),
@@ -165,6 +188,7 @@ const way alltoalls[] = {
          call = [send, recv, n = c.count * static_cast<size_t>(c.size)] {
              gloo::AlltoallOptions options(context);
 
+             options.setTag(next_tag());
              options.setInput(send, n);
              options.setOutput(recv, n);
              gloo::alltoall(options);
@@ -184,17 +208,19 @@ template <int n> ways all(const way (&list)[n])
 
 ways ways_of(case_kind kind)
 {
+    static const bool old = std::getenv("GLOO_OLD") != nullptr;
+
     switch (kind) {
     case CASE_ALLREDUCE:
-        return all(allreduces);
+        return old ? all(old_allreduces) : all(allreduces);
     case CASE_BROADCAST:
-        return all(broadcasts);
+        return old ? all(old_broadcasts) : all(broadcasts);
     case CASE_ALLGATHER:
-        return all(allgathers);
+        return old ? all(old_allgathers) : all(allgathers);
     case CASE_REDUCE_SCATTER:
-        return all(reduce_scatters);
+        return old ? all(old_reduce_scatters) : ways{nullptr, 0};
     case CASE_ALLTOALL:
-        return all(alltoalls);
+        return old ? ways{nullptr, 0} : all(alltoalls);
     default:
         return {nullptr, 0};
     }
@@ -238,6 +264,7 @@ void peer_barrier()
     guarded([] {
         gloo::BarrierOptions options(context);
 
+        options.setTag(next_tag());
         gloo::barrier(options);
     });
 }
