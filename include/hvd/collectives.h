@@ -264,11 +264,11 @@ HVD_API hvd_status_t hvd_grouped_allreduce_async(
     hvd_request_t **request_p) HVD_MUST_CHECK;
 
 /* hvd_alloc - memory for buffers that the other ranks of this host use where it
- * is: collectives between them need no copy. Page aligned, zeroed, not inherited
- * by fork, huge pages where the kernel has them for shared memory. Taken from an
- * arena of the process without a name, which ends with it; where that cannot be
- * had, private memory. Free with hvd_free (NULL is fine), never with free(), and
- * not while a collective uses it.
+ * is: collectives between them need no copy. Page aligned, zeroed, not
+ * inherited by fork, huge pages where the kernel has them for shared memory.
+ * Taken from an arena of the process without a name, which ends with it; where
+ * that cannot be had, private memory. Free with hvd_free (NULL is fine), never
+ * with free(), and not while a collective uses it.
  * Returns HVD_OK, HVD_ERR_INVALID (nbytes 0, ptr_p NULL), HVD_ERR_NOMEM. Any
  * thread. */
 HVD_API hvd_status_t hvd_alloc(size_t nbytes, void **ptr_p) HVD_MUST_CHECK;
