@@ -335,16 +335,34 @@ static const uint8_t *operand_in_post(const struct local *local, int place)
     return payload_of(post, nbytes);
 }
 
+/* Own operand was offered, others read it where the result is to be: that has
+ * to wait until they are through. */
+static bool is_late(const struct local_run *run)
+{
+    return run->in_posts && run->send_way == MAILBOX_ARENA &&
+           run->phase->src == run->phase->dst;
+}
+
 static void reduce_posts(struct comm *comm, size_t first)
 {
     struct local *local = comm->local;
     const struct phase *phase = local->run.phase;
     struct reduce_shape shape = local_reduction(comm);
+    uint8_t *dst = is_late(&local->run) ? comm->bounce : phase->dst;
 
     for (int i = 0; i < local->size; i++)
         local->sources[i] = operand_in_post(local, i) + first;
-    reduce_many(&shape, phase->dst, local->sources, local->size,
-                phase->shape.count);
+    reduce_many(&shape, dst, local->sources, local->size, phase->shape.count);
+}
+
+static void close_run(struct comm *comm, bool *more_p)
+{
+    const struct local_run *run = &comm->local->run;
+    const struct schedule_call *call = &run->phase->shape;
+
+    local_blocks_close(comm->local, more_p);
+    if (run->stage == LOCAL_DONE && is_late(run))
+        memcpy(run->phase->dst, comm->bounce, call->count * call->elem_nbytes);
 }
 
 static void gather_posts(const struct local *local)
@@ -419,7 +437,7 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
     else if (run->stage == LOCAL_WORK)
         HVD_TRY(local_blocks_work(comm, more_p));
     if (run->stage == LOCAL_CLOSE)
-        local_blocks_close(local, more_p);
+        close_run(comm, more_p);
     return HVD_OK;
 }
 

@@ -573,7 +573,9 @@ static bool early_dialer(struct group *g, int rank, void *arg)
                                      .generation = g->generation,
                                      .size = g->size,
                                      .peers = g->peers,
-                                     .connect_timeout_us = 10000000};
+                                     .connect_timeout_us = 10000000,
+                                     .transport = g->transport,
+                                     .ordinary = g->ordinary};
 
         memcpy(config.key, g->key, sizeof(config.key));
         sem_wait(dialling);
