@@ -245,8 +245,7 @@ void hvd_free(void *ptr)
     if (extent.private)
         (void)munmap(extent.start, extent.nbytes);
     else
-        (void)fallocate(arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                        extent.start - arena.base, (off_t)extent.nbytes);
+        (void)madvise(extent.start, extent.nbytes, MADV_REMOVE);
     arena.n_extents--;
     memmove(arena.extents + at, arena.extents + at + 1,
             (arena.n_extents - at) * sizeof(*arena.extents));
@@ -265,9 +264,9 @@ bool arena_find(const void *ptr, size_t nbytes, uint64_t *offset_p)
     return true;
 }
 
-void arena_fds_close(void)
+void arena_close(void)
 {
-    if (arena.nbytes == 0)
-        return;
-    close(arena.fd);
+    if (arena.fd >= 0)
+        close(arena.fd);
+    arena.fd = -1;
 }

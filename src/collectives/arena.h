@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The process's, never closed. -1: there is no arena. */
+/* The process's. -1: there is no arena, or it was closed. */
 int arena_fd(void);
 
 /* The whole mapping. 0, NULL: there is no arena. */
@@ -24,7 +24,9 @@ uint8_t *arena_base(void);
 /* Do all of these bytes lie in the arena? *offset_p: where. */
 bool arena_find(const void *ptr, size_t nbytes, uint64_t *offset_p);
 
-/* In a forked child, which does not have the memory. Async-signal-safe. */
-void arena_fds_close(void);
+/* Nobody will be handed the descriptor any more: hvd_shutdown, and in a forked
+ * child, which does not have the memory either. What was allocated stays, and
+ * hvd_alloc and hvd_free work on. Async-signal-safe. */
+void arena_close(void);
 
 #endif

@@ -48,6 +48,10 @@ hvd_status_t local_create(struct comm *comm) HVD_MUST_CHECK;
 /* Unmaps everything. NULL is fine. */
 void local_destroy(struct comm *comm);
 
+/* The process needs no comm any more: give back what outlives them, that is
+ * mappings of other processes, staging memory and the arena's descriptor. */
+void local_shutdown(void);
+
 /* Does the group consist of the whole comm? */
 bool local_is_all(const struct comm *comm);
 

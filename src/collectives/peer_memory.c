@@ -238,6 +238,24 @@ void stage_give(uint8_t *stage)
     pthread_mutex_unlock(&lock);
 }
 
+void local_shutdown(void)
+{
+    struct stage *s, *next;
+
+    peer_arenas_tidy();
+    pthread_mutex_lock(&lock);
+    s = stages;
+    stages = NULL;
+    pthread_mutex_unlock(&lock);
+    for (; s != NULL; s = next) {
+        next = s->next;
+        HVD_ASSERT(!s->used);
+        hvd_free(s->memory);
+        free(s);
+    }
+    arena_close();
+}
+
 /* --- other processes --- */
 
 bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mac.h"
 #include "base/world.h"
+#include "collectives/local.h"
 #include "collectives/request.h"
 #include "collectives/timeline.h"
 #include "elastic/worker/control.h"
@@ -141,6 +142,8 @@ hvd_status_t hvd_shutdown(void)
         solo_fini();
     else
         stop_member();
+    if (!process_self.solo)
+        local_shutdown();
     requests_release();
     timeline_close();
     world_set(&WORLD_NONE);

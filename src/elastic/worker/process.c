@@ -131,7 +131,7 @@ static void in_child(void)
     timeline_forked();
     if (endpoint)
         endpoint_fds_close(endpoint);
-    arena_fds_close();
+    arena_close();
     if (process_self.self.lifeline_fd >= 0)
         close(process_self.self.lifeline_fd);
 }
