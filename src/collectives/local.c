@@ -339,8 +339,10 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
 
     HVD_ASSERT(n_fds == LOCAL_FDS);
     ok = attach(comm, p, fds);
-    if (ok)
+    if (ok) {
         p->pidfd = open_pidfd(comm, peer);
+        comm->local->n_attached++;
+    }
     close(fds[0]);
     close(fds[1]);
     if (!ok)

@@ -425,7 +425,9 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
 
     *more_p = false;
     if (run->stage == LOCAL_POST) {
-        if (!post_is_free(local))
+        /* a rank that nobody else waits for could be gone before they have
+         * its memory */
+        if (local->n_attached < local->size - 1 || !post_is_free(local))
             return HVD_OK;
         HVD_TRY(post(comm));
         place_own(local);
