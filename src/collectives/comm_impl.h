@@ -23,7 +23,9 @@
 #include "collectives/local.h"
 #include "collectives/schedule.h"
 
-enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = SCHEDULE_FRAME_NBYTES };
+/* bounce: a frame, or the result of an allreduce of two ranks that has to wait
+ * (local_run.c) */
+enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = 2 * SCHEDULE_FRAME_NBYTES };
 
 /* The steps of a schedule under way: two cursors over them. */
 struct stream {

@@ -441,6 +441,47 @@ START_TEST(blocks_anywhere_same_bits)
 }
 END_TEST
 
+/* Rank 0 offers its buffer, rank 1 cannot: the result of rank 0 waits until rank
+ * 1 has read the operand that is in its place. Up to where ranks reduce blocks.
+ */
+static bool offers(struct group *g, int rank, void *arg)
+{
+    void *memory = NULL;
+    float *buf;
+    bool ok = true;
+
+    (void)arg;
+    if (rank == 0 && hvd_alloc(1 << 20, &memory) != HVD_OK)
+        return false;
+    buf = rank == 0 ? memory : malloc(1 << 20);
+    for (size_t nbytes = 1 << 11; ok && nbytes <= 1 << 20; nbytes *= 2) {
+        size_t n = nbytes / sizeof(*buf);
+
+        for (size_t i = 0; i < n; i++)
+            buf[i] = (float)(i + (size_t)rank);
+        ok = allreduce(g->comms[rank], buf, buf, n, HVD_FLOAT32, HVD_SUM) ==
+             HVD_OK;
+        for (size_t i = 0; ok && i < n; i++)
+            ok = buf[i] == (float)(2 * i + 1);
+    }
+    if (rank == 0)
+        hvd_free(memory);
+    else
+        free(buf);
+    EXPECT(ok);
+    return true;
+}
+
+START_TEST(offered_beside_ordinary_of_every_size)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, offers, NULL);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("buffers");
@@ -449,6 +490,7 @@ int main(void)
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, small_operands_anywhere_same_bits, 2, 6);
     tcase_add_loop_test(tc, blocks_anywhere_same_bits, 2, 6);
+    tcase_add_test(tc, offered_beside_ordinary_of_every_size);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
