@@ -362,7 +362,7 @@ static bool writes(const struct local_peer *peer, int wait_ms)
     struct pollfd dead = {peer->pidfd, POLLIN, 0};
 
     return peer->box != NULL && atomic_load(&peer->box->writing) != 0 &&
-           poll(&dead, 1, wait_ms) == 0;
+           poll(&dead, 1, wait_ms) <= 0; /* a signal is no death */
 }
 
 /* A block takes a fraction of a millisecond. What takes longer is stopped, and

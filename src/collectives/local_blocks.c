@@ -229,7 +229,9 @@ static hvd_status_t unreadable(struct comm *comm, int place)
 {
     int rank = comm->local->peers[place].rank;
 
-    comm_accuse(comm, rank);
+    /* who has left may have freed it since */
+    if (atomic_load(&comm->local->peers[place].box->left) == 0)
+        comm_accuse(comm, rank);
     return comm_fail(comm, HVD_PEER_LOST,
                      "rank %d (worker %llu) is lost to rank %d: its memory "
                      "cannot be read: %s",
