@@ -1,0 +1,420 @@
+/* bench/steady_worker.c - every collective over and over, in every way to call
+ * it, and what that asks of the system: the job of bench/steady and of
+ * tests/integration/test_steady.py.
+ *
+ *     steady_worker alloc|malloc N_SMALL N_LARGE LARGE_NBYTES [WORDS]
+ *
+ * N_SMALL operations of 64 bytes, as many of 32 KB, N_LARGE of LARGE_NBYTES;
+ * then as many boundaries with and without a commit. WORDS: only cases whose
+ * names have these in them. Of each a line
+ *
+ *     steady CASE NBYTES RANK N ALLOCATIONS FREES MAPS FAULTS NS
+ *
+ * over N operations behind some that do not count; NS: of one. Where they begin
+ * and end it writes the words "steady begin CASE NBYTES N" and "steady end" to
+ * descriptor -1, for who traces system calls.
+ *
+ * Threads: one. Memory: two buffers of LARGE_NBYTES. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <hvd/hvd.h>
+
+#include "witness.h"
+
+enum {
+    SMALL_NBYTES = 64,
+    MIDDLE_NBYTES = 32 << 10,
+    RANKS_MAX = 16,
+    WINDOW = 4,
+    GROUP = 8,
+    LINE_MAX = 200,
+    TINY_STATE = 64
+};
+
+struct run {
+    bool shared;
+    unsigned long n_small, n_large;
+    size_t large_nbytes;
+    const char *words;
+    float *send, *recv; /* [large_nbytes] bytes */
+    hvd_state_t *state;
+    uint8_t tiny[TINY_STATE]; /* the state */
+
+    /* the case under way */
+    hvd_collective_args_t args;
+    size_t counts[RANKS_MAX], displs[RANKS_MAX];
+    const void *sends[GROUP];
+    void *recvs[GROUP];
+    size_t group_counts[GROUP];
+    hvd_request_t *window[WINDOW];
+    size_t n_window;
+};
+
+typedef hvd_status_t (*way_to_call)(struct run *run);
+
+/* ---- ways to call -------------------------------------------------------- */
+
+static hvd_status_t blocking(struct run *run)
+{
+    const hvd_collective_args_t *a = &run->args;
+
+    switch (a->kind) {
+    case HVD_COLLECTIVE_ALLREDUCE:
+        return hvd_allreduce(a->sendbuf, a->recvbuf, a->count, a->dtype, a->op);
+    case HVD_COLLECTIVE_BROADCAST:
+        return hvd_broadcast(a->recvbuf, a->count, a->dtype, a->root);
+    case HVD_COLLECTIVE_ALLGATHER:
+        return hvd_allgather(a->sendbuf, a->recvbuf, a->count, a->dtype);
+    case HVD_COLLECTIVE_ALLGATHERV:
+        return hvd_allgatherv(a->sendbuf, a->count, a->recvbuf, a->recvcounts,
+                              a->rdispls, a->dtype);
+    case HVD_COLLECTIVE_REDUCE_SCATTER:
+        return hvd_reduce_scatter(a->sendbuf, a->recvbuf, a->count, a->dtype,
+                                  a->op);
+    case HVD_COLLECTIVE_ALLTOALL:
+        return hvd_alltoall(a->sendbuf, a->recvbuf, a->count, a->dtype);
+    case HVD_COLLECTIVE_ALLTOALLV:
+        return hvd_alltoallv(a->sendbuf, a->sendcounts, a->sdispls, a->recvbuf,
+                             a->recvcounts, a->rdispls, a->dtype);
+    default:
+        return hvd_barrier();
+    }
+}
+
+static hvd_status_t async(struct run *run)
+{
+    hvd_request_t *request;
+
+    HVD_TRY(hvd_collective_post(&run->args, &request));
+    return hvd_wait(request);
+}
+
+/* Several under way; the buffers are the same, as nobody looks at results. */
+static hvd_status_t windowed(struct run *run)
+{
+    HVD_TRY(hvd_collective_post(&run->args, &run->window[run->n_window]));
+    run->n_window = (run->n_window + 1) % WINDOW;
+    return run->n_window > 0 ? HVD_OK : hvd_wait_all(WINDOW, run->window);
+}
+
+static hvd_status_t grouped(struct run *run)
+{
+    return hvd_grouped_allreduce(GROUP, run->sends, run->recvs,
+                                 run->group_counts, HVD_FLOAT32, HVD_SUM);
+}
+
+static hvd_status_t grouped_async(struct run *run)
+{
+    hvd_request_t *request;
+
+    HVD_TRY(hvd_grouped_allreduce_async(GROUP, run->sends, run->recvs,
+                                        run->group_counts, HVD_FLOAT32, HVD_SUM,
+                                        "group", &request));
+    return hvd_wait(request);
+}
+
+static hvd_status_t commit(struct run *run)
+{
+    run->tiny[0]++;
+    return hvd_state_commit(run->state);
+}
+
+static hvd_status_t check(struct run *run)
+{
+    return hvd_state_check_host_updates(run->state);
+}
+
+/* ---- a case -------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t faults(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)usage.ru_minflt;
+}
+
+static void mark(const char *text)
+{
+    ssize_t refused = write(-1, text, strlen(text));
+
+    (void)refused;
+}
+
+static hvd_status_t repeat(struct run *run, way_to_call way, unsigned long n)
+{
+    for (unsigned long i = 0; i < n; i++)
+        HVD_TRY(way(run));
+    return HVD_OK;
+}
+
+static hvd_status_t measure(struct run *run, const char *name, size_t nbytes,
+                            way_to_call way, unsigned long n)
+{
+    char line[LINE_MAX];
+    uint64_t before, begin_ns;
+    struct witness seen;
+    hvd_status_t status;
+
+    n = (n + WINDOW - 1) / WINDOW * WINDOW;
+    HVD_TRY(repeat(run, way, n / 4 < 32 ? 32 : n / 16 * WINDOW));
+    HVD_TRY(hvd_barrier());
+    snprintf(line, sizeof(line), "steady begin %s %zu %lu", name, nbytes, n);
+    before = faults();
+    mark(line);
+    witness_begin();
+    begin_ns = now_ns();
+    status = repeat(run, way, n);
+    begin_ns = now_ns() - begin_ns;
+    seen = witness_end();
+    mark("steady end");
+    before = faults() - before;
+    HVD_TRY(status);
+    printf("steady %s %zu %d %lu %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+           " %.1f\n",
+           name, nbytes, hvd_rank(), n, seen.allocations, seen.frees, seen.maps,
+           before, (double)begin_ns / (double)n);
+    return HVD_OK;
+}
+
+static hvd_status_t maybe(struct run *run, const char *name, size_t nbytes,
+                          way_to_call way)
+{
+    unsigned long n = nbytes > MIDDLE_NBYTES ? run->n_large : run->n_small;
+
+    if (n == 0 || (run->words && strstr(name, run->words) == NULL))
+        return HVD_OK;
+    return measure(run, name, nbytes, way, n);
+}
+
+/* ---- all of them --------------------------------------------------------- */
+
+static const struct kind {
+    hvd_collective_kind_t kind;
+    const char *name;
+    bool each; /* count is per peer: the greater buffer is `size` times that */
+} kinds[] = {
+    {HVD_COLLECTIVE_ALLREDUCE, "allreduce", false},
+    {HVD_COLLECTIVE_BROADCAST, "broadcast", false},
+    {HVD_COLLECTIVE_ALLGATHER, "allgather", true},
+    {HVD_COLLECTIVE_ALLGATHERV, "allgatherv", true},
+    {HVD_COLLECTIVE_REDUCE_SCATTER, "reduce_scatter", true},
+    {HVD_COLLECTIVE_ALLTOALL, "alltoall", true},
+    {HVD_COLLECTIVE_ALLTOALLV, "alltoallv", true},
+    {HVD_COLLECTIVE_BARRIER, "barrier", false},
+};
+
+static void describe(struct run *run, const struct kind *kind, size_t nbytes)
+{
+    size_t size = (size_t)hvd_size();
+    size_t count = nbytes / sizeof(float) / (kind->each ? size : 1);
+
+    run->args = (hvd_collective_args_t)HVD_COLLECTIVE_ARGS_INIT;
+    run->args.kind = kind->kind;
+    run->args.sendbuf = run->send;
+    run->args.recvbuf = run->recv;
+    run->args.count = count;
+    for (size_t i = 0; i < size; i++) {
+        run->counts[i] = count;
+        run->displs[i] = i * count;
+    }
+    run->args.sendcounts = run->args.recvcounts = run->counts;
+    run->args.sdispls = run->args.rdispls = run->displs;
+}
+
+/* The library's thread runs from the first asynchronous call on, and begins to
+ * once there is a processor for it. */
+static hvd_status_t await_thread(void)
+{
+    hvd_request_t *request;
+    bool done = false;
+
+    HVD_TRY(hvd_barrier_async(NULL, &request));
+    while (!done) {
+        sched_yield();
+        HVD_TRY(hvd_test(request, &done));
+    }
+    return hvd_wait(request);
+}
+
+static hvd_status_t kind_cases(struct run *run, const struct kind *kind,
+                               size_t nbytes)
+{
+    char name[64];
+
+    describe(run, kind, nbytes);
+    HVD_TRY(maybe(run, kind->name, nbytes, blocking));
+    HVD_TRY(await_thread());
+    snprintf(name, sizeof(name), "%s_async", kind->name);
+    HVD_TRY(maybe(run, name, nbytes, async));
+    snprintf(name, sizeof(name), "%s_async_x%d", kind->name, WINDOW);
+    HVD_TRY(maybe(run, name, nbytes, windowed));
+    if (kind->kind != HVD_COLLECTIVE_ALLREDUCE &&
+        kind->kind != HVD_COLLECTIVE_ALLTOALL)
+        return HVD_OK;
+    run->args.sendbuf = run->args.recvbuf;
+    snprintf(name, sizeof(name), "%s_in_place", kind->name);
+    return maybe(run, name, nbytes, blocking);
+}
+
+/* One tensor has half of all, so that some are packed and some are not. */
+static hvd_status_t group_cases(struct run *run, size_t nbytes)
+{
+    size_t half = nbytes / sizeof(float) / 2, at = 0;
+
+    for (size_t i = 0; i < GROUP; i++) {
+        run->group_counts[i] = i == 0 ? half : half / (GROUP - 1);
+        run->sends[i] = run->send + at;
+        run->recvs[i] = run->recv + at;
+        at += run->group_counts[i];
+    }
+    HVD_TRY(maybe(run, "grouped", nbytes, grouped));
+    return maybe(run, "grouped_async", nbytes, grouped_async);
+}
+
+static hvd_status_t size_cases(struct run *run, size_t nbytes)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        bool first = nbytes == SMALL_NBYTES;
+
+        if (first || kinds[i].kind != HVD_COLLECTIVE_BARRIER)
+            HVD_TRY(kind_cases(run, &kinds[i], nbytes));
+    }
+    return group_cases(run, nbytes);
+}
+
+/* "steady thread PID TID NAME" of each thread, for who traces system calls. */
+static void tell_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *task;
+
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
+        char path[64], name[32] = "";
+        FILE *file;
+
+        if (task->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/task/%.16s/comm",
+                 task->d_name);
+        file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        if (fgets(name, sizeof(name), file) != NULL)
+            printf("steady thread %d %s %s", (int)getpid(), task->d_name, name);
+        (void)fclose(file);
+    }
+    if (tasks != NULL)
+        (void)closedir(tasks);
+}
+
+static hvd_status_t train(hvd_state_t *state, void *arg)
+{
+    struct run *run = arg;
+
+    run->state = state;
+    if (hvd_size() > RANKS_MAX)
+        return HVD_ERR_INVALID;
+    HVD_TRY(size_cases(run, SMALL_NBYTES));
+    HVD_TRY(size_cases(run, MIDDLE_NBYTES));
+    HVD_TRY(size_cases(run, run->large_nbytes));
+    HVD_TRY(maybe(run, "boundary_check", 0, check));
+    HVD_TRY(maybe(run, "boundary_commit", TINY_STATE, commit));
+    tell_threads();
+    return HVD_OK;
+}
+
+/* ---- start --------------------------------------------------------------- */
+
+/* What the library does is seen here? Else all would be zero. */
+static bool witness_sees(void)
+{
+    hvd_state_t *state;
+    struct witness seen;
+    void *ptr = NULL;
+    hvd_status_t status;
+
+    witness_begin();
+    state = hvd_state_create();
+    status = hvd_alloc((size_t)4 << 20, &ptr);
+    hvd_free(ptr);
+    hvd_state_destroy(state);
+    seen = witness_end();
+    return status == HVD_OK && seen.allocations > 0 && seen.frees > 0 &&
+           (seen.maps > 0 || !witness_counts_maps);
+}
+
+static hvd_status_t allocate(const struct run *run, float **ptr_p)
+{
+    void *ptr = NULL;
+
+    if (run->shared)
+        HVD_TRY(hvd_alloc(run->large_nbytes, &ptr));
+    else
+        ptr = aligned_alloc(4096, run->large_nbytes);
+    if (ptr == NULL)
+        return HVD_ERR_NOMEM;
+    memset(ptr, 0, run->large_nbytes);
+    *ptr_p = ptr;
+    return HVD_OK;
+}
+
+static hvd_status_t start(struct run *run, char **argv, hvd_state_t *state)
+{
+    run->shared = strcmp(argv[1], "alloc") == 0;
+    run->n_small = strtoul(argv[2], NULL, 10);
+    run->n_large = strtoul(argv[3], NULL, 10);
+    run->large_nbytes = strtoul(argv[4], NULL, 10) & ~(size_t)4095;
+    run->words = argv[5];
+    if (run->large_nbytes <= MIDDLE_NBYTES)
+        return HVD_ERR_INVALID;
+    HVD_TRY(allocate(run, &run->send));
+    HVD_TRY(allocate(run, &run->recv));
+    return hvd_state_add(state, "tiny", run->tiny, sizeof(run->tiny));
+}
+
+int main(int argc, char **argv)
+{
+    static struct run run;
+    hvd_state_t *state;
+    hvd_status_t status;
+
+    if (argc != 5 && argc != 6) {
+        fprintf(stderr, "steady_worker is started by bench/steady\n");
+        return 2;
+    }
+    if (!witness_sees()) {
+        fprintf(stderr, "steady_worker: calls of the library are not seen\n");
+        return 1;
+    }
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
+    state = hvd_state_create();
+    if (!state || hvd_init() != HVD_OK)
+        return 1;
+    status = start(&run, argv, state);
+    if (status == HVD_OK)
+        status = hvd_elastic_run(state, train, &run);
+    if (status != HVD_OK)
+        fprintf(stderr, "steady_worker: %s: %s\n", hvd_strerror(status),
+                hvd_last_error());
+    hvd_state_destroy(state);
+    hvd_shutdown();
+    return status == HVD_OK ? 0 : 1;
+}

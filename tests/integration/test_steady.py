@@ -1,0 +1,90 @@
+"""What collectives ask of the system, once they have warmed up: no allocation,
+no change of a mapping, whatever the transport, the buffers and the way to call.
+The system calls that are left are told by bench/steady, which needs strace.
+
+usage: test_steady.py BUILD_DIRECTORY [NAME ...]
+"""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import LOCAL, OTHER, SLOW, check, equal, main, scenario  # noqa: E402
+
+N_SMALL = 60
+N_LARGE = 8
+LARGE = 1 << 20  # of two ranks: more than a post holds, and several blocks
+WAYS = ("", "_async", "_async_x4")
+KINDS = ("allreduce", "broadcast", "allgather", "allgatherv", "reduce_scatter",
+         "alltoall", "alltoallv", "barrier")
+OTHERS = ("allreduce_in_place", "alltoall_in_place", "grouped",
+          "grouped_async", "boundary_check", "boundary_commit")
+
+
+def cases(run):
+    """{name: {rank: ...}} of what each rank has told."""
+    found = {}
+    for line in run.lines:
+        words = line.partition("<stdout>:")[2].split()
+        if words[:1] == ["steady"] and words[1] != "thread":
+            name, nbytes, rank, n = words[1], *map(int, words[2:5])
+            counts = dict(zip(("allocations", "frees", "maps"),
+                              map(int, words[5:8])))
+            found.setdefault(name, []).append((nbytes, rank, n, counts))
+    return found
+
+
+def steady(stage, buffers, hosts=(LOCAL + ":2",), np=2, **environment):
+    program = [os.path.join(stage.build, "tests/integration/steady_worker"),
+               buffers, str(N_SMALL), str(N_LARGE), str(LARGE)]
+    run = stage.start(["-np", str(np), "-H", ",".join(hosts)], program,
+                      **environment)
+    equal(run.wait(120 * SLOW), 0, "exit status")
+    found = cases(run)
+    equal(set(found), {kind + way for kind in KINDS for way in WAYS}
+          | set(OTHERS), "cases")
+    for name, rows in found.items():
+        equal({rank for _, rank, _, _ in rows}, set(range(np)),
+              "ranks that ran " + name)
+        for nbytes, rank, n, counts in rows:
+            check(not any(counts.values()), "%d x %s of %d bytes, rank %d: %s"
+                  % (n, name, nbytes, rank, counts))
+
+
+@scenario
+def steady_buffers_from_hvd_alloc(stage):
+    steady(stage, "alloc")
+
+
+@scenario
+def steady_ordinary_buffers_staged(stage):
+    steady(stage, "malloc", HVD_LOCAL_BUFFERS="staged")
+
+
+@scenario
+def steady_ordinary_buffers_attached(stage):
+    steady(stage, "malloc", HVD_LOCAL_BUFFERS="attached")
+
+
+@scenario
+def steady_ordinary_buffers_measured(stage):
+    steady(stage, "malloc")
+
+
+@scenario
+def steady_three_ranks(stage):
+    steady(stage, "alloc", (LOCAL + ":3",), 3)
+
+
+@scenario
+def steady_tcp(stage):
+    steady(stage, "malloc", HVD_TRANSPORT="tcp")
+
+
+@scenario
+def steady_two_hosts(stage):
+    steady(stage, "malloc", (LOCAL + ":2", OTHER + ":2"), 4)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
