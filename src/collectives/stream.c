@@ -303,7 +303,8 @@ static hvd_status_t receive_due(struct comm *comm, bool *moved_p)
     return c == NULL ? HVD_OK : links_read(comm, c, moved_p);
 }
 
-/* Bounded, so that an abort is heard in the middle of a large operation. */
+/* Bounded, so that others are heard in the middle of a large operation. An
+ * abort is heard at each turn: they are slow where ranks share cores. */
 hvd_status_t stream_advance(struct comm *comm, bool *more_p)
 {
     const struct stream *st = &comm->op.stream;
@@ -311,6 +312,7 @@ hvd_status_t stream_advance(struct comm *comm, bool *more_p)
     *more_p = true;
     for (int i = 0; i < TURNS_MAX && *more_p && !stream_done(st); i++) {
         *more_p = false;
+        HVD_TRY(comm_check(comm));
         HVD_TRY(send_due(comm, more_p));
         HVD_TRY(receive_due(comm, more_p));
     }
