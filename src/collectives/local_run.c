@@ -26,6 +26,10 @@ enum {
     SPIN_US = 60
 };
 
+_Static_assert(WHOLE_PAIR_MAX / 2 <= COMM_BOUNCE_NBYTES &&
+                   WHOLE_TOTAL_MAX / 3 <= COMM_BOUNCE_NBYTES,
+               "a result that waits");
+
 /* --- sizes --- */
 
 static size_t total(const size_t *counts, int n)

@@ -79,8 +79,9 @@ struct mailbox {
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
     atomic_uint_least32_t sleeping;
 
-    /* enum mailbox_left. A writer sets `writing` and then reads everybody's `left`; who leaves
-     * sets `left` and then waits for everybody's `writing` to be clear. */
+    /* left: enum mailbox_left. A writer sets `writing` and then reads
+     * everybody's `left`; who leaves sets `left` and then waits for everybody's
+     * `writing` to be clear. */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t left;
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
 
