@@ -441,8 +441,8 @@ START_TEST(blocks_anywhere_same_bits)
 }
 END_TEST
 
-/* Rank 0 offers its buffer, rank 1 cannot: the result of rank 0 waits until rank
- * 1 has read the operand that is in its place. Up to where ranks reduce blocks.
+/* Rank 0 offers its buffer, rank 1 cannot: the result of rank 0 waits until the
+ * operand that is in its place has been read. Up to where ranks reduce blocks.
  */
 static bool offers(struct group *g, int rank, void *arg)
 {

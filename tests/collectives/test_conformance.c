@@ -463,6 +463,41 @@ START_TEST(group_destroyed_descriptors_back)
 }
 END_TEST
 
+/* The totals are equal, the shares are not. */
+static bool shares_mismatch(struct group *g, int rank, void *arg)
+{
+    size_t n = *(const size_t *)arg;
+    size_t recvcounts[2] = {rank == 0 ? n : 2 * n, rank == 0 ? 2 * n : n};
+    size_t rdispls[2] = {0, 2 * n};
+    float *buf = calloc(6 * n, sizeof(*buf));
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLGATHERV,
+                                   .sendbuf = buf,
+                                   .recvbuf = buf + 2 * n,
+                                   .count = n,
+                                   .dtype = HVD_FLOAT32,
+                                   .recvcounts = recvcounts,
+                                   .rdispls = rdispls};
+    hvd_status_t status;
+
+    EXPECT(buf != NULL);
+    status = comm_run(g->comms[rank], &args);
+    free(buf);
+    EXPECT(status == HVD_ERR_MISMATCH);
+    return true;
+}
+
+START_TEST(allgatherv_other_shares_mismatch)
+{
+    static const size_t shares[] = {3, 500, 100000};
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, shares_mismatch, (void *)(uintptr_t)&shares[_i]);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("conformance");
@@ -473,6 +508,7 @@ int main(void)
     tcase_add_loop_test(tc, allreduce_odd_floats_same_bits, 1, 6);
     tcase_add_loop_test(tc, broadcast_all_roots_correct, 1, 6);
     tcase_add_loop_test(tc, others_all_sizes_correct, 1, 6);
+    tcase_add_loop_test(tc, allgatherv_other_shares_mismatch, 0, 3);
     tcase_add_test(tc, transfer_up_and_down_arrives);
     tcase_add_test(tc, group_destroyed_descriptors_back);
     suite_add_tcase(suite, tc);
