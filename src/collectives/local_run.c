@@ -21,7 +21,8 @@ enum {
     PAUSES = 1000,      /* looks, before others get the core */
     PAUSES_BETWEEN = 2, /* ... and gets it back */
     PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
-    LOOKS = 32,         /* between two looks at the abort word */
+    RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
+    LOOKS = 32,                    /* between two looks at the abort word */
     SPIN_US = 60
 };
 
@@ -127,6 +128,48 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
 
 /* --- posting --- */
 
+static struct frame head_of(const struct mailbox_post *post)
+{
+    return (struct frame){
+        .type = FRAME_DATA,
+        .kind = post->kind,
+        .dtype = post->dtype,
+        .op = post->op,
+        .root = post->root,
+        .sequence = post->sequence,
+        .count = post->count,
+    };
+}
+
+/* Who does not wait for a peer (broadcasts) has not seen what that one called:
+ * so everybody compares the posts up to `ticket`, which all have posted, before
+ * his own next but one, and nobody overwrites one that may be compared. */
+static hvd_status_t check_past(struct comm *comm, uint64_t ticket)
+{
+    struct local *local = comm->local;
+
+    for (; local->n_compared < ticket; local->n_compared++) {
+        uint64_t past = local->n_compared + 1;
+        struct frame mine = head_of(local_post_of(local->box, past));
+
+        for (int i = 0; i < local->size; i++) {
+            const struct mailbox_post *post = local_post_of(local->peers[i].box,
+                                                            past);
+            struct frame theirs = head_of(post);
+
+            if (i == local->me)
+                continue;
+            if (mine.kind == COLLECTIVE_ALLTOALLV)
+                theirs.count = mine.count;
+            if (theirs.sequence != mine.sequence ||
+                !frame_same_call(&theirs, &mine))
+                return engine_disagree(comm, local->peers[i].rank, &theirs,
+                                       &mine);
+        }
+    }
+    return HVD_OK;
+}
+
 /* Who has posted a ticket has finished those before. */
 static bool all_have_posted(struct local *local, uint64_t ticket)
 {
@@ -150,7 +193,7 @@ static bool post_is_free(struct local *local)
 {
     uint64_t t = local->ticket, used = local->half_used[t % 2];
 
-    if (t >= MAILBOX_POSTS && !all_have_posted(local, t - MAILBOX_POSTS + 1))
+    if (t > RUN_AHEAD && !all_have_posted(local, t - RUN_AHEAD))
         return false;
     return !local->run.in_posts || used == 0 ||
            all_have_posted(local, used + 1);
@@ -277,15 +320,7 @@ static hvd_status_t check_post(struct comm *comm, int place,
                                const struct mailbox_post *post)
 {
     const struct frame *mine = &comm->op.head;
-    struct frame theirs = {
-        .type = FRAME_DATA,
-        .kind = post->kind,
-        .dtype = post->dtype,
-        .op = post->op,
-        .root = post->root,
-        .sequence = post->sequence,
-        .count = post->count,
-    };
+    struct frame theirs = head_of(post);
     bool each = mine->kind == COLLECTIVE_ALLTOALLV;
 
     if (each)
@@ -318,8 +353,11 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
             return HVD_OK;
         HVD_TRY(check_post(comm, place, post));
     }
-    if (run->n_peers == local->size)
+    if (run->n_peers == local->size) {
         local->all_posted = local->ticket;
+        HVD_TRY(check_past(comm, local->ticket - 1));
+        local->n_compared = local->ticket;
+    }
     if (!run->in_posts || run->perhaps_push)
         local_blocks_arrived(comm);
     run->stage = LOCAL_WORK;
@@ -439,6 +477,8 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
          * its memory */
         if (local->n_attached < local->size - 1 || !post_is_free(local))
             return HVD_OK;
+        if (local->ticket > local->n_compared + RUN_AHEAD)
+            HVD_TRY(check_past(comm, local->ticket - RUN_AHEAD));
         HVD_TRY(post(comm));
         place_own(local);
     }

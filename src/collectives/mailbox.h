@@ -4,8 +4,9 @@
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
  *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
  *
- * A post may be overwritten once all others have posted a ticket that is at
- * most MAILBOX_POSTS - 1 older: they have finished the one before.
+ * A post may be overwritten once all others have posted the ticket that is
+ * MAILBOX_POSTS / 2 newer: they have finished what it was about, and compared
+ * it with their own.
  *
  * Progress is {ticket, blocks} in one word; the blocks of an older ticket count
  * for nothing, those of a newer one mean that this one is through.
@@ -41,6 +42,8 @@ enum mailbox_way {
     MAILBOX_STAGED  /* block by block in staging memory */
 };
 
+enum mailbox_left { MAILBOX_HERE, MAILBOX_LEFT, MAILBOX_LEFT_MISMATCH };
+
 struct mailbox_post {
     _Alignas(MAILBOX_LINE) atomic_uint_least64_t ticket; /* written last */
     uint64_t sequence, count;
@@ -53,6 +56,7 @@ struct mailbox_post {
     uint8_t tiny[MAILBOX_TINY_MAX];
     /* second line: block by block */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
+    uint64_t nbytes; /* allgatherv: of the operand */
     uint64_t nbytes; /* allgatherv: of the operand */
     /* third: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and
      * bytes per rank of the host */
@@ -76,8 +80,9 @@ struct mailbox {
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
     atomic_uint_least32_t sleeping;
 
-    /* A writer sets `writing` and then reads everybody's `left`; who leaves
-     * sets `left` and then waits for everybody's `writing` to be clear. */
+    /* left: enum mailbox_left. A writer sets `writing` and then reads
+     * everybody's `left`; who leaves sets `left` and then waits for everybody's
+     * `writing` to be clear. */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t left;
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
 
