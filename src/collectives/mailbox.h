@@ -57,7 +57,6 @@ struct mailbox_post {
     /* second line: block by block */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
     uint64_t nbytes; /* allgatherv: of the operand */
-    uint64_t nbytes; /* allgatherv: of the operand */
     /* third: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and
      * bytes per rank of the host */
     _Alignas(MAILBOX_LINE) uint8_t data[MAILBOX_INLINE_MAX];
