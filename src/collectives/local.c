@@ -139,6 +139,12 @@ hvd_status_t local_create(struct comm *comm)
 
     if (n < 2 || !endpoint_has_local(comm->config.endpoint))
         return HVD_OK;
+    if (n > LOCAL_SIZE_MAX) {
+        log_warn("%d ranks on this host, shared memory serves %d -> they use "
+                 "TCP",
+                 n, LOCAL_SIZE_MAX);
+        return HVD_OK;
+    }
     local = calloc(1, sizeof(*local));
     if (local == NULL)
         return error_set(HVD_ERR_NOMEM, "shared memory of %d ranks", n);

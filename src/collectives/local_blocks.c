@@ -72,12 +72,18 @@ hvd_status_t local_stage_reserve(struct comm *comm, size_t nbytes)
                : comm_fail(comm, HVD_ERR_NOMEM, "staging memory");
 }
 
-static uint8_t way_of(const struct local *local, const void *ptr, size_t nbytes,
+/* Chosen only if there is a buffer to choose for: choices are measured. */
+static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
                       uint64_t *at_p)
 {
+    const struct schedule_call *call = &local->run.phase->shape;
+
     if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
         return MAILBOX_ARENA;
     *at_p = (uint64_t)(uintptr_t)ptr;
+    if (local->run.ordinary == MAILBOX_NONE)
+        local->run.ordinary = local_choose(local, call->kind,
+                                           call->count * call->elem_nbytes);
     return local->run.ordinary;
 }
 
@@ -158,8 +164,7 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
     bool shows_result = shape.kind == PULL_ALLREDUCE;
 
     shape.in_place = phase->src == phase->dst;
-    run->ordinary = local_choose(local, call->kind,
-                                 call->count * call->elem_nbytes);
+    run->ordinary = MAILBOX_NONE;
     run->send_way = way_of(local, phase->src, visible_nbytes(local, call),
                            &post->send_at);
     run->recv_way = MAILBOX_NONE;

@@ -76,6 +76,7 @@ struct local {
 };
 
 enum {
+    LOCAL_SIZE_MAX = 256, /* an alltoallv post has room for 512 */
     LOCAL_STAGE_NBYTES = 4 << 20,
     LOCAL_DEPTH = 2,
     LOCAL_FETCH_NBYTES = 128 << 10
