@@ -1,0 +1,516 @@
+/* tests/collectives/test_local.c - memory that ranks of a host share: the
+ * arena, what others may do with the descriptors they are handed, aborts while
+ * somebody is at work in it, and how many calls may be under way. What happens
+ * to it when a process stops or dies: test_stopped.c. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "collectives/local_impl.h"
+#include "group.h"
+
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+
+/* What a small call needs is in one line: its ticket, its head, its operand. */
+_Static_assert(offsetof(struct mailbox_post, ticket) == 0, "first");
+_Static_assert(offsetof(struct mailbox_post, tiny) + MAILBOX_TINY_MAX ==
+                   MAILBOX_LINE,
+               "the first line ends with the operand");
+_Static_assert(sizeof(struct mailbox_post) % MAILBOX_LINE == 0, "whole lines");
+_Static_assert(offsetof(struct mailbox, staged) / MAILBOX_LINE ==
+                   offsetof(struct mailbox, taken) / MAILBOX_LINE,
+               "progress is read with one line");
+_Static_assert(offsetof(struct mailbox, staged) / MAILBOX_LINE !=
+                   offsetof(struct mailbox, sleeping) / MAILBOX_LINE,
+               "what changes with every block keeps its line");
+_Static_assert(offsetof(struct mailbox, left) / MAILBOX_LINE !=
+                   offsetof(struct mailbox, writing) / MAILBOX_LINE,
+               "`left` is read by all, `writing` written with every block");
+
+/* --- the arena --- */
+
+static uint8_t *take(size_t nbytes)
+{
+    void *ptr = NULL;
+
+    ck_assert_int_eq(hvd_alloc(nbytes, &ptr), HVD_OK);
+    return ptr;
+}
+
+static bool is_clear(const uint8_t *ptr, size_t nbytes)
+{
+    return ptr[0] == 0 && memcmp(ptr, ptr + 1, nbytes - 1) == 0;
+}
+
+START_TEST(arena_freed_memory_first_fit_and_zero)
+{
+    uint8_t *a = take(10 * PAGE), *b = take(3 * PAGE), *c = take(PAGE), *again;
+
+    memset(b, 7, 3 * PAGE);
+    hvd_free(b);
+    again = take(4 * PAGE); /* does not fit between a and c */
+    ck_assert_ptr_ne(again, b);
+    hvd_free(again);
+    again = take(2 * PAGE + 1);
+    ck_assert_ptr_eq(again, b);
+    ck_assert(is_clear(again, 3 * PAGE));
+    hvd_free(a);
+    ck_assert_ptr_eq(take(1), a);
+    hvd_free(a);
+    hvd_free(again);
+    hvd_free(c);
+}
+END_TEST
+
+START_TEST(arena_sizes_aligned_and_apart)
+{
+    static const size_t sizes[] = {1,        PAGE - 1,      PAGE,
+                                   PAGE + 1, HUGE_PAGE - 1, HUGE_PAGE,
+                                   1,        HUGE_PAGE + 1, 3 * HUGE_PAGE};
+    enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+    uint8_t *p[N];
+
+    for (int i = 0; i < N; i++) {
+        size_t align = sizes[i] >= HUGE_PAGE ? HUGE_PAGE : PAGE;
+
+        p[i] = take(sizes[i]);
+        ck_assert_uint_eq((uintptr_t)p[i] % align, 0);
+        memset(p[i], i + 1, sizes[i]);
+    }
+    for (int i = 0; i < N; i++) {
+        ck_assert_uint_eq(p[i][0], (unsigned)i + 1);
+        ck_assert_uint_eq(p[i][sizes[i] - 1], (unsigned)i + 1);
+    }
+    for (int i = 0; i < N; i++)
+        hvd_free(p[(i * 4) % N]);
+}
+END_TEST
+
+START_TEST(arena_find_bounds)
+{
+    uint8_t *a = take(PAGE), *base = arena_base();
+    uint8_t *end = base + arena_nbytes();
+    uint64_t at = 0;
+    int elsewhere;
+
+    ck_assert(arena_find(a + 5, PAGE - 5, &at));
+    ck_assert_uint_eq(at, (uint64_t)(a + 5 - base));
+    ck_assert(arena_find(end - 8, 8, &at));
+    ck_assert(!arena_find(end - 8, 9, &at));
+    ck_assert(!arena_find(end, 0, &at));
+    ck_assert(!arena_find(base - 1, 1, &at));
+    ck_assert(!arena_find(a, SIZE_MAX, &at));
+    ck_assert(!arena_find(&elsewhere, sizeof(elsewhere), &at));
+    hvd_free(a);
+}
+END_TEST
+
+START_TEST(arena_full_private_memory)
+{
+    uint8_t *first = take(PAGE), *rest;
+    uint64_t at;
+
+    rest = take(arena_nbytes()); /* untouched, it costs nothing */
+    ck_assert(!arena_find(rest, 1, &at));
+    rest[0] = rest[arena_nbytes() - 1] = 1;
+    hvd_free(rest);
+    ck_assert(arena_find(first, PAGE, &at));
+    hvd_free(first);
+}
+END_TEST
+
+static size_t resident_nbytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t total, resident;
+
+    ck_assert_int_eq(fscanf(f, "%zu %zu", &total, &resident), 2);
+    fclose(f);
+    return resident * PAGE;
+}
+
+START_TEST(arena_freed_memory_goes_back)
+{
+    size_t nbytes = 64 << 20, before = 0;
+
+    for (int i = 0; i < 4; i++) {
+        uint8_t *p = take(nbytes);
+
+        memset(p, 1, nbytes);
+        if (i == 0)
+            ck_assert_uint_ge(resident_nbytes(), nbytes);
+        hvd_free(p);
+        if (i == 0)
+            before = resident_nbytes();
+    }
+    ck_assert_uint_lt(resident_nbytes(), before + nbytes / 2);
+}
+END_TEST
+
+/* --- what is handed over --- */
+
+static void cannot_be_resized(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+
+    ck_assert_int_eq(seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_ne(ftruncate(fd, 0), 0);
+    ck_assert_int_ne(ftruncate(fd, st.st_size + PAGE), 0);
+    ck_assert_int_ne(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
+    ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+}
+
+START_TEST(handed_descriptors_sealed_and_mailbox_read_only)
+{
+    struct group g;
+    int fds[LOCAL_FDS];
+    void *map;
+
+    group_init(&g, 2);
+    ck_assert_uint_eq(g.comms[0]->local_ops->fds(g.comms[0], fds), LOCAL_FDS);
+    cannot_be_resized(fds[0]);
+    cannot_be_resized(fds[1]);
+    map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    ck_assert_ptr_eq(map, MAP_FAILED);
+    ck_assert_int_eq(errno, EACCES);
+    ck_assert_int_lt(write(fds[0], "x", 1), 0);
+    map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fds[0], 0);
+    ck_assert_ptr_ne(map, MAP_FAILED);
+    ck_assert_int_ne(mprotect(map, PAGE, PROT_READ | PROT_WRITE), 0);
+    munmap(map, PAGE);
+    group_fini(&g);
+}
+END_TEST
+
+static int names_in_dev_shm(void)
+{
+    DIR *dir = opendir("/dev/shm");
+    struct dirent *entry;
+    int n = 0;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        n += strstr(entry->d_name, "hvd") != NULL;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+static bool call_once(struct group *g, int rank, void *arg)
+{
+    float *buf = calloc(1 << 20, sizeof(*buf));
+
+    EXPECT(allreduce(g->comms[rank], buf, buf, 1 << 20, HVD_FLOAT32, HVD_SUM) ==
+           HVD_OK);
+    if (rank == 0)
+        *(int *)arg = names_in_dev_shm();
+    free(buf);
+    return true;
+}
+
+START_TEST(memory_has_no_names)
+{
+    int before = names_in_dev_shm(), during = -1;
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, call_once, &during);
+    ck_assert_int_eq(during, before);
+    group_fini(&g);
+    ck_assert_int_eq(names_in_dev_shm(), before);
+}
+END_TEST
+
+/* --- aborts --- */
+
+struct storm {
+    atomic_uint calls; /* of rank 0 */
+    unsigned at;       /* rank 0's call from which on the abort comes */
+    size_t count;
+    bool from_arena;
+};
+
+/* The last rank aborts everybody at any instant of a call: it spins a while and
+ * does not take part any more. */
+static bool aborter(struct group *g, struct storm *s)
+{
+    unsigned spins = s->at * 7919 % 20000;
+
+    while (atomic_load(&s->calls) < s->at)
+        sched_yield();
+    while (spins-- > 0)
+        atomic_load(&s->calls);
+    for (int i = 0; i < g->size - 1; i++)
+        comm_abort(g->comms[i], HVD_PEER_LOST, "storm");
+    return true;
+}
+
+static bool storm_rank(struct group *g, int rank, void *arg)
+{
+    struct storm *s = arg;
+    size_t nbytes = s->count * sizeof(float);
+    hvd_status_t status = HVD_OK;
+    void *buf;
+
+    if (rank == g->size - 1)
+        return aborter(g, s);
+    EXPECT(hvd_alloc(nbytes, &buf) == HVD_OK);
+    while (status == HVD_OK) {
+        if (rank == 0)
+            atomic_fetch_add(&s->calls, 1);
+        status = allreduce(g->comms[rank], buf, buf, s->count, HVD_FLOAT32,
+                           HVD_SUM);
+    }
+    EXPECT_SAY(status == HVD_PEER_LOST, "%d", status);
+    EXPECT(barrier(g->comms[rank]) == HVD_PEER_LOST);
+    hvd_free(buf);
+    return true;
+}
+
+/* A group whose last endpoint belongs to nobody: the comm is of the others. */
+static void storm(struct storm s, int size)
+{
+    struct group g;
+
+    group_init(&g, size);
+    g.size = size + 1;
+    group_run(&g, storm_rank, &s);
+    g.size = size;
+    group_fini(&g);
+}
+
+START_TEST(abort_at_any_instant_all_return)
+{
+    for (unsigned i = 1; i <= 12; i++) {
+        storm((struct storm){.at = i * 3, .count = 4}, 2 + (int)i % 3);
+        storm((struct storm){.at = i * 3, .count = 1500}, 2 + (int)i % 3);
+        storm((struct storm){.at = i % 4 + 1, .count = 700000}, 3);
+    }
+}
+END_TEST
+
+/* --- a goodbye behind a result --- */
+
+enum { LEAVING_COUNT = MAILBOX_INLINE_MAX / sizeof(float) };
+
+/* Rank 1 is held between its post and its look at rank 0's. */
+static struct {
+    sem_t held;
+    int release[2]; /* a pipe */
+    pthread_t thread;
+} slow;
+
+static void hold(int signo)
+{
+    char byte;
+
+    sem_post(&slow.held);
+    (void)!read(slow.release[0], &byte, 1);
+}
+
+static void hold_rank_1(struct group *g)
+{
+    const struct local *local = g->comms[1]->local;
+    uint64_t next = g->comms[0]->local->ticket + 1;
+
+    while (atomic_load(&local_post_of(local->box, next)->ticket) < next)
+        sched_yield();
+    pthread_kill(slow.thread, SIGUSR1);
+    sem_wait(&slow.held);
+}
+
+static bool reduce_and_leave(struct group *g, int rank, void *arg)
+{
+    float buf[LEAVING_COUNT] = {0};
+
+    if (rank == 1)
+        slow.thread = pthread_self();
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank == 0)
+        hold_rank_1(g);
+    EXPECT(allreduce(g->comms[rank], buf, buf, LEAVING_COUNT, HVD_FLOAT32,
+                     HVD_SUM) == HVD_OK);
+    if (rank != 0)
+        return true;
+    comm_leave(g->comms[0], COMM_LEAVE_BOUNDARY, 1);
+    comm_destroy(g->comms[0]);
+    g->comms[0] = NULL;
+    EXPECT(write(slow.release[1], "", 1) == 1);
+    return true;
+}
+
+/* Who is slower has everything he needs. */
+START_TEST(leave_behind_small_allreduce_others_complete)
+{
+    struct sigaction action = {.sa_handler = hold};
+    struct group g;
+
+    sem_init(&slow.held, 0, 0);
+    ck_assert_int_eq(pipe(slow.release), 0);
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    group_init(&g, 2);
+    group_run(&g, reduce_and_leave, NULL);
+    group_fini(&g);
+    close(slow.release[0]);
+    close(slow.release[1]);
+    sem_destroy(&slow.held);
+}
+END_TEST
+
+/* --- how far a root may run ahead --- */
+
+static bool run_ahead(struct group *g, int rank, void *arg)
+{
+    sem_t *gone = arg;
+
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    for (int round = 0; round < 100; round++) {
+        if (rank != 0)
+            sem_wait(gone);
+        for (int i = 0; i < MAILBOX_POSTS / 2; i++) {
+            int value = rank == 0 ? round * 10 + i : -1;
+
+            EXPECT(broadcast(g->comms[rank], &value, 1, HVD_INT32, 0) ==
+                   HVD_OK);
+            EXPECT(value == round * 10 + i);
+        }
+        if (rank == 0)
+            for (int i = 1; i < g->size; i++)
+                sem_post(gone);
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    }
+    return true;
+}
+
+START_TEST(broadcast_root_does_not_wait)
+{
+    struct group g;
+    sem_t gone;
+
+    sem_init(&gone, 0, 0);
+    group_init(&g, 2 + _i);
+    group_run(&g, run_ahead, &gone);
+    group_fini(&g);
+    sem_destroy(&gone);
+}
+END_TEST
+
+/* --- disagreement found in posts --- */
+
+struct quarrel {
+    enum collective_kind kind;
+    size_t count; /* of rank 1: one less */
+    const char *words;
+};
+
+static bool quarrel(struct group *g, int rank, void *arg)
+{
+    const struct quarrel *q = arg;
+    size_t count = rank == 1 ? q->count - 1 : q->count;
+    size_t nbytes = 2 * q->count * sizeof(int64_t), zeros[2] = {0, 0};
+    size_t counts[2] = {count, count};
+    int64_t *send = calloc(1, nbytes), *recv = calloc(1, nbytes);
+    struct collective_args args = {.kind = q->kind,
+                                   .sendbuf = send,
+                                   .recvbuf = recv,
+                                   .count = count,
+                                   .dtype = HVD_INT64,
+                                   .sendcounts = counts,
+                                   .recvcounts = counts,
+                                   .sdispls = zeros,
+                                   .rdispls = (size_t[]){0, count}};
+    hvd_status_t status = comm_run(g->comms[rank], &args);
+
+    /* a root is through before anybody can tell */
+    if (status == HVD_OK)
+        status = barrier(g->comms[rank]);
+    EXPECT_SAY(status == HVD_ERR_MISMATCH, "kind %d: %d", (int)q->kind, status);
+    EXPECT_SAY(strstr(error_text(), "rank 0 calls") != NULL &&
+                   strstr(error_text(), "rank 1 calls") != NULL,
+               "kind %d", (int)q->kind);
+    free(send);
+    free(recv);
+    return true;
+}
+
+/* In posts, across the limit of posts, and in blocks. */
+START_TEST(counts_differ_both_sides_named)
+{
+    static const size_t counts[] = {2, 1024, 1025, 300000};
+
+    for (size_t c = 0; c < 4; c++)
+        for (int kind = COLLECTIVE_ALLREDUCE; kind < COLLECTIVE_BARRIER;
+             kind++) {
+            struct quarrel q = {(enum collective_kind)kind, counts[c], NULL};
+            struct group g;
+
+            if (kind == COLLECTIVE_ALLGATHERV) /* counts are its own affair */
+                continue;
+            group_init(&g, 2);
+            group_run(&g, quarrel, &q);
+            group_fini(&g);
+        }
+}
+END_TEST
+
+/* --- many ranks, few cores --- */
+
+static bool many_calls(struct group *g, int rank, void *arg)
+{
+    int n = *(int *)arg;
+
+    for (int i = 0; i < n; i++) {
+        int64_t x = rank + i;
+
+        EXPECT(allreduce(g->comms[rank], &x, &x, 1, HVD_INT64, HVD_SUM) ==
+               HVD_OK);
+        EXPECT(x ==
+               (int64_t)g->size * i + (int64_t)g->size * (g->size - 1) / 2);
+    }
+    return true;
+}
+
+START_TEST(more_ranks_than_cores_all_complete)
+{
+    int n = 10000;
+    struct group g;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    n = 1000;
+#endif
+    group_init(&g, _i);
+    group_run(&g, many_calls, &n);
+    group_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("local");
+    TCase *tc = tcase_create("local");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, arena_freed_memory_first_fit_and_zero);
+    tcase_add_test(tc, arena_sizes_aligned_and_apart);
+    tcase_add_test(tc, arena_find_bounds);
+    tcase_add_test(tc, arena_full_private_memory);
+    tcase_add_test(tc, arena_freed_memory_goes_back);
+    tcase_add_test(tc, handed_descriptors_sealed_and_mailbox_read_only);
+    tcase_add_test(tc, memory_has_no_names);
+    tcase_add_test(tc, abort_at_any_instant_all_return);
+    tcase_add_test(tc, leave_behind_small_allreduce_others_complete);
+    tcase_add_loop_test(tc, broadcast_root_does_not_wait, 0, 3);
+    tcase_add_test(tc, counts_differ_both_sides_named);
+    tcase_add_loop_test(tc, more_ranks_than_cores_all_complete, 4, 9);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
