@@ -362,13 +362,19 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
 
 static const struct comm_local_ops ops = {fds_to_show, attach_peer};
 
-/* Is this peer in the middle of writing into others' memory? */
-static bool writes(const struct local_peer *peer, int wait_ms)
+/* Is this peer in the middle of writing into others' memory? Not if its end of
+ * the connection is closed, which may be long before the kernel has reported
+ * its death: it was closed by the thread that writes, or behind the last
+ * instruction of all threads. */
+static bool writes(const struct comm *comm, const struct local_peer *peer,
+                   int wait_ms)
 {
-    struct pollfd dead = {peer->pidfd, POLLIN, 0};
+    const struct connection *c = comm_link(comm, CHANNEL_LOCAL, peer->rank);
+    struct pollfd ends[] = {{peer->pidfd, POLLIN, 0},
+                            {c != NULL ? c->fd : -1, POLLRDHUP, 0}};
 
     return peer->box != NULL && atomic_load(&peer->box->writing) != 0 &&
-           poll(&dead, 1, wait_ms) <= 0; /* a signal is no death */
+           poll(ends, 2, wait_ms) <= 0; /* a signal is no death */
 }
 
 /* A block takes a fraction of a millisecond. What takes longer is stopped, and
@@ -378,7 +384,7 @@ static void await_writer(const struct comm *comm, const struct local_peer *peer)
     uint64_t begin_us = clock_now_us();
     bool said = false;
 
-    while (writes(peer, 0)) {
+    while (writes(comm, peer, 0)) {
         uint64_t waited_us = clock_now_us() - begin_us;
 
         if (waited_us < LEAVE_SPIN_US) {
@@ -391,7 +397,7 @@ static void await_writer(const struct comm *comm, const struct local_peer *peer)
                      "rank %d -> waiting until it is dead",
                      peer->rank, comm->config.rank);
         }
-        (void)writes(peer, 1);
+        (void)writes(comm, peer, 1);
     }
 }
 
