@@ -93,6 +93,7 @@ uint8_t *peer_arena_base(const struct peer_arena *arena);
 /* Stays mapped until peer_arenas_tidy(): an unmapped arena of a dead process is
  * freed by whoever unmaps it last, which takes long. */
 void peer_arena_give(struct peer_arena *arena);
+/* Have those without a user unmapped, by a thread that lives for that. */
 void peer_arenas_tidy(void);
 
 /* The mailboxes of this process, unmapped when nobody uses them any more: ranks
