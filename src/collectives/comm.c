@@ -23,6 +23,9 @@
 #include "collectives/comm_impl.h"
 #include "collectives/progress.h"
 
+/* Sockets of the endpoint's and eventfds, beside the links. */
+enum { PFDS_SPARE = 32 };
+
 /* --- creation --- */
 
 static void fds_close(void *arg)
@@ -46,8 +49,11 @@ static bool allocate(struct comm *comm)
                          sizeof(*comm->steps));
     comm->accused = calloc(size, sizeof(*comm->accused));
     comm->bounce = aligned_alloc(4096, COMM_BOUNCE_NBYTES);
+    /* now: the first operation that sleeps may come late */
     return comm->peers != NULL && comm->links != NULL && comm->live != NULL &&
-           comm->steps != NULL && comm->accused != NULL && comm->bounce != NULL;
+           comm->steps != NULL && comm->accused != NULL &&
+           comm->bounce != NULL &&
+           array_reserve(&comm->pfds, &comm->pfds_max, n_links + PFDS_SPARE);
 }
 
 static void release(struct comm *comm)
