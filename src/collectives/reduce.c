@@ -4,6 +4,9 @@
 #include "collectives/reduce.h"
 
 #include <stdatomic.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/array.h"
 #include "collectives/dtype.h"
@@ -32,6 +35,16 @@ static const struct {
  * that finds 0 finds out the same. */
 static atomic_uint in_use;
 
+#if defined(__x86_64__)
+/* Clang 14 does not know "f16c" to __builtin_cpu_supports(). */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 /* Asks the processor and what the system saves of it between threads. */
 bool reduce_isa_supported(enum reduce_isa isa)
 {
@@ -39,7 +52,7 @@ bool reduce_isa_supported(enum reduce_isa isa)
         return false;
 #if defined(__x86_64__)
     if (isa == REDUCE_AVX2)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+        return __builtin_cpu_supports("avx2") && has_f16c();
     if (isa == REDUCE_AVX512)
         return __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") &&

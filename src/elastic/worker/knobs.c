@@ -76,19 +76,21 @@ static hvd_status_t read_algorithms(void)
 
 hvd_status_t knobs_read(void)
 {
-    int way = 0, buffers = 0, isa = 0;
+    int way = 0, buffers = 0, vectors = 0;
+    enum reduce_isa isa;
 
     HVD_TRY(choose(&transport, &way));
     HVD_TRY(choose(&ordinary, &buffers));
-    HVD_TRY(choose(&simd, &isa));
+    HVD_TRY(choose(&simd, &vectors));
     HVD_TRY(read_algorithms());
+    isa = (enum reduce_isa)vectors;
     if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
         return error_set(HVD_ERR_INVALID, "HVD_SIMD: this processor has no %s",
                          reduce_isa_name(isa));
     if (isa != REDUCE_ISA_COUNT)
         reduce_isa_use(isa);
-    knobs.transport = way;
-    knobs.ordinary = buffers;
+    knobs.transport = (enum comm_transport)way;
+    knobs.ordinary = (enum comm_ordinary)buffers;
     return HVD_OK;
 }
 
