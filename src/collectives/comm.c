@@ -22,6 +22,7 @@
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/progress.h"
+#include "collectives/two_level.h"
 
 /* Sockets of the endpoint's and eventfds, beside the links. */
 enum { PFDS_SPARE = 32 };
@@ -58,6 +59,7 @@ static bool allocate(struct comm *comm)
 
 static void release(struct comm *comm)
 {
+    two_level_destroy(comm->two_level);
     local_destroy(comm);
     for (size_t i = 0; i < comm->n_live; i++)
         connection_destroy(comm->live[i]);
@@ -127,6 +129,7 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
                (size_t)config->size * sizeof(*comm->peers));
         if (config->transport != COMM_TRANSPORT_TCP)
             HVD_TRY_GOTO(local_create(comm), release);
+        HVD_TRY_GOTO(two_level_create(comm), release);
         attach(comm);
     }
     *comm_p = comm;

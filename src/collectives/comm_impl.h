@@ -60,16 +60,22 @@ struct phase {
     int channel;   /* enum comm_channel */
     int divisor;   /* LOCAL: AVERAGE divides by it, 0: not yet */
     int pull_kind; /* LOCAL: enum pull_kind; 0: as shape.kind says */
-    const struct schedule_step *steps; /* STREAM; NULL: built from shape */
+    int n_slices;  /* LOCAL: as in struct pull_shape */
+    /* STREAM; NULL: built from shape, if it is the first phase */
+    const struct schedule_step *steps;
     size_t n_steps;
 };
 
 enum { OPERATION_PHASES_MAX = 3 };
 
+/* Above the number of a frame's step: in how many levels its sender works, less
+ * one. */
+enum { LEVEL_BITS = 24 };
+
 /* The call in flight. */
 struct operation {
     bool active;
-    struct frame head;
+    struct frame head; /* step: the level */
     hvd_dtype_t dtype;
     hvd_op_t op;
     size_t elem_nbytes;
@@ -116,8 +122,9 @@ struct comm {
     size_t pfds_max;
 
     struct operation op;
-    struct local *local; /* NULL: no shared memory */
-    uint64_t sequence;   /* issuing thread: the last number given */
+    struct local *local;         /* NULL: no shared memory */
+    struct two_level *two_level; /* NULL: one level serves all */
+    uint64_t sequence;           /* issuing thread: the last number given */
     struct frame history[COMM_HISTORY]; /* by sequence % COMM_HISTORY */
 
     int *accused;
@@ -247,6 +254,9 @@ hvd_status_t engine_announced(struct comm *comm,
 /* The peer has said LEAVE: does the operation need it? */
 hvd_status_t engine_left(struct comm *comm,
                          struct connection *c) HVD_MUST_CHECK;
+/* Frames of the call in flight: is its sender's way the same? */
+hvd_status_t engine_same_way(struct comm *comm,
+                             const struct connection *c) HVD_MUST_CHECK;
 /* A frame of a call that is not the one in flight. */
 hvd_status_t engine_other_call(struct comm *comm,
                                const struct connection *c) HVD_MUST_CHECK;
@@ -265,6 +275,8 @@ hvd_status_t stream_begin(struct comm *comm,
 hvd_status_t stream_advance(struct comm *comm, bool *more_p) HVD_MUST_CHECK;
 /* Does it still wait for this peer? */
 bool stream_needs(const struct comm *comm, int peer);
+/* Will this phase, whose steps are built? */
+bool stream_names(const struct phase *phase, int peer);
 /* The peers that the next receive and the next send wait for; -1: none. */
 void stream_waits(const struct stream *st, int peers[2]);
 /* A connection holds a frame: claim it if it is wanted now, leave it if later.

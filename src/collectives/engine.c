@@ -22,15 +22,48 @@ enum {
     SPIN_US = 50 /* a few round trips over loopback */
 };
 
-/* Does the phase in flight still wait for this peer? */
-static bool needs(const struct comm *comm, int peer)
+/* Where the operation still waits for this peer, or will: a channel; -1: it
+ * does not. */
+static int awaited_on(const struct comm *comm, int peer)
 {
     const struct operation *op = &comm->op;
+    unsigned n_local = 0;
+    bool needs;
 
     if (engine_done(comm))
+        return -1;
+    needs = engine_phase(op)->type == PHASE_LOCAL ? local_needs(comm, peer)
+                                                  : stream_needs(comm, peer);
+    if (needs)
+        return engine_phase(op)->channel;
+    for (int i = op->phase_i + 1; i < op->n_phases; i++) {
+        const struct phase *phase = &op->phases[i];
+
+        needs = phase->type == PHASE_LOCAL
+                    ? local_will_need(comm, peer, ++n_local)
+                    : stream_names(phase, peer);
+        if (needs)
+            return phase->channel;
+    }
+    return -1;
+}
+
+/* Another connection of a peer is not in order with the one that is waited for,
+ * which may even wait to be accepted: will that one tell? Memory that is shared
+ * already is ahead of all connections. */
+static bool is_elsewhere(struct comm *comm, const struct connection *c,
+                         int channel)
+{
+    const struct connection *other;
+
+    if (c->channel == channel)
         return false;
-    return engine_phase(op)->type == PHASE_LOCAL ? local_needs(comm, peer)
-                                                 : stream_needs(comm, peer);
+    endpoint_drive(comm->config.endpoint);
+    other = comm_link(comm, channel, c->peer);
+    if (other == NULL || channel != CHANNEL_LOCAL)
+        return other != NULL;
+    return other->state < CONNECTION_OPEN ||
+           awaited_on(comm, c->peer) != channel;
 }
 
 /* --- the sentences of a mismatch --- */
@@ -63,18 +96,14 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
     uint64_t passed = atomic_load_explicit(&comm->boundary,
                                            memory_order_relaxed);
     const char *kind = call_kind_name(op->head.kind);
+    int channel = op->active ? awaited_on(comm, c->peer) : -1;
 
-    if (!op->active || !needs(comm, c->peer))
+    if (channel < 0)
         return HVD_OK;
-    /* Another connection of that peer is not in order with the one in use,
-     * which may even wait to be accepted: what was sent before the goodbye may
-     * still be on its way there. */
-    if (c->channel != engine_phase(op)->channel) {
-        endpoint_drive(comm->config.endpoint);
-        if (c->channel == CHANNEL_TRANSFER ||
-            comm_link(comm, engine_phase(op)->channel, c->peer) != NULL)
-            return HVD_OK;
-    }
+    /* what was sent before the goodbye may still be on its way */
+    if (is_elsewhere(comm, c, channel) ||
+        (c->channel == CHANNEL_TRANSFER && channel != CHANNEL_TRANSFER))
+        return HVD_OK;
     if (c->leave_kind == FRAME_LEAVE_DONE)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d has finished, rank %d calls %s #%llu",
@@ -84,6 +113,23 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
                      "after %llu boundaries: ranks must commit equally often",
                      c->peer, (unsigned long long)c->leave_boundary, kind,
                      sequence, (unsigned long long)passed);
+}
+
+hvd_status_t engine_same_way(struct comm *comm, const struct connection *c)
+{
+    unsigned theirs = c->frame.step >> LEVEL_BITS;
+    unsigned mine = comm->op.head.step >> LEVEL_BITS;
+
+    if (theirs == mine)
+        return HVD_OK;
+    return comm_fail(comm, HVD_ERR_MISMATCH,
+                     "rank %d does %s #%llu in %s, rank %d in %s: "
+                     "HVD_ALGORITHM or HVD_TRANSPORT differs, or shared memory "
+                     "is not to be had (HVD_TRANSPORT=tcp does without)",
+                     c->peer, call_kind_name(comm->op.head.kind),
+                     (unsigned long long)comm->op.head.sequence,
+                     theirs > 0 ? "two levels" : "one level", comm->config.rank,
+                     mine > 0 ? "two levels" : "one level");
 }
 
 /* --- frames --- */
@@ -97,9 +143,11 @@ hvd_status_t engine_other_call(struct comm *comm, const struct connection *c)
     const struct frame *f = &c->frame, *past;
 
     if (f->sequence > op->head.sequence) {
-        if (needs(comm, c->peer))
-            return engine_disagree(comm, c->peer, f, &op->head);
-        return HVD_OK;
+        int channel = awaited_on(comm, c->peer);
+
+        if (channel < 0 || is_elsewhere(comm, c, channel))
+            return HVD_OK;
+        return engine_disagree(comm, c->peer, f, &op->head);
     }
     past = past_call(comm, f->sequence);
     if (past == NULL)
@@ -125,7 +173,7 @@ hvd_status_t engine_announced(struct comm *comm, struct connection *c)
         return engine_other_call(comm, c);
     if (!frame_same_call(&c->frame, &op->head))
         return engine_disagree(comm, c->peer, &c->frame, &op->head);
-    return HVD_OK;
+    return engine_same_way(comm, c);
 }
 
 /* --- waiting --- */
@@ -195,8 +243,12 @@ static size_t fill_pfds(struct comm *comm)
         comm->pfds[n++] = (struct pollfd){fd, links_events(c), 0};
     }
     n += endpoint_fds_fill(comm->config.endpoint, comm->pfds + n);
-    if (comm->local != NULL)
-        comm->pfds[n++] = (struct pollfd){local_doorbell(comm), POLLIN, 0};
+    if (comm->local != NULL) { /* a late ring disturbs no other phase */
+        bool rings = engine_phase(&comm->op)->type == PHASE_LOCAL;
+
+        comm->pfds[n++] = (struct pollfd){rings ? local_doorbell(comm) : -1,
+                                          POLLIN, 0};
+    }
     return n;
 }
 
@@ -291,9 +343,12 @@ static hvd_status_t begin(struct comm *comm)
 {
     const struct phase *phase = engine_phase(&comm->op);
 
-    if (phase->type == PHASE_LOCAL)
-        return local_begin(comm, phase);
-    HVD_TRY(stream_begin(comm, phase));
+    if (phase->type == PHASE_STREAM)
+        HVD_TRY(stream_begin(comm, phase));
+    else
+        HVD_TRY(local_begin(comm, phase));
+    if (phase->type == PHASE_LOCAL && comm->op.n_phases == 1)
+        return HVD_OK;
     for (size_t i = 0; i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
 

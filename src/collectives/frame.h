@@ -39,7 +39,7 @@ struct frame {
     int32_t root;
     uint64_t sequence;
     uint64_t count;
-    uint32_t step;
+    uint32_t step; /* above LEVEL_BITS (comm_impl.h): in how many levels */
     uint32_t nbytes;
     uint64_t offset;
     uint64_t value;

@@ -122,6 +122,17 @@ static void introduce(struct local *local, const struct comm *comm)
     local->peers[local->me].box = box;
 }
 
+/* Two hosts may be one machine under two names. */
+static int count_at_address(const struct comm *comm)
+{
+    const char *address = comm->peers[comm->config.rank].address;
+    int n = 0;
+
+    for (int i = 0; i < comm->config.size; i++)
+        n += strcmp(comm->peers[i].address, address) == 0;
+    return n;
+}
+
 static bool more_ranks_than_cores(int ranks)
 {
     cpu_set_t cpus;
@@ -166,7 +177,8 @@ hvd_status_t local_create(struct comm *comm)
     }
     introduce(local, comm);
     local->forced_way = forced[comm->config.ordinary];
-    local->crowded = more_ranks_than_cores(n);
+    local->crowded = more_ranks_than_cores(n) ||
+                     more_ranks_than_cores(count_at_address(comm));
     local->tidy_us = clock_now_us() + TIDY_AFTER_US;
     return HVD_OK;
 }
@@ -407,7 +419,9 @@ void local_leave(struct comm *comm)
 
     if (local == NULL)
         return;
-    atomic_store(&local->box->left, 1);
+    atomic_store(&local->box->left, comm_status(comm, NULL) == HVD_ERR_MISMATCH
+                                        ? MAILBOX_LEFT_MISMATCH
+                                        : MAILBOX_LEFT);
     for (int i = 0; i < local->size; i++)
         if (i != local->me)
             await_writer(comm, &local->peers[i]);

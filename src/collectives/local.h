@@ -73,6 +73,9 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p) HVD_MUST_CHECK;
 bool local_done(const struct comm *comm);
 /* Does the phase still wait for this peer? */
 bool local_needs(const struct comm *comm, int peer);
+/* Will the n-th phase after the one begun last (n > 0)? A peer that is there
+ * already is not waited for. */
+bool local_will_need(const struct comm *comm, int peer, unsigned n);
 /* A peer of this host without a connection; -1: none. */
 int local_missing(const struct comm *comm);
 

@@ -4,10 +4,12 @@
  * Threads: whoever drives the comm. Memory: staging from hvd_alloc and a buffer
  * for what is fetched from ordinary memory, both with their first use. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "collectives/arena.h"
 #include "collectives/copy.h"
 #include "collectives/local_choice.h"
@@ -18,7 +20,8 @@ enum {
     BLOCK_MAX = 512 << 10,
     BLOCK_UNIT = 4096,
     PUSH_NBYTES = 16 << 10, /* stays in the nearest cache */
-    ACTIONS_MAX = 64        /* before connections are looked at */
+    ACTIONS_MAX = 64,       /* before connections are looked at */
+    GOODBYE_US = 1000000    /* of a peer that has left */
 };
 
 static const enum pull_kind kinds[] = {
@@ -72,21 +75,6 @@ hvd_status_t local_stage_reserve(struct comm *comm, size_t nbytes)
                : comm_fail(comm, HVD_ERR_NOMEM, "staging memory");
 }
 
-/* Chosen only if there is a buffer to choose for: choices are measured. */
-static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
-                      uint64_t *at_p)
-{
-    const struct schedule_call *call = &local->run.phase->shape;
-
-    if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
-        return MAILBOX_ARENA;
-    *at_p = (uint64_t)(uintptr_t)ptr;
-    if (local->run.ordinary == MAILBOX_NONE)
-        local->run.ordinary = local_choose(local, call->kind,
-                                           call->count * call->elem_nbytes);
-    return local->run.ordinary;
-}
-
 static struct pull_shape shape_of(const struct local *local,
                                   const struct phase *phase)
 {
@@ -104,6 +92,7 @@ static struct pull_shape shape_of(const struct local *local,
         .elem_nbytes = call->elem_nbytes,
         .block_nbytes = block_nbytes(local),
         .depth = LOCAL_DEPTH,
+        .n_slices = phase->n_slices,
         .sendcounts = call->sendcounts,
         .sdispls = call->sdispls,
         .recvcounts = call->recvcounts,
@@ -152,6 +141,32 @@ bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
     run->send_way = run->recv_way = MAILBOX_ARENA;
     post->may_push = 1;
     return true;
+}
+
+/* What this costs is like which call: slices move as the halves of an
+ * allreduce do. */
+static int kind_of_cost(const struct phase *phase)
+{
+    if (phase->pull_kind == PULL_SLICES_REDUCE)
+        return COLLECTIVE_REDUCE_SCATTER;
+    return phase->pull_kind == PULL_SLICES_GATHER ? COLLECTIVE_ALLGATHER
+                                                  : phase->shape.kind;
+}
+
+/* Chosen only if there is a buffer to choose for: choices are measured. */
+static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
+                      uint64_t *at_p)
+{
+    const struct phase *phase = local->run.phase;
+
+    if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
+        return MAILBOX_ARENA;
+    *at_p = (uint64_t)(uintptr_t)ptr;
+    if (local->run.ordinary == MAILBOX_NONE)
+        local->run.ordinary = local_choose(local, kind_of_cost(phase),
+                                           phase->shape.count *
+                                               phase->shape.elem_nbytes);
+    return local->run.ordinary;
 }
 
 static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
@@ -230,13 +245,52 @@ void local_blocks_arrived(struct comm *comm)
 
 /* --- work block by block --- */
 
-static hvd_status_t unreadable(struct comm *comm, int place)
+/* A peer has said in its mailbox that it left: its goodbye, with the reason, is
+ * on the way. */
+static hvd_status_t hear_goodbye(struct comm *comm, int rank)
+{
+    struct connection *c = comm_link(comm, CHANNEL_LOCAL, rank);
+    uint64_t until_us = clock_now_us() + GOODBYE_US;
+    bool moved;
+
+    while (c != NULL && c->state != CONNECTION_LEFT && !c->ended) {
+        uint64_t now_us = clock_now_us();
+        struct pollfd fds[] = {{c->fd, POLLIN, 0}, {comm->wake_fd, POLLIN, 0}};
+
+        HVD_TRY(comm_check(comm));
+        HVD_TRY(links_read(comm, c, &moved));
+        if (now_us >= until_us || comm_kicked(comm))
+            break;
+        (void)poll(fds, ARRAY_SIZE(fds), clock_poll_ms(now_us, until_us));
+    }
+    return comm_check(comm);
+}
+
+/* A peer went while `what`. If it cannot say why, a mismatch is still one on
+ * every rank. */
+static hvd_status_t gone(struct comm *comm, int place, uint32_t left,
+                         const char *what)
 {
     int rank = comm->local->peers[place].rank;
 
+    HVD_TRY(hear_goodbye(comm, rank));
+    if (left == MAILBOX_LEFT_MISMATCH)
+        return comm_fail(comm, HVD_ERR_MISMATCH,
+                         "rank %d left over a disagreement while rank %d %s",
+                         rank, comm->config.rank, what);
+    return comm_fail(comm, HVD_PEER_LOST, "rank %d left while rank %d %s", rank,
+                     comm->config.rank, what);
+}
+
+static hvd_status_t unreadable(struct comm *comm, int place)
+{
+    uint32_t left = atomic_load(&comm->local->peers[place].box->left);
+    int rank = comm->local->peers[place].rank;
+
     /* who has left may have freed it since */
-    if (atomic_load(&comm->local->peers[place].box->left) == 0)
-        comm_accuse(comm, rank);
+    if (left != MAILBOX_HERE)
+        return gone(comm, place, left, "read its memory");
+    comm_accuse(comm, rank);
     return comm_fail(comm, HVD_PEER_LOST,
                      "rank %d (worker %llu) is lost to rank %d: its memory "
                      "cannot be read: %s",
@@ -336,12 +390,15 @@ static hvd_status_t begin_writing(struct comm *comm)
 
     atomic_store(&local->box->writing, 1);
     for (int i = 0; i < local->size; i++) {
-        if (i == local->me || atomic_load(&local->peers[i].box->left) == 0)
+        uint32_t left;
+
+        if (i == local->me)
+            continue;
+        left = atomic_load(&local->peers[i].box->left);
+        if (left == MAILBOX_HERE)
             continue;
         atomic_store(&local->box->writing, 0);
-        return comm_fail(comm, HVD_PEER_LOST,
-                         "rank %d left while rank %d worked for it",
-                         local->peers[i].rank, comm->config.rank);
+        return gone(comm, i, left, "worked for it");
     }
     return HVD_OK;
 }
@@ -481,11 +538,15 @@ static hvd_status_t check_left(struct comm *comm)
 #else
     atomic_signal_fence(memory_order_seq_cst);
 #endif
-    for (int i = 0; i < local->size; i++)
-        if (was_read(local, i) && atomic_load(&local->peers[i].box->left) != 0)
-            return comm_fail(comm, HVD_PEER_LOST,
-                             "rank %d left while rank %d read its memory",
-                             local->peers[i].rank, comm->config.rank);
+    for (int i = 0; i < local->size; i++) {
+        uint32_t left;
+
+        if (!was_read(local, i))
+            continue;
+        left = atomic_load(&local->peers[i].box->left);
+        if (left != MAILBOX_HERE)
+            return gone(comm, i, left, "read its memory");
+    }
     return HVD_OK;
 }
 

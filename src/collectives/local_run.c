@@ -451,7 +451,7 @@ static hvd_status_t work_in_posts(struct comm *comm)
         reduce_posts(comm, (size_t)local->me * block);
         break;
     case COLLECTIVE_BROADCAST:
-        if (local->run.n_peers > 0)
+        if (local->run.n_peers > 0 && block > 0)
             memcpy(phase->dst, operand_in_post(local, local->run.first_peer),
                    block);
         break;
@@ -516,6 +516,19 @@ bool local_needs(const struct comm *comm, int peer)
         return true;
     return !run->in_posts &&
            mailbox_blocks(atomic_load(&box->taken), local->ticket) != PULL_ALL;
+}
+
+bool local_will_need(const struct comm *comm, int peer, unsigned n)
+{
+    const struct local *local = comm->local;
+    uint64_t ticket = local->ticket + n;
+    const struct mailbox *box;
+
+    if (local->place[peer] < 0)
+        return false;
+    box = local->peers[local->place[peer]].box;
+    return box == NULL ||
+           atomic_load(&local_post_of(box, ticket)->ticket) < ticket;
 }
 
 /* --- looking again --- */

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/two_level.h"
 
 static bool scratch_reserve(struct comm *comm, size_t nbytes)
 {
@@ -128,6 +129,10 @@ hvd_status_t operation_begin(struct comm *comm,
     };
     if (local_is_all(comm)) {
         share(comm, args);
+        return HVD_OK;
+    }
+    if (two_level_serves(comm, (int)args->kind)) {
+        two_level_plan(comm, args);
         return HVD_OK;
     }
     return place(comm, args, call);

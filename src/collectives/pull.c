@@ -3,14 +3,16 @@
 
 #include "base/array.h"
 
-/* Part `index` of `size` nearly equal ones: the first count % size are longer
- * by one element. */
+/* Part `index` of n nearly equal ones: the first count % n are longer by one
+ * element. */
 static struct pull_region slice(const struct pull_shape *s, int index)
 {
-    size_t n = (size_t)s->size, i = (size_t)index;
-    size_t each = s->count / n, more = s->count % n;
+    size_t n = (size_t)(s->n_slices > 0 ? s->n_slices : s->size);
+    size_t i = (size_t)index, each = s->count / n, more = s->count % n;
     size_t first = (i * each + (i < more ? i : more)) * s->elem_nbytes;
 
+    if (i >= n)
+        return (struct pull_region){0, 0, 0};
     return (struct pull_region){first, first,
                                 (each + (i < more)) * s->elem_nbytes};
 }
@@ -118,6 +120,7 @@ void pull_init(struct pull *p, const struct pull_shape *shape)
     enum pull_kind kind = shape->kind;
 
     HVD_ASSERT(shape->size > 1 && shape->depth > 0 && shape->block_nbytes > 0);
+    HVD_ASSERT(shape->n_slices <= shape->size);
     *p = (struct pull){.shape = *shape};
     p->reduces = kind == PULL_ALLREDUCE || kind == PULL_REDUCE_SCATTER ||
                  kind == PULL_SLICES_REDUCE;

@@ -19,6 +19,7 @@
  *   PULL_REDUCE_SCATTER  block j of the operand, reduced into j's result
  *   PULL_SLICES_REDUCE   the first half of PULL_ALLREDUCE
  *   PULL_SLICES_GATHER   its second half, in place: j takes slice i of i
+ *                        (both: the first n_slices ranks have one)
  *   PULL_BROADCAST       everything, of the root alone
  *   PULL_ALLGATHER       everything, to block i of j's result
  *   PULL_ALLGATHERV      likewise, to recvcounts[i] at rdispls[i]
@@ -58,6 +59,7 @@ struct pull_shape {
     size_t elem_nbytes;
     size_t block_nbytes; /* a multiple of every element's size */
     unsigned depth;
+    int n_slices; /* SLICES_*: at most size; 0: size */
     /* v-forms: of this rank, [size], in elements */
     const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;
     bool stage_send; /* the operand is not readable in place */

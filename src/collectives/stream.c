@@ -15,10 +15,7 @@
 #include "collectives/comm_impl.h"
 #include "collectives/reduce.h"
 
-enum {
-    TURNS_MAX = 64,
-    STEP_BITS = 24 /* of a step number; above: the phase */
-};
+enum { TURNS_MAX = 64 };
 
 static bool needs_send(const struct comm *comm, int peer)
 {
@@ -65,6 +62,16 @@ static bool needs_recv(const struct stream *st, int peer)
 bool stream_needs(const struct comm *comm, int peer)
 {
     return needs_recv(&comm->op.stream, peer) || needs_send(comm, peer);
+}
+
+bool stream_names(const struct phase *phase, int peer)
+{
+    HVD_ASSERT(phase->steps != NULL);
+    for (size_t i = 0; i < phase->n_steps; i++)
+        if (phase->steps[i].send_peer == peer ||
+            phase->steps[i].recv_peer == peer)
+            return true;
+    return false;
 }
 
 void stream_waits(const struct stream *st, int peers[2])
@@ -118,14 +125,32 @@ static hvd_status_t claim(struct comm *comm, struct connection *c)
     return HVD_OK;
 }
 
+/* The phases before the stream's still go on: what does not fit is said now.
+ */
+static hvd_status_t look_ahead(struct comm *comm, const struct connection *c)
+{
+    const struct operation *op = &comm->op;
+
+    if (c->channel != CHANNEL_DATA || op->n_phases == 1)
+        return HVD_OK;
+    if (c->frame.sequence != op->head.sequence)
+        return engine_other_call(comm, c);
+    if (!frame_same_call(&c->frame, &op->head))
+        return engine_disagree(comm, c->peer, &c->frame, &op->head);
+    return engine_same_way(comm, c);
+}
+
 hvd_status_t stream_held(struct comm *comm, struct connection *c)
 {
     const struct operation *op = &comm->op;
     const struct stream *st = &op->stream;
     struct frame mine;
 
-    if (!op->active || engine_phase(op)->type != PHASE_STREAM ||
-        c->channel != st->channel)
+    if (!op->active)
+        return HVD_OK;
+    if (engine_phase(op)->type != PHASE_STREAM)
+        return look_ahead(comm, c);
+    if (c->channel != st->channel)
         return HVD_OK;
     /* the peer's next transfer, here before this one has ended */
     if (st->channel == CHANNEL_TRANSFER && !needs_recv(st, c->peer))
@@ -136,9 +161,7 @@ hvd_status_t stream_held(struct comm *comm, struct connection *c)
     if (c->frame.sequence != mine.sequence ||
         !frame_same_call(&c->frame, &mine))
         return engine_disagree(comm, c->peer, &c->frame, &mine);
-    /* a later phase of this call */
-    if (c->frame.step >= st->first + st->n_steps)
-        return HVD_OK;
+    HVD_TRY(engine_same_way(comm, c));
     if (st->apply_pending || st->recv_i == st->n_steps ||
         st->steps[st->recv_i].recv_peer != c->peer)
         return HVD_OK;
@@ -352,7 +375,7 @@ hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
         .dst = phase->dst,
         .steps = phase->steps,
         .n_steps = phase->n_steps,
-        .first = (uint32_t)op->phase_i << STEP_BITS,
+        .first = op->head.step,
     };
     if (st->steps == NULL) {
         st->steps = comm->steps;

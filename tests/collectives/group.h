@@ -62,9 +62,11 @@ static inline void group_comm_create(struct group *g, int rank)
     ck_assert_int_eq(comm_create(&config, &g->comms[rank]), HVD_OK);
 }
 
-static inline void group_init_over(struct group *g, int size,
-                                   enum comm_transport transport,
-                                   enum comm_ordinary ordinary)
+/* hosts [size]: the host of each rank. */
+static inline void group_init_hosts(struct group *g, int size,
+                                    const uint32_t *hosts,
+                                    enum comm_transport transport,
+                                    enum comm_ordinary ordinary)
 {
     memset(g, 0, sizeof(*g));
     g->size = size;
@@ -78,6 +80,7 @@ static inline void group_init_over(struct group *g, int size,
 
         ck_assert_int_eq(endpoint_create(&config, &g->endpoints[i]), HVD_OK);
         g->peers[i].worker = config.worker;
+        g->peers[i].host = hosts[i];
         g->peers[i].port = endpoint_port(g->endpoints[i]);
         strcpy(g->peers[i].address, "127.0.0.1");
     }
@@ -85,9 +88,20 @@ static inline void group_init_over(struct group *g, int size,
         group_comm_create(g, i);
 }
 
-/* HVD_TEST_OVER: tcp, staged or attached; the suites run over each. */
+static inline void group_init_over(struct group *g, int size,
+                                   enum comm_transport transport,
+                                   enum comm_ordinary ordinary)
+{
+    static const uint32_t one[GROUP_MAX];
+
+    group_init_hosts(g, size, one, transport, ordinary);
+}
+
+/* HVD_TEST_OVER: tcp, staged or attached, hosts (two of them, the ranks in
+ * turns); the suites run over each. */
 static inline void group_init(struct group *g, int size)
 {
+    static const uint32_t two[GROUP_MAX] = {0, 1, 0, 1, 0, 1, 0, 1};
     const char *over = getenv("HVD_TEST_OVER");
     enum comm_transport transport = COMM_TRANSPORT_AUTO;
     enum comm_ordinary ordinary = COMM_ORDINARY_MEASURED;
@@ -98,7 +112,10 @@ static inline void group_init(struct group *g, int size)
         ordinary = COMM_ORDINARY_STAGED;
     if (over != NULL && strcmp(over, "attached") == 0)
         ordinary = COMM_ORDINARY_ATTACHED;
-    group_init_over(g, size, transport, ordinary);
+    if (over != NULL && strcmp(over, "hosts") == 0)
+        group_init_hosts(g, size, two, transport, ordinary);
+    else
+        group_init_over(g, size, transport, ordinary);
 }
 
 static inline void group_rank_destroy(struct group *g, int rank)

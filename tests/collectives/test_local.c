@@ -409,7 +409,6 @@ END_TEST
 struct quarrel {
     enum collective_kind kind;
     size_t count; /* of rank 1: one less */
-    const char *words;
 };
 
 static bool quarrel(struct group *g, int rank, void *arg)
@@ -450,7 +449,7 @@ START_TEST(counts_differ_both_sides_named)
     for (size_t c = 0; c < 4; c++)
         for (int kind = COLLECTIVE_ALLREDUCE; kind < COLLECTIVE_BARRIER;
              kind++) {
-            struct quarrel q = {(enum collective_kind)kind, counts[c], NULL};
+            struct quarrel q = {(enum collective_kind)kind, counts[c]};
             struct group g;
 
             if (kind == COLLECTIVE_ALLGATHERV) /* counts are its own affair */

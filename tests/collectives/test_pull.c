@@ -74,6 +74,7 @@ enum order {
 struct world {
     enum pull_kind kind;
     int size, root, odd; /* odd: the one that is first or last */
+    int n_slices;        /* who has one */
     size_t count, block_nbytes;
     unsigned depth;
     enum order order;
@@ -103,9 +104,11 @@ struct span {
 
 static struct span slice(const struct world *w, int index)
 {
-    size_t size = (size_t)w->size, i = (size_t)index;
-    size_t each = w->count / size, more = w->count % size;
+    size_t n = (size_t)w->n_slices, i = (size_t)index;
+    size_t each = w->count / n, more = w->count % n;
 
+    if (i >= n)
+        return (struct span){0, 0};
     return (struct span){i * each + (i < more ? i : more), each + (i < more)};
 }
 
@@ -237,6 +240,7 @@ static struct pull_shape shape_of(const struct world *w, int rank)
         .elem_nbytes = ELEM,
         .block_nbytes = w->block_nbytes,
         .depth = w->depth,
+        .n_slices = w->n_slices == w->size ? 0 : w->n_slices,
         .sendcounts = r->sendcounts,
         .sdispls = r->sdispls,
         .recvcounts = r->recvcounts,
@@ -603,6 +607,7 @@ static void check_moved(const struct world *w, int rank)
 static void play(enum pull_kind kind, int size, size_t count, uint64_t seed)
 {
     static struct world w;
+    bool fewer = kind == PULL_SLICES_REDUCE || kind == PULL_SLICES_GATHER;
 
     memset(&w, 0, sizeof(w));
     w = (struct world){
@@ -611,6 +616,7 @@ static void play(enum pull_kind kind, int size, size_t count, uint64_t seed)
         .count = count,
         .root = (int)(mix(seed, 1) % (uint64_t)size),
         .odd = (int)(mix(seed, 2) % (uint64_t)size),
+        .n_slices = fewer ? 1 + (int)(mix(seed, 7) % (uint64_t)size) : size,
         .block_nbytes = ELEM * (1 + mix(seed, 3) % 4),
         .depth = 1 + (unsigned)(mix(seed, 4) % 3),
         .order = (enum order)(mix(seed, 5) % ORDERS),

@@ -1,0 +1,281 @@
+/* collectives/two_level.c - see two_level.h.
+ *
+ * Memory: one struct and its array, allocated with the comm. */
+#include "collectives/two_level.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/comm_impl.h"
+#include "collectives/pull.h"
+
+struct two_level {
+    int n_hosts;
+    int least, most; /* ranks of a host */
+    int host, place; /* own */
+    int *group;      /* [n_hosts], in here: who streams in the call at hand */
+    int *n_ranks;    /* [n_hosts] */
+    int *host_of;    /* [size] of the comm: 0 .. n_hosts-1 */
+    int *place_of;   /* [size]: among the ranks of its host */
+};
+
+enum { LEVEL_TWO = 1 << LEVEL_BITS };
+
+/* Whole vectors up to here, slices above. */
+enum { SMALL_NBYTES = 8 << 10 };
+
+/* --- creation --- */
+
+/* Hosts by their numbers in config.peers; -1: not seen yet. */
+static int find_host(const struct comm *comm, const struct two_level *t,
+                     int rank)
+{
+    const struct comm_peer *peers = comm->peers;
+
+    /* ranks of a host are neighbours, mostly */
+    if (rank > 0 && peers[rank - 1].host == peers[rank].host)
+        return t->host_of[rank - 1];
+    for (int i = 0; i < rank; i++)
+        if (peers[i].host == peers[rank].host)
+            return t->host_of[i];
+    return -1;
+}
+
+static void survey(const struct comm *comm, struct two_level *t)
+{
+    int me = comm->config.rank;
+
+    for (int i = 0; i < comm->config.size; i++) {
+        int host = find_host(comm, t, i);
+
+        if (host < 0)
+            host = t->n_hosts++;
+        t->host_of[i] = host;
+        t->place_of[i] = t->n_ranks[host]++;
+    }
+    t->host = t->host_of[me];
+    t->place = t->place_of[me];
+    t->least = t->most = t->n_ranks[0];
+    for (int i = 1; i < t->n_hosts; i++) {
+        int n = t->n_ranks[i];
+
+        t->least = n < t->least ? n : t->least;
+        t->most = n > t->most ? n : t->most;
+    }
+}
+
+hvd_status_t two_level_create(struct comm *comm)
+{
+    size_t size = (size_t)comm->config.size;
+    struct two_level *t;
+    int *numbers;
+    bool shares;
+
+    if (comm->config.transport == COMM_TRANSPORT_TCP)
+        return HVD_OK;
+    t = calloc(1, sizeof(*t) + 4 * size * sizeof(int));
+    if (t == NULL)
+        return error_set(HVD_ERR_NOMEM, "hosts of %zu ranks", size);
+    numbers = (int *)(void *)(t + 1);
+    t->group = numbers;
+    t->n_ranks = numbers + size;
+    t->host_of = numbers + 2 * size;
+    t->place_of = numbers + 3 * size;
+    survey(comm, t);
+    shares = t->n_ranks[t->host] == 1 || comm->local != NULL;
+    if (t->n_hosts > 1 && t->most > 1 && shares)
+        comm->two_level = t;
+    else
+        two_level_destroy(t);
+    return HVD_OK;
+}
+
+void two_level_destroy(struct two_level *levels)
+{
+    free(levels);
+}
+
+/* --- choice --- */
+
+/* Measured: no size is faster in one level (bench/README.md). */
+bool two_level_serves(const struct comm *comm, int kind)
+{
+    enum algorithm forced = comm->config.algorithms.by_kind[kind];
+    bool can = kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_BROADCAST ||
+               kind == COLLECTIVE_BARRIER;
+
+    if (comm->two_level == NULL || !can)
+        return false;
+    return forced == ALGORITHM_AUTO || forced == ALGORITHM_TWO_LEVEL;
+}
+
+/* --- phases --- */
+
+static struct phase *add(struct operation *op, enum phase_type type,
+                         const struct schedule_call *shape)
+{
+    struct phase *phase = &op->phases[op->n_phases++];
+
+    HVD_ASSERT(op->n_phases <= OPERATION_PHASES_MAX);
+    *phase = (struct phase){
+        .type = type,
+        .shape = *shape,
+        .channel = type == PHASE_LOCAL ? CHANNEL_LOCAL : CHANNEL_DATA,
+    };
+    return phase;
+}
+
+static struct phase *add_local(struct operation *op,
+                               const struct schedule_call *shape, int kind,
+                               const void *src, void *dst)
+{
+    struct phase *phase = add(op, PHASE_LOCAL, shape);
+
+    phase->shape.kind = kind;
+    phase->src = src;
+    phase->dst = dst;
+    return phase;
+}
+
+/* Between the ranks of t->group; `takes_part`: this rank is one of them. */
+static void add_stream(struct comm *comm, const struct schedule_call *shape,
+                       size_t count, uint8_t *at, bool takes_part)
+{
+    const struct two_level *t = comm->two_level;
+    struct phase *phase = add(&comm->op, PHASE_STREAM, shape);
+    struct schedule_call *across = &phase->shape;
+
+    across->group = t->group;
+    across->size = t->n_hosts;
+    across->rank = t->host;
+    across->root = t->host_of[shape->root];
+    across->count = count;
+    phase->src = phase->dst = at;
+    phase->steps = comm->steps;
+    if (takes_part)
+        phase->n_steps = schedule_build(across, comm->steps);
+}
+
+/* The ranks with this place in their hosts, which all have one. */
+static void group_of_place(const struct comm *comm, int place)
+{
+    struct two_level *t = comm->two_level;
+
+    for (int i = 0; i < comm->config.size; i++)
+        if (t->place_of[i] == place)
+            t->group[t->host_of[i]] = i;
+}
+
+/* The root, and from each other host the rank with its place or the last. */
+static void group_of_root(const struct comm *comm, int root)
+{
+    struct two_level *t = comm->two_level;
+    int place = t->place_of[root];
+
+    for (int i = 0; i < comm->config.size; i++)
+        if (t->place_of[i] <= place)
+            t->group[t->host_of[i]] = i;
+}
+
+static void copy(void *dst, const void *src, size_t nbytes)
+{
+    if (nbytes > 0 && dst != src)
+        memcpy(dst, src, nbytes);
+}
+
+/* Everything at once: an allreduce, or a barrier. */
+static void plan_whole(struct comm *comm, const struct schedule_call *shape,
+                       const void *src, void *dst)
+{
+    const struct two_level *t = comm->two_level;
+    struct operation *op = &comm->op;
+    bool even = t->least == t->most;
+    int place = even ? t->place : 0;
+    struct phase *spread;
+
+    if (comm->local != NULL)
+        add_local(op, shape, shape->kind, src, dst);
+    else
+        copy(dst, src, shape->count * shape->elem_nbytes);
+    group_of_place(comm, place);
+    add_stream(comm, shape, shape->count, dst, t->place == place);
+    if (even || comm->local == NULL)
+        return;
+    spread = add_local(op, shape, COLLECTIVE_BROADCAST, dst, dst);
+    spread->shape.root = t->group[t->host];
+}
+
+/* Slice `index` of n, as pull.c cuts them. */
+static size_t slice_begin(size_t count, int n, int index)
+{
+    size_t i = (size_t)index, each = count / (size_t)n;
+    size_t more = count % (size_t)n;
+
+    return i * each + (i < more ? i : more);
+}
+
+static void plan_slices(struct comm *comm, const struct schedule_call *shape,
+                        const void *src, uint8_t *dst)
+{
+    const struct two_level *t = comm->two_level;
+    struct operation *op = &comm->op;
+    bool owns = t->place < t->least;
+    int place = owns ? t->place : 0;
+    size_t begin = slice_begin(shape->count, t->least, place);
+    size_t end = slice_begin(shape->count, t->least, place + 1);
+    struct phase *phase;
+
+    if (comm->local != NULL) {
+        phase = add_local(op, shape, shape->kind, src, dst);
+        phase->pull_kind = PULL_SLICES_REDUCE;
+        phase->n_slices = t->least;
+    } else {
+        copy(dst, src, shape->count * shape->elem_nbytes);
+    }
+    group_of_place(comm, place);
+    add_stream(comm, shape, end - begin, dst + begin * shape->elem_nbytes,
+               owns);
+    if (comm->local == NULL)
+        return;
+    phase = add_local(op, shape, shape->kind, dst, dst);
+    phase->pull_kind = PULL_SLICES_GATHER;
+    phase->n_slices = t->least;
+}
+
+static void plan_broadcast(struct comm *comm, const struct schedule_call *shape,
+                           void *buf)
+{
+    const struct two_level *t = comm->two_level;
+    struct operation *op = &comm->op;
+    size_t nbytes = shape->count * shape->elem_nbytes;
+    bool at_root = t->host == t->host_of[shape->root];
+    /* what is posted is out of the root's hands; what is read from its memory
+     * keeps it until it has been read */
+    bool local_first = at_root && nbytes <= SMALL_NBYTES;
+    struct schedule_call here = *shape;
+
+    group_of_root(comm, shape->root);
+    here.root = t->group[t->host];
+    if (comm->local != NULL && local_first)
+        add_local(op, &here, COLLECTIVE_BROADCAST, buf, buf);
+    add_stream(comm, shape, shape->count, buf, here.root == comm->config.rank);
+    if (comm->local != NULL && !local_first)
+        add_local(op, &here, COLLECTIVE_BROADCAST, buf, buf);
+}
+
+void two_level_plan(struct comm *comm, const struct collective_args *args)
+{
+    struct operation *op = &comm->op;
+    const struct schedule_call shape = op->phases[0].shape;
+
+    op->n_phases = 0;
+    op->head.step = LEVEL_TWO;
+    if (args->kind == COLLECTIVE_BROADCAST)
+        plan_broadcast(comm, &shape, args->recvbuf);
+    else if (shape.count * shape.elem_nbytes <= SMALL_NBYTES)
+        plan_whole(comm, &shape, args->sendbuf, args->recvbuf);
+    else
+        plan_slices(comm, &shape, args->sendbuf, args->recvbuf);
+}
