@@ -263,7 +263,8 @@ static void part_from(struct comm *comm, struct connection *c,
         return;
     }
     if (speak)
-        rest = last_words(c, goodbye, goodbye_nbytes, &n);
+        rest = last_words(c, goodbye,
+                          connection_is_stripe(c) ? 0 : goodbye_nbytes, &n);
     endpoint_linger(comm->config.endpoint, c->fd, rest, n);
     c->fd = -1;
     c->ended = true;

@@ -23,6 +23,9 @@
  * HVD_ERR_MISMATCH with both sides in the sentence, on all ranks: the finder
  * sends ABORT{MISMATCH} to every peer it is connected to, receivers pass it on.
  *
+ * With config.tcp_connections > 1 a large payload goes over several connections
+ * at once (stripes.h). Ranks may differ in it: the smaller number counts.
+ *
  * A call of count 0 returns at once and takes a number all the same: a peer
  * that called with another count learns of it from the next call's header or
  * ANNOUNCE. HVD_ERR_INVALID takes none. alltoallv always exchanges headers: a
@@ -79,6 +82,7 @@ struct comm_config {
     enum comm_transport transport;
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms; /* the same on every rank */
+    int tcp_connections; /* with one peer, for large messages; 0 as 1 */
 };
 
 /* Inside, the public descriptor and its kinds go by shorter names. */

@@ -210,6 +210,10 @@ short links_events(const struct connection *c);
 hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
 uint64_t links_deadline(const struct comm *comm);
 
+/* The peer is lost through this connection: the sentence ends in `how`. */
+hvd_status_t links_lost(struct comm *comm, struct connection *c,
+                        const char *how);
+
 /* --- operation.c --- */
 
 /* Prepare comm->op for a call that call_check() has accepted: own contribution

@@ -182,7 +182,7 @@ void connection_take(struct connection *c, int fd, const uint8_t *reply)
     HVD_ASSERT(c->fd < 0);
     c->fd = fd;
     c->state = CONNECTION_OPEN;
-    c->reading = READING_HEADER;
+    c->reading = connection_is_stripe(c) ? READING_PART : READING_HEADER;
     memcpy(c->out, reply, HANDSHAKE_NBYTES);
     c->out_off = 0;
     c->out_n = HANDSHAKE_NBYTES;
@@ -226,10 +226,19 @@ bool connection_queue(struct connection *c, const struct frame *frame,
     frame_encode(frame, c->out + c->out_n);
     c->out_n += FRAME_HEADER_NBYTES;
     c->payload = payload;
-    c->payload_n = frame->nbytes;
+    c->payload_n = frame_inline(frame);
     if (frame->type == FRAME_DATA)
         c->data_sent = true;
     return true;
+}
+
+void connection_queue_part(struct connection *c, const void *payload,
+                           size_t nbytes)
+{
+    HVD_ASSERT(connection_idle(c) && !c->shut);
+    c->out_off = c->out_n = 0;
+    c->payload = payload;
+    c->payload_n = nbytes;
 }
 
 static void advance_out(struct connection *c, size_t n)
@@ -299,6 +308,8 @@ static ssize_t read_some(struct connection *c)
 
     if (c->local && c->reading == READING_REPLY && c->in_n == 0)
         return read_first(c);
+    if (c->reading == READING_PART)
+        return readv(c->fd, iov, 1);
     return readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
 }
 
@@ -309,7 +320,7 @@ enum io connection_fill(struct connection *c)
     if (c->fd < 0 || c->ended)
         return IO_END;
     compact(c);
-    if (c->dest_n + c->in_max - c->in_n == 0)
+    if (c->dest_n + (c->reading == READING_PART ? 0 : c->in_max - c->in_n) == 0)
         return IO_AGAIN;
     do
         n = read_some(c);
@@ -330,19 +341,30 @@ enum io connection_fill(struct connection *c)
     return IO_DONE;
 }
 
-void connection_claim(struct connection *c, void *dest)
+static void direct(struct connection *c, void *dest, size_t nbytes)
 {
     size_t n = connection_buffered(c);
 
-    HVD_ASSERT(c->reading == READING_HELD);
-    if (n > c->frame.nbytes)
-        n = c->frame.nbytes;
+    if (n > nbytes)
+        n = nbytes;
     if (n > 0)
         memcpy(dest, connection_peek(c), n);
     c->in_off += n;
-    c->dest = n < c->frame.nbytes ? (uint8_t *)dest + n : NULL;
-    c->dest_n = c->frame.nbytes - n;
+    c->dest = n < nbytes ? (uint8_t *)dest + n : NULL;
+    c->dest_n = nbytes - n;
+}
+
+void connection_claim(struct connection *c, void *dest)
+{
+    HVD_ASSERT(c->reading == READING_HELD);
+    direct(c, dest, frame_inline(&c->frame));
     c->reading = READING_PAYLOAD;
+}
+
+void connection_claim_part(struct connection *c, void *dest, size_t nbytes)
+{
+    HVD_ASSERT(c->reading == READING_PART && c->dest_n == 0);
+    direct(c, dest, nbytes);
 }
 
 static bool grow(struct connection *c)

@@ -55,8 +55,9 @@ enum connection_state {
 enum connection_reading {
     READING_REPLY, /* the listener's handshake */
     READING_HEADER,
-    READING_HELD,   /* header in `frame`, payload not claimed */
-    READING_PAYLOAD /* to dest [dest_n left] */
+    READING_HELD,    /* header in `frame`, payload not claimed */
+    READING_PAYLOAD, /* to dest [dest_n left] */
+    READING_PART     /* the same, of a stripe: nothing else ever comes */
 };
 
 enum io { IO_DONE, IO_AGAIN, IO_END };
@@ -95,6 +96,14 @@ struct connection {
     uint8_t in_small[CONNECTION_IN_MAX];
 
     uint64_t n_sent, n_received; /* transfers: their sequence numbers */
+
+    /* CHANNEL_DATA, see stripes.c */
+    const uint8_t *sent_end; /* of the frame queued last, if it was cut */
+    uint8_t *parts_dest;     /* of the frame being read, if it is cut */
+    unsigned parts_claimed;  /* by connections that exist */
+    bool stripe_broken;
+
+    uint64_t broken_us; /* a stripe: lost by then; 0: not broken */
 };
 
 /* NULL: out of memory. */
@@ -143,7 +152,8 @@ size_t connection_fds_take(struct connection *c, int *fds);
 /* Nothing queued. */
 bool connection_idle(const struct connection *c);
 
-/* Queue a frame; payload [frame->nbytes] is borrowed until sent. false: no room
+/* Queue a frame; payload [frame_inline()] is borrowed until sent. false: no
+ * room
  * (something with a payload is still queued). */
 bool connection_queue(struct connection *c, const struct frame *frame,
                       const void *payload);
@@ -154,6 +164,11 @@ enum io connection_flush(struct connection *c);
 
 /* Read once. IO_DONE: something arrived. IO_END: no more will. */
 enum io connection_fill(struct connection *c);
+
+static inline bool connection_is_stripe(const struct connection *c)
+{
+    return c->channel >= CHANNEL_STRIPE;
+}
 
 /* Bytes buffered and not yet consumed. */
 static inline size_t connection_buffered(const struct connection *c)
@@ -166,8 +181,15 @@ static inline const uint8_t *connection_peek(const struct connection *c)
     return c->in + c->in_off;
 }
 
-/* Claim the HELD frame: its payload goes to dest [frame.nbytes]. */
+/* Claim the HELD frame: what follows it goes to dest [frame_inline()]. */
 void connection_claim(struct connection *c, void *dest);
+
+/* The same for a stripe: its next nbytes go to dest. */
+void connection_claim_part(struct connection *c, void *dest, size_t nbytes);
+
+/* Queue nbytes without a header; borrowed until sent. Idle ones only. */
+void connection_queue_part(struct connection *c, const void *payload,
+                           size_t nbytes);
 
 /* HELD, and the peer has shut down writing: read all that is left into memory.
  * false: too much, or out of memory. */

@@ -211,8 +211,8 @@ static hvd_status_t announce(struct comm *comm, uint64_t now_us)
     for (size_t i = 0; i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
 
-        if (c->channel == CHANNEL_TRANSFER || c->state < CONNECTION_GREETED ||
-            c->state == CONNECTION_LEFT ||
+        if (c->channel == CHANNEL_TRANSFER || connection_is_stripe(c) ||
+            c->state < CONNECTION_GREETED || c->state == CONNECTION_LEFT ||
             (c->channel == CHANNEL_ASK &&
              comm_link(comm, CHANNEL_DATA, c->peer) != NULL))
             continue;

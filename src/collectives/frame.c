@@ -13,13 +13,16 @@ void frame_encode(const struct frame *frame, uint8_t *out)
     bytes_put(out + 8, frame->sequence, 8);
     bytes_put(out + 16, frame->count, 8);
     bytes_put(out + 24, frame->step, 4);
-    bytes_put(out + 28, frame->nbytes, 4);
+    bytes_put(out + 28, frame->nbytes, 3);
+    bytes_put(out + 31, frame->parts > 1 ? frame->parts - 1u : 0, 1);
     bytes_put(out + 32, frame->offset, 8);
     bytes_put(out + 40, frame->value, 8);
 }
 
 static bool size_ok(const struct frame *frame)
 {
+    if (frame->parts == 0 || (frame->parts > 1 && frame->type != FRAME_DATA))
+        return false;
     switch (frame->type) {
     case FRAME_DATA:
         return frame->nbytes <= FRAME_PAYLOAD_MAX;
@@ -44,7 +47,8 @@ bool frame_decode(const uint8_t *in, struct frame *frame_p)
         .sequence = bytes_get(in + 8, 8),
         .count = bytes_get(in + 16, 8),
         .step = (uint32_t)bytes_get(in + 24, 4),
-        .nbytes = (uint32_t)bytes_get(in + 28, 4),
+        .nbytes = (uint32_t)bytes_get(in + 28, 3),
+        .parts = in[31] < FRAME_PARTS_MAX ? (uint8_t)(in[31] + 1) : 0,
         .offset = bytes_get(in + 32, 8),
         .value = bytes_get(in + 40, 8),
     };

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "collectives/comm_impl.h"
+#include "collectives/stripes.h"
 
 enum { RETRY_FIRST_US = 1000, RETRY_MAX_US = 50000 };
 
@@ -56,7 +57,9 @@ static bool is_expected(const struct comm *comm, int peer, int channel)
     return peer >= 0 && peer != rank && (peer > rank) == from_above &&
            comm_link(comm, channel, peer) == NULL &&
            (channel != CHANNEL_LOCAL ||
-            comm->peers[peer].host == comm->peers[rank].host);
+            comm->peers[peer].host == comm->peers[rank].host) &&
+           (channel < CHANNEL_STRIPE ||
+            comm_link(comm, CHANNEL_DATA, peer) != NULL);
 }
 
 /* Ranks of a host must use the same way between them. One that does not is
@@ -138,8 +141,8 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
     return true;
 }
 
-static hvd_status_t lost(struct comm *comm, struct connection *c,
-                         const char *how)
+hvd_status_t links_lost(struct comm *comm, struct connection *c,
+                        const char *how)
 {
     const struct comm_peer *peer = &comm->peers[c->peer];
 
@@ -154,7 +157,8 @@ static hvd_status_t lost(struct comm *comm, struct connection *c,
 static hvd_status_t fds_failed(struct comm *comm, struct connection *c)
 {
     if (c->fds_errno == EPROTO)
-        return lost(comm, c, "its handshake carries too many descriptors");
+        return links_lost(comm, c,
+                          "its handshake carries too many descriptors");
     return comm_fail(comm, HVD_ERR_SYSTEM,
                      "rank %d, descriptors %s rank %d: %s", comm->config.rank,
                      c->fds_errno == ETOOMANYREFS ? "for" : "from", c->peer,
@@ -168,10 +172,15 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     uint64_t pause_us = (uint64_t)RETRY_FIRST_US << doublings;
 
     connection_reset(c);
+    if (now_us >= c->dial_deadline_us && connection_is_stripe(c)) {
+        c->retry_us = CLOCK_NEVER; /* it goes without */
+        stripes_end(comm, c);
+        return HVD_OK;
+    }
     if (now_us >= c->dial_deadline_us && c->fds_errno != 0)
         return fds_failed(comm, c);
     if (now_us >= c->dial_deadline_us)
-        return lost(comm, c, "it accepts no connection");
+        return links_lost(comm, c, "it accepts no connection");
     c->n_retries++;
     c->retry_us = now_us + (pause_us < RETRY_MAX_US ? pause_us : RETRY_MAX_US);
     return HVD_OK;
@@ -255,13 +264,17 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
         connection_close(c); /* the peer waits for our end */
         return HVD_OK;
     }
+    if (c->reading == READING_PART) {
+        stripes_end(comm, c);
+        return HVD_OK;
+    }
     if (c->reading == READING_REPLY && c->fds_errno != 0)
         return fds_failed(comm, c);
     if (c->reading == READING_REPLY && !c->data_sent)
         return retry_later(comm, c);
     if (c->reading == READING_REPLY)
-        return lost(comm, c, "it closed the connection unanswered");
-    off += c->reading == READING_HELD ? c->frame.nbytes : c->dest_n;
+        return links_lost(comm, c, "it closed the connection unanswered");
+    off += c->reading == READING_HELD ? frame_inline(&c->frame) : c->dest_n;
     while (off + FRAME_HEADER_NBYTES <= c->in_n) {
         if (!frame_decode(c->in + off, &f))
             break;
@@ -270,9 +283,9 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
             return HVD_OK;
         if (f.type == FRAME_ABORT && off + f.nbytes <= c->in_n)
             return aborted_by(comm, &f, c->in + off);
-        off += f.nbytes;
+        off += frame_inline(&f);
     }
-    return lost(comm, c, "its connection ended without a goodbye");
+    return links_lost(comm, c, "its connection ended without a goodbye");
 }
 
 /* The reply of a CHANNEL_LOCAL is accepted. Without descriptors it comes from
@@ -294,7 +307,7 @@ static hvd_status_t take_memory(struct comm *comm, struct connection *c)
     if (n == 0)
         return HVD_OK;
     unix_socket_fds_close(fds, &n);
-    return lost(comm, c, "its handshake carries the wrong descriptors");
+    return links_lost(comm, c, "its handshake carries the wrong descriptors");
 }
 
 static hvd_status_t read_reply(struct comm *comm, struct connection *c,
@@ -313,9 +326,9 @@ static hvd_status_t read_reply(struct comm *comm, struct connection *c,
         reply.generation != comm->config.generation ||
         reply.worker != comm->peers[c->peer].worker ||
         memcmp(reply.in_reply, c->nonce, sizeof(c->nonce)) != 0)
-        return lost(comm, c, "its handshake is not authentic");
+        return links_lost(comm, c, "its handshake is not authentic");
     c->in_off += HANDSHAKE_NBYTES;
-    c->reading = READING_HEADER;
+    c->reading = connection_is_stripe(c) ? READING_PART : READING_HEADER;
     if (c->channel == CHANNEL_LOCAL)
         return take_memory(comm, c);
     c->state = CONNECTION_OPEN;
@@ -331,8 +344,9 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
     *more_p = n >= FRAME_HEADER_NBYTES;
     if (!*more_p)
         return HVD_OK;
-    if (!frame_decode(bytes, &c->frame))
-        return lost(comm, c, "it sent a malformed frame");
+    if (!frame_decode(bytes, &c->frame) ||
+        (c->frame.parts > 1 && c->channel != CHANNEL_DATA))
+        return links_lost(comm, c, "it sent a malformed frame");
     if (c->frame.type == FRAME_ABORT) {
         *more_p = n >= FRAME_HEADER_NBYTES + c->frame.nbytes;
         if (!*more_p)
@@ -340,7 +354,7 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
         return aborted_by(comm, &c->frame, bytes + FRAME_HEADER_NBYTES);
     }
     if (c->state < CONNECTION_OPEN && c->frame.type != FRAME_LEAVE)
-        return lost(comm, c, "its handshake carries no descriptors");
+        return links_lost(comm, c, "its handshake carries no descriptors");
     c->in_off += FRAME_HEADER_NBYTES;
     switch (c->frame.type) {
     case FRAME_ANNOUNCE:
@@ -373,12 +387,14 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
             more = c->reading != READING_HELD;
             break;
         case READING_PAYLOAD:
-            more = c->dest_n == 0;
+            more = c->dest_n == 0 && stripes_complete(comm, c);
             if (!more)
                 break;
             c->reading = READING_HEADER;
             HVD_TRY(stream_complete(comm, c));
             break;
+        case READING_PART:
+            return stripes_digest(comm, c);
         }
     if (c->state == CONNECTION_LEFT)
         c->in_off = c->in_n;
@@ -398,7 +414,8 @@ hvd_status_t links_read(struct comm *comm, struct connection *c, bool *moved_p)
         *moved_p = true;
         return HVD_OK;
     }
-    if (c->ended || (c->reading == READING_HELD && c->state == CONNECTION_OPEN))
+    if (c->ended || stripes_silent(c) ||
+        (c->reading == READING_HELD && c->state == CONNECTION_OPEN))
         return HVD_OK;
     switch (connection_fill(c)) {
     case IO_AGAIN:
@@ -417,6 +434,7 @@ hvd_status_t links_flush(struct comm *comm, struct connection *c)
     if (connection_flush(c) != IO_END)
         return HVD_OK;
     /* what it said last may still be unread: let the reading side judge */
+    stripes_shut(comm, c);
     c->shut = true;
     c->out_off = c->out_n = c->payload_n = 0;
     return HVD_OK;
@@ -430,7 +448,7 @@ short links_events(const struct connection *c)
         return POLLOUT;
     if (c->reading == READING_HELD && c->state == CONNECTION_OPEN)
         return (short)(events | POLLRDHUP);
-    return (short)(events | POLLIN);
+    return stripes_silent(c) ? events : (short)(events | POLLIN);
 }
 
 /* Nothing is read from a connection that holds a frame of a later operation,
@@ -438,7 +456,7 @@ short links_events(const struct connection *c)
 static hvd_status_t absorb(struct comm *comm, struct connection *c)
 {
     if (!connection_absorb(c))
-        return lost(comm, c, "its last frames do not fit into memory");
+        return links_lost(comm, c, "its last frames do not fit into memory");
     return c->ended ? ended(comm, c) : HVD_OK;
 }
 
@@ -457,6 +475,8 @@ hvd_status_t links_ready(struct comm *comm, struct connection *c, short revents)
         return HVD_OK;
     if (c->reading == READING_HELD && c->state == CONNECTION_OPEN)
         return absorb(comm, c);
+    if (revents & (POLLHUP | POLLERR))
+        stripes_hung_up(comm, c);
     return links_read(comm, c, &moved);
 }
 
@@ -470,6 +490,8 @@ hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us)
         else if (c->state == CONNECTION_DIALING &&
                  now_us >= c->dial_deadline_us)
             HVD_TRY(retry_later(comm, c));
+        if (c->broken_us != 0 && now_us >= c->broken_us)
+            return links_lost(comm, c, "one of its connections broke");
     }
     return HVD_OK;
 }
@@ -486,6 +508,8 @@ uint64_t links_deadline(const struct comm *comm)
             until_us = c->retry_us;
         else if (c->state == CONNECTION_DIALING)
             until_us = c->dial_deadline_us;
+        else if (c->broken_us != 0)
+            until_us = c->broken_us;
         deadline_us = until_us < deadline_us ? until_us : deadline_us;
     }
     return deadline_us;

@@ -14,6 +14,7 @@
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/reduce.h"
+#include "collectives/stripes.h"
 
 enum { TURNS_MAX = 64 };
 
@@ -25,7 +26,7 @@ static bool needs_send(const struct comm *comm, int peer)
     for (size_t i = st->send_i; i < st->n_steps; i++) {
         bool gone = i == st->send_i && st->send_begun &&
                     st->send_off == st->steps[i].send_nbytes && c != NULL &&
-                    connection_idle(c);
+                    stripes_idle(comm, c);
 
         if (st->steps[i].send_peer == peer && !gone)
             return true;
@@ -119,10 +120,10 @@ static hvd_status_t claim(struct comm *comm, struct connection *c)
     if (c->frame.step != st->first + st->recv_i ||
         c->frame.offset != st->recv_off || c->frame.nbytes != n)
         return disagree_bytes(comm, c, n);
-    connection_claim(c, step->flags & SCHEDULE_REDUCE
-                            ? comm->bounce
-                            : st->dst + step->recv_offset + st->recv_off);
-    return HVD_OK;
+    return stripes_claim(comm, c,
+                         step->flags & SCHEDULE_REDUCE
+                             ? comm->bounce
+                             : st->dst + step->recv_offset + st->recv_off);
 }
 
 /* The phases before the stream's still go on: what does not fit is said now.
@@ -179,7 +180,8 @@ static bool given_away(const struct comm *comm)
         return st->send_i > st->recv_i;
     c = comm_link(comm, st->channel, st->steps[st->send_i].send_peer);
     return c != NULL && st->send_begun &&
-           st->send_off - c->payload_n >= st->recv_off + due_frame(st);
+           st->send_off - stripes_unsent(comm, c) >=
+               st->recv_off + due_frame(st);
 }
 
 /* What has arrived becomes part of the result. */
@@ -245,13 +247,13 @@ static bool may_send(const struct stream *st, const struct schedule_step *step,
            step->send_nbytes == st->steps[after].recv_nbytes;
 }
 
-static void queue_data(struct comm *comm, struct connection *c, size_t n)
+static hvd_status_t queue_data(struct comm *comm, struct connection *c,
+                               size_t n)
 {
     struct stream *st = &comm->op.stream;
     const struct schedule_step *step = &st->steps[st->send_i];
     const uint8_t *data = st->src + step->send_offset + st->send_off;
     struct frame f = comm->op.head;
-    bool queued;
 
     f.type = FRAME_DATA;
     f.step = st->first + (uint32_t)st->send_i;
@@ -263,10 +265,9 @@ static void queue_data(struct comm *comm, struct connection *c, size_t n)
         f.sequence = c->n_sent;
         f.value = XXH3_64bits(data, n);
     }
-    queued = connection_queue(c, &f, data);
-    HVD_ASSERT(queued);
     st->send_off += n;
     st->send_begun = true;
+    return stripes_queue(comm, c, &f, data);
 }
 
 static void next_send(struct stream *st)
@@ -289,13 +290,13 @@ static hvd_status_t send_due(struct comm *comm, bool *moved_p)
             c = comm_link(comm, st->channel, step->send_peer);
             if (c == NULL || c->state < CONNECTION_GREETED || c->shut)
                 return HVD_OK;
-            HVD_TRY(links_flush(comm, c));
-            if (!connection_idle(c) || c->shut)
+            HVD_TRY(stripes_flush(comm, c));
+            if (!stripes_idle(comm, c) || c->shut)
                 return HVD_OK;
             if (!st->send_begun || n > 0) {
                 if (!may_send(st, step, n))
                     return HVD_OK;
-                queue_data(comm, c, n);
+                HVD_TRY(queue_data(comm, c, n));
                 *moved_p = true;
                 continue;
             }
@@ -323,7 +324,10 @@ static hvd_status_t receive_due(struct comm *comm, bool *moved_p)
     if (st->apply_pending || st->recv_i == st->n_steps)
         return HVD_OK;
     c = comm_link(comm, st->channel, st->steps[st->recv_i].recv_peer);
-    return c == NULL ? HVD_OK : links_read(comm, c, moved_p);
+    if (c == NULL)
+        return HVD_OK;
+    HVD_TRY(links_read(comm, c, moved_p));
+    return stripes_read(comm, c, moved_p);
 }
 
 /* Bounded, so that others are heard in the middle of a large operation. An

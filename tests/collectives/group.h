@@ -29,6 +29,7 @@ struct group {
     enum comm_transport transport; /* of the comms created from now on */
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms;
+    int tcp_connections;
 };
 
 /* What a rank's thread does; false fails the test. */
@@ -56,6 +57,7 @@ static inline void group_comm_create(struct group *g, int rank)
         .transport = g->transport,
         .ordinary = g->ordinary,
         .algorithms = g->algorithms,
+        .tcp_connections = g->tcp_connections,
     };
 
     memcpy(config.key, g->key, sizeof(config.key));
@@ -68,10 +70,13 @@ static inline void group_init_hosts(struct group *g, int size,
                                     enum comm_transport transport,
                                     enum comm_ordinary ordinary)
 {
+    const char *over = getenv("HVD_TEST_OVER");
+
     memset(g, 0, sizeof(*g));
     g->size = size;
     g->transport = transport;
     g->ordinary = ordinary;
+    g->tcp_connections = over != NULL && strcmp(over, "striped") == 0 ? 4 : 1;
     g->generation = 3;
     memset(g->key, 0x5a, sizeof(g->key));
     for (int i = 0; i < size; i++) {
@@ -97,8 +102,9 @@ static inline void group_init_over(struct group *g, int size,
     group_init_hosts(g, size, one, transport, ordinary);
 }
 
-/* HVD_TEST_OVER: tcp, staged or attached, hosts (two of them, the ranks in
- * turns); the suites run over each. */
+/* HVD_TEST_OVER: tcp, striped (the same with four connections), staged or
+ * attached, hosts (two of them, the ranks in turns); the suites run over each.
+ */
 static inline void group_init(struct group *g, int size)
 {
     static const uint32_t two[GROUP_MAX] = {0, 1, 0, 1, 0, 1, 0, 1};
@@ -106,7 +112,8 @@ static inline void group_init(struct group *g, int size)
     enum comm_transport transport = COMM_TRANSPORT_AUTO;
     enum comm_ordinary ordinary = COMM_ORDINARY_MEASURED;
 
-    if (over != NULL && strcmp(over, "tcp") == 0)
+    if (over != NULL &&
+        (strcmp(over, "tcp") == 0 || strcmp(over, "striped") == 0))
         transport = COMM_TRANSPORT_TCP;
     if (over != NULL && strcmp(over, "staged") == 0)
         ordinary = COMM_ORDINARY_STAGED;

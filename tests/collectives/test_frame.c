@@ -9,9 +9,9 @@
 
 START_TEST(frame_encoded_decodes_to_itself)
 {
-    struct frame in = {FRAME_DATA,         1,          2,  3,  -4,
-                       1ull << 40,         1ull << 50, 77, 99, 1ull << 33,
-                       0x1122334455667788u};
+    struct frame in = {FRAME_DATA, 1,  2,          3,
+                       8,          -4, 1ull << 40, 1ull << 50,
+                       77,         99, 1ull << 33, 0x1122334455667788u};
     struct frame out;
     uint8_t bytes[FRAME_HEADER_NBYTES];
 
@@ -22,6 +22,10 @@ START_TEST(frame_encoded_decodes_to_itself)
     ck_assert_uint_eq(out.sequence, in.sequence);
     ck_assert_uint_eq(out.step, 77);
     ck_assert_uint_eq(out.nbytes, 99);
+    ck_assert_uint_eq(out.parts, 8);
+    ck_assert_uint_eq(frame_inline(&out), 12);
+    ck_assert_uint_eq(frame_part(&out, 7), 84);
+    ck_assert_uint_eq(frame_part(&out, 8), 99);
     ck_assert_uint_eq(out.offset, in.offset);
     ck_assert_uint_eq(out.value, in.value);
 }
@@ -39,6 +43,12 @@ START_TEST(frame_too_large_or_unknown_refused)
     frame_encode(&in, bytes);
     ck_assert(!frame_decode(bytes, &out));
     in = (struct frame){.type = FRAME_LEAVE, .nbytes = 1};
+    frame_encode(&in, bytes);
+    ck_assert(!frame_decode(bytes, &out));
+    in = (struct frame){.type = FRAME_ANNOUNCE, .parts = 2};
+    frame_encode(&in, bytes);
+    ck_assert(!frame_decode(bytes, &out));
+    in = (struct frame){.type = FRAME_DATA, .parts = FRAME_PARTS_MAX + 1};
     frame_encode(&in, bytes);
     ck_assert(!frame_decode(bytes, &out));
     in = (struct frame){.type = 9};

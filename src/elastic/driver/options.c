@@ -174,6 +174,8 @@ static void print_help_env(FILE *out)
         "  HVD_TRANSPORT      auto: shared memory on a host, or tcp\n"
         "  HVD_LOCAL_BUFFERS  measured, staged or attached: how buffers that\n"
         "                     are not from hvd_alloc are read on a host\n"
+        "  HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large\n"
+        "                     messages\n"
         "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
         "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n",
         out);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "collectives/reduce.h"
 
-enum { CHOICES_MAX = 6 };
+enum { CHOICES_MAX = 8 };
 
 struct choice {
     const char *name;
@@ -30,6 +30,17 @@ static const struct knob ordinary = {"HVD_LOCAL_BUFFERS",
                                       {"staged", COMM_ORDINARY_STAGED},
                                       {"attached", COMM_ORDINARY_ATTACHED}}};
 
+static const struct knob connections = {"HVD_TCP_CONNECTIONS",
+                                        "1 to 8",
+                                        {{"1", 1},
+                                         {"2", 2},
+                                         {"3", 3},
+                                         {"4", 4},
+                                         {"5", 5},
+                                         {"6", 6},
+                                         {"7", 7},
+                                         {"8", 8}}};
+
 static const struct knob simd = {"HVD_SIMD",
                                  "auto, scalar, avx2, avx512, neon",
                                  {{"auto", REDUCE_ISA_COUNT},
@@ -42,6 +53,7 @@ static struct {
     enum comm_transport transport;
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms;
+    int tcp_connections;
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -76,11 +88,12 @@ static hvd_status_t read_algorithms(void)
 
 hvd_status_t knobs_read(void)
 {
-    int way = 0, buffers = 0, vectors = 0;
+    int way = 0, buffers = 0, vectors = 0, n = 0;
     enum reduce_isa isa;
 
     HVD_TRY(choose(&transport, &way));
     HVD_TRY(choose(&ordinary, &buffers));
+    HVD_TRY(choose(&connections, &n));
     HVD_TRY(choose(&simd, &vectors));
     HVD_TRY(read_algorithms());
     isa = (enum reduce_isa)vectors;
@@ -91,6 +104,7 @@ hvd_status_t knobs_read(void)
         reduce_isa_use(isa);
     knobs.transport = (enum comm_transport)way;
     knobs.ordinary = (enum comm_ordinary)buffers;
+    knobs.tcp_connections = n;
     return HVD_OK;
 }
 
@@ -99,4 +113,5 @@ void knobs_apply(struct comm_config *config)
     config->transport = knobs.transport;
     config->ordinary = knobs.ordinary;
     config->algorithms = knobs.algorithms;
+    config->tcp_connections = knobs.tcp_connections;
 }

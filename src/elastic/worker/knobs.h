@@ -4,6 +4,7 @@
  *                      between hosts), tcp
  *   HVD_LOCAL_BUFFERS  how buffers that are not from hvd_alloc get to the other
  *                      ranks of a host: measured, staged, attached
+ *   HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large messages
  *   HVD_ALGORITHM      which schedules: algorithm.h
  *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
  *                      avx2, avx512, neon

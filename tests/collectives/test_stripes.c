@@ -1,0 +1,187 @@
+/* tests/collectives/test_stripes.c - several connections between two ranks:
+ * results, ranks that differ in the number, and how a stripe, a peer and a comm
+ * end in the middle. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "collectives/comm_impl.h"
+#include "group.h"
+
+enum { BEFORE = 5, LARGE = 1500001 };
+
+/* connections [size]; 0: all have `all`. */
+static void stripes_init(struct group *g, int size, int all, const int *each)
+{
+    group_init_over(g, size, COMM_TRANSPORT_TCP, COMM_ORDINARY_MEASURED);
+    for (int i = 0; i < size; i++) {
+        g->tcp_connections = each != NULL ? each[i] : all;
+        comm_destroy(g->comms[i]);
+        group_comm_create(g, i);
+    }
+}
+
+static struct connection *stripe_of(struct comm *comm, int peer)
+{
+    return comm_link(comm, CHANNEL_STRIPE, peer);
+}
+
+static hvd_status_t reduce_ones(struct comm *comm, int32_t *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = (int32_t)(i % 1009);
+    return allreduce(comm, x, x, count, HVD_INT32, HVD_SUM);
+}
+
+static bool sums(struct group *g, int rank, void *arg)
+{
+    static const size_t counts[] = {32768, 65535, 65537, 131073, 1, LARGE};
+    int32_t *x = malloc(LARGE * sizeof(*x));
+
+    (void)arg;
+    EXPECT(x != NULL);
+    for (size_t c = 0; c < 4 * sizeof(counts) / sizeof(counts[0]); c++) {
+        size_t n = counts[c % (sizeof(counts) / sizeof(counts[0]))];
+
+        EXPECT(reduce_ones(g->comms[rank], x, n) == HVD_OK);
+        for (size_t i = 0; i < n; i++)
+            EXPECT_SAY(x[i] == g->size * (int32_t)(i % 1009),
+                       "%d ranks, count %zu: [%zu] is %d", g->size, n, i, x[i]);
+    }
+    free(x);
+    return true;
+}
+
+START_TEST(stripes_large_odd_counts_right_result)
+{
+    static const int all[] = {2, 3, 4, 8};
+    struct group g;
+
+    stripes_init(&g, 2 + _i % 4, all[_i / 4], NULL);
+    group_run(&g, sums, NULL);
+    for (int k = 0; k < FRAME_PARTS_MAX - 1; k++) {
+        const struct connection *c = comm_link(g.comms[1], CHANNEL_STRIPE + k,
+                                               0);
+
+        ck_assert((c != NULL) == (k < all[_i / 4] - 1));
+        ck_assert(c == NULL || c->state == CONNECTION_OPEN);
+    }
+    group_fini(&g);
+}
+END_TEST
+
+START_TEST(stripes_ranks_differ_right_result)
+{
+    static const int each[][2] = {{4, 1}, {1, 4}, {2, 8}, {8, 3}};
+    struct group g;
+
+    stripes_init(&g, 2, 0, each[_i]);
+    group_run(&g, sums, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- ends --- */
+
+enum how { ABORTS, LEAVES_WITHOUT_GOODBYE, BREAKS_A_STRIPE };
+
+struct end {
+    enum how how;
+    atomic_int n_begun; /* they have their stripes, nothing is in flight */
+    atomic_int n_told;
+};
+
+static void *abort_soon(void *arg)
+{
+    struct comm *comm = arg;
+
+    comm_abort(comm, HVD_PEER_LOST, "enough");
+    return NULL;
+}
+
+/* In the middle of the others' operation, and at times of its own. */
+static bool end_it(struct group *g, int rank, enum how how, int32_t *x)
+{
+    struct comm *comm = g->comms[rank];
+    pthread_t thread;
+
+    switch (how) {
+    case ABORTS:
+        pthread_create(&thread, NULL, abort_soon, comm);
+        while (reduce_ones(comm, x, LARGE) == HVD_OK)
+            ;
+        pthread_join(thread, NULL);
+        return true;
+    case LEAVES_WITHOUT_GOODBYE:
+        comm_destroy(comm);
+        g->comms[rank] = NULL;
+        return true;
+    case BREAKS_A_STRIPE:
+        EXPECT(stripe_of(comm, 0) != NULL);
+        EXPECT(shutdown(stripe_of(comm, 0)->fd, SHUT_RDWR) == 0);
+        /* what the kernel has already may still do for one */
+        while (reduce_ones(comm, x, LARGE) == HVD_OK)
+            ;
+        EXPECT(comm_status(comm, NULL) == HVD_PEER_LOST);
+        return true;
+    }
+    return false;
+}
+
+static bool until_the_end(struct group *g, int rank, void *arg)
+{
+    struct end *end = arg;
+    int32_t *x = malloc(LARGE * sizeof(*x));
+    hvd_status_t status = HVD_OK;
+    const char *text;
+    bool ok = true;
+
+    EXPECT(x != NULL);
+    for (int i = 0; i < BEFORE; i++)
+        EXPECT(reduce_ones(g->comms[rank], x, LARGE) == HVD_OK);
+    atomic_fetch_add(&end->n_begun, 1);
+    if (rank == g->size - 1) {
+        while (atomic_load(&end->n_begun) < g->size)
+            sched_yield();
+        ok = end_it(g, rank, end->how, x);
+        free(x);
+        /* its last words go out from here */
+        while (atomic_load(&end->n_told) < g->size - 1) {
+            endpoint_drive(g->endpoints[rank]);
+            sched_yield();
+        }
+        return ok;
+    }
+    while (status == HVD_OK)
+        status = reduce_ones(g->comms[rank], x, LARGE);
+    atomic_fetch_add(&end->n_told, 1);
+    EXPECT(status == HVD_PEER_LOST);
+    (void)!comm_status(g->comms[rank], &text);
+    EXPECT_SAY(end->how != ABORTS || strcmp(text, "enough") == 0, "%s", text);
+    free(x);
+    return true;
+}
+
+START_TEST(stripes_end_in_the_middle_all_told)
+{
+    struct end end = {.how = (enum how)(_i % 3)};
+    struct group g;
+
+    stripes_init(&g, 2 + _i / 3, 4, NULL);
+    group_run(&g, until_the_end, &end);
+    group_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stripes");
+    TCase *tc = tcase_create("stripes");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, stripes_large_odd_counts_right_result, 0, 16);
+    tcase_add_loop_test(tc, stripes_ranks_differ_right_result, 0, 4);
+    tcase_add_loop_test(tc, stripes_end_in_the_middle_all_told, 0, 9);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
