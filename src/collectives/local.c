@@ -110,6 +110,7 @@ static bool open_box(struct local *local)
 static void introduce(struct local *local, const struct comm *comm)
 {
     struct mailbox *box = local->box;
+    cpu_set_t cpus;
 
     box->magic = MAILBOX_MAGIC;
     box->nbytes = sizeof(*box);
@@ -119,26 +120,10 @@ static void introduce(struct local *local, const struct comm *comm)
     box->self = (uint64_t)(uintptr_t)box;
     box->arena_nbytes = arena_nbytes();
     box->pid = getpid();
+    box->cpu = local->cpu = UINT32_MAX;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+        memcpy(box->cpus, &cpus, sizeof(cpus));
     local->peers[local->me].box = box;
-}
-
-/* Two hosts may be one machine under two names. */
-static int count_at_address(const struct comm *comm)
-{
-    const char *address = comm->peers[comm->config.rank].address;
-    int n = 0;
-
-    for (int i = 0; i < comm->config.size; i++)
-        n += strcmp(comm->peers[i].address, address) == 0;
-    return n;
-}
-
-static bool more_ranks_than_cores(int ranks)
-{
-    cpu_set_t cpus;
-
-    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
-           CPU_COUNT(&cpus) < ranks;
 }
 
 static const struct comm_local_ops ops;
@@ -177,8 +162,6 @@ hvd_status_t local_create(struct comm *comm)
     }
     introduce(local, comm);
     local->forced_way = forced[comm->config.ordinary];
-    local->crowded = more_ranks_than_cores(n) ||
-                     more_ranks_than_cores(count_at_address(comm));
     local->tidy_us = clock_now_us() + TIDY_AFTER_US;
     return HVD_OK;
 }
@@ -322,9 +305,43 @@ static bool can_read(const struct local_peer *peer)
            nonce == peer->box->nonce;
 }
 
-/* Once all are there: may their memory be read where it is? */
-static void probe(struct local *local)
+/* Two hosts may be one machine under two names. */
+static int count_at_address(const struct comm *comm)
 {
+    const char *address = comm->peers[comm->config.rank].address;
+    int n = 0;
+
+    for (int i = 0; i < comm->config.size; i++)
+        n += strcmp(comm->peers[i].address, address) == 0;
+    return n;
+}
+
+_Static_assert(sizeof(cpu_set_t) == MAILBOX_CPUS / 8, "a set of processors");
+
+/* A rank may be bound to one that it has for itself, or several to the same.
+ * Those of the machine's other hosts are not known, so all of its are counted
+ * for them. */
+static bool more_ranks_than_cores(const struct comm *comm)
+{
+    const struct local *local = comm->local;
+    int n_all = count_at_address(comm), n = 0;
+
+    for (int k = 0; k < MAILBOX_CPUS / 64; k++) {
+        uint64_t cpus = 0;
+
+        for (int i = 0; i < local->size; i++)
+            cpus |= local->peers[i].box->cpus[k];
+        n += __builtin_popcountll(cpus);
+    }
+    return n < local->size ||
+           (n_all > local->size && sysconf(_SC_NPROCESSORS_ONLN) < n_all);
+}
+
+/* Once all are there: may their memory be read where it is? Have they a core
+ * each? */
+static void probe(const struct comm *comm)
+{
+    struct local *local = comm->local;
     bool all = true;
 
     for (int i = 0; i < local->size; i++)
@@ -333,6 +350,7 @@ static void probe(struct local *local)
     for (int i = 0; i < local->size && all; i++)
         all = i == local->me || can_read(&local->peers[i]);
     atomic_store(&local->box->attaches, all ? 1 : 2);
+    local->crowded = more_ranks_than_cores(comm);
 }
 
 /* Of who is at the other end of the connection: its own word for its number
@@ -368,7 +386,7 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
                          "the memory of rank %d cannot be mapped: %s "
                          "(HVD_TRANSPORT=tcp does without)",
                          peer, strerror(errno));
-    probe(comm->local);
+    probe(comm);
     return HVD_OK;
 }
 

@@ -57,7 +57,8 @@ struct local {
     struct mailbox *box;      /* own */
     int box_fd, readable_fd;  /* writable until sealed and mapped; others' */
     int doorbell;             /* own */
-    bool dialled, crowded;    /* crowded: more ranks than cores */
+    bool dialled, crowded;    /* crowded: more ranks than cores for them */
+    uint32_t cpu;             /* as in own box */
     bool asleep;
     uint8_t forced_way; /* enum mailbox_way; NONE: by measurement */
     uint64_t ticket;

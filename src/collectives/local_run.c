@@ -19,6 +19,7 @@ enum {
     WHOLE_PAIR_MAX = 1 << 20,
     WHOLE_TOTAL_MAX = 128 << 10,
     PAUSES = 1000,      /* looks, before others get the core */
+    PAUSES_ALONE = 16,  /* ... if one of the ranks was last seen here */
     PAUSES_BETWEEN = 2, /* ... and gets it back */
     PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
     RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
@@ -228,6 +229,16 @@ static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post,
     return HVD_OK;
 }
 
+static void show_cpu(struct local *local)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu();
+
+    if (cpu == local->cpu)
+        return;
+    local->cpu = cpu;
+    atomic_store_explicit(&local->box->cpu, cpu, memory_order_relaxed);
+}
+
 static hvd_status_t post(struct comm *comm)
 {
     struct local *local = comm->local;
@@ -255,6 +266,7 @@ static hvd_status_t post(struct comm *comm)
     }
     post->send_way = run->send_way;
     post->recv_way = run->recv_way;
+    show_cpu(local);
     atomic_store(&post->ticket, local->ticket);
     local_notify(local);
     run->stage = LOCAL_ARRIVE;
@@ -542,6 +554,21 @@ static void pause_core(void)
 #endif
 }
 
+/* There may be cores enough, and yet the scheduler has put two here. */
+static bool shares_core(const struct local *local)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu();
+
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox *box = local->peers[i].box;
+
+        if (i != local->me && box != NULL &&
+            atomic_load_explicit(&box->cpu, memory_order_relaxed) == cpu)
+            return true;
+    }
+    return false;
+}
+
 /* A peer on a core of its own answers within a microsecond or so; where ranks
  * share cores, who waits has to let the others run. */
 hvd_status_t local_spin(struct comm *comm, bool *more_p)
@@ -559,6 +586,8 @@ hvd_status_t local_spin(struct comm *comm, bool *more_p)
         HVD_TRY(local_advance(comm, more_p));
         if (*more_p || local_done(comm))
             break;
+        if (i == PAUSES_ALONE && shares_core(comm->local))
+            pauses = 0;
         if (pauses-- > 0) {
             pause_core();
             continue;

@@ -28,7 +28,8 @@ enum {
     MAILBOX_POSTS = 4,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
     MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */
-    MAILBOX_BLOCK_BITS = 24
+    MAILBOX_BLOCK_BITS = 24,
+    MAILBOX_CPUS = 1024
 };
 
 #define MAILBOX_MAGIC 0x786f626c69616d31u /* "1mailbox" */
@@ -45,7 +46,8 @@ enum mailbox_way {
 enum mailbox_left { MAILBOX_HERE, MAILBOX_LEFT, MAILBOX_LEFT_MISMATCH };
 
 struct mailbox_post {
-    _Alignas(MAILBOX_LINE) atomic_uint_least64_t ticket; /* written last */
+    /* processors fetch lines in pairs */
+    _Alignas(2 * MAILBOX_LINE) atomic_uint_least64_t ticket; /* written last */
     uint64_t sequence, count;
     int32_t root;
     uint8_t kind, dtype, op;
@@ -54,12 +56,12 @@ struct mailbox_post {
     uint8_t may_push; /* its result may be written, and it can write others' */
     uint8_t unused[5];
     uint8_t tiny[MAILBOX_TINY_MAX];
-    /* second line: block by block */
+    /* second line: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of
+     * offset and bytes per rank of the host */
+    _Alignas(MAILBOX_LINE) uint8_t data[MAILBOX_INLINE_MAX];
+    /* last: block by block */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
     uint64_t nbytes; /* allgatherv: of the operand */
-    /* third: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and
-     * bytes per rank of the host */
-    _Alignas(MAILBOX_LINE) uint8_t data[MAILBOX_INLINE_MAX];
 };
 
 struct mailbox {
@@ -71,6 +73,7 @@ struct mailbox {
     uint64_t self;  /* address of this in the owner's process */
     uint64_t arena_nbytes;
     int64_t pid;
+    uint64_t cpus[MAILBOX_CPUS / 64]; /* where it may run */
 
     _Alignas(MAILBOX_LINE) atomic_uint_least64_t staged;
     atomic_uint_least64_t reduced, taken;
@@ -78,6 +81,7 @@ struct mailbox {
     /* all others can be read through process_vm_readv: 1 yes, 2 no */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
     atomic_uint_least32_t sleeping;
+    atomic_uint_least32_t cpu; /* where it ran when it posted, mostly */
 
     /* left: enum mailbox_left. A writer sets `writing` and then reads
      * everybody's `left`; who leaves sets `left` and then waits for everybody's
