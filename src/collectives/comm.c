@@ -401,6 +401,15 @@ hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
     return comm_end(comm);
 }
 
+static void show_phases(const struct comm *comm,
+                        const struct collective_args *args,
+                        const struct call *call)
+{
+    struct timeline_call shown = operation_shown(args, call->elem_nbytes);
+
+    operation_show(comm, &shown);
+}
+
 static hvd_status_t run(struct comm *comm, const struct collective_args *args,
                         const struct call *call)
 {
@@ -408,6 +417,8 @@ static hvd_status_t run(struct comm *comm, const struct collective_args *args,
     if (comm->op.active) {
         HVD_TRY(engine_continue(comm));
         operation_finish(comm);
+        if (comm->op.begun_ns != 0)
+            show_phases(comm, args, call);
     }
     comm_count(comm);
     return HVD_OK;

@@ -22,6 +22,7 @@
 #include "collectives/frame.h"
 #include "collectives/local.h"
 #include "collectives/schedule.h"
+#include "collectives/timeline.h"
 
 /* bounce: a frame, or the result of an allreduce of two ranks that has to wait
  * (local_run.c) */
@@ -89,6 +90,10 @@ struct operation {
     size_t final_nbytes;
 
     uint64_t announce_us;
+
+    /* for the timeline; 0: it is not on, or not yet */
+    uint64_t begun_ns, arrived_ns;
+    uint64_t ended_ns[OPERATION_PHASES_MAX - 1]; /* the last ends with it */
 };
 
 struct call;
@@ -223,6 +228,17 @@ hvd_status_t operation_begin(struct comm *comm,
                              const struct call *call) HVD_MUST_CHECK;
 /* Behind the last phase. */
 void operation_finish(struct comm *comm);
+/* Its phases, behind the last of them, as `call` in the timeline. */
+void operation_show(const struct comm *comm, const struct timeline_call *call);
+/* What the timeline tells of a call without a name of its own. */
+struct timeline_call operation_shown(const struct collective_args *args,
+                                     size_t elem_nbytes);
+/* Whom it begins with has come: all of them (shared memory), or the first. */
+static inline void operation_arrived(struct operation *op)
+{
+    if (__builtin_expect(op->begun_ns != 0 && op->arrived_ns == 0, 0))
+        op->arrived_ns = timeline_clock_now();
+}
 /* The whole call in a world of one. */
 void operation_alone(const struct collective_args *args,
                      const struct call *call);

@@ -376,6 +376,8 @@ static hvd_status_t advance(struct comm *comm, bool *more_p)
     else
         HVD_TRY(stream_advance(comm, more_p));
     while (phase_done(comm) && !engine_done(comm)) {
+        if (op->begun_ns != 0)
+            op->ended_ns[op->phase_i] = timeline_clock_now();
         op->phase_i++;
         HVD_TRY(begin(comm));
         *more_p = true;

@@ -373,6 +373,7 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
     if (!run->in_posts || run->perhaps_push)
         local_blocks_arrived(comm);
     run->stage = LOCAL_WORK;
+    operation_arrived(&comm->op);
     *moved_p = true;
     return HVD_OK;
 }

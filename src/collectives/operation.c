@@ -123,6 +123,7 @@ hvd_status_t operation_begin(struct comm *comm,
         .op = args->op,
         .elem_nbytes = call->elem_nbytes,
         .n_phases = 1,
+        .begun_ns = timeline_call_clock(),
         .phases[0] = {.type = PHASE_STREAM,
                       .channel = CHANNEL_DATA,
                       .shape = shape_of(comm, args, call)},
@@ -143,6 +144,50 @@ void operation_finish(struct comm *comm)
     const struct operation *op = &comm->op;
 
     copy(op->final_dst, op->final_src, op->final_nbytes);
+}
+
+struct timeline_call operation_shown(const struct collective_args *args,
+                                     size_t elem_nbytes)
+{
+    return (struct timeline_call){
+        .kind = (uint8_t)args->kind,
+        .dtype = (uint8_t)args->dtype,
+        .op = (uint8_t)args->op,
+        .count = args->count,
+        .nbytes = args->count * elem_nbytes,
+        .name = args->name,
+    };
+}
+
+static const char *way_of(const struct phase *phase)
+{
+    if (phase->type == PHASE_LOCAL)
+        return "shared_memory";
+    return phase->shape.size > 1
+               ? algorithm_name(schedule_algorithm(&phase->shape))
+               : NULL;
+}
+
+void operation_show(const struct comm *comm, const struct timeline_call *call)
+{
+    const struct operation *op = &comm->op;
+    struct timeline_call part = *call;
+    uint64_t since_ns = op->begun_ns;
+
+    if (op->begun_ns == 0)
+        return;
+    for (int i = 0; i < op->n_phases; i++) {
+        bool last = i + 1 == op->n_phases;
+        uint64_t end_ns = last ? timeline_clock_now() : op->ended_ns[i];
+
+        if (op->arrived_ns > since_ns && op->arrived_ns <= end_ns) {
+            timeline_call(TIMELINE_NEGOTIATE, since_ns, op->arrived_ns, call);
+            since_ns = op->arrived_ns;
+        }
+        part.algorithm = way_of(&op->phases[i]);
+        timeline_call(TIMELINE_TRANSPORT, since_ns, end_ns, &part);
+        since_ns = end_ns;
+    }
 }
 
 /* A world of one. */

@@ -96,16 +96,10 @@ static bool buffer_reserve(struct comm *comm)
 
 static struct timeline_call shown(const struct hvd_request *r)
 {
-    const struct collective_args *args = &r->args;
+    struct timeline_call call = operation_shown(&r->args, r->call.elem_nbytes);
 
-    return (struct timeline_call){
-        .kind = (uint8_t)args->kind,
-        .dtype = (uint8_t)args->dtype,
-        .op = (uint8_t)args->op,
-        .count = args->count,
-        .nbytes = args->count * r->call.elem_nbytes,
-        .name = r->name[0] != '\0' ? r->name : "asynchronous",
-    };
+    call.name = r->name[0] != '\0' ? r->name : "asynchronous";
+    return call;
 }
 
 static void show(const struct hvd_request *r, enum timeline_phase phase,
@@ -117,6 +111,13 @@ static void show(const struct hvd_request *r, enum timeline_phase phase,
         return;
     call = shown(r);
     timeline_call(phase, since_ns, timeline_call_clock(), &call);
+}
+
+static void show_phases(const struct comm *comm, const struct hvd_request *r)
+{
+    struct timeline_call call = shown(r);
+
+    operation_show(comm, &call);
 }
 
 /* HVD_OK, and comm->op is active; or the part is over at once. */
@@ -181,6 +182,8 @@ static hvd_status_t go_on(struct comm *comm, struct hvd_request *r)
             if (comm->op.active)
                 return HVD_OK;
             operation_finish(comm);
+            if (comm->op.begun_ns != 0)
+                show_phases(comm, r);
         }
         comm_count(comm);
         end_part(comm, r);

@@ -120,6 +120,7 @@ static hvd_status_t claim(struct comm *comm, struct connection *c)
     if (c->frame.step != st->first + st->recv_i ||
         c->frame.offset != st->recv_off || c->frame.nbytes != n)
         return disagree_bytes(comm, c, n);
+    operation_arrived(&comm->op);
     return stripes_claim(comm, c,
                          step->flags & SCHEDULE_REDUCE
                              ? comm->bounce
