@@ -25,7 +25,9 @@
 
 enum { HUGE_NBYTES = 2 << 20, PAGE_NBYTES = 4096 };
 
-static const size_t arena_min = (size_t)16 << 30, arena_max = (size_t)1 << 40;
+/* At most: LOCAL_SIZE_MAX of them have to fit into half of the 47 bits of an
+ * address. */
+static const size_t arena_min = (size_t)16 << 30, arena_max = (size_t)1 << 38;
 
 struct extent {
     uint8_t *start;

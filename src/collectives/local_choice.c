@@ -9,7 +9,7 @@
 #include "collectives/comm.h"
 
 /* Two ways, alternating; the first of each brings in pages and caches. */
-enum { WAYS = 2, TRIES = 4, KINDS = COLLECTIVE_BARRIER + 1, SIZES = 64 };
+enum { WAYS = 2, TRIES = 8, KINDS = COLLECTIVE_BARRIER + 1, SIZES = 64 };
 
 struct score {
     unsigned n;
