@@ -24,6 +24,7 @@ enum algorithm {
     ALGORITHM_RING,
     ALGORITHM_DOUBLING,
     ALGORITHM_HALVING,
+    ALGORITHM_STAR,
     ALGORITHM_TREE,
     ALGORITHM_CHAIN,
     ALGORITHM_SCATTER,
@@ -60,7 +61,7 @@ struct algorithm_override {
                                        */
 };
 
-/* Measured; its rules cover everything. */
+/* Measured (bench/algorithms); its rules cover everything. */
 extern const struct algorithm_table algorithm_default;
 
 /* Can a call of this kind be done so? AUTO: always. */

@@ -53,6 +53,8 @@ static size_t build(const struct schedule_call *call, enum algorithm algorithm,
         return schedule_doubling(call, steps, n);
     case ALGORITHM_HALVING:
         return schedule_halving(call, steps, n);
+    case ALGORITHM_STAR:
+        return schedule_star(call, steps, n);
     case ALGORITHM_TREE:
         return schedule_tree(call, steps, n);
     case ALGORITHM_CHAIN:

@@ -9,7 +9,8 @@
  *   allreduce       doubling  everybody has everything after log2(n) exchanges
  *                   halving   halves of halves are reduced, then gathered
  *                   ring      blocks go round: each rank sends 2 (n-1)/n of it
- *   broadcast       tree      binomial
+ *   broadcast       star      the root sends to each
+ *                   tree      binomial
  *                   scatter   a block to each rank by a tree, then a ring
  *                   chain     frame by frame through all ranks
  *   allgather       bruck     what a rank has doubles with each exchange

@@ -109,6 +109,8 @@ size_t schedule_bruck(const struct schedule_call *call,
                       struct schedule_step *steps, size_t n);
 size_t schedule_chain(const struct schedule_call *call,
                       struct schedule_step *steps, size_t n);
+size_t schedule_star(const struct schedule_call *call,
+                     struct schedule_step *steps, size_t n);
 size_t schedule_tree(const struct schedule_call *call,
                      struct schedule_step *steps, size_t n);
 /* Block i of index 0's vector to rank i. */

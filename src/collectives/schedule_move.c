@@ -89,6 +89,20 @@ size_t schedule_chain(const struct schedule_call *call,
     return n + 1;
 }
 
+/* Step k is between the root and the rank k + 1 behind it. */
+size_t schedule_star(const struct schedule_call *call,
+                     struct schedule_step *steps, size_t n)
+{
+    for (int other = 1; other < call->size; other++, n++) {
+        steps[n] = idle_step();
+        if (call->rank == 0)
+            set_send(&steps[n], other, whole(call), SCHEDULE_FREE);
+        else if (call->rank == other)
+            set_recv(&steps[n], 0, whole(call), 0);
+    }
+    return n;
+}
+
 /* Round k doubles the number of ranks that have it: those below 2^k send to
  * the one 2^k above. */
 size_t schedule_tree(const struct schedule_call *call,

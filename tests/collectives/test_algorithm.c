@@ -102,13 +102,14 @@ START_TEST(parse_bad_value_named_with_the_valid_ones)
     static const struct {
         const char *text, *error;
     } bad[] = {
-        {"", "'' is no algorithm; valid: auto, ring, doubling, halving, tree, "
-             "chain, scatter, bruck, pairwise, dissemination, flat, two-level"},
+        {"", "'' is no algorithm; valid: auto, ring, doubling, halving, star, "
+             "tree, chain, scatter, bruck, pairwise, dissemination, flat, "
+             "two-level"},
         {"ring,", "'' is no algorithm; valid: auto, ring, doubling, halving, "
-                  "tree, chain, scatter, bruck, pairwise, dissemination, flat, "
-                  "two-level"},
+                  "star, tree, chain, scatter, bruck, pairwise, "
+                  "dissemination, flat, two-level"},
         {"broadcast:ring", "'ring' is no algorithm of broadcast; valid: auto, "
-                           "tree, chain, scatter, flat, two-level"},
+                           "star, tree, chain, scatter, flat, two-level"},
         {"ring,reduce:tree",
          "'reduce' is no collective; valid: allreduce, broadcast, allgather, "
          "allgatherv, reduce_scatter, alltoall, alltoallv, barrier"},

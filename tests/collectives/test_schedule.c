@@ -406,9 +406,9 @@ START_TEST(allreduce_doubles_same_bits_on_every_rank)
 }
 END_TEST
 
-static const enum algorithm broadcasts[] = {ALGORITHM_AUTO, ALGORITHM_TREE,
-                                            ALGORITHM_CHAIN, ALGORITHM_SCATTER,
-                                            ALGORITHM_FLAT};
+static const enum algorithm broadcasts[] = {ALGORITHM_AUTO,    ALGORITHM_STAR,
+                                            ALGORITHM_TREE,    ALGORITHM_CHAIN,
+                                            ALGORITHM_SCATTER, ALGORITHM_FLAT};
 
 enum { N_BROADCASTS = sizeof(broadcasts) / sizeof(broadcasts[0]) };
 
