@@ -27,6 +27,7 @@ ALLOC, ORDINARY = "ours, hvd_alloc", "ours, ordinary"
 OURS = [ALLOC, ORDINARY]
 # The two ways of reading a peer's ordinary buffers, of which ORDINARY chooses.
 FORCED = {"ours, staged": "staged", "ours, attached": "attached"}
+TRIALS = 12  # calls of a size that ORDINARY chooses by (local_choice.c)
 BOUND = "memory bound"
 BOUND_FROM = 64 << 10  # below, it would be the bound of a barrier
 
@@ -94,11 +95,12 @@ def _ours(build, buffers, **environment):
         words = ["env", *("%s=%s" % item for item in environment.items())] \
             if environment else []
         in_place = ["--in-place"] if point.collective == "allreduce" else []
+        warm_up = ["-w", str(TRIALS)] if buffers == "malloc" else []
         return [([os.path.join(build, "src/elastic/driver/hvd-elastic"),
                   "-np", str(point.np), "-H", "localhost:%d" % point.np,
                   "--log-level", "warn", "--", *words,
                   os.path.join(build, "bench/hvd-perf"), "--stat=median",
-                  "--buffers=" + buffers, *in_place,
+                  "--buffers=" + buffers, *in_place, *warm_up,
                   *point.options(json_path)], {})]
     return commands
 

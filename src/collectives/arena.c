@@ -22,12 +22,14 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "collectives/local.h"
 
 enum { HUGE_NBYTES = 2 << 20, PAGE_NBYTES = 4096 };
 
-/* At most: LOCAL_SIZE_MAX of them have to fit into half of the 47 bits of an
- * address. */
 static const size_t arena_min = (size_t)16 << 30, arena_max = (size_t)1 << 38;
+
+_Static_assert(((uint64_t)LOCAL_SIZE_MAX << 38) <= (uint64_t)1 << 46,
+               "those of a host have to fit into half of an address space");
 
 struct extent {
     uint8_t *start;

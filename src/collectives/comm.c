@@ -394,8 +394,10 @@ hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
     }
     if (call->nothing)
         return HVD_OK;
-    if (operation_begin(comm, args, call) == HVD_OK)
+    if (operation_begin(comm, args, call) == HVD_OK) {
+        comm->op.begun_ns = timeline_call_clock(); /* own copies come before */
         return engine_start(comm);
+    }
     /* the others have begun: this rank cannot go back */
     (void)comm_fail(comm, HVD_ERR_NOMEM, "%s", error_text());
     return comm_end(comm);

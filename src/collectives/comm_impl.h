@@ -129,6 +129,7 @@ struct comm {
     struct operation op;
     struct local *local;         /* NULL: no shared memory */
     struct two_level *two_level; /* NULL: one level serves all */
+    bool in_background;          /* the progress thread drives it */
     uint64_t sequence;           /* issuing thread: the last number given */
     struct frame history[COMM_HISTORY]; /* by sequence % COMM_HISTORY */
 

@@ -373,9 +373,10 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
 
 static size_t arrivals_limit(const struct endpoint *ep)
 {
-    size_t twice = 2 * (size_t)ep->last_size;
+    /* data and transfers, or all of data */
+    size_t n = FRAME_PARTS_MAX * (size_t)ep->last_size;
 
-    return twice > ARRIVALS_MIN ? twice : ARRIVALS_MIN;
+    return n > ARRIVALS_MIN ? n : ARRIVALS_MIN;
 }
 
 static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)

@@ -11,7 +11,7 @@
 #include "base/mac.h"
 #include "collectives/bytes.h"
 
-enum { MAGIC = 0x43445648, VERSION = 1, MAC_OFFSET = 96 };
+enum { MAGIC = 0x43445648, VERSION = 2, MAC_OFFSET = 96 };
 
 void handshake_encode(const struct handshake *h, const uint8_t *key,
                       uint8_t *out)

@@ -13,7 +13,11 @@
 #include "collectives/comm_impl.h"
 #include "collectives/stripes.h"
 
-enum { RETRY_FIRST_US = 1000, RETRY_MAX_US = 50000 };
+enum {
+    RETRY_FIRST_US = 1000,
+    RETRY_MAX_US = 50000,
+    STRIPE_RETRIES_MAX = 20 /* a second */
+};
 
 static struct connection *add_link(struct comm *comm, int peer, int channel)
 {
@@ -59,7 +63,8 @@ static bool is_expected(const struct comm *comm, int peer, int channel)
            (channel != CHANNEL_LOCAL ||
             comm->peers[peer].host == comm->peers[rank].host) &&
            (channel < CHANNEL_STRIPE ||
-            comm_link(comm, CHANNEL_DATA, peer) != NULL);
+            (channel - CHANNEL_STRIPE + 1 < comm->config.tcp_connections &&
+             comm_link(comm, CHANNEL_DATA, peer) != NULL));
 }
 
 /* Ranks of a host must use the same way between them. One that does not is
@@ -165,6 +170,14 @@ static hvd_status_t fds_failed(struct comm *comm, struct connection *c)
                      strerror(c->fds_errno));
 }
 
+static void go_without(struct comm *comm, struct connection *c)
+{
+    log_debug("rank %d: no further connection to rank %d -> fewer serve",
+              comm->config.rank, c->peer);
+    c->retry_us = CLOCK_NEVER;
+    stripes_end(comm, c);
+}
+
 static hvd_status_t retry_later(struct comm *comm, struct connection *c)
 {
     uint64_t now_us = clock_now_us();
@@ -172,9 +185,8 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     uint64_t pause_us = (uint64_t)RETRY_FIRST_US << doublings;
 
     connection_reset(c);
-    if (now_us >= c->dial_deadline_us && connection_is_stripe(c)) {
-        c->retry_us = CLOCK_NEVER; /* it goes without */
-        stripes_end(comm, c);
+    if (connection_is_stripe(c) && c->n_retries >= STRIPE_RETRIES_MAX) {
+        go_without(comm, c);
         return HVD_OK;
     }
     if (now_us >= c->dial_deadline_us && c->fds_errno != 0)
@@ -220,6 +232,11 @@ static hvd_status_t dial_once(struct comm *comm, struct connection *c)
     memcpy(hello.nonce, c->nonce, sizeof(hello.nonce));
     handshake_encode(&hello, comm->config.key, bytes);
     io = dial(comm, c, bytes, &status);
+    if (status != HVD_OK && connection_is_stripe(c)) {
+        connection_reset(c); /* descriptors may be scarce */
+        go_without(comm, c);
+        return HVD_OK;
+    }
     if (status != HVD_OK)
         return comm_fail(comm, status, "%s", error_text());
     if (io == IO_DONE) /* on one host it is connected by now */
@@ -237,6 +254,8 @@ hvd_status_t links_dial(struct comm *comm, int peer, int channel)
     if (c == NULL)
         return comm_fail(comm, HVD_ERR_NOMEM, "connection to rank %d", peer);
     c->dial_deadline_us = clock_now_us() + comm->config.connect_timeout_us;
+    if (connection_is_stripe(c)) /* no call waits for it, nobody looks at it */
+        c->dial_deadline_us = CLOCK_NEVER;
     return dial_once(comm, c);
 }
 
@@ -508,7 +527,7 @@ uint64_t links_deadline(const struct comm *comm)
             until_us = c->retry_us;
         else if (c->state == CONNECTION_DIALING)
             until_us = c->dial_deadline_us;
-        else if (c->broken_us != 0)
+        if (c->broken_us != 0 && c->broken_us < until_us)
             until_us = c->broken_us;
         deadline_us = until_us < deadline_us ? until_us : deadline_us;
     }

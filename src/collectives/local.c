@@ -121,8 +121,10 @@ static void introduce(struct local *local, const struct comm *comm)
     box->arena_nbytes = arena_nbytes();
     box->pid = getpid();
     box->cpu = local->cpu = UINT32_MAX;
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
         memcpy(box->cpus, &cpus, sizeof(cpus));
+        local->bound = CPU_COUNT(&cpus) == 1;
+    }
     local->peers[local->me].box = box;
 }
 
@@ -318,13 +320,12 @@ static int count_at_address(const struct comm *comm)
 
 _Static_assert(sizeof(cpu_set_t) == MAILBOX_CPUS / 8, "a set of processors");
 
-/* A rank may be bound to one that it has for itself, or several to the same.
- * Those of the machine's other hosts are not known, so all of its are counted
- * for them. */
+/* What the ranks here may use together: one that is bound has its own. Those of
+ * other hosts on this machine count as if they used the same. */
 static bool more_ranks_than_cores(const struct comm *comm)
 {
     const struct local *local = comm->local;
-    int n_all = count_at_address(comm), n = 0;
+    int n_ranks = count_at_address(comm), n = 0;
 
     for (int k = 0; k < MAILBOX_CPUS / 64; k++) {
         uint64_t cpus = 0;
@@ -333,8 +334,9 @@ static bool more_ranks_than_cores(const struct comm *comm)
             cpus |= local->peers[i].box->cpus[k];
         n += __builtin_popcountll(cpus);
     }
-    return n < local->size ||
-           (n_all > local->size && sysconf(_SC_NPROCESSORS_ONLN) < n_all);
+    if (n == 0) /* more than fit the set */
+        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return n < (n_ranks > local->size ? n_ranks : local->size);
 }
 
 /* Once all are there: may their memory be read where it is? Have they a core

@@ -39,7 +39,10 @@
 struct comm;
 struct phase;
 
-enum { LOCAL_FDS = 3 };
+enum {
+    LOCAL_FDS = 3,
+    LOCAL_SIZE_MAX = 256 /* an alltoallv post has room for 512 */
+};
 
 /* Sets comm->local, and comm->local_ops for CHANNEL_LOCAL, if ranks of own host
  * are among config.peers. HVD_OK without: there is none, or shared memory

@@ -57,8 +57,10 @@ struct local {
     struct mailbox *box;      /* own */
     int box_fd, readable_fd;  /* writable until sealed and mapped; others' */
     int doorbell;             /* own */
-    bool dialled, crowded;    /* crowded: more ranks than cores for them */
-    uint32_t cpu;             /* as in own box */
+    bool dialled;
+    bool crowded; /* more ranks than cores for them; known once all are there */
+    bool bound;   /* this rank has one core, for all of its threads */
+    uint32_t cpu; /* as in own box */
     bool asleep;
     uint8_t forced_way; /* enum mailbox_way; NONE: by measurement */
     uint64_t ticket;
@@ -77,7 +79,6 @@ struct local {
 };
 
 enum {
-    LOCAL_SIZE_MAX = 256, /* an alltoallv post has room for 512 */
     LOCAL_STAGE_NBYTES = 4 << 20,
     LOCAL_DEPTH = 2,
     LOCAL_FETCH_NBYTES = 128 << 10

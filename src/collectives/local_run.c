@@ -563,7 +563,7 @@ static bool shares_core(const struct local *local)
     for (int i = 0; i < local->size; i++) {
         const struct mailbox *box = local->peers[i].box;
 
-        if (i != local->me && box != NULL &&
+        if (i != local->me && cpu != UINT32_MAX &&
             atomic_load_explicit(&box->cpu, memory_order_relaxed) == cpu)
             return true;
     }
@@ -571,13 +571,18 @@ static bool shares_core(const struct local *local)
 }
 
 /* A peer on a core of its own answers within a microsecond or so; where ranks
- * share cores, who waits has to let the others run. */
+ * share cores, who waits has to let the others run, and the progress thread its
+ * own application. Who is not there yet says so on a connection. */
 hvd_status_t local_spin(struct comm *comm, bool *more_p)
 {
-    int pauses = comm->local->crowded ? 0 : PAUSES;
+    const struct local *local = comm->local;
+    bool yields = local->crowded || (local->bound && comm->in_background);
+    int pauses = yields ? 0 : PAUSES;
     uint64_t until_us = 0;
 
     *more_p = false;
+    if (local->n_attached < local->size - 1)
+        return HVD_OK;
     for (int i = 0;; i++) {
         if (i % LOOKS == 0) {
             HVD_TRY(comm_check(comm));
@@ -587,7 +592,7 @@ hvd_status_t local_spin(struct comm *comm, bool *more_p)
         HVD_TRY(local_advance(comm, more_p));
         if (*more_p || local_done(comm))
             break;
-        if (i == PAUSES_ALONE && shares_core(comm->local))
+        if (i == PAUSES_ALONE && !yields && shares_core(local))
             pauses = 0;
         if (pauses-- > 0) {
             pause_core();

@@ -13,7 +13,7 @@
  *
  * Atomic words are sequentially consistent: a publisher writes its word and
  * reads `sleeping`, a sleeper writes `sleeping` and reads the words; likewise
- * `writing` and `left`. */
+ * `writing` and `left`. (`cpu` is a hint.) */
 #ifndef COLLECTIVES_MAILBOX_H
 #define COLLECTIVES_MAILBOX_H
 

@@ -87,8 +87,9 @@ static struct schedule_call shape_of(const struct comm *comm,
         .algorithm = comm->config.algorithms.by_kind[args->kind],
         .rank = comm->config.rank,
         .size = comm->config.size,
-        .root = args->root,
-        .count = args->count,
+        /* the other kinds have none, whatever the caller has left there */
+        .root = args->kind == COLLECTIVE_BROADCAST ? args->root : 0,
+        .count = args->kind == COLLECTIVE_BARRIER ? 0 : args->count,
         .elem_nbytes = call->elem_nbytes,
         .sendcounts = args->sendcounts,
         .sdispls = args->sdispls,
@@ -123,7 +124,6 @@ hvd_status_t operation_begin(struct comm *comm,
         .op = args->op,
         .elem_nbytes = call->elem_nbytes,
         .n_phases = 1,
-        .begun_ns = timeline_call_clock(),
         .phases[0] = {.type = PHASE_STREAM,
                       .channel = CHANNEL_DATA,
                       .shape = shape_of(comm, args, call)},
@@ -168,6 +168,13 @@ static const char *way_of(const struct phase *phase)
                : NULL;
 }
 
+/* Others of the host stream for this rank. */
+static bool is_idle(const struct phase *phase)
+{
+    return phase->type == PHASE_STREAM && phase->steps != NULL &&
+           phase->n_steps == 0;
+}
+
 void operation_show(const struct comm *comm, const struct timeline_call *call)
 {
     const struct operation *op = &comm->op;
@@ -184,6 +191,8 @@ void operation_show(const struct comm *comm, const struct timeline_call *call)
             timeline_call(TIMELINE_NEGOTIATE, since_ns, op->arrived_ns, call);
             since_ns = op->arrived_ns;
         }
+        if (is_idle(&op->phases[i]))
+            continue;
         part.algorithm = way_of(&op->phases[i]);
         timeline_call(TIMELINE_TRANSPORT, since_ns, end_ns, &part);
         since_ns = end_ns;

@@ -110,6 +110,8 @@ static void show(const struct hvd_request *r, enum timeline_phase phase,
     if (!timeline_on())
         return;
     call = shown(r);
+    if (phase == TIMELINE_QUEUE && r->name[0] == '\0')
+        call.name = NULL; /* these overlap */
     timeline_call(phase, since_ns, timeline_call_clock(), &call);
 }
 
@@ -279,7 +281,9 @@ static void *progress_main(void *arg)
 
     while (await_work(p)) {
         pthread_mutex_lock(&p->engine);
+        p->comm->in_background = true;
         run_queue(p->comm, NULL);
+        p->comm->in_background = false;
         pthread_mutex_unlock(&p->engine);
     }
     return NULL;
@@ -403,6 +407,7 @@ hvd_status_t comm_run_group(struct comm *comm,
     progress_take(comm);
     progress_run(comm);
     status = go_on(comm, r);
+    show(r, TIMELINE_OPERATION, r->begun_ns);
     progress_give(comm);
     request_destroy(r);
     return status;

@@ -90,13 +90,13 @@ static hvd_status_t disagree_bytes(struct comm *comm,
     char text[CALL_TEXT_MAX];
 
     call_describe(&comm->op.head, text);
-    return comm_fail(comm, HVD_ERR_MISMATCH,
-                     "%s: rank %d sends %u bytes at offset %llu of step %u, "
-                     "rank %d expects %zu at %zu of %zu",
-                     text, c->peer, c->frame.nbytes,
-                     (unsigned long long)c->frame.offset, c->frame.step,
-                     comm->config.rank, expected, comm->op.stream.recv_off,
-                     comm->op.stream.recv_i);
+    return comm_fail(
+        comm, HVD_ERR_MISMATCH,
+        "%s: rank %d sends %u bytes at offset %llu of step %u, "
+        "rank %d expects %zu at %zu of %zu",
+        text, c->peer, c->frame.nbytes, (unsigned long long)c->frame.offset,
+        c->frame.step & ((1u << LEVEL_BITS) - 1), comm->config.rank, expected,
+        comm->op.stream.recv_off, comm->op.stream.recv_i);
 }
 
 static struct frame expected_head(const struct comm *comm,

@@ -161,6 +161,10 @@ bool stripes_complete(struct comm *comm, struct connection *data)
 hvd_status_t stripes_claim(struct comm *comm, struct connection *data,
                            void *dest)
 {
+    /* a sender cuts for connections that both have */
+    for (unsigned k = 1; k < data->frame.parts; k++)
+        if (stripe(comm, data, k) == NULL)
+            return links_lost(comm, data, "it sent a malformed frame");
     connection_claim(data, dest);
     data->parts_dest = dest;
     data->parts_claimed = 1;

@@ -85,7 +85,7 @@ hvd_status_t two_level_create(struct comm *comm)
     t->place_of = numbers + 3 * size;
     survey(comm, t);
     shares = t->n_ranks[t->host] == 1 || comm->local != NULL;
-    if (t->n_hosts > 1 && t->most > 1 && shares)
+    if (t->n_hosts > 1 && t->most > 1 && t->most <= LOCAL_SIZE_MAX && shares)
         comm->two_level = t;
     else
         two_level_destroy(t);
@@ -99,7 +99,7 @@ void two_level_destroy(struct two_level *levels)
 
 /* --- choice --- */
 
-/* Measured: no size is faster in one level (bench/README.md). */
+/* No size was faster in one level (bench/README.md). */
 bool two_level_serves(const struct comm *comm, int kind)
 {
     enum algorithm forced = comm->config.algorithms.by_kind[kind];

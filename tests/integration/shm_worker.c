@@ -16,6 +16,8 @@
 
 #include <hvd/hvd.h>
 
+enum { REDUCED_MAX = 1200 }; /* of counts that change */
+
 static const char *directory;
 static long n_epochs = 3;
 static size_t count = (size_t)1 << 20;
@@ -143,7 +145,7 @@ static hvd_status_t collectives(void)
 
     HVD_TRY(reduce(a[0], a[0], count));
     HVD_TRY(reduce(b[0], b[0], count));
-    HVD_TRY(reduce(a[0], a[1], 1 + model.step % 1200));
+    HVD_TRY(reduce(a[0], a[1], 1 + model.step % REDUCED_MAX));
     HVD_TRY(reduce(hvd_rank() % 2 == 0 ? a[0] : b[0], b[1], 900));
     switch (model.step % 4) {
     case 0:
@@ -258,7 +260,7 @@ static bool parse(int argc, char **argv)
             return false;
     }
     directory = argv[optind];
-    return optind + 1 == argc && count > 0;
+    return optind + 1 == argc && count >= REDUCED_MAX;
 }
 
 int main(int argc, char **argv)

@@ -13,6 +13,7 @@ from harness import PATIENCE_S, check, equal, main, scenario
 import job as jobs
 
 BOTH = ("localhost:2", "127.0.0.2:2")
+SLOWLY = ("--step-us", "2000")  # nothing is dropped
 LANES = {1: "collectives", 2: "elastic"}
 
 
@@ -115,7 +116,8 @@ def pids_of(events):
 
 @scenario
 def one_file_in_the_end(stage):
-    run, path = start(stage, ["-np", "2", "-H", "localhost:1,127.0.0.2:1"])
+    run, path = start(stage, ["-np", "2", "-H", "localhost:1,127.0.0.2:1"],
+                      SLOWLY)
     run.whole(2)
     run.allow(3)
     run.ends(0)
@@ -137,7 +139,7 @@ def one_file_in_the_end(stage):
 
 @scenario
 def spans_tell_what_was_called(stage):
-    run, path = start(stage, ["-np", "2"])
+    run, path = start(stage, ["-np", "2"], SLOWLY)
     run.whole(2)
     run.allow(3)
     run.ends(0)
