@@ -278,6 +278,8 @@ static void next_send(struct stream *st)
     st->send_begun = false;
 }
 
+/* One frame at most: a peer that takes them as fast as they come must not keep
+ * this rank from hearing of an abort. */
 static hvd_status_t send_due(struct comm *comm, bool *moved_p)
 {
     struct stream *st = &comm->op.stream;
@@ -299,7 +301,7 @@ static hvd_status_t send_due(struct comm *comm, bool *moved_p)
                     return HVD_OK;
                 HVD_TRY(queue_data(comm, c, n));
                 *moved_p = true;
-                continue;
+                return stripes_flush(comm, c);
             }
         }
         next_send(st);
