@@ -19,6 +19,9 @@
 enum {
     BLOCK_MAX = 512 << 10,
     BLOCK_UNIT = 4096,
+    /* what a peer has just written is slow to read until it has left the
+     * peer's own caches, of 2 MB or less, for one that is shared */
+    LAG_NBYTES = 4 << 20,
     PUSH_NBYTES = 16 << 10, /* stays in the nearest cache */
     ACTIONS_MAX = 64,       /* before connections are looked at */
     GOODBYE_US = 1000000    /* of a peer that has left */
@@ -224,18 +227,27 @@ hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
     return HVD_OK;
 }
 
-/* All ranks see the same posts, so they agree: push, if all results are within
- * reach. Who reduces a slice alone has it in his caches, whoever else has to
+/* All ranks see the same posts, so they agree. Push, if all results are within
+ * reach: who reduces a slice alone has it in his caches, whoever else has to
  * come for it pays for each line. */
 void local_blocks_arrived(struct comm *comm)
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
     struct pull_shape shape = run->pull.shape;
+    bool all_push = true, any_stages = false;
 
-    for (int i = 0; i < local->size; i++)
-        if (!local_post_of(local->peers[i].box, local->ticket)->may_push)
-            return;
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox_post *post = local_post_of(local->peers[i].box,
+                                                        local->ticket);
+
+        all_push = all_push && post->may_push;
+        any_stages = any_stages || post->recv_way == MAILBOX_STAGED;
+    }
+    if (shape.kind == PULL_ALLREDUCE && !any_stages)
+        run->pull.shape.lag = LAG_NBYTES / shape.block_nbytes;
+    if (!all_push)
+        return;
     run->push = true;
     run->in_posts = false;
     shape.kind = PULL_SLICES_REDUCE;

@@ -81,7 +81,7 @@ struct local {
 enum {
     LOCAL_STAGE_NBYTES = 4 << 20,
     LOCAL_DEPTH = 2,
-    LOCAL_FETCH_NBYTES = 128 << 10
+    LOCAL_FETCH_NBYTES = 256 << 10
 };
 
 /* --- peer_memory.c: the arenas of other processes --- */

@@ -121,6 +121,7 @@ void pull_init(struct pull *p, const struct pull_shape *shape)
 
     HVD_ASSERT(shape->size > 1 && shape->depth > 0 && shape->block_nbytes > 0);
     HVD_ASSERT(shape->n_slices <= shape->size);
+    HVD_ASSERT(shape->lag == 0 || !shape->stage_recv);
     *p = (struct pull){.shape = *shape};
     p->reduces = kind == PULL_ALLREDUCE || kind == PULL_REDUCE_SCATTER ||
                  kind == PULL_SLICES_REDUCE;
@@ -204,6 +205,9 @@ static bool may_take(const struct pull *p, const struct pull_progress *peers)
     uint64_t ready = p->reduces ? peers[peer].reduced : peers[peer].staged;
 
     if (p->take_i >= p->n_take)
+        return false;
+    if (p->reduces && p->reduce_i < p->n_reduce &&
+        p->reduce_i < p->take_i + s->lag)
         return false;
     /* what is overwritten has to be staged before */
     if (!p->reduces && s->in_place && s->stage_send && p->take_i < p->n_stage &&

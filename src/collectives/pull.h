@@ -52,7 +52,7 @@ enum pull_kind {
     PULL_ALLTOALLV
 };
 
-/* Equal on all ranks but for rank, the v-counts and the last three. */
+/* Equal on all ranks but for rank, the v-counts and the last four. */
 struct pull_shape {
     enum pull_kind kind;
     int rank, size, root; /* within the host */
@@ -66,6 +66,9 @@ struct pull_shape {
     bool stage_send; /* the operand is not readable in place */
     bool stage_recv; /* nor is the result */
     bool in_place;   /* sendbuf overlaps recvbuf */
+    uint64_t lag;    /* PULL_ALLREDUCE: blocks that this rank reduces before it
+                        takes what is ready. 0 if any rank stages results: it
+                        could wait for its takers, who wait for it */
 };
 
 struct pull_region {

@@ -228,6 +228,14 @@ static bool is_in_place(const struct world *w, int rank)
     return w->kind != PULL_ALLTOALLV && habit(w, rank, 2);
 }
 
+static bool any_stages_results(const struct world *w)
+{
+    for (int i = 0; i < w->size; i++)
+        if (habit(w, i, 1))
+            return true;
+    return false;
+}
+
 static struct pull_shape shape_of(const struct world *w, int rank)
 {
     const struct rank *r = &w->ranks[rank];
@@ -250,6 +258,8 @@ static struct pull_shape shape_of(const struct world *w, int rank)
         .in_place = is_in_place(w, rank),
     };
 
+    if (w->kind == PULL_ALLREDUCE && !any_stages_results(w))
+        s.lag = mix(w->seed, 600 + (uint64_t)rank) % 5;
     /* what has not been read is overwritten: nobody reads it where it is */
     if (w->kind == PULL_ALLTOALL && s.in_place)
         s.stage_send = true;
