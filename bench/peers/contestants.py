@@ -27,7 +27,7 @@ ALLOC, ORDINARY = "ours, hvd_alloc", "ours, ordinary"
 OURS = [ALLOC, ORDINARY]
 # The two ways of reading a peer's ordinary buffers, of which ORDINARY chooses.
 FORCED = {"ours, staged": "staged", "ours, attached": "attached"}
-TRIALS = 12  # calls of a size that ORDINARY chooses by (local_choice.c)
+TRIALS = 16  # calls of a size that ORDINARY chooses by (choice.h)
 BOUND = "memory bound"
 BOUND_FROM = 64 << 10  # below, it would be the bound of a barrier
 

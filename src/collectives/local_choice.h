@@ -1,8 +1,8 @@
 /* collectives/local_choice.h - how ordinary buffers are shown to the others of
  * a host: read where they are (process_vm_readv) or copied through staging
  * memory. Which is faster depends on the machine, the size and the number of
- * ranks: so it is measured by the first calls of each kind and size, which take
- * turns. Each rank decides for its own buffers; either way gives the same bits.
+ * ranks: so it is measured by some calls of each kind and size (choice.h). Each
+ * rank decides for its own buffers; either way gives the same bits.
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_CHOICE_H

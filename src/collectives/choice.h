@@ -1,0 +1,40 @@
+/* collectives/choice.h - which of two ways is faster, by trying: in rounds, the
+ * one that leads and then the other, each twice, of which the second counts
+ * (the first finds the caches as the other way has left them). The first calls
+ * are rounds one after the other; later a round comes now and then, and what it
+ * shows replaces what is oldest: a machine that was busy at the beginning, or
+ * is busy now, does not decide for ever.
+ *
+ * Pure. Threads: any, one at a time. No memory of its own. All zero: new. */
+#ifndef COLLECTIVES_CHOICE_H
+#define COLLECTIVES_CHOICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    CHOICE_WAYS = 2,
+    CHOICE_SAMPLES = 4,     /* remembered, of each way */
+    CHOICE_ROUND = 4,       /* calls */
+    CHOICE_ROUNDS = 4,      /* at the beginning */
+    CHOICE_ROUNDS_LEAD = 2, /* ... or if one is ahead by a quarter */
+    CHOICE_REST = 32,       /* calls until the next round; doubles */
+    CHOICE_REST_MAX = 512
+};
+
+struct choice {
+    unsigned turn;     /* calls of this round so far */
+    unsigned n_rounds; /* over */
+    unsigned rest;     /* calls until the next */
+    int best;
+    uint64_t ns[CHOICE_WAYS][CHOICE_SAMPLES]; /* 0: none */
+};
+
+/* The way, 0 or 1, of the call that begins now. *timed_p: its time is wanted,
+ * by choice_time(), before the next call. */
+int choice_next(struct choice *choice, bool *timed_p);
+
+/* How long a call of this way took. */
+void choice_time(struct choice *choice, int way, uint64_t ns);
+
+#endif

@@ -1,0 +1,152 @@
+/* tests/collectives/test_choice.c - the choice of two ways on machines whose
+ * costs are made up: which it takes, when it has noticed, and what trying
+ * costs. */
+#include <stdint.h>
+
+#include "collectives/choice.h"
+#include "support.h"
+
+enum {
+    FIRST_CALLS = CHOICE_ROUNDS * CHOICE_ROUND,
+    LEAD_CALLS = CHOICE_ROUNDS_LEAD * CHOICE_ROUND
+};
+
+struct machine {
+    struct choice choice;
+    uint64_t cost[CHOICE_WAYS];
+    unsigned n_calls, n_of[CHOICE_WAYS], n_timed;
+    int last; /* way */
+};
+
+/* One call; `extra` is what it took beyond its way's cost. */
+static void call(struct machine *m, uint64_t extra)
+{
+    bool timed;
+    int way = choice_next(&m->choice, &timed);
+
+    ck_assert_int_ge(way, 0);
+    ck_assert_int_lt(way, CHOICE_WAYS);
+    if (timed) {
+        ck_assert_int_eq(way, m->last);
+        choice_time(&m->choice, way, m->cost[way] + extra);
+        m->n_timed++;
+    }
+    m->last = way;
+    m->n_calls++;
+    m->n_of[way]++;
+}
+
+static void calls(struct machine *m, unsigned n)
+{
+    while (n-- > 0)
+        call(m, 0);
+}
+
+/* Neither beside a round nor in one: the way of most of many calls. */
+static int usual_way(struct machine *m)
+{
+    struct machine later = *m;
+
+    later.n_of[0] = later.n_of[1] = 0;
+    calls(&later, CHOICE_REST);
+    return later.n_of[1] > later.n_of[0];
+}
+
+START_TEST(first_calls_find_the_faster_way)
+{
+    struct machine m = {.cost = {1000, 1000}};
+
+    m.cost[_i] = 900; /* not a lead */
+    calls(&m, FIRST_CALLS);
+    ck_assert_uint_eq(m.n_of[0], FIRST_CALLS / 2);
+    ck_assert_uint_eq(m.n_timed, FIRST_CALLS / 2);
+    ck_assert_int_eq(usual_way(&m), _i);
+}
+END_TEST
+
+START_TEST(lead_ends_the_trial_early)
+{
+    struct machine m = {.cost = {1000, 1000}};
+
+    m.cost[_i] = 700;
+    calls(&m, LEAD_CALLS);
+    m.n_of[0] = m.n_of[1] = 0;
+    calls(&m, CHOICE_REST);
+    ck_assert_uint_eq(m.n_of[_i], CHOICE_REST);
+}
+END_TEST
+
+/* Everything the faster way has shown so far was disturbed. */
+START_TEST(bad_start_is_made_up_for)
+{
+    struct machine m = {.cost = {1000, 1000}};
+    unsigned n = 0;
+
+    m.cost[_i] = 600;
+    while (m.n_calls < LEAD_CALLS || usual_way(&m) == _i) {
+        ck_assert_uint_lt(m.n_calls, FIRST_CALLS);
+        m.cost[_i] = 5000;
+        call(&m, 0);
+    }
+    ck_assert_int_eq(usual_way(&m), !_i);
+    m.cost[_i] = 600;
+    for (; usual_way(&m) != _i; n++)
+        call(&m, 0);
+    ck_assert_uint_le(n, CHOICE_REST + FIRST_CALLS);
+}
+END_TEST
+
+/* What was once measured does not stand for ever. */
+START_TEST(change_of_the_machine_is_noticed)
+{
+    struct machine m = {.cost = {700, 1000}};
+    unsigned n = 0;
+
+    calls(&m, 100 * CHOICE_REST_MAX);
+    ck_assert_int_eq(usual_way(&m), 0);
+    m.cost[0] = 1500;
+    for (; usual_way(&m) != 1; n++)
+        call(&m, 0);
+    ck_assert_uint_le(n,
+                      (CHOICE_SAMPLES + 1) * (CHOICE_REST_MAX + CHOICE_ROUND));
+}
+END_TEST
+
+START_TEST(trying_costs_little_in_the_long_run)
+{
+    struct machine m = {.cost = {1000, 2000}};
+
+    calls(&m, 1000 * CHOICE_REST_MAX);
+    ck_assert_uint_lt(m.n_of[1], m.n_calls / 200);
+    ck_assert_uint_gt(m.n_of[1], m.n_calls / 400);
+}
+END_TEST
+
+/* A call that failed has no time. */
+START_TEST(calls_without_a_time_decide_nothing)
+{
+    struct machine m = {.cost = {1000, 700}};
+    bool timed;
+
+    for (unsigned n = 0; n < FIRST_CALLS; n++)
+        (void)choice_next(&m.choice, &timed);
+    ck_assert_int_eq(m.choice.best, 0);
+    calls(&m, 3 * CHOICE_REST_MAX);
+    ck_assert_int_eq(usual_way(&m), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("choice");
+    TCase *tc = tcase_create("choice");
+
+    tcase_add_loop_test(tc, first_calls_find_the_faster_way, 0, 2);
+    tcase_add_loop_test(tc, lead_ends_the_trial_early, 0, 2);
+    tcase_add_loop_test(tc, bad_start_is_made_up_for, 0, 2);
+    tcase_add_test(tc, change_of_the_machine_is_noticed);
+    tcase_add_test(tc, trying_costs_little_in_the_long_run);
+    tcase_add_test(tc, calls_without_a_time_decide_nothing);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
