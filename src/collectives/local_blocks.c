@@ -375,6 +375,9 @@ static hvd_status_t reduce_part(struct comm *comm, const struct pull_action *a,
     uint8_t *fetched = local->fetched;
     uint64_t address = 0;
 
+    /* nobody else reads it: neither takes it nor has it pushed */
+    shape.stream = local->run.stream &&
+                   local->run.pull.shape.kind == PULL_REDUCE_SCATTER;
     for (int i = 0; i < local->size; i++) {
         const uint8_t *from = phase->src + a->region.src;
 
@@ -425,7 +428,7 @@ static void push_part(const struct local *local, size_t at, size_t nbytes)
                                                         local->ticket);
 
         copy_memory(local->peers[i].arena + post->recv_at + at, from, nbytes,
-                    false);
+                    local->run.stream);
     }
 }
 
@@ -504,7 +507,7 @@ static hvd_status_t do_take(struct comm *comm, const struct pull_action *a)
     from = local->run.pull.reduces ? result_of(local, a->peer, a, &address)
                                    : operand_of(local, a->peer, a, &address);
     if (from != NULL)
-        copy_memory(dst, from, a->region.nbytes, false);
+        copy_memory(dst, from, a->region.nbytes, local->run.stream);
     else if (!peer_read(local->peers[a->peer].box->pid, address, dst,
                         a->region.nbytes))
         return unreadable(comm, a->peer);

@@ -45,7 +45,8 @@ struct local_run {
                                 first_peer on, ascending */
     int arrived;
     struct pull pull;
-    bool push; /* results go straight into everybody's buffers */
+    bool push;   /* results go straight into everybody's buffers */
+    bool stream; /* ... and past the caches, as far as nobody reads them yet */
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t ordinary;           /* the way of buffers outside the arena */
 };

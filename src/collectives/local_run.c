@@ -18,10 +18,11 @@ enum {
      * exchanges against more reading */
     WHOLE_PAIR_MAX = 1 << 20,
     WHOLE_TOTAL_MAX = 128 << 10,
-    PAUSES = 1000,      /* looks, before others get the core */
-    PAUSES_ALONE = 16,  /* ... if one of the ranks was last seen here */
-    PAUSES_BETWEEN = 2, /* ... and gets it back */
-    PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
+    PAUSES = 1000,         /* looks, before others get the core */
+    PAUSES_ALONE = 16,     /* ... if one of the ranks was last seen here */
+    PAUSES_BETWEEN = 2,    /* ... and gets it back */
+    PUSH_MIN = 1 << 10,    /* operands above are pushed where they can be */
+    STREAM_MIN = 16 << 20, /* bytes of a call that caches do not hold */
     RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
     LOOKS = 32,                    /* between two looks at the abort word */
     SPIN_US = 60
@@ -88,6 +89,32 @@ static bool fits_posts(const struct local *local,
     return largest <= MAILBOX_INLINE_MAX && all <= POSTS_TOTAL_MAX;
 }
 
+/* Memory that is not in the caches is read before it is written, unless it is
+ * written past them. What an allreduce in place writes it has just read. */
+static bool streams(const struct local *local, const struct phase *phase)
+{
+    const struct schedule_call *call = &phase->shape;
+    size_t count = call->count;
+
+    switch (call->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        count = phase->src == phase->dst ? 0 : count;
+        break;
+    case COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+        count *= (size_t)local->size;
+        break;
+    case COLLECTIVE_ALLGATHERV:
+    case COLLECTIVE_ALLTOALLV:
+        count = total(call->recvcounts, local->size);
+        break;
+    default:
+        break;
+    }
+    return phase->pull_kind == 0 && count * call->elem_nbytes >= STREAM_MIN;
+}
+
 /* --- beginning --- */
 
 static hvd_status_t dial(struct comm *comm)
@@ -119,6 +146,7 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
                         phase->shape.kind == COLLECTIVE_ALLREDUCE &&
                         phase->shape.count * phase->shape.elem_nbytes >
                             PUSH_MIN;
+    run->stream = !run->in_posts && streams(local, phase);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
         return HVD_OK;
     /* who has the root's operand needs nobody else; the root needs nobody */
@@ -273,10 +301,11 @@ static hvd_status_t post(struct comm *comm)
     return HVD_OK;
 }
 
-static void copy_own(uint8_t *dst, const uint8_t *src, size_t nbytes)
+static void copy_own(const struct local *local, uint8_t *dst,
+                     const uint8_t *src, size_t nbytes)
 {
     if (nbytes > 0 && dst != src)
-        copy_memory(dst, src, nbytes, false);
+        copy_memory(dst, src, nbytes, local->run.stream);
 }
 
 /* Own contribution to own result. */
@@ -289,17 +318,18 @@ static void place_own(const struct local *local)
 
     switch (call->kind) {
     case COLLECTIVE_ALLGATHER:
-        copy_own(phase->dst + me * block, phase->src, block);
+        copy_own(local, phase->dst + me * block, phase->src, block);
         break;
     case COLLECTIVE_ALLGATHERV:
-        copy_own(phase->dst + call->rdispls[me] * e, phase->src,
+        copy_own(local, phase->dst + call->rdispls[me] * e, phase->src,
                  call->recvcounts[me] * e);
         break;
     case COLLECTIVE_ALLTOALL:
-        copy_own(phase->dst + me * block, phase->src + me * block, block);
+        copy_own(local, phase->dst + me * block, phase->src + me * block,
+                 block);
         break;
     case COLLECTIVE_ALLTOALLV:
-        copy_own(phase->dst + call->rdispls[me] * e,
+        copy_own(local, phase->dst + call->rdispls[me] * e,
                  phase->src + call->sdispls[me] * e, call->recvcounts[me] * e);
         break;
     default:

@@ -10,10 +10,11 @@
 #include "group.h"
 
 enum {
-    LARGE_NBYTES = 6 << 20,
+    LARGE_NBYTES = 36 << 20, /* most of it never touched */
     SHIFT_MAX = 4096, /* where in its allocation a buffer starts, at most */
     SMALL_CASES = 300,
-    LARGE_CASES = 24
+    LARGE_CASES = 24,
+    STREAMED_CASES = 16
 };
 
 /* --- numbers that everybody knows --- */
@@ -441,6 +442,15 @@ START_TEST(blocks_anywhere_same_bits)
 }
 END_TEST
 
+/* Results that are written past the caches. */
+START_TEST(streamed_anywhere_same_bits)
+{
+    static const size_t nbytes[] = {8500000, 17 << 20};
+
+    play_group(2, nbytes, sizeof(nbytes) / sizeof(nbytes[0]), STREAMED_CASES);
+}
+END_TEST
+
 /* Rank 0 offers its buffer, rank 1 cannot: the result of rank 0 waits until the
  * operand that is in its place has been read. Up to where ranks reduce blocks.
  */
@@ -490,6 +500,7 @@ int main(void)
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, small_operands_anywhere_same_bits, 2, 6);
     tcase_add_loop_test(tc, blocks_anywhere_same_bits, 2, 6);
+    tcase_add_test(tc, streamed_anywhere_same_bits);
     tcase_add_test(tc, offered_beside_ordinary_of_every_size);
     suite_add_tcase(suite, tc);
     return support_run(suite);
