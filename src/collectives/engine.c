@@ -149,13 +149,12 @@ hvd_status_t engine_other_call(struct comm *comm, const struct connection *c)
             return HVD_OK;
         return engine_disagree(comm, c->peer, f, &op->head);
     }
+    /* ANNOUNCE: a slower peer that still waits for others; or it did long ago,
+     * and all calls since went through memory while nobody looked here */
     past = past_call(comm, f->sequence);
-    if (past == NULL)
-        past = &op->head;
-    /* ANNOUNCE: a slower peer that still waits for others */
-    if (f->type == FRAME_ANNOUNCE && frame_same_call(f, past))
+    if (f->type == FRAME_ANNOUNCE && (past == NULL || frame_same_call(f, past)))
         return HVD_OK;
-    return engine_disagree(comm, c->peer, f, past);
+    return engine_disagree(comm, c->peer, f, past != NULL ? past : &op->head);
 }
 
 hvd_status_t engine_announced(struct comm *comm, struct connection *c)

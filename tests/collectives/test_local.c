@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -404,6 +405,54 @@ START_TEST(broadcast_root_does_not_wait)
 }
 END_TEST
 
+/* --- what is said on connections while memory serves --- */
+
+/* The peer, which waits for this rank, has said what it calls. */
+static bool hear(const struct comm *comm, int peer)
+{
+    struct pollfd fd = {comm_link(comm, CHANNEL_LOCAL, peer)->fd, POLLIN, 0};
+
+    return poll(&fd, 1, 20000) == 1;
+}
+
+/* Rank 1 is always the last one, so it never looks at its connections, until
+ * rank 0 is late for once. */
+static bool straggle(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    sem_t *there = arg;
+    int value = 0;
+
+    EXPECT(barrier(comm) == HVD_OK);
+    if (rank == 1)
+        EXPECT(hear(comm, 0));
+    EXPECT(allreduce(comm, &value, &value, 1, HVD_INT32, HVD_SUM) == HVD_OK);
+    for (int i = 0; i < 2 * COMM_HISTORY; i++) {
+        if (rank == 1)
+            sem_wait(there);
+        EXPECT(broadcast(comm, &value, 1, HVD_INT32, 0) == HVD_OK);
+        if (rank == 0)
+            sem_post(there);
+    }
+    if (rank == 0)
+        EXPECT(hear(comm, 1));
+    EXPECT_SAY(barrier(comm) == HVD_OK, "%s", error_text());
+    return true;
+}
+
+START_TEST(call_announced_long_ago_does_no_harm)
+{
+    struct group g;
+    sem_t there;
+
+    sem_init(&there, 0, 0);
+    group_init(&g, 2);
+    group_run(&g, straggle, &there);
+    group_fini(&g);
+    sem_destroy(&there);
+}
+END_TEST
+
 /* --- disagreement found in posts --- */
 
 struct quarrel {
@@ -508,6 +557,7 @@ int main(void)
     tcase_add_test(tc, abort_at_any_instant_all_return);
     tcase_add_test(tc, leave_behind_small_allreduce_others_complete);
     tcase_add_loop_test(tc, broadcast_root_does_not_wait, 0, 3);
+    tcase_add_test(tc, call_announced_long_ago_does_no_harm);
     tcase_add_test(tc, counts_differ_both_sides_named);
     tcase_add_loop_test(tc, more_ranks_than_cores_all_complete, 4, 9);
     suite_add_tcase(suite, tc);
