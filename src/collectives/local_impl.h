@@ -66,6 +66,7 @@ struct local {
     uint8_t forced_way; /* enum mailbox_way; NONE: by measurement */
     uint64_t ticket;
     int n_attached;      /* peers whose memory is at hand */
+    uint32_t past;       /* digest of the calls posted */
     uint64_t n_compared; /* tickets whose calls are known to be the same */
     uint64_t all_posted; /* everybody has posted this one, at least */
     struct pull_progress *progress; /* [size] */

@@ -5,6 +5,7 @@
  * Threads: whoever drives the comm. Memory: none of its own. */
 #include <sched.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -199,6 +200,33 @@ static hvd_status_t check_past(struct comm *comm, uint64_t ticket)
     return HVD_OK;
 }
 
+/* What ranks that call the same agree on: alltoallv's count is their own. */
+static uint32_t digest_with(uint32_t past, const struct frame *call)
+{
+    bool own = call->kind == COLLECTIVE_ALLTOALLV;
+    const struct {
+        uint64_t count;
+        int32_t root;
+        uint8_t kind, dtype, op, zero;
+    } key = {own ? 0 : call->count, call->root, call->kind,
+             call->dtype,           call->op,   0};
+
+    _Static_assert(sizeof(key) == 16, "no gaps");
+    return XXH32(&key, sizeof(key), past);
+}
+
+/* By the digests that are in the lines just read, so that nobody fetches more
+ * of them: the root of a broadcast would be late for the next. */
+static bool same_past(const struct local *local)
+{
+    uint32_t mine = local_post_of(local->box, local->ticket)->past;
+
+    for (int i = 0; i < local->size; i++)
+        if (local_post_of(local->peers[i].box, local->ticket)->past != mine)
+            return false;
+    return true;
+}
+
 /* Who has posted a ticket has finished those before. */
 static bool all_have_posted(struct local *local, uint64_t ticket)
 {
@@ -285,6 +313,7 @@ static hvd_status_t post(struct comm *comm)
     post->op = head->op;
     post->phase = (uint8_t)comm->op.phase_i;
     post->may_push = 0;
+    post->past = local->past;
     nbytes = local_operand_nbytes(local, call, local->me);
     post->nbytes = nbytes;
     if (!run->in_posts) {
@@ -297,6 +326,7 @@ static hvd_status_t post(struct comm *comm)
     show_cpu(local);
     atomic_store(&post->ticket, local->ticket);
     local_notify(local);
+    local->past = digest_with(local->past, head);
     run->stage = LOCAL_ARRIVE;
     return HVD_OK;
 }
@@ -397,7 +427,8 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
     }
     if (run->n_peers == local->size) {
         local->all_posted = local->ticket;
-        HVD_TRY(check_past(comm, local->ticket - 1));
+        if (!same_past(local))
+            HVD_TRY(check_past(comm, local->ticket - 1));
         local->n_compared = local->ticket;
     }
     if (!run->in_posts || run->perhaps_push)

@@ -54,7 +54,8 @@ struct mailbox_post {
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t phase;
     uint8_t may_push; /* its result may be written, and it can write others' */
-    uint8_t unused[5];
+    uint8_t unused;
+    uint32_t past; /* digest of all calls before */
     uint8_t tiny[MAILBOX_TINY_MAX];
     /* second line: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of
      * offset and bytes per rank of the host */

@@ -510,6 +510,35 @@ START_TEST(counts_differ_both_sides_named)
 }
 END_TEST
 
+/* Each is the root: nobody waits for anybody, so nobody has seen it when the
+ * call returns. */
+static bool reign(struct group *g, int rank, void *arg)
+{
+    int n_alike = *(int *)arg, value = 0;
+
+    for (int i = 0; i < n_alike; i++)
+        EXPECT(broadcast(g->comms[rank], &value, 1, HVD_INT32, i % g->size) ==
+               HVD_OK);
+    (void)broadcast(g->comms[rank], &value, 1, HVD_INT32, rank);
+    EXPECT(barrier(g->comms[rank]) == HVD_ERR_MISMATCH);
+    EXPECT_SAY(strstr(error_text(), "calls broadcast") != NULL, "%s",
+               error_text());
+    return true;
+}
+
+START_TEST(roots_differ_found_by_the_next_barrier)
+{
+    for (int n_alike = 0; n_alike < 6; n_alike++)
+        for (int size = 2; size < 5; size++) {
+            struct group g;
+
+            group_init(&g, size);
+            group_run(&g, reign, &n_alike);
+            group_fini(&g);
+        }
+}
+END_TEST
+
 /* --- many ranks, few cores --- */
 
 static bool many_calls(struct group *g, int rank, void *arg)
@@ -557,6 +586,7 @@ int main(void)
     tcase_add_test(tc, abort_at_any_instant_all_return);
     tcase_add_test(tc, leave_behind_small_allreduce_others_complete);
     tcase_add_loop_test(tc, broadcast_root_does_not_wait, 0, 3);
+    tcase_add_test(tc, roots_differ_found_by_the_next_barrier);
     tcase_add_test(tc, call_announced_long_ago_does_no_harm);
     tcase_add_test(tc, counts_differ_both_sides_named);
     tcase_add_loop_test(tc, more_ranks_than_cores_all_complete, 4, 9);
