@@ -32,7 +32,7 @@ enum {
     MAILBOX_CPUS = 1024
 };
 
-#define MAILBOX_MAGIC 0x786f626c69616d31u /* "1mailbox" */
+#define MAILBOX_MAGIC 0x786f626c69616d32u /* "2mailbox" */
 
 /* How a buffer is read by the others. */
 enum mailbox_way {
