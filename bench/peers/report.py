@@ -360,7 +360,8 @@ is that of its slowest rank, and the figure is the median over the calls, the
 same code for everybody (`bench/method.c`). The contestants take turns: each is
 started once per collective and round, and the tables show the median, least and
 greatest over the rounds. Two calls go before the timed ones; of ours with
-ordinary buffers sixteen, in which it tries its two ways of reading them.
+ordinary buffers sixteen, in which it tries its two ways of reading them (later
+it does so now and then, which is timed with all else).
 
 *One host* is each one's best means, *TCP* is loopback TCP only. Gloo always uses
 TCP, its figures stand in both. Of a peer's settings below, the best for each

@@ -12,16 +12,10 @@ static uint64_t least(const struct choice *c, int way)
     return ns;
 }
 
-static bool is_ahead(const struct choice *c)
-{
-    uint64_t a = least(c, 0), b = least(c, 1);
-
-    return a != 0 && b != 0 && (a > b + b / 4 || b > a + a / 4);
-}
-
+/* After the first rounds: longer each time. */
 static unsigned rest_after(unsigned n_rounds)
 {
-    unsigned rest = CHOICE_REST;
+    unsigned rest = n_rounds < CHOICE_ROUNDS ? 0 : CHOICE_REST;
 
     for (unsigned i = CHOICE_ROUNDS; i < n_rounds && rest < CHOICE_REST_MAX;
          i++)
@@ -31,18 +25,12 @@ static unsigned rest_after(unsigned n_rounds)
 
 static void end_round(struct choice *c)
 {
-    uint64_t best, other;
+    uint64_t a = least(c, 0), b = least(c, 1);
 
     c->n_rounds++;
-    best = least(c, c->best);
-    other = least(c, 1 - c->best);
-    if (other != 0 && other < best)
-        c->best = 1 - c->best;
+    c->best = b != 0 && (a == 0 || b < a);
     c->turn = 0;
-    if (c->n_rounds >= CHOICE_ROUNDS)
-        c->rest = rest_after(c->n_rounds);
-    else if (c->n_rounds >= CHOICE_ROUNDS_LEAD && is_ahead(c))
-        c->rest = CHOICE_REST;
+    c->rest = rest_after(c->n_rounds);
 }
 
 int choice_next(struct choice *c, bool *timed_p)
@@ -55,7 +43,7 @@ int choice_next(struct choice *c, bool *timed_p)
         return c->best;
     }
     *timed_p = c->turn % 2 == 1;
-    return c->turn++ / 2 == 0 ? c->best : 1 - c->best;
+    return (int)(c->turn++ / 2);
 }
 
 void choice_time(struct choice *c, int way, uint64_t ns)

@@ -1,9 +1,12 @@
-/* collectives/choice.h - which of two ways is faster, by trying: in rounds, the
- * one that leads and then the other, each twice, of which the second counts
- * (the first finds the caches as the other way has left them). The first calls
- * are rounds one after the other; later a round comes now and then, and what it
- * shows replaces what is oldest: a machine that was busy at the beginning, or
- * is busy now, does not decide for ever.
+/* collectives/choice.h - which of two ways is faster, by trying: in rounds, one
+ * way twice and then the other, of which the second call counts (the first
+ * finds the caches as the other way has left them). The first calls are rounds
+ * one after the other; later a round comes now and then, and what it shows
+ * replaces what is oldest: a machine that was busy at the beginning, or is busy
+ * now, does not decide for ever.
+ *
+ * Which way a round tries when depends on the number of calls alone: ranks that
+ * make the same calls try the same way together, whatever each has measured.
  *
  * Pure. Threads: any, one at a time. No memory of its own. All zero: new. */
 #ifndef COLLECTIVES_CHOICE_H
@@ -14,11 +17,10 @@
 
 enum {
     CHOICE_WAYS = 2,
-    CHOICE_SAMPLES = 4,     /* remembered, of each way */
-    CHOICE_ROUND = 4,       /* calls */
-    CHOICE_ROUNDS = 4,      /* at the beginning */
-    CHOICE_ROUNDS_LEAD = 2, /* ... or if one is ahead by a quarter */
-    CHOICE_REST = 32,       /* calls until the next round; doubles */
+    CHOICE_SAMPLES = 4, /* remembered, of each way */
+    CHOICE_ROUND = 4,   /* calls */
+    CHOICE_ROUNDS = 4,  /* at the beginning */
+    CHOICE_REST = 32,   /* calls until the next round; doubles */
     CHOICE_REST_MAX = 512
 };
 

@@ -66,7 +66,7 @@ enum comm_transport {
 
 /* How buffers that are not from hvd_alloc get to the other ranks of a host. */
 enum comm_ordinary {
-    COMM_ORDINARY_MEASURED, /* the faster way, as the first calls find */
+    COMM_ORDINARY_MEASURED, /* the faster way: some calls try both */
     COMM_ORDINARY_STAGED,   /* copied through shared memory */
     COMM_ORDINARY_ATTACHED  /* read where they are, process_vm_readv(2) */
 };

@@ -65,6 +65,7 @@ struct endpoint {
     int local_fd; /* listens over AF_UNIX; -1: cannot */
     uint16_t port;
     uint64_t accept_us; /* not before */
+    bool accept_failed; /* and said so */
     uint64_t fence;
     struct endpoint_user *users;
     struct goodbye goodbye;
@@ -407,6 +408,18 @@ static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
         ep->n_arrivals++;
 }
 
+/* No descriptor or no memory is left: perhaps some will be, before who dials
+ * gives up. */
+static void pause_accepting(struct endpoint *ep, uint64_t now_us)
+{
+    if (!ep->accept_failed)
+        log_warn("a connection of another worker cannot be accepted: %s -> "
+                 "trying again",
+                 strerror(errno));
+    ep->accept_failed = true;
+    ep->accept_us = now_us + ACCEPT_PAUSE_US;
+}
+
 static void accept_all(struct endpoint *ep, int listen_fd, uint64_t now_us)
 {
     while (listen_fd >= 0 && now_us >= ep->accept_us) {
@@ -416,7 +429,7 @@ static void accept_all(struct endpoint *ep, int listen_fd, uint64_t now_us)
             continue;
         if (fd < 0) {
             if (errno != EAGAIN)
-                ep->accept_us = now_us + ACCEPT_PAUSE_US;
+                pause_accepting(ep, now_us);
             return;
         }
         arrive(ep, fd, listen_fd == ep->local_fd, now_us);

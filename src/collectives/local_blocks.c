@@ -229,7 +229,8 @@ hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
 
 /* All ranks see the same posts, so they agree. Push, if all results are within
  * reach: who reduces a slice alone has it in his caches, whoever else has to
- * come for it pays for each line. */
+ * come for it pays for each line. Else lag, if all results are read where they
+ * are. */
 void local_blocks_arrived(struct comm *comm)
 {
     struct local *local = comm->local;
@@ -244,15 +245,19 @@ void local_blocks_arrived(struct comm *comm)
         all_push = all_push && post->may_push;
         any_stages = any_stages || post->recv_way == MAILBOX_STAGED;
     }
-    if (shape.kind == PULL_ALLREDUCE && !any_stages)
-        run->pull.shape.lag = LAG_NBYTES / shape.block_nbytes;
-    if (!all_push)
+    local_choice_begins(local);
+    if (all_push) {
+        run->push = true;
+        run->in_posts = false;
+        shape.kind = PULL_SLICES_REDUCE;
+    } else if (shape.kind == PULL_ALLREDUCE && !any_stages) {
+        shape.lag = LAG_NBYTES / shape.block_nbytes;
+    } else {
         return;
-    run->push = true;
-    run->in_posts = false;
-    shape.kind = PULL_SLICES_REDUCE;
+    }
     pull_init(&run->pull, &shape);
-    publish_progress(local);
+    if (all_push)
+        publish_progress(local);
 }
 
 /* --- work block by block --- */
@@ -635,7 +640,7 @@ void local_blocks_close(struct local *local, bool *moved_p)
 {
     if (is_read(local))
         return;
-    local_chosen(local);
+    local_choice_ends(local);
     local->run.stage = LOCAL_DONE;
     *moved_p = true;
 }

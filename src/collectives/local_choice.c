@@ -54,12 +54,18 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
     choice = &c->choices[kind][size_class(nbytes)];
     c->way = choice_next(choice, &timed);
     c->timed = timed ? choice : NULL;
-    if (timed)
-        c->begun_ns = clock_now_ns();
     return ways[c->way];
 }
 
-void local_chosen(struct local *local)
+void local_choice_begins(struct local *local)
+{
+    struct local_choice *c = local->choice;
+
+    if (c != NULL && c->timed != NULL)
+        c->begun_ns = clock_now_ns();
+}
+
+void local_choice_ends(struct local *local)
 {
     struct local_choice *c = local->choice;
 

@@ -16,7 +16,10 @@
 /* MAILBOX_ATTACH or MAILBOX_STAGED for a call that begins now. */
 uint8_t local_choose(struct local *local, int kind, size_t nbytes);
 
+/* All ranks have begun it: how late they were is not the way's fault. */
+void local_choice_begins(struct local *local);
+
 /* The call is over. */
-void local_chosen(struct local *local);
+void local_choice_ends(struct local *local);
 
 #endif

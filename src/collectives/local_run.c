@@ -91,7 +91,8 @@ static bool fits_posts(const struct local *local,
 }
 
 /* Memory that is not in the caches is read before it is written, unless it is
- * written past them. What an allreduce in place writes it has just read. */
+ * written past them. What an allreduce in place writes has just been read, to
+ * be staged or by who pushes. */
 static bool streams(const struct local *local, const struct phase *phase)
 {
     const struct schedule_call *call = &phase->shape;
@@ -200,16 +201,15 @@ static hvd_status_t check_past(struct comm *comm, uint64_t ticket)
     return HVD_OK;
 }
 
-/* What ranks that call the same agree on: alltoallv's count is their own. */
+/* What frame_same_call() looks at. The numbers are compared by who reads an
+ * operand; calls of no elements are counted and not posted. */
 static uint32_t digest_with(uint32_t past, const struct frame *call)
 {
-    bool own = call->kind == COLLECTIVE_ALLTOALLV;
     const struct {
         uint64_t count;
         int32_t root;
         uint8_t kind, dtype, op, zero;
-    } key = {own ? 0 : call->count, call->root, call->kind,
-             call->dtype,           call->op,   0};
+    } key = {call->count, call->root, call->kind, call->dtype, call->op, 0};
 
     _Static_assert(sizeof(key) == 16, "no gaps");
     return XXH32(&key, sizeof(key), past);

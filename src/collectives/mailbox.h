@@ -6,7 +6,7 @@
  *
  * A post may be overwritten once all others have posted the ticket that is
  * MAILBOX_POSTS / 2 newer: they have finished what it was about, and compared
- * it with their own.
+ * it with their own, or a digest of it.
  *
  * Progress is {ticket, blocks} in one word; the blocks of an older ticket count
  * for nothing, those of a newer one mean that this one is through.

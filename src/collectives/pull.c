@@ -121,7 +121,8 @@ void pull_init(struct pull *p, const struct pull_shape *shape)
 
     HVD_ASSERT(shape->size > 1 && shape->depth > 0 && shape->block_nbytes > 0);
     HVD_ASSERT(shape->n_slices <= shape->size);
-    HVD_ASSERT(shape->lag == 0 || !shape->stage_recv);
+    HVD_ASSERT(shape->lag == 0 ||
+               (kind == PULL_ALLREDUCE && !shape->stage_recv));
     *p = (struct pull){.shape = *shape};
     p->reduces = kind == PULL_ALLREDUCE || kind == PULL_REDUCE_SCATTER ||
                  kind == PULL_SLICES_REDUCE;
@@ -206,7 +207,7 @@ static bool may_take(const struct pull *p, const struct pull_progress *peers)
 
     if (p->take_i >= p->n_take)
         return false;
-    if (p->reduces && p->reduce_i < p->n_reduce &&
+    if (s->lag > 0 && p->reduce_i < p->n_reduce &&
         p->reduce_i < p->take_i + s->lag)
         return false;
     /* what is overwritten has to be staged before */

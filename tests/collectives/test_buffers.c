@@ -14,7 +14,14 @@ enum {
     SHIFT_MAX = 4096, /* where in its allocation a buffer starts, at most */
     SMALL_CASES = 300,
     LARGE_CASES = 24,
-    STREAMED_CASES = 16
+    STREAMED_NBYTES = 34 << 20, /* of what a call writes; half is enough */
+#if defined(__SANITIZE_THREAD__)
+    STREAMED_ROUNDS = 1, /* of all kinds */
+#else
+    STREAMED_ROUNDS = 2,
+#endif
+    STREAMED_CASES = STREAMED_ROUNDS *
+                     (COLLECTIVE_BARRIER - COLLECTIVE_ALLREDUCE)
 };
 
 /* --- numbers that everybody knows --- */
@@ -374,9 +381,25 @@ static bool play(struct group *g, int rank, const struct scene *s,
 /* --- the cases --- */
 
 struct run {
-    struct sizes sizes;
+    struct sizes sizes; /* none: every kind by turns, with STREAMED_NBYTES */
     int n_cases;
 };
+
+static struct scene streamed_scene(int i, int size)
+{
+    static const size_t any = 0;
+    const struct sizes none = {&any, 1};
+    int n_kinds = COLLECTIVE_BARRIER - COLLECTIVE_ALLREDUCE;
+    struct scene s = scene_of(mix((uint64_t)i, 17), &none, size);
+    size_t parts = (size_t)size;
+
+    s.kind = (enum collective_kind)(COLLECTIVE_ALLREDUCE + i % n_kinds);
+    if (s.kind == COLLECTIVE_ALLREDUCE || s.kind == COLLECTIVE_BROADCAST)
+        parts = 2;
+    s.count = STREAMED_NBYTES / parts / hvd_dtype_size(s.dtype);
+    s.count -= (size_t)i % 3;
+    return s;
+}
 
 static bool play_all(struct group *g, int rank, void *arg)
 {
@@ -385,8 +408,9 @@ static bool play_all(struct group *g, int rank, void *arg)
     bool ok = memory_create(&m, g->size);
 
     for (int i = 0; ok && i < run->n_cases; i++) {
-        struct scene s = scene_of(mix((uint64_t)i, (uint64_t)g->size) >> 20,
-                                  &run->sizes, g->size);
+        uint64_t seed = mix((uint64_t)i, (uint64_t)g->size) >> 20;
+        struct scene s = run->sizes.n > 0 ? scene_of(seed, &run->sizes, g->size)
+                                          : streamed_scene(i, g->size);
 
         ok = play(g, rank, &s, &m);
     }
@@ -445,9 +469,43 @@ END_TEST
 /* Results that are written past the caches. */
 START_TEST(streamed_anywhere_same_bits)
 {
-    static const size_t nbytes[] = {8500000, 17 << 20};
+    play_group(_i, NULL, 0, STREAMED_CASES);
+}
+END_TEST
 
-    play_group(2, nbytes, sizeof(nbytes) / sizeof(nbytes[0]), STREAMED_CASES);
+static bool reduce_many_blocks(struct group *g, int rank, void *arg)
+{
+    const size_t n = 3 << 20;
+    float *buf = malloc(n * sizeof(*buf));
+    bool ok = buf != NULL;
+
+    (void)arg;
+    for (int k = 0; ok && k < 3; k++) {
+        for (size_t i = 0; i < n; i++)
+            buf[i] = (float)(i % 1000 + (size_t)(rank + k));
+        ok = allreduce(g->comms[rank], buf, buf, n, HVD_FLOAT32, HVD_MAX) ==
+             HVD_OK;
+        for (size_t i = 0; ok && i < n; i++)
+            ok = buf[i] == (float)(i % 1000 + (size_t)(g->size - 1 + k));
+    }
+    free(buf);
+    EXPECT(ok);
+    return true;
+}
+
+/* Who stages its result waits for its takers, they may not wait for it. */
+START_TEST(staged_beside_attached_many_blocks)
+{
+    struct group g;
+
+    group_init(&g, _i);
+    for (int i = 0; i < _i; i++) {
+        comm_destroy(g.comms[i]);
+        g.ordinary = i % 2 ? COMM_ORDINARY_ATTACHED : COMM_ORDINARY_STAGED;
+        group_comm_create(&g, i);
+    }
+    group_run(&g, reduce_many_blocks, NULL);
+    group_fini(&g);
 }
 END_TEST
 
@@ -500,7 +558,8 @@ int main(void)
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, small_operands_anywhere_same_bits, 2, 6);
     tcase_add_loop_test(tc, blocks_anywhere_same_bits, 2, 6);
-    tcase_add_test(tc, streamed_anywhere_same_bits);
+    tcase_add_loop_test(tc, streamed_anywhere_same_bits, 2, 4);
+    tcase_add_loop_test(tc, staged_beside_attached_many_blocks, 2, 5);
     tcase_add_test(tc, offered_beside_ordinary_of_every_size);
     suite_add_tcase(suite, tc);
     return support_run(suite);
