@@ -132,17 +132,25 @@ bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
     struct local *local = comm->local;
     struct local_run *run = &local->run;
     const struct phase *phase = run->phase;
-    size_t nbytes = phase->shape.count * phase->shape.elem_nbytes;
+    const struct schedule_call *call = &phase->shape;
     struct pull_shape shape = shape_of(local, phase);
+    size_t nbytes = local_operand_nbytes(local, call, local->me);
+    bool in_place = phase->src == phase->dst;
 
     run->push = false;
     pull_init(&run->pull, &shape);
     publish_progress(local);
-    if (!arena_find(phase->src, nbytes, &post->send_at) ||
-        !arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
+    if (nbytes == 0 || !arena_find(phase->src, nbytes, &post->send_at))
         return false;
+    if (call->kind == COLLECTIVE_ALLREDUCE) {
+        if (!arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
+            return false;
+        post->may_push = 1;
+    } else if (nbytes <= MAILBOX_INLINE_MAX ||
+               (call->kind == COLLECTIVE_ALLTOALL && in_place)) {
+        return false; /* blocks would be overwritten that nobody has read */
+    }
     run->send_way = run->recv_way = MAILBOX_ARENA;
-    post->may_push = 1;
     return true;
 }
 
@@ -238,6 +246,8 @@ void local_blocks_arrived(struct comm *comm)
     struct pull_shape shape = run->pull.shape;
     bool all_push = true, any_stages = false;
 
+    if (run->in_posts && shape.kind != PULL_ALLREDUCE)
+        return;
     for (int i = 0; i < local->size; i++) {
         const struct mailbox_post *post = local_post_of(local->peers[i].box,
                                                         local->ticket);
@@ -540,9 +550,12 @@ static hvd_status_t carry_out(struct comm *comm, const struct pull_action *a)
  * them behind its back, and it need not wait for who reads them. */
 static bool was_read(const struct local *local, int place)
 {
-    if (place == local->me)
+    const struct local_run *run = &local->run;
+
+    if (place == local->me || place < run->first_peer ||
+        place >= run->first_peer + run->n_peers)
         return false;
-    return !local->run.in_posts ||
+    return !run->in_posts ||
            local_post_of(local->peers[place].box, local->ticket)->send_way ==
                MAILBOX_ARENA;
 }

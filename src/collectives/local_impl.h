@@ -40,7 +40,7 @@ struct local_run {
     enum local_stage stage;
     const struct phase *phase;
     bool in_posts;           /* operands travel in the posts */
-    bool perhaps_push;       /* unless all can be pushed */
+    bool offers;             /* ... or are read where they are, in the arena */
     int first_peer, n_peers; /* whose posts are waited for: places from
                                 first_peer on, ascending */
     int arrived;
@@ -145,8 +145,8 @@ hvd_status_t local_stage_reserve(struct comm *comm,
 /* Before the post is published: ways and places of the buffers. */
 hvd_status_t local_blocks_plan(struct comm *comm,
                                struct mailbox_post *post) HVD_MUST_CHECK;
-/* Likewise, for operands that would fit the post: if own result may be pushed,
- * offer that instead. */
+/* Likewise, for operands that travel in posts: if own one can be read where it
+ * is (allreduce: and the result pushed), offer that instead. */
 bool local_blocks_offer(struct comm *comm, struct mailbox_post *post);
 /* Operands were read in posts and offered buffers. */
 hvd_status_t local_blocks_read(struct comm *comm) HVD_MUST_CHECK;

@@ -70,24 +70,31 @@ static bool fits_posts(const struct local *local,
                        const struct schedule_call *call)
 {
     size_t largest = local_operand_nbytes(local, call, local->me);
-    size_t all = largest * (size_t)local->size;
+    size_t read = largest;
 
     switch (call->kind) {
     case COLLECTIVE_ALLREDUCE:
-        return all <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
+        read *= (size_t)local->size;
+        return read <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
     case COLLECTIVE_ALLTOALLV:
         return false;
     case COLLECTIVE_BROADCAST:
-        largest = all = call->count * call->elem_nbytes;
+        largest = read = call->count * call->elem_nbytes;
+        break;
+    case COLLECTIVE_ALLGATHER:
+        read *= (size_t)local->size;
         break;
     case COLLECTIVE_ALLGATHERV:
-        largest = all = total(call->recvcounts, local->size) *
-                        call->elem_nbytes;
+        largest = read = total(call->recvcounts, local->size) *
+                         call->elem_nbytes;
         break;
     default:
         break;
     }
-    return largest <= MAILBOX_INLINE_MAX && all <= POSTS_TOTAL_MAX;
+    /* block by block a pair is through sooner, if its memory is attached */
+    if (local->size == 2 && largest > MAILBOX_INLINE_MAX)
+        return false;
+    return read <= POSTS_TOTAL_MAX;
 }
 
 /* Memory that is not in the caches is read before it is written, unless it is
@@ -117,6 +124,29 @@ static bool streams(const struct local *local, const struct phase *phase)
     return phase->pull_kind == 0 && count * call->elem_nbytes >= STREAM_MIN;
 }
 
+/* Is it worth looking for operands in the arena? The same answer on every
+ * rank. */
+static bool may_offer(const struct local *local,
+                      const struct schedule_call *call)
+{
+    size_t nbytes = call->count * call->elem_nbytes;
+
+    switch (call->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        return nbytes > PUSH_MIN;
+    case COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_ALLTOALL:
+        nbytes *= (size_t)local->size;
+        break;
+    case COLLECTIVE_ALLGATHERV:
+        nbytes = total(call->recvcounts, local->size) * call->elem_nbytes;
+        break;
+    default:
+        break;
+    }
+    return nbytes > MAILBOX_INLINE_MAX;
+}
+
 /* --- beginning --- */
 
 static hvd_status_t dial(struct comm *comm)
@@ -144,10 +174,7 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
     run->first_peer = 0;
     run->n_peers = local->size;
     run->in_posts = phase->pull_kind == 0 && fits_posts(local, &phase->shape);
-    run->perhaps_push = run->in_posts &&
-                        phase->shape.kind == COLLECTIVE_ALLREDUCE &&
-                        phase->shape.count * phase->shape.elem_nbytes >
-                            PUSH_MIN;
+    run->offers = run->in_posts && may_offer(local, &phase->shape);
     run->stream = !run->in_posts && streams(local, phase);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
         return HVD_OK;
@@ -318,7 +345,7 @@ static hvd_status_t post(struct comm *comm)
     post->nbytes = nbytes;
     if (!run->in_posts) {
         HVD_TRY(local_blocks_plan(comm, post));
-    } else if (!run->perhaps_push || !local_blocks_offer(comm, post)) {
+    } else if (!run->offers || !local_blocks_offer(comm, post)) {
         HVD_TRY(give_operand(comm, post, nbytes));
     }
     post->send_way = run->send_way;
@@ -431,7 +458,7 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
             HVD_TRY(check_past(comm, local->ticket - 1));
         local->n_compared = local->ticket;
     }
-    if (!run->in_posts || run->perhaps_push)
+    if (!run->in_posts || run->offers)
         local_blocks_arrived(comm);
     run->stage = LOCAL_WORK;
     operation_arrived(&comm->op);
@@ -462,6 +489,7 @@ static const uint8_t *operand_in_post(const struct local *local, int place)
 static bool is_late(const struct local_run *run)
 {
     return run->in_posts && run->send_way == MAILBOX_ARENA &&
+           run->phase->shape.kind == COLLECTIVE_ALLREDUCE &&
            run->phase->src == run->phase->dst;
 }
 
@@ -537,7 +565,7 @@ static hvd_status_t work_in_posts(struct comm *comm)
     }
     local->run.stage = LOCAL_DONE;
     /* some have offered their buffers, others could not */
-    return local->run.perhaps_push ? local_blocks_read(comm) : HVD_OK;
+    return local->run.offers ? local_blocks_read(comm) : HVD_OK;
 }
 
 hvd_status_t local_advance(struct comm *comm, bool *more_p)

@@ -449,7 +449,9 @@ START_TEST(small_operands_anywhere_same_bits)
                                     MAILBOX_INLINE_MAX,
                                     8200,
                                     9000,
-                                    12345};
+                                    12345,
+                                    20000,
+                                    40000};
 
     play_group(_i, nbytes, sizeof(nbytes) / sizeof(nbytes[0]), SMALL_CASES);
 }
