@@ -90,16 +90,20 @@ void die(const char *name)
 }
 
 /* One death for each chosen rank; what it is called is decided before the wait:
- * ranks change. */
+ * ranks change. Whichever thread comes second must not go on because the first
+ * has taken the name: it waits, and dies with it. */
 static void die_here(long delay_us)
 {
+    static pthread_mutex_t dying = PTHREAD_MUTEX_INITIALIZER;
     char name[32];
 
     snprintf(name, sizeof(name), "dead-%d", options.ranks ? hvd_rank() : 0);
-    if (exists(name))
-        return;
-    sleep_us(delay_us);
-    die(name);
+    pthread_mutex_lock(&dying);
+    if (!exists(name)) {
+        sleep_us(delay_us);
+        die(name);
+    }
+    pthread_mutex_unlock(&dying);
 }
 
 bool on_host(const char *name)
