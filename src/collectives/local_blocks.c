@@ -127,6 +127,12 @@ static bool can_push(const struct local *local)
     return true;
 }
 
+/* Blocks that others have not read. */
+static bool overwrites_operand(const struct phase *phase)
+{
+    return phase->shape.kind == COLLECTIVE_ALLTOALL && phase->src == phase->dst;
+}
+
 bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
 {
     struct local *local = comm->local;
@@ -135,7 +141,6 @@ bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
     const struct schedule_call *call = &phase->shape;
     struct pull_shape shape = shape_of(local, phase);
     size_t nbytes = local_operand_nbytes(local, call, local->me);
-    bool in_place = phase->src == phase->dst;
 
     run->push = false;
     pull_init(&run->pull, &shape);
@@ -146,9 +151,8 @@ bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
         if (!arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
             return false;
         post->may_push = 1;
-    } else if (nbytes <= MAILBOX_INLINE_MAX ||
-               (call->kind == COLLECTIVE_ALLTOALL && in_place)) {
-        return false; /* blocks would be overwritten that nobody has read */
+    } else if (nbytes <= MAILBOX_INLINE_MAX || overwrites_operand(phase)) {
+        return false;
     }
     run->send_way = run->recv_way = MAILBOX_ARENA;
     return true;
@@ -197,8 +201,7 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
     if (shows_result)
         run->recv_way = way_of(local, phase->dst,
                                call->count * call->elem_nbytes, &post->recv_at);
-    /* blocks are overwritten that others have not read */
-    if (call->kind == COLLECTIVE_ALLTOALL && shape.in_place)
+    if (overwrites_operand(phase))
         run->send_way = MAILBOX_STAGED;
     shape.stage_send = run->send_way == MAILBOX_STAGED;
     shape.stage_recv = run->recv_way == MAILBOX_STAGED;

@@ -65,36 +65,47 @@ size_t local_operand_nbytes(const struct local *local,
     }
 }
 
+/* Of every rank's operand, at most; the same answer on every rank. */
+static size_t largest_operand(const struct local *local,
+                              const struct schedule_call *call)
+{
+    switch (call->kind) {
+    case COLLECTIVE_BROADCAST:
+        return call->count * call->elem_nbytes;
+    case COLLECTIVE_ALLGATHERV:
+        return total(call->recvcounts, local->size) * call->elem_nbytes;
+    default:
+        return local_operand_nbytes(local, call, local->me);
+    }
+}
+
 /* The same answer on every rank. */
 static bool fits_posts(const struct local *local,
                        const struct schedule_call *call)
 {
-    size_t largest = local_operand_nbytes(local, call, local->me);
-    size_t read = largest;
+    size_t largest = largest_operand(local, call);
+    size_t all = largest * (size_t)local->size;
 
-    switch (call->kind) {
-    case COLLECTIVE_ALLREDUCE:
-        read *= (size_t)local->size;
-        return read <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
-    case COLLECTIVE_ALLTOALLV:
+    if (call->kind == COLLECTIVE_ALLTOALLV)
         return false;
-    case COLLECTIVE_BROADCAST:
-        largest = read = call->count * call->elem_nbytes;
-        break;
-    case COLLECTIVE_ALLGATHER:
-        read *= (size_t)local->size;
-        break;
-    case COLLECTIVE_ALLGATHERV:
-        largest = read = total(call->recvcounts, local->size) *
-                         call->elem_nbytes;
-        break;
-    default:
-        break;
-    }
+    if (call->kind == COLLECTIVE_ALLREDUCE)
+        return all <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
     /* block by block a pair is through sooner, if its memory is attached */
     if (local->size == 2 && largest > MAILBOX_INLINE_MAX)
         return false;
-    return read <= POSTS_TOTAL_MAX;
+    return (call->kind == COLLECTIVE_ALLGATHER ? all : largest) <=
+           POSTS_TOTAL_MAX;
+}
+
+/* Is it worth looking for operands in the arena? The same answer on every
+ * rank. */
+static bool may_offer(const struct local *local,
+                      const struct schedule_call *call)
+{
+    size_t min = call->kind == COLLECTIVE_ALLREDUCE ? PUSH_MIN
+                                                    : MAILBOX_INLINE_MAX;
+
+    return largest_operand(local, call) > min;
 }
 
 /* Memory that is not in the caches is read before it is written, unless it is
@@ -103,48 +114,16 @@ static bool fits_posts(const struct local *local,
 static bool streams(const struct local *local, const struct phase *phase)
 {
     const struct schedule_call *call = &phase->shape;
-    size_t count = call->count;
+    size_t nbytes = largest_operand(local, call);
 
-    switch (call->kind) {
-    case COLLECTIVE_ALLREDUCE:
-        count = phase->src == phase->dst ? 0 : count;
-        break;
-    case COLLECTIVE_ALLGATHER:
-    case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALLTOALL:
-        count *= (size_t)local->size;
-        break;
-    case COLLECTIVE_ALLGATHERV:
-    case COLLECTIVE_ALLTOALLV:
-        count = total(call->recvcounts, local->size);
-        break;
-    default:
-        break;
-    }
-    return phase->pull_kind == 0 && count * call->elem_nbytes >= STREAM_MIN;
-}
-
-/* Is it worth looking for operands in the arena? The same answer on every
- * rank. */
-static bool may_offer(const struct local *local,
-                      const struct schedule_call *call)
-{
-    size_t nbytes = call->count * call->elem_nbytes;
-
-    switch (call->kind) {
-    case COLLECTIVE_ALLREDUCE:
-        return nbytes > PUSH_MIN;
-    case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALLTOALL:
+    if (phase->pull_kind != 0 ||
+        (call->kind == COLLECTIVE_ALLREDUCE && phase->src == phase->dst))
+        return false;
+    if (call->kind == COLLECTIVE_ALLGATHER)
         nbytes *= (size_t)local->size;
-        break;
-    case COLLECTIVE_ALLGATHERV:
+    else if (call->kind == COLLECTIVE_ALLTOALLV)
         nbytes = total(call->recvcounts, local->size) * call->elem_nbytes;
-        break;
-    default:
-        break;
-    }
-    return nbytes > MAILBOX_INLINE_MAX;
+    return nbytes >= STREAM_MIN;
 }
 
 /* --- beginning --- */
