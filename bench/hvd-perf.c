@@ -21,6 +21,7 @@
 #include <hvd/hvd.h>
 
 #include "bench/cases.h"
+#include "bench/gate.h"
 #include "bench/method.h"
 
 enum {
@@ -30,6 +31,7 @@ enum {
     OPTION_BUFFERS,
     OPTION_STAT,
     OPTION_TIME,
+    OPTION_GATE,
     OPTION_PIN
 };
 
@@ -45,6 +47,7 @@ struct options {
     size_t begin, end, factor; /* bytes; without --sizes */
     uint64_t iterations;       /* 0: as many as fit time_ms */
     uint64_t warmup, time_ms;
+    const char *gate;
     bool in_place, json, median, ordinary, pin;
 };
 
@@ -106,8 +109,14 @@ static const char usage[] =
     "  --sizes A,B,...         these sizes instead of -b, -e and -f\n"
     "  --in-place              the result replaces the operand\n"
     "  --buffers alloc|malloc  from hvd_alloc, or ordinary memory (alloc)\n"
-    "  --stat mean|median      calls in a row, or each after a barrier (mean)\n"
+    "  --stat mean|median      calls in a row, or each after a barrier and "
+    "the\n"
+    "                          first size after 100 ms of them (mean)\n"
     "  --time MS               how long to measure each size (300)\n"
+    "  --gate FILE             with --stat median: ranks also meet in the "
+    "memory\n"
+    "                          of FILE, so that nobody begins before the "
+    "others\n"
     "  --pin                   bind each rank to the processor of its slot\n"
     "  --json[=FILE]           one JSON object per size, to FILE or stdout\n";
 
@@ -205,17 +214,22 @@ static hvd_status_t measure_mean(const struct options *o, struct operation *x,
 }
 
 static hvd_status_t measure_median(const struct options *o, struct operation *x,
-                                   struct method_times *times)
+                                   bool first, struct method_times *times)
 {
     size_t n = o->iterations;
     struct method_limits limits = {.warmup = o->warmup,
                                    .calls_min = n ? n : CALLS_MIN,
                                    .calls_max = n ? n : CALLS_MAX,
                                    .point_ns = (int64_t)o->time_ms * 1000000};
-    int status = method_measure(&method, x, &limits, times);
+    int status;
 
+    if (first && n == 0)
+        limits.settle_ns = METHOD_SETTLE_NS;
+    status = method_measure(&method, x, &limits, times);
+    if (status == METHOD_LATE)
+        fprintf(stderr, "hvd-perf: --gate: a rank does not come\n");
     if (status != METHOD_NOMEM)
-        return (hvd_status_t)status;
+        return status == METHOD_LATE ? USER_FAILURE : (hvd_status_t)status;
     fprintf(stderr, "hvd-perf: no memory for the times of %zu calls\n",
             limits.calls_max);
     return USER_FAILURE;
@@ -245,7 +259,7 @@ static hvd_status_t measure(const struct options *o, const struct buffers *b,
     r->c = x.c;
     case_fill(&x.c, x.send, x.recv);
     if (o->median)
-        HVD_TRY(measure_median(o, &x, &r->times));
+        HVD_TRY(measure_median(o, &x, nbytes == o->sizes[0], &r->times));
     else
         HVD_TRY(measure_mean(o, &x, &r->times));
     r->us = (o->median ? r->times.median : r->times.mean) / 1e3;
@@ -384,9 +398,14 @@ static hvd_status_t enter_world(struct options *o)
     HVD_TRY(hvd_join_world());
     o->c.rank = hvd_rank();
     o->c.size = hvd_size();
-    if (o->c.root < o->c.size)
+    if (o->c.root >= o->c.size) {
+        fprintf(stderr, "hvd-perf: -r: %d of %d ranks\n", o->c.root, o->c.size);
+        return USER_FAILURE;
+    }
+    error = o->gate ? gate_open(o->gate, o->c.size, !o->pin) : 0;
+    if (error == 0)
         return HVD_OK;
-    fprintf(stderr, "hvd-perf: -r: %d of %d ranks\n", o->c.root, o->c.size);
+    fprintf(stderr, "hvd-perf: --gate: %s: %s\n", o->gate, strerror(error));
     return USER_FAILURE;
 }
 
@@ -534,6 +553,9 @@ static bool set_option(struct options *o, int option, const char *text)
     case OPTION_IN_PLACE:
         o->in_place = true;
         return true;
+    case OPTION_GATE:
+        o->gate = text;
+        return true;
     case OPTION_PIN:
         o->pin = true;
         return true;
@@ -569,6 +591,7 @@ static bool parse(int argc, char **argv, struct options *o,
         {"buffers", required_argument, NULL, OPTION_BUFFERS},
         {"stat", required_argument, NULL, OPTION_STAT},
         {"time", required_argument, NULL, OPTION_TIME},
+        {"gate", required_argument, NULL, OPTION_GATE},
         {"pin", no_argument, NULL, OPTION_PIN},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0}};

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "bench/gate.h"
 #include "bench/method.h"
 
 int64_t method_now_ns(void)
@@ -35,8 +36,9 @@ int method_pin(int index)
     return sched_setaffinity(0, sizeof(one), &one) == 0 ? 0 : errno;
 }
 
+/* Connections are made in the first calls, by both sides: no gate there. */
 static int time_calls(const struct method_ops *ops, void *arg, size_t n,
-                      int64_t *ns)
+                      bool warms_up, int64_t *ns)
 {
     int status = 0;
 
@@ -46,6 +48,8 @@ static int time_calls(const struct method_ops *ops, void *arg, size_t n,
         status = ops->barrier(arg);
         if (status != 0)
             break;
+        if (!warms_up && gate_pass() != 0)
+            return METHOD_LATE;
         start = method_now_ns();
         status = ops->call(arg);
         ns[i] = method_now_ns() - start;
@@ -91,22 +95,32 @@ static void summarise(int64_t *ns, size_t n, struct method_times *times)
     times->max = ns[n - 1];
 }
 
+/* *elapsed_p grows by how long they took the slowest rank. */
+static int run_batch(const struct method_ops *ops, void *arg, size_t n,
+                     int64_t *ns, int64_t *elapsed_p)
+{
+    int64_t start = method_now_ns(), took;
+    int status = time_calls(ops, arg, n, false, ns);
+
+    took = method_now_ns() - start + 1; /* never 0 */
+    if (status == 0)
+        status = ops->max(arg, &took, 1);
+    *elapsed_p += took;
+    return status;
+}
+
 static int measure(const struct method_ops *ops, void *arg,
                    const struct method_limits *limits, int64_t *ns, size_t *n_p)
 {
-    int64_t elapsed = 0, start;
+    int64_t elapsed = 0;
     size_t n = 0, batch;
-    int status = time_calls(ops, arg, limits->warmup, ns);
+    int status = time_calls(ops, arg, limits->warmup, true, ns);
 
+    while (status == 0 && elapsed < limits->settle_ns)
+        status = run_batch(ops, arg, limits->calls_min, ns, &elapsed);
+    elapsed = 0;
     while (status == 0 && (batch = next_batch(limits, n, elapsed)) > 0) {
-        int64_t took;
-
-        start = method_now_ns();
-        status = time_calls(ops, arg, batch, ns + n);
-        took = method_now_ns() - start + 1; /* never 0 */
-        if (status == 0)
-            status = ops->max(arg, &took, 1);
-        elapsed += took;
+        status = run_batch(ops, arg, batch, ns + n, &elapsed);
         n += batch;
     }
     *n_p = n;

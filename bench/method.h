@@ -1,11 +1,12 @@
 /* bench/method.h - the one way in which the time of a collective is taken.
  *
  * Every contestant of bench/compare is measured by this code, hvd-perf and the
- * programs of the peers alike. Each call is preceded by a barrier and timed on
- * its own on each rank. Afterwards, outside the timed part, each call's time
- * becomes the greatest of all ranks, and the figure is the median over the
- * calls. A call that waits for its slowest rank is thus told as such, and a
- * rank that leaves early (the root of a broadcast) hides nothing.
+ * programs of the peers alike. Each call is preceded by a barrier, and the gate
+ * (gate.h) if it has been opened, and timed on its own on each rank. Outside
+ * the timed part, each call's time then becomes the greatest of all ranks, and
+ * the figure is the median over the calls. A call that waits for its slowest
+ * rank is thus told as such, and a rank that leaves early (the root of a
+ * broadcast) hides nothing.
  *
  * Threads: one. Memory: one array of call times, freed on return. */
 #ifndef BENCH_METHOD_H
@@ -31,7 +32,8 @@ struct method_ops {
  * included, but at least calls_min and at most calls_max. Equal on all
  * ranks. */
 struct method_limits {
-    size_t warmup; /* calls before the timed ones */
+    size_t warmup;     /* calls before the timed ones, */
+    int64_t settle_ns; /* then as many as take that long on the slowest rank */
     size_t calls_min, calls_max;
     int64_t point_ns;
 };
@@ -42,12 +44,17 @@ struct method_times { /* of one call, on its slowest rank; ns */
     int64_t min, max;
 };
 
+/* For the first point of a process: until the kernel has spread the ranks over
+ * the processors. */
+enum { METHOD_SETTLE_NS = 100000000 };
+
 #define METHOD_NOMEM (-32768) /* no memory for the times */
+#define METHOD_LATE  (-32767) /* somebody does not come to the gate */
 
 int64_t method_now_ns(void); /* CLOCK_MONOTONIC */
 
-/* 0: *times_p is filled in, equal on all ranks; METHOD_NOMEM; else what an
- * operation returned. */
+/* 0: *times_p is filled in, equal on all ranks; METHOD_NOMEM, METHOD_LATE;
+ * else what an operation returned. */
 int method_measure(const struct method_ops *ops, void *arg,
                    const struct method_limits *limits,
                    struct method_times *times_p);

@@ -16,8 +16,9 @@ PACKAGES = {
 }
 # Whose version is told for each.
 NAMESAKE = {"OpenMPI": "openmpi-bin", "MPICH": "mpich", "Gloo": "libgloo-dev"}
-COMMON = ["bench/peers/main.c", "bench/cases.c", "bench/method.c"]
-HEADERS = ["bench/cases.h", "bench/method.h", "bench/peers/peer.h",
+COMMON = ["bench/peers/main.c", "bench/cases.c", "bench/gate.c",
+          "bench/method.c"]
+HEADERS = ["bench/cases.h", "bench/gate.h", "bench/method.h", "bench/peers/peer.h",
            "include/hvd/collectives.h"]
 FLAGS = ["-O3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE",
          "-I" + ROOT, "-I" + os.path.join(ROOT, "include")]
@@ -39,10 +40,11 @@ class Point:
         self.np, self.collective, self.sizes = np, collective, sizes
         self.time_ms, self.pin = time_ms, pin
 
-    def options(self, json_path):
+    def options(self, json_path, gate=True):
         return [self.collective,
                 "--sizes=" + ",".join(str(size) for size in self.sizes),
                 "--time=%d" % self.time_ms, "--json=" + json_path,
+                *(["--gate=" + json_path + ".gate"] if gate else []),
                 *(["--pin"] if self.pin else [])]
 
 
@@ -109,7 +111,7 @@ def _bound(build):
     def commands(point, json_path, directory):
         sizes = [size for size in point.sizes if size >= BOUND_FROM]
         words = Point(point.np, point.collective, sizes, point.time_ms,
-                      point.pin).options(json_path)[1:]
+                      point.pin).options(json_path, gate=False)[1:]
         return [([os.path.join(build, "bench/membound"), "-n", str(point.np),
                   *words], {})]
     return commands

@@ -1,6 +1,7 @@
 /* bench/peers/main.c - measure one collective of a peer; see peer.h.
  *
- *     PROGRAM COLLECTIVE --sizes=A,B,... --json=FILE [--time=MS] [--pin]
+ *     PROGRAM COLLECTIVE --sizes=A,B,... --json=FILE [--time=MS] [--gate=FILE]
+ *         [--pin]
  *
  * float32, sum, root 0, ordinary page-aligned memory; allreduce in place, the
  * others from one buffer to another. Rank 0 appends one JSON object per size to
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/gate.h"
 #include "bench/method.h"
 #include "bench/peers/peer.h"
 
@@ -25,7 +27,7 @@ struct options {
     size_t sizes[SIZES_MAX];
     size_t n_sizes;
     int64_t time_ms;
-    const char *json;
+    const char *json, *gate;
     bool pin;
 };
 
@@ -55,6 +57,7 @@ static void parse(int argc, char **argv, struct options *o)
         {"sizes", required_argument, NULL, 's'},
         {"json", required_argument, NULL, 'j'},
         {"time", required_argument, NULL, 't'},
+        {"gate", required_argument, NULL, 'g'},
         {"pin", no_argument, NULL, 'p'},
         {NULL, 0, NULL, 0}};
     int option;
@@ -66,6 +69,8 @@ static void parse(int argc, char **argv, struct options *o)
             o->json = optarg;
         else if (option == 't')
             o->time_ms = strtol(optarg, NULL, 10);
+        else if (option == 'g')
+            o->gate = optarg;
         else if (option == 'p')
             o->pin = true;
         else
@@ -103,8 +108,11 @@ static struct method_times measure(const struct method_limits *limits)
 {
     struct method_times times;
 
-    if (method_measure(&method, NULL, limits, &times) != 0)
-        fail("method", "no memory");
+    int status = method_measure(&method, NULL, limits, &times);
+
+    if (status != 0)
+        fail("method",
+             status == METHOD_LATE ? "a rank does not come" : "no memory");
     return times;
 }
 
@@ -173,6 +181,9 @@ static int64_t run_size(const struct options *o, size_t nbytes, void *send,
     int64_t wrong;
     int way;
 
+    if (nbytes == o->sizes[0])
+        limits.settle_ns = METHOD_SETTLE_NS;
+
     case_resize(&c, nbytes);
     case_fill(&c, send, recv);
     way = choose_way(&c, send, recv);
@@ -236,6 +247,9 @@ int main(int argc, char **argv)
     error = o.pin ? method_pin(o.c.rank) : 0;
     if (error != 0)
         fail("--pin", strerror(error));
+    error = o.gate ? gate_open(o.gate, o.c.size, !o.pin) : 0;
+    if (error != 0)
+        fail(o.gate, strerror(error));
     if (peer_ways(o.c.kind) == 0) {
         peer_fini();
         return 0;

@@ -85,6 +85,24 @@ START_TEST(method_slower_rank_counts)
 }
 END_TEST
 
+/* Calls before the timed ones: until the slowest rank's time is up. */
+START_TEST(method_settles_first)
+{
+    int64_t second = 1000000000;
+    struct method_limits limits = {.warmup = 2,
+                                   .settle_ns = 10 * second,
+                                   .calls_min = 5,
+                                   .calls_max = 101,
+                                   .point_ns = second};
+    struct counter n = {.slowest_ns = second + 1};
+    struct method_times times;
+
+    ck_assert_int_eq(method_measure(&ops, &n, &limits, &times), 0);
+    ck_assert_uint_eq(times.calls, 5);
+    ck_assert_uint_eq(n.calls, 2 + 10 * 5 + 5);
+}
+END_TEST
+
 START_TEST(method_failed_call_ends_it)
 {
     struct method_limits limits = {
@@ -108,6 +126,7 @@ int main(void)
 
     tcase_add_test(tcase, method_endless_time_makes_calls_max);
     tcase_add_test(tcase, method_no_time_makes_calls_min);
+    tcase_add_test(tcase, method_settles_first);
     tcase_add_test(tcase, method_slower_rank_counts);
     tcase_add_test(tcase, method_failed_call_ends_it);
     suite_add_tcase(suite, tcase);

@@ -52,7 +52,7 @@ START_TEST(first_calls_find_the_faster_way)
 {
     struct machine m = {.cost = {1000, 1000}};
 
-    m.cost[_i] = 900; /* not a lead */
+    m.cost[_i] = 900;
     calls(&m, FIRST_CALLS);
     ck_assert_uint_eq(m.n_of[0], FIRST_CALLS / 2);
     ck_assert_uint_eq(m.n_timed, FIRST_CALLS / 2);
