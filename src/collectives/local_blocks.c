@@ -69,7 +69,7 @@ hvd_status_t local_stage_reserve(struct comm *comm, size_t nbytes)
     struct local *local = comm->local;
 
     if (local->stage == NULL)
-        local->stage = stage_take(nbytes);
+        local->stage = stage_take(nbytes, local->box->nonce);
     if (local->stage == NULL)
         return comm_fail(comm, HVD_ERR_NOMEM, "%zu bytes of staging memory",
                          nbytes);
@@ -549,18 +549,22 @@ static hvd_status_t carry_out(struct comm *comm, const struct pull_action *a)
     return HVD_OK;
 }
 
-/* Has this peer's memory been read? Its posts do not count: nobody overwrites
- * them behind its back, and it need not wait for who reads them. */
-static bool was_read(const struct local *local, int place)
+/* Was all that has been read of a peer still what it showed? Buffers, until it
+ * goes. Its post: nobody overwrites that, and it need not wait for who reads
+ * it; nor for who reads what is too much for the post, in staging memory, which
+ * is another's in the next generation. */
+static bool was_there(const struct local *local, int place)
 {
     const struct local_run *run = &local->run;
+    const struct local_peer *peer = &local->peers[place];
+    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
 
-    if (place == local->me || place < run->first_peer ||
-        place >= run->first_peer + run->n_peers)
-        return false;
-    return !run->in_posts ||
-           local_post_of(local->peers[place].box, local->ticket)->send_way ==
-               MAILBOX_ARENA;
+    if (run->in_posts && post->send_way == MAILBOX_INLINE)
+        return true;
+    if (run->in_posts && post->send_way == MAILBOX_STAGED)
+        return stage_tenant(peer->arena + post->stage_at -
+                            stage_half(local->ticket)) == peer->box->nonce;
+    return atomic_load(&peer->box->left) == MAILBOX_HERE;
 }
 
 /* All reading is over: had anybody gone before that? Loads are in order here:
@@ -574,14 +578,13 @@ static hvd_status_t check_left(struct comm *comm)
 #else
     atomic_signal_fence(memory_order_seq_cst);
 #endif
-    for (int i = 0; i < local->size; i++) {
-        uint32_t left;
+    for (int n = 0; n < local->run.n_peers; n++) {
+        int place = local->run.first_peer + n;
 
-        if (!was_read(local, i))
-            continue;
-        left = atomic_load(&local->peers[i].box->left);
-        if (left != MAILBOX_HERE)
-            return gone(comm, i, left, "read its memory");
+        if (place != local->me && !was_there(local, place))
+            return gone(comm, place,
+                        atomic_load(&local->peers[place].box->left),
+                        "read its memory");
     }
     return HVD_OK;
 }

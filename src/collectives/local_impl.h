@@ -159,10 +159,19 @@ void local_blocks_close(struct local *local, bool *moved_p);
 
 /* Staging memory of LOCAL_STAGE_NBYTES at least. It is the process's and used
  * by one comm at a time: a rank may still be reading in what another has left
- * in good order, until the next generation begins. NULL: no memory that others
+ * in good order, until the next generation begins. `tenant`: of that comm,
+ * never 0; who takes the memory next is another. NULL: no memory that others
  * can read. */
-uint8_t *stage_take(size_t nbytes);
+uint8_t *stage_take(size_t nbytes, uint64_t tenant);
 void stage_give(uint8_t *stage);
+/* Of the memory at `stage`, anybody's. */
+uint64_t stage_tenant(const uint8_t *stage);
+
+/* The half of staging memory that is a ticket's, from its start on. */
+static inline size_t stage_half(uint64_t ticket)
+{
+    return ticket % 2 * (LOCAL_STAGE_NBYTES / 2);
+}
 
 /* --- local.c --- */
 

@@ -276,7 +276,7 @@ static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post,
     struct local *local = comm->local;
     struct local_run *run = &local->run;
     uint8_t *to = payload_of(post, nbytes);
-    size_t half = local->ticket % 2 * (LOCAL_STAGE_NBYTES / 2);
+    size_t half = stage_half(local->ticket);
 
     run->send_way = run->recv_way = MAILBOX_INLINE;
     if (nbytes > MAILBOX_INLINE_MAX) {

@@ -246,9 +246,14 @@ void own_box_give(const struct mailbox *box)
 
 /* --- own staging memory --- */
 
+/* In front of it, with a page of its own. */
+struct stage_head {
+    _Alignas(4096) atomic_uint_least64_t tenant;
+};
+
 struct stage {
     uint8_t *memory;
-    size_t nbytes;
+    size_t nbytes; /* behind the head */
     bool used;
     struct stage *next;
 };
@@ -263,7 +268,7 @@ static struct stage *add_stage(size_t nbytes)
 
     if (s == NULL)
         return NULL;
-    if (hvd_alloc(nbytes, &memory) != HVD_OK) {
+    if (hvd_alloc(sizeof(struct stage_head) + nbytes, &memory) != HVD_OK) {
         free(s);
         return NULL;
     }
@@ -272,12 +277,23 @@ static struct stage *add_stage(size_t nbytes)
         free(s);
         return NULL;
     }
-    *s = (struct stage){memory, nbytes, true, stages};
+    *s = (struct stage){(uint8_t *)memory + sizeof(struct stage_head), nbytes,
+                        true, stages};
     stages = s;
     return s;
 }
 
-uint8_t *stage_take(size_t nbytes)
+static struct stage_head *head_of(const uint8_t *stage)
+{
+    return (struct stage_head *)((uintptr_t)stage - sizeof(struct stage_head));
+}
+
+uint64_t stage_tenant(const uint8_t *stage)
+{
+    return atomic_load(&head_of(stage)->tenant);
+}
+
+uint8_t *stage_take(size_t nbytes, uint64_t tenant)
 {
     struct stage *s;
 
@@ -291,7 +307,11 @@ uint8_t *stage_take(size_t nbytes)
     if (s != NULL)
         s->used = true;
     pthread_mutex_unlock(&lock);
-    return s == NULL ? NULL : s->memory;
+    if (s == NULL)
+        return NULL;
+    atomic_store(&head_of(s->memory)->tenant, tenant);
+    atomic_thread_fence(memory_order_seq_cst); /* before what is put there */
+    return s->memory;
 }
 
 void stage_give(uint8_t *stage)
@@ -317,7 +337,7 @@ void local_shutdown(void)
     for (; s != NULL; s = next) {
         next = s->next;
         HVD_ASSERT(!s->used);
-        hvd_free(s->memory);
+        hvd_free(head_of(s->memory));
         free(s);
     }
     arena_close();

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "collectives/local_impl.h"
 #include "group.h"
 
 enum {
@@ -50,6 +51,10 @@ static const struct way ways[] = {
      true, 1 << 20},
     {"allreduce, attached", COLLECTIVE_ALLREDUCE, COMM_ORDINARY_ATTACHED, false,
      true, 1 << 20},
+    {"allreduce, staged with the post", COLLECTIVE_ALLREDUCE,
+     COMM_ORDINARY_MEASURED, false, true, 5 << 10},
+    {"allgather, staged with the post", COLLECTIVE_ALLGATHER,
+     COMM_ORDINARY_MEASURED, false, false, 2 << 10},
 };
 
 /* Shared by the processes of a round. */
@@ -199,16 +204,26 @@ static void check_pattern(const struct actor *a, const void *buf, size_t nbytes)
         MUST(bytes[i] == PATTERN);
 }
 
-/* What a run loop does: leave, and go on with its own memory. */
+/* What a run loop does: leave, and go on with its own memory, staging memory in
+ * the next generation. */
 static void survive(struct actor *a)
 {
+    uint8_t *staging;
+
     memset(a->send, PATTERN, a->send_nbytes);
     memset(a->recv, PATTERN, a->recv_nbytes);
+    comm_destroy(a->comm);
+    a->comm = NULL;
+    staging = stage_take(LOCAL_STAGE_NBYTES, 1);
+    MUST(staging != NULL);
+    memset(staging, PATTERN, LOCAL_STAGE_NBYTES);
     sem_post(&a->stage->patterned);
     /* as a run loop would: who comes late is answered from here */
     MUST(endpoint_serve(a->endpoint, a->stage->over_fd, CLOCK_NEVER) == HVD_OK);
     check_pattern(a, a->send, a->send_nbytes);
     check_pattern(a, a->recv, a->recv_nbytes);
+    check_pattern(a, staging, LOCAL_STAGE_NBYTES);
+    stage_give(staging);
 }
 
 static _Noreturn void act(struct stage *stage, const struct way *way, int rank,
