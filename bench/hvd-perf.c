@@ -113,10 +113,9 @@ static const char usage[] =
     "the\n"
     "                          first size after 100 ms of them (mean)\n"
     "  --time MS               how long to measure each size (300)\n"
-    "  --gate FILE             with --stat median: ranks also meet in the "
-    "memory\n"
-    "                          of FILE, so that nobody begins before the "
-    "others\n"
+    "  --gate FILE             with --stat median: ranks meet in the memory "
+    "of\n"
+    "                          this new file; time begins for all at once\n"
     "  --pin                   bind each rank to the processor of its slot\n"
     "  --json[=FILE]           one JSON object per size, to FILE or stdout\n";
 

@@ -253,6 +253,7 @@ static void verify(struct rank *r)
 static struct method_times measure(struct rank *r, bool past_caches)
 {
     struct method_limits limits = {.warmup = 2,
+                                   .settle_ns = METHOD_SETTLE_NS,
                                    .calls_min = 5,
                                    .calls_max = CALLS_MAX,
                                    .point_ns = options.time_ms * 500000};

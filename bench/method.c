@@ -48,9 +48,9 @@ static int time_calls(const struct method_ops *ops, void *arg, size_t n,
         status = ops->barrier(arg);
         if (status != 0)
             break;
-        if (!warms_up && gate_pass() != 0)
-            return METHOD_LATE;
         start = method_now_ns();
+        if (!warms_up && gate_pass(&start) != 0)
+            return METHOD_LATE;
         status = ops->call(arg);
         ns[i] = method_now_ns() - start;
     }

@@ -358,8 +358,9 @@ result is checked element by element at each size.
 Each call follows a barrier and is timed on its own on each rank. A call's time
 is that of its slowest rank, and the figure is the median over the calls, the
 same code for everybody (`bench/method.c`). Behind the library's barrier ranks
-meet again in a word of memory that is nobody's (`bench/gate.c`): a barrier that
-lets the root out first makes a broadcast of a few bytes look ten times as fast.
+meet again in memory that is no library's, and the time begins for all when the
+last one is there (`bench/gate.c`): a barrier that lets the root out first makes
+a broadcast of a few bytes look ten times as fast.
 The contestants take turns: each is started once per collective and round, and
 the tables show the median, least and greatest over the rounds. Two calls go
 before the timed ones, and 100 ms of them at the first size; of ours with
