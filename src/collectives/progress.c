@@ -103,7 +103,7 @@ static struct timeline_call shown(const struct hvd_request *r)
 }
 
 static void show(const struct hvd_request *r, enum timeline_phase phase,
-                 uint64_t since_ns)
+                 uint64_t since_ns, uint64_t until_ns)
 {
     struct timeline_call call;
 
@@ -112,7 +112,7 @@ static void show(const struct hvd_request *r, enum timeline_phase phase,
     call = shown(r);
     if (phase == TIMELINE_QUEUE && r->name[0] == '\0')
         call.name = NULL; /* these overlap */
-    timeline_call(phase, since_ns, timeline_call_clock(), &call);
+    timeline_call(phase, since_ns, until_ns, &call);
 }
 
 static void show_phases(const struct comm *comm, const struct hvd_request *r)
@@ -136,7 +136,7 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         return error_set(HVD_ERR_STATE, "this rank has finished");
     if (r->begun_ns == 0) {
         r->begun_ns = timeline_call_clock();
-        show(r, TIMELINE_QUEUE, r->posted_ns);
+        show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
     }
     if (packed != NULL) {
         if (!buffer_reserve(comm)) {
@@ -146,7 +146,7 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         }
         since_ns = timeline_call_clock();
         fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
-        show(r, TIMELINE_MEMCPY_IN, since_ns);
+        show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
     }
     request_part(r, comm->fusion, &args, &call);
     if (args.prescale != 0) {
@@ -165,7 +165,7 @@ static void end_part(struct comm *comm, struct hvd_request *r)
 
     if (packed != NULL) {
         fusion_unpack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
-        show(r, TIMELINE_MEMCPY_OUT, since_ns);
+        show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
     }
     if (args->postscale != 0)
         scale(args->dtype, args->recvbuf, args->recvbuf, args->count,
@@ -225,7 +225,7 @@ static void append(struct progress *p, struct hvd_request *r)
 static void complete(struct progress *p, struct hvd_request *r,
                      hvd_status_t status)
 {
-    show(r, TIMELINE_OPERATION, r->begun_ns);
+    show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
     pthread_mutex_lock(&p->lock);
     p->first = r->next;
     pthread_mutex_unlock(&p->lock);
@@ -407,7 +407,7 @@ hvd_status_t comm_run_group(struct comm *comm,
     progress_take(comm);
     progress_run(comm);
     status = go_on(comm, r);
-    show(r, TIMELINE_OPERATION, r->begun_ns);
+    show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
     progress_give(comm);
     request_destroy(r);
     return status;

@@ -168,6 +168,68 @@ def spans_tell_what_was_called(stage):
               t["job_started"] <= event["ts"] <= t["job_finished"], event)
 
 
+def lane(events, pid, name):
+    """The spans of a lane, the longer ones first where they begin together."""
+    tids = [e["tid"] for e in events if e["name"] == "thread_name" and
+            e["pid"] == pid and e["args"]["name"] == name]
+    equal(len(set(tids)), 1, "lanes called %s" % name)
+    return sorted((e for e in events if e["ph"] == "X" and
+                   (e["pid"], e["tid"]) == (pid, tids[0])),
+                  key=lambda e: (e["ts"], -e["dur"]))
+
+
+def end_of(span):
+    return round(span["ts"] * 1000) + round(span["dur"] * 1000)
+
+
+def calls_of(spans, *names):
+    """[(call, names of its phases)]: NEGOTIATE depends on who comes first."""
+    calls = []
+    for span in spans:
+        if span["name"] in names:
+            calls.append((span, []))
+        elif calls and end_of(span) <= end_of(calls[-1][0]):
+            if not span["name"].startswith("NEGOTIATE_"):
+                calls[-1][1].append(span["name"])
+        else:
+            equal(span["name"], "QUEUE", "between calls")
+    return calls
+
+
+@scenario
+def posted_and_grouped_calls_show_their_phases(stage):
+    steps = 20
+    small = ["MEMCPY_IN_FUSION_BUFFER", "shared_memory",
+             "MEMCPY_OUT_FUSION_BUFFER"]
+    run, path = start(stage, ["-np", "2"],
+                      [stage.chaos, "--posted", "--steps", str(steps)])
+    run.ends(0)
+    events = load(path)
+    check_all(events)
+    for pid in (1, 2):
+        spans = lane(events, pid, "group")
+        calls = calls_of(spans, "ALLREDUCE")
+        equal(len(calls), steps, "groups")
+        for call, phases in calls:
+            check(phases in (small + ["shared_memory"],
+                             ["shared_memory"] + small), phases)
+        queued = [span for span in spans if span["name"] == "QUEUE"]
+        equal([end_of(span) for span in queued],
+              [round(call["ts"] * 1000) for call, _ in calls],
+              "ends of QUEUE and begins of calls")
+        calls = calls_of(lane(events, pid, "asynchronous"),
+                         "ALLREDUCE", "BROADCAST", "BARRIER")
+        equal([call["name"] for call, _ in calls],
+              ["ALLREDUCE", "BROADCAST", "BARRIER"] * steps, "calls")
+        for call, phases in calls:
+            equal(phases, ["shared_memory"], call["name"])
+        ids = {end: sorted(e["id"] for e in events if e["ph"] == end and
+                           (e["pid"], e["name"]) == (pid, "QUEUE"))
+               for end in "be"}
+        equal(len(set(ids["b"])), 3 * steps, "calls that have waited")
+        equal(ids["b"], ids["e"], "begins and ends of QUEUE")
+
+
 @scenario
 def valid_while_it_runs(stage):
     run, path = start(stage, ["-np", "2"])
