@@ -18,9 +18,15 @@
  *                                  sentence
  *              HVD_ERR_INVALID     bad argument or overlap, nothing was sent;
  *                                  or called in a forked child
- *              HVD_ERR_STATE       no world: hvd_init was not called
- *   Counts are elements, as in NCCL; a count of 0 is allowed and returns at
- *   once. */
+ *              HVD_ERR_STATE       no world: hvd_init was not called, or it is
+ *                                  outside of the training function
+ *              HVD_ERR_NOMEM, HVD_ERR_SYSTEM
+ *                                  this rank's own resources; to the others
+ *                                  it is lost
+ *              The first collective of a static program joins the world, and
+ *              returns what hvd_join_world does if that fails.
+ *   Counts are elements, as in NCCL. 0 is allowed: what all ranks know to move
+ *   nothing returns at once. */
 #ifndef HVD_COLLECTIVES_H
 #define HVD_COLLECTIVES_H
 

@@ -117,16 +117,18 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
 /* hvd_state_commit - snapshot the live memory; then a boundary.
  * Returns    HVD_OK
  *            HVD_HOSTS_UPDATED  hosts change: return it from the training
- *            function; all ranks get
- *                               it at the same boundary, nothing is lost
- *            HVD_PEER_LOST      the snapshot was saved, but a peer is gone:
- *            return it
+ *                               function; all ranks get it at the same
+ *                               boundary, nothing is lost
+ *            HVD_PEER_LOST      a peer is gone: return it. The snapshot was
+ *                               saved, unless it was an asynchronous call that
+ *                               failed
  *            HVD_ERR_*          the older snapshot is intact (a callback
- *            failed, no memory) */
+ *                               failed, no memory) */
 HVD_API hvd_status_t hvd_state_commit(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_check_host_updates - a boundary without a snapshot: costs one load
- * unless hosts change, and then commits before it returns HVD_HOSTS_UPDATED.
+/* hvd_state_check_host_updates - a boundary without a snapshot: costs a few
+ * loads and stores, no message and no system call, unless hosts change, and
+ * then commits before it returns HVD_HOSTS_UPDATED.
  * Same returns as hvd_state_commit. */
 HVD_API hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     HVD_MUST_CHECK;

@@ -25,6 +25,8 @@ extern "C" {
  *            HVD_ERR_DRIVER_LOST  the driver did not answer within its deadline
  *            HVD_ERR_AUTH         the job's token was refused
  *            HVD_ERR_SYSTEM       no socket, thread or memory
+ *            HVD_ERR_INVALID      a variable of the environment has a bad value
+ *                                 (hvd_last_error names it); a forked child
  * Source     a reset happens in the same process: Horovod
  *            Elastic. */
 HVD_API hvd_status_t hvd_init(void) HVD_MUST_CHECK;

@@ -7,8 +7,9 @@
  *   HVD_ALGORITHM=ring
  *   HVD_ALGORITHM=allreduce:halving,broadcast:chain
  *
- * What each is: schedule.h; flat and two-level are the shared memory's, whose
- * parts over the network, if any, choose by the table. Every rank has to come
+ * What each is: schedule.h; flat is one level, by shared memory where there is
+ * one host, two-level is two_level.h: what goes over the network chooses by the
+ * table. Every rank has to come
  * to the same choice: it depends on nothing that a rank has for itself.
  *
  * Pure. Threads: any. */

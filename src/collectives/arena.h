@@ -1,9 +1,10 @@
 /* collectives/arena.h - the process's arena: one memfd that the other ranks of
  * the host map as well, mapped here once, from which hvd_alloc takes.
  *
- * Its size is virtual (at least the machine's memory, pages come and go with
- * hvd_alloc and hvd_free) and sealed, so that nobody who has it mapped can be
- * hurt by a truncation. It has no name and lives as long as somebody maps it.
+ * Its size is virtual (at least the machine's memory, but 256 GiB at most, and
+ * less where address space is short; pages come and go with hvd_alloc and
+ * hvd_free) and sealed, so that nobody who has it mapped can be hurt by a
+ * truncation. It has no name and lives as long as somebody maps it.
  * Where it cannot be had, or is full, hvd_alloc gives private memory.
  *
  * Threads: any. */

@@ -60,7 +60,8 @@ struct comm_peer {
 };
 
 enum comm_transport {
-    COMM_TRANSPORT_AUTO, /* shared memory between the ranks of a host */
+    COMM_TRANSPORT_AUTO, /* shared memory on one host; on several, within each
+                            for what two_level.h does */
     COMM_TRANSPORT_TCP
 };
 
@@ -68,7 +69,8 @@ enum comm_transport {
 enum comm_ordinary {
     COMM_ORDINARY_MEASURED, /* the faster way: some calls try both */
     COMM_ORDINARY_STAGED,   /* copied through shared memory */
-    COMM_ORDINARY_ATTACHED  /* read where they are, process_vm_readv(2) */
+    COMM_ORDINARY_ATTACHED  /* read where they are, process_vm_readv(2), if all
+                               ranks may and they are too large for posts */
 };
 
 struct comm_config {
@@ -108,7 +110,8 @@ void comm_destroy(struct comm *comm);
 /* Run one collective to its end on this thread. Arguments are checked first
  * (HVD_ERR_INVALID: nothing was sent, the comm lives on).
  * Returns HVD_OK, HVD_PEER_LOST, HVD_ERR_MISMATCH, HVD_ERR_INVALID,
- * HVD_ERR_SYSTEM (own resources), with the sentence in error_text(). */
+ * HVD_ERR_STATE (this rank has finished), HVD_ERR_SYSTEM, HVD_ERR_NOMEM (own
+ * resources), with the sentence in error_text(). */
 hvd_status_t comm_run(struct comm *comm,
                       const struct collective_args *args) HVD_MUST_CHECK;
 
@@ -151,7 +154,7 @@ hvd_status_t comm_drain(struct comm *comm) HVD_MUST_CHECK;
 
 /* State transfer, on channel 1 (a connection of its own): the peer that sends
  * and the peer that receives call these with equal nbytes. Verified by a digest
- * per frame (HVD_ERR_CORRUPT aborts the comm as lost). Same returns as
+ * per frame; a wrong one aborts the comm with HVD_PEER_LOST. Same returns as
  * comm_run. */
 hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
                                 size_t nbytes) HVD_MUST_CHECK;

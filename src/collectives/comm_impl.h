@@ -24,8 +24,8 @@
 #include "collectives/schedule.h"
 #include "collectives/timeline.h"
 
-/* bounce: a frame, or the result of an allreduce of two ranks that has to wait
- * (local_run.c) */
+/* bounce: a frame, or the result of an allreduce that has to wait (local_run.c)
+ */
 enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = 2 * SCHEDULE_FRAME_NBYTES };
 
 /* The steps of a schedule under way: two cursors over them. */
@@ -99,8 +99,8 @@ struct operation {
 struct call;
 struct progress;
 
-/* What CHANNEL_LOCAL is about: the memory that workers of a host share. All on
- * the issuing thread; none may wait. */
+/* What CHANNEL_LOCAL is about: the memory that workers of a host share. All by
+ * whoever drives the comm; none may wait. */
 struct comm_local_ops {
     /* fds [UNIX_FDS_MAX]: what every peer of this host is handed, borrowed
      * until the next call of anything here. Returns how many: the same number

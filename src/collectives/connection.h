@@ -18,7 +18,8 @@
  * byte, and go out whole or not at all. Descriptors that come later are closed
  * by the kernel: nobody asks for them.
  *
- * Threads: the issuing thread. Memory: payloads are borrowed until sent. */
+ * Threads: whoever drives the comm. Memory: payloads are borrowed until sent.
+ */
 #ifndef COLLECTIVES_CONNECTION_H
 #define COLLECTIVES_CONNECTION_H
 

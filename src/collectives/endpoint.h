@@ -7,15 +7,16 @@
  * generation, worker, channel, mac}: at or below the fence it is refused (and
  * told why, if it belongs to the generation left last), of the generation in
  * use it is handed to its comm, of a newer one it is held unanswered (bounded:
- * 2 x size of the last generation, at least 64; 128 bytes each, over the local
+ * 8 x size of the last generation, at least 64; 128 bytes each, over the local
  * socket also 4 descriptors) until that comm exists or its deadline passes.
  *
- * Connections of a comm that ended linger here: writing is shut down, what
- * still arrives is thrown away, closed at the peer's end or after 1 s.
+ * Connections of a comm that ended linger here: writing is shut down once the
+ * last words are out (30 s at most), what still arrives is thrown away, closed
+ * at the peer's end or 1 s later.
  *
- * Threads: all calls from the application's thread, except
- * endpoint_fds_close(), for pthread_atfork. Nothing here has a thread of its
- * own: whoever waits drives it (comm's wait loops and endpoint_serve). */
+ * Threads: one at a time, whoever drives the comm (comm's wait loops and
+ * endpoint_serve); endpoint_fds_close() is for pthread_atfork. Nothing here has
+ * a thread of its own. */
 #ifndef COLLECTIVES_ENDPOINT_H
 #define COLLECTIVES_ENDPOINT_H
 

@@ -1,8 +1,8 @@
 /* collectives/links.c - the connections of a comm: how they come to be, what is
  * read from them, how they end. What a frame of data means is engine.c's.
  *
- * Threads: the issuing thread. Memory: connections live until comm_destroy().
-  */
+ * Threads: whoever drives the comm. Memory: connections live until
+ * comm_destroy(). */
 #include <errno.h>
 #include <string.h>
 

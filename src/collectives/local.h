@@ -17,11 +17,13 @@
  * has returned to user code (docs/protocol.md):
  *
  *   reading  what was read counts only if its owner's "left" word is clear when
- *            the reading is over
+ *            the reading is over; in what was staged with a post, if that
+ *            memory is still the same comm's
  *   writing  a writer says so in its own mailbox and then looks whether anybody
  *            has left; who leaves says so and then waits until nobody of this
- *            host writes any more, or the writer is dead (pidfd): a stopped one
- *            is killed by its agent once its heartbeats are missed
+ *            host writes any more, or the writer is dead (pidfd, or the end of
+ *            its connection): a stopped one is killed by its agent once its
+ *            heartbeats are missed
  *
  * Tickets number the local phases of a comm, equally on all its ranks. A rank
  * posts ticket m when its call begins; who has posted m has finished m - 1.

@@ -13,7 +13,8 @@
  *
  * Atomic words are sequentially consistent: a publisher writes its word and
  * reads `sleeping`, a sleeper writes `sleeping` and reads the words; likewise
- * `writing` and `left`. (`cpu` is a hint.) */
+ * `writing` and `left`. (`cpu` is a hint; `staged` and `reduced` are told with
+ * `taken`, which is stored last.) */
 #ifndef COLLECTIVES_MAILBOX_H
 #define COLLECTIVES_MAILBOX_H
 

@@ -2,9 +2,9 @@
  * copies into its staging memory, reduces and takes from the others' memory,
  * and in which order.
  *
- * A rank reads the others' memory and writes its own alone; what is pushed
- * (local_blocks.c) goes without this machine. Work is done in blocks, and each
- * rank publishes how far it is:
+ * A rank reads the others' memory and writes its own alone, unless results are
+ * pushed (PULL_SLICES_REDUCE by local_blocks.c). Work is done in blocks, and
+ * each rank publishes how far it is:
  *
  *   staged   blocks of its operand that may be read in its staging memory (all
  *            of them at once where the operand is readable in place)

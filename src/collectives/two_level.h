@@ -3,9 +3,9 @@
  * them over the network, at the same time by as many ranks of a host as the
  * smallest host has (L).
  *
- *   allreduce   small  everybody gets the sum of its host; the ranks with the
- *                      same place in their hosts combine theirs; where a host
- *                      has more ranks, its first one tells the others
+ *   allreduce   small  hosts of equal size: everybody gets the sum of its host;
+ *                      the ranks with the same place combine theirs. Else: the
+ *                      first rank of each host does, and tells its others
  *               large  place l < L reduces slice l of the operands of its
  *                      host; the ranks of place l combine slice l; the slices
  *                      are spread

@@ -1,7 +1,7 @@
 /* elastic/worker/knobs.h - what the environment says about the data plane:
  *
- *   HVD_TRANSPORT      auto (shared memory between the ranks of a host, TCP
- *                      between hosts), tcp
+ *   HVD_TRANSPORT      auto (shared memory on one host; on several what
+ *                      two_level.h does, and TCP), tcp
  *   HVD_LOCAL_BUFFERS  how buffers that are not from hvd_alloc get to the other
  *                      ranks of a host: measured, staged, attached
  *   HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large messages

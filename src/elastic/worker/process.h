@@ -76,8 +76,8 @@ struct process {
 
 extern struct process process_self;
 
-/* HVD_ERR_STATE with a sentence naming `call`: no hvd_init yet, or this is a
- * forked child. */
+/* With a sentence naming `call`. HVD_ERR_STATE: no hvd_init yet;
+ * HVD_ERR_INVALID: this is a forked child. */
 hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
 
 /* Parse the environment into process_self.self. *solo_p: there is no driver.
