@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "collectives/arena.h"
 #include "collectives/copy.h"
 #include "collectives/local_impl.h"
 #include "collectives/reduce.h"
@@ -24,6 +25,7 @@ enum {
     PAUSES_BETWEEN = 2,    /* ... and gets it back */
     PUSH_MIN = 1 << 10,    /* operands above are pushed where they can be */
     STREAM_MIN = 16 << 20, /* bytes of a call that caches do not hold */
+    STREAM_ALL = 96 << 20, /* ... of all ranks, where blocks are staged */
     RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
     LOOKS = 32,                    /* between two looks at the abort word */
     SPIN_US = 60
@@ -114,16 +116,29 @@ static bool may_offer(const struct local *local,
 static bool streams(const struct local *local, const struct phase *phase)
 {
     const struct schedule_call *call = &phase->shape;
-    size_t nbytes = largest_operand(local, call);
+    size_t nbytes = largest_operand(local, call), n = (size_t)local->size;
+    uint64_t offset;
 
-    if (phase->pull_kind != 0 ||
-        (call->kind == COLLECTIVE_ALLREDUCE && phase->src == phase->dst))
+    if (phase->pull_kind != 0)
         return false;
-    if (call->kind == COLLECTIVE_ALLGATHER)
-        nbytes *= (size_t)local->size;
-    else if (call->kind == COLLECTIVE_ALLTOALLV)
+    switch (call->kind) {
+    case COLLECTIVE_ALLREDUCE:
+        return phase->src != phase->dst && nbytes >= STREAM_MIN;
+    case COLLECTIVE_ALLTOALLV:
         nbytes = total(call->recvcounts, local->size) * call->elem_nbytes;
-    return nbytes >= STREAM_MIN;
+        break;
+    case COLLECTIVE_ALLGATHER:
+        nbytes *= n;
+        break;
+    case COLLECTIVE_ALLGATHERV:
+    case COLLECTIVE_ALLTOALL:
+        break;
+    default:
+        return nbytes >= STREAM_MIN;
+    }
+    /* a block that is copied twice is in the caches anyway */
+    return nbytes >=
+           (arena_find(phase->src, 1, &offset) ? STREAM_MIN : STREAM_ALL / n);
 }
 
 /* --- beginning --- */
