@@ -418,7 +418,7 @@ static hvd_status_t run(struct comm *comm, const struct collective_args *args,
     HVD_TRY(comm_begin(comm, args, call));
     if (comm->op.active) {
         HVD_TRY(engine_continue(comm));
-        operation_finish(comm);
+        HVD_TRY(operation_finish(comm));
         if (comm->op.begun_ns != 0)
             show_phases(comm, args, call);
     }

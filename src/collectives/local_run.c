@@ -352,16 +352,24 @@ static hvd_status_t post(struct comm *comm)
     return HVD_OK;
 }
 
-static void copy_own(const struct local *local, uint8_t *dst,
-                     const uint8_t *src, size_t nbytes)
+static hvd_status_t copy_own(const struct comm *comm, uint8_t *dst,
+                             const uint8_t *src, size_t nbytes)
 {
-    if (nbytes > 0 && dst != src)
-        copy_memory(dst, src, nbytes, local->run.stream);
+    bool stream = comm->local->run.stream;
+
+    for (size_t i = 0; i < nbytes && dst != src; i += OPERATION_PIECE) {
+        size_t n = nbytes - i < OPERATION_PIECE ? nbytes - i : OPERATION_PIECE;
+
+        HVD_TRY(comm_check(comm));
+        copy_memory(dst + i, src + i, n, stream);
+    }
+    return HVD_OK;
 }
 
 /* Own contribution to own result. */
-static void place_own(const struct local *local)
+static hvd_status_t place_own(const struct comm *comm)
 {
+    const struct local *local = comm->local;
     const struct phase *phase = local->run.phase;
     const struct schedule_call *call = &phase->shape;
     size_t me = (size_t)local->me, e = call->elem_nbytes;
@@ -369,22 +377,19 @@ static void place_own(const struct local *local)
 
     switch (call->kind) {
     case COLLECTIVE_ALLGATHER:
-        copy_own(local, phase->dst + me * block, phase->src, block);
-        break;
+        return copy_own(comm, phase->dst + me * block, phase->src, block);
     case COLLECTIVE_ALLGATHERV:
-        copy_own(local, phase->dst + call->rdispls[me] * e, phase->src,
-                 call->recvcounts[me] * e);
-        break;
+        return copy_own(comm, phase->dst + call->rdispls[me] * e, phase->src,
+                        call->recvcounts[me] * e);
     case COLLECTIVE_ALLTOALL:
-        copy_own(local, phase->dst + me * block, phase->src + me * block,
-                 block);
-        break;
+        return copy_own(comm, phase->dst + me * block, phase->src + me * block,
+                        block);
     case COLLECTIVE_ALLTOALLV:
-        copy_own(local, phase->dst + call->rdispls[me] * e,
-                 phase->src + call->sdispls[me] * e, call->recvcounts[me] * e);
-        break;
+        return copy_own(comm, phase->dst + call->rdispls[me] * e,
+                        phase->src + call->sdispls[me] * e,
+                        call->recvcounts[me] * e);
     default:
-        break;
+        return HVD_OK;
     }
 }
 
@@ -576,7 +581,7 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
         if (local->ticket > local->n_compared + RUN_AHEAD)
             HVD_TRY(check_past(comm, local->ticket - RUN_AHEAD));
         HVD_TRY(post(comm));
-        place_own(local);
+        HVD_TRY(place_own(comm));
     }
     if (run->stage == LOCAL_ARRIVE)
         HVD_TRY(arrive(comm, more_p));

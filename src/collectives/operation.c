@@ -28,6 +28,22 @@ static void copy(void *dst, const void *src, size_t nbytes)
         memcpy(dst, src, nbytes);
 }
 
+void operation_copy(const struct comm *comm, void *dst, const void *src,
+                    size_t nbytes)
+{
+    uint8_t *to = dst;
+    const uint8_t *from = src;
+
+    while (nbytes > 0 && to != from && comm_status(comm, NULL) == HVD_OK) {
+        size_t n = nbytes < OPERATION_PIECE ? nbytes : OPERATION_PIECE;
+
+        memcpy(to, from, n);
+        to += n;
+        from += n;
+        nbytes -= n;
+    }
+}
+
 /* This rank's own contribution, where the schedule expects it; and the buffers
  * it works on. */
 static hvd_status_t place(struct comm *comm, const struct collective_args *args,
@@ -48,28 +64,31 @@ static hvd_status_t place(struct comm *comm, const struct collective_args *args,
                          call_kind_name(call->head.kind), call->send_nbytes);
     switch (args->kind) {
     case COLLECTIVE_ALLREDUCE:
-        copy(recv, send, call->send_nbytes);
+        operation_copy(comm, recv, send, call->send_nbytes);
         break;
     case COLLECTIVE_ALLGATHER:
     case COLLECTIVE_ALLGATHERV:
-        copy(recv + call->place_nbytes, send, call->send_nbytes);
+        operation_copy(comm, recv + call->place_nbytes, send,
+                       call->send_nbytes);
         break;
     case COLLECTIVE_REDUCE_SCATTER:
-        copy(comm->scratch, send, call->send_nbytes);
+        operation_copy(comm, comm->scratch, send, call->send_nbytes);
         phase->src = phase->dst = comm->scratch;
         op->final_dst = recv;
         op->final_src = comm->scratch + call->place_nbytes;
         op->final_nbytes = call->recv_nbytes;
         break;
     case COLLECTIVE_ALLTOALL:
-        copy(replace ? comm->scratch : recv + mine,
-             replace ? send : send + mine, replace ? call->send_nbytes : block);
+        operation_copy(comm, replace ? comm->scratch : recv + mine,
+                       replace ? send : send + mine,
+                       replace ? call->send_nbytes : block);
         phase->src = replace ? comm->scratch : send;
         break;
     case COLLECTIVE_ALLTOALLV:
-        copy(recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
-             send + args->sdispls[comm->config.rank] * call->elem_nbytes,
-             args->recvcounts[comm->config.rank] * call->elem_nbytes);
+        operation_copy(
+            comm, recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
+            send + args->sdispls[comm->config.rank] * call->elem_nbytes,
+            args->recvcounts[comm->config.rank] * call->elem_nbytes);
         phase->src = send;
         break;
     default: /* broadcast, barrier: nothing to place */
@@ -139,11 +158,14 @@ hvd_status_t operation_begin(struct comm *comm,
     return place(comm, args, call);
 }
 
-void operation_finish(struct comm *comm)
+hvd_status_t operation_finish(struct comm *comm)
 {
     const struct operation *op = &comm->op;
 
-    copy(op->final_dst, op->final_src, op->final_nbytes);
+    if (op->final_nbytes == 0)
+        return HVD_OK;
+    operation_copy(comm, op->final_dst, op->final_src, op->final_nbytes);
+    return comm_check(comm) == HVD_OK ? HVD_OK : comm_end(comm);
 }
 
 struct timeline_call operation_shown(const struct collective_args *args,

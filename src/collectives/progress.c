@@ -122,6 +122,25 @@ static void show_phases(const struct comm *comm, const struct hvd_request *r)
     operation_show(comm, &call);
 }
 
+/* Both may be one. Else than HVD_OK: an abort has come meanwhile. */
+static hvd_status_t scale_all(struct comm *comm,
+                              const struct collective_args *args,
+                              const void *src, size_t elem_nbytes,
+                              double factor)
+{
+    size_t each = OPERATION_PIECE / elem_nbytes;
+
+    for (size_t i = 0; i < args->count; i += each) {
+        size_t n = args->count - i < each ? args->count - i : each;
+
+        if (comm_status(comm, NULL) != HVD_OK)
+            return comm_end(comm);
+        scale(args->dtype, (uint8_t *)args->recvbuf + i * elem_nbytes,
+              (const uint8_t *)src + i * elem_nbytes, n, factor);
+    }
+    return HVD_OK;
+}
+
 /* HVD_OK, and comm->op is active; or the part is over at once. */
 static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
 {
@@ -150,14 +169,14 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
     }
     request_part(r, comm->fusion, &args, &call);
     if (args.prescale != 0) {
-        scale(args.dtype, args.recvbuf, args.sendbuf, args.count,
-              args.prescale);
+        HVD_TRY(scale_all(comm, &args, args.sendbuf, r->call.elem_nbytes,
+                          args.prescale));
         args.sendbuf = args.recvbuf;
     }
     return comm_begin(comm, &args, &call);
 }
 
-static void end_part(struct comm *comm, struct hvd_request *r)
+static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
 {
     const struct fusion_part *packed = request_packed(r);
     const struct collective_args *args = &r->args;
@@ -168,9 +187,10 @@ static void end_part(struct comm *comm, struct hvd_request *r)
         show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
     }
     if (args->postscale != 0)
-        scale(args->dtype, args->recvbuf, args->recvbuf, args->count,
-              args->postscale);
+        HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
+                          args->postscale));
     r->part_i++;
+    return HVD_OK;
 }
 
 /* Go on with it. HVD_OK: it is over, or kicked out and not all parts are. */
@@ -183,12 +203,12 @@ static hvd_status_t go_on(struct comm *comm, struct hvd_request *r)
             HVD_TRY(engine_continue(comm));
             if (comm->op.active)
                 return HVD_OK;
-            operation_finish(comm);
+            HVD_TRY(operation_finish(comm));
             if (comm->op.begun_ns != 0)
                 show_phases(comm, r);
         }
         comm_count(comm);
-        end_part(comm, r);
+        HVD_TRY(end_part(comm, r));
         if (comm_kicked(comm))
             return HVD_OK;
     }

@@ -179,12 +179,6 @@ static void group_of_root(const struct comm *comm, int root)
             t->group[t->host_of[i]] = i;
 }
 
-static void copy(void *dst, const void *src, size_t nbytes)
-{
-    if (nbytes > 0 && dst != src)
-        memcpy(dst, src, nbytes);
-}
-
 /* Everything at once: an allreduce, or a barrier. */
 static void plan_whole(struct comm *comm, const struct schedule_call *shape,
                        const void *src, void *dst)
@@ -198,7 +192,7 @@ static void plan_whole(struct comm *comm, const struct schedule_call *shape,
     if (comm->local != NULL)
         add_local(op, shape, shape->kind, src, dst);
     else
-        copy(dst, src, shape->count * shape->elem_nbytes);
+        operation_copy(comm, dst, src, shape->count * shape->elem_nbytes);
     group_of_place(comm, place);
     add_stream(comm, shape, shape->count, dst, t->place == place);
     if (even || comm->local == NULL)
@@ -232,7 +226,7 @@ static void plan_slices(struct comm *comm, const struct schedule_call *shape,
         phase->pull_kind = PULL_SLICES_REDUCE;
         phase->n_slices = t->least;
     } else {
-        copy(dst, src, shape->count * shape->elem_nbytes);
+        operation_copy(comm, dst, src, shape->count * shape->elem_nbytes);
     }
     group_of_place(comm, place);
     add_stream(comm, shape, end - begin, dst + begin * shape->elem_nbytes,
