@@ -109,13 +109,11 @@ static const char usage[] =
     "  --sizes A,B,...         these sizes instead of -b, -e and -f\n"
     "  --in-place              the result replaces the operand\n"
     "  --buffers alloc|malloc  from hvd_alloc, or ordinary memory (alloc)\n"
-    "  --stat mean|median      calls in a row, or each after a barrier and "
-    "the\n"
-    "                          first size after 100 ms of them (mean)\n"
+    "  --stat mean|median      calls in a row, or each after a barrier (mean)\n"
+    "                          median: 100 ms of them go before the first\n"
     "  --time MS               how long to measure each size (300)\n"
-    "  --gate FILE             with --stat median: ranks meet in the memory "
-    "of\n"
-    "                          this new file; time begins for all at once\n"
+    "  --gate FILE             median: ranks also meet in the memory of this\n"
+    "                          new file, and time begins for all at once\n"
     "  --pin                   bind each rank to the processor of its slot\n"
     "  --json[=FILE]           one JSON object per size, to FILE or stdout\n";
 

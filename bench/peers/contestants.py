@@ -18,8 +18,8 @@ PACKAGES = {
 NAMESAKE = {"OpenMPI": "openmpi-bin", "MPICH": "mpich", "Gloo": "libgloo-dev"}
 COMMON = ["bench/peers/main.c", "bench/cases.c", "bench/gate.c",
           "bench/method.c"]
-HEADERS = ["bench/cases.h", "bench/gate.h", "bench/method.h", "bench/peers/peer.h",
-           "include/hvd/collectives.h"]
+HEADERS = ["bench/cases.h", "bench/gate.h", "bench/method.h",
+           "bench/peers/peer.h", "include/hvd/collectives.h"]
 FLAGS = ["-O3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE",
          "-I" + ROOT, "-I" + os.path.join(ROOT, "include")]
 

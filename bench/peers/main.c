@@ -107,7 +107,6 @@ static const struct method_ops method = {timed_barrier, timed_call, greatest};
 static struct method_times measure(const struct method_limits *limits)
 {
     struct method_times times;
-
     int status = method_measure(&method, NULL, limits, &times);
 
     if (status != 0)
@@ -186,7 +185,6 @@ static int64_t run_size(const struct options *o, size_t nbytes, void *send,
 
     if (nbytes == o->sizes[0])
         limits.settle_ns = METHOD_SETTLE_NS;
-
     case_resize(&c, nbytes);
     case_fill(&c, send, recv);
     way = choose_way(&c, limits.settle_ns, send, recv);

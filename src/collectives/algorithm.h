@@ -9,8 +9,8 @@
  *
  * What each is: schedule.h; flat is one level, by shared memory where there is
  * one host, two-level is two_level.h: what goes over the network chooses by the
- * table. Every rank has to come
- * to the same choice: it depends on nothing that a rank has for itself.
+ * table. Every rank has to come to the same choice: it depends on nothing that
+ * a rank has for itself.
  *
  * Pure. Threads: any. */
 #ifndef COLLECTIVES_ALGORITHM_H

@@ -12,7 +12,9 @@
 enum {
     LARGE_NBYTES = 36 << 20, /* most of it never touched */
     SHIFT_MAX = 4096, /* where in its allocation a buffer starts, at most */
-    STREAMED_NBYTES = 34 << 20,  /* of what a call writes; half is enough */
+    /* of what a call writes; half is enough, of ordinary blocks all from three
+     * ranks on */
+    STREAMED_NBYTES = 34 << 20,
 #if defined(__SANITIZE_THREAD__) /* ten times as slow */
     SMALL_CASES = 100,
     LARGE_CASES = 8,
