@@ -388,10 +388,8 @@ hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
                         const struct call *call)
 {
     comm->history[call->head.sequence % COMM_HISTORY] = call->head;
-    if (comm->config.size == 1) {
-        operation_alone(args, call);
-        return HVD_OK;
-    }
+    if (comm->config.size == 1)
+        return operation_alone(comm, args, call);
     if (call->nothing)
         return HVD_OK;
     if (operation_begin(comm, args, call) == HVD_OK) {

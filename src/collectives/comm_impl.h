@@ -223,17 +223,15 @@ hvd_status_t links_lost(struct comm *comm, struct connection *c,
 /* --- operation.c --- */
 
 /* Prepare comm->op for a call that call_check() has accepted: own contribution
- * in place, phases chosen. HVD_ERR_NOMEM: nothing was sent. */
+ * in place, phases chosen. HVD_ERR_NOMEM, the comm's reason: nothing was
+ * sent. */
 hvd_status_t operation_begin(struct comm *comm,
                              const struct collective_args *args,
                              const struct call *call) HVD_MUST_CHECK;
-/* Own memory is gone through in pieces of so many bytes, between which an abort
- * is heard: a quarter of a millisecond, where 256 MB take 30. */
-enum { OPERATION_PIECE = 4 << 20 };
-/* memcpy that accepts the same or no memory; until an abort, after which
- * engine_continue() fails. */
-void operation_copy(const struct comm *comm, void *dst, const void *src,
-                    size_t nbytes);
+/* copy_memory(), which may be of the same or no memory, in pieces between which
+ * an abort is heard: the comm's reason, and the copy is not complete. */
+hvd_status_t operation_copy(const struct comm *comm, void *dst, const void *src,
+                            size_t nbytes, bool stream) HVD_MUST_CHECK;
 /* Behind the last phase. Else than HVD_OK: the comm's reason. */
 hvd_status_t operation_finish(struct comm *comm) HVD_MUST_CHECK;
 /* Its phases, behind the last of them, as `call` in the timeline. */
@@ -248,8 +246,9 @@ static inline void operation_arrived(struct operation *op)
         op->arrived_ns = timeline_clock_now();
 }
 /* The whole call in a world of one. */
-void operation_alone(const struct collective_args *args,
-                     const struct call *call);
+hvd_status_t operation_alone(struct comm *comm,
+                             const struct collective_args *args,
+                             const struct call *call) HVD_MUST_CHECK;
 
 /* --- engine.c --- */
 

@@ -352,20 +352,6 @@ static hvd_status_t post(struct comm *comm)
     return HVD_OK;
 }
 
-static hvd_status_t copy_own(const struct comm *comm, uint8_t *dst,
-                             const uint8_t *src, size_t nbytes)
-{
-    bool stream = comm->local->run.stream;
-
-    for (size_t i = 0; i < nbytes && dst != src; i += OPERATION_PIECE) {
-        size_t n = nbytes - i < OPERATION_PIECE ? nbytes - i : OPERATION_PIECE;
-
-        HVD_TRY(comm_check(comm));
-        copy_memory(dst + i, src + i, n, stream);
-    }
-    return HVD_OK;
-}
-
 /* Own contribution to own result. */
 static hvd_status_t place_own(const struct comm *comm)
 {
@@ -373,24 +359,26 @@ static hvd_status_t place_own(const struct comm *comm)
     const struct phase *phase = local->run.phase;
     const struct schedule_call *call = &phase->shape;
     size_t me = (size_t)local->me, e = call->elem_nbytes;
-    size_t block = call->count * e;
+    size_t nbytes = call->count * e, to = me * nbytes, from = 0;
 
     switch (call->kind) {
     case COLLECTIVE_ALLGATHER:
-        return copy_own(comm, phase->dst + me * block, phase->src, block);
-    case COLLECTIVE_ALLGATHERV:
-        return copy_own(comm, phase->dst + call->rdispls[me] * e, phase->src,
-                        call->recvcounts[me] * e);
+        break;
     case COLLECTIVE_ALLTOALL:
-        return copy_own(comm, phase->dst + me * block, phase->src + me * block,
-                        block);
+        from = to;
+        break;
     case COLLECTIVE_ALLTOALLV:
-        return copy_own(comm, phase->dst + call->rdispls[me] * e,
-                        phase->src + call->sdispls[me] * e,
-                        call->recvcounts[me] * e);
+        from = call->sdispls[me] * e;
+        /* fall through */
+    case COLLECTIVE_ALLGATHERV:
+        to = call->rdispls[me] * e;
+        nbytes = call->recvcounts[me] * e;
+        break;
     default:
         return HVD_OK;
     }
+    return operation_copy(comm, phase->dst + to, phase->src + from, nbytes,
+                          local->run.stream);
 }
 
 /* --- the others' posts --- */

@@ -26,6 +26,8 @@
 #include "collectives/scale.h"
 #include "collectives/timeline.h"
 
+enum { SCALE_PIECE = 64 << 10 }; /* elements, between looks for an abort */
+
 struct progress {
     struct comm *comm;
     pthread_t thread;
@@ -128,10 +130,9 @@ static hvd_status_t scale_all(struct comm *comm,
                               const void *src, size_t elem_nbytes,
                               double factor)
 {
-    size_t each = OPERATION_PIECE / elem_nbytes;
-
-    for (size_t i = 0; i < args->count; i += each) {
-        size_t n = args->count - i < each ? args->count - i : each;
+    for (size_t i = 0; i < args->count; i += SCALE_PIECE) {
+        size_t left = args->count - i;
+        size_t n = left < SCALE_PIECE ? left : SCALE_PIECE;
 
         if (comm_status(comm, NULL) != HVD_OK)
             return comm_end(comm);
@@ -207,8 +208,8 @@ static hvd_status_t go_on(struct comm *comm, struct hvd_request *r)
             if (comm->op.begun_ns != 0)
                 show_phases(comm, r);
         }
-        comm_count(comm);
         HVD_TRY(end_part(comm, r));
+        comm_count(comm);
         if (comm_kicked(comm))
             return HVD_OK;
     }

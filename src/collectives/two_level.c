@@ -191,8 +191,6 @@ static void plan_whole(struct comm *comm, const struct schedule_call *shape,
 
     if (comm->local != NULL)
         add_local(op, shape, shape->kind, src, dst);
-    else
-        operation_copy(comm, dst, src, shape->count * shape->elem_nbytes);
     group_of_place(comm, place);
     add_stream(comm, shape, shape->count, dst, t->place == place);
     if (even || comm->local == NULL)
@@ -225,8 +223,6 @@ static void plan_slices(struct comm *comm, const struct schedule_call *shape,
         phase = add_local(op, shape, shape->kind, src, dst);
         phase->pull_kind = PULL_SLICES_REDUCE;
         phase->n_slices = t->least;
-    } else {
-        operation_copy(comm, dst, src, shape->count * shape->elem_nbytes);
     }
     group_of_place(comm, place);
     add_stream(comm, shape, end - begin, dst + begin * shape->elem_nbytes,
@@ -259,17 +255,25 @@ static void plan_broadcast(struct comm *comm, const struct schedule_call *shape,
         add_local(op, &here, COLLECTIVE_BROADCAST, buf, buf);
 }
 
-void two_level_plan(struct comm *comm, const struct collective_args *args)
+hvd_status_t two_level_plan(struct comm *comm,
+                            const struct collective_args *args)
 {
     struct operation *op = &comm->op;
     const struct schedule_call shape = op->phases[0].shape;
+    size_t nbytes = shape.count * shape.elem_nbytes;
 
     op->n_phases = 0;
     op->head.step = LEVEL_TWO;
-    if (args->kind == COLLECTIVE_BROADCAST)
+    if (args->kind == COLLECTIVE_BROADCAST) {
         plan_broadcast(comm, &shape, args->recvbuf);
-    else if (shape.count * shape.elem_nbytes <= SMALL_NBYTES)
+        return HVD_OK;
+    }
+    if (comm->local == NULL)
+        HVD_TRY(
+            operation_copy(comm, args->recvbuf, args->sendbuf, nbytes, false));
+    if (nbytes <= SMALL_NBYTES)
         plan_whole(comm, &shape, args->sendbuf, args->recvbuf);
     else
         plan_slices(comm, &shape, args->sendbuf, args->recvbuf);
+    return HVD_OK;
 }

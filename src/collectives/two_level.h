@@ -47,7 +47,9 @@ void two_level_destroy(struct two_level *levels);
 bool two_level_serves(const struct comm *comm, int kind);
 
 /* Make comm->op, whose first phase has the shape of the call, a call in two
- * levels. */
-void two_level_plan(struct comm *comm, const struct hvd_collective_args *args);
+ * levels. Else than HVD_OK: the comm's reason. */
+hvd_status_t
+two_level_plan(struct comm *comm,
+               const struct hvd_collective_args *args) HVD_MUST_CHECK;
 
 #endif
