@@ -54,14 +54,14 @@ void connection_socket_options(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-_Static_assert(2 * CONNECTION_QUEUE_NBYTES >= 6 * CONNECTION_SEGMENT_NBYTES,
-               "enough for an acknowledgement at once");
-
-void connection_keep_short(int fd)
+void connection_near_options(int fd)
 {
-    int segment = CONNECTION_SEGMENT_NBYTES, queue = CONNECTION_QUEUE_NBYTES;
+    /* "reno" is in every kernel and allowed to everybody */
+    static const char unpaced[] = "reno";
+    int queue = CONNECTION_QUEUE_NBYTES;
 
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced,
+                     sizeof(unpaced) - 1);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &queue, sizeof(queue));
 }
 
@@ -108,7 +108,7 @@ enum io connection_dial(struct connection *c, const char *address,
     }
     connection_socket_options(c->fd);
     if (near)
-        connection_keep_short(c->fd);
+        connection_near_options(c->fd);
     c->reading = READING_REPLY;
     memcpy(c->out, hello, HANDSHAKE_NBYTES);
     c->out_n = HANDSHAKE_NBYTES;

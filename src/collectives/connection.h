@@ -38,11 +38,10 @@ enum {
     CONNECTION_IN_MAX = 4096,
     CONNECTION_ABSORB_MAX = 64 << 20,
 
-    /* On one host. By default a segment has 64 KiB; a queue (which the kernel
-     * doubles) must hold several, or it waits for acknowledgements that are
-     * delayed by 40 ms. 16 KiB and a header fit into a segment. */
-    CONNECTION_SEGMENT_NBYTES = 20 << 10,
-    CONNECTION_QUEUE_NBYTES = 64 << 10
+    /* On one host (the kernel doubles it, and caps it at net.core.wmem_max). It
+     * must hold several segments, which have 64 KiB there, or it waits for
+     * acknowledgements that are delayed by 40 ms. */
+    CONNECTION_QUEUE_NBYTES = 256 << 10
 };
 
 enum connection_state {
@@ -117,7 +116,7 @@ void connection_destroy(struct connection *c);
 void connection_close(struct connection *c);
 
 /* Start connecting to a numeric address; the hello [HANDSHAKE_NBYTES] goes
- * first. near: on this host, see connection_keep_short(). IO_DONE: under way.
+ * first. near: on this host, see connection_near_options(). IO_DONE: under way.
  * IO_END: refused at once. HVD_ERR_SYSTEM through *status_p: own resources. */
 enum io connection_dial(struct connection *c, const char *address,
                         uint16_t port, bool near, const uint8_t *hello,
@@ -199,9 +198,12 @@ bool connection_absorb(struct connection *c);
 /* Options that every data socket over TCP has. */
 void connection_socket_options(int fd);
 
-/* For a socket between two processes of a host: let few bytes wait between
- * them. What is read while it is in the caches of who wrote it costs half of
- * what it costs later. TCP; the dialling side calls it before it connects. */
-void connection_keep_short(int fd);
+/* For a socket between two processes of a host, where no network is between
+ * them that could be congested: whatever congestion control the host has for
+ * its networks (BBR, which paces, takes three times as long now and then), this
+ * socket has none that paces. And what is read while it is in the caches of who
+ * wrote it costs half of what it costs later: its queue is short. TCP; the
+ * dialling side calls it before it connects. */
+void connection_near_options(int fd);
 
 #endif

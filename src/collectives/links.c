@@ -140,7 +140,7 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
     }
     connection_take(c, fd, reply);
     if (is_near(comm, peer))
-        connection_keep_short(fd);
+        connection_near_options(fd);
     /* a failure shows again at the next read */
     (void)connection_flush(c);
     return true;
