@@ -35,7 +35,7 @@
 
 enum {
     CONNECTION_OUT_MAX = 1024,
-    CONNECTION_IN_MAX = 4096,
+    CONNECTION_IN_MAX = 8 << 10,
     CONNECTION_ABSORB_MAX = 64 << 20,
 
     /* On one host (the kernel doubles it, and caps it at net.core.wmem_max). It
