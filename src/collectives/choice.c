@@ -33,20 +33,21 @@ static void end_round(struct choice *c)
     c->rest = rest_after(c->n_rounds);
 }
 
-int choice_next(struct choice *c, bool *timed_p)
+int choice_next(struct choice *c, int *sample_p)
 {
-    *timed_p = false;
+    *sample_p = -1;
     if (c->turn == CHOICE_ROUND)
         end_round(c);
     if (c->rest > 0) {
         c->rest--;
         return c->best;
     }
-    *timed_p = c->turn % 2 == 1;
+    if (c->turn % 2 == 1)
+        *sample_p = (int)(c->n_rounds % CHOICE_SAMPLES);
     return (int)(c->turn++ / 2);
 }
 
-void choice_time(struct choice *c, int way, uint64_t ns)
+void choice_time(struct choice *c, int way, int sample, uint64_t ns)
 {
-    c->ns[way][c->n_rounds % CHOICE_SAMPLES] = ns;
+    c->ns[way][sample] = ns;
 }

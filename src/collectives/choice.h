@@ -12,7 +12,6 @@
 #ifndef COLLECTIVES_CHOICE_H
 #define COLLECTIVES_CHOICE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -32,11 +31,12 @@ struct choice {
     uint64_t ns[CHOICE_WAYS][CHOICE_SAMPLES]; /* 0: none */
 };
 
-/* The way, 0 or 1, of the call that begins now. *timed_p: its time is wanted,
- * by choice_time(), before the next call. */
-int choice_next(struct choice *choice, bool *timed_p);
+/* The way, 0 or 1, of the call that begins now. *sample_p: where its time
+ * belongs, for choice_time(), which may come a few calls later; -1: it is not
+ * wanted. */
+int choice_next(struct choice *choice, int *sample_p);
 
-/* How long a call of this way took. */
-void choice_time(struct choice *choice, int way, uint64_t ns);
+/* How long that call took, of this way. */
+void choice_time(struct choice *choice, int way, int sample, uint64_t ns);
 
 #endif

@@ -258,7 +258,6 @@ void local_blocks_arrived(struct comm *comm)
         all_push = all_push && post->may_push;
         any_stages = any_stages || post->recv_way == MAILBOX_STAGED;
     }
-    local_choice_begins(local);
     if (all_push) {
         run->push = true;
         run->in_posts = false;

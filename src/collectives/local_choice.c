@@ -2,33 +2,52 @@
  * allocated with the first choice; without it everything is staged. */
 #include "collectives/local_choice.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "collectives/choice.h"
 #include "collectives/comm.h"
 
-enum { KINDS = COLLECTIVE_BARRIER + 1, SIZES = 64 };
+/* Who posts a ticket knows that all have posted the one RUN_AHEAD before, so
+ * have finished the one before that. */
+enum {
+    KINDS = COLLECTIVE_BARRIER + 1,
+    SIZES = 64,
+    ALL_ENDED = LOCAL_RUN_AHEAD + 1,
+    TIMED = ALL_ENDED + 1 /* tickets from the one in flight back */
+};
+
+_Static_assert(MAILBOX_TIMES > ALL_ENDED + LOCAL_RUN_AHEAD, "none overwritten");
+
+/* A ticket whose time is wanted. */
+struct timed {
+    uint64_t ticket; /* 0: none */
+    struct choice *choice;
+    int way, sample;
+};
 
 struct local_choice {
     struct choice choices[KINDS][SIZES];
-    struct choice *timed; /* the call in flight is; NULL: it is not */
-    int way;
-    uint64_t begun_ns;
+    struct timed timed[TIMED]; /* by ticket % TIMED */
 };
 
 static const uint8_t ways[CHOICE_WAYS] = {MAILBOX_STAGED, MAILBOX_ATTACH};
 
-static bool all_attach(const struct local *local)
+/* `attaches` of those who are ready: 0: not all are. */
+static uint32_t all_attach(const struct local *local)
 {
+    uint32_t all = 1;
+
     for (int i = 0; i < local->size; i++) {
         const struct mailbox *box = local->peers[i].box;
+        uint32_t one = box == NULL ? 0 : atomic_load(&box->attaches);
 
-        if (box == NULL || atomic_load(&box->attaches) != 1)
-            return false;
+        if (one == 2)
+            return 2;
+        if (one == 0)
+            all = 0;
     }
-    return true;
+    return all;
 }
 
 static int size_class(size_t nbytes)
@@ -36,41 +55,90 @@ static int size_class(size_t nbytes)
     return nbytes == 0 ? 0 : 63 - __builtin_clzll(nbytes);
 }
 
+static void begin_time(struct local *local, struct choice *choice, int way,
+                       int sample)
+{
+    uint64_t ticket = local->ticket;
+    struct mailbox_time *time = &local->box->times[ticket % MAILBOX_TIMES];
+
+    local->choice->timed[ticket % TIMED] = (struct timed){
+        .ticket = ticket, .choice = choice, .way = way, .sample = sample};
+    atomic_store(&time->ended_ns, 0);
+    atomic_store(&time->begun_ns, clock_now_ns());
+    atomic_store(&time->ticket, ticket);
+}
+
+/* Calls are counted before it is known that all attach, too: on all ranks from
+ * the same one on. */
 uint8_t local_choose(struct local *local, int kind, size_t nbytes)
 {
     struct local_choice *c = local->choice;
     struct choice *choice;
-    bool timed;
+    uint32_t attach;
+    int way, sample;
 
-    if (local->forced_way == MAILBOX_STAGED || !all_attach(local))
+    if (local->forced_way == MAILBOX_STAGED)
+        return MAILBOX_STAGED;
+    attach = all_attach(local);
+    if (attach == 2)
         return MAILBOX_STAGED;
     if (local->forced_way != MAILBOX_NONE)
-        return local->forced_way;
+        return attach == 1 ? local->forced_way : MAILBOX_STAGED;
     if (c == NULL) {
         c = local->choice = calloc(1, sizeof(*c));
         if (c == NULL)
             return MAILBOX_STAGED;
     }
     choice = &c->choices[kind][size_class(nbytes)];
-    c->way = choice_next(choice, &timed);
-    c->timed = timed ? choice : NULL;
-    return ways[c->way];
-}
-
-void local_choice_begins(struct local *local)
-{
-    struct local_choice *c = local->choice;
-
-    if (c != NULL && c->timed != NULL)
-        c->begun_ns = clock_now_ns();
+    way = choice_next(choice, &sample);
+    if (attach != 1)
+        return MAILBOX_STAGED;
+    if (sample >= 0)
+        begin_time(local, choice, way, sample);
+    return ways[way];
 }
 
 void local_choice_ends(struct local *local)
 {
-    struct local_choice *c = local->choice;
+    struct mailbox_time *time =
+        &local->box->times[local->ticket % MAILBOX_TIMES];
 
-    if (c == NULL || c->timed == NULL)
+    if (atomic_load(&time->ticket) == local->ticket)
+        atomic_store(&time->ended_ns, clock_now_ns());
+}
+
+/* From the last beginning to the last end, of those who have timed it. (In
+ * another time namespace a clock is another's by a constant: then this is how
+ * long that rank took.) */
+static uint64_t duration(const struct local *local, uint64_t ticket)
+{
+    uint64_t begun_ns = 0, ended_ns = 0;
+
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox_time *time =
+            &local->peers[i].box->times[ticket % MAILBOX_TIMES];
+        uint64_t begun, ended;
+
+        if (atomic_load(&time->ticket) != ticket)
+            continue;
+        begun = atomic_load(&time->begun_ns);
+        ended = atomic_load(&time->ended_ns);
+        begun_ns = begun > begun_ns ? begun : begun_ns;
+        ended_ns = ended > ended_ns ? ended : ended_ns;
+    }
+    return ended_ns > begun_ns ? ended_ns - begun_ns : 1;
+}
+
+void local_choice_collect(struct local *local)
+{
+    struct local_choice *c = local->choice;
+    uint64_t ticket = local->ticket - ALL_ENDED;
+    struct timed *timed;
+
+    if (c == NULL || local->ticket <= ALL_ENDED)
         return;
-    choice_time(c->timed, c->way, clock_now_ns() - c->begun_ns);
-    c->timed = NULL;
+    timed = &c->timed[ticket % TIMED];
+    if (timed->ticket == ticket)
+        choice_time(timed->choice, timed->way, timed->sample,
+                    duration(local, ticket));
 }

@@ -1,8 +1,11 @@
 /* collectives/local_choice.h - how ordinary buffers are shown to the others of
  * a host: read where they are (process_vm_readv) or copied through staging
  * memory. Which is faster depends on the machine, the size and the number of
- * ranks: so it is measured by some calls of each kind and size (choice.h). Each
- * rank decides for its own buffers; either way gives the same bits.
+ * ranks: so it is measured by some calls of each kind and size (choice.h), from
+ * when the last rank has begun one to when the last has ended it. What one rank
+ * sees alone says little: where they share cores, who comes late finds it done.
+ * All see the same times and so choose the same; either way gives the same
+ * bits, and ranks that do not make the same calls each go by what they have.
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_CHOICE_H
@@ -13,13 +16,13 @@
 
 #include "collectives/local_impl.h"
 
-/* MAILBOX_ATTACH or MAILBOX_STAGED for a call that begins now. */
+/* Before each ticket is posted. */
+void local_choice_collect(struct local *local);
+
+/* MAILBOX_ATTACH or MAILBOX_STAGED for the ticket that begins now. */
 uint8_t local_choose(struct local *local, int kind, size_t nbytes);
 
-/* All ranks have begun it: how late they were is not the way's fault. */
-void local_choice_begins(struct local *local);
-
-/* The call is over. */
+/* It is over. */
 void local_choice_ends(struct local *local);
 
 #endif

@@ -83,6 +83,7 @@ struct local {
 enum {
     LOCAL_STAGE_NBYTES = 4 << 20,
     LOCAL_DEPTH = 2,
+    LOCAL_RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
     LOCAL_FETCH_NBYTES = 256 << 10
 };
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "collectives/arena.h"
 #include "collectives/copy.h"
+#include "collectives/local_choice.h"
 #include "collectives/local_impl.h"
 #include "collectives/reduce.h"
 
@@ -26,8 +27,7 @@ enum {
     PUSH_MIN = 1 << 10,    /* operands above are pushed where they can be */
     STREAM_MIN = 16 << 20, /* bytes of a call that caches do not hold */
     STREAM_ALL = 96 << 20, /* ... of all ranks, where blocks are staged */
-    RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
-    LOOKS = 32,                    /* between two looks at the abort word */
+    LOOKS = 32,            /* between two looks at the abort word */
     SPIN_US = 60
 };
 
@@ -271,7 +271,7 @@ static bool post_is_free(struct local *local)
 {
     uint64_t t = local->ticket, used = local->half_used[t % 2];
 
-    if (t > RUN_AHEAD && !all_have_posted(local, t - RUN_AHEAD))
+    if (t > LOCAL_RUN_AHEAD && !all_have_posted(local, t - LOCAL_RUN_AHEAD))
         return false;
     return !local->run.in_posts || used == 0 ||
            all_have_posted(local, used + 1);
@@ -335,6 +335,7 @@ static hvd_status_t post(struct comm *comm)
     post->phase = (uint8_t)comm->op.phase_i;
     post->may_push = 0;
     post->past = local->past;
+    local_choice_collect(local);
     nbytes = local_operand_nbytes(local, call, local->me);
     post->nbytes = nbytes;
     if (!run->in_posts) {
@@ -566,8 +567,8 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
          * its memory */
         if (local->n_attached < local->size - 1 || !post_is_free(local))
             return HVD_OK;
-        if (local->ticket > local->n_compared + RUN_AHEAD)
-            HVD_TRY(check_past(comm, local->ticket - RUN_AHEAD));
+        if (local->ticket > local->n_compared + LOCAL_RUN_AHEAD)
+            HVD_TRY(check_past(comm, local->ticket - LOCAL_RUN_AHEAD));
         HVD_TRY(post(comm));
         HVD_TRY(place_own(comm));
     }

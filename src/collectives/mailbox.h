@@ -3,10 +3,12 @@
  *
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
  *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
+ *   time [MAILBOX_TIMES]   when that began and ended, if it is measured
  *
  * A post may be overwritten once all others have posted the ticket that is
  * MAILBOX_POSTS / 2 newer: they have finished what it was about, and compared
- * it with their own, or a digest of it.
+ * it with their own, or a digest of it. A time is read by who knows that all
+ * have finished its ticket, and none is MAILBOX_TIMES ahead.
  *
  * Progress is {ticket, blocks} in one word; the blocks of an older ticket count
  * for nothing, those of a newer one mean that this one is through.
@@ -27,6 +29,7 @@
 enum {
     MAILBOX_LINE = 64,
     MAILBOX_POSTS = 4,
+    MAILBOX_TIMES = 8,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
     MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */
     MAILBOX_BLOCK_BITS = 24,
@@ -66,6 +69,11 @@ struct mailbox_post {
     uint64_t nbytes; /* allgatherv: of the operand */
 };
 
+struct mailbox_time {
+    atomic_uint_least64_t ticket; /* 0: none yet */
+    atomic_uint_least64_t begun_ns, ended_ns;
+};
+
 struct mailbox {
     /* constant */
     uint64_t magic, nbytes;
@@ -90,6 +98,8 @@ struct mailbox {
      * `writing` to be clear. */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t left;
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
+
+    _Alignas(MAILBOX_LINE) struct mailbox_time times[MAILBOX_TIMES];
 
     struct mailbox_post posts[MAILBOX_POSTS];
 };

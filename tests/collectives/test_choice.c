@@ -17,14 +17,14 @@ struct machine {
 
 static void call(struct machine *m)
 {
-    bool timed;
-    int way = choice_next(&m->choice, &timed);
+    int sample, way = choice_next(&m->choice, &sample);
 
     ck_assert_int_ge(way, 0);
     ck_assert_int_lt(way, CHOICE_WAYS);
-    if (timed) {
+    if (sample >= 0) {
+        ck_assert_int_lt(sample, CHOICE_SAMPLES);
         ck_assert_int_eq(way, m->last);
-        choice_time(&m->choice, way, m->cost[way]);
+        choice_time(&m->choice, way, sample, m->cost[way]);
         m->n_timed++;
     }
     m->last = way;
@@ -106,10 +106,10 @@ END_TEST
 START_TEST(calls_without_a_time_decide_nothing)
 {
     struct machine m = {.cost = {1000, 700}};
-    bool timed;
+    int sample;
 
     for (unsigned n = 0; n < FIRST_CALLS; n++)
-        (void)choice_next(&m.choice, &timed);
+        (void)choice_next(&m.choice, &sample);
     ck_assert_int_eq(m.choice.best, 0);
     calls(&m, 3 * CHOICE_REST_MAX);
     ck_assert_int_eq(usual_way(&m), 1);
@@ -123,16 +123,16 @@ START_TEST(ranks_try_the_same_way_together)
     int way[2] = {0, 0};
 
     for (unsigned n = 0; n < 20 * CHOICE_REST_MAX; n++) {
-        bool timed[2];
+        int sample[2];
 
         for (int i = 0; i < 2; i++)
-            way[i] = choice_next(&ranks[i], &timed[i]);
-        ck_assert_int_eq(timed[0], timed[1]);
-        if (!timed[0])
+            way[i] = choice_next(&ranks[i], &sample[i]);
+        ck_assert_int_eq(sample[0], sample[1]);
+        if (sample[0] < 0)
             continue;
         ck_assert_int_eq(way[0], way[1]);
         for (int i = 0; i < 2; i++) /* at first each believes another one */
-            choice_time(&ranks[i], way[i],
+            choice_time(&ranks[i], way[i], sample[i],
                         n < FIRST_CALLS ? (way[i] == i ? 500 : 900)
                                         : (way[i] == 1 ? 400 : 800));
     }

@@ -1,0 +1,172 @@
+/* tests/collectives/test_local_choice.c - what ranks of a host choose together
+ * for their ordinary buffers, from times that are made up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives/choice.h"
+#include "collectives/comm.h"
+#include "collectives/local_choice.h"
+#include "support.h"
+
+enum { RANKS = 3, NBYTES = 1 << 20, FIRST = CHOICE_ROUNDS * CHOICE_ROUND };
+
+struct world {
+    struct mailbox boxes[RANKS];
+    struct local_peer peers[RANKS];
+    struct local locals[RANKS];
+    uint64_t now_ns;
+};
+
+static struct world world;
+
+static void create(void)
+{
+    memset(&world, 0, sizeof(world));
+    world.now_ns = 1000000;
+    for (int i = 0; i < RANKS; i++) {
+        world.peers[i].box = &world.boxes[i];
+        atomic_store(&world.boxes[i].attaches, 1);
+        world.locals[i] = (struct local){
+            .size = RANKS,
+            .me = i,
+            .peers = world.peers,
+            .box = &world.boxes[i],
+        };
+    }
+}
+
+static void destroy(void)
+{
+    for (int i = 0; i < RANKS; i++)
+        free(world.locals[i].choice);
+}
+
+static uint8_t begin(int rank)
+{
+    struct local *local = &world.locals[rank];
+
+    local->ticket++;
+    local_choice_collect(local);
+    return local_choose(local, COLLECTIVE_ALLREDUCE, NBYTES);
+}
+
+static struct mailbox_time *time_of(int rank)
+{
+    const struct local *local = &world.locals[rank];
+
+    return &local->box->times[local->ticket % MAILBOX_TIMES];
+}
+
+static bool is_timed(int rank)
+{
+    return atomic_load(&time_of(rank)->ticket) == world.locals[rank].ticket;
+}
+
+/* As if it had been there from begun to ended. */
+static void end(int rank, uint64_t begun_ns, uint64_t ended_ns)
+{
+    local_choice_ends(&world.locals[rank]);
+    if (!is_timed(rank))
+        return;
+    atomic_store(&time_of(rank)->begun_ns, begun_ns);
+    atomic_store(&time_of(rank)->ended_ns, ended_ns);
+}
+
+/* Rank n % RANKS comes last and finds almost everything done, whichever way;
+ * from then on it takes cost_ns. -> the way of all */
+static uint8_t call(unsigned n, uint64_t staged_ns, uint64_t attached_ns)
+{
+    unsigned late = n % RANKS;
+    uint64_t early_ns = world.now_ns, late_ns = early_ns + 100000;
+    uint8_t way = begin(0);
+    uint64_t cost_ns = way == MAILBOX_STAGED ? staged_ns : attached_ns;
+
+    for (int i = 1; i < RANKS; i++)
+        ck_assert_uint_eq(begin(i), way);
+    for (unsigned i = 0; i < RANKS; i++)
+        end((int)i, i == late ? late_ns : early_ns,
+            late_ns + (i == late ? cost_ns / 100 * (n % 7) : cost_ns));
+    world.now_ns = late_ns + cost_ns;
+    return way;
+}
+
+START_TEST(all_choose_the_way_that_is_faster_for_all)
+{
+    unsigned n_faster = 0;
+    uint8_t faster = _i == 0 ? MAILBOX_STAGED : MAILBOX_ATTACH;
+    uint64_t staged_ns = _i == 0 ? 4000 : 5000, attached_ns = 9000 - staged_ns;
+
+    create();
+    for (unsigned n = 0; n < FIRST; n++)
+        (void)call(n, staged_ns, attached_ns);
+    for (unsigned n = 0; n < CHOICE_REST; n++)
+        n_faster += call(FIRST + n, staged_ns, attached_ns) == faster;
+    ck_assert_uint_eq(n_faster, CHOICE_REST);
+    destroy();
+}
+END_TEST
+
+/* Who does not know yet that all attach counts the calls as the others do. */
+START_TEST(all_try_together_whoever_is_ready_first)
+{
+    create();
+    atomic_store(&world.boxes[2].attaches, 0);
+    for (unsigned n = 0; n < CHOICE_ROUND; n++)
+        ck_assert_uint_eq(call(n, 4000, 5000), MAILBOX_STAGED);
+    for (int i = 0; i < RANKS; i++)
+        ck_assert(!is_timed(i));
+    atomic_store(&world.boxes[2].attaches, 1);
+    for (unsigned n = 0; n < CHOICE_ROUND; n++)
+        ck_assert_uint_eq(call(n, 4000, 5000), n < CHOICE_ROUND / 2
+                                                   ? MAILBOX_STAGED
+                                                   : MAILBOX_ATTACH);
+    destroy();
+}
+END_TEST
+
+START_TEST(one_who_cannot_attach_has_all_staged)
+{
+    create();
+    atomic_store(&world.boxes[1].attaches, 2);
+    for (unsigned n = 0; n < 2 * FIRST; n++)
+        ck_assert_uint_eq(call(n, 5000, 4000), MAILBOX_STAGED);
+    destroy();
+}
+END_TEST
+
+/* A rank whose buffers need no choice: the others go by their own times. */
+START_TEST(who_does_not_choose_is_not_measured)
+{
+    unsigned n_attached = 0;
+
+    create();
+    for (unsigned n = 0; n < FIRST + CHOICE_REST; n++) {
+        uint8_t way = begin(0);
+
+        ck_assert_uint_eq(begin(1), way);
+        world.locals[2].ticket++;
+        local_choice_collect(&world.locals[2]);
+        for (int i = 0; i < RANKS; i++)
+            end(i, world.now_ns,
+                world.now_ns + (way == MAILBOX_STAGED ? 5000 : 4000));
+        world.now_ns += 10000;
+        n_attached += n >= FIRST && way == MAILBOX_ATTACH;
+    }
+    ck_assert_uint_eq(n_attached, CHOICE_REST);
+    ck_assert_ptr_null(world.locals[2].choice);
+    destroy();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("local_choice");
+    TCase *tc = tcase_create("local_choice");
+
+    tcase_add_loop_test(tc, all_choose_the_way_that_is_faster_for_all, 0, 2);
+    tcase_add_test(tc, all_try_together_whoever_is_ready_first);
+    tcase_add_test(tc, one_who_cannot_attach_has_all_staged);
+    tcase_add_test(tc, who_does_not_choose_is_not_measured);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
