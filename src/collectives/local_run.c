@@ -16,7 +16,10 @@
 #include "collectives/reduce.h"
 
 enum {
-    POSTS_TOTAL_MAX = 64 << 10, /* what a rank reads of all posts */
+    POSTS_TOTAL_MAX = 128 << 10, /* what a rank reads of all posts */
+    /* ... of an alltoall gives: others read their part alone, so that reading
+     * it where it is pays sooner */
+    POSTS_PARTS_MAX = 64 << 10,
     /* likewise, of operands of an allreduce, which all reduce whole: fewer
      * exchanges against more reading */
     WHOLE_PAIR_MAX = 1 << 20,
@@ -95,6 +98,8 @@ static bool fits_posts(const struct local *local,
     /* block by block a pair is through sooner, if its memory is attached */
     if (local->size == 2 && largest > MAILBOX_INLINE_MAX)
         return false;
+    if (call->kind == COLLECTIVE_ALLTOALL)
+        return largest <= POSTS_PARTS_MAX;
     return (call->kind == COLLECTIVE_ALLGATHER ? all : largest) <=
            POSTS_TOTAL_MAX;
 }
