@@ -127,12 +127,6 @@ static bool can_push(const struct local *local)
     return true;
 }
 
-/* Blocks that others have not read. */
-static bool overwrites_operand(const struct phase *phase)
-{
-    return phase->shape.kind == COLLECTIVE_ALLTOALL && phase->src == phase->dst;
-}
-
 bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
 {
     struct local *local = comm->local;
@@ -151,7 +145,8 @@ bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
         if (!arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
             return false;
         post->may_push = 1;
-    } else if (nbytes <= MAILBOX_INLINE_MAX || overwrites_operand(phase)) {
+    } else if (nbytes <= MAILBOX_INLINE_MAX ||
+               local_overwrites_operand(phase)) {
         return false;
     }
     run->send_way = run->recv_way = MAILBOX_ARENA;
@@ -201,7 +196,7 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
     if (shows_result)
         run->recv_way = way_of(local, phase->dst,
                                call->count * call->elem_nbytes, &post->recv_at);
-    if (overwrites_operand(phase))
+    if (local_overwrites_operand(phase))
         run->send_way = MAILBOX_STAGED;
     shape.stage_send = run->send_way == MAILBOX_STAGED;
     shape.stage_recv = run->recv_way == MAILBOX_STAGED;

@@ -118,6 +118,12 @@ bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes);
 size_t local_operand_nbytes(const struct local *local,
                             const struct schedule_call *call, int place);
 
+/* Blocks of it that others have not read: so it is staged, wherever it is. */
+static inline bool local_overwrites_operand(const struct phase *phase)
+{
+    return phase->shape.kind == COLLECTIVE_ALLTOALL && phase->src == phase->dst;
+}
+
 static inline const struct mailbox_post *
 local_post_of(const struct mailbox *box, uint64_t ticket)
 {

@@ -123,6 +123,7 @@ static bool streams(const struct local *local, const struct phase *phase)
     const struct schedule_call *call = &phase->shape;
     size_t nbytes = largest_operand(local, call), n = (size_t)local->size;
     uint64_t offset;
+    bool once;
 
     if (phase->pull_kind != 0)
         return false;
@@ -142,8 +143,9 @@ static bool streams(const struct local *local, const struct phase *phase)
         return nbytes >= STREAM_MIN;
     }
     /* a block that is copied twice is in the caches anyway */
-    return nbytes >=
-           (arena_find(phase->src, 1, &offset) ? STREAM_MIN : STREAM_ALL / n);
+    once = arena_find(phase->src, 1, &offset) &&
+           !local_overwrites_operand(phase);
+    return nbytes >= (once ? STREAM_MIN : STREAM_ALL / n);
 }
 
 /* --- beginning --- */
