@@ -25,10 +25,7 @@ static unsigned rest_after(unsigned n_rounds)
 
 static void end_round(struct choice *c)
 {
-    uint64_t a = least(c, 0), b = least(c, 1);
-
     c->n_rounds++;
-    c->best = b != 0 && (a == 0 || b < a);
     c->turn = 0;
     c->rest = rest_after(c->n_rounds);
 }
@@ -49,5 +46,10 @@ int choice_next(struct choice *c, int *sample_p)
 
 void choice_time(struct choice *c, int way, int sample, uint64_t ns)
 {
+    uint64_t a, b;
+
     c->ns[way][sample] = ns;
+    a = least(c, 0);
+    b = least(c, 1);
+    c->best = b != 0 && (a == 0 || b < a);
 }

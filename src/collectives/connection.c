@@ -56,7 +56,7 @@ void connection_socket_options(int fd)
 
 void connection_near_options(int fd)
 {
-    /* "reno" is in every kernel and allowed to everybody */
+    /* in every kernel, and allowed unless somebody has taken it away */
     static const char unpaced[] = "reno";
     int queue = CONNECTION_QUEUE_NBYTES;
 
@@ -372,8 +372,10 @@ static bool grow(struct connection *c)
     size_t max = c->in_max * 4;
     uint8_t *in;
 
-    if (max > CONNECTION_ABSORB_MAX)
+    if (c->in_max == CONNECTION_ABSORB_MAX)
         return false;
+    if (max > CONNECTION_ABSORB_MAX)
+        max = CONNECTION_ABSORB_MAX;
     in = malloc(max);
     if (in == NULL)
         return false;

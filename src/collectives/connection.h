@@ -35,7 +35,7 @@
 
 enum {
     CONNECTION_OUT_MAX = 1024,
-    CONNECTION_IN_MAX = 8 << 10,
+    CONNECTION_IN_MAX = 8 << 10, /* a page of payload and its header, too */
     CONNECTION_ABSORB_MAX = 64 << 20,
 
     /* On one host (the kernel doubles it, and caps it at net.core.wmem_max). It
@@ -200,8 +200,9 @@ void connection_socket_options(int fd);
 
 /* For a socket between two processes of a host, where no network is between
  * them that could be congested: whatever congestion control the host has for
- * its networks (BBR, which paces, takes three times as long now and then), this
- * socket has none that paces. And what is read while it is in the caches of who
+ * its networks, this socket goes by losses alone. (BBR goes by the bandwidth
+ * that it has seen: with ranks that wait for each other it settles now and then
+ * at a third of what there is.) And what is read while it is in the caches of who
  * wrote it costs half of what it costs later: its queue is short. TCP; the
  * dialling side calls it before it connects. */
 void connection_near_options(int fd);

@@ -3,8 +3,8 @@
  *
  * Each rank owns
  *
- *   a mailbox  sealed memfd of this comm: what it calls, how far it is, whether
- *              it sleeps, writes elsewhere or has left
+ *   a mailbox  sealed memfd of this comm: what it calls and when, how far it
+ *              is, whether it sleeps, writes elsewhere or has left
  *   an arena   sealed memfd of the process (arena.h): hvd_alloc and staging
  *   a doorbell eventfd of this comm: the others write it when it sleeps
  *

@@ -163,20 +163,35 @@ static int kind_of_cost(const struct phase *phase)
                                                   : phase->shape.kind;
 }
 
+/* The same on every rank. (Of an alltoallv nobody knows what the others have
+ * to move.) */
+static size_t nbytes_of_cost(const struct comm *comm)
+{
+    const struct schedule_call *call = &comm->local->run.phase->shape;
+
+    switch (call->kind) {
+    case COLLECTIVE_ALLTOALLV:
+        return 0;
+    case COLLECTIVE_ALLGATHERV:
+        return comm->op.head.count * call->elem_nbytes;
+    default:
+        return call->count * call->elem_nbytes;
+    }
+}
+
 /* Chosen only if there is a buffer to choose for: choices are measured. */
-static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
+static uint8_t way_of(const struct comm *comm, const void *ptr, size_t nbytes,
                       uint64_t *at_p)
 {
-    const struct phase *phase = local->run.phase;
+    struct local_run *run = &comm->local->run;
 
     if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
         return MAILBOX_ARENA;
     *at_p = (uint64_t)(uintptr_t)ptr;
-    if (local->run.ordinary == MAILBOX_NONE)
-        local->run.ordinary = local_choose(local, kind_of_cost(phase),
-                                           phase->shape.count *
-                                               phase->shape.elem_nbytes);
-    return local->run.ordinary;
+    if (run->ordinary == MAILBOX_NONE)
+        run->ordinary = local_choose(comm->local, kind_of_cost(run->phase),
+                                     nbytes_of_cost(comm));
+    return run->ordinary;
 }
 
 static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
@@ -190,14 +205,14 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
 
     shape.in_place = phase->src == phase->dst;
     run->ordinary = MAILBOX_NONE;
-    run->send_way = way_of(local, phase->src, visible_nbytes(local, call),
-                           &post->send_at);
+    run->send_way = local_overwrites_operand(phase)
+                        ? MAILBOX_STAGED
+                        : way_of(comm, phase->src, visible_nbytes(local, call),
+                                 &post->send_at);
     run->recv_way = MAILBOX_NONE;
     if (shows_result)
-        run->recv_way = way_of(local, phase->dst,
+        run->recv_way = way_of(comm, phase->dst,
                                call->count * call->elem_nbytes, &post->recv_at);
-    if (local_overwrites_operand(phase))
-        run->send_way = MAILBOX_STAGED;
     shape.stage_send = run->send_way == MAILBOX_STAGED;
     shape.stage_recv = run->recv_way == MAILBOX_STAGED;
     if (shape.stage_send || shape.stage_recv)
@@ -227,6 +242,7 @@ hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
     struct local *local = comm->local;
 
     HVD_TRY(plan(comm, post));
+    local_choice_begins(local);
     if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
         write_table(local, post);
     publish_progress(local);

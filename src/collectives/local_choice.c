@@ -55,19 +55,6 @@ static int size_class(size_t nbytes)
     return nbytes == 0 ? 0 : 63 - __builtin_clzll(nbytes);
 }
 
-static void begin_time(struct local *local, struct choice *choice, int way,
-                       int sample)
-{
-    uint64_t ticket = local->ticket;
-    struct mailbox_time *time = &local->box->times[ticket % MAILBOX_TIMES];
-
-    local->choice->timed[ticket % TIMED] = (struct timed){
-        .ticket = ticket, .choice = choice, .way = way, .sample = sample};
-    atomic_store(&time->ended_ns, 0);
-    atomic_store(&time->begun_ns, clock_now_ns());
-    atomic_store(&time->ticket, ticket);
-}
-
 /* Calls are counted before it is known that all attach, too: on all ranks from
  * the same one on. */
 uint8_t local_choose(struct local *local, int kind, size_t nbytes)
@@ -94,8 +81,19 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
     if (attach != 1)
         return MAILBOX_STAGED;
     if (sample >= 0)
-        begin_time(local, choice, way, sample);
+        c->timed[local->ticket % TIMED] = (struct timed){local->ticket, choice,
+                                                         way, sample};
     return ways[way];
+}
+
+void local_choice_begins(struct local *local)
+{
+    uint64_t ticket = local->ticket;
+    struct mailbox_time *time = &local->box->times[ticket % MAILBOX_TIMES];
+
+    atomic_store(&time->ticket, ticket);
+    atomic_store(&time->begun_ns, clock_now_ns());
+    atomic_store(&time->ended_ns, 0);
 }
 
 void local_choice_ends(struct local *local)
@@ -107,9 +105,8 @@ void local_choice_ends(struct local *local)
         atomic_store(&time->ended_ns, clock_now_ns());
 }
 
-/* From the last beginning to the last end, of those who have timed it. (In
- * another time namespace a clock is another's by a constant: then this is how
- * long that rank took.) */
+/* From the last beginning to the last end. (In another time namespace a clock
+ * is another's by a constant: then this is how long that rank took.) */
 static uint64_t duration(const struct local *local, uint64_t ticket)
 {
     uint64_t begun_ns = 0, ended_ns = 0;
@@ -126,7 +123,7 @@ static uint64_t duration(const struct local *local, uint64_t ticket)
         begun_ns = begun > begun_ns ? begun : begun_ns;
         ended_ns = ended > ended_ns ? ended : ended_ns;
     }
-    return ended_ns > begun_ns ? ended_ns - begun_ns : 1;
+    return ended_ns > begun_ns ? ended_ns - begun_ns : 0;
 }
 
 void local_choice_collect(struct local *local)

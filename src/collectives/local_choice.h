@@ -4,8 +4,9 @@
  * ranks: so it is measured by some calls of each kind and size (choice.h), from
  * when the last rank has begun one to when the last has ended it. What one rank
  * sees alone says little: where they share cores, who comes late finds it done.
- * All see the same times and so choose the same; either way gives the same
- * bits, and ranks that do not make the same calls each go by what they have.
+ * All see the same times and so choose the same, if all have ordinary buffers
+ * in the same calls; if not, each goes by what it has tried. Either way gives
+ * the same bits.
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_CHOICE_H
@@ -19,10 +20,12 @@
 /* Before each ticket is posted. */
 void local_choice_collect(struct local *local);
 
-/* MAILBOX_ATTACH or MAILBOX_STAGED for the ticket that begins now. */
+/* MAILBOX_ATTACH or MAILBOX_STAGED for the ticket that begins now, if this rank
+ * has an ordinary buffer to show. */
 uint8_t local_choose(struct local *local, int kind, size_t nbytes);
 
-/* It is over. */
+/* The ticket goes block by block, on all ranks: one of them may have chosen. */
+void local_choice_begins(struct local *local);
 void local_choice_ends(struct local *local);
 
 #endif

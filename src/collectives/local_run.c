@@ -17,8 +17,7 @@
 
 enum {
     POSTS_TOTAL_MAX = 128 << 10, /* what a rank reads of all posts */
-    /* ... of an alltoall gives: others read their part alone, so that reading
-     * it where it is pays sooner */
+    /* ... of an alltoall gives: attached, nothing of it is copied twice */
     POSTS_PARTS_MAX = 64 << 10,
     /* likewise, of operands of an allreduce, which all reduce whole: fewer
      * exchanges against more reading */

@@ -455,7 +455,8 @@ START_TEST(small_operands_anywhere_same_bits)
                                     9000,
                                     12345,
                                     20000,
-                                    40000};
+                                    40000,
+                                    64 << 10};
 
     play_group(_i, nbytes, sizeof(nbytes) / sizeof(nbytes[0]), SMALL_CASES);
 }
@@ -464,9 +465,9 @@ END_TEST
 /* Around what a rank takes at a time, and a few times that. */
 START_TEST(blocks_anywhere_same_bits)
 {
-    static const size_t nbytes[] = {64 << 10,  200000,  419424,
-                                    512 << 10, 520000,  834 << 10,
-                                    838000,    1048576, 1100000};
+    static const size_t nbytes[] = {64 << 10,  65544,  128 << 10, 131080,
+                                    200000,    419424, 512 << 10, 520000,
+                                    834 << 10, 838000, 1048576,   1100000};
 
     play_group(_i, nbytes, sizeof(nbytes) / sizeof(nbytes[0]), LARGE_CASES);
 }
