@@ -367,12 +367,14 @@ before the timed ones, and 100 ms of them at the first size; of ours with
 ordinary buffers sixteen, in which it tries its two ways of reading them (later
 it does so now and then, which is timed with all else).
 
-*One host* is each one's best means, *TCP* is loopback TCP only. Gloo always uses
-TCP, its figures stand in both. Of a peer's settings below, the best for each
-size counts; those that are nowhere the best in the first round, or nowhere
-within twice the best peer's time, are left out of the others. Where ranks
-outnumber the processors nobody is bound to one; else the calling threads are,
-rank by rank, everybody's alike.
+*One host* is each one's best means, *TCP* is loopback TCP only: the peers' under
+the congestion control of the machine, ours by losses alone, which is part of
+what it does (`src/collectives/connection.h`). Gloo always uses TCP, its figures
+stand in both. Of a peer's settings below, the best for each size counts; those
+that are nowhere the best in the first round, or nowhere within twice the best
+peer's time, are left out of the others. Where ranks outnumber the processors
+nobody is bound to one; else the calling threads are, rank by rank, everybody's
+alike.
 
 The *memory bound* is an allreduce without a protocol: threads in one process,
 huge pages, the traffic to memory and one barrier (`bench/membound.c`). *pull*:

@@ -51,5 +51,5 @@ void choice_time(struct choice *c, int way, int sample, uint64_t ns)
     c->ns[way][sample] = ns;
     a = least(c, 0);
     b = least(c, 1);
-    c->best = b != 0 && (a == 0 || b < a);
+    c->best = a != 0 && b != 0 && b < a;
 }

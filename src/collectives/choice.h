@@ -36,7 +36,7 @@ struct choice {
  * wanted. */
 int choice_next(struct choice *choice, int *sample_p);
 
-/* How long that call took, of this way. */
+/* How long that call took, of this way; 0: not known. */
 void choice_time(struct choice *choice, int way, int sample, uint64_t ns);
 
 #endif

@@ -201,10 +201,10 @@ void connection_socket_options(int fd);
 /* For a socket between two processes of a host, where no network is between
  * them that could be congested: whatever congestion control the host has for
  * its networks, this socket goes by losses alone. (BBR goes by the bandwidth
- * that it has seen: with ranks that wait for each other it settles now and then
- * at a third of what there is.) And what is read while it is in the caches of who
- * wrote it costs half of what it costs later: its queue is short. TCP; the
- * dialling side calls it before it connects. */
+ * that it has seen: with ranks that wait for each other it settles now and
+ * then at a third of what there is.) And what is read while it is in the
+ * caches of who wrote it costs half of what it costs later: its queue is
+ * short. TCP; the dialling side calls it before it connects. */
 void connection_near_options(int fd);
 
 #endif

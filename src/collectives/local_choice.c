@@ -2,6 +2,7 @@
  * allocated with the first choice; without it everything is staged. */
 #include "collectives/local_choice.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -33,21 +34,15 @@ struct local_choice {
 
 static const uint8_t ways[CHOICE_WAYS] = {MAILBOX_STAGED, MAILBOX_ATTACH};
 
-/* `attaches` of those who are ready: 0: not all are. */
-static uint32_t all_attach(const struct local *local)
+static bool all_attach(const struct local *local)
 {
-    uint32_t all = 1;
-
     for (int i = 0; i < local->size; i++) {
         const struct mailbox *box = local->peers[i].box;
-        uint32_t one = box == NULL ? 0 : atomic_load(&box->attaches);
 
-        if (one == 2)
-            return 2;
-        if (one == 0)
-            all = 0;
+        if (box == NULL || atomic_load(&box->attaches) != 1)
+            return false;
     }
-    return all;
+    return true;
 }
 
 static int size_class(size_t nbytes)
@@ -55,22 +50,19 @@ static int size_class(size_t nbytes)
     return nbytes == 0 ? 0 : 63 - __builtin_clzll(nbytes);
 }
 
-/* Calls are counted before it is known that all attach, too: on all ranks from
- * the same one on. */
 uint8_t local_choose(struct local *local, int kind, size_t nbytes)
 {
     struct local_choice *c = local->choice;
     struct choice *choice;
-    uint32_t attach;
     int way, sample;
 
-    if (local->forced_way == MAILBOX_STAGED)
-        return MAILBOX_STAGED;
-    attach = all_attach(local);
-    if (attach == 2)
+    if (local->forced_way == MAILBOX_STAGED || !all_attach(local))
         return MAILBOX_STAGED;
     if (local->forced_way != MAILBOX_NONE)
-        return attach == 1 ? local->forced_way : MAILBOX_STAGED;
+        return local->forced_way;
+    /* some may not know yet that all attach: all count from the same ticket */
+    if (local->ticket <= LOCAL_RUN_AHEAD)
+        return MAILBOX_STAGED;
     if (c == NULL) {
         c = local->choice = calloc(1, sizeof(*c));
         if (c == NULL)
@@ -78,8 +70,6 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
     }
     choice = &c->choices[kind][size_class(nbytes)];
     way = choice_next(choice, &sample);
-    if (attach != 1)
-        return MAILBOX_STAGED;
     if (sample >= 0)
         c->timed[local->ticket % TIMED] = (struct timed){local->ticket, choice,
                                                          way, sample};

@@ -4,9 +4,10 @@
  * ranks: so it is measured by some calls of each kind and size (choice.h), from
  * when the last rank has begun one to when the last has ended it. What one rank
  * sees alone says little: where they share cores, who comes late finds it done.
- * All see the same times and so choose the same, if all have ordinary buffers
- * in the same calls; if not, each goes by what it has tried. Either way gives
- * the same bits.
+ * All see the same times and so choose the same, if all choose in the same
+ * calls; if not, each goes by what it has tried. Either way gives the same
+ * bits. (Of an alltoallv nobody knows what the others have to move: all its
+ * sizes are one.)
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_CHOICE_H

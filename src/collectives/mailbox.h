@@ -3,7 +3,7 @@
  *
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
  *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
- *   time [MAILBOX_TIMES]   when that began and ended, if it is measured
+ *   time [MAILBOX_TIMES]   when that began and ended, if it goes by blocks
  *
  * A post may be overwritten once all others have posted the ticket that is
  * MAILBOX_POSTS / 2 newer: they have finished what it was about, and compared

@@ -462,7 +462,8 @@ START_TEST(small_operands_anywhere_same_bits)
 }
 END_TEST
 
-/* Around what a rank takes at a time, and a few times that. */
+/* Around what goes with the posts, what a rank takes at a time, and a few times
+ * that. */
 START_TEST(blocks_anywhere_same_bits)
 {
     static const size_t nbytes[] = {64 << 10,  65544,  128 << 10, 131080,

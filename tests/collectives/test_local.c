@@ -1,7 +1,8 @@
 /* tests/collectives/test_local.c - memory that ranks of a host share: the
  * arena, what others may do with the descriptors they are handed, aborts while
- * somebody is at work in it, and how many calls may be under way. What happens
- * to it when a process stops or dies: test_stopped.c. */
+ * somebody is at work in it, how many calls may be under way, and what shows
+ * when they were. What happens to it when a process stops or dies:
+ * test_stopped.c. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -572,6 +573,43 @@ START_TEST(more_ranks_than_cores_all_complete)
 }
 END_TEST
 
+/* By which the ranks choose how they show ordinary buffers. */
+static bool calls_show_when_they_were(struct group *g, int rank, void *arg)
+{
+    enum { COUNT = 100000 };
+    const struct local *local = g->comms[rank]->local;
+    float *buf = calloc(COUNT, sizeof(*buf));
+
+    (void)arg;
+    EXPECT(buf != NULL);
+    for (int i = 0; i < 2 * MAILBOX_TIMES; i++) {
+        const struct mailbox_time *time;
+        hvd_status_t status = i % 2 == 0
+                                  ? broadcast(g->comms[rank], buf, COUNT,
+                                              HVD_FLOAT32, i % g->size)
+                                  : allreduce(g->comms[rank], buf, buf, COUNT,
+                                              HVD_FLOAT32, HVD_SUM);
+
+        EXPECT(status == HVD_OK);
+        time = &local->box->times[local->ticket % MAILBOX_TIMES];
+        EXPECT(atomic_load(&time->ticket) == local->ticket);
+        EXPECT(atomic_load(&time->begun_ns) > 0);
+        EXPECT(atomic_load(&time->ended_ns) >= atomic_load(&time->begun_ns));
+    }
+    free(buf);
+    return true;
+}
+
+START_TEST(calls_in_blocks_show_when_they_were)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, calls_show_when_they_were, NULL);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("local");
@@ -592,6 +630,7 @@ int main(void)
     tcase_add_test(tc, call_announced_long_ago_does_no_harm);
     tcase_add_test(tc, counts_differ_both_sides_named);
     tcase_add_loop_test(tc, more_ranks_than_cores_all_complete, 4, 9);
+    tcase_add_test(tc, calls_in_blocks_show_when_they_were);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
