@@ -30,7 +30,8 @@ enum {
     STREAM_MIN = 16 << 20, /* bytes of a call that caches do not hold */
     STREAM_ALL = 96 << 20, /* ... of all ranks, where blocks are staged */
     LOOKS = 32,            /* between two looks at the abort word */
-    SPIN_US = 60
+    SPIN_US = 60,          /* until this rank sleeps */
+    SPIN_CROWDED_US = 300
 };
 
 _Static_assert(WHOLE_PAIR_MAX / 2 <= COMM_BOUNCE_NBYTES &&
@@ -655,17 +656,21 @@ static bool shares_core(const struct local *local)
 
 /* A peer on a core of its own answers within a microsecond or so; where ranks
  * share cores, who waits has to let the others run, and the progress thread its
- * own application. Who is not there yet says so on a connection. */
+ * own application. (Who sleeps there is often woken on the core of who woke it,
+ * and then three ranks share it: better to stay awake for as long as others'
+ * turns take.) Who is not there yet says so on a connection. */
 hvd_status_t local_spin(struct comm *comm, bool *more_p)
 {
     const struct local *local = comm->local;
     bool yields = local->crowded || (local->bound && comm->in_background);
     int pauses = yields ? 0 : PAUSES;
-    uint64_t until_us = 0;
+    uint64_t until_us = 0, spin_us = SPIN_US;
 
     *more_p = false;
     if (local->n_attached < local->size - 1)
         return HVD_OK;
+    if (local->crowded && !comm->in_background)
+        spin_us = SPIN_CROWDED_US;
     for (int i = 0;; i++) {
         if (i % LOOKS == 0) {
             HVD_TRY(comm_check(comm));
@@ -682,7 +687,7 @@ hvd_status_t local_spin(struct comm *comm, bool *more_p)
             continue;
         }
         if (until_us == 0)
-            until_us = clock_now_us() + SPIN_US;
+            until_us = clock_now_us() + spin_us;
         else if (clock_now_us() >= until_us)
             break;
         sched_yield();
