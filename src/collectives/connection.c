@@ -57,11 +57,11 @@ void connection_socket_options(int fd)
 void connection_near_options(int fd)
 {
     /* in every kernel, and allowed unless somebody has taken it away */
-    static const char unpaced[] = "reno";
+    static const char by_losses[] = "reno";
     int queue = CONNECTION_QUEUE_NBYTES;
 
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, unpaced,
-                     sizeof(unpaced) - 1);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, by_losses,
+                     sizeof(by_losses) - 1);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &queue, sizeof(queue));
 }
 

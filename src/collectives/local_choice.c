@@ -14,8 +14,7 @@
 enum {
     KINDS = COLLECTIVE_BARRIER + 1,
     SIZES = 64,
-    ALL_ENDED = LOCAL_RUN_AHEAD + 1,
-    TIMED = ALL_ENDED + 1 /* tickets from the one in flight back */
+    ALL_ENDED = LOCAL_RUN_AHEAD + 1
 };
 
 _Static_assert(MAILBOX_TIMES > ALL_ENDED + LOCAL_RUN_AHEAD, "none overwritten");
@@ -29,7 +28,7 @@ struct timed {
 
 struct local_choice {
     struct choice choices[KINDS][SIZES];
-    struct timed timed[TIMED]; /* by ticket % TIMED */
+    struct timed timed[MAILBOX_TIMES]; /* as the times in a mailbox */
 };
 
 static const uint8_t ways[CHOICE_WAYS] = {MAILBOX_STAGED, MAILBOX_ATTACH};
@@ -71,28 +70,37 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
     choice = &c->choices[kind][size_class(nbytes)];
     way = choice_next(choice, &sample);
     if (sample >= 0)
-        c->timed[local->ticket % TIMED] = (struct timed){local->ticket, choice,
-                                                         way, sample};
+        c->timed[local->ticket % MAILBOX_TIMES] = (struct timed){
+            local->ticket, choice, way, sample};
     return ways[way];
+}
+
+static struct mailbox_time *own_time(struct local *local)
+{
+    return &local->box->times[local->ticket % MAILBOX_TIMES];
+}
+
+/* Told by the ticket of a later post. */
+static void set(atomic_uint_least64_t *word, uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
 void local_choice_begins(struct local *local)
 {
-    uint64_t ticket = local->ticket;
-    struct mailbox_time *time = &local->box->times[ticket % MAILBOX_TIMES];
+    struct mailbox_time *time = own_time(local);
 
-    atomic_store(&time->ticket, ticket);
-    atomic_store(&time->begun_ns, clock_now_ns());
-    atomic_store(&time->ended_ns, 0);
+    set(&time->ticket, local->ticket);
+    set(&time->begun_ns, clock_now_ns());
+    set(&time->ended_ns, 0);
 }
 
 void local_choice_ends(struct local *local)
 {
-    struct mailbox_time *time =
-        &local->box->times[local->ticket % MAILBOX_TIMES];
+    struct mailbox_time *time = own_time(local);
 
     if (atomic_load(&time->ticket) == local->ticket)
-        atomic_store(&time->ended_ns, clock_now_ns());
+        set(&time->ended_ns, clock_now_ns());
 }
 
 /* From the last beginning to the last end. (In another time namespace a clock
@@ -124,7 +132,7 @@ void local_choice_collect(struct local *local)
 
     if (c == NULL || local->ticket <= ALL_ENDED)
         return;
-    timed = &c->timed[ticket % TIMED];
+    timed = &c->timed[ticket % MAILBOX_TIMES];
     if (timed->ticket == ticket)
         choice_time(timed->choice, timed->way, timed->sample,
                     duration(local, ticket));

@@ -19,7 +19,7 @@ enum {
     POSTS_TOTAL_MAX = 128 << 10, /* what a rank reads of all posts */
     /* ... of an alltoall gives: attached, nothing of it is copied twice */
     POSTS_PARTS_MAX = 64 << 10,
-    /* likewise, of operands of an allreduce, which all reduce whole: fewer
+    /* what it reads of operands of an allreduce, if all reduce it whole: fewer
      * exchanges against more reading */
     WHOLE_PAIR_MAX = 1 << 20,
     WHOLE_TOTAL_MAX = 128 << 10,

@@ -16,7 +16,7 @@
  * Atomic words are sequentially consistent: a publisher writes its word and
  * reads `sleeping`, a sleeper writes `sleeping` and reads the words; likewise
  * `writing` and `left`. (`cpu` is a hint; `staged` and `reduced` are told with
- * `taken`, which is stored last.) */
+ * `taken`, which is stored last, times with the ticket of a later post.) */
 #ifndef COLLECTIVES_MAILBOX_H
 #define COLLECTIVES_MAILBOX_H
 

@@ -146,14 +146,20 @@ hvd_status_t operation_begin(struct comm *comm,
     return place(comm, args, call);
 }
 
+/* Nobody else drives the comm to its end any more. */
+static hvd_status_t last_copy(struct comm *comm, void *dst, const void *src,
+                              size_t nbytes)
+{
+    if (operation_copy(comm, dst, src, nbytes, false) != HVD_OK)
+        return comm_end(comm);
+    return HVD_OK;
+}
+
 hvd_status_t operation_finish(struct comm *comm)
 {
     const struct operation *op = &comm->op;
 
-    return operation_copy(comm, op->final_dst, op->final_src, op->final_nbytes,
-                          false) == HVD_OK
-               ? HVD_OK
-               : comm_end(comm);
+    return last_copy(comm, op->final_dst, op->final_src, op->final_nbytes);
 }
 
 struct timeline_call operation_shown(const struct collective_args *args,
@@ -227,7 +233,5 @@ hvd_status_t operation_alone(struct comm *comm,
     } else if (args->kind == COLLECTIVE_ALLGATHERV) {
         dst += call->place_nbytes;
     }
-    return operation_copy(comm, dst, src, nbytes, false) == HVD_OK
-               ? HVD_OK
-               : comm_end(comm);
+    return last_copy(comm, dst, src, nbytes);
 }

@@ -164,7 +164,7 @@ static struct collective_args args_of(enum shape shape, int rank)
     return args;
 }
 
-/* Word i of what the rank has received, and how many there are. */
+/* Word i of what the rank has received. */
 static int64_t expected(enum shape shape, int rank, size_t i)
 {
     switch (shape) {
