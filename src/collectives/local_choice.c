@@ -17,6 +17,12 @@ enum {
     ALL_ENDED = LOCAL_RUN_AHEAD + 1
 };
 
+/* From here on an allreduce does not try to attach. Copied in pieces that fit
+ * the caches it was faster in each comparison (docs/performance.md); and who
+ * reads a rank that dies frees that rank's memory before the system call
+ * returns, tens of milliseconds in which no abort is heard (bench/abort). */
+enum { STAGED_ALLREDUCE_MIN = 64 << 20 };
+
 _Static_assert(MAILBOX_TIMES > ALL_ENDED + LOCAL_RUN_AHEAD, "none overwritten");
 
 /* A ticket whose time is wanted. */
@@ -44,6 +50,11 @@ static bool all_attach(const struct local *local)
     return true;
 }
 
+static bool is_staged_untried(int kind, size_t nbytes)
+{
+    return kind == COLLECTIVE_ALLREDUCE && nbytes >= STAGED_ALLREDUCE_MIN;
+}
+
 static int size_class(size_t nbytes)
 {
     return nbytes == 0 ? 0 : 63 - __builtin_clzll(nbytes);
@@ -59,6 +70,8 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
         return MAILBOX_STAGED;
     if (local->forced_way != MAILBOX_NONE)
         return local->forced_way;
+    if (is_staged_untried(kind, nbytes))
+        return MAILBOX_STAGED;
     /* some may not know yet that all attach: all count from the same ticket */
     if (local->ticket <= LOCAL_RUN_AHEAD)
         return MAILBOX_STAGED;

@@ -185,6 +185,31 @@ START_TEST(tickets_between_change_nothing)
 }
 END_TEST
 
+START_TEST(a_large_allreduce_does_not_try_to_attach)
+{
+    static const size_t large = 64 << 20;
+    struct local *local = &world.locals[0];
+    unsigned n_smaller = 0, n_broadcast = 0;
+
+    create();
+    for (unsigned n = 0; n < FIRST; n++) {
+        (void)begin(0, false);
+        ck_assert_uint_eq(local_choose(local, COLLECTIVE_ALLREDUCE, large),
+                          MAILBOX_STAGED);
+        n_smaller += local_choose(local, COLLECTIVE_ALLREDUCE, large - 1) ==
+                     MAILBOX_ATTACH;
+        n_broadcast += local_choose(local, COLLECTIVE_BROADCAST, large) ==
+                       MAILBOX_ATTACH;
+    }
+    ck_assert_uint_gt(n_smaller, 0);
+    ck_assert_uint_gt(n_broadcast, 0);
+    local->forced_way = MAILBOX_ATTACH;
+    ck_assert_uint_eq(local_choose(local, COLLECTIVE_ALLREDUCE, large),
+                      MAILBOX_ATTACH);
+    destroy();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("local_choice");
@@ -195,6 +220,7 @@ int main(void)
     tcase_add_test(tc, one_who_cannot_attach_has_all_staged);
     tcase_add_test(tc, lateness_of_those_who_do_not_choose_is_no_cost);
     tcase_add_test(tc, tickets_between_change_nothing);
+    tcase_add_test(tc, a_large_allreduce_does_not_try_to_attach);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
