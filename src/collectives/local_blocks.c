@@ -163,22 +163,6 @@ static int kind_of_cost(const struct phase *phase)
                                                   : phase->shape.kind;
 }
 
-/* The same on every rank. (Of an alltoallv nobody knows what the others have
- * to move.) */
-static size_t nbytes_of_cost(const struct comm *comm)
-{
-    const struct schedule_call *call = &comm->local->run.phase->shape;
-
-    switch (call->kind) {
-    case COLLECTIVE_ALLTOALLV:
-        return 0;
-    case COLLECTIVE_ALLGATHERV:
-        return comm->op.head.count * call->elem_nbytes;
-    default:
-        return call->count * call->elem_nbytes;
-    }
-}
-
 /* Chosen only if there is a buffer to choose for: choices are measured. */
 static uint8_t way_of(const struct comm *comm, const void *ptr, size_t nbytes,
                       uint64_t *at_p)
@@ -189,8 +173,9 @@ static uint8_t way_of(const struct comm *comm, const void *ptr, size_t nbytes,
         return MAILBOX_ARENA;
     *at_p = (uint64_t)(uintptr_t)ptr;
     if (run->ordinary == MAILBOX_NONE)
-        run->ordinary = local_choose(comm->local, kind_of_cost(run->phase),
-                                     nbytes_of_cost(comm));
+        run->ordinary = local_choose(
+            comm->local, kind_of_cost(run->phase),
+            local_largest_operand(comm->local, &run->phase->shape));
     return run->ordinary;
 }
 

@@ -1,6 +1,7 @@
 /* collectives/local_impl.h - the inside of a local group, shared by local.c
- * (its life), peer_memory.c (whose memory is mapped), local_run.c (the phase in
- * flight), local_blocks.c and local_choice.c.
+ * (its life), peer_memory.c (whose memory is mapped), local_plan.c (which way
+ * operands take), local_run.c (the phase in flight), local_blocks.c and
+ * local_choice.c.
  *
  * Threads: whoever drives the comm. Ranks here are places in the group: the
  * comm's ranks of this host in ascending order. */
@@ -112,11 +113,25 @@ void own_box_give(const struct mailbox *box);
 /* Copy nbytes at `address` in another process. false: errno says why. */
 bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes);
 
-/* --- local_run.c --- */
+/* --- local_plan.c --- */
 
 /* Bytes of the operand of the rank at `place`. */
 size_t local_operand_nbytes(const struct local *local,
                             const struct schedule_call *call, int place);
+/* Of every rank's operand, at most; of an alltoallv 0: nobody knows. This, and
+ * the two that follow: the same answer on every rank. */
+size_t local_largest_operand(const struct local *local,
+                             const struct schedule_call *call);
+/* Do all operands travel in posts? */
+bool local_fits_posts(const struct local *local,
+                      const struct schedule_call *call);
+/* Is it worth looking for them in the arena then? */
+bool local_may_offer(const struct local *local,
+                     const struct schedule_call *call);
+/* Is own result written past the caches, as far as nobody reads it? */
+bool local_streams(const struct local *local, const struct phase *phase);
+
+/* --- local_run.c --- */
 
 /* Blocks of it that others have not read: so it is staged, wherever it is. */
 static inline bool local_overwrites_operand(const struct phase *phase)

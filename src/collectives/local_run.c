@@ -9,144 +9,19 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "collectives/arena.h"
 #include "collectives/copy.h"
 #include "collectives/local_choice.h"
 #include "collectives/local_impl.h"
 #include "collectives/reduce.h"
 
 enum {
-    POSTS_TOTAL_MAX = 128 << 10, /* what a rank reads of all posts */
-    /* ... of an alltoall gives: attached, nothing of it is copied twice */
-    POSTS_PARTS_MAX = 64 << 10,
-    /* what it reads of operands of an allreduce, if all reduce it whole: fewer
-     * exchanges against more reading */
-    WHOLE_PAIR_MAX = 1 << 20,
-    WHOLE_TOTAL_MAX = 128 << 10,
-    PAUSES = 1000,         /* looks, before others get the core */
-    PAUSES_ALONE = 16,     /* ... if one of the ranks was last seen here */
-    PAUSES_BETWEEN = 2,    /* ... and gets it back */
-    PUSH_MIN = 1 << 10,    /* operands above are pushed where they can be */
-    STREAM_MIN = 16 << 20, /* bytes of a call that caches do not hold */
-    STREAM_ALL = 96 << 20, /* ... of all ranks, where blocks are staged */
-    LOOKS = 32,            /* between two looks at the abort word */
-    SPIN_US = 60,          /* until this rank sleeps */
+    PAUSES = 1000,      /* looks, before others get the core */
+    PAUSES_ALONE = 16,  /* ... if one of the ranks was last seen here */
+    PAUSES_BETWEEN = 2, /* ... and gets it back */
+    LOOKS = 32,         /* between two looks at the abort word */
+    SPIN_US = 60,       /* until this rank sleeps */
     SPIN_CROWDED_US = 300
 };
-
-_Static_assert(WHOLE_PAIR_MAX / 2 <= COMM_BOUNCE_NBYTES &&
-                   WHOLE_TOTAL_MAX / 3 <= COMM_BOUNCE_NBYTES,
-               "a result that waits");
-
-/* --- sizes --- */
-
-static size_t total(const size_t *counts, int n)
-{
-    size_t sum = 0;
-
-    for (int i = 0; i < n; i++)
-        sum += counts[i];
-    return sum;
-}
-
-/* Bytes of the operand of the rank at `place`. */
-size_t local_operand_nbytes(const struct local *local,
-                            const struct schedule_call *call, int place)
-{
-    size_t n = call->count * call->elem_nbytes;
-
-    switch (call->kind) {
-    case COLLECTIVE_BROADCAST:
-        return local->peers[place].rank == call->root ? n : 0;
-    case COLLECTIVE_ALLGATHERV:
-        return call->recvcounts[place] * call->elem_nbytes;
-    case COLLECTIVE_REDUCE_SCATTER:
-    case COLLECTIVE_ALLTOALL:
-        return n * (size_t)local->size;
-    case COLLECTIVE_BARRIER:
-        return 0;
-    default:
-        return n;
-    }
-}
-
-/* Of every rank's operand, at most; the same answer on every rank. */
-static size_t largest_operand(const struct local *local,
-                              const struct schedule_call *call)
-{
-    switch (call->kind) {
-    case COLLECTIVE_BROADCAST:
-        return call->count * call->elem_nbytes;
-    case COLLECTIVE_ALLGATHERV:
-        return total(call->recvcounts, local->size) * call->elem_nbytes;
-    default:
-        return local_operand_nbytes(local, call, local->me);
-    }
-}
-
-/* The same answer on every rank. */
-static bool fits_posts(const struct local *local,
-                       const struct schedule_call *call)
-{
-    size_t largest = largest_operand(local, call);
-    size_t all = largest * (size_t)local->size;
-
-    if (call->kind == COLLECTIVE_ALLTOALLV)
-        return false;
-    if (call->kind == COLLECTIVE_ALLREDUCE)
-        return all <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
-    /* block by block a pair is through sooner, if its memory is attached */
-    if (local->size == 2 && largest > MAILBOX_INLINE_MAX)
-        return false;
-    if (call->kind == COLLECTIVE_ALLTOALL)
-        return largest <= POSTS_PARTS_MAX;
-    return (call->kind == COLLECTIVE_ALLGATHER ? all : largest) <=
-           POSTS_TOTAL_MAX;
-}
-
-/* Is it worth looking for operands in the arena? The same answer on every
- * rank. */
-static bool may_offer(const struct local *local,
-                      const struct schedule_call *call)
-{
-    size_t min = call->kind == COLLECTIVE_ALLREDUCE ? PUSH_MIN
-                                                    : MAILBOX_INLINE_MAX;
-
-    return largest_operand(local, call) > min;
-}
-
-/* Memory that is not in the caches is read before it is written, unless it is
- * written past them. What an allreduce in place writes has just been read, to
- * be staged or by who pushes. */
-static bool streams(const struct local *local, const struct phase *phase)
-{
-    const struct schedule_call *call = &phase->shape;
-    size_t nbytes = largest_operand(local, call), n = (size_t)local->size;
-    uint64_t offset;
-    bool once;
-
-    if (phase->pull_kind != 0)
-        return false;
-    switch (call->kind) {
-    case COLLECTIVE_ALLREDUCE:
-        return phase->src != phase->dst && nbytes >= STREAM_MIN;
-    case COLLECTIVE_ALLTOALLV:
-        nbytes = total(call->recvcounts, local->size) * call->elem_nbytes;
-        break;
-    case COLLECTIVE_ALLGATHER:
-        nbytes *= n;
-        break;
-    case COLLECTIVE_ALLGATHERV:
-    case COLLECTIVE_ALLTOALL:
-        break;
-    default:
-        return nbytes >= STREAM_MIN;
-    }
-    /* a block that is copied twice is in the caches anyway */
-    once = arena_find(phase->src, 1, &offset) &&
-           !local_overwrites_operand(phase);
-    return nbytes >= (once ? STREAM_MIN : STREAM_ALL / n);
-}
 
 /* --- beginning --- */
 
@@ -174,9 +49,10 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
     run->arrived = 0;
     run->first_peer = 0;
     run->n_peers = local->size;
-    run->in_posts = phase->pull_kind == 0 && fits_posts(local, &phase->shape);
-    run->offers = run->in_posts && may_offer(local, &phase->shape);
-    run->stream = !run->in_posts && streams(local, phase);
+    run->in_posts = phase->pull_kind == 0 &&
+                    local_fits_posts(local, &phase->shape);
+    run->offers = run->in_posts && local_may_offer(local, &phase->shape);
+    run->stream = !run->in_posts && local_streams(local, phase);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
         return HVD_OK;
     /* who has the root's operand needs nobody else; the root needs nobody */
