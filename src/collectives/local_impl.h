@@ -50,6 +50,9 @@ struct local_run {
     bool stream; /* ... and past the caches, as far as nobody reads them yet */
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t ordinary;           /* the way of buffers outside the arena */
+    uint8_t *own_to; /* own contribution to own result, what is left of it */
+    const uint8_t *own_from;
+    size_t own_nbytes;
 };
 
 struct local {

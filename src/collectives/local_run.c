@@ -20,8 +20,55 @@ enum {
     PAUSES_BETWEEN = 2, /* ... and gets it back */
     LOOKS = 32,         /* between two looks at the abort word */
     SPIN_US = 60,       /* until this rank sleeps */
-    SPIN_CROWDED_US = 300
+    SPIN_CROWDED_US = 300,
+    OWN_NBYTES = 64 << 10 /* copied before the others are looked at again */
 };
+
+/* --- own contribution to own result --- */
+
+static void begin_own(struct local *local)
+{
+    struct local_run *run = &local->run;
+    const struct phase *phase = run->phase;
+    const struct schedule_call *call = &phase->shape;
+    size_t me = (size_t)local->me, e = call->elem_nbytes;
+    size_t nbytes = call->count * e, to = me * nbytes, from = 0;
+
+    run->own_nbytes = 0;
+    switch (call->kind) {
+    case COLLECTIVE_ALLGATHER:
+        break;
+    case COLLECTIVE_ALLTOALL:
+        from = to;
+        break;
+    case COLLECTIVE_ALLTOALLV:
+        from = call->sdispls[me] * e;
+        /* fall through */
+    case COLLECTIVE_ALLGATHERV:
+        to = call->rdispls[me] * e;
+        nbytes = call->recvcounts[me] * e;
+        break;
+    default:
+        return;
+    }
+    run->own_to = phase->dst + to;
+    run->own_from = phase->src + from;
+    if (run->own_to != run->own_from)
+        run->own_nbytes = nbytes;
+}
+
+/* Not more than nbytes. */
+static hvd_status_t place_own(struct comm *comm, size_t nbytes)
+{
+    struct local_run *run = &comm->local->run;
+    size_t n = run->own_nbytes < nbytes ? run->own_nbytes : nbytes;
+
+    HVD_TRY(operation_copy(comm, run->own_to, run->own_from, n, run->stream));
+    run->own_to += n;
+    run->own_from += n;
+    run->own_nbytes -= n;
+    return HVD_OK;
+}
 
 /* --- beginning --- */
 
@@ -53,6 +100,7 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
                     local_fits_posts(local, &phase->shape);
     run->offers = run->in_posts && local_may_offer(local, &phase->shape);
     run->stream = !run->in_posts && local_streams(local, phase);
+    begin_own(local);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
         return HVD_OK;
     /* who has the root's operand needs nobody else; the root needs nobody */
@@ -236,35 +284,6 @@ static hvd_status_t post(struct comm *comm)
     return HVD_OK;
 }
 
-/* Own contribution to own result. */
-static hvd_status_t place_own(const struct comm *comm)
-{
-    const struct local *local = comm->local;
-    const struct phase *phase = local->run.phase;
-    const struct schedule_call *call = &phase->shape;
-    size_t me = (size_t)local->me, e = call->elem_nbytes;
-    size_t nbytes = call->count * e, to = me * nbytes, from = 0;
-
-    switch (call->kind) {
-    case COLLECTIVE_ALLGATHER:
-        break;
-    case COLLECTIVE_ALLTOALL:
-        from = to;
-        break;
-    case COLLECTIVE_ALLTOALLV:
-        from = call->sdispls[me] * e;
-        /* fall through */
-    case COLLECTIVE_ALLGATHERV:
-        to = call->rdispls[me] * e;
-        nbytes = call->recvcounts[me] * e;
-        break;
-    default:
-        return HVD_OK;
-    }
-    return operation_copy(comm, phase->dst + to, phase->src + from, nbytes,
-                          local->run.stream);
-}
-
 /* --- the others' posts --- */
 
 /* The v-forms: what the peer has for this rank, against what is expected. */
@@ -439,6 +458,19 @@ static hvd_status_t work_in_posts(struct comm *comm)
     return local->run.offers ? local_blocks_read(comm) : HVD_OK;
 }
 
+/* Own contribution: while there is nothing to read, and what is left of it at
+ * the end, while the others read. Sooner it would keep them waiting, and push
+ * what they read out of the caches. */
+static hvd_status_t fill_in(struct comm *comm, bool *more_p)
+{
+    if (comm->local->run.stage >= LOCAL_CLOSE)
+        return place_own(comm, SIZE_MAX);
+    if (*more_p)
+        return HVD_OK;
+    *more_p = true;
+    return place_own(comm, OWN_NBYTES);
+}
+
 hvd_status_t local_advance(struct comm *comm, bool *more_p)
 {
     struct local *local = comm->local;
@@ -453,7 +485,6 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
         if (local->ticket > local->n_compared + LOCAL_RUN_AHEAD)
             HVD_TRY(check_past(comm, local->ticket - LOCAL_RUN_AHEAD));
         HVD_TRY(post(comm));
-        HVD_TRY(place_own(comm));
     }
     if (run->stage == LOCAL_ARRIVE)
         HVD_TRY(arrive(comm, more_p));
@@ -461,6 +492,8 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
         HVD_TRY(work_in_posts(comm));
     else if (run->stage == LOCAL_WORK)
         HVD_TRY(local_blocks_work(comm, more_p));
+    if (run->own_nbytes > 0)
+        HVD_TRY(fill_in(comm, more_p));
     if (run->stage == LOCAL_CLOSE)
         close_run(comm, more_p);
     return HVD_OK;
