@@ -393,7 +393,9 @@ hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
     if (call->nothing)
         return HVD_OK;
     if (operation_begin(comm, args, call) == HVD_OK) {
-        comm->op.begun_ns = timeline_call_clock(); /* own copies come before */
+        /* copies between own buffers come before, but for those that
+         * local_run.c does while it waits */
+        comm->op.begun_ns = timeline_call_clock();
         return engine_start(comm);
     }
     /* the others have begun: this rank cannot go back */

@@ -153,16 +153,6 @@ bool local_blocks_offer(struct comm *comm, struct mailbox_post *post)
     return true;
 }
 
-/* What this costs is like which call: slices move as the halves of an
- * allreduce do. */
-static int kind_of_cost(const struct phase *phase)
-{
-    if (phase->pull_kind == PULL_SLICES_REDUCE)
-        return COLLECTIVE_REDUCE_SCATTER;
-    return phase->pull_kind == PULL_SLICES_GATHER ? COLLECTIVE_ALLGATHER
-                                                  : phase->shape.kind;
-}
-
 /* Chosen only if there is a buffer to choose for: choices are measured. */
 static uint8_t way_of(const struct comm *comm, const void *ptr, size_t nbytes,
                       uint64_t *at_p)
@@ -173,9 +163,7 @@ static uint8_t way_of(const struct comm *comm, const void *ptr, size_t nbytes,
         return MAILBOX_ARENA;
     *at_p = (uint64_t)(uintptr_t)ptr;
     if (run->ordinary == MAILBOX_NONE)
-        run->ordinary = local_choose(
-            comm->local, kind_of_cost(run->phase),
-            local_largest_operand(comm->local, &run->phase->shape));
+        run->ordinary = local_choose(comm->local, run->phase);
     return run->ordinary;
 }
 

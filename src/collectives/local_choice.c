@@ -50,9 +50,14 @@ static bool all_attach(const struct local *local)
     return true;
 }
 
-static bool is_staged_untried(int kind, size_t nbytes)
+/* What this costs is like which call: slices move as the halves of an
+ * allreduce do. */
+static int kind_of_cost(const struct phase *phase)
 {
-    return kind == COLLECTIVE_ALLREDUCE && nbytes >= STAGED_ALLREDUCE_MIN;
+    if (phase->pull_kind == PULL_SLICES_REDUCE)
+        return COLLECTIVE_REDUCE_SCATTER;
+    return phase->pull_kind == PULL_SLICES_GATHER ? COLLECTIVE_ALLGATHER
+                                                  : phase->shape.kind;
 }
 
 static int size_class(size_t nbytes)
@@ -60,9 +65,10 @@ static int size_class(size_t nbytes)
     return nbytes == 0 ? 0 : 63 - __builtin_clzll(nbytes);
 }
 
-uint8_t local_choose(struct local *local, int kind, size_t nbytes)
+uint8_t local_choose(struct local *local, const struct phase *phase)
 {
     struct local_choice *c = local->choice;
+    size_t nbytes = local_largest_operand(local, &phase->shape);
     struct choice *choice;
     int way, sample;
 
@@ -70,7 +76,8 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
         return MAILBOX_STAGED;
     if (local->forced_way != MAILBOX_NONE)
         return local->forced_way;
-    if (is_staged_untried(kind, nbytes))
+    if (phase->shape.kind == COLLECTIVE_ALLREDUCE &&
+        nbytes >= STAGED_ALLREDUCE_MIN)
         return MAILBOX_STAGED;
     /* some may not know yet that all attach: all count from the same ticket */
     if (local->ticket <= LOCAL_RUN_AHEAD)
@@ -80,7 +87,7 @@ uint8_t local_choose(struct local *local, int kind, size_t nbytes)
         if (c == NULL)
             return MAILBOX_STAGED;
     }
-    choice = &c->choices[kind][size_class(nbytes)];
+    choice = &c->choices[kind_of_cost(phase)][size_class(nbytes)];
     way = choice_next(choice, &sample);
     if (sample >= 0)
         c->timed[local->ticket % MAILBOX_TIMES] = (struct timed){

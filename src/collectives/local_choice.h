@@ -13,7 +13,6 @@
 #ifndef COLLECTIVES_LOCAL_CHOICE_H
 #define COLLECTIVES_LOCAL_CHOICE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "collectives/local_impl.h"
@@ -21,9 +20,9 @@
 /* Before each ticket is posted. */
 void local_choice_collect(struct local *local);
 
-/* MAILBOX_ATTACH or MAILBOX_STAGED for the ticket that begins now, if this rank
- * has an ordinary buffer to show. */
-uint8_t local_choose(struct local *local, int kind, size_t nbytes);
+/* MAILBOX_ATTACH or MAILBOX_STAGED for the phase whose ticket begins now, if
+ * this rank has an ordinary buffer to show. */
+uint8_t local_choose(struct local *local, const struct phase *phase);
 
 /* The ticket goes block by block, on all ranks: one of them may have chosen. */
 void local_choice_begins(struct local *local);

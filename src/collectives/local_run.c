@@ -51,6 +51,8 @@ static void begin_own(struct local *local)
     default:
         return;
     }
+    if (nbytes == 0)
+        return;
     run->own_to = phase->dst + to;
     run->own_from = phase->src + from;
     if (run->own_to != run->own_from)
@@ -463,9 +465,11 @@ static hvd_status_t work_in_posts(struct comm *comm)
  * what they read out of the caches. */
 static hvd_status_t fill_in(struct comm *comm, bool *more_p)
 {
-    if (comm->local->run.stage >= LOCAL_CLOSE)
+    enum local_stage stage = comm->local->run.stage;
+
+    if (stage == LOCAL_DONE) /* it was small enough for a post */
         return place_own(comm, SIZE_MAX);
-    if (*more_p)
+    if (stage < LOCAL_CLOSE && *more_p)
         return HVD_OK;
     *more_p = true;
     return place_own(comm, OWN_NBYTES);
@@ -494,7 +498,7 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
         HVD_TRY(local_blocks_work(comm, more_p));
     if (run->own_nbytes > 0)
         HVD_TRY(fill_in(comm, more_p));
-    if (run->stage == LOCAL_CLOSE)
+    if (run->stage == LOCAL_CLOSE && run->own_nbytes == 0)
         close_run(comm, more_p);
     return HVD_OK;
 }

@@ -78,6 +78,8 @@ static hvd_status_t place(struct comm *comm, const struct collective_args *args,
                               replace ? call->send_nbytes : block, false);
     case COLLECTIVE_ALLTOALLV:
         phase->src = send;
+        if (args->recvcounts[comm->config.rank] == 0)
+            return HVD_OK;
         return operation_copy(
             comm, recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
             send + args->sdispls[comm->config.rank] * call->elem_nbytes,

@@ -43,16 +43,24 @@ static void destroy(void)
         free(world.locals[i].choice);
 }
 
+/* Of an allreduce or a broadcast. */
+static struct phase phase_of(int kind, size_t nbytes)
+{
+    return (struct phase){
+        .shape = {.kind = kind, .count = nbytes, .elem_nbytes = 1}};
+}
+
 /* choosing: with an ordinary buffer; else -> MAILBOX_ARENA */
 static uint8_t begin(int rank, bool choosing)
 {
+    const struct phase phase = phase_of(COLLECTIVE_ALLREDUCE, NBYTES);
     struct local *local = &world.locals[rank];
     uint8_t way = MAILBOX_ARENA;
 
     local->ticket++;
     local_choice_collect(local);
     if (choosing)
-        way = local_choose(local, COLLECTIVE_ALLREDUCE, NBYTES);
+        way = local_choose(local, &phase);
     local_choice_begins(local);
     return way;
 }
@@ -188,24 +196,26 @@ END_TEST
 START_TEST(a_large_allreduce_does_not_try_to_attach)
 {
     static const size_t large = 64 << 20;
+    struct phase allreduce = phase_of(COLLECTIVE_ALLREDUCE, large),
+                 part = allreduce, smaller = allreduce,
+                 broadcast = phase_of(COLLECTIVE_BROADCAST, large);
     struct local *local = &world.locals[0];
     unsigned n_smaller = 0, n_broadcast = 0;
 
+    part.pull_kind = PULL_SLICES_REDUCE;
+    smaller.shape.count--;
     create();
     for (unsigned n = 0; n < FIRST; n++) {
         (void)begin(0, false);
-        ck_assert_uint_eq(local_choose(local, COLLECTIVE_ALLREDUCE, large),
-                          MAILBOX_STAGED);
-        n_smaller += local_choose(local, COLLECTIVE_ALLREDUCE, large - 1) ==
-                     MAILBOX_ATTACH;
-        n_broadcast += local_choose(local, COLLECTIVE_BROADCAST, large) ==
-                       MAILBOX_ATTACH;
+        ck_assert_uint_eq(local_choose(local, &allreduce), MAILBOX_STAGED);
+        ck_assert_uint_eq(local_choose(local, &part), MAILBOX_STAGED);
+        n_smaller += local_choose(local, &smaller) == MAILBOX_ATTACH;
+        n_broadcast += local_choose(local, &broadcast) == MAILBOX_ATTACH;
     }
     ck_assert_uint_gt(n_smaller, 0);
     ck_assert_uint_gt(n_broadcast, 0);
     local->forced_way = MAILBOX_ATTACH;
-    ck_assert_uint_eq(local_choose(local, COLLECTIVE_ALLREDUCE, large),
-                      MAILBOX_ATTACH);
+    ck_assert_uint_eq(local_choose(local, &allreduce), MAILBOX_ATTACH);
     destroy();
 }
 END_TEST

@@ -1,11 +1,13 @@
 /* tests/collectives/test_pieces.c - what a call does with a rank's own memory
  * is done in pieces, between which it listens for an abort: several of them,
- * and aborts among them, each collective. */
+ * aborts among them, each collective, and others that come late. */
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/clock.h"
 #include "collectives/dtype.h"
+#include "collectives/local_impl.h"
 #include "posted.h"
 
 /* --- scaling --- */
@@ -282,6 +284,88 @@ START_TEST(abort_among_own_copies_leaves_no_wrong_result)
 }
 END_TEST
 
+/* --- who waits --- */
+
+enum {
+    LATE_RANKS = 3,
+    LATE_COUNT = 300001,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    LATE_CALLS = 16
+#else
+    LATE_CALLS = 60
+#endif
+};
+
+/* Until the others have called, where that can be seen, and then somewhat
+ * longer. */
+static void come_late(const struct local *local, int n)
+{
+    for (int i = 0; local != NULL && i < local->size; i++) {
+        const struct mailbox_post *post;
+
+        if (i == local->me)
+            continue;
+        post = local_post_of(local->peers[i].box, local->ticket + 1);
+        while (atomic_load(&post->ticket) <= local->ticket)
+            sched_yield();
+    }
+    for (int i = 0; i < n; i++)
+        sched_yield();
+}
+
+/* Word i of what the rank has received in call n. */
+static int32_t gathered(uint8_t kind, int rank, int n, size_t i)
+{
+    size_t from = i / LATE_COUNT, at = i % LATE_COUNT;
+
+    if (kind == COLLECTIVE_ALLTOALL)
+        at += (size_t)rank * LATE_COUNT;
+    return (int32_t)(from * 7919 + at + (size_t)n);
+}
+
+static bool calls_of_late_ranks(struct group *g, int rank, void *arg)
+{
+    uint8_t kind = *(const uint8_t *)arg;
+    struct comm *comm = g->comms[rank];
+    size_t words = (size_t)LATE_RANKS * LATE_COUNT;
+    int32_t *send = malloc(words * sizeof(*send));
+    int32_t *recv = malloc(words * sizeof(*recv));
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = kind,
+                                   .sendbuf = send,
+                                   .recvbuf = recv,
+                                   .count = LATE_COUNT,
+                                   .dtype = HVD_INT32};
+
+    EXPECT(send != NULL && recv != NULL);
+    EXPECT(barrier(comm) == HVD_OK);
+    for (int n = 0; n < LATE_CALLS; n++) {
+        for (size_t i = 0; i < words; i++)
+            send[i] = (int32_t)((size_t)rank * 7919 + i + (size_t)n);
+        if (n % (LATE_RANKS + 1) == rank)
+            come_late(comm->local, n * n);
+        EXPECT(comm_run(comm, &args) == HVD_OK);
+        for (size_t i = 0; i < words; i++)
+            EXPECT_SAY(recv[i] == gathered(kind, rank, n, i),
+                       "call %d, word %zu", n, i);
+    }
+    free(send);
+    free(recv);
+    return true;
+}
+
+/* They copy what they have themselves, until the last one is there. */
+START_TEST(who_waits_for_a_late_rank_has_all_in_the_end)
+{
+    uint8_t kind = _i == 0 ? COLLECTIVE_ALLGATHER : COLLECTIVE_ALLTOALL;
+    struct group g;
+
+    group_init(&g, LATE_RANKS);
+    group_run(&g, calls_of_late_ranks, &kind);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pieces");
@@ -291,6 +375,7 @@ int main(void)
     tcase_add_loop_test(tc, every_piece_is_scaled, 0, 8);
     tcase_add_loop_test(tc, abort_among_own_copies_leaves_no_wrong_result, 0,
                         SHAPES);
+    tcase_add_loop_test(tc, who_waits_for_a_late_rank_has_all_in_the_end, 0, 2);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

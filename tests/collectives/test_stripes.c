@@ -178,6 +178,13 @@ static void see_off(struct group *g, int rank, struct end *end)
     }
 }
 
+static bool has_open(struct comm *comm, int peer)
+{
+    const struct connection *c = stripe_of(comm, peer);
+
+    return c != NULL && c->state == CONNECTION_OPEN;
+}
+
 /* Some operations, and until the last rank has the stripe that it may break. */
 static bool warm_up(struct group *g, int rank, int32_t *x)
 {
@@ -186,7 +193,7 @@ static bool warm_up(struct group *g, int rank, int32_t *x)
 
     for (int i = 0; i < BEFORE || ready == 0; i++) {
         EXPECT(reduce_ones(comm, x, LARGE) == HVD_OK);
-        ready = rank < g->size - 1 || stripe_of(comm, 0) != NULL;
+        ready = rank < g->size - 1 || has_open(comm, 0);
         EXPECT(allreduce(comm, &ready, &ready, 1, HVD_INT32, HVD_MIN) ==
                HVD_OK);
     }
