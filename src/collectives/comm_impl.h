@@ -222,9 +222,9 @@ hvd_status_t links_lost(struct comm *comm, struct connection *c,
 
 /* --- operation.c --- */
 
-/* Prepare comm->op for a call that call_check() has accepted: own contribution
- * in place, phases chosen. HVD_ERR_NOMEM, the comm's reason: nothing was
- * sent. */
+/* Prepare comm->op for a call that call_check() has accepted: phases chosen,
+ * own contribution in place (in shared memory that is local_run.c's).
+ * HVD_ERR_NOMEM, the comm's reason: nothing was sent. */
 hvd_status_t operation_begin(struct comm *comm,
                              const struct collective_args *args,
                              const struct call *call) HVD_MUST_CHECK;

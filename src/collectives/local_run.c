@@ -7,7 +7,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "collectives/copy.h"
 #include "collectives/local_choice.h"

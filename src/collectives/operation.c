@@ -229,9 +229,11 @@ hvd_status_t operation_alone(struct comm *comm,
     if (args->kind == COLLECTIVE_BROADCAST || args->kind == COLLECTIVE_BARRIER)
         return HVD_OK;
     if (args->kind == COLLECTIVE_ALLTOALLV) {
+        nbytes = args->recvcounts[0] * call->elem_nbytes;
+        if (nbytes == 0)
+            return HVD_OK;
         dst += args->rdispls[0] * call->elem_nbytes;
         src += args->sdispls[0] * call->elem_nbytes;
-        nbytes = args->recvcounts[0] * call->elem_nbytes;
     } else if (args->kind == COLLECTIVE_ALLGATHERV) {
         dst += call->place_nbytes;
     }

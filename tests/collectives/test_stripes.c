@@ -33,7 +33,7 @@ static hvd_status_t reduce_ones(struct comm *comm, int32_t *x, size_t count)
     return allreduce(comm, x, x, count, HVD_INT32, HVD_SUM);
 }
 
-static int32_t has_all_open(const struct group *g, int rank)
+static bool has_all_open(const struct group *g, int rank)
 {
     const struct comm *comm = g->comms[rank];
 
@@ -43,22 +43,23 @@ static int32_t has_all_open(const struct group *g, int rank)
                                                    peer);
 
             if (c != NULL && c->state != CONNECTION_OPEN)
-                return 0;
+                return false;
         }
-    return 1;
+    return true;
 }
 
-/* Until all that were dialled are there, on all ranks. */
-static bool open_all(struct group *g, int rank)
+/* n_min operations, and until all ranks are ready. */
+static bool reduce_until(struct group *g, int rank, int n_min,
+                         bool (*is_ready)(const struct group *g, int rank))
 {
+    struct comm *comm = g->comms[rank];
     int32_t *x = malloc(LARGE * sizeof(*x)), all = 0;
 
     EXPECT(x != NULL);
-    while (all == 0) {
-        EXPECT(reduce_ones(g->comms[rank], x, LARGE) == HVD_OK);
-        all = has_all_open(g, rank);
-        EXPECT(allreduce(g->comms[rank], &all, &all, 1, HVD_INT32, HVD_MIN) ==
-               HVD_OK);
+    for (int i = 0; i < n_min || all == 0; i++) {
+        EXPECT(reduce_ones(comm, x, LARGE) == HVD_OK);
+        all = is_ready(g, rank);
+        EXPECT(allreduce(comm, &all, &all, 1, HVD_INT32, HVD_MIN) == HVD_OK);
     }
     free(x);
     return true;
@@ -71,7 +72,7 @@ static bool sums(struct group *g, int rank, void *arg)
 
     EXPECT(x != NULL);
     if (arg != NULL)
-        EXPECT(open_all(g, rank));
+        EXPECT(reduce_until(g, rank, 1, has_all_open));
     for (size_t c = 0; c < 4 * sizeof(counts) / sizeof(counts[0]); c++) {
         size_t n = counts[c % (sizeof(counts) / sizeof(counts[0]))];
 
@@ -178,26 +179,12 @@ static void see_off(struct group *g, int rank, struct end *end)
     }
 }
 
-static bool has_open(struct comm *comm, int peer)
+/* The last rank, the stripe that it may break. */
+static bool has_what_it_breaks(const struct group *g, int rank)
 {
-    const struct connection *c = stripe_of(comm, peer);
+    const struct connection *c = stripe_of(g->comms[rank], 0);
 
-    return c != NULL && c->state == CONNECTION_OPEN;
-}
-
-/* Some operations, and until the last rank has the stripe that it may break. */
-static bool warm_up(struct group *g, int rank, int32_t *x)
-{
-    struct comm *comm = g->comms[rank];
-    int32_t ready = 0;
-
-    for (int i = 0; i < BEFORE || ready == 0; i++) {
-        EXPECT(reduce_ones(comm, x, LARGE) == HVD_OK);
-        ready = rank < g->size - 1 || has_open(comm, 0);
-        EXPECT(allreduce(comm, &ready, &ready, 1, HVD_INT32, HVD_MIN) ==
-               HVD_OK);
-    }
-    return true;
+    return rank < g->size - 1 || (c != NULL && c->state == CONNECTION_OPEN);
 }
 
 static bool until_the_end(struct group *g, int rank, void *arg)
@@ -209,7 +196,7 @@ static bool until_the_end(struct group *g, int rank, void *arg)
     bool ok = true;
 
     EXPECT(x != NULL);
-    EXPECT(warm_up(g, rank, x));
+    EXPECT(reduce_until(g, rank, BEFORE, has_what_it_breaks));
     atomic_fetch_add(&end->n_begun, 1);
     if (rank == g->size - 1) {
         while (atomic_load(&end->n_begun) < g->size)
