@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "collectives/dtype.h"
+#include "collectives/float_env.h"
 #include "collectives/reduce_kernels.h"
 
 static const struct {
@@ -92,11 +93,15 @@ enum reduce_isa reduce_isa_in_use(void)
 void reduce_many(const struct reduce_shape *shape, void *dst,
                  const void *const *srcs, int n_srcs, size_t count)
 {
+    uint64_t env;
+
     HVD_ASSERT((unsigned)shape->dtype < DTYPE_COUNT &&
                (unsigned)shape->op < OP_COUNT && n_srcs >= 1);
     HVD_ASSERT(shape->divisor == 0 ||
                (shape->op == HVD_AVERAGE && shape->divisor > 0));
+    env = float_env_enter();
     isas[reduce_isa_in_use()].many(shape, dst, srcs, n_srcs, count);
+    float_env_leave(env);
 }
 
 void reduce_combine(hvd_dtype_t dtype, hvd_op_t op, void *acc, const void *in,

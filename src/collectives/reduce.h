@@ -8,9 +8,11 @@
  * FLOAT16 and BFLOAT16 are combined in binary32 and rounded once per hop, that
  * is after each combination of two and after the division.
  *
- * The instructions are picked at run time; every choice gives the same bits.
+ * The instructions are picked at run time; every choice gives the same bits, at
+ * any address (buffers need no alignment) and in any floating-point environment
+ * of the calling thread (float_env.h).
  *
- * Threads: any. Buffers are aligned as their element type asks, no more. */
+ * Threads: any. */
 #ifndef COLLECTIVES_REDUCE_H
 #define COLLECTIVES_REDUCE_H
 

@@ -165,12 +165,21 @@ static divide_fn *const divides[DTYPE_COUNT] = {
  * of them. A tile fits in the first cache with room for its sources. */
 enum { TILE_BYTES = 2048 };
 
+/* The loops above read elements: those that lie across their alignment are
+ * copied to where they do not. */
+static const void *aligned(const uint8_t *src, size_t elem, size_t nbytes,
+                           uint8_t *copy)
+{
+    return (uintptr_t)src % elem == 0 ? src : memcpy(copy, src, nbytes);
+}
+
 void reduce_many_scalar(const struct reduce_shape *shape, void *dst,
                         const void *const *srcs, int n_srcs, size_t count)
 {
     combine_fn *combine = combines[shape->dtype][shape->op];
     size_t elem = hvd_dtype_size(shape->dtype), tile_max = TILE_BYTES / elem;
-    _Alignas(64) uint8_t tile[TILE_BYTES];
+    _Alignas(64) uint8_t tile[TILE_BYTES], copy[TILE_BYTES];
+    bool direct = dst == srcs[0] && (uintptr_t)dst % elem == 0;
 
     if (n_srcs == 1 && shape->divisor == 0) {
         if (dst != srcs[0])
@@ -181,13 +190,15 @@ void reduce_many_scalar(const struct reduce_shape *shape, void *dst,
         size_t n = count - at < tile_max ? count - at : tile_max;
         size_t offset = at * elem;
         uint8_t *out = (uint8_t *)dst + offset;
-        bool direct = dst == srcs[0];
         void *acc = direct ? out : tile;
 
         if (!direct)
             memcpy(tile, (const uint8_t *)srcs[0] + offset, n * elem);
         for (int s = 1; s < n_srcs; s++)
-            combine(acc, (const uint8_t *)srcs[s] + offset, n);
+            combine(acc,
+                    aligned((const uint8_t *)srcs[s] + offset, elem, n * elem,
+                            copy),
+                    n);
         if (shape->divisor > 0)
             divides[shape->dtype](acc, n, shape->divisor);
         if (!direct)

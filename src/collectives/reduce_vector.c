@@ -57,6 +57,7 @@ struct job {
     const uint8_t *const *srcs;
     int n_srcs;
     size_t nbytes;
+    size_t first; /* bytes before the first aligned vector */
     bool stream;
     int divisor;
     int shift; /* of the divisor if it is a power of two, else -1 */
@@ -443,16 +444,10 @@ INLINE void run_block(hvd_dtype_t dtype, hvd_op_t op, const struct job *job,
     store(dst + 3 * WIDTH, d, job->stream);
 }
 
-/* From here on it pays that no vector written straddles a cache line: the first
- * ones go as a part. */
-enum { ALIGN_BYTES_MIN = 1024 };
-
 INLINE void run(hvd_dtype_t dtype, hvd_op_t op, const struct job *job)
 {
-    size_t at = 0, nbytes = job->nbytes;
+    size_t at = job->first, nbytes = job->nbytes;
 
-    if (nbytes >= ALIGN_BYTES_MIN)
-        at = -(uintptr_t)job->dst % WIDTH;
     if (at > 0)
         run_part(dtype, op, job, 0, at);
     for (; nbytes - at >= BLOCK; at += BLOCK)
@@ -519,6 +514,24 @@ static bool among(const void *dst, const void *const *srcs, int n_srcs)
     return false;
 }
 
+/* From here on it pays that no vector written straddles a cache line: the first
+ * ones go as a part. */
+enum { ALIGN_BYTES_MIN = 1024 };
+
+/* Elements that lie across their own alignment lie across every vector's: then
+ * nothing is aligned, and nothing can be streamed. */
+static void align(struct job *job, const struct reduce_shape *shape,
+                  const void *const *srcs)
+{
+    size_t first = -(uintptr_t)job->dst % WIDTH;
+
+    if (job->nbytes < ALIGN_BYTES_MIN ||
+        first % hvd_dtype_size(shape->dtype) != 0)
+        return;
+    job->first = first;
+    job->stream = shape->stream && !among(job->dst, srcs, job->n_srcs);
+}
+
 void MANY(const struct reduce_shape *shape, void *dst, const void *const *srcs,
           int n_srcs, size_t count)
 {
@@ -531,8 +544,7 @@ void MANY(const struct reduce_shape *shape, void *dst, const void *const *srcs,
         .divisor = shape->divisor,
     };
 
-    job.stream = shape->stream && job.nbytes >= ALIGN_BYTES_MIN &&
-                 !among(dst, srcs, n_srcs);
+    align(&job, shape, srcs);
     if (shape->divisor > 0)
         job.shift = shift_of(shape->dtype, shape->divisor);
     else if (op == HVD_AVERAGE)
