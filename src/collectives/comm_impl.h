@@ -37,7 +37,6 @@ struct stream {
     uint8_t *dst;
     const struct schedule_step *steps;
     size_t n_steps;
-    uint32_t first; /* what frames call the first step */
 
     size_t send_i, send_off; /* step, bytes of it queued */
     bool send_begun;
@@ -69,14 +68,10 @@ struct phase {
 
 enum { OPERATION_PHASES_MAX = 3 };
 
-/* Above the number of a frame's step: in how many levels its sender works, less
- * one. */
-enum { LEVEL_BITS = 24 };
-
 /* The call in flight. */
 struct operation {
     bool active;
-    struct frame head; /* step: the level */
+    struct frame head;
     hvd_dtype_t dtype;
     hvd_op_t op;
     size_t elem_nbytes;

@@ -115,21 +115,37 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
                      sequence, (unsigned long long)passed);
 }
 
+static const char *levels_of(const struct frame *f)
+{
+    return f->way & FRAME_TWO_LEVELS ? "two levels" : "one level";
+}
+
+static const char *algorithm_of(const struct frame *f)
+{
+    return algorithm_name(f->way & (FRAME_TWO_LEVELS - 1u));
+}
+
+/* Their schedules have little to do with each other: ranks would wait for ever,
+ * or take some bytes for others of the same length. */
 hvd_status_t engine_same_way(struct comm *comm, const struct connection *c)
 {
-    unsigned theirs = c->frame.step >> LEVEL_BITS;
-    unsigned mine = comm->op.head.step >> LEVEL_BITS;
+    const struct frame *theirs = &c->frame, *mine = &comm->op.head;
+    const char *kind = call_kind_name(mine->kind);
+    unsigned long long sequence = mine->sequence;
 
-    if (theirs == mine)
+    if (theirs->way == mine->way)
         return HVD_OK;
+    if ((theirs->way ^ mine->way) & FRAME_TWO_LEVELS)
+        return comm_fail(comm, HVD_ERR_MISMATCH,
+                         "rank %d does %s #%llu in %s, rank %d in %s: "
+                         "HVD_ALGORITHM or HVD_TRANSPORT differs",
+                         c->peer, kind, sequence, levels_of(theirs),
+                         comm->config.rank, levels_of(mine));
     return comm_fail(comm, HVD_ERR_MISMATCH,
-                     "rank %d does %s #%llu in %s, rank %d in %s: "
-                     "HVD_ALGORITHM or HVD_TRANSPORT differs, or shared memory "
-                     "is not to be had (HVD_TRANSPORT=tcp does without)",
-                     c->peer, call_kind_name(comm->op.head.kind),
-                     (unsigned long long)comm->op.head.sequence,
-                     theirs > 0 ? "two levels" : "one level", comm->config.rank,
-                     mine > 0 ? "two levels" : "one level");
+                     "rank %d does %s #%llu by %s, rank %d by %s: "
+                     "HVD_ALGORITHM or the version of libhvd differs",
+                     c->peer, kind, sequence, algorithm_of(theirs),
+                     comm->config.rank, algorithm_of(mine));
 }
 
 /* --- frames --- */

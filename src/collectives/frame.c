@@ -12,7 +12,8 @@ void frame_encode(const struct frame *frame, uint8_t *out)
     bytes_put(out + 4, (uint32_t)frame->root, 4);
     bytes_put(out + 8, frame->sequence, 8);
     bytes_put(out + 16, frame->count, 8);
-    bytes_put(out + 24, frame->step, 4);
+    bytes_put(out + 24, frame->step, 3);
+    out[27] = frame->way;
     bytes_put(out + 28, frame->nbytes, 3);
     bytes_put(out + 31, frame->parts > 1 ? frame->parts - 1u : 0, 1);
     bytes_put(out + 32, frame->offset, 8);
@@ -46,7 +47,8 @@ bool frame_decode(const uint8_t *in, struct frame *frame_p)
         .root = (int32_t)(uint32_t)bytes_get(in + 4, 4),
         .sequence = bytes_get(in + 8, 8),
         .count = bytes_get(in + 16, 8),
-        .step = (uint32_t)bytes_get(in + 24, 4),
+        .step = (uint32_t)bytes_get(in + 24, 3),
+        .way = in[27],
         .nbytes = (uint32_t)bytes_get(in + 28, 3),
         .parts = in[31] < FRAME_PARTS_MAX ? (uint8_t)(in[31] + 1) : 0,
         .offset = bytes_get(in + 32, 8),

@@ -1,8 +1,9 @@
 /* collectives/frame.h - the 48-byte header in front of everything that travels
  * on a connection after its handshake.
  *
- *   DATA      kind, dtype, op, root, count name the call; step and offset its
- *             place in the schedule; nbytes of payload follow. Transfers carry
+ *   DATA      kind, dtype, op, root, count name the call; way says how its
+ *             sender does it, step and offset its place in that schedule;
+ *             nbytes of payload follow. Transfers carry
  *             the payload's digest in value. parts: the payload is cut into so
  *             many equal ones (the last has the remainder); the first follows,
  *             part k travels on stripe k (stripes.h).
@@ -34,16 +35,20 @@ enum frame_type {
 
 enum { FRAME_LEAVE_BOUNDARY = 1, FRAME_LEAVE_DONE = 2 };
 
+enum { FRAME_TWO_LEVELS = 0x80 };
+
 struct frame {
     uint8_t type;
     uint8_t kind;
     uint8_t dtype;
     uint8_t op;
     uint8_t parts; /* 0 as 1 */
+    uint8_t way;   /* enum algorithm of what goes over the network, and
+                      FRAME_TWO_LEVELS */
     int32_t root;
     uint64_t sequence;
     uint64_t count;
-    uint32_t step; /* above LEVEL_BITS (comm_impl.h): in how many levels */
+    uint32_t step; /* below 2^24 */
     uint32_t nbytes;
     uint64_t offset;
     uint64_t value;

@@ -145,6 +145,7 @@ hvd_status_t operation_begin(struct comm *comm,
     }
     if (two_level_serves(comm, (int)args->kind))
         return two_level_plan(comm, args);
+    op->head.way = (uint8_t)schedule_algorithm(&op->phases[0].shape);
     return place(comm, args, call);
 }
 

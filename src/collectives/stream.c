@@ -90,13 +90,13 @@ static hvd_status_t disagree_bytes(struct comm *comm,
     char text[CALL_TEXT_MAX];
 
     call_describe(&comm->op.head, text);
-    return comm_fail(
-        comm, HVD_ERR_MISMATCH,
-        "%s: rank %d sends %u bytes at offset %llu of step %u, "
-        "rank %d expects %zu at %zu of %zu",
-        text, c->peer, c->frame.nbytes, (unsigned long long)c->frame.offset,
-        c->frame.step & ((1u << LEVEL_BITS) - 1), comm->config.rank, expected,
-        comm->op.stream.recv_off, comm->op.stream.recv_i);
+    return comm_fail(comm, HVD_ERR_MISMATCH,
+                     "%s: rank %d sends %u bytes at offset %llu of step %u, "
+                     "rank %d expects %zu at %zu of %zu",
+                     text, c->peer, c->frame.nbytes,
+                     (unsigned long long)c->frame.offset, c->frame.step,
+                     comm->config.rank, expected, comm->op.stream.recv_off,
+                     comm->op.stream.recv_i);
 }
 
 static struct frame expected_head(const struct comm *comm,
@@ -117,8 +117,8 @@ static hvd_status_t claim(struct comm *comm, struct connection *c)
     const struct schedule_step *step = &st->steps[st->recv_i];
     size_t n = due_frame(st);
 
-    if (c->frame.step != st->first + st->recv_i ||
-        c->frame.offset != st->recv_off || c->frame.nbytes != n)
+    if (c->frame.step != st->recv_i || c->frame.offset != st->recv_off ||
+        c->frame.nbytes != n)
         return disagree_bytes(comm, c, n);
     operation_arrived(&comm->op);
     return stripes_claim(comm, c,
@@ -257,7 +257,7 @@ static hvd_status_t queue_data(struct comm *comm, struct connection *c,
     struct frame f = comm->op.head;
 
     f.type = FRAME_DATA;
-    f.step = st->first + (uint32_t)st->send_i;
+    f.step = (uint32_t)st->send_i;
     f.offset = st->send_off;
     f.nbytes = (uint32_t)n;
     if (st->sendcounts != NULL)
@@ -382,7 +382,6 @@ hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
         .dst = phase->dst,
         .steps = phase->steps,
         .n_steps = phase->n_steps,
-        .first = op->head.step,
     };
     if (st->steps == NULL) {
         st->steps = comm->steps;

@@ -21,8 +21,6 @@ struct two_level {
     int *place_of;   /* [size]: among the ranks of its host */
 };
 
-enum { LEVEL_TWO = 1 << LEVEL_BITS };
-
 /* Whole vectors up to here, slices above. */
 enum { SMALL_NBYTES = 8 << 10 };
 
@@ -139,9 +137,10 @@ static struct phase *add_local(struct operation *op,
     return phase;
 }
 
-/* Between the ranks of t->group; `takes_part`: this rank is one of them. */
+/* Between the ranks of t->group; `takes_part`: this rank is one of them. `most`:
+ * the greatest count of all such groups, by which they choose alike. */
 static void add_stream(struct comm *comm, const struct schedule_call *shape,
-                       size_t count, uint8_t *at, bool takes_part)
+                       size_t count, size_t most, uint8_t *at, bool takes_part)
 {
     const struct two_level *t = comm->two_level;
     struct phase *phase = add(&comm->op, PHASE_STREAM, shape);
@@ -151,7 +150,10 @@ static void add_stream(struct comm *comm, const struct schedule_call *shape,
     across->size = t->n_hosts;
     across->rank = t->host;
     across->root = t->host_of[shape->root];
+    across->count = most;
+    across->algorithm = schedule_algorithm(across);
     across->count = count;
+    comm->op.head.way = (uint8_t)(FRAME_TWO_LEVELS | across->algorithm);
     phase->src = phase->dst = at;
     phase->steps = comm->steps;
     if (takes_part)
@@ -192,7 +194,7 @@ static void plan_whole(struct comm *comm, const struct schedule_call *shape,
     if (comm->local != NULL)
         add_local(op, shape, shape->kind, src, dst);
     group_of_place(comm, place);
-    add_stream(comm, shape, shape->count, dst, t->place == place);
+    add_stream(comm, shape, shape->count, shape->count, dst, t->place == place);
     if (even || comm->local == NULL)
         return;
     spread = add_local(op, shape, COLLECTIVE_BROADCAST, dst, dst);
@@ -225,8 +227,8 @@ static void plan_slices(struct comm *comm, const struct schedule_call *shape,
         phase->n_slices = t->least;
     }
     group_of_place(comm, place);
-    add_stream(comm, shape, end - begin, dst + begin * shape->elem_nbytes,
-               owns);
+    add_stream(comm, shape, end - begin, slice_begin(shape->count, t->least, 1),
+               dst + begin * shape->elem_nbytes, owns);
     if (comm->local == NULL)
         return;
     phase = add_local(op, shape, shape->kind, dst, dst);
@@ -250,7 +252,8 @@ static void plan_broadcast(struct comm *comm, const struct schedule_call *shape,
     here.root = t->group[t->host];
     if (comm->local != NULL && local_first)
         add_local(op, &here, COLLECTIVE_BROADCAST, buf, buf);
-    add_stream(comm, shape, shape->count, buf, here.root == comm->config.rank);
+    add_stream(comm, shape, shape->count, shape->count, buf,
+               here.root == comm->config.rank);
     if (comm->local != NULL && !local_first)
         add_local(op, &here, COLLECTIVE_BROADCAST, buf, buf);
 }
@@ -263,7 +266,6 @@ hvd_status_t two_level_plan(struct comm *comm,
     size_t nbytes = shape.count * shape.elem_nbytes;
 
     op->n_phases = 0;
-    op->head.step = LEVEL_TWO;
     if (args->kind == COLLECTIVE_BROADCAST) {
         plan_broadcast(comm, &shape, args->recvbuf);
         return HVD_OK;

@@ -22,8 +22,8 @@
  * and the same in all hosts, as the schedule between them promises.
  *
  * Which of the ways is taken depends on the comm, the kind and the number of
- * bytes alone. A rank that cannot share memory where it should goes one level;
- * the others find out by the frames of the first call (HVD_ERR_MISMATCH).
+ * bytes alone. A rank that goes one level all the same is found out by the
+ * frames of the first call (HVD_ERR_MISMATCH).
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_TWO_LEVEL_H

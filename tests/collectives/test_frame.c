@@ -9,9 +9,19 @@
 
 START_TEST(frame_encoded_decodes_to_itself)
 {
-    struct frame in = {FRAME_DATA, 1,  2,          3,
-                       8,          -4, 1ull << 40, 1ull << 50,
-                       77,         99, 1ull << 33, 0x1122334455667788u};
+    struct frame in = {.type = FRAME_DATA,
+                       .kind = 1,
+                       .dtype = 2,
+                       .op = 3,
+                       .parts = 8,
+                       .way = 0xc5,
+                       .root = -4,
+                       .sequence = 1ull << 40,
+                       .count = 1ull << 50,
+                       .step = 0xfedcba,
+                       .nbytes = 99,
+                       .offset = 1ull << 33,
+                       .value = 0x1122334455667788u};
     struct frame out;
     uint8_t bytes[FRAME_HEADER_NBYTES];
 
@@ -20,7 +30,8 @@ START_TEST(frame_encoded_decodes_to_itself)
     ck_assert(frame_same_call(&in, &out));
     ck_assert_int_eq(out.root, -4);
     ck_assert_uint_eq(out.sequence, in.sequence);
-    ck_assert_uint_eq(out.step, 77);
+    ck_assert_uint_eq(out.step, 0xfedcba);
+    ck_assert_uint_eq(out.way, 0xc5);
     ck_assert_uint_eq(out.nbytes, 99);
     ck_assert_uint_eq(out.parts, 8);
     ck_assert_uint_eq(frame_inline(&out), 12);

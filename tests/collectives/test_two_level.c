@@ -332,8 +332,8 @@ static bool see_levels(struct group *g, int rank, void *arg)
 
     EXPECT(allreduce(g->comms[rank], buf, buf, count, HVD_FLOAT32, HVD_SUM) ==
            HVD_OK);
-    EXPECT_SAY((int)(comm->op.head.step >> LEVEL_BITS) + 1 == *levels,
-               "rank %d: step %x", rank, comm->op.head.step);
+    EXPECT_SAY((comm->op.head.way & FRAME_TWO_LEVELS ? 2 : 1) == *levels,
+               "rank %d: way %x", rank, comm->op.head.way);
     free(buf);
     return true;
 }
