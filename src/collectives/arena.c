@@ -6,15 +6,18 @@
  * freed is punched out of the file, so the memory is the system's again even
  * while others have it mapped.
  *
- * Not inherited by fork: a child has no business with it.
+ * A forked child does not have the memory, and must not touch the lock, which
+ * another thread may have held: hvd_alloc refuses there.
  *
  * Threads: any; one lock. */
 #include "collectives/arena.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <hvd/collectives.h>
@@ -22,14 +25,10 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "collectives/local.h"
 
-enum { HUGE_NBYTES = 2 << 20, PAGE_NBYTES = 4096 };
+enum { HUGE_NBYTES = 2 << 20, SEGMENT_MIN = 32 << 20 };
 
-static const size_t arena_min = (size_t)16 << 30, arena_max = (size_t)1 << 38;
-
-_Static_assert(((uint64_t)LOCAL_SIZE_MAX << 38) <= (uint64_t)1 << 46,
-               "those of a host have to fit into half of an address space");
+_Static_assert(sizeof(struct arena_head) <= ARENA_HEAD_NBYTES, "one page");
 
 struct extent {
     uint8_t *start;
@@ -41,64 +40,142 @@ static struct {
     pthread_mutex_t lock;
     bool tried;
     int fd;
-    uint8_t *base;
-    _Atomic size_t nbytes; /* 0: none; set last, then constant */
+    int error; /* errno: why there is none */
+    size_t page_nbytes;
+    struct arena_head *head; /* NULL: there is no arena */
+    uint64_t end;            /* of the file */
+    struct arena_views views;
     struct extent *extents;
     size_t n_extents, extents_max;
+    atomic_bool forked; /* this is a child of the process that had it all */
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
+
+/* --- views --- */
+
+static uint8_t *round_up(uint8_t *at, size_t align)
+{
+    return (uint8_t *)(((uintptr_t)at + align - 1) & ~(uintptr_t)(align - 1));
+}
+
+/* Room for the segment and for its alignment is taken first, then what is too
+ * much of it is given back. */
+static uint8_t *map_aligned(int fd, struct arena_segment s)
+{
+    size_t room = s.nbytes + HUGE_NBYTES;
+    uint8_t *start = mmap(NULL, room, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *base;
+    void *map;
+
+    if (start == MAP_FAILED)
+        return NULL;
+    base = round_up(start, HUGE_NBYTES);
+    map = mmap(base, s.nbytes, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)s.offset);
+    if (map == MAP_FAILED) {
+        (void)munmap(start, room);
+        return NULL;
+    }
+    if (base > start)
+        (void)munmap(start, (size_t)(base - start));
+    (void)munmap(base + s.nbytes, (size_t)(start + room - base) - s.nbytes);
+    return base;
+}
+
+bool arena_views_map(struct arena_views *views, int fd,
+                     struct arena_segment segment)
+{
+    size_t n = atomic_load_explicit(&views->n, memory_order_relaxed);
+    uint8_t *base;
+
+    if (n == ARENA_SEGMENTS_MAX) {
+        errno = ENOMEM;
+        return false;
+    }
+    base = map_aligned(fd, segment);
+    if (base == NULL)
+        return false;
+    (void)madvise(base, segment.nbytes, MADV_DONTFORK);
+    (void)madvise(base, segment.nbytes, MADV_DONTDUMP);
+    views->views[n] = (struct arena_view){base, segment.offset, segment.nbytes};
+    atomic_store_explicit(&views->n, n + 1, memory_order_release);
+    return true;
+}
+
+void arena_views_unmap(struct arena_views *views)
+{
+    size_t n = atomic_load_explicit(&views->n, memory_order_relaxed);
+
+    atomic_store_explicit(&views->n, 0, memory_order_release);
+    for (size_t i = 0; i < n; i++)
+        (void)munmap(views->views[i].base, views->views[i].nbytes);
+}
 
 /* --- the file --- */
 
-static size_t wanted_nbytes(void)
+bool arena_extend(int fd, uint64_t nbytes)
 {
-    long pages = sysconf(_SC_PHYS_PAGES);
-    size_t nbytes = arena_min;
+    struct rlimit limit;
 
-    while (nbytes < arena_max &&
-           nbytes < (size_t)(pages > 0 ? pages : 0) * PAGE_NBYTES)
-        nbytes *= 2;
-    return nbytes;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY && nbytes > limit.rlim_cur) {
+        errno = EFBIG;
+        return false;
+    }
+    return ftruncate(fd, (off_t)nbytes) == 0;
 }
 
-static int open_file(size_t nbytes)
+static int open_file(void)
 {
     int fd = memfd_create("hvd-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int error;
 
     if (fd < 0)
         return -1;
-    if (ftruncate(fd, (off_t)nbytes) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+    if (arena_extend(fd, HUGE_NBYTES) &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
         return fd;
+    error = errno;
     close(fd);
+    errno = error;
     return -1;
 }
 
-/* Address space may be limited: take less, down to what is still useful. */
+static bool map_head(int fd)
+{
+    void *head = mmap(NULL, ARENA_HEAD_NBYTES, PROT_READ | PROT_WRITE,
+                      MAP_SHARED, fd, 0);
+
+    if (head == MAP_FAILED)
+        return false;
+    (void)madvise(head, ARENA_HEAD_NBYTES, MADV_DONTFORK);
+    arena.head = head;
+    return true;
+}
+
+/* Async-signal-safe. A child that kept the descriptor would keep the memory. */
+static void in_child(void)
+{
+    atomic_store(&arena.forked, true);
+    arena_close();
+}
+
 static void open_arena(void)
 {
-    size_t nbytes = wanted_nbytes();
-
     arena.tried = true;
-    for (; nbytes >= arena_min / 16; nbytes /= 2) {
-        int fd = open_file(nbytes);
-        void *base;
-
-        if (fd < 0)
-            break;
-        base = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE, fd, 0);
-        if (base != MAP_FAILED) {
-            (void)madvise(base, nbytes, MADV_DONTFORK);
-            (void)madvise(base, nbytes, MADV_DONTDUMP);
-            arena.fd = fd;
-            arena.base = base;
-            arena.nbytes = nbytes;
-            return;
-        }
-        close(fd);
+    arena.page_nbytes = (size_t)sysconf(_SC_PAGESIZE);
+    errno = pthread_atfork(NULL, NULL, in_child);
+    if (errno == 0)
+        arena.fd = open_file();
+    if (arena.fd >= 0 && map_head(arena.fd)) {
+        arena.end = HUGE_NBYTES;
+        return;
     }
-    log_debug("no memory that others can map -> hvd_alloc gives private "
-              "memory");
+    arena.error = errno;
+    arena_close();
+    log_debug("no memory that others can map (%s) -> hvd_alloc gives private "
+              "memory",
+              strerror(arena.error));
 }
 
 static void lock_open(void)
@@ -108,34 +185,48 @@ static void lock_open(void)
         open_arena();
 }
 
+static bool add_segment(size_t nbytes)
+{
+    struct arena_segment s = {arena.end, nbytes};
+    size_t n = atomic_load(&arena.views.n);
+
+    if (!arena_extend(arena.fd, s.offset + nbytes) ||
+        !arena_views_map(&arena.views, arena.fd, s))
+        return false;
+    arena.head->segments[n] = s;
+    atomic_store(&arena.head->n_segments, n + 1);
+    arena.end += nbytes;
+    return true;
+}
+
+/* As much again as there is, so that segments are few; where that cannot be
+ * had, what is needed. */
+static bool grow(size_t nbytes)
+{
+    size_t whole = (nbytes + HUGE_NBYTES - 1) & ~(size_t)(HUGE_NBYTES - 1);
+    size_t more = arena.end - HUGE_NBYTES;
+
+    if (arena.fd < 0 || whole < nbytes)
+        return false;
+    if (more < SEGMENT_MIN)
+        more = SEGMENT_MIN;
+    return (more > whole && add_segment(more)) || add_segment(whole);
+}
+
 int arena_fd(void)
 {
     int fd;
 
     lock_open();
     fd = arena.fd;
+    errno = arena.error;
     pthread_mutex_unlock(&arena.lock);
     return fd;
 }
 
-size_t arena_nbytes(void)
+uint8_t *arena_at(uint64_t offset, size_t nbytes)
 {
-    size_t nbytes;
-
-    lock_open();
-    nbytes = arena.nbytes;
-    pthread_mutex_unlock(&arena.lock);
-    return nbytes;
-}
-
-uint8_t *arena_base(void)
-{
-    uint8_t *base;
-
-    lock_open();
-    base = arena.base;
-    pthread_mutex_unlock(&arena.lock);
-    return base;
+    return arena_views_at(&arena.views, offset, nbytes);
 }
 
 /* --- extents --- */
@@ -143,7 +234,7 @@ uint8_t *arena_base(void)
 /* Memory of 2 MiB and more starts on such a boundary, or no huge page fits. */
 static size_t alignment_of(size_t nbytes)
 {
-    return nbytes >= HUGE_NBYTES ? HUGE_NBYTES : PAGE_NBYTES;
+    return nbytes >= HUGE_NBYTES ? HUGE_NBYTES : arena.page_nbytes;
 }
 
 static bool insert(size_t at, struct extent extent)
@@ -173,26 +264,35 @@ static size_t position_of(const uint8_t *ptr)
     return low;
 }
 
-static uint8_t *take_shared(size_t nbytes)
+/* The first gap of a segment. */
+static uint8_t *take_in(const struct arena_view *v, size_t nbytes)
 {
-    size_t align = alignment_of(nbytes), at;
-    uint8_t *end = arena.base + arena.nbytes, *start = arena.base;
+    uint8_t *end = v->base + v->nbytes, *start = v->base;
 
-    if (arena.nbytes == 0)
-        return NULL;
-    for (at = position_of(arena.base);; at++) {
+    for (size_t at = position_of(v->base);; at++) {
         bool last = at == arena.n_extents || arena.extents[at].start >= end;
         uint8_t *limit = last ? end : arena.extents[at].start;
 
-        start = (uint8_t *)(((uintptr_t)start + align - 1) &
-                            ~(uintptr_t)(align - 1));
+        start = round_up(start, alignment_of(nbytes));
         if (start <= limit && nbytes <= (size_t)(limit - start))
-            break;
+            return insert(at, (struct extent){start, nbytes, false}) ? start
+                                                                     : NULL;
         if (last)
             return NULL;
         start = limit + arena.extents[at].nbytes;
     }
-    return insert(at, (struct extent){start, nbytes, false}) ? start : NULL;
+}
+
+static uint8_t *take_shared(size_t nbytes)
+{
+    size_t n = atomic_load(&arena.views.n);
+    uint8_t *start = NULL;
+
+    for (size_t i = 0; i < n && start == NULL; i++)
+        start = take_in(&arena.views.views[i], nbytes);
+    if (start == NULL && grow(nbytes))
+        start = take_in(&arena.views.views[n], nbytes);
+    return start;
 }
 
 static uint8_t *take_private(size_t nbytes)
@@ -210,27 +310,40 @@ static uint8_t *take_private(size_t nbytes)
     return start;
 }
 
+/* In whole pages, of whichever size they are. */
+static uint8_t *take(size_t nbytes)
+{
+    size_t page, whole;
+    uint8_t *start = NULL;
+
+    lock_open();
+    page = arena.page_nbytes;
+    if (!__builtin_add_overflow(nbytes, page - 1, &whole) &&
+        whole <= PTRDIFF_MAX / 2) {
+        whole &= ~(page - 1);
+        start = take_shared(whole);
+        if (start == NULL)
+            start = take_private(whole);
+    }
+    pthread_mutex_unlock(&arena.lock);
+    if (start != NULL && whole >= HUGE_NBYTES)
+        (void)madvise(start, whole, MADV_HUGEPAGE);
+    return start;
+}
+
 hvd_status_t hvd_alloc(size_t nbytes, void **ptr_p)
 {
-    size_t whole;
     uint8_t *start;
 
     if (nbytes == 0 || ptr_p == NULL)
         return error_set(HVD_ERR_INVALID, "hvd_alloc: %s",
                          nbytes == 0 ? "0 bytes" : "ptr_p is NULL");
-    if (__builtin_add_overflow(nbytes, PAGE_NBYTES - 1, &whole) ||
-        whole > PTRDIFF_MAX)
-        return error_set(HVD_ERR_NOMEM, "hvd_alloc: %zu bytes", nbytes);
-    whole &= ~(size_t)(PAGE_NBYTES - 1);
-    lock_open();
-    start = take_shared(whole);
-    if (start == NULL)
-        start = take_private(whole);
-    pthread_mutex_unlock(&arena.lock);
+    if (atomic_load(&arena.forked))
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_alloc: called in a forked child");
+    start = take(nbytes);
     if (start == NULL)
         return error_set(HVD_ERR_NOMEM, "hvd_alloc: %zu bytes", nbytes);
-    if (whole >= HUGE_NBYTES)
-        (void)madvise(start, whole, MADV_HUGEPAGE);
     *ptr_p = start;
     return HVD_OK;
 }
@@ -240,7 +353,7 @@ void hvd_free(void *ptr)
     struct extent extent;
     size_t at;
 
-    if (ptr == NULL)
+    if (ptr == NULL || atomic_load(&arena.forked))
         return;
     pthread_mutex_lock(&arena.lock);
     at = position_of(ptr);
@@ -258,14 +371,20 @@ void hvd_free(void *ptr)
 
 bool arena_find(const void *ptr, size_t nbytes, uint64_t *offset_p)
 {
+    size_t n = atomic_load_explicit(&arena.views.n, memory_order_acquire);
     const uint8_t *start = ptr;
-    size_t total = arena.nbytes;
 
-    if (total == 0 || start < arena.base || start >= arena.base + total ||
-        nbytes > (size_t)(arena.base + total - start))
-        return false;
-    *offset_p = (uint64_t)(start - arena.base);
-    return true;
+    for (size_t i = 0; i < n; i++) {
+        const struct arena_view *v = &arena.views.views[i];
+
+        if (start < v->base || start >= v->base + v->nbytes)
+            continue;
+        if (nbytes > (size_t)(v->base + v->nbytes - start))
+            return false;
+        *offset_p = v->offset + (uint64_t)(start - v->base);
+        return true;
+    }
+    return false;
 }
 
 void arena_close(void)

@@ -26,7 +26,7 @@
 #include "collectives/arena.h"
 #include "collectives/local_impl.h"
 
-enum { TIDY_AFTER_US = 300000, LEAVE_SPIN_US = 500, LEAVE_SAY_US = 1000000 };
+enum { LEAVE_SPIN_US = 500, LEAVE_SAY_US = 1000000 };
 
 static const uint8_t forced[] = {
     [COMM_ORDINARY_MEASURED] = MAILBOX_NONE,
@@ -80,12 +80,12 @@ static void number(struct local *local, const struct comm *comm)
 static bool open_box(struct local *local)
 {
     size_t nbytes = sizeof(struct mailbox);
+    struct mailbox *map;
     char path[64];
-    void *map;
 
     local->box_fd = memfd_create("hvd-mailbox",
                                  MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (local->box_fd < 0 || ftruncate(local->box_fd, (off_t)nbytes) != 0 ||
+    if (local->box_fd < 0 || !arena_extend(local->box_fd, nbytes) ||
         fcntl(local->box_fd, F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return false;
@@ -98,6 +98,7 @@ static bool open_box(struct local *local)
     if (map == MAP_FAILED)
         return false;
     (void)madvise(map, nbytes, MADV_DONTFORK);
+    mac_random(&map->nonce, sizeof(map->nonce));
     if (!own_box_add(map)) {
         (void)munmap(map, nbytes);
         return false;
@@ -116,10 +117,7 @@ static void introduce(struct local *local, const struct comm *comm)
     box->nbytes = sizeof(*box);
     box->worker = comm->peers[comm->config.rank].worker;
     box->generation = comm->config.generation;
-    mac_random(&box->nonce, sizeof(box->nonce));
     box->self = (uint64_t)(uintptr_t)box;
-    box->arena_nbytes = arena_nbytes();
-    box->pid = getpid();
     box->cpu = local->cpu = UINT32_MAX;
     if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) {
         memcpy(box->cpus, &cpus, sizeof(cpus));
@@ -164,7 +162,6 @@ hvd_status_t local_create(struct comm *comm)
     }
     introduce(local, comm);
     local->forced_way = forced[comm->config.ordinary];
-    local->tidy_us = clock_now_us() + TIDY_AFTER_US;
     return HVD_OK;
 }
 
@@ -178,8 +175,8 @@ static void part(struct local_peer *peer)
         own_box_give(peer->box);
     else if (peer->box != NULL)
         (void)munmap((void *)(uintptr_t)peer->box, sizeof(*peer->box));
-    if (peer->mapping != NULL)
-        peer_arena_give(peer->mapping);
+    if (peer->arena != NULL)
+        peer_arena_give(peer->arena);
 }
 
 void local_destroy(struct comm *comm)
@@ -203,6 +200,7 @@ void local_destroy(struct comm *comm)
     if (local->doorbell >= 0)
         close(local->doorbell);
     stage_give(local->stage);
+    hvd_free(local->lent.piece);
     free(local->fetched);
     free(local->choice);
     free(local->peers);
@@ -266,17 +264,32 @@ static bool is_of(const struct mailbox *box, const struct comm *comm, int rank)
            box->generation == comm->config.generation;
 }
 
-/* A thread of this process: use what it uses. */
+/* Of who is at the other end of the connection: a process's own word for its
+ * number does not hold in another namespace of numbers. */
+static pid_t pid_of(const struct comm *comm, int peer)
+{
+    struct connection *c = comm_link(comm, CHANNEL_LOCAL, peer);
+    struct ucred who;
+    socklen_t len = sizeof(who);
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+        return 0;
+    return who.pid;
+}
+
+/* A thread of this process, whose box is one of ours: use what it uses. Its
+ * number tells nothing: another namespace has the same numbers. */
 static bool use_own(struct local_peer *peer)
 {
     const struct mailbox *mapped = peer->box;
+    const struct mailbox *own = own_box_take(mapped->nonce);
 
-    peer->box = own_box_take(mapped->self);
+    if (own == NULL)
+        return false;
+    peer->box = own;
     peer->own = true;
-    peer->arena = arena_base();
     (void)munmap((void *)(uintptr_t)mapped, sizeof(*mapped));
-    errno = ESTALE;
-    return peer->box != NULL;
+    return true;
 }
 
 static bool attach(struct comm *comm, struct local_peer *peer, const int *fds)
@@ -289,22 +302,24 @@ static bool attach(struct comm *comm, struct local_peer *peer, const int *fds)
         errno = EPROTO;
         return false;
     }
-    if (peer->box->pid == getpid())
-        return use_own(peer);
-    peer->mapping = peer_arena_take(fds[1], peer->box->arena_nbytes);
-    if (peer->mapping != NULL)
-        peer->arena = peer_arena_base(peer->mapping);
-    return peer->mapping != NULL;
+    peer->process = (struct peer_process){
+        .pid = pid_of(comm, peer->rank),
+        .nonce = peer->box->nonce,
+        .nonce_at = peer->box->self + offsetof(struct mailbox, nonce),
+    };
+    if (use_own(peer))
+        return true;
+    peer->arena = peer_arena_take(fds[1]);
+    return peer->arena != NULL;
 }
 
+/* Reading brings the nonce along. */
 static bool can_read(const struct local_peer *peer)
 {
-    uint64_t nonce;
+    uint64_t magic;
 
-    return peer_read(peer->box->pid,
-                     peer->box->self + offsetof(struct mailbox, nonce), &nonce,
-                     sizeof(nonce)) &&
-           nonce == peer->box->nonce;
+    return peer_read(&peer->process, peer->box->self, &magic, sizeof(magic)) &&
+           magic == MAILBOX_MAGIC;
 }
 
 /* Two hosts may be one machine under two names. */
@@ -355,20 +370,6 @@ static void probe(const struct comm *comm)
     local->crowded = more_ranks_than_cores(comm);
 }
 
-/* Of who is at the other end of the connection: its own word for its number
- * would not hold across namespaces. */
-static int open_pidfd(const struct comm *comm, int peer)
-{
-    struct connection *c = comm_link(comm, CHANNEL_LOCAL, peer);
-    struct ucred who;
-    socklen_t len = sizeof(who);
-
-    if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0 ||
-        who.pid <= 0)
-        return -1;
-    return (int)syscall(SYS_pidfd_open, who.pid, 0);
-}
-
 static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
                                 size_t n_fds)
 {
@@ -378,7 +379,8 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
     HVD_ASSERT(n_fds == LOCAL_FDS);
     ok = attach(comm, p, fds);
     if (ok) {
-        p->pidfd = open_pidfd(comm, peer);
+        if (p->process.pid > 0)
+            p->pidfd = (int)syscall(SYS_pidfd_open, p->process.pid, 0);
         comm->local->n_attached++;
     }
     close(fds[0]);
@@ -478,10 +480,6 @@ void local_sleep(struct comm *comm)
 
     atomic_store(&local->box->sleeping, 1);
     local->asleep = true;
-    if (local->tidy_us > 0 && clock_now_us() >= local->tidy_us) {
-        local->tidy_us = 0;
-        peer_arenas_tidy();
-    }
 }
 
 void local_wake(struct comm *comm)

@@ -1,15 +1,8 @@
 /* collectives/local_blocks.c - operands that do not fit a post: block by block
  * through memory that the others read, as pull.c says.
  *
- * Threads: whoever drives the comm. Memory: staging from hvd_alloc and a buffer
- * for what is fetched from ordinary memory, both with their first use. */
-#include <errno.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/array.h"
-#include "base/clock.h"
+ * Threads: whoever drives the comm. Memory: staging from hvd_alloc, with its
+ * first use. */
 #include "collectives/arena.h"
 #include "collectives/copy.h"
 #include "collectives/local_choice.h"
@@ -23,8 +16,7 @@ enum {
      * peer's own caches, of 2 MB or less, for one that is shared */
     LAG_NBYTES = 4 << 20,
     PUSH_NBYTES = 16 << 10, /* stays in the nearest cache */
-    ACTIONS_MAX = 64,       /* before connections are looked at */
-    GOODBYE_US = 1000000    /* of a peer that has left */
+    ACTIONS_MAX = 64        /* before connections are looked at */
 };
 
 static const enum pull_kind kinds[] = {
@@ -258,61 +250,11 @@ void local_blocks_arrived(struct comm *comm)
 
 /* --- work block by block --- */
 
-/* A peer has said in its mailbox that it left: its goodbye, with the reason, is
- * on the way. */
-static hvd_status_t hear_goodbye(struct comm *comm, int rank)
+/* True: somebody asks for what it cannot read. */
+static bool look_at_peers(struct local *local)
 {
-    struct connection *c = comm_link(comm, CHANNEL_LOCAL, rank);
-    uint64_t until_us = clock_now_us() + GOODBYE_US;
-    bool moved;
+    uint64_t ask = 0;
 
-    while (c != NULL && c->state != CONNECTION_LEFT && !c->ended) {
-        uint64_t now_us = clock_now_us();
-        struct pollfd fds[] = {{c->fd, POLLIN, 0}, {comm->wake_fd, POLLIN, 0}};
-
-        HVD_TRY(comm_check(comm));
-        HVD_TRY(links_read(comm, c, &moved));
-        if (now_us >= until_us || comm_kicked(comm))
-            break;
-        (void)poll(fds, ARRAY_SIZE(fds), clock_poll_ms(now_us, until_us));
-    }
-    return comm_check(comm);
-}
-
-/* A peer went while `what`. If it cannot say why, a mismatch is still one on
- * every rank. */
-static hvd_status_t gone(struct comm *comm, int place, uint32_t left,
-                         const char *what)
-{
-    int rank = comm->local->peers[place].rank;
-
-    HVD_TRY(hear_goodbye(comm, rank));
-    if (left == MAILBOX_LEFT_MISMATCH)
-        return comm_fail(comm, HVD_ERR_MISMATCH,
-                         "rank %d left over a disagreement while rank %d %s",
-                         rank, comm->config.rank, what);
-    return comm_fail(comm, HVD_PEER_LOST, "rank %d left while rank %d %s", rank,
-                     comm->config.rank, what);
-}
-
-static hvd_status_t unreadable(struct comm *comm, int place)
-{
-    uint32_t left = atomic_load(&comm->local->peers[place].box->left);
-    int rank = comm->local->peers[place].rank;
-
-    /* who has left may have freed it since */
-    if (left != MAILBOX_HERE)
-        return gone(comm, place, left, "read its memory");
-    comm_accuse(comm, rank);
-    return comm_fail(comm, HVD_PEER_LOST,
-                     "rank %d (worker %llu) is lost to rank %d: its memory "
-                     "cannot be read: %s",
-                     rank, (unsigned long long)comm->peers[rank].worker,
-                     comm->config.rank, strerror(errno));
-}
-
-static void look_at_peers(struct local *local)
-{
     for (int i = 0; i < local->size; i++) {
         const struct mailbox *box = local->peers[i].box;
 
@@ -323,41 +265,9 @@ static void look_at_peers(struct local *local)
             mailbox_blocks(atomic_load(&box->reduced), local->ticket),
             mailbox_blocks(atomic_load(&box->taken), local->ticket),
         };
+        ask |= atomic_load(&box->ask);
     }
-}
-
-/* Where the bytes of a peer's operand for this rank are; NULL: to be fetched
- * from *address_p. */
-static const uint8_t *operand_of(const struct local *local, int place,
-                                 const struct pull_action *a,
-                                 uint64_t *address_p)
-{
-    const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
-    const struct local_extent *table =
-        (const struct local_extent *)(const void *)post->data;
-    size_t at = a->region.src;
-
-    if (post->send_way == MAILBOX_STAGED)
-        return peer->arena + post->stage_at +
-               pull_stage_in(&local->run.pull, a->block, local->me);
-    if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
-        at += table[local->me].offset;
-    *address_p = post->send_at + at;
-    return post->send_way == MAILBOX_ARENA ? peer->arena + *address_p : NULL;
-}
-
-static const uint8_t *result_of(const struct local *local, int place,
-                                const struct pull_action *a,
-                                uint64_t *address_p)
-{
-    const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
-
-    if (post->recv_way == MAILBOX_STAGED)
-        return peer->arena + post->stage_at + a->stage;
-    *address_p = post->recv_at + a->region.src;
-    return post->recv_way == MAILBOX_ARENA ? peer->arena + *address_p : NULL;
+    return ask != 0;
 }
 
 static void do_stage(struct local *local, const struct pull_action *a)
@@ -366,34 +276,65 @@ static void do_stage(struct local *local, const struct pull_action *a)
                 a->region.nbytes, false);
 }
 
-/* [off, off + nbytes) of the block, all operands at hand. */
+/* [off, off + nbytes) of a peer's operand: local->sources. Fetched to *room_p,
+ * unless that was done before this part had to wait for another's. */
+static hvd_status_t find_part(struct comm *comm, int place,
+                              const struct pull_action *a, size_t off,
+                              size_t nbytes, uint8_t **room_p)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    struct local_source from = local_operand_of(local, place, a);
+    bool later = false;
+
+    if (from.ptr != NULL) {
+        local->sources[place] = from.ptr + off;
+        return HVD_OK;
+    }
+    local->sources[place] = *room_p;
+    from.at += off;
+    if (place >= run->n_fetched) {
+        HVD_TRY(local_fetch(comm, place, from, *room_p, nbytes, &later));
+        run->n_fetched = later ? place : place + 1;
+    }
+    *room_p += local->fetched_max;
+    return HVD_OK;
+}
+
+/* All of them; or the run waits. */
+static hvd_status_t find_parts(struct comm *comm, const struct pull_action *a,
+                               size_t off, size_t nbytes)
+{
+    struct local *local = comm->local;
+    uint8_t *room = local->fetched;
+
+    for (int i = 0; i < local->size; i++) {
+        if (i == local->me) {
+            local->sources[i] = local->run.phase->src + a->region.src + off;
+            continue;
+        }
+        HVD_TRY(find_part(comm, i, a, off, nbytes, &room));
+        if (local->run.waits && i >= local->run.n_fetched)
+            return HVD_OK;
+    }
+    local->run.n_fetched = 0;
+    return HVD_OK;
+}
+
+/* [off, off + nbytes) of the block; or the run waits. */
 static hvd_status_t reduce_part(struct comm *comm, const struct pull_action *a,
                                 size_t off, size_t nbytes)
 {
     struct local *local = comm->local;
     const struct phase *phase = local->run.phase;
     struct reduce_shape shape = local_reduction(comm);
-    uint8_t *fetched = local->fetched;
-    uint64_t address = 0;
 
+    HVD_TRY(find_parts(comm, a, off, nbytes));
+    if (local->run.waits)
+        return HVD_OK;
     /* nobody else reads it: neither takes it nor has it pushed */
     shape.stream = local->run.stream &&
                    local->run.pull.shape.kind == PULL_REDUCE_SCATTER;
-    for (int i = 0; i < local->size; i++) {
-        const uint8_t *from = phase->src + a->region.src;
-
-        if (i != local->me)
-            from = operand_of(local, i, a, &address);
-        if (from != NULL) {
-            local->sources[i] = from + off;
-            continue;
-        }
-        if (!peer_read(local->peers[i].box->pid, address + off, fetched,
-                       nbytes))
-            return unreadable(comm, i);
-        local->sources[i] = fetched;
-        fetched += LOCAL_FETCH_NBYTES;
-    }
     reduce_many(&shape, phase->dst + a->region.dst + off, local->sources,
                 local->size, nbytes / phase->shape.elem_nbytes);
     return HVD_OK;
@@ -414,60 +355,62 @@ static hvd_status_t begin_writing(struct comm *comm)
         if (left == MAILBOX_HERE)
             continue;
         atomic_store(&local->box->writing, 0);
-        return gone(comm, i, left, "worked for it");
+        return local_gone(comm, i, left, "worked for it");
     }
     return HVD_OK;
 }
 
-static void push_part(const struct local *local, size_t at, size_t nbytes)
+static hvd_status_t push_part(struct comm *comm, size_t at, size_t nbytes)
 {
+    const struct local *local = comm->local;
     const uint8_t *from = local->run.phase->dst + at;
 
     for (int k = 1; k < local->size; k++) {
         int i = (local->me + k) % local->size;
-        const struct mailbox_post *post = local_post_of(local->peers[i].box,
-                                                        local->ticket);
+        const struct local_peer *peer = &local->peers[i];
+        uint64_t to = local_post_of(peer->box, local->ticket)->recv_at + at;
+        uint8_t *dst = local_view(peer, to, nbytes);
 
-        copy_memory(local->peers[i].arena + post->recv_at + at, from, nbytes,
-                    local->run.stream);
+        if (dst != NULL)
+            copy_memory(dst, from, nbytes, local->run.stream);
+        else if (!peer_arena_write(peer->arena, to, from, nbytes))
+            return local_unreadable(comm, i);
     }
+    return HVD_OK;
+}
+
+static hvd_status_t push(struct comm *comm, const struct pull_action *a)
+{
+    struct local_run *run = &comm->local->run;
+
+    while (run->done_nbytes < a->region.nbytes) {
+        size_t off = run->done_nbytes, left = a->region.nbytes - off;
+        size_t n = left < PUSH_NBYTES ? left : PUSH_NBYTES;
+
+        HVD_TRY(reduce_part(comm, a, off, n));
+        if (run->waits)
+            return HVD_OK;
+        HVD_TRY(push_part(comm, a->region.dst + off, n));
+        run->done_nbytes += n;
+    }
+    return HVD_OK;
 }
 
 static hvd_status_t do_push(struct comm *comm, const struct pull_action *a)
 {
-    struct local *local = comm->local;
-    hvd_status_t status = begin_writing(comm);
+    hvd_status_t status;
 
-    if (status != HVD_OK)
-        return status;
-    for (size_t off = 0; status == HVD_OK && off < a->region.nbytes;
-         off += PUSH_NBYTES) {
-        size_t left = a->region.nbytes - off;
-        size_t n = left < PUSH_NBYTES ? left : PUSH_NBYTES;
-
-        status = reduce_part(comm, a, off, n);
-        if (status == HVD_OK)
-            push_part(local, a->region.dst + off, n);
-    }
-    atomic_store(&local->box->writing, 0);
+    HVD_TRY(begin_writing(comm));
+    status = push(comm, a);
+    atomic_store(&comm->local->box->writing, 0);
     return status;
 }
 
-static bool fetch_reserve(struct local *local)
-{
-    size_t n = (size_t)local->size - 1;
-
-    if (local->fetched == NULL)
-        local->fetched = aligned_alloc(4096, n * LOCAL_FETCH_NBYTES);
-    return local->fetched != NULL;
-}
-
-static bool fetches(const struct local *local)
+/* Is there an operand that is not at hand? */
+static bool fetches(const struct local *local, const struct pull_action *a)
 {
     for (int i = 0; i < local->size; i++)
-        if (i != local->me &&
-            local_post_of(local->peers[i].box, local->ticket)->send_way ==
-                MAILBOX_ATTACH)
+        if (i != local->me && local_operand_of(local, i, a).ptr == NULL)
             return true;
     return false;
 }
@@ -475,23 +418,28 @@ static bool fetches(const struct local *local)
 static hvd_status_t do_reduce(struct comm *comm, const struct pull_action *a)
 {
     struct local *local = comm->local;
-    uint8_t *dst = local->run.phase->dst + a->region.dst;
+    struct local_run *run = &local->run;
+    uint8_t *dst = run->phase->dst + a->region.dst;
     size_t step = a->region.nbytes;
 
-    if (fetches(local)) {
+    if (fetches(local, a)) {
         step = LOCAL_FETCH_NBYTES;
-        if (!fetch_reserve(local))
+        if (!local_fetch_reserve(local, step))
             return comm_fail(comm, HVD_ERR_NOMEM, "%d bytes per rank",
                              LOCAL_FETCH_NBYTES);
     }
-    if (local->run.push)
+    if (run->push)
         return do_push(comm, a);
-    for (size_t off = 0; off < a->region.nbytes; off += step) {
-        size_t left = a->region.nbytes - off;
+    while (run->done_nbytes < a->region.nbytes) {
+        size_t left = a->region.nbytes - run->done_nbytes;
+        size_t n = left < step ? left : step;
 
-        HVD_TRY(reduce_part(comm, a, off, left < step ? left : step));
+        HVD_TRY(reduce_part(comm, a, run->done_nbytes, n));
+        if (run->waits)
+            return HVD_OK;
+        run->done_nbytes += n;
     }
-    if (local->run.recv_way == MAILBOX_STAGED)
+    if (run->recv_way == MAILBOX_STAGED)
         copy_memory(local->stage + a->stage, dst, a->region.nbytes, false);
     return HVD_OK;
 }
@@ -500,18 +448,16 @@ static hvd_status_t do_take(struct comm *comm, const struct pull_action *a)
 {
     struct local *local = comm->local;
     uint8_t *dst = local->run.phase->dst + a->region.dst;
-    uint64_t address = 0;
-    const uint8_t *from;
+    struct local_source from;
+    bool later;
 
     if (a->region.nbytes == 0)
         return HVD_OK;
-    from = local->run.pull.reduces ? result_of(local, a->peer, a, &address)
-                                   : operand_of(local, a->peer, a, &address);
-    if (from != NULL)
-        copy_memory(dst, from, a->region.nbytes, local->run.stream);
-    else if (!peer_read(local->peers[a->peer].box->pid, address, dst,
-                        a->region.nbytes))
-        return unreadable(comm, a->peer);
+    from = local->run.pull.reduces ? local_result_of(local, a->peer, a)
+                                   : local_operand_of(local, a->peer, a);
+    if (from.ptr == NULL)
+        return local_fetch(comm, a->peer, from, dst, a->region.nbytes, &later);
+    copy_memory(dst, from.ptr, a->region.nbytes, local->run.stream);
     return HVD_OK;
 }
 
@@ -532,46 +478,6 @@ static hvd_status_t carry_out(struct comm *comm, const struct pull_action *a)
     return HVD_OK;
 }
 
-/* Was all that has been read of a peer still what it showed? Buffers, until it
- * goes. Its post: nobody overwrites that, and it need not wait for who reads
- * it; nor for who reads what is too much for the post, in staging memory, which
- * is another's in the next generation. */
-static bool was_there(const struct local *local, int place)
-{
-    const struct local_run *run = &local->run;
-    const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
-
-    if (run->in_posts && post->send_way == MAILBOX_INLINE)
-        return true;
-    if (run->in_posts && post->send_way == MAILBOX_STAGED)
-        return stage_tenant(peer->arena + post->stage_at -
-                            stage_half(local->ticket)) == peer->box->nonce;
-    return atomic_load(&peer->box->left) == MAILBOX_HERE;
-}
-
-/* All reading is over: had anybody gone before that? Loads are in order here:
- * what has been read cannot be newer than the word. */
-static hvd_status_t check_left(struct comm *comm)
-{
-    struct local *local = comm->local;
-
-#if !defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-    atomic_thread_fence(memory_order_acquire);
-#else
-    atomic_signal_fence(memory_order_seq_cst);
-#endif
-    for (int n = 0; n < local->run.n_peers; n++) {
-        int place = local->run.first_peer + n;
-
-        if (place != local->me && !was_there(local, place))
-            return gone(comm, place,
-                        atomic_load(&local->peers[place].box->left),
-                        "read its memory");
-    }
-    return HVD_OK;
-}
-
 /* What has been read is believed before anybody is told that it has been read:
  * from then on the others may go. */
 static hvd_status_t publish(struct comm *comm)
@@ -581,30 +487,48 @@ static hvd_status_t publish(struct comm *comm)
 
     pull_next(&local->run.pull, local->progress, &next);
     if (next.type == PULL_DONE)
-        HVD_TRY(check_left(comm));
+        HVD_TRY(local_check_left(comm));
     publish_progress(local);
     local_notify(local);
     return HVD_OK;
+}
+
+/* The next action, or the one that waits for an answer. */
+static struct pull_action next_action(const struct local *local)
+{
+    struct pull_action a;
+
+    if (__builtin_expect(local->run.waits, 0))
+        return local->run.action;
+    pull_next(&local->run.pull, local->progress, &a);
+    return a;
 }
 
 hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p)
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
-    struct pull_action a;
 
     for (int n = 0; n < ACTIONS_MAX; n++) {
+        struct pull_action a;
+
         HVD_TRY(comm_check(comm));
-        look_at_peers(local);
-        pull_next(&run->pull, local->progress, &a);
+        if (look_at_peers(local))
+            HVD_TRY(local_answer(comm));
+        a = next_action(local);
         if (a.type == PULL_WAIT)
             return HVD_OK;
-        *moved_p = true;
         if (a.type == PULL_DONE) {
+            *moved_p = true;
             run->stage = LOCAL_CLOSE;
             return HVD_OK;
         }
         HVD_TRY(carry_out(comm, &a));
+        run->action = a;
+        if (run->waits)
+            return HVD_OK;
+        *moved_p = true;
+        run->done_nbytes = 0;
         pull_did(&run->pull, &a);
         if (a.publish)
             HVD_TRY(publish(comm));
@@ -617,7 +541,7 @@ hvd_status_t local_blocks_read(struct comm *comm)
     struct local *local = comm->local;
     struct pull *pull = &local->run.pull;
 
-    HVD_TRY(check_left(comm));
+    HVD_TRY(local_check_left(comm));
     pull->reduce_i = pull->n_reduce;
     pull->take_i = pull->n_take;
     publish_progress(local);
@@ -628,9 +552,8 @@ hvd_status_t local_blocks_read(struct comm *comm)
 }
 
 /* Is anybody still reading this rank's buffers or staging memory? */
-static bool is_read(struct local *local)
+static bool is_read(const struct local *local)
 {
-    look_at_peers(local);
     for (int i = 0; i < local->size; i++)
         if (i != local->me && (local->progress[i].reduced != PULL_ALL ||
                                local->progress[i].taken != PULL_ALL))
@@ -638,11 +561,16 @@ static bool is_read(struct local *local)
     return false;
 }
 
-void local_blocks_close(struct local *local, bool *moved_p)
+hvd_status_t local_blocks_close(struct comm *comm, bool *moved_p)
 {
+    struct local *local = comm->local;
+
+    if (look_at_peers(local))
+        HVD_TRY(local_answer(comm));
     if (is_read(local))
-        return;
+        return HVD_OK;
     local_choice_ends(local);
     local->run.stage = LOCAL_DONE;
     *moved_p = true;
+    return HVD_OK;
 }

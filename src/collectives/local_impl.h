@@ -1,7 +1,7 @@
 /* collectives/local_impl.h - the inside of a local group, shared by local.c
  * (its life), peer_memory.c (whose memory is mapped), local_plan.c (which way
- * operands take), local_run.c (the phase in flight), local_blocks.c and
- * local_choice.c.
+ * operands take), local_run.c (the phase in flight), local_blocks.c,
+ * local_read.c (what peers show), local_ask.c and local_choice.c.
  *
  * Threads: whoever drives the comm. Ranks here are places in the group: the
  * comm's ranks of this host in ascending order. */
@@ -11,19 +11,27 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
+#include "collectives/arena.h"
 #include "collectives/comm_impl.h"
 #include "collectives/local.h"
 #include "collectives/mailbox.h"
 #include "collectives/pull.h"
 #include "collectives/reduce.h"
 
+/* Another process, by its number here and by what it has at an address. */
+struct peer_process {
+    pid_t pid; /* 0: it has no number in this namespace */
+    uint64_t nonce, nonce_at;
+};
+
 struct local_peer {
-    int rank;                   /* in the comm */
-    const struct mailbox *box;  /* NULL: not attached yet */
-    bool own;                   /* box is a mapping of this process */
-    uint8_t *arena;             /* NULL: it has none */
-    struct peer_arena *mapping; /* NULL: it is this process's */
+    int rank;                  /* in the comm */
+    const struct mailbox *box; /* NULL: not attached yet */
+    bool own;                  /* box is a mapping of this process */
+    struct peer_arena *arena;  /* NULL: it is this process's */
+    struct peer_process process;
     int doorbell;
     int pidfd; /* readable once it is dead; -1: unknown */
 };
@@ -53,6 +61,26 @@ struct local_run {
     uint8_t *own_to; /* own contribution to own result, what is left of it */
     const uint8_t *own_from;
     size_t own_nbytes;
+    /* An action that waits for an answer (local_ask.c), and how far it is:
+     * bytes of its region, and operands of the part under way. */
+    bool waits;
+    struct pull_action action;
+    size_t done_nbytes;
+    int n_fetched;
+};
+
+/* What this rank asks, and to whom it has lent its piece of the arena. */
+struct local_ask {
+    uint64_t word; /* 0: nothing is asked */
+    uint64_t number;
+    size_t nbytes, done; /* of this question; of all that is wanted */
+};
+
+struct local_lent {
+    uint8_t *piece; /* [LOCAL_FETCH_NBYTES], from hvd_alloc; NULL: none yet */
+    uint64_t piece_at;
+    int to;
+    uint64_t word; /* the question answered last */
 };
 
 struct local {
@@ -78,9 +106,11 @@ struct local {
     uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
     uint64_t stage_at;              /* its place in the arena */
     uint64_t half_used[2]; /* tickets whose operands lie in either half */
-    uint8_t *fetched;      /* [size - 1][LOCAL_FETCH_NBYTES] */
+    uint8_t *fetched;      /* [size - 1][fetched_max] */
+    size_t fetched_max;
+    struct local_ask ask;
+    struct local_lent lent;
     struct local_run run;
-    uint64_t tidy_us;
     struct local_choice *choice;
 };
 
@@ -95,26 +125,34 @@ enum {
 
 struct peer_arena;
 
-/* Map the arena behind fd (borrowed), or find it mapped from a generation
- * before. NULL: it cannot be. */
-struct peer_arena *peer_arena_take(int fd, size_t nbytes);
-uint8_t *peer_arena_base(const struct peer_arena *arena);
-/* Stays mapped until peer_arenas_tidy(): an unmapped arena of a dead process is
- * freed by whoever unmaps it last, which takes long. */
+/* The arena behind fd (borrowed), perhaps known from a generation before. NULL:
+ * errno, it cannot be mapped. */
+struct peer_arena *peer_arena_take(int fd);
+/* Where these bytes of the file are mapped, now if they were not; NULL: they
+ * cannot be (errno), and are to be read and written so: */
+uint8_t *peer_arena_view(struct peer_arena *arena, uint64_t offset,
+                         size_t nbytes);
+bool peer_arena_read(const struct peer_arena *arena, uint64_t offset, void *dst,
+                     size_t nbytes);
+bool peer_arena_write(const struct peer_arena *arena, uint64_t offset,
+                      const void *src, size_t nbytes);
+/* Stays mapped until local_tidy(): an unmapped arena of a dead process is freed
+ * by whoever unmaps it last, which takes long. */
 void peer_arena_give(struct peer_arena *arena);
-/* Have those without a user unmapped, by a thread that lives for that. */
-void peer_arenas_tidy(void);
 
 /* The mailboxes of this process, unmapped when nobody uses them any more: ranks
  * that are its threads (tests) use each other's own mapping, so that the thread
  * sanitizer sees the words that order them. add: false, out of memory; the
- * mapping has one user then. take: NULL, there is none at this address. */
+ * mapping has one user then. take: by what it says of itself; NULL, it is no
+ * mailbox of this process. */
 bool own_box_add(struct mailbox *box);
-const struct mailbox *own_box_take(uint64_t address);
+const struct mailbox *own_box_take(uint64_t nonce);
 void own_box_give(const struct mailbox *box);
 
-/* Copy nbytes at `address` in another process. false: errno says why. */
-bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes);
+/* Copy nbytes at `address` in that process. false: errno says why; ESRCH, it is
+ * not there any more. */
+bool peer_read(const struct peer_process *from, uint64_t address, void *dst,
+               size_t nbytes);
 
 /* --- local_plan.c --- */
 
@@ -140,6 +178,14 @@ bool local_streams(const struct local *local, const struct phase *phase);
 static inline bool local_overwrites_operand(const struct phase *phase)
 {
     return phase->shape.kind == COLLECTIVE_ALLTOALL && phase->src == phase->dst;
+}
+
+/* Memory of the peer at this place of its arena. NULL: it cannot be mapped. */
+static inline uint8_t *local_view(const struct local_peer *peer,
+                                  uint64_t offset, size_t nbytes)
+{
+    return peer->arena != NULL ? peer_arena_view(peer->arena, offset, nbytes)
+                               : arena_at(offset, nbytes);
 }
 
 static inline const struct mailbox_post *
@@ -180,13 +226,15 @@ void local_blocks_arrived(struct comm *comm);
 /* Then: what needs no waiting. */
 hvd_status_t local_blocks_work(struct comm *comm, bool *moved_p) HVD_MUST_CHECK;
 /* Own work is over: is everybody else's? */
-void local_blocks_close(struct local *local, bool *moved_p);
+hvd_status_t local_blocks_close(struct comm *comm,
+                                bool *moved_p) HVD_MUST_CHECK;
 
 /* Staging memory of LOCAL_STAGE_NBYTES at least. It is the process's and used
  * by one comm at a time: a rank may still be reading in what another has left
  * in good order, until the next generation begins. `tenant`: of that comm,
  * never 0; who takes the memory next is another. NULL: no memory that others
  * can read. */
+enum { STAGE_HEAD_NBYTES = 4096 }; /* in front of it: the tenant */
 uint8_t *stage_take(size_t nbytes, uint64_t tenant);
 void stage_give(uint8_t *stage);
 /* Of the memory at `stage`, anybody's. */
@@ -197,6 +245,48 @@ static inline size_t stage_half(uint64_t ticket)
 {
     return ticket % 2 * (LOCAL_STAGE_NBYTES / 2);
 }
+
+/* --- local_read.c --- */
+
+/* Bytes that a peer shows. */
+struct local_source {
+    const uint8_t *ptr; /* NULL: they are to be fetched */
+    bool in_arena;      /* from a place in its arena, else from an address */
+    uint64_t at;
+};
+
+/* The action's part of a peer's operand for this rank, and of its result. */
+struct local_source local_operand_of(const struct local *local, int place,
+                                     const struct pull_action *a);
+struct local_source local_result_of(const struct local *local, int place,
+                                    const struct pull_action *a);
+/* By whichever way they can be had. *later_p: the peer has been asked for them,
+ * and the run waits: to be called again with the same arguments. */
+hvd_status_t local_fetch(struct comm *comm, int place, struct local_source from,
+                         uint8_t *dst, size_t nbytes,
+                         bool *later_p) HVD_MUST_CHECK;
+/* Room for as many bytes of each peer's operand, in local->fetched. */
+bool local_fetch_reserve(struct local *local, size_t nbytes);
+/* All reading is over: had anybody gone before that? */
+hvd_status_t local_check_left(struct comm *comm) HVD_MUST_CHECK;
+/* A peer went while this rank did `what`. */
+hvd_status_t local_gone(struct comm *comm, int place, uint32_t left,
+                        const char *what) HVD_MUST_CHECK;
+/* The peer is there, its memory is not (errno). */
+hvd_status_t local_unreadable(struct comm *comm, int place) HVD_MUST_CHECK;
+
+/* --- local_ask.c --- */
+
+/* This rank cannot read others (error: an errno), and will say so. */
+void local_ask_begins(struct comm *comm, int place, int error);
+/* Have nbytes at `address` of that peer's memory copied to dst. *later_p: it is
+ * not here yet; to be called again with the same arguments before anything else
+ * is asked. */
+hvd_status_t local_ask(struct comm *comm, int place, uint64_t address,
+                       uint8_t *dst, size_t nbytes,
+                       bool *later_p) HVD_MUST_CHECK;
+/* Somebody asks: if it is this rank, answer. */
+hvd_status_t local_answer(struct comm *comm) HVD_MUST_CHECK;
 
 /* --- local.c --- */
 

@@ -8,6 +8,8 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
+#include "base/error.h"
+#include "collectives/call.h"
 #include "collectives/copy.h"
 #include "collectives/local_choice.h"
 #include "collectives/local_impl.h"
@@ -100,6 +102,7 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
     run->in_posts = phase->pull_kind == 0 &&
                     local_fits_posts(local, &phase->shape);
     run->offers = run->in_posts && local_may_offer(local, &phase->shape);
+    run->done_nbytes = 0;
     run->stream = !run->in_posts && local_streams(local, phase);
     begin_own(local);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
@@ -248,6 +251,14 @@ static void show_cpu(struct local *local)
     atomic_store_explicit(&local->box->cpu, cpu, memory_order_relaxed);
 }
 
+/* What all have to do alike, and would wait for ever or misread otherwise: by
+ * the same rules, of the same release, it is the same. */
+static uint8_t plan_of(const struct local_run *run)
+{
+    return (uint8_t)(run->in_posts | run->offers << 1 |
+                     run->phase->pull_kind << 2);
+}
+
 static hvd_status_t post(struct comm *comm)
 {
     struct local *local = comm->local;
@@ -264,7 +275,7 @@ static hvd_status_t post(struct comm *comm)
     post->kind = head->kind;
     post->dtype = head->dtype;
     post->op = head->op;
-    post->phase = (uint8_t)comm->op.phase_i;
+    post->plan = plan_of(run);
     post->may_push = 0;
     post->past = local->past;
     local_choice_collect(local);
@@ -319,6 +330,13 @@ static hvd_status_t check_post(struct comm *comm, int place,
         theirs.sequence != mine->sequence || !frame_same_call(&theirs, mine))
         return engine_disagree(comm, comm->local->peers[place].rank, &theirs,
                                mine);
+    if (post->plan != plan_of(&comm->local->run))
+        return comm_fail(comm, HVD_ERR_MISMATCH,
+                         "rank %d does %s #%llu in another way than rank %d: "
+                         "HVD_ALGORITHM or the version of libhvd differs",
+                         comm->local->peers[place].rank,
+                         call_kind_name(mine->kind),
+                         (unsigned long long)mine->sequence, comm->config.rank);
     return each || mine->kind == COLLECTIVE_ALLGATHERV
                ? check_counts(comm, place, post)
                : HVD_OK;
@@ -359,20 +377,57 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
 
 /* --- work in the posts --- */
 
-static const uint8_t *operand_in_post(const struct local *local, int place)
+/* In the arena, and it cannot be mapped: read to where it can be. */
+static hvd_status_t fetch_operand(struct comm *comm, int place, uint64_t at,
+                                  size_t nbytes)
 {
-    const struct schedule_call *call = &local->run.phase->shape;
-    size_t nbytes = local_operand_nbytes(local, call, place);
+    struct local *local = comm->local;
+    const struct local_peer *peer = &local->peers[place];
+    size_t most = local_largest_operand(local, &local->run.phase->shape);
+    uint8_t *room;
+
+    if (!local_fetch_reserve(local, most))
+        return comm_fail(comm, HVD_ERR_NOMEM, "%zu bytes per rank", most);
+    room = local->fetched +
+           local->fetched_max * (size_t)(place - (place > local->me));
+    local->sources[place] = room;
+    if (peer->arena != NULL && peer_arena_read(peer->arena, at, room, nbytes))
+        return HVD_OK;
+    return local_unreadable(comm, place);
+}
+
+static hvd_status_t find_operand(struct comm *comm, int place)
+{
+    struct local *local = comm->local;
     const struct local_peer *peer = &local->peers[place];
     const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+    size_t nbytes = local_operand_nbytes(local, &local->run.phase->shape,
+                                         place);
+    uint64_t at = post->send_way == MAILBOX_ARENA ? post->send_at
+                                                  : post->stage_at;
 
-    if (place == local->me)
-        return local->run.phase->src;
-    if (post->send_way == MAILBOX_ARENA)
-        return peer->arena + post->send_at;
-    if (post->send_way == MAILBOX_STAGED)
-        return peer->arena + post->stage_at;
-    return payload_of(post, nbytes);
+    if (post->send_way == MAILBOX_INLINE)
+        local->sources[place] = payload_of(post, nbytes);
+    else
+        local->sources[place] = local_view(peer, at, nbytes);
+    return local->sources[place] != NULL
+               ? HVD_OK
+               : fetch_operand(comm, place, at, nbytes);
+}
+
+/* Of those who are waited for, and own one: local->sources. */
+static hvd_status_t find_operands(struct comm *comm)
+{
+    struct local *local = comm->local;
+
+    local->sources[local->me] = local->run.phase->src;
+    for (int n = 0; n < local->run.n_peers; n++) {
+        int place = local->run.first_peer + n;
+
+        if (place != local->me)
+            HVD_TRY(find_operand(comm, place));
+    }
+    return HVD_OK;
 }
 
 /* Own operand was offered, others read it where the result is to be: that has
@@ -392,18 +447,19 @@ static void reduce_posts(struct comm *comm, size_t first)
     uint8_t *dst = is_late(&local->run) ? comm->bounce : phase->dst;
 
     for (int i = 0; i < local->size; i++)
-        local->sources[i] = operand_in_post(local, i) + first;
+        local->sources[i] = (const uint8_t *)local->sources[i] + first;
     reduce_many(&shape, dst, local->sources, local->size, phase->shape.count);
 }
 
-static void close_run(struct comm *comm, bool *more_p)
+static hvd_status_t close_run(struct comm *comm, bool *more_p)
 {
     const struct local_run *run = &comm->local->run;
     const struct schedule_call *call = &run->phase->shape;
 
-    local_blocks_close(comm->local, more_p);
+    HVD_TRY(local_blocks_close(comm, more_p));
     if (run->stage == LOCAL_DONE && is_late(run))
         memcpy(run->phase->dst, comm->bounce, call->count * call->elem_nbytes);
+    return HVD_OK;
 }
 
 static void gather_posts(const struct local *local)
@@ -414,7 +470,7 @@ static void gather_posts(const struct local *local)
     size_t mine = (size_t)local->me * block;
 
     for (int i = 0; i < local->size; i++) {
-        const uint8_t *from = operand_in_post(local, i);
+        const uint8_t *from = local->sources[i];
         size_t at = (size_t)i * block;
 
         if (i == local->me)
@@ -436,6 +492,7 @@ static hvd_status_t work_in_posts(struct comm *comm)
     const struct schedule_call *call = &phase->shape;
     size_t block = call->count * call->elem_nbytes;
 
+    HVD_TRY(find_operands(comm));
     switch (call->kind) {
     case COLLECTIVE_ALLREDUCE:
         reduce_posts(comm, 0);
@@ -445,8 +502,7 @@ static hvd_status_t work_in_posts(struct comm *comm)
         break;
     case COLLECTIVE_BROADCAST:
         if (local->run.n_peers > 0 && block > 0)
-            memcpy(phase->dst, operand_in_post(local, local->run.first_peer),
-                   block);
+            memcpy(phase->dst, local->sources[local->run.first_peer], block);
         break;
     case COLLECTIVE_BARRIER:
         break;
@@ -498,7 +554,7 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
     if (run->own_nbytes > 0)
         HVD_TRY(fill_in(comm, more_p));
     if (run->stage == LOCAL_CLOSE && run->own_nbytes == 0)
-        close_run(comm, more_p);
+        HVD_TRY(close_run(comm, more_p));
     return HVD_OK;
 }
 

@@ -36,7 +36,7 @@ enum {
     MAILBOX_CPUS = 1024
 };
 
-#define MAILBOX_MAGIC 0x786f626c69616d32u /* "2mailbox" */
+#define MAILBOX_MAGIC 0x786f626c69616d33u /* "3mailbox" */
 
 /* How a buffer is read by the others. */
 enum mailbox_way {
@@ -56,7 +56,7 @@ struct mailbox_post {
     int32_t root;
     uint8_t kind, dtype, op;
     uint8_t send_way, recv_way; /* enum mailbox_way */
-    uint8_t phase;
+    uint8_t plan;     /* what the others must have planned too: local_run.c */
     uint8_t may_push; /* its result may be written, and it can write others' */
     uint8_t unused;
     uint32_t past; /* digest of all calls before */
@@ -81,14 +81,21 @@ struct mailbox {
     uint64_t nonce; /* who reads it through process_vm_readv reads the right
                        process */
     uint64_t self;  /* address of this in the owner's process */
-    uint64_t arena_nbytes;
-    int64_t pid;
     uint64_t cpus[MAILBOX_CPUS / 64]; /* where it may run */
 
     _Alignas(MAILBOX_LINE) atomic_uint_least64_t staged;
     atomic_uint_least64_t reduced, taken;
+    /* What this rank asks of another whose memory it cannot read (local_ask.c);
+     * 0: nothing. Written behind what is asked. */
+    atomic_uint_least64_t ask;
+    uint64_t ask_ticket, ask_at, ask_nbytes;
 
-    /* all others can be read through process_vm_readv: 1 yes, 2 no */
+    /* The question last answered; written behind where the answer is. */
+    _Alignas(MAILBOX_LINE) atomic_uint_least64_t answer;
+    uint64_t answer_at; /* in the arena */
+
+    /* all others can be read through process_vm_readv: 1 yes, 2 no; never yes
+     * again */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
     atomic_uint_least32_t sleeping;
     atomic_uint_least32_t cpu; /* where it ran when it posted, mostly */
@@ -103,6 +110,17 @@ struct mailbox {
 
     struct mailbox_post posts[MAILBOX_POSTS];
 };
+
+/* A question: its number, and places. */
+static inline uint64_t mailbox_ask(uint64_t number, int asker, int owner)
+{
+    return number << 16 | (uint64_t)asker << 8 | (uint64_t)owner;
+}
+
+static inline int mailbox_asked(uint64_t ask)
+{
+    return (int)(ask & 0xff);
+}
 
 static inline uint64_t mailbox_word(uint64_t ticket, uint64_t blocks)
 {

@@ -1,6 +1,5 @@
 /* collectives/peer_memory.c - the memory of other processes of this host: their
- * arenas, mapped, and their buffers, read through
- * process_vm_readv(2).
+ * arenas, mapped, and their buffers, read through process_vm_readv(2).
  *
  * The mappings outlive the comm that took them: survivors meet again in the
  * next generation, and an arena of a dead process should not be freed while
@@ -9,6 +8,7 @@
  *
  * Threads: any; one lock around the list. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -17,86 +17,195 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "collectives/arena.h"
 #include "collectives/local_impl.h"
 
+/* Survivors of a loss meet again within milliseconds. */
+enum { TIDY_AFTER_US = 300000 };
+
 struct peer_arena {
-    uint8_t *base;
-    size_t nbytes;
+    int fd;
     dev_t device;
     ino_t inode;
+    const struct arena_head *head;
+    struct arena_views views; /* added to under the lock */
     int n_users;
+    uint64_t given_us; /* when the last user gave it back */
     struct peer_arena *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct peer_arena *arenas;
 
-static struct peer_arena *find(const struct stat *st, size_t nbytes)
+static struct peer_arena *find(const struct stat *st)
 {
     struct peer_arena *a = arenas;
 
-    while (a != NULL && (a->device != st->st_dev || a->inode != st->st_ino ||
-                         a->nbytes != nbytes))
+    while (a != NULL && (a->device != st->st_dev || a->inode != st->st_ino))
         a = a->next;
     return a;
 }
 
-static struct peer_arena *map(int fd, const struct stat *st, size_t nbytes)
+static void unmap(struct peer_arena *a)
+{
+    arena_views_unmap(&a->views);
+    if (a->head != NULL)
+        (void)munmap((void *)(uintptr_t)a->head, ARENA_HEAD_NBYTES);
+    if (a->fd >= 0)
+        close(a->fd);
+    free(a);
+}
+
+static bool open_head(struct peer_arena *a, int fd)
+{
+    void *head;
+
+    a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (a->fd < 0)
+        return false;
+    head = mmap(NULL, ARENA_HEAD_NBYTES, PROT_READ, MAP_SHARED, a->fd, 0);
+    if (head == MAP_FAILED)
+        return false;
+    (void)madvise(head, ARENA_HEAD_NBYTES, MADV_DONTFORK);
+    a->head = head;
+    return true;
+}
+
+/* The segment that these bytes are in. */
+static bool find_segment(const struct peer_arena *a, uint64_t offset,
+                         size_t nbytes, struct arena_segment *segment_p)
+{
+    uint64_t n = atomic_load(&a->head->n_segments);
+
+    for (uint64_t i = 0; i < n && i < ARENA_SEGMENTS_MAX; i++) {
+        struct arena_segment s = a->head->segments[i];
+
+        if (offset < s.offset || offset - s.offset > s.nbytes ||
+            nbytes > s.nbytes - (offset - s.offset))
+            continue;
+        *segment_p = s;
+        return true;
+    }
+    errno = EFAULT;
+    return false;
+}
+
+static bool map_segment(struct peer_arena *a, uint64_t offset, size_t nbytes)
+{
+    struct arena_segment s;
+
+    return find_segment(a, offset, nbytes, &s) &&
+           arena_views_map(&a->views, a->fd, s);
+}
+
+/* Its first segment is mapped at once: who cannot is told before anything
+ * depends on it. */
+static struct peer_arena *add(int fd, const struct stat *st)
 {
     struct peer_arena *a = calloc(1, sizeof(*a));
-    void *base;
+    int error;
 
     if (a == NULL)
         return NULL;
-    base = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (base == MAP_FAILED) {
-        free(a);
-        return NULL;
+    a->device = st->st_dev;
+    a->inode = st->st_ino;
+    if (open_head(a, fd) && (atomic_load(&a->head->n_segments) == 0 ||
+                             map_segment(a, a->head->segments[0].offset, 1))) {
+        a->next = arenas;
+        arenas = a;
+        return a;
     }
-    (void)madvise(base, nbytes, MADV_DONTFORK);
-    (void)madvise(base, nbytes, MADV_DONTDUMP);
-    *a = (struct peer_arena){
-        .base = base,
-        .nbytes = nbytes,
-        .device = st->st_dev,
-        .inode = st->st_ino,
-        .next = arenas,
-    };
-    arenas = a;
-    return a;
+    error = errno;
+    unmap(a);
+    errno = error;
+    return NULL;
 }
 
-struct peer_arena *peer_arena_take(int fd, size_t nbytes)
+struct peer_arena *peer_arena_take(int fd)
 {
     struct peer_arena *a = NULL;
     struct stat st;
 
-    if (fstat(fd, &st) != 0 || st.st_size < 0 || (size_t)st.st_size < nbytes)
+    if (fstat(fd, &st) != 0)
         return NULL;
+    if (st.st_size < ARENA_HEAD_NBYTES) {
+        errno = EPROTO;
+        return NULL;
+    }
     pthread_mutex_lock(&lock);
-    a = find(&st, nbytes);
+    a = find(&st);
     if (a == NULL)
-        a = map(fd, &st, nbytes);
+        a = add(fd, &st);
     if (a != NULL)
         a->n_users++;
     pthread_mutex_unlock(&lock);
     return a;
 }
 
-uint8_t *peer_arena_base(const struct peer_arena *arena)
+uint8_t *peer_arena_view(struct peer_arena *a, uint64_t offset, size_t nbytes)
 {
-    return arena->base;
+    uint8_t *at = arena_views_at(&a->views, offset, nbytes);
+
+    if (__builtin_expect(at != NULL, 1))
+        return at;
+    pthread_mutex_lock(&lock);
+    at = arena_views_at(&a->views, offset, nbytes); /* another's, meanwhile */
+    if (at == NULL && map_segment(a, offset, nbytes))
+        at = arena_views_at(&a->views, offset, nbytes);
+    pthread_mutex_unlock(&lock);
+    return at;
+}
+
+bool peer_arena_read(const struct peer_arena *a, uint64_t offset, void *dst,
+                     size_t nbytes)
+{
+    uint8_t *to = dst;
+
+    while (nbytes > 0) {
+        ssize_t n = pread(a->fd, to, nbytes, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? EFAULT : errno;
+            return false;
+        }
+        to += n;
+        offset += (uint64_t)n;
+        nbytes -= (size_t)n;
+    }
+    return true;
+}
+
+bool peer_arena_write(const struct peer_arena *a, uint64_t offset,
+                      const void *src, size_t nbytes)
+{
+    const uint8_t *from = src;
+
+    while (nbytes > 0) {
+        ssize_t n = pwrite(a->fd, from, nbytes, (off_t)offset);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        from += n;
+        offset += (uint64_t)n;
+        nbytes -= (size_t)n;
+    }
+    return true;
 }
 
 void peer_arena_give(struct peer_arena *arena)
 {
     pthread_mutex_lock(&lock);
     HVD_ASSERT(arena->n_users > 0);
-    arena->n_users--;
+    if (--arena->n_users == 0)
+        arena->given_us = clock_now_us();
     pthread_mutex_unlock(&lock);
 }
 
@@ -109,7 +218,8 @@ static struct {
     atomic_bool busy;
 } tidier = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct peer_arena *take_unused(void)
+/* Given back until then. */
+static struct peer_arena *take_unused(uint64_t until_us)
 {
     struct peer_arena *unused = NULL, **p = &arenas;
 
@@ -117,7 +227,7 @@ static struct peer_arena *take_unused(void)
     while (*p != NULL) {
         struct peer_arena *a = *p;
 
-        if (a->n_users > 0) {
+        if (a->n_users > 0 || a->given_us > until_us) {
             p = &a->next;
             continue;
         }
@@ -137,8 +247,7 @@ static void *unmap_all(void *arg)
         struct peer_arena *a = unused;
 
         unused = a->next;
-        (void)munmap(a->base, a->nbytes);
-        free(a);
+        unmap(a);
     }
     atomic_store(&tidier.busy, false);
     return NULL;
@@ -166,14 +275,16 @@ static void start_tidier(struct peer_arena *unused)
         (void)unmap_all(unused);
 }
 
-void peer_arenas_tidy(void)
+void local_tidy(void)
 {
+    uint64_t now_us = clock_now_us();
     struct peer_arena *unused;
 
     pthread_mutex_lock(&tidier.lock);
     if (!atomic_load(&tidier.busy)) {
         join_tidier();
-        unused = take_unused();
+        unused = take_unused(now_us > TIDY_AFTER_US ? now_us - TIDY_AFTER_US
+                                                    : 0);
         if (unused != NULL)
             start_tidier(unused);
     }
@@ -185,7 +296,7 @@ static void tidy_all(void)
 {
     pthread_mutex_lock(&tidier.lock);
     join_tidier();
-    (void)unmap_all(take_unused());
+    (void)unmap_all(take_unused(CLOCK_NEVER));
     pthread_mutex_unlock(&tidier.lock);
 }
 
@@ -212,13 +323,13 @@ bool own_box_add(struct mailbox *box)
     return true;
 }
 
-const struct mailbox *own_box_take(uint64_t address)
+const struct mailbox *own_box_take(uint64_t nonce)
 {
     const struct mailbox *box = NULL;
 
     pthread_mutex_lock(&lock);
     for (struct own_box *b = boxes; b != NULL && box == NULL; b = b->next)
-        if ((uint64_t)(uintptr_t)b->box == address) {
+        if (b->box->nonce == nonce) {
             b->n_users++;
             box = b->box;
         }
@@ -248,7 +359,7 @@ void own_box_give(const struct mailbox *box)
 
 /* In front of it, with a page of its own. */
 struct stage_head {
-    _Alignas(4096) atomic_uint_least64_t tenant;
+    _Alignas(STAGE_HEAD_NBYTES) atomic_uint_least64_t tenant;
 };
 
 struct stage {
@@ -345,21 +456,31 @@ void local_shutdown(void)
 
 /* --- other processes --- */
 
-bool peer_read(int64_t pid, uint64_t address, void *dst, size_t nbytes)
+/* The nonce comes with the data, in one system call, which holds on to one
+ * address space: a number may have become another process's since. */
+bool peer_read(const struct peer_process *from, uint64_t address, void *dst,
+               size_t nbytes)
 {
     uint8_t *to = dst;
 
     while (nbytes > 0) {
-        struct iovec own = {to, nbytes};
-        struct iovec other = {(void *)(uintptr_t)address, nbytes};
-        ssize_t n = process_vm_readv((pid_t)pid, &own, 1, &other, 1, 0);
+        uint64_t nonce = 0;
+        struct iovec own[] = {{&nonce, sizeof(nonce)}, {to, nbytes}};
+        struct iovec other[] = {
+            {(void *)(uintptr_t)from->nonce_at, sizeof(nonce)},
+            {(void *)(uintptr_t)address, nbytes}};
+        ssize_t n = process_vm_readv(from->pid, own, 2, other, 2, 0);
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) {
-            errno = n == 0 ? EFAULT : errno;
+        if (n < 0)
+            return false;
+        if (n <= (ssize_t)sizeof(nonce) || nonce != from->nonce) {
+            errno = n < (ssize_t)sizeof(nonce) || nonce == from->nonce ? EFAULT
+                                                                       : ESRCH;
             return false;
         }
+        n -= (ssize_t)sizeof(nonce);
         to += n;
         address += (uint64_t)n;
         nbytes -= (size_t)n;

@@ -137,8 +137,9 @@ static struct phase *add_local(struct operation *op,
     return phase;
 }
 
-/* Between the ranks of t->group; `takes_part`: this rank is one of them. `most`:
- * the greatest count of all such groups, by which they choose alike. */
+/* Between the ranks of t->group; `takes_part`: this rank is one of them.
+ * `most`: the greatest count of all such groups, by which they choose alike.
+ */
 static void add_stream(struct comm *comm, const struct schedule_call *shape,
                        size_t count, size_t most, uint8_t *at, bool takes_part)
 {

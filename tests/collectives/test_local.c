@@ -1,5 +1,5 @@
-/* tests/collectives/test_local.c - memory that ranks of a host share: the
- * arena, what others may do with the descriptors they are handed, aborts while
+/* tests/collectives/test_local.c - memory that ranks of a host share: what
+ * others may do with the descriptors they are handed, aborts while
  * somebody is at work in it, how many calls may be under way, and what shows
  * when they were. What happens to it when a process stops or dies:
  * test_stopped.c. */
@@ -18,7 +18,7 @@
 #include "collectives/local_impl.h"
 #include "group.h"
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { PAGE = 4096 };
 
 /* What a small call needs is in one line: its ticket, its head, its operand. */
 _Static_assert(offsetof(struct mailbox_post, ticket) == 0, "first");
@@ -36,138 +36,16 @@ _Static_assert(offsetof(struct mailbox, left) / MAILBOX_LINE !=
                    offsetof(struct mailbox, writing) / MAILBOX_LINE,
                "`left` is read by all, `writing` written with every block");
 
-/* --- the arena --- */
-
-static uint8_t *take(size_t nbytes)
-{
-    void *ptr = NULL;
-
-    ck_assert_int_eq(hvd_alloc(nbytes, &ptr), HVD_OK);
-    return ptr;
-}
-
-static bool is_clear(const uint8_t *ptr, size_t nbytes)
-{
-    return ptr[0] == 0 && memcmp(ptr, ptr + 1, nbytes - 1) == 0;
-}
-
-START_TEST(arena_freed_memory_first_fit_and_zero)
-{
-    uint8_t *a = take(10 * PAGE), *b = take(3 * PAGE), *c = take(PAGE), *again;
-
-    memset(b, 7, 3 * PAGE);
-    hvd_free(b);
-    again = take(4 * PAGE); /* does not fit between a and c */
-    ck_assert_ptr_ne(again, b);
-    hvd_free(again);
-    again = take(2 * PAGE + 1);
-    ck_assert_ptr_eq(again, b);
-    ck_assert(is_clear(again, 3 * PAGE));
-    hvd_free(a);
-    ck_assert_ptr_eq(take(1), a);
-    hvd_free(a);
-    hvd_free(again);
-    hvd_free(c);
-}
-END_TEST
-
-START_TEST(arena_sizes_aligned_and_apart)
-{
-    static const size_t sizes[] = {1,        PAGE - 1,      PAGE,
-                                   PAGE + 1, HUGE_PAGE - 1, HUGE_PAGE,
-                                   1,        HUGE_PAGE + 1, 3 * HUGE_PAGE};
-    enum { N = sizeof(sizes) / sizeof(sizes[0]) };
-    uint8_t *p[N];
-
-    for (int i = 0; i < N; i++) {
-        size_t align = sizes[i] >= HUGE_PAGE ? HUGE_PAGE : PAGE;
-
-        p[i] = take(sizes[i]);
-        ck_assert_uint_eq((uintptr_t)p[i] % align, 0);
-        memset(p[i], i + 1, sizes[i]);
-    }
-    for (int i = 0; i < N; i++) {
-        ck_assert_uint_eq(p[i][0], (unsigned)i + 1);
-        ck_assert_uint_eq(p[i][sizes[i] - 1], (unsigned)i + 1);
-    }
-    for (int i = 0; i < N; i++)
-        hvd_free(p[(i * 4) % N]);
-}
-END_TEST
-
-START_TEST(arena_find_bounds)
-{
-    uint8_t *a = take(PAGE), *base = arena_base();
-    uint8_t *end = base + arena_nbytes();
-    uint64_t at = 0;
-    int elsewhere;
-
-    ck_assert(arena_find(a + 5, PAGE - 5, &at));
-    ck_assert_uint_eq(at, (uint64_t)(a + 5 - base));
-    ck_assert(arena_find(end - 8, 8, &at));
-    ck_assert(!arena_find(end - 8, 9, &at));
-    ck_assert(!arena_find(end, 0, &at));
-    ck_assert(!arena_find(base - 1, 1, &at));
-    ck_assert(!arena_find(a, SIZE_MAX, &at));
-    ck_assert(!arena_find(&elsewhere, sizeof(elsewhere), &at));
-    hvd_free(a);
-}
-END_TEST
-
-START_TEST(arena_full_private_memory)
-{
-    uint8_t *first = take(PAGE), *rest;
-    uint64_t at;
-
-    rest = take(arena_nbytes()); /* untouched, it costs nothing */
-    ck_assert(!arena_find(rest, 1, &at));
-    rest[0] = rest[arena_nbytes() - 1] = 1;
-    hvd_free(rest);
-    ck_assert(arena_find(first, PAGE, &at));
-    hvd_free(first);
-}
-END_TEST
-
-static size_t resident_nbytes(void)
-{
-    FILE *f = fopen("/proc/self/statm", "r");
-    size_t total, resident;
-
-    ck_assert_int_eq(fscanf(f, "%zu %zu", &total, &resident), 2);
-    fclose(f);
-    return resident * PAGE;
-}
-
-START_TEST(arena_freed_memory_goes_back)
-{
-    size_t nbytes = 64 << 20, before = 0;
-
-    for (int i = 0; i < 4; i++) {
-        uint8_t *p = take(nbytes);
-
-        memset(p, 1, nbytes);
-        if (i == 0)
-            ck_assert_uint_ge(resident_nbytes(), nbytes);
-        hvd_free(p);
-        if (i == 0)
-            before = resident_nbytes();
-    }
-    ck_assert_uint_lt(resident_nbytes(), before + nbytes / 2);
-}
-END_TEST
-
 /* --- what is handed over --- */
 
-static void cannot_be_resized(int fd)
+/* The arena grows with what its owner needs. */
+static void cannot_shrink(int fd)
 {
-    struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
 
-    ck_assert_int_eq(seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
-                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_eq(seals & (F_SEAL_SHRINK | F_SEAL_SEAL),
+                     F_SEAL_SHRINK | F_SEAL_SEAL);
     ck_assert_int_ne(ftruncate(fd, 0), 0);
-    ck_assert_int_ne(ftruncate(fd, st.st_size + PAGE), 0);
     ck_assert_int_ne(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), 0);
     ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
 }
@@ -180,8 +58,9 @@ START_TEST(handed_descriptors_sealed_and_mailbox_read_only)
 
     group_init(&g, 2);
     ck_assert_uint_eq(g.comms[0]->local_ops->fds(g.comms[0], fds), LOCAL_FDS);
-    cannot_be_resized(fds[0]);
-    cannot_be_resized(fds[1]);
+    cannot_shrink(fds[0]);
+    cannot_shrink(fds[1]);
+    ck_assert_int_ne(fcntl(fds[0], F_GET_SEALS) & F_SEAL_GROW, 0);
     map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
     ck_assert_ptr_eq(map, MAP_FAILED);
     ck_assert_int_eq(errno, EACCES);
@@ -616,11 +495,6 @@ int main(void)
     TCase *tc = tcase_create("local");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, arena_freed_memory_first_fit_and_zero);
-    tcase_add_test(tc, arena_sizes_aligned_and_apart);
-    tcase_add_test(tc, arena_find_bounds);
-    tcase_add_test(tc, arena_full_private_memory);
-    tcase_add_test(tc, arena_freed_memory_goes_back);
     tcase_add_test(tc, handed_descriptors_sealed_and_mailbox_read_only);
     tcase_add_test(tc, memory_has_no_names);
     tcase_add_test(tc, abort_at_any_instant_all_return);

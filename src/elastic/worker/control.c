@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "collectives/local.h"
 #include "elastic/wire/codec.h"
 #include "elastic/wire/socket.h"
 #include "elastic/worker/process.h"
@@ -397,6 +398,9 @@ static void *control_main(void *ignored)
             check_lifeline(fds[2].revents);
         }
         exchange();
+        /* a rank that is alone on its host, or in a long step, has no comm that
+         * would do it */
+        local_tidy();
     }
     wire_dealer_destroy(control.dealer);
     control.dealer = NULL;

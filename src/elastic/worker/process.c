@@ -16,7 +16,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "collectives/arena.h"
 #include "collectives/timeline.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
@@ -131,7 +130,6 @@ static void in_child(void)
     timeline_forked();
     if (endpoint)
         endpoint_fds_close(endpoint);
-    arena_close();
     if (process_self.self.lifeline_fd >= 0)
         close(process_self.self.lifeline_fd);
 }

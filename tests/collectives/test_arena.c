@@ -1,0 +1,349 @@
+/* tests/collectives/test_arena.c - hvd_alloc and hvd_free: where memory is,
+ * that it is zero, apart and given back, under limits of the process, with
+ * pages of 64 KB (HVD_TEST_PAGE_NBYTES), and in a forked child. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <hvd/collectives.h>
+
+#include "collectives/arena.h"
+#include "support.h"
+
+enum { HUGE_PAGE = 2 << 20, MIB = 1 << 20 };
+
+/* In front of the C library's: what a kernel with larger pages would say. What
+ * is aligned to them is aligned to this machine's as well. */
+long sysconf(int name)
+{
+    long (*next)(int) = (long (*)(int))(uintptr_t)dlsym(RTLD_NEXT, "sysconf");
+    const char *said = getenv("HVD_TEST_PAGE_NBYTES");
+
+    return name == _SC_PAGESIZE && said != NULL ? atol(said) : next(name);
+}
+
+static size_t page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint8_t *take(size_t nbytes)
+{
+    void *ptr = NULL;
+
+    ck_assert_int_eq(hvd_alloc(nbytes, &ptr), HVD_OK);
+    return ptr;
+}
+
+static bool is_clear(const uint8_t *ptr, size_t nbytes)
+{
+    return ptr[0] == 0 && memcmp(ptr, ptr + 1, nbytes - 1) == 0;
+}
+
+static bool is_shared(const void *ptr, size_t nbytes)
+{
+    uint64_t at;
+
+    return arena_find(ptr, nbytes, &at);
+}
+
+START_TEST(freed_memory_is_first_fit_and_zero)
+{
+    uint8_t *a = take(10 * page()), *b = take(3 * page()), *c = take(page());
+    uint8_t *again;
+
+    memset(b, 7, 3 * page());
+    hvd_free(b);
+    again = take(4 * page()); /* does not fit between a and c */
+    ck_assert_ptr_ne(again, b);
+    hvd_free(again);
+    again = take(2 * page() + 1);
+    ck_assert_ptr_eq(again, b);
+    ck_assert(is_clear(again, 3 * page()));
+    hvd_free(a);
+    ck_assert_ptr_eq(take(1), a);
+    hvd_free(a);
+    hvd_free(again);
+    hvd_free(c);
+}
+END_TEST
+
+/* A neighbour shares no page: what is given back is its own. */
+START_TEST(freed_memory_leaves_its_neighbours)
+{
+    uint8_t *a = take(100), *b = take(100), *c = take(100);
+
+    memset(a, 1, 100);
+    memset(b, 2, 100);
+    memset(c, 3, 100);
+    hvd_free(b);
+    for (int i = 0; i < 100; i++) {
+        ck_assert_uint_eq(a[i], 1);
+        ck_assert_uint_eq(c[i], 3);
+    }
+    b = take(100);
+    ck_assert(is_clear(b, page()));
+    hvd_free(a);
+    hvd_free(b);
+    hvd_free(c);
+}
+END_TEST
+
+START_TEST(sizes_are_aligned_and_apart)
+{
+    const size_t p = page();
+    const size_t sizes[] = {1,     p - 1,         p,
+                            p + 1, HUGE_PAGE - 1, HUGE_PAGE,
+                            1,     HUGE_PAGE + 1, 3 * HUGE_PAGE};
+    enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+    uint8_t *at[N];
+
+    for (int i = 0; i < N; i++) {
+        size_t align = sizes[i] >= HUGE_PAGE ? HUGE_PAGE : p;
+
+        at[i] = take(sizes[i]);
+        ck_assert_uint_eq((uintptr_t)at[i] % align, 0);
+        memset(at[i], i + 1, sizes[i]);
+    }
+    for (int i = 0; i < N; i++) {
+        ck_assert_uint_eq(at[i][0], (unsigned)i + 1);
+        ck_assert_uint_eq(at[i][sizes[i] - 1], (unsigned)i + 1);
+    }
+    for (int i = 0; i < N; i++)
+        hvd_free(at[(i * 4) % N]);
+}
+END_TEST
+
+START_TEST(find_within_an_allocation_and_not_beside)
+{
+    uint8_t *a = take(HUGE_PAGE);
+    uint64_t at = 0, next = 0;
+    int elsewhere;
+
+    ck_assert(arena_find(a, HUGE_PAGE, &at));
+    ck_assert_uint_eq(at % HUGE_PAGE, 0);
+    ck_assert(arena_find(a + 5, page() - 5, &next));
+    ck_assert_uint_eq(next, at + 5);
+    ck_assert_ptr_eq(arena_at(at + 5, 100), a + 5);
+    ck_assert_ptr_null(arena_at(0, 1)); /* the head is not memory */
+    ck_assert_ptr_null(arena_at(at, SIZE_MAX));
+    ck_assert(!arena_find(a, SIZE_MAX, &at));
+    ck_assert(!arena_find(&elsewhere, sizeof(elsewhere), &at));
+    hvd_free(a);
+}
+END_TEST
+
+static size_t mapped_nbytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t total;
+
+    ck_assert_int_eq(fscanf(f, "%zu", &total), 1);
+    fclose(f);
+    return total * 4096;
+}
+
+static uint64_t file_nbytes(void)
+{
+    struct stat st;
+
+    ck_assert_int_eq(fstat(arena_fd(), &st), 0);
+    return (uint64_t)st.st_size;
+}
+
+/* What a small program maps, and how long its file is, follows what it uses. */
+START_TEST(file_and_mappings_follow_what_is_used)
+{
+    size_t before = mapped_nbytes();
+    uint8_t *a = take(1), *b;
+    uint64_t small = file_nbytes(), large;
+
+    ck_assert_uint_le(small, 1 << 30);
+    ck_assert_uint_le(mapped_nbytes(), before + small + 16 * MIB);
+    b = take((size_t)3 << 30); /* untouched, it costs nothing */
+    large = file_nbytes();
+    ck_assert(is_shared(b, (size_t)3 << 30));
+    ck_assert_uint_ge(large, (uint64_t)3 << 30);
+    ck_assert_uint_le(large, (uint64_t)7 << 30);
+    b[0] = b[((size_t)3 << 30) - 1] = 1;
+    hvd_free(b);
+    b = take((size_t)2 << 30);
+    ck_assert_uint_eq(file_nbytes(), large);
+    ck_assert(is_clear(b, page()));
+    hvd_free(b);
+    hvd_free(a);
+}
+END_TEST
+
+/* As many as it takes until they are in one segment: they are few. */
+START_TEST(growing_by_little_needs_few_segments)
+{
+    enum { N = 200 };
+    uint8_t *all[N];
+
+    for (int i = 0; i < N; i++)
+        all[i] = take(20 * MIB);
+    for (int i = 0; i < N; i++)
+        ck_assert(is_shared(all[i], 20 * MIB));
+    for (int i = 0; i < N; i++)
+        hvd_free(all[i]);
+}
+END_TEST
+
+static size_t resident_nbytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t total, resident;
+
+    ck_assert_int_eq(fscanf(f, "%zu %zu", &total, &resident), 2);
+    fclose(f);
+    return resident * 4096;
+}
+
+START_TEST(freed_memory_goes_back_to_the_system)
+{
+    size_t nbytes = 64 << 20, before = 0;
+
+    for (int i = 0; i < 4; i++) {
+        uint8_t *p = take(nbytes);
+
+        memset(p, 1, nbytes);
+        if (i == 0)
+            ck_assert_uint_ge(resident_nbytes(), nbytes);
+        hvd_free(p);
+        if (i == 0)
+            before = resident_nbytes();
+    }
+    ck_assert_uint_lt(resident_nbytes(), before + nbytes / 2);
+}
+END_TEST
+
+/* --- limits --- */
+
+static struct rlimit limit_to(int resource, rlim_t value)
+{
+    struct rlimit old, now;
+
+    ck_assert_int_eq(getrlimit((__rlimit_resource_t)resource, &old), 0);
+    now = (struct rlimit){value, old.rlim_max};
+    ck_assert_int_eq(setrlimit((__rlimit_resource_t)resource, &now), 0);
+    return old;
+}
+
+/* A file that grows beyond it costs a signal. */
+START_TEST(file_size_limited_gives_private_memory)
+{
+    struct rlimit old = limit_to(RLIMIT_FSIZE, (rlim_t)(1 + 20 * _i) * MIB);
+    uint8_t *p = take(8 * MIB);
+
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+    ck_assert(is_clear(p, 8 * MIB));
+    memset(p, 1, 8 * MIB);
+    ck_assert(is_shared(p, 8 * MIB) == (_i > 0));
+    hvd_free(p);
+}
+END_TEST
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Enough for what is asked, not for as much again. */
+START_TEST(address_space_limited_gives_what_is_needed)
+{
+    uint8_t *a = take(1), *p = NULL;
+    struct rlimit old = limit_to(RLIMIT_AS, mapped_nbytes() + 100 * MIB);
+    void *none = NULL;
+
+    p = take(64 * MIB);
+    ck_assert_int_eq(hvd_alloc(512 * MIB, &none), HVD_ERR_NOMEM);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &old), 0);
+    ck_assert(is_shared(p, 64 * MIB));
+    hvd_free(p);
+    hvd_free(a);
+}
+END_TEST
+#endif
+
+/* --- a forked child --- */
+
+static int status_in_child(void *theirs)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0) {
+        void *mine = NULL;
+
+        alarm(20); /* a lock that nobody will give back */
+        hvd_free(theirs);
+        _exit(hvd_alloc(1, &mine) == HVD_ERR_INVALID && mine == NULL ? 0 : 1);
+    }
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+START_TEST(forked_child_is_refused)
+{
+    uint8_t *p = take(100);
+
+    ck_assert_int_eq(status_in_child(p), 0);
+    memset(p, 1, 100);
+    hvd_free(p);
+}
+END_TEST
+
+static atomic_bool over;
+
+static void *take_and_free(void *arg)
+{
+    while (!atomic_load(&over)) {
+        void *p = NULL;
+
+        if (hvd_alloc(100, &p) == HVD_OK)
+            hvd_free(p);
+    }
+    return NULL;
+}
+
+START_TEST(forked_child_does_not_wait_for_the_parents_lock)
+{
+    uint8_t *p = take(100);
+    pthread_t thread;
+
+    atomic_store(&over, false);
+    pthread_create(&thread, NULL, take_and_free, NULL);
+    for (int i = 0; i < 100; i++)
+        ck_assert_int_eq(status_in_child(p), 0);
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+    hvd_free(p);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tc = tcase_create("arena");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, file_size_limited_gives_private_memory, 0, 3);
+    tcase_add_test(tc, freed_memory_is_first_fit_and_zero);
+    tcase_add_test(tc, freed_memory_leaves_its_neighbours);
+    tcase_add_test(tc, sizes_are_aligned_and_apart);
+    tcase_add_test(tc, find_within_an_allocation_and_not_beside);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_test(tc, address_space_limited_gives_what_is_needed);
+#endif
+    tcase_add_test(tc, file_and_mappings_follow_what_is_used);
+    tcase_add_test(tc, growing_by_little_needs_few_segments);
+    tcase_add_test(tc, freed_memory_goes_back_to_the_system);
+    tcase_add_test(tc, forked_child_is_refused);
+    tcase_add_test(tc, forked_child_does_not_wait_for_the_parents_lock);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
