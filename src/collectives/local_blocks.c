@@ -190,10 +190,11 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
     return HVD_OK;
 }
 
-static void write_table(struct local *local, struct mailbox_post *post)
+static void write_table(struct local *local)
 {
     const struct schedule_call *call = &local->run.phase->shape;
-    struct local_extent *table = (struct local_extent *)(void *)post->data;
+    struct local_extent *table = (struct local_extent *)(void *)local_data_of(
+        local->box, local->ticket);
 
     _Static_assert(sizeof(struct local_extent) == 16, "two words");
     for (int i = 0; i < local->size; i++)
@@ -206,10 +207,11 @@ hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
 {
     struct local *local = comm->local;
 
+    local_choice_collect(local);
     HVD_TRY(plan(comm, post));
     local_choice_begins(local);
     if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
-        write_table(local, post);
+        write_table(local);
     publish_progress(local);
     return HVD_OK;
 }

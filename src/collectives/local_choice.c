@@ -9,13 +9,7 @@
 #include "collectives/choice.h"
 #include "collectives/comm.h"
 
-/* Who posts a ticket knows that all have posted the one RUN_AHEAD before, so
- * have finished the one before that. */
-enum {
-    KINDS = COLLECTIVE_BARRIER + 1,
-    SIZES = 64,
-    ALL_ENDED = LOCAL_RUN_AHEAD + 1
-};
+enum { KINDS = COLLECTIVE_BARRIER + 1, SIZES = 64 };
 
 /* From here on an allreduce does not try to attach. Copied in pieces that fit
  * the caches it was faster in each comparison (docs/performance.md); and who
@@ -23,9 +17,12 @@ enum {
  * returns, tens of milliseconds in which no abort is heard (bench/abort). */
 enum { STAGED_ALLREDUCE_MIN = 64 << 20 };
 
-_Static_assert(MAILBOX_TIMES > ALL_ENDED + LOCAL_RUN_AHEAD, "none overwritten");
+/* Who posts a call in blocks knows that all have posted the ticket
+ * BLOCKS_AHEAD before, so have finished those before that. Nobody is further
+ * than in that call: the times of as many calls in blocks are all there. */
+_Static_assert(MAILBOX_TIMES > LOCAL_BLOCKS_AHEAD + 2, "none overwritten");
 
-/* A ticket whose time is wanted. */
+/* A call in blocks whose time is wanted. */
 struct timed {
     uint64_t ticket; /* 0: none */
     struct choice *choice;
@@ -80,7 +77,7 @@ uint8_t local_choose(struct local *local, const struct phase *phase)
         nbytes >= STAGED_ALLREDUCE_MIN)
         return MAILBOX_STAGED;
     /* some may not know yet that all attach: all count from the same ticket */
-    if (local->ticket <= LOCAL_RUN_AHEAD)
+    if (local->ticket <= LOCAL_BLOCKS_AHEAD)
         return MAILBOX_STAGED;
     if (c == NULL) {
         c = local->choice = calloc(1, sizeof(*c));
@@ -90,14 +87,14 @@ uint8_t local_choose(struct local *local, const struct phase *phase)
     choice = &c->choices[kind_of_cost(phase)][size_class(nbytes)];
     way = choice_next(choice, &sample);
     if (sample >= 0)
-        c->timed[local->ticket % MAILBOX_TIMES] = (struct timed){
+        c->timed[local->n_blocks % MAILBOX_TIMES] = (struct timed){
             local->ticket, choice, way, sample};
     return ways[way];
 }
 
 static struct mailbox_time *own_time(struct local *local)
 {
-    return &local->box->times[local->ticket % MAILBOX_TIMES];
+    return &local->box->times[local->n_blocks % MAILBOX_TIMES];
 }
 
 /* Told by the ticket of a later post. */
@@ -125,13 +122,12 @@ void local_choice_ends(struct local *local)
 
 /* From the last beginning to the last end. (In another time namespace a clock
  * is another's by a constant: then this is how long that rank took.) */
-static uint64_t duration(const struct local *local, uint64_t ticket)
+static uint64_t duration(const struct local *local, size_t at, uint64_t ticket)
 {
     uint64_t begun_ns = 0, ended_ns = 0;
 
     for (int i = 0; i < local->size; i++) {
-        const struct mailbox_time *time =
-            &local->peers[i].box->times[ticket % MAILBOX_TIMES];
+        const struct mailbox_time *time = &local->peers[i].box->times[at];
         uint64_t begun, ended;
 
         if (atomic_load(&time->ticket) != ticket)
@@ -147,13 +143,16 @@ static uint64_t duration(const struct local *local, uint64_t ticket)
 void local_choice_collect(struct local *local)
 {
     struct local_choice *c = local->choice;
-    uint64_t ticket = local->ticket - ALL_ENDED;
-    struct timed *timed;
 
-    if (c == NULL || local->ticket <= ALL_ENDED)
-        return;
-    timed = &c->timed[ticket % MAILBOX_TIMES];
-    if (timed->ticket == ticket)
+    local->n_blocks++;
+    for (size_t at = 0; c != NULL && at < MAILBOX_TIMES; at++) {
+        struct timed *timed = &c->timed[at];
+
+        if (timed->ticket == 0 ||
+            timed->ticket + LOCAL_BLOCKS_AHEAD >= local->ticket)
+            continue;
         choice_time(timed->choice, timed->way, timed->sample,
-                    duration(local, ticket));
+                    duration(local, at, timed->ticket));
+        timed->ticket = 0;
+    }
 }

@@ -17,7 +17,7 @@
 
 #include "collectives/local_impl.h"
 
-/* Before each ticket is posted. */
+/* First, with each ticket that goes block by block. */
 void local_choice_collect(struct local *local);
 
 /* MAILBOX_ATTACH or MAILBOX_STAGED for the phase whose ticket begins now, if

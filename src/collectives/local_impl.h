@@ -106,7 +106,10 @@ struct local {
     uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
     uint64_t stage_at;              /* its place in the arena */
     uint64_t half_used[2]; /* tickets whose operands lie in either half */
-    uint8_t *fetched;      /* [size - 1][fetched_max] */
+    uint64_t data_used[MAILBOX_DATA]; /* ... or in own data */
+    uint64_t resume_at; /* 0; or far ahead: goes on when all have posted this */
+    uint64_t n_blocks;  /* calls in blocks, the one under way included */
+    uint8_t *fetched;   /* [size - 1][fetched_max] */
     size_t fetched_max;
     struct local_ask ask;
     struct local_lent lent;
@@ -117,7 +120,9 @@ struct local {
 enum {
     LOCAL_STAGE_NBYTES = 4 << 20,
     LOCAL_DEPTH = 2,
-    LOCAL_RUN_AHEAD = MAILBOX_POSTS / 2, /* calls, before the others' */
+    /* calls, before the others': in posts, and in blocks */
+    LOCAL_RUN_AHEAD = MAILBOX_POSTS / 2,
+    LOCAL_BLOCKS_AHEAD = 2,
     LOCAL_FETCH_NBYTES = 256 << 10
 };
 
@@ -192,6 +197,11 @@ static inline const struct mailbox_post *
 local_post_of(const struct mailbox *box, uint64_t ticket)
 {
     return &box->posts[ticket % MAILBOX_POSTS];
+}
+
+static inline uint8_t *local_data_of(const struct mailbox *box, uint64_t ticket)
+{
+    return (uint8_t *)(uintptr_t)box->data[ticket % MAILBOX_DATA].bytes;
 }
 
 static inline struct reduce_shape local_reduction(const struct comm *comm)

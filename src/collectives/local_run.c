@@ -130,7 +130,8 @@ static struct frame head_of(const struct mailbox_post *post)
 
 /* Who does not wait for a peer (broadcasts) has not seen what that one called:
  * so everybody compares the posts up to `ticket`, which all have posted, before
- * his own next but one, and nobody overwrites one that may be compared. */
+ * he is LOCAL_RUN_AHEAD further, and nobody overwrites one that may be compared.
+ */
 static hvd_status_t check_past(struct comm *comm, uint64_t ticket)
 {
     struct local *local = comm->local;
@@ -171,14 +172,13 @@ static uint32_t digest_with(uint32_t past, const struct frame *call)
     return XXH32(&key, sizeof(key), past);
 }
 
-/* By the digests that are in the lines just read, so that nobody fetches more
- * of them: the root of a broadcast would be late for the next. */
-static bool same_past(const struct local *local)
+/* By the digests in the posts: of all calls before that ticket. */
+static bool same_past(const struct local *local, uint64_t ticket)
 {
-    uint32_t mine = local_post_of(local->box, local->ticket)->past;
+    uint32_t mine = local_post_of(local->box, ticket)->past;
 
     for (int i = 0; i < local->size; i++)
-        if (local_post_of(local->peers[i].box, local->ticket)->past != mine)
+        if (local_post_of(local->peers[i].box, ticket)->past != mine)
             return false;
     return true;
 }
@@ -200,23 +200,82 @@ static bool all_have_posted(struct local *local, uint64_t ticket)
     return true;
 }
 
-/* Has everybody finished what the post to be overwritten was about, and what
- * the half of staging memory? */
-static bool post_is_free(struct local *local)
+/* Before own posts are overwritten: that of a ticket which as few others as
+ * possible have still to post tells of all before it, so a root that is ahead
+ * does this once in a while and not with every call. */
+static hvd_status_t compare_past(struct comm *comm)
 {
-    uint64_t t = local->ticket, used = local->half_used[t % 2];
+    struct local *local = comm->local;
+    uint64_t t = local->ticket;
 
-    if (t > LOCAL_RUN_AHEAD && !all_have_posted(local, t - LOCAL_RUN_AHEAD))
-        return false;
-    return !local->run.in_posts || used == 0 ||
-           all_have_posted(local, used + 1);
+    if (t <= local->n_compared + LOCAL_RUN_AHEAD)
+        return HVD_OK;
+    for (uint64_t lag = 1; lag < LOCAL_RUN_AHEAD; lag *= 4) {
+        if (!all_have_posted(local, t - lag))
+            continue;
+        if (!same_past(local, t - lag))
+            return check_past(comm, t - lag - 1);
+        local->n_compared = t - lag - 1;
+        return HVD_OK;
+    }
+    return check_past(comm, t - LOCAL_RUN_AHEAD);
 }
 
-static uint8_t *payload_of(const struct mailbox_post *post, size_t nbytes)
+/* Who was as far ahead as may be lets the others do half of it, or every call
+ * would wait for them, and they would wake this rank with each of theirs. */
+static bool is_too_far_ahead(struct local *local)
 {
-    const uint8_t *at = nbytes <= MAILBOX_TINY_MAX ? post->tiny : post->data;
+    uint64_t t = local->ticket;
+    unsigned ahead = local->run.in_posts ? LOCAL_RUN_AHEAD : LOCAL_BLOCKS_AHEAD;
 
-    return (uint8_t *)(uintptr_t)at;
+    if (t > ahead && !all_have_posted(local, t - ahead)) {
+        local->resume_at = t - ahead / 2;
+        return true;
+    }
+    if (local->resume_at > 0 && !all_have_posted(local, local->resume_at))
+        return true;
+    local->resume_at = 0;
+    return false;
+}
+
+/* Does a post of this phase come with data? Perhaps, is yes. */
+static bool has_data(const struct local *local)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+    size_t nbytes;
+
+    if (!local->run.in_posts)
+        return call->kind == COLLECTIVE_ALLTOALLV;
+    nbytes = local_operand_nbytes(local, call, local->me);
+    return nbytes > MAILBOX_TINY_MAX && nbytes <= MAILBOX_INLINE_MAX;
+}
+
+/* Has everybody finished what the post to be overwritten was about, its data,
+ * and the half of staging memory? */
+static bool post_is_free(struct local *local)
+{
+    uint64_t t = local->ticket, half = local->half_used[t % 2];
+    uint64_t data = local->data_used[t % MAILBOX_DATA];
+
+    if (is_too_far_ahead(local))
+        return false;
+    if (local->run.in_posts && half != 0 && !all_have_posted(local, half + 1))
+        return false;
+    if (!has_data(local))
+        return true;
+    if (data != 0 && !all_have_posted(local, data + 1))
+        return false;
+    local->data_used[t % MAILBOX_DATA] = t;
+    return true;
+}
+
+static uint8_t *payload_of(const struct mailbox *box, uint64_t ticket,
+                           size_t nbytes)
+{
+    const uint8_t *tiny = local_post_of(box, ticket)->tiny;
+
+    return nbytes <= MAILBOX_TINY_MAX ? (uint8_t *)(uintptr_t)tiny
+                                      : local_data_of(box, ticket);
 }
 
 /* Into the post, or into the half of staging memory that is this ticket's. */
@@ -225,7 +284,7 @@ static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post,
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
-    uint8_t *to = payload_of(post, nbytes);
+    uint8_t *to = payload_of(local->box, local->ticket, nbytes);
     size_t half = stage_half(local->ticket);
 
     run->send_way = run->recv_way = MAILBOX_INLINE;
@@ -278,7 +337,6 @@ static hvd_status_t post(struct comm *comm)
     post->plan = plan_of(run);
     post->may_push = 0;
     post->past = local->past;
-    local_choice_collect(local);
     nbytes = local_operand_nbytes(local, call, local->me);
     post->nbytes = nbytes;
     if (!run->in_posts) {
@@ -305,7 +363,8 @@ static hvd_status_t check_counts(struct comm *comm, int place,
     const struct local *local = comm->local;
     const struct schedule_call *call = &local->run.phase->shape;
     const struct local_extent *table =
-        (const struct local_extent *)(const void *)post->data;
+        (const struct local_extent *)(const void *)local_data_of(
+            local->peers[place].box, local->ticket);
     struct frame theirs = comm->op.head, mine = comm->op.head;
 
     theirs.count = (call->kind == COLLECTIVE_ALLTOALLV ? table[local->me].nbytes
@@ -363,7 +422,7 @@ static hvd_status_t arrive(struct comm *comm, bool *moved_p)
     }
     if (run->n_peers == local->size) {
         local->all_posted = local->ticket;
-        if (!same_past(local))
+        if (!same_past(local, local->ticket))
             HVD_TRY(check_past(comm, local->ticket - 1));
         local->n_compared = local->ticket;
     }
@@ -407,7 +466,7 @@ static hvd_status_t find_operand(struct comm *comm, int place)
                                                   : post->stage_at;
 
     if (post->send_way == MAILBOX_INLINE)
-        local->sources[place] = payload_of(post, nbytes);
+        local->sources[place] = payload_of(peer->box, local->ticket, nbytes);
     else
         local->sources[place] = local_view(peer, at, nbytes);
     return local->sources[place] != NULL
@@ -541,8 +600,7 @@ hvd_status_t local_advance(struct comm *comm, bool *more_p)
          * its memory */
         if (local->n_attached < local->size - 1 || !post_is_free(local))
             return HVD_OK;
-        if (local->ticket > local->n_compared + LOCAL_RUN_AHEAD)
-            HVD_TRY(check_past(comm, local->ticket - LOCAL_RUN_AHEAD));
+        HVD_TRY(compare_past(comm));
         HVD_TRY(post(comm));
     }
     if (run->stage == LOCAL_ARRIVE)

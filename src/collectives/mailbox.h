@@ -3,12 +3,15 @@
  *
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
  *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
- *   time [MAILBOX_TIMES]   when that began and ended, if it goes by blocks
+ *   data [MAILBOX_DATA]    what does not fit there: in m % MAILBOX_DATA
+ *   time [MAILBOX_TIMES]   when the n-th call in blocks began and ended
  *
- * A post may be overwritten once all others have posted the ticket that is
- * MAILBOX_POSTS / 2 newer: they have finished what it was about, and compared
- * it with their own, or a digest of it. A time is read by who knows that all
- * have finished its ticket, and none is MAILBOX_TIMES ahead.
+ * Posts are many and small, so that who waits for nobody, the root of small
+ * broadcasts, may be many calls ahead. A post may be overwritten once all others
+ * have posted the ticket that is MAILBOX_POSTS / 2 newer: they have finished
+ * what it was about, and compared it with their own, or a digest of it. Data
+ * may be once all others have posted the ticket behind its own. A time is read
+ * by who knows that all have finished its call, and none is MAILBOX_TIMES ahead.
  *
  * Progress is {ticket, blocks} in one word; the blocks of an older ticket count
  * for nothing, those of a newer one mean that this one is through.
@@ -28,7 +31,8 @@
 
 enum {
     MAILBOX_LINE = 64,
-    MAILBOX_POSTS = 4,
+    MAILBOX_POSTS = 64,
+    MAILBOX_DATA = 4,
     MAILBOX_TIMES = 8,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
     MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */
@@ -61,12 +65,15 @@ struct mailbox_post {
     uint8_t unused;
     uint32_t past; /* digest of all calls before */
     uint8_t tiny[MAILBOX_TINY_MAX];
-    /* second line: operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of
-     * offset and bytes per rank of the host */
-    _Alignas(MAILBOX_LINE) uint8_t data[MAILBOX_INLINE_MAX];
-    /* last: block by block */
+    /* second line: block by block */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
     uint64_t nbytes; /* allgatherv: of the operand */
+};
+
+/* Operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and bytes per
+ * rank of the host. */
+struct mailbox_data {
+    _Alignas(MAILBOX_LINE) uint8_t bytes[MAILBOX_INLINE_MAX];
 };
 
 struct mailbox_time {
@@ -109,6 +116,7 @@ struct mailbox {
     _Alignas(MAILBOX_LINE) struct mailbox_time times[MAILBOX_TIMES];
 
     struct mailbox_post posts[MAILBOX_POSTS];
+    struct mailbox_data data[MAILBOX_DATA];
 };
 
 /* A question: its number, and places. */
