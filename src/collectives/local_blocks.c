@@ -12,6 +12,7 @@
 enum {
     BLOCK_MAX = 512 << 10,
     BLOCK_UNIT = 4096,
+    ATTACHED_BLOCK = 4 << 20, /* after each, an abort is heard */
     /* what a peer has just written is slow to read until it has left the
      * peer's own caches, of 2 MB or less, for one that is shared */
     LAG_NBYTES = 4 << 20,
@@ -216,37 +217,54 @@ hvd_status_t local_blocks_plan(struct comm *comm, struct mailbox_post *post)
     return HVD_OK;
 }
 
-/* All ranks see the same posts, so they agree. Push, if all results are within
- * reach: who reduces a slice alone has it in his caches, whoever else has to
- * come for it pays for each line. Else lag, if all results are read where they
- * are. */
+/* What the posts of all say; the same on every rank. */
+struct ways {
+    bool all_push, stages, stages_result, attaches;
+};
+
+static struct ways ways_of_all(const struct local *local)
+{
+    struct ways w = {.all_push = true};
+
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox_post *post = local_post_of(local->peers[i].box,
+                                                        local->ticket);
+
+        w.all_push = w.all_push && post->may_push;
+        w.stages = w.stages || post->send_way == MAILBOX_STAGED;
+        w.stages_result = w.stages_result || post->recv_way == MAILBOX_STAGED;
+        w.attaches = w.attaches || post->send_way == MAILBOX_ATTACH;
+    }
+    return w;
+}
+
+/* Push, if all results are within reach: who reduces a slice alone has it in
+ * his caches, whoever else has to come for it pays for each line. Else lag, if
+ * all results are read where they are. What is taken by system calls, of which
+ * no block has to wait for another, is taken from one peer after the other. */
 void local_blocks_arrived(struct comm *comm)
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
     struct pull_shape shape = run->pull.shape;
-    bool all_push = true, any_stages = false;
+    struct ways ways;
 
     if (run->in_posts && shape.kind != PULL_ALLREDUCE)
         return;
-    for (int i = 0; i < local->size; i++) {
-        const struct mailbox_post *post = local_post_of(local->peers[i].box,
-                                                        local->ticket);
-
-        all_push = all_push && post->may_push;
-        any_stages = any_stages || post->recv_way == MAILBOX_STAGED;
-    }
-    if (all_push) {
+    ways = ways_of_all(local);
+    if (ways.all_push) {
         run->push = true;
         run->in_posts = false;
         shape.kind = PULL_SLICES_REDUCE;
-    } else if (shape.kind == PULL_ALLREDUCE && !any_stages) {
+    } else if (shape.kind == PULL_ALLREDUCE && !ways.stages_result) {
         shape.lag = LAG_NBYTES / shape.block_nbytes;
+    } else if (!run->pull.reduces && ways.attaches && !ways.stages) {
+        shape.block_nbytes = ATTACHED_BLOCK;
     } else {
         return;
     }
     pull_init(&run->pull, &shape);
-    if (all_push)
+    if (ways.all_push)
         publish_progress(local);
 }
 
