@@ -272,11 +272,12 @@ HVD_API hvd_status_t hvd_grouped_allreduce_async(
 /* hvd_alloc - memory for buffers that the other ranks of this host use where it
  * is: collectives between them need no copy. Page aligned, zeroed, not
  * inherited by fork, huge pages where the kernel has them for shared memory.
- * Taken from an arena of the process without a name, which ends with it; where
- * that cannot be had, private memory. Free with hvd_free (NULL is fine), never
- * with free(), and not while a collective uses it.
- * Returns HVD_OK, HVD_ERR_INVALID (nbytes 0, ptr_p NULL), HVD_ERR_NOMEM. Any
- * thread. */
+ * Taken from an arena of the process without a name, which ends with it and
+ * grows with what is taken; where that cannot be had, private memory. Free with
+ * hvd_free (NULL is fine), never with free(), and not while a collective uses
+ * it.
+ * Returns HVD_OK, HVD_ERR_INVALID (nbytes 0, ptr_p NULL, in a forked child,
+ * which does not have the memory either), HVD_ERR_NOMEM. Any thread. */
 HVD_API hvd_status_t hvd_alloc(size_t nbytes, void **ptr_p) HVD_MUST_CHECK;
 HVD_API void hvd_free(void *ptr);
 

@@ -26,14 +26,15 @@ SEED = int(os.environ.get("HVD_TEST_SEED", random.randrange(1 << 32)))
 choose = random.Random(SEED)
 
 
-def start(stage, *program, n=N, options=(), buffers=None):
+def start(stage, *program, n=N, options=(), buffers=None, hosts=None):
     environment = {"HVD_LOCAL_BUFFERS": buffers} if buffers else {}
     control = os.path.join(stage.root, "lead")
     os.makedirs(control)
     worker = os.path.join(stage.build, "tests/integration/shm_worker")
     run = stage.start(["-np", str(n), "--min-np", "1", "--max-np", str(n),
-                       "-H", "localhost:%d" % n, "--slot-restarts", "32",
-                       *options], [worker, *program, control], **environment)
+                       *(["-H", "localhost:%d" % n] if hosts is None else []),
+                       "--slot-restarts", "32", *options],
+                      [worker, *program, control], hosts, **environment)
     run.control = control
     run.whole(n)
     run.epoch(0)
@@ -59,6 +60,13 @@ def holdings(pid):
     with open("/proc/%d/maps" % pid, encoding="utf-8") as file:
         maps = len(file.readlines())
     return len(jobs.fds_of(pid)), maps, memory_of(pid)
+
+
+def arenas(pid):
+    """Files of hvd_alloc that a process has mapped, its own included."""
+    with open("/proc/%d/maps" % pid, encoding="utf-8") as file:
+        rows = [line.split() for line in file if "hvd-arena" in line]
+    return {row[4] for row in rows}
 
 
 def same_holdings(before, after):
@@ -147,6 +155,22 @@ def stopped_for_moments(stage):
     run.allow(3)
     run.ends(0)
     run.agrees(N)
+
+
+@scenario
+def alone_lets_go_of_the_dead(stage):
+    """Who is alone on its host in the end has no comm with shared memory, and
+    keeps none of the others' memory for all that."""
+    run = start(stage, "--epochs", "3", "--count", str(MIB),
+                hosts=["localhost:%d" % N])
+    run.epoch(1)
+    mark = run.mark()
+    run.set_hosts("localhost:1")
+    last = run.whole(1, mark)["ranks"][0]["pid"]
+    run.until("the arena of one process alone",
+              lambda: len(arenas(last)) == 1, 60 * SLOW)
+    run.allow(3)
+    run.ends(0)
 
 
 if __name__ == "__main__":
