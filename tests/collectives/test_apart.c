@@ -275,6 +275,7 @@ static void become_unreadable(struct actor *a)
         MUST(prctl(PR_SET_DUMPABLE, 0) == 0);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /* Room for what everybody needs, not for the buffers of the others. */
 static void limit_address_space(struct actor *a)
 {
@@ -302,6 +303,7 @@ static void grow(struct actor *a)
     MUST(hvd_alloc((size_t)1 << 30, (void **)&a->send) == HVD_OK);
     a->recv = a->send + COUNT_MAX;
 }
+#endif
 
 static const struct scene scenes[] = {
     {.name = "namespaces of numbers", .namespaces = CLONE_NEWPID},
