@@ -165,6 +165,7 @@ static void compose(const struct bench *b, const struct deed *deed,
         snprintf(m->u.hello.version, sizeof(m->u.hello.version), "0");
     } else if (deed->message == MSG_READY) {
         m->u.ready.kind = READY_ELASTIC;
+        m->u.ready.abilities = READY_CAN_ALL;
         m->u.ready.reason = deed->fence ? READY_LOST : READY_START;
         m->u.ready.fence = deed->fence;
         m->u.ready.id = id;

@@ -108,6 +108,8 @@ static void say_record(struct fixture *f, const struct driver_record *r)
 
     if (r->type == RECORD_WARNING) {
         sentence(f, "warn: ", r->text);
+    } else if (r->type == RECORD_NOTE) {
+        sentence(f, "note: ", r->text);
     } else if (r->type == RECORD_HOST_BLACKLISTED) {
         if (r->until_us == UINT64_MAX)
             snprintf(text, sizeof(text), "%s for good", r->host);

@@ -98,6 +98,8 @@ struct happening ready(const char *workers);
 struct happening ready_lost(const char *workers);
 struct happening ready_updated(const char *workers);
 struct happening ready_fence(const char *workers, uint64_t fence);
+/* ... of one that can do nothing together with others of its host. */
+struct happening ready_alone(const char *workers);
 struct happening ready_static(const char *workers);
 struct happening ready_layout(const char *workers, const char *layout);
 /* LOST; accused: ranks, "0 2" */

@@ -82,6 +82,7 @@ static struct happening ready_because(const char *workers,
 
     h.message.u.ready.kind = READY_ELASTIC;
     h.message.u.ready.reason = (uint8_t)reason;
+    h.message.u.ready.abilities = READY_CAN_ALL;
     strcpy(h.message.u.ready.layout_text, "w f32[4]");
     return h;
 }
@@ -107,6 +108,14 @@ struct happening ready_fence(const char *workers, uint64_t fence)
 
     h.raw_fence = true;
     h.message.u.ready.fence = fence;
+    return h;
+}
+
+struct happening ready_alone(const char *workers)
+{
+    struct happening h = ready(workers);
+
+    h.message.u.ready.abilities = 0;
     return h;
 }
 

@@ -1,6 +1,9 @@
 /* tests/driver/test_core_generations.c - numbers, repetition, fences, and what
  * ends a generation: the rules M1 to M4, as transcripts of the driver's core.
  * See fixture.h for the words. */
+#include <stdio.h>
+#include <string.h>
+
 #include "driver/fixture.h"
 
 START_TEST(gate_of_generation_1_is_np)
@@ -352,6 +355,58 @@ START_TEST(m4_done_member_is_ready_after_abort_like_the_others)
 }
 END_TEST
 
+/* ---- abilities ------------------------------------------------------------ */
+
+static void expect_abilities(struct fixture *f, const char *expected)
+{
+    const struct assign_table *table = driver_table(&f->driver);
+    char got[64] = "";
+
+    for (size_t i = 0; i < table->n_entries; i++)
+        snprintf(got + strlen(got), sizeof(got) - strlen(got), " w%u:%u",
+                 (unsigned)table->entries[i].worker,
+                 table->entries[i].abilities);
+    ck_assert_str_eq(got, expected);
+}
+
+START_TEST(abilities_of_a_host_are_those_of_all_its_members)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 3);
+
+    at(f, 0, hosts("a:2 b:2"));
+    at(f, 10, ready("w1 w3 w4"));
+    forget(f);
+    at(f, 20, ready_alone("w2"));
+    expect(f, "assign 1: w1 w2+sync w3+sync w4+sync\n"
+              "note: worker 2 (a:1) cannot share memory -> the ranks of its "
+              "host use TCP\n");
+    expect_abilities(f, " w1:0 w2:0 w3:7 w4:7");
+    at(f, 30, killed("w2")); /* the cause is gone: whoever comes, can */
+    forget(f);
+    at(f, 40, ready_lost("w1 w3 w4"));
+    expect(f, "assign 2: w1 w3 w4\n");
+    expect_abilities(f, " w1:7 w3:7 w4:7");
+    fixture_free(f);
+}
+END_TEST
+
+/* Nobody of a host can: they say so themselves. */
+START_TEST(abilities_that_all_lack_are_not_noted)
+{
+    struct fixture *f = fixture_create(.np = 3);
+    struct happening some = ready("w1 w2");
+
+    at(f, 0, hosts("a:2 b:1"));
+    forget(f);
+    some.message.u.ready.abilities = READY_CAN_WATCH;
+    at(f, 10, some);
+    at(f, 20, ready_alone("w3"));
+    expect(f, "assign 1: w1 w2+sync w3+sync\n");
+    expect_abilities(f, " w1:4 w2:4 w3:0");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_generations");
@@ -379,6 +434,8 @@ int main(void)
     tcase_add_test(tcase, m4_ready_updated_ends_nothing);
     tcase_add_test(tcase, m4_open_rendezvous_gets_abort_at_the_first_death);
     tcase_add_test(tcase, m4_done_member_is_ready_after_abort_like_the_others);
+    tcase_add_test(tcase, abilities_of_a_host_are_those_of_all_its_members);
+    tcase_add_test(tcase, abilities_that_all_lack_are_not_noted);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -129,6 +129,17 @@ static void core_begin(struct sim *s, struct sim_worker *w)
     queue_push(&s->queue, s->now_us, EV_TICK)->a = w->id;
 }
 
+/* Most processes can do everything. Not drawn from the world's numbers: what
+ * else happens does not depend on it. */
+static uint8_t draw_abilities(const struct sim *s, uint64_t id)
+{
+    struct random_state r = {s->options.seed * 1000003 + id};
+
+    if (random_below(&r, 8) > 0)
+        return READY_CAN_ALL;
+    return (uint8_t)random_below(&r, READY_CAN_ALL);
+}
+
 static void spawn(struct sim *s, struct sim_agent *agent, uint64_t id,
                   uint32_t slot)
 {
@@ -155,6 +166,7 @@ static void spawn(struct sim *s, struct sim_agent *agent, uint64_t id,
     w->slot = slot;
     w->alive = true;
     w->live.hash = 1;
+    w->abilities = draw_abilities(s, id);
     s->result->n_workers++;
     core_begin(s, w);
     say(s, agent, DRIVER_EV_SPAWNED, id, (int64_t)w->pid, 0, chat_us(s));

@@ -531,6 +531,7 @@ static void join(struct sim *s, struct sim_worker *w)
         w->layout = 8;
         sim_cover(s, COVER_layout_differs);
     }
+    event.u.enter.abilities = w->abilities;
     memset(event.u.enter.layout, w->layout, sizeof(event.u.enter.layout));
     event.u.enter.layout_text = "w";
     w->app = APP_JOINING;

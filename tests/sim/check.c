@@ -162,6 +162,26 @@ static void check_root(struct sim *s, const struct sim_generation *g)
                    ULL(g->generation), ULL(g->members[0]));
 }
 
+/* The ranks of a host are told the same: what all of them can do. */
+static void check_abilities(struct sim *s, const struct assign_table *table)
+{
+    for (size_t i = 0; i < table->n_entries; i++) {
+        const struct assign_entry *entry = &table->entries[i];
+        uint8_t own = sim_worker(s, entry->worker)->abilities, all = own;
+
+        for (size_t k = 0; k < table->n_entries; k++)
+            if (table->entries[k].host == entry->host)
+                all &= sim_worker(s, table->entries[k].worker)->abilities;
+        if (entry->abilities != all)
+            check_fail(s,
+                       "generation %llu: rank %zu has abilities %u, all of "
+                       "its host %u",
+                       ULL(s->driver.generation), i, entry->abilities, all);
+        if (all != own)
+            sim_cover(s, COVER_abilities_differ);
+    }
+}
+
 /* Every ASSIGN of the generation says what the others say. */
 static void check_assigns(struct sim *s, struct sim_generation *g,
                           const struct driver_action *actions, size_t n)
@@ -275,6 +295,8 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
     }
     if (s->driver.counts.newcomers > 0)
         sim_cover(s, COVER_spare);
+    if (!s->options.large) /* quadratic */
+        check_abilities(s, table);
     check_assigns(s, g, actions, n);
     check_root(s, g);
     check_base(s, g);

@@ -207,6 +207,8 @@ static void forge(struct sim *s, struct message *m)
 
     if (m->type == MSG_READY && s->options.bug == BUG_anylayout)
         memset(m->u.ready.layout, 0, sizeof(m->u.ready.layout));
+    if (m->type == MSG_READY && s->options.bug == BUG_boast)
+        m->u.ready.abilities = READY_CAN_ALL;
     if (m->type == MSG_READY && s->options.bug == BUG_nofence) {
         dw = driver_worker(&s->driver, m->worker);
         m->u.ready.fence = dw ? dw->named : 0;

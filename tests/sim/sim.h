@@ -51,6 +51,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(late_commit, 0)                                       \
     X(interrupted, 0)                                       \
     X(layout_differs, 0)                                    \
+    X(abilities_differ, 0)                                  \
     X(driver_stalled, 0)                                    \
     X(partition, 0)                                         \
     X(message_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
@@ -83,6 +84,7 @@ extern const unsigned sim_counter_where[N_COVER];
     X(nosync, "who does not hold the base trains without a sync")     \
     X(earlydone, "DONE is sent one step before the end")              \
     X(anylayout, "every state layout looks the same to the driver")   \
+    X(boast, "a READY claims abilities that its worker lacks")        \
     X(deafhold, "some applications do not look at the hold word")
 
 enum sim_bug {

@@ -141,6 +141,7 @@ static void trace_record(struct sim *s, const struct driver_record *r)
         [RECORD_WORKER_DRAINED] = "worker_drained",
         [RECORD_RELEASED] = "released",
         [RECORD_JOB_FINISHED] = "job_finished",
+        [RECORD_NOTE] = "note",
         [RECORD_WARNING] = "warning",
     };
 

@@ -102,6 +102,7 @@ struct sim_worker {
     bool stopped; /* SIGSTOP; goes on at resume_us */
     uint64_t resume_us;
     uint8_t layout;    /* digest of its state's layout */
+    uint8_t abilities; /* enum ready_ability */
     bool loss_pending; /* its next library call returns HVD_PEER_LOST */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */

@@ -73,8 +73,10 @@ START_TEST(table_bad_rows_are_refused)
 }
 END_TEST
 
-/* One row whose last column is nil: the address of the row before. */
-static long one_row(uint64_t worker, uint64_t port, size_t n_extra)
+/* One row whose last column is nil, the address of the row before; or one with
+ * abilities, and columns that nobody knows behind them. */
+static long one_row(uint64_t worker, uint64_t port, uint64_t abilities,
+                    size_t n_extra)
 {
     struct pack_writer w = {.buf = buf, .max = sizeof(buf)};
 
@@ -91,14 +93,16 @@ static long one_row(uint64_t worker, uint64_t port, size_t n_extra)
         pack_str(&w, "::1", 3);
     else
         pack_nil(&w);
-    for (size_t i = 0; i < n_extra; i++)
+    if (n_extra)
+        pack_uint(&w, abilities);
+    for (size_t i = 1; i < n_extra; i++)
         pack_array(&w, 0);
     return (long)w.nbytes;
 }
 
 START_TEST(table_first_row_cannot_repeat_an_address)
 {
-    long n = one_row(1, 1, 0);
+    long n = one_row(1, 1, 0, 0);
 
     ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_TYPE);
     assign_table_fini(&got);
@@ -107,21 +111,43 @@ END_TEST
 
 START_TEST(table_later_columns_are_skipped)
 {
-    long n = one_row(7, 9, 3);
+    long n = one_row(7, 9, 5, 3);
 
     ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_OK);
     ck_assert_uint_eq(got.entries[0].worker, 7);
     ck_assert_str_eq(got.entries[0].address, "::1");
+    ck_assert_uint_eq(got.entries[0].abilities, 5);
+    assign_table_fini(&got);
+}
+END_TEST
+
+/* Six columns: an older driver, which promises nothing. */
+START_TEST(table_without_abilities_has_none)
+{
+    struct pack_writer w = {.buf = buf, .max = sizeof(buf)};
+
+    pack_array(&w, 2);
+    pack_uint(&w, 0);
+    pack_array(&w, 1);
+    pack_array(&w, 6);
+    for (int i = 0; i < 4; i++)
+        pack_uint(&w, 1);
+    pack_bool(&w, true);
+    pack_str(&w, "::1", 3);
+    ck_assert_int_eq(table_decode(buf, w.nbytes, &got), CODEC_OK);
+    ck_assert_uint_eq(got.entries[0].abilities, 0);
     assign_table_fini(&got);
 }
 END_TEST
 
 START_TEST(table_values_out_of_range_are_refused)
 {
-    long n = one_row(1, UINT16_MAX + 1, 1);
+    long n = one_row(1, UINT16_MAX + 1, 0, 1);
 
     ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_RANGE);
-    n = one_row(0, 1, 1);
+    n = one_row(1, 1, UINT8_MAX + 1, 1);
+    ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_RANGE);
+    n = one_row(0, 1, 0, 1);
     ck_assert_int_eq(table_decode(buf, (size_t)n, &got), CODEC_RANGE);
     assign_table_fini(&got);
 }
@@ -139,7 +165,8 @@ START_TEST(table_of_65536_fits_a_message)
         entries[i] = (struct assign_entry){.worker = (1u << 20) + i,
                                            .host = i / 8,
                                            .slot = i % 8,
-                                           .port = (uint16_t)(1024 + i % 8)};
+                                           .port = (uint16_t)(1024 + i % 8),
+                                           .abilities = READY_CAN_ALL};
         snprintf(entries[i].address, WIRE_ADDRESS_MAX, "10.1.%u.%u",
                  i / 8 / 256, i / 8 % 256);
     }
@@ -166,6 +193,7 @@ int main(void)
     tcase_add_test(tcase, table_bad_rows_are_refused);
     tcase_add_test(tcase, table_first_row_cannot_repeat_an_address);
     tcase_add_test(tcase, table_later_columns_are_skipped);
+    tcase_add_test(tcase, table_without_abilities_has_none);
     tcase_add_test(tcase, table_values_out_of_range_are_refused);
     tcase_add_test(tcase, table_of_65536_fits_a_message);
     suite_add_tcase(suite, tcase);

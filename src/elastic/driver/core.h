@@ -13,7 +13,8 @@
  * those of docs/protocol.md; code that carries one names it.
  *
  * Files: core.c (events, dispatch), members.c (workers: birth to death),
- * rendezvous.c (READY to ASSIGN), change.c (HOLD, CUT, drain), placement.c
+ * rendezvous.c (READY to ASSIGN), abilities.c (what a host's ranks can do
+ * together), change.c (HOLD, CUT, drain), placement.c
  * (hosts, agents, spawns, blacklist), finish.c (the end of a job), report.c
  * (records for the event log).
  *
@@ -126,7 +127,8 @@ enum driver_record_type {
     RECORD_WORKER_DRAINED,     /* worker */
     RECORD_RELEASED,           /* n: members */
     RECORD_JOB_FINISHED,       /* status, text */
-    RECORD_WARNING             /* text: console only */
+    RECORD_NOTE,               /* text: console only */
+    RECORD_WARNING             /* the same, and odd */
 };
 
 struct driver_record {

@@ -91,6 +91,14 @@ void rendezvous_progress(struct driver *d);
 void rendezvous_tick(struct driver *d);
 uint32_t rendezvous_gate(const struct driver *d);
 
+/* ---- abilities.c --------------------------------------------------------- */
+
+/* The table is filled from the candidates: add what each host's ranks can do.
+ */
+void abilities_pool(struct driver *d);
+/* A line for each host whose ranks cannot share memory because of one. */
+void abilities_note(struct driver *d);
+
 /* ---- change.c ------------------------------------------------------------ */
 
 void worker_drain(struct driver *d, struct driver_worker *w);

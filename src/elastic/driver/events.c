@@ -27,6 +27,7 @@ static const char *const names[] = {
     [RECORD_WORKER_DRAINED] = "worker_drained",
     [RECORD_RELEASED] = "released",
     [RECORD_JOB_FINISHED] = "job_finished",
+    [RECORD_NOTE] = NULL,
     [RECORD_WARNING] = NULL,
 };
 
@@ -192,6 +193,7 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
         json_i64(j, "status", r->status);
         json_str(j, "reason", r->text);
         break;
+    case RECORD_NOTE:
     case RECORD_WARNING:
         break;
     }
@@ -217,6 +219,9 @@ static void say(const struct events *e, const struct driver *d,
     switch (r->type) {
     case RECORD_WARNING:
         log_warn("%s", r->text);
+        break;
+    case RECORD_NOTE:
+        log_info("%s", r->text);
         break;
     case RECORD_HOST_ADDED:
         log_info("host %s: %" PRIu64 " slots", r->host, r->n);

@@ -57,7 +57,7 @@ bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots)
            array_reserve(&d->scratch, &d->scratch_max, 4 * (workers + 1)) &&
            array_reserve(&d->table.entries, &d->table.entries_max, workers) &&
            array_reserve(&d->actions, &d->actions_max,
-                         10 * workers + 6 * hosts + 64);
+                         10 * workers + 7 * hosts + 64);
 }
 
 static bool reserve_rows(struct driver *d, const struct hosts *hosts)

@@ -493,6 +493,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     d->base = base;
     fill_table(d, n_chosen, base);
     root = root_of(&d->table);
+    abilities_pool(d);
     for (size_t i = 0; i < n_chosen; i++)
         sync |= !d->table.entries[i].source;
     for (size_t i = 0; i < d->n_workers; i++)
@@ -513,6 +514,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     r->n = n_chosen;
     r->root = (int)root;
     r->duration_us = d->now_us - d->opened_us;
+    abilities_note(d);
 }
 
 /* Generation 1 waits for those that were started together (M7). */

@@ -166,6 +166,16 @@ struct msg_hello {
 enum ready_kind { READY_ELASTIC = 1, READY_STATIC = 2 };
 enum ready_reason { READY_START = 1, READY_LOST = 2, READY_UPDATED = 3 };
 
+/* What a worker can do with others of its host (collectives/ability.h finds it
+ * out). Who is older than a bit does not set it: a bit is only ever an
+ * offer. */
+enum ready_ability {
+    READY_CAN_SHARE = 1,  /* memory that others map */
+    READY_CAN_ATTACH = 2, /* read others' memory, and let it be read */
+    READY_CAN_WATCH = 4,  /* learn of another process's death */
+    READY_CAN_ALL = 7
+};
+
 struct msg_ready {
     uint8_t kind;       /* enum ready_kind */
     uint8_t reason;     /* enum ready_reason */
@@ -175,6 +185,7 @@ struct msg_ready {
     char layout_text[WIRE_TEXT_MAX]; /* the layout in words, for the sentence */
     uint64_t boundary;               /* passed in the generation it leaves */
     uint64_t operation;              /* last collective completed in it */
+    uint8_t abilities;               /* enum ready_ability */
 };
 
 struct msg_lost {
@@ -257,7 +268,8 @@ struct assign_entry {
     uint32_t host; /* equal: same host */
     uint32_t slot;
     uint16_t port;
-    bool source; /* holds the base: is up to date, may serve it */
+    bool source;       /* holds the base: is up to date, may serve it */
+    uint8_t abilities; /* enum ready_ability: what all of its host have */
     char address[WIRE_ADDRESS_MAX];
 };
 

@@ -121,6 +121,7 @@ static const struct field ready[] = {
     TEXT(6, u.ready.layout_text),
     UINT_OPT(7, u.ready.boundary),
     UINT_OPT(8, u.ready.operation),
+    UINT_OPT(9, u.ready.abilities),
 };
 
 static const struct field lost[] = {

@@ -1,9 +1,10 @@
 /* elastic/wire/table.c - the table that all members of a generation share, as
- * bytes: [table_base, [[worker, host, slot, port, source, address], ...]].
+ * bytes: [table_base, [[worker, host, slot, port, source, address,
+ * abilities], ...]].
  *
  * An address of nil repeats that of the row before: ranks are host-major, so
  * most rows are 8 to 20 bytes. Columns added later come at the end of a row and
- * are skipped by who does not know them.
+ * are skipped by who does not know them; who sends fewer has the abilities 0.
  *
  * Threads: none of its own. Memory: the caller's buffer; the entries grow
  * through array_reserve. Pure. */
@@ -15,13 +16,15 @@
 #include "elastic/wire/pack.h"
 
 enum {
-    N_COLUMNS = 6,
+    N_COLUMNS = 7,
+    N_COLUMNS_MIN = 6,    /* of an older peer */
     ROW_COLUMNS_MAX = 16, /* of a newer peer */
     N_ENTRIES_MAX = 1 << 16,
     DEPTH_MAX = 4,
     N_ITEMS_MAX = (ROW_COLUMNS_MAX + 1) * N_ENTRIES_MAX,
-    /* head, worker, host, slot, port, source, address with its head */
-    ROW_NBYTES_MAX = 1 + 9 + 5 + 5 + 3 + 1 + 2 + WIRE_ADDRESS_MAX,
+    /* head, worker, host, slot, port, source, address with its head,
+       abilities */
+    ROW_NBYTES_MAX = 1 + 9 + 5 + 5 + 3 + 1 + 2 + WIRE_ADDRESS_MAX + 2,
     HEAD_NBYTES_MAX = 1 + 9 + 5
 };
 
@@ -47,6 +50,7 @@ static int encode_row(struct pack_writer *w, const struct assign_entry *entry,
         pack_nil(w);
     else
         pack_str(w, entry->address, nbytes);
+    pack_uint(w, entry->abilities);
     return CODEC_OK;
 }
 
@@ -123,6 +127,18 @@ static int decode_address(struct pack_reader *r, struct assign_entry *entry,
     return CODEC_OK;
 }
 
+static int decode_abilities(struct pack_reader *r, uint32_t n_columns,
+                            struct assign_entry *entry)
+{
+    uint64_t value = 0;
+    int rc = CODEC_OK;
+
+    if (n_columns > N_COLUMNS_MIN)
+        rc = decode_uint(r, UINT8_MAX, &value);
+    entry->abilities = (uint8_t)value;
+    return rc;
+}
+
 static int decode_row(struct pack_reader *r, struct assign_entry *entry,
                       const struct assign_entry *before)
 {
@@ -130,7 +146,7 @@ static int decode_row(struct pack_reader *r, struct assign_entry *entry,
     int rc;
 
     HVD_ASSERT(pack_next(r, &row) == CODEC_OK);
-    if (row.type != PACK_ARRAY || row.count < N_COLUMNS)
+    if (row.type != PACK_ARRAY || row.count < N_COLUMNS_MIN)
         return CODEC_TYPE;
     rc = decode_numbers(r, entry);
     if (rc != CODEC_OK)
@@ -140,6 +156,8 @@ static int decode_row(struct pack_reader *r, struct assign_entry *entry,
         return CODEC_TYPE;
     entry->source = source.value != 0;
     rc = decode_address(r, entry, before);
+    if (rc == CODEC_OK)
+        rc = decode_abilities(r, row.count, entry);
     for (uint32_t i = N_COLUMNS; rc == CODEC_OK && i < row.count; i++) {
         HVD_ASSERT(pack_next(r, &extra) == CODEC_OK);
         pack_skip(r, &extra);

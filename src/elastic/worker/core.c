@@ -319,7 +319,8 @@ static hvd_status_t on_enter(struct worker_core *core,
     core->ready = (struct msg_ready){.kind = ev->u.enter.kind,
                                      .reason = READY_START,
                                      .fence = core->fence,
-                                     .id = ev->id};
+                                     .id = ev->id,
+                                     .abilities = ev->u.enter.abilities};
     memcpy(core->ready.layout, ev->u.enter.layout, WIRE_DIGEST_NBYTES);
     copy_text(core->ready.layout_text, ev->u.enter.layout_text);
     if (core->phase == WORKER_IDLE)

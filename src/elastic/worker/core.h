@@ -66,7 +66,8 @@ struct worker_event {
     union {
         const struct message *message;
         struct {
-            uint8_t kind; /* enum ready_kind */
+            uint8_t kind;      /* enum ready_kind */
+            uint8_t abilities; /* enum ready_ability */
             uint8_t layout[WIRE_DIGEST_NBYTES];
             const char *layout_text;
         } enter;
