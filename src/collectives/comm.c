@@ -127,8 +127,7 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
     if (config->size > 1) {
         memcpy(comm->peers, config->peers,
                (size_t)config->size * sizeof(*comm->peers));
-        if (config->transport != COMM_TRANSPORT_TCP)
-            HVD_TRY_GOTO(local_create(comm), release);
+        HVD_TRY_GOTO(local_create(comm), release);
         HVD_TRY_GOTO(two_level_create(comm), release);
         attach(comm);
     }

@@ -23,6 +23,9 @@
  * HVD_ERR_MISMATCH with both sides in the sentence, on all ranks: the finder
  * sends ABORT{MISMATCH} to every peer it is connected to, receivers pass it on.
  *
+ * Ranks of one host use shared memory: for everything if there are no others,
+ * else for what two_level.h does, if all hosts that have several ranks can.
+ *
  * With config.tcp_connections > 1 a large payload goes over several connections
  * at once (stripes.h). Ranks may differ in it: the smaller number counts.
  *
@@ -52,17 +55,23 @@ struct hvd_request;
 
 enum { COMM_ADDRESS_MAX = 64, COMM_KEY_NBYTES = 32 };
 
+/* What a process can do with others of its host (ability.h). */
+enum comm_ability {
+    COMM_CAN_SHARE = 1,  /* memfds with seals, mappings, eventfds, and a socket
+                           that hands them over */
+    COMM_CAN_ATTACH = 2, /* process_vm_readv(2), in both directions */
+    COMM_CAN_WATCH = 4,  /* pidfd_open(2) */
+    COMM_CAN_ALL = 7
+};
+
 struct comm_peer {
     uint64_t worker;
     uint32_t host; /* equal: same host; the door for shared memory */
     uint16_t port;
+    uint8_t abilities; /* enum comm_ability: what all ranks of its host can do,
+                          so it is equal for all of them. Without
+                          COMM_CAN_SHARE they use TCP */
     char address[COMM_ADDRESS_MAX];
-};
-
-enum comm_transport {
-    COMM_TRANSPORT_AUTO, /* shared memory on one host; on several, within each
-                            for what two_level.h does */
-    COMM_TRANSPORT_TCP
 };
 
 /* How buffers that are not from hvd_alloc get to the other ranks of a host. */
@@ -81,7 +90,6 @@ struct comm_config {
     int rank, size;
     const struct comm_peer *peers; /* [size], copied */
     uint64_t connect_timeout_us;
-    enum comm_transport transport;
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms; /* the same on every rank */
     int tcp_connections; /* with one peer, for large messages; 0 as 1 */

@@ -138,7 +138,7 @@ hvd_status_t engine_same_way(struct comm *comm, const struct connection *c)
     if ((theirs->way ^ mine->way) & FRAME_TWO_LEVELS)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d does %s #%llu in %s, rank %d in %s: "
-                         "HVD_ALGORITHM or HVD_TRANSPORT differs",
+                         "HVD_ALGORITHM or the abilities of a host differ",
                          c->peer, kind, sequence, levels_of(theirs),
                          comm->config.rank, levels_of(mine));
     return comm_fail(comm, HVD_ERR_MISMATCH,

@@ -80,7 +80,8 @@ static void compare_transports(struct comm *comm, int peer, int channel)
         theirs == comm->uses_local || (both && !theirs))
         return;
     (void)comm_fail(comm, HVD_ERR_MISMATCH,
-                    "rank %d uses %s, rank %d uses %s: HVD_TRANSPORT differs",
+                    "rank %d uses %s, rank %d uses %s: they were told "
+                    "different abilities of their host",
                     peer, theirs ? "shm" : "tcp", rank, theirs ? "tcp" : "shm");
 }
 

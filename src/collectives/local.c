@@ -108,6 +108,20 @@ static bool open_box(struct local *local)
     return local->doorbell >= 0;
 }
 
+static bool open_memory(struct local *local, const struct comm *comm)
+{
+    if (!endpoint_has_local(comm->config.endpoint)) {
+        errno = EOPNOTSUPP;
+        return false;
+    }
+    return open_box(local) && arena_fd() >= 0;
+}
+
+static unsigned abilities(const struct comm *comm)
+{
+    return comm->peers[comm->config.rank].abilities;
+}
+
 static void introduce(struct local *local, const struct comm *comm)
 {
     struct mailbox *box = local->box;
@@ -133,7 +147,7 @@ hvd_status_t local_create(struct comm *comm)
     int n = count_here(comm);
     struct local *local;
 
-    if (n < 2 || !endpoint_has_local(comm->config.endpoint))
+    if (n < 2 || !(abilities(comm) & COMM_CAN_SHARE))
         return HVD_OK;
     if (n > LOCAL_SIZE_MAX) {
         log_warn("%d ranks on this host, shared memory serves %d -> they use "
@@ -154,11 +168,12 @@ hvd_status_t local_create(struct comm *comm)
         return error_set(HVD_ERR_NOMEM, "shared memory of %d ranks", n);
     }
     number(local, comm);
-    if (!open_box(local) || arena_fd() < 0) {
-        log_warn("no shared memory (%s) -> the ranks of this host use TCP",
-                 strerror(errno));
+    if (!open_memory(local, comm)) {
+        /* the others count on it */
+        hvd_status_t status = error_errno("the shared memory of this rank");
+
         local_destroy(comm);
-        return HVD_OK;
+        return status;
     }
     introduce(local, comm);
     local->forced_way = forced[comm->config.ordinary];
@@ -359,7 +374,7 @@ static bool more_ranks_than_cores(const struct comm *comm)
 static void probe(const struct comm *comm)
 {
     struct local *local = comm->local;
-    bool all = true;
+    bool all = abilities(comm) & COMM_CAN_ATTACH;
 
     for (int i = 0; i < local->size; i++)
         if (local->peers[i].box == NULL)
@@ -379,7 +394,7 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
     HVD_ASSERT(n_fds == LOCAL_FDS);
     ok = attach(comm, p, fds);
     if (ok) {
-        if (p->process.pid > 0)
+        if (p->process.pid > 0 && abilities(comm) & COMM_CAN_WATCH)
             p->pidfd = (int)syscall(SYS_pidfd_open, p->process.pid, 0);
         comm->local->n_attached++;
     }

@@ -47,8 +47,8 @@ enum {
 };
 
 /* Sets comm->local, and comm->local_ops for CHANNEL_LOCAL, if ranks of own host
- * are among config.peers. HVD_OK without: there is none, or shared memory
- * cannot be had (a warning says so). */
+ * are among config.peers, and can share memory. HVD_ERR_SYSTEM: it cannot be
+ * made all the same. */
 hvd_status_t local_create(struct comm *comm) HVD_MUST_CHECK;
 /* Unmaps everything. NULL is fine. */
 void local_destroy(struct comm *comm);

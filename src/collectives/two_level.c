@@ -64,15 +64,22 @@ static void survey(const struct comm *comm, struct two_level *t)
     }
 }
 
+/* Every rank has the same peers, and so the same answer. */
+static bool hosts_share(const struct comm *comm, const struct two_level *t)
+{
+    for (int i = 0; i < comm->config.size; i++)
+        if (t->n_ranks[t->host_of[i]] > 1 &&
+            !(comm->peers[i].abilities & COMM_CAN_SHARE))
+            return false;
+    return t->most <= LOCAL_SIZE_MAX;
+}
+
 hvd_status_t two_level_create(struct comm *comm)
 {
     size_t size = (size_t)comm->config.size;
     struct two_level *t;
     int *numbers;
-    bool shares;
 
-    if (comm->config.transport == COMM_TRANSPORT_TCP)
-        return HVD_OK;
     t = calloc(1, sizeof(*t) + 4 * size * sizeof(int));
     if (t == NULL)
         return error_set(HVD_ERR_NOMEM, "hosts of %zu ranks", size);
@@ -82,8 +89,7 @@ hvd_status_t two_level_create(struct comm *comm)
     t->host_of = numbers + 2 * size;
     t->place_of = numbers + 3 * size;
     survey(comm, t);
-    shares = t->n_ranks[t->host] == 1 || comm->local != NULL;
-    if (t->n_hosts > 1 && t->most > 1 && t->most <= LOCAL_SIZE_MAX && shares)
+    if (t->n_hosts > 1 && t->most > 1 && hosts_share(comm, t))
         comm->two_level = t;
     else
         two_level_destroy(t);

@@ -26,8 +26,7 @@ struct group {
     struct comm *comms[GROUP_MAX];
     struct comm_peer peers[GROUP_MAX];
     uint8_t key[COMM_KEY_NBYTES];
-    enum comm_transport transport; /* of the comms created from now on */
-    enum comm_ordinary ordinary;
+    enum comm_ordinary ordinary; /* of the comms created from now on */
     struct algorithm_override algorithms;
     int tcp_connections;
 };
@@ -54,7 +53,6 @@ static inline void group_comm_create(struct group *g, int rank)
         .size = g->size,
         .peers = g->peers,
         .connect_timeout_us = 10000000,
-        .transport = g->transport,
         .ordinary = g->ordinary,
         .algorithms = g->algorithms,
         .tcp_connections = g->tcp_connections,
@@ -64,17 +62,22 @@ static inline void group_comm_create(struct group *g, int rank)
     ck_assert_int_eq(comm_create(&config, &g->comms[rank]), HVD_OK);
 }
 
+/* What the ranks can do in the comms created from now on. */
+static inline void group_set_abilities(struct group *g, unsigned abilities)
+{
+    for (int i = 0; i < g->size; i++)
+        g->peers[i].abilities = (uint8_t)abilities;
+}
+
 /* hosts [size]: the host of each rank. */
 static inline void group_init_hosts(struct group *g, int size,
-                                    const uint32_t *hosts,
-                                    enum comm_transport transport,
+                                    const uint32_t *hosts, unsigned abilities,
                                     enum comm_ordinary ordinary)
 {
     const char *over = getenv("HVD_TEST_OVER");
 
     memset(g, 0, sizeof(*g));
     g->size = size;
-    g->transport = transport;
     g->ordinary = ordinary;
     g->tcp_connections = over != NULL && strcmp(over, "striped") == 0 ? 4 : 1;
     g->generation = 3;
@@ -89,17 +92,18 @@ static inline void group_init_hosts(struct group *g, int size,
         g->peers[i].port = endpoint_port(g->endpoints[i]);
         strcpy(g->peers[i].address, "127.0.0.1");
     }
+    group_set_abilities(g, abilities);
     for (int i = 0; i < size; i++)
         group_comm_create(g, i);
 }
 
 static inline void group_init_over(struct group *g, int size,
-                                   enum comm_transport transport,
+                                   unsigned abilities,
                                    enum comm_ordinary ordinary)
 {
     static const uint32_t one[GROUP_MAX];
 
-    group_init_hosts(g, size, one, transport, ordinary);
+    group_init_hosts(g, size, one, abilities, ordinary);
 }
 
 /* HVD_TEST_OVER: tcp, striped (the same with four connections), staged or
@@ -109,20 +113,20 @@ static inline void group_init(struct group *g, int size)
 {
     static const uint32_t two[GROUP_MAX] = {0, 1, 0, 1, 0, 1, 0, 1};
     const char *over = getenv("HVD_TEST_OVER");
-    enum comm_transport transport = COMM_TRANSPORT_AUTO;
+    unsigned abilities = COMM_CAN_ALL;
     enum comm_ordinary ordinary = COMM_ORDINARY_MEASURED;
 
     if (over != NULL &&
         (strcmp(over, "tcp") == 0 || strcmp(over, "striped") == 0))
-        transport = COMM_TRANSPORT_TCP;
+        abilities = 0;
     if (over != NULL && strcmp(over, "staged") == 0)
         ordinary = COMM_ORDINARY_STAGED;
     if (over != NULL && strcmp(over, "attached") == 0)
         ordinary = COMM_ORDINARY_ATTACHED;
     if (over != NULL && strcmp(over, "hosts") == 0)
-        group_init_hosts(g, size, two, transport, ordinary);
+        group_init_hosts(g, size, two, abilities, ordinary);
     else
-        group_init_over(g, size, transport, ordinary);
+        group_init_over(g, size, abilities, ordinary);
 }
 
 static inline void group_rank_destroy(struct group *g, int rank)

@@ -401,7 +401,7 @@ START_TEST(leave_after_running_ahead_others_complete)
     struct group g;
 
     sem_init(&a.gone, 0, 0);
-    group_init_over(&g, 3, COMM_TRANSPORT_TCP, COMM_ORDINARY_MEASURED);
+    group_init_over(&g, 3, 0, COMM_ORDINARY_MEASURED);
     group_run(&g, runs_ahead, &a);
     group_fini(&g);
     sem_destroy(&a.gone);
@@ -574,7 +574,6 @@ static bool early_dialer(struct group *g, int rank, void *arg)
                                      .size = g->size,
                                      .peers = g->peers,
                                      .connect_timeout_us = 10000000,
-                                     .transport = g->transport,
                                      .ordinary = g->ordinary};
 
         memcpy(config.key, g->key, sizeof(config.key));

@@ -99,8 +99,7 @@ START_TEST(algorithms_that_differ_are_told_on_all_ranks)
     /* no power of two: halving is pairwise there */
     if (size == 5 && pair->a == ALGORITHM_PAIRWISE)
         return;
-    group_init_hosts(&g, size, apart, COMM_TRANSPORT_AUTO,
-                     COMM_ORDINARY_MEASURED);
+    group_init_hosts(&g, size, apart, COMM_CAN_ALL, COMM_ORDINARY_MEASURED);
     differ(&g, pair);
     group_run(&g, disagree, pair);
     close(pair->all_fd);
@@ -116,7 +115,7 @@ START_TEST(algorithms_between_hosts_that_differ_are_told_on_all_ranks)
                         ALGORITHM_RING};
     struct group g;
 
-    group_init_hosts(&g, 4, two, COMM_TRANSPORT_AUTO, COMM_ORDINARY_MEASURED);
+    group_init_hosts(&g, 4, two, COMM_CAN_ALL, COMM_ORDINARY_MEASURED);
     differ(&g, &pair);
     group_run(&g, disagree, &pair);
     close(pair.all_fd);

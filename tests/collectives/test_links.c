@@ -561,9 +561,9 @@ static void turn_until_both_fail(struct group *g)
 START_TEST(transports_differ_both_told)
 {
     const char *words = _i == 0 ? "rank 1 uses shm, rank 0 uses tcp: "
-                                  "HVD_TRANSPORT differs"
+                                  "they were told"
                                 : "rank 1 uses tcp, rank 0 uses shm: "
-                                  "HVD_TRANSPORT differs";
+                                  "they were told";
     int before = count_fds(), who = _i;
     struct group g;
 

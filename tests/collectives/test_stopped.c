@@ -128,6 +128,7 @@ static void join_group(struct actor *a)
     for (int i = 0; i < RANKS; i++) {
         peers[i].worker = 100 + (uint64_t)i;
         peers[i].port = a->stage->ports[i];
+        peers[i].abilities = COMM_CAN_ALL;
         strcpy(peers[i].address, "127.0.0.1");
     }
     cc.endpoint = a->endpoint;

@@ -13,7 +13,7 @@ enum { BEFORE = 5, LARGE = 1500001 };
 /* connections [size]; 0: all have `all`. */
 static void stripes_init(struct group *g, int size, int all, const int *each)
 {
-    group_init_over(g, size, COMM_TRANSPORT_TCP, COMM_ORDINARY_MEASURED);
+    group_init_over(g, size, 0, COMM_ORDINARY_MEASURED);
     for (int i = 0; i < size; i++) {
         g->tcp_connections = each != NULL ? each[i] : all;
         comm_destroy(g->comms[i]);

@@ -113,8 +113,7 @@ START_TEST(algorithm_over_sockets_right_result)
     enum collective_kind kind = ways[_i / SIZES].kind;
     struct group g;
 
-    group_init_over(&g, 2 + _i % SIZES, COMM_TRANSPORT_TCP,
-                    COMM_ORDINARY_MEASURED);
+    group_init_over(&g, 2 + _i % SIZES, 0, COMM_ORDINARY_MEASURED);
     g.algorithms.by_kind[kind] = (uint8_t)ways[_i / SIZES].algorithm;
     for (int i = 0; i < g.size; i++) {
         comm_destroy(g.comms[i]);

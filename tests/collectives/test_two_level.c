@@ -292,7 +292,7 @@ static void init(struct group *g, const struct shape *s, enum algorithm a)
         ordinary = COMM_ORDINARY_STAGED;
     if (over != NULL && strcmp(over, "attached") == 0)
         ordinary = COMM_ORDINARY_ATTACHED;
-    group_init_hosts(g, s->size, s->hosts, COMM_TRANSPORT_AUTO, ordinary);
+    group_init_hosts(g, s->size, s->hosts, COMM_CAN_ALL, ordinary);
     force(g, a);
     for (int i = 0; i < s->size; i++)
         renew(g, i);
@@ -303,6 +303,30 @@ START_TEST(all_shapes_same_bits)
     struct group g;
 
     init(&g, &shapes[_i], ALGORITHM_TWO_LEVEL);
+    group_run(&g, play_all, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* Ranks of this host cannot share memory, and everybody knows. */
+static void take_sharing(struct group *g, uint32_t host)
+{
+    for (int i = 0; i < g->size; i++)
+        if (g->peers[i].host == host)
+            g->peers[i].abilities &= (uint8_t)~COMM_CAN_SHARE;
+    for (int i = 0; i < g->size; i++)
+        renew(g, i);
+}
+
+START_TEST(host_without_sharing_same_bits)
+{
+    static const struct shape some[] = {{4, {0, 0, 1, 1}}, {3, {0, 0, 1}}};
+    struct group g;
+
+    init(&g, &some[_i], ALGORITHM_AUTO);
+    take_sharing(&g, 1);
+    for (int i = 0; i < g.size; i++)
+        ck_assert_int_eq(g.comms[i]->two_level != NULL, some[_i].size == 3);
     group_run(&g, play_all, NULL);
     group_fini(&g);
 }
@@ -598,12 +622,14 @@ static bool go_own_way(struct group *g, int rank, void *arg)
            HVD_OK);
     EXPECT_SAY(status == HVD_ERR_MISMATCH, "rank %d of %d: %d, who %d", rank,
                g->size, status, t->who);
-    EXPECT_SAY(strstr(error_text(), "HVD_TRANSPORT") != NULL, "rank %d", rank);
+    EXPECT_SAY(strstr(error_text(), "HVD_ALGORITHM") != NULL ||
+                   strstr(error_text(), "abilities") != NULL,
+               "rank %d", rank);
     return true;
 }
 
 /* Ranks [first, end) do it otherwise. */
-static void differ(const struct shape *s, int first, int end, bool transport,
+static void differ(const struct shape *s, int first, int end, bool abilities,
                    size_t count)
 {
     struct trouble t = {.kind = COLLECTIVE_ALLREDUCE,
@@ -615,8 +641,8 @@ static void differ(const struct shape *s, int first, int end, bool transport,
 
     init(&g, s, ALGORITHM_TWO_LEVEL);
     for (int i = first; i < end; i++) {
-        if (transport)
-            g.transport = COMM_TRANSPORT_TCP;
+        if (abilities)
+            group_set_abilities(&g, 0);
         else
             force(&g, ALGORITHM_RING);
         renew(&g, i);
@@ -630,14 +656,14 @@ START_TEST(another_way_all_told)
 {
     static const struct shape s = {4, {0, 0, 1, 1}}, one = {3, {0, 1, 1}};
     size_t count = _i % 2 ? 3000 : 7;
-    bool transport = _i / 2;
+    bool abilities = _i / 2;
 
     for (int i = 0; i < 4; i++)
-        differ(&s, i, i + 1, transport, count);
+        differ(&s, i, i + 1, abilities, count);
     for (int i = 0; i < 4; i += 2)
-        differ(&s, i, i + 2, transport, count);
-    differ(&one, 0, 1, transport, count);
-    differ(&one, 1, 3, transport, count);
+        differ(&s, i, i + 2, abilities, count);
+    differ(&one, 0, 1, abilities, count);
+    differ(&one, 1, 3, abilities, count);
 }
 END_TEST
 
@@ -648,6 +674,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, all_shapes_same_bits, 0, N_SHAPES);
+    tcase_add_loop_test(tc, host_without_sharing_same_bits, 0, 2);
     tcase_add_loop_test(tc, forced_flat_same_bits, 0, 4);
     tcase_add_test(tc, way_by_algorithm_and_hosts);
     tcase_add_loop_test(tc, unused_arguments_not_looked_at, 0, 2);

@@ -172,6 +172,8 @@ static void on_message(struct job *job, uint64_t route, const struct message *m)
         w->heard = true;
     }
     ck_assert(!w->heard || w->route == route);
+    if (m->type == MSG_READY)
+        w->abilities = m->u.ready.abilities;
     if (m->type == MSG_PING)
         answer_ping(job, index, m);
     if (w->n == JOB_QUEUE) {
@@ -288,14 +290,18 @@ static uint32_t encode_table(struct job *job, const int *indices, int n,
 {
     struct assign_entry entries[JOB_WORKERS] = {0};
     struct assign_table table = {.entries = entries, .n_entries = (size_t)n};
+    uint8_t abilities = UINT8_MAX;
     long nbytes;
 
+    for (int rank = 0; rank < n; rank++)
+        abilities &= worker_at(job, indices[rank])->abilities;
     for (int rank = 0; rank < n; rank++) {
         const struct job_worker *w = worker_at(job, indices[rank]);
 
         entries[rank].worker = w->id;
         entries[rank].slot = (uint32_t)w->id - 1;
         entries[rank].port = w->hello.port;
+        entries[rank].abilities = abilities;
         entries[rank].source = sources >> rank & 1;
         memcpy(entries[rank].address, w->hello.address, WIRE_ADDRESS_MAX);
     }

@@ -32,6 +32,7 @@ struct job_worker {
     uint64_t route;
     bool heard;
     struct msg_hello hello;
+    uint8_t abilities;               /* of its newest READY */
     struct message queue[JOB_QUEUE]; /* not yet looked at */
     size_t first, n;
     char text[JOB_TEXT]; /* what it printed, once it has exited */

@@ -20,9 +20,7 @@ struct knob {
 };
 
 static const struct knob transport = {
-    "HVD_TRANSPORT",
-    "auto, tcp",
-    {{"auto", COMM_TRANSPORT_AUTO}, {"tcp", COMM_TRANSPORT_TCP}}};
+    "HVD_TRANSPORT", "auto, tcp", {{"auto", true}, {"tcp", false}}};
 
 static const struct knob ordinary = {"HVD_LOCAL_BUFFERS",
                                      "measured, staged, attached",
@@ -50,7 +48,7 @@ static const struct knob simd = {"HVD_SIMD",
                                   {"neon", REDUCE_NEON}}};
 
 static struct {
-    enum comm_transport transport;
+    bool share;
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms;
     int tcp_connections;
@@ -88,10 +86,10 @@ static hvd_status_t read_algorithms(void)
 
 hvd_status_t knobs_read(void)
 {
-    int way = 0, buffers = 0, vectors = 0, n = 0;
+    int share = 0, buffers = 0, vectors = 0, n = 0;
     enum reduce_isa isa;
 
-    HVD_TRY(choose(&transport, &way));
+    HVD_TRY(choose(&transport, &share));
     HVD_TRY(choose(&ordinary, &buffers));
     HVD_TRY(choose(&connections, &n));
     HVD_TRY(choose(&simd, &vectors));
@@ -102,15 +100,19 @@ hvd_status_t knobs_read(void)
                          reduce_isa_name(isa));
     if (isa != REDUCE_ISA_COUNT)
         reduce_isa_use(isa);
-    knobs.transport = (enum comm_transport)way;
+    knobs.share = share;
     knobs.ordinary = (enum comm_ordinary)buffers;
     knobs.tcp_connections = n;
     return HVD_OK;
 }
 
+bool knobs_share(void)
+{
+    return knobs.share;
+}
+
 void knobs_apply(struct comm_config *config)
 {
-    config->transport = knobs.transport;
     config->ordinary = knobs.ordinary;
     config->algorithms = knobs.algorithms;
     config->tcp_connections = knobs.tcp_connections;

@@ -1,7 +1,8 @@
 /* elastic/worker/knobs.h - what the environment says about the data plane:
  *
  *   HVD_TRANSPORT      auto (shared memory on one host; on several what
- *                      two_level.h does, and TCP), tcp
+ *                      two_level.h does, and TCP), tcp. One worker's tcp counts
+ *                      for its whole host, by way of the driver
  *   HVD_LOCAL_BUFFERS  how buffers that are not from hvd_alloc get to the other
  *                      ranks of a host: measured, staged, attached
  *   HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large messages
@@ -9,7 +10,7 @@
  *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
  *                      avx2, avx512, neon
  *
- * Equal on all ranks: the driver hands its environment on.
+ * The others equal on all ranks: the driver hands its environment on.
  *
  * Threads: app. */
 #ifndef ELASTIC_WORKER_KNOBS_H
@@ -22,6 +23,9 @@
 /* Read once, by hvd_init. HVD_ERR_INVALID names the variable and what it may
  * be; nothing is changed then. */
 hvd_status_t knobs_read(void) HVD_MUST_CHECK;
+
+/* May this worker share memory? */
+bool knobs_share(void);
 
 /* To the config of a comm. */
 void knobs_apply(struct comm_config *config);

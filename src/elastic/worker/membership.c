@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/world.h"
+#include "collectives/ability.h"
 #include "collectives/timeline.h"
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/process.h"
@@ -45,12 +46,19 @@ static void show_end(void)
 
 /* ---- into a generation --------------------------------------------------- */
 
+_Static_assert((int)READY_CAN_SHARE == (int)COMM_CAN_SHARE &&
+                   (int)READY_CAN_ATTACH == (int)COMM_CAN_ATTACH &&
+                   (int)READY_CAN_WATCH == (int)COMM_CAN_WATCH,
+               "an ability is an ability");
+
 hvd_status_t membership_enter(hvd_state_t *state)
 {
     struct worker_event ev = {.type = WORKER_EV_ENTER};
     char text[STATE_LAYOUT_TEXT_MAX] = "";
 
     ev.u.enter.kind = state ? READY_ELASTIC : READY_STATIC;
+    ev.u.enter.abilities = (uint8_t)ability_probe(
+        atomic_load(&process_self.endpoint), knobs_share());
     ev.u.enter.layout_text = text;
     if (state)
         state_layout(state, ev.u.enter.layout, text, sizeof(text));
@@ -90,6 +98,7 @@ static void describe_peers(const struct control_assignment *a,
         peer->worker = entry->worker;
         peer->host = entry->host;
         peer->port = entry->port;
+        peer->abilities = entry->abilities;
         memcpy(peer->address, entry->address, sizeof(peer->address));
     }
 }

@@ -1,0 +1,144 @@
+/* tests/collectives/test_ability.c - what a process finds that it can do, under
+ * limits of its own: each case in a child. What a filter on system calls takes
+ * away is tests/integration/test_limits.py's. */
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "collectives/ability.h"
+#include "group.h"
+
+static const struct limit {
+    int resource; /* -1: none */
+    rlim_t value;
+    bool undumpable, unshared;
+    unsigned want;
+} limits[] = {
+    {-1, 0, false, false, COMM_CAN_ALL},
+    {RLIMIT_FSIZE, 0, false, false, COMM_CAN_ALL & ~COMM_CAN_SHARE},
+    {RLIMIT_FSIZE, 32 << 20, false, false, COMM_CAN_ALL & ~COMM_CAN_SHARE},
+    {-1, 0, false, true, COMM_CAN_ALL & ~COMM_CAN_SHARE},
+    {-1, 0, true, false, COMM_CAN_ALL & ~COMM_CAN_ATTACH},
+};
+
+static struct endpoint *make_endpoint(void)
+{
+    struct endpoint_config config = {"127.0.0.1", GROUP_JOB, 100, 10000000};
+    struct endpoint *endpoint;
+
+    ck_assert_int_eq(endpoint_create(&config, &endpoint), HVD_OK);
+    return endpoint;
+}
+
+static int under(const struct limit *limit)
+{
+    struct endpoint *endpoint = make_endpoint();
+    struct rlimit r = {limit->value, limit->value};
+    void *ptr = NULL;
+    unsigned got;
+    int null = open("/dev/null", O_WRONLY);
+
+    dup2(null, STDERR_FILENO); /* it may be a file: limited as well */
+    if (limit->resource >= 0 &&
+        setrlimit((__rlimit_resource_t)limit->resource, &r) != 0)
+        return 100;
+    if (limit->undumpable)
+        prctl(PR_SET_DUMPABLE, 0);
+    got = ability_probe(endpoint, !limit->unshared);
+    /* there is memory all the same */
+    if (hvd_alloc(10 << 20, &ptr) != HVD_OK)
+        return 101;
+    memset(ptr, 1, 10 << 20);
+    return got == limit->want ? 0 : 1 + (int)got;
+}
+
+START_TEST(process_under_limit_finds_what_it_can)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        _exit(under(&limits[_i]));
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+}
+END_TEST
+
+/* It was told that all can, and cannot. */
+static int create_under_limit(void)
+{
+    struct comm_peer peers[2] = {
+        {.worker = 100, .abilities = COMM_CAN_ALL, .address = "127.0.0.1"},
+        {.worker = 101, .abilities = COMM_CAN_ALL, .address = "127.0.0.1"}};
+    struct comm_config config = {.endpoint = make_endpoint(),
+                                 .job = GROUP_JOB,
+                                 .generation = 1,
+                                 .size = 2,
+                                 .peers = peers};
+    struct rlimit none = {0, 0};
+    int before = count_fds();
+    struct comm *comm;
+
+    if (setrlimit(RLIMIT_FSIZE, &none) != 0)
+        return 2;
+    if (comm_create(&config, &comm) != HVD_ERR_SYSTEM)
+        return 3;
+    if (strstr(error_text(), "shared memory of this rank: ") == NULL)
+        return 4;
+    return count_fds() == before ? 0 : 5;
+}
+
+START_TEST(rank_without_the_memory_it_has_promised_fails)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        _exit(create_under_limit());
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+}
+END_TEST
+
+/* --- ranks of a host that were told that they cannot share --- */
+
+static bool sum(struct group *g, int rank, void *arg)
+{
+    float x[1000];
+
+    (void)arg;
+    for (int i = 0; i < 1000; i++)
+        x[i] = (float)(rank + i);
+    EXPECT(allreduce(g->comms[rank], x, x, 1000, HVD_FLOAT32, HVD_SUM) ==
+           HVD_OK);
+    for (int i = 0; i < 1000; i++)
+        EXPECT(x[i] == (float)(3 + 3 * i));
+    return true;
+}
+
+START_TEST(ranks_with_fewer_abilities_right_result)
+{
+    struct group g;
+
+    group_init_over(&g, 3, (unsigned)_i, COMM_ORDINARY_ATTACHED);
+    group_run(&g, sum, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ability");
+    TCase *tc = tcase_create("ability");
+
+    tcase_add_loop_test(tc, process_under_limit_finds_what_it_can, 0,
+                        (int)ARRAY_SIZE(limits));
+    tcase_add_test(tc, rank_without_the_memory_it_has_promised_fails);
+    tcase_add_loop_test(tc, ranks_with_fewer_abilities_right_result, 0,
+                        COMM_CAN_ALL + 1);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
