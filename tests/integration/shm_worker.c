@@ -5,6 +5,8 @@
  *
  *   shm_worker [--epochs N] [--count N] DIR    N: int64 of a large allreduce
  *
+ * SHM_WORKER_UNDUMPABLE in the environment: it makes itself that.
+ *
  * A wrong answer says WRONG and aborts.
  *
  * Threads: one. Memory: its buffers, once. */
@@ -13,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include <hvd/hvd.h>
 
@@ -271,6 +274,8 @@ int main(int argc, char **argv)
         fputs("shm_worker [--epochs N] [--count N] DIR\n", stderr);
         return 2;
     }
+    if (getenv("SHM_WORKER_UNDUMPABLE") != NULL)
+        prctl(PR_SET_DUMPABLE, 0); /* an exec would undo it */
     status = hvd_init();
     if (status == HVD_OK)
         status = run();

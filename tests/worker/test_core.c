@@ -266,6 +266,21 @@ START_TEST(m3_fence_of_who_had_not_entered_is_in_its_first_ready)
 }
 END_TEST
 
+/* Found out once, said with every READY. */
+START_TEST(abilities_are_in_each_ready)
+{
+    struct worker_event ev = event(WORKER_EV_ENTER);
+
+    stand_in(WORKER_IDLE);
+    ev.u.enter.abilities = READY_CAN_SHARE | READY_CAN_WATCH;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_uint_eq(core.actions[0].u.message.u.ready.abilities, 5);
+    hear(message(MSG_ASSIGN, 5), "BEGIN WAKE");
+    happens(WORKER_EV_LOST, "LOST READY(lost,5)");
+    ck_assert_uint_eq(core.actions[1].u.message.u.ready.abilities, 5);
+}
+END_TEST
+
 START_TEST(m3_lost_of_another_generation_is_the_callers_mistake)
 {
     struct worker_event ev = event(WORKER_EV_LOST);
@@ -429,6 +444,7 @@ int main(void)
     tcase_add_test(tcase, m3_abort_keeps_the_fence_after_the_next_ready);
     tcase_add_test(tcase,
                    m3_fence_of_who_had_not_entered_is_in_its_first_ready);
+    tcase_add_test(tcase, abilities_are_in_each_ready);
     tcase_add_test(tcase, m3_lost_of_another_generation_is_the_callers_mistake);
     tcase_add_test(tcase, mismatch_is_told_and_leaves_nothing);
     tcase_add_test(tcase, abort_by_mismatch_says_so_to_the_application);

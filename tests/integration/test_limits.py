@@ -1,0 +1,181 @@
+"""test_limits - one worker may do less than the others of its host: a limit, a
+sandbox, its own environment. The job ends well with right answers (shm_worker
+checks each), or before training with one sentence; and who comes to a job that
+runs with such a limit does not end it.
+
+What a worker may not do it is told by limit.sh, which stands before it.
+"""
+import os
+import subprocess
+import sys
+
+from harness import LOCAL, OTHER, SLOW, check, equal, main, scenario
+
+N = 3
+COUNT = 1 << 17  # int64 of a large allreduce
+
+
+def forbid(stage, names):
+    return os.path.join(stage.build, "tests/integration/forbid") + " " + names
+
+
+def filters_work(stage):
+    """A sandbox around the tests may forbid filters of their own."""
+    found = subprocess.run([*forbid(stage, "pidfd_open").split(), "true"],
+                           check=False, capture_output=True)
+    if found.returncode != 0:
+        print("# skipped: no seccomp filters here")
+    return found.returncode == 0
+
+
+def limited(stage, who, limit, under=""):
+    """shm_worker, behind a script in which those for whom the test `who` is
+    true have run `limit`, or run under a program."""
+    wrapper = stage.file("limit.sh", "#!/bin/sh\nif %s; then\n%s\n"
+                         "exec %s \"$@\"\nfi\nexec \"$@\"\n" % (
+                             who, limit or ":", under))
+    return [wrapper, os.path.join(stage.build, "tests/integration/shm_worker")]
+
+
+def start(stage, program, hosts=None, n=N, options=(), **environment):
+    control = os.path.join(stage.root, "lead")
+    os.makedirs(control, exist_ok=True)
+    fixed = [] if hosts else ["-H", "%s:%d" % (LOCAL, n)]
+    run = stage.start(["-np", str(n), "--min-np", str(min(n, 2)), *fixed,
+                       *options], [*program, "--epochs", "3", "--count",
+                                   str(COUNT), control],
+                      hosts=hosts, **environment)
+    run.control = control
+    return run
+
+
+def goes_well(run, n=N):
+    run.whole(n)
+    for epoch in range(3):
+        run.epoch(epoch)
+    run.ends(0)
+    run.agrees(n)
+
+
+def one_is_limited(stage, limit, says=(), under="", options=(),
+                   **environment):
+    program = limited(stage, '[ "$HVD_SLOT" = 1 ]', limit, under)
+    run = start(stage, program, options=["--log-level", "info", *options],
+                HVD_LOG_LEVEL="info",
+                **environment)
+    goes_well(run)
+    for words in says:
+        equal(len([line for line in run.lines if words in line]), 1,
+              "lines with %r" % words)
+    return run
+
+
+UNSHARED = "cannot share memory -> the ranks of its host use TCP"
+
+
+@scenario
+def files_of_no_bytes(stage):
+    one_is_limited(stage, "ulimit -f 0",
+                   ["no shared memory (RLIMIT_FSIZE: 0 bytes)", UNSHARED])
+
+
+@scenario
+def small_files(stage):
+    one_is_limited(stage, "ulimit -f 1000",
+                   ["no shared memory (RLIMIT_FSIZE: ", UNSHARED])
+
+
+@scenario
+def files_of_100_megabytes(stage):
+    one_is_limited(stage, "ulimit -f 200000")
+
+
+@scenario
+def short_address_space(stage):
+    if SLOW > 1:
+        print("# skipped: a sanitizer takes all of it")
+        return
+    one_is_limited(stage, "ulimit -v 1000000")
+
+
+@scenario
+def tcp_by_its_own_environment(stage):
+    run = one_is_limited(stage, "export HVD_TRANSPORT=tcp", [UNSHARED])
+    check(not [line for line in run.lines if "no shared memory" in line],
+          "what was asked for is no warning")
+
+
+@scenario
+def no_memfd_create(stage):
+    if filters_work(stage):
+        one_is_limited(stage, "", ["no shared memory (memfd_create: ",
+                                   UNSHARED], forbid(stage, "memfd_create"))
+
+
+@scenario
+def no_process_vm_readv(stage):
+    if not filters_work(stage):
+        return
+    for how in ("", "--eperm "):
+        one_is_limited(stage, "", ["no process_vm_readv ("],
+                       forbid(stage, how + "process_vm_readv"),
+                       HVD_LOCAL_BUFFERS="attached")
+
+
+@scenario
+def not_dumpable(stage):
+    one_is_limited(stage, "export SHM_WORKER_UNDUMPABLE=1", [
+        "no process_vm_readv (this process is not dumpable)"],
+        HVD_LOCAL_BUFFERS="attached")
+
+
+@scenario
+def no_pidfd_open(stage):
+    if filters_work(stage):
+        one_is_limited(stage, "", ["no pidfd_open ("],
+                       forbid(stage, "pidfd_open"))
+
+
+@scenario
+def nothing_at_all(stage):
+    if filters_work(stage):
+        one_is_limited(stage, "ulimit -f 0", [UNSHARED], forbid(
+            stage, "memfd_create,process_vm_readv,pidfd_open"))
+
+
+# ---- to a job that runs -------------------------------------------------------
+
+def joins(stage, limit, under, before, after, who, n_after):
+    """Somebody limited comes, trains with the others, and goes."""
+    program = limited(stage, who, limit, under)
+    run = start(stage, program, hosts=before, n=2)
+    run.whole(2)
+    run.epoch(0)
+    mark = run.mark()
+    run.set_hosts(*after)
+    run.whole(n_after, mark)
+    run.epoch(1)
+    mark = run.mark()
+    run.set_hosts(*before)
+    run.whole(2, mark)
+    run.epoch(2)
+    run.ends(0)
+    run.agrees(2)
+    equal(run.seen("worker_lost"), [], "workers lost")
+
+
+@scenario
+def limited_host_joins(stage):
+    joins(stage, "ulimit -f 0", "", ["localhost:2"],
+          ["localhost:2", OTHER + ":2"], '[ "$HVD_HOST" = %s ]' % OTHER, 4)
+
+
+@scenario
+def limited_worker_joins_a_host(stage):
+    under = forbid(stage, "memfd_create") if filters_work(stage) else ""
+    joins(stage, "ulimit -f 0", under, ["localhost:2"], ["localhost:3"],
+          '[ "$HVD_SLOT" = 2 ]', 3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
