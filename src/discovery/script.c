@@ -28,6 +28,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/rlimits.h"
 
 #define WHO "--host-discovery-script: \"%s\""
 
@@ -91,6 +92,7 @@ static void exec_script(const char *path, pid_t parent, int out, int error)
     if (getppid() != parent) /* it died before prctl */
         _exit(127);
     reset_signals();
+    rlimits_restore();
     if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
         dup2(out, STDOUT_FILENO) >= 0) {
         if (null > STDERR_FILENO)

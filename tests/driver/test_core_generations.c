@@ -355,7 +355,7 @@ START_TEST(m4_done_member_is_ready_after_abort_like_the_others)
 }
 END_TEST
 
-/* ---- abilities ------------------------------------------------------------ */
+/* ---- abilities ----------------------------------------------------------- */
 
 static void expect_abilities(struct fixture *f, const char *expected)
 {

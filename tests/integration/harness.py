@@ -188,16 +188,19 @@ class Stage:
         return os.path.join(self.root, "run%d-%s" % (
             len(self.runs), os.path.basename(self.root)))
 
-    def start(self, options, program=(), hosts=None, script=None, **more):
+    def start(self, options, program=(), hosts=None, script=None, under=(),
+              **more):
         """A job. hosts: what discovery says; None: the options name hosts.
         script: the discovery script itself. program: a list (the command), or
-        a tuple: options of trainer. more: see Job.start."""
+        a tuple: options of trainer. under: a command that starts the job.
+        more: see Job.start."""
         run = Run(self, options, program, hosts is not None or bool(script))
         self.runs.append(run)
         if hosts is not None:
             run.set_hosts(*hosts)
         if script:
             run.set_script(script)
+        run.command[:0] = under
         run.start(**more)
         return run
 

@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 
-from harness import LOCAL, OTHER, SLOW, check, equal, main, scenario
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
+                     scenario)
 
 N = 3
 COUNT = 1 << 17  # int64 of a large allreduce
@@ -37,14 +38,13 @@ def limited(stage, who, limit, under=""):
     return [wrapper, os.path.join(stage.build, "tests/integration/shm_worker")]
 
 
-def start(stage, program, hosts=None, n=N, options=(), **environment):
+def start(stage, program, hosts=None, n=N, **environment):
     control = os.path.join(stage.root, "lead")
     os.makedirs(control, exist_ok=True)
     fixed = [] if hosts else ["-H", "%s:%d" % (LOCAL, n)]
-    run = stage.start(["-np", str(n), "--min-np", str(min(n, 2)), *fixed,
-                       *options], [*program, "--epochs", "3", "--count",
-                                   str(COUNT), control],
-                      hosts=hosts, **environment)
+    run = stage.start(["-np", str(n), "--min-np", str(min(n, 2)), *fixed],
+                      [*program, "--epochs", "3", "--count", str(COUNT),
+                       control], hosts=hosts, **environment)
     run.control = control
     return run
 
@@ -57,12 +57,9 @@ def goes_well(run, n=N):
     run.agrees(n)
 
 
-def one_is_limited(stage, limit, says=(), under="", options=(),
-                   **environment):
+def one_is_limited(stage, limit, says=(), under="", **environment):
     program = limited(stage, '[ "$HVD_SLOT" = 1 ]', limit, under)
-    run = start(stage, program, options=["--log-level", "info", *options],
-                HVD_LOG_LEVEL="info",
-                **environment)
+    run = start(stage, program, HVD_LOG_LEVEL="info", **environment)
     goes_well(run)
     for words in says:
         equal(len([line for line in run.lines if words in line]), 1,
@@ -175,6 +172,60 @@ def limited_worker_joins_a_host(stage):
     under = forbid(stage, "memfd_create") if filters_work(stage) else ""
     joins(stage, "ulimit -f 0", under, ["localhost:2"], ["localhost:3"],
           '[ "$HVD_SLOT" = 2 ]', 3)
+
+
+# ---- the whole job ------------------------------------------------------------
+
+def limits(text):
+    """A command that starts another with these limits."""
+    return ["/bin/sh", "-c", text + '\nexec "$@"', "limits"]
+
+
+def all_are_limited(stage, under, **environment):
+    goes_well(start(stage, limited(stage, "true", ""), under=under,
+                    **environment))
+
+
+def ends_at_once(stage, under, *words):
+    """With one sentence, before anything is started."""
+    run = start(stage, limited(stage, "true", ""), under=under)
+    equal(run.wait(PATIENCE_S), 1, "exit status")
+    equal(len(run.lines), 1, "lines")
+    for word in words:
+        check(word in run.verdict(), run.verdict())
+
+
+@scenario
+def whole_job_with_small_files(stage):
+    all_are_limited(stage, limits("ulimit -f 100"))
+
+
+@scenario
+def whole_job_without_process_vm_readv(stage):
+    if filters_work(stage):
+        all_are_limited(stage, forbid(stage, "process_vm_readv").split(),
+                        HVD_LOCAL_BUFFERS="attached")
+
+
+@scenario
+def whole_job_that_cannot_start(stage):
+    ends_at_once(stage, limits("ulimit -f 0"), "RLIMIT_FSIZE")
+    ends_at_once(stage, limits("ulimit -n 100"), "RLIMIT_NOFILE", "256")
+    if filters_work(stage):
+        ends_at_once(stage, forbid(stage, "pidfd_open").split(), "pidfd_open")
+        ends_at_once(stage, forbid(stage, "memfd_create").split(),
+                     "memfd_create")
+
+
+@scenario
+def workers_have_the_users_limits(stage):
+    """Driver and agent take what the hard limit has; the program does not get
+    it unasked."""
+    program = limited(stage, "true", "echo files $(ulimit -Sn) $(ulimit -Hn)")
+    run = start(stage, program, under=limits("ulimit -Hn 2000\nulimit -Sn 300"))
+    goes_well(run)
+    equal(len([line for line in run.lines if "files 300 2000" in line]), N,
+          "workers with the limits of their user")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/rlimits.h"
 #include "elastic/agent/loop.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
@@ -117,6 +118,7 @@ static hvd_status_t prepare_process(const struct loop_options *o)
 {
     sigset_t set;
 
+    HVD_TRY(rlimits_prepare());
     signal(SIGPIPE, SIG_IGN); /* a log that nobody reads must not end us */
     loop_signals(&set);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)

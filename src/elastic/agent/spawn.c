@@ -22,6 +22,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/rlimits.h"
 #include "elastic/wire/env.h"
 
 enum {
@@ -245,6 +246,7 @@ static _Noreturn void child_main(const struct plan *plan)
         }
     }
     reset_signals();
+    rlimits_restore(); /* below some of our descriptors: they are closed */
     if (failure.error == 0)
         failure.error = exec_program(plan);
     if (write(report_fd, &failure, sizeof(failure)) < 0)

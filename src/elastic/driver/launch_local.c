@@ -20,6 +20,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/rlimits.h"
 #include "elastic/driver/launch.h"
 #include "elastic/wire/env.h"
 
@@ -140,6 +141,7 @@ child_main(const struct child_image *image, int secret_fd, int lifeline_fd,
     if (getppid() != parent)
         _exit(1); /* it died before the line above */
     reset_signals();
+    rlimits_restore(); /* the agent raises it as we did, its workers have it */
     null_fd = open("/dev/null", O_RDONLY);
     if (null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
         fcntl(secret_fd, F_SETFD, 0) == 0 &&
@@ -194,12 +196,12 @@ static hvd_status_t fork_agent(const struct child_image *image, int secret_fd,
     pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     launched_p->pid = pid;
     launched_p->pidfd = pidfd;
+    if (error == 0 && pidfd >= 0)
+        return HVD_OK;
+    if (error == 0)
+        return error_errno("cannot watch an agent");
     errno = error;
-    if (error != 0)
-        error_errno("cannot execute \"%s\"", image->path);
-    else if (pidfd < 0)
-        error_errno("cannot watch an agent");
-    return error != 0 || pidfd < 0 ? HVD_ERR_SYSTEM : HVD_OK;
+    return error_errno("cannot execute \"%s\"", image->path);
 }
 
 static hvd_status_t start_local(const struct launch_config *config,

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/rlimits.h"
 #include "discovery/local.h"
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/env.h"
@@ -427,16 +427,6 @@ static hvd_status_t open_signals(struct loop *l)
     return HVD_OK;
 }
 
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static hvd_status_t open_sockets(struct loop *l)
 {
     HVD_TRY(wire_context_create(&l->context));
@@ -482,7 +472,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     uint64_t job;
 
     HVD_TRY(mac_init());
-    raise_file_limit();
+    HVD_TRY(rlimits_prepare());
     HVD_TRY(open_signals(l));
     HVD_TRY(open_sockets(l));
     HVD_TRY(pack_program(l));

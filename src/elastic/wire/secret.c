@@ -18,7 +18,8 @@ static hvd_status_t write_all(int fd, const uint8_t *data, size_t nbytes)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return error_errno("cannot write a secret to memory");
+            return error_errno("cannot write a secret to memory%s",
+                               errno == EFBIG ? " (RLIMIT_FSIZE)" : "");
         data += n;
         nbytes -= (size_t)n;
     }
@@ -32,7 +33,7 @@ hvd_status_t wire_secret_create(const void *data, size_t nbytes, int *fd_p)
     hvd_status_t status;
 
     if (fd < 0)
-        return error_errno("cannot create memory for a secret");
+        return error_errno("memfd_create, for the job's secret");
     HVD_TRY_GOTO(write_all(fd, data, nbytes), close_fd);
     if (fcntl(fd, F_ADD_SEALS, seals) < 0) {
         status = error_errno("cannot seal a secret");

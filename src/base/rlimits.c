@@ -1,0 +1,55 @@
+/* base/rlimits.c - see rlimits.h. */
+#include "base/rlimits.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum { FILES_MIN = 256 };
+
+static struct rlimit files_before;
+static bool raised;
+
+static hvd_status_t raise_files(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return error_errno("getrlimit");
+    if (files.rlim_max < FILES_MIN)
+        return error_set(HVD_ERR_SYSTEM,
+                         "RLIMIT_NOFILE allows %llu descriptors, %d are "
+                         "needed (ulimit -n)",
+                         (unsigned long long)files.rlim_max, FILES_MIN);
+    files_before = files;
+    files.rlim_cur = files.rlim_max;
+    raised = setrlimit(RLIMIT_NOFILE, &files) == 0;
+    return HVD_OK;
+}
+
+static hvd_status_t check_watch(void)
+{
+    int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+    if (fd < 0)
+        return error_errno("pidfd_open, to watch processes");
+    close(fd);
+    return HVD_OK;
+}
+
+hvd_status_t rlimits_prepare(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    HVD_TRY(raise_files());
+    return check_watch();
+}
+
+void rlimits_restore(void)
+{
+    if (raised)
+        (void)!setrlimit(RLIMIT_NOFILE, &files_before);
+}
