@@ -21,6 +21,7 @@
 #include "base/mac.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/descriptors.h"
 #include "collectives/progress.h"
 #include "collectives/two_level.h"
 
@@ -87,6 +88,23 @@ static hvd_status_t check_config(const struct comm_config *config)
     return HVD_OK;
 }
 
+static hvd_status_t reserve_descriptors(const struct comm *comm)
+{
+    const struct comm_peer *own = &comm->peers[comm->config.rank];
+    int size = comm->config.size, n_here = 0;
+    int connections = comm->config.tcp_connections;
+    bool shares = own->abilities & COMM_CAN_SHARE;
+    char who[64];
+
+    for (int i = 0; i < size; i++)
+        n_here += comm->peers[i].host == own->host;
+    snprintf(who, sizeof(who), "%d ranks, %d of them here", size, n_here);
+    return descriptors_reserve(
+        who, descriptors_needed((size_t)size, (size_t)n_here,
+                                shares && n_here <= LOCAL_SIZE_MAX,
+                                connections > 1 ? (size_t)connections : 1));
+}
+
 static void attach(struct comm *comm)
 {
     comm->user = (struct endpoint_user){
@@ -127,6 +145,7 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
     if (config->size > 1) {
         memcpy(comm->peers, config->peers,
                (size_t)config->size * sizeof(*comm->peers));
+        HVD_TRY_GOTO(reserve_descriptors(comm), release);
         HVD_TRY_GOTO(local_create(comm), release);
         HVD_TRY_GOTO(two_level_create(comm), release);
         attach(comm);

@@ -107,7 +107,9 @@ struct comm_config {
 #define COLLECTIVE_ALLTOALLV      HVD_COLLECTIVE_ALLTOALLV
 #define COLLECTIVE_BARRIER        HVD_COLLECTIVE_BARRIER
 
-/* No I/O. *comm_p is valid only on HVD_OK. */
+/* No I/O. *comm_p is valid only on HVD_OK. HVD_ERR_SYSTEM: too few descriptors
+ * or no shared memory for what the peers say, among others. May raise the soft
+ * RLIMIT_NOFILE. */
 hvd_status_t comm_create(const struct comm_config *config,
                          struct comm **comm_p) HVD_MUST_CHECK;
 

@@ -140,6 +140,27 @@ def nothing_at_all(stage):
             stage, "memfd_create,process_vm_readv,pidfd_open"))
 
 
+@scenario
+def few_descriptors(stage):
+    one_is_limited(stage, "ulimit -n 1024")
+    one_is_limited(stage, "ulimit -Hn 200\nulimit -Sn 38",
+                   [": RLIMIT_NOFILE 38 -> "])
+    if SLOW == 1:  # a sanitizer has some of its own
+        one_is_limited(stage, "ulimit -n 64")
+
+
+@scenario
+def too_few_descriptors(stage):
+    """Enough to call the driver, not enough for a generation."""
+    program = limited(stage, '[ "$HVD_SLOT" = 1 ]', "ulimit -n 38")
+    run = start(stage, program)
+    run.ends(1)
+    for words in ("worker 2 (localhost:1) failed: 3 ranks, 3 of them here: ",
+                  "RLIMIT_NOFILE allows 38"):
+        check(words in run.verdict(), run.verdict())
+    equal(run.epochs(), [], "epochs")
+
+
 # ---- to a job that runs -------------------------------------------------------
 
 def joins(stage, limit, under, before, after, who, n_after):

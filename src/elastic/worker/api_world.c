@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mac.h"
 #include "base/world.h"
+#include "collectives/descriptors.h"
 #include "collectives/local.h"
 #include "collectives/request.h"
 #include "collectives/timeline.h"
@@ -23,6 +24,9 @@
 #include "elastic/worker/solo.h"
 #include "elastic/worker/static.h"
 #include "state/state.h"
+
+/* ZeroMQ aborts the process where it finds none. */
+static const struct descriptors_need own_descriptors = {32, 32};
 
 enum {
     ABI_MAJOR = 0,
@@ -66,6 +70,7 @@ static hvd_status_t make_contact(void)
     bool final;
 
     HVD_TRY(mac_init());
+    HVD_TRY(descriptors_reserve("contact to the driver", own_descriptors));
     HVD_TRY(open_endpoint());
     HVD_TRY_GOTO(control_start(), no_control);
     HVD_TRY_GOTO(control_wait(control_welcome, 0, CLOCK_NEVER), no_contact);

@@ -1,0 +1,78 @@
+/* collectives/descriptors.c - see descriptors.h. Memory: none. */
+#include "collectives/descriptors.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+enum {
+    OWN = 4,       /* of a comm: mailbox, its twin, doorbell, eventfd */
+    PER_LOCAL = 3, /* connection, doorbell, pidfd */
+    SPARE = 16,    /* connections that come and go */
+    OPEN_GUESS = 64
+};
+
+/* Partners of a schedule: those at distances of powers of two, either way. */
+static size_t partners(size_t size)
+{
+    size_t n = 0;
+
+    while (((size_t)1 << n) < size)
+        n++;
+    return 2 * n < size - 1 ? 2 * n : size - 1;
+}
+
+struct descriptors_need descriptors_needed(size_t size, size_t n_here,
+                                           bool shares, size_t connections)
+{
+    bool over_tcp = !shares || n_here < size;
+    size_t local = OWN + (shares ? PER_LOCAL * (n_here - 1) : 0) + SPARE;
+    struct descriptors_need need = {local, local};
+
+    if (over_tcp) {
+        need.least += connections * partners(size);
+        /* and one for transfers, or to tell a rank what this one waits in */
+        need.most += (connections + 1) * (size - 1);
+    }
+    return need;
+}
+
+static size_t count_open(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    size_t n = 0;
+
+    if (dir == NULL)
+        return OPEN_GUESS;
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n - 3; /* ".", "..", and its own */
+}
+
+hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need)
+{
+    size_t n_open = count_open();
+    struct rlimit limit;
+    rlim_t wanted = n_open + need.most, before;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return error_errno("getrlimit");
+    if (limit.rlim_max < n_open + need.least)
+        return error_set(HVD_ERR_SYSTEM,
+                         "%s: %zu descriptors are needed beside the %zu that "
+                         "are open, RLIMIT_NOFILE allows %llu (ulimit -n)",
+                         who, need.least, n_open,
+                         (unsigned long long)limit.rlim_max);
+    before = limit.rlim_cur;
+    if (before >= wanted)
+        return HVD_OK;
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    if (limit.rlim_cur > before && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        log_info("%s: RLIMIT_NOFILE %llu -> %llu", who,
+                 (unsigned long long)before,
+                 (unsigned long long)limit.rlim_cur);
+    return HVD_OK;
+}

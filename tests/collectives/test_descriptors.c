@@ -1,0 +1,90 @@
+/* tests/collectives/test_descriptors.c - how many descriptors a comm needs, and
+ * what becomes of the limit, in children with limits of their own. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/descriptors.h"
+#include "support.h"
+
+static const struct need {
+    size_t size, n_here, connections;
+    bool shares;
+    size_t least, most;
+} needs[] = {
+    {2, 2, 1, true, 23, 23},       {2, 2, 1, false, 21, 22},
+    {256, 256, 1, true, 785, 785}, {8, 4, 1, true, 35, 43},
+    {8, 4, 4, true, 53, 64},       {4096, 8, 1, true, 65, 8231},
+    {4096, 1, 1, true, 44, 8210},
+};
+
+START_TEST(need_by_size_and_hosts)
+{
+    const struct need *n = &needs[_i];
+    struct descriptors_need got = descriptors_needed(n->size, n->n_here,
+                                                     n->shares, n->connections);
+
+    ck_assert_uint_eq(got.least, n->least);
+    ck_assert_uint_eq(got.most, n->most);
+    ck_assert_uint_lt(got.least, 1024 - 64); /* the usual limit */
+}
+END_TEST
+
+static const struct limit {
+    rlim_t soft, hard;
+    struct descriptors_need need;
+    hvd_status_t status;
+    rlim_t at_least, at_most; /* the soft one then */
+} limits[] = {
+    {500, 500, {100, 100}, HVD_OK, 500, 500},
+    {500, 500, {100, 1000}, HVD_OK, 500, 500},
+    {500, 500, {1000, 1000}, HVD_ERR_SYSTEM, 500, 500},
+    {100, 500, {200, 300}, HVD_OK, 300, 400},
+    {100, 500, {200, 2000}, HVD_OK, 500, 500},
+    {100, 500, {600, 600}, HVD_ERR_SYSTEM, 100, 100},
+};
+
+static int under(const struct limit *l)
+{
+    struct rlimit limit = {l->soft, l->hard};
+    hvd_status_t status;
+
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 2;
+    status = descriptors_reserve("who", l->need);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (status == HVD_ERR_SYSTEM && (strncmp(error_text(), "who: ", 5) != 0 ||
+                                     !strstr(error_text(), "500")))
+        return 3;
+    return status != l->status || limit.rlim_cur < l->at_least ||
+           limit.rlim_cur > l->at_most || limit.rlim_max != l->hard;
+}
+
+START_TEST(soft_limit_is_raised_as_far_as_needed)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        _exit(under(&limits[_i]));
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("descriptors");
+    TCase *tc = tcase_create("descriptors");
+
+    tcase_add_loop_test(tc, need_by_size_and_hosts, 0, (int)ARRAY_SIZE(needs));
+    tcase_add_loop_test(tc, soft_limit_is_raised_as_far_as_needed, 0,
+                        (int)ARRAY_SIZE(limits));
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
