@@ -370,6 +370,8 @@ static void complete(struct fixture *f, uint64_t id, bool raw_fence,
     } else if (m->type == MSG_DONE) {
         m->u.done.generation = d->generation;
         m->u.done.id = f->workers[id].id;
+    } else if (m->type == MSG_LEAVING) {
+        m->u.leaving.generation = d->generation;
     } else if (m->type == MSG_PING) {
         m->u.ping.generation = d->generation;
         m->u.ping.id = f->workers[id].id;

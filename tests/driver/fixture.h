@@ -115,6 +115,7 @@ struct happening ping(const char *workers, enum worker_phase phase,
                       uint64_t fence);
 struct happening done(const char *workers);
 struct happening leaving(const char *workers, const char *text);
+struct happening leaving_lacks(const char *workers, const char *text);
 struct happening leaving_lost(const char *workers, const char *text);
 struct happening drain_me(const char *workers);
 

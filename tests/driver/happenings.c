@@ -208,6 +208,15 @@ struct happening leaving(const char *workers, const char *text)
     return h;
 }
 
+/* ... something of the system's that it needs to enter the generation */
+struct happening leaving_lacks(const char *workers, const char *text)
+{
+    struct happening h = leaving(workers, text);
+
+    h.message.u.leaving.status = HVD_ERR_SYSTEM;
+    return h;
+}
+
 struct happening leaving_lost(const char *workers, const char *text)
 {
     struct happening h = leaving(workers, text);

@@ -1,6 +1,7 @@
 /* tests/driver/test_core_losses.c - who is dead and who is not, when a
- * rendezvous closes, and the order of those it draws: the rules M5, M6, M12 and
- * M13, as transcripts of the driver's core. See fixture.h for the words. */
+ * rendezvous closes, who is turned away, and the order of those it draws: the
+ * rules M5, M6 and M11 to M13, as transcripts of the driver's core. See
+ * fixture.h for the words. */
 #include <string.h>
 
 #include "driver/fixture.h"
@@ -424,6 +425,72 @@ START_TEST(m13_a_spare_that_claims_a_newer_state_is_not_the_base)
 }
 END_TEST
 
+/* ---- M11: a newcomer that cannot enter ---------------------------------- */
+
+static struct fixture *newcomer_enters(void)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, hosts("a:2 b:1"));
+    at(f, 20, ready("w3"));
+    at(f, 30, commits("w1 w2"));
+    leave_at(f, 40, "w1 w2", 2);
+    expect_part(f, "assign 2: w1 w2 w3+sync\n");
+    return f;
+}
+
+START_TEST(m11_newcomer_that_cannot_enter_is_left_out_alone)
+{
+    struct fixture *f = newcomer_enters();
+
+    at(f, 50, leaving_lacks("w3", "too few descriptors"));
+    expect(f, "abort 2, w3 died: w1 w2\nshutdown failed: w3\n"
+              "warn: worker 3 (b:0) failed: too few descriptors\n");
+    at(f, 60, ready_lost("w1 w2"));
+    expect(f, "assign 3: w1 w2\n"); /* w3 is not waited for */
+    at(f, 70, exited("w3", 1));
+    pass(f, 20000);
+    expect(f, ""); /* nor started again */
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m11_member_that_fails_later_ends_the_job)
+{
+    struct fixture *f = newcomer_enters();
+    struct message m = {.type = MSG_REPORT, .job = FIXTURE_JOB, .worker = 3};
+
+    m.u.report.generation = 2;
+    m.u.report.what = REPORT_FIRST_COLLECTIVE;
+    at_raw(f, 50, &m);
+    at(f, 60, leaving_lacks("w3", "too few descriptors"));
+    expect_part(f, "shutdown failed: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m11_users_own_error_of_a_newcomer_ends_the_job)
+{
+    struct fixture *f = newcomer_enters();
+
+    at(f, 50, leaving("w3", "no file data.bin"));
+    expect_part(f, "shutdown failed: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m11_first_generation_that_cannot_be_entered_ends_the_job)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, leaving_lacks("w2", "too few descriptors"));
+    expect_part(f, "shutdown failed: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_losses");
@@ -456,6 +523,11 @@ int main(void)
     tcase_add_test(tcase, m13_generation_counts_before_version_in_the_base);
     tcase_add_test(tcase,
                    m13_a_spare_that_claims_a_newer_state_is_not_the_base);
+    tcase_add_test(tcase, m11_newcomer_that_cannot_enter_is_left_out_alone);
+    tcase_add_test(tcase, m11_member_that_fails_later_ends_the_job);
+    tcase_add_test(tcase, m11_users_own_error_of_a_newcomer_ends_the_job);
+    tcase_add_test(tcase,
+                   m11_first_generation_that_cannot_be_entered_ends_the_job);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

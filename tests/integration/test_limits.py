@@ -249,5 +249,22 @@ def workers_have_the_users_limits(stage):
           "workers with the limits of their user")
 
 
+@scenario
+def newcomer_without_descriptors_is_left_out(stage):
+    """It cannot enter its first generation; the others go on without it."""
+    program = limited(stage, '[ "$HVD_HOST" = %s ]' % OTHER, "ulimit -n 38")
+    run = start(stage, program, hosts=["localhost:2"], n=2)
+    run.whole(2)
+    run.epoch(0)
+    mark = run.mark()
+    run.set_hosts("localhost:2", OTHER + ":1")
+    run.says("failed: 3 ranks, 1 of them here: ")
+    run.whole(2, mark)
+    run.epoch(1)
+    run.epoch(2)
+    run.ends(0)
+    run.agrees(2)
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -409,7 +409,9 @@ static bool is_legal(struct sim *s, const char *text)
     if (has(text, "layouts differ"))
         return s->n_generations == 0;
     if (has(text, "--elastic-timeout")) /* slots that stay closed */
-        return cover[COVER_layout_differs] > 0;
+        return cover[COVER_layout_differs] > 0 || cover[COVER_cannot_enter] > 0;
+    if (has(text, "cannot enter")) /* no elder was left */
+        return cover[COVER_cannot_enter] > 0;
     if (has(text, "reset"))
         return s->driver_config.reset_limit >= 0;
     if (has(text, "progress"))

@@ -86,6 +86,24 @@ static void get_state(struct sim *s, struct sim_worker *w)
     app_report(s, w, REPORT_SYNCED);
 }
 
+/* A newcomer now and then cannot enter: too few descriptors. Not drawn from the
+ * world's numbers. */
+static bool cannot_enter(struct sim *s, struct sim_worker *w)
+{
+    struct random_state r = {s->options.seed * 7919 + w->id};
+    struct worker_event event = app_event(w, WORKER_EV_FAILED);
+
+    if (s->options.base || s->options.large || w->generation == 1 ||
+        w->joined != w->generation || random_below(&r, 40) > 0)
+        return false;
+    event.u.failed.status = HVD_ERR_SYSTEM;
+    event.u.failed.text = "cannot enter";
+    sim_cover(s, COVER_cannot_enter);
+    app_feed(s, w, &event);
+    app_go(s, w);
+    return true;
+}
+
 void app_connected(struct sim *s, struct sim_worker *w)
 {
     struct sim_generation *g = sim_generation(s, w->generation);
@@ -98,6 +116,8 @@ void app_connected(struct sim *s, struct sim_worker *w)
         app_leave_lost(s, w, false);
         return;
     }
+    if (cannot_enter(s, w))
+        return;
     if (!w->core.assign.source) {
         switch (find_source(s, g)) {
         case SERVES_LATER:

@@ -52,6 +52,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(interrupted, 0)                                       \
     X(layout_differs, 0)                                    \
     X(abilities_differ, 0)                                  \
+    X(cannot_enter, 0)                                      \
     X(driver_stalled, 0)                                    \
     X(partition, 0)                                         \
     X(message_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \

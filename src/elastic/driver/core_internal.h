@@ -81,6 +81,10 @@ void on_ready(struct driver *d, struct driver_worker *w,
               const struct msg_ready *ready);
 void on_lost(struct driver *d, struct driver_worker *w,
              const struct msg_lost *lost);
+/* Turn it away, and leave its slot empty: another one there would fare the
+ * same. */
+void worker_refuse(struct driver *d, struct driver_worker *w,
+                   hvd_status_t status, const char *text);
 /* The current generation has ended by a loss: ABORT to all (M4). */
 void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
                  const char *text);

@@ -382,6 +382,40 @@ static void on_done(struct driver *d, struct driver_worker *w,
         d->recheck = true;
 }
 
+static bool has_elders(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (is_member(&d->workers[i]) && d->workers[i].joined < d->generation)
+            return true;
+    return false;
+}
+
+/* M11: too few descriptors, no memory: what keeps a newcomer from entering is
+ * its own trouble, and no reason to end what the others do. */
+static bool is_own_trouble(const struct driver *d,
+                           const struct driver_worker *w,
+                           const struct msg_leaving *leaving)
+{
+    bool lacks = leaving->status == HVD_ERR_SYSTEM ||
+                 leaving->status == HVD_ERR_NOMEM;
+
+    return lacks && d->kind == READY_ELASTIC && is_member(w) &&
+           w->joined == d->generation && !w->first_collective &&
+           leaving->generation == d->generation && has_elders(d);
+}
+
+static void leave_out(struct driver *d, struct driver_worker *w,
+                      const struct msg_leaving *leaving, const char *text)
+{
+    struct text t = text_into(d->last_failure, sizeof(d->last_failure));
+
+    text_add(&t, text);
+    d->death = true; /* it explains the end of this generation */
+    w->member = w->ready = false;
+    end_by_loss(d, ABORT_LOST, w->id, text);
+    worker_refuse(d, w, (hvd_status_t)leaving->status, text);
+}
+
 static void on_leaving(struct driver *d, struct driver_worker *w,
                        const struct msg_leaving *leaving)
 {
@@ -397,8 +431,10 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
         text_worker(&t, d, w);
         text_add(&t, " failed: ");
         text_add(&t, leaving->text);
-        job_stop(d, 1, HVD_ERR_JOB_FAILED,
-                 buf); /* M11: user errors end the job */
+        if (is_own_trouble(d, w, leaving))
+            leave_out(d, w, leaving, buf);
+        else /* M11: user errors end the job */
+            job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
     } else if (w->farewell.type == MSG_SHUTDOWN) {
         action_send(d, w, MSG_SHUTDOWN)->u = w->farewell.u;
     }

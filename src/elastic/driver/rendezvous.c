@@ -106,7 +106,7 @@ void on_lost(struct driver *d, struct driver_worker *w,
 
 /* ---- READY --------------------------------------------------------------- */
 
-static void refuse(struct driver *d, struct driver_worker *w,
+void worker_refuse(struct driver *d, struct driver_worker *w,
                    hvd_status_t status, const char *text)
 {
     slot_of(d, w)->closed = true;
@@ -157,7 +157,7 @@ static bool fits(struct driver *d, struct driver_worker *w,
     if (d->generation == 0)
         job_stop(d, 1, status, buf); /* M11: not restarted */
     else
-        refuse(d, w, status, buf);
+        worker_refuse(d, w, status, buf);
     return false;
 }
 
