@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -105,12 +106,24 @@ static bool fill_part(struct tracefile *f, int fd, uint64_t nbytes)
            write_all(fd, closing, CLOSING, nbytes - CLOSING);
 }
 
+/* A write beyond the limit is SIGXFSZ, which ends the user's program. What is
+ * written later lies within the part. */
+static bool may_be_file(uint64_t nbytes)
+{
+    struct rlimit limit;
+
+    errno = EFBIG;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || nbytes <= limit.rlim_cur;
+}
+
 /* The descriptor, or -1 with errno. */
 static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
 {
     char fresh[PATH_MAX + 8];
     int fd, error;
 
+    if (!may_be_file(nbytes))
+        return -1;
     snprintf(fresh, sizeof(fresh), "%s.new", path);
     fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
