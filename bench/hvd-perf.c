@@ -32,7 +32,8 @@ enum {
     OPTION_STAT,
     OPTION_TIME,
     OPTION_GATE,
-    OPTION_PIN
+    OPTION_PIN,
+    OPTION_ROW
 };
 
 enum { SIZES_MAX = 64, PAGE = 4096 };
@@ -47,6 +48,7 @@ struct options {
     size_t begin, end, factor; /* bytes; without --sizes */
     uint64_t iterations;       /* 0: as many as fit time_ms */
     uint64_t warmup, time_ms;
+    uint64_t row; /* calls behind a barrier, with --stat=median */
     const char *gate;
     bool in_place, json, median, ordinary, pin;
 };
@@ -111,6 +113,8 @@ static const char usage[] =
     "  --buffers alloc|malloc  from hvd_alloc, or ordinary memory (alloc)\n"
     "  --stat mean|median      calls in a row, or each after a barrier (mean)\n"
     "                          median: 100 ms of them go before the first\n"
+    "  --row N                 median: behind a barrier N calls in a row, and\n"
+    "                          the figure is of one of them (1)\n"
     "  --time MS               how long to measure each size (300)\n"
     "  --gate FILE             median: ranks also meet in the memory of this\n"
     "                          new file, and time begins for all at once\n"
@@ -217,7 +221,8 @@ static hvd_status_t measure_median(const struct options *o, struct operation *x,
     struct method_limits limits = {.warmup = o->warmup,
                                    .calls_min = n ? n : CALLS_MIN,
                                    .calls_max = n ? n : CALLS_MAX,
-                                   .point_ns = (int64_t)o->time_ms * 1000000};
+                                   .point_ns = (int64_t)o->time_ms * 1000000,
+                                   .row = o->row};
     int status;
 
     if (first && n == 0)
@@ -309,9 +314,11 @@ static void print_json(const struct options *o, const struct result *r,
             kinds_of_memory[o->ordinary].text, stats[o->median].text,
             r->times.calls, r->us);
     if (o->median)
-        fprintf(out, "\"mean_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,",
+        fprintf(out,
+                "\"mean_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,"
+                "\"first_us\":%.3f,",
                 r->times.mean / 1e3, (double)r->times.min / 1e3,
-                (double)r->times.max / 1e3);
+                (double)r->times.max / 1e3, r->times.first / 1e3);
     fprintf(out, "\"algbw_gbs\":%.4f,\"busbw_gbs\":%.4f,\"wrong\":", algbw,
             busbw);
     if (r->wrong < 0)
@@ -545,6 +552,8 @@ static bool set_option(struct options *o, int option, const char *text)
         return parse_flag("--buffers", text, kinds_of_memory, &o->ordinary);
     case OPTION_STAT:
         return parse_flag("--stat", text, stats, &o->median);
+    case OPTION_ROW:
+        return parse_number("--row", text, 1, &o->row);
     case OPTION_TIME:
         return parse_number("--time", text, 1, &o->time_ms);
     case OPTION_IN_PLACE:
@@ -588,6 +597,7 @@ static bool parse(int argc, char **argv, struct options *o,
         {"buffers", required_argument, NULL, OPTION_BUFFERS},
         {"stat", required_argument, NULL, OPTION_STAT},
         {"time", required_argument, NULL, OPTION_TIME},
+        {"row", required_argument, NULL, OPTION_ROW},
         {"gate", required_argument, NULL, OPTION_GATE},
         {"pin", no_argument, NULL, OPTION_PIN},
         {"help", no_argument, NULL, 'h'},

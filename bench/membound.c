@@ -33,6 +33,7 @@
 #include "bench/method.h"
 
 enum { RANKS_MAX = 64, SIZES_MAX = 64, CALLS_MAX = 5000 };
+enum { WARMUP = 16 };             /* as bench/compare */
 enum { BLOCK = 4096 };            /* elements combined in the first cache */
 enum { SPINS = 1000, LINE = 16 }; /* elements of a cache line */
 static const size_t HUGE_PAGE = 2 << 20;
@@ -52,7 +53,7 @@ static struct options options = {.ranks = 1, .time_ms = 100};
 static float *buffers[RANKS_MAX];
 static atomic_uint arrived, rounds;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int64_t greatest[CALLS_MAX + 1];
+static int64_t greatest[WARMUP + CALLS_MAX + 1];
 static atomic_llong wrong;
 
 struct rank {
@@ -252,7 +253,7 @@ static void verify(struct rank *r)
 
 static struct method_times measure(struct rank *r, bool past_caches)
 {
-    struct method_limits limits = {.warmup = 2,
+    struct method_limits limits = {.warmup = WARMUP,
                                    .settle_ns = METHOD_SETTLE_NS,
                                    .calls_min = 5,
                                    .calls_max = CALLS_MAX,

@@ -36,24 +36,42 @@ int method_pin(int index)
     return sched_setaffinity(0, sizeof(one), &one) == 0 ? 0 : errno;
 }
 
-/* Connections are made in the first calls, by both sides: no gate there. */
-static int time_calls(const struct method_ops *ops, void *arg, size_t n,
-                      bool warms_up, int64_t *ns)
+/* One sample: so many calls, timed together. Connections are made in the first
+ * calls, by both sides: no gate there. */
+static int time_row(const struct method_ops *ops, void *arg, size_t row,
+                    bool warms_up, int64_t *ns)
+{
+    int64_t start;
+    int status = ops->barrier(arg);
+
+    if (status != 0)
+        return status;
+    start = method_now_ns();
+    if (!warms_up && gate_pass(&start) != 0)
+        return METHOD_LATE;
+    for (size_t i = 0; i < row && status == 0; i++)
+        status = ops->call(arg);
+    *ns = (method_now_ns() - start) / (int64_t)row;
+    return status;
+}
+
+static int time_calls(const struct method_ops *ops, void *arg, size_t row,
+                      size_t n, int64_t *ns)
 {
     int status = 0;
 
-    for (size_t i = 0; i < n && status == 0; i++) {
-        int64_t start;
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = time_row(ops, arg, row, false, ns + i);
+    return status;
+}
 
-        status = ops->barrier(arg);
-        if (status != 0)
-            break;
-        start = method_now_ns();
-        if (!warms_up && gate_pass(&start) != 0)
-            return METHOD_LATE;
-        status = ops->call(arg);
-        ns[i] = method_now_ns() - start;
-    }
+static int warm_up(const struct method_ops *ops, void *arg, size_t n,
+                   int64_t *ns)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < n && status == 0; i++)
+        status = time_row(ops, arg, 1, true, ns + i);
     return status;
 }
 
@@ -81,26 +99,31 @@ static int compare_ns(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void summarise(int64_t *ns, size_t n, struct method_times *times)
+static double mean(const int64_t *ns, size_t n)
 {
     double sum = 0;
 
-    qsort(ns, n, sizeof(*ns), compare_ns);
     for (size_t i = 0; i < n; i++)
         sum += (double)ns[i];
+    return n > 0 ? sum / (double)n : 0;
+}
+
+static void summarise(int64_t *ns, size_t n, struct method_times *times)
+{
+    qsort(ns, n, sizeof(*ns), compare_ns);
     times->calls = n;
-    times->mean = sum / (double)n;
+    times->mean = mean(ns, n);
     times->median = (double)(ns[n / 2] + ns[(n - 1) / 2]) / 2;
     times->min = ns[0];
     times->max = ns[n - 1];
 }
 
 /* *elapsed_p grows by how long they took the slowest rank. */
-static int run_batch(const struct method_ops *ops, void *arg, size_t n,
-                     int64_t *ns, int64_t *elapsed_p)
+static int run_batch(const struct method_ops *ops, void *arg, size_t row,
+                     size_t n, int64_t *ns, int64_t *elapsed_p)
 {
     int64_t start = method_now_ns(), took;
-    int status = time_calls(ops, arg, n, false, ns);
+    int status = time_calls(ops, arg, row, n, ns);
 
     took = method_now_ns() - start + 1; /* never 0 */
     if (status == 0)
@@ -109,22 +132,24 @@ static int run_batch(const struct method_ops *ops, void *arg, size_t n,
     return status;
 }
 
+/* ns: of the warm-up, behind it of the *n_p timed ones. */
 static int measure(const struct method_ops *ops, void *arg,
                    const struct method_limits *limits, int64_t *ns, size_t *n_p)
 {
-    int64_t elapsed = 0;
-    size_t n = 0, batch;
-    int status = time_calls(ops, arg, limits->warmup, true, ns);
+    int64_t elapsed = 0, *timed_ns = ns + limits->warmup;
+    size_t n = 0, batch, row = limits->row > 0 ? limits->row : 1;
+    int status = warm_up(ops, arg, limits->warmup, ns);
 
     while (status == 0 && elapsed < limits->settle_ns)
-        status = run_batch(ops, arg, limits->calls_min, ns, &elapsed);
+        status = run_batch(ops, arg, row, limits->calls_min, timed_ns,
+                           &elapsed);
     elapsed = 0;
     while (status == 0 && (batch = next_batch(limits, n, elapsed)) > 0) {
-        status = run_batch(ops, arg, batch, ns + n, &elapsed);
+        status = run_batch(ops, arg, row, batch, timed_ns + n, &elapsed);
         n += batch;
     }
     *n_p = n;
-    return status != 0 ? status : ops->max(arg, ns, n);
+    return status != 0 ? status : ops->max(arg, ns, limits->warmup + n);
 }
 
 int method_measure(const struct method_ops *ops, void *arg,
@@ -137,14 +162,14 @@ int method_measure(const struct method_ops *ops, void *arg,
 
     if (n_max < limits->calls_min)
         n_max = limits->calls_min;
-    if (n_max < limits->warmup)
-        n_max = limits->warmup;
-    ns = calloc(n_max + 1, sizeof(*ns));
+    ns = calloc(limits->warmup + n_max + 1, sizeof(*ns));
     if (!ns)
         return METHOD_NOMEM;
     status = measure(ops, arg, limits, ns, &n);
-    if (status == 0)
-        summarise(ns, n, times_p);
+    if (status == 0) {
+        times_p->first = mean(ns, limits->warmup);
+        summarise(ns + limits->warmup, n, times_p);
+    }
     free(ns);
     return status;
 }

@@ -8,6 +8,9 @@
  * rank is thus told as such, and a rank that leaves early (the root of a
  * broadcast) hides nothing.
  *
+ * The other question is what a call costs in a row of them, without a barrier
+ * between two: then a rank that has nothing to wait for may run ahead.
+ *
  * Threads: one. Memory: one array of call times, freed on return. */
 #ifndef BENCH_METHOD_H
 #define BENCH_METHOD_H
@@ -36,12 +39,15 @@ struct method_limits {
     int64_t settle_ns; /* then as many as take that long on the slowest rank */
     size_t calls_min, calls_max;
     int64_t point_ns;
+    size_t row; /* 0, 1: as above; else what follows a barrier is not one call
+                   but so many, and their mean counts as one */
 };
 
 struct method_times { /* of one call, on its slowest rank; ns */
     size_t calls;
     double median, mean;
     int64_t min, max;
+    double first; /* mean of the warm-up; 0: there was none */
 };
 
 /* For the first point of a process: until the kernel has spread the ranks over
