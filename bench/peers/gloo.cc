@@ -295,6 +295,20 @@ const char *peer_way_name(case_kind kind, int way)
     return ways_of(kind).first[way].name;
 }
 
+bool peer_way_suits(const bench_case *, int)
+{
+    return true;
+}
+
+void *peer_allocate(size_t)
+{
+    return nullptr;
+}
+
+void peer_release()
+{
+}
+
 void peer_prepare(const bench_case *c, int way, void *send, void *recv)
 {
     settle = [] {};

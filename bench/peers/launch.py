@@ -15,7 +15,7 @@ import time
 SHM = "/dev/shm"
 # Names that the peers give to shared memory; others' files stay.
 LEFTOVERS = ("vader_segment.", "sm_segment.", "mpich_", "psm2_shm", "ucx_",
-             "osc_rdma", "sem.mpich")
+             "osc_rdma", "osc_sm", "sem.mpich")
 POLL_S = 0.01
 TAIL = 600  # characters of output that are told about a failure
 

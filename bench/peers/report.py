@@ -1,8 +1,9 @@
 """report - what bench/compare measured, as tables, goals, plots, a document.
 
-A figure is the median over the rounds; of a peer's settings, of the one whose
-median is the smallest. A ratio is the best peer's figure divided by ours: above
-1 we are faster.
+A figure is the median over the rounds; of a peer's settings and ways, of the
+one whose median is the smallest. A ratio is the best peer's figure divided by
+ours: above 1 we are faster. Ours with hvd_alloc has one peer more: what a
+program can do in memory that MPI allocates.
 """
 import os
 import platform
@@ -12,11 +13,13 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import contestants as who  # noqa: E402
+import install  # noqa: E402
 import plot_svg  # noqa: E402
+import sweep  # noqa: E402
 
 K, M = 1 << 10, 1 << 20
 HUNDRED = 100000000
-EVERY = "allreduce broadcast allgather reduce_scatter alltoall".split()
+ROW = [who.IN_A_ROW]
 
 
 class Goal:
@@ -35,25 +38,29 @@ class Goal:
 ALLOC, ORDINARY = [who.ALLOC], [who.ORDINARY]
 PULL, PUSH = [who.BOUND + ", pull"], [who.BOUND + ", push"]
 GOALS = [
-    Goal("allreduce, hvd_alloc, from 64 KB: 5 x", 5, ALLOC, low=64 * K),
-    Goal("the same, pull-only: 4 x", 4, ALLOC, low=64 * K),
-    Goal("allreduce, hvd_alloc, 100 MB: 0.8 of the memory bound (pull)", 0.8,
-         ALLOC, low=HUNDRED, high=HUNDRED, against=PULL),
-    Goal("the same of the memory bound (push)", 0.8, ALLOC, low=HUNDRED,
-         high=HUNDRED, against=PUSH),
-    Goal("allreduce, ordinary: 1 x at every size", 1, ORDINARY),
-    Goal("allreduce, ordinary, from 64 MB: 2 x", 2, ORDINARY, low=64 * M,
-         nps=[2]),
-    Goal("allreduce, ordinary, from 1 MB: 2 x", 2, ORDINARY, low=M, nps=[4]),
+    Goal("allreduce, hvd_alloc, from 64 KB: 1.5 x", 1.5, ALLOC, low=64 * K),
+    Goal("the others, hvd_alloc, from 64 KB: 1.5 x", 1.5, ALLOC, low=64 * K,
+         collectives=who.EVERY[1:]),
+    Goal("every collective, hvd_alloc, below 64 KB: 1 x the libraries'", 1,
+         ALLOC, high=64 * K - 1, collectives=who.EVERY, against=who.PEERS),
+    Goal("allreduce, hvd_alloc, from 256 KB: 0.8 of the memory bound (push)",
+         0.8, ALLOC, low=256 * K, against=PUSH),
+    Goal("every collective, ordinary: 1 x at every size", 1, ORDINARY,
+         collectives=who.EVERY),
     Goal("allreduce, ordinary: 0.9 of the better of staged and attached", 0.9,
          ORDINARY, low=64 * K, against=list(who.FORCED)),
-    Goal("allreduce, 4 B: 1 x", 1, who.OURS, high=4),
-    Goal("broadcast, allgather, reduce_scatter, alltoall: 1 x", 1, who.OURS,
-         collectives=EVERY[1:]),
-    Goal("TCP, every collective: 1 x", 1, who.OURS, "tcp", EVERY),
+    Goal("broadcast of 4 B, back to back: 1 x the libraries'", 1, who.OURS,
+         high=4, collectives=ROW, against=who.PEERS),
+    Goal("TCP, every collective: 1 x", 1, who.OURS, "tcp", who.EVERY),
     Goal("TCP, allreduce, from 16 MB: 1.3 x", 1.3, who.OURS, "tcp",
          low=16 * M),
+    Goal("TCP, same congestion control, every collective: 1 x", 1, who.OURS,
+         "tcp-same", who.EVERY),
+    Goal("TCP, same congestion control, allreduce, from 16 MB: 1.3 x", 1.3,
+         who.OURS, "tcp-same", low=16 * M),
 ]
+TITLES = {"host": "one host", "tcp": "TCP",
+          "tcp-same": "TCP, %s for all" % who.SAME_CONTROL}
 
 
 def size_label(size):
@@ -98,12 +105,12 @@ def machine():
 
 def _said(*argv):
     result = subprocess.run(argv, capture_output=True, text=True,
-                            cwd=who.ROOT)
+                            cwd=install.ROOT)
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def versions(build, peers):
-    found = {name: who.installed_version(who.NAMESAKE[name]) for name in peers}
+    found = {name: install.version(build, name) for name in peers}
     own = _said(os.path.join(build, "src/elastic/driver/hvd-elastic"),
                 "--version")
     commit = _said("git", "rev-parse", "--short", "HEAD")
@@ -135,7 +142,7 @@ class Report:
         for item in result["cells"]:
             column = item["contestant"]
             if column == who.BOUND:
-                column += ", " + item["variant"]
+                column += ", " + item["variant"]  # pull or push
             key = (item["np"], item["transport"], item["collective"], column,
                    item["size"])
             cell = Cell(item["us"], item["variant"], item["way"])
@@ -150,20 +157,15 @@ class Report:
     def get(self, table, column, size):
         return self.cells.get((*table, column, size))
 
-    def best_peer(self, table, size):
-        found = [(cell.us, name) for name in self.result["peers"]
-                 for cell in [self.get(table, name, size)] if cell]
-        return min(found) if found else None
+    def peers_of(self, ours):
+        return [name for name in self.result["peers"]
+                if name != who.MEMORY or ours == who.ALLOC]
 
     def ratio(self, table, ours, size, against=None):
         mine = self.get(table, ours, size)
-        if against:
-            found = [(cell.us, name) for name in against
-                     for cell in [self.get(table, name, size)] if cell]
-            best = min(found) if found else None
-        else:
-            best = self.best_peer(table, size)
-        return best[0] / mine.us if mine and best else None
+        found = [cell.us for name in against or self.peers_of(ours)
+                 for cell in [self.get(table, name, size)] if cell]
+        return min(found) / mine.us if mine and found else None
 
     def tables(self):
         return [(np, transport, collective) for np in self.result["np"]
@@ -171,8 +173,9 @@ class Report:
                 for collective in self.result["collectives"]]
 
     def columns(self, table):
-        others = [*who.FORCED, *PULL, *PUSH]
-        return [name for name in [*self.result["peers"], *who.OURS, *others]
+        others = [who.MEMORY, who.FIRST, *who.FORCED, *PULL, *PUSH]
+        peers = [name for name in self.result["peers"] if name != who.MEMORY]
+        return [name for name in [*peers, *who.OURS, *others]
                 if name not in others or any(
                     self.get(table, name, size)
                     for size in self.result["sizes"])]
@@ -187,13 +190,17 @@ class Report:
         """Lines of words; the first is the head."""
         columns = self.columns(table)
         lines = [["size", *columns, "best / alloc", "best / ordinary"]]
-        for size in self.result["sizes"]:
+        for size in self.sizes(table):
             ratios = [self.ratio(table, name, size) for name in who.OURS]
             lines.append([size_label(size),
                           *(self.entry(table, name, size) for name in columns),
                           *(number(ratio) if ratio else "" for ratio in ratios)
                           ])
         return lines
+
+    def sizes(self, table):
+        return [size for size in self.result["sizes"]
+                if table[2] != who.IN_A_ROW or size <= who.ROW_SIZE_MAX]
 
     # ---- goals ---------------------------------------------------------------
 
@@ -211,25 +218,13 @@ class Report:
             return None, "not measured"
         ratio, collective, size, ours = min(found)
         n_met = sum(item[0] >= goal.ratio for item in found)
-        n_bound = sum(self.is_at_bound(np, goal, *item[1:]) for item in found
-                      if item[0] < goal.ratio)
         where = [size_label(size)]
         if len(goal.collectives) > 1:
             where.insert(0, collective)
         if len(goal.ours) > 1:
             where.append(ours.partition(", ")[2])
-        return ratio >= goal.ratio, "%d of %d%s; least %s at %s" % (
-            n_met, len(found),
-            ", %d more at the memory bound" % n_bound if n_bound else "",
-            number(ratio), ", ".join(where))
-
-    def is_at_bound(self, np, goal, collective, size, ours):
-        """What the memory takes alone, with huge pages and without a
-        protocol, is at most a tenth less."""
-        if goal.against or goal.transport != "host" or ours != who.ALLOC:
-            return False
-        bound = self.ratio((np, "host", collective), ours, size, PUSH)
-        return bound is not None and bound >= 0.9
+        return ratio >= goal.ratio, "%d of %d; least %s at %s" % (
+            n_met, len(found), number(ratio), ", ".join(where))
 
     def goals(self):
         """(np, text, verdict, words) for each goal."""
@@ -247,8 +242,9 @@ class Report:
 
     def title(self, table):
         np, transport, collective = table
-        return "%s, %d ranks, %s" % (
-            collective, np, "one host" if transport == "host" else "TCP")
+        if collective == who.IN_A_ROW:
+            collective = "broadcast, back to back"
+        return "%s, %d ranks, %s" % (collective, np, TITLES[transport])
 
     def text(self):
         out = []
@@ -263,6 +259,7 @@ class Report:
         out.append("\ngoals")
         out += ["np %s  %-6s  %s: %s" % (np, verdict, text, words)
                 for np, text, verdict, words in self.goals()]
+        out += ["", *self.result["notes"]]
         return "\n".join(out)
 
     def plot(self, directory):
@@ -288,7 +285,9 @@ class Report:
 
     def write_markdown(self, path, plots):
         relative = os.path.relpath(plots, os.path.dirname(path) or ".")
-        out = [HEAD, self.markdown_machine(), METHOD, self.markdown_settings(),
+        out = [HEAD, self.markdown_machine(), METHOD,
+               *([QUICK] if self.result["quick"] else []),
+               self.markdown_settings(),
                "## Goals\n\nRatios of the best peer's time to ours; \"least\" "
                "is the worst place.\n",
                _markdown_table([("np", "goal", "", "where"), *self.goals()])]
@@ -315,6 +314,7 @@ class Report:
             *("| %s | %s |" % item for item in result["versions"].items()),
             "| rounds | %d, %d ms for each size in each |" % (
                 result["rounds"], result["time_ms"]),
+            "| congestion control | %s |" % (result["congestion"] or "?"),
             "| ranks bound to processors | %s |" % (pinned or "none")]
         return "\n".join(lines) + "\n"
 
@@ -323,7 +323,7 @@ class Report:
         for key, words in sorted(self.result["settings"].items()):
             if words:
                 lines.append("| %s | %s |" % (key.replace("/", ", "), words))
-        lines.append("")
+        lines += ["", *("- " + note for note in self.result["notes"]), ""]
         failures = ["- np %d, %s, %s, %s %s: %s" % (
             item["np"], item["transport"], item["collective"],
             item["contestant"], item["variant"], "; ".join(item["why"]))
@@ -352,31 +352,51 @@ METHOD = """## Method
 float32, sum, root 0; allreduce in place, the others from one buffer to another.
 A size is that of the greatest buffer: the operand's, or the result's of
 allgather and alltoall, rounded up to one element for each rank. Buffers are
-page aligned and touched before; those of the peers are ordinary memory. The
-result is checked element by element at each size.
+page aligned and touched before; those of the peers are ordinary memory, but in
+the column *MPI's memory*. The result is checked element by element at each
+size.
 
 Each call follows a barrier and is timed on its own on each rank. A call's time
 is that of its slowest rank, and the figure is the median over the calls, the
 same code for everybody (`bench/method.c`). Behind the library's barrier ranks
 meet again in memory that is no library's, and the time begins for all when the
 last one is there (`bench/gate.c`): a barrier that lets the root out first makes
-a broadcast of a few bytes look ten times as fast.
+a broadcast of a few bytes look ten times as fast. *Back to back* are %d calls
+without a barrier between two, and the figure is the mean of one: there a root
+may run ahead, and does.
 The contestants take turns: each is started once per collective and round, and
-the tables show the median, least and greatest over the rounds. Two calls go
-before the timed ones, and 100 ms of them at the first size; of ours with
-ordinary buffers sixteen, in which it tries its two ways of reading them (later
-it does so now and then, which is timed with all else).
+the tables show the median, least and greatest over the rounds. %d calls go
+before the timed ones, everybody's, and 100 ms of them at the first size. In so
+many calls ours with ordinary buffers tries its two ways of reading them (later
+it does so now and then, which is timed with all else); what they cost on
+average, with a process of its own for each size, is the column *%s*.
 
 *One host* is each one's best means, *TCP* is loopback TCP only: the peers' under
 the congestion control of the machine, ours by losses alone, which is part of
-what it does (`src/collectives/connection.h`). Gloo always uses TCP, its figures
-stand in both. Of a peer's settings below, the best for each size counts; those
-that are nowhere the best in the first round, or nowhere within twice the best
-peer's time, are left out of the others. Where ranks outnumber the processors
-nobody is bound to one; else the calling threads are, rank by rank, everybody's
-alike.
+what it does (`src/collectives/connection.h`). In *TCP, %s for all* that is
+everybody's, in a network namespace. Gloo always uses TCP, its figures stand
+under one host too. Where ranks outnumber the processors nobody is bound to one;
+else the calling threads are, rank by rank, everybody's alike.
+
+Of a peer's settings below, and of the algorithms that its program can ask for,
+the best for each size counts: of OpenMPI all of coll/tuned, and its allreduce in
+place of its reduce_scatter. All of them are looked at with a few calls, those
+within %g times a peer's best once more, sizes above %d MB by the one below; the
+rounds measure those within %g times its best, %d at most. A peer whose best is
+more than %g times the best peer's takes part in one round.
+
+*MPI's memory* is what a program can do that lets MPI allocate its buffers:
+MPI's collectives on those of MPI_Alloc_mem, and without them plain loops over
+windows of MPI_Win_allocate_shared (`bench/peers/window.c`). It is a peer of ours
+with hvd_alloc, and not of ours with ordinary buffers.
 
 The *memory bound* is an allreduce without a protocol: threads in one process,
 huge pages, the traffic to memory and one barrier (`bench/membound.c`). *pull*:
-nobody writes into a peer's memory; *push*: everybody does.
+nobody writes into a peer's memory; *push*: everybody does, as ours does with
+hvd_alloc, whose bound it is.
+""" % (who.ROW, who.WARMUP, who.FIRST, who.SAME_CONTROL, sweep.AGAIN,
+       sweep.SIZE_MAX >> 20, sweep.NEAR, sweep.KEPT_MAX, sweep.FAR)
+
+QUICK = """*Quick:* fewer settings, and of the algorithms the one that was the
+fastest in a few calls.
 """
