@@ -7,6 +7,7 @@ figures are compared.
 import collections
 import contextlib
 import os
+import statistics
 import sys
 import time
 
@@ -21,6 +22,8 @@ FAILURES_MAX = 2    # then a contestant is not asked for that again
 LOOKING = 0.4       # of the budget, at most
 LOOKING_LATE = 2    # times --deadline: there are many ways
 MARGIN_S = 1        # less than that left: none
+START_S = 1         # from the start of a contestant to the first size
+CALLS_MIN = 6       # behind the warm-up, and one to check
 
 
 class OutOfTime(Exception):
@@ -42,6 +45,7 @@ class Contest:
         self.dropped = set()  # the same
         self.failures = collections.defaultdict(list)
         self.seconds = {}
+        self.kept_max = sweep.KEPT_MAX
         self.notes = [*arguments.missing,
                       *who.notes(arguments.build, arguments.peers)]
         self.start = time.monotonic()
@@ -99,10 +103,26 @@ class Contest:
                       if variant == one.variant and way not in found]
         return found
 
-    def is_far(self, np, collective, one, size):
-        return all(one.name in sweep.far(
-            self.looks[np, transport, collective, size],
-            [who.PEERS, [who.MEMORY]]) for transport in one.transports)
+    def is_far(self, np, collective, one, size, times_of):
+        """Nowhere near the best peer; times_of(transport, size)."""
+        return all(one.name in sweep.far(times_of(transport, size),
+                                         [who.PEERS, [who.MEMORY]])
+                   for transport in one.transports)
+
+    def is_far_in_looks(self, np, collective, one, size):
+        size = sweep.stand_in(size, sweep.sizes(self.sizes(collective)))
+        return self.is_far(np, collective, one, size, lambda transport, size:
+                           self.looks[np, transport, collective, size])
+
+    def is_far_in_rounds(self, np, collective, one, size):
+        def times_of(transport, size):
+            found = collections.defaultdict(dict)
+            table = (np, transport, collective)
+            for key, figures in self.records.items():
+                if key[:3] == table and key[-1] == size:
+                    found[key[3]][key[4:6]] = statistics.median(figures)
+            return found
+        return self.is_far(np, collective, one, size, times_of)
 
     def looked_at(self, np, collective, one, number):
         """Pairs of size and way for the first or the second look."""
@@ -116,16 +136,59 @@ class Contest:
         """The same for a round."""
         sizes = self.sizes(collective)
         if (np, collective, one.key) not in self.looked:
-            return [(size, None) for size in sizes] if one.plain else []
+            return [(size, None) for size in sizes
+                    if one.plain or not one.has_ways]
         pairs, looked_at = [], sweep.sizes(sizes)
         for size in sizes:
             example = sweep.stand_in(size, looked_at)
-            factor, most = sweep.NEAR, sweep.KEPT_MAX
-            if self.is_far(np, collective, one, example):
-                factor, most = 1, 1 if number == 1 else 0
+            factor, most = sweep.NEAR, self.kept_max
+            if self.is_far_in_looks(np, collective, one, size):
+                if number == 1:
+                    factor, most = 1, 1
+                elif self.is_far_in_rounds(np, collective, one, size):
+                    continue
             pairs += [(size, way) for way in self.near(
                 np, collective, one, example, factor, most)]
         return pairs
+
+    def expected_us(self, np, collective, one, size, way):
+        """By the looks; of who was not looked at, the least of those that
+        were."""
+        size = sweep.stand_in(size, sweep.sizes(self.sizes(collective)))
+        found = []
+        for transport in one.transports:
+            looks = self.looks.get((np, transport, collective, size), {})
+            found += [us for name, times in looks.items()
+                      for pair, us in times.items()
+                      if not one.has_ways
+                      or (name, pair) == (one.name, (one.variant, way))]
+        return min(found, default=0)
+
+    def expected_seconds(self):
+        """What the first round would take, roughly."""
+        total, calls = 0, who.WARMUP + CALLS_MIN
+        for np, collective, one in self.tasks():
+            pairs = self.measured(np, collective, one, 1)
+            total += START_S * bool(pairs)
+            for size, way in pairs:
+                us = self.expected_us(np, collective, one, size, way) * \
+                    size / sweep.stand_in(size, sweep.sizes(
+                        self.sizes(collective)))
+                total += self.arguments.time / 1e3 + \
+                    sweep.seconds(size, us, calls, np)
+        return total
+
+    def spare_time(self):
+        """Fewer runners-up, if two rounds would not end in time with them."""
+        wanted = min(self.arguments.rounds, 2)
+        while True:
+            took = self.expected_seconds()
+            self.say("a round of at most %d for each peer and size will take "
+                     "about %.0f s" % (self.kept_max, took))
+            if self.kept_max == 1 or \
+                    wanted * took < self.until - time.monotonic():
+                return
+            self.kept_max -= 1
 
     # ---- doing it ------------------------------------------------------------
 
@@ -253,10 +316,10 @@ class Contest:
                 return
 
     def run(self):
-        """The number of rounds; the last may be cut short if it is the
-        first."""
+        """The number of rounds; the last may be cut short."""
         if not self.arguments.quick:
             self.look_twice()
+            self.spare_time()
         for number in range(1, self.arguments.rounds + 1):
             left_s = self.until - time.monotonic()
             if number > 1 and self.next_seconds(number) > left_s:
@@ -264,9 +327,8 @@ class Contest:
                          % self.arguments.minutes)
                 return number - 1
             if not self.timed("round %d" % number, self.round, number):
-                if number == 1:
-                    self.notes.append("There was no time for all of the first "
-                                      "round.")
+                self.notes.append("There was no time for all of round %d."
+                                  % number)
                 return number
         return self.arguments.rounds
 
@@ -290,6 +352,7 @@ class Contest:
             "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "seconds": round(time.monotonic() - self.start),
             "rounds": rounds,
+            "kept_max": self.kept_max,
             "quick": arguments.quick,
             "time_ms": arguments.time,
             "np": arguments.np,

@@ -90,6 +90,14 @@ def words_of(environment):
     return ["%s=%s" % item for item in environment.items()]
 
 
+def said(settings, environment, memory=None):
+    """For the report; MALLOC is told once."""
+    own = {name: value for name, value in environment.items()
+           if name not in MALLOC}
+    malloc = ["MALLOC"] if len(own) < len(environment) else []
+    return " ".join([*settings, *words_of(own), *malloc, *_memory(memory)])
+
+
 def _openmpi(program, settings, environment, memory=None):
     def commands(point, json_path, directory):
         return [(["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe",
@@ -211,12 +219,12 @@ def _list_openmpi(name, build, crowded):
 
     def one(column, transport, variant, settings, environment, memory=None,
             only=None, spins=not crowded):
-        yields = "0" if spins else "1"
-        settings = [*settings, *_mca("mpi_yield_when_idle", yields)]
-        said = [*settings, *words_of(environment), *_memory(memory)]
+        yields = _mca("mpi_yield_when_idle", "0" if spins else "1")
         return Contestant(column, variant, [transport],
-                          launch(program, settings, environment, memory),
-                          " ".join(said), only, variant in ("tuned", "tcp"))
+                          launch(program, [*settings, *yields], environment,
+                                 memory),
+                          said(settings, environment, memory), only,
+                          variant in ("tuned", "tcp"))
 
     found = [one(name, "host", *variant) for variant in shared]
     for transport in ("tcp", "tcp-same"):
@@ -231,13 +239,13 @@ def _list_openmpi(name, build, crowded):
 
 
 def _list_window(build, crowded):
-    settings = [*_mca("pml", "ob1"),
-                *_mca("mpi_yield_when_idle", str(int(crowded)))]
+    settings = _mca("pml", "ob1")
+    yields = _mca("mpi_yield_when_idle", str(int(crowded)))
     return [Contestant(
         MEMORY, "MPI_Win_allocate_shared", ["host"],
-        _openmpi(install.program(build, "OpenMPI", "window"), settings, {},
-                 "own"),
-        "bench/peers/window.c; " + " ".join(settings))]
+        _openmpi(install.program(build, "OpenMPI", "window"),
+                 [*settings, *yields], {}, "own"),
+        "bench/peers/window.c; OpenMPI " + " ".join(settings))]
 
 
 def _list_mpich(build):
@@ -252,7 +260,7 @@ def _list_mpich(build):
         variants.append((transport, "tcp", tcp))
     return [Contestant("MPICH", variant, [transport],
                        _mpich(program, environment),
-                       " ".join(words_of(environment)),
+                       said([], environment),
                        plain=variant in ("default", "tcp"))
             for transport, variant, environment in variants]
 
@@ -260,8 +268,9 @@ def _list_mpich(build):
 def _list_gloo(build):
     """Always over TCP: its figures stand under "host" too."""
     return [Contestant("Gloo", variant, transports,
-                       _gloo(install.program(build, "Gloo"), environment),
-                       "algorithms of its %s interface" % variant)
+                       _gloo(install.program(build, "Gloo"),
+                             {**environment, **MALLOC}),
+                       "algorithms of its %s interface, MALLOC" % variant)
             for variant, environment in (("newer", {}),
                                          ("older", {"GLOO_OLD": "1"}))
             for transports in (["host", "tcp"], ["tcp-same"])]
@@ -281,10 +290,10 @@ def _list_ours(build):
         found.append(Contestant(
             name, "host", ["host"],
             _ours(build, "malloc", HVD_LOCAL_BUFFERS=way),
-            "HVD_LOCAL_BUFFERS=" + way, ["allreduce"]))
+            "HVD_LOCAL_BUFFERS=" + way, ["allreduce"], False))
     found.append(Contestant(FIRST, "host", ["host"], _ours(build, "malloc"),
                             "each size in a process of its own",
-                            EVERY))
+                            EVERY, False))
     return found
 
 
@@ -308,8 +317,11 @@ def list_all(build, np, names):
 
 
 def notes(build, names):
-    """What an expert would miss here, and why it is not there: sentences."""
-    found = []
+    """What an expert would ask, or miss, and why it is not there: sentences."""
+    found = ["MALLOC is %s." % " ".join(words_of(MALLOC))]
+    if "OpenMPI" in names or "OpenMPI 5" in names:
+        found.append("OpenMPI has --mca mpi_yield_when_idle 1 where ranks "
+                     "outnumber the processors (but as \"spin\"), else 0.")
     if "OpenMPI 5" in names:
         has = install.components(build, "OpenMPI 5")
         lacks = [name for name in ("coll/xhc", "coll/ucc", "smsc/xpmem",

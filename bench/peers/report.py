@@ -202,6 +202,22 @@ class Report:
         return [size for size in self.result["sizes"]
                 if table[2] != who.IN_A_ROW or size <= who.ROW_SIZE_MAX]
 
+    def best_settings(self, table):
+        """For each peer, by which setting and way each size was the best."""
+        lines = []
+        for name in self.result["peers"]:
+            sizes_of = {}
+            for size in self.sizes(table):
+                cell = self.get(table, name, size)
+                if cell:
+                    words = ", ".join(filter(None, (cell.variant, cell.way)))
+                    sizes_of.setdefault(words, []).append(size_label(size))
+            if sizes_of:
+                lines.append("- %s: %s" % (name, "; ".join(
+                    "%s (%s)" % (words, ", ".join(sizes))
+                    for words, sizes in sizes_of.items())))
+        return lines
+
     # ---- goals ---------------------------------------------------------------
 
     def judge(self, goal, np):
@@ -297,6 +313,9 @@ class Report:
                 out.append("![%s](%s/%s)\n" % (self.title(table), relative,
                                                self.plot_name(table)))
             out.append(_markdown_table(self.rows(table)))
+            best = self.best_settings(table)
+            if best:
+                out.append("\nThe peers' figures are by:\n\n" + "\n".join(best))
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(out) + "\n")
 
@@ -314,6 +333,8 @@ class Report:
             *("| %s | %s |" % item for item in result["versions"].items()),
             "| rounds | %d, %d ms for each size in each |" % (
                 result["rounds"], result["time_ms"]),
+            "| settings of a peer in them | %d at most for each size |"
+            % result["kept_max"],
             "| congestion control | %s |" % (result["congestion"] or "?"),
             "| ranks bound to processors | %s |" % (pinned or "none")]
         return "\n".join(lines) + "\n"
@@ -368,27 +389,30 @@ The contestants take turns: each is started once per collective and round, and
 the tables show the median, least and greatest over the rounds. %d calls go
 before the timed ones, everybody's, and 100 ms of them at the first size. In so
 many calls ours with ordinary buffers tries its two ways of reading them (later
-it does so now and then, which is timed with all else); what they cost on
-average, with a process of its own for each size, is the column *%s*.
+it does so now and then, which is timed with all else). The column *%s*
+is what they cost on average in a process of its own for each size, with all
+that is made at the first call.
 
-*One host* is each one's best means, *TCP* is loopback TCP only: the peers' under
-the congestion control of the machine, ours by losses alone, which is part of
-what it does (`src/collectives/connection.h`). In *TCP, %s for all* that is
+*One host* is each one's best means, *TCP* is loopback TCP only: the peers'
+under the congestion control of the machine, ours by losses alone, which is part
+of what it does (`src/collectives/connection.h`). In *TCP, %s for all* that is
 everybody's, in a network namespace. Gloo always uses TCP, its figures stand
 under one host too. Where ranks outnumber the processors nobody is bound to one;
 else the calling threads are, rank by rank, everybody's alike.
 
 Of a peer's settings below, and of the algorithms that its program can ask for,
-the best for each size counts: of OpenMPI all of coll/tuned, and its allreduce in
-place of its reduce_scatter. All of them are looked at with a few calls, those
-within %g times a peer's best once more, sizes above %d MB by the one below; the
-rounds measure those within %g times its best, %d at most. A peer whose best is
-more than %g times the best peer's takes part in one round.
+the best for each size counts: of OpenMPI all of coll/tuned, and its allreduce
+in place of its reduce_scatter. All of them are looked at with a few calls,
+those within %g times a peer's best once more, sizes above %d MB by the one
+below; the rounds measure those within %g times its best, %d at most, or fewer
+where time was short. A peer whose best is more than %g times the best peer's
+time in the looks and in the first round is left out of the others. Below each
+table stands what was the best.
 
 *MPI's memory* is what a program can do that lets MPI allocate its buffers:
 MPI's collectives on those of MPI_Alloc_mem, and without them plain loops over
-windows of MPI_Win_allocate_shared (`bench/peers/window.c`). It is a peer of ours
-with hvd_alloc, and not of ours with ordinary buffers.
+windows of MPI_Win_allocate_shared (`bench/peers/window.c`). It is a peer of
+ours with hvd_alloc, and not of ours with ordinary buffers.
 
 The *memory bound* is an allreduce without a protocol: threads in one process,
 huge pages, the traffic to memory and one barrier (`bench/membound.c`). *pull*:

@@ -7,9 +7,9 @@ best or may be: two looks at few calls are not exact, hence a margin. Pure.
 """
 AGAIN = 2       # times a peer's best in the first look: looked at again
 NEAR = 1.25     # times its best in both: measured in the rounds,
-KEPT_MAX = 3    # but not more than that
-FAR = 2         # a peer that is so many times the best peer's time: only its
-                # best, and only in the first round
+KEPT_MAX = 3    # but not more than that, and fewer if time is short
+FAR = 2         # a peer that takes so many times the best peer's time: only its
+                # best in the first round, and nothing later if it is so again
 SIZE_MAX = 64 << 20  # what is larger goes by the greatest up to here
 
 
@@ -44,3 +44,9 @@ def far(times_of, rivals):
         found |= {name for name, us in best.items()
                   if us > FAR * min(best.values())}
     return found
+
+
+def seconds(nbytes, us, calls, np):
+    """About how long it takes to measure a size: so many calls, and the time
+    to fill the buffers of all ranks and to check them."""
+    return calls * us / 1e6 + nbytes * np / 1e9
