@@ -100,9 +100,11 @@ static hvd_status_t reserve_descriptors(const struct comm *comm)
         n_here += comm->peers[i].host == own->host;
     snprintf(who, sizeof(who), "%d ranks, %d of them here", size, n_here);
     return descriptors_reserve(
-        who, descriptors_needed((size_t)size, (size_t)n_here,
-                                shares && n_here <= LOCAL_SIZE_MAX,
-                                connections > 1 ? (size_t)connections : 1));
+        who,
+        descriptors_needed((size_t)size, (size_t)n_here,
+                           shares && n_here <= LOCAL_SIZE_MAX,
+                           connections > 1 ? (size_t)connections : 1),
+        comm->wake_fd);
 }
 
 static void attach(struct comm *comm)

@@ -9,7 +9,7 @@
 
 enum {
     OWN = 4,       /* of a comm: mailbox, its twin, doorbell, eventfd */
-    PER_LOCAL = 3, /* connection, doorbell, pidfd */
+    PER_LOCAL = 4, /* connection, doorbell, pidfd, its arena's file */
     SPARE = 16,    /* connections that come and go */
     OPEN_GUESS = 64
 };
@@ -52,14 +52,26 @@ static size_t count_open(void)
     return n - 3; /* ".", "..", and its own */
 }
 
-hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need)
+/* A new one gets the lowest number that is free: below are all taken, and few
+ * above. To count takes long for who has many, in the middle of a recovery. */
+static bool is_plenty(const struct rlimit *limit, int newest, size_t most)
 {
-    size_t n_open = count_open();
+    return newest >= 0 && limit->rlim_cur / 2 > (size_t)newest + most;
+}
+
+hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need,
+                                 int newest)
+{
     struct rlimit limit;
-    rlim_t wanted = n_open + need.most, before;
+    rlim_t wanted, before;
+    size_t n_open;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return error_errno("getrlimit");
+    if (is_plenty(&limit, newest, need.most))
+        return HVD_OK;
+    n_open = count_open();
+    wanted = n_open + need.most;
     if (limit.rlim_max < n_open + need.least)
         return error_set(HVD_ERR_SYSTEM,
                          "%s: %zu descriptors are needed beside the %zu that "

@@ -23,9 +23,10 @@ struct descriptors_need descriptors_needed(size_t size, size_t n_here,
                                            bool shares, size_t connections);
 
 /* Raise the soft limit so that `most` more can be opened, or as many as the
- * hard limit has. HVD_ERR_SYSTEM: not even `least`. The sentence begins with
- * `who`. */
-hvd_status_t descriptors_reserve(const char *who,
-                                 struct descriptors_need need) HVD_MUST_CHECK;
+ * hard limit has. newest: a descriptor that was opened just now, or -1; if it
+ * shows that half of the limit is free, nothing is counted. HVD_ERR_SYSTEM: not
+ * even `least`. The sentence begins with `who`. */
+hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need,
+                                 int newest) HVD_MUST_CHECK;
 
 #endif

@@ -7,11 +7,12 @@
  *   time [MAILBOX_TIMES]   when the n-th call in blocks began and ended
  *
  * Posts are many and small, so that who waits for nobody, the root of small
- * broadcasts, may be many calls ahead. A post may be overwritten once all others
- * have posted the ticket that is MAILBOX_POSTS / 2 newer: they have finished
- * what it was about, and compared it with their own, or a digest of it. Data
- * may be once all others have posted the ticket behind its own. A time is read
- * by who knows that all have finished its call, and none is MAILBOX_TIMES ahead.
+ * broadcasts, may be many calls ahead. A post may be overwritten once all
+ * others have posted the ticket that is MAILBOX_POSTS / 2 newer: they have
+ * finished what it was about, and compared it with their own, or a digest of
+ * it. Data may be once all others have posted the ticket behind its own. A time
+ * is read by who knows that all have finished its call, and none is
+ * MAILBOX_TIMES ahead.
  *
  * Progress is {ticket, blocks} in one word; the blocks of an older ticket count
  * for nothing, those of a newer one mean that this one is through.
@@ -32,7 +33,7 @@
 enum {
     MAILBOX_LINE = 64,
     MAILBOX_POSTS = 64,
-    MAILBOX_DATA = 4,
+    MAILBOX_DATA = 16,
     MAILBOX_TIMES = 8,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
     MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */

@@ -17,9 +17,9 @@ static const struct need {
     bool shares;
     size_t least, most;
 } needs[] = {
-    {2, 2, 1, true, 23, 23},       {2, 2, 1, false, 21, 22},
-    {256, 256, 1, true, 785, 785}, {8, 4, 1, true, 35, 43},
-    {8, 4, 4, true, 53, 64},       {4096, 8, 1, true, 65, 8231},
+    {2, 2, 1, true, 24, 24},       {2, 2, 1, false, 21, 22},
+    {224, 224, 1, true, 912, 912}, {8, 4, 1, true, 38, 46},
+    {8, 4, 4, true, 56, 67},       {4096, 8, 1, true, 72, 8238},
     {4096, 1, 1, true, 44, 8210},
 };
 
@@ -40,13 +40,16 @@ static const struct limit {
     struct descriptors_need need;
     hvd_status_t status;
     rlim_t at_least, at_most; /* the soft one then */
+    int newest;
 } limits[] = {
-    {500, 500, {100, 100}, HVD_OK, 500, 500},
-    {500, 500, {100, 1000}, HVD_OK, 500, 500},
-    {500, 500, {1000, 1000}, HVD_ERR_SYSTEM, 500, 500},
-    {100, 500, {200, 300}, HVD_OK, 300, 400},
-    {100, 500, {200, 2000}, HVD_OK, 500, 500},
-    {100, 500, {600, 600}, HVD_ERR_SYSTEM, 100, 100},
+    {500, 500, {100, 100}, HVD_OK, 500, 500, 5},
+    {500, 500, {100, 100}, HVD_OK, 500, 500, -1},
+    {500, 500, {100, 1000}, HVD_OK, 500, 500, 5},
+    {500, 500, {1000, 1000}, HVD_ERR_SYSTEM, 500, 500, 5},
+    {100, 500, {200, 300}, HVD_OK, 300, 400, 5},
+    {100, 500, {60, 60}, HVD_OK, 100, 100, -1},
+    {100, 500, {200, 2000}, HVD_OK, 500, 500, 5},
+    {100, 500, {600, 600}, HVD_ERR_SYSTEM, 100, 100, -1},
 };
 
 static int under(const struct limit *l)
@@ -56,7 +59,7 @@ static int under(const struct limit *l)
 
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 2;
-    status = descriptors_reserve("who", l->need);
+    status = descriptors_reserve("who", l->need, l->newest);
     getrlimit(RLIMIT_NOFILE, &limit);
     if (status == HVD_ERR_SYSTEM && (strncmp(error_text(), "who: ", 5) != 0 ||
                                      !strstr(error_text(), "500")))

@@ -70,7 +70,7 @@ static hvd_status_t make_contact(void)
     bool final;
 
     HVD_TRY(mac_init());
-    HVD_TRY(descriptors_reserve("contact to the driver", own_descriptors));
+    HVD_TRY(descriptors_reserve("contact to the driver", own_descriptors, -1));
     HVD_TRY(open_endpoint());
     HVD_TRY_GOTO(control_start(), no_control);
     HVD_TRY_GOTO(control_wait(control_welcome, 0, CLOCK_NEVER), no_contact);
