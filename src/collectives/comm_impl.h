@@ -75,9 +75,7 @@ struct operation {
     hvd_dtype_t dtype;
     hvd_op_t op;
     size_t elem_nbytes;
-    struct phase phases[OPERATION_PHASES_MAX];
     int n_phases, phase_i; /* phase_i == n_phases: done */
-    struct stream stream;
 
     /* what is left to do behind the last phase: a copy */
     void *final_dst;
@@ -89,6 +87,10 @@ struct operation {
     /* for the timeline; 0: it is not on, or not yet */
     uint64_t begun_ns, arrived_ns;
     uint64_t ended_ns[OPERATION_PHASES_MAX - 1]; /* the last ends with it */
+
+    /* last, and what a call does not use of them is not cleared */
+    struct phase phases[OPERATION_PHASES_MAX];
+    struct stream stream; /* of a phase that streams, since it has begun */
 };
 
 struct call;

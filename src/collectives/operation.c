@@ -4,6 +4,7 @@
  * Threads: whoever drives the comm. Memory: the comm's scratch buffer, which
  * grows with what needs it. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "collectives/call.h"
@@ -129,16 +130,15 @@ hvd_status_t operation_begin(struct comm *comm,
 {
     struct operation *op = &comm->op;
 
-    *op = (struct operation){
-        .head = call->head,
-        .dtype = args->dtype,
-        .op = args->op,
-        .elem_nbytes = call->elem_nbytes,
-        .n_phases = 1,
-        .phases[0] = {.type = PHASE_STREAM,
-                      .channel = CHANNEL_DATA,
-                      .shape = shape_of(comm, args, call)},
-    };
+    memset(op, 0, offsetof(struct operation, phases));
+    op->head = call->head;
+    op->dtype = args->dtype;
+    op->op = args->op;
+    op->elem_nbytes = call->elem_nbytes;
+    op->n_phases = 1;
+    op->phases[0] = (struct phase){.type = PHASE_STREAM,
+                                   .channel = CHANNEL_DATA,
+                                   .shape = shape_of(comm, args, call)};
     if (local_is_all(comm)) {
         share(comm, args);
         return HVD_OK;
