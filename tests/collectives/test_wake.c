@@ -1,0 +1,368 @@
+/* tests/collectives/test_wake.c - ranks of a host that sleep: each is woken at
+ * once by what it waits for, and by nothing else; and nobody overwrites what a
+ * slow one has not read.
+ *
+ * A wake-up that is lost is made up for by a timer, a fifth of a second later:
+ * all results are right. So it is looked at how long a hand-over takes, beside
+ * one between the same threads by the simplest means. */
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "collectives/local_impl.h"
+#include "group.h"
+#include "trap.h"
+
+enum {
+    ROUNDS = 21,
+    BLOCKS_COUNT = 200000, /* float32: block by block */
+    OFFERED_COUNT = 10000, /* too much for a post, read as a whole */
+    MANY = 4,              /* medians of a plain hand-over */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    HAND_OVER_US = 50000,
+#else
+    HAND_OVER_US = 5000,
+#endif
+    ALONE_US = 300000,
+    ALONE_CPU_US = 20000
+};
+
+static void await_sleep(const struct comm *comm)
+{
+    while (atomic_load(&comm->local->box->sleeping) == 0)
+        sched_yield();
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static uint64_t median(uint64_t *times)
+{
+    qsort(times, ROUNDS, sizeof(*times), compare_times);
+    return times[ROUNDS / 2];
+}
+
+/* --- hand-overs --- */
+
+/* Rank 0 sleeps in a call when rank 1 makes it. `held`: then rank 1 sleeps, in
+ * the middle of its work, until rank 0 ... */
+struct relay {
+    struct group group;
+    struct trap trap; /* result of rank 1 */
+    void *arena;      /* buffer of rank 0; NULL: an ordinary one */
+    size_t count;
+    int plain_fd; /* eventfd */
+    atomic_uint_least64_t handed_us;
+    atomic_int n_through; /* calls of rank 0 */
+    uint64_t plain_us[ROUNDS], call_us[ROUNDS];
+};
+
+static void hand_over(struct relay *r)
+{
+    atomic_store(&r->handed_us, clock_now_us());
+}
+
+static uint64_t since_handed(const struct relay *r)
+{
+    return clock_now_us() - atomic_load(&r->handed_us);
+}
+
+/* Rank 1 is in the middle of its work: it goes on when rank 0 sleeps. */
+static void hold_until_0_sleeps(void *arg)
+{
+    struct relay *r = arg;
+
+    await_sleep(r->group.comms[0]);
+    hand_over(r);
+}
+
+/* As simple as can be: to compare with. */
+static bool plain_round(struct relay *r, int rank, int n)
+{
+    struct timespec a_while = {0, 1000000};
+    eventfd_t value;
+
+    if (rank == 1) {
+        nanosleep(&a_while, NULL); /* mostly enough */
+        hand_over(r);
+        return eventfd_write(r->plain_fd, 1) == 0;
+    }
+    if (poll(&(struct pollfd){r->plain_fd, POLLIN, 0}, 1, -1) != 1 ||
+        eventfd_read(r->plain_fd, &value) != 0)
+        return false;
+    r->plain_us[n] = since_handed(r);
+    return true;
+}
+
+/* Behind the call. Rank 1 calls nothing before rank 0 is through: that would
+ * wake it too. */
+static void call_ends(struct relay *r, int rank, int n)
+{
+    if (rank == 1) {
+        while (atomic_load(&r->n_through) <= n)
+            sched_yield();
+        return;
+    }
+    r->call_us[n] = since_handed(r);
+    atomic_store(&r->n_through, n + 1);
+}
+
+static hvd_status_t sum(struct comm *comm, void *buf, size_t count)
+{
+    return allreduce(comm, buf, buf, count, HVD_FLOAT32, HVD_SUM);
+}
+
+static bool check_plain(struct relay *r, int rank)
+{
+    uint64_t plain, call;
+
+    if (rank != 0)
+        return true;
+    plain = median(r->plain_us);
+    call = median(r->call_us);
+    EXPECT_SAY(call < HAND_OVER_US + MANY * plain,
+               "%llu us, plain %llu us: wake-ups are lost",
+               (unsigned long long)call, (unsigned long long)plain);
+    return true;
+}
+
+static bool small_calls(struct group *g, int rank, void *arg)
+{
+    struct relay *r = arg;
+
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    for (int n = 0; n < ROUNDS; n++) {
+        float x = 1;
+
+        EXPECT(plain_round(r, rank, n));
+        if (rank == 1) {
+            await_sleep(g->comms[0]);
+            hand_over(r);
+        }
+        EXPECT(sum(g->comms[rank], &x, 1) == HVD_OK);
+        call_ends(r, rank, n);
+        EXPECT(x == 2);
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    }
+    return check_plain(r, rank);
+}
+
+/* Rank 1 is there first and sleeps; rank 0 wakes it, does what it can, and
+ * sleeps when rank 1, held at its result, goes on. */
+static bool held_calls(struct group *g, int rank, void *arg)
+{
+    struct relay *r = arg;
+    size_t count = r->count, nbytes = count * sizeof(float);
+    float *in = malloc(nbytes), *out = malloc(nbytes);
+    float *from = in, *to = rank == 1 ? (float *)(void *)r->trap.memory : out;
+
+    if (rank == 0 && r->arena != NULL)
+        from = to = r->arena;
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    for (int n = 0; n < ROUNDS; n++) {
+        EXPECT(plain_round(r, rank, n));
+        for (size_t i = 0; i < count; i++)
+            from[i] = (float)(i % 1000 + (size_t)(n * (rank + 1)));
+        if (rank == 0)
+            await_sleep(g->comms[1]);
+        else
+            EXPECT(trap_set(&r->trap));
+        EXPECT(allreduce(g->comms[rank], from, to, count, HVD_FLOAT32,
+                         HVD_SUM) == HVD_OK);
+        call_ends(r, rank, n);
+        EXPECT(rank == 0 || trap_was_touched());
+        for (size_t i = 0; i < count; i++)
+            EXPECT_SAY(to[i] == (float)(2 * (i % 1000) + (size_t)(n * 3)),
+                       "round %d, rank %d, [%zu]", n, rank, i);
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    }
+    free(in);
+    free(out);
+    return check_plain(r, rank);
+}
+
+static void run_relay(struct relay *r, rank_fn *fn)
+{
+    r->plain_fd = eventfd(0, EFD_CLOEXEC);
+    group_init_over(&r->group, 2, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    trap_init(&r->trap, BLOCKS_COUNT * sizeof(float), hold_until_0_sleeps, r);
+    group_run(&r->group, fn, r);
+    group_fini(&r->group);
+    trap_fini(&r->trap);
+    close(r->plain_fd);
+}
+
+START_TEST(late_post_wakes_at_once)
+{
+    struct relay r = {.count = 1};
+
+    run_relay(&r, small_calls);
+}
+END_TEST
+
+START_TEST(late_block_wakes_at_once)
+{
+    struct relay r = {.count = BLOCKS_COUNT};
+
+    run_relay(&r, held_calls);
+}
+END_TEST
+
+/* Rank 0 waits until its buffer, which it has offered, has been read. */
+START_TEST(late_reader_of_offered_buffer_wakes_at_once)
+{
+    struct relay r = {.count = OFFERED_COUNT};
+
+    ck_assert_int_eq(hvd_alloc(OFFERED_COUNT * sizeof(float), &r.arena),
+                     HVD_OK);
+    run_relay(&r, held_calls);
+    hvd_free(r.arena);
+}
+END_TEST
+
+/* --- who waits does nothing --- */
+
+static uint64_t cpu_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Rank 0 is woken a few times, and then waits for long. */
+static bool wait_for_long(struct group *g, int rank, void *arg)
+{
+    uint64_t before_us, spent_us;
+
+    (void)arg;
+    for (int n = 0; n < 4; n++) {
+        uint64_t until_us;
+
+        before_us = cpu_us();
+        if (rank == 1) {
+            await_sleep(g->comms[0]);
+            until_us = clock_now_us() + (n < 3 ? 0 : ALONE_US);
+            while (clock_now_us() < until_us)
+                (void)poll(NULL, 0, 10);
+        }
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+        spent_us = cpu_us() - before_us;
+    }
+    EXPECT_SAY(rank == 1 || spent_us < ALONE_CPU_US, "%llu us",
+               (unsigned long long)spent_us);
+    return true;
+}
+
+START_TEST(waiting_for_long_costs_no_cpu)
+{
+    struct group g;
+
+    group_init_over(&g, 2, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    group_run(&g, wait_for_long, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- what is not read yet --- */
+
+enum { ROOT_COUNT = 5000, ROOT_CALLS = 6 };
+
+/* Rank 1 is held at the result of a broadcast until the root, which needs
+ * nobody, waits for it or has posted what uses the same memory. */
+struct ahead {
+    struct group group;
+    struct trap trap;
+    uint64_t held_ticket;
+};
+
+static void hold_until_root_waits(void *arg)
+{
+    const struct ahead *a = arg;
+    const struct mailbox *box = a->group.comms[0]->local->box;
+    uint64_t ticket = a->held_ticket + 2;
+
+    while (atomic_load(&box->sleeping) == 0 &&
+           atomic_load(&local_post_of(box, ticket)->ticket) < ticket)
+        sched_yield();
+}
+
+static int32_t root_value(int round, int call, size_t i)
+{
+    return (int32_t)i * 64 + round * ROOT_CALLS + call;
+}
+
+/* Every other one too much for a post. */
+static bool root_calls(struct group *g, int rank, struct ahead *a, int32_t *buf,
+                       int round)
+{
+    struct comm *comm = g->comms[rank];
+
+    for (int call = 0; call < ROOT_CALLS; call++) {
+        size_t n = (call + round) % 2 == 0 ? ROOT_COUNT : 10;
+
+        for (size_t i = 0; i < n; i++)
+            buf[i] = rank == 0 ? root_value(round, call, i) : -1;
+        if (rank == 1 && call < 2) {
+            a->held_ticket = comm->local->ticket + 1;
+            EXPECT(trap_set(&a->trap));
+        }
+        EXPECT(broadcast(comm, buf, n, HVD_INT32, 0) == HVD_OK);
+        EXPECT(rank != 1 || trap_was_touched());
+        for (size_t i = 0; i < n; i++)
+            EXPECT_SAY(buf[i] == root_value(round, call, i),
+                       "round %d, call %d, rank %d, [%zu]: %d", round, call,
+                       rank, i, buf[i]);
+    }
+    return true;
+}
+
+static bool root_is_ahead(struct group *g, int rank, void *arg)
+{
+    struct ahead *a = arg;
+    int32_t own[ROOT_COUNT], *buf = own;
+
+    if (rank == 1)
+        buf = (int32_t *)(void *)a->trap.memory;
+    for (int round = 0; round < 8; round++) {
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+        if (!root_calls(g, rank, a, buf, round))
+            return false;
+    }
+    return true;
+}
+
+START_TEST(staged_operand_kept_until_slow_reader_has_it)
+{
+    struct ahead a;
+
+    group_init_over(&a.group, 3, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    trap_init(&a.trap, ROOT_COUNT * sizeof(int32_t), hold_until_root_waits, &a);
+    group_run(&a.group, root_is_ahead, &a);
+    group_fini(&a.group);
+    trap_fini(&a.trap);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("wake");
+    TCase *tc = tcase_create("wake");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, late_post_wakes_at_once);
+    tcase_add_test(tc, late_block_wakes_at_once);
+    tcase_add_test(tc, late_reader_of_offered_buffer_wakes_at_once);
+    tcase_add_test(tc, waiting_for_long_costs_no_cpu);
+    tcase_add_test(tc, staged_operand_kept_until_slow_reader_has_it);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
