@@ -17,7 +17,7 @@
 #include "collectives/comm.h"
 #include "support.h"
 
-enum { GROUP_MAX = 8, GROUP_JOB = 77 };
+enum { GROUP_MAX = 72, GROUP_JOB = 77 };
 
 struct group {
     int size;
@@ -111,11 +111,13 @@ static inline void group_init_over(struct group *g, int size,
  */
 static inline void group_init(struct group *g, int size)
 {
-    static const uint32_t two[GROUP_MAX] = {0, 1, 0, 1, 0, 1, 0, 1};
+    uint32_t two[GROUP_MAX];
     const char *over = getenv("HVD_TEST_OVER");
     unsigned abilities = COMM_CAN_ALL;
     enum comm_ordinary ordinary = COMM_ORDINARY_MEASURED;
 
+    for (uint32_t i = 0; i < GROUP_MAX; i++)
+        two[i] = i % 2;
     if (over != NULL &&
         (strcmp(over, "tcp") == 0 || strcmp(over, "striped") == 0))
         abilities = 0;

@@ -1,6 +1,6 @@
 /* tests/collectives/test_buffers.c - where buffers lie does not matter: from
- * hvd_alloc or not, in place or not, anywhere inside an allocation, another mix
- * on every rank. Within a host every way of moving them gives the same bits:
+ * hvd_alloc or not, in place or not, at any address, another mix on every
+ * rank. Within a host every way of moving them gives the same bits:
  * those of one reduction in the order of the ranks.
  *
  * Each rank knows what all others have, so it computes its result itself. */
@@ -314,7 +314,7 @@ static struct places places_of(const struct part *p, struct rank_memory *m)
         shift[i] = habit(p, 23 + (uint64_t)i) % 3 == 0
                        ? 0
                        : mix(p->s->seed, 25 + (uint64_t)(p->rank * 2 + i)) %
-                             (SHIFT_MAX / p->e) * p->e;
+                             SHIFT_MAX;
     at.recv = (at.arena_recv ? m->arena : m->ordinary)[1] + shift[1];
     at.send = (at.arena_send ? m->arena : m->ordinary)[0] + shift[0];
     /* alltoallv has no such form */

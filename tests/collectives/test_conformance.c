@@ -1,97 +1,35 @@
 /* tests/collectives/test_conformance.c - every collective, over real sockets,
- * for all sizes, types and operations: the right values and the same bits. */
-#include <math.h>
+ * for all sizes, types and operations, in buffers at any address: exactly the
+ * right values, and nothing written beside them. */
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include "collectives/dtype.h"
 #include "group.h"
+#include "values.h"
 
-enum { COUNT_MAX = 400000 };
+enum {
+    COUNT_MAX = 400000,
+    FEW = 8, /* ranks: more have smaller calls, and not each combination */
+    MANY = 65,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    LARGE_EVERY = 15,
+    N_SIZES = 1
+#else
+    LARGE_EVERY = 5,
+    N_SIZES = 4
+#endif
+};
+
+/* ... than cores, than places in a post, than one staging block has room for */
+static const int many[] = {9, 16, 33, MANY};
 
 static const size_t counts[] = {0, 1, 3, 17, 1000, 8193, 70001, 333333};
 
-static void store(hvd_dtype_t dtype, void *buf, size_t i, double value)
+/* Where the rank's buffers lie in the n-th case. */
+static uint64_t place_of(int rank, int n)
 {
-    switch (dtype) {
-    case HVD_INT8:
-        ((int8_t *)buf)[i] = (int8_t)value;
-        break;
-    case HVD_UINT8:
-        ((uint8_t *)buf)[i] = (uint8_t)value;
-        break;
-    case HVD_INT32:
-        ((int32_t *)buf)[i] = (int32_t)value;
-        break;
-    case HVD_INT64:
-        ((int64_t *)buf)[i] = (int64_t)value;
-        break;
-    case HVD_FLOAT16:
-        ((uint16_t *)buf)[i] = half_of_float((float)value);
-        break;
-    case HVD_BFLOAT16:
-        ((uint16_t *)buf)[i] = bfloat_of_float((float)value);
-        break;
-    case HVD_FLOAT32:
-        ((float *)buf)[i] = (float)value;
-        break;
-    default:
-        ((double *)buf)[i] = value;
-        break;
-    }
-}
-
-static double load(hvd_dtype_t dtype, const void *buf, size_t i)
-{
-    switch (dtype) {
-    case HVD_INT8:
-        return ((const int8_t *)buf)[i];
-    case HVD_UINT8:
-        return ((const uint8_t *)buf)[i];
-    case HVD_INT32:
-        return ((const int32_t *)buf)[i];
-    case HVD_INT64:
-        return (double)((const int64_t *)buf)[i];
-    case HVD_FLOAT16:
-        return half_to_float(((const uint16_t *)buf)[i]);
-    case HVD_BFLOAT16:
-        return bfloat_to_float(((const uint16_t *)buf)[i]);
-    case HVD_FLOAT32:
-        return ((const float *)buf)[i];
-    default:
-        return ((const double *)buf)[i];
-    }
-}
-
-/* Small enough for every type to hold all sums and products of five. */
-static double element(int rank, size_t i)
-{
-    return (double)(1 + (i * 7 + (size_t)rank * 3) % 2);
-}
-
-static double combined(hvd_op_t op, int size, size_t i)
-{
-    double result = element(0, i);
-
-    for (int r = 1; r < size; r++) {
-        double e = element(r, i);
-
-        if (op == HVD_SUM || op == HVD_AVERAGE)
-            result += e;
-        else if (op == HVD_MIN)
-            result = e < result ? e : result;
-        else if (op == HVD_MAX)
-            result = e > result ? e : result;
-        else
-            result *= e;
-    }
-    return op == HVD_AVERAGE ? result / size : result;
-}
-
-static bool close_to(hvd_dtype_t dtype, double got, double expected)
-{
-    if (dtype <= HVD_INT64)
-        return got == trunc(expected);
-    return fabs(got - expected) <= 0.01 * fabs(expected);
+    return values_mix((uint64_t)rank, (uint64_t)n);
 }
 
 /* All ranks leave their result here; the last to come compares the bits. */
@@ -116,30 +54,42 @@ static bool shelve(struct shelf *s, int size, const void *buf, size_t nbytes)
     return same;
 }
 
+/* One of them compares the values, all the bits. */
 static bool reduce_case(struct group *g, int rank, struct shelf *shelf,
                         size_t count, int type, int op, bool in_place)
 {
     hvd_dtype_t dtype = (hvd_dtype_t)type;
     size_t nbytes = count * hvd_dtype_size(dtype);
-    void *recv = malloc(nbytes + 1),
-         *send = in_place ? recv : malloc(nbytes + 1);
+    uint64_t any = place_of(rank, type * OP_COUNT + op + (int)count);
+    struct placed recv = placed_create(nbytes, any),
+                  send = placed_create(in_place ? 0 : nbytes, any >> 20);
+    uint8_t *from = in_place ? recv.at : send.at;
+    size_t wrong = count;
 
-    for (size_t i = 0; i < count; i++)
-        store(dtype, send, i, element(rank, i));
-    EXPECT(allreduce(g->comms[rank], send, recv, count, dtype, (hvd_op_t)op) ==
-           HVD_OK);
-    for (size_t i = 0; i < count; i++)
-        EXPECT_SAY(close_to(dtype, load(dtype, recv, i),
-                            combined((hvd_op_t)op, g->size, i)),
-                   "rank %d of %d: %s %s [%zu] of %zu: %g", rank, g->size,
-                   dtype_name((unsigned)dtype), op_name((unsigned)op), i, count,
-                   load(dtype, recv, i));
-    EXPECT_SAY(shelve(shelf, g->size, recv, nbytes), "bits differ");
+    values_fill(dtype, (hvd_op_t)op, g->size, rank, from, 0, count);
+    EXPECT(allreduce(g->comms[rank], from, recv.at, count, dtype,
+                     (hvd_op_t)op) == HVD_OK);
+    if ((type + op) % g->size == rank)
+        wrong = values_wrong(dtype, (hvd_op_t)op, g->size, recv.at, 0, count);
+    EXPECT_SAY(wrong == count, "rank %d of %d: %s %s [%zu] of %zu", rank,
+               g->size, dtype_name((unsigned)dtype), op_name((unsigned)op),
+               wrong, count);
+    EXPECT_SAY(shelve(shelf, g->size, recv.at, nbytes), "bits differ");
+    EXPECT(placed_intact(&recv) && placed_intact(&send));
     EXPECT(barrier(g->comms[rank]) == HVD_OK);
-    if (!in_place)
-        free(send);
-    free(recv);
+    placed_destroy(&send);
+    placed_destroy(&recv);
     return true;
+}
+
+/* Which of the cases of so many elements are called? */
+static bool is_called(int size, size_t count, int n)
+{
+    if (size == MANY)
+        return count < 100 && n % 3 == 0;
+    if (size > FEW)
+        return count <= 10000 && n % (size > 16 ? 9 : 3) == 1;
+    return count <= 10000 || n % LARGE_EVERY == 0;
 }
 
 static bool all_reduces(struct group *g, int rank, void *arg)
@@ -147,7 +97,7 @@ static bool all_reduces(struct group *g, int rank, void *arg)
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
         for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
             for (int op = 0; op < OP_COUNT; op++) {
-                if (counts[c] > 10000 && (dtype + op + (int)c) % 5 != 0)
+                if (!is_called(g->size, counts[c], dtype + op * 3 + (int)c))
                     continue;
                 if (!reduce_case(g, rank, arg, counts[c], dtype, op,
                                  (dtype + op) % 2 == 0))
@@ -211,20 +161,30 @@ START_TEST(allreduce_odd_floats_same_bits)
 }
 END_TEST
 
+static bool broadcast_case(struct group *g, int rank, size_t c, int root)
+{
+    hvd_dtype_t dtype = (hvd_dtype_t)((root + (int)c) % DTYPE_COUNT);
+    size_t nbytes = counts[c] * hvd_dtype_size(dtype);
+    struct placed buf = placed_create(nbytes, place_of(rank, root));
+
+    if (rank == root)
+        moved_fill(buf.at, nbytes, root, (int)c);
+    EXPECT(broadcast(g->comms[rank], buf.at, counts[c], dtype, root) == HVD_OK);
+    EXPECT_SAY(moved_right(buf.at, nbytes, root, (int)c),
+               "rank %d of %d, root %d, count %zu", rank, g->size, root,
+               counts[c]);
+    EXPECT(placed_intact(&buf));
+    placed_destroy(&buf);
+    return true;
+}
+
 static bool broadcasts(struct group *g, int rank, void *arg)
 {
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
-        for (int root = 0; root < g->size; root++) {
-            int32_t *buf = malloc(counts[c] * sizeof(*buf) + 1);
-
-            for (size_t i = 0; i < counts[c]; i++)
-                buf[i] = rank == root ? (int32_t)i * 3 + root : -1;
-            EXPECT(broadcast(g->comms[rank], buf, counts[c], HVD_INT32, root) ==
-                   HVD_OK);
-            for (size_t i = 0; i < counts[c]; i++)
-                EXPECT_SAY(buf[i] == (int32_t)i * 3 + root, "[%zu]", i);
-            free(buf);
-        }
+        for (int root = 0; root < g->size; root++)
+            if ((g->size <= FEW || is_called(g->size, counts[c], root)) &&
+                !broadcast_case(g, rank, c, root))
+                return false;
     return true;
 }
 
@@ -238,171 +198,201 @@ START_TEST(broadcast_all_roots_correct)
 }
 END_TEST
 
-/* The value of element i that `from` has for `to`. */
-static int64_t mark(int from, int to, size_t i)
-{
-    return from * 1000000 + to * 10000 + (int64_t)(i % 9973);
-}
+/* What a rank brings to a collective that has blocks. */
+struct blocks {
+    struct group *g;
+    int rank;
+    hvd_dtype_t dtype;
+    size_t count;
+    bool in_place;
+    uint64_t any; /* where the buffers lie */
+};
 
-static bool gather_case(struct group *g, int rank, size_t count, bool in_place)
+static hvd_status_t call_blocks(const struct blocks *b,
+                                enum collective_kind kind, const void *send,
+                                void *recv, hvd_op_t op)
 {
-    size_t n = (size_t)g->size;
-    int64_t *recv = calloc(n * count + 1, sizeof(*recv));
-    int64_t *send = in_place ? recv + (size_t)rank * count
-                             : calloc(count + 1, sizeof(*send));
-    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = kind,
                                    .sendbuf = send,
                                    .recvbuf = recv,
-                                   .count = count,
-                                   .dtype = HVD_INT64};
+                                   .count = b->count,
+                                   .dtype = b->dtype,
+                                   .op = op};
 
-    for (size_t i = 0; i < count; i++)
-        send[i] = mark(rank, 0, i);
-    EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
-    for (size_t i = 0; i < n * count; i++)
-        EXPECT(recv[i] == mark((int)(i / count), 0, i % count));
-    if (!in_place)
-        free(send);
-    free(recv);
+    return comm_run(b->g->comms[b->rank], &args);
+}
+
+static bool gather_case(const struct blocks *b)
+{
+    int rank = b->rank;
+    size_t block = b->count * hvd_dtype_size(b->dtype);
+    struct placed recv = placed_create((size_t)b->g->size * block, b->any),
+                  send = placed_create(block, b->any >> 20);
+    uint8_t *from = b->in_place ? recv.at + (size_t)rank * block : send.at;
+
+    moved_fill(from, block, rank, 0);
+    EXPECT(call_blocks(b, COLLECTIVE_ALLGATHER, from, recv.at, HVD_SUM) ==
+           HVD_OK);
+    for (int j = 0; j < b->g->size; j++)
+        EXPECT(moved_right(recv.at + (size_t)j * block, block, j, 0));
+    EXPECT(placed_intact(&recv));
+    placed_destroy(&send);
+    placed_destroy(&recv);
     return true;
 }
 
-static bool scatter_case(struct group *g, int rank, size_t count, bool in_place)
+static bool scatter_case(const struct blocks *b)
 {
-    size_t n = (size_t)g->size;
-    int64_t *send = calloc(n * count + 1, sizeof(*send));
-    int64_t *recv = in_place ? send + (size_t)rank * count
-                             : calloc(count + 1, sizeof(*recv));
-    struct collective_args args = {.kind = COLLECTIVE_REDUCE_SCATTER,
-                                   .sendbuf = send,
-                                   .recvbuf = recv,
-                                   .count = count,
-                                   .dtype = HVD_INT64,
-                                   .op = HVD_AVERAGE};
-    int64_t sum;
+    int rank = b->rank, size = b->g->size;
+    size_t n = b->count, block = n * hvd_dtype_size(b->dtype), wrong;
+    struct placed send = placed_create((size_t)size * block, b->any),
+                  recv = placed_create(block, b->any >> 20);
+    uint8_t *to = b->in_place ? send.at + (size_t)rank * block : recv.at;
 
-    for (size_t i = 0; i < n * count; i++)
-        send[i] = mark(rank, (int)(i / count), i % count);
-    EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
-    for (size_t i = 0; i < count; i++) {
-        sum = 0;
-        for (int r = 0; r < g->size; r++)
-            sum += mark(r, rank, i);
-        EXPECT(recv[i] == sum / g->size);
+    for (int op = 0; op < OP_COUNT; op++) {
+        values_fill(b->dtype, (hvd_op_t)op, size, rank, send.at, 0,
+                    n * (size_t)size);
+        EXPECT(call_blocks(b, COLLECTIVE_REDUCE_SCATTER, send.at, to,
+                           (hvd_op_t)op) == HVD_OK);
+        wrong = values_wrong(b->dtype, (hvd_op_t)op, size, to, (size_t)rank * n,
+                             n);
+        EXPECT_SAY(wrong == n, "rank %d of %d: %s %s [%zu] of %zu", rank, size,
+                   dtype_name((unsigned)b->dtype), op_name((unsigned)op), wrong,
+                   n);
     }
-    if (!in_place)
-        free(recv);
-    free(send);
+    EXPECT(placed_intact(&send) && placed_intact(&recv));
+    placed_destroy(&recv);
+    placed_destroy(&send);
     return true;
 }
 
-static bool alltoall_case(struct group *g, int rank, size_t count,
-                          bool in_place)
+static bool alltoall_case(const struct blocks *b)
 {
-    size_t n = (size_t)g->size;
-    int64_t *send = calloc(n * count + 1, sizeof(*send));
-    int64_t *recv = in_place ? send : calloc(n * count + 1, sizeof(*recv));
-    struct collective_args args = {.kind = COLLECTIVE_ALLTOALL,
-                                   .sendbuf = send,
-                                   .recvbuf = recv,
-                                   .count = count,
-                                   .dtype = HVD_INT64};
+    int rank = b->rank;
+    size_t block = b->count * hvd_dtype_size(b->dtype);
+    size_t nbytes = (size_t)b->g->size * block;
+    struct placed recv = placed_create(nbytes, b->any),
+                  send = placed_create(nbytes, b->any >> 20);
+    uint8_t *from = b->in_place ? recv.at : send.at;
 
-    for (size_t i = 0; i < n * count; i++)
-        send[i] = mark(rank, (int)(i / count), i % count);
-    EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
-    for (size_t i = 0; i < n * count; i++)
-        EXPECT(recv[i] == mark((int)(i / count), rank, i % count));
-    if (!in_place)
-        free(recv);
-    free(send);
+    for (int j = 0; j < b->g->size; j++)
+        moved_fill(from + (size_t)j * block, block, rank, j);
+    EXPECT(call_blocks(b, COLLECTIVE_ALLTOALL, from, recv.at, HVD_SUM) ==
+           HVD_OK);
+    for (int j = 0; j < b->g->size; j++)
+        EXPECT(moved_right(recv.at + (size_t)j * block, block, j, rank));
+    EXPECT(placed_intact(&recv));
+    placed_destroy(&send);
+    placed_destroy(&recv);
     return true;
 }
 
-/* Rank r sends r * j + j elements to j; rank 0 sends nothing to itself. */
+/* Rank r sends (r * j + j) / 2 blocks to j; rank 0 sends nothing to itself. */
 static size_t pair_count(int from, int to, size_t scale)
 {
-    return (size_t)(from * to + to) * scale;
+    return (size_t)(from * to + to) * scale / 2;
 }
 
-static bool alltoallv_case(struct group *g, int rank, size_t scale)
+static bool alltoallv_case(const struct blocks *b)
 {
     size_t sc[GROUP_MAX], sd[GROUP_MAX], rc[GROUP_MAX], rd[GROUP_MAX];
-    size_t ns = 0, nr = 0;
-    int64_t *send, *recv;
-    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
+    size_t ns = 0, nr = 0, e = hvd_dtype_size(b->dtype);
+    int rank = b->rank;
+    struct placed send, recv;
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLTOALLV,
                                    .sendcounts = sc,
                                    .sdispls = sd,
                                    .recvcounts = rc,
                                    .rdispls = rd,
-                                   .dtype = HVD_INT64};
+                                   .dtype = b->dtype};
 
-    for (int j = 0; j < g->size; j++) {
-        sc[j] = pair_count(rank, j, scale);
-        rc[j] = pair_count(j, rank, scale);
+    for (int j = 0; j < b->g->size; j++) {
+        sc[j] = pair_count(rank, j, b->count);
+        rc[j] = pair_count(j, rank, b->count);
         sd[j] = ns;
         rd[j] = nr + 1;
         ns += sc[j];
         nr += rc[j] + 1;
     }
-    send = calloc(ns + 1, sizeof(*send));
-    recv = calloc(nr + 1, sizeof(*recv));
-    for (int j = 0; j < g->size; j++)
-        for (size_t i = 0; i < sc[j]; i++)
-            send[sd[j] + i] = mark(rank, j, i);
-    args.sendbuf = send;
-    args.recvbuf = recv;
-    EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
-    for (int j = 0; j < g->size; j++)
-        for (size_t i = 0; i < rc[j]; i++)
-            EXPECT(recv[rd[j] + i] == mark(j, rank, i));
-    free(send);
-    free(recv);
+    send = placed_create(ns * e, b->any);
+    recv = placed_create(nr * e, b->any >> 20);
+    for (int j = 0; j < b->g->size; j++)
+        moved_fill(send.at + sd[j] * e, sc[j] * e, rank, j);
+    args.sendbuf = send.at;
+    args.recvbuf = recv.at;
+    EXPECT(comm_run(b->g->comms[rank], &args) == HVD_OK);
+    for (int j = 0; j < b->g->size; j++) {
+        EXPECT(moved_right(recv.at + rd[j] * e, rc[j] * e, j, rank));
+        EXPECT(recv.at[rd[j] * e - 1] == PLACED_MARK); /* between them */
+    }
+    EXPECT(placed_intact(&recv));
+    placed_destroy(&send);
+    placed_destroy(&recv);
     return true;
 }
 
-static bool gatherv_case(struct group *g, int rank, size_t scale)
+static bool gatherv_case(const struct blocks *b)
 {
-    size_t rc[GROUP_MAX], rd[GROUP_MAX], n = 0;
-    int64_t *recv;
-    struct collective_args args = {.kind = COLLECTIVE_ALLGATHERV,
+    size_t rc[GROUP_MAX], rd[GROUP_MAX], n = 0, e = hvd_dtype_size(b->dtype);
+    int rank = b->rank;
+    struct placed recv, send;
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLGATHERV,
                                    .recvcounts = rc,
                                    .rdispls = rd,
-                                   .dtype = HVD_INT64};
+                                   .dtype = b->dtype};
 
-    for (int j = 0; j < g->size; j++) {
-        rc[j] = (size_t)j * scale;
+    for (int j = 0; j < b->g->size; j++) {
+        rc[j] = (size_t)j * b->count;
         rd[j] = n;
         n += rc[j] + 2;
     }
-    recv = calloc(n + 1, sizeof(*recv));
-    for (size_t i = 0; i < rc[rank]; i++)
-        recv[rd[rank] + i] = mark(rank, 7, i);
-    args.sendbuf = recv + rd[rank];
-    args.recvbuf = recv;
+    recv = placed_create(n * e, b->any);
+    send = placed_create(rc[rank] * e, b->any >> 20);
+    args.sendbuf = b->in_place ? recv.at + rd[rank] * e : send.at;
+    args.recvbuf = recv.at;
     args.count = rc[rank];
-    EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
-    for (int j = 0; j < g->size; j++)
-        for (size_t i = 0; i < rc[j]; i++)
-            EXPECT(recv[rd[j] + i] == mark(j, 7, i));
-    free(recv);
+    moved_fill(b->in_place ? recv.at + rd[rank] * e : send.at, rc[rank] * e,
+               rank, 7);
+    EXPECT(comm_run(b->g->comms[rank], &args) == HVD_OK);
+    for (int j = 0; j < b->g->size; j++) {
+        EXPECT(moved_right(recv.at + rd[j] * e, rc[j] * e, j, 7));
+        EXPECT(recv.at[(rd[j] + rc[j]) * e] == PLACED_MARK);
+    }
+    EXPECT(placed_intact(&recv));
+    placed_destroy(&send);
+    placed_destroy(&recv);
     return true;
 }
 
 static bool all_others(struct group *g, int rank, void *arg)
 {
-    static const size_t some[] = {0, 1, 5, 1000, 40001};
+    static const size_t some[] = {0, 1, 5, 1000, 20001};
 
-    for (size_t c = 0; c < 5; c++)
+    for (int n = 0; n < 5 * DTYPE_COUNT; n++) {
+        struct blocks b = {.g = g,
+                           .rank = rank,
+                           .dtype = (hvd_dtype_t)(n % DTYPE_COUNT),
+                           .count = some[n / DTYPE_COUNT],
+                           .any = place_of(rank, n)};
+
+        /* each type, the large ones in turns */
+        if (g->size > FEW && b.count > 5)
+            b.count = b.count > 10000 ? 100 : 0;
+        if (b.count > 10000 && n % 4 != g->size % 4)
+            continue;
+        if (g->size > FEW && !is_called(g->size, b.count, n))
+            continue;
         for (int in_place = 0; in_place < 2; in_place++) {
-            if (!gather_case(g, rank, some[c], in_place) ||
-                !scatter_case(g, rank, some[c], in_place) ||
-                !alltoall_case(g, rank, some[c], in_place) ||
-                !alltoallv_case(g, rank, some[c] / 4) ||
-                !gatherv_case(g, rank, some[c]))
+            b.in_place = in_place;
+            if (!gather_case(&b) || !scatter_case(&b) || !alltoall_case(&b) ||
+                !gatherv_case(&b) || (in_place == 0 && !alltoallv_case(&b)))
                 return false;
             EXPECT(barrier(g->comms[rank]) == HVD_OK);
         }
+    }
     return true;
 }
 
@@ -413,6 +403,35 @@ START_TEST(others_all_sizes_correct)
     group_init(&g, _i);
     group_run(&g, all_others, NULL);
     group_fini(&g);
+}
+END_TEST
+
+/* --- many ranks --- */
+
+static bool all_collectives(struct group *g, int rank, void *arg)
+{
+    return all_reduces(g, rank, arg) && broadcasts(g, rank, NULL) &&
+           all_others(g, rank, NULL);
+}
+
+/* Each has descriptors of all others. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_uint_ge(limit.rlim_cur, MANY * MANY * 4);
+}
+
+/* The most only once, over shared memory. */
+START_TEST(many_ranks_all_collectives_correct)
+{
+    if (many[_i] == MANY && getenv("HVD_TEST_OVER") != NULL)
+        return;
+    allow_descriptors();
+    with_shelf(many[_i], all_collectives);
 }
 END_TEST
 
@@ -508,6 +527,7 @@ int main(void)
     tcase_add_loop_test(tc, allreduce_odd_floats_same_bits, 1, 6);
     tcase_add_loop_test(tc, broadcast_all_roots_correct, 1, 6);
     tcase_add_loop_test(tc, others_all_sizes_correct, 1, 6);
+    tcase_add_loop_test(tc, many_ranks_all_collectives_correct, 0, N_SIZES);
     tcase_add_loop_test(tc, allgatherv_other_shares_mismatch, 0, 3);
     tcase_add_test(tc, transfer_up_and_down_arrives);
     tcase_add_test(tc, group_destroyed_descriptors_back);
