@@ -65,12 +65,30 @@ static void say_cut(const struct message *m, char *head, size_t max)
 
 static void say_abort(const struct message *m, char *head, size_t max)
 {
+    static const char *const why[] = {"?", "", ", mismatch", ", stale"};
+
     if (m->u.abort.worker != 0)
         snprintf(head, max, "abort %" PRIu64 ", w%" PRIu64 " died",
                  m->generation, m->u.abort.worker);
     else
         snprintf(head, max, "abort %" PRIu64 "%s", m->generation,
-                 m->u.abort.reason == ABORT_MISMATCH ? ", mismatch" : "");
+                 why[m->u.abort.reason & 3]);
+}
+
+/* What the ranks learn of each other. */
+static void check_table(const struct driver *d)
+{
+    for (size_t i = 0; i < d->table.n_entries; i++) {
+        const struct assign_entry *e = &d->table.entries[i];
+        const struct driver_worker *w = driver_worker(d, e->worker);
+
+        ck_assert_ptr_nonnull(w);
+        ck_assert_uint_eq(w->assign.rank, i);
+        ck_assert_uint_eq(e->host, w->host);
+        ck_assert_uint_eq(e->slot, w->slot);
+        ck_assert_uint_eq(e->port, w->port);
+        ck_assert_str_eq(e->address, w->address);
+    }
 }
 
 static void say_send(struct fixture *f, uint64_t id, const struct message *m)
@@ -106,6 +124,7 @@ static void say_record(struct fixture *f, const struct driver_record *r)
 {
     char text[WIRE_TEXT_MAX];
 
+    f->n_records[r->type]++;
     if (r->type == RECORD_WARNING) {
         sentence(f, "warn: ", r->text);
     } else if (r->type == RECORD_NOTE) {
@@ -249,6 +268,8 @@ static void step(struct fixture *f, const struct driver_event *ev)
     ck_assert_int_eq(driver_step(&f->driver, ev, f->now_us, &actions, &n),
                      HVD_OK);
     check_counts(&f->driver);
+    if (f->driver.formed_us == f->now_us)
+        check_table(&f->driver);
     ck_assert_uint_lt(n, ACTIONS_MAX);
     copy = calloc(n + 1, sizeof(*copy));
     ck_assert_ptr_nonnull(copy);
@@ -278,6 +299,8 @@ struct fixture *fixture_new(const struct fixture_options *o)
     c.min_np = o->min_np ? o->min_np : c.np;
     c.max_np = o->max_np;
     c.reset_limit = o->reset_limit ? (int64_t)o->reset_limit : -1;
+    if (o->no_resets)
+        c.reset_limit = 0;
     c.slot_restarts = o->slot_restarts ? o->slot_restarts : 3;
     c.strict_blacklist = o->strict_blacklist;
     c.blacklist.cooldown = o->cooldown_high_ms > 0;

@@ -11,11 +11,12 @@
  *   spawn: w1@a:0 w2@a:1                  kill: w1
  *   assign 2: w1 w3 w4+sync               in the order of ranks
  *   abort 1, w2 died: w1 w3               abort 1: w1 (nobody in particular)
+ *   abort 1, stale: w1 (over already)     abort 1, mismatch: w1
  *   hold 1, added: w1                     cut 5: w1         cut never: w1
  *   release: w1                           shutdown drained: w1
  *   blacklist a for good                  blacklist a for 30000 ms
  *   warn: sentence                        finish 1: sentence
- * PONG, WELCOME and the other records are left out.
+ * PONG, WELCOME and the other records are left out (records are counted).
  *
  * One fixture per process; memory is static but for the driver's own. */
 #ifndef TESTS_DRIVER_FIXTURE_H
@@ -37,6 +38,7 @@ struct fixture_options {
     uint32_t min_np;        /* [np] */
     uint32_t max_np;        /* [unbounded] */
     uint32_t reset_limit;   /* [none] */
+    bool no_resets;         /* the limit is 0 */
     uint32_t slot_restarts; /* [3] */
     bool strict_blacklist;
     uint64_t cooldown_low_ms, cooldown_high_ms;
@@ -60,7 +62,8 @@ struct fixture {
     char slow_host[HOSTS_NAME_MAX];   /* its agent comes up by agent_up() */
     bool no_spawns;                   /* SPAWNED is withheld */
     bool slow_workers;                /* they say HELLO by hello() */
-    char head[WIRE_TEXT_MAX];         /* of the transcript's last line */
+    int n_records[RECORD_WARNING + 1];
+    char head[WIRE_TEXT_MAX]; /* of the transcript's last line */
     char transcript[1 << 16];
     size_t n_transcript;
 };
