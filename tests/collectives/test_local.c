@@ -489,6 +489,82 @@ START_TEST(calls_in_blocks_show_when_they_were)
 }
 END_TEST
 
+/* --- who may write into others' memory --- */
+
+struct unwatched {
+    int rank, peer; /* this rank would not notice the death of that one */
+};
+
+static bool push_or_not(struct group *g, int rank, void *arg)
+{
+    enum { COUNT = 100000 };
+    const struct unwatched *u = arg;
+    struct local *local = g->comms[rank]->local;
+    void *memory;
+    int64_t *buf;
+
+    EXPECT(hvd_alloc(COUNT * sizeof(*buf), &memory) == HVD_OK);
+    buf = memory;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COUNT; i++)
+            buf[i] = rank + i;
+        EXPECT(allreduce(g->comms[rank], buf, buf, COUNT, HVD_INT64, HVD_SUM) ==
+               HVD_OK);
+        EXPECT(local->run.push == (round == 0));
+        for (int i = 0; i < COUNT; i++)
+            EXPECT(buf[i] == 3 + 3 * (int64_t)i);
+        if (rank == u->rank) {
+            close(local->peers[u->peer].pidfd);
+            local->peers[u->peer].pidfd = -1;
+        }
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    }
+    hvd_free(memory);
+    return true;
+}
+
+START_TEST(death_not_noticed_nobody_pushes)
+{
+    static const struct unwatched cases[] = {{0, 1}, {0, 2}, {1, 0}, {2, 1}};
+    struct group g;
+
+    group_init_over(&g, 3, COMM_CAN_ALL, COMM_ORDINARY_MEASURED);
+    group_run(&g, push_or_not, (void *)(uintptr_t)&cases[_i]);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- staging memory --- */
+
+enum { STAGING_COUNT = 150000 };
+
+static bool staging_fits(struct group *g, int rank, void *arg)
+{
+    const struct local *local = g->comms[rank]->local;
+    float *buf = calloc(STAGING_COUNT, sizeof(*buf));
+
+    (void)arg;
+    EXPECT(buf != NULL);
+    EXPECT(allreduce(g->comms[rank], buf, buf, STAGING_COUNT, HVD_FLOAT32,
+                     HVD_SUM) == HVD_OK);
+    EXPECT(local->run.send_way == MAILBOX_STAGED);
+    EXPECT(pull_stage_nbytes(&local->run.pull.shape) <= LOCAL_STAGE_NBYTES);
+    free(buf);
+    return true;
+}
+
+/* It was taken for the first call that needs it, of whatever size. */
+START_TEST(staging_memory_holds_blocks_of_all_ranks)
+{
+    static const int sizes[] = {2, 3, 4, 5, 7, 8, 15, 16, 31};
+    struct group g;
+
+    group_init_over(&g, sizes[_i], COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    group_run(&g, staging_fits, NULL);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("local");
@@ -505,6 +581,8 @@ int main(void)
     tcase_add_test(tc, counts_differ_both_sides_named);
     tcase_add_loop_test(tc, more_ranks_than_cores_all_complete, 4, 9);
     tcase_add_test(tc, calls_in_blocks_show_when_they_were);
+    tcase_add_loop_test(tc, death_not_noticed_nobody_pushes, 0, 4);
+    tcase_add_loop_test(tc, staging_memory_holds_blocks_of_all_ranks, 0, 9);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -21,11 +21,14 @@ enum {
     ROUNDS = 21,
     BLOCKS_COUNT = 200000, /* float32: block by block */
     OFFERED_COUNT = 10000, /* too much for a post, read as a whole */
+    ASKED_COUNT = 300000,  /* two blocks and more of half of it */
     MANY = 4,              /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
+    ASKED_US = 120000,
 #else
     HAND_OVER_US = 5000,
+    ASKED_US = 60000, /* of which the work itself is most */
 #endif
     ALONE_US = 300000,
     ALONE_CPU_US = 20000
@@ -178,7 +181,7 @@ static bool held_calls(struct group *g, int rank, void *arg)
         EXPECT(allreduce(g->comms[rank], from, to, count, HVD_FLOAT32,
                          HVD_SUM) == HVD_OK);
         call_ends(r, rank, n);
-        EXPECT(rank == 0 || trap_was_touched());
+        EXPECT(rank == 0 || trap_was_touched(&r->trap));
         for (size_t i = 0; i < count; i++)
             EXPECT_SAY(to[i] == (float)(2 * (i % 1000) + (size_t)(n * 3)),
                        "round %d, rank %d, [%zu]", n, rank, i);
@@ -225,6 +228,83 @@ START_TEST(late_reader_of_offered_buffer_wakes_at_once)
                      HVD_OK);
     run_relay(&r, held_calls);
     hvd_free(r.arena);
+}
+END_TEST
+
+/* --- who is asked for what cannot be read --- */
+
+/* Rank 1 cannot read the operand of rank 0 and asks for it, block by block:
+ * held at its result until rank 0 sleeps, it wakes rank 0 with its next
+ * question; rank 0, held at its operand until rank 1 sleeps, with its answer.
+ */
+struct asking {
+    struct group group;
+    struct trap operand, result;
+    atomic_uint_least64_t asked_us;
+    uint64_t took_us; /* from there to the end of the call */
+};
+
+static void hold_asker(void *arg)
+{
+    struct asking *a = arg;
+
+    await_sleep(a->group.comms[0]);
+}
+
+static void hold_asked(void *arg)
+{
+    struct asking *a = arg;
+
+    await_sleep(a->group.comms[1]);
+    atomic_store(&a->asked_us, clock_now_us());
+}
+
+static bool asking_call(struct group *g, int rank, void *arg)
+{
+    struct asking *a = arg;
+    size_t nbytes = ASKED_COUNT * sizeof(float);
+    float *own = malloc(nbytes), *from = own, *to = own;
+
+    if (rank == 0)
+        from = (float *)(void *)a->operand.memory;
+    else
+        to = (float *)(void *)a->result.memory;
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    for (size_t i = 0; i < ASKED_COUNT; i++)
+        from[i] = (float)(i % 1000 + (size_t)rank);
+    EXPECT(trap_set(rank == 0 ? &a->operand : &a->result));
+    EXPECT(allreduce(g->comms[rank], from, to, ASKED_COUNT, HVD_FLOAT32,
+                     HVD_SUM) == HVD_OK);
+    if (rank == 1)
+        a->took_us = clock_now_us() - atomic_load(&a->asked_us);
+    for (size_t i = 0; i < ASKED_COUNT; i++)
+        EXPECT(to[i] == (float)(2 * (i % 1000) + 1));
+    free(own);
+    return true;
+}
+
+static uint64_t time_asking(void)
+{
+    size_t nbytes = ASKED_COUNT * sizeof(float);
+    struct asking a = {.took_us = 0};
+
+    group_init_over(&a.group, 2, COMM_CAN_ALL, COMM_ORDINARY_ATTACHED);
+    trap_init(&a.operand, nbytes, hold_asked, &a);
+    trap_init(&a.result, nbytes, hold_asker, &a);
+    group_run(&a.group, asking_call, &a);
+    group_fini(&a.group);
+    trap_fini(&a.operand);
+    trap_fini(&a.result);
+    return a.took_us;
+}
+
+START_TEST(asked_and_answered_wake_at_once)
+{
+    uint64_t times[ROUNDS];
+
+    for (int n = 0; n < ROUNDS; n++)
+        times[n] = time_asking();
+    ck_assert_uint_lt(median(times), ASKED_US);
 }
 END_TEST
 
@@ -316,7 +396,7 @@ static bool root_calls(struct group *g, int rank, struct ahead *a, int32_t *buf,
             EXPECT(trap_set(&a->trap));
         }
         EXPECT(broadcast(comm, buf, n, HVD_INT32, 0) == HVD_OK);
-        EXPECT(rank != 1 || trap_was_touched());
+        EXPECT(rank != 1 || trap_was_touched(&a->trap));
         for (size_t i = 0; i < n; i++)
             EXPECT_SAY(buf[i] == root_value(round, call, i),
                        "round %d, call %d, rank %d, [%zu]: %d", round, call,
@@ -361,6 +441,7 @@ int main(void)
     tcase_add_test(tc, late_post_wakes_at_once);
     tcase_add_test(tc, late_block_wakes_at_once);
     tcase_add_test(tc, late_reader_of_offered_buffer_wakes_at_once);
+    tcase_add_test(tc, asked_and_answered_wake_at_once);
     tcase_add_test(tc, waiting_for_long_costs_no_cpu);
     tcase_add_test(tc, staged_operand_kept_until_slow_reader_has_it);
     suite_add_tcase(suite, tc);
