@@ -181,6 +181,9 @@ static bool held_calls(struct group *g, int rank, void *arg)
         EXPECT(allreduce(g->comms[rank], from, to, count, HVD_FLOAT32,
                          HVD_SUM) == HVD_OK);
         call_ends(r, rank, n);
+        EXPECT(rank == 1 ||
+               g->comms[0]->local->run.send_way ==
+                   (r->arena != NULL ? MAILBOX_ARENA : MAILBOX_STAGED));
         EXPECT(rank == 0 || trap_was_touched(&r->trap));
         for (size_t i = 0; i < count; i++)
             EXPECT_SAY(to[i] == (float)(2 * (i % 1000) + (size_t)(n * 3)),
@@ -275,6 +278,7 @@ static bool asking_call(struct group *g, int rank, void *arg)
     EXPECT(trap_set(rank == 0 ? &a->operand : &a->result));
     EXPECT(allreduce(g->comms[rank], from, to, ASKED_COUNT, HVD_FLOAT32,
                      HVD_SUM) == HVD_OK);
+    EXPECT(g->comms[rank]->local->run.send_way == MAILBOX_ATTACH);
     if (rank == 1)
         a->took_us = clock_now_us() - atomic_load(&a->asked_us);
     for (size_t i = 0; i < ASKED_COUNT; i++)
