@@ -358,47 +358,61 @@ END_TEST
 
 /* --- what is not read yet --- */
 
-enum { ROOT_COUNT = 5000, ROOT_CALLS = 6 };
+enum { ROOT_COUNT = 5000, ROOT_CALLS = 2 * MAILBOX_POSTS + 8, ROOT_ROUNDS = 4 };
 
-/* Rank 1 is held at the result of a broadcast until the root, which needs
- * nobody, waits for it or has posted what uses the same memory. */
+/* Rank 1 is late while the root, which needs nobody, calls on: it is held at
+ * the result of a broadcast, or has not called yet, until the root waits for it
+ * or has posted what uses the same memory. */
 struct ahead {
     struct group group;
     struct trap trap;
-    uint64_t held_ticket;
+    size_t sizes[2]; /* elements, by turns */
+    unsigned reuse;  /* calls later the memory is used again */
+    bool held;       /* else: rank 1 has not called yet */
+    uint64_t late_ticket;
 };
 
 static void hold_until_root_waits(void *arg)
 {
     const struct ahead *a = arg;
     const struct mailbox *box = a->group.comms[0]->local->box;
-    uint64_t ticket = a->held_ticket + 2;
+    uint64_t ticket = a->late_ticket + a->reuse;
 
+    /* behind what came before it has not slept */
+    while (atomic_load(&local_post_of(box, a->late_ticket)->ticket) <
+           a->late_ticket)
+        sched_yield();
     while (atomic_load(&box->sleeping) == 0 &&
            atomic_load(&local_post_of(box, ticket)->ticket) < ticket)
         sched_yield();
 }
 
-static int32_t root_value(int round, int call, size_t i)
+static bool come_late(struct ahead *a, const struct comm *comm, int call)
 {
-    return (int32_t)i * 64 + round * ROOT_CALLS + call;
+    a->late_ticket = comm->local->ticket + 1;
+    if (a->held)
+        return call > 1 || trap_set(&a->trap);
+    if (call == 0)
+        hold_until_root_waits(a);
+    return true;
 }
 
-/* Every other one too much for a post. */
+static int32_t root_value(int round, int call, size_t i)
+{
+    return (int32_t)i * 4096 + round * ROOT_CALLS + call;
+}
+
 static bool root_calls(struct group *g, int rank, struct ahead *a, int32_t *buf,
                        int round)
 {
     struct comm *comm = g->comms[rank];
 
     for (int call = 0; call < ROOT_CALLS; call++) {
-        size_t n = (call + round) % 2 == 0 ? ROOT_COUNT : 10;
+        size_t n = a->sizes[(call + round) % 2];
 
         for (size_t i = 0; i < n; i++)
             buf[i] = rank == 0 ? root_value(round, call, i) : -1;
-        if (rank == 1 && call < 2) {
-            a->held_ticket = comm->local->ticket + 1;
-            EXPECT(trap_set(&a->trap));
-        }
+        EXPECT(rank != 1 || come_late(a, comm, call));
         EXPECT(broadcast(comm, buf, n, HVD_INT32, 0) == HVD_OK);
         EXPECT(rank != 1 || trap_was_touched(&a->trap));
         for (size_t i = 0; i < n; i++)
@@ -416,7 +430,7 @@ static bool root_is_ahead(struct group *g, int rank, void *arg)
 
     if (rank == 1)
         buf = (int32_t *)(void *)a->trap.memory;
-    for (int round = 0; round < 8; round++) {
+    for (int round = 0; round < ROOT_ROUNDS; round++) {
         EXPECT(barrier(g->comms[rank]) == HVD_OK);
         if (!root_calls(g, rank, a, buf, round))
             return false;
@@ -424,15 +438,38 @@ static bool root_is_ahead(struct group *g, int rank, void *arg)
     return true;
 }
 
+static void run_ahead(struct ahead *a)
+{
+    group_init_over(&a->group, 3, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    trap_init(&a->trap, ROOT_COUNT * sizeof(int32_t), hold_until_root_waits, a);
+    group_run(&a->group, root_is_ahead, a);
+    group_fini(&a->group);
+    trap_fini(&a->trap);
+}
+
+/* Too much for a post: in halves of staging memory. */
 START_TEST(staged_operand_kept_until_slow_reader_has_it)
 {
-    struct ahead a;
+    struct ahead a = {.sizes = {ROOT_COUNT, 5}, .reuse = 2, .held = true};
 
-    group_init_over(&a.group, 3, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
-    trap_init(&a.trap, ROOT_COUNT * sizeof(int32_t), hold_until_root_waits, &a);
-    group_run(&a.group, root_is_ahead, &a);
-    group_fini(&a.group);
-    trap_fini(&a.trap);
+    run_ahead(&a);
+}
+END_TEST
+
+START_TEST(operand_in_post_kept_until_slow_reader_has_it)
+{
+    struct ahead a = {
+        .sizes = {2000, 1000}, .reuse = MAILBOX_DATA, .held = true};
+
+    run_ahead(&a);
+}
+END_TEST
+
+START_TEST(post_kept_until_late_rank_has_seen_it)
+{
+    struct ahead a = {.sizes = {1, 5}, .reuse = MAILBOX_POSTS};
+
+    run_ahead(&a);
 }
 END_TEST
 
@@ -448,6 +485,8 @@ int main(void)
     tcase_add_test(tc, asked_and_answered_wake_at_once);
     tcase_add_test(tc, waiting_for_long_costs_no_cpu);
     tcase_add_test(tc, staged_operand_kept_until_slow_reader_has_it);
+    tcase_add_test(tc, operand_in_post_kept_until_slow_reader_has_it);
+    tcase_add_test(tc, post_kept_until_late_rank_has_seen_it);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

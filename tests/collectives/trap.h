@@ -4,8 +4,8 @@
  * writes its result. (The kernel reads and writes such memory for nobody.)
  *
  * Threads: a trap is set by the thread that will touch it, created and
- * destroyed while no other runs; the function runs in a signal handler: atomic words,
- * sched_yield() and clocks are fine. */
+ * destroyed while no other runs; the function runs in a signal handler: atomic
+ * words, sched_yield() and clocks are fine. */
 #ifndef TESTS_COLLECTIVES_TRAP_H
 #define TESTS_COLLECTIVES_TRAP_H
 
