@@ -43,6 +43,7 @@ class Mutant:
         changed = text[:begin] + self.new + text[end:]
         first = text.rfind("\n", 0, begin) + 1
         last = text.find("\n", end)
+        self.line_before = text[text.rfind("\n", 0, first - 1) + 1:first]
         self.old_lines = text[first:last]
         self.new_lines = changed[first:last + len(changed) - len(text)]
 
@@ -50,9 +51,11 @@ class Mutant:
         return self.text[:self.begin] + self.new + self.text[self.end:]
 
     def change(self):
-        """Both sides in one line, for the patterns of the explained ones."""
-        return "%s => %s" % tuple(" ".join(lines.split()) for lines in
-                                  (self.old_lines, self.new_lines))
+        """In one line, for the patterns of the explained ones: what is before
+        it, what it was, what it is."""
+        return "%s | %s => %s" % tuple(
+            " ".join(lines.split()) for lines in
+            (self.line_before, self.old_lines, self.new_lines))
 
 
 # ---- the text --------------------------------------------------------------
@@ -156,7 +159,7 @@ def operand_end(code, at):
     while code[i] not in ")]};,?:" and code[i:i + 2] not in ("&&", "||"):
         i = closing(code, i) if code[i] in "([{" else i
         i += 1
-    return i
+    return at + len(code[at:i].rstrip())
 
 
 def operand_begin(code, at):
