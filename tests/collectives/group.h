@@ -150,6 +150,8 @@ static void *rank_main(void *arg)
     struct rank_thread *t = arg;
 
     t->ok = t->fn(t->group, t->rank, t->arg);
+    if (!t->ok && t->group->comms[t->rank] != NULL) /* nobody waits for it */
+        comm_leave(t->group->comms[t->rank], COMM_LEAVE_ABORT, 0);
     return NULL;
 }
 

@@ -21,7 +21,7 @@ enum {
     ROUNDS = 21,
     BLOCKS_COUNT = 200000, /* float32: block by block */
     OFFERED_COUNT = 10000, /* too much for a post, read as a whole */
-    ASKED_COUNT = 300000,  /* two blocks and more of half of it */
+    ASKED_COUNT = 100000,  /* int32: two questions */
     MANY = 4,              /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
@@ -236,22 +236,33 @@ END_TEST
 
 /* --- who is asked for what cannot be read --- */
 
-/* Rank 1 cannot read the operand of rank 0 and asks for it, block by block:
- * held at its result until rank 0 sleeps, it wakes rank 0 with its next
- * question; rank 0, held at its operand until rank 1 sleeps, with its answer.
- */
+/* Rank 1 cannot read the buffer of the root and asks for it. It is held where
+ * it sleeps until the root, which has nothing else to do, sleeps, and wakes it
+ * with its question; the root, held at its buffer until rank 1 sleeps, wakes
+ * that with its answer. */
 struct asking {
     struct group group;
-    struct trap operand, result;
+    struct trap buffer; /* of the root */
+    pthread_t asker;
+    uint64_t ticket;
+    atomic_int held;
     atomic_uint_least64_t asked_us;
     uint64_t took_us; /* from there to the end of the call */
 };
 
-static void hold_asker(void *arg)
-{
-    struct asking *a = arg;
+static struct asking *asking_one;
 
+static void hold_asker(int signo)
+{
+    struct asking *a = asking_one;
+    const struct mailbox *box = a->group.comms[0]->local->box;
+
+    (void)signo;
+    atomic_store(&a->held, 1);
+    while (atomic_load(&local_post_of(box, a->ticket)->ticket) < a->ticket)
+        sched_yield();
     await_sleep(a->group.comms[0]);
+    atomic_store(&a->asked_us, clock_now_us());
 }
 
 static void hold_asked(void *arg)
@@ -259,46 +270,58 @@ static void hold_asked(void *arg)
     struct asking *a = arg;
 
     await_sleep(a->group.comms[1]);
-    atomic_store(&a->asked_us, clock_now_us());
+}
+
+static void hold_rank_1(struct asking *a)
+{
+    const struct mailbox *box = a->group.comms[1]->local->box;
+
+    while (atomic_load(&local_post_of(box, a->ticket)->ticket) < a->ticket)
+        sched_yield();
+    await_sleep(a->group.comms[1]);
+    pthread_kill(a->asker, SIGUSR1);
+    while (atomic_load(&a->held) == 0)
+        sched_yield();
 }
 
 static bool asking_call(struct group *g, int rank, void *arg)
 {
     struct asking *a = arg;
-    size_t nbytes = ASKED_COUNT * sizeof(float);
-    float *own = malloc(nbytes), *from = own, *to = own;
+    int32_t *own = malloc(ASKED_COUNT * sizeof(*own));
+    int32_t *buf = rank == 0 ? (int32_t *)(void *)a->buffer.memory : own;
 
-    if (rank == 0)
-        from = (float *)(void *)a->operand.memory;
-    else
-        to = (float *)(void *)a->result.memory;
+    if (rank == 1)
+        a->asker = pthread_self();
+    for (int i = 0; i < ASKED_COUNT; i++)
+        buf[i] = rank == 0 ? i * 3 : -1;
     EXPECT(barrier(g->comms[rank]) == HVD_OK);
-    for (size_t i = 0; i < ASKED_COUNT; i++)
-        from[i] = (float)(i % 1000 + (size_t)rank);
-    EXPECT(trap_set(rank == 0 ? &a->operand : &a->result));
-    EXPECT(allreduce(g->comms[rank], from, to, ASKED_COUNT, HVD_FLOAT32,
-                     HVD_SUM) == HVD_OK);
-    EXPECT(g->comms[rank]->local->run.send_way == MAILBOX_ATTACH);
+    if (rank == 0) {
+        a->ticket = g->comms[0]->local->ticket + 1;
+        hold_rank_1(a);
+        EXPECT(trap_set(&a->buffer));
+    }
+    EXPECT(broadcast(g->comms[rank], buf, ASKED_COUNT, HVD_INT32, 0) == HVD_OK);
     if (rank == 1)
         a->took_us = clock_now_us() - atomic_load(&a->asked_us);
-    for (size_t i = 0; i < ASKED_COUNT; i++)
-        EXPECT(to[i] == (float)(2 * (i % 1000) + 1));
+    EXPECT(rank == 1 || trap_was_touched(&a->buffer));
+    for (int i = 0; i < ASKED_COUNT; i++)
+        EXPECT(buf[i] == i * 3);
     free(own);
     return true;
 }
 
 static uint64_t time_asking(void)
 {
-    size_t nbytes = ASKED_COUNT * sizeof(float);
+    struct sigaction action = {.sa_handler = hold_asker};
     struct asking a = {.took_us = 0};
 
+    asking_one = &a;
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
     group_init_over(&a.group, 2, COMM_CAN_ALL, COMM_ORDINARY_ATTACHED);
-    trap_init(&a.operand, nbytes, hold_asked, &a);
-    trap_init(&a.result, nbytes, hold_asker, &a);
+    trap_init(&a.buffer, ASKED_COUNT * sizeof(int32_t), hold_asked, &a);
     group_run(&a.group, asking_call, &a);
     group_fini(&a.group);
-    trap_fini(&a.operand);
-    trap_fini(&a.result);
+    trap_fini(&a.buffer);
     return a.took_us;
 }
 
