@@ -82,6 +82,26 @@ START_TEST(accused_of_by_another_pair_nobody_goes)
     at(f, 50, lost("w2", 3, "2")); /* of the same, by another */
     at(f, 60, ready_lost("w1 w2 w3"));
     expect(f, "abort 3: w1 w2 w3\nassign 4: w1 w2 w3\n");
+    at(f, 70, commits("w1 w2 w3"));
+    at(f, 80, lost("w1", 4, "1")); /* of who has accused another */
+    at(f, 90, ready_lost("w1 w2 w3"));
+    expect(f, "abort 4: w1 w2 w3\nassign 5: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(accused_twice_beside_a_death_nobody_goes)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:4");
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "assign 2: w1 w2 w3 w4\n");
+    at(f, 30, lost("w1", 2, "1"));
+    at(f, 31, killed("w4"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect(f, "abort 2: w1 w2 w3 w4\nassign 3: w1 w2 w3\n");
     fixture_free(f);
 }
 END_TEST
@@ -157,6 +177,7 @@ int main(void)
     tcase_add_test(tcase, reports_counted_once_in_each_generation);
     tcase_add_test(tcase, hang_warned_of_once_in_each_generation);
     tcase_add_test(tcase, accused_of_by_another_pair_nobody_goes);
+    tcase_add_test(tcase, accused_twice_beside_a_death_nobody_goes);
     tcase_add_test(tcase, accusations_of_before_count_once);
     tcase_add_test(tcase, loss_while_stopping_is_no_news);
     tcase_add_test(tcase, no_resets_first_change_ends_the_job);
