@@ -174,8 +174,10 @@ def operand_begin(code, at):
             break
         i -= 1
     i += 1
-    word = re.match(r"\s*(return\b)?\s*", code[i:at])
-    return i + word.end()
+    returns = list(re.finditer(r"\breturn\b", code[i:at]))
+    if returns:
+        i += returns[-1].end()
+    return i + len(code[i:at]) - len(code[i:at].lstrip())
 
 
 def fewer_clauses(code, function):

@@ -526,6 +526,40 @@ START_TEST(copy_every_isa_copies)
 }
 END_TEST
 
+#if defined(__x86_64__)
+/* Does the system name all of these, with a blank on both sides? */
+static bool system_names(const char *const *flags, size_t n)
+{
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[8192] = "";
+
+    if (f == NULL)
+        return false;
+    while (strncmp(line, "flags", 5) != 0 && fgets(line, sizeof(line), f))
+        continue;
+    fclose(f);
+    line[strcspn(line, "\n")] = ' ';
+    for (size_t i = 0; i < n; i++)
+        if (strstr(line, flags[i]) == NULL)
+            return false;
+    return true;
+}
+
+/* Results are the same with fewer instructions. */
+START_TEST(isa_that_the_processor_has_is_used)
+{
+    static const char *const flags[] = {" avx2 ",     " f16c ",
+                                        " avx512f ",  " avx512bw ",
+                                        " avx512dq ", " avx512vl "};
+
+    if (system_names(flags, 2))
+        ck_assert(reduce_isa_supported(REDUCE_AVX2));
+    if (system_names(flags, 6))
+        ck_assert(reduce_isa_supported(REDUCE_AVX512));
+}
+END_TEST
+#endif
+
 int main(void)
 {
     Suite *suite = suite_create("reduce");
@@ -548,6 +582,9 @@ int main(void)
                         2 * OP_COUNT);
     tcase_add_test(tc, least_of_subnormals_flushed_to_zero_is_exact);
     tcase_add_test(tc, copy_every_isa_copies);
+#if defined(__x86_64__)
+    tcase_add_test(tc, isa_that_the_processor_has_is_used);
+#endif
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

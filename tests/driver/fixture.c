@@ -122,9 +122,15 @@ static void say_send(struct fixture *f, uint64_t id, const struct message *m)
 
 static void say_record(struct fixture *f, const struct driver_record *r)
 {
+    const struct driver *d = &f->driver;
     char text[WIRE_TEXT_MAX];
 
     f->n_records[r->type]++;
+    if (r->type == RECORD_GENERATION_FORMED) {
+        ck_assert_uint_eq(r->n, d->world_size);
+        ck_assert_uint_eq(r->duration_us, d->formed_us - d->opened_us);
+        ck_assert(d->table.entries[r->root].source);
+    }
     if (r->type == RECORD_WARNING) {
         sentence(f, "warn: ", r->text);
     } else if (r->type == RECORD_NOTE) {
