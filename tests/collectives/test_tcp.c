@@ -1,5 +1,7 @@
 /* tests/collectives/test_tcp.c - every algorithm over real sockets, for vectors
  * of less than a frame and of many. */
+#include <semaphore.h>
+
 #include "group.h"
 
 static const struct {
@@ -124,6 +126,53 @@ START_TEST(algorithm_over_sockets_right_result)
 }
 END_TEST
 
+/* --- who has left --- */
+
+enum { MOVED_NBYTES = 1 << 20 };
+
+/* Rank 1 leaves; rank 0 hears of it while it sends something to rank 2, and
+ * then calls what it alone has something to send for. */
+static bool send_to_who_has_left(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    uint8_t *buf = calloc(1, MOVED_NBYTES);
+    hvd_status_t status;
+
+    EXPECT(buf != NULL);
+    EXPECT(barrier(comm) == HVD_OK);
+    if (rank == 1) {
+        free(buf);
+        comm_leave(comm, COMM_LEAVE_BOUNDARY, 18);
+        sem_post(arg);
+        return true;
+    }
+    if (rank == 0) {
+        sem_wait(arg);
+        status = comm_transfer_send(comm, 2, buf, MOVED_NBYTES);
+    } else {
+        status = comm_transfer_recv(comm, 0, buf, MOVED_NBYTES);
+    }
+    EXPECT(status == HVD_OK);
+    status = broadcast(comm, buf, 1, HVD_INT32, 0);
+    free(buf);
+    EXPECT_SAY(status == HVD_ERR_MISMATCH, "%d", status);
+    EXPECT(strstr(error_text(), "rank 1 left at boundary 18") != NULL);
+    return true;
+}
+
+START_TEST(root_calls_when_one_has_left_mismatch)
+{
+    struct group g;
+    sem_t left;
+
+    sem_init(&left, 0, 0);
+    group_init_over(&g, 3, 0, COMM_ORDINARY_MEASURED);
+    group_run(&g, send_to_who_has_left, &left);
+    group_fini(&g);
+    sem_destroy(&left);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tcp");
@@ -132,6 +181,7 @@ int main(void)
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, algorithm_over_sockets_right_result, 0,
                         N_WAYS * SIZES);
+    tcase_add_test(tc, root_calls_when_one_has_left_mismatch);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
