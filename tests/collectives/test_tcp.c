@@ -152,7 +152,8 @@ static bool send_to_who_has_left(struct group *g, int rank, void *arg)
     } else {
         status = comm_transfer_recv(comm, 0, buf, MOVED_NBYTES);
     }
-    EXPECT(status == HVD_OK);
+    /* rank 0 may have found out before rank 2 has all of it */
+    EXPECT(status == HVD_OK || rank == 2);
     status = broadcast(comm, buf, 1, HVD_INT32, 0);
     free(buf);
     EXPECT_SAY(status == HVD_ERR_MISMATCH, "%d", status);
