@@ -1,7 +1,8 @@
 /* collectives/local_impl.h - the inside of a local group, shared by local.c
  * (its life), peer_memory.c (whose memory is mapped), local_plan.c (which way
- * operands take), local_run.c (the phase in flight), local_blocks.c,
- * local_read.c (what peers show), local_ask.c and local_choice.c.
+ * operands take), local_run.c (the phase in flight), local_post.c (what is
+ * called), local_blocks.c, local_read.c (what peers show), local_ask.c and
+ * local_choice.c.
  *
  * Threads: whoever drives the comm. Ranks here are places in the group: the
  * comm's ranks of this host in ascending order. */
@@ -176,6 +177,18 @@ bool local_may_offer(const struct local *local,
                      const struct schedule_call *call);
 /* Is own result written past the caches, as far as nobody reads it? */
 bool local_streams(const struct local *local, const struct phase *phase);
+
+/* --- local_post.c --- */
+
+/* May own post of this ticket be written, and what goes with it? */
+bool local_post_is_free(struct local *local);
+/* Show the call. */
+hvd_status_t local_post(struct comm *comm) HVD_MUST_CHECK;
+/* Have those it waits for posted theirs? All the same, or a mismatch. */
+hvd_status_t local_arrive(struct comm *comm, bool *moved_p) HVD_MUST_CHECK;
+/* Where an operand that travels in a post is. */
+uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
+                          size_t nbytes);
 
 /* --- local_run.c --- */
 

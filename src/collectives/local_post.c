@@ -1,0 +1,335 @@
+/* collectives/local_post.c - what a rank calls, shown to the others of its host
+ * and compared with what they call. Small operands travel in the posts
+ * themselves.
+ *
+ * Threads: whoever drives the comm. Memory: none of its own. */
+#include <sched.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/error.h"
+#include "collectives/call.h"
+#include "collectives/copy.h"
+#include "collectives/local_choice.h"
+#include "collectives/local_impl.h"
+
+/* --- posting --- */
+
+static struct frame head_of(const struct mailbox_post *post)
+{
+    return (struct frame){
+        .type = FRAME_DATA,
+        .kind = post->kind,
+        .dtype = post->dtype,
+        .op = post->op,
+        .root = post->root,
+        .sequence = post->sequence,
+        .count = post->count,
+    };
+}
+
+/* Who does not wait for a peer (broadcasts) has not seen what that one called:
+ * so everybody compares the posts up to `ticket`, which all have posted, before
+ * he is LOCAL_RUN_AHEAD further; nobody overwrites one that may be compared. */
+static hvd_status_t check_past(struct comm *comm, uint64_t ticket)
+{
+    struct local *local = comm->local;
+
+    for (; local->n_compared < ticket; local->n_compared++) {
+        uint64_t past = local->n_compared + 1;
+        struct frame mine = head_of(local_post_of(local->box, past));
+
+        for (int i = 0; i < local->size; i++) {
+            const struct mailbox_post *post = local_post_of(local->peers[i].box,
+                                                            past);
+            struct frame theirs = head_of(post);
+
+            if (i == local->me)
+                continue;
+            if (mine.kind == COLLECTIVE_ALLTOALLV)
+                theirs.count = mine.count;
+            if (theirs.sequence != mine.sequence ||
+                !frame_same_call(&theirs, &mine))
+                return engine_disagree(comm, local->peers[i].rank, &theirs,
+                                       &mine);
+        }
+    }
+    return HVD_OK;
+}
+
+/* What frame_same_call() looks at. The numbers are compared by who reads an
+ * operand; calls of no elements are counted and not posted. */
+static uint32_t digest_with(uint32_t past, const struct frame *call)
+{
+    const struct {
+        uint64_t count;
+        int32_t root;
+        uint8_t kind, dtype, op, zero;
+    } key = {call->count, call->root, call->kind, call->dtype, call->op, 0};
+
+    _Static_assert(sizeof(key) == 16, "no gaps");
+    return XXH32(&key, sizeof(key), past);
+}
+
+/* By the digests in the posts: of all calls before that ticket. */
+static bool same_past(const struct local *local, uint64_t ticket)
+{
+    uint32_t mine = local_post_of(local->box, ticket)->past;
+
+    for (int i = 0; i < local->size; i++)
+        if (local_post_of(local->peers[i].box, ticket)->past != mine)
+            return false;
+    return true;
+}
+
+/* Who has posted a ticket has finished those before. */
+static bool all_have_posted(struct local *local, uint64_t ticket)
+{
+    if (local->all_posted >= ticket)
+        return true;
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox *box = local->peers[i].box;
+
+        if (box == NULL ||
+            (i != local->me &&
+             atomic_load(&local_post_of(box, ticket)->ticket) < ticket))
+            return false;
+    }
+    local->all_posted = ticket;
+    return true;
+}
+
+/* Before own posts are overwritten: that of a ticket which as few others as
+ * possible have still to post tells of all before it, so a root that is ahead
+ * does this once in a while and not with every call. */
+static hvd_status_t compare_past(struct comm *comm)
+{
+    struct local *local = comm->local;
+    uint64_t t = local->ticket;
+
+    if (t <= local->n_compared + LOCAL_RUN_AHEAD)
+        return HVD_OK;
+    for (uint64_t lag = 1; lag < LOCAL_RUN_AHEAD; lag *= 4) {
+        if (!all_have_posted(local, t - lag))
+            continue;
+        if (!same_past(local, t - lag))
+            return check_past(comm, t - lag - 1);
+        local->n_compared = t - lag - 1;
+        return HVD_OK;
+    }
+    return check_past(comm, t - LOCAL_RUN_AHEAD);
+}
+
+/* Who was as far ahead as may be lets the others do half of it, or every call
+ * would wait for them, and they would wake this rank with each of theirs. */
+static bool is_too_far_ahead(struct local *local)
+{
+    uint64_t t = local->ticket;
+    unsigned ahead = local->run.in_posts ? LOCAL_RUN_AHEAD : LOCAL_BLOCKS_AHEAD;
+
+    if (t > ahead && !all_have_posted(local, t - ahead)) {
+        local->resume_at = t - ahead / 2;
+        return true;
+    }
+    if (local->resume_at > 0 && !all_have_posted(local, local->resume_at))
+        return true;
+    local->resume_at = 0;
+    return false;
+}
+
+/* Does a post of this phase come with data? Perhaps, is yes. */
+static bool has_data(const struct local *local)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+    size_t nbytes;
+
+    if (!local->run.in_posts)
+        return call->kind == COLLECTIVE_ALLTOALLV;
+    nbytes = local_operand_nbytes(local, call, local->me);
+    return nbytes > MAILBOX_TINY_MAX && nbytes <= MAILBOX_INLINE_MAX;
+}
+
+/* Has everybody finished what the post to be overwritten was about, its data,
+ * and the half of staging memory? */
+bool local_post_is_free(struct local *local)
+{
+    uint64_t t = local->ticket, half = local->half_used[t % 2];
+    uint64_t data = local->data_used[t % MAILBOX_DATA];
+
+    if (is_too_far_ahead(local))
+        return false;
+    if (local->run.in_posts && half != 0 && !all_have_posted(local, half + 1))
+        return false;
+    if (!has_data(local))
+        return true;
+    if (data != 0 && !all_have_posted(local, data + 1))
+        return false;
+    local->data_used[t % MAILBOX_DATA] = t;
+    return true;
+}
+
+uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
+                          size_t nbytes)
+{
+    const uint8_t *tiny = local_post_of(box, ticket)->tiny;
+
+    return nbytes <= MAILBOX_TINY_MAX ? (uint8_t *)(uintptr_t)tiny
+                                      : local_data_of(box, ticket);
+}
+
+/* Into the post, or into the half of staging memory that is this ticket's. */
+static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post,
+                                 size_t nbytes)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    uint8_t *to = local_payload_of(local->box, local->ticket, nbytes);
+    size_t half = stage_half(local->ticket);
+
+    run->send_way = run->recv_way = MAILBOX_INLINE;
+    if (nbytes > MAILBOX_INLINE_MAX) {
+        HVD_TRY(local_stage_reserve(comm, LOCAL_STAGE_NBYTES));
+        run->send_way = MAILBOX_STAGED;
+        local->half_used[local->ticket % 2] = local->ticket;
+        post->stage_at = local->stage_at + half;
+        to = local->stage + half;
+    }
+    if (nbytes > 0)
+        copy_memory(to, run->phase->src, nbytes, false);
+    return HVD_OK;
+}
+
+static void show_cpu(struct local *local)
+{
+    uint32_t cpu = (uint32_t)sched_getcpu();
+
+    if (cpu == local->cpu)
+        return;
+    local->cpu = cpu;
+    atomic_store_explicit(&local->box->cpu, cpu, memory_order_relaxed);
+}
+
+/* What all have to do alike, and would wait for ever or misread otherwise: by
+ * the same rules, of the same release, it is the same. */
+static uint8_t plan_of(const struct local_run *run)
+{
+    return (uint8_t)(run->in_posts | run->offers << 1 |
+                     run->phase->pull_kind << 2);
+}
+
+hvd_status_t local_post(struct comm *comm)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+    const struct schedule_call *call = &run->phase->shape;
+    const struct frame *head = &comm->op.head;
+    struct mailbox_post *post =
+        &local->box->posts[local->ticket % MAILBOX_POSTS];
+    size_t nbytes;
+
+    HVD_TRY(compare_past(comm));
+    post->sequence = head->sequence;
+    post->count = head->count;
+    post->root = head->root;
+    post->kind = head->kind;
+    post->dtype = head->dtype;
+    post->op = head->op;
+    post->plan = plan_of(run);
+    post->may_push = 0;
+    post->past = local->past;
+    nbytes = local_operand_nbytes(local, call, local->me);
+    post->nbytes = nbytes;
+    if (!run->in_posts) {
+        HVD_TRY(local_blocks_plan(comm, post));
+    } else if (!run->offers || !local_blocks_offer(comm, post)) {
+        HVD_TRY(give_operand(comm, post, nbytes));
+    }
+    post->send_way = run->send_way;
+    post->recv_way = run->recv_way;
+    show_cpu(local);
+    atomic_store(&post->ticket, local->ticket);
+    local_notify(local);
+    local->past = digest_with(local->past, head);
+    run->stage = LOCAL_ARRIVE;
+    return HVD_OK;
+}
+
+/* --- the others' posts --- */
+
+/* The v-forms: what the peer has for this rank, against what is expected. */
+static hvd_status_t check_counts(struct comm *comm, int place,
+                                 const struct mailbox_post *post)
+{
+    const struct local *local = comm->local;
+    const struct schedule_call *call = &local->run.phase->shape;
+    const struct local_extent *table =
+        (const struct local_extent *)(const void *)local_data_of(
+            local->peers[place].box, local->ticket);
+    struct frame theirs = comm->op.head, mine = comm->op.head;
+
+    theirs.count = (call->kind == COLLECTIVE_ALLTOALLV ? table[local->me].nbytes
+                                                       : post->nbytes) /
+                   call->elem_nbytes;
+    mine.count = call->recvcounts[place];
+    if (theirs.count == mine.count)
+        return HVD_OK;
+    return engine_disagree(comm, local->peers[place].rank, &theirs, &mine);
+}
+
+static hvd_status_t check_post(struct comm *comm, int place,
+                               const struct mailbox_post *post)
+{
+    const struct frame *mine = &comm->op.head;
+    struct frame theirs = head_of(post);
+    bool each = mine->kind == COLLECTIVE_ALLTOALLV;
+
+    if (each)
+        theirs.count = mine->count;
+    if (atomic_load(&post->ticket) != comm->local->ticket ||
+        theirs.sequence != mine->sequence || !frame_same_call(&theirs, mine))
+        return engine_disagree(comm, comm->local->peers[place].rank, &theirs,
+                               mine);
+    if (post->plan != plan_of(&comm->local->run))
+        return comm_fail(comm, HVD_ERR_MISMATCH,
+                         "rank %d does %s #%llu in another way than rank %d: "
+                         "HVD_ALGORITHM or the version of libhvd differs",
+                         comm->local->peers[place].rank,
+                         call_kind_name(mine->kind),
+                         (unsigned long long)mine->sequence, comm->config.rank);
+    return each || mine->kind == COLLECTIVE_ALLGATHERV
+               ? check_counts(comm, place, post)
+               : HVD_OK;
+}
+
+hvd_status_t local_arrive(struct comm *comm, bool *moved_p)
+{
+    struct local *local = comm->local;
+    struct local_run *run = &local->run;
+
+    for (; run->arrived < run->n_peers; run->arrived++) {
+        int place = run->first_peer + run->arrived;
+        const struct mailbox *box = local->peers[place].box;
+        const struct mailbox_post *post;
+
+        if (place == local->me)
+            continue;
+        if (box == NULL)
+            return HVD_OK;
+        post = local_post_of(box, local->ticket);
+        if (atomic_load(&post->ticket) < local->ticket)
+            return HVD_OK;
+        HVD_TRY(check_post(comm, place, post));
+    }
+    if (run->n_peers == local->size) {
+        local->all_posted = local->ticket;
+        if (!same_past(local, local->ticket))
+            HVD_TRY(check_past(comm, local->ticket - 1));
+        local->n_compared = local->ticket;
+    }
+    if (!run->in_posts || run->offers)
+        local_blocks_arrived(comm);
+    run->stage = LOCAL_WORK;
+    operation_arrived(&comm->op);
+    *moved_p = true;
+    return HVD_OK;
+}
