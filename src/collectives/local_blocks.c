@@ -194,8 +194,7 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
 static void write_table(struct local *local)
 {
     const struct schedule_call *call = &local->run.phase->shape;
-    struct local_extent *table = (struct local_extent *)(void *)local_data_of(
-        local->box, local->ticket);
+    struct local_extent *table = local_table_of(local->box, local->ticket);
 
     _Static_assert(sizeof(struct local_extent) == 16, "two words");
     for (int i = 0; i < local->size; i++)

@@ -49,6 +49,7 @@ enum local_stage {
 struct local_run {
     enum local_stage stage;
     const struct phase *phase;
+    size_t operand_nbytes;   /* own */
     bool in_posts;           /* operands travel in the posts */
     bool offers;             /* ... or are read where they are, in the arena */
     int first_peer, n_peers; /* whose posts are waited for: places from
@@ -107,7 +108,8 @@ struct local {
     uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
     uint64_t stage_at;              /* its place in the arena */
     uint64_t half_used[2]; /* tickets whose operands lie in either half */
-    uint64_t data_used[MAILBOX_DATA]; /* ... or in own data */
+    uint64_t small_used[MAILBOX_SMALL], large_used[MAILBOX_LARGE]; /* ... or in
+                                                                      data */
     uint64_t resume_at; /* 0; or far ahead: goes on when all have posted this */
     uint64_t n_blocks;  /* calls in blocks, the one under way included */
     uint8_t *fetched;   /* [size - 1][fetched_max] */
@@ -212,9 +214,31 @@ local_post_of(const struct mailbox *box, uint64_t ticket)
     return &box->posts[ticket % MAILBOX_POSTS];
 }
 
-static inline uint8_t *local_data_of(const struct mailbox *box, uint64_t ticket)
+struct local_extent {
+    uint64_t offset, nbytes;
+};
+
+_Static_assert((size_t)LOCAL_SIZE_MAX * sizeof(struct local_extent) <=
+                   MAILBOX_INLINE_MAX,
+               "a table fits");
+
+/* Where nbytes that go with the post of a ticket are. */
+static inline uint8_t *local_data_of(const struct mailbox *box, uint64_t ticket,
+                                     size_t nbytes)
 {
-    return (uint8_t *)(uintptr_t)box->data[ticket % MAILBOX_DATA].bytes;
+    const uint8_t *at = nbytes <= MAILBOX_SMALL_NBYTES
+                            ? box->small[ticket % MAILBOX_SMALL]
+                            : box->large[ticket % MAILBOX_LARGE];
+
+    return (uint8_t *)(uintptr_t)at;
+}
+
+/* What an alltoallv post says to each rank of the host. */
+static inline struct local_extent *local_table_of(const struct mailbox *box,
+                                                  uint64_t ticket)
+{
+    return (struct local_extent *)(void *)local_data_of(box, ticket,
+                                                        MAILBOX_INLINE_MAX);
 }
 
 static inline struct reduce_shape local_reduction(const struct comm *comm)
@@ -227,11 +251,6 @@ static inline struct reduce_shape local_reduction(const struct comm *comm)
 }
 
 /* --- local_blocks.c --- */
-
-/* What an alltoallv post says to each rank of the host. */
-struct local_extent {
-    uint64_t offset, nbytes;
-};
 
 /* Staging memory is there. */
 hvd_status_t local_stage_reserve(struct comm *comm,

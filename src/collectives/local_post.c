@@ -137,34 +137,41 @@ static bool is_too_far_ahead(struct local *local)
     return false;
 }
 
-/* Does a post of this phase come with data? Perhaps, is yes. */
-static bool has_data(const struct local *local)
+/* The ticket whose data was last where that of this one is to be, if its post
+ * may come with any; else NULL. */
+static uint64_t *data_used(struct local *local)
 {
-    const struct schedule_call *call = &local->run.phase->shape;
-    size_t nbytes;
+    const struct local_run *run = &local->run;
+    size_t nbytes = run->operand_nbytes;
+    uint64_t t = local->ticket;
 
-    if (!local->run.in_posts)
-        return call->kind == COLLECTIVE_ALLTOALLV;
-    nbytes = local_operand_nbytes(local, call, local->me);
-    return nbytes > MAILBOX_TINY_MAX && nbytes <= MAILBOX_INLINE_MAX;
+    if (!run->in_posts)
+        return run->phase->shape.kind == COLLECTIVE_ALLTOALLV
+                   ? &local->large_used[t % MAILBOX_LARGE]
+                   : NULL;
+    if (nbytes <= MAILBOX_TINY_MAX || nbytes > MAILBOX_INLINE_MAX)
+        return NULL;
+    return nbytes <= MAILBOX_SMALL_NBYTES
+               ? &local->small_used[t % MAILBOX_SMALL]
+               : &local->large_used[t % MAILBOX_LARGE];
 }
 
 /* Has everybody finished what the post to be overwritten was about, its data,
  * and the half of staging memory? */
 bool local_post_is_free(struct local *local)
 {
-    uint64_t t = local->ticket, half = local->half_used[t % 2];
-    uint64_t data = local->data_used[t % MAILBOX_DATA];
+    uint64_t half = local->half_used[local->ticket % 2];
+    uint64_t *used = data_used(local);
 
     if (is_too_far_ahead(local))
         return false;
     if (local->run.in_posts && half != 0 && !all_have_posted(local, half + 1))
         return false;
-    if (!has_data(local))
+    if (used == NULL)
         return true;
-    if (data != 0 && !all_have_posted(local, data + 1))
+    if (*used != 0 && !all_have_posted(local, *used + 1))
         return false;
-    local->data_used[t % MAILBOX_DATA] = t;
+    *used = local->ticket;
     return true;
 }
 
@@ -174,7 +181,7 @@ uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
     const uint8_t *tiny = local_post_of(box, ticket)->tiny;
 
     return nbytes <= MAILBOX_TINY_MAX ? (uint8_t *)(uintptr_t)tiny
-                                      : local_data_of(box, ticket);
+                                      : local_data_of(box, ticket, nbytes);
 }
 
 /* Into the post, or into the half of staging memory that is this ticket's. */
@@ -225,7 +232,7 @@ hvd_status_t local_post(struct comm *comm)
     const struct frame *head = &comm->op.head;
     struct mailbox_post *post =
         &local->box->posts[local->ticket % MAILBOX_POSTS];
-    size_t nbytes;
+    size_t nbytes = run->operand_nbytes;
 
     HVD_TRY(compare_past(comm));
     post->sequence = head->sequence;
@@ -237,8 +244,8 @@ hvd_status_t local_post(struct comm *comm)
     post->plan = plan_of(run);
     post->may_push = 0;
     post->past = local->past;
-    nbytes = local_operand_nbytes(local, call, local->me);
-    post->nbytes = nbytes;
+    if (call->kind == COLLECTIVE_ALLGATHERV)
+        post->nbytes = nbytes;
     if (!run->in_posts) {
         HVD_TRY(local_blocks_plan(comm, post));
     } else if (!run->offers || !local_blocks_offer(comm, post)) {
@@ -262,9 +269,8 @@ static hvd_status_t check_counts(struct comm *comm, int place,
 {
     const struct local *local = comm->local;
     const struct schedule_call *call = &local->run.phase->shape;
-    const struct local_extent *table =
-        (const struct local_extent *)(const void *)local_data_of(
-            local->peers[place].box, local->ticket);
+    const struct local_extent *table = local_table_of(local->peers[place].box,
+                                                      local->ticket);
     struct frame theirs = comm->op.head, mine = comm->op.head;
 
     theirs.count = (call->kind == COLLECTIVE_ALLTOALLV ? table[local->me].nbytes

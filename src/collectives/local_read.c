@@ -99,9 +99,7 @@ struct local_source local_operand_of(const struct local *local, int place,
 {
     const struct local_peer *peer = &local->peers[place];
     const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
-    const struct local_extent *table =
-        (const struct local_extent *)(const void *)local_data_of(peer->box,
-                                                                 local->ticket);
+    const struct local_extent *table = local_table_of(peer->box, local->ticket);
     size_t at = a->region.src, n = a->region.nbytes;
 
     if (post->send_way == MAILBOX_STAGED)

@@ -96,6 +96,7 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
     run->arrived = 0;
     run->first_peer = 0;
     run->n_peers = local->size;
+    run->operand_nbytes = local_operand_nbytes(local, &phase->shape, local->me);
     run->in_posts = phase->pull_kind == 0 &&
                     local_fits_posts(local, &phase->shape);
     run->offers = run->in_posts && local_may_offer(local, &phase->shape);

@@ -3,7 +3,8 @@
  *
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
  *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
- *   data [MAILBOX_DATA]    what does not fit there: in m % MAILBOX_DATA
+ *   data                   what does not fit there: up to 2 KB in small
+ *                          [m % MAILBOX_SMALL], else in large [m % MAILBOX_LARGE]
  *   time [MAILBOX_TIMES]   when the n-th call in blocks began and ended
  *
  * Posts are many and small, so that who waits for nobody, the root of small
@@ -33,7 +34,9 @@
 enum {
     MAILBOX_LINE = 64,
     MAILBOX_POSTS = 64,
-    MAILBOX_DATA = 16,
+    MAILBOX_SMALL = 16,
+    MAILBOX_LARGE = 4,
+    MAILBOX_SMALL_NBYTES = 2 << 10,
     MAILBOX_TIMES = 8,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
     MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */
@@ -69,12 +72,6 @@ struct mailbox_post {
     /* second line: block by block */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
     uint64_t nbytes; /* allgatherv: of the operand */
-};
-
-/* Operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and bytes per
- * rank of the host. */
-struct mailbox_data {
-    _Alignas(MAILBOX_LINE) uint8_t bytes[MAILBOX_INLINE_MAX];
 };
 
 struct mailbox_time {
@@ -117,7 +114,10 @@ struct mailbox {
     _Alignas(MAILBOX_LINE) struct mailbox_time times[MAILBOX_TIMES];
 
     struct mailbox_post posts[MAILBOX_POSTS];
-    struct mailbox_data data[MAILBOX_DATA];
+    /* operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and bytes
+     * per rank of the host */
+    _Alignas(MAILBOX_LINE) uint8_t small[MAILBOX_SMALL][MAILBOX_SMALL_NBYTES];
+    uint8_t large[MAILBOX_LARGE][MAILBOX_INLINE_MAX];
 };
 
 /* A question: its number, and places. */

@@ -482,7 +482,7 @@ END_TEST
 START_TEST(operand_in_post_kept_until_slow_reader_has_it)
 {
     struct ahead a = {
-        .sizes = {2000, 1000}, .reuse = MAILBOX_DATA, .held = true};
+        .sizes = {2000, 1000}, .reuse = MAILBOX_LARGE, .held = true};
 
     run_ahead(&a);
 }
