@@ -43,7 +43,8 @@ static struct {
     int error; /* errno: why there is none */
     size_t page_nbytes;
     struct arena_head *head; /* NULL: there is no arena */
-    uint64_t end;            /* of the file */
+    uint64_t end;            /* of the last segment in the file */
+    uint64_t length;         /* of the file: longer, if a mapping failed */
     struct arena_views views;
     struct extent *extents;
     size_t n_extents, extents_max;
@@ -168,7 +169,7 @@ static void open_arena(void)
     if (errno == 0)
         arena.fd = open_file();
     if (arena.fd >= 0 && map_head(arena.fd)) {
-        arena.end = HUGE_NBYTES;
+        arena.end = arena.length = HUGE_NBYTES;
         return;
     }
     arena.error = errno;
@@ -185,12 +186,23 @@ static void lock_open(void)
         open_arena();
 }
 
+/* It never becomes shorter: the seal would refuse that. */
+static bool reach(uint64_t nbytes)
+{
+    if (nbytes <= arena.length)
+        return true;
+    if (!arena_extend(arena.fd, nbytes))
+        return false;
+    arena.length = nbytes;
+    return true;
+}
+
 static bool add_segment(size_t nbytes)
 {
     struct arena_segment s = {arena.end, nbytes};
     size_t n = atomic_load(&arena.views.n);
 
-    if (!arena_extend(arena.fd, s.offset + nbytes) ||
+    if (!reach(s.offset + nbytes) ||
         !arena_views_map(&arena.views, arena.fd, s))
         return false;
     arena.head->segments[n] = s;

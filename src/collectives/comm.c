@@ -22,6 +22,7 @@
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/descriptors.h"
+#include "collectives/local_impl.h"
 #include "collectives/progress.h"
 #include "collectives/two_level.h"
 
@@ -94,17 +95,20 @@ static hvd_status_t reserve_descriptors(const struct comm *comm)
     int size = comm->config.size, n_here = 0;
     int connections = comm->config.tcp_connections;
     bool shares = own->abilities & COMM_CAN_SHARE;
+    struct descriptors_need need;
+    size_t held = peer_arenas_held(); /* survivors' are not opened again */
     char who[64];
 
     for (int i = 0; i < size; i++)
         n_here += comm->peers[i].host == own->host;
     snprintf(who, sizeof(who), "%d ranks, %d of them here", size, n_here);
-    return descriptors_reserve(
-        who,
-        descriptors_needed((size_t)size, (size_t)n_here,
-                           shares && n_here <= LOCAL_SIZE_MAX,
-                           connections > 1 ? (size_t)connections : 1),
-        comm->wake_fd);
+    need = descriptors_needed((size_t)size, (size_t)n_here,
+                              shares && n_here <= LOCAL_SIZE_MAX,
+                              connections > 1 ? (size_t)connections : 1);
+    held = held < need.least ? held : need.least;
+    need.least -= held;
+    need.most -= held;
+    return descriptors_reserve(who, need, comm->wake_fd);
 }
 
 static void attach(struct comm *comm)

@@ -32,7 +32,7 @@ struct descriptors_need descriptors_needed(size_t size, size_t n_here,
     struct descriptors_need need = {local, local};
 
     if (over_tcp) {
-        need.least += connections * partners(size);
+        need.least += partners(size); /* further connections are a luxury */
         /* and one for transfers, or to tell a rank what this one waits in */
         need.most += (connections + 1) * (size - 1);
     }

@@ -295,28 +295,29 @@ static void do_stage(struct local *local, const struct pull_action *a)
                 a->region.nbytes, false);
 }
 
-/* [off, off + nbytes) of a peer's operand: local->sources. Fetched to *room_p,
- * unless that was done before this part had to wait for another's. */
+/* [off, off + nbytes) of a peer's operand: local->sources. Fetched, unless that
+ * was done before this part had to wait for another's. */
 static hvd_status_t find_part(struct comm *comm, int place,
                               const struct pull_action *a, size_t off,
-                              size_t nbytes, uint8_t **room_p)
+                              size_t nbytes)
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
     struct local_source from = local_operand_of(local, place, a);
-    bool later = false;
+    uint8_t *room;
+    bool later;
 
     if (from.ptr != NULL) {
         local->sources[place] = from.ptr + off;
         return HVD_OK;
     }
-    local->sources[place] = *room_p;
+    room = local_fetch_room(local, place);
+    local->sources[place] = room;
     from.at += off;
-    if (place >= run->n_fetched) {
-        HVD_TRY(local_fetch(comm, place, from, *room_p, nbytes, &later));
-        run->n_fetched = later ? place : place + 1;
-    }
-    *room_p += local->fetched_max;
+    if (place < run->n_fetched)
+        return HVD_OK;
+    HVD_TRY(local_fetch(comm, place, from, room, nbytes, &later));
+    run->n_fetched = later ? place : place + 1;
     return HVD_OK;
 }
 
@@ -325,14 +326,13 @@ static hvd_status_t find_parts(struct comm *comm, const struct pull_action *a,
                                size_t off, size_t nbytes)
 {
     struct local *local = comm->local;
-    uint8_t *room = local->fetched;
 
     for (int i = 0; i < local->size; i++) {
         if (i == local->me) {
             local->sources[i] = local->run.phase->src + a->region.src + off;
             continue;
         }
-        HVD_TRY(find_part(comm, i, a, off, nbytes, &room));
+        HVD_TRY(find_part(comm, i, a, off, nbytes));
         if (local->run.waits && i >= local->run.n_fetched)
             return HVD_OK;
     }

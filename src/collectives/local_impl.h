@@ -144,6 +144,8 @@ bool peer_arena_read(const struct peer_arena *arena, uint64_t offset, void *dst,
                      size_t nbytes);
 bool peer_arena_write(const struct peer_arena *arena, uint64_t offset,
                       const void *src, size_t nbytes);
+/* With one descriptor each; any thread. */
+size_t peer_arenas_held(void);
 /* Stays mapped until local_tidy(): an unmapped arena of a dead process is freed
  * by whoever unmaps it last, which takes long. */
 void peer_arena_give(struct peer_arena *arena);
@@ -309,6 +311,13 @@ hvd_status_t local_fetch(struct comm *comm, int place, struct local_source from,
                          bool *later_p) HVD_MUST_CHECK;
 /* Room for as many bytes of each peer's operand, in local->fetched. */
 bool local_fetch_reserve(struct local *local, size_t nbytes);
+/* ... of this one. */
+static inline uint8_t *local_fetch_room(const struct local *local, int place)
+{
+    return local->fetched +
+           local->fetched_max * (size_t)(place - (place > local->me));
+}
+
 /* All reading is over: had anybody gone before that? */
 hvd_status_t local_check_left(struct comm *comm) HVD_MUST_CHECK;
 /* A peer went while this rank did `what`. */

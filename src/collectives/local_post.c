@@ -46,8 +46,6 @@ static hvd_status_t check_past(struct comm *comm, uint64_t ticket)
 
             if (i == local->me)
                 continue;
-            if (mine.kind == COLLECTIVE_ALLTOALLV)
-                theirs.count = mine.count;
             if (theirs.sequence != mine.sequence ||
                 !frame_same_call(&theirs, &mine))
                 return engine_disagree(comm, local->peers[i].rank, &theirs,

@@ -124,8 +124,7 @@ static hvd_status_t fetch_operand(struct comm *comm, int place, uint64_t at,
 
     if (!local_fetch_reserve(local, most))
         return comm_fail(comm, HVD_ERR_NOMEM, "%zu bytes per rank", most);
-    room = local->fetched +
-           local->fetched_max * (size_t)(place - (place > local->me));
+    room = local_fetch_room(local, place);
     local->sources[place] = room;
     if (peer->arena != NULL && peer_arena_read(peer->arena, at, room, nbytes))
         return HVD_OK;

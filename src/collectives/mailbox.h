@@ -3,8 +3,8 @@
  *
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
  *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
- *   data                   what does not fit there: up to 2 KB in small
- *                          [m % MAILBOX_SMALL], else in large [m % MAILBOX_LARGE]
+ *   small, large           what does not fit there: up to 2 KB in m %
+ *                          MAILBOX_SMALL of small, else likewise in large
  *   time [MAILBOX_TIMES]   when the n-th call in blocks began and ended
  *
  * Posts are many and small, so that who waits for nobody, the root of small
@@ -39,7 +39,7 @@ enum {
     MAILBOX_SMALL_NBYTES = 2 << 10,
     MAILBOX_TIMES = 8,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
-    MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes in a post */
+    MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes that go with a post */
     MAILBOX_BLOCK_BITS = 24,
     MAILBOX_CPUS = 1024
 };

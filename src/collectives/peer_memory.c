@@ -15,12 +15,14 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "collectives/arena.h"
 #include "collectives/local_impl.h"
 
@@ -102,19 +104,33 @@ static bool map_segment(struct peer_arena *a, uint64_t offset, size_t nbytes)
            arena_views_map(&a->views, a->fd, s);
 }
 
-/* Its first segment is mapped at once: who cannot is told before anything
- * depends on it. */
+/* A forked child that kept the descriptors would keep the memory of the dead.
+ * Async-signal-safe: no lock, the list is whole at every instant. */
+static void in_child(void)
+{
+    for (const struct peer_arena *a = arenas; a != NULL; a = a->next)
+        close(a->fd);
+}
+
+static void guard_fork(void)
+{
+    if (pthread_atfork(NULL, NULL, in_child) != 0)
+        log_warn("pthread_atfork: no memory -> a forked child keeps the memory "
+                 "of other workers");
+}
+
 static struct peer_arena *add(int fd, const struct stat *st)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct peer_arena *a = calloc(1, sizeof(*a));
     int error;
 
     if (a == NULL)
         return NULL;
+    pthread_once(&once, guard_fork);
     a->device = st->st_dev;
     a->inode = st->st_ino;
-    if (open_head(a, fd) && (atomic_load(&a->head->n_segments) == 0 ||
-                             map_segment(a, a->head->segments[0].offset, 1))) {
+    if (open_head(a, fd)) {
         a->next = arenas;
         arenas = a;
         return a;
@@ -185,7 +201,14 @@ bool peer_arena_write(const struct peer_arena *a, uint64_t offset,
                       const void *src, size_t nbytes)
 {
     const uint8_t *from = src;
+    struct rlimit limit;
 
+    /* beyond it a write is a signal that ends the program, also in memory */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+        offset + nbytes > limit.rlim_cur) {
+        errno = EFBIG;
+        return false;
+    }
     while (nbytes > 0) {
         ssize_t n = pwrite(a->fd, from, nbytes, (off_t)offset);
 
@@ -198,6 +221,17 @@ bool peer_arena_write(const struct peer_arena *a, uint64_t offset,
         nbytes -= (size_t)n;
     }
     return true;
+}
+
+size_t peer_arenas_held(void)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&lock);
+    for (const struct peer_arena *a = arenas; a != NULL; a = a->next)
+        n++;
+    pthread_mutex_unlock(&lock);
+    return n;
 }
 
 void peer_arena_give(struct peer_arena *arena)
@@ -253,6 +287,20 @@ static void *unmap_all(void *arg)
     return NULL;
 }
 
+/* To be tried again. */
+static void put_back(struct peer_arena *unused)
+{
+    pthread_mutex_lock(&lock);
+    while (unused != NULL) {
+        struct peer_arena *a = unused;
+
+        unused = a->next;
+        a->next = arenas;
+        arenas = a;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static void join_tidier(void)
 {
     if (tidier.started)
@@ -260,7 +308,8 @@ static void join_tidier(void)
     tidier.started = false;
 }
 
-/* No signal is ever delivered to a thread of ours. */
+/* No signal is ever delivered to a thread of ours. Without one nothing is
+ * unmapped: the caller has heartbeats to send. */
 static void start_tidier(struct peer_arena *unused)
 {
     sigset_t all, old;
@@ -271,8 +320,10 @@ static void start_tidier(struct peer_arena *unused)
     tidier.started = pthread_create(&tidier.thread, NULL, unmap_all, unused) ==
                      0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (!tidier.started)
-        (void)unmap_all(unused);
+    if (tidier.started)
+        return;
+    atomic_store(&tidier.busy, false);
+    put_back(unused);
 }
 
 void local_tidy(void)

@@ -441,6 +441,27 @@ static int arena_of_another(void)
     return fds[0];
 }
 
+/* Descriptors of arenas, in a child of this process. */
+static int count_in_child(void)
+{
+    pid_t pid = fork();
+    int status = -1, n = 0;
+
+    if (pid == 0) {
+        for (int fd = 0; fd < 100; fd++) {
+            char path[64], target[64] = "";
+
+            snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+            n += readlink(path, target, sizeof(target) - 1) > 0 &&
+                 strstr(target, "hvd-arena") != NULL;
+        }
+        _exit(n);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
 START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
 {
     uint64_t until_us = clock_now_us() + 20000000;
@@ -450,6 +471,8 @@ START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
     close(fd);
     ck_assert_ptr_nonnull(arena);
     ck_assert_int_gt(count_mapped("hvd-arena"), before);
+    ck_assert_uint_eq(peer_arenas_held(), 1);
+    ck_assert_int_eq(count_in_child(), 0);
     local_tidy();
     ck_assert_int_gt(count_mapped("hvd-arena"), before);
     peer_arena_give(arena);
@@ -460,6 +483,7 @@ START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
         local_tidy();
         sched_yield();
     }
+    ck_assert_uint_eq(peer_arenas_held(), 0);
     local_shutdown();
 }
 END_TEST

@@ -456,6 +456,30 @@ START_TEST(m11_newcomer_that_cannot_enter_is_left_out_alone)
 }
 END_TEST
 
+/* Two that come together, and lack the same: the second one has been a member
+ * of a generation that ended by the first. */
+START_TEST(m11_newcomers_that_cannot_enter_are_left_out_in_turn)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, hosts("a:2 b:2"));
+    at(f, 20, ready("w3 w4"));
+    at(f, 30, commits("w1 w2"));
+    leave_at(f, 40, "w1 w2", 2);
+    expect_part(f, "assign 2: w1 w2 w3+sync w4+sync\n");
+    at(f, 50, leaving_lacks("w3", "no memory"));
+    expect_part(f, "shutdown failed: w3\n");
+    at(f, 60, ready_lost("w1 w2 w4"));
+    expect_part(f, "assign 3: w1 w2 w4\n");
+    at(f, 70, leaving_lacks("w4", "no memory"));
+    expect_part(f, "shutdown failed: w4\n");
+    at(f, 80, ready_lost("w1 w2"));
+    expect_part(f, "assign 4: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m11_member_that_fails_later_ends_the_job)
 {
     struct fixture *f = newcomer_enters();
@@ -524,6 +548,7 @@ int main(void)
     tcase_add_test(tcase,
                    m13_a_spare_that_claims_a_newer_state_is_not_the_base);
     tcase_add_test(tcase, m11_newcomer_that_cannot_enter_is_left_out_alone);
+    tcase_add_test(tcase, m11_newcomers_that_cannot_enter_are_left_out_in_turn);
     tcase_add_test(tcase, m11_member_that_fails_later_ends_the_job);
     tcase_add_test(tcase, m11_users_own_error_of_a_newcomer_ends_the_job);
     tcase_add_test(tcase,

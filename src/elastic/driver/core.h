@@ -234,6 +234,7 @@ struct driver_worker {
     struct msg_assign assign; /* personal part of the current generation */
     uint64_t left;            /* boundary at which it left the one before */
     bool done, held, held_done, committed, first_collective, synced;
+    bool entered; /* has completed a collective in some generation */
     struct state_id done_id;
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */

@@ -141,12 +141,15 @@ child_main(const struct child_image *image, int secret_fd, int lifeline_fd,
     if (getppid() != parent)
         _exit(1); /* it died before the line above */
     reset_signals();
-    rlimits_restore(); /* the agent raises it as we did, its workers have it */
     null_fd = open("/dev/null", O_RDONLY);
     if (null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
         fcntl(secret_fd, F_SETFD, 0) == 0 &&
-        fcntl(lifeline_fd, F_SETFD, 0) == 0)
+        fcntl(lifeline_fd, F_SETFD, 0) == 0) {
+        /* last, as nothing can be opened then: the agent raises it as we did,
+         * its workers have it */
+        rlimits_restore();
         execve(image->path, image->argv, image->envp);
+    }
     error = errno;
     if (write(error_fd, &error, sizeof(error)) < 0)
         _exit(126);

@@ -360,7 +360,7 @@ static void on_report(struct driver *d, struct driver_worker *w,
         r->duration_us = own_us;
     } else if (report->what == REPORT_FIRST_COLLECTIVE &&
                !w->first_collective) {
-        w->first_collective = true;
+        w->first_collective = w->entered = true;
         if (++d->counts.going == d->counts.members)
             d->recheck = d->replace = true;
         r = record_add_worker(d, RECORD_FIRST_COLLECTIVE, w);
@@ -382,10 +382,10 @@ static void on_done(struct driver *d, struct driver_worker *w,
         d->recheck = true;
 }
 
-static bool has_elders(const struct driver *d)
+static bool has_elders(const struct driver *d, const struct driver_worker *w)
 {
     for (size_t i = 0; i < d->n_workers; i++)
-        if (is_member(&d->workers[i]) && d->workers[i].joined < d->generation)
+        if (is_member(&d->workers[i]) && d->workers[i].joined < w->joined)
             return true;
     return false;
 }
@@ -399,9 +399,8 @@ static bool is_own_trouble(const struct driver *d,
     bool lacks = leaving->status == HVD_ERR_SYSTEM ||
                  leaving->status == HVD_ERR_NOMEM;
 
-    return lacks && d->kind == READY_ELASTIC && is_member(w) &&
-           w->joined == d->generation && !w->first_collective &&
-           leaving->generation == d->generation && has_elders(d);
+    return lacks && d->kind == READY_ELASTIC && is_member(w) && !w->entered &&
+           leaving->generation == d->generation && has_elders(d, w);
 }
 
 static void leave_out(struct driver *d, struct driver_worker *w,
