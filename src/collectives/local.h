@@ -54,11 +54,13 @@ hvd_status_t local_create(struct comm *comm) HVD_MUST_CHECK;
 void local_destroy(struct comm *comm);
 
 /* Have arenas of other processes unmapped that no comm has used for a while, by
- * a thread that lives for that. Whenever there is time; any thread. */
+ * a thread for that, which lives until local_shutdown(). Whenever there is
+ * time; any thread. */
 void local_tidy(void);
 
-/* The process needs no comm any more: give back what outlives them, that is
- * mappings of other processes, staging memory and the arena's descriptor. */
+/* The process needs no comm any more, and no thread calls local_tidy(): give
+ * back what outlives them, that is mappings of other processes, staging memory
+ * and the arena's descriptor. */
 void local_shutdown(void);
 
 /* Does the group consist of the whole comm? */

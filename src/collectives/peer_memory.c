@@ -245,12 +245,16 @@ void peer_arena_give(struct peer_arena *arena)
 
 /* --- arenas that nobody uses --- */
 
+/* The thread that unmaps them, from the first that there is to
+ * local_shutdown(): a process that ends without that leaves it waiting. */
 static struct {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* of all of this; taken before the list's */
+    pthread_cond_t changed;
     pthread_t thread;
-    bool started; /* and not joined */
-    atomic_bool busy;
-} tidier = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    bool started, stop;
+    struct peer_arena *work;
+} tidier = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .changed = PTHREAD_COND_INITIALIZER};
 
 /* Given back until then. */
 static struct peer_arena *take_unused(uint64_t until_us)
@@ -273,82 +277,96 @@ static struct peer_arena *take_unused(uint64_t until_us)
     return unused;
 }
 
-static void *unmap_all(void *arg)
+static void unmap_all(struct peer_arena *unused)
 {
-    struct peer_arena *unused = arg;
-
     while (unused != NULL) {
         struct peer_arena *a = unused;
 
         unused = a->next;
         unmap(a);
     }
-    atomic_store(&tidier.busy, false);
-    return NULL;
 }
 
-/* To be tried again. */
-static void put_back(struct peer_arena *unused)
+static void *tidier_main(void *ignored)
 {
-    pthread_mutex_lock(&lock);
-    while (unused != NULL) {
-        struct peer_arena *a = unused;
+    pthread_mutex_lock(&tidier.lock);
+    while (!tidier.stop) {
+        struct peer_arena *work = tidier.work;
 
-        unused = a->next;
-        a->next = arenas;
-        arenas = a;
+        if (work == NULL) {
+            pthread_cond_wait(&tidier.changed, &tidier.lock);
+            continue;
+        }
+        tidier.work = NULL;
+        pthread_mutex_unlock(&tidier.lock);
+        unmap_all(work);
+        pthread_mutex_lock(&tidier.lock);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tidier.lock);
+    return ignored;
 }
 
-static void join_tidier(void)
-{
-    if (tidier.started)
-        pthread_join(tidier.thread, NULL);
-    tidier.started = false;
-}
-
-/* No signal is ever delivered to a thread of ours. Without one nothing is
- * unmapped: the caller has heartbeats to send. */
-static void start_tidier(struct peer_arena *unused)
+/* No signal is ever delivered to a thread of ours. */
+static bool start_tidier(void)
 {
     sigset_t all, old;
 
-    atomic_store(&tidier.busy, true);
+    if (tidier.started)
+        return true;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    tidier.started = pthread_create(&tidier.thread, NULL, unmap_all, unused) ==
+    tidier.started = pthread_create(&tidier.thread, NULL, tidier_main, NULL) ==
                      0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (tidier.started)
-        return;
-    atomic_store(&tidier.busy, false);
-    put_back(unused);
+    return tidier.started;
 }
 
+static bool is_unused(uint64_t until_us)
+{
+    bool found = false;
+
+    pthread_mutex_lock(&lock);
+    for (const struct peer_arena *a = arenas; a != NULL && !found; a = a->next)
+        found = a->n_users == 0 && a->given_us <= until_us;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* Without a thread nothing is unmapped: the caller has heartbeats to send. */
 void local_tidy(void)
 {
     uint64_t now_us = clock_now_us();
-    struct peer_arena *unused;
+    uint64_t until_us = now_us > TIDY_AFTER_US ? now_us - TIDY_AFTER_US : 0;
 
     pthread_mutex_lock(&tidier.lock);
-    if (!atomic_load(&tidier.busy)) {
-        join_tidier();
-        unused = take_unused(now_us > TIDY_AFTER_US ? now_us - TIDY_AFTER_US
-                                                    : 0);
-        if (unused != NULL)
-            start_tidier(unused);
+    if (tidier.work == NULL && is_unused(until_us) && start_tidier()) {
+        tidier.work = take_unused(until_us);
+        pthread_cond_signal(&tidier.changed);
     }
     pthread_mutex_unlock(&tidier.lock);
+}
+
+static void stop_tidier(void)
+{
+    bool started;
+
+    pthread_mutex_lock(&tidier.lock);
+    started = tidier.started;
+    tidier.stop = true;
+    pthread_cond_signal(&tidier.changed);
+    pthread_mutex_unlock(&tidier.lock);
+    if (started)
+        pthread_join(tidier.thread, NULL);
+    tidier.started = tidier.stop = false;
 }
 
 /* At once. */
 static void tidy_all(void)
 {
-    pthread_mutex_lock(&tidier.lock);
-    join_tidier();
-    (void)unmap_all(take_unused(CLOCK_NEVER));
-    pthread_mutex_unlock(&tidier.lock);
+    stop_tidier();
+    unmap_all(tidier.work);
+    tidier.work = NULL;
+    unmap_all(take_unused(CLOCK_NEVER));
 }
 
 /* --- mailboxes of this process --- */
