@@ -231,7 +231,7 @@ int arena_fd(void)
 
     lock_open();
     fd = arena.fd;
-    errno = arena.error;
+    errno = arena.error != 0 ? arena.error : EBADF;
     pthread_mutex_unlock(&arena.lock);
     return fd;
 }

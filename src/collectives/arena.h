@@ -73,7 +73,8 @@ bool arena_views_map(struct arena_views *views, int fd,
                      struct arena_segment segment);
 void arena_views_unmap(struct arena_views *views);
 
-/* The process's. -1: there is no arena (errno says why), or it was closed. */
+/* The process's. -1: there is no arena (errno says why), or it was closed
+ * (EBADF). */
 int arena_fd(void);
 
 /* Own memory at this place of the file; NULL: none. */

@@ -22,7 +22,6 @@
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/descriptors.h"
-#include "collectives/local_impl.h"
 #include "collectives/progress.h"
 #include "collectives/two_level.h"
 
@@ -96,7 +95,7 @@ static hvd_status_t reserve_descriptors(const struct comm *comm)
     int connections = comm->config.tcp_connections;
     bool shares = own->abilities & COMM_CAN_SHARE;
     struct descriptors_need need;
-    size_t held = peer_arenas_held(); /* survivors' are not opened again */
+    size_t held = local_arenas_held(); /* survivors' are not opened again */
     char who[64];
 
     for (int i = 0; i < size; i++)

@@ -53,6 +53,10 @@ hvd_status_t local_create(struct comm *comm) HVD_MUST_CHECK;
 /* Unmaps everything. NULL is fine. */
 void local_destroy(struct comm *comm);
 
+/* Arenas of other processes that are still mapped, with a descriptor each. Any
+ * thread. */
+size_t local_arenas_held(void);
+
 /* Have arenas of other processes unmapped that no comm has used for a while, by
  * a thread for that, which lives until local_shutdown(). Whenever there is
  * time; any thread. */

@@ -23,16 +23,6 @@
 #include "base/log.h"
 #include "collectives/local_impl.h"
 
-static void say(const struct comm *comm, int place, int error)
-{
-    if (atomic_load(&comm->local->box->attaches) == 2)
-        return;
-    log_info("rank %d cannot read the memory of rank %d (%s) -> it asks for "
-             "what it needs, and buffers are copied from now on",
-             comm->config.rank, comm->local->peers[place].rank,
-             strerror(error));
-}
-
 /* The next piece of what is still missing. */
 static void put_question(struct local *local, int place, uint64_t address,
                          size_t nbytes)
@@ -94,8 +84,11 @@ hvd_status_t local_ask(struct comm *comm, int place, uint64_t address,
 
 void local_ask_begins(struct comm *comm, int place, int error)
 {
-    say(comm, place, error);
-    atomic_store(&comm->local->box->attaches, 2);
+    if (atomic_exchange(&comm->local->box->attaches, 2) != 2)
+        log_info("rank %d cannot read the memory of rank %d (%s) -> it asks "
+                 "for what it needs, and buffers are copied from now on",
+                 comm->config.rank, comm->local->peers[place].rank,
+                 strerror(error));
 }
 
 /* --- the other side --- */

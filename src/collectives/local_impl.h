@@ -144,8 +144,6 @@ bool peer_arena_read(const struct peer_arena *arena, uint64_t offset, void *dst,
                      size_t nbytes);
 bool peer_arena_write(const struct peer_arena *arena, uint64_t offset,
                       const void *src, size_t nbytes);
-/* With one descriptor each; any thread. */
-size_t peer_arenas_held(void);
 /* Stays mapped until local_tidy(): an unmapped arena of a dead process is freed
  * by whoever unmaps it last, which takes long. */
 void peer_arena_give(struct peer_arena *arena);

@@ -119,7 +119,7 @@ static hvd_status_t compare_past(struct comm *comm)
 }
 
 /* Who was as far ahead as may be lets the others do half of it, or every call
- * would wait for them, and they would wake this rank with each of theirs. */
+ * would wait for them. */
 static bool is_too_far_ahead(struct local *local)
 {
     uint64_t t = local->ticket;

@@ -64,7 +64,7 @@ struct mailbox_post {
     int32_t root;
     uint8_t kind, dtype, op;
     uint8_t send_way, recv_way; /* enum mailbox_way */
-    uint8_t plan;     /* what the others must have planned too: local_run.c */
+    uint8_t plan;     /* what the others must have planned too: local_post.c */
     uint8_t may_push; /* its result may be written, and it can write others' */
     uint8_t unused;
     uint32_t past; /* digest of all calls before */

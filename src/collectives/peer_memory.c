@@ -223,7 +223,7 @@ bool peer_arena_write(const struct peer_arena *a, uint64_t offset,
     return true;
 }
 
-size_t peer_arenas_held(void)
+size_t local_arenas_held(void)
 {
     size_t n = 0;
 

@@ -471,7 +471,7 @@ START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
     close(fd);
     ck_assert_ptr_nonnull(arena);
     ck_assert_int_gt(count_mapped("hvd-arena"), before);
-    ck_assert_uint_eq(peer_arenas_held(), 1);
+    ck_assert_uint_eq(local_arenas_held(), 1);
     ck_assert_int_eq(count_in_child(), 0);
     local_tidy();
     ck_assert_int_gt(count_mapped("hvd-arena"), before);
@@ -483,7 +483,7 @@ START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
         local_tidy();
         sched_yield();
     }
-    ck_assert_uint_eq(peer_arenas_held(), 0);
+    ck_assert_uint_eq(local_arenas_held(), 0);
     local_shutdown();
 }
 END_TEST
