@@ -1,10 +1,27 @@
-/* tests/support.h - what every test binary shares: a main() that refuses to
- * pass when no test ran (Check says "100%" then). */
+/* tests/support.h - what test binaries share: a main() that refuses to pass
+ * when no test ran (Check says "100%" then), and children. */
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
 #include <check.h>
 #include <stdio.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Call fn in a forked child, which ends with what it returns: its wait status.
+ */
+static inline int support_in_child(int (*fn)(const void *arg), const void *arg)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0)
+        _exit(fn(arg));
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
 
 static inline int support_run(Suite *suite)
 {

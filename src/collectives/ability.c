@@ -93,7 +93,7 @@ static bool can_share(const struct endpoint *endpoint)
         say_unshared("AF_UNIX", "no socket");
         return false;
     }
-    /* first: memory beyond it is no error, but SIGXFSZ */
+    /* first, as what little there would be is no use, and to name it */
     if (getrlimit(RLIMIT_FSIZE, &files) == 0 &&
         files.rlim_cur < FILES_NBYTES_MIN) {
         snprintf(why, sizeof(why), "%llu bytes",

@@ -33,8 +33,9 @@ static struct endpoint *make_endpoint(void)
     return endpoint;
 }
 
-static int under(const struct limit *limit)
+static int under(const void *arg)
 {
+    const struct limit *limit = arg;
     struct endpoint *endpoint = make_endpoint();
     struct rlimit r = {limit->value, limit->value};
     void *ptr = NULL;
@@ -57,18 +58,14 @@ static int under(const struct limit *limit)
 
 START_TEST(process_under_limit_finds_what_it_can)
 {
-    pid_t pid = fork();
-    int status;
+    int status = support_in_child(under, &limits[_i]);
 
-    if (pid == 0)
-        _exit(under(&limits[_i]));
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
 }
 END_TEST
 
 /* It was told that all can, and cannot. */
-static int create_under_limit(void)
+static int create_under_limit(const void *ignored)
 {
     struct comm_peer peers[2] = {
         {.worker = 100, .abilities = COMM_CAN_ALL, .address = "127.0.0.1"},
@@ -93,12 +90,8 @@ static int create_under_limit(void)
 
 START_TEST(rank_without_the_memory_it_has_promised_fails)
 {
-    pid_t pid = fork();
-    int status;
+    int status = support_in_child(create_under_limit, NULL);
 
-    if (pid == 0)
-        _exit(create_under_limit());
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
 }
 END_TEST

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "collectives/local_impl.h"
-#include "group.h"
+#include "process_rank.h"
 #include "strangers.h"
 
 enum {
@@ -78,28 +78,11 @@ static void meet(struct actor *a, atomic_int *n)
 
 static void join_group(struct actor *a)
 {
-    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB,
-                                 100 + (uint64_t)a->rank, 10000000};
-    struct comm_peer peers[RANKS] = {{0}};
-    struct comm_config cc = {.job = GROUP_JOB,
-                             .generation = 3,
-                             .rank = a->rank,
-                             .size = RANKS,
-                             .peers = peers,
-                             .connect_timeout_us = 10000000,
-                             .ordinary = a->scene->ordinary};
-
-    MUST(endpoint_create(&ec, &a->endpoint) == HVD_OK);
+    MUST(process_rank_listen(a->rank, &a->endpoint) == HVD_OK);
     a->stage->ports[a->rank] = endpoint_port(a->endpoint);
     meet(a, &a->stage->n_here);
-    for (int i = 0; i < RANKS; i++) {
-        peers[i].worker = 100 + (uint64_t)i;
-        peers[i].port = a->stage->ports[i];
-        peers[i].abilities = COMM_CAN_ALL;
-        strcpy(peers[i].address, "127.0.0.1");
-    }
-    cc.endpoint = a->endpoint;
-    MUST(comm_create(&cc, &a->comm) == HVD_OK);
+    MUST(process_rank_join(a->endpoint, a->rank, RANKS, a->stage->ports,
+                           a->scene->ordinary, &a->comm) == HVD_OK);
 }
 
 /* Its owner sees it, process_vm_readv(2) does not: as memory of a device. */
@@ -441,25 +424,19 @@ static int arena_of_another(void)
     return fds[0];
 }
 
-/* Descriptors of arenas, in a child of this process. */
-static int count_in_child(void)
+/* Descriptors of arenas. */
+static int count_held(const void *ignored)
 {
-    pid_t pid = fork();
-    int status = -1, n = 0;
+    int n = 0;
 
-    if (pid == 0) {
-        for (int fd = 0; fd < 100; fd++) {
-            char path[64], target[64] = "";
+    for (int fd = 0; fd < 100; fd++) {
+        char path[64], target[64] = "";
 
-            snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-            n += readlink(path, target, sizeof(target) - 1) > 0 &&
-                 strstr(target, "hvd-arena") != NULL;
-        }
-        _exit(n);
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n += readlink(path, target, sizeof(target) - 1) > 0 &&
+             strstr(target, "hvd-arena") != NULL;
     }
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return n;
 }
 
 START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
@@ -472,7 +449,8 @@ START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
     ck_assert_ptr_nonnull(arena);
     ck_assert_int_gt(count_mapped("hvd-arena"), before);
     ck_assert_uint_eq(local_arenas_held(), 1);
-    ck_assert_int_eq(count_in_child(), 0);
+    ck_assert_int_eq(count_held(NULL), 1);
+    ck_assert_int_eq(support_in_child(count_held, NULL), 0);
     local_tidy();
     ck_assert_int_gt(count_mapped("hvd-arena"), before);
     peer_arena_give(arena);

@@ -52,8 +52,9 @@ static const struct limit {
     {100, 500, {600, 600}, HVD_ERR_SYSTEM, 100, 100, -1},
 };
 
-static int under(const struct limit *l)
+static int under(const void *arg)
 {
+    const struct limit *l = arg;
     struct rlimit limit = {l->soft, l->hard};
     hvd_status_t status;
 
@@ -70,12 +71,8 @@ static int under(const struct limit *l)
 
 START_TEST(soft_limit_is_raised_as_far_as_needed)
 {
-    pid_t pid = fork();
-    int status;
+    int status = support_in_child(under, &limits[_i]);
 
-    if (pid == 0)
-        _exit(under(&limits[_i]));
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
 }
 END_TEST

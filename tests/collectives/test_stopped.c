@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "collectives/local_impl.h"
-#include "group.h"
+#include "process_rank.h"
 
 enum {
     RANKS = 3,
@@ -110,29 +110,12 @@ static void *take(struct actor *a, size_t nbytes)
 
 static void join_group(struct actor *a)
 {
-    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB,
-                                 100 + (uint64_t)a->rank, 10000000};
-    struct comm_peer peers[RANKS] = {{0}};
-    struct comm_config cc = {.job = GROUP_JOB,
-                             .generation = 3,
-                             .rank = a->rank,
-                             .size = RANKS,
-                             .peers = peers,
-                             .connect_timeout_us = 10000000,
-                             .ordinary = a->way->ordinary};
-
-    MUST(endpoint_create(&ec, &a->endpoint) == HVD_OK);
+    MUST(process_rank_listen(a->rank, &a->endpoint) == HVD_OK);
     a->stage->ports[a->rank] = endpoint_port(a->endpoint);
     sem_post(&a->stage->listening);
     must_wait(&a->stage->go[a->rank]);
-    for (int i = 0; i < RANKS; i++) {
-        peers[i].worker = 100 + (uint64_t)i;
-        peers[i].port = a->stage->ports[i];
-        peers[i].abilities = COMM_CAN_ALL;
-        strcpy(peers[i].address, "127.0.0.1");
-    }
-    cc.endpoint = a->endpoint;
-    MUST(comm_create(&cc, &a->comm) == HVD_OK);
+    MUST(process_rank_join(a->endpoint, a->rank, RANKS, a->stage->ports,
+                           a->way->ordinary, &a->comm) == HVD_OK);
 }
 
 static void allocate(struct actor *a)
