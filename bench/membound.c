@@ -136,61 +136,90 @@ static size_t share(const struct bench_case *c, int rank)
 }
 
 /* mine += the others, up to three of them, in one pass: to stage sums
- * elsewhere costs a fifth of the speed. */
-static inline __attribute__((always_inline)) void
-add_loop(float *mine, const float *const *from, int n_from, size_t n)
+ * elsewhere costs a fifth of the speed. `back`: the sum goes to the others as
+ * well, into the lines that have just been read. */
+static inline __attribute__((always_inline)) void add_loop(float *restrict mine,
+                                                           float *const *from,
+                                                           int n_from, size_t n,
+                                                           bool back)
 {
-    const float *a = from[0], *b = from[1], *c = from[2];
+    float *restrict a = from[0], *restrict b = from[1], *restrict c = from[2];
 
-    if (n_from == 1)
-        for (size_t i = 0; i < n; i++)
-            mine[i] += a[i];
+    for (size_t i = 0; i < n; i++) {
+        float sum = mine[i] + a[i];
+
+        if (n_from > 1)
+            sum += b[i];
+        if (n_from > 2)
+            sum += c[i];
+        mine[i] = sum;
+        if (back)
+            a[i] = sum;
+        if (back && n_from > 1)
+            b[i] = sum;
+        if (back && n_from > 2)
+            c[i] = sum;
+    }
+}
+
+/* Each number of them, and back or not, is a loop of its own. */
+static inline __attribute__((always_inline)) void
+add_each(float *mine, float *const *from, int n_from, size_t n, bool back)
+{
+    if (n_from == 1 && back)
+        add_loop(mine, from, 1, n, true);
+    else if (n_from == 1)
+        add_loop(mine, from, 1, n, false);
+    else if (n_from == 2 && back)
+        add_loop(mine, from, 2, n, true);
     else if (n_from == 2)
-        for (size_t i = 0; i < n; i++)
-            mine[i] += a[i] + b[i];
+        add_loop(mine, from, 2, n, false);
+    else if (back)
+        add_loop(mine, from, 3, n, true);
     else
-        for (size_t i = 0; i < n; i++)
-            mine[i] += a[i] + b[i] + c[i];
+        add_loop(mine, from, 3, n, false);
 }
 
 #ifdef __x86_64__
 __attribute__((target("avx512f"))) static void
-add_avx512(float *mine, const float *const *from, int n_from, size_t n)
+add_avx512(float *mine, float *const *from, int n_from, size_t n, bool back)
 {
-    add_loop(mine, from, n_from, n);
+    add_each(mine, from, n_from, n, back);
 }
 
 __attribute__((target("avx2"))) static void
-add_avx2(float *mine, const float *const *from, int n_from, size_t n)
+add_avx2(float *mine, float *const *from, int n_from, size_t n, bool back)
 {
-    add_loop(mine, from, n_from, n);
+    add_each(mine, from, n_from, n, back);
 }
 #endif
 
-static void add(float *mine, const float *const *from, int n_from, size_t n)
+static void add(float *mine, float *const *from, int n_from, size_t n,
+                bool back)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f")) {
-        add_avx512(mine, from, n_from, n);
+        add_avx512(mine, from, n_from, n, back);
         return;
     }
     if (__builtin_cpu_supports("avx2")) {
-        add_avx2(mine, from, n_from, n);
+        add_avx2(mine, from, n_from, n, back);
         return;
     }
 #endif
-    add_loop(mine, from, n_from, n);
+    add_each(mine, from, n_from, n, back);
 }
 
-static void add_all(const struct rank *r, float *sum, size_t first, size_t n)
+static void add_all(const struct rank *r, float *sum, size_t first, size_t n,
+                    bool back)
 {
-    const float *from[3] = {NULL, NULL, NULL};
+    float *from[3] = {NULL, NULL, NULL};
     int n_from = 0;
 
     for (int i = 1; i < r->c.size; i++) {
         from[n_from++] = buffers[(r->c.rank + i) % r->c.size] + first;
         if (n_from == 3 || i == r->c.size - 1) {
-            add(sum, from, n_from, n);
+            add(sum, from, n_from, n, back);
             n_from = 0;
         }
     }
@@ -202,13 +231,14 @@ static void combine(const struct rank *r, size_t first, size_t n)
     float staged[BLOCK] __attribute__((aligned(64)));
     float *mine = buffers[r->c.rank] + first;
     float *sum = r->past_caches ? staged : mine;
+    bool back = r->push && !r->past_caches && r->c.size <= 4;
 
     if (r->past_caches)
         memcpy(staged, mine, n * sizeof(float));
-    add_all(r, sum, first, n);
+    add_all(r, sum, first, n, back);
     if (r->past_caches)
         store(mine, sum, n, true);
-    for (int k = 0; k < r->c.size && r->push; k++)
+    for (int k = 0; k < r->c.size && r->push && !back; k++)
         if (k != r->c.rank)
             store(buffers[k] + first, sum, n, r->past_caches);
 }
