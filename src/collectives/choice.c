@@ -30,26 +30,37 @@ static void end_round(struct choice *c)
     c->rest = rest_after(c->n_rounds);
 }
 
-int choice_next(struct choice *c, int *sample_p)
+int choice_best(const struct choice *c, int n_ways)
+{
+    uint64_t best_ns = least(c, 0);
+    int best = 0;
+
+    for (int way = 1; way < n_ways; way++) {
+        uint64_t ns = least(c, way);
+
+        if (ns == 0 || ns >= best_ns)
+            continue;
+        best_ns = ns;
+        best = way;
+    }
+    return best;
+}
+
+int choice_next(struct choice *c, int n_ways, int *sample_p)
 {
     *sample_p = -1;
-    if (c->turn == CHOICE_ROUND)
+    if (c->turn >= (unsigned)n_ways * CHOICE_TRIES)
         end_round(c);
     if (c->rest > 0) {
         c->rest--;
-        return c->best;
+        return choice_best(c, n_ways);
     }
-    if (c->turn % 2 == 1)
+    if (c->turn % CHOICE_TRIES == CHOICE_TRIES - 1)
         *sample_p = (int)(c->n_rounds % CHOICE_SAMPLES);
-    return (int)(c->turn++ / 2);
+    return (int)(c->turn++ / CHOICE_TRIES);
 }
 
 void choice_time(struct choice *c, int way, int sample, uint64_t ns)
 {
-    uint64_t a, b;
-
     c->ns[way][sample] = ns;
-    a = least(c, 0);
-    b = least(c, 1);
-    c->best = a != 0 && b != 0 && b < a;
 }

@@ -76,7 +76,7 @@ struct comm_peer {
 
 /* How buffers that are not from hvd_alloc get to the other ranks of a host. */
 enum comm_ordinary {
-    COMM_ORDINARY_MEASURED, /* the faster way: some calls try both */
+    COMM_ORDINARY_MEASURED, /* the fastest way: some calls try all */
     COMM_ORDINARY_STAGED,   /* copied through shared memory */
     COMM_ORDINARY_ATTACHED  /* read where they are, process_vm_readv(2), if all
                                ranks may and they are too large for posts */

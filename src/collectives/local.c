@@ -54,8 +54,11 @@ static bool allocate(struct local *local, int comm_size)
     local->place = calloc((size_t)comm_size, sizeof(*local->place));
     local->progress = calloc(n, sizeof(*local->progress));
     local->sources = calloc(n, sizeof(*local->sources));
+    local->results = calloc(n, sizeof(*local->results));
+    local->views = calloc(n, sizeof(*local->views));
     return local->peers != NULL && local->place != NULL &&
-           local->progress != NULL && local->sources != NULL;
+           local->progress != NULL && local->sources != NULL &&
+           local->results != NULL && local->views != NULL;
 }
 
 static void number(struct local *local, const struct comm *comm)
@@ -222,6 +225,8 @@ void local_destroy(struct comm *comm)
     free(local->place);
     free(local->progress);
     free(local->sources);
+    free(local->results);
+    free(local->views);
     free(local);
 }
 
@@ -459,6 +464,9 @@ void local_leave(struct comm *comm)
     atomic_store(&local->box->left, comm_status(comm, NULL) == HVD_ERR_MISMATCH
                                         ? MAILBOX_LEFT_MISMATCH
                                         : MAILBOX_LEFT);
+    /* before what the application writes next: ARM64 lets later stores pass a
+     * store, also a sequentially consistent one */
+    atomic_thread_fence(memory_order_seq_cst);
     for (int i = 0; i < local->size; i++)
         if (i != local->me)
             await_writer(comm, &local->peers[i]);

@@ -16,8 +16,7 @@ enum {
     /* what a peer has just written is slow to read until it has left the
      * peer's own caches, of 2 MB or less, for one that is shared */
     LAG_NBYTES = 4 << 20,
-    PUSH_NBYTES = 16 << 10, /* stays in the nearest cache */
-    ACTIONS_MAX = 64        /* before connections are looked at */
+    ACTIONS_MAX = 64 /* before connections are looked at */
 };
 
 static const enum pull_kind kinds[] = {
@@ -171,6 +170,7 @@ static hvd_status_t plan(struct comm *comm, struct mailbox_post *post)
 
     shape.in_place = phase->src == phase->dst;
     run->ordinary = MAILBOX_NONE;
+    run->past = false;
     run->send_way = local_overwrites_operand(phase)
                         ? MAILBOX_STAGED
                         : way_of(comm, phase->src, visible_nbytes(local, call),
@@ -292,7 +292,7 @@ static bool look_at_peers(struct local *local)
 static void do_stage(struct local *local, const struct pull_action *a)
 {
     copy_memory(local->stage + a->stage, local->run.phase->src + a->region.src,
-                a->region.nbytes, false);
+                a->region.nbytes, local->run.past);
 }
 
 /* [off, off + nbytes) of a peer's operand: local->sources. Fetched, unless that
@@ -340,23 +340,66 @@ static hvd_status_t find_parts(struct comm *comm, const struct pull_action *a,
     return HVD_OK;
 }
 
+static uint64_t result_at(const struct local *local, int place)
+{
+    return local_post_of(local->peers[place].box, local->ticket)->recv_at;
+}
+
+/* Where the result of [at, at + nbytes) goes: own first, then the others' that
+ * can be mapped, if it is pushed. How many: local->results. Whether they can is
+ * asked once for each part, it may be another answer the next time:
+ * local->views, by place. */
+static int find_results(const struct local *local, size_t at, size_t nbytes)
+{
+    int n = 0;
+
+    local->results[n++] = local->run.phase->dst + at;
+    for (int k = 1; k < local->size && local->run.push; k++) {
+        int i = (local->me + k) % local->size;
+
+        local->views[i] = local_view(&local->peers[i], result_at(local, i) + at,
+                                     nbytes);
+        if (local->views[i] != NULL)
+            local->results[n++] = local->views[i];
+    }
+    return n;
+}
+
+/* To those that could not: by a system call each. */
+static hvd_status_t push_unmapped(struct comm *comm, size_t at, size_t nbytes)
+{
+    const struct local *local = comm->local;
+
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && local->views[i] == NULL &&
+            !peer_arena_write(local->peers[i].arena, result_at(local, i) + at,
+                              local->run.phase->dst + at, nbytes))
+            return local_unreadable(comm, i);
+    return HVD_OK;
+}
+
 /* [off, off + nbytes) of the block; or the run waits. */
 static hvd_status_t reduce_part(struct comm *comm, const struct pull_action *a,
                                 size_t off, size_t nbytes)
 {
     struct local *local = comm->local;
-    const struct phase *phase = local->run.phase;
+    struct local_run *run = &local->run;
     struct reduce_shape shape = local_reduction(comm);
+    size_t at = a->region.dst + off;
+    int n;
 
     HVD_TRY(find_parts(comm, a, off, nbytes));
-    if (local->run.waits)
+    if (run->waits)
         return HVD_OK;
-    /* nobody else reads it: neither takes it nor has it pushed */
-    shape.stream = local->run.stream &&
-                   local->run.pull.shape.kind == PULL_REDUCE_SCATTER;
-    reduce_many(&shape, phase->dst + a->region.dst + off, local->sources,
-                local->size, nbytes / phase->shape.elem_nbytes);
-    return HVD_OK;
+    n = find_results(local, at, nbytes);
+    /* nobody reads it soon: neither takes it nor writes it elsewhere */
+    shape.stream = run->stream &&
+                   (run->pull.shape.kind == PULL_REDUCE_SCATTER ||
+                    n == local->size);
+    reduce_to_all(&shape, local->results, n, local->sources, local->size,
+                  nbytes / run->phase->shape.elem_nbytes);
+    return run->push && n < local->size ? push_unmapped(comm, at, nbytes)
+                                        : HVD_OK;
 }
 
 /* From now on who leaves waits for us. */
@@ -379,48 +422,30 @@ static hvd_status_t begin_writing(struct comm *comm)
     return HVD_OK;
 }
 
-static hvd_status_t push_part(struct comm *comm, size_t at, size_t nbytes)
-{
-    const struct local *local = comm->local;
-    const uint8_t *from = local->run.phase->dst + at;
-
-    for (int k = 1; k < local->size; k++) {
-        int i = (local->me + k) % local->size;
-        const struct local_peer *peer = &local->peers[i];
-        uint64_t to = local_post_of(peer->box, local->ticket)->recv_at + at;
-        uint8_t *dst = local_view(peer, to, nbytes);
-
-        if (dst != NULL)
-            copy_memory(dst, from, nbytes, local->run.stream);
-        else if (!peer_arena_write(peer->arena, to, from, nbytes))
-            return local_unreadable(comm, i);
-    }
-    return HVD_OK;
-}
-
-static hvd_status_t push(struct comm *comm, const struct pull_action *a)
+static hvd_status_t reduce_block(struct comm *comm, const struct pull_action *a,
+                                 size_t step)
 {
     struct local_run *run = &comm->local->run;
 
     while (run->done_nbytes < a->region.nbytes) {
-        size_t off = run->done_nbytes, left = a->region.nbytes - off;
-        size_t n = left < PUSH_NBYTES ? left : PUSH_NBYTES;
+        size_t left = a->region.nbytes - run->done_nbytes;
+        size_t n = left < step ? left : step;
 
-        HVD_TRY(reduce_part(comm, a, off, n));
+        HVD_TRY(reduce_part(comm, a, run->done_nbytes, n));
         if (run->waits)
             return HVD_OK;
-        HVD_TRY(push_part(comm, a->region.dst + off, n));
         run->done_nbytes += n;
     }
     return HVD_OK;
 }
 
-static hvd_status_t do_push(struct comm *comm, const struct pull_action *a)
+static hvd_status_t push_block(struct comm *comm, const struct pull_action *a,
+                               size_t step)
 {
     hvd_status_t status;
 
     HVD_TRY(begin_writing(comm));
-    status = push(comm, a);
+    status = reduce_block(comm, a, step);
     atomic_store(&comm->local->box->writing, 0);
     return status;
 }
@@ -438,7 +463,6 @@ static hvd_status_t do_reduce(struct comm *comm, const struct pull_action *a)
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
-    uint8_t *dst = run->phase->dst + a->region.dst;
     size_t step = a->region.nbytes;
 
     if (fetches(local, a)) {
@@ -448,18 +472,11 @@ static hvd_status_t do_reduce(struct comm *comm, const struct pull_action *a)
                              LOCAL_FETCH_NBYTES);
     }
     if (run->push)
-        return do_push(comm, a);
-    while (run->done_nbytes < a->region.nbytes) {
-        size_t left = a->region.nbytes - run->done_nbytes;
-        size_t n = left < step ? left : step;
-
-        HVD_TRY(reduce_part(comm, a, run->done_nbytes, n));
-        if (run->waits)
-            return HVD_OK;
-        run->done_nbytes += n;
-    }
-    if (run->recv_way == MAILBOX_STAGED)
-        copy_memory(local->stage + a->stage, dst, a->region.nbytes, false);
+        return push_block(comm, a, step);
+    HVD_TRY(reduce_block(comm, a, step));
+    if (!run->waits && run->recv_way == MAILBOX_STAGED)
+        copy_memory(local->stage + a->stage, run->phase->dst + a->region.dst,
+                    a->region.nbytes, run->past);
     return HVD_OK;
 }
 

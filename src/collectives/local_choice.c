@@ -34,7 +34,13 @@ struct local_choice {
     struct timed timed[MAILBOX_TIMES]; /* as the times in a mailbox */
 };
 
-static const uint8_t ways[CHOICE_WAYS] = {MAILBOX_STAGED, MAILBOX_ATTACH};
+/* The first two are open to all. */
+enum { STAGED_WAYS = 2 };
+static const struct {
+    uint8_t way;
+    bool past; /* copied past the caches */
+} ways[CHOICE_WAYS] = {
+    {MAILBOX_STAGED, false}, {MAILBOX_STAGED, true}, {MAILBOX_ATTACH, false}};
 
 static bool all_attach(const struct local *local)
 {
@@ -62,34 +68,46 @@ static int size_class(size_t nbytes)
     return nbytes == 0 ? 0 : 63 - __builtin_clzll(nbytes);
 }
 
+static bool is_large_allreduce(const struct phase *phase, size_t nbytes)
+{
+    return phase->shape.kind == COLLECTIVE_ALLREDUCE &&
+           nbytes >= STAGED_ALLREDUCE_MIN;
+}
+
+/* The n first ways by turns, then the best. */
+static int choose(struct local *local, struct choice *choice, int n)
+{
+    int sample, way = choice_next(choice, n, &sample);
+
+    if (sample >= 0)
+        local->choice->timed[local->n_blocks % MAILBOX_TIMES] = (struct timed){
+            local->ticket, choice, way, sample};
+    return way;
+}
+
 uint8_t local_choose(struct local *local, const struct phase *phase)
 {
-    struct local_choice *c = local->choice;
     size_t nbytes = local_largest_operand(local, &phase->shape);
-    struct choice *choice;
-    int way, sample;
+    bool attach = local->forced_way != MAILBOX_STAGED && all_attach(local);
+    int n = attach && !is_large_allreduce(phase, nbytes) ? CHOICE_WAYS
+                                                         : STAGED_WAYS;
+    int way;
 
-    if (local->forced_way == MAILBOX_STAGED || !all_attach(local))
-        return MAILBOX_STAGED;
-    if (local->forced_way != MAILBOX_NONE)
-        return local->forced_way;
-    if (phase->shape.kind == COLLECTIVE_ALLREDUCE &&
-        nbytes >= STAGED_ALLREDUCE_MIN)
-        return MAILBOX_STAGED;
+    local->run.past = false;
+    if (attach && local->forced_way == MAILBOX_ATTACH)
+        return MAILBOX_ATTACH;
     /* some may not know yet that all attach: all count from the same ticket */
     if (local->ticket <= LOCAL_BLOCKS_AHEAD)
         return MAILBOX_STAGED;
-    if (c == NULL) {
-        c = local->choice = calloc(1, sizeof(*c));
-        if (c == NULL)
-            return MAILBOX_STAGED;
-    }
-    choice = &c->choices[kind_of_cost(phase)][size_class(nbytes)];
-    way = choice_next(choice, &sample);
-    if (sample >= 0)
-        c->timed[local->n_blocks % MAILBOX_TIMES] = (struct timed){
-            local->ticket, choice, way, sample};
-    return ways[way];
+    if (local->choice == NULL)
+        local->choice = calloc(1, sizeof(*local->choice));
+    if (local->choice == NULL)
+        return MAILBOX_STAGED;
+    way = choose(
+        local, &local->choice->choices[kind_of_cost(phase)][size_class(nbytes)],
+        n);
+    local->run.past = ways[way].past;
+    return ways[way].way;
 }
 
 static struct mailbox_time *own_time(struct local *local)

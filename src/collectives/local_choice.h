@@ -1,13 +1,14 @@
 /* collectives/local_choice.h - how ordinary buffers are shown to the others of
  * a host: read where they are (process_vm_readv) or copied through staging
- * memory. Which is faster depends on the machine, the size and the number of
- * ranks: so it is measured by some calls of each kind and size (choice.h), from
- * when the last rank has begun one to when the last has ended it. What one rank
- * sees alone says little: where they share cores, who comes late finds it done.
- * All see the same times and so choose the same, if all choose in the same
- * calls; if not, each goes by what it has tried. Either way gives the same
- * bits. (Of an alltoallv nobody knows what the others have to move: all its
- * sizes are one.) Allreduces of 64 MB and more are staged, nothing tried.
+ * memory, and then through the caches or past them (local_stores.h says why).
+ * Which is fastest depends on the machine, the size and the number of ranks: so
+ * it is measured by some calls of each kind and size (choice.h), from when the
+ * last rank has begun one to when the last has ended it. What one rank sees
+ * alone says little: where they share cores, who comes late finds it done. All
+ * see the same times and so choose the same, if all choose in the same calls;
+ * if not, each goes by what it has tried. Each way gives the same bits. (Of an
+ * alltoallv nobody knows what the others have to move: all its sizes are one.)
+ * Allreduces of 64 MB and more are staged, nothing else is tried.
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_CHOICE_H
@@ -21,7 +22,8 @@
 void local_choice_collect(struct local *local);
 
 /* MAILBOX_ATTACH or MAILBOX_STAGED for the phase whose ticket begins now, if
- * this rank has an ordinary buffer to show. */
+ * this rank has an ordinary buffer to show. run.past: if staged, past the
+ * caches. */
 uint8_t local_choose(struct local *local, const struct phase *phase);
 
 /* The ticket goes block by block, on all ranks: one of them may have chosen. */

@@ -1,8 +1,8 @@
 /* collectives/local_impl.h - the inside of a local group, shared by local.c
  * (its life), peer_memory.c (whose memory is mapped), local_plan.c (which way
  * operands take), local_run.c (the phase in flight), local_post.c (what is
- * called), local_blocks.c, local_read.c (what peers show), local_ask.c and
- * local_choice.c.
+ * called), local_blocks.c, local_read.c (what peers show), local_ask.c,
+ * local_choice.c and local_stores.c.
  *
  * Threads: whoever drives the comm. Ranks here are places in the group: the
  * comm's ranks of this host in ascending order. */
@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "collectives/arena.h"
+#include "collectives/choice.h"
 #include "collectives/comm_impl.h"
 #include "collectives/local.h"
 #include "collectives/mailbox.h"
@@ -45,6 +46,14 @@ enum local_stage {
     LOCAL_DONE
 };
 
+/* A copy into staging memory whose time is wanted (local_stores.c). */
+struct local_stores {
+    struct choice *choice;
+    int way, sample; /* sample < 0: it is not */
+    uint64_t ns;     /* taken so far */
+    uint64_t ticket; /* of a broadcast whose readers are waited for; 0: none */
+};
+
 /* The phase in flight. */
 struct local_run {
     enum local_stage stage;
@@ -60,6 +69,8 @@ struct local_run {
     bool stream; /* ... and past the caches, as far as nobody reads them yet */
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t ordinary;           /* the way of buffers outside the arena */
+    bool past; /* what is staged block by block goes past the caches */
+    struct local_stores stores;
     uint8_t *own_to; /* own contribution to own result, what is left of it */
     const uint8_t *own_from;
     size_t own_nbytes;
@@ -85,6 +96,8 @@ struct local_lent {
     uint64_t word; /* the question answered last */
 };
 
+enum { LOCAL_STORES_SIZES = 7 }; /* from MAILBOX_INLINE_MAX on, doubling */
+
 struct local {
     int size, me;
     struct local_peer *peers; /* [size]; own entry: box and rank alone */
@@ -105,9 +118,11 @@ struct local {
     uint64_t all_posted; /* everybody has posted this one, at least */
     struct pull_progress *progress; /* [size] */
     const void **sources;           /* [size] */
+    void **results, **views;        /* [size] each */
     uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
     uint64_t stage_at;              /* its place in the arena */
-    uint64_t half_used[2]; /* tickets whose operands lie in either half */
+    size_t stage_next;     /* where in it the next operand of a post goes */
+    uint64_t half_used[2]; /* last tickets whose operands lie in either half */
     uint64_t small_used[MAILBOX_SMALL], large_used[MAILBOX_LARGE]; /* ... or in
                                                                       data */
     uint64_t resume_at; /* 0; or far ahead: goes on when all have posted this */
@@ -118,6 +133,8 @@ struct local {
     struct local_lent lent;
     struct local_run run;
     struct local_choice *choice;
+    struct choice stores[COLLECTIVE_BARRIER][LOCAL_STORES_SIZES];
+    struct local_stores broadcast; /* of own, the last one timed */
 };
 
 enum {
@@ -182,6 +199,8 @@ bool local_streams(const struct local *local, const struct phase *phase);
 
 /* --- local_post.c --- */
 
+/* Who has posted a ticket has finished those before. */
+bool local_all_have_posted(struct local *local, uint64_t ticket);
 /* May own post of this ticket be written, and what goes with it? */
 bool local_post_is_free(struct local *local);
 /* Show the call. */
@@ -281,12 +300,6 @@ uint8_t *stage_take(size_t nbytes, uint64_t tenant);
 void stage_give(uint8_t *stage);
 /* Of the memory at `stage`, anybody's. */
 uint64_t stage_tenant(const uint8_t *stage);
-
-/* The half of staging memory that is a ticket's, from its start on. */
-static inline size_t stage_half(uint64_t ticket)
-{
-    return ticket % 2 * (LOCAL_STAGE_NBYTES / 2);
-}
 
 /* --- local_read.c --- */
 

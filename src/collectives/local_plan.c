@@ -5,6 +5,7 @@
 
 enum {
     POSTS_TOTAL_MAX = 128 << 10, /* what a rank reads of all posts */
+    POSTS_PAIR_MAX = 512 << 10,  /* ... of both */
     /* ... of an alltoall gives: attached, nothing of it is copied twice */
     POSTS_PARTS_MAX = 64 << 10,
     /* what it reads of operands of an allreduce, if all reduce it whole: fewer
@@ -74,13 +75,10 @@ bool local_fits_posts(const struct local *local,
         return false;
     if (call->kind == COLLECTIVE_ALLREDUCE)
         return all <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
-    /* block by block a pair is through sooner, if its memory is attached */
-    if (local->size == 2 && largest > MAILBOX_INLINE_MAX)
-        return false;
-    if (call->kind == COLLECTIVE_ALLTOALL)
+    if (local->size > 2 && call->kind == COLLECTIVE_ALLTOALL)
         return largest <= POSTS_PARTS_MAX;
     return (call->kind == COLLECTIVE_ALLGATHER ? all : largest) <=
-           POSTS_TOTAL_MAX;
+           (size_t)(local->size == 2 ? POSTS_PAIR_MAX : POSTS_TOTAL_MAX);
 }
 
 bool local_may_offer(const struct local *local,
@@ -119,7 +117,8 @@ bool local_streams(const struct local *local, const struct phase *phase)
     default:
         return nbytes >= STREAM_MIN;
     }
-    /* a block that is copied twice is in the caches anyway */
+    /* a block that is copied twice is in the caches anyway, unless the first
+     * copy goes past them */
     once = arena_find(phase->src, 1, &offset) &&
            !local_overwrites_operand(phase);
     return nbytes >= (once ? STREAM_MIN : STREAM_ALL / n);

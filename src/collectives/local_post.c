@@ -9,9 +9,11 @@
 
 #include "base/error.h"
 #include "collectives/call.h"
-#include "collectives/copy.h"
 #include "collectives/local_choice.h"
 #include "collectives/local_impl.h"
+#include "collectives/local_stores.h"
+
+enum { STAGE_HALF = LOCAL_STAGE_NBYTES / 2, STAGE_UNIT = 4096 };
 
 /* --- posting --- */
 
@@ -80,8 +82,7 @@ static bool same_past(const struct local *local, uint64_t ticket)
     return true;
 }
 
-/* Who has posted a ticket has finished those before. */
-static bool all_have_posted(struct local *local, uint64_t ticket)
+bool local_all_have_posted(struct local *local, uint64_t ticket)
 {
     if (local->all_posted >= ticket)
         return true;
@@ -108,7 +109,7 @@ static hvd_status_t compare_past(struct comm *comm)
     if (t <= local->n_compared + LOCAL_RUN_AHEAD)
         return HVD_OK;
     for (uint64_t lag = 1; lag < LOCAL_RUN_AHEAD; lag *= 4) {
-        if (!all_have_posted(local, t - lag))
+        if (!local_all_have_posted(local, t - lag))
             continue;
         if (!same_past(local, t - lag))
             return check_past(comm, t - lag - 1);
@@ -125,11 +126,11 @@ static bool is_too_far_ahead(struct local *local)
     uint64_t t = local->ticket;
     unsigned ahead = local->run.in_posts ? LOCAL_RUN_AHEAD : LOCAL_BLOCKS_AHEAD;
 
-    if (t > ahead && !all_have_posted(local, t - ahead)) {
+    if (t > ahead && !local_all_have_posted(local, t - ahead)) {
         local->resume_at = t - ahead / 2;
         return true;
     }
-    if (local->resume_at > 0 && !all_have_posted(local, local->resume_at))
+    if (local->resume_at > 0 && !local_all_have_posted(local, local->resume_at))
         return true;
     local->resume_at = 0;
     return false;
@@ -154,20 +155,46 @@ static uint64_t *data_used(struct local *local)
                : &local->large_used[t % MAILBOX_LARGE];
 }
 
+static bool is_staged(const struct local_run *run)
+{
+    return run->in_posts && run->operand_nbytes > MAILBOX_INLINE_MAX;
+}
+
+/* Where in staging memory an operand goes: behind the one before, or where the
+ * other half begins. What is written there again has long left the caches of
+ * those who read it, if these are smaller: nobody is asked to let go of it. */
+static size_t stage_place(const struct local *local)
+{
+    size_t at = local->stage_next, half = at / STAGE_HALF * STAGE_HALF;
+
+    if (at + local->run.operand_nbytes <= half + STAGE_HALF)
+        return at;
+    return STAGE_HALF - half;
+}
+
+/* A half is entered when everybody has read what it holds. */
+static bool stage_is_free(struct local *local)
+{
+    size_t place = stage_place(local);
+    uint64_t last = local->half_used[place / STAGE_HALF];
+
+    return place % STAGE_HALF != 0 || last == 0 ||
+           local_all_have_posted(local, last + 1);
+}
+
 /* Has everybody finished what the post to be overwritten was about, its data,
- * and the half of staging memory? */
+ * and what lay in staging memory? */
 bool local_post_is_free(struct local *local)
 {
-    uint64_t half = local->half_used[local->ticket % 2];
     uint64_t *used = data_used(local);
 
     if (is_too_far_ahead(local))
         return false;
-    if (local->run.in_posts && half != 0 && !all_have_posted(local, half + 1))
+    if (is_staged(&local->run) && !stage_is_free(local))
         return false;
     if (used == NULL)
         return true;
-    if (*used != 0 && !all_have_posted(local, *used + 1))
+    if (*used != 0 && !local_all_have_posted(local, *used + 1))
         return false;
     *used = local->ticket;
     return true;
@@ -182,25 +209,35 @@ uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
                                       : local_data_of(box, ticket, nbytes);
 }
 
-/* Into the post, or into the half of staging memory that is this ticket's. */
-static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post,
-                                 size_t nbytes)
+static hvd_status_t give_staged(struct comm *comm, struct mailbox_post *post)
+{
+    struct local *local = comm->local;
+    size_t nbytes = local->run.operand_nbytes, place = stage_place(local);
+    size_t whole = (nbytes + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT;
+
+    HVD_TRY(local_stage_reserve(comm, LOCAL_STAGE_NBYTES));
+    local->run.send_way = MAILBOX_STAGED;
+    local->half_used[place / STAGE_HALF] = local->ticket;
+    local->stage_next = (place + whole) % LOCAL_STAGE_NBYTES;
+    post->send_at = local->stage_at;
+    post->stage_at = local->stage_at + place;
+    post->timed = local_stores_copy(local, local->stage + place);
+    return HVD_OK;
+}
+
+/* Into the post, or into staging memory. */
+static hvd_status_t give_operand(struct comm *comm, struct mailbox_post *post)
 {
     struct local *local = comm->local;
     struct local_run *run = &local->run;
-    uint8_t *to = local_payload_of(local->box, local->ticket, nbytes);
-    size_t half = stage_half(local->ticket);
+    size_t nbytes = run->operand_nbytes;
 
     run->send_way = run->recv_way = MAILBOX_INLINE;
-    if (nbytes > MAILBOX_INLINE_MAX) {
-        HVD_TRY(local_stage_reserve(comm, LOCAL_STAGE_NBYTES));
-        run->send_way = MAILBOX_STAGED;
-        local->half_used[local->ticket % 2] = local->ticket;
-        post->stage_at = local->stage_at + half;
-        to = local->stage + half;
-    }
+    if (nbytes > MAILBOX_INLINE_MAX)
+        return give_staged(comm, post);
     if (nbytes > 0)
-        copy_memory(to, run->phase->src, nbytes, false);
+        memcpy(local_payload_of(local->box, local->ticket, nbytes),
+               run->phase->src, nbytes);
     return HVD_OK;
 }
 
@@ -230,7 +267,6 @@ hvd_status_t local_post(struct comm *comm)
     const struct frame *head = &comm->op.head;
     struct mailbox_post *post =
         &local->box->posts[local->ticket % MAILBOX_POSTS];
-    size_t nbytes = run->operand_nbytes;
 
     HVD_TRY(compare_past(comm));
     post->sequence = head->sequence;
@@ -241,13 +277,14 @@ hvd_status_t local_post(struct comm *comm)
     post->op = head->op;
     post->plan = plan_of(run);
     post->may_push = 0;
+    post->timed = 0;
     post->past = local->past;
     if (call->kind == COLLECTIVE_ALLGATHERV)
-        post->nbytes = nbytes;
+        post->nbytes = run->operand_nbytes;
     if (!run->in_posts) {
         HVD_TRY(local_blocks_plan(comm, post));
     } else if (!run->offers || !local_blocks_offer(comm, post)) {
-        HVD_TRY(give_operand(comm, post, nbytes));
+        HVD_TRY(give_operand(comm, post));
     }
     post->send_way = run->send_way;
     post->recv_way = run->recv_way;

@@ -189,8 +189,7 @@ static bool was_there(const struct local *local, int place)
     if (run->in_posts && post->send_way == MAILBOX_INLINE)
         return true;
     if (run->in_posts && post->send_way == MAILBOX_STAGED)
-        return tenant_of(peer, post->stage_at - stage_half(local->ticket)) ==
-               peer->box->nonce;
+        return tenant_of(peer, post->send_at) == peer->box->nonce;
     return atomic_load(&peer->box->left) == MAILBOX_HERE;
 }
 

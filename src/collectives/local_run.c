@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "collectives/copy.h"
 #include "collectives/local_impl.h"
+#include "collectives/local_stores.h"
 #include "collectives/reduce.h"
 
 enum {
@@ -101,6 +102,7 @@ hvd_status_t local_begin(struct comm *comm, const struct phase *phase)
                     local_fits_posts(local, &phase->shape);
     run->offers = run->in_posts && local_may_offer(local, &phase->shape);
     run->done_nbytes = 0;
+    run->stores = (struct local_stores){.sample = -1};
     run->stream = !run->in_posts && local_streams(local, phase);
     begin_own(local);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
@@ -228,6 +230,7 @@ static hvd_status_t work_in_posts(struct comm *comm)
     const struct schedule_call *call = &phase->shape;
     size_t block = call->count * call->elem_nbytes;
 
+    local_stores_read_begins(local);
     HVD_TRY(find_operands(comm));
     switch (call->kind) {
     case COLLECTIVE_ALLREDUCE:
@@ -246,6 +249,7 @@ static hvd_status_t work_in_posts(struct comm *comm)
         gather_posts(local);
         break;
     }
+    local_stores_read_ends(local);
     local->run.stage = LOCAL_DONE;
     /* some have offered their buffers, others could not */
     return local->run.offers ? local_blocks_read(comm) : HVD_OK;

@@ -44,7 +44,7 @@ enum {
     MAILBOX_CPUS = 1024
 };
 
-#define MAILBOX_MAGIC 0x786f626c69616d33u /* "3mailbox" */
+#define MAILBOX_MAGIC 0x786f626c69616d34u /* "4mailbox" */
 
 /* How a buffer is read by the others. */
 enum mailbox_way {
@@ -52,7 +52,7 @@ enum mailbox_way {
     MAILBOX_INLINE, /* in the post */
     MAILBOX_ARENA,  /* offset in the arena */
     MAILBOX_ATTACH, /* address, by process_vm_readv(2) */
-    MAILBOX_STAGED  /* block by block in staging memory */
+    MAILBOX_STAGED  /* in staging memory: block by block, or whole */
 };
 
 enum mailbox_left { MAILBOX_HERE, MAILBOX_LEFT, MAILBOX_LEFT_MISMATCH };
@@ -66,12 +66,19 @@ struct mailbox_post {
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t plan;     /* what the others must have planned too: local_post.c */
     uint8_t may_push; /* its result may be written, and it can write others' */
-    uint8_t unused;
-    uint32_t past; /* digest of all calls before */
+    uint8_t timed;    /* staged broadcasts: how long is it read? `read` */
+    uint32_t past;    /* digest of all calls before */
     uint8_t tiny[MAILBOX_TINY_MAX];
-    /* second line: block by block */
+    /* second line: block by block, or staged: then send_at is where staging
+     * memory begins */
     _Alignas(MAILBOX_LINE) uint64_t send_at, recv_at, stage_at;
     uint64_t nbytes; /* allgatherv: of the operand */
+};
+
+/* How long this rank has read the broadcast of a ticket. The ticket is 0 while
+ * the time is written. */
+struct mailbox_read {
+    atomic_uint_least64_t ticket, ns;
 };
 
 struct mailbox_time {
@@ -112,6 +119,7 @@ struct mailbox {
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
 
     _Alignas(MAILBOX_LINE) struct mailbox_time times[MAILBOX_TIMES];
+    _Alignas(MAILBOX_LINE) struct mailbox_read read; /* the last one timed */
 
     struct mailbox_post posts[MAILBOX_POSTS];
     /* operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and bytes

@@ -15,18 +15,18 @@
 
 static const struct {
     const char *name;
-    reduce_many_fn *many; /* NULL: not compiled in */
+    reduce_to_all_fn *to_all; /* NULL: not compiled in */
 } isas[REDUCE_ISA_COUNT] = {
-    [REDUCE_SCALAR] = {"scalar", reduce_many_scalar},
+    [REDUCE_SCALAR] = {"scalar", reduce_to_all_scalar},
 #if defined(__x86_64__)
-    [REDUCE_AVX2] = {"avx2", reduce_many_avx2},
-    [REDUCE_AVX512] = {"avx512", reduce_many_avx512},
+    [REDUCE_AVX2] = {"avx2", reduce_to_all_avx2},
+    [REDUCE_AVX512] = {"avx512", reduce_to_all_avx512},
 #else
     [REDUCE_AVX2] = {"avx2", NULL},
     [REDUCE_AVX512] = {"avx512", NULL},
 #endif
 #if defined(__aarch64__)
-    [REDUCE_NEON] = {"neon", reduce_many_neon},
+    [REDUCE_NEON] = {"neon", reduce_to_all_neon},
 #else
     [REDUCE_NEON] = {"neon", NULL},
 #endif
@@ -49,7 +49,7 @@ static bool has_f16c(void)
 /* Asks the processor and what the system saves of it between threads. */
 bool reduce_isa_supported(enum reduce_isa isa)
 {
-    if ((unsigned)isa >= REDUCE_ISA_COUNT || isas[isa].many == NULL)
+    if ((unsigned)isa >= REDUCE_ISA_COUNT || isas[isa].to_all == NULL)
         return false;
 #if defined(__x86_64__)
     if (isa == REDUCE_AVX2)
@@ -90,18 +90,25 @@ enum reduce_isa reduce_isa_in_use(void)
     return (enum reduce_isa)(isa - 1);
 }
 
-void reduce_many(const struct reduce_shape *shape, void *dst,
-                 const void *const *srcs, int n_srcs, size_t count)
+void reduce_to_all(const struct reduce_shape *shape, void *const *dsts,
+                   int n_dsts, const void *const *srcs, int n_srcs,
+                   size_t count)
 {
     uint64_t env;
 
     HVD_ASSERT((unsigned)shape->dtype < DTYPE_COUNT &&
-               (unsigned)shape->op < OP_COUNT && n_srcs >= 1);
+               (unsigned)shape->op < OP_COUNT && n_srcs >= 1 && n_dsts >= 1);
     HVD_ASSERT(shape->divisor == 0 ||
                (shape->op == HVD_AVERAGE && shape->divisor > 0));
     env = float_env_enter();
-    isas[reduce_isa_in_use()].many(shape, dst, srcs, n_srcs, count);
+    isas[reduce_isa_in_use()].to_all(shape, dsts, n_dsts, srcs, n_srcs, count);
     float_env_leave(env);
+}
+
+void reduce_many(const struct reduce_shape *shape, void *dst,
+                 const void *const *srcs, int n_srcs, size_t count)
+{
+    reduce_to_all(shape, &dst, 1, srcs, n_srcs, count);
 }
 
 void reduce_combine(hvd_dtype_t dtype, hvd_op_t op, void *acc, const void *in,

@@ -46,6 +46,16 @@ struct reduce_shape {
 void reduce_many(const struct reduce_shape *shape, void *dst,
                  const void *const *srcs, int n_srcs, size_t count);
 
+/* The same result in several places, written in the one pass that reads the
+ * sources.
+ *
+ * dsts    [n_dsts] buffers of [count] of dtype, n_dsts >= 1, that do not
+ *         overlap one another; each as dst above.
+ * stream  without effect also where they are not all aligned alike. */
+void reduce_to_all(const struct reduce_shape *shape, void *const *dsts,
+                   int n_dsts, const void *const *srcs, int n_srcs,
+                   size_t count);
+
 /* acc[i] = acc[i] op in[i], i < count. AVERAGE adds; see reduce_divide(). */
 void reduce_combine(hvd_dtype_t dtype, hvd_op_t op, void *acc, const void *in,
                     size_t count);

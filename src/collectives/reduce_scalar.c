@@ -161,8 +161,8 @@ static divide_fn *const divides[DTYPE_COUNT] = {
     [HVD_FLOAT32] = divide_float32, [HVD_FLOAT64] = divide_float64,
 };
 
-/* All sources of a tile are read before its result is written: dst may be any
- * of them. A tile fits in the first cache with room for its sources. */
+/* All sources of a tile are read before its results are written: these may be
+ * any of them. A tile fits in the first cache with room for its sources. */
 enum { TILE_BYTES = 2048 };
 
 /* The loops above read elements: those that lie across their alignment are
@@ -173,35 +173,36 @@ static const void *aligned(const uint8_t *src, size_t elem, size_t nbytes,
     return (uintptr_t)src % elem == 0 ? src : memcpy(copy, src, nbytes);
 }
 
-void reduce_many_scalar(const struct reduce_shape *shape, void *dst,
-                        const void *const *srcs, int n_srcs, size_t count)
+/* Elements [at, at + n) of the result, in `acc`. */
+static void run_tile(const struct reduce_shape *shape, void *acc,
+                     const void *const *srcs, int n_srcs, size_t at, size_t n)
 {
     combine_fn *combine = combines[shape->dtype][shape->op];
-    size_t elem = hvd_dtype_size(shape->dtype), tile_max = TILE_BYTES / elem;
-    _Alignas(64) uint8_t tile[TILE_BYTES], copy[TILE_BYTES];
-    bool direct = dst == srcs[0] && (uintptr_t)dst % elem == 0;
+    size_t elem = hvd_dtype_size(shape->dtype), offset = at * elem;
+    _Alignas(64) uint8_t copy[TILE_BYTES];
 
-    if (n_srcs == 1 && shape->divisor == 0) {
-        if (dst != srcs[0])
-            memcpy(dst, srcs[0], count * elem);
-        return;
-    }
+    memcpy(acc, (const uint8_t *)srcs[0] + offset, n * elem);
+    for (int s = 1; s < n_srcs; s++)
+        combine(
+            acc,
+            aligned((const uint8_t *)srcs[s] + offset, elem, n * elem, copy),
+            n);
+    if (shape->divisor > 0)
+        divides[shape->dtype](acc, n, shape->divisor);
+}
+
+void reduce_to_all_scalar(const struct reduce_shape *shape, void *const *dsts,
+                          int n_dsts, const void *const *srcs, int n_srcs,
+                          size_t count)
+{
+    size_t elem = hvd_dtype_size(shape->dtype), tile_max = TILE_BYTES / elem;
+    _Alignas(64) uint8_t tile[TILE_BYTES];
+
     for (size_t at = 0; at < count; at += tile_max) {
         size_t n = count - at < tile_max ? count - at : tile_max;
-        size_t offset = at * elem;
-        uint8_t *out = (uint8_t *)dst + offset;
-        void *acc = direct ? out : tile;
 
-        if (!direct)
-            memcpy(tile, (const uint8_t *)srcs[0] + offset, n * elem);
-        for (int s = 1; s < n_srcs; s++)
-            combine(acc,
-                    aligned((const uint8_t *)srcs[s] + offset, elem, n * elem,
-                            copy),
-                    n);
-        if (shape->divisor > 0)
-            divides[shape->dtype](acc, n, shape->divisor);
-        if (!direct)
-            memcpy(out, tile, n * elem);
+        run_tile(shape, tile, srcs, n_srcs, at, n);
+        for (int d = 0; d < n_dsts; d++)
+            memcpy((uint8_t *)dsts[d] + at * elem, tile, n * elem);
     }
 }

@@ -20,6 +20,7 @@
 #include "collectives/local_impl.h"
 #include "process_rank.h"
 #include "strangers.h"
+#include "trap.h"
 
 enum {
     RANKS = 3,
@@ -48,6 +49,7 @@ struct scene {
     enum comm_ordinary ordinary;
     int from_arena; /* the last so many ranks have buffers from hvd_alloc */
     bool secret;    /* the last rank's are readable for itself alone */
+    bool lifts;     /* rank 0's limit, while it writes a result */
 };
 
 struct actor {
@@ -57,6 +59,8 @@ struct actor {
     struct comm *comm;
     struct endpoint *endpoint;
     int64_t *send, *recv; /* [COUNT_MAX] */
+    struct trap trap;
+    bool may_lift;
 };
 
 #define MUST(condition)                                                \
@@ -153,12 +157,36 @@ static void fill(struct actor *a, int64_t *buf, size_t n)
         buf[i] = element(i, a->rank);
 }
 
+static void lift_limit(void *arg)
+{
+    struct rlimit limit;
+
+    (void)arg;
+    if (getrlimit(RLIMIT_AS, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_AS, &limit);
+}
+
+/* What could not be mapped before a block of several can be behind it. */
+static void lift_half_way(struct actor *a, size_t n)
+{
+    uintptr_t page = ((uintptr_t)a->recv + 4095) / 4096 * 4096;
+
+    if (!a->may_lift || n < COUNT_MAX / RANKS)
+        return;
+    a->may_lift = false;
+    trap_init_at(&a->trap, (uint8_t *)page, 4096, lift_limit, NULL);
+    MUST(trap_set(&a->trap));
+}
+
 static void reduce(struct actor *a, size_t n)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         int64_t *send = in_place ? a->recv : a->send;
 
         fill(a, send, n);
+        lift_half_way(a, n);
         run(a, COLLECTIVE_ALLREDUCE, send, n);
         for (size_t i = 0; i < n; i++)
             MUST(a->recv[i] == sum(i));
@@ -280,6 +308,7 @@ static void grow(struct actor *a)
 {
     void *rest;
 
+    a->may_lift = a->scene->lifts && a->rank == 0;
     if (a->rank == 0)
         return;
     MUST(hvd_alloc((size_t)800 << 20, &rest) == HVD_OK);
@@ -316,6 +345,11 @@ static const struct scene scenes[] = {
      .before = limit_address_space,
      .meanwhile = grow,
      .from_arena = 2},
+    {.name = "address space limited for a while",
+     .before = limit_address_space,
+     .meanwhile = grow,
+     .from_arena = RANKS,
+     .lifts = true},
 #endif
 };
 

@@ -1,7 +1,8 @@
-/* tests/collectives/test_choice.c - the choice of two ways on machines whose
+/* tests/collectives/test_choice.c - the choice of ways on machines whose
  * costs are made up: which it takes, when it has noticed, and what trying
  * costs. */
 #include <stdint.h>
+#include <string.h>
 
 #include "collectives/choice.h"
 #include "support.h"
@@ -9,7 +10,8 @@
 /* Calls until a time is told: what ranks of a host need to see each other's. */
 enum { LATE = 3 };
 
-enum { FIRST_CALLS = CHOICE_ROUNDS * CHOICE_ROUND };
+enum { ROUND = CHOICE_WAYS * CHOICE_TRIES };
+enum { FIRST_CALLS = CHOICE_ROUNDS * ROUND };
 
 struct machine {
     struct choice choice;
@@ -30,7 +32,7 @@ static void call(struct machine *m)
     if (m->n_calls >= LATE && m->late[k].sample >= 0)
         choice_time(&m->choice, m->late[k].way, m->late[k].sample,
                     m->late[k].ns);
-    way = choice_next(&m->choice, &sample);
+    way = choice_next(&m->choice, CHOICE_WAYS, &sample);
     ck_assert_int_ge(way, 0);
     ck_assert_int_lt(way, CHOICE_WAYS);
     if (sample >= 0) {
@@ -56,20 +58,25 @@ static void calls(struct machine *m, unsigned n)
 static int usual_way(struct machine *m)
 {
     struct machine later = *m;
+    int usual = 0;
 
-    later.n_of[0] = later.n_of[1] = 0;
+    memset(later.n_of, 0, sizeof(later.n_of));
     calls(&later, CHOICE_REST);
-    return later.n_of[1] > later.n_of[0];
+    for (int way = 1; way < CHOICE_WAYS; way++)
+        if (later.n_of[way] > later.n_of[usual])
+            usual = way;
+    return usual;
 }
 
 START_TEST(first_calls_find_the_faster_way)
 {
-    struct machine m = {.cost = {1000, 1000}};
+    struct machine m = {.cost = {1000, 1000, 1000}};
 
     m.cost[_i] = 900;
     calls(&m, FIRST_CALLS);
-    ck_assert_uint_eq(m.n_of[0], FIRST_CALLS / 2);
-    ck_assert_uint_eq(m.n_timed, FIRST_CALLS / 2);
+    for (int way = 0; way < CHOICE_WAYS; way++)
+        ck_assert_uint_eq(m.n_of[way], FIRST_CALLS / CHOICE_WAYS);
+    ck_assert_uint_eq(m.n_timed, FIRST_CALLS / CHOICE_TRIES);
     ck_assert_int_eq(usual_way(&m), _i);
 }
 END_TEST
@@ -77,23 +84,23 @@ END_TEST
 /* Everything the faster way has shown so far was disturbed. */
 START_TEST(bad_start_is_made_up_for)
 {
-    struct machine m = {.cost = {1000, 1000}};
+    struct machine m = {.cost = {1000, 1000, 1000}};
     unsigned n = 0;
 
     m.cost[_i] = 5000;
     calls(&m, FIRST_CALLS);
-    ck_assert_int_eq(usual_way(&m), !_i);
+    ck_assert_int_ne(usual_way(&m), _i);
     m.cost[_i] = 600;
     for (; usual_way(&m) != _i; n++)
         call(&m);
-    ck_assert_uint_le(n, CHOICE_REST + CHOICE_ROUND);
+    ck_assert_uint_le(n, CHOICE_REST + ROUND);
 }
 END_TEST
 
 /* What was once measured does not stand for ever. */
 START_TEST(change_of_the_machine_is_noticed)
 {
-    struct machine m = {.cost = {700, 1000}};
+    struct machine m = {.cost = {700, 1000, 1100}};
     unsigned n = 0;
 
     calls(&m, 20 * CHOICE_REST_MAX);
@@ -101,14 +108,13 @@ START_TEST(change_of_the_machine_is_noticed)
     m.cost[0] = 1500;
     for (; usual_way(&m) != 1; n++)
         call(&m);
-    ck_assert_uint_le(n,
-                      (CHOICE_SAMPLES + 1) * (CHOICE_REST_MAX + CHOICE_ROUND));
+    ck_assert_uint_le(n, (CHOICE_SAMPLES + 1) * (CHOICE_REST_MAX + ROUND));
 }
 END_TEST
 
 START_TEST(trying_costs_little_in_the_long_run)
 {
-    struct machine m = {.cost = {1000, 2000}};
+    struct machine m = {.cost = {1000, 2000, 2000}};
 
     calls(&m, 100 * CHOICE_REST_MAX);
     ck_assert_uint_lt(m.n_of[1], m.n_calls / 200);
@@ -119,12 +125,12 @@ END_TEST
 /* A call that failed has no time. */
 START_TEST(calls_without_a_time_decide_nothing)
 {
-    struct machine m = {.cost = {1000, 700}};
+    struct machine m = {.cost = {1000, 700, 900}};
     int sample;
 
     for (unsigned n = 0; n < FIRST_CALLS; n++)
-        (void)choice_next(&m.choice, &sample);
-    ck_assert_int_eq(m.choice.best, 0);
+        (void)choice_next(&m.choice, CHOICE_WAYS, &sample);
+    ck_assert_int_eq(choice_best(&m.choice, CHOICE_WAYS), 0);
     calls(&m, 3 * CHOICE_REST_MAX);
     ck_assert_int_eq(usual_way(&m), 1);
 }
@@ -140,7 +146,7 @@ START_TEST(ranks_try_the_same_way_together)
         int sample[2];
 
         for (int i = 0; i < 2; i++)
-            way[i] = choice_next(&ranks[i], &sample[i]);
+            way[i] = choice_next(&ranks[i], CHOICE_WAYS, &sample[i]);
         ck_assert_int_eq(sample[0], sample[1]);
         if (sample[0] < 0)
             continue;
@@ -151,8 +157,27 @@ START_TEST(ranks_try_the_same_way_together)
                                         : (way[i] == 1 ? 400 : 800));
     }
     ck_assert_int_eq(way[0], way[1]);
-    ck_assert_int_eq(ranks[0].best, 1);
-    ck_assert_int_eq(ranks[1].best, 1);
+    ck_assert_int_eq(choice_best(&ranks[0], CHOICE_WAYS), 1);
+    ck_assert_int_eq(choice_best(&ranks[1], CHOICE_WAYS), 1);
+}
+END_TEST
+
+/* What a kind of buffer does not have is neither tried nor taken. */
+START_TEST(some_have_fewer_ways)
+{
+    struct choice c = {0};
+    int sample;
+
+    for (unsigned n = 0; n < 4 * CHOICE_REST_MAX; n++) {
+        int way = choice_next(&c, CHOICE_WAYS - 1, &sample);
+
+        ck_assert_int_lt(way, CHOICE_WAYS - 1);
+        if (sample >= 0)
+            choice_time(&c, way, sample, 500);
+    }
+    choice_time(&c, CHOICE_WAYS - 1, 0, 100);
+    ck_assert_int_eq(choice_best(&c, CHOICE_WAYS - 1), 0);
+    ck_assert_int_eq(choice_best(&c, CHOICE_WAYS), CHOICE_WAYS - 1);
 }
 END_TEST
 
@@ -161,12 +186,13 @@ int main(void)
     Suite *suite = suite_create("choice");
     TCase *tc = tcase_create("choice");
 
-    tcase_add_loop_test(tc, first_calls_find_the_faster_way, 0, 2);
-    tcase_add_loop_test(tc, bad_start_is_made_up_for, 0, 2);
+    tcase_add_loop_test(tc, first_calls_find_the_faster_way, 0, CHOICE_WAYS);
+    tcase_add_loop_test(tc, bad_start_is_made_up_for, 0, CHOICE_WAYS);
     tcase_add_test(tc, change_of_the_machine_is_noticed);
     tcase_add_test(tc, trying_costs_little_in_the_long_run);
     tcase_add_test(tc, calls_without_a_time_decide_nothing);
     tcase_add_test(tc, ranks_try_the_same_way_together);
+    tcase_add_test(tc, some_have_fewer_ways);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -103,6 +103,66 @@ START_TEST(reduce_any_address_gives_the_same_bits)
 }
 END_TEST
 
+/* --- the same result in several places --- */
+
+enum { RESULTS = 4, AROUND = 0xa5 };
+
+static _Alignas(64) uint8_t places[RESULTS][64 + NBYTES_MAX + 64];
+
+/* Result d lies at places[d] + 64 + off * d. The first `in_place` of them are
+ * sources too, the last ones first. */
+static void reduce_into_all(size_t off, int in_place)
+{
+    const void *srcs[SOURCES];
+    void *dsts[RESULTS];
+
+    memset(places, AROUND, sizeof(places));
+    for (int d = 0; d < RESULTS; d++)
+        dsts[d] = places[d] + 64 + off * (size_t)d;
+    for (int s = 0; s < SOURCES; s++) {
+        srcs[s] = o.srcs[s];
+        if (SOURCES - 1 - s < in_place)
+            srcs[s] = memcpy(dsts[SOURCES - 1 - s], o.srcs[s], o.nbytes);
+    }
+    reduce_to_all(&o.shape, dsts, RESULTS, srcs, SOURCES, o.count);
+}
+
+/* The result where it belongs, and nothing around it. */
+static bool placed(int d, size_t off)
+{
+    static uint8_t expected[sizeof(places[0])];
+    size_t at = 64 + off * (size_t)d;
+
+    memset(expected, AROUND, sizeof(expected));
+    memcpy(expected + at, o.expected, o.nbytes);
+    return memcmp(places[d], expected, sizeof(expected)) == 0;
+}
+
+static void check_places(enum reduce_isa isa)
+{
+    static const size_t offsets[] = {0, 1, 16};
+
+    for (int k = 0; k < 3 * (SOURCES + 1); k++) {
+        size_t off = offsets[k % 3];
+
+        reduce_into_all(off, k / 3);
+        for (int d = 0; d < RESULTS; d++)
+            ck_assert_msg(
+                placed(d, off),
+                "%s %s %s: %zu elements, result %d + %zu, %d in "
+                "place",
+                reduce_isa_name(isa), dtype_name((unsigned)o.shape.dtype),
+                op_name((unsigned)o.shape.op), o.count, d, off, k / 3);
+    }
+}
+
+START_TEST(reduce_to_all_writes_the_same_bits_everywhere)
+{
+    fill((uint64_t)_i + 31);
+    for_all((hvd_op_t)_i, check_places);
+}
+END_TEST
+
 /* --- the application's floating-point environment --- */
 
 /* What one may find: FTZ and DAZ, each rounding mode, all traps. */
@@ -250,6 +310,8 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, reduce_any_address_gives_the_same_bits, 0,
+                        OP_COUNT);
+    tcase_add_loop_test(tc, reduce_to_all_writes_the_same_bits_everywhere, 0,
                         OP_COUNT);
     tcase_add_loop_test(tc, reduce_any_float_environment_gives_the_same_bits, 0,
                         OP_COUNT);

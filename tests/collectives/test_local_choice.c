@@ -6,9 +6,13 @@
 #include "collectives/choice.h"
 #include "collectives/comm.h"
 #include "collectives/local_choice.h"
+#include "collectives/local_stores.h"
 #include "support.h"
 
-enum { RANKS = 3, NBYTES = 1 << 20, FIRST = CHOICE_ROUNDS * CHOICE_ROUND };
+/* ways, as tried */
+enum { STAGED, PAST, ATTACHED, NONE };
+enum { RANKS = 3, NBYTES = 1 << 20 };
+enum { ROUND = CHOICE_WAYS * CHOICE_TRIES, FIRST = CHOICE_ROUNDS * ROUND };
 
 struct world {
     struct mailbox boxes[RANKS];
@@ -50,17 +54,27 @@ static struct phase phase_of(int kind, size_t nbytes)
         .shape = {.kind = kind, .count = nbytes, .elem_nbytes = 1}};
 }
 
-/* choosing: with an ordinary buffer; else -> MAILBOX_ARENA */
-static uint8_t begin(int rank, bool choosing)
+static int choice_of(struct local *local, const struct phase *phase)
+{
+    uint8_t way = local_choose(local, phase);
+
+    ck_assert(way == MAILBOX_ATTACH || way == MAILBOX_STAGED);
+    if (way == MAILBOX_ATTACH)
+        return ATTACHED;
+    return local->run.past ? PAST : STAGED;
+}
+
+/* choosing: with an ordinary buffer; else -> NONE */
+static int begin(int rank, bool choosing)
 {
     const struct phase phase = phase_of(COLLECTIVE_ALLREDUCE, NBYTES);
     struct local *local = &world.locals[rank];
-    uint8_t way = MAILBOX_ARENA;
+    int way = NONE;
 
     local->ticket++;
     local_choice_collect(local);
     if (choosing)
-        way = local_choose(local, &phase);
+        way = choice_of(local, &phase);
     local_choice_begins(local);
     return way;
 }
@@ -83,16 +97,16 @@ static void end(int rank, uint64_t begun_ns, uint64_t ended_ns)
 }
 
 /* Rank n % RANKS comes last and finds almost everything done, whichever way;
- * from then on it takes cost_ns. -> the way of all */
-static uint8_t call(unsigned n, uint64_t staged_ns, uint64_t attached_ns)
+ * from then on it takes as long as costs_ns[] of the way. -> the way of all */
+static int call(unsigned n, const uint64_t *costs_ns)
 {
     unsigned late = n % RANKS;
     uint64_t early_ns = world.now_ns, late_ns = early_ns + 100000;
-    uint8_t way = begin(0, true);
-    uint64_t cost_ns = way == MAILBOX_STAGED ? staged_ns : attached_ns;
+    int way = begin(0, true);
+    uint64_t cost_ns = costs_ns[way];
 
     for (int i = 1; i < RANKS; i++)
-        ck_assert_uint_eq(begin(i, true), way);
+        ck_assert_int_eq(begin(i, true), way);
     for (unsigned i = 0; i < RANKS; i++)
         end((int)i, i == late ? late_ns : early_ns,
             late_ns + (i == late ? cost_ns / 100 * (n % 7) : cost_ns));
@@ -102,15 +116,15 @@ static uint8_t call(unsigned n, uint64_t staged_ns, uint64_t attached_ns)
 
 START_TEST(all_choose_the_way_that_is_faster_for_all)
 {
+    uint64_t costs_ns[] = {5000, 5000, 5000};
     unsigned n_faster = 0;
-    uint8_t faster = _i == 0 ? MAILBOX_STAGED : MAILBOX_ATTACH;
-    uint64_t staged_ns = _i == 0 ? 4000 : 5000, attached_ns = 9000 - staged_ns;
 
+    costs_ns[_i] = 4000;
     create();
     for (unsigned n = 0; n < FIRST; n++)
-        (void)call(n, staged_ns, attached_ns);
+        (void)call(n, costs_ns);
     for (unsigned n = 0; n < CHOICE_REST; n++)
-        n_faster += call(FIRST + n, staged_ns, attached_ns) == faster;
+        n_faster += call(FIRST + n, costs_ns) == _i;
     ck_assert_uint_eq(n_faster, CHOICE_REST);
     destroy();
 }
@@ -119,31 +133,39 @@ END_TEST
 /* Who knows sooner that all attach begins with the others. */
 START_TEST(all_try_together_whoever_is_ready_first)
 {
+    static const uint64_t costs_ns[] = {4000, 5000, 5000};
+
     create();
     for (int i = 0; i < RANKS; i++)
         world.locals[i].ticket = 0;
     for (unsigned n = 0; n < LOCAL_BLOCKS_AHEAD; n++) {
         for (int i = 0; i < RANKS; i++) {
             atomic_store(&world.boxes[2].attaches, i > 0);
-            ck_assert_uint_eq(begin(i, true), MAILBOX_STAGED);
+            ck_assert_int_eq(begin(i, true), STAGED);
         }
         for (int i = 0; i < RANKS; i++)
             end(i, 1, 2);
     }
-    for (unsigned n = 0; n < CHOICE_ROUND; n++)
-        ck_assert_uint_eq(call(n, 4000, 5000), n < CHOICE_ROUND / 2
-                                                   ? MAILBOX_STAGED
-                                                   : MAILBOX_ATTACH);
+    for (int n = 0; n < ROUND; n++)
+        ck_assert_int_eq(call((unsigned)n, costs_ns), n / CHOICE_TRIES);
     destroy();
 }
 END_TEST
 
 START_TEST(one_who_cannot_attach_has_all_staged)
 {
+    static const uint64_t costs_ns[] = {5000, 4000, 3000};
+    unsigned n_past = 0;
+
     create();
     atomic_store(&world.boxes[1].attaches, 2);
-    for (unsigned n = 0; n < 2 * FIRST; n++)
-        ck_assert_uint_eq(call(n, 5000, 4000), MAILBOX_STAGED);
+    for (unsigned n = 0; n < FIRST + CHOICE_REST / 2; n++) {
+        int way = call(n, costs_ns);
+
+        ck_assert_int_ne(way, ATTACHED);
+        n_past += n >= FIRST && way == PAST;
+    }
+    ck_assert_uint_eq(n_past, CHOICE_REST / 2);
     destroy();
 }
 END_TEST
@@ -156,17 +178,16 @@ START_TEST(lateness_of_those_who_do_not_choose_is_no_cost)
 
     create();
     for (unsigned n = 0; n < FIRST + CHOICE_REST; n++) {
-        uint8_t way = begin(0, true);
-        uint64_t last_ns = world.now_ns +
-                           (way == MAILBOX_ATTACH ? 900000 : 100000);
-        uint64_t end_ns = last_ns + (way == MAILBOX_STAGED ? 5000 : 4000);
+        int way = begin(0, true);
+        uint64_t last_ns = world.now_ns + (way == ATTACHED ? 900000 : 100000);
+        uint64_t end_ns = last_ns + (way != ATTACHED ? 5000 : 4000);
 
         for (int i = 1; i < RANKS; i++)
-            ck_assert_uint_eq(begin(i, false), MAILBOX_ARENA);
+            ck_assert_int_eq(begin(i, false), NONE);
         for (int i = 0; i < RANKS; i++)
             end(i, i == RANKS - 1 ? last_ns : world.now_ns, end_ns);
         world.now_ns = end_ns;
-        n_attached += n >= FIRST && way == MAILBOX_ATTACH;
+        n_attached += n >= FIRST && way == ATTACHED;
     }
     ck_assert_uint_eq(n_attached, CHOICE_REST);
     ck_assert_ptr_null(world.locals[1].choice);
@@ -177,11 +198,12 @@ END_TEST
 /* Calls that go with the posts take tickets too. */
 START_TEST(tickets_between_change_nothing)
 {
+    static const uint64_t costs_ns[] = {5000, 5000, 4000};
     unsigned n_attached = 0;
 
     create();
     for (unsigned n = 0; n < FIRST + CHOICE_REST; n++) {
-        n_attached += call(n, 5000, 4000) == MAILBOX_ATTACH && n >= FIRST;
+        n_attached += call(n, costs_ns) == ATTACHED && n >= FIRST;
         for (unsigned k = 0; k < n % 5; k++)
             for (int i = 0; i < RANKS; i++)
                 world.locals[i].ticket++;
@@ -205,15 +227,112 @@ START_TEST(a_large_allreduce_does_not_try_to_attach)
     create();
     for (unsigned n = 0; n < FIRST; n++) {
         (void)begin(0, false);
-        ck_assert_uint_eq(local_choose(local, &allreduce), MAILBOX_STAGED);
-        ck_assert_uint_eq(local_choose(local, &part), MAILBOX_STAGED);
-        n_smaller += local_choose(local, &smaller) == MAILBOX_ATTACH;
-        n_broadcast += local_choose(local, &broadcast) == MAILBOX_ATTACH;
+        ck_assert_int_ne(choice_of(local, &allreduce), ATTACHED);
+        ck_assert_int_ne(choice_of(local, &part), ATTACHED);
+        n_smaller += choice_of(local, &smaller) == ATTACHED;
+        n_broadcast += choice_of(local, &broadcast) == ATTACHED;
     }
     ck_assert_uint_gt(n_smaller, 0);
     ck_assert_uint_gt(n_broadcast, 0);
     local->forced_way = MAILBOX_ATTACH;
-    ck_assert_uint_eq(local_choose(local, &allreduce), MAILBOX_ATTACH);
+    ck_assert_int_eq(choice_of(local, &allreduce), ATTACHED);
+    destroy();
+}
+END_TEST
+
+/* --- copies into staging memory, of posts --- */
+
+static bool copied(struct local *local, const uint8_t *src, size_t nbytes)
+{
+    static _Alignas(64) uint8_t to[32 << 10];
+
+    memset(to, 0, sizeof(to));
+    local->run.operand_nbytes = nbytes;
+    local->run.stores.sample = -1; /* as local_begin() does */
+    local_stores_copy(local, to);
+    local_stores_read_begins(local);
+    local_stores_read_ends(local);
+    return memcmp(to, src, nbytes) == 0;
+}
+
+START_TEST(copies_are_timed_through_the_caches_and_past_them)
+{
+    static uint8_t src[32 << 10];
+    struct phase phase = phase_of(COLLECTIVE_ALLREDUCE, sizeof(src));
+    struct local *local = &world.locals[0];
+    const struct choice *choice = &local->stores[COLLECTIVE_ALLREDUCE][2];
+
+    create();
+    memset(src, 77, sizeof(src));
+    phase.src = src;
+    local->run.phase = &phase;
+    for (int n = 0; n < 2 * CHOICE_TRIES; n++)
+        ck_assert(copied(local, src, sizeof(src)));
+    ck_assert_uint_gt(choice->ns[0][0], 0);
+    ck_assert_uint_gt(choice->ns[1][0], 0);
+    ck_assert_uint_lt(choice->ns[1][0], 1000000000);
+    destroy();
+}
+END_TEST
+
+/* As the others do when they have read the broadcast of a ticket. */
+static void read_all(uint64_t ticket, uint64_t ns)
+{
+    for (int i = 1; i < RANKS; i++) {
+        struct mailbox *box = &world.boxes[i];
+
+        atomic_store(&box->read.ns, i == 1 ? ns / 2 : ns);
+        atomic_store(&box->read.ticket, ticket);
+        atomic_store(&box->posts[(ticket + 1) % MAILBOX_POSTS].ticket,
+                     ticket + 1);
+    }
+}
+
+/* A root goes by the slowest of its readers. */
+START_TEST(root_chooses_what_is_read_faster)
+{
+    static uint8_t src[32 << 10];
+    struct phase phase = phase_of(COLLECTIVE_BROADCAST, sizeof(src));
+    struct local *local = &world.locals[0];
+    int past = 0;
+
+    create();
+    memset(src, 77, sizeof(src));
+    phase.src = src;
+    local->run.phase = &phase;
+    for (int n = 0; n < 2 * CHOICE_TRIES * CHOICE_ROUNDS + CHOICE_REST; n++) {
+        local->ticket++;
+        ck_assert(copied(local, src, sizeof(src)));
+        past = local->run.stores.way;
+        read_all(local->ticket, past == _i ? 1000000000 : (uint64_t)5000000000);
+    }
+    ck_assert_int_eq(past, _i);
+    destroy();
+}
+END_TEST
+
+/* It goes on, and does not ask again. */
+START_TEST(root_does_not_wait_for_times)
+{
+    static uint8_t src[32 << 10];
+    struct phase phase = phase_of(COLLECTIVE_BROADCAST, sizeof(src));
+    struct local *local = &world.locals[0];
+    uint64_t asked;
+
+    create();
+    memset(src, 77, sizeof(src));
+    phase.src = src;
+    local->run.phase = &phase;
+    for (int n = 0; n < CHOICE_TRIES; n++, local->ticket++)
+        ck_assert(copied(local, src, sizeof(src)));
+    asked = local->broadcast.ticket;
+    ck_assert_uint_eq(asked, local->ticket - 1);
+    for (int n = 0; n < 10; n++, local->ticket++)
+        ck_assert(copied(local, src, sizeof(src)));
+    ck_assert_uint_eq(local->broadcast.ticket, asked);
+    read_all(asked, 1000);
+    ck_assert(copied(local, src, sizeof(src)));
+    ck_assert_uint_eq(local->broadcast.ticket, 0);
     destroy();
 }
 END_TEST
@@ -223,12 +342,16 @@ int main(void)
     Suite *suite = suite_create("local_choice");
     TCase *tc = tcase_create("local_choice");
 
-    tcase_add_loop_test(tc, all_choose_the_way_that_is_faster_for_all, 0, 2);
+    tcase_add_loop_test(tc, all_choose_the_way_that_is_faster_for_all, 0,
+                        CHOICE_WAYS);
     tcase_add_test(tc, all_try_together_whoever_is_ready_first);
     tcase_add_test(tc, one_who_cannot_attach_has_all_staged);
     tcase_add_test(tc, lateness_of_those_who_do_not_choose_is_no_cost);
     tcase_add_test(tc, tickets_between_change_nothing);
     tcase_add_test(tc, a_large_allreduce_does_not_try_to_attach);
+    tcase_add_test(tc, copies_are_timed_through_the_caches_and_past_them);
+    tcase_add_loop_test(tc, root_chooses_what_is_read_faster, 0, 2);
+    tcase_add_test(tc, root_does_not_wait_for_times);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -21,7 +21,7 @@ enum {
     ROUNDS = 21,
     BLOCKS_COUNT = 200000, /* float32: block by block */
     OFFERED_COUNT = 10000, /* too much for a post, read as a whole */
-    ASKED_COUNT = 100000,  /* int32: two questions */
+    ASKED_COUNT = 150000,  /* int32: three questions */
     MANY = 4,              /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
@@ -381,7 +381,13 @@ END_TEST
 
 /* --- what is not read yet --- */
 
-enum { ROOT_COUNT = 5000, ROOT_CALLS = 2 * MAILBOX_POSTS + 8, ROOT_ROUNDS = 4 };
+enum {
+    ROOT_COUNT = 32000,
+    ROOT_CALLS = 2 * MAILBOX_POSTS + 15,
+    ROOT_ROUNDS = 4
+};
+/* calls of so many elements until staging memory has been gone through */
+enum { STAGE_CALLS = LOCAL_STAGE_NBYTES / (128 << 10) };
 
 /* Rank 1 is late while the root, which needs nobody, calls on: it is held at
  * the result of a broadcast, or has not called yet, until the root waits for it
@@ -470,10 +476,12 @@ static void run_ahead(struct ahead *a)
     trap_fini(&a->trap);
 }
 
-/* Too much for a post: in halves of staging memory. */
+/* Too much for a post: in halves of staging memory. The one that is read then
+ * lies where the half begins, or further on. */
 START_TEST(staged_operand_kept_until_slow_reader_has_it)
 {
-    struct ahead a = {.sizes = {ROOT_COUNT, 5}, .reuse = 2, .held = true};
+    struct ahead a = {
+        .sizes = {ROOT_COUNT, ROOT_COUNT}, .reuse = STAGE_CALLS, .held = true};
 
     run_ahead(&a);
 }

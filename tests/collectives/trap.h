@@ -22,6 +22,7 @@ typedef void trap_fn(void *arg);
 struct trap {
     uint8_t *memory; /* [nbytes], whole pages */
     size_t nbytes;
+    bool borrowed;
     trap_fn *fn;
     void *arg;
     atomic_bool set;
@@ -53,22 +54,36 @@ static void trap_touched(int signo, siginfo_t *info, void *context)
     (void)mprotect(trap->memory, trap->nbytes, PROT_READ | PROT_WRITE);
 }
 
-static inline void trap_init(struct trap *trap, size_t nbytes, trap_fn *fn,
-                             void *arg)
+/* In memory that is there: whole pages of it. */
+static inline void trap_init_at(struct trap *trap, uint8_t *memory,
+                                size_t nbytes, trap_fn *fn, void *arg)
 {
     struct sigaction action = {.sa_sigaction = trap_touched,
                                .sa_flags = SA_SIGINFO};
     int i = 0;
 
-    nbytes = (nbytes + 4095) / 4096 * 4096;
-    *trap = (struct trap){.nbytes = nbytes, .fn = fn, .arg = arg};
-    trap->memory = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(trap->memory, MAP_FAILED);
+    *trap = (struct trap){.memory = memory,
+                          .nbytes = nbytes,
+                          .borrowed = true,
+                          .fn = fn,
+                          .arg = arg};
     while (traps[i] != NULL)
         ck_assert_int_lt(++i, TRAPS_MAX);
     traps[i] = trap;
     ck_assert_int_eq(sigaction(SIGSEGV, &action, NULL), 0);
+}
+
+static inline void trap_init(struct trap *trap, size_t nbytes, trap_fn *fn,
+                             void *arg)
+{
+    void *memory;
+
+    nbytes = (nbytes + 4095) / 4096 * 4096;
+    memory = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    trap_init_at(trap, memory, nbytes, fn, arg);
+    trap->borrowed = false;
 }
 
 static inline bool trap_set(struct trap *trap)
@@ -88,7 +103,8 @@ static inline void trap_fini(struct trap *trap)
     for (int i = 0; i < TRAPS_MAX; i++)
         if (traps[i] == trap)
             traps[i] = NULL;
-    (void)munmap(trap->memory, trap->nbytes);
+    if (!trap->borrowed)
+        (void)munmap(trap->memory, trap->nbytes);
 }
 
 #endif
