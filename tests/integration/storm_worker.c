@@ -1,0 +1,216 @@
+/* tests/integration/storm_worker.c - an elastic program that calls collectives
+ * at random, and knows what must come of each.
+ *
+ *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
+ *                [--kind NAME] [DIR]
+ *
+ *   --steps      so many at least; with DIR until the file DIR/epoch says 1
+ *   --calls      in each step
+ *   --seed       of all that the ranks have to draw alike
+ *   --max-bytes  of a buffer
+ *   --kind       only calls of this kind
+ *
+ * A seed repeats what is called, and what each rank does about it, not how the
+ * ranks meet. A wrong answer says WRONG, with all that the call was, and
+ * aborts.
+ *
+ * Threads: one. Memory: the calls of one step, and the graves. */
+#include "storm.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CALLS_MAX = 32, PAUSE_US_MAX = 300 };
+
+static struct call_options options = {.seed = 1, .nbytes_max = 3000000};
+static uint64_t n_steps = 100;
+static int n_calls = 12;
+static const char *directory; /* NULL: nobody leads */
+
+static struct {
+    uint64_t step, digest;
+    int64_t is_over;
+} model;
+
+static struct call calls[CALLS_MAX];
+static struct chance own;
+
+/* ---- one step ------------------------------------------------------------ */
+
+/* All of them to their end, in every case; the first status that is not OK. */
+static hvd_status_t complete(int n, hvd_status_t status)
+{
+    for (int i = 0; i < n; i++) {
+        hvd_status_t one;
+
+        if (calls[i].request == NULL)
+            continue;
+        one = hvd_wait(calls[i].request);
+        calls[i].request = NULL;
+        if (one == HVD_OK)
+            call_check(&calls[i]);
+        else if (status == HVD_OK)
+            status = one;
+    }
+    return status;
+}
+
+static hvd_status_t call(int number)
+{
+    struct call *c = &calls[number];
+    bool async = draw(&own, 5) < 2;
+
+    HVD_TRY(call_prepare(c, &options, model.step, number, &own));
+    if (one_in(&own, 8))
+        usleep((useconds_t)draw(&own, PAUSE_US_MAX));
+    HVD_TRY(call_issue(c, async));
+    if (!async)
+        call_check(c);
+    return one_in(&own, 4) ? complete(number + 1, HVD_OK) : HVD_OK;
+}
+
+static hvd_status_t storm(void)
+{
+    hvd_status_t status = HVD_OK;
+    int n = 0;
+
+    while (n < n_calls && status == HVD_OK)
+        status = call(n++);
+    status = complete(n, status);
+    for (int i = 0; i < n; i++)
+        call_bury(&calls[i]);
+    return status;
+}
+
+/* ---- training ------------------------------------------------------------ */
+
+static bool may_end(void)
+{
+    char path[512];
+    int n = 0;
+    FILE *f;
+
+    if (directory == NULL)
+        return true;
+    snprintf(path, sizeof(path), "%s/epoch", directory);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return false;
+    if (fscanf(f, "%d", &n) != 1)
+        n = 0;
+    fclose(f);
+    return n > 0;
+}
+
+static hvd_status_t step(void)
+{
+    int64_t is_last = model.step + 1 >= n_steps && hvd_rank() == 0 && may_end();
+
+    HVD_TRY(hvd_broadcast(&is_last, 1, HVD_INT64, 0));
+    HVD_TRY(storm());
+    model.digest = mix2(model.digest, model.step);
+    model.step++;
+    model.is_over = is_last;
+    return HVD_OK;
+}
+
+static hvd_status_t train(hvd_state_t *state, void *arg)
+{
+    uint64_t place = mix2(hvd_generation(), (uint64_t)hvd_slot());
+
+    if (hvd_size() > STORM_RANKS_MAX)
+        return HVD_ERR_UNSUPPORTED;
+    own.state = mix2(options.seed, place);
+    blocks_see_to_graves();
+    while (!model.is_over) {
+        HVD_TRY(step());
+        HVD_TRY(hvd_state_commit(state));
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t run(void)
+{
+    hvd_state_t *state = hvd_state_create();
+    hvd_status_t status = HVD_ERR_NOMEM;
+
+    if (state == NULL)
+        return status;
+    HVD_TRY_GOTO(hvd_state_add(state, "model", &model, sizeof(model)), destroy);
+    status = hvd_elastic_run(state, train, NULL);
+    blocks_see_to_graves();
+
+destroy:
+    hvd_state_destroy(state);
+    return status;
+}
+
+/* ---- the program --------------------------------------------------------- */
+
+static const struct option longs[] = {
+    {"steps", required_argument, NULL, 's'},
+    {"calls", required_argument, NULL, 'c'},
+    {"seed", required_argument, NULL, 'r'},
+    {"max-bytes", required_argument, NULL, 'b'},
+    {"kind", required_argument, NULL, 'k'},
+    {NULL, 0, NULL, 0}};
+
+static bool take_option(int c)
+{
+    switch (c) {
+    case 's':
+        n_steps = strtoull(optarg, NULL, 10);
+        return true;
+    case 'c':
+        n_calls = atoi(optarg);
+        return n_calls > 0 && n_calls <= CALLS_MAX;
+    case 'r':
+        options.seed = strtoull(optarg, NULL, 10);
+        return true;
+    case 'b':
+        options.nbytes_max = strtoull(optarg, NULL, 10);
+        return true;
+    case 'k':
+        options.kind = call_kind(optarg);
+        return options.kind != 0;
+    default:
+        return false;
+    }
+}
+
+static bool parse(int argc, char **argv)
+{
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+        if (!take_option(c))
+            return false;
+    directory = argv[optind];
+    return optind + (directory != NULL) == argc;
+}
+
+int main(int argc, char **argv)
+{
+    hvd_status_t status;
+
+    if (!parse(argc, argv)) {
+        fputs("storm_worker [--steps N] [--calls N] [--seed N] "
+              "[--max-bytes N] [--kind NAME] [DIR]\n",
+              stderr);
+        return 2;
+    }
+    status = hvd_init();
+    if (status == HVD_OK)
+        status = run();
+    if (status != HVD_OK) {
+        fprintf(stderr, "storm_worker: %s: %s\n", hvd_strerror(status),
+                hvd_last_error());
+        return 1;
+    }
+    printf("final digest %016" PRIx64 " steps %" PRIu64 "\n", model.digest,
+           model.step);
+    return hvd_shutdown() == HVD_OK && fflush(stdout) == 0 ? 0 : 1;
+}

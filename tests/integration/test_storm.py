@@ -1,0 +1,177 @@
+"""test_storm - collectives of all kinds at random, on buffers in all kinds of
+memory, each of them right (storm_worker knows what has to come of it): on every
+way that calls take between the processes of a host, and while workers are
+killed or stopped.
+
+A pause here is the choice of an instant, never a wait for something. The seed
+is HVD_STORM_SEED or always the same; it repeats the calls, the instants and the
+victims, not how they meet. A failure shows it in the command of the job.
+HVD_STORM_TIMES makes it so many times as long.
+"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from harness import SLOW, check, equal, main, scenario
+import job as jobs
+
+SEED = int(os.environ.get("HVD_STORM_SEED", "20"))
+TIMES = int(os.environ.get("HVD_STORM_TIMES", "1"))
+STEPS = (60 if SLOW == 1 else 15) * TIMES
+N = 3
+MANY = 4
+RECOVERIES = (4 if SLOW == 1 else 2) * TIMES
+STOPS = (20 if SLOW == 1 else 8) * TIMES
+choose = random.Random(SEED)
+
+
+def start(stage, n, *program, under=(), options=(), **environment):
+    worker = os.path.join(stage.build, "tests/integration/storm_worker")
+    return stage.start(["-np", str(n), "--min-np", "1", "-H",
+                        "localhost:%d" % n, *options],
+                       [*under, worker, "--seed", str(SEED), *program],
+                       **environment)
+
+
+def ends_well(run, n):
+    run.ends(0)
+    run.agrees(n)
+    check(run.digests()[0][1] >= STEPS, "steps:", run.digests())
+
+
+def quiet(stage, n, *program, under=(), **environment):
+    """Nothing happens to anybody; one generation does it all."""
+    run = start(stage, n, "--steps", str(STEPS), *program, under=under,
+                **environment)
+    ends_well(run, n)
+    equal(len(run.seen("generation_formed")), 1, "generations")
+
+
+@scenario
+def two_ranks(stage):
+    quiet(stage, 2)
+
+
+@scenario
+def three_ranks(stage):
+    quiet(stage, 3)
+
+
+@scenario
+def four_ranks(stage):
+    quiet(stage, 4)
+
+
+@scenario
+def buffers_staged(stage):
+    quiet(stage, N, HVD_LOCAL_BUFFERS="staged")
+
+
+@scenario
+def buffers_attached(stage):
+    quiet(stage, N, HVD_LOCAL_BUFFERS="attached")
+
+
+@scenario
+def without_shared_memory(stage):
+    quiet(stage, N, HVD_TRANSPORT="tcp")
+
+
+@scenario
+def without_process_vm_readv(stage):
+    forbid = os.path.join(stage.build, "tests/integration/forbid")
+    if subprocess.run([forbid, "pidfd_open", "true"], check=False,
+                      capture_output=True).returncode != 0:
+        print("# skipped: no seccomp filters here")
+        return
+    quiet(stage, N, under=[forbid, "process_vm_readv"])
+
+
+@scenario
+def roots_that_run_ahead(stage):
+    """Nobody waits for anybody in a broadcast, as long as there is room."""
+    quiet(stage, N, "--kind", "broadcast", "--max-bytes", "20000", "--calls",
+          "32")
+
+
+# ---- with losses and halts ----------------------------------------------------
+
+def led(stage, n, *program, **environment):
+    """Goes on until it is allowed to end."""
+    control = os.path.join(stage.root, "lead")
+    os.makedirs(control)
+    run = start(stage, n, "--steps", str(STEPS), *program, control,
+                options=["--slot-restarts", "32"], **environment)
+    run.control = control
+    run.whole(n)
+    return run
+
+
+def any_instant(longest_s):
+    time.sleep(choose.uniform(0, longest_s * SLOW))
+
+
+def member(run, slots):
+    """Of another slot each time, as long as there are some: who fails again
+    soon is replaced late."""
+    if not slots:
+        slots += choose.sample(range(MANY), MANY)
+    return run.row(slot=slots.pop())
+
+
+def kill(run, row, halted):
+    """While another stands still; that one has yet to learn of it."""
+    any_instant(0.2)
+    if halted:
+        jobs.kill(halted["pid"], signal.SIGSTOP)
+        any_instant(0.01)
+    jobs.kill(row["pid"], signal.SIGKILL)
+    if halted:
+        any_instant(0.05)
+        jobs.kill(halted["pid"], signal.SIGCONT)
+
+
+def kill_again_and_again(stage, n_recoveries, **environment):
+    run = led(stage, MANY, **environment)
+    slots = []
+    for _ in range(n_recoveries):
+        row, mark = member(run, slots), run.mark()
+        others = [other for other in run.members() if other != row]
+        kill(run, row, choose.choice(others) if choose.random() < 0.5 else None)
+        run.whole(MANY, mark, {row["worker"]})
+    run.allow(1)
+    ends_well(run, MANY)
+
+
+@scenario
+def killed(stage):
+    kill_again_and_again(stage, RECOVERIES)
+
+
+@scenario
+def killed_with_tcp(stage):
+    kill_again_and_again(stage, RECOVERIES // 2, HVD_TRANSPORT="tcp")
+
+
+@scenario
+def stopped(stage):
+    """Nobody is lost, and nothing is formed anew."""
+    run = led(stage, N)
+    mark = run.mark()
+    for _ in range(STOPS):
+        row = choose.choice(run.members())
+        any_instant(0.05)
+        jobs.kill(row["pid"], signal.SIGSTOP)
+        any_instant(choose.choice([0.001, 0.01, 0.1, 0.3]))
+        jobs.kill(row["pid"], signal.SIGCONT)
+    run.allow(1)
+    ends_well(run, N)
+    equal(run.seen("generation_formed", mark), [], "generations")
+
+
+if __name__ == "__main__":
+    print("# seed %d" % SEED)
+    sys.exit(main())
