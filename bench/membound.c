@@ -33,7 +33,7 @@
 #include "bench/method.h"
 
 enum { RANKS_MAX = 64, SIZES_MAX = 64, CALLS_MAX = 5000 };
-enum { WARMUP = 16 };             /* as bench/compare */
+enum { WARMUP = 18 };             /* as bench/compare */
 enum { BLOCK = 4096 };            /* elements combined in the first cache */
 enum { SPINS = 1000, LINE = 16 }; /* elements of a cache line */
 static const size_t HUGE_PAGE = 2 << 20;

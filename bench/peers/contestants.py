@@ -14,9 +14,10 @@ PEERS = ["OpenMPI", "OpenMPI 5", "MPICH", "Gloo"]
 MEMORY = "MPI's memory"
 ALLOC, ORDINARY = "ours, hvd_alloc", "ours, ordinary"
 OURS = [ALLOC, ORDINARY]
-# The two ways of reading a peer's ordinary buffers, of which ORDINARY chooses.
+# Ways of reading a peer's ordinary buffers, of which ORDINARY chooses. Staged,
+# it chooses how it is copied.
 FORCED = {"ours, staged": "staged", "ours, attached": "attached"}
-WARMUP = 16  # calls; ORDINARY chooses by so many of a size (choice.h)
+WARMUP = 18  # calls; ORDINARY chooses by so many of a size (choice.h)
 FIRST = "ordinary, first %d calls" % WARMUP
 BOUND = "memory bound"
 BOUND_FROM = 64 << 10  # below, it would be the bound of a barrier

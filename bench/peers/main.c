@@ -25,7 +25,7 @@
 #include "bench/peers/peer.h"
 
 enum { POINTS_MAX = 512, PAGE = 4096 };
-enum { WARMUP = 16 };                      /* hvd-perf is told the same */
+enum { WARMUP = 18 };                      /* hvd-perf is told the same */
 enum { CALLS_MIN = 5, CALLS_MAX = 20000 }; /* as in hvd-perf */
 enum { PROBES = 3, PROBES_MAX = 100, LOOK_NS = 1000000, PROBE_NS = 5000000 };
 enum { BEATEN = 3 };            /* times the best: not tried on */

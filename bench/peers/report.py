@@ -388,7 +388,7 @@ may run ahead, and does.
 The contestants take turns: each is started once per collective and round, and
 the tables show the median, least and greatest over the rounds. %d calls go
 before the timed ones, everybody's, and 100 ms of them at the first size. In so
-many calls ours with ordinary buffers tries its two ways of reading them (later
+many calls ours with ordinary buffers tries its three ways of showing them (later
 it does so now and then, which is timed with all else). The column *%s*
 is what they cost on average in a process of its own for each size, with all
 that is made at the first call.
