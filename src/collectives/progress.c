@@ -242,7 +242,8 @@ static void append(struct progress *p, struct hvd_request *r)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* The first of the queue is over. */
+/* The first of the queue is over. It is counted until it is done: a drain that
+ * counts none must have nothing to wait for. */
 static void complete(struct progress *p, struct hvd_request *r,
                      hvd_status_t status)
 {
@@ -252,8 +253,8 @@ static void complete(struct progress *p, struct hvd_request *r,
     pthread_mutex_unlock(&p->lock);
     if (status != HVD_OK)
         atomic_store(&p->failed, true);
-    atomic_fetch_sub_explicit(&p->n_queued, 1, memory_order_release);
     request_end(r, status);
+    atomic_fetch_sub_explicit(&p->n_queued, 1, memory_order_release);
 }
 
 /* In order, up to and with `last`; NULL: all. When the comm is aborted, all:

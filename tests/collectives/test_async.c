@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "posted.h"
 
-enum { MANY = 100 };
+enum { MANY = 100, DRAINS = 50000, SPINS = 1000 };
 
 /* Nobody drives here. */
 static void await_done(const struct hvd_request *request)
@@ -192,6 +192,40 @@ START_TEST(posted_every_kind_completes)
 END_TEST
 
 /* --- who drives --- */
+
+/* The drain comes when the operation has been counted and its request is, or is
+ * about to be, complete: whatever the moment, it is when the drain returns. */
+static bool drain_at_the_end(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+
+    for (int round = 0; round < DRAINS; round++) {
+        uint64_t before = comm_operations(comm);
+        struct hvd_request *request;
+        float x = 1;
+
+        EXPECT(post_sum(comm, &x, 1, &request) == HVD_OK);
+        for (int i = 1; rank == 0 && comm_operations(comm) == before; i++)
+            if (i % SPINS == 0)
+                sched_yield();
+        for (int i = 0; i < round % 64; i++)
+            (void)request_done(request);
+        EXPECT(comm_drain(comm) == HVD_OK);
+        EXPECT(request_done(request));
+        EXPECT(request_wait(request) == HVD_OK);
+    }
+    return true;
+}
+
+START_TEST(drain_leaves_nothing_undone)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, drain_at_the_end, NULL);
+    group_fini(&g);
+}
+END_TEST
 
 struct meeting {
     sem_t begun[2];
@@ -545,6 +579,7 @@ int main(void)
     tcase_add_loop_test(tc, posted_many_all_complete, 0, 4);
     tcase_add_test(tc, posted_and_blocking_run_in_order);
     tcase_add_test(tc, posted_every_kind_completes);
+    tcase_add_test(tc, drain_leaves_nothing_undone);
     tcase_add_loop_test(tc, waiter_takes_over_in_the_middle, 0, 3);
     tcase_add_test(tc, waiters_at_any_moment_complete);
     tcase_add_loop_test(tc, abort_completes_in_flight_and_queued, 0, 2);
