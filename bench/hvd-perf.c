@@ -316,9 +316,9 @@ static void print_json(const struct options *o, const struct result *r,
     if (o->median)
         fprintf(out,
                 "\"mean_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,"
-                "\"first_us\":%.3f,",
+                "\"first_us\":%.3f,\"far\":%" PRIu64 ",",
                 r->times.mean / 1e3, (double)r->times.min / 1e3,
-                (double)r->times.max / 1e3, r->times.first / 1e3);
+                (double)r->times.max / 1e3, r->times.first / 1e3, r->times.far);
     fprintf(out, "\"algbw_gbs\":%.4f,\"busbw_gbs\":%.4f,\"wrong\":", algbw,
             busbw);
     if (r->wrong < 0)

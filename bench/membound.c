@@ -311,11 +311,11 @@ static void print(const struct rank *r, const struct method_times *times)
             "{\"collective\":\"allreduce\",\"ranks\":%d,\"asked\":%zu,"
             "\"size\":%zu,\"way\":\"%s\",\"iterations\":%zu,\"time_us\":%.3f,"
             "\"mean_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,"
-            "\"wrong\":%lld}\n",
+            "\"far\":%" PRIu64 ",\"wrong\":%lld}\n",
             r->c.size, case_nbytes(&r->c), case_nbytes(&r->c),
             way_names[r->push], times->calls, times->median / 1e3,
             times->mean / 1e3, (double)times->min / 1e3,
-            (double)times->max / 1e3, atomic_load(&wrong));
+            (double)times->max / 1e3, times->far, atomic_load(&wrong));
     fclose(out);
 }
 

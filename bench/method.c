@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "bench/gate.h"
+#include "bench/handover.h"
 #include "bench/method.h"
 
 int64_t method_now_ns(void)
@@ -157,6 +158,7 @@ int method_measure(const struct method_ops *ops, void *arg,
                    struct method_times *times_p)
 {
     size_t n_max = limits->calls_max, n;
+    uint64_t far;
     int64_t *ns;
     int status;
 
@@ -165,8 +167,11 @@ int method_measure(const struct method_ops *ops, void *arg,
     ns = calloc(limits->warmup + n_max + 1, sizeof(*ns));
     if (!ns)
         return METHOD_NOMEM;
+    handover_wait();
+    far = handover_far();
     status = measure(ops, arg, limits, ns, &n);
     if (status == 0) {
+        times_p->far = handover_far() - far;
         times_p->first = mean(ns, limits->warmup);
         summarise(ns + limits->warmup, n, times_p);
     }

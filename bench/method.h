@@ -48,6 +48,7 @@ struct method_times { /* of one call, on its slowest rank; ns */
     double median, mean;
     int64_t min, max;
     double first; /* mean of the warm-up; 0: there was none */
+    uint64_t far; /* looks that found the processors far apart (handover.h) */
 };
 
 /* For the first point of a process: until the kernel has spread the ranks over

@@ -14,6 +14,7 @@ import time
 import contestants as who
 import install
 import launch
+import nearness
 import network
 import report
 import sweep
@@ -24,6 +25,7 @@ LOOKING_LATE = 2    # times --deadline: there are many ways
 MARGIN_S = 1        # less than that left: none
 START_S = 1         # from the start of a contestant to the first size
 CALLS_MIN = 6       # behind the warm-up, and one to check
+NEAR_TRIES = 3      # until a size is measured while the processors are near
 
 
 class OutOfTime(Exception):
@@ -51,6 +53,9 @@ class Contest:
         self.start = time.monotonic()
         self.until = self.start + arguments.minutes * 60
         self.namespace = self.make_namespace()
+        self.watch = nearness.Watch(arguments.build)
+        self.nearness = None  # what it has seen
+        self.far = 0  # figures taken though the processors were far apart
         self.everybody = {np: self.list_all(np) for np in arguments.np}
 
     def make_namespace(self):
@@ -201,7 +206,8 @@ class Contest:
             else contextlib.nullcontext()
         with inside:
             outcome = launch.run(one, point, min(
-                self.arguments.deadline * late, left_s))
+                self.arguments.deadline * late +
+                nearness.PATIENCE_S * len(point.sizes), left_s))
         if outcome.why and time.monotonic() >= until:
             raise OutOfTime
         if self.arguments.verbose:
@@ -246,20 +252,39 @@ class Contest:
                 self.records[point.np, transport, point.collective, one.name,
                              variant, way, row["asked"]].append(us)
 
+    def measure_near(self, point, one):
+        """Each size until the processors have been near each other meanwhile,
+        but not for ever. Seconds; None: it failed."""
+        took = 0
+        for tries_left in reversed(range(NEAR_TRIES)):
+            outcome = self.start_one(point, one, self.until)
+            took += outcome.seconds
+            far = {row["asked"] for row in outcome.rows if row.get("far")}
+            if not tries_left or outcome.why:
+                self.far += sum(row["asked"] in far for row in outcome.rows)
+                far = set()
+            self.note_rows(point, one, [row for row in outcome.rows
+                                        if row["asked"] not in far])
+            if outcome.why:
+                self.fail(point, one, outcome)
+                return None
+            if not far:
+                break
+            point = point.only(far)
+        return took
+
     def measure_one(self, np, collective, one, pairs):
         starts, time_ms = [pairs], self.arguments.time
         if one.name == who.FIRST:  # nothing has been tried before
             starts, time_ms = [[pair] for pair in pairs], 1
-        took = 0
+        total = 0
         for start in starts:
             point = who.Point(np, collective, start, time_ms, self.pinned(np))
-            outcome = self.start_one(point, one, self.until)
-            took += outcome.seconds
-            self.note_rows(point, one, outcome.rows)
-            if outcome.why:
-                self.fail(point, one, outcome)
+            took = self.measure_near(point, one)
+            if took is None:
                 break
-        self.seconds[np, collective, one.key] = took
+            total += took
+        self.seconds[np, collective, one.key] = total
 
     def progress(self, *words):
         if sys.stderr.isatty():
@@ -317,6 +342,14 @@ class Contest:
 
     def run(self):
         """The number of rounds; the last may be cut short."""
+        if self.arguments.near == "ignore":
+            return self.run_watched()
+        with self.watch:
+            rounds = self.run_watched()
+            self.nearness = self.watch.result()
+            return rounds
+
+    def run_watched(self):
         if not self.arguments.quick:
             self.look_twice()
             self.spare_time()
@@ -352,6 +385,8 @@ class Contest:
             "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "seconds": round(time.monotonic() - self.start),
             "rounds": rounds,
+            "nearness": self.nearness,
+            "far": self.far,
             "kept_max": self.kept_max,
             "quick": arguments.quick,
             "time_ms": arguments.time,

@@ -46,6 +46,12 @@ class Point:
         self.np, self.collective, self.sizes = np, collective, sizes
         self.time_ms, self.pin, self.sweep = time_ms, pin, sweep
 
+    def only(self, sizes):
+        """Of this one, those sizes."""
+        pairs = [pair for pair in self.sizes if pair[0] in sizes]
+        return Point(self.np, self.collective, pairs, self.time_ms, self.pin,
+                     self.sweep)
+
     def options(self, json_path, gate=True):
         row = self.collective == IN_A_ROW
         sizes = ["%d/%s" % (size, way) if way else str(size)

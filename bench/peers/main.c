@@ -211,11 +211,11 @@ static void print(const struct state *s, int way,
             "\"count\":%zu,\"dtype\":\"float\",\"way\":\"%s\","
             "\"stat\":\"median\",\"iterations\":%zu,\"time_us\":%.3f,"
             "\"mean_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,"
-            "\"first_us\":%.3f,\"wrong\":%" PRId64 "}\n",
+            "\"first_us\":%.3f,\"far\":%" PRIu64 ",\"wrong\":%" PRId64 "}\n",
             case_name(c->kind), c->size, s->asked, case_nbytes(c), c->count,
             peer_way_name(c->kind, way), times->calls, times->median / 1e3,
             times->mean / 1e3, (double)times->min / 1e3,
-            (double)times->max / 1e3, times->first / 1e3, wrong);
+            (double)times->max / 1e3, times->first / 1e3, times->far, wrong);
     if (fclose(out) != 0)
         fail(s->o->json, strerror(errno));
 }

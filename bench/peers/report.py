@@ -336,8 +336,18 @@ class Report:
             "| settings of a peer in them | %d at most for each size |"
             % result["kept_max"],
             "| congestion control | %s |" % (result["congestion"] or "?"),
-            "| ranks bound to processors | %s |" % (pinned or "none")]
+            "| ranks bound to processors | %s |" % (pinned or "none"),
+            *self.markdown_nearness()]
         return "\n".join(lines) + "\n"
+
+    def markdown_nearness(self):
+        """Of an earlier result, nothing."""
+        seen = self.result.get("nearness")
+        if not seen:
+            return []
+        return ["| processors far from each other | %.0f %% of the time; %d "
+                "figures taken then |" % (100 * seen["far"] / seen["looks"],
+                                          self.result["far"])]
 
     def markdown_settings(self):
         lines = ["| contestant | settings |", "|---|---|"]
@@ -385,6 +395,13 @@ last one is there (`bench/gate.c`): a barrier that lets the root out first makes
 a broadcast of a few bytes look ten times as fast. *Back to back* are %d calls
 without a barrier between two, and the figure is the mean of one: there a root
 may run ahead, and does.
+A line of memory takes so many ns to go from one of two processors to the other
+and back, and where their host moves virtual processors about, five times as
+many for seconds at a time. Who is measured then looks five times as slow, and of
+two settings that one the better that had luck. So a watch looks twenty times a
+second (`bench/handover.h`): everybody waits until they are near, and a size
+during which they were not is measured again, twice at most.
+
 The contestants take turns: each is started once per collective and round, and
 the tables show the median, least and greatest over the rounds. %d calls go
 before the timed ones, everybody's, and 100 ms of them at the first size. In so
