@@ -360,6 +360,21 @@ hvd_status_t hvd_alloc(size_t nbytes, void **ptr_p)
     return HVD_OK;
 }
 
+/* Its pages go back to the system, and are zero when they are used again. */
+static void punch(const struct extent *extent)
+{
+    uint64_t at;
+
+    if (madvise(extent->start, extent->nbytes, MADV_REMOVE) == 0)
+        return;
+    /* locked memory (mlockall) is not removed by its address */
+    if (arena.fd >= 0 && arena_find(extent->start, extent->nbytes, &at) &&
+        fallocate(arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)at, (off_t)extent->nbytes) == 0)
+        return;
+    memset(extent->start, 0, extent->nbytes);
+}
+
 void hvd_free(void *ptr)
 {
     struct extent extent;
@@ -374,7 +389,7 @@ void hvd_free(void *ptr)
     if (extent.private)
         (void)munmap(extent.start, extent.nbytes);
     else
-        (void)madvise(extent.start, extent.nbytes, MADV_REMOVE);
+        punch(&extent);
     arena.n_extents--;
     memmove(arena.extents + at, arena.extents + at + 1,
             (arena.n_extents - at) * sizeof(*arena.extents));

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -224,6 +225,23 @@ START_TEST(freed_memory_goes_back_to_the_system)
 }
 END_TEST
 
+/* As by mlockall(): such pages are not removed by their address. */
+START_TEST(freed_memory_is_zero_though_locked)
+{
+    size_t nbytes = 64 << 10;
+    uint8_t *first = take(nbytes), *again;
+
+    memset(first, 0xff, nbytes);
+    ck_assert_int_eq(mlock(first, nbytes), 0);
+    hvd_free(first);
+    again = take(nbytes);
+    ck_assert_ptr_eq(again, first);
+    for (size_t i = 0; i < nbytes; i++)
+        ck_assert_uint_eq(again[i], 0);
+    hvd_free(again);
+}
+END_TEST
+
 /* --- limits --- */
 
 static struct rlimit limit_to(int resource, rlim_t value)
@@ -339,6 +357,7 @@ int main(void)
     tcase_add_test(tc, file_and_mappings_follow_what_is_used);
     tcase_add_test(tc, growing_by_little_needs_few_segments);
     tcase_add_test(tc, freed_memory_goes_back_to_the_system);
+    tcase_add_test(tc, freed_memory_is_zero_though_locked);
     tcase_add_test(tc, forked_child_is_refused);
     tcase_add_test(tc, forked_child_does_not_wait_for_the_parents_lock);
     suite_add_tcase(suite, tc);
