@@ -44,7 +44,8 @@ static struct {
     uint64_t assigned_ns;
     uint64_t attached; /* generation of process_self.comm */
     struct message outbox[OUTBOX_MAX];
-    size_t out_first, out_n;
+    uint64_t out_first; /* number of the first that waits */
+    size_t out_n;
     bool stopping;
     /* constant while the thread runs */
     pthread_t thread;
@@ -88,7 +89,7 @@ static void outbox_push(const struct message *m)
 {
     if (control.out_n == OUTBOX_MAX) { /* the driver does not read: the newest
                                           state is what it will want */
-        control.out_first = (control.out_first + 1) % OUTBOX_MAX;
+        control.out_first++;
         control.out_n--;
     }
     control.outbox[(control.out_first + control.out_n++) % OUTBOX_MAX] = *m;
@@ -257,23 +258,28 @@ static bool receive_all(void)
 
 /* ---- control: sending ---------------------------------------------------- */
 
-static bool outbox_first(struct message *m)
+/* Its number goes to outbox_pop(). */
+static bool outbox_first(struct message *m, uint64_t *number_p)
 {
     bool any;
 
     pthread_mutex_lock(&control.lock);
     any = control.out_n > 0;
     if (any)
-        *m = control.outbox[control.out_first];
+        *m = control.outbox[control.out_first % OUTBOX_MAX];
+    *number_p = control.out_first;
     pthread_mutex_unlock(&control.lock);
     return any;
 }
 
-static void outbox_pop(void)
+/* Unless it has been pushed out while it was sent. */
+static void outbox_pop(uint64_t number)
 {
     pthread_mutex_lock(&control.lock);
-    control.out_first = (control.out_first + 1) % OUTBOX_MAX;
-    control.out_n--;
+    if (control.out_first == number) {
+        control.out_first++;
+        control.out_n--;
+    }
     pthread_mutex_unlock(&control.lock);
 }
 
@@ -292,18 +298,18 @@ static bool send_all(void)
 {
     struct message m;
     bool any = false;
-    uint64_t now_us = clock_now_us();
+    uint64_t number, now_us = clock_now_us();
 
     if (now_us < control.retry_us)
         return false;
-    while (outbox_first(&m)) {
+    while (outbox_first(&m, &number)) {
         if (wire_dealer_send(control.dealer, &m) != HVD_OK) {
             control.retry_us = now_us + (in_contact() ? CONTACT_RETRY_US
                                                       : SEND_RETRY_US);
             return any;
         }
         log_trace("%s sent", message_type_name(m.type));
-        outbox_pop();
+        outbox_pop(number);
         any = true;
     }
     control.retry_us = 0;
@@ -428,7 +434,8 @@ static void configure(struct worker_config *config)
 static hvd_status_t open_fds(void)
 {
     control.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    control.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (control.kick_fd < 0)
+        control.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (control.wake_fd < 0 || control.kick_fd < 0)
         return error_errno("eventfd");
     control.lifeline_fd = process_self.self.lifeline_fd;
@@ -514,7 +521,8 @@ void control_stop(void)
     assign_table_fini(&control.table);
     assign_table_fini(&control.spare);
     close_fd(&control.wake_fd);
-    close_fd(&control.kick_fd);
+    /* kick_fd stays open: a signal handler may be about to write to it, and its
+     * number must not be another file's by then */
     close_fd(&process_self.self.lifeline_fd);
 }
 
