@@ -5,8 +5,9 @@
  * replaces what is oldest: a machine that was busy at the beginning, or is busy
  * now, does not decide for ever.
  *
- * Which way a round tries when depends on the number of calls alone: ranks that
- * make the same calls try the same way together, whatever each has measured.
+ * Which way a round tries when depends on the numbers of calls and ways alone:
+ * ranks that make the same calls with the same ways try the same way together,
+ * whatever each has measured.
  *
  * Pure. Threads: any, one at a time. No memory of its own. All zero: new. */
 #ifndef COLLECTIVES_CHOICE_H

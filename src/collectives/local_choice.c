@@ -93,7 +93,6 @@ uint8_t local_choose(struct local *local, const struct phase *phase)
                                                          : STAGED_WAYS;
     int way;
 
-    local->run.past = false;
     if (attach && local->forced_way == MAILBOX_ATTACH)
         return MAILBOX_ATTACH;
     /* some may not know yet that all attach: all count from the same ticket */

@@ -8,7 +8,7 @@
  * see the same times and so choose the same, if all choose in the same calls;
  * if not, each goes by what it has tried. Each way gives the same bits. (Of an
  * alltoallv nobody knows what the others have to move: all its sizes are one.)
- * Allreduces of 64 MB and more are staged, nothing else is tried.
+ * Allreduces of 64 MB and more are staged, to attach is not tried.
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_CHOICE_H

@@ -33,7 +33,8 @@ static uint64_t slowest_read(const struct local *local, uint64_t ticket)
     uint64_t slowest_ns = 0;
 
     for (int i = 0; i < local->size; i++) {
-        const struct mailbox_read *read = &local->peers[i].box->read;
+        const struct mailbox_read *read = mailbox_read_of(local->peers[i].box,
+                                                          local->me);
         uint64_t ns;
 
         if (i == local->me)
@@ -125,7 +126,8 @@ void local_stores_read_begins(struct local *local)
 
 static void tell_root(const struct local *local, uint64_t ns)
 {
-    struct mailbox_read *read = &local->box->read;
+    struct mailbox_read *read =
+        &local->box->reads[local->run.first_peer % MAILBOX_READS];
 
     /* never a later time under an earlier ticket */
     atomic_store(&read->ticket, 0);

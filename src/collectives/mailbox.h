@@ -38,13 +38,14 @@ enum {
     MAILBOX_LARGE = 4,
     MAILBOX_SMALL_NBYTES = 2 << 10,
     MAILBOX_TIMES = 8,
+    MAILBOX_READS = 16,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
     MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes that go with a post */
     MAILBOX_BLOCK_BITS = 24,
     MAILBOX_CPUS = 1024
 };
 
-#define MAILBOX_MAGIC 0x786f626c69616d34u /* "4mailbox" */
+#define MAILBOX_MAGIC 0x786f626c69616d35u /* "5mailbox" */
 
 /* How a buffer is read by the others. */
 enum mailbox_way {
@@ -119,7 +120,8 @@ struct mailbox {
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
 
     _Alignas(MAILBOX_LINE) struct mailbox_time times[MAILBOX_TIMES];
-    _Alignas(MAILBOX_LINE) struct mailbox_read read; /* the last one timed */
+    /* the last one timed of each root, by its place */
+    _Alignas(MAILBOX_LINE) struct mailbox_read reads[MAILBOX_READS];
 
     struct mailbox_post posts[MAILBOX_POSTS];
     /* operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and bytes
@@ -137,6 +139,12 @@ static inline uint64_t mailbox_ask(uint64_t number, int asker, int owner)
 static inline int mailbox_asked(uint64_t ask)
 {
     return (int)(ask & 0xff);
+}
+
+static inline const struct mailbox_read *
+mailbox_read_of(const struct mailbox *box, int root_place)
+{
+    return &box->reads[root_place % MAILBOX_READS];
 }
 
 static inline uint64_t mailbox_word(uint64_t ticket, uint64_t blocks)

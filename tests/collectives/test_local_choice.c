@@ -281,8 +281,8 @@ static void read_all(uint64_t ticket, uint64_t ns)
     for (int i = 1; i < RANKS; i++) {
         struct mailbox *box = &world.boxes[i];
 
-        atomic_store(&box->read.ns, i == 1 ? ns / 2 : ns);
-        atomic_store(&box->read.ticket, ticket);
+        atomic_store(&box->reads[0].ns, i == 1 ? ns / 2 : ns);
+        atomic_store(&box->reads[0].ticket, ticket);
         atomic_store(&box->posts[(ticket + 1) % MAILBOX_POSTS].ticket,
                      ticket + 1);
     }
@@ -307,6 +307,36 @@ START_TEST(root_chooses_what_is_read_faster)
         read_all(local->ticket, past == _i ? 1000000000 : (uint64_t)5000000000);
     }
     ck_assert_int_eq(past, _i);
+    destroy();
+}
+END_TEST
+
+static void read_broadcast_of(int root, uint64_t ticket)
+{
+    static uint8_t src[32 << 10];
+    struct phase phase = phase_of(COLLECTIVE_BROADCAST, sizeof(src));
+    struct local *reader = &world.locals[1];
+
+    world.boxes[root].posts[ticket % MAILBOX_POSTS].timed = 1;
+    reader->ticket = ticket;
+    reader->run.phase = &phase;
+    reader->run.first_peer = root;
+    reader->run.n_peers = 1;
+    reader->run.stores.sample = -1;
+    local_stores_read_begins(reader);
+    local_stores_read_ends(reader);
+}
+
+/* Roots that take turns ask before any of them has heard. */
+START_TEST(each_root_hears_how_long_its_own_is_read)
+{
+    const struct mailbox *box = &world.boxes[1];
+
+    create();
+    read_broadcast_of(0, 7);
+    read_broadcast_of(2, 8);
+    ck_assert_uint_eq(atomic_load(&mailbox_read_of(box, 0)->ticket), 7);
+    ck_assert_uint_eq(atomic_load(&mailbox_read_of(box, 2)->ticket), 8);
     destroy();
 }
 END_TEST
@@ -351,6 +381,7 @@ int main(void)
     tcase_add_test(tc, a_large_allreduce_does_not_try_to_attach);
     tcase_add_test(tc, copies_are_timed_through_the_caches_and_past_them);
     tcase_add_loop_test(tc, root_chooses_what_is_read_faster, 0, 2);
+    tcase_add_test(tc, each_root_hears_how_long_its_own_is_read);
     tcase_add_test(tc, root_does_not_wait_for_times);
     suite_add_tcase(suite, tc);
     return support_run(suite);
