@@ -46,6 +46,8 @@ hvd_status_t local_gone(struct comm *comm, int place, uint32_t left,
 {
     int rank = comm->local->peers[place].rank;
 
+    /* nothing is written any more, and the peer's goodbye waits for that */
+    atomic_store(&comm->local->box->writing, 0);
     HVD_TRY(hear_goodbye(comm, rank));
     if (left == MAILBOX_LEFT_MISMATCH)
         return comm_fail(comm, HVD_ERR_MISMATCH,

@@ -256,6 +256,16 @@ static struct {
 } tidier = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER};
 
+/* Once it is off the list no forked child would close it, and to unmap takes
+ * long. */
+static void close_descriptor(struct peer_arena *a)
+{
+    int fd = a->fd;
+
+    a->fd = -1;
+    close(fd);
+}
+
 /* Given back until then. */
 static struct peer_arena *take_unused(uint64_t until_us)
 {
@@ -270,6 +280,7 @@ static struct peer_arena *take_unused(uint64_t until_us)
             continue;
         }
         *p = a->next;
+        close_descriptor(a);
         a->next = unused;
         unused = a;
     }

@@ -126,11 +126,11 @@ static void count_dropped(uint64_t end_ns)
 {
     uint64_t none = 0;
 
-    atomic_fetch_add_explicit(&ring.n_dropped, 1, memory_order_relaxed);
     if (end_ns > 0)
         atomic_compare_exchange_strong_explicit(&ring.dropped_ns, &none, end_ns,
                                                 memory_order_relaxed,
                                                 memory_order_relaxed);
+    atomic_fetch_add_explicit(&ring.n_dropped, 1, memory_order_release);
 }
 
 static void become_full(void)
@@ -265,12 +265,13 @@ static bool next_record(void)
 /* The span ends before a recorder can see the ring as free again. */
 static void write_dropped(void)
 {
-    uint64_t n = atomic_exchange(&ring.n_dropped, 0), now_ns = clock_now_ns();
-    uint64_t since_ns = atomic_exchange(&ring.dropped_ns, 0);
+    uint64_t n = atomic_exchange(&ring.n_dropped, 0), now_ns, since_ns;
     char out[TIMELINE_EVENTS_MAX];
 
-    if (n == 0)
+    if (n == 0) /* whoever counts has said before when that was */
         return;
+    now_ns = clock_now_ns();
+    since_ns = atomic_exchange(&ring.dropped_ns, 0);
     if (since_ns == 0 || since_ns > now_ns)
         since_ns = now_ns;
     tracefile_add(&writer.file, out,
