@@ -23,7 +23,6 @@ extern "C" {
  * Returns    HVD_OK
  *            HVD_ERR_STATE        called twice
  *            HVD_ERR_DRIVER_LOST  the driver did not answer within its deadline
- *            HVD_ERR_AUTH         the job's token was refused
  *            HVD_ERR_SYSTEM       no socket, thread or memory
  *            HVD_ERR_INVALID      a variable of the environment has a bad value
  *                                 (hvd_last_error names it); a forked child
