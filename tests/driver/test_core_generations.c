@@ -390,6 +390,31 @@ START_TEST(abilities_of_a_host_are_those_of_all_its_members)
 }
 END_TEST
 
+static struct happening ready_as(const char *workers, uint32_t user)
+{
+    struct happening h = ready(workers);
+
+    h.message.u.ready.user = user;
+    return h;
+}
+
+START_TEST(abilities_of_several_users_are_not_to_share)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 3);
+
+    at(f, 0, hosts("a:2 b:2"));
+    at(f, 10, ready_as("w1", 7));
+    at(f, 10, ready_as("w3 w4", 8));
+    forget(f);
+    at(f, 20, ready_as("w2", 8));
+    expect(f, "assign 1: w1 w2+sync w3+sync w4+sync\n"
+              "note: worker 2 (a:1) is of another user than others there -> "
+              "the ranks of its host use TCP\n");
+    expect_abilities(f, " w1:6 w2:6 w3:7 w4:7");
+    fixture_free(f);
+}
+END_TEST
+
 /* Nobody of a host can: they say so themselves. */
 START_TEST(abilities_that_all_lack_are_not_noted)
 {
@@ -435,6 +460,7 @@ int main(void)
     tcase_add_test(tcase, m4_open_rendezvous_gets_abort_at_the_first_death);
     tcase_add_test(tcase, m4_done_member_is_ready_after_abort_like_the_others);
     tcase_add_test(tcase, abilities_of_a_host_are_those_of_all_its_members);
+    tcase_add_test(tcase, abilities_of_several_users_are_not_to_share);
     tcase_add_test(tcase, abilities_that_all_lack_are_not_noted);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

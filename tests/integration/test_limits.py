@@ -136,6 +136,16 @@ def no_pidfd_open(stage):
 
 
 @scenario
+def another_user(stage):
+    if os.geteuid() != 0:
+        print("# skipped: only root can start others' programs")
+        return
+    os.chmod(stage.root, 0o755)
+    one_is_limited(stage, "", ["is of another user than others there"],
+                   "setpriv --reuid 65534 --clear-groups")
+
+
+@scenario
 def nothing_at_all(stage):
     if filters_work(stage):
         one_is_limited(stage, NO_FILES, [UNSHARED], forbid(

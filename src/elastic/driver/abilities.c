@@ -2,11 +2,16 @@
  * worker that can least decides for all of them. See core_internal.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
-static uint8_t abilities_of(const struct driver *d, size_t rank)
+static const struct msg_ready *offer_of(const struct driver *d, size_t rank)
 {
     const struct driver_worker *w = d->candidates[rank].owner;
 
-    return w->offer.abilities;
+    return &w->offer;
+}
+
+static uint8_t abilities_of(const struct driver *d, size_t rank)
+{
+    return offer_of(d, rank)->abilities;
 }
 
 /* Where the ranks of this one's host end: they are host-major (M13). */
@@ -20,6 +25,18 @@ static size_t end_of_host(const struct driver *d, size_t rank)
     return end;
 }
 
+/* The first rank that another user runs than the rank `first`, or `end`: they
+ * would refuse each other's memory. */
+static size_t other_user(const struct driver *d, size_t first, size_t end)
+{
+    uint32_t user = offer_of(d, first)->user;
+    size_t i = first + 1;
+
+    while (i < end && offer_of(d, i)->user == user)
+        i++;
+    return i;
+}
+
 void abilities_pool(struct driver *d)
 {
     for (size_t first = 0, end; first < d->table.n_entries; first = end) {
@@ -28,31 +45,41 @@ void abilities_pool(struct driver *d)
         end = end_of_host(d, first);
         for (size_t i = first; i < end; i++)
             all &= abilities_of(d, i);
+        if (other_user(d, first, end) < end)
+            all &= (uint8_t)~READY_CAN_SHARE;
         for (size_t i = first; i < end; i++)
             d->table.entries[i].abilities = all;
     }
 }
 
-static void note_cause(struct driver *d, const struct driver_worker *w)
+static void note_cause(struct driver *d, size_t rank, const char *what)
 {
     struct driver_record *r = record_add(d, RECORD_NOTE);
     struct text t = text_into(r->text, sizeof(r->text));
 
-    text_worker(&t, d, w);
-    text_add(&t, " cannot share memory -> the ranks of its host use TCP");
+    text_worker(&t, d, d->candidates[rank].owner);
+    text_add(&t, what);
+    text_add(&t, " -> the ranks of its host use TCP");
+}
+
+static void note_host(struct driver *d, size_t first, size_t end)
+{
+    size_t n_share = 0, cause = first, other = other_user(d, first, end);
+
+    for (size_t i = first; i < end; i++)
+        n_share += (abilities_of(d, i) & READY_CAN_SHARE) != 0;
+    while (cause < end && abilities_of(d, cause) & READY_CAN_SHARE)
+        cause++;
+    if (n_share > 0 && cause < end)
+        note_cause(d, cause, " cannot share memory");
+    else if (n_share > 0 && other < end)
+        note_cause(d, other, " is of another user than others there");
 }
 
 void abilities_note(struct driver *d)
 {
     for (size_t first = 0, end; first < d->table.n_entries; first = end) {
-        size_t n_share = 0, cause = first;
-
         end = end_of_host(d, first);
-        for (size_t i = first; i < end; i++)
-            n_share += (abilities_of(d, i) & READY_CAN_SHARE) != 0;
-        while (cause < end && abilities_of(d, cause) & READY_CAN_SHARE)
-            cause++;
-        if (n_share > 0 && cause < end)
-            note_cause(d, d->candidates[cause].owner);
+        note_host(d, first, end);
     }
 }

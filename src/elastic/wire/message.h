@@ -186,6 +186,7 @@ struct msg_ready {
     uint64_t boundary;               /* passed in the generation it leaves */
     uint64_t operation;              /* last collective completed in it */
     uint8_t abilities;               /* enum ready_ability */
+    uint32_t user; /* effective: of one host only the same ones share memory */
 };
 
 struct msg_lost {

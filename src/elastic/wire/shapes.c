@@ -122,6 +122,7 @@ static const struct field ready[] = {
     UINT_OPT(7, u.ready.boundary),
     UINT_OPT(8, u.ready.operation),
     UINT_OPT(9, u.ready.abilities),
+    UINT_OPT(10, u.ready.user),
 };
 
 static const struct field lost[] = {

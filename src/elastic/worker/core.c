@@ -320,7 +320,8 @@ static hvd_status_t on_enter(struct worker_core *core,
                                      .reason = READY_START,
                                      .fence = core->fence,
                                      .id = ev->id,
-                                     .abilities = ev->u.enter.abilities};
+                                     .abilities = ev->u.enter.abilities,
+                                     .user = ev->u.enter.user};
     memcpy(core->ready.layout, ev->u.enter.layout, WIRE_DIGEST_NBYTES);
     copy_text(core->ready.layout_text, ev->u.enter.layout_text);
     if (core->phase == WORKER_IDLE)

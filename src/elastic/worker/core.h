@@ -68,6 +68,7 @@ struct worker_event {
         struct {
             uint8_t kind;      /* enum ready_kind */
             uint8_t abilities; /* enum ready_ability */
+            uint32_t user;
             uint8_t layout[WIRE_DIGEST_NBYTES];
             const char *layout_text;
         } enter;

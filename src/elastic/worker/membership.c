@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -59,6 +60,7 @@ hvd_status_t membership_enter(hvd_state_t *state)
     ev.u.enter.kind = state ? READY_ELASTIC : READY_STATIC;
     ev.u.enter.abilities = (uint8_t)ability_probe(
         atomic_load(&process_self.endpoint), knobs_share());
+    ev.u.enter.user = (uint32_t)geteuid();
     ev.u.enter.layout_text = text;
     if (state)
         state_layout(state, ev.u.enter.layout, text, sizeof(text));
