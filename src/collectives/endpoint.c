@@ -380,9 +380,46 @@ static size_t arrivals_limit(const struct endpoint *ep)
     return n > ARRIVALS_MIN ? n : ARRIVALS_MIN;
 }
 
+/* The one that has been silent for longest; NULL: all have said who they are.
+ */
+static struct arrival *most_silent(struct endpoint *ep)
+{
+    struct arrival *oldest = NULL;
+
+    for (size_t i = 0; i < ep->n_arrivals; i++) {
+        struct arrival *a = &ep->arrivals[i];
+
+        if (!a->held &&
+            (oldest == NULL || a->deadline_us < oldest->deadline_us))
+            oldest = a;
+    }
+    return oldest;
+}
+
+/* Room for one that has to wait. Who connects and says nothing must not keep
+ * out those that speak. */
+static bool make_room(struct endpoint *ep)
+{
+    struct arrival *silent;
+
+    if (ep->n_arrivals < arrivals_limit(ep))
+        return array_reserve(&ep->arrivals, &ep->arrivals_max,
+                             ep->n_arrivals + 1);
+    silent = most_silent(ep);
+    if (silent == NULL)
+        return false;
+    arrival_close(silent);
+    *silent = ep->arrivals[--ep->n_arrivals];
+    return true;
+}
+
 static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
 {
-    struct arrival *a;
+    struct arrival a = {
+        .fd = fd,
+        .local = local,
+        .deadline_us = now_us + ep->config.connect_timeout_us,
+    };
 
     if (local && !unix_socket_trusted(fd)) {
         log_debug("local connection of another user -> closed");
@@ -391,21 +428,15 @@ static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
     }
     if (!local)
         connection_socket_options(fd);
-    if (ep->n_arrivals >= arrivals_limit(ep) ||
-        !array_reserve(&ep->arrivals, &ep->arrivals_max, ep->n_arrivals + 1)) {
+    /* most hellos are already there: no reason to poll for them, or to wait */
+    if (arrival_step(ep, &a, now_us))
+        return;
+    if (!make_room(ep)) {
         log_debug("too many connections wait for a generation -> closed");
-        close(fd);
+        arrival_close(&a);
         return;
     }
-    a = &ep->arrivals[ep->n_arrivals];
-    *a = (struct arrival){
-        .fd = fd,
-        .local = local,
-        .deadline_us = now_us + ep->config.connect_timeout_us,
-    };
-    /* most hellos are already there: no reason to poll for them */
-    if (!arrival_step(ep, a, now_us))
-        ep->n_arrivals++;
+    ep->arrivals[ep->n_arrivals++] = a;
 }
 
 /* No descriptor or no memory is left: perhaps some will be, before who dials

@@ -608,6 +608,51 @@ START_TEST(transports_of_other_hosts_do_not_matter)
 }
 END_TEST
 
+/* --- strangers --- */
+
+enum { STRANGERS = 200 }; /* more than may wait */
+
+static void dial_silently(struct group *g, int *fds)
+{
+    for (int i = 0; i < STRANGERS; i++)
+        fds[i] = dial_raw(g, 0);
+    turn(g);
+}
+
+/* It speaks at once, or after it was let in. */
+static int dial_among(struct group *g, bool later)
+{
+    int fd = dial_raw(g, 0);
+
+    if (later)
+        turn(g);
+    say_hello(g, fd, CHANNEL_LOCAL, memories[1].own, memories[1].n_own);
+    turn(g);
+    return fd;
+}
+
+START_TEST(strangers_that_are_silent_keep_nobody_out)
+{
+    int before = count_fds(), fds[STRANGERS], early, fd;
+    struct group g;
+
+    local_init(&g, 2, 1);
+    g.generation++;
+    early = dial_among(&g, false); /* held: rank 0 is to enter that one */
+    g.generation--;
+    dial_silently(&g, fds);
+    fd = dial_among(&g, _i);
+    ck_assert_ptr_nonnull(comm_link(g.comms[0], CHANNEL_LOCAL, 1));
+    ck_assert(is_closed(fds[0]) && !is_closed(early));
+    for (int i = 0; i < STRANGERS; i++)
+        close(fds[i]);
+    close(early);
+    close(fd);
+    local_fini(&g);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("links");
@@ -634,6 +679,7 @@ int main(void)
     tcase_add_test(tc, local_goodbye_behind_held_frame_found);
     tcase_add_loop_test(tc, transports_differ_both_told, 0, 2);
     tcase_add_test(tc, transports_of_other_hosts_do_not_matter);
+    tcase_add_loop_test(tc, strangers_that_are_silent_keep_nobody_out, 0, 2);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
