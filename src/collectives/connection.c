@@ -126,7 +126,7 @@ static hvd_status_t dial_local_failed(struct connection *c)
 {
     if (errno == ENOMEM || errno == EBADF)
         return error_errno("hello to rank %d", c->peer);
-    if (errno == ETOOMANYREFS)
+    if (errno == ETOOMANYREFS || errno == EPERM)
         c->fds_errno = errno;
     return HVD_OK;
 }

@@ -124,7 +124,8 @@ enum io connection_dial(struct connection *c, const char *address,
 
 /* The same to a peer of this host: connected at once, and the hello is sent
  * with fds [n_fds, borrowed]. IO_END: also when the listener's queue is full,
- * or (c->fds_errno ETOOMANYREFS) too many descriptors are under way. */
+ * or by c->fds_errno too many descriptors are under way (ETOOMANYREFS), or the
+ * listener is another user's (EPERM). */
 enum io connection_dial_local(struct connection *c,
                               const struct unix_name *name,
                               const uint8_t *hello, const int *fds,

@@ -165,6 +165,12 @@ static hvd_status_t fds_failed(struct comm *comm, struct connection *c)
     if (c->fds_errno == EPROTO)
         return links_lost(comm, c,
                           "its handshake carries too many descriptors");
+    if (c->fds_errno == EPERM)
+        return comm_fail(comm, HVD_ERR_SYSTEM,
+                         "rank %d is of another user than rank %d, or a "
+                         "sandbox is between them: they cannot share memory "
+                         "(HVD_TRANSPORT=tcp does without)",
+                         c->peer, comm->config.rank);
     return comm_fail(comm, HVD_ERR_SYSTEM,
                      "rank %d, descriptors %s rank %d: %s", comm->config.rank,
                      c->fds_errno == ETOOMANYREFS ? "for" : "from", c->peer,

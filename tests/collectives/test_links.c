@@ -409,19 +409,38 @@ START_TEST(dial_local_listener_absent_or_busy_tried_again)
 }
 END_TEST
 
-START_TEST(dial_local_nobody_for_long_lost)
+static void dial_in_vain(struct group *g, hvd_status_t status,
+                         const char *words)
 {
     struct connection *c;
+
+    ck_assert_int_eq(links_dial(g->comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    c = comm_link(g->comms[1], CHANNEL_LOCAL, 0);
+    c->dial_deadline_us = 0;
+    ck_assert_int_eq(links_retry_due(g->comms[1], c->retry_us), status);
+    ck_assert(fails_with(g, 1, status, words));
+    local_fini(g);
+}
+
+START_TEST(dial_local_nobody_for_long_lost)
+{
     struct group g;
 
     local_init(&g, 2, 1);
     group_rank_destroy(&g, 0);
-    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
-    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
-    c->dial_deadline_us = 0;
-    ck_assert_int_eq(links_retry_due(g.comms[1], c->retry_us), HVD_PEER_LOST);
-    ck_assert(fails_with(&g, 1, HVD_PEER_LOST, "it accepts no connection"));
-    local_fini(&g);
+    dial_in_vain(&g, HVD_PEER_LOST, "it accepts no connection");
+}
+END_TEST
+
+START_TEST(dial_local_other_user_own_failure)
+{
+    struct group g;
+
+    if (seteuid(65534) != 0)
+        return; /* not root */
+    local_init(&g, 2, 1);
+    ck_assert_int_eq(seteuid(0), 0);
+    dial_in_vain(&g, HVD_ERR_SYSTEM, "rank 0 is of another user than rank 1");
 }
 END_TEST
 
@@ -612,13 +631,6 @@ END_TEST
 
 enum { STRANGERS = 200 }; /* more than may wait */
 
-static void dial_silently(struct group *g, int *fds)
-{
-    for (int i = 0; i < STRANGERS; i++)
-        fds[i] = dial_raw(g, 0);
-    turn(g);
-}
-
 /* It speaks at once, or after it was let in. */
 static int dial_among(struct group *g, bool later)
 {
@@ -640,7 +652,7 @@ START_TEST(strangers_that_are_silent_keep_nobody_out)
     g.generation++;
     early = dial_among(&g, false); /* held: rank 0 is to enter that one */
     g.generation--;
-    dial_silently(&g, fds);
+    dial_silently(&g, fds, STRANGERS);
     fd = dial_among(&g, _i);
     ck_assert_ptr_nonnull(comm_link(g.comms[0], CHANNEL_LOCAL, 1));
     ck_assert(is_closed(fds[0]) && !is_closed(early));
@@ -671,6 +683,7 @@ int main(void)
     tcase_add_loop_test(tc, dial_local_attach_fails_comm_fails, 0, 2);
     tcase_add_test(tc, dial_local_listener_absent_or_busy_tried_again);
     tcase_add_test(tc, dial_local_nobody_for_long_lost);
+    tcase_add_test(tc, dial_local_other_user_own_failure);
     tcase_add_loop_test(tc, local_peer_gone_without_goodbye_lost_and_accused, 0,
                         2);
     tcase_add_loop_test(tc, local_peer_leaves_goodbye_read, 0, 4);
