@@ -360,19 +360,17 @@ hvd_status_t hvd_alloc(size_t nbytes, void **ptr_p)
     return HVD_OK;
 }
 
-/* Its pages go back to the system, and are zero when they are used again. */
-static void punch(const struct extent *extent)
+/* What is taken next is zero and may be written, whatever the last owner did to
+ * it; the next may be this library itself. The kernel does not punch what is
+ * locked (mlock, mlockall): it is unlocked, as munmap would. */
+static void punch(const struct extent *e)
 {
-    uint64_t at;
-
-    if (madvise(extent->start, extent->nbytes, MADV_REMOVE) == 0)
+    (void)mprotect(e->start, e->nbytes, PROT_READ | PROT_WRITE);
+    if (madvise(e->start, e->nbytes, MADV_REMOVE) == 0)
         return;
-    /* locked memory (mlockall) is not removed by its address */
-    if (arena.fd >= 0 && arena_find(extent->start, extent->nbytes, &at) &&
-        fallocate(arena.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  (off_t)at, (off_t)extent->nbytes) == 0)
-        return;
-    memset(extent->start, 0, extent->nbytes);
+    (void)munlock(e->start, e->nbytes);
+    if (madvise(e->start, e->nbytes, MADV_REMOVE) != 0)
+        memset(e->start, 0, e->nbytes);
 }
 
 void hvd_free(void *ptr)
