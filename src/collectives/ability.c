@@ -18,12 +18,22 @@
 #include "base/log.h"
 #include "collectives/arena.h"
 #include "collectives/endpoint_impl.h"
+#include "collectives/mailbox.h"
 
 enum {
     PAGE_NBYTES = 4096,
     STAGE_NBYTES = 4 << 20,     /* what a comm stages operands in */
     FILES_NBYTES_MIN = 64 << 20 /* less holds a mailbox, and no arena of use */
 };
+
+/* Room for its mapping. */
+static bool try_map(int fd)
+{
+    void *map = mmap(NULL, sizeof(struct mailbox), PROT_READ, MAP_SHARED, fd,
+                     0);
+
+    return map != MAP_FAILED && munmap(map, sizeof(struct mailbox)) == 0;
+}
 
 /* The steps that a mailbox takes, with a page. NULL, or what failed by errno.
  */
@@ -43,6 +53,8 @@ static const char *try_memory(int *fd_p, int *readable_p, int *doorbell_p)
     *readable_p = open(path, O_RDONLY | O_CLOEXEC);
     if (*readable_p < 0)
         return "/proc/self/fd";
+    if (!try_map(*fd_p))
+        return "mmap";
     *doorbell_p = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return *doorbell_p < 0 ? "eventfd" : NULL;
 }
@@ -64,7 +76,7 @@ static const char *try_arena(void)
     return shared ? NULL : "no room in the arena";
 }
 
-static const char *try_share(void)
+static const char *try_mailbox(void)
 {
     int fds[] = {-1, -1, -1};
     const char *failed = try_memory(&fds[0], &fds[1], &fds[2]);
@@ -74,6 +86,13 @@ static const char *try_share(void)
         if (fds[i] >= 0)
             close(fds[i]);
     errno = error;
+    return failed;
+}
+
+static const char *try_share(void)
+{
+    const char *failed = try_mailbox();
+
     return failed != NULL ? failed : try_arena();
 }
 
@@ -142,6 +161,10 @@ static bool can_watch(void)
     return false;
 }
 
+/* What the last probe found, less what has gone; and who we were. */
+static unsigned found;
+static uid_t user;
+
 unsigned ability_probe(const struct endpoint *endpoint, bool share)
 {
     unsigned abilities = 0;
@@ -154,5 +177,28 @@ unsigned ability_probe(const struct endpoint *endpoint, bool share)
         abilities |= COMM_CAN_ATTACH;
     if (can_watch())
         abilities |= COMM_CAN_WATCH;
+    found = abilities;
+    user = geteuid();
     return abilities;
+}
+
+/* Descriptors are not looked at here: a comm makes room for its own, or says
+ * how many it lacks (descriptors.h). */
+unsigned ability_gone(void)
+{
+    const char *failed;
+
+    if (!(found & COMM_CAN_SHARE))
+        return 0;
+    failed = try_mailbox();
+    if (failed != NULL && errno == EMFILE)
+        failed = NULL;
+    if (failed == NULL && geteuid() == user)
+        return 0;
+    if (failed != NULL)
+        say_unshared(failed, strerror(errno));
+    else
+        say_unshared("geteuid", "not the user any more that others trust");
+    found &= ~(unsigned)COMM_CAN_SHARE;
+    return COMM_CAN_SHARE;
 }

@@ -15,4 +15,9 @@
  * false, the user wants none (HVD_TRANSPORT=tcp). Makes the arena. */
 unsigned ability_probe(const struct endpoint *endpoint, bool share);
 
+/* What it found and is no more, each time before a generation: the program has
+ * given up rights or root directory since, or has set a limit. Each is told
+ * once. */
+unsigned ability_gone(void);
+
 #endif

@@ -64,6 +64,46 @@ START_TEST(process_under_limit_finds_what_it_can)
 }
 END_TEST
 
+/* The program sets a limit, or becomes another, while it trains. */
+static int gone_after(const void *arg)
+{
+    const struct limit *limit = arg;
+    struct rlimit r = {limit->value, limit->value};
+    struct endpoint *endpoint = make_endpoint();
+
+    if (ability_probe(endpoint, true) != COMM_CAN_ALL || ability_gone() != 0)
+        return 1;
+    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+    if (limit->resource >= 0
+            ? setrlimit((__rlimit_resource_t)limit->resource, &r) != 0
+            : setuid(65534) != 0)
+        return 2;
+    if (ability_gone() != limit->want)
+        return 3;
+    return ability_gone() == 0 ? 0 : 4; /* it was said */
+}
+
+static const struct limit later[] = {
+    {RLIMIT_FSIZE, 0, .want = COMM_CAN_SHARE},
+    {RLIMIT_NOFILE, 3, .want = 0},
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    {RLIMIT_AS, 1 << 20, .want = COMM_CAN_SHARE},
+#endif
+    {RLIMIT_FSIZE, 1 << 30, .want = 0},
+    {-1, 0, .want = COMM_CAN_SHARE},
+};
+
+START_TEST(ability_that_goes_later_is_told_once)
+{
+    int status;
+
+    if (later[_i].resource < 0 && geteuid() != 0)
+        return; /* nobody but root becomes another */
+    status = support_in_child(gone_after, &later[_i]);
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+}
+END_TEST
+
 /* It was told that all can, and cannot. */
 static int create_under_limit(const void *ignored)
 {
@@ -129,6 +169,8 @@ int main(void)
 
     tcase_add_loop_test(tc, process_under_limit_finds_what_it_can, 0,
                         (int)ARRAY_SIZE(limits));
+    tcase_add_loop_test(tc, ability_that_goes_later_is_told_once, 0,
+                        (int)ARRAY_SIZE(later));
     tcase_add_test(tc, rank_without_the_memory_it_has_promised_fails);
     tcase_add_loop_test(tc, ranks_with_fewer_abilities_right_result, 0,
                         COMM_CAN_ALL + 1);

@@ -6,11 +6,12 @@ runs with such a limit does not end it.
 What a worker may not do it is told by limit.sh, which stands before it.
 """
 import os
+import resource
 import subprocess
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
-                     scenario)
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, jobs,
+                     main, scenario)
 
 N = 3
 COUNT = 1 << 17  # int64 of a large allreduce
@@ -174,6 +175,25 @@ def too_few_descriptors(stage):
 
 
 # ---- to a job that runs -------------------------------------------------------
+
+@scenario
+def small_files_while_it_trains(stage):
+    """Nothing is made then; the next generation makes mailboxes."""
+    run = start(stage, limited(stage, "false", ""))
+    rows = {row["rank"]: row for row in run.whole(N)["ranks"]}
+    files = 0 if SLOW == 1 else 100 << 10
+    resource.prlimit(rows[1]["pid"], resource.RLIMIT_FSIZE, (files, files))
+    run.epoch(0)
+    mark = run.mark()
+    jobs.kill(rows[2]["pid"])
+    run.whole(N, mark, [rows[2]["pid"]])
+    run.epoch(1)
+    run.epoch(2)
+    run.ends(0)
+    run.agrees(N)
+    equal(len(run.seen("worker_lost")), 1, "workers lost")
+    check([line for line in run.lines if UNSHARED in line], "is not said")
+
 
 def joins(stage, limit, under, before, after, who, n_after):
     """Somebody limited comes, trains with the others, and goes."""

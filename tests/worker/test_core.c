@@ -281,6 +281,27 @@ START_TEST(abilities_are_in_each_ready)
 }
 END_TEST
 
+/* It could share when it entered, and cannot any more. */
+START_TEST(ability_that_has_gone_is_in_no_later_ready)
+{
+    struct worker_event enter = event(WORKER_EV_ENTER);
+    struct worker_event lost = event(WORKER_EV_LOST);
+
+    stand_in(WORKER_IDLE);
+    enter.u.enter.abilities = READY_CAN_SHARE | READY_CAN_WATCH;
+    ck_assert_int_eq(step(&enter), HVD_OK);
+    hear(message(MSG_ASSIGN, 5), "BEGIN WAKE");
+    lost.gone = READY_CAN_SHARE;
+    ck_assert_int_eq(step(&lost), HVD_OK);
+    ck_assert_uint_eq(core.actions[1].u.message.u.ready.abilities, 4);
+    hear(message(MSG_ASSIGN, 6), "BEGIN WAKE");
+    lost = event(WORKER_EV_LOST);
+    lost.u.lost.generation = 6;
+    ck_assert_int_eq(step(&lost), HVD_OK);
+    ck_assert_uint_eq(core.actions[1].u.message.u.ready.abilities, 4);
+}
+END_TEST
+
 START_TEST(m3_lost_of_another_generation_is_the_callers_mistake)
 {
     struct worker_event ev = event(WORKER_EV_LOST);
@@ -445,6 +466,7 @@ int main(void)
     tcase_add_test(tcase,
                    m3_fence_of_who_had_not_entered_is_in_its_first_ready);
     tcase_add_test(tcase, abilities_are_in_each_ready);
+    tcase_add_test(tcase, ability_that_has_gone_is_in_no_later_ready);
     tcase_add_test(tcase, m3_lost_of_another_generation_is_the_callers_mistake);
     tcase_add_test(tcase, mismatch_is_told_and_leaves_nothing);
     tcase_add_test(tcase, abort_by_mismatch_says_so_to_the_application);

@@ -340,6 +340,7 @@ static void leave(struct worker_core *core, const struct worker_event *ev,
     core->ready.id = ev->id;
     core->ready.boundary = ev->boundary;
     core->ready.operation = ev->operation;
+    core->ready.abilities &= (uint8_t)~ev->gone;
     core->hold = core->held = core->cut_known = false;
     join(core);
 }

@@ -63,6 +63,7 @@ struct worker_event {
     uint64_t operation; /* collectives completed in it */
     bool in_collective;
     uint64_t busy_ms;
+    uint8_t gone; /* LOST, LEFT: enum ready_ability, had once and no more */
     union {
         const struct message *message;
         struct {

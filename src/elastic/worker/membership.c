@@ -198,6 +198,7 @@ void membership_lost(uint64_t generation, bool mismatch, const char *text)
         comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
         accuse(lost);
     }
+    ev.gone = (uint8_t)ability_gone(); /* nobody waits for us any more */
     /* the core refuses what the driver's last word has overtaken */
     (void)control_post(&ev);
 }

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/world.h"
+#include "collectives/ability.h"
 #include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
@@ -265,7 +266,8 @@ static void settle_mismatch(struct run *run, const char *sentence)
  * goes back there. */
 static void settle_left(struct run *run, hvd_status_t status)
 {
-    struct worker_event ev = {.type = WORKER_EV_LEFT};
+    struct worker_event ev = {.type = WORKER_EV_LEFT,
+                              .gone = (uint8_t)ability_gone()};
 
     run->live_is_snapshot = status == HVD_HOSTS_UPDATED;
     if (control_is(control_done_over, run->a.generation) ||
