@@ -2,7 +2,10 @@
 #include "collectives/descriptors.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -52,11 +55,21 @@ static size_t count_open(void)
     return n - 3; /* ".", "..", and its own */
 }
 
-/* A new one gets the lowest number that is free: below are all taken, and few
- * above. To count takes long for who has many, in the middle of a recovery. */
+/* A new one gets the lowest number that is free, which may be a gap below many
+ * that the program has opened since. If the number that is `most` above it is
+ * free too, so is what is above that. To count takes long for who has many, in
+ * the middle of a recovery. */
 static bool is_plenty(const struct rlimit *limit, int newest, size_t most)
 {
-    return newest >= 0 && limit->rlim_cur / 2 > (size_t)newest + most;
+    size_t at = (size_t)newest + most;
+    int fd;
+
+    if (newest < 0 || limit->rlim_cur / 2 <= at || at > INT_MAX)
+        return false;
+    fd = fcntl(newest, F_DUPFD_CLOEXEC, (int)at);
+    if (fd >= 0)
+        close(fd);
+    return fd == (int)at;
 }
 
 hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need,

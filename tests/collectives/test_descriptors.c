@@ -77,6 +77,36 @@ START_TEST(soft_limit_is_raised_as_far_as_needed)
 }
 END_TEST
 
+/* A program that has opened files up to the limit, and a comm that was smaller:
+ * it leaves a gap of low numbers. */
+static int with_a_gap(const void *ignored)
+{
+    const struct descriptors_need need = {50, 50};
+    struct rlimit limit = {300, 500};
+    int first = open("/dev/null", O_RDONLY);
+
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 2;
+    while (dup(first) >= 0)
+        continue;
+    for (int i = 1; i <= 10; i++)
+        close(first + i);
+    if (descriptors_reserve("who", need, dup(first)) != HVD_OK)
+        return 3;
+    for (int i = 0; i < 50; i++)
+        if (dup(first) < 0)
+            return 4;
+    return 0;
+}
+
+START_TEST(room_is_not_taken_for_a_gap)
+{
+    int status = support_in_child(with_a_gap, NULL);
+
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("descriptors");
@@ -85,6 +115,7 @@ int main(void)
     tcase_add_loop_test(tc, need_by_size_and_hosts, 0, (int)ARRAY_SIZE(needs));
     tcase_add_loop_test(tc, soft_limit_is_raised_as_far_as_needed, 0,
                         (int)ARRAY_SIZE(limits));
+    tcase_add_test(tc, room_is_not_taken_for_a_gap);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
