@@ -107,16 +107,17 @@ HVD_API hvd_status_t hvd_alltoall(const void *sendbuf, void *recvbuf,
                                   hvd_dtype_t dtype) HVD_MUST_CHECK;
 
 /* hvd_allgatherv - allgather with a count per rank. recvcounts and displs
- * [size], in elements, equal on every rank (recvcounts[rank] == sendcount). In
- * place: sendbuf == recvbuf + displs[rank]. MPI 3.1, 5.7. */
+ * [size], in elements, equal on every rank (recvcounts[rank] == sendcount);
+ * blocks of recvbuf may not overlap. In place: sendbuf == recvbuf +
+ * displs[rank]. MPI 3.1, 5.7. */
 HVD_API hvd_status_t hvd_allgatherv(const void *sendbuf, size_t sendcount,
                                     void *recvbuf, const size_t *recvcounts,
                                     const size_t *displs,
                                     hvd_dtype_t dtype) HVD_MUST_CHECK;
 
 /* hvd_alltoallv - alltoall with counts and displacements per peer, [size] each,
- * in elements: sendcounts[j] here equals recvcounts[i] on rank j. No in-place
- * form. MPI 3.1, 5.8. */
+ * in elements: sendcounts[j] here equals recvcounts[i] on rank j; blocks of
+ * recvbuf may not overlap. No in-place form. MPI 3.1, 5.8. */
 HVD_API hvd_status_t hvd_alltoallv(const void *sendbuf,
                                    const size_t *sendcounts,
                                    const size_t *sdispls, void *recvbuf,

@@ -128,6 +128,32 @@ static bool extent(const size_t *counts, const size_t *displs, int size,
     return true;
 }
 
+/* Has block i room of its own among those before it, the last of which ends at
+ * *end_p? Mostly they stand in order, and it begins there. */
+static bool stands_apart(const size_t *counts, const size_t *displs, int i,
+                         size_t *end_p)
+{
+    size_t start = displs[i], end = start + counts[i];
+
+    if (counts[i] == 0)
+        return true;
+    for (int k = i - 1; k >= 0 && start < *end_p; k--)
+        if (counts[k] > 0 && start < displs[k] + counts[k] && displs[k] < end)
+            return false;
+    *end_p = end > *end_p ? end : *end_p;
+    return true;
+}
+
+static bool stand_apart(const size_t *counts, const size_t *displs, int size)
+{
+    size_t end = 0;
+
+    for (int i = 0; i < size; i++)
+        if (!stands_apart(counts, displs, i, &end))
+            return false;
+    return true;
+}
+
 static hvd_status_t measure_v(const struct collective_args *args, int rank,
                               int size, struct call *call)
 {
@@ -143,6 +169,8 @@ static hvd_status_t measure_v(const struct collective_args *args, int rank,
         !multiply(n_recv, call->elem_nbytes, &call->recv_nbytes) ||
         !multiply(n_send, call->elem_nbytes, &call->send_nbytes))
         return invalid(args, "counts overflow");
+    if (!stand_apart(args->recvcounts, args->rdispls, size))
+        return invalid(args, "blocks of recvbuf overlap");
     if (all)
         return HVD_OK;
     if (args->recvcounts[rank] != args->count)

@@ -4,6 +4,9 @@
  * those of one reduction in the order of the ranks.
  *
  * Each rank knows what all others have, so it computes its result itself. */
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/call.h"
 #include "collectives/dtype.h"
 #include "collectives/mailbox.h"
 #include "collectives/reduce.h"
@@ -558,6 +561,49 @@ START_TEST(offered_beside_ordinary_of_every_size)
 }
 END_TEST
 
+/* --- where they may not lie --- */
+
+static const struct blocks {
+    size_t counts[4], displs[4];
+    bool apart;
+} blocks[] = {
+    {{4, 4, 4, 4}, {0, 4, 8, 12}, true},  {{4, 4, 4, 4}, {12, 8, 4, 0}, true},
+    {{4, 2, 3, 1}, {8, 0, 4, 20}, true},  {{4, 0, 4, 0}, {0, 2, 4, 0}, true},
+    {{0, 4, 0, 4}, {2, 0, 2, 4}, true},   {{4, 4, 4, 4}, {0, 0, 0, 0}, false},
+    {{4, 4, 4, 4}, {0, 4, 7, 12}, false}, {{1, 9, 1, 1}, {4, 8, 0, 16}, false},
+    {{9, 1, 1, 1}, {4, 0, 1, 8}, false},
+};
+
+static hvd_status_t check_blocks(hvd_collective_kind_t kind,
+                                 const struct blocks *b)
+{
+    static const size_t none[4];
+    char send[16], recv[32];
+    struct collective_args args = {.kind = kind,
+                                   .sendbuf = send,
+                                   .recvbuf = recv,
+                                   .count = b->counts[0],
+                                   .sendcounts = none,
+                                   .sdispls = none,
+                                   .recvcounts = b->counts,
+                                   .rdispls = b->displs};
+    struct call call;
+
+    return call_check(&args, 0, 4, &call);
+}
+
+/* Of two blocks in one place either rank's could be there in the end. */
+START_TEST(blocks_of_a_result_stand_apart)
+{
+    const struct blocks *b = &blocks[_i];
+    hvd_status_t want = b->apart ? HVD_OK : HVD_ERR_INVALID;
+
+    ck_assert_int_eq(check_blocks(COLLECTIVE_ALLGATHERV, b), want);
+    ck_assert_int_eq(check_blocks(COLLECTIVE_ALLTOALLV, b), want);
+    ck_assert(b->apart || strstr(error_text(), "blocks of recvbuf overlap"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("buffers");
@@ -569,6 +615,8 @@ int main(void)
     tcase_add_loop_test(tc, streamed_anywhere_same_bits, 2, 4);
     tcase_add_loop_test(tc, staged_beside_attached_many_blocks, 2, 5);
     tcase_add_test(tc, offered_beside_ordinary_of_every_size);
+    tcase_add_loop_test(tc, blocks_of_a_result_stand_apart, 0,
+                        (int)ARRAY_SIZE(blocks));
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
