@@ -6,6 +6,7 @@
  *   shm_worker [--epochs N] [--count N] DIR    N: int64 of a large allreduce
  *
  * SHM_WORKER_UNDUMPABLE in the environment: it makes itself that.
+ * SHM_WORKER_CLOSES: it closes all descriptors but three, as daemons do.
  *
  * A wrong answer says WRONG and aborts.
  *
@@ -16,10 +17,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <hvd/hvd.h>
 
-enum { REDUCED_MAX = 1200 }; /* of counts that change */
+enum {
+    REDUCED_MAX = 1200, /* of counts that change */
+    CLOSED_MAX = 1024
+};
 
 static const char *directory;
 static long n_epochs = 3;
@@ -191,6 +196,9 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     if (start_rank < 0)
         start_rank = hvd_rank();
     model.rendezvous++;
+    if (getenv("SHM_WORKER_CLOSES") != NULL)
+        for (int fd = 3; fd < CLOSED_MAX; fd++)
+            close(fd);
     while ((long)model.epoch < n_epochs) {
         hvd_status_t status;
         bool end;

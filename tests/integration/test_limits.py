@@ -227,6 +227,19 @@ def limited_worker_joins_a_host(stage):
           '[ "$HVD_SLOT" = 2 ]', 3)
 
 
+@scenario
+def program_closes_everything(stage):
+    """It ends, and says why; the agent, which lives, is not blamed."""
+    program = limited(stage, "true", "export SHM_WORKER_CLOSES=1")
+    run = start(stage, program, n=1)
+    run.ends(1)
+    check([line for line in run.lines
+           if "the program closed descriptors of libhvd" in line],
+          "is not said")
+    check(not [line for line in run.lines if "agent of this host" in line],
+          "the agent is blamed")
+
+
 # ---- the whole job ------------------------------------------------------------
 
 def limits(text):

@@ -50,9 +50,10 @@ static struct {
     /* constant while the thread runs */
     pthread_t thread;
     bool started;
-    int wake_fd;     /* app sleeps on it */
-    int kick_fd;     /* control sleeps on it */
-    int lifeline_fd; /* -1: none */
+    int wake_fd;      /* app sleeps on it */
+    int kick_fd;      /* control sleeps on it */
+    int lifeline_fd;  /* -1: none */
+    bool closed_here; /* by the program, not at the agent's end */
     uint64_t orphan_us;
     /* control's own */
     struct wire_context *context;
@@ -319,21 +320,27 @@ static bool send_all(void)
 /* ---- control: the loop --------------------------------------------------- */
 
 /* The agent's end of the pipe is closed: it is dead, and so is the job for this
- * host. User code may never return to us: the process ends here. */
+ * host. Or this end is: what else is closed nobody knows. User code may never
+ * return to us: the process ends here. */
 static void lifeline_ended(void)
 {
-    log_error("the agent of this host is gone -> this worker ends");
+    log_error("%s -> this worker ends",
+              control.closed_here ? "the program closed descriptors of libhvd"
+                                  : "the agent of this host is gone");
     _exit(1);
 }
 
 static void check_lifeline(short revents)
 {
     char byte;
+    ssize_t n;
 
     if (revents == 0)
         return;
-    if (read(control.lifeline_fd, &byte, 1) > 0)
+    n = read(control.lifeline_fd, &byte, 1);
+    if (n > 0)
         return; /* nobody writes; but it is no end */
+    control.closed_here = n < 0;
     control.lifeline_fd = -1;
     control.orphan_us = clock_now_us() + ORPHAN_US;
 }
