@@ -158,19 +158,28 @@ hvd_status_t hvd_shutdown(void)
 
 /* ---- the others ---------------------------------------------------------- */
 
-void hvd_request_drain(void)
+/* It is not closed meanwhile, so its number is no other file's. */
+static void kick_control(void)
 {
-    int saved = errno;
-    int fd;
     uint64_t one = 1;
+    int fd;
 
-    atomic_store(&process_self.drain, true);
-    if (process_self.solo)
-        atomic_store(&process_self.hold, 1);
+    atomic_fetch_add(&process_self.n_kickers, 1);
     fd = atomic_load(&process_self.kick_fd);
     /* a full eventfd wakes as well */
     if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
         errno = 0;
+    atomic_fetch_sub(&process_self.n_kickers, 1);
+}
+
+void hvd_request_drain(void)
+{
+    int saved = errno;
+
+    atomic_store(&process_self.drain, true);
+    if (process_self.solo)
+        atomic_store(&process_self.hold, 1);
+    kick_control();
     errno = saved;
 }
 

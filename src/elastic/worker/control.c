@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,7 @@ enum {
     CONTACT_TIMEOUT_US = 30000000,
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
     SEND_RETRY_US = 20000,   /* the driver does not read */
+    KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
     ORPHAN_US = 0            /* life without an agent: --driver-timeout 0 */
 };
 
@@ -441,8 +443,7 @@ static void configure(struct worker_config *config)
 static hvd_status_t open_fds(void)
 {
     control.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (control.kick_fd < 0)
-        control.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    control.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (control.wake_fd < 0 || control.kick_fd < 0)
         return error_errno("eventfd");
     control.lifeline_fd = process_self.self.lifeline_fd;
@@ -508,6 +509,20 @@ fail:
     return status;
 }
 
+/* A thread in hvd_request_drain() may be about to write to it, and its number
+ * must not be another file's by then. Rather keep it than wait for ever. */
+static void close_kick_fd(void)
+{
+    uint64_t until_us = clock_now_us() + KICKERS_US;
+
+    while (atomic_load(&process_self.n_kickers) > 0) {
+        if (clock_now_us() > until_us)
+            return;
+        sched_yield();
+    }
+    close_fd(&control.kick_fd);
+}
+
 void control_stop(void)
 {
     atomic_store(&process_self.kick_fd, -1);
@@ -528,8 +543,7 @@ void control_stop(void)
     assign_table_fini(&control.table);
     assign_table_fini(&control.spare);
     close_fd(&control.wake_fd);
-    /* kick_fd stays open: a signal handler may be about to write to it, and its
-     * number must not be another file's by then */
+    close_kick_fd();
     close_fd(&process_self.self.lifeline_fd);
 }
 

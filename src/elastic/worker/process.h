@@ -65,7 +65,8 @@ struct process {
     _Atomic bool in_collective;     /* app */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
     _Atomic bool drain;             /* set by hvd_request_drain */
-    _Atomic int kick_fd; /* wakes control; -1: none; for signal handlers */
+    _Atomic int kick_fd;   /* wakes control; -1: none; for signal handlers */
+    _Atomic int n_kickers; /* who may be about to write to it */
 
     /* app alone */
     bool running;     /* inside hvd_elastic_run */
