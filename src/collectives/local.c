@@ -268,8 +268,12 @@ static const struct mailbox *map_box(int fd)
     struct stat st;
     void *map;
 
-    if (fstat(fd, &st) != 0 || (size_t)st.st_size != nbytes)
+    if (fstat(fd, &st) != 0)
         return NULL;
+    if ((size_t)st.st_size != nbytes) {
+        errno = EPROTO;
+        return NULL;
+    }
     map = mmap(NULL, nbytes, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return NULL;
@@ -409,7 +413,9 @@ static hvd_status_t attach_peer(struct comm *comm, int peer, const int *fds,
         return error_set(HVD_ERR_SYSTEM,
                          "the memory of rank %d cannot be mapped: %s "
                          "(HVD_TRANSPORT=tcp does without)",
-                         peer, strerror(errno));
+                         peer,
+                         errno == EPROTO ? "its libhvd is of another release"
+                                         : strerror(errno));
     probe(comm);
     return HVD_OK;
 }
