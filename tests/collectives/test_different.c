@@ -5,10 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "group.h"
 
-enum { COUNT = 6000, DEADLINE_S = 20 };
+enum { COUNT = 6000, LARGE = 100001, DEADLINE_S = 20 };
 
 struct pair {
     enum collective_kind kind;
@@ -123,6 +124,48 @@ START_TEST(algorithms_between_hosts_that_differ_are_told_on_all_ranks)
 }
 END_TEST
 
+/* --- one leaves whom only a later phase needs --- */
+
+struct leaving {
+    int who, told_fd; /* readable once rank 0 has been told */
+};
+
+static bool hear_early(struct group *g, int rank, void *arg)
+{
+    const struct leaving *l = arg;
+    struct comm *comm = g->comms[rank];
+    float *x = calloc(LARGE, sizeof(*x));
+
+    EXPECT(allreduce(comm, x, x, LARGE, HVD_FLOAT32, HVD_SUM) == HVD_OK);
+    if (rank == l->who)
+        comm_leave(comm, COMM_LEAVE_BOUNDARY, 5);
+    if (rank == 0) {
+        EXPECT(allreduce(comm, x, x, LARGE, HVD_FLOAT32, HVD_SUM) ==
+               HVD_ERR_MISMATCH);
+        (void)eventfd_write(l->told_fd, 1);
+    }
+    EXPECT(endpoint_serve(g->endpoints[rank], l->told_fd, CLOCK_NEVER) ==
+           HVD_OK);
+    free(x);
+    return true;
+}
+
+/* Its first phase waits for another of its host, who never calls. In the next
+ * it would send to one of the two who leave here, and receive of the other. */
+START_TEST(leave_that_concerns_a_later_phase_is_heard_at_once)
+{
+    static const uint32_t hosts[] = {0, 0, 1, 1, 2, 2};
+    struct leaving l = {2 * _i, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    struct group g;
+
+    group_init_hosts(&g, ARRAY_SIZE(hosts), hosts, COMM_CAN_ALL,
+                     COMM_ORDINARY_MEASURED);
+    group_run(&g, hear_early, &l);
+    group_fini(&g);
+    close(l.told_fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("different");
@@ -133,6 +176,8 @@ int main(void)
                         PAIRS * SIZES);
     tcase_add_test(tc,
                    algorithms_between_hosts_that_differ_are_told_on_all_ranks);
+    tcase_add_loop_test(tc, leave_that_concerns_a_later_phase_is_heard_at_once,
+                        1, 3);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -607,41 +607,6 @@ START_TEST(stray_rank_all_told)
 }
 END_TEST
 
-/* Rank 0 hears it though its phase waits for another, who comes never. */
-static bool hear_early(struct group *g, int rank, void *arg)
-{
-    struct trouble *t = arg;
-
-    EXPECT(call(g, rank, t, t->count) == HVD_OK);
-    if (rank == t->who)
-        comm_leave(g->comms[rank], COMM_LEAVE_BOUNDARY, 5);
-    if (rank == 0) {
-        EXPECT(call(g, rank, t, t->count) == HVD_ERR_MISMATCH);
-        eventfd_write(t->all_fd, 1);
-    }
-    EXPECT(endpoint_serve(g->endpoints[rank], t->all_fd, CLOCK_NEVER) ==
-           HVD_OK);
-    return true;
-}
-
-/* It sends to one of them in the phase that comes, and receives of the other. */
-START_TEST(leave_of_who_is_needed_later_is_told_at_once)
-{
-    static const struct shape s = {6, {0, 0, 1, 1, 2, 2}};
-    struct trouble t = {.kind = COLLECTIVE_ALLREDUCE,
-                        .count = 100001,
-                        .who = _i,
-                        .stray = STRAY_COUNT,
-                        .all_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
-    struct group g;
-
-    init(&g, &s, ALGORITHM_TWO_LEVEL);
-    group_run(&g, hear_early, &t);
-    group_fini(&g);
-    close(t.all_fd);
-}
-END_TEST
-
 /* --- one goes another way --- */
 
 static bool go_own_way(struct group *g, int rank, void *arg)
@@ -713,8 +678,6 @@ int main(void)
     tcase_add_loop_test(tc, forced_flat_same_bits, 0, 4);
     tcase_add_test(tc, way_by_algorithm_and_hosts);
     tcase_add_loop_test(tc, unused_arguments_not_looked_at, 0, 2);
-    tcase_add_loop_test(tc, leave_of_who_is_needed_later_is_told_at_once, 2, 3);
-    tcase_add_loop_test(tc, leave_of_who_is_needed_later_is_told_at_once, 4, 5);
     tcase_add_loop_test(tc, stray_rank_all_told, 0, 3 * STRAY_COUNT);
     tcase_add_loop_test(tc, another_way_all_told, 0, 4);
     suite_add_tcase(suite, tc);
