@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "group.h"
 
@@ -127,38 +126,52 @@ END_TEST
 /* --- one leaves whom only a later phase needs --- */
 
 struct leaving {
-    int who, told_fd; /* readable once rank 0 has been told */
+    int who;
+    bool at_barrier;
+    int told_fd; /* readable once rank 0 has been told */
 };
+
+static hvd_status_t meet(struct comm *comm, int rank, const struct leaving *l)
+{
+    static float x[GROUP_MAX][LARGE];
+    float *own = x[rank];
+
+    return l->at_barrier
+               ? barrier(comm)
+               : allreduce(comm, own, own, LARGE, HVD_FLOAT32, HVD_SUM);
+}
 
 static bool hear_early(struct group *g, int rank, void *arg)
 {
     const struct leaving *l = arg;
     struct comm *comm = g->comms[rank];
-    float *x = calloc(LARGE, sizeof(*x));
 
-    EXPECT(allreduce(comm, x, x, LARGE, HVD_FLOAT32, HVD_SUM) == HVD_OK);
+    EXPECT(meet(comm, rank, l) == HVD_OK);
     if (rank == l->who)
         comm_leave(comm, COMM_LEAVE_BOUNDARY, 5);
     if (rank == 0) {
-        EXPECT(allreduce(comm, x, x, LARGE, HVD_FLOAT32, HVD_SUM) ==
-               HVD_ERR_MISMATCH);
+        EXPECT(meet(comm, rank, l) == HVD_ERR_MISMATCH);
         (void)eventfd_write(l->told_fd, 1);
     }
     EXPECT(endpoint_serve(g->endpoints[rank], l->told_fd, CLOCK_NEVER) ==
            HVD_OK);
-    free(x);
     return true;
 }
 
-/* Its first phase waits for another of its host, who never calls. In the next
- * it would send to one of the two who leave here, and receive of the other. */
+/* Its first phase waits for another of its host, who never calls. The next is a
+ * ring, of which it sends to one and receives of the other, or a dissemination,
+ * where each is named in one step alone. */
 START_TEST(leave_that_concerns_a_later_phase_is_heard_at_once)
 {
-    static const uint32_t hosts[] = {0, 0, 1, 1, 2, 2};
-    struct leaving l = {2 * _i, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    static const uint32_t ring[] = {0, 0, 1, 2},
+                          dissemination[] = {0, 0, 1, 2, 3};
+    struct leaving l = {.who = _i < 2 ? 2 + _i : _i,
+                        .at_barrier = _i >= 2,
+                        .told_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     struct group g;
 
-    group_init_hosts(&g, ARRAY_SIZE(hosts), hosts, COMM_CAN_ALL,
+    group_init_hosts(&g, l.at_barrier ? 5 : 4,
+                     l.at_barrier ? dissemination : ring, COMM_CAN_ALL,
                      COMM_ORDINARY_MEASURED);
     group_run(&g, hear_early, &l);
     group_fini(&g);
