@@ -21,7 +21,6 @@
 #include "collectives/mailbox.h"
 
 enum {
-    PAGE_NBYTES = 4096,
     STAGE_NBYTES = 4 << 20,     /* what a comm stages operands in */
     FILES_NBYTES_MIN = 64 << 20 /* less holds a mailbox, and no arena of use */
 };
@@ -35,8 +34,7 @@ static bool try_map(int fd)
     return map != MAP_FAILED && munmap(map, sizeof(struct mailbox)) == 0;
 }
 
-/* The steps that a mailbox takes, with a page. NULL, or what failed by errno.
- */
+/* The steps that a mailbox takes. NULL, or what failed by errno. */
 static const char *try_memory(int *fd_p, int *readable_p, int *doorbell_p)
 {
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -45,7 +43,7 @@ static const char *try_memory(int *fd_p, int *readable_p, int *doorbell_p)
     *fd_p = memfd_create("hvd-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd_p < 0)
         return "memfd_create";
-    if (!arena_extend(*fd_p, PAGE_NBYTES))
+    if (!arena_extend(*fd_p, sizeof(struct mailbox)))
         return "ftruncate";
     if (fcntl(*fd_p, F_ADD_SEALS, seals) != 0)
         return "F_ADD_SEALS";

@@ -85,6 +85,7 @@ static int gone_after(const void *arg)
 
 static const struct limit later[] = {
     {RLIMIT_FSIZE, 0, .want = COMM_CAN_SHARE},
+    {RLIMIT_FSIZE, 16 << 10, .want = COMM_CAN_SHARE}, /* less than a mailbox */
     {RLIMIT_NOFILE, 3, .want = 0},
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     {RLIMIT_AS, 1 << 20, .want = COMM_CAN_SHARE},

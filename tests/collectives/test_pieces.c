@@ -253,7 +253,8 @@ static uint64_t play_calm(enum shape shape, uint64_t took_us)
     return s.took_us < took_us ? s.took_us : took_us;
 }
 
-/* At instants from the beginning of a call to somewhat behind its end. */
+/* At instants from the beginning of a call to somewhat behind its end, until at
+ * least one was in time: on a busy machine most come late. */
 START_TEST(abort_among_own_copies_leaves_no_wrong_result)
 {
     uint64_t took_us = UINT64_MAX;
@@ -268,14 +269,13 @@ START_TEST(abort_among_own_copies_leaves_no_wrong_result)
     }
     for (int k = 0; k < 3; k++)
         took_us = play_calm((enum shape)_i, took_us);
-    for (unsigned k = 1; k <= ABORTS; k++) {
+    for (unsigned k = 1; k <= ABORTS || n_lost == 0; k++) {
         struct storm s = {.shape = (enum shape)_i,
-                          .delay_us = took_us * 5 / 4 * k / ABORTS};
+                          .delay_us = took_us * 5 / 4 * (k % ABORTS) / ABORTS};
 
         play(&s);
         n_lost += s.n_lost;
     }
-    ck_assert_int_gt(n_lost, 0);
     (void)play_calm((enum shape)_i, took_us);
     for (int r = 0; r < RANKS; r++) {
         free(sends[r]);

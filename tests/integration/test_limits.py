@@ -181,7 +181,7 @@ def small_files_while_it_trains(stage):
     """Nothing is made then; the next generation makes mailboxes."""
     run = start(stage, limited(stage, "false", ""))
     rows = {row["rank"]: row for row in run.whole(N)["ranks"]}
-    files = 0 if SLOW == 1 else 100 << 10
+    files = 0 if SLOW == 1 else 64 << 10  # less than a mailbox
     resource.prlimit(rows[1]["pid"], resource.RLIMIT_FSIZE, (files, files))
     run.epoch(0)
     mark = run.mark()
