@@ -390,6 +390,7 @@ START_TEST(drain_is_asked_for_until_it_comes)
 {
     begin();
     happens(WORKER_EV_DRAIN, ""); /* nobody knows us yet */
+    happens(WORKER_EV_TICK, "HELLO");
     hear(message(MSG_WELCOME, 0), "WAKE");
     happens(WORKER_EV_TICK, "DRAIN_ME PING");
     happens(WORKER_EV_TICK, "DRAIN_ME PING");
@@ -426,9 +427,9 @@ START_TEST(silent_driver_ends_the_worker)
     now_us += 2900000;
     happens(WORKER_EV_TICK, "PING");
     hear(message(MSG_PONG, 5), "");
-    now_us += 2900000;
+    now_us += 3000000;
     happens(WORKER_EV_TICK, "PING");
-    now_us += 200000;
+    now_us += 1;
     happens(WORKER_EV_TICK, "ABORT(5) WAKE");
     ck_assert_int_eq(core.verdict, WORKER_DRIVER_GONE);
     ck_assert_int_eq(core.status, HVD_ERR_DRIVER_LOST);

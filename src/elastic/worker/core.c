@@ -173,7 +173,6 @@ static void on_assign(struct worker_core *core, const struct message *m)
     core->assign = m->u.assign;
     core->assign.table = (struct wire_span){NULL, 0};
     core->aborted = false;
-    core->hold = core->held = core->cut_known = false;
     core->phase = WORKER_RUNNING;
     act(core, WORKER_ACT_BEGIN);
     act(core, WORKER_ACT_WAKE);
@@ -233,7 +232,7 @@ static void on_cut(struct worker_core *core, const struct message *m)
     if (!is_current(core, m) || cut->sequence != core->hold_sequence ||
         !core->held || core->cut_known)
         return;
-    if (cut->boundary != CUT_NEVER && cut->boundary <= core->held_boundary)
+    if (cut->boundary <= core->held_boundary)
         return; /* no driver of ours says that: it may have been passed */
     core->cut = cut->boundary;
     core->cut_known = true;
