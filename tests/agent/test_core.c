@@ -48,11 +48,23 @@ static void say_send(const struct agent_action *action)
     if (m.type == MSG_SPAWNED)
         say(" %" PRIu64 " pid %" PRId64, m.u.spawned.worker, m.u.spawned.pid);
     else if (m.type == MSG_SPAWN_FAILED)
-        say(" %" PRIu64 " %s", m.u.spawn_failed.worker, m.u.spawn_failed.text);
+        say(" %" PRIu64 " error %" PRId64 " %s", m.u.spawn_failed.worker,
+            m.u.spawn_failed.error, m.u.spawn_failed.text);
     else if (m.type == MSG_WORKER_EXITED)
-        say(" %" PRIu64 " code %" PRId64 " signal %" PRId64,
+        say(" %" PRIu64 " code %" PRId64 " signal %" PRId64 "%s",
             m.u.worker_exited.worker, m.u.worker_exited.code,
-            m.u.worker_exited.signal);
+            m.u.worker_exited.signal, m.u.worker_exited.core ? " core" : "");
+}
+
+static void say_signal(const struct agent_action *action)
+{
+    /* 0 would be everybody in the agent's own group */
+    ck_assert_int_eq(action->pid, 1000 + (int64_t)action->worker);
+    say(" %s %" PRIu64,
+        action->signo == SIGTERM   ? "TERM"
+        : action->signo == SIGCONT ? "CONT"
+                                   : "KILL",
+        action->worker);
 }
 
 static void say_action(const struct agent_action *action)
@@ -64,11 +76,7 @@ static void say_action(const struct agent_action *action)
     else if (action->type == AGENT_DO_EXIT)
         say(" exit %d", action->status);
     else
-        say(" %s %" PRIu64,
-            action->signo == SIGTERM   ? "TERM"
-            : action->signo == SIGCONT ? "CONT"
-                                       : "KILL",
-            action->worker);
+        say_signal(action);
 }
 
 static hvd_status_t at(uint64_t ms, struct agent_event ev)
@@ -261,9 +269,12 @@ START_TEST(spawn_repeated_is_answered_by_state)
     starts(11, 1);
     spawn(12, 1);
     exits(50, 1, 0, 0);
-    forget_transcript();
     spawn(60, 1);
-    expect("[    60] WORKER_EXITED 1 code 0 signal 0\n");
+    expect("[    10] spawn 1\n"
+           "[    11] SPAWNED 1 pid 1001\n"
+           "[    12] SPAWNED 1 pid 1001\n"
+           "[    50] WORKER_EXITED 1 code 0 signal 0 KILL 1\n"
+           "[    60] WORKER_EXITED 1 code 0 signal 0\n");
 }
 END_TEST
 
@@ -279,10 +290,58 @@ START_TEST(spawn_failure_is_reported_and_remembered)
     spawn(12, 1);
     kill_worker(13, 1, 0);
     expect("[    10] spawn 1\n"
-           "[    11] SPAWN_FAILED 1 cannot execute \"x\": no\n"
-           "[    12] SPAWN_FAILED 1 cannot execute \"x\": no\n"
-           "[    13] SPAWN_FAILED 1 cannot execute \"x\": no\n");
+           "[    11] SPAWN_FAILED 1 error 2 cannot execute \"x\": no\n"
+           "[    12] SPAWN_FAILED 1 error 2 cannot execute \"x\": no\n"
+           "[    13] SPAWN_FAILED 1 error 2 cannot execute \"x\": no\n");
     ck_assert_uint_eq(core.n_live, 0);
+}
+END_TEST
+
+/* A text of any length, and what comes late of a worker that is gone. */
+START_TEST(what_ends_twice_is_told_once)
+{
+    static char text[2 * WIRE_TEXT_MAX];
+    struct agent_event failed = {
+        .type = AGENT_EV_START_FAILED, .worker = 1, .error = 2, .text = text};
+    struct agent_event dumped = {
+        .type = AGENT_EV_EXITED, .worker = 2, .signal = 11, .core = true};
+
+    memset(text, 'x', sizeof(text) - 1);
+    spawn(10, 1);
+    at(11, failed);
+    ck_assert_uint_eq(strlen(core.children[0].text), WIRE_TEXT_MAX - 1);
+    spawn(12, 2);
+    starts(13, 2);
+    forget_transcript();
+    at(14, failed);
+    at(15, dumped);
+    at(16, dumped);
+    expect("[    15] WORKER_EXITED 2 code 0 signal 11 core KILL 2\n");
+}
+END_TEST
+
+START_TEST(kill_of_who_has_no_process_yet_signals_nobody)
+{
+    spawn(10, 1);
+    kill_worker(11, 1, 0);
+    kill_worker(12, 1, 0);
+    expect("[    10] spawn 1\n");
+}
+END_TEST
+
+START_TEST(kill_with_a_grace_of_any_length)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    spawn(12, 2);
+    starts(13, 2);
+    forget_transcript();
+    kill_worker(100, 1, UINT32_MAX);
+    kill_worker(100, 2, 1);
+    pass(1000000, true);
+    expect("[   100] TERM 1 CONT 1\n"
+           "[   100] TERM 2 CONT 2\n"
+           "[   101] KILL 2\n");
 }
 END_TEST
 
@@ -382,6 +441,21 @@ START_TEST(shutdown_without_children_ends_at_once)
 }
 END_TEST
 
+START_TEST(ended_does_nothing_more)
+{
+    spawn(5, 1);
+    starts(6, 1);
+    exits(7, 1, 0, 0);
+    hear(10, (struct message){.type = MSG_AGENT_SHUTDOWN});
+    forget_transcript();
+    happens(20, AGENT_EV_TERMINATE);
+    happens(30, AGENT_EV_DRIVER_LOST);
+    happens(40, AGENT_EV_TICK);
+    ck_assert_uint_eq(agent_core_deadline(&core), AGENT_NEVER);
+    expect("");
+}
+END_TEST
+
 START_TEST(shutdown_asks_forces_and_waits)
 {
     spawn(10, 1);
@@ -396,7 +470,7 @@ START_TEST(shutdown_asks_forces_and_waits)
     exits(3001, 2, 0, SIGKILL);
     pass(3001, true);
     expect("[   100] TERM 1 CONT 1 TERM 2 CONT 2\n"
-           "[   110] SPAWN_FAILED 3 the agent is ending\n"
+           "[   110] SPAWN_FAILED 3 error 125 the agent is ending\n"
            "[   150] WORKER_EXITED 1 code 0 signal 15 KILL 1\n"
            "[  2100] KILL 2\n"
            "[  3001] WORKER_EXITED 2 code 0 signal 9 KILL 2\n"
@@ -466,6 +540,7 @@ START_TEST(driver_lost_orphan_timer_lets_workers_live)
     starts(11, 1);
     forget_transcript();
     happens(100, AGENT_EV_DRIVER_LOST);
+    happens(3000, AGENT_EV_DRIVER_LOST); /* it is no newer loss */
     pass(10000, false);
     expect("[  5100] KILL 1\n");
 }
@@ -498,6 +573,9 @@ static Suite *suite_make(void)
     tcase_add_test(run, spawn_then_exit_is_reported_and_group_killed);
     tcase_add_test(run, spawn_repeated_is_answered_by_state);
     tcase_add_test(run, spawn_failure_is_reported_and_remembered);
+    tcase_add_test(run, what_ends_twice_is_told_once);
+    tcase_add_test(run, kill_of_who_has_no_process_yet_signals_nobody);
+    tcase_add_test(run, kill_with_a_grace_of_any_length);
     tcase_add_test(run, kill_waits_for_grace_then_forces);
     tcase_add_test(run, kill_without_grace_forces_at_once);
     tcase_add_test(run, kill_before_exec_reports_spawned_then_exited);
@@ -505,6 +583,7 @@ static Suite *suite_make(void)
     tcase_add_test(run, report_not_taken_is_repeated);
     tcase_add_test(run, memory_of_the_gone_is_bounded);
     tcase_add_test(run, shutdown_without_children_ends_at_once);
+    tcase_add_test(run, ended_does_nothing_more);
     tcase_add_test(run, shutdown_asks_forces_and_waits);
     tcase_add_test(run, shutdown_gives_up_on_the_unkillable);
     tcase_add_test(run, shutdown_waits_for_a_report_not_taken);
