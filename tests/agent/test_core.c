@@ -339,9 +339,11 @@ START_TEST(kill_with_a_grace_of_any_length)
     kill_worker(100, 1, UINT32_MAX);
     kill_worker(100, 2, 1);
     pass(1000000, true);
+    kill_worker(1000001, 1, 0); /* not for ever after all */
     expect("[   100] TERM 1 CONT 1\n"
            "[   100] TERM 2 CONT 2\n"
-           "[   101] KILL 2\n");
+           "[   101] KILL 2\n"
+           "[1000001] KILL 1\n");
 }
 END_TEST
 
@@ -448,6 +450,7 @@ START_TEST(ended_does_nothing_more)
     exits(7, 1, 0, 0);
     hear(10, (struct message){.type = MSG_AGENT_SHUTDOWN});
     forget_transcript();
+    core.beat_us = 0; /* one is due */
     happens(20, AGENT_EV_TERMINATE);
     happens(30, AGENT_EV_DRIVER_LOST);
     happens(40, AGENT_EV_TICK);
@@ -491,19 +494,37 @@ START_TEST(shutdown_gives_up_on_the_unkillable)
 }
 END_TEST
 
-START_TEST(shutdown_waits_for_a_report_not_taken)
+/* It is of the second, whatever there is of the first. */
+static void shut_down_with_a_report_not_taken(void)
 {
     spawn(10, 1);
     starts(11, 1);
+    spawn(12, 2);
+    starts(13, 2);
     hear(100, (struct message){.type = MSG_AGENT_SHUTDOWN});
-    forget_transcript();
+    exits(105, 1, 0, SIGTERM);
     socket_full = true;
-    exits(110, 1, 0, SIGTERM);
+    exits(110, 2, 0, SIGTERM);
     forget_transcript();
+}
+
+START_TEST(shutdown_waits_for_a_report_not_taken)
+{
+    shut_down_with_a_report_not_taken();
+    pass(112, true);
+    expect("");
     socket_full = false;
     pass(1000, true);
-    expect("[   115] WORKER_EXITED 1 code 0 signal 15\n"
+    expect("[   115] WORKER_EXITED 2 code 0 signal 15\n"
            "[   115] exit 0\n");
+}
+END_TEST
+
+START_TEST(shutdown_without_a_driver_waits_for_no_report)
+{
+    shut_down_with_a_report_not_taken();
+    happens(111, AGENT_EV_DRIVER_LOST);
+    expect("[   111] exit 0\n");
 }
 END_TEST
 
@@ -587,6 +608,7 @@ static Suite *suite_make(void)
     tcase_add_test(run, shutdown_asks_forces_and_waits);
     tcase_add_test(run, shutdown_gives_up_on_the_unkillable);
     tcase_add_test(run, shutdown_waits_for_a_report_not_taken);
+    tcase_add_test(run, shutdown_without_a_driver_waits_for_no_report);
     tcase_add_test(run, driver_lost_forces_at_once);
     tcase_add_test(run, driver_lost_during_shutdown_forces);
     tcase_add_test(run, driver_lost_orphan_timer_lets_workers_live);
