@@ -155,6 +155,41 @@ START_TEST(welcome_brings_the_times)
 }
 END_TEST
 
+START_TEST(welcome_without_a_heartbeat_leaves_it)
+{
+    begin();
+    hear(message(MSG_WELCOME, 0), "WAKE");
+    ck_assert_uint_eq(worker_deadline(&core), now_us + 1000000);
+}
+END_TEST
+
+/* The driver has said what became of it; no silence does so again. */
+START_TEST(left_is_left)
+{
+    stand_in(WORKER_HELD);
+    hear(end(SHUTDOWN_DRAINED), "ABORT(5) WAKE");
+    core.driver_timeout_us = 1000;
+    now_us += 1000000;
+    happens(WORKER_EV_TICK, "");
+    ck_assert_int_eq(core.verdict, WORKER_DRAINED);
+}
+END_TEST
+
+/* Of an abort by the driver it knows; the next loss is this worker's to say. */
+START_TEST(loss_after_an_abort_is_told_again)
+{
+    struct worker_event ev = event(WORKER_EV_LOST);
+
+    stand_in(WORKER_RUNNING);
+    hear(message(MSG_ABORT, GENERATION), "ABORT(5) WAKE");
+    happens(WORKER_EV_LOST, "READY(lost,5)");
+    hear(message(MSG_ASSIGN, GENERATION + 1), "BEGIN WAKE");
+    ev.u.lost.generation = GENERATION + 1;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, "LOST READY(lost,6)");
+}
+END_TEST
+
 /* It lies in the message, which is gone after the step. */
 START_TEST(table_of_an_assignment_is_not_kept)
 {
@@ -165,6 +200,7 @@ START_TEST(table_of_an_assignment_is_not_kept)
     m.u.assign.table = (struct wire_span){table, sizeof(table)};
     hear(m, "BEGIN WAKE");
     ck_assert_ptr_null(core.assign.table.data);
+    ck_assert_uint_eq(core.assign.table.nbytes, 0);
 }
 END_TEST
 
@@ -199,6 +235,9 @@ int main(void)
     tcase_add_test(tcase, abort_tells_why);
     tcase_add_test(tcase, failure_without_a_status_is_the_jobs);
     tcase_add_test(tcase, welcome_brings_the_times);
+    tcase_add_test(tcase, welcome_without_a_heartbeat_leaves_it);
+    tcase_add_test(tcase, left_is_left);
+    tcase_add_test(tcase, loss_after_an_abort_is_told_again);
     tcase_add_test(tcase, table_of_an_assignment_is_not_kept);
     tcase_add_test(tcase, cut_of_another_generation_is_none);
     suite_add_tcase(suite, tcase);
