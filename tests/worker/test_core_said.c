@@ -84,6 +84,24 @@ START_TEST(ready_tells_what_it_comes_with)
 }
 END_TEST
 
+START_TEST(ready_tells_the_layout)
+{
+    struct worker_event ev = event(WORKER_EV_ENTER);
+    const struct msg_ready *ready;
+
+    stand_in(WORKER_IDLE);
+    ev.u.enter.layout[WIRE_DIGEST_NBYTES - 1] = 9;
+    ev.u.enter.layout_text = "weights: 3";
+    ev.u.enter.user = 1000;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ready = &sent(MSG_READY)->u.ready;
+    ck_assert_uint_eq(ready->layout[WIRE_DIGEST_NBYTES - 1], 9);
+    ck_assert_str_eq(ready->layout_text, "weights: 3");
+    ck_assert_uint_eq(ready->user, 1000);
+    ck_assert_uint_eq(ready->kind, READY_ELASTIC);
+}
+END_TEST
+
 START_TEST(done_tells_the_state_it_ended_with)
 {
     const struct msg_done *done;
@@ -175,6 +193,15 @@ START_TEST(left_is_left)
 }
 END_TEST
 
+START_TEST(released_asks_for_nothing)
+{
+    stand_in(WORKER_DONE);
+    happens(WORKER_EV_DRAIN, "DRAIN_ME");
+    hear(message(MSG_RELEASE, GENERATION), "WAKE");
+    happens(WORKER_EV_TICK, "");
+}
+END_TEST
+
 /* Of an abort by the driver it knows; the next loss is this worker's to say. */
 START_TEST(loss_after_an_abort_is_told_again)
 {
@@ -183,6 +210,7 @@ START_TEST(loss_after_an_abort_is_told_again)
     stand_in(WORKER_RUNNING);
     hear(message(MSG_ABORT, GENERATION), "ABORT(5) WAKE");
     happens(WORKER_EV_LOST, "READY(lost,5)");
+    refused(WORKER_EV_LOST); /* it is in none now */
     hear(message(MSG_ASSIGN, GENERATION + 1), "BEGIN WAKE");
     ev.u.lost.generation = GENERATION + 1;
     ck_assert_int_eq(step(&ev), HVD_OK);
@@ -230,6 +258,7 @@ int main(void)
     tcase_add_test(tcase, ping_tells_what_it_knows_of_the_change);
     tcase_add_test(tcase, ping_tells_the_fence);
     tcase_add_test(tcase, ready_tells_what_it_comes_with);
+    tcase_add_test(tcase, ready_tells_the_layout);
     tcase_add_test(tcase, done_tells_the_state_it_ended_with);
     tcase_add_test(tcase, leaving_tells_why);
     tcase_add_test(tcase, abort_tells_why);
@@ -237,6 +266,7 @@ int main(void)
     tcase_add_test(tcase, welcome_brings_the_times);
     tcase_add_test(tcase, welcome_without_a_heartbeat_leaves_it);
     tcase_add_test(tcase, left_is_left);
+    tcase_add_test(tcase, released_asks_for_nothing);
     tcase_add_test(tcase, loss_after_an_abort_is_told_again);
     tcase_add_test(tcase, table_of_an_assignment_is_not_kept);
     tcase_add_test(tcase, cut_of_another_generation_is_none);
