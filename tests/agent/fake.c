@@ -329,10 +329,10 @@ static void set_number(const char *name, int64_t value)
     setenv(name, text, 1);
 }
 
-static _Noreturn void exec_agent(const struct fake *fake, const char *program,
-                                 int secret_fd, int lifeline_fd)
+/* Before the fork: libzmq's threads run here, and what one of them held in that
+ * moment, an allocator's lock say, would stay held in the child for ever. */
+static void tell_agent(const struct fake *fake, int secret_fd, int lifeline_fd)
 {
-    setpgid(0, 0); /* Check kills the group of a test that fails: not ours */
     set_number(ENV_JOB, JOB);
     set_number(ENV_AGENT, AGENT);
     set_number(ENV_SECRET_FD, secret_fd);
@@ -341,6 +341,12 @@ static _Noreturn void exec_agent(const struct fake *fake, const char *program,
     setenv(ENV_OUTPUT, fake->output_endpoint, 1);
     setenv(ENV_HOST, "127.0.0.9", 1);
     setenv("HVD_STRAY", "1", 1);
+}
+
+static _Noreturn void exec_agent(const char *program, int secret_fd,
+                                 int lifeline_fd)
+{
+    setpgid(0, 0); /* Check kills the group of a test that fails: not ours */
     fcntl(secret_fd, F_SETFD, 0);
     fcntl(lifeline_fd, F_SETFD, 0);
     execl(program, "hvd-agent", (char *)NULL);
@@ -372,10 +378,11 @@ void fake_start(struct fake *fake, const char *program)
         wire_secret_create(fake->token, sizeof(fake->token), &secret_fd),
         HVD_OK);
     ck_assert_int_eq(pipe2(lifeline, O_CLOEXEC), 0);
+    tell_agent(fake, secret_fd, lifeline[0]);
     fake->agent = fork();
     ck_assert_int_ge(fake->agent, 0);
     if (fake->agent == 0)
-        exec_agent(fake, program, secret_fd, lifeline[0]);
+        exec_agent(program, secret_fd, lifeline[0]);
     fake->agent_pidfd = (int)syscall(SYS_pidfd_open, fake->agent, 0);
     ck_assert_int_ge(fake->agent_pidfd, 0);
     fake->lifeline = lifeline[1];

@@ -77,29 +77,24 @@ static void set_number(const char *name, uint64_t value)
     setenv(name, text, 1);
 }
 
-/* In the child: `options` are words with single spaces between them. */
-static void exec_worker(const char *options)
+/* `options` are words with single spaces between them. */
+static void split_words(const char *options, char *words, size_t max,
+                        char **argv)
 {
-    static char words[1024];
-    char *argv[JOB_ARGS] = {job_program};
     int n = 1;
 
-    snprintf(words, sizeof(words), "%s", options);
+    argv[0] = job_program;
+    snprintf(words, max, "%s", options);
     for (char *word = strtok(words, " "); word && n < JOB_ARGS - 1;
          word = strtok(NULL, " "))
         argv[n++] = word;
-    execv(argv[0], argv);
-    perror(argv[0]);
-    _exit(127);
+    argv[n] = NULL;
 }
 
-static void keep_over_exec(int fd)
-{
-    fcntl(fd, F_SETFD, 0);
-}
-
-static void be_worker(const struct job *job, const struct job_worker *w,
-                      int secret, int lifeline, int out, const char *options)
+/* Before the fork: libzmq's threads run here, and what one of them held in that
+ * moment, an allocator's lock say, would stay held in the child for ever. */
+static void tell_worker(const struct job *job, const struct job_worker *w,
+                        int secret, int lifeline)
 {
     setenv(ENV_DRIVER, job->endpoint, 1);
     setenv(ENV_HOST, "testhost", 1);
@@ -108,27 +103,36 @@ static void be_worker(const struct job *job, const struct job_worker *w,
     set_number(ENV_SLOT, w->id - 1);
     set_number(ENV_SECRET_FD, (uint64_t)secret);
     set_number(ENV_LIFELINE_FD, (uint64_t)lifeline);
-    keep_over_exec(secret);
-    keep_over_exec(lifeline);
+}
+
+static _Noreturn void exec_worker(char **argv, int secret, int lifeline,
+                                  int out)
+{
+    fcntl(secret, F_SETFD, 0);
+    fcntl(lifeline, F_SETFD, 0);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
-    exec_worker(options);
+    execv(argv[0], argv);
+    _exit(127);
 }
 
 void job_spawn(struct job *job, int index, const char *options)
 {
     struct job_worker *w = worker_at(job, index);
     int lifeline[2], out[2], secret;
+    char words[1024], *argv[JOB_ARGS];
 
     ck_assert_int_eq(w->pid, 0);
     ck_assert_int_eq(pipe2(lifeline, O_CLOEXEC), 0);
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
     ck_assert_int_eq(
         wire_secret_create(job->token, sizeof(job->token), &secret), HVD_OK);
+    split_words(options, words, sizeof(words), argv);
+    tell_worker(job, w, secret, lifeline[0]);
     w->pid = fork();
     ck_assert_int_ge(w->pid, 0);
     if (w->pid == 0)
-        be_worker(job, w, secret, lifeline[0], out[1], options);
+        exec_worker(argv, secret, lifeline[0], out[1]);
     close(secret);
     close(lifeline[0]);
     close(out[1]);
