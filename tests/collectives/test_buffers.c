@@ -18,8 +18,8 @@ enum {
     /* of what a call writes; half is enough, of ordinary blocks all from three
      * ranks on */
     STREAMED_NBYTES = 34 << 20,
-#if defined(__SANITIZE_THREAD__) /* ten times as slow */
-    SMALL_CASES = 100,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    SMALL_CASES = 100, /* up to ten times as slow */
     LARGE_CASES = 8,
     STREAMED_ROUNDS = 1, /* of all kinds */
 #else

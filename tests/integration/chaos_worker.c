@@ -99,12 +99,13 @@ static hvd_status_t check_allreduce(void)
 {
     int64_t in[VECTOR_MAX], out[VECTOR_MAX];
     int64_t step = (int64_t)model.step, size = hvd_size();
+    int rank = hvd_rank(); /* a lock: not for each element */
     size_t n = 1 + model.step % VECTOR_MAX;
 
-    if (step == options.mismatch_at && hvd_rank() == 0)
+    if (step == options.mismatch_at && rank == 0)
         n = n > 1 ? n - 1 : n + 1;
     for (size_t i = 0; i < n; i++)
-        in[i] = (step + (int64_t)i) * (hvd_rank() + 1);
+        in[i] = (step + (int64_t)i) * (rank + 1);
     HVD_TRY(hvd_allreduce(in, out, n, HVD_INT64, HVD_SUM));
     for (size_t i = 0; i < n; i++)
         if (out[i] != (step + (int64_t)i) * size * (size + 1) / 2)

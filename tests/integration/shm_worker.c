@@ -65,8 +65,10 @@ static int64_t element(int rank, size_t i)
 
 static void fill(int64_t *buf, size_t n)
 {
+    int rank = hvd_rank(); /* a lock: not for each element */
+
     for (size_t i = 0; i < n; i++)
-        buf[i] = element(hvd_rank(), i);
+        buf[i] = element(rank, i);
 }
 
 static void must_be(const char *what, int64_t got, int64_t want, size_t i)
@@ -80,57 +82,61 @@ static void must_be(const char *what, int64_t got, int64_t want, size_t i)
     abort();
 }
 
-static int64_t sum(size_t i)
+static int64_t sum(int64_t size, size_t i)
 {
-    int64_t size = hvd_size();
-
     return element(0, i) * size * (size + 1) / 2;
 }
 
 static hvd_status_t reduce(int64_t *send, int64_t *recv, size_t n)
 {
+    int size = hvd_size();
+
     fill(send, n);
     HVD_TRY(hvd_allreduce(send, recv, n, HVD_INT64, HVD_SUM));
     for (size_t i = 0; i < n; i++)
-        must_be("allreduce", recv[i], sum(i), i);
+        must_be("allreduce", recv[i], sum(size, i), i);
     return HVD_OK;
 }
 
-/* Each rank has a share of the buffers in these. */
-static size_t share(void)
+/* Each rank has a share of the buffers in these; what all have together. */
+static size_t share(size_t *whole_p)
 {
-    return count / (size_t)hvd_size();
+    size_t size = (size_t)hvd_size();
+
+    *whole_p = count / size * size;
+    return count / size;
 }
 
 static hvd_status_t gather(int64_t *send, int64_t *recv)
 {
-    size_t n = share();
+    size_t whole, n = share(&whole);
 
     fill(send, n);
     HVD_TRY(hvd_allgather(send, recv, n, HVD_INT64));
-    for (size_t i = 0; i < n * (size_t)hvd_size(); i++)
+    for (size_t i = 0; i < whole; i++)
         must_be("allgather", recv[i], element((int)(i / n), i % n), i);
     return HVD_OK;
 }
 
 static hvd_status_t scatter(int64_t *send, int64_t *recv)
 {
-    size_t n = share(), first = n * (size_t)hvd_rank();
+    size_t whole, n = share(&whole), first = n * (size_t)hvd_rank();
+    int size = hvd_size();
 
-    fill(send, n * (size_t)hvd_size());
+    fill(send, whole);
     HVD_TRY(hvd_reduce_scatter(send, recv, n, HVD_INT64, HVD_SUM));
     for (size_t i = 0; i < n; i++)
-        must_be("reduce-scatter", recv[i], sum(first + i), i);
+        must_be("reduce-scatter", recv[i], sum(size, first + i), i);
     return HVD_OK;
 }
 
 static hvd_status_t exchange(int64_t *send, int64_t *recv)
 {
-    size_t n = share(), mine = n * (size_t)hvd_rank();
+    size_t whole, n = share(&whole), mine = n * (size_t)hvd_rank();
 
-    fill(send, n * (size_t)hvd_size());
+    fill(send, whole);
     HVD_TRY(hvd_alltoall(send, recv, n, HVD_INT64));
-    for (size_t i = 0; i < n * (size_t)hvd_size(); i++)
+    for (size_t i = 0; i < whole; i++)
         must_be("alltoall", recv[i], element((int)(i / n), mine + i % n), i);
     return HVD_OK;
 }
