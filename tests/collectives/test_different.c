@@ -128,6 +128,8 @@ END_TEST
 struct leaving {
     int who;
     bool at_barrier;
+    /* Rank 0's end would be heard by who has yet to look at what has come. */
+    pthread_barrier_t all_met;
     int told_fd; /* readable once rank 0 has been told */
 };
 
@@ -143,10 +145,11 @@ static hvd_status_t meet(struct comm *comm, int rank, const struct leaving *l)
 
 static bool hear_early(struct group *g, int rank, void *arg)
 {
-    const struct leaving *l = arg;
+    struct leaving *l = arg;
     struct comm *comm = g->comms[rank];
 
     EXPECT(meet(comm, rank, l) == HVD_OK);
+    pthread_barrier_wait(&l->all_met);
     if (rank == l->who)
         comm_leave(comm, COMM_LEAVE_BOUNDARY, 5);
     if (rank == 0) {
@@ -173,7 +176,9 @@ START_TEST(leave_that_concerns_a_later_phase_is_heard_at_once)
     group_init_hosts(&g, l.at_barrier ? 5 : 4,
                      l.at_barrier ? dissemination : ring, COMM_CAN_ALL,
                      COMM_ORDINARY_MEASURED);
+    pthread_barrier_init(&l.all_met, NULL, (unsigned)g.size);
     group_run(&g, hear_early, &l);
+    pthread_barrier_destroy(&l.all_met);
     group_fini(&g);
     close(l.told_fd);
 }
