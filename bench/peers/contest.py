@@ -370,6 +370,22 @@ class Contest:
         return {one.name + "/" + one.variant: one.settings
                 for everybody in self.everybody.values() for one in everybody}
 
+    def about(self, rounds):
+        """This run, beside the runs that measure other tables (merge.py)."""
+        arguments = self.arguments
+        return {
+            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "seconds": round(time.monotonic() - self.start),
+            "np": arguments.np,
+            "transports": arguments.transports,
+            "versions": report.versions(arguments.build, arguments.peers),
+            "rounds": rounds,
+            "kept_max": self.kept_max,
+            "pinned": [np for np in arguments.np if self.pinned(np)],
+            "nearness": self.nearness,
+            "far": self.far,
+        }
+
     def result(self, rounds):
         """All that the report needs, as plain data."""
         arguments = self.arguments
@@ -381,17 +397,10 @@ class Contest:
             columns.append(who.MEMORY)
         return {
             "machine": report.machine(),
-            "versions": report.versions(arguments.build, arguments.peers),
-            "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-            "seconds": round(time.monotonic() - self.start),
-            "rounds": rounds,
-            "nearness": self.nearness,
-            "far": self.far,
-            "kept_max": self.kept_max,
+            "runs": [self.about(rounds)],
             "quick": arguments.quick,
             "time_ms": arguments.time,
             "np": arguments.np,
-            "pinned": [np for np in arguments.np if self.pinned(np)],
             "transports": arguments.transports,
             "congestion": network.default_control(),
             "collectives": [collective for collective in arguments.collectives

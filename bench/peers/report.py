@@ -14,6 +14,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import contestants as who  # noqa: E402
 import install  # noqa: E402
+import merge  # noqa: E402
 import plot_svg  # noqa: E402
 import sweep  # noqa: E402
 
@@ -168,9 +169,11 @@ class Report:
         return min(found) / mine.us if mine and found else None
 
     def tables(self):
+        measured = merge.measured(self.result)
         return [(np, transport, collective) for np in self.result["np"]
                 for transport in self.result["transports"]
-                for collective in self.result["collectives"]]
+                for collective in self.result["collectives"]
+                if (np, transport) in measured]
 
     def columns(self, table):
         others = [who.MEMORY, who.FIRST, *who.FORCED, *PULL, *PUSH]
@@ -244,10 +247,10 @@ class Report:
 
     def goals(self):
         """(np, text, verdict, words) for each goal."""
-        lines = []
+        lines, measured = [], merge.measured(self.result)
         for np in self.result["np"]:
             for goal in GOALS:
-                if goal.transport in self.result["transports"] \
+                if (np, goal.transport) in measured \
                         and (not goal.nps or np in goal.nps):
                     met, words = self.judge(goal, np)
                     verdict = {True: "met", False: "missed", None: "-"}[met]
@@ -268,8 +271,8 @@ class Report:
             rows = self.rows(table)
             widths = [max(len(row[i]) for row in rows)
                       for i in range(len(rows[0]))]
-            out.append("\n%s (us: median, least-greatest of %d rounds)"
-                       % (self.title(table), self.result["rounds"]))
+            out.append("\n%s (us: median, least-greatest of the rounds)"
+                       % self.title(table))
             out += ["  ".join(word.rjust(width) for word, width
                               in zip(row, widths)) for row in rows]
         out.append("\ngoals")
@@ -321,33 +324,34 @@ class Report:
 
     def markdown_machine(self):
         result, about = self.result, self.result["machine"]
-        pinned = ", ".join("np %d" % np for np in result["pinned"])
         lines = [
             "| | |", "|---|---|",
-            "| date | %s, %d minutes |" % (result["date"],
-                                           result["seconds"] / 60),
             "| processor | %s, %d cores |" % (about["cpu"], about["cores"]),
             "| memory | %s, transparent huge pages: %s |" % (
                 about["memory"], about["huge_pages"]),
             "| kernel | Linux %s |" % about["kernel"],
-            *("| %s | %s |" % item for item in result["versions"].items()),
-            "| rounds | %d, %d ms for each size in each |" % (
-                result["rounds"], result["time_ms"]),
-            "| settings of a peer in them | %d at most for each size |"
-            % result["kept_max"],
             "| congestion control | %s |" % (result["congestion"] or "?"),
-            "| ranks bound to processors | %s |" % (pinned or "none"),
-            *self.markdown_nearness()]
+            "| a round | %d ms for each size |" % result["time_ms"]]
+        for run in result["runs"]:
+            lines += ["| **measured** | **%s** |" % ", ".join(
+                ["np %d" % np for np in run["np"]] +
+                [TITLES[transport] for transport in run["transports"]]),
+                *self.markdown_run(run)]
         return "\n".join(lines) + "\n"
 
-    def markdown_nearness(self):
-        """Of an earlier result, nothing."""
-        seen = self.result.get("nearness")
-        if not seen:
-            return []
-        return ["| processors far from each other | %.0f %% of the time; %d "
-                "figures taken then |" % (100 * seen["far"] / seen["looks"],
-                                          self.result["far"])]
+    @staticmethod
+    def markdown_run(run):
+        pinned = ", ".join("np %d" % np for np in run["pinned"])
+        seen = run["nearness"]
+        return [
+            "| until | %s, %d minutes |" % (run["date"], run["seconds"] / 60),
+            "| rounds | %d, of a peer %d settings at most for each size |"
+            % (run["rounds"], run["kept_max"]),
+            *("| %s | %s |" % item for item in run["versions"].items()),
+            "| ranks bound to processors | %s |" % (pinned or "none"),
+            *(["| processors far from each other | %.0f %% of the time; %d "
+               "figures taken then |" % (100 * seen["far"] / seen["looks"],
+                                         run["far"])] if seen else [])]
 
     def markdown_settings(self):
         lines = ["| contestant | settings |", "|---|---|"]
@@ -373,7 +377,7 @@ def _markdown_table(rows):
 
 HEAD = """# Performance
 
-Written by `bench/compare`; every figure is from the one run that is described
+Written by `bench/compare`; a table is from one run, and the runs are described
 here. How long one call of a collective takes, ours and those of OpenMPI, MPICH
 and Gloo, in microseconds. Ratios above 1: we are faster than the best of them.
 """
