@@ -41,8 +41,9 @@ def _joined(lists):
 def _own(result, name):
     """Rows of its own tables: Gloo's, which are TCP's, stand in those of one
     host too."""
+    own = measured(result)
     return [row for row in result[name]
-            if (row["np"], row["transport"]) in measured(result)]
+            if (row["np"], row["transport"]) in own]
 
 
 def merge(results):

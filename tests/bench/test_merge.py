@@ -7,6 +7,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "..", "bench", "peers"))
 import merge  # noqa: E402
+import tap  # noqa: E402
 
 
 def cell(np, transport, us):
@@ -77,21 +78,12 @@ def a_table_twice_is_refused():
     assert refused([one, other]) == "np 4, tcp was measured twice"
 
 
-def main():
-    cases = [tables_of_all_runs_and_no_others, words_of_all_runs_once,
-             one_run_is_itself, merged_again_is_the_same,
-             another_machine_is_refused, a_table_twice_is_refused]
-    failed = 0
-    print("1..%d" % len(cases))
-    for i, case in enumerate(cases, 1):
-        try:
-            case()
-            print("ok %d - %s" % (i, case.__name__))
-        except AssertionError as error:
-            failed += 1
-            print("not ok %d - %s # %s" % (i, case.__name__, error))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tap.run([
+        tables_of_all_runs_and_no_others,
+        words_of_all_runs_once,
+        one_run_is_itself,
+        merged_again_is_the_same,
+        another_machine_is_refused,
+        a_table_twice_is_refused,
+    ]))

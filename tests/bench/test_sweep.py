@@ -7,6 +7,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "..", "bench", "peers"))
 import sweep  # noqa: E402
+import tap  # noqa: E402
 
 M = 1 << 20
 
@@ -35,21 +36,9 @@ def large_sizes_go_by_the_greatest_that_was_looked_at():
     assert sweep.stand_in(1, [4, M]) == 4
 
 
-def main():
-    cases = [near_keeps_what_may_be_the_best,
-             far_goes_by_a_peers_best_and_by_its_rivals,
-             large_sizes_go_by_the_greatest_that_was_looked_at]
-    failed = 0
-    print("1..%d" % len(cases))
-    for i, case in enumerate(cases, 1):
-        try:
-            case()
-            print("ok %d - %s" % (i, case.__name__))
-        except AssertionError as error:
-            failed += 1
-            print("not ok %d - %s # %s" % (i, case.__name__, error))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tap.run([
+        near_keeps_what_may_be_the_best,
+        far_goes_by_a_peers_best_and_by_its_rivals,
+        large_sizes_go_by_the_greatest_that_was_looked_at,
+    ]))
