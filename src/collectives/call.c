@@ -158,7 +158,7 @@ static hvd_status_t measure_v(const struct collective_args *args, int rank,
                               int size, struct call *call)
 {
     bool all = args->kind == COLLECTIVE_ALLTOALLV;
-    size_t n_send = args->count, n_recv, sent, received;
+    size_t n_send = args->count, n_recv, sent, received, own;
 
     if (args->recvcounts == NULL || args->rdispls == NULL ||
         (all && (args->sendcounts == NULL || args->sdispls == NULL)))
@@ -171,12 +171,15 @@ static hvd_status_t measure_v(const struct collective_args *args, int rank,
         return invalid(args, "counts overflow");
     if (!stand_apart(args->recvcounts, args->rdispls, size))
         return invalid(args, "blocks of recvbuf overlap");
+    own = all ? args->sendcounts[rank] : args->count;
+    if (args->recvcounts[rank] != own)
+        return error_set(HVD_ERR_INVALID,
+                         "%s: this rank sends itself %zu, but recvcounts[%d] "
+                         "is %zu",
+                         call_kind_name((unsigned)args->kind), own, rank,
+                         args->recvcounts[rank]);
     if (all)
         return HVD_OK;
-    if (args->recvcounts[rank] != args->count)
-        return error_set(HVD_ERR_INVALID,
-                         "allgatherv: sendcount %zu, but recvcounts[%d] is %zu",
-                         args->count, rank, args->recvcounts[rank]);
     call->head.count = received;
     call->place_nbytes = args->rdispls[rank] * call->elem_nbytes;
     call->nothing = received == 0;

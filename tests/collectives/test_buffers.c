@@ -578,12 +578,13 @@ static hvd_status_t check_blocks(hvd_collective_kind_t kind,
                                  const struct blocks *b)
 {
     static const size_t none[4];
+    const size_t own[4] = {b->counts[0]}; /* to itself */
     char send[16], recv[32];
     struct collective_args args = {.kind = kind,
                                    .sendbuf = send,
                                    .recvbuf = recv,
                                    .count = b->counts[0],
-                                   .sendcounts = none,
+                                   .sendcounts = own,
                                    .sdispls = none,
                                    .recvcounts = b->counts,
                                    .rdispls = b->displs};
@@ -604,6 +605,29 @@ START_TEST(blocks_of_a_result_stand_apart)
 }
 END_TEST
 
+/* What it is to copy to itself is nobody else's to compare. */
+START_TEST(own_counts_of_an_alltoallv_differ_invalid)
+{
+    static const size_t sent[] = {1, 1}, received[] = {1000, 1};
+    static const size_t sdispls[] = {0, 1}, rdispls[] = {0, 1000};
+    static char send[2], recv[1001];
+    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
+                                   .sendbuf = send,
+                                   .recvbuf = recv,
+                                   .sendcounts = sent,
+                                   .sdispls = sdispls,
+                                   .recvcounts = received,
+                                   .rdispls = rdispls};
+    struct call call;
+
+    ck_assert_int_eq(call_check(&args, 0, 2, &call), HVD_ERR_INVALID);
+    ck_assert_str_eq(error_text(), "alltoallv: this rank sends itself 1, but "
+                                   "recvcounts[0] is 1000");
+    ck_assert_int_eq(call_check(&args, 1, 2, &call), HVD_OK);
+    ck_assert_int_eq(call_check(&args, 0, 1, &call), HVD_ERR_INVALID);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("buffers");
@@ -617,6 +641,7 @@ int main(void)
     tcase_add_test(tc, offered_beside_ordinary_of_every_size);
     tcase_add_loop_test(tc, blocks_of_a_result_stand_apart, 0,
                         (int)ARRAY_SIZE(blocks));
+    tcase_add_test(tc, own_counts_of_an_alltoallv_differ_invalid);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
