@@ -94,6 +94,8 @@ static bool keep_counts(struct hvd_request *request, size_t size)
         return true;
     if (!array_reserve(&request->counts, &request->counts_max, 4 * size))
         return false;
+    if (args->kind == COLLECTIVE_ALLGATHERV) /* whatever is left there */
+        args->sendcounts = args->sdispls = NULL;
     at = request->counts;
     args->sendcounts = keep(&at, args->sendcounts, size);
     args->sdispls = keep(&at, args->sdispls, size);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "base/array.h"
 #include "posted.h"
@@ -111,6 +112,44 @@ START_TEST(posted_and_blocking_run_in_order)
     group_init(&g, 3);
     group_run(&g, chain, NULL);
     group_fini(&g);
+}
+END_TEST
+
+/* The fields of other kinds may hold anything. */
+static bool gather_with_leftovers(struct group *g, int rank, void *arg)
+{
+    const size_t counts[] = {1, 2}, displs[] = {0, 1};
+    const float mine[] = {(float)rank, (float)rank};
+    float all[3] = {9, 9, 9};
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLGATHERV,
+                                   .sendbuf = mine,
+                                   .recvbuf = all,
+                                   .count = counts[rank],
+                                   .dtype = HVD_FLOAT32,
+                                   .sendcounts = arg,
+                                   .sdispls = arg,
+                                   .recvcounts = counts,
+                                   .rdispls = displs};
+    struct hvd_request *request;
+
+    EXPECT(comm_post(g->comms[rank], &args, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_OK);
+    EXPECT(all[0] == 0 && all[1] == 1 && all[2] == 1);
+    return true;
+}
+
+START_TEST(posted_allgatherv_reads_no_sendcounts)
+{
+    void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                         0);
+    struct group g;
+
+    ck_assert_ptr_ne(nothing, MAP_FAILED);
+    group_init(&g, 2);
+    group_run(&g, gather_with_leftovers, nothing);
+    group_fini(&g);
+    munmap(nothing, 4096);
 }
 END_TEST
 
@@ -578,6 +617,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, posted_many_all_complete, 0, 4);
     tcase_add_test(tc, posted_and_blocking_run_in_order);
+    tcase_add_test(tc, posted_allgatherv_reads_no_sendcounts);
     tcase_add_test(tc, posted_every_kind_completes);
     tcase_add_test(tc, drain_leaves_nothing_undone);
     tcase_add_loop_test(tc, waiter_takes_over_in_the_middle, 0, 3);
