@@ -51,6 +51,8 @@ static bool allocate(struct local *local, int comm_size)
     size_t n = (size_t)local->size;
 
     local->peers = calloc(n, sizeof(*local->peers));
+    for (size_t i = 0; local->peers != NULL && i < n; i++)
+        local->peers[i].doorbell = local->peers[i].pidfd = -1;
     local->place = calloc((size_t)comm_size, sizeof(*local->place));
     local->progress = calloc(n, sizeof(*local->progress));
     local->sources = calloc(n, sizeof(*local->sources));
@@ -73,8 +75,7 @@ static void number(struct local *local, const struct comm *comm)
         if (i == comm->config.rank)
             local->me = n;
         local->place[i] = n;
-        local->peers[n++] = (struct local_peer){
-            .rank = i, .doorbell = -1, .pidfd = -1};
+        local->peers[n++].rank = i;
     }
 }
 
