@@ -154,11 +154,19 @@ static bool map_head(int fd)
     return true;
 }
 
-/* Async-signal-safe. A child that kept the descriptor would keep the memory. */
+static void close_file(void)
+{
+    if (arena.fd >= 0)
+        close(arena.fd);
+    arena.fd = -1;
+}
+
+/* Async-signal-safe: without the lock, which nobody else needs in there. A
+ * child that kept the descriptor would keep the memory. */
 static void in_child(void)
 {
     atomic_store(&arena.forked, true);
-    arena_close();
+    close_file();
 }
 
 static void open_arena(void)
@@ -173,7 +181,7 @@ static void open_arena(void)
         return;
     }
     arena.error = errno;
-    arena_close();
+    close_file();
     log_debug("no memory that others can map (%s) -> hvd_alloc gives private "
               "memory",
               strerror(arena.error));
@@ -412,9 +420,11 @@ bool arena_find(const void *ptr, size_t nbytes, uint64_t *offset_p)
     return false;
 }
 
+/* Under the lock: the number may be another file's a moment later, and who is
+ * about to extend the arena would extend that. */
 void arena_close(void)
 {
-    if (arena.fd >= 0)
-        close(arena.fd);
-    arena.fd = -1;
+    pthread_mutex_lock(&arena.lock);
+    close_file();
+    pthread_mutex_unlock(&arena.lock);
 }
