@@ -75,8 +75,12 @@ static hvd_status_t leave_here(hvd_state_t *state, uint64_t boundary,
 /* HOLD is standing: wait for the boundary at which everybody leaves. */
 static hvd_status_t held(hvd_state_t *state, uint64_t boundary, bool committed)
 {
-    enum worker_boundary where = control_boundary(boundary);
+    enum worker_boundary where;
 
+    /* callbacks of the commit may have posted more, which nobody drives while
+     * control_wait() serves the endpoint */
+    HVD_TRY(drain());
+    where = control_boundary(boundary);
     while (where == WORKER_BOUNDARY_WAIT) {
         HVD_TRY(control_wait(control_at_cut, boundary, CLOCK_NEVER));
         where = control_boundary(boundary);
