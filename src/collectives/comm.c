@@ -88,26 +88,53 @@ static hvd_status_t check_config(const struct comm_config *config)
     return HVD_OK;
 }
 
-static hvd_status_t reserve_descriptors(const struct comm *comm)
+static int count_here(const struct comm *comm)
+{
+    uint32_t host = comm->peers[comm->config.rank].host;
+    int n = 0;
+
+    for (int i = 0; i < comm->config.size; i++)
+        n += comm->peers[i].host == host;
+    return n;
+}
+
+static struct descriptors_need need_of(const struct comm *comm,
+                                       size_t connections)
 {
     const struct comm_peer *own = &comm->peers[comm->config.rank];
-    int size = comm->config.size, n_here = 0;
-    int connections = comm->config.tcp_connections;
     bool shares = own->abilities & COMM_CAN_SHARE;
     struct descriptors_need need;
     size_t held = local_arenas_held(); /* survivors' are not opened again */
-    char who[64];
+    size_t n_here = (size_t)count_here(comm);
 
-    for (int i = 0; i < size; i++)
-        n_here += comm->peers[i].host == own->host;
-    snprintf(who, sizeof(who), "%d ranks, %d of them here", size, n_here);
-    need = descriptors_needed((size_t)size, (size_t)n_here,
-                              shares && n_here <= LOCAL_SIZE_MAX,
-                              connections > 1 ? (size_t)connections : 1);
+    need = descriptors_needed((size_t)comm->config.size, n_here,
+                              shares && n_here <= LOCAL_SIZE_MAX, connections);
     held = held < need.least ? held : need.least;
     need.least -= held;
     need.most -= held;
-    return descriptors_reserve(who, need, comm->wake_fd);
+    return need;
+}
+
+/* As many connections between two ranks as there is room for: those of the
+ * first pairs would leave none for the last. */
+static hvd_status_t reserve_descriptors(struct comm *comm)
+{
+    int n = comm->config.tcp_connections > 1 ? comm->config.tcp_connections : 1;
+    size_t room;
+    char who[64];
+
+    snprintf(who, sizeof(who), "%d ranks, %d of them here", comm->config.size,
+             count_here(comm));
+    HVD_TRY(descriptors_reserve(who, need_of(comm, (size_t)n), comm->wake_fd,
+                                &room));
+    while (n > 1 && need_of(comm, (size_t)n).most > room)
+        n--;
+    if (n < comm->config.tcp_connections) {
+        log_info("rank %d: room for %zu descriptors -> HVD_TCP_CONNECTIONS=%d",
+                 comm->config.rank, room, n);
+        comm->config.tcp_connections = n;
+    }
+    return HVD_OK;
 }
 
 static void attach(struct comm *comm)

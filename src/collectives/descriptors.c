@@ -72,32 +72,40 @@ static bool is_plenty(const struct rlimit *limit, int newest, size_t most)
     return fd == (int)at;
 }
 
+static void raise_limit(const char *who, struct rlimit *limit, rlim_t wanted)
+{
+    rlim_t before = limit->rlim_cur;
+
+    limit->rlim_cur = wanted < limit->rlim_max ? wanted : limit->rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, limit) == 0)
+        log_info("%s: RLIMIT_NOFILE %llu -> %llu", who,
+                 (unsigned long long)before,
+                 (unsigned long long)limit->rlim_cur);
+    else
+        limit->rlim_cur = before;
+}
+
 hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need,
-                                 int newest)
+                                 int newest, size_t *room_p)
 {
     struct rlimit limit;
-    rlim_t wanted, before;
-    size_t n_open;
+    size_t n_open, room;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return error_errno("getrlimit");
+    *room_p = need.most;
     if (is_plenty(&limit, newest, need.most))
         return HVD_OK;
     n_open = count_open();
-    wanted = n_open + need.most;
     if (limit.rlim_max < n_open + need.least)
         return error_set(HVD_ERR_SYSTEM,
                          "%s: %zu descriptors are needed beside the %zu that "
                          "are open, RLIMIT_NOFILE allows %llu (ulimit -n)",
                          who, need.least, n_open,
                          (unsigned long long)limit.rlim_max);
-    before = limit.rlim_cur;
-    if (before >= wanted)
-        return HVD_OK;
-    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
-    if (limit.rlim_cur > before && setrlimit(RLIMIT_NOFILE, &limit) == 0)
-        log_info("%s: RLIMIT_NOFILE %llu -> %llu", who,
-                 (unsigned long long)before,
-                 (unsigned long long)limit.rlim_cur);
+    if (limit.rlim_cur < n_open + need.most)
+        raise_limit(who, &limit, n_open + need.most);
+    room = limit.rlim_cur > n_open ? (size_t)limit.rlim_cur - n_open : 0;
+    *room_p = room < need.most ? room : need.most;
     return HVD_OK;
 }

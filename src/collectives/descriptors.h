@@ -24,9 +24,10 @@ struct descriptors_need descriptors_needed(size_t size, size_t n_here,
 
 /* Raise the soft limit so that `most` more can be opened, or as many as the
  * hard limit has. newest: a descriptor that was opened just now, or -1; if it
- * shows that half of the limit is free, nothing is counted. HVD_ERR_SYSTEM: not
- * even `least`. The sentence begins with `who`. */
+ * shows that half of the limit is free, nothing is counted. *room_p, `most` at
+ * most: how many can be opened. HVD_ERR_SYSTEM: not even `least`. The sentence
+ * begins with `who`. */
 hvd_status_t descriptors_reserve(const char *who, struct descriptors_need need,
-                                 int newest) HVD_MUST_CHECK;
+                                 int newest, size_t *room_p) HVD_MUST_CHECK;
 
 #endif

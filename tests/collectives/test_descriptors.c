@@ -57,14 +57,17 @@ static int under(const void *arg)
     const struct limit *l = arg;
     struct rlimit limit = {l->soft, l->hard};
     hvd_status_t status;
+    size_t room = 0;
 
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return 2;
-    status = descriptors_reserve("who", l->need, l->newest);
+    status = descriptors_reserve("who", l->need, l->newest, &room);
     getrlimit(RLIMIT_NOFILE, &limit);
     if (status == HVD_ERR_SYSTEM && (strncmp(error_text(), "who: ", 5) != 0 ||
                                      !strstr(error_text(), "500")))
         return 3;
+    if (status == HVD_OK && (room < l->need.least || room > l->need.most))
+        return 4;
     return status != l->status || limit.rlim_cur < l->at_least ||
            limit.rlim_cur > l->at_most || limit.rlim_max != l->hard;
 }
@@ -83,6 +86,7 @@ static int with_a_gap(const void *ignored)
 {
     const struct descriptors_need need = {50, 50};
     struct rlimit limit = {300, 500};
+    size_t room;
     int first = open("/dev/null", O_RDONLY);
 
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -91,13 +95,36 @@ static int with_a_gap(const void *ignored)
         continue;
     for (int i = 1; i <= 10; i++)
         close(first + i);
-    if (descriptors_reserve("who", need, dup(first)) != HVD_OK)
+    if (descriptors_reserve("who", need, dup(first), &room) != HVD_OK)
         return 3;
     for (int i = 0; i < 50; i++)
         if (dup(first) < 0)
             return 4;
-    return 0;
+    return room != 50;
 }
+
+/* As many as it says can be opened, and no more. */
+static int with_little_room(const void *ignored)
+{
+    const struct descriptors_need need = {50, 5000};
+    struct rlimit limit = {100, 400};
+    size_t room, n = 0;
+
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        descriptors_reserve("who", need, -1, &room) != HVD_OK)
+        return 2;
+    while (dup(STDERR_FILENO) >= 0)
+        n++;
+    return n != room;
+}
+
+START_TEST(room_is_what_can_be_opened)
+{
+    int status = support_in_child(with_little_room, NULL);
+
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+}
+END_TEST
 
 START_TEST(room_is_not_taken_for_a_gap)
 {
@@ -116,6 +143,7 @@ int main(void)
     tcase_add_loop_test(tc, soft_limit_is_raised_as_far_as_needed, 0,
                         (int)ARRAY_SIZE(limits));
     tcase_add_test(tc, room_is_not_taken_for_a_gap);
+    tcase_add_test(tc, room_is_what_can_be_opened);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -67,10 +67,12 @@ static void close_endpoint(void)
 static hvd_status_t make_contact(void)
 {
     hvd_status_t status;
+    size_t room;
     bool final;
 
     HVD_TRY(mac_init());
-    HVD_TRY(descriptors_reserve("contact to the driver", own_descriptors, -1));
+    HVD_TRY(descriptors_reserve("contact to the driver", own_descriptors, -1,
+                                &room));
     HVD_TRY(open_endpoint());
     HVD_TRY_GOTO(control_start(), no_control);
     HVD_TRY_GOTO(control_wait(control_welcome, 0, CLOCK_NEVER), no_contact);
