@@ -19,6 +19,7 @@
 enum {
     ANNOUNCE_FIRST_US = 200000,
     ANNOUNCE_AGAIN_US = 1000000,
+    OVERTAKEN_US = 1000000, /* a packet is sent again, and once more */
     SPIN_US = 50 /* a few round trips over loopback */
 };
 
@@ -89,6 +90,19 @@ static const struct frame *past_call(const struct comm *comm, uint64_t sequence)
     return f->sequence == sequence && sequence != 0 ? f : NULL;
 }
 
+/* A peer above us that has no such connection yet dials it; what it said on
+ * another one may have overtaken that on the way. */
+static bool may_be_overtaken(const struct comm *comm, struct connection *c,
+                             int channel)
+{
+    if (c->channel == channel || c->peer < comm->config.rank ||
+        comm_link(comm, channel, c->peer) != NULL)
+        return false;
+    if (c->judge_us == 0)
+        c->judge_us = clock_now_us() + OVERTAKEN_US;
+    return c->judge_us != CLOCK_NEVER;
+}
+
 hvd_status_t engine_left(struct comm *comm, struct connection *c)
 {
     const struct operation *op = &comm->op;
@@ -102,7 +116,8 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
         return HVD_OK;
     /* what was sent before the goodbye may still be on its way */
     if (is_elsewhere(comm, c, channel) ||
-        (c->channel == CHANNEL_TRANSFER && channel != CHANNEL_TRANSFER))
+        (c->channel == CHANNEL_TRANSFER && channel != CHANNEL_TRANSFER) ||
+        may_be_overtaken(comm, c, channel))
         return HVD_OK;
     if (c->leave_kind == FRAME_LEAVE_DONE)
         return comm_fail(comm, HVD_ERR_MISMATCH,

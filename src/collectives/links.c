@@ -518,6 +518,10 @@ hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us)
             HVD_TRY(retry_later(comm, c));
         if (c->broken_us != 0 && now_us >= c->broken_us)
             return links_lost(comm, c, "one of its connections broke");
+        if (c->judge_us != 0 && now_us >= c->judge_us) {
+            c->judge_us = CLOCK_NEVER;
+            HVD_TRY(engine_left(comm, c));
+        }
     }
     return HVD_OK;
 }
@@ -536,6 +540,8 @@ uint64_t links_deadline(const struct comm *comm)
             until_us = c->dial_deadline_us;
         if (c->broken_us != 0 && c->broken_us < until_us)
             until_us = c->broken_us;
+        if (c->judge_us != 0 && c->judge_us < until_us)
+            until_us = c->judge_us;
         deadline_us = until_us < deadline_us ? until_us : deadline_us;
     }
     return deadline_us;
