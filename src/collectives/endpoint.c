@@ -7,9 +7,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,8 +26,9 @@
 
 enum {
     LINGER_US = 1000000,
-    LINGER_UNSENT_US =
-        30000000,            /* while the peer has not read our last words */
+    /* While the peer has not got our last words: it may be in user code, and a
+     * member is waited for so long (--elastic-timeout). */
+    LINGER_UNHEARD_US = 600000000,
     ACCEPT_PAUSE_US = 10000, /* no descriptors left */
     ARRIVALS_MIN = 64,
     BACKLOG = 1024
@@ -48,7 +51,7 @@ struct lingering {
     int fd;
     uint8_t *rest;
     size_t off, n;
-    uint64_t deadline_us;
+    uint64_t deadline_us, unheard_until_us;
 };
 
 struct goodbye {
@@ -202,6 +205,26 @@ void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
         ep->fence = fence;
 }
 
+/* The peer has not got all of it: closed now, the rest would be thrown away, and
+ * with it the goodbye. */
+static bool is_unheard(const struct lingering *l)
+{
+    int unacknowledged = 0;
+
+    return l->off == l->n && ioctl(l->fd, SIOCOUTQ, &unacknowledged) == 0 &&
+           unacknowledged > 0;
+}
+
+static bool is_over(struct lingering *l, uint64_t now_us)
+{
+    if (now_us < l->deadline_us)
+        return false;
+    if (now_us >= l->unheard_until_us || !is_unheard(l))
+        return true;
+    l->deadline_us = now_us + LINGER_US;
+    return false;
+}
+
 /* Returns true once the linger is over. */
 static bool linger_step(struct lingering *l, uint64_t now_us)
 {
@@ -227,7 +250,7 @@ static bool linger_step(struct lingering *l, uint64_t now_us)
         if (n < 0 && errno == EAGAIN)
             break;
     }
-    return now_us >= l->deadline_us;
+    return is_over(l, now_us);
 }
 
 static void linger_close(struct lingering *l)
@@ -239,7 +262,8 @@ static void linger_close(struct lingering *l)
 void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes)
 {
     uint64_t now_us = clock_now_us();
-    struct lingering l = {fd, rest, 0, nbytes, now_us + LINGER_UNSENT_US};
+    uint64_t most_us = now_us + LINGER_UNHEARD_US;
+    struct lingering l = {fd, rest, 0, nbytes, most_us, most_us};
 
     if (nbytes == 0) {
         (void)shutdown(fd, SHUT_WR);

@@ -11,8 +11,8 @@
  * socket also 4 descriptors) until that comm exists or its deadline passes.
  *
  * Connections of a comm that ended linger here: writing is shut down once the
- * last words are out (30 s at most), what still arrives is thrown away, closed
- * at the peer's end or 1 s later.
+ * last words are out, what still arrives is thrown away, closed at the peer's
+ * end or when its kernel has all of it and 1 s has passed; ten minutes at most.
  *
  * Threads: one at a time, whoever drives the comm (comm's wait loops and
  * endpoint_serve); endpoint_fds_close() is for pthread_atfork. Nothing here has

@@ -49,9 +49,8 @@ bool endpoint_has_local(const struct endpoint *ep);
 void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
                        const uint8_t *goodbye, size_t nbytes);
 
-/* Take over a socket: write rest [nbytes] (heap, taken; NULL: nothing) within
- * 30 s, shut down writing, throw away what arrives, close at the peer's end or
- * 1 s later. */
+/* Take over a socket: write rest [nbytes] (heap, taken; NULL: nothing), shut
+ * down writing, throw away what arrives, close as endpoint.h says. */
 void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes);
 
 /* For a caller's poll(2): how many descriptors, which, and by when to call

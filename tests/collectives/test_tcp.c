@@ -1,7 +1,16 @@
 /* tests/collectives/test_tcp.c - every algorithm over real sockets, for vectors
  * of less than a frame and of many. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <semaphore.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "collectives/comm_impl.h"
 #include "group.h"
 
 static const struct {
@@ -174,6 +183,129 @@ START_TEST(root_calls_when_one_has_left_mismatch)
 }
 END_TEST
 
+/* Serve the endpoint for so long. */
+static void serve(struct endpoint *endpoint, uint64_t us)
+{
+    int never = eventfd(0, EFD_CLOEXEC);
+
+    (void)!endpoint_serve(endpoint, never, clock_now_us() + us);
+    close(never);
+}
+
+/* Rank 1 is asked where it is, and leaves; what it has for rank 0 comes on
+ * another connection, and later than that. */
+static bool leave_before_data(struct group *g, int rank, void *arg)
+{
+    int32_t x = rank == 1 ? 7 : 0;
+
+    if (rank == 1) {
+        while (comm_link(g->comms[1], CHANNEL_ASK, 0) == NULL)
+            serve(g->endpoints[1], 10000);
+        comm_leave(g->comms[1], COMM_LEAVE_DONE, 0);
+        serve(g->endpoints[1], 100000); /* rank 0 hears that now */
+        comm_destroy(g->comms[1]);
+        group_comm_create(g, 1);
+    }
+    EXPECT(broadcast(g->comms[rank], &x, 1, HVD_INT32, 1) == HVD_OK);
+    EXPECT(x == 7);
+    return true;
+}
+
+START_TEST(goodbye_overtakes_data_which_counts)
+{
+    struct group g;
+
+    group_init_over(&g, 2, 0, COMM_ORDINARY_MEASURED);
+    group_run(&g, leave_before_data, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* fds[0] is connected to fds[1]. */
+static void connect_pair(int fds[2])
+{
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(in);
+    int listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(listen_fd, (void *)&in, len), 0);
+    ck_assert_int_eq(listen(listen_fd, 1), 0);
+    ck_assert_int_eq(getsockname(listen_fd, (void *)&in, &len), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fds[0], (void *)&in, len), 0);
+    fds[1] = accept(listen_fd, NULL, NULL);
+    ck_assert_int_ge(fds[1], 0);
+    close(listen_fd);
+}
+
+/* As much as both kernels take. */
+static size_t fill_up(int fd)
+{
+    static const char zeros[65536];
+    size_t n = 0;
+    ssize_t sent;
+
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    while ((sent = send(fd, zeros, sizeof(zeros), MSG_NOSIGNAL)) > 0)
+        n += (size_t)sent;
+    return n;
+}
+
+/* It is in user code for longer than a goodbye lingers that has arrived, and
+ * then says something first. */
+START_TEST(last_words_wait_for_a_slow_reader)
+{
+    struct endpoint_config config = {"127.0.0.1", GROUP_JOB, 100, 10000000};
+    static char waste[65536];
+    struct endpoint *endpoint;
+    size_t sent, got = 0;
+    ssize_t n = 1;
+    int fds[2];
+
+    ck_assert_int_eq(endpoint_create(&config, &endpoint), HVD_OK);
+    connect_pair(fds);
+    sent = fill_up(fds[0]);
+    endpoint_linger(endpoint, fds[0], NULL, 0);
+    serve(endpoint, 2500000);
+    ck_assert_int_eq(send(fds[1], "x", 1, MSG_NOSIGNAL), 1);
+    for (; n > 0; got += n > 0 ? (size_t)n : 0)
+        n = recv(fds[1], waste, sizeof(waste), 0);
+    ck_assert_int_eq(n, 0);
+    ck_assert_uint_eq(got, sent);
+    close(fds[1]);
+    endpoint_destroy(endpoint);
+}
+END_TEST
+
+/* --- several connections --- */
+
+/* Those of the first pairs would leave none for the last. */
+static int with_room_for_one(const void *arg)
+{
+    struct group *g = (struct group *)(uintptr_t)arg;
+    struct rlimit limit = {(rlim_t)count_fds() + 36, (rlim_t)count_fds() + 36};
+
+    comm_destroy(g->comms[0]);
+    g->tcp_connections = 8;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 2;
+    group_comm_create(g, 0);
+    return g->comms[0]->config.tcp_connections != 1;
+}
+
+START_TEST(connections_are_as_many_as_there_is_room_for)
+{
+    struct group g;
+    int status;
+
+    group_init_over(&g, 8, 0, COMM_ORDINARY_MEASURED);
+    status = support_in_child(with_room_for_one, &g);
+    ck_assert_msg(status == 0, "wait status %x", (unsigned)status);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("tcp");
@@ -183,6 +315,9 @@ int main(void)
     tcase_add_loop_test(tc, algorithm_over_sockets_right_result, 0,
                         N_WAYS * SIZES);
     tcase_add_test(tc, root_calls_when_one_has_left_mismatch);
+    tcase_add_test(tc, goodbye_overtakes_data_which_counts);
+    tcase_add_test(tc, last_words_wait_for_a_slow_reader);
+    tcase_add_test(tc, connections_are_as_many_as_there_is_room_for);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
