@@ -205,8 +205,8 @@ void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
         ep->fence = fence;
 }
 
-/* The peer has not got all of it: closed now, the rest would be thrown away, and
- * with it the goodbye. */
+/* The peer has not got all of it: closed now, the rest would be thrown away,
+ * and with it the goodbye. */
 static bool is_unheard(const struct lingering *l)
 {
     int unacknowledged = 0;

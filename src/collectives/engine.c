@@ -20,7 +20,7 @@ enum {
     ANNOUNCE_FIRST_US = 200000,
     ANNOUNCE_AGAIN_US = 1000000,
     OVERTAKEN_US = 1000000, /* a packet is sent again, and once more */
-    SPIN_US = 50 /* a few round trips over loopback */
+    SPIN_US = 50            /* a few round trips over loopback */
 };
 
 /* Where the operation still waits for this peer, or will: a channel; -1: it

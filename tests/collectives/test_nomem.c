@@ -1,5 +1,5 @@
-/* tests/collectives/test_nomem.c - a comm for which there is no memory: the n-th
- * allocation of its creation fails (calloc is wrapped, see meson.build). */
+/* tests/collectives/test_nomem.c - a comm for which there is no memory: the
+ * n-th allocation of its creation fails (meson.build wraps calloc). */
 #include <fcntl.h>
 
 #include "group.h"

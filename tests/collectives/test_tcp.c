@@ -139,8 +139,19 @@ END_TEST
 
 enum { MOVED_NBYTES = 1 << 20 };
 
-/* Rank 1 leaves; rank 0 hears of it while it sends something to rank 2, and
- * then calls what it alone has something to send for. */
+/* A sender that never has to wait never looks. */
+static bool hear_goodbye(struct comm *comm, int rank)
+{
+    struct connection *c = comm_link(comm, CHANNEL_DATA, rank);
+    bool moved;
+
+    while (c->state != CONNECTION_LEFT)
+        EXPECT(links_read(comm, c, &moved) == HVD_OK);
+    return true;
+}
+
+/* Rank 1 leaves; rank 0 hears of it while it sends something to rank 2, or
+ * after that, and then calls what it alone has something to send for. */
 static bool send_to_who_has_left(struct group *g, int rank, void *arg)
 {
     struct comm *comm = g->comms[rank];
@@ -158,6 +169,7 @@ static bool send_to_who_has_left(struct group *g, int rank, void *arg)
     if (rank == 0) {
         sem_wait(arg);
         status = comm_transfer_send(comm, 2, buf, MOVED_NBYTES);
+        EXPECT(hear_goodbye(comm, 1));
     } else {
         status = comm_transfer_recv(comm, 0, buf, MOVED_NBYTES);
     }
