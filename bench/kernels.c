@@ -20,9 +20,9 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "collectives/copy.h"
-#include "collectives/dtype.h"
-#include "collectives/reduce.h"
+#include "collectives/reduce/copy.h"
+#include "collectives/reduce/dtype.h"
+#include "collectives/reduce/reduce.h"
 
 enum {
     ROUNDS = 7,

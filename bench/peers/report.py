@@ -416,7 +416,7 @@ that is made at the first call.
 
 *One host* is each one's best means, *TCP* is loopback TCP only: the peers'
 under the congestion control of the machine, ours by losses alone, which is part
-of what it does (`src/collectives/connection.h`). In *TCP, %s for all* that is
+of what it does (`src/collectives/net/connection.h`). In *TCP, %s for all* that is
 everybody's, in a network namespace. Gloo always uses TCP, its figures stand
 under one host too. Where ranks outnumber the processors nobody is bound to one;
 else the calling threads are, rank by rank, everybody's alike.

@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "collectives/arena.h"
-#include "collectives/endpoint_impl.h"
-#include "collectives/mailbox.h"
+#include "collectives/local/arena.h"
+#include "collectives/local/mailbox.h"
+#include "collectives/net/endpoint_impl.h"
 
 enum {
     STAGE_NBYTES = 4 << 20,     /* what a comm stages operands in */

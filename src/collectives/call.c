@@ -5,62 +5,71 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "collectives/dtype.h"
-
-static const char *const kinds[] = {
-    "?",
-    [COLLECTIVE_ALLREDUCE] = "allreduce",
-    [COLLECTIVE_BROADCAST] = "broadcast",
-    [COLLECTIVE_ALLGATHER] = "allgather",
-    [COLLECTIVE_ALLGATHERV] = "allgatherv",
-    [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
-    [COLLECTIVE_ALLTOALL] = "alltoall",
-    [COLLECTIVE_ALLTOALLV] = "alltoallv",
-    [COLLECTIVE_BARRIER] = "barrier",
-};
-
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+#include "collectives/reduce/dtype.h"
 
 const char *call_kind_name(unsigned kind)
 {
+    const struct kind *k = kind_of((int)kind);
+
     if (kind == CALL_TRANSFER)
         return "state transfer";
-    return kind < KINDS ? kinds[kind] : "?";
+    return k != NULL ? k->name : "?";
 }
+
+/* --- for the timeline --- */
+
+static const char *title_of(unsigned kind)
+{
+    const struct kind *k = kind_of((int)kind);
+
+    return k != NULL ? k->title : NULL;
+}
+
+static const char *dtype_of(unsigned kind, unsigned dtype)
+{
+    const struct kind *k = kind_of((int)kind);
+
+    return k != NULL && k->recv != KIND_NOTHING ? dtype_name(dtype) : NULL;
+}
+
+static const char *op_of(unsigned kind, unsigned op)
+{
+    const struct kind *k = kind_of((int)kind);
+
+    return k != NULL && k->reduces ? op_name(op) : NULL;
+}
+
+const struct timeline_words call_words = {title_of, dtype_of, op_of};
+
+/* --- for people --- */
 
 void call_describe(const struct frame *head, char *text)
 {
-    const char *kind = call_kind_name(head->kind);
+    const struct kind *kind = kind_of(head->kind);
+    const char *name = call_kind_name(head->kind);
     unsigned long long sequence = head->sequence, count = head->count;
     const char *dtype = dtype_name(head->dtype);
 
-    switch (head->kind) {
-    case COLLECTIVE_ALLREDUCE:
-    case COLLECTIVE_REDUCE_SCATTER:
-        if (head->root != 0) /* what it is packed from; see request.c */
-            snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu of group %x)",
-                     kind, sequence, dtype, op_name(head->op), count,
-                     (unsigned)head->root);
-        else
-            snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu)", kind,
-                     sequence, dtype, op_name(head->op), count);
-        break;
-    case COLLECTIVE_BROADCAST:
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, root %d, %llu)", kind,
+    if (head->kind == CALL_TRANSFER)
+        snprintf(text, CALL_TEXT_MAX, "%s of %llu bytes", name, count);
+    else if (kind == NULL || kind->recv == KIND_NOTHING)
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu", name, sequence);
+    else if (kind->reduces && head->root != 0) /* packed: see request.c */
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu of group %x)",
+                 name, sequence, dtype, op_name(head->op), count,
+                 (unsigned)head->root);
+    else if (kind->reduces)
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu)", name, sequence,
+                 dtype, op_name(head->op), count);
+    else if (kind->rooted)
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, root %d, %llu)", name,
                  sequence, dtype, head->root, count);
-        break;
-    case COLLECTIVE_BARRIER:
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu", kind, sequence);
-        break;
-    case CALL_TRANSFER:
-        snprintf(text, CALL_TEXT_MAX, "%s of %llu bytes", kind, count);
-        break;
-    default:
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %llu)", kind, sequence,
+    else
+        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %llu)", name, sequence,
                  dtype, count);
-        break;
-    }
 }
+
+/* --- checks --- */
 
 static hvd_status_t invalid(const struct collective_args *args,
                             const char *what)
@@ -85,29 +94,24 @@ static bool overlap(const void *a, size_t a_nbytes, const void *b,
     return a_nbytes > 0 && b_nbytes > 0 && x < y + b_nbytes && y < x + a_nbytes;
 }
 
-static bool reduces(hvd_collective_kind_t kind)
-{
-    return kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_REDUCE_SCATTER;
-}
-
 static hvd_status_t check_names(const struct collective_args *args, int size)
 {
-    if (args->kind < COLLECTIVE_ALLREDUCE || args->kind > COLLECTIVE_BARRIER)
+    const struct kind *kind = kind_of((int)args->kind);
+
+    if (kind == NULL)
         return error_set(HVD_ERR_INVALID, "collective: unknown kind %d",
                          (int)args->kind);
-    if (args->kind == COLLECTIVE_BARRIER)
+    if (kind->recv == KIND_NOTHING)
         return HVD_OK;
     if (hvd_dtype_size(args->dtype) == 0)
-        return error_set(HVD_ERR_INVALID, "%s: unknown dtype %d",
-                         call_kind_name((unsigned)args->kind),
+        return error_set(HVD_ERR_INVALID, "%s: unknown dtype %d", kind->name,
                          (int)args->dtype);
-    if (reduces(args->kind) && (unsigned)args->op >= OP_COUNT)
-        return error_set(HVD_ERR_INVALID, "%s: unknown op %d",
-                         call_kind_name((unsigned)args->kind), (int)args->op);
-    if (args->kind == COLLECTIVE_BROADCAST &&
-        (args->root < 0 || args->root >= size))
-        return error_set(HVD_ERR_INVALID, "broadcast: root %d, ranks are 0..%d",
-                         args->root, size - 1);
+    if (kind->reduces && (unsigned)args->op >= OP_COUNT)
+        return error_set(HVD_ERR_INVALID, "%s: unknown op %d", kind->name,
+                         (int)args->op);
+    if (kind->rooted && (args->root < 0 || args->root >= size))
+        return error_set(HVD_ERR_INVALID, "%s: root %d, ranks are 0..%d",
+                         kind->name, args->root, size - 1);
     return HVD_OK;
 }
 
@@ -157,7 +161,7 @@ static bool stand_apart(const size_t *counts, const size_t *displs, int size)
 static hvd_status_t measure_v(const struct collective_args *args, int rank,
                               int size, struct call *call)
 {
-    bool all = args->kind == COLLECTIVE_ALLTOALLV;
+    bool all = kind_of((int)args->kind)->send == KIND_VARIED;
     size_t n_send = args->count, n_recv, sent, received, own;
 
     if (args->recvcounts == NULL || args->rdispls == NULL ||
@@ -189,27 +193,20 @@ static hvd_status_t measure_v(const struct collective_args *args, int rank,
 static hvd_status_t measure(const struct collective_args *args, int rank,
                             int size, struct call *call)
 {
+    const struct kind *kind = kind_of((int)args->kind);
     size_t one, all;
 
-    if (args->kind == COLLECTIVE_ALLGATHERV ||
-        args->kind == COLLECTIVE_ALLTOALLV)
+    if (kind_is_varied(kind))
         return measure_v(args, rank, size, call);
     if (!multiply(args->count, call->elem_nbytes, &one) ||
         !multiply(one, (size_t)size, &all))
-        return error_set(HVD_ERR_INVALID, "%s: count %zu overflows",
-                         call_kind_name((unsigned)args->kind), args->count);
+        return error_set(HVD_ERR_INVALID, "%s: count %zu overflows", kind->name,
+                         args->count);
     call->head.count = args->count;
     call->nothing = args->count == 0;
-    call->send_nbytes = args->kind == COLLECTIVE_REDUCE_SCATTER ||
-                                args->kind == COLLECTIVE_ALLTOALL
-                            ? all
-                            : one;
-    call->recv_nbytes = args->kind == COLLECTIVE_ALLGATHER ||
-                                args->kind == COLLECTIVE_ALLTOALL
-                            ? all
-                            : one;
-    if (args->kind == COLLECTIVE_ALLGATHER ||
-        args->kind == COLLECTIVE_REDUCE_SCATTER)
+    call->send_nbytes = kind->send == KIND_BLOCKS ? all : one;
+    call->recv_nbytes = kind->recv == KIND_BLOCKS ? all : one;
+    if (kind->send != kind->recv)
         call->place_nbytes = (size_t)rank * one;
     return HVD_OK;
 }
@@ -217,11 +214,12 @@ static hvd_status_t measure(const struct collective_args *args, int rank,
 static bool in_place(const struct collective_args *args,
                      const struct call *call)
 {
+    const struct kind *kind = kind_of((int)args->kind);
     uintptr_t send = (uintptr_t)args->sendbuf, recv = (uintptr_t)args->recvbuf;
 
-    if (args->kind == COLLECTIVE_ALLTOALLV)
+    if (kind->send == KIND_VARIED)
         return false;
-    if (args->kind == COLLECTIVE_REDUCE_SCATTER)
+    if (kind->send == KIND_BLOCKS && kind->recv == KIND_BLOCK)
         return recv == send + call->place_nbytes;
     return send == recv + call->place_nbytes;
 }
@@ -231,7 +229,7 @@ static hvd_status_t check_buffers(const struct collective_args *args,
 {
     if (call->recv_nbytes > 0 && args->recvbuf == NULL)
         return invalid(args, "recvbuf is NULL");
-    if (args->kind == COLLECTIVE_BROADCAST)
+    if (kind_of((int)args->kind)->rooted)
         return HVD_OK;
     if (call->send_nbytes > 0 && args->sendbuf == NULL)
         return invalid(args, "sendbuf is NULL");
@@ -244,18 +242,19 @@ static hvd_status_t check_buffers(const struct collective_args *args,
 hvd_status_t call_check(const struct collective_args *args, int rank, int size,
                         struct call *call_p)
 {
+    const struct kind *kind = kind_of((int)args->kind);
     struct call call = {.elem_nbytes = 1};
 
     HVD_TRY(check_names(args, size));
     call.head.kind = (uint8_t)args->kind;
-    if (args->kind == COLLECTIVE_BARRIER) {
+    if (kind->recv == KIND_NOTHING) {
         *call_p = call;
         return HVD_OK;
     }
     call.elem_nbytes = hvd_dtype_size(args->dtype);
     call.head.dtype = (uint8_t)args->dtype;
-    call.head.op = reduces(args->kind) ? (uint8_t)args->op : 0;
-    call.head.root = args->kind == COLLECTIVE_BROADCAST ? args->root : 0;
+    call.head.op = kind->reduces ? (uint8_t)args->op : 0;
+    call.head.root = kind->rooted ? args->root : 0;
     HVD_TRY(measure(args, rank, size, &call));
     HVD_TRY(check_buffers(args, &call));
     *call_p = call;

@@ -9,7 +9,8 @@
 #include <hvd/status.h>
 
 #include "collectives/comm.h"
-#include "collectives/frame.h"
+#include "collectives/net/frame.h"
+#include "timeline/timeline.h"
 
 enum { CALL_TEXT_MAX = 160, CALL_TRANSFER = 100 };
 
@@ -27,6 +28,9 @@ hvd_status_t call_check(const struct collective_args *args, int rank, int size,
                         struct call *call_p) HVD_MUST_CHECK;
 
 const char *call_kind_name(unsigned kind);
+
+/* How the timeline names calls. */
+extern const struct timeline_words call_words;
 
 /* "allreduce #5 (float32, sum, 100)" to text [CALL_TEXT_MAX] */
 void call_describe(const struct frame *head, char *text);

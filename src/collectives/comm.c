@@ -1,18 +1,14 @@
 /* collectives/comm.c - the life of a comm: created, aborted, left, destroyed;
  * and the door through which collectives enter it. See comm.h.
  *
- * Threads: comm_abort() and the readers of word and text are safe from any; the
- * rest runs on the issuing thread. Memory: one struct and the arrays in it,
+ * Threads: comm_abort() and comm_status() are safe from any; the rest runs on
+ * the issuing thread. Memory: one struct and the arrays in it,
  * allocated in comm_create(); the scratch buffer grows with what needs it. */
 #include "collectives/comm.h"
 
-#include <errno.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -36,8 +32,8 @@ static void fds_close(void *arg)
 
     for (size_t i = 0; i < comm->n_live; i++)
         connection_close(comm->live[i]);
-    close(comm->wake_fd);
-    local_fds_close(comm);
+    close(comm->verdict.wake_fd);
+    local_fds_close(comm->local);
 }
 
 static bool allocate(struct comm *comm)
@@ -61,11 +57,10 @@ static bool allocate(struct comm *comm)
 static void release(struct comm *comm)
 {
     two_level_destroy(comm->two_level);
-    local_destroy(comm);
+    local_destroy(comm->local);
     for (size_t i = 0; i < comm->n_live; i++)
         connection_destroy(comm->live[i]);
-    if (comm->wake_fd >= 0)
-        close(comm->wake_fd);
+    verdict_fini(&comm->verdict);
     free(comm->peers);
     free(comm->links);
     free(comm->live);
@@ -125,8 +120,8 @@ static hvd_status_t reserve_descriptors(struct comm *comm)
 
     snprintf(who, sizeof(who), "%d ranks, %d of them here", comm->config.size,
              count_here(comm));
-    HVD_TRY(descriptors_reserve(who, need_of(comm, (size_t)n), comm->wake_fd,
-                                &room));
+    HVD_TRY(descriptors_reserve(who, need_of(comm, (size_t)n),
+                                comm->verdict.wake_fd, &room));
     while (n > 1 && need_of(comm, (size_t)n).most > room)
         n--;
     if (n < comm->config.tcp_connections) {
@@ -163,22 +158,18 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
     if (comm == NULL)
         return error_set(HVD_ERR_NOMEM, "comm");
     comm->config = *config;
-    comm->wake_fd = -1;
+    comm->verdict.wake_fd = -1;
     if (!allocate(comm)) {
         status = error_set(HVD_ERR_NOMEM, "comm of %d ranks", config->size);
         goto release;
     }
-    comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (comm->wake_fd < 0) {
-        status = error_errno("eventfd");
-        goto release;
-    }
+    HVD_TRY_GOTO(verdict_init(&comm->verdict), release);
     comm->config.peers = comm->peers;
     if (config->size > 1) {
         memcpy(comm->peers, config->peers,
                (size_t)config->size * sizeof(*comm->peers));
         HVD_TRY_GOTO(reserve_descriptors(comm), release);
-        HVD_TRY_GOTO(local_create(comm), release);
+        HVD_TRY_GOTO(comm_share(comm), release);
         HVD_TRY_GOTO(two_level_create(comm), release);
         attach(comm);
     }
@@ -195,71 +186,23 @@ void comm_destroy(struct comm *comm)
     if (comm == NULL)
         return;
     progress_stop(comm);
-    local_leave(comm);
+    local_leave(comm->local);
     comm_tear_down(comm, NULL, "");
     if (comm->attached)
         endpoint_detach(comm->config.endpoint, &comm->user);
     release(comm);
 }
 
-/* --- the abort word --- */
-
-static bool claim_word(struct comm *comm)
-{
-    int alive = 0;
-
-    return atomic_compare_exchange_strong(&comm->word, &alive, COMM_CLAIMED);
-}
-
-static void publish(struct comm *comm, hvd_status_t reason)
-{
-    atomic_store_explicit(&comm->word, (int)reason, memory_order_release);
-    /* cannot fail: the counter is far from its limit */
-    (void)eventfd_write(comm->wake_fd, 1);
-}
+/* --- how it ends --- */
 
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
-    HVD_ASSERT(reason != HVD_OK);
-    if (!claim_word(comm))
-        return;
-    snprintf(comm->text, sizeof(comm->text), "%s", text);
-    publish(comm, reason);
+    verdict_set(&comm->verdict, reason, text);
 }
 
 hvd_status_t comm_status(const struct comm *comm, const char **text_p)
 {
-    int word = atomic_load_explicit(&comm->word, memory_order_acquire);
-    bool alive = word == 0 || word == COMM_CLAIMED;
-
-    if (text_p != NULL)
-        *text_p = alive ? "" : comm->text;
-    return alive ? HVD_OK : (hvd_status_t)word;
-}
-
-hvd_status_t comm_check(const struct comm *comm)
-{
-    const char *text;
-    hvd_status_t status = comm_status(comm, &text);
-
-    return status == HVD_OK ? HVD_OK : error_set(status, "%s", text);
-}
-
-hvd_status_t comm_fail(struct comm *comm, hvd_status_t reason, const char *fmt,
-                       ...)
-{
-    va_list ap;
-
-    if (claim_word(comm)) {
-        va_start(ap, fmt);
-        vsnprintf(comm->text, sizeof(comm->text), fmt, ap);
-        va_end(ap);
-        publish(comm, reason);
-    }
-    /* whoever won is publishing a few instructions from here */
-    while (atomic_load(&comm->word) == COMM_CLAIMED)
-        sched_yield(); /* it may wait for this core */
-    return comm_check(comm);
+    return verdict_status(&comm->verdict, text_p);
 }
 
 void comm_accuse(struct comm *comm, int peer)
@@ -355,7 +298,7 @@ hvd_status_t comm_end(struct comm *comm)
         .root = comm->n_accused > 0 ? comm->accused[0] : -1,
     };
 
-    local_leave(comm);
+    local_leave(comm->local);
     comm_tear_down(comm, &goodbye, text);
     return comm_check(comm);
 }
@@ -444,7 +387,7 @@ hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
         return HVD_OK;
     if (operation_begin(comm, args, call) == HVD_OK) {
         /* copies between own buffers come before, but for those that
-         * local_run.c does while it waits */
+         * local/run.c does while it waits */
         comm->op.begun_ns = timeline_call_clock();
         return engine_start(comm);
     }

@@ -47,32 +47,15 @@
 #include <hvd/collectives.h>
 #include <hvd/status.h>
 
-#include "collectives/algorithm.h"
-#include "collectives/endpoint.h"
+#include "collectives/net/endpoint.h"
+#include "collectives/net/peer.h"
+#include "collectives/schedule/algorithm.h"
+#include "collectives/schedule/kinds.h"
 
 struct comm;
 struct hvd_request;
 
-enum { COMM_ADDRESS_MAX = 64, COMM_KEY_NBYTES = 32 };
-
-/* What a process can do with others of its host (ability.h). */
-enum comm_ability {
-    COMM_CAN_SHARE = 1,  /* memfds with seals, mappings, eventfds, and a socket
-                           that hands them over */
-    COMM_CAN_ATTACH = 2, /* process_vm_readv(2), in both directions */
-    COMM_CAN_WATCH = 4,  /* pidfd_open(2) */
-    COMM_CAN_ALL = 7
-};
-
-struct comm_peer {
-    uint64_t worker;
-    uint32_t host; /* equal: same host; the door for shared memory */
-    uint16_t port;
-    uint8_t abilities; /* enum comm_ability: what all ranks of its host can do,
-                          so it is equal for all of them. Without
-                          COMM_CAN_SHARE they use TCP */
-    char address[COMM_ADDRESS_MAX];
-};
+enum { COMM_KEY_NBYTES = 32 };
 
 /* How buffers that are not from hvd_alloc get to the other ranks of a host. */
 enum comm_ordinary {
@@ -94,18 +77,6 @@ struct comm_config {
     struct algorithm_override algorithms; /* the same on every rank */
     int tcp_connections; /* with one peer, for large messages; 0 as 1 */
 };
-
-/* Inside, the public descriptor and its kinds go by shorter names. */
-#define collective_args           hvd_collective_args
-#define collective_kind           hvd_collective_kind
-#define COLLECTIVE_ALLREDUCE      HVD_COLLECTIVE_ALLREDUCE
-#define COLLECTIVE_BROADCAST      HVD_COLLECTIVE_BROADCAST
-#define COLLECTIVE_ALLGATHER      HVD_COLLECTIVE_ALLGATHER
-#define COLLECTIVE_ALLGATHERV     HVD_COLLECTIVE_ALLGATHERV
-#define COLLECTIVE_REDUCE_SCATTER HVD_COLLECTIVE_REDUCE_SCATTER
-#define COLLECTIVE_ALLTOALL       HVD_COLLECTIVE_ALLTOALL
-#define COLLECTIVE_ALLTOALLV      HVD_COLLECTIVE_ALLTOALLV
-#define COLLECTIVE_BARRIER        HVD_COLLECTIVE_BARRIER
 
 /* No I/O. *comm_p is valid only on HVD_OK. HVD_ERR_SYSTEM: too few descriptors
  * or no shared memory for what the peers say, among others. May raise the soft

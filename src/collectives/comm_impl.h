@@ -1,6 +1,6 @@
 /* collectives/comm_impl.h - the inside of a comm, shared by comm.c (its life),
  * links.c (its connections), operation.c (what a call consists of), engine.c
- * (the operation in flight), stream.c and local.h (a phase of it) and
+ * (the operation in flight), stream.c and local.h (its phases) and
  * transfer.c; for this room only.
  *
  * Threads: whoever drives the comm, but for the fields marked otherwise. That
@@ -16,15 +16,17 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/verdict.h"
 #include "collectives/comm.h"
-#include "collectives/connection.h"
-#include "collectives/endpoint_impl.h"
-#include "collectives/frame.h"
-#include "collectives/local.h"
-#include "collectives/schedule.h"
-#include "collectives/timeline.h"
+#include "collectives/local/local.h"
+#include "collectives/net/connection.h"
+#include "collectives/net/endpoint_impl.h"
+#include "collectives/net/frame.h"
+#include "collectives/phase_ops.h"
+#include "collectives/schedule/schedule.h"
+#include "timeline/timeline.h"
 
-/* bounce: a frame, or the result of an allreduce that has to wait (local_run.c)
+/* bounce: a frame, or the result of an allreduce that has to wait (local/run.c)
  */
 enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = 2 * SCHEDULE_FRAME_NBYTES };
 
@@ -42,28 +44,6 @@ struct stream {
     bool send_begun;
     size_t recv_i, recv_off; /* step, bytes of it in place */
     bool apply_pending; /* the bounce buffer is full, the send is not gone */
-};
-
-static inline bool stream_done(const struct stream *st)
-{
-    return st->send_i == st->n_steps && st->recv_i == st->n_steps;
-}
-
-enum phase_type { PHASE_STREAM, PHASE_LOCAL };
-
-/* One of the parts that an operation does in order. */
-struct phase {
-    enum phase_type type;
-    struct schedule_call shape;
-    const uint8_t *src;
-    uint8_t *dst;
-    int channel;   /* enum comm_channel */
-    int divisor;   /* LOCAL: AVERAGE divides by it, 0: not yet */
-    int pull_kind; /* LOCAL: enum pull_kind; 0: as shape.kind says */
-    int n_slices;  /* LOCAL: as in struct pull_shape */
-    /* STREAM; NULL: built from shape, if it is the first phase */
-    const struct schedule_step *steps;
-    size_t n_steps;
 };
 
 enum { OPERATION_PHASES_MAX = 3 };
@@ -144,14 +124,10 @@ struct comm {
     bool attached, torn, done;
 
     /* any thread */
-    int wake_fd;               /* eventfd: readable once aborted, or kicked */
-    atomic_bool kick;          /* the progress thread lets go of the engine */
-    atomic_int word;           /* 0: alive; COMM_CLAIMED; else the reason */
-    char text[ERROR_TEXT_MAX]; /* constant once word is a reason */
+    struct verdict verdict; /* wake_fd: also raised with `kick` */
+    atomic_bool kick;       /* the progress thread lets go of the engine */
     atomic_uint_least64_t boundary, operations;
 };
-
-enum { COMM_CLAIMED = 0x7ffffffe };
 
 /* The issuing thread wants to drive: leave the operation where it is. Never
  * true while that thread drives. */
@@ -163,10 +139,14 @@ static inline bool comm_kicked(const struct comm *comm)
 /* --- comm.c --- */
 
 /* Abort with a sentence; returns the reason that stays, its text set. */
-hvd_status_t comm_fail(struct comm *comm, hvd_status_t reason, const char *fmt,
-                       ...) __attribute__((format(printf, 3, 4)));
+#define comm_fail(comm, ...) verdict_fail(&(comm)->verdict, __VA_ARGS__)
+
 /* HVD_OK, or the reason with its text set. */
-hvd_status_t comm_check(const struct comm *comm) HVD_MUST_CHECK;
+static inline hvd_status_t comm_check(const struct comm *comm)
+{
+    return verdict_check(&comm->verdict);
+}
+
 /* Say goodbye where that is still possible and give all connections away. */
 void comm_tear_down(struct comm *comm, const struct frame *goodbye,
                     const char *text);
@@ -220,15 +200,14 @@ hvd_status_t links_lost(struct comm *comm, struct connection *c,
 /* --- operation.c --- */
 
 /* Prepare comm->op for a call that call_check() has accepted: phases chosen,
- * own contribution in place (in shared memory that is local_run.c's).
+ * own contribution in place (in shared memory that is local/run.c's).
  * HVD_ERR_NOMEM, the comm's reason: nothing was sent. */
 hvd_status_t operation_begin(struct comm *comm,
                              const struct collective_args *args,
                              const struct call *call) HVD_MUST_CHECK;
-/* copy_memory(), which may be of the same or no memory, in pieces between which
- * an abort is heard: the comm's reason, and the copy is not complete. */
+/* copy_in_pieces() under the comm's verdict. */
 hvd_status_t operation_copy(const struct comm *comm, void *dst, const void *src,
-                            size_t nbytes, bool stream) HVD_MUST_CHECK;
+                            size_t nbytes) HVD_MUST_CHECK;
 /* Behind the last phase. Else than HVD_OK: the comm's reason. */
 hvd_status_t operation_finish(struct comm *comm) HVD_MUST_CHECK;
 /* Its phases, behind the last of them, as `call` in the timeline. */
@@ -254,6 +233,11 @@ static inline const struct phase *engine_phase(const struct operation *op)
     return &op->phases[op->phase_i];
 }
 
+static inline const struct phase_ops *engine_ops(const struct comm *comm)
+{
+    return engine_phase(&comm->op)->ops;
+}
+
 /* Nothing is left to do in the last phase. */
 static inline bool engine_done(const struct comm *comm)
 {
@@ -261,9 +245,7 @@ static inline bool engine_done(const struct comm *comm)
 
     if (op->phase_i + 1 < op->n_phases)
         return false;
-    return op->phase_i == op->n_phases ||
-           (engine_phase(op)->type == PHASE_LOCAL ? local_done(comm)
-                                                  : stream_done(&op->stream));
+    return op->phase_i == op->n_phases || engine_ops(comm)->done(comm);
 }
 
 /* Begin comm->op, prepared by the caller. HVD_OK: it is active. */
@@ -289,20 +271,25 @@ hvd_status_t engine_disagree(struct comm *comm, int peer,
                              const struct frame *theirs,
                              const struct frame *mine) HVD_MUST_CHECK;
 
+/* --- local_phase.c: a phase in memory that ranks of this host share --- */
+
+extern const struct phase_ops local_phase;
+
+/* Sets comm->local, and comm->local_ops for CHANNEL_LOCAL, if ranks of own host
+ * are among config.peers, and can share memory. HVD_ERR_SYSTEM: it cannot be
+ * made all the same. */
+hvd_status_t comm_share(struct comm *comm) HVD_MUST_CHECK;
+
+/* Are all ranks in the group that shares this host's memory? */
+static inline bool comm_shares_all(const struct comm *comm)
+{
+    return comm->local != NULL && local_size(comm->local) == comm->config.size;
+}
+
 /* --- stream.c: a phase whose bytes travel on connections --- */
 
-/* Build its steps and connect at once to all peers below that they name. */
-hvd_status_t stream_begin(struct comm *comm,
-                          const struct phase *phase) HVD_MUST_CHECK;
-/* What needs no waiting; *more_p: something was done, and it was stopped
- * so that an abort is heard. */
-hvd_status_t stream_advance(struct comm *comm, bool *more_p) HVD_MUST_CHECK;
-/* Does it still wait for this peer? */
-bool stream_needs(const struct comm *comm, int peer);
-/* Will this phase, whose steps are built? */
-bool stream_names(const struct phase *phase, int peer);
-/* The peers that the next receive and the next send wait for; -1: none. */
-void stream_waits(const struct stream *st, int peers[2]);
+extern const struct phase_ops stream_phase;
+
 /* A connection holds a frame: claim it if it is wanted now, leave it if later.
  */
 hvd_status_t stream_held(struct comm *comm,

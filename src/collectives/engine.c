@@ -7,45 +7,43 @@
  *
  * Threads: whoever drives the comm. Memory: none of its own. */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
-#include "collectives/local.h"
 
 enum {
     ANNOUNCE_FIRST_US = 200000,
     ANNOUNCE_AGAIN_US = 1000000,
-    OVERTAKEN_US = 1000000, /* a packet is sent again, and once more */
-    SPIN_US = 50            /* a few round trips over loopback */
+    OVERTAKEN_US = 1000000 /* a packet is sent again, and once more */
 };
+
+/* Will the phase at `at`, which has not begun? */
+static bool will_need(const struct comm *comm, int at, int peer)
+{
+    const struct phase *phases = comm->op.phases;
+    unsigned n = 0;
+
+    for (int i = comm->op.phase_i + 1; i <= at; i++)
+        n += phases[i].ops == phases[at].ops;
+    return phases[at].ops->will_need(comm, &phases[at], peer, n);
+}
 
 /* Where the operation still waits for this peer, or will: a channel; -1: it
  * does not. */
 static int awaited_on(const struct comm *comm, int peer)
 {
     const struct operation *op = &comm->op;
-    unsigned n_local = 0;
-    bool needs;
 
     if (engine_done(comm))
         return -1;
-    needs = engine_phase(op)->type == PHASE_LOCAL ? local_needs(comm, peer)
-                                                  : stream_needs(comm, peer);
-    if (needs)
+    if (engine_ops(comm)->needs(comm, peer))
         return engine_phase(op)->channel;
-    for (int i = op->phase_i + 1; i < op->n_phases; i++) {
-        const struct phase *phase = &op->phases[i];
-
-        needs = phase->type == PHASE_LOCAL
-                    ? local_will_need(comm, peer, ++n_local)
-                    : stream_names(phase, peer);
-        if (needs)
-            return phase->channel;
-    }
+    for (int i = op->phase_i + 1; i < op->n_phases; i++)
+        if (will_need(comm, i, peer))
+            return op->phases[i].channel;
     return -1;
 }
 
@@ -228,10 +226,7 @@ static hvd_status_t announce(struct comm *comm, uint64_t now_us)
     int peers[2];
 
     f.type = FRAME_ANNOUNCE;
-    if (engine_phase(op)->type == PHASE_LOCAL)
-        peers[0] = peers[1] = local_missing(comm);
-    else
-        stream_waits(&op->stream, peers);
+    engine_ops(comm)->waits(comm, peers);
     HVD_TRY(ask_above(comm, peers[0], &dialled));
     HVD_TRY(ask_above(comm, peers[1], &dialled));
     op->announce_us = now_us +
@@ -263,9 +258,11 @@ static uint64_t wait_deadline(const struct comm *comm)
 
 static size_t fill_pfds(struct comm *comm)
 {
+    const struct phase_ops *ops = engine_ops(comm);
+    int doorbell = ops->doorbell != NULL ? ops->doorbell(comm) : -1;
     size_t n = 0;
 
-    comm->pfds[n++] = (struct pollfd){comm->wake_fd, POLLIN, 0};
+    comm->pfds[n++] = (struct pollfd){comm->verdict.wake_fd, POLLIN, 0};
     for (size_t i = 0; i < comm->n_live; i++) {
         const struct connection *c = comm->live[i];
         int fd = c->ended ? -1 : c->fd;
@@ -273,12 +270,7 @@ static size_t fill_pfds(struct comm *comm)
         comm->pfds[n++] = (struct pollfd){fd, links_events(c), 0};
     }
     n += endpoint_fds_fill(comm->config.endpoint, comm->pfds + n);
-    if (comm->local != NULL) { /* a late ring disturbs no other phase */
-        bool rings = engine_phase(&comm->op)->type == PHASE_LOCAL;
-
-        comm->pfds[n++] = (struct pollfd){rings ? local_doorbell(comm) : -1,
-                                          POLLIN, 0};
-    }
+    comm->pfds[n++] = (struct pollfd){doorbell, POLLIN, 0};
     return n;
 }
 
@@ -292,9 +284,7 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
         if (comm->pfds[1 + i].revents != 0 && !engine_done(comm))
             HVD_TRY(
                 links_ready(comm, comm->live[i], comm->pfds[1 + i].revents));
-    if (comm->local != NULL)
-        n_pfds--; /* the doorbell */
-    for (size_t i = 1 + n_links; i < n_pfds; i++)
+    for (size_t i = 1 + n_links; i + 1 < n_pfds; i++) /* last, the doorbell */
         endpoint_ready |= comm->pfds[i].revents != 0;
     if (endpoint_ready)
         endpoint_drive(comm->config.endpoint);
@@ -308,23 +298,25 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
 
 static hvd_status_t advance(struct comm *comm, bool *more_p);
 
-/* Who shares memory with us rings only if we sleep, so we look once more behind
- * saying so. What is there counts before a goodbye on a connection. */
-static hvd_status_t poll_local(struct comm *comm, size_t n_pfds, int timeout_ms,
-                               bool *moved_p)
+/* Who shares memory with us rings only if we sleep, so we look once more after
+ * saying so. What is there counts before a goodbye on a connection. The phase
+ * may be another one when we wake. */
+static hvd_status_t poll_asleep(struct comm *comm, size_t n_pfds,
+                                int timeout_ms, bool *moved_p)
 {
+    const struct phase_ops *ops = engine_ops(comm);
     hvd_status_t status;
 
-    local_sleep(comm);
+    ops->sleep(comm);
     status = advance(comm, moved_p);
     if (status == HVD_OK && !*moved_p && !engine_done(comm)) {
         if (poll(comm->pfds, n_pfds, timeout_ms) < 0 && errno != EINTR)
             status = comm_fail(comm, HVD_ERR_SYSTEM, "poll: %s",
                                strerror(errno));
-        local_wake(comm);
+        ops->wake(comm);
         return status == HVD_OK ? advance(comm, moved_p) : status;
     }
-    local_wake(comm);
+    ops->wake(comm);
     return status;
 }
 
@@ -339,7 +331,7 @@ static hvd_status_t judge_left(struct comm *comm)
 /* `more`: only look, there is work to do. */
 static hvd_status_t wait_events(struct comm *comm, bool more)
 {
-    bool sleeps = engine_phase(&comm->op)->type == PHASE_LOCAL && !more;
+    bool sleeps = engine_ops(comm)->sleep != NULL && !more;
     size_t n_links = comm->n_live, n_pfds;
     size_t need = 2 + n_links + endpoint_fds_count(comm->config.endpoint);
     uint64_t now_us = clock_now_us(), deadline_us;
@@ -355,7 +347,7 @@ static hvd_status_t wait_events(struct comm *comm, bool more)
     n_pfds = fill_pfds(comm);
     if (sleeps) {
         HVD_TRY(judge_left(comm));
-        HVD_TRY(poll_local(comm, n_pfds, timeout_ms, &moved));
+        HVD_TRY(poll_asleep(comm, n_pfds, timeout_ms, &moved));
         if (moved || engine_done(comm))
             return comm_check(comm);
     } else if (poll(comm->pfds, n_pfds, timeout_ms) < 0 && errno != EINTR) {
@@ -373,11 +365,8 @@ static hvd_status_t begin(struct comm *comm)
 {
     const struct phase *phase = engine_phase(&comm->op);
 
-    if (phase->type == PHASE_STREAM)
-        HVD_TRY(stream_begin(comm, phase));
-    else
-        HVD_TRY(local_begin(comm, phase));
-    if (phase->type == PHASE_LOCAL && comm->op.n_phases == 1)
+    HVD_TRY(phase->ops->begin(comm, phase));
+    if (!phase->ops->uses_links && comm->op.n_phases == 1)
         return HVD_OK;
     for (size_t i = 0; i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
@@ -390,61 +379,25 @@ static hvd_status_t begin(struct comm *comm)
     return HVD_OK;
 }
 
-static bool phase_done(const struct comm *comm)
+/* The phase in flight is over, and it is not the last. */
+static bool next_is_due(const struct comm *comm)
 {
-    return engine_phase(&comm->op)->type == PHASE_LOCAL
-               ? local_done(comm)
-               : stream_done(&comm->op.stream);
+    const struct operation *op = &comm->op;
+
+    return op->phase_i + 1 < op->n_phases && engine_ops(comm)->done(comm);
 }
 
 static hvd_status_t advance(struct comm *comm, bool *more_p)
 {
     struct operation *op = &comm->op;
 
-    if (engine_phase(op)->type == PHASE_LOCAL)
-        HVD_TRY(local_advance(comm, more_p));
-    else
-        HVD_TRY(stream_advance(comm, more_p));
-    while (phase_done(comm) && !engine_done(comm)) {
+    HVD_TRY(engine_ops(comm)->advance(comm, more_p));
+    while (next_is_due(comm)) {
         if (op->begun_ns != 0)
             op->ended_ns[op->phase_i] = timeline_clock_now();
         op->phase_i++;
         HVD_TRY(begin(comm));
         *more_p = true;
-    }
-    return HVD_OK;
-}
-
-static size_t position(const struct operation *op)
-{
-    const struct stream *st = &op->stream;
-
-    return st->recv_i + st->recv_off + st->send_i + st->send_off;
-}
-
-/* A peer on another core answers sooner than poll(2) can sleep and wake; one on
- * this core needs it. So: look again a few times, and let others run between.
- */
-static hvd_status_t look_again(struct comm *comm, bool *more_p)
-{
-    const struct operation *op = &comm->op;
-    uint64_t until_us;
-
-    if (engine_phase(op)->type == PHASE_LOCAL)
-        return local_spin(comm, more_p);
-    until_us = clock_now_us() + SPIN_US;
-    while (clock_now_us() < until_us) {
-        size_t before = position(op);
-
-        HVD_TRY(comm_check(comm));
-        if (comm_kicked(comm))
-            break;
-        sched_yield();
-        HVD_TRY(advance(comm, more_p));
-        if (*more_p || engine_done(comm))
-            break;
-        if (position(op) != before)
-            until_us = clock_now_us() + SPIN_US;
     }
     return HVD_OK;
 }
@@ -458,12 +411,14 @@ static hvd_status_t drive(struct comm *comm)
         HVD_TRY(comm_check(comm));
         HVD_TRY(advance(comm, &more));
         if (!more && !engine_done(comm))
-            HVD_TRY(look_again(comm, &more));
+            HVD_TRY(engine_ops(comm)->look_again(comm, &more));
         if (engine_done(comm)) {
             comm->op.active = false;
             return HVD_OK;
         }
-        if (!more || engine_phase(&comm->op)->type == PHASE_STREAM)
+        if (next_is_due(comm))
+            continue;
+        if (!more || engine_ops(comm)->uses_links)
             HVD_TRY(wait_events(comm, more));
     }
     return HVD_OK;

@@ -73,7 +73,7 @@ static void compare_transports(struct comm *comm, int peer, int channel)
 {
     int rank = comm->config.rank;
     bool theirs = channel == CHANNEL_LOCAL;
-    bool both = comm->local != NULL && !local_is_all(comm);
+    bool both = comm->local != NULL && !comm_shares_all(comm);
 
     if ((channel != CHANNEL_LOCAL && channel != CHANNEL_DATA) ||
         comm->peers[peer].host != comm->peers[rank].host ||

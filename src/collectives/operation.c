@@ -9,11 +9,8 @@
 #include "base/error.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
-#include "collectives/copy.h"
+#include "collectives/reduce/copy.h"
 #include "collectives/two_level.h"
-
-/* A quarter of a millisecond, where 256 MB take 30. */
-enum { PIECE_NBYTES = 4 << 20 };
 
 static bool scratch_reserve(struct comm *comm, size_t nbytes)
 {
@@ -26,18 +23,9 @@ static bool scratch_reserve(struct comm *comm, size_t nbytes)
 }
 
 hvd_status_t operation_copy(const struct comm *comm, void *dst, const void *src,
-                            size_t nbytes, bool stream)
+                            size_t nbytes)
 {
-    uint8_t *to = dst;
-    const uint8_t *from = src;
-
-    for (size_t i = 0; i < nbytes && to != from; i += PIECE_NBYTES) {
-        size_t n = nbytes - i < PIECE_NBYTES ? nbytes - i : PIECE_NBYTES;
-
-        HVD_TRY(comm_check(comm));
-        copy_memory(to + i, from + i, n, stream);
-    }
-    return HVD_OK;
+    return copy_in_pieces(&comm->verdict, dst, src, nbytes, false);
 }
 
 /* This rank's own contribution, where the schedule expects it; and the buffers
@@ -60,23 +48,22 @@ static hvd_status_t place(struct comm *comm, const struct collective_args *args,
                          call_kind_name(call->head.kind), call->send_nbytes);
     switch (args->kind) {
     case COLLECTIVE_ALLREDUCE:
-        return operation_copy(comm, recv, send, call->send_nbytes, false);
+        return operation_copy(comm, recv, send, call->send_nbytes);
     case COLLECTIVE_ALLGATHER:
     case COLLECTIVE_ALLGATHERV:
         return operation_copy(comm, recv + call->place_nbytes, send,
-                              call->send_nbytes, false);
+                              call->send_nbytes);
     case COLLECTIVE_REDUCE_SCATTER:
         phase->src = phase->dst = comm->scratch;
         op->final_dst = recv;
         op->final_src = comm->scratch + call->place_nbytes;
         op->final_nbytes = call->recv_nbytes;
-        return operation_copy(comm, comm->scratch, send, call->send_nbytes,
-                              false);
+        return operation_copy(comm, comm->scratch, send, call->send_nbytes);
     case COLLECTIVE_ALLTOALL:
         phase->src = replace ? comm->scratch : send;
         return operation_copy(comm, replace ? comm->scratch : recv + mine,
                               replace ? send : send + mine,
-                              replace ? call->send_nbytes : block, false);
+                              replace ? call->send_nbytes : block);
     case COLLECTIVE_ALLTOALLV:
         phase->src = send;
         if (args->recvcounts[comm->config.rank] == 0)
@@ -84,7 +71,7 @@ static hvd_status_t place(struct comm *comm, const struct collective_args *args,
         return operation_copy(
             comm, recv + args->rdispls[comm->config.rank] * call->elem_nbytes,
             send + args->sdispls[comm->config.rank] * call->elem_nbytes,
-            args->recvcounts[comm->config.rank] * call->elem_nbytes, false);
+            args->recvcounts[comm->config.rank] * call->elem_nbytes);
     default: /* broadcast, barrier: nothing to place */
         return HVD_OK;
     }
@@ -94,14 +81,16 @@ static struct schedule_call shape_of(const struct comm *comm,
                                      const struct collective_args *args,
                                      const struct call *call)
 {
+    const struct kind *kind = kind_of((int)args->kind);
+
     return (struct schedule_call){
         .kind = (int)args->kind,
         .algorithm = comm->config.algorithms.by_kind[args->kind],
         .rank = comm->config.rank,
         .size = comm->config.size,
         /* the other kinds have none, whatever the caller has left there */
-        .root = args->kind == COLLECTIVE_BROADCAST ? args->root : 0,
-        .count = args->kind == COLLECTIVE_BARRIER ? 0 : args->count,
+        .root = kind->rooted ? args->root : 0,
+        .count = kind->recv == KIND_NOTHING ? 0 : args->count,
         .elem_nbytes = call->elem_nbytes,
         .sendcounts = args->sendcounts,
         .sdispls = args->sdispls,
@@ -115,10 +104,10 @@ static void share(struct comm *comm, const struct collective_args *args)
 {
     struct phase *phase = &comm->op.phases[0];
 
-    phase->type = PHASE_LOCAL;
+    phase->ops = &local_phase;
     phase->channel = CHANNEL_LOCAL;
-    phase->src = args->kind == COLLECTIVE_BROADCAST ? args->recvbuf
-                                                    : args->sendbuf;
+    phase->src = kind_of((int)args->kind)->rooted ? args->recvbuf
+                                                  : args->sendbuf;
     phase->dst = args->recvbuf;
     if (args->op == HVD_AVERAGE)
         phase->divisor = comm->config.size;
@@ -136,10 +125,10 @@ hvd_status_t operation_begin(struct comm *comm,
     op->op = args->op;
     op->elem_nbytes = call->elem_nbytes;
     op->n_phases = 1;
-    op->phases[0] = (struct phase){.type = PHASE_STREAM,
+    op->phases[0] = (struct phase){.ops = &stream_phase,
                                    .channel = CHANNEL_DATA,
                                    .shape = shape_of(comm, args, call)};
-    if (local_is_all(comm)) {
+    if (comm_shares_all(comm)) {
         share(comm, args);
         return HVD_OK;
     }
@@ -153,7 +142,7 @@ hvd_status_t operation_begin(struct comm *comm,
 static hvd_status_t last_copy(struct comm *comm, void *dst, const void *src,
                               size_t nbytes)
 {
-    if (operation_copy(comm, dst, src, nbytes, false) != HVD_OK)
+    if (operation_copy(comm, dst, src, nbytes) != HVD_OK)
         return comm_end(comm);
     return HVD_OK;
 }
@@ -178,20 +167,10 @@ struct timeline_call operation_shown(const struct collective_args *args,
     };
 }
 
-static const char *way_of(const struct phase *phase)
-{
-    if (phase->type == PHASE_LOCAL)
-        return "shared_memory";
-    return phase->shape.size > 1
-               ? algorithm_name(schedule_algorithm(&phase->shape))
-               : NULL;
-}
-
 /* Others of the host stream for this rank. */
 static bool is_idle(const struct phase *phase)
 {
-    return phase->type == PHASE_STREAM && phase->steps != NULL &&
-           phase->n_steps == 0;
+    return phase->steps != NULL && phase->n_steps == 0;
 }
 
 void operation_show(const struct comm *comm, const struct timeline_call *call)
@@ -212,7 +191,7 @@ void operation_show(const struct comm *comm, const struct timeline_call *call)
         }
         if (is_idle(&op->phases[i]))
             continue;
-        part.algorithm = way_of(&op->phases[i]);
+        part.algorithm = op->phases[i].ops->way(&op->phases[i]);
         timeline_call(TIMELINE_TRANSPORT, since_ns, end_ns, &part);
         since_ns = end_ns;
     }
@@ -223,19 +202,20 @@ hvd_status_t operation_alone(struct comm *comm,
                              const struct collective_args *args,
                              const struct call *call)
 {
+    const struct kind *kind = kind_of((int)args->kind);
     uint8_t *dst = args->recvbuf;
     const uint8_t *src = args->sendbuf;
     size_t nbytes = call->send_nbytes;
 
-    if (args->kind == COLLECTIVE_BROADCAST || args->kind == COLLECTIVE_BARRIER)
+    if (kind->rooted || kind->recv == KIND_NOTHING)
         return HVD_OK;
-    if (args->kind == COLLECTIVE_ALLTOALLV) {
+    if (kind->send == KIND_VARIED) {
         nbytes = args->recvcounts[0] * call->elem_nbytes;
         if (nbytes == 0)
             return HVD_OK;
         dst += args->rdispls[0] * call->elem_nbytes;
         src += args->sdispls[0] * call->elem_nbytes;
-    } else if (args->kind == COLLECTIVE_ALLGATHERV) {
+    } else if (kind->recv == KIND_VARIED) {
         dst += call->place_nbytes;
     }
     return last_copy(comm, dst, src, nbytes);

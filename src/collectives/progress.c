@@ -15,16 +15,16 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "collectives/comm_impl.h"
+#include "collectives/reduce/scale.h"
 #include "collectives/request.h"
-#include "collectives/scale.h"
-#include "collectives/timeline.h"
+#include "timeline/timeline.h"
 
 enum { SCALE_PIECE = 64 << 10 }; /* elements, between looks for an abort */
 
@@ -59,13 +59,13 @@ void progress_take(struct comm *comm)
     if (pthread_mutex_trylock(&p->engine) == 0)
         return;
     atomic_store(&comm->kick, true);
-    (void)eventfd_write(comm->wake_fd, 1);
+    (void)eventfd_write(comm->verdict.wake_fd, 1);
     pthread_mutex_lock(&p->engine);
     atomic_store(&comm->kick, false);
-    (void)eventfd_read(comm->wake_fd, &ignored);
+    (void)eventfd_read(comm->verdict.wake_fd, &ignored);
     /* an abort may have written before us, and its word is for everybody */
     if (comm_status(comm, NULL) != HVD_OK)
-        (void)eventfd_write(comm->wake_fd, 1);
+        (void)eventfd_write(comm->verdict.wake_fd, 1);
 }
 
 void progress_give(struct comm *comm)
@@ -311,21 +311,6 @@ static void *progress_main(void *arg)
     return NULL;
 }
 
-/* No signal is ever delivered to a thread of ours. */
-static int start_thread(struct progress *p)
-{
-    sigset_t all, old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&p->thread, NULL, progress_main, p);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (error == 0)
-        (void)pthread_setname_np(p->thread, "hvd-progress");
-    return error;
-}
-
 static hvd_status_t start(struct comm *comm)
 {
     struct progress *p;
@@ -340,7 +325,7 @@ static hvd_status_t start(struct comm *comm)
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     comm->progress = p;
-    errno = start_thread(p);
+    errno = thread_start(&p->thread, "hvd-progress", progress_main, p);
     if (errno == 0)
         return HVD_OK;
     comm->progress = NULL;

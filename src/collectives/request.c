@@ -11,8 +11,8 @@
 
 #include "base/array.h"
 #include "collectives/comm_impl.h"
-#include "collectives/scale.h"
-#include "collectives/timeline.h"
+#include "collectives/reduce/scale.h"
+#include "timeline/timeline.h"
 
 /* --- those kept --- */
 
@@ -89,8 +89,7 @@ static bool keep_counts(struct hvd_request *request, size_t size)
     struct collective_args *args = &request->args;
     size_t *at;
 
-    if (args->kind != COLLECTIVE_ALLGATHERV &&
-        args->kind != COLLECTIVE_ALLTOALLV)
+    if (!kind_is_varied(kind_of((int)args->kind)))
         return true;
     if (!array_reserve(&request->counts, &request->counts_max, 4 * size))
         return false;

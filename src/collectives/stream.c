@@ -5,18 +5,30 @@
  * read that is needed.
  *
  * Threads: whoever drives the comm. Memory: none of its own. */
+#include <sched.h>
 #include <string.h>
 
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
-#include "collectives/reduce.h"
+#include "collectives/reduce/reduce.h"
 #include "collectives/stripes.h"
 
-enum { TURNS_MAX = 64 };
+enum {
+    TURNS_MAX = 64,
+    SPIN_US = 50 /* a few round trips over loopback */
+};
+
+static bool stream_done(const struct comm *comm)
+{
+    const struct stream *st = &comm->op.stream;
+
+    return st->send_i == st->n_steps && st->recv_i == st->n_steps;
+}
 
 static bool needs_send(const struct comm *comm, int peer)
 {
@@ -60,13 +72,15 @@ static bool needs_recv(const struct stream *st, int peer)
     return false;
 }
 
-bool stream_needs(const struct comm *comm, int peer)
+static bool stream_needs(const struct comm *comm, int peer)
 {
     return needs_recv(&comm->op.stream, peer) || needs_send(comm, peer);
 }
 
-bool stream_names(const struct phase *phase, int peer)
+static bool stream_will_need(const struct comm *comm, const struct phase *phase,
+                             int peer, unsigned n)
 {
+    (void)comm, (void)n;
     HVD_ASSERT(phase->steps != NULL);
     for (size_t i = 0; i < phase->n_steps; i++)
         if (phase->steps[i].send_peer == peer ||
@@ -75,8 +89,11 @@ bool stream_names(const struct phase *phase, int peer)
     return false;
 }
 
-void stream_waits(const struct stream *st, int peers[2])
+/* Those that the next receive and the next send are about. */
+static void stream_waits(const struct comm *comm, int peers[2])
 {
+    const struct stream *st = &comm->op.stream;
+
     peers[0] = peers[1] = -1;
     if (st->recv_i < st->n_steps)
         peers[0] = st->steps[st->recv_i].recv_peer;
@@ -150,7 +167,7 @@ hvd_status_t stream_held(struct comm *comm, struct connection *c)
 
     if (!op->active)
         return HVD_OK;
-    if (engine_phase(op)->type != PHASE_STREAM)
+    if (engine_ops(comm) != &stream_phase)
         return look_ahead(comm, c);
     if (c->channel != st->channel)
         return HVD_OK;
@@ -335,16 +352,43 @@ static hvd_status_t receive_due(struct comm *comm, bool *moved_p)
 
 /* Bounded, so that others are heard in the middle of a large operation. An
  * abort is heard at each turn: they are slow where ranks share cores. */
-hvd_status_t stream_advance(struct comm *comm, bool *more_p)
+static hvd_status_t stream_advance(struct comm *comm, bool *more_p)
 {
-    const struct stream *st = &comm->op.stream;
-
     *more_p = true;
-    for (int i = 0; i < TURNS_MAX && *more_p && !stream_done(st); i++) {
+    for (int i = 0; i < TURNS_MAX && *more_p && !stream_done(comm); i++) {
         *more_p = false;
         HVD_TRY(comm_check(comm));
         HVD_TRY(send_due(comm, more_p));
         HVD_TRY(receive_due(comm, more_p));
+    }
+    return HVD_OK;
+}
+
+static size_t position(const struct stream *st)
+{
+    return st->recv_i + st->recv_off + st->send_i + st->send_off;
+}
+
+/* A peer on another core answers sooner than poll(2) can sleep and wake; one on
+ * this core needs it. So: look again a few times, and let others run between.
+ */
+static hvd_status_t stream_look_again(struct comm *comm, bool *more_p)
+{
+    const struct stream *st = &comm->op.stream;
+    uint64_t until_us = clock_now_us() + SPIN_US;
+
+    while (clock_now_us() < until_us) {
+        size_t before = position(st);
+
+        HVD_TRY(comm_check(comm));
+        if (comm_kicked(comm))
+            break;
+        sched_yield();
+        HVD_TRY(stream_advance(comm, more_p));
+        if (*more_p || stream_done(comm))
+            break;
+        if (position(st) != before)
+            until_us = clock_now_us() + SPIN_US;
     }
     return HVD_OK;
 }
@@ -366,7 +410,8 @@ static hvd_status_t dial_below(struct comm *comm)
     return HVD_OK;
 }
 
-hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
+/* Connects at once to all peers below that its steps name. */
+static hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
 {
     struct operation *op = &comm->op;
     struct stream *st = &op->stream;
@@ -389,3 +434,22 @@ hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
     }
     return dial_below(comm);
 }
+
+static const char *stream_way(const struct phase *phase)
+{
+    return phase->shape.size > 1
+               ? algorithm_name(schedule_algorithm(&phase->shape))
+               : NULL;
+}
+
+const struct phase_ops stream_phase = {
+    .begin = stream_begin,
+    .advance = stream_advance,
+    .done = stream_done,
+    .look_again = stream_look_again,
+    .needs = stream_needs,
+    .will_need = stream_will_need,
+    .waits = stream_waits,
+    .uses_links = true,
+    .way = stream_way,
+};

@@ -9,7 +9,8 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "collectives/comm_impl.h"
-#include "collectives/pull.h"
+#include "collectives/local/pull.h"
+#include "collectives/schedule/slices.h"
 
 struct two_level {
     int n_hosts;
@@ -107,26 +108,24 @@ void two_level_destroy(struct two_level *levels)
 bool two_level_serves(const struct comm *comm, int kind)
 {
     enum algorithm forced = comm->config.algorithms.by_kind[kind];
-    bool can = kind == COLLECTIVE_ALLREDUCE || kind == COLLECTIVE_BROADCAST ||
-               kind == COLLECTIVE_BARRIER;
 
-    if (comm->two_level == NULL || !can)
+    if (comm->two_level == NULL || !kind_of(kind)->two_level)
         return false;
     return forced == ALGORITHM_AUTO || forced == ALGORITHM_TWO_LEVEL;
 }
 
 /* --- phases --- */
 
-static struct phase *add(struct operation *op, enum phase_type type,
-                         const struct schedule_call *shape)
+static struct phase *add(struct operation *op, const struct phase_ops *ops,
+                         int channel, const struct schedule_call *shape)
 {
     struct phase *phase = &op->phases[op->n_phases++];
 
     HVD_ASSERT(op->n_phases <= OPERATION_PHASES_MAX);
     *phase = (struct phase){
-        .type = type,
+        .ops = ops,
         .shape = *shape,
-        .channel = type == PHASE_LOCAL ? CHANNEL_LOCAL : CHANNEL_DATA,
+        .channel = channel,
     };
     return phase;
 }
@@ -135,7 +134,7 @@ static struct phase *add_local(struct operation *op,
                                const struct schedule_call *shape, int kind,
                                const void *src, void *dst)
 {
-    struct phase *phase = add(op, PHASE_LOCAL, shape);
+    struct phase *phase = add(op, &local_phase, CHANNEL_LOCAL, shape);
 
     phase->shape.kind = kind;
     phase->src = src;
@@ -150,7 +149,7 @@ static void add_stream(struct comm *comm, const struct schedule_call *shape,
                        size_t count, size_t most, uint8_t *at, bool takes_part)
 {
     const struct two_level *t = comm->two_level;
-    struct phase *phase = add(&comm->op, PHASE_STREAM, shape);
+    struct phase *phase = add(&comm->op, &stream_phase, CHANNEL_DATA, shape);
     struct schedule_call *across = &phase->shape;
 
     across->group = t->group;
@@ -208,15 +207,7 @@ static void plan_whole(struct comm *comm, const struct schedule_call *shape,
     spread->shape.root = t->group[t->host];
 }
 
-/* Slice `index` of n, as pull.c cuts them. */
-static size_t slice_begin(size_t count, int n, int index)
-{
-    size_t i = (size_t)index, each = count / (size_t)n;
-    size_t more = count % (size_t)n;
-
-    return i * each + (i < more ? i : more);
-}
-
+/* Cut as pull.c does. */
 static void plan_slices(struct comm *comm, const struct schedule_call *shape,
                         const void *src, uint8_t *dst)
 {
@@ -278,8 +269,7 @@ hvd_status_t two_level_plan(struct comm *comm,
         return HVD_OK;
     }
     if (comm->local == NULL)
-        HVD_TRY(
-            operation_copy(comm, args->recvbuf, args->sendbuf, nbytes, false));
+        HVD_TRY(operation_copy(comm, args->recvbuf, args->sendbuf, nbytes));
     if (nbytes <= SMALL_NBYTES)
         plan_whole(comm, &shape, args->sendbuf, args->recvbuf);
     else

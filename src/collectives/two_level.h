@@ -38,7 +38,7 @@ struct hvd_collective_args;
 struct two_level;
 
 /* Sets comm->two_level, NULL if one level serves all calls. Behind
- * local_create(). */
+ * comm_share(). */
 hvd_status_t two_level_create(struct comm *comm) HVD_MUST_CHECK;
 /* NULL is fine. */
 void two_level_destroy(struct two_level *levels);

@@ -3,14 +3,14 @@
  *
  * Names are looked up through a small open-addressing table of indices, made
  * for one call and freed at its end: a script may list thousands of hosts every
- * second. Memory: malloc for the results and that table, nothing else. No
- * printf: this file is pure, sentences are put together by hand. */
+ * second. Memory: malloc for the results and that table, nothing else. */
 #include "discovery/hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/text.h"
 
 enum { QUOTE_MAX = 80 }; /* of a bad line, as shown in the sentence */
 
@@ -24,7 +24,7 @@ struct parser {
     uint32_t default_slots;
     uint32_t line; /* from 1 */
     char *error;   /* [HOSTS_ERROR_MAX] */
-    size_t n_error;
+    struct text said;
 };
 
 /* Finds names in `items`. table NULL: no memory was left, search one by one. */
@@ -93,32 +93,9 @@ static void index_fill(struct index *x, const struct hosts *hosts)
 
 /* ---- sentences ---------------------------------------------------------- */
 
-static void say_n(struct parser *p, const char *text, size_t n)
+static void say(struct parser *p, const char *words)
 {
-    size_t room = HOSTS_ERROR_MAX - 1 - p->n_error;
-
-    if (n > room)
-        n = room;
-    memcpy(p->error + p->n_error, text, n);
-    p->n_error += n;
-    p->error[p->n_error] = '\0';
-}
-
-static void say(struct parser *p, const char *text)
-{
-    say_n(p, text, strlen(text));
-}
-
-static void say_number(struct parser *p, uint32_t value)
-{
-    char digits[10];
-    size_t n = sizeof(digits);
-
-    do {
-        digits[--n] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    say_n(p, digits + n, sizeof(digits) - n);
+    text_add(&p->said, words);
 }
 
 /* In quotes, cut, and without bytes that would disturb a terminal. */
@@ -131,7 +108,7 @@ static void say_quoted(struct parser *p, struct piece what)
     for (size_t i = 0; i < shown; i++) {
         unsigned char c = (unsigned char)what.begin[i];
 
-        say_n(p, c < 0x20 || c >= 0x7f ? "?" : &what.begin[i], 1);
+        text_add_n(&p->said, c < 0x20 || c >= 0x7f ? "?" : &what.begin[i], 1);
     }
     say(p, n > shown ? "...\"" : "\"");
 }
@@ -139,10 +116,10 @@ static void say_quoted(struct parser *p, struct piece what)
 /* Begin the sentence about `line`; false, so that callers can return it. */
 static bool refuse(struct parser *p, struct piece line)
 {
-    p->n_error = 0;
+    p->said = text_into(p->error, HOSTS_ERROR_MAX);
     if (p->syntax != HOSTS_COMMAS) {
         say(p, "line ");
-        say_number(p, p->line);
+        text_u64(&p->said, p->line);
         say(p, ": ");
     }
     say_quoted(p, line);
@@ -151,7 +128,7 @@ static bool refuse(struct parser *p, struct piece line)
 
 static bool refuse_all(struct parser *p, const char *sentence)
 {
-    p->n_error = 0;
+    p->said = text_into(p->error, HOSTS_ERROR_MAX);
     say(p, sentence);
     return false;
 }

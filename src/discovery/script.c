@@ -28,18 +28,13 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/rlimits.h"
+#include "base/signals.h"
 
 #define WHO "--host-discovery-script: \"%s\""
 
 enum { OUTPUT_MAX = 4 << 20, READ_STEP = 1 << 16 };
-
-static void close_fd(int *fd_p)
-{
-    if (*fd_p >= 0)
-        close(*fd_p);
-    *fd_p = -1;
-}
 
 hvd_status_t script_init(struct script *s, const char *path,
                          uint64_t timeout_us)
@@ -69,16 +64,6 @@ hvd_status_t script_init(struct script *s, const char *path,
 
 /* ---- start -------------------------------------------------------------- */
 
-static void reset_signals(void)
-{
-    sigset_t none;
-
-    for (int sig = 1; sig < NSIG; sig++)
-        signal(sig, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* In the child: only calls that are safe after fork. */
 static void exec_script(const char *path, pid_t parent, int out, int error)
 {
@@ -91,7 +76,7 @@ static void exec_script(const char *path, pid_t parent, int out, int error)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before prctl */
         _exit(127);
-    reset_signals();
+    signals_reset();
     rlimits_restore();
     if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
         dup2(out, STDOUT_FILENO) >= 0) {
@@ -116,10 +101,10 @@ static bool watch(int epoll_fd, int fd)
 
 static void end_run(struct script *s)
 {
-    close_fd(&s->epoll_fd);
-    close_fd(&s->pidfd);
-    close_fd(&s->out_fd);
-    close_fd(&s->error_fd);
+    fd_close(&s->epoll_fd);
+    fd_close(&s->pidfd);
+    fd_close(&s->out_fd);
+    fd_close(&s->error_fd);
     s->running = false;
     s->pid = 0;
     s->deadline_us = CLOCK_NEVER;
@@ -221,7 +206,7 @@ static void read_output(struct script *s)
             return;
         if (n <= 0) { /* out of the epoll set: an end is readable for ever */
             s->eof = true;
-            close_fd(&s->out_fd);
+            fd_close(&s->out_fd);
         } else {
             s->n_output += (size_t)n;
         }

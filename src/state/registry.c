@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "state/internal.h"
 
 static const char *const kind_names[] = {
@@ -267,36 +268,23 @@ hvd_status_t callbacks_run(const struct callbacks *list, const char *what)
     return HVD_OK;
 }
 
-/* Append to text [max] at *at_p; what does not fit is cut off. */
-static void append(char *text, size_t max, size_t *at_p, const char *words)
-{
-    size_t nbytes = strlen(words);
-
-    if (nbytes > max - 1 - *at_p)
-        nbytes = max - 1 - *at_p;
-    memcpy(text + *at_p, words, nbytes);
-    *at_p += nbytes;
-    text[*at_p] = '\0';
-}
-
 static void layout_text(const hvd_state_t *state, char *text, size_t max)
 {
+    struct text t = text_into(text, max);
     bool whole = true;
-    size_t at = 0;
 
     HVD_ASSERT(max >= sizeof("..."));
-    text[0] = '\0';
     for (size_t i = 0; i < state->n_entries && whole; i++) {
         const struct entry *entry = &state->entries[i];
 
-        whole = at + strlen(entry->name) + sizeof(",  sampler") < max;
-        append(text, max, &at, i > 0 ? ", " : "");
-        append(text, max, &at, entry->name);
-        append(text, max, &at, " ");
-        append(text, max, &at, kind_names[entry->kind]);
+        whole = t.n + strlen(entry->name) + sizeof(",  sampler") < max;
+        text_add(&t, i > 0 ? ", " : "");
+        text_add(&t, entry->name);
+        text_add(&t, " ");
+        text_add(&t, kind_names[entry->kind]);
     }
     if (!whole)
-        memcpy(text + (at < max - 4 ? at : max - 4), "...", sizeof("..."));
+        memcpy(text + (t.n < max - 4 ? t.n : max - 4), "...", sizeof("..."));
 }
 
 void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,

@@ -3,7 +3,7 @@
 #include "state/sampler_core.h"
 
 #include "base/array.h"
-#include "collectives/bytes.h"
+#include "base/bytes.h"
 
 struct sampler_range sampler_block(uint64_t n_samples, uint64_t position,
                                    uint64_t batch, int size, bool drop_last)

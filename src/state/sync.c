@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bytes.h"
 #include "base/error.h"
-#include "collectives/bytes.h"
 #include "collectives/comm.h"
 #include "state/internal.h"
 #include "state/sync_wire.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "collectives/bytes.h"
+#include "base/bytes.h"
 
 static const uint32_t magic = 0x53445648; /* "HVDS" */
 

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "collectives/arena.h"
 #include "collectives/comm.h"
+#include "collectives/local/arena.h"
 #include "support.h"
 
 enum { GROUP_MAX = 72, GROUP_JOB = 77 };

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "collectives/comm_impl.h"
-#include "collectives/unix_socket.h"
+#include "collectives/net/unix_socket.h"
 #include "group.h"
 
 /* --- files that are told apart --- */

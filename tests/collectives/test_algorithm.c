@@ -3,9 +3,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "collectives/algorithm.h"
 #include "collectives/comm.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/algorithm.h"
+#include "collectives/schedule/schedule.h"
 #include "support.h"
 
 START_TEST(choose_default_table_covers_every_call)

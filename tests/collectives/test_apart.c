@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "collectives/local_impl.h"
+#include "collectives/comm_impl.h"
+#include "collectives/local/impl.h"
 #include "process_rank.h"
 #include "strangers.h"
 #include "trap.h"

@@ -14,7 +14,7 @@
 
 #include <hvd/collectives.h>
 
-#include "collectives/arena.h"
+#include "collectives/local/arena.h"
 #include "support.h"
 
 enum { HUGE_PAGE = 2 << 20, MIB = 1 << 20 };

@@ -7,9 +7,9 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "collectives/call.h"
-#include "collectives/dtype.h"
-#include "collectives/mailbox.h"
-#include "collectives/reduce.h"
+#include "collectives/local/mailbox.h"
+#include "collectives/reduce/dtype.h"
+#include "collectives/reduce/reduce.h"
 #include "group.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "collectives/choice.h"
+#include "collectives/local/choice.h"
 #include "support.h"
 
 /* Calls until a time is told: what ranks of a host need to see each other's. */

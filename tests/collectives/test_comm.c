@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mac.h"
-#include "collectives/handshake.h"
+#include "collectives/net/handshake.h"
 #include "group.h"
 
 static bool text_has(const char *words)

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include "collectives/dtype.h"
+#include "collectives/reduce/dtype.h"
 #include "group.h"
 #include "values.h"
 

@@ -3,8 +3,8 @@
 
 #include "base/mac.h"
 #include "base/random.h"
-#include "collectives/frame.h"
-#include "collectives/handshake.h"
+#include "collectives/net/frame.h"
+#include "collectives/net/handshake.h"
 #include "support.h"
 
 START_TEST(frame_encoded_decodes_to_itself)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collectives/fusion.h"
-#include "collectives/scale.h"
+#include "collectives/reduce/scale.h"
 #include "support.h"
 
 enum { TENSORS_MAX = 5, CHOICES = 6 };

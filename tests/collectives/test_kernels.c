@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "collectives/dtype.h"
-#include "collectives/reduce.h"
-#include "collectives/scale.h"
+#include "collectives/reduce/dtype.h"
+#include "collectives/reduce/reduce.h"
+#include "collectives/reduce/scale.h"
 #include "support.h"
 
 enum { COUNT_MAX = 1100, SOURCES = 3, OFFSETS = 9, NBYTES_MAX = COUNT_MAX * 8 };

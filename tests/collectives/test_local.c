@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collectives/local_impl.h"
+#include "collectives/comm_impl.h"
+#include "collectives/local/impl.h"
 #include "group.h"
 
 enum { PAGE = 4096 };

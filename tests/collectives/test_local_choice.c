@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/choice.h"
 #include "collectives/comm.h"
-#include "collectives/local_choice.h"
-#include "collectives/local_stores.h"
+#include "collectives/local/choice.h"
+#include "collectives/local/ordinary.h"
+#include "collectives/local/stores.h"
 #include "support.h"
 
 /* ways, as tried */

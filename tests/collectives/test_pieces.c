@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "collectives/dtype.h"
-#include "collectives/local_impl.h"
+#include "collectives/comm_impl.h"
+#include "collectives/local/impl.h"
+#include "collectives/reduce/dtype.h"
 #include "posted.h"
 
 /* --- scaling --- */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/pull.h"
+#include "collectives/local/pull.h"
 #include "support.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "collectives/pull.h"
+#include "collectives/local/pull.h"
 #include "support.h"
 
 enum { SIZE = 3, BLOCK = 16, COUNT = 40, DEPTH = 2 };

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "collectives/copy.h"
-#include "collectives/dtype.h"
-#include "collectives/reduce.h"
+#include "collectives/reduce/copy.h"
+#include "collectives/reduce/dtype.h"
+#include "collectives/reduce/reduce.h"
 #include "support.h"
 
 enum { N = 1003 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "collectives/comm.h"
-#include "collectives/schedule.h"
+#include "collectives/schedule/schedule.h"
 #include "support.h"
 
 enum { SIZE_MAX_TESTED = 64, CELL = 8, FRAME_CELLS = 3, ROOM = 2 };

@@ -12,10 +12,11 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/tracefile.h"
+#include "collectives/call.h"
 #include "collectives/comm.h"
-#include "collectives/timeline.h"
-#include "collectives/timeline_text.h"
 #include "support.h"
+#include "timeline/text.h"
+#include "timeline/timeline.h"
 
 static char directory[64], path[128], own[128];
 
@@ -38,8 +39,12 @@ static void teardown(void)
 
 static void open_timeline(void)
 {
-    struct timeline_config config = {
-        .path = path, .job = 5, .worker = 7, .host = "h\"1", .slot = 2};
+    struct timeline_config config = {.path = path,
+                                     .job = 5,
+                                     .worker = 7,
+                                     .host = "h\"1",
+                                     .slot = 2,
+                                     .words = &call_words};
 
     ck_assert_int_eq(timeline_open(&config), HVD_OK);
 }
@@ -105,8 +110,7 @@ static const struct {
     {{.phase = TIMELINE_OPERATION, .kind = 200},
      LANE_CALLS,
      "{\"name\":\"OPERATION\",\"ph\":\"X\",\"pid\":7,\"tid\":1,"
-     "\"ts\":1234567.008,\"dur\":2.099,\"args\":{\"bytes\":0,\"count\":0,"
-     "\"dtype\":\"int8\"}}"},
+     "\"ts\":1234567.008,\"dur\":2.099,\"args\":{}}"},
     {{.phase = TIMELINE_GENERATION_BEGIN,
       .generation = 3,
       .rank = 0,
@@ -142,7 +146,7 @@ START_TEST(timeline_text_of_record)
 
     r.start_ns = 1234567008;
     r.end_ns = 1234569107;
-    n = timeline_text(&r, 7, texts[_i].lane, out, &second);
+    n = timeline_text(&r, &call_words, 7, texts[_i].lane, out, &second);
     ck_assert_uint_lt(n, sizeof(out));
     out[n] = '\0';
     ck_assert_str_eq(out, texts[_i].expected);
@@ -166,9 +170,9 @@ START_TEST(timeline_text_longest_fits)
     r.text[sizeof(r.text) - 1] = '\0';
     for (unsigned phase = 0; phase < TIMELINE_PHASES; phase++) {
         r.phase = (uint8_t)phase;
-        ck_assert_uint_lt(
-            timeline_text(&r, UINT64_MAX, LANE_CALLS, out, &second),
-            TRACEFILE_EVENT_MAX);
+        ck_assert_uint_lt(timeline_text(&r, &call_words, UINT64_MAX, LANE_CALLS,
+                                        out, &second),
+                          TRACEFILE_EVENT_MAX);
     }
     memset(host, 1, sizeof(host) - 1);
     host[sizeof(host) - 1] = '\0';

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "collectives/comm_impl.h"
-#include "collectives/dtype.h"
-#include "collectives/reduce.h"
+#include "collectives/reduce/dtype.h"
+#include "collectives/reduce/reduce.h"
 #include "group.h"
 
 struct shape {

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "collectives/local_impl.h"
+#include "collectives/comm_impl.h"
+#include "collectives/local/impl.h"
 #include "group.h"
 #include "trap.h"
 

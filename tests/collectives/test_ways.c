@@ -1,7 +1,8 @@
 /* tests/collectives/test_ways.c - which way operands take between the ranks of
  * a host: results are the same whichever it is, so a way that is not taken any
  * more shows nowhere else but in the time. */
-#include "collectives/local_impl.h"
+#include "collectives/comm_impl.h"
+#include "collectives/local/impl.h"
 #include "group.h"
 
 enum { RANKS = 3, ROOM = 4 << 20, KIB = 1 << 10, MIB = 1 << 20 };

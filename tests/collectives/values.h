@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/dtype.h"
+#include "collectives/reduce/dtype.h"
 
 static inline uint64_t values_mix(uint64_t a, uint64_t b)
 {

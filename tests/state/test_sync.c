@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
-#include "collectives/bytes.h"
 #include "collectives/comm.h"
 #include "state/state.h"
 #include "support.h"

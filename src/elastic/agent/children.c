@@ -18,19 +18,13 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
 
 enum { KILL_ROUND_MS = 10 };
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 /* For a sentence: may be cut. */
 static void copy_name(char *name, const char *from)
@@ -85,8 +79,8 @@ void children_remove(struct children *children, struct child *child)
         link = &(*link)->next;
     *link = child->next;
     children->n--;
-    close_fd(&child->pidfd);
-    close_fd(&child->report_fd);
+    fd_close(&child->pidfd);
+    fd_close(&child->report_fd);
     child_close_stream(child, OUTPUT_STDOUT);
     child_close_stream(child, OUTPUT_STDERR);
     output_fini(&child->output);
@@ -128,12 +122,12 @@ void child_reap(struct child *child)
            errno == EINTR)
         ;
     child->pid = 0;
-    close_fd(&child->pidfd);
+    fd_close(&child->pidfd);
 }
 
 void child_close_stream(struct child *child, unsigned stream)
 {
-    close_fd(&child->stream_fds[stream - 1]);
+    fd_close(&child->stream_fds[stream - 1]);
 }
 
 /* ---- strangers ----------------------------------------------------------- */
@@ -227,7 +221,7 @@ bool children_kill_all(struct children *children, int timeout_ms)
     }
     for (struct child *c = children->first; c; c = c->next) {
         c->pid = 0;
-        close_fd(&c->pidfd); /* else it would stay readable */
+        fd_close(&c->pidfd); /* else it would stay readable */
     }
     return !left;
 }

@@ -22,7 +22,9 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/rlimits.h"
+#include "base/signals.h"
 #include "elastic/wire/env.h"
 
 enum {
@@ -182,17 +184,6 @@ static void plan_fini(struct plan *plan)
 
 /* ---- the child ----------------------------------------------------------- */
 
-static void reset_signals(void)
-{
-    struct sigaction action = {.sa_handler = SIG_DFL};
-    sigset_t none;
-
-    for (int signo = 1; signo < NSIG; signo++)
-        sigaction(signo, &action, NULL); /* some may not be changed: fine */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* All sources lie above all targets, so no move can overwrite one. */
 static bool place_fds(const struct plan *plan)
 {
@@ -245,7 +236,7 @@ static _Noreturn void child_main(const struct plan *plan)
             failure.in_chdir = 1;
         }
     }
-    reset_signals();
+    signals_reset();
     rlimits_restore(); /* below some of our descriptors: they are closed */
     if (failure.error == 0)
         failure.error = exec_program(plan);
@@ -255,13 +246,6 @@ static _Noreturn void child_main(const struct plan *plan)
 }
 
 /* ---- the parent ---------------------------------------------------------- */
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 /* The same descriptor at a number out of the way of the child's. */
 static int lift(int fd)
@@ -307,20 +291,20 @@ static bool open_fds(struct plan *plan, const struct spawn_site *site,
 
 static void close_child_fds(struct plan *plan)
 {
-    close_fd(&plan->stdin_fd);
-    close_fd(&plan->stdout_fd);
-    close_fd(&plan->stderr_fd);
-    close_fd(&plan->report_fd);
-    close_fd(&plan->secret_fd);
-    close_fd(&plan->lifeline_fd);
+    fd_close(&plan->stdin_fd);
+    fd_close(&plan->stdout_fd);
+    fd_close(&plan->stderr_fd);
+    fd_close(&plan->report_fd);
+    fd_close(&plan->secret_fd);
+    fd_close(&plan->lifeline_fd);
 }
 
 static void close_own_fds(struct spawned *spawned)
 {
-    close_fd(&spawned->pidfd);
-    close_fd(&spawned->report_fd);
-    close_fd(&spawned->stdout_fd);
-    close_fd(&spawned->stderr_fd);
+    fd_close(&spawned->pidfd);
+    fd_close(&spawned->report_fd);
+    fd_close(&spawned->stdout_fd);
+    fd_close(&spawned->stderr_fd);
 }
 
 static bool fork_child(const struct plan *plan, struct spawned *spawned)

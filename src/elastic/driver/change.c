@@ -20,7 +20,6 @@ void worker_drain(struct driver *d, struct driver_worker *w)
             w->ending = true;
             action_kill(d, w, STOP_GRACE_MS);
         }
-        w->drained = true;
     }
     members_recount(d);
 }

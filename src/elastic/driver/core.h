@@ -197,8 +197,7 @@ struct driver_host {
     struct blacklist blacklist;
     enum agent_phase agent_phase;
     uint64_t agent; /* id of the current incarnation */
-    int64_t agent_pid;
-    uint64_t agent_since_us, agent_heard_us, agent_next_start_us;
+    uint64_t agent_since_us, agent_heard_us;
     uint64_t wave; /* what was started together is announced together (M7) */
     bool fresh;    /* its agent has just come up: spawns belong to `wave` */
     struct driver_slot *slots; /* [slots_max] */
@@ -219,8 +218,7 @@ struct driver_worker {
     bool draining;  /* is to leave */
     bool drain_announced;
     uint64_t drain_deadline_us;
-    bool ending; /* SHUTDOWN or RELEASE was sent: `farewell` is repeated */
-    bool drained;
+    bool ending;      /* SHUTDOWN or RELEASE was sent: `farewell` is repeated */
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
     struct message farewell;
     /* membership */
@@ -233,7 +231,8 @@ struct driver_worker {
     uint16_t port;
     struct msg_assign assign; /* personal part of the current generation */
     uint64_t left;            /* boundary at which it left the one before */
-    bool done, held, held_done, committed, first_collective, synced;
+    bool done, held, held_done, first_collective, synced;
+    bool stays;   /* at the close at hand: draining, and not let go (M9) */
     bool entered; /* has completed a collective in some generation */
     struct state_id done_id;
     uint64_t held_boundary;
@@ -252,7 +251,7 @@ struct driver {
     struct driver_config config;
     enum driver_phase phase;
     enum change_phase change;
-    uint64_t now_us, started_us, last_step_us;
+    uint64_t now_us;
     struct random_state random;
     bool discovered; /* a first answer has come */
 
@@ -295,7 +294,6 @@ struct driver {
     struct driver_accusation accused_before[DRIVER_ACCUSATIONS_MAX];
     size_t n_accused, n_accused_before;
 
-    bool released; /* RELEASE was sent: success */
     int interrupts;
     int exit_status;
     uint64_t stop_deadline_us;

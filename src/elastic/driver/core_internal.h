@@ -4,6 +4,7 @@
 #define ELASTIC_DRIVER_CORE_INTERNAL_H
 
 #include "base/array.h"
+#include "base/text.h"
 #include "elastic/driver/core.h"
 
 enum {
@@ -36,14 +37,6 @@ struct driver_record *record_add_worker(struct driver *d,
                                         const struct driver_worker *w);
 void record_warning(struct driver *d, const char *text);
 
-/* Text without stdio: appends to a bounded buffer. */
-struct text {
-    char *buf;
-    size_t n, max;
-};
-struct text text_into(char *buf, size_t max); /* buf becomes "" */
-void text_add(struct text *t, const char *words);
-void text_u64(struct text *t, uint64_t value);
 /* "worker 7 (localhost:1)" */
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w);

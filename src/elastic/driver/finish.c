@@ -49,7 +49,6 @@ static void release(struct driver *d)
     size_t n_members = d->counts.members;
 
     begin_stopping(d, 0, "finished");
-    d->released = true;
     d->stop_deadline_us = DRIVER_NEVER; /* their epilogue is their own */
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];

@@ -21,6 +21,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/rlimits.h"
+#include "base/signals.h"
 #include "elastic/driver/launch.h"
 #include "elastic/wire/env.h"
 
@@ -119,17 +120,6 @@ static hvd_status_t image_init(struct child_image *image,
     return build_env(image);
 }
 
-static void reset_signals(void)
-{
-    struct sigaction plain = {.sa_handler = SIG_DFL};
-    sigset_t none;
-
-    for (int s = 1; s < NSIG; s++)
-        sigaction(s, &plain, NULL); /* KILL and STOP refuse: fine */
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 __attribute__((noreturn)) static void
 child_main(const struct child_image *image, int secret_fd, int lifeline_fd,
            int error_fd, pid_t parent)
@@ -140,7 +130,7 @@ child_main(const struct child_image *image, int secret_fd, int lifeline_fd,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* it died before the line above */
-    reset_signals();
+    signals_reset();
     null_fd = open("/dev/null", O_RDONLY);
     if (null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
         fcntl(secret_fd, F_SETFD, 0) == 0 &&

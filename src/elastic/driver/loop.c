@@ -18,6 +18,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/rlimits.h"
 #include "discovery/local.h"
@@ -493,12 +494,6 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     return HVD_OK;
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 static void loop_close(struct loop *l)
 {
     if (l->launch.ops)
@@ -516,9 +511,9 @@ static void loop_close(struct loop *l)
     free(l->table);
     free(l->argv_packed);
     free(l->stillborn);
-    close_fd(l->epoll_fd);
-    close_fd(l->signal_fd);
-    close_fd(l->secret_fd);
+    fd_close(&l->epoll_fd);
+    fd_close(&l->signal_fd);
+    fd_close(&l->secret_fd);
 }
 
 static void run(struct loop *l, uint64_t now_us)

@@ -242,7 +242,6 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
     if (host->agent_phase != AGENT_STARTING)
         return;
     host->agent_phase = AGENT_UP;
-    host->agent_pid = pid;
     host->fresh = true;
     d->recheck = d->replace = true;
     r = record_add(d, RECORD_AGENT_STARTED);

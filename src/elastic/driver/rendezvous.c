@@ -295,8 +295,8 @@ static struct state_id greatest_id(const struct driver *d)
     return base;
 }
 
-/* Mark in `held_done` (free at this moment) which draining members must stay;
- * returns how many candidates stay in all. */
+/* Mark which draining members must stay; returns how many candidates stay in
+ * all. */
 static size_t choose_stayers(struct driver *d, struct state_id base)
 {
     size_t n_stay = 0;
@@ -305,7 +305,7 @@ static size_t choose_stayers(struct driver *d, struct state_id base)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        w->held_done = false;
+        w->stays = false;
         if (is_candidate(w) && !w->draining) {
             n_stay++;
             base_stays |= state_id_equal(w->offer.id, base);
@@ -320,7 +320,7 @@ static size_t choose_stayers(struct driver *d, struct state_id base)
         late = d->now_us >= w->drain_deadline_us;
         holds = state_id_equal(w->offer.id, base);
         if ((n_stay < d->config.min_np && !late) || (holds && !base_stays)) {
-            w->held_done = true;
+            w->stays = true;
             n_stay++;
             base_stays |= holds;
         }
@@ -350,7 +350,7 @@ static size_t list_candidates(struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (!is_candidate(w) || (w->draining && !w->held_done))
+        if (!is_candidate(w) || (w->draining && !w->stays))
             continue;
         d->candidates[n++] = (struct candidate){.worker = w->id,
                                                 .joined = w->joined,
@@ -366,9 +366,8 @@ static void dismiss_leavers(struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (!is_candidate(w) || !w->draining || w->held_done)
+        if (!is_candidate(w) || !w->draining || w->stays)
             continue;
-        w->drained = true;
         record_add_worker(d, RECORD_WORKER_DRAINED, w);
         say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
                      "its host was removed");

@@ -74,33 +74,6 @@ void record_warning(struct driver *d, const char *text)
     text_add(&t, text);
 }
 
-struct text text_into(char *buf, size_t max)
-{
-    buf[0] = '\0';
-    return (struct text){buf, 0, max};
-}
-
-void text_add(struct text *t, const char *words)
-{
-    size_t n = strnlen(words, t->max - 1 - t->n);
-
-    memcpy(t->buf + t->n, words, n);
-    t->n += n;
-    t->buf[t->n] = '\0';
-}
-
-void text_u64(struct text *t, uint64_t value)
-{
-    char digits[24];
-    size_t i = sizeof(digits) - 1;
-
-    digits[i] = '\0';
-    do
-        digits[--i] = (char)('0' + value % 10);
-    while (value /= 10);
-    text_add(t, digits + i);
-}
-
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w)
 {

@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "base/world.h"
-#include "collectives/timeline.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
 #include "state/state.h"
+#include "timeline/timeline.h"
 
 void collective_enter(void)
 {

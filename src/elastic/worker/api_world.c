@@ -14,9 +14,8 @@
 #include "base/mac.h"
 #include "base/world.h"
 #include "collectives/descriptors.h"
-#include "collectives/local.h"
+#include "collectives/local/local.h"
 #include "collectives/request.h"
-#include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
@@ -24,6 +23,7 @@
 #include "elastic/worker/solo.h"
 #include "elastic/worker/static.h"
 #include "state/state.h"
+#include "timeline/timeline.h"
 
 /* ZeroMQ aborts the process where it finds none. */
 static const struct descriptors_need own_descriptors = {32, 32};

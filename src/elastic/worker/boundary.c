@@ -13,12 +13,12 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/world.h"
-#include "collectives/timeline.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
+#include "timeline/timeline.h"
 
 static hvd_status_t save(hvd_state_t *state)
 {

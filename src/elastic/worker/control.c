@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -21,8 +20,10 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
-#include "collectives/local.h"
+#include "base/thread.h"
+#include "collectives/local/local.h"
 #include "elastic/wire/codec.h"
 #include "elastic/wire/socket.h"
 #include "elastic/worker/process.h"
@@ -451,13 +452,6 @@ static hvd_status_t open_fds(void)
     return HVD_OK;
 }
 
-static void close_fd(int *fd_p)
-{
-    if (*fd_p >= 0)
-        close(*fd_p);
-    *fd_p = -1;
-}
-
 static hvd_status_t open_socket(void)
 {
     char name[32];
@@ -468,22 +462,12 @@ static hvd_status_t open_socket(void)
                               &control.dealer);
 }
 
-/* No signal is ever delivered to a thread of ours: it would run the program's
- * handler where the program does not expect it. */
 static hvd_status_t start_thread(void)
 {
-    sigset_t all, old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&control.thread, NULL, control_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    errno = error;
-    if (error)
+    errno = thread_start(&control.thread, "hvd-control", control_main, NULL);
+    if (errno != 0)
         return error_errno("pthread_create");
     control.started = true;
-    (void)pthread_setname_np(control.thread, "hvd-control");
     return HVD_OK;
 }
 
@@ -520,7 +504,7 @@ static void close_kick_fd(void)
             return;
         sched_yield();
     }
-    close_fd(&control.kick_fd);
+    fd_close(&control.kick_fd);
 }
 
 void control_stop(void)
@@ -542,9 +526,9 @@ void control_stop(void)
     control.context = NULL;
     assign_table_fini(&control.table);
     assign_table_fini(&control.spare);
-    close_fd(&control.wake_fd);
+    fd_close(&control.wake_fd);
     close_kick_fd();
-    close_fd(&process_self.self.lifeline_fd);
+    fd_close(&process_self.self.lifeline_fd);
 }
 
 /* ---- the door for app ---------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "collectives/reduce.h"
+#include "collectives/reduce/reduce.h"
 
 enum { CHOICES_MAX = 8 };
 

@@ -15,10 +15,10 @@
 #include "base/error.h"
 #include "base/world.h"
 #include "collectives/ability.h"
-#include "collectives/timeline.h"
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
+#include "timeline/timeline.h"
 
 static uint64_t assigned_ns; /* of the current generation, for reports */
 

@@ -16,9 +16,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "collectives/timeline.h"
+#include "collectives/call.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
+#include "timeline/timeline.h"
 
 struct process process_self = {.kick_fd = -1, .self = {.lifeline_fd = -1}};
 
@@ -157,7 +158,8 @@ void process_timeline_open(void)
                                      .job = self->job,
                                      .worker = self->worker,
                                      .host = self->host,
-                                     .slot = self->slot};
+                                     .slot = self->slot,
+                                     .words = &call_words};
 
     if (!config.path || config.path[0] == '\0')
         return;

@@ -17,7 +17,7 @@
 #include <hvd/status.h>
 
 #include "collectives/comm.h"
-#include "collectives/endpoint.h"
+#include "collectives/net/endpoint.h"
 #include "elastic/wire/message.h"
 
 /* One job never mixes kinds. */

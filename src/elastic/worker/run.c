@@ -24,12 +24,12 @@
 #include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
-#include "collectives/timeline.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/solo.h"
 #include "state/state.h"
+#include "timeline/timeline.h"
 
 struct run {
     hvd_state_t *state;

@@ -1,0 +1,40 @@
+/* base/text.c - see text.h. Pure. */
+#include "base/text.h"
+
+#include <string.h>
+
+#include "base/array.h"
+
+struct text text_into(char *buf, size_t max)
+{
+    HVD_ASSERT(max > 0);
+    buf[0] = '\0';
+    return (struct text){buf, 0, max};
+}
+
+void text_add_n(struct text *t, const char *words, size_t n)
+{
+    size_t room = t->max - 1 - t->n;
+
+    if (n > room)
+        n = room;
+    memcpy(t->buf + t->n, words, n);
+    t->n += n;
+    t->buf[t->n] = '\0';
+}
+
+void text_add(struct text *t, const char *words)
+{
+    text_add_n(t, words, strnlen(words, t->max - 1 - t->n));
+}
+
+void text_u64(struct text *t, uint64_t value)
+{
+    char digits[20];
+    size_t i = sizeof(digits);
+
+    do
+        digits[--i] = (char)('0' + value % 10);
+    while (value /= 10);
+    text_add_n(t, digits + i, sizeof(digits) - i);
+}

@@ -1,0 +1,22 @@
+/* base/text.h - sentences put together piece by piece, without stdio: what does
+ * not fit is cut off, and what there is always ends with NUL.
+ *
+ * Pure. Threads: any. Memory: the caller's. */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct text {
+    char *buf;
+    size_t n, max; /* n < max */
+};
+
+/* buf [max], max > 0, becomes "". */
+struct text text_into(char *buf, size_t max);
+void text_add(struct text *t, const char *words);
+void text_add_n(struct text *t, const char *words, size_t n);
+void text_u64(struct text *t, uint64_t value);
+
+#endif

@@ -1,0 +1,13 @@
+/* base/thread.h - threads of ours. Threads: any. */
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
+
+#include <pthread.h>
+
+/* Run main(arg) on a thread of that name (15 characters). All signals are
+ * blocked there: one would run the program's handler where the program does not
+ * expect it. Returns 0 or an errno. */
+int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
+                 void *arg);
+
+#endif

@@ -1,0 +1,591 @@
+/* collectives/local/blocks.c - operands that do not fit a post: block by block
+ * through memory that the others read, as pull.c says.
+ *
+ * Threads: whoever drives the comm. Memory: staging from hvd_alloc, with its
+ * first use. */
+#include "collectives/local/arena.h"
+#include "collectives/local/impl.h"
+#include "collectives/local/ordinary.h"
+#include "collectives/reduce/copy.h"
+#include "collectives/reduce/reduce.h"
+
+enum {
+    BLOCK_MAX = 512 << 10,
+    BLOCK_UNIT = 4096,
+    ATTACHED_BLOCK = 4 << 20, /* after each, an abort is heard */
+    /* what a peer has just written is slow to read until it has left the
+     * peer's own caches, of 2 MB or less, for one that is shared */
+    LAG_NBYTES = 4 << 20,
+    ACTIONS_MAX = 64 /* before connections are looked at */
+};
+
+static const enum pull_kind kinds[] = {
+    [COLLECTIVE_ALLREDUCE] = PULL_ALLREDUCE,
+    [COLLECTIVE_BROADCAST] = PULL_BROADCAST,
+    [COLLECTIVE_ALLGATHER] = PULL_ALLGATHER,
+    [COLLECTIVE_ALLGATHERV] = PULL_ALLGATHERV,
+    [COLLECTIVE_REDUCE_SCATTER] = PULL_REDUCE_SCATTER,
+    [COLLECTIVE_ALLTOALL] = PULL_ALLTOALL,
+    [COLLECTIVE_ALLTOALLV] = PULL_ALLTOALLV,
+    [COLLECTIVE_BARRIER] = PULL_BROADCAST,
+};
+
+/* --- beginning --- */
+
+static size_t block_nbytes(const struct local *local)
+{
+    size_t n = LOCAL_STAGE_NBYTES /
+               ((size_t)LOCAL_DEPTH * ((size_t)local->size + 1));
+
+    n -= n % BLOCK_UNIT;
+    if (n < BLOCK_UNIT)
+        return BLOCK_UNIT;
+    return n < BLOCK_MAX ? n : BLOCK_MAX;
+}
+
+static void publish_progress(struct local *local)
+{
+    struct pull_progress own = pull_progress(&local->run.pull);
+    struct mailbox *box = local->box;
+
+    atomic_store_explicit(&box->staged, mailbox_word(local->ticket, own.staged),
+                          memory_order_release);
+    atomic_store_explicit(&box->reduced,
+                          mailbox_word(local->ticket, own.reduced),
+                          memory_order_release);
+    atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
+}
+
+hvd_status_t local_stage_reserve(struct local *local, size_t nbytes)
+{
+    if (local->stage == NULL)
+        local->stage = stage_take(nbytes, local->box->nonce);
+    if (local->stage == NULL)
+        return local_fail(local, HVD_ERR_NOMEM, "%zu bytes of staging memory",
+                          nbytes);
+    return arena_find(local->stage, nbytes, &local->stage_at)
+               ? HVD_OK
+               : local_fail(local, HVD_ERR_NOMEM, "staging memory");
+}
+
+static struct pull_shape shape_of(const struct local *local,
+                                  const struct phase *phase)
+{
+    const struct schedule_call *call = &phase->shape;
+    int root = call->kind == COLLECTIVE_BROADCAST ? local->place[call->root]
+                                                  : 0;
+
+    return (struct pull_shape){
+        .kind = phase->pull_kind != 0 ? (enum pull_kind)phase->pull_kind
+                                      : kinds[call->kind],
+        .rank = local->me,
+        .size = local->size,
+        .root = root,
+        .count = call->count,
+        .elem_nbytes = call->elem_nbytes,
+        .block_nbytes = block_nbytes(local),
+        .depth = LOCAL_DEPTH,
+        .n_slices = phase->n_slices,
+        .sendcounts = call->sendcounts,
+        .sdispls = call->sdispls,
+        .recvcounts = call->recvcounts,
+        .rdispls = call->rdispls,
+    };
+}
+
+/* Bytes of own operand as the others see it, from its start on. */
+static size_t visible_nbytes(const struct local *local,
+                             const struct schedule_call *call)
+{
+    size_t n = 0;
+
+    if (call->kind != COLLECTIVE_ALLTOALLV)
+        return local_operand_nbytes(local, call, local->me);
+    for (int i = 0; i < local->size; i++)
+        if (call->sendcounts[i] > 0 &&
+            call->sdispls[i] + call->sendcounts[i] > n)
+            n = call->sdispls[i] + call->sendcounts[i];
+    return n * call->elem_nbytes;
+}
+
+/* Only who would notice a peer's death may be written by it. */
+static bool can_push(const struct local *local)
+{
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && local->peers[i].pidfd < 0)
+            return false;
+    return true;
+}
+
+bool local_blocks_offer(struct local *local, struct mailbox_post *post)
+{
+    struct local_run *run = &local->run;
+    const struct phase *phase = run->phase;
+    const struct schedule_call *call = &phase->shape;
+    struct pull_shape shape = shape_of(local, phase);
+    size_t nbytes = local_operand_nbytes(local, call, local->me);
+
+    run->push = false;
+    pull_init(&run->pull, &shape);
+    publish_progress(local);
+    if (nbytes == 0 || !arena_find(phase->src, nbytes, &post->send_at))
+        return false;
+    if (call->kind == COLLECTIVE_ALLREDUCE) {
+        if (!arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
+            return false;
+        post->may_push = 1;
+    } else if (nbytes <= MAILBOX_INLINE_MAX ||
+               local_overwrites_operand(phase)) {
+        return false;
+    }
+    run->send_way = run->recv_way = MAILBOX_ARENA;
+    return true;
+}
+
+/* Chosen only if there is a buffer to choose for: choices are measured. */
+static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
+                      uint64_t *at_p)
+{
+    struct local_run *run = &local->run;
+
+    if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
+        return MAILBOX_ARENA;
+    *at_p = (uint64_t)(uintptr_t)ptr;
+    if (run->ordinary == MAILBOX_NONE)
+        run->ordinary = local_choose(local, run->phase);
+    return run->ordinary;
+}
+
+static hvd_status_t plan(struct local *local, struct mailbox_post *post)
+{
+    struct local_run *run = &local->run;
+    const struct phase *phase = run->phase;
+    const struct schedule_call *call = &phase->shape;
+    struct pull_shape shape = shape_of(local, phase);
+    bool shows_result = shape.kind == PULL_ALLREDUCE;
+
+    shape.in_place = phase->src == phase->dst;
+    run->ordinary = MAILBOX_NONE;
+    run->past = false;
+    run->send_way = local_overwrites_operand(phase)
+                        ? MAILBOX_STAGED
+                        : way_of(local, phase->src, visible_nbytes(local, call),
+                                 &post->send_at);
+    run->recv_way = MAILBOX_NONE;
+    if (shows_result)
+        run->recv_way = way_of(local, phase->dst,
+                               call->count * call->elem_nbytes, &post->recv_at);
+    shape.stage_send = run->send_way == MAILBOX_STAGED;
+    shape.stage_recv = run->recv_way == MAILBOX_STAGED;
+    if (shape.stage_send || shape.stage_recv)
+        HVD_TRY(local_stage_reserve(local, pull_stage_nbytes(&shape)));
+    post->stage_at = local->stage_at;
+    post->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
+                     can_push(local);
+    run->push = false;
+    pull_init(&run->pull, &shape);
+    return HVD_OK;
+}
+
+static void write_table(struct local *local)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+    struct local_extent *table = local_table_of(local->box, local->ticket);
+
+    _Static_assert(sizeof(struct local_extent) == 16, "two words");
+    for (int i = 0; i < local->size; i++)
+        table[i] = (struct local_extent){call->sdispls[i] * call->elem_nbytes,
+                                         call->sendcounts[i] *
+                                             call->elem_nbytes};
+}
+
+hvd_status_t local_blocks_plan(struct local *local, struct mailbox_post *post)
+{
+    local_choice_collect(local);
+    HVD_TRY(plan(local, post));
+    local_choice_begins(local);
+    if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
+        write_table(local);
+    publish_progress(local);
+    return HVD_OK;
+}
+
+/* What the posts of all say; the same on every rank. */
+struct ways {
+    bool all_push, stages, stages_result, attaches;
+};
+
+static struct ways ways_of_all(const struct local *local)
+{
+    struct ways w = {.all_push = true};
+
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox_post *post = local_post_of(local->peers[i].box,
+                                                        local->ticket);
+
+        w.all_push = w.all_push && post->may_push;
+        w.stages = w.stages || post->send_way == MAILBOX_STAGED;
+        w.stages_result = w.stages_result || post->recv_way == MAILBOX_STAGED;
+        w.attaches = w.attaches || post->send_way == MAILBOX_ATTACH;
+    }
+    return w;
+}
+
+/* Push, if all results are within reach: who reduces a slice alone has it in
+ * his caches, whoever else has to come for it pays for each line. Else lag, if
+ * all results are read where they are. What is taken by system calls, of which
+ * no block has to wait for another, is taken from one peer after the other. */
+void local_blocks_arrived(struct local *local)
+{
+    struct local_run *run = &local->run;
+    struct pull_shape shape = run->pull.shape;
+    struct ways ways;
+
+    if (run->in_posts && shape.kind != PULL_ALLREDUCE)
+        return;
+    ways = ways_of_all(local);
+    if (ways.all_push) {
+        run->push = true;
+        run->in_posts = false;
+        shape.kind = PULL_SLICES_REDUCE;
+    } else if (shape.kind == PULL_ALLREDUCE && !ways.stages_result) {
+        shape.lag = LAG_NBYTES / shape.block_nbytes;
+    } else if (!run->pull.reduces && ways.attaches && !ways.stages) {
+        shape.block_nbytes = ATTACHED_BLOCK;
+    } else {
+        return;
+    }
+    pull_init(&run->pull, &shape);
+    if (ways.all_push)
+        publish_progress(local);
+}
+
+/* --- work block by block --- */
+
+/* True: somebody asks for what it cannot read. */
+static bool look_at_peers(struct local *local)
+{
+    uint64_t ask = 0;
+
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox *box = local->peers[i].box;
+
+        if (i == local->me)
+            continue;
+        local->progress[i] = (struct pull_progress){
+            mailbox_blocks(atomic_load(&box->staged), local->ticket),
+            mailbox_blocks(atomic_load(&box->reduced), local->ticket),
+            mailbox_blocks(atomic_load(&box->taken), local->ticket),
+        };
+        ask |= atomic_load(&box->ask);
+    }
+    return ask != 0;
+}
+
+static void do_stage(struct local *local, const struct pull_action *a)
+{
+    copy_memory(local->stage + a->stage, local->run.phase->src + a->region.src,
+                a->region.nbytes, local->run.past);
+}
+
+/* [off, off + nbytes) of a peer's operand: local->sources. Fetched, unless that
+ * was done before this part had to wait for another's. */
+static hvd_status_t find_part(struct local *local, int place,
+                              const struct pull_action *a, size_t off,
+                              size_t nbytes)
+{
+    struct local_run *run = &local->run;
+    struct local_source from = local_operand_of(local, place, a);
+    uint8_t *room;
+    bool later;
+
+    if (from.ptr != NULL) {
+        local->sources[place] = from.ptr + off;
+        return HVD_OK;
+    }
+    room = local_fetch_room(local, place);
+    local->sources[place] = room;
+    from.at += off;
+    if (place < run->n_fetched)
+        return HVD_OK;
+    HVD_TRY(local_fetch(local, place, from, room, nbytes, &later));
+    run->n_fetched = later ? place : place + 1;
+    return HVD_OK;
+}
+
+/* All of them; or the run waits. */
+static hvd_status_t find_parts(struct local *local, const struct pull_action *a,
+                               size_t off, size_t nbytes)
+{
+    for (int i = 0; i < local->size; i++) {
+        if (i == local->me) {
+            local->sources[i] = local->run.phase->src + a->region.src + off;
+            continue;
+        }
+        HVD_TRY(find_part(local, i, a, off, nbytes));
+        if (local->run.waits && i >= local->run.n_fetched)
+            return HVD_OK;
+    }
+    local->run.n_fetched = 0;
+    return HVD_OK;
+}
+
+static uint64_t result_at(const struct local *local, int place)
+{
+    return local_post_of(local->peers[place].box, local->ticket)->recv_at;
+}
+
+/* Where the result of [at, at + nbytes) goes: own first, then the others' that
+ * can be mapped, if it is pushed. How many: local->results. Whether they can is
+ * asked once for each part, it may be another answer the next time:
+ * local->views, by place. */
+static int find_results(const struct local *local, size_t at, size_t nbytes)
+{
+    int n = 0;
+
+    local->results[n++] = local->run.phase->dst + at;
+    for (int k = 1; k < local->size && local->run.push; k++) {
+        int i = (local->me + k) % local->size;
+
+        local->views[i] = local_view(&local->peers[i], result_at(local, i) + at,
+                                     nbytes);
+        if (local->views[i] != NULL)
+            local->results[n++] = local->views[i];
+    }
+    return n;
+}
+
+/* To those that could not: by a system call each. */
+static hvd_status_t push_unmapped(struct local *local, size_t at, size_t nbytes)
+{
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && local->views[i] == NULL &&
+            !peer_arena_write(local->peers[i].arena, result_at(local, i) + at,
+                              local->run.phase->dst + at, nbytes))
+            return local_unreadable(local, i);
+    return HVD_OK;
+}
+
+/* [off, off + nbytes) of the block; or the run waits. */
+static hvd_status_t reduce_part(struct local *local,
+                                const struct pull_action *a, size_t off,
+                                size_t nbytes)
+{
+    struct local_run *run = &local->run;
+    struct reduce_shape shape = local_reduction(local);
+    size_t at = a->region.dst + off;
+    int n;
+
+    HVD_TRY(find_parts(local, a, off, nbytes));
+    if (run->waits)
+        return HVD_OK;
+    n = find_results(local, at, nbytes);
+    /* nobody reads it soon: neither takes it nor writes it elsewhere */
+    shape.stream = run->stream &&
+                   (run->pull.shape.kind == PULL_REDUCE_SCATTER ||
+                    n == local->size);
+    reduce_to_all(&shape, local->results, n, local->sources, local->size,
+                  nbytes / run->phase->shape.elem_nbytes);
+    return run->push && n < local->size ? push_unmapped(local, at, nbytes)
+                                        : HVD_OK;
+}
+
+/* From now on who leaves waits for us. */
+static hvd_status_t begin_writing(struct local *local)
+{
+    atomic_store(&local->box->writing, 1);
+    for (int i = 0; i < local->size; i++) {
+        uint32_t left;
+
+        if (i == local->me)
+            continue;
+        left = atomic_load(&local->peers[i].box->left);
+        if (left == MAILBOX_HERE)
+            continue;
+        atomic_store(&local->box->writing, 0);
+        return local_gone(local, i, left, "worked for it");
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t reduce_block(struct local *local,
+                                 const struct pull_action *a, size_t step)
+{
+    struct local_run *run = &local->run;
+
+    while (run->done_nbytes < a->region.nbytes) {
+        size_t left = a->region.nbytes - run->done_nbytes;
+        size_t n = left < step ? left : step;
+
+        HVD_TRY(reduce_part(local, a, run->done_nbytes, n));
+        if (run->waits)
+            return HVD_OK;
+        run->done_nbytes += n;
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t push_block(struct local *local, const struct pull_action *a,
+                               size_t step)
+{
+    hvd_status_t status;
+
+    HVD_TRY(begin_writing(local));
+    status = reduce_block(local, a, step);
+    atomic_store(&local->box->writing, 0);
+    return status;
+}
+
+/* Is there an operand that is not at hand? */
+static bool fetches(const struct local *local, const struct pull_action *a)
+{
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && local_operand_of(local, i, a).ptr == NULL)
+            return true;
+    return false;
+}
+
+static hvd_status_t do_reduce(struct local *local, const struct pull_action *a)
+{
+    struct local_run *run = &local->run;
+    size_t step = a->region.nbytes;
+
+    if (fetches(local, a)) {
+        step = LOCAL_FETCH_NBYTES;
+        if (!local_fetch_reserve(local, step))
+            return local_fail(local, HVD_ERR_NOMEM, "%d bytes per rank",
+                              LOCAL_FETCH_NBYTES);
+    }
+    if (run->push)
+        return push_block(local, a, step);
+    HVD_TRY(reduce_block(local, a, step));
+    if (!run->waits && run->recv_way == MAILBOX_STAGED)
+        copy_memory(local->stage + a->stage, run->phase->dst + a->region.dst,
+                    a->region.nbytes, run->past);
+    return HVD_OK;
+}
+
+static hvd_status_t do_take(struct local *local, const struct pull_action *a)
+{
+    uint8_t *dst = local->run.phase->dst + a->region.dst;
+    struct local_source from;
+    bool later;
+
+    if (a->region.nbytes == 0)
+        return HVD_OK;
+    from = local->run.pull.reduces ? local_result_of(local, a->peer, a)
+                                   : local_operand_of(local, a->peer, a);
+    if (from.ptr == NULL)
+        return local_fetch(local, a->peer, from, dst, a->region.nbytes, &later);
+    copy_memory(dst, from.ptr, a->region.nbytes, local->run.stream);
+    return HVD_OK;
+}
+
+static hvd_status_t carry_out(struct local *local, const struct pull_action *a)
+{
+    switch (a->type) {
+    case PULL_STAGE:
+        do_stage(local, a);
+        return HVD_OK;
+    case PULL_REDUCE:
+        return do_reduce(local, a);
+    case PULL_TAKE:
+        return do_take(local, a);
+    case PULL_WAIT:
+    case PULL_DONE:
+        break;
+    }
+    return HVD_OK;
+}
+
+/* What has been read is believed before anybody is told that it has been read:
+ * from then on the others may go. */
+static hvd_status_t publish(struct local *local)
+{
+    struct pull_action next;
+
+    pull_next(&local->run.pull, local->progress, &next);
+    if (next.type == PULL_DONE)
+        HVD_TRY(local_check_left(local));
+    publish_progress(local);
+    local_notify(local);
+    return HVD_OK;
+}
+
+/* The next action, or the one that waits for an answer. */
+static struct pull_action next_action(const struct local *local)
+{
+    struct pull_action a;
+
+    if (__builtin_expect(local->run.waits, 0))
+        return local->run.action;
+    pull_next(&local->run.pull, local->progress, &a);
+    return a;
+}
+
+hvd_status_t local_blocks_work(struct local *local, bool *moved_p)
+{
+    struct local_run *run = &local->run;
+
+    for (int n = 0; n < ACTIONS_MAX; n++) {
+        struct pull_action a;
+
+        HVD_TRY(local_check(local));
+        if (look_at_peers(local))
+            HVD_TRY(local_answer(local));
+        a = next_action(local);
+        if (a.type == PULL_WAIT)
+            return HVD_OK;
+        if (a.type == PULL_DONE) {
+            *moved_p = true;
+            run->stage = LOCAL_CLOSE;
+            return HVD_OK;
+        }
+        HVD_TRY(carry_out(local, &a));
+        run->action = a;
+        if (run->waits)
+            return HVD_OK;
+        *moved_p = true;
+        run->done_nbytes = 0;
+        pull_did(&run->pull, &a);
+        if (a.publish)
+            HVD_TRY(publish(local));
+    }
+    return HVD_OK;
+}
+
+hvd_status_t local_blocks_read(struct local *local)
+{
+    struct pull *pull = &local->run.pull;
+
+    HVD_TRY(local_check_left(local));
+    pull->reduce_i = pull->n_reduce;
+    pull->take_i = pull->n_take;
+    publish_progress(local);
+    local_notify(local);
+    if (local->run.send_way == MAILBOX_ARENA)
+        local->run.stage = LOCAL_CLOSE;
+    return HVD_OK;
+}
+
+/* Is anybody still reading this rank's buffers or staging memory? */
+static bool is_read(const struct local *local)
+{
+    for (int i = 0; i < local->size; i++)
+        if (i != local->me && (local->progress[i].reduced != PULL_ALL ||
+                               local->progress[i].taken != PULL_ALL))
+            return true;
+    return false;
+}
+
+hvd_status_t local_blocks_close(struct local *local, bool *moved_p)
+{
+    if (look_at_peers(local))
+        HVD_TRY(local_answer(local));
+    if (is_read(local))
+        return HVD_OK;
+    local_choice_ends(local);
+    local->run.stage = LOCAL_DONE;
+    *moved_p = true;
+    return HVD_OK;
+}

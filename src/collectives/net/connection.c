@@ -1,0 +1,407 @@
+/* collectives/net/connection.c - see connection.h. The only waits are the
+ * caller's.
+ */
+#include "collectives/net/connection.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+
+struct connection *connection_create(int peer, int channel)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->fd = -1;
+    c->peer = peer;
+    c->channel = channel;
+    c->in = c->in_small;
+    c->in_max = sizeof(c->in_small);
+    return c;
+}
+
+void connection_close(struct connection *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    c->fd = -1;
+    unix_socket_fds_close(c->fds, &c->n_fds);
+}
+
+void connection_destroy(struct connection *c)
+{
+    if (c == NULL)
+        return;
+    connection_close(c);
+    if (c->in != c->in_small)
+        free(c->in);
+    free(c);
+}
+
+void connection_socket_options(int fd)
+{
+    int one = 1;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+void connection_near_options(int fd)
+{
+    /* in every kernel, and allowed unless somebody has taken it away */
+    static const char by_losses[] = "reno";
+    int queue = CONNECTION_QUEUE_NBYTES;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, by_losses,
+                     sizeof(by_losses) - 1);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &queue, sizeof(queue));
+}
+
+static bool parse_address(const char *address, uint16_t port,
+                          struct sockaddr_storage *sa, socklen_t *len_p)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)sa;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)sa;
+
+    memset(sa, 0, sizeof(*sa));
+    if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        *len_p = sizeof(*v4);
+        return true;
+    }
+    if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1) {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        *len_p = sizeof(*v6);
+        return true;
+    }
+    return false;
+}
+
+enum io connection_dial(struct connection *c, const char *address,
+                        uint16_t port, bool near, const uint8_t *hello,
+                        hvd_status_t *status_p)
+{
+    struct sockaddr_storage sa;
+    socklen_t len;
+
+    HVD_ASSERT(c->fd < 0 && c->state == CONNECTION_RETRY);
+    *status_p = HVD_OK;
+    if (!parse_address(address, port, &sa, &len)) {
+        *status_p = error_set(HVD_ERR_INVALID, "not a numeric address: '%s'",
+                              address);
+        return IO_END;
+    }
+    c->fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (c->fd < 0) {
+        *status_p = error_errno("socket for rank %d", c->peer);
+        return IO_END;
+    }
+    connection_socket_options(c->fd);
+    if (near)
+        connection_near_options(c->fd);
+    c->reading = READING_REPLY;
+    memcpy(c->out, hello, HANDSHAKE_NBYTES);
+    c->out_n = HANDSHAKE_NBYTES;
+    if (connect(c->fd, (const struct sockaddr *)&sa, len) == 0)
+        c->state = CONNECTION_GREETED;
+    else if (errno == EINPROGRESS || errno == EINTR)
+        c->state = CONNECTION_DIALING;
+    else
+        return IO_END;
+    return IO_DONE;
+}
+
+/* Nobody listens, or he is busy, or too much is under way: that may change. */
+static hvd_status_t dial_local_failed(struct connection *c)
+{
+    if (errno == ENOMEM || errno == EBADF)
+        return error_errno("hello to rank %d", c->peer);
+    if (errno == ETOOMANYREFS || errno == EPERM)
+        c->fds_errno = errno;
+    return HVD_OK;
+}
+
+enum io connection_dial_local(struct connection *c,
+                              const struct unix_name *name,
+                              const uint8_t *hello, const int *fds,
+                              size_t n_fds, hvd_status_t *status_p)
+{
+    HVD_ASSERT(c->fd < 0 && c->state == CONNECTION_RETRY);
+    *status_p = HVD_OK;
+    c->local = true;
+    c->fds_errno = 0;
+    c->reading = READING_REPLY;
+    c->fd = unix_socket_open();
+    if (c->fd < 0) {
+        *status_p = error_errno("socket for rank %d", c->peer);
+        return IO_END;
+    }
+    if (!unix_socket_connect(c->fd, name) ||
+        !unix_socket_send(c->fd, hello, HANDSHAKE_NBYTES, fds, n_fds)) {
+        *status_p = dial_local_failed(c);
+        return IO_END;
+    }
+    c->state = CONNECTION_GREETED;
+    return IO_DONE;
+}
+
+enum io connection_dialed(struct connection *c)
+{
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 ||
+        error != 0)
+        return IO_END;
+    c->state = CONNECTION_GREETED;
+    return IO_DONE;
+}
+
+void connection_reset(struct connection *c)
+{
+    connection_close(c);
+    c->state = CONNECTION_RETRY;
+    c->reading = READING_REPLY;
+    c->out_off = c->out_n = c->payload_n = 0;
+    c->in_off = c->in_n = c->dest_n = 0;
+    c->ended = c->shut = false;
+}
+
+void connection_take(struct connection *c, int fd, const uint8_t *reply)
+{
+    HVD_ASSERT(c->fd < 0);
+    c->fd = fd;
+    c->state = CONNECTION_OPEN;
+    c->reading = connection_is_stripe(c) ? READING_PART : READING_HEADER;
+    memcpy(c->out, reply, HANDSHAKE_NBYTES);
+    c->out_off = 0;
+    c->out_n = HANDSHAKE_NBYTES;
+}
+
+bool connection_take_local(struct connection *c, int fd, const uint8_t *reply,
+                           const int *fds, size_t n_fds)
+{
+    HVD_ASSERT(c->fd < 0);
+    if (!unix_socket_send(fd, reply, HANDSHAKE_NBYTES, fds, n_fds))
+        return false;
+    c->local = true;
+    c->fd = fd;
+    c->state = CONNECTION_OPEN;
+    c->reading = READING_HEADER;
+    return true;
+}
+
+size_t connection_fds_take(struct connection *c, int *fds)
+{
+    size_t n = c->n_fds;
+
+    memcpy(fds, c->fds, n * sizeof(*fds));
+    c->n_fds = 0;
+    return n;
+}
+
+bool connection_idle(const struct connection *c)
+{
+    return c->out_off == c->out_n && c->payload_n == 0;
+}
+
+bool connection_queue(struct connection *c, const struct frame *frame,
+                      const void *payload)
+{
+    if (connection_idle(c))
+        c->out_off = c->out_n = 0;
+    if (c->shut || c->payload_n > 0 ||
+        sizeof(c->out) - c->out_n < FRAME_HEADER_NBYTES)
+        return false;
+    frame_encode(frame, c->out + c->out_n);
+    c->out_n += FRAME_HEADER_NBYTES;
+    c->payload = payload;
+    c->payload_n = frame_inline(frame);
+    if (frame->type == FRAME_DATA)
+        c->data_sent = true;
+    return true;
+}
+
+void connection_queue_part(struct connection *c, const void *payload,
+                           size_t nbytes)
+{
+    HVD_ASSERT(connection_idle(c) && !c->shut);
+    c->out_off = c->out_n = 0;
+    c->payload = payload;
+    c->payload_n = nbytes;
+}
+
+static void advance_out(struct connection *c, size_t n)
+{
+    size_t head = c->out_n - c->out_off;
+
+    if (n < head)
+        head = n;
+    c->out_off += head;
+    n -= head;
+    if (n > 0)
+        c->payload += n;
+    c->payload_n -= n;
+}
+
+enum io connection_flush(struct connection *c)
+{
+    if (c->state == CONNECTION_RETRY || c->fd < 0)
+        return IO_AGAIN;
+    while (!connection_idle(c)) {
+        struct iovec iov[2] = {
+            {c->out + c->out_off, c->out_n - c->out_off},
+            {(void *)(uintptr_t)c->payload, c->payload_n},
+        };
+        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+        ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+            return IO_AGAIN;
+        if (n < 0)
+            return IO_END;
+        if (c->state == CONNECTION_DIALING)
+            c->state = CONNECTION_GREETED;
+        advance_out(c, (size_t)n);
+    }
+    return IO_DONE;
+}
+
+/* Unread bytes to the front, so that there is room behind them. */
+static void compact(struct connection *c)
+{
+    if (c->in_off == 0)
+        return;
+    memmove(c->in, c->in + c->in_off, c->in_n - c->in_off);
+    c->in_n -= c->in_off;
+    c->in_off = 0;
+}
+
+/* The first bytes over AF_UNIX, and what they carry. */
+static ssize_t read_first(struct connection *c)
+{
+    ssize_t n = unix_socket_recv(c->fd, c->in, c->in_max, c->fds, &c->n_fds);
+
+    if (n < 0 && (errno == EMFILE || errno == EPROTO))
+        c->fds_errno = errno;
+    return n;
+}
+
+static ssize_t read_some(struct connection *c)
+{
+    struct iovec iov[2] = {
+        {c->dest, c->dest_n},
+        {c->in + c->in_n, c->in_max - c->in_n},
+    };
+
+    if (c->local && c->reading == READING_REPLY && c->in_n == 0)
+        return read_first(c);
+    if (c->reading == READING_PART)
+        return readv(c->fd, iov, 1);
+    return readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
+}
+
+enum io connection_fill(struct connection *c)
+{
+    ssize_t n;
+
+    if (c->fd < 0 || c->ended)
+        return IO_END;
+    compact(c);
+    if (c->dest_n + (c->reading == READING_PART ? 0 : c->in_max - c->in_n) == 0)
+        return IO_AGAIN;
+    do
+        n = read_some(c);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+        return IO_AGAIN;
+    if (n <= 0) {
+        c->ended = true;
+        return IO_END;
+    }
+    if ((size_t)n <= c->dest_n) {
+        c->dest += n;
+        c->dest_n -= (size_t)n;
+        return IO_DONE;
+    }
+    c->in_n += (size_t)n - c->dest_n;
+    c->dest_n = 0;
+    return IO_DONE;
+}
+
+static void direct(struct connection *c, void *dest, size_t nbytes)
+{
+    size_t n = connection_buffered(c);
+
+    if (n > nbytes)
+        n = nbytes;
+    if (n > 0)
+        memcpy(dest, connection_peek(c), n);
+    c->in_off += n;
+    c->dest = n < nbytes ? (uint8_t *)dest + n : NULL;
+    c->dest_n = nbytes - n;
+}
+
+void connection_claim(struct connection *c, void *dest)
+{
+    HVD_ASSERT(c->reading == READING_HELD);
+    direct(c, dest, frame_inline(&c->frame));
+    c->reading = READING_PAYLOAD;
+}
+
+void connection_claim_part(struct connection *c, void *dest, size_t nbytes)
+{
+    HVD_ASSERT(c->reading == READING_PART && c->dest_n == 0);
+    direct(c, dest, nbytes);
+}
+
+static bool grow(struct connection *c)
+{
+    size_t max = c->in_max * 4;
+    uint8_t *in;
+
+    if (c->in_max == CONNECTION_ABSORB_MAX)
+        return false;
+    if (max > CONNECTION_ABSORB_MAX)
+        max = CONNECTION_ABSORB_MAX;
+    in = malloc(max);
+    if (in == NULL)
+        return false;
+    memcpy(in, c->in, c->in_n);
+    if (c->in != c->in_small)
+        free(c->in);
+    c->in = in;
+    c->in_max = max;
+    return true;
+}
+
+bool connection_absorb(struct connection *c)
+{
+    HVD_ASSERT(c->dest_n == 0);
+    for (;;) {
+        compact(c);
+        if (c->in_n == c->in_max && !grow(c))
+            return false;
+        switch (connection_fill(c)) {
+        case IO_DONE:
+            break;
+        case IO_AGAIN: /* the peer's end has not arrived after all */
+            return true;
+        case IO_END:
+            return true;
+        }
+    }
+}

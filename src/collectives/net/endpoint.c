@@ -1,0 +1,634 @@
+/* collectives/net/endpoint.c - the listening socket, the connections that have
+ * not found their comm yet, and those whose comm has ended. See endpoint.h.
+ *
+ * Few and short-lived: everything that might have moved is simply tried again
+ * whenever anything is ready. Memory: two growing arrays. */
+#include "collectives/net/endpoint.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mac.h"
+#include "collectives/net/connection.h"
+#include "collectives/net/endpoint_impl.h"
+#include "collectives/net/unix_socket.h"
+
+enum {
+    LINGER_US = 1000000,
+    /* While the peer has not got our last words: it may be in user code, and a
+     * member is waited for so long (--elastic-timeout). */
+    LINGER_UNHEARD_US = 600000000,
+    ACCEPT_PAUSE_US = 10000, /* no descriptors left */
+    ARRIVALS_MIN = 64,
+    BACKLOG = 1024
+};
+
+/* A connection whose hello is not complete, or complete but of a generation
+ * that this process has not been assigned to yet. */
+struct arrival {
+    int fd;
+    bool local; /* AF_UNIX */
+    bool held;
+    size_t n;
+    uint64_t deadline_us;
+    uint8_t hello[HANDSHAKE_NBYTES];
+    int fds[UNIX_FDS_MAX]; /* [n_fds], came with its first byte */
+    size_t n_fds;
+};
+
+struct lingering {
+    int fd;
+    uint8_t *rest;
+    size_t off, n;
+    uint64_t deadline_us, unheard_until_us;
+};
+
+struct goodbye {
+    uint64_t generation; /* 0: none */
+    uint8_t key[MAC_KEY_NBYTES];
+    uint8_t frame[ENDPOINT_GOODBYE_MAX];
+    size_t nbytes;
+};
+
+struct endpoint {
+    struct endpoint_config config;
+    char address[INET6_ADDRSTRLEN];
+    int listen_fd;
+    int local_fd; /* listens over AF_UNIX; -1: cannot */
+    uint16_t port;
+    uint64_t accept_us; /* not before */
+    bool accept_failed; /* and said so */
+    uint64_t fence;
+    struct endpoint_user *users;
+    struct goodbye goodbye;
+    int last_size;
+    struct arrival *arrivals;
+    size_t n_arrivals, arrivals_max;
+    struct lingering *lingers;
+    size_t n_lingers, lingers_max;
+};
+
+enum verdict { VERDICT_CLOSE, VERDICT_HOLD, VERDICT_TAKEN, VERDICT_GOODBYE };
+
+static hvd_status_t bind_listen(struct endpoint *ep)
+{
+    struct sockaddr_storage sa = {0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&sa;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&sa;
+    socklen_t len = sizeof(sa);
+
+    if (inet_pton(AF_INET, ep->address, &v4->sin_addr) == 1)
+        v4->sin_family = AF_INET;
+    else if (inet_pton(AF_INET6, ep->address, &v6->sin6_addr) == 1)
+        v6->sin6_family = AF_INET6;
+    else
+        return error_set(HVD_ERR_INVALID, "not a numeric address: '%s'",
+                         ep->address);
+    ep->listen_fd = socket(sa.ss_family,
+                           SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (ep->listen_fd < 0)
+        return error_errno("data socket");
+    len = sa.ss_family == AF_INET ? sizeof(*v4) : sizeof(*v6);
+    if (bind(ep->listen_fd, (struct sockaddr *)&sa, len) != 0 ||
+        listen(ep->listen_fd, BACKLOG) != 0)
+        return error_errno("listen on %s", ep->address);
+    len = sizeof(sa);
+    if (getsockname(ep->listen_fd, (struct sockaddr *)&sa, &len) != 0)
+        return error_errno("getsockname");
+    ep->port = ntohs(sa.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
+    return HVD_OK;
+}
+
+static void listen_local(struct endpoint *ep)
+{
+    struct unix_name name = {ep->config.job, ep->config.worker, ep->port};
+    int fd = unix_socket_open();
+
+    if (fd >= 0 && unix_socket_listen(fd, &name, BACKLOG)) {
+        ep->local_fd = fd;
+        return;
+    }
+    log_debug("no socket for workers of this host (%s) -> none can connect "
+              "locally",
+              strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
+hvd_status_t endpoint_create(const struct endpoint_config *config,
+                             struct endpoint **endpoint_p)
+{
+    struct endpoint *ep;
+    hvd_status_t status;
+
+    HVD_TRY(mac_init());
+    if (strlen(config->address) >= sizeof(ep->address))
+        return error_set(HVD_ERR_INVALID, "address too long: '%s'",
+                         config->address);
+    ep = calloc(1, sizeof(*ep));
+    if (ep == NULL)
+        return error_set(HVD_ERR_NOMEM, "endpoint");
+    ep->config = *config;
+    memcpy(ep->address, config->address, strlen(config->address) + 1);
+    ep->config.address = ep->address;
+    ep->listen_fd = ep->local_fd = -1;
+    HVD_TRY_GOTO(bind_listen(ep), destroy);
+    listen_local(ep);
+    *endpoint_p = ep;
+    return HVD_OK;
+
+destroy:
+    endpoint_destroy(ep);
+    return status;
+}
+
+static void arrival_close(struct arrival *a)
+{
+    close(a->fd);
+    unix_socket_fds_close(a->fds, &a->n_fds);
+}
+
+static void listeners_close(struct endpoint *ep)
+{
+    if (ep->listen_fd >= 0)
+        close(ep->listen_fd);
+    if (ep->local_fd >= 0)
+        close(ep->local_fd);
+}
+
+void endpoint_destroy(struct endpoint *ep)
+{
+    if (ep == NULL)
+        return;
+    HVD_ASSERT(ep->users == NULL);
+    for (size_t i = 0; i < ep->n_arrivals; i++)
+        arrival_close(&ep->arrivals[i]);
+    for (size_t i = 0; i < ep->n_lingers; i++) {
+        close(ep->lingers[i].fd);
+        free(ep->lingers[i].rest);
+    }
+    listeners_close(ep);
+    free(ep->arrivals);
+    free(ep->lingers);
+    free(ep);
+}
+
+uint16_t endpoint_port(const struct endpoint *ep)
+{
+    return ep->port;
+}
+
+bool endpoint_has_local(const struct endpoint *ep)
+{
+    return ep->local_fd >= 0;
+}
+
+uint64_t endpoint_worker(const struct endpoint *ep)
+{
+    return ep->config.worker;
+}
+
+void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
+{
+    if (fence > ep->fence)
+        ep->fence = fence;
+}
+
+/* The peer has not got all of it: closed now, the rest would be thrown away,
+ * and with it the goodbye. */
+static bool is_unheard(const struct lingering *l)
+{
+    int unacknowledged = 0;
+
+    return l->off == l->n && ioctl(l->fd, SIOCOUTQ, &unacknowledged) == 0 &&
+           unacknowledged > 0;
+}
+
+static bool is_over(struct lingering *l, uint64_t now_us)
+{
+    if (now_us < l->deadline_us)
+        return false;
+    if (now_us >= l->unheard_until_us || !is_unheard(l))
+        return true;
+    l->deadline_us = now_us + LINGER_US;
+    return false;
+}
+
+/* Returns true once the linger is over. */
+static bool linger_step(struct lingering *l, uint64_t now_us)
+{
+    uint8_t waste[16384];
+    ssize_t n;
+
+    while (l->off < l->n) {
+        n = send(l->fd, l->rest + l->off, l->n - l->off, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN)
+            break;
+        if (n < 0 && errno != EINTR)
+            return true;
+        l->off += n > 0 ? (size_t)n : 0;
+        if (l->off < l->n)
+            continue;
+        (void)shutdown(l->fd, SHUT_WR);
+        l->deadline_us = now_us + LINGER_US;
+    }
+    for (int i = 0; i < 64; i++) {
+        n = recv(l->fd, waste, sizeof(waste), 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return true;
+        if (n < 0 && errno == EAGAIN)
+            break;
+    }
+    return is_over(l, now_us);
+}
+
+static void linger_close(struct lingering *l)
+{
+    close(l->fd);
+    free(l->rest);
+}
+
+void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes)
+{
+    uint64_t now_us = clock_now_us();
+    uint64_t most_us = now_us + LINGER_UNHEARD_US;
+    struct lingering l = {fd, rest, 0, nbytes, most_us, most_us};
+
+    if (nbytes == 0) {
+        (void)shutdown(fd, SHUT_WR);
+        l.deadline_us = now_us + LINGER_US;
+    }
+    if (linger_step(&l, now_us) ||
+        !array_reserve(&ep->lingers, &ep->lingers_max, ep->n_lingers + 1)) {
+        linger_close(&l);
+        return;
+    }
+    ep->lingers[ep->n_lingers++] = l;
+}
+
+static void say_goodbye(struct endpoint *ep, int fd,
+                        const struct handshake *hello)
+{
+    size_t nbytes = HANDSHAKE_NBYTES + ep->goodbye.nbytes;
+    uint8_t *rest = malloc(nbytes);
+
+    if (rest == NULL) {
+        close(fd);
+        return;
+    }
+    handshake_reply(hello, ep->goodbye.key, rest);
+    memcpy(rest + HANDSHAKE_NBYTES, ep->goodbye.frame, ep->goodbye.nbytes);
+    endpoint_linger(ep, fd, rest, nbytes);
+}
+
+static uint64_t newest_generation(const struct endpoint *ep)
+{
+    uint64_t newest = ep->fence;
+
+    for (const struct endpoint_user *u = ep->users; u != NULL; u = u->next)
+        newest = u->generation > newest ? u->generation : newest;
+    return newest;
+}
+
+static enum verdict judge_with(bool authentic, const struct handshake *hello,
+                               enum verdict verdict)
+{
+    if (authentic)
+        return verdict;
+    log_debug("connection of generation %llu by worker %llu: wrong key -> "
+              "closed",
+              (unsigned long long)hello->generation,
+              (unsigned long long)hello->worker);
+    return VERDICT_CLOSE;
+}
+
+/* What to do with a complete hello. VERDICT_TAKEN: fd is a comm's now. */
+static enum verdict judge(struct endpoint *ep, const struct arrival *a,
+                          struct handshake *hello)
+{
+    struct endpoint_user *u = ep->users;
+    bool authentic;
+
+    if (!handshake_decode(a->hello, hello) || hello->role != HANDSHAKE_HELLO ||
+        (hello->channel == CHANNEL_LOCAL) != a->local ||
+        hello->job != ep->config.job || hello->peer != ep->config.worker) {
+        log_debug("connection with a foreign handshake -> closed");
+        return VERDICT_CLOSE;
+    }
+    if (hello->generation == ep->goodbye.generation)
+        return judge_with(handshake_verify(a->hello, ep->goodbye.key), hello,
+                          VERDICT_GOODBYE);
+    if (hello->generation <= ep->fence)
+        return VERDICT_CLOSE;
+    while (u != NULL && (u->generation != hello->generation || !u->open))
+        u = u->next;
+    if (u == NULL)
+        return hello->generation > newest_generation(ep) ? VERDICT_HOLD
+                                                         : VERDICT_CLOSE;
+    authentic = handshake_verify(a->hello, u->key);
+    if (judge_with(authentic, hello, VERDICT_TAKEN) == VERDICT_CLOSE)
+        return VERDICT_CLOSE;
+    return u->take(u->arg, a->fd, hello, a->fds, a->n_fds) ? VERDICT_TAKEN
+                                                           : VERDICT_CLOSE;
+}
+
+static ssize_t arrival_read(struct arrival *a)
+{
+    uint8_t *bytes = a->hello + a->n;
+    size_t left = sizeof(a->hello) - a->n;
+
+    /* what comes with later bytes the kernel closes */
+    if (a->local && a->n == 0)
+        return unix_socket_recv(a->fd, bytes, left, a->fds, &a->n_fds);
+    return recv(a->fd, bytes, left, 0);
+}
+
+/* Returns true once the arrival is no longer ours. */
+static bool arrival_step(struct endpoint *ep, struct arrival *a,
+                         uint64_t now_us)
+{
+    struct handshake hello;
+
+    while (a->n < sizeof(a->hello)) {
+        ssize_t n = arrival_read(a);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN && now_us < a->deadline_us)
+            return false;
+        if (n < 0 && (errno == EMFILE || errno == EPROTO))
+            log_debug("local connection: descriptors of its hello: %s -> "
+                      "closed",
+                      errno == EMFILE ? strerror(errno) : "too many");
+        if (n <= 0) {
+            arrival_close(a);
+            return true;
+        }
+        a->n += (size_t)n;
+    }
+    switch (judge(ep, a, &hello)) {
+    case VERDICT_HOLD:
+        a->held = true;
+        if (now_us < a->deadline_us)
+            return false;
+        break;
+    case VERDICT_TAKEN:
+        return true;
+    case VERDICT_GOODBYE:
+        unix_socket_fds_close(a->fds, &a->n_fds);
+        say_goodbye(ep, a->fd, &hello);
+        return true;
+    case VERDICT_CLOSE:
+        break;
+    }
+    arrival_close(a);
+    return true;
+}
+
+static size_t arrivals_limit(const struct endpoint *ep)
+{
+    /* data and transfers, or all of data */
+    size_t n = FRAME_PARTS_MAX * (size_t)ep->last_size;
+
+    return n > ARRIVALS_MIN ? n : ARRIVALS_MIN;
+}
+
+/* The one that has been silent for longest; NULL: all have said who they are.
+ */
+static struct arrival *most_silent(struct endpoint *ep)
+{
+    struct arrival *oldest = NULL;
+
+    for (size_t i = 0; i < ep->n_arrivals; i++) {
+        struct arrival *a = &ep->arrivals[i];
+
+        if (!a->held &&
+            (oldest == NULL || a->deadline_us < oldest->deadline_us))
+            oldest = a;
+    }
+    return oldest;
+}
+
+/* Room for one that has to wait. Who connects and says nothing must not keep
+ * out those that speak. */
+static bool make_room(struct endpoint *ep)
+{
+    struct arrival *silent;
+
+    if (ep->n_arrivals < arrivals_limit(ep))
+        return array_reserve(&ep->arrivals, &ep->arrivals_max,
+                             ep->n_arrivals + 1);
+    silent = most_silent(ep);
+    if (silent == NULL)
+        return false;
+    arrival_close(silent);
+    *silent = ep->arrivals[--ep->n_arrivals];
+    return true;
+}
+
+static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
+{
+    struct arrival a = {
+        .fd = fd,
+        .local = local,
+        .deadline_us = now_us + ep->config.connect_timeout_us,
+    };
+
+    if (local && !unix_socket_trusted(fd)) {
+        log_debug("local connection of another user -> closed");
+        close(fd);
+        return;
+    }
+    if (!local)
+        connection_socket_options(fd);
+    /* most hellos are already there: no reason to poll for them, or to wait */
+    if (arrival_step(ep, &a, now_us))
+        return;
+    if (!make_room(ep)) {
+        log_debug("too many connections wait for a generation -> closed");
+        arrival_close(&a);
+        return;
+    }
+    ep->arrivals[ep->n_arrivals++] = a;
+}
+
+/* No descriptor or no memory is left: perhaps some will be, before who dials
+ * gives up. */
+static void pause_accepting(struct endpoint *ep, uint64_t now_us)
+{
+    if (!ep->accept_failed)
+        log_warn("a connection of another worker cannot be accepted: %s -> "
+                 "trying again",
+                 strerror(errno));
+    ep->accept_failed = true;
+    ep->accept_us = now_us + ACCEPT_PAUSE_US;
+}
+
+static void accept_all(struct endpoint *ep, int listen_fd, uint64_t now_us)
+{
+    while (listen_fd >= 0 && now_us >= ep->accept_us) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0) {
+            if (errno != EAGAIN)
+                pause_accepting(ep, now_us);
+            return;
+        }
+        arrive(ep, fd, listen_fd == ep->local_fd, now_us);
+    }
+}
+
+static void drive_arrivals(struct endpoint *ep, uint64_t now_us)
+{
+    for (size_t i = ep->n_arrivals; i-- > 0;)
+        if (arrival_step(ep, &ep->arrivals[i], now_us))
+            ep->arrivals[i] = ep->arrivals[--ep->n_arrivals];
+}
+
+void endpoint_drive(struct endpoint *ep)
+{
+    uint64_t now_us = clock_now_us();
+
+    if (now_us >= ep->accept_us)
+        ep->accept_us = 0;
+    drive_arrivals(ep, now_us);
+    accept_all(ep, ep->listen_fd, now_us);
+    accept_all(ep, ep->local_fd, now_us);
+    for (size_t i = ep->n_lingers; i-- > 0;)
+        if (linger_step(&ep->lingers[i], now_us)) {
+            linger_close(&ep->lingers[i]);
+            ep->lingers[i] = ep->lingers[--ep->n_lingers];
+        }
+}
+
+void endpoint_attach(struct endpoint *ep, struct endpoint_user *user)
+{
+    user->next = ep->users;
+    ep->users = user;
+    ep->last_size = user->size;
+    drive_arrivals(ep, clock_now_us());
+}
+
+void endpoint_detach(struct endpoint *ep, struct endpoint_user *user)
+{
+    struct endpoint_user **p = &ep->users;
+
+    while (*p != user)
+        p = &(*p)->next;
+    *p = user->next;
+}
+
+void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
+                       const uint8_t *goodbye, size_t nbytes)
+{
+    HVD_ASSERT(nbytes <= sizeof(ep->goodbye.frame));
+    user->open = false;
+    if (user->generation < ep->goodbye.generation)
+        return;
+    ep->goodbye.generation = user->generation;
+    ep->goodbye.nbytes = nbytes;
+    memcpy(ep->goodbye.key, user->key, sizeof(ep->goodbye.key));
+    memcpy(ep->goodbye.frame, goodbye, nbytes);
+}
+
+size_t endpoint_fds_count(const struct endpoint *ep)
+{
+    return 2 + ep->n_arrivals + ep->n_lingers;
+}
+
+size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds)
+{
+    size_t n = 0;
+
+    if (ep->accept_us == 0)
+        pfds[n++] = (struct pollfd){ep->listen_fd, POLLIN, 0};
+    if (ep->accept_us == 0 && ep->local_fd >= 0)
+        pfds[n++] = (struct pollfd){ep->local_fd, POLLIN, 0};
+    /* a held one has unread frames: it would be ready for ever */
+    for (size_t i = 0; i < ep->n_arrivals; i++)
+        if (!ep->arrivals[i].held)
+            pfds[n++] = (struct pollfd){ep->arrivals[i].fd, POLLIN, 0};
+    for (size_t i = 0; i < ep->n_lingers; i++) {
+        const struct lingering *l = &ep->lingers[i];
+        short events = l->off < l->n ? POLLIN | POLLOUT : POLLIN;
+
+        pfds[n++] = (struct pollfd){l->fd, events, 0};
+    }
+    return n;
+}
+
+uint64_t endpoint_deadline(const struct endpoint *ep)
+{
+    uint64_t deadline_us = ep->accept_us > 0 ? ep->accept_us : CLOCK_NEVER;
+
+    for (size_t i = 0; i < ep->n_arrivals; i++)
+        if (ep->arrivals[i].deadline_us < deadline_us)
+            deadline_us = ep->arrivals[i].deadline_us;
+    for (size_t i = 0; i < ep->n_lingers; i++)
+        if (ep->lingers[i].deadline_us < deadline_us)
+            deadline_us = ep->lingers[i].deadline_us;
+    return deadline_us;
+}
+
+static hvd_status_t serve_once(struct endpoint *ep, int wake_fd,
+                               uint64_t deadline_us, struct pollfd *pfds,
+                               bool *woken_p)
+{
+    uint64_t until_us = endpoint_deadline(ep);
+    size_t n = endpoint_fds_fill(ep, pfds + 1) + 1;
+    int ready;
+
+    until_us = deadline_us < until_us ? deadline_us : until_us;
+    pfds[0] = (struct pollfd){wake_fd, POLLIN, 0};
+    ready = poll(pfds, n, clock_poll_ms(clock_now_us(), until_us));
+    if (ready < 0 && errno != EINTR)
+        return error_errno("poll");
+    *woken_p = ready > 0 && pfds[0].revents != 0;
+    endpoint_drive(ep);
+    return HVD_OK;
+}
+
+hvd_status_t endpoint_serve(struct endpoint *ep, int wake_fd,
+                            uint64_t deadline_us)
+{
+    struct pollfd *pfds = NULL;
+    size_t pfds_max = 0;
+    hvd_status_t status = HVD_OK;
+    bool woken = false;
+
+    while (status == HVD_OK && !woken) {
+        if (!array_reserve(&pfds, &pfds_max, endpoint_fds_count(ep) + 1)) {
+            status = error_set(HVD_ERR_NOMEM, "endpoint");
+            break;
+        }
+        status = serve_once(ep, wake_fd, deadline_us, pfds, &woken);
+        if (status == HVD_OK && !woken && clock_now_us() >= deadline_us)
+            status = error_set(HVD_ERR_TIMEOUT, "nothing before the deadline");
+    }
+    free(pfds);
+    return status;
+}
+
+void endpoint_fds_close(struct endpoint *ep)
+{
+    for (struct endpoint_user *u = ep->users; u != NULL; u = u->next)
+        u->fds_close(u->arg);
+    for (size_t i = 0; i < ep->n_arrivals; i++)
+        arrival_close(&ep->arrivals[i]);
+    for (size_t i = 0; i < ep->n_lingers; i++)
+        close(ep->lingers[i].fd);
+    listeners_close(ep);
+}

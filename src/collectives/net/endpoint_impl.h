@@ -1,0 +1,65 @@
+/* collectives/net/endpoint_impl.h - what comm and endpoint know of each other;
+ * for this room only.
+ *
+ * A comm is a user of its endpoint: connections of its generation are handed to
+ * it, the sockets it leaves behind linger here, and its goodbye is remembered
+ * for peers that come late.
+ *
+ * Threads: as endpoint.h. */
+#ifndef COLLECTIVES_NET_ENDPOINT_IMPL_H
+#define COLLECTIVES_NET_ENDPOINT_IMPL_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collectives/net/endpoint.h"
+#include "collectives/net/frame.h"
+#include "collectives/net/handshake.h"
+
+enum { ENDPOINT_GOODBYE_MAX = FRAME_HEADER_NBYTES + FRAME_TEXT_MAX };
+
+struct endpoint_user {
+    uint64_t generation;
+    const uint8_t *key;
+    int size;
+    bool open; /* takes connections */
+    void *arg;
+    /* Take a verified connection: true, and fd and the descriptors that came
+     * with the hello, fds [n_fds], are the user's. */
+    bool (*take)(void *arg, int fd, const struct handshake *hello,
+                 const int *fds, size_t n_fds);
+    /* Close every descriptor. Async-signal-safe. */
+    void (*fds_close)(void *arg);
+    struct endpoint_user *next;
+};
+
+/* Connections that arrived early are handed over at once. */
+void endpoint_attach(struct endpoint *ep, struct endpoint_user *user);
+void endpoint_detach(struct endpoint *ep, struct endpoint_user *user);
+
+uint64_t endpoint_worker(const struct endpoint *ep);
+
+/* It listens for workers of this host as well. */
+bool endpoint_has_local(const struct endpoint *ep);
+
+/* The user takes no more connections; late ones get this frame [nbytes <=
+ * ENDPOINT_GOODBYE_MAX] behind the handshake. */
+void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
+                       const uint8_t *goodbye, size_t nbytes);
+
+/* Take over a socket: write rest [nbytes] (heap, taken; NULL: nothing), shut
+ * down writing, throw away what arrives, close as endpoint.h says. */
+void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes);
+
+/* For a caller's poll(2): how many descriptors, which, and by when to call
+ * endpoint_drive() at the latest. */
+size_t endpoint_fds_count(const struct endpoint *ep);
+size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds);
+uint64_t endpoint_deadline(const struct endpoint *ep);
+
+/* Accept, judge, linger: whatever can be done without waiting. */
+void endpoint_drive(struct endpoint *ep);
+
+#endif

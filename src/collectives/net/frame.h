@@ -1,0 +1,81 @@
+/* collectives/net/frame.h - the 48-byte header in front of everything that
+ * travels on a connection after its handshake.
+ *
+ *   DATA      kind, dtype, op, root, count name the call; way says how its
+ *             sender does it, step and offset its place in that schedule;
+ *             nbytes of payload follow. Transfers carry
+ *             the payload's digest in value. parts: the payload is cut into so
+ *             many equal ones (the last has the remainder); the first follows,
+ *             part k travels on stripe k (stripes.h).
+ *   ANNOUNCE  the same without payload: "this is what I wait in".
+ *   ABORT     count: status, root: accused rank or -1; nbytes of text follow.
+ *   LEAVE     kind: FRAME_LEAVE_*, value: boundary.
+ *
+ * Pure. Threads: any. */
+#ifndef COLLECTIVES_NET_FRAME_H
+#define COLLECTIVES_NET_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    FRAME_HEADER_NBYTES = 48,
+    FRAME_TEXT_MAX = 400,
+    FRAME_PAYLOAD_MAX = 1 << 20,
+    FRAME_PARTS_MAX = 8
+};
+
+enum frame_type {
+    FRAME_DATA = 1,
+    FRAME_ABORT = 2,
+    FRAME_LEAVE = 3,
+    FRAME_ANNOUNCE = 4
+};
+
+enum { FRAME_LEAVE_BOUNDARY = 1, FRAME_LEAVE_DONE = 2 };
+
+enum { FRAME_TWO_LEVELS = 0x80 };
+
+struct frame {
+    uint8_t type;
+    uint8_t kind;
+    uint8_t dtype;
+    uint8_t op;
+    uint8_t parts; /* 0 as 1 */
+    uint8_t way;   /* enum algorithm of what goes over the network, and
+                      FRAME_TWO_LEVELS */
+    int32_t root;
+    uint64_t sequence;
+    uint64_t count;
+    uint32_t step; /* below 2^24 */
+    uint32_t nbytes;
+    uint64_t offset;
+    uint64_t value;
+};
+
+/* out [FRAME_HEADER_NBYTES] */
+void frame_encode(const struct frame *frame, uint8_t *out);
+
+/* false: no frame of ours (unknown type, payload over the limit of its type);
+ * *frame_p is then undefined. */
+bool frame_decode(const uint8_t *in, struct frame *frame_p);
+
+/* Where part k of the payload begins, up to its end for k == parts. */
+static inline size_t frame_part(const struct frame *frame, unsigned k)
+{
+    size_t parts = frame->parts > 1 ? frame->parts : 1;
+
+    return k >= parts ? frame->nbytes : frame->nbytes / parts * k;
+}
+
+/* Bytes of payload that follow the header on its own connection. */
+static inline size_t frame_inline(const struct frame *frame)
+{
+    return frame_part(frame, 1);
+}
+
+/* Both describe the same call: kind, dtype, op, root and count. */
+bool frame_same_call(const struct frame *a, const struct frame *b);
+
+#endif

@@ -1,0 +1,62 @@
+/* collectives/net/handshake.h - the first 128 bytes in each direction of a
+ * connection.
+ *
+ * The dialer sends a hello and streams frames behind it; the listener checks it
+ * and sends its reply before its own frames. Both carry a MAC with the
+ * generation key over everything in front of it, the role included; the reply
+ * repeats the dialer's nonce, so it is fresh. The hello is not: the listener
+ * takes one connection per worker and channel, and a copy comes too late.
+ *
+ * Over AF_UNIX descriptors come with the first byte; the MAC does not cover
+ * them: that socket has no one between its ends.
+ *
+ * Threads: any. Memory: the caller's. */
+#ifndef COLLECTIVES_NET_HANDSHAKE_H
+#define COLLECTIVES_NET_HANDSHAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HANDSHAKE_NBYTES = 128, HANDSHAKE_NONCE_NBYTES = 16 };
+
+enum handshake_role { HANDSHAKE_HELLO = 1, HANDSHAKE_REPLY = 2 };
+
+/* What a connection is for; one of each between two ranks. */
+enum comm_channel {
+    CHANNEL_DATA,     /* collectives; the higher rank dials */
+    CHANNEL_TRANSFER, /* state; the higher rank dials */
+    CHANNEL_ASK,      /* ANNOUNCE to a higher rank that has not dialled */
+    CHANNEL_LOCAL, /* within a host, AF_UNIX: hello and reply carry the memory's
+                    * descriptors, frames are about it; the higher rank dials */
+    CHANNEL_STRIPE, /* and up: parts of large frames, see stripes.h; the higher
+                     * rank dials */
+    CHANNEL_COUNT = CHANNEL_STRIPE + 7
+};
+
+struct handshake {
+    uint8_t role;
+    uint8_t channel; /* enum comm_channel */
+    uint64_t job;
+    uint64_t generation;
+    uint64_t worker;                          /* who speaks */
+    uint64_t peer;                            /* to whom */
+    uint8_t nonce[HANDSHAKE_NONCE_NBYTES];    /* fresh, the speaker's */
+    uint8_t in_reply[HANDSHAKE_NONCE_NBYTES]; /* REPLY: the dialer's nonce */
+};
+
+/* out [HANDSHAKE_NBYTES], key [MAC_KEY_NBYTES] */
+void handshake_encode(const struct handshake *h, const uint8_t *key,
+                      uint8_t *out);
+
+/* false: not ours (magic, version, role, channel). Says nothing about the MAC:
+ * which key to check with depends on the generation it names. */
+bool handshake_decode(const uint8_t *in, struct handshake *h_p);
+
+bool handshake_verify(const uint8_t *in, const uint8_t *key);
+
+/* The listener's answer to `hello`. */
+void handshake_reply(const struct handshake *hello, const uint8_t *key,
+                     uint8_t *out);
+
+#endif

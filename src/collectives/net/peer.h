@@ -1,0 +1,29 @@
+/* collectives/net/peer.h - who the ranks of a comm are, as the driver says.
+ * Threads: constants. */
+#ifndef COLLECTIVES_NET_PEER_H
+#define COLLECTIVES_NET_PEER_H
+
+#include <stdint.h>
+
+enum { COMM_ADDRESS_MAX = 64 };
+
+/* What a process can do with others of its host (ability.h). */
+enum comm_ability {
+    COMM_CAN_SHARE = 1,  /* memfds with seals, mappings, eventfds, and a socket
+                           that hands them over */
+    COMM_CAN_ATTACH = 2, /* process_vm_readv(2), in both directions */
+    COMM_CAN_WATCH = 4,  /* pidfd_open(2) */
+    COMM_CAN_ALL = 7
+};
+
+struct comm_peer {
+    uint64_t worker;
+    uint32_t host; /* equal: same host; the door for shared memory */
+    uint16_t port;
+    uint8_t abilities; /* enum comm_ability: what all ranks of its host can do,
+                          so it is equal for all of them. Without
+                          COMM_CAN_SHARE they use TCP */
+    char address[COMM_ADDRESS_MAX];
+};
+
+#endif

@@ -1,0 +1,34 @@
+/* collectives/reduce/dtype.c - element sizes and names. See dtype.h. Pure. */
+#include "collectives/reduce/dtype.h"
+
+#include "base/array.h"
+
+static const struct {
+    size_t nbytes;
+    const char *name;
+} dtypes[DTYPE_COUNT] = {
+    [HVD_INT8] = {1, "int8"},       [HVD_UINT8] = {1, "uint8"},
+    [HVD_INT32] = {4, "int32"},     [HVD_INT64] = {8, "int64"},
+    [HVD_FLOAT16] = {2, "float16"}, [HVD_BFLOAT16] = {2, "bfloat16"},
+    [HVD_FLOAT32] = {4, "float32"}, [HVD_FLOAT64] = {8, "float64"},
+};
+
+static const char *const ops[OP_COUNT] = {
+    [HVD_SUM] = "sum", [HVD_AVERAGE] = "average", [HVD_MIN] = "min",
+    [HVD_MAX] = "max", [HVD_PRODUCT] = "product",
+};
+
+size_t hvd_dtype_size(hvd_dtype_t dtype)
+{
+    return (unsigned)dtype < ARRAY_SIZE(dtypes) ? dtypes[dtype].nbytes : 0;
+}
+
+const char *dtype_name(unsigned dtype)
+{
+    return dtype < ARRAY_SIZE(dtypes) ? dtypes[dtype].name : "?";
+}
+
+const char *op_name(unsigned op)
+{
+    return op < ARRAY_SIZE(ops) ? ops[op] : "?";
+}

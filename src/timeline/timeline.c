@@ -1,0 +1,409 @@
+/* timeline/timeline.c - the ring of the timeline and the thread that empties
+ * it. See timeline.h.
+ *
+ *   any thread --record--> ring [TIMELINE_RECORDS_MAX] --writer--> tracefile
+ *
+ * The ring is D. Vyukov's bounded queue: a slot's sequence number says whose
+ * turn it is. A recorder takes a position with one compare-and-swap, fills the
+ * slot and then publishes it; who stops in between (SIGSTOP) holds up the
+ * writer, never another recorder before the ring is full.
+ *
+ * The writer wakes at multiples of 100 ms of CLOCK_MONOTONIC: the workers of a
+ * machine pause for it together, not one after the other, and where calls are
+ * dropped they are dropped at the same times on all ranks.
+ *
+ * Threads: recorders any, `writer` everything that says so. Memory: static. */
+#include "timeline/timeline.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "base/tracefile.h"
+#include "timeline/text.h"
+
+enum {
+    RING_MASK = TIMELINE_RECORDS_MAX - 1,
+    RESERVE = TIMELINE_RECORDS_MAX / 16, /* for what is rare */
+    TICK_NS = 100000000,
+    LANES_MAX = 1024, /* power of two */
+    WRITER_NICE = 19
+};
+
+_Atomic int timeline_mode = TIMELINE_OFF;
+
+static struct {
+    _Alignas(64) _Atomic uint64_t head; /* recorders: next position */
+    _Alignas(64) uint64_t tail;         /* writer */
+    _Atomic uint64_t n_dropped;         /* recorders, since the last tick */
+    _Atomic uint64_t dropped_ns;        /* end of the first of them; 0: none */
+    _Alignas(64) struct timeline_record slots[TIMELINE_RECORDS_MAX];
+} ring;
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t wake; /* CLOCK_MONOTONIC */
+    bool stop;           /* under lock */
+    bool running;        /* app */
+    bool at_exit;        /* app: registered */
+    pthread_t thread;
+    /* constant while it runs */
+    uint64_t pid;
+    const struct timeline_words *words;
+    struct tracefile file;
+} writer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Lanes of names, a table of open addresses. A part of the file that has not
+ * yet been told a lane's name gets it first. */
+static struct {
+    struct {
+        char name[TIMELINE_TEXT_MAX];
+        unsigned lane, part; /* lane 0: free */
+    } items[LANES_MAX];
+    unsigned n;
+} lanes; /* writer */
+
+/* ---- recording ----------------------------------------------------------- */
+
+uint64_t timeline_clock_now(void)
+{
+    return clock_now_ns();
+}
+
+static bool is_free(uint64_t at)
+{
+    return atomic_load_explicit(&ring.slots[at & RING_MASK].sequence,
+                                memory_order_acquire) == at;
+}
+
+/* NULL: the ring is full but for `reserve` slots. */
+static struct timeline_record *take(uint64_t reserve, uint64_t *at_p)
+{
+    uint64_t at = atomic_load_explicit(&ring.head, memory_order_relaxed);
+
+    for (;;) {
+        uint64_t seen;
+
+        if (is_free(at) && (reserve == 0 || is_free(at + reserve))) {
+            if (atomic_compare_exchange_weak_explicit(&ring.head, &at, at + 1,
+                                                      memory_order_relaxed,
+                                                      memory_order_relaxed))
+                break;
+            continue;
+        }
+        seen = atomic_load_explicit(&ring.head, memory_order_relaxed);
+        if (seen == at)
+            return NULL;
+        at = seen; /* others were faster */
+    }
+    *at_p = at;
+    return &ring.slots[at & RING_MASK];
+}
+
+static void publish(struct timeline_record *r, uint64_t at)
+{
+    atomic_store_explicit(&r->sequence, at + 1, memory_order_release);
+}
+
+static void copy_text(char *out, const char *text)
+{
+    size_t n = text ? strnlen(text, TIMELINE_TEXT_MAX - 1) : 0;
+
+    if (n > 0)
+        memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+static void count_dropped(uint64_t end_ns)
+{
+    uint64_t none = 0;
+
+    if (end_ns > 0)
+        atomic_compare_exchange_strong_explicit(&ring.dropped_ns, &none, end_ns,
+                                                memory_order_relaxed,
+                                                memory_order_relaxed);
+    atomic_fetch_add_explicit(&ring.n_dropped, 1, memory_order_release);
+}
+
+static void become_full(void)
+{
+    int on = TIMELINE_ON;
+
+    atomic_compare_exchange_strong(&timeline_mode, &on, TIMELINE_FULL);
+}
+
+void timeline_call_record(enum timeline_phase phase, uint64_t start_ns,
+                          uint64_t end_ns, const struct timeline_call *call)
+{
+    static const struct timeline_call unknown;
+    struct timeline_record *r = NULL;
+    uint64_t at;
+
+    if (start_ns > 0 && end_ns > 0)
+        r = take(RESERVE, &at);
+    if (!r) {
+        count_dropped(end_ns);
+        if (start_ns > 0 && end_ns > 0)
+            become_full();
+        return;
+    }
+    if (!call)
+        call = &unknown;
+    r->phase = (uint8_t)phase;
+    r->start_ns = start_ns;
+    r->end_ns = end_ns;
+    r->kind = call->kind;
+    r->dtype = call->dtype;
+    r->op = call->op;
+    r->count = call->count;
+    r->nbytes = call->nbytes;
+    r->algorithm = call->algorithm;
+    copy_text(r->text, call->name);
+    publish(r, at);
+}
+
+void timeline_state_record(enum timeline_phase phase, uint64_t start_ns,
+                           const struct timeline_state *state)
+{
+    static const struct timeline_state nothing;
+    uint64_t at, now_ns = clock_now_ns();
+    struct timeline_record *r = take(0, &at);
+
+    if (!r) {
+        count_dropped(now_ns);
+        return;
+    }
+    if (!state)
+        state = &nothing;
+    r->phase = (uint8_t)phase;
+    r->start_ns = start_ns > 0 ? start_ns : now_ns;
+    r->end_ns = now_ns;
+    r->generation = state->generation;
+    r->rank = state->rank;
+    r->size = state->size;
+    r->nbytes = state->nbytes;
+    r->algorithm = NULL;
+    copy_text(r->text, state->text);
+    publish(r, at);
+}
+
+/* ---- writing (writer) ---------------------------------------------------- */
+
+static void add_lane_name(unsigned lane, const char *name)
+{
+    char out[TIMELINE_EVENTS_MAX];
+
+    tracefile_add(&writer.file, out,
+                  timeline_text_lane(writer.pid, lane, name, out));
+}
+
+static uint32_t hash(const char *name)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+
+    for (; *name; name++)
+        h = (h ^ (uint8_t)*name) * 16777619u;
+    return h;
+}
+
+/* Names beyond the table share the lane of calls without one. */
+static unsigned lane_of(const char *name)
+{
+    uint32_t i = hash(name) & (LANES_MAX - 1);
+
+    while (lanes.items[i].lane != 0 && strcmp(lanes.items[i].name, name) != 0)
+        i = (i + 1) & (LANES_MAX - 1);
+    if (lanes.items[i].lane == 0) {
+        if (lanes.n >= LANES_MAX / 2)
+            return LANE_CALLS;
+        memcpy(lanes.items[i].name, name, strlen(name) + 1);
+        lanes.items[i].lane = LANE_NAMES + lanes.n++;
+    } else if (lanes.items[i].part == writer.file.part) {
+        return lanes.items[i].lane;
+    }
+    lanes.items[i].part = writer.file.part;
+    add_lane_name(lanes.items[i].lane, name);
+    return lanes.items[i].lane;
+}
+
+static void write_record(const struct timeline_record *r)
+{
+    char out[TIMELINE_EVENTS_MAX];
+    unsigned lane = LANE_ELASTIC;
+    size_t n, second;
+
+    if (r->phase < TIMELINE_RENDEZVOUS)
+        lane = r->text[0] ? lane_of(r->text) : (unsigned)LANE_CALLS;
+    n = timeline_text(r, writer.words, writer.pid, lane, out, &second);
+    if (second > 0)
+        tracefile_add(&writer.file, out, second);
+    tracefile_add(&writer.file, out + second, n - second);
+}
+
+static bool next_record(void)
+{
+    struct timeline_record *r = &ring.slots[ring.tail & RING_MASK];
+
+    if (atomic_load_explicit(&r->sequence, memory_order_acquire) !=
+        ring.tail + 1)
+        return false;
+    write_record(r);
+    atomic_store_explicit(&r->sequence, ring.tail + TIMELINE_RECORDS_MAX,
+                          memory_order_release);
+    ring.tail++;
+    return true;
+}
+
+/* The span ends before a recorder can see the ring as free again. */
+static void write_dropped(void)
+{
+    uint64_t n = atomic_exchange(&ring.n_dropped, 0), now_ns, since_ns;
+    char out[TIMELINE_EVENTS_MAX];
+
+    if (n == 0) /* whoever counts has said before when that was */
+        return;
+    now_ns = clock_now_ns();
+    since_ns = atomic_exchange(&ring.dropped_ns, 0);
+    if (since_ns == 0 || since_ns > now_ns)
+        since_ns = now_ns;
+    tracefile_add(&writer.file, out,
+                  timeline_text_dropped(writer.pid, n, since_ns, now_ns, out));
+}
+
+/* One ring at most: who records as fast as we write must not keep us here. */
+static void drain(void)
+{
+    int full = TIMELINE_FULL;
+
+    for (int i = 0; i < TIMELINE_RECORDS_MAX && next_record(); i++)
+        ;
+    write_dropped();
+    tracefile_flush(&writer.file);
+    atomic_compare_exchange_strong(&timeline_mode, &full, TIMELINE_ON);
+}
+
+/* Until the next multiple of a tick. True: stop. */
+static bool sleep_tick(void)
+{
+    uint64_t at_ns = (clock_now_ns() / TICK_NS + 1) * TICK_NS;
+    struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
+                          .tv_nsec = (long)(at_ns % 1000000000)};
+    bool stop;
+    int rc = 0;
+
+    pthread_mutex_lock(&writer.lock);
+    while (!writer.stop && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&writer.wake, &writer.lock, &at);
+    stop = writer.stop;
+    pthread_mutex_unlock(&writer.lock);
+    return stop;
+}
+
+static void *writer_main(void *arg)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), WRITER_NICE);
+    while (!sleep_tick())
+        drain();
+    drain();
+    return NULL;
+}
+
+/* ---- open and close (app) ------------------------------------------------ */
+
+static void ring_init(void)
+{
+    ring.tail = 0;
+    atomic_store(&ring.head, 0);
+    atomic_store(&ring.n_dropped, 0);
+    atomic_store(&ring.dropped_ns, 0);
+    for (uint64_t i = 0; i < TIMELINE_RECORDS_MAX; i++)
+        atomic_store_explicit(&ring.slots[i].sequence, i, memory_order_relaxed);
+    memset(&lanes, 0, sizeof(lanes));
+}
+
+static hvd_status_t open_file(const struct timeline_config *config)
+{
+    char word[24], path[PATH_MAX], header[TRACEFILE_HEADER_MAX], *at = header;
+
+    snprintf(word, sizeof(word), "%llu", (unsigned long long)config->worker);
+    if (!tracefile_name(config->path, word, path)) {
+        errno = ENAMETOOLONG;
+        return error_errno("\"%s\"", config->path);
+    }
+    at += timeline_text_process(config->worker, config->host, config->slot,
+                                config->job, at);
+    at = stpcpy(at, ",\n");
+    at += timeline_text_lane(config->worker, LANE_CALLS, "collectives", at);
+    at = stpcpy(at, ",\n");
+    at += timeline_text_lane(config->worker, LANE_ELASTIC, "elastic", at);
+    *at = '\0';
+    return tracefile_open(&writer.file, path, header);
+}
+
+static hvd_status_t start_writer(void)
+{
+    pthread_condattr_t attr;
+    int error;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&writer.wake, &attr);
+    pthread_condattr_destroy(&attr);
+    writer.stop = false;
+    error = thread_start(&writer.thread, "hvd-timeline", writer_main, NULL);
+    if (error == 0)
+        return HVD_OK;
+    pthread_cond_destroy(&writer.wake);
+    errno = error;
+    return error_errno("pthread_create");
+}
+
+hvd_status_t timeline_open(const struct timeline_config *config)
+{
+    HVD_ASSERT(!writer.running);
+    ring_init();
+    writer.pid = config->worker;
+    writer.words = config->words;
+    HVD_TRY(error_prefix(open_file(config), "timeline"));
+    if (start_writer() != HVD_OK) {
+        tracefile_forget(&writer.file);
+        return error_prefix(HVD_ERR_SYSTEM, "timeline");
+    }
+    writer.running = true;
+    if (!writer.at_exit)
+        writer.at_exit = atexit(timeline_close) == 0;
+    atomic_store(&timeline_mode, TIMELINE_ON);
+    return HVD_OK;
+}
+
+void timeline_close(void)
+{
+    if (!writer.running)
+        return;
+    writer.running = false;
+    atomic_store(&timeline_mode, TIMELINE_OFF);
+    pthread_mutex_lock(&writer.lock);
+    writer.stop = true;
+    pthread_cond_signal(&writer.wake);
+    pthread_mutex_unlock(&writer.lock);
+    pthread_join(writer.thread, NULL);
+    pthread_cond_destroy(&writer.wake);
+    tracefile_close(&writer.file);
+}
+
+void timeline_forked(void)
+{
+    atomic_store(&timeline_mode, TIMELINE_OFF);
+    writer.running = false;
+    tracefile_forget(&writer.file);
+}

@@ -1,0 +1,47 @@
+/* tests/base/test_text.c - sentences in buffers of any size. */
+#include <string.h>
+
+#include "base/text.h"
+#include "support.h"
+
+/* "rank 17 of 18446744073709551615", as much as fits. */
+START_TEST(text_is_cut_where_the_buffer_ends)
+{
+    static const char whole[] = "rank 17 of 18446744073709551615";
+    char buf[sizeof(whole) + 1];
+    size_t max = (size_t)_i;
+    struct text t;
+
+    memset(buf, 'x', sizeof(buf));
+    t = text_into(buf, max);
+    text_add(&t, "rank ");
+    text_u64(&t, 17);
+    text_add_n(&t, " of many", 4);
+    text_u64(&t, UINT64_MAX);
+    ck_assert_uint_eq(strlen(buf), t.n);
+    ck_assert_uint_eq(t.n, max <= strlen(whole) ? max - 1 : strlen(whole));
+    ck_assert_int_eq(memcmp(buf, whole, t.n), 0);
+    ck_assert(max >= sizeof(buf) || buf[max] == 'x');
+}
+END_TEST
+
+START_TEST(text_number_zero_is_a_digit)
+{
+    char buf[8];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_u64(&t, 0);
+    ck_assert_str_eq(buf, "0");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("text");
+    TCase *tcase = tcase_create("text");
+
+    tcase_add_loop_test(tcase, text_is_cut_where_the_buffer_ends, 1, 34);
+    tcase_add_test(tcase, text_number_zero_is_a_digit);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
