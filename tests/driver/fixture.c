@@ -248,18 +248,18 @@ static void check_counts(const struct driver *d)
 
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
-        bool member = w->member && !w->dead;
+        bool member = worker_is_listed(w) && !worker_is_dead(w);
 
         c.members += member;
-        c.ready += member && w->ready;
+        c.ready += member && w->standing == STAND_READY;
         c.held += member && w->held;
-        c.done += member && w->done;
+        c.done += member && w->standing == STAND_DONE;
         c.going += member && w->first_collective;
-        c.newcomers += w->ready && !w->member && !w->dead && !w->ending &&
-                       !w->draining;
-        c.live += !w->dead && !w->ending && !w->draining;
+        c.newcomers += w->standing == STAND_WAITING && worker_is_here(w) &&
+                       w->drain == DRAIN_NONE;
+        c.live += worker_is_here(w) && w->drain == DRAIN_NONE;
         ck_assert(i == 0 || d->workers[i - 1].id < w->id);
-        if (!w->gone)
+        if (w->life != LIFE_GONE)
             ck_assert_uint_eq(d->hosts[w->host].slots[w->slot].worker, w->id);
     }
     ck_assert_mem_eq(&c, &d->counts, sizeof(c));
@@ -521,8 +521,7 @@ static void heartbeats(struct fixture *f)
         const struct driver_worker *w = driver_worker(d, id);
         struct happening h = ping("", WORKER_IDLE, 0);
 
-        if (w && w->contacted && !w->dead && !w->ending &&
-            !f->workers[id].silent)
+        if (w && w->life == LIFE_UP && !f->workers[id].silent)
             say_message(f, &h, id);
     }
 }

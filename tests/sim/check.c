@@ -142,7 +142,7 @@ static void check_member(struct sim *s, struct sim_generation *g, uint32_t rank)
                    "generation %llu",
                    ULL(w->id), ULL(g->members[0]), ULL(g->generation));
     dw = driver_worker(&s->driver, w->id);
-    if (dw && dw->dead)
+    if (dw && worker_is_dead(dw))
         check_fail(s, "generation %llu has w%llu, which the driver holds dead",
                    ULL(g->generation), ULL(w->id));
 }
@@ -234,7 +234,7 @@ static void check_leavers(struct sim *s, const struct sim_generation *g)
         const struct sim_worker *w = sim_worker(s, old->members[rank]);
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
-        if (w->alive && dw && !dw->dead &&
+        if (w->alive && dw && !worker_is_dead(dw) &&
             state_id_compare(w->id_of, g->base) > 0)
             check_fail(s,
                        "generation %llu is formed without w%llu, which alone "
@@ -304,7 +304,7 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
 
 static bool stays(const struct driver_worker *w)
 {
-    return w->ready && !w->dead && !w->ending && !w->draining;
+    return worker_is_ready(w) && worker_is_here(w) && w->drain == DRAIN_NONE;
 }
 
 /* What the driver counts as it goes is what there is; and no rendezvous stays
@@ -316,14 +316,14 @@ void check_driver(struct sim *s)
 
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
-        bool member = w->member && !w->dead;
+        bool member = worker_is_listed(w) && !worker_is_dead(w);
 
         members += member;
-        ready += member && w->ready;
-        done += member && w->done;
+        ready += member && w->standing == STAND_READY;
+        done += member && w->standing == STAND_DONE;
         stay += stays(w);
-        newcomers += stays(w) && !w->member;
-        live += !w->dead && !w->ending && !w->draining;
+        newcomers += stays(w) && !worker_is_listed(w);
+        live += worker_is_here(w) && w->drain == DRAIN_NONE;
     }
     if (members != d->counts.members || ready != d->counts.ready ||
         done != d->counts.done || live != d->counts.live ||
@@ -377,7 +377,7 @@ void check_release(struct sim *s)
         const struct sim_worker *w = sim_worker(s, g->members[rank]);
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
-        if (!w->alive || !dw || dw->dead)
+        if (!w->alive || !dw || worker_is_dead(dw))
             continue;
         if (w->app != APP_DONE || w->generation != g->generation)
             check_fail(s, "RELEASE before w%llu is DONE", ULL(w->id));

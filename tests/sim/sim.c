@@ -164,8 +164,7 @@ static bool state_left(struct sim *s)
         const struct sim_worker *w = sim_worker(s, i);
         const struct driver_worker *dw = driver_worker(&s->driver, i);
 
-        if (w && w->alive && dw && !dw->dead && !dw->ending &&
-            w->id_of.version > 1)
+        if (w && w->alive && dw && worker_is_here(dw) && w->id_of.version > 1)
             return true;
     }
     return false;

@@ -7,17 +7,16 @@
 
 void worker_drain(struct driver *d, struct driver_worker *w)
 {
-    if (w->dead || w->ending || w->draining)
+    if (!worker_is_here(w) || w->drain != DRAIN_NONE)
         return;
-    w->draining = true;
-    w->drain_announced = false;
+    w->drain = DRAIN_WANTED;
     w->drain_deadline_us = d->now_us + d->config.drain_timeout_us;
-    if (!w->member) { /* nobody needs it: it goes at once */
-        if (w->contacted) {
+    if (!worker_is_listed(w)) { /* nobody needs it: it goes at once */
+        if (w->life == LIFE_UP) {
             say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
                          "its host was removed");
         } else {
-            w->ending = true;
+            worker_move(w, LIFE_ENDING);
             action_kill(d, w, STOP_GRACE_MS);
         }
     }
@@ -26,8 +25,8 @@ void worker_drain(struct driver *d, struct driver_worker *w)
 
 void worker_undrain(struct driver_worker *w)
 {
-    if (!w->ending)
-        w->draining = false;
+    if (worker_is_here(w))
+        w->drain = DRAIN_NONE;
 }
 
 /* ---- HOLD ---------------------------------------------------------------- */
@@ -53,8 +52,8 @@ bool wave_pending(const struct driver *d, uint64_t wave)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (w->wave == wave && !w->was_ready && !w->dead && !w->ending &&
-            !w->draining &&
+        if (w->wave == wave && !w->was_ready && worker_is_here(w) &&
+            w->drain == DRAIN_NONE &&
             d->now_us - w->spawned_us < d->config.start_timeout_us)
             return true;
     }
@@ -85,8 +84,8 @@ static bool removal_due(const struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        n_stay += is_member(w) && !w->draining;
-        draining |= is_member(w) && w->draining;
+        n_stay += is_member(w) && w->drain == DRAIN_NONE;
+        draining |= is_member(w) && w->drain != DRAIN_NONE;
     }
     if (!draining)
         return false;
@@ -95,8 +94,8 @@ static bool removal_due(const struct driver *d)
 
         /* once at once; again only when it would change something, and when
          * the base has been handed on (M9) */
-        if (is_member(w) && w->draining &&
-            (!w->drain_announced || can_leave(d, w, n_stay)))
+        if (is_member(w) && w->drain != DRAIN_NONE &&
+            (w->drain == DRAIN_WANTED || can_leave(d, w, n_stay)))
             return true;
     }
     return false;
@@ -112,7 +111,7 @@ static bool addition_due(const struct driver *d)
     if (!d->committed || d->counts.newcomers == 0)
         return false;
     for (size_t i = 0; i < d->n_workers && room > 0; i++)
-        room -= is_member(&d->workers[i]) && !d->workers[i].draining;
+        room -= is_member(&d->workers[i]) && d->workers[i].drain == DRAIN_NONE;
     if (room == 0)
         return false;
     for (size_t i = 0; i < d->n_workers; i++) {
@@ -139,7 +138,8 @@ static void announce(struct driver *d, unsigned flags)
         w->held = w->held_done = false;
         if (!is_member(w))
             continue;
-        w->drain_announced |= w->draining;
+        if (w->drain == DRAIN_WANTED)
+            w->drain = DRAIN_ANNOUNCED;
         send_hold(d, w);
     }
     d->counts.held = 0;

@@ -211,7 +211,7 @@ static void name_laggard(const struct driver *d, struct text *t)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (!is_member(w) || w->ready)
+        if (!is_member(w) || worker_is_ready(w))
             continue;
         text_add(t, "waiting for rank ");
         text_u64(t, w->assign.rank);

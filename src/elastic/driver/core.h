@@ -204,6 +204,45 @@ struct driver_host {
     size_t slots_max;
 };
 
+/* The process of a worker.
+ *
+ *   STARTING --- HELLO --> UP --- SHUTDOWN, RELEASE --> ENDING
+ *      |  |                |                              |  ^
+ *      |  +- killed before it called ---------------------|--+
+ *      +------ exit, silence, eviction: DEAD <------------+
+ *                                        +--- exit is told --> GONE
+ */
+enum worker_life {
+    LIFE_STARTING, /* SPAWN was sent */
+    LIFE_UP,       /* HELLO has come */
+    LIFE_ENDING,   /* it was told to go (farewell), or is killed */
+    LIFE_DEAD,     /* counts for nothing any more; waits for its exit */
+    LIFE_GONE      /* has exited, and its row is free */
+};
+
+/* Its place among the others.
+ *
+ *   OUT --- READY --> WAITING --- ASSIGN --> RUNNING --- DONE --> DONE
+ *                        ^                    |  ^                 |
+ *                        |                    |  +---- ABORT ------+
+ *                        +-- not drawn -- READY <- READY(lost, updated)
+ *
+ * and to OUT from everywhere. The dead stay RUNNING until a generation without
+ * them is formed. */
+enum worker_standing {
+    STAND_OUT,     /* no member, not READY */
+    STAND_WAITING, /* no member, READY: may be drawn */
+    STAND_RUNNING, /* member of the current generation; so are the others */
+    STAND_DONE,    /* has trained to the end */
+    STAND_READY    /* has left it, and is READY for the next */
+};
+
+enum worker_drain {
+    DRAIN_NONE,
+    DRAIN_WANTED,   /* is to leave */
+    DRAIN_ANNOUNCED /* and members have been told that somebody will */
+};
+
 /* A worker from its SPAWN until it has exited. */
 struct driver_worker {
     uint64_t id;
@@ -211,27 +250,24 @@ struct driver_worker {
     uint32_t slot;
     int64_t pid;
     uint64_t wave, spawned_us, heard_us;
-    bool spawned;   /* SPAWNED has come */
-    bool contacted; /* HELLO has come */
-    bool gone;      /* has exited: dead, and its row is free */
-    bool dead;      /* counts for nothing any more; waits for its exit */
-    bool draining;  /* is to leave */
-    bool drain_announced;
+    enum worker_life life; /* worker_move() */
+    bool spawned;          /* SPAWNED has come, which HELLO may overtake */
+    enum worker_drain drain;
     uint64_t drain_deadline_us;
-    bool ending;      /* SHUTDOWN or RELEASE was sent: `farewell` is repeated */
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
-    struct message farewell;
+    struct message farewell; /* repeated; MSG_NONE: it had not called */
     /* membership */
-    bool member;     /* of the current generation */
+    enum worker_standing standing; /* worker_stand() */
+    bool was_ready;
     uint64_t joined; /* first generation; 0: newcomer */
     uint64_t named;  /* last generation named to it in ASSIGN or ABORT (M3) */
-    bool ready, was_ready;
     struct msg_ready offer; /* its READY */
     char address[WIRE_ADDRESS_MAX];
     uint16_t port;
     struct msg_assign assign; /* personal part of the current generation */
     uint64_t left;            /* boundary at which it left the one before */
-    bool done, held, held_done, first_collective, synced;
+    bool held, held_done;     /* has answered HOLD; and was DONE then */
+    bool first_collective, synced; /* has reported it */
     bool stays;   /* at the close at hand: draining, and not let go (M9) */
     bool entered; /* has completed a collective in some generation */
     struct state_id done_id;
@@ -240,6 +276,28 @@ struct driver_worker {
     uint64_t progress_us; /* when boundary or operation last grew */
     bool hang_warned;
 };
+
+static inline bool worker_is_dead(const struct driver_worker *w)
+{
+    return w->life >= LIFE_DEAD;
+}
+
+/* Alive, and not on its way out. */
+static inline bool worker_is_here(const struct driver_worker *w)
+{
+    return w->life <= LIFE_UP;
+}
+
+static inline bool worker_is_ready(const struct driver_worker *w)
+{
+    return w->standing == STAND_WAITING || w->standing == STAND_READY;
+}
+
+/* Of the current generation, dead or alive. */
+static inline bool worker_is_listed(const struct driver_worker *w)
+{
+    return w->standing >= STAND_RUNNING;
+}
 
 struct driver_accusation {
     uint64_t by, of; /* worker ids */

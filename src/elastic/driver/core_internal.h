@@ -47,6 +47,9 @@ struct driver_worker *worker_find(struct driver *d, uint64_t id);
 struct driver_host *host_of(struct driver *d, const struct driver_worker *w);
 struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w);
 void members_recount(struct driver *d);
+/* Its process, and its standing, change by these alone. */
+void worker_move(struct driver_worker *w, enum worker_life to);
+void worker_stand(struct driver_worker *w, enum worker_standing to);
 /* Alive member of the current generation. */
 bool is_member(const struct driver_worker *w);
 /* Alive, READY, no member, on nobody's way out: may be chosen. */

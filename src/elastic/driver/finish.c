@@ -19,12 +19,12 @@ static void dismiss(struct driver *d, struct driver_worker *w,
                     enum shutdown_reason reason, hvd_status_t status,
                     const char *text)
 {
-    if (w->dead || w->ending)
+    if (!worker_is_here(w))
         return;
-    if (w->contacted) {
+    if (w->life == LIFE_UP) {
         say_farewell(d, w, MSG_SHUTDOWN, reason, status, text);
     } else {
-        w->ending = true;
+        worker_move(w, LIFE_ENDING);
         action_kill(d, w, STOP_GRACE_MS);
     }
 }
@@ -109,7 +109,7 @@ static void stop_cut_missed(struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (!is_member(w) || !w->done)
+        if (!is_member(w) || w->standing != STAND_DONE)
             continue;
         text_worker(&t, d, w);
         break;

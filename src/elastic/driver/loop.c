@@ -220,7 +220,7 @@ static void part_from_the_dead(struct loop *l)
         struct peer peer = l->peers.by_id[i];
         const struct driver_worker *w = driver_worker(&l->driver, peer.id);
 
-        if (peer.kind != PEER_WORKER || (w && !w->gone))
+        if (peer.kind != PEER_WORKER || (w && w->life != LIFE_GONE))
             continue;
         peers_remove(&l->peers, peer.kind, peer.id);
         wire_router_forget(l->router, peer.route);

@@ -18,7 +18,8 @@ struct driver_worker *worker_find(struct driver *d, uint64_t id)
         else
             high = mid;
     }
-    if (low == d->n_workers || d->workers[low].id != id || d->workers[low].gone)
+    if (low == d->n_workers || d->workers[low].id != id ||
+        d->workers[low].life == LIFE_GONE)
         return NULL;
     return &d->workers[low];
 }
@@ -33,14 +34,52 @@ struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w)
     return &d->hosts[w->host].slots[w->slot];
 }
 
+#define BIT(state) (1u << (state))
+
+void worker_move(struct driver_worker *w, enum worker_life to)
+{
+    static const unsigned allowed[] = {
+        [LIFE_STARTING] = BIT(LIFE_UP) | BIT(LIFE_ENDING) | BIT(LIFE_DEAD),
+        [LIFE_UP] = BIT(LIFE_ENDING) | BIT(LIFE_DEAD),
+        [LIFE_ENDING] = BIT(LIFE_DEAD),
+        [LIFE_DEAD] = BIT(LIFE_GONE),
+        [LIFE_GONE] = 0,
+    };
+
+    HVD_ASSERT(allowed[w->life] & BIT(to));
+    w->life = to;
+}
+
+void worker_stand(struct driver_worker *w, enum worker_standing to)
+{
+    static const unsigned allowed[] = {
+        [STAND_OUT] = BIT(STAND_WAITING),
+        [STAND_WAITING] = BIT(STAND_RUNNING),
+        [STAND_RUNNING] = BIT(STAND_DONE) | BIT(STAND_READY),
+        [STAND_DONE] = BIT(STAND_RUNNING) | BIT(STAND_READY),
+        [STAND_READY] = BIT(STAND_RUNNING) | BIT(STAND_WAITING),
+    };
+
+    HVD_ASSERT((allowed[w->standing] | BIT(w->standing) | BIT(STAND_OUT)) &
+               BIT(to));
+    w->standing = to;
+}
+
 bool is_member(const struct driver_worker *w)
 {
-    return w->member && !w->dead;
+    return worker_is_listed(w) && !worker_is_dead(w);
 }
 
 bool is_newcomer(const struct driver_worker *w)
 {
-    return w->ready && !w->member && !w->dead && !w->ending && !w->draining;
+    return w->standing == STAND_WAITING && worker_is_here(w) &&
+           w->drain == DRAIN_NONE;
+}
+
+/* It will be a member, or is one and will be. */
+static bool counts_as_live(const struct driver_worker *w)
+{
+    return worker_is_here(w) && w->drain == DRAIN_NONE;
 }
 
 void members_recount(struct driver *d)
@@ -52,13 +91,13 @@ void members_recount(struct driver *d)
 
         if (is_member(w)) {
             c.members++;
-            c.ready += w->ready;
+            c.ready += w->standing == STAND_READY;
             c.held += w->held;
-            c.done += w->done;
+            c.done += w->standing == STAND_DONE;
             c.going += w->first_collective;
         }
         c.newcomers += is_newcomer(w);
-        c.live += !w->dead && !w->ending && !w->draining;
+        c.live += counts_as_live(w);
     }
     d->counts = c;
     d->recheck = d->replace = true;
@@ -68,9 +107,8 @@ void members_recount(struct driver *d)
  * move of all rows costs more than all their other events. */
 void worker_remove(struct driver *d, struct driver_worker *w)
 {
-    HVD_ASSERT(w->dead && !w->gone);
+    worker_move(w, LIFE_GONE);
     slot_of(d, w)->worker = 0;
-    w->gone = true;
     w->kill_us = 0;
     d->n_gone++;
     d->recheck = d->replace = true;
@@ -81,7 +119,7 @@ void workers_compact(struct driver *d)
     size_t n = 0;
 
     for (size_t i = 0; i < d->n_workers; i++) {
-        if (d->workers[i].gone)
+        if (d->workers[i].life == LIFE_GONE)
             continue;
         if (n != i)
             d->workers[n] = d->workers[i];
@@ -104,7 +142,7 @@ static bool others_are_done(const struct driver *d)
 
         if (!is_member(w))
             continue;
-        if (!w->done)
+        if (w->standing != STAND_DONE)
             return false;
         if (!first)
             first = w;
@@ -121,7 +159,8 @@ static bool state_is_gone(const struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (!w->dead && (w->member || !state_id_is_none(w->offer.id)))
+        if (!worker_is_dead(w) &&
+            (worker_is_listed(w) || !state_id_is_none(w->offer.id)))
             return false;
     }
     return true;
@@ -171,13 +210,13 @@ static void uncount(struct driver *d, const struct driver_worker *w)
 
     if (is_member(w)) {
         c->members--;
-        c->ready -= w->ready;
+        c->ready -= w->standing == STAND_READY;
         c->held -= w->held;
-        c->done -= w->done;
+        c->done -= w->standing == STAND_DONE;
         c->going -= w->first_collective;
     }
     c->newcomers -= is_newcomer(w);
-    c->live -= !w->ending && !w->draining;
+    c->live -= counts_as_live(w);
     d->recheck = d->replace = true;
 }
 
@@ -186,19 +225,21 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
-    bool was_member = w->member, was_ending = w->ending;
+    bool was_member = worker_is_listed(w), was_ending = !worker_is_here(w);
     uint64_t id = w->id;
     uint32_t host = w->host, slot = w->slot;
 
-    if (w->dead)
+    if (worker_is_dead(w))
         return;
     text_worker(&t, d, w);
     text_add(&t, " ");
     text_add(&t, how);
-    failure &= !w->draining; /* M11: its host was about to go anyhow */
+    failure &= w->drain ==
+               DRAIN_NONE; /* M11: its host was about to go anyhow */
     uncount(d, w);
-    w->dead = true;
-    w->ready = w->held = w->done = false;
+    worker_move(w, LIFE_DEAD);
+    worker_stand(w, was_member ? STAND_RUNNING : STAND_OUT);
+    w->held = false;
     if (was_ending || d->phase >= DRIVER_STOPPING)
         return;
     if (failure) /* else it only shares the fate of one that failed */
@@ -229,7 +270,7 @@ void say_farewell(struct driver *d, struct driver_worker *w,
         text_add(&t, text);
     }
     w->farewell = *m;
-    w->ending = true;
+    worker_move(w, LIFE_ENDING);
     w->kill_us = d->now_us + FAREWELL_US;
 }
 
@@ -289,7 +330,7 @@ void on_exited(struct driver *d, const struct msg_worker_exited *m)
     r->code = m->code;
     r->signal = m->signal;
     describe_exit(m, how);
-    if (w->ending && w->farewell.type == MSG_RELEASE &&
+    if (w->life == LIFE_ENDING && w->farewell.type == MSG_RELEASE &&
         (m->code != 0 || m->signal != 0)) {
         char buf[WIRE_TEXT_MAX];
         struct text t = text_into(buf, sizeof(buf));
@@ -317,7 +358,8 @@ static void send_welcome(struct driver *d, struct driver_worker *w)
 static void on_hello(struct driver *d, struct driver_worker *w,
                      const struct msg_hello *hello)
 {
-    w->contacted = true;
+    if (w->life == LIFE_STARTING)
+        worker_move(w, LIFE_UP);
     if (!w->spawned)
         w->pid = hello->pid; /* its agent's word, on its way, counts more */
     memcpy(w->address, hello->address, sizeof(w->address));
@@ -333,8 +375,8 @@ static void note_committed(struct driver *d, struct driver_worker *w,
 
     if (id.version > 1)
         d->ever_committed = true;
-    if (!d->committed && w->member && id.generation == d->generation &&
-        id.version > first) {
+    if (!d->committed && worker_is_listed(w) &&
+        id.generation == d->generation && id.version > first) {
         d->committed = true;
         d->recheck = true;
     }
@@ -372,9 +414,9 @@ static void on_done(struct driver *d, struct driver_worker *w,
                     const struct msg_done *done)
 {
     if (!is_member(w) || d->aborted || done->generation != d->generation ||
-        w->done)
+        w->standing != STAND_RUNNING)
         return;
-    w->done = true;
+    worker_stand(w, STAND_DONE);
     w->done_id = done->id;
     d->counts.done++;
     note_committed(d, w, done->id);
@@ -410,7 +452,7 @@ static void leave_out(struct driver *d, struct driver_worker *w,
 
     text_add(&t, text);
     d->death = true; /* it explains the end of this generation */
-    w->member = w->ready = false;
+    worker_stand(w, STAND_OUT);
     end_by_loss(d, ABORT_LOST, w->id, text);
     worker_refuse(d, w, (hvd_status_t)leaving->status, text);
 }
@@ -421,7 +463,7 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    if (!w->ending) {
+    if (worker_is_here(w)) {
         if (d->kind == READY_STATIC && leaving->status == HVD_PEER_LOST &&
             is_member(w)) { /* the failure is another's: finish_tick() */
             end_by_loss(d, ABORT_LOST, 0, leaving->text);
@@ -441,7 +483,7 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
 
 static void on_drain_me(struct driver *d, struct driver_worker *w)
 {
-    if (w->draining || w->ending)
+    if (w->drain != DRAIN_NONE || !worker_is_here(w))
         return;
     slot_of(d, w)->closed = true; /* it asked for its place to be gone */
     worker_drain(d, w);
@@ -478,7 +520,7 @@ static void on_ping(struct driver *d, struct driver_worker *w,
     if (ping->phase == WORKER_JOINING && ping->fence < d->generation) {
         if (d->aborted)
             send_abort(d, w, d->generation);
-        else if (!w->ready)
+        else if (!worker_is_ready(w))
             send_assign(d, w);
     } else if (in_generation && ping->fence < d->generation && d->aborted) {
         send_abort(d, w, d->generation);
@@ -497,14 +539,15 @@ void on_worker_message(struct driver *d, const struct message *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
 
-    if (!w || w->dead)
+    if (!w || worker_is_dead(w))
         return; /* a ghost of an older incarnation */
     w->heard_us = d->now_us;
     if (m->type == MSG_LEAVING) {
         on_leaving(d, w, &m->u.leaving);
         return;
     }
-    if (w->ending) { /* it did not hear its farewell: say it again; none was
+    if (!worker_is_here(
+            w)) { /* it did not hear its farewell: say it again; none was
                         said to who had not called yet: it is being killed */
         if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
             action_send(d, w, w->farewell.type)->u = w->farewell.u;
@@ -579,12 +622,13 @@ void members_tick(struct driver *d)
 
         if (w->kill_us != 0 && d->now_us >= w->kill_us)
             action_kill(d, w, STOP_GRACE_MS);
-        if (w->dead || w->ending)
+        if (!worker_is_here(w))
             continue;
         silent_us = d->now_us - w->heard_us; /* first: since its SPAWN */
-        if (!w->contacted && silent_us > d->config.start_timeout_us)
+        if (w->life == LIFE_STARTING && silent_us > d->config.start_timeout_us)
             evict(d, w, "did not call within --start-timeout");
-        else if (w->contacted && silent_us > d->config.heartbeat_timeout_us)
+        else if (w->life == LIFE_UP &&
+                 silent_us > d->config.heartbeat_timeout_us)
             evict(d, w, "has stopped sending heartbeats");
         else
             check_hang(d, w);

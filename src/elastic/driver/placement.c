@@ -120,11 +120,11 @@ static void drain_or_keep(struct driver *d, struct driver_worker *w)
 {
     const struct driver_host *host = host_of(d, w);
 
-    if (w->dead || w->ending)
+    if (!worker_is_here(w))
         return;
     if (!host->listed || w->slot >= host->n_slots)
         worker_drain(d, w);
-    else if (w->draining && !slot_of(d, w)->closed)
+    else if (w->drain != DRAIN_NONE && !slot_of(d, w)->closed)
         worker_undrain(w); /* it came back before it had gone */
 }
 
@@ -174,7 +174,7 @@ static void blacklist_host(struct driver *d, struct driver_host *host,
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (&d->hosts[w->host] != host || w->dead)
+        if (&d->hosts[w->host] != host || worker_is_dead(w))
             continue;
         action_kill(d, w, STOP_GRACE_MS);
         worker_dies(d, w, fate, false);
@@ -263,7 +263,8 @@ static void lose_workers(struct driver *d, struct driver_host *host)
         if (&d->hosts[d->workers[i].host] == host)
             worker_dies(d, &d->workers[i], "died with its agent", true);
     for (size_t i = d->n_workers; i-- > 0;)
-        if (&d->hosts[d->workers[i].host] == host && !d->workers[i].gone)
+        if (&d->hosts[d->workers[i].host] == host &&
+            d->workers[i].life != LIFE_GONE)
             worker_remove(d, &d->workers[i]);
 }
 

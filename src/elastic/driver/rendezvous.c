@@ -55,7 +55,9 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        w->done = w->held = w->held_done = false;
+        if (w->standing == STAND_DONE)
+            worker_stand(w, STAND_RUNNING);
+        w->held = w->held_done = false;
         if (is_member(w))
             send_abort(d, w, d->generation);
     }
@@ -164,21 +166,24 @@ static bool fits(struct driver *d, struct driver_worker *w,
 static void accept_ready(struct driver *d, struct driver_worker *w,
                          const struct msg_ready *ready)
 {
-    bool repeated = w->ready;
+    bool repeated = worker_is_ready(w);
 
     w->offer = *ready;
     if (repeated)
         return;
-    w->ready = true;
     if (!w->was_ready) {
         w->was_ready = true;
         record_add_worker(d, RECORD_WORKER_READY, w)->duration_us =
             d->now_us - w->spawned_us;
     }
-    if (w->member)
+    if (worker_is_listed(w)) {
+        d->counts.done -= w->standing == STAND_DONE;
         d->counts.ready++;
-    else
+        worker_stand(w, STAND_READY);
+    } else {
+        worker_stand(w, STAND_WAITING);
         d->counts.newcomers += is_newcomer(w);
+    }
     d->recheck = true;
 }
 
@@ -244,7 +249,7 @@ static struct driver_worker *guilty(struct driver *d,
                          *b = worker_find(d, pair->of);
     size_t n_a = accusers_of(d, pair->by), n_b = accusers_of(d, pair->of);
 
-    if (!a || !b || a->dead || b->dead)
+    if (!a || !b || worker_is_dead(a) || worker_is_dead(b))
         return NULL;
     if (n_a != n_b)
         return n_a > n_b ? a : b;
@@ -279,7 +284,8 @@ static bool judge(struct driver *d)
 
 static bool is_candidate(const struct driver_worker *w)
 {
-    return w->ready && !w->dead && !w->ending && (w->member || !w->draining);
+    return worker_is_ready(w) && worker_is_here(w) &&
+           (worker_is_listed(w) || w->drain == DRAIN_NONE);
 }
 
 static struct state_id greatest_id(const struct driver *d)
@@ -306,7 +312,7 @@ static size_t choose_stayers(struct driver *d, struct state_id base)
         struct driver_worker *w = &d->workers[i];
 
         w->stays = false;
-        if (is_candidate(w) && !w->draining) {
+        if (is_candidate(w) && w->drain == DRAIN_NONE) {
             n_stay++;
             base_stays |= state_id_equal(w->offer.id, base);
         }
@@ -315,7 +321,7 @@ static size_t choose_stayers(struct driver *d, struct state_id base)
         struct driver_worker *w = &d->workers[i];
         bool late, holds;
 
-        if (!is_candidate(w) || !w->draining)
+        if (!is_candidate(w) || w->drain == DRAIN_NONE)
             continue;
         late = d->now_us >= w->drain_deadline_us;
         holds = state_id_equal(w->offer.id, base);
@@ -350,7 +356,7 @@ static size_t list_candidates(struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (!is_candidate(w) || (w->draining && !w->stays))
+        if (!is_candidate(w) || (w->drain != DRAIN_NONE && !w->stays))
             continue;
         d->candidates[n++] = (struct candidate){.worker = w->id,
                                                 .joined = w->joined,
@@ -366,13 +372,13 @@ static void dismiss_leavers(struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (!is_candidate(w) || !w->draining || w->stays)
+        if (!is_candidate(w) || w->drain == DRAIN_NONE || w->stays)
             continue;
         record_add_worker(d, RECORD_WORKER_DRAINED, w);
         say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
                      "its host was removed");
         w->kill_us = d->now_us + d->config.drain_timeout_us;
-        w->member = w->ready = false;
+        worker_stand(w, STAND_OUT);
     }
 }
 
@@ -386,7 +392,7 @@ static bool membership_changes(const struct driver *d, size_t n_chosen)
     for (size_t i = 0; i < n_chosen; i++) {
         const struct driver_worker *w = d->candidates[i].owner;
 
-        if (!w->member)
+        if (!worker_is_listed(w))
             return true;
     }
     return false;
@@ -460,10 +466,10 @@ static void enlist(struct driver *d, const struct candidate *c, uint32_t size,
 {
     struct driver_worker *w = c->owner;
 
-    w->member = true;
+    worker_stand(w, STAND_RUNNING);
     w->joined = w->joined ? w->joined : d->generation;
     w->left = w->offer.boundary;
-    w->ready = w->done = w->held = w->held_done = false;
+    w->held = w->held_done = false;
     w->first_collective = w->synced = w->hang_warned = false;
     w->progress_us = d->now_us;
     memset(&w->assign, 0, sizeof(w->assign));
@@ -482,6 +488,18 @@ static void enlist(struct driver *d, const struct candidate *c, uint32_t size,
     send_assign(d, w);
 }
 
+/* Who is not drawn waits for another generation; the dead do not. */
+static void unlist_all(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (worker_is_listed(w))
+            worker_stand(w, w->standing == STAND_READY ? STAND_WAITING
+                                                       : STAND_OUT);
+    }
+}
+
 static void form(struct driver *d, size_t n_chosen, struct state_id base)
 {
     struct driver_record *r;
@@ -495,8 +513,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     abilities_pool(d);
     for (size_t i = 0; i < n_chosen; i++)
         sync |= !d->table.entries[i].source;
-    for (size_t i = 0; i < d->n_workers; i++)
-        d->workers[i].member = false;
+    unlist_all(d);
     for (size_t i = 0; i < n_chosen; i++)
         enlist(d, &d->candidates[i], (uint32_t)n_chosen, root, sync);
     memcpy(d->accused_before, d->accused, sizeof(d->accused));
@@ -580,7 +597,7 @@ static void evict_laggards(struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (!is_member(w) || w->ready)
+        if (!is_member(w) || worker_is_ready(w))
             continue;
         action_kill(d, w, 0);
         worker_dies(d, w,

@@ -34,7 +34,7 @@ void action_kill(struct driver *d, struct driver_worker *w, uint64_t grace_ms)
     struct driver_host *host = host_of(d, w);
     struct driver_action *a;
 
-    if (host->agent_phase != AGENT_UP || w->gone)
+    if (host->agent_phase != AGENT_UP || w->life == LIFE_GONE)
         return;                           /* it dies with its agent */
     w->kill_us = d->now_us + FAREWELL_US; /* again, until it has exited (M2) */
     a = action_add(d, DRIVER_ACT_KILL);
@@ -62,7 +62,7 @@ struct driver_record *record_add_worker(struct driver *d,
     r->host = d->hosts[w->host].name;
     r->slot = w->slot;
     r->pid = w->pid;
-    r->rank = w->member ? (int)w->assign.rank : -1;
+    r->rank = worker_is_listed(w) ? (int)w->assign.rank : -1;
     return r;
 }
 
