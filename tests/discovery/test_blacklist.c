@@ -70,6 +70,18 @@ START_TEST(blacklist_very_many_times_stays_in_range)
 }
 END_TEST
 
+/* Twice as long would be no time at all. */
+START_TEST(blacklist_longest_delay_does_not_wrap)
+{
+    struct blacklist_config config = {true, UINT64_MAX / 2 + 2, UINT64_MAX - 1};
+    struct random_state random = {4};
+    struct blacklist b = {.count = 1};
+
+    blacklist_add(&b, &config, 0, &random);
+    ck_assert_uint_eq(b.until_us, UINT64_MAX - 1);
+}
+END_TEST
+
 START_TEST(D13_blacklist_host)
 {
     struct random_state random = {5};
@@ -103,6 +115,7 @@ int main(void)
                         20);
     tcase_add_test(tcase, blacklist_add_while_listed_changes_nothing);
     tcase_add_test(tcase, blacklist_very_many_times_stays_in_range);
+    tcase_add_test(tcase, blacklist_longest_delay_does_not_wrap);
     tcase_add_test(tcase, D13_blacklist_host);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

@@ -265,6 +265,27 @@ START_TEST(sampler_manual_record_across_epochs_keeps_order)
 }
 END_TEST
 
+/* Nothing waits any more: the next commit is in the epoch that was begun. */
+START_TEST(sampler_manual_record_of_all_enters_the_epoch_begun_since)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    int counts[20] = {0};
+    struct fixture f;
+
+    options.manual_record = true;
+    fixture_init(&f, 20, &options);
+    f.size = 1;
+    ck_assert_int_eq(next_on_all(&f, 10, counts), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_set_epoch(f.samplers[0], 1), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_record(f.samplers[0], 1), HVD_OK);
+    commit(&f);
+    ck_assert_int_eq(state_restore(f.states[0]), HVD_OK);
+    ck_assert_uint_eq(hvd_sampler_epoch(f.samplers[0]), 1);
+    ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 0);
+    fixture_fini(&f);
+}
+END_TEST
+
 /* A long run with a queue that never empties stays small and in order. */
 START_TEST(sampler_manual_record_queue_slides)
 {
@@ -375,6 +396,8 @@ int main(void)
     tcase_add_test(tc, sampler_manual_record_commit_counts_recorded);
     tcase_add_test(tc, sampler_manual_record_reset_rewinds);
     tcase_add_test(tc, sampler_manual_record_across_epochs_keeps_order);
+    tcase_add_test(tc,
+                   sampler_manual_record_of_all_enters_the_epoch_begun_since);
     tcase_add_test(tc, sampler_manual_record_queue_slides);
     tcase_add_test(tc, sampler_bad_arguments_are_refused);
     tcase_add_test(tc, sampler_other_dataset_is_layout_error);

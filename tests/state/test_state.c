@@ -1,6 +1,7 @@
 /* tests/state/test_state.c - registry and snapshots: commit, restore, layout,
  * and what a failing callback leaves behind. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -499,6 +500,36 @@ START_TEST(state_id_read_by_other_thread_is_whole)
 }
 END_TEST
 
+/* Pages of this process, resident or not. */
+static size_t count_pages(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%zu", &n), 1);
+    fclose(file);
+    return n;
+}
+
+START_TEST(state_destroyed_gives_both_snapshots_back)
+{
+    enum { STATES = 20, NBYTES = 4 << 20 };
+    static uint8_t bytes[NBYTES];
+    size_t before = count_pages();
+
+    for (int i = 0; i < STATES; i++) {
+        hvd_state_t *state = hvd_state_create();
+
+        ok(hvd_state_add(state, "bytes", bytes, sizeof(bytes)));
+        ok(state_save(state, 1, 1));
+        ok(state_save(state, 1, 1));
+        hvd_state_destroy(state);
+    }
+    ck_assert_uint_lt(count_pages(), before + STATES / 2 * NBYTES / 4096);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("state");
@@ -506,6 +537,7 @@ int main(void)
 
     tcase_add_test(tc, state_add_bad_arguments_are_refused);
     tcase_add_test(tc, state_restore_before_commit_is_refused);
+    tcase_add_test(tc, state_destroyed_gives_both_snapshots_back);
     tcase_add_test(tc, state_commits_count_and_name_their_generation);
     tcase_add_test(tc, state_save_before_world_has_no_id);
     tcase_add_test(tc, state_restore_brings_all_kinds_back);
