@@ -30,7 +30,8 @@ ROW, ROW_SIZE_MAX = 200, 1 << 10
 TRANSPORTS = ["host", "tcp", "tcp-same"]
 SAME_CONTROL = "reno"  # everybody's in tcp-same; ours has it in any case
 
-# Temporary buffers stay mapped between the calls, and are in huge pages.
+# Everybody's, ours as well: ordinary buffers, and a library's temporary ones,
+# are in huge pages, and those stay mapped between the calls.
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30),
           "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
           "MALLOC_TOP_PAD_": str(64 << 20),
@@ -284,22 +285,24 @@ def _list_gloo(build):
 
 
 def _list_ours(build):
+    """Ordinary buffers under the settings of the C library that the peers'
+    have; those of hvd_alloc are not its."""
     found = []
-    tcp = {"HVD_TRANSPORT": "tcp"}
-    for name, buffers in zip(OURS, ("alloc", "malloc")):
-        found.append(Contestant(name, "host", ["host"],
-                                _ours(build, buffers), ""))
-        for transport in ("tcp", "tcp-same"):
+    for name, buffers, malloc in zip(OURS, ("alloc", "malloc"), ({}, MALLOC)):
+        for transport in TRANSPORTS:
+            own = {} if transport == "host" else {"HVD_TRANSPORT": "tcp"}
+            environment = {**own, **malloc}
             found.append(Contestant(name, transport, [transport],
-                                    _ours(build, buffers, **tcp),
-                                    "HVD_TRANSPORT=tcp"))
+                                    _ours(build, buffers, **environment),
+                                    said([], environment)))
     for name, way in FORCED.items():
+        environment = {"HVD_LOCAL_BUFFERS": way, **MALLOC}
         found.append(Contestant(
-            name, "host", ["host"],
-            _ours(build, "malloc", HVD_LOCAL_BUFFERS=way),
-            "HVD_LOCAL_BUFFERS=" + way, ["allreduce"], False))
-    found.append(Contestant(FIRST, "host", ["host"], _ours(build, "malloc"),
-                            "each size in a process of its own",
+            name, "host", ["host"], _ours(build, "malloc", **environment),
+            said([], environment), ["allreduce"], False))
+    found.append(Contestant(FIRST, "host", ["host"],
+                            _ours(build, "malloc", **MALLOC),
+                            "each size in a process of its own, MALLOC",
                             EVERY, False))
     return found
 

@@ -388,8 +388,10 @@ float32, sum, root 0; allreduce in place, the others from one buffer to another.
 A size is that of the greatest buffer: the operand's, or the result's of
 allgather and alltoall, rounded up to one element for each rank. Buffers are
 page aligned and touched before; those of the peers are ordinary memory, but in
-the column *MPI's memory*. The result is checked element by element at each
-size.
+the column *MPI's memory*. Ordinary memory is the C library's, ours under the
+same settings of it as the peers' (MALLOC below): huge pages, which make the
+reading of another process's memory cheaper. The result is checked element by
+element at each size.
 
 Each call follows a barrier and is timed on its own on each rank. A call's time
 is that of its slowest rank, and the figure is the median over the calls, the
