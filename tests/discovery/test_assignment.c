@@ -55,6 +55,17 @@ START_TEST(assignment_heterogeneous_hosts_as_horovod)
 }
 END_TEST
 
+/* Generations are counted in 64 bits, and so are ages. */
+START_TEST(assignment_old_hosts_of_long_jobs_stay_first)
+{
+    struct fixture f = {0};
+
+    add(&f, 1, (UINT64_C(1) << 32) + 5, 0, 0);
+    add(&f, 2, 7, 1, 0);
+    ck_assert_str_eq(compute(&f, 2), "2:(0,2,0,1,0,2) 1:(1,2,0,1,1,2)");
+}
+END_TEST
+
 START_TEST(D1_rank_and_size)
 {
     struct fixture f = {0};
@@ -178,6 +189,7 @@ int main(void)
     TCase *tcase = tcase_create("assignment");
 
     tcase_add_test(tcase, assignment_heterogeneous_hosts_as_horovod);
+    tcase_add_test(tcase, assignment_old_hosts_of_long_jobs_stay_first);
     tcase_add_test(tcase, D1_rank_and_size);
     tcase_add_test(tcase, D2_rank_and_size_with_host_failure);
     tcase_add_test(tcase, D3_rank_and_size_with_host_added);

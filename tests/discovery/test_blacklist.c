@@ -82,6 +82,18 @@ START_TEST(blacklist_longest_delay_does_not_wrap)
 }
 END_TEST
 
+START_TEST(blacklist_of_no_time_is_over_at_once)
+{
+    struct blacklist_config config = {true, 0, S(10)};
+    struct random_state random = {4};
+    struct blacklist b = {0};
+
+    blacklist_add(&b, &config, S(7), &random);
+    ck_assert_uint_eq(b.until_us, S(7));
+    ck_assert(blacklist_expire(&b, S(7)));
+}
+END_TEST
+
 START_TEST(D13_blacklist_host)
 {
     struct random_state random = {5};
@@ -116,6 +128,7 @@ int main(void)
     tcase_add_test(tcase, blacklist_add_while_listed_changes_nothing);
     tcase_add_test(tcase, blacklist_very_many_times_stays_in_range);
     tcase_add_test(tcase, blacklist_longest_delay_does_not_wrap);
+    tcase_add_test(tcase, blacklist_of_no_time_is_over_at_once);
     tcase_add_test(tcase, D13_blacklist_host);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

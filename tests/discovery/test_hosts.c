@@ -47,7 +47,7 @@ static const struct {
     /* and what people write */
     {HOSTS_LINES, 0, "# nobody yet\n", ""},
     {HOSTS_LINES, 0, " a:1 # first\r\n\tb_2.x:1024\r\n", "a:1 b_2.x:1024"},
-    {HOSTS_LINES, 0, "a:0\nb:007", "a:0 b:7"},
+    {HOSTS_LINES, 0, "a:0\nb:007\nc:998", "a:0 b:7 c:998"},
     {HOSTS_COMMAS, 0, "a:1,b:2", "a:1 b:2"},
     {HOSTS_COMMAS, 3, " a , 127.0.0.2:2,", "a:3 127.0.0.2:2"},
     {HOSTS_FILE, 2, "a slots=4\nb:3\nc\nd  slots=1 # x", "a:4 b:3 c:2 d:1"},
@@ -88,8 +88,8 @@ static const struct {
     {HOSTS_LINES, "Segmentation fault\n",
      "line 1: \"Segmentation fault\": a name of a host has letters, digits, "
      "'.', '_', '-'"},
-    {HOSTS_LINES, "\033[1m\xff:1",
-     "line 1: \"?[1m?:1\": a name of a host has letters, digits, '.', '_', "
+    {HOSTS_LINES, "\033[1m\xff\x7f:1",
+     "line 1: \"?[1m??:1\": a name of a host has letters, digits, '.', '_', "
      "'-'"},
     {HOSTS_LINES, "a slots=2",
      "line 1: \"a slots=2\": a name of a host has letters, digits, '.', '_', "

@@ -82,6 +82,42 @@ START_TEST(state_add_bad_arguments_are_refused)
 }
 END_TEST
 
+START_TEST(state_object_without_a_function_is_refused)
+{
+    const hvd_state_object_ops_t all = text_ops;
+    hvd_state_object_ops_t lacks[] = {all, all, all, all};
+    hvd_state_t *state = hvd_state_create();
+
+    lacks[0].size = NULL;
+    lacks[1].serialize = NULL;
+    lacks[2].deserialize = NULL;
+    lacks[3].struct_size--;
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(hvd_state_add_object(state, "o", &lacks[i], NULL),
+                         HVD_ERR_INVALID);
+    ok(hvd_state_add_object(state, "o", &all, NULL));
+    hvd_state_destroy(state);
+}
+END_TEST
+
+static size_t too_large(void *arg)
+{
+    return ((size_t)1 << 30) + 1;
+}
+
+START_TEST(state_object_that_is_too_large_is_named)
+{
+    hvd_state_object_ops_t ops = text_ops;
+    hvd_state_t *state = hvd_state_create();
+
+    ops.size = too_large;
+    ok(hvd_state_add_object(state, "huge", &ops, NULL));
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "object 'huge' has"));
+    hvd_state_destroy(state);
+}
+END_TEST
+
 START_TEST(state_restore_before_commit_is_refused)
 {
     hvd_state_t *state = hvd_state_create();
@@ -536,6 +572,8 @@ int main(void)
     TCase *tc = tcase_create("state");
 
     tcase_add_test(tc, state_add_bad_arguments_are_refused);
+    tcase_add_test(tc, state_object_without_a_function_is_refused);
+    tcase_add_test(tc, state_object_that_is_too_large_is_named);
     tcase_add_test(tc, state_restore_before_commit_is_refused);
     tcase_add_test(tc, state_destroyed_gives_both_snapshots_back);
     tcase_add_test(tc, state_commits_count_and_name_their_generation);
