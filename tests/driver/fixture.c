@@ -248,7 +248,7 @@ static void check_counts(const struct driver *d)
 
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
-        bool member = worker_is_listed(w) && !worker_is_dead(w);
+        bool member = worker_is_enlisted(w) && !worker_is_dead(w);
 
         c.members += member;
         c.ready += member && w->standing == STAND_READY;

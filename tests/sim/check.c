@@ -316,13 +316,13 @@ void check_driver(struct sim *s)
 
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
-        bool member = worker_is_listed(w) && !worker_is_dead(w);
+        bool member = worker_is_enlisted(w) && !worker_is_dead(w);
 
         members += member;
         ready += member && w->standing == STAND_READY;
         done += member && w->standing == STAND_DONE;
         stay += stays(w);
-        newcomers += stays(w) && !worker_is_listed(w);
+        newcomers += stays(w) && !worker_is_enlisted(w);
         live += worker_is_here(w) && w->drain == DRAIN_NONE;
     }
     if (members != d->counts.members || ready != d->counts.ready ||

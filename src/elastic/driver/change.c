@@ -7,11 +7,11 @@
 
 void worker_drain(struct driver *d, struct driver_worker *w)
 {
-    if (!worker_is_here(w) || w->drain != DRAIN_NONE)
+    if (!worker_is_live(w))
         return;
     w->drain = DRAIN_WANTED;
     w->drain_deadline_us = d->now_us + d->config.drain_timeout_us;
-    if (!worker_is_listed(w)) { /* nobody needs it: it goes at once */
+    if (!worker_is_enlisted(w)) { /* nobody needs it: it goes at once */
         if (w->life == LIFE_UP) {
             say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
                          "its host was removed");
@@ -52,8 +52,7 @@ bool wave_pending(const struct driver *d, uint64_t wave)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (w->wave == wave && !w->was_ready && worker_is_here(w) &&
-            w->drain == DRAIN_NONE &&
+        if (w->wave == wave && !w->was_ready && worker_is_live(w) &&
             d->now_us - w->spawned_us < d->config.start_timeout_us)
             return true;
     }

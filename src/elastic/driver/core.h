@@ -288,13 +288,19 @@ static inline bool worker_is_here(const struct driver_worker *w)
     return w->life <= LIFE_UP;
 }
 
+/* ... and not asked to leave either. */
+static inline bool worker_is_live(const struct driver_worker *w)
+{
+    return worker_is_here(w) && w->drain == DRAIN_NONE;
+}
+
 static inline bool worker_is_ready(const struct driver_worker *w)
 {
     return w->standing == STAND_WAITING || w->standing == STAND_READY;
 }
 
 /* Of the current generation, dead or alive. */
-static inline bool worker_is_listed(const struct driver_worker *w)
+static inline bool worker_is_enlisted(const struct driver_worker *w)
 {
     return w->standing >= STAND_RUNNING;
 }

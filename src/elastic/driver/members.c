@@ -67,19 +67,12 @@ void worker_stand(struct driver_worker *w, enum worker_standing to)
 
 bool is_member(const struct driver_worker *w)
 {
-    return worker_is_listed(w) && !worker_is_dead(w);
+    return worker_is_enlisted(w) && !worker_is_dead(w);
 }
 
 bool is_newcomer(const struct driver_worker *w)
 {
-    return w->standing == STAND_WAITING && worker_is_here(w) &&
-           w->drain == DRAIN_NONE;
-}
-
-/* It will be a member, or is one and will be. */
-static bool counts_as_live(const struct driver_worker *w)
-{
-    return worker_is_here(w) && w->drain == DRAIN_NONE;
+    return w->standing == STAND_WAITING && worker_is_live(w);
 }
 
 void members_recount(struct driver *d)
@@ -97,7 +90,7 @@ void members_recount(struct driver *d)
             c.going += w->first_collective;
         }
         c.newcomers += is_newcomer(w);
-        c.live += counts_as_live(w);
+        c.live += worker_is_live(w);
     }
     d->counts = c;
     d->recheck = d->replace = true;
@@ -160,7 +153,7 @@ static bool state_is_gone(const struct driver *d)
         const struct driver_worker *w = &d->workers[i];
 
         if (!worker_is_dead(w) &&
-            (worker_is_listed(w) || !state_id_is_none(w->offer.id)))
+            (worker_is_enlisted(w) || !state_id_is_none(w->offer.id)))
             return false;
     }
     return true;
@@ -216,7 +209,7 @@ static void uncount(struct driver *d, const struct driver_worker *w)
         c->going -= w->first_collective;
     }
     c->newcomers -= is_newcomer(w);
-    c->live -= counts_as_live(w);
+    c->live -= worker_is_live(w);
     d->recheck = d->replace = true;
 }
 
@@ -225,7 +218,7 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
-    bool was_member = worker_is_listed(w), was_ending = !worker_is_here(w);
+    bool was_member = worker_is_enlisted(w), was_ending = !worker_is_here(w);
     uint64_t id = w->id;
     uint32_t host = w->host, slot = w->slot;
 
@@ -375,7 +368,7 @@ static void note_committed(struct driver *d, struct driver_worker *w,
 
     if (id.version > 1)
         d->ever_committed = true;
-    if (!d->committed && worker_is_listed(w) &&
+    if (!d->committed && worker_is_enlisted(w) &&
         id.generation == d->generation && id.version > first) {
         d->committed = true;
         d->recheck = true;

@@ -176,7 +176,7 @@ static void accept_ready(struct driver *d, struct driver_worker *w,
         record_add_worker(d, RECORD_WORKER_READY, w)->duration_us =
             d->now_us - w->spawned_us;
     }
-    if (worker_is_listed(w)) {
+    if (worker_is_enlisted(w)) {
         d->counts.done -= w->standing == STAND_DONE;
         d->counts.ready++;
         worker_stand(w, STAND_READY);
@@ -285,7 +285,7 @@ static bool judge(struct driver *d)
 static bool is_candidate(const struct driver_worker *w)
 {
     return worker_is_ready(w) && worker_is_here(w) &&
-           (worker_is_listed(w) || w->drain == DRAIN_NONE);
+           (worker_is_enlisted(w) || w->drain == DRAIN_NONE);
 }
 
 static struct state_id greatest_id(const struct driver *d)
@@ -392,7 +392,7 @@ static bool membership_changes(const struct driver *d, size_t n_chosen)
     for (size_t i = 0; i < n_chosen; i++) {
         const struct driver_worker *w = d->candidates[i].owner;
 
-        if (!worker_is_listed(w))
+        if (!worker_is_enlisted(w))
             return true;
     }
     return false;
@@ -489,12 +489,12 @@ static void enlist(struct driver *d, const struct candidate *c, uint32_t size,
 }
 
 /* Who is not drawn waits for another generation; the dead do not. */
-static void unlist_all(struct driver *d)
+static void discharge_all(struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (worker_is_listed(w))
+        if (worker_is_enlisted(w))
             worker_stand(w, w->standing == STAND_READY ? STAND_WAITING
                                                        : STAND_OUT);
     }
@@ -513,7 +513,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     abilities_pool(d);
     for (size_t i = 0; i < n_chosen; i++)
         sync |= !d->table.entries[i].source;
-    unlist_all(d);
+    discharge_all(d);
     for (size_t i = 0; i < n_chosen; i++)
         enlist(d, &d->candidates[i], (uint32_t)n_chosen, root, sync);
     memcpy(d->accused_before, d->accused, sizeof(d->accused));
