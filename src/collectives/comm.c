@@ -2,8 +2,8 @@
  * and the door through which collectives enter it. See comm.h.
  *
  * Threads: comm_abort() and comm_status() are safe from any; the rest runs on
- * the issuing thread. Memory: one struct and the arrays in it,
- * allocated in comm_create(); the scratch buffer grows with what needs it. */
+ * the issuing thread. Memory: one struct and the arrays in it, allocated in
+ * comm_create(); the scratch buffer grows with what needs it. */
 #include "collectives/comm.h"
 
 #include <stdio.h>
@@ -85,12 +85,7 @@ static hvd_status_t check_config(const struct comm_config *config)
 
 static int count_here(const struct comm *comm)
 {
-    uint32_t host = comm->peers[comm->config.rank].host;
-    int n = 0;
-
-    for (int i = 0; i < comm->config.size; i++)
-        n += comm->peers[i].host == host;
-    return n;
+    return peers_beside(comm->peers, comm->config.size, comm->config.rank);
 }
 
 static struct descriptors_need need_of(const struct comm *comm,

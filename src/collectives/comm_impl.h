@@ -1,6 +1,6 @@
 /* collectives/comm_impl.h - the inside of a comm, shared by comm.c (its life),
  * links.c (its connections), operation.c (what a call consists of), engine.c
- * (the operation in flight), stream.c and local.h (its phases) and
+ * (the operation in flight), stream.c and local_phase.c (its phases) and
  * transfer.c; for this room only.
  *
  * Threads: whoever drives the comm, but for the fields marked otherwise. That
@@ -28,7 +28,7 @@
 
 /* bounce: a frame, or the result of an allreduce that has to wait (local/run.c)
  */
-enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = 2 * SCHEDULE_FRAME_NBYTES };
+enum { COMM_HISTORY = 16, COMM_BOUNCE_NBYTES = LOCAL_BOUNCE_NBYTES };
 
 /* The steps of a schedule under way: two cursors over them. */
 struct stream {
@@ -189,7 +189,7 @@ hvd_status_t links_flush(struct comm *comm,
 hvd_status_t links_ready(struct comm *comm, struct connection *c,
                          short revents) HVD_MUST_CHECK;
 short links_events(const struct connection *c);
-/* Dial again where it is time. */
+/* Dial again, and judge again, where it is time. */
 hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
 uint64_t links_deadline(const struct comm *comm);
 

@@ -72,8 +72,6 @@ hvd_status_t comm_share(struct comm *comm)
         .forced_way = forced_ways[comm->config.ordinary],
     };
 
-    _Static_assert((int)LOCAL_BOUNCE_NBYTES == (int)COMM_BOUNCE_NBYTES,
-                   "one buffer");
     HVD_TRY(local_create(&config, &comm->local));
     comm->uses_local = comm->local != NULL;
     comm->local_ops = comm->local != NULL ? &local_ops : NULL;

@@ -14,7 +14,7 @@
 
 struct comm;
 
-/* None may wait. "It" is the phase in flight, the one begun last; a function
+/* None may sleep. "It" is the phase in flight, the one begun last; a function
  * that is given a phase is asked about one that has not begun. Other statuses
  * than HVD_OK are the comm's reason. */
 struct phase_ops {

@@ -87,13 +87,14 @@ static const size_t *keep(size_t **at_p, const size_t *counts, size_t n)
 static bool keep_counts(struct hvd_request *request, size_t size)
 {
     struct collective_args *args = &request->args;
+    const struct kind *kind = kind_of((int)args->kind);
     size_t *at;
 
-    if (!kind_is_varied(kind_of((int)args->kind)))
+    if (!kind_is_varied(kind))
         return true;
     if (!array_reserve(&request->counts, &request->counts_max, 4 * size))
         return false;
-    if (args->kind == COLLECTIVE_ALLGATHERV) /* whatever is left there */
+    if (kind->send != KIND_VARIED) /* another call may have left them there */
         args->sendcounts = args->sdispls = NULL;
     at = request->counts;
     args->sendcounts = keep(&at, args->sendcounts, size);

@@ -1,4 +1,4 @@
-/* timeline/text.c - trace events. See timeline_text.h. Pure.
+/* timeline/text.c - trace events. See text.h. Pure.
  *
  * By hand and not with base/json.h: this runs for every call of a job, on a
  * processor that the job itself could use. Only text that a user has chosen

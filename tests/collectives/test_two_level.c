@@ -271,7 +271,7 @@ static bool play_all(struct group *g, int rank, void *arg)
 static void force(struct group *g, enum algorithm algorithm)
 {
     memset(&g->algorithms, 0, sizeof(g->algorithms));
-    for (int kind = 1; kind < ALGORITHM_KINDS; kind++)
+    for (int kind = 1; kind < KINDS_MAX; kind++)
         if (algorithm_fits(kind, algorithm))
             g->algorithms.by_kind[kind] = (uint8_t)algorithm;
 }

@@ -31,16 +31,6 @@ enum { LEAVE_SPIN_US = 500, LEAVE_SAY_US = 1000000 };
 
 /* --- creation --- */
 
-static int count_here(const struct local_config *config)
-{
-    uint32_t host = config->peers[config->rank].host;
-    int n = 0;
-
-    for (int i = 0; i < config->size; i++)
-        n += config->peers[i].host == host;
-    return n;
-}
-
 static bool allocate(struct local *local)
 {
     size_t n = (size_t)local->size;
@@ -162,7 +152,7 @@ static struct local *create(const struct local_config *config, int n)
 hvd_status_t local_create(const struct local_config *config,
                           struct local **local_p)
 {
-    int n = count_here(config);
+    int n = peers_beside(config->peers, config->size, config->rank);
     struct local *local;
 
     *local_p = NULL;

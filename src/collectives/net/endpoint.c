@@ -27,7 +27,7 @@
 enum {
     LINGER_US = 1000000,
     /* While the peer has not got our last words: it may be in user code, and a
-     * member is waited for so long (--elastic-timeout). */
+     * member is waited for so long unless --elastic-timeout says else. */
     LINGER_UNHEARD_US = 600000000,
     ACCEPT_PAUSE_US = 10000, /* no descriptors left */
     ARRIVALS_MIN = 64,

@@ -26,4 +26,15 @@ struct comm_peer {
     char address[COMM_ADDRESS_MAX];
 };
 
+/* Of peers [size], those on the host of `rank`, which is one of them. */
+static inline int peers_beside(const struct comm_peer *peers, int size,
+                               int rank)
+{
+    int n = 0;
+
+    for (int i = 0; i < size; i++)
+        n += peers[i].host == peers[rank].host;
+    return n;
+}
+
 #endif

@@ -117,7 +117,7 @@ static bool unknown_algorithm(char *error, struct word name, int kind)
     struct text t = text_into(error, ALGORITHM_ERROR_MAX);
     unsigned fits = 0;
 
-    for (int k = 1; k < ALGORITHM_KINDS; k++)
+    for (int k = 1; k < KINDS_MAX; k++)
         fits |= kind == 0 || k == kind ? kind_of(k)->algorithms : 0;
     say_quoted(&t, name);
     text_add(&t, " is no algorithm");
@@ -136,7 +136,7 @@ static bool unknown_kind(char *error, struct word name)
 
     say_quoted(&t, name);
     text_add(&t, " is no collective; valid: ");
-    for (int k = 1; k < ALGORITHM_KINDS; k++) {
+    for (int k = 1; k < KINDS_MAX; k++) {
         text_add(&t, k == 1 ? "" : ", ");
         text_add(&t, kind_of(k)->name);
     }
@@ -154,7 +154,7 @@ static bool parse_entry(struct word entry, struct algorithm_override *o,
     if (colon != NULL) {
         kind_name.n = (size_t)(colon - entry.text);
         name = (struct word){colon + 1, entry.n - kind_name.n - 1};
-        for (int k = 1; k < ALGORITHM_KINDS; k++)
+        for (int k = 1; k < KINDS_MAX; k++)
             if (is(kind_name, kind_of(k)->name))
                 kind = k;
         if (kind == 0)
@@ -162,7 +162,7 @@ static bool parse_entry(struct word entry, struct algorithm_override *o,
     }
     while (a < ALGORITHM_COUNT && !is(name, names[a]))
         a++;
-    for (int k = 1; a < ALGORITHM_COUNT && k < ALGORITHM_KINDS; k++)
+    for (int k = 1; a < ALGORITHM_COUNT && k < KINDS_MAX; k++)
         if ((kind == 0 || k == kind) && algorithm_fits(k, (enum algorithm)a)) {
             o->by_kind[k] = (uint8_t)a;
             set = true;

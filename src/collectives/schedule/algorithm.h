@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/schedule/kinds.h"
+
 enum algorithm {
     ALGORITHM_AUTO, /* by the table */
     ALGORITHM_RING,
@@ -37,10 +39,7 @@ enum algorithm {
     ALGORITHM_COUNT
 };
 
-enum {
-    ALGORITHM_KINDS = 9, /* kinds.h: KINDS_MAX */
-    ALGORITHM_ERROR_MAX = 256
-};
+enum { ALGORITHM_ERROR_MAX = 256 };
 
 /* Up to and including both maxima. */
 struct algorithm_rule {
@@ -58,7 +57,7 @@ struct algorithm_table {
 
 /* What HVD_ALGORITHM says; zeroed: nothing. */
 struct algorithm_override {
-    uint8_t by_kind[ALGORITHM_KINDS]; /* enum algorithm, [enum collective_kind]
+    uint8_t by_kind[KINDS_MAX]; /* enum algorithm, [enum collective_kind]
                                        */
 };
 

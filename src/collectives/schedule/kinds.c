@@ -5,8 +5,6 @@
 
 #include "collectives/schedule/algorithm.h"
 
-_Static_assert((int)ALGORITHM_KINDS == (int)KINDS_MAX, "every kind");
-
 #define BIT(algorithm) (1u << ALGORITHM_##algorithm)
 
 enum { SHARED = BIT(FLAT) | BIT(TWO_LEVEL) };

@@ -1,6 +1,7 @@
 /* collectives/schedule/kinds.h - what there is to know of each kind of
  * collective, in one table. Who names, checks, measures or schedules a call
- * asks here; a new kind is a row, its schedule and its tests.
+ * asks here. How operands move within a host is not in it: local/plan.c,
+ * blocks.c and run.c tell the kinds apart themselves.
  *
  * Pure. Threads: any. */
 #ifndef COLLECTIVES_SCHEDULE_KINDS_H
