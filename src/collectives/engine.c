@@ -89,9 +89,10 @@ static const struct frame *past_call(const struct comm *comm, uint64_t sequence)
 }
 
 /* A peer above us that has no such connection yet dials it; what it said on
- * another one may have overtaken that on the way. */
-static bool may_be_overtaken(const struct comm *comm, struct connection *c,
-                             int channel)
+ * another one may have overtaken that on the way: judged OVERTAKEN_US later,
+ * true until then. */
+static bool put_off_overtaken(const struct comm *comm, struct connection *c,
+                              int channel)
 {
     if (c->channel == channel || c->peer < comm->config.rank ||
         comm_link(comm, channel, c->peer) != NULL)
@@ -115,7 +116,7 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
     /* what was sent before the goodbye may still be on its way */
     if (is_elsewhere(comm, c, channel) ||
         (c->channel == CHANNEL_TRANSFER && channel != CHANNEL_TRANSFER) ||
-        may_be_overtaken(comm, c, channel))
+        put_off_overtaken(comm, c, channel))
         return HVD_OK;
     if (c->leave_kind == FRAME_LEAVE_DONE)
         return comm_fail(comm, HVD_ERR_MISMATCH,

@@ -79,7 +79,7 @@ struct endpoint {
     size_t n_lingers, lingers_max;
 };
 
-enum verdict { VERDICT_CLOSE, VERDICT_HOLD, VERDICT_TAKEN, VERDICT_GOODBYE };
+enum judgement { JUDGED_CLOSE, JUDGED_HOLD, JUDGED_TAKEN, JUDGED_GOODBYE };
 
 static hvd_status_t bind_listen(struct endpoint *ep)
 {
@@ -301,21 +301,21 @@ static uint64_t newest_generation(const struct endpoint *ep)
     return newest;
 }
 
-static enum verdict judge_with(bool authentic, const struct handshake *hello,
-                               enum verdict verdict)
+static enum judgement judge_with(bool authentic, const struct handshake *hello,
+                                 enum judgement judgement)
 {
     if (authentic)
-        return verdict;
+        return judgement;
     log_debug("connection of generation %llu by worker %llu: wrong key -> "
               "closed",
               (unsigned long long)hello->generation,
               (unsigned long long)hello->worker);
-    return VERDICT_CLOSE;
+    return JUDGED_CLOSE;
 }
 
-/* What to do with a complete hello. VERDICT_TAKEN: fd is a comm's now. */
-static enum verdict judge(struct endpoint *ep, const struct arrival *a,
-                          struct handshake *hello)
+/* What to do with a complete hello. JUDGED_TAKEN: fd is a comm's now. */
+static enum judgement judge(struct endpoint *ep, const struct arrival *a,
+                            struct handshake *hello)
 {
     struct endpoint_user *u = ep->users;
     bool authentic;
@@ -324,23 +324,23 @@ static enum verdict judge(struct endpoint *ep, const struct arrival *a,
         (hello->channel == CHANNEL_LOCAL) != a->local ||
         hello->job != ep->config.job || hello->peer != ep->config.worker) {
         log_debug("connection with a foreign handshake -> closed");
-        return VERDICT_CLOSE;
+        return JUDGED_CLOSE;
     }
     if (hello->generation == ep->goodbye.generation)
         return judge_with(handshake_verify(a->hello, ep->goodbye.key), hello,
-                          VERDICT_GOODBYE);
+                          JUDGED_GOODBYE);
     if (hello->generation <= ep->fence)
-        return VERDICT_CLOSE;
+        return JUDGED_CLOSE;
     while (u != NULL && (u->generation != hello->generation || !u->open))
         u = u->next;
     if (u == NULL)
-        return hello->generation > newest_generation(ep) ? VERDICT_HOLD
-                                                         : VERDICT_CLOSE;
+        return hello->generation > newest_generation(ep) ? JUDGED_HOLD
+                                                         : JUDGED_CLOSE;
     authentic = handshake_verify(a->hello, u->key);
-    if (judge_with(authentic, hello, VERDICT_TAKEN) == VERDICT_CLOSE)
-        return VERDICT_CLOSE;
-    return u->take(u->arg, a->fd, hello, a->fds, a->n_fds) ? VERDICT_TAKEN
-                                                           : VERDICT_CLOSE;
+    if (judge_with(authentic, hello, JUDGED_TAKEN) == JUDGED_CLOSE)
+        return JUDGED_CLOSE;
+    return u->take(u->arg, a->fd, hello, a->fds, a->n_fds) ? JUDGED_TAKEN
+                                                           : JUDGED_CLOSE;
 }
 
 static ssize_t arrival_read(struct arrival *a)
@@ -378,18 +378,18 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
         a->n += (size_t)n;
     }
     switch (judge(ep, a, &hello)) {
-    case VERDICT_HOLD:
+    case JUDGED_HOLD:
         a->held = true;
         if (now_us < a->deadline_us)
             return false;
         break;
-    case VERDICT_TAKEN:
+    case JUDGED_TAKEN:
         return true;
-    case VERDICT_GOODBYE:
+    case JUDGED_GOODBYE:
         unix_socket_fds_close(a->fds, &a->n_fds);
         say_goodbye(ep, a->fd, &hello);
         return true;
-    case VERDICT_CLOSE:
+    case JUDGED_CLOSE:
         break;
     }
     arrival_close(a);
