@@ -1,6 +1,6 @@
 /* tests/collectives/test_timeline.c - records become the right events, none is
  * lost untold, and the ring bounds them all. */
-#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -369,39 +369,42 @@ START_TEST(timeline_without_a_directory_stays_off)
 }
 END_TEST
 
-static size_t count_fds(void)
+/* Without memory of its own to ask for: the writing thread may have held a lock
+ * of the allocator when the child was made (glibc takes its own before a fork,
+ * libasan of gcc 12 does not). */
+static int count_fds(void)
 {
-    DIR *fds = opendir("/proc/self/fd");
-    size_t n = 0;
+    int n = 0;
 
-    ck_assert_ptr_nonnull(fds);
-    while (readdir(fds))
-        n++;
-    closedir(fds);
+    for (int fd = 0; fd < 256; fd++)
+        n += fcntl(fd, F_GETFD) != -1;
     return n;
+}
+
+static int let_go(int n_before)
+{
+    timeline_forked();
+    record_one("child");
+    timeline_close();
+    return !timeline_on() && count_fds() == n_before ? 0 : 1;
 }
 
 START_TEST(timeline_forked_child_lets_go)
 {
-    size_t n_before = count_fds();
-    int status;
+    int n_before = count_fds(), status;
     pid_t pid;
     char *text;
 
     open_timeline();
-    ck_assert_uint_eq(count_fds(), n_before + 1);
+    ck_assert_int_eq(count_fds(), n_before + 1);
     pid = fork();
-    if (pid == 0) {
-        timeline_forked();
-        record_one("child");
-        timeline_close();
-        exit(!timeline_on() && count_fds() == n_before ? 0 : 1);
-    }
+    if (pid == 0)
+        _exit(let_go(n_before));
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
     record_one("parent");
     timeline_close();
-    ck_assert_uint_eq(count_fds(), n_before);
+    ck_assert_int_eq(count_fds(), n_before);
     text = read_all();
     ck_assert_uint_eq(count(text, "child"), 0);
     ck_assert_uint_eq(count(text, "ALLREDUCE"), 1);
