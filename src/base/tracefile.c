@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -116,6 +117,13 @@ static bool may_be_file(uint64_t nbytes)
     return getrlimit(RLIMIT_FSIZE, &limit) != 0 || nbytes <= limit.rlim_cur;
 }
 
+bool tracefile_may_replace(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) != 0 || S_ISREG(st.st_mode);
+}
+
 /* The descriptor, or -1 with errno. */
 static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
 {
@@ -123,6 +131,9 @@ static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
     int fd, error;
 
     if (!may_be_file(nbytes))
+        return -1;
+    errno = EEXIST;
+    if (!tracefile_may_replace(path))
         return -1;
     snprintf(fresh, sizeof(fresh), "%s.new", path);
     fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -55,6 +55,10 @@ hvd_status_t tracefile_open(struct tracefile *f, const char *path,
 void tracefile_add(struct tracefile *f, const char *event, size_t nbytes);
 void tracefile_flush(struct tracefile *f);
 
+/* Is nothing there, or a file? Renaming would replace a device, a FIFO or a
+ * socket for everybody on the machine. */
+bool tracefile_may_replace(const char *path);
+
 void tracefile_close(struct tracefile *f);
 void tracefile_forget(struct tracefile *f);
 

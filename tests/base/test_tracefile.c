@@ -245,6 +245,19 @@ START_TEST(tracefile_no_directory_is_an_error)
 }
 END_TEST
 
+START_TEST(tracefile_replaces_no_device)
+{
+    struct tracefile f;
+    const char *path = path_of("fifo");
+    struct stat st;
+
+    ck_assert_int_eq(mkfifo(path, 0666), 0);
+    ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert(S_ISFIFO(st.st_mode));
+}
+END_TEST
+
 START_TEST(tracefile_beyond_the_limit_leaves_whole_parts)
 {
     static struct tracefile f;
@@ -350,6 +363,7 @@ int main(void)
     tcase_add_test(c, tracefile_parts_follow_and_grow);
     tcase_add_test(c, tracefile_longest_event_fits);
     tcase_add_test(c, tracefile_no_directory_is_an_error);
+    tcase_add_test(c, tracefile_replaces_no_device);
     tcase_add_test(c, tracefile_beyond_the_limit_leaves_whole_parts);
     tcase_add_test(c, tracefile_whole_after_kill_at_any_moment);
     suite_add_tcase(suite, c);

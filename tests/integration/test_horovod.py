@@ -7,7 +7,8 @@ restart). docs/conformance.md says where we differ and why.
 import signal
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, check, equal, main, scenario)
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
+                     scenario)
 import job as jobs
 
 STRICT = ["--strict-blacklist"]
@@ -374,8 +375,10 @@ def e5_budgets_used_up(stage):
 
 @scenario
 def e6_min_hosts_timeout(stage):
-    run = stage.start(["-np", "2", "--min-np", "2", "--elastic-timeout", "0.5",
-                       *STRICT], hosts=["localhost:1", "127.0.0.2:1"])
+    seconds = str(2 * SLOW)  # the job has to begin within them, too
+    run = stage.start(["-np", "2", "--min-np", "2", "--elastic-timeout",
+                       seconds, *STRICT],
+                      hosts=["localhost:1", "127.0.0.2:1"])
     run.whole(2)
     run.epoch(0)
     jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)

@@ -353,8 +353,11 @@ def started_by_hand(stage):
 
 @scenario
 def impossible_files_are_refused(stage):
+    fifo = os.path.join(stage.root, "fifo")
+    os.mkfifo(fifo)
     for path, why in (("none/trace.json", "No such file or directory"),
                       (stage.root, "Is a directory"),
+                      (fifo, "not a regular file"),
                       ("", "Is a directory")):
         status, _, err = stage.command("-np", "1", "--timeline", path, "true")
         equal(status, 2, "exit status")

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/tracefile.h"
 #include "discovery/local.h"
 #include "discovery/script.h"
 #include "elastic/driver/options.h"
@@ -223,21 +224,22 @@ static bool make_directories(const char *path)
     return S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) == 0;
 }
 
-/* Made under another name and then renamed: the directory is what counts. */
-static bool check_timeline(const char *path)
+/* What is wrong with it, or NULL. It is made under another name and then renamed:
+ * the directory is what counts, and that nothing is lost by it, as /dev/null
+ * would be. */
+static const char *timeline_wrong(const char *path)
 {
     char directory[PATH_MAX];
     struct stat st;
 
-    if (strlen(path) >= sizeof(directory)) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
+    if (strlen(path) >= sizeof(directory))
+        return strerror(ENAMETOOLONG);
     strcpy(directory, path);
     if (access(dirname(directory), W_OK | X_OK) != 0)
-        return false;
-    errno = EISDIR;
-    return *path && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode));
+        return strerror(errno);
+    if (!*path || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return strerror(EISDIR);
+    return tracefile_may_replace(path) ? NULL : "not a regular file";
 }
 
 static bool check_output(const struct options *o, FILE *err)
@@ -247,9 +249,9 @@ static bool check_output(const struct options *o, FILE *err)
     if (o->output_dir && !make_directories(o->output_dir))
         return options_refuse(err, "--output-filename: \"%s\": %s",
                               o->output_dir, strerror(errno));
-    if (o->timeline && !check_timeline(o->timeline))
+    if (o->timeline && timeline_wrong(o->timeline))
         return options_refuse(err, "--timeline: \"%s\": %s", o->timeline,
-                              strerror(errno));
+                              timeline_wrong(o->timeline));
     if (!o->event_log)
         return true;
     fd = open(o->event_log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
