@@ -258,27 +258,60 @@ static void part_from(struct comm *comm, struct connection *c,
     c->ended = true;
 }
 
-void comm_tear_down(struct comm *comm, const struct frame *goodbye,
-                    const char *text)
+/* bytes [ENDPOINT_GOODBYE_MAX]: how many of them it takes. */
+static size_t encode_goodbye(const struct frame *f, const char *text,
+                             uint8_t *bytes)
+{
+    frame_encode(f, bytes);
+    memcpy(bytes + FRAME_HEADER_NBYTES, text, f->nbytes);
+    return FRAME_HEADER_NBYTES + f->nbytes;
+}
+
+/* A bit for each channel on which the peer has sent us a hello, or we to it. */
+static uint64_t channels_to(const struct comm *comm, int peer)
+{
+    uint64_t channels = 0;
+
+    for (int i = 0; i < CHANNEL_COUNT; i++) {
+        const struct connection *c = comm_link(comm, i, peer);
+
+        if (c != NULL && c->state >= CONNECTION_GREETED)
+            channels |= UINT64_C(1) << i;
+    }
+    return channels;
+}
+
+/* f: the last frame for each, NULL: none; text [f->nbytes] behind it. */
+static void part_from_all(struct comm *comm, struct frame *f, const char *text)
 {
     uint8_t bytes[ENDPOINT_GOODBYE_MAX];
-    struct frame f;
     size_t n = 0;
+
+    for (size_t i = 0; i < comm->n_live; i++) {
+        struct connection *c = comm->live[i];
+
+        if (f != NULL && f->type == FRAME_LEAVE)
+            f->count = channels_to(comm, c->peer);
+        if (f != NULL)
+            n = encode_goodbye(f, text, bytes);
+        part_from(comm, c, bytes, n);
+    }
+}
+
+void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text)
+{
+    uint8_t bytes[ENDPOINT_GOODBYE_MAX];
 
     if (comm->torn || !comm->attached)
         return;
     comm->torn = true;
     if (goodbye != NULL) {
-        f = *goodbye;
-        f.nbytes = (uint32_t)strnlen(text, FRAME_TEXT_MAX);
-        frame_encode(&f, bytes);
-        memcpy(bytes + FRAME_HEADER_NBYTES, text, f.nbytes);
-        n = FRAME_HEADER_NBYTES + f.nbytes;
-        endpoint_remember(comm->config.endpoint, &comm->user, bytes, n);
+        goodbye->nbytes = (uint32_t)strnlen(text, FRAME_TEXT_MAX);
+        endpoint_remember(comm->config.endpoint, &comm->user, bytes,
+                          encode_goodbye(goodbye, text, bytes));
     }
     comm->user.open = false;
-    for (size_t i = 0; i < comm->n_live; i++)
-        part_from(comm, comm->live[i], bytes, n);
+    part_from_all(comm, goodbye, text);
 }
 
 hvd_status_t comm_end(struct comm *comm)

@@ -148,8 +148,7 @@ static inline hvd_status_t comm_check(const struct comm *comm)
 }
 
 /* Say goodbye where that is still possible and give all connections away. */
-void comm_tear_down(struct comm *comm, const struct frame *goodbye,
-                    const char *text);
+void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text);
 /* After a failed operation: ABORT to all. Returns the reason. */
 hvd_status_t comm_end(struct comm *comm);
 void comm_accuse(struct comm *comm, int peer);

@@ -17,7 +17,7 @@
 enum {
     ANNOUNCE_FIRST_US = 200000,
     ANNOUNCE_AGAIN_US = 1000000,
-    OVERTAKEN_US = 1000000 /* a packet is sent again, and once more */
+    OVERTAKEN_US = 10000000 /* what was said before it comes, or is lost */
 };
 
 /* Will the phase at `at`, which has not begun? */
@@ -88,13 +88,13 @@ static const struct frame *past_call(const struct comm *comm, uint64_t sequence)
     return f->sequence == sequence && sequence != 0 ? f : NULL;
 }
 
-/* A peer above us that has no such connection yet dials it; what it said on
- * another one may have overtaken that on the way: judged OVERTAKEN_US later,
- * true until then. */
+/* The peer says that it has such a connection, of which nothing has come: its
+ * goodbye has overtaken that on the way. Judged OVERTAKEN_US later, true until
+ * then. */
 static bool put_off_overtaken(const struct comm *comm, struct connection *c,
                               int channel)
 {
-    if (c->channel == channel || c->peer < comm->config.rank ||
+    if ((c->leave_channels >> channel & 1) == 0 ||
         comm_link(comm, channel, c->peer) != NULL)
         return false;
     if (c->judge_us == 0)

@@ -389,6 +389,7 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
         c->state = CONNECTION_LEFT;
         c->leave_kind = c->frame.kind;
         c->leave_boundary = c->frame.value;
+        c->leave_channels = c->frame.count;
         return engine_left(comm, c);
     default:
         c->reading = READING_HELD;

@@ -205,15 +205,18 @@ static void serve(struct endpoint *endpoint, uint64_t us)
 }
 
 /* Rank 1 is asked where it is, and leaves; what it has for rank 0 comes on
- * another connection, and later than that. */
+ * another connection, on which it has said hello, but later than that. */
 static bool leave_before_data(struct group *g, int rank, void *arg)
 {
+    struct connection late = {.fd = -1, .state = CONNECTION_GREETED};
     int32_t x = rank == 1 ? 7 : 0;
 
     if (rank == 1) {
         while (comm_link(g->comms[1], CHANNEL_ASK, 0) == NULL)
             serve(g->endpoints[1], 10000);
+        g->comms[1]->links[CHANNEL_DATA * 2] = &late;
         comm_leave(g->comms[1], COMM_LEAVE_DONE, 0);
+        g->comms[1]->links[CHANNEL_DATA * 2] = NULL;
         serve(g->endpoints[1], 100000); /* rank 0 hears that now */
         comm_destroy(g->comms[1]);
         group_comm_create(g, 1);

@@ -73,6 +73,7 @@ struct connection {
     bool data_sent; /* DATA was queued: no second attempt */
     uint8_t leave_kind;
     uint64_t leave_boundary;
+    uint64_t leave_channels; /* a bit each: frame.h */
     uint64_t judge_us; /* LEFT: judged again then; 0: not put off, CLOCK_NEVER:
                           nothing more is waited for */
 

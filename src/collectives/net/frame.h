@@ -9,7 +9,9 @@
  *             part k travels on stripe k (stripes.h).
  *   ANNOUNCE  the same without payload: "this is what I wait in".
  *   ABORT     count: status, root: accused rank or -1; nbytes of text follow.
- *   LEAVE     kind: FRAME_LEAVE_*, value: boundary.
+ *   LEAVE     kind: FRAME_LEAVE_*, value: boundary, count: a bit for each
+ *             channel on which its sender has greeted the receiver, or was
+ *             greeted: what came before on another one is on its way.
  *
  * Pure. Threads: any. */
 #ifndef COLLECTIVES_NET_FRAME_H

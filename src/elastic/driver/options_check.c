@@ -224,9 +224,9 @@ static bool make_directories(const char *path)
     return S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) == 0;
 }
 
-/* What is wrong with it, or NULL. It is made under another name and then renamed:
- * the directory is what counts, and that nothing is lost by it, as /dev/null
- * would be. */
+/* What is wrong with it, or NULL. It is made under another name and then
+ * renamed: the directory is what counts, and that nothing is lost by it, as
+ * /dev/null would be. */
 static const char *timeline_wrong(const char *path)
 {
     char directory[PATH_MAX];
