@@ -19,7 +19,9 @@
  *              HVD_ERR_INVALID     bad argument or overlap, nothing was sent;
  *                                  or called in a forked child
  *              HVD_ERR_STATE       no world: hvd_init was not called, or it is
- *                                  outside of the training function
+ *                                  outside of the training function; or it is
+ *                                  in a callback that not all ranks run
+ *                                  (hvd/state.h)
  *              HVD_ERR_NOMEM, HVD_ERR_SYSTEM
  *                                  this rank's own resources; to the others
  *                                  it is lost

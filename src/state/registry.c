@@ -245,13 +245,15 @@ hvd_status_t callback_failed(hvd_status_t status, const char *what,
                              const char *name)
 {
     const char *quote = name ? "'" : "";
-    hvd_status_t as = HVD_ERR_CALLBACK;
+    bool users = status <= HVD_USER_STATUS_MAX;
+    hvd_status_t as = users || status == HVD_PEER_LOST ? status
+                                                       : HVD_ERR_CALLBACK;
 
-    if (status == HVD_PEER_LOST)
-        return error_prefix(status, "%s %s%s%s", what, quote,
-                            name ? name : "callback", quote);
-    if (status <= HVD_USER_STATUS_MAX)
-        as = status;
+    if (!users && error_text()[0] != '\0') { /* a call of ours in it */
+        (void)error_prefix(status, "%s %s%s%s", what, quote,
+                           name ? name : "callback", quote);
+        return as;
+    }
     return error_set(as, "%s %s%s%s returned %d (%s)", what, quote,
                      name ? name : "callback", quote, (int)status,
                      hvd_strerror(status));
@@ -260,8 +262,10 @@ hvd_status_t callback_failed(hvd_status_t status, const char *what,
 hvd_status_t callbacks_run(const struct callbacks *list, const char *what)
 {
     for (size_t i = 0; i < list->n; i++) {
-        hvd_status_t status = list->items[i].function(list->items[i].arg);
+        hvd_status_t status;
 
+        error_clear();
+        status = list->items[i].function(list->items[i].arg);
         if (status != HVD_OK)
             return callback_failed(status, what, NULL);
     }

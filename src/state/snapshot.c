@@ -198,6 +198,7 @@ static hvd_status_t copy_in(const struct entry *entry, uint8_t *to,
         sampler_save(entry->sampler, to);
         return HVD_OK;
     case ENTRY_OBJECT:
+        error_clear();
         status = entry->ops.serialize(to, nbytes, entry->arg);
         if (status != HVD_OK)
             return callback_failed(status, "serialize of object", entry->name);
@@ -236,6 +237,16 @@ hvd_status_t state_save(hvd_state_t *state, uint64_t generation, int world_size)
         state->snapshots[index].committed_size = world_size;
         snapshot_flip(state, index, id);
     }
+    state_leave(state);
+    return status;
+}
+
+hvd_status_t state_run_on_commit(hvd_state_t *state)
+{
+    hvd_status_t status;
+
+    HVD_TRY(state_enter(state, "save"));
+    status = callbacks_run(&state->on_commit, "on_commit");
     state_leave(state);
     return status;
 }
@@ -298,6 +309,7 @@ static hvd_status_t copy_out(const struct entry *entry, const uint8_t *from,
         sampler_load(entry->sampler, from);
         return HVD_OK;
     case ENTRY_OBJECT:
+        error_clear();
         status = entry->ops.deserialize(from, nbytes, entry->arg);
         if (status != HVD_OK)
             return callback_failed(status, "deserialize of object",

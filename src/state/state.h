@@ -36,6 +36,10 @@ struct state_id state_id_of(const hvd_state_t *state);
 hvd_status_t state_save(hvd_state_t *state, uint64_t generation,
                         int world_size) HVD_MUST_CHECK;
 
+/* The on_commit callbacks alone, by who gets the snapshot that another rank
+ * makes now: whenever they run they run on every rank. */
+hvd_status_t state_run_on_commit(hvd_state_t *state) HVD_MUST_CHECK;
+
 /* Current snapshot -> live, then the on_restore callbacks. HVD_ERR_STATE:
  * none. */
 hvd_status_t state_restore(hvd_state_t *state) HVD_MUST_CHECK;

@@ -241,6 +241,7 @@ static const struct option longs[] = {
     {"careless", no_argument, NULL, 'C'},       /* computes on after the cut */
     {"with-child", no_argument, NULL, 'F'},     /* forked after hvd_init */
     {"commit-barrier", no_argument, NULL, 'b'}, /* a collective in on_commit */
+    {"sync-barrier", no_argument, NULL, 'y'},   /* in on_sync */
     {NULL, 0, NULL, 0}};
 
 static const char *const moment_names[N_MOMENTS] = {"none",
@@ -302,6 +303,8 @@ static bool *flag_of(int c)
         return &options.careless;
     if (c == 'F')
         return &options.with_child;
+    if (c == 'y')
+        return &options.sync_barrier;
     return c == 'b' ? &options.commit_barrier : &options.no_collective;
 }
 

@@ -41,7 +41,7 @@ struct options {
     long generation; /* 0: any */
     long steps, step_us, state_bytes, large_bytes, at, delay_us;
     long lead, stale; /* ranks; -1: none */
-    bool no_collective, careless, commit_barrier, with_child;
+    bool no_collective, careless, commit_barrier, sync_barrier, with_child;
 };
 
 extern struct options options;

@@ -27,7 +27,6 @@ static struct {
     size_t n_weights;
     uint64_t iterations, reset_generation;
     unsigned n_resets;
-    bool in_train; /* has begun once */
 } model;
 
 /* What the second thread looks at. */
@@ -217,7 +216,6 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     hvd_status_t status;
 
-    model.in_train = true;
     check_state();
     check_reset();
     status = steps(state);
@@ -260,10 +258,7 @@ static hvd_status_t object_deserialize(const void *buf, size_t nbytes,
 static hvd_status_t on_commit(void *arg)
 {
     step_moment(COMMIT);
-    /* the first commit of all is rank 0's alone */
-    if (!options.commit_barrier || !model.in_train)
-        return HVD_OK;
-    return hvd_barrier();
+    return options.commit_barrier ? hvd_barrier() : HVD_OK;
 }
 
 static hvd_status_t on_restore(void *arg)
@@ -275,7 +270,7 @@ static hvd_status_t on_restore(void *arg)
 static hvd_status_t on_sync(void *arg)
 {
     moment(ON_SYNC);
-    return HVD_OK;
+    return options.sync_barrier ? hvd_barrier() : HVD_OK;
 }
 
 static void on_reset(const hvd_reset_info_t *info, void *arg)

@@ -284,9 +284,18 @@ def while_done(stage, rank):
 
 @for_ranks(0, 3)
 def in_the_commit_after_train(stage, rank):
-    """The others' last commit has a collective in a callback: it is lost there,
-    and the end is done again."""
+    """All commits have a collective in a callback, also the first one, before
+    train: it is lost in the others' last, and the end is done again."""
     Play(stage, "last", "--rank", str(rank), "--commit-barrier").ends()
+
+
+@scenario
+def a_collective_in_on_sync_is_refused(stage):
+    """Rank 0 has nothing to receive, and runs no such callback."""
+    run = Play(stage, "none", "--sync-barrier", np=2).run
+    verdict = run.ends(1)
+    check("on_sync callback: hvd_barrier: in a callback of a sync" in verdict,
+          verdict)
 
 
 # ---- what was trained on ----------------------------------------------------

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/world.h"
 #include "state/state.h"
 #include "support.h"
@@ -263,6 +264,27 @@ START_TEST(state_callbacks_run_in_their_call)
     status = HVD_PEER_LOST;
     ck_assert_int_eq(state_save(state, 1, 1), HVD_PEER_LOST);
     ck_assert_uint_eq(hvd_state_version(state), 1);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+static hvd_status_t restore_itself(void *arg)
+{
+    return hvd_state_restore(arg);
+}
+
+/* What a call of ours says in a callback is why the save failed. */
+START_TEST(state_callback_error_has_the_sentence_of_the_call_in_it)
+{
+    hvd_state_t *state = hvd_state_create();
+    int x = 1;
+
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ok(hvd_state_on_commit(state, restore_itself, state));
+    ck_assert_int_eq(hvd_state_restore(state), HVD_ERR_STATE);
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_CALLBACK);
+    ck_assert_str_eq(error_text(), "on_commit callback: restore: nothing was "
+                                   "committed yet");
     hvd_state_destroy(state);
 }
 END_TEST
@@ -582,6 +604,7 @@ int main(void)
     tcase_add_test(tc, state_failing_serialize_keeps_older_commit);
     tcase_add_test(tc, state_failing_deserialize_names_entry);
     tcase_add_test(tc, state_callbacks_run_in_their_call);
+    tcase_add_test(tc, state_callback_error_has_the_sentence_of_the_call_in_it);
     tcase_add_test(tc, state_nested_calls_are_refused_set_before_copy_is_not);
     tcase_add_test(tc, state_resized_entry_restore_names_both_sizes);
     tcase_add_test(tc, state_moved_entry_is_restored_where_it_is_now);

@@ -192,21 +192,31 @@ static hvd_status_t serve_all(hvd_state_t *state, int size)
     return HVD_OK;
 }
 
+static hvd_status_t save_at_root(hvd_state_t *state, const struct world *world)
+{
+    HVD_TRY(world->rank == 0 ? state_save(state, world->generation, world->size)
+                             : state_run_on_commit(state));
+    return comm_drain(process_self.comm); /* what callbacks have posted */
+}
+
 /* The root's next version names the snapshot on all ranks: they may have
  * counted differently. */
 static hvd_status_t sync_from_root(hvd_state_t *state,
                                    const struct world *world)
 {
     struct state_id id = {world->generation, 0};
+    hvd_status_t status;
     uint64_t nbytes;
 
-    if (world->rank == 0)
-        HVD_TRY(state_save(state, world->generation, world->size));
+    HVD_TRY(save_at_root(state, world));
     id.version = hvd_state_version(state);
     HVD_TRY(hvd_broadcast(&id.version, 1, HVD_INT64, 0));
     if (world->rank == 0)
         return serve_all(state, world->size);
-    return state_sync_receive(state, process_self.comm, 0, id, &nbytes);
+    process_self.in_sync = true;
+    status = state_sync_receive(state, process_self.comm, 0, id, &nbytes);
+    process_self.in_sync = false;
+    return status;
 }
 
 hvd_status_t hvd_state_sync(hvd_state_t *state)

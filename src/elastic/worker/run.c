@@ -127,26 +127,48 @@ static hvd_status_t receive_state(struct run *run, struct state_id id)
     return HVD_OK;
 }
 
+/* The first snapshot of all, which is the root's. */
+static hvd_status_t first_save(struct run *run)
+{
+    const struct control_assignment *a = &run->a;
+
+    if (sources.is_source[a->assign.rank]) {
+        HVD_TRY(state_save(run->state, a->generation, (int)a->assign.size));
+        run->live_is_snapshot = true;
+    } else {
+        HVD_TRY(state_run_on_commit(run->state));
+    }
+    return comm_drain(process_self.comm); /* what callbacks have posted */
+}
+
+static hvd_status_t exchange(struct run *run, struct state_id id)
+{
+    const struct control_assignment *a = &run->a;
+
+    if (!sources.is_source[a->assign.rank])
+        return receive_state(run, id);
+    state_stamp(run->state, id);
+    HVD_TRY(restore(run));
+    return a->assign.sync ? serve_stale(run) : HVD_OK;
+}
+
 /* Everybody holds the base of this generation, as state and as live memory,
  * when it has returned HVD_OK everywhere. */
 static hvd_status_t synchronise(struct run *run)
 {
     const struct control_assignment *a = &run->a;
     struct state_id id = {a->generation, a->assign.base.version};
-    bool fresh = state_id_is_none(a->assign.base);
+    hvd_status_t status;
 
     find_sources(a);
-    if (fresh)
+    if (state_id_is_none(a->assign.base)) {
         id.version = 1;
-    if (!sources.is_source[a->assign.rank])
-        return receive_state(run, id);
-    if (fresh) {
-        HVD_TRY(state_save(run->state, a->generation, (int)a->assign.size));
-        run->live_is_snapshot = true;
+        HVD_TRY(first_save(run));
     }
-    state_stamp(run->state, id);
-    HVD_TRY(restore(run));
-    return a->assign.sync ? serve_stale(run) : HVD_OK;
+    process_self.in_sync = true;
+    status = exchange(run, id);
+    process_self.in_sync = false;
+    return status;
 }
 
 static hvd_reset_reason_t reset_reason(const struct run *run)

@@ -28,6 +28,10 @@ static hvd_status_t join(void)
 hvd_status_t static_world(const char *call)
 {
     HVD_TRY(process_check(call));
+    if (process_self.in_sync)
+        return error_set(HVD_ERR_STATE,
+                         "%s: in a callback of a sync, which not all ranks run",
+                         call);
     if (process_self.comm)
         return HVD_OK;
     if (process_self.kind == PROGRAM_UNDECIDED)
