@@ -3,6 +3,24 @@
 
 #include <signal.h>
 
+/* The default is `ulimit -s`, which may be more than RLIMIT_AS leaves room for.
+ */
+enum { STACK_NBYTES = 1 << 20 };
+
+static int create(pthread_t *thread_p, void *(*main)(void *), void *arg)
+{
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+
+    if (error != 0)
+        return error;
+    error = pthread_attr_setstacksize(&attr, STACK_NBYTES);
+    if (error == 0)
+        error = pthread_create(thread_p, &attr, main, arg);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
                  void *arg)
 {
@@ -11,7 +29,7 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(thread_p, NULL, main, arg);
+    error = create(thread_p, main, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error == 0)
         (void)pthread_setname_np(*thread_p, name);

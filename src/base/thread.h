@@ -4,9 +4,9 @@
 
 #include <pthread.h>
 
-/* Run main(arg) on a thread of that name (15 characters). All signals are
- * blocked there: one would run the program's handler where the program does not
- * expect it. Returns 0 or an errno. */
+/* Run main(arg) on a thread of that name (15 characters), with 1 MB of stack.
+ * All signals are blocked there: one would run the program's handler where the
+ * program does not expect it. Returns 0 or an errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
                  void *arg);
 

@@ -99,6 +99,19 @@ def short_address_space(stage):
 
 
 @scenario
+def no_room_for_a_snapshot_names_the_limit(stage):
+    if SLOW > 1:
+        print("# skipped: a sanitizer takes all of it")
+        return
+    program = limited(stage, "true", "ulimit -v 1000000")
+    program[1] = os.path.join(stage.build, "tests/integration/chaos_worker")
+    run = stage.start(["-np", "2", "-H", LOCAL + ":2"],
+                      [*program, "--state-bytes", "700000000"])
+    verdict = run.ends(1)
+    check("(RLIMIT_AS is 1024000000 bytes)" in verdict, verdict)
+
+
+@scenario
 def tcp_by_its_own_environment(stage):
     run = one_is_limited(stage, "export HVD_TRANSPORT=tcp", [UNSHARED])
     check(not [line for line in run.lines if "no shared memory" in line],

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -48,14 +49,27 @@ static void end(struct run *run, hvd_status_t result)
     run->result = result;
 }
 
+/* Why there is no memory, if it is for a limit: "", or " (RLIMIT_AS ...)". */
+static const char *limit_of(hvd_status_t status, char *buf, size_t max)
+{
+    struct rlimit as;
+
+    buf[0] = '\0';
+    if (status == HVD_ERR_NOMEM && getrlimit(RLIMIT_AS, &as) == 0 &&
+        as.rlim_cur != RLIM_INFINITY)
+        snprintf(buf, max, " (RLIMIT_AS is %llu bytes)",
+                 (unsigned long long)as.rlim_cur);
+    return buf;
+}
+
 /* Our own failure: the job ends with this sentence. */
 static void fail(struct run *run, hvd_status_t status)
 {
-    char text[WIRE_TEXT_MAX];
+    char text[WIRE_TEXT_MAX], limit[64];
+    const char *why = error_text();
 
-    snprintf(text, sizeof(text), "%s", error_text());
-    if (text[0] == '\0')
-        snprintf(text, sizeof(text), "%s", hvd_strerror(status));
+    snprintf(text, sizeof(text), "%s%s", *why ? why : hvd_strerror(status),
+             limit_of(status, limit, sizeof(limit)));
     membership_fail(status, text);
     membership_close();
     end(run, error_set(status, "%s", text));
