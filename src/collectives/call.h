@@ -21,9 +21,11 @@ struct call {
     size_t recv_nbytes;  /* extent of recvbuf */
     size_t place_nbytes; /* of the smaller buffer in the larger, in place */
     bool nothing;        /* no rank has anything to move */
+    uint64_t repeats;    /* number of an earlier call that was the same, to the
+                            addresses; 0: none */
 };
 
-/* HVD_OK, or HVD_ERR_INVALID with the sentence. */
+/* HVD_OK, or HVD_ERR_INVALID with the sentence and *call_p as it was. */
 hvd_status_t call_check(const struct collective_args *args, int rank, int size,
                         struct call *call_p) HVD_MUST_CHECK;
 

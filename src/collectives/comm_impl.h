@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/verdict.h"
+#include "collectives/call.h"
 #include "collectives/comm.h"
 #include "collectives/local/local.h"
 #include "collectives/net/connection.h"
@@ -73,7 +74,6 @@ struct operation {
     struct stream stream; /* of a phase that streams, since it has begun */
 };
 
-struct call;
 struct progress;
 
 /* What CHANNEL_LOCAL is about: the memory that workers of a host share. All by
@@ -108,6 +108,10 @@ struct comm {
     struct two_level *two_level; /* NULL: one level serves all */
     bool in_background;          /* the progress thread drives it */
     uint64_t sequence;           /* issuing thread: the last number given */
+    /* issuing thread: the last blocking call, and what came of its checks */
+    bool has_last;
+    struct collective_args last_args;
+    struct call last_call;
     struct frame history[COMM_HISTORY]; /* by sequence % COMM_HISTORY */
 
     int *accused;

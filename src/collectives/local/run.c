@@ -97,6 +97,11 @@ hvd_status_t local_begin(struct local *local, const struct phase *phase,
     run->phase = phase;
     run->head = head;
     run->arrived = 0;
+    run->stores = (struct local_stores){.sample = -1};
+    if (phase->again && run->in_posts) {
+        begin_own(local);
+        return HVD_OK;
+    }
     run->first_peer = 0;
     run->n_peers = local->size;
     run->operand_nbytes = local_operand_nbytes(local, &phase->shape, local->me);
@@ -104,7 +109,6 @@ hvd_status_t local_begin(struct local *local, const struct phase *phase,
                     local_fits_posts(local, &phase->shape);
     run->offers = run->in_posts && local_may_offer(local, &phase->shape);
     run->done_nbytes = 0;
-    run->stores = (struct local_stores){.sample = -1};
     run->stream = !run->in_posts && local_streams(local, phase);
     begin_own(local);
     if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)

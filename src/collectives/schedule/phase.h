@@ -21,6 +21,7 @@ struct phase {
     int divisor;   /* AVERAGE divides by it, 0: not yet */
     int pull_kind; /* enum pull_kind; 0: as shape.kind says */
     int n_slices;  /* as in struct pull_shape */
+    bool again;    /* all of it is as in the phase before */
 
     /* over connections. NULL: built from shape, if it is the first phase */
     const struct schedule_step *steps;
