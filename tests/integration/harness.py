@@ -6,12 +6,16 @@ their event log and output), waits for what they do, and asserts. When it is
 over no process of its jobs may be left and their TMPDIR must be empty; that is
 checked for all of them. A failure is told with the last events and lines.
 
+Scenarios know nothing of each other, and mostly wait: HVD_TEST_JOBS of them (2)
+play at the same time. One that measures the machine is @alone.
+
 Nothing here waits for time: waits are for events, PATIENCE_S bounds them.
 HVD_TEST_SLOW (a factor, for sanitizers) stretches that bound and the heartbeat
 timeout.
 
 usage: test_x.py BUILD_DIRECTORY [NAME ...]
 """
+import concurrent.futures
 import os
 import shutil
 import signal
@@ -41,6 +45,11 @@ scenarios = []
 def scenario(function):
     scenarios.append(function)
     return function
+
+
+def alone(function):
+    function.alone = True
+    return scenario(function)
 
 
 class Wrong(AssertionError):
@@ -228,13 +237,14 @@ class Stage:
                 check("WRONG" not in line, line)
 
     def report(self):
+        """What its jobs did last, as lines."""
         for run in self.runs:
-            print("# job", run.directory, "status", run.process.poll())
-            print("# " + " ".join(run.command))
+            yield "job %s status %s" % (run.directory, run.process.poll())
+            yield " ".join(run.command)
             for event in run.events[-40:]:
-                print("#  ", event)
+                yield "  %s" % event
             for line in run.lines[-30:]:
-                print("#  ", line)
+                yield "  " + line
 
     def close(self):
         for run in self.runs:
@@ -243,20 +253,33 @@ class Stage:
 
 
 def play(build, function):
-    """None, or what was wrong."""
+    """(what was wrong, as lines, or none; how many seconds it took)"""
+    start = time.monotonic()
     stage = Stage(build)
+    problem = []
     try:
         function(stage)
         stage.settle()
-        return None
     except (Wrong, jobs.Timeout, subprocess.TimeoutExpired) as found:
-        stage.report()
-        return "%s: %s" % (type(found).__name__, found)
+        problem = [*stage.report(), "%s: %s" % (type(found).__name__, found)]
     except Exception:  # a mistake of the scenario's own
-        stage.report()
-        return traceback.format_exc()
+        problem = [*stage.report(), *traceback.format_exc().splitlines()]
     finally:
         stage.close()
+    return problem, time.monotonic() - start
+
+
+def played(build, chosen):
+    """What play() says of each, in order."""
+    apart = {function for function in chosen if hasattr(function, "alone")}
+    n_jobs = int(os.environ.get("HVD_TEST_JOBS", "2"))
+    with concurrent.futures.ThreadPoolExecutor(n_jobs) as pool:
+        begun = {function: pool.submit(play, build, function)
+                 for function in chosen if function not in apart}
+        concurrent.futures.wait(begun.values() if apart else [])
+        for function in chosen:
+            yield (play(build, function) if function in apart
+                   else begun[function].result())
 
 
 def main():
@@ -265,13 +288,11 @@ def main():
               if not sys.argv[2:] or function.__name__ in sys.argv[2:]]
     n_failed = 0
     print("1..%d" % len(chosen), flush=True)
-    for i, function in enumerate(chosen, 1):
-        start = time.monotonic()
-        problem = play(build, function)
-        for line in (problem or "").splitlines():
+    for i, (problem, seconds) in enumerate(played(build, chosen), 1):
+        for line in problem:
             print("# " + line)
         print("%s %d - %s" % ("not ok" if problem else "ok", i,
-                              function.__name__))
-        print("# %.2f s" % (time.monotonic() - start), flush=True)
+                              chosen[i - 1].__name__))
+        print("# %.2f s" % seconds, flush=True)
         n_failed += bool(problem)
     return 1 if n_failed or not chosen else 0
