@@ -60,6 +60,7 @@ struct fixture {
     uint64_t now_us;
     char silent_host[HOSTS_NAME_MAX]; /* its agent sends no heartbeats */
     char slow_host[HOSTS_NAME_MAX];   /* its agent comes up by agent_up() */
+    int n_stops_lost;                 /* so many agents are not told to stop */
     bool no_spawns;                   /* SPAWNED is withheld */
     bool slow_workers;                /* they say HELLO by hello() */
     int n_records[RECORD_WARNING + 1];

@@ -384,7 +384,8 @@ START_TEST(m14_state_lost_in_a_sync_is_found_out_at_close)
     at(f, 30, killed("w1 w2"));
     at(f, 40, ready_lost("w3"));
     at(f, 50, exited("w3", 1));
-    expect_part(f, "finish 1: nobody is left who holds the state\n");
+    expect_part(f, "finish 1: nobody is left who holds the state; last "
+                   "failure: worker 2 (a:1) was killed by signal 9\n");
     fixture_free(f);
 }
 END_TEST
@@ -537,6 +538,24 @@ START_TEST(interrupt_before_generation_1_stops_at_once)
 }
 END_TEST
 
+START_TEST(interrupt_before_an_agent_has_called_is_told_when_it_calls)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    f->slow_workers = true;
+    f->n_stops_lost = 1;
+    strcpy(f->slow_host, "b");
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 10, interrupted(2));
+    at(f, 20, killed("w1"));
+    expect(f, "start agent: a b\nspawn: w1@a:0\nkill: w1\n"
+              "stop agent: b a\n");
+    at(f, 30, agent_up("b"));
+    expect(f, "stop agent: b\nfinish 130: interrupted\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(interrupt_below_the_gate_stops_at_once)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -622,6 +641,8 @@ int main(void)
     tcase_add_test(tcase, interrupt_drains_at_a_boundary);
     tcase_add_test(tcase, interrupt_twice_kills);
     tcase_add_test(tcase, interrupt_before_generation_1_stops_at_once);
+    tcase_add_test(tcase,
+                   interrupt_before_an_agent_has_called_is_told_when_it_calls);
     tcase_add_test(tcase, interrupt_below_the_gate_stops_at_once);
     tcase_add_test(tcase, interrupt_that_nobody_heeds_ends_after_drain_timeout);
     tcase_add_test(tcase, interrupt_of_a_job_that_finishes_is_success);

@@ -37,6 +37,10 @@ struct driver_record *record_add_worker(struct driver *d,
                                         const struct driver_worker *w);
 void record_warning(struct driver *d, const char *text);
 
+/* "; last failure: worker 7 (localhost:1) exited with status 1", if there was
+ * one. */
+void text_last_failure(struct text *t, const struct driver *d);
+
 /* "worker 7 (localhost:1)" */
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w);

@@ -239,6 +239,8 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
     if (!host)
         return;
     host->agent_heard_us = d->now_us;
+    if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
+        stop_agent(d, host);
     if (host->agent_phase != AGENT_STARTING)
         return;
     host->agent_phase = AGENT_UP;
@@ -392,8 +394,8 @@ static void stop_all_blacklisted(struct driver *d)
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    text_add(&t, "every host is blacklisted; last failure: ");
-    text_add(&t, d->last_failure);
+    text_add(&t, "every host is blacklisted");
+    text_last_failure(&t, d);
     job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 

@@ -552,6 +552,16 @@ static bool start_is_pending(const struct driver *d)
     return false;
 }
 
+static void stop_without_state(struct driver *d)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, "nobody is left who holds the state");
+    text_last_failure(&t, d);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
 void rendezvous_progress(struct driver *d)
 {
     struct state_id base;
@@ -572,8 +582,7 @@ void rendezvous_progress(struct driver *d)
         return;
     base = greatest_id(d);
     if (state_id_is_none(base) && d->ever_committed) {
-        job_stop(d, 1, HVD_ERR_JOB_FAILED,
-                 "nobody is left who holds the state");
+        stop_without_state(d);
         return;
     }
     if (choose_stayers(d, base) < rendezvous_gate(d)) {
@@ -629,10 +638,7 @@ static void give_up_below(struct driver *d)
     text_add(&t, " workers for longer than --elastic-timeout (");
     text_seconds(&t, d->config.elastic_timeout_us);
     text_add(&t, ")");
-    if (d->last_failure[0]) {
-        text_add(&t, "; last failure: ");
-        text_add(&t, d->last_failure);
-    }
+    text_last_failure(&t, d);
     job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 
