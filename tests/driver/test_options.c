@@ -217,6 +217,8 @@ static const struct {
     {"-np 2 --event-log /nowhere/log prog",
      "--event-log: \"/nowhere/log\": No such file or directory"},
     {"-np 2 --event-log . prog", "--event-log: \".\": Is a directory"},
+    {"-np 2 --event-log hosts --timeline ./hosts prog",
+     "--event-log and --timeline: both are \"./hosts\""},
     {"-np 2 --output-filename hosts/x prog",
      "--output-filename: \"hosts/x\": Not a directory"},
     {"-np 2 --output-filename hosts prog",

@@ -242,6 +242,15 @@ static const char *timeline_wrong(const char *path)
     return tracefile_may_replace(path) ? NULL : "not a regular file";
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    if (stat(a, &x) != 0 || stat(b, &y) != 0)
+        return strcmp(a, b) == 0;
+    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static bool check_output(const struct options *o, FILE *err)
 {
     int fd;
@@ -259,6 +268,11 @@ static bool check_output(const struct options *o, FILE *err)
         return options_refuse(err, "--event-log: \"%s\": %s", o->event_log,
                               strerror(errno));
     close(fd);
+    if (o->timeline && is_same_file(o->event_log, o->timeline))
+        return options_refuse(err,
+                              "--event-log and --timeline: both are "
+                              "\"%s\"",
+                              o->timeline);
     return true;
 }
 
