@@ -1,6 +1,8 @@
 """What collectives ask of the system, once they have warmed up: no allocation,
 no change of a mapping, whatever the transport, the buffers and the way to call.
 The system calls that are left are told by bench/steady, which needs strace.
+Each is alone: a progress thread that gets no core has more calls waiting than
+those of the warm-up had, and a place is made for each of them.
 
 usage: test_steady.py BUILD_DIRECTORY [NAME ...]
 """
@@ -9,7 +11,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import LOCAL, OTHER, SLOW, check, equal, main, scenario  # noqa: E402
+from harness import LOCAL, OTHER, SLOW, alone, check, equal, main  # noqa: E402
 
 N_SMALL = 60
 N_LARGE = 8
@@ -51,37 +53,37 @@ def steady(stage, buffers, hosts=(LOCAL + ":2",), np=2, **environment):
                   % (n, name, nbytes, rank, counts))
 
 
-@scenario
+@alone
 def steady_buffers_from_hvd_alloc(stage):
     steady(stage, "alloc")
 
 
-@scenario
+@alone
 def steady_ordinary_buffers_staged(stage):
     steady(stage, "malloc", HVD_LOCAL_BUFFERS="staged")
 
 
-@scenario
+@alone
 def steady_ordinary_buffers_attached(stage):
     steady(stage, "malloc", HVD_LOCAL_BUFFERS="attached")
 
 
-@scenario
+@alone
 def steady_ordinary_buffers_measured(stage):
     steady(stage, "malloc")
 
 
-@scenario
+@alone
 def steady_three_ranks(stage):
     steady(stage, "alloc", (LOCAL + ":3",), 3)
 
 
-@scenario
+@alone
 def steady_tcp(stage):
     steady(stage, "malloc", HVD_TRANSPORT="tcp")
 
 
-@scenario
+@alone
 def steady_two_hosts(stage):
     steady(stage, "malloc", (LOCAL + ":2", OTHER + ":2"), 4)
 
