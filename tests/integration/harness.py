@@ -192,6 +192,10 @@ class Stage:
         self.driver = os.path.join(build, "src/elastic/driver/hvd-elastic")
         self.root = tempfile.mkdtemp(prefix="hvd-test-")
         self.runs = []
+        self.notes = []  # told with its result
+
+    def note(self, text):
+        self.notes.append(text)
 
     def directory(self):
         return os.path.join(self.root, "run%d-%s" % (
@@ -253,7 +257,7 @@ class Stage:
 
 
 def play(build, function):
-    """(what was wrong, as lines, or none; how many seconds it took)"""
+    """(what was wrong, as lines, or none; its notes, how long it took)"""
     start = time.monotonic()
     stage = Stage(build)
     problem = []
@@ -266,7 +270,7 @@ def play(build, function):
         problem = [*stage.report(), *traceback.format_exc().splitlines()]
     finally:
         stage.close()
-    return problem, time.monotonic() - start
+    return problem, [*stage.notes, "%.2f s" % (time.monotonic() - start)]
 
 
 def played(build, chosen):
@@ -288,11 +292,12 @@ def main():
               if not sys.argv[2:] or function.__name__ in sys.argv[2:]]
     n_failed = 0
     print("1..%d" % len(chosen), flush=True)
-    for i, (problem, seconds) in enumerate(played(build, chosen), 1):
+    for i, (problem, notes) in enumerate(played(build, chosen), 1):
         for line in problem:
             print("# " + line)
         print("%s %d - %s" % ("not ok" if problem else "ok", i,
                               chosen[i - 1].__name__))
-        print("# %.2f s" % seconds, flush=True)
+        for note in notes:
+            print("# " + note, flush=True)
         n_failed += bool(problem)
     return 1 if n_failed or not chosen else 0

@@ -52,7 +52,7 @@ def come_and_go(stage, program, n_rounds=4):
     generations at least."""
     seed = int(os.environ.get("HVD_TEST_SEED", "20240607"))
     choose = random.Random(seed)
-    print("# seed %d" % seed)
+    stage.note("seed %d" % seed)
     run = stage.start(NP, program, hosts=["localhost:2"])
     run.event("generation_formed")
     for _ in range(n_rounds):

@@ -26,7 +26,7 @@ def filters_work(stage):
     found = subprocess.run([*forbid(stage, "pidfd_open").split(), "true"],
                            check=False, capture_output=True)
     if found.returncode != 0:
-        print("# skipped: no seccomp filters here")
+        stage.note("skipped: no seccomp filters here")
     return found.returncode == 0
 
 
@@ -93,7 +93,7 @@ def files_of_100_megabytes(stage):
 @scenario
 def short_address_space(stage):
     if SLOW > 1:
-        print("# skipped: a sanitizer takes all of it")
+        stage.note("skipped: a sanitizer takes all of it")
         return
     one_is_limited(stage, "ulimit -v 1000000")
 
@@ -101,7 +101,7 @@ def short_address_space(stage):
 @scenario
 def no_room_for_a_snapshot_names_the_limit(stage):
     if SLOW > 1:
-        print("# skipped: a sanitizer takes all of it")
+        stage.note("skipped: a sanitizer takes all of it")
         return
     program = limited(stage, "true", "ulimit -v 1000000")
     program[1] = os.path.join(stage.build, "tests/integration/chaos_worker")
@@ -152,7 +152,7 @@ def no_pidfd_open(stage):
 @scenario
 def another_user(stage):
     if os.geteuid() != 0:
-        print("# skipped: only root can start others' programs")
+        stage.note("skipped: only root can start others' programs")
         return
     os.chmod(stage.root, 0o755)
     one_is_limited(stage, "", ["is of another user than others there"],

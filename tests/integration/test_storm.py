@@ -85,7 +85,7 @@ def without_process_vm_readv(stage):
     forbid = os.path.join(stage.build, "tests/integration/forbid")
     if subprocess.run([forbid, "pidfd_open", "true"], check=False,
                       capture_output=True).returncode != 0:
-        print("# skipped: no seccomp filters here")
+        stage.note("skipped: no seccomp filters here")
         return
     quiet(stage, N, under=[forbid, "process_vm_readv"])
 
