@@ -75,12 +75,13 @@ HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
 /* What user code does besides copying bytes; called in registration order, on
  * the training thread: on_commit just before bytes are copied into the
  * snapshot, on_restore and on_sync just after the snapshot was copied to the
- * live memory. on_commit runs on all ranks whenever it runs, once before the
- * first training function, and may call collectives. In a sync, each rank runs
- * on_restore or on_sync or neither: a collective there is HVD_ERR_STATE.
- * Anything but HVD_OK fails the call it happened in: with that
- * status if it is HVD_PEER_LOST or a user code, else with HVD_ERR_CALLBACK. No
- * callback may save, restore or sync the same state (HVD_ERR_STATE). */
+ * live memory. on_commit runs on all ranks whenever it runs (in commits, in
+ * hvd_state_sync, before the job's first state is handed out), and may call
+ * collectives. In a sync, each rank runs on_restore or on_sync or neither: a
+ * collective there is HVD_ERR_STATE. Anything but HVD_OK fails the call it
+ * happened in: with that status if it is HVD_PEER_LOST or a user code, else
+ * with HVD_ERR_CALLBACK. No callback may save, restore or sync the same state
+ * (HVD_ERR_STATE). */
 typedef hvd_status_t (*hvd_state_callback_t)(void *arg);
 HVD_API hvd_status_t hvd_state_on_commit(hvd_state_t *state,
                                          hvd_state_callback_t callback,

@@ -1,10 +1,11 @@
 /* base/thread.c - see thread.h. */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 
 /* The default is `ulimit -s`, which may be more than RLIMIT_AS leaves room for.
- */
+ * The program's thread-local memory comes out of it, and may not fit. */
 enum { STACK_NBYTES = 1 << 20 };
 
 static int create(pthread_t *thread_p, void *(*main)(void *), void *arg)
@@ -18,7 +19,7 @@ static int create(pthread_t *thread_p, void *(*main)(void *), void *arg)
     if (error == 0)
         error = pthread_create(thread_p, &attr, main, arg);
     pthread_attr_destroy(&attr);
-    return error;
+    return error == EINVAL ? pthread_create(thread_p, NULL, main, arg) : error;
 }
 
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),

@@ -290,8 +290,11 @@ static void part_from_all(struct comm *comm, struct frame *f, const char *text)
     for (size_t i = 0; i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
 
-        if (f != NULL && f->type == FRAME_LEAVE)
+        if (f != NULL && f->type == FRAME_LEAVE) {
             f->count = channels_to(comm, c->peer);
+            endpoint_remember_greeted(comm->config.endpoint, &comm->user,
+                                      comm->peers[c->peer].worker, f->count);
+        }
         if (f != NULL)
             n = encode_goodbye(f, text, bytes);
         part_from(comm, c, bytes, n);

@@ -17,11 +17,13 @@ usage: test_x.py BUILD_DIRECTORY [NAME ...]
 """
 import concurrent.futures
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -50,6 +52,23 @@ def scenario(function):
 def alone(function):
     function.alone = True
     return scenario(function)
+
+
+playing = threading.local()
+
+
+class Chances:
+    """Draws as random.Random does, for each scenario from the seed and its own
+    name, whatever plays beside it."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def __getattr__(self, name):
+        key = "%s %s" % (self.seed, playing.name)
+        if key not in playing.drawn:
+            playing.drawn[key] = random.Random(key)
+        return getattr(playing.drawn[key], name)
 
 
 class Wrong(AssertionError):
@@ -260,6 +279,7 @@ def play(build, function):
     """(what was wrong, as lines, or none; its notes, how long it took)"""
     start = time.monotonic()
     stage = Stage(build)
+    playing.name, playing.drawn = function.__name__, {}
     problem = []
     try:
         function(stage)
@@ -281,9 +301,12 @@ def played(build, chosen):
         begun = {function: pool.submit(play, build, function)
                  for function in chosen if function not in apart}
         concurrent.futures.wait(begun.values() if apart else [])
-        for function in chosen:
-            yield (play(build, function) if function in apart
-                   else begun[function].result())
+        try:
+            for function in chosen:
+                yield (play(build, function) if function in apart
+                       else begun[function].result())
+        finally:  # Ctrl-C waits for those that play, not for all
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def main():

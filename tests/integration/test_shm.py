@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from harness import SLOW, check, equal, main, scenario
+from harness import Chances, SLOW, check, equal, main, scenario
 import job as jobs
 
 N = 3
@@ -23,7 +23,7 @@ RECOVERIES = 20 if SLOW == 1 else MANY - 1
 FEWER = MANY - 1 if SLOW == 1 else FIRST + 1
 MIB = 1 << 20
 SEED = int(os.environ.get("HVD_TEST_SEED", random.randrange(1 << 32)))
-choose = random.Random(SEED)
+choose = Chances(SEED)
 
 
 def start(stage, *program, n=N, options=(), buffers=None, hosts=None):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from harness import SLOW, check, equal, main, scenario
+from harness import Chances, SLOW, check, equal, main, scenario
 import job as jobs
 
 SEED = int(os.environ.get("HVD_STORM_SEED", "20"))
@@ -25,7 +25,7 @@ N = 3
 MANY = 4
 RECOVERIES = (4 if SLOW == 1 else 2) * TIMES
 STOPS = (20 if SLOW == 1 else 8) * TIMES
-choose = random.Random(SEED)
+choose = Chances(SEED)
 
 
 def start(stage, n, *program, under=(), options=(), **environment):

@@ -54,8 +54,16 @@ struct lingering {
     uint64_t deadline_us, unheard_until_us;
 };
 
+/* As in a LEAVE: frame.h. */
+struct greeted {
+    uint64_t worker, channels;
+};
+
 struct goodbye {
     uint64_t generation; /* 0: none */
+    struct greeted *greeted;
+    size_t n_greeted, greeted_max;
+    bool forgets; /* there was no memory for them */
     uint8_t key[MAC_KEY_NBYTES];
     uint8_t frame[ENDPOINT_GOODBYE_MAX];
     size_t nbytes;
@@ -180,6 +188,7 @@ void endpoint_destroy(struct endpoint *ep)
     }
     listeners_close(ep);
     free(ep->arrivals);
+    free(ep->goodbye.greeted);
     free(ep->lingers);
     free(ep);
 }
@@ -277,6 +286,26 @@ void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes)
     ep->lingers[ep->n_lingers++] = l;
 }
 
+static uint64_t greeted_on(const struct goodbye *g, uint64_t worker)
+{
+    for (size_t i = 0; i < g->n_greeted; i++)
+        if (g->greeted[i].worker == worker)
+            return g->greeted[i].channels;
+    return g->forgets ? FRAME_CHANNELS_UNKNOWN : 0;
+}
+
+/* The frame is one for all, and a LEAVE says what concerns the receiver. */
+static void name_channels(const struct goodbye *g, uint64_t worker,
+                          uint8_t *bytes)
+{
+    struct frame f;
+
+    if (!frame_decode(bytes, &f) || f.type != FRAME_LEAVE)
+        return;
+    f.count = greeted_on(g, worker);
+    frame_encode(&f, bytes);
+}
+
 static void say_goodbye(struct endpoint *ep, int fd,
                         const struct handshake *hello)
 {
@@ -289,6 +318,7 @@ static void say_goodbye(struct endpoint *ep, int fd,
     }
     handshake_reply(hello, ep->goodbye.key, rest);
     memcpy(rest + HANDSHAKE_NBYTES, ep->goodbye.frame, ep->goodbye.nbytes);
+    name_channels(&ep->goodbye, hello->worker, rest + HANDSHAKE_NBYTES);
     endpoint_linger(ep, fd, rest, nbytes);
 }
 
@@ -540,8 +570,24 @@ void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
         return;
     ep->goodbye.generation = user->generation;
     ep->goodbye.nbytes = nbytes;
+    ep->goodbye.n_greeted = 0;
+    ep->goodbye.forgets = false;
     memcpy(ep->goodbye.key, user->key, sizeof(ep->goodbye.key));
     memcpy(ep->goodbye.frame, goodbye, nbytes);
+}
+
+void endpoint_remember_greeted(struct endpoint *ep,
+                               const struct endpoint_user *user,
+                               uint64_t worker, uint64_t channels)
+{
+    struct goodbye *g = &ep->goodbye;
+
+    if (user->generation != g->generation)
+        return;
+    if (array_reserve(&g->greeted, &g->greeted_max, g->n_greeted + 1))
+        g->greeted[g->n_greeted++] = (struct greeted){worker, channels};
+    else
+        g->forgets = true;
 }
 
 size_t endpoint_fds_count(const struct endpoint *ep)

@@ -49,6 +49,12 @@ bool endpoint_has_local(const struct endpoint *ep);
 void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
                        const uint8_t *goodbye, size_t nbytes);
 
+/* And its LEAVE tells this worker on which channels it was greeted (frame.h);
+ * the others, that on none. */
+void endpoint_remember_greeted(struct endpoint *ep,
+                               const struct endpoint_user *user,
+                               uint64_t worker, uint64_t channels);
+
 /* Take over a socket: write rest [nbytes] (heap, taken; NULL: nothing), shut
  * down writing, throw away what arrives, close as endpoint.h says. */
 void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes);

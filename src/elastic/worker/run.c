@@ -269,11 +269,21 @@ static bool will_be_synced(uint64_t above)
     return a.assign.sync && !a.assign.source;
 }
 
+/* That of this thread, unless a call behind the loss has cleared it. */
+static const char *sentence_of_loss(void)
+{
+    const char *text = error_text();
+
+    if (text[0] == '\0' && process_self.comm != NULL)
+        (void)comm_status(process_self.comm, &text);
+    return text;
+}
+
 static void settle_lost(struct run *run)
 {
     hvd_status_t status;
 
-    membership_lost(run->a.generation, false, error_text());
+    membership_lost(run->a.generation, false, sentence_of_loss());
     membership_close();
     if (will_be_synced(run->a.generation))
         return;
