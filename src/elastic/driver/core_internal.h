@@ -37,10 +37,6 @@ struct driver_record *record_add_worker(struct driver *d,
                                         const struct driver_worker *w);
 void record_warning(struct driver *d, const char *text);
 
-/* "; last failure: worker 7 (localhost:1) exited with status 1", if there was
- * one. */
-void text_last_failure(struct text *t, const struct driver *d);
-
 /* "worker 7 (localhost:1)" */
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w);
@@ -134,6 +130,8 @@ bool host_usable(const struct driver_host *host);
  * sentence. The first call decides. status: what hvd_elastic_run returns. */
 void job_stop(struct driver *d, int exit_status, hvd_status_t status,
               const char *text);
+/* The same with status 1, and behind the words how a worker last failed. */
+void job_stop_failed(struct driver *d, const char *text);
 /* All members are DONE with equal ids: RELEASE. */
 void finish_progress(struct driver *d);
 void finish_tick(struct driver *d);

@@ -44,6 +44,19 @@ void job_stop(struct driver *d, int exit_status, hvd_status_t status,
     members_recount(d);
 }
 
+void job_stop_failed(struct driver *d, const char *text)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, text);
+    if (d->last_failure[0] != '\0') {
+        text_add(&t, "; last failure: ");
+        text_add(&t, d->last_failure);
+    }
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
 static void release(struct driver *d)
 {
     size_t n_members = d->counts.members;

@@ -253,14 +253,15 @@ static bool is_same_file(const char *a, const char *b)
 
 static bool check_output(const struct options *o, FILE *err)
 {
+    const char *wrong = o->timeline ? timeline_wrong(o->timeline) : NULL;
     int fd;
 
     if (o->output_dir && !make_directories(o->output_dir))
         return options_refuse(err, "--output-filename: \"%s\": %s",
                               o->output_dir, strerror(errno));
-    if (o->timeline && timeline_wrong(o->timeline))
+    if (wrong)
         return options_refuse(err, "--timeline: \"%s\": %s", o->timeline,
-                              timeline_wrong(o->timeline));
+                              wrong);
     if (!o->event_log)
         return true;
     fd = open(o->event_log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);

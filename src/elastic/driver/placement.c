@@ -389,16 +389,6 @@ static bool all_blacklisted(const struct driver *d)
     return any && d->counts.live == 0 && d->counts.members == 0;
 }
 
-static void stop_all_blacklisted(struct driver *d)
-{
-    char buf[WIRE_TEXT_MAX];
-    struct text t = text_into(buf, sizeof(buf));
-
-    text_add(&t, "every host is blacklisted");
-    text_last_failure(&t, d);
-    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
-}
-
 void placement_progress(struct driver *d)
 {
     size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
@@ -406,7 +396,7 @@ void placement_progress(struct driver *d)
     if (d->phase >= DRIVER_STOPPING || !d->discovered || d->interrupts > 0)
         return;
     if (all_blacklisted(d)) {
-        stop_all_blacklisted(d);
+        job_stop_failed(d, "every host is blacklisted");
         return;
     }
     /* The start is in the order of the hosts, not of their agents. Later

@@ -552,16 +552,6 @@ static bool start_is_pending(const struct driver *d)
     return false;
 }
 
-static void stop_without_state(struct driver *d)
-{
-    char buf[WIRE_TEXT_MAX];
-    struct text t = text_into(buf, sizeof(buf));
-
-    text_add(&t, "nobody is left who holds the state");
-    text_last_failure(&t, d);
-    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
-}
-
 void rendezvous_progress(struct driver *d)
 {
     struct state_id base;
@@ -582,7 +572,7 @@ void rendezvous_progress(struct driver *d)
         return;
     base = greatest_id(d);
     if (state_id_is_none(base) && d->ever_committed) {
-        stop_without_state(d);
+        job_stop_failed(d, "nobody is left who holds the state");
         return;
     }
     if (choose_stayers(d, base) < rendezvous_gate(d)) {
@@ -638,8 +628,7 @@ static void give_up_below(struct driver *d)
     text_add(&t, " workers for longer than --elastic-timeout (");
     text_seconds(&t, d->config.elastic_timeout_us);
     text_add(&t, ")");
-    text_last_failure(&t, d);
-    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+    job_stop_failed(d, buf);
 }
 
 void rendezvous_tick(struct driver *d)

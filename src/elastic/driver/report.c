@@ -74,14 +74,6 @@ void record_warning(struct driver *d, const char *text)
     text_add(&t, text);
 }
 
-void text_last_failure(struct text *t, const struct driver *d)
-{
-    if (d->last_failure[0] == '\0')
-        return;
-    text_add(t, "; last failure: ");
-    text_add(t, d->last_failure);
-}
-
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w)
 {
