@@ -17,8 +17,7 @@
 enum {
     ANNOUNCE_FIRST_US = 200000,
     ANNOUNCE_AGAIN_US = 1000000,
-    OVERTAKEN_US = 10000000,     /* what was said before it comes, or is lost */
-    MAYBE_OVERTAKEN_US = 1000000 /* a packet is sent again, and once more */
+    OVERTAKEN_US = 10000000 /* what was said before it comes, or is lost */
 };
 
 /* Will the phase at `at`, which has not begun? */
@@ -90,20 +89,16 @@ static const struct frame *past_call(const struct comm *comm, uint64_t sequence)
 }
 
 /* The peer says that it has such a connection, of which nothing has come: its
- * goodbye has overtaken that on the way. Or it does not know any more, and may
- * have dialled. Judged so much later, true until then. */
+ * goodbye has overtaken that on the way. Judged OVERTAKEN_US later, true until
+ * then. */
 static bool put_off_overtaken(const struct comm *comm, struct connection *c,
                               int channel)
 {
-    bool unknown = c->leave_channels == FRAME_CHANNELS_UNKNOWN;
-
     if ((c->leave_channels >> channel & 1) == 0 ||
-        (unknown && c->peer < comm->config.rank) ||
         comm_link(comm, channel, c->peer) != NULL)
         return false;
     if (c->judge_us == 0)
-        c->judge_us = clock_now_us() +
-                      (unknown ? MAYBE_OVERTAKEN_US : OVERTAKEN_US);
+        c->judge_us = clock_now_us() + OVERTAKEN_US;
     return c->judge_us != CLOCK_NEVER;
 }
 

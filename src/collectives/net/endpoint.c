@@ -63,7 +63,7 @@ struct goodbye {
     uint64_t generation; /* 0: none */
     struct greeted *greeted;
     size_t n_greeted, greeted_max;
-    bool forgets; /* there was no memory for them */
+    bool forgets; /* no memory for all of them: anybody else may be one */
     uint8_t key[MAC_KEY_NBYTES];
     uint8_t frame[ENDPOINT_GOODBYE_MAX];
     size_t nbytes;
@@ -291,7 +291,7 @@ static uint64_t greeted_on(const struct goodbye *g, uint64_t worker)
     for (size_t i = 0; i < g->n_greeted; i++)
         if (g->greeted[i].worker == worker)
             return g->greeted[i].channels;
-    return g->forgets ? FRAME_CHANNELS_UNKNOWN : 0;
+    return g->forgets ? UINT64_MAX : 0;
 }
 
 /* The frame is one for all, and a LEAVE says what concerns the receiver. */

@@ -11,8 +11,7 @@
  *   ABORT     count: status, root: accused rank or -1; nbytes of text follow.
  *   LEAVE     kind: FRAME_LEAVE_*, value: boundary, count: a bit for each
  *             channel on which its sender has greeted the receiver, or was
- *             greeted: what came before on another one is on its way; or
- *             FRAME_CHANNELS_UNKNOWN.
+ *             greeted: what came before on another one is on its way.
  *
  * Pure. Threads: any. */
 #ifndef COLLECTIVES_NET_FRAME_H
@@ -39,8 +38,6 @@ enum frame_type {
 enum { FRAME_LEAVE_BOUNDARY = 1, FRAME_LEAVE_DONE = 2 };
 
 enum { FRAME_TWO_LEVELS = 0x80 };
-
-#define FRAME_CHANNELS_UNKNOWN UINT64_MAX
 
 struct frame {
     uint8_t type;
