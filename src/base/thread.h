@@ -4,7 +4,8 @@
 
 #include <pthread.h>
 
-/* Run main(arg) on a thread of that name (15 characters), with 1 MB of stack.
+/* Run main(arg) on a thread of that name (15 characters), with 1 MB of stack,
+ * or the default where that is too little for thread-local memory.
  * All signals are blocked there: one would run the program's handler where the
  * program does not expect it. Returns 0 or an errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),

@@ -49,7 +49,7 @@ static void end(struct run *run, hvd_status_t result)
     run->result = result;
 }
 
-/* Why there is no memory, if it is for a limit: "", or " (RLIMIT_AS ...)". */
+/* What may be why there is no memory: " (RLIMIT_AS ...)"; "": no limit. */
 static const char *limit_of(hvd_status_t status, char *buf, size_t max)
 {
     struct rlimit as;
