@@ -237,13 +237,18 @@ static bool call_again(struct group *g, int rank, void *arg)
     return good;
 }
 
-START_TEST(again_with_other_contents_right_results)
+static void play(rank_fn *fn)
 {
     struct group g;
 
     group_init(&g, RANKS);
-    group_run(&g, call_again, NULL);
+    group_run(&g, fn, NULL);
     group_fini(&g);
+}
+
+START_TEST(again_with_other_contents_right_results)
+{
+    play(call_again);
 }
 END_TEST
 
@@ -275,11 +280,7 @@ static bool change_counts(struct group *g, int rank, void *arg)
 
 START_TEST(again_with_other_counts_is_checked)
 {
-    struct group g;
-
-    group_init(&g, RANKS);
-    group_run(&g, change_counts, NULL);
-    group_fini(&g);
+    play(change_counts);
 }
 END_TEST
 
@@ -299,11 +300,7 @@ static bool one_strays(struct group *g, int rank, void *arg)
 
 START_TEST(again_and_one_strays_all_told)
 {
-    struct group g;
-
-    group_init(&g, RANKS);
-    group_run(&g, one_strays, NULL);
-    group_fini(&g);
+    play(one_strays);
 }
 END_TEST
 
@@ -321,11 +318,7 @@ static bool call_zeros(struct group *g, int rank, void *arg)
 
 START_TEST(first_call_is_no_repetition)
 {
-    struct group g;
-
-    group_init(&g, RANKS);
-    group_run(&g, call_zeros, NULL);
-    group_fini(&g);
+    play(call_zeros);
 }
 END_TEST
 

@@ -192,10 +192,11 @@ static hvd_status_t serve_all(hvd_state_t *state, int size)
     return HVD_OK;
 }
 
-static hvd_status_t save_at_root(hvd_state_t *state, const struct world *world)
+hvd_status_t collective_save(hvd_state_t *state, bool saves,
+                             uint64_t generation, int size)
 {
-    HVD_TRY(world->rank == 0 ? state_save(state, world->generation, world->size)
-                             : state_run_on_commit(state));
+    HVD_TRY(saves ? state_save(state, generation, size)
+                  : state_run_on_commit(state));
     return comm_drain(process_self.comm); /* what callbacks have posted */
 }
 
@@ -208,7 +209,8 @@ static hvd_status_t sync_from_root(hvd_state_t *state,
     hvd_status_t status;
     uint64_t nbytes;
 
-    HVD_TRY(save_at_root(state, world));
+    HVD_TRY(collective_save(state, world->rank == 0, world->generation,
+                            world->size));
     id.version = hvd_state_version(state);
     HVD_TRY(hvd_broadcast(&id.version, 1, HVD_INT64, 0));
     if (world->rank == 0)

@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
+#include "elastic/worker/collective.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -145,14 +146,12 @@ static hvd_status_t receive_state(struct run *run, struct state_id id)
 static hvd_status_t first_save(struct run *run)
 {
     const struct control_assignment *a = &run->a;
+    bool saves = sources.is_source[a->assign.rank];
 
-    if (sources.is_source[a->assign.rank]) {
-        HVD_TRY(state_save(run->state, a->generation, (int)a->assign.size));
-        run->live_is_snapshot = true;
-    } else {
-        HVD_TRY(state_run_on_commit(run->state));
-    }
-    return comm_drain(process_self.comm); /* what callbacks have posted */
+    HVD_TRY(
+        collective_save(run->state, saves, a->generation, (int)a->assign.size));
+    run->live_is_snapshot |= saves;
+    return HVD_OK;
 }
 
 static hvd_status_t exchange(struct run *run, struct state_id id)
