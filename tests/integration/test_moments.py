@@ -294,6 +294,16 @@ def in_the_commit_after_train(stage, rank):
 
 
 @scenario
+def the_first_collective_is_told_after_the_sync(stage):
+    """Not that of the first save's callback, when nobody has a state yet."""
+    run = Play(stage, "none", "--commit-barrier", np=2).run
+    run.ends(0)
+    told = [event["event"] for event in run.events
+            if event.get("rank") == 1 and event["generation"] == 1]
+    check(told.index("state_synced") < told.index("first_collective"), told)
+
+
+@scenario
 def a_collective_in_on_sync_is_refused(stage):
     """Rank 0 has nothing to receive, and runs no such callback."""
     run = Play(stage, "none", "--sync-barrier", np=2).run

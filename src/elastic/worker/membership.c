@@ -147,7 +147,7 @@ hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
     show_phase(TIMELINE_RENDEZVOUS, start_ns, a_p);
     assigned_ns = a_p->assigned_ns;
     process_self.left = false;
-    process_self.first_collective_due = true;
+    process_self.first_collective_due = false; /* before the sync none counts */
     process_self.first_commit_due = true;
     return make_comm(a_p);
 }

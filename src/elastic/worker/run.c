@@ -248,6 +248,7 @@ static hvd_status_t take_part(struct run *run)
     if (status == HVD_ERR_CORRUPT)
         return HVD_PEER_LOST; /* the comm is aborted: sync again */
     HVD_TRY(status);
+    process_self.first_collective_due = true;
     reset(run);
     run->live_is_snapshot = false;
     error_clear();

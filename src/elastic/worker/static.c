@@ -20,6 +20,7 @@ static hvd_status_t join(void)
     process_self.kind = PROGRAM_STATIC;
     HVD_TRY(membership_enter(NULL));
     HVD_TRY(membership_await(0, &a));
+    process_self.first_collective_due = true;
     generation = a.generation;
     membership_show(&a);
     return HVD_OK;
