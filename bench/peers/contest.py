@@ -24,6 +24,8 @@ LOOKING = 0.4       # of the budget, at most
 LOOKING_LATE = 2    # times --deadline: there are many ways
 MARGIN_S = 1        # less than that left: none
 START_S = 1         # from the start of a contestant to the first size
+LATE = 2            # a round takes so many times what is expected of it: sizes
+                    # are measured again until the processors are near
 CALLS_MIN = 6       # behind the warm-up, and one to check
 NEAR_TRIES = 3      # until a size is measured while the processors are near
 
@@ -140,6 +142,8 @@ class Contest:
     def measured(self, np, collective, one, number):
         """The same for a round."""
         sizes = self.sizes(collective)
+        if one.name == who.FIRST and number > 1:
+            return []  # a process for each size: once says enough
         if (np, collective, one.key) not in self.looked:
             return [(size, None) for size in sizes
                     if one.plain or not one.has_ways]
@@ -181,11 +185,12 @@ class Contest:
                         self.sizes(collective)))
                 total += self.arguments.time / 1e3 + \
                     sweep.seconds(size, us, calls, np)
-        return total
+        return total * LATE
 
     def spare_time(self):
-        """Fewer runners-up, if two rounds would not end in time with them."""
-        wanted = min(self.arguments.rounds, 2)
+        """Fewer runners-up, if the rounds would not end in time with them: the
+        best of several figures that were each taken once is the luckiest."""
+        wanted = self.arguments.rounds
         while True:
             took = self.expected_seconds()
             self.say("a round of at most %d for each peer and size will take "
