@@ -36,12 +36,10 @@ extern "C" {
     X(HVD_ERR_MISMATCH, -6, "ranks disagree")                     \
     X(HVD_ERR_LAYOUT, -7, "state layout differs between workers") \
     X(HVD_ERR_PROTOCOL, -8, "malformed or unexpected message")    \
-    X(HVD_ERR_AUTH, -9, "peer could not be authenticated")        \
     X(HVD_ERR_DRIVER_LOST, -10, "the driver is gone")             \
     X(HVD_ERR_JOB_FAILED, -11, "the job has failed")              \
     X(HVD_ERR_CORRUPT, -12, "data failed verification")           \
-    X(HVD_ERR_CALLBACK, -13, "a user callback failed")            \
-    X(HVD_ERR_UNSUPPORTED, -14, "not supported")
+    X(HVD_ERR_CALLBACK, -13, "a user callback failed")
 
 typedef enum hvd_status {
 #define HVD_STATUS_ENUM(name, value, text) name = value,

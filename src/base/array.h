@@ -7,11 +7,18 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* For our mistakes, never for the world's. Aborts: pure code may call it. */
-#define HVD_ASSERT(condition)                  \
-    do {                                       \
-        if (__builtin_expect(!(condition), 0)) \
-            abort();                           \
+/* One line on stderr, and abort(). assert.c */
+void assert_failed(const char *place, const char *condition)
+    __attribute__((noreturn, cold));
+
+#define ASSERT_TEXT(line)  #line
+#define ASSERT_PLACE(line) __FILE__ ":" ASSERT_TEXT(line)
+
+/* For our mistakes, never for the world's; pure code may call it. */
+#define HVD_ASSERT(condition)                                  \
+    do {                                                       \
+        if (__builtin_expect(!(condition), 0))                 \
+            assert_failed(ASSERT_PLACE(__LINE__), #condition); \
     } while (0)
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))

@@ -6,6 +6,7 @@
  * in another order give equal results. */
 #include "discovery/assignment.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +104,6 @@ static void set_ranks(struct candidate *chosen, size_t n, uint32_t *n_with)
     for (size_t i = 0; i < n; i++) {
         if (chosen[i].host != chosen[first].host)
             first = i;
-        chosen[i].chosen = true;
         chosen[i].rank = (uint32_t)i;
         chosen[i].local_rank = (uint32_t)(i - first);
         chosen[i].cross_rank = n_with[i - first]++;
@@ -127,12 +127,5 @@ size_t assignment_compute(struct candidate *candidates, size_t n, size_t max,
     sort(candidates, n, by_seniority);
     sort(candidates, n_chosen, by_rank);
     set_ranks(candidates, n_chosen, scratch);
-    for (size_t i = n_chosen; i < n; i++) {
-        struct candidate *c = &candidates[i];
-
-        c->chosen = false;
-        c->rank = c->local_rank = c->local_size = 0;
-        c->cross_rank = c->cross_size = 0;
-    }
     return n_chosen;
 }

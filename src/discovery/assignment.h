@@ -10,7 +10,6 @@
 #ifndef DISCOVERY_ASSIGNMENT_H
 #define DISCOVERY_ASSIGNMENT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,8 +19,7 @@ struct candidate {
     uint32_t host;   /* index; its order before: lower is older */
     uint32_t slot;
     void *owner; /* the caller's; carried along */
-    /* results */
-    bool chosen;
+    /* results, of those chosen */
     uint32_t rank, local_rank, local_size, cross_rank, cross_size;
 };
 

@@ -32,14 +32,11 @@ static const char *compute(struct fixture *f, size_t max)
     for (size_t i = 0; i < size; i++) {
         const struct candidate *c = &f->items[i];
 
-        ck_assert(c->chosen);
         n += (size_t)snprintf(text + n, sizeof(text) - n,
                               "%s%d:(%u,%zu,%u,%u,%u,%u)", i ? " " : "",
                               (int)c->worker, c->rank, size, c->local_rank,
                               c->local_size, c->cross_rank, c->cross_size);
     }
-    for (size_t i = size; i < f->n; i++)
-        ck_assert(!f->items[i].chosen);
     return text;
 }
 

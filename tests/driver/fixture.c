@@ -164,6 +164,9 @@ static void say_action(struct fixture *f, const struct driver_action *a)
     case DRIVER_ACT_STOP_AGENT:
         line(f, "stop agent", agent_host(f, a->agent));
         break;
+    case DRIVER_ACT_KILL_AGENT:
+        line(f, "kill agent", agent_host(f, a->agent));
+        break;
     case DRIVER_ACT_SPAWN:
         snprintf(text, sizeof(text), "w%" PRIu64 "@%s:%" PRIu32, a->worker,
                  a->host, a->slot);

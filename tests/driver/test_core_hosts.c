@@ -128,7 +128,7 @@ START_TEST(m11_agent_that_hangs_at_its_start_is_given_up)
     pass(f, 3000);
     expect(f, "start agent: a b\nspawn: w1@a:0\n");
     pass(f, 3200);
-    expect(f, "stop agent: b\nstart agent: b\n");
+    expect(f, "kill agent: b\nstart agent: b\n");
     fixture_free(f);
 }
 END_TEST

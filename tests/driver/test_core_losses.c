@@ -167,7 +167,7 @@ START_TEST(m5_silent_agent_is_lost)
     pass(f, 2000);
     expect(f, "");
     pass(f, 2200);
-    expect(f, "stop agent: b\nabort 1, w3 died: w1 w2\n");
+    expect(f, "kill agent: b\nabort 1, w3 died: w1 w2\n");
     at(f, 2300, ready_lost("w1 w2"));
     pass(f, 3000);
     expect(f, "assign 2: w1 w2\nstart agent: b\nspawn: w4@b:0\n");

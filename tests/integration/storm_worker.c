@@ -122,7 +122,7 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     uint64_t place = mix2(hvd_generation(), (uint64_t)hvd_slot());
 
     if (hvd_size() > STORM_RANKS_MAX)
-        return HVD_ERR_UNSUPPORTED;
+        return HVD_ERR_STATE;
     own.state = mix2(options.seed, place);
     blocks_see_to_graves();
     while (!model.is_over) {

@@ -116,6 +116,7 @@ static void perform(struct sim *s, const struct driver_action *a)
         agents_start(s, a->agent, a->host);
         break;
     case DRIVER_ACT_STOP_AGENT:
+    case DRIVER_ACT_KILL_AGENT:
         agents_command(s, a->agent, CMD_STOP, 0, 0);
         break;
     case DRIVER_ACT_SPAWN:

@@ -159,6 +159,9 @@ void trace_action(struct sim *s, const struct driver_action *a)
     case DRIVER_ACT_STOP_AGENT:
         trace(s, "driver: stop agent %llu", ULL(a->agent));
         break;
+    case DRIVER_ACT_KILL_AGENT:
+        trace(s, "driver: kill agent %llu", ULL(a->agent));
+        break;
     case DRIVER_ACT_SPAWN:
         trace(s, "driver -> agent %llu: SPAWN w%llu in slot %u", ULL(a->agent),
               ULL(a->worker), a->slot);

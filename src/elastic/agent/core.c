@@ -12,16 +12,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/moves.h"
 
 /* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report. */
 enum { ACTIONS_PER_CHILD = 4, ACTIONS_BESIDES = 8 };
-
-static const bool moves[CHILD_REAPED + 1][CHILD_REAPED + 1] = {
-    [CHILD_SPAWNED] =
-        {[CHILD_ALIVE] = true, [CHILD_KILLED] = true, [CHILD_REAPED] = true},
-    [CHILD_ALIVE] = {[CHILD_KILLED] = true, [CHILD_REAPED] = true},
-    [CHILD_KILLED] = {[CHILD_REAPED] = true},
-};
 
 /* ---- small helpers ------------------------------------------------------- */
 
@@ -59,10 +53,31 @@ static void signal_group(struct agent_core *core,
     action->signo = signo;
 }
 
-static void move(struct agent_core *core, struct agent_child *child,
-                 enum agent_child_state to)
+static void move(struct agent_core *core, enum agent_phase to)
 {
-    HVD_ASSERT(moves[child->state][to]);
+    static const unsigned moves[] = {
+        [AGENT_CONTACT] = MOVE(AGENT_RUNNING) | MOVE(AGENT_ENDING),
+        [AGENT_RUNNING] = MOVE(AGENT_ENDING),
+        [AGENT_ENDING] = MOVE(AGENT_ENDING) | MOVE(AGENT_ENDED),
+        [AGENT_ENDED] = 0,
+    };
+
+    HVD_ASSERT(moves_allow(moves, core->phase, to));
+    core->phase = to;
+}
+
+static void move_child(struct agent_core *core, struct agent_child *child,
+                       enum agent_child_state to)
+{
+    static const unsigned moves[] = {
+        [CHILD_SPAWNED] = MOVE(CHILD_ALIVE) | MOVE(CHILD_KILLED) |
+                          MOVE(CHILD_REAPED),
+        [CHILD_ALIVE] = MOVE(CHILD_KILLED) | MOVE(CHILD_REAPED),
+        [CHILD_KILLED] = MOVE(CHILD_REAPED),
+        [CHILD_REAPED] = 0,
+    };
+
+    HVD_ASSERT(moves_allow(moves, child->state, to));
     child->state = to;
     if (to == CHILD_REAPED) {
         HVD_ASSERT(core->n_live > 0);
@@ -122,7 +137,7 @@ static void terminate(struct agent_core *core, struct agent_child *child,
     if (child->state == CHILD_REAPED)
         return;
     if (child->state != CHILD_KILLED)
-        move(core, child, CHILD_KILLED);
+        move_child(core, child, CHILD_KILLED);
     else if (child->kill_us == AGENT_NEVER)
         return; /* SIGKILL is out already */
     if (kill_us < child->kill_us)
@@ -147,7 +162,7 @@ static void end(struct agent_core *core, uint64_t grace_us)
 
     if (core->phase == AGENT_ENDED)
         return;
-    core->phase = AGENT_ENDING;
+    move(core, AGENT_ENDING);
     if (give_up_us < core->give_up_us)
         core->give_up_us = give_up_us;
     for (size_t i = 0; i < core->n_children; i++)
@@ -178,7 +193,7 @@ static void on_spawn(struct agent_core *core, const struct msg_spawn *spawn)
         child->failed = true;
         child->error = ECANCELED;
         memcpy(child->text, ending, sizeof(ending));
-        move(core, child, CHILD_REAPED);
+        move_child(core, child, CHILD_REAPED);
         report(core, child);
         return;
     }
@@ -194,7 +209,7 @@ static void on_kill(struct agent_core *core, const struct msg_kill *kill)
     if (!child) {
         child = add(core, kill->worker);
         child->signal = SIGKILL;
-        move(core, child, CHILD_REAPED);
+        move_child(core, child, CHILD_REAPED);
     }
     if (child->state == CHILD_REAPED) {
         report(core, child);
@@ -218,7 +233,7 @@ static hvd_status_t on_message(struct agent_core *core, const struct message *m)
             core->beat_us = core->now_us;
         core->welcome = true;
         if (core->phase == AGENT_CONTACT)
-            core->phase = AGENT_RUNNING;
+            move(core, AGENT_RUNNING);
         break;
     case MSG_SPAWN:
         on_spawn(core, &m->u.spawn);
@@ -242,7 +257,7 @@ static hvd_status_t on_message(struct agent_core *core, const struct message *m)
 static void on_started(struct agent_core *core, struct agent_child *child)
 {
     if (child->state == CHILD_SPAWNED)
-        move(core, child, CHILD_ALIVE);
+        move_child(core, child, CHILD_ALIVE);
     if (child->state != CHILD_REAPED)
         report(core, child);
 }
@@ -258,7 +273,7 @@ static void on_start_failed(struct agent_core *core, struct agent_child *child,
     child->error = ev->error;
     memcpy(child->text, ev->text, n);
     child->text[n] = 0;
-    move(core, child, CHILD_REAPED);
+    move_child(core, child, CHILD_REAPED);
     report(core, child);
 }
 
@@ -272,7 +287,7 @@ static void on_exited(struct agent_core *core, struct agent_child *child,
     child->code = ev->code;
     child->signal = ev->signal;
     child->core = ev->core;
-    move(core, child, CHILD_REAPED);
+    move_child(core, child, CHILD_REAPED);
     report(core, child);
     signal_group(core, child, SIGKILL);
 }
@@ -376,7 +391,7 @@ static void advance(struct agent_core *core)
     if ((core->reported || !is_through(core)) &&
         core->now_us < core->give_up_us)
         return;
-    core->phase = AGENT_ENDED;
+    move(core, AGENT_ENDED);
     emit(core, AGENT_DO_EXIT)->status = core->n_live > 0 || !core->welcome;
 }
 

@@ -54,11 +54,11 @@ enum { AGENT_REMEMBERED = 1024 }; /* reaped children that are still known */
 
 struct agent_child {
     uint64_t worker;
-    int64_t pid; /* 0 until forked */
-    enum agent_child_state state;
-    bool failed;       /* never ran: error and text say why */
-    bool term_sent;    /* SIGTERM has been sent */
-    uint64_t kill_us;  /* SIGKILL is due; AGENT_NEVER */
+    int64_t pid;                  /* 0 until forked */
+    enum agent_child_state state; /* move_child() */
+    bool failed;                  /* never ran: error and text say why */
+    bool term_sent;               /* SIGTERM has been sent */
+    uint64_t kill_us;             /* SIGKILL is due; AGENT_NEVER */
     uint64_t retry_us; /* a report the socket did not take; AGENT_NEVER */
     int64_t code, signal;
     bool core;
@@ -108,8 +108,8 @@ struct agent_action {
 
 struct agent_core {
     struct agent_config config;
-    enum agent_phase phase;
-    bool welcome; /* the driver has answered */
+    enum agent_phase phase; /* move() */
+    bool welcome;           /* the driver has answered */
     bool driver_lost;
     bool reported; /* this step says something about a child */
     uint64_t now_us;

@@ -137,6 +137,20 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     return HVD_ERR_INVALID;
 }
 
+void driver_move(struct driver *d, enum driver_phase to)
+{
+    static const unsigned moves[] = {
+        [DRIVER_WAITING] = MOVE(DRIVER_RUNNING) | MOVE(DRIVER_STOPPING),
+        [DRIVER_RENDEZVOUS] = MOVE(DRIVER_RUNNING) | MOVE(DRIVER_STOPPING),
+        [DRIVER_RUNNING] = MOVE(DRIVER_RENDEZVOUS) | MOVE(DRIVER_STOPPING),
+        [DRIVER_STOPPING] = MOVE(DRIVER_STOPPED),
+        [DRIVER_STOPPED] = 0,
+    };
+
+    HVD_ASSERT(moves_allow(moves, d->phase, to));
+    d->phase = to;
+}
+
 /* What follows from what has changed; each rule may make the next one due. Ends
  * because every turn that sets `recheck` again has moved a phase or a worker.
  */

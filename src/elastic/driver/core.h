@@ -97,7 +97,8 @@ struct driver_event {
 
 enum driver_action_type {
     DRIVER_ACT_START_AGENT, /* agent, host */
-    DRIVER_ACT_STOP_AGENT,  /* agent: AGENT_SHUTDOWN, reap */
+    DRIVER_ACT_STOP_AGENT,  /* agent: AGENT_SHUTDOWN; its end is awaited */
+    DRIVER_ACT_KILL_AGENT,  /* agent: given up, nothing more of it counts */
     DRIVER_ACT_SPAWN,       /* agent, worker, slot */
     DRIVER_ACT_KILL,        /* agent, worker, grace_ms */
     DRIVER_ACT_SEND,   /* worker: message. In an ASSIGN key and table are left
@@ -163,11 +164,14 @@ struct driver_action {
 /* ---- what the core keeps --------------------------------------------------
  */
 
+/* WAITING ---> RUNNING <---> RENDEZVOUS
+ *
+ * and from each to STOPPING ---> STOPPED. */
 enum driver_phase {
-    DRIVER_WAITING,
-    DRIVER_RENDEZVOUS,
+    DRIVER_WAITING,    /* for the first min-np workers */
+    DRIVER_RENDEZVOUS, /* a generation has ended, the next is not formed */
     DRIVER_RUNNING,
-    DRIVER_STOPPING,
+    DRIVER_STOPPING, /* the verdict is spoken; workers and agents still end */
     DRIVER_STOPPED
 };
 
@@ -179,6 +183,8 @@ enum change_phase {
                        generation */
 };
 
+/* NONE ---> STARTING ---> UP ---> STOPPING ---> NONE: its end, or it is given
+ * up, from each; one that is STARTING may be told to go as well. */
 enum agent_phase { AGENT_NONE, AGENT_STARTING, AGENT_UP, AGENT_STOPPING };
 
 struct driver_slot {
@@ -195,8 +201,8 @@ struct driver_host {
     uint32_t n_slots; /* as discovered; 0 when not listed */
     uint32_t order;   /* age: lower is older */
     struct blacklist blacklist;
-    enum agent_phase agent_phase;
-    uint64_t agent; /* id of the current incarnation */
+    enum agent_phase agent_phase; /* agent_move() */
+    uint64_t agent;               /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
     uint64_t wave; /* what was started together is announced together (M7) */
     bool fresh;    /* its agent has just come up: spawns belong to `wave` */
@@ -313,7 +319,7 @@ enum { DRIVER_ACCUSATIONS_MAX = 64 };
 
 struct driver {
     struct driver_config config;
-    enum driver_phase phase;
+    enum driver_phase phase; /* driver_move() */
     enum change_phase change;
     uint64_t now_us;
     struct random_state random;

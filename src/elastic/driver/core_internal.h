@@ -4,6 +4,7 @@
 #define ELASTIC_DRIVER_CORE_INTERNAL_H
 
 #include "base/array.h"
+#include "base/moves.h"
 #include "base/text.h"
 #include "elastic/driver/core.h"
 
@@ -40,6 +41,11 @@ void record_warning(struct driver *d, const char *text);
 /* "worker 7 (localhost:1)" */
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w);
+
+/* ---- core.c -------------------------------------------------------------- */
+
+/* The job's phase changes by this alone. */
+void driver_move(struct driver *d, enum driver_phase to);
 
 /* ---- members.c ----------------------------------------------------------- */
 
@@ -118,6 +124,8 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid);
 void on_agent_ping(struct driver *d, uint64_t agent);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
+/* Tell it to go; its end is awaited. */
+void agent_stop(struct driver *d, struct driver_host *host);
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
                  const char *how);
 void placement_progress(struct driver *d);

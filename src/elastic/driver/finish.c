@@ -8,7 +8,7 @@ static void begin_stopping(struct driver *d, int exit_status, const char *text)
 {
     struct text t = text_into(d->verdict, sizeof(d->verdict));
 
-    d->phase = DRIVER_STOPPING;
+    driver_move(d, DRIVER_STOPPING);
     d->change = CHANGE_NONE;
     d->exit_status = exit_status;
     text_add(&t, text);
@@ -145,7 +145,7 @@ static void finish(struct driver *d)
     a->u.finish.status = d->exit_status;
     t = text_into(a->u.finish.text, sizeof(a->u.finish.text));
     text_add(&t, d->verdict);
-    d->phase = DRIVER_STOPPED;
+    driver_move(d, DRIVER_STOPPED);
 }
 
 static void stopping_progress(struct driver *d)
@@ -156,10 +156,8 @@ static void stopping_progress(struct driver *d)
         struct driver_host *h = &d->hosts[i];
 
         if ((h->agent_phase == AGENT_UP && nobody) ||
-            h->agent_phase == AGENT_STARTING) {
-            action_add(d, DRIVER_ACT_STOP_AGENT)->agent = h->agent;
-            h->agent_phase = AGENT_STOPPING;
-        }
+            h->agent_phase == AGENT_STARTING)
+            agent_stop(d, h);
         agents |= h->agent_phase != AGENT_NONE;
     }
     if ((nobody && !agents) || d->now_us >= d->stop_deadline_us)

@@ -34,34 +34,32 @@ struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w)
     return &d->hosts[w->host].slots[w->slot];
 }
 
-#define BIT(state) (1u << (state))
-
 void worker_move(struct driver_worker *w, enum worker_life to)
 {
-    static const unsigned allowed[] = {
-        [LIFE_STARTING] = BIT(LIFE_UP) | BIT(LIFE_ENDING) | BIT(LIFE_DEAD),
-        [LIFE_UP] = BIT(LIFE_ENDING) | BIT(LIFE_DEAD),
-        [LIFE_ENDING] = BIT(LIFE_DEAD),
-        [LIFE_DEAD] = BIT(LIFE_GONE),
+    static const unsigned moves[] = {
+        [LIFE_STARTING] = MOVE(LIFE_UP) | MOVE(LIFE_ENDING) | MOVE(LIFE_DEAD),
+        [LIFE_UP] = MOVE(LIFE_ENDING) | MOVE(LIFE_DEAD),
+        [LIFE_ENDING] = MOVE(LIFE_DEAD),
+        [LIFE_DEAD] = MOVE(LIFE_GONE),
         [LIFE_GONE] = 0,
     };
 
-    HVD_ASSERT(allowed[w->life] & BIT(to));
+    HVD_ASSERT(moves_allow(moves, w->life, to));
     w->life = to;
 }
 
 void worker_stand(struct driver_worker *w, enum worker_standing to)
 {
-    static const unsigned allowed[] = {
-        [STAND_OUT] = BIT(STAND_WAITING),
-        [STAND_WAITING] = BIT(STAND_RUNNING),
-        [STAND_RUNNING] = BIT(STAND_DONE) | BIT(STAND_READY),
-        [STAND_DONE] = BIT(STAND_RUNNING) | BIT(STAND_READY),
-        [STAND_READY] = BIT(STAND_RUNNING) | BIT(STAND_WAITING),
+    static const unsigned moves[] = {
+        [STAND_OUT] = MOVE(STAND_WAITING),
+        [STAND_WAITING] = MOVE(STAND_RUNNING),
+        [STAND_RUNNING] = MOVE(STAND_DONE) | MOVE(STAND_READY),
+        [STAND_DONE] = MOVE(STAND_RUNNING) | MOVE(STAND_READY),
+        [STAND_READY] = MOVE(STAND_RUNNING) | MOVE(STAND_WAITING),
     };
 
-    HVD_ASSERT((allowed[w->standing] | BIT(w->standing) | BIT(STAND_OUT)) &
-               BIT(to));
+    HVD_ASSERT(to == w->standing || to == STAND_OUT ||
+               moves_allow(moves, w->standing, to));
     w->standing = to;
 }
 

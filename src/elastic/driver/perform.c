@@ -56,29 +56,27 @@ static void start_agent(struct loop *l, const struct driver_action *a)
                   a->host);
 }
 
-/* Asked to go, not given up: the core expects its end. */
-static bool is_stopping(const struct loop *l, uint64_t agent)
-{
-    for (size_t i = 0; i < l->driver.n_hosts; i++)
-        if (l->driver.hosts[i].agent == agent &&
-            l->driver.hosts[i].agent_phase == AGENT_STOPPING)
-            return true;
-    return false;
-}
-
-/* One that was given up for its silence may be stopped or stuck, and its
- * workers may still run: their slots are free for others from now on. */
-static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
+static void tell_to_go(struct loop *l, uint64_t agent)
 {
     struct message m = {.type = MSG_AGENT_SHUTDOWN,
                         .job = l->driver.config.job,
                         .term = l->driver.config.term};
 
     loop_send(l, PEER_AGENT, agent, &m);
-    if (is_stopping(l, agent))
-        launch_stop(&l->launch, agent, now_us + AGENT_STOP_US);
-    else
-        launch_kill(&l->launch, agent);
+}
+
+static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
+{
+    tell_to_go(l, agent);
+    launch_stop(&l->launch, agent, now_us + AGENT_STOP_US);
+}
+
+/* It may be stopped or stuck, and its workers may still run: their slots are
+ * free for others from now on. */
+static void kill_agent(struct loop *l, uint64_t agent)
+{
+    tell_to_go(l, agent);
+    launch_kill(&l->launch, agent);
 }
 
 static void spawn(struct loop *l, const struct driver_action *a)
@@ -153,6 +151,9 @@ void perform(struct loop *l, const struct driver_action *a, uint64_t now_us)
         break;
     case DRIVER_ACT_STOP_AGENT:
         stop_agent(l, a->agent, now_us);
+        break;
+    case DRIVER_ACT_KILL_AGENT:
+        kill_agent(l, a->agent);
         break;
     case DRIVER_ACT_SPAWN:
         spawn(l, a);

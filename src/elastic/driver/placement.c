@@ -213,22 +213,36 @@ static void forgive(struct driver *d, struct driver_host *host)
 
 /* ---- agents -------------------------------------------------------------- */
 
+static void agent_move(struct driver_host *host, enum agent_phase to)
+{
+    static const unsigned moves[] = {
+        [AGENT_NONE] = MOVE(AGENT_STARTING),
+        [AGENT_STARTING] = MOVE(AGENT_UP) | MOVE(AGENT_STOPPING) |
+                           MOVE(AGENT_NONE),
+        [AGENT_UP] = MOVE(AGENT_STOPPING) | MOVE(AGENT_NONE),
+        [AGENT_STOPPING] = MOVE(AGENT_STOPPING) | MOVE(AGENT_NONE),
+    };
+
+    HVD_ASSERT(moves_allow(moves, host->agent_phase, to));
+    host->agent_phase = to;
+}
+
 static void start_agent(struct driver *d, struct driver_host *host)
 {
     struct driver_action *a = action_add(d, DRIVER_ACT_START_AGENT);
 
     host->agent = d->next_agent++;
-    host->agent_phase = AGENT_STARTING;
+    agent_move(host, AGENT_STARTING);
     host->agent_since_us = host->agent_heard_us = d->now_us;
     host->wave = d->wave;
     a->agent = host->agent;
     a->host = host->name;
 }
 
-static void stop_agent(struct driver *d, struct driver_host *host)
+void agent_stop(struct driver *d, struct driver_host *host)
 {
     action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
-    host->agent_phase = AGENT_STOPPING;
+    agent_move(host, AGENT_STOPPING);
 }
 
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
@@ -240,10 +254,10 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
         return;
     host->agent_heard_us = d->now_us;
     if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
-        stop_agent(d, host);
+        agent_stop(d, host);
     if (host->agent_phase != AGENT_STARTING)
         return;
-    host->agent_phase = AGENT_UP;
+    agent_move(host, AGENT_UP);
     host->fresh = true;
     d->recheck = d->replace = true;
     r = record_add(d, RECORD_AGENT_STARTED);
@@ -281,7 +295,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
         return;
     expected = host->agent_phase == AGENT_STOPPING;
     had_workers = !host_empty(host);
-    host->agent_phase = AGENT_NONE;
+    agent_move(host, AGENT_NONE);
     d->recheck = d->replace = true;
     if (!expected) {
         r = record_add(d, RECORD_AGENT_LOST);
@@ -407,7 +421,7 @@ void placement_progress(struct driver *d)
 
         if (host->agent_phase == AGENT_UP && !host_usable(host) &&
             host_empty(host))
-            stop_agent(d, host);
+            agent_stop(d, host);
         /* who is finishing needs nobody new; a static job takes nobody */
         if (host_usable(host) && d->counts.done == 0 && !recovering(d) &&
             (d->kind != READY_STATIC || d->generation == 0))
@@ -415,6 +429,13 @@ void placement_progress(struct driver *d)
         if (d->generation == 0)
             max -= waiting;
     }
+}
+
+static void give_up_agent(struct driver *d, struct driver_host *host,
+                          const char *how)
+{
+    action_add(d, DRIVER_ACT_KILL_AGENT)->agent = host->agent;
+    on_agent_gone(d, host->agent, how);
 }
 
 void placement_tick(struct driver *d)
@@ -429,13 +450,10 @@ void placement_tick(struct driver *d)
         if ((host->agent_phase == AGENT_UP ||
              host->agent_phase == AGENT_STOPPING) && /* died on its way out */
             silent_us > d->config.heartbeat_timeout_us) {
-            action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
-            on_agent_gone(d, host->agent, "has stopped sending heartbeats");
+            give_up_agent(d, host, "has stopped sending heartbeats");
         } else if (host->agent_phase == AGENT_STARTING &&
                    silent_us > d->config.start_timeout_us) {
-            action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
-            on_agent_gone(d, host->agent,
-                          "did not start within --start-timeout");
+            give_up_agent(d, host, "did not start within --start-timeout");
         }
     }
 }

@@ -30,7 +30,7 @@ static void open_rendezvous(struct driver *d, enum ready_reason reason,
     struct driver_record *r;
     struct text t;
 
-    d->phase = DRIVER_RENDEZVOUS;
+    driver_move(d, DRIVER_RENDEZVOUS);
     d->reason = (uint8_t)reason;
     d->opened_us = d->patience_us = d->now_us;
     r = record_add(d, RECORD_GENERATION_STARTED);
@@ -520,7 +520,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
     d->n_accused = 0;
     d->world_size = (uint32_t)n_chosen;
-    d->phase = DRIVER_RUNNING;
+    driver_move(d, DRIVER_RUNNING);
     d->change = CHANGE_NONE;
     d->aborted = d->committed = d->death = false;
     d->below_us = DRIVER_NEVER;

@@ -45,7 +45,7 @@ static struct {
     struct worker_core core;
     struct assign_table table; /* of core.generation */
     uint64_t assigned_ns;
-    uint64_t attached; /* generation of process_self.comm */
+    uint64_t comm_generation; /* of process_self.comm */
     struct message outbox[OUTBOX_MAX];
     uint64_t out_first; /* number of the first that waits */
     size_t out_n;
@@ -102,7 +102,7 @@ static void outbox_push(const struct message *m)
 static void abort_comm(uint64_t generation, hvd_status_t status,
                        const char *text)
 {
-    if (process_self.comm && control.attached == generation)
+    if (process_self.comm && control.comm_generation == generation)
         comm_abort(process_self.comm, status, text);
 }
 
@@ -639,7 +639,7 @@ void control_attach(struct comm *comm, uint64_t generation)
 
     pthread_mutex_lock(&control.lock);
     process_self.comm = comm;
-    control.attached = generation;
+    control.comm_generation = generation;
     if (comm && (core->phase == WORKER_LEFT || core->fence >= generation))
         comm_abort(comm, HVD_PEER_LOST, "the generation has ended");
     pthread_mutex_unlock(&control.lock);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/moves.h"
 
 /* ---- actions ------------------------------------------------------------- */
 
@@ -56,6 +57,25 @@ static bool in_generation(const struct worker_core *core)
 {
     return core->phase == WORKER_RUNNING || core->phase == WORKER_HELD ||
            core->phase == WORKER_DONE;
+}
+
+/* Each state may lead to LEFT; see the drawing. */
+static void move(struct worker_core *core, enum worker_phase to)
+{
+    static const unsigned moves[] = {
+        [WORKER_CONTACT] = MOVE(WORKER_IDLE),
+        [WORKER_IDLE] = MOVE(WORKER_JOINING),
+        [WORKER_JOINING] = MOVE(WORKER_RUNNING),
+        [WORKER_RUNNING] = MOVE(WORKER_RUNNING) | MOVE(WORKER_HELD) |
+                           MOVE(WORKER_JOINING) | MOVE(WORKER_DONE),
+        [WORKER_HELD] = MOVE(WORKER_HELD) | MOVE(WORKER_RUNNING) |
+                        MOVE(WORKER_JOINING),
+        [WORKER_DONE] = MOVE(WORKER_JOINING),
+        [WORKER_LEFT] = 0,
+    };
+
+    HVD_ASSERT(to == WORKER_LEFT || moves_allow(moves, core->phase, to));
+    core->phase = to;
 }
 
 /* ---- standing messages (M2) ---------------------------------------------- */
@@ -117,7 +137,7 @@ static void finish(struct worker_core *core, enum worker_verdict verdict,
 {
     if (in_generation(core))
         act_abort(core, HVD_PEER_LOST, text);
-    core->phase = WORKER_LEFT;
+    move(core, WORKER_LEFT);
     core->verdict = verdict;
     core->status = status;
     copy_text(core->text, text);
@@ -144,7 +164,7 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
 
 static void join(struct worker_core *core)
 {
-    core->phase = WORKER_JOINING;
+    move(core, WORKER_JOINING);
     send_ready(core);
 }
 
@@ -158,7 +178,7 @@ static void on_welcome(struct worker_core *core, const struct message *m,
     core->driver_timeout_us = m->u.welcome.driver_timeout_ms * 1000;
     core->connect_timeout_ms = m->u.welcome.connect_timeout_ms;
     core->next_tick_us = now_us + core->heartbeat_us;
-    core->phase = WORKER_IDLE;
+    move(core, WORKER_IDLE);
     act(core, WORKER_ACT_WAKE);
     if (core->ready.kind != 0)
         join(core);
@@ -173,7 +193,7 @@ static void on_assign(struct worker_core *core, const struct message *m)
     core->assign = m->u.assign;
     core->assign.table = (struct wire_span){NULL, 0};
     core->aborted = false;
-    core->phase = WORKER_RUNNING;
+    move(core, WORKER_RUNNING);
     act(core, WORKER_ACT_BEGIN);
     act(core, WORKER_ACT_WAKE);
 }
@@ -247,7 +267,7 @@ static void on_release(struct worker_core *core, const struct message *m)
 {
     if (core->phase != WORKER_DONE || m->generation != core->generation)
         return;
-    core->phase = WORKER_LEFT; /* not finish(): nothing is aborted */
+    move(core, WORKER_LEFT); /* not finish(): nothing is aborted */
     core->verdict = WORKER_RELEASED;
     core->drain_wanted = false;
     act(core, WORKER_ACT_WAKE);
@@ -365,9 +385,9 @@ static hvd_status_t on_boundary(struct worker_core *core,
         return HVD_OK;
     if (core->phase != WORKER_RUNNING && core->phase != WORKER_HELD)
         return HVD_ERR_STATE;
-    core->phase = worker_at_boundary(core, ev->boundary) == WORKER_BOUNDARY_WAIT
-                      ? WORKER_HELD
-                      : WORKER_RUNNING;
+    move(core, worker_at_boundary(core, ev->boundary) == WORKER_BOUNDARY_WAIT
+                   ? WORKER_HELD
+                   : WORKER_RUNNING);
     return HVD_OK;
 }
 
@@ -390,7 +410,7 @@ static hvd_status_t on_done(struct worker_core *core,
         return HVD_OK;
     if (core->phase != WORKER_RUNNING || core->generation <= core->fence)
         return HVD_ERR_STATE;
-    core->phase = WORKER_DONE;
+    move(core, WORKER_DONE);
     core->done.generation = core->generation;
     core->done.id = ev->id;
     send(core, MSG_DONE)->u.done = core->done;
@@ -408,7 +428,7 @@ static hvd_status_t on_failed(struct worker_core *core,
     core->is_leaving = true;
     if (core->fence < core->generation)
         core->fence = core->generation;
-    core->phase = WORKER_LEFT;
+    move(core, WORKER_LEFT);
     core->verdict = WORKER_JOB_FAILED;
     core->status = (hvd_status_t)ev->u.failed.status;
     copy_text(core->text, ev->u.failed.text);

@@ -117,9 +117,9 @@ enum { WORKER_ACTIONS_MAX = 8 };
 
 struct worker_core {
     struct worker_config config;
-    enum worker_phase phase;
-    uint64_t term;       /* highest heard */
-    uint64_t generation; /* of the last ASSIGN accepted; 0: none */
+    enum worker_phase phase; /* move() */
+    uint64_t term;           /* highest heard */
+    uint64_t generation;     /* of the last ASSIGN accepted; 0: none */
     uint64_t fence;
     struct msg_assign assign; /* of `generation`; its table span is not kept:
                                  the caller decodes it from the message */
