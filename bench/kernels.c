@@ -84,7 +84,7 @@ static void call(const struct cell *cell, void *const *bufs)
     if (cell->n_srcs == 0)
         memcpy(bufs[0], bufs[1], cell->nbytes);
     else if (cell->n_srcs == 1)
-        copy_memory(bufs[0], bufs[1], cell->nbytes, cell->shape.stream);
+        copy_memory(bufs[0], bufs[1], cell->nbytes, cell->shape.nontemporal);
     else
         reduce_many(&cell->shape, bufs[options.in_place ? 1 : 0],
                     (const void *const *)bufs + 1, cell->n_srcs,
@@ -170,17 +170,17 @@ static void size_text(size_t nbytes, char *text)
 /* A column for each size, number of sources and way to store. */
 static void print_heads(void)
 {
-    printf("# GB/s read and written, %d thread%s%s; s: streamed\n%-26s",
+    printf("# GB/s read and written, %d thread%s%s; n: nontemporal\n%-26s",
            options.n_threads, options.n_threads == 1 ? "" : "s",
            options.in_place ? ", in place" : "", "#");
     for (size_t i = 0; i < options.n_sizes; i++)
         for (size_t j = 0; j < ARRAY_SIZE(sources); j++)
-            for (int stream = 0; stream < 2; stream++) {
+            for (int nontemporal = 0; nontemporal < 2; nontemporal++) {
                 char text[32];
 
                 size_text(options.sizes[i], text);
                 sprintf(text + strlen(text), "/%d%s", sources[j],
-                        stream ? "s" : "");
+                        nontemporal ? "n" : "");
                 printf(" %8s", text);
             }
     printf("\n");
@@ -197,10 +197,10 @@ static void print_reduce(enum reduce_isa isa, int dtype, int op)
            reduce_isa_name(isa));
     for (size_t i = 0; i < options.n_sizes; i++)
         for (size_t j = 0; j < ARRAY_SIZE(sources); j++)
-            for (int stream = 0; stream < 2; stream++) {
+            for (int nontemporal = 0; nontemporal < 2; nontemporal++) {
                 cell.nbytes = options.sizes[i];
                 cell.n_srcs = sources[j];
-                cell.shape.stream = stream == 1;
+                cell.shape.nontemporal = nontemporal == 1;
                 printf(" %8.1f", measure(&cell));
                 fflush(stdout);
             }
@@ -209,7 +209,7 @@ static void print_reduce(enum reduce_isa isa, int dtype, int op)
 
 static void print_copy(const char *name, int n_srcs)
 {
-    struct cell cell = {.n_srcs = n_srcs, .shape.stream = true};
+    struct cell cell = {.n_srcs = n_srcs, .shape.nontemporal = true};
 
     printf("copy     %-17s", name);
     for (size_t i = 0; i < options.n_sizes; i++) {

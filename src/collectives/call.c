@@ -185,7 +185,7 @@ static hvd_status_t measure_v(const struct collective_args *args, int rank,
     if (all)
         return HVD_OK;
     call->head.count = received;
-    call->place_nbytes = args->rdispls[rank] * call->elem_nbytes;
+    call->own_offset = args->rdispls[rank] * call->elem_nbytes;
     call->nothing = received == 0;
     return HVD_OK;
 }
@@ -207,7 +207,7 @@ static hvd_status_t measure(const struct collective_args *args, int rank,
     call->send_nbytes = kind->send == KIND_BLOCKS ? all : one;
     call->recv_nbytes = kind->recv == KIND_BLOCKS ? all : one;
     if (kind->send != kind->recv)
-        call->place_nbytes = (size_t)rank * one;
+        call->own_offset = (size_t)rank * one;
     return HVD_OK;
 }
 
@@ -220,8 +220,8 @@ static bool in_place(const struct collective_args *args,
     if (kind->send == KIND_VARIED)
         return false;
     if (kind->send == KIND_BLOCKS && kind->recv == KIND_BLOCK)
-        return recv == send + call->place_nbytes;
-    return send == recv + call->place_nbytes;
+        return recv == send + call->own_offset;
+    return send == recv + call->own_offset;
 }
 
 static hvd_status_t check_buffers(const struct collective_args *args,

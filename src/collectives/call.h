@@ -15,13 +15,13 @@
 enum { CALL_TEXT_MAX = 160, CALL_TRANSFER = 100 };
 
 struct call {
-    struct frame head;   /* kind, dtype, op, root, count */
-    size_t elem_nbytes;  /* 1 for a barrier */
-    size_t send_nbytes;  /* extent of sendbuf */
-    size_t recv_nbytes;  /* extent of recvbuf */
-    size_t place_nbytes; /* of the smaller buffer in the larger, in place */
-    bool nothing;        /* no rank has anything to move */
-    uint64_t repeats;    /* number of an earlier call that was the same, to the
+    struct frame head;  /* kind, dtype, op, root, count */
+    size_t elem_nbytes; /* 1 for a barrier */
+    size_t send_nbytes; /* extent of sendbuf */
+    size_t recv_nbytes; /* extent of recvbuf */
+    size_t own_offset;  /* of the smaller buffer in the larger, in place */
+    bool nothing;       /* no rank has anything to move */
+    uint64_t repeats;   /* number of an earlier call that was the same, to the
                             addresses; 0: none */
 };
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/moves.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/descriptors.h"
@@ -127,7 +128,7 @@ static hvd_status_t reserve_descriptors(struct comm *comm)
     return HVD_OK;
 }
 
-static void attach(struct comm *comm)
+static void open_to_peers(struct comm *comm)
 {
     comm->user = (struct endpoint_user){
         .generation = comm->config.generation,
@@ -138,8 +139,7 @@ static void attach(struct comm *comm)
         .take = links_take,
         .fds_close = fds_close,
     };
-    comm->attached = true;
-    endpoint_attach(comm->config.endpoint, &comm->user);
+    endpoint_add_user(comm->config.endpoint, &comm->user);
 }
 
 hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
@@ -166,7 +166,7 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
         HVD_TRY_GOTO(reserve_descriptors(comm), release);
         HVD_TRY_GOTO(comm_share(comm), release);
         HVD_TRY_GOTO(two_level_create(comm), release);
-        attach(comm);
+        open_to_peers(comm);
     }
     *comm_p = comm;
     return HVD_OK;
@@ -183,12 +183,24 @@ void comm_destroy(struct comm *comm)
     progress_stop(comm);
     local_leave(comm->local);
     comm_tear_down(comm, NULL, "");
-    if (comm->attached)
-        endpoint_detach(comm->config.endpoint, &comm->user);
+    if (comm->config.size > 1)
+        endpoint_remove_user(comm->config.endpoint, &comm->user);
     release(comm);
 }
 
 /* --- how it ends --- */
+
+static void comm_move(struct comm *comm, enum comm_life to)
+{
+    static const unsigned moves[] = {
+        [COMM_OPEN] = MOVE(COMM_PARTED),
+        [COMM_PARTED] = MOVE(COMM_FINISHED),
+        [COMM_FINISHED] = MOVE(COMM_FINISHED),
+    };
+
+    HVD_ASSERT(moves_allow(moves, comm->life, to));
+    comm->life = to;
+}
 
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
@@ -305,9 +317,11 @@ void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text)
 {
     uint8_t bytes[ENDPOINT_GOODBYE_MAX];
 
-    if (comm->torn || !comm->attached)
+    if (comm->life != COMM_OPEN)
         return;
-    comm->torn = true;
+    comm_move(comm, COMM_PARTED);
+    if (comm->config.size == 1)
+        return;
     if (goodbye != NULL) {
         goodbye->nbytes = (uint32_t)strnlen(text, FRAME_TEXT_MAX);
         endpoint_remember(comm->config.endpoint, &comm->user, bytes,
@@ -355,7 +369,7 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
     case COMM_LEAVE_DONE:
         goodbye.kind = FRAME_LEAVE_DONE;
         comm_tear_down(comm, &goodbye, "");
-        comm->done = true;
+        comm_move(comm, COMM_FINISHED);
         return;
     }
 }
@@ -393,7 +407,7 @@ hvd_status_t comm_admit(struct comm *comm)
 {
     hvd_status_t status;
 
-    if (comm->done)
+    if (comm->life == COMM_FINISHED)
         return error_set(HVD_ERR_STATE, "this rank has finished");
     if (comm_status(comm, NULL) == HVD_OK)
         return HVD_OK;

@@ -85,12 +85,23 @@ struct comm_local_ops {
     size_t (*fds)(struct comm *comm, int *fds);
     /* The peer's descriptors, fds [n_fds], are taken, also on failure, which
      * ends the comm. Once per peer, when the connection becomes OPEN. */
-    hvd_status_t (*attach)(struct comm *comm, int peer, const int *fds,
-                           size_t n_fds);
+    hvd_status_t (*map)(struct comm *comm, int peer, const int *fds,
+                        size_t n_fds);
+};
+
+/* OPEN --(abort, leave)--> PARTED --(leave, done)--> FINISHED
+ *
+ * An abort is heard while the comm is OPEN (the verdict), and acted upon by
+ * whoever drives: comm_end(). */
+enum comm_life {
+    COMM_OPEN,
+    COMM_PARTED,  /* goodbye was said, the connections are given away */
+    COMM_FINISHED /* ... and this rank calls nothing more */
 };
 
 struct comm {
     struct comm_config config;
+    enum comm_life life;       /* comm_move() */
     struct comm_peer *peers;   /* [size] */
     struct connection **links; /* [CHANNEL_COUNT][size], NULL: none yet */
     struct connection **live;  /* [n_live], those that exist */
@@ -117,15 +128,14 @@ struct comm {
     int *accused;
     size_t n_accused;
 
-    /* both constant from before `user` is attached */
+    /* both constant from before the endpoint knows `user` */
     const struct comm_local_ops *local_ops; /* NULL: no CHANNEL_LOCAL */
     bool uses_local; /* CHANNEL_LOCAL, not CHANNEL_DATA, within the host */
 
     struct progress *progress; /* NULL: nothing was ever posted */
     uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */
 
-    struct endpoint_user user;
-    bool attached, torn, done;
+    struct endpoint_user user; /* the endpoint's, unless the rank is alone */
 
     /* any thread */
     struct verdict verdict; /* wake_fd: also raised with `kick` */
@@ -263,9 +273,9 @@ hvd_status_t engine_announced(struct comm *comm,
 /* The peer has said LEAVE: does the operation need it? */
 hvd_status_t engine_left(struct comm *comm,
                          struct connection *c) HVD_MUST_CHECK;
-/* Frames of the call in flight: is its sender's way the same? */
-hvd_status_t engine_same_way(struct comm *comm,
-                             const struct connection *c) HVD_MUST_CHECK;
+/* Frames of the call in flight: is its sender's algorithm the same? */
+hvd_status_t engine_same_algorithm(struct comm *comm,
+                                   const struct connection *c) HVD_MUST_CHECK;
 /* A frame of a call that is not the one in flight. */
 hvd_status_t engine_other_call(struct comm *comm,
                                const struct connection *c) HVD_MUST_CHECK;

@@ -131,25 +131,26 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
 
 static const char *levels_of(const struct frame *f)
 {
-    return f->way & FRAME_TWO_LEVELS ? "two levels" : "one level";
+    return f->algorithm & FRAME_TWO_LEVELS ? "two levels" : "one level";
 }
 
 static const char *algorithm_of(const struct frame *f)
 {
-    return algorithm_name(f->way & (FRAME_TWO_LEVELS - 1u));
+    return algorithm_name(f->algorithm & (FRAME_TWO_LEVELS - 1u));
 }
 
 /* Their schedules have little to do with each other: ranks would wait for ever,
  * or take some bytes for others of the same length. */
-hvd_status_t engine_same_way(struct comm *comm, const struct connection *c)
+hvd_status_t engine_same_algorithm(struct comm *comm,
+                                   const struct connection *c)
 {
     const struct frame *theirs = &c->frame, *mine = &comm->op.head;
     const char *kind = call_kind_name(mine->kind);
     unsigned long long sequence = mine->sequence;
 
-    if (theirs->way == mine->way)
+    if (theirs->algorithm == mine->algorithm)
         return HVD_OK;
-    if ((theirs->way ^ mine->way) & FRAME_TWO_LEVELS)
+    if ((theirs->algorithm ^ mine->algorithm) & FRAME_TWO_LEVELS)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d does %s #%llu in %s, rank %d in %s: "
                          "HVD_ALGORITHM or the abilities of a host differ",
@@ -202,7 +203,7 @@ hvd_status_t engine_announced(struct comm *comm, struct connection *c)
         return engine_other_call(comm, c);
     if (!frame_same_call(&c->frame, &op->head))
         return engine_disagree(comm, c->peer, &c->frame, &op->head);
-    return engine_same_way(comm, c);
+    return engine_same_algorithm(comm, c);
 }
 
 /* --- waiting --- */

@@ -109,7 +109,7 @@ static bool take_local(struct comm *comm, struct connection *c, int fd,
         unix_socket_fds_close(fds, &n_fds);
         return true;
     }
-    status = comm->local_ops->attach(comm, c->peer, fds, n_fds);
+    status = comm->local_ops->map(comm, c->peer, fds, n_fds);
     if (status != HVD_OK)
         (void)comm_fail(comm, status, "%s", error_text());
     return true;
@@ -290,7 +290,7 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
         connection_close(c); /* the peer waits for our end */
         return HVD_OK;
     }
-    if (c->reading == READING_PART) {
+    if (c->reading == READING_SHARE) {
         stripes_end(comm, c);
         return HVD_OK;
     }
@@ -325,8 +325,8 @@ static hvd_status_t take_memory(struct comm *comm, struct connection *c)
     hvd_status_t status;
 
     if (n == n_own) {
-        c->state = CONNECTION_OPEN;
-        status = comm->local_ops->attach(comm, c->peer, fds, n);
+        connection_move(c, CONNECTION_OPEN);
+        status = comm->local_ops->map(comm, c->peer, fds, n);
         return status == HVD_OK ? HVD_OK
                                 : comm_fail(comm, status, "%s", error_text());
     }
@@ -354,10 +354,10 @@ static hvd_status_t read_reply(struct comm *comm, struct connection *c,
         memcmp(reply.in_reply, c->nonce, sizeof(c->nonce)) != 0)
         return links_lost(comm, c, "its handshake is not authentic");
     c->in_off += HANDSHAKE_NBYTES;
-    c->reading = connection_is_stripe(c) ? READING_PART : READING_HEADER;
+    connection_read_first(c);
     if (c->channel == CHANNEL_LOCAL)
         return take_memory(comm, c);
-    c->state = CONNECTION_OPEN;
+    connection_move(c, CONNECTION_OPEN);
     return HVD_OK;
 }
 
@@ -371,7 +371,7 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
     if (!*more_p)
         return HVD_OK;
     if (!frame_decode(bytes, &c->frame) ||
-        (c->frame.parts > 1 && c->channel != CHANNEL_DATA))
+        (c->frame.shares > 1 && c->channel != CHANNEL_DATA))
         return links_lost(comm, c, "it sent a malformed frame");
     if (c->frame.type == FRAME_ABORT) {
         *more_p = n >= FRAME_HEADER_NBYTES + c->frame.nbytes;
@@ -386,13 +386,13 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
     case FRAME_ANNOUNCE:
         return engine_announced(comm, c);
     case FRAME_LEAVE:
-        c->state = CONNECTION_LEFT;
+        connection_move(c, CONNECTION_LEFT);
         c->leave_kind = c->frame.kind;
         c->leave_boundary = c->frame.value;
         c->leave_channels = c->frame.count;
         return engine_left(comm, c);
     default:
-        c->reading = READING_HELD;
+        connection_read_on(c, READING_HELD);
         return HVD_OK;
     }
 }
@@ -417,10 +417,10 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
             more = c->dest_n == 0 && stripes_complete(comm, c);
             if (!more)
                 break;
-            c->reading = READING_HEADER;
+            connection_read_on(c, READING_HEADER);
             HVD_TRY(stream_complete(comm, c));
             break;
-        case READING_PART:
+        case READING_SHARE:
             return stripes_digest(comm, c);
         }
     if (c->state == CONNECTION_LEFT)

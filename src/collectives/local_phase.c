@@ -33,14 +33,14 @@ static size_t fds_to_show(struct comm *comm, int *fds)
     return local_fds(comm->local, fds);
 }
 
-static hvd_status_t attach(struct comm *comm, int peer, const int *fds,
-                           size_t n_fds)
+static hvd_status_t map_peer(struct comm *comm, int peer, const int *fds,
+                             size_t n_fds)
 {
     HVD_ASSERT(n_fds == LOCAL_FDS);
-    return local_attach(comm->local, peer, fds);
+    return local_map_peer(comm->local, peer, fds);
 }
 
-static const struct comm_local_ops local_ops = {fds_to_show, attach};
+static const struct comm_local_ops local_ops = {fds_to_show, map_peer};
 
 /* --- its life --- */
 
@@ -133,7 +133,7 @@ static int doorbell(const struct comm *comm)
     return local_doorbell(comm->local);
 }
 
-static const char *way(const struct phase *phase)
+static const char *algorithm(const struct phase *phase)
 {
     (void)phase;
     return "shared_memory";
@@ -151,5 +151,5 @@ const struct phase_ops local_phase = {
     .sleep = fall_asleep,
     .wake = wake_up,
     .doorbell = doorbell,
-    .way = way,
+    .algorithm = algorithm,
 };

@@ -30,8 +30,9 @@ hvd_status_t operation_copy(const struct comm *comm, void *dst, const void *src,
 
 /* This rank's own contribution, where the schedule expects it; and the buffers
  * it works on. */
-static hvd_status_t place(struct comm *comm, const struct collective_args *args,
-                          const struct call *call)
+static hvd_status_t contribute(struct comm *comm,
+                               const struct collective_args *args,
+                               const struct call *call)
 {
     struct operation *op = &comm->op;
     struct phase *phase = &op->phases[0];
@@ -51,12 +52,12 @@ static hvd_status_t place(struct comm *comm, const struct collective_args *args,
         return operation_copy(comm, recv, send, call->send_nbytes);
     case COLLECTIVE_ALLGATHER:
     case COLLECTIVE_ALLGATHERV:
-        return operation_copy(comm, recv + call->place_nbytes, send,
+        return operation_copy(comm, recv + call->own_offset, send,
                               call->send_nbytes);
     case COLLECTIVE_REDUCE_SCATTER:
         phase->src = phase->dst = comm->scratch;
         op->final_dst = recv;
-        op->final_src = comm->scratch + call->place_nbytes;
+        op->final_src = comm->scratch + call->own_offset;
         op->final_nbytes = call->recv_nbytes;
         return operation_copy(comm, comm->scratch, send, call->send_nbytes);
     case COLLECTIVE_ALLTOALL:
@@ -153,8 +154,8 @@ hvd_status_t operation_begin(struct comm *comm,
     }
     if (two_level_serves(comm, (int)args->kind))
         return two_level_plan(comm, args);
-    op->head.way = (uint8_t)schedule_algorithm(&op->phases[0].shape);
-    return place(comm, args, call);
+    op->head.algorithm = (uint8_t)schedule_algorithm(&op->phases[0].shape);
+    return contribute(comm, args, call);
 }
 
 /* Nobody else drives the comm to its end any more. */
@@ -210,7 +211,7 @@ void operation_show(const struct comm *comm, const struct timeline_call *call)
         }
         if (is_idle(&op->phases[i]))
             continue;
-        part.algorithm = op->phases[i].ops->way(&op->phases[i]);
+        part.algorithm = op->phases[i].ops->algorithm(&op->phases[i]);
         timeline_call(TIMELINE_TRANSPORT, since_ns, end_ns, &part);
         since_ns = end_ns;
     }
@@ -235,7 +236,7 @@ hvd_status_t operation_alone(struct comm *comm,
         dst += args->rdispls[0] * call->elem_nbytes;
         src += args->sdispls[0] * call->elem_nbytes;
     } else if (kind->recv == KIND_VARIED) {
-        dst += call->place_nbytes;
+        dst += call->own_offset;
     }
     return last_copy(comm, dst, src, nbytes);
 }

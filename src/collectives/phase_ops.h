@@ -47,7 +47,7 @@ struct phase_ops {
     int (*doorbell)(const struct comm *comm);
 
     /* For the timeline; NULL: there is nothing to tell. Static. */
-    const char *(*way)(const struct phase *phase);
+    const char *(*algorithm)(const struct phase *phase);
 };
 
 #endif

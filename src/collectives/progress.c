@@ -131,8 +131,8 @@ static hvd_status_t scale_all(struct comm *comm,
                               double factor)
 {
     for (size_t i = 0; i < args->count; i += SCALE_PIECE) {
-        size_t left = args->count - i;
-        size_t n = left < SCALE_PIECE ? left : SCALE_PIECE;
+        size_t rest = args->count - i;
+        size_t n = rest < SCALE_PIECE ? rest : SCALE_PIECE;
 
         if (comm_status(comm, NULL) != HVD_OK)
             return comm_end(comm);
@@ -152,9 +152,9 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
 
     if (comm_status(comm, NULL) != HVD_OK)
         return comm_end(comm);
-    if (comm->done)
+    if (comm->life == COMM_FINISHED)
         return error_set(HVD_ERR_STATE, "this rank has finished");
-    if (r->begun_ns == 0) {
+    if (request_begin(r)) {
         r->begun_ns = timeline_call_clock();
         show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
     }
@@ -415,6 +415,7 @@ hvd_status_t comm_run_group(struct comm *comm,
     progress_run(comm);
     status = go_on(comm, r);
     show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
+    request_end(r, status);
     progress_give(comm);
     request_destroy(r);
     return status;

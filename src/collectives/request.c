@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/moves.h"
 #include "collectives/comm_impl.h"
 #include "collectives/reduce/scale.h"
 #include "timeline/timeline.h"
@@ -33,8 +34,28 @@ static struct hvd_request *take_kept(void)
     return request != NULL ? request : calloc(1, sizeof(*request));
 }
 
+static unsigned state_of(const struct hvd_request *request)
+{
+    return atomic_load_explicit(&request->state, memory_order_relaxed);
+}
+
+static void move(struct hvd_request *request, enum request_state to)
+{
+    static const unsigned moves[] = {
+        [REQUEST_KEPT] = MOVE(REQUEST_POSTED),
+        [REQUEST_POSTED] = MOVE(REQUEST_RUNNING) | MOVE(REQUEST_DONE) |
+                           MOVE(REQUEST_KEPT),
+        [REQUEST_RUNNING] = MOVE(REQUEST_DONE),
+        [REQUEST_DONE] = MOVE(REQUEST_KEPT),
+    };
+
+    HVD_ASSERT(moves_allow(moves, state_of(request), to));
+    atomic_store_explicit(&request->state, to, memory_order_release);
+}
+
 void request_destroy(struct hvd_request *request)
 {
+    move(request, REQUEST_KEPT);
     pthread_mutex_lock(&kept.lock);
     request->next = kept.first;
     kept.first = request;
@@ -179,7 +200,7 @@ hvd_status_t request_create(struct comm *comm,
     request->posted_ns = timeline_call_clock();
     request->part_i = 0;
     request->begun_ns = 0;
-    atomic_store_explicit(&request->done, false, memory_order_relaxed);
+    move(request, REQUEST_POSTED);
     status = group == NULL ? fill_one(request) : fill_group(request, group);
     if (status != HVD_OK) {
         request_destroy(request);
@@ -194,7 +215,15 @@ void request_end(struct hvd_request *request, hvd_status_t status)
     request->status = status;
     if (status != HVD_OK)
         snprintf(request->text, sizeof(request->text), "%s", error_text());
-    atomic_store_explicit(&request->done, true, memory_order_release);
+    move(request, REQUEST_DONE);
+}
+
+bool request_begin(struct hvd_request *request)
+{
+    if (state_of(request) == REQUEST_RUNNING)
+        return false;
+    move(request, REQUEST_RUNNING);
+    return true;
 }
 
 /* --- parts --- */

@@ -1,7 +1,9 @@
 /* collectives/request.h - a call that was posted: what is to be done, how far
  * it is, how it ended.
  *
- *   QUEUED --(first part begins)--> in flight --(last one over)--> done
+ *   KEPT --> POSTED --(first part begins)--> RUNNING --(last one over)--> DONE
+ *    ^         |  '------- its comm has ended, or is a world of one ------^  |
+ *    '---------'--(refused)-----------------------------(waited for)---------'
  *
  * A request is the caller's from comm_post() on, and outlives its comm if need
  * be; the comm refers to it until it is done, which every request is when
@@ -9,7 +11,7 @@
  * next, with the arrays they have grown: a steady state allocates nothing.
  *
  * Threads: request_done() any; request_wait() the comm's issuing thread; the
- * fields below the line whoever drives the comm, until `done` is set. */
+ * fields below the line whoever drives the comm, until it is DONE. */
 #ifndef COLLECTIVES_REQUEST_H
 #define COLLECTIVES_REQUEST_H
 
@@ -24,6 +26,13 @@
 #include "collectives/fusion.h"
 
 enum { REQUEST_NAME_MAX = 64 };
+
+enum request_state {
+    REQUEST_KEPT, /* nobody's: free for the next */
+    REQUEST_POSTED,
+    REQUEST_RUNNING,
+    REQUEST_DONE
+};
 
 struct hvd_request {
     struct hvd_request *next; /* in the comm's queue, or among the free ones */
@@ -45,7 +54,7 @@ struct hvd_request {
     uint64_t begun_ns;
     hvd_status_t status;
     char text[ERROR_TEXT_MAX];
-    atomic_bool done;
+    atomic_uint state; /* enum request_state; DONE publishes the rest */
 };
 
 /* Check and copy; numbers come later. HVD_ERR_INVALID, HVD_ERR_NOMEM. group
@@ -57,13 +66,17 @@ hvd_status_t request_create(struct comm *comm,
 /* It is done, or was never queued. */
 void request_destroy(struct hvd_request *request);
 
+/* Its first part begins: true. It had begun before: false. */
+bool request_begin(struct hvd_request *request);
+
 /* The last word of whoever drives: nothing of it is touched afterwards. The
  * sentence is this thread's. */
 void request_end(struct hvd_request *request, hvd_status_t status);
 
 static inline bool request_done(const struct hvd_request *request)
 {
-    return atomic_load_explicit(&request->done, memory_order_acquire);
+    return atomic_load_explicit(&request->state, memory_order_acquire) ==
+           REQUEST_DONE;
 }
 
 /* Drive its comm until it is done, and destroy it. Its status, its sentence in

@@ -156,7 +156,7 @@ static hvd_status_t look_ahead(struct comm *comm, const struct connection *c)
         return engine_other_call(comm, c);
     if (!frame_same_call(&c->frame, &op->head))
         return engine_disagree(comm, c->peer, &c->frame, &op->head);
-    return engine_same_way(comm, c);
+    return engine_same_algorithm(comm, c);
 }
 
 hvd_status_t stream_held(struct comm *comm, struct connection *c)
@@ -180,7 +180,7 @@ hvd_status_t stream_held(struct comm *comm, struct connection *c)
     if (c->frame.sequence != mine.sequence ||
         !frame_same_call(&c->frame, &mine))
         return engine_disagree(comm, c->peer, &c->frame, &mine);
-    HVD_TRY(engine_same_way(comm, c));
+    HVD_TRY(engine_same_algorithm(comm, c));
     if (st->apply_pending || st->recv_i == st->n_steps ||
         st->steps[st->recv_i].recv_peer != c->peer)
         return HVD_OK;
@@ -435,7 +435,7 @@ static hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
     return dial_below(comm);
 }
 
-static const char *stream_way(const struct phase *phase)
+static const char *stream_algorithm(const struct phase *phase)
 {
     return phase->shape.size > 1
                ? algorithm_name(schedule_algorithm(&phase->shape))
@@ -451,5 +451,5 @@ const struct phase_ops stream_phase = {
     .will_need = stream_will_need,
     .waits = stream_waits,
     .uses_links = true,
-    .way = stream_way,
+    .algorithm = stream_algorithm,
 };

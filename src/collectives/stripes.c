@@ -8,10 +8,10 @@
 
 enum { GOODBYE_US = 200000 };
 
-_Static_assert(CHANNEL_COUNT - CHANNEL_STRIPE == FRAME_PARTS_MAX - 1,
-               "a stripe for each part but the first");
+_Static_assert(CHANNEL_COUNT - CHANNEL_STRIPE == FRAME_SHARES_MAX - 1,
+               "a stripe for each share but the first");
 
-/* The connection of part k, from 1. */
+/* The connection of share k, from 1. */
 static struct connection *stripe(const struct comm *comm,
                                  const struct connection *data, unsigned k)
 {
@@ -23,16 +23,16 @@ static unsigned connections(const struct comm *comm,
 {
     int n = comm->config.tcp_connections;
 
-    HVD_ASSERT(n <= FRAME_PARTS_MAX);
+    HVD_ASSERT(n <= FRAME_SHARES_MAX);
     return data->channel == CHANNEL_DATA && n > 1 ? (unsigned)n : 1;
 }
 
 static bool is_cut(const struct connection *data)
 {
-    return data->reading == READING_PAYLOAD && data->frame.parts > 1;
+    return data->reading == READING_PAYLOAD && data->frame.shares > 1;
 }
 
-/* A part is missing, and this is where it would have gone. */
+/* A share is missing, and this is where it would have gone. */
 static void broken(struct comm *comm, struct connection *c)
 {
     if (c->broken_us != 0)
@@ -75,14 +75,14 @@ hvd_status_t stripes_queue(struct comm *comm, struct connection *data,
     unsigned n = usable(comm, data, frame->nbytes);
     bool queued;
 
-    frame->parts = (uint8_t)n;
+    frame->shares = (uint8_t)n;
     queued = connection_queue(data, frame, payload);
     HVD_ASSERT(queued);
     data->sent_end = payload + frame->nbytes;
     for (unsigned k = 1; k < n; k++)
-        connection_queue_part(stripe(comm, data, k),
-                              payload + frame_part(frame, k),
-                              frame_part(frame, k + 1) - frame_part(frame, k));
+        connection_queue_share(
+            stripe(comm, data, k), payload + frame_share(frame, k),
+            frame_share(frame, k + 1) - frame_share(frame, k));
     return dial(comm, data, frame->nbytes);
 }
 
@@ -130,14 +130,14 @@ size_t stripes_unsent(const struct comm *comm, const struct connection *data)
 static bool take_up(struct comm *comm, struct connection *data, unsigned k)
 {
     struct connection *c = stripe(comm, data, k);
-    size_t from = frame_part(&data->frame, k);
+    size_t from = frame_share(&data->frame, k);
 
-    if (c != NULL && c->ended && c->reading != READING_PART)
+    if (c != NULL && c->ended && c->reading != READING_SHARE)
         broken(comm, c);
-    if (c == NULL || c->reading != READING_PART)
+    if (c == NULL || c->reading != READING_SHARE)
         return false;
-    connection_claim_part(c, data->parts_dest + from,
-                          frame_part(&data->frame, k + 1) - from);
+    connection_claim_share(c, data->shares_dest + from,
+                           frame_share(&data->frame, k + 1) - from);
     if (c->dest_n > 0 && c->ended)
         broken(comm, c);
     return true;
@@ -145,14 +145,14 @@ static bool take_up(struct comm *comm, struct connection *data, unsigned k)
 
 bool stripes_complete(struct comm *comm, struct connection *data)
 {
-    if (data->frame.parts <= 1)
+    if (data->frame.shares <= 1)
         return true;
-    while (data->parts_claimed < data->frame.parts) {
-        if (!take_up(comm, data, data->parts_claimed))
+    while (data->shares_claimed < data->frame.shares) {
+        if (!take_up(comm, data, data->shares_claimed))
             return false;
-        data->parts_claimed++;
+        data->shares_claimed++;
     }
-    for (unsigned k = 1; k < data->frame.parts; k++)
+    for (unsigned k = 1; k < data->frame.shares; k++)
         if (stripe(comm, data, k)->dest_n > 0)
             return false;
     return true;
@@ -162,12 +162,12 @@ hvd_status_t stripes_claim(struct comm *comm, struct connection *data,
                            void *dest)
 {
     /* a sender cuts for connections that both have */
-    for (unsigned k = 1; k < data->frame.parts; k++)
+    for (unsigned k = 1; k < data->frame.shares; k++)
         if (stripe(comm, data, k) == NULL)
             return links_lost(comm, data, "it sent a malformed frame");
     connection_claim(data, dest);
-    data->parts_dest = dest;
-    data->parts_claimed = 1;
+    data->shares_dest = dest;
+    data->shares_claimed = 1;
     (void)stripes_complete(comm, data); /* take up what there is */
     return dial(comm, data, data->frame.nbytes);
 }
@@ -175,7 +175,7 @@ hvd_status_t stripes_claim(struct comm *comm, struct connection *data,
 hvd_status_t stripes_read(struct comm *comm, struct connection *data,
                           bool *moved_p)
 {
-    for (unsigned k = 1; is_cut(data) && k < data->frame.parts; k++) {
+    for (unsigned k = 1; is_cut(data) && k < data->frame.shares; k++) {
         struct connection *c = stripe(comm, data, k);
 
         if (c != NULL)
@@ -197,7 +197,7 @@ hvd_status_t stripes_digest(struct comm *comm, struct connection *c)
 
 bool stripes_silent(const struct connection *c)
 {
-    if (c->reading == READING_PART)
+    if (c->reading == READING_SHARE)
         return c->dest_n == 0;
     return is_cut(c) && c->dest_n == 0 && !c->stripe_broken;
 }

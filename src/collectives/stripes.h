@@ -1,13 +1,13 @@
 /* collectives/stripes.h - several connections to a peer for what is large.
  *
- *   data      | header, parts 4 | part 1 |  header ...   | part 1 | LEAVE
- *   stripe 1                    | part 2 |               | part 2 |
- *   stripe 2                    | part 3 |               | part 3 |
- *   stripe 3                    | part 4 |               | part 4 |
+ *   data      | header, shares 4 | share 1 |  header ...   | share 1 | LEAVE
+ *   stripe 1                     | share 2 |               | share 2 |
+ *   stripe 2                     | share 3 |               | share 3 |
+ *   stripe 3                     | share 4 |               | share 4 |
  *
  * The data connection of a peer says everything: headers, small payloads,
- * goodbyes, and the order of them. A stripe carries parts of payloads, one
- * behind the other, and nothing else. The frame is complete when all its parts
+ * goodbyes, and the order of them. A stripe carries shares of payloads, one
+ * behind the other, and nothing else. The frame is complete when all its shares
  * are; until then nothing behind it is looked at.
  *
  * The higher rank dials its stripes with the first large frame in either
@@ -16,12 +16,12 @@
  * without.
  *
  * A comm that ends finishes what it has queued on each, as on the data
- * connection, whose last word is the goodbye. A stripe that breaks where a part
- * is missing is therefore a loss, unless a goodbye is on its way on the data
- * connection: that is given 200 ms to come.
+ * connection, whose last word is the goodbye. A stripe that breaks where a
+ * share is missing is therefore a loss, unless a goodbye is on its way on the
+ * data connection: that is given 200 ms to come.
  *
  * Functions that take the data connection take any but a stripe: others have
- * no parts. Threads: whoever drives the comm. */
+ * no shares. Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_STRIPES_H
 #define COLLECTIVES_STRIPES_H
 
@@ -47,7 +47,7 @@ size_t stripes_unsent(const struct comm *comm, const struct connection *data);
 /* Claim the HELD frame: its payload goes to dest [frame.nbytes]. */
 hvd_status_t stripes_claim(struct comm *comm, struct connection *data,
                            void *dest) HVD_MUST_CHECK;
-/* Are the parts of the claimed frame, but for the first, in place? */
+/* Are the shares of the claimed frame, but for the first, in place? */
 bool stripes_complete(struct comm *comm, struct connection *data);
 /* Read what is missing of it; *moved_p is set when anything came. */
 hvd_status_t stripes_read(struct comm *comm, struct connection *data,
@@ -55,7 +55,7 @@ hvd_status_t stripes_read(struct comm *comm, struct connection *data,
 
 /* --- for links.c; c: any connection --- */
 
-/* A stripe: its part may complete a frame. */
+/* A stripe: its share may complete a frame. */
 hvd_status_t stripes_digest(struct comm *comm,
                             struct connection *c) HVD_MUST_CHECK;
 /* Nothing is to be read from it now. */

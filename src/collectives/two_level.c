@@ -159,7 +159,7 @@ static void add_stream(struct comm *comm, const struct schedule_call *shape,
     across->count = most;
     across->algorithm = schedule_algorithm(across);
     across->count = count;
-    comm->op.head.way = (uint8_t)(FRAME_TWO_LEVELS | across->algorithm);
+    comm->op.head.algorithm = (uint8_t)(FRAME_TWO_LEVELS | across->algorithm);
     phase->src = phase->dst = at;
     phase->steps = comm->steps;
     if (takes_part)
@@ -241,8 +241,8 @@ static void plan_broadcast(struct comm *comm, const struct schedule_call *shape,
     struct operation *op = &comm->op;
     size_t nbytes = shape->count * shape->elem_nbytes;
     bool at_root = t->host == t->host_of[shape->root];
-    /* what is posted is out of the root's hands; what is read from its memory
-     * keeps it until it has been read */
+    /* what is in a card is out of the root's hands; what is read from its
+     * memory keeps it until it has been read */
     bool local_first = at_root && nbytes <= SMALL_NBYTES;
     struct schedule_call here = *shape;
 

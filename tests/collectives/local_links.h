@@ -13,7 +13,7 @@
 struct memory {
     size_t n_own;
     int own[UNIX_FDS_MAX];
-    int n_attached[GROUP_MAX];
+    int n_mapped[GROUP_MAX];
     int theirs[GROUP_MAX][UNIX_FDS_MAX];
     hvd_status_t answer;
 };
@@ -28,18 +28,18 @@ static inline size_t memory_fds(struct comm *comm, int *fds)
     return m->n_own;
 }
 
-static inline hvd_status_t memory_attach(struct comm *comm, int peer,
-                                         const int *fds, size_t n_fds)
+static inline hvd_status_t memory_map(struct comm *comm, int peer,
+                                      const int *fds, size_t n_fds)
 {
     struct memory *m = &memories[comm->config.rank];
 
     ck_assert_uint_eq(n_fds, m->n_own);
-    ck_assert_int_eq(m->n_attached[peer]++, 0);
+    ck_assert_int_eq(m->n_mapped[peer]++, 0);
     memcpy(m->theirs[peer], fds, n_fds * sizeof(*fds));
     return m->answer == HVD_OK ? HVD_OK : error_set(m->answer, "no room");
 }
 
-static const struct comm_local_ops memory_ops = {memory_fds, memory_attach};
+static const struct comm_local_ops memory_ops = {memory_fds, memory_map};
 
 /* An operation that waits for ever: else nothing is read. */
 static inline void make_wait(struct comm *comm)
@@ -75,7 +75,7 @@ static inline void local_fini(struct group *g)
 
         unix_socket_fds_close(m->own, &m->n_own);
         for (int peer = 0; peer < g->size; peer++)
-            for (int k = 0; k < UNIX_FDS_MAX && m->n_attached[peer]; k++)
+            for (int k = 0; k < UNIX_FDS_MAX && m->n_mapped[peer]; k++)
                 if (m->theirs[peer][k] > 0)
                     close(m->theirs[peer][k]);
     }

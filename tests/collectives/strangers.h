@@ -75,7 +75,8 @@ static inline void turn_rank(struct group *g, int rank)
     if (g->endpoints[rank] == NULL)
         return;
     endpoint_drive(g->endpoints[rank]);
-    for (size_t i = 0; comm != NULL && !comm->torn && i < comm->n_live; i++) {
+    for (size_t i = 0;
+         comm != NULL && comm->life == COMM_OPEN && i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
 
         if (c->state == CONNECTION_DIALING)

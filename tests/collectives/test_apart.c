@@ -31,7 +31,7 @@ enum {
     DEADLINE_S = 60
 };
 
-/* [count] of int64 in each call: posts, one block, several. */
+/* [count] of int64 in each call: cards, one block, several. */
 static const size_t counts[] = {1, 100, 1000, 9000, 100000, COUNT_MAX / RANKS};
 
 /* Shared by the processes of a scene. */

@@ -17,18 +17,18 @@ enum {
     SHIFT_MAX = 4096, /* where in its allocation a buffer starts, at most */
     /* of what a call writes; half is enough, of ordinary blocks all from three
      * ranks on */
-    STREAMED_NBYTES = 34 << 20,
+    NONTEMPORAL_NBYTES = 34 << 20,
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     SMALL_CASES = 100, /* up to ten times as slow */
     LARGE_CASES = 8,
-    STREAMED_ROUNDS = 1, /* of all kinds */
+    NONTEMPORAL_ROUNDS = 1, /* of all kinds */
 #else
     SMALL_CASES = 300,
     LARGE_CASES = 24,
-    STREAMED_ROUNDS = 2,
+    NONTEMPORAL_ROUNDS = 2,
 #endif
-    STREAMED_CASES = STREAMED_ROUNDS *
-                     (COLLECTIVE_BARRIER - COLLECTIVE_ALLREDUCE)
+    NONTEMPORAL_CASES = NONTEMPORAL_ROUNDS *
+                        (COLLECTIVE_BARRIER - COLLECTIVE_ALLREDUCE)
 };
 
 /* --- numbers that everybody knows --- */
@@ -388,11 +388,11 @@ static bool play(struct group *g, int rank, const struct scene *s,
 /* --- the cases --- */
 
 struct run {
-    struct sizes sizes; /* none: every kind by turns, with STREAMED_NBYTES */
+    struct sizes sizes; /* none: every kind by turns, with NONTEMPORAL_NBYTES */
     int n_cases;
 };
 
-static struct scene streamed_scene(int i, int size)
+static struct scene nontemporal_scene(int i, int size)
 {
     static const size_t any = 0;
     const struct sizes none = {&any, 1};
@@ -403,7 +403,7 @@ static struct scene streamed_scene(int i, int size)
     s.kind = (enum collective_kind)(COLLECTIVE_ALLREDUCE + i % n_kinds);
     if (s.kind == COLLECTIVE_ALLREDUCE || s.kind == COLLECTIVE_BROADCAST)
         parts = 2;
-    s.count = STREAMED_NBYTES / parts / hvd_dtype_size(s.dtype);
+    s.count = NONTEMPORAL_NBYTES / parts / hvd_dtype_size(s.dtype);
     s.count -= (size_t)i % 3;
     return s;
 }
@@ -417,7 +417,7 @@ static bool play_all(struct group *g, int rank, void *arg)
     for (int i = 0; ok && i < run->n_cases; i++) {
         uint64_t seed = mix((uint64_t)i, (uint64_t)g->size) >> 20;
         struct scene s = run->sizes.n > 0 ? scene_of(seed, &run->sizes, g->size)
-                                          : streamed_scene(i, g->size);
+                                          : nontemporal_scene(i, g->size);
 
         ok = play(g, rank, &s, &m);
     }
@@ -465,8 +465,8 @@ START_TEST(small_operands_anywhere_same_bits)
 }
 END_TEST
 
-/* Around what goes with the posts, what a rank takes at a time, and a few times
- * that. */
+/* Around what goes with the cards, what a rank takes at a time, and a few
+ * times that. */
 START_TEST(blocks_anywhere_same_bits)
 {
     static const size_t nbytes[] = {64 << 10,  65544,  128 << 10, 131080,
@@ -478,9 +478,9 @@ START_TEST(blocks_anywhere_same_bits)
 END_TEST
 
 /* Results that are written past the caches. */
-START_TEST(streamed_anywhere_same_bits)
+START_TEST(nontemporal_anywhere_same_bits)
 {
-    play_group(_i, NULL, 0, STREAMED_CASES);
+    play_group(_i, NULL, 0, NONTEMPORAL_CASES);
 }
 END_TEST
 
@@ -636,7 +636,7 @@ int main(void)
     tcase_set_timeout(tc, 240);
     tcase_add_loop_test(tc, small_operands_anywhere_same_bits, 2, 6);
     tcase_add_loop_test(tc, blocks_anywhere_same_bits, 2, 6);
-    tcase_add_loop_test(tc, streamed_anywhere_same_bits, 2, 4);
+    tcase_add_loop_test(tc, nontemporal_anywhere_same_bits, 2, 4);
     tcase_add_loop_test(tc, staged_beside_attached_many_blocks, 2, 5);
     tcase_add_test(tc, offered_beside_ordinary_of_every_size);
     tcase_add_loop_test(tc, blocks_of_a_result_stand_apart, 0,

@@ -21,7 +21,7 @@ enum {
 #endif
 };
 
-/* ... than cores, than places in a post, than one staging block has room for */
+/* ... than cores, places in a card, or one staging block has room for */
 static const int many[] = {9, 16, 33, MANY};
 
 static const size_t counts[] = {0, 1, 3, 17, 1000, 8193, 70001, 333333};

@@ -96,7 +96,7 @@ START_TEST(take_local_dialer_gone_nothing_kept)
     turn(&g);
     ck_assert_ptr_null(comm_link(g.comms[0], CHANNEL_LOCAL, 1));
     ck_assert_uint_eq(g.comms[0]->n_live, 0);
-    ck_assert_int_eq(memories[0].n_attached[1], 0);
+    ck_assert_int_eq(memories[0].n_mapped[1], 0);
     ck_assert_int_eq(count_fds(), before);
     local_fini(&g);
 }
@@ -202,7 +202,7 @@ START_TEST(answer_not_authentic_lost)
     else
         ck_assert(
             fails_with(&g, 1, HVD_PEER_LOST, "its handshake is not authentic"));
-    ck_assert_int_eq(memories[1].n_attached[0], _i == NOTHING);
+    ck_assert_int_eq(memories[1].n_mapped[0], _i == NOTHING);
     close(fd);
     close(listen_fd);
     close(file);

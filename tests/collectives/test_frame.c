@@ -13,8 +13,8 @@ START_TEST(frame_encoded_decodes_to_itself)
                        .kind = 1,
                        .dtype = 2,
                        .op = 3,
-                       .parts = 8,
-                       .way = 0xc5,
+                       .shares = 8,
+                       .algorithm = 0xc5,
                        .root = -4,
                        .sequence = 1ull << 40,
                        .count = 1ull << 50,
@@ -31,12 +31,12 @@ START_TEST(frame_encoded_decodes_to_itself)
     ck_assert_int_eq(out.root, -4);
     ck_assert_uint_eq(out.sequence, in.sequence);
     ck_assert_uint_eq(out.step, 0xfedcba);
-    ck_assert_uint_eq(out.way, 0xc5);
+    ck_assert_uint_eq(out.algorithm, 0xc5);
     ck_assert_uint_eq(out.nbytes, 99);
-    ck_assert_uint_eq(out.parts, 8);
+    ck_assert_uint_eq(out.shares, 8);
     ck_assert_uint_eq(frame_inline(&out), 12);
-    ck_assert_uint_eq(frame_part(&out, 7), 84);
-    ck_assert_uint_eq(frame_part(&out, 8), 99);
+    ck_assert_uint_eq(frame_share(&out, 7), 84);
+    ck_assert_uint_eq(frame_share(&out, 8), 99);
     ck_assert_uint_eq(out.offset, in.offset);
     ck_assert_uint_eq(out.value, in.value);
 }
@@ -56,10 +56,10 @@ START_TEST(frame_too_large_or_unknown_refused)
     in = (struct frame){.type = FRAME_LEAVE, .nbytes = 1};
     frame_encode(&in, bytes);
     ck_assert(!frame_decode(bytes, &out));
-    in = (struct frame){.type = FRAME_ANNOUNCE, .parts = 2};
+    in = (struct frame){.type = FRAME_ANNOUNCE, .shares = 2};
     frame_encode(&in, bytes);
     ck_assert(!frame_decode(bytes, &out));
-    in = (struct frame){.type = FRAME_DATA, .parts = FRAME_PARTS_MAX + 1};
+    in = (struct frame){.type = FRAME_DATA, .shares = FRAME_SHARES_MAX + 1};
     frame_encode(&in, bytes);
     ck_assert(!frame_decode(bytes, &out));
     in = (struct frame){.type = 9};

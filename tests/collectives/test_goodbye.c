@@ -217,7 +217,7 @@ END_TEST
 
 START_TEST(frame_malformed_lost)
 {
-    struct frame cut = {.type = FRAME_DATA, .parts = 2, .nbytes = 100};
+    struct frame cut = {.type = FRAME_DATA, .shares = 2, .nbytes = 100};
     uint8_t bytes[FRAME_HEADER_NBYTES] = {9};
     struct raw raw;
     struct group g;

@@ -81,7 +81,7 @@ static void for_all(hvd_op_t op, check_fn *check)
         o.shape = (struct reduce_shape){.dtype = (hvd_dtype_t)(k % DTYPE_COUNT),
                                         .op = op,
                                         .divisor = op == HVD_AVERAGE ? 3 : 0,
-                                        .stream = k % 2 == 0};
+                                        .nontemporal = k % 2 == 0};
         o.count = counts[k / DTYPE_COUNT];
         o.nbytes = o.count * hvd_dtype_size(o.shape.dtype);
         reduce_isa_use(REDUCE_SCALAR);

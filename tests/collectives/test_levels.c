@@ -18,7 +18,7 @@ static void on_two_hosts(rank_fn *fn)
 
 static bool is_in_two(const struct comm *comm)
 {
-    return (comm->op.head.way & FRAME_TWO_LEVELS) != 0;
+    return (comm->op.head.algorithm & FRAME_TWO_LEVELS) != 0;
 }
 
 static bool every_kind(struct group *g, int rank, void *arg)
@@ -82,9 +82,9 @@ static bool slices(struct group *g, int rank, void *arg)
     double *x = values[rank];
 
     EXPECT(allreduce(comm, x, x, 25000, HVD_FLOAT64, HVD_SUM) == HVD_OK);
-    EXPECT(op->head.way == (FRAME_TWO_LEVELS | ALGORITHM_DOUBLING));
+    EXPECT(op->head.algorithm == (FRAME_TWO_LEVELS | ALGORITHM_DOUBLING));
     EXPECT(allreduce(comm, x, x, 50000, HVD_FLOAT64, HVD_SUM) == HVD_OK);
-    EXPECT(op->head.way == (FRAME_TWO_LEVELS | ALGORITHM_RING));
+    EXPECT(op->head.algorithm == (FRAME_TWO_LEVELS | ALGORITHM_RING));
     return true;
 }
 
@@ -94,7 +94,7 @@ START_TEST(algorithm_between_hosts_by_the_size_of_a_slice)
 }
 END_TEST
 
-/* The root's host goes first with what travels in posts. */
+/* The root's host goes first with what travels in cards. */
 static bool broadcasts(struct group *g, int rank, void *arg)
 {
     double x[1025] = {0};

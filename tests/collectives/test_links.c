@@ -57,7 +57,7 @@ START_TEST(dial_local_both_sides_get_the_others_files)
             if (peer == rank)
                 continue;
             ck_assert_int_eq(state_of(&g, rank, peer), CONNECTION_OPEN);
-            ck_assert_int_eq(memories[rank].n_attached[peer], 1);
+            ck_assert_int_eq(memories[rank].n_mapped[peer], 1);
             for (size_t k = 0; k < n; k++) {
                 int theirs = memories[rank].theirs[peer][k];
 
@@ -82,7 +82,7 @@ START_TEST(dial_local_hello_of_wrong_number_refused)
     ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
     turn(&g);
     ck_assert_ptr_null(comm_link(g.comms[0], CHANNEL_LOCAL, 1));
-    ck_assert_int_eq(memories[0].n_attached[1], 0);
+    ck_assert_int_eq(memories[0].n_mapped[1], 0);
     /* it may not have been our fault: tried again until the deadline */
     ck_assert_int_eq(state_of(&g, 1, 0), CONNECTION_RETRY);
     ck_assert_int_eq(count_fds(), open - 1);
@@ -122,7 +122,7 @@ START_TEST(dial_local_reply_of_wrong_number_lost)
                 replies[_i].then == 0 ? 0 : sizeof(more));
     turn(&g);
     ck_assert(fails_with(&g, 1, HVD_PEER_LOST, replies[_i].words));
-    ck_assert_int_eq(memories[1].n_attached[0], 0);
+    ck_assert_int_eq(memories[1].n_mapped[0], 0);
     ck_assert_int_eq(count_fds(), open + 1);
     close(fd);
     close(listen_fd);
@@ -224,7 +224,7 @@ START_TEST(dial_local_too_many_under_way_own_failure)
 }
 END_TEST
 
-START_TEST(dial_local_attach_fails_comm_fails)
+START_TEST(dial_local_map_fails_comm_fails)
 {
     struct group g;
 
@@ -379,7 +379,7 @@ START_TEST(local_dialled_late_gets_goodbye)
     comm_leave(g.comms[0], _i == 1 ? COMM_LEAVE_ABORT : COMM_LEAVE_DONE, 0);
     ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
     turn(&g);
-    ck_assert_int_eq(memories[1].n_attached[0], 0);
+    ck_assert_int_eq(memories[1].n_mapped[0], 0);
     if (_i == 1)
         ck_assert(fails_with(&g, 1, HVD_ERR_MISMATCH, "not the same"));
     else
@@ -458,7 +458,7 @@ START_TEST(transports_differ_both_told)
     for (int rank = 0; rank < 2; rank++) {
         ck_assert(fails_with(&g, rank, HVD_ERR_MISMATCH, words));
         ck_assert_uint_eq(g.comms[rank]->n_accused, 0);
-        ck_assert_int_eq(memories[rank].n_attached[1 - rank], 0);
+        ck_assert_int_eq(memories[rank].n_mapped[1 - rank], 0);
     }
     local_fini(&g);
     ck_assert_int_eq(count_fds(), before);
@@ -542,7 +542,7 @@ int main(void)
     tcase_add_test(tc, dial_local_no_slots_for_reply_own_failure);
     tcase_add_test(tc, take_local_no_slots_later_connected);
     tcase_add_test(tc, dial_local_too_many_under_way_own_failure);
-    tcase_add_loop_test(tc, dial_local_attach_fails_comm_fails, 0, 2);
+    tcase_add_loop_test(tc, dial_local_map_fails_comm_fails, 0, 2);
     tcase_add_test(tc, dial_local_listener_absent_or_busy_tried_again);
     tcase_add_test(tc, dial_local_nobody_for_long_lost);
     tcase_add_test(tc, dial_local_other_user_own_failure);

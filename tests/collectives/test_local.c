@@ -22,11 +22,11 @@
 enum { PAGE = 4096 };
 
 /* What a small call needs is in one line: its ticket, its head, its operand. */
-_Static_assert(offsetof(struct mailbox_post, ticket) == 0, "first");
-_Static_assert(offsetof(struct mailbox_post, tiny) + MAILBOX_TINY_MAX ==
+_Static_assert(offsetof(struct mailbox_card, ticket) == 0, "first");
+_Static_assert(offsetof(struct mailbox_card, tiny) + MAILBOX_TINY_MAX ==
                    MAILBOX_LINE,
                "the first line ends with the operand");
-_Static_assert(sizeof(struct mailbox_post) % MAILBOX_LINE == 0, "whole lines");
+_Static_assert(sizeof(struct mailbox_card) % MAILBOX_LINE == 0, "whole lines");
 _Static_assert(offsetof(struct mailbox, staged) / MAILBOX_LINE ==
                    offsetof(struct mailbox, taken) / MAILBOX_LINE,
                "progress is read with one line");
@@ -184,7 +184,7 @@ END_TEST
 
 enum { LEAVING_COUNT = MAILBOX_INLINE_MAX / sizeof(float) };
 
-/* Rank 1 is held between its post and its look at rank 0's. */
+/* Rank 1 is held between its card and its look at rank 0's. */
 static struct {
     sem_t held;
     int release[2]; /* a pipe */
@@ -204,7 +204,7 @@ static void hold_rank_1(struct group *g)
     const struct local *local = g->comms[1]->local;
     uint64_t next = g->comms[0]->local->ticket + 1;
 
-    while (atomic_load(&local_post_of(local->box, next)->ticket) < next)
+    while (atomic_load(&local_card_of(local->box, next)->ticket) < next)
         sched_yield();
     pthread_kill(slow.thread, SIGUSR1);
     sem_wait(&slow.held);
@@ -258,7 +258,7 @@ static bool run_ahead(struct group *g, int rank, void *arg)
     for (int round = 0; round < 100; round++) {
         if (rank != 0)
             sem_wait(gone);
-        for (int i = 0; i < MAILBOX_POSTS / 2; i++) {
+        for (int i = 0; i < MAILBOX_CARDS / 2; i++) {
             int value = rank == 0 ? round * 10 + i : -1;
 
             EXPECT(broadcast(g->comms[rank], &value, 1, HVD_INT32, 0) ==
@@ -336,7 +336,7 @@ START_TEST(call_announced_long_ago_does_no_harm)
 }
 END_TEST
 
-/* --- disagreement found in posts --- */
+/* --- disagreement found in cards --- */
 
 struct quarrel {
     enum collective_kind kind;
@@ -373,7 +373,7 @@ static bool quarrel(struct group *g, int rank, void *arg)
     return true;
 }
 
-/* In posts, across the limit of posts, and in blocks. */
+/* In cards, across their limit, and in blocks. */
 START_TEST(counts_differ_both_sides_named)
 {
     static const size_t counts[] = {2, 1024, 1025, 300000};
@@ -511,7 +511,7 @@ static bool push_or_not(struct group *g, int rank, void *arg)
             buf[i] = rank + i;
         EXPECT(allreduce(g->comms[rank], buf, buf, COUNT, HVD_INT64, HVD_SUM) ==
                HVD_OK);
-        EXPECT(local->run.push == (round == 0));
+        EXPECT((local->run.method == RUN_PUSHED) == (round == 0));
         for (int i = 0; i < COUNT; i++)
             EXPECT(buf[i] == 3 + 3 * (int64_t)i);
         if (rank == u->rank) {

@@ -61,7 +61,7 @@ static int choice_of(struct local *local, const struct phase *phase)
     ck_assert(way == MAILBOX_ATTACH || way == MAILBOX_STAGED);
     if (way == MAILBOX_ATTACH)
         return ATTACHED;
-    return local->run.past ? PAST : STAGED;
+    return local->run.stage_nontemporal ? PAST : STAGED;
 }
 
 /* choosing: with an ordinary buffer; else -> NONE */
@@ -195,7 +195,7 @@ START_TEST(lateness_of_those_who_do_not_choose_is_no_cost)
 }
 END_TEST
 
-/* Calls that go with the posts take tickets too. */
+/* Calls that go with the cards take tickets too. */
 START_TEST(tickets_between_change_nothing)
 {
     static const uint64_t costs_ns[] = {5000, 5000, 4000};
@@ -240,7 +240,7 @@ START_TEST(a_large_allreduce_does_not_try_to_attach)
 }
 END_TEST
 
-/* --- copies into staging memory, of posts --- */
+/* --- copies into staging memory, of cards --- */
 
 static bool copied(struct local *local, const uint8_t *src, size_t nbytes)
 {
@@ -283,7 +283,7 @@ static void read_all(uint64_t ticket, uint64_t ns)
 
         atomic_store(&box->reads[0].ns, i == 1 ? ns / 2 : ns);
         atomic_store(&box->reads[0].ticket, ticket);
-        atomic_store(&box->posts[(ticket + 1) % MAILBOX_POSTS].ticket,
+        atomic_store(&box->cards[(ticket + 1) % MAILBOX_CARDS].ticket,
                      ticket + 1);
     }
 }
@@ -317,7 +317,7 @@ static void read_broadcast_of(int root, uint64_t ticket)
     struct phase phase = phase_of(COLLECTIVE_BROADCAST, sizeof(src));
     struct local *reader = &world.locals[1];
 
-    world.boxes[root].posts[ticket % MAILBOX_POSTS].timed = 1;
+    world.boxes[root].cards[ticket % MAILBOX_CARDS].timed = 1;
     reader->ticket = ticket;
     reader->run.phase = &phase;
     reader->run.first_peer = root;

@@ -302,12 +302,12 @@ enum {
 static void come_late(const struct local *local, int n)
 {
     for (int i = 0; local != NULL && i < local->size; i++) {
-        const struct mailbox_post *post;
+        const struct mailbox_card *card;
 
         if (i == local->me)
             continue;
-        post = local_post_of(local->peers[i].box, local->ticket + 1);
-        while (atomic_load(&post->ticket) <= local->ticket)
+        card = local_card_of(local->peers[i].box, local->ticket + 1);
+        while (atomic_load(&card->ticket) <= local->ticket)
             sched_yield();
     }
     for (int i = 0; i < n; i++)

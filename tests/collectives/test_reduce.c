@@ -369,11 +369,12 @@ static void many_check(struct many *many, size_t count, int alias,
         same = same && dst[-(ptrdiff_t)i] == 0xa5 &&
                dst[nbytes + i - 1] == 0xa5;
     if (!same)
-        ck_abort_msg("%s %s %s/%d of %d: %zu at %d, offset %zu, stream %d",
+        ck_abort_msg("%s %s %s/%d of %d: %zu at %d, offset %zu, nontemporal %d",
                      reduce_isa_name(reduce_isa_in_use()),
                      dtype_name((unsigned)many->shape.dtype),
                      op_name((unsigned)many->shape.op), many->shape.divisor,
-                     many->n_srcs, count, alias, offset, many->shape.stream);
+                     many->n_srcs, count, alias, offset,
+                     many->shape.nontemporal);
 }
 
 /* Small ones one by one, then around every vector and block of the large. */
@@ -384,10 +385,10 @@ static void many_check_counts(struct many *many)
     for (size_t i = 0; i < 180; i++) {
         size_t count = i <= 130 ? i : 1024 / elem + (i - 133) * 5;
 
-        many->shape.stream = i % 2 == 0 || i > 130;
+        many->shape.nontemporal = i % 2 == 0 || i > 130;
         for (int alias = 0; alias <= many->n_srcs; alias++)
             many_check(many, count, alias, i % 7);
-        many->shape.stream = false;
+        many->shape.nontemporal = false;
         many_check(many, count, many->n_srcs, i % 64);
     }
 }

@@ -52,9 +52,9 @@ static const struct way ways[] = {
      true, 1 << 20},
     {"allreduce, attached", COLLECTIVE_ALLREDUCE, COMM_ORDINARY_ATTACHED, false,
      true, 1 << 20},
-    {"allreduce, staged with the post", COLLECTIVE_ALLREDUCE,
+    {"allreduce, staged with the card", COLLECTIVE_ALLREDUCE,
      COMM_ORDINARY_MEASURED, false, true, 5 << 10},
-    {"allgather, staged with the post", COLLECTIVE_ALLGATHER,
+    {"allgather, staged with the card", COLLECTIVE_ALLGATHER,
      COMM_ORDINARY_MEASURED, false, false, 2 << 10},
 };
 

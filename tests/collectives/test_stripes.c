@@ -92,7 +92,7 @@ START_TEST(stripes_large_odd_counts_right_result)
 
     stripes_init(&g, 2 + _i % 4, all[_i / 4], NULL);
     group_run(&g, sums, &g);
-    for (int k = 0; k < FRAME_PARTS_MAX - 1; k++) {
+    for (int k = 0; k < FRAME_SHARES_MAX - 1; k++) {
         const struct connection *c = comm_link(g.comms[1], CHANNEL_STRIPE + k,
                                                0);
 

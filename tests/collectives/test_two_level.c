@@ -356,8 +356,8 @@ static bool see_levels(struct group *g, int rank, void *arg)
 
     EXPECT(allreduce(g->comms[rank], buf, buf, count, HVD_FLOAT32, HVD_SUM) ==
            HVD_OK);
-    EXPECT_SAY((comm->op.head.way & FRAME_TWO_LEVELS ? 2 : 1) == *levels,
-               "rank %d: way %x", rank, comm->op.head.way);
+    EXPECT_SAY((comm->op.head.algorithm & FRAME_TWO_LEVELS ? 2 : 1) == *levels,
+               "rank %d: algorithm %x", rank, comm->op.head.algorithm);
     free(buf);
     return true;
 }

@@ -171,14 +171,14 @@ START_TEST(endpoint_hello_held_keeps_descriptors)
     turn(&g);
     turn(&g);
     taker_init(&t, &g);
-    endpoint_attach(g.endpoints[0], &t.user);
+    endpoint_add_user(g.endpoints[0], &t.user);
     ck_assert_int_eq(t.n_taken, 1);
     ck_assert_uint_eq(t.n_fds, 2);
     for (int k = 0; k < 2; k++)
         ck_assert(same_file(t.fds[k], files[k]) && is_cloexec(t.fds[k]));
     unix_socket_fds_close(t.fds, &t.n_fds);
     close(t.fd);
-    endpoint_detach(g.endpoints[0], &t.user);
+    endpoint_remove_user(g.endpoints[0], &t.user);
     group_fini(&g);
     close(fd);
     close(files[0]);
@@ -272,7 +272,7 @@ START_TEST(endpoint_descriptors_behind_first_byte_not_taken)
 
     bare_init(&g);
     taker_init(&t, &g);
-    endpoint_attach(g.endpoints[0], &t.user);
+    endpoint_add_user(g.endpoints[0], &t.user);
     hello_for(&g, 1, 0, CHANNEL_LOCAL, hello);
     fd = dial_raw(&g, 0);
     ck_assert(unix_socket_send(fd, hello, 1, NULL, 0));
@@ -282,7 +282,7 @@ START_TEST(endpoint_descriptors_behind_first_byte_not_taken)
     ck_assert_int_eq(t.n_taken, 1);
     ck_assert_uint_eq(t.n_fds, 0);
     close(t.fd);
-    endpoint_detach(g.endpoints[0], &t.user);
+    endpoint_remove_user(g.endpoints[0], &t.user);
     group_fini(&g);
     close(fd);
     close(file);
@@ -347,7 +347,7 @@ START_TEST(endpoint_hello_of_other_user_closed)
 
     bare_init(&g);
     taker_init(&t, &g);
-    endpoint_attach(g.endpoints[0], &t.user);
+    endpoint_add_user(g.endpoints[0], &t.user);
     child = fork();
     if (child == 0)
         _exit(other_user(&g));
@@ -356,7 +356,7 @@ START_TEST(endpoint_hello_of_other_user_closed)
     while (waitpid(child, &status, WNOHANG) == 0);
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(t.n_taken, 0);
-    endpoint_detach(g.endpoints[0], &t.user);
+    endpoint_remove_user(g.endpoints[0], &t.user);
     group_fini(&g);
 }
 END_TEST

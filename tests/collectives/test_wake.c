@@ -21,7 +21,7 @@
 enum {
     ROUNDS = 21,
     BLOCKS_COUNT = 200000, /* float32: block by block */
-    OFFERED_COUNT = 10000, /* too much for a post, read as a whole */
+    OFFERED_COUNT = 10000, /* too much for a card, read as a whole */
     ASKED_COUNT = 150000,  /* int32: three questions */
     MANY = 4,              /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -207,7 +207,7 @@ static void run_relay(struct relay *r, rank_fn *fn)
     close(r->plain_fd);
 }
 
-START_TEST(late_post_wakes_at_once)
+START_TEST(late_card_wakes_at_once)
 {
     struct relay r = {.count = 1};
 
@@ -260,7 +260,7 @@ static void hold_asker(int signo)
 
     (void)signo;
     atomic_store(&a->held, 1);
-    while (atomic_load(&local_post_of(box, a->ticket)->ticket) < a->ticket)
+    while (atomic_load(&local_card_of(box, a->ticket)->ticket) < a->ticket)
         sched_yield();
     await_sleep(a->group.comms[0]);
     atomic_store(&a->asked_us, clock_now_us());
@@ -277,7 +277,7 @@ static void hold_rank_1(struct asking *a)
 {
     const struct mailbox *box = a->group.comms[1]->local->box;
 
-    while (atomic_load(&local_post_of(box, a->ticket)->ticket) < a->ticket)
+    while (atomic_load(&local_card_of(box, a->ticket)->ticket) < a->ticket)
         sched_yield();
     await_sleep(a->group.comms[1]);
     pthread_kill(a->asker, SIGUSR1);
@@ -384,7 +384,7 @@ END_TEST
 
 enum {
     ROOT_COUNT = 32000,
-    ROOT_CALLS = 2 * MAILBOX_POSTS + 15,
+    ROOT_CALLS = 2 * MAILBOX_CARDS + 15,
     ROOT_ROUNDS = 4
 };
 /* calls of so many elements until staging memory has been gone through */
@@ -392,7 +392,7 @@ enum { STAGE_CALLS = LOCAL_STAGE_NBYTES / (128 << 10) };
 
 /* Rank 1 is late while the root, which needs nobody, calls on: it is held at
  * the result of a broadcast, or has not called yet, until the root waits for it
- * or has posted what uses the same memory. */
+ * or has shown what uses the same memory. */
 struct ahead {
     struct group group;
     struct trap trap;
@@ -409,11 +409,11 @@ static void hold_until_root_waits(void *arg)
     uint64_t ticket = a->late_ticket + a->reuse;
 
     /* behind what came before it has not slept */
-    while (atomic_load(&local_post_of(box, a->late_ticket)->ticket) <
+    while (atomic_load(&local_card_of(box, a->late_ticket)->ticket) <
            a->late_ticket)
         sched_yield();
     while (atomic_load(&box->sleeping) == 0 &&
-           atomic_load(&local_post_of(box, ticket)->ticket) < ticket)
+           atomic_load(&local_card_of(box, ticket)->ticket) < ticket)
         sched_yield();
 }
 
@@ -477,7 +477,7 @@ static void run_ahead(struct ahead *a)
     trap_fini(&a->trap);
 }
 
-/* Too much for a post: in halves of staging memory. The one that is read then
+/* Too much for a card: in halves of staging memory. The one that is read then
  * lies where the half begins, or further on. */
 START_TEST(staged_operand_kept_until_slow_reader_has_it)
 {
@@ -488,7 +488,7 @@ START_TEST(staged_operand_kept_until_slow_reader_has_it)
 }
 END_TEST
 
-START_TEST(operand_in_post_kept_until_slow_reader_has_it)
+START_TEST(operand_in_card_kept_until_slow_reader_has_it)
 {
     struct ahead a = {
         .sizes = {2000, 1000}, .reuse = MAILBOX_LARGE, .held = true};
@@ -497,9 +497,9 @@ START_TEST(operand_in_post_kept_until_slow_reader_has_it)
 }
 END_TEST
 
-START_TEST(post_kept_until_late_rank_has_seen_it)
+START_TEST(card_kept_until_late_rank_has_seen_it)
 {
-    struct ahead a = {.sizes = {1, 5}, .reuse = MAILBOX_POSTS};
+    struct ahead a = {.sizes = {1, 5}, .reuse = MAILBOX_CARDS};
 
     run_ahead(&a);
 }
@@ -511,14 +511,14 @@ int main(void)
     TCase *tc = tcase_create("wake");
 
     tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, late_post_wakes_at_once);
+    tcase_add_test(tc, late_card_wakes_at_once);
     tcase_add_test(tc, late_block_wakes_at_once);
     tcase_add_test(tc, late_reader_of_offered_buffer_wakes_at_once);
     tcase_add_test(tc, asked_and_answered_wake_at_once);
     tcase_add_test(tc, waiting_for_long_costs_no_cpu);
     tcase_add_test(tc, staged_operand_kept_until_slow_reader_has_it);
-    tcase_add_test(tc, operand_in_post_kept_until_slow_reader_has_it);
-    tcase_add_test(tc, post_kept_until_late_rank_has_seen_it);
+    tcase_add_test(tc, operand_in_card_kept_until_slow_reader_has_it);
+    tcase_add_test(tc, card_kept_until_late_rank_has_seen_it);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

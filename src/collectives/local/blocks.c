@@ -1,5 +1,5 @@
-/* collectives/local/blocks.c - operands that do not fit a post: block by block
- * through memory that the others read, as pull.c says.
+/* collectives/local/blocks.c - operands that do not fit a card: block by
+ * block through memory that the others read, as pull.c says.
  *
  * Threads: whoever drives the comm. Memory: staging from hvd_alloc, with its
  * first use. */
@@ -117,7 +117,7 @@ static bool can_push(const struct local *local)
     return true;
 }
 
-bool local_blocks_offer(struct local *local, struct mailbox_post *post)
+bool local_blocks_offer(struct local *local, struct mailbox_card *card)
 {
     struct local_run *run = &local->run;
     const struct phase *phase = run->phase;
@@ -125,15 +125,14 @@ bool local_blocks_offer(struct local *local, struct mailbox_post *post)
     struct pull_shape shape = shape_of(local, phase);
     size_t nbytes = local_operand_nbytes(local, call, local->me);
 
-    run->push = false;
     pull_init(&run->pull, &shape);
     publish_progress(local);
-    if (nbytes == 0 || !arena_find(phase->src, nbytes, &post->send_at))
+    if (nbytes == 0 || !arena_find(phase->src, nbytes, &card->send_at))
         return false;
     if (call->kind == COLLECTIVE_ALLREDUCE) {
-        if (!arena_find(phase->dst, nbytes, &post->recv_at) || !can_push(local))
+        if (!arena_find(phase->dst, nbytes, &card->recv_at) || !can_push(local))
             return false;
-        post->may_push = 1;
+        card->may_push = 1;
     } else if (nbytes <= MAILBOX_INLINE_MAX ||
                local_overwrites_operand(phase)) {
         return false;
@@ -156,7 +155,7 @@ static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
     return run->ordinary;
 }
 
-static hvd_status_t plan(struct local *local, struct mailbox_post *post)
+static hvd_status_t plan(struct local *local, struct mailbox_card *card)
 {
     struct local_run *run = &local->run;
     const struct phase *phase = run->phase;
@@ -166,23 +165,22 @@ static hvd_status_t plan(struct local *local, struct mailbox_post *post)
 
     shape.in_place = phase->src == phase->dst;
     run->ordinary = MAILBOX_NONE;
-    run->past = false;
+    run->stage_nontemporal = false;
     run->send_way = local_overwrites_operand(phase)
                         ? MAILBOX_STAGED
                         : way_of(local, phase->src, visible_nbytes(local, call),
-                                 &post->send_at);
+                                 &card->send_at);
     run->recv_way = MAILBOX_NONE;
     if (shows_result)
         run->recv_way = way_of(local, phase->dst,
-                               call->count * call->elem_nbytes, &post->recv_at);
+                               call->count * call->elem_nbytes, &card->recv_at);
     shape.stage_send = run->send_way == MAILBOX_STAGED;
     shape.stage_recv = run->recv_way == MAILBOX_STAGED;
     if (shape.stage_send || shape.stage_recv)
         HVD_TRY(local_stage_reserve(local, pull_stage_nbytes(&shape)));
-    post->stage_at = local->stage_at;
-    post->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
+    card->stage_at = local->stage_at;
+    card->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
                      can_push(local);
-    run->push = false;
     pull_init(&run->pull, &shape);
     return HVD_OK;
 }
@@ -199,10 +197,10 @@ static void write_table(struct local *local)
                                              call->elem_nbytes};
 }
 
-hvd_status_t local_blocks_plan(struct local *local, struct mailbox_post *post)
+hvd_status_t local_blocks_plan(struct local *local, struct mailbox_card *card)
 {
     local_choice_collect(local);
-    HVD_TRY(plan(local, post));
+    HVD_TRY(plan(local, card));
     local_choice_begins(local);
     if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
         write_table(local);
@@ -210,7 +208,7 @@ hvd_status_t local_blocks_plan(struct local *local, struct mailbox_post *post)
     return HVD_OK;
 }
 
-/* What the posts of all say; the same on every rank. */
+/* What the cards of all say; the same on every rank. */
 struct ways {
     bool all_push, stages, stages_result, attaches;
 };
@@ -220,13 +218,13 @@ static struct ways ways_of_all(const struct local *local)
     struct ways w = {.all_push = true};
 
     for (int i = 0; i < local->size; i++) {
-        const struct mailbox_post *post = local_post_of(local->peers[i].box,
+        const struct mailbox_card *card = local_card_of(local->peers[i].box,
                                                         local->ticket);
 
-        w.all_push = w.all_push && post->may_push;
-        w.stages = w.stages || post->send_way == MAILBOX_STAGED;
-        w.stages_result = w.stages_result || post->recv_way == MAILBOX_STAGED;
-        w.attaches = w.attaches || post->send_way == MAILBOX_ATTACH;
+        w.all_push = w.all_push && card->may_push;
+        w.stages = w.stages || card->send_way == MAILBOX_STAGED;
+        w.stages_result = w.stages_result || card->recv_way == MAILBOX_STAGED;
+        w.attaches = w.attaches || card->send_way == MAILBOX_ATTACH;
     }
     return w;
 }
@@ -241,12 +239,11 @@ void local_blocks_arrived(struct local *local)
     struct pull_shape shape = run->pull.shape;
     struct ways ways;
 
-    if (run->in_posts && shape.kind != PULL_ALLREDUCE)
+    if (run->method == RUN_OFFERED && shape.kind != PULL_ALLREDUCE)
         return;
     ways = ways_of_all(local);
     if (ways.all_push) {
-        run->push = true;
-        run->in_posts = false;
+        run->method = RUN_PUSHED;
         shape.kind = PULL_SLICES_REDUCE;
     } else if (shape.kind == PULL_ALLREDUCE && !ways.stages_result) {
         shape.lag = LAG_NBYTES / shape.block_nbytes;
@@ -285,14 +282,14 @@ static bool look_at_peers(struct local *local)
 static void do_stage(struct local *local, const struct pull_action *a)
 {
     copy_memory(local->stage + a->stage, local->run.phase->src + a->region.src,
-                a->region.nbytes, local->run.past);
+                a->region.nbytes, local->run.stage_nontemporal);
 }
 
 /* [off, off + nbytes) of a peer's operand: local->sources. Fetched, unless that
- * was done before this part had to wait for another's. */
-static hvd_status_t find_part(struct local *local, int place,
-                              const struct pull_action *a, size_t off,
-                              size_t nbytes)
+ * was done before this piece had to wait for another's. */
+static hvd_status_t find_piece(struct local *local, int place,
+                               const struct pull_action *a, size_t off,
+                               size_t nbytes)
 {
     struct local_run *run = &local->run;
     struct local_source from = local_operand_of(local, place, a);
@@ -314,15 +311,16 @@ static hvd_status_t find_part(struct local *local, int place,
 }
 
 /* All of them; or the run waits. */
-static hvd_status_t find_parts(struct local *local, const struct pull_action *a,
-                               size_t off, size_t nbytes)
+static hvd_status_t find_pieces(struct local *local,
+                                const struct pull_action *a, size_t off,
+                                size_t nbytes)
 {
     for (int i = 0; i < local->size; i++) {
         if (i == local->me) {
             local->sources[i] = local->run.phase->src + a->region.src + off;
             continue;
         }
-        HVD_TRY(find_part(local, i, a, off, nbytes));
+        HVD_TRY(find_piece(local, i, a, off, nbytes));
         if (local->run.waits && i >= local->run.n_fetched)
             return HVD_OK;
     }
@@ -330,21 +328,26 @@ static hvd_status_t find_parts(struct local *local, const struct pull_action *a,
     return HVD_OK;
 }
 
+static bool pushes(const struct local *local)
+{
+    return local->run.method == RUN_PUSHED;
+}
+
 static uint64_t result_at(const struct local *local, int place)
 {
-    return local_post_of(local->peers[place].box, local->ticket)->recv_at;
+    return local_card_of(local->peers[place].box, local->ticket)->recv_at;
 }
 
 /* Where the result of [at, at + nbytes) goes: own first, then the others' that
  * can be mapped, if it is pushed. How many: local->results. Whether they can is
- * asked once for each part, it may be another answer the next time:
+ * asked once for each piece, it may be another answer the next time:
  * local->views, by place. */
 static int find_results(const struct local *local, size_t at, size_t nbytes)
 {
     int n = 0;
 
     local->results[n++] = local->run.phase->dst + at;
-    for (int k = 1; k < local->size && local->run.push; k++) {
+    for (int k = 1; k < local->size && pushes(local); k++) {
         int i = (local->me + k) % local->size;
 
         local->views[i] = local_view(&local->peers[i], result_at(local, i) + at,
@@ -367,27 +370,27 @@ static hvd_status_t push_unmapped(struct local *local, size_t at, size_t nbytes)
 }
 
 /* [off, off + nbytes) of the block; or the run waits. */
-static hvd_status_t reduce_part(struct local *local,
-                                const struct pull_action *a, size_t off,
-                                size_t nbytes)
+static hvd_status_t reduce_piece(struct local *local,
+                                 const struct pull_action *a, size_t off,
+                                 size_t nbytes)
 {
     struct local_run *run = &local->run;
     struct reduce_shape shape = local_reduction(local);
     size_t at = a->region.dst + off;
     int n;
 
-    HVD_TRY(find_parts(local, a, off, nbytes));
+    HVD_TRY(find_pieces(local, a, off, nbytes));
     if (run->waits)
         return HVD_OK;
     n = find_results(local, at, nbytes);
     /* nobody reads it soon: neither takes it nor writes it elsewhere */
-    shape.stream = run->stream &&
-                   (run->pull.shape.kind == PULL_REDUCE_SCATTER ||
-                    n == local->size);
+    shape.nontemporal = run->nontemporal &&
+                        (run->pull.shape.kind == PULL_REDUCE_SCATTER ||
+                         n == local->size);
     reduce_to_all(&shape, local->results, n, local->sources, local->size,
                   nbytes / run->phase->shape.elem_nbytes);
-    return run->push && n < local->size ? push_unmapped(local, at, nbytes)
-                                        : HVD_OK;
+    return pushes(local) && n < local->size ? push_unmapped(local, at, nbytes)
+                                            : HVD_OK;
 }
 
 /* From now on who leaves waits for us. */
@@ -414,10 +417,10 @@ static hvd_status_t reduce_block(struct local *local,
     struct local_run *run = &local->run;
 
     while (run->done_nbytes < a->region.nbytes) {
-        size_t left = a->region.nbytes - run->done_nbytes;
-        size_t n = left < step ? left : step;
+        size_t rest = a->region.nbytes - run->done_nbytes;
+        size_t n = rest < step ? rest : step;
 
-        HVD_TRY(reduce_part(local, a, run->done_nbytes, n));
+        HVD_TRY(reduce_piece(local, a, run->done_nbytes, n));
         if (run->waits)
             return HVD_OK;
         run->done_nbytes += n;
@@ -456,12 +459,12 @@ static hvd_status_t do_reduce(struct local *local, const struct pull_action *a)
             return local_fail(local, HVD_ERR_NOMEM, "%d bytes per rank",
                               LOCAL_FETCH_NBYTES);
     }
-    if (run->push)
+    if (pushes(local))
         return push_block(local, a, step);
     HVD_TRY(reduce_block(local, a, step));
     if (!run->waits && run->recv_way == MAILBOX_STAGED)
         copy_memory(local->stage + a->stage, run->phase->dst + a->region.dst,
-                    a->region.nbytes, run->past);
+                    a->region.nbytes, run->stage_nontemporal);
     return HVD_OK;
 }
 
@@ -477,7 +480,7 @@ static hvd_status_t do_take(struct local *local, const struct pull_action *a)
                                    : local_operand_of(local, a->peer, a);
     if (from.ptr == NULL)
         return local_fetch(local, a->peer, from, dst, a->region.nbytes, &later);
-    copy_memory(dst, from.ptr, a->region.nbytes, local->run.stream);
+    copy_memory(dst, from.ptr, a->region.nbytes, local->run.nontemporal);
     return HVD_OK;
 }
 
@@ -538,7 +541,7 @@ hvd_status_t local_blocks_work(struct local *local, bool *moved_p)
             return HVD_OK;
         if (a.type == PULL_DONE) {
             *moved_p = true;
-            run->stage = LOCAL_CLOSE;
+            local_move(run, RUN_CLOSE);
             return HVD_OK;
         }
         HVD_TRY(carry_out(local, &a));
@@ -563,8 +566,8 @@ hvd_status_t local_blocks_read(struct local *local)
     pull->take_i = pull->n_take;
     publish_progress(local);
     local_notify(local);
-    if (local->run.send_way == MAILBOX_ARENA)
-        local->run.stage = LOCAL_CLOSE;
+    local_move(&local->run,
+               local->run.send_way == MAILBOX_ARENA ? RUN_CLOSE : RUN_DONE);
     return HVD_OK;
 }
 
@@ -585,7 +588,7 @@ hvd_status_t local_blocks_close(struct local *local, bool *moved_p)
     if (is_read(local))
         return HVD_OK;
     local_choice_ends(local);
-    local->run.stage = LOCAL_DONE;
+    local_move(&local->run, RUN_DONE);
     *moved_p = true;
     return HVD_OK;
 }

@@ -1,6 +1,6 @@
 /* collectives/local/impl.h - the inside of a local group, shared by local.c
  * (its life), peer_memory.c (whose memory is mapped), plan.c (which way
- * operands take), run.c (the phase in flight), post.c (what is called),
+ * operands take), run.c (the phase in flight), card.c (what is called),
  * blocks.c, read.c (what peers show), ask.c, ordinary.c and stores.c.
  *
  * Threads: whoever drives the comm. Ranks here are places in the group: the
@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/moves.h"
 #include "collectives/local/arena.h"
 #include "collectives/local/choice.h"
 #include "collectives/local/local.h"
@@ -37,12 +38,23 @@ struct local_peer {
     int pidfd; /* readable once it is dead; -1: unknown */
 };
 
-enum local_stage {
-    LOCAL_POST,   /* the post of this ticket has to be free */
-    LOCAL_ARRIVE, /* others have to post it */
-    LOCAL_WORK,
-    LOCAL_CLOSE, /* who reads this rank's buffers has to be through */
-    LOCAL_DONE
+/* DONE ---> SHOW ---> ARRIVE ---> WORK ---> CLOSE ---> DONE
+ *                                   '------ in cards ---^   */
+enum run_state {
+    RUN_DONE,   /* nothing is in flight */
+    RUN_SHOW,   /* the card of this ticket has to be free */
+    RUN_ARRIVE, /* others have to show theirs */
+    RUN_WORK,
+    RUN_CLOSE /* who reads this rank's buffers has to be through */
+};
+
+/* How operands get to the others. Each rank decides between the first three by
+ * the same rules (plan.c), and compares; PUSHED follows from what all show. */
+enum run_method {
+    RUN_CARDS,   /* all in the cards */
+    RUN_OFFERED, /* in the cards, or read where they are, in the arena */
+    RUN_BLOCKS,  /* block by block */
+    RUN_PUSHED   /* ... and results go straight into everybody's buffers */
 };
 
 /* A copy into staging memory whose time is wanted (stores.c). */
@@ -55,27 +67,26 @@ struct local_stores {
 
 /* The phase in flight. */
 struct local_run {
-    enum local_stage stage;
+    enum run_state state; /* local_move() */
+    enum run_method method;
     const struct phase *phase;
     const struct frame *head; /* of the call */
     size_t operand_nbytes;    /* own */
-    bool in_posts;            /* operands travel in the posts */
-    bool offers;              /* ... or are read where they are, in the arena */
-    int first_peer, n_peers;  /* whose posts are waited for: places from
+    int first_peer, n_peers;  /* whose cards are waited for: places from
                                 first_peer on, ascending */
     int arrived;
     struct pull pull;
-    bool push;   /* results go straight into everybody's buffers */
-    bool stream; /* ... and past the caches, as far as nobody reads them yet */
+    bool nontemporal; /* results go past the caches, unless somebody reads
+                         them soon */
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t ordinary;           /* the way of buffers outside the arena */
-    bool past; /* what is staged block by block goes past the caches */
+    bool stage_nontemporal;     /* so does what is staged block by block */
     struct local_stores stores;
     uint8_t *own_to; /* own contribution to own result, what is left of it */
     const uint8_t *own_from;
     size_t own_nbytes;
     /* An action that waits for an answer (ask.c), and how far it is:
-     * bytes of its region, and operands of the part under way. */
+     * bytes of its region, and operands of the piece under way. */
     bool waits;
     struct pull_action action;
     size_t done_nbytes;
@@ -115,20 +126,20 @@ struct local {
     uint32_t cpu; /* as in own box */
     uint8_t forced_way; /* enum mailbox_way; NONE: by measurement */
     uint64_t ticket;
-    int n_attached;      /* peers whose memory is at hand */
-    uint32_t past;       /* digest of the calls posted */
+    int n_mapped;        /* peers whose memory is at hand */
+    uint32_t past;       /* digest of the calls shown */
     uint64_t n_compared; /* tickets whose calls are known to be the same */
-    uint64_t all_posted; /* everybody has posted this one, at least */
+    uint64_t all_shown;  /* everybody has shown this one, at least */
     struct pull_progress *progress; /* [size] */
     const void **sources;           /* [size] */
     void **results, **views;        /* [size] each */
     uint8_t *stage;                 /* own, from hvd_alloc; NULL: none yet */
     uint64_t stage_at;              /* its place in the arena */
-    size_t stage_next;     /* where in it the next operand of a post goes */
+    size_t stage_next;     /* where in it the next operand of a card goes */
     uint64_t half_used[2]; /* last tickets whose operands lie in either half */
     uint64_t small_used[MAILBOX_SMALL], large_used[MAILBOX_LARGE]; /* ... or in
                                                                       data */
-    uint64_t resume_at; /* 0; or far ahead: goes on when all have posted this */
+    uint64_t resume_at; /* 0; or far ahead: goes on when all have shown this */
     uint64_t n_blocks;  /* calls in blocks, the one under way included */
     uint8_t *fetched;   /* [size - 1][fetched_max] */
     size_t fetched_max;
@@ -143,11 +154,31 @@ struct local {
 enum {
     LOCAL_STAGE_NBYTES = 4 << 20,
     LOCAL_DEPTH = 2,
-    /* calls, before the others': in posts, and in blocks */
-    LOCAL_RUN_AHEAD = MAILBOX_POSTS / 2,
+    /* calls, before the others': in cards, and in blocks */
+    LOCAL_RUN_AHEAD = MAILBOX_CARDS / 2,
     LOCAL_BLOCKS_AHEAD = 2,
     LOCAL_FETCH_NBYTES = 256 << 10
 };
+
+static inline void local_move(struct local_run *run, enum run_state to)
+{
+    static const unsigned moves[] = {
+        [RUN_DONE] = MOVE(RUN_SHOW),
+        [RUN_SHOW] = MOVE(RUN_ARRIVE),
+        [RUN_ARRIVE] = MOVE(RUN_WORK),
+        [RUN_WORK] = MOVE(RUN_CLOSE) | MOVE(RUN_DONE),
+        [RUN_CLOSE] = MOVE(RUN_DONE),
+    };
+
+    HVD_ASSERT(moves_allow(moves, run->state, to));
+    run->state = to;
+}
+
+/* Operands travel in the cards, or as if they did. */
+static inline bool local_in_cards(const struct local_run *run)
+{
+    return run->method <= RUN_OFFERED;
+}
 
 /* --- what the comm says --- */
 
@@ -210,29 +241,26 @@ bool peer_read(const struct peer_process *from, uint64_t address, void *dst,
 size_t local_operand_nbytes(const struct local *local,
                             const struct schedule_call *call, int place);
 /* Of every rank's operand, at most; of an alltoallv 0: nobody knows. This, and
- * the two that follow: the same answer on every rank. */
+ * the next: the same answer on every rank. */
 size_t local_largest_operand(const struct local *local,
                              const struct schedule_call *call);
-/* Do all operands travel in posts? */
-bool local_fits_posts(const struct local *local,
-                      const struct schedule_call *call);
-/* Is it worth looking for them in the arena then? */
-bool local_may_offer(const struct local *local,
-                     const struct schedule_call *call);
+/* RUN_PUSHED is not known before all have shown theirs. */
+enum run_method local_method(const struct local *local,
+                             const struct phase *phase);
 /* Is own result written past the caches, as far as nobody reads it? */
-bool local_streams(const struct local *local, const struct phase *phase);
+bool local_is_nontemporal(const struct local *local, const struct phase *phase);
 
-/* --- post.c --- */
+/* --- card.c --- */
 
-/* Who has posted a ticket has finished those before. */
-bool local_all_have_posted(struct local *local, uint64_t ticket);
-/* May own post of this ticket be written, and what goes with it? */
-bool local_post_is_free(struct local *local);
+/* Who has shown a ticket has finished those before. */
+bool local_all_have_shown(struct local *local, uint64_t ticket);
+/* May own card of this ticket be written, and what goes with it? */
+bool local_card_is_free(struct local *local);
 /* Show the call. */
-hvd_status_t local_post(struct local *local) HVD_MUST_CHECK;
-/* Have those it waits for posted theirs? All the same, or a mismatch. */
+hvd_status_t local_show(struct local *local) HVD_MUST_CHECK;
+/* Have those it waits for shown theirs? All the same, or a mismatch. */
 hvd_status_t local_arrive(struct local *local, bool *moved_p) HVD_MUST_CHECK;
-/* Where an operand that travels in a post is. */
+/* Where an operand that travels in a card is. */
 uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
                           size_t nbytes);
 
@@ -252,10 +280,10 @@ static inline uint8_t *local_view(const struct local_peer *peer,
                                : arena_at(offset, nbytes);
 }
 
-static inline const struct mailbox_post *
-local_post_of(const struct mailbox *box, uint64_t ticket)
+static inline const struct mailbox_card *
+local_card_of(const struct mailbox *box, uint64_t ticket)
 {
-    return &box->posts[ticket % MAILBOX_POSTS];
+    return &box->cards[ticket % MAILBOX_CARDS];
 }
 
 struct local_extent {
@@ -266,7 +294,7 @@ _Static_assert((size_t)LOCAL_SIZE_MAX * sizeof(struct local_extent) <=
                    MAILBOX_INLINE_MAX,
                "a table fits");
 
-/* Where nbytes that go with the post of a ticket are. */
+/* Where nbytes that go with the card of a ticket are. */
 static inline uint8_t *local_data_of(const struct mailbox *box, uint64_t ticket,
                                      size_t nbytes)
 {
@@ -277,7 +305,7 @@ static inline uint8_t *local_data_of(const struct mailbox *box, uint64_t ticket,
     return (uint8_t *)(uintptr_t)at;
 }
 
-/* What an alltoallv post says to each rank of the host. */
+/* What an alltoallv card says to each rank of the host. */
 static inline struct local_extent *local_table_of(const struct mailbox *box,
                                                   uint64_t ticket)
 {
@@ -299,15 +327,15 @@ static inline struct reduce_shape local_reduction(const struct local *local)
 /* Staging memory is there. */
 hvd_status_t local_stage_reserve(struct local *local,
                                  size_t nbytes) HVD_MUST_CHECK;
-/* Before the post is published: ways and places of the buffers. */
+/* Before the card is published: ways and places of the buffers. */
 hvd_status_t local_blocks_plan(struct local *local,
-                               struct mailbox_post *post) HVD_MUST_CHECK;
-/* Likewise, for operands that travel in posts: if own one can be read where it
- * is (allreduce: and the result pushed), offer that instead. */
-bool local_blocks_offer(struct local *local, struct mailbox_post *post);
-/* Operands were read in posts and offered buffers. */
+                               struct mailbox_card *card) HVD_MUST_CHECK;
+/* Likewise, for operands that travel in cards: if own one can be read where
+ * it is (allreduce: and the result pushed), offer that instead. */
+bool local_blocks_offer(struct local *local, struct mailbox_card *card);
+/* Operands were read in cards and offered buffers. */
 hvd_status_t local_blocks_read(struct local *local) HVD_MUST_CHECK;
-/* All have posted. */
+/* All have shown theirs. */
 void local_blocks_arrived(struct local *local);
 /* Then: what needs no waiting. */
 hvd_status_t local_blocks_work(struct local *local,

@@ -180,7 +180,7 @@ hvd_status_t local_create(const struct local_config *config,
     return HVD_OK;
 }
 
-static void part(struct local_peer *peer)
+static void part_with(struct local_peer *peer)
 {
     if (peer->doorbell >= 0)
         close(peer->doorbell);
@@ -200,7 +200,7 @@ void local_destroy(struct local *local)
         return;
     for (int i = 0; local->peers != NULL && i < local->size; i++)
         if (i != local->me)
-            part(&local->peers[i]);
+            part_with(&local->peers[i]);
     if (local->box != NULL)
         own_box_give(local->box);
     if (local->box_fd >= 0)
@@ -384,7 +384,7 @@ static void probe(struct local *local)
     local->crowded = more_ranks_than_cores(local);
 }
 
-hvd_status_t local_attach(struct local *local, int rank, const int *fds)
+hvd_status_t local_map_peer(struct local *local, int rank, const int *fds)
 {
     struct local_peer *p = &local->peers[local->place[rank]];
     bool ok = attach(local, p, fds);
@@ -392,7 +392,7 @@ hvd_status_t local_attach(struct local *local, int rank, const int *fds)
     if (ok) {
         if (p->process.pid > 0 && abilities(local) & COMM_CAN_WATCH)
             p->pidfd = (int)syscall(SYS_pidfd_open, p->process.pid, 0);
-        local->n_attached++;
+        local->n_mapped++;
     }
     close(fds[0]);
     close(fds[1]);

@@ -17,7 +17,7 @@
  * has returned to user code (docs/protocol.md):
  *
  *   reading  what was read counts only if its owner's "left" word is clear when
- *            the reading is over; in what was staged with a post, if that
+ *            the reading is over; in what was staged with a card, if that
  *            memory is still the same comm's
  *   writing  a writer says so in its own mailbox and then looks whether anybody
  *            has left; who leaves says so and then waits until nobody of this
@@ -26,7 +26,7 @@
  *            heartbeats are missed
  *
  * Tickets number the local phases of a comm, equally on all its ranks. A rank
- * posts ticket m when its call begins; who has posted m has finished m - 1.
+ * shows ticket m when its call begins; who has shown m has finished m - 1.
  *
  * Threads: whoever drives the comm. */
 #ifndef COLLECTIVES_LOCAL_LOCAL_H
@@ -51,7 +51,7 @@ struct local;
 
 enum {
     LOCAL_FDS = 3,
-    LOCAL_SIZE_MAX = 256, /* an alltoallv post has room for 512 */
+    LOCAL_SIZE_MAX = 256, /* an alltoallv card has room for 512 */
     LOCAL_BOUNCE_NBYTES = 2 * SCHEDULE_FRAME_NBYTES
 };
 
@@ -111,8 +111,8 @@ void local_fds_close(const struct local *local);
 size_t local_fds(const struct local *local, int *fds);
 /* A peer's, which are taken, also on failure: HVD_ERR_SYSTEM. Once per peer,
  * when its connection becomes OPEN. */
-hvd_status_t local_attach(struct local *local, int rank,
-                          const int *fds) HVD_MUST_CHECK;
+hvd_status_t local_map_peer(struct local *local, int rank,
+                            const int *fds) HVD_MUST_CHECK;
 
 /* Arenas of other processes that are still mapped, with a descriptor each. Any
  * thread. */

@@ -2,16 +2,16 @@
  * its host; written by its owner alone, read by all.
  *
  *   struct mailbox   who it is, how far it is, whether it sleeps or has left
- *   post [MAILBOX_POSTS]   what it calls: ticket m in post m % MAILBOX_POSTS
- *   small, large           what does not fit there: up to 2 KB in m %
- *                          MAILBOX_SMALL of small, else likewise in large
- *   time [MAILBOX_TIMES]   when the n-th call in blocks began and ended
+ *   card [MAILBOX_CARDS]  what it calls: ticket m in m % MAILBOX_CARDS
+ *   small, large              what does not fit there: up to 2 KB in m %
+ *                             MAILBOX_SMALL of small, else likewise in large
+ *   time [MAILBOX_TIMES]      when the n-th call in blocks began and ended
  *
- * Posts are many and small, so that who waits for nobody, the root of small
- * broadcasts, may be many calls ahead. A post may be overwritten once all
- * others have posted the ticket that is MAILBOX_POSTS / 2 newer: they have
+ * Cards are many and small, so that who waits for nobody, the root of small
+ * broadcasts, may be many calls ahead. A card may be overwritten once all
+ * others have shown the ticket that is MAILBOX_CARDS / 2 newer: they have
  * finished what it was about, and compared it with their own, or a digest of
- * it. Data may be once all others have posted the ticket behind its own. A time
+ * it. Data may be once all others have shown the ticket behind its own. A time
  * is read by who knows that all have finished its call, and none is
  * MAILBOX_TIMES ahead.
  *
@@ -21,7 +21,7 @@
  * Atomic words are sequentially consistent: a publisher writes its word and
  * reads `sleeping`, a sleeper writes `sleeping` and reads the words; likewise
  * `writing` and `left`. (`cpu` is a hint; `staged` and `reduced` are told with
- * `taken`, which is stored last, times with the ticket of a later post.) */
+ * `taken`, which is stored last, times with the ticket of a later card.) */
 #ifndef COLLECTIVES_LOCAL_MAILBOX_H
 #define COLLECTIVES_LOCAL_MAILBOX_H
 
@@ -33,14 +33,14 @@
 
 enum {
     MAILBOX_LINE = 64,
-    MAILBOX_POSTS = 64,
+    MAILBOX_CARDS = 64,
     MAILBOX_SMALL = 16,
     MAILBOX_LARGE = 4,
     MAILBOX_SMALL_NBYTES = 2 << 10,
     MAILBOX_TIMES = 8,
     MAILBOX_READS = 16,
     MAILBOX_TINY_MAX = 24,        /* operand bytes beside the ticket */
-    MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes that go with a post */
+    MAILBOX_INLINE_MAX = 8 << 10, /* operand bytes that go with a card */
     MAILBOX_BLOCK_BITS = 24,
     MAILBOX_CPUS = 1024
 };
@@ -50,7 +50,7 @@ enum {
 /* How a buffer is read by the others. */
 enum mailbox_way {
     MAILBOX_NONE,
-    MAILBOX_INLINE, /* in the post */
+    MAILBOX_INLINE, /* in the card */
     MAILBOX_ARENA,  /* offset in the arena */
     MAILBOX_ATTACH, /* address, by process_vm_readv(2) */
     MAILBOX_STAGED  /* in staging memory: block by block, or whole */
@@ -58,14 +58,14 @@ enum mailbox_way {
 
 enum mailbox_left { MAILBOX_HERE, MAILBOX_LEFT, MAILBOX_LEFT_MISMATCH };
 
-struct mailbox_post {
+struct mailbox_card {
     /* processors fetch lines in pairs */
     _Alignas(2 * MAILBOX_LINE) atomic_uint_least64_t ticket; /* written last */
     uint64_t sequence, count;
     int32_t root;
     uint8_t kind, dtype, op;
     uint8_t send_way, recv_way; /* enum mailbox_way */
-    uint8_t plan;     /* what the others must have planned too: post.c */
+    uint8_t plan;     /* what the others must have planned too: card.c */
     uint8_t may_push; /* its result may be written, and it can write others' */
     uint8_t timed;    /* staged broadcasts: how long is it read? `read` */
     uint32_t past;    /* digest of all calls before */
@@ -111,7 +111,7 @@ struct mailbox {
      * again */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t attaches;
     atomic_uint_least32_t sleeping;
-    atomic_uint_least32_t cpu; /* where it ran when it posted, mostly */
+    atomic_uint_least32_t cpu; /* where it ran when it showed one, mostly */
 
     /* left: enum mailbox_left. A writer sets `writing` and then reads
      * everybody's `left`; who leaves sets `left` and then waits for everybody's
@@ -123,7 +123,7 @@ struct mailbox {
     /* the last one timed of each root, by its place */
     _Alignas(MAILBOX_LINE) struct mailbox_read reads[MAILBOX_READS];
 
-    struct mailbox_post posts[MAILBOX_POSTS];
+    struct mailbox_card cards[MAILBOX_CARDS];
     /* operands up to MAILBOX_INLINE_MAX; alltoallv: pairs of offset and bytes
      * per rank of the host */
     _Alignas(MAILBOX_LINE) uint8_t small[MAILBOX_SMALL][MAILBOX_SMALL_NBYTES];

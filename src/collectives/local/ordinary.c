@@ -17,7 +17,7 @@ enum { SIZES = 64 };
  * returns, tens of milliseconds in which no abort is heard (bench/abort). */
 enum { STAGED_ALLREDUCE_MIN = 64 << 20 };
 
-/* Who posts a call in blocks knows that all have posted the ticket
+/* Who shows a call in blocks knows that all have shown the ticket
  * BLOCKS_AHEAD before, so have finished those before that. Nobody is further
  * than in that call: the times of as many calls in blocks are all there. */
 _Static_assert(MAILBOX_TIMES > LOCAL_BLOCKS_AHEAD + 2, "none overwritten");
@@ -38,7 +38,7 @@ struct local_choice {
 enum { STAGED_WAYS = 2 };
 static const struct {
     uint8_t way;
-    bool past; /* copied past the caches */
+    bool nontemporal; /* copied past the caches */
 } ways[CHOICE_WAYS] = {
     {MAILBOX_STAGED, false}, {MAILBOX_STAGED, true}, {MAILBOX_ATTACH, false}};
 
@@ -105,7 +105,7 @@ uint8_t local_choose(struct local *local, const struct phase *phase)
     way = choose(
         local, &local->choice->choices[kind_of_cost(phase)][size_class(nbytes)],
         n);
-    local->run.past = ways[way].past;
+    local->run.stage_nontemporal = ways[way].nontemporal;
     return ways[way].way;
 }
 
@@ -114,7 +114,7 @@ static struct mailbox_time *own_time(struct local *local)
     return &local->box->times[local->n_blocks % MAILBOX_TIMES];
 }
 
-/* Told by the ticket of a later post. */
+/* Told by the ticket of a later card. */
 static void set(atomic_uint_least64_t *word, uint64_t value)
 {
     atomic_store_explicit(word, value, memory_order_relaxed);

@@ -22,8 +22,8 @@
 void local_choice_collect(struct local *local);
 
 /* MAILBOX_ATTACH or MAILBOX_STAGED for the phase whose ticket begins now, if
- * this rank has an ordinary buffer to show. run.past: if staged, past the
- * caches. */
+ * this rank has an ordinary buffer to show. run.stage_nontemporal: if it
+ * is staged, past the caches. */
 uint8_t local_choose(struct local *local, const struct phase *phase);
 
 /* The ticket goes block by block, on all ranks: one of them may have chosen. */

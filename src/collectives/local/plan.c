@@ -4,17 +4,17 @@
 #include "collectives/local/impl.h"
 
 enum {
-    POSTS_TOTAL_MAX = 128 << 10, /* what a rank reads of all posts */
-    POSTS_PAIR_MAX = 512 << 10,  /* ... of both */
+    CARDS_TOTAL_MAX = 128 << 10, /* what a rank reads of all cards */
+    CARDS_PAIR_MAX = 512 << 10,  /* ... of both */
     /* ... of an alltoall gives: attached, nothing of it is copied twice */
-    POSTS_PARTS_MAX = 64 << 10,
+    CARDS_PARTS_MAX = 64 << 10,
     /* what it reads of operands of an allreduce, if all reduce it whole: fewer
      * exchanges against more reading */
     WHOLE_PAIR_MAX = 1 << 20,
     WHOLE_TOTAL_MAX = 128 << 10,
-    PUSH_MIN = 1 << 10,    /* operands above are pushed where they can be */
-    STREAM_MIN = 16 << 20, /* bytes of a call that caches do not hold */
-    STREAM_ALL = 96 << 20  /* ... of all ranks, where blocks are staged */
+    PUSH_MIN = 1 << 10, /* operands above are pushed where they can be */
+    NONTEMPORAL_MIN = 16 << 20, /* bytes of a call that caches do not hold */
+    NONTEMPORAL_ALL = 96 << 20  /* ... of all ranks, where blocks are staged */
 };
 
 _Static_assert(WHOLE_PAIR_MAX / 2 <= LOCAL_BOUNCE_NBYTES &&
@@ -65,8 +65,8 @@ size_t local_largest_operand(const struct local *local,
     }
 }
 
-bool local_fits_posts(const struct local *local,
-                      const struct schedule_call *call)
+static bool fits_cards(const struct local *local,
+                       const struct schedule_call *call)
 {
     size_t largest = local_largest_operand(local, call);
     size_t all = largest * (size_t)local->size;
@@ -76,13 +76,14 @@ bool local_fits_posts(const struct local *local,
     if (call->kind == COLLECTIVE_ALLREDUCE)
         return all <= (local->size == 2 ? WHOLE_PAIR_MAX : WHOLE_TOTAL_MAX);
     if (local->size > 2 && call->kind == COLLECTIVE_ALLTOALL)
-        return largest <= POSTS_PARTS_MAX;
+        return largest <= CARDS_PARTS_MAX;
     return (call->kind == COLLECTIVE_ALLGATHER ? all : largest) <=
-           (size_t)(local->size == 2 ? POSTS_PAIR_MAX : POSTS_TOTAL_MAX);
+           (size_t)(local->size == 2 ? CARDS_PAIR_MAX : CARDS_TOTAL_MAX);
 }
 
-bool local_may_offer(const struct local *local,
-                     const struct schedule_call *call)
+/* Is it worth looking for operands in the arena, if they fit cards? */
+static bool may_offer(const struct local *local,
+                      const struct schedule_call *call)
 {
     size_t min = call->kind == COLLECTIVE_ALLREDUCE ? PUSH_MIN
                                                     : MAILBOX_INLINE_MAX;
@@ -90,10 +91,18 @@ bool local_may_offer(const struct local *local,
     return local_largest_operand(local, call) > min;
 }
 
+enum run_method local_method(const struct local *local,
+                             const struct phase *phase)
+{
+    if (phase->pull_kind != 0 || !fits_cards(local, &phase->shape))
+        return RUN_BLOCKS;
+    return may_offer(local, &phase->shape) ? RUN_OFFERED : RUN_CARDS;
+}
+
 /* Memory that is not in the caches is read before it is written, unless it is
  * written past them. What an allreduce in place writes has just been read, to
  * be staged or by who pushes. */
-bool local_streams(const struct local *local, const struct phase *phase)
+bool local_is_nontemporal(const struct local *local, const struct phase *phase)
 {
     const struct schedule_call *call = &phase->shape;
     size_t nbytes = local_largest_operand(local, call), n = (size_t)local->size;
@@ -104,7 +113,7 @@ bool local_streams(const struct local *local, const struct phase *phase)
         return false;
     switch (call->kind) {
     case COLLECTIVE_ALLREDUCE:
-        return phase->src != phase->dst && nbytes >= STREAM_MIN;
+        return phase->src != phase->dst && nbytes >= NONTEMPORAL_MIN;
     case COLLECTIVE_ALLTOALLV:
         nbytes = total(call->recvcounts, local->size) * call->elem_nbytes;
         break;
@@ -115,11 +124,11 @@ bool local_streams(const struct local *local, const struct phase *phase)
     case COLLECTIVE_ALLTOALL:
         break;
     default:
-        return nbytes >= STREAM_MIN;
+        return nbytes >= NONTEMPORAL_MIN;
     }
     /* a block that is copied twice is in the caches anyway, unless the first
      * copy goes past them */
     once = arena_find(phase->src, 1, &offset) &&
            !local_overwrites_operand(phase);
-    return nbytes >= (once ? STREAM_MIN : STREAM_ALL / n);
+    return nbytes >= (once ? NONTEMPORAL_MIN : NONTEMPORAL_ALL / n);
 }

@@ -69,8 +69,8 @@ static uint64_t blocks(const struct pull_shape *s, size_t nbytes)
     return (nbytes + s->block_nbytes - 1) / s->block_nbytes;
 }
 
-static struct pull_region part_of(const struct pull_shape *s,
-                                  struct pull_region r, uint64_t block)
+static struct pull_region piece_of(const struct pull_shape *s,
+                                   struct pull_region r, uint64_t block)
 {
     size_t off = block * s->block_nbytes;
 
@@ -91,7 +91,7 @@ static int peer_at(const struct pull_shape *s, int place)
     return (s->rank + 1 + place) % s->size;
 }
 
-static size_t stage_place(const struct pull_shape *s, uint64_t block)
+static size_t set_offset(const struct pull_shape *s, uint64_t block)
 {
     return (size_t)(block % s->depth) * (size_t)(s->size + 1) * s->block_nbytes;
 }
@@ -105,12 +105,12 @@ size_t pull_stage_in(const struct pull *p, uint64_t block, int reader)
 {
     size_t column = common(&p->shape) ? 0 : (size_t)reader;
 
-    return stage_place(&p->shape, block) + column * p->shape.block_nbytes;
+    return set_offset(&p->shape, block) + column * p->shape.block_nbytes;
 }
 
 static size_t stage_out(const struct pull *p, uint64_t block)
 {
-    return stage_place(&p->shape, block) +
+    return set_offset(&p->shape, block) +
            (size_t)p->shape.size * p->shape.block_nbytes;
 }
 
@@ -225,7 +225,7 @@ static void stage(const struct pull *p, struct pull_action *a)
     a->type = PULL_STAGE;
     a->block = p->stage_i;
     a->peer = common(s) ? -1 : reader;
-    a->region = part_of(s, operand(s, s->rank, reader), a->block);
+    a->region = piece_of(s, operand(s, s->rank, reader), a->block);
     a->stage = pull_stage_in(p, a->block, reader);
     a->publish = common(s) || p->stage_peer == s->size - 2;
 }
@@ -236,7 +236,7 @@ static void reduce(const struct pull *p, struct pull_action *a)
 
     a->type = PULL_REDUCE;
     a->block = p->reduce_i;
-    a->region = part_of(s, operand(s, s->rank, s->rank), a->block);
+    a->region = piece_of(s, operand(s, s->rank, s->rank), a->block);
     a->stage = stage_out(p, a->block);
     a->publish = true;
 }
@@ -248,7 +248,7 @@ static void take(const struct pull *p, struct pull_action *a)
     a->type = PULL_TAKE;
     a->block = p->take_i;
     a->peer = peer_at(s, p->take_peer);
-    a->region = part_of(s, taken_from(p, a->peer), a->block);
+    a->region = piece_of(s, taken_from(p, a->peer), a->block);
     a->stage = p->reduces ? stage_out(p, a->block)
                           : pull_stage_in(p, a->block, s->rank);
     a->publish = p->take_peer == s->size - 2;

@@ -100,29 +100,29 @@ struct local_source local_operand_of(const struct local *local, int place,
                                      const struct pull_action *a)
 {
     const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+    const struct mailbox_card *card = local_card_of(peer->box, local->ticket);
     const struct local_extent *table = local_table_of(peer->box, local->ticket);
     size_t at = a->region.src, n = a->region.nbytes;
 
-    if (post->send_way == MAILBOX_STAGED)
+    if (card->send_way == MAILBOX_STAGED)
         return in_arena(peer,
-                        post->stage_at + pull_stage_in(&local->run.pull,
+                        card->stage_at + pull_stage_in(&local->run.pull,
                                                        a->block, local->me),
                         n);
     if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
         at += table[local->me].offset;
-    return shown(peer, post->send_way, post->send_at + at, n);
+    return shown(peer, card->send_way, card->send_at + at, n);
 }
 
 struct local_source local_result_of(const struct local *local, int place,
                                     const struct pull_action *a)
 {
     const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+    const struct mailbox_card *card = local_card_of(peer->box, local->ticket);
 
-    if (post->recv_way == MAILBOX_STAGED)
-        return in_arena(peer, post->stage_at + a->stage, a->region.nbytes);
-    return shown(peer, post->recv_way, post->recv_at + a->region.src,
+    if (card->recv_way == MAILBOX_STAGED)
+        return in_arena(peer, card->stage_at + a->stage, a->region.nbytes);
+    return shown(peer, card->recv_way, card->recv_at + a->region.src,
                  a->region.nbytes);
 }
 
@@ -179,19 +179,19 @@ static uint64_t tenant_of(const struct local_peer *peer, uint64_t stage_at)
 }
 
 /* Was all that has been read of a peer still what it showed? Buffers, until it
- * goes. Its post: nobody overwrites that, and it need not wait for who reads
- * it; nor for who reads what is too much for the post, in staging memory, which
- * is another's in the next generation. */
+ * goes. Its card: nobody overwrites that, and it need not wait for who reads
+ * it; nor for who reads what is too much for the card, in staging memory,
+ * which is another's in the next generation. */
 static bool was_there(const struct local *local, int place)
 {
     const struct local_run *run = &local->run;
     const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+    const struct mailbox_card *card = local_card_of(peer->box, local->ticket);
 
-    if (run->in_posts && post->send_way == MAILBOX_INLINE)
+    if (local_in_cards(run) && card->send_way == MAILBOX_INLINE)
         return true;
-    if (run->in_posts && post->send_way == MAILBOX_STAGED)
-        return tenant_of(peer, post->send_at) == peer->box->nonce;
+    if (local_in_cards(run) && card->send_way == MAILBOX_STAGED)
+        return tenant_of(peer, card->send_at) == peer->box->nonce;
     return atomic_load(&peer->box->left) == MAILBOX_HERE;
 }
 

@@ -1,6 +1,6 @@
-/* collectives/local/run.c - a phase that works in shared memory: posts what is
- * called, waits for the others' posts (post.c), and does the work: with
- * operands that travel in the posts here, with the others block by block
+/* collectives/local/run.c - a phase that works in shared memory: shows what is
+ * called, waits for the others' cards (card.c), and does the work: with
+ * operands that travel in the cards here, with the others block by block
  * (blocks.c).
  *
  * Threads: whoever drives the comm. Memory: none of its own. */
@@ -61,13 +61,13 @@ static void begin_own(struct local *local)
 }
 
 /* Not more than nbytes. */
-static hvd_status_t place_own(struct local *local, size_t nbytes)
+static hvd_status_t copy_own(struct local *local, size_t nbytes)
 {
     struct local_run *run = &local->run;
     size_t n = run->own_nbytes < nbytes ? run->own_nbytes : nbytes;
 
     HVD_TRY(copy_in_pieces(local->owner.verdict, run->own_to, run->own_from, n,
-                           run->stream));
+                           run->nontemporal));
     run->own_to += n;
     run->own_from += n;
     run->own_nbytes -= n;
@@ -93,25 +93,24 @@ hvd_status_t local_begin(struct local *local, const struct phase *phase,
 
     HVD_TRY(dial(local));
     local->ticket++;
-    run->stage = LOCAL_POST;
+    local_move(run, RUN_SHOW);
     run->phase = phase;
     run->head = head;
     run->arrived = 0;
     run->stores = (struct local_stores){.sample = -1};
-    if (phase->again && run->in_posts) {
+    if (phase->again && local_in_cards(run)) {
         begin_own(local);
         return HVD_OK;
     }
     run->first_peer = 0;
     run->n_peers = local->size;
     run->operand_nbytes = local_operand_nbytes(local, &phase->shape, local->me);
-    run->in_posts = phase->pull_kind == 0 &&
-                    local_fits_posts(local, &phase->shape);
-    run->offers = run->in_posts && local_may_offer(local, &phase->shape);
+    run->method = local_method(local, phase);
     run->done_nbytes = 0;
-    run->stream = !run->in_posts && local_streams(local, phase);
+    run->nontemporal = run->method == RUN_BLOCKS &&
+                       local_is_nontemporal(local, phase);
     begin_own(local);
-    if (!run->in_posts || phase->shape.kind != COLLECTIVE_BROADCAST)
+    if (!local_in_cards(run) || phase->shape.kind != COLLECTIVE_BROADCAST)
         return HVD_OK;
     /* who has the root's operand needs nobody else; the root needs nobody */
     run->first_peer = local->place[phase->shape.root];
@@ -119,7 +118,7 @@ hvd_status_t local_begin(struct local *local, const struct phase *phase,
     return HVD_OK;
 }
 
-/* --- work in the posts --- */
+/* --- work in the cards --- */
 
 /* In the arena, and it cannot be mapped: read to where it can be. */
 static hvd_status_t fetch_operand(struct local *local, int place, uint64_t at,
@@ -141,13 +140,13 @@ static hvd_status_t fetch_operand(struct local *local, int place, uint64_t at,
 static hvd_status_t find_operand(struct local *local, int place)
 {
     const struct local_peer *peer = &local->peers[place];
-    const struct mailbox_post *post = local_post_of(peer->box, local->ticket);
+    const struct mailbox_card *card = local_card_of(peer->box, local->ticket);
     size_t nbytes = local_operand_nbytes(local, &local->run.phase->shape,
                                          place);
-    uint64_t at = post->send_way == MAILBOX_ARENA ? post->send_at
-                                                  : post->stage_at;
+    uint64_t at = card->send_way == MAILBOX_ARENA ? card->send_at
+                                                  : card->stage_at;
 
-    if (post->send_way == MAILBOX_INLINE)
+    if (card->send_way == MAILBOX_INLINE)
         local->sources[place] = local_payload_of(peer->box, local->ticket,
                                                  nbytes);
     else
@@ -174,12 +173,12 @@ static hvd_status_t find_operands(struct local *local)
  * to wait until they are through. */
 static bool is_late(const struct local_run *run)
 {
-    return run->in_posts && run->send_way == MAILBOX_ARENA &&
+    return local_in_cards(run) && run->send_way == MAILBOX_ARENA &&
            run->phase->shape.kind == COLLECTIVE_ALLREDUCE &&
            run->phase->src == run->phase->dst;
 }
 
-static void reduce_posts(struct local *local, size_t first)
+static void reduce_cards(struct local *local, size_t first)
 {
     const struct phase *phase = local->run.phase;
     struct reduce_shape shape = local_reduction(local);
@@ -196,13 +195,13 @@ static hvd_status_t close_run(struct local *local, bool *more_p)
     const struct schedule_call *call = &run->phase->shape;
 
     HVD_TRY(local_blocks_close(local, more_p));
-    if (run->stage == LOCAL_DONE && is_late(run))
+    if (run->state == RUN_DONE && is_late(run))
         memcpy(run->phase->dst, local->owner.bounce,
                call->count * call->elem_nbytes);
     return HVD_OK;
 }
 
-static void gather_posts(const struct local *local)
+static void gather_cards(const struct local *local)
 {
     const struct phase *phase = local->run.phase;
     const struct schedule_call *call = &phase->shape;
@@ -225,7 +224,7 @@ static void gather_posts(const struct local *local)
     }
 }
 
-static hvd_status_t work_in_posts(struct local *local)
+static hvd_status_t work_in_cards(struct local *local)
 {
     const struct phase *phase = local->run.phase;
     const struct schedule_call *call = &phase->shape;
@@ -235,10 +234,10 @@ static hvd_status_t work_in_posts(struct local *local)
     HVD_TRY(find_operands(local));
     switch (call->kind) {
     case COLLECTIVE_ALLREDUCE:
-        reduce_posts(local, 0);
+        reduce_cards(local, 0);
         break;
     case COLLECTIVE_REDUCE_SCATTER:
-        reduce_posts(local, (size_t)local->me * block);
+        reduce_cards(local, (size_t)local->me * block);
         break;
     case COLLECTIVE_BROADCAST:
         if (local->run.n_peers > 0 && block > 0)
@@ -247,13 +246,15 @@ static hvd_status_t work_in_posts(struct local *local)
     case COLLECTIVE_BARRIER:
         break;
     default:
-        gather_posts(local);
+        gather_cards(local);
         break;
     }
     local_stores_read_ends(local);
-    local->run.stage = LOCAL_DONE;
     /* some have offered their buffers, others could not */
-    return local->run.offers ? local_blocks_read(local) : HVD_OK;
+    if (local->run.method == RUN_OFFERED)
+        return local_blocks_read(local);
+    local_move(&local->run, RUN_DONE);
+    return HVD_OK;
 }
 
 /* Own contribution: while there is nothing to read, and what is left of it at
@@ -261,14 +262,14 @@ static hvd_status_t work_in_posts(struct local *local)
  * what they read out of the caches. */
 static hvd_status_t fill_in(struct local *local, bool *more_p)
 {
-    enum local_stage stage = local->run.stage;
+    enum run_state state = local->run.state;
 
-    if (stage == LOCAL_DONE) /* it was small enough for a post */
-        return place_own(local, SIZE_MAX);
-    if (stage < LOCAL_CLOSE && *more_p)
+    if (state == RUN_DONE) /* it was small enough for a card */
+        return copy_own(local, SIZE_MAX);
+    if (state < RUN_CLOSE && *more_p)
         return HVD_OK;
     *more_p = true;
-    return place_own(local, OWN_NBYTES);
+    return copy_own(local, OWN_NBYTES);
 }
 
 hvd_status_t local_advance(struct local *local, bool *more_p)
@@ -276,29 +277,29 @@ hvd_status_t local_advance(struct local *local, bool *more_p)
     struct local_run *run = &local->run;
 
     *more_p = false;
-    if (run->stage == LOCAL_POST) {
+    if (run->state == RUN_SHOW) {
         /* a rank that nobody else waits for could be gone before they have
          * its memory */
-        if (local->n_attached < local->size - 1 || !local_post_is_free(local))
+        if (local->n_mapped < local->size - 1 || !local_card_is_free(local))
             return HVD_OK;
-        HVD_TRY(local_post(local));
+        HVD_TRY(local_show(local));
     }
-    if (run->stage == LOCAL_ARRIVE)
+    if (run->state == RUN_ARRIVE)
         HVD_TRY(local_arrive(local, more_p));
-    if (run->stage == LOCAL_WORK && run->in_posts)
-        HVD_TRY(work_in_posts(local));
-    else if (run->stage == LOCAL_WORK)
+    if (run->state == RUN_WORK && local_in_cards(run))
+        HVD_TRY(work_in_cards(local));
+    else if (run->state == RUN_WORK)
         HVD_TRY(local_blocks_work(local, more_p));
     if (run->own_nbytes > 0)
         HVD_TRY(fill_in(local, more_p));
-    if (run->stage == LOCAL_CLOSE && run->own_nbytes == 0)
+    if (run->state == RUN_CLOSE && run->own_nbytes == 0)
         HVD_TRY(close_run(local, more_p));
     return HVD_OK;
 }
 
 bool local_done(const struct local *local)
 {
-    return local->run.stage == LOCAL_DONE;
+    return local->run.state == RUN_DONE;
 }
 
 bool local_needs(const struct local *local, int rank)
@@ -306,17 +307,17 @@ bool local_needs(const struct local *local, int rank)
     const struct local_run *run = &local->run;
     int place = local->place[rank];
     const struct mailbox *box;
-    uint64_t posted;
+    uint64_t shown;
 
-    if (place < 0 || run->stage == LOCAL_DONE)
+    if (place < 0 || run->state == RUN_DONE)
         return false;
     box = local->peers[place].box;
     if (box == NULL)
         return true;
-    posted = atomic_load(&local_post_of(box, local->ticket)->ticket);
-    if (posted < local->ticket)
+    shown = atomic_load(&local_card_of(box, local->ticket)->ticket);
+    if (shown < local->ticket)
         return true;
-    return !run->in_posts &&
+    return !local_in_cards(run) &&
            mailbox_blocks(atomic_load(&box->taken), local->ticket) != PULL_ALL;
 }
 
@@ -329,7 +330,7 @@ bool local_will_need(const struct local *local, int rank, unsigned n)
         return false;
     box = local->peers[local->place[rank]].box;
     return box == NULL ||
-           atomic_load(&local_post_of(box, ticket)->ticket) < ticket;
+           atomic_load(&local_card_of(box, ticket)->ticket) < ticket;
 }
 
 int local_missing(const struct local *local)
@@ -379,7 +380,7 @@ hvd_status_t local_look_again(struct local *local, bool *more_p)
     uint64_t until_us = 0, spin_us = SPIN_US;
 
     *more_p = false;
-    if (local->n_attached < local->size - 1)
+    if (local->n_mapped < local->size - 1)
         return HVD_OK;
     if (local->crowded && !background)
         spin_us = SPIN_CROWDED_US;

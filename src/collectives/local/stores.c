@@ -55,7 +55,7 @@ static bool hear_readers(struct local *local)
 
     if (last->ticket == 0)
         return true;
-    if (!local_all_have_posted(local, last->ticket + 1))
+    if (!local_all_have_shown(local, last->ticket + 1))
         return false;
     ns = slowest_read(local, last->ticket);
     choice_time(last->choice, last->way, last->sample,
@@ -112,7 +112,7 @@ static bool is_asked(const struct local *local)
     const struct local_run *run = &local->run;
 
     return is_broadcast(local) && run->n_peers > 0 &&
-           local_post_of(local->peers[run->first_peer].box, local->ticket)
+           local_card_of(local->peers[run->first_peer].box, local->ticket)
                    ->timed != 0;
 }
 

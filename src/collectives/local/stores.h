@@ -1,4 +1,4 @@
-/* collectives/local/stores.h - whether operands of posts are copied into
+/* collectives/local/stores.h - whether operands of cards are copied into
  * staging memory through the caches or past them. What has just been written is
  * in the caches of who wrote it. Those who share one with it read it from there
  * sooner than from memory; those who do not, on another die or socket, take
@@ -6,7 +6,7 @@
  * (choice.h): how long this rank copies, and then reads what the others have
  * copied in the same way, as ranks with operands of like sizes try a way in the
  * same calls. Each goes by its own times: either way gives the same bits. The
- * root of a broadcast reads nothing: it asks the others in its post how long
+ * root of a broadcast reads nothing: it asks the others in its card how long
  * they have read, and finds that in their mailboxes later.
  *
  * Threads: whoever drives the comm. No memory of its own. */

@@ -15,6 +15,45 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/moves.h"
+
+void connection_move(struct connection *c, enum connection_state to)
+{
+    static const unsigned moves[] = {
+        [CONNECTION_RETRY] = MOVE(CONNECTION_RETRY) | MOVE(CONNECTION_DIALING) |
+                             MOVE(CONNECTION_GREETED) | MOVE(CONNECTION_OPEN),
+        [CONNECTION_DIALING] = MOVE(CONNECTION_RETRY) |
+                               MOVE(CONNECTION_GREETED),
+        [CONNECTION_GREETED] = MOVE(CONNECTION_RETRY) | MOVE(CONNECTION_OPEN) |
+                               MOVE(CONNECTION_LEFT),
+        [CONNECTION_OPEN] = MOVE(CONNECTION_LEFT),
+        [CONNECTION_LEFT] = 0,
+    };
+
+    HVD_ASSERT(moves_allow(moves, c->state, to));
+    c->state = to;
+}
+
+void connection_read_on(struct connection *c, enum connection_reading to)
+{
+    static const unsigned moves[] = {
+        [READING_REPLY] = MOVE(READING_REPLY) | MOVE(READING_HEADER) |
+                          MOVE(READING_SHARE),
+        [READING_HEADER] = MOVE(READING_HELD),
+        [READING_HELD] = MOVE(READING_PAYLOAD),
+        [READING_PAYLOAD] = MOVE(READING_HEADER),
+        [READING_SHARE] = 0,
+    };
+
+    HVD_ASSERT(moves_allow(moves, c->reading, to));
+    c->reading = to;
+}
+
+void connection_read_first(struct connection *c)
+{
+    connection_read_on(c, connection_is_stripe(c) ? READING_SHARE
+                                                  : READING_HEADER);
+}
 
 struct connection *connection_create(int peer, int channel)
 {
@@ -110,13 +149,13 @@ enum io connection_dial(struct connection *c, const char *address,
     connection_socket_options(c->fd);
     if (near)
         connection_near_options(c->fd);
-    c->reading = READING_REPLY;
+    connection_read_on(c, READING_REPLY);
     memcpy(c->out, hello, HANDSHAKE_NBYTES);
     c->out_n = HANDSHAKE_NBYTES;
     if (connect(c->fd, (const struct sockaddr *)&sa, len) == 0)
-        c->state = CONNECTION_GREETED;
+        connection_move(c, CONNECTION_GREETED);
     else if (errno == EINPROGRESS || errno == EINTR)
-        c->state = CONNECTION_DIALING;
+        connection_move(c, CONNECTION_DIALING);
     else
         return IO_END;
     return IO_DONE;
@@ -141,7 +180,7 @@ enum io connection_dial_local(struct connection *c,
     *status_p = HVD_OK;
     c->local = true;
     c->fds_errno = 0;
-    c->reading = READING_REPLY;
+    connection_read_on(c, READING_REPLY);
     c->fd = unix_socket_open();
     if (c->fd < 0) {
         *status_p = error_errno("socket for rank %d", c->peer);
@@ -152,7 +191,7 @@ enum io connection_dial_local(struct connection *c,
         *status_p = dial_local_failed(c);
         return IO_END;
     }
-    c->state = CONNECTION_GREETED;
+    connection_move(c, CONNECTION_GREETED);
     return IO_DONE;
 }
 
@@ -164,15 +203,15 @@ enum io connection_dialed(struct connection *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 ||
         error != 0)
         return IO_END;
-    c->state = CONNECTION_GREETED;
+    connection_move(c, CONNECTION_GREETED);
     return IO_DONE;
 }
 
 void connection_reset(struct connection *c)
 {
     connection_close(c);
-    c->state = CONNECTION_RETRY;
-    c->reading = READING_REPLY;
+    connection_move(c, CONNECTION_RETRY);
+    connection_read_on(c, READING_REPLY);
     c->out_off = c->out_n = c->payload_n = 0;
     c->in_off = c->in_n = c->dest_n = 0;
     c->ended = c->shut = false;
@@ -182,8 +221,8 @@ void connection_take(struct connection *c, int fd, const uint8_t *reply)
 {
     HVD_ASSERT(c->fd < 0);
     c->fd = fd;
-    c->state = CONNECTION_OPEN;
-    c->reading = connection_is_stripe(c) ? READING_PART : READING_HEADER;
+    connection_move(c, CONNECTION_OPEN);
+    connection_read_first(c);
     memcpy(c->out, reply, HANDSHAKE_NBYTES);
     c->out_off = 0;
     c->out_n = HANDSHAKE_NBYTES;
@@ -197,8 +236,8 @@ bool connection_take_local(struct connection *c, int fd, const uint8_t *reply,
         return false;
     c->local = true;
     c->fd = fd;
-    c->state = CONNECTION_OPEN;
-    c->reading = READING_HEADER;
+    connection_move(c, CONNECTION_OPEN);
+    connection_read_first(c);
     return true;
 }
 
@@ -233,8 +272,8 @@ bool connection_queue(struct connection *c, const struct frame *frame,
     return true;
 }
 
-void connection_queue_part(struct connection *c, const void *payload,
-                           size_t nbytes)
+void connection_queue_share(struct connection *c, const void *payload,
+                            size_t nbytes)
 {
     HVD_ASSERT(connection_idle(c) && !c->shut);
     c->out_off = c->out_n = 0;
@@ -274,7 +313,7 @@ enum io connection_flush(struct connection *c)
         if (n < 0)
             return IO_END;
         if (c->state == CONNECTION_DIALING)
-            c->state = CONNECTION_GREETED;
+            connection_move(c, CONNECTION_GREETED);
         advance_out(c, (size_t)n);
     }
     return IO_DONE;
@@ -309,7 +348,7 @@ static ssize_t read_some(struct connection *c)
 
     if (c->local && c->reading == READING_REPLY && c->in_n == 0)
         return read_first(c);
-    if (c->reading == READING_PART)
+    if (c->reading == READING_SHARE)
         return readv(c->fd, iov, 1);
     return readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
 }
@@ -321,7 +360,8 @@ enum io connection_fill(struct connection *c)
     if (c->fd < 0 || c->ended)
         return IO_END;
     compact(c);
-    if (c->dest_n + (c->reading == READING_PART ? 0 : c->in_max - c->in_n) == 0)
+    if (c->dest_n + (c->reading == READING_SHARE ? 0 : c->in_max - c->in_n) ==
+        0)
         return IO_AGAIN;
     do
         n = read_some(c);
@@ -359,12 +399,12 @@ void connection_claim(struct connection *c, void *dest)
 {
     HVD_ASSERT(c->reading == READING_HELD);
     direct(c, dest, frame_inline(&c->frame));
-    c->reading = READING_PAYLOAD;
+    connection_read_on(c, READING_PAYLOAD);
 }
 
-void connection_claim_part(struct connection *c, void *dest, size_t nbytes)
+void connection_claim_share(struct connection *c, void *dest, size_t nbytes)
 {
-    HVD_ASSERT(c->reading == READING_PART && c->dest_n == 0);
+    HVD_ASSERT(c->reading == READING_SHARE && c->dest_n == 0);
     direct(c, dest, nbytes);
 }
 

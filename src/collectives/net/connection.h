@@ -3,16 +3,23 @@
  * engine.
  *
  *   RETRY --> DIALING --> GREETED --(reply)--> OPEN --(LEAVE)--> LEFT
- *     ^----------'-----------'                  ^
- *              (refused)                        '-- taken from the endpoint
+ *     ^----------'-----------' |                ^                 ^
+ *              (refused)       |                '-- taken from    |
+ *                              |                    the endpoint  |
+ *                              '--(reply without memory, LEAVE)---'
  *
- * Frames may be sent from DIALING on; none is believed before OPEN.
+ * Frames may be sent from DIALING on; none is believed before OPEN, but the
+ * LEAVE of a peer whose reply came without the memory that it was asked for.
  *
  * Reading goes through a small buffer, so that a small frame costs one system
  * call; the payload of a large one goes straight to its destination. A frame
  * that nobody wants yet is HELD: its header is kept and nothing more is read,
  * unless the peer has shut down writing: then the rest is absorbed into memory
  * to find the goodbye in it.
+ *
+ *   REPLY --> HEADER --(DATA)--> HELD --(claimed)--> PAYLOAD --> HEADER
+ *     |
+ *     '-----> SHARE, of a stripe
  *
  * Over AF_UNIX the hello and the reply each carry descriptors with their first
  * byte, and go out whole or not at all. Descriptors that come later are closed
@@ -57,7 +64,7 @@ enum connection_reading {
     READING_HEADER,
     READING_HELD,    /* header in `frame`, payload not claimed */
     READING_PAYLOAD, /* to dest [dest_n left] */
-    READING_PART     /* the same, of a stripe: nothing else ever comes */
+    READING_SHARE    /* the same, of a stripe: nothing else ever comes */
 };
 
 enum io { IO_DONE, IO_AGAIN, IO_END };
@@ -66,8 +73,8 @@ struct connection {
     int fd; /* -1: none */
     int peer;
     int channel;
-    enum connection_state state;
-    enum connection_reading reading;
+    enum connection_state state;     /* connection_move() */
+    enum connection_reading reading; /* connection_read_on() */
     bool ended;     /* nothing more can be read from the socket */
     bool shut;      /* nothing more may be written */
     bool data_sent; /* DATA was queued: no second attempt */
@@ -102,8 +109,8 @@ struct connection {
 
     /* CHANNEL_DATA, see stripes.c */
     const uint8_t *sent_end; /* of the frame queued last, if it was cut */
-    uint8_t *parts_dest;     /* of the frame being read, if it is cut */
-    unsigned parts_claimed;  /* by connections that exist */
+    uint8_t *shares_dest;    /* of the frame being read, if it is cut */
+    unsigned shares_claimed; /* by connections that exist */
     bool stripe_broken;
 
     uint64_t broken_us; /* a stripe: lost by then; 0: not broken */
@@ -111,6 +118,12 @@ struct connection {
 
 /* NULL: out of memory. */
 struct connection *connection_create(int peer, int channel);
+
+/* By these alone the states change; each move is one of the drawings'. */
+void connection_move(struct connection *c, enum connection_state to);
+void connection_read_on(struct connection *c, enum connection_reading to);
+/* The handshake is over: frames follow, or the bytes of a stripe. */
+void connection_read_first(struct connection *c);
 /* Closes the socket. NULL is fine. */
 void connection_destroy(struct connection *c);
 
@@ -189,11 +202,11 @@ static inline const uint8_t *connection_peek(const struct connection *c)
 void connection_claim(struct connection *c, void *dest);
 
 /* The same for a stripe: its next nbytes go to dest. */
-void connection_claim_part(struct connection *c, void *dest, size_t nbytes);
+void connection_claim_share(struct connection *c, void *dest, size_t nbytes);
 
 /* Queue nbytes without a header; borrowed until sent. Idle ones only. */
-void connection_queue_part(struct connection *c, const void *payload,
-                           size_t nbytes);
+void connection_queue_share(struct connection *c, const void *payload,
+                            size_t nbytes);
 
 /* HELD, and the peer has shut down writing: read all that is left into memory.
  * false: too much, or out of memory. */

@@ -376,12 +376,12 @@ static enum judgement judge(struct endpoint *ep, const struct arrival *a,
 static ssize_t arrival_read(struct arrival *a)
 {
     uint8_t *bytes = a->hello + a->n;
-    size_t left = sizeof(a->hello) - a->n;
+    size_t rest = sizeof(a->hello) - a->n;
 
     /* what comes with later bytes the kernel closes */
     if (a->local && a->n == 0)
-        return unix_socket_recv(a->fd, bytes, left, a->fds, &a->n_fds);
-    return recv(a->fd, bytes, left, 0);
+        return unix_socket_recv(a->fd, bytes, rest, a->fds, &a->n_fds);
+    return recv(a->fd, bytes, rest, 0);
 }
 
 /* Returns true once the arrival is no longer ours. */
@@ -429,7 +429,7 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
 static size_t arrivals_limit(const struct endpoint *ep)
 {
     /* data and transfers, or all of data */
-    size_t n = FRAME_PARTS_MAX * (size_t)ep->last_size;
+    size_t n = FRAME_SHARES_MAX * (size_t)ep->last_size;
 
     return n > ARRIVALS_MIN ? n : ARRIVALS_MIN;
 }
@@ -544,7 +544,7 @@ void endpoint_drive(struct endpoint *ep)
         }
 }
 
-void endpoint_attach(struct endpoint *ep, struct endpoint_user *user)
+void endpoint_add_user(struct endpoint *ep, struct endpoint_user *user)
 {
     user->next = ep->users;
     ep->users = user;
@@ -552,7 +552,7 @@ void endpoint_attach(struct endpoint *ep, struct endpoint_user *user)
     drive_arrivals(ep, clock_now_us());
 }
 
-void endpoint_detach(struct endpoint *ep, struct endpoint_user *user)
+void endpoint_remove_user(struct endpoint *ep, struct endpoint_user *user)
 {
     struct endpoint_user **p = &ep->users;
 

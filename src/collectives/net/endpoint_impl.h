@@ -36,8 +36,8 @@ struct endpoint_user {
 };
 
 /* Connections that arrived early are handed over at once. */
-void endpoint_attach(struct endpoint *ep, struct endpoint_user *user);
-void endpoint_detach(struct endpoint *ep, struct endpoint_user *user);
+void endpoint_add_user(struct endpoint *ep, struct endpoint_user *user);
+void endpoint_remove_user(struct endpoint *ep, struct endpoint_user *user);
 
 uint64_t endpoint_worker(const struct endpoint *ep);
 

@@ -14,16 +14,16 @@ void frame_encode(const struct frame *frame, uint8_t *out)
     bytes_put(out + 8, frame->sequence, 8);
     bytes_put(out + 16, frame->count, 8);
     bytes_put(out + 24, frame->step, 3);
-    out[27] = frame->way;
+    out[27] = frame->algorithm;
     bytes_put(out + 28, frame->nbytes, 3);
-    bytes_put(out + 31, frame->parts > 1 ? frame->parts - 1u : 0, 1);
+    bytes_put(out + 31, frame->shares > 1 ? frame->shares - 1u : 0, 1);
     bytes_put(out + 32, frame->offset, 8);
     bytes_put(out + 40, frame->value, 8);
 }
 
 static bool size_ok(const struct frame *frame)
 {
-    if (frame->parts == 0 || (frame->parts > 1 && frame->type != FRAME_DATA))
+    if (frame->shares == 0 || (frame->shares > 1 && frame->type != FRAME_DATA))
         return false;
     switch (frame->type) {
     case FRAME_DATA:
@@ -49,9 +49,9 @@ bool frame_decode(const uint8_t *in, struct frame *frame_p)
         .sequence = bytes_get(in + 8, 8),
         .count = bytes_get(in + 16, 8),
         .step = (uint32_t)bytes_get(in + 24, 3),
-        .way = in[27],
+        .algorithm = in[27],
         .nbytes = (uint32_t)bytes_get(in + 28, 3),
-        .parts = in[31] < FRAME_PARTS_MAX ? (uint8_t)(in[31] + 1) : 0,
+        .shares = in[31] < FRAME_SHARES_MAX ? (uint8_t)(in[31] + 1) : 0,
         .offset = bytes_get(in + 32, 8),
         .value = bytes_get(in + 40, 8),
     };

@@ -1,12 +1,12 @@
 /* collectives/net/frame.h - the 48-byte header in front of everything that
  * travels on a connection after its handshake.
  *
- *   DATA      kind, dtype, op, root, count name the call; way says how its
- *             sender does it, step and offset its place in that schedule;
+ *   DATA      kind, dtype, op, root, count name the call; algorithm says how
+ *             its sender does it, step and offset how far that schedule is;
  *             nbytes of payload follow. Transfers carry
- *             the payload's digest in value. parts: the payload is cut into so
+ *             the payload's digest in value. shares: the payload is cut into so
  *             many equal ones (the last has the remainder); the first follows,
- *             part k travels on stripe k (stripes.h).
+ *             share k travels on stripe k (stripes.h).
  *   ANNOUNCE  the same without payload: "this is what I wait in".
  *   ABORT     count: status, root: accused rank or -1; nbytes of text follow.
  *   LEAVE     kind: FRAME_LEAVE_*, value: boundary, count: a bit for each
@@ -25,7 +25,7 @@ enum {
     FRAME_HEADER_NBYTES = 48,
     FRAME_TEXT_MAX = 400,
     FRAME_PAYLOAD_MAX = 1 << 20,
-    FRAME_PARTS_MAX = 8
+    FRAME_SHARES_MAX = 8
 };
 
 enum frame_type {
@@ -44,8 +44,8 @@ struct frame {
     uint8_t kind;
     uint8_t dtype;
     uint8_t op;
-    uint8_t parts; /* 0 as 1 */
-    uint8_t way;   /* enum algorithm of what goes over the network, and
+    uint8_t shares;    /* 0 as 1 */
+    uint8_t algorithm; /* enum algorithm of what goes over the network, and
                       FRAME_TWO_LEVELS */
     int32_t root;
     uint64_t sequence;
@@ -63,18 +63,18 @@ void frame_encode(const struct frame *frame, uint8_t *out);
  * *frame_p is then undefined. */
 bool frame_decode(const uint8_t *in, struct frame *frame_p);
 
-/* Where part k of the payload begins, up to its end for k == parts. */
-static inline size_t frame_part(const struct frame *frame, unsigned k)
+/* Where share k of the payload begins, up to its end for k == shares. */
+static inline size_t frame_share(const struct frame *frame, unsigned k)
 {
-    size_t parts = frame->parts > 1 ? frame->parts : 1;
+    size_t shares = frame->shares > 1 ? frame->shares : 1;
 
-    return k >= parts ? frame->nbytes : frame->nbytes / parts * k;
+    return k >= shares ? frame->nbytes : frame->nbytes / shares * k;
 }
 
 /* Bytes of payload that follow the header on its own connection. */
 static inline size_t frame_inline(const struct frame *frame)
 {
-    return frame_part(frame, 1);
+    return frame_share(frame, 1);
 }
 
 /* Both describe the same call: kind, dtype, op, root and count. */

@@ -29,7 +29,7 @@ enum comm_channel {
     CHANNEL_ASK,      /* ANNOUNCE to a higher rank that has not dialled */
     CHANNEL_LOCAL, /* within a host, AF_UNIX: hello and reply carry the memory's
                     * descriptors, frames are about it; the higher rank dials */
-    CHANNEL_STRIPE, /* and up: parts of large frames, see stripes.h; the higher
+    CHANNEL_STRIPE, /* and up: shares of large frames, see stripes.h; the higher
                      * rank dials */
     CHANNEL_COUNT = CHANNEL_STRIPE + 7
 };

@@ -8,16 +8,16 @@
 
 enum {
     /* below it the caches take the copy without pushing anything out */
-    STREAM_BYTES_MIN = 4096,
+    NONTEMPORAL_MIN = 4096,
     PIECE_NBYTES = 4 << 20 /* a quarter of a millisecond; 256 MB take 30 */
 };
 
-void copy_memory(void *dst, const void *src, size_t nbytes, bool stream)
+void copy_memory(void *dst, const void *src, size_t nbytes, bool nontemporal)
 {
     static const struct reduce_shape shape = {
-        .dtype = HVD_UINT8, .op = HVD_SUM, .stream = true};
+        .dtype = HVD_UINT8, .op = HVD_SUM, .nontemporal = true};
 
-    if (!stream || nbytes < STREAM_BYTES_MIN) {
+    if (!nontemporal || nbytes < NONTEMPORAL_MIN) {
         if (nbytes > 0)
             memcpy(dst, src, nbytes);
         return;
@@ -26,7 +26,7 @@ void copy_memory(void *dst, const void *src, size_t nbytes, bool stream)
 }
 
 hvd_status_t copy_in_pieces(const struct verdict *verdict, void *dst,
-                            const void *src, size_t nbytes, bool stream)
+                            const void *src, size_t nbytes, bool nontemporal)
 {
     uint8_t *to = dst;
     const uint8_t *from = src;
@@ -35,7 +35,7 @@ hvd_status_t copy_in_pieces(const struct verdict *verdict, void *dst,
         size_t n = nbytes - i < PIECE_NBYTES ? nbytes - i : PIECE_NBYTES;
 
         HVD_TRY(verdict_check(verdict));
-        copy_memory(to + i, from + i, n, stream);
+        copy_memory(to + i, from + i, n, nontemporal);
     }
     return HVD_OK;
 }

@@ -24,8 +24,9 @@
 struct reduce_shape {
     hvd_dtype_t dtype;
     hvd_op_t op;
-    int divisor; /* AVERAGE: the sum of all is divided by it; else 0 */
-    bool stream; /* a hint: the result is not read soon, pass the caches by */
+    int divisor;      /* AVERAGE: the sum of all is divided by it; else 0 */
+    bool nontemporal; /* a hint: the result is not read soon, so pass the
+                         caches by */
 };
 
 /* dst[i] = srcs[0][i] op srcs[1][i] op ..., left to right, then divided if
@@ -36,13 +37,12 @@ struct reduce_shape {
  * srcs    [n_srcs] buffers of [count] of dtype, n_srcs >= 1. They may overlap
  *         one another. A single one without a divisor is copied.
  *
- * stream  pays when sources and result together do not fit in the caches of a
- *         core; costs time when they do. Without effect when dst is a source
- *         (it has just been read) and for small results. bench/README.md has
- *         figures.
+ * nontemporal pays when sources and result together do not fit in the caches
+ * of a core; it costs time when they do. Without effect when dst is a source
+ * (it has just been read) and for small results. bench/README.md has figures.
  *
  * The result can be seen by whoever is told of it after the call, also with
- * `stream`. */
+ * `nontemporal`. */
 void reduce_many(const struct reduce_shape *shape, void *dst,
                  const void *const *srcs, int n_srcs, size_t count);
 
@@ -51,7 +51,8 @@ void reduce_many(const struct reduce_shape *shape, void *dst,
  *
  * dsts    [n_dsts] buffers of [count] of dtype, n_dsts >= 1, that do not
  *         overlap one another; each as dst above.
- * stream  without effect also where they are not all aligned alike. */
+ *
+ * nontemporal is without effect also where they are not all aligned alike. */
 void reduce_to_all(const struct reduce_shape *shape, void *const *dsts,
                    int n_dsts, const void *const *srcs, int n_srcs,
                    size_t count);

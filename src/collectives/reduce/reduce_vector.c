@@ -60,7 +60,7 @@ struct job {
     int n_dsts, n_srcs;
     size_t nbytes;
     size_t first; /* bytes before the first aligned vector of dsts[0] */
-    bool stream;
+    bool nontemporal;
     int divisor;
     int shift; /* of the divisor if it is a power of two, else -1 */
 };
@@ -73,16 +73,16 @@ INLINE vi8 load(const uint8_t *src)
     return v;
 }
 
-/* Streamed: dst is aligned to the vector. */
-INLINE void store(uint8_t *dst, vi8 v, bool stream)
+/* Nontemporal: dst is aligned to the vector. */
+INLINE void store(uint8_t *dst, vi8 v, bool nontemporal)
 {
 #if defined(__AVX512BW__)
-    if (stream)
+    if (nontemporal)
         _mm512_stream_si512((void *)dst, (__m512i)v);
     else
         memcpy(dst, &v, sizeof(v));
 #elif defined(__AVX2__)
-    if (stream)
+    if (nontemporal)
         _mm256_stream_si256((void *)dst, (__m256i)v);
     else
         memcpy(dst, &v, sizeof(v));
@@ -113,8 +113,8 @@ INLINE void store_part(uint8_t *dst, vi8 v, size_t nbytes)
 #endif
 }
 
-/* Streamed stores are ordered by nothing but this. */
-INLINE void stream_end(void)
+/* Nontemporal stores are ordered by nothing but this. */
+INLINE void nontemporal_end(void)
 {
 #if defined(__x86_64__)
     _mm_sfence();
@@ -415,7 +415,7 @@ INLINE void run_vector(hvd_dtype_t dtype, hvd_op_t op, const struct job *job,
     if (op == HVD_AVERAGE)
         a = divide(dtype, job, a);
     for (int d = 0; d < job->n_dsts; d++)
-        store(job->dsts[d] + at, a, job->stream);
+        store(job->dsts[d] + at, a, job->nontemporal);
 }
 
 /* 256 bytes, of no more than eight vectors. Twice as much is faster by a tenth
@@ -445,7 +445,7 @@ INLINE void run_block(hvd_dtype_t dtype, hvd_op_t op, const struct job *job,
     for (int d = 0; d < job->n_dsts; d++) {
         uint8_t *dst = job->dsts[d] + at;
 
-        EACH(store(dst + v * WIDTH, block[v], job->stream));
+        EACH(store(dst + v * WIDTH, block[v], job->nontemporal));
     }
 }
 
@@ -520,7 +520,7 @@ static bool among(const void *dst, const void *const *srcs, int n_srcs)
 }
 
 /* Only what is aligned can pass the caches by. */
-static bool can_stream(const struct job *job)
+static bool can_nontemporal(const struct job *job)
 {
     for (int d = 0; d < job->n_dsts; d++)
         if (((uintptr_t)job->dsts[d] + job->first) % WIDTH != 0 ||
@@ -534,7 +534,7 @@ static bool can_stream(const struct job *job)
 enum { ALIGN_BYTES_MIN = 1024 };
 
 /* Elements that lie across their own alignment lie across every vector's: then
- * nothing is aligned, and nothing can be streamed. */
+ * nothing is aligned, and nothing can be nontemporal. */
 static void align(struct job *job, const struct reduce_shape *shape)
 {
     size_t first = -(uintptr_t)job->dsts[0] % WIDTH;
@@ -543,7 +543,7 @@ static void align(struct job *job, const struct reduce_shape *shape)
         first % hvd_dtype_size(shape->dtype) != 0)
         return;
     job->first = first;
-    job->stream = shape->stream && can_stream(job);
+    job->nontemporal = shape->nontemporal && can_nontemporal(job);
 }
 
 void TO_ALL(const struct reduce_shape *shape, void *const *dsts, int n_dsts,
@@ -565,6 +565,6 @@ void TO_ALL(const struct reduce_shape *shape, void *const *dsts, int n_dsts,
     else if (op == HVD_AVERAGE)
         op = HVD_SUM; /* divided later, if at all */
     runs[shape->dtype][op](&job);
-    if (job.stream)
-        stream_end();
+    if (job.nontemporal)
+        nontemporal_end();
 }

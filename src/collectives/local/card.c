@@ -1,5 +1,5 @@
-/* collectives/local/post.c - what a rank calls, shown to the others of its host
- * and compared with what they call. Small operands travel in the posts
+/* collectives/local/card.c - what a rank calls, shown to the others of its
+ * host and compared with what they call. Small operands travel in the cards
  * themselves.
  *
  * Threads: whoever drives the comm. Memory: none of its own. */
@@ -14,34 +14,35 @@
 
 enum { STAGE_HALF = LOCAL_STAGE_NBYTES / 2, STAGE_UNIT = 4096 };
 
-/* --- posting --- */
+/* --- showing --- */
 
-static struct frame head_of(const struct mailbox_post *post)
+static struct frame head_of(const struct mailbox_card *card)
 {
     return (struct frame){
         .type = FRAME_DATA,
-        .kind = post->kind,
-        .dtype = post->dtype,
-        .op = post->op,
-        .root = post->root,
-        .sequence = post->sequence,
-        .count = post->count,
+        .kind = card->kind,
+        .dtype = card->dtype,
+        .op = card->op,
+        .root = card->root,
+        .sequence = card->sequence,
+        .count = card->count,
     };
 }
 
 /* Who does not wait for a peer (broadcasts) has not seen what that one called:
- * so everybody compares the posts up to `ticket`, which all have posted, before
- * he is LOCAL_RUN_AHEAD further; nobody overwrites one that may be compared. */
+ * so everybody compares the cards up to `ticket`, which all have shown,
+ * before he is LOCAL_RUN_AHEAD further; nobody overwrites one that may be
+ * compared. */
 static hvd_status_t check_past(struct local *local, uint64_t ticket)
 {
     for (; local->n_compared < ticket; local->n_compared++) {
         uint64_t past = local->n_compared + 1;
-        struct frame mine = head_of(local_post_of(local->box, past));
+        struct frame mine = head_of(local_card_of(local->box, past));
 
         for (int i = 0; i < local->size; i++) {
-            const struct mailbox_post *post = local_post_of(local->peers[i].box,
+            const struct mailbox_card *card = local_card_of(local->peers[i].box,
                                                             past);
-            struct frame theirs = head_of(post);
+            struct frame theirs = head_of(card);
 
             if (i == local->me)
                 continue;
@@ -55,7 +56,7 @@ static hvd_status_t check_past(struct local *local, uint64_t ticket)
 }
 
 /* What frame_same_call() looks at. The numbers are compared by who reads an
- * operand; calls of no elements are counted and not posted. */
+ * operand; calls of no elements are counted and not shown. */
 static uint32_t digest_with(uint32_t past, const struct frame *call)
 {
     const struct {
@@ -68,35 +69,35 @@ static uint32_t digest_with(uint32_t past, const struct frame *call)
     return XXH32(&key, sizeof(key), past);
 }
 
-/* By the digests in the posts: of all calls before that ticket. */
+/* By the digests in the cards: of all calls before that ticket. */
 static bool same_past(const struct local *local, uint64_t ticket)
 {
-    uint32_t mine = local_post_of(local->box, ticket)->past;
+    uint32_t mine = local_card_of(local->box, ticket)->past;
 
     for (int i = 0; i < local->size; i++)
-        if (local_post_of(local->peers[i].box, ticket)->past != mine)
+        if (local_card_of(local->peers[i].box, ticket)->past != mine)
             return false;
     return true;
 }
 
-bool local_all_have_posted(struct local *local, uint64_t ticket)
+bool local_all_have_shown(struct local *local, uint64_t ticket)
 {
-    if (local->all_posted >= ticket)
+    if (local->all_shown >= ticket)
         return true;
     for (int i = 0; i < local->size; i++) {
         const struct mailbox *box = local->peers[i].box;
 
         if (box == NULL ||
             (i != local->me &&
-             atomic_load(&local_post_of(box, ticket)->ticket) < ticket))
+             atomic_load(&local_card_of(box, ticket)->ticket) < ticket))
             return false;
     }
-    local->all_posted = ticket;
+    local->all_shown = ticket;
     return true;
 }
 
-/* Before own posts are overwritten: that of a ticket which as few others as
- * possible have still to post tells of all before it, so a root that is ahead
+/* Before own cards are overwritten: that of a ticket which as few others as
+ * possible have still to show tells of all before it, so a root that is ahead
  * does this once in a while and not with every call. */
 static hvd_status_t compare_past(struct local *local)
 {
@@ -105,7 +106,7 @@ static hvd_status_t compare_past(struct local *local)
     if (t <= local->n_compared + LOCAL_RUN_AHEAD)
         return HVD_OK;
     for (uint64_t lag = 1; lag < LOCAL_RUN_AHEAD; lag *= 4) {
-        if (!local_all_have_posted(local, t - lag))
+        if (!local_all_have_shown(local, t - lag))
             continue;
         if (!same_past(local, t - lag))
             return check_past(local, t - lag - 1);
@@ -120,19 +121,20 @@ static hvd_status_t compare_past(struct local *local)
 static bool is_too_far_ahead(struct local *local)
 {
     uint64_t t = local->ticket;
-    unsigned ahead = local->run.in_posts ? LOCAL_RUN_AHEAD : LOCAL_BLOCKS_AHEAD;
+    unsigned ahead = local_in_cards(&local->run) ? LOCAL_RUN_AHEAD
+                                                 : LOCAL_BLOCKS_AHEAD;
 
-    if (t > ahead && !local_all_have_posted(local, t - ahead)) {
+    if (t > ahead && !local_all_have_shown(local, t - ahead)) {
         local->resume_at = t - ahead / 2;
         return true;
     }
-    if (local->resume_at > 0 && !local_all_have_posted(local, local->resume_at))
+    if (local->resume_at > 0 && !local_all_have_shown(local, local->resume_at))
         return true;
     local->resume_at = 0;
     return false;
 }
 
-/* The ticket whose data was last where that of this one is to be, if its post
+/* The ticket whose data was last where that of this one is to be, if its card
  * may come with any; else NULL. */
 static uint64_t *data_used(struct local *local)
 {
@@ -140,7 +142,7 @@ static uint64_t *data_used(struct local *local)
     size_t nbytes = run->operand_nbytes;
     uint64_t t = local->ticket;
 
-    if (!run->in_posts)
+    if (!local_in_cards(run))
         return run->phase->shape.kind == COLLECTIVE_ALLTOALLV
                    ? &local->large_used[t % MAILBOX_LARGE]
                    : NULL;
@@ -153,13 +155,13 @@ static uint64_t *data_used(struct local *local)
 
 static bool is_staged(const struct local_run *run)
 {
-    return run->in_posts && run->operand_nbytes > MAILBOX_INLINE_MAX;
+    return local_in_cards(run) && run->operand_nbytes > MAILBOX_INLINE_MAX;
 }
 
 /* Where in staging memory an operand goes: behind the one before, or where the
  * other half begins. What is written there again has long left the caches of
  * those who read it, if these are smaller: nobody is asked to let go of it. */
-static size_t stage_place(const struct local *local)
+static size_t stage_offset(const struct local *local)
 {
     size_t at = local->stage_next, half = at / STAGE_HALF * STAGE_HALF;
 
@@ -171,16 +173,16 @@ static size_t stage_place(const struct local *local)
 /* A half is entered when everybody has read what it holds. */
 static bool stage_is_free(struct local *local)
 {
-    size_t place = stage_place(local);
-    uint64_t last = local->half_used[place / STAGE_HALF];
+    size_t offset = stage_offset(local);
+    uint64_t last = local->half_used[offset / STAGE_HALF];
 
-    return place % STAGE_HALF != 0 || last == 0 ||
-           local_all_have_posted(local, last + 1);
+    return offset % STAGE_HALF != 0 || last == 0 ||
+           local_all_have_shown(local, last + 1);
 }
 
-/* Has everybody finished what the post to be overwritten was about, its data,
+/* Has everybody finished what the card to be overwritten was about, its data,
  * and what lay in staging memory? */
-bool local_post_is_free(struct local *local)
+bool local_card_is_free(struct local *local)
 {
     uint64_t *used = data_used(local);
 
@@ -190,7 +192,7 @@ bool local_post_is_free(struct local *local)
         return false;
     if (used == NULL)
         return true;
-    if (*used != 0 && !local_all_have_posted(local, *used + 1))
+    if (*used != 0 && !local_all_have_shown(local, *used + 1))
         return false;
     *used = local->ticket;
     return true;
@@ -199,36 +201,36 @@ bool local_post_is_free(struct local *local)
 uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
                           size_t nbytes)
 {
-    const uint8_t *tiny = local_post_of(box, ticket)->tiny;
+    const uint8_t *tiny = local_card_of(box, ticket)->tiny;
 
     return nbytes <= MAILBOX_TINY_MAX ? (uint8_t *)(uintptr_t)tiny
                                       : local_data_of(box, ticket, nbytes);
 }
 
-static hvd_status_t give_staged(struct local *local, struct mailbox_post *post)
+static hvd_status_t give_staged(struct local *local, struct mailbox_card *card)
 {
-    size_t nbytes = local->run.operand_nbytes, place = stage_place(local);
+    size_t nbytes = local->run.operand_nbytes, offset = stage_offset(local);
     size_t whole = (nbytes + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT;
 
     HVD_TRY(local_stage_reserve(local, LOCAL_STAGE_NBYTES));
     local->run.send_way = MAILBOX_STAGED;
-    local->half_used[place / STAGE_HALF] = local->ticket;
-    local->stage_next = (place + whole) % LOCAL_STAGE_NBYTES;
-    post->send_at = local->stage_at;
-    post->stage_at = local->stage_at + place;
-    post->timed = local_stores_copy(local, local->stage + place);
+    local->half_used[offset / STAGE_HALF] = local->ticket;
+    local->stage_next = (offset + whole) % LOCAL_STAGE_NBYTES;
+    card->send_at = local->stage_at;
+    card->stage_at = local->stage_at + offset;
+    card->timed = local_stores_copy(local, local->stage + offset);
     return HVD_OK;
 }
 
-/* Into the post, or into staging memory. */
-static hvd_status_t give_operand(struct local *local, struct mailbox_post *post)
+/* Into the card, or into staging memory. */
+static hvd_status_t give_operand(struct local *local, struct mailbox_card *card)
 {
     struct local_run *run = &local->run;
     size_t nbytes = run->operand_nbytes;
 
     run->send_way = run->recv_way = MAILBOX_INLINE;
     if (nbytes > MAILBOX_INLINE_MAX)
-        return give_staged(local, post);
+        return give_staged(local, card);
     if (nbytes > 0)
         memcpy(local_payload_of(local->box, local->ticket, nbytes),
                run->phase->src, nbytes);
@@ -249,51 +251,51 @@ static void show_cpu(struct local *local)
  * the same rules, of the same release, it is the same. */
 static uint8_t plan_of(const struct local_run *run)
 {
-    return (uint8_t)(run->in_posts | run->offers << 1 |
-                     run->phase->pull_kind << 2);
+    unsigned kind = (unsigned)run->phase->pull_kind;
+
+    return (uint8_t)(run->method | kind << 2);
 }
 
-hvd_status_t local_post(struct local *local)
+hvd_status_t local_show(struct local *local)
 {
     struct local_run *run = &local->run;
     const struct schedule_call *call = &run->phase->shape;
     const struct frame *head = run->head;
-    struct mailbox_post *post =
-        &local->box->posts[local->ticket % MAILBOX_POSTS];
+    struct mailbox_card *card =
+        &local->box->cards[local->ticket % MAILBOX_CARDS];
 
     HVD_TRY(compare_past(local));
-    post->sequence = head->sequence;
-    post->count = head->count;
-    post->root = head->root;
-    post->kind = head->kind;
-    post->dtype = head->dtype;
-    post->op = head->op;
-    post->plan = plan_of(run);
-    post->may_push = 0;
-    post->timed = 0;
-    post->past = local->past;
+    card->sequence = head->sequence;
+    card->count = head->count;
+    card->root = head->root;
+    card->kind = head->kind;
+    card->dtype = head->dtype;
+    card->op = head->op;
+    card->plan = plan_of(run);
+    card->may_push = 0;
+    card->timed = 0;
+    card->past = local->past;
     if (call->kind == COLLECTIVE_ALLGATHERV)
-        post->nbytes = run->operand_nbytes;
-    if (!run->in_posts) {
-        HVD_TRY(local_blocks_plan(local, post));
-    } else if (!run->offers || !local_blocks_offer(local, post)) {
-        HVD_TRY(give_operand(local, post));
-    }
-    post->send_way = run->send_way;
-    post->recv_way = run->recv_way;
+        card->nbytes = run->operand_nbytes;
+    if (run->method == RUN_BLOCKS)
+        HVD_TRY(local_blocks_plan(local, card));
+    else if (run->method == RUN_CARDS || !local_blocks_offer(local, card))
+        HVD_TRY(give_operand(local, card));
+    card->send_way = run->send_way;
+    card->recv_way = run->recv_way;
     show_cpu(local);
-    atomic_store(&post->ticket, local->ticket);
+    atomic_store(&card->ticket, local->ticket);
     local_notify(local);
     local->past = digest_with(local->past, head);
-    run->stage = LOCAL_ARRIVE;
+    local_move(run, RUN_ARRIVE);
     return HVD_OK;
 }
 
-/* --- the others' posts --- */
+/* --- the others' cards --- */
 
 /* The v-forms: what the peer has for this rank, against what is expected. */
 static hvd_status_t check_counts(struct local *local, int place,
-                                 const struct mailbox_post *post)
+                                 const struct mailbox_card *card)
 {
     const struct schedule_call *call = &local->run.phase->shape;
     const struct local_extent *table = local_table_of(local->peers[place].box,
@@ -301,7 +303,7 @@ static hvd_status_t check_counts(struct local *local, int place,
     struct frame theirs = *local->run.head, mine = theirs;
 
     theirs.count = (call->kind == COLLECTIVE_ALLTOALLV ? table[local->me].nbytes
-                                                       : post->nbytes) /
+                                                       : card->nbytes) /
                    call->elem_nbytes;
     mine.count = call->recvcounts[place];
     if (theirs.count == mine.count)
@@ -309,26 +311,26 @@ static hvd_status_t check_counts(struct local *local, int place,
     return local_disagree(local, local->peers[place].rank, &theirs, &mine);
 }
 
-static hvd_status_t check_post(struct local *local, int place,
-                               const struct mailbox_post *post)
+static hvd_status_t check_card(struct local *local, int place,
+                               const struct mailbox_card *card)
 {
     const struct frame *mine = local->run.head;
-    struct frame theirs = head_of(post);
+    struct frame theirs = head_of(card);
     bool each = mine->kind == COLLECTIVE_ALLTOALLV;
 
     if (each)
         theirs.count = mine->count;
-    if (atomic_load(&post->ticket) != local->ticket ||
+    if (atomic_load(&card->ticket) != local->ticket ||
         theirs.sequence != mine->sequence || !frame_same_call(&theirs, mine))
         return local_disagree(local, local->peers[place].rank, &theirs, mine);
-    if (post->plan != plan_of(&local->run))
+    if (card->plan != plan_of(&local->run))
         return local_fail(local, HVD_ERR_MISMATCH,
                           "rank %d does %s #%llu in another way than rank %d: "
                           "HVD_ALGORITHM or the version of libhvd differs",
                           local->peers[place].rank, kind_of(mine->kind)->name,
                           (unsigned long long)mine->sequence, local->rank);
     return each || mine->kind == COLLECTIVE_ALLGATHERV
-               ? check_counts(local, place, post)
+               ? check_counts(local, place, card)
                : HVD_OK;
 }
 
@@ -339,26 +341,26 @@ hvd_status_t local_arrive(struct local *local, bool *moved_p)
     for (; run->arrived < run->n_peers; run->arrived++) {
         int place = run->first_peer + run->arrived;
         const struct mailbox *box = local->peers[place].box;
-        const struct mailbox_post *post;
+        const struct mailbox_card *card;
 
         if (place == local->me)
             continue;
         if (box == NULL)
             return HVD_OK;
-        post = local_post_of(box, local->ticket);
-        if (atomic_load(&post->ticket) < local->ticket)
+        card = local_card_of(box, local->ticket);
+        if (atomic_load(&card->ticket) < local->ticket)
             return HVD_OK;
-        HVD_TRY(check_post(local, place, post));
+        HVD_TRY(check_card(local, place, card));
     }
     if (run->n_peers == local->size) {
-        local->all_posted = local->ticket;
+        local->all_shown = local->ticket;
         if (!same_past(local, local->ticket))
             HVD_TRY(check_past(local, local->ticket - 1));
         local->n_compared = local->ticket;
     }
-    if (!run->in_posts || run->offers)
+    if (run->method != RUN_CARDS)
         local_blocks_arrived(local);
-    run->stage = LOCAL_WORK;
+    local_move(run, RUN_WORK);
     local->owner.arrived(local->owner.comm);
     *moved_p = true;
     return HVD_OK;
