@@ -151,6 +151,70 @@ START_TEST(operands_take_their_way)
 }
 END_TEST
 
+/* Whose buffer is in the arena; the root is rank 0. */
+struct broadcast {
+    int n_ranks;
+    size_t nbytes;
+    bool in_arena[RANKS];
+    enum run_method methods[RANKS]; /* with a core for each rank */
+};
+
+static const struct broadcast broadcasts[] = {
+    {3, 4 * MIB, {true, true, true}, {RUN_PUSHED, RUN_PUSHED, RUN_PUSHED}},
+    {3, 4 * MIB, {true, false, true}, {RUN_PUSHED, RUN_BLOCKS, RUN_PUSHED}},
+    {3, 4 * MIB, {true, false, false}, {RUN_BLOCKS, RUN_BLOCKS, RUN_BLOCKS}},
+    {3, 4 * MIB, {false, true, true}, {RUN_BLOCKS, RUN_BLOCKS, RUN_BLOCKS}},
+    {3, 64 * KIB, {true, true, true}, {RUN_OFFERED, RUN_OFFERED, RUN_OFFERED}},
+    {2, 256 * KIB, {true, true}, {RUN_PUSHED, RUN_PUSHED}},
+    {2, 256 * KIB, {true, false}, {RUN_OFFERED, RUN_OFFERED}},
+    {2, 256 * KIB, {false, true}, {RUN_OFFERED, RUN_OFFERED}},
+    {2, 128 * KIB, {true, true}, {RUN_OFFERED, RUN_OFFERED}},
+    {2, MIB, {true, true}, {RUN_PUSHED, RUN_PUSHED}},
+    {2, MIB, {true, false}, {RUN_BLOCKS, RUN_BLOCKS}},
+};
+
+static void fill(int64_t *buf, size_t count, int64_t first)
+{
+    for (size_t i = 0; i < count; i++)
+        buf[i] = first + (int64_t)i;
+}
+
+static bool share(struct group *g, int rank, void *arg)
+{
+    const struct broadcast *b = arg;
+    struct comm *comm = g->comms[rank];
+    size_t count = b->nbytes / sizeof(int64_t);
+    struct memory m;
+    int64_t *buf;
+
+    EXPECT(memory_create(&m));
+    buf = b->in_arena[rank] ? m.arena[0] : m.ordinary[0];
+    EXPECT(barrier(comm) == HVD_OK); /* all know what all can do */
+    for (int round = 0; round < 3; round++) {
+        fill(buf, count, rank == 0 ? round : -1);
+        EXPECT(broadcast(comm, buf, count, HVD_INT64, 0) == HVD_OK);
+        EXPECT_SAY(comm->local->run.method == b->methods[rank] ||
+                       (comm->local->crowded && b->n_ranks < RANKS),
+                   "%d: %d", rank, comm->local->run.method);
+        for (size_t i = 0; i < count; i++)
+            EXPECT(buf[i] == round + (int64_t)i);
+    }
+    EXPECT(barrier(comm) == HVD_OK);
+    memory_destroy(&m);
+    return true;
+}
+
+START_TEST(large_broadcast_is_shared_with_who_can_be_written_to)
+{
+    const struct broadcast *b = &broadcasts[_i];
+    struct group g;
+
+    group_init_over(&g, b->n_ranks, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    group_run(&g, share, (void *)(uintptr_t)b);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ways");
@@ -158,6 +222,9 @@ int main(void)
 
     tcase_add_loop_test(tc, operands_take_their_way, 0,
                         sizeof(ways) / sizeof(ways[0]));
+    tcase_add_loop_test(tc,
+                        large_broadcast_is_shared_with_who_can_be_written_to, 0,
+                        sizeof(broadcasts) / sizeof(broadcasts[0]));
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -1,5 +1,5 @@
-/* collectives/local/blocks.c - operands that do not fit a card: block by
- * block through memory that the others read, as pull.c says.
+/* collectives/local/blocks.c - operands that do not fit a card: block by block
+ * through memory that the others read, as pull.c says.
  *
  * Threads: whoever drives the comm. Memory: staging from hvd_alloc, with its
  * first use. */
@@ -10,51 +10,8 @@
 #include "collectives/reduce/reduce.h"
 
 enum {
-    BLOCK_MAX = 512 << 10,
-    BLOCK_UNIT = 4096,
-    ATTACHED_BLOCK = 4 << 20, /* after each, an abort is heard */
-    /* what a peer has just written is slow to read until it has left the
-     * peer's own caches, of 2 MB or less, for one that is shared */
-    LAG_NBYTES = 4 << 20,
     ACTIONS_MAX = 64 /* before connections are looked at */
 };
-
-static const enum pull_kind kinds[] = {
-    [COLLECTIVE_ALLREDUCE] = PULL_ALLREDUCE,
-    [COLLECTIVE_BROADCAST] = PULL_BROADCAST,
-    [COLLECTIVE_ALLGATHER] = PULL_ALLGATHER,
-    [COLLECTIVE_ALLGATHERV] = PULL_ALLGATHERV,
-    [COLLECTIVE_REDUCE_SCATTER] = PULL_REDUCE_SCATTER,
-    [COLLECTIVE_ALLTOALL] = PULL_ALLTOALL,
-    [COLLECTIVE_ALLTOALLV] = PULL_ALLTOALLV,
-    [COLLECTIVE_BARRIER] = PULL_BROADCAST,
-};
-
-/* --- beginning --- */
-
-static size_t block_nbytes(const struct local *local)
-{
-    size_t n = LOCAL_STAGE_NBYTES /
-               ((size_t)LOCAL_DEPTH * ((size_t)local->size + 1));
-
-    n -= n % BLOCK_UNIT;
-    if (n < BLOCK_UNIT)
-        return BLOCK_UNIT;
-    return n < BLOCK_MAX ? n : BLOCK_MAX;
-}
-
-static void publish_progress(struct local *local)
-{
-    struct pull_progress own = pull_progress(&local->run.pull);
-    struct mailbox *box = local->box;
-
-    atomic_store_explicit(&box->staged, mailbox_word(local->ticket, own.staged),
-                          memory_order_release);
-    atomic_store_explicit(&box->reduced,
-                          mailbox_word(local->ticket, own.reduced),
-                          memory_order_release);
-    atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
-}
 
 hvd_status_t local_stage_reserve(struct local *local, size_t nbytes)
 {
@@ -68,193 +25,17 @@ hvd_status_t local_stage_reserve(struct local *local, size_t nbytes)
                : local_fail(local, HVD_ERR_NOMEM, "staging memory");
 }
 
-static struct pull_shape shape_of(const struct local *local,
-                                  const struct phase *phase)
+void local_publish_progress(struct local *local)
 {
-    const struct schedule_call *call = &phase->shape;
-    int root = call->kind == COLLECTIVE_BROADCAST ? local->place[call->root]
-                                                  : 0;
+    struct pull_progress own = pull_progress(&local->run.pull);
+    struct mailbox *box = local->box;
 
-    return (struct pull_shape){
-        .kind = phase->pull_kind != 0 ? (enum pull_kind)phase->pull_kind
-                                      : kinds[call->kind],
-        .rank = local->me,
-        .size = local->size,
-        .root = root,
-        .count = call->count,
-        .elem_nbytes = call->elem_nbytes,
-        .block_nbytes = block_nbytes(local),
-        .depth = LOCAL_DEPTH,
-        .n_slices = phase->n_slices,
-        .sendcounts = call->sendcounts,
-        .sdispls = call->sdispls,
-        .recvcounts = call->recvcounts,
-        .rdispls = call->rdispls,
-    };
-}
-
-/* Bytes of own operand as the others see it, from its start on. */
-static size_t visible_nbytes(const struct local *local,
-                             const struct schedule_call *call)
-{
-    size_t n = 0;
-
-    if (call->kind != COLLECTIVE_ALLTOALLV)
-        return local_operand_nbytes(local, call, local->me);
-    for (int i = 0; i < local->size; i++)
-        if (call->sendcounts[i] > 0 &&
-            call->sdispls[i] + call->sendcounts[i] > n)
-            n = call->sdispls[i] + call->sendcounts[i];
-    return n * call->elem_nbytes;
-}
-
-/* Only who would notice a peer's death may be written by it. */
-static bool can_push(const struct local *local)
-{
-    for (int i = 0; i < local->size; i++)
-        if (i != local->me && local->peers[i].pidfd < 0)
-            return false;
-    return true;
-}
-
-bool local_blocks_offer(struct local *local, struct mailbox_card *card)
-{
-    struct local_run *run = &local->run;
-    const struct phase *phase = run->phase;
-    const struct schedule_call *call = &phase->shape;
-    struct pull_shape shape = shape_of(local, phase);
-    size_t nbytes = local_operand_nbytes(local, call, local->me);
-
-    pull_init(&run->pull, &shape);
-    publish_progress(local);
-    if (nbytes == 0 || !arena_find(phase->src, nbytes, &card->send_at))
-        return false;
-    if (call->kind == COLLECTIVE_ALLREDUCE) {
-        if (!arena_find(phase->dst, nbytes, &card->recv_at) || !can_push(local))
-            return false;
-        card->may_push = 1;
-    } else if (nbytes <= MAILBOX_INLINE_MAX ||
-               local_overwrites_operand(phase)) {
-        return false;
-    }
-    run->send_way = run->recv_way = MAILBOX_ARENA;
-    return true;
-}
-
-/* Chosen only if there is a buffer to choose for: choices are measured. */
-static uint8_t way_of(struct local *local, const void *ptr, size_t nbytes,
-                      uint64_t *at_p)
-{
-    struct local_run *run = &local->run;
-
-    if (nbytes == 0 || arena_find(ptr, nbytes, at_p))
-        return MAILBOX_ARENA;
-    *at_p = (uint64_t)(uintptr_t)ptr;
-    if (run->ordinary == MAILBOX_NONE)
-        run->ordinary = local_choose(local, run->phase);
-    return run->ordinary;
-}
-
-static hvd_status_t plan(struct local *local, struct mailbox_card *card)
-{
-    struct local_run *run = &local->run;
-    const struct phase *phase = run->phase;
-    const struct schedule_call *call = &phase->shape;
-    struct pull_shape shape = shape_of(local, phase);
-    bool shows_result = shape.kind == PULL_ALLREDUCE;
-
-    shape.in_place = phase->src == phase->dst;
-    run->ordinary = MAILBOX_NONE;
-    run->stage_nontemporal = false;
-    run->send_way = local_overwrites_operand(phase)
-                        ? MAILBOX_STAGED
-                        : way_of(local, phase->src, visible_nbytes(local, call),
-                                 &card->send_at);
-    run->recv_way = MAILBOX_NONE;
-    if (shows_result)
-        run->recv_way = way_of(local, phase->dst,
-                               call->count * call->elem_nbytes, &card->recv_at);
-    shape.stage_send = run->send_way == MAILBOX_STAGED;
-    shape.stage_recv = run->recv_way == MAILBOX_STAGED;
-    if (shape.stage_send || shape.stage_recv)
-        HVD_TRY(local_stage_reserve(local, pull_stage_nbytes(&shape)));
-    card->stage_at = local->stage_at;
-    card->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
-                     can_push(local);
-    pull_init(&run->pull, &shape);
-    return HVD_OK;
-}
-
-static void write_table(struct local *local)
-{
-    const struct schedule_call *call = &local->run.phase->shape;
-    struct local_extent *table = local_table_of(local->box, local->ticket);
-
-    _Static_assert(sizeof(struct local_extent) == 16, "two words");
-    for (int i = 0; i < local->size; i++)
-        table[i] = (struct local_extent){call->sdispls[i] * call->elem_nbytes,
-                                         call->sendcounts[i] *
-                                             call->elem_nbytes};
-}
-
-hvd_status_t local_blocks_plan(struct local *local, struct mailbox_card *card)
-{
-    local_choice_collect(local);
-    HVD_TRY(plan(local, card));
-    local_choice_begins(local);
-    if (local->run.phase->shape.kind == COLLECTIVE_ALLTOALLV)
-        write_table(local);
-    publish_progress(local);
-    return HVD_OK;
-}
-
-/* What the cards of all say; the same on every rank. */
-struct ways {
-    bool all_push, stages, stages_result, attaches;
-};
-
-static struct ways ways_of_all(const struct local *local)
-{
-    struct ways w = {.all_push = true};
-
-    for (int i = 0; i < local->size; i++) {
-        const struct mailbox_card *card = local_card_of(local->peers[i].box,
-                                                        local->ticket);
-
-        w.all_push = w.all_push && card->may_push;
-        w.stages = w.stages || card->send_way == MAILBOX_STAGED;
-        w.stages_result = w.stages_result || card->recv_way == MAILBOX_STAGED;
-        w.attaches = w.attaches || card->send_way == MAILBOX_ATTACH;
-    }
-    return w;
-}
-
-/* Push, if all results are within reach: who reduces a slice alone has it in
- * his caches, whoever else has to come for it pays for each line. Else lag, if
- * all results are read where they are. What is taken by system calls, of which
- * no block has to wait for another, is taken from one peer after the other. */
-void local_blocks_arrived(struct local *local)
-{
-    struct local_run *run = &local->run;
-    struct pull_shape shape = run->pull.shape;
-    struct ways ways;
-
-    if (run->method == RUN_OFFERED && shape.kind != PULL_ALLREDUCE)
-        return;
-    ways = ways_of_all(local);
-    if (ways.all_push) {
-        run->method = RUN_PUSHED;
-        shape.kind = PULL_SLICES_REDUCE;
-    } else if (shape.kind == PULL_ALLREDUCE && !ways.stages_result) {
-        shape.lag = LAG_NBYTES / shape.block_nbytes;
-    } else if (!run->pull.reduces && ways.attaches && !ways.stages) {
-        shape.block_nbytes = ATTACHED_BLOCK;
-    } else {
-        return;
-    }
-    pull_init(&run->pull, &shape);
-    if (ways.all_push)
-        publish_progress(local);
+    atomic_store_explicit(&box->staged, mailbox_word(local->ticket, own.staged),
+                          memory_order_release);
+    atomic_store_explicit(&box->reduced,
+                          mailbox_word(local->ticket, own.reduced),
+                          memory_order_release);
+    atomic_store(&box->taken, mailbox_word(local->ticket, own.taken));
 }
 
 /* --- work block by block --- */
@@ -393,14 +174,15 @@ static hvd_status_t reduce_piece(struct local *local,
                                             : HVD_OK;
 }
 
-/* From now on who leaves waits for us. */
-static hvd_status_t begin_writing(struct local *local)
+/* From now on who leaves waits for us; has he already? place: whose memory it
+ * is, -1: everybody's. */
+static hvd_status_t begin_writing(struct local *local, int place)
 {
     atomic_store(&local->box->writing, 1);
     for (int i = 0; i < local->size; i++) {
         uint32_t left;
 
-        if (i == local->me)
+        if (i == local->me || (place >= 0 && i != place))
             continue;
         left = atomic_load(&local->peers[i].box->left);
         if (left == MAILBOX_HERE)
@@ -433,7 +215,7 @@ static hvd_status_t push_block(struct local *local, const struct pull_action *a,
 {
     hvd_status_t status;
 
-    HVD_TRY(begin_writing(local));
+    HVD_TRY(begin_writing(local, -1));
     status = reduce_block(local, a, step);
     atomic_store(&local->box->writing, 0);
     return status;
@@ -468,6 +250,28 @@ static hvd_status_t do_reduce(struct local *local, const struct pull_action *a)
     return HVD_OK;
 }
 
+/* The root's share of a broadcast, to one reader. */
+static hvd_status_t push_share(struct local *local, const struct pull_action *a)
+{
+    const struct local_peer *peer = &local->peers[a->peer];
+    const uint8_t *src = local->run.phase->src + a->region.src;
+    size_t nbytes = a->region.nbytes;
+    uint64_t at = result_at(local, a->peer) + a->region.dst;
+    uint8_t *view;
+    bool written = true;
+
+    if (!local_shares_with(local, a->peer))
+        return HVD_OK;
+    HVD_TRY(begin_writing(local, a->peer));
+    view = local_view(peer, at, nbytes);
+    if (view != NULL)
+        copy_memory(view, src, nbytes, local->run.nontemporal);
+    else
+        written = peer_arena_write(peer->arena, at, src, nbytes);
+    atomic_store(&local->box->writing, 0);
+    return written ? HVD_OK : local_unreadable(local, a->peer);
+}
+
 static hvd_status_t do_take(struct local *local, const struct pull_action *a)
 {
     uint8_t *dst = local->run.phase->dst + a->region.dst;
@@ -476,6 +280,9 @@ static hvd_status_t do_take(struct local *local, const struct pull_action *a)
 
     if (a->region.nbytes == 0)
         return HVD_OK;
+    if (local->run.phase->shape.kind == COLLECTIVE_BROADCAST &&
+        local_is_read(local, local->me))
+        return push_share(local, a);
     from = local->run.pull.reduces ? local_result_of(local, a->peer, a)
                                    : local_operand_of(local, a->peer, a);
     if (from.ptr == NULL)
@@ -510,7 +317,7 @@ static hvd_status_t publish(struct local *local)
     pull_next(&local->run.pull, local->progress, &next);
     if (next.type == PULL_DONE)
         HVD_TRY(local_check_left(local));
-    publish_progress(local);
+    local_publish_progress(local);
     local_notify(local);
     return HVD_OK;
 }
@@ -564,19 +371,21 @@ hvd_status_t local_blocks_read(struct local *local)
     HVD_TRY(local_check_left(local));
     pull->reduce_i = pull->n_reduce;
     pull->take_i = pull->n_take;
-    publish_progress(local);
+    local_publish_progress(local);
     local_notify(local);
     local_move(&local->run,
                local->run.send_way == MAILBOX_ARENA ? RUN_CLOSE : RUN_DONE);
     return HVD_OK;
 }
 
-/* Is anybody still reading this rank's buffers or staging memory? */
-static bool is_read(const struct local *local)
+/* Is anybody still reading this rank's buffers or staging memory, or writing
+ * there? */
+static bool is_used(const struct local *local)
 {
     for (int i = 0; i < local->size; i++)
-        if (i != local->me && (local->progress[i].reduced != PULL_ALL ||
-                               local->progress[i].taken != PULL_ALL))
+        if (i != local->me && local_concerns(local, i) &&
+            (local->progress[i].reduced != PULL_ALL ||
+             local->progress[i].taken != PULL_ALL))
             return true;
     return false;
 }
@@ -585,7 +394,7 @@ hvd_status_t local_blocks_close(struct local *local, bool *moved_p)
 {
     if (look_at_peers(local))
         HVD_TRY(local_answer(local));
-    if (is_read(local))
+    if (is_used(local))
         return HVD_OK;
     local_choice_ends(local);
     local_move(&local->run, RUN_DONE);

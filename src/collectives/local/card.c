@@ -278,8 +278,8 @@ hvd_status_t local_show(struct local *local)
     if (call->kind == COLLECTIVE_ALLGATHERV)
         card->nbytes = run->operand_nbytes;
     if (run->method == RUN_BLOCKS)
-        HVD_TRY(local_blocks_plan(local, card));
-    else if (run->method == RUN_CARDS || !local_blocks_offer(local, card))
+        HVD_TRY(local_ways_plan(local, card));
+    else if (run->method == RUN_CARDS || !local_ways_offer(local, card))
         HVD_TRY(give_operand(local, card));
     card->send_way = run->send_way;
     card->recv_way = run->recv_way;
@@ -359,7 +359,7 @@ hvd_status_t local_arrive(struct local *local, bool *moved_p)
         local->n_compared = local->ticket;
     }
     if (run->method != RUN_CARDS)
-        local_blocks_arrived(local);
+        local_ways_arrived(local);
     local_move(run, RUN_WORK);
     local->owner.arrived(local->owner.comm);
     *moved_p = true;

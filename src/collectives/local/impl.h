@@ -1,6 +1,6 @@
 /* collectives/local/impl.h - the inside of a local group, shared by local.c
  * (its life), peer_memory.c (whose memory is mapped), plan.c (which way
- * operands take), run.c (the phase in flight), card.c (what is called),
+ * operands take), run.c (the phase in flight), card.c (what is called), ways.c,
  * blocks.c, read.c (what peers show), ask.c, ordinary.c and stores.c.
  *
  * Threads: whoever drives the comm. Ranks here are places in the group: the
@@ -54,7 +54,8 @@ enum run_method {
     RUN_CARDS,   /* all in the cards */
     RUN_OFFERED, /* in the cards, or read where they are, in the arena */
     RUN_BLOCKS,  /* block by block */
-    RUN_PUSHED   /* ... and results go straight into everybody's buffers */
+    RUN_PUSHED   /* ... and results, or the root's share of a broadcast, go
+                    straight into others' buffers */
 };
 
 /* A copy into staging memory whose time is wanted (stores.c). */
@@ -266,6 +267,21 @@ uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
 
 /* --- run.c --- */
 
+/* Does anybody read the memory of the rank at `place`? */
+static inline bool local_is_read(const struct local *local, int place)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+
+    return call->kind != COLLECTIVE_BROADCAST ||
+           place == local->place[call->root];
+}
+
+/* Does one of them read the other's? */
+static inline bool local_concerns(const struct local *local, int place)
+{
+    return local_is_read(local, place) || local_is_read(local, local->me);
+}
+
 /* Blocks of it that others have not read: so it is staged, wherever it is. */
 static inline bool local_overwrites_operand(const struct phase *phase)
 {
@@ -322,22 +338,30 @@ static inline struct reduce_shape local_reduction(const struct local *local)
     };
 }
 
+/* --- ways.c --- */
+
+/* Before the card is shown: ways and places of the buffers. */
+hvd_status_t local_ways_plan(struct local *local,
+                             struct mailbox_card *card) HVD_MUST_CHECK;
+/* Likewise, for operands that travel in cards: if own one can be read where
+ * it is (allreduce: and the result pushed), offer that instead. */
+bool local_ways_offer(struct local *local, struct mailbox_card *card);
+/* All have shown theirs: what follows for the run. */
+void local_ways_arrived(struct local *local);
+/* Of a broadcast: does the root write its share into the result at `place`? As
+ * both see it; of two readers nothing is known. */
+bool local_shares_with(const struct local *local, int place);
+
 /* --- blocks.c --- */
 
 /* Staging memory is there. */
 hvd_status_t local_stage_reserve(struct local *local,
                                  size_t nbytes) HVD_MUST_CHECK;
-/* Before the card is published: ways and places of the buffers. */
-hvd_status_t local_blocks_plan(struct local *local,
-                               struct mailbox_card *card) HVD_MUST_CHECK;
-/* Likewise, for operands that travel in cards: if own one can be read where
- * it is (allreduce: and the result pushed), offer that instead. */
-bool local_blocks_offer(struct local *local, struct mailbox_card *card);
+/* Tell the others how far own work is. */
+void local_publish_progress(struct local *local);
 /* Operands were read in cards and offered buffers. */
 hvd_status_t local_blocks_read(struct local *local) HVD_MUST_CHECK;
-/* All have shown theirs. */
-void local_blocks_arrived(struct local *local);
-/* Then: what needs no waiting. */
+/* What needs no waiting. */
 hvd_status_t local_blocks_work(struct local *local,
                                bool *moved_p) HVD_MUST_CHECK;
 /* Own work is over: is everybody else's? */

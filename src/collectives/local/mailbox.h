@@ -66,7 +66,8 @@ struct mailbox_card {
     uint8_t kind, dtype, op;
     uint8_t send_way, recv_way; /* enum mailbox_way */
     uint8_t plan;     /* what the others must have planned too: card.c */
-    uint8_t may_push; /* its result may be written, and it can write others' */
+    uint8_t may_push; /* allreduce: its result may be written, and it can write
+                         others'. broadcast: either */
     uint8_t timed;    /* staged broadcasts: how long is it read? `read` */
     uint32_t past;    /* digest of all calls before */
     uint8_t tiny[MAILBOX_TINY_MAX];

@@ -16,6 +16,12 @@ static struct pull_region slice(const struct pull_shape *s, int index)
     return (struct pull_region){begin, begin, end - begin};
 }
 
+/* What is left to the root of a broadcast. */
+static struct pull_region share(const struct pull_shape *s)
+{
+    return s->shares ? slice(s, 0) : (struct pull_region){0, 0, 0};
+}
+
 /* What `reader` reads of the operand of `source`; one of them is this rank. */
 static struct pull_region operand(const struct pull_shape *s, int source,
                                   int reader)
@@ -32,7 +38,10 @@ static struct pull_region operand(const struct pull_shape *s, int source,
     case PULL_SLICES_GATHER:
         return slice(s, source);
     case PULL_BROADCAST:
-        return (struct pull_region){0, 0, source == s->root ? n : 0};
+        if (source != s->root)
+            return (struct pull_region){0, 0, 0};
+        i = share(s).nbytes;
+        return (struct pull_region){i, i, n - i};
     case PULL_ALLGATHER:
         return (struct pull_region){0, i * n, n};
     case PULL_ALLGATHERV:
@@ -49,9 +58,12 @@ static struct pull_region operand(const struct pull_shape *s, int source,
     return (struct pull_region){0, s->rdispls[i] * e, s->recvcounts[i] * e};
 }
 
-/* What is taken from `source`: of its result or of its operand. */
+/* What is taken from `source`: of its result or of its operand. The root of a
+ * broadcast: to it. */
 static struct pull_region taken_from(const struct pull *p, int source)
 {
+    if (p->shape.kind == PULL_BROADCAST && p->shape.rank == p->shape.root)
+        return share(&p->shape);
     if (p->reduces)
         return slice(&p->shape, source);
     return operand(&p->shape, source, p->shape.rank);

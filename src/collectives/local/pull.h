@@ -3,8 +3,8 @@
  * memory, and in which order.
  *
  * A rank reads the others' memory and writes its own alone, unless results are
- * pushed (PULL_SLICES_REDUCE by blocks.c). Work is done in blocks, and
- * each rank publishes how far it is:
+ * pushed (PULL_SLICES_REDUCE by blocks.c, and the root's share of a broadcast).
+ * Work is done in blocks, and each rank publishes how far it is:
  *
  *   staged   blocks of its operand that may be read in its staging memory (all
  *            of them at once where the operand is readable in place)
@@ -21,7 +21,10 @@
  *   PULL_SLICES_REDUCE   the first half of PULL_ALLREDUCE
  *   PULL_SLICES_GATHER   its second half, in place: j takes slice i of i
  *                        (both: the first n_slices ranks have one)
- *   PULL_BROADCAST       everything, of the root alone
+ *   PULL_BROADCAST       everything, of the root alone; with `shares` the root
+ *                        takes the first slice of it to the reader's result
+ *                        itself, and the reader the rest: two at work are
+ *                        quicker than one
  *   PULL_ALLGATHER       everything, to block i of j's result
  *   PULL_ALLGATHERV      likewise, to recvcounts[i] at rdispls[i]
  *   PULL_ALLTOALL        block j, to block i of j's result
@@ -52,7 +55,7 @@ enum pull_kind {
     PULL_ALLTOALLV
 };
 
-/* Equal on all ranks but for rank, the v-counts and the last four. */
+/* Equal on all ranks but for rank, shares, the v-counts and the last four. */
 struct pull_shape {
     enum pull_kind kind;
     int rank, size, root; /* within the host */
@@ -61,6 +64,8 @@ struct pull_shape {
     size_t block_nbytes; /* a multiple of every element's size */
     unsigned depth;
     int n_slices; /* SLICES_*: at most size; 0: size */
+    bool shares; /* BROADCAST: this reader leaves a slice to the root; the root:
+                     some do */
     /* v-forms: of this rank, [size], in elements */
     const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;
     bool stage_send; /* the operand is not readable in place */
@@ -87,7 +92,8 @@ enum pull_action_type {
     PULL_WAIT,  /* nothing can be done until a peer publishes more */
     PULL_STAGE, /* copy own operand at region.src to staging at `stage` */
     PULL_REDUCE,
-    PULL_TAKE, /* copy from `peer` to own result at region.dst */
+    PULL_TAKE, /* copy from `peer` to own result at region.dst; the root of a
+                  broadcast: from own operand to the result of `peer` */
     PULL_DONE
 };
 

@@ -207,7 +207,8 @@ hvd_status_t local_check_left(struct local *local)
     for (int n = 0; n < local->run.n_peers; n++) {
         int place = local->run.first_peer + n;
 
-        if (place != local->me && !was_there(local, place))
+        if (place != local->me && local_is_read(local, place) &&
+            !was_there(local, place))
             return local_gone(local, place,
                               atomic_load(&local->peers[place].box->left),
                               "read its memory");

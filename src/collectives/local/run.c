@@ -240,8 +240,8 @@ static hvd_status_t work_in_cards(struct local *local)
         reduce_cards(local, (size_t)local->me * block);
         break;
     case COLLECTIVE_BROADCAST:
-        if (local->run.n_peers > 0 && block > 0)
-            memcpy(phase->dst, local->sources[local->run.first_peer], block);
+        if (local->place[call->root] != local->me && block > 0)
+            memcpy(phase->dst, local->sources[local->place[call->root]], block);
         break;
     case COLLECTIVE_BARRIER:
         break;
