@@ -237,9 +237,9 @@ static bool any_stages_results(const struct world *w)
     return false;
 }
 
-/* What is read where it is may be shared with the root, which shares if any
+/* What is read where it is may be split with the root, which does so if any
  * reader does. */
-static bool does_share(const struct world *w, int rank)
+static bool does_split(const struct world *w, int rank)
 {
     bool any = false;
 
@@ -270,7 +270,7 @@ static struct pull_shape shape_of(const struct world *w, int rank)
         .stage_send = habit(w, rank, 0),
         .stage_recv = w->kind == PULL_ALLREDUCE && habit(w, rank, 1),
         .in_place = is_in_place(w, rank),
-        .shares = does_share(w, rank),
+        .split = does_split(w, rank),
     };
 
     if (w->kind == PULL_ALLREDUCE && !any_stages_results(w))
@@ -336,7 +336,7 @@ static void world_init(struct world *w)
             w->ranks[j].view[i] = r->shown;
             if (i == j || r->pull.shape.stage_send)
                 continue;
-            if (i == w->root && w->ranks[j].pull.shape.shares)
+            if (i == w->root && w->ranks[j].pull.shape.split)
                 s = rest_of(s, slice(w, 0).n);
             for (size_t k = 0; k < s.n; k++)
                 r->operand[s.first + k].readers++;
@@ -440,8 +440,8 @@ static uint64_t result_get(struct rank *from, const struct pull_action *a,
     return get(&from->result[index_of(a->region.src) + i], NULL);
 }
 
-/* The root of a broadcast, to a reader that leaves its share to it. */
-static void carry_share(struct world *w, const struct pull_action *a)
+/* The root of a broadcast, to a reader that leaves its slice to it. */
+static void carry_slice(struct world *w, const struct pull_action *a)
 {
     struct rank *to = &w->ranks[a->peer];
     const struct rank *root = &w->ranks[w->root];
@@ -449,7 +449,7 @@ static void carry_share(struct world *w, const struct pull_action *a)
 
     MUST(!to->closed);
     MUST(a->region.dst == a->region.src && at + n <= slice(w, 0).n);
-    for (size_t i = at; to->pull.shape.shares && i < at + n; i++)
+    for (size_t i = at; to->pull.shape.split && i < at + n; i++)
         put(&to->result[i], root->operand[i].value);
 }
 
@@ -483,7 +483,7 @@ static void carry_out(struct world *w, int rank, const struct pull_action *a)
     else if (a->type == PULL_REDUCE)
         carry_reduce(w, rank, a);
     else if (w->kind == PULL_BROADCAST && rank == w->root)
-        carry_share(w, a);
+        carry_slice(w, a);
     else
         carry_take(w, rank, a);
 }

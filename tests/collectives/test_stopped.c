@@ -48,7 +48,7 @@ static const struct way ways[] = {
      true, true, 800},
     {"allgather, arena", COLLECTIVE_ALLGATHER, COMM_ORDINARY_MEASURED, true,
      false, 1 << 18},
-    {"broadcast, shared, arena", COLLECTIVE_BROADCAST, COMM_ORDINARY_MEASURED,
+    {"broadcast, split, arena", COLLECTIVE_BROADCAST, COMM_ORDINARY_MEASURED,
      true, true, 1 << 19},
     {"allreduce, staged", COLLECTIVE_ALLREDUCE, COMM_ORDINARY_STAGED, false,
      true, 1 << 20},

@@ -179,7 +179,7 @@ static void fill(int64_t *buf, size_t count, int64_t first)
         buf[i] = first + (int64_t)i;
 }
 
-static bool share(struct group *g, int rank, void *arg)
+static bool split(struct group *g, int rank, void *arg)
 {
     const struct broadcast *b = arg;
     struct comm *comm = g->comms[rank];
@@ -204,13 +204,13 @@ static bool share(struct group *g, int rank, void *arg)
     return true;
 }
 
-START_TEST(large_broadcast_is_shared_with_who_can_be_written_to)
+START_TEST(large_broadcast_is_split_with_who_can_be_written_to)
 {
     const struct broadcast *b = &broadcasts[_i];
     struct group g;
 
     group_init_over(&g, b->n_ranks, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
-    group_run(&g, share, (void *)(uintptr_t)b);
+    group_run(&g, split, (void *)(uintptr_t)b);
     group_fini(&g);
 }
 END_TEST
@@ -222,9 +222,8 @@ int main(void)
 
     tcase_add_loop_test(tc, operands_take_their_way, 0,
                         sizeof(ways) / sizeof(ways[0]));
-    tcase_add_loop_test(tc,
-                        large_broadcast_is_shared_with_who_can_be_written_to, 0,
-                        sizeof(broadcasts) / sizeof(broadcasts[0]));
+    tcase_add_loop_test(tc, large_broadcast_is_split_with_who_can_be_written_to,
+                        0, sizeof(broadcasts) / sizeof(broadcasts[0]));
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

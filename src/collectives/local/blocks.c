@@ -250,8 +250,8 @@ static hvd_status_t do_reduce(struct local *local, const struct pull_action *a)
     return HVD_OK;
 }
 
-/* The root's share of a broadcast, to one reader. */
-static hvd_status_t push_share(struct local *local, const struct pull_action *a)
+/* The root's slice of a broadcast, to one reader. */
+static hvd_status_t push_slice(struct local *local, const struct pull_action *a)
 {
     const struct local_peer *peer = &local->peers[a->peer];
     const uint8_t *src = local->run.phase->src + a->region.src;
@@ -260,7 +260,7 @@ static hvd_status_t push_share(struct local *local, const struct pull_action *a)
     uint8_t *view;
     bool written = true;
 
-    if (!local_shares_with(local, a->peer))
+    if (!local_splits_with(local, a->peer))
         return HVD_OK;
     HVD_TRY(begin_writing(local, a->peer));
     view = local_view(peer, at, nbytes);
@@ -282,7 +282,7 @@ static hvd_status_t do_take(struct local *local, const struct pull_action *a)
         return HVD_OK;
     if (local->run.phase->shape.kind == COLLECTIVE_BROADCAST &&
         local_is_read(local, local->me))
-        return push_share(local, a);
+        return push_slice(local, a);
     from = local->run.pull.reduces ? local_result_of(local, a->peer, a)
                                    : local_operand_of(local, a->peer, a);
     if (from.ptr == NULL)

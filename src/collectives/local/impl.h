@@ -54,7 +54,7 @@ enum run_method {
     RUN_CARDS,   /* all in the cards */
     RUN_OFFERED, /* in the cards, or read where they are, in the arena */
     RUN_BLOCKS,  /* block by block */
-    RUN_PUSHED   /* ... and results, or the root's share of a broadcast, go
+    RUN_PUSHED   /* ... and results, or the root's slice of a broadcast, go
                     straight into others' buffers */
 };
 
@@ -348,9 +348,9 @@ hvd_status_t local_ways_plan(struct local *local,
 bool local_ways_offer(struct local *local, struct mailbox_card *card);
 /* All have shown theirs: what follows for the run. */
 void local_ways_arrived(struct local *local);
-/* Of a broadcast: does the root write its share into the result at `place`? As
+/* Of a broadcast: does the root write its slice into the result at `place`? As
  * both see it; of two readers nothing is known. */
-bool local_shares_with(const struct local *local, int place);
+bool local_splits_with(const struct local *local, int place);
 
 /* --- blocks.c --- */
 

@@ -11,7 +11,7 @@
  * and hands their descriptors to each rank of its host with the handshake of a
  * CHANNEL_LOCAL connection. Mailboxes are written by their owners alone, and so
  * are arenas with two exceptions: an allreduce whose results all lie in arenas
- * pushes them there, and the root of a large broadcast its share to readers
+ * pushes them there, and the root of a large broadcast its slice to readers
  * whose buffers lie there.
  *
  * After an abort nobody may write into, nor believe, the memory of a rank that

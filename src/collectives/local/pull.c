@@ -17,9 +17,9 @@ static struct pull_region slice(const struct pull_shape *s, int index)
 }
 
 /* What is left to the root of a broadcast. */
-static struct pull_region share(const struct pull_shape *s)
+static struct pull_region root_slice(const struct pull_shape *s)
 {
-    return s->shares ? slice(s, 0) : (struct pull_region){0, 0, 0};
+    return s->split ? slice(s, 0) : (struct pull_region){0, 0, 0};
 }
 
 /* What `reader` reads of the operand of `source`; one of them is this rank. */
@@ -40,7 +40,7 @@ static struct pull_region operand(const struct pull_shape *s, int source,
     case PULL_BROADCAST:
         if (source != s->root)
             return (struct pull_region){0, 0, 0};
-        i = share(s).nbytes;
+        i = root_slice(s).nbytes;
         return (struct pull_region){i, i, n - i};
     case PULL_ALLGATHER:
         return (struct pull_region){0, i * n, n};
@@ -63,7 +63,7 @@ static struct pull_region operand(const struct pull_shape *s, int source,
 static struct pull_region taken_from(const struct pull *p, int source)
 {
     if (p->shape.kind == PULL_BROADCAST && p->shape.rank == p->shape.root)
-        return share(&p->shape);
+        return root_slice(&p->shape);
     if (p->reduces)
         return slice(&p->shape, source);
     return operand(&p->shape, source, p->shape.rank);

@@ -3,7 +3,7 @@
  * memory, and in which order.
  *
  * A rank reads the others' memory and writes its own alone, unless results are
- * pushed (PULL_SLICES_REDUCE by blocks.c, and the root's share of a broadcast).
+ * pushed (PULL_SLICES_REDUCE by blocks.c, and the root's slice of a broadcast).
  * Work is done in blocks, and each rank publishes how far it is:
  *
  *   staged   blocks of its operand that may be read in its staging memory (all
@@ -21,7 +21,7 @@
  *   PULL_SLICES_REDUCE   the first half of PULL_ALLREDUCE
  *   PULL_SLICES_GATHER   its second half, in place: j takes slice i of i
  *                        (both: the first n_slices ranks have one)
- *   PULL_BROADCAST       everything, of the root alone; with `shares` the root
+ *   PULL_BROADCAST       everything, of the root alone; with `split` the root
  *                        takes the first slice of it to the reader's result
  *                        itself, and the reader the rest: two at work are
  *                        quicker than one
@@ -55,7 +55,7 @@ enum pull_kind {
     PULL_ALLTOALLV
 };
 
-/* Equal on all ranks but for rank, shares, the v-counts and the last four. */
+/* Equal on all ranks but for rank, split, the v-counts and the last four. */
 struct pull_shape {
     enum pull_kind kind;
     int rank, size, root; /* within the host */
@@ -64,7 +64,7 @@ struct pull_shape {
     size_t block_nbytes; /* a multiple of every element's size */
     unsigned depth;
     int n_slices; /* SLICES_*: at most size; 0: size */
-    bool shares; /* BROADCAST: this reader leaves a slice to the root; the root:
+    bool split;   /* BROADCAST: this reader leaves a slice to the root; the root:
                      some do */
     /* v-forms: of this rank, [size], in elements */
     const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;

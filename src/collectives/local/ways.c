@@ -12,8 +12,8 @@ enum {
     ATTACHED_BLOCK = 4 << 20, /* after each, an abort is heard */
     /* of a broadcast: less is sooner read than agreed on; and where ranks share
      * cores, the root would rather sleep */
-    SHARES_MIN = 256 << 10,
-    SHARES_MIN_CROWDED = 4 << 20,
+    SPLIT_MIN = 256 << 10,
+    SPLIT_MIN_CROWDED = 4 << 20,
     /* what a peer has just written is slow to read until it has left the
      * peer's own caches, of 2 MB or less, for one that is shared */
     LAG_NBYTES = 4 << 20
@@ -98,21 +98,21 @@ static bool is_root(const struct local *local)
 }
 
 /* Own buffer of a broadcast is in the arena, and large: the root can take its
- * share from there, or write it there. */
-static bool may_share(const struct local *local, struct mailbox_card *card)
+ * slice from there, or write it there. */
+static bool may_split(const struct local *local, struct mailbox_card *card)
 {
     const struct phase *phase = local->run.phase;
     size_t nbytes = local_largest_operand(local, &phase->shape);
 
-    if (nbytes < (local->crowded ? SHARES_MIN_CROWDED : SHARES_MIN))
+    if (nbytes < (local->crowded ? SPLIT_MIN_CROWDED : SPLIT_MIN))
         return false;
     if (is_root(local))
         return arena_find(phase->src, nbytes, &card->send_at);
     return arena_find(phase->dst, nbytes, &card->recv_at) && can_push(local);
 }
 
-/* Who shares waits for all readers at the beginning; else the root does so at
- * the end. */
+/* Its root waits for all readers at the beginning if it splits it, else at the
+ * end. */
 static bool offer_broadcast(struct local *local, struct mailbox_card *card)
 {
     struct local_run *run = &local->run;
@@ -120,14 +120,14 @@ static bool offer_broadcast(struct local *local, struct mailbox_card *card)
     struct pull_shape shape = shape_of(local, phase);
     size_t nbytes = local_largest_operand(local, &phase->shape);
 
-    card->may_push = may_share(local, card);
-    shape.shares = card->may_push && is_root(local);
+    card->may_push = may_split(local, card);
+    shape.split = card->may_push && is_root(local);
     pull_init(&run->pull, &shape);
     local_publish_progress(local);
     if (!is_root(local))
         return false;
-    run->first_peer = shape.shares ? 0 : local->me;
-    run->n_peers = shape.shares ? local->size : 0;
+    run->first_peer = shape.split ? 0 : local->me;
+    run->n_peers = shape.split ? local->size : 0;
     run->send_way = run->recv_way = MAILBOX_ARENA;
     return arena_find(phase->src, nbytes, &card->send_at);
 }
@@ -199,9 +199,9 @@ static hvd_status_t plan(struct local *local, struct mailbox_card *card)
     card->may_push = shows_result && run->recv_way == MAILBOX_ARENA &&
                      can_push(local);
     if (call->kind == COLLECTIVE_BROADCAST)
-        card->may_push = may_share(local, card);
-    shape.shares = card->may_push && shape.kind == PULL_BROADCAST &&
-                   is_root(local);
+        card->may_push = may_split(local, card);
+    shape.split = card->may_push && shape.kind == PULL_BROADCAST &&
+                  is_root(local);
     pull_init(&run->pull, &shape);
     return HVD_OK;
 }
@@ -253,7 +253,7 @@ static struct ways ways_of_all(const struct local *local)
 }
 
 /* With the rank at `place`; as it sees it, too. */
-bool local_shares_with(const struct local *local, int place)
+bool local_splits_with(const struct local *local, int place)
 {
     int root = local->place[local->run.phase->shape.root];
     int reader = place == root ? local->me : place;
@@ -264,23 +264,23 @@ bool local_shares_with(const struct local *local, int place)
 
 /* Is this rank one of two that work at it? Until now the root has seemed to
  * have something to do for each reader. */
-static bool shares_broadcast(struct local *local)
+static bool splits_broadcast(struct local *local)
 {
     struct local_run *run = &local->run;
     struct pull_shape shape = run->pull.shape;
 
-    shape.shares = false;
+    shape.split = false;
     for (int i = 0; i < local->size; i++)
-        shape.shares = shape.shares ||
-                       (i != local->me && local_concerns(local, i) &&
-                        local_shares_with(local, i));
-    if (shape.shares)
+        shape.split = shape.split ||
+                      (i != local->me && local_concerns(local, i) &&
+                       local_splits_with(local, i));
+    if (shape.split)
         run->method = RUN_PUSHED;
-    if (shape.shares != run->pull.shape.shares) {
+    if (shape.split != run->pull.shape.split) {
         pull_init(&run->pull, &shape);
         local_publish_progress(local);
     }
-    return shape.shares;
+    return shape.split;
 }
 
 /* Push, if all results are within reach: who reduces a slice alone has it in
@@ -293,12 +293,12 @@ void local_ways_arrived(struct local *local)
     struct pull_shape shape = run->pull.shape;
     struct ways ways;
 
-    if (shape.kind == PULL_BROADCAST && shares_broadcast(local))
+    if (shape.kind == PULL_BROADCAST && splits_broadcast(local))
         return;
     if (run->method == RUN_OFFERED && shape.kind != PULL_ALLREDUCE)
         return;
     ways = ways_of_all(local);
-    shape.shares = false;
+    shape.split = false;
     if (ways.all_push) {
         run->method = RUN_PUSHED;
         shape.kind = PULL_SLICES_REDUCE;
