@@ -535,6 +535,27 @@ START_TEST(death_not_noticed_nobody_pushes)
 }
 END_TEST
 
+static bool meet(struct group *g, int rank, void *arg)
+{
+    (void)arg;
+    return barrier(g->comms[rank]) == HVD_OK;
+}
+
+/* The root of a broadcast may write to some, and stop there for good: who is
+ * not written to, and could not notice its death, does not wait for it. */
+START_TEST(leave_waits_for_own_writers_alone)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, meet, NULL);
+    atomic_store(&g.comms[0]->local->box->writing, 1 + 1);
+    local_leave(g.comms[2]->local);
+    atomic_store(&g.comms[0]->local->box->writing, 0);
+    group_fini(&g);
+}
+END_TEST
+
 /* --- staging memory --- */
 
 enum { STAGING_COUNT = 150000 };
@@ -583,6 +604,7 @@ int main(void)
     tcase_add_loop_test(tc, more_ranks_than_cores_all_complete, 4, 9);
     tcase_add_test(tc, calls_in_blocks_show_when_they_were);
     tcase_add_loop_test(tc, death_not_noticed_nobody_pushes, 0, 4);
+    tcase_add_test(tc, leave_waits_for_own_writers_alone);
     tcase_add_loop_test(tc, staging_memory_holds_blocks_of_all_ranks, 0, 9);
     suite_add_tcase(suite, tc);
     return support_run(suite);

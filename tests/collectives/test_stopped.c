@@ -36,7 +36,8 @@ struct way {
     enum collective_kind kind;
     enum comm_ordinary ordinary;
     bool from_arena, in_place;
-    size_t count; /* int64 */
+    size_t count;       /* int64 */
+    bool last_ordinary; /* the last rank's buffers are not from the arena */
 };
 
 static const struct way ways[] = {
@@ -50,6 +51,8 @@ static const struct way ways[] = {
      false, 1 << 18},
     {"broadcast, split, arena", COLLECTIVE_BROADCAST, COMM_ORDINARY_MEASURED,
      true, true, 1 << 19},
+    {"broadcast, split with one, arena", COLLECTIVE_BROADCAST,
+     COMM_ORDINARY_MEASURED, true, true, 1 << 19, true},
     {"allreduce, staged", COLLECTIVE_ALLREDUCE, COMM_ORDINARY_STAGED, false,
      true, 1 << 20},
     {"allreduce, attached", COLLECTIVE_ALLREDUCE, COMM_ORDINARY_ATTACHED, false,
@@ -103,7 +106,7 @@ static void *take(struct actor *a, size_t nbytes)
 {
     void *ptr = NULL;
 
-    if (!a->way->from_arena)
+    if (!a->way->from_arena || (a->way->last_ordinary && a->rank == RANKS - 1))
         ptr = calloc(1, nbytes);
     else
         MUST(hvd_alloc(nbytes, &ptr) == HVD_OK);

@@ -23,6 +23,8 @@ enum {
     BLOCKS_COUNT = 200000, /* float32: block by block */
     OFFERED_COUNT = 10000, /* too much for a card, read as a whole */
     ASKED_COUNT = 150000,  /* int32: three questions */
+    SPLIT_COUNT = 1 << 20, /* int32: what a root would like to split */
+    TIMER_US = 100000,     /* half of the first that looks again */
     MANY = 4,              /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
@@ -232,6 +234,92 @@ START_TEST(late_reader_of_offered_buffer_wakes_at_once)
                      HVD_OK);
     run_relay(&r, held_calls);
     hvd_free(r.arena);
+}
+END_TEST
+
+/* --- a root that is late to learn that it has nothing to write --- */
+
+/* Its buffer is in the arena, the reader's is not: it has shown its card, and
+ * is held where it sleeps until the reader, which has read everything, sleeps.
+ */
+struct late_root {
+    struct group group;
+    pthread_t root;
+    atomic_int n_held;
+    atomic_uint_least64_t released_us;
+    uint64_t took_us[ROUNDS];
+};
+
+static struct late_root *late_one;
+
+static void hold_root(int signo)
+{
+    struct late_root *l = late_one;
+
+    (void)signo;
+    atomic_fetch_add(&l->n_held, 1);
+    await_sleep(l->group.comms[1]);
+    atomic_store(&l->released_us, clock_now_us());
+}
+
+static void stop_root(struct late_root *l, int n)
+{
+    uint64_t ticket = l->group.comms[1]->local->ticket + 1;
+    const struct mailbox *box = l->group.comms[0]->local->box;
+
+    while (atomic_load(&local_card_of(box, ticket)->ticket) < ticket)
+        sched_yield();
+    await_sleep(l->group.comms[0]);
+    pthread_kill(l->root, SIGUSR1);
+    while (atomic_load(&l->n_held) <= n)
+        sched_yield();
+}
+
+static bool read_of_late_root(struct group *g, int rank, void *arg)
+{
+    struct late_root *l = arg;
+    void *memory = calloc(SPLIT_COUNT, sizeof(int32_t));
+    int32_t *buf;
+
+    if (rank == 0) {
+        free(memory);
+        EXPECT(hvd_alloc(SPLIT_COUNT * sizeof(*buf), &memory) == HVD_OK);
+        l->root = pthread_self();
+    }
+    buf = memory;
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    for (int n = 0; n < ROUNDS; n++) {
+        for (int i = 0; i < SPLIT_COUNT; i++)
+            buf[i] = rank == 0 ? n + i : -1;
+        if (rank == 1)
+            stop_root(l, n);
+        EXPECT(broadcast(g->comms[rank], buf, SPLIT_COUNT, HVD_INT32, 0) ==
+               HVD_OK);
+        if (rank == 1)
+            l->took_us[n] = clock_now_us() - atomic_load(&l->released_us);
+        for (int i = 0; i < SPLIT_COUNT; i++)
+            EXPECT(buf[i] == n + i);
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    }
+    if (rank == 0)
+        hvd_free(memory);
+    else
+        free(memory);
+    return true;
+}
+
+START_TEST(late_root_that_splits_with_nobody_wakes_readers)
+{
+    struct sigaction hold = {.sa_handler = hold_root};
+    struct late_root l = {.n_held = 0};
+
+    late_one = &l;
+    sigaction(SIGUSR1, &hold, NULL);
+    group_init_over(&l.group, 2, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    group_run(&l.group, read_of_late_root, &l);
+    group_fini(&l.group);
+    /* else a timer would, later */
+    ck_assert_uint_lt(median(l.took_us), TIMER_US);
 }
 END_TEST
 
@@ -512,6 +600,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, late_card_wakes_at_once);
+    tcase_add_test(tc, late_root_that_splits_with_nobody_wakes_readers);
     tcase_add_test(tc, late_block_wakes_at_once);
     tcase_add_test(tc, late_reader_of_offered_buffer_wakes_at_once);
     tcase_add_test(tc, asked_and_answered_wake_at_once);

@@ -178,7 +178,8 @@ static hvd_status_t reduce_piece(struct local *local,
  * is, -1: everybody's. */
 static hvd_status_t begin_writing(struct local *local, int place)
 {
-    atomic_store(&local->box->writing, 1);
+    atomic_store(&local->box->writing,
+                 place < 0 ? MAILBOX_ALL : (uint32_t)place + 1);
     for (int i = 0; i < local->size; i++) {
         uint32_t left;
 

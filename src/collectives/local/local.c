@@ -407,7 +407,7 @@ hvd_status_t local_map_peer(struct local *local, int rank, const int *fds)
     return HVD_OK;
 }
 
-/* Is this peer in the middle of writing into others' memory? Not if its end of
+/* Is this peer in the middle of writing into own memory? Not if its end of
  * the connection is closed, which may be long before the kernel has reported
  * its death: it was closed by the thread that writes, or behind the last
  * instruction of all threads. */
@@ -418,7 +418,9 @@ static bool writes(const struct local *local, const struct local_peer *peer,
     struct pollfd ends[] = {{peer->pidfd, POLLIN, 0},
                             {c != NULL ? c->fd : -1, POLLRDHUP, 0}};
 
-    return peer->box != NULL && atomic_load(&peer->box->writing) != 0 &&
+    uint32_t to = peer->box != NULL ? atomic_load(&peer->box->writing) : 0;
+
+    return (to == MAILBOX_ALL || to == (uint32_t)local->me + 1) &&
            poll(ends, 2, wait_ms) <= 0; /* a signal is no death */
 }
 

@@ -20,9 +20,9 @@
  *   reading  what was read counts only if its owner's "left" word is clear when
  *            the reading is over; in what was staged with a card, if that
  *            memory is still the same comm's
- *   writing  a writer says so in its own mailbox and then looks whether anybody
- *            has left; who leaves says so and then waits until nobody of this
- *            host writes any more, or the writer is dead (pidfd, or the end of
+ *   writing  a writer says to whom in its own mailbox and then looks whether he
+ *            has left; who leaves says so and then waits until nobody writes
+ *            to him any more, or the writer is dead (pidfd, or the end of
  *            its connection): a stopped one is killed by its agent once its
  *            heartbeats are missed
  *

@@ -45,7 +45,7 @@ enum {
     MAILBOX_CPUS = 1024
 };
 
-#define MAILBOX_MAGIC 0x786f626c69616d35u /* "5mailbox" */
+#define MAILBOX_MAGIC 0x786f626c69616d36u /* "6mailbox" */
 
 /* How a buffer is read by the others. */
 enum mailbox_way {
@@ -55,6 +55,8 @@ enum mailbox_way {
     MAILBOX_ATTACH, /* address, by process_vm_readv(2) */
     MAILBOX_STAGED  /* in staging memory: block by block, or whole */
 };
+
+#define MAILBOX_ALL UINT32_MAX /* who is written to: all others of the host */
 
 enum mailbox_left { MAILBOX_HERE, MAILBOX_LEFT, MAILBOX_LEFT_MISMATCH };
 
@@ -114,9 +116,9 @@ struct mailbox {
     atomic_uint_least32_t sleeping;
     atomic_uint_least32_t cpu; /* where it ran when it showed one, mostly */
 
-    /* left: enum mailbox_left. A writer sets `writing` and then reads
-     * everybody's `left`; who leaves sets `left` and then waits for everybody's
-     * `writing` to be clear. */
+    /* left: enum mailbox_left. A writer says in `writing` to whom (0: nobody,
+     * MAILBOX_ALL, else 1 + place) and then reads the `left` of those; who
+     * leaves sets `left` and then waits until nobody's `writing` means it. */
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t left;
     _Alignas(MAILBOX_LINE) atomic_uint_least32_t writing;
 

@@ -64,7 +64,7 @@ struct pull_shape {
     size_t block_nbytes; /* a multiple of every element's size */
     unsigned depth;
     int n_slices; /* SLICES_*: at most size; 0: size */
-    bool split;   /* BROADCAST: this reader leaves a slice to the root; the root:
+    bool split; /* BROADCAST: this reader leaves a slice to the root; the root:
                      some do */
     /* v-forms: of this rank, [size], in elements */
     const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;

@@ -279,6 +279,7 @@ static bool splits_broadcast(struct local *local)
     if (shape.split != run->pull.shape.split) {
         pull_init(&run->pull, &shape);
         local_publish_progress(local);
+        local_notify(local); /* readers may be through, and asleep */
     }
     return shape.split;
 }
