@@ -198,8 +198,8 @@ static void comm_move(struct comm *comm, enum comm_life to)
         [COMM_FINISHED] = MOVE(COMM_FINISHED),
     };
 
-    HVD_ASSERT(moves_allow(moves, comm->life, to));
-    comm->life = to;
+    HVD_ASSERT(moves_allow(moves, comm_life(comm), to));
+    atomic_store_explicit(&comm->life, to, memory_order_relaxed);
 }
 
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
@@ -317,7 +317,7 @@ void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text)
 {
     uint8_t bytes[ENDPOINT_GOODBYE_MAX];
 
-    if (comm->life != COMM_OPEN)
+    if (comm_life(comm) != COMM_OPEN)
         return;
     comm_move(comm, COMM_PARTED);
     if (comm->config.size == 1)
@@ -407,7 +407,7 @@ hvd_status_t comm_admit(struct comm *comm)
 {
     hvd_status_t status;
 
-    if (comm->life == COMM_FINISHED)
+    if (comm_life(comm) == COMM_FINISHED)
         return error_set(HVD_ERR_STATE, "this rank has finished");
     if (comm_status(comm, NULL) == HVD_OK)
         return HVD_OK;

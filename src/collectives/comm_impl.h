@@ -101,7 +101,6 @@ enum comm_life {
 
 struct comm {
     struct comm_config config;
-    enum comm_life life;       /* comm_move() */
     struct comm_peer *peers;   /* [size] */
     struct connection **links; /* [CHANNEL_COUNT][size], NULL: none yet */
     struct connection **live;  /* [n_live], those that exist */
@@ -139,6 +138,7 @@ struct comm {
 
     /* any thread */
     struct verdict verdict; /* wake_fd: also raised with `kick` */
+    atomic_uint life;       /* enum comm_life; comm_move() alone changes it */
     atomic_bool kick;       /* the progress thread lets go of the engine */
     atomic_uint_least64_t boundary, operations;
 };
@@ -148,6 +148,13 @@ struct comm {
 static inline bool comm_kicked(const struct comm *comm)
 {
     return atomic_load_explicit(&comm->kick, memory_order_relaxed);
+}
+
+/* FINISHED by the issuing thread, the rest by whoever drives. */
+static inline enum comm_life comm_life(const struct comm *comm)
+{
+    return (enum comm_life)atomic_load_explicit(&comm->life,
+                                                memory_order_relaxed);
 }
 
 /* --- comm.c --- */

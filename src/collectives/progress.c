@@ -152,7 +152,7 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
 
     if (comm_status(comm, NULL) != HVD_OK)
         return comm_end(comm);
-    if (comm->life == COMM_FINISHED)
+    if (comm_life(comm) == COMM_FINISHED)
         return error_set(HVD_ERR_STATE, "this rank has finished");
     if (request_begin(r)) {
         r->begun_ns = timeline_call_clock();

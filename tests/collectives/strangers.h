@@ -76,7 +76,8 @@ static inline void turn_rank(struct group *g, int rank)
         return;
     endpoint_drive(g->endpoints[rank]);
     for (size_t i = 0;
-         comm != NULL && comm->life == COMM_OPEN && i < comm->n_live; i++) {
+         comm != NULL && comm_life(comm) == COMM_OPEN && i < comm->n_live;
+         i++) {
         struct connection *c = comm->live[i];
 
         if (c->state == CONNECTION_DIALING)
