@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,6 +22,7 @@
 #include <hvd/hvd.h>
 
 #include "posted.h"
+#include "words.h"
 
 enum { VECTOR_MAX = 16, STRIPE = 64, USER_FAILURE = -1001, NEVER = -1 };
 
@@ -205,104 +205,35 @@ static void on_term(int signo)
     hvd_request_drain();
 }
 
-static const struct option longs[] = {
-    {"steps", required_argument, NULL, 's'},
-    {"step-us", required_argument, NULL, 'u'},
-    {"state-bytes", required_argument, NULL, 'b'},
-    {"commit-every", required_argument, NULL, 'k'},
-    {"start-sleep-ms", required_argument, NULL, 'S'},
-    {"finish-sleep-ms", required_argument, NULL, 'F'},
-    {"fail-at", required_argument, NULL, 'f'},
-    {"mismatch-at", required_argument, NULL, 'm'},
-    {"exit-at", required_argument, NULL, 'x'},
-    {"exit-code", required_argument, NULL, 'c'},
-    {"broadcast-only", no_argument, NULL, 'B'},
-    {"local-between", no_argument, NULL, 'L'},
-    {"posted", no_argument, NULL, 'P'},
-    {"no-collective", no_argument, NULL, 'N'},
-    {"static", no_argument, NULL, 'T'},
-    {"drain-on-term", no_argument, NULL, 'D'},
-    {"layout-by-slot", no_argument, NULL, 'Y'},
-    {"count-fds", no_argument, NULL, 'C'},
-    {"no-shutdown", no_argument, NULL, 'n'},
-    {"verbose", no_argument, NULL, 'v'},
-    {NULL, 0, NULL, 0}};
-
-/* Where the value of an option goes; NULL: it has none. */
-static long *number_of(int c)
-{
-    switch (c) {
-    case 's':
-        return &options.steps;
-    case 'u':
-        return &options.step_us;
-    case 'b':
-        return &options.state_bytes;
-    case 'k':
-        return &options.commit_every;
-    case 'S':
-        return &options.start_sleep_ms;
-    case 'F':
-        return &options.finish_sleep_ms;
-    case 'f':
-        return &options.fail_at;
-    case 'm':
-        return &options.mismatch_at;
-    case 'x':
-        return &options.exit_at;
-    case 'c':
-        return &options.exit_code;
-    default:
-        return NULL;
-    }
-}
-
-static bool *flag_of(int c)
-{
-    switch (c) {
-    case 'B':
-        return &options.broadcast_only;
-    case 'L':
-        return &options.local_between;
-    case 'P':
-        return &options.posted;
-    case 'N':
-        return &options.no_collective;
-    case 'T':
-        return &options.is_static;
-    case 'D':
-        return &options.drain_on_term;
-    case 'Y':
-        return &options.layout_by_slot;
-    case 'C':
-        return &options.count_fds;
-    case 'n':
-        return &options.no_shutdown;
-    case 'v':
-        return &options.verbose;
-    default:
-        return NULL;
-    }
-}
+static const struct word words[] = {
+    {"steps", .number = &options.steps},
+    {"step-us", .number = &options.step_us},
+    {"state-bytes", .number = &options.state_bytes},
+    {"commit-every", .number = &options.commit_every},
+    {"start-sleep-ms", .number = &options.start_sleep_ms},
+    {"finish-sleep-ms", .number = &options.finish_sleep_ms},
+    {"fail-at", .number = &options.fail_at},
+    {"mismatch-at", .number = &options.mismatch_at},
+    {"exit-at", .number = &options.exit_at},
+    {"exit-code", .number = &options.exit_code},
+    {"broadcast-only", .flag = &options.broadcast_only},
+    {"local-between", .flag = &options.local_between},
+    {"posted", .flag = &options.posted},
+    {"no-collective", .flag = &options.no_collective},
+    {"static", .flag = &options.is_static},
+    {"drain-on-term", .flag = &options.drain_on_term},
+    {"layout-by-slot", .flag = &options.layout_by_slot},
+    {"count-fds", .flag = &options.count_fds},
+    {"no-shutdown", .flag = &options.no_shutdown},
+    {"verbose", .flag = &options.verbose},
+};
 
 static void parse(int argc, char **argv)
 {
-    int c;
+    int n = (int)(sizeof(words) / sizeof(words[0]));
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        long *number = number_of(c);
-        bool *flag = flag_of(c);
-
-        if (number) {
-            *number = strtol(optarg, NULL, 10);
-        } else if (flag) {
-            *flag = true;
-        } else {
-            fputs(usage, stderr);
-            exit(2);
-        }
-    }
-    if (optind < argc || options.commit_every < 1 || options.state_bytes < 0) {
+    if (words_parse(argc, argv, words, n) != argc || options.commit_every < 1 ||
+        options.state_bytes < 0) {
         fputs(usage, stderr);
         exit(2);
     }

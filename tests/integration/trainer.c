@@ -15,7 +15,6 @@
  *
  * Threads: one. Memory: static. */
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -26,6 +25,8 @@
 #include <unistd.h>
 
 #include <hvd/hvd.h>
+
+#include "words.h"
 
 enum { WEIGHTS = 256, USER_FAILURE = -1234, NEVER = -1 };
 
@@ -259,93 +260,35 @@ static void on_term(int signo)
     hvd_request_drain();
 }
 
-static const struct option longs[] = {
-    {"epochs", required_argument, NULL, 'e'},
-    {"step-us", required_argument, NULL, 'u'},
-    {"odd-host", required_argument, NULL, 'o'},
-    {"fail-at", required_argument, NULL, 'f'},
-    {"count-at", required_argument, NULL, 'c'},
-    {"dtype-at", required_argument, NULL, 'd'},
-    {"op-at", required_argument, NULL, 'p'},
-    {"root-at", required_argument, NULL, 'r'},
-    {"kind-at", required_argument, NULL, 'k'},
-    {"broadcast-only", no_argument, NULL, 'B'},
-    {"local-between", no_argument, NULL, 'L'},
-    {"unequal", no_argument, NULL, 'U'},
-    {"static", no_argument, NULL, 'S'},
-    {"slow-end", no_argument, NULL, 'E'},
-    {"talk", no_argument, NULL, 'T'},
-    {"drain-on-term", no_argument, NULL, 'D'},
-    {NULL, 0, NULL, 0}};
-
-static long *number_of(int c)
-{
-    switch (c) {
-    case 'e':
-        return &options.epochs;
-    case 'u':
-        return &options.step_us;
-    case 'f':
-        return &options.fail_at;
-    case 'c':
-        return &options.count_at;
-    case 'd':
-        return &options.dtype_at;
-    case 'p':
-        return &options.op_at;
-    case 'r':
-        return &options.root_at;
-    case 'k':
-        return &options.kind_at;
-    default:
-        return NULL;
-    }
-}
-
-static bool *flag_of(int c)
-{
-    switch (c) {
-    case 'B':
-        return &options.broadcast_only;
-    case 'L':
-        return &options.local_between;
-    case 'U':
-        return &options.unequal;
-    case 'S':
-        return &options.is_static;
-    case 'E':
-        return &options.slow_end;
-    case 'T':
-        return &options.talk;
-    case 'D':
-        return &options.drain_on_term;
-    default:
-        return NULL;
-    }
-}
+static const struct word words[] = {
+    {"epochs", .number = &options.epochs},
+    {"step-us", .number = &options.step_us},
+    {"odd-host", .text = &options.odd_host},
+    {"fail-at", .number = &options.fail_at},
+    {"count-at", .number = &options.count_at},
+    {"dtype-at", .number = &options.dtype_at},
+    {"op-at", .number = &options.op_at},
+    {"root-at", .number = &options.root_at},
+    {"kind-at", .number = &options.kind_at},
+    {"broadcast-only", .flag = &options.broadcast_only},
+    {"local-between", .flag = &options.local_between},
+    {"unequal", .flag = &options.unequal},
+    {"static", .flag = &options.is_static},
+    {"slow-end", .flag = &options.slow_end},
+    {"talk", .flag = &options.talk},
+    {"drain-on-term", .flag = &options.drain_on_term},
+};
 
 static void parse(int argc, char **argv)
 {
-    int c;
+    int n = (int)(sizeof(words) / sizeof(words[0]));
+    int first = words_parse(argc, argv, words, n);
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        long *number = number_of(c);
-        bool *flag = flag_of(c);
-
-        if (number)
-            *number = strtol(optarg, NULL, 10);
-        else if (flag)
-            *flag = true;
-        else if (c == 'o')
-            options.odd_host = optarg;
-        else
-            optind = argc;
-    }
-    if (optind + 1 != argc) {
+    if (first < 0 || first + 1 != argc) {
         fputs(usage, stderr);
         exit(2);
     }
-    options.directory = argv[optind];
+    options.directory = argv[first];
 }
 
 static uint64_t digest(void)

@@ -122,32 +122,10 @@ void trace_message(struct sim *s, const char *how, const struct message *m,
 
 static void trace_record(struct sim *s, const struct driver_record *r)
 {
-    static const char *const names[] = {
-        [RECORD_JOB_STARTED] = "job_started",
-        [RECORD_HOST_ADDED] = "host_added",
-        [RECORD_HOST_REMOVED] = "host_removed",
-        [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
-        [RECORD_AGENT_STARTED] = "agent_started",
-        [RECORD_AGENT_LOST] = "agent_lost",
-        [RECORD_WORKER_SPAWNED] = "worker_spawned",
-        [RECORD_WORKER_READY] = "worker_ready",
-        [RECORD_WORKER_EXITED] = "worker_exited",
-        [RECORD_WORKER_LOST] = "worker_lost",
-        [RECORD_HOSTS_UPDATED] = "hosts_updated",
-        [RECORD_GENERATION_STARTED] = "generation_started",
-        [RECORD_GENERATION_FORMED] = "generation_formed",
-        [RECORD_STATE_SYNCED] = "state_synced",
-        [RECORD_FIRST_COLLECTIVE] = "first_collective",
-        [RECORD_WORKER_DRAINED] = "worker_drained",
-        [RECORD_RELEASED] = "released",
-        [RECORD_JOB_FINISHED] = "job_finished",
-        [RECORD_NOTE] = "note",
-        [RECORD_WARNING] = "warning",
-    };
-
-    trace(s, "driver: %s gen %llu%s%s worker %llu n %llu %s", names[r->type],
-          ULL(r->generation), r->host ? " host " : "", r->host ? r->host : "",
-          ULL(r->worker), ULL(r->n), r->text);
+    const char *name = driver_record_name(r->type);
+    trace(s, "driver: %s gen %llu%s%s worker %llu n %llu %s",
+          name ? name : "says", ULL(r->generation), r->host ? " host " : "",
+          r->host ? r->host : "", ULL(r->worker), ULL(r->n), r->text);
 }
 
 void trace_action(struct sim *s, const struct driver_action *a)

@@ -416,6 +416,9 @@ uint64_t driver_deadline(const struct driver *d);
 /* The table of the current generation, in rank order. */
 const struct assign_table *driver_table(const struct driver *d);
 
+/* As the event log has it; NULL: it is not an event. Static. */
+const char *driver_record_name(enum driver_record_type type);
+
 /* How many hosts it stands on. */
 size_t driver_n_hosts(const struct driver *d);
 

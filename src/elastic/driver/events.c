@@ -8,29 +8,6 @@
 
 #include "base/log.h"
 
-static const char *const names[] = {
-    [RECORD_JOB_STARTED] = "job_started",
-    [RECORD_HOST_ADDED] = "host_added",
-    [RECORD_HOST_REMOVED] = "host_removed",
-    [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
-    [RECORD_AGENT_STARTED] = "agent_started",
-    [RECORD_AGENT_LOST] = "agent_lost",
-    [RECORD_WORKER_SPAWNED] = "worker_spawned",
-    [RECORD_WORKER_READY] = "worker_ready",
-    [RECORD_WORKER_EXITED] = "worker_exited",
-    [RECORD_WORKER_LOST] = "worker_lost",
-    [RECORD_HOSTS_UPDATED] = "hosts_updated",
-    [RECORD_GENERATION_STARTED] = "generation_started",
-    [RECORD_GENERATION_FORMED] = "generation_formed",
-    [RECORD_STATE_SYNCED] = "state_synced",
-    [RECORD_FIRST_COLLECTIVE] = "first_collective",
-    [RECORD_WORKER_DRAINED] = "worker_drained",
-    [RECORD_RELEASED] = "released",
-    [RECORD_JOB_FINISHED] = "job_finished",
-    [RECORD_NOTE] = NULL,
-    [RECORD_WARNING] = NULL,
-};
-
 /* ---- JSON ---------------------------------------------------------------- */
 
 static void add_place(struct json *j, const struct driver_record *r)
@@ -247,7 +224,7 @@ static void say(const struct events *e, const struct driver *d,
         say_formed(e, d, r);
         break;
     default:
-        log_debug("%s worker %" PRIu64, names[r->type], r->worker);
+        log_debug("%s worker %" PRIu64, driver_record_name(r->type), r->worker);
         break;
     }
 }
@@ -255,6 +232,8 @@ static void say(const struct events *e, const struct driver *d,
 void events_write(struct events *e, const struct driver *driver,
                   const struct driver_record *record, uint64_t now_us)
 {
+    const char *name = driver_record_name(record->type);
+
     if (record->type == RECORD_GENERATION_STARTED) {
         memcpy(e->reason, record->text, sizeof(e->reason));
         e->recovery_us = 0;
@@ -263,12 +242,11 @@ void events_write(struct events *e, const struct driver *driver,
         record->duration_us > e->recovery_us)
         e->recovery_us = record->duration_us;
     say(e, driver, record);
-    trace_record(&e->trace, names[record->type], record, now_us);
-    if (!names[record->type])
+    trace_record(&e->trace, name, record, now_us);
+    if (!name)
         return;
     add_fields(e, driver,
-               eventlog_begin(&e->log, now_us, names[record->type],
-                              record->generation),
+               eventlog_begin(&e->log, now_us, name, record->generation),
                record);
     eventlog_end(&e->log);
 }

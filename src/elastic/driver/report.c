@@ -4,6 +4,34 @@
 
 #include "elastic/driver/core_internal.h"
 
+const char *driver_record_name(enum driver_record_type type)
+{
+    static const char *const names[] = {
+        [RECORD_JOB_STARTED] = "job_started",
+        [RECORD_HOST_ADDED] = "host_added",
+        [RECORD_HOST_REMOVED] = "host_removed",
+        [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
+        [RECORD_AGENT_STARTED] = "agent_started",
+        [RECORD_AGENT_LOST] = "agent_lost",
+        [RECORD_WORKER_SPAWNED] = "worker_spawned",
+        [RECORD_WORKER_READY] = "worker_ready",
+        [RECORD_WORKER_EXITED] = "worker_exited",
+        [RECORD_WORKER_LOST] = "worker_lost",
+        [RECORD_HOSTS_UPDATED] = "hosts_updated",
+        [RECORD_GENERATION_STARTED] = "generation_started",
+        [RECORD_GENERATION_FORMED] = "generation_formed",
+        [RECORD_STATE_SYNCED] = "state_synced",
+        [RECORD_FIRST_COLLECTIVE] = "first_collective",
+        [RECORD_WORKER_DRAINED] = "worker_drained",
+        [RECORD_RELEASED] = "released",
+        [RECORD_JOB_FINISHED] = "job_finished",
+        [RECORD_NOTE] = NULL,
+        [RECORD_WARNING] = NULL,
+    };
+
+    return names[type];
+}
+
 struct driver_action *action_add(struct driver *d, enum driver_action_type type)
 {
     struct driver_action *a;
