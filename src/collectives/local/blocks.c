@@ -281,8 +281,7 @@ static hvd_status_t do_take(struct local *local, const struct pull_action *a)
 
     if (a->region.nbytes == 0)
         return HVD_OK;
-    if (local->run.phase->shape.kind == COLLECTIVE_BROADCAST &&
-        local_is_read(local, local->me))
+    if (local_is_root(local))
         return push_slice(local, a);
     from = local->run.pull.reduces ? local_result_of(local, a->peer, a)
                                    : local_operand_of(local, a->peer, a);

@@ -276,6 +276,15 @@ static inline bool local_is_read(const struct local *local, int place)
            place == local->place[call->root];
 }
 
+/* Has this rank nothing to read, as the operand is its own? */
+static inline bool local_is_root(const struct local *local)
+{
+    const struct schedule_call *call = &local->run.phase->shape;
+
+    return call->kind == COLLECTIVE_BROADCAST &&
+           local->place[call->root] == local->me;
+}
+
 /* Does one of them read the other's? */
 static inline bool local_concerns(const struct local *local, int place)
 {

@@ -92,11 +92,6 @@ static bool can_push(const struct local *local)
     return true;
 }
 
-static bool is_root(const struct local *local)
-{
-    return local->place[local->run.phase->shape.root] == local->me;
-}
-
 /* Own buffer of a broadcast is in the arena, and large: the root can take its
  * slice from there, or write it there. */
 static bool may_split(const struct local *local, struct mailbox_card *card)
@@ -106,7 +101,7 @@ static bool may_split(const struct local *local, struct mailbox_card *card)
 
     if (nbytes < (local->crowded ? SPLIT_MIN_CROWDED : SPLIT_MIN))
         return false;
-    if (is_root(local))
+    if (local_is_root(local))
         return arena_find(phase->src, nbytes, &card->send_at);
     return arena_find(phase->dst, nbytes, &card->recv_at) && can_push(local);
 }
@@ -121,15 +116,16 @@ static bool offer_broadcast(struct local *local, struct mailbox_card *card)
     size_t nbytes = local_largest_operand(local, &phase->shape);
 
     card->may_push = may_split(local, card);
-    shape.split = card->may_push && is_root(local);
+    shape.split = card->may_push && local_is_root(local);
     pull_init(&run->pull, &shape);
     local_publish_progress(local);
-    if (!is_root(local))
+    if (!local_is_root(local) ||
+        !arena_find(phase->src, nbytes, &card->send_at))
         return false;
     run->first_peer = shape.split ? 0 : local->me;
     run->n_peers = shape.split ? local->size : 0;
     run->send_way = run->recv_way = MAILBOX_ARENA;
-    return arena_find(phase->src, nbytes, &card->send_at);
+    return true;
 }
 
 bool local_ways_offer(struct local *local, struct mailbox_card *card)
@@ -200,8 +196,7 @@ static hvd_status_t plan(struct local *local, struct mailbox_card *card)
                      can_push(local);
     if (call->kind == COLLECTIVE_BROADCAST)
         card->may_push = may_split(local, card);
-    shape.split = card->may_push && shape.kind == PULL_BROADCAST &&
-                  is_root(local);
+    shape.split = card->may_push && local_is_root(local);
     pull_init(&run->pull, &shape);
     return HVD_OK;
 }
@@ -291,15 +286,15 @@ static bool splits_broadcast(struct local *local)
 void local_ways_arrived(struct local *local)
 {
     struct local_run *run = &local->run;
-    struct pull_shape shape = run->pull.shape;
+    struct pull_shape shape;
     struct ways ways;
 
-    if (shape.kind == PULL_BROADCAST && splits_broadcast(local))
+    if (run->pull.shape.kind == PULL_BROADCAST && splits_broadcast(local))
         return;
+    shape = run->pull.shape;
     if (run->method == RUN_OFFERED && shape.kind != PULL_ALLREDUCE)
         return;
     ways = ways_of_all(local);
-    shape.split = false;
     if (ways.all_push) {
         run->method = RUN_PUSHED;
         shape.kind = PULL_SLICES_REDUCE;
