@@ -133,7 +133,7 @@ START_TEST(m11_agent_that_hangs_at_its_start_is_given_up)
 }
 END_TEST
 
-START_TEST(m11_exit_after_release_is_a_warning)
+START_TEST(m11_exit_after_release_fails_the_job)
 {
     struct fixture *f = fixture_create(.np = 2, .strict_blacklist = true);
 
@@ -142,8 +142,8 @@ START_TEST(m11_exit_after_release_is_a_warning)
     at(f, 20, exited("w1", 0));
     expect(f, "release: w1 w2\n");
     at(f, 30, exited("w2", 3));
-    expect(f, "warn: worker 2 (a:1) had finished, but then exited with status "
-              "3\nstop agent: a\nfinish 0: finished\n");
+    expect(f, "stop agent: a\nfinish 1: worker 2 (a:1) had finished, but then "
+              "exited with status 3\n");
     fixture_free(f);
 }
 END_TEST
@@ -589,6 +589,38 @@ START_TEST(interrupt_that_nobody_heeds_ends_after_drain_timeout)
 }
 END_TEST
 
+/* Their epilogue is their own: the model is being written to a disk. */
+START_TEST(interrupt_once_of_released_members_lets_them_end)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, interrupted(2));
+    expect(f, "release: w1 w2\n");
+    at(f, 30, exited("w1 w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_twice_of_released_members_is_no_success)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    at(f, 30, interrupted(2));
+    at(f, 40, interrupted(2));
+    expect(f, "release: w1 w2\nkill: w2\n");
+    at(f, 50, killed("w2"));
+    expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
+              "signal 9\nstop agent: a\nfinish 130: interrupted twice\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(interrupt_of_a_job_that_finishes_is_success)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -617,7 +649,7 @@ int main(void)
     tcase_add_test(tcase,
                    m11_agent_that_never_comes_up_is_a_failure_of_each_slot);
     tcase_add_test(tcase, m11_agent_that_hangs_at_its_start_is_given_up);
-    tcase_add_test(tcase, m11_exit_after_release_is_a_warning);
+    tcase_add_test(tcase, m11_exit_after_release_fails_the_job);
     tcase_add_test(tcase, m11_mismatch_is_not_restarted);
     tcase_add_test(tcase, m11_user_error_is_not_restarted);
     tcase_add_test(tcase, m11_layouts_that_differ_at_the_start_end_the_job);
@@ -645,6 +677,8 @@ int main(void)
                    interrupt_before_an_agent_has_called_is_told_when_it_calls);
     tcase_add_test(tcase, interrupt_below_the_gate_stops_at_once);
     tcase_add_test(tcase, interrupt_that_nobody_heeds_ends_after_drain_timeout);
+    tcase_add_test(tcase, interrupt_once_of_released_members_lets_them_end);
+    tcase_add_test(tcase, interrupt_twice_of_released_members_is_no_success);
     tcase_add_test(tcase, interrupt_of_a_job_that_finishes_is_success);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

@@ -2,6 +2,7 @@
 static programs, a program without a driver, and Ctrl-C: the exit status and the
 sentence of each.
 """
+import os
 import signal
 import subprocess
 import sys
@@ -276,6 +277,40 @@ def ctrl_c_of_a_static_job(stage):
     run.whole(2)
     run.interrupt()
     run.ends(130)
+
+
+def in_epilogue(stage):
+    """A job whose workers have finished and wait for a file; its name."""
+    gate = os.path.join(stage.root, "gate")
+    run = stage.start(["-np", "2"], [
+        "sh", "-c", "%s --steps 5 && until [ -e %s ]; do sleep 0.02; done"
+        % (stage.chaos, gate)])
+    run.event("released")
+    run.interrupt()
+    run.says("ending; once more kills")
+    return run, gate
+
+
+@scenario
+def ctrl_c_once_lets_finished_workers_end(stage):
+    run, gate = in_epilogue(stage)
+    open(gate, "wb").close()
+    run.ends(0)
+
+
+@scenario
+def ctrl_c_twice_kills_finished_workers(stage):
+    run, _ = in_epilogue(stage)
+    run.interrupt()
+    check("interrupted twice" in run.ends(130), run.verdict())
+
+
+@scenario
+def status_of_a_worker_that_had_finished(stage):
+    run = stage.start(["-np", "2"],
+                      ["sh", "-c", stage.chaos + " --steps 5; exit 3"])
+    check("had finished, but then exited with status 3" in run.ends(1),
+          run.verdict())
 
 
 @scenario

@@ -404,6 +404,8 @@ static bool is_legal(struct sim *s, const char *text)
 
     if (cover[COVER_user_failed] > 0)
         return true;
+    if (has(text, "had finished, but then"))
+        return s->released && cover[COVER_deaths] + cover[COVER_stopped] > 0;
     if (has(text, "interrupted"))
         return cover[COVER_interrupted] > 0;
     if (has(text, "layouts differ"))

@@ -140,6 +140,8 @@ void job_stop(struct driver *d, int exit_status, hvd_status_t status,
               const char *text);
 /* The same with status 1, and behind the words how a worker last failed. */
 void job_stop_failed(struct driver *d, const char *text);
+/* It had finished, and one of its workers did not. */
+void job_spoil(struct driver *d, int exit_status, const char *text);
 /* All members are DONE with equal ids: RELEASE. */
 void finish_progress(struct driver *d);
 void finish_tick(struct driver *d);

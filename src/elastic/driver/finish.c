@@ -206,6 +206,16 @@ void finish_tick(struct driver *d)
             "interrupted; the workers did not drain within --drain-timeout");
 }
 
+/* A verdict that came later than that of the job, which was success. */
+void job_spoil(struct driver *d, int exit_status, const char *text)
+{
+    struct text t = text_into(d->verdict, sizeof(d->verdict));
+
+    HVD_ASSERT(d->phase == DRIVER_STOPPING && d->exit_status == 0);
+    d->exit_status = exit_status;
+    text_add(&t, text);
+}
+
 static void kill_all(struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++)
@@ -218,7 +228,9 @@ void on_interrupt(struct driver *d, int signal)
 {
     d->interrupts++;
     d->recheck = d->replace = true;
-    if (d->interrupts == 1 && d->phase < DRIVER_STOPPING) {
+    if (d->interrupts == 1 && d->phase >= DRIVER_STOPPING)
+        return; /* what workers do when they have finished is theirs */
+    if (d->interrupts == 1) {
         d->exit_status = 128 + signal;
         d->stop_deadline_us = d->now_us + d->config.drain_timeout_us;
         if (d->phase == DRIVER_WAITING || d->kind == READY_STATIC)
@@ -226,5 +238,7 @@ void on_interrupt(struct driver *d, int signal)
         return;
     }
     job_stop(d, 128 + signal, HVD_REMOVED, "interrupted twice");
+    if (d->exit_status == 0 && d->n_workers > d->n_gone)
+        job_spoil(d, 128 + signal, "interrupted twice");
     kill_all(d);
 }

@@ -208,7 +208,9 @@ static void interrupt(struct loop *l)
 
         log_info("signal %u: %s", info.ssi_signo,
                  l->driver.interrupts ? "killing the workers"
-                                      : "draining; once more kills");
+                 : l->driver.phase >= DRIVER_STOPPING
+                     ? "ending; once more kills"
+                     : "draining; once more kills");
         loop_feed(l, &ev);
     }
 }

@@ -329,7 +329,10 @@ void on_exited(struct driver *d, const struct msg_worker_exited *m)
         text_worker(&t, d, w);
         text_add(&t, " had finished, but then ");
         text_add(&t, how);
-        record_warning(d, buf);
+        if (d->exit_status == 0 && d->phase == DRIVER_STOPPING)
+            job_spoil(d, 1, buf);
+        else
+            record_warning(d, buf);
     }
     worker_dies(d, w, how, true);
     worker_remove(d, w);
