@@ -46,6 +46,7 @@ struct fixture_options {
     uint64_t start_ms;   /* [60000] */
     uint64_t drain_ms;   /* [30000] */
     uint64_t hang_ms;    /* [never] */
+    uint64_t exit_ms;    /* [never] */
 };
 
 struct fixture_worker {

@@ -621,6 +621,94 @@ START_TEST(interrupt_twice_of_released_members_is_no_success)
 }
 END_TEST
 
+/* What is stopped, or writes a model for an hour: only the user knows. */
+START_TEST(m14_who_lingers_is_named)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    expect(f, "release: w1 w2\n");
+    pass(f, 600000);
+    expect(f, "warn: worker 2 (a:1), pid 1002, has not exited 60 s after the "
+              "end of training\n");
+    at(f, 600000, exited("w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_who_lingers_too_long_is_killed)
+{
+    struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    pass(f, 5000);
+    expect(f, "release: w1 w2\n");
+    pass(f, 5200);
+    expect(f, "kill: w2\n");
+    at(f, 5300, killed("w2"));
+    expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
+              "signal 9\nstop agent: a\nfinish 1: worker 2 (a:1) had "
+              "finished, but then did not exit within --exit-timeout\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_who_cannot_be_killed_is_left_behind)
+{
+    struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    pass(f, 20000);
+    expect(f, "release: w1 w2\nkill: w2\n");
+    pass(f, 20500);
+    expect(f, "warn: worker 2 (a:1), pid 1002, could not be killed, and is "
+              "left behind\nfinish 1: worker 2 (a:1) had finished, but then "
+              "did not exit within --exit-timeout\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* It was evicted before, and counts for nothing. */
+START_TEST(m14_unkillable_from_before_spoils_nothing)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    f->workers[2].silent = true;
+    pass(f, 2500);
+    expect_part(f, "kill: w2\nabort 1, w2 died: w1\n");
+    at(f, 2500, ready_lost("w1"));
+    pass(f, 4000);
+    at(f, 4000, done("w1"));
+    at(f, 4010, exited("w1", 0));
+    pass(f, 20000);
+    expect_part(f, "warn: worker 2 (a:1), pid 1002, could not be killed, and "
+                   "is left behind\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_agent_lost_after_the_release_is_no_success)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:1 b:1");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    at(f, 30, agent_gone("b"));
+    expect(f, "release: w1 w2\nstop agent: a\nfinish 1: worker 2 (b:0) had "
+              "finished, but then died with its agent\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(interrupt_of_a_job_that_finishes_is_success)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -680,6 +768,11 @@ int main(void)
     tcase_add_test(tcase, interrupt_once_of_released_members_lets_them_end);
     tcase_add_test(tcase, interrupt_twice_of_released_members_is_no_success);
     tcase_add_test(tcase, interrupt_of_a_job_that_finishes_is_success);
+    tcase_add_test(tcase, m14_who_lingers_is_named);
+    tcase_add_test(tcase, m14_who_lingers_too_long_is_killed);
+    tcase_add_test(tcase, m14_who_cannot_be_killed_is_left_behind);
+    tcase_add_test(tcase, m14_unkillable_from_before_spoils_nothing);
+    tcase_add_test(tcase, m14_agent_lost_after_the_release_is_no_success);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

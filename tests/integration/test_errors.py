@@ -306,6 +306,14 @@ def ctrl_c_twice_kills_finished_workers(stage):
 
 
 @scenario
+def stopped_after_it_has_finished(stage):
+    """It has a deadline, and the job an end and a cause."""
+    run = stage.start(["-np", "2", "--exit-timeout", "1"], [
+        "sh", "-c", "%s --steps 5 && kill -STOP $$" % stage.chaos])
+    check("did not exit within --exit-timeout" in run.ends(1), run.verdict())
+
+
+@scenario
 def status_of_a_worker_that_had_finished(stage):
     run = stage.start(["-np", "2"],
                       ["sh", "-c", stage.chaos + " --steps 5; exit 3"])

@@ -16,7 +16,7 @@ bool driver_init(struct driver *d, const struct driver_config *config,
     d->next_worker = d->next_agent = 1;
     d->wave = 1;
     d->reason = READY_START;
-    d->stop_deadline_us = DRIVER_NEVER;
+    d->stop_deadline_us = d->linger_us = DRIVER_NEVER;
     return driver_reserve(d, 8, 8);
 }
 
@@ -78,6 +78,8 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
 {
     forgive(d, &d->below_us, late_us);
     forgive(d, &d->patience_us, late_us);
+    if (d->stop_deadline_us < DRIVER_NEVER - late_us)
+        d->stop_deadline_us += late_us;
     for (size_t i = 0; i < d->n_workers; i++)
         forgive(d, &d->workers[i].heard_us, late_us);
     for (size_t i = 0; i < d->n_hosts; i++)

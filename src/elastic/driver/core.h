@@ -50,6 +50,7 @@ struct driver_config {
     bool strict_blacklist;
     struct blacklist_config blacklist;
     uint64_t elastic_timeout_us, start_timeout_us, drain_timeout_us;
+    uint64_t exit_timeout_us;      /* from the release to an exit; 0: none */
     uint64_t heartbeat_us;         /* workers send PING this often */
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
@@ -367,6 +368,7 @@ struct driver {
     int interrupts;
     int exit_status;
     uint64_t stop_deadline_us;
+    uint64_t linger_us;          /* who has not exited then is named */
     char verdict[WIRE_TEXT_MAX]; /* one sentence */
 
     /* derived: members_recount() makes them, READY, HELD, DONE keep them */

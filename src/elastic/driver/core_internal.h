@@ -16,6 +16,7 @@ enum {
     STOP_LIMIT_US =
         15000000, /* from the verdict to the end, whatever happens */
     HANG_WARN_US = 60000000,
+    LINGER_WARN_US = 60000000, /* from the release to an exit */
     RECOVERY_US = 500000, /* a recovery holds back starts for no longer */
     CAUSE_US = 1000000,   /* a static job that has lost somebody waits so long
                              for the exit that explains it */
@@ -58,6 +59,8 @@ void worker_move(struct driver_worker *w, enum worker_life to);
 void worker_stand(struct driver_worker *w, enum worker_standing to);
 /* Alive member of the current generation. */
 bool is_member(const struct driver_worker *w);
+/* It had finished, and has yet to exit. */
+bool is_released(const struct driver_worker *w);
 /* Alive, READY, no member, on nobody's way out: may be chosen. */
 bool is_newcomer(const struct driver_worker *w);
 /* It counts for nothing any more. failure: held against its slot. */
@@ -140,8 +143,9 @@ void job_stop(struct driver *d, int exit_status, hvd_status_t status,
               const char *text);
 /* The same with status 1, and behind the words how a worker last failed. */
 void job_stop_failed(struct driver *d, const char *text);
-/* It had finished, and one of its workers did not. */
-void job_spoil(struct driver *d, int exit_status, const char *text);
+/* A worker that was released did not end as one that has finished does. */
+void finish_is_spoiled(struct driver *d, const struct driver_worker *w,
+                       const char *how);
 /* All members are DONE with equal ids: RELEASE. */
 void finish_progress(struct driver *d);
 void finish_tick(struct driver *d);

@@ -57,12 +57,20 @@ void job_stop_failed(struct driver *d, const char *text)
     job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 
+/* Limits of 0 are none. */
+static uint64_t after(const struct driver *d, uint64_t limit_us)
+{
+    return limit_us > 0 ? d->now_us + limit_us : DRIVER_NEVER;
+}
+
 static void release(struct driver *d)
 {
     size_t n_members = d->counts.members;
 
     begin_stopping(d, 0, "finished");
-    d->stop_deadline_us = DRIVER_NEVER; /* their epilogue is their own */
+    /* their epilogue is their own */
+    d->stop_deadline_us = after(d, d->config.exit_timeout_us);
+    d->linger_us = after(d, LINGER_WARN_US);
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
@@ -148,6 +156,90 @@ static void finish(struct driver *d)
     driver_move(d, DRIVER_STOPPED);
 }
 
+/* ---- who does not end ---------------------------------------------------- */
+
+static void end_within(struct driver *d, uint64_t limit_us)
+{
+    if (d->stop_deadline_us > d->now_us + limit_us)
+        d->stop_deadline_us = d->now_us + limit_us;
+}
+
+static void kill_all(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        action_kill(d, &d->workers[i], 0);
+    end_within(d, STOP_LIMIT_US);
+}
+
+static const struct driver_worker *find_released(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (is_released(&d->workers[i]))
+            return &d->workers[i];
+    return NULL;
+}
+
+static void warn_left(struct driver *d, const char *what)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        char buf[WIRE_TEXT_MAX];
+        struct text t = text_into(buf, sizeof(buf));
+
+        if (d->workers[i].life == LIFE_GONE)
+            continue;
+        text_worker(&t, d, &d->workers[i]);
+        text_add(&t, ", pid ");
+        text_u64(&t, (uint64_t)d->workers[i].pid);
+        text_add(&t, ", ");
+        text_add(&t, what);
+        record_warning(d, buf);
+    }
+}
+
+/* A verdict that comes later than that of the job, which was success. */
+static void spoil(struct driver *d, int exit_status, const char *text)
+{
+    struct text t = text_into(d->verdict, sizeof(d->verdict));
+
+    HVD_ASSERT(d->phase == DRIVER_STOPPING && d->exit_status == 0);
+    d->exit_status = exit_status;
+    text_add(&t, text);
+}
+
+void finish_is_spoiled(struct driver *d, const struct driver_worker *w,
+                       const char *how)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_worker(&t, d, w);
+    text_add(&t, " had finished, but then ");
+    text_add(&t, how);
+    if (d->exit_status == 0)
+        spoil(d, 1, buf);
+    else
+        record_warning(d, buf);
+}
+
+/* Those who had finished are killed, and named if that does not help either. */
+static bool is_overdue(struct driver *d)
+{
+    const struct driver_worker *released = find_released(d);
+
+    if (!released)
+        end_within(d, STOP_LIMIT_US);
+    if (d->now_us < d->stop_deadline_us)
+        return false;
+    if (!released || d->exit_status != 0) {
+        warn_left(d, "could not be killed, and is left behind");
+        return true;
+    }
+    finish_is_spoiled(d, released, "did not exit within --exit-timeout");
+    d->stop_deadline_us = DRIVER_NEVER;
+    kill_all(d);
+    return false;
+}
+
 static void stopping_progress(struct driver *d)
 {
     bool agents = false, nobody = d->n_workers == d->n_gone;
@@ -160,7 +252,7 @@ static void stopping_progress(struct driver *d)
             agent_stop(d, h);
         agents |= h->agent_phase != AGENT_NONE;
     }
-    if ((nobody && !agents) || d->now_us >= d->stop_deadline_us)
+    if ((nobody && !agents) || is_overdue(d))
         finish(d);
 }
 
@@ -196,6 +288,10 @@ static void stop_static(struct driver *d)
 
 void finish_tick(struct driver *d)
 {
+    if (d->phase == DRIVER_STOPPING && d->now_us >= d->linger_us) {
+        d->linger_us = DRIVER_NEVER;
+        warn_left(d, "has not exited 60 s after the end of training");
+    }
     if (d->kind == READY_STATIC && d->aborted && d->phase < DRIVER_STOPPING &&
         d->now_us - d->opened_us >= CAUSE_US)
         stop_static(d);
@@ -204,24 +300,6 @@ void finish_tick(struct driver *d)
         job_stop(
             d, d->exit_status, HVD_REMOVED,
             "interrupted; the workers did not drain within --drain-timeout");
-}
-
-/* A verdict that came later than that of the job, which was success. */
-void job_spoil(struct driver *d, int exit_status, const char *text)
-{
-    struct text t = text_into(d->verdict, sizeof(d->verdict));
-
-    HVD_ASSERT(d->phase == DRIVER_STOPPING && d->exit_status == 0);
-    d->exit_status = exit_status;
-    text_add(&t, text);
-}
-
-static void kill_all(struct driver *d)
-{
-    for (size_t i = 0; i < d->n_workers; i++)
-        action_kill(d, &d->workers[i], 0);
-    if (d->stop_deadline_us > d->now_us + STOP_LIMIT_US)
-        d->stop_deadline_us = d->now_us + STOP_LIMIT_US;
 }
 
 void on_interrupt(struct driver *d, int signal)
@@ -238,7 +316,7 @@ void on_interrupt(struct driver *d, int signal)
         return;
     }
     job_stop(d, 128 + signal, HVD_REMOVED, "interrupted twice");
-    if (d->exit_status == 0 && d->n_workers > d->n_gone)
-        job_spoil(d, 128 + signal, "interrupted twice");
+    if (d->exit_status == 0 && find_released(d))
+        spoil(d, 128 + signal, "interrupted twice");
     kill_all(d);
 }

@@ -68,6 +68,11 @@ bool is_member(const struct driver_worker *w)
     return worker_is_enlisted(w) && !worker_is_dead(w);
 }
 
+bool is_released(const struct driver_worker *w)
+{
+    return w->life == LIFE_ENDING && w->farewell.type == MSG_RELEASE;
+}
+
 bool is_newcomer(const struct driver_worker *w)
 {
     return w->standing == STAND_WAITING && worker_is_live(w);
@@ -321,19 +326,8 @@ void on_exited(struct driver *d, const struct msg_worker_exited *m)
     r->code = m->code;
     r->signal = m->signal;
     describe_exit(m, how);
-    if (w->life == LIFE_ENDING && w->farewell.type == MSG_RELEASE &&
-        (m->code != 0 || m->signal != 0)) {
-        char buf[WIRE_TEXT_MAX];
-        struct text t = text_into(buf, sizeof(buf));
-
-        text_worker(&t, d, w);
-        text_add(&t, " had finished, but then ");
-        text_add(&t, how);
-        if (d->exit_status == 0 && d->phase == DRIVER_STOPPING)
-            job_spoil(d, 1, buf);
-        else
-            record_warning(d, buf);
-    }
+    if (is_released(w) && (m->code != 0 || m->signal != 0))
+        finish_is_spoiled(d, w, how);
     worker_dies(d, w, how, true);
     worker_remove(d, w);
 }

@@ -275,9 +275,17 @@ void on_agent_ping(struct driver *d, uint64_t agent)
 
 static void lose_workers(struct driver *d, struct driver_host *host)
 {
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (&d->hosts[d->workers[i].host] == host)
-            worker_dies(d, &d->workers[i], "died with its agent", true);
+    static const char how[] = "died with its agent";
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (&d->hosts[w->host] != host)
+            continue;
+        if (is_released(w))
+            finish_is_spoiled(d, w, how);
+        worker_dies(d, w, how, true);
+    }
     for (size_t i = d->n_workers; i-- > 0;)
         if (&d->hosts[d->workers[i].host] == host &&
             d->workers[i].life != LIFE_GONE)
