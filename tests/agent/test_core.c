@@ -225,10 +225,10 @@ END_TEST
 
 START_TEST(contact_never_made_ends_with_failure)
 {
-    pass(9999, false);
+    pass(29999, false);
     forget_transcript();
-    pass(20000, false);
-    expect("[ 10000] AGENT_HELLO exit 1\n");
+    pass(40000, false);
+    expect("[ 30000] AGENT_HELLO exit 1\n");
     ck_assert_uint_eq(agent_core_deadline(&core), AGENT_NEVER);
 }
 END_TEST
@@ -579,6 +579,37 @@ START_TEST(driver_silent_is_lost)
 }
 END_TEST
 
+START_TEST(welcome_brings_the_times)
+{
+    struct message m = {.type = MSG_AGENT_WELCOME};
+
+    m.u.welcome.heartbeat_ms = 50;
+    m.u.welcome.driver_timeout_ms = 70;
+    ck_assert_int_eq(hear(1000, m), HVD_OK);
+    ck_assert_uint_eq(core.config.beat_us, 50000);
+    ck_assert_uint_eq(core.config.driver_timeout_us, 70000);
+}
+END_TEST
+
+/* It was stopped, or the whole machine was: what the driver said meanwhile has
+ * yet to be read. */
+START_TEST(own_absence_is_nobodys_silence)
+{
+    struct message m = {.type = MSG_AGENT_WELCOME};
+
+    pass(100, false);
+    m.u.welcome.driver_timeout_ms = 10000;
+    hear(100, m);
+    forget_transcript();
+    happens(60000, AGENT_EV_TICK);
+    expect("[ 60000] AGENT_PING\n");
+    pass(69000, false);
+    ck_assert(!core.driver_lost);
+    pass(70000, false);
+    ck_assert(core.driver_lost);
+}
+END_TEST
+
 static Suite *suite_make(void)
 {
     Suite *suite = suite_create("agent core");
@@ -588,6 +619,8 @@ static Suite *suite_make(void)
     tcase_add_test(contact, contact_hello_is_repeated_until_welcome);
     tcase_add_test(contact, contact_hello_not_taken_is_tried_soon);
     tcase_add_test(contact, contact_never_made_ends_with_failure);
+    tcase_add_test(contact, welcome_brings_the_times);
+    tcase_add_test(contact, own_absence_is_nobodys_silence);
     suite_add_tcase(suite, contact);
     tcase_add_checked_fixture(run, setup_welcome, teardown);
     tcase_add_test(run, message_of_another_job_or_older_term_is_refused);

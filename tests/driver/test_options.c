@@ -197,6 +197,8 @@ static const struct {
      "100000000"},
     {"-np 2 --heartbeat-timeout 1 prog",
      "--heartbeat-timeout 1 is not above --heartbeat-interval 1"},
+    {"-np 2 --driver-timeout 1 prog",
+     "--driver-timeout 1 is not above --heartbeat-interval 1"},
     {"-np 2 --blacklist-cooldown-range 10 5 prog",
      "--blacklist-cooldown-range: LOW 10 is above HIGH 5"},
     {"-np 2 --blacklist-cooldown-range 10",
@@ -250,6 +252,7 @@ START_TEST(options_defaults_are_those_of_the_help)
     ck_assert_uint_eq(o.heartbeat_interval_us, 1000000);
     ck_assert_uint_eq(o.heartbeat_timeout_us, 2000000);
     ck_assert_uint_eq(o.hang_timeout_us, 0);
+    ck_assert_uint_eq(o.driver_timeout_us, 600000000);
     ck_assert_int_eq(o.reset_limit, -1);
     ck_assert_uint_eq(o.slot_restarts, 3);
     ck_assert(!o.strict_blacklist && !o.blacklist.cooldown && !o.timestamps);

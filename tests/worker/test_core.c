@@ -427,12 +427,32 @@ START_TEST(silent_driver_ends_the_worker)
     now_us += 2900000;
     happens(WORKER_EV_TICK, "PING");
     hear(message(MSG_PONG, 5), "");
-    now_us += 3000000;
-    happens(WORKER_EV_TICK, "PING");
+    for (int i = 0; i < 3; i++) {
+        now_us += 1000000;
+        happens(WORKER_EV_TICK, "PING");
+    }
     now_us += 1;
     happens(WORKER_EV_TICK, "ABORT(5) WAKE");
     ck_assert_int_eq(core.verdict, WORKER_DRIVER_GONE);
     ck_assert_int_eq(core.status, HVD_ERR_DRIVER_LOST);
+}
+END_TEST
+
+/* What the driver said while this process was stopped has yet to be read. */
+START_TEST(own_absence_is_nobodys_silence)
+{
+    struct message m = message(MSG_WELCOME, 0);
+
+    begin();
+    m.u.welcome.driver_timeout_ms = 3000;
+    hear(m, "WAKE");
+    happens(WORKER_EV_ENTER, "READY(start,0)");
+    hear(message(MSG_ASSIGN, 5), "BEGIN WAKE");
+    for (int i = 0; i < 3; i++) {
+        now_us += 12000000;
+        happens(WORKER_EV_TICK, "PING");
+    }
+    ck_assert_int_eq(core.verdict, WORKER_GO_ON);
 }
 END_TEST
 
@@ -461,6 +481,7 @@ int main(void)
                         (int)ARRAY_SIZE(events));
     tcase_add_test(tcase, m1_lower_terms_are_ignored);
     tcase_add_test(tcase, m1_messages_of_another_job_are_ignored);
+    tcase_add_test(tcase, own_absence_is_nobodys_silence);
     tcase_add_test(tcase, m3_assign_at_or_below_the_fence_is_refused);
     tcase_add_test(tcase, m3_abort_before_assign_makes_it_refuse_that_assign);
     tcase_add_test(tcase, m3_abort_keeps_the_fence_after_the_next_ready);

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/moves.h"
+#include "base/stall.h"
 
 /* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report. */
 enum { ACTIONS_PER_CHILD = 4, ACTIONS_BESIDES = 8 };
@@ -223,17 +224,27 @@ static void on_kill(struct agent_core *core, const struct msg_kill *kill)
                                             : AGENT_NEVER));
 }
 
+static void on_welcome(struct agent_core *core,
+                       const struct msg_welcome *welcome)
+{
+    if (welcome->heartbeat_ms > 0)
+        core->config.beat_us = welcome->heartbeat_ms * 1000;
+    if (welcome->driver_timeout_ms > 0)
+        core->config.driver_timeout_us = welcome->driver_timeout_ms * 1000;
+    if (!core->welcome)
+        core->beat_us = core->now_us;
+    core->welcome = true;
+    if (core->phase == AGENT_CONTACT)
+        move(core, AGENT_RUNNING);
+}
+
 static hvd_status_t on_message(struct agent_core *core, const struct message *m)
 {
     if (m->job != core->config.job || m->term < core->term)
         return HVD_ERR_PROTOCOL;
     switch (m->type) {
     case MSG_AGENT_WELCOME:
-        if (!core->welcome)
-            core->beat_us = core->now_us;
-        core->welcome = true;
-        if (core->phase == AGENT_CONTACT)
-            move(core, AGENT_RUNNING);
+        on_welcome(core, &m->u.welcome);
         break;
     case MSG_SPAWN:
         on_spawn(core, &m->u.spawn);
@@ -338,6 +349,8 @@ static void advance_driver(struct agent_core *core)
 {
     uint64_t timeout_us = core->config.driver_timeout_us;
 
+    core->heard_us = stall_forgive(
+        core->heard_us, stall_of(core->beat_us, core->now_us), core->now_us);
     if (core->now_us >= later(core->heard_us, timeout_us))
         lose_driver(core);
     if (core->driver_lost && core->now_us >= core->orphan_us) {

@@ -37,7 +37,8 @@ struct agent_config {
     uint64_t beat_us;           /* between hellos, between pings */
     uint64_t retry_us;          /* until a message is tried again that the
                                    socket did not take */
-    uint64_t driver_timeout_us; /* silence that means: the driver is lost */
+    uint64_t driver_timeout_us; /* silence that means: the driver is lost.
+                                   Both are the driver's to say in WELCOME */
     uint64_t orphan_us;         /* how long workers live on without a driver */
     uint64_t grace_us;          /* SIGTERM to SIGKILL when the agent ends */
     uint64_t reap_us;           /* SIGKILL to giving up on a child */
@@ -46,7 +47,7 @@ struct agent_config {
 /* The numbers of the design; the caller adds job and hello. */
 #define AGENT_CONFIG_DEFAULTS                                               \
     {                                                                       \
-        .beat_us = 200000, .retry_us = 5000, .driver_timeout_us = 10000000, \
+        .beat_us = 200000, .retry_us = 5000, .driver_timeout_us = 30000000, \
         .orphan_us = 0, .grace_us = 2000000, .reap_us = 10000000            \
     }
 

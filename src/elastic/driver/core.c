@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stall.h"
 #include "elastic/driver/core_internal.h"
 
 bool driver_init(struct driver *d, const struct driver_config *config,
@@ -65,13 +66,10 @@ static hvd_status_t on_message(struct driver *d, const struct message *m)
     return HVD_OK;
 }
 
-/* The driver itself did not run for a while: that is no silence of others. */
 static void forgive(struct driver *d, uint64_t *since_us_p, uint64_t late_us)
 {
-    if (*since_us_p != DRIVER_NEVER)
-        *since_us_p += late_us;
-    if (*since_us_p != DRIVER_NEVER && *since_us_p > d->now_us)
-        *since_us_p = d->now_us;
+    if (*since_us_p < d->now_us) /* else it is to come, or never was */
+        *since_us_p = stall_forgive(*since_us_p, late_us, d->now_us);
 }
 
 static void forgive_stall(struct driver *d, uint64_t late_us)
@@ -88,10 +86,13 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
 
 static void on_timeout(struct driver *d)
 {
+    uint64_t late_us;
+
     if (d->now_us < d->next_tick_us)
         return;
-    if (d->now_us - d->next_tick_us > STALL_US)
-        forgive_stall(d, d->now_us - d->next_tick_us);
+    late_us = stall_of(d->next_tick_us, d->now_us);
+    if (late_us > 0)
+        forgive_stall(d, late_us);
     d->next_tick_us = d->now_us + TICK_US;
     if (d->n_gone > 0)
         workers_compact(d);

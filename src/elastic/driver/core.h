@@ -54,7 +54,7 @@ struct driver_config {
     uint64_t heartbeat_us;         /* workers send PING this often */
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
-    uint64_t driver_timeout_us;    /* told to workers */
+    uint64_t driver_timeout_us;    /* told to agents and workers */
     uint64_t connect_timeout_us;   /* told to workers */
     uint64_t seed;                 /* jitter */
 };

@@ -9,10 +9,9 @@
 #include "elastic/driver/core.h"
 
 enum {
-    TICK_US = 100000,       /* granularity of all deadlines */
-    STALL_US = 5 * TICK_US, /* a tick this late: the driver was stalled */
-    STOP_GRACE_MS = 3000,   /* TERM to KILL when a job stops */
-    FAREWELL_US = 5000000,  /* from SHUTDOWN to KILL */
+    TICK_US = 100000,      /* granularity of all deadlines */
+    STOP_GRACE_MS = 3000,  /* TERM to KILL when a job stops */
+    FAREWELL_US = 5000000, /* from SHUTDOWN to KILL */
     STOP_LIMIT_US =
         15000000, /* from the verdict to the end, whatever happens */
     HANG_WARN_US = 60000000,

@@ -5,7 +5,11 @@
 #include "base/log.h"
 #include "elastic/driver/loop_internal.h"
 
-enum { MESSAGES_PER_TURN = 256 };
+enum {
+    MESSAGES_PER_TURN = 256,
+    AGENT_BEAT_MS = 200,
+    AGENT_BEATS = 5 /* within --heartbeat-timeout, at least */
+};
 
 /* ---- who is it? ---------------------------------------------------------- */
 
@@ -14,15 +18,27 @@ static bool token_fits(const struct loop *l, const uint8_t *token)
     return mac_equal(l->token, token);
 }
 
+/* Several before it is missed. */
+static uint64_t agent_beat_ms(uint64_t timeout_ms)
+{
+    uint64_t beat_ms = timeout_ms / AGENT_BEATS;
+
+    if (beat_ms > AGENT_BEAT_MS)
+        return AGENT_BEAT_MS;
+    return beat_ms > 0 ? beat_ms : 1;
+}
+
 static void welcome_agent(struct loop *l, struct wire_router *router,
                           uint64_t route)
 {
+    const struct driver_config *config = &l->driver.config;
     struct message m = {.type = MSG_AGENT_WELCOME,
-                        .job = l->driver.config.job,
-                        .term = l->driver.config.term};
+                        .job = config->job,
+                        .term = config->term};
 
-    m.u.welcome.heartbeat_ms = 200;
-    m.u.welcome.driver_timeout_ms = l->driver.config.driver_timeout_us / 1000;
+    m.u.welcome.heartbeat_ms =
+        agent_beat_ms(config->heartbeat_timeout_us / 1000);
+    m.u.welcome.driver_timeout_ms = config->driver_timeout_us / 1000;
     l->sent = true;
     if (wire_router_send(router, route, &m) != HVD_OK)
         log_debug("an agent left before it was welcomed");

@@ -26,7 +26,6 @@
 #include "elastic/wire/env.h"
 
 enum {
-    DRIVER_TIMEOUT_US = 10000000,
     CONNECT_TIMEOUT_US = 10000000,
     VIEW_US = 250000,         /* how often the status line's numbers are made */
     OUTPUT_QUIET_US = 100000, /* at the end: nothing more is on its way */
@@ -354,7 +353,7 @@ static void configure(const struct options *o, uint64_t job,
         .heartbeat_us = o->heartbeat_interval_us,
         .heartbeat_timeout_us = o->heartbeat_timeout_us,
         .hang_timeout_us = o->hang_timeout_us,
-        .driver_timeout_us = DRIVER_TIMEOUT_US,
+        .driver_timeout_us = o->driver_timeout_us,
         .connect_timeout_us = CONNECT_TIMEOUT_US,
         .seed = job,
     };

@@ -188,12 +188,17 @@ static bool default_hosts(struct options *o, FILE *err)
 
 static bool check_times(const struct options *o, FILE *err)
 {
-    if (o->heartbeat_timeout_us > o->heartbeat_interval_us)
-        return true;
-    return options_refuse(
-        err, "--heartbeat-timeout %g is not above --heartbeat-interval %g",
-        (double)o->heartbeat_timeout_us / 1e6,
-        (double)o->heartbeat_interval_us / 1e6);
+    double interval_s = (double)o->heartbeat_interval_us / 1e6;
+
+    if (o->heartbeat_timeout_us <= o->heartbeat_interval_us)
+        return options_refuse(
+            err, "--heartbeat-timeout %g is not above --heartbeat-interval %g",
+            (double)o->heartbeat_timeout_us / 1e6, interval_s);
+    if (o->driver_timeout_us <= o->heartbeat_interval_us)
+        return options_refuse(
+            err, "--driver-timeout %g is not above --heartbeat-interval %g",
+            (double)o->driver_timeout_us / 1e6, interval_s);
+    return true;
 }
 
 /* ---- files -------------------------------------------------------------- */
