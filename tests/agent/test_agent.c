@@ -269,9 +269,49 @@ START_TEST(exit_takes_the_group_along)
 }
 END_TEST
 
+/* And those who have left it: they hold what the next worker of the slot needs.
+ */
+START_TEST(exit_takes_along_who_left_the_group)
+{
+    fake_spawn_sh(&f, 1,
+                  "setsid -f sh -c 'sleep 1000 & echo $! $$; wait' & "
+                  "read x </proc/self/fd/61");
+    fake_wait_text(&f, 1, " ");
+    fake_wait_text(&f, 1, "\n");
+    fake_kill(&f, 1, 0);
+    fake_wait_exited(&f, 1);
+    fake_wait_eof(&f, 1);
+    wait_gone(atoi(fake_stdout(&f, 1)));
+    wait_gone(atoi(strchr(fake_stdout(&f, 1), ' ') + 1));
+}
+END_TEST
+
+START_TEST(orphan_of_who_lives_is_left_alone)
+{
+    pid_t orphan;
+
+    fake_spawn_sh(&f, 1,
+                  "setsid -f sh -c 'echo $$; exec sleep 1000'; "
+                  "read x </proc/self/fd/61");
+    fake_wait_text(&f, 1, "\n");
+    orphan = atoi(fake_stdout(&f, 1));
+    fake_spawn_sh(&f, 2, "exit 0");
+    fake_wait_exited(&f, 2);
+    fake_wait_eof(&f, 2);
+    fake_spawn_sh(&f, 3, "exit 0"); /* what it killed for 2 would be gone */
+    fake_wait_exited(&f, 3);
+    ck_assert_int_eq(kill(orphan, 0), 0);
+    fake_kill(&f, 1, 0);
+    fake_wait_exited(&f, 1);
+    wait_gone(orphan);
+}
+END_TEST
+
 START_TEST(exit_with_pipes_held_elsewhere_still_ends_output)
 {
-    fake_spawn_sh(&f, 1, "setsid sh -c 'echo hello; exec sleep 1000'");
+    fake_spawn_sh(&f, 1,
+                  "setsid env -u HVD_WORKER sh -c 'echo hello; exec sleep "
+                  "1000'");
     fake_wait_text(&f, 1, "hello");
     fake_kill(&f, 1, 0);
     fake_wait_exited(&f, 1);
@@ -471,6 +511,8 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, kill_reaches_a_stopped_worker);
     tcase_add_test(tcase, kill_of_unknown_worker_answers_exited);
     tcase_add_test(tcase, exit_takes_the_group_along);
+    tcase_add_test(tcase, exit_takes_along_who_left_the_group);
+    tcase_add_test(tcase, orphan_of_who_lives_is_left_alone);
     tcase_add_test(tcase, exit_with_pipes_held_elsewhere_still_ends_output);
     tcase_add_test(tcase, output_arrives_in_order_and_apart);
     tcase_add_test(tcase, output_beyond_window_is_complete);

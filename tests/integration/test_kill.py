@@ -241,6 +241,27 @@ def shell_between_is_killed(stage):
     finish(run, 2)
 
 
+@scenario
+def stopped_in_a_session_of_its_own(stage):
+    """Its group is not the one that the agent made: it is killed all the same,
+    before somebody else gets its slot."""
+    control, _ = in_shell(stage)
+    run = stage.start(["-np", "2", "--min-np", "1", "--heartbeat-interval",
+                       "0.2", "--heartbeat-timeout", "%g" % (1.5 * SLOW)],
+                      ["setsid", "-w", stage.trainer, control])
+    run.control = control
+    run.whole(2)
+    run.epoch(0)
+    row, mark = run.row(rank=1), run.mark()
+    leader = run.event("worker_spawned", worker=row["worker"])["pid"]
+    below = [pid for pid, parent in jobs.parents() if parent == leader]
+    equal(len(below), 1, "children of setsid")
+    jobs.kill(below[0], signal.SIGSTOP)
+    run.whole(2, mark, {row["worker"]})
+    check(below[0] not in dict(jobs.parents()), "the worker still lives")
+    finish(run, 2)
+
+
 def silent(stage):
     run = stage.start([*NP, "--heartbeat-interval", "0.2",
                        "--heartbeat-timeout", "%g" % (1.5 * SLOW)], hosts=BOTH)

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "elastic/wire/env.h"
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
@@ -130,6 +131,13 @@ void child_close_stream(struct child *child, unsigned stream)
     fd_close(&child->stream_fds[stream - 1]);
 }
 
+void child_signal(pid_t pid, int signo)
+{
+    kill(-pid, signo);
+    if (getpgid(pid) != pid)
+        kill(pid, signo);
+}
+
 /* ---- strangers ----------------------------------------------------------- */
 
 static bool is_worker(const struct children *children, pid_t pid)
@@ -140,7 +148,7 @@ static bool is_worker(const struct children *children, pid_t pid)
     return false;
 }
 
-void children_reap_strangers(const struct children *children)
+static void reap_strangers(const struct children *children)
 {
     siginfo_t info = {0};
 
@@ -177,21 +185,83 @@ static pid_t parent_of(const char *pid)
     return (pid_t)strtol(p + 4, NULL, 10);
 }
 
-/* Orphans of orphans become ours as soon as their parents die: a few rounds
- * reach everybody. */
-static void kill_direct_children(void)
+typedef void (*visit_fn)(const struct children *children, pid_t pid);
+
+/* The kernel's own list, if it keeps one. */
+static bool visit_listed(const struct children *children, visit_fn visit)
 {
-    DIR *proc = opendir("/proc");
+    FILE *file = fopen("/proc/thread-self/children", "re");
+    int pid;
+
+    if (!file)
+        return false;
+    while (fscanf(file, "%d", &pid) == 1)
+        visit(children, pid);
+    fclose(file);
+    return true;
+}
+
+static void visit_direct_children(const struct children *children,
+                                  visit_fn visit)
+{
     pid_t self = getpid();
     struct dirent *entry;
+    DIR *proc;
 
-    if (!proc)
+    if (visit_listed(children, visit))
         return;
-    while ((entry = readdir(proc)) != NULL)
+    proc = opendir("/proc");
+    while (proc && (entry = readdir(proc)) != NULL)
         if (isdigit((unsigned char)entry->d_name[0]) &&
             parent_of(entry->d_name) == self)
-            kill((pid_t)strtol(entry->d_name, NULL, 10), SIGKILL);
-    closedir(proc);
+            visit(children, (pid_t)strtol(entry->d_name, NULL, 10));
+    if (proc)
+        closedir(proc);
+}
+
+/* Whose process it is, by its environment; 0: that does not say. */
+static uint64_t worker_of(pid_t pid)
+{
+    static const char name[] = ENV_WORKER "=";
+    uint64_t worker = 0;
+    char path[64], *word = NULL;
+    size_t room = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+    file = fopen(path, "re");
+    while (file && worker == 0 && getdelim(&word, &room, '\0', file) > 0)
+        if (strncmp(word, name, sizeof(name) - 1) == 0)
+            worker = strtoull(word + sizeof(name) - 1, NULL, 10);
+    if (file)
+        fclose(file);
+    free(word);
+    return worker;
+}
+
+static void kill_if_left_behind(const struct children *children, pid_t pid)
+{
+    const struct child *child;
+    uint64_t worker;
+
+    if (is_worker(children, pid))
+        return;
+    worker = worker_of(pid);
+    child = children_find(children, worker);
+    if (worker != 0 && (!child || child->pid == 0))
+        kill(pid, SIGKILL);
+}
+
+void children_clear_strangers(const struct children *children)
+{
+    reap_strangers(children);
+    visit_direct_children(children, kill_if_left_behind);
+}
+
+static void kill_one(const struct children *children, pid_t pid)
+{
+    (void)children;
+    kill(pid, SIGKILL);
 }
 
 /* False: nobody is left. */
@@ -215,8 +285,10 @@ bool children_kill_all(struct children *children, int timeout_ms)
     for (struct child *c = children->first; c; c = c->next)
         if (c->pid > 0)
             kill(-c->pid, SIGKILL);
+    /* orphans of orphans become ours as soon as their parents die: a few
+     * rounds reach everybody */
     while ((left = reap_all()) && clock_now_us() < deadline_us) {
-        kill_direct_children();
+        visit_direct_children(children, kill_one);
         poll(NULL, 0, KILL_ROUND_MS);
     }
     for (struct child *c = children->first; c; c = c->next) {

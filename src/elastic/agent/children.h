@@ -61,8 +61,14 @@ void child_reap(struct child *child);
 
 void child_close_stream(struct child *child, unsigned stream);
 
-/* Reap ended processes that came to us as orphans. */
-void children_reap_strangers(const struct children *children);
+/* To its process group, and to itself if it has left that. Until it is reaped.
+ */
+void child_signal(pid_t pid, int signo);
+
+/* Of the processes that came to us as orphans, also those that left their
+ * group: SIGKILL to whose worker has ended, the ended are reaped. To be called
+ * when a worker was reaped, and at each SIGCHLD. */
+void children_clear_strangers(const struct children *children);
 
 /* SIGKILL every descendant and reap those that end within timeout_ms; all pids
  * of *children are 0 afterwards. False: some would not die. */

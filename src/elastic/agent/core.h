@@ -94,7 +94,7 @@ enum agent_action_type {
     AGENT_DO_SEND,   /* message, worker: see agent_core_message() */
     AGENT_DO_SPAWN,  /* start what the event's message says; answer with FORKED
                         or START_FAILED. At most one per step */
-    AGENT_DO_SIGNAL, /* signo to the process group pid */
+    AGENT_DO_SIGNAL, /* signo to pid and its process group */
     AGENT_DO_EXIT    /* end with status */
 };
 

@@ -169,7 +169,7 @@ static void feed(struct loop *l, struct agent_event *ev)
         if (action->type == AGENT_DO_SEND)
             send_action(l, action);
         else if (action->type == AGENT_DO_SIGNAL)
-            kill(-(pid_t)action->pid, action->signo);
+            child_signal((pid_t)action->pid, action->signo);
         else if (action->type == AGENT_DO_EXIT)
             exit_action(l, action);
         else
@@ -229,7 +229,7 @@ static void on_pidfd(struct loop *l, struct child *child)
         child_reap(child);
     if (!l->ended)
         child->linger_us = clock_now_us() + PIPE_LINGER_US;
-    children_reap_strangers(&l->children);
+    children_clear_strangers(&l->children);
 }
 
 /* Read once; true when there may be more. */
@@ -374,7 +374,7 @@ static void on_signals(struct loop *l)
 
     while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
-            children_reap_strangers(&l->children);
+            children_clear_strangers(&l->children);
         else if (info.ssi_signo == SIGHUP)
             feed_simple(l, AGENT_EV_DRIVER_LOST);
         else
