@@ -320,6 +320,7 @@ struct fixture *fixture_new(const struct fixture_options *o)
     c.drain_timeout_us = us_or(o->drain_ms, 30000);
     c.hang_timeout_us = o->hang_ms * 1000;
     c.exit_timeout_us = o->exit_ms * 1000;
+    c.commit_timeout_us = o->commit_ms * 1000;
     c.heartbeat_us = 1000000;
     c.heartbeat_timeout_us = 2000000;
     c.connect_timeout_us = 5000000;

@@ -47,6 +47,7 @@ struct fixture_options {
     uint64_t drain_ms;   /* [30000] */
     uint64_t hang_ms;    /* [never] */
     uint64_t exit_ms;    /* [never] */
+    uint64_t commit_ms;  /* [never] */
 };
 
 struct fixture_worker {

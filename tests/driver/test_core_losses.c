@@ -295,23 +295,38 @@ END_TEST
 
 /* ---- M12, M13 ------------------------------------------------------------ */
 
-START_TEST(m12_no_progress)
+/* The generation is lost, and its members come again. */
+static void fail(struct fixture *f, uint64_t ms)
 {
+    at(f, ms, lost("w1", f->driver.generation, ""));
+    at(f, ms, ready_lost("w1 w2"));
+}
+
+/* What lies between them may mend: so not all at once. */
+START_TEST(m12_no_progress_of_the_same_members)
+{
+    static const uint64_t pauses_ms[] = {0, 500, 2500, 10000};
     struct fixture *f = fixture_create(.np = 2);
+    uint64_t ms = 10;
 
     run(f, "a:2");
-    for (uint64_t g = 1; g < 5; g++) {
-        at(f, 10 * g, lost("w1", g, ""));
-        at(f, 10 * g + 1, ready_lost("w1 w2"));
+    for (size_t i = 0; i < ARRAY_SIZE(pauses_ms); i++) {
+        fail(f, ms);
+        if (pauses_ms[i] > 0) {
+            pass(f, ms + pauses_ms[i] - 100);
+            ck_assert_uint_eq(f->driver.generation, i + 1);
+            pass(f, ms + pauses_ms[i] + 100);
+        }
+        ck_assert_uint_eq(f->driver.generation, i + 2);
+        ms += pauses_ms[i] + 200;
     }
     expect_part(f, "assign 5: w1 w2\n");
-    at(f, 90, lost("w1", 5, ""));
-    at(f, 91, ready_lost("w1 w2"));
+    fail(f, ms);
     expect_part(f, "shutdown failed: w1 w2\n");
-    at(f, 92, exited("w1 w2", 1));
+    at(f, ms, exited("w1 w2", 1));
     expect(f, "stop agent: a\nfinish 1: no progress: 5 generations in a row "
-              "ended without a commit; last: worker 1 (a:0): connection "
-              "reset\n");
+              "of the same workers ended without a commit; last: worker 1 "
+              "(a:0): connection reset\n");
     fixture_free(f);
 }
 END_TEST
@@ -319,15 +334,64 @@ END_TEST
 START_TEST(m12_a_commit_starts_the_count_anew)
 {
     struct fixture *f = fixture_create(.np = 2);
+    uint64_t ms = 10;
 
     run(f, "a:2");
-    for (uint64_t g = 1; g < 12; g++) {
+    for (uint64_t g = 1; g < 12; g++, ms += 11000) {
         if (g % 4 == 0)
-            at(f, 10 * g, commits("w1 w2"));
-        at(f, 10 * g, lost("w1", g, ""));
-        at(f, 10 * g + 1, ready_lost("w1 w2"));
+            at(f, ms, commits("w1 w2"));
+        fail(f, ms);
+        pass(f, ms + 10500);
     }
     expect_part(f, "assign 12: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* In one long step: each slot has its own budget, and the rest is healthy. */
+static uint64_t die_one_by_one(struct fixture *f)
+{
+    run(f, "a:8");
+    at(f, 10, killed("w8"));
+    at(f, 20, ready_lost("w1 w2 w3 w4 w5 w6 w7"));
+    at(f, 30, killed("w7"));
+    at(f, 40, ready_lost("w1 w2 w3 w4 w5 w6"));
+    at(f, 50, killed("w6"));
+    at(f, 60, ready_lost("w1 w2 w3 w4 w5"));
+    at(f, 70, killed("w5"));
+    at(f, 80, ready_lost("w1 w2 w3 w4"));
+    at(f, 90, killed("w4"));
+    at(f, 100, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 6: w1 w2 w3\n");
+    return 100;
+}
+
+START_TEST(m12_deaths_in_one_step_end_nothing)
+{
+    struct fixture *f = fixture_create(.np = 8, .min_np = 1);
+
+    pass(f, die_one_by_one(f) + 1000);
+    at(f, 2000, killed("w3"));
+    at(f, 2010, ready_lost("w1 w2"));
+    expect_part(f, "assign 7: w1 w2\n");
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m12_deaths_without_a_commit_have_an_end)
+{
+    struct fixture *f = fixture_create(.np = 8, .min_np = 1,
+                                       .commit_ms = 3000);
+
+    pass(f, die_one_by_one(f) + 3000);
+    at(f, 3500, killed("w3"));
+    at(f, 3510, ready_lost("w1 w2"));
+    ck_assert_int_eq(f->driver.phase, DRIVER_STOPPING);
+    ck_assert_str_eq(f->driver.verdict,
+                     "no progress: no generation has committed within "
+                     "--commit-timeout; last: worker 3 (a:2) was killed by "
+                     "signal 9");
     fixture_free(f);
 }
 END_TEST
@@ -539,7 +603,9 @@ int main(void)
     tcase_add_test(tcase, m6_gate_is_min_np_after_generation_1);
     tcase_add_test(tcase, m6_survivors_first_spares_stay_ready);
     tcase_add_test(tcase, m6_at_most_max_np_are_started);
-    tcase_add_test(tcase, m12_no_progress);
+    tcase_add_test(tcase, m12_no_progress_of_the_same_members);
+    tcase_add_test(tcase, m12_deaths_in_one_step_end_nothing);
+    tcase_add_test(tcase, m12_deaths_without_a_commit_have_an_end);
     tcase_add_test(tcase, m12_a_commit_starts_the_count_anew);
     tcase_add_test(tcase, m13_rank0_is_oldest);
     tcase_add_test(tcase, m13_ranks_are_host_major_with_local_and_cross);

@@ -51,6 +51,7 @@ struct driver_config {
     struct blacklist_config blacklist;
     uint64_t elastic_timeout_us, start_timeout_us, drain_timeout_us;
     uint64_t exit_timeout_us;      /* from the release to an exit; 0: none */
+    uint64_t commit_timeout_us;    /* without one, while members change; 0: none */
     uint64_t heartbeat_us;         /* workers send PING this often */
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
@@ -347,7 +348,10 @@ struct driver {
     bool committed;      /* the current generation has committed */
     bool ever_committed; /* somebody, some time */
     bool death;          /* a member died since the current generation formed */
-    uint32_t fruitless;  /* generations in a row without a commit (M12) */
+    /* generations in a row without a commit, since when; and of those that
+     * came last, how many of the same members (M12) */
+    uint32_t fruitless, alike;
+    uint64_t fruitless_us;
     uint64_t resets;     /* counted by --reset-limit */
     uint8_t reason;      /* enum ready_reason of the open rendezvous */
     uint64_t opened_us;  /* when the open rendezvous began */

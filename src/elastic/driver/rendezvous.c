@@ -398,23 +398,63 @@ static bool membership_changes(const struct driver *d, size_t n_chosen)
     return false;
 }
 
+/* M12: who has failed together will try again, each time a little later: what
+ * lies between them may mend. Who is others than before tries at once. */
+static bool is_too_soon(const struct driver *d, size_t n_chosen)
+{
+    static const uint64_t pauses_us[FRUITLESS_MAX] = {0, 500000, 2500000,
+                                                      10000000, 0};
+
+    return d->generation > 0 && !d->committed && d->alike < FRUITLESS_MAX &&
+           d->now_us - d->opened_us < pauses_us[d->alike] &&
+           !membership_changes(d, n_chosen);
+}
+
+static void count_fruitless(struct driver *d, bool changes)
+{
+    if (d->committed) {
+        d->fruitless = d->alike = 0;
+        return;
+    }
+    if (d->fruitless++ == 0)
+        d->fruitless_us = d->formed_us;
+    d->alike = changes ? 0 : d->alike + 1;
+}
+
+/* M12. Deaths are not counted here: slots have their own budgets (M11). */
+static bool gets_nowhere(struct driver *d)
+{
+    uint64_t limit_us = d->config.commit_timeout_us;
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (d->alike >= FRUITLESS_MAX)
+        text_add(&t, "no progress: 5 generations in a row of the same workers "
+                     "ended without a commit; last: ");
+    else if (limit_us > 0 && d->fruitless >= FRUITLESS_MAX &&
+             d->now_us - d->fruitless_us > limit_us)
+        text_add(&t, "no progress: no generation has committed within "
+                     "--commit-timeout; last: ");
+    else
+        return false;
+    text_add(&t, d->aborted ? d->abort.text : "hosts updated");
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+    return true;
+}
+
 /* May another generation be formed? Stops the job if not. */
 static bool may_go_on(struct driver *d, size_t n_chosen)
 {
+    bool changes = membership_changes(d, n_chosen);
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
     if (d->generation == 0)
         return true;
-    d->fruitless = d->committed ? 0 : d->fruitless + 1;
-    if (d->fruitless >= FRUITLESS_MAX) {
-        text_add(&t, "no progress: 5 generations in a row ended without a "
-                     "commit; last: ");
-        text_add(&t, d->aborted ? d->abort.text : "hosts updated");
-        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+    count_fruitless(d, changes);
+    if (gets_nowhere(d))
         return false;
-    }
-    if (!membership_changes(d, n_chosen))
+    if (!changes)
         return true;
     if (d->config.reset_limit >= 0 &&
         d->resets >= (uint64_t)d->config.reset_limit) {
@@ -583,7 +623,7 @@ void rendezvous_progress(struct driver *d)
     n = list_candidates(d);
     n = assignment_compute(d->candidates, n,
                            d->config.max_np ? d->config.max_np : n, d->scratch);
-    if (may_go_on(d, n)) {
+    if (!is_too_soon(d, n) && may_go_on(d, n)) {
         dismiss_leavers(d);
         form(d, n, base_of(d->candidates, n));
     }
