@@ -115,7 +115,7 @@ START_TEST(m7_who_is_late_by_start_timeout_is_not_waited_for)
     pass(f, 2900);
     expect(f, "spawn: w3@a:2 w4@a:3\n");
     pass(f, 3300);
-    expect(f, "hold 1, added: w1 w2\n");
+    expect(f, "kill: w4\nhold 1, added: w1 w2\n");
     fixture_free(f);
 }
 END_TEST
@@ -569,10 +569,76 @@ START_TEST(m10_never_called_is_replaced_after_start_timeout)
     pass(f, 3000);
     expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\n");
     at(f, 3000, hello("w1"));
+    at(f, 3000, ready("w1"));
     pass(f, 3200);
     expect(f, "kill: w2\n");
     at(f, 3300, killed("w2"));
     expect(f, "spawn: w3@a:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_hung_before_its_training_is_replaced_after_start_timeout)
+{
+    struct fixture *f = fixture_create(.np = 2, .start_ms = 3000);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready("w1"));
+    pass(f, 2900);
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\n");
+    pass(f, 3200);
+    expect(f, "kill: w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_busy_before_its_training_is_waited_for)
+{
+    struct fixture *f = fixture_create(.np = 2, .start_ms = 3000);
+    struct happening busy = ping("w2", WORKER_IDLE, 0);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready("w1"));
+    busy.message.u.ping.busy_ms = 60000;
+    f->workers[2].silent = true; /* but for these */
+    for (uint64_t s = 1; s <= 30; s++) {
+        at(f, 1000 * s, busy);
+        pass(f, 1000 * s + 900);
+    }
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* It computes, and hears nothing. */
+START_TEST(m9_who_has_to_leave_and_does_not_is_killed)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .drain_ms = 2000);
+
+    run(f, "a:1 b:1");
+    at(f, 10, commits("w1 w2"));
+    at(f, 100, hosts("a:1"));
+    at(f, 110, held("w1", 3));
+    pass(f, 2000);
+    expect(f, "hold 1, removed: w1 w2\n");
+    pass(f, 2300);
+    expect_part(f, "kill: w2\nabort 1, w2 died: w1\n");
+    at(f, 2300, ready_lost("w1"));
+    expect_part(f, "assign 2: w1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m9_who_alone_holds_the_state_may_be_late)
+{
+    struct fixture *f = fixture_create(.np = 1, .drain_ms = 2000);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 100, hosts("b:1"));
+    pass(f, 60000);
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 1)));
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
     fixture_free(f);
 }
 END_TEST
@@ -616,6 +682,11 @@ int main(void)
     tcase_add_test(tcase, m10_hung_is_warned_about);
     tcase_add_test(tcase, m10_hung_is_evicted_only_with_hang_timeout);
     tcase_add_test(tcase, m10_never_called_is_replaced_after_start_timeout);
+    tcase_add_test(
+        tcase, m10_hung_before_its_training_is_replaced_after_start_timeout);
+    tcase_add_test(tcase, m10_busy_before_its_training_is_waited_for);
+    tcase_add_test(tcase, m9_who_has_to_leave_and_does_not_is_killed);
+    tcase_add_test(tcase, m9_who_alone_holds_the_state_may_be_late);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

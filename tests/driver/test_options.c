@@ -246,7 +246,7 @@ START_TEST(options_defaults_are_those_of_the_help)
     ck_assert_uint_eq(o.discovery_interval_us, 1000000);
     ck_assert_uint_eq(o.discovery_timeout_us, 10000000);
     ck_assert_uint_eq(o.elastic_timeout_us, 600000000);
-    ck_assert_uint_eq(o.start_timeout_us, 30000000);
+    ck_assert_uint_eq(o.start_timeout_us, 600000000);
     ck_assert_uint_eq(o.drain_timeout_us, 30000000);
     ck_assert_uint_eq(o.exit_timeout_us, 3600000000);
     ck_assert_uint_eq(o.commit_timeout_us, 3600000000);

@@ -49,11 +49,15 @@ void send_cut(struct driver *d, struct driver_worker *w)
 
 bool wave_pending(const struct driver *d, uint64_t wave)
 {
+    uint64_t limit_us = d->config.start_timeout_us < WAVE_US
+                            ? d->config.start_timeout_us
+                            : WAVE_US;
+
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
         if (w->wave == wave && !w->was_ready && worker_is_live(w) &&
-            d->now_us - w->spawned_us < d->config.start_timeout_us)
+            d->now_us - w->spawned_us < limit_us)
             return true;
     }
     for (size_t i = 0; i < d->n_hosts; i++) {
@@ -62,7 +66,7 @@ bool wave_pending(const struct driver *d, uint64_t wave)
                      (h->agent_phase == AGENT_UP && h->fresh);
 
         if (h->wave == wave && empty && host_usable(h) &&
-            d->now_us - h->agent_since_us < d->config.start_timeout_us)
+            d->now_us - h->agent_since_us < limit_us)
             return true;
     }
     return false;

@@ -79,8 +79,10 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
     forgive(d, &d->fruitless_us, late_us);
     if (d->stop_deadline_us < DRIVER_NEVER - late_us)
         d->stop_deadline_us += late_us;
-    for (size_t i = 0; i < d->n_workers; i++)
+    for (size_t i = 0; i < d->n_workers; i++) {
         forgive(d, &d->workers[i].heard_us, late_us);
+        forgive(d, &d->workers[i].spawned_us, late_us);
+    }
     for (size_t i = 0; i < d->n_hosts; i++)
         forgive(d, &d->hosts[i].agent_heard_us, late_us);
 }

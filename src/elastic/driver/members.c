@@ -601,23 +601,68 @@ static void check_hang(struct driver *d, struct driver_worker *w)
     }
 }
 
+/* Somebody else can go on with what the members have: M9. */
+static bool others_hold_state(const struct driver *d,
+                              const struct driver_worker *w)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *other = &d->workers[i];
+
+        if (other != w && is_member(other) && other->drain == DRAIN_NONE &&
+            (d->committed || other->synced ||
+             state_id_equal(other->offer.id, d->base)))
+            return true;
+    }
+    return false;
+}
+
+/* The others are not to wait for who has to leave, whatever it does. */
+static bool leaves_too_late(const struct driver *d,
+                            const struct driver_worker *w)
+{
+    return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
+           is_member(w) && !worker_is_ready(w) && d->kind == READY_ELASTIC &&
+           others_hold_state(d, w);
+}
+
+/* In user code before its training, and not bracketed by hvd_busy(). */
+static bool starts_too_late(const struct driver *d,
+                            const struct driver_worker *w)
+{
+    return !w->was_ready && w->ping.busy_ms == 0 &&
+           d->now_us - w->spawned_us > d->config.start_timeout_us;
+}
+
+/* Why it is to go now; NULL: it is not. */
+static const char *verdict_on(const struct driver *d,
+                              const struct driver_worker *w)
+{
+    if (w->life == LIFE_UP &&
+        d->now_us - w->heard_us > d->config.heartbeat_timeout_us)
+        return "has stopped sending heartbeats";
+    if (starts_too_late(d, w))
+        return w->life == LIFE_STARTING
+                   ? "did not call within --start-timeout"
+                   : "was not ready to train within --start-timeout";
+    if (leaves_too_late(d, w))
+        return "did not leave within --drain-timeout";
+    return NULL;
+}
+
 void members_tick(struct driver *d)
 {
     /* rows may not move here: nobody is removed, only marked */
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
-        uint64_t silent_us;
+        const char *how;
 
         if (w->kill_us != 0 && d->now_us >= w->kill_us)
             action_kill(d, w, STOP_GRACE_MS);
         if (!worker_is_here(w))
             continue;
-        silent_us = d->now_us - w->heard_us; /* first: since its SPAWN */
-        if (w->life == LIFE_STARTING && silent_us > d->config.start_timeout_us)
-            evict(d, w, "did not call within --start-timeout");
-        else if (w->life == LIFE_UP &&
-                 silent_us > d->config.heartbeat_timeout_us)
-            evict(d, w, "has stopped sending heartbeats");
+        how = verdict_on(d, w);
+        if (how)
+            evict(d, w, how);
         else
             check_hang(d, w);
     }
