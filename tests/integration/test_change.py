@@ -264,5 +264,22 @@ def discovery_lists_another_machine_later(stage):
     last_list_kept(stage, "echo elsewhere.invalid:2", "elsewhere.invalid")
 
 
+@scenario
+def removed_while_it_computes(stage):
+    """The others wait for --drain-timeout, not for its step."""
+    run = stage.start([*NP, "--drain-timeout", "0.5"], hosts=BOTH)
+    run.whole(4)
+    run.epoch(0)
+    row, mark = run.row(rank=2), run.mark()
+    jobs.kill(row["pid"], signal.SIGHUP)
+    run.set_hosts("localhost:2")
+    lost = run.event("worker_lost", mark, worker=row["worker"])
+    check("--drain-timeout" in lost["how"], lost)
+    run.whole(2, mark, {row["worker"]})
+    run.allow(3)
+    run.ends(0)
+    run.agrees(2)
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -207,6 +207,13 @@ def program_never_becomes_ready(stage):
 
 
 @scenario
+def program_hangs_before_its_training(stage):
+    run = stage.start(["-np", "1", "--slot-restarts", "0", "--start-timeout",
+                       "0.5"], ("--hang-at-start",))
+    fails(run, "was not ready to train within --start-timeout")
+
+
+@scenario
 def layouts_differ(stage):
     """Both layouts are named; the job ends, nothing is restarted."""
     run = stage.start(["-np", "2", "-H", "localhost:1,127.0.0.2:1"],

@@ -38,7 +38,7 @@ static struct options {
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
-    bool drain_on_term;
+    bool drain_on_term, hang_at_start;
 } options = {.epochs = 3,
              .step_us = 500,
              .fail_at = NEVER,
@@ -60,7 +60,8 @@ static const char usage[] =
     "trainer [--epochs N] [--step-us U] [--broadcast-only] [--local-between]\n"
     "  [--unequal] [--static] [--odd-host NAME] [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
-    "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term] DIR\n";
+    "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
+    "  [--hang-at-start] DIR\n";
 
 static void sleep_us(long us)
 {
@@ -277,6 +278,7 @@ static const struct word words[] = {
     {"slow-end", .flag = &options.slow_end},
     {"talk", .flag = &options.talk},
     {"drain-on-term", .flag = &options.drain_on_term},
+    {"hang-at-start", .flag = &options.hang_at_start},
 };
 
 static void parse(int argc, char **argv)
@@ -326,6 +328,8 @@ int main(int argc, char **argv)
     if (options.drain_on_term)
         signal(SIGTERM, on_term);
     status = hvd_init();
+    while (options.hang_at_start)
+        pause();
     if (status == HVD_OK)
         status = options.is_static ? run_static() : run_elastic();
     if (status == HVD_OK || status == HVD_REMOVED) {
