@@ -78,13 +78,15 @@ START_TEST(accused_of_by_another_pair_nobody_goes)
     at(f, 20, ready_lost("w1 w2 w3"));
     at(f, 30, lost("w1", 2, "2")); /* by the same, of another */
     at(f, 40, ready_lost("w1 w2 w3"));
+    pass(f, 1000); /* M12 makes pauses */
     expect_part(f, "assign 3: w1 w2 w3\n");
-    at(f, 50, lost("w2", 3, "2")); /* of the same, by another */
-    at(f, 60, ready_lost("w1 w2 w3"));
+    at(f, 1050, lost("w2", 3, "2")); /* of the same, by another */
+    at(f, 1060, ready_lost("w1 w2 w3"));
+    pass(f, 4000);
     expect(f, "abort 3: w1 w2 w3\nassign 4: w1 w2 w3\n");
-    at(f, 70, commits("w1 w2 w3"));
-    at(f, 80, lost("w1", 4, "1")); /* of who has accused another */
-    at(f, 90, ready_lost("w1 w2 w3"));
+    at(f, 4070, commits("w1 w2 w3"));
+    at(f, 4080, lost("w1", 4, "1")); /* of who has accused another */
+    at(f, 4090, ready_lost("w1 w2 w3"));
     expect(f, "abort 4: w1 w2 w3\nassign 5: w1 w2 w3\n");
     fixture_free(f);
 }

@@ -307,6 +307,15 @@ static bool stays(const struct driver_worker *w)
     return worker_is_ready(w) && worker_is_here(w) && w->drain == DRAIN_NONE;
 }
 
+/* M12: the same members have failed before. */
+static bool may_pause(const struct sim *s, size_t members)
+{
+    const struct driver *d = &s->driver;
+
+    return d->alike > 0 && !d->committed && members == d->world_size &&
+           s->now_us - d->opened_us <= 10 * SEC;
+}
+
 /* What the driver counts as it goes is what there is; and no rendezvous stays
  * open that may close (M6, M7: nobody waits for a newcomer). */
 void check_driver(struct sim *s)
@@ -330,7 +339,8 @@ void check_driver(struct sim *s)
         newcomers != d->counts.newcomers)
         check_fail(s, "the driver has counted wrongly");
     if (d->phase == DRIVER_RENDEZVOUS && d->generation > 0 &&
-        ready == members && stay >= d->config.min_np)
+        ready == members && stay >= d->config.min_np &&
+        !may_pause(s, members))
         check_fail(s, "all are READY, but the rendezvous stays open");
 }
 
@@ -405,7 +415,8 @@ static bool is_legal(struct sim *s, const char *text)
     if (cover[COVER_user_failed] > 0)
         return true;
     if (has(text, "had finished, but then"))
-        return s->released && cover[COVER_deaths] + cover[COVER_stopped] > 0;
+        return s->released && cover[COVER_deaths] + cover[COVER_stopped] +
+                                      cover[COVER_partition] > 0;
     if (has(text, "interrupted"))
         return cover[COVER_interrupted] > 0;
     if (has(text, "layouts differ"))

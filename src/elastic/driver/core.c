@@ -77,6 +77,7 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
     forgive(d, &d->below_us, late_us);
     forgive(d, &d->patience_us, late_us);
     forgive(d, &d->fruitless_us, late_us);
+    forgive(d, &d->hold_us, late_us);
     if (d->stop_deadline_us < DRIVER_NEVER - late_us)
         d->stop_deadline_us += late_us;
     for (size_t i = 0; i < d->n_workers; i++) {

@@ -616,11 +616,15 @@ static bool others_hold_state(const struct driver *d,
     return false;
 }
 
-/* The others are not to wait for who has to leave, whatever it does. */
+/* It was asked to leave, and the others are not to wait for it whatever it does.
+ * (Who is kept for a while because it is needed has not been asked: M9.) */
 static bool leaves_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {
-    return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
+    bool asked = d->change == CHANGE_HOLDING || d->change == CHANGE_CUTTING;
+
+    return w->drain != DRAIN_NONE && asked &&
+           d->now_us - d->hold_us >= d->config.drain_timeout_us &&
            is_member(w) && !worker_is_ready(w) && d->kind == READY_ELASTIC &&
            others_hold_state(d, w);
 }

@@ -74,7 +74,7 @@ static const struct row table[] = {
     {"drain-timeout", NULL, NULL, "S", KIND_SECONDS, AT(drain_timeout_us),
      SECONDS(0), "how long a removed worker may stay (30)"},
     {"exit-timeout", NULL, NULL, "S", KIND_SECONDS, AT(exit_timeout_us),
-     SECONDS(0), "from the end of training to an exit (3600)"},
+     SECONDS(0), "from the end to an exit (3600)"},
     {"commit-timeout", NULL, NULL, "S", KIND_SECONDS, AT(commit_timeout_us),
      SECONDS(0), "without a commit while workers die (3600)"},
     {"heartbeat-interval", NULL, NULL, "S", KIND_SECONDS,
