@@ -48,8 +48,8 @@ HVD_API void hvd_request_drain(void);
 
 /* hvd_busy - tell the driver that no boundary will be reached for up to
  * timeout_ms (an evaluation, a checkpoint); 0: that phase is over. Silences the
- * hang detector and, between hvd_init and training, --start-timeout. Any thread.
- */
+ * hang detector and, between hvd_init and training, --start-timeout. Any
+ * thread. */
 HVD_API void hvd_busy(unsigned timeout_ms);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* base/stall.h - a process that did not run for a while (it was stopped, frozen,
+/* base/stall.h - a process that did not run for a while (was stopped, frozen,
  * starved) must not take its own absence for the silence of others: its timers
  * fire before it has read what has come meanwhile. Whoever judges silence first
  * moves the moment from which it counts, by as much as its own tick is late.

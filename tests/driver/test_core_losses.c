@@ -383,8 +383,7 @@ END_TEST
 
 START_TEST(m12_deaths_without_a_commit_have_an_end)
 {
-    struct fixture *f = fixture_create(.np = 8, .min_np = 1,
-                                       .commit_ms = 3000);
+    struct fixture *f = fixture_create(.np = 8, .min_np = 1, .commit_ms = 3000);
 
     pass(f, die_one_by_one(f) + 3000);
     at(f, 3500, killed("w3"));

@@ -339,8 +339,7 @@ void check_driver(struct sim *s)
         newcomers != d->counts.newcomers)
         check_fail(s, "the driver has counted wrongly");
     if (d->phase == DRIVER_RENDEZVOUS && d->generation > 0 &&
-        ready == members && stay >= d->config.min_np &&
-        !may_pause(s, members))
+        ready == members && stay >= d->config.min_np && !may_pause(s, members))
         check_fail(s, "all are READY, but the rendezvous stays open");
 }
 
@@ -416,7 +415,8 @@ static bool is_legal(struct sim *s, const char *text)
         return true;
     if (has(text, "had finished, but then"))
         return s->released && cover[COVER_deaths] + cover[COVER_stopped] +
-                                      cover[COVER_partition] > 0;
+                                      cover[COVER_partition] >
+                                  0;
     if (has(text, "interrupted"))
         return cover[COVER_interrupted] > 0;
     if (has(text, "layouts differ"))

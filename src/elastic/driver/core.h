@@ -51,7 +51,7 @@ struct driver_config {
     struct blacklist_config blacklist;
     uint64_t elastic_timeout_us, start_timeout_us, drain_timeout_us;
     uint64_t exit_timeout_us;      /* from the release to an exit; 0: none */
-    uint64_t commit_timeout_us;    /* without one, while members change; 0: none */
+    uint64_t commit_timeout_us;    /* without a commit; 0: none (M12) */
     uint64_t heartbeat_us;         /* workers send PING this often */
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
@@ -352,9 +352,9 @@ struct driver {
      * came last, how many of the same members (M12) */
     uint32_t fruitless, alike;
     uint64_t fruitless_us;
-    uint64_t resets;     /* counted by --reset-limit */
-    uint8_t reason;      /* enum ready_reason of the open rendezvous */
-    uint64_t opened_us;  /* when the open rendezvous began */
+    uint64_t resets;      /* counted by --reset-limit */
+    uint8_t reason;       /* enum ready_reason of the open rendezvous */
+    uint64_t opened_us;   /* when the open rendezvous began */
     uint64_t patience_us; /* the same for its deadline: a stall moves it */
     uint64_t formed_us;   /* when the current generation was assigned */
     uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */

@@ -18,10 +18,10 @@ enum {
     LINGER_WARN_US = 60000000, /* from the release to an exit */
     WAVE_US = 30000000, /* who is started together waits for each other (M7) */
     AGENT_START_US = 30000000, /* --start-timeout, if that is shorter */
-    RECOVERY_US = 500000, /* a recovery holds back starts for no longer */
-    CAUSE_US = 1000000,   /* a static job that has lost somebody waits so long
+    RECOVERY_US = 500000,      /* a recovery holds back starts for no longer */
+    CAUSE_US = 1000000, /* a static job that has lost somebody waits so long
                              for the exit that explains it */
-    FRUITLESS_MAX = 5     /* M12 */
+    FRUITLESS_MAX = 5   /* M12 */
 };
 
 /* ---- report.c: actions --------------------------------------------------- */

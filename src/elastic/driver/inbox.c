@@ -32,12 +32,11 @@ static void welcome_agent(struct loop *l, struct wire_router *router,
                           uint64_t route)
 {
     const struct driver_config *config = &l->driver.config;
-    struct message m = {.type = MSG_AGENT_WELCOME,
-                        .job = config->job,
-                        .term = config->term};
+    struct message m = {
+        .type = MSG_AGENT_WELCOME, .job = config->job, .term = config->term};
 
-    m.u.welcome.heartbeat_ms =
-        agent_beat_ms(config->heartbeat_timeout_us / 1000);
+    m.u.welcome.heartbeat_ms = agent_beat_ms(config->heartbeat_timeout_us /
+                                             1000);
     m.u.welcome.driver_timeout_ms = config->driver_timeout_us / 1000;
     l->sent = true;
     if (wire_router_send(router, route, &m) != HVD_OK)

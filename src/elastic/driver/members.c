@@ -616,8 +616,8 @@ static bool others_hold_state(const struct driver *d,
     return false;
 }
 
-/* It was asked to leave, and the others are not to wait for it whatever it does.
- * (Who is kept for a while because it is needed has not been asked: M9.) */
+/* It was asked to leave, and the others are not to wait for it whatever it
+ * does. (Who is kept for a while as it is needed has not been asked: M9.) */
 static bool leaves_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {

@@ -37,7 +37,7 @@ struct options {
     uint64_t start_timeout_us;   /* spawn to READY */
     uint64_t drain_timeout_us;   /* of a member that has to leave */
     uint64_t exit_timeout_us;    /* from the release to an exit; 0: none */
-    uint64_t commit_timeout_us;  /* without one, while members change; 0: none */
+    uint64_t commit_timeout_us;  /* without a commit; 0: none */
     uint64_t heartbeat_interval_us, heartbeat_timeout_us;
     uint64_t hang_timeout_us;   /* 0: never evict for lack of progress */
     uint64_t driver_timeout_us; /* silence of the driver that ends the rest */

@@ -149,9 +149,8 @@ static void finish(struct worker_core *core, enum worker_verdict verdict,
 static void tick(struct worker_core *core, const struct worker_event *ev,
                  uint64_t now_us)
 {
-    core->last_heard_us =
-        stall_forgive(core->last_heard_us,
-                      stall_of(core->next_tick_us, now_us), now_us);
+    core->last_heard_us = stall_forgive(
+        core->last_heard_us, stall_of(core->next_tick_us, now_us), now_us);
     core->next_tick_us = now_us + core->heartbeat_us;
     if (core->phase != WORKER_LEFT && core->driver_timeout_us > 0 &&
         now_us - core->last_heard_us > core->driver_timeout_us) {

@@ -1,0 +1,533 @@
+/* tests/driver/test_core_end.c - the end of a job: release, verdicts, who does
+ * not exit, Ctrl-C: the rule M14, as transcripts of the driver's core. See
+ * fixture.h for the words. */
+#include <string.h>
+
+#include "driver/fixture.h"
+
+/* ---- verdicts ------------------------------------------------------------ */
+
+START_TEST(m14_success_is_when_all_members_are_released)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, hosts("a:3"));
+    at(f, 20, done("w1"));
+    expect(f, "spawn: w3@a:2\n");
+    at(f, 25, done("w1"));
+    at(f, 30, done("w2"));
+    expect(f, "release: w1 w2\nshutdown finished: w3\n");
+    at(f, 40, exited("w1 w3", 0));
+    expect(f, "");
+    at(f, 50, exited("w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_released_members_have_all_the_time_they_want)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    expect(f, "release: w1 w2\n");
+    pass(f, 59000); /* rank 0 writes its model */
+    expect(f, "");
+    pass(f, 300000);
+    expect(f, "warn: worker 1 (a:0), pid 101, has not exited 60 s after the "
+              "end of training\nwarn: worker 2 (a:1), pid 102, has not exited "
+              "60 s after the end of training\n");
+    at(f, 300000, exited("w1 w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_last_death_while_the_others_are_done_is_success)
+{
+    struct fixture *f = fixture_create(.np = 3, .strict_blacklist = true);
+
+    run(f, "a:3");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, killed("w3"));
+    expect(f, "release: w1 w2\n");
+    at(f, 30, exited("w1 w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_ends_that_differ_are_a_mismatch)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    holds(f, "w1", 1, 5);
+    holds(f, "w2", 1, 6);
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1 w2", 1));
+    expect(f, "shutdown failed: w1 w2\nstop agent: a\n"
+              "finish 1: worker 1 (a:0) finished after commit 5, worker 2 "
+              "(a:1) after commit 6: ranks must commit equally often\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_reset_limit)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1, .reset_limit = 1);
+
+    run(f, "a:3");
+    at(f, 5, commits("w1 w2 w3"));
+    at(f, 10, killed("w3"));
+    at(f, 20, ready_lost("w1 w2"));
+    expect(f, "abort 1, w3 died: w1 w2\nassign 2: w1 w2\n");
+    at(f, 25, commits("w1 w2"));
+    at(f, 30, killed("w2"));
+    at(f, 40, ready_lost("w1"));
+    at(f, 50, exited("w1", 1));
+    expect(f, "abort 2, w2 died: w1\nshutdown failed: w1\nstop agent: a\n"
+              "finish 1: the number of resets has reached --reset-limit 1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_below_min_np_for_elastic_timeout)
+{
+    struct fixture *f = fixture_create(.np = 2, .elastic_ms = 5000);
+
+    at(f, 0, hosts("a:1"));
+    at(f, 10, ready("w1"));
+    pass(f, 5000);
+    expect(f, "start agent: a\nspawn: w1@a:0\n");
+    pass(f, 5200);
+    expect(f, "shutdown failed: w1\n");
+    at(f, 5300, exited("w1", 1));
+    expect(f, "stop agent: a\nfinish 1: only 1 of 2 workers for longer than "
+              "--elastic-timeout (5 s)\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_flapping_does_not_restart_the_elastic_timeout)
+{
+    struct fixture *f = fixture_create(.np = 2, .elastic_ms = 5000,
+                                       .slot_restarts = 30);
+
+    run(f, "a:1 b:1");
+    pass(f, 100);
+    at(f, 110, killed("w1"));
+    expect(f, "abort 1, w1 died: w2\nspawn: w3@a:0\n");
+    /* w2 is in a long step: the gate is reached, nothing can close */
+    for (uint64_t s = 1; s <= 4; s++) {
+        char name[8] = {'w', (char)('2' + s), '\0'};
+
+        pass(f, 1000 * s);
+        at(f, 1000 * s, ready(name));
+        at(f, 1000 * s + 100, killed(name));
+    }
+    pass(f, 5400);
+    expect_part(f, "shutdown failed: w2 w5\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_nobody_left_with_state)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    at(f, 10, commits("w1 w2"));
+    at(f, 15, hosts("a:3"));
+    at(f, 16, ready("w3")); /* knows nothing */
+    expect(f, "spawn: w3@a:2\nhold 1, added: w1 w2\n");
+    at(f, 20, killed("w1"));
+    at(f, 21, killed("w2"));
+    expect(f, "abort 1, w1 died: w2\nshutdown failed: w3\n");
+    at(f, 30, exited("w3", 1));
+    expect(f, "stop agent: a\nfinish 1: nobody is left who holds the state: "
+              "worker 2 (a:1) was killed by signal 9\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_state_lost_in_a_sync_is_found_out_at_close)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    at(f, 10, commits("w1 w2"));
+    at(f, 15, hosts("a:2 b:1"));
+    at(f, 16, ready("w3"));
+    leave_at(f, 20, "w1 w2", 2);
+    holds(f, "w3", 0, 0); /* killed before it had received anything */
+    at(f, 30, killed("w1 w2"));
+    at(f, 40, ready_lost("w3"));
+    at(f, 50, exited("w3", 1));
+    expect_part(f, "finish 1: nobody is left who holds the state; last "
+                   "failure: worker 2 (a:1) was killed by signal 9\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_before_any_commit_the_lowest_rank_serves_anew)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 20, killed("w1 w2"));
+    expect(f, "abort 1, w1 died: w2\nspawn: w3@a:0 w4@a:1\n");
+    at(f, 30, ready("w3 w4"));
+    expect(f, "assign 2: w3 w4+sync\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_static_job_ends_with_its_first_loss)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready_static("w1 w2"));
+    expect_part(f, "assign 1: w1 w2");
+    at(f, 20, hosts("a:2 b:1")); /* takes nobody */
+    at(f, 30, exited("w1", 2));
+    at(f, 40, exited("w2", 1));
+    expect(f, "shutdown failed: w2\nstop agent: a\n"
+              "finish 1: a static job cannot go on after a loss: worker 1 "
+              "(a:0) exited with status 2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_static_loss_is_explained_by_the_exit_behind_it)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready_static("w1 w2"));
+    expect_part(f, "assign 1: w1 w2");
+    at(f, 20, lost("w2", 1, "0"));
+    at(f, 21, ready_lost("w2"));
+    at(f, 22, leaving_lost("w2", "rank 0 is lost to rank 1"));
+    at(f, 30, killed("w1"));
+    at(f, 40, exited("w2", 1));
+    expect(f, "abort 1: w1 w2\nshutdown failed: w2\nstop agent: a\n"
+              "finish 1: a static job cannot go on after a loss: worker 1 "
+              "(a:0) was killed by signal 9\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_static_loss_without_an_exit_stops_the_job)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready_static("w1 w2"));
+    expect_part(f, "assign 1: w1 w2");
+    at(f, 20, lost("w2", 1, "0"));
+    at(f, 30, ready_lost("w1 w2")); /* no second generation */
+    pass(f, 900);
+    expect(f, "abort 1: w1 w2\n");
+    pass(f, 1200);
+    expect(f, "shutdown failed: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_program_that_does_not_exist)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    f->slow_workers = true;
+    f->no_spawns = true;
+    at(f, 0, hosts("a:2"));
+    at(f, 10, spawn_fails("w1", "./trian: No such file or directory"));
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\nkill: w1 w2\n");
+    at(f, 20, spawn_fails("w2", "./trian: No such file or directory"));
+    expect(f, "stop agent: a\n"
+              "finish 1: ./trian: No such file or directory\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_workers_that_ignore_the_end_are_killed)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, leaving("w1", "wrong"));
+    at(f, 20, exited("w1", 1));
+    expect(f, "shutdown failed: w1 w2\n");
+    pass(f, 5200);
+    expect(f, "kill: w2\n");
+    pass(f, 14900);
+    expect(f, "kill: w2\n");
+    pass(f, 15200); /* and whatever happens, it ends */
+    expect(f, "kill: w2\nwarn: worker 2 (a:1), pid 102, could not be killed, "
+              "and is left behind\nfinish 1: worker 1 (a:0) failed: wrong\n");
+    ck_assert_uint_eq(driver_deadline(&f->driver), DRIVER_NEVER);
+    fixture_free(f);
+}
+END_TEST
+
+/* ---- who does not exit --------------------------------------------------- */
+
+START_TEST(m14_who_lingers_too_long_is_killed)
+{
+    struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    pass(f, 5000);
+    expect(f, "release: w1 w2\n");
+    pass(f, 5200);
+    expect(f, "kill: w2\n");
+    at(f, 5300, killed("w2"));
+    expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
+              "signal 9\nstop agent: a\nfinish 1: worker 2 (a:1) had "
+              "finished, but then did not exit within --exit-timeout\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_who_cannot_be_killed_is_left_behind)
+{
+    struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    pass(f, 5200);
+    expect(f, "release: w1 w2\nkill: w2\n");
+    pass(f, 20000);
+    expect(f, "kill: w2 w2\n");
+    pass(f, 20500);
+    expect(
+        f,
+        "kill: w2\nwarn: worker 2 (a:1), pid 102, could not be killed, and is "
+        "left behind\nfinish 1: worker 2 (a:1) had finished, but then "
+        "did not exit within --exit-timeout\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* It was evicted before, and counts for nothing. */
+START_TEST(m14_unkillable_from_before_spoils_nothing)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    f->workers[2].silent = true;
+    pass(f, 2500);
+    expect_part(f, "kill: w2\nabort 1, w2 died: w1\n");
+    at(f, 2500, ready_lost("w1"));
+    pass(f, 4000);
+    at(f, 4000, done("w1"));
+    at(f, 4010, exited("w1", 0));
+    pass(f, 20000);
+    expect_part(f, "warn: worker 2 (a:1), pid 102, could not be killed, and "
+                   "is left behind\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_agent_lost_after_the_release_is_no_success)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:1 b:1");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    at(f, 30, agent_gone("b"));
+    expect(f, "release: w1 w2\nstop agent: a\nfinish 1: worker 2 (b:0) had "
+              "finished, but then died with its agent\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* ---- interrupts ---------------------------------------------------------- */
+
+START_TEST(interrupt_drains_at_a_boundary)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, interrupted(15));
+    expect(f, "hold 1, removed: w1 w2\n");
+    leave_at(f, 20, "w1 w2", 3);
+    expect(f, "cut 3: w1 w2\nshutdown drained: w1 w2\n");
+    at(f, 30, exited("w1 w2", 0));
+    expect(f, "stop agent: a\nfinish 143: interrupted\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_twice_kills)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, interrupted(2));
+    at(f, 20, interrupted(2));
+    expect(f, "hold 1, removed: w1 w2\nshutdown drained: w1 w2\n"
+              "kill: w1 w2\n");
+    at(f, 30, killed("w1 w2"));
+    expect(f, "stop agent: a\nfinish 130: interrupted twice\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_before_generation_1_stops_at_once)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    f->slow_workers = true;
+    strcpy(f->slow_host, "b");
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 10, interrupted(2));
+    expect(f, "start agent: a b\nspawn: w1@a:0\nkill: w1\nstop agent: b\n");
+    at(f, 20, killed("w1"));
+    expect(f, "stop agent: a\nfinish 130: interrupted\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_before_an_agent_has_called_is_told_when_it_calls)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    f->slow_workers = true;
+    f->n_stops_lost = 1;
+    strcpy(f->slow_host, "b");
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 10, interrupted(2));
+    at(f, 20, killed("w1"));
+    expect(f, "start agent: a b\nspawn: w1@a:0\nkill: w1\n"
+              "stop agent: b a\n");
+    at(f, 30, agent_up("b"));
+    expect(f, "stop agent: b\nfinish 130: interrupted\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_below_the_gate_stops_at_once)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:1 b:1");
+    at(f, 5, hosts("a:1"));
+    at(f, 6, killed("w2"));
+    at(f, 7, ready_lost("w1"));
+    expect_part(f, "abort 1, w2 died: w1\n");
+    at(f, 10, interrupted(2));
+    expect(f, "shutdown drained: w1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_that_nobody_heeds_ends_after_drain_timeout)
+{
+    struct fixture *f = fixture_create(.np = 2, .drain_ms = 3000);
+
+    run(f, "a:2");
+    at(f, 10, interrupted(2));
+    at(f, 20, held("w1 w2", 1)); /* and no boundary comes */
+    pass(f, 2900);
+    expect(f, "hold 1, removed: w1 w2\ncut 2: w1 w2\n");
+    pass(f, 3200);
+    expect(f, "shutdown drained: w1 w2\n");
+    at(f, 3300, killed("w1 w2"));
+    expect(f, "stop agent: a\nfinish 130: interrupted; the workers did not "
+              "drain within --drain-timeout\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Their epilogue is their own: the model is being written to a disk. */
+START_TEST(interrupt_once_of_released_members_lets_them_end)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, interrupted(2));
+    expect(f, "release: w1 w2\n");
+    at(f, 30, exited("w1 w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_twice_of_released_members_is_no_success)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 0));
+    at(f, 30, interrupted(2));
+    at(f, 40, interrupted(2));
+    expect(f, "release: w1 w2\nkill: w2\n");
+    at(f, 50, killed("w2"));
+    expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
+              "signal 9\nstop agent: a\nfinish 130: interrupted twice\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_of_a_job_that_finishes_is_success)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, done("w1"));
+    at(f, 20, interrupted(2));
+    at(f, 30, done("w2"));
+    at(f, 40, exited("w1 w2", 0));
+    expect(f, "release: w1 w2\nstop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("core_end");
+    TCase *tcase = tcase_create("core_end");
+
+    tcase_add_test(tcase, m14_success_is_when_all_members_are_released);
+    tcase_add_test(tcase, m14_released_members_have_all_the_time_they_want);
+    tcase_add_test(tcase, m14_last_death_while_the_others_are_done_is_success);
+    tcase_add_test(tcase, m14_ends_that_differ_are_a_mismatch);
+    tcase_add_test(tcase, m14_reset_limit);
+    tcase_add_test(tcase, m14_below_min_np_for_elastic_timeout);
+    tcase_add_test(tcase, m14_flapping_does_not_restart_the_elastic_timeout);
+    tcase_add_test(tcase, m14_nobody_left_with_state);
+    tcase_add_test(tcase, m14_state_lost_in_a_sync_is_found_out_at_close);
+    tcase_add_test(tcase, m14_before_any_commit_the_lowest_rank_serves_anew);
+    tcase_add_test(tcase, m14_static_job_ends_with_its_first_loss);
+    tcase_add_test(tcase, m14_static_loss_is_explained_by_the_exit_behind_it);
+    tcase_add_test(tcase, m14_static_loss_without_an_exit_stops_the_job);
+    tcase_add_test(tcase, m14_program_that_does_not_exist);
+    tcase_add_test(tcase, m14_workers_that_ignore_the_end_are_killed);
+    tcase_add_test(tcase, interrupt_drains_at_a_boundary);
+    tcase_add_test(tcase, interrupt_twice_kills);
+    tcase_add_test(tcase, interrupt_before_generation_1_stops_at_once);
+    tcase_add_test(tcase,
+                   interrupt_before_an_agent_has_called_is_told_when_it_calls);
+    tcase_add_test(tcase, interrupt_below_the_gate_stops_at_once);
+    tcase_add_test(tcase, interrupt_that_nobody_heeds_ends_after_drain_timeout);
+    tcase_add_test(tcase, interrupt_once_of_released_members_lets_them_end);
+    tcase_add_test(tcase, interrupt_twice_of_released_members_is_no_success);
+    tcase_add_test(tcase, interrupt_of_a_job_that_finishes_is_success);
+    tcase_add_test(tcase, m14_who_lingers_too_long_is_killed);
+    tcase_add_test(tcase, m14_who_cannot_be_killed_is_left_behind);
+    tcase_add_test(tcase, m14_unkillable_from_before_spoils_nothing);
+    tcase_add_test(tcase, m14_agent_lost_after_the_release_is_no_success);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
