@@ -610,39 +610,6 @@ START_TEST(m10_busy_before_its_training_is_waited_for)
 }
 END_TEST
 
-/* It computes, and hears nothing. */
-START_TEST(m9_who_has_to_leave_and_does_not_is_killed)
-{
-    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .drain_ms = 2000);
-
-    run(f, "a:1 b:1");
-    at(f, 10, commits("w1 w2"));
-    at(f, 100, hosts("a:1"));
-    at(f, 110, held("w1", 3));
-    pass(f, 2000);
-    expect(f, "hold 1, removed: w1 w2\n");
-    pass(f, 2300);
-    expect_part(f, "kill: w2\nabort 1, w2 died: w1\n");
-    at(f, 2300, ready_lost("w1"));
-    expect_part(f, "assign 2: w1\n");
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(m9_who_alone_holds_the_state_may_be_late)
-{
-    struct fixture *f = fixture_create(.np = 1, .drain_ms = 2000);
-
-    run(f, "a:1");
-    at(f, 10, commits("w1"));
-    at(f, 100, hosts("b:1"));
-    pass(f, 60000);
-    ck_assert(!worker_is_dead(driver_worker(&f->driver, 1)));
-    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
-    fixture_free(f);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("core_changes");
@@ -685,8 +652,6 @@ int main(void)
     tcase_add_test(
         tcase, m10_hung_before_its_training_is_replaced_after_start_timeout);
     tcase_add_test(tcase, m10_busy_before_its_training_is_waited_for);
-    tcase_add_test(tcase, m9_who_has_to_leave_and_does_not_is_killed);
-    tcase_add_test(tcase, m9_who_alone_holds_the_state_may_be_late);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

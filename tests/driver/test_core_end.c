@@ -295,6 +295,44 @@ START_TEST(m14_who_lingers_too_long_is_killed)
 }
 END_TEST
 
+START_TEST(m14_after_another_has_failed_it_is_killed_too)
+{
+    struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
+
+    run(f, "a:2");
+    at(f, 10, done("w1 w2"));
+    at(f, 20, exited("w1", 3));
+    expect(f, "release: w1 w2\n");
+    pass(f, 5200);
+    expect(f, "warn: worker 2 (a:1) had finished, but then did not exit within "
+              "--exit-timeout\nkill: w2\n");
+    at(f, 5300, killed("w2"));
+    expect_part(f, "finish 1: worker 1 (a:0) had finished, but then exited "
+                   "with status 3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Its host is about to go, and it saves. */
+START_TEST(m14_who_was_drained_before_keeps_its_time)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .drain_ms = 60000);
+
+    run(f, "a:1 b:1");
+    at(f, 10, commits("w1 w2"));
+    at(f, 100, hosts("a:1"));
+    leave_at(f, 110, "w1 w2", 3);
+    at(f, 200, done("w1"));
+    at(f, 210, exited("w1", 0));
+    forget(f);
+    pass(f, 50000);
+    expect(f, "");
+    at(f, 50000, exited("w2", 0));
+    expect_part(f, "finish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m14_who_cannot_be_killed_is_left_behind)
 {
     struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
@@ -329,7 +367,7 @@ START_TEST(m14_unkillable_from_before_spoils_nothing)
     pass(f, 4000);
     at(f, 4000, done("w1"));
     at(f, 4010, exited("w1", 0));
-    pass(f, 20000);
+    pass(f, 30000);
     expect_part(f, "warn: worker 2 (a:1), pid 102, could not be killed, and "
                    "is left behind\nfinish 0: finished\n");
     fixture_free(f);
@@ -525,6 +563,8 @@ int main(void)
     tcase_add_test(tcase, interrupt_twice_of_released_members_is_no_success);
     tcase_add_test(tcase, interrupt_of_a_job_that_finishes_is_success);
     tcase_add_test(tcase, m14_who_lingers_too_long_is_killed);
+    tcase_add_test(tcase, m14_after_another_has_failed_it_is_killed_too);
+    tcase_add_test(tcase, m14_who_was_drained_before_keeps_its_time);
     tcase_add_test(tcase, m14_who_cannot_be_killed_is_left_behind);
     tcase_add_test(tcase, m14_unkillable_from_before_spoils_nothing);
     tcase_add_test(tcase, m14_agent_lost_after_the_release_is_no_success);

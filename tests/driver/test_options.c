@@ -197,8 +197,8 @@ static const struct {
      "100000000"},
     {"-np 2 --heartbeat-timeout 1 prog",
      "--heartbeat-timeout 1 is not above --heartbeat-interval 1"},
-    {"-np 2 --driver-timeout 1 prog",
-     "--driver-timeout 1 is not above --heartbeat-interval 1"},
+    {"-np 2 --driver-timeout 2 prog",
+     "--driver-timeout 2 is not above twice --heartbeat-interval 1"},
     {"-np 2 --blacklist-cooldown-range 10 5 prog",
      "--blacklist-cooldown-range: LOW 10 is above HIGH 5"},
     {"-np 2 --blacklist-cooldown-range 10",
@@ -246,7 +246,7 @@ START_TEST(options_defaults_are_those_of_the_help)
     ck_assert_uint_eq(o.discovery_interval_us, 1000000);
     ck_assert_uint_eq(o.discovery_timeout_us, 10000000);
     ck_assert_uint_eq(o.elastic_timeout_us, 600000000);
-    ck_assert_uint_eq(o.start_timeout_us, 600000000);
+    ck_assert_uint_eq(o.start_timeout_us, 300000000);
     ck_assert_uint_eq(o.drain_timeout_us, 30000000);
     ck_assert_uint_eq(o.exit_timeout_us, 3600000000);
     ck_assert_uint_eq(o.commit_timeout_us, 3600000000);

@@ -19,7 +19,8 @@ LONG_S = 60 * SLOW
 def start(stage, heartbeat_s, driver_s):
     run = stage.start(["-np", "4", "--min-np", "1", "--heartbeat-interval",
                        "0.2", "--heartbeat-timeout", "%g" % heartbeat_s,
-                       "--driver-timeout", "%g" % driver_s],
+                       "--driver-timeout", "%g" % driver_s,
+                       "--hang-timeout", "%g" % max(heartbeat_s, driver_s)],
                       hosts=("localhost:2", "127.0.0.2:2"))
     run.whole(4)
     run.epoch(0)

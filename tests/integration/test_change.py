@@ -266,16 +266,18 @@ def discovery_lists_another_machine_later(stage):
 
 @scenario
 def removed_while_it_computes(stage):
-    """The others wait for --drain-timeout, not for its step."""
+    """The others wait for --drain-timeout, not for its step; who has to leave
+    with it, and waits for it too, leaves in peace."""
     run = stage.start([*NP, "--drain-timeout", "0.5"], hosts=BOTH)
     run.whole(4)
     run.epoch(0)
-    row, mark = run.row(rank=2), run.mark()
+    row, mark = run.row(rank=3), run.mark()
     jobs.kill(row["pid"], signal.SIGHUP)
     run.set_hosts("localhost:2")
     lost = run.event("worker_lost", mark, worker=row["worker"])
     check("--drain-timeout" in lost["how"], lost)
     run.whole(2, mark, {row["worker"]})
+    equal(len(run.seen("worker_lost", mark)), 1, "workers lost")
     run.allow(3)
     run.ends(0)
     run.agrees(2)

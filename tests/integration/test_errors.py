@@ -251,6 +251,7 @@ def ctrl_c_of_workers_that_do_not_drain(stage):
     run.whole(2)
     for pid in run.pids().values():
         jobs.kill(pid, signal.SIGHUP)
+    run.says("hangs")
     run.interrupt()
     check("--drain-timeout" in run.ends(130), run.verdict())
 

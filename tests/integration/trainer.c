@@ -169,6 +169,16 @@ static void talk(void)
     fflush(stdout);
 }
 
+static void hang_if_told(void)
+{
+    if (!hang)
+        return;
+    puts("hangs");
+    fflush(stdout);
+    while (hang)
+        pause();
+}
+
 static hvd_status_t step(bool *end_p)
 {
     HVD_TRY(ask(end_p));
@@ -177,8 +187,7 @@ static hvd_status_t step(bool *end_p)
     if (hvd_rank() == 0 && (long)model.step == options.fail_at)
         return (hvd_status_t)USER_FAILURE;
     sleep_us(options.step_us);
-    while (hang)
-        pause();
+    hang_if_told();
     update();
     return HVD_OK;
 }

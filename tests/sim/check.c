@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "world.h"
+
+enum { TICK_SLACK_US = 200000 }; /* a rendezvous is looked at that often */
 
 #define ULL(x) ((unsigned long long)(x))
 
@@ -310,10 +313,12 @@ static bool stays(const struct driver_worker *w)
 /* M12: the same members have failed before. */
 static bool may_pause(const struct sim *s, size_t members)
 {
+    static const uint64_t pauses_us[] = {0, SEC / 2, 5 * SEC / 2, 10 * SEC, 0};
     const struct driver *d = &s->driver;
 
-    return d->alike > 0 && !d->committed && members == d->world_size &&
-           s->now_us - d->opened_us <= 10 * SEC;
+    return d->alike < ARRAY_SIZE(pauses_us) && !d->committed &&
+           members == d->world_size &&
+           s->now_us - d->opened_us <= pauses_us[d->alike] + TICK_SLACK_US;
 }
 
 /* What the driver counts as it goes is what there is; and no rendezvous stays
@@ -458,7 +463,7 @@ void check_finish(struct sim *s, int status, const char *text)
  * lifeline cut. */
 void check_end(struct sim *s)
 {
-    if (s->now_us >= s->driver.stop_deadline_us)
+    if (s->now_us >= s->driver.give_up_us)
         return;
     for (size_t i = 0; i < s->n_workers; i++) {
         const struct sim_worker *w = sim_worker(s, i);

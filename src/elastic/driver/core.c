@@ -17,7 +17,8 @@ bool driver_init(struct driver *d, const struct driver_config *config,
     d->next_worker = d->next_agent = 1;
     d->wave = 1;
     d->reason = READY_START;
-    d->stop_deadline_us = d->linger_us = DRIVER_NEVER;
+    d->drained_us = d->exit_deadline_us = d->give_up_us = d->linger_us =
+        DRIVER_NEVER;
     return driver_reserve(d, 8, 8);
 }
 
@@ -66,10 +67,28 @@ static hvd_status_t on_message(struct driver *d, const struct message *m)
     return HVD_OK;
 }
 
-static void forgive(struct driver *d, uint64_t *since_us_p, uint64_t late_us)
+static void forgive(const struct driver *d, uint64_t *since_us_p,
+                    uint64_t late_us)
 {
     if (*since_us_p < d->now_us) /* else it is to come, or never was */
         *since_us_p = stall_forgive(*since_us_p, late_us, d->now_us);
+}
+
+static void put_off(uint64_t *deadline_us_p, uint64_t late_us)
+{
+    if (*deadline_us_p != DRIVER_NEVER)
+        *deadline_us_p += late_us;
+}
+
+static void forgive_worker(const struct driver *d, struct driver_worker *w,
+                           uint64_t late_us)
+{
+    forgive(d, &w->heard_us, late_us);
+    forgive(d, &w->spawned_us, late_us);
+    forgive(d, &w->progress_us, late_us);
+    put_off(&w->drain_deadline_us, late_us);
+    if (w->kill_us != 0)
+        put_off(&w->kill_us, late_us);
 }
 
 static void forgive_stall(struct driver *d, uint64_t late_us)
@@ -77,13 +96,11 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
     forgive(d, &d->below_us, late_us);
     forgive(d, &d->patience_us, late_us);
     forgive(d, &d->fruitless_us, late_us);
-    forgive(d, &d->hold_us, late_us);
-    if (d->stop_deadline_us < DRIVER_NEVER - late_us)
-        d->stop_deadline_us += late_us;
-    for (size_t i = 0; i < d->n_workers; i++) {
-        forgive(d, &d->workers[i].heard_us, late_us);
-        forgive(d, &d->workers[i].spawned_us, late_us);
-    }
+    put_off(&d->drained_us, late_us);
+    put_off(&d->exit_deadline_us, late_us);
+    put_off(&d->give_up_us, late_us);
+    for (size_t i = 0; i < d->n_workers; i++)
+        forgive_worker(d, &d->workers[i], late_us);
     for (size_t i = 0; i < d->n_hosts; i++)
         forgive(d, &d->hosts[i].agent_heard_us, late_us);
 }
@@ -227,6 +244,7 @@ const struct driver_host *driver_host_of(const struct driver *d,
     return &d->hosts[w->host];
 }
 
+/* ... or what: M12 makes a pause. */
 static void name_laggard(const struct driver *d, struct text *t)
 {
     for (size_t i = 0; i < d->n_workers; i++) {
@@ -240,6 +258,8 @@ static void name_laggard(const struct driver *d, struct text *t)
         text_worker(t, d, w);
         return;
     }
+    if (d->alike > 0)
+        text_add(t, "a pause, as the same workers have failed again");
 }
 
 void driver_waiting_for(const struct driver *d, uint64_t now_us, char *text,

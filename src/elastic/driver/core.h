@@ -371,7 +371,9 @@ struct driver {
 
     int interrupts;
     int exit_status;
-    uint64_t stop_deadline_us;
+    uint64_t drained_us;         /* interrupted: all have left by then */
+    uint64_t exit_deadline_us;   /* released: all have exited by then */
+    uint64_t give_up_us;         /* who is left is left behind then */
     uint64_t linger_us;          /* who has not exited then is named */
     char verdict[WIRE_TEXT_MAX]; /* one sentence */
 

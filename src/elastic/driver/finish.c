@@ -38,7 +38,7 @@ void job_stop(struct driver *d, int exit_status, hvd_status_t status,
     if (d->phase >= DRIVER_STOPPING)
         return;
     begin_stopping(d, exit_status, text);
-    d->stop_deadline_us = d->now_us + STOP_LIMIT_US;
+    d->give_up_us = d->now_us + STOP_LIMIT_US;
     for (size_t i = 0; i < d->n_workers; i++)
         dismiss(d, &d->workers[i], reason, status, d->verdict);
     members_recount(d);
@@ -69,7 +69,7 @@ static void release(struct driver *d)
 
     begin_stopping(d, 0, "finished");
     /* their epilogue is their own */
-    d->stop_deadline_us = after(d, d->config.exit_timeout_us);
+    d->exit_deadline_us = after(d, d->config.exit_timeout_us);
     d->linger_us = after(d, LINGER_WARN_US);
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
@@ -158,17 +158,12 @@ static void finish(struct driver *d)
 
 /* ---- who does not end ---------------------------------------------------- */
 
-static void end_within(struct driver *d, uint64_t limit_us)
-{
-    if (d->stop_deadline_us > d->now_us + limit_us)
-        d->stop_deadline_us = d->now_us + limit_us;
-}
-
 static void kill_all(struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++)
         action_kill(d, &d->workers[i], 0);
-    end_within(d, STOP_LIMIT_US);
+    if (d->give_up_us > d->now_us + STOP_LIMIT_US)
+        d->give_up_us = d->now_us + STOP_LIMIT_US;
 }
 
 static const struct driver_worker *find_released(const struct driver *d)
@@ -221,23 +216,32 @@ void finish_is_spoiled(struct driver *d, const struct driver_worker *w,
         record_warning(d, buf);
 }
 
-/* Those who had finished are killed, and named if that does not help either. */
+/* Who was told to go earlier, or evicted, is still being waited for. */
+static uint64_t last_kill(const struct driver *d)
+{
+    uint64_t last_us = d->now_us;
+
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (d->workers[i].kill_us > last_us)
+            last_us = d->workers[i].kill_us;
+    return last_us;
+}
+
 static bool is_overdue(struct driver *d)
 {
     const struct driver_worker *released = find_released(d);
 
-    if (!released)
-        end_within(d, STOP_LIMIT_US);
-    if (d->now_us < d->stop_deadline_us)
-        return false;
-    if (!released || d->exit_status != 0) {
-        warn_left(d, "could not be killed, and is left behind");
-        return true;
+    if (released && d->now_us >= d->exit_deadline_us) {
+        d->exit_deadline_us = DRIVER_NEVER;
+        finish_is_spoiled(d, released, "did not exit within --exit-timeout");
+        kill_all(d);
     }
-    finish_is_spoiled(d, released, "did not exit within --exit-timeout");
-    d->stop_deadline_us = DRIVER_NEVER;
-    kill_all(d);
-    return false;
+    if (!released && d->give_up_us == DRIVER_NEVER)
+        d->give_up_us = last_kill(d) + STOP_LIMIT_US;
+    if (d->now_us < d->give_up_us)
+        return false;
+    warn_left(d, "could not be killed, and is left behind");
+    return true;
 }
 
 static void stopping_progress(struct driver *d)
@@ -296,7 +300,7 @@ void finish_tick(struct driver *d)
         d->now_us - d->opened_us >= CAUSE_US)
         stop_static(d);
     if (d->interrupts > 0 && d->phase < DRIVER_STOPPING &&
-        d->now_us >= d->stop_deadline_us)
+        d->now_us >= d->drained_us)
         job_stop(
             d, d->exit_status, HVD_REMOVED,
             "interrupted; the workers did not drain within --drain-timeout");
@@ -310,7 +314,7 @@ void on_interrupt(struct driver *d, int signal)
         return; /* what workers do when they have finished is theirs */
     if (d->interrupts == 1) {
         d->exit_status = 128 + signal;
-        d->stop_deadline_us = d->now_us + d->config.drain_timeout_us;
+        d->drained_us = d->now_us + d->config.drain_timeout_us;
         if (d->phase == DRIVER_WAITING || d->kind == READY_STATIC)
             job_stop(d, d->exit_status, HVD_REMOVED, "interrupted");
         return;

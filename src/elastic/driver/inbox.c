@@ -7,8 +7,8 @@
 
 enum {
     MESSAGES_PER_TURN = 256,
-    AGENT_BEAT_MS = 200,
-    AGENT_BEATS = 5 /* within --heartbeat-timeout, at least */
+    AGENT_BEAT_US = 200000, /* or this part of a timeout: */
+    AGENT_BEATS = 5
 };
 
 /* ---- who is it? ---------------------------------------------------------- */
@@ -18,14 +18,16 @@ static bool token_fits(const struct loop *l, const uint8_t *token)
     return mac_equal(l->token, token);
 }
 
-/* Several before it is missed. */
-static uint64_t agent_beat_ms(uint64_t timeout_ms)
+/* Several before either misses the other's. */
+static uint64_t agent_beat_ms(const struct driver_config *config)
 {
-    uint64_t beat_ms = timeout_ms / AGENT_BEATS;
+    uint64_t beat_us = AGENT_BEAT_US;
 
-    if (beat_ms > AGENT_BEAT_MS)
-        return AGENT_BEAT_MS;
-    return beat_ms > 0 ? beat_ms : 1;
+    if (beat_us > config->heartbeat_timeout_us / AGENT_BEATS)
+        beat_us = config->heartbeat_timeout_us / AGENT_BEATS;
+    if (beat_us > config->driver_timeout_us / AGENT_BEATS)
+        beat_us = config->driver_timeout_us / AGENT_BEATS;
+    return beat_us < 1000 ? 1 : beat_us / 1000;
 }
 
 static void welcome_agent(struct loop *l, struct wire_router *router,
@@ -35,8 +37,7 @@ static void welcome_agent(struct loop *l, struct wire_router *router,
     struct message m = {
         .type = MSG_AGENT_WELCOME, .job = config->job, .term = config->term};
 
-    m.u.welcome.heartbeat_ms = agent_beat_ms(config->heartbeat_timeout_us /
-                                             1000);
+    m.u.welcome.heartbeat_ms = agent_beat_ms(config);
     m.u.welcome.driver_timeout_ms = config->driver_timeout_us / 1000;
     l->sent = true;
     if (wire_router_send(router, route, &m) != HVD_OK)

@@ -616,16 +616,33 @@ static bool others_hold_state(const struct driver *d,
     return false;
 }
 
-/* It was asked to leave, and the others are not to wait for it whatever it
- * does. (Who is kept for a while as it is needed has not been asked: M9.) */
+/* Where it cannot go on without others. */
+static bool waits(const struct driver_worker *w)
+{
+    return worker_is_ready(w) || w->ping.phase == WORKER_HELD ||
+           w->ping.in_collective;
+}
+
+static bool all_that_stay_wait(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w) && w->drain == DRAIN_NONE && !waits(w))
+            return false;
+    }
+    return true;
+}
+
+/* It has to leave, computes, and the others have waited for it as long as they
+ * have to (M9). As long as they compute too, it delays nobody. */
 static bool leaves_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {
-    bool asked = d->change == CHANGE_HOLDING || d->change == CHANGE_CUTTING;
-
-    return w->drain != DRAIN_NONE && asked &&
-           d->now_us - d->hold_us >= d->config.drain_timeout_us &&
-           is_member(w) && !worker_is_ready(w) && d->kind == READY_ELASTIC &&
+    return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
+           d->now_us >= w->progress_us + d->config.drain_timeout_us &&
+           is_member(w) && w->standing == STAND_RUNNING && !waits(w) &&
+           d->kind == READY_ELASTIC && all_that_stay_wait(d) &&
            others_hold_state(d, w);
 }
 

@@ -194,9 +194,10 @@ static bool check_times(const struct options *o, FILE *err)
         return options_refuse(
             err, "--heartbeat-timeout %g is not above --heartbeat-interval %g",
             (double)o->heartbeat_timeout_us / 1e6, interval_s);
-    if (o->driver_timeout_us <= o->heartbeat_interval_us)
+    if (o->driver_timeout_us <= 2 * o->heartbeat_interval_us)
         return options_refuse(
-            err, "--driver-timeout %g is not above --heartbeat-interval %g",
+            err,
+            "--driver-timeout %g is not above twice --heartbeat-interval %g",
             (double)o->driver_timeout_us / 1e6, interval_s);
     return true;
 }

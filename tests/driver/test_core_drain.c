@@ -1,0 +1,120 @@
+/* tests/driver/test_core_drain.c - who has to leave and does not: when it is
+ * killed, and when it delays nobody. M9, as transcripts of the core. See
+ * fixture.h for the words. */
+#include "driver/fixture.h"
+
+/* Each half second until then: these wait in a collective, those compute. */
+static void compute(struct fixture *f, uint64_t from_ms, uint64_t to_ms,
+                    const char *waiting, const char *computing)
+{
+    struct happening waits = ping(waiting, WORKER_RUNNING, 0),
+                     computes = ping(computing, WORKER_RUNNING, 0);
+
+    waits.message.u.ping.in_collective = true;
+    for (size_t i = 1; i <= f->driver.n_workers; i++)
+        f->workers[i].silent = true; /* but for these */
+    for (uint64_t ms = from_ms; ms < to_ms; ms += 500) {
+        if (*waiting)
+            at(f, ms, waits);
+        at(f, ms, computes);
+        pass(f, ms + 400);
+    }
+}
+
+static void remove_b(struct fixture *f)
+{
+    run(f, "a:1 b:2");
+    at(f, 10, commits("w1 w2 w3"));
+    at(f, 100, hosts("a:1"));
+    expect(f, "hold 1, removed: w1 w2 w3\n");
+}
+
+START_TEST(m9_who_has_to_leave_and_delays_the_others_is_killed)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1, .drain_ms = 2000);
+
+    remove_b(f);
+    compute(f, 500, 2000, "w1 w2", "w3");
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 3)));
+    compute(f, 2000, 3500, "w1 w2", "w3");
+    expect_part(f, "kill: w3\nabort 1, w3 died: w1 w2");
+    at(f, 3500, ready_lost("w1 w2"));
+    expect_part(f, "shutdown drained: w2\nassign 2: w1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m9_after_a_loss_who_does_not_come_is_killed_too)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1, .drain_ms = 2000);
+
+    remove_b(f);
+    at(f, 110, killed("w2"));
+    at(f, 120, ready_lost("w1"));
+    compute(f, 500, 3500, "", "w3");
+    ck_assert(worker_is_dead(driver_worker(&f->driver, 3)));
+    expect_part(f, "kill: w3\nassign 2: w1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m9_in_a_step_of_all_nobody_is_delayed)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1, .drain_ms = 2000);
+
+    remove_b(f);
+    compute(f, 500, 20000, "w2", "w1 w3"); /* w1 stays */
+    for (uint64_t w = 1; w <= 3; w++)
+        ck_assert(!worker_is_dead(driver_worker(&f->driver, w)));
+    fixture_free(f);
+}
+END_TEST
+
+/* Two hosts are removed, one after the other: each has its own time. */
+START_TEST(m9_a_drain_that_comes_later_has_all_its_time)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1, .drain_ms = 5000);
+
+    run(f, "a:1 b:1 c:1");
+    at(f, 10, commits("w1 w2 w3"));
+    at(f, 100, hosts("a:1 c:1"));
+    compute(f, 500, 4000, "w1", "w2 w3");
+    at(f, 4000, hosts("a:1"));
+    compute(f, 4000, 6500, "w1", "w2 w3");
+    ck_assert(worker_is_dead(driver_worker(&f->driver, 2)));
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 3)));
+    compute(f, 6500, 8500, "w1", "w3");
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 3)));
+    compute(f, 8500, 10500, "w1", "w3");
+    ck_assert(worker_is_dead(driver_worker(&f->driver, 3)));
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m9_who_alone_holds_the_state_may_be_late)
+{
+    struct fixture *f = fixture_create(.np = 1, .drain_ms = 2000);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 100, hosts("b:1"));
+    compute(f, 500, 20000, "", "w1");
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 1)));
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
+    fixture_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("core_drain");
+    TCase *tcase = tcase_create("core_drain");
+
+    tcase_add_test(tcase, m9_who_has_to_leave_and_delays_the_others_is_killed);
+    tcase_add_test(tcase, m9_after_a_loss_who_does_not_come_is_killed_too);
+    tcase_add_test(tcase, m9_in_a_step_of_all_nobody_is_delayed);
+    tcase_add_test(tcase, m9_a_drain_that_comes_later_has_all_its_time);
+    tcase_add_test(tcase, m9_who_alone_holds_the_state_may_be_late);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
