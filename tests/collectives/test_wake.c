@@ -25,7 +25,8 @@ enum {
     ASKED_COUNT = 150000,  /* int32: three questions */
     SPLIT_COUNT = 1 << 20, /* int32: what a root would like to split */
     TIMER_US = 100000,     /* half of the first that looks again */
-    MANY = 4,              /* medians of a plain hand-over */
+    HELD_US = 2000,
+    MANY = 4, /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
     ASKED_US = 120000,
@@ -259,6 +260,7 @@ static void hold_root(int signo)
     (void)signo;
     atomic_fetch_add(&l->n_held, 1);
     await_sleep(l->group.comms[1]);
+    usleep(HELD_US); /* it looks once more before it sleeps */
     atomic_store(&l->released_us, clock_now_us());
 }
 
