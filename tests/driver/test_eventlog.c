@@ -1,6 +1,9 @@
 /* tests/driver/test_eventlog.c - lines as tools read them. */
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -70,14 +73,78 @@ START_TEST(eventlog_line_has_time_event_and_fields)
     json_array_end(j);
     eventlog_ms(&log, "ms", 12345);
     eventlog_end(&log);
+    eventlog_close(&log);
     ck_assert_str_eq(
         read_back(),
         "{\"t\":0.000000,\"event\":\"job_started\",\"generation\":0,"
         "\"version\":\"1\"}\n"
         "{\"t\":2.500042,\"event\":\"generation_formed\",\"generation\":7,"
         "\"size\":2,\"ranks\":[{\"rank\":0}],\"ms\":12.345}\n");
-    eventlog_close(&log);
     ck_assert_str_eq(logged, "");
+}
+END_TEST
+
+/* ---- a file that takes nothing for a while ------------------------------- */
+
+enum { LINES = 60000, READ_MAX = 16 << 20 };
+
+static void open_fifo(struct eventlog *log, int *reader_p)
+{
+    unlink(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    *reader_p = open(path, O_RDONLY | O_NONBLOCK);
+    ck_assert_int_ge(*reader_p, 0);
+    ck_assert_int_eq(eventlog_open(log, path, 0), HVD_OK);
+}
+
+/* More than is kept. */
+static void fill(struct eventlog *log)
+{
+    for (int i = 0; i < LINES; i++) {
+        json_str(eventlog_begin(log, 1, "x", 1), "text",
+                 "a line of a hundred bytes or so, most of which is this text");
+        eventlog_end(log);
+    }
+    ck_assert_uint_gt(log->n_dropped, 0);
+}
+
+START_TEST(eventlog_that_is_read_late_says_what_it_lacks)
+{
+    static char text[READ_MAX];
+    struct pollfd in = {.events = POLLIN};
+    struct eventlog log;
+    size_t total = 0;
+
+    open_fifo(&log, &in.fd);
+    fill(&log);
+    while (!strstr(text, "{\"event\":\"lines_dropped\",\"n\":")) {
+        ssize_t n;
+
+        ck_assert_int_eq(poll(&in, 1, 10000), 1);
+        n = read(in.fd, text + total, sizeof(text) - 1 - total);
+        ck_assert_int_gt((int)n, 0);
+        total += (size_t)n;
+        if (log.n_dropped > 0) {
+            eventlog_begin(&log, 1, "y", 1);
+            eventlog_end(&log);
+        }
+    }
+    eventlog_close(&log);
+    close(in.fd);
+    ck_assert_str_eq(logged, "");
+}
+END_TEST
+
+START_TEST(eventlog_that_nobody_reads_ends_all_the_same)
+{
+    struct eventlog log;
+    int reader;
+
+    open_fifo(&log, &reader);
+    fill(&log);
+    eventlog_close(&log);
+    close(reader);
+    ck_assert_ptr_nonnull(strstr(logged, "takes no more"));
 }
 END_TEST
 
@@ -132,6 +199,8 @@ int main(void)
     tcase_add_test(tcase, eventlog_line_has_time_event_and_fields);
     tcase_add_test(tcase, eventlog_without_a_path_takes_everything);
     tcase_add_test(tcase, eventlog_full_disk_is_one_warning);
+    tcase_add_test(tcase, eventlog_that_is_read_late_says_what_it_lacks);
+    tcase_add_test(tcase, eventlog_that_nobody_reads_ends_all_the_same);
     tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

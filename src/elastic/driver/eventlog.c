@@ -3,31 +3,53 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/writer.h"
+
+enum { KEEP_MAX = 4 << 20, CLOSE_MS = 2000 };
 
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
                            uint64_t start_us)
 {
-    *log = (struct eventlog){.path = path, .fd = -1, .start_us = start_us};
+    int fd;
+
+    *log = (struct eventlog){.path = path, .start_us = start_us};
     json_init(&log->line);
     if (!path)
         return HVD_OK;
-    log->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-                   0666);
-    if (log->fd < 0)
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0)
         return error_errno("--event-log: \"%s\"", path);
-    return HVD_OK;
+    return writer_create(fd, KEEP_MAX, &log->writer);
+}
+
+static void give_up(struct eventlog *log, int error)
+{
+    const char *why = error == ETIMEDOUT ? "takes no more" : strerror(error);
+
+    log_warn("event log \"%s\": %s -> the log ends here", log->path, why);
+}
+
+static int end_writer(struct eventlog *log)
+{
+    int error;
+
+    writer_destroy(log->writer, CLOSE_MS, &error);
+    log->writer = NULL;
+    return error;
 }
 
 void eventlog_close(struct eventlog *log)
 {
-    if (log->fd >= 0)
-        close(log->fd);
-    log->fd = -1;
+    int error = log->writer ? end_writer(log) : 0;
+
+    if (error != 0)
+        give_up(log, error);
     json_fini(&log->line);
 }
 
@@ -44,34 +66,41 @@ struct json *eventlog_begin(struct eventlog *log, uint64_t now_us,
     return j;
 }
 
-static void give_up(struct eventlog *log, const char *why)
+/* How many lines a slow reader has cost, where they were. */
+static bool put_dropped(struct eventlog *log)
 {
-    log_warn("event log \"%s\": %s -> the log ends here", log->path, why);
-    close(log->fd);
-    log->fd = -1;
+    char line[64];
+    int n;
+
+    if (log->n_dropped == 0)
+        return true;
+    n = snprintf(line, sizeof(line),
+                 "{\"event\":\"lines_dropped\",\"n\":%" PRIu64 "}\n",
+                 log->n_dropped);
+    if (!writer_put(log->writer, line, (size_t)n))
+        return false;
+    log->n_dropped = 0;
+    return true;
 }
 
 void eventlog_end(struct eventlog *log)
 {
     const char *text;
-    ssize_t n;
 
     json_object_end(&log->line);
     json_newline(&log->line);
     text = json_text(&log->line);
-    if (log->fd < 0)
+    if (!log->writer)
         return;
     if (!text) {
-        give_up(log, "out of memory");
-        return;
+        (void)end_writer(log);
+        give_up(log, ENOMEM);
+    } else if (writer_error(log->writer) != 0) {
+        give_up(log, end_writer(log));
+    } else if (!put_dropped(log) ||
+               !writer_put(log->writer, text, log->line.n)) {
+        log->n_dropped++;
     }
-    do
-        n = write(log->fd, text, log->line.n);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        give_up(log, strerror(errno));
-    else if ((size_t)n < log->line.n)
-        give_up(log, "disk full");
 }
 
 void eventlog_ms(struct eventlog *log, const char *key, uint64_t duration_us)

@@ -1,8 +1,10 @@
 /* elastic/driver/eventlog.h - the event log: JSON lines that tools and
  * measurements read (names and fields: docs/events.md).
  *
- * One line per event, one write(2) per line. Logging never fails the job: the
- * first line that cannot be written is one warning, and the log ends there.
+ * One line per event. Logging never delays the job, and never fails it: a
+ * thread writes (base/writer.h); lines that a slow file leaves no room for are
+ * counted in a line of their own; the first that cannot be written is one
+ * warning, and the log ends there.
  *
  *     struct json *j = eventlog_begin(log, now_us, "host_added", generation);
  *     json_str(j, "host", name);
@@ -20,9 +22,10 @@
 #include "base/json.h"
 
 struct eventlog {
-    const char *path;  /* borrowed; for the warning */
-    int fd;            /* -1: no log, lines are thrown away */
-    uint64_t start_us; /* what `t` counts from */
+    const char *path;      /* borrowed; for the warning */
+    struct writer *writer; /* NULL: no log, lines are thrown away */
+    uint64_t n_dropped;    /* lines, since the last that found room */
+    uint64_t start_us;     /* what `t` counts from */
     struct json line;
 };
 
@@ -31,6 +34,7 @@ struct eventlog {
  * Returns HVD_OK, HVD_ERR_SYSTEM. */
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
                            uint64_t start_us) HVD_MUST_CHECK;
+/* What has not been written in two seconds never is. */
 void eventlog_close(struct eventlog *log);
 
 /* Start a line: t, event, generation. Add fields to the result, then end it. */

@@ -45,8 +45,13 @@ static void feed_one(struct loop *l, const struct driver_event *ev)
 
     if (driver_step(&l->driver, ev, now_us, &actions, &n) != HVD_OK)
         log_warn("event %d was rejected", (int)ev->type);
+    /* what others wait for first, what is told about it then */
     for (size_t i = 0; i < n; i++)
-        perform(l, &actions[i], now_us);
+        if (actions[i].type != DRIVER_ACT_RECORD)
+            perform(l, &actions[i], now_us);
+    for (size_t i = 0; i < n; i++)
+        if (actions[i].type == DRIVER_ACT_RECORD)
+            perform(l, &actions[i], now_us);
 }
 
 static void bury_stillborn(struct loop *l)
@@ -542,7 +547,7 @@ int loop_run(const struct options *options)
         return 1;
     }
     l->options = options;
-    l->events.log.fd = l->epoll_fd = l->signal_fd = l->secret_fd = -1;
+    l->epoll_fd = l->signal_fd = l->secret_fd = -1;
     open_output(l);
     if (loop_open(l, now_us) == HVD_OK) {
         run(l, now_us);
