@@ -146,6 +146,24 @@ START_TEST(m11_exit_after_release_fails_the_job)
 }
 END_TEST
 
+/* Others can start it: what this host lacks is no reason to end. */
+START_TEST(m11_program_that_one_host_lacks_is_its_failure)
+{
+    struct fixture *f = fixture_create(.np = 1, .slot_restarts = 1);
+
+    f->no_spawns = true;
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 10, spawn_fails("w1", "./train: No such file or directory"));
+    expect(f, "start agent: a b\nspawn: w1@a:0 w2@b:0 w3@a:0\n");
+    at(f, 20, ready("w2"));
+    expect(f, "assign 1: w2\n");
+    at(f, 30, spawn_fails("w3", "./train: No such file or directory"));
+    expect(f, "blacklist a for good\nstop agent: a\n");
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m11_mismatch_is_not_restarted)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 2);
@@ -240,6 +258,7 @@ int main(void)
                    m11_agent_that_never_comes_up_is_a_failure_of_each_slot);
     tcase_add_test(tcase, m11_agent_that_hangs_at_its_start_is_given_up);
     tcase_add_test(tcase, m11_exit_after_release_fails_the_job);
+    tcase_add_test(tcase, m11_program_that_one_host_lacks_is_its_failure);
     tcase_add_test(tcase, m11_mismatch_is_not_restarted);
     tcase_add_test(tcase, m11_user_error_is_not_restarted);
     tcase_add_test(tcase, m11_layouts_that_differ_at_the_start_end_the_job);

@@ -88,6 +88,24 @@ def layout_of_a_newcomer_differs(stage):
     equal(len(run.seen("worker_spawned")), 2, "workers: it is not restarted")
 
 
+@scenario
+def size_of_a_newcomer_differs(stage):
+    """The same, when it is found out: as it gets the state."""
+    run = stage.start(["-np", "1", "--min-np", "1"], ("--size-host", OTHER),
+                      hosts=["localhost:1"])
+    run.whole(1)
+    mark = run.mark()
+    run.set_hosts("localhost:1", "127.0.0.2:1")
+    exited = run.event("worker_exited", mark, host=OTHER)
+    equal(exited["code"], 1, "exit code of the newcomer")
+    run.says("'model' has")
+    run.epoch(0)
+    run.allow(3)
+    run.ends(0)
+    run.agrees(1)
+    equal(len(run.seen("worker_spawned")), 2, "workers: it is not restarted")
+
+
 # ---- users' errors and exits ------------------------------------------------
 
 @scenario

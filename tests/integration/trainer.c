@@ -32,7 +32,8 @@ enum { WEIGHTS = 256, USER_FAILURE = -1234, NEVER = -1 };
 
 static struct options {
     const char *directory;
-    const char *odd_host; /* its workers have another layout */
+    const char *odd_host;  /* its workers have another layout */
+    const char *size_host; /* theirs has another size */
     long epochs, step_us;
     long fail_at; /* rank 0 fails at this step */
     /* the last rank differs there */
@@ -58,7 +59,8 @@ static volatile sig_atomic_t hang;
 
 static const char usage[] =
     "trainer [--epochs N] [--step-us U] [--broadcast-only] [--local-between]\n"
-    "  [--unequal] [--static] [--odd-host NAME] [--fail-at STEP]\n"
+    "  [--unequal] [--static] [--odd-host NAME] [--size-host NAME]\n"
+    "  [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
     "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
     "  [--hang-at-start] DIR\n";
@@ -231,17 +233,26 @@ static hvd_status_t run_static(void)
     return HVD_OK;
 }
 
+static bool is_host(const char *name)
+{
+    const char *host = getenv("HVD_HOST");
+
+    return name && host && strcmp(host, name) == 0;
+}
+
 static hvd_status_t run_elastic(void)
 {
     static uint64_t odd;
-    const char *host = getenv("HVD_HOST");
     hvd_state_t *state = hvd_state_create();
+    size_t nbytes = sizeof(model);
     hvd_status_t status = HVD_ERR_NOMEM;
 
     if (!state)
         return status;
-    HVD_TRY_GOTO(hvd_state_add(state, "model", &model, sizeof(model)), destroy);
-    if (options.odd_host && host && strcmp(host, options.odd_host) == 0)
+    if (is_host(options.size_host))
+        nbytes -= 8;
+    HVD_TRY_GOTO(hvd_state_add(state, "model", &model, nbytes), destroy);
+    if (is_host(options.odd_host))
         HVD_TRY_GOTO(hvd_state_add(state, "odd", &odd, sizeof(odd)), destroy);
     status = hvd_elastic_run(state, train, NULL);
 
@@ -274,6 +285,7 @@ static const struct word words[] = {
     {"epochs", .number = &options.epochs},
     {"step-us", .number = &options.step_us},
     {"odd-host", .text = &options.odd_host},
+    {"size-host", .text = &options.size_host},
     {"fail-at", .number = &options.fail_at},
     {"count-at", .number = &options.count_at},
     {"dtype-at", .number = &options.dtype_at},

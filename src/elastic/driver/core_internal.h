@@ -79,6 +79,9 @@ void on_spawned(struct driver *d, const struct msg_spawned *m);
 void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m);
 void on_exited(struct driver *d, const struct msg_worker_exited *m);
 void on_worker_message(struct driver *d, const struct message *m);
+
+/* ---- patience.c ---------------------------------------------------------- */
+
 void members_tick(struct driver *d);
 
 /* ---- rendezvous.c -------------------------------------------------------- */

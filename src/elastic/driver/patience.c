@@ -1,0 +1,119 @@
+/* elastic/driver/patience.c - which workers are given up, and when: silence
+ * (M5), a start or a leave that takes too long (M9, M10), no progress. See
+ * core.h. Pure. */
+#include "elastic/driver/core_internal.h"
+
+static void evict(struct driver *d, struct driver_worker *w, const char *how)
+{
+    action_kill(d, w, 0);
+    worker_dies(d, w, how, true);
+}
+
+static void check_hang(struct driver *d, struct driver_worker *w)
+{
+    uint64_t limit_us = d->config.hang_timeout_us, idle_us;
+
+    if (!is_member(w) || d->phase != DRIVER_RUNNING ||
+        w->progress_us >= d->now_us)
+        return;
+    idle_us = d->now_us - w->progress_us;
+    if (limit_us > 0 && idle_us > limit_us) {
+        evict(d, w, "made no progress within --hang-timeout");
+    } else if (idle_us > HANG_WARN_US && !w->hang_warned) {
+        char buf[WIRE_TEXT_MAX];
+        struct text t = text_into(buf, sizeof(buf));
+
+        w->hang_warned = true;
+        text_worker(&t, d, w);
+        text_add(&t, " has made no progress for 60 s");
+        record_warning(d, buf);
+    }
+}
+
+/* Somebody else can go on with what the members have: M9. */
+static bool others_hold_state(const struct driver *d,
+                              const struct driver_worker *w)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *other = &d->workers[i];
+
+        if (other != w && is_member(other) && other->drain == DRAIN_NONE &&
+            (d->committed || other->synced ||
+             state_id_equal(other->offer.id, d->base)))
+            return true;
+    }
+    return false;
+}
+
+/* Where it cannot go on without others. */
+static bool waits(const struct driver_worker *w)
+{
+    return worker_is_ready(w) || w->ping.phase == WORKER_HELD ||
+           w->ping.in_collective;
+}
+
+static bool all_that_stay_wait(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w) && w->drain == DRAIN_NONE && !waits(w))
+            return false;
+    }
+    return true;
+}
+
+/* It has to leave, computes, and the others have waited for it as long as they
+ * have to (M9). As long as they compute too, it delays nobody. */
+static bool leaves_too_late(const struct driver *d,
+                            const struct driver_worker *w)
+{
+    return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
+           d->now_us >= w->progress_us + d->config.drain_timeout_us &&
+           is_member(w) && w->standing == STAND_RUNNING && !waits(w) &&
+           d->kind == READY_ELASTIC && all_that_stay_wait(d) &&
+           others_hold_state(d, w);
+}
+
+/* In user code before its training, and not bracketed by hvd_busy(). */
+static bool starts_too_late(const struct driver *d,
+                            const struct driver_worker *w)
+{
+    return !w->was_ready && w->ping.busy_ms == 0 &&
+           d->now_us - w->spawned_us > d->config.start_timeout_us;
+}
+
+/* Why it is to go now; NULL: it is not. */
+static const char *verdict_on(const struct driver *d,
+                              const struct driver_worker *w)
+{
+    if (w->life == LIFE_UP &&
+        d->now_us - w->heard_us > d->config.heartbeat_timeout_us)
+        return "has stopped sending heartbeats";
+    if (starts_too_late(d, w))
+        return w->life == LIFE_STARTING
+                   ? "did not call within --start-timeout"
+                   : "was not ready to train within --start-timeout";
+    if (leaves_too_late(d, w))
+        return "did not leave within --drain-timeout";
+    return NULL;
+}
+
+void members_tick(struct driver *d)
+{
+    /* rows may not move here: nobody is removed, only marked */
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+        const char *how;
+
+        if (w->kill_us != 0 && d->now_us >= w->kill_us)
+            action_kill(d, w, STOP_GRACE_MS);
+        if (!worker_is_here(w))
+            continue;
+        how = verdict_on(d, w);
+        if (how)
+            evict(d, w, how);
+        else
+            check_hang(d, w);
+    }
+}
