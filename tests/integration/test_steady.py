@@ -39,8 +39,10 @@ def cases(run):
 def steady(stage, buffers, hosts=(LOCAL + ":2",), np=2, **environment):
     program = [os.path.join(stage.build, "tests/integration/steady_worker"),
                buffers, str(N_SMALL), str(N_LARGE), str(LARGE)]
-    run = stage.start(["-np", str(np), "-H", ",".join(hosts)], program,
-                      **environment)
+    # a heartbeat allocates, whatever it falls into
+    run = stage.start(["-np", str(np), "-H", ",".join(hosts),
+                       "--heartbeat-interval", "60", "--heartbeat-timeout",
+                       "120"], program, **environment)
     equal(run.wait(120 * SLOW), 0, "exit status")
     found = cases(run)
     equal(set(found), {kind + way for kind in KINDS for way in WAYS}

@@ -367,8 +367,9 @@ def impossible_files_are_refused(stage):
 
 @scenario
 def a_worker_that_cannot_write_trains(stage):
-    run, path = start(stage, ["-np", "2"])
+    path = timeline_of(stage)
     os.makedirs(path.replace(".json", ".2.json"))  # in its way
+    run = stage.start(["-np", "2", "--timeline", path])
     run.whole(2)
     run.allow(3)
     run.ends(0)
