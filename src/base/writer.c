@@ -127,7 +127,7 @@ static bool make_room(struct writer *w, size_t n)
 {
     if (w->n - w->head + n > w->keep_max)
         return false;
-    if (w->head > w->keep_max / 2 || w->head == w->n) {
+    if (w->head > w->keep_max / 2 || (w->head > 0 && w->head == w->n)) {
         memmove(w->bytes, w->bytes + w->head, w->n - w->head);
         w->n -= w->head;
         w->head = 0;
