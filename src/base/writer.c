@@ -3,20 +3,24 @@
 #include "base/writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/thread.h"
 
 enum { PIECE_MAX = 16 << 10 };
 
 struct writer {
-    int fd;
+    int fd, stop_fd;
     size_t keep_max;
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
@@ -48,15 +52,29 @@ static size_t await_piece(struct writer *w, char *piece)
     return n;
 }
 
-static int write_all(int fd, const char *bytes, size_t n)
+/* False: nobody waits for it any longer. */
+static bool await_room(const struct writer *w)
+{
+    struct pollfd fds[] = {{.fd = w->fd, .events = POLLOUT},
+                           {.fd = w->stop_fd, .events = POLLIN}};
+
+    return poll(fds, 2, -1) < 0 || fds[1].revents == 0;
+}
+
+static int write_all(const struct writer *w, const char *bytes, size_t n)
 {
     while (n > 0) {
-        ssize_t written = write(fd, bytes, n);
+        ssize_t written = write(w->fd, bytes, n);
 
         if (written < 0 && errno == EINTR)
             continue;
-        if (written < 0)
+        if (written < 0 && errno != EAGAIN)
             return errno;
+        if (written < 0) {
+            if (!await_room(w))
+                return ETIMEDOUT;
+            continue;
+        }
         bytes += written;
         n -= (size_t)written;
     }
@@ -70,7 +88,7 @@ static void *writer_main(void *arg)
     size_t n;
 
     while ((n = await_piece(w, piece)) > 0) {
-        int error = writer_error(w) == 0 ? write_all(w->fd, piece, n) : 0;
+        int error = writer_error(w) == 0 ? write_all(w, piece, n) : 0;
 
         pthread_mutex_lock(&w->lock);
         w->error = w->error != 0 ? w->error : error;
@@ -95,6 +113,7 @@ static void init_lock(struct writer *w)
 static void release(struct writer *w)
 {
     close(w->fd);
+    fd_close(&w->stop_fd);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     free(w->bytes);
@@ -109,12 +128,16 @@ hvd_status_t writer_create(int fd, size_t keep_max, struct writer **writer_p)
         close(fd);
         return error_set(HVD_ERR_NOMEM, "out of memory for a writer");
     }
+    errno = 0;
     w->fd = fd;
     w->keep_max = keep_max;
     init_lock(w);
-    errno = thread_start(&w->thread, "hvd-writer", writer_main, w);
+    w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->stop_fd >= 0 &&
+        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0)
+        errno = thread_start(&w->thread, "hvd-writer", writer_main, w);
     if (errno != 0) {
-        hvd_status_t status = error_errno("pthread_create");
+        hvd_status_t status = error_errno("a thread that writes");
 
         release(w);
         return status;
@@ -182,14 +205,13 @@ static bool await_empty(struct writer *w, int timeout_ms)
     return error == 0;
 }
 
-/* A thread that hangs in a write is cancelled there, where it holds no lock. */
 void writer_destroy(struct writer *w, int timeout_ms, int *error_p)
 {
     bool empty = await_empty(w, timeout_ms);
 
     if (!empty)
-        pthread_cancel(w->thread);
+        (void)eventfd_write(w->stop_fd, 1);
     pthread_join(w->thread, NULL);
-    *error_p = w->error == 0 && !empty ? ETIMEDOUT : w->error;
+    *error_p = w->error;
     release(w);
 }

@@ -14,7 +14,8 @@
 
 struct writer;
 
-/* The descriptor is the writer's from now on, in every outcome. HVD_OK,
+/* The descriptor is the writer's from now on, in every outcome, and no longer
+ * blocks: nobody else may have its open file description. HVD_OK,
  * HVD_ERR_NOMEM, HVD_ERR_SYSTEM. */
 hvd_status_t writer_create(int fd, size_t keep_max,
                            struct writer **writer_p) HVD_MUST_CHECK;
@@ -27,7 +28,8 @@ bool writer_put(struct writer *w, const void *bytes, size_t n) HVD_MUST_CHECK;
 int writer_error(struct writer *w);
 
 /* Wait until all is written, timeout_ms at most, and close the descriptor.
- * *error_p: as writer_error(), ETIMEDOUT if something was left. */
+ * *error_p: as writer_error(), ETIMEDOUT if something was left. (A write that
+ * a disk holds in the kernel is waited for: so would the process's end.) */
 void writer_destroy(struct writer *w, int timeout_ms, int *error_p);
 
 #endif
