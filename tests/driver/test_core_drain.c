@@ -51,7 +51,7 @@ START_TEST(m9_after_a_loss_who_does_not_come_is_killed_too)
     remove_b(f);
     at(f, 110, killed("w2"));
     at(f, 120, ready_lost("w1"));
-    compute(f, 500, 3500, "", "w3");
+    compute(f, 500, 3500, "w1", "w3");
     ck_assert(worker_is_dead(driver_worker(&f->driver, 3)));
     expect_part(f, "kill: w3\nassign 2: w1\n");
     fixture_free(f);

@@ -64,12 +64,13 @@ static bool all_that_stay_wait(const struct driver *d)
 }
 
 /* It has to leave, computes, and the others have waited for it as long as they
- * have to (M9). As long as they compute too, it delays nobody. */
+ * have to (M9), by its own newest word. As long as they compute too, it delays
+ * nobody. */
 static bool leaves_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {
     return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
-           d->now_us >= w->progress_us + d->config.drain_timeout_us &&
+           w->heard_us >= w->progress_us + d->config.drain_timeout_us &&
            is_member(w) && w->standing == STAND_RUNNING && !waits(w) &&
            d->kind == READY_ELASTIC && all_that_stay_wait(d) &&
            others_hold_state(d, w);
