@@ -49,9 +49,7 @@ void send_cut(struct driver *d, struct driver_worker *w)
 
 bool wave_pending(const struct driver *d, uint64_t wave)
 {
-    uint64_t limit_us = d->config.start_timeout_us < WAVE_US
-                            ? d->config.start_timeout_us
-                            : WAVE_US;
+    uint64_t limit_us = start_limit(d);
 
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];

@@ -16,13 +16,21 @@ enum {
         15000000, /* from the verdict to the end, whatever happens */
     HANG_WARN_US = 60000000,
     LINGER_WARN_US = 60000000, /* from the release to an exit */
-    WAVE_US = 30000000, /* who is started together waits for each other (M7) */
-    AGENT_START_US = 30000000, /* --start-timeout, if that is shorter */
+    START_LIMIT_US = 30000000, /* see start_limit() */
     RECOVERY_US = 500000,      /* a recovery holds back starts for no longer */
     CAUSE_US = 1000000, /* a static job that has lost somebody waits so long
                              for the exit that explains it */
     FRUITLESS_MAX = 5   /* M12 */
 };
+
+/* For how long an agent may come up, and those who are started together wait
+ * for each other (M7): --start-timeout, which gives workers more. */
+static inline uint64_t start_limit(const struct driver *d)
+{
+    uint64_t limit_us = d->config.start_timeout_us;
+
+    return limit_us < START_LIMIT_US ? limit_us : START_LIMIT_US;
+}
 
 /* ---- report.c: actions --------------------------------------------------- */
 

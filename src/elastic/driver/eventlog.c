@@ -92,12 +92,9 @@ void eventlog_end(struct eventlog *log)
     text = json_text(&log->line);
     if (!log->writer)
         return;
-    if (!text) {
-        (void)end_writer(log);
-        give_up(log, ENOMEM);
-    } else if (writer_error(log->writer) != 0) {
+    if (writer_error(log->writer) != 0) {
         give_up(log, end_writer(log));
-    } else if (!put_dropped(log) ||
+    } else if (!text || !put_dropped(log) ||
                !writer_put(log->writer, text, log->line.n)) {
         log->n_dropped++;
     }

@@ -2,9 +2,9 @@
  * measurements read (names and fields: docs/events.md).
  *
  * One line per event. Logging never delays the job, and never fails it: a
- * thread writes (base/writer.h); lines that a slow file leaves no room for are
- * counted in a line of their own; the first that cannot be written is one
- * warning, and the log ends there.
+ * thread writes (base/writer.h); lines that a slow file, or a lack of memory,
+ * leaves no room for are counted in a line of their own; the first that cannot
+ * be written is one warning, and the log ends there.
  *
  *     struct json *j = eventlog_begin(log, now_us, "host_added", generation);
  *     json_str(j, "host", name);

@@ -446,13 +446,6 @@ static void give_up_agent(struct driver *d, struct driver_host *host,
     on_agent_gone(d, host->agent, how);
 }
 
-static uint64_t agent_start_limit(const struct driver *d)
-{
-    uint64_t limit_us = d->config.start_timeout_us;
-
-    return limit_us < AGENT_START_US ? limit_us : AGENT_START_US;
-}
-
 void placement_tick(struct driver *d)
 {
     for (size_t i = 0; i < d->n_hosts; i++) {
@@ -467,7 +460,7 @@ void placement_tick(struct driver *d)
             silent_us > d->config.heartbeat_timeout_us) {
             give_up_agent(d, host, "has stopped sending heartbeats");
         } else if (host->agent_phase == AGENT_STARTING &&
-                   silent_us > agent_start_limit(d)) {
+                   silent_us > start_limit(d)) {
             give_up_agent(d, host, "did not come up in time");
         }
     }
