@@ -69,41 +69,41 @@ def ranks_commit_unequally_often(stage):
     check("ranks must commit equally often" in run.ends(1), run.verdict())
 
 
-@scenario
-def layout_of_a_newcomer_differs(stage):
-    """It alone is refused; the others train on."""
-    run = stage.start(["-np", "1", "--min-np", "1"], ("--odd-host", OTHER),
+def refused_newcomer(stage, odd, words):
+    """A newcomer that is odd by this option of trainer; the job, when it has
+    gone with these words, and the mark before it came."""
+    run = stage.start(["-np", "1", "--min-np", "1"], (odd, OTHER),
                       hosts=["localhost:1"])
     run.whole(1)
     mark = run.mark()
     run.set_hosts("localhost:1", "127.0.0.2:1")
     exited = run.event("worker_exited", mark, host=OTHER)
     equal(exited["code"], 1, "exit code of the newcomer")
-    run.says("layouts differ")
+    run.says(words)
     run.epoch(0)
-    equal(run.seen("generation_formed", mark), [], "generations")
+    return run, mark
+
+
+def goes_on_without(run):
     run.allow(3)
     run.ends(0)
     run.agrees(1)
     equal(len(run.seen("worker_spawned")), 2, "workers: it is not restarted")
+
+
+@scenario
+def layout_of_a_newcomer_differs(stage):
+    """It alone is refused; the others train on."""
+    run, mark = refused_newcomer(stage, "--odd-host", "layouts differ")
+    equal(run.seen("generation_formed", mark), [], "generations")
+    goes_on_without(run)
 
 
 @scenario
 def size_of_a_newcomer_differs(stage):
     """The same, when it is found out: as it gets the state."""
-    run = stage.start(["-np", "1", "--min-np", "1"], ("--size-host", OTHER),
-                      hosts=["localhost:1"])
-    run.whole(1)
-    mark = run.mark()
-    run.set_hosts("localhost:1", "127.0.0.2:1")
-    exited = run.event("worker_exited", mark, host=OTHER)
-    equal(exited["code"], 1, "exit code of the newcomer")
-    run.says("'model' has")
-    run.epoch(0)
-    run.allow(3)
-    run.ends(0)
-    run.agrees(1)
-    equal(len(run.seen("worker_spawned")), 2, "workers: it is not restarted")
+    run, _ = refused_newcomer(stage, "--size-host", "'model' has")
+    goes_on_without(run)
 
 
 # ---- users' errors and exits ------------------------------------------------
