@@ -401,6 +401,16 @@ uint64_t comm_operations(const struct comm *comm)
     return atomic_load_explicit(&comm->operations, memory_order_relaxed);
 }
 
+uint64_t comm_called(const struct comm *comm)
+{
+    return atomic_load_explicit(&comm->sequence, memory_order_relaxed);
+}
+
+uint64_t comm_moves(const struct comm *comm)
+{
+    return atomic_load_explicit(&comm->moves, memory_order_relaxed);
+}
+
 /* --- collectives --- */
 
 hvd_status_t comm_admit(struct comm *comm)
@@ -417,12 +427,28 @@ hvd_status_t comm_admit(struct comm *comm)
     return status;
 }
 
-/* Whoever drives the comm counts, nobody else: no locked instruction. */
+/* Its one writer counts: no locked instruction. Returns what it was. */
+static uint64_t add(atomic_uint_least64_t *counter, uint64_t n)
+{
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, before + n, memory_order_relaxed);
+    return before;
+}
+
 void comm_count(struct comm *comm)
 {
-    uint64_t n = comm_operations(comm);
+    add(&comm->operations, 1);
+}
 
-    atomic_store_explicit(&comm->operations, n + 1, memory_order_relaxed);
+void comm_move_on(struct comm *comm)
+{
+    add(&comm->moves, 1);
+}
+
+uint64_t comm_number(struct comm *comm, size_t n)
+{
+    return add(&comm->sequence, n) + 1;
 }
 
 hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
@@ -490,7 +516,7 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
 
     HVD_TRY(comm_admit(comm));
     HVD_TRY(check(comm, args));
-    comm->last_call.head.sequence = ++comm->sequence;
+    comm->last_call.head.sequence = comm_number(comm, 1);
     if (comm->progress == NULL)
         return run(comm, args, call);
     progress_take(comm);

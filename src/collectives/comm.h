@@ -174,7 +174,11 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind,
 
 uint64_t comm_generation(const struct comm *comm);
 
-/* Collectives completed. Any thread (relaxed). */
+/* How far it has got. Any thread (relaxed): collectives completed, called or
+ * posted (as many, unless one is under way), and a number that grows whenever
+ * some bytes of a call or transfer have moved. */
 uint64_t comm_operations(const struct comm *comm);
+uint64_t comm_called(const struct comm *comm);
+uint64_t comm_moves(const struct comm *comm);
 
 #endif

@@ -117,7 +117,6 @@ struct comm {
     struct local *local;         /* NULL: no shared memory */
     struct two_level *two_level; /* NULL: one level serves all */
     bool in_background;          /* the progress thread drives it */
-    uint64_t sequence;           /* issuing thread: the last number given */
     /* issuing thread: the last blocking call, and what came of its checks */
     bool has_last;
     struct collective_args last_args;
@@ -140,7 +139,10 @@ struct comm {
     struct verdict verdict; /* wake_fd: also raised with `kick` */
     atomic_uint life;       /* enum comm_life; comm_move() alone changes it */
     atomic_bool kick;       /* the progress thread lets go of the engine */
-    atomic_uint_least64_t boundary, operations;
+    atomic_uint_least64_t boundary;
+    /* one writer each: the issuing thread the number last given, whoever drives
+     * the others */
+    atomic_uint_least64_t sequence, operations, moves;
 };
 
 /* The issuing thread wants to drive: leave the operation where it is. Never
@@ -181,6 +183,10 @@ hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
                         const struct call *call) HVD_MUST_CHECK;
 /* One more collective is complete. */
 void comm_count(struct comm *comm);
+/* Some of its bytes have gone, come or been copied. */
+void comm_move_on(struct comm *comm);
+/* The number of a call of n operations, which it takes: the first's. */
+uint64_t comm_number(struct comm *comm, size_t n);
 
 /* --- links.c --- */
 

@@ -389,11 +389,20 @@ static bool next_is_due(const struct comm *comm)
     return op->phase_i + 1 < op->n_phases && engine_ops(comm)->done(comm);
 }
 
+/* A stream counts its frames: what a connection brings may be something else.
+ */
+static void note_move(struct comm *comm, bool moved)
+{
+    if (moved && !engine_ops(comm)->uses_links)
+        comm_move_on(comm);
+}
+
 static hvd_status_t advance(struct comm *comm, bool *more_p)
 {
     struct operation *op = &comm->op;
 
     HVD_TRY(engine_ops(comm)->advance(comm, more_p));
+    note_move(comm, *more_p);
     while (next_is_due(comm)) {
         if (op->begun_ns != 0)
             op->ended_ns[op->phase_i] = timeline_clock_now();
@@ -412,8 +421,10 @@ static hvd_status_t drive(struct comm *comm)
     while (!comm_kicked(comm)) {
         HVD_TRY(comm_check(comm));
         HVD_TRY(advance(comm, &more));
-        if (!more && !engine_done(comm))
+        if (!more && !engine_done(comm)) {
             HVD_TRY(engine_ops(comm)->look_again(comm, &more));
+            note_move(comm, more);
+        }
         if (engine_done(comm)) {
             comm->op.active = false;
             return HVD_OK;

@@ -357,12 +357,6 @@ void progress_stop(struct comm *comm)
 
 /* --- the doors --- */
 
-static void number(struct comm *comm, struct hvd_request *r)
-{
-    r->call.head.sequence = comm->sequence + 1;
-    comm->sequence += r->n_parts;
-}
-
 static hvd_status_t post(struct comm *comm, const struct collective_args *args,
                          const struct comm_group *group,
                          struct hvd_request **request_p)
@@ -377,7 +371,7 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
         request_destroy(r);
         return status;
     }
-    number(comm, r);
+    r->call.head.sequence = comm_number(comm, r->n_parts);
     *request_p = r;
     if (comm->config.size == 1)
         request_end(r, go_on(comm, r));
@@ -410,7 +404,7 @@ hvd_status_t comm_run_group(struct comm *comm,
 
     HVD_TRY(comm_admit(comm));
     HVD_TRY(request_create(comm, args, group, &r));
-    number(comm, r);
+    r->call.head.sequence = comm_number(comm, r->n_parts);
     progress_take(comm);
     progress_run(comm);
     status = go_on(comm, r);

@@ -215,6 +215,7 @@ static void apply(struct comm *comm, size_t nbytes)
         reduce_combine(op->dtype, op->op, dst, comm->bounce, count);
     if ((step->flags & SCHEDULE_DIVIDE) && op->op == HVD_AVERAGE)
         reduce_divide(op->dtype, dst, count, comm->config.size);
+    comm_move_on(comm);
     st->apply_pending = false;
     st->recv_off += nbytes;
     if (st->recv_off < step->recv_nbytes)
@@ -283,6 +284,7 @@ static hvd_status_t queue_data(struct comm *comm, struct connection *c,
         f.sequence = c->n_sent;
         f.value = XXH3_64bits(data, n);
     }
+    comm_move_on(comm);
     st->send_off += n;
     st->send_begun = true;
     return stripes_queue(comm, c, &f, data);

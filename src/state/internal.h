@@ -11,7 +11,7 @@
  *     | shared 0 | shared 1 | ... | local 0 | ... |
  *     |<----- shared_nbytes ----->|
  *
- * Threads: the training thread, but for `published`. */
+ * Threads: the training thread, but for `published` and `moves`. */
 #ifndef STATE_INTERNAL_H
 #define STATE_INTERNAL_H
 
@@ -100,6 +100,7 @@ struct hvd_state {
     struct {
         _Atomic uint64_t sequence, generation, version;
     } published;
+    _Atomic uint64_t moves; /* pieces of entries copied; for any thread */
 };
 
 static inline bool entry_is_shared(const struct entry *entry)

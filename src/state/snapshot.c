@@ -20,7 +20,11 @@
 #include "base/world.h"
 #include "state/internal.h"
 
-enum { HUGE_PAGE_NBYTES = 2 << 20, PAGE_NBYTES = 4096 };
+enum {
+    HUGE_PAGE_NBYTES = 2 << 20,
+    PAGE_NBYTES = 4096,
+    PIECE_NBYTES = 8 << 20 /* of a copy */
+};
 
 static size_t round_up(size_t nbytes, size_t unit)
 {
@@ -183,16 +187,31 @@ static hvd_status_t sizes_now(hvd_state_t *state)
     return HVD_OK;
 }
 
-static hvd_status_t copy_in(const struct entry *entry, uint8_t *to,
-                            size_t nbytes)
+static void copy(hvd_state_t *state, uint8_t *to, const uint8_t *from,
+                 size_t nbytes)
+{
+    for (size_t at = 0; at < nbytes; at += PIECE_NBYTES) {
+        size_t rest = nbytes - at;
+
+        memcpy(to + at, from + at, rest < PIECE_NBYTES ? rest : PIECE_NBYTES);
+        atomic_fetch_add_explicit(&state->moves, 1, memory_order_relaxed);
+    }
+}
+
+uint64_t state_moves(const hvd_state_t *state)
+{
+    return atomic_load_explicit(&state->moves, memory_order_relaxed);
+}
+
+static hvd_status_t copy_in(hvd_state_t *state, const struct entry *entry,
+                            uint8_t *to, size_t nbytes)
 {
     hvd_status_t status;
 
     switch (entry->kind) {
     case ENTRY_SHARED:
     case ENTRY_LOCAL:
-        if (nbytes > 0)
-            memcpy(to, entry->ptr, nbytes);
+        copy(state, to, entry->ptr, nbytes);
         return HVD_OK;
     case ENTRY_SAMPLER:
         sampler_save(entry->sampler, to);
@@ -216,7 +235,7 @@ static hvd_status_t fill(hvd_state_t *state, struct snapshot *spare)
     for (size_t i = 0; i < state->n_entries; i++) {
         const struct record *record = &spare->records[i];
 
-        HVD_TRY(copy_in(&state->entries[i], snapshot_at(spare, record),
+        HVD_TRY(copy_in(state, &state->entries[i], snapshot_at(spare, record),
                         record->nbytes));
     }
     return HVD_OK;
@@ -294,16 +313,15 @@ hvd_status_t snapshot_check(const hvd_state_t *state, const struct snapshot *s)
     return HVD_OK;
 }
 
-static hvd_status_t copy_out(const struct entry *entry, const uint8_t *from,
-                             size_t nbytes)
+static hvd_status_t copy_out(hvd_state_t *state, const struct entry *entry,
+                             const uint8_t *from, size_t nbytes)
 {
     hvd_status_t status;
 
     switch (entry->kind) {
     case ENTRY_SHARED:
     case ENTRY_LOCAL:
-        if (nbytes > 0)
-            memcpy(entry->ptr, from, nbytes);
+        copy(state, entry->ptr, from, nbytes);
         return HVD_OK;
     case ENTRY_SAMPLER:
         sampler_load(entry->sampler, from);
@@ -330,8 +348,9 @@ hvd_status_t snapshot_apply(hvd_state_t *state)
         const struct entry *entry = &state->entries[i];
         const struct record *record = record_of(s, entry, &at);
 
-        HVD_TRY_GOTO(copy_out(entry, snapshot_at(s, record), record->nbytes),
-                     thaw);
+        HVD_TRY_GOTO(
+            copy_out(state, entry, snapshot_at(s, record), record->nbytes),
+            thaw);
     }
     status = HVD_OK;
 

@@ -6,8 +6,8 @@
  * the older one whole. A sync receives into the snapshot that is not current,
  * verifies, flips, and copies to live.
  *
- * Threads: the training thread, except state_id_of() and state_version (atomic
- * copies of the last flip, for heartbeats). */
+ * Threads: the training thread, except state_id_of() (an atomic copy of the
+ * last flip) and state_moves(), for heartbeats. */
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
 
@@ -29,6 +29,10 @@ void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
 
 /* Id of the current snapshot, (0, 0) when there is none. Any thread. */
 struct state_id state_id_of(const hvd_state_t *state);
+
+/* Grows while entries are copied: that takes seconds where they are large, and
+ * is no hang. Any thread. */
+uint64_t state_moves(const hvd_state_t *state);
 
 /* Snapshot the live memory as (generation, version + 1). On an error the older
  * snapshot is current and intact. In generation 0 (no world yet) it can be

@@ -522,44 +522,6 @@ START_TEST(m10_member_in_user_code_is_waited_for)
 }
 END_TEST
 
-START_TEST(m10_hung_is_warned_about)
-{
-    struct fixture *f = fixture_create(.np = 2);
-
-    run(f, "a:2");
-    for (uint64_t s = 1; s <= 62; s++) {
-        pass(f, 1000 * s);
-        at(f, 1000 * s, ping("w2", WORKER_RUNNING, 0));
-        f->workers[2].silent = true; /* but for these */
-    }
-    expect_part(f, "warn: worker 2 (a:1) has made no progress for 60 s\n");
-    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(m10_hung_is_evicted_only_with_hang_timeout)
-{
-    struct fixture *f = fixture_create(.np = 2, .hang_ms = 5000);
-    struct happening busy = ping("w1", WORKER_RUNNING, 0),
-                     hung = ping("w2", WORKER_RUNNING, 0);
-
-    run(f, "a:2");
-    f->workers[1].silent = f->workers[2].silent = true;
-    busy.message.u.ping.busy_ms = 20000;
-    for (uint64_t s = 1; s <= 5; s++) {
-        pass(f, 1000 * s);
-        at(f, 1000 * s, busy);
-        at(f, 1000 * s, hung);
-    }
-    expect_part(f, "");
-    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
-    pass(f, 6500);
-    expect_part(f, "kill: w2\nabort 1, w2 died: w1\n");
-    fixture_free(f);
-}
-END_TEST
-
 START_TEST(m10_never_called_is_replaced_after_start_timeout)
 {
     struct fixture *f = fixture_create(.np = 2, .start_ms = 3000);
@@ -646,8 +608,6 @@ int main(void)
     tcase_add_test(tcase,
                    m9_death_of_a_draining_member_is_a_loss_and_no_failure);
     tcase_add_test(tcase, m10_member_in_user_code_is_waited_for);
-    tcase_add_test(tcase, m10_hung_is_warned_about);
-    tcase_add_test(tcase, m10_hung_is_evicted_only_with_hang_timeout);
     tcase_add_test(tcase, m10_never_called_is_replaced_after_start_timeout);
     tcase_add_test(
         tcase, m10_hung_before_its_training_is_replaced_after_start_timeout);

@@ -319,18 +319,50 @@ def stopped_agent(stage):
     finish(run)
 
 
-@scenario
-def hung_worker(stage):
-    """It reports, but gets nowhere while the others wait for it."""
-    run = start(stage, options=["--heartbeat-interval", "0.2",
-                                "--hang-timeout", "%g" % (1.5 * SLOW)])
-    row, mark = run.row(rank=1), run.mark()
-    jobs.kill(row["pid"], signal.SIGHUP)
+def hangs(stage, program=()):
+    """A job that gives up who hangs, and the row of the one that shall."""
+    run = start(stage, program, ["--heartbeat-interval", "0.2",
+                                 "--hang-timeout", "%g" % (1.5 * SLOW)])
+    return run, run.row(rank=1), run.mark()
+
+
+def evicted(run, row, mark):
     lost = run.event("worker_lost", mark)
     equal(lost["worker"], row["worker"], "who was evicted")
     check("--hang-timeout" in lost["how"], lost)
     run.whole(4, mark, {row["worker"]})
+    equal(len(run.seen("worker_lost", mark)), 1, "evictions")
     finish(run)
+
+
+@scenario
+def hung_worker(stage):
+    """It reports, but gets nowhere while the others wait for it."""
+    run, row, mark = hangs(stage)
+    jobs.kill(row["pid"], signal.SIGHUP)
+    evicted(run, row, mark)
+
+
+@scenario
+def hung_worker_while_others_poll(stage):
+    """hvd_test() in a loop: they wait as well."""
+    run, row, mark = hangs(stage, ("--poll",))
+    jobs.kill(row["pid"], signal.SIGHUP)
+    evicted(run, row, mark)
+
+
+@scenario
+def stuck_in_a_call(stage):
+    """All wait in a collective that never ends: the generation does, and who
+    does not come back from the call is evicted."""
+    run, row, mark = hangs(stage)
+
+    def sticks():
+        jobs.kill(row["pid"], signal.SIGQUIT)
+        return any("sticks" in line for line in list(run.lines))
+    run.until("a thread that sticks", sticks, PATIENCE_S)
+    run.says("all workers wait in collective calls")
+    evicted(run, row, mark)
 
 
 @scenario

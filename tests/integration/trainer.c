@@ -39,7 +39,7 @@ static struct options {
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
-    bool drain_on_term, hang_at_start;
+    bool drain_on_term, hang_at_start, poll;
 } options = {.epochs = 3,
              .step_us = 500,
              .fail_at = NEVER,
@@ -55,7 +55,7 @@ static struct {
 } model;
 
 static int start_rank = NEVER;
-static volatile sig_atomic_t hang;
+static volatile sig_atomic_t hang, calling;
 
 static const char usage[] =
     "trainer [--epochs N] [--step-us U] [--broadcast-only] [--local-between]\n"
@@ -63,7 +63,7 @@ static const char usage[] =
     "  [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
     "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
-    "  [--hang-at-start] DIR\n";
+    "  [--hang-at-start] [--poll] DIR\n";
 
 static void sleep_us(long us)
 {
@@ -102,6 +102,34 @@ static bool differs(long at)
     return at >= 0 && (long)model.step == at && hvd_rank() == hvd_size() - 1;
 }
 
+static hvd_status_t poll_until_done(hvd_request_t *request)
+{
+    bool done = false;
+
+    while (!done) {
+        HVD_TRY(hvd_test(request, &done));
+        sleep_us(done ? 0 : 200);
+    }
+    return hvd_wait(request);
+}
+
+static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
+                              hvd_op_t op)
+{
+    hvd_request_t *request;
+    hvd_status_t status;
+
+    if (options.poll) {
+        HVD_TRY(hvd_allreduce_async(values, values, count, dtype, op, NULL,
+                                    &request));
+        return poll_until_done(request);
+    }
+    calling = 1;
+    status = hvd_allreduce(values, values, count, dtype, op);
+    calling = 0;
+    return status;
+}
+
 static hvd_status_t add_up(void)
 {
     int64_t values[2] = {hvd_rank() + 1, (int64_t)model.step};
@@ -109,9 +137,9 @@ static hvd_status_t add_up(void)
 
     if (differs(options.kind_at))
         return hvd_barrier();
-    HVD_TRY(hvd_allreduce(values, values, differs(options.count_at) ? 1 : 2,
-                          differs(options.dtype_at) ? HVD_FLOAT64 : HVD_INT64,
-                          differs(options.op_at) ? HVD_MAX : HVD_SUM));
+    HVD_TRY(allreduce(values, differs(options.count_at) ? 1 : 2,
+                      differs(options.dtype_at) ? HVD_FLOAT64 : HVD_INT64,
+                      differs(options.op_at) ? HVD_MAX : HVD_SUM));
     if (values[0] != want)
         wrong("sum of ranks", values[0], want);
     if (values[1] != (int64_t)model.step * size)
@@ -276,6 +304,16 @@ static void on_hup(int signo)
     hang = 1;
 }
 
+/* Never to return from the call it is in, if it is in one. */
+static void on_quit(int signo)
+{
+    while (calling) {
+        if (hang++ == 0 && write(STDOUT_FILENO, "sticks\n", 7) < 0)
+            _exit(1);
+        pause();
+    }
+}
+
 static void on_term(int signo)
 {
     hvd_request_drain();
@@ -300,6 +338,7 @@ static const struct word words[] = {
     {"talk", .flag = &options.talk},
     {"drain-on-term", .flag = &options.drain_on_term},
     {"hang-at-start", .flag = &options.hang_at_start},
+    {"poll", .flag = &options.poll},
 };
 
 static void parse(int argc, char **argv)
@@ -346,6 +385,7 @@ int main(int argc, char **argv)
     signal(SIGUSR1, on_usr1);
     signal(SIGUSR2, on_usr2);
     signal(SIGHUP, on_hup);
+    signal(SIGQUIT, on_quit);
     if (options.drain_on_term)
         signal(SIGTERM, on_term);
     status = hvd_init();

@@ -30,6 +30,7 @@ struct worker_event app_event(const struct sim_worker *w,
         .id = w->id_of,
         .boundary = w->boundary,
         .operation = w->operation,
+        .called = w->operation + (w->app == APP_IN_OP),
         .in_collective = w->app == APP_IN_OP,
     };
 }

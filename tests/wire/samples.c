@@ -119,6 +119,8 @@ const struct message samples[] = {
                                   .cut = true,
                                   .busy_ms = 60000,
                                   .operation = 4712,
+                                  .called = 4713,
+                                  .moves = UINT64_MAX,
                                   .in_collective = true}},
     {WORKER(MSG_DRAIN_ME)},
     {DRIVER(MSG_WELCOME), .u.welcome = {.heartbeat_ms = 1000,

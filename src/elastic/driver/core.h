@@ -13,10 +13,10 @@
  * those of docs/protocol.md; code that carries one names it.
  *
  * Files: core.c (events, dispatch), members.c (workers: birth to death),
- * rendezvous.c (READY to ASSIGN), abilities.c (what a host's ranks can do
- * together), change.c (HOLD, CUT, drain), placement.c
- * (hosts, agents, spawns, blacklist), finish.c (the end of a job), report.c
- * (records for the event log).
+ * patience.c (who is given up), hang.c (who gets nowhere), rendezvous.c (READY
+ * to ASSIGN), abilities.c (what a host's ranks can do together), change.c
+ * (HOLD, CUT, drain), placement.c (hosts, agents, spawns, blacklist), finish.c
+ * (the end of a job), report.c (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory grows only in hosts events, before anything is changed. Action memory
@@ -281,7 +281,8 @@ struct driver_worker {
     struct state_id done_id;
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */
-    uint64_t progress_us; /* when boundary or operation last grew */
+    uint64_t pinged_us;   /* when it came */
+    uint64_t progress_us; /* when a ping last told that it got on */
     bool hang_warned;
 };
 
@@ -348,6 +349,7 @@ struct driver {
     bool committed;      /* the current generation has committed */
     bool ever_committed; /* somebody, some time */
     bool death;          /* a member died since the current generation formed */
+    bool hang_warned;    /* all its members wait, and none gets on */
     /* generations in a row without a commit, since when; and of those that
      * came last, how many of the same members (M12) */
     uint32_t fruitless, alike;

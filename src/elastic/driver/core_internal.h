@@ -91,6 +91,14 @@ void on_worker_message(struct driver *d, const struct message *m);
 /* ---- patience.c ---------------------------------------------------------- */
 
 void members_tick(struct driver *d);
+/* Kill it; how: why it counts as lost. */
+void worker_evict(struct driver *d, struct driver_worker *w, const char *how);
+
+/* ---- hang.c -------------------------------------------------------------- */
+
+/* Where it cannot go on without others. */
+bool worker_waits(const struct driver_worker *w);
+void hang_tick(struct driver *d);
 
 /* ---- rendezvous.c -------------------------------------------------------- */
 

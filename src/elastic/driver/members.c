@@ -2,6 +2,7 @@
  * their messages say. See core.h. Pure. */
 #include <string.h>
 
+#include "base/stall.h"
 #include "elastic/driver/core_internal.h"
 
 /* ---- rows ---------------------------------------------------------------- */
@@ -495,15 +496,17 @@ static void on_drain_me(struct driver *d, struct driver_worker *w)
     worker_drain(d, w);
 }
 
-/* Did the worker get on since its last PING? Whoever sits in a collective waits
- * for somebody else. */
+/* Did the worker get on since its last PING? Outside its training it waits for
+ * the driver, or is being ended. */
 static void note_progress(struct driver *d, struct driver_worker *w,
                           const struct msg_ping *ping)
 {
-    if (ping->boundary != w->ping.boundary ||
-        ping->operation != w->ping.operation ||
-        ping->generation != w->ping.generation || ping->in_collective ||
-        ping->phase != WORKER_RUNNING)
+    const struct msg_ping *before = &w->ping;
+
+    if (ping->boundary != before->boundary ||
+        ping->operation != before->operation ||
+        ping->called != before->called || ping->moves != before->moves ||
+        ping->generation != before->generation || ping->phase != WORKER_RUNNING)
         w->progress_us = d->now_us;
     if (ping->busy_ms > 0)
         w->progress_us = d->now_us + ping->busy_ms * 1000;
@@ -519,6 +522,7 @@ static void on_ping(struct driver *d, struct driver_worker *w,
 
     note_progress(d, w, ping);
     w->ping = *ping;
+    w->pinged_us = d->now_us;
     note_committed(d, w, ping->id);
     action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
     if (!is_member(w) || ping->generation > d->generation)
@@ -541,12 +545,23 @@ static void on_ping(struct driver *d, struct driver_worker *w,
     }
 }
 
+/* While it was not heard it may not have run. */
+static void forgive_silence(const struct driver *d, struct driver_worker *w)
+{
+    uint64_t due_us = w->heard_us + d->config.heartbeat_us;
+
+    if (w->progress_us < d->now_us)
+        w->progress_us = stall_forgive(w->progress_us,
+                                       stall_of(due_us, d->now_us), d->now_us);
+}
+
 void on_worker_message(struct driver *d, const struct message *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
 
     if (!w || worker_is_dead(w))
         return; /* a ghost of an older incarnation */
+    forgive_silence(d, w);
     w->heard_us = d->now_us;
     if (m->type == MSG_LEAVING) {
         on_leaving(d, w, &m->u.leaving);

@@ -1,33 +1,11 @@
 /* elastic/driver/patience.c - which workers are given up, and when: silence
- * (M5), a start or a leave that takes too long (M9, M10), no progress. See
- * core.h. Pure. */
+ * (M5), a start or a leave that takes too long (M9, M10). See core.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
-static void evict(struct driver *d, struct driver_worker *w, const char *how)
+void worker_evict(struct driver *d, struct driver_worker *w, const char *how)
 {
     action_kill(d, w, 0);
     worker_dies(d, w, how, true);
-}
-
-static void check_hang(struct driver *d, struct driver_worker *w)
-{
-    uint64_t limit_us = d->config.hang_timeout_us, idle_us;
-
-    if (!is_member(w) || d->phase != DRIVER_RUNNING ||
-        w->progress_us >= d->now_us)
-        return;
-    idle_us = d->now_us - w->progress_us;
-    if (limit_us > 0 && idle_us > limit_us) {
-        evict(d, w, "made no progress within --hang-timeout");
-    } else if (idle_us > HANG_WARN_US && !w->hang_warned) {
-        char buf[WIRE_TEXT_MAX];
-        struct text t = text_into(buf, sizeof(buf));
-
-        w->hang_warned = true;
-        text_worker(&t, d, w);
-        text_add(&t, " has made no progress for 60 s");
-        record_warning(d, buf);
-    }
 }
 
 /* Somebody else can go on with what the members have: M9. */
@@ -45,19 +23,12 @@ static bool others_hold_state(const struct driver *d,
     return false;
 }
 
-/* Where it cannot go on without others. */
-static bool waits(const struct driver_worker *w)
-{
-    return worker_is_ready(w) || w->ping.phase == WORKER_HELD ||
-           w->ping.in_collective;
-}
-
 static bool all_that_stay_wait(const struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (is_member(w) && w->drain == DRAIN_NONE && !waits(w))
+        if (is_member(w) && w->drain == DRAIN_NONE && !worker_waits(w))
             return false;
     }
     return true;
@@ -70,8 +41,8 @@ static bool leaves_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {
     return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
-           w->heard_us >= w->progress_us + d->config.drain_timeout_us &&
-           is_member(w) && w->standing == STAND_RUNNING && !waits(w) &&
+           w->pinged_us >= w->progress_us + d->config.drain_timeout_us &&
+           is_member(w) && w->standing == STAND_RUNNING && !worker_waits(w) &&
            d->kind == READY_ELASTIC && all_that_stay_wait(d) &&
            others_hold_state(d, w);
 }
@@ -113,8 +84,7 @@ void members_tick(struct driver *d)
             continue;
         how = verdict_on(d, w);
         if (how)
-            evict(d, w, how);
-        else
-            check_hang(d, w);
+            worker_evict(d, w, how);
     }
+    hang_tick(d);
 }

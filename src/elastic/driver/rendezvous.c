@@ -58,8 +58,11 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
         if (w->standing == STAND_DONE)
             worker_stand(w, STAND_RUNNING);
         w->held = w->held_done = false;
-        if (is_member(w))
-            send_abort(d, w, d->generation);
+        if (!is_member(w))
+            continue;
+        if (worker_waits(w)) /* from here on it is expected to come */
+            w->progress_us = d->now_us;
+        send_abort(d, w, d->generation);
     }
     if (d->phase == DRIVER_RUNNING)
         open_rendezvous(d, READY_LOST, text);
@@ -562,7 +565,7 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     d->world_size = (uint32_t)n_chosen;
     driver_move(d, DRIVER_RUNNING);
     d->change = CHANGE_NONE;
-    d->aborted = d->committed = d->death = false;
+    d->aborted = d->committed = d->death = d->hang_warned = false;
     d->below_us = DRIVER_NEVER;
     d->formed_us = d->now_us;
     members_recount(d);

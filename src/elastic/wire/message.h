@@ -252,7 +252,9 @@ struct msg_ping {
     bool cut;           /* a CUT has been received */
     uint64_t busy_ms;   /* left of hvd_busy */
     uint64_t operation; /* collectives completed in this generation */
-    bool in_collective; /* waits in one now */
+    uint64_t called;    /* ... and called or posted */
+    uint64_t moves;     /* grows when bytes of one, or of the state, move */
+    bool in_collective; /* waits for others now */
 };
 
 /* ---- driver -> worker ---------------------------------------------------- */

@@ -173,6 +173,8 @@ static const struct field ping[] = {
     UINT_OPT(10, u.ping.busy_ms),
     UINT_OPT(11, u.ping.operation),
     BOOL(12, u.ping.in_collective),
+    UINT_OPT(13, u.ping.called),
+    UINT_OPT(14, u.ping.moves),
 };
 
 static const struct field welcome[] = {

@@ -15,16 +15,23 @@
 #include "state/state.h"
 #include "timeline/timeline.h"
 
+static void deeper(int levels)
+{
+    int depth = atomic_load_explicit(&process_self.in_collective,
+                                     memory_order_relaxed);
+
+    atomic_store_explicit(&process_self.in_collective, depth + levels,
+                          memory_order_relaxed);
+}
+
 void collective_enter(void)
 {
-    atomic_store_explicit(&process_self.in_collective, true,
-                          memory_order_relaxed);
+    deeper(1);
 }
 
 void collective_exit(void)
 {
-    atomic_store_explicit(&process_self.in_collective, false,
-                          memory_order_relaxed);
+    deeper(-1);
 }
 
 hvd_status_t collective_leave(hvd_status_t status)

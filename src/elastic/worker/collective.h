@@ -9,7 +9,8 @@
 #include <hvd/state.h>
 #include <hvd/status.h>
 
-/* The driver may want to know where this worker hangs. */
+/* Around what waits for others: the driver may want to know where this worker
+ * hangs. A callback in between may call collectives of its own. */
 void collective_enter(void);
 void collective_exit(void);
 

@@ -112,6 +112,8 @@ static void send_ping(struct worker_core *core, const struct worker_event *ev,
     ping->cut = core->cut_known;
     ping->busy_ms = ev->busy_ms;
     ping->operation = ev->operation;
+    ping->called = ev->called;
+    ping->moves = ev->moves;
     ping->in_collective = ev->in_collective;
 }
 

@@ -61,6 +61,8 @@ struct worker_event {
     struct state_id id; /* newest complete snapshot */
     uint64_t boundary;  /* boundaries counted in this generation */
     uint64_t operation; /* collectives completed in it */
+    uint64_t called;    /* ... and called or posted */
+    uint64_t moves;     /* grows when bytes of one move */
     bool in_collective;
     uint64_t busy_ms;
     uint8_t gone; /* LOST, LEFT: enum ready_ability, had once and no more */

@@ -62,7 +62,7 @@ struct process {
      * then. */
     _Atomic uint64_t boundary;
     _Atomic uint32_t hold;
-    _Atomic bool in_collective;     /* app */
+    _Atomic int in_collective;      /* app; how deep */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
     _Atomic bool drain;             /* set by hvd_request_drain */
     _Atomic int kick_fd;   /* wakes control; -1: none; for signal handlers */

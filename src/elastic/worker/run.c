@@ -173,7 +173,6 @@ static hvd_status_t synchronise(struct run *run)
     struct state_id id = {a->generation, a->assign.base.version};
     hvd_status_t status;
 
-    find_sources(a);
     if (state_id_is_none(a->assign.base)) {
         id.version = 1;
         HVD_TRY(first_save(run));
@@ -242,8 +241,11 @@ static hvd_status_t take_part(struct run *run)
     hvd_status_t status;
 
     membership_show(&run->a);
+    find_sources(&run->a);
     start_ns = timeline_clock();
+    collective_enter();
     status = synchronise(run);
+    collective_exit();
     timeline_elastic(TIMELINE_SYNC, start_ns, NULL);
     if (status == HVD_ERR_CORRUPT)
         return HVD_PEER_LOST; /* the comm is aborted: sync again */

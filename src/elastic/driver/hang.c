@@ -1,0 +1,171 @@
+/* elastic/driver/hang.c - members that report and get nowhere (M10): whose
+ * fault it is, and what comes of it. See core.h. Pure.
+ *
+ * Who computes while others wait for it is at fault, and is evicted. Where all
+ * wait, in collective calls, none of them is: the generation ends, and they
+ * begin again at the last commit. Where all compute the job is at fault. */
+#include "base/text.h"
+#include "elastic/driver/core_internal.h"
+
+bool worker_waits(const struct driver_worker *w)
+{
+    const struct msg_ping *ping = &w->ping;
+
+    return worker_is_ready(w) || ping->phase == WORKER_HELD ||
+           ping->phase == WORKER_DONE || ping->in_collective ||
+           ping->called > ping->operation;
+}
+
+/* Through with the generation: it waits for all of the others. */
+static bool is_through(const struct driver_worker *w)
+{
+    return worker_is_ready(w) || w->standing == STAND_DONE;
+}
+
+/* A generation that has ended keeps nobody waiting: they have to come. */
+static bool holds_up(const struct driver *d, const struct driver_worker *w)
+{
+    return d->aborted || !worker_waits(w);
+}
+
+/* By its own newest word, and at most since it could get on. */
+static bool is_stuck(const struct driver_worker *w, uint64_t limit_us)
+{
+    return w->pinged_us > w->progress_us + limit_us;
+}
+
+/* The members under way: not through. */
+struct census {
+    size_t n, waiting, stuck;
+    bool any_through;
+    uint64_t called;                  /* by who waits, and has called most */
+    const struct driver_worker *last; /* has completed least */
+};
+
+static struct census take_census(const struct driver *d, uint64_t limit_us)
+{
+    struct census c = {.n = 0};
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (!is_member(w))
+            continue;
+        if (is_through(w)) {
+            c.any_through = true;
+            continue;
+        }
+        c.n++;
+        c.stuck += is_stuck(w, limit_us);
+        if (!c.last || w->ping.operation < c.last->ping.operation)
+            c.last = w;
+        if (holds_up(d, w))
+            continue;
+        c.waiting++;
+        if (w->ping.called > c.called)
+            c.called = w->ping.called;
+    }
+    return c;
+}
+
+static bool all_wait(const struct census *c)
+{
+    return c->n > 0 && c->stuck == c->n && c->waiting == c->n;
+}
+
+static bool all_compute(const struct census *c)
+{
+    return c->n > 0 && c->stuck == c->n && c->waiting == 0 && !c->any_through;
+}
+
+/* Somebody waits for it. */
+static bool is_awaited(const struct census *c, const struct driver_worker *w)
+{
+    return c->any_through || w->ping.called < c->called ||
+           (c->waiting > 0 && c->stuck == c->n);
+}
+
+/* "all workers wait in collective calls, and none has got on `how`; ..." */
+static void describe_wait(struct text *t, const struct driver *d,
+                          const struct census *c, const char *how)
+{
+    text_add(t, "all workers wait in collective calls, and none has got on ");
+    text_add(t, how);
+    text_add(t, "; the last is ");
+    text_worker(t, d, c->last);
+    text_add(t, ", which has completed ");
+    text_u64(t, c->last->ping.operation);
+}
+
+static void evict_stuck(struct driver *d, const struct census *c)
+{
+    uint64_t limit_us = d->config.hang_timeout_us;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w) && !is_through(w) && holds_up(d, w) &&
+            is_stuck(w, limit_us) && is_awaited(c, w))
+            worker_evict(d, w, "made no progress within --hang-timeout");
+    }
+}
+
+static void judge(struct driver *d)
+{
+    struct census c = take_census(d, d->config.hang_timeout_us);
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (all_compute(&c)) {
+        job_stop(d, 1, HVD_ERR_JOB_FAILED,
+                 "no worker has made progress within --hang-timeout, and none "
+                 "waits for another (hvd_busy() announces a long phase)");
+    } else if (all_wait(&c)) {
+        describe_wait(&t, d, &c, "within --hang-timeout");
+        record_warning(d, buf);
+        end_by_loss(d, ABORT_LOST, 0, buf);
+    } else {
+        evict_stuck(d, &c);
+    }
+}
+
+/* Each once in a generation. */
+static void warn_of_one(struct driver *d, struct driver_worker *w)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    w->hang_warned = true;
+    text_worker(&t, d, w);
+    text_add(&t, " has made no progress for 60 s");
+    record_warning(d, buf);
+}
+
+static void warn(struct driver *d)
+{
+    struct census c = take_census(d, HANG_WARN_US);
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (all_wait(&c) && !d->hang_warned) {
+        d->hang_warned = true;
+        describe_wait(&t, d, &c, "for 60 s");
+        record_warning(d, buf);
+    }
+    for (size_t i = 0; c.stuck > 0 && i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w) && !is_through(w) && holds_up(d, w) &&
+            !w->hang_warned && is_stuck(w, HANG_WARN_US))
+            warn_of_one(d, w);
+    }
+}
+
+void hang_tick(struct driver *d)
+{
+    if (d->generation == 0 || d->phase >= DRIVER_STOPPING)
+        return;
+    if (d->config.hang_timeout_us > 0)
+        judge(d);
+    warn(d);
+}
