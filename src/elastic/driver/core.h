@@ -187,7 +187,7 @@ enum change_phase {
 
 /* NONE ---> STARTING ---> UP ---> STOPPING ---> NONE: its end, or it is given
  * up, from each; one that is STARTING may be told to go as well. */
-enum agent_phase { AGENT_NONE, AGENT_STARTING, AGENT_UP, AGENT_STOPPING };
+enum host_agent_phase { AGENT_NONE, AGENT_STARTING, AGENT_UP, AGENT_STOPPING };
 
 struct driver_slot {
     struct budget budget;
@@ -203,8 +203,8 @@ struct driver_host {
     uint32_t n_slots; /* as discovered; 0 when not listed */
     uint32_t order;   /* age: lower is older */
     struct blacklist blacklist;
-    enum agent_phase agent_phase; /* agent_move() */
-    uint64_t agent;               /* id of the current incarnation */
+    enum host_agent_phase agent_phase; /* agent_move() */
+    uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
     uint64_t wave; /* what was started together is announced together (M7) */
     bool fresh;    /* its agent has just come up: spawns belong to `wave` */

@@ -213,7 +213,7 @@ static void forgive(struct driver *d, struct driver_host *host)
 
 /* ---- agents -------------------------------------------------------------- */
 
-static void agent_move(struct driver_host *host, enum agent_phase to)
+static void agent_move(struct driver_host *host, enum host_agent_phase to)
 {
     static const unsigned moves[] = {
         [AGENT_NONE] = MOVE(AGENT_STARTING),
