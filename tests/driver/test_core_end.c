@@ -45,6 +45,23 @@ START_TEST(m14_released_members_have_all_the_time_they_want)
 }
 END_TEST
 
+/* What begins behind an absence is not put off by it. */
+START_TEST(m14_deadline_set_after_an_absence_is_kept)
+{
+    struct fixture *f = fixture_create(.np = 2, .exit_ms = 5000);
+
+    run(f, "a:2");
+    pass(f, 1000);
+    at(f, 101000, done("w1 w2")); /* no tick for 100 s, then the messages */
+    expect(f, "release: w1 w2\n");
+    pass(f, 105900);
+    expect(f, "");
+    pass(f, 106200);
+    expect(f, "kill: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m14_last_death_while_the_others_are_done_is_success)
 {
     struct fixture *f = fixture_create(.np = 3, .strict_blacklist = true);
@@ -541,6 +558,7 @@ int main(void)
 
     tcase_add_test(tcase, m14_success_is_when_all_members_are_released);
     tcase_add_test(tcase, m14_released_members_have_all_the_time_they_want);
+    tcase_add_test(tcase, m14_deadline_set_after_an_absence_is_kept);
     tcase_add_test(tcase, m14_last_death_while_the_others_are_done_is_success);
     tcase_add_test(tcase, m14_ends_that_differ_are_a_mismatch);
     tcase_add_test(tcase, m14_reset_limit);

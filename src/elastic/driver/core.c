@@ -105,15 +105,21 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
         forgive(d, &d->hosts[i].agent_heard_us, late_us);
 }
 
+/* With the first event behind it: what that one sets is not put off. */
+static void notice_stall(struct driver *d)
+{
+    uint64_t late_us = stall_of(d->next_tick_us, d->now_us);
+
+    if (late_us == 0)
+        return;
+    forgive_stall(d, late_us);
+    d->next_tick_us = d->now_us; /* still due, once all has been read */
+}
+
 static void on_timeout(struct driver *d)
 {
-    uint64_t late_us;
-
     if (d->now_us < d->next_tick_us)
         return;
-    late_us = stall_of(d->next_tick_us, d->now_us);
-    if (late_us > 0)
-        forgive_stall(d, late_us);
     d->next_tick_us = d->now_us + TICK_US;
     if (d->n_gone > 0)
         workers_compact(d);
@@ -203,6 +209,7 @@ hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
     HVD_ASSERT(now_us >= d->now_us);
     d->now_us = now_us;
     d->n_actions = 0;
+    notice_stall(d);
     if (d->phase != DRIVER_STOPPED)
         status = dispatch(d, ev);
     progress(d);
