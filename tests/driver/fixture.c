@@ -221,6 +221,16 @@ static void agent_is(struct fixture *f, uint64_t agent,
     ev.u.agent.agent = agent;
     ev.u.agent.pid = (int64_t)(10 + agent);
     ev.u.agent.text = text;
+    ev.u.agent.n_alive = UINT64_MAX; /* whatever the driver thinks */
+    step(f, &ev);
+}
+
+static void agent_runs_only(struct fixture *f, uint64_t agent, int n)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
+
+    ev.u.agent.agent = agent;
+    ev.u.agent.n_alive = (uint64_t)n;
     step(f, &ev);
 }
 
@@ -484,6 +494,8 @@ static void about_job(struct fixture *f, const struct happening *h)
     } else if (h->type == DRIVER_EV_AGENT_UP ||
                h->type == DRIVER_EV_AGENT_GONE) {
         agent_is(f, agent_on(f, h->text), h->type, "was killed by signal 9");
+    } else if (h->type == DRIVER_EV_AGENT_PING) {
+        agent_runs_only(f, agent_on(f, h->text), h->number);
     } else {
         if (h->type == DRIVER_EV_DISCOVERY_BAD)
             ev.u.text = h->text;

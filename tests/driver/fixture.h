@@ -84,7 +84,7 @@ struct happening {
     enum driver_event_type type;
     const char *workers; /* whom it concerns; NULL: none */
     const char *text;
-    int number; /* exit code, signal */
+    int number; /* exit code, signal, of an agent's workers */
     bool kill;  /* an exit by signal 9 */
     bool commits, raw_fence;
     struct message message;
@@ -94,6 +94,8 @@ struct happening hosts(const char *text); /* "a:2 b:2" */
 struct happening discovery_fails(const char *text);
 struct happening agent_up(const char *host);
 struct happening agent_gone(const char *host);
+/* AGENT_PING: so many of its workers live. */
+struct happening agent_runs(const char *host, int n);
 struct happening interrupted(int signal);
 struct happening spawn_fails(const char *workers, const char *text);
 struct happening killed(const char *workers); /* exited by signal 9 */

@@ -41,6 +41,14 @@ struct happening agent_gone(const char *host)
     return event(DRIVER_EV_AGENT_GONE, NULL, host);
 }
 
+struct happening agent_runs(const char *host, int n)
+{
+    struct happening h = event(DRIVER_EV_AGENT_PING, NULL, host);
+
+    h.number = n;
+    return h;
+}
+
 struct happening interrupted(int signal)
 {
     struct happening h = event(DRIVER_EV_INTERRUPT, NULL, NULL);

@@ -45,6 +45,27 @@ START_TEST(m14_released_members_have_all_the_time_they_want)
 }
 END_TEST
 
+START_TEST(m14_exit_that_got_lost_is_asked_for)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    f->no_spawns = true;
+    at(f, 10, done("w1 w2"));
+    expect(f, "release: w1 w2\n");
+    at(f, 20, agent_runs("a", 2));
+    expect(f, "");
+    at(f, 30, exited("w1", 0));
+    at(f, 40, agent_runs("a", 1));
+    expect(f, "");
+    at(f, 50, agent_runs("a", 0));
+    expect(f, "spawn: w2@a:1\n"); /* its agent answers with the exit */
+    at(f, 60, exited("w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* What begins behind an absence is not put off by it. */
 START_TEST(m14_deadline_set_after_an_absence_is_kept)
 {
@@ -558,6 +579,7 @@ int main(void)
 
     tcase_add_test(tcase, m14_success_is_when_all_members_are_released);
     tcase_add_test(tcase, m14_released_members_have_all_the_time_they_want);
+    tcase_add_test(tcase, m14_exit_that_got_lost_is_asked_for);
     tcase_add_test(tcase, m14_deadline_set_after_an_absence_is_kept);
     tcase_add_test(tcase, m14_last_death_while_the_others_are_done_is_success);
     tcase_add_test(tcase, m14_ends_that_differ_are_a_mismatch);

@@ -164,6 +164,51 @@ START_TEST(m11_program_that_one_host_lacks_is_its_failure)
 }
 END_TEST
 
+/* It has called: it was started, whoever has lost the word of its agent. */
+START_TEST(m11_program_that_has_called_can_be_started)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    f->no_spawns = true;
+    at(f, 0, hosts("a:2"));
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\n");
+    at(f, 10, hello("w1"));
+    at(f, 20, spawn_fails("w2", "cannot fork"));
+    expect(f, "spawn: w3@a:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(spawn_that_got_lost_is_repeated)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    f->no_spawns = true;
+    at(f, 0, hosts("a:2"));
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\n");
+    at(f, 10, agent_runs("a", 2));
+    expect(f, "");
+    at(f, 20, agent_runs("a", 1)); /* which of them is not known */
+    expect(f, "spawn: w1@a:0 w2@a:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* That is asked for with each KILL. */
+START_TEST(worker_that_is_killed_is_not_spawned_again)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    f->workers[2].silent = true;
+    pass(f, 3000);
+    expect_part(f, "kill: w2");
+    at(f, 3000, agent_runs("a", 0));
+    expect(f, "spawn: w1@a:0\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m11_mismatch_is_not_restarted)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 2);
@@ -259,6 +304,9 @@ int main(void)
     tcase_add_test(tcase, m11_agent_that_hangs_at_its_start_is_given_up);
     tcase_add_test(tcase, m11_exit_after_release_fails_the_job);
     tcase_add_test(tcase, m11_program_that_one_host_lacks_is_its_failure);
+    tcase_add_test(tcase, m11_program_that_has_called_can_be_started);
+    tcase_add_test(tcase, spawn_that_got_lost_is_repeated);
+    tcase_add_test(tcase, worker_that_is_killed_is_not_spawned_again);
     tcase_add_test(tcase, m11_mismatch_is_not_restarted);
     tcase_add_test(tcase, m11_user_error_is_not_restarted);
     tcase_add_test(tcase, m11_layouts_that_differ_at_the_start_end_the_job);

@@ -141,7 +141,7 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid);
         return HVD_OK;
     case DRIVER_EV_AGENT_PING:
-        on_agent_ping(d, ev->u.agent.agent);
+        on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive);
         return HVD_OK;
     case DRIVER_EV_AGENT_GONE:
         on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);

@@ -85,6 +85,7 @@ struct driver_event {
         struct {
             uint64_t agent;
             int64_t pid;
+            uint64_t n_alive; /* PING: workers that it runs */
             const char *text; /* GONE: how, for the sentence */
         } agent;
         struct msg_spawned spawned;

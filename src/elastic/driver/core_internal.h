@@ -145,7 +145,7 @@ bool wave_pending(const struct driver *d, uint64_t wave);
 
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid);
-void on_agent_ping(struct driver *d, uint64_t agent);
+void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
 /* Tell it to go; its end is awaited. */
 void agent_stop(struct driver *d, struct driver_host *host);

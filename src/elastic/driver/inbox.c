@@ -139,6 +139,7 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
     case MSG_AGENT_PING:
         answer_ping(l, agent, m);
         ev.u.agent.agent = agent;
+        ev.u.agent.n_alive = m->u.agent_ping.n_alive;
         break;
     case MSG_SPAWNED:
         ev.type = DRIVER_EV_SPAWNED;

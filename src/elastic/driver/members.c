@@ -369,6 +369,7 @@ static void on_hello(struct driver *d, struct driver_worker *w,
 {
     if (w->life == LIFE_STARTING)
         worker_move(w, LIFE_UP);
+    d->spawned_once = true; /* SPAWNED may be on its way, or lost */
     if (!w->spawned)
         w->pid = hello->pid; /* its agent's word, on its way, counts more */
     memcpy(w->address, hello->address, sizeof(w->address));

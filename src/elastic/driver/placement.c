@@ -265,12 +265,48 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
     r->pid = pid;
 }
 
-void on_agent_ping(struct driver *d, uint64_t agent)
+static void send_spawn(struct driver *d, const struct driver_host *host,
+                       const struct driver_worker *w)
+{
+    struct driver_action *a = action_add(d, DRIVER_ACT_SPAWN);
+
+    a->agent = host->agent;
+    a->worker = w->id;
+    a->slot = w->slot;
+    a->host = host->name;
+}
+
+static size_t n_occupied(const struct driver_host *host)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < host->slots_max; i++)
+        n += host->slots[i].worker != 0;
+    return n;
+}
+
+/* A SPAWN has been lost, or how it ended (M2): a repeated one is answered with
+ * what the agent knows. So is a KILL, which is repeated anyhow. */
+static void ask_again(struct driver *d, const struct driver_host *host)
+{
+    for (size_t i = 0; i < host->slots_max; i++) {
+        uint64_t id = host->slots[i].worker;
+        const struct driver_worker *w = id ? worker_find(d, id) : NULL;
+
+        if (w && (worker_is_here(w) || w->kill_us == 0))
+            send_spawn(d, host, w);
+    }
+}
+
+void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive)
 {
     struct driver_host *host = host_of_agent(d, agent);
 
-    if (host)
-        host->agent_heard_us = d->now_us;
+    if (!host)
+        return;
+    host->agent_heard_us = d->now_us;
+    if (host->agent_phase == AGENT_UP && n_alive < n_occupied(host))
+        ask_again(d, host);
 }
 
 static void lose_workers(struct driver *d, struct driver_host *host)
@@ -328,7 +364,6 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
 static void spawn(struct driver *d, struct driver_host *host, uint32_t slot)
 {
     struct driver_worker *w;
-    struct driver_action *a;
 
     if (d->n_workers == d->workers_max)
         workers_compact(d);
@@ -341,11 +376,7 @@ static void spawn(struct driver *d, struct driver_host *host, uint32_t slot)
     w->wave = host->fresh ? host->wave : d->wave;
     w->spawned_us = w->heard_us = d->now_us;
     host->slots[slot].worker = w->id;
-    a = action_add(d, DRIVER_ACT_SPAWN);
-    a->agent = host->agent;
-    a->worker = w->id;
-    a->slot = slot;
-    a->host = host->name;
+    send_spawn(d, host, w);
     d->counts.live++;
 }
 
