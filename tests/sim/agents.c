@@ -1,42 +1,26 @@
-/* agents.c - virtual agents and the processes they start: birth, death,
- * SIGSTOP. What an agent says reaches the driver late but in order; an agent
- * that dies takes its processes with it. */
+/* agents.c - the agents: the real core of each (src/elastic/agent/core.c), its
+ * process, and what its loop does around it. How a worker's process lives and
+ * dies is process.c. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "world.h"
 
-static struct sim_agent *agent_of(struct sim *s, uint64_t id)
+static void feed(struct sim *s, struct sim_agent *agent,
+                 struct agent_event *ev);
+
+struct sim_agent *sim_agent(struct sim *s, uint64_t id)
 {
     return id < s->n_agents ? s->agents[id] : NULL;
 }
 
-static void say(struct sim *s, struct sim_agent *agent,
-                enum driver_event_type type, uint64_t worker, int64_t code,
-                int64_t signal, uint64_t delay_us)
+bool agents_fail_now(struct sim *s, uint64_t one_in)
 {
-    uint64_t at = s->now_us + delay_us;
-    uint64_t cut_until_us = s->hosts[agent->host].cut_until_us;
-    struct event *event;
-
-    if (cut_until_us == TIME_NEVER)
-        return;
-    if (at < cut_until_us) /* the connection itself repeats what was lost */
-        at = cut_until_us;
-    if (at <= agent->last_out_us)
-        at = agent->last_out_us + 1;
-    agent->last_out_us = at;
-    event = queue_push(&s->queue, at, EV_AGENT_SAYS);
-    event->sub = (uint8_t)type;
-    event->a = agent->id;
-    event->b = worker;
-    event->c = (uint64_t)code;
-    event->d = (uint64_t)signal;
-}
-
-static uint64_t chat_us(struct sim *s)
-{
-    return sim_uniform(s, 20, s->plan.delay_us + 50);
+    if (s->options.base || s->options.large || s->now_us >= s->plan.horizon_us)
+        return false;
+    return sim_one_in(s, one_in);
 }
 
 static uint32_t host_index(struct sim *s, const char *name)
@@ -47,19 +31,23 @@ static uint32_t host_index(struct sim *s, const char *name)
     check_fail(s, "the driver names host \"%s\" that never was", name);
 }
 
-/* Whatever can fail by itself does so only while faults are allowed. */
-static bool fails_now(struct sim *s, uint64_t one_in)
+static struct event *push(struct sim *s, const struct sim_agent *agent,
+                          enum agent_news news, uint64_t at)
 {
-    if (s->options.base || s->options.large || s->now_us >= s->plan.horizon_us)
-        return false;
-    return sim_one_in(s, one_in);
+    struct event *event = queue_push(&s->queue, at, EV_AGENT);
+
+    event->sub = (uint8_t)news;
+    event->a = agent->id;
+    return event;
 }
 
-void agents_start(struct sim *s, uint64_t id, const char *host)
+/* ---- birth --------------------------------------------------------------- */
+
+static struct sim_agent *create(struct sim *s, uint64_t id, const char *host)
 {
     struct sim_agent *agent;
 
-    if (id == 0 || agent_of(s, id))
+    if (id == 0 || sim_agent(s, id))
         check_fail(s, "agent id %llu is used twice", (unsigned long long)id);
     if (!array_reserve(&s->agents, &s->agents_max, id + 1))
         abort();
@@ -70,308 +58,296 @@ void agents_start(struct sim *s, uint64_t id, const char *host)
         abort();
     agent->id = id;
     agent->host = host_index(s, host);
-    if (fails_now(s, 60)) {
-        agent->gone = true; /* could not be started */
-        say(s, agent, DRIVER_EV_AGENT_GONE, 0, 0, 0, 5 * MSEC);
+    agent->tick_us = TIME_NEVER;
+    return agent;
+}
+
+void agents_start(struct sim *s, uint64_t id, const char *host)
+{
+    struct sim_agent *agent = create(s, id, host);
+
+    if (agents_fail_now(s, 60)) { /* could not be started */
+        agents_end_is_told(s, agent, 5 * MSEC);
         return;
     }
-    agent->up = true;
-    say(s, agent, DRIVER_EV_AGENT_UP, 0, 0, 0,
-        sim_uniform(s, MSEC, s->plan.spawn_us + MSEC));
-    queue_push(&s->queue, agent->last_out_us + s->plan.agent_ping_us,
-               EV_AGENT_PING)
-        ->a = id;
+    agent->runs = true;
+    push(s, agent, AGENT_BORN,
+         s->now_us + sim_uniform(s, MSEC, s->plan.spawn_us + MSEC));
 }
 
-void agents_command(struct sim *s, uint64_t id, enum agent_cmd cmd,
-                    uint64_t worker, uint64_t arg)
+static void keep_tick(struct sim *s, struct sim_agent *agent)
 {
-    struct sim_agent *agent = agent_of(s, id);
-    struct event *event;
-    uint64_t at;
+    uint64_t at = agent_core_deadline(&agent->core);
+    uint64_t ahead_us = s->hosts[agent->host].clock_us;
 
-    if (!agent)
-        check_fail(s, "a command for agent %llu that never was",
-                   (unsigned long long)id);
-    agent->stopping |= cmd == CMD_STOP;
-    at = s->now_us + chat_us(s);
-    if (s->hosts[agent->host].cut_until_us == TIME_NEVER)
+    if (at == AGENT_NEVER || !agent->runs)
         return;
-    if (at < s->hosts[agent->host].cut_until_us)
-        at = s->hosts[agent->host].cut_until_us;
-    if (at <= agent->last_in_us)
-        at = agent->last_in_us + 1;
-    agent->last_in_us = at;
-    event = queue_push(&s->queue, at, EV_AGENT_CMD);
-    event->sub = (uint8_t)cmd;
-    event->a = id;
-    event->b = worker;
-    event->c = arg;
+    at = at > ahead_us ? at - ahead_us : 0;
+    if (at < s->now_us)
+        at = s->now_us;
+    if (at >= agent->tick_us)
+        return;
+    agent->tick_us = at;
+    push(s, agent, AGENT_TICK, at);
 }
 
-/* ---- processes ----------------------------------------------------------- */
-
-static void core_begin(struct sim *s, struct sim_worker *w)
+static void born(struct sim *s, struct sim_agent *agent)
 {
-    struct worker_config config = {
-        .job = s->driver_config.job,
-        .worker = w->id,
-        .heartbeat_us = s->driver_config.heartbeat_us / 4,
-        .driver_timeout_us = 0,
-    };
+    struct agent_config config = AGENT_CONFIG_DEFAULTS;
 
-    config.hello.pid = (int64_t)w->pid;
-    snprintf(config.hello.version, sizeof(config.hello.version), "sim");
-    snprintf(config.hello.address, sizeof(config.hello.address), "127.0.0.1");
-    config.hello.port = (uint16_t)(1024 + w->id % 60000);
-    worker_core_init(&w->core, &config, s->now_us);
-    w->tick_us = s->now_us;
-    queue_push(&s->queue, s->now_us, EV_TICK)->a = w->id;
+    config.job = s->driver_config.job;
+    config.hello.agent = agent->id;
+    config.hello.pid = 100 + (int64_t)agent->id;
+    if (!agent_core_init(&agent->core, &config, host_now(s, agent->host)))
+        abort();
+    keep_tick(s, agent);
 }
 
-/* Most processes can do everything. Not drawn from the world's numbers: what
- * else happens does not depend on it. */
-static uint8_t draw_abilities(const struct sim *s, uint64_t id)
-{
-    struct random_state r = {s->options.seed * 1000003 + id};
+/* ---- the core's actions -------------------------------------------------- */
 
-    if (random_below(&r, 8) > 0)
-        return READY_CAN_ALL;
-    return (uint8_t)random_below(&r, READY_CAN_ALL);
+static void send(struct sim *s, struct sim_agent *agent,
+                 const struct agent_action *action)
+{
+    struct message m;
+
+    agent_core_message(&agent->core, action, &m);
+    if (agents_fail_now(s, 300)) { /* its socket does not take it */
+        sim_cover(s, COVER_agent_unsent);
+        agent_core_unsent(&agent->core, action);
+        return;
+    }
+    network_from_agent(s, agent, &m);
 }
 
-static void spawn(struct sim *s, struct sim_agent *agent, uint64_t id,
-                  uint32_t slot)
+static void start_failed(struct sim *s, struct sim_agent *agent, uint64_t id)
 {
-    struct sim_worker *w;
+    struct agent_event ev = {.type = AGENT_EV_START_FAILED,
+                             .worker = id,
+                             .error = ENOMEM,
+                             .text = "cannot fork"};
 
-    if (sim_worker(s, id))
-        check_fail(s, "worker id %llu is used twice", (unsigned long long)id);
-    if (!array_reserve(&s->workers, &s->workers_max, id + 1) ||
-        !array_reserve(&agent->workers, &agent->workers_max,
+    TRACE(s, "agent %llu: spawn of w%llu fails", (unsigned long long)agent->id,
+          (unsigned long long)id);
+    sim_cover(s, COVER_spawn_failed);
+    feed(s, agent, &ev);
+}
+
+static void start(struct sim *s, struct sim_agent *agent, uint64_t id)
+{
+    struct agent_event ev = {.type = AGENT_EV_FORKED, .worker = id};
+
+    if (agents_fail_now(s, 100)) {
+        start_failed(s, agent, id);
+        return;
+    }
+    if (!array_reserve(&agent->workers, &agent->workers_max,
                        agent->n_workers + 1))
         abort();
-    w = malloc(sizeof(*w));
-    if (!w)
-        abort();
-    memset(w, 0, sizeof(*w));
-    if (s->n_workers <= id)
-        s->n_workers = id + 1;
-    s->workers[id] = w;
     agent->workers[agent->n_workers++] = id;
-    w->id = id;
-    w->pid = 1000 + id;
-    w->agent = agent->id;
-    w->host = agent->host;
-    w->slot = slot;
-    w->alive = true;
-    w->live.hash = 1;
-    w->abilities = draw_abilities(s, id);
-    s->result->n_workers++;
-    core_begin(s, w);
-    say(s, agent, DRIVER_EV_SPAWNED, id, (int64_t)w->pid, 0, chat_us(s));
+    process_begin(s, agent, id);
+    ev.pid = (int64_t)sim_worker(s, id)->pid;
+    feed(s, agent, &ev);
+    push(s, agent, AGENT_CHILD_RUNS, s->now_us + sim_uniform(s, 20, 3 * MSEC))
+        ->b = id;
 }
 
-static void on_spawn(struct sim *s, struct sim_agent *agent,
-                     const struct event *event)
+/* Its workers end with it, as their lifelines do. */
+static void ends(struct sim *s, struct sim_agent *agent)
 {
-    if (fails_now(s, 100)) {
-        TRACE(s, "agent %llu: spawn of w%llu fails",
-              (unsigned long long)agent->id, (unsigned long long)event->b);
-        say(s, agent, DRIVER_EV_SPAWN_FAILED, event->b, 12, 0, chat_us(s));
-        return;
-    }
-    spawn(s, agent, event->b, (uint32_t)event->c);
-}
-
-/* The process has ended: nothing of it acts any more. */
-void process_exit(struct sim *s, struct sim_worker *w, int64_t code,
-                  int64_t signal)
-{
-    struct sim_agent *agent = agent_of(s, w->agent);
-
-    if (!w->alive)
-        return;
-    w->alive = false;
-    w->serial++;
-    TRACE(s, "w%llu ends (%s %lld)", (unsigned long long)w->id,
-          signal ? "signal" : "code", (long long)(signal ? signal : code));
-    app_peer_gone(s, w);
-    if (agent && !agent->gone)
-        say(s, agent, DRIVER_EV_EXITED, w->id, code, signal,
-            sim_uniform(s, 100, s->plan.kill_us));
-}
-
-static void cover_death(struct sim *s, const struct sim_worker *w)
-{
-    static const enum sim_counter by_state[] = {
-        [APP_INIT] = COVER_died_before_ready,
-        [APP_LOADING] = COVER_died_before_ready,
-        [APP_JOINING] = COVER_died_ready,
-        [APP_SYNCING] = COVER_died_assigned,
-        [APP_COMPUTING] = COVER_died_computing,
-        [APP_IN_OP] = COVER_died_in_collective,
-        [APP_HELD] = COVER_died_held,
-        [APP_DONE] = COVER_died_done,
-        [APP_GONE] = COVER_deaths,
-    };
-    struct sim_generation *g = sim_generation(s, w->generation);
-
-    sim_cover(s, COVER_deaths);
-    sim_cover(s, by_state[w->app]);
-    if (w->app == APP_SYNCING && !w->core.assign.source)
-        sim_cover(s, COVER_receiver_died_in_sync);
-    if (g && !w->out && g->sources[w->rank] && w->core.assign.sync &&
-        s->now_us - g->formed_us < 100 * MSEC)
-        sim_cover(s, COVER_source_died_in_sync);
-    if (s->now_us - s->last_death_us < MSEC && s->last_death_us > 0)
-        sim_cover(s, COVER_two_at_once);
-    s->last_death_us = s->now_us;
-}
-
-void process_kill(struct sim *s, struct sim_worker *w)
-{
-    if (!w->alive)
-        return;
-    TRACE(s, "w%llu is killed with -9", (unsigned long long)w->id);
-    cover_death(s, w);
-    process_exit(s, w, 0, 9);
-}
-
-void process_end_later(struct sim *s, const struct sim_worker *w)
-{
-    struct event *event = queue_push(&s->queue, s->now_us + 60 * SEC, EV_EXIT);
-
-    event->a = w->id;
-    event->c = 9;
-}
-
-void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us)
-{
-    if (!w->alive || w->stopped)
-        return;
-    TRACE(s, "w%llu is stopped%s", (unsigned long long)w->id,
-          resume_us == TIME_NEVER ? "" : " for a while");
-    sim_cover(s, COVER_stopped);
-    w->stopped = true;
-    w->resume_us = resume_us;
-    if (resume_us != TIME_NEVER)
-        queue_push(&s->queue, resume_us, EV_RESUME)->a = w->id;
-    else if (s->released)
-        process_end_later(s, w);
-}
-
-/* ---- commands ------------------------------------------------------------ */
-
-static void signal_process(struct sim *s, const struct sim_worker *w,
-                           uint64_t signal, uint64_t delay_us)
-{
-    struct event *end = queue_push(&s->queue, s->now_us + delay_us, EV_EXIT);
-
-    end->a = w->id;
-    end->c = signal;
-}
-
-/* TERM ends a process that runs; a stopped one sees only KILL. */
-static void on_kill(struct sim *s, const struct event *event)
-{
-    struct sim_worker *w = sim_worker(s, event->b);
-
-    if (!w || !w->alive)
-        return;
-    if (event->c > 0)
-        signal_process(s, w, 15, sim_uniform(s, 100, 5 * MSEC));
-    signal_process(s, w, 9, event->c * MSEC + sim_uniform(s, 100, 5 * MSEC));
-}
-
-static void on_stop(struct sim *s, struct sim_agent *agent)
-{
-    for (size_t i = 0; i < agent->n_workers; i++) {
-        struct sim_worker *w = sim_worker(s, agent->workers[i]);
-
-        if (w)
-            process_exit(s, w, 0, 9);
-    }
-    say(s, agent, DRIVER_EV_AGENT_GONE, 0, 0, 0, chat_us(s));
-    agent->gone = true;
-}
-
-void agents_obey(struct sim *s, const struct event *event)
-{
-    struct sim_agent *agent = agent_of(s, event->a);
-
-    if (agent->gone)
-        return;
-    switch ((enum agent_cmd)event->sub) {
-    case CMD_SPAWN:
-        on_spawn(s, agent, event);
-        break;
-    case CMD_KILL:
-        on_kill(s, event);
-        break;
-    case CMD_STOP:
-        on_stop(s, agent);
-        break;
-    }
-}
-
-void agents_die(struct sim *s, struct sim_agent *agent, bool silent)
-{
-    if (agent->gone)
-        return;
-    TRACE(s, "agent %llu on %s dies%s", (unsigned long long)agent->id,
-          s->hosts[agent->host].name, silent ? ", nobody sees it" : "");
-    sim_cover(s, silent ? COVER_agent_silent : COVER_agent_died);
-    if (!silent)
-        say(s, agent, DRIVER_EV_AGENT_GONE, 0, 0, 0,
-            sim_uniform(s, 100, s->plan.kill_us));
-    agent->gone = true; /* first: it tells of no exits any more */
-    agent->silent = silent;
+    agent->runs = false;
+    queue_drop(&s->queue, &agent->parked);
     for (size_t i = 0; i < agent->n_workers; i++) {
         struct sim_worker *w = sim_worker(s, agent->workers[i]);
 
         if (w)
             process_kill(s, w);
     }
+    if (!agent->silent)
+        agents_end_is_told(s, agent, sim_uniform(s, 100, s->plan.kill_us));
 }
 
-void agents_ping(struct sim *s, uint64_t id)
+/* As the agent's loop does: a spawn comes last, it feeds events of its own. */
+static void perform(struct sim *s, struct sim_agent *agent,
+                    const struct agent_action *actions, size_t n)
 {
-    struct sim_agent *agent = agent_of(s, id);
+    uint64_t spawned = 0;
+    bool exits = false;
 
-    if (agent->gone)
-        return;
-    if (s->hosts[agent->host].cut_until_us <= s->now_us)
-        say(s, agent, DRIVER_EV_AGENT_PING, 0, 0, 0, chat_us(s));
-    queue_push(&s->queue, s->now_us + s->plan.agent_ping_us, EV_AGENT_PING)->a =
-        id;
+    for (size_t i = 0; i < n; i++) {
+        const struct agent_action *a = &actions[i];
+
+        switch (a->type) {
+        case AGENT_DO_SEND:
+            send(s, agent, a);
+            break;
+        case AGENT_DO_SIGNAL:
+            process_signal(s, sim_worker(s, a->worker), a->signo);
+            break;
+        case AGENT_DO_SPAWN:
+            spawned = a->worker;
+            break;
+        case AGENT_DO_EXIT:
+            exits = true;
+            break;
+        }
+    }
+    if (exits)
+        ends(s, agent);
+    else if (spawned != 0)
+        start(s, agent, spawned);
 }
 
-void agents_says(struct sim *s, const struct event *event)
+static void feed(struct sim *s, struct sim_agent *agent, struct agent_event *ev)
 {
-    struct driver_event ev = {.type = (enum driver_event_type)event->sub};
+    const struct agent_action *actions;
+    size_t n;
 
-    switch (ev.type) {
-    case DRIVER_EV_SPAWNED:
-        ev.u.spawned.worker = event->b;
-        ev.u.spawned.pid = (int64_t)event->c;
+    ev->now_us = host_now(s, agent->host);
+    if (agent_core_step(&agent->core, ev, &actions, &n) != HVD_OK)
+        check_fail(s, "agent %llu rejects %s", (unsigned long long)agent->id,
+                   ev->message ? message_type_name(ev->message->type)
+                               : "an event");
+    if (agent->core.driver_lost && !agent->lifeline_cut)
+        check_driver_is_lost(s, agent->host, "an agent");
+    perform(s, agent, actions, n);
+    keep_tick(s, agent);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static void child_exited(struct sim *s, struct sim_agent *agent,
+                         const struct event *event)
+{
+    struct agent_event ev = {.type = AGENT_EV_EXITED,
+                             .worker = event->b,
+                             .code = (int64_t)event->c,
+                             .signal = (int64_t)event->d};
+
+    feed(s, agent, &ev);
+}
+
+static void child_runs(struct sim *s, struct sim_agent *agent, uint64_t id)
+{
+    struct agent_event ev = {.type = AGENT_EV_STARTED, .worker = id};
+
+    feed(s, agent, &ev);
+}
+
+static void on_tick(struct sim *s, struct sim_agent *agent)
+{
+    struct agent_event ev = {.type = AGENT_EV_TICK};
+
+    agent->tick_us = TIME_NEVER;
+    feed(s, agent, &ev);
+}
+
+static void on_lifeline(struct sim *s, struct sim_agent *agent)
+{
+    struct agent_event ev = {.type = AGENT_EV_DRIVER_LOST};
+
+    agent->lifeline_cut = true;
+    feed(s, agent, &ev);
+}
+
+static void resume(struct sim *s, struct sim_agent *agent)
+{
+    agent->stopped = false;
+    queue_unpark(&s->queue, &agent->parked, s->now_us);
+    TRACE(s, "agent %llu goes on", (unsigned long long)agent->id);
+}
+
+void agents_event(struct sim *s, const struct event *event)
+{
+    struct sim_agent *agent = sim_agent(s, event->a);
+
+    switch ((enum agent_news)event->sub) {
+    case AGENT_BORN:
+        born(s, agent);
         break;
-    case DRIVER_EV_SPAWN_FAILED:
-        ev.u.spawn_failed.worker = event->b;
-        ev.u.spawn_failed.error = (int64_t)event->c;
-        snprintf(ev.u.spawn_failed.text, WIRE_TEXT_MAX, "cannot fork");
+    case AGENT_TICK:
+        on_tick(s, agent);
         break;
-    case DRIVER_EV_EXITED:
-        ev.u.exited.worker = event->b;
-        ev.u.exited.pid = 1000 + (int64_t)event->b;
-        ev.u.exited.code = (int64_t)event->c;
-        ev.u.exited.signal = (int64_t)event->d;
+    case AGENT_CHILD_RUNS:
+        child_runs(s, agent, event->b);
         break;
-    default:
-        ev.u.agent.agent = event->a;
-        ev.u.agent.pid = 100 + (int64_t)event->a;
-        ev.u.agent.text = "its process ended";
+    case AGENT_CHILD_EXITED:
+        child_exited(s, agent, event);
+        break;
+    case AGENT_LIFELINE:
+        on_lifeline(s, agent);
+        break;
+    case AGENT_RESUME:
+        resume(s, agent);
         break;
     }
-    sim_driver_step(s, &ev);
+}
+
+void agents_hear(struct sim *s, struct event *event)
+{
+    struct sim_agent *agent = sim_agent(s, event->a);
+    struct agent_event ev = {.type = AGENT_EV_MESSAGE,
+                             .message = event->message};
+
+    network_through_codec(s, event->message);
+    if (s->options.trace && event->message->type != MSG_AGENT_PONG)
+        trace_agent(s, "got: ", event->message, true, event->a);
+    if (!agent_core_reserve(&agent->core))
+        abort();
+    feed(s, agent, &ev);
+}
+
+/* ---- what befalls it ----------------------------------------------------- */
+
+void agents_end_is_told(struct sim *s, const struct sim_agent *agent,
+                        uint64_t delay_us)
+{
+    uint64_t at = s->now_us + delay_us;
+    uint64_t cut_us = s->hosts[agent->host].cut_up_us;
+    struct event *event;
+
+    if (s->plan.remote && at < cut_us)
+        at = cut_us;
+    event = queue_push(&s->queue, at, EV_LAUNCHER);
+    event->sub = LAUNCH_ENDED;
+    event->a = agent->id;
+}
+
+void agents_die(struct sim *s, struct sim_agent *agent, bool silent)
+{
+    if (!agent->runs)
+        return;
+    TRACE(s, "agent %llu on %s dies%s", (unsigned long long)agent->id,
+          s->hosts[agent->host].name, silent ? ", nobody sees it" : "");
+    agent->silent = silent;
+    ends(s, agent);
+}
+
+void agents_cut_lifeline(struct sim *s, struct sim_agent *agent)
+{
+    uint64_t at = s->now_us + sim_uniform(s, 20, MSEC);
+
+    if (!agent->runs)
+        return;
+    if (s->plan.remote && at < s->hosts[agent->host].cut_down_us)
+        at = s->hosts[agent->host].cut_down_us;
+    push(s, agent, AGENT_LIFELINE, at);
+}
+
+void agents_stop(struct sim *s, struct sim_agent *agent, uint64_t resume_us)
+{
+    if (!agent->runs || agent->stopped)
+        return;
+    TRACE(s, "agent %llu is stopped%s", (unsigned long long)agent->id,
+          resume_us == TIME_NEVER ? "" : " for a while");
+    sim_cover(s, COVER_agent_stopped);
+    agent->stopped = true;
+    faults_last(s, resume_us);
+    if (resume_us != TIME_NEVER)
+        push(s, agent, AGENT_RESUME, resume_us);
+}
+
+void agents_look(struct sim *s, struct sim_agent *agent)
+{
+    if (agent->runs && agent->core.children)
+        keep_tick(s, agent);
 }

@@ -31,7 +31,7 @@ struct worker_event app_event(const struct sim_worker *w,
         .boundary = w->boundary,
         .operation = w->operation,
         .called = w->operation + (w->app == APP_IN_OP),
-        .in_collective = w->app == APP_IN_OP,
+        .in_collective = w->app == APP_IN_OP || w->app == APP_SYNCING,
     };
 }
 
@@ -43,14 +43,28 @@ void app_set_timer(struct sim *s, struct sim_worker *w, uint64_t delay_us)
     event->b = ++w->serial;
 }
 
-static void keep_tick(struct sim *s, struct sim_worker *w)
+uint64_t app_due_us(const struct sim *s, const struct sim_worker *w)
 {
     uint64_t at = worker_deadline(&w->core);
+    uint64_t ahead_us = s->hosts[w->host].clock_us;
+
+    at = at > ahead_us ? at - ahead_us : 0;
+    return at > s->now_us ? at : s->now_us;
+}
+
+static void keep_tick(struct sim *s, struct sim_worker *w)
+{
+    uint64_t at = app_due_us(s, w);
 
     if (!w->alive || at >= w->tick_us)
         return;
     w->tick_us = at;
     queue_push(&s->queue, at, EV_TICK)->a = w->id;
+}
+
+void app_look(struct sim *s, struct sim_worker *w)
+{
+    keep_tick(s, w);
 }
 
 /* The hold word was set; now the counter is read, at once or a little later:
@@ -87,7 +101,8 @@ static void feed(struct sim *s, struct sim_worker *w,
     size_t n;
     bool wake = false;
     uint64_t fence = w->core.fence;
-    hvd_status_t status = worker_step(&w->core, event, s->now_us, &actions, &n);
+    hvd_status_t status = worker_step(&w->core, event, host_now(s, w->host),
+                                      &actions, &n);
 
     if (status != HVD_OK)
         check_fail(s, "w%llu: its core rejects event %d in phase %d",
@@ -115,6 +130,9 @@ static void feed(struct sim *s, struct sim_worker *w,
         }
     }
     keep_tick(s, w);
+    if (w->core.verdict == WORKER_DRIVER_GONE && w->app != APP_GONE &&
+        driver_hears(s, w))
+        check_driver_is_lost(s, w->host, "a worker");
     if (wake)
         look(s, w);
 }
@@ -304,7 +322,6 @@ void app_go(struct sim *s, struct sim_worker *w)
     int64_t code = w->core.verdict == WORKER_RELEASED  ? 0
                    : w->core.verdict == WORKER_DRAINED ? 3
                                                        : 1;
-    struct event *event;
 
     if (w->app == APP_GONE)
         return;
@@ -323,10 +340,7 @@ void app_go(struct sim *s, struct sim_worker *w)
     }
     w->app = APP_GONE;
     w->serial++;
-    event = queue_push(&s->queue, s->now_us + sim_uniform(s, 100, 20 * MSEC),
-                       EV_EXIT);
-    event->a = w->id;
-    event->b = (uint64_t)code;
+    process_exit_in(s, w, code, sim_uniform(s, 100, 20 * MSEC));
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -500,6 +514,7 @@ void app_compute(struct sim *s, struct sim_worker *w)
     uint64_t us = s->plan.step_us;
 
     w->app = APP_COMPUTING;
+    w->busy_since_us = s->now_us;
     us = us / 2 + random_below(&s->random, us + 1);
     if (sim_one_in(s, s->plan.long_step_in))
         us += 3 * SEC;
@@ -581,6 +596,7 @@ void app_timer(struct sim *s, struct sim_worker *w)
         app_connected(s, w);
         break;
     case APP_COMPUTING:
+        w->busy_until_us = s->now_us;
         step(s, w);
         break;
     case APP_IN_OP:

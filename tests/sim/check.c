@@ -316,9 +316,11 @@ static bool may_pause(const struct sim *s, size_t members)
     static const uint64_t pauses_us[] = {0, SEC / 2, 5 * SEC / 2, 10 * SEC, 0};
     const struct driver *d = &s->driver;
 
+    if (driver_now(s) >= d->next_tick_us)
+        return true; /* it has been away, and looks in a moment */
     return d->alike < ARRAY_SIZE(pauses_us) && !d->committed &&
            members == d->world_size &&
-           s->now_us - d->opened_us <= pauses_us[d->alike] + TICK_SLACK_US;
+           driver_now(s) - d->opened_us <= pauses_us[d->alike] + TICK_SLACK_US;
 }
 
 /* What the driver counts as it goes is what there is; and no rendezvous stays
@@ -365,6 +367,43 @@ void check_hold(struct sim *s, const struct message *m)
                ULL(g->generation));
 }
 
+static bool starts_with(const char *text, const char *words)
+{
+    return strncmp(text, words, strlen(words)) == 0;
+}
+
+/* It is in user code, and has been for so long. */
+static bool computes_for(const struct sim *s, const struct sim_worker *w,
+                         uint64_t us)
+{
+    return w->app == APP_COMPUTING && s->now_us - w->busy_since_us >= us;
+}
+
+/* It has yet to reach the boundary, or its READY is on its way. */
+static bool computed_lately(const struct sim *s, const struct sim_worker *w)
+{
+    uint64_t way_us = plan_slack_us(s);
+
+    if (s->plan.loss_in > 0)
+        way_us += 3 * s->driver_config.heartbeat_us;
+    return w->app == APP_COMPUTING || s->now_us - w->busy_until_us < way_us;
+}
+
+/* What the options of this job say about a worker that did nothing wrong. */
+static bool may_evict(const struct sim *s, const struct sim_worker *w,
+                      const char *why)
+{
+    const struct driver_config *c = &s->driver_config;
+
+    if (starts_with(why, "has stopped"))
+        return s->plan.loss_in > 0;
+    if (strstr(why, "--elastic-timeout"))
+        return computed_lately(s, w);
+    if (strstr(why, "--hang-timeout"))
+        return s->plan.loss_in > 0 || computes_for(s, w, c->hang_timeout_us);
+    return true;
+}
+
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut
  * off comes to every rendezvous in time, and is heard where nothing is lost. */
 void check_eviction(struct sim *s, const struct driver_record *r)
@@ -372,10 +411,11 @@ void check_eviction(struct sim *s, const struct driver_record *r)
     const struct sim_worker *w = sim_worker(s, r->worker);
 
     if (!w || !w->alive || w->stopped || w->resume_us > 0 ||
-        s->hosts[w->host].cut_until_us > 0)
+        s->hosts[w->host].cut_up_us > 0 || s->hosts[w->host].cut_down_us > 0)
         return;
-    if (strstr(r->text, "rendezvous") ||
-        (strncmp(r->text, "has stopped", 11) == 0 && s->plan.loss_in == 0))
+    if (starts_with(r->text, "is on a blacklisted host"))
+        return; /* another's failure */
+    if (!may_evict(s, w, r->text))
         check_fail(s, "w%llu is evicted for no reason: it %s", ULL(w->id),
                    r->text);
 }
@@ -411,6 +451,28 @@ static bool has(const char *text, const char *words)
     return strstr(text, words) != NULL;
 }
 
+/* Somebody has died or was absent. */
+static bool was_disturbed(const uint64_t *cover)
+{
+    return cover[COVER_deaths] + cover[COVER_stopped] +
+               cover[COVER_driver_stalled] + cover[COVER_driver_given_up] +
+               cover[COVER_agent_died] + cover[COVER_agent_silent] +
+               cover[COVER_agent_stopped] + cover[COVER_partition] +
+               cover[COVER_partition_one_way] >
+           0;
+}
+
+/* Too few were there while faults were allowed, or lasted; afterwards there is
+ * room for all and nothing fails: once who is gone has been noticed, they need
+ * no longer than this to come up. */
+static bool was_short(const struct sim *s)
+{
+    enum { COME_UP_US = 8000000 };
+
+    return s->short_since_us <
+           s->calm_us + s->driver_config.heartbeat_timeout_us + COME_UP_US;
+}
+
 /* A failure that the world of this run explains. */
 static bool is_legal(struct sim *s, const char *text)
 {
@@ -419,20 +481,19 @@ static bool is_legal(struct sim *s, const char *text)
     if (cover[COVER_user_failed] > 0)
         return true;
     if (has(text, "had finished, but then"))
-        return s->released && cover[COVER_deaths] + cover[COVER_stopped] +
-                                      cover[COVER_partition] >
-                                  0;
+        return s->released && was_disturbed(cover);
     if (has(text, "interrupted"))
         return cover[COVER_interrupted] > 0;
     if (has(text, "layouts differ"))
         return s->n_generations == 0;
-    if (has(text, "--elastic-timeout")) /* slots that stay closed */
-        return cover[COVER_layout_differs] > 0 || cover[COVER_cannot_enter] > 0;
+    if (starts_with(text, "only ")) /* or slots that stay closed */
+        return was_short(s) || cover[COVER_layout_differs] > 0 ||
+               cover[COVER_cannot_enter] > 0;
     if (has(text, "cannot enter")) /* no elder was left */
         return cover[COVER_cannot_enter] > 0;
     if (has(text, "reset"))
         return s->driver_config.reset_limit >= 0;
-    if (has(text, "progress"))
+    if (starts_with(text, "no progress"))
         return cover[COVER_generations] >= 5;
     if (has(text, "state"))
         return !s->state_left;
@@ -463,13 +524,30 @@ void check_finish(struct sim *s, int status, const char *text)
  * lifeline cut. */
 void check_end(struct sim *s)
 {
-    if (s->now_us >= s->driver.give_up_us)
+    if (driver_now(s) >= s->driver.give_up_us)
         return;
     for (size_t i = 0; i < s->n_workers; i++) {
         const struct sim_worker *w = sim_worker(s, i);
+        const struct sim_agent *agent = w ? sim_agent(s, w->agent) : NULL;
 
-        if (w && w->alive && !s->agents[w->agent]->gone &&
-            !s->agents[w->agent]->stopping)
+        if (agent && w->alive && agent->runs && !agent->stopping)
             check_fail(s, "w%llu outlives the job", ULL(w->id));
     }
+}
+
+/* Whoever gives the driver up has not heard of it for --driver-timeout: the
+ * driver was absent, the network cut, or it lost messages. */
+void check_driver_is_lost(struct sim *s, uint32_t host, const char *who)
+{
+    const struct sim_host *h = &s->hosts[host];
+    uint64_t since_us = s->now_us > s->driver_config.driver_timeout_us
+                            ? s->now_us - s->driver_config.driver_timeout_us
+                            : 0;
+
+    sim_cover(s, COVER_driver_given_up);
+    if (s->stalled_until_us >= since_us || s->slow_until_us >= since_us ||
+        h->cut_up_us >= since_us || h->cut_down_us >= since_us ||
+        s->plan.loss_in > 0)
+        return;
+    check_fail(s, "%s on %s gives up a driver that was there", who, h->name);
 }

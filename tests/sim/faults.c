@@ -1,208 +1,10 @@
-/* faults.c - what kind of world a seed makes, and what goes wrong in it. Some
- * faults are traps: they wait until a worker comes into a certain state and
- * kill it there. At the horizon everything is healed: enough slots are there
- * and stay, so that the job must end. */
+/* faults.c - what goes wrong in a run: what each fault does (plan.c says when),
+ * and what discovery answers. Some faults are traps: they wait until a worker
+ * comes into a certain state and kill it there. */
 #include <stdio.h>
 #include <string.h>
 
 #include "world.h"
-
-enum fault {
-    FAULT_KILL,
-    FAULT_KILL_TWO,
-    FAULT_TRAP,
-    FAULT_STOP,
-    FAULT_PAUSE,
-    FAULT_AGENT,
-    FAULT_AGENT_SILENT,
-    FAULT_HOST_ADDED,
-    FAULT_HOST_REMOVED,
-    FAULT_SLOTS,
-    FAULT_FLAP,
-    FAULT_DISCOVERY_BAD,
-    FAULT_ACCUSE,
-    FAULT_PARTITION,
-    FAULT_DRAIN,
-    FAULT_STALL,
-    /* from here on they end most jobs: rare */
-    FAULT_LAYOUT,
-    FAULT_INTERRUPT,
-    FAULT_USER_ERROR,
-    N_FAULTS,
-    FAULT_SETTLE
-};
-
-static void add_host(struct sim *s, uint32_t slots, bool home)
-{
-    struct sim_host *host;
-
-    if (!array_reserve(&s->hosts, &s->hosts_max, s->n_hosts + 1))
-        abort();
-    host = &s->hosts[s->n_hosts];
-    snprintf(host->name, sizeof(host->name), "h%zu", s->n_hosts);
-    s->n_hosts++;
-    host->slots = host->slots_now = slots;
-    host->home = home;
-}
-
-static void plan_fault(struct sim *s, uint64_t at, enum fault fault)
-{
-    queue_push(&s->queue, at, EV_FAULT)->sub = (uint8_t)fault;
-}
-
-/* ---- the world ----------------------------------------------------------- */
-
-static void plan_driver(struct sim *s)
-{
-    struct driver_config *c = &s->driver_config;
-
-    c->job = 77;
-    c->term = 1;
-    c->reset_limit = -1;
-    c->slot_restarts = 3;
-    c->elastic_timeout_us = 30 * SEC;
-    c->start_timeout_us = 20 * SEC;
-    c->drain_timeout_us = 5 * SEC;
-    c->heartbeat_us = 1 * SEC;
-    c->heartbeat_timeout_us = 5 * SEC;
-    c->connect_timeout_us = 10 * SEC;
-    c->seed = s->options.seed;
-}
-
-static void plan_base(struct sim *s)
-{
-    struct sim_plan *p = &s->plan;
-
-    *p = (struct sim_plan){
-        .horizon_us = 600 * MSEC,
-        .limit_us = 300 * SEC,
-        .steps = 10,
-        .step_us = 20 * MSEC,
-        .load_us = 30 * MSEC,
-        .spawn_us = 5 * MSEC,
-        .kill_us = 3 * MSEC,
-        .delay_us = s->options.seed % 2 ? 3000 : 300,
-        .tail_us = 1,
-        .agent_ping_us = SEC,
-        .discovery_us = 50 * MSEC,
-        .op_mix = 70,
-        .commit_in = 2,
-    };
-    s->driver_config.np = 4;
-    s->driver_config.min_np = 2;
-    s->driver_config.max_np = 5;
-    s->driver_config.heartbeat_timeout_us = 3 * SEC;
-    add_host(s, 2, true);
-    add_host(s, 2, true);
-    if (s->options.seed % 3 > 0)
-        plan_fault(s, 90 * MSEC, FAULT_HOST_ADDED);
-    if (s->options.seed % 3 > 1)
-        plan_fault(s, 300 * MSEC, FAULT_HOST_REMOVED);
-}
-
-static const uint64_t losses[] = {0, 0, 0, 100, 20, 6};
-
-static void plan_network(struct sim *s)
-{
-    struct sim_plan *p = &s->plan;
-
-    p->delay_us = sim_uniform(s, 100, 800);
-    p->tail_in = sim_one_in(s, 2) ? 0 : sim_uniform(s, 3, 40);
-    p->tail_us = sim_uniform(s, MSEC, 400 * MSEC);
-    p->loss_in = losses[random_below(&s->random, ARRAY_SIZE(losses))];
-    p->duplicate_in = losses[random_below(&s->random, ARRAY_SIZE(losses))];
-    p->agent_ping_us = 500 * MSEC;
-    p->op_mix = (uint32_t)sim_uniform(s, 0, 100);
-    p->commit_in = (uint32_t)sim_uniform(s, 1, 4);
-}
-
-static void plan_large(struct sim *s)
-{
-    struct sim_plan *p = &s->plan;
-    uint64_t n_faults = sim_uniform(s, 2, 6);
-
-    for (int i = 0; i < 512; i++)
-        add_host(s, 8, true);
-    plan_network(s);
-    p->codec_in = 500;
-    p->horizon_us = 3 * SEC;
-    p->limit_us = 300 * SEC;
-    p->steps = sim_uniform(s, 3, 6);
-    p->step_us = sim_uniform(s, 100, 500) * MSEC;
-    p->load_us = 300 * MSEC;
-    p->spawn_us = 50 * MSEC;
-    p->kill_us = 20 * MSEC;
-    p->discovery_us = SEC;
-    s->driver_config.np = (uint32_t)sim_uniform(s, 3900, 4096);
-    s->driver_config.min_np = (uint32_t)sim_uniform(s, 3000, 3800);
-    if (p->loss_in && p->loss_in < 100)
-        p->loss_in = 100;
-    for (uint64_t i = 0; i < n_faults; i++) {
-        static const uint8_t faults[] = {
-            FAULT_KILL,       FAULT_KILL,         FAULT_KILL_TWO, FAULT_TRAP,
-            FAULT_STOP,       FAULT_PAUSE,        FAULT_AGENT,    FAULT_SLOTS,
-            FAULT_HOST_ADDED, FAULT_HOST_REMOVED, FAULT_FLAP};
-
-        plan_fault(s, sim_uniform(s, 400 * MSEC, p->horizon_us),
-                   faults[random_below(&s->random, ARRAY_SIZE(faults))]);
-    }
-}
-
-static void plan_small(struct sim *s)
-{
-    struct sim_plan *p = &s->plan;
-    struct driver_config *c = &s->driver_config;
-    uint32_t n_slots = 0;
-    uint64_t n_faults = random_below(&s->random, 9);
-    uint64_t n_hosts = sim_uniform(s, 1, 4);
-
-    for (uint64_t i = 0; i < n_hosts; i++)
-        add_host(s, (uint32_t)sim_uniform(s, 1, 3), true);
-    for (size_t i = 0; i < s->n_hosts; i++)
-        n_slots += s->hosts[i].slots;
-    plan_network(s);
-    p->codec_in = 50;
-    p->horizon_us = sim_uniform(s, 1, 8) * SEC;
-    p->limit_us = p->horizon_us + 400 * SEC;
-    p->steps = sim_uniform(s, 2, 24);
-    p->step_us = p->horizon_us / p->steps * sim_uniform(s, 1, 8) / 8;
-    p->long_step_in = sim_one_in(s, 5) ? 10 : 0;
-    p->load_us = sim_uniform(s, 1, 800) * MSEC;
-    p->spawn_us = sim_uniform(s, 1, 60) * MSEC;
-    p->kill_us = sim_uniform(s, 1, 60) * MSEC;
-    p->discovery_us = sim_uniform(s, 50, 600) * MSEC;
-    c->np = (uint32_t)sim_uniform(s, 1, n_slots);
-    c->min_np = (uint32_t)sim_uniform(s, 1, c->np);
-    if (sim_one_in(s, 2))
-        c->max_np = c->np + (uint32_t)random_below(&s->random, 3);
-    c->strict_blacklist = sim_one_in(s, 8);
-    if (sim_one_in(s, 3))
-        c->blacklist = (struct blacklist_config){true, SEC, 4 * SEC};
-    if (sim_one_in(s, 20))
-        c->reset_limit = (int64_t)random_below(&s->random, 5);
-    for (uint64_t i = 0; i < n_faults; i++) {
-        enum fault fault = (enum fault)random_below(&s->random, N_FAULTS);
-
-        if (fault >= FAULT_LAYOUT && !sim_one_in(s, 6))
-            fault = FAULT_TRAP;
-        plan_fault(s, random_below(&s->random, p->horizon_us), fault);
-        if (sim_one_in(s, 4))
-            plan_fault(s, random_below(&s->random, p->horizon_us), FAULT_TRAP);
-    }
-}
-
-void faults_plan(struct sim *s)
-{
-    plan_driver(s);
-    if (s->options.base)
-        plan_base(s);
-    else if (s->options.large)
-        plan_large(s);
-    else
-        plan_small(s);
-    plan_fault(s, s->plan.horizon_us, FAULT_SETTLE);
-    queue_push(&s->queue, 0, EV_DISCOVERY);
-}
 
 /* ---- discovery ----------------------------------------------------------- */
 
@@ -240,7 +42,7 @@ static struct sim_worker *pick(struct sim *s)
 
     for (int tries = 0; tries < 20 && s->n_workers > 0; tries++) {
         w = sim_worker(s, random_below(&s->random, s->n_workers));
-        if (w && w->alive && !w->stopped)
+        if (w && process_runs(w))
             return w;
     }
     return NULL;
@@ -273,8 +75,8 @@ static void strike_host(struct sim *s, enum fault fault)
 
     switch (fault) {
     case FAULT_HOST_ADDED:
-        add_host(s, (uint32_t)sim_uniform(s, 1, s->options.large ? 8 : 3),
-                 false);
+        plan_host(s, (uint32_t)sim_uniform(s, 1, s->options.large ? 8 : 3),
+                  false);
         TRACE(s, "discovery: %s appears", s->hosts[s->n_hosts - 1].name);
         break;
     case FAULT_HOST_REMOVED:
@@ -295,34 +97,77 @@ static void strike_host(struct sim *s, enum fault fault)
     }
 }
 
-static void strike_agent(struct sim *s, bool silent)
+static struct sim_agent *pick_agent(struct sim *s)
 {
     for (int tries = 0; tries < 20 && s->n_agents > 0; tries++) {
-        uint64_t id = random_below(&s->random, s->n_agents);
-        struct sim_agent *agent = s->agents[id];
+        struct sim_agent *agent =
+            s->agents[random_below(&s->random, s->n_agents)];
 
-        if (!agent || agent->gone)
-            continue;
-        agents_die(s, agent, silent);
-        return;
+        if (agent && agent->runs && !agent->stopped)
+            return agent;
+    }
+    return NULL;
+}
+
+/* Up to a tenth of a second, some seconds, or longer than most timeouts. */
+static uint64_t draw_pause_us(struct sim *s)
+{
+    switch (random_below(&s->random, 4)) {
+    case 0:
+        return sim_uniform(s, 10, 100) * MSEC;
+    case 1:
+        return sim_uniform(s, 100, 2000) * MSEC;
+    case 2:
+        return sim_uniform(s, 2, 12) * SEC;
+    default:
+        return sim_uniform(s, 12, 40) * SEC;
     }
 }
 
+static void strike_agent(struct sim *s, enum fault fault)
+{
+    struct sim_agent *agent = pick_agent(s);
+    bool silent = fault == FAULT_AGENT_SILENT && s->plan.remote;
+
+    if (!agent)
+        return;
+    if (fault == FAULT_AGENT_STOP) {
+        agents_stop(s, agent,
+                    sim_one_in(s, 4) ? TIME_NEVER
+                                     : s->now_us + draw_pause_us(s));
+        return;
+    }
+    sim_cover(s, silent ? COVER_agent_silent : COVER_agent_died);
+    agents_die(s, agent, silent);
+}
+
+/* Each direction for itself: one may be cut while the other is not. */
 static void partition(struct sim *s)
 {
     struct sim_host *host = pick_host(s);
-    uint64_t us = sim_one_in(s, 2) ? sim_uniform(s, 1, 3000) * MSEC
-                                   : sim_uniform(s, 3, 20) * SEC;
+    uint64_t until_us = s->now_us + (sim_one_in(s, 2)
+                                         ? sim_uniform(s, 1, 3000) * MSEC
+                                         : sim_uniform(s, 3, 20) * SEC);
+    uint64_t which = random_below(&s->random, 4);
 
-    if (host->cut_until_us < s->now_us + us)
-        host->cut_until_us = s->now_us + us;
-    TRACE(s, "%s is cut off for %llu ms", host->name,
-          (unsigned long long)(us / MSEC));
-    sim_cover(s, COVER_partition);
+    if (which != 1 && host->cut_up_us < until_us)
+        host->cut_up_us = until_us;
+    if (which != 2 && host->cut_down_us < until_us)
+        host->cut_down_us = until_us;
+    host->cut_keeps = sim_one_in(s, 2);
+    faults_last(s, until_us);
+    TRACE(s, "%s is cut off (%s) for %llu ms", host->name,
+          which == 1   ? "hears nothing"
+          : which == 2 ? "is not heard"
+                       : "both ways",
+          (unsigned long long)((until_us - s->now_us) / MSEC));
+    sim_cover(s, which == 1 || which == 2 ? COVER_partition_one_way
+                                          : COVER_partition);
     for (size_t i = 0; i < s->n_workers; i++) {
         struct sim_worker *w = sim_worker(s, i);
 
-        if (w && w->alive && &s->hosts[w->host] == host && sim_one_in(s, 2))
+        if (w && process_runs(w) && &s->hosts[w->host] == host &&
+            sim_one_in(s, 2))
             app_lose(s, w, false);
     }
 }
@@ -343,20 +188,103 @@ static void interrupt(struct sim *s)
                    FAULT_INTERRUPT);
 }
 
+/* ---- absence ------------------------------------------------------------- */
+
 /* Not driver_step() is slow: its whole process does not run. */
-static void stall(struct sim *s)
+static void stall(struct sim *s, uint64_t until_us)
 {
-    s->stalled_until_us = s->now_us + sim_uniform(s, 100, 20000) * MSEC;
+    if (s->stalled_until_us < until_us)
+        s->stalled_until_us = until_us;
+    faults_last(s, until_us);
     TRACE(s, "the driver stalls for %llu ms",
           (unsigned long long)((s->stalled_until_us - s->now_us) / MSEC));
     sim_cover(s, COVER_driver_stalled);
+}
+
+/* Its machine is busy, or its disk: it runs, but late. */
+static void slow_down(struct sim *s)
+{
+    s->slow_until_us = s->now_us + sim_uniform(s, 100, 5000) * MSEC;
+    s->slow_us = sim_uniform(s, 1, 30) * MSEC;
+    faults_last(s, s->slow_until_us);
+    TRACE(s, "the driver is slow for %llu ms",
+          (unsigned long long)((s->slow_until_us - s->now_us) / MSEC));
+    sim_cover(s, COVER_driver_slow);
+}
+
+/* They go on in any order. */
+static void pause_host(struct sim *s, uint32_t host, uint64_t until_us)
+{
+    for (size_t i = 0; i < s->n_agents; i++)
+        if (s->agents[i] && s->agents[i]->host == host)
+            agents_stop(s, s->agents[i],
+                        until_us + random_below(&s->random, 20 * MSEC));
+    for (size_t i = 0; i < s->n_workers; i++)
+        if (s->workers[i] && s->workers[i]->host == host)
+            process_stop(s, s->workers[i],
+                         until_us + random_below(&s->random, 20 * MSEC));
+}
+
+/* docker pause: of a host, or of the whole job. */
+static void pause_all(struct sim *s, bool whole_job)
+{
+    uint64_t until_us = s->now_us + draw_pause_us(s);
+
+    if (!whole_job) {
+        sim_cover(s, COVER_host_paused);
+        pause_host(s, (uint32_t)random_below(&s->random, s->n_hosts), until_us);
+        return;
+    }
+    sim_cover(s, COVER_all_paused);
+    for (uint32_t i = 0; i < s->n_hosts; i++)
+        pause_host(s, i, until_us);
+    stall(s, until_us + random_below(&s->random, 20 * MSEC));
+}
+
+/* A virtual machine was suspended, or moved: its clock is ahead at once. */
+static void step_clock(struct sim *s)
+{
+    uint64_t us = sim_one_in(s, 2) ? sim_uniform(s, 1, 5000) * MSEC
+                                   : sim_uniform(s, 5, 3600) * SEC;
+    uint32_t host = (uint32_t)random_below(&s->random, s->n_hosts);
+
+    sim_cover(s, COVER_clock_stepped);
+    TRACE(s, "a clock jumps by %llu ms", (unsigned long long)(us / MSEC));
+    if (sim_one_in(s, 3)) {
+        s->driver_clock_us += us;
+        return;
+    }
+    s->hosts[host].clock_us += us;
+    for (size_t i = 0; i < s->n_agents; i++)
+        if (s->agents[i] && s->agents[i]->host == host)
+            agents_look(s, s->agents[i]);
+    for (size_t i = 0; i < s->n_workers; i++)
+        if (s->workers[i] && s->workers[i]->host == host)
+            app_look(s, s->workers[i]);
+}
+
+static void strike_absence(struct sim *s, enum fault fault)
+{
+    switch (fault) {
+    case FAULT_STALL:
+        stall(s, s->now_us + draw_pause_us(s));
+        break;
+    case FAULT_SLOW:
+        slow_down(s);
+        break;
+    case FAULT_CLOCK:
+        step_clock(s);
+        break;
+    default:
+        pause_all(s, fault == FAULT_ALL_PAUSE);
+        break;
+    }
 }
 
 static void strike_worker(struct sim *s, enum fault fault)
 {
     struct sim_worker *w = pick(s), *other;
     struct worker_event event;
-    uint64_t us;
 
     if (!w)
         return;
@@ -371,9 +299,7 @@ static void strike_worker(struct sim *s, enum fault fault)
         process_stop(s, w, TIME_NEVER);
         break;
     case FAULT_PAUSE:
-        us = sim_one_in(s, 2) ? sim_uniform(s, 10, 2000) * MSEC
-                              : sim_uniform(s, 3, 12) * SEC;
-        process_stop(s, w, s->now_us + us);
+        process_stop(s, w, s->now_us + draw_pause_us(s));
         break;
     case FAULT_ACCUSE:
         app_lose(s, w, true);
@@ -405,7 +331,7 @@ static void settle(struct sim *s)
             s->hosts[i].slots_now = s->hosts[i].slots;
     if (s->options.base)
         return;
-    add_host(s, need < HOSTS_SLOTS_MAX ? need : HOSTS_SLOTS_MAX, true);
+    plan_host(s, need < HOSTS_SLOTS_MAX ? need : HOSTS_SLOTS_MAX, true);
 }
 
 void faults_strike(struct sim *s, const struct event *event)
@@ -423,7 +349,8 @@ void faults_strike(struct sim *s, const struct event *event)
         break;
     case FAULT_AGENT:
     case FAULT_AGENT_SILENT:
-        strike_agent(s, fault == FAULT_AGENT_SILENT);
+    case FAULT_AGENT_STOP:
+        strike_agent(s, fault);
         break;
     case FAULT_HOST_ADDED:
     case FAULT_HOST_REMOVED:
@@ -444,7 +371,11 @@ void faults_strike(struct sim *s, const struct event *event)
         s->odd_layouts++;
         break;
     case FAULT_STALL:
-        stall(s);
+    case FAULT_SLOW:
+    case FAULT_CLOCK:
+    case FAULT_HOST_PAUSE:
+    case FAULT_ALL_PAUSE:
+        strike_absence(s, fault);
         break;
     default:
         strike_worker(s, fault);

@@ -1,6 +1,7 @@
-/* network.c - messages between driver and workers. They are delayed, and so
- * overtake each other; lost; doubled; and now and then encoded and decoded on
- * the way. The channel to the agents is in agents.c: it only delays.
+/* network.c - messages between the driver and the others. They are delayed, so
+ * that they overtake each other; lost; doubled; and now and then encoded and
+ * decoded on the way. A host may be cut off from the driver, in one direction
+ * or both.
  *
  * Rules can be broken here (sim.h: SIM_BUG_TABLE). */
 #include <stdio.h>
@@ -16,6 +17,15 @@ size_t network_nbytes(enum message_type type)
     size_t body;
 
     switch (type) {
+    case MSG_AGENT_HELLO:
+        body = sizeof(struct msg_agent_hello);
+        break;
+    case MSG_SPAWN_FAILED:
+        body = sizeof(struct msg_spawn_failed);
+        break;
+    case MSG_SPAWN: /* its cwd is empty */
+        body = offsetof(struct msg_spawn, cwd) + 1;
+        break;
     case MSG_HELLO:
         body = sizeof(struct msg_hello);
         break;
@@ -54,24 +64,31 @@ static uint64_t delay(struct sim *s)
     return us;
 }
 
-static bool is_cut_off(const struct sim *s, const struct sim_worker *w)
+bool network_is_cut(const struct sim *s, uint32_t host)
 {
-    return s->hosts[w->host].cut_until_us > s->now_us;
+    return s->hosts[host].cut_up_us > s->now_us ||
+           s->hosts[host].cut_down_us > s->now_us;
 }
 
-void network_deliver(struct sim *s, enum event_type type, uint64_t worker,
-                     const struct message *m)
+static bool is_up(enum event_type type)
+{
+    return type == EV_TO_DRIVER || type == EV_FROM_AGENT;
+}
+
+void network_deliver(struct sim *s, enum event_type type, uint64_t peer,
+                     const struct message *m, uint64_t not_before_us)
 {
     size_t nbytes = network_nbytes(m->type);
-    uint64_t at = s->now_us + delay(s);
+    uint64_t from_us = s->now_us > not_before_us ? s->now_us : not_before_us;
+    uint64_t at = from_us + delay(s);
     struct event *event = queue_push(&s->queue, at, type);
 
-    if (type == EV_TO_DRIVER) {
+    if (is_up(type)) {
         if (at < s->to_driver_last_us)
             sim_cover(s, COVER_message_reordered);
         s->to_driver_last_us = at;
     }
-    event->a = worker;
+    event->a = peer;
     event->message = malloc(nbytes);
     if (!event->message)
         abort();
@@ -85,21 +102,51 @@ static bool is_repeated(const struct sim *s, const struct message *m)
            m->type != MSG_PING && m->type != MSG_PONG && m->type != MSG_HELLO;
 }
 
-static void through(struct sim *s, enum event_type type, struct sim_worker *w,
-                    const struct message *m)
+static void lose(struct sim *s, enum event_type type, uint64_t peer,
+                 const struct message *m)
 {
-    if (is_repeated(s, m) || is_cut_off(s, w) ||
+    bool down = !is_up(type);
+
+    sim_cover(s, COVER_message_lost);
+    if (!s->options.trace)
+        return;
+    if (type == EV_TO_AGENT || type == EV_FROM_AGENT)
+        trace_agent(s, "lost:", m, down, peer);
+    else
+        trace_message(s, "lost:", m, down, peer);
+}
+
+static void through(struct sim *s, enum event_type type, uint64_t peer,
+                    uint32_t host, const struct message *m)
+{
+    const struct sim_host *h = &s->hosts[host];
+    uint64_t cut_us = is_up(type) ? h->cut_up_us : h->cut_down_us;
+    bool cut = cut_us > s->now_us;
+
+    if (is_repeated(s, m) || (cut && !h->cut_keeps) ||
         (s->now_us < s->plan.horizon_us && sim_one_in(s, s->plan.loss_in))) {
-        sim_cover(s, COVER_message_lost);
-        if (s->options.trace)
-            trace_message(s, "lost:", m, type == EV_TO_WORKER, w->id);
+        lose(s, type, peer, m);
         return;
     }
-    network_deliver(s, type, w->id, m);
+    network_deliver(s, type, peer, m, cut ? cut_us : 0);
     if (sim_one_in(s, s->plan.duplicate_in)) {
         sim_cover(s, COVER_message_duplicated);
-        network_deliver(s, type, w->id, m);
+        network_deliver(s, type, peer, m, cut ? cut_us : 0);
     }
+}
+
+void network_from_agent(struct sim *s, const struct sim_agent *agent,
+                        const struct message *m)
+{
+    through(s, EV_FROM_AGENT, agent->id, agent->host, m);
+}
+
+void network_to_agent(struct sim *s, const struct sim_agent *agent,
+                      const struct message *m)
+{
+    if (s->options.trace && m->type != MSG_AGENT_PONG)
+        trace_agent(s, "sent:", m, true, agent->id);
+    through(s, EV_TO_AGENT, agent->id, agent->host, m);
 }
 
 void network_to_driver(struct sim *s, struct sim_worker *w,
@@ -119,7 +166,7 @@ void network_to_driver(struct sim *s, struct sim_worker *w,
         changed.u.ready.id.version++;
         m = &changed;
     }
-    through(s, EV_TO_DRIVER, w, m);
+    through(s, EV_TO_DRIVER, w->id, w->host, m);
 }
 
 void network_send_to(struct sim *s, struct sim_worker *w,
@@ -135,7 +182,7 @@ void network_send_to(struct sim *s, struct sim_worker *w,
         changed.u.cut.boundary--;
         m = &changed;
     }
-    through(s, EV_TO_WORKER, w, m);
+    through(s, EV_TO_WORKER, w->id, w->host, m);
 }
 
 /* The codec may refuse nothing and change nothing that it was given. */

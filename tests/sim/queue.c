@@ -42,7 +42,7 @@ struct event *queue_push(struct queue *q, uint64_t at, enum event_type type)
     struct event *event = q->free_list;
 
     if (event)
-        q->free_list = event->next_free;
+        q->free_list = event->next;
     else
         event = must(malloc(sizeof(*event)));
     memset(event, 0, sizeof(*event));
@@ -86,8 +86,44 @@ void queue_release(struct queue *q, struct event *event)
     free(event->message);
     event->message = NULL;
     q->popped = NULL;
-    event->next_free = q->free_list;
+    event->next = q->free_list;
     q->free_list = event;
+}
+
+void queue_park(struct queue *q, struct parked *parked, struct event *event)
+{
+    q->popped = NULL;
+    event->next = NULL;
+    if (parked->last)
+        parked->last->next = event;
+    else
+        parked->first = event;
+    parked->last = event;
+}
+
+static struct event *unlink_first(struct parked *parked)
+{
+    struct event *event = parked->first;
+
+    parked->first = event->next;
+    if (!parked->first)
+        parked->last = NULL;
+    return event;
+}
+
+void queue_unpark(struct queue *q, struct parked *parked, uint64_t at)
+{
+    while (parked->first)
+        insert(q, at, unlink_first(parked));
+}
+
+void queue_drop(struct queue *q, struct parked *parked)
+{
+    struct event *popped = q->popped;
+
+    while (parked->first)
+        queue_release(q, unlink_first(parked));
+    q->popped = popped;
 }
 
 void queue_fini(struct queue *q)
@@ -99,7 +135,7 @@ void queue_fini(struct queue *q)
         free(q->items[i].event);
     }
     while (q->free_list) {
-        struct event *next = q->free_list->next_free;
+        struct event *next = q->free_list->next;
 
         free(q->free_list);
         q->free_list = next;

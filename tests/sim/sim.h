@@ -54,7 +54,16 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(abilities_differ, 0)                                  \
     X(cannot_enter, 0)                                      \
     X(driver_stalled, 0)                                    \
+    X(driver_slow, 0)                                       \
+    X(driver_given_up, 0)                                   \
+    X(agent_stopped, 0)                                     \
+    X(agent_unsent, 0)                                      \
+    X(spawn_failed, 0)                                      \
+    X(host_paused, 0)                                       \
+    X(all_paused, 0)                                        \
+    X(clock_stepped, 0)                                     \
     X(partition, 0)                                         \
+    X(partition_one_way, 0)                                 \
     X(message_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
     X(message_duplicated, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE) \
     X(message_reordered, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)  \

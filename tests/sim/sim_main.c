@@ -33,7 +33,7 @@ static struct {
 struct arguments {
     struct sim_options options;
     uint64_t n_seeds, pairs;
-    bool exhaustive, replay, bugs, no_coverage;
+    bool exhaustive, replay, bugs, no_coverage, keep_going;
 };
 
 static struct sim_result result; /* large: not on the stack */
@@ -132,17 +132,45 @@ static bool run(const struct sim_options *options, struct tally *tally)
     return false;
 }
 
+/* A line for each seed that fails; how many did. */
+static uint64_t run_all(const struct arguments *a, struct tally *tally)
+{
+    struct sim_options options = a->options;
+    uint64_t n_failed = 0;
+
+    for (uint64_t i = 0; i < a->n_seeds; i++) {
+        sim_run(&options, &result);
+        tally_add(tally);
+        n_failed += !result.ok;
+        if (!result.ok)
+            printf("seed %llu violates: %s\n", ULL(options.seed),
+                   result.violation);
+        options.seed++;
+    }
+    return n_failed;
+}
+
+static bool run_until_one_fails(const struct arguments *a, struct tally *tally)
+{
+    struct sim_options options = a->options;
+
+    for (uint64_t i = 0; i < a->n_seeds; i++) {
+        if (!run(&options, tally))
+            return false;
+        options.seed++;
+    }
+    return true;
+}
+
 static int run_seeds(const struct arguments *a)
 {
     struct tally tally = {0};
-    struct sim_options options = a->options;
+    const struct sim_options options = a->options;
     bool judged = !a->no_coverage && options.bug == BUG_none;
 
-    for (uint64_t i = 0; i < a->n_seeds; i++) {
-        if (!run(&options, &tally))
-            return 1;
-        options.seed++;
-    }
+    if (a->keep_going ? run_all(a, &tally) > 0
+                      : !run_until_one_fails(a, &tally))
+        return 1;
     tally_print(&tally);
     if (!judged)
         return 0;
@@ -280,6 +308,7 @@ enum {
     OPT_KILL,
     OPT_KILL_TOO,
     OPT_NO_COVERAGE,
+    OPT_KEEP_GOING,
     OPT_PAIRS,
     OPT_MEDDLE,
     OPT_MEDDLE_EVENT,
@@ -299,6 +328,7 @@ static const struct option long_options[] = {
     {"kill", required_argument, NULL, OPT_KILL},
     {"kill-too", required_argument, NULL, OPT_KILL_TOO},
     {"no-coverage", no_argument, NULL, OPT_NO_COVERAGE},
+    {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
     {"pairs", required_argument, NULL, OPT_PAIRS},
     {"meddle", required_argument, NULL, OPT_MEDDLE},
     {"meddle-event", required_argument, NULL, OPT_MEDDLE_EVENT},
@@ -379,6 +409,7 @@ static bool set(struct arguments *a, int option)
     a->bugs |= option == OPT_BUGS;
     a->options.base |= option == OPT_BASE;
     a->no_coverage |= option == OPT_NO_COVERAGE;
+    a->keep_going |= option == OPT_KEEP_GOING;
     if (value)
         return number(optarg, value);
     if (option == OPT_SIZE)

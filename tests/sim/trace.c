@@ -120,6 +120,38 @@ void trace_message(struct sim *s, const char *how, const struct message *m,
           how, ULL(worker), message_type_name(m->type), text);
 }
 
+static void describe_agent(const struct message *m, char *text, size_t max)
+{
+    text[0] = '\0';
+    if (m->type == MSG_SPAWN)
+        snprintf(text, max, "w%llu in slot %u", ULL(m->u.spawn.worker),
+                 m->u.spawn.slot);
+    else if (m->type == MSG_KILL)
+        snprintf(text, max, "w%llu after %llu ms", ULL(m->u.kill.worker),
+                 ULL(m->u.kill.grace_ms));
+    else if (m->type == MSG_SPAWNED)
+        snprintf(text, max, "w%llu", ULL(m->u.spawned.worker));
+    else if (m->type == MSG_SPAWN_FAILED)
+        snprintf(text, max, "w%llu", ULL(m->u.spawn_failed.worker));
+    else if (m->type == MSG_WORKER_EXITED)
+        snprintf(text, max, "w%llu, code %lld, signal %lld",
+                 ULL(m->u.worker_exited.worker),
+                 (long long)m->u.worker_exited.code,
+                 (long long)m->u.worker_exited.signal);
+}
+
+void trace_agent(struct sim *s, const char *how, const struct message *m,
+                 bool to_agent, uint64_t agent)
+{
+    char text[160];
+
+    describe_agent(m, text, sizeof(text));
+    trace(s,
+          to_agent ? "%s driver -> agent %llu: %s %s"
+                   : "%s agent %llu -> driver: %s %s",
+          how, ULL(agent), message_type_name(m->type), text);
+}
+
 static void trace_record(struct sim *s, const struct driver_record *r)
 {
     const char *name = driver_record_name(r->type);
@@ -140,13 +172,8 @@ void trace_action(struct sim *s, const struct driver_action *a)
     case DRIVER_ACT_KILL_AGENT:
         trace(s, "driver: kill agent %llu", ULL(a->agent));
         break;
-    case DRIVER_ACT_SPAWN:
-        trace(s, "driver -> agent %llu: SPAWN w%llu in slot %u", ULL(a->agent),
-              ULL(a->worker), a->slot);
-        break;
+    case DRIVER_ACT_SPAWN: /* as messages */
     case DRIVER_ACT_KILL:
-        trace(s, "driver -> agent %llu: KILL w%llu after %llu ms",
-              ULL(a->agent), ULL(a->worker), ULL(a->u.grace_ms));
         break;
     case DRIVER_ACT_SEND:
         if (a->u.message.type != MSG_PONG)

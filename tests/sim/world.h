@@ -1,16 +1,21 @@
 /* world.h - what one run of the simulator is made of; private to tests/sim.
  *
- *   sim.c      the run: clock, event loop, the driver's actions
+ *   sim.c      the run: clock, event loop
  *   queue.c    events in the order of their time
- *   network.c  messages between driver and workers: delay, loss, duplication
- *   agents.c   virtual agents and processes: birth, death, SIGSTOP
+ *   driver.c   the driver's loop: actions, routes, the launcher
+ *   network.c  messages: delay, loss, duplication, partitions
+ *   agents.c   the agents: their real core, their processes
+ *   process.c  the workers' processes: birth, death, signals
  *   app.c      the training program in each worker, and its data plane
  *   entry.c    how it enters a generation
- *   faults.c   what goes wrong, by seed
+ *   plan.c     what world a seed makes, and which faults come when
+ *   faults.c   what each fault does
  *   check.c    the invariants
  *   trace.c    the transcript
  *
- * Times are microseconds of the virtual clock. */
+ * Times are microseconds of the virtual clock. No process reads that one: each
+ * host has a clock of its own, and so has the driver, which only runs forward
+ * but may jump. What a core is told, and what it answers, is its own time. */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
 
@@ -19,6 +24,7 @@
 #include "base/array.h"
 #include "base/random.h"
 #include "discovery/hosts.h"
+#include "elastic/agent/core.h"
 #include "elastic/driver/core.h"
 #include "elastic/worker/core.h"
 #include "sim.h"
@@ -31,27 +37,41 @@
 
 enum event_type {
     EV_TO_DRIVER,  /* message from worker a */
+    EV_FROM_AGENT, /* message from agent a */
     EV_TO_WORKER,  /* message to worker a */
+    EV_TO_AGENT,   /* message to agent a */
     EV_TICK,       /* worker a: its core's deadline */
     EV_APP,        /* worker a: the application goes on; b: serial */
     EV_COUNTED,    /* worker a: the boundary counter was read: b */
     EV_EXIT,       /* worker a: its process ends; b: code; c: signal */
-    EV_AGENT_CMD,  /* to agent a: sub = enum agent_cmd; b: worker; c */
-    EV_AGENT_SAYS, /* from agent a: sub = enum driver_event_type; b, c, d */
-    EV_AGENT_PING, /* agent a: time for its heartbeat */
+    EV_RESUME,     /* worker a: SIGCONT */
+    EV_AGENT,      /* agent a: sub = enum agent_news; b: worker; c, d */
+    EV_LAUNCHER,   /* the driver, about agent a: sub = enum launch_news */
     EV_DISCOVERY,
-    EV_FAULT, /* sub = enum fault */
-    EV_RESUME /* worker a: SIGCONT */
+    EV_FAULT /* sub = enum fault; a: number */
 };
 
-enum agent_cmd { CMD_SPAWN, CMD_KILL, CMD_STOP };
+enum agent_news {
+    AGENT_BORN,
+    AGENT_TICK,         /* its core's deadline */
+    AGENT_CHILD_RUNS,   /* exec of b has succeeded */
+    AGENT_CHILD_EXITED, /* pidfd of b: c: code; d: signal */
+    AGENT_LIFELINE,     /* the driver's end is closed */
+    AGENT_RESUME        /* SIGCONT */
+};
+
+enum launch_news {
+    LAUNCH_ENDED, /* its process, or the connection to it, has ended */
+    LAUNCH_STOP,  /* it was told to go and has not: cut its lifeline */
+    LAUNCH_KILL   /* nor then */
+};
 
 struct event {
     enum event_type type;
     uint8_t sub;
     uint64_t a, b, c, d;
     struct message *message; /* owned; only its used prefix is allocated */
-    struct event *next_free;
+    struct event *next;      /* free, or parked */
 };
 
 struct heap_item {
@@ -67,12 +87,21 @@ struct queue {
     struct event *free_list;
 };
 
+/* Events of a process that does not run, in their order. */
+struct parked {
+    struct event *first, *last;
+};
+
 void queue_fini(struct queue *q);
 struct event *queue_push(struct queue *q, uint64_t at, enum event_type type);
 /* Put an event that was popped back in. */
 void queue_again(struct queue *q, uint64_t at, struct event *event);
 struct event *queue_pop(struct queue *q, uint64_t *at_p);
 void queue_release(struct queue *q, struct event *event);
+/* Keep an event that was popped; and put all that were kept back in. */
+void queue_park(struct queue *q, struct parked *parked, struct event *event);
+void queue_unpark(struct queue *q, struct parked *parked, uint64_t at);
+void queue_drop(struct queue *q, struct parked *parked);
 
 /* ---- the world ----------------------------------------------------------- */
 
@@ -101,9 +130,13 @@ struct sim_worker {
     bool alive;   /* the process exists and has not ended */
     bool stopped; /* SIGSTOP; goes on at resume_us */
     uint64_t resume_us;
-    uint8_t layout;    /* digest of its state's layout */
-    uint8_t abilities; /* enum ready_ability */
-    bool loss_pending; /* its next library call returns HVD_PEER_LOST */
+    struct parked parked;
+    uint64_t stuck_until_us; /* cannot be killed until then (state D) */
+    bool doomed;             /* killed, does nothing any more, but is stuck */
+    bool term_ignored;       /* SIGTERM does not end it */
+    uint8_t layout;          /* digest of its state's layout */
+    uint8_t abilities;       /* enum ready_ability */
+    bool loss_pending;       /* its next library call returns HVD_PEER_LOST */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */
 
@@ -121,6 +154,7 @@ struct sim_worker {
     bool reset_once;
     uint64_t boundary, operation, entered;
     uint64_t sync_since_us;
+    uint64_t busy_since_us, busy_until_us; /* COMPUTING */
     struct content live, snap;
     struct state_id id_of; /* of snap */
     bool released;
@@ -129,9 +163,14 @@ struct sim_worker {
 struct sim_agent {
     uint64_t id;
     uint32_t host;
-    bool up, gone, stopping;
+    struct agent_core core;
+    bool runs;   /* its process exists */
     bool silent; /* nobody tells the driver when it dies */
-    uint64_t last_out_us, last_in_us;
+    bool met;    /* the driver has heard its hello */
+    bool stopping, lifeline_cut;
+    bool stopped; /* SIGSTOP */
+    struct parked parked;
+    uint64_t tick_us;  /* earliest AGENT_TICK on its way; TIME_NEVER: none */
     uint64_t *workers; /* ids it has spawned */
     size_t n_workers, workers_max;
 };
@@ -140,7 +179,11 @@ struct sim_host {
     char name[HOSTS_NAME_MAX];
     uint32_t slots, slots_now; /* as it should be; as discovery says: 0: gone */
     bool home;                 /* of the beginning */
-    uint64_t cut_until_us;     /* partitioned from the driver until then */
+    uint64_t clock_us;         /* its clock is ahead of the virtual one */
+    /* Partitioned from the driver until then, by direction; what was sent
+     * meanwhile arrives afterwards, or is lost. */
+    uint64_t cut_up_us, cut_down_us;
+    bool cut_keeps;
 };
 
 struct sim_generation {
@@ -175,7 +218,8 @@ struct sim_plan {
     uint64_t delay_us, tail_us, tail_in;
     uint64_t loss_in, duplicate_in; /* one message in so many; 0: none */
     uint64_t codec_in;
-    uint64_t agent_ping_us, discovery_us;
+    uint64_t agent_beat_us, discovery_us;
+    bool remote;     /* agents are on other machines: not ours to kill */
     uint32_t op_mix; /* percent of steps with an allreduce, the rest mixed */
     uint32_t commit_in;
 };
@@ -192,8 +236,9 @@ struct sim {
 
     struct driver_config driver_config;
     struct driver driver;
-    bool driver_alive;
+    uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
+    uint64_t short_since_us; /* below the gate; TIME_NEVER: it is not */
     bool all_blacklisted, state_left; /* when the verdict fell */
 
     struct sim_host *hosts;
@@ -208,13 +253,16 @@ struct sim {
     struct content_row *contents; /* hash table */
     size_t n_contents, contents_max;
 
+    uint64_t calm_us;   /* the end of what lasts of all faults so far */
     bool in_heartbeat;  /* what is sent now repeats something */
     uint64_t armed[16]; /* enum trap: kills waiting for their moment */
     uint64_t last_death_us;
     uint64_t to_driver_last_us;
     uint64_t hosts_bad_until_us;
     uint64_t stalled_until_us; /* the driver does not run */
-    uint32_t odd_layouts;      /* so many newcomers bring another layout */
+    uint64_t slow_until_us;    /* it runs, but each event takes it slow_us */
+    uint64_t slow_us;
+    uint32_t odd_layouts; /* so many newcomers bring another layout */
 };
 
 /* sim.c */
@@ -228,33 +276,82 @@ static inline void sim_cover(struct sim *s, enum sim_counter counter)
     s->result->cover[counter]++;
 }
 
+/* driver.c */
+static inline uint64_t driver_now(const struct sim *s)
+{
+    return s->now_us + s->driver_clock_us;
+}
+/* The virtual time of its deadline. */
+uint64_t driver_due_us(const struct sim *s);
+/* It answers this worker: it has not given it up. */
+bool driver_hears(const struct sim *s, const struct sim_worker *w);
+void driver_hear(struct sim *s, struct event *event);
+void driver_hear_agent(struct sim *s, struct event *event);
+void driver_launcher(struct sim *s, const struct event *event);
+
 /* network.c */
 void network_to_worker(struct sim *s, const struct message *m);
 void network_to_driver(struct sim *s, struct sim_worker *w,
                        const struct message *m);
-/* It arrives after some delay. m is copied. */
-void network_deliver(struct sim *s, enum event_type type, uint64_t worker,
-                     const struct message *m);
+void network_from_agent(struct sim *s, const struct sim_agent *agent,
+                        const struct message *m);
+void network_to_agent(struct sim *s, const struct sim_agent *agent,
+                      const struct message *m);
 void network_send_to(struct sim *s, struct sim_worker *w,
                      const struct message *m);
+/* It arrives after some delay. m is copied. */
+void network_deliver(struct sim *s, enum event_type type, uint64_t peer,
+                     const struct message *m, uint64_t not_before_us);
+bool network_is_cut(const struct sim *s, uint32_t host);
 /* m as it comes out of the codec on the other side, now and then */
 void network_through_codec(struct sim *s, struct message *m);
 size_t network_nbytes(enum message_type type);
 
 /* agents.c */
+struct sim_agent *sim_agent(struct sim *s, uint64_t id);
 void agents_start(struct sim *s, uint64_t agent, const char *host);
-void agents_command(struct sim *s, uint64_t agent, enum agent_cmd cmd,
-                    uint64_t worker, uint64_t arg);
-void agents_obey(struct sim *s, const struct event *event);
-void agents_says(struct sim *s, const struct event *event);
-void agents_ping(struct sim *s, uint64_t agent);
+void agents_event(struct sim *s, const struct event *event);
+void agents_hear(struct sim *s, struct event *event);
+/* Its process ends now, and its workers with it. */
 void agents_die(struct sim *s, struct sim_agent *agent, bool silent);
-void process_exit(struct sim *s, struct sim_worker *w, int64_t code,
-                  int64_t signal);
-void process_kill(struct sim *s, struct sim_worker *w); /* SIGKILL */
-/* A person kills it, a minute from now. */
-void process_end_later(struct sim *s, const struct sim_worker *w);
+void agents_cut_lifeline(struct sim *s, struct sim_agent *agent);
+void agents_stop(struct sim *s, struct sim_agent *agent, uint64_t resume_us);
+/* Its clock has jumped: what it waits for may be due. */
+void agents_look(struct sim *s, struct sim_agent *agent);
+/* The driver's launcher hears of it after delay_us. */
+void agents_end_is_told(struct sim *s, const struct sim_agent *agent,
+                        uint64_t delay_us);
+/* Whatever can fail by itself does so only while faults are allowed. */
+bool agents_fail_now(struct sim *s, uint64_t one_in);
+
+/* faults.c: something lasts until then. */
+static inline void faults_last(struct sim *s, uint64_t until_us)
+{
+    if (until_us != TIME_NEVER && s->calm_us < until_us)
+        s->calm_us = until_us;
+}
+
+/* process.c */
+static inline uint64_t host_now(const struct sim *s, uint32_t host)
+{
+    return s->now_us + s->hosts[host].clock_us;
+}
+/* Does it act? */
+static inline bool process_runs(const struct sim_worker *w)
+{
+    return w->alive && !w->stopped && !w->doomed;
+}
+void process_begin(struct sim *s, struct sim_agent *agent, uint64_t id);
+void process_end(struct sim *s, struct sim_worker *w,
+                 const struct event *event);
+void process_kill(struct sim *s, struct sim_worker *w); /* SIGKILL, at once */
+void process_signal(struct sim *s, struct sim_worker *w, int signo);
+/* It ends by itself in delay_us. */
+void process_exit_in(struct sim *s, const struct sim_worker *w, int64_t code,
+                     uint64_t delay_us);
 void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us);
+void process_resume(struct sim *s, struct sim_worker *w);
+void process_stick(struct sim *s, struct sim_worker *w, uint64_t until_us);
 
 /* app.c */
 struct worker_event app_event(const struct sim_worker *w,
@@ -262,10 +359,50 @@ struct worker_event app_event(const struct sim_worker *w,
 void app_feed(struct sim *s, struct sim_worker *w,
               const struct worker_event *event);
 void app_timer(struct sim *s, struct sim_worker *w);
+/* Its clock has jumped: what its core waits for may be due. */
+void app_look(struct sim *s, struct sim_worker *w);
+/* The virtual time of its core's deadline. */
+uint64_t app_due_us(const struct sim *s, const struct sim_worker *w);
 void app_counted(struct sim *s, struct sim_worker *w, uint64_t boundary);
 void app_peer_gone(struct sim *s, struct sim_worker *w);
 void app_lose(struct sim *s, struct sim_worker *w, bool accuse_wrongly);
 void app_fail(struct sim *s, struct sim_worker *w);
+
+/* plan.c */
+enum fault {
+    FAULT_KILL,
+    FAULT_KILL_TWO,
+    FAULT_TRAP,
+    FAULT_STOP,
+    FAULT_PAUSE,
+    FAULT_AGENT,
+    FAULT_AGENT_SILENT,
+    FAULT_AGENT_STOP,
+    FAULT_HOST_PAUSE,
+    FAULT_ALL_PAUSE,
+    FAULT_HOST_ADDED,
+    FAULT_HOST_REMOVED,
+    FAULT_SLOTS,
+    FAULT_FLAP,
+    FAULT_DISCOVERY_BAD,
+    FAULT_ACCUSE,
+    FAULT_PARTITION,
+    FAULT_DRAIN,
+    FAULT_STALL,
+    FAULT_SLOW,
+    FAULT_CLOCK,
+    /* from here on they end most jobs: rare */
+    FAULT_LAYOUT,
+    FAULT_INTERRUPT,
+    FAULT_USER_ERROR,
+    N_FAULTS,
+    FAULT_SETTLE
+};
+void plan_make(struct sim *s);
+/* What a message may take in this world, and a little. */
+uint64_t plan_slack_us(const struct sim *s);
+void plan_fault(struct sim *s, uint64_t at, enum fault fault);
+void plan_host(struct sim *s, uint32_t slots, bool home);
 
 /* faults.c */
 enum trap {
@@ -280,7 +417,6 @@ enum trap {
     TRAP_IN_OP,
     TRAP_COMMIT
 };
-void faults_plan(struct sim *s);
 void faults_strike(struct sim *s, const struct event *event);
 void faults_discovery(struct sim *s);
 /* true: the worker is in a state somebody waited for, and was killed */
@@ -300,12 +436,16 @@ void check_eviction(struct sim *s, const struct driver_record *r);
 void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
 void check_end(struct sim *s);
+/* Somebody on this host gives the driver up. */
+void check_driver_is_lost(struct sim *s, uint32_t host, const char *who);
 
 /* trace.c */
 void trace(struct sim *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void trace_message(struct sim *s, const char *how, const struct message *m,
                    bool to_worker, uint64_t worker);
+void trace_agent(struct sim *s, const char *how, const struct message *m,
+                 bool to_agent, uint64_t agent);
 void trace_action(struct sim *s, const struct driver_action *action);
 #define TRACE(s, ...)              \
     do {                           \
