@@ -2,9 +2,11 @@
  * boundary.
  *
  * A state is a list of entries. *Shared* entries are equal on all ranks and are
- * sent to newcomers; *local* ones (an RNG, a loader's position) are restored
- * after a loss and never sent. Names, order and kinds are the *layout*; it must
- * be equal on all workers. Sizes travel with the snapshot.
+ * sent to newcomers; *local* ones (an RNG, a loader's position) are never sent:
+ * after a loss each worker has those of its own last commit, also one that gets
+ * the shared entries from a peer then; a newcomer has them as it brought them.
+ * Names, order and kinds are the *layout*; it must be equal on all workers.
+ * Sizes travel with the snapshot.
  *
  * Ownership  the caller owns registered memory and keeps it valid until the
  *            entry is removed or re-pointed or the state is destroyed. Names
@@ -77,11 +79,12 @@ HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
  * snapshot, on_restore and on_sync just after the snapshot was copied to the
  * live memory. on_commit runs on all ranks whenever it runs (in commits, in
  * hvd_state_sync, before the job's first state is handed out), and may call
- * collectives. In a sync, each rank runs on_restore or on_sync or neither: a
- * collective there is HVD_ERR_STATE. Anything but HVD_OK fails the call it
- * happened in: with that status if it is HVD_PEER_LOST or a user code, else
- * with HVD_ERR_CALLBACK. No callback may save, restore or sync the same state
- * (HVD_ERR_STATE). */
+ * collectives; what it posts is complete before bytes are copied. After a loss
+ * each rank that has committed runs on_restore, and each that is synced runs
+ * on_sync, behind it; as ranks differ in that, a collective there is
+ * HVD_ERR_STATE. Anything but HVD_OK fails the call it happened in: with that
+ * status if it is HVD_PEER_LOST or a user code, else with HVD_ERR_CALLBACK. No
+ * callback may save, restore or sync the same state (HVD_ERR_STATE). */
 typedef hvd_status_t (*hvd_state_callback_t)(void *arg);
 HVD_API hvd_status_t hvd_state_on_commit(hvd_state_t *state,
                                          hvd_state_callback_t callback,
@@ -119,15 +122,21 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
                                         void *arg) HVD_MUST_CHECK;
 
 /* hvd_state_commit - snapshot the live memory; then a boundary.
+ *
+ * After HVD_HOSTS_UPDATED, and after a call that has failed, nothing more is
+ * saved until the training function has returned: what it computes then its
+ * peers do not have. The snapshot stays what it was, and the call says again
+ * what was to be returned. (A refused argument, HVD_ERR_INVALID, is not meant.)
+ *
  * Returns    HVD_OK
  *            HVD_HOSTS_UPDATED  hosts change: return it from the training
- *                               function; all ranks get it at the same
- *                               boundary, nothing is lost
+ *                               function, with the state as it is; all ranks
+ *                               get it at the same boundary, nothing is lost
  *            HVD_PEER_LOST      a peer is gone: return it. The snapshot was
- *                               saved, unless it was an asynchronous call that
- *                               failed
+ *                               saved, unless a call had failed before
  *            HVD_ERR_*          the older snapshot is intact (a callback
- *                               failed, no memory) */
+ *                               failed, no memory; HVD_ERR_MISMATCH: a call had
+ *                               failed with it) */
 HVD_API hvd_status_t hvd_state_commit(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* hvd_state_check_host_updates - a boundary without a snapshot: costs a few
@@ -140,13 +149,13 @@ HVD_API hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
 /* hvd_state_save, hvd_state_restore - the two halves, without a boundary: live
  * -> snapshot, snapshot -> live (HVD_ERR_STATE: nothing was saved yet). Like a
  * commit, a save is for all ranks at the same place: equal numbers of them must
- * mean equal state. */
+ * mean equal state; and it is refused where a commit is. */
 HVD_API hvd_status_t hvd_state_save(hvd_state_t *state) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* hvd_state_sync - a collective: every rank gets rank 0's live state, as
- * snapshot and live. For static programs and for initial values;
- * hvd_elastic_run syncs by itself whoever needs it. */
+ * snapshot and live; refused where a commit is. For static programs and for
+ * initial values; hvd_elastic_run syncs by itself whoever needs it. */
 HVD_API hvd_status_t hvd_state_sync(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* hvd_state_version - number of commits in the history of this state; 0: none

@@ -212,6 +212,13 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p)
     return verdict_status(&comm->verdict, text_p);
 }
 
+/* Whoever drives a call that fails tears the comm down before the call is
+ * over. */
+hvd_status_t comm_whole(const struct comm *comm)
+{
+    return comm_life(comm) == COMM_OPEN ? HVD_OK : comm_check(comm);
+}
+
 void comm_accuse(struct comm *comm, int peer)
 {
     for (size_t i = 0; i < comm->n_accused; i++)

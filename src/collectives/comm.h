@@ -134,13 +134,19 @@ hvd_status_t comm_run_group(struct comm *comm,
 hvd_status_t comm_drain(struct comm *comm) HVD_MUST_CHECK;
 
 /* State transfer, on channel 1 (a connection of its own): the peer that sends
- * and the peer that receives call these with equal nbytes. Verified by a digest
- * per frame; a wrong one aborts the comm with HVD_PEER_LOST. Same returns as
+ * and the peer that receives call these with equal nbytes. What arrives is not
+ * verified: who knows what it is sends digests with it. Same returns as
  * comm_run. */
 hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
                                 size_t nbytes) HVD_MUST_CHECK;
 hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
                                 size_t nbytes) HVD_MUST_CHECK;
+
+/* What `peer` has sent is not what it should be: the comm ends with
+ * HVD_PEER_LOST and this sentence. Either of the two may have damaged it, so
+ * this rank accuses both. Returns the reason that counts. */
+hvd_status_t comm_distrust(struct comm *comm, int peer,
+                           const char *text) HVD_MUST_CHECK;
 
 /* Any thread, idempotent, never blocks; the first caller's reason stays:
  * HVD_PEER_LOST or HVD_ERR_MISMATCH. Whoever waits in comm_run returns. */
@@ -150,8 +156,14 @@ void comm_abort(struct comm *comm, hvd_status_t reason, const char *text);
  * Any thread. */
 hvd_status_t comm_status(const struct comm *comm, const char **text_p);
 
-/* Ranks whose connection ended without a goodbye, [*n_p], valid until
- * comm_destroy(). */
+/* HVD_OK until a call of this rank has failed, or comm_leave() was called: then
+ * the reason, its sentence set. Refused arguments are no failure; nor is an
+ * abort, until a call has met it: what was computed up to then is whole. Behind
+ * comm_drain() posted calls count as well. Costs a load. */
+hvd_status_t comm_whole(const struct comm *comm) HVD_MUST_CHECK;
+
+/* Ranks whose connection ended without a goodbye, or that are distrusted,
+ * [*n_p], valid until comm_destroy(). */
 const int *comm_accused(const struct comm *comm, size_t *n_p);
 
 /* The boundaries this rank has passed: compared with a peer's LEAVE. Any time;

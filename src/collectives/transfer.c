@@ -71,3 +71,16 @@ hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
         return error_set(HVD_ERR_INVALID, "transfer: buf is NULL");
     return transfer(comm, peer, NULL, buf == NULL ? none : buf, nbytes);
 }
+
+hvd_status_t comm_distrust(struct comm *comm, int peer, const char *text)
+{
+    hvd_status_t status;
+
+    progress_take(comm);
+    comm_accuse(comm, peer);
+    comm_accuse(comm, comm->config.rank);
+    (void)comm_fail(comm, HVD_PEER_LOST, "%s", text);
+    status = comm_end(comm);
+    progress_give(comm);
+    return status;
+}

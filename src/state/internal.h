@@ -3,6 +3,7 @@
  *   registry.c   entries and callbacks: what the user registered
  *   snapshot.c   the two copies, and what moves between them and live memory
  *   sync.c       a snapshot from one worker to another
+ *   sync_digest.c  what says that it has arrived as it was
  *
  * Layout of a snapshot: the shared entries in registration order, then the
  * local ones, each at a multiple of 64 bytes; so that what is sent is one run

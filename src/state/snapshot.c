@@ -17,7 +17,6 @@
 
 #include "base/array.h"
 #include "base/error.h"
-#include "base/world.h"
 #include "state/internal.h"
 
 enum {
@@ -228,7 +227,6 @@ static hvd_status_t copy_in(hvd_state_t *state, const struct entry *entry,
 
 static hvd_status_t fill(hvd_state_t *state, struct snapshot *spare)
 {
-    HVD_TRY(callbacks_run(&state->on_commit, "on_commit"));
     state->frozen = true;
     HVD_TRY(sizes_now(state));
     HVD_TRY(snapshot_prepare(spare, state, state->sizes));
@@ -417,16 +415,6 @@ int state_committed_size(const hvd_state_t *state)
 uint64_t hvd_state_version(const hvd_state_t *state)
 {
     return state ? state_id_of(state).version : 0;
-}
-
-hvd_status_t hvd_state_save(hvd_state_t *state)
-{
-    struct world world;
-
-    if (!state)
-        return error_set(HVD_ERR_INVALID, "hvd_state_save: NULL");
-    world_get(&world);
-    return state_save(state, world.generation, world.size);
 }
 
 hvd_status_t hvd_state_restore(hvd_state_t *state)

@@ -34,14 +34,14 @@ struct state_id state_id_of(const hvd_state_t *state);
  * is no hang. Any thread. */
 uint64_t state_moves(const hvd_state_t *state);
 
-/* Snapshot the live memory as (generation, version + 1). On an error the older
- * snapshot is current and intact. In generation 0 (no world yet) it can be
- * restored but has no id: nobody else has anything equal. */
+/* Snapshot the live memory as (generation, version + 1). The on_commit
+ * callbacks have run before. On an error the older snapshot is current and
+ * intact. In generation 0 (no world yet) it can be restored but has no id:
+ * nobody else has anything equal. */
 hvd_status_t state_save(hvd_state_t *state, uint64_t generation,
                         int world_size) HVD_MUST_CHECK;
 
-/* The on_commit callbacks alone, by who gets the snapshot that another rank
- * makes now: whenever they run they run on every rank. */
+/* The on_commit callbacks, before state_save(). */
 hvd_status_t state_run_on_commit(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* Current snapshot -> live, then the on_restore callbacks. HVD_ERR_STATE:
@@ -57,10 +57,12 @@ void state_stamp(hvd_state_t *state, struct state_id id);
 hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm,
                              int peer) HVD_MUST_CHECK;
 
-/* Receive from rank `source` into the inactive snapshot, verify, stamp it `id`,
+/* Receive the state `id` from rank `source` into the inactive snapshot, verify,
  * flip, copy to live (local entries: as they are live now), then on_sync
  * callbacks. *nbytes_p: bytes received. HVD_ERR_LAYOUT names an entry whose
- * size differs. A loss half way leaves the own snapshot current and live
+ * size differs. HVD_PEER_LOST: a loss, or it is not that state, or did not
+ * arrive as it was, by the digest of an entry, which is named: the comm has
+ * ended then. A failure half way leaves the own snapshot current and live
  * untouched. */
 hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
                                 int source, struct state_id id,

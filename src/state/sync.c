@@ -1,9 +1,10 @@
 /* state/sync.c - a snapshot from one worker to another, over the state channel
  * of a comm. Decides nothing: who sends to whom is the run loop's word.
  *
- * The receiver checks count, layout and sizes against its own registry before
- * it makes room, so that a wrong number cannot balloon it; it writes only its
- * spare snapshot until everything has arrived.
+ * The receiver believes nothing: whether the id is that of the base; count,
+ * layout and sizes against its own registry before it makes room, so that a
+ * wrong number cannot balloon it; and each entry by its digest. It writes only
+ * its spare snapshot until everything has arrived.
  *
  * Threads: the training thread. Blocks in comm_transfer_*. */
 #include <inttypes.h>
@@ -15,60 +16,105 @@
 #include "base/error.h"
 #include "collectives/comm.h"
 #include "state/internal.h"
+#include "state/sync_digest.h"
 #include "state/sync_wire.h"
 
-static hvd_status_t send_sizes(const struct snapshot *s, struct comm *comm,
-                               int peer)
+/* One more: malloc(0) may be NULL. */
+static uint8_t *list_create(size_t n)
 {
-    size_t nbytes = s->n_shared * 8, at = 0;
-    hvd_status_t status;
-    uint8_t *buf;
+    uint8_t *list = calloc(1, sync_list_nbytes(n) + 1);
 
-    if (nbytes == 0)
+    if (!list)
+        error_set(HVD_ERR_NOMEM, "%zu entries: out of memory", n);
+    return list;
+}
+
+/* ---- sending ------------------------------------------------------------- */
+
+static hvd_status_t send_list(struct comm *comm, int peer, uint8_t *list,
+                              size_t n)
+{
+    if (n == 0)
         return HVD_OK;
-    buf = malloc(nbytes);
-    if (!buf)
-        return error_set(HVD_ERR_NOMEM, "out of memory");
+    sync_list_seal(list, n);
+    return comm_transfer_send(comm, peer, list, sync_list_nbytes(n));
+}
+
+static hvd_status_t send_header(const hvd_state_t *state,
+                                const struct snapshot *s, struct comm *comm,
+                                int peer)
+{
+    uint8_t buf[SYNC_HEADER_NBYTES];
+    struct state_id id = state_id_of(state);
+    struct sync_header header = {.n_shared = s->n_shared,
+                                 .shared_nbytes = s->shared_nbytes,
+                                 .generation = id.generation,
+                                 .version = id.version,
+                                 .committed_size = (uint32_t)s->committed_size};
+
+    memcpy(header.layout, s->layout, sizeof(header.layout));
+    sync_header_encode(&header, buf);
+    return comm_transfer_send(comm, peer, buf, sizeof(buf));
+}
+
+static void list_sizes(const struct snapshot *s, uint8_t *list)
+{
     for (size_t i = 0; i < s->n_records; i++) {
         if (!s->records[i].shared)
             continue;
-        bytes_put(buf + at, s->records[i].nbytes, 8);
-        at += 8;
+        bytes_put(list, s->records[i].nbytes, 8);
+        list += 8;
     }
-    status = comm_transfer_send(comm, peer, buf, nbytes);
-    free(buf);
-    return status;
+}
+
+/* The end of the piece that begins at `from`. */
+static size_t piece_end(const struct snapshot *s, size_t from)
+{
+    size_t rest = s->shared_nbytes - from;
+
+    return from + (rest < SYNC_PIECE_NBYTES ? rest : SYNC_PIECE_NBYTES);
+}
+
+/* While a piece is digested here, the one before is on its way. */
+static hvd_status_t send_bytes(const struct snapshot *s, struct comm *comm,
+                               int peer, uint8_t *list)
+{
+    struct sync_digests digests = {.snapshot = s, .list = list};
+
+    memset(list, 0, sync_list_nbytes(s->n_shared));
+    for (size_t from = 0, to; from < s->shared_nbytes; from = to) {
+        to = piece_end(s, from);
+        sync_digests_add(&digests, from, to);
+        HVD_TRY(comm_transfer_send(comm, peer, s->bytes + from, to - from));
+    }
+    return HVD_OK;
 }
 
 hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer)
 {
-    uint8_t buf[SYNC_HEADER_NBYTES];
     const struct snapshot *s;
-    struct sync_header header;
-    hvd_status_t status;
+    hvd_status_t status = HVD_ERR_NOMEM;
+    uint8_t *list;
 
     if (state->current == SNAPSHOT_NONE)
         return error_set(HVD_ERR_STATE, "sync: nothing to send to rank %d",
                          peer);
     s = &state->snapshots[state->current];
-    header = (struct sync_header){
-        .n_shared = s->n_shared,
-        .shared_nbytes = s->shared_nbytes,
-        .generation = state_id_of(state).generation,
-        .version = state_id_of(state).version,
-        .committed_size = (uint32_t)s->committed_size};
-    memcpy(header.layout, s->layout, sizeof(header.layout));
-    sync_header_encode(&header, buf);
-    HVD_TRY_GOTO(comm_transfer_send(comm, peer, buf, sizeof(buf)), failed);
-    HVD_TRY_GOTO(send_sizes(s, comm, peer), failed);
-    if (s->shared_nbytes > 0)
-        HVD_TRY_GOTO(comm_transfer_send(comm, peer, s->bytes, s->shared_nbytes),
-                     failed);
-    return HVD_OK;
+    list = list_create(s->n_shared);
+    if (!list)
+        goto free_list;
+    HVD_TRY_GOTO(send_header(state, s, comm, peer), free_list);
+    list_sizes(s, list);
+    HVD_TRY_GOTO(send_list(comm, peer, list, s->n_shared), free_list);
+    HVD_TRY_GOTO(send_bytes(s, comm, peer, list), free_list);
+    status = send_list(comm, peer, list, s->n_shared);
 
-failed:
+free_list:
+    free(list);
     return error_prefix(status, "sync to rank %d", peer);
 }
+
+/* ---- receiving ----------------------------------------------------------- */
 
 static size_t count_shared(const hvd_state_t *state)
 {
@@ -95,8 +141,22 @@ static hvd_status_t check_header(const hvd_state_t *state,
     return HVD_OK;
 }
 
+/* Else it would be trained under an id that names something else. */
+static hvd_status_t check_id(const struct sync_header *header,
+                             struct state_id id)
+{
+    if (header->generation == id.generation && header->version == id.version)
+        return HVD_OK;
+    return error_set(HVD_ERR_CORRUPT,
+                     "it serves state (%" PRIu64 ", %" PRIu64
+                     "), the base is (%" PRIu64 ", %" PRIu64 ")",
+                     header->generation, header->version, id.generation,
+                     id.version);
+}
+
 static hvd_status_t receive_header(hvd_state_t *state, struct comm *comm,
-                                   int source, struct sync_header *header_p)
+                                   int source, struct state_id id,
+                                   struct sync_header *header_p)
 {
     uint8_t buf[SYNC_HEADER_NBYTES];
 
@@ -104,7 +164,21 @@ static hvd_status_t receive_header(hvd_state_t *state, struct comm *comm,
     if (!sync_header_decode(buf, header_p))
         return error_set(HVD_ERR_PROTOCOL, "not a state of version %d",
                          SYNC_WIRE_VERSION);
+    if (!sync_header_is_whole(buf))
+        return error_set(HVD_ERR_CORRUPT, "the header arrived damaged");
+    HVD_TRY(check_id(header_p, id));
     return check_header(state, header_p);
+}
+
+static hvd_status_t receive_list(struct comm *comm, int source, uint8_t *list,
+                                 size_t n, const char *what)
+{
+    if (n == 0)
+        return HVD_OK;
+    HVD_TRY(comm_transfer_recv(comm, source, list, sync_list_nbytes(n)));
+    if (sync_list_is_whole(list, n))
+        return HVD_OK;
+    return error_set(HVD_ERR_CORRUPT, "the entries' %s arrived damaged", what);
 }
 
 static hvd_status_t check_size(const struct entry *entry, uint64_t nbytes)
@@ -130,15 +204,17 @@ static hvd_status_t check_size(const struct entry *entry, uint64_t nbytes)
 
 /* Sizes of all entries for the spare snapshot: the shared ones as the source
  * says, the local ones as they are. */
-static hvd_status_t take_sizes(hvd_state_t *state, const uint8_t *buf)
+static hvd_status_t take_sizes(hvd_state_t *state, const uint8_t *list)
 {
+    if (!array_reserve(&state->sizes, &state->sizes_max, state->n_entries))
+        return error_set(HVD_ERR_NOMEM, "snapshot: out of memory");
     for (size_t i = 0; i < state->n_entries; i++) {
         const struct entry *entry = &state->entries[i];
         uint64_t nbytes = entry->nbytes;
 
         if (entry_is_shared(entry)) {
-            nbytes = bytes_get(buf, 8);
-            buf += 8;
+            nbytes = bytes_get(list, 8);
+            list += 8;
             HVD_TRY(check_size(entry, nbytes));
         }
         state->sizes[i] = (size_t)nbytes;
@@ -146,26 +222,37 @@ static hvd_status_t take_sizes(hvd_state_t *state, const uint8_t *buf)
     return HVD_OK;
 }
 
-static hvd_status_t receive_sizes(hvd_state_t *state, struct comm *comm,
-                                  int source, size_t n_shared)
+static hvd_status_t receive_bytes(struct comm *comm, int source,
+                                  struct snapshot *spare, uint8_t *list)
 {
-    hvd_status_t status = HVD_ERR_NOMEM;
-    /* one more: malloc(0) may be NULL */
-    uint8_t *buf = malloc(n_shared * 8 + 1);
+    struct sync_digests digests = {.snapshot = spare, .list = list};
 
-    if (!buf ||
-        !array_reserve(&state->sizes, &state->sizes_max, state->n_entries)) {
-        error_set(HVD_ERR_NOMEM, "out of memory");
-        goto free_buf;
+    for (size_t from = 0, to; from < spare->shared_nbytes; from = to) {
+        to = piece_end(spare, from);
+        HVD_TRY(
+            comm_transfer_recv(comm, source, spare->bytes + from, to - from));
+        sync_digests_add(&digests, from, to);
     }
-    if (n_shared > 0)
-        HVD_TRY_GOTO(comm_transfer_recv(comm, source, buf, n_shared * 8),
-                     free_buf);
-    status = take_sizes(state, buf);
+    return HVD_OK;
+}
 
-free_buf:
-    free(buf);
-    return status;
+/* Of what is here, and of what the source has. */
+static hvd_status_t check_digests(const hvd_state_t *state, const uint8_t *here,
+                                  const uint8_t *there)
+{
+    for (size_t i = 0; i < state->n_entries; i++) {
+        const struct entry *entry = &state->entries[i];
+
+        if (!entry_is_shared(entry))
+            continue;
+        if (memcmp(here, there, 8) != 0)
+            return error_set(HVD_ERR_CORRUPT,
+                             "entry '%s' (%zu bytes) arrived damaged",
+                             entry->name, state->sizes[i]);
+        here += 8;
+        there += 8;
+    }
+    return HVD_OK;
 }
 
 /* What a snapshot of ours would hold of entries that are not sent. */
@@ -180,21 +267,41 @@ static void fill_local(const hvd_state_t *state, struct snapshot *spare)
     }
 }
 
-static hvd_status_t receive(hvd_state_t *state, struct comm *comm, int source,
-                            struct snapshot *spare)
+/* lists: two of them. */
+static hvd_status_t receive_entries(hvd_state_t *state, struct comm *comm,
+                                    int source,
+                                    const struct sync_header *header,
+                                    struct snapshot *spare, uint8_t *lists)
 {
-    struct sync_header header;
+    size_t n = (size_t)header->n_shared;
+    uint8_t *theirs = lists, *own = lists + sync_list_nbytes(n);
 
-    HVD_TRY(receive_header(state, comm, source, &header));
-    HVD_TRY(receive_sizes(state, comm, source, (size_t)header.n_shared));
+    HVD_TRY(receive_list(comm, source, theirs, n, "sizes"));
+    HVD_TRY(take_sizes(state, theirs));
     HVD_TRY(snapshot_prepare(spare, state, state->sizes));
-    if (spare->shared_nbytes != header.shared_nbytes)
+    if (spare->shared_nbytes != header->shared_nbytes)
         return error_set(HVD_ERR_PROTOCOL,
                          "state of %" PRIu64 " bytes, its entries make %zu",
-                         header.shared_nbytes, spare->shared_nbytes);
-    if (spare->shared_nbytes > 0)
-        HVD_TRY(comm_transfer_recv(comm, source, spare->bytes,
-                                   spare->shared_nbytes));
+                         header->shared_nbytes, spare->shared_nbytes);
+    HVD_TRY(receive_bytes(comm, source, spare, own));
+    HVD_TRY(receive_list(comm, source, theirs, n, "digests"));
+    return check_digests(state, own, theirs);
+}
+
+static hvd_status_t receive(hvd_state_t *state, struct comm *comm, int source,
+                            struct state_id id, struct snapshot *spare)
+{
+    struct sync_header header;
+    hvd_status_t status = HVD_ERR_NOMEM;
+    uint8_t *lists;
+
+    HVD_TRY(receive_header(state, comm, source, id, &header));
+    lists = list_create(2 * (size_t)header.n_shared + 1);
+    if (!lists)
+        return status;
+    status = receive_entries(state, comm, source, &header, spare, lists);
+    free(lists);
+    HVD_TRY(status);
     fill_local(state, spare);
     spare->committed_size = (int)header.committed_size;
     return snapshot_check(state, spare);
@@ -210,14 +317,17 @@ hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
 
     HVD_TRY(state_enter(state, "sync"));
     state->frozen = true;
-    HVD_TRY_GOTO(receive(state, comm, source, spare), leave);
+    HVD_TRY_GOTO(receive(state, comm, source, id, spare), leave);
     snapshot_flip(state, index, id);
     HVD_TRY_GOTO(snapshot_apply(state), leave);
     HVD_TRY_GOTO(callbacks_run(&state->on_sync, "on_sync"), leave);
-    *nbytes_p = SYNC_HEADER_NBYTES + spare->n_shared * 8 + spare->shared_nbytes;
+    *nbytes_p = SYNC_HEADER_NBYTES + 2 * sync_list_nbytes(spare->n_shared) +
+                spare->shared_nbytes;
 
 leave:
     state_leave(state);
-    return status == HVD_OK ? status
-                            : error_prefix(status, "sync from rank %d", source);
+    (void)error_prefix(status, "sync from rank %d", source);
+    if (status == HVD_ERR_CORRUPT)
+        return comm_distrust(comm, source, error_text());
+    return status;
 }

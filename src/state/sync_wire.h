@@ -1,11 +1,12 @@
-/* state/sync_wire.h - what precedes a state on its way to another worker.
+/* state/sync_wire.h - a state on its way to another worker.
  *
- *     header [SYNC_HEADER_NBYTES]   fixed
- *     sizes  [n_shared] of u64      of the shared entries, in registration
- *     order
- *     bytes  [shared_nbytes]        the shared part of the snapshot as it lies
+ *     header  [SYNC_HEADER_NBYTES]  fixed, with a digest of itself
+ *     sizes   [n_shared] of u64     of the shared entries
+ *     bytes   [shared_nbytes]       the shared part of the snapshot as it lies
+ *     digests [n_shared] of u64     of the shared entries (sync_digest.h)
  *
- * All numbers little endian. Pure; threads: any. */
+ * Lists are in registration order; each is followed by a digest of its own,
+ * unless it is empty. All numbers little endian. Pure; threads: any. */
 #ifndef STATE_SYNC_WIRE_H
 #define STATE_SYNC_WIRE_H
 
@@ -16,7 +17,7 @@
 enum {
     SYNC_HEADER_NBYTES = 64,
     SYNC_LAYOUT_NBYTES = 16,
-    SYNC_WIRE_VERSION = 1
+    SYNC_WIRE_VERSION = 2
 };
 
 struct sync_header {
@@ -31,5 +32,18 @@ void sync_header_encode(const struct sync_header *header, uint8_t *buf);
 
 /* false: not such a header, or of another version; *header_p is untouched. */
 bool sync_header_decode(const uint8_t *buf, struct sync_header *header_p);
+
+/* Is it as it was encoded? */
+bool sync_header_is_whole(const uint8_t *buf);
+
+/* A list: n of u64, and room for its digest. */
+static inline size_t sync_list_nbytes(size_t n)
+{
+    return n > 0 ? 8 * (n + 1) : 0;
+}
+
+/* Write and compare the digest behind list [n]. */
+void sync_list_seal(uint8_t *list, size_t n);
+bool sync_list_is_whole(const uint8_t *list, size_t n);
 
 #endif

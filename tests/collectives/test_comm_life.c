@@ -347,6 +347,79 @@ START_TEST(accused_are_counted_once)
 }
 END_TEST
 
+/* What one of the two has damaged, whichever it was. */
+START_TEST(distrusted_is_accused_beside_oneself)
+{
+    const int *accused;
+    struct group g;
+    size_t n;
+
+    group_init(&g, 3);
+    ck_assert_int_eq(comm_distrust(g.comms[0], 2, "it arrived damaged"),
+                     HVD_PEER_LOST);
+    ck_assert(text_has("it arrived damaged"));
+    accused = comm_accused(g.comms[0], &n);
+    ck_assert_uint_eq(n, 2);
+    ck_assert(accused[0] == 2 && accused[1] == 0);
+    ck_assert_int_eq(comm_whole(g.comms[0]), HVD_PEER_LOST);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- whole --- */
+
+START_TEST(whole_until_a_call_meets_the_abort)
+{
+    struct hvd_request *request;
+    struct group g;
+    float x = 1;
+
+    group_init(&g, 2);
+    ck_assert_int_eq(allreduce(g.comms[0], NULL, &x, 1, HVD_FLOAT32, HVD_SUM),
+                     HVD_ERR_INVALID);
+    comm_abort(g.comms[0], HVD_PEER_LOST, "so be it");
+    ck_assert_int_eq(comm_whole(g.comms[0]), HVD_OK);
+    if (_i == 0)
+        ck_assert_int_eq(barrier(g.comms[0]), HVD_PEER_LOST);
+    else
+        ck_assert_int_eq(post_sum(g.comms[0], &x, 1, &request), HVD_PEER_LOST);
+    error_clear();
+    ck_assert_int_eq(comm_whole(g.comms[0]), HVD_PEER_LOST);
+    ck_assert(text_has("so be it"));
+    group_fini(&g);
+}
+END_TEST
+
+/* Nobody has waited for it. */
+START_TEST(whole_until_a_posted_call_has_failed)
+{
+    struct hvd_request *request;
+    struct group g;
+    float x = 1;
+
+    group_init(&g, 2);
+    ck_assert_int_eq(post_sum(g.comms[0], &x, 1, &request), HVD_OK);
+    ck_assert_int_eq(comm_whole(g.comms[0]), HVD_OK);
+    comm_abort(g.comms[0], HVD_ERR_MISMATCH, "not the same");
+    ck_assert_int_eq(comm_drain(g.comms[0]), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(comm_whole(g.comms[0]), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(request_wait(request), HVD_ERR_MISMATCH);
+    group_fini(&g);
+}
+END_TEST
+
+START_TEST(whole_until_it_has_left)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    comm_leave(g.comms[0], COMM_LEAVE_BOUNDARY, 7);
+    ck_assert_int_eq(comm_whole(g.comms[0]), HVD_PEER_LOST);
+    ck_assert(text_has("left at boundary 7"));
+    group_fini(&g);
+}
+END_TEST
+
 /* --- calls --- */
 
 START_TEST(run_alone_behind_an_abort_has_its_reason)
@@ -564,6 +637,10 @@ int main(void)
     tcase_add_test(tc, status_before_the_text_is_there_alive);
     tcase_add_test(tc, fail_while_another_aborts_has_its_reason);
     tcase_add_test(tc, accused_are_counted_once);
+    tcase_add_test(tc, distrusted_is_accused_beside_oneself);
+    tcase_add_loop_test(tc, whole_until_a_call_meets_the_abort, 0, 2);
+    tcase_add_test(tc, whole_until_a_posted_call_has_failed);
+    tcase_add_test(tc, whole_until_it_has_left);
     tcase_add_test(tc, run_alone_behind_an_abort_has_its_reason);
     tcase_add_test(tc, run_behind_the_end_refused);
     tcase_add_test(tc, call_of_nothing_is_remembered);

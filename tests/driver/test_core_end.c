@@ -259,6 +259,26 @@ START_TEST(m14_static_loss_is_explained_by_the_exit_behind_it)
 }
 END_TEST
 
+/* It accuses itself too, of what it received: its own word is why it exits. */
+START_TEST(m14_static_loss_of_who_accuses_itself_has_its_sentence)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, hosts("a:2"));
+    at(f, 10, ready_static("w1 w2"));
+    expect_part(f, "assign 1: w1 w2");
+    at(f, 20, lost("w2", 1, "0 1"));
+    at(f, 21, ready_lost("w2"));
+    at(f, 30, exited("w2", 1));
+    expect(f, "abort 1: w1 w2\nshutdown failed: w1\n");
+    at(f, 40, exited("w1", 1));
+    expect(f, "stop agent: a\n"
+              "finish 1: a static job cannot go on after a loss: worker 2 "
+              "(a:1): connection reset\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m14_static_loss_without_an_exit_stops_the_job)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -591,6 +611,8 @@ int main(void)
     tcase_add_test(tcase, m14_before_any_commit_the_lowest_rank_serves_anew);
     tcase_add_test(tcase, m14_static_job_ends_with_its_first_loss);
     tcase_add_test(tcase, m14_static_loss_is_explained_by_the_exit_behind_it);
+    tcase_add_test(tcase,
+                   m14_static_loss_of_who_accuses_itself_has_its_sentence);
     tcase_add_test(tcase, m14_static_loss_without_an_exit_stops_the_job);
     tcase_add_test(tcase, m14_program_that_does_not_exist);
     tcase_add_test(tcase, m14_workers_that_ignore_the_end_are_killed);

@@ -72,6 +72,38 @@ START_TEST(m5_accusation_heard_twice_counts_once)
 }
 END_TEST
 
+/* What arrives damaged either of two may have damaged: who receives it accuses
+ * both, and of an elder and a newcomer it is the newcomer that goes. */
+START_TEST(m5_who_accuses_itself_too_leaves_it_to_the_age)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost("w3", 1, "0 2"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost("w3", 2, "0 2"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect_part(f, "kill: w3\nassign 3: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Two that receive it from the same: then it is that one. */
+START_TEST(m5_more_accuse_the_source_than_themselves)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost("w3", 1, "0 2"));
+    at(f, 11, lost("w2", 1, "0 1"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost("w3", 2, "0 2"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect_part(f, "kill: w1\nassign 3: w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m5_another_pair_is_no_row)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 2);
@@ -590,6 +622,8 @@ int main(void)
     tcase_add_test(tcase, m5_same_pair_twice_in_a_row_younger_goes);
     tcase_add_test(tcase, m5_same_pair_twice_in_a_row_more_accused_goes);
     tcase_add_test(tcase, m5_accusation_heard_twice_counts_once);
+    tcase_add_test(tcase, m5_who_accuses_itself_too_leaves_it_to_the_age);
+    tcase_add_test(tcase, m5_more_accuse_the_source_than_themselves);
     tcase_add_test(tcase, m5_another_pair_is_no_row);
     tcase_add_test(tcase,
                    m5_a_death_explains_the_accusations_of_its_generation);

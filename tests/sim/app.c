@@ -210,6 +210,7 @@ static void no_generation(struct sim_worker *w)
     w->completing = false;
     w->hold = false;
     w->loss_pending = false;
+    w->ignored = IGNORED_NOTHING;
 }
 
 /* Whoever is in a collective that will never be complete hears of it. */
@@ -254,6 +255,10 @@ static void accuse(struct sim *s, struct sim_worker *w,
         sim_cover(s, COVER_wrong_accusation);
         return;
     }
+    if (w->distrusts > 0) { /* either of the two may be at fault */
+        lost->accused[lost->n_accused++] = w->distrusts - 1;
+        lost->accused[lost->n_accused++] = w->rank;
+    }
     for (uint32_t i = 0; i < g->n_dead; i++)
         if (g->dead[i] != w->rank)
             lost->accused[lost->n_accused++] = g->dead[i];
@@ -285,10 +290,71 @@ void app_leave_lost(struct sim *s, struct sim_worker *w, bool wrongly)
         look(s, w);
 }
 
+/* READY(updated), from the state of the cut. */
+static void depart(struct sim *s, struct sim_worker *w)
+{
+    struct worker_event event = app_event(w, WORKER_EV_LEFT);
+
+    no_generation(w);
+    w->live = w->snap;
+    w->app = APP_JOINING;
+    w->serial++;
+    TRACE(s, "w%llu leaves generation %llu at boundary %llu",
+          (unsigned long long)w->id, (unsigned long long)w->generation,
+          (unsigned long long)w->boundary);
+    feed(s, w, &event);
+    if (!faults_trap(s, w, TRAP_READY))
+        look(s, w);
+}
+
+/* ---- programs that go on where they should return ------------------------ */
+
+/* Some do, now and then. Not drawn from the world's numbers. */
+static bool ignores(struct sim *s, struct sim_worker *w, enum ignored what)
+{
+    struct random_state r = {s->options.seed * 6007 + w->id * 31 +
+                             w->generation};
+
+    if (s->options.base || s->options.large || random_below(&r, 10) > 0)
+        return false;
+    w->ignored = what;
+    w->completing = false;
+    sim_cover(s, what == IGNORED_CUT ? COVER_ignored_cut : COVER_ignored_loss);
+    TRACE(s, "w%llu goes on where it should return", (unsigned long long)w->id);
+    app_compute(s, w);
+    return true;
+}
+
+/* A call has returned HVD_PEER_LOST; the peers hear of it at once. */
+static void call_failed(struct sim *s, struct sim_worker *w, bool wrongly)
+{
+    if (ignores(s, w, IGNORED_LOSS))
+        break_generation(s, sim_generation(s, w->generation));
+    else
+        app_leave_lost(s, w, wrongly);
+}
+
+/* M9: it may compute, but not commit. */
+static void stray(struct sim *s, struct sim_worker *w)
+{
+    bool at_cut = w->ignored == IGNORED_CUT;
+
+    w->live.hash = mix(w->live.hash, w->id);
+    w->live.steps++;
+    w->live.spoilt = true;
+    if (s->options.bug == BUG_heedless)
+        commit(s, w);
+    if (at_cut && w->core.fence < w->generation)
+        depart(s, w);
+    else
+        app_leave_lost(s, w, false);
+}
+
+/* ---- leaving at the cut -------------------------------------------------- */
+
 static void leave_updated(struct sim *s, struct sim_worker *w)
 {
     struct sim_generation *g = sim_generation(s, w->generation);
-    struct worker_event event;
 
     if (w->live.steps != w->snap.steps || w->live.hash != w->snap.hash)
         commit(s, w);
@@ -305,16 +371,8 @@ static void leave_updated(struct sim *s, struct sim_worker *w)
     g->left_any = true;
     g->left_boundary = w->boundary;
     g->left_entered = w->entered;
-    event = app_event(w, WORKER_EV_LEFT);
-    no_generation(w);
-    w->app = APP_JOINING;
-    w->serial++;
-    TRACE(s, "w%llu leaves generation %llu at boundary %llu",
-          (unsigned long long)w->id, (unsigned long long)w->generation,
-          (unsigned long long)w->boundary);
-    feed(s, w, &event);
-    if (!faults_trap(s, w, TRAP_READY))
-        look(s, w);
+    if (!ignores(s, w, IGNORED_CUT))
+        depart(s, w);
 }
 
 void app_go(struct sim *s, struct sim_worker *w)
@@ -363,7 +421,7 @@ static void boundary(struct sim *s, struct sim_worker *w)
         return;
     }
     if (w->comm_aborted || w->loss_pending) {
-        app_leave_lost(s, w, false);
+        call_failed(s, w, false);
         return;
     }
     if (!w->hold && w->app != APP_HELD) {
@@ -382,7 +440,7 @@ static void boundary(struct sim *s, struct sim_worker *w)
         leave_updated(s, w);
         break;
     case WORKER_BOUNDARY_LOST:
-        app_leave_lost(s, w, false);
+        call_failed(s, w, false);
         break;
     case WORKER_BOUNDARY_PASS:
         app_compute(s, w);
@@ -499,12 +557,14 @@ static void step(struct sim *s, struct sim_worker *w)
 
     if (w->core.verdict != WORKER_GO_ON)
         app_go(s, w);
+    else if (w->ignored != IGNORED_NOTHING)
+        stray(s, w);
     else if (is_last)
         finish(s, w);
     else if (op == OP_NONE)
         advance(s, w);
     else if (w->comm_aborted || w->loss_pending)
-        app_leave_lost(s, w, false);
+        call_failed(s, w, false);
     else
         enter(s, w, op);
 }
@@ -605,7 +665,7 @@ void app_timer(struct sim *s, struct sim_worker *w)
         else if (w->completing)
             complete(s, w);
         else
-            app_leave_lost(s, w, w->loss_pending);
+            call_failed(s, w, w->loss_pending);
         break;
     default:
         break;

@@ -270,6 +270,11 @@ static void check_base(struct sim *s, const struct sim_generation *g)
                        g->sources[rank] ? "a" : "no");
     }
     check_leavers(s, g);
+    if (!state_id_is_none(g->base) && check_content(s, g->base).spoilt)
+        check_fail(s,
+                   "generation %llu starts from what a worker computed where "
+                   "it should have returned",
+                   ULL(g->generation));
     if (n_sources == 0)
         check_fail(s, "generation %llu has no holder of its base",
                    ULL(g->generation));
@@ -310,7 +315,8 @@ static bool stays(const struct driver_worker *w)
     return worker_is_ready(w) && worker_is_here(w) && w->drain == DRAIN_NONE;
 }
 
-/* M12: the same members have failed before. */
+/* M12: the same members have failed before. A driver that was away looks when
+ * it is back. */
 static bool may_pause(const struct sim *s, size_t members)
 {
     static const uint64_t pauses_us[] = {0, SEC / 2, 5 * SEC / 2, 10 * SEC, 0};
@@ -488,7 +494,7 @@ static bool is_legal(struct sim *s, const char *text)
         return s->n_generations == 0;
     if (starts_with(text, "only ")) /* or slots that stay closed */
         return was_short(s) || cover[COVER_layout_differs] > 0 ||
-               cover[COVER_cannot_enter] > 0;
+               cover[COVER_cannot_enter] > 0 || cover[COVER_damaged_sync] > 0;
     if (has(text, "cannot enter")) /* no elder was left */
         return cover[COVER_cannot_enter] > 0;
     if (has(text, "reset"))

@@ -11,6 +11,8 @@ void app_begin(struct sim *s, struct sim_worker *w)
     w->out = false;
     w->comm_aborted = w->core.aborted;
     w->loss_pending = w->hold = w->completing = false;
+    w->ignored = IGNORED_NOTHING;
+    w->distrusts = 0;
     w->committed_here = w->reported_op = false;
     w->boundary = w->operation = w->entered = 0;
     w->sync_since_us = s->now_us;
@@ -71,6 +73,29 @@ static enum serving find_source(struct sim *s, const struct sim_generation *g)
     return best;
 }
 
+/* Now and then a state does not arrive as it was sent; to some workers never.
+ * Not drawn from the world's numbers. */
+static bool arrives_damaged(struct sim *s, const struct sim_worker *w,
+                            const struct sim_generation *g)
+{
+    struct random_state never = {s->options.seed * 4517 + w->id};
+    struct random_state now = {s->options.seed * 3613 + w->id * 17 +
+                               g->generation};
+
+    if (s->options.base || s->options.large)
+        return false;
+    return random_below(&never, 60) == 0 || random_below(&now, 60) == 0;
+}
+
+static void distrust(struct sim *s, struct sim_worker *w,
+                     const struct sim_generation *g)
+{
+    sim_cover(s, COVER_damaged_sync);
+    w->distrusts = g->root + 1;
+    TRACE(s, "w%llu: its state arrived damaged", (unsigned long long)w->id);
+    app_leave_lost(s, w, false);
+}
+
 static void get_state(struct sim *s, struct sim_worker *w)
 {
     struct state_id base = w->core.assign.base;
@@ -129,6 +154,10 @@ void app_connected(struct sim *s, struct sim_worker *w)
             app_leave_lost(s, w, false);
             return;
         case SERVES:
+            if (arrives_damaged(s, w, g)) {
+                distrust(s, w, g);
+                return;
+            }
             get_state(s, w);
             break;
         }

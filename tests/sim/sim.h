@@ -49,6 +49,9 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(spare, 0)                                             \
     X(joined_later, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
     X(late_commit, 0)                                       \
+    X(ignored_loss, 0)                                      \
+    X(ignored_cut, 0)                                       \
+    X(damaged_sync, 0)                                      \
     X(interrupted, 0)                                       \
     X(layout_differs, 0)                                    \
     X(abilities_differ, 0)                                  \
@@ -81,20 +84,22 @@ extern const unsigned sim_counter_where[N_COVER];
 
 /* Rules that can be switched off on purpose, to show that the simulator sees
  * it. The name is what --bug takes. */
-#define SIM_BUG_TABLE(X)                                              \
-    X(none, "nothing is broken")                                      \
-    X(cutmax, "CUT names the greatest boundary heard, not one more")  \
-    X(heldlow, "HELD counts one boundary less than was passed")       \
-    X(nofence, "a READY counts whatever its fence is")                \
-    X(version, "a state id is a bare version without its generation") \
-    X(noabort, "ABORT never arrives")                                 \
-    X(norepeat, "a heartbeat repeats nothing")                        \
-    X(latecommit, "a worker commits once more after its READY")       \
-    X(liar, "a READY claims a commit that was never made")            \
-    X(nosync, "who does not hold the base trains without a sync")     \
-    X(earlydone, "DONE is sent one step before the end")              \
-    X(anylayout, "every state layout looks the same to the driver")   \
-    X(boast, "a READY claims abilities that its worker lacks")        \
+#define SIM_BUG_TABLE(X)                                                    \
+    X(none, "nothing is broken")                                            \
+    X(cutmax, "CUT names the greatest boundary heard, not one more")        \
+    X(heldlow, "HELD counts one boundary less than was passed")             \
+    X(nofence, "a READY counts whatever its fence is")                      \
+    X(version, "a state id is a bare version without its generation")       \
+    X(noabort, "ABORT never arrives")                                       \
+    X(norepeat, "a heartbeat repeats nothing")                              \
+    X(latecommit, "a worker commits once more after its READY")             \
+    X(heedless,                                                             \
+      "what a program computes where it should have returned is committed") \
+    X(liar, "a READY claims a commit that was never made")                  \
+    X(nosync, "who does not hold the base trains without a sync")           \
+    X(earlydone, "DONE is sent one step before the end")                    \
+    X(anylayout, "every state layout looks the same to the driver")         \
+    X(boast, "a READY claims abilities that its worker lacks")              \
     X(deafhold, "some applications do not look at the hold word")
 
 enum sim_bug {

@@ -122,7 +122,11 @@ enum op_kind { OP_NONE, OP_ALLREDUCE, OP_BROADCAST };
 /* The shared state of the program: which generations made its steps. */
 struct content {
     uint64_t hash, steps;
+    bool spoilt; /* by steps of one worker alone, which nobody may have */
 };
+
+/* What a program that does not look at a status has been told. */
+enum ignored { IGNORED_NOTHING, IGNORED_LOSS, IGNORED_CUT };
 
 struct sim_worker {
     uint64_t id, agent, pid;
@@ -155,6 +159,8 @@ struct sim_worker {
     uint64_t boundary, operation, entered;
     uint64_t sync_since_us;
     uint64_t busy_since_us, busy_until_us; /* COMPUTING */
+    enum ignored ignored;                  /* it goes on for a step more */
+    uint32_t distrusts; /* rank + 1 whose state arrived damaged; 0: nobody */
     struct content live, snap;
     struct state_id id_of; /* of snap */
     bool released;

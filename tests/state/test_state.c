@@ -55,6 +55,13 @@ static hvd_status_t return_arg(void *arg)
     return *(hvd_status_t *)arg;
 }
 
+/* As the worker does it. */
+static hvd_status_t commit(hvd_state_t *state)
+{
+    HVD_TRY(state_run_on_commit(state));
+    return state_save(state, 1, 1);
+}
+
 START_TEST(state_add_bad_arguments_are_refused)
 {
     hvd_state_t *state = hvd_state_create();
@@ -160,9 +167,8 @@ START_TEST(state_save_before_world_has_no_id)
     hvd_state_t *state = hvd_state_create();
     int x = 1;
 
-    world_set(&WORLD_NONE);
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
-    ok(hvd_state_save(state));
+    ok(state_save(state, 0, 0));
     ck_assert(state_id_is_none(state_id_of(state)));
     x = 2;
     ok(hvd_state_restore(state));
@@ -188,7 +194,7 @@ START_TEST(state_restore_brings_all_kinds_back)
     ok(hvd_state_add_object(state, "text", &text_ops, &text));
     ok(hvd_state_add_sampler(state, "data", sampler));
     ok(hvd_sampler_next(sampler, 10, indices, &n));
-    ok(hvd_state_save(state));
+    ok(state_save(state, 1, 1));
     ok(hvd_sampler_next(sampler, 10, indices, &n));
     weights[1] = 9;
     rng = 8;
@@ -252,17 +258,17 @@ START_TEST(state_callbacks_run_in_their_call)
     ok(hvd_state_on_commit(state, count_call, &n_commit));
     ok(hvd_state_on_commit(state, return_arg, &status));
     ok(hvd_state_on_restore(state, count_call, &n_restore));
-    ok(state_save(state, 1, 1));
+    ok(commit(state));
     ok(state_restore(state));
     ck_assert_int_eq(n_commit, 1);
     ck_assert_int_eq(n_restore, 1);
     status = HVD_ERR_INVALID;
-    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_CALLBACK);
+    ck_assert_int_eq(commit(state), HVD_ERR_CALLBACK);
     status = (hvd_status_t)-2000;
-    ck_assert_int_eq(state_save(state, 1, 1), -2000);
+    ck_assert_int_eq(commit(state), -2000);
     /* it ran a collective: that is the world's condition, not the user's */
     status = HVD_PEER_LOST;
-    ck_assert_int_eq(state_save(state, 1, 1), HVD_PEER_LOST);
+    ck_assert_int_eq(commit(state), HVD_PEER_LOST);
     ck_assert_uint_eq(hvd_state_version(state), 1);
     hvd_state_destroy(state);
 }
@@ -282,7 +288,7 @@ START_TEST(state_callback_error_has_the_sentence_of_the_call_in_it)
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
     ok(hvd_state_on_commit(state, restore_itself, state));
     ck_assert_int_eq(hvd_state_restore(state), HVD_ERR_STATE);
-    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_CALLBACK);
+    ck_assert_int_eq(commit(state), HVD_ERR_CALLBACK);
     ck_assert_str_eq(error_text(), "on_commit callback: restore: nothing was "
                                    "committed yet");
     hvd_state_destroy(state);
@@ -314,7 +320,7 @@ static hvd_status_t nested_callback(void *arg)
 {
     struct nested *nested = arg;
 
-    nested->save_status = hvd_state_save(nested->state);
+    nested->save_status = state_save(nested->state, 1, 1);
     nested->set_status = hvd_state_set(nested->state, "x", nested->memory,
                                        sizeof(*nested->memory));
     return HVD_OK;
@@ -332,7 +338,7 @@ START_TEST(state_nested_calls_are_refused_set_before_copy_is_not)
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
     ok(hvd_state_add_object(state, "o", &ops, &nested));
     ok(hvd_state_on_commit(state, nested_callback, &nested));
-    ok(state_save(state, 1, 1));
+    ok(commit(state));
     ck_assert_int_eq(nested.save_status, HVD_ERR_STATE);
     ck_assert_int_eq(nested.add_status, HVD_ERR_STATE);
     ck_assert_int_eq(nested.set_status, HVD_OK);

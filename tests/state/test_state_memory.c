@@ -7,11 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/error.h"
 #include "base/world.h"
-#include "collectives/comm.h"
 #include "state/state.h"
 #include "support.h"
+#include "tape.h"
 
 static int n_left = -1; /* allocations that still succeed; -1: all do */
 
@@ -67,29 +66,6 @@ void *__wrap_mmap(void *addr, size_t nbytes, int prot, int flags, int fd,
                    : __real_mmap(addr, nbytes, prot, flags, fd, offset);
 }
 
-static struct {
-    uint8_t bytes[1 << 15];
-    size_t n_written, n_read;
-} tape;
-
-hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
-                                size_t nbytes)
-{
-    (void)comm, (void)peer;
-    memcpy(tape.bytes + tape.n_written, buf, nbytes);
-    tape.n_written += nbytes;
-    return HVD_OK;
-}
-
-hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
-                                size_t nbytes)
-{
-    (void)comm, (void)peer;
-    memcpy(buf, tape.bytes + tape.n_read, nbytes);
-    tape.n_read += nbytes;
-    return HVD_OK;
-}
-
 static hvd_status_t nothing(void *arg)
 {
     (void)arg;
@@ -134,6 +110,7 @@ static hvd_status_t build(struct worker *w)
 static hvd_status_t commit(struct worker *w, int step)
 {
     w->step = step;
+    HVD_TRY(state_run_on_commit(w->state));
     HVD_TRY(state_save(w->state, 1, 1));
     w->committed = step;
     return HVD_OK;
@@ -154,13 +131,14 @@ static hvd_status_t train(struct worker *w)
 
 static hvd_status_t sync_pair(struct worker *a, struct worker *b)
 {
+    const struct state_id id = {2, 3};
     uint64_t nbytes;
 
-    memset(&tape, 0, sizeof(tape));
+    tape_clear();
+    state_stamp(a->state, id);
     HVD_TRY(state_sync_send(a->state, NULL, 1));
     HVD_TRY(hvd_state_set(b->state, "buffer", b->big, sizeof(b->big)));
-    return state_sync_receive(b->state, NULL, 0, (struct state_id){2, 3},
-                              &nbytes);
+    return state_sync_receive(b->state, NULL, 0, id, &nbytes);
 }
 
 static hvd_status_t scenario(struct worker *a, struct worker *b)

@@ -1,47 +1,18 @@
-/* tests/state/test_sync.c - a state from one worker to another, over a tape
- * that stands for the comm's state channel: what the source writes is what the
- * receiver reads, and it can end at any byte. */
+/* tests/state/test_sync.c - a state from one worker to another, over a tape. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "collectives/comm.h"
 #include "state/state.h"
+#include "state/sync_digest.h"
+#include "state/sync_wire.h"
 #include "support.h"
+#include "tape.h"
 
 #define ok(call) ck_assert_int_eq((call), HVD_OK)
-
-static struct {
-    uint8_t bytes[1 << 16];
-    size_t n_written, n_read;
-    size_t end; /* reading beyond it is a loss */
-} tape;
-
-hvd_status_t comm_transfer_send(struct comm *comm, int peer, const void *buf,
-                                size_t nbytes)
-{
-    (void)comm, (void)peer;
-    ck_assert_uint_le(tape.n_written + nbytes, sizeof(tape.bytes));
-    memcpy(tape.bytes + tape.n_written, buf, nbytes);
-    tape.n_written += nbytes;
-    tape.end = tape.n_written;
-    return HVD_OK;
-}
-
-hvd_status_t comm_transfer_recv(struct comm *comm, int peer, void *buf,
-                                size_t nbytes)
-{
-    (void)comm, (void)peer;
-    if (tape.n_read + nbytes > tape.end) {
-        /* what came before the loss has been written */
-        memcpy(buf, tape.bytes + tape.n_read, tape.end - tape.n_read);
-        return error_set(HVD_PEER_LOST, "rank 0 is gone");
-    }
-    memcpy(buf, tape.bytes + tape.n_read, nbytes);
-    tape.n_read += nbytes;
-    return HVD_OK;
-}
 
 struct blob {
     char bytes[256];
@@ -124,18 +95,19 @@ static void assert_content(const struct worker *w, int seed)
     ck_assert_uint_eq(hvd_sampler_epoch(w->sampler), (uint64_t)seed);
 }
 
-static void record(struct worker *w)
-{
-    memset(&tape, 0, sizeof(tape));
-    ok(state_sync_send(w->state, NULL, 1));
-}
-
 static const struct state_id next_id = {4, 17};
 
-static hvd_status_t play(struct worker *w, uint64_t *nbytes_p)
+static void record(hvd_state_t *state)
+{
+    tape_clear();
+    state_stamp(state, next_id);
+    ok(state_sync_send(state, NULL, 1));
+}
+
+static hvd_status_t play(hvd_state_t *state, uint64_t *nbytes_p)
 {
     tape.n_read = 0;
-    return state_sync_receive(w->state, NULL, 0, next_id, nbytes_p);
+    return state_sync_receive(state, NULL, 0, next_id, nbytes_p);
 }
 
 /* Horovod's S1 (test_elastic_state): sync makes everybody rank 0, restore
@@ -148,8 +120,8 @@ START_TEST(S1_elastic_state)
     worker_init(&a, 1);
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
-    record(&a);
-    ok(play(&b, &nbytes));
+    record(a.state);
+    ok(play(b.state, &nbytes));
     ck_assert_uint_eq(nbytes, tape.n_written);
     assert_content(&b, 1);
     ck_assert_int_eq(b.n_synced, 1);
@@ -176,8 +148,8 @@ START_TEST(sync_receiver_takes_id_and_size_keeps_local)
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
     a.epoch = 99; /* live, not committed: is not sent */
-    record(&a);
-    ok(play(&b, &nbytes));
+    record(a.state);
+    ok(play(b.state, &nbytes));
     ck_assert(state_id_equal(state_id_of(b.state), next_id));
     ck_assert_int_eq(state_committed_size(b.state), 5);
     ck_assert_int_eq(b.epoch, 1);
@@ -186,10 +158,10 @@ START_TEST(sync_receiver_takes_id_and_size_keeps_local)
     ok(state_restore(b.state));
     ck_assert_uint_eq(b.rng, 2);
     /* who has received can serve */
-    record(&b);
+    record(b.state);
     worker_fini(&a);
     worker_init(&a, 3);
-    ok(play(&a, &nbytes));
+    ok(play(a.state, &nbytes));
     assert_content(&a, 1);
     worker_fini(&a);
     worker_fini(&b);
@@ -207,11 +179,11 @@ START_TEST(sync_lost_anywhere_leaves_own_state)
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
     ok(state_save(b.state, 2, 3));
-    record(&a);
+    record(a.state);
     n_written = tape.n_written;
     for (size_t end = 0; end < n_written; end++) {
         tape.end = end;
-        ck_assert_int_eq(play(&b, &nbytes), HVD_PEER_LOST);
+        ck_assert_int_eq(play(b.state, &nbytes), HVD_PEER_LOST);
         assert_content(&b, 2);
         ck_assert_uint_eq(state_id_of(b.state).generation, 2);
     }
@@ -234,8 +206,8 @@ START_TEST(sync_other_size_names_entry_and_both_sizes)
     worker_init(&b, 2);
     ok(hvd_state_set(b.state, "weights", b.weights, sizeof(float) * 9));
     ok(state_save(a.state, 3, 5));
-    record(&a);
-    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    record(a.state);
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
     ck_assert_ptr_nonnull(strstr(
         hvd_last_error(), "'weights' has 36 bytes here, 40 at the source"));
     assert_content(&b, 2);
@@ -252,11 +224,11 @@ START_TEST(sync_other_layout_is_refused)
     worker_init(&a, 1);
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
-    record(&a);
+    record(a.state);
     ok(hvd_state_remove(b.state, "epoch"));
-    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
     ok(hvd_state_add(b.state, "epochs", &b.epoch, sizeof(b.epoch)));
-    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
     worker_fini(&a);
     worker_fini(&b);
 }
@@ -273,8 +245,8 @@ START_TEST(sync_other_dataset_is_refused_before_live_changes)
     ok(hvd_state_remove(b.state, "data"));
     ok(hvd_state_add_sampler(b.state, "data", other));
     ok(state_save(a.state, 3, 5));
-    record(&a);
-    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_LAYOUT);
+    record(a.state);
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
     ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'data'"));
     assert_content(&b, 2);
     worker_fini(&a);
@@ -283,9 +255,8 @@ START_TEST(sync_other_dataset_is_refused_before_live_changes)
 }
 END_TEST
 
-/* Every byte of header and sizes damaged in turn: an error, never a crash and
- * never a huge allocation. Bytes that only inform (the source's id, the
- * committed size) may pass. */
+/* Every byte of header and sizes damaged in turn: a loss, but for the mark of
+ * the version, never a crash and never a huge allocation. */
 START_TEST(sync_damaged_header_is_refused)
 {
     struct worker a, b;
@@ -294,15 +265,116 @@ START_TEST(sync_damaged_header_is_refused)
     worker_init(&a, 1);
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
-    record(&a);
-    for (size_t i = 0; i < 64 + 4 * 8; i++) {
-        bool informs = i >= 24 && i < 48;
-        hvd_status_t status;
+    record(a.state);
+    for (size_t i = 0; i < SYNC_HEADER_NBYTES + sync_list_nbytes(4); i++) {
+        tape.bytes[i] ^= 0xff;
+        ck_assert_int_eq(play(b.state, &nbytes),
+                         i < 8 ? HVD_ERR_PROTOCOL : HVD_PEER_LOST);
+        ck_assert_ptr_nonnull(strstr(hvd_last_error(), "sync from rank 0"));
+        tape.bytes[i] ^= 0xff;
+    }
+    assert_content(&b, 2);
+    ok(play(b.state, &nbytes));
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
 
-        tape.bytes[i] ^= 0xff;
-        status = play(&b, &nbytes);
-        ck_assert(informs || status != HVD_OK);
-        tape.bytes[i] ^= 0xff;
+START_TEST(sync_of_another_state_is_distrusted)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    tape_clear();
+    ok(state_sync_send(a.state, NULL, 1));
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_PEER_LOST);
+    ck_assert_str_eq(hvd_last_error(), "sync from rank 0: it serves state "
+                                       "(3, 1), the base is (4, 17)");
+    ck_assert_int_eq(tape.n_distrusted, 1);
+    ck_assert(state_id_is_none(state_id_of(b.state)));
+    assert_content(&b, 2);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
+struct piece_of_tape {
+    size_t offset, nbytes; /* within the shared bytes */
+    const char *name;      /* of the entry; NULL: of none */
+};
+
+/* One byte of it damaged: named, and nothing of it is taken over. */
+static void assert_noticed(hvd_state_t *state, const struct piece_of_tape *part,
+                           size_t at)
+{
+    size_t first = SYNC_HEADER_NBYTES + sync_list_nbytes(3);
+    struct state_id id = state_id_of(state);
+    char want[64];
+    uint64_t nbytes;
+
+    tape.bytes[first + part->offset + at] ^= 1;
+    ck_assert_int_eq(play(state, &nbytes), HVD_PEER_LOST);
+    snprintf(want, sizeof(want),
+             "sync from rank 0: entry '%s' (%zu bytes) arrived damaged",
+             part->name, part->nbytes);
+    ck_assert_str_eq(hvd_last_error(), want);
+    ck_assert(state_id_equal(state_id_of(state), id));
+    tape.bytes[first + part->offset + at] ^= 1;
+}
+
+/* In small entries and in one of several pieces, at the edges of each. */
+START_TEST(sync_damaged_entry_is_named)
+{
+    enum { PIECE = SYNC_PIECE_NBYTES, LARGE = 5 * (PIECE / 2) };
+    static uint8_t memory[2][3][LARGE];
+    static const struct piece_of_tape parts[] = {
+        {0, 100, "head"}, {128, LARGE, "large"}, {128 + LARGE, 70, "tail"}};
+    const size_t in_large[] = {0,         PIECE - 129,     PIECE - 128,
+                               PIECE / 2, 2 * PIECE - 129, 2 * PIECE - 128,
+                               LARGE - 1};
+    hvd_state_t *states[2];
+    uint64_t nbytes;
+
+    for (int r = 0; r < 2; r++) {
+        memset(memory[r], r, sizeof(memory[r]));
+        states[r] = hvd_state_create();
+        for (int i = 0; i < 3; i++)
+            ok(hvd_state_add(states[r], parts[i].name, memory[r][i],
+                             parts[i].nbytes));
+        ok(state_save(states[r], 1, 2));
+    }
+    record(states[0]);
+    for (size_t i = 0; i < ARRAY_SIZE(in_large); i++)
+        assert_noticed(states[1], &parts[1], in_large[i]);
+    assert_noticed(states[1], &parts[0], 0);
+    assert_noticed(states[1], &parts[0], 99);
+    assert_noticed(states[1], &parts[2], 69);
+    ck_assert_int_eq(memory[1][1][0], 1);
+    ck_assert_int_eq(tape.n_distrusted, (int)ARRAY_SIZE(in_large) + 3);
+    ok(play(states[1], &nbytes));
+    ck_assert_mem_eq(memory[1][1], memory[0][1], LARGE);
+    for (int r = 0; r < 2; r++)
+        hvd_state_destroy(states[r]);
+}
+END_TEST
+
+START_TEST(sync_damaged_digests_are_noticed)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    record(a.state);
+    for (size_t i = 1; i <= sync_list_nbytes(4); i++) {
+        tape.bytes[tape.n_written - i] ^= 1;
+        ck_assert_int_eq(play(b.state, &nbytes), HVD_PEER_LOST);
+        ck_assert_ptr_nonnull(strstr(hvd_last_error(), "digests"));
+        tape.bytes[tape.n_written - i] ^= 1;
     }
     worker_fini(&a);
     worker_fini(&b);
@@ -317,9 +389,10 @@ START_TEST(sync_object_beyond_limit_is_refused)
     worker_init(&a, 1);
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
-    record(&a);
-    bytes_put(tape.bytes + 64 + 8, UINT64_C(1) << 40, 8);
-    ck_assert_int_eq(play(&b, &nbytes), HVD_ERR_PROTOCOL);
+    record(a.state);
+    bytes_put(tape.bytes + SYNC_HEADER_NBYTES + 8, UINT64_C(1) << 40, 8);
+    sync_list_seal(tape.bytes + SYNC_HEADER_NBYTES, 4);
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_PROTOCOL);
     ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'blob'"));
     worker_fini(&a);
     worker_fini(&b);
@@ -335,8 +408,8 @@ START_TEST(sync_failing_deserialize_is_callback_error)
     worker_init(&b, 2);
     b.blob.status = (hvd_status_t)-1234;
     ok(state_save(a.state, 3, 5));
-    record(&a);
-    ck_assert_int_eq(play(&b, &nbytes), -1234);
+    record(a.state);
+    ck_assert_int_eq(play(b.state, &nbytes), -1234);
     ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'blob'"));
     worker_fini(&a);
     worker_fini(&b);
@@ -358,10 +431,9 @@ START_TEST(sync_empty_state_works)
     hvd_state_t *a = hvd_state_create(), *b = hvd_state_create();
     uint64_t nbytes = 0;
 
-    memset(&tape, 0, sizeof(tape));
     ok(state_save(a, 1, 1));
-    ok(state_sync_send(a, NULL, 1));
-    ok(state_sync_receive(b, NULL, 0, next_id, &nbytes));
+    record(a);
+    ok(play(b, &nbytes));
     ck_assert_uint_eq(nbytes, 64);
     ok(state_restore(b));
     hvd_state_destroy(a);
@@ -381,6 +453,9 @@ int main(void)
     tcase_add_test(tc, sync_other_layout_is_refused);
     tcase_add_test(tc, sync_other_dataset_is_refused_before_live_changes);
     tcase_add_test(tc, sync_damaged_header_is_refused);
+    tcase_add_test(tc, sync_of_another_state_is_distrusted);
+    tcase_add_test(tc, sync_damaged_entry_is_named);
+    tcase_add_test(tc, sync_damaged_digests_are_noticed);
     tcase_add_test(tc, sync_object_beyond_limit_is_refused);
     tcase_add_test(tc, sync_failing_deserialize_is_callback_error);
     tcase_add_test(tc, sync_without_commit_has_nothing_to_send);

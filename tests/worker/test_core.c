@@ -312,6 +312,26 @@ START_TEST(m3_lost_of_another_generation_is_the_callers_mistake)
 }
 END_TEST
 
+/* Whoever saw the loss first is not the only one whose accusation counts. */
+START_TEST(m5_accusation_is_told_also_behind_an_abort)
+{
+    struct worker_event ev = event(WORKER_EV_LOST);
+    struct message died = message(MSG_ABORT, 6);
+
+    stand_in(WORKER_RUNNING);
+    hear(message(MSG_ABORT, 5), "ABORT(5) WAKE");
+    ev.u.lost.n_accused = 1;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, "LOST READY(lost,5)");
+    hear(message(MSG_ASSIGN, 6), "BEGIN WAKE");
+    died.u.abort.worker = 3; /* that explains it */
+    hear(died, "ABORT(6) WAKE");
+    ev.u.lost.generation = 6;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, "READY(lost,6)");
+}
+END_TEST
+
 START_TEST(mismatch_is_told_and_leaves_nothing)
 {
     struct worker_event ev = event(WORKER_EV_LOST);
@@ -490,6 +510,7 @@ int main(void)
     tcase_add_test(tcase, abilities_are_in_each_ready);
     tcase_add_test(tcase, ability_that_has_gone_is_in_no_later_ready);
     tcase_add_test(tcase, m3_lost_of_another_generation_is_the_callers_mistake);
+    tcase_add_test(tcase, m5_accusation_is_told_also_behind_an_abort);
     tcase_add_test(tcase, mismatch_is_told_and_leaves_nothing);
     tcase_add_test(tcase, abort_by_mismatch_says_so_to_the_application);
     tcase_add_test(tcase, done_abort_is_a_loss_like_any_other);

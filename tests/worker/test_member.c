@@ -179,6 +179,20 @@ START_TEST(abort_while_done_is_ready_again)
 }
 END_TEST
 
+/* What a program computes after a call that failed is not committed: rank 0
+ * ends at step 20, behind the first state and 20 commits. */
+START_TEST(lost_and_ignored_nothing_more_is_committed)
+{
+    struct msg_ready ready;
+
+    job_start(job, 2, "--steps 40 --step-us 0 --heedless --exit-at 20");
+    job_assign(job, 1, both, 2, none, 1, READY_START);
+    ready = job_expect_ready(job, 1, READY_LOST);
+    ck_assert_uint_eq(ready.id.generation, 1);
+    ck_assert_uint_eq(ready.id.version, 21);
+}
+END_TEST
+
 /* ---- changes of hosts ---------------------------------------------------- */
 
 /* HOLD to both, HELD from both: the greatest boundary said. */
@@ -218,6 +232,30 @@ START_TEST(cut_all_leave_at_the_same_boundary)
     job_assign(job, 2, both, 2, ready[0].id, 3, READY_UPDATED);
     assert_finish(2, 2);
     assert_says(0, "steps 400 iterations-here 400");
+}
+END_TEST
+
+/* A program that goes on behind the cut: its commits there are nobody's, and it
+ * goes back to the cut. */
+START_TEST(cut_and_ignored_nothing_more_is_committed)
+{
+    struct msg_ready ready[2];
+    uint64_t cut;
+
+    job_start(job, 2, "--steps 400 --step-us 200 --no-collective --heedless");
+    job_assign(job, 1, both, 2, none, 1, READY_START);
+    expect_report(0, REPORT_FIRST_COMMIT);
+    cut = hold_both(1, 1) + 1;
+    for (int i = 0; i < 2; i++)
+        job_cut(job, i, 1, 1, cut);
+    for (int i = 0; i < 2; i++) {
+        ready[i] = job_expect_ready(job, i, READY_UPDATED);
+        ck_assert_uint_eq(ready[i].boundary, cut);
+        ck_assert_uint_eq(ready[i].id.version, 1 + cut);
+    }
+    job_assign(job, 2, both, 2, ready[0].id, 3, READY_UPDATED);
+    assert_finish(2, 2);
+    assert_says(0, "steps 400 ");
 }
 END_TEST
 
@@ -274,6 +312,38 @@ START_TEST(newcomer_is_synced_from_the_member)
     ck_assert_uint_ge(expect_report(1, REPORT_SYNCED).nbytes, 3000000);
     assert_finish(2, 2);
     assert_says(0, "steps 400 iterations-here 400");
+}
+END_TEST
+
+/* An ASSIGN that does not say what the READY said: nobody is served what is not
+ * the base, and the next READY says it again. */
+START_TEST(source_without_the_base_serves_nobody)
+{
+    const int alone[] = {0};
+    struct state_id wrong;
+    struct msg_ready ready;
+    struct message m;
+
+    job_start(job, 1, "--steps 100 --step-us 0");
+    job_assign(job, 1, alone, 1, none, 1, READY_START);
+    job_expect(job, 0, MSG_DONE);
+    job_spawn(job, 1, "--steps 100 --step-us 0");
+    job_welcome(job, 1);
+    job_expect_ready(job, 1, READY_START);
+    job_abort(job, 0, 1);
+    ready = job_expect_ready(job, 0, READY_LOST);
+    wrong = (struct state_id){1, ready.id.version + 5};
+    job_assign(job, 2, both, 2, wrong, 1, READY_LOST);
+    m = job_expect(job, 0, MSG_LOST);
+    ck_assert_uint_eq(ready.id.version, 102);
+    ck_assert_msg(strstr(m.u.lost.text, "is named a source of state (1, 107), "
+                                        "it has (1, 102)"),
+                  "%s", m.u.lost.text);
+    ck_assert(
+        state_id_equal(job_expect_ready(job, 0, READY_LOST).id, ready.id));
+    ck_assert(state_id_is_none(job_expect_ready(job, 1, READY_LOST).id));
+    job_assign(job, 3, both, 2, ready.id, 1, READY_LOST);
+    assert_finish(2, 3);
 }
 END_TEST
 
@@ -442,10 +512,13 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, abort_while_in_collective_returns_lost);
     tcase_add_test(tcase, abort_of_unseen_generation_renews_ready);
     tcase_add_test(tcase, abort_while_done_is_ready_again);
+    tcase_add_test(tcase, lost_and_ignored_nothing_more_is_committed);
     tcase_add_test(tcase, cut_all_leave_at_the_same_boundary);
+    tcase_add_test(tcase, cut_and_ignored_nothing_more_is_committed);
     tcase_add_test(tcase, cut_never_goes_on);
     tcase_add_test(tcase, abort_while_held_returns_lost);
     tcase_add_test(tcase, newcomer_is_synced_from_the_member);
+    tcase_add_test(tcase, source_without_the_base_serves_nobody);
     tcase_add_test(tcase, drained_says_removed);
     tcase_add_test(tcase, user_failure_says_leaving);
     tcase_add_test(tcase, mismatch_is_told_by_all);

@@ -3,10 +3,9 @@
  *
  *   DATA      kind, dtype, op, root, count name the call; algorithm says how
  *             its sender does it, step and offset how far that schedule is;
- *             nbytes of payload follow. Transfers carry
- *             the payload's digest in value. shares: the payload is cut into so
- *             many equal ones (the last has the remainder); the first follows,
- *             share k travels on stripe k (stripes.h).
+ *             nbytes of payload follow. shares: the payload is cut into so many
+ *             equal ones (the last has the remainder); the first follows, share
+ *             k travels on stripe k (stripes.h).
  *   ANNOUNCE  the same without payload: "this is what I wait in".
  *   ABORT     count: status, root: accused rank or -1; nbytes of text follow.
  *   LEAVE     kind: FRAME_LEAVE_*, value: boundary, count: a bit for each

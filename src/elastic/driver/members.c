@@ -163,10 +163,12 @@ static bool state_is_gone(const struct driver *d)
     return true;
 }
 
+/* By a peer: who cannot say which of two is at fault accuses both, itself too.
+ */
 static bool is_accused(const struct driver *d, uint64_t id)
 {
     for (size_t i = 0; i < d->n_accused; i++)
-        if (d->accused[i].of == id)
+        if (d->accused[i].of == id && d->accused[i].by != id)
             return true;
     return false;
 }

@@ -231,8 +231,8 @@ static bool same_pair(const struct driver_accusation *a,
            (a->by == b->of && a->of == b->by);
 }
 
-/* Peers that accused it in either generation: whoever saw the loss first is the
- * only one heard, so one generation alone says little. */
+/* Who accused it in either generation, itself included; of one generation alone
+ * some may have said nothing. */
 static size_t accusers_of(const struct driver *d, uint64_t id)
 {
     size_t n = 0;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/world.h"
 #include "elastic/worker/collective.h"
+#include "elastic/worker/commit.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
@@ -37,11 +38,27 @@ void collective_exit(void)
 hvd_status_t collective_leave(hvd_status_t status)
 {
     collective_exit();
-    if (status == HVD_OK)
+    if (status == HVD_OK) {
         membership_report_collective();
-    else
+    } else {
+        process_self.went_on |= process_self.left;
         static_failed(status);
+    }
     return status;
+}
+
+hvd_status_t collective_drain(void)
+{
+    hvd_status_t status;
+
+    if (!process_self.comm)
+        return HVD_OK;
+    collective_enter();
+    status = comm_drain(process_self.comm);
+    if (status != HVD_OK)
+        return collective_leave(status);
+    collective_exit();
+    return HVD_OK;
 }
 
 static void show(const struct collective_args *args, uint64_t start_ns)
@@ -199,47 +216,33 @@ static hvd_status_t serve_all(hvd_state_t *state, int size)
     return HVD_OK;
 }
 
-hvd_status_t collective_save(hvd_state_t *state, bool saves,
-                             uint64_t generation, int size)
+static hvd_status_t receive_from_root(hvd_state_t *state, struct state_id id)
 {
-    HVD_TRY(saves ? state_save(state, generation, size)
-                  : state_run_on_commit(state));
-    return comm_drain(process_self.comm); /* what callbacks have posted */
-}
-
-/* The root's next version names the snapshot on all ranks: they may have
- * counted differently. */
-static hvd_status_t sync_from_root(hvd_state_t *state,
-                                   const struct world *world)
-{
-    struct state_id id = {world->generation, 0};
     hvd_status_t status;
     uint64_t nbytes;
 
-    HVD_TRY(collective_save(state, world->rank == 0, world->generation,
-                            world->size));
-    id.version = hvd_state_version(state);
-    HVD_TRY(hvd_broadcast(&id.version, 1, HVD_INT64, 0));
-    if (world->rank == 0)
-        return serve_all(state, world->size);
     process_self.in_sync = true;
     status = state_sync_receive(state, process_self.comm, 0, id, &nbytes);
     process_self.in_sync = false;
     return status;
 }
 
+/* The root's next version names the snapshot on all ranks: they may have
+ * counted differently. */
 hvd_status_t hvd_state_sync(hvd_state_t *state)
 {
     struct world world;
-    hvd_status_t status;
+    struct state_id id;
 
     if (!state)
         return error_set(HVD_ERR_INVALID, "hvd_state_sync: state is NULL");
     HVD_TRY(static_world("hvd_state_sync"));
     world_get(&world);
+    HVD_TRY(world.rank == 0 ? commit_save(state) : commit_prepare(state));
+    id.generation = world.generation;
+    id.version = hvd_state_version(state);
+    HVD_TRY(hvd_broadcast(&id.version, 1, HVD_INT64, 0));
     collective_enter();
-    status = comm_drain(process_self.comm);
-    if (status == HVD_OK)
-        status = sync_from_root(state, &world);
-    return collective_leave(status);
+    return collective_leave(world.rank == 0 ? serve_all(state, world.size)
+                                            : receive_from_root(state, id));
 }

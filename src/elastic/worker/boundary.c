@@ -5,7 +5,7 @@
  * In the steady state a boundary is one atomic increment and two atomic loads;
  * no message, no system call. Its other half, HOLD, is in control.c; why they
  * cannot miss each other is in docs/protocol.md: both sides write first and
- * read second.
+ * read second. What a commit adds to that, besides the copy, is commit.c's.
  *
  * Threads: app. */
 #include <inttypes.h>
@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/world.h"
 #include "elastic/worker/collective.h"
+#include "elastic/worker/commit.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -23,38 +24,23 @@
 static hvd_status_t save(hvd_state_t *state)
 {
     uint64_t start_ns = timeline_clock();
-    struct world world;
 
-    world_get(&world);
-    HVD_TRY(state_save(state, world.generation, world.size));
+    HVD_TRY(commit_save(state));
     timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     membership_report_commit();
     return HVD_OK;
 }
 
-/* What is in flight may be writing what is to be saved. */
-static hvd_status_t drain(void)
-{
-    hvd_status_t status;
-
-    if (!process_self.comm)
-        return HVD_OK;
-    collective_enter();
-    status = comm_drain(process_self.comm);
-    if (status != HVD_OK)
-        return collective_leave(status);
-    collective_exit();
-    return HVD_OK;
-}
-
-/* The generation ended from outside or by a loss; a mismatch ends the job. */
+/* The generation ended from outside or by a loss; a mismatch ends the job. The
+ * program hears of it now: from here on nothing is committed. */
 static hvd_status_t lost(void)
 {
-    const char *text = "";
-    hvd_status_t status = comm_status(process_self.comm, &text);
+    const char *text;
+    hvd_status_t status;
 
-    if (status == HVD_OK)
-        return error_set(HVD_PEER_LOST, "the generation was ended");
+    comm_abort(process_self.comm, HVD_PEER_LOST, "the generation was ended");
+    comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
+    status = comm_status(process_self.comm, &text);
     return error_set(status, "%s", text);
 }
 
@@ -75,12 +61,8 @@ static hvd_status_t leave_here(hvd_state_t *state, uint64_t boundary,
 /* HOLD is standing: wait for the boundary at which everybody leaves. */
 static hvd_status_t held(hvd_state_t *state, uint64_t boundary, bool committed)
 {
-    enum worker_boundary where;
+    enum worker_boundary where = control_boundary(boundary);
 
-    /* callbacks of the commit may have posted more, which nobody drives while
-     * control_wait() serves the endpoint */
-    HVD_TRY(drain());
-    where = control_boundary(boundary);
     while (where == WORKER_BOUNDARY_WAIT) {
         HVD_TRY(control_wait(control_at_cut, boundary, CLOCK_NEVER));
         where = control_boundary(boundary);
@@ -99,8 +81,7 @@ static hvd_status_t boundary(hvd_state_t *state, bool committed)
     if (!comm)
         return HVD_OK; /* no world yet: nothing to leave */
     if (p->left)
-        return error_set(HVD_PEER_LOST,
-                         "this rank has left the generation before");
+        return commit_check();
     n = atomic_load_explicit(&p->boundary, memory_order_relaxed) + 1;
     atomic_store(&p->boundary, n);
     comm_set_boundary(comm, n);
@@ -118,7 +99,7 @@ hvd_status_t hvd_state_commit(hvd_state_t *state)
     HVD_TRY(process_check("hvd_state_commit"));
     if (!state)
         return error_set(HVD_ERR_INVALID, "hvd_state_commit: state is NULL");
-    HVD_TRY(drain());
+    HVD_TRY(collective_drain()); /* the time of it is not the commit's */
     HVD_TRY(save(state));
     return boundary(state, true);
 }
@@ -129,6 +110,7 @@ hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     if (!state)
         return error_set(HVD_ERR_INVALID,
                          "hvd_state_check_host_updates: state is NULL");
-    HVD_TRY(drain());
+    /* nobody drives what was posted while control_wait() serves the endpoint */
+    HVD_TRY(collective_drain());
     return boundary(state, false);
 }

@@ -1,12 +1,8 @@
-/* elastic/worker/collective.h - what api_collectives.c, api_async.c and run.c
- * do around waits for peers. Threads: app. */
+/* elastic/worker/collective.h - what is done around waits for peers. Threads:
+ * app. */
 #ifndef ELASTIC_WORKER_COLLECTIVE_H
 #define ELASTIC_WORKER_COLLECTIVE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <hvd/state.h>
 #include <hvd/status.h>
 
 /* Around what waits for others: the driver may want to know where this worker
@@ -18,9 +14,8 @@ void collective_exit(void);
  * and in a static program the first loss. Returns `status`. */
 hvd_status_t collective_leave(hvd_status_t status) HVD_MUST_CHECK;
 
-/* A snapshot that one rank makes (`saves`) for all: the others run the
- * on_commit callbacks too, so that collectives in them meet. By all ranks. */
-hvd_status_t collective_save(hvd_state_t *state, bool saves,
-                             uint64_t generation, int size) HVD_MUST_CHECK;
+/* Complete what was posted. Else than HVD_OK: some of it has failed, now or
+ * before; the comm's reason. */
+hvd_status_t collective_drain(void) HVD_MUST_CHECK;
 
 #endif

@@ -197,7 +197,7 @@ static void on_assign(struct worker_core *core, const struct message *m)
     core->generation = m->generation;
     core->assign = m->u.assign;
     core->assign.table = (struct wire_span){NULL, 0};
-    core->aborted = false;
+    core->aborted = core->explained = false;
     move(core, WORKER_RUNNING);
     act(core, WORKER_ACT_BEGIN);
     act(core, WORKER_ACT_WAKE);
@@ -214,6 +214,7 @@ static void on_abort(struct worker_core *core, const struct message *m)
         }
         if (in_generation(core) && core->generation <= core->fence) {
             core->aborted = true;
+            core->explained = m->u.abort.worker != 0;
             act_abort(core,
                       m->u.abort.reason == ABORT_MISMATCH ? HVD_ERR_MISMATCH
                                                           : HVD_PEER_LOST,
@@ -369,6 +370,13 @@ static void leave(struct worker_core *core, const struct worker_event *ev,
     join(core);
 }
 
+/* An ABORT that has overtaken this worker says that the driver knows: but not
+ * whom this worker accuses (M5), unless somebody's death was the reason. */
+static bool is_news(const struct worker_core *core, const struct msg_lost *lost)
+{
+    return !core->aborted || (lost->n_accused > 0 && !core->explained);
+}
+
 static hvd_status_t on_lost(struct worker_core *core,
                             const struct worker_event *ev)
 {
@@ -376,7 +384,7 @@ static hvd_status_t on_lost(struct worker_core *core,
         return HVD_OK;
     if (!in_generation(core) || ev->u.lost.generation != core->generation)
         return HVD_ERR_STATE;
-    if (!core->aborted)
+    if (is_news(core, &ev->u.lost))
         send(core, MSG_LOST)->u.lost = ev->u.lost;
     if (!ev->u.lost.mismatch)
         leave(core, ev, READY_LOST);

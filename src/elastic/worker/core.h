@@ -125,9 +125,10 @@ struct worker_core {
     uint64_t fence;
     struct msg_assign assign; /* of `generation`; its table span is not kept:
                                  the caller decodes it from the message */
-    bool aborted; /* the current generation was ended from outside */
-    bool hold;    /* a HOLD of this generation is standing */
-    bool held;    /* ... and was answered with held_boundary */
+    bool aborted;   /* the current generation was ended from outside */
+    bool explained; /* ... by a death, the driver says */
+    bool hold;      /* a HOLD of this generation is standing */
+    bool held;      /* ... and was answered with held_boundary */
     bool cut_known;
     uint64_t hold_sequence, held_boundary, cut;
     struct msg_ready ready; /* standing READY while JOINING */

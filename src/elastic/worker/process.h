@@ -72,6 +72,7 @@ struct process {
     bool running;     /* inside hvd_elastic_run */
     bool in_sync;     /* callbacks run here that others do not run */
     bool left;        /* a boundary of this generation said HVD_HOSTS_UPDATED */
+    bool went_on;     /* ... and the program called something after it */
     bool lost_posted; /* static program: the loss was told to the driver */
     bool first_collective_due, first_commit_due; /* REPORTs */
 };

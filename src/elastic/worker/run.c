@@ -25,7 +25,7 @@
 #include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
-#include "elastic/worker/collective.h"
+#include "elastic/worker/commit.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
@@ -148,10 +148,24 @@ static hvd_status_t first_save(struct run *run)
     const struct control_assignment *a = &run->a;
     bool saves = sources.is_source[a->assign.rank];
 
-    HVD_TRY(
-        collective_save(run->state, saves, a->generation, (int)a->assign.size));
+    HVD_TRY(saves ? commit_save(run->state) : commit_prepare(run->state));
     run->live_is_snapshot |= saves;
     return HVD_OK;
+}
+
+/* Who is a source has said so in its READY. What it has not it must not serve
+ * under the id of the base: its next READY says again what it has. */
+static hvd_status_t check_base(const struct run *run)
+{
+    struct state_id own = state_id_of(run->state), base = run->a.assign.base;
+
+    if (state_id_is_none(base) || state_id_equal(own, base))
+        return HVD_OK;
+    return error_set(HVD_PEER_LOST,
+                     "rank %" PRIu32 " is named a source of state (%" PRIu64
+                     ", %" PRIu64 "), it has (%" PRIu64 ", %" PRIu64 ")",
+                     run->a.assign.rank, base.generation, base.version,
+                     own.generation, own.version);
 }
 
 static hvd_status_t exchange(struct run *run, struct state_id id)
@@ -160,6 +174,7 @@ static hvd_status_t exchange(struct run *run, struct state_id id)
 
     if (!sources.is_source[a->assign.rank])
         return receive_state(run, id);
+    HVD_TRY(check_base(run));
     state_stamp(run->state, id);
     HVD_TRY(restore(run));
     return a->assign.sync ? serve_stale(run) : HVD_OK;
@@ -220,16 +235,13 @@ static hvd_status_t explain(hvd_status_t status)
                      (int)status, hvd_strerror(status));
 }
 
-/* A callback in it may call collectives: what they return counts as if train
- * had returned it. */
+/* A call in it may fail, or one has whose status train has ignored: what it
+ * returned counts as if train had returned it. */
 static hvd_status_t last_commit(struct run *run)
 {
-    const struct control_assignment *a = &run->a;
     uint64_t start_ns = timeline_clock();
-    hvd_status_t status;
+    hvd_status_t status = commit_save(run->state);
 
-    HVD_TRY(comm_drain(process_self.comm));
-    status = state_save(run->state, a->generation, (int)a->assign.size);
     timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     run->live_is_snapshot = status == HVD_OK;
     return error_prefix(status, "the last commit");
@@ -247,8 +259,6 @@ static hvd_status_t take_part(struct run *run)
     status = synchronise(run);
     collective_exit();
     timeline_elastic(TIMELINE_SYNC, start_ns, NULL);
-    if (status == HVD_ERR_CORRUPT)
-        return HVD_PEER_LOST; /* the comm is aborted: sync again */
     HVD_TRY(status);
     process_self.first_collective_due = true;
     reset(run);
@@ -260,17 +270,6 @@ static hvd_status_t take_part(struct run *run)
 
 /* ---- out of a generation ------------------------------------------------- */
 
-/* Known already: what is restored now would be overwritten by the sync. */
-static bool will_be_synced(uint64_t above)
-{
-    struct control_assignment a;
-
-    if (!control_is(control_assigned, above))
-        return false;
-    control_assignment(&a);
-    return a.assign.sync && !a.assign.source;
-}
-
 /* That of this thread, unless a call behind the loss has cleared it. */
 static const char *sentence_of_loss(void)
 {
@@ -281,16 +280,18 @@ static const char *sentence_of_loss(void)
     return text;
 }
 
+/* Everybody goes back to its own last commit, also who will be synced: that
+ * brings the shared entries only, and whether it is known by now must not
+ * decide what the local ones are. A snapshot that does not fit any more may be
+ * replaced by the sync; exchange() finds out. */
 static void settle_lost(struct run *run)
 {
     hvd_status_t status;
 
     membership_lost(run->a.generation, false, sentence_of_loss());
     membership_close();
-    if (will_be_synced(run->a.generation))
-        return;
     status = restore(run);
-    if (status != HVD_OK)
+    if (status != HVD_OK && status != HVD_ERR_LAYOUT)
         fail(run, error_prefix(status, "restore after a loss"));
 }
 
@@ -310,14 +311,15 @@ static void settle_mismatch(struct run *run, const char *sentence)
     fail(run, HVD_ERR_MISMATCH);
 }
 
-/* At the cut the boundary has committed; whoever went on computing after it
- * goes back there. */
+/* At the cut the boundary has committed; whoever went on after it goes back
+ * there. */
 static void settle_left(struct run *run, hvd_status_t status)
 {
     struct worker_event ev = {.type = WORKER_EV_LEFT,
                               .gone = (uint8_t)ability_gone()};
 
-    run->live_is_snapshot = status == HVD_HOSTS_UPDATED;
+    run->live_is_snapshot = status == HVD_HOSTS_UPDATED &&
+                            !process_self.went_on;
     if (control_is(control_done_over, run->a.generation) ||
         control_post(&ev) != HVD_OK) {
         settle_lost(run);

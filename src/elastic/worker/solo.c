@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/world.h"
+#include "elastic/worker/commit.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
 
@@ -40,7 +41,7 @@ static hvd_status_t begin(hvd_state_t *state, uint64_t generation)
                              .size = 1};
 
     if (state_id_is_none(state_id_of(state)))
-        return state_save(state, generation, 1);
+        return commit_save(state);
     info.committed_size = state_committed_size(state);
     if (generation > 1)
         state_reset(state, &info);
@@ -53,7 +54,7 @@ static hvd_status_t train_once(hvd_state_t *state, hvd_train_fn train,
     hvd_status_t status;
 
     error_clear();
-    process_self.left = false;
+    process_self.left = process_self.went_on = false;
     status = train(state, arg);
     if (process_self.left) {
         process_self.left = false;
@@ -81,7 +82,7 @@ hvd_status_t solo_run(hvd_state_t *state, hvd_train_fn train, void *arg)
         HVD_TRY(begin(state, generation));
     }
     if (status == HVD_OK)
-        return state_save(state, generation, 1);
+        return commit_save(state);
     if (error_text()[0] == '\0')
         error_set(status, "the training function returned %d (%s)", (int)status,
                   hvd_strerror(status));

@@ -1,0 +1,132 @@
+"""test_state - what may become of a job's state: programs that do not look at
+what a call returned, and state that does not arrive as it was sent.
+"""
+import os
+import signal
+import sys
+
+from harness import LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main, scenario
+import job as jobs
+
+BOTH = ("localhost:1", "127.0.0.2:1")
+NP = ["-np", "1", "--min-np", "1"]
+LARGE = "3000000"  # bytes: several pieces of a transfer
+FOREVER = ["--steps", "1000000", "--step-us", "1000"]
+
+
+# ---- programs that go on where they should return ---------------------------
+
+def heedless(stage, *options):
+    """chaos_worker adds to its state what nobody may see again, and says WRONG
+    when it does."""
+    run = stage.start(["-np", "2", "--min-np", "2"],
+                      [stage.chaos, "--heedless", *FOREVER, *options],
+                      hosts=["localhost:2"])
+    run.event("generation_formed")
+    return run
+
+
+def ends(run):
+    run.interrupt()
+    run.ends(130)
+    equal([line for line in run.lines if "WRONG" in line], [], "spoilt states")
+
+
+def hosts_come_and_go(stage, *options):
+    run = heedless(stage, *options)
+    for _ in range(3):
+        for hosts, size in (("localhost:2", "127.0.0.2:1"), 3), (
+                ("localhost:2",), 2):
+            mark = run.mark()
+            run.set_hosts(*hosts)
+            formed = run.event("generation_formed", mark, size=size)
+            equal(len({tuple(row["state"]) for row in formed["ranks"]
+                       if row["joined"] < formed["generation"]}), 1, "states")
+    ends(run)
+
+
+@scenario
+def hosts_updated_is_ignored(stage):
+    hosts_come_and_go(stage)
+
+
+@scenario
+def hosts_updated_is_ignored_without_collectives(stage):
+    hosts_come_and_go(stage, "--no-collective")
+
+
+@scenario
+def hosts_updated_is_ignored_with_rare_commits(stage):
+    hosts_come_and_go(stage, "--commit-every", "7")
+
+
+@scenario
+def a_loss_is_ignored(stage):
+    run = heedless(stage)
+    for rank in 1, 0, 1:
+        mark = run.mark()
+        jobs.kill(run.row(rank=rank)["pid"], signal.SIGKILL)
+        run.event("generation_formed", mark)
+        run.event("first_collective", mark)
+    ends(run)
+
+
+# ---- damage on the way -------------------------------------------------------
+
+def damaging(stage, times):
+    """One worker, and then another that its state is sent to, damaged."""
+    if SLOW > 1:
+        stage.note("skipped: a sanitizer has to be loaded first")
+        return None
+    library = os.path.join(stage.build, "tests/integration/damage.so")
+    wrapper = stage.file("damage.sh", "#!/bin/sh\nDAMAGE=%d LD_PRELOAD=%s "
+                         "exec \"$@\"\n" % (times, library))
+    run = stage.start([*NP, "--slot-restarts", "1"],
+                      [wrapper, stage.chaos, *FOREVER, "--state-bytes", LARGE],
+                      hosts=[BOTH[0]])
+    run.event("first_collective")
+    run.set_hosts(*BOTH)
+    return run
+
+
+DAMAGED = "sync from rank 0: entry 'weights' (3000008 bytes) arrived damaged"
+
+
+@scenario
+def state_that_is_damaged_once_is_sent_again(stage):
+    run = damaging(stage, 1)
+    if not run:
+        return
+    run.says(DAMAGED)
+    mark = run.mark()
+    formed = run.event("generation_formed", 0, size=2)
+    run.until("the newcomer in sync",
+              lambda: run.seen("state_synced"), PATIENCE_S)
+    equal(run.seen("worker_lost"), [], "lost workers")
+    check(formed and mark >= 0)
+    ends(run)
+
+
+@scenario
+def state_that_is_always_damaged_ends_newcomers_alone(stage):
+    """Who of the two is at fault nobody can know: the younger goes, and who
+    holds the state trains on."""
+    run = damaging(stage, 0)
+    if not run:
+        return
+    elder = run.row(rank=0)["worker"]
+    run.says(DAMAGED, 2)
+    run.event("host_blacklisted", host=OTHER)
+    mark = run.mark()
+    run.until("the elder alone", lambda: [
+        e for e in run.seen("generation_formed")
+        if e["size"] == 1 and e["generation"] > 2], PATIENCE_S)
+    equal([e for e in run.seen("worker_lost") if e["worker"] == elder], [],
+          "losses of the elder")
+    equal(run.seen("state_synced", mark), [], "syncs")
+    check(run.members()[0]["worker"] == elder, "the elder is no member")
+    ends(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
