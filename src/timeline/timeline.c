@@ -61,7 +61,7 @@ static struct {
     uint64_t pid;
     const struct timeline_words *words;
     struct tracefile file;
-} writer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = {.fd = -1}};
 
 /* Lanes of names, a table of open addresses. A part of the file that has not
  * yet been told a lane's name gets it first. */

@@ -412,6 +412,22 @@ START_TEST(timeline_forked_child_lets_go)
 }
 END_TEST
 
+/* Whatever number an unopened file might seem to have. */
+static int keep_stdin(const void *arg)
+{
+    (void)arg;
+    timeline_forked();
+    return fcntl(STDIN_FILENO, F_GETFD) == -1;
+}
+
+START_TEST(timeline_off_closes_nothing_in_a_forked_child)
+{
+    ck_assert_int_eq(dup2(open("/dev/null", O_RDONLY), STDIN_FILENO),
+                     STDIN_FILENO);
+    ck_assert_int_eq(support_in_child(keep_stdin, NULL), 0);
+}
+END_TEST
+
 /* A program that returns from main without hvd_shutdown. */
 START_TEST(timeline_is_written_at_exit)
 {
@@ -447,6 +463,7 @@ int main(void)
     tcase_add_test(c, timeline_opens_again);
     tcase_add_test(c, timeline_without_a_directory_stays_off);
     tcase_add_test(c, timeline_forked_child_lets_go);
+    tcase_add_test(c, timeline_off_closes_nothing_in_a_forked_child);
     tcase_add_test(c, timeline_is_written_at_exit);
     suite_add_tcase(suite, c);
     return support_run(suite);
