@@ -1,12 +1,15 @@
-/* base/log.c - the log sink. See log.h. A mutex guards the prefix and the
- * sink. */
+/* base/log.c - the log sink. See log.h. A mutex guards the prefix, the sink and
+ * the count of lost lines. */
 #include "base/log.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1024, PREFIX_MAX = 64 };
@@ -20,6 +23,7 @@ static struct {
     char prefix[PREFIX_MAX]; /* guarded by lock */
     void (*sink)(const char *line, void *arg);
     void *sink_arg;
+    unsigned long n_lost; /* lines; guarded by lock */
 } logger = {.program = "hvd",
             .level = LOG_LEVEL_WARN,
             .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -61,12 +65,53 @@ bool log_enabled(enum log_level level)
            atomic_load_explicit(&logger.level, memory_order_relaxed);
 }
 
+static bool is_writable(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT) != 0;
+}
+
+/* Never waits for a reader: who logs may be what a whole job waits for. What a
+ * pipe polls as room may be another writer's a moment later, hence NOWAIT; a
+ * file knows no such thing, or says EAGAIN and polls writable all the same. */
+static bool write_all_or_none(const char *text, size_t n)
+{
+    struct iovec part = {.iov_len = n};
+
+    if (!is_writable())
+        return false;
+    memcpy(&part.iov_base, &text, sizeof(text)); /* nobody writes to it */
+    if (pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT) >= 0)
+        return true;
+    if (errno == EAGAIN && !is_writable())
+        return false;
+    /* a log that cannot be written has nobody to tell */
+    return write(STDERR_FILENO, text, n) >= 0;
+}
+
 /* Clamp snprintf's idea of the length to what is really in the buffer. */
 static size_t written(int n, size_t room)
 {
     if (n < 0)
         return 0;
     return (size_t)n < room ? (size_t)n : room - 1;
+}
+
+/* How many lines were lost is told before the first that is not. */
+static void write_stderr(const char *line)
+{
+    char text[2 * LINE_MAX_BYTES];
+    size_t n = 0;
+
+    if (logger.n_lost > 0)
+        n = written(snprintf(text, LINE_MAX_BYTES,
+                             "%s: warn: %lu lines lost: stderr was not read\n",
+                             logger.program, logger.n_lost),
+                    LINE_MAX_BYTES);
+    n += written(snprintf(text + n, sizeof(text) - n, "%s\n", line),
+                 sizeof(text) - n);
+    logger.n_lost = write_all_or_none(text, n) ? 0 : logger.n_lost + 1;
 }
 
 void log_write(enum log_level level, const char *fmt, ...)
@@ -83,16 +128,11 @@ void log_write(enum log_level level, const char *fmt, ...)
                          logger.prefix[0] ? ": " : ""),
                 sizeof(line) - 1);
     va_start(ap, fmt);
-    n += written(vsnprintf(line + n, sizeof(line) - 1 - n, fmt, ap),
-                 sizeof(line) - 1 - n);
+    vsnprintf(line + n, sizeof(line) - 1 - n, fmt, ap);
     va_end(ap);
-    if (logger.sink) {
+    if (logger.sink)
         logger.sink(line, logger.sink_arg);
-    } else {
-        line[n++] = '\n';
-        /* a log that cannot be written has nobody to tell */
-        if (write(STDERR_FILENO, line, n) < 0)
-            n = 0;
-    }
+    else
+        write_stderr(line);
     pthread_mutex_unlock(&logger.lock);
 }

@@ -1,4 +1,5 @@
-/* base/log.h - one sink for words to a person: stderr, one write per line.
+/* base/log.h - one sink for words to a person: stderr, one write per line. A
+ * stderr that nobody reads is not waited for: lines are lost, and counted.
  *
  * error: cannot go on. warn: odd, but going on. info: a line per generation
  * change. debug: per object. trace: per message. Lower case, "cause ->

@@ -1,0 +1,77 @@
+/* tests/base/test_log.c - words to a person who may not read them. */
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static int fds[2], saved;
+
+static void setup(void)
+{
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    ck_assert_int_eq(fcntl(fds[1], F_SETPIPE_SZ, 4096), 4096);
+    saved = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    ck_assert_int_ge(saved, 0);
+    ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+    log_init("hvd-test", LOG_LEVEL_INFO);
+}
+
+static void teardown(void)
+{
+    ck_assert_int_eq(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    close(saved);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static const char *seen(void)
+{
+    static char text[8192];
+    ssize_t n = read(fds[0], text, sizeof(text) - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+START_TEST(log_line_says_who_and_how_bad)
+{
+    log_warn("disk %d is full -> nothing", 3);
+    ck_assert_str_eq(seen(), "hvd-test: warn: disk 3 is full -> nothing\n");
+    log_debug("not shown");
+    log_set_prefix("gen 7");
+    log_info("x");
+    log_set_prefix("");
+    ck_assert_str_eq(seen(), "hvd-test: info: gen 7: x\n");
+}
+END_TEST
+
+START_TEST(log_that_nobody_reads_waits_for_nobody)
+{
+    const char *last;
+
+    for (int i = 0; i < 1000; i++)
+        log_info("line %d of those that do not fit into a page", i);
+    seen();
+    log_info("it is read again");
+    last = seen();
+    ck_assert_ptr_nonnull(strstr(last, " lines lost: stderr was not read\n"));
+    ck_assert_ptr_nonnull(strstr(last, "info: it is read again\n"));
+    log_info("x");
+    ck_assert_str_eq(seen(), "hvd-test: info: x\n");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *tcase = tcase_create("log");
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, log_line_says_who_and_how_bad);
+    tcase_add_test(tcase, log_that_nobody_reads_waits_for_nobody);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
