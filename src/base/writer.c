@@ -1,103 +1,190 @@
-/* base/writer.c - see writer.h. A buffer whose head moves; the thread copies a
- * piece under the lock and writes it without. */
+/* base/writer.c - see writer.h. A list of records, each of which its putter
+ * allocates and the thread frees. What the two share is under the lock; the
+ * thread holds none while it takes.
+ *
+ * Who is last frees the writer: writer_destroy(), or a thread that it has left
+ * behind (`abandoned`). */
 #include "base/writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/thread.h"
 
-enum { PIECE_MAX = 16 << 10 };
+enum {
+    LOOK_MS = 50, /* how often a waiter asks whether something moves */
+    STOP_MS = 200 /* from the word to stop to the thread's end */
+};
+
+struct record {
+    struct record *next;
+    size_t n;
+    char bytes[];
+};
 
 struct writer {
-    int fd, stop_fd;
-    size_t keep_max;
+    struct writer_config config;
+    int stop_fd;
     pthread_t thread;
+    int fd; /* of writer_create_fd() */
+    bool fd_owned;
+    size_t piece_max;
+    _Atomic uint64_t n_moved;
+    _Atomic bool stopped;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    char *bytes; /* [head, n) waits */
-    size_t head, n, max;
-    bool writing, closing;
+    struct record *first, *last;
+    size_t pending;
+    bool wanted; /* somebody was refused */
+    bool closing, done, abandoned;
     int error;
 };
 
-/* --- the thread --- */
-
-/* 0: closed, and nothing is left. */
-static size_t await_piece(struct writer *w, char *piece)
+static void release(struct writer *w)
 {
-    size_t n;
+    if (w->fd_owned)
+        fd_close(&w->fd);
+    fd_close(&w->stop_fd);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static size_t cost(size_t n)
+{
+    return n + sizeof(struct record);
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+/* NULL: closed, and nothing is left. */
+static struct record *next_record(struct writer *w)
+{
+    struct record *r;
 
     pthread_mutex_lock(&w->lock);
-    w->writing = false;
-    pthread_cond_broadcast(&w->changed);
-    while (w->head == w->n && !w->closing)
+    while (!w->first && !w->closing)
         pthread_cond_wait(&w->changed, &w->lock);
-    n = w->n - w->head < PIECE_MAX ? w->n - w->head : PIECE_MAX;
-    if (n > 0)
-        memcpy(piece, w->bytes + w->head, n);
-    w->head += n;
-    w->writing = n > 0;
+    r = w->first;
+    if (r)
+        w->first = r->next;
     pthread_mutex_unlock(&w->lock);
-    return n;
+    return r;
 }
 
-/* False: nobody waits for it any longer. */
-static bool await_room(const struct writer *w)
+static void note_error(struct writer *w, int error)
 {
-    struct pollfd fds[] = {{.fd = w->fd, .events = POLLOUT},
-                           {.fd = w->stop_fd, .events = POLLIN}};
-
-    return poll(fds, 2, -1) < 0 || fds[1].revents == 0;
+    pthread_mutex_lock(&w->lock);
+    w->error = w->error != 0 ? w->error : error;
+    pthread_mutex_unlock(&w->lock);
 }
 
-static int write_all(const struct writer *w, const char *bytes, size_t n)
+static void end_record(struct writer *w, struct record *r)
 {
+    pthread_mutex_lock(&w->lock);
+    w->pending -= cost(r->n);
+    /* under the lock: the descriptor may be another's after writer_destroy() */
+    if (w->wanted && w->config.wake_fd >= 0 && !w->abandoned)
+        (void)eventfd_write(w->config.wake_fd, 1);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    writer_moved(w);
+    free(r);
+}
+
+static void *writer_main(void *arg)
+{
+    struct writer *w = arg;
+    const struct writer_ops *ops = w->config.ops;
+    struct record *r;
+    bool abandoned;
+
+    while ((r = next_record(w))) {
+        if (writer_error(w) == 0)
+            note_error(w, ops->take(w, w->config.arg, r->bytes, r->n));
+        end_record(w, r);
+    }
+    if (ops->end)
+        note_error(w, ops->end(w, w->config.arg));
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    abandoned = w->abandoned;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (abandoned)
+        release(w);
+    return NULL;
+}
+
+int writer_await(struct writer *w, int fd, int timeout_ms)
+{
+    struct pollfd fds[] = {{.fd = w->stop_fd, .events = POLLIN},
+                           {.fd = fd, .events = POLLOUT}};
+    int n = poll(fds, 2, timeout_ms);
+
+    return n == 0 || (n > 0 && fds[0].revents != 0) ? ETIMEDOUT : 0;
+}
+
+void writer_moved(struct writer *w)
+{
+    atomic_fetch_add_explicit(&w->n_moved, 1, memory_order_relaxed);
+}
+
+bool writer_stopped(struct writer *w)
+{
+    return atomic_load_explicit(&w->stopped, memory_order_relaxed);
+}
+
+/* ---- bytes for a descriptor ---------------------------------------------- */
+
+/* A pipe that polls writable takes PIPE_BUF bytes at once: whole lines of them,
+ * if possible, as others may write there too. */
+static size_t piece(const struct writer *w, const char *bytes, size_t n)
+{
+    size_t whole = w->piece_max;
+
+    if (n <= w->piece_max)
+        return n;
+    while (whole > 0 && bytes[whole - 1] != '\n' && bytes[whole - 1] != '\r')
+        whole--;
+    return whole > 0 ? whole : w->piece_max;
+}
+
+static int take_bytes(struct writer *w, void *arg, const char *bytes, size_t n)
+{
+    (void)arg;
     while (n > 0) {
-        ssize_t written = write(w->fd, bytes, n);
+        int error = writer_await(w, w->fd, -1);
+        ssize_t written = error == 0 ? write(w->fd, bytes, piece(w, bytes, n))
+                                     : 0;
 
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0 && errno != EAGAIN)
+        if (error != 0)
+            return error;
+        if (written < 0 && errno != EINTR && errno != EAGAIN)
             return errno;
-        if (written < 0) {
-            if (!await_room(w))
-                return ETIMEDOUT;
+        if (written < 0)
             continue;
-        }
+        writer_moved(w);
         bytes += written;
         n -= (size_t)written;
     }
     return 0;
 }
 
-static void *writer_main(void *arg)
-{
-    char piece[PIECE_MAX];
-    struct writer *w = arg;
-    size_t n;
-
-    while ((n = await_piece(w, piece)) > 0) {
-        int error = writer_error(w) == 0 ? write_all(w, piece, n) : 0;
-
-        pthread_mutex_lock(&w->lock);
-        w->error = w->error != 0 ? w->error : error;
-        pthread_mutex_unlock(&w->lock);
-    }
-    return NULL;
-}
-
-/* --- who has something to write --- */
+/* ---- create -------------------------------------------------------------- */
 
 static void init_lock(struct writer *w)
 {
@@ -110,31 +197,26 @@ static void init_lock(struct writer *w)
     pthread_condattr_destroy(&attr);
 }
 
-static void release(struct writer *w)
-{
-    close(w->fd);
-    fd_close(&w->stop_fd);
-    pthread_cond_destroy(&w->changed);
-    pthread_mutex_destroy(&w->lock);
-    free(w->bytes);
-    free(w);
-}
-
-hvd_status_t writer_create(int fd, size_t keep_max, struct writer **writer_p)
+/* NULL: no memory. */
+static struct writer *allocate(const struct writer_config *config)
 {
     struct writer *w = calloc(1, sizeof(*w));
 
-    if (w == NULL) {
-        close(fd);
-        return error_set(HVD_ERR_NOMEM, "out of memory for a writer");
+    if (!w) {
+        error_set(HVD_ERR_NOMEM, "out of memory for a writer");
+        return NULL;
     }
-    errno = 0;
-    w->fd = fd;
-    w->keep_max = keep_max;
+    w->config = *config;
+    w->fd = w->stop_fd = -1;
     init_lock(w);
+    return w;
+}
+
+static hvd_status_t start(struct writer *w, struct writer **writer_p)
+{
+    errno = 0;
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->stop_fd >= 0 &&
-        fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) == 0)
+    if (w->stop_fd >= 0)
         errno = thread_start(&w->thread, "hvd-writer", writer_main, w);
     if (errno != 0) {
         hvd_status_t status = error_errno("a thread that writes");
@@ -146,31 +228,87 @@ hvd_status_t writer_create(int fd, size_t keep_max, struct writer **writer_p)
     return HVD_OK;
 }
 
-static bool make_room(struct writer *w, size_t n)
+hvd_status_t writer_create(const struct writer_config *config,
+                           struct writer **writer_p)
 {
-    if (w->n - w->head + n > w->keep_max)
-        return false;
-    if (w->head > w->keep_max / 2 || (w->head > 0 && w->head == w->n)) {
-        memmove(w->bytes, w->bytes + w->head, w->n - w->head);
-        w->n -= w->head;
-        w->head = 0;
+    struct writer *w = allocate(config);
+
+    return w ? start(w, writer_p) : HVD_ERR_NOMEM;
+}
+
+hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
+                              struct writer **writer_p)
+{
+    static const struct writer_ops ops = {.take = take_bytes};
+    struct writer *w = allocate(&(struct writer_config){
+        .ops = &ops, .keep_max = keep_max, .wake_fd = wake_fd});
+    struct stat st;
+
+    if (!w) {
+        if (owned)
+            close(fd);
+        return HVD_ERR_NOMEM;
     }
-    return array_reserve(&w->bytes, &w->max, w->n + n);
+    w->fd = fd;
+    w->fd_owned = owned;
+    w->piece_max = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? SIZE_MAX
+                                                              : PIPE_BUF;
+    return start(w, writer_p);
+}
+
+/* ---- who has something to write ------------------------------------------ */
+
+static bool fits(struct writer *w, size_t n)
+{
+    w->wanted = w->pending + cost(n) > w->config.keep_max;
+    return !w->wanted;
+}
+
+bool writer_has_room(struct writer *w, size_t n)
+{
+    bool room;
+
+    pthread_mutex_lock(&w->lock);
+    room = fits(w, n);
+    pthread_mutex_unlock(&w->lock);
+    return room;
 }
 
 bool writer_put(struct writer *w, const void *bytes, size_t n)
 {
-    bool fits;
+    struct record *r = malloc(sizeof(*r) + n);
+    bool taken = false;
 
+    if (!r)
+        return false;
+    r->next = NULL;
+    r->n = n;
+    memcpy(r->bytes, bytes, n);
     pthread_mutex_lock(&w->lock);
-    fits = make_room(w, n);
-    if (fits) {
-        memcpy(w->bytes + w->n, bytes, n);
-        w->n += n;
+    if (fits(w, n)) {
+        if (w->first)
+            w->last->next = r;
+        else
+            w->first = r;
+        w->last = r;
+        w->pending += cost(n);
+        taken = true;
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
-    return fits;
+    if (!taken)
+        free(r);
+    return taken;
+}
+
+size_t writer_pending(struct writer *w)
+{
+    size_t n;
+
+    pthread_mutex_lock(&w->lock);
+    n = w->pending;
+    pthread_mutex_unlock(&w->lock);
+    return n;
 }
 
 int writer_error(struct writer *w)
@@ -183,35 +321,88 @@ int writer_error(struct writer *w)
     return error;
 }
 
-/* False: the time is over. */
-static bool await_empty(struct writer *w, int timeout_ms)
-{
-    struct timespec until;
-    int error = 0;
+/* ---- waiting for the thread ---------------------------------------------- */
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += timeout_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
+/* Under the lock. For LOOK_MS, or until `until_us`. */
+static void wait_change(struct writer *w, uint64_t now_us, uint64_t until_us)
+{
+    struct timespec at;
+
+    if (until_us > now_us + LOOK_MS * 1000)
+        until_us = now_us + LOOK_MS * 1000;
+    at.tv_sec = (time_t)(until_us / 1000000);
+    at.tv_nsec = (long)(until_us % 1000000) * 1000;
+    pthread_cond_timedwait(&w->changed, &w->lock, &at);
+}
+
+bool writer_flush(struct writer *w, int timeout_ms)
+{
+    uint64_t now_us = clock_now_us();
+    uint64_t until_us = now_us + (uint64_t)timeout_ms * 1000;
+    bool empty;
+
+    pthread_mutex_lock(&w->lock);
+    while (w->pending > 0 && now_us < until_us) {
+        wait_change(w, now_us, until_us);
+        now_us = clock_now_us();
     }
+    empty = w->pending == 0;
+    pthread_mutex_unlock(&w->lock);
+    return empty;
+}
+
+static bool await_done(struct writer *w, int stall_ms, int total_ms)
+{
+    uint64_t now_us = clock_now_us(), moved_us = now_us, n_moved = 0;
+    uint64_t until_us = now_us + (uint64_t)total_ms * 1000;
+    bool done;
+
     pthread_mutex_lock(&w->lock);
     w->closing = true;
     pthread_cond_broadcast(&w->changed);
-    while ((w->head < w->n || w->writing) && error == 0)
-        error = pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    while (!w->done && now_us < until_us &&
+           now_us - moved_us < (uint64_t)stall_ms * 1000) {
+        wait_change(w, now_us, until_us);
+        now_us = clock_now_us();
+        if (atomic_load(&w->n_moved) == n_moved)
+            continue;
+        n_moved = atomic_load(&w->n_moved);
+        moved_us = now_us;
+    }
+    done = w->done;
     pthread_mutex_unlock(&w->lock);
-    return error == 0;
+    return done;
 }
 
-void writer_destroy(struct writer *w, int timeout_ms, int *error_p)
+static bool abandon(struct writer *w)
 {
-    bool empty = await_empty(w, timeout_ms);
+    pthread_t thread = w->thread;
+    bool done;
 
-    if (!empty)
+    pthread_mutex_lock(&w->lock);
+    done = w->done;
+    w->abandoned = !done;
+    pthread_mutex_unlock(&w->lock);
+    if (!done)
+        pthread_detach(thread);
+    return !done;
+}
+
+bool writer_destroy(struct writer *w, int stall_ms, int total_ms, int *error_p)
+{
+    bool done = await_done(w, stall_ms, total_ms);
+
+    if (!done) {
+        atomic_store(&w->stopped, true);
         (void)eventfd_write(w->stop_fd, 1);
+        done = await_done(w, STOP_MS, STOP_MS);
+    }
+    if (!done && abandon(w)) {
+        *error_p = ETIMEDOUT;
+        return false;
+    }
     pthread_join(w->thread, NULL);
     *error_p = w->error;
     release(w);
+    return true;
 }

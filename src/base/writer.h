@@ -1,8 +1,15 @@
-/* base/writer.h - bytes on their way to a file that may be slow (a FIFO whose
- * reader sleeps, a disk that hangs): who has something to write never waits. A
- * thread of its own writes, in order; what finds no room is refused whole.
+/* base/writer.h - what may be slow or hang (a disk, a FIFO, a pipe that nobody
+ * reads), done by a thread for somebody who must not wait.
  *
- * Threads: one puts and closes. Memory: keep_max bytes at most, and the thread.
+ *   put, put, .. -> queue of records, bounded -> thread: take, take, .. end
+ *
+ * What finds no room is refused whole; who was refused is woken when there is
+ * room again. At the end the thread is waited for, but not for ever: one that
+ * the kernel keeps in a call is left behind, with all that it uses, and ends
+ * with the process.
+ *
+ * Threads: one puts, asks and destroys; take and end run on the writer's.
+ * Memory: keep_max bytes and one record at most, and the thread.
  */
 #ifndef BASE_WRITER_H
 #define BASE_WRITER_H
@@ -14,22 +21,66 @@
 
 struct writer;
 
-/* The descriptor is the writer's from now on, in every outcome, and no longer
- * blocks: nobody else may have its open file description. HVD_OK,
- * HVD_ERR_NOMEM, HVD_ERR_SYSTEM. */
-hvd_status_t writer_create(int fd, size_t keep_max,
+struct writer_ops {
+    /* One record. Waits only in writer_await(), or where the kernel makes it.
+     * 0, or an errno: what follows is thrown away. */
+    int (*take)(struct writer *w, void *arg, const char *bytes, size_t n);
+    /* After the last one; NULL: nothing to do. 0 or an errno. */
+    int (*end)(struct writer *w, void *arg);
+};
+
+struct writer_config {
+    const struct writer_ops *ops;
+    void *arg; /* the thread's alone until writer_destroy() gives it back */
+    size_t keep_max; /* bytes that may wait */
+    int wake_fd; /* an eventfd that gets 1 when there may be room again after a
+                    refusal; -1: none. Borrowed until writer_destroy() */
+};
+
+/* HVD_OK, HVD_ERR_NOMEM, HVD_ERR_SYSTEM. */
+hvd_status_t writer_create(const struct writer_config *config,
                            struct writer **writer_p) HVD_MUST_CHECK;
 
-/* Copies them. False: no room for all of them, nothing is taken. */
+/* A writer whose records are bytes for a descriptor, which may be shared with
+ * other processes: it is not made non-blocking. Its errors end it. owned: it is
+ * the writer's from now on, in every outcome. */
+hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
+                              struct writer **writer_p) HVD_MUST_CHECK;
+
+/* Copies them. False: no room for all of them, or no memory; nothing is taken.
+ */
 bool writer_put(struct writer *w, const void *bytes, size_t n) HVD_MUST_CHECK;
 
-/* The errno of the first write that failed, after which bytes are thrown away;
- * 0: none has. */
+/* Would n bytes be taken? False counts as a refusal. */
+bool writer_has_room(struct writer *w, size_t n);
+
+/* Bytes that wait, with what is being taken. */
+size_t writer_pending(struct writer *w);
+
+/* The errno of the take that failed first; 0: none has. */
 int writer_error(struct writer *w);
 
-/* Wait until all is written, timeout_ms at most, and close the descriptor.
- * *error_p: as writer_error(), ETIMEDOUT if something was left. (A write that
- * a disk holds in the kernel is waited for: so would the process's end.) */
-void writer_destroy(struct writer *w, int timeout_ms, int *error_p);
+/* Wait until nothing is pending, timeout_ms at most. False: something is. */
+bool writer_flush(struct writer *w, int timeout_ms);
+
+/* Wait until all is taken and end() has returned: for total_ms at most, and for
+ * stall_ms at most in which nothing moves. Then the thread is told to stop, and
+ * takes what is left with writer_stopped() true.
+ * *error_p: of take or end; ETIMEDOUT if something was left.
+ * True: the thread has ended, arg is the caller's again. False: the kernel
+ * keeps it in a call; arg stays its own for ever. */
+bool writer_destroy(struct writer *w, int stall_ms, int total_ms, int *error_p);
+
+/* ---- for take and end, on the thread ------------------------------------- */
+
+/* Until fd can be written to, timeout_ms (-1: no limit) at most. 0, or
+ * ETIMEDOUT: the time is over, or the writer's is. */
+int writer_await(struct writer *w, int fd, int timeout_ms);
+
+/* Something got away: whoever waits in writer_destroy() waits on. */
+void writer_moved(struct writer *w);
+
+/* Nobody waits any longer: return soon. Any thread. */
+bool writer_stopped(struct writer *w);
 
 #endif

@@ -190,6 +190,19 @@ START_TEST(eventlog_that_cannot_be_opened_says_why)
 }
 END_TEST
 
+START_TEST(eventlog_fifo_without_a_reader_is_not_waited_for)
+{
+    struct eventlog log;
+
+    unlink(path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(eventlog_open(&log, path, 0), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(
+        strstr(error_text(), "\": No such device or address"));
+    eventlog_close(&log);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("eventlog");
@@ -202,6 +215,7 @@ int main(void)
     tcase_add_test(tcase, eventlog_that_is_read_late_says_what_it_lacks);
     tcase_add_test(tcase, eventlog_that_nobody_reads_ends_all_the_same);
     tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);
+    tcase_add_test(tcase, eventlog_fifo_without_a_reader_is_not_waited_for);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -22,10 +22,13 @@ hvd_status_t eventlog_open(struct eventlog *log, const char *path,
     json_init(&log->line);
     if (!path)
         return HVD_OK;
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    /* a FIFO that nobody reads is refused, not waited for */
+    fd = open(path,
+              O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK,
+              0666);
     if (fd < 0)
         return error_errno("--event-log: \"%s\"", path);
-    return writer_create(fd, KEEP_MAX, &log->writer);
+    return writer_create_fd(fd, true, KEEP_MAX, -1, &log->writer);
 }
 
 static void give_up(struct eventlog *log, int error)
@@ -39,7 +42,7 @@ static int end_writer(struct eventlog *log)
 {
     int error;
 
-    writer_destroy(log->writer, CLOSE_MS, &error);
+    writer_destroy(log->writer, CLOSE_MS, CLOSE_MS, &error);
     log->writer = NULL;
     return error;
 }
