@@ -313,6 +313,14 @@ void fake_shutdown(struct fake *fake)
     send_to(fake->control, fake->route, &m);
 }
 
+void fake_hold(struct fake *fake, uint64_t hold_ms)
+{
+    struct message m = {.type = MSG_AGENT_WELCOME,
+                        .u.welcome.output_hold_ms = hold_ms};
+
+    send_to(fake->control, fake->route, &m);
+}
+
 void fake_grant(struct fake *fake)
 {
     fake->withhold = false;

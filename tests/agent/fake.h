@@ -60,6 +60,7 @@ void fake_spawn(struct fake *fake, uint64_t worker, struct wire_strings argv,
 
 void fake_kill(struct fake *fake, uint64_t worker, uint64_t grace_ms);
 void fake_shutdown(struct fake *fake);
+void fake_hold(struct fake *fake, uint64_t hold_ms); /* say so in a WELCOME */
 void fake_grant(struct fake *fake); /* what was withheld, from now on all */
 
 /* Take what comes until `done` says so. */

@@ -20,6 +20,8 @@
 #define STRINGS(literal) ((struct wire_strings){literal, sizeof(literal)})
 #define NO_STRINGS       ((struct wire_strings){NULL, 0})
 
+enum { OUTPUT_KEPT_MIN = 4000000 };
+
 static const char *program;
 static struct fake f;
 
@@ -359,6 +361,77 @@ START_TEST(output_without_credit_drops_oldest_and_says_so)
 }
 END_TEST
 
+/* The agent has been busy with the rest for a second. */
+static bool has_five_more_pings(struct fake *fake, void *arg)
+{
+    return fake->n_pings >= *(int *)arg + 5;
+}
+
+static void wait_five_pings(void)
+{
+    int n = f.n_pings;
+
+    fake_wait(&f, has_five_more_pings, &n);
+}
+
+START_TEST(output_held_back_loses_nothing)
+{
+    fake_hold(&f, FAKE_TIMEOUT_MS);
+    f.withhold = true;
+    fake_spawn_sh(&f, 1,
+                  "yes 0123456789abcdef | head -c 17000000; echo the end");
+    fake_spawn_sh(&f, 2, "echo beside");
+    fake_wait_exited(&f, 2); /* nobody else waits */
+    wait_five_pings();
+    ck_assert_int_eq(f.workers[1].n_exited, 0);
+    fake_grant(&f);
+    fake_wait_eof(&f, 1);
+    ck_assert_uint_eq(f.workers[1].streams[0].n_text, 17000008);
+    fake_wait_exited(&f, 1);
+    fake_wait_eof(&f, 2);
+}
+END_TEST
+
+START_TEST(output_is_held_back_for_a_bounded_time)
+{
+    fake_hold(&f, 300);
+    f.withhold = true;
+    fake_spawn_sh(&f, 1,
+                  "yes 0123456789abcdef | head -c 17000000; echo the end");
+    fake_wait_exited(&f, 1);
+    fake_grant(&f);
+    fake_wait_eof(&f, 1);
+    ck_assert_uint_lt(f.workers[1].streams[0].n_text, 5000000);
+    ck_assert_ptr_nonnull(
+        strstr(fake_stdout(&f, 1),
+               " lines dropped: the driver does not read fast enough]\n"));
+    ck_assert_ptr_nonnull(strstr(fake_stdout(&f, 1), "\nthe end\n"));
+}
+END_TEST
+
+/* What it had written when it died is not lost either, nor when the agent is to
+ * end. */
+START_TEST(output_held_back_outlives_its_worker)
+{
+    int status;
+
+    fake_hold(&f, FAKE_TIMEOUT_MS);
+    f.withhold = true;
+    fake_spawn_sh(&f, 1, "exec yes 0123456789abcde");
+    fake_wait_spawned(&f, 1);
+    wait_five_pings();
+    fake_kill(&f, 1, 0);
+    fake_wait_exited(&f, 1);
+    fake_shutdown(&f);
+    fake_grant(&f);
+    fake_wait_eof(&f, 1);
+    ck_assert_uint_gt(f.workers[1].streams[0].n_text, OUTPUT_KEPT_MIN);
+    ck_assert_ptr_null(strstr(fake_stdout(&f, 1), "dropped"));
+    status = fake_wait_agent(&f);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
 START_TEST(many_workers_are_all_heard)
 {
     for (uint64_t w = 1; w < FAKE_WORKERS; w++)
@@ -517,6 +590,9 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, output_arrives_in_order_and_apart);
     tcase_add_test(tcase, output_beyond_window_is_complete);
     tcase_add_test(tcase, output_without_credit_drops_oldest_and_says_so);
+    tcase_add_test(tcase, output_held_back_loses_nothing);
+    tcase_add_test(tcase, output_is_held_back_for_a_bounded_time);
+    tcase_add_test(tcase, output_held_back_outlives_its_worker);
     tcase_add_test(tcase, many_workers_are_all_heard);
     tcase_add_test(tcase, many_workers_leave_no_descriptor);
     tcase_add_test(tcase, shutdown_last_words_arrive);

@@ -585,7 +585,9 @@ START_TEST(welcome_brings_the_times)
 
     m.u.welcome.heartbeat_ms = 50;
     m.u.welcome.driver_timeout_ms = 70;
+    m.u.welcome.output_hold_ms = 90;
     ck_assert_int_eq(hear(1000, m), HVD_OK);
+    ck_assert_uint_eq(core.config.output_hold_us, 90000);
     ck_assert_uint_eq(core.config.beat_us, 50000);
     ck_assert_uint_eq(core.config.driver_timeout_us, 70000);
 }

@@ -222,6 +222,17 @@ START_TEST(memory_goes_back_when_empty)
 }
 END_TEST
 
+START_TEST(room_is_what_may_come_before_lines_are_dropped)
+{
+    ck_assert_uint_eq(output_room(&output), KEEP);
+    feed("12345\n");
+    ck_assert(output_feed(&output, OUTPUT_STDERR, "half", 4));
+    ck_assert_uint_eq(output_room(&output), KEEP - 10);
+    take(PLENTY);
+    ck_assert_uint_eq(output_room(&output), KEEP - 4);
+}
+END_TEST
+
 static Suite *suite_make(void)
 {
     Suite *suite = suite_create("agent output");
@@ -239,6 +250,7 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, end_sends_the_rest_with_eof);
     tcase_add_test(tcase, end_of_an_empty_stream_needs_no_credit);
     tcase_add_test(tcase, end_with_little_credit_comes_in_pieces);
+    tcase_add_test(tcase, room_is_what_may_come_before_lines_are_dropped);
     tcase_add_test(tcase, memory_goes_back_when_empty);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -60,7 +60,7 @@ hvd_status_t children_start(struct children *children,
     child->report_fd = spawned.report_fd;
     child->stream_fds[OUTPUT_STDOUT - 1] = spawned.stdout_fd;
     child->stream_fds[OUTPUT_STDERR - 1] = spawned.stderr_fd;
-    child->linger_us = CLOCK_NEVER;
+    child->linger_us = child->held_us = CLOCK_NEVER;
     output_init(&child->output, spawn->worker, OUTPUT_KEEP_MAX);
     copy_name(child->program, spawn->argv.data);
     copy_name(child->cwd, spawn->cwd);

@@ -23,6 +23,10 @@ struct child {
     int stream_fds[OUTPUT_STREAMS];
     bool failed;        /* its exec failed: its exit is of no interest */
     uint64_t linger_us; /* its pipes are closed then; AGENT_NEVER: it lives */
+    uint64_t held_us;   /* since when its pipes are not read; AGENT_NEVER: they
+                           are */
+    bool impatient;     /* it has waited long enough: until half of what is kept
+                           has gone, too much is dropped */
     struct output output;
     char program[PROGRAM_MAX]; /* for the sentence when the exec fails */
     char cwd[PROGRAM_MAX];

@@ -231,6 +231,7 @@ static void on_welcome(struct agent_core *core,
         core->config.beat_us = welcome->heartbeat_ms * 1000;
     if (welcome->driver_timeout_ms > 0)
         core->config.driver_timeout_us = welcome->driver_timeout_ms * 1000;
+    core->config.output_hold_us = welcome->output_hold_ms * 1000;
     if (!core->welcome)
         core->beat_us = core->now_us;
     core->welcome = true;

@@ -39,6 +39,8 @@ struct agent_config {
                                    socket did not take */
     uint64_t driver_timeout_us; /* silence that means: the driver is lost.
                                    Both are the driver's to say in WELCOME */
+    uint64_t output_hold_us;    /* how long a worker may have to wait until
+                                   its output is taken; told in WELCOME, too */
     uint64_t orphan_us;         /* how long workers live on without a driver */
     uint64_t grace_us;          /* SIGTERM to SIGKILL when the agent ends */
     uint64_t reap_us;           /* SIGKILL to giving up on a child */

@@ -3,8 +3,10 @@
  * One epoll set. A batch's pidfds come first (a death is what others wait for),
  * then the rest; then deadlines; then both dealers are drained until neither
  * receiving nor sending moves anything, because their descriptors are
- * edge-triggered. Output is read always and sent as credit allows, one message
- * per stream and turn.
+ * edge-triggered. Output is sent as credit allows, one message per stream and
+ * turn. It is read always, or, where the driver says so (files that are to have
+ * everything), as long as there is room; a worker then waits in its write(2),
+ * for a bounded time.
  *
  * Threads: the main thread. Memory: one read buffer on the stack. */
 #include "elastic/agent/loop.h"
@@ -137,11 +139,18 @@ static void send_action(struct loop *l, const struct agent_action *action)
         agent_core_unsent(&l->core, action);
 }
 
+/* From the end, or the driver's last word about output, which may have to wait
+ * for a disk. */
+static uint64_t flush_time(const struct loop *l)
+{
+    return FLUSH_US + l->core.config.output_hold_us;
+}
+
 static void exit_action(struct loop *l, const struct agent_action *action)
 {
     l->ended = true;
     l->status = action->status;
-    l->flush_us = l->core.driver_lost ? 0 : clock_now_us() + FLUSH_US;
+    l->flush_us = l->core.driver_lost ? 0 : clock_now_us() + flush_time(l);
     if (!children_kill_all(&l->children, KILL_ALL_MS)) {
         log_error("processes would not die -> leaving them behind");
         l->status = 1;
@@ -232,6 +241,47 @@ static void on_pidfd(struct loop *l, struct child *child)
     children_clear_strangers(&l->children);
 }
 
+/* ---- output that comes faster than it is taken --------------------------- */
+
+static bool is_held(const struct child *child)
+{
+    return child->held_us != AGENT_NEVER;
+}
+
+/* Edge-triggered without EPOLLIN: the end of a pipe, which is told in any case,
+ * is told once. */
+static void hold(struct loop *l, struct child *child, bool held)
+{
+    for (unsigned stream = 1; stream <= OUTPUT_STREAMS; stream++) {
+        enum kind kind = stream == OUTPUT_STDOUT ? KIND_STDOUT : KIND_STDERR;
+        struct epoll_event ev = {.events = held ? (uint32_t)EPOLLET : EPOLLIN,
+                                 .data.u64 = child->worker << KIND_BITS | kind};
+
+        if (child->stream_fds[stream - 1] >= 0)
+            epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, child->stream_fds[stream - 1],
+                      &ev);
+    }
+    child->held_us = held ? clock_now_us() : AGENT_NEVER;
+}
+
+/* Begin or end to hold its output back, as there is room for it. */
+static void pace(struct loop *l, struct child *child)
+{
+    size_t room = output_room(&child->output);
+    bool full = room < READ_MAX && l->core.config.output_hold_us > 0;
+
+    if (room >= OUTPUT_KEEP_MAX / 2)
+        child->impatient = false;
+    full &= !child->impatient;
+    if (full != is_held(child))
+        hold(l, child, full);
+}
+
+static uint64_t hold_deadline(const struct loop *l, const struct child *child)
+{
+    return child->held_us + l->core.config.output_hold_us;
+}
+
 /* Read once; true when there may be more. */
 static bool read_stream(struct child *child, unsigned stream)
 {
@@ -315,6 +365,7 @@ static bool send_output(struct loop *l)
         if (!c->failed) {
             moved |= send_stream(l, c, OUTPUT_STDOUT);
             moved |= send_stream(l, c, OUTPUT_STDERR);
+            pace(l, c);
         }
         if (is_told(c))
             children_remove(&l->children, c);
@@ -352,6 +403,8 @@ static bool drain_credit(struct loop *l)
             m.u.credit.nbytes <= UINT32_MAX)
             l->credit += m.u.credit.nbytes;
     }
+    if (moved && l->ended && l->flush_us > 0)
+        l->flush_us = clock_now_us() + flush_time(l);
     return moved;
 }
 
@@ -404,10 +457,10 @@ static void dispatch(struct loop *l, uint64_t tag)
         on_pidfd(l, child);
     else if (kind == KIND_REPORT && child->report_fd >= 0)
         on_report(l, child);
-    else if (kind == KIND_STDOUT)
-        read_stream(child, OUTPUT_STDOUT);
-    else if (kind == KIND_STDERR)
-        read_stream(child, OUTPUT_STDERR);
+    else if (kind >= KIND_STDOUT && !is_held(child)) {
+        read_stream(child, kind == KIND_STDOUT ? OUTPUT_STDOUT : OUTPUT_STDERR);
+        pace(l, child);
+    }
 }
 
 static void dispatch_all(struct loop *l, const struct epoll_event *events,
@@ -428,7 +481,11 @@ static void keep_deadlines(struct loop *l)
     if (now_us >= agent_core_deadline(&l->core))
         feed_simple(l, AGENT_EV_TICK);
     for (struct child *c = l->children.first; c; c = c->next) {
-        if (now_us >= c->linger_us) {
+        if (is_held(c) && now_us >= hold_deadline(l, c)) {
+            c->impatient = true;
+            pace(l, c);
+        }
+        if (now_us >= c->linger_us && !is_held(c)) {
             cut_stream(c, OUTPUT_STDOUT);
             cut_stream(c, OUTPUT_STDERR);
             c->linger_us = CLOCK_NEVER;
@@ -449,8 +506,8 @@ static uint64_t next_deadline(const struct loop *l)
     if (l->children.n > 0 && l->settle_us < t)
         t = l->settle_us;
     for (const struct child *c = l->children.first; c; c = c->next)
-        if (c->linger_us < t)
-            t = c->linger_us;
+        if ((is_held(c) ? hold_deadline(l, c) : c->linger_us) < t)
+            t = is_held(c) ? hold_deadline(l, c) : c->linger_us;
     return t;
 }
 

@@ -43,6 +43,15 @@ void output_fini(struct output *output)
     memset(output, 0, sizeof(*output));
 }
 
+size_t output_room(const struct output *output)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++)
+        n += output->queues[i].tail - output->queues[i].head;
+    return n < output->keep_max ? output->keep_max - n : 0;
+}
+
 /* ---- in ------------------------------------------------------------------ */
 
 static bool append(struct output_queue *q, const char *data, size_t nbytes)

@@ -57,6 +57,9 @@ void output_settle(struct output *output);
 bool output_next(struct output *output, unsigned stream, uint64_t credit,
                  struct msg_output *m);
 
+/* Bytes that can be fed before lines are dropped. */
+size_t output_room(const struct output *output);
+
 /* The socket took it. */
 void output_sent(struct output *output, const struct msg_output *m);
 

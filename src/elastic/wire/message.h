@@ -263,6 +263,8 @@ struct msg_welcome {
     uint64_t heartbeat_ms;
     uint64_t driver_timeout_ms; /* silence of the driver that ends the worker */
     uint64_t connect_timeout_ms;
+    uint64_t output_hold_ms; /* agents: how long a worker may have to wait for
+                                its output to be taken; 0: not at all */
 };
 
 /* One row of the table that all members share, in rank order. */

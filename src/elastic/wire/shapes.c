@@ -84,6 +84,7 @@ static const struct field agent_welcome[] = {
     UINT_OPT(1, u.welcome.heartbeat_ms),
     UINT_OPT(2, u.welcome.driver_timeout_ms),
     UINT_OPT(3, u.welcome.connect_timeout_ms),
+    UINT_OPT(4, u.welcome.output_hold_ms),
 };
 
 static const struct field spawn[] = {
