@@ -5,13 +5,8 @@
 
 #include "base/array.h"
 
-/* Field `member` of struct message with number `number`. */
-#define FIELD(number, member, kind_, ...)                               \
-    {                                                                   \
-        .name = #member, .offset = offsetof(struct message, member),    \
-        .size = sizeof(((struct message *)0)->member), .key = (number), \
-        .kind = (kind_), __VA_ARGS__                                    \
-    }
+#define FIELD(number, member, kind_, ...) \
+    FIELD_OF(struct message, number, member, kind_, __VA_ARGS__)
 #define RANGE(number, member, lo_, hi_) \
     FIELD(number, member, FIELD_UINT, .lo = (lo_), .hi = (hi_))
 #define OPTIONAL(number, member, kind_) \
@@ -225,8 +220,9 @@ static const struct field shutdown_[] = {
     TEXT(3, u.shutdown.text),
 };
 
-static const char *check_assign(const struct message *m)
+static const char *check_assign(const void *record)
 {
+    const struct message *m = record;
     const struct msg_assign *a = &m->u.assign;
 
     if (a->rank >= a->size)
