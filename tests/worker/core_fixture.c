@@ -10,6 +10,7 @@ struct worker_core core;
 uint64_t now_us;
 char words[1024];
 static size_t n_words;
+static struct msg_where where;
 
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -42,6 +43,8 @@ static void say_message(const struct message *m)
             m->u.held.done ? ",done" : "");
     else
         say("%s", message_type_name(m->type));
+    if (m->type == MSG_HELLO)
+        where = m->u.hello.where;
 }
 
 static void say_action(const struct worker_action *a)
@@ -146,6 +149,20 @@ void refused(enum worker_event_type type)
     ck_assert_str_eq(words, "");
     before.n_actions = core.n_actions;
     ck_assert_mem_eq(&before, &core, sizeof(core));
+}
+
+void succeed(uint64_t term, const char *expected)
+{
+    struct worker_event ev = event(WORKER_EV_SUCCESSOR);
+
+    ev.u.term = term;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, expected);
+}
+
+const struct msg_where *where_said(void)
+{
+    return &where;
 }
 
 void at_boundary(uint64_t boundary, enum worker_boundary expected)

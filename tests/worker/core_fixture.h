@@ -34,6 +34,10 @@ hvd_status_t step(const struct worker_event *ev);
 void hear(struct message m, const char *expected);
 void happens(enum worker_event_type type, const char *expected);
 void refused(enum worker_event_type type); /* HVD_ERR_STATE, all unchanged */
+/* A driver of this term was dialled. */
+void succeed(uint64_t term, const char *expected);
+/* ... and the worker's HELLO said so much. */
+const struct msg_where *where_said(void);
 void at_boundary(uint64_t boundary, enum worker_boundary expected);
 
 #endif

@@ -190,17 +190,18 @@ END_TEST
 
 /* ---- M1 ------------------------------------------------------------------ */
 
-START_TEST(m1_lower_terms_are_ignored)
+/* Not even a higher term is believed of who was not dialled as such. */
+START_TEST(m1_other_terms_are_ignored)
 {
     struct message m = message(MSG_ABORT, GENERATION);
 
     stand_in(WORKER_RUNNING);
+    ck_assert_uint_eq(core.term, 1);
     m.term = 4;
-    m.type = MSG_PONG;
     hear(m, "");
-    ck_assert_uint_eq(core.term, 4);
-    m.type = MSG_ABORT;
-    m.term = 3;
+    ck_assert_uint_eq(core.term, 1);
+    succeed(4, "HELLO");
+    m.term = 1;
     hear(m, "");
     m.term = 4;
     hear(m, "ABORT(5) WAKE");
@@ -499,7 +500,7 @@ int main(void)
     tcase_add_test(tcase, core_shutdown_tells_why);
     tcase_add_loop_test(tcase, core_phase_by_event_as_in_the_table, 0,
                         (int)ARRAY_SIZE(events));
-    tcase_add_test(tcase, m1_lower_terms_are_ignored);
+    tcase_add_test(tcase, m1_other_terms_are_ignored);
     tcase_add_test(tcase, m1_messages_of_another_job_are_ignored);
     tcase_add_test(tcase, own_absence_is_nobodys_silence);
     tcase_add_test(tcase, m3_assign_at_or_below_the_fence_is_refused);

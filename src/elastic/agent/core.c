@@ -190,6 +190,7 @@ static void on_spawn(struct agent_core *core, const struct msg_spawn *spawn)
         return;
     }
     child = add(core, spawn->worker);
+    child->slot = spawn->slot;
     if (core->phase == AGENT_ENDING) {
         child->failed = true;
         child->error = ECANCELED;
@@ -224,6 +225,14 @@ static void on_kill(struct agent_core *core, const struct msg_kill *kill)
                                             : AGENT_NEVER));
 }
 
+/* The ping, behind all the rest, says that this was all. */
+static void report_all(struct agent_core *core)
+{
+    for (size_t i = 0; i < core->n_children; i++)
+        report(core, &core->children[i]);
+    send_message(core, MSG_AGENT_PING, 0);
+}
+
 static void on_welcome(struct agent_core *core,
                        const struct msg_welcome *welcome)
 {
@@ -237,11 +246,15 @@ static void on_welcome(struct agent_core *core,
     core->welcome = true;
     if (core->phase == AGENT_CONTACT)
         move(core, AGENT_RUNNING);
+    if (core->greeting)
+        report_all(core);
+    core->greeting = false;
 }
 
 static hvd_status_t on_message(struct agent_core *core, const struct message *m)
 {
-    if (m->job != core->config.job || m->term < core->term)
+    if (m->job != core->config.job ||
+        (core->term != 0 && m->term != core->term)) /* M1 */
         return HVD_ERR_PROTOCOL;
     switch (m->type) {
     case MSG_AGENT_WELCOME:
@@ -304,6 +317,16 @@ static void on_exited(struct agent_core *core, struct agent_child *child,
     signal_group(core, child, SIGKILL);
 }
 
+static hvd_status_t on_successor(struct agent_core *core, uint64_t term)
+{
+    if (term <= core->term)
+        return HVD_ERR_PROTOCOL;
+    core->term = term;
+    core->greeting = core->welcome;
+    core->beat_us = core->now_us; /* AGENT_HELLO at once */
+    return HVD_OK;
+}
+
 static hvd_status_t on_child(struct agent_core *core,
                              const struct agent_event *ev)
 {
@@ -333,8 +356,11 @@ static hvd_status_t on_event(struct agent_core *core,
     case AGENT_EV_EXITED:
         return on_child(core, ev);
     case AGENT_EV_DRIVER_LOST:
-        lose_driver(core);
+        if (!core->config.survives)
+            lose_driver(core);
         break;
+    case AGENT_EV_SUCCESSOR:
+        return on_successor(core, ev->term);
     case AGENT_EV_TERMINATE:
         end(core, core->config.grace_us);
         break;
@@ -361,7 +387,9 @@ static void advance_driver(struct agent_core *core)
     if (core->now_us < core->beat_us)
         return;
     core->beat_us = later(core->now_us, core->config.beat_us);
-    send_message(core, core->welcome ? MSG_AGENT_PING : MSG_AGENT_HELLO, 0);
+    send_message(
+        core,
+        core->welcome && !core->greeting ? MSG_AGENT_PING : MSG_AGENT_HELLO, 0);
 }
 
 static void advance_children(struct agent_core *core)
@@ -524,6 +552,7 @@ void agent_core_message(const struct agent_core *core,
     if (m->type == MSG_SPAWNED) {
         m->u.spawned.worker = child->worker;
         m->u.spawned.pid = child->pid;
+        m->u.spawned.slot = child->slot;
     } else if (m->type == MSG_SPAWN_FAILED) {
         m->u.spawn_failed.worker = child->worker;
         m->u.spawn_failed.error = child->error;

@@ -6,6 +6,10 @@
  *   child   SPAWNED --exec done--> ALIVE --KILL--> KILLED --exit--> REAPED
  *           (SPAWNED may be killed, and each of the three may just end)
  *
+ * SUCCESSOR: another driver of this job was dialled. It gets AGENT_HELLO, and
+ * when it has answered, all that is known of children, ended ones too: what was
+ * told to the driver before may be lost with it (M15).
+ *
  * Events in, actions out: the loop (loop.c) performs the actions in order. All
  * handlers are idempotent by worker id: a repeated SPAWN or KILL is answered
  * with what is known of that worker. Reports are sent once; one that the socket
@@ -42,6 +46,8 @@ struct agent_config {
     uint64_t output_hold_us;    /* how long a worker may have to wait until
                                    its output is taken; told in WELCOME, too */
     uint64_t orphan_us;         /* how long workers live on without a driver */
+    bool survives;              /* a successor may come: nothing but its silence
+                                   says that there is no driver any more */
     uint64_t grace_us;          /* SIGTERM to SIGKILL when the agent ends */
     uint64_t reap_us;           /* SIGKILL to giving up on a child */
 };
@@ -57,6 +63,7 @@ enum { AGENT_REMEMBERED = 1024 }; /* reaped children that are still known */
 
 struct agent_child {
     uint64_t worker;
+    uint32_t slot;
     int64_t pid;                  /* 0 until forked */
     enum agent_child_state state; /* move_child() */
     bool failed;                  /* never ran: error and text say why */
@@ -75,7 +82,8 @@ enum agent_event_type {
     AGENT_EV_STARTED,      /* worker: its exec succeeded */
     AGENT_EV_START_FAILED, /* worker, error, text */
     AGENT_EV_EXITED,       /* worker, code, signal, core; not yet reaped */
-    AGENT_EV_DRIVER_LOST,  /* end of the lifeline */
+    AGENT_EV_DRIVER_LOST,  /* end of the lifeline; not if it survives that */
+    AGENT_EV_SUCCESSOR,    /* term: higher than that of the driver before */
     AGENT_EV_TERMINATE,    /* SIGTERM or SIGINT to the agent */
     AGENT_EV_TICK
 };
@@ -90,6 +98,7 @@ struct agent_event {
     bool core;
     int64_t error;
     const char *text;
+    uint64_t term;
 };
 
 enum agent_action_type {
@@ -113,6 +122,7 @@ struct agent_core {
     struct agent_config config;
     enum agent_phase phase; /* move() */
     bool welcome;           /* the driver has answered */
+    bool greeting;          /* a successor was dialled and has not */
     bool driver_lost;
     bool reported; /* this step says something about a child */
     uint64_t now_us;
@@ -120,7 +130,7 @@ struct agent_core {
     uint64_t beat_us;   /* next hello or ping */
     uint64_t orphan_us; /* driver lost: the end begins */
     uint64_t give_up_us;
-    uint64_t term;                /* greatest of the driver's */
+    uint64_t term;                /* of the one driver that is heard */
     struct agent_child *children; /* [n_children], oldest first */
     size_t n_children, children_max;
     size_t n_live; /* children not REAPED */
@@ -140,7 +150,7 @@ bool agent_core_reserve(struct agent_core *core) HVD_MUST_CHECK;
 
 /* Feed one event. *actions_p [*n_p] is what the caller must now do, in order;
  * valid until the next step. HVD_OK, or HVD_ERR_PROTOCOL: a message that an
- * agent does not take, of another job or an older term; nothing changed. */
+ * agent does not take, of another job or another term; nothing changed. */
 hvd_status_t agent_core_step(struct agent_core *core,
                              const struct agent_event *ev,
                              const struct agent_action **actions_p,

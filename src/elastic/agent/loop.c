@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "elastic/agent/children.h"
+#include "elastic/wire/beacon.h"
 #include "elastic/wire/socket.h"
 
 enum {
@@ -34,6 +35,8 @@ enum {
     PIPE_LINGER_US = 1000000, /* pipes of a dead worker that somebody who left
                                  its group keeps open */
     FLUSH_US = 1000000,       /* the last output's time to get out */
+    LOOK_US = 100000,         /* how often a successor is looked for */
+    SILENT_BEATS = 3,         /* without a word, and it is */
     LINGER_MS = 1000,         /* the last messages' */
     KILL_ALL_MS = 5000
 };
@@ -59,6 +62,8 @@ struct loop {
     struct children children;
     struct wire_context *context;
     struct wire_dealer *control, *output;
+    struct beacon driver; /* term 0: the one that has started us */
+    uint64_t look_us;     /* for a successor, not before */
     int epoll_fd, signal_fd;
     int lifeline[2]; /* the workers': read end inherited, write end only here */
     bool output_hello_sent;
@@ -150,6 +155,10 @@ static void exit_action(struct loop *l, const struct agent_action *action)
 {
     l->ended = true;
     l->status = action->status;
+    if (l->core.driver_lost && l->core.config.survives)
+        log_error("no driver has been heard of for %" PRIu64
+                  " s (--driver-timeout) -> this agent and its workers end",
+                  l->core.config.driver_timeout_us / 1000000);
     l->flush_us = l->core.driver_lost ? 0 : clock_now_us() + flush_time(l);
     if (!children_kill_all(&l->children, KILL_ALL_MS)) {
         log_error("processes would not die -> leaving them behind");
@@ -169,7 +178,7 @@ static void feed(struct loop *l, struct agent_event *ev)
     size_t n;
 
     ev->now_us = clock_now_us();
-    if (agent_core_step(&l->core, ev, &actions, &n) != HVD_OK)
+    if (agent_core_step(&l->core, ev, &actions, &n) != HVD_OK && ev->message)
         log_debug("unexpected %s -> ignored",
                   message_type_name(ev->message->type));
     for (size_t i = 0; i < n; i++) {
@@ -419,6 +428,78 @@ static void drain(struct loop *l)
     } while (moved);
 }
 
+/* ---- the driver, and who comes after it ---------------------------------- */
+
+static void hang_up(struct loop *l, struct wire_dealer *dealer)
+{
+    if (!dealer)
+        return;
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, wire_dealer_fd(dealer), NULL);
+    wire_dealer_destroy(dealer);
+}
+
+/* Both sockets, or none. Output that the other driver had taken and not yet
+ * written is lost with it; no more than the credit was. */
+static hvd_status_t dial(struct loop *l, const char *endpoint,
+                         const char *output_endpoint)
+{
+    struct wire_dealer *control, *output;
+    char name[32];
+
+    snprintf(name, sizeof(name), "a%" PRIu64, l->options->config.hello.agent);
+    HVD_TRY(wire_dealer_create(l->context, endpoint, name, &control));
+    if (wire_dealer_create(l->context, output_endpoint, name, &output) !=
+        HVD_OK) {
+        wire_dealer_destroy(control);
+        return HVD_ERR_SYSTEM;
+    }
+    hang_up(l, l->control);
+    hang_up(l, l->output);
+    l->control = control;
+    l->output = output;
+    l->output_hello_sent = false;
+    l->credit = OUTPUT_WINDOW;
+    if (!watch(l, wire_dealer_fd(control), KIND_CONTROL, 0) ||
+        !watch(l, wire_dealer_fd(output), KIND_OUTPUT, 0))
+        return error_errno("cannot watch the driver's sockets");
+    return HVD_OK;
+}
+
+static void follow(struct loop *l, const struct beacon *b)
+{
+    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = b->term};
+
+    if (dial(l, b->endpoint, b->output_endpoint) != HVD_OK) {
+        log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
+                 error_text());
+        return;
+    }
+    log_info("the driver is silent -> following that of term %" PRIu64
+             ", pid %" PRId64,
+             b->term, b->pid);
+    l->driver = *b;
+    l->site.driver = l->driver.endpoint; /* of workers that start from now on */
+    feed(l, &ev);
+}
+
+static bool is_silent(const struct loop *l, uint64_t now_us)
+{
+    return now_us - l->core.heard_us > SILENT_BEATS * l->core.config.beat_us;
+}
+
+static void look_for_successor(struct loop *l, uint64_t now_us)
+{
+    const struct loop_options *o = l->options;
+    struct beacon b;
+
+    if (!o->job_dir || l->ended || now_us < l->look_us || !is_silent(l, now_us))
+        return;
+    l->look_us = now_us + LOOK_US;
+    if (beacon_read(o->job_dir, &b) == HVD_OK && b.job == o->config.job &&
+        b.term > l->core.term)
+        follow(l, &b);
+}
+
 /* ---- the loop ------------------------------------------------------------ */
 
 static void on_signals(struct loop *l)
@@ -480,6 +561,7 @@ static void keep_deadlines(struct loop *l)
 
     if (now_us >= agent_core_deadline(&l->core))
         feed_simple(l, AGENT_EV_TICK);
+    look_for_successor(l, now_us);
     for (struct child *c = l->children.first; c; c = c->next) {
         if (is_held(c) && now_us >= hold_deadline(l, c)) {
             c->impatient = true;
@@ -567,16 +649,9 @@ static hvd_status_t open_fds(struct loop *l)
 static hvd_status_t open_sockets(struct loop *l)
 {
     const struct loop_options *o = l->options;
-    char name[32];
 
-    snprintf(name, sizeof(name), "a%" PRIu64, o->config.hello.agent);
     HVD_TRY(wire_context_create(&l->context));
-    HVD_TRY(wire_dealer_create(l->context, o->site.driver, name, &l->control));
-    HVD_TRY(wire_dealer_create(l->context, o->output, name, &l->output));
-    if (!watch(l, wire_dealer_fd(l->control), KIND_CONTROL, 0) ||
-        !watch(l, wire_dealer_fd(l->output), KIND_OUTPUT, 0))
-        return error_errno("cannot watch the driver's sockets");
-    return HVD_OK;
+    return dial(l, o->site.driver, o->output);
 }
 
 /* What was said last must get out, unless nobody is there to hear it. */

@@ -18,6 +18,8 @@ struct loop_options {
     struct spawn_site site; /* lifeline_fd is filled in by the loop */
     const char *output;     /* endpoint of the driver's output socket */
     int lifeline_fd;        /* the driver's; -1: none */
+    const char *job_dir;    /* where a successor says where it is; NULL: none
+                               will come */
 };
 
 /* The signals that the loop takes by signalfd: block them first. SIGHUP is what

@@ -106,6 +106,9 @@ static hvd_status_t read_environment(struct loop_options *o)
     HVD_TRY(env_fd(ENV_SECRET_FD, &o->site.secret_fd));
     if (getenv(ENV_LIFELINE_FD))
         HVD_TRY(env_fd(ENV_LIFELINE_FD, &o->lifeline_fd));
+    o->job_dir = getenv(ENV_JOB_DIR);
+    o->site.job_dir = o->job_dir;
+    o->config.survives = o->job_dir != NULL;
     o->config.job = o->site.job;
     return read_hello(o, &o->config.hello);
 }

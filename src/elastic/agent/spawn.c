@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,7 @@ struct plan {
     struct list argv; /* items[0] is kept free for a shell's name */
     struct list env;
     char own[N_OWN][OWN_MAX];
+    char job_dir[sizeof(ENV_JOB_DIR) + PATH_MAX];
     char *paths; /* candidates, each with its NUL, then an empty one */
     const char *cwd;
     pid_t parent;
@@ -104,7 +106,11 @@ static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
     for (size_t i = 0; i < N_OWN; i++)
         if (!env_set(&plan->env, plan->own[i]))
             return false;
-    return true;
+    if (!site->job_dir)
+        return true;
+    snprintf(plan->job_dir, sizeof(plan->job_dir), ENV_JOB_DIR "=%s",
+             site->job_dir);
+    return env_set(&plan->env, plan->job_dir);
 }
 
 static bool plan_env(struct plan *plan, const struct spawn_site *site,

@@ -28,6 +28,7 @@ struct spawn_site {
     const char *driver; /* endpoint */
     const char *host;
     const char *address; /* numeric, for the data plane */
+    const char *job_dir; /* NULL: none */
     uint64_t job;
     int secret_fd;
     int lifeline_fd; /* read end */

@@ -16,6 +16,8 @@
  *                  means that the parent (driver of an agent, agent of a
  *                  worker) is gone and this process must end
  *   HVD_ADDRESS    (worker) numeric address its data plane binds to
+ *   HVD_JOB_DIR    the job's --job-dir, an absolute path: when the driver is
+ *                  gone, its successor says there where it is (beacon.h)
  *   HVD_LOG_LEVEL  error, warn, info, debug, trace
  *   HVD_TIMELINE   (worker) the job's --timeline FILE, an absolute path: ours
  *                  is beside it, with our id in its name */
@@ -32,6 +34,7 @@
 #define ENV_SECRET_FD   "HVD_SECRET_FD"
 #define ENV_LIFELINE_FD "HVD_LIFELINE_FD"
 #define ENV_ADDRESS     "HVD_ADDRESS"
+#define ENV_JOB_DIR     "HVD_JOB_DIR"
 #define ENV_LOG_LEVEL   "HVD_LOG_LEVEL"
 #define ENV_TIMELINE    "HVD_TIMELINE"
 

@@ -102,6 +102,7 @@ struct msg_agent_hello {
 struct msg_spawned {
     uint64_t worker;
     int64_t pid;
+    uint32_t slot; /* for a successor of the driver that said SPAWN */
 };
 
 struct msg_spawn_failed {
@@ -155,12 +156,45 @@ struct msg_credit {
 
 /* ---- worker -> driver ---------------------------------------------------- */
 
+/* What a worker is doing; also the states of its core. */
+enum worker_phase {
+    WORKER_CONTACT = 0, /* HELLO sent, no WELCOME yet */
+    WORKER_IDLE = 1,    /* welcome; has not entered hvd_elastic_run */
+    WORKER_JOINING = 2, /* READY: waits for ASSIGN */
+    WORKER_RUNNING = 3, /* member of `generation`, training or syncing */
+    WORKER_HELD = 4,    /* waits at a boundary for CUT */
+    WORKER_DONE = 5,    /* trained to the end, waits for RELEASE */
+    WORKER_LEFT = 6     /* released, drained or failed: says goodbye */
+};
+
+/* Where a worker is that greets a successor of its driver; all 0: nowhere yet.
+ * It is believed over what the dead driver wrote down. */
+struct msg_where {
+    uint8_t phase;       /* enum worker_phase */
+    uint8_t reason;      /* JOINING: enum ready_reason */
+    uint64_t generation; /* of its last ASSIGN, with rank, size and base: */
+    uint32_t rank, size;
+    struct state_id base;
+    uint64_t joined; /* generation of its first ASSIGN */
+    uint64_t fence;
+    struct state_id id; /* newest complete snapshot */
+    uint64_t boundary;  /* JOINING: at which it left `generation` */
+    uint64_t hold_sequence;
+    bool held;    /* HOLD `hold_sequence` has been answered */
+    bool has_cut; /* ... and CUT has come: */
+    uint64_t cut;
+    uint8_t kind; /* enum ready_kind, with the layout; 0: not entered yet */
+    uint8_t layout[WIRE_DIGEST_NBYTES];
+    char layout_text[WIRE_TEXT_MAX];
+};
+
 struct msg_hello {
     int64_t pid;
     uint8_t token[WIRE_TOKEN_NBYTES];
     char version[32];
     char address[WIRE_ADDRESS_MAX]; /* where its data plane listens */
     uint16_t port;
+    struct msg_where where;
 };
 
 enum ready_kind { READY_ELASTIC = 1, READY_STATIC = 2 };
@@ -227,17 +261,6 @@ struct msg_leaving {
     uint64_t generation;
     int64_t status; /* hvd_status_t that the program will see */
     char text[WIRE_TEXT_MAX];
-};
-
-/* What a worker is doing; also the states of its core. */
-enum worker_phase {
-    WORKER_CONTACT = 0, /* HELLO sent, no WELCOME yet */
-    WORKER_IDLE = 1,    /* welcome; has not entered hvd_elastic_run */
-    WORKER_JOINING = 2, /* READY: waits for ASSIGN */
-    WORKER_RUNNING = 3, /* member of `generation`, training or syncing */
-    WORKER_HELD = 4,    /* waits at a boundary for CUT */
-    WORKER_DONE = 5,    /* trained to the end, waits for RELEASE */
-    WORKER_LEFT = 6     /* released, drained or failed: says goodbye */
 };
 
 struct msg_ping {

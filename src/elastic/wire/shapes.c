@@ -44,6 +44,7 @@ static const struct field agent_hello[] = {
 static const struct field spawned[] = {
     WORKER_ID(1, u.spawned.worker),
     INT(2, u.spawned.pid),
+    UINT_OPT(3, u.spawned.slot),
 };
 
 static const struct field spawn_failed[] = {
@@ -104,8 +105,31 @@ static const struct field credit[] = {
 };
 
 static const struct field hello[] = {
-    INT(1, u.hello.pid),     DIGEST(2, u.hello.token), TEXT(3, u.hello.version),
-    STR(4, u.hello.address), UINT(5, u.hello.port),
+    INT(1, u.hello.pid),
+    DIGEST(2, u.hello.token),
+    TEXT(3, u.hello.version),
+    STR(4, u.hello.address),
+    UINT(5, u.hello.port),
+    FIELD(6, u.hello.where.phase, FIELD_UINT, .hi = WORKER_LEFT,
+          .optional = true),
+    FIELD(7, u.hello.where.reason, FIELD_UINT, .hi = READY_UPDATED,
+          .optional = true),
+    UINT_OPT(8, u.hello.where.generation),
+    UINT_OPT(9, u.hello.where.rank),
+    UINT_OPT(10, u.hello.where.size),
+    OPTIONAL(11, u.hello.where.base, FIELD_STATE_ID),
+    UINT_OPT(12, u.hello.where.joined),
+    UINT_OPT(13, u.hello.where.fence),
+    OPTIONAL(14, u.hello.where.id, FIELD_STATE_ID),
+    UINT_OPT(15, u.hello.where.boundary),
+    UINT_OPT(16, u.hello.where.hold_sequence),
+    BOOL(17, u.hello.where.held),
+    BOOL(18, u.hello.where.has_cut),
+    UINT_OPT(19, u.hello.where.cut),
+    FIELD(20, u.hello.where.kind, FIELD_UINT, .hi = READY_STATIC,
+          .optional = true),
+    DIGEST_OPT(21, u.hello.where.layout),
+    TEXT(22, u.hello.where.layout_text),
 };
 
 static const struct field ready[] = {
@@ -220,6 +244,14 @@ static const struct field shutdown_[] = {
     TEXT(3, u.shutdown.text),
 };
 
+static const char *check_hello(const void *record)
+{
+    const struct msg_where *w =
+        &((const struct message *)record)->u.hello.where;
+
+    return w->size > 0 && w->rank >= w->size ? "u.hello.where.rank" : NULL;
+}
+
 static const char *check_assign(const void *record)
 {
     const struct message *m = record;
@@ -259,7 +291,10 @@ static const struct shape shapes[] = {
     [MSG_AGENT_SHUTDOWN] = EMPTY("AGENT_SHUTDOWN"),
     [MSG_AGENT_PONG] = SHAPE("AGENT_PONG", pong),
     [MSG_CREDIT] = SHAPE("CREDIT", credit),
-    [MSG_HELLO] = SHAPE("HELLO", hello),
+    [MSG_HELLO] = {.name = "HELLO",
+                   .fields = hello,
+                   .n_fields = ARRAY_SIZE(hello),
+                   .check = check_hello},
     [MSG_READY] = SHAPE("READY", ready),
     [MSG_LOST] = SHAPE("LOST", lost),
     [MSG_HELD] = SHAPE("HELD", held),

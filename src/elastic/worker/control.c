@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "collectives/local/local.h"
+#include "elastic/wire/beacon.h"
 #include "elastic/wire/codec.h"
 #include "elastic/wire/socket.h"
 #include "elastic/worker/process.h"
@@ -36,6 +37,7 @@ enum {
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
     SEND_RETRY_US = 20000,   /* the driver does not read */
     KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
+    LOOK_US = 100000,        /* how often a successor is looked for, at most */
     ORPHAN_US = 0            /* life without an agent: --driver-timeout 0 */
 };
 
@@ -63,6 +65,7 @@ static struct {
     struct wire_dealer *dealer;
     struct assign_table spare; /* decoded here before it is believed */
     uint64_t retry_us;         /* the outbox is stuck until then */
+    uint64_t look_us;          /* for a successor of the driver, not before */
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER,
              .wake_fd = -1,
              .kick_fd = -1,
@@ -355,6 +358,70 @@ static void check_lifeline(short revents)
     control.orphan_us = clock_now_us() + ORPHAN_US;
 }
 
+/* ---- control: another driver --------------------------------------------- */
+
+/* Nothing has come for longer than an answer to a heartbeat takes. */
+static bool is_silent(uint64_t now_us, uint64_t *term_p)
+{
+    const struct worker_core *core = &control.core;
+    bool silent;
+
+    pthread_mutex_lock(&control.lock);
+    silent = now_us - core->last_heard_us > core->heartbeat_us * 3 / 2 &&
+             (core->phase != WORKER_LEFT || core->is_leaving);
+    *term_p = core->term;
+    pthread_mutex_unlock(&control.lock);
+    return silent;
+}
+
+static hvd_status_t dial(const char *endpoint)
+{
+    struct wire_dealer *dealer;
+    char name[32];
+
+    snprintf(name, sizeof(name), "w%" PRIu64, process_self.self.worker);
+    HVD_TRY(wire_dealer_create(control.context, endpoint, name, &dealer));
+    if (control.dealer)
+        wire_dealer_destroy(control.dealer);
+    control.dealer = dealer;
+    control.retry_us = 0;
+    return HVD_OK;
+}
+
+/* What waited for the old one is dropped: what stands is said again. */
+static void follow(const struct beacon *b)
+{
+    struct worker_event ev = {.type = WORKER_EV_SUCCESSOR, .u.term = b->term};
+
+    if (dial(b->endpoint) != HVD_OK) {
+        log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
+                 error_text());
+        return;
+    }
+    log_info("the driver is silent -> following that of term %" PRIu64
+             ", pid %" PRId64,
+             b->term, b->pid);
+    pthread_mutex_lock(&control.lock);
+    control.out_n = 0;
+    (void)step(&ev);
+    pthread_mutex_unlock(&control.lock);
+}
+
+static void look_for_successor(uint64_t now_us)
+{
+    const struct process_identity *self = &process_self.self;
+    struct beacon b;
+    uint64_t term;
+
+    if (!self->job_dir[0] || now_us < control.look_us ||
+        !is_silent(now_us, &term))
+        return;
+    control.look_us = now_us + LOOK_US;
+    if (beacon_read(self->job_dir, &b) == HVD_OK && b.job == self->job &&
+        b.term > term)
+        follow(&b);
+}
+
 static void run_timers(void)
 {
     struct worker_event tick = {.type = WORKER_EV_TICK};
@@ -363,6 +430,7 @@ static void run_timers(void)
 
     if (now_us >= control.orphan_us)
         lifeline_ended();
+    look_for_successor(now_us);
     pthread_mutex_lock(&control.lock);
     if (atomic_exchange(&process_self.drain, false))
         (void)step(&drain);
@@ -459,14 +527,18 @@ static hvd_status_t open_fds(void)
     return HVD_OK;
 }
 
-static hvd_status_t open_socket(void)
+/* The driver that the agent knew may have had a successor meanwhile. */
+static hvd_status_t open_socket(struct worker_config *config)
 {
-    char name[32];
+    const struct process_identity *self = &process_self.self;
+    struct beacon b;
 
     HVD_TRY(wire_context_create(&control.context));
-    snprintf(name, sizeof(name), "w%" PRIu64, process_self.self.worker);
-    return wire_dealer_create(control.context, process_self.self.driver, name,
-                              &control.dealer);
+    if (!self->job_dir[0] || beacon_read(self->job_dir, &b) != HVD_OK ||
+        b.job != self->job)
+        return dial(self->driver);
+    config->term = b.term;
+    return dial(b.endpoint);
 }
 
 static hvd_status_t start_thread(void)
@@ -486,10 +558,10 @@ hvd_status_t control_start(void)
     configure(&config);
     control.stopping = false;
     control.out_n = 0;
-    control.retry_us = 0;
-    worker_core_init(&control.core, &config, clock_now_us());
+    control.retry_us = control.look_us = 0;
     HVD_TRY_GOTO(open_fds(), fail);
-    HVD_TRY_GOTO(open_socket(), fail);
+    HVD_TRY_GOTO(open_socket(&config), fail);
+    worker_core_init(&control.core, &config, clock_now_us());
     HVD_TRY_GOTO(start_thread(), fail);
     /* last: from here on a signal handler may write to it */
     atomic_store(&process_self.kick_fd, control.kick_fd);
@@ -549,31 +621,6 @@ hvd_status_t control_post(struct worker_event *ev)
     pthread_mutex_unlock(&control.lock);
     raise_fd(control.kick_fd);
     return status;
-}
-
-bool control_welcome(const struct worker_core *core, uint64_t ignored)
-{
-    return core->phase != WORKER_CONTACT;
-}
-
-bool control_final(const struct worker_core *core, uint64_t ignored)
-{
-    return core->phase == WORKER_LEFT && !core->is_leaving;
-}
-
-bool control_assigned(const struct worker_core *core, uint64_t above)
-{
-    return core->phase == WORKER_RUNNING && core->generation > above;
-}
-
-bool control_done_over(const struct worker_core *core, uint64_t generation)
-{
-    return core->fence >= generation;
-}
-
-bool control_at_cut(const struct worker_core *core, uint64_t boundary)
-{
-    return worker_at_boundary(core, boundary) != WORKER_BOUNDARY_WAIT;
 }
 
 bool control_is(control_condition condition, uint64_t argument)

@@ -117,10 +117,44 @@ static void send_ping(struct worker_core *core, const struct worker_event *ev,
     ping->in_collective = ev->in_collective;
 }
 
-static void send_standing(struct worker_core *core)
+static void say_where(const struct worker_core *core, struct state_id id,
+                      struct msg_where *where)
 {
-    if (core->phase == WORKER_CONTACT)
-        send(core, MSG_HELLO)->u.hello = core->config.hello;
+    where->phase = (uint8_t)core->phase;
+    where->fence = core->fence;
+    where->id = id;
+    where->generation = core->generation;
+    where->rank = core->assign.rank;
+    where->size = core->assign.size;
+    where->base = core->assign.base;
+    where->joined = core->joined;
+    where->hold_sequence = core->hold_sequence;
+    where->held = core->held;
+    where->has_cut = core->cut_known;
+    where->cut = core->cut_known ? core->cut : 0;
+    where->kind = core->ready.kind;
+    memcpy(where->layout, core->ready.layout, sizeof(where->layout));
+    copy_text(where->layout_text, core->ready.layout_text);
+    if (core->phase != WORKER_JOINING)
+        return;
+    where->reason = core->ready.reason;
+    where->boundary = core->ready.boundary;
+}
+
+static void send_hello(struct worker_core *core, struct state_id id)
+{
+    struct msg_hello *hello = &send(core, MSG_HELLO)->u.hello;
+
+    *hello = core->config.hello;
+    say_where(core, id, &hello->where);
+}
+
+static void send_standing(struct worker_core *core, struct state_id id)
+{
+    if (core->phase == WORKER_CONTACT || core->greeting)
+        send_hello(core, id);
+    if (core->greeting)
+        return; /* the rest is heard after HELLO only */
     if (core->phase == WORKER_JOINING)
         send_ready(core);
     if (in_generation(core) && core->held && !core->cut_known)
@@ -160,8 +194,9 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
                "the driver has not answered within its time");
         return;
     }
-    send_standing(core);
-    if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT)
+    send_standing(core, ev->id);
+    if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT &&
+        !core->greeting)
         send_ping(core, ev, now_us);
 }
 
@@ -176,12 +211,17 @@ static void join(struct worker_core *core)
 static void on_welcome(struct worker_core *core, const struct message *m,
                        uint64_t now_us)
 {
-    if (core->phase != WORKER_CONTACT)
+    if (core->phase != WORKER_CONTACT && !core->greeting)
         return;
+    core->greeting = false;
     if (m->u.welcome.heartbeat_ms > 0)
         core->heartbeat_us = m->u.welcome.heartbeat_ms * 1000;
     core->driver_timeout_us = m->u.welcome.driver_timeout_ms * 1000;
     core->connect_timeout_ms = m->u.welcome.connect_timeout_ms;
+    if (core->phase != WORKER_CONTACT) {
+        core->next_tick_us = now_us; /* what stands is due at once */
+        return;
+    }
     core->next_tick_us = now_us + core->heartbeat_us;
     move(core, WORKER_IDLE);
     act(core, WORKER_ACT_WAKE);
@@ -195,6 +235,8 @@ static void on_assign(struct worker_core *core, const struct message *m)
     if (core->phase != WORKER_JOINING || m->generation <= core->fence)
         return;
     core->generation = m->generation;
+    if (core->joined == 0)
+        core->joined = m->generation;
     core->assign = m->u.assign;
     core->assign.table = (struct wire_span){NULL, 0};
     core->aborted = core->explained = false;
@@ -299,8 +341,9 @@ static void on_shutdown(struct worker_core *core, const struct message *m)
 static void on_message(struct worker_core *core, const struct message *m,
                        uint64_t now_us)
 {
-    if (m->job != core->config.job || m->term < core->term)
-        return; /* M1 */
+    if (m->job != core->config.job ||
+        (core->term != 0 && m->term != core->term))
+        return; /* M1; another driver is heard when it was dialled */
     core->term = m->term;
     core->last_heard_us = now_us;
     if (core->phase == WORKER_LEFT && !core->is_leaving)
@@ -470,6 +513,20 @@ static hvd_status_t on_drain(struct worker_core *core)
     return HVD_OK;
 }
 
+/* Phase, generation and fence stay: only who drives has changed (M15). */
+static hvd_status_t on_successor(struct worker_core *core,
+                                 const struct worker_event *ev)
+{
+    if (ev->u.term <= core->term)
+        return HVD_ERR_STATE;
+    core->term = ev->u.term;
+    if (core->phase == WORKER_LEFT && !core->is_leaving)
+        return HVD_OK; /* there is nothing more to say */
+    core->greeting = core->phase != WORKER_CONTACT;
+    send_hello(core, ev->id);
+    return HVD_OK;
+}
+
 static hvd_status_t dispatch(struct worker_core *core,
                              const struct worker_event *ev, uint64_t now_us)
 {
@@ -500,6 +557,8 @@ static hvd_status_t dispatch(struct worker_core *core,
         return HVD_OK;
     case WORKER_EV_DRAIN:
         return on_drain(core);
+    case WORKER_EV_SUCCESSOR:
+        return on_successor(core, ev);
     }
     return HVD_ERR_STATE;
 }
@@ -524,6 +583,7 @@ void worker_core_init(struct worker_core *core,
 {
     memset(core, 0, sizeof(*core));
     core->config = *config;
+    core->term = config->term;
     core->heartbeat_us = config->heartbeat_us;
     core->driver_timeout_us = config->driver_timeout_us;
     core->next_tick_us = now_us; /* HELLO at once */

@@ -10,6 +10,9 @@
  *                      |                 DONE --> RELEASE --> LEFT|
  *                      +------------------------------------------+
  *
+ * SUCCESSOR changes none of this: the worker says HELLO again, with where it
+ * is, and repeats what stands when the new driver has answered (M15).
+ *
  * SHUTDOWN leads to LEFT from everywhere. The fence is the highest generation
  * that this worker has promised never to act in again (M3): it only grows.
  *
@@ -34,6 +37,7 @@ struct worker_config {
     uint64_t job;
     uint64_t worker;
     struct msg_hello hello; /* re-sent until WELCOME */
+    uint64_t term;          /* of the driver that is dialled; 0: not known */
     uint64_t heartbeat_us;  /* until WELCOME says otherwise */
     uint64_t driver_timeout_us;
 };
@@ -52,7 +56,9 @@ enum worker_event_type {
     WORKER_EV_DONE,    /* training finished, ev->id committed */
     WORKER_EV_FAILED,  /* u.failed: the user's own error */
     WORKER_EV_REPORT,  /* u.report */
-    WORKER_EV_DRAIN    /* hvd_request_drain */
+    WORKER_EV_DRAIN,   /* hvd_request_drain */
+    WORKER_EV_SUCCESSOR /* another driver of this job is dialled: u.term, which
+                           is higher */
 };
 
 struct worker_event {
@@ -81,6 +87,7 @@ struct worker_event {
             const char *text;
         } failed;
         struct msg_report report;
+        uint64_t term;
     } u;
 };
 
@@ -120,8 +127,10 @@ enum { WORKER_ACTIONS_MAX = 8 };
 struct worker_core {
     struct worker_config config;
     enum worker_phase phase; /* move() */
-    uint64_t term;           /* highest heard */
-    uint64_t generation;     /* of the last ASSIGN accepted; 0: none */
+    uint64_t term;           /* of the one driver that is heard; 0: the first */
+    bool greeting;       /* a successor has been dialled, and not answered */
+    uint64_t generation; /* of the last ASSIGN accepted; 0: none */
+    uint64_t joined;     /* the first of them */
     uint64_t fence;
     struct msg_assign assign; /* of `generation`; its table span is not kept:
                                  the caller decodes it from the message */

@@ -112,6 +112,7 @@ hvd_status_t process_identify(bool *solo_p)
     HVD_TRY(env_string(ENV_HOST, "localhost", self->host, sizeof(self->host)));
     HVD_TRY(env_string(ENV_ADDRESS, "127.0.0.1", self->address,
                        sizeof(self->address)));
+    HVD_TRY(env_string(ENV_JOB_DIR, "", self->job_dir, sizeof(self->job_dir)));
     HVD_TRY(env_number(ENV_JOB, UINT64_MAX, &self->job));
     HVD_TRY(env_number(ENV_WORKER, UINT64_MAX, &self->worker));
     HVD_TRY(env_number(ENV_SLOT, INT_MAX, &slot));

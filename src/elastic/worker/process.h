@@ -27,7 +27,7 @@ enum program_kind {
     PROGRAM_STATIC     /* hvd_join_world, or a collective before any run */
 };
 
-enum { PROCESS_ENDPOINT_MAX = 128 };
+enum { PROCESS_ENDPOINT_MAX = 128, PROCESS_PATH_MAX = 4096 };
 
 /* What the environment says; constant from hvd_init to hvd_shutdown. */
 struct process_identity {
@@ -37,7 +37,8 @@ struct process_identity {
     char host[WIRE_HOST_MAX];
     char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it */
     uint8_t token[WIRE_TOKEN_NBYTES];
-    int lifeline_fd; /* -1: none */
+    int lifeline_fd;                /* -1: none */
+    char job_dir[PROCESS_PATH_MAX]; /* "": none, no successor will come */
 };
 
 struct process {

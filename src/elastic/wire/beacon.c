@@ -1,0 +1,97 @@
+/* elastic/wire/beacon.c - see beacon.h. Text, so that a person can read it. */
+#include "elastic/wire/beacon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+enum { TEXT_MAX = 512 };
+
+/* The last word tells that nothing is missing. */
+#define LAYOUT_OUT                                                         \
+    "job %" PRIu64 "\nterm %" PRIu64 "\npid %" PRId64 "\nstarted %" PRIu64 \
+    "\ncontrol %s\noutput %s\nend\n"
+#define LAYOUT_IN                                                       \
+    "job %" SCNu64 " term %" SCNu64 " pid %" SCNd64 " started %" SCNu64 \
+    " control %63s output %63s %3s"
+
+static hvd_status_t path_of(const char *dir, const char *name, char *path)
+{
+    int n = snprintf(path, PATH_MAX, "%s/%s", dir, name);
+
+    if (n < 0 || n >= PATH_MAX)
+        return error_set(HVD_ERR_INVALID, "\"%s\" is too long", dir);
+    return HVD_OK;
+}
+
+static hvd_status_t read_text(const char *path, char *text)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t n;
+
+    if (fd < 0)
+        return error_errno("\"%s\"", path);
+    n = read(fd, text, TEXT_MAX - 1);
+    if (n < 0) {
+        hvd_status_t status = error_errno("\"%s\"", path);
+
+        close(fd);
+        return status;
+    }
+    close(fd);
+    text[n] = '\0';
+    return HVD_OK;
+}
+
+hvd_status_t beacon_read(const char *dir, struct beacon *b)
+{
+    char path[PATH_MAX], text[TEXT_MAX], last[4] = "";
+
+    memset(b, 0, sizeof(*b));
+    HVD_TRY(path_of(dir, "driver", path));
+    HVD_TRY(read_text(path, text));
+    if (sscanf(text, LAYOUT_IN, &b->job, &b->term, &b->pid, &b->started,
+               b->endpoint, b->output_endpoint, last) != 7 ||
+        strcmp(last, "end") != 0)
+        return error_set(HVD_ERR_INVALID,
+                         "\"%s\" does not say where a driver is", path);
+    return HVD_OK;
+}
+
+static hvd_status_t write_text(const char *path, const char *text, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                  0600);
+    ssize_t written;
+
+    if (fd < 0)
+        return error_errno("\"%s\"", path);
+    written = write(fd, text, n);
+    if (written >= 0 && (size_t)written < n)
+        errno = ENOSPC;
+    if (close(fd) != 0 || written < 0 || (size_t)written < n)
+        return error_errno("\"%s\"", path);
+    return HVD_OK;
+}
+
+hvd_status_t beacon_write(const char *dir, const struct beacon *b)
+{
+    char path[PATH_MAX], fresh[PATH_MAX], text[TEXT_MAX];
+    int n = snprintf(text, sizeof(text), LAYOUT_OUT, b->job, b->term, b->pid,
+                     b->started, b->endpoint, b->output_endpoint);
+
+    if (n < 0 || (size_t)n >= sizeof(text))
+        return error_set(HVD_ERR_INVALID, "an endpoint is too long");
+    HVD_TRY(path_of(dir, "driver", path));
+    HVD_TRY(path_of(dir, "driver.new", fresh));
+    HVD_TRY(write_text(fresh, text, (size_t)n));
+    if (rename(fresh, path) != 0)
+        return error_errno("\"%s\"", path);
+    return HVD_OK;
+}

@@ -1,0 +1,34 @@
+/* elastic/wire/beacon.h - the small file DIR/driver, in which the driver of a
+ * job with a --job-dir says who and where it is. A successor replaces it;
+ * agents and workers that hear nothing any more look there, and follow a higher
+ * term.
+ *
+ * The directory is its owner's alone (0700): whoever can write there may stop
+ * the job in other ways as well.
+ *
+ * Threads: any. Memory: none. */
+#ifndef ELASTIC_WIRE_BEACON_H
+#define ELASTIC_WIRE_BEACON_H
+
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+enum { BEACON_ENDPOINT_MAX = 64 };
+
+struct beacon {
+    uint64_t job, term;
+    int64_t pid;
+    uint64_t started;                   /* of pid: base/proc.h */
+    char endpoint[BEACON_ENDPOINT_MAX]; /* of the control socket */
+    char output_endpoint[BEACON_ENDPOINT_MAX];
+};
+
+/* HVD_ERR_SYSTEM: it cannot be read; HVD_ERR_INVALID: it is not one. */
+hvd_status_t beacon_read(const char *dir, struct beacon *b) HVD_MUST_CHECK;
+
+/* Written beside it and renamed: readers see the old one or the new one. */
+hvd_status_t beacon_write(const char *dir,
+                          const struct beacon *b) HVD_MUST_CHECK;
+
+#endif

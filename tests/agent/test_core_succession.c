@@ -1,0 +1,142 @@
+/* tests/agent/test_core_succession.c - another driver takes over: the agent
+ * says hello again, tells all it knows of its children, and goes on. */
+#include "agent/core_fixture.h"
+
+#include <string.h>
+
+static hvd_status_t dialled(uint64_t ms, uint64_t term)
+{
+    return at(ms,
+              (struct agent_event){.type = AGENT_EV_SUCCESSOR, .term = term});
+}
+
+static void welcome(uint64_t ms, uint64_t term)
+{
+    struct message m = {.type = MSG_AGENT_WELCOME, .term = term};
+
+    ck_assert_int_eq(hear(ms, m), HVD_OK);
+}
+
+static void setup_survivor(void)
+{
+    setup_welcome();
+    core.config.survives = true;
+    core.config.beat_us = 200000;
+    core.config.driver_timeout_us = 60000000;
+}
+
+START_TEST(end_of_the_lifeline_ends_nothing)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    happens(100, AGENT_EV_DRIVER_LOST);
+    pass(10000, false);
+    ck_assert(!core.driver_lost);
+    ck_assert_ptr_null(strstr(transcript, "KILL"));
+}
+END_TEST
+
+START_TEST(silence_without_a_successor_ends_all)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    happens(100, AGENT_EV_DRIVER_LOST);
+    pass(59000, false);
+    ck_assert_ptr_null(strstr(transcript, "KILL"));
+    forget_transcript();
+    pass(61000, false);
+    ck_assert_ptr_nonnull(strstr(transcript, "KILL 1\n"));
+    ck_assert(core.driver_lost);
+}
+END_TEST
+
+/* Ended ones too: nobody knows what the dead driver had written down. */
+START_TEST(successor_is_told_of_every_child)
+{
+    struct message m = {.type = MSG_SPAWN, .u.spawn = {.worker = 2, .slot = 5}};
+
+    spawn(10, 1);
+    starts(11, 1);
+    ck_assert_int_eq(hear(12, m), HVD_OK);
+    starts(13, 2);
+    spawn(14, 3);
+    ck_assert_int_eq(at(15, (struct agent_event){.type = AGENT_EV_START_FAILED,
+                                                 .worker = 3,
+                                                 .error = 2,
+                                                 .text = "no such file"}),
+                     HVD_OK);
+    exits(16, 1, 0, 9);
+    spawn(17, 4); /* not started yet: there is nothing to say */
+    forget_transcript();
+    ck_assert_int_eq(dialled(100, TERM + 1), HVD_OK);
+    pass(250, false);
+    welcome(260, TERM + 1);
+    expect("[   100] AGENT_HELLO\n"
+           "[   260] WORKER_EXITED 1 code 0 signal 9"
+           " SPAWNED 2 pid 1002"
+           " SPAWN_FAILED 3 error 2 no such file AGENT_PING\n");
+    ck_assert_uint_eq(agent_core_child(&core, 2)->slot, 5);
+    ck_assert_int_eq(core.phase, AGENT_RUNNING);
+}
+END_TEST
+
+START_TEST(hello_is_repeated_until_the_successor_answers)
+{
+    ck_assert_int_eq(dialled(1000, TERM + 1), HVD_OK);
+    forget_transcript();
+    pass(1500, false);
+    welcome(1500, TERM + 1);
+    pass(1700, false);
+    expect("[  1200] AGENT_HELLO\n"
+           "[  1400] AGENT_HELLO\n"
+           "[  1500] AGENT_PING\n"
+           "[  1600] AGENT_PING\n");
+}
+END_TEST
+
+START_TEST(old_driver_is_not_heard_any_more)
+{
+    struct message m = {.type = MSG_AGENT_SHUTDOWN};
+
+    ck_assert_int_eq(dialled(100, TERM + 1), HVD_OK);
+    ck_assert_int_eq(hear(110, m), HVD_ERR_PROTOCOL);
+    m.term = TERM + 2; /* nor one that was not dialled */
+    ck_assert_int_eq(hear(120, m), HVD_ERR_PROTOCOL);
+    ck_assert_int_eq(core.phase, AGENT_RUNNING);
+    ck_assert_int_eq(dialled(130, TERM + 1), HVD_ERR_PROTOCOL);
+    ck_assert_int_eq(dialled(130, TERM), HVD_ERR_PROTOCOL);
+    m.term = TERM + 1;
+    ck_assert_int_eq(hear(140, m), HVD_OK);
+    ck_assert_int_ne(core.phase, AGENT_RUNNING);
+}
+END_TEST
+
+START_TEST(deaths_meanwhile_are_told_when_somebody_hears)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    happens(20, AGENT_EV_DRIVER_LOST);
+    exits(5000, 1, 3, 0);
+    ck_assert_int_eq(dialled(8000, TERM + 1), HVD_OK);
+    forget_transcript();
+    welcome(8010, TERM + 1);
+    expect("[  8010] WORKER_EXITED 1 code 3 signal 0 AGENT_PING\n");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("agent core: succession");
+    TCase *tc = tcase_create("succession");
+
+    tcase_add_checked_fixture(tc, setup_survivor, teardown);
+    tcase_add_test(tc, end_of_the_lifeline_ends_nothing);
+    tcase_add_test(tc, silence_without_a_successor_ends_all);
+    tcase_add_test(tc, successor_is_told_of_every_child);
+    tcase_add_test(tc, hello_is_repeated_until_the_successor_answers);
+    tcase_add_test(tc, old_driver_is_not_heard_any_more);
+    tcase_add_test(tc, deaths_meanwhile_are_told_when_somebody_hears);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

@@ -1,0 +1,104 @@
+/* tests/wire/test_beacon.c - DIR/driver: what is written is read, and nothing
+ * else is taken for it. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "elastic/wire/beacon.h"
+#include "support.h"
+
+static char dir[64], path[96];
+
+static void setup(void)
+{
+    strcpy(dir, "/tmp/test_beacon_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/driver", dir);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    rmdir(path);
+    rmdir(dir);
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static const struct beacon sample = {
+    .job = UINT64_MAX,
+    .term = 2,
+    .pid = 4711,
+    .started = 123456789,
+    .endpoint = "tcp://127.0.0.1:40001",
+    .output_endpoint = "tcp://127.0.0.1:40002"};
+
+START_TEST(beacon_is_read_as_written)
+{
+    struct beacon b;
+
+    ck_assert_int_eq(beacon_write(dir, &sample), HVD_OK);
+    ck_assert_int_eq(beacon_write(dir, &sample), HVD_OK); /* replaced */
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_OK);
+    ck_assert_uint_eq(b.job, sample.job);
+    ck_assert_uint_eq(b.term, sample.term);
+    ck_assert_int_eq(b.pid, sample.pid);
+    ck_assert_uint_eq(b.started, sample.started);
+    ck_assert_str_eq(b.endpoint, sample.endpoint);
+    ck_assert_str_eq(b.output_endpoint, sample.output_endpoint);
+}
+END_TEST
+
+START_TEST(beacon_that_is_missing_is_named)
+{
+    struct beacon b;
+
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(error_text(), path));
+}
+END_TEST
+
+START_TEST(beacon_that_is_not_whole_is_refused)
+{
+    static const char *const texts[] = {
+        "", "job 1", "job x\nterm 1\n",
+        "job 1\nterm 1\npid 1\nstarted 1\ncontrol tcp://a:1\noutput "
+        "tcp://a:2\n"};
+    struct beacon b;
+
+    write_file(texts[_i]);
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_ERR_INVALID);
+}
+END_TEST
+
+/* Nobody who looks there may be kept by what he finds. */
+START_TEST(beacon_that_is_a_fifo_keeps_nobody)
+{
+    struct beacon b;
+
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_ne(beacon_read(dir, &b), HVD_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("beacon");
+    TCase *tc = tcase_create("beacon");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, beacon_is_read_as_written);
+    tcase_add_test(tc, beacon_that_is_missing_is_named);
+    tcase_add_loop_test(tc, beacon_that_is_not_whole_is_refused, 0, 4);
+    tcase_add_test(tc, beacon_that_is_a_fifo_keeps_nobody);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
