@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTIONS_MAX = 1024, TICK_MS = 100 };
+#include "base/array.h"
+
+enum { ACTIONS_MAX = 1024, TICK_MS = 100, ENTRIES_MAX = 4096 };
 
 static struct fixture the_fixture;
 
@@ -98,7 +100,7 @@ static void say_send(struct fixture *f, uint64_t id, const struct message *m)
     char head[WIRE_TEXT_MAX] = "", who[32];
 
     ck_assert_uint_eq(m->job, FIXTURE_JOB);
-    ck_assert_uint_eq(m->term, FIXTURE_TERM);
+    ck_assert_uint_eq(m->term, f->driver.config.term);
     snprintf(who, sizeof(who), "w%" PRIu64, id);
     if (m->type == MSG_ASSIGN)
         snprintf(head, sizeof(head), "assign %" PRIu64, m->generation);
@@ -201,11 +203,19 @@ static void say_hello(struct fixture *f, uint64_t id)
     step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE, .u.message = &m});
 }
 
+static uint64_t agent_of(struct fixture *f, uint64_t id)
+{
+    const struct driver_worker *w = driver_worker(&f->driver, id);
+
+    return w ? driver_host_of(&f->driver, w)->agent : 0;
+}
+
 static void spawned(struct fixture *f, uint64_t id)
 {
     struct driver_event ev = {.type = DRIVER_EV_SPAWNED};
 
     ck_assert_uint_lt(id, FIXTURE_WORKERS_MAX);
+    ev.by = agent_of(f, id);
     ev.u.spawned.worker = id;
     ev.u.spawned.pid = (int64_t)(100 + id);
     step(f, &ev);
@@ -220,6 +230,7 @@ static void agent_is(struct fixture *f, uint64_t agent,
 
     ev.u.agent.agent = agent;
     ev.u.agent.pid = (int64_t)(10 + agent);
+    ev.u.agent.host = agent_host(f, agent);
     ev.u.agent.text = text;
     ev.u.agent.n_alive = UINT64_MAX; /* whatever the driver thinks */
     step(f, &ev);
@@ -278,6 +289,15 @@ static void check_counts(const struct driver *d)
     ck_assert_mem_eq(&c, &d->counts, sizeof(c));
 }
 
+static void put(void *arg, struct entry *entry)
+{
+    struct fixture *f = arg;
+
+    ck_assert(memory_fold(&f->memory, entry));
+    ck_assert(array_reserve(&f->entries, &f->entries_max, f->n_entries + 1));
+    f->entries[f->n_entries++] = *entry;
+}
+
 static void step(struct fixture *f, const struct driver_event *ev)
 {
     const struct driver_action *actions;
@@ -286,6 +306,7 @@ static void step(struct fixture *f, const struct driver_event *ev)
 
     ck_assert_int_eq(driver_step(&f->driver, ev, f->now_us, &actions, &n),
                      HVD_OK);
+    keep_step(&f->keep, &f->driver, actions, n);
     check_counts(&f->driver);
     if (f->driver.formed_us == f->now_us)
         check_table(&f->driver);
@@ -314,6 +335,7 @@ struct fixture *fixture_new(const struct fixture_options *o)
     struct driver_config c = {.job = FIXTURE_JOB, .term = FIXTURE_TERM};
 
     memset(f, 0, sizeof(*f));
+    f->keep = (struct keep){&f->memory, put, f};
     c.np = o->np ? o->np : 2;
     c.min_np = o->min_np ? o->min_np : c.np;
     c.max_np = o->max_np;
@@ -341,6 +363,27 @@ struct fixture *fixture_new(const struct fixture_options *o)
 void fixture_free(struct fixture *f)
 {
     driver_fini(&f->driver);
+    memory_fini(&f->memory);
+    array_free(&f->entries, &f->entries_max);
+}
+
+void succeed(struct fixture *f, uint64_t ms, size_t n_lost)
+{
+    struct driver_config config = f->driver.config;
+
+    config.term++;
+    f->now_us = ms * 1000;
+    driver_fini(&f->driver);
+    memory_fini(&f->memory);
+    ck_assert_uint_le(n_lost, f->n_entries);
+    f->n_entries -= n_lost;
+    for (size_t i = 0; i < f->n_entries; i++)
+        ck_assert(memory_fold(&f->memory, &f->entries[i]));
+    ck_assert(driver_init(&f->driver, &config, f->now_us));
+    ck_assert(driver_inherit(&f->driver, &f->memory));
+    check_counts(&f->driver);
+    keep_sweep(&f->keep, &f->driver);
+    forget(f);
 }
 
 static uint64_t next_worker(const char **list_p)
@@ -456,6 +499,52 @@ static void about_worker(struct fixture *f, const struct happening *h,
         ev.u.spawn_failed.error = 2;
         snprintf(ev.u.spawn_failed.text, WIRE_TEXT_MAX, "%s", h->text);
         step(f, &ev);
+    }
+}
+
+/* ---- a successor --------------------------------------------------------- */
+
+void agent_back(struct fixture *f, uint64_t ms, const char *host,
+                uint64_t agent, const char *workers)
+{
+    struct driver_event ev = {.type = DRIVER_EV_SPAWNED, .by = agent};
+    uint64_t n = 0;
+    char *end;
+
+    f->now_us = ms * 1000;
+    snprintf(agent_host(f, agent), HOSTS_NAME_MAX, "%s", host);
+    agent_is(f, agent, DRIVER_EV_AGENT_UP, "");
+    while ((ev.u.spawned.worker = next_worker(&workers))) {
+        ck_assert_int_eq(*workers, '@');
+        ev.u.spawned.slot = (uint32_t)strtoul(workers + 1, &end, 10);
+        workers = end;
+        ev.u.spawned.pid = (int64_t)(100 + ev.u.spawned.worker);
+        step(f, &ev);
+        n++;
+    }
+    ev = (struct driver_event){.type = DRIVER_EV_AGENT_PING};
+    ev.u.agent.agent = agent;
+    ev.u.agent.n_alive = n;
+    step(f, &ev);
+}
+
+void greets(struct fixture *f, uint64_t ms, const char *workers,
+            struct msg_where where)
+{
+    struct message m = {.type = MSG_HELLO, .job = FIXTURE_JOB};
+    uint64_t id;
+
+    f->now_us = ms * 1000;
+    while ((id = next_worker(&workers))) {
+        m.worker = id;
+        m.u.hello.port = (uint16_t)(1000 + id);
+        strcpy(m.u.hello.address, "127.0.0.1");
+        m.u.hello.where = where;
+        if (where.id.version == 0)
+            m.u.hello.where.id = f->workers[id].id;
+        step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE,
+                                       .u.message = &m});
+        where.rank++;
     }
 }
 

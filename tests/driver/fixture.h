@@ -23,6 +23,7 @@
 #define TESTS_DRIVER_FIXTURE_H
 
 #include "elastic/driver/core.h"
+#include "elastic/driver/keep.h"
 #include "support.h"
 
 enum {
@@ -66,6 +67,10 @@ struct fixture {
     bool no_spawns;                   /* SPAWNED is withheld */
     bool slow_workers;                /* they say HELLO by hello() */
     int n_records[RECORD_WARNING + 1];
+    struct memory memory; /* what the driver has written down */
+    struct keep keep;
+    struct entry *entries; /* [n_entries]: the same, one by one */
+    size_t n_entries, entries_max;
     char head[WIRE_TEXT_MAX]; /* of the transcript's last line */
     char transcript[1 << 16];
     size_t n_transcript;
@@ -76,6 +81,10 @@ void fixture_free(struct fixture *f);
 
 #define fixture_create(...) \
     fixture_new(&(const struct fixture_options){__VA_ARGS__})
+
+/* The driver dies, its last `n_lost` entries with it, and a successor of the
+ * next term takes over: agents and workers have yet to find it. */
+void succeed(struct fixture *f, uint64_t ms, size_t n_lost);
 
 /* ---- what happens -------------------------------------------------------- */
 
@@ -96,6 +105,12 @@ struct happening agent_up(const char *host);
 struct happening agent_gone(const char *host);
 /* AGENT_PING: so many of its workers live. */
 struct happening agent_runs(const char *host, int n);
+/* It says hello to a successor, and tells of these workers: "w1@0 w2@1". */
+void agent_back(struct fixture *f, uint64_t ms, const char *host,
+                uint64_t agent, const char *workers);
+/* HELLO to a successor, by workers whose ranks are 0, 1 .. in this order. */
+void greets(struct fixture *f, uint64_t ms, const char *workers,
+            struct msg_where where);
 struct happening interrupted(int signal);
 struct happening spawn_fails(const char *workers, const char *text);
 struct happening killed(const char *workers); /* exited by signal 9 */

@@ -305,6 +305,7 @@ static void on_hello(struct sim *s, struct sim_agent *agent)
     welcome(s, agent);
     ev.u.agent.agent = agent->id;
     ev.u.agent.pid = 100 + (int64_t)agent->id;
+    ev.u.agent.host = s->hosts[agent->host].name;
     sim_driver_step(s, &ev);
 }
 
@@ -321,9 +322,10 @@ static void on_ping(struct sim *s, const struct sim_agent *agent,
     sim_driver_step(s, &ev);
 }
 
-static void on_report(struct sim *s, const struct message *m)
+static void on_report(struct sim *s, const struct sim_agent *agent,
+                      const struct message *m)
 {
-    struct driver_event ev = {0};
+    struct driver_event ev = {.by = agent->id};
 
     if (m->type == MSG_SPAWNED) {
         ev.type = DRIVER_EV_SPAWNED;
@@ -353,7 +355,7 @@ void driver_hear_agent(struct sim *s, struct event *event)
     else if (m->type == MSG_AGENT_PING)
         on_ping(s, agent, m);
     else
-        on_report(s, m);
+        on_report(s, agent, m);
 }
 
 /* ---- the launcher -------------------------------------------------------- */

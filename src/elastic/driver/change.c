@@ -130,6 +130,8 @@ static bool addition_due(const struct driver *d)
 static void announce(struct driver *d, unsigned flags)
 {
     d->change = CHANGE_HOLDING;
+    if (d->hold_sequence < d->hold_floor)
+        d->hold_sequence = d->hold_floor;
     d->hold_sequence++;
     d->hold_flags = (uint8_t)flags;
     d->hold_us = d->now_us;
@@ -192,6 +194,18 @@ static void cut(struct driver *d)
     r->duration_us = d->now_us - d->hold_us;
 }
 
+static unsigned due(const struct driver *d)
+{
+    unsigned flags = removal_due(d) || d->interrupts > 0 ? HOSTS_REMOVED : 0;
+
+    return flags | (addition_due(d) ? HOSTS_ADDED : 0);
+}
+
+void change_announce(struct driver *d)
+{
+    announce(d, due(d));
+}
+
 void change_progress(struct driver *d)
 {
     unsigned flags;
@@ -203,8 +217,7 @@ void change_progress(struct driver *d)
         cut(d);
     if (d->change != CHANGE_NONE || d->counts.done > 0)
         return;
-    flags = removal_due(d) || d->interrupts > 0 ? HOSTS_REMOVED : 0;
-    flags |= addition_due(d) ? HOSTS_ADDED : 0;
+    flags = due(d);
     if (flags)
         announce(d, flags);
 }

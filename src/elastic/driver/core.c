@@ -58,11 +58,8 @@ static hvd_status_t on_message(struct driver *d, const struct message *m)
 {
     if (m->job != d->config.job)
         return HVD_ERR_INVALID;
-    if (m->term > d->config.term) { /* M1 */
-        job_stop(d, 1, HVD_ERR_JOB_FAILED,
-                 "a newer driver of this job has taken over");
-        return HVD_OK;
-    }
+    if (m->term != 0 && m->term != d->config.term)
+        return HVD_OK; /* M1: meant for another driver of this job */
     on_worker_message(d, m);
     return HVD_OK;
 }
@@ -99,6 +96,7 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
     put_off(&d->drained_us, late_us);
     put_off(&d->exit_deadline_us, late_us);
     put_off(&d->give_up_us, late_us);
+    d->adopt_us += late_us;
     for (size_t i = 0; i < d->n_workers; i++)
         forgive_worker(d, &d->workers[i], late_us);
     for (size_t i = 0; i < d->n_hosts; i++)
@@ -123,10 +121,13 @@ static void on_timeout(struct driver *d)
     d->next_tick_us = d->now_us + TICK_US;
     if (d->n_gone > 0)
         workers_compact(d);
-    members_tick(d);
-    placement_tick(d);
-    rendezvous_tick(d);
-    finish_tick(d);
+    adopt_tick(d);
+    if (d->phase != DRIVER_ADOPTING) {
+        members_tick(d);
+        placement_tick(d);
+        rendezvous_tick(d);
+        finish_tick(d);
+    }
     d->recheck = d->replace = true;
 }
 
@@ -138,7 +139,7 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     case DRIVER_EV_DISCOVERY_BAD:
         return on_discovery_bad(d, ev->u.text);
     case DRIVER_EV_AGENT_UP:
-        on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid);
+        on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid, ev->u.agent.host);
         return HVD_OK;
     case DRIVER_EV_AGENT_PING:
         on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive);
@@ -147,7 +148,7 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);
         return HVD_OK;
     case DRIVER_EV_SPAWNED:
-        on_spawned(d, &ev->u.spawned);
+        on_spawned(d, ev->by, &ev->u.spawned);
         return HVD_OK;
     case DRIVER_EV_SPAWN_FAILED:
         on_spawn_failed(d, &ev->u.spawn_failed);
@@ -170,9 +171,12 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
 void driver_move(struct driver *d, enum driver_phase to)
 {
     static const unsigned moves[] = {
-        [DRIVER_WAITING] = MOVE(DRIVER_RUNNING) | MOVE(DRIVER_STOPPING),
+        [DRIVER_WAITING] = MOVE(DRIVER_RUNNING) | MOVE(DRIVER_STOPPING) |
+                           MOVE(DRIVER_ADOPTING),
         [DRIVER_RENDEZVOUS] = MOVE(DRIVER_RUNNING) | MOVE(DRIVER_STOPPING),
         [DRIVER_RUNNING] = MOVE(DRIVER_RENDEZVOUS) | MOVE(DRIVER_STOPPING),
+        [DRIVER_ADOPTING] = MOVE(DRIVER_WAITING) | MOVE(DRIVER_RUNNING) |
+                            MOVE(DRIVER_RENDEZVOUS) | MOVE(DRIVER_STOPPING),
         [DRIVER_STOPPING] = MOVE(DRIVER_STOPPED),
         [DRIVER_STOPPED] = 0,
     };
@@ -190,6 +194,7 @@ static void progress(struct driver *d)
 
     while (d->recheck && d->phase != DRIVER_STOPPED) {
         d->recheck = false;
+        adopt_progress(d);
         finish_progress(d);
         rendezvous_progress(d);
         change_progress(d);

@@ -9,14 +9,16 @@
  *       hosts: HOLD, CUT     v   |                                 STOPPED
  *                         RENDEZVOUS
  *
- * WAITING is a rendezvous without a generation before it. The rules M1-M14 are
+ * WAITING is a rendezvous without a generation before it. A successor begins in
+ * ADOPTING, which leads to all but STOPPED. The rules M1-M15 are
  * those of docs/protocol.md; code that carries one names it.
  *
  * Files: core.c (events, dispatch), members.c (workers: birth to death),
  * patience.c (who is given up), hang.c (who gets nowhere), rendezvous.c (READY
  * to ASSIGN), abilities.c (what a host's ranks can do together), change.c
- * (HOLD, CUT, drain), placement.c (hosts, agents, spawns, blacklist), finish.c
- * (the end of a job), report.c (records for the event log).
+ * (HOLD, CUT, drain), placement.c (hosts, agents, spawns, blacklist), adopt.c
+ * and inherit.c (what a driver before left), finish.c (the end of a job),
+ * report.c (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory grows only in hosts events, before anything is changed. Action memory
@@ -37,6 +39,7 @@
 #include "discovery/blacklist.h"
 #include "discovery/hosts.h"
 #include "elastic/driver/budgets.h"
+#include "elastic/driver/memory.h"
 #include "elastic/wire/message.h"
 
 #define DRIVER_NEVER UINT64_MAX
@@ -66,19 +69,20 @@ enum driver_event_type {
     DRIVER_EV_HOSTS,         /* u.hosts: discovery's newest answer */
     DRIVER_EV_DISCOVERY_BAD, /* u.text: discovery failed; the first is fatal */
     DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
-    DRIVER_EV_AGENT_PING,
-    DRIVER_EV_AGENT_GONE,   /* its process ended, or it could not be started */
-    DRIVER_EV_SPAWNED,      /* u.spawned */
-    DRIVER_EV_SPAWN_FAILED, /* u.spawn_failed */
-    DRIVER_EV_EXITED,       /* u.exited */
-    DRIVER_EV_MESSAGE,      /* u.message: from a worker */
-    DRIVER_EV_INTERRUPT,    /* Ctrl-C, SIGTERM: first drains, second kills */
-    DRIVER_EV_TIMEOUT       /* driver_deadline() has come and every message that
+    DRIVER_EV_AGENT_PING,    /* u.agent */
+    DRIVER_EV_AGENT_GONE,    /* its process ended, or it could not be started */
+    DRIVER_EV_SPAWNED,       /* u.spawned */
+    DRIVER_EV_SPAWN_FAILED,  /* u.spawn_failed */
+    DRIVER_EV_EXITED,        /* u.exited */
+    DRIVER_EV_MESSAGE,       /* u.message: from a worker */
+    DRIVER_EV_INTERRUPT,     /* Ctrl-C, SIGTERM: first drains, second kills */
+    DRIVER_EV_TIMEOUT /* driver_deadline() has come and every message that
                                 had arrived was fed before */
 };
 
 struct driver_event {
     enum driver_event_type type;
+    uint64_t by; /* SPAWNED, SPAWN_FAILED, EXITED: the agent that says so */
     union {
         const struct hosts *hosts;
         const char *text;
@@ -86,6 +90,7 @@ struct driver_event {
             uint64_t agent;
             int64_t pid;
             uint64_t n_alive; /* PING: workers that it runs */
+            const char *host; /* UP: its name, as it says */
             const char *text; /* GONE: how, for the sentence */
         } agent;
         struct msg_spawned spawned;
@@ -167,13 +172,16 @@ struct driver_action {
 /* ---- what the core keeps --------------------------------------------------
  */
 
-/* WAITING ---> RUNNING <---> RENDEZVOUS
+/*              +--> WAITING ---> RUNNING <---> RENDEZVOUS
+ *   ADOPTING --+                    ^              ^
+ *              +--------------------+--------------+
  *
  * and from each to STOPPING ---> STOPPED. */
 enum driver_phase {
     DRIVER_WAITING,    /* for the first min-np workers */
     DRIVER_RENDEZVOUS, /* a generation has ended, the next is not formed */
     DRIVER_RUNNING,
+    DRIVER_ADOPTING, /* a successor: who is there, and where (M15) */
     DRIVER_STOPPING, /* the verdict is spoken; workers and agents still end */
     DRIVER_STOPPED
 };
@@ -207,8 +215,9 @@ struct driver_host {
     enum host_agent_phase agent_phase; /* agent_move() */
     uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
-    uint64_t wave; /* what was started together is announced together (M7) */
-    bool fresh;    /* its agent has just come up: spawns belong to `wave` */
+    uint64_t wave;  /* what was started together is announced together (M7) */
+    bool fresh;     /* its agent has just come up: spawns belong to `wave` */
+    bool inherited; /* its agent has yet to tell all it knows */
     struct driver_slot *slots; /* [slots_max] */
     size_t slots_max;
 };
@@ -252,6 +261,16 @@ enum worker_drain {
     DRAIN_ANNOUNCED /* and members have been told that somebody will */
 };
 
+/* Of its HELLO to a successor: struct msg_where. */
+struct driver_where {
+    uint8_t phase, reason;
+    uint64_t generation, fence, joined;
+    uint32_t rank, size;
+    struct state_id base, id;
+    uint64_t boundary, hold_sequence, cut;
+    bool held, has_cut;
+};
+
 /* A worker from its SPAWN until it has exited. */
 struct driver_worker {
     uint64_t id;
@@ -261,6 +280,9 @@ struct driver_worker {
     uint64_t wave, spawned_us, heard_us;
     enum worker_life life; /* worker_move() */
     bool spawned;          /* SPAWNED has come, which HELLO may overtake */
+    bool inherited;        /* another driver has started it */
+    bool greeted;          /* ... and it has said HELLO to this one: */
+    struct driver_where where;
     enum worker_drain drain;
     uint64_t drain_deadline_us;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
@@ -339,7 +361,10 @@ struct driver {
     size_t n_gone; /* rows among them that are free */
     uint64_t next_worker, next_agent;
 
-    uint64_t generation; /* of the last ASSIGN */
+    uint64_t generation;                   /* of the last ASSIGN */
+    uint64_t generation_floor, hold_floor; /* the next are above them */
+    uint64_t adopt_us;                     /* ADOPTING ends by then */
+    bool review_hosts; /* the next answer is looked at as if it were another */
     struct state_id base;
     uint8_t kind; /* enum ready_kind of the job; 0: not known */
     bool layout_known;
@@ -374,6 +399,7 @@ struct driver {
 
     int interrupts;
     int exit_status;
+    bool released;               /* members were told that they may end */
     uint64_t drained_us;         /* interrupted: all have left by then */
     uint64_t exit_deadline_us;   /* released: all have exited by then */
     uint64_t give_up_us;         /* who is left is left behind then */
@@ -412,6 +438,11 @@ void driver_fini(struct driver *d);
  * before it changes anything (HVD_ERR_NOMEM then); no other event needs memory.
  */
 bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots);
+
+/* Between driver_init() and the first step: go on where the driver that wrote
+ * *m ended. Of pids in it the caller finds out whether they still are who they
+ * were: DRIVER_EV_AGENT_GONE if not. false: out of memory. */
+bool driver_inherit(struct driver *d, const struct memory *m);
 
 /* Feed one event. *actions_p [*n_p]: what the caller must now do, in order;
  * valid until the next driver_step(). now_us never goes backwards. HVD_OK, or

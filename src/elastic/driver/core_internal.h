@@ -32,6 +32,11 @@ static inline uint64_t start_limit(const struct driver *d)
     return limit_us < START_LIMIT_US ? limit_us : START_LIMIT_US;
 }
 
+static inline uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- report.c: actions --------------------------------------------------- */
 
 struct driver_action *action_add(struct driver *d,
@@ -83,10 +88,13 @@ void workers_compact(struct driver *d);
 void say_farewell(struct driver *d, struct driver_worker *w,
                   enum message_type type, enum shutdown_reason reason,
                   int64_t status, const char *text);
-void on_spawned(struct driver *d, const struct msg_spawned *m);
+void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
 void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m);
 void on_exited(struct driver *d, const struct msg_worker_exited *m);
 void on_worker_message(struct driver *d, const struct message *m);
+/* It holds this snapshot. */
+void note_committed(struct driver *d, struct driver_worker *w,
+                    struct state_id id);
 
 /* ---- patience.c ---------------------------------------------------------- */
 
@@ -113,6 +121,9 @@ void worker_refuse(struct driver *d, struct driver_worker *w,
 /* The current generation has ended by a loss: ABORT to all (M4). */
 void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
                  const char *text);
+/* The last one has ended, for this reason; in words. */
+void rendezvous_open(struct driver *d, enum ready_reason reason,
+                     const char *why);
 void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation);
 void send_assign(struct driver *d, struct driver_worker *w);
 /* Close the open rendezvous if it may (M6). */
@@ -134,6 +145,8 @@ void worker_drain(struct driver *d, struct driver_worker *w);
 void worker_undrain(struct driver_worker *w);
 /* HOLD when hosts have changed, CUT when all have answered. */
 void change_progress(struct driver *d);
+/* HOLD, whatever is due: members may wait for the CUT of an older one. */
+void change_announce(struct driver *d);
 void send_hold(struct driver *d, struct driver_worker *w);
 void send_cut(struct driver *d, struct driver_worker *w);
 void on_held(struct driver *d, struct driver_worker *w,
@@ -143,10 +156,24 @@ bool wave_pending(const struct driver *d, uint64_t wave);
 
 /* ---- placement.c --------------------------------------------------------- */
 
+/* NULL: there is no such host. */
+struct driver_host *host_named(struct driver *d, const char *name);
+/* NULL: it has ended, or is given up. */
+struct driver_host *host_of_agent(struct driver *d, uint64_t agent);
+/* A row for a host that has none. NULL: out of memory. */
+struct driver_host *host_add(struct driver *d, const char *name);
+/* So many slots at least. false: out of memory. */
+bool host_furnish(struct driver *d, struct driver_host *host, size_t n_slots);
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
-void on_agent_up(struct driver *d, uint64_t agent, int64_t pid);
+void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
+                 const char *host);
 void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
+/* The host's agent, which is STARTING, has this id. */
+void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
+void agent_move(struct driver_host *host, enum host_agent_phase to);
+/* Nothing more of it counts. */
+void give_up_agent(struct driver *d, struct driver_host *host, const char *how);
 /* Tell it to go; its end is awaited. */
 void agent_stop(struct driver *d, struct driver_host *host);
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
@@ -155,7 +182,38 @@ void placement_progress(struct driver *d);
 void placement_tick(struct driver *d);
 bool host_usable(const struct driver_host *host);
 
+/* ---- inherit.c ----------------------------------------------------------- */
+
+/* Its agent is of another driver, and has yet to say hello. */
+void inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
+                   bool stopping);
+/* A worker of another driver; whoever was in its slot has ended. NULL: out of
+ * memory. Moves rows. */
+struct driver_worker *inherit_row(struct driver *d, uint64_t id,
+                                  struct driver_host *host, uint32_t slot);
+
+/* ---- adopt.c ------------------------------------------------------------- */
+
+/* An agent that the memory lacks: its host's row. NULL: not now, or no memory.
+ * */
+struct driver_host *adopt_agent(struct driver *d, uint64_t agent,
+                                const char *name);
+/* The same of a worker. Moves rows. */
+struct driver_worker *adopt_worker(struct driver *d, uint64_t agent,
+                                   const struct msg_spawned *m);
+/* The host's agent runs so many, and has told all it knows. */
+void adopt_accounted(struct driver *d, struct driver_host *host,
+                     uint64_t n_alive);
+/* It has said HELLO, with where it is. */
+void adopt_greeting(struct driver *d, struct driver_worker *w,
+                    const struct msg_where *where);
+void adopt_progress(struct driver *d);
+void adopt_tick(struct driver *d);
+
 /* ---- finish.c ------------------------------------------------------------ */
+
+/* The verdict was spoken by the driver before. */
+void finish_inherit(struct driver *d, const struct entry_state *state);
 
 /* The job is over: tell everybody, reap, finish with `exit_status` and one
  * sentence. The first call decides. status: what hvd_elastic_run returns. */

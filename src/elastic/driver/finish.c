@@ -68,6 +68,7 @@ static void release(struct driver *d)
     size_t n_members = d->counts.members;
 
     begin_stopping(d, 0, "finished");
+    d->released = true;
     /* their epilogue is their own */
     d->exit_deadline_us = after(d, d->config.exit_timeout_us);
     d->linger_us = after(d, LINGER_WARN_US);
@@ -83,6 +84,33 @@ static void release(struct driver *d)
     }
     members_recount(d);
     record_add(d, RECORD_RELEASED)->n = n_members;
+}
+
+static void leave_inherited(struct driver *d, struct driver_worker *w,
+                            bool released)
+{
+    enum message_type type = released ? MSG_RELEASE : MSG_SHUTDOWN;
+    enum shutdown_reason reason = released ? SHUTDOWN_FINISHED
+                                           : SHUTDOWN_FAILED;
+
+    say_farewell(d, w, type, reason, HVD_ERR_JOB_FAILED, d->verdict);
+    w->kill_us = released ? 0 : d->now_us + FAREWELL_US;
+}
+
+/* What it has said is said again to everybody who is still there, as they say
+ * HELLO. */
+void finish_inherit(struct driver *d, const struct entry_state *state)
+{
+    begin_stopping(d, (int)state->exit_status, state->verdict);
+    d->released = state->released;
+    if (state->released) {
+        d->exit_deadline_us = after(d, d->config.exit_timeout_us);
+        d->linger_us = after(d, LINGER_WARN_US);
+    } else {
+        d->give_up_us = d->now_us + STOP_LIMIT_US;
+    }
+    for (size_t i = 0; i < d->n_workers; i++)
+        leave_inherited(d, &d->workers[i], state->released);
 }
 
 static void stop_ends_differ(struct driver *d, const struct driver_worker *a,
@@ -252,7 +280,7 @@ static void stopping_progress(struct driver *d)
         struct driver_host *h = &d->hosts[i];
 
         if ((h->agent_phase == AGENT_UP && nobody) ||
-            h->agent_phase == AGENT_STARTING)
+            (h->agent_phase == AGENT_STARTING && !h->inherited))
             agent_stop(d, h);
         agents |= h->agent_phase != AGENT_NONE;
     }

@@ -57,6 +57,7 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
     welcome_agent(l, l->router, route);
     ev.u.agent.agent = hello->agent;
     ev.u.agent.pid = hello->pid;
+    ev.u.agent.host = hello->host;
     loop_feed(l, &ev);
 }
 
@@ -133,7 +134,7 @@ static void part_from(struct loop *l, uint64_t worker)
 
 static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
 {
-    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING, .by = agent};
 
     switch (m->type) {
     case MSG_AGENT_PING:

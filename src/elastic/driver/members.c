@@ -275,10 +275,12 @@ void say_farewell(struct driver *d, struct driver_worker *w,
 
 /* ---- what agents tell ---------------------------------------------------- */
 
-void on_spawned(struct driver *d, const struct msg_spawned *m)
+void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
 
+    if (!w)
+        w = adopt_worker(d, by, m);
     if (!w || w->spawned)
         return;
     w->spawned = true;
@@ -377,10 +379,11 @@ static void on_hello(struct driver *d, struct driver_worker *w,
     memcpy(w->address, hello->address, sizeof(w->address));
     w->port = hello->port;
     send_welcome(d, w);
+    adopt_greeting(d, w, &hello->where);
 }
 
-static void note_committed(struct driver *d, struct driver_worker *w,
-                           struct state_id id)
+void note_committed(struct driver *d, struct driver_worker *w,
+                    struct state_id id)
 {
     /* a job's very first state is version 1 before anybody has trained */
     uint64_t first = state_id_is_none(d->base) ? 1 : d->base.version;
@@ -528,6 +531,9 @@ static void on_ping(struct driver *d, struct driver_worker *w,
     w->pinged_us = d->now_us;
     note_committed(d, w, ping->id);
     action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
+    if (w->inherited && !worker_is_enlisted(w) && in_generation &&
+        ping->fence < ping->generation && d->phase != DRIVER_ADOPTING)
+        send_abort(d, w, ping->generation); /* it came too late for that one */
     if (!is_member(w) || ping->generation > d->generation)
         return;
     if (ping->phase == WORKER_JOINING && ping->fence < d->generation) {
@@ -566,6 +572,9 @@ void on_worker_message(struct driver *d, const struct message *m)
         return; /* a ghost of an older incarnation */
     forgive_silence(d, w);
     w->heard_us = d->now_us;
+    if (d->phase == DRIVER_ADOPTING && m->type != MSG_HELLO &&
+        m->type != MSG_PING)
+        return; /* it is said again */
     if (m->type == MSG_LEAVING) {
         on_leaving(d, w, &m->u.leaving);
         return;

@@ -10,7 +10,7 @@ bool host_usable(const struct driver_host *host)
     return host->used && host->listed && !host->blacklist.listed;
 }
 
-static struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
+struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
 {
     for (size_t i = 0; i < d->n_hosts; i++)
         if (d->hosts[i].agent_phase != AGENT_NONE && d->hosts[i].agent == agent)
@@ -28,7 +28,7 @@ static bool host_empty(const struct driver_host *host)
 
 /* ---- discovery ----------------------------------------------------------- */
 
-static struct driver_host *row_of(struct driver *d, const char *name)
+struct driver_host *host_named(struct driver *d, const char *name)
 {
     for (size_t i = 0; i < d->n_hosts; i++)
         if (strcmp(d->hosts[i].name, name) == 0)
@@ -60,6 +60,27 @@ bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots)
                          10 * workers + 7 * hosts + 64);
 }
 
+struct driver_host *host_add(struct driver *d, const char *name)
+{
+    size_t n = strnlen(name, HOSTS_NAME_MAX - 1);
+    struct driver_host *row;
+
+    if (!driver_reserve(d, 1, 0))
+        return NULL;
+    row = &d->hosts[d->n_hosts++];
+    memset(row, 0, sizeof(*row));
+    memcpy(row->name, name, n);
+    row->used = true;
+    row->order = d->next_order++;
+    return row;
+}
+
+bool host_furnish(struct driver *d, struct driver_host *host, size_t n_slots)
+{
+    return array_reserve(&host->slots, &host->slots_max, n_slots) &&
+           driver_reserve(d, 0, 0);
+}
+
 static bool reserve_rows(struct driver *d, const struct hosts *hosts)
 {
     size_t n_slots = 0;
@@ -69,17 +90,12 @@ static bool reserve_rows(struct driver *d, const struct hosts *hosts)
     if (!driver_reserve(d, hosts->n, n_slots))
         return false;
     for (size_t i = 0; i < hosts->n; i++) {
-        struct driver_host *row = row_of(d, hosts->items[i].name);
+        struct driver_host *row = host_named(d, hosts->items[i].name);
 
-        if (!row) { /* not listed yet: harmless if we fail later */
-            row = &d->hosts[d->n_hosts];
-            memset(row, 0, sizeof(*row));
-            memcpy(row->name, hosts->items[i].name, sizeof(row->name));
-            row->used = true;
-            row->order = d->next_order++;
-            d->n_hosts++;
-        }
-        if (!array_reserve(&row->slots, &row->slots_max, hosts->items[i].slots))
+        if (!row) /* not listed yet: harmless if we fail later */
+            row = host_add(d, hosts->items[i].name);
+        if (!row ||
+            !array_reserve(&row->slots, &row->slots_max, hosts->items[i].slots))
             return false;
     }
     return driver_reserve(d, 0, 0); /* slots grow in powers of two */
@@ -130,11 +146,14 @@ static void drain_or_keep(struct driver *d, struct driver_worker *w)
 
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 {
-    bool changed = false;
+    bool changed = d->review_hosts;
 
+    if (d->phase == DRIVER_ADOPTING)
+        return HVD_OK; /* it is asked again, when it is known who is there */
     if (!reserve_rows(d, hosts))
         return HVD_ERR_NOMEM;
     d->discovered = true;
+    d->review_hosts = false;
     for (size_t i = 0; i < d->n_hosts; i++) {
         long found = hosts_find(hosts, d->hosts[i].name);
 
@@ -213,7 +232,7 @@ static void forgive(struct driver *d, struct driver_host *host)
 
 /* ---- agents -------------------------------------------------------------- */
 
-static void agent_move(struct driver_host *host, enum host_agent_phase to)
+void agent_move(struct driver_host *host, enum host_agent_phase to)
 {
     static const unsigned moves[] = {
         [AGENT_NONE] = MOVE(AGENT_STARTING),
@@ -227,14 +246,22 @@ static void agent_move(struct driver_host *host, enum host_agent_phase to)
     host->agent_phase = to;
 }
 
+void agent_set(struct driver *d, struct driver_host *host, uint64_t agent)
+{
+    host->agent = agent;
+    agent_move(host, AGENT_STARTING);
+    host->agent_since_us = host->agent_heard_us = d->now_us;
+    host->wave = d->wave;
+    host->inherited = false;
+    if (d->next_agent <= agent)
+        d->next_agent = agent + 1;
+}
+
 static void start_agent(struct driver *d, struct driver_host *host)
 {
     struct driver_action *a = action_add(d, DRIVER_ACT_START_AGENT);
 
-    host->agent = d->next_agent++;
-    agent_move(host, AGENT_STARTING);
-    host->agent_since_us = host->agent_heard_us = d->now_us;
-    host->wave = d->wave;
+    agent_set(d, host, d->next_agent);
     a->agent = host->agent;
     a->host = host->name;
 }
@@ -245,11 +272,14 @@ void agent_stop(struct driver *d, struct driver_host *host)
     agent_move(host, AGENT_STOPPING);
 }
 
-void on_agent_up(struct driver *d, uint64_t agent, int64_t pid)
+void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
+                 const char *name)
 {
     struct driver_host *host = host_of_agent(d, agent);
     struct driver_record *r;
 
+    if (!host)
+        host = adopt_agent(d, agent, name);
     if (!host)
         return;
     host->agent_heard_us = d->now_us;
@@ -305,6 +335,8 @@ void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive)
     if (!host)
         return;
     host->agent_heard_us = d->now_us;
+    if (host->inherited && host->agent_phase != AGENT_STARTING)
+        adopt_accounted(d, host, n_alive);
     if (host->agent_phase == AGENT_UP && n_alive < n_occupied(host))
         ask_again(d, host);
 }
@@ -446,7 +478,7 @@ void placement_progress(struct driver *d)
 {
     size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
 
-    if (d->phase >= DRIVER_STOPPING || !d->discovered || d->interrupts > 0)
+    if (d->phase >= DRIVER_ADOPTING || !d->discovered || d->interrupts > 0)
         return;
     if (all_blacklisted(d)) {
         job_stop_failed(d, "every host is blacklisted");
@@ -470,8 +502,7 @@ void placement_progress(struct driver *d)
     }
 }
 
-static void give_up_agent(struct driver *d, struct driver_host *host,
-                          const char *how)
+void give_up_agent(struct driver *d, struct driver_host *host, const char *how)
 {
     action_add(d, DRIVER_ACT_KILL_AGENT)->agent = host->agent;
     on_agent_gone(d, host->agent, how);

@@ -16,7 +16,7 @@ void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation)
     struct message *m = action_send(d, w, MSG_ABORT);
 
     m->generation = generation;
-    if (generation == d->generation)
+    if (generation == d->generation && d->aborted)
         m->u.abort = d->abort;
     else
         m->u.abort.reason = ABORT_STALE;
@@ -24,8 +24,8 @@ void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation)
         w->named = generation;
 }
 
-static void open_rendezvous(struct driver *d, enum ready_reason reason,
-                            const char *why)
+void rendezvous_open(struct driver *d, enum ready_reason reason,
+                     const char *why)
 {
     struct driver_record *r;
     struct text t;
@@ -65,7 +65,7 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
         send_abort(d, w, d->generation);
     }
     if (d->phase == DRIVER_RUNNING)
-        open_rendezvous(d, READY_LOST, text);
+        rendezvous_open(d, READY_LOST, text);
     members_recount(d);
 }
 
@@ -216,7 +216,7 @@ void on_ready(struct driver *d, struct driver_worker *w,
         } else if (d->change != CHANGE_CUTTING) {
             return; /* cannot be: nobody told it to leave */
         } else if (d->phase == DRIVER_RUNNING) {
-            open_rendezvous(d, READY_UPDATED, "hosts updated");
+            rendezvous_open(d, READY_UPDATED, "hosts updated");
         }
     }
     accept_ready(d, w, ready);
@@ -549,6 +549,8 @@ static void form(struct driver *d, size_t n_chosen, struct state_id base)
     uint32_t root;
     bool sync = false;
 
+    if (d->generation < d->generation_floor)
+        d->generation = d->generation_floor;
     d->generation++;
     d->base = base;
     fill_table(d, n_chosen, base);

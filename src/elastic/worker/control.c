@@ -27,11 +27,11 @@
 #include "elastic/wire/beacon.h"
 #include "elastic/wire/codec.h"
 #include "elastic/wire/socket.h"
+#include "elastic/worker/outbox.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
 
 enum {
-    OUTBOX_MAX = 64,         /* power of two */
     CONTACT_BEAT_US = 50000, /* HELLO until WELCOME */
     CONTACT_TIMEOUT_US = 30000000,
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
@@ -48,9 +48,7 @@ static struct {
     struct assign_table table; /* of core.generation */
     uint64_t assigned_ns;
     uint64_t comm_generation; /* of process_self.comm */
-    struct message outbox[OUTBOX_MAX];
-    uint64_t out_first; /* number of the first that waits */
-    size_t out_n;
+    struct outbox outbox;
     bool stopping;
     /* constant while the thread runs */
     pthread_t thread;
@@ -91,16 +89,6 @@ static void drain_fd(int fd)
 }
 
 /* ---- actions; the lock is held ------------------------------------------- */
-
-static void outbox_push(const struct message *m)
-{
-    if (control.out_n == OUTBOX_MAX) { /* the driver does not read: the newest
-                                          state is what it will want */
-        control.out_first++;
-        control.out_n--;
-    }
-    control.outbox[(control.out_first + control.out_n++) % OUTBOX_MAX] = *m;
-}
 
 static void abort_comm(uint64_t generation, hvd_status_t status,
                        const char *text)
@@ -157,7 +145,7 @@ static bool perform(const struct worker_action *actions, size_t n)
                        a->u.abort.text);
             break;
         case WORKER_ACT_SEND:
-            outbox_push(&a->u.message);
+            outbox_push(&control.outbox, &a->u.message);
             break;
         case WORKER_ACT_BEGIN:
             begin();
@@ -272,28 +260,20 @@ static bool receive_all(void)
 
 /* ---- control: sending ---------------------------------------------------- */
 
-/* Its number goes to outbox_pop(). */
-static bool outbox_first(struct message *m, uint64_t *number_p)
+static bool next_waits(struct message *m, uint64_t *number_p)
 {
     bool any;
 
     pthread_mutex_lock(&control.lock);
-    any = control.out_n > 0;
-    if (any)
-        *m = control.outbox[control.out_first % OUTBOX_MAX];
-    *number_p = control.out_first;
+    any = outbox_first(&control.outbox, m, number_p);
     pthread_mutex_unlock(&control.lock);
     return any;
 }
 
-/* Unless it has been pushed out while it was sent. */
-static void outbox_pop(uint64_t number)
+static void is_sent(uint64_t number)
 {
     pthread_mutex_lock(&control.lock);
-    if (control.out_first == number) {
-        control.out_first++;
-        control.out_n--;
-    }
+    outbox_pop(&control.outbox, number);
     pthread_mutex_unlock(&control.lock);
 }
 
@@ -316,14 +296,14 @@ static bool send_all(void)
 
     if (now_us < control.retry_us)
         return false;
-    while (outbox_first(&m, &number)) {
+    while (next_waits(&m, &number)) {
         if (wire_dealer_send(control.dealer, &m) != HVD_OK) {
             control.retry_us = now_us + (in_contact() ? CONTACT_RETRY_US
                                                       : SEND_RETRY_US);
             return any;
         }
         log_trace("%s sent", message_type_name(m.type));
-        outbox_pop(number);
+        is_sent(number);
         any = true;
     }
     control.retry_us = 0;
@@ -402,7 +382,7 @@ static void follow(const struct beacon *b)
              ", pid %" PRId64,
              b->term, b->pid);
     pthread_mutex_lock(&control.lock);
-    control.out_n = 0;
+    outbox_clear(&control.outbox);
     (void)step(&ev);
     pthread_mutex_unlock(&control.lock);
 }
@@ -557,7 +537,7 @@ hvd_status_t control_start(void)
 
     configure(&config);
     control.stopping = false;
-    control.out_n = 0;
+    outbox_clear(&control.outbox);
     control.retry_us = control.look_us = 0;
     HVD_TRY_GOTO(open_fds(), fail);
     HVD_TRY_GOTO(open_socket(&config), fail);

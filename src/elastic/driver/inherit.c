@@ -1,0 +1,235 @@
+/* elastic/driver/inherit.c - what the driver before wrote down (memory.h)
+ * becomes rows of the core again. See core.h and adopt.c. Pure. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+enum {
+    ADOPT_MIN_US = 5000000, /* to find the successor and dial it */
+    BEATS_TO_NOTICE = 2
+};
+
+/* ---- rows out of what was written down ----------------------------------- */
+
+/* What was written down in another life of the machine lies in the future. */
+static uint64_t not_after(uint64_t us, uint64_t now_us)
+{
+    return us < now_us ? us : now_us;
+}
+
+void inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
+                   bool stopping)
+{
+    agent_set(d, host, agent);
+    host->inherited = true;
+    if (stopping)
+        agent_move(host, AGENT_STOPPING);
+}
+
+static bool inherit_host(struct driver *d, const struct entry_host *entry)
+{
+    struct driver_host *host = host_add(d, entry->name);
+
+    if (!host || !host_furnish(d, host, entry->n_slots))
+        return false;
+    host->listed = entry->listed;
+    host->n_slots = entry->listed ? entry->n_slots : 0;
+    host->order = entry->order;
+    host->blacklist = (struct blacklist){
+        entry->blacklisted, entry->n_blacklisted, entry->blacklisted_until_us};
+    if (d->next_order <= host->order)
+        d->next_order = host->order + 1;
+    return true;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const struct driver_host *x = a, *y = b;
+
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static bool inherit_hosts(struct driver *d, const struct memory *m)
+{
+    for (size_t i = 0; i < m->n_hosts; i++)
+        if (!inherit_host(d, &m->hosts[i]))
+            return false;
+    qsort(d->hosts, d->n_hosts, sizeof(*d->hosts), by_order);
+    for (size_t i = 0; i < m->n_hosts; i++)
+        if (m->hosts[i].agent != 0)
+            inherit_agent(d, host_named(d, m->hosts[i].name), m->hosts[i].agent,
+                          m->hosts[i].stopping);
+    d->discovered = d->n_hosts > 0;
+    d->review_hosts = true;
+    return true;
+}
+
+static bool inherit_slots(struct driver *d, const struct memory *m)
+{
+    for (size_t i = 0; i < m->n_slots; i++) {
+        const struct entry_slot *entry = &m->slots[i];
+        struct driver_host *host = host_named(d, entry->host);
+        struct driver_slot *slot;
+
+        if (!host)
+            continue;
+        if (!host_furnish(d, host, entry->slot + 1))
+            return false;
+        slot = &host->slots[entry->slot];
+        slot->closed = entry->closed;
+        slot->next_start_us = entry->next_start_us;
+        for (uint32_t k = 0; k < entry->n_failed; k++)
+            slot->budget.failed_us[slot->budget.n++] = not_after(
+                entry->failed_s[k] * UINT64_C(1000000), d->now_us);
+    }
+    return true;
+}
+
+/* A row between those with a lower and a higher id. NULL: out of memory. */
+static struct driver_worker *insert_row(struct driver *d, uint64_t id)
+{
+    size_t at;
+
+    if (d->n_workers == d->workers_max && d->n_gone > 0)
+        workers_compact(d);
+    if (!driver_reserve(d, 0, 1) ||
+        !array_reserve(&d->workers, &d->workers_max, d->n_workers + 1))
+        return NULL;
+    at = d->n_workers++;
+    while (at > 0 && d->workers[at - 1].id > id) {
+        d->workers[at] = d->workers[at - 1];
+        at--;
+    }
+    memset(&d->workers[at], 0, sizeof(d->workers[at]));
+    d->workers[at].id = id;
+    return &d->workers[at];
+}
+
+/* Whoever was in the slot has ended, and the word of it was lost. */
+static void vacate(struct driver *d, uint64_t occupant)
+{
+    struct driver_worker *w = worker_find(d, occupant);
+
+    if (!w)
+        return;
+    worker_dies(d, w, "has ended unseen", false);
+    worker_remove(d, w);
+}
+
+struct driver_worker *inherit_row(struct driver *d, uint64_t id,
+                                  struct driver_host *host, uint32_t slot)
+{
+    uint32_t row = (uint32_t)(host - d->hosts);
+    struct driver_worker *w;
+
+    if (!host_furnish(d, host, slot + 1))
+        return NULL;
+    if (host->slots[slot].worker != 0)
+        vacate(d, host->slots[slot].worker);
+    w = insert_row(d, id);
+    if (!w)
+        return NULL;
+    w->host = row;
+    w->slot = slot;
+    w->inherited = true;
+    w->wave = d->wave;
+    w->spawned_us = w->heard_us = w->progress_us = d->now_us;
+    d->hosts[row].slots[slot].worker = id;
+    if (d->next_worker <= id)
+        d->next_worker = id + 1;
+    return w;
+}
+
+/* Who had been told to go is told again, and killed if it does not. */
+static void send_off(struct driver *d, struct driver_worker *w)
+{
+    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
+                 "its host was removed");
+    w->kill_us = d->now_us + d->config.drain_timeout_us;
+}
+
+static bool inherit_worker(struct driver *d, const struct entry_worker *entry,
+                           bool stopping)
+{
+    struct driver_host *host = host_named(d, entry->host);
+    struct driver_worker *w;
+
+    if (!host || host->agent != entry->agent)
+        return true; /* it died with its agent */
+    w = inherit_row(d, entry->worker, host, entry->slot);
+    if (!w)
+        return false;
+    w->pid = entry->pid;
+    w->spawned_us = not_after(entry->spawned_us, d->now_us);
+    d->spawned_once |= entry->pid != 0;
+    if (entry->up)
+        worker_move(w, LIFE_UP);
+    if (entry->going && !stopping)
+        send_off(d, w);
+    return true;
+}
+
+static bool inherit_workers(struct driver *d, const struct memory *m)
+{
+    for (size_t i = 0; i < m->n_workers; i++)
+        if (!inherit_worker(d, &m->workers[i], m->state.stopping))
+            return false;
+    return true;
+}
+
+/* ---- the job as a whole -------------------------------------------------- */
+
+static void inherit_numbers(struct driver *d, const struct entry_state *state)
+{
+    d->next_worker = later_of(d->next_worker, state->workers_limit + 1);
+    d->next_agent = later_of(d->next_agent, state->agents_limit + 1);
+    d->generation_floor = state->generations_limit;
+    d->hold_floor = state->holds_limit;
+    d->generation = state->generation;
+}
+
+static void inherit_state(struct driver *d, const struct entry_state *state)
+{
+    inherit_numbers(d, state);
+    d->kind = state->kind;
+    d->layout_known = state->kind != 0;
+    memcpy(d->layout, state->layout, sizeof(d->layout));
+    memcpy(d->layout_text, state->layout_text, sizeof(d->layout_text));
+    d->ever_committed = state->ever_committed;
+    d->fruitless = state->fruitless;
+    d->alike = state->alike;
+    d->fruitless_us = not_after(state->fruitless_us, d->now_us);
+    d->resets = state->resets;
+    d->spawned_once |= state->generation > 0;
+    memcpy(d->last_failure, state->last_failure, sizeof(d->last_failure));
+    if (state->interrupted) {
+        d->interrupts = 1;
+        d->drained_us = d->now_us + d->config.drain_timeout_us;
+        d->exit_status = (int)state->exit_status;
+    }
+}
+
+static uint64_t adopt_limit(const struct driver *d)
+{
+    uint64_t limit_us = d->config.heartbeat_timeout_us +
+                        BEATS_TO_NOTICE * d->config.heartbeat_us;
+
+    return later_of(limit_us, ADOPT_MIN_US);
+}
+
+bool driver_inherit(struct driver *d, const struct memory *m)
+{
+    HVD_ASSERT(d->n_workers == 0 && d->n_hosts == 0);
+    if (!inherit_hosts(d, m) || !inherit_slots(d, m) || !inherit_workers(d, m))
+        return false;
+    inherit_state(d, &m->state);
+    if (m->state.stopping) {
+        finish_inherit(d, &m->state);
+    } else {
+        driver_move(d, DRIVER_ADOPTING);
+        d->adopt_us = d->now_us + adopt_limit(d);
+    }
+    members_recount(d);
+    return true;
+}

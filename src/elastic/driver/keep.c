@@ -1,0 +1,240 @@
+/* elastic/driver/keep.c - from rows of the core to entries. See keep.h. Pure.
+ * */
+#include "elastic/driver/keep.h"
+
+#include <string.h>
+
+/* ---- the job as a whole -------------------------------------------------- */
+
+static uint64_t limit_of(uint64_t next, uint64_t limit, uint64_t step)
+{
+    return next + step / 2 > limit ? ((next + step / 2) / step + 1) * step
+                                   : limit;
+}
+
+/* Of the same size, and zeroed. */
+static void copy_text(char *to, const char *text)
+{
+    memcpy(to, text, strlen(text));
+}
+
+static void fill_numbers(const struct driver *d, const struct entry_state *was,
+                         struct entry_state *state)
+{
+    uint64_t generation = d->generation > d->generation_floor
+                              ? d->generation
+                              : d->generation_floor;
+    uint64_t hold = d->hold_sequence > d->hold_floor ? d->hold_sequence
+                                                     : d->hold_floor;
+
+    state->workers_limit = limit_of(d->next_worker, was->workers_limit,
+                                    KEEP_NUMBERS);
+    state->agents_limit = limit_of(d->next_agent, was->agents_limit,
+                                   KEEP_NUMBERS);
+    state->generations_limit = limit_of(generation, was->generations_limit,
+                                        KEEP_GENERATIONS);
+    state->holds_limit = limit_of(hold, was->holds_limit, KEEP_NUMBERS);
+}
+
+static void fill_end(const struct driver *d, struct entry_state *state)
+{
+    state->stopping = d->phase >= DRIVER_STOPPING;
+    state->ended = d->phase == DRIVER_STOPPED;
+    state->exit_status = (uint32_t)d->exit_status;
+    if (!state->stopping)
+        return;
+    state->released = d->released;
+    copy_text(state->verdict, d->verdict);
+}
+
+static void keep_state(const struct keep *k, const struct driver *d)
+{
+    const struct entry_state *was = &k->memory->state;
+    struct entry entry;
+    struct entry_state *state = &entry.u.state;
+
+    memset(&entry, 0, sizeof(entry));
+    entry.type = ENTRY_STATE;
+    state->term = d->config.term;
+    fill_numbers(d, was, state);
+    state->generation = d->generation;
+    state->kind = d->kind;
+    memcpy(state->layout, d->layout, sizeof(state->layout));
+    copy_text(state->layout_text, d->layout_text);
+    state->ever_committed = d->ever_committed;
+    state->fruitless = d->fruitless;
+    state->alike = d->alike;
+    state->fruitless_us = d->fruitless_us;
+    state->resets = d->resets;
+    state->interrupted = d->interrupts > 0;
+    copy_text(state->last_failure, d->last_failure);
+    fill_end(d, state);
+    if (memcmp(state, was, sizeof(*state)) != 0)
+        k->put(k->arg, &entry);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void keep_host(const struct keep *k, const struct driver_host *host)
+{
+    const struct entry_host *was = memory_host(k->memory, host->name);
+    struct entry entry;
+    struct entry_host *row = &entry.u.host;
+
+    memset(&entry, 0, sizeof(entry));
+    entry.type = ENTRY_HOST;
+    copy_text(row->name, host->name);
+    row->listed = host->listed;
+    row->n_slots = host->n_slots;
+    row->order = host->order;
+    row->blacklisted = host->blacklist.listed;
+    row->n_blacklisted = host->blacklist.count;
+    row->blacklisted_until_us = host->blacklist.until_us;
+    row->agent = host->agent_phase == AGENT_NONE ? 0 : host->agent;
+    row->stopping = host->agent_phase == AGENT_STOPPING;
+    if (was && was->agent == row->agent) {
+        row->pid = was->pid;
+        row->started = was->started;
+    }
+    if (was ? memcmp(was, row, sizeof(*row)) != 0
+            : row->listed || row->agent != 0 || row->n_blacklisted > 0)
+        k->put(k->arg, &entry);
+}
+
+static void keep_slot(const struct keep *k, const struct driver_host *host,
+                      uint32_t number)
+{
+    const struct entry_slot *was = memory_slot(k->memory, host->name, number);
+    const struct driver_slot *slot;
+    struct entry entry;
+    struct entry_slot *row = &entry.u.slot;
+
+    if (number >= host->slots_max)
+        return;
+    slot = &host->slots[number];
+    memset(&entry, 0, sizeof(entry));
+    entry.type = ENTRY_SLOT;
+    copy_text(row->host, host->name);
+    row->slot = number;
+    row->closed = slot->closed;
+    row->next_start_us = slot->next_start_us;
+    row->n_failed = slot->budget.n;
+    for (uint32_t i = 0; i < row->n_failed; i++)
+        row->failed_s[i] = (uint32_t)(slot->budget.failed_us[i] / 1000000);
+    if (was ? memcmp(was, row, sizeof(*row)) != 0
+            : row->closed || row->n_failed > 0)
+        k->put(k->arg, &entry);
+}
+
+static void fill_worker(const struct driver *d, const struct driver_worker *w,
+                        struct entry_worker *row)
+{
+    const struct driver_host *host = driver_host_of(d, w);
+
+    copy_text(row->host, host->name);
+    row->slot = w->slot;
+    row->agent = host->agent;
+    row->pid = w->spawned || w->inherited ? w->pid : 0;
+    row->spawned_us = w->spawned_us;
+    row->up = w->life != LIFE_STARTING;
+    row->going = !worker_is_here(w);
+}
+
+static void keep_worker(const struct keep *k, const struct driver *d,
+                        uint64_t id)
+{
+    const struct driver_worker *w = driver_worker(d, id);
+    const struct entry_worker *was = memory_worker(k->memory, id);
+    struct entry entry;
+    struct entry_worker *row = &entry.u.worker;
+
+    if (!w && !was)
+        return;
+    memset(&entry, 0, sizeof(entry));
+    entry.type = ENTRY_WORKER;
+    row->worker = id;
+    row->gone = !w;
+    if (w)
+        fill_worker(d, w, row);
+    if (was && was->pid == row->pid)
+        row->started = was->started;
+    if (!was || memcmp(was, row, sizeof(*row)) != 0)
+        k->put(k->arg, &entry);
+    if (w)
+        keep_slot(k, driver_host_of(d, w), w->slot);
+}
+
+/* ---- after a step -------------------------------------------------------- */
+
+static void keep_host_named(const struct keep *k, const struct driver *d,
+                            const char *name)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (strcmp(d->hosts[i].name, name) == 0)
+            keep_host(k, &d->hosts[i]);
+}
+
+static void keep_record(const struct keep *k, const struct driver *d,
+                        const struct driver_record *r)
+{
+    switch (r->type) {
+    case RECORD_HOST_ADDED:
+    case RECORD_HOST_REMOVED:
+    case RECORD_HOST_BLACKLISTED:
+    case RECORD_AGENT_STARTED:
+    case RECORD_AGENT_LOST:
+        keep_host_named(k, d, r->host);
+        break;
+    case RECORD_WORKER_SPAWNED:
+    case RECORD_WORKER_EXITED:
+    case RECORD_WORKER_LOST:
+        keep_worker(k, d, r->worker);
+        break;
+    default:
+        break;
+    }
+}
+
+static bool changes_worker(enum message_type type)
+{
+    return type == MSG_WELCOME || type == MSG_SHUTDOWN || type == MSG_RELEASE;
+}
+
+void keep_step(const struct keep *k, const struct driver *d,
+               const struct driver_action *actions, size_t n)
+{
+    keep_state(k, d);
+    for (size_t i = 0; i < n; i++) {
+        const struct driver_action *a = &actions[i];
+
+        if (a->type == DRIVER_ACT_RECORD)
+            keep_record(k, d, &a->u.record);
+        else if (a->type == DRIVER_ACT_START_AGENT)
+            keep_host_named(k, d, a->host);
+        else if (a->type == DRIVER_ACT_SPAWN || a->type == DRIVER_ACT_KILL ||
+                 (a->type == DRIVER_ACT_SEND &&
+                  changes_worker(a->u.message.type)))
+            keep_worker(k, d, a->worker);
+    }
+}
+
+/* From behind: rows are taken out of `memory`. */
+static void drop_gone(const struct keep *k, const struct driver *d)
+{
+    for (size_t i = k->memory->n_workers; i-- > 0;)
+        if (!driver_worker(d, k->memory->workers[i].worker))
+            keep_worker(k, d, k->memory->workers[i].worker);
+}
+
+void keep_sweep(const struct keep *k, const struct driver *d)
+{
+    keep_state(k, d);
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        keep_host(k, &d->hosts[i]);
+        for (size_t n = 0; n < d->hosts[i].slots_max; n++)
+            keep_slot(k, &d->hosts[i], (uint32_t)n);
+    }
+    for (size_t i = 0; i < d->n_workers; i++)
+        keep_worker(k, d, d->workers[i].id);
+    drop_gone(k, d);
+}
