@@ -24,9 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "elastic/agent/children.h"
-#include "elastic/wire/beacon.h"
-#include "elastic/wire/socket.h"
+#include "elastic/agent/loop_internal.h"
 
 enum {
     BATCH_MAX = 64,
@@ -35,50 +33,13 @@ enum {
     PIPE_LINGER_US = 1000000, /* pipes of a dead worker that somebody who left
                                  its group keeps open */
     FLUSH_US = 1000000,       /* the last output's time to get out */
-    LOOK_US = 100000,         /* how often a successor is looked for */
-    SILENT_BEATS = 3,         /* without a word, and it is */
     LINGER_MS = 1000,         /* the last messages' */
     KILL_ALL_MS = 5000
 };
 
-/* What an epoll event is about: kind in the low bits, worker above. Worker ids
- * are counted from 1 and never come near 2^60. */
-enum kind {
-    KIND_CONTROL,
-    KIND_OUTPUT,
-    KIND_SIGNAL,
-    KIND_LIFELINE,
-    KIND_PIDFD,
-    KIND_REPORT,
-    KIND_STDOUT,
-    KIND_STDERR,
-    KIND_BITS = 3
-};
-
-struct loop {
-    const struct loop_options *options;
-    struct spawn_site site;
-    struct agent_core core;
-    struct children children;
-    struct wire_context *context;
-    struct wire_dealer *control, *output;
-    struct beacon driver; /* term 0: the one that has started us */
-    uint64_t look_us;     /* for a successor, not before */
-    int epoll_fd, signal_fd;
-    int lifeline[2]; /* the workers': read end inherited, write end only here */
-    bool output_hello_sent;
-    uint64_t credit;
-    uint64_t settle_us;
-    bool ended; /* the core wants to exit; the last output goes out */
-    uint64_t flush_us;
-    int status;
-};
-
-static void feed(struct loop *l, struct agent_event *ev);
-
 /* ---- descriptors --------------------------------------------------------- */
 
-static bool watch(struct loop *l, int fd, enum kind kind, uint64_t worker)
+bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker)
 {
     struct epoll_event ev = {.events = EPOLLIN,
                              .data.u64 = worker << KIND_BITS | kind};
@@ -88,10 +49,10 @@ static bool watch(struct loop *l, int fd, enum kind kind, uint64_t worker)
 
 static bool watch_child(struct loop *l, const struct child *child)
 {
-    return watch(l, child->pidfd, KIND_PIDFD, child->worker) &&
-           watch(l, child->report_fd, KIND_REPORT, child->worker) &&
-           watch(l, child->stream_fds[0], KIND_STDOUT, child->worker) &&
-           watch(l, child->stream_fds[1], KIND_STDERR, child->worker);
+    return loop_watch(l, child->pidfd, KIND_PIDFD, child->worker) &&
+           loop_watch(l, child->report_fd, KIND_REPORT, child->worker) &&
+           loop_watch(l, child->stream_fds[0], KIND_STDOUT, child->worker) &&
+           loop_watch(l, child->stream_fds[1], KIND_STDERR, child->worker);
 }
 
 /* ---- actions ------------------------------------------------------------- */
@@ -108,7 +69,7 @@ static void start_failed(struct loop *l, uint64_t worker, int error,
     snprintf(text, sizeof(text), "cannot %s \"%s\": %s", what, name,
              strerror(error));
     log_debug("worker %" PRIu64 ": %s", worker, text);
-    feed(l, &ev);
+    loop_feed(l, &ev);
 }
 
 static void start(struct loop *l, const struct msg_spawn *spawn)
@@ -132,7 +93,7 @@ static void start(struct loop *l, const struct msg_spawn *spawn)
         return;
     }
     ev.pid = child->pid;
-    feed(l, &ev);
+    loop_feed(l, &ev);
 }
 
 static void send_action(struct loop *l, const struct agent_action *action)
@@ -171,7 +132,7 @@ static void exit_action(struct loop *l, const struct agent_action *action)
 
 /* Feed one event and do what the core says. A spawn comes last: it feeds events
  * of its own, and they overwrite the actions. */
-static void feed(struct loop *l, struct agent_event *ev)
+void loop_feed(struct loop *l, struct agent_event *ev)
 {
     const struct agent_action *actions;
     const struct msg_spawn *spawn = NULL;
@@ -201,7 +162,7 @@ static void feed_simple(struct loop *l, enum agent_event_type type)
 {
     struct agent_event ev = {.type = type};
 
-    feed(l, &ev);
+    loop_feed(l, &ev);
 }
 
 /* ---- events of children -------------------------------------------------- */
@@ -216,7 +177,7 @@ static void on_report(struct loop *l, struct child *child)
     case SPAWN_PENDING:
         return;
     case SPAWN_RUNS:
-        feed(l, &ev);
+        loop_feed(l, &ev);
         break;
     case SPAWN_FAILED:
         child->failed = true;
@@ -241,7 +202,7 @@ static void on_pidfd(struct loop *l, struct child *child)
         ev.code = status.code;
         ev.signal = status.signal;
         ev.core = status.core;
-        feed(l, &ev);
+        loop_feed(l, &ev);
     }
     if (child->pid > 0) /* else the core has ended and all were reaped */
         child_reap(child);
@@ -396,7 +357,7 @@ static bool drain_control(struct loop *l)
             continue;
         }
         ev.message = &m;
-        feed(l, &ev);
+        loop_feed(l, &ev);
     }
     return moved;
 }
@@ -426,78 +387,6 @@ static void drain(struct loop *l)
         moved |= drain_credit(l);
         moved |= send_output(l);
     } while (moved);
-}
-
-/* ---- the driver, and who comes after it ---------------------------------- */
-
-static void hang_up(struct loop *l, struct wire_dealer *dealer)
-{
-    if (!dealer)
-        return;
-    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, wire_dealer_fd(dealer), NULL);
-    wire_dealer_destroy(dealer);
-}
-
-/* Both sockets, or none. Output that the other driver had taken and not yet
- * written is lost with it; no more than the credit was. */
-static hvd_status_t dial(struct loop *l, const char *endpoint,
-                         const char *output_endpoint)
-{
-    struct wire_dealer *control, *output;
-    char name[32];
-
-    snprintf(name, sizeof(name), "a%" PRIu64, l->options->config.hello.agent);
-    HVD_TRY(wire_dealer_create(l->context, endpoint, name, &control));
-    if (wire_dealer_create(l->context, output_endpoint, name, &output) !=
-        HVD_OK) {
-        wire_dealer_destroy(control);
-        return HVD_ERR_SYSTEM;
-    }
-    hang_up(l, l->control);
-    hang_up(l, l->output);
-    l->control = control;
-    l->output = output;
-    l->output_hello_sent = false;
-    l->credit = OUTPUT_WINDOW;
-    if (!watch(l, wire_dealer_fd(control), KIND_CONTROL, 0) ||
-        !watch(l, wire_dealer_fd(output), KIND_OUTPUT, 0))
-        return error_errno("cannot watch the driver's sockets");
-    return HVD_OK;
-}
-
-static void follow(struct loop *l, const struct beacon *b)
-{
-    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = b->term};
-
-    if (dial(l, b->endpoint, b->output_endpoint) != HVD_OK) {
-        log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
-                 error_text());
-        return;
-    }
-    log_info("the driver is silent -> following that of term %" PRIu64
-             ", pid %" PRId64,
-             b->term, b->pid);
-    l->driver = *b;
-    l->site.driver = l->driver.endpoint; /* of workers that start from now on */
-    feed(l, &ev);
-}
-
-static bool is_silent(const struct loop *l, uint64_t now_us)
-{
-    return now_us - l->core.heard_us > SILENT_BEATS * l->core.config.beat_us;
-}
-
-static void look_for_successor(struct loop *l, uint64_t now_us)
-{
-    const struct loop_options *o = l->options;
-    struct beacon b;
-
-    if (!o->job_dir || l->ended || now_us < l->look_us || !is_silent(l, now_us))
-        return;
-    l->look_us = now_us + LOOK_US;
-    if (beacon_read(o->job_dir, &b) == HVD_OK && b.job == o->config.job &&
-        b.term > l->core.term)
-        follow(l, &b);
 }
 
 /* ---- the loop ------------------------------------------------------------ */
@@ -561,7 +450,7 @@ static void keep_deadlines(struct loop *l)
 
     if (now_us >= agent_core_deadline(&l->core))
         feed_simple(l, AGENT_EV_TICK);
-    look_for_successor(l, now_us);
+    contact_look(l, now_us);
     for (struct child *c = l->children.first; c; c = c->next) {
         if (is_held(c) && now_us >= hold_deadline(l, c)) {
             c->impatient = true;
@@ -639,9 +528,9 @@ static hvd_status_t open_fds(struct loop *l)
         pipe2(l->lifeline, O_CLOEXEC) != 0)
         return error_errno("cannot open descriptors");
     l->site.lifeline_fd = l->lifeline[0];
-    if (!watch(l, l->signal_fd, KIND_SIGNAL, 0) ||
+    if (!loop_watch(l, l->signal_fd, KIND_SIGNAL, 0) ||
         (l->options->lifeline_fd >= 0 &&
-         !watch(l, l->options->lifeline_fd, KIND_LIFELINE, 0)))
+         !loop_watch(l, l->options->lifeline_fd, KIND_LIFELINE, 0)))
         return error_errno("cannot watch descriptors");
     return HVD_OK;
 }
@@ -651,7 +540,7 @@ static hvd_status_t open_sockets(struct loop *l)
     const struct loop_options *o = l->options;
 
     HVD_TRY(wire_context_create(&l->context));
-    return dial(l, o->site.driver, o->output);
+    return contact_dial(l, o->site.driver, o->output);
 }
 
 /* What was said last must get out, unless nobody is there to hear it. */
