@@ -65,8 +65,9 @@ class Job:
         os.rename(path + ".new", path)
         self.hosts = list(hosts)
 
-    def start(self, stdout=subprocess.PIPE, **environment):
-        """stdout: a descriptor that somebody else reads, or nobody."""
+    def start(self, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+              **environment):
+        """stdout, stderr: a descriptor that somebody else reads, or nobody."""
         name, value = self.marker.split("=", 1)
         # the directory comes from the options: what a caller has set for
         # himself must not reach a job of ours
@@ -76,7 +77,7 @@ class Job:
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=stdout,
-            stderr=subprocess.PIPE, text=True, errors="replace", env=env,
+            stderr=stderr, text=True, errors="replace", env=env,
             start_new_session=True)
         self.threads = [
             threading.Thread(target=self._follow_events),

@@ -10,11 +10,35 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "elastic/driver/output.h"
 #include "elastic/driver/status.h"
 #include "support.h"
 
 static int master, terminal;
+static struct output output;
 static struct status s;
+
+static void hide(void *arg)
+{
+    status_hide(arg);
+}
+
+static void say(const char *line, void *arg)
+{
+    output_say(arg, line);
+}
+
+static void open_output(void)
+{
+    struct output_config config = {.out_fd = terminal,
+                                   .err_fd = terminal,
+                                   .wake_fd = -1,
+                                   .before_write = hide,
+                                   .before_write_arg = &s};
+
+    ck_assert_int_eq(output_init(&output, &config), HVD_OK);
+    log_set_sink(say, &output);
+}
 
 static void setup(void)
 {
@@ -33,12 +57,15 @@ static void setup(void)
     cfmakeraw(&raw);
     ck_assert_int_eq(tcsetattr(terminal, TCSANOW, &raw), 0);
     log_init("hvd-elastic", LOG_LEVEL_INFO);
-    status_init(&s, terminal);
+    open_output();
+    status_init(&s, terminal, &output);
 }
 
 static void teardown(void)
 {
     status_fini(&s);
+    log_set_sink(NULL, NULL);
+    output_fini(&output);
     close(terminal);
     close(master);
 }
@@ -50,6 +77,7 @@ static const char *seen(void)
     size_t n = 0;
     struct pollfd p = {.fd = master, .events = POLLIN};
 
+    ck_assert(output_drain(&output, 20000));
     /* the kernel passes bytes on in the background: end with a mark */
     ck_assert_int_eq((int)write(terminal, "\1", 1), 1);
     while (n == 0 || text[n - 1] != '\1') {
@@ -137,6 +165,7 @@ START_TEST(status_many_changes_draw_ten_times_a_second)
     }
     ck_assert_int_eq(n_drawn, 10);
     ck_assert_uint_eq(status_deadline(&s), s.drawn_us + 100000);
+    seen();
     status_tick(&s, status_deadline(&s));
     seen();
     ck_assert(status_deadline(&s) == CLOCK_NEVER);
@@ -180,7 +209,7 @@ START_TEST(status_without_a_terminal_draws_nothing)
     char byte;
 
     ck_assert_int_eq(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
-    status_init(&plain, fds[1]);
+    status_init(&plain, fds[1], &output);
     status_set(&plain, &v, 1000000);
     status_tick(&plain, 2000000);
     status_hide(&plain);
@@ -197,7 +226,7 @@ START_TEST(status_dumb_terminal_draws_nothing)
     struct status plain;
 
     ck_assert_int_eq(setenv("TERM", "dumb", 1), 0);
-    status_init(&plain, terminal);
+    status_init(&plain, terminal, &output);
     ck_assert(!plain.terminal);
     status_fini(&plain);
 }

@@ -35,6 +35,7 @@ static struct options {
     const char *odd_host;  /* its workers have another layout */
     const char *size_host; /* theirs has another size */
     long epochs, step_us;
+    long flood;   /* so many numbered lines before the first step */
     long fail_at; /* rank 0 fails at this step */
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
@@ -58,7 +59,8 @@ static int start_rank = NEVER;
 static volatile sig_atomic_t hang, calling;
 
 static const char usage[] =
-    "trainer [--epochs N] [--step-us U] [--broadcast-only] [--local-between]\n"
+    "trainer [--epochs N] [--step-us U] [--flood N]\n"
+    "  [--broadcast-only] [--local-between]\n"
     "  [--unequal] [--static] [--odd-host NAME] [--size-host NAME]\n"
     "  [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
@@ -199,6 +201,13 @@ static void talk(void)
     fflush(stdout);
 }
 
+static void flood(void)
+{
+    for (long i = 1; i <= options.flood; i++)
+        printf("line %ld\n", i);
+    fflush(stdout);
+}
+
 static void hang_if_told(void)
 {
     if (!hang)
@@ -227,6 +236,8 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     if (start_rank == NEVER)
         start_rank = hvd_rank();
     model.rendezvous++;
+    if (model.step == 0)
+        flood();
     while ((long)model.epoch < options.epochs) {
         hvd_status_t status;
         bool end;
@@ -322,6 +333,7 @@ static void on_term(int signo)
 static const struct word words[] = {
     {"epochs", .number = &options.epochs},
     {"step-us", .number = &options.step_us},
+    {"flood", .number = &options.flood},
     {"odd-host", .text = &options.odd_host},
     {"size-host", .text = &options.size_host},
     {"fail-at", .number = &options.fail_at},

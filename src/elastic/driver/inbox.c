@@ -2,6 +2,7 @@
  * speak, and as which event the core hears it. See loop_internal.h. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "elastic/driver/loop_internal.h"
 
@@ -39,6 +40,8 @@ static void welcome_agent(struct loop *l, struct wire_router *router,
 
     m.u.welcome.heartbeat_ms = agent_beat_ms(config);
     m.u.welcome.driver_timeout_ms = config->driver_timeout_us / 1000;
+    /* our patience is shorter: theirs is for when it is us who do not run */
+    m.u.welcome.output_hold_ms = 2 * loop_hold_time(l) / 1000;
     l->sent = true;
     if (wire_router_send(router, route, &m) != HVD_OK)
         log_debug("an agent left before it was welcomed");
@@ -237,6 +240,8 @@ static void print_output(struct loop *l, const struct msg_output *out)
 
 static void hear_output(struct loop *l, uint64_t route, const struct message *m)
 {
+    const struct peer *peer = peers_by_route(&l->output_peers, route);
+
     if (m->job != l->driver.config.job)
         return;
     if (m->type == MSG_AGENT_HELLO) {
@@ -246,15 +251,15 @@ static void hear_output(struct loop *l, uint64_t route, const struct message *m)
             welcome_agent(l, l->output_router, route);
         else
             wire_router_forget(l->output_router, route);
-    } else if (m->type == MSG_OUTPUT &&
-               peers_by_route(&l->output_peers, route)) {
+    } else if (m->type == MSG_OUTPUT && peer) {
+        launch_postpone(&l->launch, peer->id,
+                        clock_now_us() + loop_stop_time(l));
         print_output(l, &m->u.output);
         credit(l, route, m->u.output.bytes.nbytes);
     }
 }
 
-/* Credit is given for what was taken: while our own stdout is backed up nothing
- * is taken, and the agents keep it. */
+/* Credit is given for what was taken: while nothing is, the agents keep it. */
 bool inbox_drain_output(struct loop *l)
 {
     struct message m;
@@ -262,10 +267,8 @@ bool inbox_drain_output(struct loop *l)
     bool any = false;
 
     for (int i = 0; i < MESSAGES_PER_TURN; i++) {
-        if (output_pending(&l->output, 0) + output_pending(&l->output, 1) >
-            OUTPUT_KEEP_MAX / 4)
-            break;
-        if (!wire_router_receive(l->output_router, &route, &m))
+        if (!output_takes(&l->output, clock_now_us()) ||
+            !wire_router_receive(l->output_router, &route, &m))
             break;
         hear_output(l, route, &m);
         any = true;

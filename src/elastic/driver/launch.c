@@ -50,6 +50,17 @@ void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us)
             l->items[i].kill_us = deadline_us;
 }
 
+void launch_postpone(struct launch *l, uint64_t agent, uint64_t deadline_us)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct launched *item = &l->items[i];
+
+        if (item->agent == agent && item->lifeline_fd >= 0 &&
+            item->kill_us != 0 && item->kill_us < deadline_us)
+            item->kill_us = deadline_us;
+    }
+}
+
 uint64_t launch_tick(struct launch *l, uint64_t now_us)
 {
     uint64_t next_us = CLOCK_NEVER;

@@ -73,6 +73,9 @@ void launch_exited(struct launch *l, uint64_t agent, int64_t pid);
  * 3 s later. It has been asked by message before. */
 void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us);
 
+/* One that is to end has something left to say: not before deadline_us. */
+void launch_postpone(struct launch *l, uint64_t agent, uint64_t deadline_us);
+
 /* Nobody believes in the agent any more: SIGKILL, and to the groups of its
  * workers. */
 void launch_kill(struct launch *l, uint64_t agent);

@@ -7,11 +7,13 @@
 #include "elastic/driver/loop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -252,10 +254,13 @@ static void reap_agent(struct loop *l, int pidfd)
 
 static void handle_ready(struct loop *l, int fd)
 {
+    eventfd_t n;
+
     if (fd == l->signal_fd)
         interrupt(l);
-    else if (fd == STDOUT_FILENO || fd == STDERR_FILENO)
-        output_flush(&l->output);
+    else if (fd == l->wake_fd)
+        (void)eventfd_read(fd, &n); /* the next turn looks what there is room
+                                       for */
     else if (fd != wire_router_fd(l->router) &&
              fd != wire_router_fd(l->output_router) &&
              !(l->script_open && fd == l->script.epoll_fd))
@@ -274,9 +279,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     t = earliest(t, discovery_deadline(l));
     t = earliest(t, launch_tick(&l->launch, now_us));
     t = earliest(t, status_deadline(&l->status));
-    if (output_pending(&l->output, 0) + output_pending(&l->output, 1) > 0)
-        t = earliest(t, now_us + 10000); /* our stdout is slow: look again */
-    return t;
+    return earliest(t, output_deadline(&l->output));
 }
 
 static void wait_events(struct loop *l, bool busy)
@@ -298,7 +301,6 @@ static void tick(struct loop *l, uint64_t now_us)
         loop_feed(l, &ev);
     show_status(l, now_us);
     status_tick(&l->status, now_us);
-    output_flush(&l->output);
 }
 
 static void turn(struct loop *l)
@@ -313,27 +315,36 @@ static void turn(struct loop *l)
     discover(l, now_us);
     if (empty)
         tick(l, now_us);
+    output_flush(&l->output);
     if (!l->finished)
         wait_events(l, busy || l->sent);
 }
 
+static void await_output(struct loop *l)
+{
+    struct pollfd fds[] = {
+        {.fd = wire_router_fd(l->output_router), .events = POLLIN},
+        {.fd = l->wake_fd, .events = POLLIN}};
+    eventfd_t n;
+
+    poll(fds, ARRAY_SIZE(fds), 10);
+    (void)eventfd_read(l->wake_fd, &n);
+    output_flush(&l->output);
+}
+
 /* Output that agents sent before they ended may still be in our socket. What a
- * killed agent's workers have left open never ends: a quiet moment does, too.
- */
+ * killed agent's workers have left open never ends: a quiet moment does, too,
+ * unless it is us who ask for nothing, as files take nothing just now. */
 static void collect_output(struct loop *l)
 {
-    uint64_t quiet_us = clock_now_us();
+    uint64_t now_us = clock_now_us(), quiet_us = now_us;
 
-    while (l->n_streams > 0 && clock_now_us() - quiet_us < OUTPUT_QUIET_US) {
-        struct epoll_event events[EPOLL_EVENTS];
-
-        if (inbox_drain_output(l))
-            quiet_us = clock_now_us();
-        else
-            epoll_wait(l->epoll_fd, events, EPOLL_EVENTS, 10);
-        output_flush(&l->output);
+    while (l->n_streams > 0 && now_us - quiet_us < OUTPUT_QUIET_US) {
+        if (inbox_drain_output(l) || output_deadline(&l->output) != CLOCK_NEVER)
+            quiet_us = now_us;
+        await_output(l);
+        now_us = clock_now_us();
     }
-    output_drain(&l->output, OUTPUT_DRAIN_MS);
 }
 
 /* ---- from options to a loop ---------------------------------------------- */
@@ -431,7 +442,8 @@ static hvd_status_t open_signals(struct loop *l)
     signal(SIGPIPE, SIG_IGN);
     l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (l->signal_fd < 0 || l->epoll_fd < 0 || !loop_watch(l, l->signal_fd))
+    if (l->signal_fd < 0 || l->epoll_fd < 0 || !loop_watch(l, l->signal_fd) ||
+        !loop_watch(l, l->wake_fd))
         return error_errno("cannot watch signals");
     return HVD_OK;
 }
@@ -460,7 +472,12 @@ static hvd_status_t open_discovery(struct loop *l)
     return HVD_OK;
 }
 
-static void open_output(struct loop *l)
+static void say(const char *line, void *arg)
+{
+    output_say(arg, line);
+}
+
+static hvd_status_t open_output(struct loop *l)
 {
     uint32_t n_ranks = l->options->max_np ? l->options->max_np : l->options->np;
     struct output_config config = {.out_fd = STDOUT_FILENO,
@@ -468,11 +485,15 @@ static void open_output(struct loop *l)
                                    .timestamps = l->options->timestamps,
                                    .dir = l->options->output_dir,
                                    .rank_width = output_rank_width(n_ranks),
+                                   .hold_us = loop_hold_time(l),
+                                   .wake_fd = l->wake_fd,
                                    .before_write = hide_status,
                                    .before_write_arg = &l->status};
 
-    output_init(&l->output, &config);
-    status_init(&l->status, STDERR_FILENO);
+    HVD_TRY(output_init(&l->output, &config));
+    status_init(&l->status, STDERR_FILENO, &l->output);
+    log_set_sink(say, &l->output);
+    return HVD_OK;
 }
 
 static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
@@ -524,7 +545,7 @@ static void loop_close(struct loop *l)
     fd_close(&l->secret_fd);
 }
 
-static void run(struct loop *l, uint64_t now_us)
+static int run(struct loop *l, uint64_t now_us)
 {
     struct driver_record started = {.type = RECORD_JOB_STARTED};
 
@@ -534,6 +555,24 @@ static void run(struct loop *l, uint64_t now_us)
     while (!l->finished)
         turn(l);
     collect_output(l);
+    return l->exit_status;
+}
+
+/* Last, and the verdict last of all: what else has ended badly is told before.
+ */
+static void close_output(struct loop *l, int exit_status)
+{
+    char line[WIRE_TEXT_MAX + 32];
+
+    output_close_files(&l->output);
+    status_fini(&l->status);
+    snprintf(line, sizeof(line), "hvd-elastic: %s", l->verdict);
+    if (exit_status != 0)
+        output_say(&l->output, line);
+    output_close_streams(&l->output, OUTPUT_DRAIN_MS);
+    log_set_sink(NULL, NULL);
+    output_fini(&l->output);
+    fd_close(&l->wake_fd);
 }
 
 int loop_run(const struct options *options)
@@ -548,19 +587,20 @@ int loop_run(const struct options *options)
     }
     l->options = options;
     l->epoll_fd = l->signal_fd = l->secret_fd = -1;
-    open_output(l);
-    if (loop_open(l, now_us) == HVD_OK) {
-        run(l, now_us);
-        exit_status = l->exit_status;
-        status_fini(&l->status);
-        if (exit_status != 0)
-            fprintf(stderr, "hvd-elastic: %s\n", l->verdict);
-    } else {
-        status_fini(&l->status);
-        fprintf(stderr, "hvd-elastic: %s\n", error_text());
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (open_output(l) != HVD_OK) {
+        log_error("%s", error_text());
+        output_fini(&l->output);
+        fd_close(&l->wake_fd);
+        free(l);
+        return 1;
     }
-    output_fini(&l->output);
+    if (loop_open(l, now_us) != HVD_OK)
+        snprintf(l->verdict, sizeof(l->verdict), "%s", error_text());
+    else
+        exit_status = run(l, now_us);
     loop_close(l);
+    close_output(l, exit_status);
     free(l);
     return exit_status;
 }

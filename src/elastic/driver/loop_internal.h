@@ -22,7 +22,12 @@ struct speaker {
     char host[HOSTS_NAME_MAX];
 };
 
-enum { SPEAKERS_MAX = 256 };
+enum {
+    SPEAKERS_MAX = 256,
+    AGENT_STOP_US = 5000000, /* for an agent's end, or its next output then */
+    FILES_HOLD_US = 5000000, /* see loop_hold_time() */
+    HANG_PART = 4            /* of --hang-timeout */
+};
 
 struct loop {
     const struct options *options;
@@ -36,6 +41,7 @@ struct loop {
     struct status status;
     struct events events;
     int epoll_fd, signal_fd, secret_fd;
+    int wake_fd; /* there is room again where our words go */
     uint8_t token[WIRE_TOKEN_NBYTES];
     char endpoint[64], output_endpoint[64];
     uint64_t next_discovery_us;
@@ -64,6 +70,24 @@ struct loop {
     int exit_status;
     char verdict[WIRE_TEXT_MAX];
 };
+
+/* How long workers may have to wait until --output-filename takes their output:
+ * not so long that they seem to hang. 0: not at all. */
+static inline uint64_t loop_hold_time(const struct loop *l)
+{
+    uint64_t hang_us = l->options->hang_timeout_us;
+
+    if (!l->options->output_dir)
+        return 0;
+    return hang_us > 0 && hang_us / HANG_PART < FILES_HOLD_US
+               ? hang_us / HANG_PART
+               : FILES_HOLD_US;
+}
+
+static inline uint64_t loop_stop_time(const struct loop *l)
+{
+    return AGENT_STOP_US + loop_hold_time(l);
+}
 
 /* Give the core one event and do what it says. */
 void loop_feed(struct loop *l, const struct driver_event *ev);

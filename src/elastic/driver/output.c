@@ -1,35 +1,58 @@
 /* elastic/driver/output.c - from bytes to lines to where they go. See output.h.
- *
- * Files are opened for each chunk and closed again: thousands of workers would
- * otherwise hold thousands of descriptors, and a rank changes its file with its
- * number. */
+ */
 #include "elastic/driver/output.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "elastic/driver/output_sink.h"
 
 enum { PREFIX_MAX = 160 };
 
 static const char *const stream_names[OUTPUT_STREAMS] = {"stdout", "stderr"};
 
-void output_init(struct output *o, const struct output_config *config)
+/* One terminal, one pipe, one file: "2>&1". */
+static bool are_same(int a, int b)
+{
+    struct stat x, y;
+
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+static hvd_status_t open_sinks(struct output *o)
+{
+    const struct output_config *config = &o->config;
+    const int fds[OUTPUT_STREAMS] = {config->out_fd, config->err_fd};
+    bool same = are_same(fds[0], fds[1]);
+
+    for (int i = 0; i < (same ? 1 : OUTPUT_STREAMS); i++) {
+        HVD_TRY(output_sink_open(&o->sinks[i], stream_names[i], fds[i],
+                                 config->wake_fd));
+        o->n_sinks++;
+    }
+    return HVD_OK;
+}
+
+hvd_status_t output_init(struct output *o, const struct output_config *config)
 {
     *o = (struct output){.config = *config};
-    o->sinks[0].fd = config->out_fd;
-    o->sinks[1].fd = config->err_fd;
+    HVD_TRY(open_sinks(o));
+    if (!config->dir)
+        return HVD_OK;
+    return output_files_open(&o->files, config->dir, config->hold_us,
+                             config->wake_fd);
+}
+
+static struct output_sink *sink_of(struct output *o, int stream)
+{
+    return &o->sinks[stream < (int)o->n_sinks ? stream : 0];
 }
 
 static void free_lines(struct output_entry *entry)
@@ -43,8 +66,10 @@ void output_fini(struct output *o)
     for (size_t i = 0; i < o->n_entries; i++)
         free_lines(&o->entries[i]);
     free(o->entries);
-    for (int i = 0; i < OUTPUT_STREAMS; i++)
-        free(o->sinks[i].bytes);
+    output_files_close(&o->files);
+    for (unsigned i = 0; i < o->n_sinks; i++)
+        output_sink_close(&o->sinks[i]);
+    free(o->plain);
     *o = (struct output){0};
 }
 
@@ -103,47 +128,40 @@ static struct output_entry *find_or_add(struct output *o, uint64_t worker)
 
 /* ---- files -------------------------------------------------------------- */
 
-static void name_directory(const struct output *o,
-                           const struct output_worker *who, char *path)
+static void name_file(const struct output *o, const struct output_worker *who,
+                      int stream, char *path)
 {
     if (who->rank >= 0)
-        snprintf(path, PATH_MAX, "%s/rank.%0*d", o->config.dir,
-                 (int)o->config.rank_width, who->rank);
+        snprintf(path, PATH_MAX, "rank.%0*d/%s", (int)o->config.rank_width,
+                 who->rank, stream_names[stream]);
     else
-        snprintf(path, PATH_MAX, "%s/%s.%u", o->config.dir, who->host,
-                 who->slot);
+        snprintf(path, PATH_MAX, "%s.%u/%s", who->host, who->slot,
+                 stream_names[stream]);
 }
 
-static int open_file(const struct output *o, const struct output_worker *who,
-                     int stream)
+static void keep_plain(struct output *o, const char *bytes, size_t n)
 {
-    enum { FLAGS = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC };
-    char dir[PATH_MAX], path[PATH_MAX + 8];
-    int fd;
-
-    name_directory(o, who, dir);
-    snprintf(path, sizeof(path), "%s/%s", dir, stream_names[stream]);
-    fd = open(path, FLAGS, 0666);
-    if (fd >= 0 || errno != ENOENT)
-        return fd;
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return -1;
-    return open(path, FLAGS, 0666);
-}
-
-static bool write_file(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t written = write(fd, bytes, n);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        bytes += written;
-        n -= (size_t)written;
+    if (!array_reserve(&o->plain, &o->plain_max, o->n_plain + n)) {
+        o->files.n_lost++;
+        return;
     }
-    return true;
+    if (n > 0)
+        memcpy(o->plain + o->n_plain, bytes, n);
+    o->n_plain += n;
+}
+
+/* What a worker wrote since the last call goes to its file, all of it or none.
+ */
+static void write_plain(struct output *o, const struct output_worker *who,
+                        int stream)
+{
+    char path[PATH_MAX];
+
+    if (o->n_plain == 0)
+        return;
+    name_file(o, who, stream, path);
+    output_files_put(&o->files, path, o->plain, o->n_plain);
+    o->n_plain = 0;
 }
 
 /* ---- lines -------------------------------------------------------------- */
@@ -153,7 +171,6 @@ struct route {
     struct output *o;
     const struct output_worker *who;
     int stream;
-    int file; /* -1: none */
     char prefix[PREFIX_MAX];
     size_t n_prefix;
 };
@@ -187,33 +204,25 @@ static void open_route(struct route *r)
                               "[%s:%u]<%s>:", r->who->host, r->who->slot,
                               stream_names[r->stream]);
     r->n_prefix = n < sizeof(r->prefix) ? n : sizeof(r->prefix) - 1;
-    r->file = config->dir ? open_file(r->o, r->who, r->stream) : -1;
-    if (config->dir && r->file < 0 && !r->o->file_warned) {
-        r->o->file_warned = true;
-        log_warn("--output-filename: \"%s\": %s -> files are incomplete",
-                 config->dir, strerror(errno));
-    }
 }
 
 /* Two pieces make a line: what was kept, and what has come. */
 static void put_line(struct route *r, const struct output_line *kept,
                      const char *bytes, size_t n)
 {
-    struct output_sink *sink = &r->o->sinks[r->stream];
+    struct output *o = r->o;
+    struct output_sink *sink = sink_of(o, r->stream);
 
+    if (o->config.before_write)
+        o->config.before_write(o->config.before_write_arg);
     output_sink_make_room(sink, r->n_prefix + kept->n + n);
     output_sink_put(sink, r->prefix, r->n_prefix);
     output_sink_put(sink, kept->bytes, kept->n);
     output_sink_put(sink, bytes, n);
-    if (r->file < 0)
+    if (!o->config.dir)
         return;
-    if ((kept->n > 0 && !write_file(r->file, kept->bytes, kept->n)) ||
-        !write_file(r->file, bytes, n)) {
-        if (!r->o->file_warned)
-            log_warn("--output-filename: \"%s\": %s -> files are incomplete",
-                     r->o->config.dir, strerror(errno));
-        r->o->file_warned = true;
-    }
+    keep_plain(o, kept->bytes, kept->n);
+    keep_plain(o, bytes, n);
 }
 
 /* Keep the beginning of a line; a line that gets too long is broken. */
@@ -302,7 +311,7 @@ void output_write(struct output *o, const struct output_worker *who, int stream,
                   const void *bytes, size_t n, bool eof)
 {
     struct output_entry *entry = find_or_add(o, who->worker);
-    struct route r = {.o = o, .who = who, .stream = stream, .file = -1};
+    struct route r = {.o = o, .who = who, .stream = stream};
     struct output_line *line;
 
     HVD_ASSERT(stream >= 0 && stream < OUTPUT_STREAMS);
@@ -315,12 +324,11 @@ void output_write(struct output *o, const struct output_worker *who, int stream,
         put_line(&r, line, "\n", 1);
         line->n = 0;
     }
-    if (r.file >= 0)
-        close(r.file);
+    write_plain(o, who, stream);
     line->ended |= eof;
     if (all_ended(entry)) /* workers come and go all day */
         drop_entry(o, entry);
-    output_flush(o);
+    output_sink_push(sink_of(o, stream));
 }
 
 void output_forget(struct output *o, const struct output_worker *who)
@@ -339,38 +347,79 @@ void output_forget(struct output *o, const struct output_worker *who)
 
 /* ---- our streams -------------------------------------------------------- */
 
-size_t output_pending(const struct output *o, int stream)
+void output_draw(struct output *o, const char *bytes, size_t n)
 {
-    return o->sinks[stream].n - o->sinks[stream].head;
+    struct output_sink *sink = sink_of(o, 1);
+
+    output_sink_make_room(sink, n);
+    output_sink_put(sink, bytes, n);
+    output_sink_push(sink);
+}
+
+void output_say(struct output *o, const char *line)
+{
+    struct output_sink *sink = sink_of(o, 1);
+    size_t n = strlen(line);
+
+    if (o->config.before_write)
+        o->config.before_write(o->config.before_write_arg);
+    output_sink_make_room(sink, n + 1);
+    output_sink_put(sink, line, n);
+    output_sink_put(sink, "\n", 1);
+    output_sink_push(sink);
+}
+
+bool output_is_idle(const struct output *o)
+{
+    return output_sink_is_idle(&o->sinks[o->n_sinks - 1]);
+}
+
+bool output_takes(struct output *o, uint64_t now_us)
+{
+    size_t n = 0;
+
+    if (o->config.dir)
+        return output_files_takes(&o->files, now_us);
+    for (unsigned i = 0; i < o->n_sinks; i++)
+        n += output_sink_waiting(&o->sinks[i]);
+    return n <= OUTPUT_KEEP_MAX / 4;
+}
+
+uint64_t output_deadline(const struct output *o)
+{
+    return o->config.dir ? output_files_deadline(&o->files) : CLOCK_NEVER;
 }
 
 void output_flush(struct output *o)
 {
-    bool any = output_pending(o, 0) > 0 || output_pending(o, 1) > 0;
-
-    if (any && o->config.before_write)
-        o->config.before_write(o->config.before_write_arg);
-    for (int i = 0; i < OUTPUT_STREAMS; i++)
-        output_sink_flush(&o->sinks[i]);
+    for (unsigned i = 0; i < o->n_sinks; i++) {
+        output_sink_push(&o->sinks[i]);
+        output_sink_check(&o->sinks[i]);
+    }
+    if (o->config.dir)
+        output_files_check(&o->files);
 }
 
-void output_drain(struct output *o, int timeout_ms)
+bool output_drain(struct output *o, int timeout_ms)
 {
-    uint64_t now_us = clock_now_us();
-    uint64_t deadline_us = now_us + (uint64_t)timeout_ms * 1000;
+    bool empty = true;
 
+    for (unsigned i = 0; i < o->n_sinks; i++)
+        empty &= output_sink_drain(&o->sinks[i], timeout_ms);
     output_flush(o);
-    while (now_us < deadline_us) {
-        struct pollfd polls[OUTPUT_STREAMS];
-        nfds_t n = 0;
+    return empty;
+}
 
-        for (int i = 0; i < OUTPUT_STREAMS; i++)
-            if (output_pending(o, i) > 0)
-                polls[n++] = (struct pollfd){.fd = o->sinks[i].fd,
-                                             .events = POLLOUT};
-        if (n == 0 || poll(polls, n, clock_poll_ms(now_us, deadline_us)) < 0)
-            return;
-        output_flush(o);
-        now_us = clock_now_us();
-    }
+void output_close_files(struct output *o)
+{
+    output_files_close(&o->files);
+    o->config.dir = NULL;
+}
+
+void output_close_streams(struct output *o, int timeout_ms)
+{
+    for (unsigned i = 0; i < o->n_sinks; i++)
+        if (!output_sink_drain(&o->sinks[i], timeout_ms))
+            log_warn("%s: nobody reads it -> %zu lines or more are not shown",
+                     o->sinks[i].name, output_sink_lines(&o->sinks[i]));
 }

@@ -1,23 +1,22 @@
-/* elastic/driver/output_sink.c - one of our own streams. See output_sink.h.
- *
- * The descriptor stays blocking: its file description may be shared with the
- * shell. Instead each write follows a poll and is no longer than PIPE_BUF,
- * which a pipe or a terminal that polls writable takes at once. */
+/* elastic/driver/output_sink.c - one of our own streams. See output_sink.h. */
 #include "elastic/driver/output_sink.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/writer.h"
+#include "elastic/driver/output.h"
 
-enum { MARKER_MAX = 96 };
+enum {
+    MARKER_MAX = 96,
+    PIECE_MAX = 2 * OUTPUT_LINE_MAX, /* longer than any line with its prefix */
+    WRITER_MAX = 4 * OUTPUT_LINE_MAX /* bytes that the thread holds */
+};
 
-static size_t waiting(const struct output_sink *s)
+size_t output_sink_waiting(const struct output_sink *s)
 {
     return s->n - s->head;
 }
@@ -27,13 +26,21 @@ static bool ends_line(char c)
     return c == '\n' || c == '\r';
 }
 
-static size_t count_lines(const char *bytes, size_t n)
+size_t output_count_lines(const char *bytes, size_t n)
 {
     size_t lines = 0;
 
     for (size_t i = 0; i < n; i++)
         lines += ends_line(bytes[i]);
     return lines;
+}
+
+size_t output_sink_lines(const struct output_sink *s)
+{
+    if (output_sink_waiting(s) == 0)
+        return s->n_dropped;
+    return s->n_dropped +
+           output_count_lines(s->bytes + s->head, output_sink_waiting(s));
 }
 
 /* After the next line end at or behind `from`; s->n if there is none. */
@@ -46,22 +53,17 @@ static size_t line_end(const struct output_sink *s, size_t from)
 }
 
 /* A quarter of the buffer at once, so that a reader that never reads costs
- * little. A line that is partly written stays, in front of what is kept. */
+ * little. */
 static void drop_oldest(struct output_sink *s, size_t need)
 {
-    size_t from = s->mid_line ? line_end(s, s->head) : s->head;
     size_t upto = s->head + need + OUTPUT_KEEP_MAX / 4;
-    size_t n_rest = from - s->head;
 
     upto = upto < s->n ? line_end(s, upto) : s->n;
-    if (upto < from)
-        upto = from;
-    s->n_dropped += count_lines(s->bytes + from, upto - from);
-    memmove(s->bytes + upto - n_rest, s->bytes + s->head, n_rest);
-    s->head = upto - n_rest;
+    s->n_dropped += output_count_lines(s->bytes + s->head, upto - s->head);
+    s->head = upto;
 }
 
-/* The marker goes where the dropped lines were: before the next whole line. */
+/* The marker goes where the dropped lines were: in front. */
 static void tell_dropped(struct output_sink *s)
 {
     char marker[MARKER_MAX];
@@ -78,8 +80,8 @@ static void tell_dropped(struct output_sink *s)
 
 void output_sink_make_room(struct output_sink *s, size_t n)
 {
-    if (waiting(s) + n > OUTPUT_KEEP_MAX)
-        drop_oldest(s, waiting(s) + n - OUTPUT_KEEP_MAX);
+    if (output_sink_waiting(s) + n > OUTPUT_KEEP_MAX)
+        drop_oldest(s, output_sink_waiting(s) + n - OUTPUT_KEEP_MAX);
 }
 
 void output_sink_put(struct output_sink *s, const char *bytes, size_t n)
@@ -88,7 +90,8 @@ void output_sink_put(struct output_sink *s, const char *bytes, size_t n)
         return;
     if (s->head > OUTPUT_KEEP_MAX / 2) {
         /* MARKER_MAX bytes stay free in front, see tell_dropped() */
-        memmove(s->bytes + MARKER_MAX, s->bytes + s->head, waiting(s));
+        memmove(s->bytes + MARKER_MAX, s->bytes + s->head,
+                output_sink_waiting(s));
         s->n -= s->head - MARKER_MAX;
         s->head = MARKER_MAX;
     }
@@ -98,49 +101,82 @@ void output_sink_put(struct output_sink *s, const char *bytes, size_t n)
     s->n += n;
 }
 
-/* How much to write at once: whole lines if possible, and nothing behind the
- * place of a marker. */
-static size_t chunk(const struct output_sink *s)
+/* Whole lines, but for a status line, which is alone. */
+static size_t piece(const struct output_sink *s)
 {
-    size_t n = s->n_dropped > 0 ? line_end(s, s->head) - s->head : waiting(s);
-    size_t whole = PIPE_BUF;
+    size_t n = output_sink_waiting(s);
 
-    if (n <= PIPE_BUF)
+    if (n <= PIECE_MAX)
         return n;
-    while (whole > 0 && !ends_line(s->bytes[s->head + whole - 1]))
-        whole--;
-    return whole > 0 ? whole : PIPE_BUF;
+    for (n = PIECE_MAX; n > 0 && !ends_line(s->bytes[s->head + n - 1]);)
+        n--;
+    return n > 0 ? n : PIECE_MAX;
 }
 
-static void leave(struct output_sink *s)
+void output_sink_push(struct output_sink *s)
 {
-    int saved = errno;
+    while (output_sink_waiting(s) > 0) {
+        size_t n;
 
+        if (!writer_has_room(s->writer, PIECE_MAX + MARKER_MAX))
+            return;
+        if (s->n_dropped > 0)
+            tell_dropped(s);
+        n = piece(s);
+        if (!writer_put(s->writer, s->bytes + s->head, n))
+            return; /* no memory: later */
+        s->head += n;
+    }
+    if (s->n_dropped == 0) /* else a marker needs the room in front */
+        s->head = s->n = 0;
+}
+
+bool output_sink_is_idle(const struct output_sink *s)
+{
+    return output_sink_waiting(s) == 0 && writer_pending(s->writer) == 0;
+}
+
+void output_sink_check(struct output_sink *s)
+{
+    int error = s->closed ? 0 : writer_error(s->writer);
+
+    if (error == 0)
+        return;
     s->closed = true;
     s->head = s->n = s->n_dropped = 0;
-    log_warn("output of workers: descriptor %d: %s -> no longer shown", s->fd,
-             strerror(saved));
+    log_warn("output of workers: %s: %s -> no longer shown", s->name,
+             strerror(error));
 }
 
-void output_sink_flush(struct output_sink *s)
-{
-    while (waiting(s) > 0) {
-        struct pollfd p = {.fd = s->fd, .events = POLLOUT};
-        ssize_t n;
+/* ---- open and close ------------------------------------------------------ */
 
-        if (poll(&p, 1, 0) != 1)
-            return;
-        if (s->n_dropped > 0 && !s->mid_line)
-            tell_dropped(s);
-        n = write(s->fd, s->bytes + s->head, chunk(s));
-        if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            return;
-        if (n <= 0) {
-            leave(s);
-            return;
-        }
-        s->head += (size_t)n;
-        s->mid_line = !ends_line(s->bytes[s->head - 1]);
-    }
-    s->head = s->n = 0;
+hvd_status_t output_sink_open(struct output_sink *s, const char *name, int fd,
+                              int wake_fd)
+{
+    *s = (struct output_sink){.name = name};
+    return writer_create_fd(fd, false, WRITER_MAX, wake_fd, &s->writer);
+}
+
+bool output_sink_drain(struct output_sink *s, int timeout_ms)
+{
+    uint64_t now_us = clock_now_us();
+    uint64_t until_us = now_us + (uint64_t)timeout_ms * 1000;
+
+    do {
+        output_sink_push(s);
+        if (!writer_flush(s->writer, clock_poll_ms(now_us, until_us)))
+            return false;
+        now_us = clock_now_us();
+    } while (output_sink_waiting(s) > 0 && now_us < until_us);
+    return output_sink_waiting(s) == 0;
+}
+
+void output_sink_close(struct output_sink *s)
+{
+    int error;
+
+    if (s->writer)
+        writer_destroy(s->writer, 0, 0, &error);
+    array_free(&s->bytes, &s->max);
+    *s = (struct output_sink){0};
 }

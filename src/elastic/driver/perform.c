@@ -13,8 +13,6 @@
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/codec.h"
 
-enum { AGENT_STOP_US = 5000000 };
-
 bool loop_watch(struct loop *l, int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
@@ -68,7 +66,7 @@ static void tell_to_go(struct loop *l, uint64_t agent)
 static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
 {
     tell_to_go(l, agent);
-    launch_stop(&l->launch, agent, now_us + AGENT_STOP_US);
+    launch_stop(&l->launch, agent, now_us + loop_stop_time(l));
 }
 
 /* It may be stopped or stuck, and its workers may still run: their slots are

@@ -1,8 +1,6 @@
 /* elastic/driver/status.c - the live status line. See status.h. */
 #include "elastic/driver/status.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,45 +8,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "elastic/driver/output.h"
 
 enum { REDRAW_US = 100000, WIDTH_DEFAULT = 80 };
-
-/* Words of a terminal are lost, not waited for; what follows is a new line. */
-static void write_all(int fd, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t written = write(fd, bytes, n);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return;
-        bytes += written;
-        n -= (size_t)written;
-    }
-}
-
-static bool can_write(int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-
-    return poll(&p, 1, 0) == 1 && (p.revents & POLLOUT);
-}
-
-static void sink(const char *line, void *arg)
-{
-    struct status *s = arg;
-    char text[2048];
-    int n = snprintf(text, sizeof(text), "%s\n", line);
-
-    status_hide(s);
-    if (n >= (int)sizeof(text)) {
-        n = (int)sizeof(text) - 1;
-        text[n - 1] = '\n';
-    }
-    write_all(s->fd, text, (size_t)n);
-}
 
 static bool is_terminal(int fd)
 {
@@ -57,18 +19,15 @@ static bool is_terminal(int fd)
     return isatty(fd) && term && strcmp(term, "dumb") != 0;
 }
 
-void status_init(struct status *s, int fd)
+void status_init(struct status *s, int fd, struct output *output)
 {
-    *s = (struct status){.fd = fd, .terminal = is_terminal(fd)};
-    if (s->terminal)
-        log_set_sink(sink, s);
+    *s = (struct status){
+        .output = output, .fd = fd, .terminal = is_terminal(fd)};
 }
 
 void status_fini(struct status *s)
 {
     status_hide(s);
-    if (s->terminal)
-        log_set_sink(NULL, NULL);
     *s = (struct status){.fd = -1};
 }
 
@@ -162,11 +121,11 @@ static void draw(struct status *s, uint64_t now_us)
     int n;
 
     s->drawn_us = now_us;
-    if (!can_write(s->fd))
+    if (!output_is_idle(s->output))
         return; /* stopped (Ctrl-S): stays dirty, tried again later */
     n = snprintf(line, sizeof(line), "\r%.*s\033[K",
                  (int)cut(s->text, terminal_width(s->fd)), s->text);
-    write_all(s->fd, line, (size_t)n);
+    output_draw(s->output, line, (size_t)n);
     s->drawn = true;
     s->dirty = false;
 }
@@ -201,7 +160,7 @@ void status_hide(struct status *s)
 {
     if (!s->drawn)
         return;
-    write_all(s->fd, "\r\033[K", 4);
+    output_draw(s->output, "\r\033[K", 4);
     s->drawn = false;
     s->dirty = true;
 }

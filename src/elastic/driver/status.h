@@ -6,10 +6,10 @@
  * width. It is taken away before anything else is written there, and comes back
  * with the next status_tick(). Without a terminal nothing is ever drawn.
  *
- * While it lives it is the sink of base/log.h, so log lines do not run into it.
+ * It goes the way of all our words to stderr (output.h), in order with them,
+ * and is not drawn while that takes nothing.
  *
- * Threads: the driver's loop; only that thread may log meanwhile. Owns no
- * descriptor. */
+ * Threads: the driver's loop. */
 #ifndef ELASTIC_DRIVER_STATUS_H
 #define ELASTIC_DRIVER_STATUS_H
 
@@ -27,17 +27,19 @@ struct status_view {
     const char *note;     /* "waiting for rank 3 (host a)"; NULL: nothing */
 };
 
+struct output;
+
 struct status {
-    int fd;
+    struct output *output;
+    int fd; /* of the terminal, for its width */
     bool terminal, drawn, dirty;
     uint64_t drawn_us; /* when last */
     char text[STATUS_TEXT_MAX];
 };
 
-/* fd: usually 2. If it is a terminal, log lines go there by way of the line. */
-void status_init(struct status *s, int fd);
-void status_fini(
-    struct status *s); /* takes the line away, gives the sink back */
+/* fd: where output's stderr goes; borrowed, as is output. */
+void status_init(struct status *s, int fd, struct output *output);
+void status_fini(struct status *s); /* takes the line away */
 
 /* Show this from now on; drawn at once, or at status_deadline(). */
 void status_set(struct status *s, const struct status_view *view,
