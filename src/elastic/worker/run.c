@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
+#include "elastic/worker/collective.h"
 #include "elastic/worker/commit.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
