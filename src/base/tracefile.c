@@ -13,7 +13,6 @@
 
 #include "base/array.h"
 #include "base/error.h"
-#include "base/log.h"
 
 enum {
     PART_MIN = 256 << 10,
@@ -124,6 +123,19 @@ bool tracefile_may_replace(const char *path)
     return stat(path, &st) != 0 || S_ISREG(st.st_mode);
 }
 
+int tracefile_create(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK,
+                  0666);
+    struct stat st;
+
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
+        return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
+}
+
 /* The descriptor, or -1 with errno. */
 static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
 {
@@ -136,7 +148,7 @@ static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
     if (!tracefile_may_replace(path))
         return -1;
     snprintf(fresh, sizeof(fresh), "%s.new", path);
-    fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    fd = tracefile_create(fresh);
     if (fd < 0)
         return -1;
     if (fill_part(f, fd, nbytes) && rename(fresh, path) == 0)
@@ -175,6 +187,7 @@ hvd_status_t tracefile_open(struct tracefile *f, const char *path,
     size_t n = strlen(header);
 
     atomic_store(&f->fd, -1);
+    f->trouble[0] = '\0';
     HVD_ASSERT(n > 0 && n < sizeof(f->header));
     memcpy(f->header, header, n + 1);
     f->header_nbytes = n;
@@ -203,9 +216,10 @@ void tracefile_close(struct tracefile *f)
 
 /* ---- events -------------------------------------------------------------- */
 
-static void give_up(struct tracefile *f, const char *why)
+/* error_text() says why. */
+static void give_up(struct tracefile *f)
 {
-    log_warn("timeline %s -> it ends here", why);
+    snprintf(f->trouble, sizeof(f->trouble), "%s", error_text());
     tracefile_forget(f);
 }
 
@@ -214,14 +228,13 @@ static void give_up(struct tracefile *f, const char *why)
 void tracefile_flush(struct tracefile *f)
 {
     int fd = atomic_load_explicit(&f->fd, memory_order_relaxed);
-    char why[PATH_MAX + 64];
 
     if (fd < 0 || f->n_used == f->n_written)
         return;
     if (!write_all(fd, f->page + f->n_written, f->n_used - f->n_written,
                    f->page_at + f->n_written)) {
-        snprintf(why, sizeof(why), "\"%s\": %s", f->path, strerror(errno));
-        give_up(f, why);
+        (void)error_errno("\"%s\"", f->path);
+        give_up(f);
         return;
     }
     f->n_written = f->n_used;
@@ -246,7 +259,7 @@ static void next_page(struct tracefile *f)
         return;
     tracefile_forget(f);
     if (open_part(f, f->part + 1) != HVD_OK)
-        give_up(f, error_text());
+        give_up(f);
 }
 
 void tracefile_add(struct tracefile *f, const char *event, size_t nbytes)

@@ -29,7 +29,8 @@
 enum {
     TRACEFILE_PAGE = 4096,
     TRACEFILE_HEADER_MAX = 2048,
-    TRACEFILE_EVENT_MAX = 2048
+    TRACEFILE_EVENT_MAX = 2048,
+    TRACEFILE_TROUBLE_MAX = 512
 };
 
 struct tracefile {
@@ -42,6 +43,8 @@ struct tracefile {
     uint64_t page_at;         /* offset of the page that is being filled */
     size_t n_written, n_used; /* of that page */
     char page[TRACEFILE_PAGE];
+    char trouble
+        [TRACEFILE_TROUBLE_MAX]; /* why it was given up; "": it was not */
 };
 
 /* Make part 0. header: one or more events, joined by ",\n", that begin every
@@ -50,10 +53,14 @@ hvd_status_t tracefile_open(struct tracefile *f, const char *path,
                             const char *header) HVD_MUST_CHECK;
 
 /* One event, a JSON object in one line without its comma. It is in the file
- * after tracefile_flush(), or before. When that fails, one warning tells, and
+ * after tracefile_flush(), or before. When that fails, `trouble` says why, and
  * everything later is thrown away. */
 void tracefile_add(struct tracefile *f, const char *event, size_t nbytes);
 void tracefile_flush(struct tracefile *f);
+
+/* Open for writing, emptied; no reader of a FIFO is waited for. -1 with errno:
+ * EEXIST, if something else than a file is there. */
+int tracefile_create(const char *path);
 
 /* Is nothing there, or a file? Renaming would replace a device, a FIFO or a
  * socket for everybody on the machine. */

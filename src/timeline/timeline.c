@@ -12,6 +12,10 @@
  * machine pause for it together, not one after the other, and where calls are
  * dropped they are dropped at the same times on all ranks.
  *
+ * It alone touches the file, from its open to its close: nobody else can be
+ * held up by a disk. One that the disk does not let go is left behind, and with
+ * it the file: a timeline cannot be opened again then.
+ *
  * Threads: recorders any, `writer` everything that says so. Memory: static. */
 #include "timeline/timeline.h"
 
@@ -37,7 +41,9 @@ enum {
     RESERVE = TIMELINE_RECORDS_MAX / 16, /* for what is rare */
     TICK_NS = 100000000,
     LANES_MAX = 1024, /* power of two */
-    WRITER_NICE = 19
+    WRITER_NICE = 19,
+    OPEN_MS = 2000,
+    CLOSE_MS = 5000
 };
 
 _Atomic int timeline_mode = TIMELINE_OFF;
@@ -50,17 +56,26 @@ static struct {
     _Alignas(64) struct timeline_record slots[TIMELINE_RECORDS_MAX];
 } ring;
 
+enum stage { STAGE_OPENING, STAGE_OPEN, STAGE_ENDED };
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* CLOCK_MONOTONIC */
-    bool stop;           /* under lock */
-    bool running;        /* app */
-    bool at_exit;        /* app: registered */
+    bool stop;           /* under lock, as are the next three */
+    bool late;           /* nobody waits for it to be open any more */
+    enum stage stage;
+    char trouble[ERROR_TEXT_MAX]; /* why it could not be opened */
+    bool running;                 /* app, as are the next three */
+    bool lost;                    /* the thread is left behind */
+    bool at_exit;                 /* registered */
     pthread_t thread;
     /* constant while it runs */
     uint64_t pid;
     const struct timeline_words *words;
+    char path[PATH_MAX], header[TRACEFILE_HEADER_MAX];
+    /* the thread's; others: tracefile_forget() */
     struct tracefile file;
+    bool told; /* that the file was given up */
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = {.fd = -1}};
 
 /* Lanes of names, a table of open addresses. A part of the file that has not
@@ -309,12 +324,52 @@ static bool sleep_tick(void)
     return stop;
 }
 
+static void move_to(enum stage stage)
+{
+    pthread_mutex_lock(&writer.lock);
+    writer.stage = stage;
+    pthread_cond_broadcast(&writer.wake);
+    pthread_mutex_unlock(&writer.lock);
+}
+
+/* error_text() says why. */
+static void fail_to_open(void)
+{
+    bool late;
+
+    atomic_store(&timeline_mode, TIMELINE_OFF);
+    pthread_mutex_lock(&writer.lock);
+    snprintf(writer.trouble, sizeof(writer.trouble), "%s", error_text());
+    late = writer.late;
+    pthread_mutex_unlock(&writer.lock);
+    if (late)
+        log_warn("timeline: %s -> this process has none", error_text());
+    move_to(STAGE_ENDED);
+}
+
+static void tell_trouble(void)
+{
+    if (writer.file.trouble[0] && !writer.told)
+        log_warn("timeline %s -> it ends here", writer.file.trouble);
+    writer.told = writer.file.trouble[0] != '\0';
+}
+
 static void *writer_main(void *arg)
 {
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), WRITER_NICE);
-    while (!sleep_tick())
+    if (tracefile_open(&writer.file, writer.path, writer.header) != HVD_OK) {
+        fail_to_open();
+        return NULL;
+    }
+    move_to(STAGE_OPEN);
+    while (!sleep_tick()) {
         drain();
+        tell_trouble();
+    }
     drain();
+    tracefile_close(&writer.file);
+    tell_trouble();
+    move_to(STAGE_ENDED);
     return NULL;
 }
 
@@ -331,12 +386,12 @@ static void ring_init(void)
     memset(&lanes, 0, sizeof(lanes));
 }
 
-static hvd_status_t open_file(const struct timeline_config *config)
+static hvd_status_t name_file(const struct timeline_config *config)
 {
-    char word[24], path[PATH_MAX], header[TRACEFILE_HEADER_MAX], *at = header;
+    char word[24], *at = writer.header;
 
     snprintf(word, sizeof(word), "%llu", (unsigned long long)config->worker);
-    if (!tracefile_name(config->path, word, path)) {
+    if (!tracefile_name(config->path, word, writer.path)) {
         errno = ENAMETOOLONG;
         return error_errno("\"%s\"", config->path);
     }
@@ -347,7 +402,7 @@ static hvd_status_t open_file(const struct timeline_config *config)
     at = stpcpy(at, ",\n");
     at += timeline_text_lane(config->worker, LANE_ELASTIC, "elastic", at);
     *at = '\0';
-    return tracefile_open(&writer.file, path, header);
+    return HVD_OK;
 }
 
 static hvd_status_t start_writer(void)
@@ -359,7 +414,8 @@ static hvd_status_t start_writer(void)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&writer.wake, &attr);
     pthread_condattr_destroy(&attr);
-    writer.stop = false;
+    writer.stop = writer.late = writer.told = false;
+    writer.stage = STAGE_OPENING;
     error = thread_start(&writer.thread, "hvd-timeline", writer_main, NULL);
     if (error == 0)
         return HVD_OK;
@@ -368,21 +424,51 @@ static hvd_status_t start_writer(void)
     return error_errno("pthread_create");
 }
 
+/* Wait until it is past this stage; the stage it is in. */
+static enum stage await_past(enum stage stage, int timeout_ms)
+{
+    uint64_t at_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
+                          .tv_nsec = (long)(at_ns % 1000000000)};
+    int rc = 0;
+
+    pthread_mutex_lock(&writer.lock);
+    while (writer.stage <= stage && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&writer.wake, &writer.lock, &at);
+    stage = writer.stage;
+    writer.late = stage == STAGE_OPENING;
+    pthread_mutex_unlock(&writer.lock);
+    return stage;
+}
+
+static void join_writer(void)
+{
+    pthread_join(writer.thread, NULL);
+    pthread_cond_destroy(&writer.wake);
+}
+
 hvd_status_t timeline_open(const struct timeline_config *config)
 {
     HVD_ASSERT(!writer.running);
+    if (writer.lost)
+        return error_set(HVD_ERR_SYSTEM, "timeline: \"%s\" still takes nothing",
+                         writer.path);
     ring_init();
     writer.pid = config->worker;
     writer.words = config->words;
-    HVD_TRY(error_prefix(open_file(config), "timeline"));
+    HVD_TRY(error_prefix(name_file(config), "timeline"));
+    atomic_store(&timeline_mode, TIMELINE_ON); /* before it may say OFF */
     if (start_writer() != HVD_OK) {
-        tracefile_forget(&writer.file);
+        atomic_store(&timeline_mode, TIMELINE_OFF);
         return error_prefix(HVD_ERR_SYSTEM, "timeline");
+    }
+    if (await_past(STAGE_OPENING, OPEN_MS) == STAGE_ENDED) {
+        join_writer();
+        return error_set(HVD_ERR_SYSTEM, "timeline: %s", writer.trouble);
     }
     writer.running = true;
     if (!writer.at_exit)
         writer.at_exit = atexit(timeline_close) == 0;
-    atomic_store(&timeline_mode, TIMELINE_ON);
     return HVD_OK;
 }
 
@@ -394,11 +480,16 @@ void timeline_close(void)
     atomic_store(&timeline_mode, TIMELINE_OFF);
     pthread_mutex_lock(&writer.lock);
     writer.stop = true;
-    pthread_cond_signal(&writer.wake);
+    pthread_cond_broadcast(&writer.wake);
     pthread_mutex_unlock(&writer.lock);
-    pthread_join(writer.thread, NULL);
-    pthread_cond_destroy(&writer.wake);
-    tracefile_close(&writer.file);
+    if (await_past(STAGE_OPEN, CLOSE_MS) == STAGE_ENDED) {
+        join_writer();
+        return;
+    }
+    writer.lost = true;
+    pthread_detach(writer.thread);
+    log_warn("timeline \"%s\": takes nothing -> its last events are lost",
+             writer.path);
 }
 
 void timeline_forked(void)

@@ -139,11 +139,13 @@ struct timeline_config {
     const struct timeline_words *words; /* static */
 };
 
-/* Start recording and writing. HVD_ERR_SYSTEM with the sentence: it stays off.
- */
+/* Start recording and writing; config is borrowed until return. Waits for the
+ * file for two seconds at most: it may lie on a disk that hangs, and a program
+ * has to start. HVD_ERR_SYSTEM with the sentence: it stays off. */
 hvd_status_t timeline_open(const struct timeline_config *config) HVD_MUST_CHECK;
 
-/* Write what is left, stop. Harmless when it is off. Runs at exit(3) too. */
+/* Write what is left, stop; five seconds at most, then one warning. Harmless
+ * when it is off. Runs at exit(3) too. */
 void timeline_close(void);
 
 /* In a forked child: off, and the file is closed. Async-signal-safe. */

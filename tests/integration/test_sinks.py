@@ -6,6 +6,7 @@ and the job ends by itself, with its own exit status."""
 import fcntl
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -250,7 +251,47 @@ def output_into_a_fifo_that_nobody_reads(stage):
     os.close(reader)
 
 
-# ---- event log ---------------------------------------------------------------
+@scenario
+def the_disk_is_full(stage):
+    """A limit for the driver's files alone is as good as a small disk."""
+    directory = os.path.join(stage.root, "output")
+    timeline = os.path.join(stage.root, "trace.json")
+    run = stage.start([*NP, "--output-filename", directory, "--timeline",
+                       timeline], ("--talk", "--flood", "100000"))
+    run.event("generation_formed")
+    resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (30000, 30000))
+    run.whole(2)
+    replace_one(run)
+    run.says("step 300")
+    finish(run)
+    check(any("File too large -> files are incomplete" in line
+              for line in run.errors), run.errors)
+    check(any("File too large -> the workers' files were not merged" in line
+              for line in run.errors), run.errors)
+
+
+@scenario
+def a_small_disk_is_full(stage):
+    directory = os.path.join(stage.root, "disk")
+    os.makedirs(directory)
+    mount = ["unshare", "-m", "sh", "-c",
+             "mount -t tmpfs -o size=1m none %s && exec \"$0\" \"$@\""
+             % directory]
+    if subprocess.run([*mount, "true"], stderr=subprocess.DEVNULL,
+                      check=False).returncode != 0:
+        stage.note("skipped: nothing can be mounted here")
+        return
+    run = stage.start([*NP, "--output-filename", directory + "/output",
+                       "--timeline", directory + "/trace.json"],
+                      ("--talk", "--flood", "200000"), under=mount)
+    run.whole(2)
+    replace_one(run)
+    finish(run)
+    check(any("No space left on device -> files are incomplete" in line
+              for line in run.errors), run.errors)
+
+
+# ---- event log and timeline --------------------------------------------------
 
 @scenario
 def an_event_log_is_not_read(stage):
@@ -289,6 +330,43 @@ def trainers(run):
         except OSError:
             continue
     return found
+
+
+@scenario
+def a_timeline_on_a_disk_that_hangs(stage):
+    """Driver and workers go on; a replacement starts though it cannot open its
+    file; ends have deadlines."""
+    directory = os.path.join(stage.root, "traces")
+    os.makedirs(directory)
+    under, switch = hanging(stage, directory)
+    if not under:
+        return
+    run = stage.start([*NP, "--timeline", os.path.join(directory, "t.json")],
+                      under=under)
+    run.whole(2)
+    begin(switch)
+    replace_one(run)
+    finish(run)
+    check(any("takes nothing -> the workers' files were not merged" in line
+              for line in run.errors), run.errors)
+    check(any("takes nothing -> its last events are lost" in line
+              for line in run.errors), run.errors)
+    os.unlink(switch)
+
+
+@scenario
+def fifos_in_a_timelines_way(stage):
+    """Where workers would make their files, and where all are put together."""
+    path = os.path.join(stage.root, "t.json")
+    for name in ("t.1.json.new", "t.2.json", "t.3.json.new"):
+        os.mkfifo(os.path.join(stage.root, name))
+    run = stage.start([*NP, "--timeline", path])
+    run.whole(2)
+    os.mkfifo(path + ".new")
+    replace_one(run)
+    finish(run)
+    check(any("the workers' files were not merged" in line
+              for line in run.errors), run.errors)
 
 
 if __name__ == "__main__":

@@ -1,27 +1,45 @@
 /* elastic/driver/trace.c - the driver's half of the timeline. See trace.h.
  *
  * Two lanes: the generations with their rendezvous, and everything that the
- * event log tells as moments. Memory: the file's page, from trace_open to
- * trace_close. */
+ * event log tells as moments. Records of the writer (base/writer.h) are events.
+ *
+ * Threads: the loop's makes events; the writer's owns struct pen, writes it and
+ * merges. */
 #include "elastic/driver/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/tracefile.h"
+#include "base/writer.h"
 
 enum {
     LANE_GENERATIONS = 1,
     LANE_EVENTS = 2,
     TEXT_MAX = 200, /* of a sentence */
-    LINE_MAX_NBYTES = 2 * TRACEFILE_PAGE
+    LINE_MAX_NBYTES = 2 * TRACEFILE_PAGE,
+    KEEP_MAX = 4 << 20,
+    STALL_MS = 5000,
+    CLOSE_MS = 600000
+};
+
+/* The thread's, from trace_open() to the end of writer_destroy(). */
+struct pen {
+    struct tracefile file;
+    uint64_t job;
+    uint64_t last_worker; /* set before writer_destroy(), read after */
+    int merge_error;      /* errno; 0: merged, or not begun */
 };
 
 /* ---- open ---------------------------------------------------------------- */
@@ -69,29 +87,59 @@ static const char *make_header(struct json *j)
     return json_text(j);
 }
 
-hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job)
+static int take(struct writer *w, void *arg, const char *event, size_t n)
+{
+    struct pen *pen = arg;
+
+    if (writer_stopped(w))
+        return ETIMEDOUT;
+    tracefile_add(&pen->file, event, n);
+    tracefile_flush(&pen->file);
+    return pen->file.trouble[0] ? EIO : 0; /* the words are there */
+}
+
+static int merge_all(struct writer *w, void *arg);
+
+/* NULL with error_text(). */
+static struct pen *make_pen(const char *path, uint64_t job)
 {
     char buffer[TRACEFILE_HEADER_MAX];
-    hvd_status_t status;
+    struct pen *pen = calloc(1, sizeof(*pen));
     struct json header;
+
+    if (!pen) {
+        error_set(HVD_ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    pen->job = job;
+    json_init_fixed(&header, buffer, sizeof(buffer));
+    if (tracefile_open(&pen->file, path, make_header(&header)) == HVD_OK)
+        return pen;
+    free(pen);
+    return NULL;
+}
+
+hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job)
+{
+    static const struct writer_ops ops = {.take = take, .end = merge_all};
+    struct writer_config config = {
+        .ops = &ops, .keep_max = KEEP_MAX, .wake_fd = -1};
+    hvd_status_t status = HVD_ERR_SYSTEM;
 
     *t = (struct trace){.job = job};
     if (!path)
         return HVD_OK;
     if (!make_absolute(path, t->path))
         return error_errno("--timeline: \"%s\"", path);
-    t->file = calloc(1, sizeof(*t->file));
-    if (!t->file)
-        return error_set(HVD_ERR_NOMEM, "--timeline: out of memory");
-    json_init_fixed(&header, buffer, sizeof(buffer));
-    status = tracefile_open(t->file, t->path, make_header(&header));
-    if (status != HVD_OK) {
-        free(t->file);
-        t->file = NULL;
-        return error_prefix(status, "--timeline");
+    config.arg = t->pen = make_pen(t->path, job);
+    if (t->pen)
+        status = writer_create(&config, &t->writer);
+    t->on = status == HVD_OK;
+    if (t->pen && !t->on) {
+        tracefile_forget(&t->pen->file);
+        free(t->pen);
     }
-    t->on = true;
-    return HVD_OK;
+    return error_prefix(status, "--timeline");
 }
 
 /* ---- events -------------------------------------------------------------- */
@@ -108,11 +156,37 @@ static void begin_event(struct json *j, const char *name, const char *ph,
     json_u64(j, "ts", at_us);
 }
 
-static void end_event(struct trace *t, struct json *j)
+static bool put(struct trace *t, struct json *j)
 {
     json_object_end(j);
-    if (json_text(j))
-        tracefile_add(t->file, json_text(j), j->n);
+    return !json_text(j) || writer_put(t->writer, json_text(j), j->n);
+}
+
+/* How many events a slow disk has cost, where they were. */
+static bool put_dropped(struct trace *t)
+{
+    char buffer[TRACEFILE_EVENT_MAX];
+    struct json j;
+
+    if (t->n_dropped == 0)
+        return true;
+    json_init_fixed(&j, buffer, sizeof(buffer));
+    begin_event(&j, "DROPPED", "i", LANE_EVENTS, t->dropped_us);
+    json_str(&j, "s", "p");
+    json_object_begin(&j, "args");
+    json_u64(&j, "n", t->n_dropped);
+    json_object_end(&j);
+    if (put(t, &j))
+        t->n_dropped = 0;
+    return t->n_dropped == 0;
+}
+
+static void end_event(struct trace *t, struct json *j, uint64_t now_us)
+{
+    if (put_dropped(t) && put(t, j))
+        return;
+    if (t->n_dropped++ == 0)
+        t->dropped_us = now_us;
 }
 
 static void add_args(struct json *j, const struct driver_record *r)
@@ -142,7 +216,7 @@ static void add_moment(struct trace *t, const char *name,
     begin_event(&j, name, "i", LANE_EVENTS, now_us);
     json_str(&j, "s", "p"); /* drawn across the whole process */
     add_args(&j, r);
-    end_event(t, &j);
+    end_event(t, &j, now_us);
 }
 
 static void end_generation(struct trace *t, uint64_t now_us)
@@ -155,7 +229,7 @@ static void end_generation(struct trace *t, uint64_t now_us)
     snprintf(name, sizeof(name), "GENERATION %" PRIu64, t->shown);
     json_init_fixed(&j, buffer, sizeof(buffer));
     begin_event(&j, name, "E", LANE_GENERATIONS, now_us);
-    end_event(t, &j);
+    end_event(t, &j, now_us);
     t->shown = 0;
 }
 
@@ -169,7 +243,7 @@ static void begin_generation(struct trace *t, const struct driver_record *r,
     begin_event(&j, "RENDEZVOUS", "X", LANE_GENERATIONS,
                 now_us - r->duration_us);
     json_u64(&j, "dur", r->duration_us);
-    end_event(t, &j);
+    end_event(t, &j, now_us);
     snprintf(name, sizeof(name), "GENERATION %" PRIu64, r->generation);
     json_init_fixed(&j, buffer, sizeof(buffer));
     begin_event(&j, name, "B", LANE_GENERATIONS, now_us);
@@ -177,8 +251,15 @@ static void begin_generation(struct trace *t, const struct driver_record *r,
     json_u64(&j, "generation", r->generation);
     json_u64(&j, "size", r->n);
     json_object_end(&j);
-    end_event(t, &j);
+    end_event(t, &j, now_us);
     t->shown = r->generation;
+}
+
+/* The thread touches its words no more when take() has failed. */
+static void tell_trouble(struct trace *t)
+{
+    log_warn("timeline %s -> it ends here", t->pen->file.trouble);
+    t->told = true;
 }
 
 void trace_record(struct trace *t, const char *name,
@@ -195,17 +276,19 @@ void trace_record(struct trace *t, const char *name,
         begin_generation(t, r, now_us);
     else
         add_moment(t, name, r, now_us);
-    tracefile_flush(t->file);
+    if (!t->told && writer_error(t->writer) != 0)
+        tell_trouble(t);
 }
 
 /* ---- the merge ----------------------------------------------------------- */
 
 struct merge {
-    const struct trace *trace;
+    struct writer *writer;
+    const struct pen *pen;
     FILE *out;
     char mark[48]; /* what a file of this job has in its first line */
-    uint64_t n_workers;
     bool comma;
+    int error; /* errno of the first write that failed */
 };
 
 /* An event is a line; between it and its comma there may be spaces. Whatever
@@ -221,12 +304,31 @@ static void copy_line(struct merge *m, char *line)
     fputs(m->comma ? ",\n" : "", m->out);
     fwrite(line, 1, n, m->out);
     m->comma = true;
+    if (ferror(m->out) && m->error == 0)
+        m->error = errno != 0 ? errno : EIO;
+    writer_moved(m->writer);
+}
+
+/* A regular file, whatever is there by now; NULL: none. */
+static FILE *open_part(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    FILE *in = NULL;
+
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        in = fdopen(fd, "r");
+    if (!in)
+        close(fd);
+    return in;
 }
 
 /* mark "": any. False: no such file, or not of this job. */
 static bool copy_part(struct merge *m, const char *path, const char *mark)
 {
-    FILE *in = fopen(path, "re");
+    FILE *in = open_part(path);
     char line[LINE_MAX_NBYTES];
     bool ours = false;
 
@@ -237,7 +339,7 @@ static bool copy_part(struct merge *m, const char *path, const char *mark)
     if (ours)
         do
             copy_line(m, line);
-        while (fgets(line, sizeof(line), in));
+        while (!writer_stopped(m->writer) && fgets(line, sizeof(line), in));
     fclose(in);
     return ours;
 }
@@ -281,12 +383,12 @@ static unsigned each_part(struct merge *m, const char *first, unsigned from,
     return part - from;
 }
 
-static bool worker_path(const struct trace *t, uint64_t worker, char *path)
+static bool worker_path(const struct pen *pen, uint64_t worker, char *path)
 {
     char word[24];
 
     snprintf(word, sizeof(word), "%" PRIu64, worker);
-    return tracefile_name(t->path, word, path);
+    return tracefile_name(pen->file.path, word, path);
 }
 
 static void copy_all(struct merge *m)
@@ -294,10 +396,10 @@ static void copy_all(struct merge *m)
     char path[PATH_MAX];
 
     fputs("[\n", m->out);
-    each_part(m, m->trace->path, 0, copy_own);
-    for (uint64_t w = 1; w <= m->trace->last_worker; w++)
-        if (worker_path(m->trace, w, path))
-            m->n_workers += each_part(m, path, 0, copy_worker) > 0;
+    each_part(m, m->pen->file.path, 0, copy_own);
+    for (uint64_t w = 1; w <= m->pen->last_worker; w++)
+        if (worker_path(m->pen, w, path))
+            each_part(m, path, 0, copy_worker);
     fputs("\n]\n", m->out);
 }
 
@@ -307,9 +409,9 @@ static void remove_all(struct merge *m)
     char path[PATH_MAX], next[PATH_MAX];
     unsigned n;
 
-    each_part(m, m->trace->path, 1, remove_part);
-    for (uint64_t w = 1; w <= m->trace->last_worker; w++) {
-        if (!worker_path(m->trace, w, path))
+    each_part(m, m->pen->file.path, 1, remove_part);
+    for (uint64_t w = 1; w <= m->pen->last_worker; w++) {
+        if (!worker_path(m->pen, w, path))
             continue;
         n = each_part(m, path, 0, remove_part);
         if (tracefile_part(path, n, next))
@@ -317,47 +419,68 @@ static void remove_all(struct merge *m)
     }
 }
 
-static bool merge(struct merge *m, const char *fresh)
+/* 0, or why it is not merged. */
+static int merge(struct merge *m, const char *fresh)
 {
-    bool good;
-    int error;
+    int fd = tracefile_create(fresh), error;
 
-    m->out = fopen(fresh, "we");
-    if (!m->out)
-        return false;
+    m->out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!m->out) {
+        error = errno;
+        fd_close(&fd);
+        return error;
+    }
     copy_all(m);
+    error = m->error == 0 && ferror(m->out) ? EIO : m->error;
     errno = 0;
-    good = !ferror(m->out);
-    error = errno;
-    good = fclose(m->out) == 0 && good;
-    good = good && rename(fresh, m->trace->path) == 0;
-    if (good)
-        return true;
-    error = errno ? errno : error;
-    unlink(fresh);
-    errno = error ? error : EIO;
-    return false;
+    if (fclose(m->out) != 0 && error == 0)
+        error = errno != 0 ? errno : EIO;
+    if (error == 0 && writer_stopped(m->writer))
+        error = ETIMEDOUT;
+    if (error == 0 && rename(fresh, m->pen->file.path) != 0)
+        error = errno;
+    if (error != 0)
+        unlink(fresh);
+    return error;
+}
+
+/* The thread's last deed. */
+static int merge_all(struct writer *w, void *arg)
+{
+    char fresh[PATH_MAX + 8];
+    struct pen *pen = arg;
+    struct merge m = {.writer = w, .pen = pen};
+
+    tracefile_close(&pen->file);
+    snprintf(m.mark, sizeof(m.mark), "\"job\":\"%" PRIu64 "\"", pen->job);
+    snprintf(fresh, sizeof(fresh), "%s.new", pen->file.path);
+    pen->merge_error = merge(&m, fresh);
+    if (pen->merge_error == 0)
+        remove_all(&m);
+    return 0;
 }
 
 void trace_close(struct trace *t, uint64_t now_us)
 {
-    char fresh[PATH_MAX + 8];
-    struct merge m = {.trace = t};
+    int error;
 
     if (!t->on)
         return;
     t->on = false;
     end_generation(t, now_us);
-    tracefile_close(t->file);
-    free(t->file);
-    t->file = NULL;
-    snprintf(m.mark, sizeof(m.mark), "\"job\":\"%" PRIu64 "\"", t->job);
-    snprintf(fresh, sizeof(fresh), "%s.new", t->path);
-    if (merge(&m, fresh)) {
-        remove_all(&m);
-        log_debug("timeline \"%s\": %" PRIu64 " workers", t->path, m.n_workers);
-    } else {
-        log_warn("timeline \"%s\": %s -> the workers' files were not merged",
-                 t->path, strerror(errno));
+    put_dropped(t);
+    t->pen->last_worker = t->last_worker;
+    if (!writer_destroy(t->writer, STALL_MS, CLOSE_MS, &error)) {
+        log_warn("timeline \"%s\": takes nothing -> the workers' files were "
+                 "not merged",
+                 t->path);
+        return; /* the thread still has its pen in hand */
     }
+    if (t->pen->file.trouble[0] && !t->told)
+        tell_trouble(t);
+    if (t->pen->merge_error != 0)
+        log_warn("timeline \"%s\": %s -> the workers' files were not merged",
+                 t->path, strerror(t->pen->merge_error));
+    free(t->pen);
+    t->pen = NULL;
 }

@@ -6,27 +6,32 @@
  * FILE.7 (trace.json: trace.7.json), from the same machine's clock. At the end
  * whatever of them can be read here and bears this job's number, the files of
  * killed workers too, is copied into FILE and removed. Nothing of it ever
- * fails the job: what cannot be written is one warning.
+ * fails the job, or delays it: a thread writes and merges; what it has no room
+ * for is counted in the file, what cannot be written is one warning.
  *
- * Threads: the driver's loop. */
+ * Threads: the driver's loop; the thread's things are in trace.c. */
 #ifndef ELASTIC_DRIVER_TRACE_H
 #define ELASTIC_DRIVER_TRACE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include <hvd/status.h>
 
-#include "base/tracefile.h"
 #include "elastic/driver/core.h"
 
 struct trace {
     bool on;
     uint64_t job;
-    uint64_t last_worker;   /* the highest id that was spawned */
-    uint64_t shown;         /* the generation whose span is open; 0: none */
-    char path[PATH_MAX];    /* absolute */
-    struct tracefile *file; /* heap */
+    uint64_t last_worker; /* the highest id that was spawned */
+    uint64_t shown;       /* the generation whose span is open; 0: none */
+    uint64_t n_dropped;   /* events without room, since the last that had it */
+    uint64_t dropped_us;  /* when the first of them was */
+    bool told;            /* that it has ended early */
+    char path[PATH_MAX];  /* absolute */
+    struct pen *pen;      /* heap */
+    struct writer *writer;
 };
 
 /* path NULL: off, and every call below is still fine. HVD_ERR_SYSTEM,
@@ -38,7 +43,8 @@ hvd_status_t trace_open(struct trace *t, const char *path,
 void trace_record(struct trace *t, const char *name,
                   const struct driver_record *record, uint64_t now_us);
 
-/* Merge, and close. All workers have ended. */
+/* Merge, and close. All workers have ended. Waits as long as that moves, ten
+ * minutes at most. */
 void trace_close(struct trace *t, uint64_t now_us);
 
 #endif
