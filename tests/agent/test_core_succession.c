@@ -125,6 +125,18 @@ START_TEST(deaths_meanwhile_are_told_when_somebody_hears)
 }
 END_TEST
 
+/* It was stopped while one died and another took over. */
+START_TEST(own_absence_is_nobodys_silence)
+{
+    core.beat_us = 200000;
+    pass(1000, true);
+    forget_transcript();
+    ck_assert_int_eq(dialled(90000, TERM + 1), HVD_OK);
+    expect("[ 90000] AGENT_HELLO\n");
+    ck_assert(!core.driver_lost);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("agent core: succession");
@@ -137,6 +149,7 @@ int main(void)
     tcase_add_test(tc, hello_is_repeated_until_the_successor_answers);
     tcase_add_test(tc, old_driver_is_not_heard_any_more);
     tcase_add_test(tc, deaths_meanwhile_are_told_when_somebody_hears);
+    tcase_add_test(tc, own_absence_is_nobodys_silence);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

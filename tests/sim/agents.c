@@ -58,6 +58,7 @@ static struct sim_agent *create(struct sim *s, uint64_t id, const char *host)
         abort();
     agent->id = id;
     agent->host = host_index(s, host);
+    agent->launched = agent->dialled = s->driver_config.term;
     agent->tick_us = TIME_NEVER;
     return agent;
 }
@@ -96,6 +97,7 @@ static void born(struct sim *s, struct sim_agent *agent)
     struct agent_config config = AGENT_CONFIG_DEFAULTS;
 
     config.job = s->driver_config.job;
+    config.survives = s->plan.survives;
     config.hello.agent = agent->id;
     config.hello.pid = 100 + (int64_t)agent->id;
     if (!agent_core_init(&agent->core, &config, host_now(s, agent->host)))
@@ -233,11 +235,22 @@ static void child_runs(struct sim *s, struct sim_agent *agent, uint64_t id)
     feed(s, agent, &ev);
 }
 
+static void follow(struct sim *s, struct sim_agent *agent)
+{
+    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR,
+                             .term = s->driver_config.term};
+
+    agent->dialled = ev.term;
+    feed(s, agent, &ev);
+}
+
 static void on_tick(struct sim *s, struct sim_agent *agent)
 {
     struct agent_event ev = {.type = AGENT_EV_TICK};
 
     agent->tick_us = TIME_NEVER;
+    if (succession_look_agent(s, agent))
+        follow(s, agent);
     feed(s, agent, &ev);
 }
 
@@ -245,6 +258,10 @@ static void on_lifeline(struct sim *s, struct sim_agent *agent)
 {
     struct agent_event ev = {.type = AGENT_EV_DRIVER_LOST};
 
+    if (!agent->core.children) { /* not born yet: it will find it so */
+        push(s, agent, AGENT_LIFELINE, s->now_us + MSEC);
+        return;
+    }
     agent->lifeline_cut = true;
     feed(s, agent, &ev);
 }
@@ -288,6 +305,8 @@ void agents_hear(struct sim *s, struct event *event)
     struct agent_event ev = {.type = AGENT_EV_MESSAGE,
                              .message = event->message};
 
+    if (event->message->term != agent->dialled)
+        return; /* the connection that it was sent by is closed */
     network_through_codec(s, event->message);
     if (s->options.trace && event->message->type != MSG_AGENT_PONG)
         trace_agent(s, "got: ", event->message, true, event->a);
@@ -310,6 +329,7 @@ void agents_end_is_told(struct sim *s, const struct sim_agent *agent,
     event = queue_push(&s->queue, at, EV_LAUNCHER);
     event->sub = LAUNCH_ENDED;
     event->a = agent->id;
+    event->d = agent->launched;
 }
 
 void agents_die(struct sim *s, struct sim_agent *agent, bool silent)

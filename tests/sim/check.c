@@ -103,6 +103,15 @@ static struct sim_generation *make(struct sim *s, uint64_t number,
     return g;
 }
 
+struct sim_generation *check_before(struct sim *s, uint64_t number)
+{
+    struct sim_generation *g = NULL;
+
+    while (!g && number-- > 1)
+        g = sim_generation(s, number); /* a successor skips numbers */
+    return g;
+}
+
 /* On a host that is blacklisted or gone from the list only who was a member
  * before may be, and only where M9 has no choice. */
 static void check_place(struct sim *s, const struct sim_generation *g,
@@ -231,7 +240,7 @@ static void check_assigns(struct sim *s, struct sim_generation *g,
 /* Nor has anybody who was sent away, and could have stayed (M9). */
 static void check_leavers(struct sim *s, const struct sim_generation *g)
 {
-    const struct sim_generation *old = sim_generation(s, g->generation - 1);
+    const struct sim_generation *old = check_before(s, g->generation);
 
     for (uint32_t rank = 0; old && rank < old->size; rank++) {
         const struct sim_worker *w = sim_worker(s, old->members[rank]);
@@ -286,7 +295,9 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
     const struct driver_config *c = &s->driver_config;
     struct sim_generation *g;
 
-    if (s->driver.generation != (s->n_generations ? s->n_generations : 1))
+    if (s->driver.generation < s->n_generations ||
+        (s->driver.generation != (s->n_generations ? s->n_generations : 1) &&
+         s->driver_config.term == 1))
         check_fail(s, "generation %llu comes after %zu",
                    ULL(s->driver.generation), s->n_generations - 1);
     g = make(s, s->driver.generation, (uint32_t)table->n_entries);
@@ -308,6 +319,75 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
     check_assigns(s, g, actions, n);
     check_root(s, g);
     check_base(s, g);
+}
+
+/* ---- a driver has taken over --------------------------------------------- */
+
+static bool is_calm(const struct sim *s)
+{
+    const uint64_t *cover = s->result->cover;
+
+    return s->plan.loss_in == 0 &&
+           cover[COVER_stopped] + cover[COVER_agent_stopped] +
+                   cover[COVER_agent_died] + cover[COVER_agent_silent] +
+                   cover[COVER_partition] + cover[COVER_partition_one_way] +
+                   cover[COVER_host_paused] + cover[COVER_all_paused] +
+                   cover[COVER_clock_stepped] + cover[COVER_message_lost] ==
+               0;
+}
+
+/* All its members live, and train in it. */
+static bool is_whole(struct sim *s, const struct sim_generation *g)
+{
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        const struct sim_worker *w = sim_worker(s, g->members[rank]);
+
+        if (!process_runs(w) || w->generation != g->generation || w->out ||
+            w->comm_aborted || w->loss_pending || w->app == APP_GONE ||
+            w->core.fence >= g->generation)
+            return false;
+    }
+    return true;
+}
+
+/* A generation that goes on has the members and the ranks that it had. */
+static void check_gone_on(struct sim *s)
+{
+    const struct driver *d = &s->driver;
+    const struct sim_generation *g = sim_generation(s, d->generation);
+
+    sim_cover(s, COVER_went_on);
+    if (!g || d->generation + 1 != s->n_generations)
+        check_fail(s, "generation %llu goes on, which is not the newest",
+                   ULL(d->generation));
+    for (uint32_t rank = 0; rank < g->size; rank++) {
+        const struct driver_worker *dw = driver_worker(d, g->members[rank]);
+
+        if (!dw || worker_is_dead(dw) || !worker_is_enlisted(dw) ||
+            dw->assign.rank != rank)
+            check_fail(s, "generation %llu goes on without w%llu as rank %u",
+                       ULL(d->generation), ULL(g->members[rank]), rank);
+    }
+}
+
+/* What a step did that began before it was known who is there. */
+void check_adopted(struct sim *s, const struct driver_action *actions, size_t n)
+{
+    const struct driver *d = &s->driver;
+    const struct sim_generation *newest = check_before(s, s->n_generations);
+
+    for (size_t i = 0; i < n; i++)
+        if (actions[i].type == DRIVER_ACT_SEND &&
+            actions[i].u.message.type == MSG_ASSIGN)
+            check_fail(s, "a successor forms a generation before all is known");
+    if (d->phase == DRIVER_RUNNING)
+        check_gone_on(s);
+    if (d->phase != DRIVER_RENDEZVOUS)
+        return;
+    sim_cover(s, COVER_had_ended);
+    if (newest && is_calm(s) && is_whole(s, newest))
+        check_fail(s, "generation %llu is ended, and all its members live",
+                   ULL(newest->generation));
 }
 
 static bool stays(const struct driver_worker *w)
@@ -361,8 +441,8 @@ void check_hold(struct sim *s, const struct message *m)
 {
     const struct sim_generation *g = sim_generation(s, m->generation);
 
-    if (m->u.hold.flags & HOSTS_REMOVED)
-        return;
+    if (m->u.hold.flags & HOSTS_REMOVED || m->u.hold.flags == 0)
+        return; /* 0: for who was held by a driver that has died */
     for (uint32_t rank = 0; rank < g->size; rank++) {
         const struct sim_worker *w = sim_worker(s, g->members[rank]);
 
@@ -405,6 +485,8 @@ static bool may_evict(const struct sim *s, const struct sim_worker *w,
         return s->plan.loss_in > 0;
     if (strstr(why, "--elastic-timeout"))
         return computed_lately(s, w);
+    if (strstr(why, "took over"))
+        return s->plan.loss_in > 0;
     if (strstr(why, "--hang-timeout"))
         return s->plan.loss_in > 0 || computes_for(s, w, c->hang_timeout_us);
     return true;
@@ -461,10 +543,10 @@ static bool has(const char *text, const char *words)
 static bool was_disturbed(const uint64_t *cover)
 {
     return cover[COVER_deaths] + cover[COVER_stopped] +
-               cover[COVER_driver_stalled] + cover[COVER_driver_given_up] +
-               cover[COVER_agent_died] + cover[COVER_agent_silent] +
-               cover[COVER_agent_stopped] + cover[COVER_partition] +
-               cover[COVER_partition_one_way] >
+               cover[COVER_driver_stalled] + cover[COVER_driver_died] +
+               cover[COVER_driver_given_up] + cover[COVER_agent_died] +
+               cover[COVER_agent_silent] + cover[COVER_agent_stopped] +
+               cover[COVER_partition] + cover[COVER_partition_one_way] >
            0;
 }
 
@@ -536,6 +618,8 @@ void check_end(struct sim *s)
         const struct sim_worker *w = sim_worker(s, i);
         const struct sim_agent *agent = w ? sim_agent(s, w->agent) : NULL;
 
+        if (agent && !agent->met && s->plan.survives)
+            continue; /* whom nobody knows any more ends by --driver-timeout */
         if (agent && w->alive && agent->runs && !agent->stopping)
             check_fail(s, "w%llu outlives the job", ULL(w->id));
     }
@@ -551,7 +635,8 @@ void check_driver_is_lost(struct sim *s, uint32_t host, const char *who)
                             : 0;
 
     sim_cover(s, COVER_driver_given_up);
-    if (s->stalled_until_us >= since_us || s->slow_until_us >= since_us ||
+    if ((s->driver_died_us > 0 && s->driver_died_us >= since_us) ||
+        s->stalled_until_us >= since_us || s->slow_until_us >= since_us ||
         h->cut_up_us >= since_us || h->cut_down_us >= since_us ||
         s->plan.loss_in > 0)
         return;

@@ -12,6 +12,8 @@ uint64_t driver_due_us(const struct sim *s)
 {
     uint64_t at = driver_deadline(&s->driver);
 
+    if (s->driver_dead)
+        return TIME_NEVER;
     return at > s->driver_clock_us ? at - s->driver_clock_us : 0;
 }
 
@@ -97,6 +99,7 @@ static void launcher_in(struct sim *s, const struct sim_agent *agent,
 
     event->sub = (uint8_t)news;
     event->a = agent->id;
+    event->d = s->driver_config.term;
 }
 
 static void stop_agent(struct sim *s, struct sim_agent *agent)
@@ -178,8 +181,8 @@ static void cover_ending(struct sim *s, bool aborted)
 
     if (d->aborted && !aborted)
         sim_cover(s, COVER_ended_lost);
-    if (d->generation > 1 && !aborted &&
-        sim_generation(s, d->generation - 1)->left_any)
+    if (d->generation > 1 && !aborted && check_before(s, d->generation) &&
+        check_before(s, d->generation)->left_any)
         sim_cover(s, COVER_ended_updated);
 }
 
@@ -238,10 +241,14 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
     note_shortage(s);
     if (d->generation < generation)
         check_fail(s, "the generation falls");
-    if (d->generation != generation)
+    if (phase == DRIVER_ADOPTING)
+        check_adopted(s, actions, n);
+    else if (d->generation != generation)
         check_formed(s, actions, n);
-    if (d->aborted != aborted || d->generation != generation)
+    if (phase != DRIVER_ADOPTING &&
+        (d->aborted != aborted || d->generation != generation))
         cover_ending(s, aborted);
+    succession_write(s, actions, n);
     if (!s->options.large)
         check_driver(s);
     for (size_t i = 0; i < n; i++)
@@ -271,6 +278,14 @@ void driver_hear(struct sim *s, struct event *event)
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE,
                               .u.message = event->message};
 
+    struct sim_worker *w = sim_worker(s, event->a);
+
+    if (event->d != s->driver_config.term)
+        return; /* it was sent to another, who is dead */
+    w->met |= event->message->type == MSG_HELLO &&
+              driver_worker(&s->driver, w->id) != NULL;
+    if (!w->met)
+        return; /* a stranger's */
     network_through_codec(s, event->message);
     if (s->options.bug != BUG_none)
         forge(s, event->message);
@@ -345,6 +360,8 @@ void driver_hear_agent(struct sim *s, struct event *event)
     struct sim_agent *agent = sim_agent(s, event->a);
     struct message *m = event->message;
 
+    if (event->d != s->driver_config.term)
+        return;
     network_through_codec(s, m);
     if (s->options.trace && m->type != MSG_AGENT_PING)
         trace_agent(s, "got: ", m, false, event->a);
@@ -370,10 +387,23 @@ static void on_ended(struct sim *s, struct sim_agent *agent)
     agent->met = false;
 }
 
+void driver_agent_ended(struct sim *s, uint64_t id)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
+
+    ev.u.agent.agent = id;
+    ev.u.agent.text = "ended while no driver was there";
+    sim_driver_step(s, &ev);
+}
+
 void driver_launcher(struct sim *s, const struct event *event)
 {
     struct sim_agent *agent = sim_agent(s, event->a);
 
+    if (event->d != s->driver_config.term &&
+        ((enum launch_news)event->sub != LAUNCH_ENDED || s->plan.remote))
+        return; /* the launcher of a driver that is dead; its agents on this
+                   machine are watched by the next */
     if ((enum launch_news)event->sub == LAUNCH_ENDED) {
         on_ended(s, agent);
     } else if (!agent->runs) {

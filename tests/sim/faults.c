@@ -180,6 +180,8 @@ static void interrupt(struct sim *s)
         plan_fault(s, s->stalled_until_us, FAULT_INTERRUPT);
         return;
     }
+    if (s->driver_dead)
+        return;
     TRACE(s, "Ctrl-C");
     sim_cover(s, COVER_interrupted);
     sim_driver_step(s, &ev);
@@ -369,6 +371,9 @@ void faults_strike(struct sim *s, const struct event *event)
         break;
     case FAULT_LAYOUT:
         s->odd_layouts++;
+        break;
+    case FAULT_DRIVER:
+        succession_strike(s);
         break;
     case FAULT_STALL:
     case FAULT_SLOW:

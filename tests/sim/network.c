@@ -75,6 +75,18 @@ static bool is_up(enum event_type type)
     return type == EV_TO_DRIVER || type == EV_FROM_AGENT;
 }
 
+/* Whose driver's connection it goes by. */
+static uint64_t dialled(struct sim *s, enum event_type type, uint64_t peer)
+{
+    uint64_t term = 0;
+
+    if (type == EV_TO_DRIVER)
+        term = sim_worker(s, peer)->core.term;
+    else if (type == EV_FROM_AGENT)
+        term = sim_agent(s, peer)->dialled;
+    return term > 0 ? term : s->driver_config.term;
+}
+
 void network_deliver(struct sim *s, enum event_type type, uint64_t peer,
                      const struct message *m, uint64_t not_before_us)
 {
@@ -89,6 +101,7 @@ void network_deliver(struct sim *s, enum event_type type, uint64_t peer,
         s->to_driver_last_us = at;
     }
     event->a = peer;
+    event->d = dialled(s, type, peer);
     event->message = malloc(nbytes);
     if (!event->message)
         abort();

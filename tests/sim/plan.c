@@ -144,6 +144,7 @@ static void plan_base(struct sim *s)
         .op_mix = 70,
         .commit_in = 2,
     };
+    p->survives = s->options.succeed_event > 0;
     s->driver_config.np = 4;
     s->driver_config.min_np = 2;
     s->driver_config.max_np = 5;
@@ -261,6 +262,7 @@ static void plan_small(struct sim *s)
     p->kill_us = sim_uniform(s, 1, 60) * MSEC;
     p->discovery_us = sim_uniform(s, 50, 600) * MSEC;
     plan_timeouts(s);
+    p->survives = sim_one_in(s, 2);
     plan_small_faults(s);
 }
 

@@ -19,6 +19,7 @@ static void core_begin(struct sim *s, struct sim_worker *w)
         .worker = w->id,
         .heartbeat_us = CONTACT_BEAT_US,
         .driver_timeout_us = CONTACT_TIMEOUT_US,
+        .term = succession_term(s),
     };
 
     config.hello.pid = (int64_t)w->pid;

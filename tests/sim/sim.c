@@ -74,6 +74,7 @@ static void on_tick(struct sim *s, struct sim_worker *w)
 
     w->tick_us = TIME_NEVER;
     if (at <= s->now_us) {
+        succession_look_worker(s, w);
         s->in_heartbeat = true;
         app_feed(s, w, &ev);
         s->in_heartbeat = false;
@@ -161,8 +162,19 @@ static bool for_agent(struct sim *s, struct event *event)
     return false;
 }
 
+/* What is for a dead one is lost; the script belongs to nobody. */
+static void for_nobody(struct sim *s, const struct event *event)
+{
+    if (event->type == EV_DISCOVERY)
+        queue_push(&s->queue, s->now_us + s->plan.discovery_us, EV_DISCOVERY);
+}
+
 static bool for_driver(struct sim *s, struct event *event)
 {
+    if (s->driver_dead) {
+        for_nobody(s, event);
+        return false;
+    }
     if (s->stalled_until_us > s->now_us) {
         queue_again(&s->queue, s->stalled_until_us, event);
         return true;
@@ -195,6 +207,9 @@ static void dispatch(struct sim *s, struct event *event)
         break;
     case EV_FAULT:
         faults_strike(s, event);
+        break;
+    case EV_SUCCESSION:
+        succession_end(s, event);
         break;
     default:
         later = for_worker(s, event);
@@ -282,6 +297,8 @@ static void loop(struct sim *s)
 
         if (++s->result->n_events == s->options.kill_event)
             kill_as_told(s);
+        if (s->result->n_events == s->options.succeed_event)
+            succession_begin(s, s->options.succeed_us, s->options.succeed_lost);
         if (s->queue.n == 0 || s->now_us > s->plan.limit_us)
             stuck(s);
         if (deadline <= s->stalled_until_us) /* messages first */
@@ -315,6 +332,8 @@ static void fini(struct sim *s)
     drop_parked(s);
     queue_fini(&s->queue);
     driver_fini(&s->driver);
+    memory_fini(&s->memory);
+    free(s->entries);
     for (size_t i = 0; i < s->n_workers; i++)
         free(s->workers[i]);
     for (size_t i = 0; i < s->n_agents; i++) {
@@ -325,6 +344,8 @@ static void fini(struct sim *s)
         free(s->agents[i]);
     }
     for (size_t i = 1; i < s->n_generations; i++) {
+        if (!s->generations[i])
+            continue; /* a number that a successor has skipped */
         free(s->generations[i]->members);
         free(s->generations[i]->sources);
         free(s->generations[i]->entered);

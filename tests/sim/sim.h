@@ -58,6 +58,9 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(cannot_enter, 0)                                      \
     X(driver_stalled, 0)                                    \
     X(driver_slow, 0)                                       \
+    X(driver_died, SIM_IN_EXHAUSTIVE)                       \
+    X(went_on, SIM_IN_EXHAUSTIVE)                           \
+    X(had_ended, SIM_IN_EXHAUSTIVE)                         \
     X(driver_given_up, 0)                                   \
     X(agent_stopped, 0)                                     \
     X(agent_unsent, 0)                                      \
@@ -124,6 +127,10 @@ struct sim_options {
     /* base: kill workers just before the event with this number; 0: nobody */
     uint64_t kill_event;
     uint64_t kill_worker, kill_worker_too; /* ids; 0: nobody */
+    /* base: the driver dies just before this event, the last entries that it
+     * has written down are lost, and another takes over in succeed_us; 0: it
+     * lives */
+    uint64_t succeed_event, succeed_lost, succeed_us;
     enum sim_meddle meddle;
     uint64_t meddle_event, meddle_us; /* us: how long MEDDLE_DELAY is */
     bool trace; /* keep the last lines of the transcript */

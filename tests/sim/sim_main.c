@@ -109,6 +109,9 @@ static void how_to_replay(const struct sim_options *o)
                ULL(o->kill_worker));
     if (o->kill_worker_too)
         printf(" --kill-too %llu", ULL(o->kill_worker_too));
+    if (o->succeed_event)
+        printf(" --succeed-event %llu --succeed-lost %llu --succeed-us %llu",
+               ULL(o->succeed_event), ULL(o->succeed_lost), ULL(o->succeed_us));
     if (o->meddle != MEDDLE_NOT)
         printf(" --meddle %d --meddle-event %llu --meddle-us %llu",
                (int)o->meddle, ULL(o->meddle_event), ULL(o->meddle_us));
@@ -209,6 +212,34 @@ static bool every_death(struct sim_options o, uint64_t n_events,
     return true;
 }
 
+/* The driver dies just before each event; its successor comes soon or later,
+ * and lacks none or some of what was written down last. Alone, and with a death
+ * at `pairs` moments around it. */
+static bool every_succession(struct sim_options o, uint64_t n_events,
+                             uint64_t n_workers, uint64_t pairs,
+                             struct tally *tally)
+{
+    static const uint64_t lost[] = {0, 1, 4}, delays_us[] = {3000, 1300000};
+
+    for (uint64_t k = 1; k <= n_events; k++) {
+        for (size_t i = 0; i < 6; i++) {
+            o.succeed_event = k;
+            o.succeed_lost = lost[i % 3];
+            o.succeed_us = delays_us[i / 3];
+            o.kill_event = 0;
+            if (!run(&o, tally))
+                return false;
+            for (uint64_t j = 1; j <= pairs; j++) {
+                o.kill_event = k + j * j - 2 < n_events ? k + j * j - 2 : k;
+                o.kill_worker = 1 + (k + i + j) % n_workers;
+                if (!run(&o, tally))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
 static const struct {
     enum sim_meddle meddle;
     uint64_t us;
@@ -259,7 +290,8 @@ static int run_exhaustive(const struct arguments *a)
         n_events = result.n_events;
         n_workers = result.n_workers;
         if (!every_death(options, n_events, n_workers, &tally) ||
-            !every_message(options, n_events, n_workers, a->pairs, &tally))
+            !every_message(options, n_events, n_workers, a->pairs, &tally) ||
+            !every_succession(options, n_events, n_workers, a->pairs, &tally))
             return 1;
         options.seed++;
     }
@@ -312,7 +344,10 @@ enum {
     OPT_PAIRS,
     OPT_MEDDLE,
     OPT_MEDDLE_EVENT,
-    OPT_MEDDLE_US
+    OPT_MEDDLE_US,
+    OPT_SUCCEED_EVENT,
+    OPT_SUCCEED_LOST,
+    OPT_SUCCEED_US
 };
 
 static const struct option long_options[] = {
@@ -333,6 +368,9 @@ static const struct option long_options[] = {
     {"meddle", required_argument, NULL, OPT_MEDDLE},
     {"meddle-event", required_argument, NULL, OPT_MEDDLE_EVENT},
     {"meddle-us", required_argument, NULL, OPT_MEDDLE_US},
+    {"succeed-event", required_argument, NULL, OPT_SUCCEED_EVENT},
+    {"succeed-lost", required_argument, NULL, OPT_SUCCEED_LOST},
+    {"succeed-us", required_argument, NULL, OPT_SUCCEED_US},
     {NULL, 0, NULL, 0}};
 
 static bool number(const char *text, uint64_t *value_p)
@@ -395,6 +433,12 @@ static uint64_t *number_of(struct arguments *a, int option)
         return &a->options.meddle_event;
     case OPT_MEDDLE_US:
         return &a->options.meddle_us;
+    case OPT_SUCCEED_EVENT:
+        return &a->options.succeed_event;
+    case OPT_SUCCEED_LOST:
+        return &a->options.succeed_lost;
+    case OPT_SUCCEED_US:
+        return &a->options.succeed_us;
     default:
         return NULL;
     }

@@ -3,6 +3,7 @@
  *   sim.c      the run: clock, event loop
  *   queue.c    events in the order of their time
  *   driver.c   the driver's loop: actions, routes, the launcher
+ *   succession.c  its death, and who comes after it
  *   network.c  messages: delay, loss, duplication, partitions
  *   agents.c   the agents: their real core, their processes
  *   process.c  the workers' processes: birth, death, signals
@@ -26,6 +27,7 @@
 #include "discovery/hosts.h"
 #include "elastic/agent/core.h"
 #include "elastic/driver/core.h"
+#include "elastic/driver/keep.h"
 #include "elastic/worker/core.h"
 #include "sim.h"
 
@@ -48,7 +50,8 @@ enum event_type {
     EV_AGENT,      /* agent a: sub = enum agent_news; b: worker; c, d */
     EV_LAUNCHER,   /* the driver, about agent a: sub = enum launch_news */
     EV_DISCOVERY,
-    EV_FAULT /* sub = enum fault; a: number */
+    EV_SUCCESSION, /* another driver takes over; a: entries that are lost */
+    EV_FAULT       /* sub = enum fault; a: number */
 };
 
 enum agent_news {
@@ -140,6 +143,7 @@ struct sim_worker {
     bool term_ignored;       /* SIGTERM does not end it */
     uint8_t layout;          /* digest of its state's layout */
     uint8_t abilities;       /* enum ready_ability */
+    bool met;                /* the driver has heard its HELLO */
     bool loss_pending;       /* its next library call returns HVD_PEER_LOST */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */
@@ -170,9 +174,10 @@ struct sim_agent {
     uint64_t id;
     uint32_t host;
     struct agent_core core;
-    bool runs;   /* its process exists */
-    bool silent; /* nobody tells the driver when it dies */
-    bool met;    /* the driver has heard its hello */
+    bool runs;                  /* its process exists */
+    bool silent;                /* nobody tells the driver when it dies */
+    bool met;                   /* the driver has heard its hello */
+    uint64_t launched, dialled; /* terms: who has started it, whom it hears */
     bool stopping, lifeline_cut;
     bool stopped; /* SIGSTOP */
     struct parked parked;
@@ -225,7 +230,8 @@ struct sim_plan {
     uint64_t loss_in, duplicate_in; /* one message in so many; 0: none */
     uint64_t codec_in;
     uint64_t agent_beat_us, discovery_us;
-    bool remote;     /* agents are on other machines: not ours to kill */
+    bool survives; /* there is a job directory: a driver may have a successor */
+    bool remote;   /* agents are on other machines: not ours to kill */
     uint32_t op_mix; /* percent of steps with an allreduce, the rest mixed */
     uint32_t commit_in;
 };
@@ -242,6 +248,14 @@ struct sim {
 
     struct driver_config driver_config;
     struct driver driver;
+    bool driver_dead; /* ... until another takes over */
+    uint64_t driver_died_us;
+    struct memory memory; /* what was written down for that one */
+    struct sim_entry {
+        uint64_t at_us;
+        struct entry entry;
+    } * entries; /* [n_entries]: the same, one by one */
+    size_t n_entries, entries_max;
     uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
     uint64_t short_since_us; /* below the gate; TIME_NEVER: it is not */
@@ -294,6 +308,23 @@ bool driver_hears(const struct sim *s, const struct sim_worker *w);
 void driver_hear(struct sim *s, struct event *event);
 void driver_hear_agent(struct sim *s, struct event *event);
 void driver_launcher(struct sim *s, const struct event *event);
+
+/* The launcher hears that its process has ended. */
+void driver_agent_ended(struct sim *s, uint64_t agent);
+
+/* succession.c */
+void succession_write(struct sim *s, const struct driver_action *actions,
+                      size_t n);
+/* The driver dies; another takes over in delay_us, without the last n_lost
+ * entries. */
+void succession_begin(struct sim *s, uint64_t delay_us, uint64_t n_lost);
+void succession_strike(struct sim *s);
+void succession_end(struct sim *s, const struct event *event);
+/* What it does now and then when it hears nothing. */
+void succession_look_worker(struct sim *s, struct sim_worker *w);
+bool succession_look_agent(struct sim *s, const struct sim_agent *agent);
+/* Of the driver that DIR/driver names; 0: there is no such file. */
+uint64_t succession_term(const struct sim *s);
 
 /* network.c */
 void network_to_worker(struct sim *s, const struct message *m);
@@ -397,6 +428,7 @@ enum fault {
     FAULT_STALL,
     FAULT_SLOW,
     FAULT_CLOCK,
+    FAULT_DRIVER,
     /* from here on they end most jobs: rare */
     FAULT_LAYOUT,
     FAULT_INTERRUPT,
@@ -434,6 +466,11 @@ void check_fail(struct sim *s, const char *fmt, ...)
 void check_stamp(struct sim *s, struct sim_worker *w);
 struct content check_content(struct sim *s, struct state_id id);
 /* A new generation: all its ASSIGNs are in actions [n]. */
+/* The last generation that was formed before this number; NULL: none. */
+struct sim_generation *check_before(struct sim *s, uint64_t number);
+/* A step that began while it was ADOPTING. */
+void check_adopted(struct sim *s, const struct driver_action *actions,
+                   size_t n);
 void check_formed(struct sim *s, const struct driver_action *actions, size_t n);
 /* After every step of the driver in a small world. */
 void check_driver(struct sim *s);

@@ -376,8 +376,6 @@ static void advance_driver(struct agent_core *core)
 {
     uint64_t timeout_us = core->config.driver_timeout_us;
 
-    core->heard_us = stall_forgive(
-        core->heard_us, stall_of(core->beat_us, core->now_us), core->now_us);
     if (core->now_us >= later(core->heard_us, timeout_us))
         lose_driver(core);
     if (core->driver_lost && core->now_us >= core->orphan_us) {
@@ -435,6 +433,14 @@ static void advance(struct agent_core *core)
         return;
     move(core, AGENT_ENDED);
     emit(core, AGENT_DO_EXIT)->status = core->n_live > 0 || !core->welcome;
+}
+
+/* Before the event: it may put the next beat, by which an absence is seen,
+ * somewhere else. */
+static void forgive_absence(struct agent_core *core)
+{
+    core->heard_us = stall_forgive(
+        core->heard_us, stall_of(core->beat_us, core->now_us), core->now_us);
 }
 
 /* ---- the door ------------------------------------------------------------ */
@@ -497,6 +503,7 @@ hvd_status_t agent_core_step(struct agent_core *core,
     core->n_actions = 0;
     core->reported = false;
     core->now_us = ev->now_us;
+    forgive_absence(core);
     status = on_event(core, ev);
     if (status == HVD_OK)
         advance(core);

@@ -30,6 +30,7 @@ struct driver_host *adopt_agent(struct driver *d, uint64_t agent,
     if (host->agent_phase != AGENT_NONE)
         on_agent_gone(d, host->agent, "was replaced");
     inherit_agent(d, host, agent, false);
+    d->knows_nobody = false;
     return host;
 }
 
@@ -375,6 +376,8 @@ static void decide(struct driver *d)
 
 static bool awaits_agents(const struct driver *d)
 {
+    if (d->knows_nobody)
+        return true;
     for (size_t i = 0; i < d->n_hosts; i++)
         if (d->hosts[i].inherited && d->hosts[i].agent_phase != AGENT_NONE)
             return true;

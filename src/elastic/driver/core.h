@@ -364,6 +364,7 @@ struct driver {
     uint64_t generation;                   /* of the last ASSIGN */
     uint64_t generation_floor, hold_floor; /* the next are above them */
     uint64_t adopt_us;                     /* ADOPTING ends by then */
+    bool knows_nobody; /* it began with no agent: some may come all the same */
     bool review_hosts; /* the next answer is looked at as if it were another */
     struct state_id base;
     uint8_t kind; /* enum ready_kind of the job; 0: not known */

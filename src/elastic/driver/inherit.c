@@ -61,6 +61,9 @@ static bool inherit_hosts(struct driver *d, const struct memory *m)
             inherit_agent(d, host_named(d, m->hosts[i].name), m->hosts[i].agent,
                           m->hosts[i].stopping);
     d->discovered = d->n_hosts > 0;
+    d->knows_nobody = true;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        d->knows_nobody &= !d->hosts[i].inherited;
     d->review_hosts = true;
     return true;
 }

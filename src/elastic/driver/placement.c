@@ -280,8 +280,10 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
 
     if (!host)
         host = adopt_agent(d, agent, name);
-    if (!host)
+    if (!host) { /* given up, or its record was lost: nobody waits for it */
+        action_add(d, DRIVER_ACT_STOP_AGENT)->agent = agent;
         return;
+    }
     host->agent_heard_us = d->now_us;
     if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
         agent_stop(d, host);
