@@ -70,8 +70,7 @@ START_TEST(beacon_that_is_not_whole_is_refused)
 {
     static const char *const texts[] = {
         "", "job 1", "job x\nterm 1\n",
-        "job 1\nterm 1\npid 1\nstarted 1\ncontrol tcp://a:1\noutput "
-        "tcp://a:2\n"};
+        "job 1\nterm 1\npid 1\nstarted 1\ncontrol a\noutput b\n"};
     struct beacon b;
 
     write_file(texts[_i]);
