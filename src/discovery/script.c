@@ -2,7 +2,8 @@
  *
  *   script_start: fork -> own group, PDEATHSIG, stdout = pipe -> exec
  *   script_step:  read stdout; exited -> judge; deadline -> kill the group and
- *                 wait for the pidfd as for any other end
+ *                 wait for the pidfd as for any other end, so long; then it is
+ *                 left behind
  *
  * A run ends when the script itself has exited and what it wrote has been read:
  * a process that it left behind with the pipe open does not hold up the list.
@@ -14,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,12 @@
 
 #define WHO "--host-discovery-script: \"%s\""
 
-enum { OUTPUT_MAX = 4 << 20, READ_STEP = 1 << 16 };
+enum {
+    OUTPUT_MAX = 4 << 20,
+    READ_STEP = 1 << 16,
+    DEATH_US = 5000000,
+    FINI_MS = 1000
+};
 
 hvd_status_t script_init(struct script *s, const char *path,
                          uint64_t timeout_us)
@@ -43,6 +50,7 @@ hvd_status_t script_init(struct script *s, const char *path,
 
     *s = (struct script){.path = path,
                          .timeout_us = timeout_us,
+                         .death_us = DEATH_US,
                          .epoll_fd = -1,
                          .pidfd = -1,
                          .out_fd = -1,
@@ -60,6 +68,33 @@ hvd_status_t script_init(struct script *s, const char *path,
     if (access(path, X_OK) != 0)
         return error_set(HVD_ERR_INVALID, WHO " is not executable", path);
     return HVD_OK;
+}
+
+/* ---- runs that cannot be killed ------------------------------------------ */
+
+static void leave_behind(struct script *s)
+{
+    HVD_ASSERT(s->n_stuck < SCRIPT_STUCK_MAX);
+    s->stuck[s->n_stuck++] = s->pid;
+}
+
+static void reap_stuck(struct script *s)
+{
+    for (size_t i = s->n_stuck; i-- > 0;)
+        if (waitpid(s->stuck[i], NULL, WNOHANG) != 0)
+            s->stuck[i] = s->stuck[--s->n_stuck];
+}
+
+static bool may_start(struct script *s)
+{
+    reap_stuck(s);
+    if (s->n_stuck < SCRIPT_STUCK_MAX)
+        return true;
+    error_set(HVD_ERR_SYSTEM,
+              WHO ": %zu runs of it cannot be killed -> none is started until "
+                  "one has ended",
+              s->path, s->n_stuck);
+    return false;
 }
 
 /* ---- start -------------------------------------------------------------- */
@@ -132,6 +167,8 @@ hvd_status_t script_start(struct script *s, uint64_t now_us)
     pid_t parent = getpid();
 
     HVD_ASSERT(!s->running);
+    if (!may_start(s))
+        return HVD_ERR_SYSTEM;
     if (pipe2(out, O_CLOEXEC) != 0)
         return error_errno(WHO ": pipe", s->path);
     if (pipe2(err, O_CLOEXEC) != 0) {
@@ -154,7 +191,7 @@ hvd_status_t script_start(struct script *s, uint64_t now_us)
 
         if (s->pid > 0) {
             kill_group(s);
-            waitpid(s->pid, NULL, 0);
+            leave_behind(s); /* until it is dead */
         }
         end_run(s);
         return status;
@@ -166,11 +203,14 @@ hvd_status_t script_start(struct script *s, uint64_t now_us)
 
 void script_fini(struct script *s)
 {
+    struct pollfd end = {.fd = s->pidfd, .events = POLLIN};
+
     if (s->running && !s->exited) {
         kill_group(s);
-        while (waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        poll(&end, 1, FINI_MS);
+        leave_behind(s);
     }
+    reap_stuck(s);
     end_run(s);
     free(s->output);
     s->output = NULL;
@@ -179,14 +219,14 @@ void script_fini(struct script *s)
 
 /* ---- step --------------------------------------------------------------- */
 
-static void kill_run(struct script *s)
+static void kill_run(struct script *s, uint64_t now_us)
 {
     kill_group(s);
     s->killed = true;
-    s->deadline_us = CLOCK_NEVER; /* the pidfd tells the rest */
+    s->deadline_us = now_us + s->death_us; /* the pidfd tells of its end */
 }
 
-static void read_output(struct script *s)
+static void read_output(struct script *s, uint64_t now_us)
 {
     while (!s->eof) {
         ssize_t n;
@@ -195,7 +235,7 @@ static void read_output(struct script *s)
             !array_reserve(&s->output, &s->output_max,
                            s->n_output + READ_STEP)) {
             s->too_long = true;
-            kill_run(s);
+            kill_run(s, now_us);
             n = 0;
         } else {
             n = read(s->out_fd, s->output + s->n_output, READ_STEP);
@@ -246,6 +286,35 @@ static hvd_status_t judge_end(struct script *s)
     return HVD_OK;
 }
 
+/* It was killed, and has not ended: nobody waits for it any more. */
+static hvd_status_t give_up(struct script *s)
+{
+    pid_t pid = s->pid;
+
+    leave_behind(s);
+    end_run(s);
+    if (s->too_long)
+        return error_set(HVD_ERR_INVALID,
+                         WHO " printed more than 4 MiB and cannot be killed "
+                             "-> process %d is left behind",
+                         s->path, (int)pid);
+    return error_set(HVD_ERR_TIMEOUT,
+                     WHO " did not finish within %g s and cannot be killed -> "
+                         "process %d is left behind",
+                     s->path, (double)s->timeout_us / 1e6, (int)pid);
+}
+
+/* true: nobody waits for this run any more. */
+static bool is_given_up(struct script *s, uint64_t now_us)
+{
+    if (now_us < s->deadline_us)
+        return false;
+    if (s->killed)
+        return give_up(s) != HVD_OK;
+    kill_run(s, now_us);
+    return false;
+}
+
 enum script_result script_step(struct script *s, uint64_t now_us,
                                uint32_t default_slots, struct hosts *hosts)
 {
@@ -254,12 +323,9 @@ enum script_result script_step(struct script *s, uint64_t now_us,
 
     HVD_ASSERT(s->running);
     reap(s); /* before reading: what it wrote before its end is then complete */
-    read_output(s);
-    if (!s->exited) {
-        if (now_us >= s->deadline_us)
-            kill_run(s);
-        return SCRIPT_RUNNING;
-    }
+    read_output(s, now_us);
+    if (!s->exited)
+        return is_given_up(s, now_us) ? SCRIPT_FAILED : SCRIPT_RUNNING;
     status = judge_end(s);
     end_run(s);
     if (status != HVD_OK)

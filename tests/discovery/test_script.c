@@ -210,7 +210,7 @@ START_TEST(script_hangs_past_its_deadline_group_is_killed)
     script = s.pid;
     ck_assert_int_eq(getpgid(grandchild), script);
     ck_assert_int_eq(script_step(&s, 1500100, 0, &hosts), SCRIPT_RUNNING);
-    ck_assert(s.deadline_us == CLOCK_NEVER);
+    ck_assert_uint_eq(s.deadline_us, 1500100 + s.death_us);
     do {
         wait_readable(&s);
         result = script_step(&s, 1500100, 0, &hosts);
@@ -223,6 +223,89 @@ START_TEST(script_hangs_past_its_deadline_group_is_killed)
     ck_assert_int_eq(waitpid(script, NULL, WNOHANG), -1);
     ck_assert_int_eq(waitpid(grandchild, &status, 0), grandchild);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    script_fini(&s);
+}
+END_TEST
+
+/* It has ended, and is reaped by the next start. */
+static void expect_reaped(struct script *s, pid_t pid)
+{
+    siginfo_t info;
+
+    ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    ck_assert_int_eq(run(s), SCRIPT_HOSTS);
+    ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), -1);
+}
+
+/* It stays when it is killed. */
+static void expect_left_behind(struct script *s)
+{
+    char expected[ERROR_TEXT_MAX];
+    pid_t pid = s->pid;
+
+    ck_assert_int_eq(script_step(s, 1500000, 0, &hosts), SCRIPT_RUNNING);
+    ck_assert_int_eq(script_step(s, 6499999, 0, &hosts), SCRIPT_RUNNING);
+    ck_assert_int_eq(script_step(s, 6500000, 0, &hosts), SCRIPT_FAILED);
+    snprintf(expected, sizeof(expected),
+             "--host-discovery-script: \"%s\" did not finish within 1.5 s and "
+             "cannot be killed -> process %d is left behind",
+             path, (int)pid);
+    ck_assert_str_eq(error_text(), expected);
+}
+
+START_TEST(script_that_cannot_be_killed_is_left_behind_for_a_new_run)
+{
+    enum script_result result = SCRIPT_RUNNING;
+    struct script s;
+    pid_t pid;
+
+    ck_assert_int_eq(mkfifo("fifo", 0600), 0);
+    write_script("#!/bin/sh\nexec " UNKILLABLE " a:1 fifo\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 1500000), HVD_OK);
+    ck_assert_int_eq(script_start(&s, 0), HVD_OK);
+    pid = s.pid;
+    while (s.n_output == 0 && result == SCRIPT_RUNNING) {
+        wait_readable(&s);
+        result = script_step(&s, 0, 0, &hosts);
+    }
+    if (result == SCRIPT_RUNNING) { /* else there is no ptrace here */
+        expect_left_behind(&s);
+        write_script("#!/bin/sh\necho a:1; echo b:1\n", 0700);
+        ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+        ck_assert_uint_eq(hosts.n, 2);
+        ck_assert_uint_eq(s.n_stuck, 1);
+        close(open("fifo", O_WRONLY | O_CLOEXEC));
+        expect_reaped(&s, pid);
+        ck_assert_uint_eq(s.n_stuck, 0);
+    }
+    script_fini(&s);
+    unlink("fifo");
+}
+END_TEST
+
+/* Each takes a process: there is an end to it. */
+START_TEST(script_is_not_started_beside_many_that_cannot_be_killed)
+{
+    char expected[ERROR_TEXT_MAX];
+    struct script s;
+
+    write_script("#!/bin/sh\necho a:1\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 1500000), HVD_OK);
+    for (; s.n_stuck < SCRIPT_STUCK_MAX; s.n_stuck++)
+        if ((s.stuck[s.n_stuck] = fork()) == 0)
+            while (1)
+                pause();
+    ck_assert_int_eq(script_start(&s, 0), HVD_ERR_SYSTEM);
+    snprintf(expected, sizeof(expected),
+             "--host-discovery-script: \"%s\": 8 runs of it cannot be killed "
+             "-> none is started until one has ended",
+             path);
+    ck_assert_str_eq(error_text(), expected);
+    kill(s.stuck[3], SIGKILL);
+    expect_reaped(&s, s.stuck[3]);
+    ck_assert_uint_eq(s.n_stuck, SCRIPT_STUCK_MAX - 1);
+    for (size_t i = 0; i < s.n_stuck; i++)
+        kill(s.stuck[i], SIGKILL);
     script_fini(&s);
 }
 END_TEST
@@ -335,6 +418,10 @@ int main(void)
     tcase_add_test(tcase, script_prints_garbage_names_the_line);
     tcase_add_test(tcase, script_with_missing_interpreter_says_so);
     tcase_add_test(tcase, script_hangs_past_its_deadline_group_is_killed);
+    tcase_add_test(tcase,
+                   script_that_cannot_be_killed_is_left_behind_for_a_new_run);
+    tcase_add_test(tcase,
+                   script_is_not_started_beside_many_that_cannot_be_killed);
     tcase_add_test(tcase,
                    script_leaves_a_child_with_the_pipe_open_is_not_waited_for);
     tcase_add_test(tcase, script_fini_while_running_kills_and_reaps);
