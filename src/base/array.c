@@ -4,8 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
-                         size_t elem_nbytes)
+bool array_reserve_unset_bytes(void **items_p, size_t *max_p, size_t need,
+                               size_t elem_nbytes)
 {
     size_t max = *max_p ? *max_p : 8;
     void *items;
@@ -22,10 +22,21 @@ bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
     items = realloc(*items_p, max * elem_nbytes);
     if (!items)
         return false;
-    memset((char *)items + *max_p * elem_nbytes, 0,
-           (max - *max_p) * elem_nbytes);
     *items_p = items;
     *max_p = max;
+    return true;
+}
+
+bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
+                         size_t elem_nbytes)
+{
+    size_t max = *max_p;
+
+    if (!array_reserve_unset_bytes(items_p, max_p, need, elem_nbytes))
+        return false;
+    if (*max_p > max)
+        memset((char *)*items_p + max * elem_nbytes, 0,
+               (*max_p - max) * elem_nbytes);
     return true;
 }
 

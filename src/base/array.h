@@ -32,6 +32,15 @@ bool array_reserve_bytes(void **items_p, size_t *max_p, size_t need,
     array_reserve_bytes((void **)(items_p), (max_p), (need), \
                         sizeof(**(items_p)))
 
+/* The same, but new elements are not touched: of a large array the system gives
+ * memory only for what has been written to. */
+bool array_reserve_unset_bytes(void **items_p, size_t *max_p, size_t need,
+                               size_t elem_nbytes);
+
+#define array_reserve_unset(items_p, max_p, need)                  \
+    array_reserve_unset_bytes((void **)(items_p), (max_p), (need), \
+                              sizeof(**(items_p)))
+
 /* Free *items_p (NULL is fine), which becomes NULL, and *max_p 0. */
 void array_free_bytes(void **items_p, size_t *max_p);
 

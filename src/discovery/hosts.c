@@ -27,13 +27,6 @@ struct parser {
     struct text said;
 };
 
-/* Finds names in `items`. table NULL: no memory was left, search one by one. */
-struct index {
-    const struct host *items;
-    uint32_t *table; /* [mask + 1], 1 + index into items; 0: free */
-    size_t mask, n;
-};
-
 static uint32_t name_hash(const char *name)
 {
     uint32_t h = 2166136261u; /* FNV-1a */
@@ -43,17 +36,18 @@ static uint32_t name_hash(const char *name)
     return h;
 }
 
-static void index_init(struct index *x, const struct host *items, size_t max)
+static void index_init(struct hosts_index *x, const struct host *items,
+                       size_t max)
 {
     size_t size = 16;
 
     while (size < 2 * max)
         size *= 2;
-    *x = (struct index){.items = items, .mask = size - 1};
+    *x = (struct hosts_index){.items = items, .mask = size - 1};
     x->table = calloc(size, sizeof(*x->table));
 }
 
-static long index_find(const struct index *x, const char *name)
+long hosts_index_find(const struct hosts_index *x, const char *name)
 {
     if (!x->table) {
         for (size_t i = 0; i < x->n; i++)
@@ -72,7 +66,7 @@ static long index_find(const struct index *x, const char *name)
 }
 
 /* items[n] becomes findable. */
-static void index_add(struct index *x)
+static void index_add(struct hosts_index *x)
 {
     if (x->table) {
         size_t at = name_hash(x->items[x->n].name) & x->mask;
@@ -84,11 +78,17 @@ static void index_add(struct index *x)
     x->n++;
 }
 
-static void index_fill(struct index *x, const struct hosts *hosts)
+void hosts_index_init(struct hosts_index *x, const struct hosts *hosts)
 {
     index_init(x, hosts->items, hosts->n);
     while (x->n < hosts->n)
         index_add(x);
+}
+
+void hosts_index_fini(struct hosts_index *x)
+{
+    free(x->table);
+    *x = (struct hosts_index){0};
 }
 
 /* ---- sentences ---------------------------------------------------------- */
@@ -246,13 +246,13 @@ static bool parse_item(struct parser *p, struct piece line, struct host *host)
 }
 
 static bool add_item(struct parser *p, struct piece line, struct hosts *hosts,
-                     struct index *x)
+                     struct hosts_index *x)
 {
     if (hosts->n == HOSTS_MAX)
         return refuse_all(p, "more than 16384 hosts");
     if (!parse_item(p, line, &hosts->items[hosts->n]))
         return false;
-    if (index_find(x, hosts->items[hosts->n].name) >= 0) {
+    if (hosts_index_find(x, hosts->items[hosts->n].name) >= 0) {
         refuse(p, line);
         say(p, ": the host is listed twice");
         return false;
@@ -263,7 +263,7 @@ static bool add_item(struct parser *p, struct piece line, struct hosts *hosts,
 }
 
 static bool parse_all(struct parser *p, struct piece text, char separator,
-                      struct hosts *hosts, struct index *x)
+                      struct hosts *hosts, struct hosts_index *x)
 {
     while (text.begin < text.end) {
         size_t rest = (size_t)(text.end - text.begin);
@@ -301,7 +301,7 @@ bool hosts_parse(const char *text, size_t nbytes, enum hosts_syntax syntax,
     char separator = syntax == HOSTS_COMMAS ? ',' : '\n';
     size_t n_max = bound(text, nbytes, separator);
     struct hosts next = {0};
-    struct index x;
+    struct hosts_index x;
     bool ok;
 
     if (!array_reserve(&next.items, &next.max, n_max))
@@ -309,7 +309,7 @@ bool hosts_parse(const char *text, size_t nbytes, enum hosts_syntax syntax,
     index_init(&x, next.items, n_max);
     ok = parse_all(&p, (struct piece){text, text + nbytes}, separator, &next,
                    &x);
-    free(x.table);
+    hosts_index_fini(&x);
     if (!ok) {
         hosts_fini(&next);
         return false;
@@ -346,11 +346,11 @@ unsigned hosts_diff(const struct hosts *before, const struct hosts *after)
     enum { REMOVED = 1, ADDED = 2 };
     unsigned flags = 0;
     size_t n_same = 0;
-    struct index x;
+    struct hosts_index x;
 
-    index_fill(&x, before);
+    hosts_index_init(&x, before);
     for (size_t i = 0; i < after->n; i++) {
-        long old = index_find(&x, after->items[i].name);
+        long old = hosts_index_find(&x, after->items[i].name);
 
         if (old < 0) {
             flags |= ADDED;
@@ -362,38 +362,30 @@ unsigned hosts_diff(const struct hosts *before, const struct hosts *after)
         else if (after->items[i].slots < before->items[old].slots)
             flags |= REMOVED;
     }
-    free(x.table);
+    hosts_index_fini(&x);
     return n_same < before->n ? flags | REMOVED : flags;
-}
-
-long hosts_find(const struct hosts *hosts, const char *name)
-{
-    for (size_t i = 0; i < hosts->n; i++)
-        if (strcmp(hosts->items[i].name, name) == 0)
-            return (long)i;
-    return -1;
 }
 
 bool hosts_order(const struct hosts *previous, struct hosts *available)
 {
     struct hosts next = {0};
-    struct index x;
+    struct hosts_index x;
 
     if (!array_reserve(&next.items, &next.max, available->n))
         return false;
-    index_fill(&x, available);
+    hosts_index_init(&x, available);
     for (size_t i = 0; i < previous->n; i++) {
-        long at = index_find(&x, previous->items[i].name);
+        long at = hosts_index_find(&x, previous->items[i].name);
 
         if (at >= 0)
             next.items[next.n++] = available->items[at];
     }
-    free(x.table);
-    index_fill(&x, previous);
+    hosts_index_fini(&x);
+    hosts_index_init(&x, previous);
     for (size_t i = 0; i < available->n; i++)
-        if (index_find(&x, available->items[i].name) < 0)
+        if (hosts_index_find(&x, available->items[i].name) < 0)
             next.items[next.n++] = available->items[i];
-    free(x.table);
+    hosts_index_fini(&x);
     HVD_ASSERT(next.n == available->n);
     hosts_fini(available);
     *available = next;

@@ -52,8 +52,19 @@ bool hosts_copy(const struct hosts *from, struct hosts *to);
  * 0: same. Order does not matter. */
 unsigned hosts_diff(const struct hosts *before, const struct hosts *after);
 
-/* Index of a name, or -1. */
-long hosts_find(const struct hosts *hosts, const char *name);
+/* Finds names in a list that stays as it is meanwhile. */
+struct hosts_index {
+    const struct host *items; /* the list's: borrowed */
+    uint32_t *table; /* [mask + 1], 1 + index into items; 0: free. NULL: there
+                        was no memory, names are searched one by one */
+    size_t mask, n;
+};
+
+void hosts_index_init(struct hosts_index *x, const struct hosts *hosts);
+void hosts_index_fini(struct hosts_index *x);
+
+/* Index of a name in the list, or -1. */
+long hosts_index_find(const struct hosts_index *x, const char *name);
 
 /* Order `available` by age: names that were in `previous` first, in that order,
  * then the others in their own. In place. D11. */

@@ -285,7 +285,7 @@ void fake_spawn(struct fake *fake, uint64_t worker, struct wire_strings argv,
                                     .env = env}};
 
     if (cwd)
-        snprintf(m.u.spawn.cwd, sizeof(m.u.spawn.cwd), "%s", cwd);
+        m.u.spawn.cwd = (struct wire_strings){cwd, (uint32_t)strlen(cwd) + 1};
     send_to(fake->control, fake->route, &m);
 }
 

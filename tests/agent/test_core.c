@@ -243,6 +243,24 @@ START_TEST(memory_of_the_gone_is_bounded)
 }
 END_TEST
 
+START_TEST(spawn_of_who_may_be_forgotten_starts_nobody)
+{
+    for (uint64_t w = 1; w < 5 * AGENT_REMEMBERED; w++) {
+        spawn(w, w);
+        starts(w, w);
+        exits(w, w, 0, 0);
+        forget_transcript();
+    }
+    ck_assert_ptr_null(agent_core_child(&core, 1));
+    spawn(6 * AGENT_REMEMBERED, 1);
+    expect("[  6144] SPAWN_FAILED 1 error 125 the agent has forgotten this "
+           "worker\n");
+    spawn(6 * AGENT_REMEMBERED, 1); /* and says so again */
+    expect("[  6144] SPAWN_FAILED 1 error 125 the agent has forgotten this "
+           "worker\n");
+}
+END_TEST
+
 /* ---- the end ------------------------------------------------------------- */
 
 START_TEST(shutdown_without_children_ends_at_once)
@@ -447,6 +465,7 @@ static Suite *suite_make(void)
     tcase_add_test(run, kill_of_unknown_worker_forbids_its_start);
     tcase_add_test(run, report_not_taken_is_repeated);
     tcase_add_test(run, memory_of_the_gone_is_bounded);
+    tcase_add_test(run, spawn_of_who_may_be_forgotten_starts_nobody);
     tcase_add_test(run, shutdown_without_children_ends_at_once);
     tcase_add_test(run, ended_does_nothing_more);
     tcase_add_test(run, shutdown_asks_forces_and_waits);

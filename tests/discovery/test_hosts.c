@@ -143,6 +143,7 @@ START_TEST(hosts_parse_too_many_hosts_is_refused)
 {
     static char text[(HOSTS_MAX + 1) * 10];
     struct hosts hosts = {0};
+    struct hosts_index index;
     char error[HOSTS_ERROR_MAX];
     size_t n = 0;
 
@@ -150,7 +151,10 @@ START_TEST(hosts_parse_too_many_hosts_is_refused)
         n += (size_t)sprintf(text + n, "h%d:1\n", i);
     ck_assert(hosts_parse(text, n, HOSTS_LINES, 0, &hosts, error));
     ck_assert_uint_eq(hosts.n, HOSTS_MAX);
-    ck_assert_int_eq(hosts_find(&hosts, "h16383"), 16383);
+    hosts_index_init(&index, &hosts);
+    ck_assert_int_eq(hosts_index_find(&index, "h16383"), 16383);
+    ck_assert_int_eq(hosts_index_find(&index, "h16384"), -1);
+    hosts_index_fini(&index);
     n += (size_t)sprintf(text + n, "more:1\n");
     ck_assert(!hosts_parse(text, n, HOSTS_LINES, 0, &hosts, error));
     ck_assert_str_eq(error, "more than 16384 hosts");
@@ -255,10 +259,13 @@ END_TEST
 START_TEST(hosts_copy_of_an_empty_list_is_empty)
 {
     struct hosts none = {0}, copy = parse("a:1", HOSTS_LINES, 0);
+    struct hosts_index index;
 
     ck_assert(hosts_copy(&none, &copy));
     ck_assert_uint_eq(copy.n, 0);
-    ck_assert_int_eq(hosts_find(&copy, "a"), -1);
+    hosts_index_init(&index, &copy);
+    ck_assert_int_eq(hosts_index_find(&index, "a"), -1);
+    hosts_index_fini(&index);
     hosts_fini(&copy);
 }
 END_TEST

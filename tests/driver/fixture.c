@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 
-enum { ACTIONS_MAX = 1024, TICK_MS = 100, ENTRIES_MAX = 4096 };
+enum { ACTIONS_MAX = 1 << 16, TICK_MS = 100, ENTRIES_MAX = 4096 };
 
 static struct fixture the_fixture;
 
@@ -85,7 +85,7 @@ static void check_table(const struct driver *d)
         const struct driver_worker *w = driver_worker(d, e->worker);
 
         ck_assert_ptr_nonnull(w);
-        ck_assert_uint_eq(w->assign.rank, i);
+        ck_assert_uint_eq(w->rank, i);
         ck_assert_uint_eq(e->host, w->host);
         ck_assert_uint_eq(e->slot, w->slot);
         ck_assert_uint_eq(e->port, w->port);
@@ -177,6 +177,8 @@ static void say_action(struct fixture *f, const struct driver_action *a)
     case DRIVER_ACT_KILL:
         snprintf(text, sizeof(text), "w%" PRIu64, a->worker);
         line(f, "kill", text);
+        break;
+    case DRIVER_ACT_PONG:
         break;
     case DRIVER_ACT_SEND:
         say_send(f, a->worker, &a->u.message);
@@ -284,7 +286,8 @@ static void check_counts(const struct driver *d)
         c.live += worker_is_here(w) && w->drain == DRAIN_NONE;
         ck_assert(i == 0 || d->workers[i - 1].id < w->id);
         if (w->life != LIFE_GONE)
-            ck_assert_uint_eq(d->hosts[w->host].slots[w->slot].worker, w->id);
+            ck_assert_uint_eq(
+                driver_slot(d, &d->hosts[w->host], w->slot)->worker, w->id);
     }
     ck_assert_mem_eq(&c, &d->counts, sizeof(c));
 }
@@ -293,6 +296,8 @@ static void put(void *arg, struct entry *entry)
 {
     struct fixture *f = arg;
 
+    if (f->no_journal)
+        return;
     ck_assert(memory_fold(&f->memory, entry));
     ck_assert(array_reserve(&f->entries, &f->entries_max, f->n_entries + 1));
     f->entries[f->n_entries++] = *entry;
@@ -302,10 +307,12 @@ static void step(struct fixture *f, const struct driver_event *ev)
 {
     const struct driver_action *actions;
     struct driver_action *copy;
+    hvd_status_t status;
     size_t n;
 
-    ck_assert_int_eq(driver_step(&f->driver, ev, f->now_us, &actions, &n),
-                     HVD_OK);
+    status = driver_step(&f->driver, ev, f->now_us, &actions, &n);
+    if (!f->may_refuse || status != HVD_ERR_NOMEM)
+        ck_assert_int_eq(status, HVD_OK);
     keep_step(&f->keep, &f->driver, actions, n);
     check_counts(&f->driver);
     if (f->driver.formed_us == f->now_us)
@@ -336,6 +343,7 @@ struct fixture *fixture_new(const struct fixture_options *o)
 
     memset(f, 0, sizeof(*f));
     f->keep = (struct keep){&f->memory, put, f};
+    f->no_journal = o->no_journal;
     c.np = o->np ? o->np : 2;
     c.min_np = o->min_np ? o->min_np : c.np;
     c.max_np = o->max_np;
@@ -493,6 +501,8 @@ static void about_worker(struct fixture *f, const struct happening *h,
         ev.u.exited.code = h->number;
         ev.u.exited.signal = h->kill ? 9 : 0;
         step(f, &ev);
+    } else if (h->type == DRIVER_EV_SPAWNED) {
+        spawned(f, id);
     } else {
         ck_assert_int_eq(h->type, DRIVER_EV_SPAWN_FAILED);
         ev.u.spawn_failed.worker = id;
@@ -565,6 +575,12 @@ static void new_hosts(struct fixture *f, const char *text)
     hosts_fini(&list);
 }
 
+void at_list(struct fixture *f, uint64_t ms, const struct hosts *list)
+{
+    f->now_us = ms * 1000;
+    step(f, &(struct driver_event){.type = DRIVER_EV_HOSTS, .u.hosts = list});
+}
+
 static uint64_t agent_on(const struct fixture *f, const char *host)
 {
     for (size_t i = 0; i < f->driver.n_hosts; i++)
@@ -586,10 +602,14 @@ static void about_job(struct fixture *f, const struct happening *h)
     } else if (h->type == DRIVER_EV_AGENT_PING) {
         agent_runs_only(f, agent_on(f, h->text), h->number);
     } else {
-        if (h->type == DRIVER_EV_DISCOVERY_BAD)
+        if (h->type == DRIVER_EV_DISCOVERY_BAD) {
             ev.u.text = h->text;
-        else
+        } else if (h->type == DRIVER_EV_UNSAYABLE) {
+            ev.u.unsayable.generation = (uint64_t)h->number;
+            ev.u.unsayable.text = h->text;
+        } else {
             ev.u.signal = h->number;
+        }
         step(f, &ev);
     }
 }

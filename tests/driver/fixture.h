@@ -49,6 +49,7 @@ struct fixture_options {
     uint64_t hang_ms;    /* [never] */
     uint64_t exit_ms;    /* [never] */
     uint64_t commit_ms;  /* [never] */
+    bool no_journal;     /* nothing is written down */
 };
 
 struct fixture_worker {
@@ -65,8 +66,10 @@ struct fixture {
     char slow_host[HOSTS_NAME_MAX];   /* its agent comes up by agent_up() */
     int n_stops_lost;                 /* so many agents are not told to stop */
     bool no_spawns;                   /* SPAWNED is withheld */
-    bool slow_workers;                /* they say HELLO by hello() */
+    bool may_refuse;   /* a hosts event may be refused: no memory */
+    bool slow_workers; /* they say HELLO by hello() */
     int n_records[RECORD_WARNING + 1];
+    bool no_journal;
     struct memory memory; /* what the driver has written down */
     struct keep keep;
     struct entry *entries; /* [n_entries]: the same, one by one */
@@ -112,6 +115,8 @@ void agent_back(struct fixture *f, uint64_t ms, const char *host,
 void greets(struct fixture *f, uint64_t ms, const char *workers,
             struct msg_where where);
 struct happening interrupted(int signal);
+struct happening unsayable(uint64_t generation, const char *text);
+struct happening spawned_late(const char *workers);
 struct happening spawn_fails(const char *workers, const char *text);
 struct happening killed(const char *workers); /* exited by signal 9 */
 struct happening exited(const char *workers, int code);
@@ -143,6 +148,9 @@ struct happening leaving_lost(const char *workers, const char *text);
 struct happening drain_me(const char *workers);
 
 void at(struct fixture *f, uint64_t ms, struct happening h);
+
+/* What discovery says, when it is long. */
+void at_list(struct fixture *f, uint64_t ms, const struct hosts *list);
 
 /* Exactly this message, whatever a correct worker would say. */
 void at_raw(struct fixture *f, uint64_t ms, const struct message *m);

@@ -57,6 +57,19 @@ struct happening interrupted(int signal)
     return h;
 }
 
+struct happening unsayable(uint64_t generation, const char *text)
+{
+    struct happening h = event(DRIVER_EV_UNSAYABLE, NULL, text);
+
+    h.number = (int)generation;
+    return h;
+}
+
+struct happening spawned_late(const char *workers)
+{
+    return event(DRIVER_EV_SPAWNED, workers, NULL);
+}
+
 struct happening spawn_fails(const char *workers, const char *text)
 {
     return event(DRIVER_EV_SPAWN_FAILED, workers, text);

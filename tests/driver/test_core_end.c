@@ -53,14 +53,14 @@ START_TEST(m14_exit_that_got_lost_is_asked_for)
     f->no_spawns = true;
     at(f, 10, done("w1 w2"));
     expect(f, "release: w1 w2\n");
-    at(f, 20, agent_runs("a", 2));
+    at(f, 1020, agent_runs("a", 2));
     expect(f, "");
-    at(f, 30, exited("w1", 0));
-    at(f, 40, agent_runs("a", 1));
+    at(f, 1030, exited("w1", 0));
+    at(f, 1040, agent_runs("a", 1));
     expect(f, "");
-    at(f, 50, agent_runs("a", 0));
+    at(f, 1050, agent_runs("a", 0));
     expect(f, "spawn: w2@a:1\n"); /* its agent answers with the exit */
-    at(f, 60, exited("w2", 0));
+    at(f, 1060, exited("w2", 0));
     expect(f, "stop agent: a\nfinish 0: finished\n");
     fixture_free(f);
 }
@@ -592,6 +592,22 @@ START_TEST(interrupt_of_a_job_that_finishes_is_success)
 }
 END_TEST
 
+START_TEST(a_generation_that_cannot_be_told_ends_the_job)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, unsayable(2, "of another one"));
+    expect(f, "");
+    at(f, 20, unsayable(1, "the table of 2 ranks is too large"));
+    expect(f, "shutdown failed: w1 w2\n");
+    at(f, 30, exited("w1 w2", 1));
+    expect(f, "stop agent: a\nfinish 1: generation 1 cannot be formed: the "
+              "table of 2 ranks is too large\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_end");
@@ -632,6 +648,7 @@ int main(void)
     tcase_add_test(tcase, m14_who_cannot_be_killed_is_left_behind);
     tcase_add_test(tcase, m14_unkillable_from_before_spoils_nothing);
     tcase_add_test(tcase, m14_agent_lost_after_the_release_is_no_success);
+    tcase_add_test(tcase, a_generation_that_cannot_be_told_ends_the_job);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

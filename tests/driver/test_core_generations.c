@@ -79,9 +79,21 @@ START_TEST(m2_assign_is_repeated_to_who_still_joins)
     struct fixture *f = fixture_create(.np = 2);
 
     run(f, "a:2");
-    at(f, 10, ping("w2", WORKER_JOINING, 0));
+    at(f, 240, ping("w2", WORKER_JOINING, 0)); /* it is on its way */
+    expect(f, "");
+    at(f, 260, ping("w2", WORKER_JOINING, 0));
     expect(f, "assign 1: w2+sync\n");
-    at(f, 20, ping("w2", WORKER_RUNNING, 0));
+    at(f, 270, ready_fence("w2", 0)); /* so it says twice in a heartbeat */
+    expect(f, "");
+    at(f, 800, ping("w2", WORKER_JOINING, 0)); /* each time later */
+    expect(f, "assign 1: w2+sync\n");
+    at(f, 1700, ping("w2", WORKER_JOINING, 0));
+    expect(f, "");
+    at(f, 1850, ping("w2", WORKER_JOINING, 0)); /* but once a heartbeat */
+    expect(f, "assign 1: w2+sync\n");
+    at(f, 2860, ping("w2", WORKER_JOINING, 0));
+    expect(f, "assign 1: w2+sync\n");
+    at(f, 9000, ping("w2", WORKER_RUNNING, 0));
     expect(f, "");
     fixture_free(f);
 }
@@ -151,6 +163,30 @@ START_TEST(m2_farewells_are_repeated)
 }
 END_TEST
 
+START_TEST(m2_spawn_is_repeated_until_it_is_answered)
+{
+    struct fixture *f = fixture_create(.np = 3);
+
+    f->no_spawns = true;
+    at(f, 0, hosts("a:3"));
+    expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1 w3@a:2\n");
+    pass(f, 900);
+    expect(f, "");
+    at(f, 950, spawned_late("w1"));
+    pass(f, 1900);
+    expect(f, "spawn: w2@a:1 w3@a:2\n");
+    at(f, 1950, spawn_fails("w2", "no memory"));
+    pass(f, 2300);
+    expect(f, "spawn: w4@a:1 w3@a:2\n");
+    at(f, 2350, exited("w3", 1)); /* it was started, and is gone already */
+    expect(f, "spawn: w5@a:2\n");
+    at(f, 2400, spawned_late("w4 w5"));
+    pass(f, 9000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m2_welcome_is_repeated_and_ghosts_are_not_heard)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -177,7 +213,7 @@ START_TEST(m3_stale_ready_of_live_generation_gets_assign_again)
     struct fixture *f = fixture_create(.np = 2);
 
     run(f, "a:2");
-    at(f, 10, ready_fence("w2", 0));
+    at(f, 260, ready_fence("w2", 0));
     expect(f, "assign 1: w2+sync\n");
     ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
     fixture_free(f);
@@ -449,6 +485,7 @@ int main(void)
     tcase_add_test(tcase, m2_abort_is_repeated_to_who_still_runs);
     tcase_add_test(tcase, m2_hold_and_cut_are_repeated_to_who_lacks_them);
     tcase_add_test(tcase, m2_farewells_are_repeated);
+    tcase_add_test(tcase, m2_spawn_is_repeated_until_it_is_answered);
     tcase_add_test(tcase, m2_welcome_is_repeated_and_ghosts_are_not_heard);
     tcase_add_test(tcase, m3_stale_ready_of_live_generation_gets_assign_again);
     tcase_add_test(tcase, m3_stale_ready_after_abort_gets_that_abort);

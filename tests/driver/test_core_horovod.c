@@ -13,13 +13,13 @@ static void expect_rank(struct fixture *f, const char *name, uint32_t rank,
                         uint32_t size, uint32_t local_rank, uint32_t cross_rank,
                         uint32_t cross_size)
 {
-    const struct msg_assign *a = &worker(f, name)->assign;
+    const struct driver_worker *w = worker(f, name);
 
-    ck_assert_uint_eq(a->rank, rank);
-    ck_assert_uint_eq(a->size, size);
-    ck_assert_uint_eq(a->local_rank, local_rank);
-    ck_assert_uint_eq(a->cross_rank, cross_rank);
-    ck_assert_uint_eq(a->cross_size, cross_size);
+    ck_assert_uint_eq(w->rank, rank);
+    ck_assert_uint_eq(f->driver.assign.size, size);
+    ck_assert_uint_eq(w->local_rank, local_rank);
+    ck_assert_uint_eq(w->cross_rank, cross_rank);
+    ck_assert_uint_eq(w->cross_size, cross_size);
 }
 
 START_TEST(d1_rank_and_size)

@@ -186,9 +186,11 @@ START_TEST(spawn_that_got_lost_is_repeated)
     f->no_spawns = true;
     at(f, 0, hosts("a:2"));
     expect(f, "start agent: a\nspawn: w1@a:0 w2@a:1\n");
-    at(f, 10, agent_runs("a", 2));
+    at(f, 10, agent_runs("a", 1)); /* it is on its way */
     expect(f, "");
-    at(f, 20, agent_runs("a", 1)); /* which of them is not known */
+    at(f, 1010, agent_runs("a", 2));
+    expect(f, "");
+    at(f, 1020, agent_runs("a", 1)); /* which of them is not known */
     expect(f, "spawn: w1@a:0 w2@a:1\n");
     fixture_free(f);
 }

@@ -458,14 +458,14 @@ START_TEST(m13_ranks_are_host_major_with_local_and_cross)
 
     run(f, "a:2 b:1");
     for (size_t i = 0; i < 3; i++) {
-        const struct msg_assign *a = &worker(f, rows[i].name)->assign;
+        const struct driver_worker *w = worker(f, rows[i].name);
 
-        ck_assert_uint_eq(a->rank, rows[i].rank);
-        ck_assert_uint_eq(a->size, 3);
-        ck_assert_uint_eq(a->local_rank, rows[i].local_rank);
-        ck_assert_uint_eq(a->local_size, rows[i].local_size);
-        ck_assert_uint_eq(a->cross_rank, rows[i].cross_rank);
-        ck_assert_uint_eq(a->cross_size, rows[i].cross_size);
+        ck_assert_uint_eq(w->rank, rows[i].rank);
+        ck_assert_uint_eq(f->driver.assign.size, 3);
+        ck_assert_uint_eq(w->local_rank, rows[i].local_rank);
+        ck_assert_uint_eq(w->local_size, rows[i].local_size);
+        ck_assert_uint_eq(w->cross_rank, rows[i].cross_rank);
+        ck_assert_uint_eq(w->cross_size, rows[i].cross_size);
     }
     fixture_free(f);
 }
@@ -481,8 +481,8 @@ START_TEST(m13_root_is_the_lowest_rank_with_the_base)
     at(f, 10, lost("w3", 1, ""));
     at(f, 20, ready_lost("w1 w2 w3"));
     expect(f, "abort 1: w1 w2 w3\nassign 2: w1+sync w2 w3\n");
-    ck_assert_uint_eq(worker(f, "w1")->assign.root, 1);
-    ck_assert_uint_eq(worker(f, "w1")->assign.base.version, 5);
+    ck_assert_uint_eq(f->driver.assign.root, 1);
+    ck_assert_uint_eq(f->driver.assign.base.version, 5);
     ck_assert(!driver_table(&f->driver)->entries[0].source);
     ck_assert(driver_table(&f->driver)->entries[2].source);
     fixture_free(f);
@@ -517,7 +517,7 @@ START_TEST(m13_a_spare_that_claims_a_newer_state_is_not_the_base)
     at(f, 13, ready("w3"));
     at(f, 14, ready_updated("w1 w2"));
     expect_part(f, "assign 2: w1 w2\n");
-    ck_assert_uint_eq(worker(f, "w1")->assign.base.version, 1);
+    ck_assert_uint_eq(f->driver.assign.base.version, 1);
     fixture_free(f);
 }
 END_TEST

@@ -365,7 +365,7 @@ static void check_gone_on(struct sim *s)
         const struct driver_worker *dw = driver_worker(d, g->members[rank]);
 
         if (!dw || worker_is_dead(dw) || !worker_is_enlisted(dw) ||
-            dw->assign.rank != rank)
+            dw->rank != rank)
             check_fail(s, "generation %llu goes on without w%llu as rank %u",
                        ULL(d->generation), ULL(g->members[rank]), rank);
     }

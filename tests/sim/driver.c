@@ -141,6 +141,14 @@ static void kill_worker(struct sim *s, const struct driver_action *a)
     tell(s, agent_of(s, a), &m);
 }
 
+static void answer_agent(struct sim *s, const struct driver_action *a)
+{
+    struct message m = {.type = MSG_AGENT_PONG};
+
+    m.u.pong.stamp_us = a->u.stamp_us;
+    tell(s, agent_of(s, a), &m);
+}
+
 static void perform(struct sim *s, const struct driver_action *a)
 {
     if (s->options.trace)
@@ -160,6 +168,9 @@ static void perform(struct sim *s, const struct driver_action *a)
         break;
     case DRIVER_ACT_KILL:
         kill_worker(s, a);
+        break;
+    case DRIVER_ACT_PONG:
+        answer_agent(s, a);
         break;
     case DRIVER_ACT_SEND:
         on_send(s, a);
@@ -328,11 +339,9 @@ static void on_ping(struct sim *s, const struct sim_agent *agent,
                     const struct message *m)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
-    struct message pong = {.type = MSG_AGENT_PONG};
 
-    pong.u.pong.stamp_us = m->u.agent_ping.stamp_us;
-    tell(s, agent, &pong);
     ev.u.agent.agent = agent->id;
+    ev.u.agent.stamp_us = m->u.agent_ping.stamp_us;
     ev.u.agent.n_alive = m->u.agent_ping.n_alive;
     sim_driver_step(s, &ev);
 }

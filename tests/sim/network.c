@@ -23,9 +23,6 @@ size_t network_nbytes(enum message_type type)
     case MSG_SPAWN_FAILED:
         body = sizeof(struct msg_spawn_failed);
         break;
-    case MSG_SPAWN: /* its cwd is empty */
-        body = offsetof(struct msg_spawn, cwd) + 1;
-        break;
     case MSG_HELLO:
         body = sizeof(struct msg_hello);
         break;

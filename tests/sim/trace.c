@@ -174,6 +174,7 @@ void trace_action(struct sim *s, const struct driver_action *a)
         break;
     case DRIVER_ACT_SPAWN: /* as messages */
     case DRIVER_ACT_KILL:
+    case DRIVER_ACT_PONG:
         break;
     case DRIVER_ACT_SEND:
         if (a->u.message.type != MSG_PONG)

@@ -71,7 +71,7 @@ const struct message samples[] = {
                                     .argv = STRINGS("./train\0--lr\0"
                                                     "0.1"),
                                     .env = STRINGS("HVD_JOB=77\0HVD_SLOT=3"),
-                                    .cwd = "/tmp"}},
+                                    .cwd = STRINGS("/tmp")}},
     {DRIVER(MSG_KILL), .u.kill = {.worker = 5, .grace_ms = 5000}},
     {DRIVER(MSG_AGENT_SHUTDOWN)},
     {DRIVER(MSG_AGENT_PONG), .u.pong = {.stamp_us = 12345678}},

@@ -54,6 +54,7 @@ static void check_equal(struct message *m, const struct message *like)
     if (m->type == MSG_SPAWN) {
         take_strings(&m->u.spawn.argv, &like->u.spawn.argv);
         take_strings(&m->u.spawn.env, &like->u.spawn.env);
+        take_strings(&m->u.spawn.cwd, &like->u.spawn.cwd);
     }
     ck_assert_mem_eq(m, like, sizeof(*m));
 }

@@ -119,6 +119,66 @@ START_TEST(socket_first_words_arrive_in_order_and_are_answered)
 }
 END_TEST
 
+START_TEST(socket_shared_table_reaches_all_as_if_it_were_their_own)
+{
+    enum { NBYTES = 100000, N = 3 };
+    struct message m = {.type = MSG_ASSIGN, .job = 1, .term = 1};
+    struct wire_dealer *dealers[N];
+    struct wire_shared *shared;
+    uint64_t routes[N];
+    uint8_t *bytes = malloc(NBYTES);
+
+    ck_assert_ptr_nonnull(bytes);
+    memset(bytes, 7, NBYTES);
+    m.u.assign.size = m.u.assign.local_size = m.u.assign.cross_size = 1;
+    m.u.assign.reason = READY_START;
+    m.u.assign.key[0] = 1;
+    ck_assert_int_eq(wire_shared_create(bytes, NBYTES, &shared), HVD_OK);
+    for (int i = 0; i < N; i++) {
+        dealers[i] = dealer_new("w1");
+        check_dealer_send(dealers[i], 1);
+        router_get(dealers[i]);
+        routes[i] = route;
+    }
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(wire_router_send_shared(router, routes[i], &m, shared),
+                         HVD_OK);
+    wire_shared_destroy(shared); /* those on their way keep it */
+    m = pong(9);
+    for (int i = 0; i < N; i++) {
+        ck_assert_int_eq(wire_router_send(router, routes[i], &m), HVD_OK);
+        dealer_get(dealers[i]);
+        ck_assert_int_eq(got.type, MSG_ASSIGN);
+        ck_assert_uint_eq(got.u.assign.table.nbytes, NBYTES);
+        ck_assert_uint_eq(got.u.assign.table.data[NBYTES - 1], 7);
+        dealer_get(dealers[i]);
+        ck_assert_int_eq(got.type, MSG_PONG);
+        wire_dealer_destroy(dealers[i]);
+    }
+}
+END_TEST
+
+START_TEST(socket_frames_that_nobody_asked_for_are_malformed)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = pong(1);
+    struct wire_shared *shared;
+    uint8_t *bytes = calloc(1, 8);
+
+    ck_assert_int_eq(wire_shared_create(bytes, 8, &shared), HVD_OK);
+    check_dealer_send(dealer, 1);
+    router_get(dealer);
+    ck_assert_int_eq(wire_router_send_shared(router, route, &m, shared),
+                     HVD_OK);
+    m = pong(2);
+    ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
+    dealer_get(dealer);
+    ck_assert_uint_eq(got.u.pong.stamp_us, 2);
+    wire_shared_destroy(shared);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
 START_TEST(socket_peers_have_routes_of_their_own)
 {
     struct wire_dealer *a = dealer_new("w1"), *b = dealer_new("w1");
@@ -384,6 +444,9 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, socket_first_words_arrive_in_order_and_are_answered);
+    tcase_add_test(tcase,
+                   socket_shared_table_reaches_all_as_if_it_were_their_own);
+    tcase_add_test(tcase, socket_frames_that_nobody_asked_for_are_malformed);
     tcase_add_test(tcase, socket_peers_have_routes_of_their_own);
     tcase_add_test(tcase, socket_forgotten_route_is_lost);
     tcase_add_test(tcase, socket_dead_peer_is_lost);

@@ -63,7 +63,7 @@ hvd_status_t children_start(struct children *children,
     child->linger_us = child->held_us = CLOCK_NEVER;
     output_init(&child->output, spawn->worker, OUTPUT_KEEP_MAX);
     copy_name(child->program, spawn->argv.data);
-    copy_name(child->cwd, spawn->cwd);
+    copy_name(child->cwd, spawn->cwd.nbytes > 0 ? spawn->cwd.data : "");
     child->next = children->first;
     children->first = child;
     children->n++;

@@ -180,9 +180,20 @@ static void lose_driver(struct agent_core *core)
 
 /* ---- events -------------------------------------------------------------- */
 
+static void refuse(struct agent_core *core, struct agent_child *child,
+                   const char *text)
+{
+    child->failed = true;
+    child->error = ECANCELED;
+    memcpy(child->text, text, strlen(text) + 1);
+    move_child(core, child, CHILD_REAPED);
+    report(core, child);
+}
+
+/* A worker is started once, however often the driver repeats itself: what is as
+ * old as those that are forgotten may be one of them. */
 static void on_spawn(struct agent_core *core, const struct msg_spawn *spawn)
 {
-    static const char ending[] = "the agent is ending";
     struct agent_child *child = find(core, spawn->worker);
 
     if (child) {
@@ -191,15 +202,12 @@ static void on_spawn(struct agent_core *core, const struct msg_spawn *spawn)
     }
     child = add(core, spawn->worker);
     child->slot = spawn->slot;
-    if (core->phase == AGENT_ENDING) {
-        child->failed = true;
-        child->error = ECANCELED;
-        memcpy(child->text, ending, sizeof(ending));
-        move_child(core, child, CHILD_REAPED);
-        report(core, child);
-        return;
-    }
-    emit(core, AGENT_DO_SPAWN)->worker = spawn->worker;
+    if (core->phase == AGENT_ENDING)
+        refuse(core, child, "the agent is ending");
+    else if (spawn->worker <= core->forgotten)
+        refuse(core, child, "the agent has forgotten this worker");
+    else
+        emit(core, AGENT_DO_SPAWN)->worker = spawn->worker;
 }
 
 /* A worker that is not known here was never spawned or is forgotten: it is
@@ -476,6 +484,8 @@ static void forget(struct agent_core *core)
         if (n_reaped > 0 && child->state == CHILD_REAPED &&
             child->retry_us == AGENT_NEVER) {
             n_reaped--;
+            if (child->worker > core->forgotten)
+                core->forgotten = child->worker;
             continue;
         }
         core->children[n_kept++] = *child;

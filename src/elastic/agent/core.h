@@ -133,7 +133,8 @@ struct agent_core {
     uint64_t term;                /* of the one driver that is heard */
     struct agent_child *children; /* [n_children], oldest first */
     size_t n_children, children_max;
-    size_t n_live; /* children not REAPED */
+    size_t n_live;      /* children not REAPED */
+    uint64_t forgotten; /* the newest that is not known any more */
     struct agent_action *actions;
     size_t n_actions, actions_max;
 };

@@ -339,7 +339,7 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
                           const struct msg_spawn *spawn,
                           struct spawned *spawned_p, int *error_p)
 {
-    struct plan plan = {.cwd = spawn->cwd,
+    struct plan plan = {.cwd = spawn->cwd.nbytes > 0 ? spawn->cwd.data : "",
                         .parent = getpid(),
                         .stdin_fd = -1,
                         .stdout_fd = -1,

@@ -2,7 +2,7 @@
  * worker that can least decides for all of them. See core_internal.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
-static const struct msg_ready *offer_of(const struct driver *d, size_t rank)
+static const struct driver_offer *offer_of(const struct driver *d, size_t rank)
 {
     const struct driver_worker *w = d->candidates[rank].owner;
 

@@ -29,7 +29,8 @@ struct driver_host *adopt_agent(struct driver *d, uint64_t agent,
         return NULL; /* it was given up for a younger one */
     if (host->agent_phase != AGENT_NONE)
         on_agent_gone(d, host->agent, "was replaced");
-    inherit_agent(d, host, agent, false);
+    if (!inherit_agent(d, host, agent, false))
+        return NULL;
     d->knows_nobody = false;
     return host;
 }
@@ -213,8 +214,8 @@ static void enlist_again(struct driver *d, struct driver_worker *w)
 {
     worker_stand(w, STAND_WAITING);
     worker_stand(w, STAND_RUNNING);
-    w->assign.rank = w->where.rank;
-    w->assign.size = w->where.size;
+    w->rank = w->where.rank;
+    d->assign.size = w->where.size;
     w->joined = w->where.joined;
     w->offer.id = w->where.id;
     w->was_ready = w->first_collective = true;

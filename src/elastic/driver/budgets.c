@@ -12,6 +12,8 @@ static void forget_old(struct budget *b, uint64_t now_us)
 
     while (n_old < b->n && now_us - b->failed_us[n_old] > BUDGET_WINDOW_US)
         n_old++;
+    if (n_old == 0)
+        return;
     b->n -= n_old;
     memmove(b->failed_us, b->failed_us + n_old, b->n * sizeof(uint64_t));
 }
@@ -36,9 +38,4 @@ bool budget_fail(struct budget *b, uint32_t restarts, uint64_t now_us,
     *delay_us_p = delay_of(b->n);
     b->failed_us[b->n++] = now_us;
     return true;
-}
-
-void budget_reset(struct budget *b)
-{
-    b->n = 0;
 }

@@ -16,15 +16,13 @@ enum { BUDGET_RESTARTS_MAX = 32 };
 #define BUDGET_WINDOW_US (600u * UINT64_C(1000000))
 
 struct budget {
-    uint64_t failed_us[BUDGET_RESTARTS_MAX]; /* oldest first */
-    uint32_t n;
+    uint64_t *failed_us; /* [n], oldest first; room for [restarts], borrowed */
+    uint32_t n;          /* 0: as new */
 };
 
 /* One more failure at now_us. true: restart after *delay_us_p; false:
  * exhausted. restarts <= BUDGET_RESTARTS_MAX. */
 bool budget_fail(struct budget *b, uint32_t restarts, uint64_t now_us,
                  uint64_t *delay_us_p);
-
-void budget_reset(struct budget *b);
 
 #endif

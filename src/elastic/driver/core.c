@@ -1,6 +1,5 @@
 /* elastic/driver/core.c - the door of the driver's core: one event in, actions
  * out. The rules live in the files that core.h lists. Pure. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/stall.h"
@@ -19,19 +18,12 @@ bool driver_init(struct driver *d, const struct driver_config *config,
     d->reason = READY_START;
     d->drained_us = d->exit_deadline_us = d->give_up_us = d->linger_us =
         DRIVER_NEVER;
-    return driver_reserve(d, 8, 8);
+    return rows_init(d);
 }
 
 void driver_fini(struct driver *d)
 {
-    for (size_t i = 0; i < d->n_hosts; i++)
-        free(d->hosts[i].slots);
-    free(d->hosts);
-    free(d->workers);
-    free(d->table.entries);
-    free(d->candidates);
-    free(d->scratch);
-    free(d->actions);
+    rows_fini(d);
     memset(d, 0, sizeof(*d));
 }
 
@@ -62,6 +54,22 @@ static hvd_status_t on_message(struct driver *d, const struct message *m)
         return HVD_OK; /* M1: meant for another driver of this job */
     on_worker_message(d, m);
     return HVD_OK;
+}
+
+/* Its members would wait for ever. */
+static void on_unsayable(struct driver *d, uint64_t generation,
+                         const char *text)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (generation != d->generation)
+        return;
+    text_add(&t, "generation ");
+    text_u64(&t, generation);
+    text_add(&t, " cannot be formed: ");
+    text_add(&t, text);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 
 static void forgive(const struct driver *d, uint64_t *since_us_p,
@@ -121,6 +129,8 @@ static void on_timeout(struct driver *d)
     d->next_tick_us = d->now_us + TICK_US;
     if (d->n_gone > 0)
         workers_compact(d);
+    if (d->n_listed < d->n_hosts)
+        hosts_compact(d);
     adopt_tick(d);
     if (d->phase != DRIVER_ADOPTING) {
         members_tick(d);
@@ -142,7 +152,8 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid, ev->u.agent.host);
         return HVD_OK;
     case DRIVER_EV_AGENT_PING:
-        on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive);
+        on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive,
+                      ev->u.agent.stamp_us);
         return HVD_OK;
     case DRIVER_EV_AGENT_GONE:
         on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);
@@ -158,6 +169,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         return HVD_OK;
     case DRIVER_EV_MESSAGE:
         return on_message(d, ev->u.message);
+    case DRIVER_EV_UNSAYABLE:
+        on_unsayable(d, ev->u.unsayable.generation, ev->u.unsayable.text);
+        return HVD_OK;
     case DRIVER_EV_INTERRUPT:
         on_interrupt(d, ev->u.signal);
         return HVD_OK;
@@ -256,6 +270,13 @@ const struct driver_host *driver_host_of(const struct driver *d,
     return &d->hosts[w->host];
 }
 
+const struct driver_slot *driver_slot(const struct driver *d,
+                                      const struct driver_host *host,
+                                      uint32_t slot)
+{
+    return slot < host->slots_max ? slot_at(d, host, slot) : NULL;
+}
+
 /* ... or what: M12 makes a pause. */
 static void name_laggard(const struct driver *d, struct text *t)
 {
@@ -265,7 +286,7 @@ static void name_laggard(const struct driver *d, struct text *t)
         if (!is_member(w) || worker_is_ready(w))
             continue;
         text_add(t, "waiting for rank ");
-        text_u64(t, w->assign.rank);
+        text_u64(t, w->rank);
         text_add(t, ", ");
         text_worker(t, d, w);
         return;

@@ -13,16 +13,21 @@
  * ADOPTING, which leads to all but STOPPED. The rules M1-M15 are
  * those of docs/protocol.md; code that carries one names it.
  *
- * Files: core.c (events, dispatch), members.c (workers: birth to death),
- * patience.c (who is given up), hang.c (who gets nowhere), rendezvous.c (READY
- * to ASSIGN), abilities.c (what a host's ranks can do together), change.c
- * (HOLD, CUT, drain), placement.c (hosts, agents, spawns, blacklist), adopt.c
- * and inherit.c (what a driver before left), finish.c (the end of a job),
- * report.c (records for the event log).
+ * Files: core.c (events, dispatch), rows.c (the tables, and how long who is in
+ * them), members.c (workers: birth to death), patience.c (who is given up),
+ * hang.c (who gets nowhere), rendezvous.c (READY to the draw), generation.c
+ * (ASSIGN), abilities.c (what a host's ranks can do together), change.c (HOLD,
+ * CUT, drain), placement.c (hosts, agents, spawns, blacklist), adopt.c and
+ * inherit.c (what a driver before left), finish.c (the end of a job), report.c
+ * (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
- * Memory grows only in hosts events, before anything is changed. Action memory
- * belongs to the core until the next driver_step(). Threads: none of its own.
+ * Memory follows what is used: a hosts event makes rows of hosts, before
+ * anything is changed; a host gets its slots when an agent is to be started
+ * there, and a worker its row when it is to be spawned. Without memory neither
+ * happens, and both are tried again with the next tick. Rows of who is gone are
+ * freed at ticks. Action memory belongs to the core until the next
+ * driver_step(). Threads: none of its own.
  */
 #ifndef ELASTIC_DRIVER_CORE_H
 #define ELASTIC_DRIVER_CORE_H
@@ -75,6 +80,7 @@ enum driver_event_type {
     DRIVER_EV_SPAWN_FAILED,  /* u.spawn_failed */
     DRIVER_EV_EXITED,        /* u.exited */
     DRIVER_EV_MESSAGE,       /* u.message: from a worker */
+    DRIVER_EV_UNSAYABLE,     /* u.unsayable: an ASSIGN cannot be encoded */
     DRIVER_EV_INTERRUPT,     /* Ctrl-C, SIGTERM: first drains, second kills */
     DRIVER_EV_TIMEOUT /* driver_deadline() has come and every message that
                                 had arrived was fed before */
@@ -89,14 +95,19 @@ struct driver_event {
         struct {
             uint64_t agent;
             int64_t pid;
-            uint64_t n_alive; /* PING: workers that it runs */
-            const char *host; /* UP: its name, as it says */
-            const char *text; /* GONE: how, for the sentence */
+            uint64_t n_alive;  /* PING: workers that it still runs */
+            uint64_t stamp_us; /* PING: for the PONG */
+            const char *host;  /* UP: its name, as it says */
+            const char *text;  /* GONE: how, for the sentence */
         } agent;
         struct msg_spawned spawned;
         struct msg_spawn_failed spawn_failed;
         struct msg_worker_exited exited;
         const struct message *message;
+        struct {
+            uint64_t generation;
+            const char *text; /* why */
+        } unsayable;
         int signal;
     } u;
 };
@@ -109,6 +120,7 @@ enum driver_action_type {
     DRIVER_ACT_KILL_AGENT,  /* agent: given up, nothing more of it counts */
     DRIVER_ACT_SPAWN,       /* agent, worker, slot */
     DRIVER_ACT_KILL,        /* agent, worker, grace_ms */
+    DRIVER_ACT_PONG,        /* agent, stamp_us: AGENT_PONG */
     DRIVER_ACT_SEND,   /* worker: message. In an ASSIGN key and table are left
                                empty: the caller fills them (one key per
                                generation, driver_table() encoded once) */
@@ -160,6 +172,7 @@ struct driver_action {
     const char *host; /* name, borrowed until the next step */
     union {
         uint64_t grace_ms;
+        uint64_t stamp_us;
         struct message message;
         struct driver_record record;
         struct {
@@ -199,27 +212,39 @@ enum change_phase {
 enum host_agent_phase { AGENT_NONE, AGENT_STARTING, AGENT_UP, AGENT_STOPPING };
 
 struct driver_slot {
-    struct budget budget;
     uint64_t worker;        /* occupant, until it has exited; 0: free */
     uint64_t next_start_us; /* not before */
     bool closed; /* stays empty: wrong layout, or the worker asked to leave */
+    uint32_t n_failed;    /* failures that still count (M11), and when they
+                             were: */
+    uint64_t failed_us[]; /* [slot_restarts] */
 };
 
+/* A host that is listed, or that something still counts of: somebody who lives
+ * there, failures, the blacklist. */
 struct driver_host {
     char name[HOSTS_NAME_MAX];
-    bool used;        /* this row names a host */
-    bool listed;      /* in discovery's newest answer */
-    uint32_t n_slots; /* as discovered; 0 when not listed */
-    uint32_t order;   /* age: lower is older */
+    bool listed;        /* in discovery's newest answer */
+    uint32_t n_slots;   /* as discovered; 0 when not listed */
+    uint32_t n_workers; /* slots that are not free */
+    uint32_t order;     /* age: lower is older */
     struct blacklist blacklist;
+    uint64_t forget_us;                /* until then its failures count (M11) */
     enum host_agent_phase agent_phase; /* agent_move() */
     uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
-    uint64_t wave;  /* what was started together is announced together (M7) */
-    bool fresh;     /* its agent has just come up: spawns belong to `wave` */
-    bool inherited; /* its agent has yet to tell all it knows */
-    struct driver_slot *slots; /* [slots_max] */
+    uint64_t pong_us; /* when its last PING was answered */
+    uint64_t wave;    /* what was started together is announced together (M7) */
+    bool fresh;       /* its agent has just come up: spawns belong to `wave` */
+    bool inherited;   /* its agent has yet to tell all it knows */
+    void *slots; /* [slots_max] slot_at(); none until an agent is started */
     size_t slots_max;
+};
+
+/* Which host an agent is of; it may have ended. */
+struct driver_agent {
+    uint64_t id;
+    uint32_t host; /* row in hosts */
 };
 
 /* The process of a worker.
@@ -271,6 +296,24 @@ struct driver_where {
     bool held, has_cut;
 };
 
+/* How a worker was told to go: RELEASE, SHUTDOWN; MSG_NONE: it was not, as it
+ * had not called. */
+struct driver_farewell {
+    enum message_type type;
+    uint8_t reason; /* enum shutdown_reason */
+    int64_t status;
+    const char *text; /* as long as the worker: static, the verdict or what is
+                         kept for it */
+};
+
+/* Of its READY. */
+struct driver_offer {
+    struct state_id id; /* newest complete snapshot */
+    uint64_t boundary;  /* passed in the generation it leaves */
+    uint32_t user;
+    uint8_t abilities; /* enum ready_ability */
+};
+
 /* A worker from its SPAWN until it has exited. */
 struct driver_worker {
     uint64_t id;
@@ -278,6 +321,8 @@ struct driver_worker {
     uint32_t slot;
     int64_t pid;
     uint64_t wave, spawned_us, heard_us;
+    uint64_t told_us; /* SPAWN was last sent; repeated until it is answered */
+    uint64_t pong_us; /* when its last PING was answered */
     enum worker_life life; /* worker_move() */
     bool spawned;          /* SPAWNED has come, which HELLO may overtake */
     bool inherited;        /* another driver has started it */
@@ -286,18 +331,22 @@ struct driver_worker {
     enum worker_drain drain;
     uint64_t drain_deadline_us;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
-    struct message farewell; /* repeated; MSG_NONE: it had not called */
+    struct driver_farewell farewell; /* repeated */
+    char *refusal; /* heap: the text of a farewell that is its own; or NULL */
     /* membership */
     enum worker_standing standing; /* worker_stand() */
     bool was_ready;
     uint64_t joined; /* first generation; 0: newcomer */
     uint64_t named;  /* last generation named to it in ASSIGN or ABORT (M3) */
-    struct msg_ready offer; /* its READY */
+    struct driver_offer offer;
     char address[WIRE_ADDRESS_MAX];
     uint16_t port;
-    struct msg_assign assign; /* personal part of the current generation */
-    uint64_t left;            /* boundary at which it left the one before */
-    bool held, held_done;     /* has answered HOLD; and was DONE then */
+    /* in the generation that it was last a member of */
+    uint32_t rank, local_rank, local_size, cross_rank, cross_size;
+    uint64_t assigned_us; /* when ASSIGN was last sent, and how often again */
+    uint32_t n_assigned;
+    uint64_t left;        /* boundary at which it left the one before */
+    bool held, held_done; /* has answered HOLD; and was DONE then */
     bool first_collective, synced; /* has reported it */
     bool stays;   /* at the close at hand: draining, and not let go (M9) */
     bool entered; /* has completed a collective in some generation */
@@ -351,14 +400,19 @@ struct driver {
     struct random_state random;
     bool discovered; /* a first answer has come */
 
-    struct driver_host *hosts; /* rows are never moved within a step */
+    struct driver_host
+        *hosts; /* in the order in which they were first listed */
     size_t n_hosts, hosts_max;
+    size_t n_listed; /* of them */
     uint32_t next_order;
     uint64_t wave;
+    struct driver_agent *agents; /* sorted by id */
+    size_t n_agents, agents_max;
 
     struct driver_worker *workers; /* sorted by id: by age of the process */
     size_t n_workers, workers_max;
-    size_t n_gone; /* rows among them that are free */
+    uint64_t complain_us; /* that memory is lacking may be said again then */
+    size_t n_gone;        /* rows among them that are free */
     uint64_t next_worker, next_agent;
 
     uint64_t generation;                   /* of the last ASSIGN */
@@ -388,6 +442,7 @@ struct driver {
     uint64_t formed_us;   /* when the current generation was assigned */
     uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */
     uint32_t world_size; /* of the current generation */
+    struct msg_assign assign; /* what all its members are told alike */
     struct assign_table table;
 
     uint64_t hold_sequence, hold_us;
@@ -426,7 +481,8 @@ struct driver {
     size_t candidates_max;
     uint32_t *scratch;
     size_t scratch_max;
-    struct driver_action *actions;
+    struct driver_action *actions; /* the most that one step may come to: the
+                                      system backs what steps have come to */
     size_t n_actions, actions_max;
 };
 
@@ -435,11 +491,6 @@ bool driver_init(struct driver *d, const struct driver_config *config,
                  uint64_t now_us);
 void driver_fini(struct driver *d);
 
-/* Room for so many more hosts and slots. A hosts event does it by itself,
- * before it changes anything (HVD_ERR_NOMEM then); no other event needs memory.
- */
-bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots);
-
 /* Between driver_init() and the first step: go on where the driver that wrote
  * *m ended. Of pids in it the caller finds out whether they still are who they
  * were: DRIVER_EV_AGENT_GONE if not. false: out of memory. */
@@ -447,7 +498,8 @@ bool driver_inherit(struct driver *d, const struct memory *m);
 
 /* Feed one event. *actions_p [*n_p]: what the caller must now do, in order;
  * valid until the next driver_step(). now_us never goes backwards. HVD_OK, or
- * HVD_ERR_INVALID, HVD_ERR_NOMEM: rejected, nothing changed. */
+ * HVD_ERR_INVALID, HVD_ERR_NOMEM (hosts events only): rejected, nothing
+ * changed. */
 hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
                          uint64_t now_us,
                          const struct driver_action **actions_p,
@@ -469,6 +521,10 @@ size_t driver_n_hosts(const struct driver *d);
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
 const struct driver_host *driver_host_of(const struct driver *d,
                                          const struct driver_worker *w);
+/* NULL: nothing of this slot counts yet. */
+const struct driver_slot *driver_slot(const struct driver *d,
+                                      const struct driver_host *host,
+                                      uint32_t slot);
 
 /* One line for a person: what is being waited for, longer than 5 s; "" if
  * nothing. */

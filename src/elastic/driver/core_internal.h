@@ -18,9 +18,12 @@ enum {
     LINGER_WARN_US = 60000000, /* from the release to an exit */
     START_LIMIT_US = 30000000, /* see start_limit() */
     RECOVERY_US = 500000,      /* a recovery holds back starts for no longer */
-    CAUSE_US = 1000000, /* a static job that has lost somebody waits so long
+    PONG_US = 10000000,        /* see pong_every() */
+    PONGS_PER_TIMEOUT = 32,
+    ASK_AGAIN_US = 1000000, /* what an agent has not told by then is asked */
+    CAUSE_US = 1000000,     /* a static job that has lost somebody waits so long
                              for the exit that explains it */
-    FRUITLESS_MAX = 5   /* M12 */
+    FRUITLESS_MAX = 5       /* M12 */
 };
 
 /* For how long an agent may come up, and those who are started together wait
@@ -35,6 +38,16 @@ static inline uint64_t start_limit(const struct driver *d)
 static inline uint64_t later_of(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* How seldom PINGs of a peer are answered that lacks nothing: it learns thereby
+ * that the driver lives, and gives up after --driver-timeout. An answer costs
+ * more than all that the core does with a PING. */
+static inline uint64_t pong_every(const struct driver *d)
+{
+    uint64_t limit_us = d->config.driver_timeout_us / PONGS_PER_TIMEOUT;
+
+    return limit_us > 0 && limit_us < PONG_US ? limit_us : PONG_US;
 }
 
 /* ---- report.c: actions --------------------------------------------------- */
@@ -62,11 +75,54 @@ void text_worker(struct text *t, const struct driver *d,
 /* The job's phase changes by this alone. */
 void driver_move(struct driver *d, enum driver_phase to);
 
-/* ---- members.c ----------------------------------------------------------- */
+/* ---- rows.c -------------------------------------------------------------- */
 
+bool rows_init(struct driver *d);
+void rows_fini(struct driver *d);
+/* NULL: there is none, or it has exited. A binary search. */
 struct driver_worker *worker_find(struct driver *d, uint64_t id);
 struct driver_host *host_of(struct driver *d, const struct driver_worker *w);
+/* Of a host that has been furnished. */
+struct driver_slot *slot_at(const struct driver *d,
+                            const struct driver_host *host, size_t i);
 struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w);
+/* NULL: there is no such host. One by one: hosts events have an index. */
+struct driver_host *host_named(struct driver *d, const char *name);
+/* NULL: it has ended, or is given up. A binary search. */
+struct driver_host *host_of_agent(struct driver *d, uint64_t agent);
+/* A row for a host that has none. NULL: no memory. Moves rows. */
+struct driver_host *host_add(struct driver *d, const char *name);
+/* Rows for those of the list that have none, at the end. false: no memory, and
+ * nothing has changed. Moves rows. */
+bool hosts_add(struct driver *d, const struct hosts *hosts,
+               const struct hosts_index *index);
+/* It has so many slots at least, and room for one more agent. false: no memory,
+ * which is said. */
+bool host_furnish(struct driver *d, struct driver_host *host, size_t n_slots);
+/* The host's agent is this one from now on; it has been furnished for it. */
+void agent_add(struct driver *d, struct driver_host *host, uint64_t agent);
+/* A row for this worker in a free slot of a furnished host. NULL: no memory,
+ * which is said. Moves rows. */
+struct driver_worker *worker_add(struct driver *d, uint64_t id,
+                                 struct driver_host *host, uint32_t slot);
+/* It will never report again: its slot is free, its row at the next compaction.
+ * Moves nothing. */
+void worker_remove(struct driver *d, struct driver_worker *w);
+/* Rows of who is gone are freed; of hosts when nothing counts of them any more,
+ * and no row of a worker is left to be. Moves rows. */
+void workers_compact(struct driver *d);
+void hosts_compact(struct driver *d);
+
+/* Failures of a slot that are not the end of it (M11). */
+static inline uint32_t restarts_allowed(const struct driver *d)
+{
+    uint32_t n = d->config.strict_blacklist ? 0 : d->config.slot_restarts;
+
+    return n < BUDGET_RESTARTS_MAX ? n : BUDGET_RESTARTS_MAX;
+}
+
+/* ---- members.c ----------------------------------------------------------- */
+
 void members_recount(struct driver *d);
 /* Its process, and its standing, change by these alone. */
 void worker_move(struct driver_worker *w, enum worker_life to);
@@ -80,14 +136,14 @@ bool is_newcomer(const struct driver_worker *w);
 /* It counts for nothing any more. failure: held against its slot. */
 void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
                  bool failure);
-/* It will never report again: its slot is free, its row at the next compaction.
- * Moves nothing. */
-void worker_remove(struct driver *d, struct driver_worker *w);
-/* Rows of who is gone are freed. Moves rows. */
-void workers_compact(struct driver *d);
+/* text: lives as long as the worker's row. */
 void say_farewell(struct driver *d, struct driver_worker *w,
                   enum message_type type, enum shutdown_reason reason,
                   int64_t status, const char *text);
+/* Turn it away, and leave its slot empty: another one there would fare the
+ * same. */
+void worker_refuse(struct driver *d, struct driver_worker *w,
+                   hvd_status_t status, const char *text);
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
 void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m);
 void on_exited(struct driver *d, const struct msg_worker_exited *m);
@@ -114,10 +170,6 @@ void on_ready(struct driver *d, struct driver_worker *w,
               const struct msg_ready *ready);
 void on_lost(struct driver *d, struct driver_worker *w,
              const struct msg_lost *lost);
-/* Turn it away, and leave its slot empty: another one there would fare the
- * same. */
-void worker_refuse(struct driver *d, struct driver_worker *w,
-                   hvd_status_t status, const char *text);
 /* The current generation has ended by a loss: ABORT to all (M4). */
 void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
                  const char *text);
@@ -125,11 +177,18 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
 void rendezvous_open(struct driver *d, enum ready_reason reason,
                      const char *why);
 void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation);
-void send_assign(struct driver *d, struct driver_worker *w);
 /* Close the open rendezvous if it may (M6). */
 void rendezvous_progress(struct driver *d);
 void rendezvous_tick(struct driver *d);
 uint32_t rendezvous_gate(const struct driver *d);
+
+/* ---- generation.c -------------------------------------------------------- */
+
+/* The first n_chosen of the candidates become the next generation. base: the
+ * greatest state id among them. */
+void generation_form(struct driver *d, size_t n_chosen, struct state_id base);
+/* It has not got its ASSIGN, or not yet. */
+void repeat_assign(struct driver *d, struct driver_worker *w);
 
 /* ---- abilities.c --------------------------------------------------------- */
 
@@ -156,24 +215,19 @@ bool wave_pending(const struct driver *d, uint64_t wave);
 
 /* ---- placement.c --------------------------------------------------------- */
 
-/* NULL: there is no such host. */
-struct driver_host *host_named(struct driver *d, const char *name);
-/* NULL: it has ended, or is given up. */
-struct driver_host *host_of_agent(struct driver *d, uint64_t agent);
-/* A row for a host that has none. NULL: out of memory. */
-struct driver_host *host_add(struct driver *d, const char *name);
-/* So many slots at least. false: out of memory. */
-bool host_furnish(struct driver *d, struct driver_host *host, size_t n_slots);
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
                  const char *host);
-void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive);
+void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
+                   uint64_t stamp_us);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
 /* The host's agent, which is STARTING, has this id. */
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
 void agent_move(struct driver_host *host, enum host_agent_phase to);
 /* Nothing more of it counts. */
 void give_up_agent(struct driver *d, struct driver_host *host, const char *how);
+/* Tell its agent to start it. Once more: its agent tells what became of it. */
+void worker_spawn(struct driver *d, struct driver_worker *w);
 /* Tell it to go; its end is awaited. */
 void agent_stop(struct driver *d, struct driver_host *host);
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
@@ -185,7 +239,7 @@ bool host_usable(const struct driver_host *host);
 /* ---- inherit.c ----------------------------------------------------------- */
 
 /* Its agent is of another driver, and has yet to say hello. */
-void inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
+bool inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
                    bool stopping);
 /* A worker of another driver; whoever was in its slot has ended. NULL: out of
  * memory. Moves rows. */

@@ -21,7 +21,7 @@ static void add_rank(struct json *j, const struct driver *d,
                      const struct driver_worker *w)
 {
     json_object_begin(j, NULL);
-    json_u64(j, "rank", w->assign.rank);
+    json_u64(j, "rank", w->rank);
     json_u64(j, "worker", w->id);
     json_str(j, "host", driver_host_of(d, w)->name);
     json_u64(j, "slot", w->slot);

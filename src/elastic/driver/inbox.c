@@ -79,16 +79,6 @@ static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
 
 /* ---- what does it say? --------------------------------------------------- */
 
-static void answer_ping(struct loop *l, uint64_t agent, const struct message *m)
-{
-    struct message pong = {.type = MSG_AGENT_PONG,
-                           .job = l->driver.config.job,
-                           .term = l->driver.config.term};
-
-    pong.u.pong.stamp_us = m->u.agent_ping.stamp_us;
-    loop_send(l, PEER_AGENT, agent, &pong);
-}
-
 static bool who_speaks(const struct loop *l, uint64_t worker,
                        struct speaker *speaker_p)
 {
@@ -96,8 +86,8 @@ static bool who_speaks(const struct loop *l, uint64_t worker,
     size_t n = l->n_exited < SPEAKERS_MAX ? l->n_exited : SPEAKERS_MAX;
 
     if (w) {
-        *speaker_p = (struct speaker){
-            worker, w->joined > 0 ? (int)w->assign.rank : -1, w->slot, ""};
+        *speaker_p = (struct speaker){worker, w->joined > 0 ? (int)w->rank : -1,
+                                      w->slot, ""};
         memcpy(speaker_p->host, driver_host_of(&l->driver, w)->name,
                sizeof(speaker_p->host));
         return true;
@@ -141,8 +131,8 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
 
     switch (m->type) {
     case MSG_AGENT_PING:
-        answer_ping(l, agent, m);
         ev.u.agent.agent = agent;
+        ev.u.agent.stamp_us = m->u.agent_ping.stamp_us;
         ev.u.agent.n_alive = m->u.agent_ping.n_alive;
         break;
     case MSG_SPAWNED:

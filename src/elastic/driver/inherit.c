@@ -18,13 +18,16 @@ static uint64_t not_after(uint64_t us, uint64_t now_us)
     return us < now_us ? us : now_us;
 }
 
-void inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
+bool inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
                    bool stopping)
 {
+    if (!host_furnish(d, host, 0))
+        return false;
     agent_set(d, host, agent);
     host->inherited = true;
     if (stopping)
         agent_move(host, AGENT_STOPPING);
+    return true;
 }
 
 static bool inherit_host(struct driver *d, const struct entry_host *entry)
@@ -34,6 +37,7 @@ static bool inherit_host(struct driver *d, const struct entry_host *entry)
     if (!host || !host_furnish(d, host, entry->n_slots))
         return false;
     host->listed = entry->listed;
+    d->n_listed += entry->listed;
     host->n_slots = entry->listed ? entry->n_slots : 0;
     host->order = entry->order;
     host->blacklist = (struct blacklist){
@@ -57,15 +61,32 @@ static bool inherit_hosts(struct driver *d, const struct memory *m)
             return false;
     qsort(d->hosts, d->n_hosts, sizeof(*d->hosts), by_order);
     for (size_t i = 0; i < m->n_hosts; i++)
-        if (m->hosts[i].agent != 0)
-            inherit_agent(d, host_named(d, m->hosts[i].name), m->hosts[i].agent,
-                          m->hosts[i].stopping);
+        if (m->hosts[i].agent != 0 &&
+            !inherit_agent(d, host_named(d, m->hosts[i].name),
+                           m->hosts[i].agent, m->hosts[i].stopping))
+            return false;
     d->discovered = d->n_hosts > 0;
     d->knows_nobody = true;
     for (size_t i = 0; i < d->n_hosts; i++)
         d->knows_nobody &= !d->hosts[i].inherited;
     d->review_hosts = true;
     return true;
+}
+
+/* The newest, if this driver allows fewer. */
+static void inherit_failures(struct driver *d, struct driver_host *host,
+                             struct driver_slot *slot,
+                             const struct entry_slot *entry)
+{
+    uint32_t allowed = restarts_allowed(d), k = 0;
+
+    if (entry->n_failed > allowed)
+        k = entry->n_failed - allowed;
+    for (; k < entry->n_failed; k++)
+        slot->failed_us[slot->n_failed++] = not_after(
+            entry->failed_s[k] * UINT64_C(1000000), d->now_us);
+    if (slot->n_failed > 0)
+        host->forget_us = d->now_us + BUDGET_WINDOW_US;
 }
 
 static bool inherit_slots(struct driver *d, const struct memory *m)
@@ -79,34 +100,12 @@ static bool inherit_slots(struct driver *d, const struct memory *m)
             continue;
         if (!host_furnish(d, host, entry->slot + 1))
             return false;
-        slot = &host->slots[entry->slot];
+        slot = slot_at(d, host, entry->slot);
         slot->closed = entry->closed;
         slot->next_start_us = entry->next_start_us;
-        for (uint32_t k = 0; k < entry->n_failed; k++)
-            slot->budget.failed_us[slot->budget.n++] = not_after(
-                entry->failed_s[k] * UINT64_C(1000000), d->now_us);
+        inherit_failures(d, host, slot, entry);
     }
     return true;
-}
-
-/* A row between those with a lower and a higher id. NULL: out of memory. */
-static struct driver_worker *insert_row(struct driver *d, uint64_t id)
-{
-    size_t at;
-
-    if (d->n_workers == d->workers_max && d->n_gone > 0)
-        workers_compact(d);
-    if (!driver_reserve(d, 0, 1) ||
-        !array_reserve(&d->workers, &d->workers_max, d->n_workers + 1))
-        return NULL;
-    at = d->n_workers++;
-    while (at > 0 && d->workers[at - 1].id > id) {
-        d->workers[at] = d->workers[at - 1];
-        at--;
-    }
-    memset(&d->workers[at], 0, sizeof(d->workers[at]));
-    d->workers[at].id = id;
-    return &d->workers[at];
 }
 
 /* Whoever was in the slot has ended, and the word of it was lost. */
@@ -123,24 +122,18 @@ static void vacate(struct driver *d, uint64_t occupant)
 struct driver_worker *inherit_row(struct driver *d, uint64_t id,
                                   struct driver_host *host, uint32_t slot)
 {
-    uint32_t row = (uint32_t)(host - d->hosts);
     struct driver_worker *w;
 
     if (!host_furnish(d, host, slot + 1))
         return NULL;
-    if (host->slots[slot].worker != 0)
-        vacate(d, host->slots[slot].worker);
-    w = insert_row(d, id);
+    if (slot_at(d, host, slot)->worker != 0)
+        vacate(d, slot_at(d, host, slot)->worker);
+    w = worker_add(d, id, host, slot);
     if (!w)
         return NULL;
-    w->host = row;
-    w->slot = slot;
     w->inherited = true;
     w->wave = d->wave;
     w->spawned_us = w->heard_us = w->progress_us = d->now_us;
-    d->hosts[row].slots[slot].worker = id;
-    if (d->next_worker <= id)
-        d->next_worker = id + 1;
     return w;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/array.h"
+
 /* ---- the job as a whole -------------------------------------------------- */
 
 static uint64_t limit_of(uint64_t next, uint64_t limit, uint64_t step)
@@ -101,26 +103,25 @@ static void keep_host(const struct keep *k, const struct driver_host *host)
         k->put(k->arg, &entry);
 }
 
-static void keep_slot(const struct keep *k, const struct driver_host *host,
-                      uint32_t number)
+static void keep_slot(const struct keep *k, const struct driver *d,
+                      const struct driver_host *host, uint32_t number)
 {
     const struct entry_slot *was = memory_slot(k->memory, host->name, number);
-    const struct driver_slot *slot;
+    const struct driver_slot *slot = driver_slot(d, host, number);
     struct entry entry;
     struct entry_slot *row = &entry.u.slot;
 
-    if (number >= host->slots_max)
+    if (!slot)
         return;
-    slot = &host->slots[number];
     memset(&entry, 0, sizeof(entry));
     entry.type = ENTRY_SLOT;
     copy_text(row->host, host->name);
     row->slot = number;
     row->closed = slot->closed;
     row->next_start_us = slot->next_start_us;
-    row->n_failed = slot->budget.n;
+    row->n_failed = slot->n_failed;
     for (uint32_t i = 0; i < row->n_failed; i++)
-        row->failed_s[i] = (uint32_t)(slot->budget.failed_us[i] / 1000000);
+        row->failed_s[i] = (uint32_t)(slot->failed_us[i] / 1000000);
     if (was ? memcmp(was, row, sizeof(*row)) != 0
             : row->closed || row->n_failed > 0)
         k->put(k->arg, &entry);
@@ -161,17 +162,19 @@ static void keep_worker(const struct keep *k, const struct driver *d,
     if (!was || memcmp(was, row, sizeof(*row)) != 0)
         k->put(k->arg, &entry);
     if (w)
-        keep_slot(k, driver_host_of(d, w), w->slot);
+        keep_slot(k, d, driver_host_of(d, w), w->slot);
 }
 
 /* ---- after a step -------------------------------------------------------- */
 
+/* The core's own words: the name is that in the host's row. */
 static void keep_host_named(const struct keep *k, const struct driver *d,
                             const char *name)
 {
-    for (size_t i = 0; i < d->n_hosts; i++)
-        if (strcmp(d->hosts[i].name, name) == 0)
-            keep_host(k, &d->hosts[i]);
+    size_t row = (size_t)(name - d->hosts[0].name) / sizeof(*d->hosts);
+
+    HVD_ASSERT(row < d->n_hosts && d->hosts[row].name == name);
+    keep_host(k, &d->hosts[row]);
 }
 
 static void keep_record(const struct keep *k, const struct driver *d,
@@ -232,7 +235,7 @@ void keep_sweep(const struct keep *k, const struct driver *d)
     for (size_t i = 0; i < d->n_hosts; i++) {
         keep_host(k, &d->hosts[i]);
         for (size_t n = 0; n < d->hosts[i].slots_max; n++)
-            keep_slot(k, &d->hosts[i], (uint32_t)n);
+            keep_slot(k, d, &d->hosts[i], (uint32_t)n);
     }
     for (size_t i = 0; i < d->n_workers; i++)
         keep_worker(k, d, d->workers[i].id);

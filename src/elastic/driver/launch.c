@@ -19,7 +19,7 @@ enum { END_GRACE_US = 3000000 };
 void launch_init(struct launch *l, const struct launch_ops *ops,
                  const struct launch_config *config)
 {
-    *l = (struct launch){.ops = ops, .config = *config};
+    *l = (struct launch){.ops = ops, .config = *config, .due_us = CLOCK_NEVER};
 }
 
 hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
@@ -36,6 +36,14 @@ hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
     return HVD_OK;
 }
 
+static struct launched *find(struct launch *l, uint64_t agent)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i].agent == agent)
+            return &l->items[i];
+    return NULL;
+}
+
 static void cut_lifeline(struct launched *item)
 {
     if (item->lifeline_fd >= 0)
@@ -45,9 +53,13 @@ static void cut_lifeline(struct launched *item)
 
 void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us)
 {
-    for (size_t i = 0; i < l->n; i++)
-        if (l->items[i].agent == agent && l->items[i].kill_us == 0)
-            l->items[i].kill_us = deadline_us;
+    struct launched *item = find(l, agent);
+
+    if (!item || item->kill_us != 0)
+        return;
+    item->kill_us = deadline_us;
+    if (deadline_us < l->due_us)
+        l->due_us = deadline_us;
 }
 
 void launch_postpone(struct launch *l, uint64_t agent, uint64_t deadline_us)
@@ -63,8 +75,9 @@ void launch_postpone(struct launch *l, uint64_t agent, uint64_t deadline_us)
 
 uint64_t launch_tick(struct launch *l, uint64_t now_us)
 {
-    uint64_t next_us = CLOCK_NEVER;
-
+    if (now_us < l->due_us)
+        return l->due_us;
+    l->due_us = CLOCK_NEVER;
     for (size_t i = 0; i < l->n; i++) {
         struct launched *item = &l->items[i];
 
@@ -75,21 +88,13 @@ uint64_t launch_tick(struct launch *l, uint64_t now_us)
                 kill(item->pid, SIGKILL);
             item->kill_us = now_us + END_GRACE_US;
         }
-        if (item->kill_us != 0 && item->kill_us < next_us)
-            next_us = item->kill_us;
+        if (item->kill_us != 0 && item->kill_us < l->due_us)
+            l->due_us = item->kill_us;
     }
-    return next_us;
+    return l->due_us;
 }
 
 /* ---- workers' process groups --------------------------------------------- */
-
-static struct launched *find(struct launch *l, uint64_t agent)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (l->items[i].agent == agent)
-            return &l->items[i];
-    return NULL;
-}
 
 void launch_spawned(struct launch *l, uint64_t agent, int64_t pid)
 {

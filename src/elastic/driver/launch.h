@@ -52,6 +52,7 @@ struct launch {
     struct launch_config config;
     struct launched *items; /* [n] */
     size_t n, max;
+    uint64_t due_us; /* nothing of launch_tick()'s is due before */
 };
 
 void launch_init(struct launch *l, const struct launch_ops *ops,

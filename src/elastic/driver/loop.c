@@ -67,10 +67,23 @@ static void bury_stillborn(struct loop *l)
     }
 }
 
+static void give_up_untold(struct loop *l)
+{
+    struct driver_event ev = {.type = DRIVER_EV_UNSAYABLE};
+
+    if (l->untold_generation == 0)
+        return;
+    ev.u.unsayable.generation = l->untold_generation;
+    ev.u.unsayable.text = l->untold_text;
+    l->untold_generation = 0;
+    feed_one(l, &ev);
+}
+
 void loop_feed(struct loop *l, const struct driver_event *ev)
 {
     feed_one(l, ev);
     bury_stillborn(l);
+    give_up_untold(l);
 }
 
 /* ---- discovery ----------------------------------------------------------- */
@@ -183,17 +196,19 @@ static void update_rate(struct loop *l, uint64_t now_us)
 static void show_status(struct loop *l, uint64_t now_us)
 {
     char note[WIRE_TEXT_MAX];
-    struct status_view view = {.generation = l->driver.generation,
-                               .size = (uint32_t)l->driver.counts.members,
-                               .n_hosts = (uint32_t)driver_n_hosts(&l->driver),
-                               .recovery_us = l->events.recovery_us};
+    struct status_view view;
 
-    if (!l->status.terminal)
-        return;
+    if (!l->status.terminal || now_us < l->view_us)
+        return; /* each number is a walk over all workers */
+    l->view_us = now_us + VIEW_US;
     update_rate(l, now_us);
     driver_waiting_for(&l->driver, now_us, note, sizeof(note));
-    view.note = note[0] ? note : NULL;
-    view.commits_per_s = l->commits_per_s;
+    view = (struct status_view){.generation = l->driver.generation,
+                                .size = (uint32_t)l->driver.counts.members,
+                                .n_hosts = (uint32_t)driver_n_hosts(&l->driver),
+                                .recovery_us = l->events.recovery_us,
+                                .commits_per_s = l->commits_per_s,
+                                .note = note[0] ? note : NULL};
     status_set(&l->status, &view, now_us);
 }
 
@@ -357,7 +372,7 @@ static void configure(const struct options *o, uint64_t job,
         .term = 1,
         .np = o->np,
         .min_np = o->min_np,
-        .max_np = o->max_np,
+        .max_np = o->max_np ? o->max_np : OPTIONS_NP_MAX,
         .reset_limit = o->reset_limit,
         .slot_restarts = o->slot_restarts,
         .strict_blacklist = o->strict_blacklist,
@@ -537,7 +552,7 @@ static void loop_close(struct loop *l)
     peers_fini(&l->output_peers);
     driver_fini(&l->driver);
     eventlog_close(&l->events.log);
-    free(l->table);
+    wire_shared_destroy(l->table);
     free(l->argv_packed);
     free(l->stillborn);
     fd_close(&l->epoll_fd);

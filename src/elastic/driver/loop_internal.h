@@ -49,21 +49,24 @@ struct loop {
     /* the current generation: its key, its table encoded once for all */
     uint64_t keyed_generation;
     uint8_t key[WIRE_KEY_NBYTES];
-    uint8_t *table;
-    size_t table_nbytes, table_max;
+    struct wire_shared *table;
     /* what every SPAWN says */
     char *argv_packed;
     uint32_t argv_nbytes;
     char env[PATH_MAX + 2048]; /* the timeline's path and the knobs */
     uint32_t env_nbytes;
-    char cwd[sizeof(((struct msg_spawn *)0)->cwd)];
+    char cwd[PATH_MAX];
     /* agents that could not be started: told to the core after the step */
     uint64_t *stillborn; /* [n_stillborn] agent ids */
     size_t n_stillborn, stillborn_max;
     char stillborn_text[256];
+    /* a generation whose ASSIGN cannot be said, 0: none; told likewise */
+    uint64_t untold_generation;
+    char untold_text[256];
     uint64_t n_streams;                  /* of workers, still open */
     struct speaker exited[SPEAKERS_MAX]; /* the last ones, a ring */
     size_t n_exited;
+    uint64_t view_us; /* the status line's numbers are made anew then */
     uint64_t commits_seen, commits_at_us;
     double commits_per_s;
     bool sent, finished;
@@ -95,8 +98,6 @@ void loop_feed(struct loop *l, const struct driver_event *ev);
 /* perform.c */
 void perform(struct loop *l, const struct driver_action *action,
              uint64_t now_us);
-bool loop_send(struct loop *l, enum peer_kind kind, uint64_t id,
-               const struct message *m);
 bool loop_watch(struct loop *l, int fd);
 
 /* inbox.c: true: there was something. */

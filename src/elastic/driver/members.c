@@ -1,39 +1,11 @@
-/* elastic/driver/members.c - workers from SPAWN to exit: rows, deaths, and what
- * their messages say. See core.h. Pure. */
+/* elastic/driver/members.c - workers from SPAWN to exit: deaths, and what their
+ * messages say. See core.h. Pure. */
 #include <string.h>
 
 #include "base/stall.h"
 #include "elastic/driver/core_internal.h"
 
-/* ---- rows ---------------------------------------------------------------- */
-
-struct driver_worker *worker_find(struct driver *d, uint64_t id)
-{
-    size_t low = 0, high = d->n_workers;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-
-        if (d->workers[mid].id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == d->n_workers || d->workers[low].id != id ||
-        d->workers[low].life == LIFE_GONE)
-        return NULL;
-    return &d->workers[low];
-}
-
-struct driver_host *host_of(struct driver *d, const struct driver_worker *w)
-{
-    return &d->hosts[w->host];
-}
-
-struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w)
-{
-    return &d->hosts[w->host].slots[w->slot];
-}
+/* ---- states -------------------------------------------------------------- */
 
 void worker_move(struct driver_worker *w, enum worker_life to)
 {
@@ -98,32 +70,6 @@ void members_recount(struct driver *d)
     }
     d->counts = c;
     d->recheck = d->replace = true;
-}
-
-/* The row stays, dead, until rows may move: thousands exit one by one, and each
- * move of all rows costs more than all their other events. */
-void worker_remove(struct driver *d, struct driver_worker *w)
-{
-    worker_move(w, LIFE_GONE);
-    slot_of(d, w)->worker = 0;
-    w->kill_us = 0;
-    d->n_gone++;
-    d->recheck = d->replace = true;
-}
-
-void workers_compact(struct driver *d)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < d->n_workers; i++) {
-        if (d->workers[i].life == LIFE_GONE)
-            continue;
-        if (n != i)
-            d->workers[n] = d->workers[i];
-        n++;
-    }
-    d->n_workers = n;
-    d->n_gone = 0;
 }
 
 /* ---- death --------------------------------------------------------------- */
@@ -255,22 +201,47 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
         slot_failed(d, &d->hosts[host], slot, buf);
 }
 
+static void send_farewell(struct driver *d, const struct driver_worker *w)
+{
+    struct msg_shutdown *m = &action_send(d, w, w->farewell.type)->u.shutdown;
+    struct text t;
+
+    if (w->farewell.type != MSG_SHUTDOWN)
+        return;
+    m->reason = w->farewell.reason;
+    m->status = w->farewell.status;
+    t = text_into(m->text, sizeof(m->text));
+    text_add(&t, w->farewell.text);
+}
+
 void say_farewell(struct driver *d, struct driver_worker *w,
                   enum message_type type, enum shutdown_reason reason,
                   int64_t status, const char *text)
 {
-    struct message *m = action_send(d, w, type);
-
-    if (type == MSG_SHUTDOWN) {
-        struct text t = text_into(m->u.shutdown.text, WIRE_TEXT_MAX);
-
-        m->u.shutdown.reason = (uint8_t)reason;
-        m->u.shutdown.status = status;
-        text_add(&t, text);
-    }
-    w->farewell = *m;
+    w->farewell = (struct driver_farewell){type, (uint8_t)reason, status, text};
+    send_farewell(d, w);
     worker_move(w, LIFE_ENDING);
     w->kill_us = d->now_us + FAREWELL_US;
+}
+
+/* The text of its farewell is its own. */
+static const char *keep_refusal(struct driver_worker *w, const char *text)
+{
+    size_t n = strlen(text) + 1, max = 0;
+
+    if (!w->refusal && array_reserve(&w->refusal, &max, n))
+        memcpy(w->refusal, text, n);
+    return w->refusal ? w->refusal : "it was refused: see the driver's words";
+}
+
+void worker_refuse(struct driver *d, struct driver_worker *w,
+                   hvd_status_t status, const char *text)
+{
+    slot_of(d, w)->closed = true;
+    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FAILED, status,
+                 keep_refusal(w, text));
+    record_warning(d, text);
+    members_recount(d);
 }
 
 /* ---- what agents tell ---------------------------------------------------- */
@@ -304,7 +275,7 @@ static bool nobody_can_start(const struct driver *d,
         const struct driver_worker *w = &d->workers[i];
 
         if (w != failed && w->life == LIFE_STARTING &&
-            d->hosts[w->host].slots[w->slot].budget.n == 0)
+            slot_at(d, &d->hosts[w->host], w->slot)->n_failed == 0)
             return false;
     }
     return true;
@@ -490,7 +461,7 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
         else /* M11: user errors end the job */
             job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
     } else if (w->farewell.type == MSG_SHUTDOWN) {
-        action_send(d, w, MSG_SHUTDOWN)->u = w->farewell.u;
+        send_farewell(d, w);
     }
 }
 
@@ -530,7 +501,10 @@ static void on_ping(struct driver *d, struct driver_worker *w,
     w->ping = *ping;
     w->pinged_us = d->now_us;
     note_committed(d, w, ping->id);
-    action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
+    if (d->now_us - w->pong_us >= pong_every(d)) {
+        w->pong_us = d->now_us;
+        action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
+    }
     if (w->inherited && !worker_is_enlisted(w) && in_generation &&
         ping->fence < ping->generation && d->phase != DRIVER_ADOPTING)
         send_abort(d, w, ping->generation); /* it came too late for that one */
@@ -540,7 +514,7 @@ static void on_ping(struct driver *d, struct driver_worker *w,
         if (d->aborted)
             send_abort(d, w, d->generation);
         else if (!worker_is_ready(w))
-            send_assign(d, w);
+            repeat_assign(d, w);
     } else if (in_generation && ping->fence < d->generation && d->aborted) {
         send_abort(d, w, d->generation);
     } else if (in_generation && ping->generation == d->generation) {
@@ -583,7 +557,7 @@ void on_worker_message(struct driver *d, const struct message *m)
             w)) { /* it did not hear its farewell: say it again; none was
                         said to who had not called yet: it is being killed */
         if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
-            action_send(d, w, w->farewell.type)->u = w->farewell.u;
+            send_farewell(d, w);
         return;
     }
     switch (m->type) {

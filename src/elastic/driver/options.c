@@ -53,7 +53,7 @@ static const struct row table[] = {
     {"min-np", "min-num-proc", NULL, "N", COUNT(min_np),
      "fewest workers to go on with (-np)"},
     {"max-np", "max-num-proc", NULL, "N", COUNT(max_np),
-     "most workers (no limit)"},
+     "most workers (16384)"},
     {"hosts", NULL, "-H", "HOST:SLOTS,...", TEXT(hosts_text),
      "fixed hosts (localhost)"},
     {"hostfile", NULL, NULL, "FILE", TEXT(hostfile),

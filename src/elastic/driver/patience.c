@@ -71,6 +71,13 @@ static const char *verdict_on(const struct driver *d,
     return NULL;
 }
 
+/* M2: SPAWN, or the answer to it, may have been lost. */
+static void repeat_spawn(struct driver *d, struct driver_worker *w)
+{
+    if (!w->spawned && d->now_us - w->told_us >= ASK_AGAIN_US)
+        worker_spawn(d, w);
+}
+
 void members_tick(struct driver *d)
 {
     /* rows may not move here: nobody is removed, only marked */
@@ -82,6 +89,7 @@ void members_tick(struct driver *d)
             action_kill(d, w, STOP_GRACE_MS);
         if (!worker_is_here(w))
             continue;
+        repeat_spawn(d, w);
         how = verdict_on(d, w);
         if (how)
             worker_evict(d, w, how);

@@ -1,6 +1,7 @@
 /* elastic/driver/perform.c - what the core's actions mean in the world. See
- * loop_internal.h. Nothing here feeds the core: an agent that cannot be started
- * is noted and told after the step. */
+ * loop_internal.h. Nothing here feeds the core: an agent that cannot be
+ * started, or a generation that cannot be told, is noted and told after the
+ * step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +21,31 @@ bool loop_watch(struct loop *l, int fd)
     return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-bool loop_send(struct loop *l, enum peer_kind kind, uint64_t id,
-               const struct message *m)
+/* HVD_PEER_LOST: it is not there, or does not read; an error: it cannot be said
+ * to anybody. shared: the table of an ASSIGN, or NULL. */
+static hvd_status_t send_shared(struct loop *l, enum peer_kind kind,
+                                uint64_t id, const struct message *m,
+                                struct wire_shared *shared)
 {
     const struct peer *peer = peers_by_id(&l->peers, kind, id);
+    hvd_status_t status = HVD_PEER_LOST;
 
     l->sent = true;
-    if (peer && wire_router_send(l->router, peer->route, m) == HVD_OK)
-        return true;
-    log_debug("%s could not be sent, it will be repeated",
-              message_type_name(m->type));
-    return false;
+    if (peer)
+        status = wire_router_send_shared(l->router, peer->route, m, shared);
+    if (status != HVD_OK)
+        log_debug("%s could not be sent, it will be repeated",
+                  message_type_name(m->type));
+    return status;
+}
+
+static void send_to(struct loop *l, enum peer_kind kind, uint64_t id,
+                    const struct message *m)
+{
+    hvd_status_t status = send_shared(l, kind, id, m, NULL);
+
+    if (status < 0)
+        log_error("%s", error_text());
 }
 
 /* ---- agents -------------------------------------------------------------- */
@@ -60,7 +75,7 @@ static void tell_to_go(struct loop *l, uint64_t agent)
                         .job = l->driver.config.job,
                         .term = l->driver.config.term};
 
-    loop_send(l, PEER_AGENT, agent, &m);
+    send_to(l, PEER_AGENT, agent, &m);
 }
 
 static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
@@ -88,8 +103,18 @@ static void spawn(struct loop *l, const struct driver_action *a)
     s->slot = a->slot;
     s->argv = (struct wire_strings){l->argv_packed, l->argv_nbytes};
     s->env = (struct wire_strings){l->env, l->env_nbytes};
-    memcpy(s->cwd, l->cwd, sizeof(s->cwd));
-    loop_send(l, PEER_AGENT, a->agent, &m);
+    s->cwd = (struct wire_strings){l->cwd, (uint32_t)strlen(l->cwd) + 1};
+    send_to(l, PEER_AGENT, a->agent, &m);
+}
+
+static void answer_agent(struct loop *l, const struct driver_action *a)
+{
+    struct message m = {.type = MSG_AGENT_PONG,
+                        .job = l->driver.config.job,
+                        .term = l->driver.config.term};
+
+    m.u.pong.stamp_us = a->u.stamp_us;
+    send_to(l, PEER_AGENT, a->agent, &m);
 }
 
 static void kill_worker(struct loop *l, const struct driver_action *a)
@@ -100,43 +125,76 @@ static void kill_worker(struct loop *l, const struct driver_action *a)
 
     m.u.kill.worker = a->worker;
     m.u.kill.grace_ms = a->u.grace_ms;
-    loop_send(l, PEER_AGENT, a->agent, &m);
+    send_to(l, PEER_AGENT, a->agent, &m);
 }
 
 /* ---- workers ------------------------------------------------------------- */
 
-/* A fresh key and one encoding of the table for each generation. */
-static bool prepare_generation(struct loop *l, uint64_t generation)
+/* bytes: as much as there is room for; freed unless HVD_OK. */
+static hvd_status_t encode_into(struct loop *l, uint8_t *bytes, size_t max)
 {
     const struct assign_table *table = driver_table(&l->driver);
-    long n;
+    long n = table_encode(table, bytes, max);
 
-    if (l->keyed_generation == generation)
-        return true;
-    if (!array_reserve(&l->table, &l->table_max,
-                       table_encoded_max(table->n_entries)))
-        return false;
-    n = table_encode(table, l->table, l->table_max);
-    if (n < 0) {
-        log_error("the table of %zu workers cannot be encoded: %s",
-                  table->n_entries, codec_strerror((int)n));
-        return false;
-    }
-    l->table_nbytes = (size_t)n;
-    mac_random(l->key, sizeof(l->key));
-    l->keyed_generation = generation;
-    return true;
+    if (n < 0)
+        return error_set(HVD_ERR_INVALID,
+                         "the table of %zu ranks cannot be encoded: %s",
+                         table->n_entries, codec_strerror((int)n));
+    if (n > WIRE_MESSAGE_MAX)
+        return error_set(HVD_ERR_INVALID,
+                         "the table of %zu ranks takes %ld bytes, more than a "
+                         "message may have",
+                         table->n_entries, n);
+    return wire_shared_create(bytes, (size_t)n, &l->table);
 }
 
-static void send_assign(struct loop *l, const struct driver_action *a)
+static hvd_status_t encode_table(struct loop *l)
+{
+    size_t n = driver_table(&l->driver)->n_entries;
+    size_t max = table_encoded_max(n);
+    uint8_t *bytes = malloc(max);
+    hvd_status_t status;
+
+    wire_shared_destroy(l->table);
+    l->table = NULL;
+    if (!bytes)
+        return error_set(HVD_ERR_NOMEM, "no memory for the table of %zu ranks",
+                         n);
+    status = encode_into(l, bytes, max);
+    if (status != HVD_OK)
+        free(bytes);
+    return status;
+}
+
+/* A fresh key and one encoding of the table for each generation. */
+static hvd_status_t prepare_generation(struct loop *l, uint64_t generation)
+{
+    if (l->keyed_generation == generation)
+        return HVD_OK;
+    HVD_TRY(encode_table(l));
+    mac_random(l->key, sizeof(l->key));
+    l->keyed_generation = generation;
+    return HVD_OK;
+}
+
+static hvd_status_t send_assign(struct loop *l, const struct driver_action *a)
 {
     struct message m = a->u.message;
 
-    if (!prepare_generation(l, m.generation))
-        return;
+    HVD_TRY(prepare_generation(l, m.generation));
     memcpy(m.u.assign.key, l->key, sizeof(l->key));
-    m.u.assign.table = (struct wire_span){l->table, (uint32_t)l->table_nbytes};
-    loop_send(l, PEER_WORKER, a->worker, &m);
+    return send_shared(l, PEER_WORKER, a->worker, &m, l->table);
+}
+
+/* Who does not read is told again; what cannot be said is no use repeating. */
+static void assign(struct loop *l, const struct driver_action *a)
+{
+    hvd_status_t status = send_assign(l, a);
+
+    if (status == HVD_OK || status == HVD_PEER_LOST)
+        return;
+    l->untold_generation = a->u.message.generation;
+    snprintf(l->untold_text, sizeof(l->untold_text), "%s", error_text());
 }
 
 /* ---- dispatch ------------------------------------------------------------ */
@@ -159,11 +217,14 @@ void perform(struct loop *l, const struct driver_action *a, uint64_t now_us)
     case DRIVER_ACT_KILL:
         kill_worker(l, a);
         break;
+    case DRIVER_ACT_PONG:
+        answer_agent(l, a);
+        break;
     case DRIVER_ACT_SEND:
         if (a->u.message.type == MSG_ASSIGN)
-            send_assign(l, a);
+            assign(l, a);
         else
-            loop_send(l, PEER_WORKER, a->worker, &a->u.message);
+            send_to(l, PEER_WORKER, a->worker, &a->u.message);
         break;
     case DRIVER_ACT_RECORD:
         events_write(&l->events, &l->driver, &a->u.record, now_us);

@@ -7,99 +7,10 @@
 
 bool host_usable(const struct driver_host *host)
 {
-    return host->used && host->listed && !host->blacklist.listed;
-}
-
-struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
-{
-    for (size_t i = 0; i < d->n_hosts; i++)
-        if (d->hosts[i].agent_phase != AGENT_NONE && d->hosts[i].agent == agent)
-            return &d->hosts[i];
-    return NULL;
-}
-
-static bool host_empty(const struct driver_host *host)
-{
-    for (size_t i = 0; i < host->slots_max; i++)
-        if (host->slots[i].worker != 0)
-            return false;
-    return true;
+    return host->listed && !host->blacklist.listed;
 }
 
 /* ---- discovery ----------------------------------------------------------- */
-
-struct driver_host *host_named(struct driver *d, const char *name)
-{
-    for (size_t i = 0; i < d->n_hosts; i++)
-        if (strcmp(d->hosts[i].name, name) == 0)
-            return &d->hosts[i];
-    return NULL;
-}
-
-static size_t total_slots(const struct driver *d)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < d->n_hosts; i++)
-        n += d->hosts[i].slots_max;
-    return n;
-}
-
-bool driver_reserve(struct driver *d, size_t n_hosts, size_t n_slots)
-{
-    /* rows of workers live until their exit, in their slot; per step a worker
-     * costs a few actions, a host likewise */
-    size_t workers = total_slots(d) + n_slots, hosts = d->n_hosts + n_hosts;
-
-    return array_reserve(&d->hosts, &d->hosts_max, hosts) &&
-           array_reserve(&d->workers, &d->workers_max, workers) &&
-           array_reserve(&d->candidates, &d->candidates_max, workers + 1) &&
-           array_reserve(&d->scratch, &d->scratch_max, 4 * (workers + 1)) &&
-           array_reserve(&d->table.entries, &d->table.entries_max, workers) &&
-           array_reserve(&d->actions, &d->actions_max,
-                         10 * workers + 7 * hosts + 64);
-}
-
-struct driver_host *host_add(struct driver *d, const char *name)
-{
-    size_t n = strnlen(name, HOSTS_NAME_MAX - 1);
-    struct driver_host *row;
-
-    if (!driver_reserve(d, 1, 0))
-        return NULL;
-    row = &d->hosts[d->n_hosts++];
-    memset(row, 0, sizeof(*row));
-    memcpy(row->name, name, n);
-    row->used = true;
-    row->order = d->next_order++;
-    return row;
-}
-
-bool host_furnish(struct driver *d, struct driver_host *host, size_t n_slots)
-{
-    return array_reserve(&host->slots, &host->slots_max, n_slots) &&
-           driver_reserve(d, 0, 0);
-}
-
-static bool reserve_rows(struct driver *d, const struct hosts *hosts)
-{
-    size_t n_slots = 0;
-
-    for (size_t i = 0; i < hosts->n; i++)
-        n_slots += hosts->items[i].slots;
-    if (!driver_reserve(d, hosts->n, n_slots))
-        return false;
-    for (size_t i = 0; i < hosts->n; i++) {
-        struct driver_host *row = host_named(d, hosts->items[i].name);
-
-        if (!row) /* not listed yet: harmless if we fail later */
-            row = host_add(d, hosts->items[i].name);
-        if (!row ||
-            !array_reserve(&row->slots, &row->slots_max, hosts->items[i].slots))
-            return false;
-    }
-    return driver_reserve(d, 0, 0); /* slots grow in powers of two */
-}
 
 static void record_host(struct driver *d, const struct driver_host *host,
                         enum driver_record_type type)
@@ -121,14 +32,15 @@ static bool update_row(struct driver *d, struct driver_host *row,
     row->n_slots = now ? now->slots : 0;
     if (was_listed == row->listed && before == row->n_slots)
         return false;
+    d->n_listed += (size_t)row->listed - (size_t)was_listed;
     if (row->listed)
         record_host(d, row, RECORD_HOST_ADDED);
     else
         record_host(d, row, RECORD_HOST_REMOVED);
     if (row->listed && !was_listed)
         row->order = d->next_order++; /* back, but no longer old */
-    for (size_t i = before; i < row->n_slots; i++)
-        row->slots[i].closed = false; /* a new place */
+    for (size_t i = before; i < row->n_slots && i < row->slots_max; i++)
+        slot_at(d, row, i)->closed = false; /* a new place */
     return true;
 }
 
@@ -144,22 +56,35 @@ static void drain_or_keep(struct driver *d, struct driver_worker *w)
         worker_undrain(w); /* it came back before it had gone */
 }
 
-hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
+static bool update_rows(struct driver *d, const struct hosts_index *index)
 {
     bool changed = d->review_hosts;
 
-    if (d->phase == DRIVER_ADOPTING)
-        return HVD_OK; /* it is asked again, when it is known who is there */
-    if (!reserve_rows(d, hosts))
-        return HVD_ERR_NOMEM;
-    d->discovered = true;
     d->review_hosts = false;
     for (size_t i = 0; i < d->n_hosts; i++) {
-        long found = hosts_find(hosts, d->hosts[i].name);
+        long found = hosts_index_find(index, d->hosts[i].name);
 
         changed |= update_row(d, &d->hosts[i],
-                              found < 0 ? NULL : &hosts->items[found]);
+                              found < 0 ? NULL : &index->items[found]);
     }
+    return changed;
+}
+
+hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
+{
+    struct hosts_index index;
+    bool changed = false, room;
+
+    if (d->phase == DRIVER_ADOPTING)
+        return HVD_OK; /* it is asked again, when it is known who is there */
+    hosts_index_init(&index, hosts);
+    room = hosts_add(d, hosts, &index);
+    if (room)
+        changed = update_rows(d, &index);
+    hosts_index_fini(&index);
+    if (!room)
+        return HVD_ERR_NOMEM;
+    d->discovered = true;
     if (!changed)
         return HVD_OK;
     d->wave++;
@@ -203,13 +128,14 @@ static void blacklist_host(struct driver *d, struct driver_host *host,
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
                  const char *how)
 {
-    struct driver_slot *s = &host->slots[slot];
-    uint32_t restarts = d->config.strict_blacklist ? 0
-                                                   : d->config.slot_restarts;
+    struct driver_slot *s = slot_at(d, host, slot);
+    struct budget budget = {s->failed_us, s->n_failed};
     uint64_t delay_us = 0;
 
     d->recheck = d->replace = true;
-    if (budget_fail(&s->budget, restarts, d->now_us, &delay_us)) {
+    host->forget_us = d->now_us + BUDGET_WINDOW_US;
+    if (budget_fail(&budget, restarts_allowed(d), d->now_us, &delay_us)) {
+        s->n_failed = budget.n;
         s->next_start_us = d->now_us + delay_us;
         d->wave++; /* its replacement is a wave of its own */
     } else {
@@ -220,9 +146,10 @@ void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
 static void forgive(struct driver *d, struct driver_host *host)
 {
     for (size_t i = 0; i < host->slots_max; i++) {
-        budget_reset(&host->slots[i].budget);
-        host->slots[i].next_start_us = 0;
+        slot_at(d, host, i)->n_failed = 0;
+        slot_at(d, host, i)->next_start_us = 0;
     }
+    host->forget_us = d->now_us;
     host->order = d->next_order++;
     d->wave++;
     d->recheck = d->replace = true;
@@ -248,7 +175,7 @@ void agent_move(struct driver_host *host, enum host_agent_phase to)
 
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent)
 {
-    host->agent = agent;
+    agent_add(d, host, agent);
     agent_move(host, AGENT_STARTING);
     host->agent_since_us = host->agent_heard_us = d->now_us;
     host->wave = d->wave;
@@ -297,49 +224,45 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
     r->pid = pid;
 }
 
-static void send_spawn(struct driver *d, const struct driver_host *host,
-                       const struct driver_worker *w)
-{
-    struct driver_action *a = action_add(d, DRIVER_ACT_SPAWN);
-
-    a->agent = host->agent;
-    a->worker = w->id;
-    a->slot = w->slot;
-    a->host = host->name;
-}
-
-static size_t n_occupied(const struct driver_host *host)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < host->slots_max; i++)
-        n += host->slots[i].worker != 0;
-    return n;
-}
-
-/* A SPAWN has been lost, or how it ended (M2): a repeated one is answered with
- * what the agent knows. So is a KILL, which is repeated anyhow. */
+/* A SPAWN has been lost, unless it is on its way, or how its worker ended (M2):
+ * a repeated one is answered with what the agent knows. So is a KILL, which is
+ * repeated anyhow. */
 static void ask_again(struct driver *d, const struct driver_host *host)
 {
     for (size_t i = 0; i < host->slots_max; i++) {
-        uint64_t id = host->slots[i].worker;
-        const struct driver_worker *w = id ? worker_find(d, id) : NULL;
+        struct driver_worker *w = worker_find(d, slot_at(d, host, i)->worker);
 
-        if (w && (worker_is_here(w) || w->kill_us == 0))
-            send_spawn(d, host, w);
+        if (w && (worker_is_here(w) || w->kill_us == 0) &&
+            (w->pid != 0 || d->now_us - w->told_us >= ASK_AGAIN_US))
+            worker_spawn(d, w);
     }
 }
 
-void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive)
+static void answer_agent(struct driver *d, struct driver_host *host,
+                         uint64_t stamp_us)
+{
+    struct driver_action *a;
+
+    if (d->now_us - host->pong_us < pong_every(d))
+        return;
+    host->pong_us = d->now_us;
+    a = action_add(d, DRIVER_ACT_PONG);
+    a->agent = host->agent;
+    a->u.stamp_us = stamp_us;
+}
+
+void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
+                   uint64_t stamp_us)
 {
     struct driver_host *host = host_of_agent(d, agent);
 
     if (!host)
         return;
     host->agent_heard_us = d->now_us;
+    answer_agent(d, host, stamp_us);
     if (host->inherited && host->agent_phase != AGENT_STARTING)
         adopt_accounted(d, host, n_alive);
-    if (host->agent_phase == AGENT_UP && n_alive < n_occupied(host))
+    if (host->agent_phase == AGENT_UP && n_alive < host->n_workers)
         ask_again(d, host);
 }
 
@@ -372,7 +295,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     if (!host)
         return;
     expected = host->agent_phase == AGENT_STOPPING;
-    had_workers = !host_empty(host);
+    had_workers = host->n_workers > 0;
     agent_move(host, AGENT_NONE);
     d->recheck = d->replace = true;
     if (!expected) {
@@ -389,35 +312,40 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     text_add(&t, host->name);
     text_add(&t, " ");
     text_add(&t, how);
-    for (uint32_t i = 0; i < host->n_slots; i++) /* M11: each of its slots */
-        slot_failed(d, host, i, how);
+    for (uint32_t i = 0; i < host->n_slots && i < host->slots_max; i++)
+        slot_failed(d, host, i, how); /* M11: each of its slots */
 }
 
 /* ---- workers ------------------------------------------------------------- */
 
+void worker_spawn(struct driver *d, struct driver_worker *w)
+{
+    struct driver_action *a = action_add(d, DRIVER_ACT_SPAWN);
+    const struct driver_host *host = host_of(d, w);
+
+    w->told_us = d->now_us;
+    a->agent = host->agent;
+    a->worker = w->id;
+    a->slot = w->slot;
+    a->host = host->name;
+}
+
 static void spawn(struct driver *d, struct driver_host *host, uint32_t slot)
 {
-    struct driver_worker *w;
+    struct driver_worker *w = worker_add(d, d->next_worker, host, slot);
 
-    if (d->n_workers == d->workers_max)
-        workers_compact(d);
-    HVD_ASSERT(d->n_workers < d->workers_max);
-    w = &d->workers[d->n_workers++];
-    memset(w, 0, sizeof(*w));
-    w->id = d->next_worker++;
-    w->host = (uint32_t)(host - d->hosts);
-    w->slot = slot;
+    if (!w)
+        return;
     w->wave = host->fresh ? host->wave : d->wave;
     w->spawned_us = w->heard_us = d->now_us;
-    host->slots[slot].worker = w->id;
-    send_spawn(d, host, w);
+    worker_spawn(d, w);
     d->counts.live++;
 }
 
 static bool slot_free(const struct driver *d, const struct driver_host *host,
                       uint32_t i)
 {
-    const struct driver_slot *s = &host->slots[i];
+    const struct driver_slot *s = slot_at(d, host, i);
 
     return s->worker == 0 && !s->closed && d->now_us >= s->next_start_us;
 }
@@ -438,25 +366,51 @@ static bool recovering(const struct driver *d)
            d->now_us - d->formed_us < RECOVERY_US;
 }
 
-/* How many of its slots wait for its agent. */
-static size_t fill_host(struct driver *d, struct driver_host *host, size_t max)
+/* Returns how many of its slots, at most `room`, somebody is started in or wait
+ * for its agent. */
+static size_t fill_host(struct driver *d, struct driver_host *host, size_t room)
 {
-    size_t waiting = 0;
+    size_t n = 0;
 
-    for (uint32_t i = 0; i < host->n_slots && d->counts.live + waiting < max;
-         i++) {
+    if (room > 0 && !host_furnish(d, host, host->n_slots))
+        return 0;
+    for (uint32_t i = 0; i < host->n_slots && n < room; i++) {
         if (!slot_free(d, host, i))
             continue;
         if (host->agent_phase == AGENT_NONE)
             start_agent(d, host);
         if (host->agent_phase == AGENT_UP)
             spawn(d, host, i);
-        else
-            waiting += host->agent_phase == AGENT_STARTING;
+        n += host->agent_phase != AGENT_STOPPING;
     }
     if (host->agent_phase == AGENT_UP)
         host->fresh = false;
-    return waiting;
+    return n;
+}
+
+/* In the order of the hosts, not of their agents. */
+static void fill_start(struct driver *d, size_t room)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (host_usable(&d->hosts[i]))
+            room -= fill_host(d, &d->hosts[i], room);
+}
+
+/* Whoever is up. For what is missing then agents are started, for as much again
+ * as it takes, as some may not come up: whoever is up first fills a gap. Not
+ * all there are: that may be thousands. */
+static void fill_gaps(struct driver *d, size_t room)
+{
+    size_t at_most;
+
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (host_usable(&d->hosts[i]) && d->hosts[i].agent_phase == AGENT_UP)
+            room -= fill_host(d, &d->hosts[i], room);
+    at_most = room < SIZE_MAX / 2 ? 2 * room : room;
+    for (size_t i = 0; i < d->n_hosts && at_most > 0; i++)
+        if (host_usable(&d->hosts[i]) && d->hosts[i].agent_phase != AGENT_UP)
+            at_most -= fill_host(d, &d->hosts[i],
+                                 room < at_most ? room : at_most);
 }
 
 /* Hosts were there, and none can ever be used again. */
@@ -476,9 +430,16 @@ static bool all_blacklisted(const struct driver *d)
     return any && d->counts.live == 0 && d->counts.members == 0;
 }
 
+/* Who is finishing needs nobody new; a static job takes nobody. */
+static bool may_fill(const struct driver *d)
+{
+    return d->counts.done == 0 && !recovering(d) &&
+           (d->kind != READY_STATIC || d->generation == 0);
+}
+
 void placement_progress(struct driver *d)
 {
-    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
+    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX, room;
 
     if (d->phase >= DRIVER_ADOPTING || !d->discovered || d->interrupts > 0)
         return;
@@ -486,22 +447,20 @@ void placement_progress(struct driver *d)
         job_stop_failed(d, "every host is blacklisted");
         return;
     }
-    /* The start is in the order of the hosts, not of their agents. Later
-     * whoever is up first fills a gap. */
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *host = &d->hosts[i];
-        size_t waiting = 0;
 
         if (host->agent_phase == AGENT_UP && !host_usable(host) &&
-            host_empty(host))
+            host->n_workers == 0)
             agent_stop(d, host);
-        /* who is finishing needs nobody new; a static job takes nobody */
-        if (host_usable(host) && d->counts.done == 0 && !recovering(d) &&
-            (d->kind != READY_STATIC || d->generation == 0))
-            waiting = fill_host(d, host, max);
-        if (d->generation == 0)
-            max -= waiting;
     }
+    if (!may_fill(d))
+        return;
+    room = max > d->counts.live ? max - d->counts.live : 0;
+    if (d->generation == 0)
+        fill_start(d, room);
+    else
+        fill_gaps(d, room);
 }
 
 void give_up_agent(struct driver *d, struct driver_host *host, const char *how)

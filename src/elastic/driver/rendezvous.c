@@ -1,5 +1,5 @@
-/* elastic/driver/rendezvous.c - how a generation ends and the next one is
- * formed: READY, LOST, ABORT, ASSIGN. M3 to M9, M12, M13. See core.h. Pure. */
+/* elastic/driver/rendezvous.c - how a generation ends, and who is drawn for the
+ * next one: READY, LOST, ABORT. M3 to M9, M12, M13. See core.h. Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"
@@ -111,15 +111,6 @@ void on_lost(struct driver *d, struct driver_worker *w,
 
 /* ---- READY --------------------------------------------------------------- */
 
-void worker_refuse(struct driver *d, struct driver_worker *w,
-                   hvd_status_t status, const char *text)
-{
-    slot_of(d, w)->closed = true;
-    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FAILED, status, text);
-    record_warning(d, text);
-    members_recount(d);
-}
-
 static void describe_layouts(struct text *t, const struct driver *d,
                              const struct driver_worker *w,
                              const struct msg_ready *ready)
@@ -171,7 +162,10 @@ static void accept_ready(struct driver *d, struct driver_worker *w,
 {
     bool repeated = worker_is_ready(w);
 
-    w->offer = *ready;
+    w->offer = (struct driver_offer){.id = ready->id,
+                                     .boundary = ready->boundary,
+                                     .user = ready->user,
+                                     .abilities = ready->abilities};
     if (repeated)
         return;
     if (!w->was_ready) {
@@ -200,7 +194,7 @@ void on_ready(struct driver *d, struct driver_worker *w,
          * ASSIGN of a generation that lives, the ASSIGN may have been lost:
          * repeat it. ABORT here would let a late duplicate end a generation. */
         if (w->named == d->generation && is_member(w) && !d->aborted)
-            send_assign(d, w);
+            repeat_assign(d, w);
         else if (w->named != 0)
             send_abort(d, w, w->named);
         return;
@@ -385,7 +379,7 @@ static void dismiss_leavers(struct driver *d)
     }
 }
 
-/* ---- a generation is formed ---------------------------------------------- */
+/* ---- may another one be formed? ------------------------------------------ */
 
 /* M8: the same members again are no reset. */
 static bool membership_changes(const struct driver *d, size_t n_chosen)
@@ -470,114 +464,6 @@ static bool may_go_on(struct driver *d, size_t n_chosen)
     return true;
 }
 
-static void fill_table(struct driver *d, size_t n_chosen, struct state_id base)
-{
-    d->table.n_entries = n_chosen;
-    d->table.table_base = 0;
-    for (size_t i = 0; i < n_chosen; i++) {
-        const struct driver_worker *w = d->candidates[i].owner;
-        struct assign_entry *e = &d->table.entries[i];
-
-        e->worker = w->id;
-        e->host = w->host;
-        e->slot = w->slot;
-        e->port = w->port;
-        memcpy(e->address, w->address, sizeof(e->address));
-        e->source = state_id_is_none(base) ? i == 0
-                                           : state_id_equal(w->offer.id, base);
-    }
-}
-
-static uint32_t root_of(const struct assign_table *table)
-{
-    size_t i = 0;
-
-    while (i < table->n_entries && !table->entries[i].source)
-        i++;
-    HVD_ASSERT(i < table->n_entries); /* the base has a holder */
-    return (uint32_t)i;
-}
-
-void send_assign(struct driver *d, struct driver_worker *w)
-{
-    action_send(d, w, MSG_ASSIGN)->u.assign = w->assign;
-    w->named = d->generation;
-}
-
-static void enlist(struct driver *d, const struct candidate *c, uint32_t size,
-                   uint32_t root, bool sync)
-{
-    struct driver_worker *w = c->owner;
-
-    worker_stand(w, STAND_RUNNING);
-    w->joined = w->joined ? w->joined : d->generation;
-    w->left = w->offer.boundary;
-    w->held = w->held_done = false;
-    w->first_collective = w->synced = w->hang_warned = false;
-    w->progress_us = d->now_us;
-    memset(&w->assign, 0, sizeof(w->assign));
-    w->assign.rank = c->rank;
-    w->assign.size = size;
-    w->assign.local_rank = c->local_rank;
-    w->assign.local_size = c->local_size;
-    w->assign.cross_rank = c->cross_rank;
-    w->assign.cross_size = c->cross_size;
-    w->assign.root = root;
-    w->assign.base = d->base;
-    w->assign.source = d->table.entries[c->rank].source;
-    w->assign.sync = sync;
-    w->assign.reason = d->reason;
-    w->assign.committed_size = d->world_size;
-    send_assign(d, w);
-}
-
-/* Who is not drawn waits for another generation; the dead do not. */
-static void discharge_all(struct driver *d)
-{
-    for (size_t i = 0; i < d->n_workers; i++) {
-        struct driver_worker *w = &d->workers[i];
-
-        if (worker_is_enlisted(w))
-            worker_stand(w, w->standing == STAND_READY ? STAND_WAITING
-                                                       : STAND_OUT);
-    }
-}
-
-static void form(struct driver *d, size_t n_chosen, struct state_id base)
-{
-    struct driver_record *r;
-    uint32_t root;
-    bool sync = false;
-
-    if (d->generation < d->generation_floor)
-        d->generation = d->generation_floor;
-    d->generation++;
-    d->base = base;
-    fill_table(d, n_chosen, base);
-    root = root_of(&d->table);
-    abilities_pool(d);
-    for (size_t i = 0; i < n_chosen; i++)
-        sync |= !d->table.entries[i].source;
-    discharge_all(d);
-    for (size_t i = 0; i < n_chosen; i++)
-        enlist(d, &d->candidates[i], (uint32_t)n_chosen, root, sync);
-    memcpy(d->accused_before, d->accused, sizeof(d->accused));
-    d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
-    d->n_accused = 0;
-    d->world_size = (uint32_t)n_chosen;
-    driver_move(d, DRIVER_RUNNING);
-    d->change = CHANGE_NONE;
-    d->aborted = d->committed = d->death = d->hang_warned = false;
-    d->below_us = DRIVER_NEVER;
-    d->formed_us = d->now_us;
-    members_recount(d);
-    r = record_add(d, RECORD_GENERATION_FORMED);
-    r->n = n_chosen;
-    r->root = (int)root;
-    r->duration_us = d->now_us - d->opened_us;
-    abilities_note(d);
-}
-
 /* Generation 1 waits for those that were started together (M7). */
 static bool start_is_pending(const struct driver *d)
 {
@@ -630,7 +516,7 @@ void rendezvous_progress(struct driver *d)
                            d->config.max_np ? d->config.max_np : n, d->scratch);
     if (!is_too_soon(d, n) && may_go_on(d, n)) {
         dismiss_leavers(d);
-        form(d, n, base_of(d->candidates, n));
+        generation_form(d, n, base_of(d->candidates, n));
     }
 }
 

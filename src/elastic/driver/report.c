@@ -90,7 +90,7 @@ struct driver_record *record_add_worker(struct driver *d,
     r->host = d->hosts[w->host].name;
     r->slot = w->slot;
     r->pid = w->pid;
-    r->rank = worker_is_enlisted(w) ? (int)w->assign.rank : -1;
+    r->rank = worker_is_enlisted(w) ? (int)w->rank : -1;
     return r;
 }
 

@@ -29,6 +29,7 @@
 enum {
     WIRE_VERSION = 1,           /* major: another one is refused, readably */
     WIRE_MESSAGE_MAX = 1 << 22, /* bytes of one encoded message */
+    WIRE_RANKS_MAX = 1 << 16,   /* in a generation */
     WIRE_HOST_MAX = 64,         /* name of a host, with its NUL */
     WIRE_ADDRESS_MAX = 64,      /* numeric address, with its NUL */
     WIRE_TEXT_MAX = 400,        /* a sentence, with its NUL */
@@ -142,7 +143,7 @@ struct msg_spawn {
     uint32_t slot;
     struct wire_strings argv;
     struct wire_strings env; /* NAME=value: added to the agent's own */
-    char cwd[1024];
+    struct wire_strings cwd; /* one, or none: the agent's own */
 };
 
 struct msg_kill {

@@ -88,7 +88,7 @@ static const struct field spawn[] = {
     UINT(2, u.spawn.slot),
     FIELD(3, u.spawn.argv, FIELD_STRINGS, .lo = 1, .hi = STRINGS_MAX),
     FIELD(4, u.spawn.env, FIELD_STRINGS, .hi = STRINGS_MAX, .optional = true),
-    TEXT(5, u.spawn.cwd),
+    FIELD(5, u.spawn.cwd, FIELD_STRINGS, .hi = 4096, .optional = true),
 };
 
 static const struct field kill[] = {

@@ -1,8 +1,9 @@
 /* elastic/wire/socket.c - see socket.h. The only file that sees zmq.h.
  *
- * A message is one frame, after the routing id at the ROUTER. Every socket
- * encodes into a buffer of its own that grows to what it has needed, so a send
- * allocates nothing but libzmq's copy.
+ * A message is one frame, after the routing id at the ROUTER; behind it may be
+ * a second one, with what it shares with others. Every socket encodes into a
+ * buffer of its own that grows to what it has needed, so a send allocates
+ * nothing but libzmq's copy.
  *
  * Threads: a socket belongs to its creator. */
 #include "elastic/wire/socket.h"
@@ -22,11 +23,11 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "elastic/wire/codec.h"
+#include "elastic/wire/early.h"
 #include "elastic/wire/routes.h"
 
 enum {
     BUFFER_NBYTES = 4096, /* holds every message without a span */
-    PENDING_NBYTES_MAX = 1 << 18,
     ENDPOINT_MAX = 64
 };
 
@@ -39,9 +40,14 @@ struct endpoint {
     void *socket;
     int fd;
     zmq_msg_t body; /* of the last message received; initialised always */
+    zmq_msg_t rest; /* its second frame, or empty; likewise */
     uint8_t *buf;   /* [buf_max] the message being sent */
     size_t buf_max;
     uint64_t n_malformed;
+};
+
+struct wire_shared {
+    zmq_msg_t msg; /* copies of it refer to the same bytes */
 };
 
 struct wire_router {
@@ -51,11 +57,8 @@ struct wire_router {
 
 struct wire_dealer {
     struct endpoint ep;
-    /* Said before the connection was up; each message after its u32 length. The
-     * first HELLO would otherwise wait for a heartbeat. */
-    uint8_t *pending; /* [pending_max] bytes, n_pending of them used */
-    size_t pending_max;
-    size_t n_pending;
+    /* The first HELLO would otherwise wait for a heartbeat. */
+    struct early early;
     bool connected; /* something has been sent: nothing becomes pending */
 };
 
@@ -207,6 +210,7 @@ static void endpoint_close(struct endpoint *ep)
 {
     if (ep->socket) {
         zmq_msg_close(&ep->body);
+        zmq_msg_close(&ep->rest);
         zmq_close(ep->socket);
     }
     if (ep->buf)
@@ -229,6 +233,7 @@ static hvd_status_t endpoint_open(struct endpoint *ep,
     if (!ep->socket)
         return error_errno("cannot create a control socket");
     zmq_msg_init(&ep->body);
+    zmq_msg_init(&ep->rest);
     if (zmq_setsockopt(ep->socket, ZMQ_MAXMSGSIZE, &max, sizeof(max)) != 0 ||
         !set_options(ep->socket, common_options, ARRAY_SIZE(common_options)) ||
         !set_options(ep->socket, router ? router_options : dealer_options,
@@ -426,8 +431,58 @@ bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
     return false;
 }
 
+static void free_shared(void *bytes, void *hint)
+{
+    (void)hint;
+    free(bytes);
+}
+
+hvd_status_t wire_shared_create(uint8_t *bytes, size_t nbytes,
+                                struct wire_shared **shared_p)
+{
+    struct wire_shared *shared = malloc(sizeof(*shared));
+
+    if (!shared || zmq_msg_init_data(&shared->msg, bytes, nbytes, free_shared,
+                                     NULL) != 0) {
+        free(shared);
+        return error_set(HVD_ERR_NOMEM, "no memory for a message");
+    }
+    *shared_p = shared;
+    return HVD_OK;
+}
+
+void wire_shared_destroy(struct wire_shared *shared)
+{
+    if (!shared)
+        return;
+    zmq_msg_close(&shared->msg);
+    free(shared);
+}
+
+static int send_shared_frame(void *socket, struct wire_shared *shared)
+{
+    zmq_msg_t copy;
+    int rc;
+
+    zmq_msg_init(&copy);
+    rc = zmq_msg_copy(&copy, &shared->msg);
+    while (rc >= 0 && (rc = zmq_msg_send(&copy, socket, ZMQ_DONTWAIT)) < 0 &&
+           errno == EINTR)
+        rc = 0;
+    if (rc < 0)
+        zmq_msg_close(&copy);
+    return rc;
+}
+
 hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
                               const struct message *m)
+{
+    return wire_router_send_shared(router, route, m, NULL);
+}
+
+hvd_status_t wire_router_send_shared(struct wire_router *router, uint64_t route,
+                                     const struct message *m,
+                                     struct wire_shared *shared)
 {
     const struct route *peer = routes_find(&router->routes, route);
     struct endpoint *ep = &router->ep;
@@ -439,7 +494,9 @@ hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
     if (n < 0)
         return encode_failed(m, n);
     if (send_frame(ep->socket, peer->id, peer->nbytes, ZMQ_SNDMORE) < 0 ||
-        send_frame(ep->socket, ep->buf, (size_t)n, 0) < 0) {
+        send_frame(ep->socket, ep->buf, (size_t)n, shared ? ZMQ_SNDMORE : 0) <
+            0 ||
+        (shared && send_shared_frame(ep->socket, shared) < 0)) {
         log_debug("%s to %.*s: %s -> not sent", message_type_name(m->type),
                   (int)peer->nbytes, (const char *)peer->id,
                   errno == EAGAIN ? "it does not read" : zmq_strerror(errno));
@@ -502,21 +559,12 @@ destroy:
     return status;
 }
 
-static void pending_clear(struct wire_dealer *dealer)
-{
-    if (dealer->pending)
-        explicit_bzero(dealer->pending, dealer->pending_max);
-    free(dealer->pending);
-    dealer->pending = NULL;
-    dealer->pending_max = dealer->n_pending = 0;
-}
-
 void wire_dealer_destroy(struct wire_dealer *dealer)
 {
     if (!dealer)
         return;
     endpoint_close(&dealer->ep);
-    pending_clear(dealer);
+    early_fini(&dealer->early);
     free(dealer);
 }
 
@@ -531,20 +579,6 @@ int wire_dealer_fd(const struct wire_dealer *dealer)
     return dealer->ep.fd;
 }
 
-static bool pending_add(struct wire_dealer *dealer, const uint8_t *data,
-                        uint32_t nbytes)
-{
-    size_t n = dealer->n_pending + sizeof(nbytes) + nbytes;
-
-    if (n > PENDING_NBYTES_MAX ||
-        !array_reserve(&dealer->pending, &dealer->pending_max, n))
-        return false;
-    memcpy(dealer->pending + dealer->n_pending, &nbytes, sizeof(nbytes));
-    memcpy(dealer->pending + dealer->n_pending + sizeof(nbytes), data, nbytes);
-    dealer->n_pending = n;
-    return true;
-}
-
 /* Asking makes libzmq look at its mailbox, which zmq_send does only now and
  * then. */
 static int socket_events(const struct endpoint *ep)
@@ -557,52 +591,69 @@ static int socket_events(const struct endpoint *ep)
     return events;
 }
 
-static void pending_drop(struct wire_dealer *dealer, size_t nbytes)
-{
-    dealer->n_pending -= nbytes;
-    if (dealer->n_pending == 0)
-        pending_clear(dealer);
-    else
-        memmove(dealer->pending, dealer->pending + nbytes, dealer->n_pending);
-}
-
 /* Send what was said too early, in order; the connection may still be missing.
  * true: the mailbox has been looked into with effect, so there may be something
  * to receive that the descriptor will not tell of. */
-static bool pending_flush(struct wire_dealer *dealer)
+static bool flush_early(struct wire_dealer *dealer)
 {
-    size_t at = 0;
+    size_t at = 0, next = 0;
+    const uint8_t *data;
+    uint32_t nbytes;
     int events;
 
-    if (dealer->n_pending == 0)
+    if (dealer->early.n == 0)
         return false;
     events = socket_events(&dealer->ep);
-    while ((events & ZMQ_POLLOUT) && at < dealer->n_pending) {
-        uint32_t nbytes;
-
-        memcpy(&nbytes, dealer->pending + at, sizeof(nbytes));
-        if (send_frame(dealer->ep.socket, dealer->pending + at + sizeof(nbytes),
-                       nbytes, 0) < 0)
+    while ((events & ZMQ_POLLOUT) &&
+           early_next(&dealer->early, &next, &data, &nbytes)) {
+        if (send_frame(dealer->ep.socket, data, nbytes, 0) < 0)
             break;
         dealer->connected = true;
-        at += sizeof(nbytes) + nbytes;
+        at = next;
     }
-    pending_drop(dealer, at);
+    early_drop(&dealer->early, at);
     return at > 0 || (events & ZMQ_POLLIN);
+}
+
+/* The second frame is what the message has left empty. */
+static bool take_rest(struct endpoint *ep, struct message *m)
+{
+    size_t nbytes = zmq_msg_size(&ep->rest);
+
+    if (nbytes == 0)
+        return true;
+    if (m->type != MSG_ASSIGN || m->u.assign.table.nbytes > 0)
+        return false;
+    m->u.assign.table = (struct wire_span){zmq_msg_data(&ep->rest),
+                                           (uint32_t)nbytes};
+    return true;
+}
+
+/* false: more frames than a message has. */
+static bool dealer_read_rest(struct endpoint *ep)
+{
+    zmq_msg_close(&ep->rest);
+    zmq_msg_init(&ep->rest);
+    if (!zmq_msg_more(&ep->body))
+        return true;
+    return receive_frame(ep->socket, &ep->rest) >= 0 &&
+           !zmq_msg_more(&ep->rest);
 }
 
 /* Everything that is there, malformed ones skipped. */
 static bool dealer_read(struct endpoint *ep, struct message *m)
 {
     while (receive_frame(ep->socket, &ep->body) >= 0) {
-        if (zmq_msg_more(&ep->body)) {
-            log_debug("message of a foreign form -> ignored");
-            ep->n_malformed++;
-            drop_rest(ep);
+        bool whole = dealer_read_rest(ep);
+
+        if (whole && !endpoint_decode(ep, m))
             continue;
-        }
-        if (endpoint_decode(ep, m))
+        if (whole && take_rest(ep, m))
             return true;
+        log_debug("message of a foreign form -> ignored");
+        ep->n_malformed++;
+        if (!whole)
+            drop_rest(ep);
     }
     return false;
 }
@@ -614,7 +665,7 @@ bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m)
     do {
         if (dealer_read(&dealer->ep, m))
             return true;
-    } while (pending_flush(dealer));
+    } while (flush_early(dealer));
     return false;
 }
 
@@ -626,13 +677,13 @@ hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
 
     if (n < 0)
         return encode_failed(m, n);
-    pending_flush(dealer);
-    if (dealer->n_pending == 0 &&
+    flush_early(dealer);
+    if (dealer->early.n == 0 &&
         send_frame(ep->socket, ep->buf, (size_t)n, 0) >= 0) {
         dealer->connected = true;
         return HVD_OK;
     }
-    if (!dealer->connected && pending_add(dealer, ep->buf, (uint32_t)n))
+    if (!dealer->connected && early_add(&dealer->early, ep->buf, (uint32_t)n))
         return HVD_OK;
     log_debug("%s to the driver -> not sent", message_type_name(m->type));
     return error_set(HVD_PEER_LOST, "the driver cannot be reached");

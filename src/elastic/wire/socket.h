@@ -52,6 +52,20 @@ bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
 hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
                               const struct message *m) HVD_MUST_CHECK;
 
+/* Bytes that messages to many have in common, kept once until the last of these
+ * has left. bytes [nbytes] from malloc: taken, with HVD_OK. libzmq's thread may
+ * be the one that frees them. HVD_ERR_NOMEM. */
+struct wire_shared;
+hvd_status_t wire_shared_create(uint8_t *bytes, size_t nbytes,
+                                struct wire_shared **shared_p) HVD_MUST_CHECK;
+void wire_shared_destroy(struct wire_shared *shared);
+
+/* wire_router_send() of an ASSIGN whose table is empty and comes from `shared`:
+ * who receives it sees no difference. */
+hvd_status_t wire_router_send_shared(struct wire_router *router, uint64_t route,
+                                     const struct message *m,
+                                     struct wire_shared *shared) HVD_MUST_CHECK;
+
 /* How many messages were refused as malformed so far. */
 uint64_t wire_router_malformed(const struct wire_router *router);
 

@@ -19,9 +19,8 @@ enum {
     N_COLUMNS = 7,
     N_COLUMNS_MIN = 6,    /* of an older peer */
     ROW_COLUMNS_MAX = 16, /* of a newer peer */
-    N_ENTRIES_MAX = 1 << 16,
     DEPTH_MAX = 4,
-    N_ITEMS_MAX = (ROW_COLUMNS_MAX + 1) * N_ENTRIES_MAX,
+    N_ITEMS_MAX = (ROW_COLUMNS_MAX + 1) * WIRE_RANKS_MAX,
     /* head, worker, host, slot, port, source, address with its head,
        abilities */
     ROW_NBYTES_MAX = 1 + 9 + 5 + 5 + 3 + 1 + 2 + WIRE_ADDRESS_MAX + 2,
@@ -58,7 +57,7 @@ long table_encode(const struct assign_table *table, uint8_t *buf, size_t max)
 {
     struct pack_writer w = {.buf = buf, .max = max};
 
-    if (table->n_entries > N_ENTRIES_MAX)
+    if (table->n_entries > WIRE_RANKS_MAX)
         return CODEC_LIMIT;
     pack_array(&w, 2);
     pack_uint(&w, table->table_base);
@@ -173,7 +172,7 @@ static int decode_rows(struct pack_reader *r, struct assign_table *table)
     HVD_ASSERT(pack_next(r, &rows) == CODEC_OK);
     if (rows.type != PACK_ARRAY)
         return CODEC_TYPE;
-    if (rows.count > N_ENTRIES_MAX)
+    if (rows.count > WIRE_RANKS_MAX)
         return CODEC_LIMIT;
     if (!array_reserve(&table->entries, &table->entries_max, rows.count))
         return CODEC_NOMEM;

@@ -1,0 +1,140 @@
+/* elastic/driver/generation.c - a generation is formed out of those who were
+ * drawn: the table that all its members share, ASSIGN to each, again to who has
+ * not got it. See core.h. Pure. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+enum { LARGE_WORLD = 256 };
+
+static void fill_table(struct driver *d, size_t n_chosen, struct state_id base)
+{
+    d->table.n_entries = n_chosen;
+    d->table.table_base = 0;
+    for (size_t i = 0; i < n_chosen; i++) {
+        const struct driver_worker *w = d->candidates[i].owner;
+        struct assign_entry *e = &d->table.entries[i];
+
+        e->worker = w->id;
+        e->host = w->host;
+        e->slot = w->slot;
+        e->port = w->port;
+        memcpy(e->address, w->address, sizeof(e->address));
+        e->source = state_id_is_none(base) ? i == 0
+                                           : state_id_equal(w->offer.id, base);
+    }
+}
+
+static uint32_t root_of(const struct assign_table *table)
+{
+    size_t i = 0;
+
+    while (i < table->n_entries && !table->entries[i].source)
+        i++;
+    HVD_ASSERT(i < table->n_entries); /* the base has a holder */
+    return (uint32_t)i;
+}
+
+static void send_assign(struct driver *d, struct driver_worker *w)
+{
+    struct msg_assign *a = &action_send(d, w, MSG_ASSIGN)->u.assign;
+
+    *a = d->assign;
+    a->rank = w->rank;
+    a->local_rank = w->local_rank;
+    a->local_size = w->local_size;
+    a->cross_rank = w->cross_rank;
+    a->cross_size = w->cross_size;
+    a->source = d->table.entries[w->rank].source;
+    w->named = d->generation;
+    w->assigned_us = d->now_us;
+}
+
+/* At most once in a heartbeat; and the table of hundreds takes its time: to say
+ * it again and again until it has arrived would keep it from arriving. */
+void repeat_assign(struct driver *d, struct driver_worker *w)
+{
+    uint32_t most = d->world_size < LARGE_WORLD ? 2 : 5;
+    uint64_t wait_us = d->config.heartbeat_us / 4 << w->n_assigned;
+
+    if (d->now_us - w->assigned_us < wait_us)
+        return;
+    w->n_assigned += w->n_assigned < most;
+    send_assign(d, w);
+}
+
+static void enlist(struct driver *d, const struct candidate *c)
+{
+    struct driver_worker *w = c->owner;
+
+    worker_stand(w, STAND_RUNNING);
+    w->joined = w->joined ? w->joined : d->generation;
+    w->left = w->offer.boundary;
+    w->held = w->held_done = false;
+    w->first_collective = w->synced = w->hang_warned = false;
+    w->progress_us = d->now_us;
+    w->rank = c->rank;
+    w->local_rank = c->local_rank;
+    w->local_size = c->local_size;
+    w->cross_rank = c->cross_rank;
+    w->cross_size = c->cross_size;
+    w->n_assigned = 0;
+    send_assign(d, w);
+}
+
+/* The table is filled. */
+static void prepare_assign(struct driver *d)
+{
+    struct msg_assign *a = &d->assign;
+
+    *a = (struct msg_assign){.size = (uint32_t)d->table.n_entries,
+                             .root = root_of(&d->table),
+                             .base = d->base,
+                             .reason = d->reason,
+                             .committed_size = d->world_size};
+    for (size_t i = 0; i < d->table.n_entries; i++)
+        a->sync |= !d->table.entries[i].source;
+}
+
+/* Who is not drawn waits for another generation; the dead do not. */
+static void discharge_all(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (worker_is_enlisted(w))
+            worker_stand(w, w->standing == STAND_READY ? STAND_WAITING
+                                                       : STAND_OUT);
+    }
+}
+
+void generation_form(struct driver *d, size_t n_chosen, struct state_id base)
+{
+    struct driver_record *r;
+
+    if (d->generation < d->generation_floor)
+        d->generation = d->generation_floor;
+    d->generation++;
+    d->base = base;
+    fill_table(d, n_chosen, base);
+    abilities_pool(d);
+    prepare_assign(d);
+    discharge_all(d);
+    for (size_t i = 0; i < n_chosen; i++)
+        enlist(d, &d->candidates[i]);
+    memcpy(d->accused_before, d->accused, sizeof(d->accused));
+    d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
+    d->n_accused = 0;
+    d->world_size = (uint32_t)n_chosen;
+    driver_move(d, DRIVER_RUNNING);
+    d->change = CHANGE_NONE;
+    d->aborted = d->committed = d->death = d->hang_warned = false;
+    d->below_us = DRIVER_NEVER;
+    d->formed_us = d->now_us;
+    members_recount(d);
+    r = record_add(d, RECORD_GENERATION_FORMED);
+    r->n = n_chosen;
+    r->root = (int)d->assign.root;
+    r->duration_us = d->now_us - d->opened_us;
+    abilities_note(d);
+}
