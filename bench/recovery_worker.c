@@ -87,11 +87,11 @@ static void check_sum(const struct run *run)
 
 static hvd_status_t one_step(struct run *run)
 {
-    float *gradient = run->gradient;
+    float *gradient = run->gradient, own = (float)(hvd_rank() + 1);
     hvd_status_t status;
 
     for (size_t i = 0; i < run->n_gradient; i++)
-        gradient[i] = (float)(hvd_rank() + 1);
+        gradient[i] = own;
     sleep_us(run->step_us);
     stall_if_told(run);
     stamp(run, STAMP_BEGIN);
