@@ -58,10 +58,10 @@ def installed_version(package):
         else None
 
 
-def _install_packages(missing):
+def _install_missing(missing):
     """A reason why not, or None."""
-    command = ["apt-get", "install", "-y", "-q", "--no-install-recommends",
-               *missing]
+    command = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-y",
+               "-q", "--no-install-recommends", *missing]
     if os.geteuid() != 0:
         return "not root; run: " + " ".join(command)
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
@@ -77,19 +77,26 @@ def _install_packages(missing):
     return "%s failed:\n%s" % (" ".join(command), result.stdout[-1500:])
 
 
-def install(names, allowed, say):
-    """Debian's packages of these peers, those that are missing. A reason why
-    not, or None."""
+def install_packages(packages, allowed, say):
+    """Those of Debian's packages that are missing. A reason why not, or
+    None."""
     if not shutil.which("dpkg-query") or not shutil.which("apt-get"):
         return "no dpkg-query and apt-get here"
-    missing = [package for name in names for package in PACKAGES[name]
+    missing = [package for package in packages
                if not installed_version(package)]
     if not missing:
         return None
     if not allowed:
         return "missing: %s (--no-install)" % " ".join(missing)
     say("installing " + " ".join(missing))
-    return _install_packages(missing)
+    return _install_missing(missing)
+
+
+def install(names, allowed, say):
+    """Debian's packages of these peers, those that are missing. A reason why
+    not, or None."""
+    return install_packages([package for name in names
+                             for package in PACKAGES[name]], allowed, say)
 
 
 def install_openmpi5(build, allowed, say):
