@@ -1,12 +1,11 @@
 /* bench/stamps.h - the file that bench/recovery and its workers share: when
  * each worker did what, to the nanosecond, readable while it runs and after it
- * was killed.
+ * was killed. bench/elastic/stamps.py is the other half.
  *
  *     0      struct stamps                      made by bench/recovery
  *     4096   n_rings_max rings of ring_nbytes   one per process, first come
  *
- * All little-endian, as the machine is; bench/recovery unpacks it by these
- * offsets.
+ * All little-endian, as the machine is; stamps.py unpacks it by these offsets.
  *
  * Threads: one writer per ring; `n` is stored after the record it counts. */
 #ifndef BENCH_STAMPS_H
@@ -47,12 +46,13 @@ struct stamps {
 struct stamps_ring {
     uint64_t pid;
     _Atomic uint64_t n; /* stamps so far; the newest STAMPS_RECORDS are there */
-    uint64_t unused[2];
+    char place[12]; /* where it runs, and its rank now: of workers of others */
+    uint32_t rank;  /* (bench/elastic), ours are in the event log */
     struct stamp items[STAMPS_RECORDS];
 };
 
-_Static_assert(sizeof(struct stamp) == 32, "bench/recovery unpacks 32 bytes");
+_Static_assert(sizeof(struct stamp) == 32, "stamps.py unpacks 32 bytes");
 _Static_assert(sizeof(struct stamps_ring) == 32 + 32 * STAMPS_RECORDS,
-               "bench/recovery computes this");
+               "stamps.py computes this");
 
 #endif
