@@ -29,7 +29,7 @@ class Outcome:
         self.output, self.seconds = output, seconds
 
 
-def _marked(mark):
+def marked(mark):
     """Living processes with the mark."""
     found = []
     for entry in os.listdir("/proc"):
@@ -44,12 +44,21 @@ def _marked(mark):
     return found
 
 
-def _end_all(processes, mark):
+def _runs(pid, words):
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            return words in file.read()
+    except OSError:
+        return False
+
+
+def end_all(processes, mark, spared=None):
     """Kills until nobody with the mark is left: one may have been starting
-    another."""
+    another. spared: but for those that have this in their command line."""
     deadline = time.monotonic() + 10
     while True:
-        left = _marked(mark)
+        left = [pid for pid in marked(mark)
+                if not spared or not _runs(pid, spared)]
         for pid in left:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -121,7 +130,7 @@ def run(contestant, point, deadline_s):
         except OSError as error:
             why = str(error)
         finally:
-            _end_all(processes, mark.encode())
+            end_all(processes, mark.encode())
             for process in processes:
                 process.wait()
             _sweep(before)
