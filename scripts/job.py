@@ -41,7 +41,7 @@ class Job:
         self.event_log = os.path.join(directory, "events.jsonl")
         self.script = os.path.join(directory, "hosts.sh")
         os.makedirs(self.tmp)
-        self.set_script("exec cat %s/hosts" % directory)
+        self.show_hosts()
         self.command = [
             os.path.join(build, "src/elastic/driver/hvd-elastic"),
             *(["--host-discovery-script", self.script] if discovery else []),
@@ -56,6 +56,10 @@ class Job:
             file.write("#!/bin/sh\n%s\n" % text)
         os.chmod(self.script + ".new", 0o755)
         os.rename(self.script + ".new", self.script)
+
+    def show_hosts(self):
+        """The discovery script shows what set_hosts() was told."""
+        self.set_script("exec cat %s/hosts" % self.directory)
 
     def set_hosts(self, *hosts):
         """What discovery sees from now on, each "name:slots"."""
