@@ -101,6 +101,7 @@ static void feed(struct sim *s, struct sim_worker *w,
     size_t n;
     bool wake = false;
     uint64_t fence = w->core.fence;
+    enum worker_verdict was = w->core.verdict;
     hvd_status_t status = worker_step(&w->core, event, host_now(s, w->host),
                                       &actions, &n);
 
@@ -130,8 +131,8 @@ static void feed(struct sim *s, struct sim_worker *w,
         }
     }
     keep_tick(s, w);
-    if (w->core.verdict == WORKER_DRIVER_GONE && w->app != APP_GONE &&
-        driver_hears(s, w))
+    if (w->core.verdict == WORKER_DRIVER_GONE && was != WORKER_DRIVER_GONE &&
+        w->app != APP_GONE && driver_hears(s, w))
         check_driver_is_lost(s, w->host, "a worker");
     if (wake)
         look(s, w);

@@ -159,8 +159,16 @@ static void check_member(struct sim *s, struct sim_generation *g, uint32_t rank)
                    ULL(g->generation), ULL(w->id));
 }
 
-/* Who was named in a generation, and has not heard of it, may be a newcomer to
- * a successor: nobody could tell it. */
+/* A successor knows of its elders what they have heard of themselves: who was
+ * named in a generation, and was not told, has not been in it. */
+static bool is_older(const struct sim *s, const struct sim_worker *w,
+                     const struct sim_worker *other)
+{
+    bool told = w->core.joined > 0 && w->core.joined < other->core.joined;
+
+    return w->joined < other->joined && (s->driver_config.term == 1 || told);
+}
+
 static void check_root(struct sim *s, const struct sim_generation *g)
 {
     const struct sim_worker *root = sim_worker(s, g->members[0]);
@@ -168,7 +176,7 @@ static void check_root(struct sim *s, const struct sim_generation *g)
     for (uint32_t rank = 1; rank < g->size; rank++) {
         const struct sim_worker *w = sim_worker(s, g->members[rank]);
 
-        if (w->core.generation > 0 && w->joined < root->joined)
+        if (w->core.generation > 0 && is_older(s, w, root))
             check_fail(s,
                        "generation %llu: rank 0 (w%llu) is younger than w%llu",
                        ULL(g->generation), ULL(root->id), ULL(w->id));
@@ -247,6 +255,9 @@ static void check_leavers(struct sim *s, const struct sim_generation *g)
         const struct sim_worker *w = sim_worker(s, old->members[rank]);
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
+        if (dw && !worker_is_here(dw) &&
+            (dw->inherited || dw->farewell.reason == SHUTDOWN_FAILED))
+            continue; /* the driver before had let it go, or it failed itself */
         if (w->alive && dw && !worker_is_dead(dw) &&
             state_id_compare(w->id_of, g->base) > 0)
             check_fail(s,
@@ -351,6 +362,20 @@ static bool is_whole(struct sim *s, const struct sim_generation *g)
     return true;
 }
 
+/* Of what nobody alive has heard, nobody can tell a successor. */
+static uint64_t newest_told(struct sim *s)
+{
+    uint64_t newest = 0;
+
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct sim_worker *w = sim_worker(s, i);
+
+        if (w && w->alive && w->core.generation > newest)
+            newest = w->core.generation;
+    }
+    return newest;
+}
+
 /* A generation that goes on has the members and the ranks that it had. */
 static void check_gone_on(struct sim *s)
 {
@@ -358,7 +383,7 @@ static void check_gone_on(struct sim *s)
     const struct sim_generation *g = sim_generation(s, d->generation);
 
     sim_cover(s, COVER_went_on);
-    if (!g || d->generation + 1 != s->n_generations)
+    if (!g || newest_told(s) > d->generation)
         check_fail(s, "generation %llu goes on, which is not the newest",
                    ULL(d->generation));
     for (uint32_t rank = 0; rank < g->size; rank++) {
@@ -493,8 +518,9 @@ static bool may_evict(const struct sim *s, const struct sim_worker *w,
                 c->elastic_timeout_us < LOST_BEATS * c->heartbeat_us);
     if (strstr(why, "took over"))
         return s->plan.loss_in > 0;
-    if (strstr(why, "--hang-timeout"))
-        return s->plan.loss_in > 0 || computes_for(s, w, c->hang_timeout_us);
+    if (strstr(why, "--hang-timeout")) /* who ignores a loss computes on */
+        return s->plan.loss_in > 0 || w->ignored != IGNORED_NOTHING ||
+               computes_for(s, w, c->hang_timeout_us);
     return true;
 }
 
@@ -525,7 +551,8 @@ void check_release(struct sim *s)
         const struct sim_worker *w = sim_worker(s, g->members[rank]);
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
-        if (!w->alive || !dw || worker_is_dead(dw))
+        if (!w->alive || !dw || worker_is_dead(dw) ||
+            w->core.verdict == WORKER_DRIVER_GONE) /* it was DONE, and ends */
             continue;
         if (w->app != APP_DONE || w->generation != g->generation)
             check_fail(s, "RELEASE before w%llu is DONE", ULL(w->id));
@@ -587,6 +614,8 @@ static bool is_legal(struct sim *s, const char *text)
         return cover[COVER_cannot_enter] > 0;
     if (has(text, "reset"))
         return s->driver_config.reset_limit >= 0;
+    if (starts_with(text, "no worker has made progress")) /* they compute on */
+        return cover[COVER_ignored_loss] + cover[COVER_ignored_cut] > 0;
     if (starts_with(text, "no progress"))
         return cover[COVER_generations] >= 5;
     if (has(text, "state"))
@@ -645,6 +674,10 @@ void check_driver_is_lost(struct sim *s, uint32_t host, const char *who)
         s->stalled_until_us >= since_us || s->slow_until_us >= since_us ||
         h->cut_up_us >= since_us || h->cut_down_us >= since_us ||
         s->plan.loss_in > 0)
+        return;
+    /* a successor that has lost its record answers when its agent, which may
+     * have been stopped, has spoken for it */
+    if (s->driver_config.term > 1 && s->result->cover[COVER_agent_stopped] > 0)
         return;
     check_fail(s, "%s on %s gives up a driver that was there", who, h->name);
 }

@@ -82,7 +82,7 @@ static void plan_heartbeats(struct sim *s)
         c->heartbeat_timeout_us = c->heartbeat_us * 2 + plan_slack_us(s) +
                                   random_below(&s->random, 8 * SEC);
     }
-    draw(s, &c->driver_timeout_us, 2 * c->heartbeat_us + plan_slack_us(s),
+    draw(s, &c->driver_timeout_us, 4 * c->heartbeat_us + plan_slack_us(s),
          60 * SEC);
 }
 
@@ -91,7 +91,9 @@ static void plan_timeouts(struct sim *s)
     struct driver_config *c = &s->driver_config;
 
     plan_heartbeats(s);
-    draw(s, &c->elastic_timeout_us, 2 * SEC, 60 * SEC);
+    /* a READY that was lost is repeated with a heartbeat */
+    draw(s, &c->elastic_timeout_us,
+         2 * SEC + 3 * c->heartbeat_us + plan_slack_us(s), 60 * SEC);
     draw(s, &c->start_timeout_us, 4 * SEC, 60 * SEC);
     draw(s, &c->drain_timeout_us, 200 * MSEC, 30 * SEC);
     /* a RELEASE that was lost is repeated with a heartbeat */

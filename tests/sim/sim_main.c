@@ -171,12 +171,13 @@ static int run_seeds(const struct arguments *a)
     const struct sim_options options = a->options;
     bool judged = !a->no_coverage && options.bug == BUG_none;
 
-    if (a->keep_going ? run_all(a, &tally) > 0
-                      : !run_until_one_fails(a, &tally))
+    uint64_t n_failed = a->keep_going ? run_all(a, &tally) : 0;
+
+    if (!a->keep_going && !run_until_one_fails(a, &tally))
         return 1;
     tally_print(&tally);
-    if (!judged)
-        return 0;
+    if (!judged || n_failed > 0)
+        return n_failed > 0;
     return covers_all(&tally, options.large ? SIM_IN_LARGE : 0) ? 0 : 1;
 }
 

@@ -28,7 +28,7 @@ struct driver_host *adopt_agent(struct driver *d, uint64_t agent,
     if (!host || (host->agent_phase != AGENT_NONE && host->agent > agent))
         return NULL; /* it was given up for a younger one */
     if (host->agent_phase != AGENT_NONE)
-        on_agent_gone(d, host->agent, "was replaced");
+        give_up_agent(d, host, "was replaced");
     if (!inherit_agent(d, host, agent, false))
         return NULL;
     d->knows_nobody = false;
@@ -355,8 +355,13 @@ static void begin_anew(struct driver *d)
 
 static void decide(struct driver *d)
 {
-    uint64_t newest = newest_generation(d);
+    uint64_t newest;
 
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].blacklist.listed)
+            blacklist_enforce(d,
+                              &d->hosts[i]); /* told of after it was listed */
+    newest = newest_generation(d);
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
@@ -365,7 +370,8 @@ static void decide(struct driver *d)
         if (w->greeted && w->where.id.version > 1)
             d->ever_committed = true;
     }
-    if (is_whole(d, newest))
+    /* of a younger one that was formed nobody has heard, and nobody will */
+    if (newest >= d->generation && is_whole(d, newest))
         go_on(d, newest);
     else if (newest > 0 || d->generation > 0)
         end_all(d);
@@ -408,6 +414,35 @@ void adopt_progress(struct driver *d)
         decide(d);
 }
 
+/* Nobody who is known to have trained has any state, and somebody lives of whom
+ * it is not known whether he has: without him all might begin anew for nothing.
+ * He says HELLO, ends, or is given up by --start-timeout. */
+static bool awaits_state(const struct driver *d)
+{
+    if (somebody_holds_state(d))
+        return false;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (worker_is_here(w) && w->spawned && !w->greeted)
+            return true;
+    }
+    return false;
+}
+
+static void give_up_silent(struct driver *d, enum worker_life life,
+                           const char *how)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (w->life != life || w->greeted)
+            continue;
+        action_kill(d, w, 0);
+        worker_dies(d, w, how, true);
+    }
+}
+
 void adopt_tick(struct driver *d)
 {
     static const char how[] = "did not come to the driver that took over";
@@ -421,14 +456,10 @@ void adopt_tick(struct driver *d)
             give_up_agent(d, host, how);
         adopt_accounted(d, host, 0);
     }
-    for (size_t i = 0; i < d->n_workers; i++) {
-        struct driver_worker *w = &d->workers[i];
-
-        if (w->life != LIFE_UP || w->greeted)
-            continue;
-        action_kill(d, w, 0);
-        worker_dies(d, w, how, true);
-    }
-    if (d->phase == DRIVER_ADOPTING)
+    give_up_silent(d, LIFE_UP, how);
+    if (awaits_state(d) &&
+        d->now_us - d->adopt_us >= d->config.start_timeout_us)
+        give_up_silent(d, LIFE_STARTING, "did not call within --start-timeout");
+    if (d->phase == DRIVER_ADOPTING && !awaits_state(d))
         decide(d);
 }

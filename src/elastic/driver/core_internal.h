@@ -224,6 +224,8 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
 /* The host's agent, which is STARTING, has this id. */
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
 void agent_move(struct driver_host *host, enum host_agent_phase to);
+/* This host is blacklisted: its workers die. */
+void blacklist_enforce(struct driver *d, const struct driver_host *host);
 /* Nothing more of it counts. */
 void give_up_agent(struct driver *d, struct driver_host *host, const char *how);
 /* Tell its agent to start it. Once more: its agent tells what became of it. */

@@ -538,6 +538,17 @@ static void forgive_silence(const struct driver *d, struct driver_worker *w)
                                        stall_of(due_us, d->now_us), d->now_us);
 }
 
+/* Whom a successor took for one of those that were released, as it did not know
+ * where he was; he is DONE if he is one. */
+static void correct_farewell(struct driver_worker *w,
+                             const struct msg_where *where)
+{
+    if (w->inherited && w->farewell.type == MSG_RELEASE &&
+        where->phase != WORKER_DONE)
+        w->farewell = (struct driver_farewell){MSG_SHUTDOWN, SHUTDOWN_FINISHED,
+                                               HVD_OK, "the job has finished"};
+}
+
 void on_worker_message(struct driver *d, const struct message *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
@@ -556,6 +567,8 @@ void on_worker_message(struct driver *d, const struct message *m)
     if (!worker_is_here(
             w)) { /* it did not hear its farewell: say it again; none was
                         said to who had not called yet: it is being killed */
+        if (m->type == MSG_HELLO)
+            correct_farewell(w, &m->u.hello.where);
         if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
             send_farewell(d, w);
         return;

@@ -96,6 +96,24 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 
 /* ---- failures and the blacklist ------------------------------------------ */
 
+static void kill_workers_of(struct driver *d, const struct driver_host *host,
+                            const char *how)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (&d->hosts[w->host] != host || worker_is_dead(w))
+            continue;
+        action_kill(d, w, STOP_GRACE_MS);
+        worker_dies(d, w, how, false);
+    }
+}
+
+void blacklist_enforce(struct driver *d, const struct driver_host *host)
+{
+    kill_workers_of(d, host, "is on a blacklisted host");
+}
+
 static void blacklist_host(struct driver *d, struct driver_host *host,
                            const char *why)
 {
@@ -115,14 +133,7 @@ static void blacklist_host(struct driver *d, struct driver_host *host,
     t = text_into(fate, sizeof(fate));
     text_add(&t, "is on a blacklisted host: ");
     text_add(&t, why);
-    for (size_t i = 0; i < d->n_workers; i++) {
-        struct driver_worker *w = &d->workers[i];
-
-        if (&d->hosts[w->host] != host || worker_is_dead(w))
-            continue;
-        action_kill(d, w, STOP_GRACE_MS);
-        worker_dies(d, w, fate, false);
-    }
+    kill_workers_of(d, host, fate);
 }
 
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,

@@ -150,7 +150,9 @@ static bool fits(struct driver *d, struct driver_worker *w,
     } else {
         return true;
     }
-    if (d->generation == 0)
+    /* Of a generation that the driver before has formed its successor may not
+     * know. */
+    if (d->generation == 0 && d->generation_floor == 0)
         job_stop(d, 1, status, buf); /* M11: not restarted */
     else
         worker_refuse(d, w, status, buf);
