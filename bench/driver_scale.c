@@ -31,14 +31,21 @@ struct deed {
     uint64_t fence;            /* of READY */
 };
 
+/* The table of a generation. */
+struct encoded {
+    uint8_t *bytes;
+    size_t max, nbytes;
+    uint64_t generation;
+};
+
 struct bench {
     struct driver driver;
     uint64_t now_us;
     struct deed *deeds; /* [n_deeds], those before `next` are done */
     size_t n_deeds, deeds_max, next;
-    uint8_t *table, *buf;
-    size_t table_max, buf_max, table_nbytes;
-    uint64_t table_generation;
+    struct encoded tables[2]; /* complete; for who knows the one before */
+    uint8_t *buf;
+    size_t buf_max;
     uint64_t n_sent, bytes_sent, n_received;
     uint64_t cpu_ns;
 };
@@ -67,21 +74,23 @@ static void expect(struct bench *b, enum driver_event_type type,
 
 /* ---- the driver's side --------------------------------------------------- */
 
-static void encode_table(struct bench *b, uint64_t generation)
+static void encode_table(struct bench *b, struct encoded *e,
+                         uint64_t generation, bool change)
 {
     const struct assign_table *table = driver_table(&b->driver);
     long n;
 
-    if (b->table_generation == generation)
+    if (e->generation == generation)
         return;
-    if (!array_reserve(&b->table, &b->table_max,
-                       table_encoded_max(table->n_entries)))
+    if (!array_reserve(&e->bytes, &e->max, table_encoded_max(table->n_entries)))
         fail("out of memory");
-    n = table_encode(table, b->table, b->table_max);
+    n = change ? table_encode_change(table, driver_table_before(&b->driver),
+                                     e->bytes, e->max)
+               : table_encode(table, e->bytes, e->max);
     if (n < 0)
         fail(codec_strerror((int)n));
-    b->table_nbytes = (size_t)n;
-    b->table_generation = generation;
+    e->nbytes = (size_t)n;
+    e->generation = generation;
 }
 
 static void encode(struct bench *b, const struct message *m)
@@ -102,9 +111,10 @@ static void send(struct bench *b, const struct driver_action *a)
     struct message m = a->u.message;
 
     if (m.type == MSG_ASSIGN) {
-        encode_table(b, m.generation);
-        m.u.assign.table = (struct wire_span){b->table,
-                                              (uint32_t)b->table_nbytes};
+        struct encoded *e = &b->tables[a->knows_before];
+
+        encode_table(b, e, m.generation, a->knows_before);
+        m.u.assign.table = (struct wire_span){e->bytes, (uint32_t)e->nbytes};
     }
     encode(b, &m);
     if (m.type == MSG_WELCOME)
@@ -330,7 +340,8 @@ int main(int argc, char **argv)
     heartbeat(&b, n_workers);
     driver_fini(&b.driver);
     free(b.deeds);
-    free(b.table);
+    free(b.tables[0].bytes);
+    free(b.tables[1].bytes);
     free(b.buf);
     return 0;
 }

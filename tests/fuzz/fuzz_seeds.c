@@ -27,6 +27,7 @@ static int write_seed(const char *dir, const char *name, uint8_t kind,
 static int write_messages(const char *dir)
 {
     static uint8_t buf[1 << 16];
+    struct assign_table base = sample_table, table = sample_table;
     int failed = 0;
 
     for (size_t i = 0; i < n_samples; i++)
@@ -34,6 +35,10 @@ static int write_messages(const char *dir)
                              codec_encode(&samples[i], buf, sizeof(buf)));
     failed |= write_seed(dir, "table", 1, buf,
                          table_encode(&sample_table, buf, sizeof(buf)));
+    base.generation = SAMPLE_GENERATION;
+    table.n_entries--;
+    failed |= write_seed(dir, "table_change", 1, buf,
+                         table_encode_change(&table, &base, buf, sizeof(buf)));
     return failed;
 }
 

@@ -53,6 +53,13 @@ static void on_send(struct sim *s, const struct driver_action *a)
         check_fail(s, "%s for w%llu that never was",
                    message_type_name(a->u.message.type),
                    (unsigned long long)a->worker);
+    if (a->knows_before &&
+        w->core.generation != s->driver.table_before.generation) {
+        sim_cover(s, COVER_change_unknown);
+        TRACE(s, "w%llu does not know what its ASSIGN changes",
+              (unsigned long long)a->worker);
+        return;
+    }
     if (a->u.message.type == MSG_HOLD)
         check_hold(s, &a->u.message);
     if (a->u.message.type == MSG_RELEASE && !s->released) {

@@ -51,6 +51,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(late_commit, 0)                                       \
     X(ignored_loss, 0)                                      \
     X(ignored_cut, 0)                                       \
+    X(change_unknown, 0)                                    \
     X(damaged_sync, 0)                                      \
     X(interrupted, 0)                                       \
     X(layout_differs, 0)                                    \

@@ -40,7 +40,6 @@ static struct assign_entry entries[] = {
 const struct assign_table sample_table = {
     .entries = entries,
     .n_entries = ARRAY_SIZE(entries),
-    .table_base = 6,
 };
 
 const struct message samples[] = {

@@ -289,8 +289,9 @@ void job_start(struct job *job, int n, const char *options)
 
 /* ---- ASSIGN -------------------------------------------------------------- */
 
-static uint32_t encode_table(struct job *job, const int *indices, int n,
-                             unsigned sources, uint8_t *buf, size_t max)
+static uint32_t encode_table(struct job *job, uint64_t generation,
+                             const int *indices, int n, unsigned sources,
+                             uint8_t *buf, size_t max)
 {
     struct assign_entry entries[JOB_WORKERS] = {0};
     struct assign_table table = {.entries = entries, .n_entries = (size_t)n};
@@ -309,8 +310,12 @@ static uint32_t encode_table(struct job *job, const int *indices, int n,
         entries[rank].source = sources >> rank & 1;
         memcpy(entries[rank].address, w->hello.address, WIRE_ADDRESS_MAX);
     }
-    nbytes = table_encode(&table, buf, max);
+    nbytes = job->changes ? table_encode_change(&table, &job->before, buf, max)
+                          : table_encode(&table, buf, max);
     ck_assert_int_gt(nbytes, 0);
+    memcpy(job->rows, entries, sizeof(entries));
+    job->before = (struct assign_table){
+        .entries = job->rows, .n_entries = (size_t)n, .generation = generation};
     return (uint32_t)nbytes;
 }
 
@@ -319,7 +324,7 @@ void job_assign(struct job *job, uint64_t generation, const int *indices, int n,
                 enum ready_reason reason)
 {
     uint8_t table[4096];
-    uint32_t nbytes = encode_table(job, indices, n, sources, table,
+    uint32_t nbytes = encode_table(job, generation, indices, n, sources, table,
                                    sizeof(table));
     struct message m = {.type = MSG_ASSIGN, .generation = generation};
     struct msg_assign *assign = &m.u.assign;

@@ -46,6 +46,9 @@ struct job {
     uint8_t token[WIRE_TOKEN_NBYTES];
     uint64_t heartbeat_ms, driver_timeout_ms; /* of WELCOME */
     bool silent;                              /* PINGs get no answer */
+    bool changes;               /* ASSIGN has what changes `before` */
+    struct assign_table before; /* of the last ASSIGN */
+    struct assign_entry rows[JOB_WORKERS];
     struct job_worker workers[JOB_WORKERS];
 };
 

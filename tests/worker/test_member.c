@@ -138,6 +138,41 @@ START_TEST(peer_killed_survivor_goes_on)
 }
 END_TEST
 
+/* It is told only how the table differs from the one it has. */
+START_TEST(table_may_change_the_one_before)
+{
+    struct msg_ready ready;
+    const int alone[] = {0};
+
+    job_start(job, 2, "--steps 300 --step-us 1000");
+    job_assign(job, 1, both, 2, none, 1, READY_START);
+    expect_report(0, REPORT_FIRST_COMMIT);
+    job_kill(job, 1, SIGKILL);
+    ready = job_expect_ready(job, 0, READY_LOST);
+    job->changes = true;
+    job_assign(job, 2, alone, 1, ready.id, 1, READY_LOST);
+    assert_finish(1, 2);
+    assert_says(0, "steps 300 ");
+    ck_assert_int_eq(job_wait(job, 1), -SIGKILL);
+}
+END_TEST
+
+/* It has not got the ASSIGN before, and is READY until it is told all. */
+START_TEST(change_of_an_unknown_table_is_not_believed)
+{
+    const int alone[] = {0};
+
+    job_start(job, 1, "--steps 3");
+    job->before.generation = 6;
+    job->changes = true;
+    job_assign(job, 7, alone, 1, none, 1, READY_START);
+    ck_assert_uint_eq(job_expect_ready(job, 0, READY_START).fence, 0);
+    job->changes = false;
+    job_assign(job, 7, alone, 1, none, 1, READY_START);
+    assert_finish(1, 7);
+}
+END_TEST
+
 START_TEST(abort_while_in_collective_returns_lost)
 {
     uint64_t before_us;
@@ -509,6 +544,8 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, run_two_workers_finishes);
     tcase_add_test(tcase, run_broadcasts_and_bare_boundaries_finishes);
     tcase_add_test(tcase, peer_killed_survivor_goes_on);
+    tcase_add_test(tcase, table_may_change_the_one_before);
+    tcase_add_test(tcase, change_of_an_unknown_table_is_not_believed);
     tcase_add_test(tcase, abort_while_in_collective_returns_lost);
     tcase_add_test(tcase, abort_of_unseen_generation_renews_ready);
     tcase_add_test(tcase, abort_while_done_is_ready_again);

@@ -289,6 +289,7 @@ static void go_on(struct driver *d, uint64_t generation)
         d->world_size = w->where.size;
     }
     d->table.n_entries = d->world_size;
+    d->table.generation = 0; /* it is not, to the byte, what they have */
     d->reason = READY_UPDATED;
     d->opened_us = d->patience_us = d->formed_us = d->now_us;
     d->below_us = DRIVER_NEVER;

@@ -244,6 +244,11 @@ uint64_t driver_deadline(const struct driver *d)
     return d->phase == DRIVER_STOPPED ? DRIVER_NEVER : d->next_tick_us;
 }
 
+const struct assign_table *driver_table_before(const struct driver *d)
+{
+    return &d->table_before;
+}
+
 const struct assign_table *driver_table(const struct driver *d)
 {
     return &d->table;

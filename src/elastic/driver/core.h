@@ -123,7 +123,8 @@ enum driver_action_type {
     DRIVER_ACT_PONG,        /* agent, stamp_us: AGENT_PONG */
     DRIVER_ACT_SEND,   /* worker: message. In an ASSIGN key and table are left
                                empty: the caller fills them (one key per
-                               generation, driver_table() encoded once) */
+                               generation; driver_table() encoded once, and once
+                               as a change for who knows_before) */
     DRIVER_ACT_RECORD, /* a line of the event log and of the console */
     DRIVER_ACT_FINISH  /* everything has ended: exit with status, text */
 };
@@ -169,7 +170,8 @@ struct driver_action {
     enum driver_action_type type;
     uint64_t agent, worker;
     uint32_t slot;
-    const char *host; /* name, borrowed until the next step */
+    const char *host;  /* name, borrowed until the next step */
+    bool knows_before; /* SEND of ASSIGN: the worker has the table before */
     union {
         uint64_t grace_ms;
         uint64_t stamp_us;
@@ -443,7 +445,7 @@ struct driver {
     uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */
     uint32_t world_size; /* of the current generation */
     struct msg_assign assign; /* what all its members are told alike */
-    struct assign_table table;
+    struct assign_table table, table_before;
 
     uint64_t hold_sequence, hold_us;
     uint8_t hold_flags;
@@ -508,8 +510,10 @@ hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
 /* Absolute time of the next DRIVER_EV_TIMEOUT, or DRIVER_NEVER. */
 uint64_t driver_deadline(const struct driver *d);
 
-/* The table of the current generation, in rank order. */
+/* The table of the current generation, in rank order, and that of the one
+ * before it, as those who were in it have it. */
 const struct assign_table *driver_table(const struct driver *d);
+const struct assign_table *driver_table_before(const struct driver *d);
 
 /* As the event log has it; NULL: it is not an event. Static. */
 const char *driver_record_name(enum driver_record_type type);

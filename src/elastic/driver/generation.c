@@ -7,10 +7,18 @@
 
 enum { LARGE_WORLD = 256 };
 
+static void keep_table(struct driver *d)
+{
+    struct assign_table before = d->table_before;
+
+    d->table_before = d->table;
+    d->table = before;
+}
+
 static void fill_table(struct driver *d, size_t n_chosen, struct state_id base)
 {
     d->table.n_entries = n_chosen;
-    d->table.table_base = 0;
+    d->table.generation = d->generation;
     for (size_t i = 0; i < n_chosen; i++) {
         const struct driver_worker *w = d->candidates[i].owner;
         struct assign_entry *e = &d->table.entries[i];
@@ -35,10 +43,23 @@ static uint32_t root_of(const struct assign_table *table)
     return (uint32_t)i;
 }
 
-static void send_assign(struct driver *d, struct driver_worker *w)
+/* It was told of the generation before: of its table the difference will do.
+ * What its row says of a rank is still of then. */
+static bool knows_before(const struct driver *d, const struct driver_worker *w)
+{
+    const struct assign_table *before = &d->table_before;
+
+    return before->generation != 0 && w->rank < before->n_entries &&
+           before->entries[w->rank].worker == w->id;
+}
+
+/* Who has got nothing of it, or not that, is told all the next time. */
+static void send_assign(struct driver *d, struct driver_worker *w,
+                        bool knows_before)
 {
     struct msg_assign *a = &action_send(d, w, MSG_ASSIGN)->u.assign;
 
+    d->actions[d->n_actions - 1].knows_before = knows_before;
     *a = d->assign;
     a->rank = w->rank;
     a->local_rank = w->local_rank;
@@ -60,12 +81,13 @@ void repeat_assign(struct driver *d, struct driver_worker *w)
     if (d->now_us - w->assigned_us < wait_us)
         return;
     w->n_assigned += w->n_assigned < most;
-    send_assign(d, w);
+    send_assign(d, w, false);
 }
 
 static void enlist(struct driver *d, const struct candidate *c)
 {
     struct driver_worker *w = c->owner;
+    bool knows = knows_before(d, w);
 
     worker_stand(w, STAND_RUNNING);
     w->joined = w->joined ? w->joined : d->generation;
@@ -79,7 +101,7 @@ static void enlist(struct driver *d, const struct candidate *c)
     w->cross_rank = c->cross_rank;
     w->cross_size = c->cross_size;
     w->n_assigned = 0;
-    send_assign(d, w);
+    send_assign(d, w, knows);
 }
 
 /* The table is filled. */
@@ -116,6 +138,7 @@ void generation_form(struct driver *d, size_t n_chosen, struct state_id base)
         d->generation = d->generation_floor;
     d->generation++;
     d->base = base;
+    keep_table(d);
     fill_table(d, n_chosen, base);
     abilities_pool(d);
     prepare_assign(d);

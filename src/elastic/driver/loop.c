@@ -553,6 +553,7 @@ static void loop_close(struct loop *l)
     driver_fini(&l->driver);
     eventlog_close(&l->events.log);
     wire_shared_destroy(l->table);
+    wire_shared_destroy(l->change);
     free(l->argv_packed);
     free(l->stillborn);
     fd_close(&l->epoll_fd);

@@ -46,10 +46,11 @@ struct loop {
     char endpoint[64], output_endpoint[64];
     uint64_t next_discovery_us;
     bool script_open;
-    /* the current generation: its key, its table encoded once for all */
+    /* the current generation: its key, its table encoded once for all, and once
+     * for those who know the one before; NULL: nobody has needed that yet */
     uint64_t keyed_generation;
     uint8_t key[WIRE_KEY_NBYTES];
-    struct wire_shared *table;
+    struct wire_shared *table, *change;
     /* what every SPAWN says */
     char *argv_packed;
     uint32_t argv_nbytes;

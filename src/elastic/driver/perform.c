@@ -130,60 +130,75 @@ static void kill_worker(struct loop *l, const struct driver_action *a)
 
 /* ---- workers ------------------------------------------------------------- */
 
-/* bytes: as much as there is room for; freed unless HVD_OK. */
-static hvd_status_t encode_into(struct loop *l, uint8_t *bytes, size_t max)
+static long encode(const struct driver *d, bool change, uint8_t *bytes,
+                   size_t max)
 {
-    const struct assign_table *table = driver_table(&l->driver);
-    long n = table_encode(table, bytes, max);
+    const struct assign_table *table = driver_table(d);
+
+    return change
+               ? table_encode_change(table, driver_table_before(d), bytes, max)
+               : table_encode(table, bytes, max);
+}
+
+/* bytes: as much as there is room for; freed unless HVD_OK. */
+static hvd_status_t encode_into(const struct driver *d, bool change,
+                                uint8_t *bytes, size_t max,
+                                struct wire_shared **shared_p)
+{
+    size_t n_ranks = driver_table(d)->n_entries;
+    long n = encode(d, change, bytes, max);
 
     if (n < 0)
         return error_set(HVD_ERR_INVALID,
                          "the table of %zu ranks cannot be encoded: %s",
-                         table->n_entries, codec_strerror((int)n));
+                         n_ranks, codec_strerror((int)n));
     if (n > WIRE_MESSAGE_MAX)
         return error_set(HVD_ERR_INVALID,
                          "the table of %zu ranks takes %ld bytes, more than a "
                          "message may have",
-                         table->n_entries, n);
-    return wire_shared_create(bytes, (size_t)n, &l->table);
+                         n_ranks, n);
+    return wire_shared_create(bytes, (size_t)n, shared_p);
 }
 
-static hvd_status_t encode_table(struct loop *l)
+static hvd_status_t encode_table(const struct driver *d, bool change,
+                                 struct wire_shared **shared_p)
 {
-    size_t n = driver_table(&l->driver)->n_entries;
+    size_t n = driver_table(d)->n_entries;
     size_t max = table_encoded_max(n);
     uint8_t *bytes = malloc(max);
     hvd_status_t status;
 
-    wire_shared_destroy(l->table);
-    l->table = NULL;
     if (!bytes)
         return error_set(HVD_ERR_NOMEM, "no memory for the table of %zu ranks",
                          n);
-    status = encode_into(l, bytes, max);
+    status = encode_into(d, change, bytes, max, shared_p);
     if (status != HVD_OK)
         free(bytes);
     return status;
 }
 
-/* A fresh key and one encoding of the table for each generation. */
-static hvd_status_t prepare_generation(struct loop *l, uint64_t generation)
+/* A fresh key for each generation; what was encoded is that of another one. */
+static void prepare_generation(struct loop *l, uint64_t generation)
 {
     if (l->keyed_generation == generation)
-        return HVD_OK;
-    HVD_TRY(encode_table(l));
+        return;
+    wire_shared_destroy(l->table);
+    wire_shared_destroy(l->change);
+    l->table = l->change = NULL;
     mac_random(l->key, sizeof(l->key));
     l->keyed_generation = generation;
-    return HVD_OK;
 }
 
 static hvd_status_t send_assign(struct loop *l, const struct driver_action *a)
 {
     struct message m = a->u.message;
+    struct wire_shared **table = a->knows_before ? &l->change : &l->table;
 
-    HVD_TRY(prepare_generation(l, m.generation));
+    prepare_generation(l, m.generation);
+    if (!*table)
+        HVD_TRY(encode_table(&l->driver, a->knows_before, table));
     memcpy(m.u.assign.key, l->key, sizeof(l->key));
-    return send_shared(l, PEER_WORKER, a->worker, &m, l->table);
+    return send_shared(l, PEER_WORKER, a->worker, &m, *table);
 }
 
 /* Who does not read is told again; what cannot be said is no use repeating. */

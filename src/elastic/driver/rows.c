@@ -126,6 +126,8 @@ static bool make_room(struct driver *d, size_t n_hosts, size_t n_workers)
            array_reserve(&d->scratch, &d->scratch_max,
                          4 * (n_workers + 1) + n_hosts) &&
            array_reserve(&d->table.entries, &d->table.entries_max, n_workers) &&
+           array_reserve(&d->table_before.entries, &d->table_before.entries_max,
+                         n_workers) &&
            make_room_to_act(d, n_hosts, n_workers);
 }
 
@@ -144,6 +146,7 @@ void rows_fini(struct driver *d)
     free(d->agents);
     free(d->workers);
     free(d->table.entries);
+    free(d->table_before.entries);
     free(d->candidates);
     free(d->scratch);
     free(d->actions);

@@ -135,6 +135,8 @@ const char *codec_strerror(int error)
         return "another version of the protocol";
     case CODEC_UNKNOWN:
         return "unknown message type";
+    case CODEC_BASE:
+        return "a change of a table that is not here";
     case CODEC_NOMEM:
         return "out of memory";
     default:

@@ -26,7 +26,8 @@ enum codec_error {
     CODEC_SPACE = -8,    /* encode: buffer too small */
     CODEC_VERSION = -9,  /* another major version */
     CODEC_UNKNOWN = -10, /* unknown message type */
-    CODEC_NOMEM = -11
+    CODEC_NOMEM = -11,
+    CODEC_BASE = -12 /* a change of a table that is not here */
 };
 
 /* Encode *m into buf [max]; the length, or a codec_error. Never allocates. */
@@ -39,13 +40,22 @@ int codec_decode(const uint8_t *bytes, size_t nbytes, struct message *m,
 
 /* The shared table of an ASSIGN. encode: the length or an error. decode:
  * allocates through array_reserve into *table (which the caller inits to zero
- * and frees with assign_table_fini). */
+ * and frees with assign_table_fini), and leaves its generation alone. */
 long table_encode(const struct assign_table *table, uint8_t *buf, size_t max);
+
+/* Only what is different from `base`, which whoever reads it has: a table of
+ * thousands that has lost one row takes some 20 bytes. */
+long table_encode_change(const struct assign_table *table,
+                         const struct assign_table *base, uint8_t *buf,
+                         size_t max);
+
+/* base: the table of base->generation, not *table itself; NULL: there is none.
+ * CODEC_BASE: the bytes change another one. */
 int table_decode(const uint8_t *bytes, size_t nbytes,
-                 struct assign_table *table);
+                 const struct assign_table *base, struct assign_table *table);
 void assign_table_fini(struct assign_table *table);
 
-/* Upper bound of table_encode for n entries. */
+/* Upper bound of both encodings for n entries. */
 size_t table_encoded_max(size_t n_entries);
 
 const char *codec_strerror(int error);

@@ -302,14 +302,13 @@ struct assign_entry {
     char address[WIRE_ADDRESS_MAX];
 };
 
-/* The table, encoded once for all members (table_encode in codec.h). table_base
- * is the door for differences: the generation whose table this one changes;
- * 0: complete. */
+/* The table, encoded once for all members, or for all that have the one before
+ * (table_encode, table_encode_change in codec.h). */
 struct assign_table {
     struct assign_entry *entries; /* [n_entries] */
     size_t n_entries;
     size_t entries_max;
-    uint64_t table_base;
+    uint64_t generation; /* whose it is; 0: nobody may change this one */
 };
 
 struct msg_assign {

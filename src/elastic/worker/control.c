@@ -200,21 +200,22 @@ static bool table_is_sound(const struct message *m)
     const struct msg_assign *assign = &m->u.assign;
     const struct assign_table *table = &control.spare;
     int error = table_decode(assign->table.data, assign->table.nbytes,
-                             &control.spare);
+                             &control.table, &control.spare);
 
     if (error != CODEC_OK) {
         log_warn("ASSIGN of generation %" PRIu64 ": table: %s -> dropped",
                  m->generation, codec_strerror(error));
         return false;
     }
-    if (table->table_base != 0 || table->n_entries != assign->size ||
-        assign->rank >= assign->size || assign->root >= assign->size ||
+    if (table->n_entries != assign->size || assign->rank >= assign->size ||
+        assign->root >= assign->size ||
         table->entries[assign->rank].worker != process_self.self.worker) {
         log_warn("ASSIGN of generation %" PRIu64 ": the table does not fit "
                  "-> dropped",
                  m->generation);
         return false;
     }
+    control.spare.generation = m->generation;
     return true;
 }
 
