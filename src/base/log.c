@@ -3,6 +3,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 enum { LINE_MAX_BYTES = 1024, PREFIX_MAX = 64 };
 
@@ -135,4 +138,29 @@ void log_write(enum log_level level, const char *fmt, ...)
     else
         write_stderr(line);
     pthread_mutex_unlock(&logger.lock);
+}
+
+void log_seldom(struct log_seldom *seldom, enum log_level level,
+                const char *fmt, ...)
+{
+    uint64_t now_us = clock_now_us();
+    char line[LINE_MAX_BYTES];
+    va_list ap;
+
+    if (!log_enabled(level))
+        return;
+    if (now_us < seldom->next_us) {
+        seldom->n_omitted++;
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    if (seldom->n_omitted > 0)
+        log_write(level, "%s (and %" PRIu64 " times like this before)", line,
+                  seldom->n_omitted);
+    else
+        log_write(level, "%s", line);
+    seldom->next_us = now_us + LOG_SELDOM_US;
+    seldom->n_omitted = 0;
 }

@@ -11,6 +11,7 @@
 #define BASE_LOG_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum log_level {
     LOG_LEVEL_ERROR,
@@ -37,6 +38,20 @@ bool log_enabled(enum log_level level);
 
 void log_write(enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* How often a line is written that somebody else can provoke as often as he
+ * likes. Zeroed memory is a fresh one; its owner's thread alone uses it. */
+struct log_seldom {
+    uint64_t next_us;   /* not before */
+    uint64_t n_omitted; /* lines since the last that was written */
+};
+
+enum { LOG_SELDOM_US = 10000000 };
+
+/* log_write(), but at most once in LOG_SELDOM_US: the first at once, and each
+ * later one says how many were omitted. */
+void log_seldom(struct log_seldom *seldom, enum log_level level,
+                const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 #define log_error(...) log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_LEVEL_WARN, __VA_ARGS__)

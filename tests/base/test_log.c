@@ -64,6 +64,38 @@ START_TEST(log_that_nobody_reads_waits_for_nobody)
 }
 END_TEST
 
+static void knock(struct log_seldom *seldom, int n)
+{
+    for (int i = 0; i < n; i++)
+        log_seldom(seldom, LOG_LEVEL_WARN, "knock %d", i);
+}
+
+START_TEST(log_seldom_first_at_once_later_ones_counted)
+{
+    struct log_seldom seldom = {0};
+
+    knock(&seldom, 1000);
+    ck_assert_str_eq(seen(), "hvd-test: warn: knock 0\n");
+    seldom.next_us = 0; /* as if the time had passed */
+    knock(&seldom, 10);
+    ck_assert_str_eq(seen(), "hvd-test: warn: knock 0 (and 999 times like this "
+                             "before)\n");
+    seldom.next_us = 0;
+    knock(&seldom, 1);
+    ck_assert_str_eq(seen(), "hvd-test: warn: knock 0 (and 9 times like this "
+                             "before)\n");
+}
+END_TEST
+
+START_TEST(log_seldom_below_the_level_nothing)
+{
+    struct log_seldom seldom = {0};
+
+    log_seldom(&seldom, LOG_LEVEL_DEBUG, "knock");
+    ck_assert_uint_eq(seldom.next_us, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("log");
@@ -72,6 +104,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, log_line_says_who_and_how_bad);
     tcase_add_test(tcase, log_that_nobody_reads_waits_for_nobody);
+    tcase_add_test(tcase, log_seldom_first_at_once_later_ones_counted);
+    tcase_add_test(tcase, log_seldom_below_the_level_nothing);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }
