@@ -5,7 +5,9 @@
 #ifndef TESTS_COLLECTIVES_GROUP_H
 #define TESTS_COLLECTIVES_GROUP_H
 
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -220,6 +222,18 @@ static inline hvd_status_t barrier(struct comm *comm)
                                    .kind = COLLECTIVE_BARRIER};
 
     return comm_run(comm, &args);
+}
+
+/* A socket that is connected to the rank's port over TCP, and that is all. */
+static inline int group_dial(const struct group *g, int to)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET,
+                             .sin_port = htons(g->peers[to].port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+    return fd;
 }
 
 static inline int count_fds(void)

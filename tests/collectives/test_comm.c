@@ -1,7 +1,5 @@
 /* tests/collectives/test_comm.c - how operations end when they do not succeed:
  * aborts, lost peers, goodbyes, disagreement, strangers at the door. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -449,16 +447,6 @@ END_TEST
 
 /* --- the door --- */
 
-static int dial_raw(uint16_t port)
-{
-    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
-    return fd;
-}
-
 static void hello_for(struct group *g, int from, int to, const uint8_t *key,
                       uint8_t *bytes)
 {
@@ -495,7 +483,7 @@ START_TEST(door_wrong_key_closed)
 
     group_init(&g, 2);
     hello_for(&g, 1, 0, wrong, hello);
-    fd = dial_raw(g.peers[0].port);
+    fd = group_dial(&g, 0);
     ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     ck_assert(turned_away(g.endpoints[0], fd));
     close(fd);
@@ -512,14 +500,14 @@ START_TEST(door_wrong_job_or_old_generation_closed)
     group_init(&g, 2);
     hello_for(&g, 1, 0, g.key, hello);
     hello[8] ^= 1;
-    fd = dial_raw(g.peers[0].port);
+    fd = group_dial(&g, 0);
     ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     ck_assert(turned_away(g.endpoints[0], fd));
     close(fd);
     g.generation = 2;
     endpoint_set_fence(g.endpoints[0], 2);
     hello_for(&g, 1, 0, g.key, hello);
-    fd = dial_raw(g.peers[0].port);
+    fd = group_dial(&g, 0);
     ck_assert_int_eq(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     ck_assert(turned_away(g.endpoints[0], fd));
     close(fd);
@@ -550,7 +538,7 @@ START_TEST(door_garbage_others_unharmed)
     for (int i = 0; i < 8; i++) {
         size_t n = i % 2 ? sizeof(noise) : (size_t)i;
 
-        fds[i] = dial_raw(g.peers[i % 3].port);
+        fds[i] = group_dial(&g, i % 3);
         ck_assert_int_eq(send(fds[i], noise, n, 0), (ssize_t)n);
     }
     group_run(&g, barriers, NULL);

@@ -527,6 +527,34 @@ START_TEST(strangers_that_are_silent_keep_nobody_out)
 }
 END_TEST
 
+/* The process may have a few descriptors more, and they take them. */
+START_TEST(strangers_that_are_silent_do_not_keep_all_descriptors)
+{
+    enum { FEW = 4, MORE = 20 };
+    uint64_t patience_us = clock_now_us() + 20000000;
+    uint8_t hello[HANDSHAKE_NBYTES];
+    struct rlimit old;
+    struct group g;
+    int fds[MORE + 1];
+
+    group_init_over(&g, 2, 0, COMM_ORDINARY_MEASURED);
+    for (int i = 0; i <= MORE; i++)
+        fds[i] = group_dial(&g, 0);
+    hello_for(&g, 1, 0, CHANNEL_DATA, hello);
+    ck_assert_int_eq(send(fds[MORE], hello, sizeof(hello), 0), sizeof(hello));
+    old = limit_fds(FEW);
+    while (comm_link(g.comms[0], CHANNEL_DATA, 1) == NULL) {
+        ck_assert_uint_lt(clock_now_us(), patience_us);
+        turn_rank(&g, 0);
+    }
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+    ck_assert(is_closed(fds[0]));
+    for (int i = 0; i <= MORE; i++)
+        close(fds[i]);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("links");
@@ -555,6 +583,7 @@ int main(void)
     tcase_add_loop_test(tc, transports_differ_both_told, 0, 2);
     tcase_add_test(tc, transports_of_other_hosts_do_not_matter);
     tcase_add_loop_test(tc, strangers_that_are_silent_keep_nobody_out, 0, 2);
+    tcase_add_test(tc, strangers_that_are_silent_do_not_keep_all_descriptors);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

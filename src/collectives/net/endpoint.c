@@ -31,7 +31,7 @@ enum {
     LINGER_UNHEARD_US = 600000000,
     ACCEPT_PAUSE_US = 10000, /* no descriptors left */
     ARRIVALS_MIN = 64,
-    BACKLOG = 1024
+    BACKLOG = 4096 /* net.core.somaxconn may be less */
 };
 
 /* A connection whose hello is not complete, or complete but of a generation
@@ -77,6 +77,7 @@ struct endpoint {
     uint16_t port;
     uint64_t accept_us; /* not before */
     bool accept_failed; /* and said so */
+    struct log_seldom strange;
     uint64_t fence;
     struct endpoint_user *users;
     struct goodbye goodbye;
@@ -86,6 +87,10 @@ struct endpoint {
     struct lingering *lingers;
     size_t n_lingers, lingers_max;
 };
+
+/* Who is closed at the door may come again as often as he likes. */
+#define log_closed(ep, ...) \
+    log_seldom(&(ep)->strange, LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 enum judgement { JUDGED_CLOSE, JUDGED_HOLD, JUDGED_TAKEN, JUDGED_GOODBYE };
 
@@ -331,16 +336,17 @@ static uint64_t newest_generation(const struct endpoint *ep)
     return newest;
 }
 
-static enum judgement judge_with(bool authentic, const struct handshake *hello,
-                                 enum judgement judgement)
+static bool is_authentic(struct endpoint *ep, const struct arrival *a,
+                         const struct handshake *hello, const uint8_t *key)
 {
-    if (authentic)
-        return judgement;
-    log_debug("connection of generation %llu by worker %llu: wrong key -> "
-              "closed",
-              (unsigned long long)hello->generation,
-              (unsigned long long)hello->worker);
-    return JUDGED_CLOSE;
+    if (handshake_verify(a->hello, key))
+        return true;
+    log_closed(ep,
+               "connection of generation %llu by worker %llu: wrong key -> "
+               "closed",
+               (unsigned long long)hello->generation,
+               (unsigned long long)hello->worker);
+    return false;
 }
 
 /* What to do with a complete hello. JUDGED_TAKEN: fd is a comm's now. */
@@ -348,17 +354,16 @@ static enum judgement judge(struct endpoint *ep, const struct arrival *a,
                             struct handshake *hello)
 {
     struct endpoint_user *u = ep->users;
-    bool authentic;
 
     if (!handshake_decode(a->hello, hello) || hello->role != HANDSHAKE_HELLO ||
         (hello->channel == CHANNEL_LOCAL) != a->local ||
         hello->job != ep->config.job || hello->peer != ep->config.worker) {
-        log_debug("connection with a foreign handshake -> closed");
+        log_closed(ep, "connection with a foreign handshake -> closed");
         return JUDGED_CLOSE;
     }
     if (hello->generation == ep->goodbye.generation)
-        return judge_with(handshake_verify(a->hello, ep->goodbye.key), hello,
-                          JUDGED_GOODBYE);
+        return is_authentic(ep, a, hello, ep->goodbye.key) ? JUDGED_GOODBYE
+                                                           : JUDGED_CLOSE;
     if (hello->generation <= ep->fence)
         return JUDGED_CLOSE;
     while (u != NULL && (u->generation != hello->generation || !u->open))
@@ -366,8 +371,7 @@ static enum judgement judge(struct endpoint *ep, const struct arrival *a,
     if (u == NULL)
         return hello->generation > newest_generation(ep) ? JUDGED_HOLD
                                                          : JUDGED_CLOSE;
-    authentic = handshake_verify(a->hello, u->key);
-    if (judge_with(authentic, hello, JUDGED_TAKEN) == JUDGED_CLOSE)
+    if (!is_authentic(ep, a, hello, u->key))
         return JUDGED_CLOSE;
     return u->take(u->arg, a->fd, hello, a->fds, a->n_fds) ? JUDGED_TAKEN
                                                            : JUDGED_CLOSE;
@@ -398,9 +402,10 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
         if (n < 0 && errno == EAGAIN && now_us < a->deadline_us)
             return false;
         if (n < 0 && (errno == EMFILE || errno == EPROTO))
-            log_debug("local connection: descriptors of its hello: %s -> "
-                      "closed",
-                      errno == EMFILE ? strerror(errno) : "too many");
+            log_closed(ep,
+                       "local connection: descriptors of its hello: %s -> "
+                       "closed",
+                       errno == EMFILE ? strerror(errno) : "too many");
         if (n <= 0) {
             arrival_close(a);
             return true;
@@ -450,21 +455,25 @@ static struct arrival *most_silent(struct endpoint *ep)
     return oldest;
 }
 
-/* Room for one that has to wait. Who connects and says nothing must not keep
- * out those that speak. */
-static bool make_room(struct endpoint *ep)
+/* Who connects and says nothing must not keep out those that speak. false:
+ * nobody has a deadline until then. */
+static bool close_silent(struct endpoint *ep, uint64_t deadline_us)
 {
-    struct arrival *silent;
+    struct arrival *silent = most_silent(ep);
 
-    if (ep->n_arrivals < arrivals_limit(ep))
-        return array_reserve(&ep->arrivals, &ep->arrivals_max,
-                             ep->n_arrivals + 1);
-    silent = most_silent(ep);
-    if (silent == NULL)
+    if (silent == NULL || silent->deadline_us > deadline_us)
         return false;
     arrival_close(silent);
     *silent = ep->arrivals[--ep->n_arrivals];
     return true;
+}
+
+/* Room for one that has to wait. */
+static bool make_room(struct endpoint *ep)
+{
+    if (ep->n_arrivals >= arrivals_limit(ep))
+        return close_silent(ep, CLOCK_NEVER);
+    return array_reserve(&ep->arrivals, &ep->arrivals_max, ep->n_arrivals + 1);
 }
 
 static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
@@ -476,7 +485,7 @@ static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
     };
 
     if (local && !unix_socket_trusted(fd)) {
-        log_debug("local connection of another user -> closed");
+        log_closed(ep, "local connection of another user -> closed");
         close(fd);
         return;
     }
@@ -486,7 +495,7 @@ static void arrive(struct endpoint *ep, int fd, bool local, uint64_t now_us)
     if (arrival_step(ep, &a, now_us))
         return;
     if (!make_room(ep)) {
-        log_debug("too many connections wait for a generation -> closed");
+        log_closed(ep, "too many connections wait for a generation -> closed");
         arrival_close(&a);
         return;
     }
@@ -505,12 +514,20 @@ static void pause_accepting(struct endpoint *ep, uint64_t now_us)
     ep->accept_us = now_us + ACCEPT_PAUSE_US;
 }
 
+/* All that waited when it began; who goes on connecting gets no more turns. */
 static void accept_all(struct endpoint *ep, int listen_fd, uint64_t now_us)
 {
-    while (listen_fd >= 0 && now_us >= ep->accept_us) {
+    if (listen_fd < 0 || now_us < ep->accept_us)
+        return;
+    for (int i = 0; i <= BACKLOG; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        /* not who came a moment ago: the hello may be on its way */
+        if (fd < 0 && errno == EMFILE &&
+            close_silent(ep, now_us + ep->config.connect_timeout_us -
+                                 ACCEPT_PAUSE_US))
             continue;
         if (fd < 0) {
             if (errno != EAGAIN)
