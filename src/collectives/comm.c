@@ -219,12 +219,21 @@ hvd_status_t comm_whole(const struct comm *comm)
     return comm_life(comm) == COMM_OPEN ? HVD_OK : comm_check(comm);
 }
 
-void comm_accuse(struct comm *comm, int peer)
+void comm_accuse(struct comm *comm, int peer, bool proven)
 {
-    for (size_t i = 0; i < comm->n_accused; i++)
-        if (comm->accused[i] == peer)
-            return;
-    comm->accused[comm->n_accused++] = peer;
+    size_t i = 0;
+
+    while (i < comm->n_accused && comm->accused[i] != peer)
+        i++;
+    if (i == comm->n_accused)
+        comm->accused[comm->n_accused++] = peer;
+    if (proven && i < 64)
+        comm->proven |= UINT64_C(1) << i;
+}
+
+uint64_t comm_accused_proven(const struct comm *comm)
+{
+    return comm->proven;
 }
 
 const int *comm_accused(const struct comm *comm, size_t *n_p)

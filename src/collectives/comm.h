@@ -162,9 +162,14 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p);
  * comm_drain() posted calls count as well. Costs a load. */
 hvd_status_t comm_whole(const struct comm *comm) HVD_MUST_CHECK;
 
-/* Ranks whose connection ended without a goodbye, or that are distrusted,
- * [*n_p], valid until comm_destroy(). */
+/* Ranks whose connection ended without a goodbye, that could not be reached, or
+ * that are distrusted, [*n_p], valid until comm_destroy(). */
 const int *comm_accused(const struct comm *comm, size_t *n_p);
+
+/* A bit for each of the first 64 of them: it had answered, or was tried for all
+ * of connect_timeout_us. Else a third may have kept this rank from it: who
+ * fills the places where connections wait, or sits on a dead rank's port. */
+uint64_t comm_accused_proven(const struct comm *comm);
 
 /* The boundaries this rank has passed: compared with a peer's LEAVE. Any time;
  * cheap (one relaxed store). */

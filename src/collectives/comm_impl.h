@@ -125,6 +125,7 @@ struct comm {
 
     int *accused;
     size_t n_accused;
+    uint64_t proven; /* comm_accused_proven() */
 
     /* both constant from before the endpoint knows `user` */
     const struct comm_local_ops *local_ops; /* NULL: no CHANNEL_LOCAL */
@@ -174,7 +175,7 @@ static inline hvd_status_t comm_check(const struct comm *comm)
 void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text);
 /* After a failed operation: ABORT to all. Returns the reason. */
 hvd_status_t comm_end(struct comm *comm);
-void comm_accuse(struct comm *comm, int peer);
+void comm_accuse(struct comm *comm, int peer, bool proven);
 /* May a call be issued? HVD_OK, HVD_ERR_STATE, or the comm's reason. */
 hvd_status_t comm_admit(struct comm *comm) HVD_MUST_CHECK;
 /* Begin a call that has its number. HVD_OK: comm->op is active, and behind

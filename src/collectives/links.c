@@ -147,12 +147,24 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
     return true;
 }
 
+/* A hello or a reply of the peer's own, on any connection. */
+static bool has_answered(const struct comm *comm, int peer)
+{
+    for (size_t i = 0; i < comm->n_live; i++)
+        if (comm->live[i]->peer == peer &&
+            comm->live[i]->reading != READING_REPLY)
+            return true;
+    return false;
+}
+
 hvd_status_t links_lost(struct comm *comm, struct connection *c,
                         const char *how)
 {
     const struct comm_peer *peer = &comm->peers[c->peer];
 
-    comm_accuse(comm, c->peer);
+    comm_accuse(comm, c->peer,
+                has_answered(comm, c->peer) ||
+                    clock_now_us() >= c->dial_deadline_us);
     return comm_fail(comm, HVD_PEER_LOST,
                      "rank %d (worker %llu, %s:%u) is lost to rank %d: %s",
                      c->peer, (unsigned long long)peer->worker, peer->address,

@@ -77,8 +77,8 @@ hvd_status_t comm_distrust(struct comm *comm, int peer, const char *text)
     hvd_status_t status;
 
     progress_take(comm);
-    comm_accuse(comm, peer);
-    comm_accuse(comm, comm->config.rank);
+    comm_accuse(comm, peer, true);
+    comm_accuse(comm, comm->config.rank, true);
     (void)comm_fail(comm, HVD_PEER_LOST, "%s", text);
     status = comm_end(comm);
     progress_give(comm);

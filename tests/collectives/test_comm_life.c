@@ -336,10 +336,13 @@ START_TEST(accused_are_counted_once)
     size_t n;
 
     group_init_over(&g, 3, 0, COMM_ORDINARY_MEASURED);
-    comm_accuse(g.comms[0], 2);
-    comm_accuse(g.comms[0], 1);
-    comm_accuse(g.comms[0], 1);
-    comm_accuse(g.comms[0], 2);
+    comm_accuse(g.comms[0], 2, false);
+    comm_accuse(g.comms[0], 1, false);
+    ck_assert_uint_eq(comm_accused_proven(g.comms[0]), 0);
+    comm_accuse(g.comms[0], 1, true); /* by another of its connections */
+    comm_accuse(g.comms[0], 2, false);
+    comm_accuse(g.comms[0], 1, false);
+    ck_assert_uint_eq(comm_accused_proven(g.comms[0]), 2);
     accused = comm_accused(g.comms[0], &n);
     ck_assert_uint_eq(n, 2);
     ck_assert(accused[0] == 2 && accused[1] == 1);

@@ -202,6 +202,7 @@ START_TEST(answer_not_authentic_lost)
     else
         ck_assert(
             fails_with(&g, 1, HVD_PEER_LOST, "its handshake is not authentic"));
+    ck_assert_uint_eq(comm_accused_proven(g.comms[1]), 0);
     ck_assert_int_eq(memories[1].n_mapped[0], _i == NOTHING);
     close(fd);
     close(listen_fd);
@@ -256,6 +257,8 @@ START_TEST(answer_is_an_end_behind_data_lost)
     turn(&g);
     ck_assert(fails_with(&g, 1, HVD_PEER_LOST,
                          "it closed the connection unanswered"));
+    ck_assert_uint_eq(g.comms[1]->n_accused, 1); /* it may not have been it */
+    ck_assert_uint_eq(comm_accused_proven(g.comms[1]), 0);
     close(listen_fd);
     local_fini(&g);
 }
@@ -504,6 +507,7 @@ START_TEST(dialling_ends_at_its_deadline)
     ck_assert_int_eq(c->state, CONNECTION_DIALING);
     ck_assert_int_eq(links_retry_due(comm, 500), HVD_PEER_LOST);
     ck_assert(fails_with(&g, 2, HVD_PEER_LOST, "it accepts no connection"));
+    ck_assert_uint_eq(comm_accused_proven(comm), 1);
     group_fini(&g);
 }
 END_TEST

@@ -111,7 +111,7 @@ START_TEST(abort_names_whom_it_accuses)
 
     raw_connect(&g, &raw);
     if (_i == 1)
-        comm_accuse(g.comms[1], 2);
+        comm_accuse(g.comms[1], 2, true);
     comm_abort(g.comms[1], HVD_ERR_MISMATCH, "not the same");
     comm_leave(g.comms[1], COMM_LEAVE_ABORT, 0);
     n = drain(raw.fd, heard, sizeof(heard));

@@ -330,6 +330,7 @@ START_TEST(local_peer_gone_without_goodbye_lost_and_accused)
                          "its connection ended without a goodbye"));
     ck_assert_uint_eq(g.comms[other]->n_accused, 1);
     ck_assert_int_eq(g.comms[other]->accused[0], goer);
+    ck_assert_uint_eq(comm_accused_proven(g.comms[other]), 1);
     local_fini(&g);
 }
 END_TEST

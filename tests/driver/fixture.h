@@ -130,9 +130,12 @@ struct happening ready_fence(const char *workers, uint64_t fence);
 struct happening ready_alone(const char *workers);
 struct happening ready_static(const char *workers);
 struct happening ready_layout(const char *workers, const char *layout);
-/* LOST; accused: ranks, "0 2" */
+/* LOST; accused: ranks, "0 2", that had answered. */
 struct happening lost(const char *workers, uint64_t generation,
                       const char *accused);
+/* ... that never had. */
+struct happening lost_unproven(const char *workers, uint64_t generation,
+                               const char *accused);
 struct happening mismatch(const char *workers, const char *text);
 struct happening held(const char *workers, uint64_t boundary);
 struct happening held_done(const char *workers, uint64_t boundary);

@@ -170,6 +170,16 @@ struct happening lost(const char *workers, uint64_t generation,
         m->accused[m->n_accused++] = (uint32_t)strtoul(accused, &end, 10);
         accused = end + strspn(end, " ");
     }
+    m->proven = UINT64_MAX;
+    return h;
+}
+
+struct happening lost_unproven(const char *workers, uint64_t generation,
+                               const char *accused)
+{
+    struct happening h = lost(workers, generation, accused);
+
+    h.message.u.lost.proven = 0;
     return h;
 }
 

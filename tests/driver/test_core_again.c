@@ -126,6 +126,93 @@ START_TEST(accusations_of_before_count_once)
 }
 END_TEST
 
+/* Somebody else kept them from reaching each other: there is nothing to judge
+ * by until they have tried for the connect timeout, here 5 s. */
+START_TEST(accused_without_having_been_tried_nobody_goes)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost_unproven("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 2: w1 w2 w3\n");
+    at(f, 30, lost_unproven("w1", 2, "1"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    pass(f, 1000); /* M12 makes pauses */
+    expect(f, "abort 2: w1 w2 w3\nassign 3: w1 w2 w3\n");
+    at(f, 1010, lost("w1", 3, "1")); /* once proven is not twice in a row */
+    at(f, 1020, ready_lost("w1 w2 w3"));
+    pass(f, 4000);
+    expect(f, "abort 3: w1 w2 w3\nassign 4: w1 w2 w3\n");
+    at(f, 4010, lost("w2", 4, "0"));
+    at(f, 4020, ready_lost("w1 w2 w3"));
+    expect_part(f, "kill: w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(accused_in_a_row_for_the_connect_timeout_one_goes)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost_unproven("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost_unproven("w2", 2, "0")); /* the same pair */
+    at(f, 40, ready_lost("w1 w2 w3"));
+    pass(f, 1000);
+    at(f, 1010, lost_unproven("w1", 3, "1"));
+    at(f, 1020, ready_lost("w1 w2 w3"));
+    pass(f, 4000);
+    expect_part(f, "assign 4: w1 w2 w3\n");
+    at(f, 4010, lost_unproven("w1", 4, "1"));
+    at(f, 4020, ready_lost("w1 w2 w3"));
+    pass(f, 4900);
+    expect(f, "abort 4: w1 w2 w3\n");
+    pass(f, 5100);
+    expect(f, "kill: w2\nassign 5: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* They have got on with it in between: that they could not at first says
+ * nothing. */
+START_TEST(accused_again_after_a_collective_is_another_attempt)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, lost_unproven("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 2: w1 w2 w3\n");
+    all_report(f, 30, 2, REPORT_FIRST_COLLECTIVE);
+    pass(f, 60000);
+    at(f, 60010, lost_unproven("w1", 2, "1"));
+    at(f, 60020, ready_lost("w1 w2 w3"));
+    pass(f, 61000);
+    expect(f, "abort 2: w1 w2 w3\nassign 3: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* The pair has fallen out twice; who else speaks against one of them has not
+ * tried. */
+START_TEST(accusers_that_have_not_tried_are_not_counted)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    run(f, "a:4");
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 11, lost_unproven("w3 w4", 1, "0"));
+    at(f, 20, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "assign 2: w1 w2 w3 w4\n");
+    at(f, 30, lost("w1", 2, "1"));
+    at(f, 40, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "kill: w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(loss_while_stopping_is_no_news)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -181,6 +268,10 @@ int main(void)
     tcase_add_test(tcase, accused_of_by_another_pair_nobody_goes);
     tcase_add_test(tcase, accused_twice_beside_a_death_nobody_goes);
     tcase_add_test(tcase, accusations_of_before_count_once);
+    tcase_add_test(tcase, accused_without_having_been_tried_nobody_goes);
+    tcase_add_test(tcase, accused_in_a_row_for_the_connect_timeout_one_goes);
+    tcase_add_test(tcase, accused_again_after_a_collective_is_another_attempt);
+    tcase_add_test(tcase, accusers_that_have_not_tried_are_not_counted);
     tcase_add_test(tcase, loss_while_stopping_is_no_news);
     tcase_add_test(tcase, no_resets_first_change_ends_the_job);
     tcase_add_loop_test(tcase, fractions_of_seconds_are_said, 0, 3);

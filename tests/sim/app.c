@@ -245,27 +245,7 @@ void app_peer_gone(struct sim *s, struct sim_worker *w)
     break_generation(s, g);
 }
 
-static void accuse(struct sim *s, struct sim_worker *w,
-                   const struct sim_generation *g, struct msg_lost *lost,
-                   bool wrongly)
-{
-    lost->generation = w->generation;
-    if (wrongly) {
-        lost->accused[0] = (uint32_t)random_below(&s->random, g->size);
-        lost->n_accused = lost->accused[0] != w->rank;
-        sim_cover(s, COVER_wrong_accusation);
-        return;
-    }
-    if (w->distrusts > 0) { /* either of the two may be at fault */
-        lost->accused[lost->n_accused++] = w->distrusts - 1;
-        lost->accused[lost->n_accused++] = w->rank;
-    }
-    for (uint32_t i = 0; i < g->n_dead; i++)
-        if (g->dead[i] != w->rank)
-            lost->accused[lost->n_accused++] = g->dead[i];
-}
-
-void app_leave_lost(struct sim *s, struct sim_worker *w, bool wrongly)
+void app_leave_lost(struct sim *s, struct sim_worker *w)
 {
     struct sim_generation *g = sim_generation(s, w->generation);
     struct worker_event event;
@@ -275,7 +255,7 @@ void app_leave_lost(struct sim *s, struct sim_worker *w, bool wrongly)
     w->app = APP_JOINING;
     w->serial++;
     event = app_event(w, WORKER_EV_LOST);
-    accuse(s, w, g, &event.u.lost, wrongly);
+    app_accuse(s, w, g, &event.u.lost);
     TRACE(s, "w%llu leaves generation %llu: peer lost",
           (unsigned long long)w->id, (unsigned long long)w->generation);
     feed(s, w, &event);
@@ -327,12 +307,12 @@ static bool ignores(struct sim *s, struct sim_worker *w, enum ignored what)
 }
 
 /* A call has returned HVD_PEER_LOST; the peers hear of it at once. */
-static void call_failed(struct sim *s, struct sim_worker *w, bool wrongly)
+static void call_failed(struct sim *s, struct sim_worker *w)
 {
     if (ignores(s, w, IGNORED_LOSS))
         break_generation(s, sim_generation(s, w->generation));
     else
-        app_leave_lost(s, w, wrongly);
+        app_leave_lost(s, w);
 }
 
 /* M9: it may compute, but not commit. */
@@ -348,7 +328,7 @@ static void stray(struct sim *s, struct sim_worker *w)
     if (at_cut && w->core.fence < w->generation)
         depart(s, w);
     else
-        app_leave_lost(s, w, false);
+        app_leave_lost(s, w);
 }
 
 /* ---- leaving at the cut -------------------------------------------------- */
@@ -422,7 +402,7 @@ static void boundary(struct sim *s, struct sim_worker *w)
         return;
     }
     if (w->comm_aborted || w->loss_pending) {
-        call_failed(s, w, false);
+        call_failed(s, w);
         return;
     }
     if (!w->hold && w->app != APP_HELD) {
@@ -441,7 +421,7 @@ static void boundary(struct sim *s, struct sim_worker *w)
         leave_updated(s, w);
         break;
     case WORKER_BOUNDARY_LOST:
-        call_failed(s, w, false);
+        call_failed(s, w);
         break;
     case WORKER_BOUNDARY_PASS:
         app_compute(s, w);
@@ -539,7 +519,7 @@ static void finish(struct sim *s, struct sim_worker *w)
 {
     commit(s, w);
     if (w->comm_aborted || w->loss_pending) {
-        app_leave_lost(s, w, false);
+        app_leave_lost(s, w);
         return;
     }
     w->app = APP_DONE;
@@ -565,7 +545,7 @@ static void step(struct sim *s, struct sim_worker *w)
     else if (op == OP_NONE)
         advance(s, w);
     else if (w->comm_aborted || w->loss_pending)
-        call_failed(s, w, false);
+        call_failed(s, w);
     else
         enter(s, w, op);
 }
@@ -640,7 +620,7 @@ static void look(struct sim *s, struct sim_worker *w)
         break;
     case APP_DONE:
         if (w->comm_aborted)
-            app_leave_lost(s, w, false);
+            app_leave_lost(s, w);
         break;
     default:
         break;
@@ -666,20 +646,20 @@ void app_timer(struct sim *s, struct sim_worker *w)
         else if (w->completing)
             complete(s, w);
         else
-            call_failed(s, w, w->loss_pending);
+            call_failed(s, w);
         break;
     default:
         break;
     }
 }
 
-void app_lose(struct sim *s, struct sim_worker *w, bool accuse_wrongly)
+void app_lose(struct sim *s, struct sim_worker *w)
 {
     if (!w->alive || w->out || w->generation == 0 || w->app == APP_GONE)
         return;
     w->loss_pending = true;
     if (w->app == APP_IN_OP && !w->completing)
-        app_leave_lost(s, w, accuse_wrongly);
+        app_leave_lost(s, w);
 }
 
 void app_fail(struct sim *s, struct sim_worker *w)

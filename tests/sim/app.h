@@ -12,7 +12,10 @@ void app_restamp(struct sim *s, struct sim_worker *w, uint64_t version);
 void app_report(struct sim *s, struct sim_worker *w, enum report_what what);
 /* The verdict is final: return from hvd_elastic_run. */
 void app_go(struct sim *s, struct sim_worker *w);
-void app_leave_lost(struct sim *s, struct sim_worker *w, bool wrongly);
+/* Whom it accuses in its LOST. */
+void app_accuse(struct sim *s, struct sim_worker *w,
+                const struct sim_generation *g, struct msg_lost *lost);
+void app_leave_lost(struct sim *s, struct sim_worker *w);
 /* The user's part of the next step. */
 void app_compute(struct sim *s, struct sim_worker *w);
 

@@ -22,6 +22,11 @@ void check_fail(struct sim *s, const char *fmt, ...)
     longjmp(s->violated, 1);
 }
 
+static bool has(const char *text, const char *words)
+{
+    return strstr(text, words) != NULL;
+}
+
 /* ---- equal state ids are equal content ----------------------------------- */
 
 static struct content_row *row_of(struct content_row *rows, size_t max,
@@ -524,12 +529,22 @@ static bool may_evict(const struct sim *s, const struct sim_worker *w,
     return true;
 }
 
+/* Somebody has reached the other, or tried for long enough (M5). */
+static bool is_founded(const struct sim *s, const struct sim_worker *w)
+{
+    return w->disputed ||
+           (w->disputed_us > 0 &&
+            s->now_us - w->disputed_us >= s->driver_config.connect_timeout_us);
+}
+
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut
  * off comes to every rendezvous in time, and is heard where nothing is lost. */
 void check_eviction(struct sim *s, const struct driver_record *r)
 {
     const struct sim_worker *w = sim_worker(s, r->worker);
 
+    if (w && starts_with(r->text, "was accused") && !is_founded(s, w))
+        check_fail(s, "w%llu is evicted by hearsay", ULL(w->id));
     if (!w || !w->alive || w->stopped || w->resume_us > 0 ||
         s->hosts[w->host].cut_up_us > 0 || s->hosts[w->host].cut_down_us > 0)
         return;
@@ -565,11 +580,6 @@ void check_release(struct sim *s)
                        ULL(first->id), ULL(w->id));
         first = w;
     }
-}
-
-static bool has(const char *text, const char *words)
-{
-    return strstr(text, words) != NULL;
 }
 
 /* Somebody has died or was absent. */

@@ -10,7 +10,8 @@ void app_begin(struct sim *s, struct sim_worker *w)
     w->rank = assign->rank;
     w->out = false;
     w->comm_aborted = w->core.aborted;
-    w->loss_pending = w->hold = w->completing = false;
+    w->loss_pending = w->slanders > 0;
+    w->hold = w->completing = false;
     w->ignored = IGNORED_NOTHING;
     w->distrusts = 0;
     w->committed_here = w->reported_op = false;
@@ -93,7 +94,7 @@ static void distrust(struct sim *s, struct sim_worker *w,
     sim_cover(s, COVER_damaged_sync);
     w->distrusts = g->root + 1;
     TRACE(s, "w%llu: its state arrived damaged", (unsigned long long)w->id);
-    app_leave_lost(s, w, false);
+    app_leave_lost(s, w);
 }
 
 static void get_state(struct sim *s, struct sim_worker *w)
@@ -138,7 +139,7 @@ void app_connected(struct sim *s, struct sim_worker *w)
         return;
     }
     if (w->comm_aborted || w->loss_pending) {
-        app_leave_lost(s, w, false);
+        app_leave_lost(s, w);
         return;
     }
     if (cannot_enter(s, w))
@@ -151,7 +152,7 @@ void app_connected(struct sim *s, struct sim_worker *w)
                 return;
             } /* fall through */
         case SERVES_NEVER:
-            app_leave_lost(s, w, false);
+            app_leave_lost(s, w);
             return;
         case SERVES:
             if (arrives_damaged(s, w, g)) {

@@ -168,7 +168,7 @@ static void partition(struct sim *s)
 
         if (w && process_runs(w) && &s->hosts[w->host] == host &&
             sim_one_in(s, 2))
-            app_lose(s, w, false);
+            app_lose(s, w);
     }
 }
 
@@ -304,7 +304,8 @@ static void strike_worker(struct sim *s, enum fault fault)
         process_stop(s, w, s->now_us + draw_pause_us(s));
         break;
     case FAULT_ACCUSE:
-        app_lose(s, w, true);
+        w->slanders = sim_uniform(s, 1, 3);
+        app_lose(s, w);
         break;
     case FAULT_DRAIN:
         sim_cover(s, COVER_drain_requested);
@@ -328,6 +329,9 @@ static void settle(struct sim *s)
     TRACE(s, "everything is healed");
     memset(s->armed, 0, sizeof(s->armed));
     s->hosts_bad_until_us = 0;
+    for (size_t i = 0; i < s->n_workers; i++)
+        if (sim_worker(s, i))
+            sim_worker(s, i)->slanders = 0;
     for (size_t i = 0; i < s->n_hosts; i++)
         if (s->hosts[i].home)
             s->hosts[i].slots_now = s->hosts[i].slots;

@@ -176,6 +176,11 @@ void network_to_driver(struct sim *s, struct sim_worker *w,
         changed.u.ready.id.version++;
         m = &changed;
     }
+    if (s->options.bug == BUG_hearsay && m->type == MSG_LOST) {
+        changed = *m;
+        changed.u.lost.proven = UINT64_MAX;
+        m = &changed;
+    }
     through(s, EV_TO_DRIVER, w->id, w->host, m);
 }
 

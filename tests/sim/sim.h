@@ -104,7 +104,8 @@ extern const unsigned sim_counter_where[N_COVER];
     X(earlydone, "DONE is sent one step before the end")                    \
     X(anylayout, "every state layout looks the same to the driver")         \
     X(boast, "a READY claims abilities that its worker lacks")              \
-    X(deafhold, "some applications do not look at the hold word")
+    X(deafhold, "some applications do not look at the hold word")           \
+    X(hearsay, "an accusation counts without evidence")
 
 enum sim_bug {
 #define SIM_BUG(name, text) BUG_##name,

@@ -145,6 +145,10 @@ struct sim_worker {
     uint8_t abilities;       /* enum ready_ability */
     bool met;                /* the driver has heard its HELLO */
     bool loss_pending;       /* its next library call returns HVD_PEER_LOST */
+    uint64_t slanders; /* so many generations it ends by a wrong accusation */
+    uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
+    bool disputed;     /* it, or of it, somebody has said what counts */
+    uint64_t disputed_us; /* ... or does not by itself: since then; 0: never */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */
 
@@ -402,7 +406,7 @@ void app_look(struct sim *s, struct sim_worker *w);
 uint64_t app_due_us(const struct sim *s, const struct sim_worker *w);
 void app_counted(struct sim *s, struct sim_worker *w, uint64_t boundary);
 void app_peer_gone(struct sim *s, struct sim_worker *w);
-void app_lose(struct sim *s, struct sim_worker *w, bool accuse_wrongly);
+void app_lose(struct sim *s, struct sim_worker *w);
 void app_fail(struct sim *s, struct sim_worker *w);
 
 /* plan.c */

@@ -94,6 +94,7 @@ const struct message samples[] = {
                                   .mismatch = true,
                                   .n_accused = 3,
                                   .accused = {0, 300, UINT32_MAX},
+                                  .proven = 5,
                                   .text = "count 3, count 4"}},
     {WORKER(MSG_HELD), .u.held = {.generation = 1000,
                                   .sequence = 8,

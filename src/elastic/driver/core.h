@@ -16,10 +16,11 @@
  * Files: core.c (events, dispatch), rows.c (the tables, and how long who is in
  * them), members.c (workers: birth to death), patience.c (who is given up),
  * hang.c (who gets nowhere), rendezvous.c (READY to the draw), generation.c
- * (ASSIGN), abilities.c (what a host's ranks can do together), change.c (HOLD,
- * CUT, drain), placement.c (hosts, agents, spawns, blacklist), adopt.c and
- * inherit.c (what a driver before left), finish.c (the end of a job), report.c
- * (records for the event log).
+ * (ASSIGN), accusations.c (who goes for what peers say), abilities.c (what a
+ * host's ranks can do together), change.c (HOLD, CUT, drain), placement.c
+ * (hosts, agents, spawns, blacklist), adopt.c and inherit.c (what a driver
+ * before left), finish.c (the end of a job), report.c (records for the event
+ * log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory follows what is used: a hosts event makes rows of hosts, before
@@ -390,6 +391,8 @@ static inline bool worker_is_enlisted(const struct driver_worker *w)
 
 struct driver_accusation {
     uint64_t by, of; /* worker ids */
+    bool proven;
+    uint64_t since_us; /* of the first in generations in a row */
 };
 
 enum { DRIVER_ACCUSATIONS_MAX = 64 };

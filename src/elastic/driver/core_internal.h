@@ -190,6 +190,19 @@ void generation_form(struct driver *d, size_t n_chosen, struct state_id base);
 /* It has not got its ASSIGN, or not yet. */
 void repeat_assign(struct driver *d, struct driver_worker *w);
 
+/* ---- accusations.c (M5) -------------------------------------------------- */
+
+/* Two workers of the current generation. proven: the accuser has been answered,
+ * or has tried for the whole connect timeout. */
+void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven);
+/* In the current generation. */
+bool is_accused(const struct driver *d, uint64_t id);
+/* A generation is formed: what was said in the last one is what was before. */
+void accusations_turn(struct driver *d);
+/* Two generations in a row ended by the same pair without a death: one of them
+ * cannot be believed, or reached. true: somebody was evicted. */
+bool accusations_judge(struct driver *d);
+
 /* ---- abilities.c --------------------------------------------------------- */
 
 /* The table is filled from the candidates: add what each host's ranks can do.

@@ -145,9 +145,7 @@ void generation_form(struct driver *d, size_t n_chosen, struct state_id base)
     discharge_all(d);
     for (size_t i = 0; i < n_chosen; i++)
         enlist(d, &d->candidates[i]);
-    memcpy(d->accused_before, d->accused, sizeof(d->accused));
-    d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
-    d->n_accused = 0;
+    accusations_turn(d);
     d->world_size = (uint32_t)n_chosen;
     driver_move(d, DRIVER_RUNNING);
     d->change = CHANGE_NONE;

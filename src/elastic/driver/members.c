@@ -109,16 +109,6 @@ static bool state_is_gone(const struct driver *d)
     return true;
 }
 
-/* By a peer: who cannot say which of two is at fault accuses both, itself too.
- */
-static bool is_accused(const struct driver *d, uint64_t id)
-{
-    for (size_t i = 0; i < d->n_accused; i++)
-        if (d->accused[i].of == id && d->accused[i].by != id)
-            return true;
-    return false;
-}
-
 /* The others of a static job exit because of the loss: their peers' word says
  * whose loss it was. */
 static void stop_static(struct driver *d, uint64_t id, const char *how)

@@ -69,24 +69,6 @@ void end_by_loss(struct driver *d, enum abort_reason reason, uint64_t worker,
     members_recount(d);
 }
 
-static bool accuses(const struct driver_accusation *list, size_t n, uint64_t by,
-                    uint64_t of)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i].by == by && list[i].of == of)
-            return true;
-    return false;
-}
-
-/* Once per generation, however often the network repeats it. */
-static void accuse(struct driver *d, uint64_t by, uint64_t of)
-{
-    if (d->n_accused == DRIVER_ACCUSATIONS_MAX ||
-        accuses(d->accused, d->n_accused, by, of))
-        return;
-    d->accused[d->n_accused++] = (struct driver_accusation){by, of};
-}
-
 void on_lost(struct driver *d, struct driver_worker *w,
              const struct msg_lost *lost)
 {
@@ -97,7 +79,8 @@ void on_lost(struct driver *d, struct driver_worker *w,
         return; /* M4: of an older one: dropped */
     for (uint32_t i = 0; i < lost->n_accused; i++)
         if (lost->accused[i] < d->table.n_entries)
-            accuse(d, w->id, d->table.entries[lost->accused[i]].worker);
+            accuse(d, w->id, d->table.entries[lost->accused[i]].worker,
+                   (lost->proven >> i & 1) != 0);
     text_worker(&t, d, w);
     text_add(&t, ": ");
     text_add(&t, lost->text);
@@ -216,67 +199,6 @@ void on_ready(struct driver *d, struct driver_worker *w,
         }
     }
     accept_ready(d, w, ready);
-}
-
-/* ---- accusations (M5) ---------------------------------------------------- */
-
-static bool same_pair(const struct driver_accusation *a,
-                      const struct driver_accusation *b)
-{
-    return (a->by == b->by && a->of == b->of) ||
-           (a->by == b->of && a->of == b->by);
-}
-
-/* Who accused it in either generation, itself included; of one generation alone
- * some may have said nothing. */
-static size_t accusers_of(const struct driver *d, uint64_t id)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < d->n_accused; i++)
-        n += d->accused[i].of == id;
-    for (size_t i = 0; i < d->n_accused_before; i++)
-        n += d->accused_before[i].of == id &&
-             !accuses(d->accused, d->n_accused, d->accused_before[i].by, id);
-    return n;
-}
-
-static struct driver_worker *guilty(struct driver *d,
-                                    const struct driver_accusation *pair)
-{
-    struct driver_worker *a = worker_find(d, pair->by),
-                         *b = worker_find(d, pair->of);
-    size_t n_a = accusers_of(d, pair->by), n_b = accusers_of(d, pair->of);
-
-    if (!a || !b || worker_is_dead(a) || worker_is_dead(b))
-        return NULL;
-    if (n_a != n_b)
-        return n_a > n_b ? a : b;
-    if (a->joined != b->joined)
-        return a->joined > b->joined ? a : b;
-    return a->id > b->id ? a : b;
-}
-
-/* Two generations in a row ended by the same pair without a death: one of them
- * cannot be believed, or reached. true: somebody was evicted. */
-static bool judge(struct driver *d)
-{
-    if (d->death || !d->aborted)
-        return false;
-    for (size_t i = 0; i < d->n_accused; i++)
-        for (size_t j = 0; j < d->n_accused_before; j++) {
-            struct driver_worker *w;
-
-            if (!same_pair(&d->accused[i], &d->accused_before[j]))
-                continue;
-            w = guilty(d, &d->accused[i]);
-            if (!w)
-                continue;
-            action_kill(d, w, 0);
-            worker_dies(d, w, "was accused by its peers twice in a row", true);
-            return true;
-        }
-    return false;
 }
 
 /* ---- who goes, who stays (M9) -------------------------------------------- */
@@ -501,7 +423,7 @@ void rendezvous_progress(struct driver *d)
     if (d->kind == READY_STATIC && d->generation > 0)
         return; /* it has one generation, and has lost it: finish_tick() */
     if (d->counts.members + d->counts.newcomers < rendezvous_gate(d) ||
-        start_is_pending(d) || judge(d))
+        start_is_pending(d) || accusations_judge(d))
         return;
     base = greatest_id(d);
     if (state_id_is_none(base) && d->ever_committed) {

@@ -152,6 +152,7 @@ static const struct field lost[] = {
           .count_offset = offsetof(struct message, u.lost.n_accused),
           .optional = true),
     TEXT(4, u.lost.text),
+    UINT_OPT(5, u.lost.proven),
 };
 
 static const struct field held[] = {

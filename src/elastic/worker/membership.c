@@ -180,6 +180,7 @@ static void accuse(struct msg_lost *lost)
     for (size_t i = 0; i < n; i++)
         lost->accused[i] = (uint32_t)accused[i];
     lost->n_accused = (uint32_t)n;
+    lost->proven = comm_accused_proven(process_self.comm);
 }
 
 void membership_lost(uint64_t generation, bool mismatch, const char *text)

@@ -1,0 +1,145 @@
+/* elastic/driver/accusations.c - M5: what workers say against each other, and
+ * when one of them has to go for it. See core.h.
+ *
+ * Accused is not dead. Who says that a peer is lost may be right, may be lost
+ * himself, or a third may have kept him from it: who fills the places where
+ * connections wait, or sits on a port that another has left. So an accusation
+ * counts if it is founded: the accused had answered in that generation and then
+ * went without a word, or was tried for the whole connect timeout, in one
+ * generation or in several in a row. Pure. */
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+static struct driver_accusation *find(struct driver_accusation *list, size_t n,
+                                      uint64_t by, uint64_t of)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].by == by && list[i].of == of)
+            return &list[i];
+    return NULL;
+}
+
+static bool same_pair(const struct driver_accusation *a,
+                      const struct driver_accusation *b)
+{
+    return (a->by == b->by && a->of == b->of) ||
+           (a->by == b->of && a->of == b->by);
+}
+
+/* Generations in a row count as one attempt, until they get on with it. */
+static void carry_on(struct driver *d, struct driver_accusation *a)
+{
+    const struct driver_worker *by = worker_find(d, a->by);
+
+    for (size_t i = 0; i < d->n_accused_before; i++) {
+        const struct driver_accusation *before = &d->accused_before[i];
+
+        if (same_pair(a, before) && by && !by->first_collective &&
+            before->since_us < a->since_us)
+            a->since_us = before->since_us;
+    }
+}
+
+/* Once per generation, however often the network repeats it. */
+void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven)
+{
+    struct driver_accusation *a = find(d->accused, d->n_accused, by, of);
+
+    if (a) {
+        a->proven |= proven;
+        return;
+    }
+    if (d->n_accused == DRIVER_ACCUSATIONS_MAX)
+        return;
+    a = &d->accused[d->n_accused++];
+    *a = (struct driver_accusation){by, of, proven, d->now_us};
+    carry_on(d, a);
+}
+
+/* By a peer: who cannot say which of two is at fault accuses both, itself too.
+ */
+bool is_accused(const struct driver *d, uint64_t id)
+{
+    for (size_t i = 0; i < d->n_accused; i++)
+        if (d->accused[i].of == id && d->accused[i].by != id)
+            return true;
+    return false;
+}
+
+void accusations_turn(struct driver *d)
+{
+    memcpy(d->accused_before, d->accused, sizeof(d->accused));
+    d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
+    d->n_accused = 0;
+}
+
+static bool is_founded(const struct driver *d,
+                       const struct driver_accusation *a)
+{
+    return a->proven || d->now_us - a->since_us >= d->config.connect_timeout_us;
+}
+
+/* Who accused it in either generation, itself included; of one generation alone
+ * some may have said nothing. */
+static size_t accusers_of(struct driver *d, uint64_t id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_accused; i++)
+        n += d->accused[i].of == id && is_founded(d, &d->accused[i]);
+    for (size_t i = 0; i < d->n_accused_before; i++) {
+        const struct driver_accusation *a = &d->accused_before[i];
+        const struct driver_accusation *again = find(d->accused, d->n_accused,
+                                                     a->by, id);
+
+        n += a->of == id && is_founded(d, a) &&
+             !(again && is_founded(d, again));
+    }
+    return n;
+}
+
+static struct driver_worker *guilty(struct driver *d,
+                                    const struct driver_accusation *pair)
+{
+    struct driver_worker *a = worker_find(d, pair->by),
+                         *b = worker_find(d, pair->of);
+    size_t n_a = accusers_of(d, pair->by), n_b = accusers_of(d, pair->of);
+
+    if (!a || !b || worker_is_dead(a) || worker_is_dead(b))
+        return NULL;
+    if (n_a != n_b)
+        return n_a > n_b ? a : b;
+    if (a->joined != b->joined)
+        return a->joined > b->joined ? a : b;
+    return a->id > b->id ? a : b;
+}
+
+/* Who has to go by this accusation; NULL: nobody. */
+static struct driver_worker *convict(struct driver *d,
+                                     const struct driver_accusation *a)
+{
+    if (!is_founded(d, a))
+        return NULL;
+    for (size_t i = 0; i < d->n_accused_before; i++)
+        if (same_pair(a, &d->accused_before[i]) &&
+            is_founded(d, &d->accused_before[i]))
+            return guilty(d, a);
+    return NULL;
+}
+
+bool accusations_judge(struct driver *d)
+{
+    if (d->death || !d->aborted)
+        return false;
+    for (size_t i = 0; i < d->n_accused; i++) {
+        struct driver_worker *w = convict(d, &d->accused[i]);
+
+        if (!w)
+            continue;
+        action_kill(d, w, 0);
+        worker_dies(d, w, "was accused by its peers twice in a row", true);
+        return true;
+    }
+    return false;
+}
