@@ -204,6 +204,11 @@ static void receive(struct bench *b, const uint8_t *bytes, size_t nbytes)
     b->cpu_ns += cpu_ns() - start_ns;
 }
 
+static uint64_t agent_of(const struct bench *b, uint64_t worker)
+{
+    return driver_host_of(&b->driver, driver_worker(&b->driver, worker))->agent;
+}
+
 static void do_deed(struct bench *b, const struct deed *deed)
 {
     struct driver_event ev = {.type = deed->type};
@@ -220,10 +225,12 @@ static void do_deed(struct bench *b, const struct deed *deed)
         receive(b, bytes, (size_t)n);
         return;
     }
-    if (deed->type == DRIVER_EV_SPAWNED)
+    if (deed->type == DRIVER_EV_SPAWNED) {
+        ev.by = agent_of(b, deed->who);
         ev.u.spawned = (struct msg_spawned){deed->who, (int64_t)deed->who};
-    else
+    } else {
         ev.u.agent.agent = deed->who;
+    }
     start_ns = cpu_ns();
     feed(b, &ev);
     b->n_received++;
@@ -290,6 +297,7 @@ static void lose_one(struct bench *b, uint32_t n_workers)
     uint64_t victim = driver_table(&b->driver)->entries[0].worker;
     uint64_t start_ns = cpu_ns();
 
+    ev.by = agent_of(b, victim);
     ev.u.exited = (struct msg_worker_exited){
         .worker = victim, .pid = (int64_t)victim, .signal = 9};
     feed(b, &ev);

@@ -196,16 +196,18 @@ static void say_action(struct fixture *f, const struct driver_action *a)
 
 /* ---- machinery that works ------------------------------------------------ */
 
-static void say_hello(struct fixture *f, uint64_t id)
+static void say_hello(struct fixture *f, uint64_t id, uint16_t port)
 {
     struct message m = {.type = MSG_HELLO, .job = FIXTURE_JOB, .worker = id};
 
-    m.u.hello.port = (uint16_t)(1000 + id);
+    m.u.hello.pid = (int64_t)(100 + id);
+    m.u.hello.port = port ? port : (uint16_t)(1000 + id);
     strcpy(m.u.hello.address, "127.0.0.1");
     step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE, .u.message = &m});
 }
 
-static uint64_t agent_of(struct fixture *f, uint64_t id)
+/* The agent that runs it; 0: it is gone. */
+static uint64_t own_agent(const struct fixture *f, uint64_t id)
 {
     const struct driver_worker *w = driver_worker(&f->driver, id);
 
@@ -214,15 +216,15 @@ static uint64_t agent_of(struct fixture *f, uint64_t id)
 
 static void spawned(struct fixture *f, uint64_t id)
 {
-    struct driver_event ev = {.type = DRIVER_EV_SPAWNED};
+    struct driver_event ev = {.type = DRIVER_EV_SPAWNED,
+                              .by = own_agent(f, id)};
 
     ck_assert_uint_lt(id, FIXTURE_WORKERS_MAX);
-    ev.by = agent_of(f, id);
     ev.u.spawned.worker = id;
     ev.u.spawned.pid = (int64_t)(100 + id);
     step(f, &ev);
     if (!f->slow_workers)
-        say_hello(f, id);
+        say_hello(f, id, 0);
 }
 
 static void agent_is(struct fixture *f, uint64_t agent,
@@ -486,13 +488,23 @@ static void say_message(struct fixture *f, const struct happening *h,
     step(f, &(struct driver_event){.type = DRIVER_EV_MESSAGE, .u.message = &m});
 }
 
+static uint64_t agent_on(const struct fixture *f, const char *host)
+{
+    for (size_t i = 0; i < f->driver.n_hosts; i++)
+        if (strcmp(f->driver.hosts[i].name, host) == 0)
+            return f->driver.hosts[i].agent;
+    ck_abort_msg("no host %s", host);
+    return 0;
+}
+
 static void about_worker(struct fixture *f, const struct happening *h,
                          uint64_t id)
 {
     struct driver_event ev = {.type = h->type};
 
+    ev.by = h->agent ? agent_on(f, h->agent) : own_agent(f, id);
     if (h->type == DRIVER_EV_MESSAGE && h->message.type == MSG_HELLO) {
-        say_hello(f, id);
+        say_hello(f, id, h->message.u.hello.port);
     } else if (h->type == DRIVER_EV_MESSAGE) {
         say_message(f, h, id);
     } else if (h->type == DRIVER_EV_EXITED) {
@@ -501,8 +513,12 @@ static void about_worker(struct fixture *f, const struct happening *h,
         ev.u.exited.code = h->number;
         ev.u.exited.signal = h->kill ? 9 : 0;
         step(f, &ev);
-    } else if (h->type == DRIVER_EV_SPAWNED) {
+    } else if (h->type == DRIVER_EV_SPAWNED && h->number == 0) {
         spawned(f, id);
+    } else if (h->type == DRIVER_EV_SPAWNED) {
+        ev.u.spawned.worker = id;
+        ev.u.spawned.pid = h->number;
+        step(f, &ev);
     } else {
         ck_assert_int_eq(h->type, DRIVER_EV_SPAWN_FAILED);
         ev.u.spawn_failed.worker = id;
@@ -547,6 +563,7 @@ void greets(struct fixture *f, uint64_t ms, const char *workers,
     f->now_us = ms * 1000;
     while ((id = next_worker(&workers))) {
         m.worker = id;
+        m.u.hello.pid = (int64_t)(100 + id);
         m.u.hello.port = (uint16_t)(1000 + id);
         strcpy(m.u.hello.address, "127.0.0.1");
         m.u.hello.where = where;
@@ -579,15 +596,6 @@ void at_list(struct fixture *f, uint64_t ms, const struct hosts *list)
 {
     f->now_us = ms * 1000;
     step(f, &(struct driver_event){.type = DRIVER_EV_HOSTS, .u.hosts = list});
-}
-
-static uint64_t agent_on(const struct fixture *f, const char *host)
-{
-    for (size_t i = 0; i < f->driver.n_hosts; i++)
-        if (strcmp(f->driver.hosts[i].name, host) == 0)
-            return f->driver.hosts[i].agent;
-    ck_abort_msg("no host %s", host);
-    return 0;
 }
 
 static void about_job(struct fixture *f, const struct happening *h)

@@ -95,6 +95,7 @@ void succeed(struct fixture *f, uint64_t ms, size_t n_lost);
 struct happening {
     enum driver_event_type type;
     const char *workers; /* whom it concerns; NULL: none */
+    const char *agent;   /* on this host: it says so; NULL: the worker's own */
     const char *text;
     int number; /* exit code, signal, of an agent's workers */
     bool kill;  /* an exit by signal 9 */
@@ -120,7 +121,12 @@ struct happening spawned_late(const char *workers);
 struct happening spawn_fails(const char *workers, const char *text);
 struct happening killed(const char *workers); /* exited by signal 9 */
 struct happening exited(const char *workers, int code);
+struct happening runs_as(const char *workers, int pid); /* SPAWNED */
+/* One of these four, as the agent on `host` says it. */
+struct happening said_by(const char *host, struct happening h);
 struct happening hello(const char *workers);
+/* ... of a process that listens elsewhere. */
+struct happening hello_from(const char *workers, uint16_t port);
 /* READY with the fence of a correct worker and the newest id it has. */
 struct happening ready(const char *workers);
 struct happening ready_lost(const char *workers);

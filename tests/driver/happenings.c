@@ -91,9 +91,31 @@ struct happening exited(const char *workers, int code)
     return h;
 }
 
+struct happening runs_as(const char *workers, int pid)
+{
+    struct happening h = event(DRIVER_EV_SPAWNED, workers, NULL);
+
+    h.number = pid;
+    return h;
+}
+
+struct happening said_by(const char *host, struct happening h)
+{
+    h.agent = host;
+    return h;
+}
+
 struct happening hello(const char *workers)
 {
     return message(MSG_HELLO, workers);
+}
+
+struct happening hello_from(const char *workers, uint16_t port)
+{
+    struct happening h = hello(workers);
+
+    h.message.u.hello.port = port;
+    return h;
 }
 
 static struct happening ready_because(const char *workers,

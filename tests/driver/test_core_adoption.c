@@ -498,6 +498,42 @@ START_TEST(interrupt_before_is_not_forgotten)
 }
 END_TEST
 
+/* ---- who says so --------------------------------------------------------- */
+
+/* It had said HELLO to the other driver: to this one the first counts anew. */
+START_TEST(hello_that_differs_from_its_first_to_the_successor_is_refused)
+{
+    struct fixture *f = trains(ALL);
+
+    succeed(f, 1000, 0);
+    agents_back(f, 1100);
+    greets(f, 1200, "w1", training(1, 4));
+    at(f, 1210, hello_from("w1", 4711));
+    expect(f, "warn: worker 1 (a:0) is pid 101 at 127.0.0.1:1001: HELLO of pid "
+              "101 at 127.0.0.1:4711 is refused\n");
+    greets(f, 1220, ALL, training(1, 4));
+    expect(f, "note: driver of term 4: generation 1 goes on\n");
+    ck_assert_uint_eq(worker(f, "w1")->port, 1001);
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(worker_that_another_agent_runs_is_not_adopted_by_this_one)
+{
+    struct fixture *f = trains(ALL);
+
+    succeed(f, 1000, 0);
+    agents_back(f, 1100);
+    at(f, 1110, said_by("b", runs_as("w2", 4711)));
+    expect(f, "warn: the agent on b reports on worker 2 (a:1), which it does "
+              "not run -> ignored\n");
+    greets(f, 1200, ALL, training(1, 4));
+    expect(f, "note: driver of term 4: generation 1 goes on\n");
+    ck_assert_uint_eq(f->driver.n_workers, 4);
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: adoption");
@@ -527,6 +563,10 @@ int main(void)
     tcase_add_test(tc, failure_is_said_again);
     tcase_add_test(tc, third_driver_adopts_in_the_middle_of_the_second);
     tcase_add_test(tc, interrupt_before_is_not_forgotten);
+    tcase_add_test(
+        tc, hello_that_differs_from_its_first_to_the_successor_is_refused);
+    tcase_add_test(tc,
+                   worker_that_another_agent_runs_is_not_adopted_by_this_one);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

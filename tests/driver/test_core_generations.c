@@ -196,6 +196,8 @@ START_TEST(m2_welcome_is_repeated_and_ghosts_are_not_heard)
     size_t n;
 
     run(f, "a:2");
+    m.u.hello = (struct msg_hello){
+        .pid = 101, .port = worker(f, "w1")->port, .address = "127.0.0.1"};
     ck_assert_int_eq(driver_step(&f->driver, &ev, 1, &actions, &n), HVD_OK);
     ck_assert_uint_eq(n, 1);
     ck_assert_int_eq(actions[0].u.message.type, MSG_WELCOME);

@@ -166,10 +166,10 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         on_spawned(d, ev->by, &ev->u.spawned);
         return HVD_OK;
     case DRIVER_EV_SPAWN_FAILED:
-        on_spawn_failed(d, &ev->u.spawn_failed);
+        on_spawn_failed(d, ev->by, &ev->u.spawn_failed);
         return HVD_OK;
     case DRIVER_EV_EXITED:
-        on_exited(d, &ev->u.exited);
+        on_exited(d, ev->by, &ev->u.exited);
         return HVD_OK;
     case DRIVER_EV_MESSAGE:
         return on_message(d, ev->u.message);
@@ -271,6 +271,19 @@ size_t driver_n_hosts(const struct driver *d)
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id)
 {
     return worker_find((struct driver *)(uintptr_t)d, id);
+}
+
+bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker)
+{
+    const struct driver_worker *w = driver_worker(d, worker);
+
+    return w && d->hosts[w->host].agent == agent;
+}
+
+const struct driver_host *driver_host_of_agent(const struct driver *d,
+                                               uint64_t agent)
+{
+    return host_of_agent((struct driver *)(uintptr_t)d, agent);
 }
 
 const struct driver_host *driver_host_of(const struct driver *d,

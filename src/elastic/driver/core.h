@@ -240,6 +240,7 @@ struct driver_host {
     uint64_t wave;    /* what was started together is announced together (M7) */
     bool fresh;       /* its agent has just come up: spawns belong to `wave` */
     bool inherited;   /* its agent has yet to tell all it knows */
+    bool meddled;     /* its agent has reported on another's worker */
     void *slots; /* [slots_max] slot_at(); none until an agent is started */
     size_t slots_max;
 };
@@ -331,6 +332,9 @@ struct driver_worker {
     bool inherited;        /* another driver has started it */
     bool greeted;          /* ... and it has said HELLO to this one: */
     struct driver_where where;
+    bool called;        /* HELLO has come: its pid, address and port stand */
+    bool contradicted;  /* another HELLO was refused */
+    int64_t called_pid; /* `pid` may be a shell's in which it runs */
     enum worker_drain drain;
     uint64_t drain_deadline_us;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
@@ -526,6 +530,14 @@ size_t driver_n_hosts(const struct driver *d);
 
 /* The worker with this id, or NULL. */
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
+
+/* Was this agent told to start that worker, whose exit it has yet to tell? */
+bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker);
+
+/* The host that this agent was started for; NULL: it is given up, or has ended,
+ * or never was. */
+const struct driver_host *driver_host_of_agent(const struct driver *d,
+                                               uint64_t agent);
 const struct driver_host *driver_host_of(const struct driver *d,
                                          const struct driver_worker *w);
 /* NULL: nothing of this slot counts yet. */

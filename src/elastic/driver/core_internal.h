@@ -145,8 +145,10 @@ void say_farewell(struct driver *d, struct driver_worker *w,
 void worker_refuse(struct driver *d, struct driver_worker *w,
                    hvd_status_t status, const char *text);
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
-void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m);
-void on_exited(struct driver *d, const struct msg_worker_exited *m);
+void on_spawn_failed(struct driver *d, uint64_t by,
+                     const struct msg_spawn_failed *m);
+void on_exited(struct driver *d, uint64_t by,
+               const struct msg_worker_exited *m);
 void on_worker_message(struct driver *d, const struct message *m);
 /* It holds this snapshot. */
 void note_committed(struct driver *d, struct driver_worker *w,

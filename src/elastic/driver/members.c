@@ -236,12 +236,42 @@ void worker_refuse(struct driver *d, struct driver_worker *w,
 
 /* ---- what agents tell ---------------------------------------------------- */
 
+static void blame(struct driver *d, uint64_t agent,
+                  const struct driver_worker *w)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (!host || host->meddled)
+        return;
+    host->meddled = true; /* once is enough to find it */
+    text_add(&t, "the agent on ");
+    text_add(&t, host->name);
+    text_add(&t, " reports on ");
+    text_worker(&t, d, w);
+    text_add(&t, ", which it does not run -> ignored");
+    record_warning(d, buf);
+}
+
+/* What is said of a worker counts if its own agent says it. */
+static struct driver_worker *reported(struct driver *d, uint64_t by,
+                                      uint64_t worker)
+{
+    struct driver_worker *w = worker_find(d, worker);
+
+    if (!w || host_of(d, w)->agent == by)
+        return w;
+    blame(d, by, w);
+    return NULL;
+}
+
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m)
 {
-    struct driver_worker *w = worker_find(d, m->worker);
+    struct driver_worker *w = worker_find(d, m->worker)
+                                  ? reported(d, by, m->worker)
+                                  : adopt_worker(d, by, m);
 
-    if (!w)
-        w = adopt_worker(d, by, m);
     if (!w || w->spawned)
         return;
     w->spawned = true;
@@ -271,9 +301,10 @@ static bool nobody_can_start(const struct driver *d,
     return true;
 }
 
-void on_spawn_failed(struct driver *d, const struct msg_spawn_failed *m)
+void on_spawn_failed(struct driver *d, uint64_t by,
+                     const struct msg_spawn_failed *m)
 {
-    struct driver_worker *w = worker_find(d, m->worker);
+    struct driver_worker *w = reported(d, by, m->worker);
 
     if (!w)
         return;
@@ -299,9 +330,9 @@ static void describe_exit(const struct msg_worker_exited *m, char *buf)
     }
 }
 
-void on_exited(struct driver *d, const struct msg_worker_exited *m)
+void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
 {
-    struct driver_worker *w = worker_find(d, m->worker);
+    struct driver_worker *w = reported(d, by, m->worker);
     struct driver_record *r;
     char how[WIRE_TEXT_MAX];
 
@@ -329,6 +360,45 @@ static void send_welcome(struct driver *d, struct driver_worker *w)
     welcome->connect_timeout_ms = d->config.connect_timeout_us / 1000;
 }
 
+static void text_address(struct text *t, int64_t pid, const char *address,
+                         uint64_t port)
+{
+    text_add(t, "pid ");
+    text_u64(t, (uint64_t)pid);
+    text_add(t, " at ");
+    text_add(t, address);
+    text_add(t, ":");
+    text_u64(t, port);
+}
+
+/* Its peers have been told where it is, or will be: another process that says
+ * it is the same one (a script may start two) is not the worker. */
+static bool is_another(const struct driver_worker *w,
+                       const struct msg_hello *hello)
+{
+    return w->called &&
+           (w->called_pid != hello->pid || w->port != hello->port ||
+            strcmp(w->address, hello->address) != 0);
+}
+
+static void contradict(struct driver *d, struct driver_worker *w,
+                       const struct msg_hello *hello)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (w->contradicted)
+        return;
+    w->contradicted = true;
+    text_worker(&t, d, w);
+    text_add(&t, " is ");
+    text_address(&t, w->called_pid, w->address, w->port);
+    text_add(&t, ": HELLO of ");
+    text_address(&t, hello->pid, hello->address, hello->port);
+    text_add(&t, " is refused");
+    record_warning(d, buf);
+}
+
 static void on_hello(struct driver *d, struct driver_worker *w,
                      const struct msg_hello *hello)
 {
@@ -337,6 +407,8 @@ static void on_hello(struct driver *d, struct driver_worker *w,
     d->spawned_once = true; /* SPAWNED may be on its way, or lost */
     if (!w->spawned)
         w->pid = hello->pid; /* its agent's word, on its way, counts more */
+    w->called = true;
+    w->called_pid = hello->pid;
     memcpy(w->address, hello->address, sizeof(w->address));
     w->port = hello->port;
     send_welcome(d, w);
@@ -545,6 +617,10 @@ void on_worker_message(struct driver *d, const struct message *m)
 
     if (!w || worker_is_dead(w))
         return; /* a ghost of an older incarnation */
+    if (m->type == MSG_HELLO && is_another(w, &m->u.hello)) {
+        contradict(d, w, &m->u.hello);
+        return;
+    }
     forgive_silence(d, w);
     w->heard_us = d->now_us;
     if (d->phase == DRIVER_ADOPTING && m->type != MSG_HELLO &&

@@ -190,7 +190,7 @@ void agent_set(struct driver *d, struct driver_host *host, uint64_t agent)
     agent_move(host, AGENT_STARTING);
     host->agent_since_us = host->agent_heard_us = d->now_us;
     host->wave = d->wave;
-    host->inherited = false;
+    host->inherited = host->meddled = false;
     if (d->next_agent <= agent)
         d->next_agent = agent + 1;
 }
