@@ -61,9 +61,9 @@ static void on_control(struct fake *fake, uint64_t route, struct message *m)
     switch (m->type) {
     case MSG_AGENT_HELLO:
         fake->hello = true;
-        fake->route = route;
+        fake->route = route ? route : wire_router_admit(fake->control);
         fake->hello_said = m->u.agent_hello;
-        send_to(fake->control, route, &answer);
+        send_to(fake->control, fake->route, &answer);
         break;
     case MSG_AGENT_PING:
         fake->n_pings++;
@@ -119,7 +119,7 @@ static void on_output(struct fake *fake, uint64_t route, struct message *m)
         ck_assert_mem_eq(m->u.agent_hello.token, fake->token,
                          sizeof(fake->token));
         fake->output_hello = true;
-        fake->output_route = route;
+        fake->output_route = route ? route : wire_router_admit(fake->output);
         return;
     }
     ck_assert_int_eq(m->type, MSG_OUTPUT);
@@ -133,22 +133,30 @@ static void on_output(struct fake *fake, uint64_t route, struct message *m)
     grant(fake);
 }
 
-static void drain(struct fake *fake)
+static bool receive(struct fake *fake, struct wire_router *router,
+                    void (*heard)(struct fake *, uint64_t, struct message *))
 {
+    enum wire_receipt receipt;
     struct message m;
     uint64_t route;
+    bool any = false;
+
+    while ((receipt = wire_router_receive(router, &route, &m)) !=
+           WIRE_NOTHING) {
+        ck_assert_int_eq(receipt, WIRE_MESSAGE);
+        heard(fake, route, &m);
+        any = true;
+    }
+    return any;
+}
+
+static void drain(struct fake *fake)
+{
     bool moved;
 
     do {
-        moved = false;
-        while (wire_router_receive(fake->control, &route, &m)) {
-            on_control(fake, route, &m);
-            moved = true;
-        }
-        while (wire_router_receive(fake->output, &route, &m)) {
-            on_output(fake, route, &m);
-            moved = true;
-        }
+        moved = receive(fake, fake->control, on_control);
+        moved |= receive(fake, fake->output, on_output);
     } while (moved);
 }
 

@@ -8,7 +8,7 @@
 
 static uint64_t number_of(struct routes *routes, const char *id)
 {
-    return routes_number(routes, (const uint8_t *)id, strlen(id));
+    return routes_add(routes, (const uint8_t *)id, strlen(id));
 }
 
 START_TEST(routes_same_id_same_number)
@@ -47,9 +47,10 @@ START_TEST(routes_odd_ids_get_none)
     struct routes routes = {0};
     uint8_t id[ROUTE_ID_MAX + 1] = {0};
 
-    ck_assert_uint_eq(routes_number(&routes, id, 0), 0);
+    ck_assert_uint_eq(routes_add(&routes, id, 0), 0);
+    ck_assert_uint_eq(routes_add(&routes, id, sizeof(id)), 0);
+    ck_assert_uint_ne(routes_add(&routes, id, ROUTE_ID_MAX), 0);
     ck_assert_uint_eq(routes_number(&routes, id, sizeof(id)), 0);
-    ck_assert_uint_ne(routes_number(&routes, id, ROUTE_ID_MAX), 0);
     routes_fini(&routes);
 }
 END_TEST
@@ -73,9 +74,13 @@ START_TEST(routes_random_use_agrees_with_a_list)
             numbers[i] = 0;
             n--;
         } else {
-            uint64_t number = routes_number(&routes, (const uint8_t *)&i,
-                                            sizeof(i));
+            const uint8_t *id = (const uint8_t *)&i;
+            uint64_t number;
 
+            ck_assert_uint_eq(routes_number(&routes, id, sizeof(i)),
+                              numbers[i]);
+            ck_assert_uint_eq(routes.n, n); /* to ask adds nothing */
+            number = routes_add(&routes, id, sizeof(i));
             ck_assert(numbers[i] ? number == numbers[i] : number != last);
             n += numbers[i] == 0;
             last = numbers[i] = number;

@@ -59,6 +59,14 @@ static struct message ping(uint64_t stamp_us)
                             .u.ping = {.stamp_us = stamp_us}};
 }
 
+static struct message hello(void)
+{
+    struct message m = {.type = MSG_HELLO, .job = 1, .worker = 17};
+
+    m.u.hello.pid = 4711;
+    return m;
+}
+
 static struct message pong(uint64_t stamp_us)
 {
     return (struct message){
@@ -73,22 +81,36 @@ static void wait_for(int fd, struct wire_dealer *other)
     struct message ignored;
 
     if (other) {
-        ck_assert(!wire_dealer_receive(other, &ignored));
+        ck_assert_int_eq(wire_dealer_receive(other, &ignored), WIRE_NOTHING);
         fds[1].fd = wire_dealer_fd(other);
     }
     ck_assert_int_gt(poll(fds, 2, DEADLINE_MS), 0);
 }
 
+/* The next message or refusal. */
+static enum wire_receipt router_hear(struct wire_dealer *sender)
+{
+    enum wire_receipt receipt;
+
+    while ((receipt = wire_router_receive(router, &route, &got)) ==
+           WIRE_NOTHING)
+        wait_for(wire_router_fd(router), sender);
+    return receipt;
+}
+
 static void router_get(struct wire_dealer *sender)
 {
-    while (!wire_router_receive(router, &route, &got))
-        wait_for(wire_router_fd(router), sender);
+    while (router_hear(sender) == WIRE_REFUSED)
+        continue;
 }
 
 static void dealer_get(struct wire_dealer *dealer)
 {
-    while (!wire_dealer_receive(dealer, &got))
-        wait_for(wire_dealer_fd(dealer), NULL);
+    enum wire_receipt receipt;
+
+    while ((receipt = wire_dealer_receive(dealer, &got)) != WIRE_MESSAGE)
+        if (receipt == WIRE_NOTHING)
+            wait_for(wire_dealer_fd(dealer), NULL);
 }
 
 static void check_dealer_send(struct wire_dealer *dealer, uint64_t stamp_us)
@@ -98,13 +120,37 @@ static void check_dealer_send(struct wire_dealer *dealer, uint64_t stamp_us)
     ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
 }
 
+/* The next is a HELLO whose token is right. */
+static void router_admit(struct wire_dealer *sender)
+{
+    router_get(sender);
+    ck_assert_int_eq(got.type, MSG_HELLO);
+    ck_assert_uint_eq(route, 0);
+    route = wire_router_admit(router);
+    ck_assert_uint_ne(route, 0);
+}
+
+/* A dealer with a route. */
+static struct wire_dealer *member_new(const char *name)
+{
+    struct wire_dealer *dealer = dealer_new(name);
+    struct message m = hello();
+
+    ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
+    router_admit(dealer);
+    return dealer;
+}
+
 START_TEST(socket_first_words_arrive_in_order_and_are_answered)
 {
     struct wire_dealer *dealer = dealer_new("w17");
-    struct message m = pong(5);
+    struct message m = hello();
 
+    ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
+    m = pong(5);
     for (uint64_t i = 1; i <= 3; i++) /* surely before it is connected */
         check_dealer_send(dealer, i);
+    router_admit(dealer);
     for (uint64_t i = 1; i <= 3; i++) {
         router_get(dealer);
         ck_assert_int_eq(got.type, MSG_PING);
@@ -135,9 +181,7 @@ START_TEST(socket_shared_table_reaches_all_as_if_it_were_their_own)
     m.u.assign.key[0] = 1;
     ck_assert_int_eq(wire_shared_create(bytes, NBYTES, &shared), HVD_OK);
     for (int i = 0; i < N; i++) {
-        dealers[i] = dealer_new("w1");
-        check_dealer_send(dealers[i], 1);
-        router_get(dealers[i]);
+        dealers[i] = member_new("w1");
         routes[i] = route;
     }
     for (int i = 0; i < N; i++)
@@ -160,14 +204,12 @@ END_TEST
 
 START_TEST(socket_frames_that_nobody_asked_for_are_malformed)
 {
-    struct wire_dealer *dealer = dealer_new("w1");
+    struct wire_dealer *dealer = member_new("w1");
     struct message m = pong(1);
     struct wire_shared *shared;
     uint8_t *bytes = calloc(1, 8);
 
     ck_assert_int_eq(wire_shared_create(bytes, 8, &shared), HVD_OK);
-    check_dealer_send(dealer, 1);
-    router_get(dealer);
     ck_assert_int_eq(wire_router_send_shared(router, route, &m, shared),
                      HVD_OK);
     m = pong(2);
@@ -181,15 +223,11 @@ END_TEST
 
 START_TEST(socket_peers_have_routes_of_their_own)
 {
-    struct wire_dealer *a = dealer_new("w1"), *b = dealer_new("w1");
+    struct wire_dealer *a = member_new("w1"), *b;
     struct message m = pong(6);
-    uint64_t route_a;
+    uint64_t route_a = route;
 
-    check_dealer_send(a, 1);
-    router_get(a);
-    route_a = route;
-    check_dealer_send(b, 2);
-    router_get(b);
+    b = member_new("w1");
     ck_assert_uint_ne(route, route_a);
     ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
     m = pong(7);
@@ -208,17 +246,17 @@ END_TEST
 
 START_TEST(socket_forgotten_route_is_lost)
 {
-    struct wire_dealer *dealer = dealer_new("w1");
+    struct wire_dealer *dealer = member_new("w1");
     struct message m = pong(1);
-    uint64_t old;
+    uint64_t old = route;
 
-    check_dealer_send(dealer, 1);
-    router_get(dealer);
-    old = route;
     wire_router_forget(router, old);
     ck_assert_int_eq(wire_router_send(router, old, &m), HVD_PEER_LOST);
     check_dealer_send(dealer, 2);
-    router_get(dealer);
+    ck_assert_int_eq(router_hear(dealer), WIRE_REFUSED);
+    m = hello();
+    ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
+    router_admit(dealer);
     ck_assert_uint_ne(route, old);
     wire_dealer_destroy(dealer);
 }
@@ -226,13 +264,11 @@ END_TEST
 
 START_TEST(socket_dead_peer_is_lost)
 {
-    struct wire_dealer *dealer = dealer_new("w1");
+    struct wire_dealer *dealer = member_new("w1");
     struct message m = pong(1);
     uint64_t end = clock_now_us() + DEADLINE_MS * 1000;
     hvd_status_t status = HVD_OK;
 
-    check_dealer_send(dealer, 1);
-    router_get(dealer);
     wire_dealer_destroy(dealer);
     while (status == HVD_OK && clock_now_us() < end)
         status = wire_router_send(router, route, &m);
@@ -243,13 +279,11 @@ END_TEST
 /* A driver that is gone: nothing is queued for its successor. */
 START_TEST(socket_dealer_without_driver_any_more_is_lost)
 {
-    struct wire_dealer *dealer = dealer_new("w1");
+    struct wire_dealer *dealer = member_new("w1");
     struct message m = ping(1);
     uint64_t end = clock_now_us() + DEADLINE_MS * 1000;
     hvd_status_t status = HVD_OK;
 
-    check_dealer_send(dealer, 1);
-    router_get(dealer);
     wire_router_destroy(router);
     router = NULL;
     while (status == HVD_OK && clock_now_us() < end) {
@@ -279,17 +313,52 @@ START_TEST(socket_early_words_are_bounded)
 }
 END_TEST
 
+/* ---- peers that do not keep to the rules --------------------------------- */
+
+static void *raw_new(void *zmq, const char *id)
+{
+    void *s = zmq_socket(zmq, ZMQ_DEALER);
+    int linger = 0;
+
+    zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_setsockopt(s, ZMQ_ROUTING_ID, id, strlen(id));
+    return s;
+}
+
+static void raw_send(void *s, const struct message *m, int flags)
+{
+    uint8_t bytes[512];
+    long n = codec_encode(m, bytes, sizeof(bytes));
+
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_eq(zmq_send(s, bytes, (size_t)n, flags), (int)n);
+}
+
+static void raw_hello(void *s)
+{
+    struct message m = hello();
+
+    raw_send(s, &m, 0);
+}
+
+/* Of who is connected, and has a route. */
+static void *raw_member_new(void *zmq, const char *id)
+{
+    void *s = raw_new(zmq, id);
+
+    ck_assert_int_eq(zmq_connect(s, endpoint), 0);
+    raw_hello(s);
+    router_admit(NULL);
+    return s;
+}
+
 START_TEST(socket_peer_that_does_not_read_is_lost_not_waited_for)
 {
-    struct wire_dealer *dealer = dealer_new("w1");
     static uint8_t table[1 << 14];
     struct message m = {.type = MSG_ASSIGN, .job = 1};
     hvd_status_t status = HVD_OK;
-    void *stalled = zmq_ctx_new(), *s = zmq_socket(stalled, ZMQ_DEALER);
+    void *stalled = zmq_ctx_new(), *s = raw_new(stalled, "w1");
     int hwm = 1, n = 0;
-    uint8_t bytes[512];
-    struct message hello = ping(9);
-    long nbytes = codec_encode(&hello, bytes, sizeof(bytes));
 
     m.u.assign = (struct msg_assign){.size = 1,
                                      .local_size = 1,
@@ -298,23 +367,20 @@ START_TEST(socket_peer_that_does_not_read_is_lost_not_waited_for)
                                      .table = {table, sizeof(table)}};
     zmq_setsockopt(s, ZMQ_RCVHWM, &hwm, sizeof(hwm));
     ck_assert_int_eq(zmq_connect(s, endpoint), 0);
-    ck_assert_int_eq(zmq_send(s, bytes, (size_t)nbytes, 0), (int)nbytes);
-    router_get(dealer);
+    raw_hello(s);
+    router_admit(NULL);
     while (status == HVD_OK && n++ < 20000)
         status = wire_router_send(router, route, &m);
     ck_assert_int_eq(status, HVD_PEER_LOST);
-    hwm = 0;
-    zmq_setsockopt(s, ZMQ_LINGER, &hwm, sizeof(hwm));
     zmq_close(s);
     zmq_ctx_term(stalled);
-    wire_dealer_destroy(dealer);
 }
 END_TEST
 
 START_TEST(socket_large_assign_passes)
 {
     static uint8_t table[WIRE_MESSAGE_MAX - 400];
-    struct wire_dealer *dealer = dealer_new("w1");
+    struct wire_dealer *dealer = member_new("w1");
     struct message m = {.type = MSG_ASSIGN, .job = 1};
 
     m.u.assign = (struct msg_assign){.size = 1,
@@ -323,8 +389,6 @@ START_TEST(socket_large_assign_passes)
                                      .reason = READY_START,
                                      .table = {table, sizeof(table)}};
     table[sizeof(table) - 1] = 99;
-    check_dealer_send(dealer, 1);
-    router_get(dealer);
     ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
     dealer_get(dealer);
     ck_assert_uint_eq(got.u.assign.table.nbytes, sizeof(table));
@@ -335,26 +399,119 @@ END_TEST
 
 START_TEST(socket_malformed_messages_are_skipped)
 {
-    void *zmq = zmq_ctx_new(), *s = zmq_socket(zmq, ZMQ_DEALER);
+    void *zmq = zmq_ctx_new(), *s = raw_member_new(zmq, "w1");
     struct message m = ping(4);
-    uint8_t bytes[512];
-    long n = codec_encode(&m, bytes, sizeof(bytes));
-    int linger = 0;
 
-    zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof(linger));
-    ck_assert_int_eq(zmq_connect(s, endpoint), 0);
     zmq_send(s, "garbage", 7, 0);
     zmq_send(s, "", 0, 0);
-    zmq_send(s, bytes, (size_t)n, ZMQ_SNDMORE); /* one frame too many */
-    zmq_send(s, bytes, (size_t)n, ZMQ_SNDMORE);
-    zmq_send(s, bytes, (size_t)n, 0);
+    raw_send(s, &m, ZMQ_SNDMORE); /* one frame too many */
+    raw_send(s, &m, ZMQ_SNDMORE);
+    raw_send(s, &m, 0);
     m = ping(5);
-    n = codec_encode(&m, bytes, sizeof(bytes));
-    zmq_send(s, bytes, (size_t)n, 0);
+    raw_send(s, &m, 0);
     router_get(NULL);
     ck_assert_uint_eq(got.u.ping.stamp_us, 5);
-    ck_assert_uint_eq(wire_router_malformed(router), 3);
+    ck_assert_uint_eq(wire_router_refused(router), 3);
     zmq_close(s);
+    zmq_ctx_term(zmq);
+}
+END_TEST
+
+/* Who calls it decides how many make a turn. */
+START_TEST(socket_one_receive_takes_one_message)
+{
+    enum { N = 1000 };
+    void *zmq = zmq_ctx_new(), *s = raw_member_new(zmq, "w1");
+
+    for (int i = 0; i < N; i++)
+        zmq_send(s, "garbage", 7, 0);
+    for (int i = 1; i <= N; i++) {
+        ck_assert_int_eq(router_hear(NULL), WIRE_REFUSED);
+        ck_assert_uint_eq(wire_router_refused(router), (uint64_t)i);
+    }
+    for (int i = 0; i <= N; i++) /* one message of many frames */
+        zmq_send(s, "garbage", 7, i < N ? ZMQ_SNDMORE : 0);
+    for (int i = 0; i <= N; i++)
+        ck_assert_int_eq(router_hear(NULL), WIRE_REFUSED);
+    ck_assert_uint_eq(wire_router_refused(router), N + 1);
+    raw_hello(s);
+    ck_assert_int_eq(router_hear(NULL), WIRE_MESSAGE);
+    zmq_close(s);
+    zmq_ctx_term(zmq);
+}
+END_TEST
+
+START_TEST(socket_of_strangers_only_hello_is_heard)
+{
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = hello(), answer = pong(1);
+
+    check_dealer_send(dealer, 1);
+    ck_assert_int_eq(router_hear(dealer), WIRE_REFUSED);
+    for (int i = 0; i < 2; i++) { /* heard, and not remembered */
+        ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
+        ck_assert_int_eq(router_hear(dealer), WIRE_MESSAGE);
+        ck_assert_int_eq(got.type, MSG_HELLO);
+        ck_assert_uint_eq(route, 0);
+        ck_assert_int_eq(wire_router_send(router, route, &answer),
+                         HVD_PEER_LOST);
+        check_dealer_send(dealer, 2);
+        ck_assert_int_eq(router_hear(dealer), WIRE_REFUSED);
+    }
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+/* libzmq may or may not let us hear the second one of a name. */
+START_TEST(socket_stranger_of_a_members_name_does_not_push_it_out)
+{
+    void *zmq = zmq_ctx_new(), *s = raw_member_new(zmq, "w7");
+    void *stranger = raw_new(zmq, "w7");
+    uint64_t member = route;
+    struct message m = ping(1);
+
+    ck_assert_int_eq(zmq_connect(stranger, endpoint), 0);
+    for (int i = 0; i < 100; i++)
+        raw_hello(stranger);
+    for (int i = 0; i < 100; i++) {
+        raw_send(s, &m, 0);
+        do
+            router_get(NULL);
+        while (route == 0);
+        ck_assert_uint_eq(route, member);
+        ck_assert_int_eq(got.type, MSG_PING);
+    }
+    m = pong(2);
+    ck_assert_int_eq(wire_router_send(router, member, &m), HVD_OK);
+    ck_assert_int_gt(zmq_recv(s, &m, sizeof(m), 0), 0);
+    ck_assert_int_eq(zmq_recv(stranger, &m, sizeof(m), ZMQ_DONTWAIT), -1);
+    zmq_close(stranger);
+    zmq_close(s);
+    zmq_ctx_term(zmq);
+}
+END_TEST
+
+/* One that never stops; the other's words are taken in turn with its own. */
+START_TEST(socket_flood_of_one_keeps_nobody_out)
+{
+    enum { PINGS = 100, GARBAGE_MAX = 100 * PINGS };
+    void *zmq = zmq_ctx_new(), *flood = raw_member_new(zmq, "w1");
+    struct wire_dealer *dealer = member_new("w2");
+    int n_garbage = 0, n_pings = 0;
+
+    for (uint64_t i = 0; i < PINGS; i++)
+        check_dealer_send(dealer, i);
+    while (n_pings < PINGS) {
+        while (zmq_send(flood, "garbage", 7, ZMQ_DONTWAIT) > 0)
+            continue;
+        if (router_hear(NULL) == WIRE_MESSAGE)
+            n_pings++;
+        else
+            n_garbage += n_pings > 0;
+    }
+    ck_assert_int_lt(n_garbage, GARBAGE_MAX);
+    wire_dealer_destroy(dealer);
+    zmq_close(flood);
     zmq_ctx_term(zmq);
 }
 END_TEST
@@ -456,6 +613,11 @@ int main(void)
                    socket_peer_that_does_not_read_is_lost_not_waited_for);
     tcase_add_test(tcase, socket_large_assign_passes);
     tcase_add_test(tcase, socket_malformed_messages_are_skipped);
+    tcase_add_test(tcase, socket_one_receive_takes_one_message);
+    tcase_add_test(tcase, socket_of_strangers_only_hello_is_heard);
+    tcase_add_test(tcase,
+                   socket_stranger_of_a_members_name_does_not_push_it_out);
+    tcase_add_test(tcase, socket_flood_of_one_keeps_nobody_out);
     tcase_add_test(tcase, socket_invalid_message_is_not_sent);
     tcase_add_test(tcase, socket_only_loopback);
     tcase_add_test(tcase, socket_other_loopback_addresses_work);

@@ -172,8 +172,9 @@ static void on_message(struct job *job, uint64_t route, const struct message *m)
     if (m->type == MSG_HELLO) {
         ck_assert_mem_eq(m->u.hello.token, job->token, sizeof(job->token));
         w->hello = m->u.hello;
-        w->route = route;
+        w->route = route ? route : wire_router_admit(job->router);
         w->heard = true;
+        route = w->route;
     }
     ck_assert(!w->heard || w->route == route);
     if (m->type == MSG_READY)
@@ -191,11 +192,14 @@ static void on_message(struct job *job, uint64_t route, const struct message *m)
 static void receive(struct job *job)
 {
     struct pollfd pfd = {.fd = wire_router_fd(job->router), .events = POLLIN};
+    enum wire_receipt receipt;
     struct message m;
     uint64_t route;
     bool any = false;
 
-    while (wire_router_receive(job->router, &route, &m)) {
+    while ((receipt = wire_router_receive(job->router, &route, &m)) !=
+           WIRE_NOTHING) {
+        ck_assert_int_eq(receipt, WIRE_MESSAGE);
         on_message(job, route, &m);
         any = true;
     }

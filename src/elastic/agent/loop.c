@@ -1,12 +1,14 @@
 /* elastic/agent/loop.c - the agent's loop. See loop.h.
  *
  * One epoll set. A batch's pidfds come first (a death is what others wait for),
- * then the rest; then deadlines; then both dealers are drained until neither
- * receiving nor sending moves anything, because their descriptors are
- * edge-triggered. Output is sent as credit allows, one message per stream and
- * turn. It is read always, or, where the driver says so (files that are to have
- * everything), as long as there is room; a worker then waits in its write(2),
- * for a bounded time.
+ * then the rest; then both dealers are drained, before the deadlines and after
+ * them. Their descriptors are edge-triggered: the loop sleeps when neither
+ * receiving nor sending moves anything. However much the driver says, or
+ * somebody in its place, what one turn takes of it is bounded, so that deaths,
+ * signals and deadlines have theirs. Output is sent as credit allows, one
+ * message per stream and turn. It is read always, or, where the driver says so
+ * (files that are to have everything), as long as there is room; a worker then
+ * waits in its write(2), for a bounded time.
  *
  * Threads: the main thread. Memory: one read buffer on the stack. */
 #include "elastic/agent/loop.h"
@@ -28,6 +30,8 @@
 
 enum {
     BATCH_MAX = 64,
+    MESSAGES_MAX = 64, /* received in one go, refused ones included */
+    DRAINS_MAX = 4,    /* in a turn */
     READ_MAX = 64 << 10,
     SETTLE_US = 100000,       /* a \r without \n is a line's end after this */
     PIPE_LINGER_US = 1000000, /* pipes of a dead worker that somebody who left
@@ -140,8 +144,8 @@ void loop_feed(struct loop *l, struct agent_event *ev)
 
     ev->now_us = clock_now_us();
     if (agent_core_step(&l->core, ev, &actions, &n) != HVD_OK && ev->message)
-        log_debug("unexpected %s -> ignored",
-                  message_type_name(ev->message->type));
+        log_seldom(&l->unexpected, LOG_LEVEL_DEBUG, "unexpected %s -> ignored",
+                   message_type_name(ev->message->type));
     for (size_t i = 0; i < n; i++) {
         const struct agent_action *action = &actions[i];
 
@@ -343,50 +347,57 @@ static bool send_output(struct loop *l)
     return moved;
 }
 
-static bool drain_control(struct loop *l)
+static void hear(struct loop *l, const struct message *m)
 {
-    struct agent_event ev = {.type = AGENT_EV_MESSAGE};
-    struct message m;
-    bool moved = false;
+    struct agent_event ev = {.type = AGENT_EV_MESSAGE, .message = m};
 
-    while (wire_dealer_receive(l->control, &m)) {
-        moved = true;
-        log_trace("received %s", message_type_name(m.type));
-        if (!agent_core_reserve(&l->core)) {
-            log_error("out of memory -> a message is dropped");
-            continue;
-        }
-        ev.message = &m;
+    log_trace("received %s", message_type_name(m->type));
+    if (agent_core_reserve(&l->core))
         loop_feed(l, &ev);
-    }
-    return moved;
+    else
+        log_error("out of memory -> a message is dropped");
 }
 
-static bool drain_credit(struct loop *l)
+/* No more than was sent is given back. */
+static void hear_credit(struct loop *l, const struct message *m)
 {
-    struct message m;
-    bool moved = false;
-
-    while (wire_dealer_receive(l->output, &m)) {
-        moved = true;
-        if (m.type == MSG_CREDIT && m.job == l->options->config.job &&
-            m.u.credit.nbytes <= UINT32_MAX)
-            l->credit += m.u.credit.nbytes;
-    }
-    if (moved && l->ended && l->flush_us > 0)
+    if (m->type != MSG_CREDIT || m->job != l->options->config.job ||
+        m->u.credit.nbytes == 0 ||
+        m->u.credit.nbytes > OUTPUT_WINDOW - l->credit)
+        return;
+    l->credit += m->u.credit.nbytes;
+    if (l->ended && l->flush_us > 0)
         l->flush_us = clock_now_us() + flush_time(l);
-    return moved;
 }
 
-static void drain(struct loop *l)
+/* true: something has come. */
+static bool receive(struct loop *l, struct wire_dealer *dealer,
+                    void (*heard)(struct loop *l, const struct message *m))
 {
-    bool moved;
+    enum wire_receipt receipt = WIRE_MESSAGE;
+    struct message m;
+    int n = 0;
 
-    do {
-        moved = drain_control(l);
-        moved |= drain_credit(l);
+    while (n < MESSAGES_MAX && receipt != WIRE_NOTHING) {
+        receipt = wire_dealer_receive(dealer, &m);
+        if (receipt == WIRE_MESSAGE)
+            heard(l, &m);
+        n += receipt != WIRE_NOTHING;
+    }
+    return n > 0;
+}
+
+/* true: there may be more. */
+static bool drain(struct loop *l)
+{
+    bool moved = true;
+
+    for (int i = 0; i < DRAINS_MAX && moved; i++) {
+        moved = receive(l, l->control, hear);
+        moved |= receive(l, l->output, hear_credit);
         moved |= send_output(l);
-    } while (moved);
+    }
+    return moved;
 }
 
 /* ---- the loop ------------------------------------------------------------ */
@@ -490,17 +501,18 @@ static bool is_over(const struct loop *l)
 static void run(struct loop *l)
 {
     struct epoll_event events[BATCH_MAX];
-    int n = 0;
+    int n = 0, timeout_ms;
 
     while (1) {
         dispatch_all(l, events, n);
-        drain(l); /* before deadlines: the driver's word may lie there unread */
+        /* before deadlines: the driver's word may lie there unread */
+        (void)drain(l);
         keep_deadlines(l);
-        drain(l);
+        timeout_ms = drain(l) ? 0
+                              : clock_poll_ms(clock_now_us(), next_deadline(l));
         if (is_over(l))
             return;
-        n = epoll_wait(l->epoll_fd, events, BATCH_MAX,
-                       clock_poll_ms(clock_now_us(), next_deadline(l)));
+        n = epoll_wait(l->epoll_fd, events, BATCH_MAX, timeout_ms);
         if (n < 0)
             n = 0; /* EINTR */
     }

@@ -3,6 +3,7 @@
 #ifndef ELASTIC_AGENT_LOOP_INTERNAL_H
 #define ELASTIC_AGENT_LOOP_INTERNAL_H
 
+#include "base/log.h"
 #include "elastic/agent/children.h"
 #include "elastic/agent/core.h"
 #include "elastic/agent/loop.h"
@@ -34,6 +35,7 @@ struct loop {
     uint64_t look_us;     /* for a successor, not before */
     int epoll_fd, signal_fd;
     int lifeline[2]; /* the workers': read end inherited, write end only here */
+    struct log_seldom unexpected;
     bool output_hello_sent;
     uint64_t credit;
     uint64_t settle_us;

@@ -280,12 +280,6 @@ bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker)
     return w && d->hosts[w->host].agent == agent;
 }
 
-const struct driver_host *driver_host_of_agent(const struct driver *d,
-                                               uint64_t agent)
-{
-    return host_of_agent((struct driver *)(uintptr_t)d, agent);
-}
-
 const struct driver_host *driver_host_of(const struct driver *d,
                                          const struct driver_worker *w)
 {

@@ -534,10 +534,6 @@ const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
 /* Was this agent told to start that worker, whose exit it has yet to tell? */
 bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker);
 
-/* The host that this agent was started for; NULL: it is given up, or has ended,
- * or never was. */
-const struct driver_host *driver_host_of_agent(const struct driver *d,
-                                               uint64_t agent);
 const struct driver_host *driver_host_of(const struct driver *d,
                                          const struct driver_worker *w);
 /* NULL: nothing of this slot counts yet. */

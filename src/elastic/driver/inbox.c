@@ -1,22 +1,32 @@
 /* elastic/driver/inbox.c - what arrives on the driver's two sockets: who may
  * speak, and as which event the core hears it. See loop_internal.h. */
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "elastic/driver/loop_internal.h"
 
 enum {
-    MESSAGES_PER_TURN = 256,
-    AGENT_BEAT_US = 200000, /* or this part of a timeout: */
-    AGENT_BEATS = 5
+    MESSAGES_PER_TURN = 256, /* refused ones count */
+    AGENT_BEAT_US = 200000,  /* or this part of a timeout: */
+    AGENT_BEATS = 5,
+    LAST_WORDS_US = 1000000 /* output of an agent that has ended, on its way */
 };
 
 /* ---- who is it? ---------------------------------------------------------- */
 
-static bool token_fits(const struct loop *l, const uint8_t *token)
+static bool is_of_this_job(struct loop *l, const struct message *m,
+                           const uint8_t *token)
 {
-    return mac_equal(l->token, token);
+    bool same = m->job == l->driver.config.job;
+
+    if (same && mac_equal(l->token, token))
+        return true;
+    log_seldom(&l->refused, LOG_LEVEL_WARN, "%s %s -> refused",
+               message_type_name(m->type),
+               same ? "without the token of this job" : "of another job");
+    return false;
 }
 
 /* Several before either misses the other's. */
@@ -47,135 +57,168 @@ static void welcome_agent(struct loop *l, struct wire_router *router,
         log_debug("an agent left before it was welcomed");
 }
 
+/* peers_meet() has refused it. */
+static void refuse(struct loop *l, const struct peers *peers, uint64_t route,
+                   enum peer_kind kind, uint64_t id)
+{
+    const char *why = "no memory";
+
+    if (peers_by_id(peers, kind, id))
+        why = "another connection speaks for it";
+    else if (route != 0)
+        why = "this connection speaks for another";
+    log_seldom(&l->refused, LOG_LEVEL_WARN,
+               "HELLO of %s %" PRIu64 ": %s -> refused",
+               kind == PEER_AGENT ? "agent" : "worker", id, why);
+}
+
+/* On either of its connections. */
+static bool greet_agent(struct loop *l, struct wire_router *router,
+                        struct peers *peers, uint64_t route,
+                        const struct message *m)
+{
+    uint64_t agent = m->u.agent_hello.agent;
+
+    if (!is_of_this_job(l, m, m->u.agent_hello.token))
+        return false;
+    if (!peers_meet(peers, router, route, PEER_AGENT, agent)) {
+        refuse(l, peers, route, PEER_AGENT, agent);
+        return false;
+    }
+    welcome_agent(l, router, peers_by_id(peers, PEER_AGENT, agent)->route);
+    return true;
+}
+
+/* One that nobody waits for is told to go. */
 static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
 {
     const struct msg_agent_hello *hello = &m->u.agent_hello;
     struct driver_event ev = {.type = DRIVER_EV_AGENT_UP};
 
-    if (!token_fits(l, hello->token) ||
-        !peers_add(&l->peers, PEER_AGENT, hello->agent, route)) {
-        wire_router_forget(l->router, route);
+    if (!greet_agent(l, l->router, &l->peers, route, m))
         return;
-    }
-    welcome_agent(l, l->router, route);
     ev.u.agent.agent = hello->agent;
     ev.u.agent.pid = hello->pid;
     ev.u.agent.host = hello->host;
     loop_feed(l, &ev);
 }
 
+/* From a second connection as well, if there is a first: what it means is the
+ * core's to judge. What it answers goes to the first. */
 static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
 {
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
 
-    if (!token_fits(l, m->u.hello.token) ||
-        !driver_worker(&l->driver, m->worker) ||
-        !peers_add(&l->peers, PEER_WORKER, m->worker, route)) {
-        wire_router_forget(l->router, route);
+    if (!is_of_this_job(l, m, m->u.hello.token))
         return;
-    }
-    loop_feed(l, &ev);
+    if (!driver_worker(&l->driver, m->worker))
+        log_seldom(&l->late, LOG_LEVEL_DEBUG,
+                   "HELLO of worker %" PRIu64 ", whom nobody waits for "
+                   "-> ignored",
+                   m->worker);
+    else if (peers_meet(&l->peers, l->router, route, PEER_WORKER, m->worker) ||
+             peers_by_id(&l->peers, PEER_WORKER, m->worker))
+        loop_feed(l, &ev);
+    else
+        refuse(l, &l->peers, route, PEER_WORKER, m->worker);
 }
 
 /* ---- what does it say? --------------------------------------------------- */
 
-static bool who_speaks(const struct loop *l, uint64_t worker,
-                       struct speaker *speaker_p)
+/* The core forgets a worker when it has exited, its output may come later. */
+static void note_rank(const struct loop *l, struct speaker *speaker)
 {
-    const struct driver_worker *w = driver_worker(&l->driver, worker);
-    size_t n = l->n_exited < SPEAKERS_MAX ? l->n_exited : SPEAKERS_MAX;
+    const struct driver_worker *w = driver_worker(&l->driver, speaker->worker);
 
-    if (w) {
-        *speaker_p = (struct speaker){worker, w->joined > 0 ? (int)w->rank : -1,
-                                      w->slot, ""};
-        memcpy(speaker_p->host, driver_host_of(&l->driver, w)->name,
-               sizeof(speaker_p->host));
-        return true;
+    if (w && w->joined > 0)
+        speaker->rank = (int)w->rank;
+}
+
+/* A successor may hear of the worker for the first time. */
+static void hear_spawned(struct loop *l, uint64_t agent,
+                         const struct msg_spawned *m)
+{
+    struct driver_event ev = {
+        .type = DRIVER_EV_SPAWNED, .by = agent, .u.spawned = *m};
+    const struct driver_worker *w;
+
+    loop_feed(l, &ev);
+    if (!driver_runs(&l->driver, agent, m->worker))
+        return;
+    w = driver_worker(&l->driver, m->worker);
+    (void)speakers_add(&l->speakers, w->id, agent, w->slot,
+                       driver_host_of(&l->driver, w)->name);
+    launch_spawned(&l->launch, agent, m->pid);
+}
+
+static void hear_spawn_failed(struct loop *l, uint64_t agent,
+                              const struct msg_spawn_failed *m)
+{
+    struct driver_event ev = {
+        .type = DRIVER_EV_SPAWN_FAILED, .by = agent, .u.spawn_failed = *m};
+    struct speaker *speaker = speakers_find(&l->speakers, m->worker);
+
+    if (speaker && speaker->agent == agent)
+        speakers_remove(&l->speakers, speaker);
+    loop_feed(l, &ev);
+}
+
+static void hear_exited(struct loop *l, uint64_t agent,
+                        const struct msg_worker_exited *m)
+{
+    struct driver_event ev = {
+        .type = DRIVER_EV_EXITED, .by = agent, .u.exited = *m};
+    struct speaker *speaker = speakers_find(&l->speakers, m->worker);
+    bool its = driver_runs(&l->driver, agent, m->worker);
+
+    if (its && speaker) {
+        note_rank(l, speaker);
+        speakers_exit(&l->speakers, speaker);
     }
-    for (size_t i = 0; i < n; i++)
-        if (l->exited[i].worker == worker) {
-            *speaker_p = l->exited[i];
-            return true;
-        }
-    return false;
-}
-
-/* Before the core hears of its exit. */
-static void remember_speaker(struct loop *l, uint64_t worker)
-{
-    struct speaker *place = &l->exited[l->n_exited % SPEAKERS_MAX];
-
-    if (who_speaks(l, worker, place))
-        l->n_exited++;
-}
-
-static void expect_streams(struct loop *l, uint64_t worker)
-{
-    const struct driver_worker *w = driver_worker(&l->driver, worker);
-
-    if (w && !w->spawned)
-        l->n_streams += OUTPUT_STREAMS;
-}
-
-static void part_from(struct loop *l, uint64_t worker)
-{
-    uint64_t route = peers_remove(&l->peers, PEER_WORKER, worker);
-
-    if (route)
-        wire_router_forget(l->router, route);
+    if (its)
+        launch_exited(&l->launch, agent, m->pid);
+    loop_feed(l, &ev);
+    if (its)
+        peers_part(&l->peers, l->router, PEER_WORKER, m->worker);
 }
 
 static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
 {
-    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING, .by = agent};
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
 
     switch (m->type) {
     case MSG_AGENT_PING:
         ev.u.agent.agent = agent;
         ev.u.agent.stamp_us = m->u.agent_ping.stamp_us;
         ev.u.agent.n_alive = m->u.agent_ping.n_alive;
+        loop_feed(l, &ev);
         break;
     case MSG_SPAWNED:
-        ev.type = DRIVER_EV_SPAWNED;
-        ev.u.spawned = m->u.spawned;
+        hear_spawned(l, agent, &m->u.spawned);
         break;
     case MSG_SPAWN_FAILED:
-        ev.type = DRIVER_EV_SPAWN_FAILED;
-        ev.u.spawn_failed = m->u.spawn_failed;
+        hear_spawn_failed(l, agent, &m->u.spawn_failed);
         break;
     case MSG_WORKER_EXITED:
-        ev.type = DRIVER_EV_EXITED;
-        ev.u.exited = m->u.worker_exited;
+        hear_exited(l, agent, &m->u.worker_exited);
         break;
     default:
-        return;
+        break;
     }
-    if (ev.type == DRIVER_EV_SPAWNED) {
-        expect_streams(l, ev.u.spawned.worker);
-        launch_spawned(&l->launch, agent, ev.u.spawned.pid);
-    }
-    if (ev.type == DRIVER_EV_EXITED) {
-        remember_speaker(l, ev.u.exited.worker);
-        launch_exited(&l->launch, agent, ev.u.exited.pid);
-    }
-    loop_feed(l, &ev);
-    if (ev.type == DRIVER_EV_EXITED)
-        part_from(l, ev.u.exited.worker);
 }
 
+/* route 0: it is a HELLO. */
 static void hear(struct loop *l, uint64_t route, const struct message *m)
 {
     const struct peer *peer = peers_by_route(&l->peers, route);
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
 
-    if (m->job != l->driver.config.job)
-        return;
     if (m->type == MSG_AGENT_HELLO)
         meet_agent(l, route, m);
     else if (m->type == MSG_HELLO)
         meet_worker(l, route, m);
-    else if (!peer)
-        log_debug("%s from a stranger is dropped", message_type_name(m->type));
+    else if (!peer || m->job != l->driver.config.job)
+        return;
     else if (peer->kind == PEER_AGENT)
         hear_agent(l, peer->id, m);
     else if (peer->id == m->worker)
@@ -186,16 +229,18 @@ bool inbox_drain(struct loop *l, bool *empty_p)
 {
     struct message m;
     uint64_t route;
+    int n = 0;
 
-    for (int i = 0; i < MESSAGES_PER_TURN; i++) {
-        if (l->finished || !wire_router_receive(l->router, &route, &m)) {
-            *empty_p = true;
-            return i > 0;
-        }
-        hear(l, route, &m);
+    *empty_p = l->finished;
+    while (!*empty_p && n < MESSAGES_PER_TURN) {
+        enum wire_receipt receipt = wire_router_receive(l->router, &route, &m);
+
+        if (receipt == WIRE_MESSAGE)
+            hear(l, route, &m);
+        *empty_p = receipt == WIRE_NOTHING || l->finished;
+        n += receipt != WIRE_NOTHING;
     }
-    *empty_p = false;
-    return true;
+    return n > 0;
 }
 
 /* ---- output -------------------------------------------------------------- */
@@ -212,40 +257,81 @@ static void credit(struct loop *l, uint64_t route, uint64_t nbytes)
         log_debug("an agent left before its output was credited");
 }
 
-static void print_output(struct loop *l, const struct msg_output *out)
+static void print_output(struct loop *l, uint64_t agent,
+                         const struct msg_output *out)
 {
-    struct speaker speaker;
-    struct output_worker who = {.worker = out->worker, .rank = -1, .host = "?"};
+    struct speaker *speaker = speakers_find(&l->speakers, out->worker);
+    unsigned stream = out->stream == OUTPUT_STDOUT ? 0 : 1;
+    struct output_worker who;
 
-    if (who_speaks(l, out->worker, &speaker)) {
-        who.rank = speaker.rank;
-        who.host = speaker.host;
-        who.slot = speaker.slot;
+    if (!speaker || speaker->agent != agent) {
+        log_seldom(&l->refused, LOG_LEVEL_WARN,
+                   "agent %" PRIu64 " sends output of worker %" PRIu64
+                   ", which it does not run -> dropped",
+                   agent, out->worker);
+        return;
     }
-    output_write(&l->output, &who, out->stream == OUTPUT_STDOUT ? 0 : 1,
-                 out->bytes.data, out->bytes.nbytes, out->eof);
-    if (out->eof && l->n_streams > 0)
-        l->n_streams--;
+    note_rank(l, speaker);
+    who = (struct output_worker){speaker->worker, speaker->rank, speaker->host,
+                                 speaker->slot};
+    output_write(&l->output, &who, (int)stream, out->bytes.data,
+                 out->bytes.nbytes, out->eof);
+    if (out->eof)
+        speakers_end(&l->speakers, speaker, stream);
 }
 
 static void hear_output(struct loop *l, uint64_t route, const struct message *m)
 {
     const struct peer *peer = peers_by_route(&l->output_peers, route);
 
-    if (m->job != l->driver.config.job)
-        return;
     if (m->type == MSG_AGENT_HELLO) {
-        if (token_fits(l, m->u.agent_hello.token) &&
-            peers_add(&l->output_peers, PEER_AGENT, m->u.agent_hello.agent,
-                      route))
-            welcome_agent(l, l->output_router, route);
-        else
-            wire_router_forget(l->output_router, route);
-    } else if (m->type == MSG_OUTPUT && peer) {
+        (void)greet_agent(l, l->output_router, &l->output_peers, route, m);
+    } else if (m->type == MSG_OUTPUT && peer &&
+               m->job == l->driver.config.job) {
         launch_postpone(&l->launch, peer->id,
                         clock_now_us() + loop_stop_time(l));
-        print_output(l, &m->u.output);
+        print_output(l, peer->id, &m->u.output);
         credit(l, route, m->u.output.bytes.nbytes);
+        l->n_outputs++;
+    }
+}
+
+/* ---- the last words of agents -------------------------------------------- */
+
+void inbox_agent_ended(struct loop *l, uint64_t agent)
+{
+    peers_part(&l->peers, l->router, PEER_AGENT, agent);
+    if (array_reserve(&l->partings, &l->partings_max, l->n_partings + 1))
+        l->partings[l->n_partings++] = (struct parting){
+            agent, clock_now_us() + LAST_WORDS_US};
+}
+
+static void part_from_output(struct loop *l, uint64_t agent)
+{
+    peers_part(&l->output_peers, l->output_router, PEER_AGENT, agent);
+    for (size_t i = 0; i < l->speakers.n; i++) {
+        struct speaker *s = &l->speakers.items[i];
+        struct output_worker who = {s->worker, s->rank, s->host, s->slot};
+
+        if (s->agent != agent || !s->open)
+            continue;
+        output_forget(&l->output, &who);
+        speakers_remove(&l->speakers, s);
+    }
+}
+
+/* Nothing of theirs has come for a while: nothing will. */
+static void part_from_ended(struct loop *l)
+{
+    uint64_t now_us = l->n_partings > 0 ? clock_now_us() : 0;
+
+    for (size_t i = l->n_partings; i-- > 0;) {
+        struct parting parting = l->partings[i];
+
+        if (now_us < parting.at_us)
+            continue;
+        l->partings[i] = l->partings[--l->n_partings];
+        part_from_output(l, parting.agent);
     }
 }
 
@@ -254,14 +340,19 @@ bool inbox_drain_output(struct loop *l)
 {
     struct message m;
     uint64_t route;
-    bool any = false;
+    int n = 0;
 
-    for (int i = 0; i < MESSAGES_PER_TURN; i++) {
-        if (!output_takes(&l->output, clock_now_us()) ||
-            !wire_router_receive(l->output_router, &route, &m))
+    while (n < MESSAGES_PER_TURN && output_takes(&l->output, clock_now_us())) {
+        enum wire_receipt receipt = wire_router_receive(l->output_router,
+                                                        &route, &m);
+
+        if (receipt == WIRE_NOTHING) {
+            part_from_ended(l);
             break;
-        hear_output(l, route, &m);
-        any = true;
+        }
+        if (receipt == WIRE_MESSAGE)
+            hear_output(l, route, &m);
+        n++;
     }
-    return any;
+    return n > 0;
 }

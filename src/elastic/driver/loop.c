@@ -1,9 +1,11 @@
 /* elastic/driver/loop.c - the driver's loop. See loop.h and loop_internal.h.
  *
  * The two routers' descriptors are edge-triggered: both are drained at the
- * start of each turn, and a turn that has sent something does not sleep.
- * TIMEOUT is fed only when the control socket was empty: silence is judged last
- * (M5). */
+ * start of each turn, so much of them as a turn may take, and a turn that has
+ * left or sent something does not sleep. TIMEOUT is fed when the control socket
+ * was empty: silence is judged last (M5). Somebody may see to it that it never
+ * is; a tenth of a second later TIMEOUT is fed all the same, as by then each of
+ * the others' messages had its turn. */
 #include "elastic/driver/loop.h"
 
 #include <errno.h>
@@ -30,6 +32,7 @@
 enum {
     CONNECT_TIMEOUT_US = 10000000,
     VIEW_US = 250000,         /* how often the status line's numbers are made */
+    TICK_LATE_US = 100000,    /* less than what base/stall.h calls a stall */
     OUTPUT_QUIET_US = 100000, /* at the end: nothing more is on its way */
     OUTPUT_DRAIN_MS = 1000,   /* for a slow reader of our own stdout */
     EPOLL_EVENTS = 64
@@ -245,8 +248,7 @@ static void part_from_the_dead(struct loop *l)
 
         if (peer.kind != PEER_WORKER || (w && w->life != LIFE_GONE))
             continue;
-        peers_remove(&l->peers, peer.kind, peer.id);
-        wire_router_forget(l->router, peer.route);
+        peers_part(&l->peers, l->router, peer.kind, peer.id);
     }
 }
 
@@ -254,7 +256,7 @@ static void reap_agent(struct loop *l, int pidfd)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
     char how[64];
-    uint64_t agent = launch_reap(&l->launch, pidfd, how, sizeof(how)), route;
+    uint64_t agent = launch_reap(&l->launch, pidfd, how, sizeof(how));
 
     if (agent == 0)
         return;
@@ -262,9 +264,7 @@ static void reap_agent(struct loop *l, int pidfd)
     ev.u.agent.text = how;
     loop_feed(l, &ev);
     part_from_the_dead(l);
-    route = peers_remove(&l->peers, PEER_AGENT, agent);
-    if (route)
-        wire_router_forget(l->router, route);
+    inbox_agent_ended(l, agent);
 }
 
 static void handle_ready(struct loop *l, int fd)
@@ -314,13 +314,22 @@ static void tick(struct loop *l, uint64_t now_us)
 
     if (now_us >= driver_deadline(&l->driver))
         loop_feed(l, &ev);
+    (void)launch_tick(&l->launch, now_us);
     show_status(l, now_us);
     status_tick(&l->status, now_us);
 }
 
+/* The control socket is never empty. */
+static bool is_held_up(const struct loop *l, uint64_t now_us)
+{
+    uint64_t due_us = driver_deadline(&l->driver);
+
+    return now_us >= due_us && now_us - due_us >= TICK_LATE_US;
+}
+
 static void turn(struct loop *l)
 {
-    bool empty = false, busy;
+    bool empty, busy;
     uint64_t now_us;
 
     l->sent = false;
@@ -328,7 +337,7 @@ static void turn(struct loop *l)
     busy |= inbox_drain_output(l);
     now_us = clock_now_us();
     discover(l, now_us);
-    if (empty)
+    if (empty || is_held_up(l, now_us))
         tick(l, now_us);
     output_flush(&l->output);
     if (!l->finished)
@@ -354,8 +363,12 @@ static void collect_output(struct loop *l)
 {
     uint64_t now_us = clock_now_us(), quiet_us = now_us;
 
-    while (l->n_streams > 0 && now_us - quiet_us < OUTPUT_QUIET_US) {
-        if (inbox_drain_output(l) || output_deadline(&l->output) != CLOCK_NEVER)
+    while (l->speakers.n_streams > 0 && now_us - quiet_us < OUTPUT_QUIET_US) {
+        uint64_t n_outputs = l->n_outputs;
+
+        (void)inbox_drain_output(l);
+        if (l->n_outputs > n_outputs ||
+            output_deadline(&l->output) != CLOCK_NEVER)
             quiet_us = now_us;
         await_output(l);
         now_us = clock_now_us();
@@ -550,6 +563,8 @@ static void loop_close(struct loop *l)
     wire_context_destroy(l->context);
     peers_fini(&l->peers);
     peers_fini(&l->output_peers);
+    speakers_fini(&l->speakers);
+    free(l->partings);
     driver_fini(&l->driver);
     eventlog_close(&l->events.log);
     wire_shared_destroy(l->table);

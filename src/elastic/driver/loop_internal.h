@@ -3,6 +3,7 @@
 #ifndef ELASTIC_DRIVER_LOOP_INTERNAL_H
 #define ELASTIC_DRIVER_LOOP_INTERNAL_H
 
+#include "base/log.h"
 #include "base/mac.h"
 #include "discovery/script.h"
 #include "elastic/driver/core.h"
@@ -11,19 +12,16 @@
 #include "elastic/driver/options.h"
 #include "elastic/driver/output.h"
 #include "elastic/driver/peers.h"
+#include "elastic/driver/speakers.h"
 #include "elastic/driver/status.h"
 #include "elastic/wire/socket.h"
 
-/* Output of a worker may arrive after its exit, when its row is gone. */
-struct speaker {
-    uint64_t worker;
-    int rank;
-    uint32_t slot;
-    char host[HOSTS_NAME_MAX];
+/* The output of an agent that has ended is waited for until then. */
+struct parting {
+    uint64_t agent, at_us;
 };
 
 enum {
-    SPEAKERS_MAX = 256,
     AGENT_STOP_US = 5000000, /* for an agent's end, or its next output then */
     FILES_HOLD_US = 5000000, /* see loop_hold_time() */
     HANG_PART = 4            /* of --hang-timeout */
@@ -64,9 +62,11 @@ struct loop {
     /* a generation whose ASSIGN cannot be said, 0: none; told likewise */
     uint64_t untold_generation;
     char untold_text[256];
-    uint64_t n_streams;                  /* of workers, still open */
-    struct speaker exited[SPEAKERS_MAX]; /* the last ones, a ring */
-    size_t n_exited;
+    struct speakers speakers;
+    uint64_t n_outputs; /* messages of output that were taken */
+    struct parting *partings;
+    size_t n_partings, partings_max;
+    struct log_seldom refused, late; /* whose words do not count */
     uint64_t view_us; /* the status line's numbers are made anew then */
     uint64_t commits_seen, commits_at_us;
     double commits_per_s;
@@ -101,8 +101,11 @@ void perform(struct loop *l, const struct driver_action *action,
              uint64_t now_us);
 bool loop_watch(struct loop *l, int fd);
 
-/* inbox.c: true: there was something. */
+/* inbox.c: a bounded number of messages, so that signals, deaths and deadlines
+ * have their turn however many come. true: there was something, look again
+ * before you sleep. *empty_p: all that had come was taken. */
 bool inbox_drain(struct loop *l, bool *empty_p);
 bool inbox_drain_output(struct loop *l);
+void inbox_agent_ended(struct loop *l, uint64_t agent);
 
 #endif

@@ -69,34 +69,48 @@ void peers_fini(struct peers *p)
     memset(p, 0, sizeof(*p));
 }
 
-bool peers_add(struct peers *p, enum peer_kind kind, uint64_t id,
-               uint64_t route)
+/* false: out of memory. */
+static bool add(struct peers *p, const struct peer *row)
 {
-    struct peer row = {kind, id, route};
-
-    if (peers_by_id(p, kind, id) || peers_by_route(p, route))
-        return true;
     if (!array_reserve(&p->by_id, &p->max_by_id, p->n + 1) ||
         !array_reserve(&p->by_route, &p->max_by_route, p->n + 1))
         return false;
-    insert(p->by_id, p->n, &row, compare_id);
-    insert(p->by_route, p->n, &row, compare_route);
+    insert(p->by_id, p->n, row, compare_id);
+    insert(p->by_route, p->n, row, compare_route);
     p->n++;
     return true;
 }
 
-uint64_t peers_remove(struct peers *p, enum peer_kind kind, uint64_t id)
+bool peers_meet(struct peers *p, struct wire_router *router, uint64_t route,
+                enum peer_kind kind, uint64_t id)
+{
+    const struct peer *known = peers_by_id(p, kind, id);
+    struct peer row = {kind, id, 0};
+
+    if (known || route != 0)
+        return known && known->route == route;
+    row.route = wire_router_admit(router);
+    if (row.route == 0)
+        return false;
+    if (add(p, &row))
+        return true;
+    wire_router_forget(router, row.route);
+    return false;
+}
+
+void peers_part(struct peers *p, struct wire_router *router,
+                enum peer_kind kind, uint64_t id)
 {
     const struct peer *found = peers_by_id(p, kind, id);
     struct peer row;
 
     if (!found)
-        return 0;
+        return;
     row = *found;
     erase(p->by_id, p->n, &row, compare_id);
     erase(p->by_route, p->n, &row, compare_route);
     p->n--;
-    return row.route;
+    wire_router_forget(router, row.route);
 }
 
 const struct peer *peers_by_id(const struct peers *p, enum peer_kind kind,

@@ -1,5 +1,6 @@
-/* elastic/driver/peers.h - who is behind a route of the control socket, and
- * which route leads to an agent or a worker.
+/* elastic/driver/peers.h - who is behind a route of a socket, and which route
+ * leads to an agent or a worker. A connection speaks for one alone, and the
+ * first that has shown the token speaks for it.
  *
  * Memory: two sorted arrays; lookups are binary searches. Threads: the loop. */
 #ifndef ELASTIC_DRIVER_PEERS_H
@@ -8,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "elastic/wire/socket.h"
 
 enum peer_kind { PEER_AGENT = 1, PEER_WORKER = 2 };
 
@@ -24,12 +27,16 @@ struct peers {
 
 void peers_fini(struct peers *p);
 
-/* false: out of memory. An id that is there already keeps its first route. */
-bool peers_add(struct peers *p, enum peer_kind kind, uint64_t id,
-               uint64_t route);
+/* May the sender of the message that the router received last, whose token was
+ * right, speak as this one? If it is the first to do so, it gets a route; if it
+ * is no stranger, `route` is what it has. false: somebody else does, or it does
+ * for somebody else, or there is no memory. */
+bool peers_meet(struct peers *p, struct wire_router *router, uint64_t route,
+                enum peer_kind kind, uint64_t id);
 
-/* The route is forgotten; 0 if there was none. */
-uint64_t peers_remove(struct peers *p, enum peer_kind kind, uint64_t id);
+/* It does no longer, and its route is forgotten. */
+void peers_part(struct peers *p, struct wire_router *router,
+                enum peer_kind kind, uint64_t id);
 
 /* NULL: unknown. Valid until the next change. */
 const struct peer *peers_by_id(const struct peers *p, enum peer_kind kind,

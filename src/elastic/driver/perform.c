@@ -2,6 +2,7 @@
  * loop_internal.h. Nothing here feeds the core: an agent that cannot be
  * started, or a generation that cannot be told, is noted and told after the
  * step. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,9 @@ static void spawn(struct loop *l, const struct driver_action *a)
                         .term = l->driver.config.term};
     struct msg_spawn *s = &m.u.spawn;
 
+    if (!speakers_add(&l->speakers, a->worker, a->agent, a->slot, a->host))
+        log_error("no memory -> the output of worker %" PRIu64 " is lost",
+                  a->worker);
     s->worker = a->worker;
     s->slot = a->slot;
     s->argv = (struct wire_strings){l->argv_packed, l->argv_nbytes};

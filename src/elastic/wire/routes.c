@@ -11,8 +11,8 @@
 
 enum { INDEX_BITS = 24, N_ROUTES_MAX = 1 << INDEX_BITS };
 
-/* Source: FNV-1a, Fowler, Noll & Vo. Who forges ids to collide must have the
- * job's token first. */
+/* Source: FNV-1a, Fowler, Noll & Vo. Who forges ids to collide has to have the
+ * job's token. */
 static uint32_t hash(const uint8_t *id, size_t nbytes)
 {
     uint32_t h = 2166136261u;
@@ -94,13 +94,11 @@ static uint64_t add(struct routes *routes, const uint8_t *id, size_t nbytes)
     return item->number;
 }
 
-uint64_t routes_number(struct routes *routes, const uint8_t *id, size_t nbytes)
+uint64_t routes_number(const struct routes *routes, const uint8_t *id,
+                       size_t nbytes)
 {
-    uint32_t at;
+    uint32_t at = routes->n_buckets ? *bucket(routes, id, nbytes) : 0;
 
-    if (nbytes == 0 || nbytes > ROUTE_ID_MAX)
-        return 0;
-    at = routes->n_buckets ? *bucket(routes, id, nbytes) : 0;
     while (at) {
         const struct route *item = &routes->items[at - 1];
 
@@ -108,7 +106,17 @@ uint64_t routes_number(struct routes *routes, const uint8_t *id, size_t nbytes)
             return item->number;
         at = item->next;
     }
-    return add(routes, id, nbytes);
+    return 0;
+}
+
+uint64_t routes_add(struct routes *routes, const uint8_t *id, size_t nbytes)
+{
+    uint64_t number;
+
+    if (nbytes == 0 || nbytes > ROUTE_ID_MAX)
+        return 0;
+    number = routes_number(routes, id, nbytes);
+    return number ? number : add(routes, id, nbytes);
 }
 
 const struct route *routes_find(const struct routes *routes, uint64_t number)

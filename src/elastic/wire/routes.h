@@ -1,6 +1,7 @@
 /* elastic/wire/routes.h - routing ids of ROUTER peers and the numbers by which
  * the rest of the driver knows them. A number is never used again: what is
- * meant for a peer that was forgotten cannot reach its successor.
+ * meant for a peer that was forgotten cannot reach its successor. Only who has
+ * shown the job's token gets one: ids that strangers make up fill no memory.
  *
  * Threads: one owner. Memory: its own arrays. */
 #ifndef ELASTIC_WIRE_ROUTES_H
@@ -33,11 +34,15 @@ struct routes {
 /* Zeroed memory is an empty registry. */
 void routes_fini(struct routes *routes);
 
-/* The number of id [nbytes], given now if it has none yet; 0: out of memory or
- * the id is empty or longer than ROUTE_ID_MAX. */
-uint64_t routes_number(struct routes *routes, const uint8_t *id, size_t nbytes);
+/* The number of id [nbytes]; 0: it has none. */
+uint64_t routes_number(const struct routes *routes, const uint8_t *id,
+                       size_t nbytes);
 
-/* NULL: no such number (any more). Valid until the next routes_number. */
+/* The same, given now if it has none yet; 0: out of memory, or the id is empty
+ * or longer than ROUTE_ID_MAX. */
+uint64_t routes_add(struct routes *routes, const uint8_t *id, size_t nbytes);
+
+/* NULL: no such number (any more). Valid until the next routes_add. */
 const struct route *routes_find(const struct routes *routes, uint64_t number);
 
 void routes_forget(struct routes *routes, uint64_t number);

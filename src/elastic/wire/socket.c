@@ -28,6 +28,8 @@
 
 enum {
     BUFFER_NBYTES = 4096, /* holds every message without a span */
+    ROUTER_NBYTES_MAX = 2 * WIRE_OUTPUT_MAX, /* what is longer goes the other
+                                                way, and ends a connection */
     ENDPOINT_MAX = 64
 };
 
@@ -43,7 +45,9 @@ struct endpoint {
     zmq_msg_t rest; /* its second frame, or empty; likewise */
     uint8_t *buf;   /* [buf_max] the message being sent */
     size_t buf_max;
-    uint64_t n_malformed;
+    bool dropping; /* the rest of a message of too many frames is to come */
+    uint64_t n_refused;
+    struct log_seldom malformed, strange;
 };
 
 struct wire_shared {
@@ -53,6 +57,8 @@ struct wire_shared {
 struct wire_router {
     struct endpoint ep;
     struct routes routes;
+    uint8_t sender[ROUTE_ID_MAX]; /* [sender_nbytes] of the newest message */
+    size_t sender_nbytes;
 };
 
 struct wire_dealer {
@@ -171,6 +177,7 @@ static const struct option common_options[] = {
     {ZMQ_TCP_KEEPALIVE_CNT, 5},
     {ZMQ_TCP_MAXRT, 15000},
     {ZMQ_SNDHWM, 1000},
+    {ZMQ_RCVHWM, 1000},
 };
 
 /* Handover leaves zombie connections behind: ids are new for each incarnation.
@@ -179,13 +186,13 @@ static const struct option router_options[] = {
     {ZMQ_ROUTER_MANDATORY, 1},
     {ZMQ_ROUTER_HANDOVER, 0},
     {ZMQ_BACKLOG, 4096},
-    {ZMQ_RCVHWM, 1000},
 };
 
 /* IMMEDIATE: nothing is queued for a driver that is not there. */
 static const struct option dealer_options[] = {
-    {ZMQ_IMMEDIATE, 1},           {ZMQ_RCVHWM, 0},
-    {ZMQ_RECONNECT_IVL, 100},     {ZMQ_RECONNECT_IVL_MAX, 5000},
+    {ZMQ_IMMEDIATE, 1},
+    {ZMQ_RECONNECT_IVL, 100},
+    {ZMQ_RECONNECT_IVL_MAX, 5000},
     {ZMQ_CONNECT_TIMEOUT, 10000},
 };
 
@@ -221,9 +228,9 @@ static void endpoint_close(struct endpoint *ep)
 static hvd_status_t endpoint_open(struct endpoint *ep,
                                   struct wire_context *context, int type)
 {
-    int64_t max = WIRE_MESSAGE_MAX;
     size_t nbytes = sizeof(ep->fd);
     bool router = type == ZMQ_ROUTER;
+    int64_t max = router ? ROUTER_NBYTES_MAX : WIRE_MESSAGE_MAX;
 
     ep->buf = malloc(BUFFER_NBYTES);
     if (!ep->buf)
@@ -289,33 +296,43 @@ static int receive_frame(void *socket, zmq_msg_t *frame)
     return rc;
 }
 
-/* Drop what is left of a message that has more frames than ours have. libzmq
- * delivers whole messages, so this never waits. */
-static void drop_rest(struct endpoint *ep)
+/* The first frame of a message, in ep->body. One that has more frames than ours
+ * is dropped frame by frame, as there may be millions of them. */
+static enum wire_receipt receive_first(struct endpoint *ep)
 {
-    while (zmq_msg_more(&ep->body) &&
-           receive_frame(ep->socket, &ep->body) >= 0) {
-    }
+    bool dropping = ep->dropping;
+
+    if (receive_frame(ep->socket, &ep->body) < 0)
+        return WIRE_NOTHING;
+    ep->dropping = dropping && zmq_msg_more(&ep->body);
+    return dropping ? WIRE_REFUSED : WIRE_MESSAGE;
 }
 
-/* false: malformed, counted and logged. */
-static bool endpoint_decode(struct endpoint *ep, struct message *m)
+/* frame: the last one that was read. */
+static enum wire_receipt refuse_form(struct endpoint *ep,
+                                     const zmq_msg_t *frame)
+{
+    ep->n_refused++;
+    ep->dropping = zmq_msg_more(frame);
+    log_seldom(&ep->malformed, LOG_LEVEL_WARN,
+               "message of a foreign form -> ignored");
+    return WIRE_REFUSED;
+}
+
+static enum wire_receipt endpoint_decode(struct endpoint *ep, struct message *m)
 {
     const char *field;
     int rc = codec_decode(zmq_msg_data(&ep->body), zmq_msg_size(&ep->body), m,
                           &field);
 
     if (rc == CODEC_OK)
-        return true;
-    /* the first of another version is worth a line: it is a wrong installation
-     */
-    log_write(rc == CODEC_VERSION && ep->n_malformed == 0 ? LOG_LEVEL_WARN
-                                                          : LOG_LEVEL_DEBUG,
-              "message of %zu bytes: %s%s%s -> ignored",
-              zmq_msg_size(&ep->body), codec_strerror(rc), *field ? ": " : "",
-              field);
-    ep->n_malformed++;
-    return false;
+        return WIRE_MESSAGE;
+    ep->n_refused++;
+    log_seldom(&ep->malformed, LOG_LEVEL_WARN,
+               "message of %zu bytes: %s%s%s -> ignored",
+               zmq_msg_size(&ep->body), codec_strerror(rc), *field ? ": " : "",
+               field);
+    return WIRE_REFUSED;
 }
 
 /* ---- router ---------------------------------------------------------------
@@ -376,59 +393,63 @@ int wire_router_fd(const struct wire_router *router)
     return router->ep.fd;
 }
 
-uint64_t wire_router_malformed(const struct wire_router *router)
+uint64_t wire_router_refused(const struct wire_router *router)
 {
-    return router->ep.n_malformed;
+    return router->ep.n_refused;
 }
 
-/* Reads one whole message; its first frame, the routing id, is copied to
- * id [*nbytes_p]. false: nothing there. *valid_p: two frames, a usable id. */
-static bool router_read(struct endpoint *ep, uint8_t id[ROUTE_ID_MAX],
-                        size_t *nbytes_p, bool *valid_p)
-{
-    if (receive_frame(ep->socket, &ep->body) < 0)
-        return false;
-    *nbytes_p = zmq_msg_size(&ep->body);
-    *valid_p = *nbytes_p <= ROUTE_ID_MAX && zmq_msg_more(&ep->body);
-    if (*valid_p)
-        memcpy(id, zmq_msg_data(&ep->body), *nbytes_p);
-    if (zmq_msg_more(&ep->body) && receive_frame(ep->socket, &ep->body) < 0)
-        return false;
-    if (zmq_msg_more(&ep->body)) {
-        *valid_p = false;
-        drop_rest(ep);
-    }
-    return true;
-}
-
-bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
-                         struct message *m)
+/* Two frames: the routing id of the sender, and in ep->body what it says. */
+static enum wire_receipt router_read(struct wire_router *router)
 {
     struct endpoint *ep = &router->ep;
-    uint8_t id[ROUTE_ID_MAX];
+    enum wire_receipt receipt = receive_first(ep);
     size_t nbytes;
-    bool valid;
 
-    while (router_read(ep, id, &nbytes, &valid)) {
-        uint64_t route;
+    if (receipt != WIRE_MESSAGE)
+        return receipt;
+    nbytes = zmq_msg_size(&ep->body);
+    if (nbytes > ROUTE_ID_MAX || !zmq_msg_more(&ep->body))
+        return refuse_form(ep, &ep->body);
+    memcpy(router->sender, zmq_msg_data(&ep->body), nbytes);
+    router->sender_nbytes = nbytes;
+    if (receive_frame(ep->socket, &ep->body) < 0)
+        return WIRE_NOTHING;
+    return zmq_msg_more(&ep->body) ? refuse_form(ep, &ep->body) : WIRE_MESSAGE;
+}
 
-        if (!valid) {
-            log_debug("message of a foreign form -> ignored");
-            ep->n_malformed++;
-            continue;
-        }
-        if (!endpoint_decode(ep, m))
-            continue;
-        route = routes_number(&router->routes, id, nbytes);
-        if (route == 0) {
-            log_warn("no memory for a new peer -> its %s is ignored",
-                     message_type_name(m->type));
-            continue;
-        }
-        *route_p = route;
-        return true;
-    }
-    return false;
+/* Most often it is the last word of one who was forgotten a moment ago. */
+static enum wire_receipt refuse_stranger(struct endpoint *ep, const char *what)
+{
+    ep->n_refused++;
+    log_seldom(&ep->strange, LOG_LEVEL_DEBUG, "%s of a stranger -> ignored",
+               what);
+    return WIRE_REFUSED;
+}
+
+enum wire_receipt wire_router_receive(struct wire_router *router,
+                                      uint64_t *route_p, struct message *m)
+{
+    struct endpoint *ep = &router->ep;
+    enum wire_receipt receipt = router_read(router);
+    bool strange;
+
+    if (receipt != WIRE_MESSAGE)
+        return receipt;
+    *route_p = routes_number(&router->routes, router->sender,
+                             router->sender_nbytes);
+    strange = *route_p == 0;
+    if (strange && zmq_msg_size(&ep->body) > BUFFER_NBYTES)
+        return refuse_stranger(ep, "a long message");
+    receipt = endpoint_decode(ep, m);
+    if (receipt == WIRE_MESSAGE && strange && m->type != MSG_HELLO &&
+        m->type != MSG_AGENT_HELLO)
+        return refuse_stranger(ep, message_type_name(m->type));
+    return receipt;
+}
+
+uint64_t wire_router_admit(struct wire_router *router)
+{
+    return routes_add(&router->routes, router->sender, router->sender_nbytes);
 }
 
 static void free_shared(void *bytes, void *hint)
@@ -629,44 +650,41 @@ static bool take_rest(struct endpoint *ep, struct message *m)
     return true;
 }
 
-/* false: more frames than a message has. */
-static bool dealer_read_rest(struct endpoint *ep)
+/* One frame, in ep->body, or a second one, in ep->rest. */
+static enum wire_receipt dealer_read_frames(struct endpoint *ep)
 {
+    enum wire_receipt receipt = receive_first(ep);
+
     zmq_msg_close(&ep->rest);
     zmq_msg_init(&ep->rest);
-    if (!zmq_msg_more(&ep->body))
-        return true;
-    return receive_frame(ep->socket, &ep->rest) >= 0 &&
-           !zmq_msg_more(&ep->rest);
+    if (receipt != WIRE_MESSAGE || !zmq_msg_more(&ep->body))
+        return receipt;
+    if (receive_frame(ep->socket, &ep->rest) < 0)
+        return WIRE_NOTHING;
+    return zmq_msg_more(&ep->rest) ? refuse_form(ep, &ep->rest) : WIRE_MESSAGE;
 }
 
-/* Everything that is there, malformed ones skipped. */
-static bool dealer_read(struct endpoint *ep, struct message *m)
+static enum wire_receipt dealer_read(struct endpoint *ep, struct message *m)
 {
-    while (receive_frame(ep->socket, &ep->body) >= 0) {
-        bool whole = dealer_read_rest(ep);
+    enum wire_receipt receipt = dealer_read_frames(ep);
 
-        if (whole && !endpoint_decode(ep, m))
-            continue;
-        if (whole && take_rest(ep, m))
-            return true;
-        log_debug("message of a foreign form -> ignored");
-        ep->n_malformed++;
-        if (!whole)
-            drop_rest(ep);
-    }
-    return false;
+    if (receipt == WIRE_MESSAGE)
+        receipt = endpoint_decode(ep, m);
+    if (receipt == WIRE_MESSAGE && !take_rest(ep, m))
+        return refuse_form(ep, &ep->rest);
+    return receipt;
 }
 
-bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m)
+enum wire_receipt wire_dealer_receive(struct wire_dealer *dealer,
+                                      struct message *m)
 {
+    enum wire_receipt receipt = dealer_read(&dealer->ep, m);
+
     /* the receive that finds nothing is what sees the connection come up, so
      * flush after it: the descriptor stays silent about it from then on */
-    do {
-        if (dealer_read(&dealer->ep, m))
-            return true;
-    } while (flush_early(dealer));
-    return false;
+    while (receipt == WIRE_NOTHING && flush_early(dealer))
+        receipt = dealer_read(&dealer->ep, m);
+    return receipt;
 }
 
 hvd_status_t wire_dealer_send(struct wire_dealer *dealer,

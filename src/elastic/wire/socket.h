@@ -4,19 +4,32 @@
  *
  * TCP on loopback (CURVE is not in yet: any other address is refused);
  * heartbeats are ours, libzmq's are off; nothing ever blocks in a send; LINGER
- * is 0. A peer that has not said a HELLO with the right token may send nothing
- * else: the caller checks tokens and drops what comes from routes it does not
- * know.
+ * is 0. Who connects to a ROUTER is a stranger until the caller has found the
+ * right token in its HELLO or AGENT_HELLO and admits it: of strangers nothing
+ * else is let through, and nothing is remembered. A route belongs to the
+ * routing id that said the HELLO; while that is connected, nobody else can use
+ * it.
+ *
+ * A receive takes one message at most, so that its caller decides how many make
+ * a turn: a peer can send without end. libzmq takes them from its peers in
+ * turns, so who sends much does not keep out who sends little.
  *
  * Threads: a socket belongs to the thread that created it; wire_context may be
- * shared. zmq_fd is edge-triggered: drain with *_receive until it returns false
- * before sleeping on it, also after every send. */
+ * shared. The descriptor is edge-triggered: drain with *_receive until it
+ * returns WIRE_NOTHING before sleeping on it, also after every send. */
 #ifndef ELASTIC_WIRE_SOCKET_H
 #define ELASTIC_WIRE_SOCKET_H
 
 #include <hvd/status.h>
 
 #include "elastic/wire/message.h"
+
+enum wire_receipt {
+    WIRE_NOTHING,
+    WIRE_REFUSED, /* malformed, or not a stranger's to say: it is gone, and
+                     counted; a line tells of it now and then */
+    WIRE_MESSAGE
+};
 
 struct wire_context;
 struct wire_router;
@@ -40,12 +53,15 @@ void wire_router_destroy(struct wire_router *router);
 /* Becomes readable when there may be something to receive (edge-triggered). */
 int wire_router_fd(const struct wire_router *router);
 
-/* One message. false: nothing there. Malformed messages are counted, logged at
- * debug and skipped. `route` identifies the sender: an opaque handle valid
- * until wire_router_forget() of it. *m borrows its bytes from the router until
- * the next receive. */
-bool wire_router_receive(struct wire_router *router, uint64_t *route_p,
-                         struct message *m);
+/* *route_p: the sender's route, an opaque handle valid until
+ * wire_router_forget() of it; 0: a stranger's HELLO or AGENT_HELLO. *m borrows
+ * its bytes from the router until the next receive. */
+enum wire_receipt wire_router_receive(struct wire_router *router,
+                                      uint64_t *route_p, struct message *m);
+
+/* Whoever sent the message received last has shown the token: its route. 0: out
+ * of memory. */
+uint64_t wire_router_admit(struct wire_router *router);
 
 /* Never blocks. HVD_PEER_LOST: no such peer any more, or it does not read (its
  * queue is full): the caller repeats the newest state later. */
@@ -66,11 +82,10 @@ hvd_status_t wire_router_send_shared(struct wire_router *router, uint64_t route,
                                      const struct message *m,
                                      struct wire_shared *shared) HVD_MUST_CHECK;
 
-/* How many messages were refused as malformed so far. */
-uint64_t wire_router_malformed(const struct wire_router *router);
+/* How many messages were refused so far. */
+uint64_t wire_router_refused(const struct wire_router *router);
 
-/* Forget a route: its number is never reused, later messages of that peer get a
- * new one. */
+/* Forget a route: its number is never reused, its peer is a stranger again. */
 void wire_router_forget(struct wire_router *router, uint64_t route);
 
 /* ---- agent and worker ---------------------------------------------------- */
@@ -82,7 +97,8 @@ hvd_status_t wire_dealer_create(struct wire_context *context,
                                 struct wire_dealer **dealer_p) HVD_MUST_CHECK;
 void wire_dealer_destroy(struct wire_dealer *dealer);
 int wire_dealer_fd(const struct wire_dealer *dealer);
-bool wire_dealer_receive(struct wire_dealer *dealer, struct message *m);
+enum wire_receipt wire_dealer_receive(struct wire_dealer *dealer,
+                                      struct message *m);
 
 /* Never blocks. What is said before the connection is up is kept, a bounded
  * amount of it, and sent by wire_dealer_receive() as soon as it is (the fd then

@@ -32,6 +32,7 @@
 #include "state/state.h"
 
 enum {
+    MESSAGES_MAX = 64,       /* received in a turn, refused ones included */
     CONTACT_BEAT_US = 50000, /* HELLO until WELCOME */
     CONTACT_TIMEOUT_US = 30000000,
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
@@ -64,6 +65,7 @@ static struct {
     struct assign_table spare; /* decoded here before it is believed */
     uint64_t retry_us;         /* the outbox is stuck until then */
     uint64_t look_us;          /* for a successor of the driver, not before */
+    struct log_seldom unsound;
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER,
              .wake_fd = -1,
              .kick_fd = -1,
@@ -203,16 +205,18 @@ static bool table_is_sound(const struct message *m)
                              &control.table, &control.spare);
 
     if (error != CODEC_OK) {
-        log_warn("ASSIGN of generation %" PRIu64 ": table: %s -> dropped",
-                 m->generation, codec_strerror(error));
+        log_seldom(&control.unsound, LOG_LEVEL_WARN,
+                   "ASSIGN of generation %" PRIu64 ": table: %s -> dropped",
+                   m->generation, codec_strerror(error));
         return false;
     }
     if (table->n_entries != assign->size || assign->rank >= assign->size ||
         assign->root >= assign->size ||
         table->entries[assign->rank].worker != process_self.self.worker) {
-        log_warn("ASSIGN of generation %" PRIu64 ": the table does not fit "
-                 "-> dropped",
-                 m->generation);
+        log_seldom(&control.unsound, LOG_LEVEL_WARN,
+                   "ASSIGN of generation %" PRIu64 ": the table does not fit "
+                   "-> dropped",
+                   m->generation);
         return false;
     }
     control.spare.generation = m->generation;
@@ -247,16 +251,20 @@ static void on_message(const struct message *m)
     pthread_mutex_unlock(&control.lock);
 }
 
-static bool receive_all(void)
+/* So many that whatever else this thread looks after has its turn. */
+static bool receive_some(void)
 {
+    enum wire_receipt receipt = WIRE_MESSAGE;
     struct message m;
-    bool any = false;
+    int n = 0;
 
-    while (wire_dealer_receive(control.dealer, &m)) {
-        any = true;
-        on_message(&m);
+    while (n < MESSAGES_MAX && receipt != WIRE_NOTHING) {
+        receipt = wire_dealer_receive(control.dealer, &m);
+        if (receipt == WIRE_MESSAGE)
+            on_message(&m);
+        n += receipt != WIRE_NOTHING;
     }
-    return any;
+    return n > 0;
 }
 
 /* ---- control: sending ---------------------------------------------------- */
@@ -439,40 +447,40 @@ static bool is_stopping(uint64_t *deadline_us_p)
     return stopping;
 }
 
-/* Until nothing is left to send or to receive: the socket's descriptor tells of
- * changes only (wire/socket.h). */
-static void exchange(void)
+/* true: there may be more to send or to receive, which the socket's descriptor
+ * does not tell (wire/socket.h). */
+static bool exchange(void)
 {
-    bool sent, received;
+    bool received, sent;
 
-    do {
-        run_timers();
-        received = receive_all();
-        sent = send_all();
-    } while (sent || received);
+    run_timers();
+    received = receive_some();
+    sent = send_all();
+    return received || sent;
 }
 
 static void *control_main(void *ignored)
 {
     uint64_t deadline_us;
+    bool more = exchange();
 
-    exchange();
     while (!is_stopping(&deadline_us)) {
         struct pollfd fds[3] = {
             {.fd = wire_dealer_fd(control.dealer), .events = POLLIN},
             {.fd = control.kick_fd, .events = POLLIN},
             {.fd = control.lifeline_fd, .events = POLLIN}};
-        int timeout_ms = clock_poll_ms(clock_now_us(), deadline_us);
+        int timeout_ms = more ? 0 : clock_poll_ms(clock_now_us(), deadline_us);
 
         if (poll(fds, ARRAY_SIZE(fds), timeout_ms) > 0) {
             if (fds[1].revents)
                 drain_fd(control.kick_fd);
             check_lifeline(fds[2].revents);
         }
-        exchange();
+        more = exchange();
         /* a rank that is alone on its host, or in a long step, has no comm that
          * would do it */
-        local_tidy();
+        if (!more)
+            local_tidy();
     }
     wire_dealer_destroy(control.dealer);
     control.dealer = NULL;

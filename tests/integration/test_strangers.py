@@ -1,0 +1,415 @@
+"""test_strangers - somebody who has no business here connects to a job's ports,
+and says nothing, or garbage, or what is meant for another job, without end. The
+job goes on as if nobody were there: deaths, silence and signals are noticed, and
+nobody is blamed for it.
+"""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import zmtp
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, alone, check, equal, main,
+                     scenario)
+import job as jobs
+
+BOTH = ("localhost:2", "127.0.0.2:2")
+NP = ["-np", "4", "--min-np", "1", "--max-np", "4"]
+SILENT = 300         # connections to each port: more than may wait there
+PROMPTLY_S = 5 * SLOW
+# to look through these takes longer than to receive them
+GARBAGE = zmtp.pack([None] * 4000)
+FOREIGN = zmtp.hello(job=4711, worker=1, more=[None] * 3800)
+
+
+# ---- where they can be reached ----------------------------------------------
+
+def variable(pid, name):
+    """Of the environment that the process was started with."""
+    for entry in jobs.environment_of(pid):
+        key, _, value = entry.decode(errors="replace").partition("=")
+        if key == name:
+            return value
+    return None
+
+
+def agent(run, host=LOCAL):
+    return run.seen("agent_started", host=host)[-1]["pid"]
+
+
+def endpoint(run, name="HVD_DRIVER"):
+    return variable(agent(run), name)
+
+
+def token(run):
+    """What a member of the job has inherited, and no stranger knows."""
+    pid = agent(run)
+    path = "/proc/%d/fd/%s" % (pid, variable(pid, "HVD_SECRET_FD"))
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.pread(fd, 32, 0)
+    finally:
+        os.close(fd)
+
+
+def listening(pids):
+    """(address, port) of each TCP socket that these listen on."""
+    inodes = {inode for pid in pids for inode in jobs.sockets_of(pid)}
+    with open("/proc/net/tcp", encoding="ascii") as file:
+        rows = [line.split() for line in file.readlines()[1:]]
+    return [("127.0.0.1", int(row[1].split(":")[1], 16)) for row in rows
+            if row[3] == "0A" and row[9] in inodes]
+
+
+# ---- strangers --------------------------------------------------------------
+
+class Silent:
+    """So many connections to every data port of a job, also of those who come
+    later; who is closed comes back."""
+
+    def __init__(self, run, n):
+        self.run, self.n = run, n
+        self.open = {}       # address -> sockets
+        self.n_closed = 0
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._work, daemon=True)
+
+    def _dial(self, address):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(address)
+        return sock
+
+    def _is_closed(self, sock):
+        try:
+            return sock.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _look_after(self, address):
+        kept = []
+        for sock in self.open.get(address, []):
+            if self._is_closed(sock):
+                sock.close()
+                self.n_closed += 1
+            else:
+                kept.append(sock)
+        while len(kept) < self.n:
+            kept.append(self._dial(address))
+        self.open[address] = kept
+
+    def _work(self):
+        while not self.stopped.is_set():
+            ports = listening(pid for pid in self.run.processes()
+                              if variable(pid, "HVD_WORKER"))
+            for address in ports:
+                self._look_after(address)
+            for address in set(self.open) - set(ports):
+                for sock in self.open.pop(address):
+                    sock.close()
+            self.stopped.wait(0.05)
+
+    def settled(self):
+        """All places where connections wait have been fought for."""
+        return len(self.open) >= 4 and self.n_closed > 0
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *ignored):
+        self.stopped.set()
+        self.thread.join(30)
+        for sockets in self.open.values():
+            for sock in sockets:
+                sock.close()
+
+
+def floods(run, body, name="HVD_DRIVER", n=2):
+    return [zmtp.Flood(zmtp.dial(endpoint(run, name)), body)
+            for _ in range(n)]
+
+
+class All:
+    """Several blocks as one."""
+
+    def __init__(self, *blocks):
+        self.blocks = blocks
+
+    def __enter__(self):
+        for block in self.blocks:
+            block.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        for block in self.blocks:
+            block.__exit__(*what)
+
+
+# ---- a job among them -------------------------------------------------------
+
+def start(stage, options=(), program=(), **environment):
+    run = stage.start([*NP, *options], program, hosts=BOTH, **environment)
+    run.whole(4)
+    run.epoch(0)
+    return run
+
+
+def lose_one(run):
+    """kill -9; the survivors go on in their processes, and nobody else goes."""
+    before, mark, row = run.pids().values(), run.mark(), run.row(rank=2)
+    killed = time.monotonic()
+    jobs.kill(row["pid"], signal.SIGKILL)
+    run.until("the survivors training", lambda: run.running(
+        mark, None, {row["worker"]}), PATIENCE_S)
+    took = time.monotonic() - killed
+    after = [r["pid"] for r in run.whole(4, mark, {row["worker"]})["ranks"]]
+    equal(len(set(before) & set(after)), 3, "surviving processes")
+    equal([e["worker"] for e in run.seen("worker_lost", mark)],
+          [row["worker"]], "workers lost")
+    return took
+
+
+def finish(run):
+    run.allow(3)
+    run.ends(0)
+    run.agrees(4)
+
+
+@scenario
+def silent_at_every_data_port(stage):
+    run = start(stage, HVD_TRANSPORT="tcp")
+    with Silent(run, SILENT) as strangers:
+        run.until("strangers that were closed", strangers.settled, PATIENCE_S)
+        for _ in range(3):
+            stage.note("recovered in %.3f s" % lose_one(run))
+        stage.note("%d were closed" % strangers.n_closed)
+        finish(run)
+
+
+@alone
+def two_thousand_silent_at_every_data_port(stage):
+    """More than the kernel lets wait while nobody looks."""
+    run = start(stage, HVD_TRANSPORT="tcp")
+    with Silent(run, 2000) as strangers:
+        run.until("strangers that were closed", strangers.settled, PATIENCE_S)
+        stage.note("recovered in %.3f s" % lose_one(run))
+        stage.note("%d were closed" % strangers.n_closed)
+        finish(run)
+
+
+@alone
+def silent_at_the_drivers_ports(stage):
+    """They do not even say that they speak ZeroMQ."""
+    run = start(stage)
+    strangers = []
+    for name in ("HVD_DRIVER", "HVD_OUTPUT"):
+        host, port = endpoint(run, name)[6:].rsplit(":", 1)
+        strangers += [socket.create_connection((host, int(port)))
+                      for _ in range(SILENT)]
+    stage.note("recovered in %.3f s" % lose_one(run))
+    finish(run)
+    for sock in strangers:
+        sock.close()
+
+
+def loses_one_in_a_flood(stage, body, name="HVD_DRIVER"):
+    run = start(stage)
+    with All(*floods(run, body, name)) as flood:
+        took = lose_one(run)
+        finish(run)
+    stage.note("%.3f s, %d MB" % (took, sum(
+        one.n_sent for one in flood.blocks) >> 20))
+    check(took < PROMPTLY_S, "the survivors trained after %g s" % took)
+    return run
+
+
+@alone
+def garbage_at_the_driver(stage):
+    """It is said, once in a while."""
+    run = loses_one_in_a_flood(stage, GARBAGE)
+    said = [line for line in run.errors if "message of 4003 bytes" in line]
+    check(1 <= len(said) <= 20, "lines about it:", said[:20])
+
+
+@alone
+def words_of_another_job_at_the_driver(stage):
+    run = loses_one_in_a_flood(stage, FOREIGN)
+    said = [line for line in run.errors if "of another job" in line]
+    check(1 <= len(said) <= 20, "lines about it:", said[:20])
+
+
+@alone
+def garbage_where_output_arrives(stage):
+    loses_one_in_a_flood(stage, GARBAGE, "HVD_OUTPUT")
+
+
+def notices_silence_in_a_flood(stage, body):
+    """A deadline: it passes although the driver always has something to read."""
+    run = start(stage, ["--heartbeat-timeout", "%g" % (1.5 * SLOW)])
+    with All(*floods(run, body)):
+        mark, row = run.mark(), run.row(rank=1)
+        jobs.kill(row["pid"], signal.SIGSTOP)
+        run.event("worker_lost", mark, worker=row["worker"])
+        run.whole(4, mark, {row["worker"]})
+        finish(run)
+
+
+@alone
+def silence_is_noticed_in_garbage(stage):
+    notices_silence_in_a_flood(stage, GARBAGE)
+
+
+@alone
+def silence_is_noticed_in_words_of_another_job(stage):
+    notices_silence_in_a_flood(stage, FOREIGN)
+
+
+@alone
+def sigterm_is_noticed_in_a_flood(stage):
+    run = start(stage)
+    with All(*floods(run, GARBAGE)):
+        begun = time.monotonic()
+        run.interrupt(signal.SIGTERM)
+        run.ends(128 + signal.SIGTERM)
+        took = time.monotonic() - begun
+    check(took < PROMPTLY_S, "the job ended after %g s" % took)
+
+
+@scenario
+def second_hello_of_a_worker_is_refused(stage):
+    """With the token: a worker's own script, say, that starts a second one. Its
+    address would be told to the others, and nobody could reach the worker."""
+    run = start(stage, HVD_TRANSPORT="tcp")
+    worker = run.row(rank=1)["worker"]
+    job = int(variable(agent(run), "HVD_JOB"))
+    second = zmtp.dial(endpoint(run))
+    for _ in range(3):
+        second.send(zmtp.hello(job, worker, token(run)))
+    line = run.says("worker %d (" % worker)
+    check("HELLO of pid 4711 at 127.0.0.1:1 is refused" in line, line)
+    lose_one(run)
+    equal(len([text for text in run.lines if "4711" in text]), 1,
+          "lines about it")
+    second.close()
+    finish(run)
+
+
+@scenario
+def hello_without_the_token_is_refused(stage):
+    run = start(stage)
+    job = int(variable(agent(run), "HVD_JOB"))
+    stranger = zmtp.dial(endpoint(run), b"w1")
+    stranger.send(zmtp.hello(job, run.row(rank=0)["worker"]))
+    run.says("HELLO without the token of this job -> refused")
+    lose_one(run)
+    stranger.close()
+    finish(run)
+
+
+@scenario
+def output_of_anothers_worker_is_dropped(stage):
+    run = start(stage)
+    job = int(variable(agent(run), "HVD_JOB"))
+    worker = run.row(rank=0)["worker"]
+    other = zmtp.dial(endpoint(run, "HVD_OUTPUT"))
+    other.send(zmtp.agent_hello(job, 4711, token(run)),
+               zmtp.output(job, worker, b"forged\n"))
+    run.says("agent 4711 sends output of worker %d, which it does not run" %
+             worker)
+    other.close()
+    finish(run)
+    equal([line for line in run.lines if "forged" in line], [], "lines of it")
+
+
+# ---- in a driver's place ----------------------------------------------------
+
+class Impostor:
+    """Listens where an agent or a worker looks for its driver, takes what they
+    say, and floods them."""
+
+    def __init__(self):
+        self.control, self.output = (
+            socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+
+    def endpoint(self, listener):
+        return "tcp://127.0.0.1:%d" % listener.getsockname()[1]
+
+    def accept(self):
+        self.control.settimeout(PATIENCE_S)
+        sock, _ = self.control.accept()
+        sock.settimeout(PATIENCE_S)
+        return zmtp.Connection(sock, b"ROUTER")
+
+    def close(self):
+        self.control.close()
+        self.output.close()
+
+
+def alone_with(impostor, command, **environment):
+    """A process that takes the impostor for its driver; its lifeline."""
+    secret = os.memfd_create("secret")
+    os.write(secret, bytes(32))
+    lifeline, ours = os.pipe()
+    env = {key: value for key, value in os.environ.items()
+           if not key.startswith("HVD_")}
+    env.update(HVD_DRIVER=impostor.endpoint(impostor.control),
+               HVD_OUTPUT=impostor.endpoint(impostor.output),
+               HVD_JOB="1", HVD_HOST="host", HVD_SECRET_FD=str(secret),
+               HVD_LIFELINE_FD=str(lifeline), HVD_LOG_LEVEL="error",
+               **environment)
+    process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL,
+                               pass_fds=[secret, lifeline])
+    os.close(secret)
+    os.close(lifeline)
+    return process, ours
+
+
+def ends_in_a_flood(command, end, **environment):
+    """Its HELLOs go on, and so does its end; end(process, lifeline)."""
+    impostor = Impostor()
+    process, lifeline = alone_with(impostor, command, **environment)
+    try:
+        with zmtp.Flood(impostor.accept(), GARBAGE) as flood:
+            for _ in range(10):
+                flood.connection.receive()
+            end(process, lifeline)
+            process.wait(PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+        impostor.close()
+    return process.returncode
+
+
+def close_lifeline(process, lifeline):
+    os.close(lifeline)
+
+
+def terminate(process, lifeline):
+    process.send_signal(signal.SIGTERM)
+
+
+@alone
+def agent_ends_in_a_flood(stage):
+    program = os.path.join(stage.build, "src/elastic/agent/hvd-agent")
+    for end in (close_lifeline, terminate):
+        equal(ends_in_a_flood([program], end, HVD_AGENT="1"), 1, "status")
+
+
+@alone
+def worker_ends_in_a_flood(stage):
+    equal(ends_in_a_flood([stage.trainer, stage.root], close_lifeline,
+                          HVD_WORKER="1", HVD_SLOT="0",
+                          HVD_ADDRESS="127.0.0.1"), 1, "status")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
