@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -220,6 +221,24 @@ START_TEST(spawn_descriptors_are_five)
     ck_assert_str_eq(fake_stdout(&f, 1), "0 1 2 60 61 "
                                          "SigBlk:\t0000000000000000\n"
                                          "SigIgn:\t0000000000000000\n");
+}
+END_TEST
+
+START_TEST(spawn_secret_is_the_workers_own)
+{
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    char hex[2 * WIRE_TOKEN_NBYTES + 2];
+
+    for (uint64_t worker = 1; worker <= 2; worker++) {
+        wire_token_derive(f.token, WIRE_TOKEN_WORKER, worker, token);
+        for (size_t i = 0; i < sizeof(token); i++)
+            snprintf(hex + 2 * i, 3, "%02x", token[i]);
+        strcat(hex, "\n");
+        fake_spawn_sh(&f, worker,
+                      "od -An -v -tx1 /proc/self/fd/60 | tr -d ' \\n'; echo");
+        fake_wait_eof(&f, worker);
+        ck_assert_str_eq(fake_stdout(&f, worker), hex);
+    }
 }
 END_TEST
 
@@ -579,6 +598,7 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, spawn_program_is_searched_in_workers_path);
     tcase_add_test(tcase, spawn_environment_is_the_workers_own);
     tcase_add_test(tcase, spawn_descriptors_are_five);
+    tcase_add_test(tcase, spawn_secret_is_the_workers_own);
     tcase_add_test(tcase, kill_asks_first);
     tcase_add_test(tcase, kill_ignored_is_forced_after_grace);
     tcase_add_test(tcase, kill_reaches_a_stopped_worker);

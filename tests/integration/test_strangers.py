@@ -4,6 +4,7 @@ job goes on as if nobody were there: deaths, silence and signals are noticed, an
 nobody is blamed for it.
 """
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -44,15 +45,29 @@ def endpoint(run, name="HVD_DRIVER"):
     return variable(agent(run), name)
 
 
-def token(run):
-    """What a member of the job has inherited, and no stranger knows."""
-    pid = agent(run)
-    path = "/proc/%d/fd/%s" % (pid, variable(pid, "HVD_SECRET_FD"))
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        return os.pread(fd, 32, 0)
-    finally:
-        os.close(fd)
+def bug_agents(stage):
+    """From now on a script stands before the agents that tells us what they
+    have inherited, and no stranger knows."""
+    real, stage.build = stage.build, os.path.join(stage.root, "bugged")
+    for part in ("driver", "agent"):
+        os.makedirs(os.path.join(stage.build, "src/elastic", part))
+    shutil.copy(os.path.join(real, "src/elastic/driver/hvd-elastic"),
+                os.path.join(stage.build, "src/elastic/driver"))
+    stage.file("bugged/src/elastic/agent/hvd-agent", """#!/bin/sh
+cat /proc/self/fd/$HVD_SECRET_FD > %s/token.$HVD_HOST
+if [ -n "$FORGE" ] && [ $HVD_HOST = %s ]; then
+    ( %s -B %s forge %s & ) >/dev/null 2>&1
+    while [ ! -e %s/forging ]; do sleep 0.02; done
+fi
+exec %s/src/elastic/agent/hvd-agent
+""" % (stage.root, OTHER, sys.executable, os.path.abspath(__file__),
+       stage.root, stage.root, real))
+
+
+def token(stage, host):
+    """Of the agent there."""
+    with open(os.path.join(stage.root, "token." + host), "rb") as file:
+        return file.read()
 
 
 def listening(pids):
@@ -283,15 +298,17 @@ def sigterm_is_noticed_in_a_flood(stage):
 
 @scenario
 def second_hello_of_a_worker_is_refused(stage):
-    """With the token: a worker's own script, say, that starts a second one. Its
-    address would be told to the others, and nobody could reach the worker."""
+    """With its token: its script, say, has started a second one. The address
+    would be told to the others, and nobody could reach the worker."""
+    bug_agents(stage)
     run = start(stage, HVD_TRANSPORT="tcp")
-    worker = run.row(rank=1)["worker"]
+    row = run.row(rank=1)
     job = int(variable(agent(run), "HVD_JOB"))
+    mine = zmtp.token_of_worker(token(stage, row["host"]), row["worker"])
     second = zmtp.dial(endpoint(run))
     for _ in range(3):
-        second.send(zmtp.hello(job, worker, token(run)))
-    line = run.says("worker %d (" % worker)
+        second.send(zmtp.hello(job, row["worker"], mine))
+    line = run.says("worker %d (" % row["worker"])
     check("HELLO of pid 4711 at 127.0.0.1:1 is refused" in line, line)
     lose_one(run)
     equal(len([text for text in run.lines if "4711" in text]), 1,
@@ -301,30 +318,57 @@ def second_hello_of_a_worker_is_refused(stage):
 
 
 @scenario
-def hello_without_the_token_is_refused(stage):
+def hello_with_the_token_of_another_is_refused(stage):
+    """Of none, of the worker's agent, of the next worker, of another agent's."""
+    bug_agents(stage)
     run = start(stage)
     job = int(variable(agent(run), "HVD_JOB"))
-    stranger = zmtp.dial(endpoint(run), b"w1")
-    stranger.send(zmtp.hello(job, run.row(rank=0)["worker"]))
-    run.says("HELLO without the token of this job -> refused")
+    row = run.row(rank=0)
+    own, other = token(stage, LOCAL), token(stage, OTHER)
+    equal(row["host"], LOCAL, "host of rank 0")
+    stranger = zmtp.dial(endpoint(run), b"w%d" % row["worker"])
+    for wrong in (bytes(32), own,
+                  zmtp.token_of_worker(own, row["worker"] + 1),
+                  zmtp.token_of_worker(other, row["worker"])):
+        stranger.send(zmtp.hello(job, row["worker"], wrong))
+    run.says("HELLO of worker %d: without its token -> refused" %
+             row["worker"])
     lose_one(run)
+    equal([line for line in run.lines if "4711" in line], [],
+          "lines of who had the token")
     stranger.close()
     finish(run)
 
 
+def forge(root):
+    """In an agent's place, where output arrives: it forwards for all workers.
+    Ends with the driver."""
+    with open(os.path.join(root, "token." + OTHER), "rb") as file:
+        own = file.read()
+    job = int(os.environ["HVD_JOB"])
+    driver = zmtp.dial(os.environ["HVD_OUTPUT"])
+    driver.send(zmtp.agent_hello(job, int(os.environ["HVD_AGENT"]), own))
+    driver.receive()  # welcome: the agent itself will be too late
+    with open(os.path.join(root, "forging"), "w", encoding="ascii"):
+        pass
+    while True:
+        driver.send(*(zmtp.output(job, worker, b"forged %d\n" % worker)
+                      for worker in range(1, 5)))
+        time.sleep(0.02)
+
+
 @scenario
 def output_of_anothers_worker_is_dropped(stage):
-    run = start(stage)
-    job = int(variable(agent(run), "HVD_JOB"))
-    worker = run.row(rank=0)["worker"]
-    other = zmtp.dial(endpoint(run, "HVD_OUTPUT"))
-    other.send(zmtp.agent_hello(job, 4711, token(run)),
-               zmtp.output(job, worker, b"forged\n"))
-    run.says("agent 4711 sends output of worker %d, which it does not run" %
-             worker)
-    other.close()
-    finish(run)
-    equal([line for line in run.lines if "forged" in line], [], "lines of it")
+    bug_agents(stage)
+    run = start(stage, FORGE="1")
+    theirs = {row["worker"] for row in run.members() if row["host"] == OTHER}
+    run.says("which it does not run -> dropped")
+    for worker in theirs:
+        run.says("forged %d" % worker)
+    run.allow(3)
+    run.ends(0)
+    equal({int(line.split()[-1]) for line in run.lines if "forged" in line},
+          theirs, "workers whose output was believed")
 
 
 # ---- in a driver's place ----------------------------------------------------
@@ -412,4 +456,4 @@ def worker_ends_in_a_flood(stage):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(forge(sys.argv[2]) if sys.argv[1] == "forge" else main())

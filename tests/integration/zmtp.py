@@ -3,6 +3,7 @@ needs to talk to a control socket, or to stand in a driver's place; and messages
 of ours as bytes. Scenarios use it to say what no dealer of ours would say.
 """
 import contextlib
+import hashlib
 import socket
 import struct
 import threading
@@ -44,6 +45,12 @@ def pack(value):
 
 def message(kind, envelope, body):
     return pack([1, kind, envelope, body])
+
+
+def token_of_worker(token, worker):
+    """What its agent, which shows `token`, hands over to a worker."""
+    return hashlib.blake2b(b"w" + struct.pack("<Q", worker), digest_size=32,
+                           key=token).digest()
 
 
 def hello(job, worker, token=bytes(32), port=1, more=None):

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/mac.h"
 #include "elastic/wire/socket.h"
 #include "support.h"
 
@@ -50,6 +51,31 @@ START_TEST(secret_too_short_or_closed_is_an_error)
 }
 END_TEST
 
+START_TEST(token_of_each_child_is_its_own)
+{
+    static const struct {
+        enum wire_token_kind kind;
+        uint64_t id;
+    } children[] = {{WIRE_TOKEN_AGENT, 1},
+                    {WIRE_TOKEN_AGENT, 2},
+                    {WIRE_TOKEN_WORKER, 1},
+                    {WIRE_TOKEN_AGENT, 256}};
+    enum { N = 4 };
+    uint8_t key[WIRE_TOKEN_NBYTES] = {7}, other[WIRE_TOKEN_NBYTES] = {8};
+    uint8_t tokens[N + 1][WIRE_TOKEN_NBYTES], again[WIRE_TOKEN_NBYTES];
+
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    for (size_t i = 0; i < N; i++)
+        wire_token_derive(key, children[i].kind, children[i].id, tokens[i]);
+    wire_token_derive(other, WIRE_TOKEN_AGENT, 1, tokens[N]);
+    for (size_t i = 0; i <= N; i++)
+        for (size_t j = 0; j < i; j++)
+            ck_assert_mem_ne(tokens[i], tokens[j], sizeof(tokens[i]));
+    wire_token_derive(key, WIRE_TOKEN_AGENT, 1, again);
+    ck_assert_mem_eq(again, tokens[0], sizeof(again));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("secret");
@@ -58,6 +84,7 @@ int main(void)
     tcase_add_test(tcase, secret_every_reader_gets_all_of_it);
     tcase_add_test(tcase, secret_cannot_be_changed);
     tcase_add_test(tcase, secret_too_short_or_closed_is_an_error);
+    tcase_add_test(tcase, token_of_each_child_is_its_own);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

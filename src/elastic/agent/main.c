@@ -1,7 +1,7 @@
 /* elastic/agent/main.c - hvd-agent: one per host, started by hvd-elastic,
  * starts and watches the workers of that host. Not meant to be started by hand.
  *
- * Learns who it is from the environment (wire/env.h), the job's token from an
+ * Learns who it is from the environment (wire/env.h), its token from an
  * inherited memfd. Exit status: 0 after an ordered end or a lost driver, 1 when
  * the driver was never reached or processes would not die, 2 for usage.
  *
@@ -83,6 +83,8 @@ static hvd_status_t read_hello(const struct loop_options *o,
                                struct msg_agent_hello *hello)
 {
     size_t n = strlen(o->site.host);
+    hvd_status_t status;
+    int fd;
 
     HVD_TRY(env_u64(ENV_AGENT, UINT64_MAX, &hello->agent));
     if (n >= sizeof(hello->host))
@@ -91,19 +93,21 @@ static hvd_status_t read_hello(const struct loop_options *o,
     memcpy(hello->host, o->site.host, n + 1);
     memcpy(hello->version, HVD_VERSION, sizeof(HVD_VERSION));
     hello->pid = getpid();
-    return wire_secret_read(o->site.secret_fd, hello->token,
-                            sizeof(hello->token));
+    HVD_TRY(env_fd(ENV_SECRET_FD, &fd));
+    status = wire_secret_read(fd, hello->token, sizeof(hello->token));
+    close(fd);
+    return status;
 }
 
 static hvd_status_t read_environment(struct loop_options *o)
 {
     o->lifeline_fd = -1;
     o->site.address = WORKER_ADDRESS;
+    o->site.token = o->config.hello.token;
     HVD_TRY(env_text(ENV_DRIVER, &o->site.driver));
     HVD_TRY(env_text(ENV_OUTPUT, &o->output));
     HVD_TRY(env_text(ENV_HOST, &o->site.host));
     HVD_TRY(env_u64(ENV_JOB, UINT64_MAX, &o->site.job));
-    HVD_TRY(env_fd(ENV_SECRET_FD, &o->site.secret_fd));
     if (getenv(ENV_LIFELINE_FD))
         HVD_TRY(env_fd(ENV_LIFELINE_FD, &o->lifeline_fd));
     o->job_dir = getenv(ENV_JOB_DIR);

@@ -27,6 +27,7 @@
 #include "base/rlimits.h"
 #include "base/signals.h"
 #include "elastic/wire/env.h"
+#include "elastic/wire/socket.h"
 
 enum {
     N_OWN = 8,
@@ -276,16 +277,27 @@ static bool open_pipe(int *read_p, int *write_p)
     return *write_p >= 0 && fcntl(*read_p, F_SETFL, O_NONBLOCK) == 0;
 }
 
+/* -1: errno says why. */
+static int open_secret(const struct spawn_site *site, uint64_t worker)
+{
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    int fd;
+
+    wire_token_derive(site->token, WIRE_TOKEN_WORKER, worker, token);
+    if (wire_secret_create(token, sizeof(token), &fd) != HVD_OK)
+        return -1;
+    return lift(fd);
+}
+
 static bool open_fds(struct plan *plan, const struct spawn_site *site,
-                     struct spawned *spawned)
+                     uint64_t worker, struct spawned *spawned)
 {
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     if (null_fd < 0)
         return false;
     plan->stdin_fd = lift(null_fd);
-    plan->secret_fd = fcntl(site->secret_fd, F_DUPFD_CLOEXEC,
-                            (int)FIRST_FREE_FD);
+    plan->secret_fd = open_secret(site, worker);
     plan->lifeline_fd = fcntl(site->lifeline_fd, F_DUPFD_CLOEXEC,
                               (int)FIRST_FREE_FD);
     return plan->stdin_fd >= 0 && plan->secret_fd >= 0 &&
@@ -355,7 +367,8 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
         errno = EINVAL;
     else if (plan_argv(&plan, spawn) && plan_env(&plan, site, spawn) &&
              plan_paths(&plan))
-        good = open_fds(&plan, site, &spawned) && fork_child(&plan, &spawned);
+        good = open_fds(&plan, site, spawn->worker, &spawned) &&
+               fork_child(&plan, &spawned);
     *error_p = errno;
     close_child_fds(&plan);
     plan_fini(&plan);

@@ -2,7 +2,7 @@
  * its process group, and the two ropes that pull it down with the agent.
  *
  * In the worker: stdin is /dev/null, stdout and stderr are pipes to the agent;
- * SPAWN_SECRET_FD holds the job's token, SPAWN_LIFELINE_FD ends when the agent
+ * SPAWN_SECRET_FD holds its own token, SPAWN_LIFELINE_FD ends when the agent
  * does; no other descriptor is open, no signal blocked or ignored. It leads a
  * process group of its own and gets SIGKILL when the agent's main thread dies;
  * that signal does not reach the children of a shell between agent and worker:
@@ -30,8 +30,8 @@ struct spawn_site {
     const char *address; /* numeric, for the data plane */
     const char *job_dir; /* NULL: none */
     uint64_t job;
-    int secret_fd;
-    int lifeline_fd; /* read end */
+    const uint8_t *token; /* the agent's own */
+    int lifeline_fd;      /* read end */
 };
 
 struct spawned {

@@ -16,17 +16,51 @@ enum {
 
 /* ---- who is it? ---------------------------------------------------------- */
 
-static bool is_of_this_job(struct loop *l, const struct message *m,
-                           const uint8_t *token)
-{
-    bool same = m->job == l->driver.config.job;
+static const char *const kinds[] = {[PEER_AGENT] = "agent",
+                                    [PEER_WORKER] = "worker"};
 
-    if (same && mac_equal(l->token, token))
-        return true;
-    log_seldom(&l->refused, LOG_LEVEL_WARN, "%s %s -> refused",
-               message_type_name(m->type),
-               same ? "without the token of this job" : "of another job");
-    return false;
+static void refuse(struct loop *l, enum peer_kind kind, uint64_t id,
+                   const char *why)
+{
+    log_seldom(&l->refused, LOG_LEVEL_WARN,
+               "HELLO of %s %" PRIu64 ": %s -> refused", kinds[kind], id, why);
+}
+
+/* Does it show that it is what it says? */
+static bool is_token(struct loop *l, const struct message *m,
+                     enum peer_kind kind, uint64_t id, const uint8_t *expected,
+                     const uint8_t *token)
+{
+    const char *why = NULL;
+
+    if (m->job != l->driver.config.job)
+        why = "of another job";
+    else if (!mac_equal(expected, token))
+        why = "without its token";
+    if (why)
+        refuse(l, kind, id, why);
+    return why == NULL;
+}
+
+static bool is_agent(struct loop *l, const struct message *m)
+{
+    const struct msg_agent_hello *hello = &m->u.agent_hello;
+    uint8_t token[WIRE_TOKEN_NBYTES];
+
+    wire_token_derive(l->secret, WIRE_TOKEN_AGENT, hello->agent, token);
+    return is_token(l, m, PEER_AGENT, hello->agent, token, hello->token);
+}
+
+/* Its agent has handed the token over. */
+static bool is_worker(struct loop *l, const struct message *m,
+                      const struct driver_worker *w)
+{
+    uint8_t token[WIRE_TOKEN_NBYTES], of_agent[WIRE_TOKEN_NBYTES];
+
+    wire_token_derive(l->secret, WIRE_TOKEN_AGENT,
+                      driver_host_of(&l->driver, w)->agent, of_agent);
+    wire_token_derive(of_agent, WIRE_TOKEN_WORKER, w->id, token);
+    return is_token(l, m, PEER_WORKER, w->id, token, m->u.hello.token);
 }
 
 /* Several before either misses the other's. */
@@ -58,18 +92,15 @@ static void welcome_agent(struct loop *l, struct wire_router *router,
 }
 
 /* peers_meet() has refused it. */
-static void refuse(struct loop *l, const struct peers *peers, uint64_t route,
-                   enum peer_kind kind, uint64_t id)
+static void refuse_route(struct loop *l, const struct peers *peers,
+                         uint64_t route, enum peer_kind kind, uint64_t id)
 {
-    const char *why = "no memory";
-
     if (peers_by_id(peers, kind, id))
-        why = "another connection speaks for it";
+        refuse(l, kind, id, "another connection speaks for it");
     else if (route != 0)
-        why = "this connection speaks for another";
-    log_seldom(&l->refused, LOG_LEVEL_WARN,
-               "HELLO of %s %" PRIu64 ": %s -> refused",
-               kind == PEER_AGENT ? "agent" : "worker", id, why);
+        refuse(l, kind, id, "this connection speaks for another");
+    else
+        refuse(l, kind, id, "no memory");
 }
 
 /* On either of its connections. */
@@ -79,10 +110,10 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
 {
     uint64_t agent = m->u.agent_hello.agent;
 
-    if (!is_of_this_job(l, m, m->u.agent_hello.token))
+    if (!is_agent(l, m))
         return false;
     if (!peers_meet(peers, router, route, PEER_AGENT, agent)) {
-        refuse(l, peers, route, PEER_AGENT, agent);
+        refuse_route(l, peers, route, PEER_AGENT, agent);
         return false;
     }
     welcome_agent(l, router, peers_by_id(peers, PEER_AGENT, agent)->route);
@@ -108,19 +139,20 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
 static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
 {
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
+    const struct driver_worker *w = driver_worker(&l->driver, m->worker);
 
-    if (!is_of_this_job(l, m, m->u.hello.token))
-        return;
-    if (!driver_worker(&l->driver, m->worker))
+    if (!w)
         log_seldom(&l->late, LOG_LEVEL_DEBUG,
                    "HELLO of worker %" PRIu64 ", whom nobody waits for "
                    "-> ignored",
                    m->worker);
-    else if (peers_meet(&l->peers, l->router, route, PEER_WORKER, m->worker) ||
-             peers_by_id(&l->peers, PEER_WORKER, m->worker))
+    else if (!is_worker(l, m, w))
+        return;
+    else if (peers_meet(&l->peers, l->router, route, PEER_WORKER, w->id) ||
+             peers_by_id(&l->peers, PEER_WORKER, w->id))
         loop_feed(l, &ev);
     else
-        refuse(l, &l->peers, route, PEER_WORKER, m->worker);
+        refuse_route(l, &l->peers, route, PEER_WORKER, w->id);
 }
 
 /* ---- what does it say? --------------------------------------------------- */

@@ -20,7 +20,7 @@ struct launch_config {
     const char *endpoint;        /* of the control socket */
     const char *output_endpoint; /* of the output socket */
     uint64_t job;
-    int secret_fd; /* sealed memfd with the job's token; borrowed */
+    const uint8_t *secret; /* [WIRE_TOKEN_NBYTES] of the driver; borrowed */
     enum log_level log_level;
 };
 

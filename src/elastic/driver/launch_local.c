@@ -27,6 +27,7 @@
 #include "base/signals.h"
 #include "elastic/driver/launch.h"
 #include "elastic/wire/env.h"
+#include "elastic/wire/socket.h"
 
 enum { ENV_OWN = 8, ENV_TEXT = 160 };
 
@@ -106,7 +107,7 @@ static hvd_status_t build_env(struct child_image *image)
 
 static hvd_status_t image_init(struct child_image *image,
                                const struct launch_config *config,
-                               uint64_t agent, const char *host,
+                               uint64_t agent, const char *host, int secret_fd,
                                int lifeline_fd)
 {
     memset(image, 0, sizeof(*image));
@@ -117,7 +118,7 @@ static hvd_status_t image_init(struct child_image *image,
     set_env_u64(image, ENV_JOB, config->job);
     set_env_u64(image, ENV_AGENT, agent);
     set_env(image, ENV_HOST, host);
-    set_env_u64(image, ENV_SECRET_FD, (uint64_t)config->secret_fd);
+    set_env_u64(image, ENV_SECRET_FD, (uint64_t)secret_fd);
     set_env_u64(image, ENV_LIFELINE_FD, (uint64_t)lifeline_fd);
     set_env(image, ENV_LOG_LEVEL, level_name(config->log_level));
     return build_env(image);
@@ -200,12 +201,22 @@ static hvd_status_t fork_agent(const struct child_image *image, int secret_fd,
     return error_errno("cannot execute \"%s\"", image->path);
 }
 
+/* *fd_p: with what the agent says who it is. */
+static hvd_status_t open_secret(const struct launch_config *config,
+                                uint64_t agent, int *fd_p)
+{
+    uint8_t token[WIRE_TOKEN_NBYTES];
+
+    wire_token_derive(config->secret, WIRE_TOKEN_AGENT, agent, token);
+    return wire_secret_create(token, sizeof(token), fd_p);
+}
+
 static hvd_status_t start_local(const struct launch_config *config,
                                 uint64_t agent, const char *host,
                                 struct launched *launched_p)
 {
     struct child_image *image = calloc(1, sizeof(*image));
-    int lifeline[2] = {-1, -1};
+    int lifeline[2] = {-1, -1}, secret_fd;
     hvd_status_t status;
 
     if (!image)
@@ -215,15 +226,18 @@ static hvd_status_t start_local(const struct launch_config *config,
         status = error_errno("cannot make a pipe");
         goto free_image;
     }
-    HVD_TRY_GOTO(image_init(image, config, agent, host, lifeline[0]),
-                 close_lifeline);
-    HVD_TRY_GOTO(fork_agent(image, config->secret_fd, lifeline, launched_p),
-                 close_lifeline);
+    HVD_TRY_GOTO(open_secret(config, agent, &secret_fd), close_lifeline);
+    HVD_TRY_GOTO(image_init(image, config, agent, host, secret_fd, lifeline[0]),
+                 close_secret);
+    HVD_TRY_GOTO(fork_agent(image, secret_fd, lifeline, launched_p),
+                 close_secret);
     launched_p->lifeline_fd = lifeline[1];
     lifeline[1] = -1;
+close_secret:
+    close(secret_fd);
+    free(image->envp);
 close_lifeline:
     close_pair(lifeline);
-    free(image->envp);
 free_image:
     free(image);
     return status;

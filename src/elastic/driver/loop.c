@@ -476,6 +476,17 @@ static hvd_status_t open_signals(struct loop *l)
     return HVD_OK;
 }
 
+/* Where no agent could be handed one, none need be started. */
+static hvd_status_t make_secret(struct loop *l)
+{
+    int fd;
+
+    mac_random(l->secret, sizeof(l->secret));
+    HVD_TRY(wire_secret_create(l->secret, sizeof(l->secret), &fd));
+    close(fd);
+    return HVD_OK;
+}
+
 static hvd_status_t open_sockets(struct loop *l)
 {
     HVD_TRY(wire_context_create(&l->context));
@@ -486,8 +497,7 @@ static hvd_status_t open_sockets(struct loop *l)
     if (!loop_watch(l, wire_router_fd(l->router)) ||
         !loop_watch(l, wire_router_fd(l->output_router)))
         return error_errno("cannot watch the sockets");
-    mac_random(l->token, sizeof(l->token));
-    return wire_secret_create(l->token, sizeof(l->token), &l->secret_fd);
+    return make_secret(l);
 }
 
 static hvd_status_t open_discovery(struct loop *l)
@@ -546,7 +556,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
                 &(struct launch_config){.endpoint = l->endpoint,
                                         .output_endpoint = l->output_endpoint,
                                         .job = job,
-                                        .secret_fd = l->secret_fd,
+                                        .secret = l->secret,
                                         .log_level = l->options->log_level});
     return HVD_OK;
 }
@@ -573,7 +583,6 @@ static void loop_close(struct loop *l)
     free(l->stillborn);
     fd_close(&l->epoll_fd);
     fd_close(&l->signal_fd);
-    fd_close(&l->secret_fd);
 }
 
 static int run(struct loop *l, uint64_t now_us)
@@ -617,7 +626,7 @@ int loop_run(const struct options *options)
         return 1;
     }
     l->options = options;
-    l->epoll_fd = l->signal_fd = l->secret_fd = -1;
+    l->epoll_fd = l->signal_fd = -1;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (open_output(l) != HVD_OK) {
         log_error("%s", error_text());

@@ -38,9 +38,9 @@ struct loop {
     struct output output;
     struct status status;
     struct events events;
-    int epoll_fd, signal_fd, secret_fd;
+    int epoll_fd, signal_fd;
     int wake_fd; /* there is room again where our words go */
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    uint8_t secret[WIRE_TOKEN_NBYTES]; /* of it all tokens are made */
     char endpoint[64], output_endpoint[64];
     uint64_t next_discovery_us;
     bool script_open;

@@ -172,7 +172,7 @@ static void print_help_env(FILE *out)
         "  HVD_SLOT         index of the slot on the host, from 0\n"
         "  HVD_WORKER       number of the worker, never used twice\n"
         "  HVD_ADDRESS      address its data connections bind to\n"
-        "  HVD_SECRET_FD    descriptor of the job's secret\n"
+        "  HVD_SECRET_FD    descriptor of its token\n"
         "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
         "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
         "  HVD_TIMELINE     the job's --timeline FILE\n\n"
@@ -193,7 +193,7 @@ static void print_check_build(FILE *out)
           "launchers:   local\n"
           "transports:  shared memory, tcp\n"
           "memory:      host\n"
-          "control:     tcp on loopback, per-job token\n",
+          "control:     tcp on loopback, a token for each process\n",
           out);
 }
 

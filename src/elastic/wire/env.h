@@ -9,9 +9,9 @@
  *   HVD_HOST       name of the host, as in discovery
  *   HVD_WORKER     (worker) its id
  *   HVD_SLOT       (worker) index of its slot on the host
- *   HVD_SECRET_FD  number of an inherited sealed memfd with the 32-byte job
- *                  token; read and closed by hvd_init and the agent, never in
- *                  argv or env
+ *   HVD_SECRET_FD  number of an inherited sealed memfd with the 32-byte token
+ *                  of this agent or worker; read and closed by hvd_init and
+ *                  the agent, never in argv or env
  *   HVD_LIFELINE_FD  number of an inherited pipe end that nobody writes to: EOF
  *                  means that the parent (driver of an agent, agent of a
  *                  worker) is gone and this process must end

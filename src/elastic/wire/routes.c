@@ -11,8 +11,8 @@
 
 enum { INDEX_BITS = 24, N_ROUTES_MAX = 1 << INDEX_BITS };
 
-/* Source: FNV-1a, Fowler, Noll & Vo. Who forges ids to collide has to have the
- * job's token. */
+/* Source: FNV-1a, Fowler, Noll & Vo. Who forges ids to collide has to have a
+ * token. */
 static uint32_t hash(const uint8_t *id, size_t nbytes)
 {
     uint32_t h = 2166136261u;

@@ -1,7 +1,7 @@
 /* elastic/wire/routes.h - routing ids of ROUTER peers and the numbers by which
  * the rest of the driver knows them. A number is never used again: what is
  * meant for a peer that was forgotten cannot reach its successor. Only who has
- * shown the job's token gets one: ids that strangers make up fill no memory.
+ * shown a token gets one: ids that strangers make up fill no memory.
  *
  * Threads: one owner. Memory: its own arrays. */
 #ifndef ELASTIC_WIRE_ROUTES_H

@@ -1,5 +1,5 @@
-/* elastic/wire/secret.c - handing a secret to a child through a sealed memfd,
- * so that it is in no argv, environment or file. See socket.h.
+/* elastic/wire/secret.c - the secret of a child, and handing it over through a
+ * sealed memfd, so that it is in no argv, environment or file. See socket.h.
  *
  * Threads: any. Memory: none. */
 #include <errno.h>
@@ -8,7 +8,22 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/mac.h"
 #include "elastic/wire/socket.h"
+
+_Static_assert((int)WIRE_TOKEN_NBYTES == (int)MAC_KEY_NBYTES &&
+                   (int)WIRE_TOKEN_NBYTES == (int)MAC_NBYTES,
+               "a token is made by, and is, a key");
+
+void wire_token_derive(const uint8_t *secret, enum wire_token_kind kind,
+                       uint64_t id, uint8_t *token)
+{
+    uint8_t name[1 + sizeof(id)] = {(uint8_t)kind};
+
+    for (size_t i = 0; i < sizeof(id); i++)
+        name[1 + i] = (uint8_t)(id >> 8 * i);
+    mac_compute(secret, name, sizeof(name), token);
+}
 
 static hvd_status_t write_all(int fd, const uint8_t *data, size_t nbytes)
 {
@@ -33,7 +48,7 @@ hvd_status_t wire_secret_create(const void *data, size_t nbytes, int *fd_p)
     hvd_status_t status;
 
     if (fd < 0)
-        return error_errno("memfd_create, for the job's secret");
+        return error_errno("memfd_create, for a secret");
     HVD_TRY_GOTO(write_all(fd, data, nbytes), close_fd);
     if (fcntl(fd, F_ADD_SEALS, seals) < 0) {
         status = error_errno("cannot seal a secret");

@@ -114,6 +114,15 @@ void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms);
 
 /* ---- secrets ------------------------------------------------------------- */
 
+enum wire_token_kind { WIRE_TOKEN_AGENT = 'a', WIRE_TOKEN_WORKER = 'w' };
+
+/* What a child shows to prove that it is this one, token [WIRE_TOKEN_NBYTES],
+ * from its parent's secret of as many bytes: the driver's for an agent, an
+ * agent's token for its worker. Who has one can make those of its children, and
+ * no other. After mac_init(). */
+void wire_token_derive(const uint8_t *secret, enum wire_token_kind kind,
+                       uint64_t id, uint8_t *token);
+
 /* Hand a secret to a child: a sealed memfd (not CLOEXEC in the child: the
  * caller dups it there) holding data [nbytes]. */
 hvd_status_t wire_secret_create(const void *data, size_t nbytes,
