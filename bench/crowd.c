@@ -81,7 +81,6 @@ static void say_hello(struct crowd *c, struct wire_dealer *dealer)
     m.u.agent_hello.agent = c->agent;
     m.u.agent_hello.pid = getpid();
     snprintf(m.u.agent_hello.host, WIRE_HOST_MAX, "%s", getenv(ENV_HOST));
-    memcpy(m.u.agent_hello.token, c->token, sizeof(c->token));
     if (wire_dealer_send(dealer, &m) != HVD_OK)
         fail("AGENT_HELLO");
 }
@@ -251,18 +250,20 @@ static void spawn(struct crowd *c, uint64_t worker)
                                    .driver_timeout_us = 600000000};
     struct message m = {.type = MSG_SPAWNED};
     struct member *w = calloc(1, sizeof(*w));
+    uint8_t token[WIRE_TOKEN_NBYTES];
     char name[32];
 
     if (!w || !array_reserve(&c->members, &c->max, c->n + 1))
         fail("no memory");
     snprintf(name, sizeof(name), "w%" PRIu64, worker);
-    if (wire_dealer_create(c->context, c->driver, name, &w->dealer) != HVD_OK)
+    wire_token_derive(c->token, WIRE_TOKEN_WORKER, worker, token);
+    if (wire_dealer_create(c->context, c->driver, name, token, &w->dealer) !=
+        HVD_OK)
         fail(name);
     w->id = worker;
     config.hello.pid = getpid();
     config.hello.port = 1;
     snprintf(config.hello.address, WIRE_ADDRESS_MAX, "127.0.0.1");
-    memcpy(config.hello.token, c->token, sizeof(c->token));
     worker_core_init(&w->core, &config, clock_now_us());
     watch(c, wire_dealer_fd(w->dealer));
     c->members[c->n++] = w;
@@ -384,10 +385,10 @@ static void open_all(struct crowd *c)
     snprintf(name, sizeof(name), "a%" PRIu64, c->agent);
     if (rlimits_prepare() != HVD_OK ||
         wire_context_create(&c->context) != HVD_OK ||
-        wire_dealer_create(c->context, c->driver, name, &c->control) !=
-            HVD_OK ||
-        wire_dealer_create(c->context, getenv(ENV_OUTPUT), name, &c->output) !=
-            HVD_OK)
+        wire_dealer_create(c->context, c->driver, name, c->token,
+                           &c->control) != HVD_OK ||
+        wire_dealer_create(c->context, getenv(ENV_OUTPUT), name, c->token,
+                           &c->output) != HVD_OK)
         fail("cannot begin");
     watch(c, c->signal_fd);
     watch(c, c->lifeline_fd);

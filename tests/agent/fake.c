@@ -61,7 +61,8 @@ static void on_control(struct fake *fake, uint64_t route, struct message *m)
     switch (m->type) {
     case MSG_AGENT_HELLO:
         fake->hello = true;
-        fake->route = route ? route : wire_router_admit(fake->control);
+        fake->route = route ? route
+                            : wire_router_admit(fake->control, fake->token);
         fake->hello_said = m->u.agent_hello;
         send_to(fake->control, fake->route, &answer);
         break;
@@ -116,10 +117,12 @@ static void on_output(struct fake *fake, uint64_t route, struct message *m)
     struct fake_stream *stream;
 
     if (m->type == MSG_AGENT_HELLO) {
-        ck_assert_mem_eq(m->u.agent_hello.token, fake->token,
-                         sizeof(fake->token));
+        ck_assert(wire_router_proven(fake->output, fake->token,
+                                     m->u.agent_hello.proof));
         fake->output_hello = true;
-        fake->output_route = route ? route : wire_router_admit(fake->output);
+        fake->output_route = route
+                                 ? route
+                                 : wire_router_admit(fake->output, fake->token);
         return;
     }
     ck_assert_int_eq(m->type, MSG_OUTPUT);

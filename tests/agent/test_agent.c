@@ -79,7 +79,8 @@ START_TEST(agent_start_says_who_it_is)
     ck_assert_str_eq(f.hello_said.host, "127.0.0.9");
     ck_assert_uint_eq(f.hello_said.agent, 5);
     ck_assert_int_eq(f.hello_said.pid, f.agent);
-    ck_assert_mem_eq(f.hello_said.token, f.token, sizeof(f.token));
+    ck_assert(wire_router_proven(f.control, f.token, f.hello_said.proof));
+    ck_assert_mem_ne(f.hello_said.proof, f.token, sizeof(f.token));
     fake_wait(&f, has_pings, NULL);
 }
 END_TEST

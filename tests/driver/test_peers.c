@@ -15,6 +15,7 @@ static char endpoint[64];
 static struct peers peers;
 static struct message heard;
 static uint64_t route;
+static const uint8_t token[WIRE_TOKEN_NBYTES] = {7};
 
 static void setup(void)
 {
@@ -55,8 +56,8 @@ static struct wire_dealer *caller(const char *name)
 {
     struct wire_dealer *dealer;
 
-    ck_assert_int_eq(wire_dealer_create(context, endpoint, name, &dealer),
-                     HVD_OK);
+    ck_assert_int_eq(
+        wire_dealer_create(context, endpoint, name, token, &dealer), HVD_OK);
     ck_assert_int_eq(says(dealer, MSG_HELLO), WIRE_MESSAGE);
     ck_assert_uint_eq(route, 0);
     return dealer;
@@ -64,7 +65,7 @@ static struct wire_dealer *caller(const char *name)
 
 static bool meets(enum peer_kind kind, uint64_t id)
 {
-    return peers_meet(&peers, router, route, kind, id);
+    return peers_meet(&peers, router, route, kind, id, token);
 }
 
 START_TEST(peer_that_meets_first_is_the_one)

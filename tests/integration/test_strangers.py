@@ -17,6 +17,7 @@ from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, alone, check, equal, main,
                      scenario)
 import job as jobs
 
+TOKEN = bytes(range(1, 33))
 BOTH = ("localhost:2", "127.0.0.2:2")
 NP = ["-np", "4", "--min-np", "1", "--max-np", "4"]
 SILENT = 300         # connections to each port: more than may wait there
@@ -305,13 +306,15 @@ def second_hello_of_a_worker_is_refused(stage):
     row = run.row(rank=1)
     job = int(variable(agent(run), "HVD_JOB"))
     mine = zmtp.token_of_worker(token(stage, row["host"]), row["worker"])
+    proof = zmtp.prove(mine, endpoint(run))
     second = zmtp.dial(endpoint(run))
     for _ in range(3):
-        second.send(zmtp.hello(job, row["worker"], mine))
+        second.send(zmtp.hello(job, row["worker"], proof))
     line = run.says("worker %d (" % row["worker"])
     check("HELLO of pid 4711 at 127.0.0.1:1 is refused" in line, line)
     lose_one(run)
-    equal(len([text for text in run.lines if "4711" in text]), 1,
+    equal(len([text for text in run.lines
+               if "pid 4711" in text]), 1,
           "lines about it")
     second.close()
     finish(run)
@@ -319,7 +322,8 @@ def second_hello_of_a_worker_is_refused(stage):
 
 @scenario
 def hello_with_the_token_of_another_is_refused(stage):
-    """Of none, of the worker's agent, of the next worker, of another agent's."""
+    """Of none, of the worker's agent, of the next worker, of another agent's;
+    nor with what proves the right one elsewhere, nor with itself."""
     bug_agents(stage)
     run = start(stage)
     job = int(variable(agent(run), "HVD_JOB"))
@@ -327,14 +331,16 @@ def hello_with_the_token_of_another_is_refused(stage):
     own, other = token(stage, LOCAL), token(stage, OTHER)
     equal(row["host"], LOCAL, "host of rank 0")
     stranger = zmtp.dial(endpoint(run), b"w%d" % row["worker"])
-    for wrong in (bytes(32), own,
-                  zmtp.token_of_worker(own, row["worker"] + 1),
-                  zmtp.token_of_worker(other, row["worker"])):
-        stranger.send(zmtp.hello(job, row["worker"], wrong))
+    right = zmtp.token_of_worker(own, row["worker"])
+    wrong = [zmtp.prove(token, endpoint(run)) for token in (
+        bytes(32), own, zmtp.token_of_worker(own, row["worker"] + 1),
+        zmtp.token_of_worker(other, row["worker"]))]
+    for proof in wrong + [right, zmtp.prove(right, endpoint(run, "HVD_OUTPUT"))]:
+        stranger.send(zmtp.hello(job, row["worker"], proof))
     run.says("HELLO of worker %d: without its token -> refused" %
              row["worker"])
     lose_one(run)
-    equal([line for line in run.lines if "4711" in line], [],
+    equal([line for line in run.lines if "pid 4711" in line], [],
           "lines of who had the token")
     stranger.close()
     finish(run)
@@ -346,8 +352,9 @@ def forge(root):
     with open(os.path.join(root, "token." + OTHER), "rb") as file:
         own = file.read()
     job = int(os.environ["HVD_JOB"])
+    proof = zmtp.prove(own, os.environ["HVD_OUTPUT"])
     driver = zmtp.dial(os.environ["HVD_OUTPUT"])
-    driver.send(zmtp.agent_hello(job, int(os.environ["HVD_AGENT"]), own))
+    driver.send(zmtp.agent_hello(job, int(os.environ["HVD_AGENT"]), proof))
     driver.receive()  # welcome: the agent itself will be too late
     with open(os.path.join(root, "forging"), "w", encoding="ascii"):
         pass
@@ -374,8 +381,9 @@ def output_of_anothers_worker_is_dropped(stage):
 # ---- in a driver's place ----------------------------------------------------
 
 class Impostor:
-    """Listens where an agent or a worker looks for its driver, takes what they
-    say, and floods them."""
+    """Listens where an agent or a worker looks for its driver, say where one has
+    died, takes what they say, and talks to them. Of the job it knows all but
+    the secret."""
 
     def __init__(self):
         self.control, self.output = (
@@ -398,7 +406,7 @@ class Impostor:
 def alone_with(impostor, command, **environment):
     """A process that takes the impostor for its driver; its lifeline."""
     secret = os.memfd_create("secret")
-    os.write(secret, bytes(32))
+    os.write(secret, TOKEN)
     lifeline, ours = os.pipe()
     env = {key: value for key, value in os.environ.items()
            if not key.startswith("HVD_")}
@@ -433,6 +441,25 @@ def ends_in_a_flood(command, end, **environment):
     return process.returncode
 
 
+def outlives(command, forged, **environment):
+    """What it does not believe; and it does not say its token."""
+    impostor = Impostor()
+    process, lifeline = alone_with(impostor, command, **environment)
+    try:
+        driver = impostor.accept()
+        said = [driver.receive()]
+        driver.send(*forged)
+        said += [driver.receive() for _ in range(10)]
+        equal([words for words in said if TOKEN in words], [],
+              "words with its token")
+        os.close(lifeline)
+        equal(process.wait(PATIENCE_S), 1, "status, behind its lifeline's end")
+    finally:
+        process.kill()
+        process.wait()
+        impostor.close()
+
+
 def close_lifeline(process, lifeline):
     os.close(lifeline)
 
@@ -453,6 +480,24 @@ def worker_ends_in_a_flood(stage):
     equal(ends_in_a_flood([stage.trainer, stage.root], close_lifeline,
                           HVD_WORKER="1", HVD_SLOT="0",
                           HVD_ADDRESS="127.0.0.1"), 1, "status")
+
+
+@scenario
+def agent_believes_no_impostor(stage):
+    program = os.path.join(stage.build, "src/elastic/agent/hvd-agent")
+    of = {1: 1, 2: 1}
+    outlives([program], [zmtp.message(zmtp.AGENT_WELCOME, of, {}),
+                         zmtp.message(zmtp.AGENT_SHUTDOWN, of, {})],
+             HVD_AGENT="1")
+
+
+@scenario
+def worker_believes_no_impostor(stage):
+    of = {1: 1, 2: 1, 4: 1}
+    outlives([stage.trainer, stage.root],
+             [zmtp.message(zmtp.WELCOME, of, {1: 100, 2: 10000, 3: 10000}),
+              zmtp.message(zmtp.SHUTDOWN, of, {1: 3, 2: 0, 3: "forged"})],
+             HVD_WORKER="1", HVD_SLOT="0", HVD_ADDRESS="127.0.0.1")
 
 
 if __name__ == "__main__":

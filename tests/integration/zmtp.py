@@ -12,6 +12,7 @@ GREETING = (b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0"
             + b"\0" + bytes(31))
 MORE, LONG, COMMAND = 1, 2, 4
 AGENT_HELLO, OUTPUT, HELLO = 1, 7, 32  # enum message_type
+AGENT_WELCOME, AGENT_SHUTDOWN, WELCOME, SHUTDOWN = 16, 19, 48, 54
 
 
 def frame(body, flags=0):
@@ -48,21 +49,27 @@ def message(kind, envelope, body):
 
 
 def token_of_worker(token, worker):
-    """What its agent, which shows `token`, hands over to a worker."""
+    """What its agent, which has `token`, hands over to a worker."""
     return hashlib.blake2b(b"w" + struct.pack("<Q", worker), digest_size=32,
                            key=token).digest()
 
 
-def hello(job, worker, token=bytes(32), port=1, more=None):
+def prove(token, endpoint):
+    """What somebody with this token says at this endpoint."""
+    return hashlib.blake2b(b"h" + endpoint.encode(), digest_size=32,
+                           key=token).digest()
+
+
+def hello(job, worker, proof=bytes(32), port=1, more=None):
     """more: a field that nobody knows."""
     return message(HELLO, {1: job, 4: worker},
-                   {1: 4711, 2: token, 3: "0", 4: "127.0.0.1", 5: port,
+                   {1: 4711, 2: proof, 3: "0", 4: "127.0.0.1", 5: port,
                     **({99: more} if more else {})})
 
 
-def agent_hello(job, agent, token):
+def agent_hello(job, agent, proof):
     return message(AGENT_HELLO, {1: job},
-                   {1: agent, 2: "host", 3: 4711, 4: token, 5: "0"})
+                   {1: agent, 2: "host", 3: 4711, 4: proof, 5: "0"})
 
 
 def output(job, worker, text):

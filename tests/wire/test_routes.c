@@ -6,9 +6,11 @@
 #include "elastic/wire/routes.h"
 #include "support.h"
 
+static const uint8_t token[WIRE_TOKEN_NBYTES];
+
 static uint64_t number_of(struct routes *routes, const char *id)
 {
-    return routes_add(routes, (const uint8_t *)id, strlen(id));
+    return routes_add(routes, (const uint8_t *)id, strlen(id), token);
 }
 
 START_TEST(routes_same_id_same_number)
@@ -47,9 +49,9 @@ START_TEST(routes_odd_ids_get_none)
     struct routes routes = {0};
     uint8_t id[ROUTE_ID_MAX + 1] = {0};
 
-    ck_assert_uint_eq(routes_add(&routes, id, 0), 0);
-    ck_assert_uint_eq(routes_add(&routes, id, sizeof(id)), 0);
-    ck_assert_uint_ne(routes_add(&routes, id, ROUTE_ID_MAX), 0);
+    ck_assert_uint_eq(routes_add(&routes, id, 0, token), 0);
+    ck_assert_uint_eq(routes_add(&routes, id, sizeof(id), token), 0);
+    ck_assert_uint_ne(routes_add(&routes, id, ROUTE_ID_MAX, token), 0);
     ck_assert_uint_eq(routes_number(&routes, id, sizeof(id)), 0);
     routes_fini(&routes);
 }
@@ -80,7 +82,7 @@ START_TEST(routes_random_use_agrees_with_a_list)
             ck_assert_uint_eq(routes_number(&routes, id, sizeof(i)),
                               numbers[i]);
             ck_assert_uint_eq(routes.n, n); /* to ask adds nothing */
-            number = routes_add(&routes, id, sizeof(i));
+            number = routes_add(&routes, id, sizeof(i), token);
             ck_assert(numbers[i] ? number == numbers[i] : number != last);
             n += numbers[i] == 0;
             last = numbers[i] = number;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/mac.h"
+#include "elastic/wire/seal.h"
 #include "elastic/wire/socket.h"
 #include "support.h"
 
@@ -76,6 +77,34 @@ START_TEST(token_of_each_child_is_its_own)
 }
 END_TEST
 
+/* What is sealed, or what stands for its second frame, or the token: nothing of
+ * it may be another. */
+START_TEST(seal_fits_what_was_sealed_alone)
+{
+    enum { NBYTES = 100 };
+    uint8_t token[MAC_KEY_NBYTES] = {7}, digest[SEAL_NBYTES];
+    uint8_t sealed[NBYTES + SEAL_NBYTES] = "words", words[sizeof(sealed)];
+    const uint8_t *with = _i ? digest : NULL;
+
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    seal_digest("rest", 4, digest);
+    seal_put(token, sealed, NBYTES, with);
+    for (size_t i = 0; i < sizeof(sealed); i++) {
+        memcpy(words, sealed, sizeof(words));
+        words[i] ^= 1;
+        ck_assert(!seal_fits(token, words, NBYTES, with));
+    }
+    memcpy(words, sealed, sizeof(words));
+    ck_assert(seal_fits(token, words, NBYTES, with));
+    ck_assert_mem_eq(words, sealed, sizeof(words));
+    ck_assert(!seal_fits(token, words, NBYTES, _i ? NULL : digest));
+    memcpy(words, sealed, sizeof(words));
+    digest[0] ^= 1;
+    token[0] ^= !_i;
+    ck_assert(!seal_fits(token, words, NBYTES, with));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("secret");
@@ -85,6 +114,7 @@ int main(void)
     tcase_add_test(tcase, secret_cannot_be_changed);
     tcase_add_test(tcase, secret_too_short_or_closed_is_an_error);
     tcase_add_test(tcase, token_of_each_child_is_its_own);
+    tcase_add_loop_test(tcase, seal_fits_what_was_sealed_alone, 0, 2);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

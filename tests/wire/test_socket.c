@@ -25,6 +25,7 @@ static struct wire_router *router;
 static char endpoint[64];
 static struct message got;
 static uint64_t route;
+static const uint8_t token[WIRE_TOKEN_NBYTES] = {7};
 
 static void setup(void)
 {
@@ -45,7 +46,8 @@ static void teardown(void)
 static struct wire_dealer *dealer_new(const char *name)
 {
     struct wire_dealer *dealer;
-    hvd_status_t status = wire_dealer_create(context, endpoint, name, &dealer);
+    hvd_status_t status = wire_dealer_create(context, endpoint, name, token,
+                                             &dealer);
 
     ck_assert_msg(status == HVD_OK, "%s", error_text());
     return dealer;
@@ -126,7 +128,7 @@ static void router_admit(struct wire_dealer *sender)
     router_get(sender);
     ck_assert_int_eq(got.type, MSG_HELLO);
     ck_assert_uint_eq(route, 0);
-    route = wire_router_admit(router);
+    route = wire_router_admit(router, token);
     ck_assert_uint_ne(route, 0);
 }
 
@@ -516,6 +518,47 @@ START_TEST(socket_flood_of_one_keeps_nobody_out)
 }
 END_TEST
 
+START_TEST(socket_hello_proves_the_token_and_does_not_say_it)
+{
+    static const uint8_t other[WIRE_TOKEN_NBYTES] = {8};
+    struct wire_dealer *dealer = member_new("w1");
+    struct wire_router *elsewhere;
+    char text[64];
+
+    ck_assert_mem_ne(got.u.hello.proof, token, sizeof(token));
+    ck_assert(wire_router_proven(router, token, got.u.hello.proof));
+    ck_assert(!wire_router_proven(router, other, got.u.hello.proof));
+    ck_assert_int_eq(wire_router_create(context, "127.0.0.1", text,
+                                        sizeof(text), &elsewhere),
+                     HVD_OK);
+    ck_assert(!wire_router_proven(elsewhere, token, got.u.hello.proof));
+    wire_router_destroy(elsewhere);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
+/* Somebody in the driver's place has heard the HELLO, but has not the token. */
+START_TEST(socket_words_that_are_not_the_drivers_are_refused)
+{
+    static const uint8_t other[WIRE_TOKEN_NBYTES] = {8};
+    struct wire_dealer *dealer = dealer_new("w1");
+    struct message m = hello();
+
+    ck_assert_int_eq(wire_dealer_send(dealer, &m), HVD_OK);
+    router_get(dealer);
+    route = wire_router_admit(router, other);
+    m = pong(1);
+    ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
+    wire_router_forget(router, route);
+    route = wire_router_admit(router, token);
+    m = pong(2);
+    ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
+    dealer_get(dealer);
+    ck_assert_uint_eq(got.u.pong.stamp_us, 2);
+    wire_dealer_destroy(dealer);
+}
+END_TEST
+
 START_TEST(socket_invalid_message_is_not_sent)
 {
     struct wire_dealer *dealer = dealer_new("w1");
@@ -544,8 +587,9 @@ START_TEST(socket_only_loopback)
             HVD_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(error_text(), "loopback"));
     for (size_t i = 0; i < ARRAY_SIZE(bad_endpoint); i++)
-        ck_assert_int_eq(wire_dealer_create(context, bad_endpoint[i], "w", &d),
-                         HVD_ERR_INVALID);
+        ck_assert_int_eq(
+            wire_dealer_create(context, bad_endpoint[i], "w", token, &d),
+            HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -618,6 +662,8 @@ int main(void)
     tcase_add_test(tcase,
                    socket_stranger_of_a_members_name_does_not_push_it_out);
     tcase_add_test(tcase, socket_flood_of_one_keeps_nobody_out);
+    tcase_add_test(tcase, socket_hello_proves_the_token_and_does_not_say_it);
+    tcase_add_test(tcase, socket_words_that_are_not_the_drivers_are_refused);
     tcase_add_test(tcase, socket_invalid_message_is_not_sent);
     tcase_add_test(tcase, socket_only_loopback);
     tcase_add_test(tcase, socket_other_loopback_addresses_work);

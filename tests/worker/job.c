@@ -170,9 +170,10 @@ static void on_message(struct job *job, uint64_t route, const struct message *m)
 
     ck_assert_uint_eq(m->job, JOB_ID);
     if (m->type == MSG_HELLO) {
-        ck_assert_mem_eq(m->u.hello.token, job->token, sizeof(job->token));
+        ck_assert(
+            wire_router_proven(job->router, job->token, m->u.hello.proof));
         w->hello = m->u.hello;
-        w->route = route ? route : wire_router_admit(job->router);
+        w->route = route ? route : wire_router_admit(job->router, job->token);
         w->heard = true;
         route = w->route;
     }

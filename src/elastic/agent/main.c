@@ -83,8 +83,6 @@ static hvd_status_t read_hello(const struct loop_options *o,
                                struct msg_agent_hello *hello)
 {
     size_t n = strlen(o->site.host);
-    hvd_status_t status;
-    int fd;
 
     HVD_TRY(env_u64(ENV_AGENT, UINT64_MAX, &hello->agent));
     if (n >= sizeof(hello->host))
@@ -93,8 +91,16 @@ static hvd_status_t read_hello(const struct loop_options *o,
     memcpy(hello->host, o->site.host, n + 1);
     memcpy(hello->version, HVD_VERSION, sizeof(HVD_VERSION));
     hello->pid = getpid();
+    return HVD_OK;
+}
+
+static hvd_status_t read_token(uint8_t *token)
+{
+    hvd_status_t status;
+    int fd;
+
     HVD_TRY(env_fd(ENV_SECRET_FD, &fd));
-    status = wire_secret_read(fd, hello->token, sizeof(hello->token));
+    status = wire_secret_read(fd, token, WIRE_TOKEN_NBYTES);
     close(fd);
     return status;
 }
@@ -103,7 +109,7 @@ static hvd_status_t read_environment(struct loop_options *o)
 {
     o->lifeline_fd = -1;
     o->site.address = WORKER_ADDRESS;
-    o->site.token = o->config.hello.token;
+    o->site.token = o->token;
     HVD_TRY(env_text(ENV_DRIVER, &o->site.driver));
     HVD_TRY(env_text(ENV_OUTPUT, &o->output));
     HVD_TRY(env_text(ENV_HOST, &o->site.host));
@@ -114,6 +120,7 @@ static hvd_status_t read_environment(struct loop_options *o)
     o->site.job_dir = o->job_dir;
     o->config.survives = o->job_dir != NULL;
     o->config.job = o->site.job;
+    HVD_TRY(read_token(o->token));
     return read_hello(o, &o->config.hello);
 }
 

@@ -16,8 +16,8 @@ enum {
 
 /* ---- who is it? ---------------------------------------------------------- */
 
-static const char *const kinds[] = {[PEER_AGENT] = "agent",
-                                    [PEER_WORKER] = "worker"};
+static const char *const kinds[] = {
+    [PEER_AGENT] = "agent", [PEER_WORKER] = "worker"};
 
 static void refuse(struct loop *l, enum peer_kind kind, uint64_t id,
                    const char *why)
@@ -26,41 +26,35 @@ static void refuse(struct loop *l, enum peer_kind kind, uint64_t id,
                "HELLO of %s %" PRIu64 ": %s -> refused", kinds[kind], id, why);
 }
 
-/* Does it show that it is what it says? */
-static bool is_token(struct loop *l, const struct message *m,
-                     enum peer_kind kind, uint64_t id, const uint8_t *expected,
-                     const uint8_t *token)
+/* Does it prove that it has the token? */
+static bool is_proven(struct loop *l, const struct wire_router *router,
+                      const struct message *m, enum peer_kind kind, uint64_t id,
+                      const uint8_t *token, const uint8_t *proof)
 {
     const char *why = NULL;
 
     if (m->job != l->driver.config.job)
         why = "of another job";
-    else if (!mac_equal(expected, token))
+    else if (!wire_router_proven(router, token, proof))
         why = "without its token";
     if (why)
         refuse(l, kind, id, why);
     return why == NULL;
 }
 
-static bool is_agent(struct loop *l, const struct message *m)
+static void token_of_agent(const struct loop *l, uint64_t agent, uint8_t *token)
 {
-    const struct msg_agent_hello *hello = &m->u.agent_hello;
-    uint8_t token[WIRE_TOKEN_NBYTES];
-
-    wire_token_derive(l->secret, WIRE_TOKEN_AGENT, hello->agent, token);
-    return is_token(l, m, PEER_AGENT, hello->agent, token, hello->token);
+    wire_token_derive(l->secret, WIRE_TOKEN_AGENT, agent, token);
 }
 
-/* Its agent has handed the token over. */
-static bool is_worker(struct loop *l, const struct message *m,
-                      const struct driver_worker *w)
+/* Its agent has made it. */
+static void token_of_worker(const struct loop *l, const struct driver_worker *w,
+                            uint8_t *token)
 {
-    uint8_t token[WIRE_TOKEN_NBYTES], of_agent[WIRE_TOKEN_NBYTES];
+    uint8_t of_agent[WIRE_TOKEN_NBYTES];
 
-    wire_token_derive(l->secret, WIRE_TOKEN_AGENT,
-                      driver_host_of(&l->driver, w)->agent, of_agent);
+    token_of_agent(l, driver_host_of(&l->driver, w)->agent, of_agent);
     wire_token_derive(of_agent, WIRE_TOKEN_WORKER, w->id, token);
-    return is_token(l, m, PEER_WORKER, w->id, token, m->u.hello.token);
 }
 
 /* Several before either misses the other's. */
@@ -108,11 +102,14 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
                         struct peers *peers, uint64_t route,
                         const struct message *m)
 {
-    uint64_t agent = m->u.agent_hello.agent;
+    const struct msg_agent_hello *hello = &m->u.agent_hello;
+    uint64_t agent = hello->agent;
+    uint8_t token[WIRE_TOKEN_NBYTES];
 
-    if (!is_agent(l, m))
+    token_of_agent(l, agent, token);
+    if (!is_proven(l, router, m, PEER_AGENT, agent, token, hello->proof))
         return false;
-    if (!peers_meet(peers, router, route, PEER_AGENT, agent)) {
+    if (!peers_meet(peers, router, route, PEER_AGENT, agent, token)) {
         refuse_route(l, peers, route, PEER_AGENT, agent);
         return false;
     }
@@ -136,23 +133,34 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
 
 /* From a second connection as well, if there is a first: what it means is the
  * core's to judge. What it answers goes to the first. */
-static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
+static void greet_worker(struct loop *l, uint64_t route,
+                         const struct message *m, const struct driver_worker *w)
 {
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
+    uint8_t token[WIRE_TOKEN_NBYTES];
+
+    token_of_worker(l, w, token);
+    if (!is_proven(l, l->router, m, PEER_WORKER, w->id, token,
+                   m->u.hello.proof))
+        return;
+    if (peers_meet(&l->peers, l->router, route, PEER_WORKER, w->id, token) ||
+        peers_by_id(&l->peers, PEER_WORKER, w->id))
+        loop_feed(l, &ev);
+    else
+        refuse_route(l, &l->peers, route, PEER_WORKER, w->id);
+}
+
+static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
+{
     const struct driver_worker *w = driver_worker(&l->driver, m->worker);
 
-    if (!w)
+    if (w)
+        greet_worker(l, route, m, w);
+    else
         log_seldom(&l->late, LOG_LEVEL_DEBUG,
                    "HELLO of worker %" PRIu64 ", whom nobody waits for "
                    "-> ignored",
                    m->worker);
-    else if (!is_worker(l, m, w))
-        return;
-    else if (peers_meet(&l->peers, l->router, route, PEER_WORKER, w->id) ||
-             peers_by_id(&l->peers, PEER_WORKER, w->id))
-        loop_feed(l, &ev);
-    else
-        refuse_route(l, &l->peers, route, PEER_WORKER, w->id);
 }
 
 /* ---- what does it say? --------------------------------------------------- */

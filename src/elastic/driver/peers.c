@@ -82,14 +82,14 @@ static bool add(struct peers *p, const struct peer *row)
 }
 
 bool peers_meet(struct peers *p, struct wire_router *router, uint64_t route,
-                enum peer_kind kind, uint64_t id)
+                enum peer_kind kind, uint64_t id, const uint8_t *token)
 {
     const struct peer *known = peers_by_id(p, kind, id);
     struct peer row = {kind, id, 0};
 
     if (known || route != 0)
         return known && known->route == route;
-    row.route = wire_router_admit(router);
+    row.route = wire_router_admit(router, token);
     if (row.route == 0)
         return false;
     if (add(p, &row))

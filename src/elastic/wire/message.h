@@ -95,7 +95,7 @@ struct msg_agent_hello {
     uint64_t agent; /* id given by the driver at its launch */
     char host[WIRE_HOST_MAX];
     int64_t pid;
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    uint8_t proof[WIRE_TOKEN_NBYTES]; /* of its token: wire/seal.h */
     char version[32];
     uint64_t n_alive; /* workers it still runs: the door for resume */
 };
@@ -191,7 +191,7 @@ struct msg_where {
 
 struct msg_hello {
     int64_t pid;
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    uint8_t proof[WIRE_TOKEN_NBYTES]; /* of its token: wire/seal.h */
     char version[32];
     char address[WIRE_ADDRESS_MAX]; /* where its data plane listens */
     uint16_t port;

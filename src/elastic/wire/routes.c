@@ -75,7 +75,8 @@ static uint32_t take_item(struct routes *routes)
     return (uint32_t)++routes->n_used;
 }
 
-static uint64_t add(struct routes *routes, const uint8_t *id, size_t nbytes)
+static uint64_t add(struct routes *routes, const uint8_t *id, size_t nbytes,
+                    const uint8_t *token)
 {
     struct route *item;
     uint32_t index;
@@ -89,6 +90,7 @@ static uint64_t add(struct routes *routes, const uint8_t *id, size_t nbytes)
     item->number = ++routes->serial << INDEX_BITS | index;
     item->nbytes = (uint8_t)nbytes;
     memcpy(item->id, id, nbytes);
+    memcpy(item->token, token, sizeof(item->token));
     link_item(routes, index);
     routes->n++;
     return item->number;
@@ -109,14 +111,15 @@ uint64_t routes_number(const struct routes *routes, const uint8_t *id,
     return 0;
 }
 
-uint64_t routes_add(struct routes *routes, const uint8_t *id, size_t nbytes)
+uint64_t routes_add(struct routes *routes, const uint8_t *id, size_t nbytes,
+                    const uint8_t *token)
 {
     uint64_t number;
 
     if (nbytes == 0 || nbytes > ROUTE_ID_MAX)
         return 0;
     number = routes_number(routes, id, nbytes);
-    return number ? number : add(routes, id, nbytes);
+    return number ? number : add(routes, id, nbytes, token);
 }
 
 const struct route *routes_find(const struct routes *routes, uint64_t number)

@@ -1,7 +1,7 @@
 /* elastic/wire/routes.h - routing ids of ROUTER peers and the numbers by which
  * the rest of the driver knows them. A number is never used again: what is
  * meant for a peer that was forgotten cannot reach its successor. Only who has
- * shown a token gets one: ids that strangers make up fill no memory.
+ * proven its token gets one: ids that strangers make up fill no memory.
  *
  * Threads: one owner. Memory: its own arrays. */
 #ifndef ELASTIC_WIRE_ROUTES_H
@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "elastic/wire/message.h"
+
 enum { ROUTE_ID_MAX = 64 };
 
 struct route {
@@ -18,6 +20,7 @@ struct route {
     uint32_t next;   /* same bucket, or free list: index + 1; 0: the end */
     uint8_t nbytes;
     uint8_t id[ROUTE_ID_MAX];
+    uint8_t token[WIRE_TOKEN_NBYTES]; /* that of the peer */
 };
 
 struct routes {
@@ -40,7 +43,8 @@ uint64_t routes_number(const struct routes *routes, const uint8_t *id,
 
 /* The same, given now if it has none yet; 0: out of memory, or the id is empty
  * or longer than ROUTE_ID_MAX. */
-uint64_t routes_add(struct routes *routes, const uint8_t *id, size_t nbytes);
+uint64_t routes_add(struct routes *routes, const uint8_t *id, size_t nbytes,
+                    const uint8_t *token);
 
 /* NULL: no such number (any more). Valid until the next routes_add. */
 const struct route *routes_find(const struct routes *routes, uint64_t number);

@@ -37,7 +37,7 @@ static const struct field envelope[] = {
 
 static const struct field agent_hello[] = {
     UINT(1, u.agent_hello.agent),   STR(2, u.agent_hello.host),
-    INT(3, u.agent_hello.pid),      DIGEST(4, u.agent_hello.token),
+    INT(3, u.agent_hello.pid),      DIGEST(4, u.agent_hello.proof),
     TEXT(5, u.agent_hello.version), UINT_OPT(6, u.agent_hello.n_alive),
 };
 
@@ -106,7 +106,7 @@ static const struct field credit[] = {
 
 static const struct field hello[] = {
     INT(1, u.hello.pid),
-    DIGEST(2, u.hello.token),
+    DIGEST(2, u.hello.proof),
     TEXT(3, u.hello.version),
     STR(4, u.hello.address),
     UINT(5, u.hello.port),

@@ -1,4 +1,4 @@
-/* elastic/wire/socket.c - see socket.h. The only file that sees zmq.h.
+/* elastic/wire/socket.c - see socket.h. It and context.c alone see zmq.h.
  *
  * A message is one frame, after the routing id at the ROUTER; behind it may be
  * a second one, with what it shares with others. Every socket encodes into a
@@ -8,11 +8,9 @@
  * Threads: a socket belongs to its creator. */
 #include "elastic/wire/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <signal.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +20,17 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "elastic/wire/address.h"
 #include "elastic/wire/codec.h"
+#include "elastic/wire/context.h"
 #include "elastic/wire/early.h"
 #include "elastic/wire/routes.h"
+#include "elastic/wire/seal.h"
 
 enum {
-    BUFFER_NBYTES = 4096, /* holds every message without a span */
+    BUFFER_NBYTES = 4096, /* holds every message without a span, and a seal */
     ROUTER_NBYTES_MAX = 2 * WIRE_OUTPUT_MAX, /* what is longer goes the other
                                                 way, and ends a connection */
-    ENDPOINT_MAX = 64
-};
-
-struct wire_context {
-    void *zmq;
 };
 
 /* What both kinds of socket have. */
@@ -52,10 +48,12 @@ struct endpoint {
 
 struct wire_shared {
     zmq_msg_t msg; /* copies of it refer to the same bytes */
+    uint8_t digest[SEAL_NBYTES];
 };
 
 struct wire_router {
     struct endpoint ep;
+    char endpoint[ADDRESS_ENDPOINT_MAX];
     struct routes routes;
     uint8_t sender[ROUTE_ID_MAX]; /* [sender_nbytes] of the newest message */
     size_t sender_nbytes;
@@ -63,99 +61,12 @@ struct wire_router {
 
 struct wire_dealer {
     struct endpoint ep;
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    uint8_t proof[WIRE_TOKEN_NBYTES]; /* of it, at this endpoint */
     /* The first HELLO would otherwise wait for a heartbeat. */
     struct early early;
     bool connected; /* something has been sent: nothing becomes pending */
 };
-
-/* ---- context --------------------------------------------------------------
- */
-
-/* libzmq starts its threads with the first socket: they inherit a full mask, so
- * no signal of the program ever ends up there. */
-static bool start_threads(void *zmq)
-{
-    sigset_t all, old;
-    void *socket;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    socket = zmq_socket(zmq, ZMQ_PAIR);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return socket && zmq_close(socket) == 0;
-}
-
-hvd_status_t wire_context_create(struct wire_context **context_p)
-{
-    struct wire_context *context = calloc(1, sizeof(*context));
-    hvd_status_t status;
-
-    if (!context)
-        return error_set(HVD_ERR_NOMEM, "no memory for a ZeroMQ context");
-    HVD_TRY_GOTO(mac_init(), free_context);
-    context->zmq = zmq_ctx_new();
-    if (!context->zmq || !start_threads(context->zmq)) {
-        status = error_errno("cannot start ZeroMQ");
-        goto term;
-    }
-    *context_p = context;
-    return HVD_OK;
-
-term:
-    if (context->zmq)
-        zmq_ctx_term(context->zmq);
-free_context:
-    free(context);
-    return status;
-}
-
-void wire_context_destroy(struct wire_context *context)
-{
-    if (!context)
-        return;
-    while (zmq_ctx_term(context->zmq) != 0 && errno == EINTR) {
-    }
-    free(context);
-}
-
-/* ---- addresses ------------------------------------------------------------
- */
-
-/* -1: not loopback (or not numeric); else AF_INET or AF_INET6. */
-static int loopback_family(const char *address)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-
-    if (inet_pton(AF_INET, address, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127 ? AF_INET : -1;
-    if (inet_pton(AF_INET6, address, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6) ? AF_INET6 : -1;
-    return -1;
-}
-
-/* "tcp://[::1]:4711" -> "::1"; false: not of that form. */
-static bool endpoint_address(const char *endpoint, char address[ENDPOINT_MAX])
-{
-    const char *at = endpoint, *colon = strrchr(endpoint, ':');
-    size_t n;
-
-    if (strncmp(at, "tcp://", 6) != 0)
-        return false;
-    at += 6;
-    if (!colon || colon <= at)
-        return false;
-    n = (size_t)(colon - at);
-    if (*at == '[' && at[n - 1] == ']') {
-        at++;
-        n -= 2;
-    }
-    if (n >= ENDPOINT_MAX)
-        return false;
-    memcpy(address, at, n);
-    address[n] = '\0';
-    return true;
-}
 
 /* ---- what both kinds share ------------------------------------------------
  */
@@ -251,10 +162,11 @@ static hvd_status_t endpoint_open(struct endpoint *ep,
     return HVD_OK;
 }
 
-/* The length of *m in ep->buf, or a codec_error. */
+/* The length of *m in ep->buf, or a codec_error; behind it there is room for a
+ * seal. */
 static long endpoint_encode(struct endpoint *ep, const struct message *m)
 {
-    long n = codec_encode(m, ep->buf, ep->buf_max);
+    long n = codec_encode(m, ep->buf, ep->buf_max - SEAL_NBYTES);
 
     while (n == CODEC_SPACE) {
         size_t max = 2 * ep->buf_max;
@@ -264,7 +176,7 @@ static long endpoint_encode(struct endpoint *ep, const struct message *m)
             return CODEC_NOMEM;
         ep->buf = buf;
         ep->buf_max = max;
-        n = codec_encode(m, ep->buf, ep->buf_max);
+        n = codec_encode(m, ep->buf, ep->buf_max - SEAL_NBYTES);
     }
     return n;
 }
@@ -319,19 +231,19 @@ static enum wire_receipt refuse_form(struct endpoint *ep,
     return WIRE_REFUSED;
 }
 
-static enum wire_receipt endpoint_decode(struct endpoint *ep, struct message *m)
+/* The first nbytes of ep->body. */
+static enum wire_receipt endpoint_decode(struct endpoint *ep, size_t nbytes,
+                                         struct message *m)
 {
     const char *field;
-    int rc = codec_decode(zmq_msg_data(&ep->body), zmq_msg_size(&ep->body), m,
-                          &field);
+    int rc = codec_decode(zmq_msg_data(&ep->body), nbytes, m, &field);
 
     if (rc == CODEC_OK)
         return WIRE_MESSAGE;
     ep->n_refused++;
     log_seldom(&ep->malformed, LOG_LEVEL_WARN,
-               "message of %zu bytes: %s%s%s -> ignored",
-               zmq_msg_size(&ep->body), codec_strerror(rc), *field ? ": " : "",
-               field);
+               "message of %zu bytes: %s%s%s -> ignored", nbytes,
+               codec_strerror(rc), *field ? ": " : "", field);
     return WIRE_REFUSED;
 }
 
@@ -341,8 +253,9 @@ static enum wire_receipt endpoint_decode(struct endpoint *ep, struct message *m)
 static hvd_status_t router_bind(struct wire_router *router, const char *address,
                                 char *endpoint, size_t endpoint_max)
 {
-    int family = loopback_family(address);
-    char wanted[ENDPOINT_MAX + 16];
+    int family = address_family(address);
+    char wanted[ADDRESS_ENDPOINT_MAX];
+    size_t nbytes = sizeof(router->endpoint);
 
     if (family < 0)
         return error_set(HVD_ERR_INVALID,
@@ -354,7 +267,9 @@ static hvd_status_t router_bind(struct wire_router *router, const char *address,
     if (!allow_family(&router->ep, family) ||
         zmq_bind(router->ep.socket, wanted) != 0 ||
         zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, endpoint,
-                       &endpoint_max) != 0)
+                       &endpoint_max) != 0 ||
+        zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, router->endpoint,
+                       &nbytes) != 0)
         return error_errno("cannot bind to %s", address);
     return HVD_OK;
 }
@@ -440,16 +355,26 @@ enum wire_receipt wire_router_receive(struct wire_router *router,
     strange = *route_p == 0;
     if (strange && zmq_msg_size(&ep->body) > BUFFER_NBYTES)
         return refuse_stranger(ep, "a long message");
-    receipt = endpoint_decode(ep, m);
+    receipt = endpoint_decode(ep, zmq_msg_size(&ep->body), m);
     if (receipt == WIRE_MESSAGE && strange && m->type != MSG_HELLO &&
         m->type != MSG_AGENT_HELLO)
         return refuse_stranger(ep, message_type_name(m->type));
     return receipt;
 }
 
-uint64_t wire_router_admit(struct wire_router *router)
+bool wire_router_proven(const struct wire_router *router, const uint8_t *token,
+                        const uint8_t *proof)
 {
-    return routes_add(&router->routes, router->sender, router->sender_nbytes);
+    uint8_t expected[SEAL_NBYTES];
+
+    seal_prove(token, router->endpoint, expected);
+    return mac_equal(expected, proof);
+}
+
+uint64_t wire_router_admit(struct wire_router *router, const uint8_t *token)
+{
+    return routes_add(&router->routes, router->sender, router->sender_nbytes,
+                      token);
 }
 
 static void free_shared(void *bytes, void *hint)
@@ -468,6 +393,7 @@ hvd_status_t wire_shared_create(uint8_t *bytes, size_t nbytes,
         free(shared);
         return error_set(HVD_ERR_NOMEM, "no memory for a message");
     }
+    seal_digest(bytes, nbytes, shared->digest);
     *shared_p = shared;
     return HVD_OK;
 }
@@ -514,6 +440,8 @@ hvd_status_t wire_router_send_shared(struct wire_router *router, uint64_t route,
     n = endpoint_encode(ep, m);
     if (n < 0)
         return encode_failed(m, n);
+    seal_put(peer->token, ep->buf, (size_t)n, shared ? shared->digest : NULL);
+    n += SEAL_NBYTES;
     if (send_frame(ep->socket, peer->id, peer->nbytes, ZMQ_SNDMORE) < 0 ||
         send_frame(ep->socket, ep->buf, (size_t)n, shared ? ZMQ_SNDMORE : 0) <
             0 ||
@@ -538,12 +466,10 @@ void wire_router_forget(struct wire_router *router, uint64_t route)
 static hvd_status_t dealer_connect(struct wire_dealer *dealer,
                                    const char *endpoint, const char *name)
 {
-    char address[ENDPOINT_MAX], id[ROUTE_ID_MAX];
+    int n, family = address_endpoint_family(endpoint);
+    char id[ROUTE_ID_MAX];
     uint64_t nonce;
-    int n, family = -1;
 
-    if (endpoint_address(endpoint, address))
-        family = loopback_family(address);
     if (family < 0)
         return error_set(
             HVD_ERR_INVALID,
@@ -558,11 +484,13 @@ static hvd_status_t dealer_connect(struct wire_dealer *dealer,
         zmq_setsockopt(dealer->ep.socket, ZMQ_ROUTING_ID, id, (size_t)n) != 0 ||
         zmq_connect(dealer->ep.socket, endpoint) != 0)
         return error_errno("cannot connect to %s", endpoint);
+    seal_prove(dealer->token, endpoint, dealer->proof);
     return HVD_OK;
 }
 
 hvd_status_t wire_dealer_create(struct wire_context *context,
                                 const char *endpoint, const char *name,
+                                const uint8_t *token,
                                 struct wire_dealer **dealer_p)
 {
     struct wire_dealer *dealer = calloc(1, sizeof(*dealer));
@@ -570,6 +498,7 @@ hvd_status_t wire_dealer_create(struct wire_context *context,
 
     if (!dealer)
         return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
+    memcpy(dealer->token, token, sizeof(dealer->token));
     HVD_TRY_GOTO(endpoint_open(&dealer->ep, context, ZMQ_DEALER), destroy);
     HVD_TRY_GOTO(dealer_connect(dealer, endpoint, name), destroy);
     *dealer_p = dealer;
@@ -586,6 +515,7 @@ void wire_dealer_destroy(struct wire_dealer *dealer)
         return;
     endpoint_close(&dealer->ep);
     early_fini(&dealer->early);
+    explicit_bzero(dealer->token, sizeof(dealer->token));
     free(dealer);
 }
 
@@ -664,12 +594,42 @@ static enum wire_receipt dealer_read_frames(struct endpoint *ep)
     return zmq_msg_more(&ep->rest) ? refuse_form(ep, &ep->rest) : WIRE_MESSAGE;
 }
 
-static enum wire_receipt dealer_read(struct endpoint *ep, struct message *m)
+/* Whoever sits in the driver's place cannot say what the driver says. */
+static enum wire_receipt refuse_unsealed(struct endpoint *ep)
 {
-    enum wire_receipt receipt = dealer_read_frames(ep);
+    ep->n_refused++;
+    log_seldom(&ep->strange, LOG_LEVEL_WARN,
+               "message that is not the driver's -> ignored");
+    return WIRE_REFUSED;
+}
 
-    if (receipt == WIRE_MESSAGE)
-        receipt = endpoint_decode(ep, m);
+static bool is_sealed(struct wire_dealer *dealer, size_t *nbytes_p)
+{
+    struct endpoint *ep = &dealer->ep;
+    uint8_t digest[SEAL_NBYTES];
+    size_t n_rest = zmq_msg_size(&ep->rest), n = zmq_msg_size(&ep->body);
+
+    if (n < SEAL_NBYTES)
+        return false;
+    if (n_rest > 0)
+        seal_digest(zmq_msg_data(&ep->rest), n_rest, digest);
+    *nbytes_p = n - SEAL_NBYTES;
+    return seal_fits(dealer->token, zmq_msg_data(&ep->body), *nbytes_p,
+                     n_rest > 0 ? digest : NULL);
+}
+
+static enum wire_receipt dealer_read(struct wire_dealer *dealer,
+                                     struct message *m)
+{
+    struct endpoint *ep = &dealer->ep;
+    enum wire_receipt receipt = dealer_read_frames(ep);
+    size_t nbytes;
+
+    if (receipt != WIRE_MESSAGE)
+        return receipt;
+    if (!is_sealed(dealer, &nbytes))
+        return refuse_unsealed(ep);
+    receipt = endpoint_decode(ep, nbytes, m);
     if (receipt == WIRE_MESSAGE && !take_rest(ep, m))
         return refuse_form(ep, &ep->rest);
     return receipt;
@@ -678,17 +638,17 @@ static enum wire_receipt dealer_read(struct endpoint *ep, struct message *m)
 enum wire_receipt wire_dealer_receive(struct wire_dealer *dealer,
                                       struct message *m)
 {
-    enum wire_receipt receipt = dealer_read(&dealer->ep, m);
+    enum wire_receipt receipt = dealer_read(dealer, m);
 
     /* the receive that finds nothing is what sees the connection come up, so
      * flush after it: the descriptor stays silent about it from then on */
     while (receipt == WIRE_NOTHING && flush_early(dealer))
-        receipt = dealer_read(&dealer->ep, m);
+        receipt = dealer_read(dealer, m);
     return receipt;
 }
 
-hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
-                              const struct message *m)
+static hvd_status_t send_words(struct wire_dealer *dealer,
+                               const struct message *m)
 {
     struct endpoint *ep = &dealer->ep;
     long n = endpoint_encode(ep, m);
@@ -705,4 +665,18 @@ hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
         return HVD_OK;
     log_debug("%s to the driver -> not sent", message_type_name(m->type));
     return error_set(HVD_PEER_LOST, "the driver cannot be reached");
+}
+
+hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
+                              const struct message *m)
+{
+    struct message hello;
+
+    if (m->type != MSG_HELLO && m->type != MSG_AGENT_HELLO)
+        return send_words(dealer, m);
+    hello = *m;
+    memcpy(m->type == MSG_HELLO ? hello.u.hello.proof
+                                : hello.u.agent_hello.proof,
+           dealer->proof, sizeof(dealer->proof));
+    return send_words(dealer, &hello);
 }

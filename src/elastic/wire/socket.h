@@ -1,11 +1,11 @@
 /* elastic/wire/socket.h - the control sockets: one ROUTER in the driver, a
- * DEALER in each agent and worker, a second ROUTER/DEALER pair for output. The
- * only file that sees zmq.h is socket.c.
+ * DEALER in each agent and worker, a second ROUTER/DEALER pair for output. Only
+ * socket.c and context.c see zmq.h.
  *
  * TCP on loopback (CURVE is not in yet: any other address is refused);
  * heartbeats are ours, libzmq's are off; nothing ever blocks in a send; LINGER
  * is 0. Who connects to a ROUTER is a stranger until the caller has found the
- * right token in its HELLO or AGENT_HELLO and admits it: of strangers nothing
+ * right proof in its HELLO or AGENT_HELLO and admits it: of strangers nothing
  * else is let through, and nothing is remembered. A route belongs to the
  * routing id that said the HELLO; while that is connected, nobody else can use
  * it.
@@ -59,9 +59,13 @@ int wire_router_fd(const struct wire_router *router);
 enum wire_receipt wire_router_receive(struct wire_router *router,
                                       uint64_t *route_p, struct message *m);
 
-/* Whoever sent the message received last has shown the token: its route. 0: out
- * of memory. */
-uint64_t wire_router_admit(struct wire_router *router);
+/* Has whoever said this proof here the token [WIRE_TOKEN_NBYTES]? */
+bool wire_router_proven(const struct wire_router *router, const uint8_t *token,
+                        const uint8_t *proof);
+
+/* Whoever sent the message received last has proven that it has the token: its
+ * route, on which everything is sealed with it. 0: out of memory. */
+uint64_t wire_router_admit(struct wire_router *router, const uint8_t *token);
 
 /* Never blocks. HVD_PEER_LOST: no such peer any more, or it does not read (its
  * queue is full): the caller repeats the newest state later. */
@@ -91,9 +95,11 @@ void wire_router_forget(struct wire_router *router, uint64_t route);
 /* ---- agent and worker ---------------------------------------------------- */
 
 /* Connect to the driver's endpoint; the routing id is `name` (say "w17") plus a
- * fresh nonce. */
+ * fresh nonce. token [WIRE_TOKEN_NBYTES], copied: each HELLO and AGENT_HELLO
+ * gets its proof, and what is not sealed with it is refused. */
 hvd_status_t wire_dealer_create(struct wire_context *context,
                                 const char *endpoint, const char *name,
+                                const uint8_t *token,
                                 struct wire_dealer **dealer_p) HVD_MUST_CHECK;
 void wire_dealer_destroy(struct wire_dealer *dealer);
 int wire_dealer_fd(const struct wire_dealer *dealer);
@@ -116,10 +122,10 @@ void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms);
 
 enum wire_token_kind { WIRE_TOKEN_AGENT = 'a', WIRE_TOKEN_WORKER = 'w' };
 
-/* What a child shows to prove that it is this one, token [WIRE_TOKEN_NBYTES],
- * from its parent's secret of as many bytes: the driver's for an agent, an
- * agent's token for its worker. Who has one can make those of its children, and
- * no other. After mac_init(). */
+/* By which a child proves that it is this one, token [WIRE_TOKEN_NBYTES], from
+ * its parent's secret of as many bytes: the driver's for an agent, an agent's
+ * token for its worker. Who has one can make those of its children, and no
+ * other. After mac_init(). */
 void wire_token_derive(const uint8_t *secret, enum wire_token_kind kind,
                        uint64_t id, uint8_t *token);
 

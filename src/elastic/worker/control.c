@@ -369,7 +369,8 @@ static hvd_status_t dial(const char *endpoint)
     char name[32];
 
     snprintf(name, sizeof(name), "w%" PRIu64, process_self.self.worker);
-    HVD_TRY(wire_dealer_create(control.context, endpoint, name, &dealer));
+    HVD_TRY(wire_dealer_create(control.context, endpoint, name,
+                               process_self.self.token, &dealer));
     if (control.dealer)
         wire_dealer_destroy(control.dealer);
     control.dealer = dealer;
@@ -499,7 +500,6 @@ static void configure(struct worker_config *config)
                                      .heartbeat_us = CONTACT_BEAT_US,
                                      .driver_timeout_us = CONTACT_TIMEOUT_US};
     hello->pid = getpid();
-    memcpy(hello->token, self->token, sizeof(hello->token));
     snprintf(hello->version, sizeof(hello->version), "%s", HVD_VERSION);
     memcpy(hello->address, self->address, sizeof(hello->address));
     hello->port = endpoint_port(atomic_load(&process_self.endpoint));
