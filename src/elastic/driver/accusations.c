@@ -69,6 +69,8 @@ bool is_accused(const struct driver *d, uint64_t id)
 
 void accusations_turn(struct driver *d)
 {
+    for (size_t i = 0; d->committed && i < d->n_workers; i++)
+        d->workers[i].suspected = false; /* it has done well since */
     memcpy(d->accused_before, d->accused, sizeof(d->accused));
     d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
     d->n_accused = 0;
@@ -110,16 +112,29 @@ static struct driver_worker *guilty(struct driver *d,
         return NULL;
     if (n_a != n_b)
         return n_a > n_b ? a : b;
+    if (a->suspected != b->suspected)
+        return a->suspected ? a : b;
     if (a->joined != b->joined)
         return a->joined > b->joined ? a : b;
     return a->id > b->id ? a : b;
+}
+
+/* One of the two was at fault, and it may be the one that stays. */
+static void suspect_other(struct driver *d, const struct driver_accusation *a,
+                          const struct driver_worker *w)
+{
+    struct driver_worker *other = worker_find(d,
+                                              a->by == w->id ? a->of : a->by);
+
+    if (other)
+        other->suspected = true;
 }
 
 /* Who has to go by this accusation; NULL: nobody. */
 static struct driver_worker *convict(struct driver *d,
                                      const struct driver_accusation *a)
 {
-    if (!is_founded(d, a))
+    if (!is_founded(d, a) || a->by == a->of) /* it takes two */
         return NULL;
     for (size_t i = 0; i < d->n_accused_before; i++)
         if (same_pair(a, &d->accused_before[i]) &&
@@ -137,6 +152,7 @@ bool accusations_judge(struct driver *d)
 
         if (!w)
             continue;
+        suspect_other(d, &d->accused[i], w);
         action_kill(d, w, 0);
         worker_dies(d, w, "was accused by its peers twice in a row", true);
         return true;

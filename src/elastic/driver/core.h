@@ -355,8 +355,9 @@ struct driver_worker {
     uint64_t left;        /* boundary at which it left the one before */
     bool held, held_done; /* has answered HOLD; and was DONE then */
     bool first_collective, synced; /* has reported it */
-    bool stays;   /* at the close at hand: draining, and not let go (M9) */
-    bool entered; /* has completed a collective in some generation */
+    bool stays;     /* at the close at hand: draining, and not let go (M9) */
+    bool suspected; /* another has gone in its stead: M5 */
+    bool entered;   /* has completed a collective in some generation */
     struct state_id done_id;
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */
