@@ -72,6 +72,9 @@ hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
  * r that is no source is served by the returned rank; stale ranks are dealt
  * round to the sources in rank order. -1 for a source. */
 int sync_plan_source_of(const bool *is_source, int size, int rank);
+/* The first rank above `after` (-1: from the first on) that `source` serves;
+ * -1: none. */
+int sync_plan_next(const bool *is_source, int size, int source, int after);
 
 /* The world size that made the current snapshot; 0 unknown. */
 int state_committed_size(const hvd_state_t *state);

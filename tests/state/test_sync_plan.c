@@ -26,6 +26,36 @@ START_TEST(sync_plan_several_sources_share_the_work)
 }
 END_TEST
 
+static void take_set(int set, int size, bool *is_source)
+{
+    for (int r = 0; r < size; r++)
+        is_source[r] = set >> r & 1;
+}
+
+/* Who is served by a rank is who says that it is. */
+START_TEST(sync_plan_both_sides_agree)
+{
+    for (int size = 1; size <= 8; size++)
+        for (int set = 1; set < 1 << size; set++) {
+            int source_of[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+            bool is_source[8];
+
+            take_set(set, size, is_source);
+            for (int s = 0; s < size; s++)
+                for (int r = -1; is_source[s];) {
+                    r = sync_plan_next(is_source, size, s, r);
+                    if (r < 0)
+                        break;
+                    ck_assert_int_eq(source_of[r], -1);
+                    source_of[r] = s;
+                }
+            for (int r = 0; r < size; r++)
+                ck_assert_int_eq(source_of[r],
+                                 sync_plan_source_of(is_source, size, r));
+        }
+}
+END_TEST
+
 /* Every set of sources of every world up to 8: served by a source, and no
  * source serves two more than another. */
 START_TEST(sync_plan_every_set_is_fair)
@@ -35,8 +65,7 @@ START_TEST(sync_plan_every_set_is_fair)
             int served[8] = {0}, least = size, most = 0;
             bool is_source[8];
 
-            for (int r = 0; r < size; r++)
-                is_source[r] = set >> r & 1;
+            take_set(set, size, is_source);
             for (int r = 0; r < size; r++) {
                 int source = sync_plan_source_of(is_source, size, r);
 
@@ -62,6 +91,7 @@ int main(void)
 
     tcase_add_test(tc, sync_plan_single_source_serves_all);
     tcase_add_test(tc, sync_plan_several_sources_share_the_work);
+    tcase_add_test(tc, sync_plan_both_sides_agree);
     tcase_add_test(tc, sync_plan_every_set_is_fair);
     suite_add_tcase(suite, tc);
     return support_run(suite);

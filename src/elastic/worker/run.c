@@ -120,11 +120,12 @@ static int source_of(const struct control_assignment *a, int rank)
 static hvd_status_t serve_stale(struct run *run)
 {
     const struct control_assignment *a = &run->a;
-    int self = (int)a->assign.rank;
+    int size = (int)a->assign.size, self = (int)a->assign.rank;
+    int rank = sync_plan_next(sources.is_source, size, self, -1);
 
-    for (int rank = 0; rank < (int)a->assign.size; rank++)
-        if (!sources.is_source[rank] && source_of(a, rank) == self)
-            HVD_TRY(state_sync_send(run->state, process_self.comm, rank));
+    for (; rank >= 0;
+         rank = sync_plan_next(sources.is_source, size, self, rank))
+        HVD_TRY(state_sync_send(run->state, process_self.comm, rank));
     return HVD_OK;
 }
 
