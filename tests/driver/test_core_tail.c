@@ -166,6 +166,25 @@ START_TEST(worker_that_was_replaced_unseen_gives_way)
 }
 END_TEST
 
+/* Whoever has ended had been started: the program exists. */
+START_TEST(one_that_cannot_be_started_now_ends_nothing)
+{
+    struct fixture *f = fixture_create(.np = 1);
+
+    f->no_spawns = true;
+    at(f, 0, hosts("a:1"));
+    succeed(f, 1000, 0);
+    forget(f);
+    agent_back(f, 1100, "a", 1, "");
+    at(f, 1150, killed("w1"));
+    expect_part(f, "spawn: w1@a:0 w1001@a:0\n");
+    at(f, 1200, spawn_fails("w1001", "cannot fork"));
+    expect(f, "");
+    ck_assert_int_eq(f->driver.phase, DRIVER_WAITING);
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: a journal without its tail");
@@ -178,6 +197,7 @@ int main(void)
     tcase_add_test(tc, older_agent_of_a_host_is_killed);
     tcase_add_test(tc, generation_that_nobody_has_heard_of_is_void);
     tcase_add_test(tc, other_layout_after_it_is_refused_alone);
+    tcase_add_test(tc, one_that_cannot_be_started_now_ends_nothing);
     tcase_add_test(tc, worker_that_was_replaced_unseen_gives_way);
     suite_add_tcase(suite, tc);
     return support_run(suite);

@@ -338,6 +338,7 @@ void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
 
     if (!w)
         return;
+    d->spawned_once = true; /* a successor may not have heard SPAWNED */
     r = record_add_worker(d, RECORD_WORKER_EXITED, w);
     r->pid = m->pid;
     r->code = m->code;
