@@ -51,6 +51,18 @@ START_TEST(silence_without_a_successor_ends_all)
 }
 END_TEST
 
+/* The silence before was another's. */
+START_TEST(successor_has_its_own_time_to_answer)
+{
+    pass(59000, false);
+    ck_assert_int_eq(dialled(59000, TERM + 1), HVD_OK);
+    pass(118000, false);
+    ck_assert(!core.driver_lost);
+    pass(120000, false);
+    ck_assert(core.driver_lost);
+}
+END_TEST
+
 /* Ended ones too: nobody knows what the dead driver had written down. */
 START_TEST(successor_is_told_of_every_child)
 {
@@ -78,6 +90,39 @@ START_TEST(successor_is_told_of_every_child)
            " SPAWN_FAILED 3 error 2 no such file AGENT_PING\n");
     ck_assert_uint_eq(agent_core_child(&core, 2)->slot, 5);
     ck_assert_int_eq(core.phase, AGENT_RUNNING);
+}
+END_TEST
+
+/* Any of it may be lost, and it cannot ask for whom it does not know. */
+START_TEST(successor_is_told_again_for_some_beats)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    ck_assert_int_eq(dialled(100, TERM + 1), HVD_OK);
+    welcome(260, TERM + 1);
+    for (uint64_t ms = 600; ms <= 1200; ms += 300) {
+        forget_transcript();
+        pass(ms, false);
+        ck_assert_ptr_nonnull(strstr(transcript, "SPAWNED 1 pid 1001"));
+    }
+    pass(3000, false);
+    forget_transcript();
+    pass(4000, false);
+    ck_assert_ptr_null(strstr(transcript, "SPAWNED"));
+}
+END_TEST
+
+/* The first driver's WELCOME was lost, its SPAWN was not. */
+START_TEST(successor_of_who_was_never_heard_is_told_too)
+{
+    core.welcome = false;
+    core.phase = AGENT_CONTACT;
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    ck_assert_int_eq(dialled(100, TERM + 1), HVD_OK);
+    welcome(260, TERM + 1);
+    ck_assert_ptr_nonnull(strstr(transcript, "SPAWNED 1 pid 1001"));
 }
 END_TEST
 
@@ -146,8 +191,11 @@ int main(void)
     tcase_add_test(tc, end_of_the_lifeline_ends_nothing);
     tcase_add_test(tc, silence_without_a_successor_ends_all);
     tcase_add_test(tc, successor_is_told_of_every_child);
+    tcase_add_test(tc, successor_is_told_again_for_some_beats);
+    tcase_add_test(tc, successor_of_who_was_never_heard_is_told_too);
     tcase_add_test(tc, hello_is_repeated_until_the_successor_answers);
     tcase_add_test(tc, old_driver_is_not_heard_any_more);
+    tcase_add_test(tc, successor_has_its_own_time_to_answer);
     tcase_add_test(tc, deaths_meanwhile_are_told_when_somebody_hears);
     tcase_add_test(tc, own_absence_is_nobodys_silence);
     suite_add_tcase(suite, tc);

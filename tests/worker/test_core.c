@@ -477,6 +477,28 @@ START_TEST(own_absence_is_nobodys_silence)
 }
 END_TEST
 
+/* It was silent, but may have spoken since this process was stopped. */
+START_TEST(silence_before_an_absence_is_judged_a_beat_after_it)
+{
+    struct message m = message(MSG_WELCOME, 0);
+
+    begin();
+    m.u.welcome.driver_timeout_ms = 3000;
+    hear(m, "WAKE");
+    happens(WORKER_EV_ENTER, "READY(start,0)");
+    hear(message(MSG_ASSIGN, 5), "BEGIN WAKE");
+    for (int i = 0; i < 3; i++) {
+        now_us += 1000000;
+        happens(WORKER_EV_TICK, "PING");
+    }
+    now_us += 7000000;
+    happens(WORKER_EV_TICK, "PING");
+    now_us += 1000000;
+    happens(WORKER_EV_TICK, "ABORT(5) WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_DRIVER_GONE);
+}
+END_TEST
+
 START_TEST(silent_driver_without_a_timeout_is_waited_for)
 {
     stand_in(WORKER_RUNNING);
@@ -503,6 +525,7 @@ int main(void)
     tcase_add_test(tcase, m1_other_terms_are_ignored);
     tcase_add_test(tcase, m1_messages_of_another_job_are_ignored);
     tcase_add_test(tcase, own_absence_is_nobodys_silence);
+    tcase_add_test(tcase, silence_before_an_absence_is_judged_a_beat_after_it);
     tcase_add_test(tcase, m3_assign_at_or_below_the_fence_is_refused);
     tcase_add_test(tcase, m3_abort_before_assign_makes_it_refuse_that_assign);
     tcase_add_test(tcase, m3_abort_keeps_the_fence_after_the_next_ready);

@@ -186,6 +186,20 @@ START_TEST(newer_hold_forgets_the_old_cut)
 }
 END_TEST
 
+/* The silence before was another's. */
+START_TEST(successor_has_its_own_time_to_answer)
+{
+    stand_in(WORKER_RUNNING);
+    core.driver_timeout_us = 2500000;
+    tick("PING");
+    tick("PING");
+    succeed(2, "HELLO");
+    tick("HELLO");
+    tick("HELLO");
+    tick("ABORT(5) WAKE");
+}
+END_TEST
+
 START_TEST(without_a_successor_it_ends_after_the_timeout)
 {
     stand_in(WORKER_RUNNING);
@@ -213,6 +227,7 @@ int main(void)
     tcase_add_test(tc, held_says_whether_it_knows_the_cut);
     tcase_add_test(tc, who_has_left_at_the_cut_says_where);
     tcase_add_test(tc, newer_hold_forgets_the_old_cut);
+    tcase_add_test(tc, successor_has_its_own_time_to_answer);
     tcase_add_test(tc, without_a_successor_it_ends_after_the_timeout);
     suite_add_tcase(suite, tc);
     return support_run(suite);

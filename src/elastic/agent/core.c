@@ -18,6 +18,10 @@
 /* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report. */
 enum { ACTIONS_PER_CHILD = 4, ACTIONS_BESIDES = 8 };
 
+/* What tells a successor of a child may be lost, and it cannot ask for whom it
+ * does not know. */
+enum { RETELLS = 5 };
+
 /* ---- small helpers ------------------------------------------------------- */
 
 static struct agent_action *emit(struct agent_core *core,
@@ -254,8 +258,10 @@ static void on_welcome(struct agent_core *core,
     core->welcome = true;
     if (core->phase == AGENT_CONTACT)
         move(core, AGENT_RUNNING);
-    if (core->greeting)
+    if (core->greeting) {
+        core->n_retells = RETELLS;
         report_all(core);
+    }
     core->greeting = false;
 }
 
@@ -330,8 +336,9 @@ static hvd_status_t on_successor(struct agent_core *core, uint64_t term)
     if (term <= core->term)
         return HVD_ERR_PROTOCOL;
     core->term = term;
-    core->greeting = core->welcome;
-    core->beat_us = core->now_us; /* AGENT_HELLO at once */
+    core->greeting = true; /* it is told all, also if no other one ever was */
+    core->heard_us = core->now_us; /* it has its own time to answer */
+    core->beat_us = core->now_us;  /* AGENT_HELLO at once */
     return HVD_OK;
 }
 
@@ -393,9 +400,14 @@ static void advance_driver(struct agent_core *core)
     if (core->now_us < core->beat_us)
         return;
     core->beat_us = later(core->now_us, core->config.beat_us);
-    send_message(
-        core,
-        core->welcome && !core->greeting ? MSG_AGENT_PING : MSG_AGENT_HELLO, 0);
+    if (!core->welcome || core->greeting) {
+        send_message(core, MSG_AGENT_HELLO, 0);
+    } else if (core->n_retells > 0) {
+        core->n_retells--;
+        report_all(core);
+    } else {
+        send_message(core, MSG_AGENT_PING, 0);
+    }
 }
 
 static void advance_children(struct agent_core *core)

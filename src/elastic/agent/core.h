@@ -123,6 +123,7 @@ struct agent_core {
     enum agent_phase phase; /* move() */
     bool welcome;           /* the driver has answered */
     bool greeting;          /* a successor was dialled and has not */
+    uint32_t n_retells;     /* beats that tell it of all children again */
     bool driver_lost;
     bool reported; /* this step says something about a child */
     uint64_t now_us;

@@ -182,14 +182,24 @@ static void finish(struct worker_core *core, enum worker_verdict verdict,
     act(core, WORKER_ACT_WAKE);
 }
 
+/* Who was away itself has yet to read what came meanwhile: it judges with its
+ * next tick. */
+static bool driver_is_gone(const struct worker_core *core, uint64_t away_us,
+                           uint64_t now_us)
+{
+    return core->phase != WORKER_LEFT && core->driver_timeout_us > 0 &&
+           away_us == 0 &&
+           now_us - core->last_heard_us > core->driver_timeout_us;
+}
+
 static void tick(struct worker_core *core, const struct worker_event *ev,
                  uint64_t now_us)
 {
-    core->last_heard_us = stall_forgive(
-        core->last_heard_us, stall_of(core->next_tick_us, now_us), now_us);
+    uint64_t away_us = stall_of(core->next_tick_us, now_us);
+
+    core->last_heard_us = stall_forgive(core->last_heard_us, away_us, now_us);
     core->next_tick_us = now_us + core->heartbeat_us;
-    if (core->phase != WORKER_LEFT && core->driver_timeout_us > 0 &&
-        now_us - core->last_heard_us > core->driver_timeout_us) {
+    if (driver_is_gone(core, away_us, now_us)) {
         finish(core, WORKER_DRIVER_GONE, HVD_ERR_DRIVER_LOST,
                "the driver has not answered within its time");
         return;
@@ -515,11 +525,12 @@ static hvd_status_t on_drain(struct worker_core *core)
 
 /* Phase, generation and fence stay: only who drives has changed (M15). */
 static hvd_status_t on_successor(struct worker_core *core,
-                                 const struct worker_event *ev)
+                                 const struct worker_event *ev, uint64_t now_us)
 {
     if (ev->u.term <= core->term)
         return HVD_ERR_STATE;
     core->term = ev->u.term;
+    core->last_heard_us = now_us; /* it has its own time to answer */
     if (core->phase == WORKER_LEFT && !core->is_leaving)
         return HVD_OK; /* there is nothing more to say */
     core->greeting = core->phase != WORKER_CONTACT;
@@ -558,7 +569,7 @@ static hvd_status_t dispatch(struct worker_core *core,
     case WORKER_EV_DRAIN:
         return on_drain(core);
     case WORKER_EV_SUCCESSOR:
-        return on_successor(core, ev);
+        return on_successor(core, ev, now_us);
     }
     return HVD_ERR_STATE;
 }
