@@ -11,8 +11,24 @@ static void dispute(struct sim *s, struct sim_worker *w, bool proven)
         w->disputed_us = s->now_us;
 }
 
+void accuse_rank(struct comm *comm, uint32_t rank, bool proven)
+{
+    struct sim *s = sim_current;
+    const struct sim_generation *g = sim_generation(s, comm->generation);
+
+    for (size_t i = 0; i < comm->n_accused; i++)
+        if (comm->accused[i] == (int)rank)
+            return;
+    if (comm->n_accused == COMM_ACCUSED_MAX)
+        return;
+    comm->proven |= (uint64_t)proven << comm->n_accused;
+    comm->accused[comm->n_accused++] = (int)rank;
+    dispute(s, comm->owner, proven);
+    dispute(s, sim_worker(s, g->members[rank]), proven);
+}
+
 /* The same rank again if it is one of them: two in a row are judged. */
-static uint32_t choose_rank(struct sim *s, struct sim_worker *w,
+static uint32_t choose_rank(struct sim *s, const struct sim_worker *w,
                             const struct sim_generation *g)
 {
     for (uint32_t rank = 0; rank < g->size; rank++)
@@ -21,46 +37,30 @@ static uint32_t choose_rank(struct sim *s, struct sim_worker *w,
     return (uint32_t)random_below(&s->random, g->size);
 }
 
-static void accuse_rank(struct sim *s, struct sim_worker *w,
-                        const struct sim_generation *g, struct msg_lost *lost,
-                        uint32_t rank)
+static void accuse_wrongly(struct sim *s, struct comm *comm,
+                           const struct sim_generation *g)
 {
-    bool proven = lost->proven >> lost->n_accused & 1;
-
-    lost->accused[lost->n_accused++] = rank;
-    dispute(s, w, proven);
-    dispute(s, sim_worker(s, g->members[rank]), proven);
-}
-
-static void accuse_wrongly(struct sim *s, struct sim_worker *w,
-                           const struct sim_generation *g,
-                           struct msg_lost *lost)
-{
+    struct sim_worker *w = comm->owner;
     uint32_t rank = choose_rank(s, w, g);
+    bool proven = sim_one_in(s, 2);
 
-    lost->proven = sim_one_in(s, 2);
     sim_cover(s, COVER_wrong_accusation);
     if (rank == w->rank)
         return;
     w->grudge = g->members[rank];
-    accuse_rank(s, w, g, lost, rank);
+    accuse_rank(comm, rank, proven);
 }
 
-void app_accuse(struct sim *s, struct sim_worker *w,
-                const struct sim_generation *g, struct msg_lost *lost)
+void accuse_all(struct sim *s, struct comm *comm)
 {
-    lost->generation = w->generation;
-    if (w->slanders > 0) {
-        w->slanders--;
-        accuse_wrongly(s, w, g, lost);
+    const struct sim_generation *g = sim_generation(s, comm->generation);
+
+    if (comm->owner->slanders > 0) {
+        comm->owner->slanders--;
+        accuse_wrongly(s, comm, g);
         return;
     }
-    lost->proven = UINT64_MAX;
-    if (w->distrusts > 0) { /* either of the two may be at fault */
-        accuse_rank(s, w, g, lost, w->distrusts - 1);
-        accuse_rank(s, w, g, lost, w->rank);
-    }
     for (uint32_t i = 0; i < g->n_dead; i++)
-        if (g->dead[i] != w->rank)
-            accuse_rank(s, w, g, lost, g->dead[i]);
+        if (g->dead[i] != comm->owner->rank)
+            accuse_rank(comm, g->dead[i], true);
 }

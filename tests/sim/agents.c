@@ -20,7 +20,7 @@ bool agents_fail_now(struct sim *s, uint64_t one_in)
 {
     if (s->options.base || s->options.large || s->now_us >= s->plan.horizon_us)
         return false;
-    return sim_one_in(s, one_in);
+    return sim_one_in(s, one_in) && sim_befalls(s, MISHAP_NO_START);
 }
 
 static uint32_t host_index(struct sim *s, const char *name)
@@ -203,13 +203,14 @@ static void feed(struct sim *s, struct sim_agent *agent, struct agent_event *ev)
 {
     const struct agent_action *actions;
     size_t n;
+    bool was_lost = agent->core.driver_lost;
 
     ev->now_us = host_now(s, agent->host);
     if (agent_core_step(&agent->core, ev, &actions, &n) != HVD_OK)
         check_fail(s, "agent %llu rejects %s", (unsigned long long)agent->id,
                    ev->message ? message_type_name(ev->message->type)
                                : "an event");
-    if (agent->core.driver_lost && !agent->lifeline_cut)
+    if (agent->core.driver_lost && !was_lost && !agent->lifeline_cut)
         check_driver_is_lost(s, agent->host, "an agent");
     perform(s, agent, actions, n);
     keep_tick(s, agent);
@@ -346,7 +347,7 @@ void agents_cut_lifeline(struct sim *s, struct sim_agent *agent)
 {
     uint64_t at = s->now_us + sim_uniform(s, 20, MSEC);
 
-    if (!agent->runs)
+    if (!agent->runs || s->options.bug == BUG_orphan)
         return;
     if (s->plan.remote && at < s->hosts[agent->host].cut_down_us)
         at = s->hosts[agent->host].cut_down_us;

@@ -19,12 +19,9 @@ void check_fail(struct sim *s, const char *fmt, ...)
     vsnprintf(s->result->violation, sizeof(s->result->violation), fmt, args);
     va_end(args);
     TRACE(s, "VIOLATION: %s", s->result->violation);
+    if (s->running)
+        thread_die(s); /* and then the loop does the same: */
     longjmp(s->violated, 1);
-}
-
-static bool has(const char *text, const char *words)
-{
-    return strstr(text, words) != NULL;
 }
 
 /* ---- equal state ids are equal content ----------------------------------- */
@@ -87,6 +84,18 @@ struct content check_content(struct sim *s, struct state_id id)
                ULL(id.version));
 }
 
+void check_source(struct sim *s, const struct sim_worker *w)
+{
+    const struct msg_assign *assign = &w->core.assign;
+
+    if (assign->source && !state_id_is_none(assign->base) &&
+        !state_id_equal(assign->base, w->id_of))
+        check_fail(s, "w%llu is a source of (%llu, %llu), has (%llu, %llu)",
+                   ULL(w->id), ULL(assign->base.generation),
+                   ULL(assign->base.version), ULL(w->id_of.generation),
+                   ULL(w->id_of.version));
+}
+
 /* ---- a generation is formed ---------------------------------------------- */
 
 static struct sim_generation *make(struct sim *s, uint64_t number,
@@ -102,8 +111,9 @@ static struct sim_generation *make(struct sim *s, uint64_t number,
     g->size = size;
     g->members = calloc(size, sizeof(*g->members));
     g->sources = calloc(size, sizeof(*g->sources));
+    g->entries = calloc(size, sizeof(*g->entries));
     g->formed_us = s->now_us;
-    if (!g->members || !g->sources)
+    if (!g->members || !g->sources || !g->entries)
         abort();
     return g;
 }
@@ -251,7 +261,8 @@ static void check_assigns(struct sim *s, struct sim_generation *g,
         check_fail(s, "generation %llu: %s", ULL(g->generation), wrong);
 }
 
-/* Nor has anybody who was sent away, and could have stayed (M9). */
+/* Nor has anybody who was sent away, and could have stayed (M9); a successor
+ * may lack the word of who has not spoken yet. */
 static void check_leavers(struct sim *s, const struct sim_generation *g)
 {
     const struct sim_generation *old = check_before(s, g->generation);
@@ -325,6 +336,7 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
     if (g->generation == 1 && g->size < c->np)
         check_fail(s, "generation 1 has %u workers of %u", g->size, c->np);
     for (uint32_t rank = 0; rank < g->size; rank++) {
+        g->entries[rank] = table->entries[rank];
         g->members[rank] = table->entries[rank].worker;
         g->sources[rank] = table->entries[rank].source;
         check_member(s, g, rank);
@@ -360,7 +372,7 @@ static bool is_whole(struct sim *s, const struct sim_generation *g)
         const struct sim_worker *w = sim_worker(s, g->members[rank]);
 
         if (!process_runs(w) || w->generation != g->generation || w->out ||
-            w->comm_aborted || w->loss_pending || w->app == APP_GONE ||
+            w->comm.status != HVD_OK || w->app == APP_GONE ||
             w->core.fence >= g->generation)
             return false;
     }
@@ -484,11 +496,6 @@ void check_hold(struct sim *s, const struct message *m)
                ULL(g->generation));
 }
 
-static bool starts_with(const char *text, const char *words)
-{
-    return strncmp(text, words, strlen(words)) == 0;
-}
-
 /* It is in user code, and has been for so long. */
 static bool computes_for(const struct sim *s, const struct sim_worker *w,
                          uint64_t us)
@@ -524,7 +531,7 @@ static bool may_evict(const struct sim *s, const struct sim_worker *w,
     if (strstr(why, "took over"))
         return s->plan.loss_in > 0;
     if (strstr(why, "--hang-timeout")) /* who ignores a loss computes on */
-        return s->plan.loss_in > 0 || w->ignored != IGNORED_NOTHING ||
+        return s->plan.loss_in > 0 || w->strays ||
                computes_for(s, w, c->hang_timeout_us);
     return true;
 }
@@ -545,7 +552,7 @@ void check_eviction(struct sim *s, const struct driver_record *r)
 
     if (w && starts_with(r->text, "was accused") && !is_founded(s, w))
         check_fail(s, "w%llu is evicted by hearsay", ULL(w->id));
-    if (!w || !w->alive || w->stopped || w->resume_us > 0 ||
+    if (!w || !process_runs(w) || w->resume_us > 0 ||
         s->hosts[w->host].cut_up_us > 0 || s->hosts[w->host].cut_down_us > 0)
         return;
     if (starts_with(r->text, "is on a blacklisted host"))
@@ -555,139 +562,14 @@ void check_eviction(struct sim *s, const struct driver_record *r)
                    r->text);
 }
 
-/* ---- the end ------------------------------------------------------------- */
-
-void check_release(struct sim *s)
+void check_slot(struct sim *s, const struct sim_worker *w)
 {
-    struct sim_generation *g = sim_generation(s, s->driver.generation);
-    const struct sim_worker *first = NULL;
+    for (size_t i = 0; i < s->n_workers && !s->options.large; i++) {
+        const struct sim_worker *other = sim_worker(s, i);
 
-    for (uint32_t rank = 0; g && rank < g->size; rank++) {
-        const struct sim_worker *w = sim_worker(s, g->members[rank]);
-        const struct driver_worker *dw = driver_worker(&s->driver, w->id);
-
-        if (!w->alive || !dw || worker_is_dead(dw) ||
-            w->core.verdict == WORKER_DRIVER_GONE) /* it was DONE, and ends */
-            continue;
-        if (w->app != APP_DONE || w->generation != g->generation)
-            check_fail(s, "RELEASE before w%llu is DONE", ULL(w->id));
-        if (w->snap.steps != s->plan.steps)
-            check_fail(s, "w%llu is released after %llu steps of %llu",
-                       ULL(w->id), ULL(w->snap.steps), ULL(s->plan.steps));
-        if (first && (first->snap.hash != w->snap.hash ||
-                      !state_id_equal(first->id_of, w->id_of)))
-            check_fail(s, "w%llu and w%llu are released with different states",
-                       ULL(first->id), ULL(w->id));
-        first = w;
+        if (other && other != w && other->alive && other->agent == w->agent &&
+            other->slot == w->slot)
+            check_fail(s, "w%llu is started in slot %u, where w%llu lives",
+                       ULL(w->id), w->slot, ULL(other->id));
     }
-}
-
-/* Somebody has died or was absent. */
-static bool was_disturbed(const uint64_t *cover)
-{
-    return cover[COVER_deaths] + cover[COVER_stopped] +
-               cover[COVER_driver_stalled] + cover[COVER_driver_died] +
-               cover[COVER_driver_given_up] + cover[COVER_agent_died] +
-               cover[COVER_agent_silent] + cover[COVER_agent_stopped] +
-               cover[COVER_partition] + cover[COVER_partition_one_way] >
-           0;
-}
-
-/* Too few were there while faults were allowed, or lasted; afterwards there is
- * room for all and nothing fails: once who is gone has been noticed, they need
- * no longer than this to come up. */
-static bool was_short(const struct sim *s)
-{
-    enum { COME_UP_US = 8000000 };
-
-    return s->short_since_us <
-           s->calm_us + s->driver_config.heartbeat_timeout_us + COME_UP_US;
-}
-
-/* A failure that the world of this run explains. */
-static bool is_legal(struct sim *s, const char *text)
-{
-    const uint64_t *cover = s->result->cover;
-
-    if (cover[COVER_user_failed] > 0)
-        return true;
-    if (has(text, "had finished, but then"))
-        return s->released && was_disturbed(cover);
-    if (has(text, "interrupted"))
-        return cover[COVER_interrupted] > 0;
-    if (has(text, "layouts differ"))
-        return s->n_generations == 0;
-    if (starts_with(text, "only ")) /* or slots that stay closed */
-        return was_short(s) || cover[COVER_layout_differs] > 0 ||
-               cover[COVER_cannot_enter] > 0 || cover[COVER_damaged_sync] > 0;
-    if (has(text, "cannot enter")) /* no elder was left */
-        return cover[COVER_cannot_enter] > 0;
-    if (has(text, "reset"))
-        return s->driver_config.reset_limit >= 0;
-    if (starts_with(text, "no worker has made progress")) /* they compute on */
-        return cover[COVER_ignored_loss] + cover[COVER_ignored_cut] > 0;
-    if (starts_with(text, "no progress"))
-        return cover[COVER_generations] >= 5;
-    if (has(text, "state"))
-        return !s->state_left;
-    if (has(text, "every host is blacklisted"))
-        return s->all_blacklisted;
-    return has(text, "cannot fork") && s->n_generations == 0;
-}
-
-void check_finish(struct sim *s, int status, const char *text)
-{
-    snprintf(s->result->verdict, sizeof(s->result->verdict), "%s", text);
-    s->result->status = status;
-    s->finished = true;
-    if (status == 0) {
-        sim_cover(s, COVER_succeeded);
-        if (!s->released)
-            check_fail(s, "success without a RELEASE: %s", text);
-        return;
-    }
-    sim_cover(s, COVER_failed);
-    if (text[0] == '\0')
-        check_fail(s, "the job fails without a sentence");
-    if (!is_legal(s, text))
-        check_fail(s, "the job fails without a reason: %s", text);
-}
-
-/* Its agents outlive a driver that gives up waiting only until they find their
- * lifeline cut. */
-void check_end(struct sim *s)
-{
-    if (driver_now(s) >= s->driver.give_up_us)
-        return;
-    for (size_t i = 0; i < s->n_workers; i++) {
-        const struct sim_worker *w = sim_worker(s, i);
-        const struct sim_agent *agent = w ? sim_agent(s, w->agent) : NULL;
-
-        if (agent && !agent->met && s->plan.survives)
-            continue; /* whom nobody knows any more ends by --driver-timeout */
-        if (agent && w->alive && agent->runs && !agent->stopping)
-            check_fail(s, "w%llu outlives the job", ULL(w->id));
-    }
-}
-
-/* Whoever gives the driver up has not heard of it for --driver-timeout: the
- * driver was absent, the network cut, or it lost messages. */
-void check_driver_is_lost(struct sim *s, uint32_t host, const char *who)
-{
-    const struct sim_host *h = &s->hosts[host];
-    uint64_t since_us = s->now_us > s->driver_config.driver_timeout_us
-                            ? s->now_us - s->driver_config.driver_timeout_us
-                            : 0;
-
-    sim_cover(s, COVER_driver_given_up);
-    if ((s->driver_died_us > 0 && s->driver_died_us >= since_us) ||
-        s->stalled_until_us >= since_us || s->slow_until_us >= since_us ||
-        h->cut_up_us >= since_us || h->cut_down_us >= since_us ||
-        s->plan.loss_in > 0)
-        return;
-    /* a successor that has lost its record answers when its agent, which may
-     * have been stopped, has spoken for it */
-    if (s->driver_config.term > 1 && s->result->cover[COVER_agent_stopped] > 0)
-        return;
-    check_fail(s, "%s on %s gives up a driver that was there", who, h->name);
 }

@@ -134,7 +134,7 @@ static void spawn(struct sim *s, const struct driver_action *a)
     struct message m = {.type = MSG_SPAWN};
 
     m.u.spawn.worker = a->worker;
-    m.u.spawn.slot = a->slot;
+    m.u.spawn.slot = s->options.bug == BUG_slotagain ? 0 : a->slot;
     m.u.spawn.argv = (struct wire_strings){"train", sizeof("train")};
     tell(s, agent_of(s, a), &m);
 }
@@ -191,6 +191,16 @@ static void perform(struct sim *s, const struct driver_action *a)
     }
 }
 
+/* BUG_hasty: what it was told is not what it does. */
+bool sim_driver_init(struct sim *s)
+{
+    struct driver_config config = s->driver_config;
+
+    if (s->options.bug == BUG_hasty)
+        config.elastic_timeout_us /= 100;
+    return driver_init(&s->driver, &config, driver_now(s));
+}
+
 /* ---- a step -------------------------------------------------------------- */
 
 static void cover_ending(struct sim *s, bool aborted)
@@ -202,6 +212,15 @@ static void cover_ending(struct sim *s, bool aborted)
     if (d->generation > 1 && !aborted && check_before(s, d->generation) &&
         check_before(s, d->generation)->left_any)
         sim_cover(s, COVER_ended_updated);
+}
+
+/* After a loss, or not. */
+static void formed(struct sim *s, const struct driver_action *actions, size_t n,
+                   bool after_loss)
+{
+    if (after_loss)
+        sim_cover(s, COVER_recovered);
+    check_formed(s, actions, n);
 }
 
 static bool all_blacklisted(const struct sim *s)
@@ -262,7 +281,7 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
     if (phase == DRIVER_ADOPTING)
         check_adopted(s, actions, n);
     else if (d->generation != generation)
-        check_formed(s, actions, n);
+        formed(s, actions, n, aborted);
     if (phase != DRIVER_ADOPTING &&
         (d->aborted != aborted || d->generation != generation))
         cover_ending(s, aborted);
@@ -304,6 +323,9 @@ void driver_hear(struct sim *s, struct event *event)
               driver_worker(&s->driver, w->id) != NULL;
     if (!w->met)
         return; /* a stranger's */
+    if (s->options.bug == BUG_deafear && event->message->type == MSG_PING &&
+        w->id % 3 == 0)
+        return;
     network_through_codec(s, event->message);
     if (s->options.bug != BUG_none)
         forge(s, event->message);
@@ -326,7 +348,9 @@ static void welcome(struct sim *s, struct sim_agent *agent)
     if (c->driver_timeout_us > 0 && beat_us > c->driver_timeout_us / 5)
         beat_us = c->driver_timeout_us / 5;
     m.u.welcome.heartbeat_ms = beat_us < 1000 ? 1 : beat_us / 1000;
-    m.u.welcome.driver_timeout_ms = c->driver_timeout_us / 1000;
+    m.u.welcome.driver_timeout_ms = s->options.bug == BUG_orphan
+                                        ? UINT32_MAX
+                                        : c->driver_timeout_us / 1000;
     agent->met = true;
     tell(s, agent, &m);
 }

@@ -97,6 +97,17 @@ static void strike_host(struct sim *s, enum fault fault)
     }
 }
 
+/* A cluster gives many hosts at once; and takes them back. */
+static void storm(struct sim *s)
+{
+    uint64_t n = sim_uniform(s, 8, 24);
+
+    TRACE(s, "discovery: %llu hosts appear at once", (unsigned long long)n);
+    sim_cover(s, COVER_join_storm);
+    while (n-- > 0)
+        plan_host(s, (uint32_t)sim_uniform(s, 1, 3), false);
+}
+
 static struct sim_agent *pick_agent(struct sim *s)
 {
     for (int tries = 0; tries < 20 && s->n_agents > 0; tries++) {
@@ -168,7 +179,7 @@ static void partition(struct sim *s)
 
         if (w && process_runs(w) && &s->hosts[w->host] == host &&
             sim_one_in(s, 2))
-            app_lose(s, w);
+            plane_lose(s, w);
     }
 }
 
@@ -262,7 +273,7 @@ static void step_clock(struct sim *s)
             agents_look(s, s->agents[i]);
     for (size_t i = 0; i < s->n_workers; i++)
         if (s->workers[i] && s->workers[i]->host == host)
-            app_look(s, s->workers[i]);
+            control_look(s, s->workers[i]);
 }
 
 static void strike_absence(struct sim *s, enum fault fault)
@@ -305,12 +316,17 @@ static void strike_worker(struct sim *s, enum fault fault)
         break;
     case FAULT_ACCUSE:
         w->slanders = sim_uniform(s, 1, 3);
-        app_lose(s, w);
+        plane_lose(s, w);
         break;
     case FAULT_DRAIN:
         sim_cover(s, COVER_drain_requested);
-        event = app_event(w, WORKER_EV_DRAIN);
-        app_feed(s, w, &event);
+        event = control_event(w, WORKER_EV_DRAIN);
+        control_feed(s, w, &event);
+        break;
+    case FAULT_STUCK: /* a disk that hangs; and then it is told to go */
+        process_stick(s, w, s->now_us + draw_pause_us(s));
+        if (sim_one_in(s, 2))
+            process_kill(s, w);
         break;
     case FAULT_USER_ERROR:
         app_fail(s, w);
@@ -346,6 +362,7 @@ void faults_strike(struct sim *s, const struct event *event)
 
     if (s->now_us > s->plan.horizon_us)
         return;
+    s->result->n_faults += fault != FAULT_SETTLE;
     switch (fault) {
     case FAULT_SETTLE:
         settle(s);
@@ -375,6 +392,9 @@ void faults_strike(struct sim *s, const struct event *event)
         break;
     case FAULT_LAYOUT:
         s->odd_layouts++;
+        break;
+    case FAULT_STORM:
+        storm(s);
         break;
     case FAULT_DRIVER:
         succession_strike(s);

@@ -51,13 +51,26 @@ size_t network_nbytes(enum message_type type)
 _Static_assert(sizeof(struct msg_assign) >= sizeof(struct msg_ping),
                "the largest of the small messages");
 
+/* One message more has been drawn: is it one of those that a shrunk run has? */
+static bool befalls_message(struct sim *s, enum sim_mishap what)
+{
+    const struct sim_less *less = &s->options.less;
+    uint64_t number = s->result->n_messages++;
+
+    return number >= less->first_message && number <= less->last_message &&
+           sim_befalls(s, what);
+}
+
 static uint64_t delay(struct sim *s)
 {
     const struct sim_plan *p = &s->plan;
     uint64_t us = p->delay_us / 2 + random_below(&s->random, p->delay_us);
 
-    if (sim_one_in(s, p->tail_in))
-        us += random_below(&s->random, p->tail_us);
+    if (sim_one_in(s, p->tail_in)) {
+        uint64_t tail_us = random_below(&s->random, p->tail_us);
+
+        us += befalls_message(s, MISHAP_LATE) ? tail_us : 0;
+    }
     return us;
 }
 
@@ -134,12 +147,14 @@ static void through(struct sim *s, enum event_type type, uint64_t peer,
     bool cut = cut_us > s->now_us;
 
     if (is_repeated(s, m) || (cut && !h->cut_keeps) ||
-        (s->now_us < s->plan.horizon_us && sim_one_in(s, s->plan.loss_in))) {
+        (s->now_us < s->plan.horizon_us && sim_one_in(s, s->plan.loss_in) &&
+         befalls_message(s, MISHAP_LOST))) {
         lose(s, type, peer, m);
         return;
     }
     network_deliver(s, type, peer, m, cut ? cut_us : 0);
-    if (sim_one_in(s, s->plan.duplicate_in)) {
+    if (sim_one_in(s, s->plan.duplicate_in) &&
+        befalls_message(s, MISHAP_DOUBLED)) {
         sim_cover(s, COVER_message_duplicated);
         network_deliver(s, type, peer, m, cut ? cut_us : 0);
     }

@@ -23,6 +23,14 @@ void plan_host(struct sim *s, uint32_t slots, bool home)
 
 void plan_fault(struct sim *s, uint64_t at, enum fault fault)
 {
+    const struct sim_less *less = &s->options.less;
+    uint32_t number = fault == FAULT_SETTLE ? SIM_FAULTS_MAX : s->n_planned++;
+
+    if (number < SIM_FAULTS_MAX) {
+        if (less->faults >> number & 1)
+            return;
+        at += less->put_off_ms[number] * MSEC;
+    }
     queue_push(&s->queue, at, EV_FAULT)->sub = (uint8_t)fault;
 }
 
@@ -173,7 +181,7 @@ static void plan_network(struct sim *s)
     p->tail_us = sim_uniform(s, MSEC, 400 * MSEC);
     p->loss_in = losses[random_below(&s->random, ARRAY_SIZE(losses))];
     p->duplicate_in = losses[random_below(&s->random, ARRAY_SIZE(losses))];
-    p->agent_beat_us = s->options.large ? 500 * MSEC : 200 * MSEC;
+    p->agent_beat_us = s->options.large ? SEC : 200 * MSEC;
     p->remote = sim_one_in(s, 2);
     p->op_mix = (uint32_t)sim_uniform(s, 0, 100);
     p->commit_in = (uint32_t)sim_uniform(s, 1, 4);

@@ -33,11 +33,11 @@ static void core_begin(struct sim *s, struct sim_worker *w)
 
 /* Most processes can do everything. Not drawn from the world's numbers: what
  * else happens does not depend on it. */
-static uint8_t draw_abilities(const struct sim *s, uint64_t id)
+static uint8_t draw_abilities(struct sim *s, uint64_t id)
 {
     struct random_state r = {s->options.seed * 1000003 + id};
 
-    if (random_below(&r, 8) > 0)
+    if (random_below(&r, 8) > 0 || !sim_befalls(s, MISHAP_DISABLED))
         return READY_CAN_ALL;
     return (uint8_t)random_below(&r, READY_CAN_ALL);
 }
@@ -59,12 +59,18 @@ void process_begin(struct sim *s, struct sim_agent *agent, uint64_t id)
     w->pid = 1000 + id;
     w->agent = agent->id;
     w->host = agent->host;
+    w->slot = agent_core_child(&agent->core, id)->slot;
+    check_slot(s, w);
     w->alive = true;
     w->live.hash = 1;
+    w->state.owner = w;
+    w->transfer = -1;
     w->abilities = draw_abilities(s, id);
-    w->term_ignored = !s->options.base && random_below(&r, 10) == 0;
+    w->term_ignored = !s->options.base && random_below(&r, 10) == 0 &&
+                      sim_befalls(s, MISHAP_DEAF);
     s->result->n_workers++;
     core_begin(s, w);
+    app_set_timer(s, w, 0);
 }
 
 /* ---- death --------------------------------------------------------------- */
@@ -108,7 +114,8 @@ static void has_ended(struct sim *s, struct sim_worker *w, int64_t code,
     queue_drop(&s->queue, &w->parked);
     TRACE(s, "w%llu ends (%s %lld)", (unsigned long long)w->id,
           signal ? "signal" : "code", (long long)(signal ? signal : code));
-    app_peer_gone(s, w);
+    plane_peer_gone(s, w);
+    thread_end(s, w);
     if (!agent->runs)
         return;
     event = queue_push(
@@ -186,6 +193,16 @@ void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us)
         queue_push(&s->queue, resume_us, EV_RESUME)->a = w->id;
     else if (s->driver_config.exit_timeout_us == 0) /* a person has to end it */
         push_exit(s, w, s->now_us + 60 * SEC)->c = SIGKILL;
+}
+
+void process_stick(struct sim *s, struct sim_worker *w, uint64_t until_us)
+{
+    TRACE(s, "w%llu cannot be killed for %llu ms", (unsigned long long)w->id,
+          (unsigned long long)((until_us - s->now_us) / MSEC));
+    sim_cover(s, COVER_unkillable);
+    if (w->stuck_until_us < until_us)
+        w->stuck_until_us = until_us;
+    faults_last(s, until_us);
 }
 
 void process_resume(struct sim *s, struct sim_worker *w)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "world.h"
+#include "app.h"
 
 #define SIM_NAME(name, where) #name,
 const char *const sim_counter_names[N_COVER] = {SIM_COVERAGE_TABLE(SIM_NAME)};
@@ -34,6 +34,15 @@ const char *sim_bug_name(enum sim_bug bug)
     return names[bug];
 }
 
+const char *sim_bug_text(enum sim_bug bug)
+{
+#define SIM_TEXT(name, text) text,
+    static const char *const texts[] = {SIM_BUG_TABLE(SIM_TEXT)};
+#undef SIM_TEXT
+
+    return texts[bug];
+}
+
 uint64_t sim_uniform(struct sim *s, uint64_t low, uint64_t high)
 {
     return low + random_below(&s->random, high - low + 1);
@@ -42,6 +51,14 @@ uint64_t sim_uniform(struct sim *s, uint64_t low, uint64_t high)
 bool sim_one_in(struct sim *s, uint64_t n)
 {
     return n > 0 && random_below(&s->random, n) == 0;
+}
+
+bool sim_befalls(struct sim *s, enum sim_mishap what)
+{
+    if (s->options.less.mishaps >> what & 1)
+        return false;
+    s->result->n_faults++;
+    return true;
 }
 
 struct sim_worker *sim_worker(struct sim *s, uint64_t id)
@@ -58,25 +75,25 @@ struct sim_generation *sim_generation(struct sim *s, uint64_t generation)
 
 static void to_worker(struct sim *s, struct sim_worker *w, struct event *event)
 {
-    struct worker_event ev = app_event(w, WORKER_EV_MESSAGE);
+    struct worker_event ev = control_event(w, WORKER_EV_MESSAGE);
 
     network_through_codec(s, event->message);
     if (s->options.trace && event->message->type != MSG_PONG)
         trace_message(s, "got: ", event->message, true, event->a);
     ev.u.message = event->message;
-    app_feed(s, w, &ev);
+    control_feed(s, w, &ev);
 }
 
 static void on_tick(struct sim *s, struct sim_worker *w)
 {
-    struct worker_event ev = app_event(w, WORKER_EV_TICK);
-    uint64_t at = app_due_us(s, w);
+    struct worker_event ev = control_event(w, WORKER_EV_TICK);
+    uint64_t at = control_due_us(s, w);
 
     w->tick_us = TIME_NEVER;
     if (at <= s->now_us) {
         succession_look_worker(s, w);
         s->in_heartbeat = true;
-        app_feed(s, w, &ev);
+        control_feed(s, w, &ev);
         s->in_heartbeat = false;
         return;
     }
@@ -99,7 +116,7 @@ static void worker_event(struct sim *s, struct sim_worker *w,
             app_timer(s, w);
         break;
     case EV_COUNTED:
-        app_counted(s, w, event->b);
+        control_counted(s, w, event->b);
         break;
     default:
         break;
@@ -289,6 +306,22 @@ static bool meddle(struct sim *s, struct event *event)
     }
 }
 
+/* The driver has ended; nobody takes over. Whatever it has left behind ends by
+ * itself: nobody waits without a deadline. */
+static void aftermath(struct sim *s)
+{
+    uint64_t until_us = s->now_us > s->calm_us ? s->now_us : s->calm_us;
+
+    until_us += 2 * s->driver_config.driver_timeout_us + 200 * SEC;
+    s->driver_dead = true;
+    succession_cut_lifelines(s);
+    if (check_is_left(s))
+        sim_cover(s, COVER_left_behind);
+    while (s->queue.n > 0 && s->now_us < until_us && check_is_left(s))
+        dispatch(s, queue_pop(&s->queue, &s->now_us));
+    check_aftermath(s);
+}
+
 static void loop(struct sim *s)
 {
     while (!s->finished) {
@@ -313,6 +346,8 @@ static void loop(struct sim *s)
             dispatch(s, event);
     }
     check_end(s);
+    if (!s->options.large && !s->options.base)
+        aftermath(s);
 }
 
 /* ---- a run --------------------------------------------------------------- */
@@ -334,8 +369,11 @@ static void fini(struct sim *s)
     driver_fini(&s->driver);
     memory_fini(&s->memory);
     free(s->entries);
-    for (size_t i = 0; i < s->n_workers; i++)
+    for (size_t i = 0; i < s->n_workers; i++) {
+        if (s->workers[i])
+            thread_end(s, s->workers[i]);
         free(s->workers[i]);
+    }
     for (size_t i = 0; i < s->n_agents; i++) {
         if (!s->agents[i])
             continue;
@@ -348,6 +386,7 @@ static void fini(struct sim *s)
             continue; /* a number that a successor has skipped */
         free(s->generations[i]->members);
         free(s->generations[i]->sources);
+        free(s->generations[i]->entries);
         free(s->generations[i]->entered);
         free(s->generations[i]);
     }
@@ -367,13 +406,14 @@ void sim_run(const struct sim_options *options, struct sim_result *result)
     if (!s)
         abort();
     memset(result, 0, sizeof(*result));
+    sim_current = s;
     s->options = *options;
     s->options.trace |= options->print;
     s->result = result;
     s->random.s = options->seed * 2 + options->large;
     result->ok = true;
     plan_make(s);
-    if (!driver_init(&s->driver, &s->driver_config, driver_now(s)))
+    if (!sim_driver_init(s))
         abort();
     if (setjmp(s->violated) == 0)
         loop(s);

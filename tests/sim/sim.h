@@ -21,6 +21,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
 #define SIM_COVERAGE_TABLE(X)                               \
     X(generations, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)        \
     X(ended_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)         \
+    X(recovered, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)          \
     X(ended_updated, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)      \
     X(succeeded, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)          \
     X(failed, 0)                                            \
@@ -57,6 +58,11 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(layout_differs, 0)                                    \
     X(abilities_differ, 0)                                  \
     X(cannot_enter, 0)                                      \
+    X(size_differs, 0)                                      \
+    X(hung_epilogue, 0)                                     \
+    X(unkillable, 0)                                        \
+    X(join_storm, 0)                                        \
+    X(left_behind, 0)                                       \
     X(driver_stalled, 0)                                    \
     X(driver_slow, 0)                                       \
     X(driver_died, SIM_IN_EXHAUSTIVE)                       \
@@ -105,7 +111,11 @@ extern const unsigned sim_counter_where[N_COVER];
     X(anylayout, "every state layout looks the same to the driver")         \
     X(boast, "a READY claims abilities that its worker lacks")              \
     X(deafhold, "some applications do not look at the hold word")           \
-    X(hearsay, "an accusation counts without evidence")
+    X(hearsay, "an accusation counts without evidence")                     \
+    X(slotagain, "a slot is used again while its worker lives")             \
+    X(orphan, "an agent does not see that the driver has ended")            \
+    X(deafear, "the heartbeats of every third worker do not count")         \
+    X(hasty, "--elastic-timeout is over in a hundredth of its time")
 
 enum sim_bug {
 #define SIM_BUG(name, text) BUG_##name,
@@ -117,15 +127,46 @@ enum sim_bug {
 /* BUG_none: not known. */
 enum sim_bug sim_bug_find(const char *name);
 const char *sim_bug_name(enum sim_bug bug);
+const char *sim_bug_text(enum sim_bug bug); /* which rule is broken */
 
 /* What may be done to the one message that is event `meddle_event`. */
 enum sim_meddle { MEDDLE_NOT, MEDDLE_DROP, MEDDLE_DOUBLE, MEDDLE_DELAY };
+
+/* What goes wrong by chance, beside the faults that are planned. */
+enum sim_mishap {
+    MISHAP_LOST, /* of messages: */
+    MISHAP_DOUBLED,
+    MISHAP_LATE,
+    MISHAP_DAMAGED,  /* a state that arrives */
+    MISHAP_HEEDLESS, /* a program ignores a status */
+    MISHAP_NO_ENTRY, /* a newcomer cannot enter */
+    MISHAP_SIZES,    /* a newcomer's entry has another size */
+    MISHAP_EPILOGUE, /* a program does not end when its run is over */
+    MISHAP_NO_START, /* of an agent, a worker; or it cannot send */
+    MISHAP_LONG,     /* a step, or loading the program */
+    MISHAP_DISABLED, /* a process may not share memory */
+    MISHAP_DEAF,     /* SIGTERM does not end a process */
+    N_MISHAPS
+};
+
+/* What is left out of the world that a seed makes, or comes later: so that less
+ * happens in a run that fails (shrink.h). */
+enum { SIM_FAULTS_MAX = 64 };
+struct sim_less {
+    uint64_t faults;  /* bit i: the i-th fault that is planned */
+    uint64_t mishaps; /* bit: enum sim_mishap */
+    /* of the messages that are to be late, lost or doubled, these are: */
+    uint64_t first_message, last_message;
+    uint32_t put_off_ms[SIM_FAULTS_MAX];
+};
+#define SIM_LESS_NOTHING ((struct sim_less){.last_message = UINT64_MAX})
 
 struct sim_options {
     uint64_t seed;
     bool large; /* 4,096 workers on 512 hosts */
     bool base;  /* 4 workers and no fault but the one named here */
     enum sim_bug bug;
+    struct sim_less less;
     /* base: kill workers just before the event with this number; 0: nobody */
     uint64_t kill_event;
     uint64_t kill_worker, kill_worker_too; /* ids; 0: nobody */
@@ -147,6 +188,8 @@ struct sim_result {
     char verdict[SIM_TEXT_MAX];   /* the job's sentence */
     int status;                   /* the job's exit status */
     uint64_t n_events, n_workers, end_us;
+    uint64_t n_faults;   /* what went wrong: planned, and by chance */
+    uint64_t n_messages; /* that were to be late, lost or doubled */
     uint64_t cover[N_COVER];
     char lines[SIM_LINES][SIM_LINE_MAX]; /* a ring */
     uint64_t n_lines;

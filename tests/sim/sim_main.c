@@ -1,20 +1,16 @@
 /* sim_main.c - the program hvd-sim: many seeds, one seed with its transcript,
- * or one death at every event.
- *
- *   hvd-sim [--seeds N] [--first F] [--size small|large] [--bug NAME]
- *   hvd-sim --replay SEED [--size small|large] [--bug NAME]
- *   hvd-sim --exhaustive [--seeds N] [--pairs N]
- *   hvd-sim --bugs [--seeds N]
+ * one death at every event, or seeds for a while. What it takes is arguments.c.
  *
  * Exit status 0: every invariant held and everything in the coverage table has
  * happened; 1: not; 2: usage. */
-#include <getopt.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "sim.h"
+#include "arguments.h"
+#include "shrink.h"
 
 #define ULL(x) ((unsigned long long)(x))
 
@@ -29,12 +25,6 @@ static struct {
     char words[END_MAX];
     uint64_t n;
 } ends[ENDS_MAX];
-
-struct arguments {
-    struct sim_options options;
-    uint64_t n_seeds, pairs;
-    bool exhaustive, replay, bugs, no_coverage, keep_going;
-};
 
 static struct sim_result result; /* large: not on the stack */
 
@@ -99,6 +89,8 @@ static void print_lines(void)
 
 static void how_to_replay(const struct sim_options *o)
 {
+    char less[SHRINK_TEXT_MAX];
+
     printf("replay: hvd-sim --replay %llu", ULL(o->seed));
     if (o->large)
         printf(" --size large");
@@ -112,42 +104,71 @@ static void how_to_replay(const struct sim_options *o)
     if (o->succeed_event)
         printf(" --succeed-event %llu --succeed-lost %llu --succeed-us %llu",
                ULL(o->succeed_event), ULL(o->succeed_lost), ULL(o->succeed_us));
+    if (memcmp(&o->less, &SIM_LESS_NOTHING, sizeof(o->less)) != 0) {
+        shrink_print(&o->less, less);
+        printf(" --less %s", less);
+    }
     if (o->meddle != MEDDLE_NOT)
         printf(" --meddle %d --meddle-event %llu --meddle-us %llu",
                (int)o->meddle, ULL(o->meddle_event), ULL(o->meddle_us));
     puts("");
 }
 
-/* One run; if it fails, once more for its transcript. */
-static bool run(const struct sim_options *options, struct tally *tally)
+static bool shows_as_it_is; /* --no-shrink */
+
+static void make_smaller(struct sim_options *options)
+{
+    struct shrink_report report;
+
+    shrink(options, &SHRINK_LIMITS, &report);
+    printf("shrunk in %llu runs: of %llu faults %llu are left\n",
+           ULL(report.n_runs), ULL(report.faults_before),
+           ULL(report.faults_after));
+}
+
+/* A run that fails: as small as it gets, with its transcript. */
+static void show(const struct sim_options *options)
 {
     struct sim_options again = *options;
 
+    if (!shows_as_it_is && !options->base)
+        make_smaller(&again);
+    again.trace = true;
+    sim_run(&again, &result);
+    printf("seed %llu violates: %s\n", ULL(again.seed), result.violation);
+    print_lines();
+    how_to_replay(&again);
+}
+
+static bool run(const struct sim_options *options, struct tally *tally)
+{
     sim_run(options, &result);
     tally_add(tally);
     if (result.ok)
         return true;
-    again.trace = true;
-    sim_run(&again, &result);
-    printf("seed %llu violates: %s\n", ULL(options->seed), result.violation);
-    print_lines();
-    how_to_replay(options);
+    show(options);
     return false;
 }
 
-/* A line for each seed that fails; how many did. */
+/* One run, and a line if it fails. */
+static bool run_briefly(const struct sim_options *options, struct tally *tally)
+{
+    sim_run(options, &result);
+    tally_add(tally);
+    if (!result.ok)
+        printf("seed %llu violates: %s\n", ULL(options->seed),
+               result.violation);
+    return result.ok;
+}
+
+/* How many seeds fail. */
 static uint64_t run_all(const struct arguments *a, struct tally *tally)
 {
     struct sim_options options = a->options;
     uint64_t n_failed = 0;
 
     for (uint64_t i = 0; i < a->n_seeds; i++) {
-        sim_run(&options, &result);
-        tally_add(tally);
-        n_failed += !result.ok;
-        if (!result.ok)
-            printf("seed %llu violates: %s\n", ULL(options.seed),
-                   result.violation);
+        n_failed += !run_briefly(&options, tally);
         options.seed++;
     }
     return n_failed;
@@ -169,16 +190,55 @@ static int run_seeds(const struct arguments *a)
 {
     struct tally tally = {0};
     const struct sim_options options = a->options;
-    bool judged = !a->no_coverage && options.bug == BUG_none;
+    bool judged = !a->no_coverage && options.bug == BUG_none, failed;
 
-    uint64_t n_failed = a->keep_going ? run_all(a, &tally) : 0;
-
-    if (!a->keep_going && !run_until_one_fails(a, &tally))
+    failed = a->keep_going ? run_all(a, &tally) > 0
+                           : !run_until_one_fails(a, &tally);
+    if (failed && !a->keep_going)
         return 1;
     tally_print(&tally);
-    if (!judged || n_failed > 0)
-        return n_failed > 0;
+    if (failed || !judged)
+        return failed;
     return covers_all(&tally, options.large ? SIM_IN_LARGE : 0) ? 0 : 1;
+}
+
+/* ---- for a while --------------------------------------------------------- */
+
+static uint64_t real_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* The first that fails is shown, of each other one the rule. */
+static uint64_t run_while(const struct arguments *a, struct tally *tally)
+{
+    struct sim_options options = a->options;
+    uint64_t until_ms = real_ms() + a->seconds * 1000, n_failed = 0;
+
+    for (; real_ms() < until_ms; options.seed++) {
+        if (n_failed == 0) {
+            n_failed += !run(&options, tally);
+            continue;
+        }
+        n_failed += !run_briefly(&options, tally);
+    }
+    return n_failed;
+}
+
+static int run_soak(const struct arguments *a)
+{
+    struct tally tally = {0};
+    uint64_t n_failed = run_while(a, &tally);
+
+    printf("simulated: %llu runs (seeds from %llu), %llu losses, %llu "
+           "recoveries, %llu violations\n",
+           ULL(tally.n_runs), ULL(a->options.seed),
+           ULL(tally.cover[COVER_ended_lost]),
+           ULL(tally.cover[COVER_recovered]), ULL(n_failed));
+    return n_failed > 0 ? 1 : 0;
 }
 
 static int run_replay(const struct arguments *a)
@@ -302,12 +362,24 @@ static int run_exhaustive(const struct arguments *a)
     return covers_all(&tally, SIM_IN_EXHAUSTIVE) ? 0 : 1;
 }
 
+/* A row of a table. */
+static void print_bug(enum sim_bug bug, uint64_t n_seeds)
+{
+    printf("| %s | %s | ", sim_bug_name(bug), sim_bug_text(bug));
+    if (result.ok)
+        puts("not found | |");
+    else
+        printf("%llu | %s |\n", ULL(n_seeds), result.violation);
+}
+
 /* Each broken rule must be found by some seed. */
 static int run_bugs(const struct arguments *a)
 {
     struct sim_options options = a->options;
     int n_missed = 0;
 
+    puts("| bug | the rule that is broken | seeds | what is seen |\n"
+         "|---|---|---|---|");
     for (int bug = BUG_none + 1; bug < N_BUG; bug++) {
         uint64_t seed = 0;
 
@@ -317,175 +389,30 @@ static int run_bugs(const struct arguments *a)
             sim_run(&options, &result);
         } while (result.ok && ++seed < a->n_seeds);
         n_missed += result.ok;
-        printf("%-12s %s", sim_bug_name(options.bug),
-               result.ok ? "not found" : "found");
-        if (!result.ok)
-            printf(" by seed %llu: %s", ULL(options.seed), result.violation);
-        puts("");
+        print_bug(options.bug, seed + 1);
     }
     return n_missed > 0 ? 1 : 0;
 }
 
-/* ---- arguments ----------------------------------------------------------- */
-
-enum {
-    OPT_SEEDS = 1,
-    OPT_FIRST,
-    OPT_SIZE,
-    OPT_BUG,
-    OPT_REPLAY,
-    OPT_EXHAUSTIVE,
-    OPT_BUGS,
-    OPT_BASE,
-    OPT_KILL_EVENT,
-    OPT_KILL,
-    OPT_KILL_TOO,
-    OPT_NO_COVERAGE,
-    OPT_KEEP_GOING,
-    OPT_PAIRS,
-    OPT_MEDDLE,
-    OPT_MEDDLE_EVENT,
-    OPT_MEDDLE_US,
-    OPT_SUCCEED_EVENT,
-    OPT_SUCCEED_LOST,
-    OPT_SUCCEED_US
-};
-
-static const struct option long_options[] = {
-    {"seeds", required_argument, NULL, OPT_SEEDS},
-    {"first", required_argument, NULL, OPT_FIRST},
-    {"size", required_argument, NULL, OPT_SIZE},
-    {"bug", required_argument, NULL, OPT_BUG},
-    {"replay", required_argument, NULL, OPT_REPLAY},
-    {"exhaustive", no_argument, NULL, OPT_EXHAUSTIVE},
-    {"bugs", no_argument, NULL, OPT_BUGS},
-    {"base", no_argument, NULL, OPT_BASE},
-    {"kill-event", required_argument, NULL, OPT_KILL_EVENT},
-    {"kill", required_argument, NULL, OPT_KILL},
-    {"kill-too", required_argument, NULL, OPT_KILL_TOO},
-    {"no-coverage", no_argument, NULL, OPT_NO_COVERAGE},
-    {"keep-going", no_argument, NULL, OPT_KEEP_GOING},
-    {"pairs", required_argument, NULL, OPT_PAIRS},
-    {"meddle", required_argument, NULL, OPT_MEDDLE},
-    {"meddle-event", required_argument, NULL, OPT_MEDDLE_EVENT},
-    {"meddle-us", required_argument, NULL, OPT_MEDDLE_US},
-    {"succeed-event", required_argument, NULL, OPT_SUCCEED_EVENT},
-    {"succeed-lost", required_argument, NULL, OPT_SUCCEED_LOST},
-    {"succeed-us", required_argument, NULL, OPT_SUCCEED_US},
-    {NULL, 0, NULL, 0}};
-
-static bool number(const char *text, uint64_t *value_p)
-{
-    char *end;
-
-    *value_p = strtoull(text, &end, 10);
-    if (end != text && *end == '\0')
-        return true;
-    fprintf(stderr, "hvd-sim: \"%s\" is not a number\n", text);
-    return false;
-}
-
-static bool set_size(struct arguments *a, const char *size)
-{
-    a->options.large = strcmp(size, "large") == 0;
-    if (a->options.large || strcmp(size, "small") == 0)
-        return true;
-    fprintf(stderr, "hvd-sim: --size is small or large, not \"%s\"\n", size);
-    return false;
-}
-
-static bool set_bug(struct arguments *a, const char *name)
-{
-    a->options.bug = sim_bug_find(name);
-    if (a->options.bug != BUG_none)
-        return true;
-    fprintf(stderr, "hvd-sim: no bug is called \"%s\"\n", name);
-    return false;
-}
-
-static bool set_meddle(struct arguments *a, const char *text)
-{
-    uint64_t value;
-
-    if (!number(text, &value))
-        return false;
-    a->options.meddle = (enum sim_meddle)value;
-    return value <= MEDDLE_DELAY;
-}
-
-/* Where the number that follows an option goes; NULL: none follows. */
-static uint64_t *number_of(struct arguments *a, int option)
-{
-    switch (option) {
-    case OPT_SEEDS:
-        return &a->n_seeds;
-    case OPT_REPLAY:
-    case OPT_FIRST:
-        return &a->options.seed;
-    case OPT_KILL_EVENT:
-        return &a->options.kill_event;
-    case OPT_KILL:
-        return &a->options.kill_worker;
-    case OPT_KILL_TOO:
-        return &a->options.kill_worker_too;
-    case OPT_PAIRS:
-        return &a->pairs;
-    case OPT_MEDDLE_EVENT:
-        return &a->options.meddle_event;
-    case OPT_MEDDLE_US:
-        return &a->options.meddle_us;
-    case OPT_SUCCEED_EVENT:
-        return &a->options.succeed_event;
-    case OPT_SUCCEED_LOST:
-        return &a->options.succeed_lost;
-    case OPT_SUCCEED_US:
-        return &a->options.succeed_us;
-    default:
-        return NULL;
-    }
-}
-
-static bool set(struct arguments *a, int option)
-{
-    uint64_t *value = number_of(a, option);
-
-    a->replay |= option == OPT_REPLAY;
-    a->exhaustive |= option == OPT_EXHAUSTIVE;
-    a->bugs |= option == OPT_BUGS;
-    a->options.base |= option == OPT_BASE;
-    a->no_coverage |= option == OPT_NO_COVERAGE;
-    a->keep_going |= option == OPT_KEEP_GOING;
-    if (value)
-        return number(optarg, value);
-    if (option == OPT_SIZE)
-        return set_size(a, optarg);
-    if (option == OPT_BUG)
-        return set_bug(a, optarg);
-    if (option == OPT_MEDDLE)
-        return set_meddle(a, optarg);
-    return option != '?';
-}
-
 int main(int argc, char **argv)
 {
-    struct arguments a = {.n_seeds = 1, .pairs = 2};
-    int option;
+    struct arguments a;
 
     /* runs take and free the same 50 MB again and again: keep them */
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-        if (!set(&a, option))
-            return 2;
-    if (optind < argc) {
-        fprintf(stderr, "hvd-sim: \"%s\" is not an option\n", argv[optind]);
+    if (!arguments_parse(&a, argc, argv))
         return 2;
+    if (a.help) {
+        arguments_help();
+        return 0;
     }
+    shows_as_it_is = a.no_shrink;
     if (a.replay)
         return run_replay(&a);
     if (a.bugs)
         return run_bugs(&a);
     if (a.exhaustive)
         return run_exhaustive(&a);
-    return run_seeds(&a);
+    return a.seconds > 0 ? run_soak(&a) : run_seeds(&a);
 }

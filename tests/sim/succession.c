@@ -37,10 +37,10 @@ void succession_write(struct sim *s, const struct driver_action *actions,
         keep_step(&keep, &s->driver, actions, n);
 }
 
-/* The first is there before all else. */
+/* What a driver writes before it says anything is there. */
 static void forget_tail(struct sim *s, uint64_t n_lost)
 {
-    while (n_lost-- > 0 && s->n_entries > 1 &&
+    while (n_lost-- > 0 && s->n_entries > s->n_written + 1 &&
            s->entries[s->n_entries - 1].at_us + LOST_US > s->driver_died_us)
         s->n_entries--;
     memory_fini(&s->memory);
@@ -51,8 +51,7 @@ static void forget_tail(struct sim *s, uint64_t n_lost)
 
 /* ---- death --------------------------------------------------------------- */
 
-/* Its end of all lifelines is closed. */
-static void cut_lifelines(struct sim *s)
+void succession_cut_lifelines(struct sim *s)
 {
     for (size_t i = 0; i < s->n_agents; i++)
         if (s->agents[i] && s->agents[i]->runs)
@@ -71,7 +70,7 @@ void succession_begin(struct sim *s, uint64_t delay_us, uint64_t n_lost)
     s->driver_dead = true;
     s->driver_died_us = s->now_us;
     s->stalled_until_us = s->slow_until_us = 0;
-    cut_lifelines(s);
+    succession_cut_lifelines(s);
     faults_last(s, s->now_us + delay_us);
     event = queue_push(&s->queue, s->now_us + delay_us, EV_SUCCESSION);
     event->a = n_lost;
@@ -123,10 +122,10 @@ void succession_end(struct sim *s, const struct event *event)
     driver_fini(&s->driver);
     TRACE(s, "a driver of term %llu takes over",
           (unsigned long long)s->driver_config.term);
-    if (!driver_init(&s->driver, &s->driver_config, driver_now(s)) ||
-        !driver_inherit(&s->driver, &s->memory))
+    if (!sim_driver_init(s) || !driver_inherit(&s->driver, &s->memory))
         abort();
     keep_sweep(&keep, &s->driver);
+    s->n_written = s->n_entries;
     s->released = s->driver.released;
     find_the_dead(s);
 }
@@ -135,7 +134,7 @@ void succession_end(struct sim *s, const struct event *event)
 
 void succession_look_worker(struct sim *s, struct sim_worker *w)
 {
-    struct worker_event ev = app_event(w, WORKER_EV_SUCCESSOR);
+    struct worker_event ev = control_event(w, WORKER_EV_SUCCESSOR);
     uint64_t silent_us = host_now(s, w->host) - w->core.last_heard_us;
 
     if (s->driver_dead || w->core.term >= s->driver_config.term ||
@@ -143,7 +142,7 @@ void succession_look_worker(struct sim *s, struct sim_worker *w)
         (w->core.phase == WORKER_LEFT && !w->core.is_leaving))
         return;
     ev.u.term = s->driver_config.term;
-    app_feed(s, w, &ev);
+    control_feed(s, w, &ev);
 }
 
 bool succession_look_agent(struct sim *s, const struct sim_agent *agent)

@@ -7,11 +7,16 @@
  *   network.c  messages: delay, loss, duplication, partitions
  *   agents.c   the agents: their real core, their processes
  *   process.c  the workers' processes: birth, death, signals
- *   app.c      the training program in each worker, and its data plane
- *   entry.c    how it enters a generation
+ *   thread.c   the application's thread of each worker: the product's run loop,
+ *              membership and boundary run on it as they are
+ *   train.c    the program: what it computes, how it begins and ends
+ *   control.c  the control thread, around the real core
+ *   plane.c    the data plane; state.c: snapshots and their transfer; libhvd.c,
+ *              run.c: what else the product's code calls
+ *   accuse.c   whom a worker accuses
  *   plan.c     what world a seed makes, and which faults come when
  *   faults.c   what each fault does
- *   check.c    the invariants
+ *   check.c    the invariants; check_end.c: those of the end
  *   trace.c    the transcript
  *
  * Times are microseconds of the virtual clock. No process reads that one: each
@@ -21,14 +26,17 @@
 #define TESTS_SIM_WORLD_H
 
 #include <setjmp.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/random.h"
+#include "base/world.h"
 #include "discovery/hosts.h"
 #include "elastic/agent/core.h"
 #include "elastic/driver/core.h"
 #include "elastic/driver/keep.h"
-#include "elastic/worker/core.h"
+#include "elastic/worker/control.h"
+#include "elastic/worker/process.h"
 #include "sim.h"
 
 #define SEC        UINT64_C(1000000)
@@ -120,16 +128,38 @@ enum app_state {
     APP_GONE /* returned; the process is about to end */
 };
 
-enum op_kind { OP_NONE, OP_ALLREDUCE, OP_BROADCAST };
+/* Why its thread sleeps. */
+enum app_sleep {
+    SLEEP_NOT,
+    SLEEP_TIME, /* in user code */
+    SLEEP_CORE, /* control_wait() */
+    SLEEP_PEERS /* in a collective or a transfer */
+};
+
+enum { COMM_ACCUSED_MAX = 10 };
+
+/* The connections of a worker in one generation. */
+struct comm {
+    struct sim_worker *owner;
+    uint64_t generation;
+    hvd_status_t status; /* HVD_OK: it lives */
+    bool torn;           /* a call has found that it does not, or it was left */
+    char text[64];
+    int accused[COMM_ACCUSED_MAX];
+    size_t n_accused;
+    uint64_t proven;  /* a bit for each of them */
+    bool has_accused; /* they are complete */
+};
+
+struct hvd_state {
+    struct sim_worker *owner;
+};
 
 /* The shared state of the program: which generations made its steps. */
 struct content {
     uint64_t hash, steps;
     bool spoilt; /* by steps of one worker alone, which nobody may have */
 };
-
-/* What a program that does not look at a status has been told. */
-enum ignored { IGNORED_NOTHING, IGNORED_LOSS, IGNORED_CUT };
 
 struct sim_worker {
     uint64_t id, agent, pid;
@@ -144,13 +174,22 @@ struct sim_worker {
     uint8_t layout;          /* digest of its state's layout */
     uint8_t abilities;       /* enum ready_ability */
     bool met;                /* the driver has heard its HELLO */
-    bool loss_pending;       /* its next library call returns HVD_PEER_LOST */
     uint64_t slanders; /* so many generations it ends by a wrong accusation */
     uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
     bool disputed;     /* it, or of it, somebody has said what counts */
     uint64_t disputed_us; /* ... or does not by itself: since then; 0: never */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */
+    bool counting;    /* the boundaries: HOLD has come */
+
+    struct process process; /* what libhvd keeps for the process */
+    struct world world;
+    struct comm comm;
+    struct hvd_state state;
+    struct sim_thread *thread; /* NULL: none yet, or no more */
+    enum app_sleep sleep;
+    control_condition waits_for; /* SLEEP_CORE */
+    uint64_t waits_arg;
 
     enum app_state app;
     uint64_t serial;     /* of the one application event that counts */
@@ -158,20 +197,15 @@ struct sim_worker {
     uint64_t joined;     /* first generation */
     uint32_t rank;
     bool out;        /* left `generation` */
-    bool completing; /* IN_OP: the operation will complete */
-    bool comm_aborted;
-    bool hold; /* the hold word */
-    bool counting;
-    bool committed_here, reported_op;
-    bool reset_once;
-    uint64_t boundary, operation, entered;
-    uint64_t sync_since_us;
+    bool completing; /* SLEEP_PEERS: what it waits for will complete */
+    int transfer;    /* the other end of its transfer; -1: it is in none */
+    bool committed_here;
+    bool fails;  /* its training function returns an error */
+    bool strays; /* ... or goes on where it should return */
+    uint64_t operation, entered, moves;
     uint64_t busy_since_us, busy_until_us; /* COMPUTING */
-    enum ignored ignored;                  /* it goes on for a step more */
-    uint32_t distrusts; /* rank + 1 whose state arrived damaged; 0: nobody */
     struct content live, snap;
     struct state_id id_of; /* of snap */
-    bool released;
 };
 
 struct sim_agent {
@@ -204,8 +238,9 @@ struct sim_host {
 struct sim_generation {
     uint64_t generation;
     uint32_t size, root;
-    uint64_t *members; /* [size] worker ids by rank */
-    bool *sources;     /* [size] */
+    uint64_t *members;            /* [size] worker ids by rank */
+    struct assign_entry *entries; /* [size] */
+    bool *sources;                /* [size] */
     struct state_id base;
     uint64_t formed_us;
     uint32_t *entered; /* [entered_max]: who entered operation k */
@@ -249,6 +284,9 @@ struct sim {
     uint64_t now_us;
     uint64_t spins; /* timeouts of the driver without time passing */
     jmp_buf violated;
+    struct sim_worker *running; /* whose thread runs; NULL: none */
+    const void *loop_stack;     /* of whoever lets them run */
+    size_t loop_stack_nbytes;
 
     struct driver_config driver_config;
     struct driver driver;
@@ -260,6 +298,7 @@ struct sim {
         struct entry entry;
     } * entries; /* [n_entries]: the same, one by one */
     size_t n_entries, entries_max;
+    size_t n_written; /* those a driver wrote before it began: never lost */
     uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
     uint64_t short_since_us; /* below the gate; TIME_NEVER: it is not */
@@ -277,6 +316,7 @@ struct sim {
     struct content_row *contents; /* hash table */
     size_t n_contents, contents_max;
 
+    uint32_t n_planned; /* faults */
     uint64_t calm_us;   /* the end of what lasts of all faults so far */
     bool in_heartbeat;  /* what is sent now repeats something */
     uint64_t armed[16]; /* enum trap: kills waiting for their moment */
@@ -292,6 +332,8 @@ struct sim {
 /* sim.c */
 uint64_t sim_uniform(struct sim *s, uint64_t low, uint64_t high);
 bool sim_one_in(struct sim *s, uint64_t n); /* n == 0: never */
+/* It has been drawn: does it happen? */
+bool sim_befalls(struct sim *s, enum sim_mishap what);
 struct sim_worker *sim_worker(struct sim *s, uint64_t id);
 struct sim_generation *sim_generation(struct sim *s, uint64_t generation);
 void sim_driver_step(struct sim *s, const struct driver_event *event);
@@ -301,6 +343,7 @@ static inline void sim_cover(struct sim *s, enum sim_counter counter)
 }
 
 /* driver.c */
+bool sim_driver_init(struct sim *s);
 static inline uint64_t driver_now(const struct sim *s)
 {
     return s->now_us + s->driver_clock_us;
@@ -322,6 +365,8 @@ void succession_write(struct sim *s, const struct driver_action *actions,
 /* The driver dies; another takes over in delay_us, without the last n_lost
  * entries. */
 void succession_begin(struct sim *s, uint64_t delay_us, uint64_t n_lost);
+/* The driver's process has ended: so have its ends of all lifelines. */
+void succession_cut_lifelines(struct sim *s);
 void succession_strike(struct sim *s);
 void succession_end(struct sim *s, const struct event *event);
 /* What it does now and then when it hears nothing. */
@@ -394,20 +439,31 @@ void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us);
 void process_resume(struct sim *s, struct sim_worker *w);
 void process_stick(struct sim *s, struct sim_worker *w, uint64_t until_us);
 
-/* app.c */
-struct worker_event app_event(const struct sim_worker *w,
-                              enum worker_event_type type);
-void app_feed(struct sim *s, struct sim_worker *w,
-              const struct worker_event *event);
-void app_timer(struct sim *s, struct sim_worker *w);
+/* control.c */
+struct worker_event control_event(const struct sim_worker *w,
+                                  enum worker_event_type type);
+void control_feed(struct sim *s, struct sim_worker *w,
+                  const struct worker_event *event);
+void control_counted(struct sim *s, struct sim_worker *w, uint64_t boundary);
 /* Its clock has jumped: what its core waits for may be due. */
-void app_look(struct sim *s, struct sim_worker *w);
+void control_look(struct sim *s, struct sim_worker *w);
 /* The virtual time of its core's deadline. */
-uint64_t app_due_us(const struct sim *s, const struct sim_worker *w);
-void app_counted(struct sim *s, struct sim_worker *w, uint64_t boundary);
-void app_peer_gone(struct sim *s, struct sim_worker *w);
-void app_lose(struct sim *s, struct sim_worker *w);
+uint64_t control_due_us(const struct sim *s, const struct sim_worker *w);
+
+/* train.c */
+void app_timer(struct sim *s, struct sim_worker *w);
+/* The one application event that counts; an earlier one does not any more. */
+void app_set_timer(struct sim *s, struct sim_worker *w, uint64_t delay_us);
 void app_fail(struct sim *s, struct sim_worker *w);
+/* thread.c: its process has ended. */
+void thread_end(struct sim *s, struct sim_worker *w);
+/* On the thread that runs: never again. */
+void thread_die(struct sim *s) __attribute__((noreturn));
+
+/* plane.c */
+void plane_peer_gone(struct sim *s, struct sim_worker *w);
+/* Its connections break, or so it thinks. */
+void plane_lose(struct sim *s, struct sim_worker *w);
 
 /* plan.c */
 enum fault {
@@ -433,6 +489,8 @@ enum fault {
     FAULT_SLOW,
     FAULT_CLOCK,
     FAULT_DRIVER,
+    FAULT_STUCK,
+    FAULT_STORM,
     /* from here on they end most jobs: rare */
     FAULT_LAYOUT,
     FAULT_INTERRUPT,
@@ -464,25 +522,37 @@ void faults_discovery(struct sim *s);
 /* true: the worker is in a state somebody waited for, and was killed */
 bool faults_trap(struct sim *s, struct sim_worker *w, enum trap trap);
 
-/* check.c */
+/* check.c, check_end.c */
+static inline bool starts_with(const char *text, const char *words)
+{
+    return strncmp(text, words, strlen(words)) == 0;
+}
 void check_fail(struct sim *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 void check_stamp(struct sim *s, struct sim_worker *w);
+/* It was told whether it holds the base. */
+void check_source(struct sim *s, const struct sim_worker *w);
 struct content check_content(struct sim *s, struct state_id id);
-/* A new generation: all its ASSIGNs are in actions [n]. */
 /* The last generation that was formed before this number; NULL: none. */
 struct sim_generation *check_before(struct sim *s, uint64_t number);
 /* A step that began while it was ADOPTING. */
 void check_adopted(struct sim *s, const struct driver_action *actions,
                    size_t n);
+/* A new generation: all its ASSIGNs are in actions [n]. */
 void check_formed(struct sim *s, const struct driver_action *actions, size_t n);
 /* After every step of the driver in a small world. */
 void check_driver(struct sim *s);
+/* Its process begins: it has its slot for itself. */
+void check_slot(struct sim *s, const struct sim_worker *w);
 void check_hold(struct sim *s, const struct message *m);
 void check_eviction(struct sim *s, const struct driver_record *r);
 void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
 void check_end(struct sim *s);
+/* Somebody is still there, and not because he was stopped for ever. */
+bool check_is_left(const struct sim *s);
+/* Long after the end of the driver: nobody is. */
+void check_aftermath(struct sim *s);
 /* Somebody on this host gives the driver up. */
 void check_driver_is_lost(struct sim *s, uint32_t host, const char *who);
 

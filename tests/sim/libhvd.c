@@ -1,0 +1,151 @@
+/* libhvd.c - what else the product's run loop, membership and boundary call:
+ * process, clock, world, abilities and knobs of a virtual worker. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "collectives/ability.h"
+#include "elastic/worker/knobs.h"
+#include "elastic/worker/solo.h"
+#include "elastic/worker/static.h"
+#include "timeline/timeline.h"
+
+struct sim *sim_current;
+
+struct sim_worker *sim_self(void)
+{
+    return sim_current->running;
+}
+
+hvd_status_t process_check(const char *call)
+{
+    (void)call;
+    return HVD_OK;
+}
+
+/* ---- base ---------------------------------------------------------------- */
+
+uint64_t clock_now_us(void)
+{
+    return host_now(sim_current, sim_self()->host);
+}
+
+uint64_t clock_now_ns(void)
+{
+    return clock_now_us() * 1000;
+}
+
+void world_set(const struct world *world)
+{
+    struct sim_worker *w = sim_self();
+
+    w->world = *world;
+    run_begins(world->generation);
+    check_source(sim_current, w);
+    app_trap(sim_current, w, TRAP_ASSIGNED);
+}
+
+void world_get(struct world *world_p)
+{
+    *world_p = sim_self()->world;
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+    (void)level;
+    (void)fmt;
+}
+
+bool log_enabled(enum log_level level)
+{
+    (void)level;
+    return false;
+}
+
+/* ---- the timeline is off ------------------------------------------------- */
+
+_Atomic int timeline_mode = TIMELINE_OFF;
+
+uint64_t timeline_clock_now(void)
+{
+    abort();
+}
+
+void timeline_call_record(enum timeline_phase phase, uint64_t start_ns,
+                          uint64_t end_ns, const struct timeline_call *call)
+{
+    (void)phase;
+    (void)start_ns;
+    (void)end_ns;
+    (void)call;
+    abort();
+}
+
+void timeline_state_record(enum timeline_phase phase, uint64_t start_ns,
+                           const struct timeline_state *state)
+{
+    (void)phase;
+    (void)start_ns;
+    (void)state;
+    abort();
+}
+
+/* ---- collectives --------------------------------------------------------- */
+
+unsigned ability_probe(const struct endpoint *endpoint, bool share)
+{
+    (void)endpoint;
+    (void)share;
+    return sim_self()->abilities;
+}
+
+unsigned ability_gone(void)
+{
+    return 0;
+}
+
+bool knobs_share(void)
+{
+    return true;
+}
+
+void knobs_apply(struct comm_config *config)
+{
+    (void)config;
+}
+
+void endpoint_set_fence(struct endpoint *endpoint, uint64_t fence)
+{
+    (void)endpoint;
+    (void)fence;
+}
+
+size_t hvd_dtype_size(hvd_dtype_t dtype)
+{
+    (void)dtype;
+    return 4;
+}
+
+/* ---- programs that are not elastic --------------------------------------- */
+
+hvd_status_t static_world(const char *call)
+{
+    (void)call;
+    return HVD_OK;
+}
+
+void static_failed(hvd_status_t status)
+{
+    (void)status;
+}
+
+hvd_status_t solo_run(hvd_state_t *state, hvd_train_fn train, void *arg)
+{
+    (void)state;
+    (void)train;
+    (void)arg;
+    abort();
+}
