@@ -130,6 +130,23 @@ START_TEST(m5_who_outlasts_another_goes_next)
 }
 END_TEST
 
+/* Among many sources it is seldom the same one twice. */
+START_TEST(m5_damage_with_two_others_is_told_from_theirs)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+    bool receives = _i == 0;
+
+    f->slow_workers = true;
+    run(f, "a:4");
+    at(f, 10, receives ? lost("w1", 1, "3 0") : lost("w2", 1, "0 1"));
+    at(f, 20, ready_lost("w1 w2 w3 w4"));
+    at(f, 30, receives ? lost("w1", 2, "2 0") : lost("w3", 2, "0 2"));
+    at(f, 40, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "kill: w1\nassign 3: w2 w3 w4\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m5_another_pair_is_no_row)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 2);
@@ -650,6 +667,8 @@ int main(void)
     tcase_add_test(tcase, m5_accusation_heard_twice_counts_once);
     tcase_add_test(tcase, m5_who_accuses_itself_too_leaves_it_to_the_age);
     tcase_add_loop_test(tcase, m5_who_outlasts_another_goes_next, 0, 2);
+    tcase_add_loop_test(tcase, m5_damage_with_two_others_is_told_from_theirs, 0,
+                        2);
     tcase_add_test(tcase, m5_more_accuse_the_source_than_themselves);
     tcase_add_test(tcase, m5_another_pair_is_no_row);
     tcase_add_test(tcase,

@@ -555,6 +555,8 @@ void check_eviction(struct sim *s, const struct driver_record *r)
     if (!w || !process_runs(w) || w->resume_us > 0 ||
         s->hosts[w->host].cut_up_us > 0 || s->hosts[w->host].cut_down_us > 0)
         return;
+    if (w->core.verdict == WORKER_DRIVER_GONE)
+        return; /* it has given the driver up, and ends */
     if (starts_with(r->text, "is on a blacklisted host"))
         return; /* another's failure */
     if (!may_evict(s, w, r->text))

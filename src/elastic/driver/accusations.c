@@ -130,17 +130,57 @@ static void suspect_other(struct driver *d, const struct driver_accusation *a,
         other->suspected = true;
 }
 
+static bool same_before(const struct driver *d,
+                        const struct driver_accusation *a)
+{
+    for (size_t i = 0; i < d->n_accused_before; i++)
+        if (same_pair(a, &d->accused_before[i]) &&
+            is_founded(d, &d->accused_before[i]))
+            return true;
+    return false;
+}
+
+/* What was received is damaged: its receiver accuses itself as well. */
+static bool is_damage(struct driver_accusation *list, size_t n,
+                      const struct driver_accusation *a)
+{
+    return a->by != a->of && find(list, n, a->by, a->by);
+}
+
+static bool damaged_before(struct driver *d, uint64_t id)
+{
+    for (size_t i = 0; i < d->n_accused_before; i++) {
+        const struct driver_accusation *a = &d->accused_before[i];
+
+        if ((a->by == id || a->of == id) &&
+            is_damage(d->accused_before, d->n_accused_before, a))
+            return true;
+    }
+    return false;
+}
+
+/* With another it was the same: who was one of the two both times. */
+static struct driver_worker *guilty_of_damage(struct driver *d,
+                                              const struct driver_accusation *a)
+{
+    bool by = damaged_before(d, a->by), of = damaged_before(d, a->of);
+    struct driver_worker *w;
+
+    if (!is_damage(d->accused, d->n_accused, a) || (!by && !of))
+        return NULL;
+    if (by && of)
+        return guilty(d, a);
+    w = worker_find(d, by ? a->by : a->of);
+    return w && !worker_is_dead(w) ? w : NULL;
+}
+
 /* Who has to go by this accusation; NULL: nobody. */
 static struct driver_worker *convict(struct driver *d,
                                      const struct driver_accusation *a)
 {
     if (!is_founded(d, a) || a->by == a->of) /* it takes two */
         return NULL;
-    for (size_t i = 0; i < d->n_accused_before; i++)
-        if (same_pair(a, &d->accused_before[i]) &&
-            is_founded(d, &d->accused_before[i]))
-            return guilty(d, a);
-    return NULL;
+    return same_before(d, a) ? guilty(d, a) : guilty_of_damage(d, a);
 }
 
 bool accusations_judge(struct driver *d)
