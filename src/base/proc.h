@@ -1,0 +1,22 @@
+/* base/proc.h - which process a pid is: a number is used again, a number and
+ * the moment at which its process began are not.
+ *
+ * Touches the world: /proc. Threads: any. */
+#ifndef BASE_PROC_H
+#define BASE_PROC_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* When it began, in clock ticks since the machine did. 0: there is no such
+ * process, or nobody may know. */
+uint64_t proc_started(pid_t pid);
+
+/* A pidfd of the process that has this number and began then; -1: it has
+ * ended. */
+int proc_open(pid_t pid, uint64_t started);
+
+/* Signal it; nothing happens if it has ended. */
+void proc_signal(int pidfd, int signo);
+
+#endif
