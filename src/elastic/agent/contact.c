@@ -76,13 +76,12 @@ static bool is_silent(const struct loop *l, uint64_t now_us)
 
 void contact_look(struct loop *l, uint64_t now_us)
 {
-    const struct loop_options *o = l->options;
     struct beacon b;
 
-    if (!o->job_dir || l->ended || now_us < l->look_us || !is_silent(l, now_us))
+    if (!l->scout || l->ended || now_us < l->look_us || !is_silent(l, now_us))
         return;
     l->look_us = now_us + LOOK_US;
-    if (beacon_read(o->job_dir, &b) == HVD_OK && b.job == o->config.job &&
+    if (scout_look(l->scout, 0, &b) && b.job == l->options->config.job &&
         b.term > l->core.term)
         follow(l, &b);
 }

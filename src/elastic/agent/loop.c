@@ -551,6 +551,8 @@ static hvd_status_t open_sockets(struct loop *l)
 {
     const struct loop_options *o = l->options;
 
+    if (o->job_dir)
+        HVD_TRY(scout_create(o->job_dir, &l->scout));
     HVD_TRY(wire_context_create(&l->context));
     return contact_dial(l, o->site.driver, o->output);
 }
@@ -571,6 +573,7 @@ static void close_all(struct loop *l)
     close_dealer(l, l->output);
     if (l->context)
         wire_context_destroy(l->context);
+    scout_destroy(l->scout);
     agent_core_fini(&l->core);
     if (l->epoll_fd >= 0)
         close(l->epoll_fd);

@@ -7,7 +7,7 @@
 #include "elastic/agent/children.h"
 #include "elastic/agent/core.h"
 #include "elastic/agent/loop.h"
-#include "elastic/wire/beacon.h"
+#include "elastic/wire/scout.h"
 #include "elastic/wire/socket.h"
 
 /* What an epoll event is about: kind in the low bits, worker above. Worker ids
@@ -32,6 +32,7 @@ struct loop {
     struct wire_context *context;
     struct wire_dealer *control, *output;
     struct beacon driver; /* term 0: the one that has started us */
+    struct scout *scout;  /* NULL: without --job-dir */
     uint64_t look_us;     /* for a successor, not before */
     int epoll_fd, signal_fd;
     int lifeline[2]; /* the workers': read end inherited, write end only here */

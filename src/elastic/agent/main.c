@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/proc.h"
 #include "base/rlimits.h"
 #include "elastic/agent/loop.h"
 #include "elastic/wire/env.h"
@@ -91,6 +92,7 @@ static hvd_status_t read_hello(const struct loop_options *o,
     memcpy(hello->host, o->site.host, n + 1);
     memcpy(hello->version, HVD_VERSION, sizeof(HVD_VERSION));
     hello->pid = getpid();
+    hello->started = proc_started(getpid());
     return HVD_OK;
 }
 

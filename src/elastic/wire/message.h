@@ -98,6 +98,7 @@ struct msg_agent_hello {
     uint8_t proof[WIRE_TOKEN_NBYTES]; /* of its token: wire/seal.h */
     char version[32];
     uint64_t n_alive; /* workers it still runs: the door for resume */
+    uint64_t started; /* of pid: base/proc.h; 0: not known */
 };
 
 struct msg_spawned {

@@ -36,9 +36,10 @@ static const struct field envelope[] = {
 };
 
 static const struct field agent_hello[] = {
-    UINT(1, u.agent_hello.agent),   STR(2, u.agent_hello.host),
-    INT(3, u.agent_hello.pid),      DIGEST(4, u.agent_hello.proof),
-    TEXT(5, u.agent_hello.version), UINT_OPT(6, u.agent_hello.n_alive),
+    UINT(1, u.agent_hello.agent),       STR(2, u.agent_hello.host),
+    INT(3, u.agent_hello.pid),          DIGEST(4, u.agent_hello.proof),
+    TEXT(5, u.agent_hello.version),     UINT_OPT(6, u.agent_hello.n_alive),
+    UINT_OPT(7, u.agent_hello.started),
 };
 
 static const struct field spawned[] = {

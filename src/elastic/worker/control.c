@@ -24,8 +24,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "collectives/local/local.h"
-#include "elastic/wire/beacon.h"
 #include "elastic/wire/codec.h"
+#include "elastic/wire/scout.h"
 #include "elastic/wire/socket.h"
 #include "elastic/worker/outbox.h"
 #include "elastic/worker/process.h"
@@ -39,6 +39,7 @@ enum {
     SEND_RETRY_US = 20000,   /* the driver does not read */
     KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
     LOOK_US = 100000,        /* how often a successor is looked for, at most */
+    FIRST_LOOK_MS = 200,     /* see open_socket() */
     ORPHAN_US = 0            /* life without an agent: --driver-timeout 0 */
 };
 
@@ -64,6 +65,7 @@ static struct {
     struct wire_dealer *dealer;
     struct assign_table spare; /* decoded here before it is believed */
     uint64_t retry_us;         /* the outbox is stuck until then */
+    struct scout *scout;       /* NULL: without --job-dir */
     uint64_t look_us;          /* for a successor of the driver, not before */
     struct log_seldom unsound;
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -403,12 +405,10 @@ static void look_for_successor(uint64_t now_us)
     struct beacon b;
     uint64_t term;
 
-    if (!self->job_dir[0] || now_us < control.look_us ||
-        !is_silent(now_us, &term))
+    if (!control.scout || now_us < control.look_us || !is_silent(now_us, &term))
         return;
     control.look_us = now_us + LOOK_US;
-    if (beacon_read(self->job_dir, &b) == HVD_OK && b.job == self->job &&
-        b.term > term)
+    if (scout_look(control.scout, 0, &b) && b.job == self->job && b.term > term)
         follow(&b);
 }
 
@@ -523,8 +523,10 @@ static hvd_status_t open_socket(struct worker_config *config)
     struct beacon b;
 
     HVD_TRY(wire_context_create(&control.context));
-    if (!self->job_dir[0] || beacon_read(self->job_dir, &b) != HVD_OK ||
-        b.job != self->job)
+    if (!self->job_dir[0])
+        return dial(self->driver);
+    HVD_TRY(scout_create(self->job_dir, &control.scout));
+    if (!scout_look(control.scout, FIRST_LOOK_MS, &b) || b.job != self->job)
         return dial(self->driver);
     config->term = b.term;
     return dial(b.endpoint);
@@ -592,6 +594,8 @@ void control_stop(void)
     if (control.context)
         wire_context_destroy(control.context);
     control.context = NULL;
+    scout_destroy(control.scout);
+    control.scout = NULL;
     assign_table_fini(&control.table);
     assign_table_fini(&control.spare);
     fd_close(&control.wake_fd);

@@ -1,0 +1,79 @@
+/* elastic/wire/scout.c - see scout.h.
+ *
+ * A record for the writer's thread means: look. What it finds is there to be
+ * read once nothing is pending. */
+#include "elastic/wire/scout.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/writer.h"
+
+enum { CLOSE_MS = 200, KEEP_MAX = 4096 };
+
+struct scout {
+    char dir[PATH_MAX];
+    struct writer *writer;
+    struct beacon beacon;
+    bool found;
+};
+
+static int look(struct writer *w, void *arg, const char *bytes, size_t n)
+{
+    struct scout *s = arg;
+
+    (void)w;
+    (void)bytes;
+    (void)n;
+    s->found = beacon_read(s->dir, &s->beacon) == HVD_OK;
+    return 0;
+}
+
+hvd_status_t scout_create(const char *dir, struct scout **scout_p)
+{
+    static const struct writer_ops ops = {.take = look};
+    struct scout *s = calloc(1, sizeof(*s));
+    struct writer_config config = {
+        .ops = &ops, .arg = s, .keep_max = KEEP_MAX, .wake_fd = -1};
+    hvd_status_t status;
+
+    if (!s)
+        return error_set(HVD_ERR_NOMEM, "out of memory");
+    snprintf(s->dir, sizeof(s->dir), "%s", dir);
+    status = writer_create(&config, &s->writer);
+    if (status == HVD_OK)
+        *scout_p = s;
+    else
+        free(s);
+    return status;
+}
+
+static bool report(const struct scout *s, struct beacon *b)
+{
+    *b = s->beacon;
+    return s->found;
+}
+
+bool scout_look(struct scout *s, int wait_ms, struct beacon *b)
+{
+    bool known;
+
+    if (writer_pending(s->writer) > 0)
+        return false;
+    known = report(s, b); /* before the thread has it again */
+    if (!writer_put(s->writer, "?", 1))
+        return false;
+    if (wait_ms == 0)
+        return known;
+    return writer_flush(s->writer, wait_ms) && report(s, b);
+}
+
+void scout_destroy(struct scout *s)
+{
+    int error;
+
+    if (s && writer_destroy(s->writer, CLOSE_MS, CLOSE_MS, &error))
+        free(s);
+}
