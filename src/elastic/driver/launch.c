@@ -1,18 +1,19 @@
-/* elastic/driver/launch.c - the agents that this driver has started. See
- * launch.h. */
+/* elastic/driver/launch.c - the agents that this driver has started or adopted.
+ * See launch.h. */
 #include "elastic/driver/launch.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/proc.h"
 
 enum { END_GRACE_US = 3000000 };
 
@@ -31,6 +32,7 @@ hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
         return error_set(HVD_ERR_NOMEM, "no memory for another agent");
     item = &l->items[l->n];
     HVD_TRY(l->ops->start(&l->config, agent, host, item));
+    item->started = proc_started(item->pid);
     l->n++;
     *pidfd_p = item->pidfd;
     return HVD_OK;
@@ -44,11 +46,37 @@ static struct launched *find(struct launch *l, uint64_t agent)
     return NULL;
 }
 
-static void cut_lifeline(struct launched *item)
+const struct launched *launch_find(const struct launch *l, uint64_t agent)
 {
-    if (item->lifeline_fd >= 0)
-        close(item->lifeline_fd);
-    item->lifeline_fd = -1;
+    return find((struct launch *)(uintptr_t)l, agent);
+}
+
+hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
+                          uint64_t started, int *pidfd_p)
+{
+    int pidfd;
+
+    if (!array_reserve(&l->items, &l->max, l->n + 1))
+        return error_set(HVD_ERR_NOMEM, "no memory for another agent");
+    pidfd = proc_open(pid, started);
+    if (pidfd < 0)
+        return HVD_PEER_LOST;
+    l->items[l->n++] = (struct launched){.agent = agent,
+                                         .pid = pid,
+                                         .started = started,
+                                         .adopted = true,
+                                         .pidfd = pidfd,
+                                         .lifeline_fd = -1};
+    *pidfd_p = pidfd;
+    return HVD_OK;
+}
+
+/* The second but last word. Who outlives a driver is told by a signal. */
+static void cut_lifeline(const struct launch *l, struct launched *item)
+{
+    if (l->config.job_dir)
+        proc_signal(item->pidfd, SIGTERM);
+    fd_close(&item->lifeline_fd);
 }
 
 void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us)
@@ -67,8 +95,8 @@ void launch_postpone(struct launch *l, uint64_t agent, uint64_t deadline_us)
     for (size_t i = 0; i < l->n; i++) {
         struct launched *item = &l->items[i];
 
-        if (item->agent == agent && item->lifeline_fd >= 0 &&
-            item->kill_us != 0 && item->kill_us < deadline_us)
+        if (item->agent == agent && !item->cut && item->kill_us != 0 &&
+            item->kill_us < deadline_us)
             item->kill_us = deadline_us;
     }
 }
@@ -82,10 +110,11 @@ uint64_t launch_tick(struct launch *l, uint64_t now_us)
         struct launched *item = &l->items[i];
 
         if (item->kill_us != 0 && now_us >= item->kill_us) {
-            if (item->lifeline_fd >= 0)
-                cut_lifeline(item);
+            if (item->cut)
+                proc_signal(item->pidfd, SIGKILL);
             else
-                kill(item->pid, SIGKILL);
+                cut_lifeline(l, item);
+            item->cut = true;
             item->kill_us = now_us + END_GRACE_US;
         }
         if (item->kill_us != 0 && item->kill_us < l->due_us)
@@ -105,7 +134,8 @@ void launch_spawned(struct launch *l, uint64_t agent, int64_t pid)
     launch_exited(l, agent, pid); /* it may be told twice */
     /* without memory for it, only what a worker forks may outlive its agent */
     if (array_reserve(&item->groups, &item->groups_max, item->n_groups + 1))
-        item->groups[item->n_groups++] = (pid_t)pid;
+        item->groups[item->n_groups++] = (struct launched_group){
+            (pid_t)pid, proc_started((pid_t)pid)};
 }
 
 void launch_exited(struct launch *l, uint64_t agent, int64_t pid)
@@ -113,15 +143,28 @@ void launch_exited(struct launch *l, uint64_t agent, int64_t pid)
     struct launched *item = find(l, agent);
 
     for (size_t i = item ? item->n_groups : 0; i-- > 0;)
-        if (item->groups[i] == (pid_t)pid)
+        if (item->groups[i].pid == (pid_t)pid)
             item->groups[i] = item->groups[--item->n_groups];
 }
 
-/* A number is not used anew while anybody is left in its group. */
+/* A number is not used anew while anybody is left in its group. Of what agents
+ * of another driver have told us somebody else may have the number. */
+static bool is_its_own(const struct launched *item,
+                       const struct launched_group *group)
+{
+    uint64_t now;
+
+    if (!item->adopted)
+        return true;
+    now = proc_started(group->pid);
+    return group->started != 0 && (now == 0 || now == group->started);
+}
+
 static void kill_groups(struct launched *item)
 {
     for (size_t i = 0; i < item->n_groups; i++)
-        kill(-item->groups[i], SIGKILL);
+        if (is_its_own(item, &item->groups[i]))
+            kill(-item->groups[i].pid, SIGKILL);
     array_free(&item->groups, &item->groups_max);
     item->n_groups = 0;
 }
@@ -132,9 +175,9 @@ void launch_kill(struct launch *l, uint64_t agent)
 
     if (!item)
         return;
-    kill(item->pid, SIGKILL);
+    proc_signal(item->pidfd, SIGKILL);
     kill_groups(item);
-    cut_lifeline(item);
+    fd_close(&item->lifeline_fd);
 }
 
 static void describe(const siginfo_t *info, char *how, size_t how_max)
@@ -145,19 +188,32 @@ static void describe(const siginfo_t *info, char *how, size_t how_max)
         snprintf(how, how_max, "was killed by signal %d", info->si_status);
 }
 
+static bool has_ended(const struct launched *item, char *how, size_t how_max)
+{
+    struct pollfd fd = {.fd = item->pidfd, .events = POLLIN};
+    siginfo_t info = {0};
+
+    if (item->adopted) { /* how is its parent's to know */
+        snprintf(how, how_max, "has ended");
+        return poll(&fd, 1, 0) > 0;
+    }
+    if (waitid(P_PID, (id_t)item->pid, &info, WEXITED | WNOHANG) < 0 ||
+        info.si_pid == 0)
+        return false;
+    describe(&info, how, how_max);
+    return true;
+}
+
 /* Reap items[i] if it has ended. */
 static uint64_t reap(struct launch *l, size_t i, char *how, size_t how_max)
 {
     struct launched *item = &l->items[i];
     uint64_t agent = item->agent;
-    siginfo_t info = {0};
 
-    if (waitid(P_PID, (id_t)item->pid, &info, WEXITED | WNOHANG) < 0 ||
-        info.si_pid == 0)
+    if (!has_ended(item, how, how_max))
         return 0;
-    describe(&info, how, how_max);
     kill_groups(item);
-    cut_lifeline(item);
+    fd_close(&item->lifeline_fd);
     close(item->pidfd);
     *item = l->items[--l->n];
     return agent;
@@ -177,7 +233,7 @@ static void wait_one(struct launch *l, uint64_t deadline_us)
     char how[64];
 
     if (poll(&fd, 1, clock_poll_ms(clock_now_us(), deadline_us)) <= 0)
-        kill(l->items[0].pid, SIGKILL); /* its death is waited for below */
+        proc_signal(fd.fd, SIGKILL); /* its death is waited for below */
     poll(&fd, 1, 1000);
     if (reap(l, 0, how, sizeof(how)) != 0)
         return;
@@ -190,9 +246,20 @@ void launch_fini(struct launch *l)
     uint64_t deadline_us = clock_now_us() + END_GRACE_US;
 
     for (size_t i = 0; i < l->n; i++)
-        cut_lifeline(&l->items[i]);
+        cut_lifeline(l, &l->items[i]);
     while (l->n > 0)
         wait_one(l, deadline_us);
+    free(l->items);
+    *l = (struct launch){0};
+}
+
+void launch_abandon(struct launch *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        fd_close(&l->items[i].pidfd);
+        fd_close(&l->items[i].lifeline_fd);
+        array_free(&l->items[i].groups, &l->items[i].groups_max);
+    }
     free(l->items);
     *l = (struct launch){0};
 }

@@ -2,7 +2,9 @@
  * functions per way (local exec now; ssh, srun and agents that dial in later).
  *
  * A launcher owns the processes it has started: its launch_fini() ends and
- * reaps those that are left. Threads: the driver's main thread (PDEATHSIG
+ * reaps those that are left. Agents that another driver has started are adopted
+ * by pid and start time (base/proc.h): they are watched and ended as well, but
+ * nobody's children here. Threads: the driver's main thread (PDEATHSIG
  * follows it). */
 #ifndef ELASTIC_DRIVER_LAUNCH_H
 #define ELASTIC_DRIVER_LAUNCH_H
@@ -21,17 +23,29 @@ struct launch_config {
     const char *output_endpoint; /* of the output socket */
     uint64_t job;
     const uint8_t *secret; /* [WIRE_TOKEN_NBYTES] of the driver; borrowed */
+    const char *job_dir; /* its agents outlive this driver; NULL: they do not */
     enum log_level log_level;
+};
+
+/* The process group of a worker, which leads it. */
+struct launched_group {
+    pid_t pid;
+    uint64_t started;
 };
 
 /* A started agent. */
 struct launched {
     uint64_t agent;
     pid_t pid;
+    uint64_t started; /* base/proc.h */
+    bool adopted;     /* no child of ours */
     int pidfd;        /* readable when it has ended */
     int lifeline_fd;  /* closing it ends the agent and its workers */
-    uint64_t kill_us; /* SIGKILL then; 0: not asked to stop */
-    pid_t *groups;    /* [n_groups] process groups of its workers */
+    uint64_t kill_us; /* the next of the two: the lifeline, SIGKILL; 0: it was
+                         not asked to stop */
+    bool cut;         /* the first has been done */
+    struct launched_group
+        *groups; /* [n_groups] process groups of its workers */
     size_t n_groups, groups_max;
 };
 
@@ -59,6 +73,15 @@ void launch_init(struct launch *l, const struct launch_ops *ops,
                  const struct launch_config *config);
 /* Closes all lifelines, gives agents 3 s, kills and reaps the rest. */
 void launch_fini(struct launch *l);
+/* Lets go of all of them, as they are: they are another driver's now. */
+void launch_abandon(struct launch *l);
+
+/* An agent of another driver. *pidfd_p: as of launch_start(). HVD_PEER_LOST: it
+ * has ended; HVD_ERR_NOMEM. */
+hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
+                          uint64_t started, int *pidfd_p) HVD_MUST_CHECK;
+/* NULL: it was neither started nor adopted here, or has been reaped. */
+const struct launched *launch_find(const struct launch *l, uint64_t agent);
 
 /* *pidfd_p: watch it; launch_reap() when it is readable. */
 hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,

@@ -36,6 +36,7 @@ struct child_image {
     char *argv[2];
     char own[ENV_OWN][ENV_TEXT];
     size_t n_own;
+    char job_dir[sizeof(ENV_JOB_DIR) + PATH_MAX];
     char **envp; /* heap; strings are environ's and own's */
 };
 
@@ -94,7 +95,7 @@ static hvd_status_t build_env(struct child_image *image)
 
     while (environ[n])
         n++;
-    image->envp = calloc(n + image->n_own + 1, sizeof(char *));
+    image->envp = calloc(n + image->n_own + 2, sizeof(char *));
     if (!image->envp)
         return error_set(HVD_ERR_NOMEM, "no memory for an environment");
     for (size_t i = 0; i < n; i++)
@@ -102,6 +103,8 @@ static hvd_status_t build_env(struct child_image *image)
             image->envp[k++] = environ[i];
     for (size_t i = 0; i < image->n_own; i++)
         image->envp[k++] = image->own[i];
+    if (image->job_dir[0])
+        image->envp[k++] = image->job_dir;
     return HVD_OK;
 }
 
@@ -121,6 +124,9 @@ static hvd_status_t image_init(struct child_image *image,
     set_env_u64(image, ENV_SECRET_FD, (uint64_t)secret_fd);
     set_env_u64(image, ENV_LIFELINE_FD, (uint64_t)lifeline_fd);
     set_env(image, ENV_LOG_LEVEL, level_name(config->log_level));
+    if (config->job_dir)
+        snprintf(image->job_dir, sizeof(image->job_dir), ENV_JOB_DIR "=%s",
+                 config->job_dir);
     return build_env(image);
 }
 
