@@ -1,9 +1,16 @@
 /* tests/driver/test_journal.c - what is written down for a successor: entries,
  * their fold, and the frames of the journal, whole and damaged. */
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <xxhash.h>
 
 #include "base/array.h"
+#include "base/bytes.h"
+#include "base/error.h"
 #include "base/random.h"
 #include "driver/journal_samples.h"
 #include "elastic/driver/journal.h"
@@ -274,8 +281,219 @@ START_TEST(random_bytes_are_no_journal)
 }
 END_TEST
 
+/* ---- a file -------------------------------------------------------------- */
+
+static char dir[64];
+
+static void setup(void)
+{
+    strcpy(dir, "/tmp/test_journal_XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+static bool exists(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
+}
+
+static struct journal *begin(uint64_t term)
+{
+    struct memory m = {0};
+    struct journal *j;
+
+    fold(&m, journal_samples[0]);
+    m.state.term = term;
+    ck_assert_int_eq(journal_create(dir, &m, &j), HVD_OK);
+    ck_assert_uint_eq(m.job.job, 0); /* it is the journal's now */
+    return j;
+}
+
+static void read_back(struct memory *m, size_t cut)
+{
+    size_t cut_found;
+
+    memset(m, 0, sizeof(*m));
+    ck_assert_msg(journal_read(dir, m, &cut_found) == HVD_OK, "%s",
+                  error_text());
+    ck_assert_uint_eq(cut_found, cut);
+    ck_assert_uint_eq(m->job.job, journal_samples[0].u.job.job);
+}
+
+START_TEST(what_was_put_is_read)
+{
+    struct journal *j = begin(1);
+    struct entry entry = worker(7, "a", false);
+    struct memory m;
+
+    read_back(&m, 0); /* before anything is put */
+    memory_fini(&m);
+    ck_assert(journal_put(j, &entry));
+    journal_flush(j, 30000);
+    read_back(&m, 0); /* as a successor would, after a kill */
+    ck_assert_ptr_nonnull(memory_worker(&m, 7));
+    ck_assert_uint_eq(m.state.term, 1);
+    memory_fini(&m);
+    journal_close(j);
+    ck_assert(!exists("journal.1.new"));
+}
+END_TEST
+
+START_TEST(successor_has_a_file_of_its_own)
+{
+    struct journal *old = begin(1), *j = begin(2);
+    struct entry entry = worker(7, "a", false);
+    struct memory m;
+
+    ck_assert(!exists("journal.1"));
+    ck_assert(journal_put(old, &entry)); /* it has stood still until now */
+    journal_close(old);
+    read_back(&m, 0);
+    ck_assert_uint_eq(m.state.term, 2);
+    ck_assert_ptr_null(memory_worker(&m, 7));
+    memory_fini(&m);
+    journal_close(j);
+}
+END_TEST
+
+/* What no longer counts does not stay. */
+START_TEST(file_does_not_grow_without_end)
+{
+    struct journal *j = begin(1);
+    struct entry entry = worker(7, "a", false);
+    struct memory m;
+    struct stat st;
+
+    for (uint64_t i = 0; i < 200000; i++) {
+        entry.u.worker.spawned_us = i;
+        ck_assert(journal_put(j, &entry));
+        if (i % 1000 == 0)
+            journal_flush(j, 30000);
+    }
+    journal_tick(j);
+    journal_close(j);
+    ck_assert_int_eq(stat(path_of("journal.1"), &st), 0);
+    ck_assert_int_lt(st.st_size, 3 << 20);
+    read_back(&m, 0);
+    ck_assert_uint_eq(memory_worker(&m, 7)->spawned_us, 199999);
+    memory_fini(&m);
+}
+END_TEST
+
+START_TEST(damaged_end_is_reported)
+{
+    struct journal *j = begin(1);
+    struct entry entry = worker(7, "a", false);
+    struct memory m;
+    FILE *file;
+
+    ck_assert(journal_put(j, &entry));
+    journal_close(j);
+    file = fopen(path_of("journal.1"), "a");
+    ck_assert_ptr_nonnull(file);
+    fputs("torn", file);
+    fclose(file);
+    read_back(&m, 4);
+    ck_assert_ptr_nonnull(memory_worker(&m, 7));
+    memory_fini(&m);
+}
+END_TEST
+
+/* With a digest that fits. */
+static void write_of_another_version(void)
+{
+    long n = journal_frame(&journal_samples[0], bytes, sizeof(bytes));
+    uint8_t *body = bytes + JOURNAL_HEAD_NBYTES;
+    FILE *file = fopen(path_of("journal.1"), "w");
+
+    ck_assert_ptr_nonnull(file);
+    body[1]++;
+    bytes_put(bytes + 4, XXH3_64bits(body, (size_t)n - JOURNAL_HEAD_NBYTES), 8);
+    ck_assert_uint_eq(fwrite(bytes, 1, (size_t)n, file), (size_t)n);
+    fclose(file);
+}
+
+/* A disk is full for a while: put workers until it is, and one more. Nothing is
+ * asserted meanwhile, as Check writes files too. The errno that was told. */
+static int fill_disk(struct journal *j, struct entry *entry)
+{
+    struct rlimit limit, small;
+    bool taken = getrlimit(RLIMIT_FSIZE, &limit) == 0;
+    int error;
+
+    small = (struct rlimit){.rlim_cur = 4096, .rlim_max = limit.rlim_max};
+    taken = taken && setrlimit(RLIMIT_FSIZE, &small) == 0;
+    for (int i = 0; i < 10000 && journal_error(j) == 0; i++) {
+        entry->u.worker.worker++;
+        taken = taken && journal_put(j, entry);
+        journal_flush(j, 30000);
+    }
+    error = journal_error(j);
+    entry->u.worker.worker++; /* not behind what is torn */
+    taken = taken && journal_put(j, entry);
+    journal_flush(j, 30000);
+    taken = setrlimit(RLIMIT_FSIZE, &limit) == 0 && taken;
+    return taken ? error : -1;
+}
+
+START_TEST(what_could_not_be_written_is_written_later)
+{
+    struct journal *j = begin(1);
+    struct entry entry = worker(7, "a", false);
+    struct memory m;
+
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(fill_disk(j, &entry), EFBIG);
+    journal_tick(j);
+    journal_flush(j, 30000);
+    ck_assert_int_eq(journal_error(j), 0);
+    read_back(&m, 0);
+    ck_assert_ptr_nonnull(memory_worker(&m, entry.u.worker.worker));
+    memory_fini(&m);
+    journal_close(j);
+}
+END_TEST
+
+START_TEST(what_is_no_journal_is_named)
+{
+    struct memory m = {0};
+    size_t cut;
+    FILE *file;
+
+    ck_assert_int_eq(journal_read(dir, &m, &cut), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error_text(), "holds no journal"));
+    file = fopen(path_of("journal.1"), "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("something else", file);
+    fclose(file);
+    ck_assert_int_eq(journal_read(dir, &m, &cut), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error_text(), "its beginning is damaged"));
+    write_of_another_version();
+    ck_assert_int_eq(journal_read(dir, &m, &cut), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error_text(), "another version"));
+    ck_assert_int_eq(journal_read(path_of("nowhere"), &m, &cut),
+                     HVD_ERR_SYSTEM);
+}
+END_TEST
+
 int main(void)
 {
+    TCase *file = tcase_create("file");
     Suite *suite = suite_create("journal");
     TCase *tc = tcase_create("journal");
 
@@ -293,5 +511,13 @@ int main(void)
     tcase_add_test(tc, tail_of_zeros_is_cut);
     tcase_add_loop_test(tc, random_bytes_are_no_journal, 1, 200);
     suite_add_tcase(suite, tc);
+    tcase_add_checked_fixture(file, setup, teardown);
+    tcase_add_test(file, what_was_put_is_read);
+    tcase_add_test(file, successor_has_a_file_of_its_own);
+    tcase_add_test(file, file_does_not_grow_without_end);
+    tcase_add_test(file, damaged_end_is_reported);
+    tcase_add_test(file, what_could_not_be_written_is_written_later);
+    tcase_add_test(file, what_is_no_journal_is_named);
+    suite_add_tcase(suite, file);
     return support_run(suite);
 }

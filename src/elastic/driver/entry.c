@@ -31,6 +31,8 @@ static const struct field job[] = {
     STRINGS(3, u.job.argv),
     STRINGS(4, u.job.env),
     TEXT(5, u.job.cwd),
+    UINT(6, u.job.started_us),
+    STRINGS(7, u.job.environment),
 };
 
 static const struct field state[] = {

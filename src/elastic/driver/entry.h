@@ -29,9 +29,8 @@
 
 enum {
     ENTRY_VERSION = 1,
-    /* bytes of one: program, environment, and the command line, which names the
-       program once more */
-    ENTRY_MAX = 2 * WIRE_MESSAGE_MAX,
+    /* bytes of one: command line, environment, what SPAWN adds to it */
+    ENTRY_MAX = 3 * WIRE_MESSAGE_MAX,
     ENTRY_PATH_MAX = 4096
 };
 
@@ -50,6 +49,8 @@ struct entry_job {
     struct wire_strings argv; /* of hvd-elastic, as it was started */
     struct wire_strings env;  /* what every SPAWN adds to the agent's own */
     char cwd[ENTRY_PATH_MAX];
+    uint64_t started_us;
+    struct wire_strings environment; /* of hvd-elastic, which agents inherit */
 };
 
 struct entry_state {

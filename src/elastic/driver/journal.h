@@ -37,4 +37,45 @@ struct journal_reading {
 bool journal_parse(const uint8_t *bytes, size_t nbytes, struct memory *m,
                    struct journal_reading *reading);
 
+/* ---- a file -------------------------------------------------------------- */
+
+/* How much is kept for a disk that does not keep up. */
+enum { JOURNAL_KEEP_MAX = 16 << 20 };
+
+/* Read the newest journal of directory `dir` into *m, which is zeroed.
+ * *cut_p: bytes at its end that are damaged, and left out.
+ *
+ * HVD_ERR_INVALID: there is none, it says of no job, or it is of another
+ * version; HVD_ERR_SYSTEM; HVD_ERR_NOMEM. */
+hvd_status_t journal_read(const char *dir, struct memory *m,
+                          size_t *cut_p) HVD_MUST_CHECK;
+
+struct journal;
+
+/* Write *m, which becomes the journal's own and is zeroed, as the journal of
+ * the term that it says; those of other terms are removed. Waits for the disk.
+ */
+hvd_status_t journal_create(const char *dir, struct memory *m,
+                            struct journal **journal_p) HVD_MUST_CHECK;
+
+/* All that has been put. */
+const struct memory *journal_memory(const struct journal *j);
+
+/* Fold and append; never waits. What finds no room is not written, but all is
+ * written anew as soon as there is room again. False: out of memory. */
+bool journal_put(struct journal *j, const struct entry *entry);
+
+/* Now and then: write anew what has to be. */
+void journal_tick(struct journal *j);
+
+/* Until all is with the kernel, timeout_ms at most. */
+void journal_flush(struct journal *j, int timeout_ms);
+
+/* The errno of the last write; 0: it was good. Until then nothing that was put
+ * is in the file. */
+int journal_error(const struct journal *j);
+
+/* What is not written in two seconds never is. NULL is fine. The file stays. */
+void journal_close(struct journal *j);
+
 #endif

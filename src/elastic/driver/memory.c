@@ -11,6 +11,7 @@ void memory_fini(struct memory *m)
 {
     array_free(&m->argv, &m->argv_max);
     array_free(&m->env, &m->env_max);
+    array_free(&m->environment, &m->environment_max);
     array_free(&m->hosts, &m->hosts_max);
     array_free(&m->slots, &m->slots_max);
     array_free(&m->workers, &m->workers_max);
@@ -114,7 +115,8 @@ static bool fold_job(struct memory *m, const struct entry_job *job)
     struct entry_job copy = *job;
 
     if (!keep(&m->argv, &m->argv_max, &copy.argv) ||
-        !keep(&m->env, &m->env_max, &copy.env))
+        !keep(&m->env, &m->env_max, &copy.env) ||
+        !keep(&m->environment, &m->environment_max, &copy.environment))
         return false;
     m->job = copy;
     return true;

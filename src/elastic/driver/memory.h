@@ -11,9 +11,10 @@
 #include "elastic/driver/entry.h"
 
 struct memory {
-    struct entry_job job; /* its strings lie in the next two; job 0: none yet */
-    char *argv, *env;
-    size_t argv_max, env_max;
+    struct entry_job
+        job; /* its strings lie in the next ones; job 0: none yet */
+    char *argv, *env, *environment;
+    size_t argv_max, env_max, environment_max;
     struct entry_state state;     /* term 0: none yet */
     struct entry_host *hosts;     /* [n_hosts], by name */
     struct entry_slot *slots;     /* [n_slots], by host and number */

@@ -1,0 +1,374 @@
+/* elastic/driver/journal_file.c - the journal as a file: who writes it, and who
+ * reads it. See journal.h; the frames are journal.c's.
+ *
+ * Records for the writer's thread: APPEND frames, or REPLACE the file by these.
+ * The file's descriptor is that thread's alone. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/writer.h"
+#include "elastic/driver/journal.h"
+#include "elastic/wire/codec.h"
+
+enum {
+    APPEND = 'A',
+    REPLACE = 'R',
+    GROWN_MIN = 1 << 20, /* bytes appended before all is written anew */
+    GROWN_TIMES = 4,     /* ... and so many times what that was */
+    CLOSE_MS = 2000,
+    ENTRY_BESIDES = 16 << 10 /* bytes of one, but for its strings */
+};
+
+#define PREFIX "journal."
+
+struct journal {
+    struct memory memory;
+    struct writer *writer;
+    int fd; /* the thread's */
+    char path[PATH_MAX], fresh[PATH_MAX];
+    uint8_t *bytes; /* [n_bytes]: a record is put together here */
+    size_t n_bytes, bytes_max;
+    size_t n_appended, n_whole; /* bytes, since all was written; that were */
+    bool behind;                /* something found no room */
+    _Atomic int error; /* of the thread's last write: nothing is appended to
+                          what may be torn */
+};
+
+/* ---- paths --------------------------------------------------------------- */
+
+static hvd_status_t path_of(const char *dir, uint64_t term, const char *tail,
+                            char *path)
+{
+    int n = snprintf(path, PATH_MAX, "%s/" PREFIX "%" PRIu64 "%s", dir, term,
+                     tail);
+
+    if (n < 0 || n >= PATH_MAX)
+        return error_set(HVD_ERR_INVALID, "\"%s\" is too long", dir);
+    return HVD_OK;
+}
+
+/* The term in the name of a journal; 0: it is none. */
+static uint64_t term_of(const char *name)
+{
+    const char *digits = name + sizeof(PREFIX) - 1;
+    char *end;
+    uint64_t term;
+
+    if (strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0 || *digits < '1' ||
+        *digits > '9')
+        return 0;
+    term = strtoull(digits, &end, 10);
+    return *end == '\0' ? term : 0;
+}
+
+/* ---- the thread ---------------------------------------------------------- */
+
+static int write_all(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t written = write(fd, bytes, n);
+
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written < 0)
+            continue;
+        bytes += written;
+        n -= (size_t)written;
+    }
+    return 0;
+}
+
+static int replace(struct journal *j, const char *bytes, size_t n)
+{
+    int fd = open(j->fresh,
+                  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int error = fd < 0 ? errno : write_all(fd, bytes, n);
+
+    if (error == 0 && rename(j->fresh, j->path) != 0)
+        error = errno;
+    if (error != 0) {
+        fd_close(&fd);
+        return error;
+    }
+    fd_close(&j->fd);
+    j->fd = fd;
+    return 0;
+}
+
+/* An error is no end: everything is written anew as long as it takes. */
+static int take(struct writer *w, void *arg, const char *bytes, size_t n)
+{
+    struct journal *j = arg;
+
+    (void)w;
+    if (bytes[0] == REPLACE)
+        atomic_store(&j->error, replace(j, bytes + 1, n - 1));
+    else if (atomic_load(&j->error) == 0)
+        atomic_store(&j->error, write_all(j->fd, bytes + 1, n - 1));
+    return 0;
+}
+
+/* ---- records ------------------------------------------------------------- */
+
+static bool begin_record(struct journal *j, char kind)
+{
+    j->n_bytes = 0;
+    if (!array_reserve(&j->bytes, &j->bytes_max, 1))
+        return false;
+    j->bytes[j->n_bytes++] = (uint8_t)kind;
+    return true;
+}
+
+static size_t room_for(const struct entry *entry)
+{
+    const struct entry_job *job = &entry->u.job;
+
+    if (entry->type != ENTRY_JOB)
+        return ENTRY_BESIDES;
+    return ENTRY_BESIDES + job->argv.nbytes + job->env.nbytes +
+           job->environment.nbytes;
+}
+
+static bool add_frame(struct journal *j, const struct entry *entry)
+{
+    size_t need = j->n_bytes + room_for(entry);
+    long n;
+
+    if (!array_reserve(&j->bytes, &j->bytes_max, need))
+        return false;
+    n = journal_frame(entry, j->bytes + j->n_bytes, need - j->n_bytes);
+    HVD_ASSERT(n > 0); /* it is what we have put together */
+    j->n_bytes += (size_t)n;
+    return true;
+}
+
+static bool whole(struct journal *j)
+{
+    struct entry entry;
+
+    if (!begin_record(j, REPLACE))
+        return false;
+    for (size_t i = 0; memory_entry(&j->memory, i, &entry); i++)
+        if (!add_frame(j, &entry))
+            return false;
+    return true;
+}
+
+static void write_anew(struct journal *j)
+{
+    j->behind = !whole(j) || !writer_put(j->writer, j->bytes, j->n_bytes);
+    if (j->behind)
+        return;
+    j->n_whole = j->n_bytes;
+    j->n_appended = 0;
+}
+
+static bool has_grown(const struct journal *j)
+{
+    return j->n_appended > GROWN_MIN &&
+           j->n_appended > GROWN_TIMES * j->n_whole;
+}
+
+bool journal_put(struct journal *j, const struct entry *entry)
+{
+    if (!memory_fold(&j->memory, entry))
+        return false;
+    if (j->behind)
+        return true; /* all is written anew */
+    j->behind = !begin_record(j, APPEND) || !add_frame(j, entry) ||
+                !writer_put(j->writer, j->bytes, j->n_bytes);
+    j->n_appended += j->n_bytes;
+    if (!j->behind && has_grown(j))
+        write_anew(j);
+    return true;
+}
+
+void journal_tick(struct journal *j)
+{
+    j->behind |= atomic_load(&j->error) != 0;
+    if (j->behind && writer_pending(j->writer) == 0)
+        write_anew(j);
+}
+
+void journal_flush(struct journal *j, int timeout_ms)
+{
+    (void)writer_flush(j->writer, timeout_ms);
+}
+
+int journal_error(const struct journal *j)
+{
+    return atomic_load(&j->error);
+}
+
+const struct memory *journal_memory(const struct journal *j)
+{
+    return &j->memory;
+}
+
+/* ---- begin and end ------------------------------------------------------- */
+
+static void remove_others(const char *dir, uint64_t term)
+{
+    DIR *d = opendir(dir);
+    struct dirent *entry;
+    char path[PATH_MAX];
+
+    while (d && (entry = readdir(d)) != NULL) {
+        uint64_t other = term_of(entry->d_name);
+
+        if (other != 0 && other != term &&
+            path_of(dir, other, "", path) == HVD_OK)
+            unlink(path);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void release(struct journal *j)
+{
+    fd_close(&j->fd);
+    free(j->bytes);
+    memory_fini(&j->memory);
+    free(j);
+}
+
+static hvd_status_t begin(struct journal *j, const char *dir)
+{
+    static const struct writer_ops ops = {.take = take};
+    struct writer_config config = {
+        .ops = &ops, .arg = j, .keep_max = JOURNAL_KEEP_MAX, .wake_fd = -1};
+    uint64_t term = j->memory.state.term;
+
+    HVD_TRY(path_of(dir, term, "", j->path));
+    HVD_TRY(path_of(dir, term, ".new", j->fresh));
+    if (!whole(j))
+        return error_set(HVD_ERR_NOMEM, "no memory for the journal");
+    errno = replace(j, (const char *)j->bytes + 1, j->n_bytes - 1);
+    if (errno != 0)
+        return error_errno("\"%s\"", j->path);
+    j->n_whole = j->n_bytes;
+    HVD_TRY(writer_create(&config, &j->writer));
+    remove_others(dir, term);
+    return HVD_OK;
+}
+
+hvd_status_t journal_create(const char *dir, struct memory *m,
+                            struct journal **journal_p)
+{
+    struct journal *j = calloc(1, sizeof(*j));
+    hvd_status_t status;
+
+    if (!j)
+        return error_set(HVD_ERR_NOMEM, "no memory for the journal");
+    j->fd = -1;
+    j->memory = *m;
+    memset(m, 0, sizeof(*m));
+    status = begin(j, dir);
+    if (status != HVD_OK)
+        release(j);
+    else
+        *journal_p = j;
+    return status;
+}
+
+void journal_close(struct journal *j)
+{
+    int error;
+
+    if (!j)
+        return;
+    if (!writer_destroy(j->writer, CLOSE_MS, CLOSE_MS, &error))
+        return; /* the kernel keeps the thread, and with it all that is j's */
+    release(j);
+}
+
+/* ---- reading ------------------------------------------------------------- */
+
+static hvd_status_t newest_term(const char *dir, uint64_t *term_p)
+{
+    DIR *d = opendir(dir);
+    struct dirent *entry;
+
+    if (!d)
+        return error_errno("\"%s\"", dir);
+    *term_p = 0;
+    while ((entry = readdir(d)) != NULL) {
+        uint64_t term = term_of(entry->d_name);
+
+        *term_p = term > *term_p ? term : *term_p;
+    }
+    closedir(d);
+    if (*term_p == 0)
+        return error_set(HVD_ERR_INVALID, "\"%s\" holds no journal of a job",
+                         dir);
+    return HVD_OK;
+}
+
+static hvd_status_t read_all(int fd, uint8_t **bytes_p, size_t *n_p)
+{
+    size_t max = 0;
+    ssize_t n;
+
+    *n_p = 0;
+    do {
+        if (!array_reserve(bytes_p, &max, *n_p + (64 << 10)))
+            return error_set(HVD_ERR_NOMEM, "no memory for the journal");
+        n = read(fd, *bytes_p + *n_p, max - *n_p);
+        if (n < 0 && errno != EINTR)
+            return error_errno("it cannot be read");
+        *n_p += n > 0 ? (size_t)n : 0;
+    } while (n != 0);
+    return HVD_OK;
+}
+
+static hvd_status_t parse(const uint8_t *bytes, size_t n, struct memory *m,
+                          size_t *cut_p)
+{
+    struct journal_reading reading;
+
+    if (!journal_parse(bytes, n, m, &reading))
+        return error_set(HVD_ERR_NOMEM, "no memory for the journal");
+    *cut_p = n - reading.n_good;
+    if (reading.error == CODEC_VERSION)
+        return error_set(HVD_ERR_INVALID,
+                         "it was written by another version of hvd-elastic");
+    if (m->job.job == 0 || m->state.term == 0)
+        return error_set(HVD_ERR_INVALID, "its beginning is damaged");
+    return HVD_OK;
+}
+
+hvd_status_t journal_read(const char *dir, struct memory *m, size_t *cut_p)
+{
+    char path[PATH_MAX];
+    uint8_t *bytes = NULL;
+    hvd_status_t status;
+    uint64_t term;
+    size_t n;
+    int fd;
+
+    HVD_TRY(newest_term(dir, &term));
+    HVD_TRY(path_of(dir, term, "", path));
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return error_errno("\"%s\"", path);
+    status = read_all(fd, &bytes, &n);
+    if (status == HVD_OK)
+        status = parse(bytes, n, m, cut_p);
+    close(fd);
+    free(bytes);
+    if (status != HVD_OK)
+        memory_fini(m);
+    return error_prefix(status, "\"%s\"", path);
+}
