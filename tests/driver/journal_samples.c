@@ -9,7 +9,7 @@ static const char env[] = "HVD_TRANSPORT=tcp";
 const struct entry journal_samples[] = {
     {.type = ENTRY_JOB,
      .u.job = {.job = 0x123456789abcdef,
-               .token = {1, 2, 3},
+               .secret = {1, 2, 3},
                .argv = {argv, sizeof(argv)},
                .env = {env, sizeof(env)},
                .cwd = "/home/somebody/model",

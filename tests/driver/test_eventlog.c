@@ -60,7 +60,7 @@ START_TEST(eventlog_line_has_time_event_and_fields)
     struct eventlog log;
     struct json *j;
 
-    ck_assert_int_eq(eventlog_open(&log, path, 1000000), HVD_OK);
+    ck_assert_int_eq(eventlog_open(&log, path, 1000000, false), HVD_OK);
     j = eventlog_begin(&log, 1000000, "job_started", 0);
     json_str(j, "version", "1");
     eventlog_end(&log);
@@ -94,7 +94,7 @@ static void open_fifo(struct eventlog *log, int *reader_p)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     *reader_p = open(path, O_RDONLY | O_NONBLOCK);
     ck_assert_int_ge(*reader_p, 0);
-    ck_assert_int_eq(eventlog_open(log, path, 0), HVD_OK);
+    ck_assert_int_eq(eventlog_open(log, path, 0, false), HVD_OK);
 }
 
 /* More than is kept. */
@@ -152,7 +152,7 @@ START_TEST(eventlog_without_a_path_takes_everything)
 {
     struct eventlog log;
 
-    ck_assert_int_eq(eventlog_open(&log, NULL, 0), HVD_OK);
+    ck_assert_int_eq(eventlog_open(&log, NULL, 0, false), HVD_OK);
     for (int i = 0; i < 3; i++) {
         json_i64(eventlog_begin(&log, 1, "x", 1), "i", i);
         eventlog_end(&log);
@@ -168,7 +168,7 @@ START_TEST(eventlog_full_disk_is_one_warning)
 
     if (access("/dev/full", W_OK) != 0)
         return;
-    ck_assert_int_eq(eventlog_open(&log, "/dev/full", 0), HVD_OK);
+    ck_assert_int_eq(eventlog_open(&log, "/dev/full", 0, false), HVD_OK);
     for (int i = 0; i < 3; i++) {
         eventlog_begin(&log, 1, "x", 1);
         eventlog_end(&log);
@@ -183,7 +183,8 @@ START_TEST(eventlog_that_cannot_be_opened_says_why)
 {
     struct eventlog log;
 
-    ck_assert_int_eq(eventlog_open(&log, "/nowhere/x", 0), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(eventlog_open(&log, "/nowhere/x", 0, false),
+                     HVD_ERR_SYSTEM);
     ck_assert_str_eq(error_text(),
                      "--event-log: \"/nowhere/x\": No such file or directory");
     eventlog_close(&log);
@@ -196,7 +197,7 @@ START_TEST(eventlog_fifo_without_a_reader_is_not_waited_for)
 
     unlink(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-    ck_assert_int_eq(eventlog_open(&log, path, 0), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(eventlog_open(&log, path, 0, false), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(
         strstr(error_text(), "\": No such device or address"));
     eventlog_close(&log);

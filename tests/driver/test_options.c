@@ -225,7 +225,39 @@ static const struct {
      "--output-filename: \"hosts/x\": Not a directory"},
     {"-np 2 --output-filename hosts prog",
      "--output-filename: \"hosts\": Not a directory"},
+    {"--resume", "--resume: a value is missing"},
+    {"--resume x --standby x", "--resume and --standby exclude each other"},
+    {"--resume x -np 2", "--resume takes --num-proc from the job"},
+    {"--standby x --job-dir x", "--standby takes --job-dir from the job"},
+    {"--resume x --timeline t", "--resume takes --timeline from the job"},
+    {"--resume x prog", "--resume takes the program from the job"},
+    {"--take-over -np 2 prog", "--take-over goes with --resume"},
+    {"--take-over --standby x", "--take-over goes with --resume"},
 };
+
+static const char argv_of_job[] = "hvd-elastic\0--num-proc\0"
+                                  "2\0--event-log\0log\0--log-level\0"
+                                  "warn\0--job-dir\0x\0--\0prog\0-x";
+
+START_TEST(options_of_a_successor_are_the_jobs_and_its_own_words)
+{
+    struct options given;
+
+    ck_assert_msg(parse("--resume x --event-log other --take-over"), "%s", err);
+    ck_assert(o.take_over);
+    ck_assert_str_eq(o.resume, "x");
+    given = o;
+    ck_assert(
+        options_inherit(argv_of_job, sizeof(argv_of_job), &given, &o, stderr));
+    ck_assert_str_eq(show(), "2/2/2 localhost:2 [prog][-x]");
+    ck_assert_str_eq(o.event_log, "other");
+    ck_assert_int_eq(o.log_level, LOG_LEVEL_WARN);
+    ck_assert_str_eq(o.job_dir, "x");
+    ck_assert_ptr_null(o.resume);
+    options_fini(&o);
+    options_fini(&given);
+}
+END_TEST
 
 START_TEST(options_bad_line_is_one_sentence_and_exit_2)
 {
@@ -378,6 +410,8 @@ int main(void)
     tcase_add_loop_test(tcase, options_good_line_is_understood, 0, N(good));
     tcase_add_loop_test(tcase, options_bad_line_is_one_sentence_and_exit_2, 0,
                         N(bad));
+    tcase_add_test(tcase,
+                   options_of_a_successor_are_the_jobs_and_its_own_words);
     tcase_add_test(tcase, options_defaults_are_those_of_the_help);
     tcase_add_test(tcase, options_times_take_fractions);
     tcase_add_test(tcase, options_blacklist_takes_two_values);

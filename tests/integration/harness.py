@@ -243,6 +243,19 @@ class Stage:
                               text=True, cwd=self.root, check=False)
         return done.returncode, done.stdout, done.stderr
 
+    def hanging(self, directory):
+        """(command to start a job by, file that makes the disk with this
+        directory hang); both None where it cannot be done."""
+        switch = os.path.join(self.root, "hangs")
+        under = [os.path.join(self.build, "tests/integration/hang"), directory,
+                 switch]
+        done = subprocess.run([*under, "true"], check=False)
+        if done.returncode == 125:
+            self.note("skipped: no seccomp filters here")
+            return None, None
+        equal(done.returncode, 0, "hang true")
+        return under, switch
+
     def file(self, name, text, mode=0o755):
         path = os.path.join(self.root, name)
         with open(path, "w", encoding="utf-8") as file:

@@ -20,19 +20,6 @@ NP = ["-np", "2", "--min-np", "1", "-H", "localhost:2", "--slot-restarts", "9"]
 LINES = 1000000
 
 
-def hanging(stage, directory):
-    """(command to start a job by, file that makes the disk hang)"""
-    program = os.path.join(stage.build, "tests/integration/hang")
-    switch = os.path.join(stage.root, "hangs")
-    under = [program, directory, switch]
-    done = subprocess.run([*under, "true"], check=False)
-    if done.returncode == 125:
-        stage.note("skipped: no seccomp filters here")
-        return None, None
-    equal(done.returncode, 0, "hang true")
-    return under, switch
-
-
 def begin(switch):
     with open(switch, "w", encoding="ascii"):
         pass
@@ -191,7 +178,7 @@ def output_on_a_disk_that_hangs(stage):
     """For a moment workers wait, then they go on without it. What is missing is
     counted in its place when the disk is back."""
     directory = os.path.join(stage.root, "output")
-    under, switch = hanging(stage, os.path.join(directory, "rank"))
+    under, switch = stage.hanging(os.path.join(directory, "rank"))
     if not under:
         return
     begin(switch)
@@ -215,7 +202,7 @@ def output_on_a_disk_that_hangs(stage):
 @scenario
 def output_on_a_disk_that_hangs_for_ever(stage):
     directory = os.path.join(stage.root, "output")
-    under, switch = hanging(stage, directory)
+    under, switch = stage.hanging(directory)
     if not under:
         return
     run = stage.start([*NP, "--output-filename", directory], ("--talk",),
@@ -338,7 +325,7 @@ def a_timeline_on_a_disk_that_hangs(stage):
     file; ends have deadlines."""
     directory = os.path.join(stage.root, "traces")
     os.makedirs(directory)
-    under, switch = hanging(stage, directory)
+    under, switch = stage.hanging(directory)
     if not under:
         return
     run = stage.start([*NP, "--timeline", os.path.join(directory, "t.json")],

@@ -132,6 +132,7 @@ enum driver_action_type {
 
 enum driver_record_type {
     RECORD_JOB_STARTED,
+    RECORD_JOB_RESUMED,      /* n: term of the driver that has taken over */
     RECORD_HOST_ADDED,       /* host, n: slots */
     RECORD_HOST_REMOVED,     /* host */
     RECORD_HOST_BLACKLISTED, /* host, until_us, text: why */

@@ -27,7 +27,7 @@ enum { DEPTH_MAX = 4, N_ITEMS_MAX = 512 };
 
 static const struct field job[] = {
     KEY(1, u.job.job, FIELD_UINT),
-    KEY(2, u.job.token, FIELD_DIGEST),
+    KEY(2, u.job.secret, FIELD_DIGEST),
     STRINGS(3, u.job.argv),
     STRINGS(4, u.job.env),
     TEXT(5, u.job.cwd),

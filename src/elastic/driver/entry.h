@@ -2,7 +2,7 @@
  * each as it is now. A later row with the same key replaces an earlier one, so
  * that nothing depends on how many of them were lost or were written twice.
  *
- *   JOB     what never changes: the token, the command line; the first of all
+ *   JOB     what never changes: the secret, the command line; the first of all
  *   STATE   the numbers of the whole job
  *   HOST    by its name; with its agent
  *   SLOT    by host and number; only if something failed there, or it is closed
@@ -45,9 +45,9 @@ enum entry_type {
 
 struct entry_job {
     uint64_t job;
-    uint8_t token[WIRE_TOKEN_NBYTES];
-    struct wire_strings argv; /* of hvd-elastic, as it was started */
-    struct wire_strings env;  /* what every SPAWN adds to the agent's own */
+    uint8_t secret[WIRE_TOKEN_NBYTES]; /* of it all tokens are made */
+    struct wire_strings argv;          /* of hvd-elastic, as it was started */
+    struct wire_strings env; /* what every SPAWN adds to the agent's own */
     char cwd[ENTRY_PATH_MAX];
     uint64_t started_us;
     struct wire_strings environment; /* of hvd-elastic, which agents inherit */

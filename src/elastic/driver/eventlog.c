@@ -14,8 +14,9 @@
 enum { KEEP_MAX = 4 << 20, CLOSE_MS = 2000 };
 
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
-                           uint64_t start_us)
+                           uint64_t start_us, bool go_on)
 {
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
     int fd;
 
     *log = (struct eventlog){.path = path, .start_us = start_us};
@@ -23,9 +24,7 @@ hvd_status_t eventlog_open(struct eventlog *log, const char *path,
     if (!path)
         return HVD_OK;
     /* a FIFO that nobody reads is refused, not waited for */
-    fd = open(path,
-              O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK,
-              0666);
+    fd = open(path, go_on ? flags : flags | O_TRUNC, 0666);
     if (fd < 0)
         return error_errno("--event-log: \"%s\"", path);
     return writer_create_fd(fd, true, KEEP_MAX, -1, &log->writer);

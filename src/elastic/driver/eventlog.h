@@ -29,11 +29,12 @@ struct eventlog {
     struct json line;
 };
 
-/* Open path anew (an older file is emptied); NULL: no log, every call below is
- * still fine. start_us: monotonic clock at the start of the job.
+/* Open path anew (an older file is emptied), or go on with it; NULL: no log,
+ * every call below is still fine. start_us: monotonic clock at the start of the
+ * job.
  * Returns HVD_OK, HVD_ERR_SYSTEM. */
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
-                           uint64_t start_us) HVD_MUST_CHECK;
+                           uint64_t start_us, bool go_on) HVD_MUST_CHECK;
 /* What has not been written in two seconds never is. */
 void eventlog_close(struct eventlog *log);
 

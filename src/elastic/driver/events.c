@@ -136,6 +136,9 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
         /* for tools on this machine that have stamps of their own */
         json_scaled(j, "clock", e->log.start_us, 6);
         break;
+    case RECORD_JOB_RESUMED:
+        json_u64(j, "term", r->n);
+        break;
     case RECORD_HOST_ADDED:
     case RECORD_HOST_REMOVED:
     case RECORD_HOST_BLACKLISTED:

@@ -117,6 +117,19 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
     return true;
 }
 
+/* Another driver has started it, and what was written down about it is lost. */
+static void watch_stranger(struct loop *l, const struct msg_agent_hello *hello)
+{
+    int pidfd;
+
+    if (!l->heir || launch_find(&l->launch, hello->agent))
+        return;
+    if (launch_adopt(&l->launch, hello->agent, (pid_t)hello->pid,
+                     hello->started, &pidfd) == HVD_OK &&
+        !loop_watch(l, pidfd))
+        log_error("epoll_ctl failed -> an agent is not watched");
+}
+
 /* One that nobody waits for is told to go. */
 static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
 {
@@ -125,6 +138,7 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
 
     if (!greet_agent(l, l->router, &l->peers, route, m))
         return;
+    watch_stranger(l, hello);
     ev.u.agent.agent = hello->agent;
     ev.u.agent.pid = hello->pid;
     ev.u.agent.host = hello->host;
@@ -382,6 +396,8 @@ bool inbox_drain_output(struct loop *l)
     uint64_t route;
     int n = 0;
 
+    if (l->driver.phase == DRIVER_ADOPTING)
+        return false; /* of whom it is may be yet to be told */
     while (n < MESSAGES_PER_TURN && output_takes(&l->output, clock_now_us())) {
         enum wire_receipt receipt = wire_router_receive(l->output_router,
                                                         &route, &m);

@@ -46,10 +46,14 @@ static void feed_one(struct loop *l, const struct driver_event *ev)
 {
     const struct driver_action *actions;
     uint64_t now_us = clock_now_us();
+    bool was_stopping = l->driver.phase >= DRIVER_STOPPING, verdict;
     size_t n;
 
     if (driver_step(&l->driver, ev, now_us, &actions, &n) != HVD_OK)
         log_warn("event %d was rejected", (int)ev->type);
+    verdict = !was_stopping && l->driver.phase >= DRIVER_STOPPING;
+    if (verdict) /* a successor must know that they were told to go */
+        lead_step(&l->lead, &l->driver, actions, n, true);
     /* what others wait for first, what is told about it then */
     for (size_t i = 0; i < n; i++)
         if (actions[i].type != DRIVER_ACT_RECORD)
@@ -57,6 +61,7 @@ static void feed_one(struct loop *l, const struct driver_event *ev)
     for (size_t i = 0; i < n; i++)
         if (actions[i].type == DRIVER_ACT_RECORD)
             perform(l, &actions[i], now_us);
+    lead_step(&l->lead, &l->driver, actions, n, false);
 }
 
 static void bury_stillborn(struct loop *l)
@@ -294,6 +299,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     t = earliest(t, discovery_deadline(l));
     t = earliest(t, launch_tick(&l->launch, now_us));
     t = earliest(t, status_deadline(&l->status));
+    t = earliest(t, lead_deadline(&l->lead));
     return earliest(t, output_deadline(&l->output));
 }
 
@@ -304,6 +310,8 @@ static void wait_events(struct loop *l, bool busy)
     int timeout_ms = busy ? 0 : clock_poll_ms(now_us, next_deadline(l, now_us));
     int n = epoll_wait(l->epoll_fd, events, EPOLL_EVENTS, timeout_ms);
 
+    if (!loop_leads(l))
+        return;
     for (int i = 0; i < n; i++)
         handle_ready(l, events[i].data.fd);
 }
@@ -327,11 +335,21 @@ static bool is_held_up(const struct loop *l, uint64_t now_us)
     return now_us >= due_us && now_us - due_us >= TICK_LATE_US;
 }
 
+/* The core hears of them when it knows who is there. */
+static void feed_fixed_hosts(struct loop *l)
+{
+    if (!l->hosts_due || l->driver.phase == DRIVER_ADOPTING)
+        return;
+    l->hosts_due = false;
+    feed_hosts(l, &l->options->hosts);
+}
+
 static void turn(struct loop *l)
 {
     bool empty, busy;
     uint64_t now_us;
 
+    feed_fixed_hosts(l);
     l->sent = false;
     busy = inbox_drain(l, &empty);
     busy |= inbox_drain_output(l);
@@ -377,12 +395,13 @@ static void collect_output(struct loop *l)
 
 /* ---- from options to a loop ---------------------------------------------- */
 
-static void configure(const struct options *o, uint64_t job,
-                      struct driver_config *c)
+static void configure(const struct loop *l, struct driver_config *c)
 {
+    const struct options *o = l->options;
+
     *c = (struct driver_config){
-        .job = job,
-        .term = 1,
+        .job = l->job,
+        .term = l->heir ? l->heir->term : 1,
         .np = o->np,
         .min_np = o->min_np,
         .max_np = o->max_np ? o->max_np : OPTIONS_NP_MAX,
@@ -400,7 +419,7 @@ static void configure(const struct options *o, uint64_t job,
         .hang_timeout_us = o->hang_timeout_us,
         .driver_timeout_us = o->driver_timeout_us,
         .connect_timeout_us = CONNECT_TIMEOUT_US,
-        .seed = job,
+        .seed = l->job,
     };
 }
 
@@ -442,6 +461,8 @@ static hvd_status_t pack_env(struct loop *l)
     static const char *const knobs[] = ENV_KNOBS;
     const char *level = getenv(ENV_LOG_LEVEL);
 
+    if (l->heir && loop_inherit_env(l))
+        return HVD_OK;
     /* what is longer than a name of a level is none */
     add_env(l, ENV_LOG_LEVEL, level && strlen(level) < 16 ? level : "warn");
     if (l->events.trace.on)
@@ -476,17 +497,6 @@ static hvd_status_t open_signals(struct loop *l)
     return HVD_OK;
 }
 
-/* Where no agent could be handed one, none need be started. */
-static hvd_status_t make_secret(struct loop *l)
-{
-    int fd;
-
-    mac_random(l->secret, sizeof(l->secret));
-    HVD_TRY(wire_secret_create(l->secret, sizeof(l->secret), &fd));
-    close(fd);
-    return HVD_OK;
-}
-
 static hvd_status_t open_sockets(struct loop *l)
 {
     HVD_TRY(wire_context_create(&l->context));
@@ -497,7 +507,7 @@ static hvd_status_t open_sockets(struct loop *l)
     if (!loop_watch(l, wire_router_fd(l->router)) ||
         !loop_watch(l, wire_router_fd(l->output_router)))
         return error_errno("cannot watch the sockets");
-    return make_secret(l);
+    return loop_make_secret(l);
 }
 
 static hvd_status_t open_discovery(struct loop *l)
@@ -534,38 +544,51 @@ static hvd_status_t open_output(struct loop *l)
     return HVD_OK;
 }
 
-static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
+/* ---- open and close ------------------------------------------------------ */
+
+static hvd_status_t open_core(struct loop *l, uint64_t now_us)
 {
     struct driver_config config;
-    uint64_t job;
 
+    configure(l, &config);
+    if (!driver_init(&l->driver, &config, now_us) ||
+        (l->heir && !driver_inherit(&l->driver, &l->heir->memory)))
+        return error_set(HVD_ERR_NOMEM, "no memory for the driver");
+    return HVD_OK;
+}
+
+static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
+{
     HVD_TRY(mac_init());
+    loop_identify(l, now_us);
     HVD_TRY(rlimits_prepare());
     HVD_TRY(open_signals(l));
     HVD_TRY(open_sockets(l));
     HVD_TRY(pack_program(l));
     HVD_TRY(open_discovery(l));
-    HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, now_us));
-    mac_random(&job, sizeof(job));
-    HVD_TRY(trace_open(&l->events.trace, l->options->timeline, job));
+    HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, l->started_us,
+                          l->heir != NULL));
+    HVD_TRY(trace_open(&l->events.trace, l->options->timeline, l->job));
     HVD_TRY(pack_env(l));
-    configure(l->options, job, &config);
-    if (!driver_init(&l->driver, &config, now_us))
-        return error_set(HVD_ERR_NOMEM, "no memory for the driver");
+    HVD_TRY(open_core(l, now_us));
     launch_init(&l->launch, &launch_local,
                 &(struct launch_config){.endpoint = l->endpoint,
                                         .output_endpoint = l->output_endpoint,
-                                        .job = job,
+                                        .job = l->job,
                                         .secret = l->secret,
+                                        .job_dir = l->options->job_dir,
                                         .log_level = l->options->log_level});
-    return HVD_OK;
+    return loop_open_lead(l);
 }
 
 static void loop_close(struct loop *l)
 {
-    if (l->launch.ops)
+    if (l->launch.ops && !l->lead.replaced)
         launch_fini(&l->launch);
-    trace_close(&l->events.trace, clock_now_us());
+    if (!l->lead.replaced)
+        trace_close(&l->events.trace, clock_now_us());
+    launch_abandon(&l->launch);
+    lead_close(&l->lead);
     if (l->script_open)
         script_fini(&l->script);
     wire_router_destroy(l->router);
@@ -589,12 +612,18 @@ static int run(struct loop *l, uint64_t now_us)
 {
     struct driver_record started = {.type = RECORD_JOB_STARTED};
 
+    if (l->heir) {
+        started.type = RECORD_JOB_RESUMED;
+        started.n = l->driver.config.term;
+    }
     events_write(&l->events, &l->driver, &started, now_us);
-    if (!l->script_open)
-        feed_hosts(l, &l->options->hosts);
+    l->hosts_due = !l->script_open;
+    if (l->heir)
+        loop_adopt_agents(l);
     while (!l->finished)
         turn(l);
-    collect_output(l);
+    if (!l->lead.replaced)
+        collect_output(l);
     return l->exit_status;
 }
 
@@ -615,7 +644,7 @@ static void close_output(struct loop *l, int exit_status)
     fd_close(&l->wake_fd);
 }
 
-int loop_run(const struct options *options)
+int loop_run(const struct options *options, struct heir *heir)
 {
     struct loop *l = calloc(1, sizeof(*l));
     uint64_t now_us = clock_now_us();
@@ -626,6 +655,7 @@ int loop_run(const struct options *options)
         return 1;
     }
     l->options = options;
+    l->heir = heir;
     l->epoll_fd = l->signal_fd = -1;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (open_output(l) != HVD_OK) {

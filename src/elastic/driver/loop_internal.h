@@ -9,6 +9,7 @@
 #include "elastic/driver/core.h"
 #include "elastic/driver/events.h"
 #include "elastic/driver/launch.h"
+#include "elastic/driver/lead.h"
 #include "elastic/driver/options.h"
 #include "elastic/driver/output.h"
 #include "elastic/driver/peers.h"
@@ -29,6 +30,10 @@ enum {
 
 struct loop {
     const struct options *options;
+    struct heir *heir; /* what it takes over; NULL: it begins the job */
+    struct lead lead;
+    uint64_t job, started_us;
+    bool hosts_due; /* fixed ones: the core has yet to hear of them */
     struct driver driver;
     struct wire_context *context;
     struct wire_router *router, *output_router;
@@ -95,6 +100,22 @@ static inline uint64_t loop_stop_time(const struct loop *l)
 
 /* Give the core one event and do what it says. */
 void loop_feed(struct loop *l, const struct driver_event *ev);
+
+/* loop_lead.c */
+
+/* With --job-dir: from now on what happens is written down, and others find us.
+ */
+hvd_status_t loop_open_lead(struct loop *l) HVD_MUST_CHECK;
+/* Its number, and when it began. */
+void loop_identify(struct loop *l, uint64_t now_us);
+hvd_status_t loop_make_secret(struct loop *l) HVD_MUST_CHECK;
+/* What SPAWN adds to the environment, as the job was started with it. False: it
+ * is no longer to be had. */
+bool loop_inherit_env(struct loop *l);
+/* False: another driver does; the loop ends. */
+bool loop_leads(struct loop *l);
+/* Those of the driver before: they are watched, or told of as gone. */
+void loop_adopt_agents(struct loop *l);
 
 /* perform.c */
 void perform(struct loop *l, const struct driver_action *action,

@@ -107,6 +107,14 @@ static const struct row table[] = {
      "error warn info debug trace (info)"},
     {"verbose", NULL, NULL, NULL, KIND_VERBOSE, 0, 0, 0,
      "the same as --log-level debug"},
+    {"job-dir", NULL, NULL, "DIR", TEXT(job_dir),
+     "the job outlives its driver"},
+    {"resume", NULL, NULL, "DIR", TEXT(resume),
+     "go on with the job whose driver died"},
+    {"standby", NULL, NULL, "DIR", TEXT(standby),
+     "wait, and resume it by itself"},
+    {"take-over", NULL, NULL, NULL, KIND_FLAG, AT(take_over), 0, 0,
+     "with --resume: its driver hangs"},
     {"check-build", NULL, NULL, NULL, KIND_CHECK_BUILD, 0, 0, 0,
      "what this build can do"},
     {"help-env", NULL, NULL, NULL, KIND_HELP_ENV, 0, 0, 0,
@@ -124,6 +132,7 @@ struct parse {
     struct options *o;
     FILE *out, *err;
     int exit_status;
+    const char *foreign; /* an option that a successor does not take */
 };
 
 bool options_refuse(FILE *err, const char *fmt, ...)
@@ -145,6 +154,7 @@ static void print_help(FILE *out)
     enum { COLUMN = 39 };
 
     fputs("usage: hvd-elastic [options] [--] program [argument ...]\n"
+          "       hvd-elastic --resume DIR [--take-over] | --standby DIR\n"
           "Runs a program on all hosts and goes on when hosts and workers come "
           "and go.\n\n",
           out);
@@ -157,7 +167,7 @@ static void print_help(FILE *out)
         fprintf(out, "%*s%s\n", n < COLUMN ? COLUMN - n : 1, "", row->help);
     }
     fputs("\nSeconds may have fractions. Exit status: 0 success, 1 the job "
-          "failed, 2 usage.\n",
+          "failed, 2 usage,\n3 another driver has taken over.\n",
           out);
 }
 
@@ -174,6 +184,7 @@ static void print_help_env(FILE *out)
         "  HVD_ADDRESS      address its data connections bind to\n"
         "  HVD_SECRET_FD    descriptor of its token\n"
         "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
+        "  HVD_JOB_DIR      the job's --job-dir DIR\n"
         "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
         "  HVD_TIMELINE     the job's --timeline FILE\n\n"
         "Set by you, equal for all workers:\n\n"
@@ -357,6 +368,20 @@ static bool set_option(struct parse *p, const struct row *row, const char *text)
     }
 }
 
+/* What concerns only the words of the driver that is started with it, or says
+ * which job it is. */
+static bool is_successors(const char *name)
+{
+    static const char *const names[] = {
+        "resume",    "standby",   "take-over", "output-filename",
+        "event-log", "log-level", "verbose",   "prefix-output-with-timestamp"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* ---- getopt ------------------------------------------------------------- */
 
 static const struct row *row_of_letter(int letter)
@@ -428,6 +453,7 @@ static bool refuse_word(struct parse *p, int verdict, const char *word)
 static bool parse_words(struct parse *p)
 {
     struct option names[2 * N_ROWS + 1];
+    const struct row *row;
     int at, found;
 
     fill_names(names);
@@ -442,12 +468,34 @@ static bool parse_words(struct parse *p)
             return true;
         if (found == '?' || found == ':')
             return refuse_word(p, found, p->argv[at]);
-        if (!set_option(p,
-                        found >= ROW_BASE ? &table[found - ROW_BASE]
-                                          : row_of_letter(found),
-                        optarg))
+        row = found >= ROW_BASE ? &table[found - ROW_BASE]
+                                : row_of_letter(found);
+        if (!is_successors(row->name))
+            p->foreign = row->name;
+        if (!set_option(p, row, optarg))
             return false;
     }
+}
+
+static bool check_successor(struct parse *p)
+{
+    const struct options *o = p->o;
+    const char *which = o->resume ? "--resume" : "--standby";
+
+    if (o->resume && o->standby)
+        return options_refuse(p->err, "--resume and --standby exclude each "
+                                      "other");
+    if (o->take_over && !o->resume)
+        return options_refuse(p->err, "--take-over goes with --resume");
+    if (!o->resume && !o->standby)
+        return true;
+    if (p->foreign)
+        return options_refuse(p->err, "%s takes --%s from the job", which,
+                              p->foreign);
+    if (o->n_program > 0)
+        return options_refuse(p->err, "%s takes the program from the job",
+                              which);
+    return true;
 }
 
 static const struct options defaults = {
@@ -487,9 +535,13 @@ bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
     ok = parse_words(&p);
     free(p.argv);
     if (ok) {
+        o->argc = argc;
+        o->argv = argv;
         o->program = argv + optind;
         o->n_program = argc - optind;
-        ok = options_check(o, err);
+        ok = check_successor(&p);
+        if (ok && !o->resume && !o->standby)
+            ok = options_check(o, err);
     }
     if (!ok) {
         options_fini(o);
@@ -503,7 +555,62 @@ bool options_parse(int argc, char **argv, struct options *o, int *exit_p)
     return options_parse_to(argc, argv, o, exit_p, stdout, stderr);
 }
 
+/* ---- a successor's ------------------------------------------------------- */
+
+static bool unpack(struct options *o, const char *packed, size_t nbytes,
+                   char ***argv_p, int *argc_p)
+{
+    int argc = 0;
+
+    for (size_t i = 0; i < nbytes; i++)
+        argc += packed[i] == '\0';
+    o->words = malloc(nbytes + 1 + ((size_t)argc + 1) * sizeof(char *) +
+                      sizeof(char *));
+    if (!o->words)
+        return false;
+    /* the pointers first, where they are aligned */
+    *argv_p = (char **)(void *)o->words;
+    memcpy(*argv_p + argc + 1, packed, nbytes);
+    packed = (char *)(*argv_p + argc + 1);
+    for (int i = 0; i < argc; i++, packed += strlen(packed) + 1)
+        (*argv_p)[i] = (char *)(uintptr_t)packed;
+    (*argv_p)[argc] = NULL;
+    *argc_p = argc;
+    return true;
+}
+
+static void take_words(struct options *o, const struct options *given)
+{
+    if (given->event_log)
+        o->event_log = given->event_log;
+    if (given->output_dir)
+        o->output_dir = given->output_dir;
+    if (given->log_level != defaults.log_level)
+        o->log_level = given->log_level;
+    o->timestamps |= given->timestamps;
+}
+
+bool options_inherit(const char *argv_packed, size_t nbytes,
+                     const struct options *given, struct options *o, FILE *err)
+{
+    struct options unpacked = {0};
+    char **argv;
+    int argc, exit_status;
+
+    if (!unpack(&unpacked, argv_packed, nbytes, &argv, &argc))
+        return options_refuse(err, "out of memory");
+    if (!options_parse_to(argc, argv, o, &exit_status, err, err)) {
+        free(unpacked.words);
+        return false;
+    }
+    o->words = unpacked.words;
+    take_words(o, given);
+    return true;
+}
+
 void options_fini(struct options *o)
 {
     hosts_fini(&o->hosts);
+    free(o->words);
+    o->words = NULL;
 }

@@ -53,6 +53,15 @@ struct options {
     bool timestamps;        /* in front of lines of output */
     enum log_level log_level;
 
+    const char *job_dir;          /* the job outlives this driver; or NULL */
+    const char *resume, *standby; /* of another's job; or NULL. Then nothing but
+                                     what concerns this driver's own words is
+                                     given here, the rest comes from there */
+    bool take_over;               /* with resume: though its driver lives */
+    char *words;                  /* heap: what argv borrows then */
+    int argc;                     /* as it was started */
+    char **argv;
+
     char **program; /* [n_program], then NULL: the end of argv */
     int n_program;
 };
@@ -62,6 +71,12 @@ struct options {
  * (--help and its like: 0). */
 bool options_parse(int argc, char **argv, struct options *o, int *exit_p);
 void options_fini(struct options *o);
+
+/* A successor's: those of the job, as its first driver was started with
+ * (argv_packed [nbytes]: strings with their NULs), and over them what `given`
+ * says of its own words. One line on err if they do not hold any more. */
+bool options_inherit(const char *argv_packed, size_t nbytes,
+                     const struct options *given, struct options *o, FILE *err);
 
 /* The same with its words going elsewhere than stdout and stderr: for tests. */
 bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,

@@ -8,6 +8,7 @@ const char *driver_record_name(enum driver_record_type type)
 {
     static const char *const names[] = {
         [RECORD_JOB_STARTED] = "job_started",
+        [RECORD_JOB_RESUMED] = "job_resumed",
         [RECORD_HOST_ADDED] = "host_added",
         [RECORD_HOST_REMOVED] = "host_removed",
         [RECORD_HOST_BLACKLISTED] = "host_blacklisted",

@@ -1,0 +1,51 @@
+/* elastic/driver/jobdir.h - the directory of --job-dir, in which a job outlives
+ * its driver:
+ *
+ *   journal.T   what the driver of term T knows (journal.h)
+ *   driver      where it is (wire/beacon.h)
+ *   lock.T      locked as long as it lives: the kernel unlocks it
+ *
+ * It is its owner's alone (0700). A successor takes the next term, by the lock
+ * of that term, so that of two only one can.
+ *
+ * Touches the world. Threads: the driver's main thread. */
+#ifndef ELASTIC_DRIVER_JOBDIR_H
+#define ELASTIC_DRIVER_JOBDIR_H
+
+#include <stdbool.h>
+
+#include <hvd/status.h>
+
+#include "elastic/driver/memory.h"
+#include "elastic/wire/beacon.h"
+
+/* What a successor begins with. */
+struct heir {
+    struct memory memory;
+    struct beacon before; /* the driver that it comes after */
+    uint64_t term;        /* its own */
+    int lock_fd;          /* of that; -1: none */
+    size_t cut;           /* bytes at the journal's end that were damaged */
+};
+
+/* A new job: the directory is made if it is not there, and term 1 is ours. What
+ * an ended job has left is written over. dir [PATH_MAX]: its absolute path. The
+ * sentence says what is in the way. */
+hvd_status_t jobdir_begin(const char *name, char *dir,
+                          int *lock_fd_p) HVD_MUST_CHECK;
+
+/* Take over the job of `dir`. take_over: even if its driver lives. The sentence
+ * says why not: none is there, it has ended, its driver lives, its journal
+ * cannot be read. */
+hvd_status_t jobdir_inherit(const char *dir, bool take_over,
+                            struct heir *heir) HVD_MUST_CHECK;
+
+/* Wait until its driver has ended, and take over; if another one does, wait for
+ * the end of that. *ended_p: the job has ended well or not, which
+ * heir->memory.state says. */
+hvd_status_t jobdir_await(const char *dir, struct heir *heir,
+                          bool *ended_p) HVD_MUST_CHECK;
+
+void heir_fini(struct heir *heir);
+
+#endif

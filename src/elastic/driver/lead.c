@@ -1,0 +1,148 @@
+/* elastic/driver/lead.c - see lead.h. */
+#include "elastic/driver/lead.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/proc.h"
+
+enum {
+    SWEEP_US = 1000000,
+    FIRST_MS = 100, /* see lead_step() */
+    LOOK_MS = 100
+};
+
+/* ---- writing down -------------------------------------------------------- */
+
+static void identify_agent(const struct lead *lead, struct entry_host *host)
+{
+    const struct launched *agent = launch_find(lead->launch, host->agent);
+
+    if (!agent)
+        return;
+    host->pid = agent->pid;
+    host->started = agent->started;
+}
+
+static void put(void *arg, struct entry *entry)
+{
+    struct lead *lead = arg;
+    struct entry_worker *worker = &entry->u.worker;
+
+    if (entry->type == ENTRY_HOST && entry->u.host.agent != 0 &&
+        entry->u.host.pid == 0)
+        identify_agent(lead, &entry->u.host);
+    if (entry->type == ENTRY_WORKER && worker->pid != 0 && worker->started == 0)
+        worker->started = proc_started((pid_t)worker->pid);
+    if (!journal_put(lead->journal, entry))
+        log_debug("no memory for the journal -> the next sweep tries again");
+}
+
+static struct keep keep_of(struct lead *lead)
+{
+    return (struct keep){journal_memory(lead->journal), put, lead};
+}
+
+void lead_step(struct lead *lead, const struct driver *d,
+               const struct driver_action *actions, size_t n, bool first)
+{
+    struct keep keep;
+
+    if (!lead->dir)
+        return;
+    keep = keep_of(lead);
+    keep_step(&keep, d, actions, n);
+    if (first)
+        journal_flush(lead->journal, FIRST_MS);
+}
+
+static void tell_trouble(struct lead *lead)
+{
+    int error = journal_error(lead->journal);
+
+    if (error != 0 && lead->error == 0)
+        log_error("--job-dir: the journal cannot be written: %s -> a successor "
+                  "would not know what happens from now on",
+                  strerror(error));
+    if (error == 0 && lead->error != 0)
+        log_info("--job-dir: the journal is written again, all of it");
+    lead->error = error;
+}
+
+static void sweep(struct lead *lead, const struct driver *d, uint64_t now_us)
+{
+    struct keep keep = keep_of(lead);
+
+    if (now_us < lead->sweep_us)
+        return;
+    lead->sweep_us = now_us + SWEEP_US;
+    keep_sweep(&keep, d);
+    journal_tick(lead->journal);
+    tell_trouble(lead);
+}
+
+/* ---- another driver ------------------------------------------------------ */
+
+static void look(struct lead *lead, uint64_t now_us)
+{
+    struct beacon b;
+
+    if (now_us < lead->look_us)
+        return;
+    lead->look_us = now_us + lead->look_every_us;
+    if (!scout_look(lead->scout, LOOK_MS, &b) ||
+        (b.job == lead->own.job && b.term <= lead->own.term))
+        return;
+    lead->replaced = true;
+    snprintf(lead->sentence, sizeof(lead->sentence),
+             "driver of term %" PRIu64 " (pid %d): term %" PRIu64
+             " (pid %" PRId64 ") has taken over this job",
+             lead->own.term, (int)getpid(), b.term, b.pid);
+}
+
+/* After a longer absence it is time to look: whatever else is due then may not
+ * be ours to do. */
+bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us)
+{
+    if (!lead->dir)
+        return true;
+    look(lead, now_us);
+    if (!lead->replaced)
+        sweep(lead, d, now_us);
+    return !lead->replaced;
+}
+
+uint64_t lead_deadline(const struct lead *lead)
+{
+    if (!lead->dir)
+        return CLOCK_NEVER;
+    return lead->look_us < lead->sweep_us ? lead->look_us : lead->sweep_us;
+}
+
+/* ---- begin and end ------------------------------------------------------- */
+
+hvd_status_t lead_open(struct lead *lead, const char *dir, struct memory *m,
+                       const struct beacon *own, const struct launch *launch,
+                       uint64_t look_every_us)
+{
+    *lead = (struct lead){.dir = dir,
+                          .own = *own,
+                          .launch = launch,
+                          .look_every_us = look_every_us};
+    m->state.term = own->term;
+    HVD_TRY(journal_create(dir, m, &lead->journal));
+    HVD_TRY(scout_create(dir, &lead->scout));
+    return beacon_write(dir, own);
+}
+
+void lead_close(struct lead *lead)
+{
+    journal_close(lead->journal);
+    scout_destroy(lead->scout);
+    *lead = (struct lead){0};
+}

@@ -1,0 +1,598 @@
+"""test_failover - the driver dies, hangs or is replaced: the job goes on, in the
+same processes, and nothing is lost (M15).
+
+A successor is a job of its own to the harness: it has another event log, and the
+same control directory, hosts and mark on its processes. A moment is held by a
+process that is stopped, or that waits for a file.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from harness import (LOCAL, OTHER, PATIENCE_S, Run, SLOW, THIRD, check, equal,
+                     main, scenario)
+import job as jobs
+
+TIMEOUT_S = 1.5 * SLOW   # silence that means dead
+PATIENT_S = 20 * SLOW    # ... where somebody is stopped for a while
+
+
+def start(stage, *options, np=4, hosts=("localhost:2", "127.0.0.2:2"),
+          timeout_s=TIMEOUT_S, program=(), **more):
+    return stage.start(["-np", str(np), "--min-np", "1",
+                        "--heartbeat-interval", "0.2", "--heartbeat-timeout",
+                        "%g" % timeout_s, "--job-dir", job_dir(stage),
+                        *options], program, hosts=hosts, **more)
+
+
+def started(stage, *options, **more):
+    """A job of four workers that train, with one epoch behind them."""
+    run = start(stage, *options, **more)
+    run.whole(4)
+    run.epoch(0)
+    return run
+
+
+def job_dir(stage):
+    return os.path.join(stage.root, "job")
+
+
+def succeed(stage, before, *options):
+    """Another driver of the same job."""
+    run = Run(stage, [], (), True)
+    run.command = [stage.driver, *(options or ("--resume", job_dir(stage))),
+                   "--event-log", run.event_log]
+    run.control, run.marker = before.control, before.marker
+    run.set_hosts = before.set_hosts
+    stage.runs.append(run)
+    run.start()
+    return run
+
+
+def kill_driver(run):
+    run.process.kill()
+    run.process.wait()
+
+
+def agents(run):
+    return [run.seen("agent_started", host=host)[-1]["pid"]
+            for host in (LOCAL, OTHER)]
+
+
+def processes(run):
+    return [*agents(run), *run.pids().values()]
+
+
+def alive(pids):
+    living = {pid for pid, _ in jobs.parents()}
+    return [pid for pid in pids if pid in living]
+
+
+def all_live(pids, what):
+    equal(alive(pids), list(pids), what)
+
+
+def wait(what, condition):
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        check(time.monotonic() < deadline, "waited in vain for", what)
+        time.sleep(jobs.POLL_S)
+
+
+def finishes(run, n=4):
+    run.allow(3)
+    run.ends(0)
+    run.agrees(n)
+
+
+def nothing_lost(run, n=4):
+    """Nobody was disturbed: no step was made twice, no process started anew."""
+    finishes(run, n)
+    for event in ("generation_started", "generation_formed", "worker_lost",
+                  "worker_ready", "agent_lost"):
+        equal(run.seen(event), [], event)
+    for row in run.epochs():
+        equal(row["rendezvous"], 1, "calls of the training function")
+
+
+def adopted(run, term=2):
+    run.event("job_resumed", term=term)
+    run.says("goes on")
+
+
+def gated(stage, before, after):
+    """trainer with a wait for a file before or after it; (program, file, its
+    control directory)."""
+    gate = os.path.join(stage.root, "gate")
+    control = os.path.join(stage.root, "control")
+    os.makedirs(control)
+    pause = "until [ -e %s ]; do sleep 0.02; done" % gate
+    words = [*([pause] if before else []),
+             "%s %s" % (stage.trainer, control), *([pause] if after else [])]
+    return ["sh", "-c", " && ".join(words)], gate, control
+
+
+def touch(path):
+    open(path, "wb").close()
+
+
+# ---- at each moment ----------------------------------------------------------
+
+@scenario
+def training(stage):
+    run = started(stage)
+    pids = processes(run)
+    kill_driver(run)
+    all_live(pids, "processes without a driver")
+    after = succeed(stage, run)
+    adopted(after)
+    after.epoch(1)
+    all_live(pids, "processes with another driver")
+    nothing_lost(after)
+
+
+@scenario
+def training_goes_on_meanwhile(stage):
+    """A step needs no driver, and what is printed then is not lost."""
+    told = os.path.join(stage.root, "told")
+    control = os.path.join(stage.root, "control")
+    os.makedirs(control)
+    run = start(stage, program=["sh", "-c", "exec %s %s | tee -a %s" % (
+        stage.trainer, control, told)])
+    run.control = control
+    run.whole(4)
+    run.epoch(0)
+    kill_driver(run)
+    run.allow(2)
+    wait("the end of an epoch", lambda: "epoch 1 " in open(told).read())
+    after = succeed(stage, run)
+    adopted(after)
+    after.says("epoch 1 ")
+    nothing_lost(after)
+
+
+@scenario
+def death_of_a_worker_meanwhile(stage):
+    run = started(stage)
+    victim = run.row(rank=2)
+    kill_driver(run)
+    jobs.kill(victim["pid"])
+    after = succeed(stage, run)
+    after.event("worker_exited", worker=victim["worker"], signal=9)
+    after.whole(4, without=(victim["worker"],))
+    after.epoch(1)
+    finishes(after)
+
+
+@scenario
+def death_of_an_agent_meanwhile(stage):
+    run = started(stage)
+    gone = {row["worker"] for row in run.members() if row["host"] == OTHER}
+    kill_driver(run)
+    jobs.kill(agents(run)[1])
+    after = succeed(stage, run)
+    after.event("agent_lost", host=OTHER)
+    after.whole(4, without=gone)
+    finishes(after)
+
+
+@scenario
+def death_of_everybody_meanwhile(stage):
+    """There is nothing to go on from, and it says so."""
+    run = started(stage)
+    kill_driver(run)
+    for pid in processes(run):
+        jobs.kill(pid)
+    words = stage.command("--job-dir", job_dir(stage), "-np", "1", "true")[2]
+    check("holds a job that has not ended: --resume it" in words, words)
+    after = succeed(stage, run)
+    check("nobody is left who holds the state" in after.ends(1),
+          after.verdict())
+
+
+@scenario
+def rendezvous(stage):
+    """Held by a survivor that does not answer."""
+    run = started(stage, timeout_s=PATIENT_S)
+    stopped, victim, mark = run.row(rank=1), run.row(rank=3), run.mark()
+    jobs.kill(stopped["pid"], signal.SIGSTOP)
+    jobs.kill(victim["pid"])
+    run.event("generation_started", mark)
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.event("job_resumed")
+    jobs.kill(stopped["pid"], signal.SIGCONT)
+    after.whole(4, without=(victim["worker"],))
+    finishes(after)
+
+
+@scenario
+def spawn(stage):
+    """Workers have been started, and have not called."""
+    program, gate, control = gated(stage, True, False)
+    run = start(stage, program=program)
+    run.control = control
+    run.until("4 spawned", lambda: len(run.seen("worker_spawned")) == 4,
+              PATIENCE_S)
+    pids = [event["pid"] for event in run.seen("worker_spawned")]
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.event("job_resumed")
+    touch(gate)
+    after.whole(4)
+    check(set(after.pids().values()) <= {*pids} | {
+        event["pid"] for event in after.seen("worker_spawned")}, "who trains")
+    finishes(after)
+
+
+@scenario
+def start_of_agents(stage):
+    run = start(stage)
+    run.event("host_added")
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.whole(4)
+    finishes(after)
+
+
+@scenario
+def hold(stage):
+    """A host was added, and a member that is stopped does not answer HOLD: the
+    others may wait for a CUT by now."""
+    run = started(stage, "--max-np", "6", timeout_s=PATIENT_S)
+    stopped, mark = run.row(rank=1), run.mark()
+    jobs.kill(stopped["pid"], signal.SIGSTOP)
+    run.set_hosts("localhost:2", "127.0.0.2:2", "127.0.0.3:2")
+    run.until("newcomers", lambda: len(run.seen(
+        "worker_ready", mark, host=THIRD)) == 2, PATIENCE_S)
+    pids = processes(run)
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.event("job_resumed")
+    jobs.kill(stopped["pid"], signal.SIGCONT)
+    after.whole(6)
+    all_live(pids, "members")
+    finishes(after, 6)
+
+
+@scenario
+def release(stage):
+    """All have finished, nobody has exited."""
+    program, gate, control = gated(stage, False, True)
+    run = start(stage, program=program)
+    run.control = control
+    run.whole(4)
+    run.allow(3)
+    run.event("released")
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.event("job_resumed")
+    touch(gate)
+    after.ends(0)
+
+
+@scenario
+def interrupt(stage):
+    """A drain, held by a worker that is stopped."""
+    run = started(stage, timeout_s=PATIENT_S)
+    stopped = run.row(rank=1)["pid"]
+    jobs.kill(stopped, signal.SIGSTOP)
+    run.interrupt()
+    run.says("draining")
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.event("job_resumed")
+    jobs.kill(stopped, signal.SIGCONT)
+    after.allow(3)
+    status = after.wait(PATIENCE_S)  # whether it was written down in time
+    check(status in (0, 130), "exit status", status)
+
+
+@scenario
+def verdict(stage):
+    """The job has failed, everybody knows it, nobody has exited."""
+    gate = os.path.join(stage.root, "gate")
+    control = os.path.join(stage.root, "control")
+    os.makedirs(control)
+    run = start(stage, program=[
+        "sh", "-c", "%s --fail-at 20 %s; code=$?; "
+        "until [ -e %s ]; do sleep 0.02; done; exit $code" % (
+            stage.trainer, control, gate)])
+    run.control = control
+    run.allow(1)
+    run.says("trainer: ", 4)
+    kill_driver(run)
+    after = succeed(stage, run)
+    after.event("job_resumed")
+    touch(gate)
+    check("returned -1234" in after.ends(1), after.verdict())
+
+
+@scenario
+def environment(stage):
+    """Agents that a successor starts have that of the job."""
+    control = os.path.join(stage.root, "control")
+    os.makedirs(control)
+    run = start(stage, program=["sh", "-c", "echo mood $MOOD; exec %s %s" % (
+        stage.trainer, control)], MOOD="fine")
+    run.control = control
+    run.whole(4)
+    run.epoch(0)
+    kill_driver(run)
+    jobs.kill(agents(run)[1])
+    after = succeed(stage, run)
+    after.event("agent_started", host=OTHER)
+    after.says("mood fine", 2)
+    after.whole(4)
+    finishes(after)
+
+
+@scenario
+def files_of_output(stage):
+    """They are gone on with: nothing is missing, nothing is there twice."""
+    out, trace = (os.path.join(stage.root, name) for name in ("out", "t.json"))
+    run = started(stage, "--output-filename", out, "--timeline", trace)
+    kill_driver(run)
+    after = succeed(stage, run)
+    adopted(after)
+    nothing_lost(after)
+    with open(os.path.join(out, "rank.0", "stdout"), encoding="utf-8") as file:
+        told = [line.split()[1] for line in file if line.startswith("epoch ")]
+    equal(told, ["0", "1", "2"], "epochs in rank 0's file")
+    with open(trace, encoding="utf-8") as file:
+        names = {event["name"] for event in json.load(file)}
+    check("ALLREDUCE" in names, "spans of workers:", names)
+    equal([name for name in os.listdir(stage.root) if name.startswith("t.")],
+          ["t.json"], "parts of the timeline")
+
+
+@scenario
+def second_successor(stage):
+    """The first dies in the middle of it, or soon after."""
+    run = started(stage)
+    pids = processes(run)
+    kill_driver(run)
+    second = succeed(stage, run)
+    second.event("job_resumed")
+    kill_driver(second)
+    third = succeed(stage, run)
+    adopted(third, term=3)
+    third.epoch(1)
+    all_live(pids, "processes with a third driver")
+    nothing_lost(third)
+
+
+# ---- who takes over ----------------------------------------------------------
+
+@scenario
+def standby(stage):
+    run = start(stage)
+    run.whole(4)
+    after = succeed(stage, run, "--standby", job_dir(stage))
+    run.epoch(0)
+    kill_driver(run)
+    adopted(after)
+    after.epoch(1)
+    nothing_lost(after)
+
+
+@scenario
+def standby_is_not_needed(stage):
+    run = start(stage)
+    run.whole(4)
+    after = succeed(stage, run, "--standby", job_dir(stage))
+    finishes(run)
+    equal(after.wait(PATIENCE_S), 0, "exit status of the standby")
+    check("ended without this driver: finished" in after.verdict(),
+          after.verdict())
+
+
+def loser(runs):
+    """Which of two has ended, as it was not first."""
+    wait("a refusal", lambda: any(run.process.poll() is not None
+                                  for run in runs))
+    lost = [run for run in runs if run.process.poll() is not None]
+    equal(len(lost), 1, "drivers that were refused")
+    return lost[0]
+
+
+@scenario
+def two_resumes_at_once(stage):
+    run = started(stage)
+    kill_driver(run)
+    both = [succeed(stage, run), succeed(stage, run)]
+    lost = loser(both)
+    equal(lost.wait(PATIENCE_S), 2, "its exit status")
+    check("another driver takes this job over" in lost.verdict() or
+          "lives, process" in lost.verdict(), lost.verdict())
+    both.remove(lost)
+    adopted(both[0])
+    nothing_lost(both[0])
+
+
+@scenario
+def standbys_and_a_resume(stage):
+    """One of the three leads; a standby that does not stands by again."""
+    run = started(stage)
+    waiting = [succeed(stage, run, "--standby", job_dir(stage))
+               for _ in range(2)]
+    kill_driver(run)
+    by_hand = subprocess.Popen(
+        [stage.driver, "--resume", job_dir(stage)], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={**os.environ, **dict([run.marker.split("=", 1)])})
+    try:
+        run.allow(3)
+        check(by_hand.wait(PATIENCE_S) in (0, 2), by_hand.returncode)
+        for one in waiting:
+            equal(one.wait(PATIENCE_S), 0, "exit status of a standby")
+    finally:
+        by_hand.kill()
+        by_hand.wait()
+
+
+@scenario
+def driver_that_hangs_is_replaced(stage):
+    """... and, when it goes on, ends without touching anybody."""
+    run = started(stage)
+    pids = processes(run)
+    run.process.send_signal(signal.SIGSTOP)
+    refused = stage.command("--resume", job_dir(stage))
+    equal(refused[0], 2, "exit status of --resume beside a living driver")
+    check("lives, process %d" % run.process.pid in refused[2], refused[2])
+    after = succeed(stage, run, "--resume", job_dir(stage), "--take-over")
+    adopted(after)
+    before = sorted(os.listdir(job_dir(stage)))
+    run.process.send_signal(signal.SIGCONT)
+    equal(run.process.wait(PATIENCE_S), 3, "exit status of the old driver")
+    wait("its sentence", lambda: "term 2 (pid %d) has taken over this job"
+         % after.process.pid in run.verdict())
+    equal(sorted(os.listdir(job_dir(stage))), before, "files")
+    after.epoch(1)
+    all_live(pids, "processes after the old driver has ended")
+    nothing_lost(after)
+
+
+@scenario
+def old_driver_finds_its_agent_replaced(stage):
+    """Its own child has died, and it has a host to staff: not any more."""
+    run = started(stage)
+    gone = {row["worker"] for row in run.members() if row["host"] == OTHER}
+    run.process.send_signal(signal.SIGSTOP)
+    after = succeed(stage, run, "--resume", job_dir(stage), "--take-over")
+    adopted(after)
+    jobs.kill(agents(run)[1])
+    after.whole(4, without=gone)
+    pids = list(after.pids().values())
+    n_agents = len(run.seen("agent_started"))
+    run.process.send_signal(signal.SIGCONT)
+    equal(run.process.wait(PATIENCE_S), 3, "exit status of the old driver")
+    equal(len(run.seen("agent_started")), n_agents, "agents it has started")
+    after.epoch(1)
+    all_live(pids, "workers of the new one")
+    finishes(after)
+
+
+@scenario
+def driver_that_lives_is_replaced(stage):
+    run = started(stage)
+    pids = processes(run)
+    after = succeed(stage, run, "--resume", job_dir(stage), "--take-over")
+    equal(run.process.wait(PATIENCE_S), 3, "exit status of the old driver")
+    adopted(after)
+    all_live(pids, "processes")
+    nothing_lost(after)
+
+
+@scenario
+def nobody_resumes(stage):
+    run = started(stage, "--driver-timeout", "2")
+    pids = processes(run)
+    kill_driver(run)
+    wait("the end of all", lambda: not alive(pids))
+    run.wait(PATIENCE_S)  # what they said last has been read
+    run.says("no driver has been heard of for 2 s (--driver-timeout)")
+
+
+# ---- the journal -------------------------------------------------------------
+
+def journal(stage):
+    names = [name for name in os.listdir(job_dir(stage))
+             if name.startswith("journal.")]
+    equal(len(names), 1, "journals")
+    return os.path.join(job_dir(stage), names[0])
+
+
+@scenario
+def damaged_tail(stage):
+    run = started(stage)
+    kill_driver(run)
+    with open(journal(stage), "ab") as file:
+        file.write(b"\x20\0\0\0torn")
+    after = succeed(stage, run)
+    after.says("the journal's last 8 bytes are damaged")
+    adopted(after)
+    nothing_lost(after)
+
+
+@scenario
+def most_of_the_journal_is_lost(stage):
+    """Who lives is believed, and who is not known is adopted."""
+    run = started(stage)
+    kill_driver(run)
+    size = os.path.getsize(journal(stage))
+    os.truncate(journal(stage), size - size // 10)
+    after = succeed(stage, run)
+    after.says("are damaged")
+    after.event("job_resumed")
+    finishes(after)
+
+
+@scenario
+def journal_on_a_disk_that_hangs(stage):
+    """It keeps nobody waiting: neither a recovery nor the end."""
+    under, switch = stage.hanging(job_dir(stage))
+    if not under:
+        return
+    run = start(stage, under=under)
+    run.whole(4)
+    touch(switch)
+    victim, mark = run.row(rank=2), run.mark()
+    jobs.kill(victim["pid"])
+    run.whole(4, mark, (victim["worker"],))
+    finishes(run)
+    os.unlink(switch)
+
+
+@scenario
+def what_cannot_be_resumed(stage):
+    """One clear line each; and an ended job's directory takes another one."""
+    def refused(words, *arguments):
+        status, _, said = stage.command(*arguments)
+        equal(status, 2, "exit status of %s" % " ".join(arguments))
+        check(words in said and said.count("\n") == 1, said)
+
+    nowhere = os.path.join(stage.root, "nowhere")
+    refused("there is no such directory", "--resume", nowhere)
+    os.mkdir(nowhere, 0o700)
+    refused("there is no job in", "--resume", nowhere)
+    refused("there is no job in", "--standby", nowhere)
+    run = start(stage, np=1, hosts=("localhost:1",))
+    run.whole(1)
+    refused("its driver is process %d" % run.process.pid,
+            "--job-dir", job_dir(stage), "-np", "1", "true")
+    finishes(run, 1)
+    refused("has ended: finished", "--resume", job_dir(stage))
+    refused("takes --num-proc from the job", "--resume", job_dir(stage),
+            "-np", "2")
+    refused("takes the program from the job", "--resume", job_dir(stage),
+            "true")
+    refused("--take-over goes with --resume", "--take-over", "-np", "1", "true")
+    again = start(stage, np=1, hosts=("localhost:1",))
+    again.whole(1)
+    finishes(again, 1)
+
+
+@scenario
+def directory_of_another(stage):
+    path = os.path.join(stage.root, "open")
+    os.mkdir(path)
+    os.chmod(path, 0o755)
+    status, _, words = stage.command("--job-dir", path, "-np", "1", "true")
+    equal(status, 2, "exit status")
+    check("is open to others" in words, words)
+    if os.geteuid() != 0:
+        return
+    os.chmod(path, 0o700)
+    os.chown(path, 65534, 65534)
+    for option in ("--job-dir", "--resume", "--standby"):
+        words = stage.command(option, path, *(
+            ("-np", "1", "true") if option == "--job-dir" else ()))[2]
+        check("belongs to another user" in words, words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
