@@ -40,7 +40,8 @@ class Run:
             os.path.join(self.directory, "job"),
             ["-np", str(n), "--min-np", "2", *(settings or [
                 "--max-np", str(max(n, 8)), "--slot-restarts", "32",
-                "--discovery-interval", "0.1"])],
+                "--discovery-interval", "0.1"]), *(["--job-dir", os.path.join(
+                    self.directory, "kept")] if options.job_dir else [])],
             [str(word) for word in program], options.build)
         self.job.set_hosts(*hosts)
 
