@@ -17,32 +17,34 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/mac.h"
+#include "elastic/wire/beacon.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 
-enum { JOB = 77, AGENT = 5, TERM = 1 };
+enum { JOB = 77, AGENT = 5 };
 
 /* ---- messages in --------------------------------------------------------- */
 
-static hvd_status_t try_send(struct wire_router *router, uint64_t route,
+static hvd_status_t try_send(const struct fake *fake,
+                             struct wire_router *router, uint64_t route,
                              struct message *m)
 {
     m->job = JOB;
-    m->term = TERM;
+    m->term = fake->term;
     return wire_router_send(router, route, m);
 }
 
-static void send_to(struct wire_router *router, uint64_t route,
-                    struct message *m)
+static void send_to(const struct fake *fake, struct wire_router *router,
+                    uint64_t route, struct message *m)
 {
-    ck_assert_int_eq(try_send(router, route, m), HVD_OK);
+    ck_assert_int_eq(try_send(fake, router, route, m), HVD_OK);
 }
 
 /* The agent may have closed its end after the words that are answered. */
-static void answer_to(struct wire_router *router, uint64_t route,
-                      struct message *m)
+static void answer_to(const struct fake *fake, struct wire_router *router,
+                      uint64_t route, struct message *m)
 {
-    hvd_status_t status = try_send(router, route, m);
+    hvd_status_t status = try_send(fake, router, route, m);
 
     ck_assert(status == HVD_OK || status == HVD_PEER_LOST);
 }
@@ -53,24 +55,33 @@ static struct fake_worker *worker_of(struct fake *fake, uint64_t worker)
     return &fake->workers[worker];
 }
 
+static void on_hello(struct fake *fake, uint64_t route, const struct message *m)
+{
+    struct message welcome = {.type = MSG_AGENT_WELCOME};
+
+    fake->n_routes += route == 0;
+    fake->hello = true;
+    fake->route = route ? route : wire_router_admit(fake->control, fake->token);
+    fake->hello_said = m->u.agent_hello;
+    if (fake->n_unheard-- <= 0)
+        send_to(fake, fake->control, fake->route, &welcome);
+}
+
 static void on_control(struct fake *fake, uint64_t route, struct message *m)
 {
-    struct message answer = {.type = MSG_AGENT_WELCOME};
+    struct message answer = {.type = MSG_AGENT_PONG};
     struct fake_worker *w;
 
     switch (m->type) {
     case MSG_AGENT_HELLO:
-        fake->hello = true;
-        fake->route = route ? route
-                            : wire_router_admit(fake->control, fake->token);
-        fake->hello_said = m->u.agent_hello;
-        send_to(fake->control, fake->route, &answer);
+        on_hello(fake, route, m);
         break;
     case MSG_AGENT_PING:
         fake->n_pings++;
-        answer.type = MSG_AGENT_PONG;
+        if (fake->mute)
+            break;
         answer.u.pong.stamp_us = m->u.agent_ping.stamp_us;
-        answer_to(fake->control, route, &answer);
+        answer_to(fake, fake->control, route, &answer);
         break;
     case MSG_SPAWNED:
         w = worker_of(fake, m->u.spawned.worker);
@@ -108,12 +119,13 @@ static void grant(struct fake *fake)
 
     if (fake->withhold || fake->owed == 0)
         return;
-    answer_to(fake->output, fake->output_route, &m);
+    answer_to(fake, fake->output, fake->output_route, &m);
     fake->owed = 0;
 }
 
 static void on_output(struct fake *fake, uint64_t route, struct message *m)
 {
+    struct message welcome = {.type = MSG_AGENT_WELCOME};
     struct fake_stream *stream;
 
     if (m->type == MSG_AGENT_HELLO) {
@@ -123,6 +135,7 @@ static void on_output(struct fake *fake, uint64_t route, struct message *m)
         fake->output_route = route
                                  ? route
                                  : wire_router_admit(fake->output, fake->token);
+        send_to(fake, fake->output, fake->output_route, &welcome);
         return;
     }
     ck_assert_int_eq(m->type, MSG_OUTPUT);
@@ -297,7 +310,7 @@ void fake_spawn(struct fake *fake, uint64_t worker, struct wire_strings argv,
 
     if (cwd)
         m.u.spawn.cwd = (struct wire_strings){cwd, (uint32_t)strlen(cwd) + 1};
-    send_to(fake->control, fake->route, &m);
+    send_to(fake, fake->control, fake->route, &m);
 }
 
 void fake_spawn_sh(struct fake *fake, uint64_t worker, const char *script)
@@ -314,14 +327,14 @@ void fake_kill(struct fake *fake, uint64_t worker, uint64_t grace_ms)
 {
     struct message m = {.type = MSG_KILL, .u.kill = {worker, grace_ms}};
 
-    send_to(fake->control, fake->route, &m);
+    send_to(fake, fake->control, fake->route, &m);
 }
 
 void fake_shutdown(struct fake *fake)
 {
     struct message m = {.type = MSG_AGENT_SHUTDOWN};
 
-    send_to(fake->control, fake->route, &m);
+    send_to(fake, fake->control, fake->route, &m);
 }
 
 void fake_hold(struct fake *fake, uint64_t hold_ms)
@@ -329,7 +342,7 @@ void fake_hold(struct fake *fake, uint64_t hold_ms)
     struct message m = {.type = MSG_AGENT_WELCOME,
                         .u.welcome.output_hold_ms = hold_ms};
 
-    send_to(fake->control, fake->route, &m);
+    send_to(fake, fake->control, fake->route, &m);
 }
 
 void fake_grant(struct fake *fake)
@@ -350,8 +363,13 @@ static void set_number(const char *name, int64_t value)
 
 /* Before the fork: libzmq's threads run here, and what one of them held in that
  * moment, an allocator's lock say, would stay held in the child for ever. */
-static void tell_agent(const struct fake *fake, int secret_fd, int lifeline_fd)
+static void tell_agent(const struct fake *fake, const char *job_dir,
+                       int secret_fd, int lifeline_fd)
 {
+    if (job_dir)
+        setenv(ENV_JOB_DIR, job_dir, 1);
+    else
+        unsetenv(ENV_JOB_DIR);
     set_number(ENV_JOB, JOB);
     set_number(ENV_AGENT, AGENT);
     set_number(ENV_SECRET_FD, secret_fd);
@@ -385,19 +403,41 @@ static void open_sockets(struct fake *fake)
         HVD_OK);
 }
 
+void fake_show(struct fake *fake, const char *job_dir, const char *endpoint,
+               uint64_t term)
+{
+    struct beacon b = {.job = JOB, .term = term, .pid = getpid()};
+
+    snprintf(b.endpoint, sizeof(b.endpoint), "%s",
+             endpoint ? endpoint : fake->control_endpoint);
+    snprintf(b.output_endpoint, sizeof(b.output_endpoint), "%s",
+             endpoint ? endpoint : fake->output_endpoint);
+    ck_assert_int_eq(beacon_write(job_dir, &b), HVD_OK);
+}
+
 void fake_start(struct fake *fake, const char *program)
+{
+    fake_start_in(fake, program, NULL, 0);
+}
+
+void fake_start_in(struct fake *fake, const char *program, const char *job_dir,
+                   int n_unheard)
 {
     int lifeline[2], secret_fd;
 
     memset(fake, 0, sizeof(*fake));
+    fake->term = 1;
+    fake->n_unheard = n_unheard;
     ck_assert_int_eq(mac_init(), HVD_OK);
     mac_random(fake->token, sizeof(fake->token));
     open_sockets(fake);
+    if (job_dir)
+        fake_show(fake, job_dir, NULL, fake->term);
     ck_assert_int_eq(
         wire_secret_create(fake->token, sizeof(fake->token), &secret_fd),
         HVD_OK);
     ck_assert_int_eq(pipe2(lifeline, O_CLOEXEC), 0);
-    tell_agent(fake, secret_fd, lifeline[0]);
+    tell_agent(fake, job_dir, secret_fd, lifeline[0]);
     fake->agent = fork();
     ck_assert_int_ge(fake->agent, 0);
     if (fake->agent == 0)

@@ -31,7 +31,7 @@ struct fake_worker {
 struct fake {
     struct wire_context *context;
     struct wire_router *control, *output;
-    char control_endpoint[128], output_endpoint[128];
+    char control_endpoint[64], output_endpoint[64];
     uint8_t token[WIRE_TOKEN_NBYTES];
     pid_t agent;
     int agent_pidfd;
@@ -39,14 +39,26 @@ struct fake {
     uint64_t route, output_route;
     bool hello, output_hello;
     struct msg_agent_hello hello_said;
-    int n_pings;
-    bool withhold;                            /* grant no credit */
-    uint64_t owed;                            /* credit withheld */
+    int n_pings, n_routes; /* connections from which it has said HELLO */
+    uint64_t term;         /* of what is said */
+    bool mute;             /* answer no ping */
+    int n_unheard;         /* HELLOs that are yet to be ignored */
+    bool withhold;         /* grant no credit */
+    uint64_t owed;         /* credit withheld */
     struct fake_worker workers[FAKE_WORKERS]; /* [worker id] */
 };
 
 /* Start the agent and wait for its hellos. */
 void fake_start(struct fake *fake, const char *program);
+
+/* The same with a directory of the job, which names this driver; so many HELLOs
+ * are not answered. */
+void fake_start_in(struct fake *fake, const char *program, const char *job_dir,
+                   int n_unheard);
+
+/* The directory names a driver of this term, here (NULL) or elsewhere. */
+void fake_show(struct fake *fake, const char *job_dir, const char *endpoint,
+               uint64_t term);
 
 /* Close everything; the agent ends all it started by the lifeline's end. */
 void fake_stop(struct fake *fake);

@@ -4,6 +4,7 @@
  * Threads: the loop's. Memory: the sockets, in the loop. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/clock.h"
@@ -44,7 +45,7 @@ hvd_status_t contact_dial(struct loop *l, const char *endpoint,
     hang_up(l, l->output);
     l->control = control;
     l->output = output;
-    l->output_hello_sent = false;
+    l->output_hello_sent = l->output_welcome = false;
     l->credit = OUTPUT_WINDOW;
     if (!loop_watch(l, wire_dealer_fd(control), KIND_CONTROL, 0) ||
         !loop_watch(l, wire_dealer_fd(output), KIND_OUTPUT, 0))
@@ -74,6 +75,13 @@ static bool is_silent(const struct loop *l, uint64_t now_us)
     return now_us - l->core.heard_us > SILENT_BEATS * l->core.config.beat_us;
 }
 
+/* Who has not answered yet may be the one that was dialled. */
+static bool is_another(const struct loop *l, const struct beacon *b)
+{
+    return b->job == l->options->config.job && b->term > l->core.term &&
+           (l->core.term != 0 || strcmp(b->endpoint, l->site.driver) != 0);
+}
+
 void contact_look(struct loop *l, uint64_t now_us)
 {
     struct beacon b;
@@ -81,7 +89,6 @@ void contact_look(struct loop *l, uint64_t now_us)
     if (!l->scout || l->ended || now_us < l->look_us || !is_silent(l, now_us))
         return;
     l->look_us = now_us + LOOK_US;
-    if (scout_look(l->scout, 0, &b) && b.job == l->options->config.job &&
-        b.term > l->core.term)
+    if (scout_look(l->scout, 0, &b) && is_another(l, &b))
         follow(l, &b);
 }

@@ -307,7 +307,9 @@ static bool send_stream(struct loop *l, struct child *child, unsigned stream)
     return true;
 }
 
-static bool say_hello_on_output(struct loop *l)
+/* False: nobody has answered. What is sent to a driver that has died is lost,
+ * so that nothing is sent before. */
+static bool is_heard_on_output(struct loop *l)
 {
     struct message m = {.type = MSG_AGENT_HELLO,
                         .job = l->options->config.job,
@@ -315,7 +317,7 @@ static bool say_hello_on_output(struct loop *l)
 
     if (!l->output_hello_sent)
         l->output_hello_sent = wire_dealer_send(l->output, &m) == HVD_OK;
-    return l->output_hello_sent;
+    return l->output_welcome;
 }
 
 /* Nothing more of it will be told. One whose exec failed has no output: the
@@ -332,7 +334,7 @@ static bool send_output(struct loop *l)
     struct child *next;
     bool moved = false;
 
-    if (!say_hello_on_output(l))
+    if (!is_heard_on_output(l))
         return false;
     for (struct child *c = l->children.first; c; c = next) {
         next = c->next;
@@ -358,11 +360,13 @@ static void hear(struct loop *l, const struct message *m)
         log_error("out of memory -> a message is dropped");
 }
 
-/* No more than was sent is given back. */
-static void hear_credit(struct loop *l, const struct message *m)
+/* WELCOME, or CREDIT: no more than was sent is given back. */
+static void hear_on_output(struct loop *l, const struct message *m)
 {
-    if (m->type != MSG_CREDIT || m->job != l->options->config.job ||
-        m->u.credit.nbytes == 0 ||
+    if (m->job != l->options->config.job)
+        return;
+    l->output_welcome |= m->type == MSG_AGENT_WELCOME;
+    if (m->type != MSG_CREDIT || m->u.credit.nbytes == 0 ||
         m->u.credit.nbytes > OUTPUT_WINDOW - l->credit)
         return;
     l->credit += m->u.credit.nbytes;
@@ -394,7 +398,7 @@ static bool drain(struct loop *l)
 
     for (int i = 0; i < DRAINS_MAX && moved; i++) {
         moved = receive(l, l->control, hear);
-        moved |= receive(l, l->output, hear_credit);
+        moved |= receive(l, l->output, hear_on_output);
         moved |= send_output(l);
     }
     return moved;

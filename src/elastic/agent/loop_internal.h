@@ -37,7 +37,7 @@ struct loop {
     int epoll_fd, signal_fd;
     int lifeline[2]; /* the workers': read end inherited, write end only here */
     struct log_seldom unexpected;
-    bool output_hello_sent;
+    bool output_hello_sent, output_welcome; /* on the connection for output */
     uint64_t credit;
     uint64_t settle_us;
     bool ended; /* the core wants to exit; the last output goes out */

@@ -39,7 +39,6 @@ enum {
     SEND_RETRY_US = 20000,   /* the driver does not read */
     KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
     LOOK_US = 100000,        /* how often a successor is looked for, at most */
-    FIRST_LOOK_MS = 200,     /* see open_socket() */
     ORPHAN_US = 0            /* life without an agent: --driver-timeout 0 */
 };
 
@@ -408,8 +407,9 @@ static void look_for_successor(uint64_t now_us)
     if (!control.scout || now_us < control.look_us || !is_silent(now_us, &term))
         return;
     control.look_us = now_us + LOOK_US;
-    if (scout_look(control.scout, 0, &b) && b.job == self->job && b.term > term)
-        follow(&b);
+    if (scout_look(control.scout, 0, &b) && b.job == self->job &&
+        b.term > term && (term != 0 || strcmp(b.endpoint, self->driver) != 0))
+        follow(&b); /* it is not the one that was dialled */
 }
 
 static void run_timers(void)
@@ -526,7 +526,7 @@ static hvd_status_t open_socket(struct worker_config *config)
     if (!self->job_dir[0])
         return dial(self->driver);
     HVD_TRY(scout_create(self->job_dir, &control.scout));
-    if (!scout_look(control.scout, FIRST_LOOK_MS, &b) || b.job != self->job)
+    if (!scout_look(control.scout, LOOK_US / 1000, &b) || b.job != self->job)
         return dial(self->driver);
     config->term = b.term;
     return dial(b.endpoint);
