@@ -162,6 +162,49 @@ START_TEST(agent_that_was_given_up_reports_on_nobody)
 }
 END_TEST
 
+/* Whoever damages what he gets has all that send it to him evicted, one after
+ * the other. */
+START_TEST(m5_who_outlasts_another_goes_next)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+
+    f->slow_workers = true; /* no replacement calls */
+    run(f, "a:4");
+    at(f, 10, lost("w1", 1, "0 3"));
+    at(f, 20, ready_lost("w1 w2 w3 w4"));
+    at(f, 30, lost("w1", 2, "0 3"));
+    at(f, 40, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "kill: w4\nassign 3: w1 w2 w3\n");
+    if (_i == 1)
+        at(f, 45, commits("w1 w2 w3")); /* it was w4 */
+    at(f, 50, lost("w1", 3, "0 2"));
+    at(f, 60, ready_lost("w1 w2 w3"));
+    pass(f, 5000); /* M12 makes pauses */
+    expect_part(f, "assign 4: w1 w2 w3\n");
+    at(f, 5000, lost("w1", 4, "0 2"));
+    at(f, 5010, ready_lost("w1 w2 w3"));
+    expect_part(f, _i == 0 ? "kill: w1\n" : "kill: w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Among many sources it is seldom the same one twice. */
+START_TEST(m5_damage_with_two_others_is_told_from_theirs)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
+    bool receives = _i == 0;
+
+    f->slow_workers = true;
+    run(f, "a:4");
+    at(f, 10, receives ? lost("w1", 1, "3 0") : lost("w2", 1, "0 1"));
+    at(f, 20, ready_lost("w1 w2 w3 w4"));
+    at(f, 30, receives ? lost("w1", 2, "2 0") : lost("w3", 2, "0 2"));
+    at(f, 40, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "kill: w1\nassign 3: w2 w3 w4\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_claims");
@@ -176,6 +219,9 @@ int main(void)
     tcase_add_test(tcase,
                    agent_that_meddled_is_named_once_and_its_successor_again);
     tcase_add_test(tcase, agent_that_was_given_up_reports_on_nobody);
+    tcase_add_loop_test(tcase, m5_who_outlasts_another_goes_next, 0, 2);
+    tcase_add_loop_test(tcase, m5_damage_with_two_others_is_told_from_theirs, 0,
+                        2);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -104,49 +104,6 @@ START_TEST(m5_more_accuse_the_source_than_themselves)
 }
 END_TEST
 
-/* ... or of two that are left of it: whoever damages what he gets has all that
- * send it to him evicted, one after the other. */
-START_TEST(m5_who_outlasts_another_goes_next)
-{
-    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
-
-    f->slow_workers = true; /* no replacement calls */
-    run(f, "a:4");
-    at(f, 10, lost("w1", 1, "0 3"));
-    at(f, 20, ready_lost("w1 w2 w3 w4"));
-    at(f, 30, lost("w1", 2, "0 3"));
-    at(f, 40, ready_lost("w1 w2 w3 w4"));
-    expect_part(f, "kill: w4\nassign 3: w1 w2 w3\n");
-    if (_i == 1)
-        at(f, 45, commits("w1 w2 w3")); /* it was w4 */
-    at(f, 50, lost("w1", 3, "0 2"));
-    at(f, 60, ready_lost("w1 w2 w3"));
-    pass(f, 5000); /* M12 makes pauses */
-    expect_part(f, "assign 4: w1 w2 w3\n");
-    at(f, 5000, lost("w1", 4, "0 2"));
-    at(f, 5010, ready_lost("w1 w2 w3"));
-    expect_part(f, _i == 0 ? "kill: w1\n" : "kill: w3\n");
-    fixture_free(f);
-}
-END_TEST
-
-/* Among many sources it is seldom the same one twice. */
-START_TEST(m5_damage_with_two_others_is_told_from_theirs)
-{
-    struct fixture *f = fixture_create(.np = 4, .min_np = 2);
-    bool receives = _i == 0;
-
-    f->slow_workers = true;
-    run(f, "a:4");
-    at(f, 10, receives ? lost("w1", 1, "3 0") : lost("w2", 1, "0 1"));
-    at(f, 20, ready_lost("w1 w2 w3 w4"));
-    at(f, 30, receives ? lost("w1", 2, "2 0") : lost("w3", 2, "0 2"));
-    at(f, 40, ready_lost("w1 w2 w3 w4"));
-    expect_part(f, "kill: w1\nassign 3: w2 w3 w4\n");
-    fixture_free(f);
-}
-END_TEST
-
 START_TEST(m5_another_pair_is_no_row)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 2);
@@ -666,9 +623,6 @@ int main(void)
     tcase_add_test(tcase, m5_same_pair_twice_in_a_row_more_accused_goes);
     tcase_add_test(tcase, m5_accusation_heard_twice_counts_once);
     tcase_add_test(tcase, m5_who_accuses_itself_too_leaves_it_to_the_age);
-    tcase_add_loop_test(tcase, m5_who_outlasts_another_goes_next, 0, 2);
-    tcase_add_loop_test(tcase, m5_damage_with_two_others_is_told_from_theirs, 0,
-                        2);
     tcase_add_test(tcase, m5_more_accuse_the_source_than_themselves);
     tcase_add_test(tcase, m5_another_pair_is_no_row);
     tcase_add_test(tcase,
