@@ -86,7 +86,7 @@ static void check_table(const struct driver *d)
 
         ck_assert_ptr_nonnull(w);
         ck_assert_uint_eq(w->rank, i);
-        ck_assert_uint_eq(e->host, w->host);
+        ck_assert_uint_eq(e->host, d->hosts[w->host].order);
         ck_assert_uint_eq(e->slot, w->slot);
         ck_assert_uint_eq(e->port, w->port);
         ck_assert_str_eq(e->address, w->address);

@@ -69,8 +69,6 @@ bool is_accused(const struct driver *d, uint64_t id)
 
 void accusations_turn(struct driver *d)
 {
-    for (size_t i = 0; d->committed && i < d->n_workers; i++)
-        d->workers[i].suspected = false; /* it has done well since */
     memcpy(d->accused_before, d->accused, sizeof(d->accused));
     d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
     d->n_accused = 0;
@@ -101,6 +99,13 @@ static size_t accusers_of(struct driver *d, uint64_t id)
     return n;
 }
 
+/* For as long as a failure counts (M11). */
+static bool is_suspected(const struct driver *d, const struct driver_worker *w)
+{
+    return w->suspected_us != 0 &&
+           d->now_us - w->suspected_us < BUDGET_WINDOW_US;
+}
+
 static struct driver_worker *guilty(struct driver *d,
                                     const struct driver_accusation *pair)
 {
@@ -110,10 +115,10 @@ static struct driver_worker *guilty(struct driver *d,
 
     if (!a || !b || worker_is_dead(a) || worker_is_dead(b))
         return NULL;
+    if (is_suspected(d, a) != is_suspected(d, b))
+        return is_suspected(d, a) ? a : b;
     if (n_a != n_b)
         return n_a > n_b ? a : b;
-    if (a->suspected != b->suspected)
-        return a->suspected ? a : b;
     if (a->joined != b->joined)
         return a->joined > b->joined ? a : b;
     return a->id > b->id ? a : b;
@@ -127,7 +132,7 @@ static void suspect_other(struct driver *d, const struct driver_accusation *a,
                                               a->by == w->id ? a->of : a->by);
 
     if (other)
-        other->suspected = true;
+        other->suspected_us = d->now_us;
 }
 
 static bool same_before(const struct driver *d,

@@ -224,13 +224,13 @@ static void enlist_again(struct driver *d, struct driver_worker *w)
     w->progress_us = d->now_us;
 }
 
-static void put_into_table(struct driver *d, const struct driver_worker *w)
+static void put_into_table(struct driver *d, struct driver_worker *w)
 {
     struct assign_entry *e = &d->table.entries[w->where.rank];
 
     memset(e, 0, sizeof(*e));
     e->worker = w->id;
-    e->host = w->host;
+    e->host = host_of(d, w)->order;
     e->slot = w->slot;
     e->port = w->port;
     memcpy(e->address, w->address, sizeof(e->address));

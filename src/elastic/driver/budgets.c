@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { FIRST_DELAY_US = 500000, LAST_DELAY_US = 10000000 };
+enum { FIRST_DELAY_US = 500000 };
 
 static void forget_old(struct budget *b, uint64_t now_us)
 {
@@ -24,9 +24,9 @@ static uint64_t delay_of(uint32_t n_before)
 
     if (n_before == 0)
         return 0;
-    for (uint32_t i = 1; i < n_before && delay_us < LAST_DELAY_US; i++)
+    for (uint32_t i = 1; i < n_before && delay_us < BUDGET_DELAY_MAX_US; i++)
         delay_us *= 2;
-    return delay_us < LAST_DELAY_US ? delay_us : LAST_DELAY_US;
+    return delay_us < BUDGET_DELAY_MAX_US ? delay_us : BUDGET_DELAY_MAX_US;
 }
 
 bool budget_fail(struct budget *b, uint32_t restarts, uint64_t now_us,

@@ -13,7 +13,8 @@
 
 enum { BUDGET_RESTARTS_MAX = 32 };
 
-#define BUDGET_WINDOW_US (600u * UINT64_C(1000000))
+#define BUDGET_WINDOW_US    (600u * UINT64_C(1000000))
+#define BUDGET_DELAY_MAX_US (10u * UINT64_C(1000000))
 
 struct budget {
     uint64_t *failed_us; /* [n], oldest first; room for [restarts], borrowed */

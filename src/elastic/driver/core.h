@@ -65,8 +65,10 @@ struct driver_config {
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
     uint64_t driver_timeout_us;    /* told to agents and workers */
-    uint64_t connect_timeout_us;   /* told to workers */
-    uint64_t seed;                 /* jitter */
+    bool resumable; /* each PING is answered: in silence they look for another
+                       driver */
+    uint64_t connect_timeout_us; /* told to workers */
+    uint64_t seed;               /* jitter */
 };
 
 /* ---- events -------------------------------------------------------------- */
@@ -356,9 +358,9 @@ struct driver_worker {
     uint64_t left;        /* boundary at which it left the one before */
     bool held, held_done; /* has answered HOLD; and was DONE then */
     bool first_collective, synced; /* has reported it */
-    bool stays;     /* at the close at hand: draining, and not let go (M9) */
-    bool suspected; /* another has gone in its stead: M5 */
-    bool entered;   /* has completed a collective in some generation */
+    bool stays; /* at the close at hand: draining, and not let go (M9) */
+    uint64_t suspected_us; /* when another went, it may be in its stead: M5 */
+    bool entered;          /* has completed a collective in some generation */
     struct state_id done_id;
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */

@@ -47,6 +47,8 @@ static inline uint64_t pong_every(const struct driver *d)
 {
     uint64_t limit_us = d->config.driver_timeout_us / PONGS_PER_TIMEOUT;
 
+    if (d->config.resumable)
+        return 0; /* who hears nothing looks for a successor */
     return limit_us > 0 && limit_us < PONG_US ? limit_us : PONG_US;
 }
 

@@ -110,7 +110,8 @@ void finish_inherit(struct driver *d, const struct entry_state *state)
         d->give_up_us = d->now_us + STOP_LIMIT_US;
     }
     for (size_t i = 0; i < d->n_workers; i++)
-        leave_inherited(d, &d->workers[i], state->released);
+        if (d->workers[i].life != LIFE_GONE)
+            leave_inherited(d, &d->workers[i], state->released);
 }
 
 static void stop_ends_differ(struct driver *d, const struct driver_worker *a,

@@ -24,7 +24,7 @@ static void fill_table(struct driver *d, size_t n_chosen, struct state_id base)
         struct assign_entry *e = &d->table.entries[i];
 
         e->worker = w->id;
-        e->host = w->host;
+        e->host = host_of(d, w)->order; /* rows move: it stays */
         e->slot = w->slot;
         e->port = w->port;
         memcpy(e->address, w->address, sizeof(e->address));

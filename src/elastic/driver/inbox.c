@@ -367,9 +367,10 @@ static void part_from_output(struct loop *l, uint64_t agent)
         struct speaker *s = &l->speakers.items[i];
         struct output_worker who = {s->worker, s->rank, s->host, s->slot};
 
-        if (s->agent != agent || !s->open)
+        if (s->agent != agent)
             continue;
-        output_forget(&l->output, &who);
+        if (s->open)
+            output_forget(&l->output, &who);
         speakers_remove(&l->speakers, s);
     }
 }

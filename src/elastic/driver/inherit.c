@@ -18,6 +18,12 @@ static uint64_t not_after(uint64_t us, uint64_t now_us)
     return us < now_us ? us : now_us;
 }
 
+/* Nor is it as far away as in that other life. */
+static uint64_t not_beyond(uint64_t us, uint64_t limit_us)
+{
+    return us < limit_us ? us : limit_us;
+}
+
 bool inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
                    bool stopping)
 {
@@ -42,6 +48,9 @@ static bool inherit_host(struct driver *d, const struct entry_host *entry)
     host->order = entry->order;
     host->blacklist = (struct blacklist){
         entry->blacklisted, entry->n_blacklisted, entry->blacklisted_until_us};
+    if (host->blacklist.until_us != UINT64_MAX) /* for good */
+        host->blacklist.until_us = not_beyond(
+            host->blacklist.until_us, d->now_us + d->config.blacklist.high_us);
     if (d->next_order <= host->order)
         d->next_order = host->order + 1;
     return true;
@@ -102,7 +111,8 @@ static bool inherit_slots(struct driver *d, const struct memory *m)
             return false;
         slot = slot_at(d, host, entry->slot);
         slot->closed = entry->closed;
-        slot->next_start_us = entry->next_start_us;
+        slot->next_start_us = not_beyond(entry->next_start_us,
+                                         d->now_us + BUDGET_DELAY_MAX_US);
         inherit_failures(d, host, slot, entry);
     }
     return true;

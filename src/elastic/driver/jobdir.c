@@ -116,6 +116,25 @@ static hvd_status_t is_locked(const char *dir, uint64_t term, bool *locked_p)
 
 /* ---- a new job ----------------------------------------------------------- */
 
+/* Somebody has led a job there. */
+static bool has_driver(const char *dir)
+{
+    char path[PATH_MAX];
+
+    int n = snprintf(path, PATH_MAX, "%s/driver", dir);
+
+    return n > 0 && n < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* What cannot be read may be a job that lives. */
+static hvd_status_t refuse(hvd_status_t status, const char *dir)
+{
+    return error_prefix(status,
+                        "\"%s\" may hold a job (remove the directory, "
+                        "if it has ended)",
+                        dir);
+}
+
 /* What a job that lies there would lose. */
 static hvd_status_t check_vacant(const char *dir)
 {
@@ -124,20 +143,16 @@ static hvd_status_t check_vacant(const char *dir)
     bool locked, ended;
     size_t cut;
 
-    if (beacon_read(dir, &b) != HVD_OK) {
-        error_clear();
+    if (!has_driver(dir))
         return HVD_OK;
-    }
+    HVD_TRY(refuse(beacon_read(dir, &b), dir));
     HVD_TRY(is_locked(dir, b.term, &locked));
     if (locked)
         return error_set(HVD_ERR_STATE,
                          "\"%s\" is the directory of a job that runs: its "
                          "driver is process %" PRId64,
                          dir, b.pid);
-    if (journal_read(dir, &m, &cut) != HVD_OK) {
-        error_clear();
-        return HVD_OK;
-    }
+    HVD_TRY(refuse(journal_read(dir, &m, &cut), dir));
     ended = m.state.ended;
     memory_fini(&m);
     if (!ended)

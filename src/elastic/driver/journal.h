@@ -50,11 +50,13 @@ enum { JOURNAL_KEEP_MAX = 16 << 20 };
 hvd_status_t journal_read(const char *dir, struct memory *m,
                           size_t *cut_p) HVD_MUST_CHECK;
 
+/* Those of other terms, when this one has been named in DIR/driver. */
+void journal_remove_others(const char *dir, uint64_t term);
+
 struct journal;
 
 /* Write *m, which becomes the journal's own and is zeroed, as the journal of
- * the term that it says; those of other terms are removed. Waits for the disk.
- */
+ * the term that it says. Waits for the disk. */
 hvd_status_t journal_create(const char *dir, struct memory *m,
                             struct journal **journal_p) HVD_MUST_CHECK;
 

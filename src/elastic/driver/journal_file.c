@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/writer.h"
 #include "elastic/driver/journal.h"
+#include "elastic/wire/beacon.h"
 #include "elastic/wire/codec.h"
 
 enum {
@@ -219,7 +220,7 @@ const struct memory *journal_memory(const struct journal *j)
 
 /* ---- begin and end ------------------------------------------------------- */
 
-static void remove_others(const char *dir, uint64_t term)
+void journal_remove_others(const char *dir, uint64_t term)
 {
     DIR *d = opendir(dir);
     struct dirent *entry;
@@ -259,9 +260,7 @@ static hvd_status_t begin(struct journal *j, const char *dir)
     if (errno != 0)
         return error_errno("\"%s\"", j->path);
     j->n_whole = j->n_bytes;
-    HVD_TRY(writer_create(&config, &j->writer));
-    remove_others(dir, term);
-    return HVD_OK;
+    return writer_create(&config, &j->writer);
 }
 
 hvd_status_t journal_create(const char *dir, struct memory *m,
@@ -296,14 +295,31 @@ void journal_close(struct journal *j)
 
 /* ---- reading ------------------------------------------------------------- */
 
-static hvd_status_t newest_term(const char *dir, uint64_t *term_p)
+/* Of the driver that leads, as DIR/driver has it: one that took over and came
+ * no further may have left a newer one. */
+static bool leading_term(const char *dir, uint64_t *term_p)
 {
-    DIR *d = opendir(dir);
+    char path[PATH_MAX];
+    struct beacon b;
+    bool leads = beacon_read(dir, &b) == HVD_OK &&
+                 path_of(dir, b.term, "", path) == HVD_OK &&
+                 access(path, F_OK) == 0;
+
+    error_clear();
+    *term_p = leads ? b.term : 0;
+    return leads;
+}
+
+static hvd_status_t find_term(const char *dir, uint64_t *term_p)
+{
+    DIR *d;
     struct dirent *entry;
 
+    if (leading_term(dir, term_p))
+        return HVD_OK;
+    d = opendir(dir);
     if (!d)
         return error_errno("\"%s\"", dir);
-    *term_p = 0;
     while ((entry = readdir(d)) != NULL) {
         uint64_t term = term_of(entry->d_name);
 
@@ -358,7 +374,7 @@ hvd_status_t journal_read(const char *dir, struct memory *m, size_t *cut_p)
     size_t n;
     int fd;
 
-    HVD_TRY(newest_term(dir, &term));
+    HVD_TRY(find_term(dir, &term));
     HVD_TRY(path_of(dir, term, "", path));
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)

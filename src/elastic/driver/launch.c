@@ -129,7 +129,7 @@ void launch_spawned(struct launch *l, uint64_t agent, int64_t pid)
 {
     struct launched *item = find(l, agent);
 
-    if (!item || !l->ops->same_machine || pid <= 1)
+    if (!item || !l->ops->same_machine || pid <= 1 || pid > INT32_MAX)
         return;
     launch_exited(l, agent, pid); /* it may be told twice */
     /* without memory for it, only what a worker forks may outlive its agent */

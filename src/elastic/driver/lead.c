@@ -137,7 +137,9 @@ hvd_status_t lead_open(struct lead *lead, const char *dir, struct memory *m,
     m->state.term = own->term;
     HVD_TRY(journal_create(dir, m, &lead->journal));
     HVD_TRY(scout_create(dir, &lead->scout));
-    return beacon_write(dir, own);
+    HVD_TRY(beacon_write(dir, own));
+    journal_remove_others(dir, own->term); /* until now the other one leads */
+    return HVD_OK;
 }
 
 void lead_close(struct lead *lead)

@@ -418,6 +418,7 @@ static void configure(const struct loop *l, struct driver_config *c)
         .heartbeat_timeout_us = o->heartbeat_timeout_us,
         .hang_timeout_us = o->hang_timeout_us,
         .driver_timeout_us = o->driver_timeout_us,
+        .resumable = o->job_dir != NULL,
         .connect_timeout_us = CONNECT_TIMEOUT_US,
         .seed = l->job,
     };

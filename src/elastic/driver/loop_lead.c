@@ -154,6 +154,7 @@ static void bury(struct loop *l, uint64_t agent)
     ev.u.agent.agent = agent;
     ev.u.agent.text = "has ended while there was no driver";
     loop_feed(l, &ev);
+    inbox_agent_ended(l, agent);
 }
 
 /* What they have forked and left. */
@@ -162,8 +163,8 @@ static void end_groups(const struct memory *m, uint64_t agent)
     for (size_t i = 0; i < m->n_workers; i++) {
         const struct entry_worker *w = &m->workers[i];
 
-        if (w->agent == agent && w->pid > 1 && w->started != 0 &&
-            proc_started((pid_t)w->pid) == w->started)
+        if (w->agent == agent && w->pid > 1 && w->pid <= INT32_MAX &&
+            w->started != 0 && proc_started((pid_t)w->pid) == w->started)
             kill(-(pid_t)w->pid, SIGKILL);
     }
 }

@@ -16,8 +16,10 @@ enum { CLOSE_MS = 200, KEEP_MAX = 4096 };
 struct scout {
     char dir[PATH_MAX];
     struct writer *writer;
-    struct beacon beacon;
+    struct beacon beacon; /* the thread's, while something is pending */
     bool found;
+    struct beacon known; /* what has been found */
+    bool any;
 };
 
 static int look(struct writer *w, void *arg, const char *bytes, size_t n)
@@ -50,24 +52,28 @@ hvd_status_t scout_create(const char *dir, struct scout **scout_p)
     return status;
 }
 
-static bool report(const struct scout *s, struct beacon *b)
+/* Nothing is pending. */
+static void remember(struct scout *s)
 {
-    *b = s->beacon;
-    return s->found;
+    s->known = s->beacon;
+    s->any = s->found;
+}
+
+static bool recall(const struct scout *s, struct beacon *b)
+{
+    *b = s->known;
+    return s->any;
 }
 
 bool scout_look(struct scout *s, int wait_ms, struct beacon *b)
 {
-    bool known;
-
     if (writer_pending(s->writer) > 0)
-        return false;
-    known = report(s, b); /* before the thread has it again */
-    if (!writer_put(s->writer, "?", 1))
-        return false;
-    if (wait_ms == 0)
-        return known;
-    return writer_flush(s->writer, wait_ms) && report(s, b);
+        return recall(s, b);
+    remember(s);
+    if (writer_put(s->writer, "?", 1) && wait_ms > 0 &&
+        writer_flush(s->writer, wait_ms))
+        remember(s);
+    return recall(s, b);
 }
 
 void scout_destroy(struct scout *s)

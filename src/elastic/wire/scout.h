@@ -18,9 +18,9 @@ struct scout;
 hvd_status_t scout_create(const char *dir,
                           struct scout **scout_p) HVD_MUST_CHECK;
 
-/* Look. wait_ms 0: *b is what the look before this one has found; else what
- * this one has, if it is over by then. False: nothing was found, or is not
- * known; while a look hangs no other one is begun, and nobody waits. */
+/* Look. *b is what this look has found, if it is over within wait_ms, else what
+ * the last one had that is over. False: that has found nothing. While a look
+ * hangs no other one is begun, and nobody waits. */
 bool scout_look(struct scout *s, int wait_ms, struct beacon *b);
 
 /* NULL is fine. */

@@ -110,8 +110,8 @@ static size_t run_at(struct change *c, size_t at, size_t *first_p)
            is_same(&t->entries[at + n], &base->entries[first + n]) &&
            t->entries[at + n].source == t->entries[at].source)
         n++;
-    if (n > 0)
-        c->next = first + n;
+    if (base && first < base->n_entries)
+        c->next = first + (n > 0 ? n : 1);
     *first_p = first;
     return n;
 }

@@ -38,8 +38,7 @@ enum {
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
     SEND_RETRY_US = 20000,   /* the driver does not read */
     KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
-    LOOK_US = 100000,        /* how often a successor is looked for, at most */
-    ORPHAN_US = 0            /* life without an agent: --driver-timeout 0 */
+    LOOK_US = 100000         /* how often a successor is looked for, at most */
 };
 
 static struct {
@@ -338,14 +337,12 @@ static void check_lifeline(short revents)
     char byte;
     ssize_t n;
 
-    if (revents == 0)
-        return;
-    n = read(control.lifeline_fd, &byte, 1);
+    n = revents ? read(control.lifeline_fd, &byte, 1) : 1;
     if (n > 0)
         return; /* nobody writes; but it is no end */
     control.closed_here = n < 0;
     control.lifeline_fd = -1;
-    control.orphan_us = clock_now_us() + ORPHAN_US;
+    control.orphan_us = clock_now_us();
 }
 
 /* ---- control: another driver --------------------------------------------- */
@@ -495,10 +492,12 @@ static void configure(struct worker_config *config)
     const struct process_identity *self = &process_self.self;
     struct msg_hello *hello = &config->hello;
 
-    *config = (struct worker_config){.job = self->job,
-                                     .worker = self->worker,
-                                     .heartbeat_us = CONTACT_BEAT_US,
-                                     .driver_timeout_us = CONTACT_TIMEOUT_US};
+    *config = (struct worker_config){
+        .job = self->job,
+        .worker = self->worker,
+        .heartbeat_us = CONTACT_BEAT_US,
+        .driver_timeout_us = self->job_dir[0] ? 0 /* as long as its agent */
+                                              : CONTACT_TIMEOUT_US};
     hello->pid = getpid();
     snprintf(hello->version, sizeof(hello->version), "%s", HVD_VERSION);
     memcpy(hello->address, self->address, sizeof(hello->address));
