@@ -5,7 +5,6 @@ with a directory of its own (hosts, event log, TMPDIR); threads follow its event
 log and its output, and a caller waits for events with a deadline. /proc tells
 what its processes hold. Not a library for users: the event log is.
 """
-import collections
 import json
 import os
 import re
@@ -39,6 +38,8 @@ class Job:
         self.marker = "JOB_MARK=" + os.path.abspath(directory)
         self.tmp = os.path.join(directory, "tmp")
         self.event_log = os.path.join(directory, "events.jsonl")
+        self.job_dir = os.path.join(directory, "job")
+        self.n_drivers = 1
         self.script = os.path.join(directory, "hosts.sh")
         os.makedirs(self.tmp)
         self.show_hosts()
@@ -92,6 +93,20 @@ class Job:
         for thread in self.threads:
             thread.daemon = True
             thread.start()
+
+    def resume(self, prefix=()):
+        """Another driver takes over from the one that is dead: the job has to
+        have its --job-dir in job_dir. prefix: what that one is started by."""
+        self.process.wait()
+        self.threads[0].join(10)  # agents hold its stderr: it may not end
+        self.n_drivers += 1
+        self.event_log = os.path.join(self.directory, "events.%d.jsonl"
+                                      % self.n_drivers)
+        at = next(i for i, word in enumerate(self.command)
+                  if word.endswith("/hvd-elastic"))
+        self.command = [*prefix, self.command[at], "--resume", self.job_dir,
+                        "--event-log", self.event_log]
+        self.start()
 
     def wait(self, timeout_s):
         """Exit status of the driver, once all it said has been read."""
@@ -214,16 +229,8 @@ class Job:
     # ---- what it holds -----------------------------------------------------
 
     def processes(self):
-        """pids below the driver, without it; zombies do not count."""
-        children = collections.defaultdict(list)
-        for pid, parent in parents():
-            children[parent].append(pid)
-        found, queue = [], [self.process.pid]
-        while queue:
-            for pid in children[queue.pop()]:
-                found.append(pid)
-                queue.append(pid)
-        return found
+        """pids of the job, without its driver; zombies do not count."""
+        return [pid for pid in self.orphans() if pid != self.process.pid]
 
     def orphans(self):
         """pids that carry the mark of this job, whoever their parent is."""

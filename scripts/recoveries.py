@@ -29,6 +29,8 @@ Somebody is away for a while (SIGSTOP, SIGCONT), which costs nobody anything:
 Nobody dies:
   scale      a host goes, and comes back
   blind      discovery fails, while a member is killed
+The driver dies, and another one takes over (--resume):
+  driver     a member is killed before it or after it
 
 Checks after each: nobody hung (deadlines); whoever was not hit, or on a host
 that was, is still a member, the same process; in the whole again world the
@@ -120,7 +122,7 @@ class Recoveries:
         if not keep:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def start(self, n_steps):
+    def start(self, n_steps, resumable=False):
         self.n_jobs += 1
         program = [os.path.join(self.build,
                                 "tests/integration/chaos_worker"),
@@ -129,6 +131,9 @@ class Recoveries:
             os.path.join(self.directory, "job%d" % self.n_jobs),
             ["-np", str(SIZE), "--min-np", "1", "--max-np", str(SIZE),
              "--slot-restarts", "32"], program, self.build)
+        if resumable:
+            at = self.job.command.index("--")
+            self.job.command[at:at] = ["--job-dir", self.job.job_dir]
         self.job.command[:0] = self.prefix
         self.job.set_hosts(*HOSTS)
         self.job.start()
@@ -334,9 +339,29 @@ class Recoveries:
         self.hit([self.random.choice(self.members())])
         self.job.show_hosts()
 
+    def resume(self):
+        """Where the job's own /dev/shm is."""
+        mark = self.job.mark()
+        inside = self.agent_of("localhost")
+        self.job.resume(("nsenter", "--mount=/proc/%d/ns/mnt" % inside)
+                        if self.prefix else ())
+        self.job.until("another driver taking over", lambda:
+                       self.job.seen("job_resumed", mark), RECOVER_S)
+
+    def driver(self):
+        self.nap(0.3)
+        before = self.random.random() < 0.5
+        jobs.kill(self.job.process.pid)
+        self.nap(FREEZE_S)
+        struck = self.strike_one(self.members()) if before else None
+        self.nap(FREEZE_S)
+        self.resume()
+        self.nap(0.3)
+        self.recovered(*struck or self.strike_one(self.members()))
+
     KINDS = ("worker", "root", "two", "newcomer", "join", "formed", "again",
              "host", "agent", "stopped", "mute", "frozen", "absent", "deaf",
-             "scale", "blind")
+             "scale", "blind", "driver")
 
     # ---- checks ------------------------------------------------------------
 
@@ -421,7 +446,7 @@ class Recoveries:
 
     def long_job(self, kinds):
         """Play kinds while the job lasts; those that were not played."""
-        self.start(STEPS)
+        self.start(STEPS, "driver" in kinds)
         # A step takes STEP_US at least: until then nobody can be at its end.
         last = time.monotonic() + STEPS * STEP_US / 1e6 - LEAVE_S
         kinds = list(kinds)
