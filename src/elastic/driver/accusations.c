@@ -69,6 +69,8 @@ bool is_accused(const struct driver *d, uint64_t id)
 
 void accusations_turn(struct driver *d)
 {
+    for (size_t i = 0; d->committed && i < d->n_workers; i++)
+        d->workers[i].suspected_us = 0; /* it has done well since */
     memcpy(d->accused_before, d->accused, sizeof(d->accused));
     d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
     d->n_accused = 0;
