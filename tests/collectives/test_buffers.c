@@ -23,8 +23,8 @@ enum {
     LARGE_CASES = 8,
     NONTEMPORAL_ROUNDS = 1, /* of all kinds */
 #else
-    SMALL_CASES = 300,
-    LARGE_CASES = 24,
+    SMALL_CASES = 150,
+    LARGE_CASES = 12,
     NONTEMPORAL_ROUNDS = 2,
 #endif
     NONTEMPORAL_CASES = NONTEMPORAL_ROUNDS *
