@@ -29,7 +29,7 @@
 enum {
     WIRE_VERSION = 1,           /* major: another one is refused, readably */
     WIRE_MESSAGE_MAX = 1 << 22, /* bytes of one encoded message */
-    WIRE_RANKS_MAX = 1 << 16,   /* in a generation */
+    WIRE_RANKS_MAX = 1 << 17,   /* in a generation */
     WIRE_HOST_MAX = 64,         /* name of a host, with its NUL */
     WIRE_ADDRESS_MAX = 64,      /* numeric address, with its NUL */
     WIRE_TEXT_MAX = 400,        /* a sentence, with its NUL */

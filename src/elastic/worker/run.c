@@ -91,10 +91,8 @@ static hvd_status_t restore(struct run *run)
     return HVD_OK;
 }
 
-enum { SOURCES_MAX = 65536 }; /* entries of a table */
-
 static struct {
-    bool is_source[SOURCES_MAX]; /* [size] of the current generation */
+    bool is_source[WIRE_RANKS_MAX]; /* [size] of the current generation */
     uint32_t n;
 } sources; /* app alone */
 
@@ -103,7 +101,7 @@ static void find_sources(const struct control_assignment *a)
 {
     bool fresh = state_id_is_none(a->assign.base);
 
-    HVD_ASSERT(a->assign.size <= SOURCES_MAX);
+    HVD_ASSERT(a->assign.size <= WIRE_RANKS_MAX);
     sources.n = 0;
     for (uint32_t r = 0; r < a->assign.size; r++) {
         sources.is_source[r] = fresh ? r == a->assign.root
