@@ -1,355 +1,332 @@
-/* bench/driver_scale.c - what a rendezvous of many workers costs the driver.
+/* bench/driver_scale.c - what a job of many workers costs the driver, each with
+ * a connection of its own or all behind their agents.
  *
- *     driver_scale [WORKERS [SLOTS_PER_HOST]]        (4096 8)
+ *     driver_scale [--behind-agents] [--loss PERMILLE] [--seed N]
+ *                  [WORKERS [SLOTS_PER_HOST]]             (4096 8)
  *
- * The driver's real core and the real codec; agents and workers are a queue of
- * the messages that they would send, answered at once and in order. Sockets are
- * left out: their cost is a copy and a system call per message. Counted is the
- * CPU time from a message's bytes to the bytes of all that follows from it.
+ * Real are the cores of the driver, of its agents and of all workers, and the
+ * codec: every message is encoded, decoded and fed, under a clock that stands
+ * still while anybody works. Left out are processes, sockets, seals and the
+ * event log; an allreduce is a report of one.
  *
- * Prints one JSON object: the start of all workers, a loss of one, and the
- * answers to one heartbeat of all.
+ * --behind-agents: agents speak for their workers. What those of a host say in
+ * one turn travels as one batch, and so does what a turn of the driver has for
+ * them; in it a message that is for several of them is there once, and so is
+ * the table of a generation. The product has no such relay: this shows what one
+ * would save, at its best, as all workers of a host answer in the same moment.
+ * The batch is framed as scale.h says.
  *
- * Threads: one. Memory: the core's, the queue, one buffer. */
+ * --loss: so many of a thousand frames, either way, do not arrive, and are made
+ * up for by the next heartbeats (M2).
+ *
+ * Prints one JSON object. Of each phase: the driver's CPU time (ticks apart),
+ * and what was sent up to it and down from it: frames, the messages in them,
+ * bytes. Each generation that is formed is checked.
+ *
+ *     start      all of them
+ *     heartbeat  of all, in a second in which nothing happens
+ *     loss       one dies, the others go on
+ *     replaced   another takes its place: HOLD, CUT, and who it was for
+ *     host_lost  a machine is gone, with its agent and workers
+ *     host_back  they are started again
+ *     join       of 1000 more, on hosts of theirs
+ *     drain      a host is listed no more
+ *     end        all have trained to the end
+ *
+ * Threads: one. Memory: that of scale.h. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/resource.h>
 
 #include "base/array.h"
-#include "elastic/driver/core.h"
-#include "elastic/wire/codec.h"
+#include "scale.h"
 
-enum { JOB = 7 };
+enum { N_JOIN = 1000, BEATS_MAX = 300, MB = 1 << 20 };
 
-/* What somebody out there does next. */
-struct deed {
-    enum driver_event_type type;
-    enum message_type message; /* of EV_MESSAGE */
-    uint64_t who;              /* agent or worker */
-    uint64_t fence;            /* of READY */
+struct options {
+    bool behind_agents;
+    uint32_t n_workers, per_host, loss_permille;
+    uint64_t seed;
 };
 
-/* The table of a generation. */
-struct encoded {
-    uint8_t *bytes;
-    size_t max, nbytes;
-    uint64_t generation;
-};
-
-struct bench {
-    struct driver driver;
-    uint64_t now_us;
-    struct deed *deeds; /* [n_deeds], those before `next` are done */
-    size_t n_deeds, deeds_max, next;
-    struct encoded tables[2]; /* complete; for who knows the one before */
-    uint8_t *buf;
-    size_t buf_max;
-    uint64_t n_sent, bytes_sent, n_received;
-    uint64_t cpu_ns;
-};
-
-static void fail(const char *what)
+void scale_fail(const char *what)
 {
     fprintf(stderr, "driver_scale: %s\n", what);
     exit(1);
 }
 
-static uint64_t cpu_ns(void)
+bool scale_loses(struct scale *s)
 {
-    struct timespec t;
+    bool loses = s->loss_permille > 0 &&
+                 random_below(&s->random, 1000) < s->loss_permille;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    s->figures.n_lost += loses;
+    return loses;
 }
 
-static void expect(struct bench *b, enum driver_event_type type,
-                   enum message_type message, uint64_t who, uint64_t fence)
+/* ---- time ---------------------------------------------------------------- */
+
+static void settle(struct scale *s)
 {
-    if (!array_reserve(&b->deeds, &b->deeds_max, b->n_deeds + 1))
-        fail("out of memory");
-    b->deeds[b->n_deeds++] = (struct deed){type, message, who, fence};
+    while (driver_side_turn(s))
+        continue;
 }
 
-/* ---- the driver's side --------------------------------------------------- */
-
-static void encode_table(struct bench *b, struct encoded *e,
-                         uint64_t generation, bool change)
+/* The next heartbeat of everybody. The driver's ticks come on the way. */
+static void beat(struct scale *s)
 {
-    const struct assign_table *table = driver_table(&b->driver);
-    long n;
+    uint64_t until_us = s->now_us + SCALE_HEARTBEAT_US;
 
-    if (e->generation == generation)
-        return;
-    if (!array_reserve(&e->bytes, &e->max, table_encoded_max(table->n_entries)))
-        fail("out of memory");
-    n = change ? table_encode_change(table, driver_table_before(&b->driver),
-                                     e->bytes, e->max)
-               : table_encode(table, e->bytes, e->max);
-    if (n < 0)
-        fail(codec_strerror((int)n));
-    e->nbytes = (size_t)n;
-    e->generation = generation;
-}
-
-static void encode(struct bench *b, const struct message *m)
-{
-    long n;
-
-    if (!array_reserve(&b->buf, &b->buf_max, WIRE_MESSAGE_MAX))
-        fail("out of memory");
-    n = codec_encode(m, b->buf, b->buf_max);
-    if (n < 0)
-        fail(codec_strerror((int)n));
-    b->n_sent++;
-    b->bytes_sent += (uint64_t)n;
-}
-
-static void send(struct bench *b, const struct driver_action *a)
-{
-    struct message m = a->u.message;
-
-    if (m.type == MSG_ASSIGN) {
-        struct encoded *e = &b->tables[a->knows_before];
-
-        encode_table(b, e, m.generation, a->knows_before);
-        m.u.assign.table = (struct wire_span){e->bytes, (uint32_t)e->nbytes};
+    s->figures.n_beats++;
+    while (driver_deadline(&s->driver) <= until_us) {
+        s->now_us = driver_deadline(&s->driver);
+        settle(s);
     }
-    encode(b, &m);
-    if (m.type == MSG_WELCOME)
-        expect(b, DRIVER_EV_MESSAGE, MSG_READY, a->worker, 0);
-    if (m.type == MSG_ABORT)
-        expect(b, DRIVER_EV_MESSAGE, MSG_READY, a->worker, m.generation);
+    if (s->now_us < until_us)
+        s->now_us = until_us;
+    crowd_beats(s);
+    settle(s);
 }
 
-static void perform(struct bench *b, const struct driver_action *a)
+static void until_formed(struct scale *s, size_t size)
 {
-    switch (a->type) {
-    case DRIVER_ACT_START_AGENT:
-        expect(b, DRIVER_EV_AGENT_UP, MSG_NONE, a->agent, 0);
-        break;
-    case DRIVER_ACT_SPAWN:
-        expect(b, DRIVER_EV_SPAWNED, MSG_NONE, a->worker, 0);
-        expect(b, DRIVER_EV_MESSAGE, MSG_HELLO, a->worker, 0);
-        break;
-    case DRIVER_ACT_SEND:
-        send(b, a);
-        break;
-    case DRIVER_ACT_FINISH:
-        fail(a->u.finish.text);
-        break;
-    default:
-        break;
+    settle(s);
+    while (!generation_stands(s, size)) {
+        if (s->figures.n_beats == BEATS_MAX)
+            scale_fail("the generation was not formed");
+        beat(s);
     }
+    check_generation(s, size);
 }
 
-static void feed(struct bench *b, const struct driver_event *ev)
+/* ---- figures ------------------------------------------------------------- */
+
+static void print_traffic(const char *name, const struct traffic *t)
 {
-    const struct driver_action *actions;
-    size_t n;
-
-    b->now_us++;
-    if (driver_step(&b->driver, ev, b->now_us, &actions, &n) != HVD_OK)
-        fail("an event was rejected");
-    for (size_t i = 0; i < n; i++)
-        perform(b, &actions[i]);
+    printf(",\"%s\":{\"frames\":%" PRIu64 ",\"messages\":%" PRIu64
+           ",\"bytes\":%" PRIu64 "}",
+           name, t->frames, t->messages, t->nbytes);
 }
 
-/* ---- the others' side ---------------------------------------------------- */
-
-static void compose(const struct bench *b, const struct deed *deed,
-                    struct message *m)
+static void report(struct scale *s, const char *name)
 {
-    struct state_id id = {b->driver.generation, b->driver.generation ? 9 : 0};
+    const struct figures *f = &s->figures;
 
-    memset(m, 0, sizeof(*m));
-    m->type = deed->message;
-    m->job = JOB;
-    m->worker = deed->who;
-    if (deed->message == MSG_HELLO) {
-        m->u.hello.pid = (int64_t)deed->who;
-        m->u.hello.port = 40000;
-        snprintf(m->u.hello.address, sizeof(m->u.hello.address), "10.%u.%u.7",
-                 (unsigned)(deed->who >> 8 & 255), (unsigned)deed->who & 255);
-        snprintf(m->u.hello.version, sizeof(m->u.hello.version), "0");
-    } else if (deed->message == MSG_READY) {
-        m->u.ready.kind = READY_ELASTIC;
-        m->u.ready.abilities = READY_CAN_ALL;
-        m->u.ready.reason = deed->fence ? READY_LOST : READY_START;
-        m->u.ready.fence = deed->fence;
-        m->u.ready.id = id;
-        m->u.ready.boundary = id.version;
-    } else if (deed->message == MSG_PING) {
-        m->u.ping.phase = WORKER_RUNNING;
-        m->u.ping.generation = b->driver.generation;
-        m->u.ping.fence = b->driver.generation - 1;
-        m->u.ping.id = id;
-        m->u.ping.boundary = id.version;
-    }
+    printf(",\n \"%s\":{\"cpu_ms\":%.2f,\"ticks\":%" PRIu64
+           ",\"tick_ms\":%.2f,\"heartbeats\":%" PRIu64 ",\"lost\":%" PRIu64,
+           name, (double)f->cpu_ns / 1e6, f->n_ticks, (double)f->tick_ns / 1e6,
+           f->n_beats, f->n_lost);
+    print_traffic("received", &f->up);
+    print_traffic("sent", &f->down);
+    printf("}");
+    fflush(stdout);
+    s->figures = (struct figures){0};
 }
 
-/* Bytes in, bytes out: what is counted. */
-static void receive(struct bench *b, const uint8_t *bytes, size_t nbytes)
+/* What the core has of the system: of its actions what they have come to. */
+static double core_mb(const struct scale *s)
 {
-    struct driver_event ev = {.type = DRIVER_EV_MESSAGE};
-    struct message m;
-    uint64_t start_ns = cpu_ns();
+    const struct driver *d = &s->driver;
+    size_t slot = sizeof(struct driver_slot) +
+                  d->config.slot_restarts * sizeof(uint64_t);
+    size_t n = d->hosts_max * sizeof(*d->hosts) +
+               d->agents_max * sizeof(*d->agents) +
+               d->workers_max * sizeof(*d->workers) +
+               d->candidates_max * sizeof(*d->candidates) +
+               d->scratch_max * sizeof(*d->scratch) +
+               d->table.entries_max * sizeof(*d->table.entries) +
+               d->table_before.entries_max * sizeof(*d->table.entries) +
+               s->n_actions_most * sizeof(*d->actions);
 
-    if (codec_decode(bytes, nbytes, &m, NULL) != CODEC_OK)
-        fail("a message cannot be decoded");
-    ev.u.message = &m;
-    feed(b, &ev);
-    b->n_received++;
-    b->cpu_ns += cpu_ns() - start_ns;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        n += d->hosts[i].slots_max * slot;
+    return (double)n / MB;
 }
 
-static uint64_t agent_of(const struct bench *b, uint64_t worker)
+static void report_memory(const struct scale *s)
 {
-    return driver_host_of(&b->driver, driver_worker(&b->driver, worker))->agent;
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    printf(",\n \"core_mb\":%.1f,\"simulation_mb\":%.1f,\"table_bytes\":%zu}\n",
+           core_mb(s), (double)usage.ru_maxrss / 1024, s->table_nbytes);
 }
 
-static void do_deed(struct bench *b, const struct deed *deed)
-{
-    struct driver_event ev = {.type = deed->type};
-    uint8_t bytes[2048];
-    struct message m;
-    uint64_t start_ns;
-    long n;
+/* ---- phases -------------------------------------------------------------- */
 
-    if (deed->type == DRIVER_EV_MESSAGE) {
-        compose(b, deed, &m);
-        n = codec_encode(&m, bytes, sizeof(bytes));
-        if (n < 0)
-            fail(codec_strerror((int)n));
-        receive(b, bytes, (size_t)n);
-        return;
-    }
-    if (deed->type == DRIVER_EV_SPAWNED) {
-        ev.by = agent_of(b, deed->who);
-        ev.u.spawned = (struct msg_spawned){deed->who, (int64_t)deed->who};
-    } else {
-        ev.u.agent.agent = deed->who;
-    }
-    start_ns = cpu_ns();
-    feed(b, &ev);
-    b->n_received++;
-    b->cpu_ns += cpu_ns() - start_ns;
-}
-
-static void settle(struct bench *b)
-{
-    while (b->next < b->n_deeds) {
-        struct deed deed = b->deeds[b->next++];
-
-        do_deed(b, &deed);
-    }
-}
-
-/* ---- what is measured ---------------------------------------------------- */
-
-static void report(struct bench *b, const char *name, const char *end)
-{
-    printf("\"%s\":{\"cpu_ms\":%.2f,\"received\":%" PRIu64 ",\"sent\":%" PRIu64
-           ",\"sent_bytes\":%" PRIu64 "}%s",
-           name, (double)b->cpu_ns / 1e6, b->n_received, b->n_sent,
-           b->bytes_sent, end);
-    b->cpu_ns = b->n_received = b->n_sent = b->bytes_sent = 0;
-}
-
-static void expect_generation(const struct bench *b, uint64_t generation,
-                              size_t size)
-{
-    if (b->driver.generation != generation ||
-        driver_table(&b->driver)->n_entries != size)
-        fail("the generation was not formed");
-}
-
-static void start_all(struct bench *b, uint32_t n_workers, uint32_t per_host)
+/* n_workers on hosts of per_host, but for the host `without`. */
+static void list_hosts(struct scale *s, const struct options *o,
+                       uint32_t n_workers, const char *without)
 {
     struct hosts hosts = {0};
     struct driver_event ev = {.type = DRIVER_EV_HOSTS, .u.hosts = &hosts};
-    uint32_t n_hosts = (n_workers + per_host - 1) / per_host;
-    uint64_t start_ns;
 
-    if (!array_reserve(&hosts.items, &hosts.max, n_hosts))
-        fail("out of memory");
-    hosts.n = n_hosts;
-    for (uint32_t i = 0; i < n_hosts; i++) {
-        struct host *h = &hosts.items[i];
+    for (uint32_t i = 0; n_workers > 0; i++) {
+        struct host h = {.slots = n_workers < o->per_host ? n_workers
+                                                          : o->per_host};
 
-        snprintf(h->name, sizeof(h->name), "host-%" PRIu32, i);
-        h->slots = i + 1 < n_hosts ? per_host : n_workers - i * per_host;
+        snprintf(h.name, sizeof(h.name), "host-%" PRIu32, i);
+        n_workers -= h.slots;
+        if (strcmp(h.name, without) == 0)
+            continue;
+        if (!array_reserve(&hosts.items, &hosts.max, hosts.n + 1))
+            scale_fail("out of memory");
+        hosts.items[hosts.n++] = h;
     }
-    start_ns = cpu_ns();
-    feed(b, &ev);
-    b->cpu_ns += cpu_ns() - start_ns;
+    driver_side_feed(s, &ev);
     hosts_fini(&hosts);
-    settle(b);
-    expect_generation(b, 1, n_workers);
-    report(b, "start", ",");
 }
 
-/* A death that the agent reports; the replacement has not called yet. */
-static void lose_one(struct bench *b, uint32_t n_workers)
+static const struct driver_worker *at_rank(const struct scale *s, size_t rank)
 {
-    struct driver_event ev = {.type = DRIVER_EV_EXITED};
-    uint64_t victim = driver_table(&b->driver)->entries[0].worker;
-    uint64_t start_ns = cpu_ns();
-
-    ev.by = agent_of(b, victim);
-    ev.u.exited = (struct msg_worker_exited){
-        .worker = victim, .pid = (int64_t)victim, .signal = 9};
-    feed(b, &ev);
-    b->cpu_ns += cpu_ns() - start_ns;
-    settle(b);
-    expect_generation(b, 2, n_workers - 1);
-    report(b, "loss", ",");
+    return driver_worker(&s->driver,
+                         driver_table(&s->driver)->entries[rank].worker);
 }
 
-static void heartbeat(struct bench *b, uint32_t n_workers)
+static const struct driver_host *host_at_rank(const struct scale *s,
+                                              size_t rank)
 {
-    const struct assign_table *table = driver_table(&b->driver);
+    return driver_host_of(&s->driver, at_rank(s, rank));
+}
 
-    for (uint32_t i = 0; i + 1 < n_workers; i++)
-        expect(b, DRIVER_EV_MESSAGE, MSG_PING, table->entries[i].worker, 0);
-    settle(b);
-    report(b, "heartbeat", "}\n");
+static void start_all(struct scale *s, const struct options *o)
+{
+    list_hosts(s, o, o->n_workers, "");
+    until_formed(s, o->n_workers);
+    report(s, "start");
+}
+
+static void lose_one(struct scale *s, const struct options *o)
+{
+    s->slow_start = true; /* its replacement is a phase of its own */
+    crowd_worker_dies(s, at_rank(s, 0)->id, SIGKILL);
+    until_formed(s, o->n_workers - 1);
+    report(s, "loss");
+    crowd_loads(s);
+    until_formed(s, o->n_workers);
+    report(s, "replaced");
+}
+
+static void lose_host(struct scale *s, const struct options *o)
+{
+    const struct driver_host *host = host_at_rank(s, o->n_workers / 2);
+    size_t n = o->n_workers - host->n_workers;
+
+    s->slow_start = true;
+    crowd_host_dies(s, host->agent);
+    until_formed(s, n);
+    report(s, "host_lost");
+    crowd_loads(s);
+    until_formed(s, o->n_workers);
+    report(s, "host_back");
+}
+
+static void join_and_drain(struct scale *s, const struct options *o)
+{
+    const struct driver_host *host;
+    size_t n = o->n_workers + N_JOIN;
+    char name[HOSTS_NAME_MAX];
+
+    list_hosts(s, o, (uint32_t)n, "");
+    until_formed(s, n);
+    report(s, "join");
+    host = host_at_rank(s, n / 3);
+    memcpy(name, host->name, sizeof(name));
+    list_hosts(s, o, (uint32_t)n, name);
+    until_formed(s, n - host->n_workers);
+    report(s, "drain");
+}
+
+static void end_all(struct scale *s)
+{
+    settle(s);
+    crowd_finishes(s);
+    settle(s);
+    while (!s->finished) {
+        if (s->figures.n_beats == BEATS_MAX)
+            scale_fail("the job does not end");
+        beat(s);
+    }
+    report(s, "end");
+}
+
+static void play(struct scale *s, const struct options *o)
+{
+    printf("{\"workers\":%" PRIu32 ",\"slots_per_host\":%" PRIu32
+           ",\"behind_agents\":%s,\"loss_permille\":%" PRIu32,
+           o->n_workers, o->per_host, o->behind_agents ? "true" : "false",
+           o->loss_permille);
+    start_all(s, o);
+    beat(s);
+    report(s, "heartbeat");
+    lose_one(s, o);
+    lose_host(s, o);
+    join_and_drain(s, o);
+    end_all(s);
+    report_memory(s);
+}
+
+/* ---- the command line ---------------------------------------------------- */
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: driver_scale [--behind-agents] [--loss PERMILLE] "
+                    "[--seed N] [WORKERS [SLOTS_PER_HOST]]\n");
+    return 2;
+}
+
+static bool parse(int argc, char **argv, struct options *o)
+{
+    uint32_t *places[] = {&o->n_workers, &o->per_host};
+    size_t n = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--behind-agents") == 0)
+            o->behind_agents = true;
+        else if (strcmp(argv[i], "--loss") == 0 && i + 1 < argc)
+            o->loss_permille = (uint32_t)atoi(argv[++i]);
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            o->seed = strtoull(argv[++i], NULL, 10);
+        else if (n < ARRAY_SIZE(places) && atoi(argv[i]) > 0)
+            *places[n++] = (uint32_t)atoi(argv[i]);
+        else
+            return false;
+    }
+    return o->per_host <= HOSTS_SLOTS_MAX && o->n_workers > 2 * o->per_host &&
+           o->loss_permille < 500;
 }
 
 int main(int argc, char **argv)
 {
-    uint32_t n_workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 4096;
-    uint32_t per_host = argc > 2 ? (uint32_t)atoi(argv[2]) : 8;
-    struct driver_config config = {.job = JOB,
-                                   .term = 1,
-                                   .np = n_workers,
-                                   .min_np = n_workers / 2,
+    struct options o = {.n_workers = 4096, .per_host = 8, .seed = 1};
+    struct driver_config config = {.job = SCALE_JOB,
+                                   .term = SCALE_TERM,
                                    .reset_limit = -1,
                                    .slot_restarts = 3,
                                    .elastic_timeout_us = 600000000,
-                                   .start_timeout_us = 600000000,
-                                   .drain_timeout_us = 600000000,
-                                   .heartbeat_us = 1000000,
-                                   .heartbeat_timeout_us = 600000000,
+                                   .start_timeout_us = 300000000,
+                                   .drain_timeout_us = 30000000,
+                                   .heartbeat_us = SCALE_HEARTBEAT_US,
+                                   .heartbeat_timeout_us = 60000000,
+                                   .driver_timeout_us = 600000000,
                                    .connect_timeout_us = 10000000};
-    struct bench b = {0};
+    static struct scale s;
 
-    if (n_workers < 2 || per_host < 1 || per_host > HOSTS_SLOTS_MAX) {
-        fprintf(stderr, "usage: driver_scale [WORKERS [SLOTS_PER_HOST]]\n");
-        return 2;
-    }
-    if (!driver_init(&b.driver, &config, 0))
-        fail("out of memory");
-    printf("{\"workers\":%" PRIu32 ",\"slots_per_host\":%" PRIu32 ",",
-           n_workers, per_host);
-    start_all(&b, n_workers, per_host);
-    lose_one(&b, n_workers);
-    heartbeat(&b, n_workers);
-    driver_fini(&b.driver);
-    free(b.deeds);
-    free(b.tables[0].bytes);
-    free(b.tables[1].bytes);
-    free(b.buf);
+    if (!parse(argc, argv, &o))
+        return usage();
+    config.np = o.n_workers;
+    config.min_np = o.n_workers / 2;
+    config.seed = s.random.s = o.seed;
+    s.behind_agents = o.behind_agents;
+    s.loss_permille = o.loss_permille;
+    s.now_us = SCALE_HEARTBEAT_US;
+    if (!driver_init(&s.driver, &config, s.now_us))
+        scale_fail("out of memory");
+    play(&s, &o);
+    crowd_fini(&s);
+    driver_side_fini(&s);
     return 0;
 }
