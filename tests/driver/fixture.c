@@ -286,6 +286,7 @@ static void check_counts(const struct driver *d)
         c.newcomers += w->standing == STAND_WAITING && worker_is_here(w) &&
                        w->drain == DRAIN_NONE;
         c.live += worker_is_here(w) && w->drain == DRAIN_NONE;
+        c.released += w->life == LIFE_ENDING && w->farewell.type == MSG_RELEASE;
         ck_assert(i == 0 || d->workers[i - 1].id < w->id);
         if (w->life != LIFE_GONE)
             ck_assert_uint_eq(

@@ -421,6 +421,7 @@ struct driver {
     uint64_t wave;
     struct driver_agent *agents; /* sorted by id */
     size_t n_agents, agents_max;
+    size_t n_hosts_in[AGENT_STOPPING + 1]; /* by agent_phase, but for NONE */
 
     struct driver_worker *workers; /* sorted by id: by age of the process */
     size_t n_workers, workers_max;
@@ -480,7 +481,8 @@ struct driver {
         size_t members, ready, held, done; /* members alive, and of those */
         size_t newcomers;                  /* READY, no member, may join */
         size_t live;                       /* neither dead nor on its way out */
-        size_t going; /* members that have completed a collective */
+        size_t going;    /* members that have completed a collective */
+        size_t released; /* that have yet to exit */
     } counts;
     bool recheck; /* something that a rendezvous, a change or the end look at
                      has changed */

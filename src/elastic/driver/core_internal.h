@@ -88,6 +88,11 @@ struct driver_host *host_of(struct driver *d, const struct driver_worker *w);
 struct driver_slot *slot_at(const struct driver *d,
                             const struct driver_host *host, size_t i);
 struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w);
+/* Of those in the host's slots, the oldest that is younger than w; NULL: the
+ * oldest. By the slots: there may be a hundred thousand workers elsewhere. */
+struct driver_worker *next_on_host(struct driver *d,
+                                   const struct driver_host *host,
+                                   const struct driver_worker *w);
 /* NULL: there is no such host. One by one: hosts events have an index. */
 struct driver_host *host_named(struct driver *d, const char *name);
 /* NULL: it has ended, or is given up. A binary search. */
@@ -240,7 +245,8 @@ void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
 /* The host's agent, which is STARTING, has this id. */
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
-void agent_move(struct driver_host *host, enum host_agent_phase to);
+void agent_move(struct driver *d, struct driver_host *host,
+                enum host_agent_phase to);
 /* This host is blacklisted: its workers die. */
 void blacklist_enforce(struct driver *d, const struct driver_host *host);
 /* Nothing more of it counts. */

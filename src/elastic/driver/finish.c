@@ -258,11 +258,12 @@ static uint64_t last_kill(const struct driver *d)
 
 static bool is_overdue(struct driver *d)
 {
-    const struct driver_worker *released = find_released(d);
+    bool released = d->counts.released > 0;
 
     if (released && d->now_us >= d->exit_deadline_us) {
         d->exit_deadline_us = DRIVER_NEVER;
-        finish_is_spoiled(d, released, "did not exit within --exit-timeout");
+        finish_is_spoiled(d, find_released(d),
+                          "did not exit within --exit-timeout");
         kill_all(d);
     }
     if (!released && d->give_up_us == DRIVER_NEVER)
@@ -273,19 +274,28 @@ static bool is_overdue(struct driver *d)
     return true;
 }
 
-static void stopping_progress(struct driver *d)
+static void stop_agents(struct driver *d, bool nobody)
 {
-    bool agents = false, nobody = d->n_workers == d->n_gone;
-
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *h = &d->hosts[i];
 
         if ((h->agent_phase == AGENT_UP && nobody) ||
             (h->agent_phase == AGENT_STARTING && !h->inherited))
             agent_stop(d, h);
-        agents |= h->agent_phase != AGENT_NONE;
     }
-    if ((nobody && !agents) || is_overdue(d))
+}
+
+/* With each exit, and at the end each agent's: the hosts are gone through only
+ * if there is an agent to be told. */
+static void stopping_progress(struct driver *d)
+{
+    const size_t *n_in = d->n_hosts_in;
+    bool nobody = d->n_workers == d->n_gone;
+
+    if (n_in[AGENT_STARTING] > 0 || (nobody && n_in[AGENT_UP] > 0))
+        stop_agents(d, nobody);
+    nobody &= n_in[AGENT_STARTING] + n_in[AGENT_UP] + n_in[AGENT_STOPPING] == 0;
+    if (nobody || is_overdue(d))
         finish(d);
 }
 

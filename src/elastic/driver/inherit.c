@@ -32,7 +32,7 @@ bool inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
     agent_set(d, host, agent);
     host->inherited = true;
     if (stopping)
-        agent_move(host, AGENT_STOPPING);
+        agent_move(d, host, AGENT_STOPPING);
     return true;
 }
 

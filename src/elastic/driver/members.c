@@ -67,6 +67,7 @@ void members_recount(struct driver *d)
         }
         c.newcomers += is_newcomer(w);
         c.live += worker_is_live(w);
+        c.released += is_released(w);
     }
     d->counts = c;
     d->recheck = d->replace = true;
@@ -152,6 +153,7 @@ static void uncount(struct driver *d, const struct driver_worker *w)
     }
     c->newcomers -= is_newcomer(w);
     c->live -= worker_is_live(w);
+    c->released -= is_released(w);
     d->recheck = d->replace = true;
 }
 
@@ -603,13 +605,15 @@ static void forgive_silence(const struct driver *d, struct driver_worker *w)
 
 /* Whom a successor took for one of those that were released, as it did not know
  * where he was; he is DONE if he is one. */
-static void correct_farewell(struct driver_worker *w,
+static void correct_farewell(struct driver *d, struct driver_worker *w,
                              const struct msg_where *where)
 {
-    if (w->inherited && w->farewell.type == MSG_RELEASE &&
-        where->phase != WORKER_DONE)
-        w->farewell = (struct driver_farewell){MSG_SHUTDOWN, SHUTDOWN_FINISHED,
-                                               HVD_OK, "the job has finished"};
+    if (!w->inherited || w->farewell.type != MSG_RELEASE ||
+        where->phase == WORKER_DONE)
+        return;
+    d->counts.released -= is_released(w);
+    w->farewell = (struct driver_farewell){MSG_SHUTDOWN, SHUTDOWN_FINISHED,
+                                           HVD_OK, "the job has finished"};
 }
 
 void on_worker_message(struct driver *d, const struct message *m)
@@ -635,7 +639,7 @@ void on_worker_message(struct driver *d, const struct message *m)
             w)) { /* it did not hear its farewell: say it again; none was
                         said to who had not called yet: it is being killed */
         if (m->type == MSG_HELLO)
-            correct_farewell(w, &m->u.hello.where);
+            correct_farewell(d, w, &m->u.hello.where);
         if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
             send_farewell(d, w);
         return;

@@ -99,10 +99,10 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 static void kill_workers_of(struct driver *d, const struct driver_host *host,
                             const char *how)
 {
-    for (size_t i = 0; i < d->n_workers; i++) {
-        struct driver_worker *w = &d->workers[i];
+    struct driver_worker *w = NULL;
 
-        if (&d->hosts[w->host] != host || worker_is_dead(w))
+    while ((w = next_on_host(d, host, w)) != NULL) {
+        if (worker_is_dead(w))
             continue;
         action_kill(d, w, STOP_GRACE_MS);
         worker_dies(d, w, how, false);
@@ -170,7 +170,8 @@ static void forgive(struct driver *d, struct driver_host *host)
 
 /* ---- agents -------------------------------------------------------------- */
 
-void agent_move(struct driver_host *host, enum host_agent_phase to)
+void agent_move(struct driver *d, struct driver_host *host,
+                enum host_agent_phase to)
 {
     static const unsigned moves[] = {
         [AGENT_NONE] = MOVE(AGENT_STARTING),
@@ -181,13 +182,17 @@ void agent_move(struct driver_host *host, enum host_agent_phase to)
     };
 
     HVD_ASSERT(moves_allow(moves, host->agent_phase, to));
+    if (host->agent_phase != AGENT_NONE)
+        d->n_hosts_in[host->agent_phase]--;
+    if (to != AGENT_NONE)
+        d->n_hosts_in[to]++;
     host->agent_phase = to;
 }
 
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent)
 {
     agent_add(d, host, agent);
-    agent_move(host, AGENT_STARTING);
+    agent_move(d, host, AGENT_STARTING);
     host->agent_since_us = host->agent_heard_us = d->now_us;
     host->wave = d->wave;
     host->inherited = host->meddled = false;
@@ -207,7 +212,7 @@ static void start_agent(struct driver *d, struct driver_host *host)
 void agent_stop(struct driver *d, struct driver_host *host)
 {
     action_add(d, DRIVER_ACT_STOP_AGENT)->agent = host->agent;
-    agent_move(host, AGENT_STOPPING);
+    agent_move(d, host, AGENT_STOPPING);
 }
 
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
@@ -227,7 +232,7 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
         agent_stop(d, host);
     if (host->agent_phase != AGENT_STARTING)
         return;
-    agent_move(host, AGENT_UP);
+    agent_move(d, host, AGENT_UP);
     host->fresh = true;
     d->recheck = d->replace = true;
     r = record_add(d, RECORD_AGENT_STARTED);
@@ -281,19 +286,15 @@ static void lose_workers(struct driver *d, struct driver_host *host)
 {
     static const char how[] = "died with its agent";
 
-    for (size_t i = 0; i < d->n_workers; i++) {
-        struct driver_worker *w = &d->workers[i];
+    struct driver_worker *w = NULL;
 
-        if (&d->hosts[w->host] != host)
-            continue;
+    while ((w = next_on_host(d, host, w)) != NULL) {
         if (is_released(w))
             finish_is_spoiled(d, w, how);
         worker_dies(d, w, how, true);
     }
-    for (size_t i = d->n_workers; i-- > 0;)
-        if (&d->hosts[d->workers[i].host] == host &&
-            d->workers[i].life != LIFE_GONE)
-            worker_remove(d, &d->workers[i]);
+    while ((w = next_on_host(d, host, NULL)) != NULL)
+        worker_remove(d, w);
 }
 
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
@@ -307,7 +308,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
         return;
     expected = host->agent_phase == AGENT_STOPPING;
     had_workers = host->n_workers > 0;
-    agent_move(host, AGENT_NONE);
+    agent_move(d, host, AGENT_NONE);
     d->recheck = d->replace = true;
     if (!expected) {
         r = record_add(d, RECORD_AGENT_LOST);

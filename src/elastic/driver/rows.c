@@ -67,6 +67,21 @@ struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w)
     return slot_at(d, host_of(d, w), w->slot);
 }
 
+struct driver_worker *next_on_host(struct driver *d,
+                                   const struct driver_host *host,
+                                   const struct driver_worker *w)
+{
+    uint64_t before = w ? w->id : 0, next = UINT64_MAX;
+
+    for (size_t i = 0; i < host->slots_max; i++) {
+        uint64_t id = slot_at(d, host, i)->worker;
+
+        if (id > before && id < next)
+            next = id;
+    }
+    return worker_find(d, next);
+}
+
 struct driver_host *host_named(struct driver *d, const char *name)
 {
     for (size_t i = 0; i < d->n_hosts; i++)
