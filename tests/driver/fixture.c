@@ -283,6 +283,7 @@ static void check_counts(const struct driver *d)
         c.held += member && w->held;
         c.done += member && w->standing == STAND_DONE;
         c.going += member && w->first_collective;
+        c.draining += member && w->drain != DRAIN_NONE;
         c.newcomers += w->standing == STAND_WAITING && worker_is_here(w) &&
                        w->drain == DRAIN_NONE;
         c.live += worker_is_here(w) && w->drain == DRAIN_NONE;

@@ -20,7 +20,6 @@ void worker_drain(struct driver *d, struct driver_worker *w)
             action_kill(d, w, STOP_GRACE_MS);
         }
     }
-    members_recount(d);
 }
 
 void worker_undrain(struct driver_worker *w)
@@ -47,27 +46,58 @@ void send_cut(struct driver *d, struct driver_worker *w)
     cut->boundary = d->change == CHANGE_OVER ? CUT_NEVER : d->cut;
 }
 
-bool wave_pending(const struct driver *d, uint64_t wave)
+static bool is_coming(const struct driver *d, const struct driver_worker *w,
+                      uint64_t wave)
 {
-    uint64_t limit_us = start_limit(d);
+    return w->wave == wave && !w->was_ready && worker_is_live(w) &&
+           d->now_us - w->spawned_us < start_limit(d);
+}
 
-    for (size_t i = 0; i < d->n_workers; i++) {
-        const struct driver_worker *w = &d->workers[i];
-
-        if (w->wave == wave && !w->was_ready && worker_is_live(w) &&
-            d->now_us - w->spawned_us < limit_us)
-            return true;
-    }
+static bool has_empty_host(const struct driver *d, uint64_t wave)
+{
     for (size_t i = 0; i < d->n_hosts; i++) {
         const struct driver_host *h = &d->hosts[i];
         bool empty = h->agent_phase == AGENT_STARTING ||
                      (h->agent_phase == AGENT_UP && h->fresh);
 
         if (h->wave == wave && empty && host_usable(h) &&
-            d->now_us - h->agent_since_us < limit_us)
+            d->now_us - h->agent_since_us < start_limit(d))
             return true;
     }
     return false;
+}
+
+/* Rows from the one that came last before, downwards and round, so that in all
+ * each is looked at about once while a wave comes in, in whatever order. */
+static bool find_coming(struct driver *d, struct driver_awaited *last,
+                        uint64_t wave)
+{
+    size_t n = d->n_workers, from = n;
+
+    if (last->wave == wave)
+        from = worker_bound(d, last->worker);
+    for (size_t k = 1; k <= n; k++) {
+        const struct driver_worker *w = &d->workers[(from + n - k) % n];
+
+        if (!is_coming(d, w, wave))
+            continue;
+        *last = (struct driver_awaited){wave, w->id};
+        return true;
+    }
+    return false;
+}
+
+/* Asked with each READY of a newcomer: as long as the one that was awaited last
+ * is yet to come nobody else is looked at. */
+bool wave_pending(struct driver *d, uint64_t wave)
+{
+    struct driver_awaited *last = &d->awaited[wave % DRIVER_AWAITED_MAX];
+    const struct driver_worker *w = NULL;
+
+    if (last->wave == wave)
+        w = worker_find(d, last->worker);
+    return (w && is_coming(d, w, wave)) || has_empty_host(d, wave) ||
+           find_coming(d, last, wave);
 }
 
 /* M9: would a draining member really be let go at a close now? */
@@ -79,18 +109,10 @@ static bool can_leave(const struct driver *d, const struct driver_worker *w,
 
 static bool removal_due(const struct driver *d)
 {
-    size_t n_stay = d->counts.newcomers;
-    bool draining = false;
+    const struct driver_counts *c = &d->counts;
+    size_t n_stay = c->newcomers + c->members - c->draining;
 
-    for (size_t i = 0; i < d->n_workers; i++) {
-        const struct driver_worker *w = &d->workers[i];
-
-        n_stay += is_member(w) && w->drain == DRAIN_NONE;
-        draining |= is_member(w) && w->drain != DRAIN_NONE;
-    }
-    if (!draining)
-        return false;
-    for (size_t i = 0; i < d->n_workers; i++) {
+    for (size_t i = 0; c->draining > 0 && i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
         /* once at once; again only when it would change something, and when
@@ -104,16 +126,13 @@ static bool removal_due(const struct driver *d)
 
 /* M7: newcomers interrupt only when they would be taken, when those started
  * with them are up too, and when this generation has committed. */
-static bool addition_due(const struct driver *d)
+static bool addition_due(struct driver *d)
 {
-    size_t room = d->config.max_np ? d->config.max_np : SIZE_MAX;
+    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
     uint64_t pending = 0;
 
-    if (!d->committed || d->counts.newcomers == 0)
-        return false;
-    for (size_t i = 0; i < d->n_workers && room > 0; i++)
-        room -= is_member(&d->workers[i]) && d->workers[i].drain == DRAIN_NONE;
-    if (room == 0)
+    if (!d->committed || d->counts.newcomers == 0 ||
+        d->counts.members - d->counts.draining >= max)
         return false;
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
@@ -194,7 +213,7 @@ static void cut(struct driver *d)
     r->duration_us = d->now_us - d->hold_us;
 }
 
-static unsigned due(const struct driver *d)
+static unsigned due(struct driver *d)
 {
     unsigned flags = removal_due(d) || d->interrupts > 0 ? HOSTS_REMOVED : 0;
 

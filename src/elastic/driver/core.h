@@ -403,7 +403,13 @@ struct driver_accusation {
     uint64_t since_us; /* of the first in generations in a row */
 };
 
-enum { DRIVER_ACCUSATIONS_MAX = 64 };
+/* Who of a wave was found to be on its way: the wave is pending as long as that
+ * is true, whoever of it has come (M7). */
+struct driver_awaited {
+    uint64_t wave, worker;
+};
+
+enum { DRIVER_ACCUSATIONS_MAX = 64, DRIVER_AWAITED_MAX = 16 };
 
 struct driver {
     struct driver_config config;
@@ -466,6 +472,7 @@ struct driver {
     struct driver_accusation accused[DRIVER_ACCUSATIONS_MAX];
     struct driver_accusation accused_before[DRIVER_ACCUSATIONS_MAX];
     size_t n_accused, n_accused_before;
+    struct driver_awaited awaited[DRIVER_AWAITED_MAX]; /* by wave, modulo */
 
     int interrupts;
     int exit_status;
@@ -482,6 +489,7 @@ struct driver {
         size_t newcomers;                  /* READY, no member, may join */
         size_t live;                       /* neither dead nor on its way out */
         size_t going;    /* members that have completed a collective */
+        size_t draining; /* members that are to leave */
         size_t released; /* that have yet to exit */
     } counts;
     bool recheck; /* something that a rendezvous, a change or the end look at

@@ -83,6 +83,8 @@ bool rows_init(struct driver *d);
 void rows_fini(struct driver *d);
 /* NULL: there is none, or it has exited. A binary search. */
 struct driver_worker *worker_find(struct driver *d, uint64_t id);
+/* Row of the first worker that is not below this one. */
+size_t worker_bound(const struct driver *d, uint64_t id);
 struct driver_host *host_of(struct driver *d, const struct driver_worker *w);
 /* Of a host that has been furnished. */
 struct driver_slot *slot_at(const struct driver *d,
@@ -222,6 +224,7 @@ void abilities_note(struct driver *d);
 
 /* ---- change.c ------------------------------------------------------------ */
 
+/* Both leave the counts to the caller: hundreds may have to go. */
 void worker_drain(struct driver *d, struct driver_worker *w);
 void worker_undrain(struct driver_worker *w);
 /* HOLD when hosts have changed, CUT when all have answered. */
@@ -233,7 +236,7 @@ void send_cut(struct driver *d, struct driver_worker *w);
 void on_held(struct driver *d, struct driver_worker *w,
              const struct msg_held *held);
 /* Some worker started together with these has not come up yet (M7). */
-bool wave_pending(const struct driver *d, uint64_t wave);
+bool wave_pending(struct driver *d, uint64_t wave);
 
 /* ---- placement.c --------------------------------------------------------- */
 

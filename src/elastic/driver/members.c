@@ -64,6 +64,7 @@ void members_recount(struct driver *d)
             c.held += w->held;
             c.done += w->standing == STAND_DONE;
             c.going += w->first_collective;
+            c.draining += w->drain != DRAIN_NONE;
         }
         c.newcomers += is_newcomer(w);
         c.live += worker_is_live(w);
@@ -150,6 +151,7 @@ static void uncount(struct driver *d, const struct driver_worker *w)
         c->held -= w->held;
         c->done -= w->standing == STAND_DONE;
         c->going -= w->first_collective;
+        c->draining -= w->drain != DRAIN_NONE;
     }
     c->newcomers -= is_newcomer(w);
     c->live -= worker_is_live(w);
@@ -536,6 +538,7 @@ static void on_drain_me(struct driver *d, struct driver_worker *w)
         return;
     slot_of(d, w)->closed = true; /* it asked for its place to be gone */
     worker_drain(d, w);
+    members_recount(d);
 }
 
 /* Did the worker get on since its last PING? Outside its training it waits for

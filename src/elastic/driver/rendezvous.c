@@ -142,6 +142,17 @@ static bool fits(struct driver *d, struct driver_worker *w,
     return false;
 }
 
+/* A newcomer that others of its wave are yet to follow (M7) is nobody's
+ * business until they have come. Thousands are READY one by one: to look at all
+ * workers each time would cost more than all else that is done for them. */
+static bool is_premature(struct driver *d, const struct driver_worker *w)
+{
+    bool starts = d->phase == DRIVER_WAITING && d->generation == 0;
+
+    return (starts || d->phase == DRIVER_RUNNING) && d->counts.draining == 0 &&
+           wave_pending(d, w->wave);
+}
+
 static void accept_ready(struct driver *d, struct driver_worker *w,
                          const struct msg_ready *ready)
 {
@@ -162,11 +173,12 @@ static void accept_ready(struct driver *d, struct driver_worker *w,
         d->counts.done -= w->standing == STAND_DONE;
         d->counts.ready++;
         worker_stand(w, STAND_READY);
+        d->recheck = true;
     } else {
         worker_stand(w, STAND_WAITING);
         d->counts.newcomers += is_newcomer(w);
+        d->recheck |= !is_premature(d, w);
     }
-    d->recheck = true;
 }
 
 void on_ready(struct driver *d, struct driver_worker *w,
@@ -389,7 +401,7 @@ static bool may_go_on(struct driver *d, size_t n_chosen)
 }
 
 /* Generation 1 waits for those that were started together (M7). */
-static bool start_is_pending(const struct driver *d)
+static bool start_is_pending(struct driver *d)
 {
     uint64_t last = 0;
 

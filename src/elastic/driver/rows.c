@@ -18,8 +18,7 @@ enum {
 
 /* ---- finding ------------------------------------------------------------- */
 
-/* Row of the first worker that is not below this one. */
-static size_t worker_bound(const struct driver *d, uint64_t id)
+size_t worker_bound(const struct driver *d, uint64_t id)
 {
     size_t low = 0, high = d->n_workers;
 
