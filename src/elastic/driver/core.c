@@ -220,6 +220,9 @@ static void progress(struct driver *d)
         d->replace = false;
         if (replace)
             placement_progress(d);
+        else if (d->came_up != 0)
+            placement_came_up(d, d->came_up);
+        d->came_up = 0;
     }
 }
 

@@ -242,6 +242,7 @@ struct driver_host {
     uint64_t pong_us; /* when its last PING was answered */
     uint64_t wave;    /* what was started together is announced together (M7) */
     bool fresh;       /* its agent has just come up: spawns belong to `wave` */
+    size_t promised;  /* of its slots, to be filled when its agent is up */
     bool inherited;   /* its agent has yet to tell all it knows */
     bool meddled;     /* its agent has reported on another's worker */
     void *slots; /* [slots_max] slot_at(); none until an agent is started */
@@ -495,7 +496,9 @@ struct driver {
     bool recheck; /* something that a rendezvous, a change or the end look at
                      has changed */
     bool replace; /* ... that placement looks at; implies recheck */
-    bool spawned_once;                /* some worker could be started */
+    uint64_t came_up;  /* this agent has: of placement it is one host's matter;
+                         0: none */
+    bool spawned_once; /* some worker could be started */
     char last_failure[WIRE_TEXT_MAX]; /* how a worker last failed */
     uint64_t next_tick_us;
 

@@ -261,6 +261,8 @@ void agent_stop(struct driver *d, struct driver_host *host);
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
                  const char *how);
 void placement_progress(struct driver *d);
+/* Nothing else has changed since but that this agent has come up. */
+void placement_came_up(struct driver *d, uint64_t agent);
 void placement_tick(struct driver *d);
 bool host_usable(const struct driver_host *host);
 

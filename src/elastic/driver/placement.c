@@ -233,8 +233,8 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
     if (host->agent_phase != AGENT_STARTING)
         return;
     agent_move(d, host, AGENT_UP);
-    host->fresh = true;
-    d->recheck = d->replace = true;
+    host->fresh = d->recheck = true;
+    d->came_up = agent;
     r = record_add(d, RECORD_AGENT_STARTED);
     r->host = host->name;
     r->pid = pid;
@@ -397,6 +397,7 @@ static size_t fill_host(struct driver *d, struct driver_host *host, size_t room)
     }
     if (host->agent_phase == AGENT_UP)
         host->fresh = false;
+    host->promised = n;
     return n;
 }
 
@@ -449,30 +450,59 @@ static bool may_fill(const struct driver *d)
            (d->kind != READY_STATIC || d->generation == 0);
 }
 
+static bool may_place(const struct driver *d)
+{
+    return d->phase < DRIVER_ADOPTING && d->discovered && d->interrupts == 0;
+}
+
+static size_t room_left(const struct driver *d)
+{
+    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
+
+    return max > d->counts.live ? max - d->counts.live : 0;
+}
+
+static void stop_if_useless(struct driver *d, struct driver_host *host)
+{
+    if (host->agent_phase == AGENT_UP && !host_usable(host) &&
+        host->n_workers == 0)
+        agent_stop(d, host);
+}
+
 void placement_progress(struct driver *d)
 {
-    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX, room;
-
-    if (d->phase >= DRIVER_ADOPTING || !d->discovered || d->interrupts > 0)
+    if (!may_place(d))
         return;
     if (all_blacklisted(d)) {
         job_stop_failed(d, "every host is blacklisted");
         return;
     }
-    for (size_t i = 0; i < d->n_hosts; i++) {
-        struct driver_host *host = &d->hosts[i];
-
-        if (host->agent_phase == AGENT_UP && !host_usable(host) &&
-            host->n_workers == 0)
-            agent_stop(d, host);
-    }
+    for (size_t i = 0; i < d->n_hosts; i++)
+        stop_if_useless(d, &d->hosts[i]);
     if (!may_fill(d))
         return;
-    room = max > d->counts.live ? max - d->counts.live : 0;
     if (d->generation == 0)
-        fill_start(d, room);
+        fill_start(d, room_left(d));
     else
-        fill_gaps(d, room);
+        fill_gaps(d, room_left(d));
+}
+
+/* The others are as they were when all were gone through last: they are full,
+ * or wait for their agents, and of those that are started in excess of what is
+ * missing this was one. Ten thousand come up one by one. */
+void placement_came_up(struct driver *d, uint64_t agent)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+    size_t room = room_left(d);
+
+    if (!host || !may_place(d))
+        return;
+    stop_if_useless(d, host);
+    if (!may_fill(d) || !host_usable(host))
+        return; /* a tick looks again */
+    if (d->generation == 0 && host->promised < room)
+        room = host->promised; /* those before it are to get the rest */
+    fill_host(d, host, room);
 }
 
 void give_up_agent(struct driver *d, struct driver_host *host, const char *how)
