@@ -52,6 +52,12 @@ struct letter {
     size_t next; /* 1 + that of the same agent; 0: none */
 };
 
+/* What a socket sends at once: a letter, or a batch of several. */
+struct frame {
+    size_t first;      /* its first letter in the mail */
+    size_t at, nbytes; /* in the mail's bytes, or in scale.packed */
+};
+
 struct mail {
     struct letter *letters; /* [n] */
     size_t n, max;
@@ -62,16 +68,16 @@ void mail_add(struct mail *mail, struct letter head, const struct message *m);
 void mail_clear(struct mail *mail);
 void mail_fini(struct mail *mail);
 
-/* An agent's batch: what it and its workers say, [message, ...]. The letters
- * [from, to) replace what is in *out. */
+/* An agent's batch: what it and its workers say, [message, ...]: the letters
+ * [from, to). Added to *out. */
 void batch_pack(const struct mail *mail, size_t from, size_t to,
                 struct scale_bytes *out);
 
 /* A batch for an agent: [[whom, ...], message, [whom, ...], message, ...]. The
- * letters from 1 + `first` on, by `next`; of those that are alike one after
- * another the message is there once. n_bodies_p: how many are there. */
+ * letters from `first` on, by `next`; of those that are alike one after another
+ * the message is there once. Added to *out. */
 void batch_pack_for(const struct mail *mail, size_t first,
-                    struct scale_bytes *out, size_t *n_bodies_p);
+                    struct scale_bytes *out);
 
 struct batch {
     struct pack_reader r;
@@ -85,7 +91,7 @@ struct batch_item {
     uint64_t whom[HOSTS_SLOTS_MAX];
 };
 
-void batch_open(struct batch *b, const struct scale_bytes *frame);
+void batch_open(struct batch *b, const uint8_t *bytes, size_t nbytes);
 bool batch_next(struct batch *b, struct batch_item *item);
 bool batch_next_for(struct batch *b, struct batch_item *item);
 
@@ -142,8 +148,10 @@ struct scale {
     bool finished;
 
     struct mail up, inbox, down;
-    struct scale_bytes frame;
-    struct ids touched;                  /* agents that the mail is for */
+    struct frame *frames; /* [n_frames] of a turn */
+    size_t n_frames, frames_max;
+    struct scale_bytes packed; /* batches of a turn, one after the other */
+    struct ids touched;        /* agents that the mail is for */
     struct scale_bytes tables[N_TABLES]; /* encoded, of this generation: */
     uint64_t encoded[N_TABLES];
     struct assign_table known, spare; /* as workers have decoded it */
@@ -182,7 +190,7 @@ void crowd_worker_dies(struct scale *s, uint64_t worker, int signal);
 void crowd_hears(struct scale *s, const struct letter *letter,
                  const uint8_t *bytes);
 void crowd_hears_batch(struct scale *s, const struct letter *first,
-                       const struct scale_bytes *frame);
+                       const uint8_t *bytes, size_t nbytes);
 /* Programs that were loading call the driver. */
 void crowd_loads(struct scale *s);
 /* All have trained to the end. */

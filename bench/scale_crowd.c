@@ -353,7 +353,7 @@ void crowd_hears(struct scale *s, const struct letter *letter,
 
 /* The agent hands on what is in it. */
 void crowd_hears_batch(struct scale *s, const struct letter *first,
-                       const struct scale_bytes *frame)
+                       const uint8_t *bytes, size_t nbytes)
 {
     const struct letter *letter = first;
     uint64_t agent = first->agent;
@@ -361,7 +361,7 @@ void crowd_hears_batch(struct scale *s, const struct letter *first,
     struct batch batch;
     struct message m;
 
-    batch_open(&batch, frame);
+    batch_open(&batch, bytes, nbytes);
     while (batch_next_for(&batch, &item)) {
         decode(item.bytes, item.nbytes, &m);
         for (uint32_t i = 0; i < item.n_whom && crowd_agent(s, agent); i++) {

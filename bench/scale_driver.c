@@ -12,7 +12,7 @@
 #include "elastic/wire/codec.h"
 #include "scale.h"
 
-enum { MESSAGES_PER_TURN = 64 };
+enum { MESSAGES_PER_TURN = 64 }; /* and what is in the last frame */
 
 uint64_t scale_cpu_ns(void)
 {
@@ -159,6 +159,13 @@ static void step(struct scale *s, const struct driver_event *ev)
 
 /* ---- sending ------------------------------------------------------------- */
 
+static void add_frame(struct scale *s, struct frame frame)
+{
+    if (!array_reserve(&s->frames, &s->frames_max, s->n_frames + 1))
+        scale_fail("out of memory");
+    s->frames[s->n_frames++] = frame;
+}
+
 static void count(struct traffic *t, size_t n_messages, size_t nbytes)
 {
     t->frames++;
@@ -206,31 +213,32 @@ static size_t nbytes_of_tables(const struct scale *s, size_t first,
 
 static void send_batch(struct scale *s, struct scale_agent *a)
 {
-    size_t first = a->first, n_letters, n_bodies;
-    size_t nbytes = nbytes_of_tables(s, first, &n_letters);
+    struct frame frame = {.first = a->first - 1, .at = s->packed.n};
+    size_t n_letters, nbytes = nbytes_of_tables(s, a->first, &n_letters);
 
-    batch_pack_for(&s->down, first, &s->frame, &n_bodies);
-    count(&s->figures.down, n_letters, nbytes + s->frame.n);
+    batch_pack_for(&s->down, frame.first, &s->packed);
+    frame.nbytes = s->packed.n - frame.at;
+    count(&s->figures.down, n_letters, nbytes + frame.nbytes);
+    add_frame(s, frame);
     a->first = a->last = 0;
 }
 
-/* Its bytes are counted where it is made; what the agents do with it is not the
- * driver's time. */
+/* What the agents do with them is not the driver's time. */
 static void post_batches(struct scale *s)
 {
     uint64_t start_ns = scale_cpu_ns();
 
+    s->n_frames = s->packed.n = 0;
     sort_by_agent(s);
+    for (size_t i = 0; i < s->touched.n; i++)
+        send_batch(s, crowd_agent(s, s->touched.items[i]));
     s->figures.cpu_ns += scale_cpu_ns() - start_ns;
-    for (size_t i = 0; i < s->touched.n; i++) {
-        struct scale_agent *a = s->agents[s->touched.items[i]];
-        const struct letter *first = &s->down.letters[a->first - 1];
+    for (size_t i = 0; i < s->n_frames; i++) {
+        const struct frame *f = &s->frames[i];
 
-        start_ns = scale_cpu_ns();
-        send_batch(s, a);
-        s->figures.cpu_ns += scale_cpu_ns() - start_ns;
         if (!scale_loses(s))
-            crowd_hears_batch(s, first, &s->frame);
+            crowd_hears_batch(s, &s->down.letters[f->first],
+                              s->packed.data + f->at, f->nbytes);
     }
 }
 
@@ -307,24 +315,20 @@ static void hear(struct scale *s, uint64_t agent, const uint8_t *bytes,
         hear_agent(s, agent, &m);
 }
 
-static void hear_letter(struct scale *s, const struct letter *letter)
+static void hear_letter(struct scale *s, const struct frame *f)
 {
-    uint64_t start_ns = scale_cpu_ns();
-
-    hear(s, letter->agent, s->inbox.bytes.data + letter->at, letter->nbytes);
-    s->figures.cpu_ns += scale_cpu_ns() - start_ns;
+    hear(s, s->inbox.letters[f->first].agent, s->inbox.bytes.data + f->at,
+         f->nbytes);
 }
 
-static void hear_batch(struct scale *s, uint64_t agent)
+static void hear_batch(struct scale *s, const struct frame *f)
 {
-    uint64_t start_ns = scale_cpu_ns();
     struct batch_item item;
     struct batch batch;
 
-    batch_open(&batch, &s->frame);
+    batch_open(&batch, s->packed.data + f->at, f->nbytes);
     while (batch_next(&batch, &item))
-        hear(s, agent, item.bytes, item.nbytes);
-    s->figures.cpu_ns += scale_cpu_ns() - start_ns;
+        hear(s, s->inbox.letters[f->first].agent, item.bytes, item.nbytes);
 }
 
 /* Behind which letter the frame that begins with this one ends: all that one
@@ -340,42 +344,58 @@ static size_t end_of_frame(const struct scale *s, size_t first)
     return end;
 }
 
-static size_t hear_frame(struct scale *s, size_t first)
+/* The next one on its way. Returns behind which letter it ends. */
+static size_t arrive(struct scale *s, size_t first)
 {
     const struct letter *letter = &s->inbox.letters[first];
-    size_t end = end_of_frame(s, first), nbytes = letter->nbytes;
-    uint64_t agent = letter->agent;
+    struct frame frame = {first, letter->at, letter->nbytes};
+    size_t end = end_of_frame(s, first);
 
     if (s->behind_agents) {
-        batch_pack(&s->inbox, first, end, &s->frame);
-        nbytes = s->frame.n;
+        frame.at = s->packed.n;
+        batch_pack(&s->inbox, first, end, &s->packed);
+        frame.nbytes = s->packed.n - frame.at;
     }
-    count(&s->figures.up, end - first, nbytes);
-    if (scale_loses(s))
-        return end;
-    if (s->behind_agents)
-        hear_batch(s, agent);
-    else
-        hear_letter(s, letter);
+    count(&s->figures.up, end - first, frame.nbytes);
+    if (!scale_loses(s))
+        add_frame(s, frame);
     return end;
+}
+
+static size_t arrive_some(struct scale *s, size_t first)
+{
+    size_t at = first;
+
+    s->n_frames = s->packed.n = 0;
+    while (at < s->inbox.n && at - first < MESSAGES_PER_TURN)
+        at = arrive(s, at);
+    return at;
+}
+
+static void hear_some(struct scale *s)
+{
+    uint64_t start_ns = scale_cpu_ns();
+
+    for (size_t i = 0; i < s->n_frames; i++)
+        if (s->behind_agents)
+            hear_batch(s, &s->frames[i]);
+        else
+            hear_letter(s, &s->frames[i]);
+    s->figures.cpu_ns += scale_cpu_ns() - start_ns;
 }
 
 static void hear_all(struct scale *s)
 {
     struct mail up = s->up;
-    size_t posted = 0;
 
     s->up = s->inbox;
     s->inbox = up;
     mail_clear(&s->up);
     for (size_t at = 0; at < s->inbox.n;) {
-        at = hear_frame(s, at);
-        if (at - posted >= MESSAGES_PER_TURN) {
-            post(s);
-            posted = at;
-        }
+        at = arrive_some(s, at);
+        hear_some(s);
+        post(s);
     }
-    post(s);
 }
 
 /* ---- events that are no messages ----------------------------------------- */
@@ -439,7 +459,8 @@ void driver_side_fini(struct scale *s)
     mail_fini(&s->down);
     for (int i = 0; i < N_TABLES; i++)
         free(s->tables[i].data);
-    free(s->frame.data);
+    free(s->frames);
+    free(s->packed.data);
     free(s->touched.items);
     free(s->starting.items);
     free(s->ended.items);

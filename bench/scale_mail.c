@@ -62,15 +62,15 @@ void mail_fini(struct mail *mail)
 
 static struct pack_writer begin(struct scale_bytes *out, size_t nbytes)
 {
-    out->n = 0;
     reserve(out, nbytes);
-    return (struct pack_writer){.buf = out->data, .max = out->max};
+    return (struct pack_writer){.buf = out->data + out->n,
+                                .max = out->max - out->n};
 }
 
 static void end(struct scale_bytes *out, const struct pack_writer *w)
 {
     HVD_ASSERT(!w->full);
-    out->n = w->nbytes;
+    out->n += w->nbytes;
 }
 
 void batch_pack(const struct mail *mail, size_t from, size_t to,
@@ -134,9 +134,9 @@ static size_t count_bodies(const struct mail *mail, const struct letter *letter,
 }
 
 void batch_pack_for(const struct mail *mail, size_t first,
-                    struct scale_bytes *out, size_t *n_bodies_p)
+                    struct scale_bytes *out)
 {
-    const struct letter *letter = &mail->letters[first - 1];
+    const struct letter *letter = &mail->letters[first];
     size_t nbytes, n_bodies = count_bodies(mail, letter, &nbytes);
     struct pack_writer w = begin(out, nbytes);
 
@@ -151,7 +151,6 @@ void batch_pack_for(const struct mail *mail, size_t first,
         pack_bin(&w, mail->bytes.data + body->at, body->nbytes);
     }
     end(out, &w);
-    *n_bodies_p = n_bodies;
 }
 
 /* ---- reading ------------------------------------------------------------- */
@@ -165,10 +164,10 @@ static struct pack_item take(struct batch *b, enum pack_type type)
     return item;
 }
 
-void batch_open(struct batch *b, const struct scale_bytes *frame)
+void batch_open(struct batch *b, const uint8_t *bytes, size_t nbytes)
 {
-    b->r = (struct pack_reader){frame->data, frame->data + frame->n};
-    if (pack_scan(frame->data, frame->n, DEPTH_MAX, HOWEVER_MANY) != CODEC_OK)
+    b->r = (struct pack_reader){bytes, bytes + nbytes};
+    if (pack_scan(bytes, nbytes, DEPTH_MAX, HOWEVER_MANY) != CODEC_OK)
         scale_fail("a batch is no value");
     b->n_left = take(b, PACK_ARRAY).count;
 }
