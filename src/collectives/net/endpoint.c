@@ -1,5 +1,6 @@
 /* collectives/net/endpoint.c - the listening socket, the connections that have
- * not found their comm yet, and those whose comm has ended. See endpoint.h.
+ * not found their comm yet, and a list of those whose comm has ended. See
+ * endpoint.h.
  *
  * Few and short-lived: everything that might have moved is simply tried again
  * whenever anything is ready. Memory: two growing arrays. */
@@ -7,11 +8,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,13 +21,10 @@
 #include "base/mac.h"
 #include "collectives/net/connection.h"
 #include "collectives/net/endpoint_impl.h"
+#include "collectives/net/lingering.h"
 #include "collectives/net/unix_socket.h"
 
 enum {
-    LINGER_US = 1000000,
-    /* While the peer has not got our last words: it may be in user code, and a
-     * member is waited for so long unless --elastic-timeout says else. */
-    LINGER_UNHEARD_US = 600000000,
     ACCEPT_PAUSE_US = 10000, /* no descriptors left */
     ARRIVALS_MIN = 64,
     BACKLOG = 4096 /* net.core.somaxconn may be less */
@@ -45,13 +41,6 @@ struct arrival {
     uint8_t hello[HANDSHAKE_NBYTES];
     int fds[UNIX_FDS_MAX]; /* [n_fds], came with its first byte */
     size_t n_fds;
-};
-
-struct lingering {
-    int fd;
-    uint8_t *rest;
-    size_t off, n;
-    uint64_t deadline_us, unheard_until_us;
 };
 
 /* As in a LEAVE: frame.h. */
@@ -187,10 +176,8 @@ void endpoint_destroy(struct endpoint *ep)
     HVD_ASSERT(ep->users == NULL);
     for (size_t i = 0; i < ep->n_arrivals; i++)
         arrival_close(&ep->arrivals[i]);
-    for (size_t i = 0; i < ep->n_lingers; i++) {
-        close(ep->lingers[i].fd);
-        free(ep->lingers[i].rest);
-    }
+    for (size_t i = 0; i < ep->n_lingers; i++)
+        lingering_fini(&ep->lingers[i]);
     listeners_close(ep);
     free(ep->arrivals);
     free(ep->goodbye.greeted);
@@ -219,73 +206,15 @@ void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
         ep->fence = fence;
 }
 
-/* The peer has not got all of it: closed now, the rest would be thrown away,
- * and with it the goodbye. */
-static bool is_unheard(const struct lingering *l)
-{
-    int unacknowledged = 0;
-
-    return l->off == l->n && ioctl(l->fd, SIOCOUTQ, &unacknowledged) == 0 &&
-           unacknowledged > 0;
-}
-
-static bool is_over(struct lingering *l, uint64_t now_us)
-{
-    if (now_us < l->deadline_us)
-        return false;
-    if (now_us >= l->unheard_until_us || !is_unheard(l))
-        return true;
-    l->deadline_us = now_us + LINGER_US;
-    return false;
-}
-
-/* Returns true once the linger is over. */
-static bool linger_step(struct lingering *l, uint64_t now_us)
-{
-    uint8_t waste[16384];
-    ssize_t n;
-
-    while (l->off < l->n) {
-        n = send(l->fd, l->rest + l->off, l->n - l->off, MSG_NOSIGNAL);
-        if (n < 0 && errno == EAGAIN)
-            break;
-        if (n < 0 && errno != EINTR)
-            return true;
-        l->off += n > 0 ? (size_t)n : 0;
-        if (l->off < l->n)
-            continue;
-        (void)shutdown(l->fd, SHUT_WR);
-        l->deadline_us = now_us + LINGER_US;
-    }
-    for (int i = 0; i < 64; i++) {
-        n = recv(l->fd, waste, sizeof(waste), 0);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            return true;
-        if (n < 0 && errno == EAGAIN)
-            break;
-    }
-    return is_over(l, now_us);
-}
-
-static void linger_close(struct lingering *l)
-{
-    close(l->fd);
-    free(l->rest);
-}
-
 void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes)
 {
     uint64_t now_us = clock_now_us();
-    uint64_t most_us = now_us + LINGER_UNHEARD_US;
-    struct lingering l = {fd, rest, 0, nbytes, most_us, most_us};
+    struct lingering l;
 
-    if (nbytes == 0) {
-        (void)shutdown(fd, SHUT_WR);
-        l.deadline_us = now_us + LINGER_US;
-    }
-    if (linger_step(&l, now_us) ||
+    lingering_init(&l, fd, rest, nbytes, now_us);
+    if (lingering_step(&l, now_us) ||
         !array_reserve(&ep->lingers, &ep->lingers_max, ep->n_lingers + 1)) {
-        linger_close(&l);
+        lingering_fini(&l);
         return;
     }
     ep->lingers[ep->n_lingers++] = l;
@@ -555,8 +484,8 @@ void endpoint_drive(struct endpoint *ep)
     accept_all(ep, ep->listen_fd, now_us);
     accept_all(ep, ep->local_fd, now_us);
     for (size_t i = ep->n_lingers; i-- > 0;)
-        if (linger_step(&ep->lingers[i], now_us)) {
-            linger_close(&ep->lingers[i]);
+        if (lingering_step(&ep->lingers[i], now_us)) {
+            lingering_fini(&ep->lingers[i]);
             ep->lingers[i] = ep->lingers[--ep->n_lingers];
         }
 }
