@@ -249,7 +249,8 @@ static hvd_status_t dial_once(struct comm *comm, struct connection *c)
 
     mac_random(c->nonce, sizeof(c->nonce));
     memcpy(hello.nonce, c->nonce, sizeof(hello.nonce));
-    handshake_encode(&hello, comm->config.key, bytes);
+    handshake_encode(&hello, endpoint_job_key(comm->config.endpoint),
+                     comm->config.key, bytes);
     io = dial(comm, c, bytes, &status);
     if (status != HVD_OK && connection_is_stripe(c)) {
         connection_reset(c); /* descriptors may be scarce */

@@ -61,7 +61,8 @@ static void on_hello(struct fake *fake, uint64_t route, const struct message *m)
 
     fake->n_routes += route == 0;
     fake->hello = true;
-    fake->route = route ? route : wire_router_admit(fake->control, fake->token);
+    fake->route = route ? route
+                        : wire_router_admit(fake->control, fake->secrets.token);
     fake->hello_said = m->u.agent_hello;
     if (fake->n_unheard-- <= 0)
         send_to(fake, fake->control, fake->route, &welcome);
@@ -129,12 +130,12 @@ static void on_output(struct fake *fake, uint64_t route, struct message *m)
     struct fake_stream *stream;
 
     if (m->type == MSG_AGENT_HELLO) {
-        ck_assert(wire_router_proven(fake->output, fake->token,
+        ck_assert(wire_router_proven(fake->output, fake->secrets.token,
                                      m->u.agent_hello.proof));
         fake->output_hello = true;
-        fake->output_route = route
-                                 ? route
-                                 : wire_router_admit(fake->output, fake->token);
+        fake->output_route = route ? route
+                                   : wire_router_admit(fake->output,
+                                                       fake->secrets.token);
         send_to(fake, fake->output, fake->output_route, &welcome);
         return;
     }
@@ -429,12 +430,12 @@ void fake_start_in(struct fake *fake, const char *program, const char *job_dir,
     fake->term = 1;
     fake->n_unheard = n_unheard;
     ck_assert_int_eq(mac_init(), HVD_OK);
-    mac_random(fake->token, sizeof(fake->token));
+    mac_random(&fake->secrets, sizeof(fake->secrets));
     open_sockets(fake);
     if (job_dir)
         fake_show(fake, job_dir, NULL, fake->term);
     ck_assert_int_eq(
-        wire_secret_create(fake->token, sizeof(fake->token), &secret_fd),
+        wire_secret_create(&fake->secrets, sizeof(fake->secrets), &secret_fd),
         HVD_OK);
     ck_assert_int_eq(pipe2(lifeline, O_CLOEXEC), 0);
     tell_agent(fake, job_dir, secret_fd, lifeline[0]);

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "elastic/wire/message.h"
+#include "elastic/wire/socket.h"
 
 enum { FAKE_WORKERS = 16, FAKE_TIMEOUT_MS = 30000 };
 
@@ -32,7 +33,7 @@ struct fake {
     struct wire_context *context;
     struct wire_router *control, *output;
     char control_endpoint[64], output_endpoint[64];
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets; /* of the agent */
     pid_t agent;
     int agent_pidfd;
     int lifeline; /* write end */

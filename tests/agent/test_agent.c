@@ -79,8 +79,10 @@ START_TEST(agent_start_says_who_it_is)
     ck_assert_str_eq(f.hello_said.host, "127.0.0.9");
     ck_assert_uint_eq(f.hello_said.agent, 5);
     ck_assert_int_eq(f.hello_said.pid, f.agent);
-    ck_assert(wire_router_proven(f.control, f.token, f.hello_said.proof));
-    ck_assert_mem_ne(f.hello_said.proof, f.token, sizeof(f.token));
+    ck_assert(
+        wire_router_proven(f.control, f.secrets.token, f.hello_said.proof));
+    ck_assert_mem_ne(f.hello_said.proof, f.secrets.token,
+                     sizeof(f.secrets.token));
     fake_wait(&f, has_pings, NULL);
 }
 END_TEST
@@ -227,13 +229,15 @@ END_TEST
 
 START_TEST(spawn_secret_is_the_workers_own)
 {
-    uint8_t token[WIRE_TOKEN_NBYTES];
-    char hex[2 * WIRE_TOKEN_NBYTES + 2];
+    struct wire_secrets own = f.secrets;
+    const uint8_t *bytes = (const uint8_t *)&own;
+    char hex[2 * sizeof(own) + 2];
 
     for (uint64_t worker = 1; worker <= 2; worker++) {
-        wire_token_derive(f.token, WIRE_TOKEN_WORKER, worker, token);
-        for (size_t i = 0; i < sizeof(token); i++)
-            snprintf(hex + 2 * i, 3, "%02x", token[i]);
+        wire_token_derive(f.secrets.token, WIRE_TOKEN_WORKER, worker,
+                          own.token);
+        for (size_t i = 0; i < sizeof(own); i++)
+            snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
         strcat(hex, "\n");
         fake_spawn_sh(&f, worker,
                       "od -An -v -tx1 /proc/self/fd/60 | tr -d ' \\n'; echo");

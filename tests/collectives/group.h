@@ -21,6 +21,12 @@
 
 enum { GROUP_MAX = 72, GROUP_JOB = 77 };
 
+#define GROUP_JOB_KEY \
+    {                 \
+        0x6a          \
+    }
+static const uint8_t group_job_key[MAC_KEY_NBYTES] = GROUP_JOB_KEY;
+
 struct group {
     int size;
     uint64_t generation;
@@ -85,8 +91,8 @@ static inline void group_init_hosts(struct group *g, int size,
     g->generation = 3;
     memset(g->key, 0x5a, sizeof(g->key));
     for (int i = 0; i < size; i++) {
-        struct endpoint_config config = {"127.0.0.1", GROUP_JOB,
-                                         100 + (uint64_t)i, 10000000};
+        struct endpoint_config config = {
+            "127.0.0.1", GROUP_JOB, 100 + (uint64_t)i, 10000000, GROUP_JOB_KEY};
 
         ck_assert_int_eq(endpoint_create(&config, &g->endpoints[i]), HVD_OK);
         g->peers[i].worker = config.worker;

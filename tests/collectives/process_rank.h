@@ -8,8 +8,8 @@
 static inline hvd_status_t process_rank_listen(int rank,
                                                struct endpoint **endpoint_p)
 {
-    struct endpoint_config config = {"127.0.0.1", GROUP_JOB,
-                                     100 + (uint64_t)rank, 10000000};
+    struct endpoint_config config = {
+        "127.0.0.1", GROUP_JOB, 100 + (uint64_t)rank, 10000000, GROUP_JOB_KEY};
 
     return endpoint_create(&config, endpoint_p);
 }

@@ -131,7 +131,7 @@ static inline void hello_for(struct group *g, int from, int to, int channel,
                           .worker = g->peers[from].worker,
                           .peer = g->peers[to].worker};
 
-    handshake_encode(&h, g->key, bytes);
+    handshake_encode(&h, group_job_key, g->key, bytes);
 }
 
 static inline void say_hello(struct group *g, int fd, int channel,

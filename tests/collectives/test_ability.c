@@ -26,7 +26,8 @@ static const struct limit {
 
 static struct endpoint *make_endpoint(void)
 {
-    struct endpoint_config config = {"127.0.0.1", GROUP_JOB, 100, 10000000};
+    struct endpoint_config config = {"127.0.0.1", GROUP_JOB, 100, 10000000,
+                                     GROUP_JOB_KEY};
     struct endpoint *endpoint;
 
     ck_assert_int_eq(endpoint_create(&config, &endpoint), HVD_OK);

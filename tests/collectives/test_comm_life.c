@@ -171,7 +171,8 @@ static const struct crowd {
 static struct comm_config config_with(const struct crowd *c)
 {
     static struct comm_peer peers[300];
-    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB, 100, 1000000};
+    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB, 100, 1000000,
+                                 GROUP_JOB_KEY};
     struct comm_config config = config_of(0, c->size);
 
     for (int i = 0; i < c->size; i++)

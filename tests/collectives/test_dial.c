@@ -178,7 +178,7 @@ static int answer_spoiled(struct group *g, int listen_fd, int file,
     handshake_reply(&hello, key, bytes);
     ck_assert(handshake_decode(bytes, &reply));
     spoil(what, &reply, key);
-    handshake_encode(&reply, key, bytes);
+    handshake_encode(&reply, group_job_key, key, bytes);
     if (what == MAGIC) {
         bytes[0] ^= 1;
         mac_compute(key, bytes, said, bytes + said);

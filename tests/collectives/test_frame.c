@@ -71,10 +71,11 @@ END_TEST
 START_TEST(handshake_any_flipped_bit_refused)
 {
     struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {7}}, out;
-    uint8_t key[MAC_KEY_NBYTES] = {8}, bytes[HANDSHAKE_NBYTES];
+    uint8_t key[MAC_KEY_NBYTES] = {8}, job_key[MAC_KEY_NBYTES] = {9};
+    uint8_t bytes[HANDSHAKE_NBYTES];
 
     ck_assert_int_eq(mac_init(), HVD_OK);
-    handshake_encode(&h, key, bytes);
+    handshake_encode(&h, job_key, key, bytes);
     ck_assert(handshake_decode(bytes, &out) && handshake_verify(bytes, key));
     ck_assert_uint_eq(out.generation, 3);
     ck_assert_uint_eq(out.peer, 5);
@@ -86,6 +87,28 @@ START_TEST(handshake_any_flipped_bit_refused)
     }
     key[0]++;
     ck_assert(!handshake_verify(bytes, key));
+}
+END_TEST
+
+/* Whoever has the one key need not have the other. */
+START_TEST(handshake_hello_is_a_members)
+{
+    struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {0}};
+    uint8_t key[MAC_KEY_NBYTES] = {8}, job_key[MAC_KEY_NBYTES] = {9};
+    uint8_t bytes[HANDSHAKE_NBYTES];
+
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    handshake_encode(&h, job_key, key, bytes);
+    ck_assert(handshake_is_member(bytes, job_key));
+    for (size_t bit = 0; bit < 8 * (sizeof(bytes) - MAC_NBYTES); bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        ck_assert(!handshake_is_member(bytes, job_key));
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    handshake_encode(&h, key, key, bytes);
+    ck_assert(!handshake_is_member(bytes, job_key));
+    handshake_reply(&h, key, bytes);
+    ck_assert(!handshake_is_member(bytes, job_key));
 }
 END_TEST
 
@@ -140,6 +163,7 @@ int main(void)
     tcase_add_test(tc, frame_encoded_decodes_to_itself);
     tcase_add_test(tc, frame_too_large_or_unknown_refused);
     tcase_add_test(tc, handshake_any_flipped_bit_refused);
+    tcase_add_test(tc, handshake_hello_is_a_members);
     tcase_add_test(tc, handshake_reply_repeats_the_nonce);
     tcase_add_test(tc, alloc_any_size_aligned_and_zeroed);
     tcase_add_test(tc, alloc_nothing_or_too_much_refused);

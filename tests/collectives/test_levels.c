@@ -122,7 +122,8 @@ START_TEST(host_with_more_ranks_than_share_one_level)
 {
     static struct comm_peer peers[PEERS_MAX];
     int n = LOCAL_SIZE_MAX + _i;
-    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB, 900, 1000000};
+    struct endpoint_config ec = {"127.0.0.1", GROUP_JOB, 900, 1000000,
+                                 GROUP_JOB_KEY};
     struct comm_config config = {.job = GROUP_JOB,
                                  .generation = 1,
                                  .rank = n,

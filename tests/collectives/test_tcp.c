@@ -303,7 +303,8 @@ static size_t fill_up(int fd)
  * then says something first. */
 START_TEST(last_words_wait_for_a_slow_reader)
 {
-    struct endpoint_config config = {"127.0.0.1", GROUP_JOB, 100, 10000000};
+    struct endpoint_config config = {"127.0.0.1", GROUP_JOB, 100, 10000000,
+                                     GROUP_JOB_KEY};
     static char waste[65536];
     struct endpoint *endpoint;
     size_t sent, got = 0;

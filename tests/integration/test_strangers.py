@@ -55,7 +55,7 @@ def bug_agents(stage):
     shutil.copy(os.path.join(real, "src/elastic/driver/hvd-elastic"),
                 os.path.join(stage.build, "src/elastic/driver"))
     stage.file("bugged/src/elastic/agent/hvd-agent", """#!/bin/sh
-cat /proc/self/fd/$HVD_SECRET_FD > %s/token.$HVD_HOST
+cat /proc/self/fd/$HVD_SECRET_FD > %s/secrets.$HVD_HOST
 if [ -n "$FORGE" ] && [ $HVD_HOST = %s ]; then
     ( %s -B %s forge %s & ) >/dev/null 2>&1
     while [ ! -e %s/forging ]; do sleep 0.02; done
@@ -65,10 +65,15 @@ exec %s/src/elastic/agent/hvd-agent
        stage.root, stage.root, real))
 
 
+def secrets(stage, host):
+    """(token, the job's key) of the agent there."""
+    with open(os.path.join(stage.root, "secrets." + host), "rb") as file:
+        words = file.read()
+    return words[:32], words[32:]
+
+
 def token(stage, host):
-    """Of the agent there."""
-    with open(os.path.join(stage.root, "token." + host), "rb") as file:
-        return file.read()
+    return secrets(stage, host)[0]
 
 
 def listening(pids):
@@ -219,6 +224,59 @@ def two_thousand_silent_at_every_data_port(stage):
         finish(run)
 
 
+def data_ports(run):
+    """(worker, address, port) of each."""
+    return [(int(variable(pid, "HVD_WORKER")), *listening([pid])[0])
+            for pid in run.processes() if variable(pid, "HVD_WORKER")]
+
+
+def greet(run, port, n, key):
+    """n connections that say they are far ahead of it."""
+    worker, *address = port
+    job = int(variable(agent(run), "HVD_JOB"))
+    socks = []
+    for _ in range(n):
+        sock = socket.create_connection(tuple(address))
+        sock.sendall(zmtp.data_hello(job, 1 << 60, 1, worker, key))
+        socks.append(sock)
+    return socks
+
+
+def awaits_close(sock, until):
+    sock.settimeout(max(0.01, until - time.monotonic()))
+    try:
+        return sock.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+@scenario
+def ahead_at_every_data_port(stage):
+    """They say that they wait for a generation that a worker has yet to be told
+    of: who has no key of the job does not, and keeps nobody out."""
+    bug_agents(stage)
+    run = start(stage, HVD_TRANSPORT="tcp")
+    key = secrets(stage, LOCAL)[1]
+    ports = data_ports(run)
+    equal(len(ports), 4, "workers that listen")
+    strangers = [sock for port in ports
+                 for sock in greet(run, port, 100, bytes(32))]
+    until = time.monotonic() + 8  # who waits may wait 10 s
+    equal([sock for sock in strangers if not awaits_close(sock, until)], [],
+          "strangers that were kept")
+    member = greet(run, ports[0], 1, key)[0]
+    check(not awaits_close(member, time.monotonic() + 0.5),
+          "who has the key waits")
+    strangers += [sock for port in ports
+                  for sock in greet(run, port, 100, bytes(32))]
+    stage.note("recovered in %.3f s" % lose_one(run))
+    finish(run)
+    for sock in [member, *strangers]:
+        sock.close()
+
+
 @alone
 def silent_at_the_drivers_ports(stage):
     """They do not even say that they speak ZeroMQ."""
@@ -349,8 +407,8 @@ def hello_with_the_token_of_another_is_refused(stage):
 def forge(root):
     """In an agent's place, where output arrives: it forwards for all workers.
     Ends with the driver."""
-    with open(os.path.join(root, "token." + OTHER), "rb") as file:
-        own = file.read()
+    with open(os.path.join(root, "secrets." + OTHER), "rb") as file:
+        own = file.read(32)
     job = int(os.environ["HVD_JOB"])
     proof = zmtp.prove(own, os.environ["HVD_OUTPUT"])
     driver = zmtp.dial(os.environ["HVD_OUTPUT"])
@@ -406,7 +464,7 @@ class Impostor:
 def alone_with(impostor, command, **environment):
     """A process that takes the impostor for its driver; its lifeline."""
     secret = os.memfd_create("secret")
-    os.write(secret, TOKEN)
+    os.write(secret, TOKEN + bytes(32))
     lifeline, ours = os.pipe()
     env = {key: value for key, value in os.environ.items()
            if not key.startswith("HVD_")}

@@ -60,6 +60,15 @@ def prove(token, endpoint):
                            key=token).digest()
 
 
+def data_hello(job, generation, worker, peer, key):
+    """From one worker to another, where gradients go (net/handshake.c), by who
+    has the job's key and not the generation's."""
+    said = struct.pack("<4sHBBQQQQ", b"HVDC", 3, 1, 0, job, generation, worker,
+                       peer) + bytes(32)
+    member = hashlib.blake2b(said, digest_size=32, key=key).digest()
+    return said + member[:24] + bytes(32)
+
+
 def hello(job, worker, proof=bytes(32), port=1, more=None):
     """more: a field that nobody knows."""
     return message(HELLO, {1: job, 4: worker},

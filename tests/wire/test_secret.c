@@ -60,8 +60,9 @@ START_TEST(token_of_each_child_is_its_own)
     } children[] = {{WIRE_TOKEN_AGENT, 1},
                     {WIRE_TOKEN_AGENT, 2},
                     {WIRE_TOKEN_WORKER, 1},
+                    {WIRE_TOKEN_JOB, 1},
                     {WIRE_TOKEN_AGENT, 256}};
-    enum { N = 4 };
+    enum { N = 5 };
     uint8_t key[WIRE_TOKEN_NBYTES] = {7}, other[WIRE_TOKEN_NBYTES] = {8};
     uint8_t tokens[N + 1][WIRE_TOKEN_NBYTES], again[WIRE_TOKEN_NBYTES];
 

@@ -35,7 +35,7 @@ struct job *job_create(void)
 
     ck_assert_ptr_nonnull(job);
     ck_assert_int_eq(mac_init(), HVD_OK);
-    mac_random(job->token, sizeof(job->token));
+    mac_random(&job->secrets, sizeof(job->secrets));
     ck_assert_int_eq(wire_context_create(&job->context), HVD_OK);
     ck_assert_int_eq(wire_router_create(job->context, "127.0.0.1",
                                         job->endpoint, sizeof(job->endpoint),
@@ -126,7 +126,8 @@ void job_spawn(struct job *job, int index, const char *options)
     ck_assert_int_eq(pipe2(lifeline, O_CLOEXEC), 0);
     ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
     ck_assert_int_eq(
-        wire_secret_create(job->token, sizeof(job->token), &secret), HVD_OK);
+        wire_secret_create(&job->secrets, sizeof(job->secrets), &secret),
+        HVD_OK);
     split_words(options, words, sizeof(words), argv);
     tell_worker(job, w, secret, lifeline[0]);
     w->pid = fork();
@@ -170,10 +171,11 @@ static void on_message(struct job *job, uint64_t route, const struct message *m)
 
     ck_assert_uint_eq(m->job, JOB_ID);
     if (m->type == MSG_HELLO) {
-        ck_assert(
-            wire_router_proven(job->router, job->token, m->u.hello.proof));
+        ck_assert(wire_router_proven(job->router, job->secrets.token,
+                                     m->u.hello.proof));
         w->hello = m->u.hello;
-        w->route = route ? route : wire_router_admit(job->router, job->token);
+        w->route = route ? route
+                         : wire_router_admit(job->router, job->secrets.token);
         w->heard = true;
         route = w->route;
     }

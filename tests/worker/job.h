@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "elastic/wire/message.h"
+#include "elastic/wire/socket.h"
 
 enum {
     JOB_WORKERS = 4,
@@ -43,7 +44,7 @@ struct job {
     struct wire_context *context;
     struct wire_router *router;
     char endpoint[64];
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets;              /* of every worker */
     uint64_t heartbeat_ms, driver_timeout_ms; /* of WELCOME */
     bool silent;                              /* PINGs get no answer */
     bool changes;               /* ASSIGN has what changes `before` */

@@ -200,6 +200,11 @@ uint64_t endpoint_worker(const struct endpoint *ep)
     return ep->config.worker;
 }
 
+const uint8_t *endpoint_job_key(const struct endpoint *ep)
+{
+    return ep->config.job_key;
+}
+
 void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
 {
     if (fence > ep->fence)
@@ -278,15 +283,25 @@ static bool is_authentic(struct endpoint *ep, const struct arrival *a,
     return false;
 }
 
+/* To a worker of this job, and by one: no stranger gets any further, however
+ * far ahead it claims to be. */
+static bool is_ours(struct endpoint *ep, const struct arrival *a,
+                    struct handshake *hello)
+{
+    return handshake_decode(a->hello, hello) &&
+           hello->role == HANDSHAKE_HELLO &&
+           (hello->channel == CHANNEL_LOCAL) == a->local &&
+           hello->job == ep->config.job && hello->peer == ep->config.worker &&
+           handshake_is_member(a->hello, ep->config.job_key);
+}
+
 /* What to do with a complete hello. JUDGED_TAKEN: fd is a comm's now. */
 static enum judgement judge(struct endpoint *ep, const struct arrival *a,
                             struct handshake *hello)
 {
     struct endpoint_user *u = ep->users;
 
-    if (!handshake_decode(a->hello, hello) || hello->role != HANDSHAKE_HELLO ||
-        (hello->channel == CHANNEL_LOCAL) != a->local ||
-        hello->job != ep->config.job || hello->peer != ep->config.worker) {
+    if (!is_ours(ep, a, hello)) {
         log_closed(ep, "connection with a foreign handshake -> closed");
         return JUDGED_CLOSE;
     }

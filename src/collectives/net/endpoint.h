@@ -4,11 +4,12 @@
  * generations have left behind.
  *
  * A connection that arrives is judged by its handshake {magic, version, job,
- * generation, worker, channel, mac}: at or below the fence it is refused (and
- * told why, if it belongs to the generation left last), of the generation in
- * use it is handed to its comm, of a newer one it is held unanswered (bounded:
- * 8 x size of the last generation, at least 64; 128 bytes each, over the local
- * socket also 4 descriptors) until that comm exists or its deadline passes.
+ * generation, worker, channel, macs}: without the job's key it is refused, at
+ * or below the fence too (and told why, if it belongs to the generation left
+ * last), of the generation in use it is handed to its comm, of a newer one it
+ * is held unanswered (bounded: 8 x size of the last generation, at least 64;
+ * 128 bytes each, over the local socket also 4 descriptors) until that comm
+ * exists or its deadline passes. Only members of this job get that far.
  *
  * Connections of a comm that ended linger here: writing is shut down once the
  * last words are out, what still arrives is thrown away, closed at the peer's
@@ -26,6 +27,8 @@
 
 #include <hvd/status.h>
 
+#include "base/mac.h"
+
 struct endpoint;
 
 struct endpoint_config {
@@ -33,6 +36,7 @@ struct endpoint_config {
     uint64_t job;
     uint64_t worker; /* own id */
     uint64_t connect_timeout_us;
+    uint8_t job_key[MAC_KEY_NBYTES]; /* each worker has it, nobody else */
 };
 
 /* *endpoint_p owns a listening socket on a free port of config->address. No

@@ -40,6 +40,7 @@ void endpoint_add_user(struct endpoint *ep, struct endpoint_user *user);
 void endpoint_remove_user(struct endpoint *ep, struct endpoint_user *user);
 
 uint64_t endpoint_worker(const struct endpoint *ep);
+const uint8_t *endpoint_job_key(const struct endpoint *ep);
 
 /* It listens for workers of this host as well. */
 bool endpoint_has_local(const struct endpoint *ep);

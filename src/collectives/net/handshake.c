@@ -3,7 +3,9 @@
  *    0 magic 4     4 version 2    6 role 1    7 channel 1
  *    8 job 8      16 generation 8
  *   24 worker 8   32 peer 8
- *   40 nonce 16   56 in_reply 16  72 zero 24  96 mac 32 */
+ *   40 nonce 16   56 in_reply 16
+ *   72 HELLO: MAC with the job's key, cut off; REPLY: zero 24
+ *   96 mac 32 */
 #include "collectives/net/handshake.h"
 
 #include <string.h>
@@ -11,11 +13,22 @@
 #include "base/bytes.h"
 #include "base/mac.h"
 
-enum { MAGIC = 0x43445648, VERSION = 2, MAC_OFFSET = 96 };
+enum { MAGIC = 0x43445648, VERSION = 3, MEMBER_OFFSET = 72, MAC_OFFSET = 96 };
 
-void handshake_encode(const struct handshake *h, const uint8_t *key,
-                      uint8_t *out)
+enum { MEMBER_NBYTES = MAC_OFFSET - MEMBER_OFFSET };
+
+static void make_member(const uint8_t *bytes, const uint8_t *job_key,
+                        uint8_t *mac)
 {
+    mac_compute(job_key, bytes, MEMBER_OFFSET, mac);
+    memset(mac + MEMBER_NBYTES, 0, MAC_NBYTES - MEMBER_NBYTES);
+}
+
+void handshake_encode(const struct handshake *h, const uint8_t *job_key,
+                      const uint8_t *key, uint8_t *out)
+{
+    uint8_t member[MAC_NBYTES];
+
     memset(out, 0, HANDSHAKE_NBYTES);
     bytes_put(out, MAGIC, 4);
     bytes_put(out + 4, VERSION, 2);
@@ -27,6 +40,10 @@ void handshake_encode(const struct handshake *h, const uint8_t *key,
     bytes_put(out + 32, h->peer, 8);
     memcpy(out + 40, h->nonce, sizeof(h->nonce));
     memcpy(out + 56, h->in_reply, sizeof(h->in_reply));
+    if (h->role == HANDSHAKE_HELLO) {
+        make_member(out, job_key, member);
+        memcpy(out + MEMBER_OFFSET, member, MEMBER_NBYTES);
+    }
     mac_compute(key, out, MAC_OFFSET, out + MAC_OFFSET);
 }
 
@@ -56,6 +73,15 @@ bool handshake_verify(const uint8_t *in, const uint8_t *key)
     return mac_equal(mac, in + MAC_OFFSET);
 }
 
+bool handshake_is_member(const uint8_t *in, const uint8_t *job_key)
+{
+    uint8_t claimed[MAC_NBYTES] = {0}, member[MAC_NBYTES];
+
+    memcpy(claimed, in + MEMBER_OFFSET, MEMBER_NBYTES);
+    make_member(in, job_key, member);
+    return mac_equal(claimed, member);
+}
+
 void handshake_reply(const struct handshake *hello, const uint8_t *key,
                      uint8_t *out)
 {
@@ -70,5 +96,5 @@ void handshake_reply(const struct handshake *hello, const uint8_t *key,
 
     mac_random(reply.nonce, sizeof(reply.nonce));
     memcpy(reply.in_reply, hello->nonce, sizeof(reply.in_reply));
-    handshake_encode(&reply, key, out);
+    handshake_encode(&reply, NULL, key, out);
 }

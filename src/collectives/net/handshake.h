@@ -7,6 +7,10 @@
  * repeats the dialer's nonce, so it is fresh. The hello is not: the listener
  * takes one connection per worker and channel, and a copy comes too late.
  *
+ * A hello has a second one before that, with the job's key, which every worker
+ * has from its birth: a listener that has yet to learn the generation's key
+ * knows by it whom to keep waiting.
+ *
  * Over AF_UNIX descriptors come with the first byte; the MAC does not cover
  * them: that socket has no one between its ends.
  *
@@ -45,15 +49,19 @@ struct handshake {
     uint8_t in_reply[HANDSHAKE_NONCE_NBYTES]; /* REPLY: the dialer's nonce */
 };
 
-/* out [HANDSHAKE_NBYTES], key [MAC_KEY_NBYTES] */
-void handshake_encode(const struct handshake *h, const uint8_t *key,
-                      uint8_t *out);
+/* out [HANDSHAKE_NBYTES]; keys of job and generation [MAC_KEY_NBYTES], that of
+ * the job for a HELLO alone. */
+void handshake_encode(const struct handshake *h, const uint8_t *job_key,
+                      const uint8_t *key, uint8_t *out);
 
 /* false: not ours (magic, version, role, channel). Says nothing about the MAC:
  * which key to check with depends on the generation it names. */
 bool handshake_decode(const uint8_t *in, struct handshake *h_p);
 
 bool handshake_verify(const uint8_t *in, const uint8_t *key);
+
+/* A HELLO of somebody who has the job's key. */
+bool handshake_is_member(const uint8_t *in, const uint8_t *job_key);
 
 /* The listener's answer to `hello`. */
 void handshake_reply(const struct handshake *hello, const uint8_t *key,

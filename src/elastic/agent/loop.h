@@ -15,8 +15,8 @@
 
 struct loop_options {
     struct agent_config config;
-    struct spawn_site site;           /* lifeline_fd is filled in by the loop */
-    uint8_t token[WIRE_TOKEN_NBYTES]; /* by which it shows who it is */
+    struct spawn_site site; /* lifeline_fd is filled in by the loop */
+    struct wire_secrets secrets;
     const char *output;  /* endpoint of the driver's output socket */
     int lifeline_fd;     /* the driver's; -1: none */
     const char *job_dir; /* where a successor says where it is; NULL: none

@@ -96,13 +96,13 @@ static hvd_status_t read_hello(const struct loop_options *o,
     return HVD_OK;
 }
 
-static hvd_status_t read_token(uint8_t *token)
+static hvd_status_t read_secrets(struct wire_secrets *secrets)
 {
     hvd_status_t status;
     int fd;
 
     HVD_TRY(env_fd(ENV_SECRET_FD, &fd));
-    status = wire_secret_read(fd, token, WIRE_TOKEN_NBYTES);
+    status = wire_secret_read(fd, secrets, sizeof(*secrets));
     close(fd);
     return status;
 }
@@ -111,7 +111,7 @@ static hvd_status_t read_environment(struct loop_options *o)
 {
     o->lifeline_fd = -1;
     o->site.address = WORKER_ADDRESS;
-    o->site.token = o->token;
+    o->site.secrets = &o->secrets;
     HVD_TRY(env_text(ENV_DRIVER, &o->site.driver));
     HVD_TRY(env_text(ENV_OUTPUT, &o->output));
     HVD_TRY(env_text(ENV_HOST, &o->site.host));
@@ -122,7 +122,7 @@ static hvd_status_t read_environment(struct loop_options *o)
     o->site.job_dir = o->job_dir;
     o->config.survives = o->job_dir != NULL;
     o->config.job = o->site.job;
-    HVD_TRY(read_token(o->token));
+    HVD_TRY(read_secrets(&o->secrets));
     return read_hello(o, &o->config.hello);
 }
 

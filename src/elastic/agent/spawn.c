@@ -280,11 +280,12 @@ static bool open_pipe(int *read_p, int *write_p)
 /* -1: errno says why. */
 static int open_secret(const struct spawn_site *site, uint64_t worker)
 {
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets = *site->secrets;
     int fd;
 
-    wire_token_derive(site->token, WIRE_TOKEN_WORKER, worker, token);
-    if (wire_secret_create(token, sizeof(token), &fd) != HVD_OK)
+    wire_token_derive(site->secrets->token, WIRE_TOKEN_WORKER, worker,
+                      secrets.token);
+    if (wire_secret_create(&secrets, sizeof(secrets), &fd) != HVD_OK)
         return -1;
     return lift(fd);
 }

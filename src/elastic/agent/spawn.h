@@ -18,6 +18,7 @@
 #include <hvd/status.h>
 
 #include "elastic/wire/message.h"
+#include "elastic/wire/socket.h"
 
 /* High enough to be out of the way of scripts that use 3 to 9, or 10 upwards as
  * shells do, for themselves. */
@@ -30,8 +31,8 @@ struct spawn_site {
     const char *address; /* numeric, for the data plane */
     const char *job_dir; /* NULL: none */
     uint64_t job;
-    const uint8_t *token; /* the agent's own */
-    int lifeline_fd;      /* read end */
+    const struct wire_secrets *secrets; /* the agent's own */
+    int lifeline_fd;                    /* read end */
 };
 
 struct spawned {

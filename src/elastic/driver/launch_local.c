@@ -211,10 +211,12 @@ static hvd_status_t fork_agent(const struct child_image *image, int secret_fd,
 static hvd_status_t open_secret(const struct launch_config *config,
                                 uint64_t agent, int *fd_p)
 {
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets;
 
-    wire_token_derive(config->secret, WIRE_TOKEN_AGENT, agent, token);
-    return wire_secret_create(token, sizeof(token), fd_p);
+    wire_token_derive(config->secret, WIRE_TOKEN_AGENT, agent, secrets.token);
+    wire_token_derive(config->secret, WIRE_TOKEN_JOB, config->job,
+                      secrets.job_key);
+    return wire_secret_create(&secrets, sizeof(secrets), fd_p);
 }
 
 static hvd_status_t start_local(const struct launch_config *config,

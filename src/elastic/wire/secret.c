@@ -14,6 +14,8 @@
 _Static_assert((int)WIRE_TOKEN_NBYTES == (int)MAC_KEY_NBYTES &&
                    (int)WIRE_TOKEN_NBYTES == (int)MAC_NBYTES,
                "a token is made by, and is, a key");
+_Static_assert((int)WIRE_KEY_NBYTES == (int)WIRE_TOKEN_NBYTES,
+               "a key is made as a token is");
 
 void wire_token_derive(const uint8_t *secret, enum wire_token_kind kind,
                        uint64_t id, uint8_t *token)

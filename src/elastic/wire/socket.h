@@ -120,7 +120,18 @@ void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms);
 
 /* ---- secrets ------------------------------------------------------------- */
 
-enum wire_token_kind { WIRE_TOKEN_AGENT = 'a', WIRE_TOKEN_WORKER = 'w' };
+enum wire_token_kind {
+    WIRE_TOKEN_AGENT = 'a',
+    WIRE_TOKEN_WORKER = 'w',
+    WIRE_TOKEN_JOB = 'j' /* no token: the job's key */
+};
+
+/* What a child inherits: by which it shows who it is, and by which the job's
+ * workers know each other; agents hand it on. */
+struct wire_secrets {
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    uint8_t job_key[WIRE_KEY_NBYTES];
+};
 
 /* By which a child proves that it is this one, token [WIRE_TOKEN_NBYTES], from
  * its parent's secret of as many bytes: the driver's for an agent, an agent's

@@ -4,6 +4,7 @@
  * Threads: app; hvd_request_drain and hvd_busy any, the former from signal
  * handlers too. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <hvd/elastic.h>
@@ -51,6 +52,9 @@ static hvd_status_t open_endpoint(void)
                                      .connect_timeout_us = CONNECT_TIMEOUT_US};
     struct endpoint *endpoint;
 
+    _Static_assert(sizeof(config.job_key) == sizeof(self->secrets.job_key),
+                   "a key is a key");
+    memcpy(config.job_key, self->secrets.job_key, sizeof(config.job_key));
     HVD_TRY(endpoint_create(&config, &endpoint));
     atomic_store(&process_self.endpoint, endpoint);
     return HVD_OK;
@@ -114,7 +118,7 @@ hvd_status_t hvd_init(void)
     if (solo) {
         HVD_TRY(solo_init());
     } else {
-        process_self.spent = true; /* the token was read and closed */
+        process_self.spent = true; /* the secrets were read and closed */
         process_log_prefix(0, -1);
         world_set_slot(process_self.self.slot);
         HVD_TRY(error_prefix(make_contact(), "hvd_init"));

@@ -69,15 +69,15 @@ static hvd_status_t env_string(const char *name, const char *otherwise,
     return HVD_OK;
 }
 
-/* The token lies in a sealed memfd that every child would inherit: closed as
- * soon as it is read. */
-static hvd_status_t read_token(uint8_t *token)
+/* They lie in a sealed memfd that every child would inherit: closed as soon as
+ * they are read. */
+static hvd_status_t read_secrets(struct wire_secrets *secrets)
 {
     hvd_status_t status;
     uint64_t fd;
 
     HVD_TRY(env_number(ENV_SECRET_FD, INT_MAX, &fd));
-    status = wire_secret_read((int)fd, token, WIRE_TOKEN_NBYTES);
+    status = wire_secret_read((int)fd, secrets, sizeof(*secrets));
     if (status != HVD_OK)
         return error_prefix(status, "%s=%" PRIu64, ENV_SECRET_FD, fd);
     close((int)fd);
@@ -117,7 +117,7 @@ hvd_status_t process_identify(bool *solo_p)
     HVD_TRY(env_number(ENV_WORKER, UINT64_MAX, &self->worker));
     HVD_TRY(env_number(ENV_SLOT, INT_MAX, &slot));
     self->slot = (int)slot;
-    HVD_TRY(read_token(self->token));
+    HVD_TRY(read_secrets(&self->secrets));
     return find_lifeline(&self->lifeline_fd);
 }
 

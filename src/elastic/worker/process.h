@@ -19,6 +19,7 @@
 #include "collectives/comm.h"
 #include "collectives/net/endpoint.h"
 #include "elastic/wire/message.h"
+#include "elastic/wire/socket.h"
 
 /* One job never mixes kinds. */
 enum program_kind {
@@ -36,7 +37,7 @@ struct process_identity {
     char driver[PROCESS_ENDPOINT_MAX]; /* endpoint of its control socket */
     char host[WIRE_HOST_MAX];
     char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it */
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets;
     int lifeline_fd;                /* -1: none */
     char job_dir[PROCESS_PATH_MAX]; /* "": none, no successor will come */
 };
@@ -85,7 +86,7 @@ extern struct process process_self;
 hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
 
 /* Parse the environment into process_self.self. *solo_p: there is no driver.
- * HVD_ERR_INVALID names the variable. Reads the token and closes its
+ * HVD_ERR_INVALID names the variable. Reads the secrets and closes their
  * descriptor. */
 hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
 
