@@ -166,9 +166,10 @@ hvd_status_t comm_whole(const struct comm *comm) HVD_MUST_CHECK;
  * that are distrusted, [*n_p], valid until comm_destroy(). */
 const int *comm_accused(const struct comm *comm, size_t *n_p);
 
-/* A bit for each of the first 64 of them: it had answered, or was tried for all
- * of connect_timeout_us. Else a third may have kept this rank from it: who
- * fills the places where connections wait, or sits on a dead rank's port. */
+/* A bit for each of the first 64 of them: it had answered, or was refusing for
+ * all of connect_timeout_us; what it was kept waiting for, and what this
+ * process did not run, does not count. Else a third may have kept this rank
+ * from it: who sits on a dead rank's port, say. */
 uint64_t comm_accused_proven(const struct comm *comm);
 
 /* The boundaries this rank has passed: compared with a peer's LEAVE. Any time;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/stall.h"
 #include "collectives/comm_impl.h"
 #include "collectives/stripes.h"
 
@@ -157,18 +158,22 @@ static bool has_answered(const struct comm *comm, int peer)
     return false;
 }
 
-hvd_status_t links_lost(struct comm *comm, struct connection *c,
-                        const char *how)
+static hvd_status_t lose(struct comm *comm, struct connection *c, bool proven,
+                         const char *how)
 {
     const struct comm_peer *peer = &comm->peers[c->peer];
 
-    comm_accuse(comm, c->peer,
-                has_answered(comm, c->peer) ||
-                    clock_now_us() >= c->dial_deadline_us);
+    comm_accuse(comm, c->peer, proven);
     return comm_fail(comm, HVD_PEER_LOST,
                      "rank %d (worker %llu, %s:%u) is lost to rank %d: %s",
                      c->peer, (unsigned long long)peer->worker, peer->address,
                      peer->port, comm->config.rank, how);
+}
+
+hvd_status_t links_lost(struct comm *comm, struct connection *c,
+                        const char *how)
+{
+    return lose(comm, c, has_answered(comm, c->peer), how);
 }
 
 /* Descriptors could not be passed. Only a flood is the peer's fault. */
@@ -197,12 +202,22 @@ static void go_without(struct comm *comm, struct connection *c)
     stripes_end(comm, c);
 }
 
+/* This is no time of trying: the dialer did not run (base/stall.h), or was kept
+ * waiting by whom it has reached, who need not know of the generation yet. */
+static void put_off(struct connection *c, uint64_t us)
+{
+    if (c->dial_deadline_us != CLOCK_NEVER)
+        c->dial_deadline_us += us;
+}
+
 static hvd_status_t retry_later(struct comm *comm, struct connection *c)
 {
     uint64_t now_us = clock_now_us();
     unsigned doublings = c->n_retries < 6 ? c->n_retries : 6;
     uint64_t pause_us = (uint64_t)RETRY_FIRST_US << doublings;
 
+    if (c->state == CONNECTION_GREETED)
+        put_off(c, now_us - c->greeted_us);
     connection_reset(c);
     if (connection_is_stripe(c) && c->n_retries >= STRIPE_RETRIES_MAX) {
         go_without(comm, c);
@@ -211,7 +226,7 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     if (now_us >= c->dial_deadline_us && c->fds_errno != 0)
         return fds_failed(comm, c);
     if (now_us >= c->dial_deadline_us)
-        return links_lost(comm, c, "it accepts no connection");
+        return lose(comm, c, true, "it accepts no connection");
     c->n_retries++;
     c->retry_us = now_us + (pause_us < RETRY_MAX_US ? pause_us : RETRY_MAX_US);
     return HVD_OK;
@@ -520,16 +535,30 @@ hvd_status_t links_ready(struct comm *comm, struct connection *c, short revents)
     return links_read(comm, c, &moved);
 }
 
+/* Whoever was away looks once more before it gives up: what has come meanwhile
+ * has yet to be read. */
+static hvd_status_t dial_due(struct comm *comm, struct connection *c,
+                             uint64_t now_us)
+{
+    uint64_t late_us;
+
+    if (c->state == CONNECTION_RETRY && now_us >= c->retry_us) {
+        put_off(c, stall_of(c->retry_us, now_us));
+        return dial_once(comm, c);
+    }
+    if (c->state != CONNECTION_DIALING || now_us < c->dial_deadline_us)
+        return HVD_OK;
+    late_us = stall_of(c->dial_deadline_us, now_us);
+    put_off(c, late_us);
+    return late_us > 0 ? HVD_OK : retry_later(comm, c);
+}
+
 hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us)
 {
     for (size_t i = 0; i < comm->n_live; i++) {
         struct connection *c = comm->live[i];
 
-        if (c->state == CONNECTION_RETRY && now_us >= c->retry_us)
-            HVD_TRY(dial_once(comm, c));
-        else if (c->state == CONNECTION_DIALING &&
-                 now_us >= c->dial_deadline_us)
-            HVD_TRY(retry_later(comm, c));
+        HVD_TRY(dial_due(comm, c, now_us));
         if (c->broken_us != 0 && now_us >= c->broken_us)
             return links_lost(comm, c, "one of its connections broke");
         if (c->judge_us != 0 && now_us >= c->judge_us) {

@@ -264,6 +264,66 @@ START_TEST(answer_is_an_end_behind_data_lost)
 }
 END_TEST
 
+/* Whoever is ahead is kept waiting by one that lives and has yet to be told:
+ * for longer than the connect timeout, if need be. */
+static void has_waited(struct connection *c, uint64_t us)
+{
+    c->dial_deadline_us -= us;
+    c->greeted_us -= us;
+}
+
+START_TEST(answer_is_an_end_after_a_wait_tried_on)
+{
+    struct handshake hello;
+    struct connection *c;
+    int listen_fd, fd;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    listen_fd = impostor(&g);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
+    for (int i = 0; i < 3; i++) {
+        fd = accept_hello(listen_fd, &hello);
+        ck_assert_int_eq(c->state, CONNECTION_GREETED);
+        has_waited(c, 15000000);
+        close(fd);
+        turn(&g);
+        ck_assert_int_eq(comm_status(g.comms[1], NULL), HVD_OK);
+        ck_assert_int_eq(c->state, CONNECTION_RETRY);
+        ck_assert_int_eq(links_retry_due(g.comms[1], c->retry_us), HVD_OK);
+    }
+    close(listen_fd);
+    local_fini(&g);
+}
+END_TEST
+
+/* Nor does it prove anything when DATA was behind the hello. */
+START_TEST(answer_is_an_end_behind_data_after_a_wait_proves_nothing)
+{
+    struct frame f = {.type = FRAME_DATA};
+    struct handshake hello;
+    struct connection *c;
+    int listen_fd, fd;
+    struct group g;
+
+    local_init(&g, 2, 2);
+    listen_fd = impostor(&g);
+    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
+    fd = accept_hello(listen_fd, &hello);
+    c = comm_link(g.comms[1], CHANNEL_LOCAL, 0);
+    ck_assert(connection_queue(c, &f, NULL));
+    has_waited(c, 15000000);
+    close(fd);
+    turn(&g);
+    ck_assert(fails_with(&g, 1, HVD_PEER_LOST,
+                         "it closed the connection unanswered"));
+    ck_assert_uint_eq(comm_accused_proven(g.comms[1]), 0);
+    close(listen_fd);
+    local_fini(&g);
+}
+END_TEST
+
 START_TEST(hellos_are_fresh)
 {
     struct group g;
@@ -512,6 +572,30 @@ START_TEST(dialling_ends_at_its_deadline)
 }
 END_TEST
 
+/* Who was stopped for a minute has tried for as long as before. */
+START_TEST(dialling_does_not_count_absence)
+{
+    enum { MINUTE_US = 60000000 };
+    struct group g;
+    struct comm *comm = nobody_listens(&g, 1);
+    struct connection *c = refused(comm, 0, CHANNEL_DATA);
+    uint64_t deadline_us = c->dial_deadline_us;
+
+    ck_assert_int_eq(links_retry_due(comm, c->retry_us + MINUTE_US), HVD_OK);
+    settle(comm, c);
+    ck_assert_int_eq(c->state, CONNECTION_RETRY);
+    ck_assert_uint_eq(c->dial_deadline_us, deadline_us + MINUTE_US);
+
+    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    c->state = CONNECTION_DIALING;
+    c->dial_deadline_us = 500;
+    ck_assert_int_eq(links_retry_due(comm, 500 + MINUTE_US), HVD_OK);
+    ck_assert_int_eq(c->state, CONNECTION_DIALING);
+    ck_assert_int_eq(links_retry_due(comm, 500 + MINUTE_US), HVD_PEER_LOST);
+    group_fini(&g);
+}
+END_TEST
+
 START_TEST(broken_stripe_is_a_loss_after_a_while)
 {
     struct group g;
@@ -584,6 +668,9 @@ int main(void)
     tcase_add_loop_test(tc, answer_not_authentic_lost, 0, SPOILED_COUNT);
     tcase_add_test(tc, answer_in_pieces_accepted);
     tcase_add_test(tc, answer_is_an_end_behind_data_lost);
+    tcase_add_test(tc, answer_is_an_end_after_a_wait_tried_on);
+    tcase_add_test(tc,
+                   answer_is_an_end_behind_data_after_a_wait_proves_nothing);
     tcase_add_test(tc, hellos_are_fresh);
     tcase_add_test(tc, ready_to_write_writes_else_not);
     tcase_add_loop_test(tc, ready_by_any_event_end_is_heard, 0, 4);
@@ -594,6 +681,7 @@ int main(void)
     tcase_add_test(tc, dialling_is_refused_in_the_end);
     tcase_add_test(tc, dialling_is_through_in_the_end);
     tcase_add_test(tc, dialling_ends_at_its_deadline);
+    tcase_add_test(tc, dialling_does_not_count_absence);
     tcase_add_test(tc, broken_stripe_is_a_loss_after_a_while);
     tcase_add_loop_test(tc, deadline_is_that_of_the_first, 0,
                         ARRAY_SIZE(whens));

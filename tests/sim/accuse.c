@@ -2,13 +2,11 @@
  * ended for it: the truth, or slander. */
 #include "app.h"
 
-static void dispute(struct sim *s, struct sim_worker *w, bool proven)
+/* Somebody has reached the other, or tried for long enough (M5). */
+static void dispute(struct sim_worker *w, bool proven)
 {
-    if (!w)
-        return;
-    w->disputed |= proven;
-    if (w->disputed_us == 0)
-        w->disputed_us = s->now_us;
+    if (w)
+        w->disputed |= proven;
 }
 
 void accuse_rank(struct comm *comm, uint32_t rank, bool proven)
@@ -23,8 +21,8 @@ void accuse_rank(struct comm *comm, uint32_t rank, bool proven)
         return;
     comm->proven |= (uint64_t)proven << comm->n_accused;
     comm->accused[comm->n_accused++] = (int)rank;
-    dispute(s, comm->owner, proven);
-    dispute(s, sim_worker(s, g->members[rank]), proven);
+    dispute(comm->owner, proven);
+    dispute(sim_worker(s, g->members[rank]), proven);
 }
 
 /* The same rank again if it is one of them: two in a row are judged. */

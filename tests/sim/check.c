@@ -536,21 +536,13 @@ static bool may_evict(const struct sim *s, const struct sim_worker *w,
     return true;
 }
 
-/* Somebody has reached the other, or tried for long enough (M5). */
-static bool is_founded(const struct sim *s, const struct sim_worker *w)
-{
-    return w->disputed ||
-           (w->disputed_us > 0 &&
-            s->now_us - w->disputed_us >= s->driver_config.connect_timeout_us);
-}
-
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut
  * off comes to every rendezvous in time, and is heard where nothing is lost. */
 void check_eviction(struct sim *s, const struct driver_record *r)
 {
     const struct sim_worker *w = sim_worker(s, r->worker);
 
-    if (w && starts_with(r->text, "was accused") && !is_founded(s, w))
+    if (w && starts_with(r->text, "was accused") && !w->disputed)
         check_fail(s, "w%llu is evicted by hearsay", ULL(w->id));
     if (!w || !process_runs(w) || w->resume_us > 0 ||
         s->hosts[w->host].cut_up_us > 0 || s->hosts[w->host].cut_down_us > 0)

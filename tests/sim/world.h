@@ -177,7 +177,6 @@ struct sim_worker {
     uint64_t slanders; /* so many generations it ends by a wrong accusation */
     uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
     bool disputed;     /* it, or of it, somebody has said what counts */
-    uint64_t disputed_us; /* ... or does not by itself: since then; 0: never */
     struct worker_core core;
     uint64_t tick_us; /* earliest EV_TICK on its way; TIME_NEVER: none */
     bool counting;    /* the boundaries: HOLD has come */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/moves.h"
 
@@ -32,6 +33,8 @@ void connection_move(struct connection *c, enum connection_state to)
 
     HVD_ASSERT(moves_allow(moves, c->state, to));
     c->state = to;
+    if (to == CONNECTION_GREETED)
+        c->greeted_us = clock_now_us();
 }
 
 void connection_read_on(struct connection *c, enum connection_reading to)

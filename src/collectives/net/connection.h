@@ -85,6 +85,7 @@ struct connection {
                           nothing more is waited for */
 
     uint64_t dial_deadline_us, retry_us;
+    uint64_t greeted_us; /* when it was last GREETED */
     unsigned n_retries;
     uint8_t nonce[HANDSHAKE_NONCE_NBYTES];
 

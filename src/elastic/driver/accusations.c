@@ -5,8 +5,8 @@
  * himself, or a third may have kept him from it: who fills the places where
  * connections wait, or sits on a port that another has left. So an accusation
  * counts if it is founded: the accused had answered in that generation and then
- * went without a word, or was tried for the whole connect timeout, in one
- * generation or in several in a row. Pure. */
+ * went without a word, or was tried for the whole connect timeout. Only the
+ * accuser knows: what passes between two generations is others' time. Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"
@@ -27,20 +27,6 @@ static bool same_pair(const struct driver_accusation *a,
            (a->by == b->of && a->of == b->by);
 }
 
-/* Generations in a row count as one attempt, until they get on with it. */
-static void carry_on(struct driver *d, struct driver_accusation *a)
-{
-    const struct driver_worker *by = worker_find(d, a->by);
-
-    for (size_t i = 0; i < d->n_accused_before; i++) {
-        const struct driver_accusation *before = &d->accused_before[i];
-
-        if (same_pair(a, before) && by && !by->first_collective &&
-            before->since_us < a->since_us)
-            a->since_us = before->since_us;
-    }
-}
-
 /* Once per generation, however often the network repeats it. */
 void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven)
 {
@@ -52,9 +38,7 @@ void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven)
     }
     if (d->n_accused == DRIVER_ACCUSATIONS_MAX)
         return;
-    a = &d->accused[d->n_accused++];
-    *a = (struct driver_accusation){by, of, proven, d->now_us};
-    carry_on(d, a);
+    d->accused[d->n_accused++] = (struct driver_accusation){by, of, proven};
 }
 
 /* By a peer: who cannot say which of two is at fault accuses both, itself too.
@@ -76,12 +60,6 @@ void accusations_turn(struct driver *d)
     d->n_accused = 0;
 }
 
-static bool is_founded(const struct driver *d,
-                       const struct driver_accusation *a)
-{
-    return a->proven || d->now_us - a->since_us >= d->config.connect_timeout_us;
-}
-
 /* Who accused it in either generation, itself included; of one generation alone
  * some may have said nothing. */
 static size_t accusers_of(struct driver *d, uint64_t id)
@@ -89,14 +67,13 @@ static size_t accusers_of(struct driver *d, uint64_t id)
     size_t n = 0;
 
     for (size_t i = 0; i < d->n_accused; i++)
-        n += d->accused[i].of == id && is_founded(d, &d->accused[i]);
+        n += d->accused[i].of == id && d->accused[i].proven;
     for (size_t i = 0; i < d->n_accused_before; i++) {
         const struct driver_accusation *a = &d->accused_before[i];
         const struct driver_accusation *again = find(d->accused, d->n_accused,
                                                      a->by, id);
 
-        n += a->of == id && is_founded(d, a) &&
-             !(again && is_founded(d, again));
+        n += a->of == id && a->proven && !(again && again->proven);
     }
     return n;
 }
@@ -141,8 +118,7 @@ static bool same_before(const struct driver *d,
                         const struct driver_accusation *a)
 {
     for (size_t i = 0; i < d->n_accused_before; i++)
-        if (same_pair(a, &d->accused_before[i]) &&
-            is_founded(d, &d->accused_before[i]))
+        if (same_pair(a, &d->accused_before[i]) && d->accused_before[i].proven)
             return true;
     return false;
 }
@@ -185,7 +161,7 @@ static struct driver_worker *guilty_of_damage(struct driver *d,
 static struct driver_worker *convict(struct driver *d,
                                      const struct driver_accusation *a)
 {
-    if (!is_founded(d, a) || a->by == a->of) /* it takes two */
+    if (!a->proven || a->by == a->of) /* it takes two */
         return NULL;
     return same_before(d, a) ? guilty(d, a) : guilty_of_damage(d, a);
 }

@@ -98,10 +98,6 @@ static void forgive_worker(const struct driver *d, struct driver_worker *w,
 
 static void forgive_stall(struct driver *d, uint64_t late_us)
 {
-    for (size_t i = 0; i < d->n_accused; i++)
-        forgive(d, &d->accused[i].since_us, late_us);
-    for (size_t i = 0; i < d->n_accused_before; i++)
-        forgive(d, &d->accused_before[i].since_us, late_us);
     forgive(d, &d->below_us, late_us);
     forgive(d, &d->patience_us, late_us);
     forgive(d, &d->fruitless_us, late_us);

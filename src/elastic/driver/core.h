@@ -400,8 +400,7 @@ static inline bool worker_is_enlisted(const struct driver_worker *w)
 
 struct driver_accusation {
     uint64_t by, of; /* worker ids */
-    bool proven;
-    uint64_t since_us; /* of the first in generations in a row */
+    bool proven;     /* founded: see accusations.c */
 };
 
 /* Who of a wave was found to be on its way: the wave is pending as long as that

@@ -231,7 +231,7 @@ struct msg_lost {
     uint32_t n_accused;
     uint32_t accused[WIRE_ACCUSED_MAX]; /* ranks of `generation` */
     uint64_t proven; /* a bit for each: it had answered in this generation, or
-                        was tried for the whole connect timeout */
+                        was refusing for the whole connect timeout */
     char text[WIRE_TEXT_MAX];
 };
 
