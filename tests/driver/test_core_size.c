@@ -171,6 +171,60 @@ START_TEST(failures_of_a_host_that_was_away_for_longer_are_forgotten)
 }
 END_TEST
 
+/* Never the same again, and something fails on each: what is written down of it
+ * goes when its row goes, and is not there for a successor. */
+START_TEST(hosts_that_have_left_are_not_written_down)
+{
+    struct fixture *f = fixture_create(.np = 1);
+    char text[64];
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    for (uint64_t i = 1; i <= 3; i++) {
+        uint64_t ms = i * 20 * MINUTE_MS, first = f->driver.next_worker;
+
+        snprintf(text, sizeof(text), "a:1 spot%d:1", (int)i);
+        at(f, ms, hosts(text));
+        snprintf(text, sizeof(text), "w%d", (int)first);
+        at(f, ms + 10, exited(text, 1));
+        at(f, ms + 20, hosts("a:1"));
+        snprintf(text, sizeof(text), "w%d", (int)first + 1);
+        at(f, ms + 30, exited(text, 0));
+        pass(f, ms + 11 * MINUTE_MS);
+        keep_sweep(&f->keep, &f->driver);
+        ck_assert_uint_eq(f->driver.n_hosts, 1);
+        ck_assert_uint_eq(f->memory.n_hosts, 1);
+        ck_assert_uint_eq(f->memory.n_slots, 0);
+    }
+    forget(f);
+    succeed(f, 80 * MINUTE_MS, 0);
+    ck_assert_uint_eq(f->driver.n_hosts, 1);
+    fixture_free(f);
+}
+END_TEST
+
+/* Of its slots nothing counts any more. */
+START_TEST(a_blacklisted_host_is_written_down_without_its_slots)
+{
+    struct fixture *f = fixture_create(.np = 1, .slot_restarts = 1);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 20, hosts("a:1 b:1"));
+    at(f, 30, exited("w2", 1));
+    at(f, 40, exited("w3", 1));
+    keep_sweep(&f->keep, &f->driver);
+    ck_assert_uint_eq(f->memory.n_slots, 1);
+    at(f, 50, hosts("a:1"));
+    pass(f, 30 * MINUTE_MS);
+    keep_sweep(&f->keep, &f->driver);
+    ck_assert_uint_eq(f->memory.n_hosts, 2);
+    ck_assert_uint_eq(f->memory.n_slots, 0);
+    ck_assert(memory_host(&f->memory, "b")->blacklisted);
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(a_blacklisted_host_comes_back_blacklisted)
 {
     struct fixture *f = fixture_create(.np = 1, .strict_blacklist = true);
@@ -224,6 +278,8 @@ int main(void)
     tcase_add_test(tcase, failures_count_of_a_host_that_was_away);
     tcase_add_test(tcase,
                    failures_of_a_host_that_was_away_for_longer_are_forgotten);
+    tcase_add_test(tcase, hosts_that_have_left_are_not_written_down);
+    tcase_add_test(tcase, a_blacklisted_host_is_written_down_without_its_slots);
     tcase_add_test(tcase, a_blacklisted_host_comes_back_blacklisted);
     tcase_add_test(tcase, a_cooldown_grows_though_the_host_was_away);
     suite_add_tcase(suite, tcase);

@@ -221,23 +221,96 @@ void keep_step(const struct keep *k, const struct driver *d,
     }
 }
 
-/* From behind: rows are taken out of `memory`. */
-static void drop_gone(const struct keep *k, const struct driver *d)
+/* ---- what the core has forgotten ----------------------------------------- */
+
+static const struct driver_host *find_host(const struct driver *d,
+                                           const char *name)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (strcmp(d->hosts[i].name, name) == 0)
+            return &d->hosts[i];
+    return NULL;
+}
+
+/* As new: `memory` drops it. */
+static void forget_host(const struct keep *k, const char *name)
+{
+    struct entry entry;
+
+    memset(&entry, 0, sizeof(entry));
+    entry.type = ENTRY_HOST;
+    copy_text(entry.u.host.name, name);
+    k->put(k->arg, &entry);
+}
+
+static void forget_slot(const struct keep *k, const char *name, uint32_t slot)
+{
+    struct entry entry;
+
+    memset(&entry, 0, sizeof(entry));
+    entry.type = ENTRY_SLOT;
+    copy_text(entry.u.slot.host, name);
+    entry.u.slot.slot = slot;
+    k->put(k->arg, &entry);
+}
+
+/* From behind: rows are taken out of `memory`. Each is looked for among all
+ * that the core has; so only when there are more than it has. */
+static void drop_hosts(const struct keep *k, const struct driver *d)
+{
+    for (size_t i = k->memory->n_hosts; i-- > 0;)
+        if (!find_host(d, k->memory->hosts[i].name))
+            forget_host(k, k->memory->hosts[i].name);
+}
+
+static void drop_slots(const struct keep *k, const struct driver *d)
+{
+    for (size_t i = k->memory->n_slots; i-- > 0;) {
+        const struct entry_slot *row = &k->memory->slots[i];
+        const struct driver_host *host = find_host(d, row->host);
+
+        if (!host || !driver_slot(d, host, row->slot))
+            forget_slot(k, row->host, row->slot);
+    }
+}
+
+static void drop_workers(const struct keep *k, const struct driver *d)
 {
     for (size_t i = k->memory->n_workers; i-- > 0;)
         if (!driver_worker(d, k->memory->workers[i].worker))
             keep_worker(k, d, k->memory->workers[i].worker);
 }
 
+/* ---- all of it ----------------------------------------------------------- */
+
+/* How many of them are written down. */
+static size_t sweep_slots(const struct keep *k, const struct driver *d,
+                          const struct driver_host *host)
+{
+    size_t n_kept = 0;
+
+    for (uint32_t n = 0; n < host->slots_max; n++) {
+        keep_slot(k, d, host, n);
+        n_kept += memory_slot(k->memory, host->name, n) != NULL;
+    }
+    return n_kept;
+}
+
 void keep_sweep(const struct keep *k, const struct driver *d)
 {
+    size_t n_hosts = 0, n_slots = 0;
+
     keep_state(k, d);
     for (size_t i = 0; i < d->n_hosts; i++) {
         keep_host(k, &d->hosts[i]);
-        for (size_t n = 0; n < d->hosts[i].slots_max; n++)
-            keep_slot(k, d, &d->hosts[i], (uint32_t)n);
+        n_hosts += memory_host(k->memory, d->hosts[i].name) != NULL;
+        n_slots += sweep_slots(k, d, &d->hosts[i]);
     }
     for (size_t i = 0; i < d->n_workers; i++)
         keep_worker(k, d, d->workers[i].id);
-    drop_gone(k, d);
+    if (k->memory->n_hosts > n_hosts)
+        drop_hosts(k, d);
+    if (k->memory->n_slots > n_slots)
+        drop_slots(k, d);
+    drop_workers(k, d);
 }

@@ -29,7 +29,8 @@ struct keep {
 void keep_step(const struct keep *k, const struct driver *d,
                const struct driver_action *actions, size_t n);
 
-/* All of it; at the start, and now and then. */
+/* All of it, and nothing else: what the core has forgotten goes. At the start,
+ * and now and then. */
 void keep_sweep(const struct keep *k, const struct driver *d);
 
 #endif
