@@ -184,9 +184,32 @@ void heir_fini(struct heir *heir)
     fd_close(&heir->lock_fd);
 }
 
+static hvd_status_t overtaken(const char *dir)
+{
+    return error_set(HVD_ERR_STATE,
+                     "\"%s\": another driver takes this job over", dir);
+}
+
+/* Whoever leads removes the journals of others when it has named itself: so a
+ * journal that is gone is no misfortune if another one is named by now. */
+static hvd_status_t no_journal(const char *dir, const struct heir *heir,
+                               hvd_status_t status)
+{
+    struct beacon now;
+
+    if (status == HVD_ERR_SYSTEM && beacon_read(dir, &now) == HVD_OK &&
+        now.term != heir->before.term)
+        return overtaken(dir);
+    return status;
+}
+
+/* HVD_ERR_STATE: somebody else was faster. */
 static hvd_status_t read_job(const char *dir, struct heir *heir)
 {
-    HVD_TRY(journal_read(dir, &heir->memory, &heir->cut));
+    hvd_status_t status = journal_read(dir, &heir->memory, &heir->cut);
+
+    if (status != HVD_OK)
+        return no_journal(dir, heir, status);
     if (heir->memory.job.job == heir->before.job)
         return HVD_OK;
     memory_fini(&heir->memory);
@@ -205,8 +228,7 @@ static hvd_status_t take_term(const char *dir, struct heir *heir)
     HVD_TRY(beacon_read(dir, &now));
     if (heir->lock_fd >= 0 && now.term == heir->before.term)
         return HVD_OK;
-    return error_set(HVD_ERR_STATE,
-                     "\"%s\": another driver takes this job over", dir);
+    return overtaken(dir);
 }
 
 static hvd_status_t find_job(const char *dir, struct beacon *b)
@@ -279,10 +301,11 @@ static hvd_status_t stand_by(const char *dir, struct heir *heir, bool *lost_p)
     *heir = (struct heir){.lock_fd = -1};
     *lost_p = false;
     HVD_TRY(await_driver(dir, &heir->before));
-    HVD_TRY(read_job(dir, heir));
-    if (heir->memory.state.ended)
+    status = read_job(dir, heir);
+    if (status == HVD_OK && heir->memory.state.ended)
         return HVD_OK;
-    status = take_term(dir, heir);
+    if (status == HVD_OK)
+        status = take_term(dir, heir);
     *lost_p = status == HVD_ERR_STATE;
     if (status != HVD_OK)
         heir_fini(heir);
