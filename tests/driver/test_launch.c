@@ -99,6 +99,26 @@ START_TEST(adopted_agent_is_killed_and_told_of)
 }
 END_TEST
 
+/* A driver that was stopped finds the agent dead and its worker's number given
+ * to another process. */
+START_TEST(process_with_the_number_of_a_worker_is_not_killed)
+{
+    pid_t pid = start(), other = start();
+    int pidfd = adopt(pid), status;
+    char how[64];
+
+    launch_spawned(&l, AGENT, other);
+    l.items[0].adopted = _i;
+    l.items[0].groups[0].started++;
+    kill(pid, SIGKILL);
+    ck_assert(ends(pidfd));
+    ck_assert_uint_eq(launch_reap(&l, pidfd, how, sizeof(how)), AGENT);
+    kill(other, SIGUSR1);
+    ck_assert_int_eq(waitpid(other, &status, 0), other);
+    ck_assert_int_eq(WTERMSIG(status), SIGUSR1);
+}
+END_TEST
+
 START_TEST(adopted_agent_is_asked_before_it_is_killed)
 {
     pid_t pid = start();
@@ -136,6 +156,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, process_with_the_number_of_an_agent_is_not_adopted);
     tcase_add_test(tc, adopted_agent_is_killed_and_told_of);
+    tcase_add_loop_test(tc, process_with_the_number_of_a_worker_is_not_killed,
+                        0, 2);
     tcase_add_test(tc, adopted_agent_is_asked_before_it_is_killed);
     tcase_add_test(tc, who_gives_way_lets_go_of_agents);
     suite_add_tcase(suite, tc);

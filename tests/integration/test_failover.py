@@ -485,6 +485,52 @@ def old_driver_finds_its_agent_replaced(stage):
     finishes(after)
 
 
+def freezing(stage):
+    """(command to start a driver by, file that makes it stop in the middle of a
+    turn); both None where it cannot be done."""
+    if SLOW > 1:
+        stage.note("skipped: a sanitizer has to be loaded first")
+        return None, None
+    switch = os.path.join(stage.root, "freeze")
+    library = os.path.join(stage.build, "tests/integration/freeze.so")
+    return ["env", "LD_PRELOAD=" + library, "FREEZE=" + switch], switch
+
+
+def is_stopped(process):
+    with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+@scenario
+def driver_that_hangs_in_a_turn_is_replaced(stage):
+    """Its discovery script, which has taken its time, tells of another host in
+    the rest of that turn: it starts no agent there any more."""
+    under, switch = freezing(stage)
+    if not under:
+        return
+    run = started(stage, under=under, timeout_s=PATIENT_S)
+    asked, go = (os.path.join(stage.root, name) for name in ("asked", "go"))
+    run.set_script("touch %s; until [ -e %s ]; do sleep 0.02; done; "
+                   "exec cat %s/hosts" % (asked, go, run.directory))
+    wait("discovery", lambda: os.path.exists(asked))
+    touch(switch)
+    wait("a turn", lambda: is_stopped(run.process))
+    after = succeed(stage, run, "--resume", job_dir(stage), "--take-over")
+    adopted(after)
+    run.set_hosts("localhost:2", "127.0.0.2:2", THIRD + ":1")
+    touch(go)
+    after.event("agent_started", host=THIRD)
+    after.whole(5)
+    pids = processes(after)
+    n_agents = len(run.seen("agent_started"))
+    run.process.send_signal(signal.SIGCONT)
+    equal(run.process.wait(PATIENCE_S), 3, "exit status of the old driver")
+    equal(len(run.seen("agent_started")), n_agents, "agents it has started")
+    equal(run.seen("host_added", host=THIRD), [], "what it says of the host")
+    all_live(pids, "processes")
+    finishes(after, 5)
+
+
 @scenario
 def driver_that_lives_is_replaced(stage):
     run = started(stage)

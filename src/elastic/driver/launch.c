@@ -147,17 +147,19 @@ void launch_exited(struct launch *l, uint64_t agent, int64_t pid)
             item->groups[i] = item->groups[--item->n_groups];
 }
 
-/* A number is not used anew while anybody is left in its group. Of what agents
- * of another driver have told us somebody else may have the number. */
+/* A number is not used anew while anybody is left in its group; but nobody may
+ * be left, and we may hear of it late. When the worker began is not known if it
+ * had ended before: of what agents of another driver have told us that may be
+ * long ago. */
 static bool is_its_own(const struct launched *item,
                        const struct launched_group *group)
 {
     uint64_t now;
 
-    if (!item->adopted)
-        return true;
+    if (group->started == 0)
+        return !item->adopted;
     now = proc_started(group->pid);
-    return group->started != 0 && (now == 0 || now == group->started);
+    return now == 0 || now == group->started;
 }
 
 static void kill_groups(struct launched *item)

@@ -88,21 +88,22 @@ static void sweep(struct lead *lead, const struct driver *d, uint64_t now_us)
 
 /* ---- another driver ------------------------------------------------------ */
 
-static void look(struct lead *lead, uint64_t now_us)
+bool lead_look(struct lead *lead, uint64_t now_us)
 {
     struct beacon b;
 
-    if (now_us < lead->look_us)
-        return;
+    if (!lead->scout) /* no DIR, or it could not be opened */
+        return true;
     lead->look_us = now_us + lead->look_every_us;
     if (!scout_look(lead->scout, LOOK_MS, &b) ||
         (b.job == lead->own.job && b.term <= lead->own.term))
-        return;
+        return true;
     lead->replaced = true;
     snprintf(lead->sentence, sizeof(lead->sentence),
              "driver of term %" PRIu64 " (pid %d): term %" PRIu64
              " (pid %" PRId64 ") has taken over this job",
              lead->own.term, (int)getpid(), b.term, b.pid);
+    return false;
 }
 
 /* After a longer absence it is time to look: whatever else is due then may not
@@ -111,10 +112,10 @@ bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us)
 {
     if (!lead->dir)
         return true;
-    look(lead, now_us);
-    if (!lead->replaced)
-        sweep(lead, d, now_us);
-    return !lead->replaced;
+    if (now_us >= lead->look_us && !lead_look(lead, now_us))
+        return false;
+    sweep(lead, d, now_us);
+    return true;
 }
 
 uint64_t lead_deadline(const struct lead *lead)

@@ -46,6 +46,9 @@ void lead_step(struct lead *lead, const struct driver *d,
  * `replaced`. */
 bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us);
 
+/* Now. false: `replaced`. */
+bool lead_look(struct lead *lead, uint64_t now_us);
+
 /* NEVER if nothing is due. */
 uint64_t lead_deadline(const struct lead *lead);
 

@@ -49,19 +49,22 @@ static void feed_one(struct loop *l, const struct driver_event *ev)
     bool was_stopping = l->driver.phase >= DRIVER_STOPPING, verdict;
     size_t n;
 
+    if (!loop_acts(l))
+        return;
     if (driver_step(&l->driver, ev, now_us, &actions, &n) != HVD_OK)
         log_warn("event %d was rejected", (int)ev->type);
     verdict = !was_stopping && l->driver.phase >= DRIVER_STOPPING;
-    if (verdict) /* a successor must know that they were told to go */
+    if (verdict && loop_acts(l)) /* a successor must know that they were told */
         lead_step(&l->lead, &l->driver, actions, n, true);
     /* what others wait for first, what is told about it then */
     for (size_t i = 0; i < n; i++)
-        if (actions[i].type != DRIVER_ACT_RECORD)
+        if (actions[i].type != DRIVER_ACT_RECORD && loop_acts(l))
             perform(l, &actions[i], now_us);
     for (size_t i = 0; i < n; i++)
-        if (actions[i].type == DRIVER_ACT_RECORD)
+        if (actions[i].type == DRIVER_ACT_RECORD && loop_acts(l))
             perform(l, &actions[i], now_us);
-    lead_step(&l->lead, &l->driver, actions, n, false);
+    if (loop_acts(l))
+        lead_step(&l->lead, &l->driver, actions, n, false);
 }
 
 static void bury_stillborn(struct loop *l)
@@ -312,7 +315,7 @@ static void wait_events(struct loop *l, bool busy)
 
     if (!loop_leads(l))
         return;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n && loop_acts(l); i++)
         handle_ready(l, events[i].data.fd);
 }
 
@@ -322,6 +325,8 @@ static void tick(struct loop *l, uint64_t now_us)
 
     if (now_us >= driver_deadline(&l->driver))
         loop_feed(l, &ev);
+    if (!loop_acts(l))
+        return;
     (void)launch_tick(&l->launch, now_us);
     show_status(l, now_us);
     status_tick(&l->status, now_us);
@@ -358,7 +363,7 @@ static void turn(struct loop *l)
     if (empty || is_held_up(l, now_us))
         tick(l, now_us);
     output_flush(&l->output);
-    if (!l->finished)
+    if (loop_acts(l) && !l->finished)
         wait_events(l, busy || l->sent);
 }
 
@@ -584,7 +589,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
 
 static void loop_close(struct loop *l)
 {
-    if (l->launch.ops && !l->lead.replaced)
+    if (l->launch.ops && loop_acts(l))
         launch_fini(&l->launch);
     if (!l->lead.replaced)
         trace_close(&l->events.trace, clock_now_us());

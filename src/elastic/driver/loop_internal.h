@@ -75,6 +75,7 @@ struct loop {
     uint64_t view_us; /* the status line's numbers are made anew then */
     uint64_t commits_seen, commits_at_us;
     double commits_per_s;
+    uint64_t ran_us; /* loop_acts() */
     bool sent, finished;
     int exit_status;
     char verdict[WIRE_TEXT_MAX];
@@ -112,8 +113,11 @@ hvd_status_t loop_make_secret(struct loop *l) HVD_MUST_CHECK;
 /* What SPAWN adds to the environment, as the job was started with it. False: it
  * is no longer to be had. */
 bool loop_inherit_env(struct loop *l);
-/* False: another driver does; the loop ends. */
+/* After a wait. False: another driver does; the loop ends. */
 bool loop_leads(struct loop *l);
+/* Before anything is started, told, killed or written down: whoever was away
+ * for long since the last time looks once more. False: likewise. */
+bool loop_acts(struct loop *l);
 /* Those of the driver before: they are watched, or told of as gone. */
 void loop_adopt_agents(struct loop *l);
 

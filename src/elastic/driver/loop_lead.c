@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/proc.h"
+#include "base/stall.h"
 #include "elastic/driver/loop.h"
 #include "elastic/driver/loop_internal.h"
 
@@ -139,7 +140,22 @@ static void give_way(struct loop *l)
 
 bool loop_leads(struct loop *l)
 {
-    if (lead_turn(&l->lead, &l->driver, clock_now_us()))
+    l->ran_us = clock_now_us();
+    if (lead_turn(&l->lead, &l->driver, l->ran_us))
+        return true;
+    give_way(l);
+    return false;
+}
+
+/* It may have been stopped anywhere. */
+bool loop_acts(struct loop *l)
+{
+    uint64_t before_us = l->ran_us;
+
+    if (l->lead.replaced)
+        return false;
+    l->ran_us = clock_now_us();
+    if (stall_of(before_us, l->ran_us) == 0 || lead_look(&l->lead, l->ran_us))
         return true;
     give_way(l);
     return false;

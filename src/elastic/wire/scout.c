@@ -67,7 +67,9 @@ static bool recall(const struct scout *s, struct beacon *b)
 
 bool scout_look(struct scout *s, int wait_ms, struct beacon *b)
 {
-    if (writer_pending(s->writer) > 0)
+    /* what is under way may have begun before the caller stood still */
+    if (writer_pending(s->writer) > 0 &&
+        (wait_ms == 0 || !writer_flush(s->writer, wait_ms)))
         return recall(s, b);
     remember(s);
     if (writer_put(s->writer, "?", 1) && wait_ms > 0 &&

@@ -20,7 +20,7 @@ hvd_status_t scout_create(const char *dir,
 
 /* Look. *b is what this look has found, if it is over within wait_ms, else what
  * the last one had that is over. False: that has found nothing. While a look
- * hangs no other one is begun, and nobody waits. */
+ * hangs no other one is begun: it is waited for by wait_ms as well. */
 bool scout_look(struct scout *s, int wait_ms, struct beacon *b);
 
 /* NULL is fine. */
