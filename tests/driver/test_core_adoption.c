@@ -425,6 +425,34 @@ START_TEST(release_is_said_again)
 }
 END_TEST
 
+/* The disk hung just then: of all that was said at the end nothing is written
+ * down. Whoever was released says so; w4 ends without a word. */
+START_TEST(release_that_was_not_written_down_stands)
+{
+    struct fixture *f = trains(ALL);
+    struct msg_where released = member(WORKER_LEFT, 1, 4);
+    size_t n_known = f->n_entries;
+
+    released.released = true;
+    at(f, 200, done(ALL));
+    ck_assert_uint_gt(f->n_entries, n_known);
+    succeed(f, 1000, f->n_entries - n_known);
+    agents_back(f, 1100);
+    greets(f, 1200, "w3", member(WORKER_DONE, 1, 4));
+    expect(f, "");
+    greets(f, 1300, "w2", released);
+    expect_part(f, "release: w1 w2 w3 w4\n");
+    ck_assert(f->driver.released);
+    greets(f, 1400, "w1", member(WORKER_DONE, 1, 4)); /* has not heard it yet */
+    expect(f, "release: w1\n");
+    pass(f, 30000); /* w2 takes its time */
+    expect(f, "");
+    at(f, 30100, exited(ALL, 0));
+    expect(f, "stop agent: a b\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* A newcomer, of which it was not known where it was. */
 START_TEST(who_was_not_done_is_let_go_instead)
 {
@@ -560,6 +588,7 @@ int main(void)
     tcase_add_test(tc, who_comes_too_late_leaves_what_it_is_in);
     tcase_add_test(tc, who_was_not_done_is_let_go_instead);
     tcase_add_test(tc, release_is_said_again);
+    tcase_add_test(tc, release_that_was_not_written_down_stands);
     tcase_add_test(tc, failure_is_said_again);
     tcase_add_test(tc, third_driver_adopts_in_the_middle_of_the_second);
     tcase_add_test(tc, interrupt_before_is_not_forgotten);

@@ -275,6 +275,29 @@ def release(stage):
 
 
 @scenario
+def release_that_was_not_written_down(stage):
+    """The disk hangs just then, and the driver dies. Those who were released
+    have something left to do: they say it."""
+    under, switch = stage.hanging(job_dir(stage))
+    if not under:
+        return
+    run = started(stage, program=("--epilogue",), under=under)
+    pids = processes(run)
+    touch(switch)
+    run.allow(3)
+    run.event("released")
+    kill_driver(run)
+    os.unlink(switch)
+    after = succeed(stage, run)
+    after.event("released")
+    all_live(pids, "processes")
+    run.allow(4)
+    after.ends(0)
+    equal(after.seen("worker_lost"), [], "workers lost")
+    after.agrees(4)
+
+
+@scenario
 def interrupt(stage):
     """A drain, held by a worker that is stopped."""
     run = started(stage, timeout_s=PATIENT_S)

@@ -40,7 +40,7 @@ static struct options {
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
-    bool drain_on_term, hang_at_start, poll;
+    bool drain_on_term, hang_at_start, poll, epilogue;
 } options = {.epochs = 3,
              .step_us = 500,
              .fail_at = NEVER,
@@ -347,6 +347,7 @@ static const struct word words[] = {
     {"unequal", .flag = &options.unequal},
     {"static", .flag = &options.is_static},
     {"slow-end", .flag = &options.slow_end},
+    {"epilogue", .flag = &options.epilogue},
     {"talk", .flag = &options.talk},
     {"drain-on-term", .flag = &options.drain_on_term},
     {"hang-at-start", .flag = &options.hang_at_start},
@@ -405,6 +406,8 @@ int main(int argc, char **argv)
         pause();
     if (status == HVD_OK)
         status = options.is_static ? run_static() : run_elastic();
+    while (options.epilogue && status == HVD_OK && allowed() <= options.epochs)
+        sleep_us(5000);
     if (status == HVD_OK || status == HVD_REMOVED) {
         hvd_status_t goodbye = hvd_shutdown();
 

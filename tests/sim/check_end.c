@@ -19,7 +19,8 @@ void check_release(struct sim *s)
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
         if (!w->alive || !dw || worker_is_dead(dw) ||
-            w->core.verdict == WORKER_DRIVER_GONE) /* it was DONE, and ends */
+            w->core.verdict == WORKER_DRIVER_GONE || /* it was DONE, and ends */
+            w->core.verdict == WORKER_RELEASED)      /* by the driver before */
             continue;
         if (w->app != APP_DONE || w->generation != g->generation)
             check_fail(s, "RELEASE before w%llu is DONE", ULL(w->id));

@@ -139,7 +139,7 @@ void succession_look_worker(struct sim *s, struct sim_worker *w)
 
     if (s->driver_dead || w->core.term >= s->driver_config.term ||
         !s->plan.survives || silent_us <= w->core.heartbeat_us * 3 / 2 ||
-        (w->core.phase == WORKER_LEFT && !w->core.is_leaving))
+        !worker_has_words(&w->core))
         return;
     ev.u.term = s->driver_config.term;
     control_feed(s, w, &ev);

@@ -69,11 +69,36 @@ START_TEST(leaving_is_told_to_the_new_one)
 }
 END_TEST
 
-START_TEST(who_has_left_has_nothing_to_say)
+START_TEST(who_was_shut_down_has_nothing_to_say)
 {
-    stand_in(WORKER_LEFT);
+    struct message m = message(MSG_SHUTDOWN, 0);
+
+    stand_in(WORKER_RUNNING);
+    m.u.shutdown.reason = SHUTDOWN_DRAINED;
+    hear(m, "ABORT(5) WAKE");
     succeed(2, "");
     tick("");
+}
+END_TEST
+
+/* The verdict may not have been written down: whoever has heard it says so, as
+ * long as its process does what is left for it to do. */
+START_TEST(who_was_released_says_so_until_it_is_heard)
+{
+    struct message m = message(MSG_SHUTDOWN, 0);
+
+    stand_in(WORKER_LEFT);
+    succeed(2, "HELLO");
+    ck_assert_int_eq(where_said()->phase, WORKER_LEFT);
+    ck_assert(where_said()->released);
+    ck_assert_uint_eq(where_said()->generation, GENERATION);
+    tick("HELLO");
+    welcome("");
+    tick("");
+    m.term = 2;
+    m.u.shutdown.reason = SHUTDOWN_FAILED;
+    hear(m, ""); /* what it was told stands */
+    ck_assert_int_eq(core.verdict, WORKER_RELEASED);
 }
 END_TEST
 
@@ -220,7 +245,8 @@ int main(void)
     tcase_add_loop_test(tc, phase_stays_and_what_stands_is_said_again, 0, 5);
     tcase_add_test(tc, contact_greets_the_new_one_instead);
     tcase_add_test(tc, leaving_is_told_to_the_new_one);
-    tcase_add_test(tc, who_has_left_has_nothing_to_say);
+    tcase_add_test(tc, who_was_shut_down_has_nothing_to_say);
+    tcase_add_test(tc, who_was_released_says_so_until_it_is_heard);
     tcase_add_test(tc, lower_or_equal_term_is_no_successor);
     tcase_add_test(tc, third_driver_is_greeted);
     tcase_add_test(tc, running_says_its_place);

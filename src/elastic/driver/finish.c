@@ -97,21 +97,34 @@ static void leave_inherited(struct driver *d, struct driver_worker *w,
     w->kill_us = released ? 0 : d->now_us + FAREWELL_US;
 }
 
-/* What it has said is said again to everybody who is still there, as they say
+/* What was said is said again to everybody who is still there, as they say
  * HELLO. */
-void finish_inherit(struct driver *d, const struct entry_state *state)
+static void stop_inherited(struct driver *d, int exit_status, bool released,
+                           const char *verdict)
 {
-    begin_stopping(d, (int)state->exit_status, state->verdict);
-    d->released = state->released;
-    if (state->released) {
+    begin_stopping(d, exit_status, verdict);
+    d->released = released;
+    if (released) {
         d->exit_deadline_us = after(d, d->config.exit_timeout_us);
         d->linger_us = after(d, LINGER_WARN_US);
     } else {
         d->give_up_us = d->now_us + STOP_LIMIT_US;
     }
     for (size_t i = 0; i < d->n_workers; i++)
-        if (d->workers[i].life != LIFE_GONE)
-            leave_inherited(d, &d->workers[i], state->released);
+        if (worker_is_here(&d->workers[i]))
+            leave_inherited(d, &d->workers[i], released);
+}
+
+void finish_inherit(struct driver *d, const struct entry_state *state)
+{
+    stop_inherited(d, (int)state->exit_status, state->released, state->verdict);
+}
+
+void finish_adopt(struct driver *d, uint32_t n_released)
+{
+    stop_inherited(d, 0, true, "finished");
+    members_recount(d);
+    record_add(d, RECORD_RELEASED)->n = n_released;
 }
 
 static void stop_ends_differ(struct driver *d, const struct driver_worker *a,

@@ -188,6 +188,7 @@ struct msg_where {
     uint8_t kind; /* enum ready_kind, with the layout; 0: not entered yet */
     uint8_t layout[WIRE_DIGEST_NBYTES];
     char layout_text[WIRE_TEXT_MAX];
+    bool released; /* LEFT: by RELEASE, and has not ended yet */
 };
 
 struct msg_hello {

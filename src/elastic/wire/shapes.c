@@ -131,6 +131,7 @@ static const struct field hello[] = {
           .optional = true),
     DIGEST_OPT(21, u.hello.where.layout),
     TEXT(22, u.hello.where.layout_text),
+    BOOL(23, u.hello.where.released),
 };
 
 static const struct field ready[] = {

@@ -355,7 +355,7 @@ static bool is_silent(uint64_t now_us, uint64_t *term_p)
 
     pthread_mutex_lock(&control.lock);
     silent = now_us - core->last_heard_us > core->heartbeat_us * 3 / 2 &&
-             (core->phase != WORKER_LEFT || core->is_leaving);
+             worker_has_words(core);
     *term_p = core->term;
     pthread_mutex_unlock(&control.lock);
     return silent;

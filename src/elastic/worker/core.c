@@ -132,6 +132,7 @@ static void say_where(const struct worker_core *core, struct state_id id,
     where->held = core->held;
     where->has_cut = core->cut_known;
     where->cut = core->cut_known ? core->cut : 0;
+    where->released = core->verdict == WORKER_RELEASED;
     where->kind = core->ready.kind;
     memcpy(where->layout, core->ready.layout, sizeof(where->layout));
     copy_text(where->layout_text, core->ready.layout_text);
@@ -356,7 +357,8 @@ static void on_message(struct worker_core *core, const struct message *m,
         return; /* M1; another driver is heard when it was dialled */
     core->term = m->term;
     core->last_heard_us = now_us;
-    if (core->phase == WORKER_LEFT && !core->is_leaving)
+    if (core->phase == WORKER_LEFT && !core->is_leaving &&
+        m->type != MSG_WELCOME)
         return;
     switch (m->type) {
     case MSG_WELCOME:
@@ -531,8 +533,8 @@ static hvd_status_t on_successor(struct worker_core *core,
         return HVD_ERR_STATE;
     core->term = ev->u.term;
     core->last_heard_us = now_us; /* it has its own time to answer */
-    if (core->phase == WORKER_LEFT && !core->is_leaving)
-        return HVD_OK; /* there is nothing more to say */
+    if (!worker_has_words(core))
+        return HVD_OK;
     core->greeting = core->phase != WORKER_CONTACT;
     send_hello(core, ev->id);
     return HVD_OK;
@@ -613,6 +615,13 @@ hvd_status_t worker_step(struct worker_core *core,
     *actions_p = core->actions;
     *n_p = core->n_actions;
     return status;
+}
+
+/* Of the verdict nobody else may know. */
+bool worker_has_words(const struct worker_core *core)
+{
+    return core->phase != WORKER_LEFT || core->is_leaving ||
+           core->verdict == WORKER_RELEASED;
 }
 
 uint64_t worker_deadline(const struct worker_core *core)

@@ -178,6 +178,9 @@ hvd_status_t worker_step(struct worker_core *core,
                          const struct worker_action **actions_p,
                          size_t *n_p) HVD_MUST_CHECK;
 
+/* A successor of the driver has something to learn from it. */
+bool worker_has_words(const struct worker_core *core);
+
 /* Absolute time of the next WORKER_EV_TICK. */
 uint64_t worker_deadline(const struct worker_core *core);
 
