@@ -268,9 +268,12 @@ struct leaving {
     int leaver;
     const char *words;
     int stop_fd;
+    sem_t met; /* the other is through with the first calls */
 };
 
-/* The leaver serves its endpoint until the other has been answered. */
+/* The leaver serves its endpoint until the other has been answered. An abort
+ * ends what it finds unfinished, also what only its receiver has yet to notice:
+ * the first calls have to be over for both. */
 static bool one_leaves(struct group *g, int rank, void *arg)
 {
     struct leaving *l = arg;
@@ -279,7 +282,11 @@ static bool one_leaves(struct group *g, int rank, void *arg)
 
     for (int i = 0; i < l->first_calls; i++)
         EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank != l->leaver)
+        sem_post(&l->met);
     if (rank == l->leaver) {
+        if (l->kind == COMM_LEAVE_ABORT)
+            sem_wait(&l->met);
         for (int i = 0; i < l->n_broadcasts; i++)
             EXPECT(broadcast(g->comms[rank], buf, l->count, HVD_UINT8, rank) ==
                    HVD_OK);
@@ -309,9 +316,11 @@ static void leave_case(struct leaving l)
     struct group g;
 
     l.stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    sem_init(&l.met, 0, 0);
     group_init(&g, 2);
     group_run(&g, one_leaves, &l);
     group_fini(&g);
+    sem_destroy(&l.met);
     close(l.stop_fd);
 }
 
