@@ -285,7 +285,8 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
     if (phase != DRIVER_ADOPTING &&
         (d->aborted != aborted || d->generation != generation))
         cover_ending(s, aborted);
-    succession_write(s, actions, n);
+    succession_write(s, actions, n,
+                     phase < DRIVER_STOPPING && d->phase >= DRIVER_STOPPING);
     if (!s->options.large)
         check_driver(s);
     for (size_t i = 0; i < n; i++)

@@ -28,19 +28,24 @@ static void put(void *arg, struct entry *entry)
     s->entries[s->n_entries++].entry = *entry;
 }
 
+/* verdict: this step speaks it. Nobody is told before it is with the kernel
+ * (feed_one() in driver/loop.c), and with it all that was put before. */
 void succession_write(struct sim *s, const struct driver_action *actions,
-                      size_t n)
+                      size_t n, bool verdict)
 {
     struct keep keep = {&s->memory, put, s};
 
-    if (s->plan.survives)
-        keep_step(&keep, &s->driver, actions, n);
+    if (!s->plan.survives)
+        return;
+    keep_step(&keep, &s->driver, actions, n);
+    if (verdict)
+        s->n_written = s->n_entries;
 }
 
 /* What a driver writes before it says anything is there. */
 static void forget_tail(struct sim *s, uint64_t n_lost)
 {
-    while (n_lost-- > 0 && s->n_entries > s->n_written + 1 &&
+    while (n_lost-- > 0 && s->n_entries > s->n_written && s->n_entries > 1 &&
            s->entries[s->n_entries - 1].at_us + LOST_US > s->driver_died_us)
         s->n_entries--;
     memory_fini(&s->memory);

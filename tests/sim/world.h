@@ -297,7 +297,7 @@ struct sim {
         struct entry entry;
     } * entries; /* [n_entries]: the same, one by one */
     size_t n_entries, entries_max;
-    size_t n_written; /* those a driver wrote before it began: never lost */
+    size_t n_written; /* those that a driver has waited for: never lost */
     uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
     uint64_t short_since_us; /* below the gate; TIME_NEVER: it is not */
@@ -360,7 +360,7 @@ void driver_agent_ended(struct sim *s, uint64_t agent);
 
 /* succession.c */
 void succession_write(struct sim *s, const struct driver_action *actions,
-                      size_t n);
+                      size_t n, bool verdict);
 /* The driver dies; another takes over in delay_us, without the last n_lost
  * entries. */
 void succession_begin(struct sim *s, uint64_t delay_us, uint64_t n_lost);
