@@ -116,7 +116,9 @@ void pass(uint64_t ms, bool driver_lives)
 
 void spawn(uint64_t ms, uint64_t worker)
 {
-    struct message m = {.type = MSG_SPAWN, .u.spawn.worker = worker};
+    struct message m = {
+        .type = MSG_SPAWN,
+        .u.spawn = {.worker = worker, .slot = (uint32_t)worker}};
 
     ck_assert_int_eq(hear(ms, m), HVD_OK);
 }

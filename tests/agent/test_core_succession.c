@@ -182,6 +182,28 @@ START_TEST(own_absence_is_nobodys_silence)
 }
 END_TEST
 
+/* Who has taken over knows nothing of worker 1, and fills its slot. */
+START_TEST(nobody_is_started_where_another_lives)
+{
+    struct message m = {.type = MSG_SPAWN,
+                        .u.spawn = {.worker = 1001, .slot = 1}};
+
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    ck_assert_int_eq(hear(12, m), HVD_OK);
+    kill_worker(13, 1, 0);
+    ck_assert_int_eq(hear(14, m), HVD_OK);
+    expect("[    12] SPAWNED 1 pid 1001\n"
+           "[    13] KILL 1\n"
+           "[    14] SPAWNED 1 pid 1001\n");
+    exits(15, 1, 0, 9);
+    forget_transcript();
+    ck_assert_int_eq(hear(16, m), HVD_OK);
+    expect("[    16] spawn 1001\n");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("agent core: succession");
@@ -198,6 +220,7 @@ int main(void)
     tcase_add_test(tc, successor_has_its_own_time_to_answer);
     tcase_add_test(tc, deaths_meanwhile_are_told_when_somebody_hears);
     tcase_add_test(tc, own_absence_is_nobodys_silence);
+    tcase_add_test(tc, nobody_is_started_where_another_lives);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -562,6 +562,25 @@ START_TEST(worker_that_another_agent_runs_is_not_adopted_by_this_one)
 }
 END_TEST
 
+/* Nothing was written down of it, and its agent has not been heard for long:
+ * the others have gone on without it, and its slot is free for others. */
+START_TEST(worker_that_is_told_of_too_late_is_killed)
+{
+    struct fixture *f = trains(ALL);
+
+    succeed(f, 1000, 0);
+    agents_back(f, 1100);
+    greets(f, 1200, ALL, training(1, 4));
+    forget(f);
+    at(f, 1300, said_by("b", runs_as("w7", 4711)));
+    expect(f, "kill: w7\n");
+    at(f, 1400, said_by("b", killed("w7")));
+    pass(f, 3000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: adoption");
@@ -596,6 +615,7 @@ int main(void)
         tc, hello_that_differs_from_its_first_to_the_successor_is_refused);
     tcase_add_test(tc,
                    worker_that_another_agent_runs_is_not_adopted_by_this_one);
+    tcase_add_test(tc, worker_that_is_told_of_too_late_is_killed);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -134,7 +134,7 @@ static void spawn(struct sim *s, const struct driver_action *a)
     struct message m = {.type = MSG_SPAWN};
 
     m.u.spawn.worker = a->worker;
-    m.u.spawn.slot = s->options.bug == BUG_slotagain ? 0 : a->slot;
+    m.u.spawn.slot = a->slot;
     m.u.spawn.argv = (struct wire_strings){"train", sizeof("train")};
     tell(s, agent_of(s, a), &m);
 }

@@ -59,7 +59,9 @@ void process_begin(struct sim *s, struct sim_agent *agent, uint64_t id)
     w->pid = 1000 + id;
     w->agent = agent->id;
     w->host = agent->host;
-    w->slot = agent_core_child(&agent->core, id)->slot;
+    w->slot = s->options.bug == BUG_slotagain
+                  ? 0
+                  : agent_core_child(&agent->core, id)->slot;
     check_slot(s, w);
     w->alive = true;
     w->live.hash = 1;

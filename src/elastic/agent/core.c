@@ -99,6 +99,16 @@ static struct agent_child *find(struct agent_core *core, uint64_t worker)
     return NULL;
 }
 
+/* Who lives in this slot; NULL: nobody. */
+static struct agent_child *occupant(struct agent_core *core, uint32_t slot)
+{
+    for (size_t i = 0; i < core->n_children; i++)
+        if (core->children[i].slot == slot &&
+            core->children[i].state != CHILD_REAPED)
+            return &core->children[i];
+    return NULL;
+}
+
 static struct agent_child *add(struct agent_core *core, uint64_t worker)
 {
     struct agent_child *child;
@@ -195,11 +205,15 @@ static void refuse(struct agent_core *core, struct agent_child *child,
 }
 
 /* A worker is started once, however often the driver repeats itself: what is as
- * old as those that are forgotten may be one of them. */
+ * old as those that are forgotten may be one of them. Nor is it started where
+ * another lives: a driver that has taken over may not know of that one. It is
+ * told, and says SPAWN again, until the slot is free. */
 static void on_spawn(struct agent_core *core, const struct msg_spawn *spawn)
 {
     struct agent_child *child = find(core, spawn->worker);
 
+    if (!child)
+        child = occupant(core, spawn->slot);
     if (child) {
         report(core, child);
         return;

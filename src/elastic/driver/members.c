@@ -270,12 +270,28 @@ static struct driver_worker *reported(struct driver *d, uint64_t by,
     return NULL;
 }
 
+/* It runs somebody without whom all was decided (M15), as nothing of him was
+ * written down, and the word of him has come too late. He is in nobody's group,
+ * and his slot may be another's. */
+static void kill_unknown(struct driver *d, uint64_t agent, uint64_t worker)
+{
+    struct driver_action *a;
+
+    if (d->phase == DRIVER_ADOPTING || !host_of_agent(d, agent))
+        return;
+    a = action_add(d, DRIVER_ACT_KILL);
+    a->agent = agent;
+    a->worker = worker;
+}
+
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m)
 {
-    struct driver_worker *w = worker_find(d, m->worker)
-                                  ? reported(d, by, m->worker)
-                                  : adopt_worker(d, by, m);
+    bool known = worker_find(d, m->worker) != NULL;
+    struct driver_worker *w = known ? reported(d, by, m->worker)
+                                    : adopt_worker(d, by, m);
 
+    if (!w && !known)
+        kill_unknown(d, by, m->worker);
     if (!w || w->spawned)
         return;
     w->spawned = true;
