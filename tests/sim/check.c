@@ -261,8 +261,40 @@ static void check_assigns(struct sim *s, struct sim_generation *g,
         check_fail(s, "generation %llu: %s", ULL(g->generation), wrong);
 }
 
-/* Nor has anybody who was sent away, and could have stayed (M9); a successor
- * may lack the word of who has not spoken yet. */
+static bool is_held_by_another(struct sim *s, const struct sim_worker *w)
+{
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct sim_worker *other = sim_worker(s, i);
+        const struct driver_worker *dw = driver_worker(&s->driver, i);
+
+        if (other && other != w && dw && worker_is_here(dw) &&
+            state_id_compare(other->id_of, w->id_of) >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whoever is drained leaves what it has to others (M9). That is judged here,
+ * when it is told to go: it may take long to end, and the others may die
+ * meanwhile. A successor may lack the word of who has not spoken yet. */
+void check_sent_away(struct sim *s, struct sim_worker *w,
+                     const struct msg_shutdown *m)
+{
+    const struct driver_worker *dw = driver_worker(&s->driver, w->id);
+
+    if (w->sent_away)
+        return; /* it is only said again */
+    w->sent_away = true;
+    if (m->reason != SHUTDOWN_DRAINED || !dw || dw->inherited ||
+        s->driver.phase >= DRIVER_STOPPING || state_id_is_none(w->id_of))
+        return;
+    if (!is_held_by_another(s, w))
+        check_fail(s, "w%llu is sent away, which alone has (%llu, %llu)",
+                   ULL(w->id), ULL(w->id_of.generation), ULL(w->id_of.version));
+}
+
+/* Nor has anybody who could have stayed (M9), sent away in this very step; a
+ * successor may lack the word of who has not spoken yet. */
 static void check_leavers(struct sim *s, const struct sim_generation *g)
 {
     const struct sim_generation *old = check_before(s, g->generation);
@@ -272,8 +304,10 @@ static void check_leavers(struct sim *s, const struct sim_generation *g)
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
         if (dw && !worker_is_here(dw) &&
-            (dw->inherited || dw->farewell.reason == SHUTDOWN_FAILED))
-            continue; /* the driver before had let it go, or it failed itself */
+            (dw->inherited || dw->farewell.reason == SHUTDOWN_FAILED ||
+             w->sent_away))
+            continue; /* the driver before had let it go, it failed itself, or
+                         it was judged when it was told */
         if (w->alive && dw && !worker_is_dead(dw) &&
             state_id_compare(w->id_of, g->base) > 0)
             check_fail(s,
@@ -536,6 +570,14 @@ static bool may_evict(const struct sim *s, const struct sim_worker *w,
     return true;
 }
 
+/* It was told to go, by a driver that has died, and says nothing any more. Not
+ * by a release: that is a verdict, which every successor knows. */
+static bool has_left(const struct sim_worker *w)
+{
+    return w->core.phase == WORKER_LEFT && !w->core.is_leaving &&
+           w->core.verdict != WORKER_RELEASED;
+}
+
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut
  * off comes to every rendezvous in time, and is heard where nothing is lost. */
 void check_eviction(struct sim *s, const struct driver_record *r)
@@ -549,6 +591,8 @@ void check_eviction(struct sim *s, const struct driver_record *r)
         return;
     if (w->core.verdict == WORKER_DRIVER_GONE)
         return; /* it has given the driver up, and ends */
+    if (strstr(r->text, "took over") && has_left(w))
+        return; /* the word of it was lost, and a farewell lasts 5 s only */
     if (starts_with(r->text, "is on a blacklisted host"))
         return; /* another's failure */
     if (!may_evict(s, w, r->text))

@@ -62,6 +62,8 @@ static void on_send(struct sim *s, const struct driver_action *a)
     }
     if (a->u.message.type == MSG_HOLD)
         check_hold(s, &a->u.message);
+    if (a->u.message.type == MSG_SHUTDOWN)
+        check_sent_away(s, w, &a->u.message.u.shutdown);
     if (a->u.message.type == MSG_RELEASE && !s->released) {
         s->released = true;
         check_release(s);

@@ -174,6 +174,7 @@ struct sim_worker {
     uint8_t layout;          /* digest of its state's layout */
     uint8_t abilities;       /* enum ready_ability */
     bool met;                /* the driver has heard its HELLO */
+    bool sent_away;          /* a driver has said SHUTDOWN to it */
     uint64_t slanders; /* so many generations it ends by a wrong accusation */
     uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
     bool disputed;     /* it, or of it, somebody has said what counts */
@@ -544,6 +545,8 @@ void check_driver(struct sim *s);
 /* Its process begins: it has its slot for itself. */
 void check_slot(struct sim *s, const struct sim_worker *w);
 void check_hold(struct sim *s, const struct message *m);
+void check_sent_away(struct sim *s, struct sim_worker *w,
+                     const struct msg_shutdown *m);
 void check_eviction(struct sim *s, const struct driver_record *r);
 void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
