@@ -206,6 +206,25 @@ START_TEST(m5_damage_with_two_others_is_told_from_theirs)
 }
 END_TEST
 
+/* Others die meanwhile, which explains why connections end, and not this. */
+START_TEST(m5_damage_is_not_explained_by_a_death)
+{
+    struct fixture *f = fixture_create(.np = 5, .min_np = 2);
+
+    f->slow_workers = true;
+    run(f, "a:5");
+    at(f, 10, lost("w1", 1, "3 0"));
+    at(f, 15, killed("w5"));
+    at(f, 20, ready_lost("w1 w2 w3 w4"));
+    expect_part(f, "assign 2: w1 w2 w3 w4\n");
+    at(f, 30, lost("w1", 2, "2 0"));
+    at(f, 35, killed("w4"));
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect_part(f, "kill: w1\nassign 3: w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_claims");
@@ -223,6 +242,7 @@ int main(void)
     tcase_add_loop_test(tcase, m5_who_outlasts_another_goes_next, 0, 2);
     tcase_add_loop_test(tcase, m5_damage_with_two_others_is_told_from_theirs, 0,
                         2);
+    tcase_add_test(tcase, m5_damage_is_not_explained_by_a_death);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -51,12 +51,36 @@ bool is_accused(const struct driver *d, uint64_t id)
     return false;
 }
 
+/* Who was sent what is damaged accuses itself as well: either may be at fault.
+ */
+static bool is_of_damage(struct driver *d, const struct driver_accusation *a)
+{
+    return find(d->accused, d->n_accused, a->by, a->by) != NULL;
+}
+
+static bool is_dead(struct driver *d, uint64_t id)
+{
+    const struct driver_worker *w = worker_find(d, id);
+
+    return !w || worker_is_dead(w);
+}
+
+/* A death explains who was lost, whoever has died. What was damaged it does
+ * not, unless it is the death of who may have done it. */
+static bool is_explained(struct driver *d, const struct driver_accusation *a)
+{
+    return d->death &&
+           (!is_of_damage(d, a) || is_dead(d, a->by) || is_dead(d, a->of));
+}
+
 void accusations_turn(struct driver *d)
 {
     for (size_t i = 0; d->committed && i < d->n_workers; i++)
         d->workers[i].suspected_us = 0; /* it has done well since */
-    memcpy(d->accused_before, d->accused, sizeof(d->accused));
-    d->n_accused_before = d->death ? 0 : d->n_accused; /* a death explains */
+    d->n_accused_before = 0;
+    for (size_t i = 0; i < d->n_accused; i++)
+        if (!is_explained(d, &d->accused[i]))
+            d->accused_before[d->n_accused_before++] = d->accused[i];
     d->n_accused = 0;
 }
 
@@ -161,14 +185,14 @@ static struct driver_worker *guilty_of_damage(struct driver *d,
 static struct driver_worker *convict(struct driver *d,
                                      const struct driver_accusation *a)
 {
-    if (!a->proven || a->by == a->of) /* it takes two */
+    if (!a->proven || is_explained(d, a) || a->by == a->of) /* it takes two */
         return NULL;
     return same_before(d, a) ? guilty(d, a) : guilty_of_damage(d, a);
 }
 
 bool accusations_judge(struct driver *d)
 {
-    if (d->death || !d->aborted)
+    if (!d->aborted)
         return false;
     for (size_t i = 0; i < d->n_accused; i++) {
         struct driver_worker *w = convict(d, &d->accused[i]);
@@ -176,6 +200,7 @@ bool accusations_judge(struct driver *d)
         if (!w)
             continue;
         suspect_other(d, &d->accused[i], w);
+        d->n_accused = 0; /* it is judged */
         action_kill(d, w, 0);
         worker_dies(d, w, "was accused by its peers twice in a row", true);
         return true;
