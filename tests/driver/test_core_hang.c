@@ -67,6 +67,45 @@ START_TEST(m10_who_computes_while_others_wait_is_evicted)
 }
 END_TEST
 
+/* All have computed for longer, and then completed the same call, which w2 has
+ * yet to say; if it says that it has not it was awaited. */
+START_TEST(m10_newer_words_of_others_say_nothing_of_who_is_awaited)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1, .hang_ms = 5000);
+
+    run(f, "a:3");
+    stand(f, 1, 6, "7 7 7");
+    say(f, 6000, "7 7 7");
+    at(f, 6010, standing("w2", "7", 0));
+    at(f, 6020, standing("w1", "8+", 0));
+    at(f, 6020, standing("w3", "8+", 0));
+    pass(f, 7000);
+    expect(f, "");
+    at(f, 7000, standing("w2", _i == 0 ? "8" : "7", 0));
+    pass(f, 7200);
+    expect(f, _i == 0 ? "" : "kill: w2\nabort 1, w2 died: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_a_report_is_progress_too)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .hang_ms = 5000);
+    struct message m = {.type = MSG_REPORT, .job = FIXTURE_JOB, .worker = 2};
+
+    run(f, "a:2");
+    stand(f, 1, 6, "0+ 0");
+    say(f, 6000, "0+ 0");
+    at(f, 6010, standing("w2", "0", 0));
+    m.u.report.generation = 1;
+    m.u.report.what = REPORT_FIRST_COLLECTIVE;
+    at_raw(f, 6020, &m);
+    pass(f, 6500);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m10_who_is_ahead_of_others_is_not_at_fault)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 1, .hang_ms = 5000);
@@ -244,6 +283,9 @@ int main(void)
     Suite *suite = suite_create("core_hang");
     TCase *tcase = tcase_create("core_hang");
 
+    tcase_add_loop_test(
+        tcase, m10_newer_words_of_others_say_nothing_of_who_is_awaited, 0, 2);
+    tcase_add_test(tcase, m10_a_report_is_progress_too);
     tcase_add_test(tcase, m10_who_computes_while_others_wait_is_evicted);
     tcase_add_test(tcase, m10_who_is_ahead_of_others_is_not_at_fault);
     tcase_add_test(tcase, m10_a_sync_whose_bytes_move_is_no_hang);

@@ -366,6 +366,7 @@ struct driver_worker {
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */
     uint64_t pinged_us;   /* when it came */
+    uint64_t there_us;    /* since then its pings say that it is where it is */
     uint64_t progress_us; /* when a ping last told that it got on */
     bool hang_warned;
 };

@@ -38,7 +38,6 @@ static bool is_stuck(const struct driver_worker *w, uint64_t limit_us)
 struct census {
     size_t n, waiting, stuck;
     bool any_through;
-    uint64_t called;                  /* by who waits, and has called most */
     const struct driver_worker *last; /* has completed least */
 };
 
@@ -59,11 +58,7 @@ static struct census take_census(const struct driver *d, uint64_t limit_us)
         c.stuck += is_stuck(w, limit_us);
         if (!c.last || w->ping.operation < c.last->ping.operation)
             c.last = w;
-        if (holds_up(d, w))
-            continue;
-        c.waiting++;
-        if (w->ping.called > c.called)
-            c.called = w->ping.called;
+        c.waiting += !holds_up(d, w);
     }
     return c;
 }
@@ -78,11 +73,29 @@ static bool all_compute(const struct census *c)
     return c->n > 0 && c->stuck == c->n && c->waiting == 0 && !c->any_through;
 }
 
-/* Somebody waits for it. */
-static bool is_awaited(const struct census *c, const struct driver_worker *w)
+/* It has been where it waits for the other since before that one's newest word.
+ * A newer word says nothing of it: meanwhile the other may have got on as well,
+ * and has yet to say so. */
+static bool awaits(const struct driver *d, const struct driver_worker *w,
+                   const struct driver_worker *other)
 {
-    return c->any_through || w->ping.called < c->called ||
-           (c->waiting > 0 && c->stuck == c->n);
+    if (!is_member(w) || w->there_us > other->pinged_us)
+        return false;
+    if (is_through(w))
+        return w->ping.phase != WORKER_RUNNING;
+    return !holds_up(d, w) && w->ping.called > other->ping.called;
+}
+
+/* Somebody waits for it. */
+static bool is_awaited(const struct driver *d, const struct census *c,
+                       const struct driver_worker *w)
+{
+    if (c->waiting > 0 && c->stuck == c->n)
+        return true;
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (awaits(d, &d->workers[i], w))
+            return true;
+    return false;
 }
 
 /* "all workers wait in collective calls, and none has got on `how`; ..." */
@@ -105,7 +118,7 @@ static void evict_stuck(struct driver *d, const struct census *c)
         struct driver_worker *w = &d->workers[i];
 
         if (is_member(w) && !is_through(w) && holds_up(d, w) &&
-            is_stuck(w, limit_us) && is_awaited(c, w))
+            is_stuck(w, limit_us) && is_awaited(d, c, w))
             worker_evict(d, w, "made no progress within --hang-timeout");
     }
 }

@@ -459,6 +459,7 @@ static void on_report(struct driver *d, struct driver_worker *w,
 
     if (!is_member(w) || report->generation != d->generation)
         return;
+    w->progress_us = d->now_us; /* newer than its newest ping */
     if (report->what == REPORT_FIRST_COMMIT) {
         d->recheck |= !d->committed;
         d->ever_committed = true;
@@ -563,11 +564,15 @@ static void note_progress(struct driver *d, struct driver_worker *w,
                           const struct msg_ping *ping)
 {
     const struct msg_ping *before = &w->ping;
+    bool moved = ping->boundary != before->boundary ||
+                 ping->operation != before->operation ||
+                 ping->called != before->called ||
+                 ping->generation != before->generation;
 
-    if (ping->boundary != before->boundary ||
-        ping->operation != before->operation ||
-        ping->called != before->called || ping->moves != before->moves ||
-        ping->generation != before->generation || ping->phase != WORKER_RUNNING)
+    if (moved || ping->phase != before->phase ||
+        ping->in_collective != before->in_collective)
+        w->there_us = d->now_us;
+    if (moved || ping->moves != before->moves || ping->phase != WORKER_RUNNING)
         w->progress_us = d->now_us;
     if (ping->busy_ms > 0)
         w->progress_us = d->now_us + ping->busy_ms * 1000;
