@@ -226,6 +226,8 @@ static void child_exited(struct sim *s, struct sim_agent *agent,
                              .code = (int64_t)event->c,
                              .signal = (int64_t)event->d};
 
+    if (s->options.bug == BUG_mute && event->d == SIGKILL)
+        return; /* its heartbeats stop: that is noticed, in the end */
     feed(s, agent, &ev);
 }
 

@@ -474,7 +474,7 @@ static bool stays(const struct driver_worker *w)
 
 /* M12: the same members have failed before. A driver that was away looks when
  * it is back. */
-static bool may_pause(const struct sim *s, size_t members)
+bool check_may_pause(const struct sim *s, size_t members)
 {
     static const uint64_t pauses_us[] = {0, SEC / 2, 5 * SEC / 2, 10 * SEC, 0};
     const struct driver *d = &s->driver;
@@ -509,8 +509,10 @@ void check_driver(struct sim *s)
         newcomers != d->counts.newcomers)
         check_fail(s, "the driver has counted wrongly");
     if (d->phase == DRIVER_RENDEZVOUS && d->generation > 0 &&
-        ready == members && stay >= d->config.min_np && !may_pause(s, members))
+        ready == members && stay >= d->config.min_np &&
+        !check_may_pause(s, members))
         check_fail(s, "all are READY, but the rendezvous stays open");
+    check_recovery(s);
 }
 
 /* M7: newcomers interrupt nobody before the generation has committed. */
@@ -530,10 +532,15 @@ void check_hold(struct sim *s, const struct message *m)
                ULL(g->generation));
 }
 
-/* It is in user code, and has been for so long. */
+/* It is in user code, and has been for so long; or has been until a moment ago,
+ * which its next heartbeat will tell. */
 static bool computes_for(const struct sim *s, const struct sim_worker *w,
                          uint64_t us)
 {
+    uint64_t way_us = s->driver_config.heartbeat_us + plan_slack_us(s);
+
+    if (w->computed_us >= us && s->now_us - w->busy_until_us < way_us)
+        return true;
     return w->app == APP_COMPUTING && s->now_us - w->busy_since_us >= us;
 }
 

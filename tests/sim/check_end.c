@@ -57,10 +57,9 @@ static bool was_disturbed(const uint64_t *cover)
  * no longer than this to come up. */
 static bool was_short(const struct sim *s)
 {
-    enum { COME_UP_US = 8000000 };
-
-    return s->short_since_us <
-           s->calm_us + s->driver_config.heartbeat_timeout_us + COME_UP_US;
+    return s->short_since_us < s->calm_us +
+                                   s->driver_config.heartbeat_timeout_us +
+                                   CHECK_COME_UP_US;
 }
 
 /* A failure that the world of this run explains. */

@@ -193,13 +193,15 @@ static void perform(struct sim *s, const struct driver_action *a)
     }
 }
 
-/* BUG_hasty: what it was told is not what it does. */
+/* BUG_hasty, BUG_patient: what it was told is not what it does. */
 bool sim_driver_init(struct sim *s)
 {
     struct driver_config config = s->driver_config;
 
     if (s->options.bug == BUG_hasty)
         config.elastic_timeout_us /= 100;
+    if (s->options.bug == BUG_patient)
+        config.heartbeat_timeout_us *= 10;
     return driver_init(&s->driver, &config, driver_now(s));
 }
 
@@ -326,6 +328,7 @@ void driver_hear(struct sim *s, struct event *event)
               driver_worker(&s->driver, w->id) != NULL;
     if (!w->met)
         return; /* a stranger's */
+    w->heard_us = s->now_us;
     if (s->options.bug == BUG_deafear && event->message->type == MSG_PING &&
         w->id % 3 == 0)
         return;

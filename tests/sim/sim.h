@@ -113,9 +113,11 @@ extern const unsigned sim_counter_where[N_COVER];
     X(deafhold, "some applications do not look at the hold word")           \
     X(hearsay, "an accusation counts without evidence")                     \
     X(slotagain, "a slot is used again while its worker lives")             \
+    X(mute, "an agent does not tell that a worker was killed")              \
     X(orphan, "an agent does not see that the driver has ended")            \
     X(deafear, "the heartbeats of every third worker do not count")         \
-    X(hasty, "--elastic-timeout is over in a hundredth of its time")
+    X(hasty, "--elastic-timeout is over in a hundredth of its time")        \
+    X(patient, "--heartbeat-timeout is over after ten times its time")
 
 enum sim_bug {
 #define SIM_BUG(name, text) BUG_##name,

@@ -37,7 +37,7 @@ static struct shrink_report shrink_by_runs(struct sim_options *options)
 
 static const struct {
     const char *bug, *violation;
-} bugs[] = {{"noabort", "is evicted for no reason"},
+} bugs[] = {{"patient", "is silent for"},
             {"anylayout", "has another layout than"},
             {"latecommit", "starts from"},
             {"norepeat", "the job has not ended"}};

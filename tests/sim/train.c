@@ -82,6 +82,7 @@ static void compute(struct sim *s, struct sim_worker *w)
     w->busy_since_us = s->now_us;
     app_sleep(s, w, w->live.steps >= s->plan.steps ? 50 : us);
     w->busy_until_us = s->now_us;
+    w->computed_us = w->busy_until_us - w->busy_since_us;
 }
 
 static hvd_status_t operate(struct sim *s, struct sim_worker *w)

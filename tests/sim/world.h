@@ -16,7 +16,8 @@
  *   accuse.c   whom a worker accuses
  *   plan.c     what world a seed makes, and which faults come when
  *   faults.c   what each fault does
- *   check.c    the invariants; check_end.c: those of the end
+ *   check.c    the invariants; check_end.c: those of the end;
+ *              check_recovery.c: that of time
  *   trace.c    the transcript
  *
  * Times are microseconds of the virtual clock. No process reads that one: each
@@ -174,6 +175,7 @@ struct sim_worker {
     uint8_t layout;          /* digest of its state's layout */
     uint8_t abilities;       /* enum ready_ability */
     bool met;                /* the driver has heard its HELLO */
+    uint64_t heard_us;       /* or it could have been: check_recovery.c */
     bool sent_away;          /* a driver has said SHUTDOWN to it */
     uint64_t slanders; /* so many generations it ends by a wrong accusation */
     uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
@@ -204,6 +206,7 @@ struct sim_worker {
     bool strays; /* ... or goes on where it should return */
     uint64_t operation, entered, moves;
     uint64_t busy_since_us, busy_until_us; /* COMPUTING */
+    uint64_t computed_us;                  /* for so long, the last time */
     struct content live, snap;
     struct state_id id_of; /* of snap */
 };
@@ -301,6 +304,7 @@ struct sim {
     size_t n_written; /* those that a driver has waited for: never lost */
     uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
+    uint64_t in_the_way_us, enough_us; /* see check_recovery.c */
     uint64_t short_since_us; /* below the gate; TIME_NEVER: it is not */
     bool all_blacklisted, state_left; /* when the verdict fell */
 
@@ -522,7 +526,8 @@ void faults_discovery(struct sim *s);
 /* true: the worker is in a state somebody waited for, and was killed */
 bool faults_trap(struct sim *s, struct sim_worker *w, enum trap trap);
 
-/* check.c, check_end.c */
+/* check.c, check_end.c, check_recovery.c */
+enum { CHECK_COME_UP_US = 8000000 }; /* those who are missing, at the end */
 static inline bool starts_with(const char *text, const char *words)
 {
     return strncmp(text, words, strlen(words)) == 0;
@@ -542,6 +547,9 @@ void check_adopted(struct sim *s, const struct driver_action *actions,
 void check_formed(struct sim *s, const struct driver_action *actions, size_t n);
 /* After every step of the driver in a small world. */
 void check_driver(struct sim *s);
+void check_recovery(struct sim *s);
+/* The open rendezvous may wait, with so many members (M12). */
+bool check_may_pause(const struct sim *s, size_t members);
 /* Its process begins: it has its slot for itself. */
 void check_slot(struct sim *s, const struct sim_worker *w);
 void check_hold(struct sim *s, const struct message *m);
