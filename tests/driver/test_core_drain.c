@@ -1,6 +1,8 @@
 /* tests/driver/test_core_drain.c - who has to leave and does not: when it is
  * killed, and when it delays nobody. M9, as transcripts of the core. See
  * fixture.h for the words. */
+#include <string.h>
+
 #include "driver/fixture.h"
 
 /* Each half second until then: these wait in a collective, those compute. */
@@ -105,11 +107,32 @@ START_TEST(m9_who_alone_holds_the_state_may_be_late)
 }
 END_TEST
 
+/* It is in its epilogue, and has the state; but it will not come back. */
+START_TEST(m14_who_was_drained_holds_nothing_for_the_others)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:2 b:1");
+    at(f, 10, commits("w1 w2 w3"));
+    at(f, 20, hosts("a:2"));
+    leave_at(f, 30, "w1 w2 w3", 2);
+    expect_part(f, "shutdown drained: w3\nassign 2: w1 w2\n");
+    at(f, 40, killed("w1"));
+    at(f, 50, killed("w2"));
+    expect_part(f, "abort 2, w1 died: w2\n");
+    ck_assert_int_eq(f->driver.phase, DRIVER_STOPPING);
+    ck_assert_ptr_nonnull(
+        strstr(f->driver.verdict, "nobody is left who holds the state"));
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_drain");
     TCase *tcase = tcase_create("core_drain");
 
+    tcase_add_test(tcase, m14_who_was_drained_holds_nothing_for_the_others);
     tcase_add_test(tcase, m9_who_has_to_leave_and_delays_the_others_is_killed);
     tcase_add_test(tcase, m9_after_a_loss_who_does_not_come_is_killed_too);
     tcase_add_test(tcase, m9_in_a_step_of_all_nobody_is_delayed);

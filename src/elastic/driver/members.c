@@ -104,7 +104,7 @@ static bool state_is_gone(const struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (!worker_is_dead(w) &&
+        if (worker_is_here(w) && /* who was told to go takes it with him */
             (worker_is_enlisted(w) || !state_id_is_none(w->offer.id)))
             return false;
     }
