@@ -173,6 +173,22 @@ START_TEST(m10_who_does_not_come_after_the_end_is_evicted)
 }
 END_TEST
 
+/* The ABORT does not reach it: that is no fault of the job. */
+START_TEST(m10_the_last_who_waits_for_the_lost_is_evicted)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .hang_ms = 5000);
+
+    run(f, "a:2");
+    stand(f, 1, 3, "7+ 7+");
+    f->slow_workers = true; /* no replacement calls */
+    at(f, 3000, killed("w2"));
+    stand(f, 3, 10, "7+");
+    expect_part(f, "kill: w1\n");
+    ck_assert_int_ne(f->driver.phase, DRIVER_STOPPING);
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m10_stuck_again_and_again_the_job_ends)
 {
     struct fixture *f = fixture_create(.np = 2, .hang_ms = 5000);
@@ -285,6 +301,7 @@ int main(void)
 
     tcase_add_loop_test(
         tcase, m10_newer_words_of_others_say_nothing_of_who_is_awaited, 0, 2);
+    tcase_add_test(tcase, m10_the_last_who_waits_for_the_lost_is_evicted);
     tcase_add_test(tcase, m10_a_report_is_progress_too);
     tcase_add_test(tcase, m10_who_computes_while_others_wait_is_evicted);
     tcase_add_test(tcase, m10_who_is_ahead_of_others_is_not_at_fault);

@@ -37,6 +37,7 @@ static bool is_stuck(const struct driver_worker *w, uint64_t limit_us)
 /* The members under way: not through. */
 struct census {
     size_t n, waiting, stuck;
+    size_t calling; /* who say that they wait, if only for the lost */
     bool any_through;
     const struct driver_worker *last; /* has completed least */
 };
@@ -59,6 +60,7 @@ static struct census take_census(const struct driver *d, uint64_t limit_us)
         if (!c.last || w->ping.operation < c.last->ping.operation)
             c.last = w;
         c.waiting += !holds_up(d, w);
+        c.calling += worker_waits(w);
     }
     return c;
 }
@@ -70,7 +72,7 @@ static bool all_wait(const struct census *c)
 
 static bool all_compute(const struct census *c)
 {
-    return c->n > 0 && c->stuck == c->n && c->waiting == 0 && !c->any_through;
+    return c->n > 0 && c->stuck == c->n && c->calling == 0 && !c->any_through;
 }
 
 /* It has been where it waits for the other since before that one's newest word.
@@ -90,7 +92,7 @@ static bool awaits(const struct driver *d, const struct driver_worker *w,
 static bool is_awaited(const struct driver *d, const struct census *c,
                        const struct driver_worker *w)
 {
-    if (c->waiting > 0 && c->stuck == c->n)
+    if (c->calling > 0 && c->stuck == c->n)
         return true;
     for (size_t i = 0; i < d->n_workers; i++)
         if (awaits(d, &d->workers[i], w))
