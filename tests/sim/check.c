@@ -399,6 +399,15 @@ static bool is_calm(const struct sim *s)
                0;
 }
 
+/* A failure that a successor hears of may have its host blacklisted, and all
+ * others there killed (M11). */
+static bool is_banned(const struct sim *s, const struct sim_worker *w)
+{
+    const struct driver_worker *dw = driver_worker(&s->driver, w->id);
+
+    return dw && driver_host_of(&s->driver, dw)->blacklist.listed;
+}
+
 /* All its members live, and train in it. */
 static bool is_whole(struct sim *s, const struct sim_generation *g)
 {
@@ -407,7 +416,7 @@ static bool is_whole(struct sim *s, const struct sim_generation *g)
 
         if (!process_runs(w) || w->generation != g->generation || w->out ||
             w->comm.status != HVD_OK || w->app == APP_GONE ||
-            w->core.fence >= g->generation)
+            w->core.fence >= g->generation || is_banned(s, w))
             return false;
     }
     return true;
