@@ -42,7 +42,7 @@ struct crowd {
     struct wire_context *context;
     struct wire_dealer *control, *output;
     uint64_t job, agent;
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets;
     const char *driver;
     struct member **members; /* [n] */
     size_t n, max, n_alive;
@@ -250,14 +250,15 @@ static void spawn(struct crowd *c, uint64_t worker)
                                    .driver_timeout_us = 600000000};
     struct message m = {.type = MSG_SPAWNED};
     struct member *w = calloc(1, sizeof(*w));
-    uint8_t token[WIRE_TOKEN_NBYTES];
+    struct wire_secrets secrets = c->secrets;
     char name[32];
 
     if (!w || !array_reserve(&c->members, &c->max, c->n + 1))
         fail("no memory");
     snprintf(name, sizeof(name), "w%" PRIu64, worker);
-    wire_token_derive(c->token, WIRE_TOKEN_WORKER, worker, token);
-    if (wire_dealer_create(c->context, c->driver, name, token, &w->dealer) !=
+    wire_token_derive(c->secrets.token, WIRE_TOKEN_WORKER, worker,
+                      secrets.token);
+    if (wire_dealer_create(c->context, c->driver, name, &secrets, &w->dealer) !=
         HVD_OK)
         fail(name);
     w->id = worker;
@@ -364,9 +365,9 @@ static void read_environment(struct crowd *c)
     c->agent = strtoull(getenv(ENV_AGENT), NULL, 10);
     c->lifeline_fd = getenv(ENV_LIFELINE_FD) ? atoi(getenv(ENV_LIFELINE_FD))
                                              : -1;
-    if (wire_secret_read(atoi(getenv(ENV_SECRET_FD)), c->token,
-                         sizeof(c->token)) != HVD_OK)
-        fail("the token");
+    if (wire_secret_read(atoi(getenv(ENV_SECRET_FD)), &c->secrets,
+                         sizeof(c->secrets)) != HVD_OK)
+        fail("the secrets");
 }
 
 static void open_all(struct crowd *c)
@@ -385,9 +386,9 @@ static void open_all(struct crowd *c)
     snprintf(name, sizeof(name), "a%" PRIu64, c->agent);
     if (rlimits_prepare() != HVD_OK ||
         wire_context_create(&c->context) != HVD_OK ||
-        wire_dealer_create(c->context, c->driver, name, c->token,
+        wire_dealer_create(c->context, c->driver, name, &c->secrets,
                            &c->control) != HVD_OK ||
-        wire_dealer_create(c->context, getenv(ENV_OUTPUT), name, c->token,
+        wire_dealer_create(c->context, getenv(ENV_OUTPUT), name, &c->secrets,
                            &c->output) != HVD_OK)
         fail("cannot begin");
     watch(c, c->signal_fd);

@@ -394,14 +394,19 @@ static _Noreturn void exec_agent(const char *program, int secret_fd,
 static void open_sockets(struct fake *fake)
 {
     ck_assert_int_eq(wire_context_create(&fake->context), HVD_OK);
-    ck_assert_int_eq(
-        wire_router_create(fake->context, "127.0.0.1", fake->control_endpoint,
-                           sizeof(fake->control_endpoint), &fake->control),
-        HVD_OK);
-    ck_assert_int_eq(
-        wire_router_create(fake->context, "127.0.0.1", fake->output_endpoint,
-                           sizeof(fake->output_endpoint), &fake->output),
-        HVD_OK);
+    ck_assert_int_eq(wire_gate_create(fake->context, fake->secret, &fake->gate),
+                     HVD_OK);
+    ck_assert(wire_gate_allow(fake->gate, 1, 0, fake->secrets.token));
+    ck_assert_int_eq(wire_router_create(fake->context, fake->gate, "127.0.0.1",
+                                        fake->control_endpoint,
+                                        sizeof(fake->control_endpoint),
+                                        &fake->control),
+                     HVD_OK);
+    ck_assert_int_eq(wire_router_create(fake->context, fake->gate, "127.0.0.1",
+                                        fake->output_endpoint,
+                                        sizeof(fake->output_endpoint),
+                                        &fake->output),
+                     HVD_OK);
 }
 
 void fake_show(struct fake *fake, const char *job_dir, const char *endpoint,
@@ -431,6 +436,8 @@ void fake_start_in(struct fake *fake, const char *program, const char *job_dir,
     fake->n_unheard = n_unheard;
     ck_assert_int_eq(mac_init(), HVD_OK);
     mac_random(&fake->secrets, sizeof(fake->secrets));
+    mac_random(fake->secret, sizeof(fake->secret));
+    wire_driver_key(fake->secret, fake->secrets.driver_key);
     open_sockets(fake);
     if (job_dir)
         fake_show(fake, job_dir, NULL, fake->term);
@@ -463,5 +470,6 @@ void fake_stop(struct fake *fake)
             free(fake->workers[i].streams[s].text);
     wire_router_destroy(fake->control);
     wire_router_destroy(fake->output);
+    wire_gate_destroy(fake->gate);
     wire_context_destroy(fake->context);
 }

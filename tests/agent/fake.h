@@ -31,9 +31,11 @@ struct fake_worker {
 
 struct fake {
     struct wire_context *context;
+    struct wire_gate *gate;
     struct wire_router *control, *output;
     char control_endpoint[64], output_endpoint[64];
-    struct wire_secrets secrets; /* of the agent */
+    uint8_t secret[WIRE_TOKEN_NBYTES]; /* the driver's */
+    struct wire_secrets secrets;       /* of the agent */
     pid_t agent;
     int agent_pidfd;
     int lifeline; /* write end */

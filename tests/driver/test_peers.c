@@ -15,12 +15,17 @@ static char endpoint[64];
 static struct peers peers;
 static struct message heard;
 static uint64_t route;
-static const uint8_t token[WIRE_TOKEN_NBYTES] = {7};
+static struct wire_gate *gate;
+static const uint8_t secret[WIRE_TOKEN_NBYTES] = {9}; /* the driver's */
+static struct wire_secrets secrets = {.token = {7}};
 
 static void setup(void)
 {
     ck_assert_int_eq(wire_context_create(&context), HVD_OK);
-    ck_assert_int_eq(wire_router_create(context, "127.0.0.1", endpoint,
+    wire_driver_key(secret, secrets.driver_key);
+    ck_assert_int_eq(wire_gate_create(context, secret, &gate), HVD_OK);
+    ck_assert(wire_gate_allow(gate, 1, 0, secrets.token));
+    ck_assert_int_eq(wire_router_create(context, gate, "127.0.0.1", endpoint,
                                         sizeof(endpoint), &router),
                      HVD_OK);
     memset(&peers, 0, sizeof(peers));
@@ -30,6 +35,7 @@ static void teardown(void)
 {
     peers_fini(&peers);
     wire_router_destroy(router);
+    wire_gate_destroy(gate);
     wire_context_destroy(context);
 }
 
@@ -57,7 +63,7 @@ static struct wire_dealer *caller(const char *name)
     struct wire_dealer *dealer;
 
     ck_assert_int_eq(
-        wire_dealer_create(context, endpoint, name, token, &dealer), HVD_OK);
+        wire_dealer_create(context, endpoint, name, &secrets, &dealer), HVD_OK);
     ck_assert_int_eq(says(dealer, MSG_HELLO), WIRE_MESSAGE);
     ck_assert_uint_eq(route, 0);
     return dealer;
@@ -65,7 +71,7 @@ static struct wire_dealer *caller(const char *name)
 
 static bool meets(enum peer_kind kind, uint64_t id)
 {
-    return peers_meet(&peers, router, route, kind, id, token);
+    return peers_meet(&peers, router, route, kind, id, secrets.token);
 }
 
 START_TEST(peer_that_meets_first_is_the_one)

@@ -4,6 +4,7 @@ job goes on as if nobody were there: deaths, silence and signals are noticed, an
 nobody is blamed for it.
 """
 import os
+import select
 import shutil
 import signal
 import socket
@@ -12,19 +13,20 @@ import sys
 import threading
 import time
 
-import zmtp
+import wire
 from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, alone, check, equal, main,
                      scenario)
 import job as jobs
 
 TOKEN = bytes(range(1, 33))
+DRIVER = bytes(range(2, 34))  # the secret of a driver that is none
 BOTH = ("localhost:2", "127.0.0.2:2")
 NP = ["-np", "4", "--min-np", "1", "--max-np", "4"]
 SILENT = 300         # connections to each port: more than may wait there
 PROMPTLY_S = 5 * SLOW
 # to look through these takes longer than to receive them
-GARBAGE = zmtp.pack([None] * 4000)
-FOREIGN = zmtp.hello(job=4711, worker=1, more=[None] * 3800)
+GARBAGE = wire.pack([None] * 4000)
+FOREIGN = wire.hello(job=4711, worker=1, more=[None] * 3800)
 
 
 # ---- where they can be reached ----------------------------------------------
@@ -66,10 +68,14 @@ exec %s/src/elastic/agent/hvd-agent
 
 
 def secrets(stage, host):
-    """(token, the job's key) of the agent there."""
-    with open(os.path.join(stage.root, "secrets." + host), "rb") as file:
+    """(token, the job's key, the driver's key) of the agent there."""
+    return read_secrets(os.path.join(stage.root, "secrets." + host))
+
+
+def read_secrets(path):
+    with open(path, "rb") as file:
         words = file.read()
-    return words[:32], words[32:]
+    return words[:32], words[32:64], words[64:]
 
 
 def token(stage, host):
@@ -151,9 +157,10 @@ class Silent:
                 sock.close()
 
 
-def floods(run, body, name="HVD_DRIVER", n=2):
-    return [zmtp.Flood(zmtp.dial(endpoint(run, name)), body)
-            for _ in range(n)]
+def floods(stage, run, body, name="HVD_DRIVER", n=2):
+    """Of somebody who has an agent's key: nobody else is heard at all."""
+    return [wire.Flood(wire.Dealer(endpoint(run, name), secrets(stage, OTHER)),
+                       body) for _ in range(n)]
 
 
 class All:
@@ -237,7 +244,7 @@ def greet(run, port, n, key):
     socks = []
     for _ in range(n):
         sock = socket.create_connection(tuple(address))
-        sock.sendall(zmtp.data_hello(job, 1 << 60, 1, worker, key))
+        sock.sendall(wire.data_hello(job, 1 << 60, 1, worker, key))
         socks.append(sock)
     return socks
 
@@ -293,8 +300,9 @@ def silent_at_the_drivers_ports(stage):
 
 
 def loses_one_in_a_flood(stage, body, name="HVD_DRIVER"):
+    bug_agents(stage)
     run = start(stage)
-    with All(*floods(run, body, name)) as flood:
+    with All(*floods(stage, run, body, name)) as flood:
         took = lose_one(run)
         finish(run)
     stage.note("%.3f s, %d MB" % (took, sum(
@@ -325,8 +333,9 @@ def garbage_where_output_arrives(stage):
 
 def notices_silence_in_a_flood(stage, body):
     """A deadline: it passes although the driver always has something to read."""
+    bug_agents(stage)
     run = start(stage, ["--heartbeat-timeout", "%g" % (1.5 * SLOW)])
-    with All(*floods(run, body)):
+    with All(*floods(stage, run, body)):
         mark, row = run.mark(), run.row(rank=1)
         jobs.kill(row["pid"], signal.SIGSTOP)
         run.event("worker_lost", mark, worker=row["worker"])
@@ -346,8 +355,9 @@ def silence_is_noticed_in_words_of_another_job(stage):
 
 @alone
 def sigterm_is_noticed_in_a_flood(stage):
+    bug_agents(stage)
     run = start(stage)
-    with All(*floods(run, GARBAGE)):
+    with All(*floods(stage, run, GARBAGE)):
         begun = time.monotonic()
         run.interrupt(signal.SIGTERM)
         run.ends(128 + signal.SIGTERM)
@@ -363,11 +373,12 @@ def second_hello_of_a_worker_is_refused(stage):
     run = start(stage, HVD_TRANSPORT="tcp")
     row = run.row(rank=1)
     job = int(variable(agent(run), "HVD_JOB"))
-    mine = zmtp.token_of_worker(token(stage, row["host"]), row["worker"])
-    proof = zmtp.prove(mine, endpoint(run))
-    second = zmtp.dial(endpoint(run))
+    its_agents, job_key, driver_key = secrets(stage, row["host"])
+    mine = wire.token_of_worker(its_agents, row["worker"])
+    proof = wire.prove(mine, endpoint(run))
+    second = wire.Dealer(endpoint(run), (mine, job_key, driver_key))
     for _ in range(3):
-        second.send(zmtp.hello(job, row["worker"], proof))
+        second.send(wire.hello(job, row["worker"], proof))
     line = run.says("worker %d (" % row["worker"])
     check("HELLO of pid 4711 at 127.0.0.1:1 is refused" in line, line)
     lose_one(run)
@@ -388,13 +399,14 @@ def hello_with_the_token_of_another_is_refused(stage):
     row = run.row(rank=0)
     own, other = token(stage, LOCAL), token(stage, OTHER)
     equal(row["host"], LOCAL, "host of rank 0")
-    stranger = zmtp.dial(endpoint(run), b"w%d" % row["worker"])
-    right = zmtp.token_of_worker(own, row["worker"])
-    wrong = [zmtp.prove(token, endpoint(run)) for token in (
-        bytes(32), own, zmtp.token_of_worker(own, row["worker"] + 1),
-        zmtp.token_of_worker(other, row["worker"]))]
-    for proof in wrong + [right, zmtp.prove(right, endpoint(run, "HVD_OUTPUT"))]:
-        stranger.send(zmtp.hello(job, row["worker"], proof))
+    stranger = wire.Dealer(endpoint(run), secrets(stage, OTHER),
+                           b"w%d" % row["worker"])
+    right = wire.token_of_worker(own, row["worker"])
+    wrong = [wire.prove(token, endpoint(run)) for token in (
+        bytes(32), own, wire.token_of_worker(own, row["worker"] + 1),
+        wire.token_of_worker(other, row["worker"]))]
+    for proof in wrong + [right, wire.prove(right, endpoint(run, "HVD_OUTPUT"))]:
+        stranger.send(wire.hello(job, row["worker"], proof))
     run.says("HELLO of worker %d: without its token -> refused" %
              row["worker"])
     lose_one(run)
@@ -407,19 +419,19 @@ def hello_with_the_token_of_another_is_refused(stage):
 def forge(root):
     """In an agent's place, where output arrives: it forwards for all workers.
     Ends with the driver."""
-    with open(os.path.join(root, "secrets." + OTHER), "rb") as file:
-        own = file.read(32)
+    own = read_secrets(os.path.join(root, "secrets." + OTHER))
     job = int(os.environ["HVD_JOB"])
-    proof = zmtp.prove(own, os.environ["HVD_OUTPUT"])
-    driver = zmtp.dial(os.environ["HVD_OUTPUT"])
-    driver.send(zmtp.agent_hello(job, int(os.environ["HVD_AGENT"]), proof))
+    proof = wire.prove(own[0], os.environ["HVD_OUTPUT"])
+    driver = wire.Dealer(os.environ["HVD_OUTPUT"], own)
+    driver.send(wire.agent_hello(job, int(os.environ["HVD_AGENT"]), proof))
     driver.receive()  # welcome: the agent itself will be too late
     with open(os.path.join(root, "forging"), "w", encoding="ascii"):
         pass
-    while True:
-        driver.send(*(zmtp.output(job, worker, b"forged %d\n" % worker)
+    lifeline = int(os.environ["HVD_LIFELINE_FD"])
+    while not select.select([lifeline], [], [], 0.02)[0]:
+        driver.send(*(wire.output(job, worker, b"forged %d\n" % worker)
                       for worker in range(1, 5)))
-        time.sleep(0.02)
+    return 0
 
 
 @scenario
@@ -441,20 +453,16 @@ def output_of_anothers_worker_is_dropped(stage):
 class Impostor:
     """Listens where an agent or a worker looks for its driver, say where one has
     died, takes what they say, and talks to them. Of the job it knows all but
-    the secret."""
+    the tokens, and the driver's key only if it is told so."""
 
-    def __init__(self):
-        self.control, self.output = (
-            socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+    def __init__(self, key=wire.driver_keys(DRIVER)[0]):
+        self.control, self.output = wire.Router(key), wire.Router(key)
 
-    def endpoint(self, listener):
-        return "tcp://127.0.0.1:%d" % listener.getsockname()[1]
-
-    def accept(self):
-        self.control.settimeout(PATIENCE_S)
-        sock, _ = self.control.accept()
-        sock.settimeout(PATIENCE_S)
-        return zmtp.Connection(sock, b"ROUTER")
+    def hear(self):
+        """What one of them says."""
+        said = self.control.receive(PATIENCE_S)
+        check(said is not None, "nobody has called")
+        return said
 
     def close(self):
         self.control.close()
@@ -464,12 +472,12 @@ class Impostor:
 def alone_with(impostor, command, **environment):
     """A process that takes the impostor for its driver; its lifeline."""
     secret = os.memfd_create("secret")
-    os.write(secret, TOKEN + bytes(32))
+    os.write(secret, TOKEN + bytes(32) + wire.driver_keys(DRIVER)[1])
     lifeline, ours = os.pipe()
     env = {key: value for key, value in os.environ.items()
            if not key.startswith("HVD_")}
-    env.update(HVD_DRIVER=impostor.endpoint(impostor.control),
-               HVD_OUTPUT=impostor.endpoint(impostor.output),
+    env.update(HVD_DRIVER=impostor.control.endpoint,
+               HVD_OUTPUT=impostor.output.endpoint,
                HVD_JOB="1", HVD_HOST="host", HVD_SECRET_FD=str(secret),
                HVD_LIFELINE_FD=str(lifeline), HVD_LOG_LEVEL="error",
                **environment)
@@ -487,15 +495,18 @@ def ends_in_a_flood(command, end, **environment):
     impostor = Impostor()
     process, lifeline = alone_with(impostor, command, **environment)
     try:
-        with zmtp.Flood(impostor.accept(), GARBAGE) as flood:
-            for _ in range(10):
-                flood.connection.receive()
+        impostor.hear()
+        with wire.Flood(impostor.control, GARBAGE) as flood:
+            until = time.monotonic() + PATIENCE_S
+            while flood.n_received < 10:
+                check(time.monotonic() < until, "no HELLO in a flood")
+                time.sleep(jobs.POLL_S)
             end(process, lifeline)
             process.wait(PATIENCE_S)
     finally:
         process.kill()
         process.wait()
-        impostor.close()
+        impostor.output.close()
     return process.returncode
 
 
@@ -504,10 +515,9 @@ def outlives(command, forged, **environment):
     impostor = Impostor()
     process, lifeline = alone_with(impostor, command, **environment)
     try:
-        driver = impostor.accept()
-        said = [driver.receive()]
-        driver.send(*forged)
-        said += [driver.receive() for _ in range(10)]
+        said = [impostor.hear()]
+        impostor.control.send(*forged)
+        said += [impostor.hear() for _ in range(10)]
         equal([words for words in said if TOKEN in words], [],
               "words with its token")
         os.close(lifeline)
@@ -544,8 +554,8 @@ def worker_ends_in_a_flood(stage):
 def agent_believes_no_impostor(stage):
     program = os.path.join(stage.build, "src/elastic/agent/hvd-agent")
     of = {1: 1, 2: 1}
-    outlives([program], [zmtp.message(zmtp.AGENT_WELCOME, of, {}),
-                         zmtp.message(zmtp.AGENT_SHUTDOWN, of, {})],
+    outlives([program], [wire.message(wire.AGENT_WELCOME, of, {}),
+                         wire.message(wire.AGENT_SHUTDOWN, of, {})],
              HVD_AGENT="1")
 
 
@@ -553,9 +563,68 @@ def agent_believes_no_impostor(stage):
 def worker_believes_no_impostor(stage):
     of = {1: 1, 2: 1, 4: 1}
     outlives([stage.trainer, stage.root],
-             [zmtp.message(zmtp.WELCOME, of, {1: 100, 2: 10000, 3: 10000}),
-              zmtp.message(zmtp.SHUTDOWN, of, {1: 3, 2: 0, 3: "forged"})],
+             [wire.message(wire.WELCOME, of, {1: 100, 2: 10000, 3: 10000}),
+              wire.message(wire.SHUTDOWN, of, {1: 3, 2: 0, 3: "forged"})],
              HVD_WORKER="1", HVD_SLOT="0", HVD_ADDRESS="127.0.0.1")
+
+
+def says_nothing(key, command, **environment):
+    """To somebody in the driver's place without the driver's key."""
+    impostor = Impostor(key)
+    process, lifeline = alone_with(impostor, command, **environment)
+    try:
+        equal(impostor.control.receive(1), None, "what it said")
+        os.close(lifeline)
+        equal(process.wait(PATIENCE_S), 1, "status, behind its lifeline's end")
+    finally:
+        process.kill()
+        process.wait()
+        impostor.close()
+
+
+@scenario
+def nobody_speaks_to_another_driver(stage):
+    program = os.path.join(stage.build, "src/elastic/agent/hvd-agent")
+    for key in (None, wire.driver_keys(TOKEN)[0]):
+        says_nothing(key, [program], HVD_AGENT="1")
+        says_nothing(key, [stage.trainer, stage.root], HVD_WORKER="1",
+                     HVD_SLOT="0", HVD_ADDRESS="127.0.0.1")
+
+
+@alone
+def bytes_of_no_protocol_at_the_driver(stage):
+    run = start(stage)
+    with All(*(wire.RawFlood(endpoint(run, name), os.urandom(1 << 16))
+               for name in ("HVD_DRIVER", "HVD_OUTPUT"))) as flood:
+        took = lose_one(run)
+        finish(run)
+    stage.note("%.3f s, %d connections" % (took, sum(
+        one.n_dialled for one in flood.blocks)))
+    check(took < PROMPTLY_S, "the survivors trained after %g s" % took)
+
+
+@scenario
+def who_has_no_key_is_not_heard(stage):
+    """Words of a worker with its right proof, without CURVE, with the keys of
+    nobody, and with those of another job's driver."""
+    bug_agents(stage)
+    run = start(stage)
+    row, job = run.row(rank=1), int(variable(agent(run), "HVD_JOB"))
+    its_agents, job_key, driver_key = secrets(stage, row["host"])
+    mine = wire.token_of_worker(its_agents, row["worker"])
+    words = wire.hello(job, row["worker"], wire.prove(mine, endpoint(run)))
+    dealers = [wire.Dealer(endpoint(run), keys) for keys in (
+        None, (TOKEN, job_key, driver_key),
+        (mine, job_key, wire.driver_keys(DRIVER)[1]))]
+    for dealer in dealers:
+        dealer.send(words)
+    run.says("with a key that nobody here has -> refused")
+    lose_one(run)
+    equal([line for line in run.lines if "pid 4711" in line], [],
+          "lines of who was heard")
+    for dealer in dealers:
+        dealer.close()
+    finish(run)
 
 
 if __name__ == "__main__":

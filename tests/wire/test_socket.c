@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "elastic/wire/codec.h"
+#include "elastic/wire/curve.h"
 #include "elastic/wire/socket.h"
 #include "samples.h"
 #include "support.h"
@@ -25,12 +26,17 @@ static struct wire_router *router;
 static char endpoint[64];
 static struct message got;
 static uint64_t route;
-static const uint8_t token[WIRE_TOKEN_NBYTES] = {7};
+static struct wire_gate *gate;
+static const uint8_t secret[WIRE_TOKEN_NBYTES] = {9}; /* the driver's */
+static struct wire_secrets secrets = {.token = {7}};
 
 static void setup(void)
 {
     ck_assert_int_eq(wire_context_create(&context), HVD_OK);
-    ck_assert_int_eq(wire_router_create(context, "127.0.0.1", endpoint,
+    wire_driver_key(secret, secrets.driver_key);
+    ck_assert_int_eq(wire_gate_create(context, secret, &gate), HVD_OK);
+    ck_assert(wire_gate_allow(gate, 1, 0, secrets.token));
+    ck_assert_int_eq(wire_router_create(context, gate, "127.0.0.1", endpoint,
                                         sizeof(endpoint), &router),
                      HVD_OK);
 }
@@ -38,6 +44,7 @@ static void setup(void)
 static void teardown(void)
 {
     wire_router_destroy(router);
+    wire_gate_destroy(gate);
     wire_context_destroy(context);
     router = NULL;
     context = NULL;
@@ -46,7 +53,7 @@ static void teardown(void)
 static struct wire_dealer *dealer_new(const char *name)
 {
     struct wire_dealer *dealer;
-    hvd_status_t status = wire_dealer_create(context, endpoint, name, token,
+    hvd_status_t status = wire_dealer_create(context, endpoint, name, &secrets,
                                              &dealer);
 
     ck_assert_msg(status == HVD_OK, "%s", error_text());
@@ -128,7 +135,7 @@ static void router_admit(struct wire_dealer *sender)
     router_get(sender);
     ck_assert_int_eq(got.type, MSG_HELLO);
     ck_assert_uint_eq(route, 0);
-    route = wire_router_admit(router, token);
+    route = wire_router_admit(router, secrets.token);
     ck_assert_uint_ne(route, 0);
 }
 
@@ -324,6 +331,7 @@ static void *raw_new(void *zmq, const char *id)
 
     zmq_setsockopt(s, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(s, ZMQ_ROUTING_ID, id, strlen(id));
+    ck_assert(curve_visit(s, &secrets));
     return s;
 }
 
@@ -525,13 +533,13 @@ START_TEST(socket_hello_proves_the_token_and_does_not_say_it)
     struct wire_router *elsewhere;
     char text[64];
 
-    ck_assert_mem_ne(got.u.hello.proof, token, sizeof(token));
-    ck_assert(wire_router_proven(router, token, got.u.hello.proof));
+    ck_assert_mem_ne(got.u.hello.proof, secrets.token, sizeof(secrets.token));
+    ck_assert(wire_router_proven(router, secrets.token, got.u.hello.proof));
     ck_assert(!wire_router_proven(router, other, got.u.hello.proof));
-    ck_assert_int_eq(wire_router_create(context, "127.0.0.1", text,
+    ck_assert_int_eq(wire_router_create(context, gate, "127.0.0.1", text,
                                         sizeof(text), &elsewhere),
                      HVD_OK);
-    ck_assert(!wire_router_proven(elsewhere, token, got.u.hello.proof));
+    ck_assert(!wire_router_proven(elsewhere, secrets.token, got.u.hello.proof));
     wire_router_destroy(elsewhere);
     wire_dealer_destroy(dealer);
 }
@@ -550,7 +558,7 @@ START_TEST(socket_words_that_are_not_the_drivers_are_refused)
     m = pong(1);
     ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
     wire_router_forget(router, route);
-    route = wire_router_admit(router, token);
+    route = wire_router_admit(router, secrets.token);
     m = pong(2);
     ck_assert_int_eq(wire_router_send(router, route, &m), HVD_OK);
     dealer_get(dealer);
@@ -583,12 +591,12 @@ START_TEST(socket_only_loopback)
 
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         ck_assert_int_eq(
-            wire_router_create(context, bad[i], text, sizeof(text), &r),
+            wire_router_create(context, gate, bad[i], text, sizeof(text), &r),
             HVD_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(error_text(), "loopback"));
     for (size_t i = 0; i < ARRAY_SIZE(bad_endpoint); i++)
         ck_assert_int_eq(
-            wire_dealer_create(context, bad_endpoint[i], "w", token, &d),
+            wire_dealer_create(context, bad_endpoint[i], "w", &secrets, &d),
             HVD_ERR_INVALID);
 }
 END_TEST
@@ -599,7 +607,7 @@ START_TEST(socket_other_loopback_addresses_work)
     char text[64];
 
     ck_assert_int_eq(
-        wire_router_create(context, "127.0.0.2", text, sizeof(text), &r),
+        wire_router_create(context, gate, "127.0.0.2", text, sizeof(text), &r),
         HVD_OK);
     ck_assert_int_eq(strncmp(text, "tcp://127.0.0.2:", 16), 0);
     wire_router_destroy(r);

@@ -31,13 +31,18 @@ static struct job_worker *worker_at(struct job *job, int index)
 
 struct job *job_create(void)
 {
+    static const uint8_t secret[WIRE_TOKEN_NBYTES] = {9};
     struct job *job = calloc(1, sizeof(*job));
 
     ck_assert_ptr_nonnull(job);
     ck_assert_int_eq(mac_init(), HVD_OK);
     mac_random(&job->secrets, sizeof(job->secrets));
+    wire_driver_key(secret, job->secrets.driver_key);
     ck_assert_int_eq(wire_context_create(&job->context), HVD_OK);
-    ck_assert_int_eq(wire_router_create(job->context, "127.0.0.1",
+    ck_assert_int_eq(wire_gate_create(job->context, secret, &job->gate),
+                     HVD_OK);
+    ck_assert(wire_gate_allow(job->gate, 1, 1, job->secrets.token));
+    ck_assert_int_eq(wire_router_create(job->context, job->gate, "127.0.0.1",
                                         job->endpoint, sizeof(job->endpoint),
                                         &job->router),
                      HVD_OK);
@@ -63,6 +68,7 @@ void job_destroy(struct job *job)
             close(w->lifeline);
     }
     wire_router_destroy(job->router);
+    wire_gate_destroy(job->gate);
     wire_context_destroy(job->context);
     free(job);
 }

@@ -42,6 +42,7 @@ struct job_worker {
 
 struct job {
     struct wire_context *context;
+    struct wire_gate *gate;
     struct wire_router *router;
     char endpoint[64];
     struct wire_secrets secrets;              /* of every worker */

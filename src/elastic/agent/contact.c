@@ -34,10 +34,10 @@ hvd_status_t contact_dial(struct loop *l, const char *endpoint,
     char name[32];
 
     snprintf(name, sizeof(name), "a%" PRIu64, l->options->config.hello.agent);
-    HVD_TRY(wire_dealer_create(l->context, endpoint, name,
-                               l->options->secrets.token, &control));
+    HVD_TRY(wire_dealer_create(l->context, endpoint, name, &l->options->secrets,
+                               &control));
     if (wire_dealer_create(l->context, output_endpoint, name,
-                           l->options->secrets.token, &output) != HVD_OK) {
+                           &l->options->secrets, &output) != HVD_OK) {
         wire_dealer_destroy(control);
         return HVD_ERR_SYSTEM;
     }

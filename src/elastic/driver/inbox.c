@@ -42,21 +42,6 @@ static bool is_proven(struct loop *l, const struct wire_router *router,
     return why == NULL;
 }
 
-static void token_of_agent(const struct loop *l, uint64_t agent, uint8_t *token)
-{
-    wire_token_derive(l->secret, WIRE_TOKEN_AGENT, agent, token);
-}
-
-/* Its agent has made it. */
-static void token_of_worker(const struct loop *l, const struct driver_worker *w,
-                            uint8_t *token)
-{
-    uint8_t of_agent[WIRE_TOKEN_NBYTES];
-
-    token_of_agent(l, driver_host_of(&l->driver, w)->agent, of_agent);
-    wire_token_derive(of_agent, WIRE_TOKEN_WORKER, w->id, token);
-}
-
 /* Several before either misses the other's. */
 static uint64_t agent_beat_ms(const struct driver_config *config)
 {
@@ -106,13 +91,15 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
     uint64_t agent = hello->agent;
     uint8_t token[WIRE_TOKEN_NBYTES];
 
-    token_of_agent(l, agent, token);
+    guests_agent_token(l, agent, token);
     if (!is_proven(l, router, m, PEER_AGENT, agent, token, hello->proof))
         return false;
     if (!peers_meet(peers, router, route, PEER_AGENT, agent, token)) {
         refuse_route(l, peers, route, PEER_AGENT, agent);
         return false;
     }
+    if (l->heir)
+        guests_expect(l, agent, 0);
     welcome_agent(l, router, peers_by_id(peers, PEER_AGENT, agent)->route);
     return true;
 }
@@ -151,9 +138,10 @@ static void greet_worker(struct loop *l, uint64_t route,
                          const struct message *m, const struct driver_worker *w)
 {
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
+    uint64_t agent = driver_host_of(&l->driver, w)->agent;
     uint8_t token[WIRE_TOKEN_NBYTES];
 
-    token_of_worker(l, w, token);
+    guests_worker_token(l, agent, w->id, token);
     if (!is_proven(l, l->router, m, PEER_WORKER, w->id, token,
                    m->u.hello.proof))
         return;
@@ -200,6 +188,8 @@ static void hear_spawned(struct loop *l, uint64_t agent,
     if (!driver_runs(&l->driver, agent, m->worker))
         return;
     w = driver_worker(&l->driver, m->worker);
+    if (l->heir)
+        guests_expect(l, agent, w->id);
     (void)speakers_add(&l->speakers, w->id, agent, w->slot,
                        driver_host_of(&l->driver, w)->name);
     launch_spawned(&l->launch, agent, m->pid);
@@ -214,6 +204,7 @@ static void hear_spawn_failed(struct loop *l, uint64_t agent,
 
     if (speaker && speaker->agent == agent)
         speakers_remove(&l->speakers, speaker);
+    wire_gate_forbid(l->gate, agent, m->worker);
     loop_feed(l, &ev);
 }
 
@@ -232,6 +223,7 @@ static void hear_exited(struct loop *l, uint64_t agent,
     if (its)
         launch_exited(&l->launch, agent, m->pid);
     loop_feed(l, &ev);
+    wire_gate_forbid(l->gate, agent, m->worker);
     if (its)
         peers_part(&l->peers, l->router, PEER_WORKER, m->worker);
 }
@@ -363,6 +355,7 @@ void inbox_agent_ended(struct loop *l, uint64_t agent)
 static void part_from_output(struct loop *l, uint64_t agent)
 {
     peers_part(&l->output_peers, l->output_router, PEER_AGENT, agent);
+    wire_gate_forbid(l->gate, agent, 0);
     for (size_t i = 0; i < l->speakers.n; i++) {
         struct speaker *s = &l->speakers.items[i];
         struct output_worker who = {s->worker, s->rank, s->host, s->slot};

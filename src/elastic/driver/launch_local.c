@@ -216,6 +216,7 @@ static hvd_status_t open_secret(const struct launch_config *config,
     wire_token_derive(config->secret, WIRE_TOKEN_AGENT, agent, secrets.token);
     wire_token_derive(config->secret, WIRE_TOKEN_JOB, config->job,
                       secrets.job_key);
+    wire_driver_key(config->secret, secrets.driver_key);
     return wire_secret_create(&secrets, sizeof(secrets), fd_p);
 }
 

@@ -38,7 +38,7 @@ enum {
     EPOLL_EVENTS = 64
 };
 
-#define LOOPBACK "127.0.0.1" /* until connections are encrypted */
+#define LOOPBACK "127.0.0.1" /* until data connections are encrypted */
 
 /* ---- feeding the core ---------------------------------------------------- */
 
@@ -328,6 +328,7 @@ static void tick(struct loop *l, uint64_t now_us)
     if (!loop_acts(l))
         return;
     (void)launch_tick(&l->launch, now_us);
+    guests_tell_refused(l);
     show_status(l, now_us);
     status_tick(&l->status, now_us);
 }
@@ -349,11 +350,21 @@ static void feed_fixed_hosts(struct loop *l)
     feed_hosts(l, &l->options->hosts);
 }
 
+/* A successor knows who is there: nobody else comes in. */
+static void close_gate(struct loop *l)
+{
+    if (!l->gate_open || l->driver.phase == DRIVER_ADOPTING)
+        return;
+    l->gate_open = false;
+    wire_gate_open(l->gate, false);
+}
+
 static void turn(struct loop *l)
 {
     bool empty, busy;
     uint64_t now_us;
 
+    close_gate(l);
     feed_fixed_hosts(l);
     l->sent = false;
     busy = inbox_drain(l, &empty);
@@ -505,15 +516,20 @@ static hvd_status_t open_signals(struct loop *l)
 
 static hvd_status_t open_sockets(struct loop *l)
 {
+    HVD_TRY(loop_make_secret(l));
     HVD_TRY(wire_context_create(&l->context));
-    HVD_TRY(wire_router_create(l->context, LOOPBACK, l->endpoint,
+    HVD_TRY(wire_gate_create(l->context, l->secret, &l->gate));
+    l->gate_open = l->heir != NULL; /* before anybody learns where we are */
+    wire_gate_open(l->gate, l->gate_open);
+    HVD_TRY(wire_router_create(l->context, l->gate, LOOPBACK, l->endpoint,
                                sizeof(l->endpoint), &l->router));
-    HVD_TRY(wire_router_create(l->context, LOOPBACK, l->output_endpoint,
-                               sizeof(l->output_endpoint), &l->output_router));
+    HVD_TRY(wire_router_create(l->context, l->gate, LOOPBACK,
+                               l->output_endpoint, sizeof(l->output_endpoint),
+                               &l->output_router));
     if (!loop_watch(l, wire_router_fd(l->router)) ||
         !loop_watch(l, wire_router_fd(l->output_router)))
         return error_errno("cannot watch the sockets");
-    return loop_make_secret(l);
+    return HVD_OK;
 }
 
 static hvd_status_t open_discovery(struct loop *l)
@@ -599,6 +615,7 @@ static void loop_close(struct loop *l)
         script_fini(&l->script);
     wire_router_destroy(l->router);
     wire_router_destroy(l->output_router);
+    wire_gate_destroy(l->gate);
     wire_context_destroy(l->context);
     peers_fini(&l->peers);
     peers_fini(&l->output_peers);

@@ -36,6 +36,8 @@ struct loop {
     bool hosts_due; /* fixed ones: the core has yet to hear of them */
     struct driver driver;
     struct wire_context *context;
+    struct wire_gate *gate;
+    bool gate_open;
     struct wire_router *router, *output_router;
     struct peers peers, output_peers;
     struct launch launch;
@@ -72,6 +74,7 @@ struct loop {
     struct parting *partings;
     size_t n_partings, partings_max;
     struct log_seldom refused, late; /* whose words do not count */
+    struct log_seldom unknown;       /* who was not let in */
     uint64_t view_us; /* the status line's numbers are made anew then */
     uint64_t commits_seen, commits_at_us;
     double commits_per_s;
@@ -125,6 +128,17 @@ void loop_adopt_agents(struct loop *l);
 void perform(struct loop *l, const struct driver_action *action,
              uint64_t now_us);
 bool loop_watch(struct loop *l, int fd);
+
+/* guests.c: token [WIRE_TOKEN_NBYTES] */
+void guests_agent_token(const struct loop *l, uint64_t agent, uint8_t *token);
+void guests_worker_token(const struct loop *l, uint64_t agent, uint64_t worker,
+                         uint8_t *token);
+/* The agent (worker 0), or this worker of it, may connect from now on. */
+void guests_expect(struct loop *l, uint64_t agent, uint64_t worker);
+/* Now and then: a line about those that were not let in. */
+void guests_tell_refused(struct loop *l);
+/* Whom the driver before has written down. */
+void guests_expect_known(struct loop *l, const struct memory *m);
 
 /* inbox.c: a bounded number of messages, so that signals, deaths and deadlines
  * have their turn however many come. true: there was something, look again

@@ -219,6 +219,7 @@ void loop_adopt_agents(struct loop *l)
         gone[n_gone++] = host->agent;
     }
     know_speakers(l, m);
+    guests_expect_known(l, m);
     while (n_gone > 0)
         bury(l, gone[--n_gone]);
     free(gone);

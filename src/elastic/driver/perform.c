@@ -63,6 +63,7 @@ static void start_agent(struct loop *l, const struct driver_action *a)
 {
     int pidfd;
 
+    guests_expect(l, a->agent, 0);
     if (launch_start(&l->launch, a->agent, a->host, &pidfd) != HVD_OK)
         note_stillborn(l, a->agent);
     else if (!loop_watch(l, pidfd))
@@ -100,6 +101,7 @@ static void spawn(struct loop *l, const struct driver_action *a)
                         .term = l->driver.config.term};
     struct msg_spawn *s = &m.u.spawn;
 
+    guests_expect(l, a->agent, a->worker);
     if (!speakers_add(&l->speakers, a->worker, a->agent, a->slot, a->host))
         log_error("no memory -> the output of worker %" PRIu64 " is lost",
                   a->worker);

@@ -1,5 +1,5 @@
-/* elastic/wire/address.h - where control sockets may be: on loopback, as they
- * are not encrypted yet. Pure text. */
+/* elastic/wire/address.h - where control sockets may be: on loopback, as what
+ * workers send each other is not encrypted yet. Pure text. */
 #ifndef ELASTIC_WIRE_ADDRESS_H
 #define ELASTIC_WIRE_ADDRESS_H
 

@@ -23,6 +23,7 @@
 #include "elastic/wire/address.h"
 #include "elastic/wire/codec.h"
 #include "elastic/wire/context.h"
+#include "elastic/wire/curve.h"
 #include "elastic/wire/early.h"
 #include "elastic/wire/routes.h"
 #include "elastic/wire/seal.h"
@@ -259,8 +260,8 @@ static hvd_status_t router_bind(struct wire_router *router, const char *address,
 
     if (family < 0)
         return error_set(HVD_ERR_INVALID,
-                         "cannot bind to \"%s\": the control plane is not "
-                         "encrypted yet and accepts loopback addresses only",
+                         "cannot bind to \"%s\": the control plane accepts "
+                         "loopback addresses only, yet",
                          address);
     snprintf(wanted, sizeof(wanted),
              family == AF_INET6 ? "tcp://[%s]:*" : "tcp://%s:*", address);
@@ -275,6 +276,7 @@ static hvd_status_t router_bind(struct wire_router *router, const char *address,
 }
 
 hvd_status_t wire_router_create(struct wire_context *context,
+                                const struct wire_gate *gate,
                                 const char *address, char *endpoint,
                                 size_t endpoint_max,
                                 struct wire_router **router_p)
@@ -285,6 +287,10 @@ hvd_status_t wire_router_create(struct wire_context *context,
     if (!router)
         return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
     HVD_TRY_GOTO(endpoint_open(&router->ep, context, ZMQ_ROUTER), destroy);
+    if (!curve_serve(router->ep.socket, wire_gate_secret(gate))) {
+        status = error_errno("CURVE");
+        goto destroy;
+    }
     HVD_TRY_GOTO(router_bind(router, address, endpoint, endpoint_max), destroy);
     *router_p = router;
     return HVD_OK;
@@ -473,8 +479,8 @@ static hvd_status_t dealer_connect(struct wire_dealer *dealer,
     if (family < 0)
         return error_set(
             HVD_ERR_INVALID,
-            "cannot connect to \"%s\": the control plane is not "
-            "encrypted yet and needs tcp:// and a loopback address",
+            "cannot connect to \"%s\": the control plane needs tcp:// and a "
+            "loopback address, yet",
             endpoint);
     mac_random(&nonce, sizeof(nonce));
     n = snprintf(id, sizeof(id), "%s.%016" PRIx64, name, nonce);
@@ -490,7 +496,7 @@ static hvd_status_t dealer_connect(struct wire_dealer *dealer,
 
 hvd_status_t wire_dealer_create(struct wire_context *context,
                                 const char *endpoint, const char *name,
-                                const uint8_t *token,
+                                const struct wire_secrets *secrets,
                                 struct wire_dealer **dealer_p)
 {
     struct wire_dealer *dealer = calloc(1, sizeof(*dealer));
@@ -498,8 +504,12 @@ hvd_status_t wire_dealer_create(struct wire_context *context,
 
     if (!dealer)
         return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
-    memcpy(dealer->token, token, sizeof(dealer->token));
+    memcpy(dealer->token, secrets->token, sizeof(dealer->token));
     HVD_TRY_GOTO(endpoint_open(&dealer->ep, context, ZMQ_DEALER), destroy);
+    if (!curve_visit(dealer->ep.socket, secrets)) {
+        status = error_errno("CURVE");
+        goto destroy;
+    }
     HVD_TRY_GOTO(dealer_connect(dealer, endpoint, name), destroy);
     *dealer_p = dealer;
     return HVD_OK;

@@ -1,10 +1,11 @@
 /* elastic/wire/socket.h - the control sockets: one ROUTER in the driver, a
  * DEALER in each agent and worker, a second ROUTER/DEALER pair for output. Only
- * socket.c and context.c see zmq.h.
+ * context.c, curve.c, gate.c and socket.c see zmq.h.
  *
- * TCP on loopback (CURVE is not in yet: any other address is refused);
- * heartbeats are ours, libzmq's are off; nothing ever blocks in a send; LINGER
- * is 0. Who connects to a ROUTER is a stranger until the caller has found the
+ * TCP on loopback (any other address is refused yet), encrypted and
+ * authenticated by CURVE; heartbeats are ours, libzmq's are off; nothing ever
+ * blocks in a send; LINGER is 0. Who has no key that the gate knows does not
+ * get in. Who connects to a ROUTER is a stranger until the caller has found the
  * right proof in its HELLO or AGENT_HELLO and admits it: of strangers nothing
  * else is let through, and nothing is remembered. A route belongs to the
  * routing id that said the HELLO; while that is connected, nobody else can use
@@ -42,9 +43,36 @@ void wire_context_destroy(struct wire_context *context); /* after its sockets */
 
 /* ---- driver -------------------------------------------------------------- */
 
+/* Who may connect to the routers of a context: there is one gate of each, and a
+ * thread that answers libzmq. Calls from any thread. secret
+ * [WIRE_TOKEN_NBYTES], copied: the driver's. */
+struct wire_gate;
+hvd_status_t wire_gate_create(struct wire_context *context,
+                              const uint8_t *secret,
+                              struct wire_gate **gate_p) HVD_MUST_CHECK;
+void wire_gate_destroy(struct wire_gate *gate); /* after the routers */
+
+/* From now on the agent (worker 0), or this worker of it, who has this token
+ * [WIRE_TOKEN_NBYTES], may connect. Some 50 us. false: out of memory. */
+bool wire_gate_allow(struct wire_gate *gate, uint64_t agent, uint64_t worker,
+                     const uint8_t *token);
+
+/* It may not any more; worker 0: nor may any other of that agent. Whoever is
+ * connected stays so. */
+void wire_gate_forbid(struct wire_gate *gate, uint64_t agent, uint64_t worker);
+
+/* While it is open, all may who know the driver's public key: a successor does
+ * not know everybody. */
+void wire_gate_open(struct wire_gate *gate, bool open);
+
+/* Has anybody been refused since this was asked last? address
+ * [WIRE_ADDRESS_MAX]: where the last one has come from. */
+bool wire_gate_refused(struct wire_gate *gate, char *address);
+
 /* Bind to address (numeric loopback), a free port; endpoint_p receives
  * "tcp://127.0.0.1:41234", max bytes with NUL. */
 hvd_status_t wire_router_create(struct wire_context *context,
+                                const struct wire_gate *gate,
                                 const char *address, char *endpoint,
                                 size_t endpoint_max,
                                 struct wire_router **router_p) HVD_MUST_CHECK;
@@ -95,11 +123,13 @@ void wire_router_forget(struct wire_router *router, uint64_t route);
 /* ---- agent and worker ---------------------------------------------------- */
 
 /* Connect to the driver's endpoint; the routing id is `name` (say "w17") plus a
- * fresh nonce. token [WIRE_TOKEN_NBYTES], copied: each HELLO and AGENT_HELLO
- * gets its proof, and what is not sealed with it is refused. */
+ * fresh nonce. secrets, copied: nobody but who has the driver's key is spoken
+ * to; each HELLO and AGENT_HELLO gets the token's proof, and what is not sealed
+ * with it is refused. */
+struct wire_secrets;
 hvd_status_t wire_dealer_create(struct wire_context *context,
                                 const char *endpoint, const char *name,
-                                const uint8_t *token,
+                                const struct wire_secrets *secrets,
                                 struct wire_dealer **dealer_p) HVD_MUST_CHECK;
 void wire_dealer_destroy(struct wire_dealer *dealer);
 int wire_dealer_fd(const struct wire_dealer *dealer);
@@ -123,15 +153,24 @@ void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms);
 enum wire_token_kind {
     WIRE_TOKEN_AGENT = 'a',
     WIRE_TOKEN_WORKER = 'w',
-    WIRE_TOKEN_JOB = 'j' /* no token: the job's key */
+    /* no tokens: */
+    WIRE_TOKEN_JOB = 'j',    /* the job's key */
+    WIRE_TOKEN_DRIVER = 'd', /* the driver's secret key */
+    WIRE_TOKEN_GUEST = 'g'   /* that of who has the token */
 };
 
-/* What a child inherits: by which it shows who it is, and by which the job's
- * workers know each other; agents hand it on. */
+/* What a child inherits: by which it shows who it is, by which the job's
+ * workers know each other, and by which all know the driver; agents hand it on.
+ */
 struct wire_secrets {
     uint8_t token[WIRE_TOKEN_NBYTES];
     uint8_t job_key[WIRE_KEY_NBYTES];
+    uint8_t driver_key[WIRE_KEY_NBYTES]; /* public; yet nobody is told */
 };
+
+/* The public key [WIRE_KEY_NBYTES] of the driver with this secret
+ * [WIRE_TOKEN_NBYTES], and of its successors. After mac_init(). */
+void wire_driver_key(const uint8_t *secret, uint8_t *public_key);
 
 /* By which a child proves that it is this one, token [WIRE_TOKEN_NBYTES], from
  * its parent's secret of as many bytes: the driver's for an agent, an agent's

@@ -368,7 +368,7 @@ static hvd_status_t dial(const char *endpoint)
 
     snprintf(name, sizeof(name), "w%" PRIu64, process_self.self.worker);
     HVD_TRY(wire_dealer_create(control.context, endpoint, name,
-                               process_self.self.secrets.token, &dealer));
+                               &process_self.self.secrets, &dealer));
     if (control.dealer)
         wire_dealer_destroy(control.dealer);
     control.dealer = dealer;

@@ -1,0 +1,59 @@
+/* elastic/driver/guests.c - who may connect: the agents that were started, and
+ * the workers that they were told to start, each with its token. See
+ * loop_internal.h.
+ *
+ * A successor knows those that were written down. As long as it finds out who
+ * is there the gate is open to all who know the driver's key, which none but
+ * this job's agents and workers were handed; whoever shows a right token then
+ * is a guest from there on. */
+#include <inttypes.h>
+
+#include "elastic/driver/loop_internal.h"
+
+void guests_agent_token(const struct loop *l, uint64_t agent, uint8_t *token)
+{
+    wire_token_derive(l->secret, WIRE_TOKEN_AGENT, agent, token);
+}
+
+/* Its agent makes it. */
+void guests_worker_token(const struct loop *l, uint64_t agent, uint64_t worker,
+                         uint8_t *token)
+{
+    uint8_t of_agent[WIRE_TOKEN_NBYTES];
+
+    guests_agent_token(l, agent, of_agent);
+    wire_token_derive(of_agent, WIRE_TOKEN_WORKER, worker, token);
+}
+
+void guests_expect(struct loop *l, uint64_t agent, uint64_t worker)
+{
+    uint8_t token[WIRE_TOKEN_NBYTES];
+
+    if (worker)
+        guests_worker_token(l, agent, worker, token);
+    else
+        guests_agent_token(l, agent, token);
+    if (!wire_gate_allow(l->gate, agent, worker, token))
+        log_error("no memory -> %s %" PRIu64 " cannot connect",
+                  worker ? "worker" : "agent", worker ? worker : agent);
+}
+
+void guests_tell_refused(struct loop *l)
+{
+    char address[WIRE_ADDRESS_MAX];
+
+    if (wire_gate_refused(l->gate, address))
+        log_seldom(&l->unknown, LOG_LEVEL_WARN,
+                   "connection from %s with a key that nobody here has "
+                   "-> refused",
+                   address);
+}
+
+void guests_expect_known(struct loop *l, const struct memory *m)
+{
+    for (size_t i = 0; i < m->n_hosts; i++)
+        if (m->hosts[i].agent != 0)
+            guests_expect(l, m->hosts[i].agent, 0);
+    for (size_t i = 0; i < m->n_workers; i++)
+        guests_expect(l, m->workers[i].agent, m->workers[i].worker);
+}
