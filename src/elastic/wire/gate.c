@@ -7,7 +7,8 @@
  * nothing. It ends by a word on a socket pair.
  *
  * Threads: `lock` is about the guests and who was refused; the thread alone
- * uses `zap`, which is handed over by starting it. Memory: the guests, and the gate. */
+ * uses `zap`, which is handed over by starting it. Memory: the guests, and the
+ * gate. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
