@@ -248,11 +248,12 @@ def killed_workers_leave_whole_files(stage):
     """Some are killed while they write, all while they run."""
     run, path = start(stage, ["-np", "3", "--min-np", "1", "--max-np", "3",
                               "--slot-restarts", "32", "-H",
-                              "localhost:1,127.0.0.2:1,127.0.0.3:1"])
+                              "localhost:1,127.0.0.2:1,127.0.0.3:1"],
+                      ("--step-us", "1000"))  # 10^5 steps are a long read
     rng = random.Random(7)
     victims = []
     run.whole(3)
-    for _ in range(12):
+    for _ in range(8):  # a slot that fails again is filled later each time
         row = rng.choice(run.members())
         mark = run.mark()
         victim, wanted = row["worker"], rng.randrange(1, 120)  # in one part
