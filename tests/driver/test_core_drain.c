@@ -127,10 +127,33 @@ START_TEST(m14_who_was_drained_holds_nothing_for_the_others)
 }
 END_TEST
 
+/* Not when --drain-timeout is over: the end of the job would wait for that. */
+START_TEST(m2_exit_of_who_was_drained_is_asked_for)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1);
+
+    run(f, "a:2 b:1");
+    f->no_spawns = true;
+    at(f, 10, commits("w1 w2 w3"));
+    at(f, 20, hosts("a:2"));
+    leave_at(f, 30, "w1 w2 w3", 2);
+    expect_part(f, "shutdown drained: w3\nassign 2: w1 w2\n");
+    at(f, 1050, agent_runs("b", 1));
+    expect(f, "");
+    at(f, 1060, agent_runs("b", 0));
+    expect(f, "spawn: w3@b:0\n"); /* its agent answers with the exit */
+    at(f, 1070, exited("w3", 0));
+    expect_part(f, "stop agent: b\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_drain");
     TCase *tcase = tcase_create("core_drain");
+
+    tcase_add_test(tcase, m2_exit_of_who_was_drained_is_asked_for);
 
     tcase_add_test(tcase, m14_who_was_drained_holds_nothing_for_the_others);
     tcase_add_test(tcase, m9_who_has_to_leave_and_delays_the_others_is_killed);

@@ -242,13 +242,15 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
 
 /* A SPAWN has been lost, unless it is on its way, or how its worker ended (M2):
  * a repeated one is answered with what the agent knows. So is a KILL, which is
- * repeated anyhow. */
+ * repeated anyhow, unless it is far off: who was drained has all his time. */
 static void ask_again(struct driver *d, const struct driver_host *host)
 {
     for (size_t i = 0; i < host->slots_max; i++) {
         struct driver_worker *w = worker_find(d, slot_at(d, host, i)->worker);
 
-        if (w && (worker_is_here(w) || w->kill_us == 0) &&
+        if (w &&
+            (worker_is_here(w) || w->kill_us == 0 ||
+             d->now_us + FAREWELL_US < w->kill_us) &&
             (w->pid != 0 || d->now_us - w->told_us >= ASK_AGAIN_US))
             worker_spawn(d, w);
     }
