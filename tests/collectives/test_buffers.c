@@ -18,10 +18,14 @@ enum {
     /* of what a call writes; half is enough, of ordinary blocks all from three
      * ranks on */
     NONTEMPORAL_NBYTES = 34 << 20,
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    SMALL_CASES = 100, /* up to ten times as slow */
-    LARGE_CASES = 8,
+#if defined(__SANITIZE_THREAD__)
+    SMALL_CASES = 40, /* ten times as slow */
+    LARGE_CASES = 4,
     NONTEMPORAL_ROUNDS = 1, /* of all kinds */
+#elif defined(__SANITIZE_ADDRESS__)
+    SMALL_CASES = 100,
+    LARGE_CASES = 8,
+    NONTEMPORAL_ROUNDS = 1,
 #else
     SMALL_CASES = 150,
     LARGE_CASES = 12,

@@ -60,7 +60,7 @@ END_TEST
 /* Against an array that remembers everything. */
 START_TEST(routes_random_use_agrees_with_a_list)
 {
-    enum { N_IDS = 2000, N_STEPS = 100000 };
+    enum { N_IDS = 2000, N_STEPS = 40000 };
     static uint64_t numbers[N_IDS];
     struct routes routes = {0};
     struct random_state r = {7};
