@@ -4,7 +4,10 @@ Drives the job from outside only: the list of hosts that its discovery script
 prints, and one kill -9. Paced by the losses that training prints and by the
 event log, so it takes as long as the machine needs. Prints as it goes, then a
 table of the generations, then whether all weights agree.
+
+usage: demo_day.py [--short] TEXT [BUILD]     --short: as a test, at twice the pace
 """
+import collections
 import os
 import re
 import shutil
@@ -15,21 +18,25 @@ import time
 
 import job as jobs
 
-BUILD = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 \
+SHORT = "--short" in sys.argv
+WORDS = [word for word in sys.argv[1:] if word != "--short"]
+BUILD = os.path.abspath(WORDS[1]) if len(WORDS) > 1 \
     else os.path.join(jobs.ROOT, "build")
 CHARLM = os.path.join(BUILD, "examples/charlm/charlm")
 BATCH = "256"
-DAY_S = 40         # of training; the acts take about half of it
-ACT_S = 3.0        # between two changes, at least
-LOSSES_S = 0.7     # between two losses
 PATIENCE_S = 60
+
+# day_s: of training, of which the acts take about half; act_s: between two
+# changes, at least; losses_s: between two losses.
+Pace = collections.namedtuple("Pace", "day_s act_s losses_s")
+PACE = Pace(20, 0.5, 0.2) if SHORT else Pace(40, 3.0, 0.7)
 
 
 class Day:
     def __init__(self, text, directory, step_s):
         program = [CHARLM, "--batch", BATCH,
-                   "--steps", str(int(DAY_S / step_s) + 1),
-                   "--report", str(int(LOSSES_S / step_s) + 1), text]
+                   "--steps", str(int(PACE.day_s / step_s) + 1),
+                   "--report", str(int(PACE.losses_s / step_s) + 1), text]
         self.why = {}          # generation: what we did before it
         self.cause = "start"
         self.n_losses = 0
@@ -89,7 +96,7 @@ class Day:
     # ---- what is done ------------------------------------------------------
 
     def train_a_while(self):
-        losses, until = self.n_losses + 2, time.monotonic() + ACT_S
+        losses, until = self.n_losses + 2, time.monotonic() + PACE.act_s
         self.until("losses being printed", lambda:
                    self.n_losses >= losses and time.monotonic() >= until)
 
@@ -215,7 +222,7 @@ def verdict(day, status):
 
 
 def main():
-    text = sys.argv[1]
+    text = WORDS[0]
     directory = tempfile.mkdtemp(prefix="hvd-demo-")
     day = Day(text, directory, measure(text))
     try:

@@ -1,0 +1,131 @@
+"""test_stages - the stages of scripts/test, which says what they are for."""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import stages
+from stages import Stage
+
+GPL = "/usr/share/common-licenses/GPL-3"
+PLAIN = "build (warnings are errors)"
+SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
+
+
+def build(directory, *options, **environment):
+    """Set up or reconfigure, then compile."""
+    setup = ["configure"] if os.path.exists(
+        os.path.join(directory, "build.ninja")) else ["setup"]
+    return {"command": ["sh", "-ec", 'd=$1; shift; meson "$@"; ninja -C "$d"',
+                        "sh", directory, *setup, directory, *options],
+            "environment": environment}
+
+
+def count_tests(log):
+    """A judge of `meson test`, by the log that it writes."""
+    def judge(status, output):
+        if status == 0 and "No suitable tests" in output:
+            return 0, 0, 0, ""
+        done = subprocess.run(["scripts/testlog", log], capture_output=True,
+                              text=True, check=False)
+        if done.returncode:
+            return 0, 1, 0, done.stderr + "\n".join(
+                output.splitlines()[-stages.TAIL:])
+        *text, last = done.stdout.splitlines()
+        passed, failed, skipped = map(int, last.split())
+        # the tests that a time-out kept from running are in no log
+        if status and not failed:
+            failed = 1
+            text.append(output.splitlines()[-1])
+        return passed, failed, skipped, "\n".join(text)
+    return judge
+
+
+def tests(name, directory, limit_s, lane, needs, options, prefix=()):
+    """The tests of a build that these options choose."""
+    log = os.path.join(directory, "meson-logs", lane + ".json")
+    if os.path.exists(log):
+        os.remove(log)
+    return Stage("%s in %s" % (name, directory),
+                 [*prefix, "meson", "test", "-C", directory, "--no-rebuild",
+                  "--logbase", lane, *options],
+                 limit_s, lane, needs, count_tests(log))
+
+
+def both(directory, limit_s, needs, options, only, prefix=()):
+    """Tests of jobs, which wait, and tests of modules, which compute."""
+    if only:
+        return [tests("tests of " + only, directory, limit_s, "front", needs,
+                      [*options, "--suite", only], prefix)]
+    return [tests("tests of jobs", directory, limit_s, "front", needs,
+                  [*options, "--suite", "integration"], prefix),
+            tests("tests of modules", directory, limit_s, "back", needs,
+                  [*options, "--no-suite", "integration"], prefix)]
+
+
+def checks(status, output):
+    """A judge of scripts/check."""
+    found = re.search(r"^check: (\d+) passed, (\d+) failed$", output, re.M)
+    passed, failed = map(int, found.groups()) if found else (0, 1)
+    return passed, failed or int(status != 0), 0, output.rstrip()
+
+
+def built_with(name):
+    return "build with sanitizers: " + SANITIZERS[name]
+
+
+def sanitized(only):
+    options = ["--timeout-multiplier", "2"]
+    # The thread sanitizer of gcc 12 cannot place its shadow under the address
+    # randomisation of newer kernels.
+    fixed = ["setarch", os.uname().machine, "-R"]
+    if subprocess.run([*fixed, "true"], check=False,
+                      capture_output=True).returncode:
+        fixed = []
+    for name, flags in SANITIZERS.items():
+        yield Stage(built_with(name), limit_s=600, lane="back",
+                    needs=[PLAIN], **build(
+            "build-" + name, "-Dbench=false", "-Doptimization=1",
+            "-Db_sanitize=" + flags))
+    for name in SANITIZERS:
+        yield from both("build-" + name, 840, [built_with(name)], options,
+                        only, fixed if name == "tsan" else ())
+
+
+def everything(quick, only):
+    yield Stage(PLAIN, limit_s=900, **build("build", "-Dwerror=true"))
+    yield from both("build", 900, [PLAIN],
+                    ["--no-suite", "slow"] if quick else [], only)
+    if not quick and not only:
+        yield Stage("chaos: 20 recoveries",
+                    ["scripts/chaos", "--runs", "20"], 300, needs=[PLAIN])
+        yield Stage("the demo's day", [
+            "python3", "-B", "scripts/demo_day.py", "--short", GPL], 200,
+            needs=[PLAIN])
+    if not quick:
+        for stage in sanitized(only):
+            yield stage
+    if not quick and shutil.which("clang"):
+        yield Stage("compile with clang", limit_s=600, lane="back",
+                    needs=[PLAIN], **build(
+            "build-clang", "-Dwerror=true", "-Doptimization=0",
+            "-Ddebug=false", CC="clang"))
+    if not only:
+        yield Stage("install, and build an outside program",
+                    ["scripts/check-install", "build"], 120, needs=[PLAIN])
+        yield Stage("check", ["scripts/check", "build"], 300, "back", [PLAIN],
+                    checks)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="test", usage="see --help")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", metavar="SUITE")
+    options = parser.parse_args()
+    return stages.main(everything(options.quick, options.only))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
