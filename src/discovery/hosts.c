@@ -155,25 +155,37 @@ static bool is_name_char(char c)
            (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
 }
 
-static bool parse_slots(struct parser *p, struct piece line,
-                        struct piece digits, uint32_t *slots_p)
+static bool parse_number(struct piece digits, uint32_t max, uint32_t *value_p)
 {
     uint32_t value = 0;
 
     for (const char *c = digits.begin; c < digits.end; c++) {
-        if (*c < '0' || *c > '9' || value > HOSTS_SLOTS_MAX)
-            break;
+        if (*c < '0' || *c > '9' || value > max)
+            return false;
         value = value * 10 + (uint32_t)(*c - '0');
-        if (c + 1 == digits.end && value <= HOSTS_SLOTS_MAX) {
-            *slots_p = value;
-            return true;
-        }
     }
+    if (digits.begin == digits.end || value > max)
+        return false;
+    *value_p = value;
+    return true;
+}
+
+static bool refuse_number(struct parser *p, struct piece line,
+                          struct piece digits, const char *why)
+{
     refuse(p, line);
     say(p, ": ");
     say_quoted(p, digits);
-    say(p, " is not a number of slots (0 to 1024)");
+    say(p, why);
     return false;
+}
+
+static bool parse_slots(struct parser *p, struct piece line,
+                        struct piece digits, uint32_t *slots_p)
+{
+    return parse_number(digits, HOSTS_SLOTS_MAX, slots_p) ||
+           refuse_number(p, line, digits,
+                         " is not a number of slots (0 to 1024)");
 }
 
 static bool parse_name(struct parser *p, struct piece line, struct piece name,
@@ -199,6 +211,13 @@ static bool parse_name(struct parser *p, struct piece line, struct piece name,
     return true;
 }
 
+static bool begins_with(struct piece s, const char *key)
+{
+    size_t n = strlen(key);
+
+    return (size_t)(s.end - s.begin) >= n && memcmp(s.begin, key, n) == 0;
+}
+
 /* Where the count begins and the name ends: after ':' or " slots=". */
 static bool split(enum hosts_syntax syntax, struct piece line,
                   struct piece *name_p, struct piece *slots_p)
@@ -217,9 +236,7 @@ static bool split(enum hosts_syntax syntax, struct piece line,
     if (*at == ':')
         return true;
     *slots_p = strip(*slots_p);
-    if (syntax == HOSTS_FILE &&
-        (size_t)(slots_p->end - slots_p->begin) >= sizeof(key) - 1 &&
-        memcmp(slots_p->begin, key, sizeof(key) - 1) == 0) {
+    if (syntax == HOSTS_FILE && begins_with(*slots_p, key)) {
         slots_p->begin += sizeof(key) - 1;
         return true;
     }
@@ -227,10 +244,37 @@ static bool split(enum hosts_syntax syntax, struct piece line,
     return false;
 }
 
-static bool parse_item(struct parser *p, struct piece line, struct host *host)
+/* Take " drain=SECONDS" off the end, if it is there. */
+static bool parse_drain(struct parser *p, struct piece line,
+                        struct piece *rest_p, struct host *host)
 {
-    struct piece name, slots;
+    static const char key[] = "drain=";
+    struct piece last = line;
 
+    *rest_p = line;
+    host->drains = false;
+    host->drain_s = 0;
+    while (last.begin < line.end && !is_space(*last.begin))
+        last.begin++;
+    rest_p->end = last.begin;
+    last = strip(last);
+    if (p->syntax != HOSTS_LINES || !begins_with(last, key)) {
+        *rest_p = line;
+        return true;
+    }
+    last.begin += sizeof(key) - 1;
+    host->drains = true;
+    return parse_number(last, HOSTS_DRAIN_MAX_S, &host->drain_s) ||
+           refuse_number(p, line, last,
+                         " is not a number of seconds (0 to 1000000)");
+}
+
+static bool parse_item(struct parser *p, struct piece whole, struct host *host)
+{
+    struct piece line, name, slots;
+
+    if (!parse_drain(p, whole, &line, host))
+        return false;
     if (split(p->syntax, line, &name, &slots))
         return parse_name(p, line, name, host) &&
                parse_slots(p, line, slots, &host->slots);

@@ -3,8 +3,10 @@
  *
  * Each line is `host` or `host:slots`; blank lines and what follows a `#` are
  * ignored; white space around is stripped. -H is the same with commas. A
- * hostfile line may also be `host slots=N`. A name is 1..63 bytes of
- * [A-Za-z0-9._-]; slots are 1..1024 (0: the host is listed and gets nothing).
+ * hostfile line may also be `host slots=N`, and what a script says may end in
+ * `drain=SECONDS`: the host is to be left within that time. A name is 1..63
+ * bytes of [A-Za-z0-9._-]; slots are 1..1024 (0: the host is listed and gets
+ * nothing); seconds are 0..1000000, whole ones.
  * The same host twice is an error. Order is the order of the text: new hosts go
  * to the end of the list.
  *
@@ -20,12 +22,15 @@ enum {
     HOSTS_NAME_MAX = 64, /* with NUL */
     HOSTS_SLOTS_MAX = 1024,
     HOSTS_MAX = 16384,
+    HOSTS_DRAIN_MAX_S = 1000000,
     HOSTS_ERROR_MAX = 256
 };
 
 struct host {
     char name[HOSTS_NAME_MAX];
     uint32_t slots;
+    bool drains;      /* it is to be left */
+    uint32_t drain_s; /* ... within so many seconds */
 };
 
 struct hosts {

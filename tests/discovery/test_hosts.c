@@ -16,17 +16,22 @@ static struct hosts parse(const char *text, enum hosts_syntax syntax,
     return hosts;
 }
 
-/* "a:2 b:3" */
+/* "a:2 b:3 drain=5" */
 static const char *show(const struct hosts *hosts)
 {
     static char text[4096];
     size_t n = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; i < hosts->n; i++)
+    for (size_t i = 0; i < hosts->n; i++) {
+        const struct host *host = &hosts->items[i];
+
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%u",
-                              i ? " " : "", hosts->items[i].name,
-                              hosts->items[i].slots);
+                              i ? " " : "", host->name, host->slots);
+        if (host->drains)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, " drain=%u",
+                                  host->drain_s);
+    }
     return text;
 }
 
@@ -48,6 +53,8 @@ static const struct {
     {HOSTS_LINES, 0, "# nobody yet\n", ""},
     {HOSTS_LINES, 0, " a:1 # first\r\n\tb_2.x:1024\r\n", "a:1 b_2.x:1024"},
     {HOSTS_LINES, 0, "a:0\nb:007\nc:998", "a:0 b:7 c:998"},
+    {HOSTS_LINES, 0, "a:1 drain=0\nb:2", "a:1 drain=0 b:2"},
+    {HOSTS_LINES, 3, " a \tdrain=1000000 # x\nb:1", "a:3 drain=1000000 b:1"},
     {HOSTS_COMMAS, 0, "a:1,b:2", "a:1 b:2"},
     {HOSTS_COMMAS, 3, " a , 127.0.0.2:2,", "a:3 127.0.0.2:2"},
     {HOSTS_FILE, 2, "a slots=4\nb:3\nc\nd  slots=1 # x", "a:4 b:3 c:2 d:1"},
@@ -94,6 +101,27 @@ static const struct {
     {HOSTS_LINES, "a slots=2",
      "line 1: \"a slots=2\": a name of a host has letters, digits, '.', '_', "
      "'-'"},
+    {HOSTS_LINES, "a:1 drain=",
+     "line 1: \"a:1 drain=\": \"\" is not a number of seconds (0 to 1000000)"},
+    {HOSTS_LINES, "a:1 drain=-5",
+     "line 1: \"a:1 drain=-5\": \"-5\" is not a number of seconds (0 to "
+     "1000000)"},
+    {HOSTS_LINES, "a:1 drain=1000001",
+     "line 1: \"a:1 drain=1000001\": \"1000001\" is not a number of seconds "
+     "(0 to 1000000)"},
+    {HOSTS_LINES, "a:1 drain=5 now",
+     "line 1: \"a:1 drain=5 now\": \"5 now\" is not a number of seconds (0 to "
+     "1000000)"},
+    {HOSTS_LINES, "a:1 drain",
+     "line 1: \"a:1 drain\": \"1 drain\" is not a number of slots (0 to 1024)"},
+    {HOSTS_LINES, " drain=5",
+     "line 1: \"drain=5\": a name of a host has letters, digits, '.', '_', "
+     "'-'"},
+    {HOSTS_FILE, "a slots=2 drain=5",
+     "line 1: \"a slots=2 drain=5\": \"2 drain=5\" is not a number of slots "
+     "(0 to 1024)"},
+    {HOSTS_COMMAS, "a:1 drain=5",
+     "\"a:1 drain=5\": \"1 drain=5\" is not a number of slots (0 to 1024)"},
     {HOSTS_LINES, C63 "4:1",
      "line 1: \"" C63 "4:1\": a name of a host has 63 characters at most"},
     {HOSTS_COMMAS, "a:1,b:z",

@@ -125,7 +125,7 @@ static void say_send(struct fixture *f, uint64_t id, const struct message *m)
 static void say_record(struct fixture *f, const struct driver_record *r)
 {
     const struct driver *d = &f->driver;
-    char text[WIRE_TEXT_MAX];
+    char text[2 * WIRE_TEXT_MAX];
 
     f->n_records[r->type]++;
     if (r->type == RECORD_GENERATION_FORMED) {
@@ -144,6 +144,10 @@ static void say_record(struct fixture *f, const struct driver_record *r)
             snprintf(text, sizeof(text), "%s for %" PRIu64 " ms", r->host,
                      (r->until_us - f->now_us) / 1000);
         sentence(f, "blacklist ", text);
+    } else if (r->type == RECORD_HOST_LEAVING) {
+        snprintf(text, sizeof(text), "%s in %" PRIu64 " ms: %s", r->host,
+                 r->duration_us / 1000, r->text);
+        sentence(f, "leaving ", text);
     }
 }
 
@@ -240,12 +244,16 @@ static void agent_is(struct fixture *f, uint64_t agent,
     step(f, &ev);
 }
 
-static void agent_runs_only(struct fixture *f, uint64_t agent, int n)
+/* PING: n of its workers live; NOTICE: n ms are left, if it knows. */
+static void agent_tells(struct fixture *f, uint64_t agent,
+                        enum driver_event_type type, int n)
 {
-    struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
+    struct driver_event ev = {.type = type};
 
     ev.u.agent.agent = agent;
     ev.u.agent.n_alive = (uint64_t)n;
+    ev.u.agent.left_us = n < 0 ? DRIVER_NEVER : (uint64_t)n * 1000;
+    ev.u.agent.text = n < 0 ? "" : "the cloud wants it";
     step(f, &ev);
 }
 
@@ -580,16 +588,14 @@ void greets(struct fixture *f, uint64_t ms, const char *workers,
 static void new_hosts(struct fixture *f, const char *text)
 {
     struct hosts list = {0};
-    char commas[1024], error[HOSTS_ERROR_MAX];
+    char lines[1024], error[HOSTS_ERROR_MAX];
 
-    snprintf(commas, sizeof(commas), "%s", text);
-    for (char *c = commas; *c; c++)
-        if (*c == ' ')
-            *c = ',';
-    if (*text)
-        ck_assert_msg(
-            hosts_parse(commas, strlen(commas), HOSTS_COMMAS, 1, &list, error),
-            "%s", error);
+    snprintf(lines, sizeof(lines), "%s", text);
+    for (char *c = lines; *c; c++)
+        *c = *c == ' ' ? '\n' : *c == '+' ? ' ' : *c;
+    ck_assert_msg(
+        hosts_parse(lines, strlen(lines), HOSTS_LINES, 1, &list, error), "%s",
+        error);
     step(f, &(struct driver_event){.type = DRIVER_EV_HOSTS, .u.hosts = &list});
     hosts_fini(&list);
 }
@@ -609,8 +615,8 @@ static void about_job(struct fixture *f, const struct happening *h)
     } else if (h->type == DRIVER_EV_AGENT_UP ||
                h->type == DRIVER_EV_AGENT_GONE) {
         agent_is(f, agent_on(f, h->text), h->type, "was killed by signal 9");
-    } else if (h->type == DRIVER_EV_AGENT_PING) {
-        agent_runs_only(f, agent_on(f, h->text), h->number);
+    } else if (h->type == DRIVER_EV_AGENT_PING || h->type == DRIVER_EV_NOTICE) {
+        agent_tells(f, agent_on(f, h->text), h->type, h->number);
     } else {
         if (h->type == DRIVER_EV_DISCOVERY_BAD) {
             ev.u.text = h->text;

@@ -15,6 +15,7 @@
  *   hold 1, added: w1                     cut 5: w1         cut never: w1
  *   release: w1                           shutdown drained: w1
  *   blacklist a for good                  blacklist a for 30000 ms
+ *   leaving a in 5000 ms: why
  *   warn: sentence                        finish 1: sentence
  * PONG, WELCOME and the other records are left out (records are counted).
  *
@@ -103,7 +104,7 @@ struct happening {
     struct message message;
 };
 
-struct happening hosts(const char *text); /* "a:2 b:2" */
+struct happening hosts(const char *text); /* "a:2 b:2+drain=5" */
 struct happening discovery_fails(const char *text);
 struct happening agent_up(const char *host);
 struct happening agent_gone(const char *host);
@@ -115,6 +116,8 @@ void agent_back(struct fixture *f, uint64_t ms, const char *host,
 /* HELLO to a successor, by workers whose ranks are 0, 1 .. in this order. */
 void greets(struct fixture *f, uint64_t ms, const char *workers,
             struct msg_where where);
+/* NOTICE: its host goes in so many ms; < 0: it does not know when. */
+struct happening notice(const char *host, int ms);
 struct happening interrupted(int signal);
 struct happening unsayable(uint64_t generation, const char *text);
 struct happening spawned_late(const char *workers);

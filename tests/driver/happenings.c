@@ -49,6 +49,14 @@ struct happening agent_runs(const char *host, int n)
     return h;
 }
 
+struct happening notice(const char *host, int ms)
+{
+    struct happening h = event(DRIVER_EV_NOTICE, NULL, host);
+
+    h.number = ms;
+    return h;
+}
+
 struct happening interrupted(int signal)
 {
     struct happening h = event(DRIVER_EV_INTERRUPT, NULL, NULL);

@@ -1,32 +1,7 @@
-/* elastic/driver/change.c - voluntary changes: who is to leave, when members
- * are interrupted (HOLD), and the boundary at which they all stop (CUT). M7 to
- * M9 of docs/protocol.md. See core.h. Pure. */
+/* elastic/driver/change.c - voluntary changes: when members are interrupted
+ * (HOLD), and the boundary at which they all stop (CUT). M7 to M9 of
+ * docs/protocol.md. See core.h; who is to leave: leaving.c. Pure. */
 #include "elastic/driver/core_internal.h"
-
-/* ---- draining ------------------------------------------------------------ */
-
-void worker_drain(struct driver *d, struct driver_worker *w)
-{
-    if (!worker_is_live(w))
-        return;
-    w->drain = DRAIN_WANTED;
-    w->drain_deadline_us = d->now_us + d->config.drain_timeout_us;
-    if (!worker_is_enlisted(w)) { /* nobody needs it: it goes at once */
-        if (w->life == LIFE_UP) {
-            say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
-                         "its host was removed");
-        } else {
-            worker_move(w, LIFE_ENDING);
-            action_kill(d, w, STOP_GRACE_MS);
-        }
-    }
-}
-
-void worker_undrain(struct driver_worker *w)
-{
-    if (worker_is_here(w))
-        w->drain = DRAIN_NONE;
-}
 
 /* ---- HOLD ---------------------------------------------------------------- */
 
@@ -104,7 +79,7 @@ bool wave_pending(struct driver *d, uint64_t wave)
 static bool can_leave(const struct driver *d, const struct driver_worker *w,
                       size_t n_stay)
 {
-    return n_stay >= d->config.min_np || d->now_us >= w->drain_deadline_us;
+    return n_stay >= d->config.min_np || d->now_us >= w->drain_by.spare_us;
 }
 
 static bool removal_due(const struct driver *d)

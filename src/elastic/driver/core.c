@@ -91,7 +91,8 @@ static void forgive_worker(const struct driver *d, struct driver_worker *w,
     forgive(d, &w->heard_us, late_us);
     forgive(d, &w->spawned_us, late_us);
     forgive(d, &w->progress_us, late_us);
-    put_off(&w->drain_deadline_us, late_us);
+    put_off(&w->drain_by.spare_us, late_us);
+    put_off(&w->drain_by.deadline_us, late_us);
     if (w->kill_us != 0)
         put_off(&w->kill_us, late_us);
 }
@@ -154,6 +155,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     case DRIVER_EV_AGENT_PING:
         on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive,
                       ev->u.agent.stamp_us);
+        return HVD_OK;
+    case DRIVER_EV_NOTICE:
+        on_notice(d, ev->u.agent.agent, ev->u.agent.left_us, ev->u.agent.text);
         return HVD_OK;
     case DRIVER_EV_AGENT_GONE:
         on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);

@@ -17,10 +17,10 @@
  * them), members.c (workers: birth to death), patience.c (who is given up),
  * hang.c (who gets nowhere), rendezvous.c (READY to the draw), generation.c
  * (ASSIGN), accusations.c (who goes for what peers say), abilities.c (what a
- * host's ranks can do together), change.c (HOLD, CUT, drain), placement.c
- * (hosts, agents, spawns, blacklist), adopt.c and inherit.c (what a driver
- * before left), finish.c (the end of a job), report.c (records for the event
- * log).
+ * host's ranks can do together), change.c (HOLD, CUT), placement.c (hosts,
+ * agents, spawns, blacklist), leaving.c (hosts that will go, drain), adopt.c
+ * and inherit.c (what a driver before left), finish.c (the end of a job),
+ * report.c (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory follows what is used: a hosts event makes rows of hosts, before
@@ -78,6 +78,7 @@ enum driver_event_type {
     DRIVER_EV_DISCOVERY_BAD, /* u.text: discovery failed; the first is fatal */
     DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
     DRIVER_EV_AGENT_PING,    /* u.agent */
+    DRIVER_EV_NOTICE,        /* u.agent: its host will go */
     DRIVER_EV_AGENT_GONE,    /* its process ended, or it could not be started */
     DRIVER_EV_SPAWNED,       /* u.spawned */
     DRIVER_EV_SPAWN_FAILED,  /* u.spawn_failed */
@@ -101,7 +102,8 @@ struct driver_event {
             uint64_t n_alive;  /* PING: workers that it still runs */
             uint64_t stamp_us; /* PING: for the PONG */
             const char *host;  /* UP: its name, as it says */
-            const char *text;  /* GONE: how, for the sentence */
+            const char *text;  /* GONE: how; NOTICE: why, or "" */
+            uint64_t left_us;  /* NOTICE: until then; DRIVER_NEVER: not known */
         } agent;
         struct msg_spawned spawned;
         struct msg_spawn_failed spawn_failed;
@@ -138,6 +140,7 @@ enum driver_record_type {
     RECORD_HOST_ADDED,       /* host, n: slots */
     RECORD_HOST_REMOVED,     /* host */
     RECORD_HOST_BLACKLISTED, /* host, until_us, text: why */
+    RECORD_HOST_LEAVING,     /* host, duration_us until it goes, text: why */
     RECORD_AGENT_STARTED,    /* host, pid */
     RECORD_AGENT_LOST,       /* host, text: how */
     RECORD_WORKER_SPAWNED,   /* worker, host, slot, pid */
@@ -213,6 +216,16 @@ enum change_phase {
                        generation */
 };
 
+/* Its own agent has said that a host will go:
+ *
+ *   NONE ---> STANDS ---> PASSES ---> NONE
+ *               +---------------------> NONE
+ *
+ * STANDS until discovery stops listing it (then it passes when its agent has
+ * ended, which goes on saying so), or until it should have gone so long ago
+ * that it seems to have stayed. */
+enum host_notice { NOTICE_NONE, NOTICE_STANDS, NOTICE_PASSES };
+
 /* NONE ---> STARTING ---> UP ---> STOPPING ---> NONE: its end, or it is given
  * up, from each; one that is STARTING may be told to go as well. */
 enum host_agent_phase { AGENT_NONE, AGENT_STARTING, AGENT_UP, AGENT_STOPPING };
@@ -230,10 +243,15 @@ struct driver_slot {
  * there, failures, the blacklist. */
 struct driver_host {
     char name[HOSTS_NAME_MAX];
-    bool listed;        /* in discovery's newest answer */
-    uint32_t n_slots;   /* as discovered; 0 when not listed */
-    uint32_t n_workers; /* slots that are not free */
-    uint32_t order;     /* age: lower is older */
+    bool listed;              /* in discovery's newest answer */
+    uint32_t n_slots;         /* as discovered; 0 when not listed */
+    uint32_t n_workers;       /* slots that are not free */
+    uint32_t order;           /* age: lower is older */
+    bool drains;              /* discovery says that it is to be left */
+    enum host_notice notice;  /* leaving.c */
+    uint64_t notice_until_us; /* STANDS: no longer than that */
+    uint64_t go_us; /* host_leaves(): by then it has gone; the soonest time that
+                       was said */
     struct blacklist blacklist;
     uint64_t forget_us;                /* until then its failures count (M11) */
     enum host_agent_phase agent_phase; /* agent_move() */
@@ -294,6 +312,13 @@ enum worker_drain {
     DRAIN_ANNOUNCED /* and members have been told that somebody will */
 };
 
+/* When who is to leave does so in any case (M9). */
+struct drain_times {
+    uint64_t spare_us;    /* though --min-np need it */
+    uint64_t deadline_us; /* it is killed, if others have waited for it: */
+    uint64_t patience_us; /* this long */
+};
+
 /* Of its HELLO to a successor: struct msg_where. */
 struct driver_where {
     uint8_t phase, reason;
@@ -340,7 +365,7 @@ struct driver_worker {
     bool contradicted;  /* another HELLO was refused */
     int64_t called_pid; /* `pid` may be a shell's in which it runs */
     enum worker_drain drain;
-    uint64_t drain_deadline_us;
+    struct drain_times drain_by;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
     struct driver_farewell farewell; /* repeated */
     char *refusal; /* heap: the text of a farewell that is its own; or NULL */

@@ -23,7 +23,10 @@ enum {
     ASK_AGAIN_US = 1000000, /* what an agent has not told by then is asked */
     CAUSE_US = 1000000,     /* a static job that has lost somebody waits so long
                              for the exit that explains it */
-    FRUITLESS_MAX = 5       /* M12 */
+    NOTICE_COOLDOWN_US =
+        600000000,    /* a host that was to go, and is listed so long after,
+                        seems to have stayed */
+    FRUITLESS_MAX = 5 /* M12 */
 };
 
 /* For how long an agent may come up, and those who are started together wait
@@ -224,9 +227,6 @@ void abilities_note(struct driver *d);
 
 /* ---- change.c ------------------------------------------------------------ */
 
-/* Both leave the counts to the caller: hundreds may have to go. */
-void worker_drain(struct driver *d, struct driver_worker *w);
-void worker_undrain(struct driver_worker *w);
 /* HOLD when hosts have changed, CUT when all have answered. */
 void change_progress(struct driver *d);
 /* HOLD, whatever is due: members may wait for the CUT of an older one. */
@@ -237,6 +237,33 @@ void on_held(struct driver *d, struct driver_worker *w,
              const struct msg_held *held);
 /* Some worker started together with these has not come up yet (M7). */
 bool wave_pending(struct driver *d, uint64_t wave);
+
+/* ---- leaving.c ----------------------------------------------------------- */
+
+/* It is about to go: nobody is started there, who is there leaves. */
+bool host_leaves(const struct driver_host *host);
+/* It has to leave, before go_us; DRIVER_NEVER: no time is set, but
+ * --drain-timeout. Again: only if that is sooner. true: the counts are to be
+ * made anew, which is the caller's, as hundreds may have to go. */
+bool worker_drain(struct driver *d, struct driver_worker *w, uint64_t go_us);
+void worker_undrain(struct driver_worker *w);
+/* As its host is listed, or leaves. */
+void drain_or_keep(struct driver *d, struct driver_worker *w);
+/* Why, for the program. Static. */
+const char *drain_reason(struct driver *d, const struct driver_worker *w);
+/* What discovery says of it now; NULL: nothing. true: it leaves for that, and
+ * did not before, or the other way round. */
+bool leaving_listed(struct driver *d, struct driver_host *host,
+                    const struct host *now);
+/* Its agent says that the host goes in left_us; DRIVER_NEVER: soon. */
+void on_notice(struct driver *d, uint64_t agent, uint64_t left_us,
+               const char *text);
+/* What the driver before wrote down of it. */
+void leaving_inherit(const struct driver *d, struct driver_host *host,
+                     uint64_t until_us);
+void leaving_agent_gone(struct driver_host *host);
+/* true: a notice has just become void, and the host may be used again. */
+bool leaving_expires(const struct driver *d, struct driver_host *host);
 
 /* ---- placement.c --------------------------------------------------------- */
 

@@ -71,6 +71,7 @@ static const struct field host[] = {
     BOOL(9, u.host.stopping),
     INT(10, u.host.pid),
     UINT(11, u.host.started),
+    UINT(12, u.host.noticed_until_us),
 };
 
 static const struct field slot[] = {

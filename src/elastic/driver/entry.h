@@ -87,6 +87,8 @@ struct entry_host {
     bool stopping;  /* it has been told to go */
     int64_t pid;
     uint64_t started; /* of pid: base/proc.h; 0: not known */
+    uint64_t
+        noticed_until_us; /* it was to go: not used before; 0: it was not */
 };
 
 struct entry_slot {

@@ -80,6 +80,13 @@ static void add_blacklisted(struct events *e, struct json *j,
     json_str(j, "reason", r->text);
 }
 
+static void add_leaving(struct events *e, struct json *j,
+                        const struct driver_record *r)
+{
+    eventlog_ms(&e->log, "ms", r->duration_us);
+    json_str(j, "reason", r->text);
+}
+
 static void add_host_fields(struct events *e, struct json *j,
                             const struct driver_record *r)
 {
@@ -88,6 +95,8 @@ static void add_host_fields(struct events *e, struct json *j,
         json_u64(j, "slots", r->n);
     else if (r->type == RECORD_HOST_BLACKLISTED)
         add_blacklisted(e, j, r);
+    else if (r->type == RECORD_HOST_LEAVING)
+        add_leaving(e, j, r);
     else if (r->type == RECORD_AGENT_STARTED)
         json_i64(j, "pid", r->pid);
     else if (r->type == RECORD_AGENT_LOST)
@@ -142,6 +151,7 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
     case RECORD_HOST_ADDED:
     case RECORD_HOST_REMOVED:
     case RECORD_HOST_BLACKLISTED:
+    case RECORD_HOST_LEAVING:
     case RECORD_AGENT_STARTED:
     case RECORD_AGENT_LOST:
         add_host_fields(e, j, r);
@@ -211,6 +221,10 @@ static void say(const struct events *e, const struct driver *d,
         break;
     case RECORD_HOST_BLACKLISTED:
         log_warn("host %s is blacklisted: %s", r->host, r->text);
+        break;
+    case RECORD_HOST_LEAVING:
+        log_info("host %s is to go within %g s: %s", r->host,
+                 (double)r->duration_us / 1e6, r->text);
         break;
     case RECORD_AGENT_LOST:
         log_warn("the agent on %s is lost: it %s", r->host, r->text);

@@ -51,6 +51,7 @@ static bool inherit_host(struct driver *d, const struct entry_host *entry)
     if (host->blacklist.until_us != UINT64_MAX) /* for good */
         host->blacklist.until_us = not_beyond(
             host->blacklist.until_us, d->now_us + d->config.blacklist.high_us);
+    leaving_inherit(d, host, entry->noticed_until_us);
     if (d->next_order <= host->order)
         d->next_order = host->order + 1;
     return true;
@@ -150,8 +151,7 @@ struct driver_worker *inherit_row(struct driver *d, uint64_t id,
 /* Who had been told to go is told again, and killed if it does not. */
 static void send_off(struct driver *d, struct driver_worker *w)
 {
-    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
-                 "its host was removed");
+    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0, drain_reason(d, w));
     w->kill_us = d->now_us + d->config.drain_timeout_us;
 }
 

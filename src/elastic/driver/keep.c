@@ -94,6 +94,8 @@ static void keep_host(const struct keep *k, const struct driver_host *host)
     row->blacklisted_until_us = host->blacklist.until_us;
     row->agent = host->agent_phase == AGENT_NONE ? 0 : host->agent;
     row->stopping = host->agent_phase == AGENT_STOPPING;
+    if (host->notice == NOTICE_STANDS)
+        row->noticed_until_us = host->notice_until_us;
     if (was && was->agent == row->agent) {
         row->pid = was->pid;
         row->started = was->started;
@@ -184,6 +186,7 @@ static void keep_record(const struct keep *k, const struct driver *d,
     case RECORD_HOST_ADDED:
     case RECORD_HOST_REMOVED:
     case RECORD_HOST_BLACKLISTED:
+    case RECORD_HOST_LEAVING:
     case RECORD_AGENT_STARTED:
     case RECORD_AGENT_LOST:
         keep_host_named(k, d, r->host);

@@ -554,7 +554,7 @@ static void on_drain_me(struct driver *d, struct driver_worker *w)
     if (w->drain != DRAIN_NONE || !worker_is_here(w))
         return;
     slot_of(d, w)->closed = true; /* it asked for its place to be gone */
-    worker_drain(d, w);
+    worker_drain(d, w, DRIVER_NEVER);
     members_recount(d);
 }
 

@@ -40,8 +40,8 @@ static bool all_that_stay_wait(const struct driver *d)
 static bool leaves_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {
-    return w->drain != DRAIN_NONE && d->now_us >= w->drain_deadline_us &&
-           w->pinged_us >= w->progress_us + d->config.drain_timeout_us &&
+    return w->drain != DRAIN_NONE && d->now_us >= w->drain_by.deadline_us &&
+           w->pinged_us >= w->progress_us + w->drain_by.patience_us &&
            is_member(w) && w->standing == STAND_RUNNING && !worker_waits(w) &&
            d->kind == READY_ELASTIC && all_that_stay_wait(d) &&
            others_hold_state(d, w);
@@ -67,7 +67,9 @@ static const char *verdict_on(const struct driver *d,
                    ? "did not call within --start-timeout"
                    : "was not ready to train within --start-timeout";
     if (leaves_too_late(d, w))
-        return "did not leave within --drain-timeout";
+        return host_leaves(&d->hosts[w->host])
+                   ? "did not leave before its host was to go"
+                   : "did not leave within --drain-timeout";
     return NULL;
 }
 

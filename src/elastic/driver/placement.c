@@ -7,7 +7,7 @@
 
 bool host_usable(const struct driver_host *host)
 {
-    return host->listed && !host->blacklist.listed;
+    return host->listed && !host->blacklist.listed && !host_leaves(host);
 }
 
 /* ---- discovery ----------------------------------------------------------- */
@@ -27,33 +27,22 @@ static bool update_row(struct driver *d, struct driver_host *row,
 {
     bool was_listed = row->listed;
     uint32_t before = row->n_slots;
+    bool turned = leaving_listed(d, row, now);
 
     row->listed = now != NULL;
     row->n_slots = now ? now->slots : 0;
-    if (was_listed == row->listed && before == row->n_slots)
+    if (was_listed == row->listed && before == row->n_slots && !turned)
         return false;
     d->n_listed += (size_t)row->listed - (size_t)was_listed;
-    if (row->listed)
-        record_host(d, row, RECORD_HOST_ADDED);
-    else
+    if (!row->listed)
         record_host(d, row, RECORD_HOST_REMOVED);
+    else if (!host_leaves(row))
+        record_host(d, row, RECORD_HOST_ADDED);
     if (row->listed && !was_listed)
         row->order = d->next_order++; /* back, but no longer old */
     for (size_t i = before; i < row->n_slots && i < row->slots_max; i++)
         slot_at(d, row, i)->closed = false; /* a new place */
     return true;
-}
-
-static void drain_or_keep(struct driver *d, struct driver_worker *w)
-{
-    const struct driver_host *host = host_of(d, w);
-
-    if (!worker_is_here(w))
-        return;
-    if (!host->listed || w->slot >= host->n_slots)
-        worker_drain(d, w);
-    else if (w->drain != DRAIN_NONE && !slot_of(d, w)->closed)
-        worker_undrain(w); /* it came back before it had gone */
 }
 
 static bool update_rows(struct driver *d, const struct hosts_index *index)
@@ -154,6 +143,16 @@ void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
     }
 }
 
+/* It may be used again. */
+static void come_back(struct driver *d, struct driver_host *host)
+{
+    host->order = d->next_order++;
+    d->wave++;
+    d->recheck = d->replace = true;
+    if (host->listed)
+        record_host(d, host, RECORD_HOST_ADDED);
+}
+
 static void forgive(struct driver *d, struct driver_host *host)
 {
     for (size_t i = 0; i < host->slots_max; i++) {
@@ -161,11 +160,7 @@ static void forgive(struct driver *d, struct driver_host *host)
         slot_at(d, host, i)->next_start_us = 0;
     }
     host->forget_us = d->now_us;
-    host->order = d->next_order++;
-    d->wave++;
-    d->recheck = d->replace = true;
-    if (host->listed)
-        record_host(d, host, RECORD_HOST_ADDED);
+    come_back(d, host);
 }
 
 /* ---- agents -------------------------------------------------------------- */
@@ -302,7 +297,7 @@ static void lose_workers(struct driver *d, struct driver_host *host)
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
 {
     struct driver_host *host = host_of_agent(d, agent);
-    bool expected, had_workers;
+    bool expected, had_workers, leaves;
     struct driver_record *r;
     struct text t;
 
@@ -319,7 +314,9 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
         text_add(&t, how);
     }
     lose_workers(d, host);
-    if (expected || had_workers || d->phase >= DRIVER_STOPPING)
+    leaves = host_leaves(host);
+    leaving_agent_gone(host);
+    if (expected || had_workers || leaves || d->phase >= DRIVER_STOPPING)
         return;
     t = text_into(d->last_failure, sizeof(d->last_failure));
     text_add(&t, "the agent on ");
@@ -522,6 +519,8 @@ void placement_tick(struct driver *d)
         if (host->blacklist.listed &&
             blacklist_expire(&host->blacklist, d->now_us))
             forgive(d, host);
+        if (leaving_expires(d, host))
+            come_back(d, host);
         if ((host->agent_phase == AGENT_UP ||
              host->agent_phase == AGENT_STOPPING) && /* died on its way out */
             silent_us > d->config.heartbeat_timeout_us) {

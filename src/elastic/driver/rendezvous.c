@@ -256,7 +256,7 @@ static size_t choose_stayers(struct driver *d, struct state_id base)
 
         if (!is_candidate(w) || w->drain == DRAIN_NONE)
             continue;
-        late = d->now_us >= w->drain_deadline_us;
+        late = d->now_us >= w->drain_by.spare_us;
         holds = state_id_equal(w->offer.id, base);
         if ((n_stay < d->config.min_np && !late) || (holds && !base_stays)) {
             w->stays = true;
@@ -309,7 +309,7 @@ static void dismiss_leavers(struct driver *d)
             continue;
         record_add_worker(d, RECORD_WORKER_DRAINED, w);
         say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
-                     "its host was removed");
+                     drain_reason(d, w));
         w->kill_us = d->now_us + d->config.drain_timeout_us;
         worker_stand(w, STAND_OUT);
     }
@@ -443,7 +443,7 @@ void rendezvous_progress(struct driver *d)
         return;
     }
     if (choose_stayers(d, base) < rendezvous_gate(d)) {
-        dismiss_leavers(d); /* those past --drain-timeout: M9 lets them go */
+        dismiss_leavers(d); /* whose time is over: M9 lets them go */
         members_recount(d);
         return;
     }
