@@ -38,6 +38,10 @@ static void say_send(const struct agent_action *action)
     say(" %s", message_type_name(m.type));
     if (m.type == MSG_SPAWNED)
         say(" %" PRIu64 " pid %" PRId64, m.u.spawned.worker, m.u.spawned.pid);
+    else if (m.type == MSG_NOTICE && m.u.notice.left_ms == NOTICE_UNKNOWN)
+        say(" soon");
+    else if (m.type == MSG_NOTICE)
+        say(" %" PRIu64 " %s", m.u.notice.left_ms, m.u.notice.text);
     else if (m.type == MSG_SPAWN_FAILED)
         say(" %" PRIu64 " error %" PRId64 " %s", m.u.spawn_failed.worker,
             m.u.spawn_failed.error, m.u.spawn_failed.text);

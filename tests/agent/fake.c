@@ -84,6 +84,10 @@ static void on_control(struct fake *fake, uint64_t route, struct message *m)
         answer.u.pong.stamp_us = m->u.agent_ping.stamp_us;
         answer_to(fake, fake->control, route, &answer);
         break;
+    case MSG_NOTICE:
+        fake->n_notices++;
+        fake->notice = m->u.notice;
+        break;
     case MSG_SPAWNED:
         w = worker_of(fake, m->u.spawned.worker);
         w->n_spawned++;

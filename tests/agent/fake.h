@@ -42,6 +42,8 @@ struct fake {
     uint64_t route, output_route;
     bool hello, output_hello;
     struct msg_agent_hello hello_said;
+    int n_notices; /* and the newest: */
+    struct msg_notice notice;
     int n_pings, n_routes; /* connections from which it has said HELLO */
     uint64_t term;         /* of what is said */
     bool mute;             /* answer no ping */

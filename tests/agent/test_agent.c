@@ -543,11 +543,50 @@ START_TEST(shutdown_takes_who_left_the_group)
 }
 END_TEST
 
-START_TEST(sigterm_ends_all_and_reports)
+static bool has_noticed(struct fake *fake, void *arg)
 {
+    return fake->n_notices >= *(const int *)arg;
+}
+
+/* It is told again and again, until the driver has the agent end. */
+START_TEST(sigterm_tells_that_the_host_will_go)
+{
+    int n = 3;
+
     fake_spawn_sh(&f, 1, "echo hi; read x </proc/self/fd/61");
     fake_wait_text(&f, 1, "hi");
     kill(f.agent, SIGTERM);
+    fake_wait(&f, has_noticed, &n);
+    ck_assert_uint_eq(f.notice.left_ms, NOTICE_UNKNOWN);
+    ck_assert_int_eq(f.workers[1].n_exited, 0);
+    fake_shutdown(&f);
+    fake_wait_exited(&f, 1);
+    ck_assert_int_eq(fake_wait_agent(&f), 0);
+    assert_nobody_left();
+}
+END_TEST
+
+START_TEST(sigterm_twice_ends_all_and_reports)
+{
+    int n = 1;
+
+    fake_spawn_sh(&f, 1, "echo hi; read x </proc/self/fd/61");
+    fake_wait_text(&f, 1, "hi");
+    kill(f.agent, SIGTERM);
+    fake_wait(&f, has_noticed, &n);
+    kill(f.agent, SIGTERM);
+    fake_wait_exited(&f, 1);
+    ck_assert_int_eq(exited(1)->signal, SIGTERM);
+    ck_assert_int_eq(fake_wait_agent(&f), 0);
+    assert_nobody_left();
+}
+END_TEST
+
+START_TEST(sigint_ends_all_and_reports)
+{
+    fake_spawn_sh(&f, 1, "echo hi; read x </proc/self/fd/61");
+    fake_wait_text(&f, 1, "hi");
+    kill(f.agent, SIGINT);
     fake_wait_exited(&f, 1);
     ck_assert_int_eq(exited(1)->signal, SIGTERM);
     ck_assert_int_eq(fake_wait_agent(&f), 0);
@@ -622,7 +661,9 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, many_workers_leave_no_descriptor);
     tcase_add_test(tcase, shutdown_last_words_arrive);
     tcase_add_test(tcase, shutdown_takes_who_left_the_group);
-    tcase_add_test(tcase, sigterm_ends_all_and_reports);
+    tcase_add_test(tcase, sigterm_tells_that_the_host_will_go);
+    tcase_add_test(tcase, sigterm_twice_ends_all_and_reports);
+    tcase_add_test(tcase, sigint_ends_all_and_reports);
     tcase_add_test(tcase, lifeline_lost_ends_all_at_once);
     tcase_add_test(tcase, agent_killed_leaves_nobody);
     suite_add_tcase(suite, tcase);

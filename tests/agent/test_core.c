@@ -278,7 +278,7 @@ START_TEST(ended_does_nothing_more)
     hear(10, (struct message){.type = MSG_AGENT_SHUTDOWN});
     forget_transcript();
     core.beat_us = 0; /* one is due */
-    happens(20, AGENT_EV_TERMINATE);
+    happens(20, AGENT_EV_INTERRUPT);
     happens(30, AGENT_EV_DRIVER_LOST);
     happens(40, AGENT_EV_TICK);
     ck_assert_uint_eq(agent_core_deadline(&core), AGENT_NEVER);
@@ -313,7 +313,7 @@ START_TEST(shutdown_gives_up_on_the_unkillable)
     spawn(10, 1);
     starts(11, 1);
     forget_transcript();
-    happens(100, AGENT_EV_TERMINATE);
+    happens(100, AGENT_EV_INTERRUPT);
     pass(60000, true);
     expect("[   100] TERM 1 CONT 1\n"
            "[  2100] KILL 1\n"
@@ -374,10 +374,87 @@ START_TEST(driver_lost_during_shutdown_forces)
     spawn(10, 1);
     starts(11, 1);
     forget_transcript();
-    happens(100, AGENT_EV_TERMINATE);
+    happens(100, AGENT_EV_INTERRUPT);
     happens(200, AGENT_EV_DRIVER_LOST);
     expect("[   100] TERM 1 CONT 1\n"
            "[   200] KILL 1\n");
+}
+END_TEST
+
+/* ---- the host will go ---------------------------------------------------- */
+
+static void noticed(uint64_t ms, uint64_t left_ms, const char *text)
+{
+    struct agent_event ev = {
+        .type = AGENT_EV_NOTICE, .left_us = left_ms * 1000, .text = text};
+
+    ck_assert_int_eq(at(ms, ev), HVD_OK);
+}
+
+START_TEST(sigterm_tells_the_driver_and_ends_nobody)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    core.config.beat_us = 200000;
+    core.beat_us = 200000;
+    forget_transcript();
+    happens(100, AGENT_EV_TERMINATE);
+    pass(500, true);
+    expect("[   100] NOTICE soon\n"
+           "[   200] AGENT_PING NOTICE soon\n"
+           "[   400] AGENT_PING NOTICE soon\n");
+    hear(510, (struct message){.type = MSG_AGENT_SHUTDOWN});
+    exits(520, 1, 0, 0);
+    pass(520, true);
+    expect("[   510] TERM 1 CONT 1\n"
+           "[   520] WORKER_EXITED 1 code 0 signal 0 KILL 1\n"
+           "[   520] exit 0\n");
+}
+END_TEST
+
+START_TEST(sigterm_twice_ends)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    happens(100, AGENT_EV_TERMINATE);
+    happens(200, AGENT_EV_TERMINATE);
+    expect("[   100] NOTICE soon\n"
+           "[   200] TERM 1 CONT 1\n");
+}
+END_TEST
+
+START_TEST(notice_says_what_is_left)
+{
+    core.config.beat_us = 200000;
+    core.beat_us = 200000;
+    noticed(100, 30000, "spot instance");
+    happens(150, AGENT_EV_TERMINATE); /* that is no news: no time is known */
+    pass(200, true);
+    noticed(300, 60000, "and so on"); /* later than it was said to be */
+    noticed(350, 1000, "");
+    expect("[   100] NOTICE 30000 spot instance\n"
+           "[   150] NOTICE 29950 spot instance\n"
+           "[   200] AGENT_PING NOTICE 29900 spot instance\n"
+           "[   300] NOTICE 29800 spot instance\n"
+           "[   350] NOTICE 1000 spot instance\n");
+    forget_transcript();
+    core.beat_us = 2000000;
+    pass(2000, true);
+    expect("[  2000] AGENT_PING NOTICE 0 spot instance\n");
+}
+END_TEST
+
+/* Its driver is there, but has not heard of it yet. */
+START_TEST(notice_waits_for_the_welcome)
+{
+    pass(50, false);
+    happens(100, AGENT_EV_TERMINATE);
+    pass(200, false);
+    expect("[     0] AGENT_HELLO\n"
+           "[   200] AGENT_HELLO\n");
+    hear(300, (struct message){.type = MSG_AGENT_WELCOME});
+    expect("[   300] AGENT_PING NOTICE soon\n");
 }
 END_TEST
 
@@ -450,6 +527,7 @@ static Suite *suite_make(void)
     tcase_add_test(contact, contact_never_made_ends_with_failure);
     tcase_add_test(contact, welcome_brings_the_times);
     tcase_add_test(contact, own_absence_is_nobodys_silence);
+    tcase_add_test(contact, notice_waits_for_the_welcome);
     suite_add_tcase(suite, contact);
     tcase_add_checked_fixture(run, setup_welcome, teardown);
     tcase_add_test(run, message_of_another_job_or_older_term_is_refused);
@@ -476,6 +554,9 @@ static Suite *suite_make(void)
     tcase_add_test(run, driver_lost_during_shutdown_forces);
     tcase_add_test(run, driver_lost_orphan_timer_lets_workers_live);
     tcase_add_test(run, driver_silent_is_lost);
+    tcase_add_test(run, sigterm_tells_the_driver_and_ends_nobody);
+    tcase_add_test(run, sigterm_twice_ends);
+    tcase_add_test(run, notice_says_what_is_left);
     suite_add_tcase(suite, run);
     return suite;
 }

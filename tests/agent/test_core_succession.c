@@ -63,6 +63,21 @@ START_TEST(successor_has_its_own_time_to_answer)
 }
 END_TEST
 
+/* What was said to the driver before may be lost with it. */
+START_TEST(successor_is_told_that_the_host_will_go)
+{
+    happens(50, AGENT_EV_TERMINATE);
+    core.beat_us = 5000000;
+    forget_transcript();
+    ck_assert_int_eq(dialled(1000, TERM + 1), HVD_OK);
+    expect("[  1000] AGENT_HELLO\n");
+    welcome(1010, TERM + 1);
+    forget_transcript();
+    pass(1200, false);
+    ck_assert_ptr_nonnull(strstr(transcript, "NOTICE soon\n"));
+}
+END_TEST
+
 /* Ended ones too: nobody knows what the dead driver had written down. */
 START_TEST(successor_is_told_of_every_child)
 {
@@ -213,6 +228,7 @@ int main(void)
     tcase_add_test(tc, end_of_the_lifeline_ends_nothing);
     tcase_add_test(tc, silence_without_a_successor_ends_all);
     tcase_add_test(tc, successor_is_told_of_every_child);
+    tcase_add_test(tc, successor_is_told_that_the_host_will_go);
     tcase_add_test(tc, successor_is_told_again_for_some_beats);
     tcase_add_test(tc, successor_of_who_was_never_heard_is_told_too);
     tcase_add_test(tc, hello_is_repeated_until_the_successor_answers);

@@ -8,9 +8,6 @@
 
 #include "world.h"
 
-static void feed(struct sim *s, struct sim_agent *agent,
-                 struct agent_event *ev);
-
 struct sim_agent *sim_agent(struct sim *s, uint64_t id)
 {
     return id < s->n_agents ? s->agents[id] : NULL;
@@ -131,7 +128,7 @@ static void start_failed(struct sim *s, struct sim_agent *agent, uint64_t id)
     TRACE(s, "agent %llu: spawn of w%llu fails", (unsigned long long)agent->id,
           (unsigned long long)id);
     sim_cover(s, COVER_spawn_failed);
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 static void start(struct sim *s, struct sim_agent *agent, uint64_t id)
@@ -148,7 +145,7 @@ static void start(struct sim *s, struct sim_agent *agent, uint64_t id)
     agent->workers[agent->n_workers++] = id;
     process_begin(s, agent, id);
     ev.pid = (int64_t)sim_worker(s, id)->pid;
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
     push(s, agent, AGENT_CHILD_RUNS, s->now_us + sim_uniform(s, 20, 3 * MSEC))
         ->b = id;
 }
@@ -193,13 +190,15 @@ static void perform(struct sim *s, struct sim_agent *agent,
             break;
         }
     }
+    if (exits && agent->core.noticed && !agent->lifeline_cut)
+        sim_cover(s, COVER_left_in_time);
     if (exits)
         ends(s, agent);
     else if (spawned != 0)
         start(s, agent, spawned);
 }
 
-static void feed(struct sim *s, struct sim_agent *agent, struct agent_event *ev)
+void agents_feed(struct sim *s, struct sim_agent *agent, struct agent_event *ev)
 {
     const struct agent_action *actions;
     size_t n;
@@ -228,14 +227,14 @@ static void child_exited(struct sim *s, struct sim_agent *agent,
 
     if (s->options.bug == BUG_mute && event->d == SIGKILL)
         return; /* its heartbeats stop: that is noticed, in the end */
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 static void child_runs(struct sim *s, struct sim_agent *agent, uint64_t id)
 {
     struct agent_event ev = {.type = AGENT_EV_STARTED, .worker = id};
 
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 static void follow(struct sim *s, struct sim_agent *agent)
@@ -244,7 +243,7 @@ static void follow(struct sim *s, struct sim_agent *agent)
                              .term = s->driver_config.term};
 
     agent->dialled = ev.term;
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 static void on_tick(struct sim *s, struct sim_agent *agent)
@@ -254,7 +253,7 @@ static void on_tick(struct sim *s, struct sim_agent *agent)
     agent->tick_us = TIME_NEVER;
     if (succession_look_agent(s, agent))
         follow(s, agent);
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 static void on_lifeline(struct sim *s, struct sim_agent *agent)
@@ -266,7 +265,7 @@ static void on_lifeline(struct sim *s, struct sim_agent *agent)
         return;
     }
     agent->lifeline_cut = true;
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 static void resume(struct sim *s, struct sim_agent *agent)
@@ -296,6 +295,9 @@ void agents_event(struct sim *s, const struct event *event)
     case AGENT_LIFELINE:
         on_lifeline(s, agent);
         break;
+    case AGENT_HOST_GOES:
+        notice_host_goes(s, agent);
+        break;
     case AGENT_RESUME:
         resume(s, agent);
         break;
@@ -315,7 +317,7 @@ void agents_hear(struct sim *s, struct event *event)
         trace_agent(s, "got: ", event->message, true, event->a);
     if (!agent_core_reserve(&agent->core))
         abort();
-    feed(s, agent, &ev);
+    agents_feed(s, agent, &ev);
 }
 
 /* ---- what befalls it ----------------------------------------------------- */
@@ -354,6 +356,12 @@ void agents_cut_lifeline(struct sim *s, struct sim_agent *agent)
     if (s->plan.remote && at < s->hosts[agent->host].cut_down_us)
         at = s->hosts[agent->host].cut_down_us;
     push(s, agent, AGENT_LIFELINE, at);
+}
+
+void agents_go_in(struct sim *s, const struct sim_agent *agent,
+                  uint64_t delay_us)
+{
+    push(s, agent, AGENT_HOST_GOES, s->now_us + delay_us);
 }
 
 void agents_stop(struct sim *s, struct sim_agent *agent, uint64_t resume_us)

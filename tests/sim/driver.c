@@ -291,8 +291,12 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
         cover_ending(s, aborted);
     succession_write(s, actions, n,
                      phase < DRIVER_STOPPING && d->phase >= DRIVER_STOPPING);
-    if (!s->options.large)
+    if (d->generation != generation)
+        notice_check_drained(s, actions, n);
+    if (!s->options.large) {
         check_driver(s);
+        notice_check(s);
+    }
     for (size_t i = 0; i < n; i++)
         perform(s, &actions[i]);
     if (s->slow_until_us > s->now_us)
@@ -383,6 +387,19 @@ static void on_ping(struct sim *s, const struct sim_agent *agent,
     sim_driver_step(s, &ev);
 }
 
+static void on_notice(struct sim *s, const struct sim_agent *agent,
+                      const struct message *m)
+{
+    struct driver_event ev = {.type = DRIVER_EV_NOTICE};
+
+    ev.u.agent.agent = agent->id;
+    ev.u.agent.left_us = m->u.notice.left_ms == NOTICE_UNKNOWN
+                             ? DRIVER_NEVER
+                             : m->u.notice.left_ms * MSEC;
+    ev.u.agent.text = m->u.notice.text;
+    sim_driver_step(s, &ev);
+}
+
 static void on_report(struct sim *s, const struct sim_agent *agent,
                       const struct message *m)
 {
@@ -417,6 +434,8 @@ void driver_hear_agent(struct sim *s, struct event *event)
         return; /* of a stranger */
     else if (m->type == MSG_AGENT_PING)
         on_ping(s, agent, m);
+    else if (m->type == MSG_NOTICE)
+        on_notice(s, agent, m);
     else
         on_report(s, agent, m);
 }

@@ -396,6 +396,9 @@ void faults_strike(struct sim *s, const struct event *event)
     case FAULT_STORM:
         storm(s);
         break;
+    case FAULT_NOTICE:
+        notice_strike(s);
+        break;
     case FAULT_DRIVER:
         succession_strike(s);
         break;

@@ -23,6 +23,9 @@ size_t network_nbytes(enum message_type type)
     case MSG_SPAWN_FAILED:
         body = sizeof(struct msg_spawn_failed);
         break;
+    case MSG_NOTICE:
+        body = sizeof(struct msg_notice);
+        break;
     case MSG_HELLO:
         body = sizeof(struct msg_hello);
         break;

@@ -45,6 +45,9 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(zombie_continued, 0)                                  \
     X(wrong_accusation, 0)                                  \
     X(drain_requested, 0)                                   \
+    X(noticed, 0)                                           \
+    X(left_in_time, 0)                                      \
+    X(host_went, 0)                                         \
     X(user_failed, 0)                                       \
     X(cut_never, SIM_IN_EXHAUSTIVE)                         \
     X(spare, 0)                                             \

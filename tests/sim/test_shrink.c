@@ -6,7 +6,7 @@
 #include "shrink.h"
 #include "support.h"
 
-enum { SEEDS = 2000, MANY_FAULTS = 40 };
+enum { SEEDS = 2000, MANY_FAULTS = 100 };
 
 static struct sim_result result;
 

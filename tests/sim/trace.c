@@ -131,6 +131,8 @@ static void describe_agent(const struct message *m, char *text, size_t max)
                  ULL(m->u.kill.grace_ms));
     else if (m->type == MSG_SPAWNED)
         snprintf(text, max, "w%llu", ULL(m->u.spawned.worker));
+    else if (m->type == MSG_NOTICE)
+        snprintf(text, max, "%llu ms left", ULL(m->u.notice.left_ms));
     else if (m->type == MSG_SPAWN_FAILED)
         snprintf(text, max, "w%llu", ULL(m->u.spawn_failed.worker));
     else if (m->type == MSG_WORKER_EXITED)

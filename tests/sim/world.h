@@ -15,7 +15,7 @@
  *              run.c: what else the product's code calls
  *   accuse.c   whom a worker accuses
  *   plan.c     what world a seed makes, and which faults come when
- *   faults.c   what each fault does
+ *   faults.c   what each fault does; notice.c: hosts that say that they will go
  *   check.c    the invariants; check_end.c: those of the end;
  *              check_recovery.c: that of time
  *   trace.c    the transcript
@@ -69,6 +69,7 @@ enum agent_news {
     AGENT_CHILD_RUNS,   /* exec of b has succeeded */
     AGENT_CHILD_EXITED, /* pidfd of b: c: code; d: signal */
     AGENT_LIFELINE,     /* the driver's end is closed */
+    AGENT_HOST_GOES,    /* as it was said */
     AGENT_RESUME        /* SIGCONT */
 };
 
@@ -236,6 +237,8 @@ struct sim_host {
      * meanwhile arrives afterwards, or is lost. */
     uint64_t cut_up_us, cut_down_us;
     bool cut_keeps;
+    bool leaves; /* the driver knows that it will go; and counted before: */
+    size_t n_failed;
 };
 
 struct sim_generation {
@@ -406,6 +409,12 @@ void agents_hear(struct sim *s, struct event *event);
 void agents_die(struct sim *s, struct sim_agent *agent, bool silent);
 void agents_cut_lifeline(struct sim *s, struct sim_agent *agent);
 void agents_stop(struct sim *s, struct sim_agent *agent, uint64_t resume_us);
+/* Something happens to it; its clock gives the time. */
+void agents_feed(struct sim *s, struct sim_agent *agent,
+                 struct agent_event *ev);
+/* Its host goes then. */
+void agents_go_in(struct sim *s, const struct sim_agent *agent,
+                  uint64_t delay_us);
 /* Its clock has jumped: what it waits for may be due. */
 void agents_look(struct sim *s, struct sim_agent *agent);
 /* The driver's launcher hears of it after delay_us. */
@@ -495,6 +504,7 @@ enum fault {
     FAULT_DRIVER,
     FAULT_STUCK,
     FAULT_STORM,
+    FAULT_NOTICE,
     /* from here on they end most jobs: rare */
     FAULT_LAYOUT,
     FAULT_INTERRUPT,
@@ -525,6 +535,15 @@ void faults_strike(struct sim *s, const struct event *event);
 void faults_discovery(struct sim *s);
 /* true: the worker is in a state somebody waited for, and was killed */
 bool faults_trap(struct sim *s, struct sim_worker *w, enum trap trap);
+
+/* notice.c */
+void notice_strike(struct sim *s);
+void notice_host_goes(struct sim *s, struct sim_agent *agent);
+/* After every step of the driver. */
+void notice_check(struct sim *s);
+/* A generation was formed in this one. */
+void notice_check_drained(struct sim *s, const struct driver_action *actions,
+                          size_t n);
 
 /* check.c, check_end.c, check_recovery.c */
 enum { CHECK_COME_UP_US = 8000000 }; /* those who are missing, at the end */

@@ -56,7 +56,8 @@ const struct message samples[] = {
     {AGENT(MSG_WORKER_EXITED),
      .u.worker_exited =
          {.worker = 5, .pid = 4712, .code = -1, .signal = 9, .core = true}},
-    {AGENT(MSG_NOTICE), .u.notice = {.deadline_ms = 30000}},
+    {AGENT(MSG_NOTICE),
+     .u.notice = {.left_ms = 30000, .text = "spot instance: terminate"}},
     {AGENT(MSG_AGENT_PING),
      .u.agent_ping = {.stamp_us = UINT64_MAX, .n_alive = 4}},
     {AGENT(MSG_OUTPUT), .u.output = {.worker = 5,

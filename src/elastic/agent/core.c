@@ -192,6 +192,42 @@ static void lose_driver(struct agent_core *core)
     core->orphan_us = later(core->now_us, core->config.orphan_us);
 }
 
+/* ---- the host will go ---------------------------------------------------- */
+
+/* Before there is a driver that listens nothing is said: with the ping that
+ * follows its answer it is. */
+static void say_notice(struct agent_core *core)
+{
+    if (core->noticed && core->phase == AGENT_RUNNING && !core->greeting)
+        send_message(core, MSG_NOTICE, 0);
+}
+
+/* Of several times the soonest is the one to be kept. */
+static void note(struct agent_core *core, uint64_t go_us, const char *text)
+{
+    size_t n = strnlen(text, sizeof(core->notice) - 1);
+
+    if (go_us < core->go_us)
+        core->go_us = go_us;
+    if (!core->noticed) {
+        memcpy(core->notice, text, n);
+        core->notice[n] = 0;
+    }
+    core->noticed = true;
+    say_notice(core);
+}
+
+static void on_terminate(struct agent_core *core)
+{
+    bool again = core->terminated;
+
+    core->terminated = true;
+    if (again || core->phase >= AGENT_ENDING)
+        end(core, core->config.grace_us);
+    else
+        note(core, AGENT_NEVER, "");
+}
+
 /* ---- events -------------------------------------------------------------- */
 
 static void refuse(struct agent_core *core, struct agent_child *child,
@@ -390,7 +426,13 @@ static hvd_status_t on_event(struct agent_core *core,
         break;
     case AGENT_EV_SUCCESSOR:
         return on_successor(core, ev->term);
+    case AGENT_EV_NOTICE:
+        note(core, later(core->now_us, ev->left_us), ev->text);
+        break;
     case AGENT_EV_TERMINATE:
+        on_terminate(core);
+        break;
+    case AGENT_EV_INTERRUPT:
         end(core, core->config.grace_us);
         break;
     case AGENT_EV_TICK:
@@ -422,6 +464,7 @@ static void advance_driver(struct agent_core *core)
     } else {
         send_message(core, MSG_AGENT_PING, 0);
     }
+    say_notice(core);
 }
 
 static void advance_children(struct agent_core *core)
@@ -485,7 +528,7 @@ bool agent_core_init(struct agent_core *core, const struct agent_config *config,
     memset(core, 0, sizeof(*core));
     core->config = *config;
     core->now_us = core->heard_us = core->beat_us = now_us;
-    core->orphan_us = core->give_up_us = AGENT_NEVER;
+    core->orphan_us = core->give_up_us = core->go_us = AGENT_NEVER;
     return agent_core_reserve(core);
 }
 
@@ -572,6 +615,17 @@ uint64_t agent_core_deadline(const struct agent_core *core)
     return t;
 }
 
+static void fill_notice(const struct agent_core *core,
+                        struct msg_notice *notice)
+{
+    uint64_t left_us = core->go_us > core->now_us ? core->go_us - core->now_us
+                                                  : 0;
+
+    notice->left_ms = core->go_us == AGENT_NEVER ? NOTICE_UNKNOWN
+                                                 : left_us / 1000;
+    memcpy(notice->text, core->notice, sizeof(notice->text));
+}
+
 void agent_core_message(const struct agent_core *core,
                         const struct agent_action *action, struct message *m)
 {
@@ -589,6 +643,10 @@ void agent_core_message(const struct agent_core *core,
     if (m->type == MSG_AGENT_PING) {
         m->u.agent_ping.stamp_us = core->now_us;
         m->u.agent_ping.n_alive = core->n_live;
+        return;
+    }
+    if (m->type == MSG_NOTICE) {
+        fill_notice(core, &m->u.notice);
         return;
     }
     HVD_ASSERT(child);

@@ -10,6 +10,10 @@
  * when it has answered, all that is known of children, ended ones too: what was
  * told to the driver before may be lost with it (M15).
  *
+ * NOTICE, or the first TERMINATE: the host is about to go. The driver is told,
+ * and again with each ping, also a successor; it drains the workers and stops
+ * the agent. A second TERMINATE ends it at once.
+ *
  * Events in, actions out: the loop (loop.c) performs the actions in order. All
  * handlers are idempotent by worker id: a repeated SPAWN or KILL is answered
  * with what is known of that worker. Reports are sent once; one that the socket
@@ -84,7 +88,9 @@ enum agent_event_type {
     AGENT_EV_EXITED,       /* worker, code, signal, core; not yet reaped */
     AGENT_EV_DRIVER_LOST,  /* end of the lifeline; not if it survives that */
     AGENT_EV_SUCCESSOR,    /* term: higher than that of the driver before */
-    AGENT_EV_TERMINATE,    /* SIGTERM or SIGINT to the agent */
+    AGENT_EV_NOTICE,       /* the host will go: left_us, text */
+    AGENT_EV_TERMINATE,    /* SIGTERM to the agent */
+    AGENT_EV_INTERRUPT,    /* SIGINT: it is to end */
     AGENT_EV_TICK
 };
 
@@ -99,6 +105,7 @@ struct agent_event {
     int64_t error;
     const char *text;
     uint64_t term;
+    uint64_t left_us;
 };
 
 enum agent_action_type {
@@ -125,6 +132,9 @@ struct agent_core {
     bool greeting;          /* a successor was dialled and has not */
     uint32_t n_retells;     /* beats that tell it of all children again */
     bool driver_lost;
+    bool noticed, terminated; /* the host will go; SIGTERM has come */
+    uint64_t go_us;           /* ... then; AGENT_NEVER: not known */
+    char notice[WIRE_TEXT_MAX];
     bool reported; /* this step says something about a child */
     uint64_t now_us;
     uint64_t heard_us;  /* last word of the driver */

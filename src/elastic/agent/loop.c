@@ -415,8 +415,10 @@ static void on_signals(struct loop *l)
             children_clear_strangers(&l->children);
         else if (info.ssi_signo == SIGHUP)
             feed_simple(l, AGENT_EV_DRIVER_LOST);
-        else
+        else if (info.ssi_signo == SIGTERM)
             feed_simple(l, AGENT_EV_TERMINATE);
+        else
+            feed_simple(l, AGENT_EV_INTERRUPT);
     }
 }
 

@@ -11,7 +11,8 @@ enum {
     MESSAGES_PER_TURN = 256, /* refused ones count */
     AGENT_BEAT_US = 200000,  /* or this part of a timeout: */
     AGENT_BEATS = 5,
-    LAST_WORDS_US = 1000000 /* output of an agent that has ended, on its way */
+    LAST_WORDS_US = 1000000, /* output of an agent that has ended, on its way */
+    LEFT_MAX_MS = 1000000000 /* of a host that will go; more is no time */
 };
 
 /* ---- who is it? ---------------------------------------------------------- */
@@ -228,6 +229,18 @@ static void hear_exited(struct loop *l, uint64_t agent,
         peers_part(&l->peers, l->router, PEER_WORKER, m->worker);
 }
 
+static void hear_notice(struct loop *l, uint64_t agent,
+                        const struct msg_notice *m)
+{
+    struct driver_event ev = {.type = DRIVER_EV_NOTICE};
+
+    ev.u.agent.agent = agent;
+    ev.u.agent.left_us = m->left_ms > LEFT_MAX_MS ? DRIVER_NEVER
+                                                  : m->left_ms * 1000;
+    ev.u.agent.text = m->text;
+    loop_feed(l, &ev);
+}
+
 static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_PING};
@@ -244,6 +257,9 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
         break;
     case MSG_SPAWN_FAILED:
         hear_spawn_failed(l, agent, &m->u.spawn_failed);
+        break;
+    case MSG_NOTICE:
+        hear_notice(l, agent, &m->u.notice);
         break;
     case MSG_WORKER_EXITED:
         hear_exited(l, agent, &m->u.worker_exited);

@@ -173,8 +173,8 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
     text_worker(&t, d, w);
     text_add(&t, " ");
     text_add(&t, how);
-    failure &= w->drain ==
-               DRAIN_NONE; /* M11: its host was about to go anyhow */
+    /* M11: it, or its host, was about to go anyhow */
+    failure &= w->drain == DRAIN_NONE && !host_leaves(host_of(d, w));
     uncount(d, w);
     worker_move(w, LIFE_DEAD);
     worker_stand(w, was_member ? STAND_RUNNING : STAND_OUT);

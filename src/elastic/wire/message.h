@@ -121,8 +121,12 @@ struct msg_worker_exited {
     bool core;      /* dumped core */
 };
 
+#define NOTICE_UNKNOWN UINT64_MAX
+
+/* The host will go. Said again with each ping, with what is left then. */
 struct msg_notice {
-    uint64_t deadline_ms; /* the host will go in this time */
+    uint64_t left_ms;         /* until then; NOTICE_UNKNOWN: soon */
+    char text[WIRE_TEXT_MAX]; /* why, if that is known */
 };
 
 struct msg_agent_ping {

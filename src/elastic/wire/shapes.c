@@ -61,7 +61,8 @@ static const struct field worker_exited[] = {
 };
 
 static const struct field notice[] = {
-    UINT(1, u.notice.deadline_ms),
+    UINT(1, u.notice.left_ms),
+    TEXT(2, u.notice.text),
 };
 
 static const struct field agent_ping[] = {
