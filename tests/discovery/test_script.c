@@ -48,7 +48,7 @@ static void teardown(void)
     ck_assert_int_eq(rmdir(dir), 0);
 }
 
-static void wait_readable(const struct script *s)
+static void wait_readable(const struct command *s)
 {
     struct epoll_event ev;
 
@@ -57,11 +57,11 @@ static void wait_readable(const struct script *s)
 }
 
 /* Run it to its end. */
-static enum script_result run(struct script *s)
+static enum script_result run(struct command *s)
 {
     enum script_result result;
 
-    ck_assert_int_eq(script_start(s, 0), HVD_OK);
+    ck_assert_int_eq(command_start(s, 0), HVD_OK);
     do {
         wait_readable(s);
         result = script_step(s, 0, 0, &hosts);
@@ -74,7 +74,7 @@ static enum script_result run(struct script *s)
 static void expect_failure(const char *text, const char *sentence)
 {
     char expected[ERROR_TEXT_MAX];
-    struct script s;
+    struct command s;
 
     write_script(text, 0700);
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
@@ -82,12 +82,12 @@ static void expect_failure(const char *text, const char *sentence)
     snprintf(expected, sizeof(expected), "--host-discovery-script: \"%s\"%s",
              path, sentence);
     ck_assert_str_eq(error_text(), expected);
-    script_fini(&s);
+    command_fini(&s);
 }
 
 START_TEST(script_prints_hosts_lists_them)
 {
-    struct script s;
+    struct command s;
 
     write_script("#!/bin/sh\necho a:2\necho b:3\n", 0700);
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
@@ -97,37 +97,37 @@ START_TEST(script_prints_hosts_lists_them)
         ck_assert_str_eq(hosts.items[1].name, "b");
         ck_assert_uint_eq(hosts.items[1].slots, 3);
     }
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 START_TEST(script_prints_nothing_means_no_hosts)
 {
-    struct script s;
+    struct command s;
 
     write_script("#!/bin/sh\n", 0700);
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
     ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
     ck_assert_uint_eq(hosts.n, 0);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 START_TEST(script_without_interpreter_line_runs_in_a_shell)
 {
-    struct script s;
+    struct command s;
 
     write_script("echo a:1\n", 0700);
     ck_assert_int_eq(script_init(&s, "x.sh", 10000000), HVD_OK);
     ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
     ck_assert_uint_eq(hosts.n, 1);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 START_TEST(script_big_output_is_read_whole)
 {
-    struct script s;
+    struct command s;
 
     write_script("#!/bin/sh\n"
                  "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); "
@@ -136,7 +136,7 @@ START_TEST(script_big_output_is_read_whole)
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
     ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
     ck_assert_uint_eq(hosts.n, 10000);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
@@ -190,7 +190,7 @@ START_TEST(script_hangs_past_its_deadline_group_is_killed)
 {
     char expected[ERROR_TEXT_MAX];
     enum script_result result;
-    struct script s;
+    struct command s;
     pid_t grandchild, script;
     int status;
 
@@ -200,7 +200,7 @@ START_TEST(script_hangs_past_its_deadline_group_is_killed)
     write_script("#!/bin/sh\nsleep 1000 & echo $! >pid\necho a:1\nwait\n",
                  0700);
     ck_assert_int_eq(script_init(&s, path, 1500000), HVD_OK);
-    ck_assert_int_eq(script_start(&s, 100), HVD_OK);
+    ck_assert_int_eq(command_start(&s, 100), HVD_OK);
     ck_assert_uint_eq(s.deadline_us, 1500100);
     while (s.n_output == 0) {
         wait_readable(&s);
@@ -223,12 +223,12 @@ START_TEST(script_hangs_past_its_deadline_group_is_killed)
     ck_assert_int_eq(waitpid(script, NULL, WNOHANG), -1);
     ck_assert_int_eq(waitpid(grandchild, &status, 0), grandchild);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 /* It has ended, and is reaped by the next start. */
-static void expect_reaped(struct script *s, pid_t pid)
+static void expect_reaped(struct command *s, pid_t pid)
 {
     siginfo_t info;
 
@@ -238,7 +238,7 @@ static void expect_reaped(struct script *s, pid_t pid)
 }
 
 /* It stays when it is killed. */
-static void expect_left_behind(struct script *s)
+static void expect_left_behind(struct command *s)
 {
     char expected[ERROR_TEXT_MAX];
     pid_t pid = s->pid;
@@ -256,13 +256,13 @@ static void expect_left_behind(struct script *s)
 START_TEST(script_that_cannot_be_killed_is_left_behind_for_a_new_run)
 {
     enum script_result result = SCRIPT_RUNNING;
-    struct script s;
+    struct command s;
     pid_t pid;
 
     ck_assert_int_eq(mkfifo("fifo", 0600), 0);
     write_script("#!/bin/sh\nexec " UNKILLABLE " a:1 fifo\n", 0700);
     ck_assert_int_eq(script_init(&s, path, 1500000), HVD_OK);
-    ck_assert_int_eq(script_start(&s, 0), HVD_OK);
+    ck_assert_int_eq(command_start(&s, 0), HVD_OK);
     pid = s.pid;
     while (s.n_output == 0 && result == SCRIPT_RUNNING) {
         wait_readable(&s);
@@ -278,7 +278,7 @@ START_TEST(script_that_cannot_be_killed_is_left_behind_for_a_new_run)
         expect_reaped(&s, pid);
         ck_assert_uint_eq(s.n_stuck, 0);
     }
-    script_fini(&s);
+    command_fini(&s);
     unlink("fifo");
 }
 END_TEST
@@ -287,15 +287,15 @@ END_TEST
 START_TEST(script_is_not_started_beside_many_that_cannot_be_killed)
 {
     char expected[ERROR_TEXT_MAX];
-    struct script s;
+    struct command s;
 
     write_script("#!/bin/sh\necho a:1\n", 0700);
     ck_assert_int_eq(script_init(&s, path, 1500000), HVD_OK);
-    for (; s.n_stuck < SCRIPT_STUCK_MAX; s.n_stuck++)
+    for (; s.n_stuck < COMMAND_STUCK_MAX; s.n_stuck++)
         if ((s.stuck[s.n_stuck] = fork()) == 0)
             while (1)
                 pause();
-    ck_assert_int_eq(script_start(&s, 0), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(command_start(&s, 0), HVD_ERR_SYSTEM);
     snprintf(expected, sizeof(expected),
              "--host-discovery-script: \"%s\": 8 runs of it cannot be killed "
              "-> none is started until one has ended",
@@ -303,36 +303,36 @@ START_TEST(script_is_not_started_beside_many_that_cannot_be_killed)
     ck_assert_str_eq(error_text(), expected);
     kill(s.stuck[3], SIGKILL);
     expect_reaped(&s, s.stuck[3]);
-    ck_assert_uint_eq(s.n_stuck, SCRIPT_STUCK_MAX - 1);
+    ck_assert_uint_eq(s.n_stuck, COMMAND_STUCK_MAX - 1);
     for (size_t i = 0; i < s.n_stuck; i++)
         kill(s.stuck[i], SIGKILL);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 START_TEST(script_leaves_a_child_with_the_pipe_open_is_not_waited_for)
 {
-    struct script s;
+    struct command s;
 
     write_script("#!/bin/sh\nsleep 1000 & echo $! >pid\necho a:1\n", 0700);
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
     ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
     ck_assert_uint_eq(hosts.n, 1);
     kill(read_pid(), SIGKILL);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 START_TEST(script_fini_while_running_kills_and_reaps)
 {
-    struct script s;
+    struct command s;
     pid_t pid;
 
     write_script("#!/bin/sh\nexec sleep 1000\n", 0700);
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
-    ck_assert_int_eq(script_start(&s, 0), HVD_OK);
+    ck_assert_int_eq(command_start(&s, 0), HVD_OK);
     pid = s.pid;
-    script_fini(&s);
+    command_fini(&s);
     ck_assert_int_eq(s.epoll_fd, -1);
     ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), -1);
     ck_assert_int_eq(kill(pid, 0), -1);
@@ -341,7 +341,7 @@ END_TEST
 
 START_TEST(script_signals_of_the_caller_do_not_reach_it)
 {
-    struct script s;
+    struct command s;
     sigset_t set, old;
 
     /* SIGTERM blocked and SIGPIPE ignored here, default there */
@@ -353,13 +353,13 @@ START_TEST(script_signals_of_the_caller_do_not_reach_it)
     ck_assert_int_eq(run(&s), SCRIPT_FAILED);
     ck_assert_ptr_nonnull(strstr(error_text(), "killed by signal 15"));
     sigprocmask(SIG_SETMASK, &old, NULL);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
 START_TEST(script_init_bad_file_is_named)
 {
-    struct script s;
+    struct command s;
 
     ck_assert_int_eq(script_init(&s, "x.sh", 1), HVD_ERR_INVALID);
     ck_assert_str_eq(error_text(),
@@ -375,7 +375,7 @@ START_TEST(script_init_bad_file_is_named)
     ck_assert_int_eq(script_init(&s, "x.sh", 1), HVD_ERR_INVALID);
     ck_assert_str_eq(error_text(),
                      "--host-discovery-script: \"x.sh\" is not executable");
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 
@@ -390,7 +390,7 @@ static int count_fds(void)
 
 START_TEST(script_many_runs_leave_no_descriptor)
 {
-    struct script s;
+    struct command s;
     int before = count_fds();
 
     write_script("#!/bin/sh\necho a:1\n", 0700);
@@ -398,7 +398,7 @@ START_TEST(script_many_runs_leave_no_descriptor)
     for (int i = 0; i < 5; i++)
         ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
     ck_assert_int_eq(count_fds(), before);
-    script_fini(&s);
+    command_fini(&s);
 }
 END_TEST
 

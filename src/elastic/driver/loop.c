@@ -117,7 +117,7 @@ static void feed_bad_discovery(struct loop *l)
 static void start_script(struct loop *l, uint64_t now_us)
 {
     l->next_discovery_us = now_us + l->options->discovery_interval_us;
-    if (script_start(&l->script, now_us) != HVD_OK)
+    if (command_start(&l->script, now_us) != HVD_OK)
         feed_bad_discovery(l);
     else if (!loop_watch(l, l->script.epoll_fd))
         log_error("epoll_ctl failed -> discovery is judged by its deadline");
@@ -612,7 +612,7 @@ static void loop_close(struct loop *l)
     launch_abandon(&l->launch);
     lead_close(&l->lead);
     if (l->script_open)
-        script_fini(&l->script);
+        command_fini(&l->script);
     wire_router_destroy(l->router);
     wire_router_destroy(l->output_router);
     wire_gate_destroy(l->gate);

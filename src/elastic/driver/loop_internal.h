@@ -41,7 +41,7 @@ struct loop {
     struct wire_router *router, *output_router;
     struct peers peers, output_peers;
     struct launch launch;
-    struct script script;
+    struct command script;
     struct output output;
     struct status status;
     struct events events;

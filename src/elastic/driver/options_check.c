@@ -41,11 +41,11 @@ static bool check_one_source(const struct options *o, FILE *err)
 
 static bool check_script(const struct options *o, FILE *err)
 {
-    struct script script;
+    struct command script;
     hvd_status_t status = script_init(&script, o->script,
                                       o->discovery_timeout_us);
 
-    script_fini(&script);
+    command_fini(&script);
     return status == HVD_OK || options_refuse(err, "%s", error_text());
 }
 

@@ -1,0 +1,333 @@
+/* base/command.c - one run of somebody's program. See command.h.
+ *
+ *   command_start: fork -> own group, PDEATHSIG, stdout = pipe -> exec
+ *   command_step:  read stdout; exited -> judge; deadline -> kill the group and
+ *                 wait for the pidfd as for any other end, so long; then it is
+ *                 left behind
+ *
+ * A run ends when the program itself has exited and what it wrote has been
+ * read: a process that it left behind with the pipe open holds nothing up. If
+ * exec fails, the child writes errno to a pipe that a successful exec closes.
+ *
+ * Memory: `output` grows to 4 MiB at most and is kept from run to run. */
+#include "base/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/rlimits.h"
+#include "base/signals.h"
+
+#define WHO "%s: \"%s\""
+
+enum {
+    OUTPUT_MAX = 4 << 20,
+    READ_STEP = 1 << 16,
+    DEATH_US = 5000000,
+    FINI_MS = 1000
+};
+
+hvd_status_t command_init(struct command *c, const char *who, const char *path,
+                          uint64_t timeout_us)
+{
+    struct stat st;
+
+    *c = (struct command){.who = who,
+                          .path = path,
+                          .timeout_us = timeout_us,
+                          .death_us = DEATH_US,
+                          .epoll_fd = -1,
+                          .pidfd = -1,
+                          .out_fd = -1,
+                          .error_fd = -1,
+                          .deadline_us = CLOCK_NEVER};
+    if (stat(path, &st) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return error_set(HVD_ERR_INVALID, WHO " does not exist", who, path);
+        return error_set(HVD_ERR_INVALID, WHO ": %s", who, path,
+                         strerror(errno));
+    }
+    if (S_ISDIR(st.st_mode))
+        return error_set(HVD_ERR_INVALID, WHO " is a directory", who, path);
+    if (!S_ISREG(st.st_mode))
+        return error_set(HVD_ERR_INVALID, WHO " is not a regular file", who,
+                         path);
+    if (access(path, X_OK) != 0)
+        return error_set(HVD_ERR_INVALID, WHO " is not executable", who, path);
+    return HVD_OK;
+}
+
+/* ---- runs that cannot be killed ------------------------------------------ */
+
+static void leave_behind(struct command *c)
+{
+    HVD_ASSERT(c->n_stuck < COMMAND_STUCK_MAX);
+    c->stuck[c->n_stuck++] = c->pid;
+}
+
+static void reap_stuck(struct command *c)
+{
+    for (size_t i = c->n_stuck; i-- > 0;)
+        if (waitpid(c->stuck[i], NULL, WNOHANG) != 0)
+            c->stuck[i] = c->stuck[--c->n_stuck];
+}
+
+static bool may_start(struct command *c)
+{
+    reap_stuck(c);
+    if (c->n_stuck < COMMAND_STUCK_MAX)
+        return true;
+    error_set(HVD_ERR_SYSTEM,
+              WHO ": %zu runs of it cannot be killed -> none is started until "
+                  "one has ended",
+              c->who, c->path, c->n_stuck);
+    return false;
+}
+
+/* ---- start -------------------------------------------------------------- */
+
+/* In the child: only calls that are safe after fork. */
+static void exec_command(const char *path, pid_t parent, int out, int error)
+{
+    char *argv[] = {(char *)(uintptr_t)path, NULL};
+    char *sh_argv[] = {(char *)(uintptr_t) "/bin/sh", argv[0], NULL};
+    int null = open("/dev/null", O_RDONLY);
+    int saved;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) /* it died before prctl */
+        _exit(127);
+    signals_reset();
+    rlimits_restore();
+    if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
+        dup2(out, STDOUT_FILENO) >= 0) {
+        if (null > STDERR_FILENO)
+            close(null);
+        execv(path, argv);
+        if (errno == ENOEXEC) /* no #! line: as every shell does */
+            execv(sh_argv[0], sh_argv);
+    }
+    saved = errno;
+    if (write(error, &saved, sizeof(saved)) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+static bool watch(int epoll_fd, int fd)
+{
+    struct epoll_event ev = {.events = EPOLLIN, .data = {.fd = fd}};
+
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+static void end_run(struct command *c)
+{
+    fd_close(&c->epoll_fd);
+    fd_close(&c->pidfd);
+    fd_close(&c->out_fd);
+    fd_close(&c->error_fd);
+    c->running = false;
+    c->pid = 0;
+    c->deadline_us = CLOCK_NEVER;
+}
+
+static void kill_group(const struct command *c)
+{
+    kill(-c->pid, SIGKILL);
+    kill(c->pid, SIGKILL); /* it may not have its group yet */
+}
+
+/* The parent's half: everything that must be there to watch the child. */
+static bool watch_child(struct command *c)
+{
+    setpgid(c->pid, c->pid); /* either side may be first */
+    c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0u);
+    c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    return c->pidfd >= 0 && c->epoll_fd >= 0 && watch(c->epoll_fd, c->pidfd) &&
+           watch(c->epoll_fd, c->out_fd);
+}
+
+hvd_status_t command_start(struct command *c, uint64_t now_us)
+{
+    int out[2], err[2];
+    pid_t parent = getpid();
+
+    HVD_ASSERT(!c->running);
+    if (!may_start(c))
+        return HVD_ERR_SYSTEM;
+    if (pipe2(out, O_CLOEXEC) != 0)
+        return error_errno(WHO ": pipe", c->who, c->path);
+    if (pipe2(err, O_CLOEXEC) != 0) {
+        close(out[0]);
+        close(out[1]);
+        return error_errno(WHO ": pipe", c->who, c->path);
+    }
+    c->pid = fork();
+    if (c->pid == 0)
+        exec_command(c->path, parent, out[1], err[1]);
+    close(out[1]);
+    close(err[1]);
+    c->out_fd = out[0];
+    c->error_fd = err[0];
+    c->n_output = 0;
+    c->eof = c->exited = c->killed = c->too_long = false;
+    if (c->pid < 0 || fcntl(c->out_fd, F_SETFL, O_NONBLOCK) != 0 ||
+        fcntl(c->error_fd, F_SETFL, O_NONBLOCK) != 0 || !watch_child(c)) {
+        hvd_status_t status = error_errno(WHO ": cannot start", c->who,
+                                          c->path);
+
+        if (c->pid > 0) {
+            kill_group(c);
+            leave_behind(c); /* until it is dead */
+        }
+        end_run(c);
+        return status;
+    }
+    c->running = true;
+    c->deadline_us = now_us + c->timeout_us;
+    return HVD_OK;
+}
+
+void command_fini(struct command *c)
+{
+    struct pollfd end = {.fd = c->pidfd, .events = POLLIN};
+
+    if (c->running && !c->exited) {
+        kill_group(c);
+        poll(&end, 1, FINI_MS);
+        leave_behind(c);
+    }
+    reap_stuck(c);
+    end_run(c);
+    free(c->output);
+    c->output = NULL;
+    c->n_output = c->output_max = 0;
+}
+
+/* ---- step --------------------------------------------------------------- */
+
+static void kill_run(struct command *c, uint64_t now_us)
+{
+    kill_group(c);
+    c->killed = true;
+    c->deadline_us = now_us + c->death_us; /* the pidfd tells of its end */
+}
+
+static void read_output(struct command *c, uint64_t now_us)
+{
+    while (!c->eof) {
+        ssize_t n;
+
+        if (c->n_output >= OUTPUT_MAX ||
+            !array_reserve(&c->output, &c->output_max,
+                           c->n_output + READ_STEP)) {
+            c->too_long = true;
+            kill_run(c, now_us);
+            n = 0;
+        } else {
+            n = read(c->out_fd, c->output + c->n_output, READ_STEP);
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) { /* out of the epoll set: an end is readable for ever */
+            c->eof = true;
+            fd_close(&c->out_fd);
+        } else {
+            c->n_output += (size_t)n;
+        }
+    }
+}
+
+static void reap(struct command *c)
+{
+    pid_t pid = waitpid(c->pid, &c->wait_status, WNOHANG);
+
+    if (pid == c->pid)
+        c->exited = true;
+}
+
+/* How it ended, in words; HVD_OK: exit status 0. */
+static hvd_status_t judge_end(struct command *c)
+{
+    int exec_errno;
+
+    if (c->too_long)
+        return error_set(HVD_ERR_INVALID, WHO " printed more than 4 MiB",
+                         c->who, c->path);
+    if (c->killed)
+        return error_set(HVD_ERR_TIMEOUT, WHO " did not finish within %g s",
+                         c->who, c->path, (double)c->timeout_us / 1e6);
+    if (read(c->error_fd, &exec_errno, sizeof(exec_errno)) ==
+        (ssize_t)sizeof(exec_errno))
+        return error_set(HVD_ERR_INVALID, WHO " cannot be run: %s", c->who,
+                         c->path, strerror(exec_errno));
+    if (WIFSIGNALED(c->wait_status))
+        return error_set(HVD_ERR_INVALID, WHO " was killed by signal %d (%s)",
+                         c->who, c->path, WTERMSIG(c->wait_status),
+                         strsignal(WTERMSIG(c->wait_status)));
+    if (WEXITSTATUS(c->wait_status) != 0)
+        return error_set(HVD_ERR_INVALID, WHO " exited with status %d", c->who,
+                         c->path, WEXITSTATUS(c->wait_status));
+    return HVD_OK;
+}
+
+/* It was killed, and has not ended: nobody waits for it any more. */
+static hvd_status_t give_up(struct command *c)
+{
+    pid_t pid = c->pid;
+
+    leave_behind(c);
+    end_run(c);
+    if (c->too_long)
+        return error_set(HVD_ERR_INVALID,
+                         WHO " printed more than 4 MiB and cannot be killed "
+                             "-> process %d is left behind",
+                         c->who, c->path, (int)pid);
+    return error_set(HVD_ERR_TIMEOUT,
+                     WHO " did not finish within %g s and cannot be killed -> "
+                         "process %d is left behind",
+                     c->who, c->path, (double)c->timeout_us / 1e6, (int)pid);
+}
+
+/* true: nobody waits for this run any more. */
+static bool is_given_up(struct command *c, uint64_t now_us)
+{
+    if (now_us < c->deadline_us)
+        return false;
+    if (c->killed)
+        return give_up(c) != HVD_OK;
+    kill_run(c, now_us);
+    return false;
+}
+
+enum command_result command_step(struct command *c, uint64_t now_us)
+{
+    hvd_status_t status;
+
+    HVD_ASSERT(c->running);
+    reap(c); /* before reading: what it wrote before its end is then complete */
+    read_output(c, now_us);
+    if (!c->exited)
+        return is_given_up(c, now_us) ? COMMAND_FAILED : COMMAND_RUNNING;
+    status = judge_end(c);
+    end_run(c);
+    return status == HVD_OK ? COMMAND_DONE : COMMAND_FAILED;
+}
