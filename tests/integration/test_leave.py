@@ -275,6 +275,74 @@ def notice_while_there_is_no_driver(stage):
     heir.agrees(2)
 
 
+# ---- --notice-script --------------------------------------------------------
+
+def told(stage, words=""):
+    """A script that waits for the file of its host, and prints it."""
+    return stage.file("notice.sh", '#!/bin/sh\n%s\nfor i in $(seq 60); do\n'
+                      '  [ -e "%s/$HVD_HOST" ] && exec cat "%s/$HVD_HOST"\n'
+                      '  sleep 0.05\ndone\n' % (words, stage.root, stage.root))
+
+
+@scenario
+def notice_script_says_so(stage):
+    run = stage.start(["-np", "4", "--min-np", "1", "--notice-script",
+                       told(stage)], chaos(stage, 3000), hosts=BOTH)
+    run.whole(4)
+    mark = run.mark()
+    stage.file(OTHER, "45 spot instance: terminate\n")
+    leaving = run.event("host_leaving", mark, host=OTHER)
+    equal(leaving["reason"], "spot instance: terminate", "reason")
+    check(40000 < leaving["ms"] <= 45000, leaving)
+    without(run, mark, OTHER)
+    agent_has_ended(run, OTHER)
+    run.ends(0)
+    no_failure(run)
+    no_step_lost(run, 2)
+
+
+def complains(stage, script, words):
+    """One line, and the job goes on."""
+    run = stage.start(["-np", "2", "--min-np", "1", "--notice-script", script],
+                      hosts=["localhost:2"])
+    run.whole(2)
+    line = run.says(words)
+    check("--notice-script" in line, line)
+    run.allow(3)
+    run.ends(0)
+    run.agrees(2)
+    equal(run.seen("host_leaving"), [], "hosts that leave")
+    equal(len([line for line in run.lines if words in line]), 1, "lines")
+
+
+@scenario
+def notice_script_fails(stage):
+    complains(stage, stage.file("notice.sh", "#!/bin/sh\nexit 7\n"), "status 7")
+
+
+@scenario
+def notice_script_prints_nonsense(stage):
+    complains(stage, stage.file("notice.sh", "#!/bin/sh\necho soon 5\n"),
+              '"soon 5" is not a number of seconds')
+
+
+@scenario
+def notice_script_hangs(stage):
+    """Its children are killed with it; nobody waits for it at the end."""
+    complains(stage, stage.file("notice.sh", "#!/bin/sh\nsleep 1000 | cat\n"),
+              "did not finish within 5 s")
+
+
+@scenario
+def notice_script_that_is_not_there(stage):
+    status, _, errors = stage.command("-np", "1", "--notice-script", "/none",
+                                      "true")
+    equal((status, errors), (2, 'hvd-elastic: --notice-script: "/none" does '
+                             'not exist\n'), "refusal")
+
+
+# ---- discovery --------------------------------------------------------------
+
 @scenario
 def discovery_says_drain(stage):
     run = stage.start(["-np", "4", "--min-np", "1"], chaos(stage, 1500),

@@ -140,22 +140,30 @@ void child_signal(pid_t pid, int signo)
 
 /* ---- strangers ----------------------------------------------------------- */
 
-static bool is_worker(const struct children *children, pid_t pid)
+static bool is_helper(const struct command *helper, pid_t pid)
+{
+    for (size_t i = 0; helper && i < helper->n_stuck; i++)
+        if (helper->stuck[i] == pid)
+            return true;
+    return helper && helper->pid == pid;
+}
+
+static bool is_ours(const struct children *children, pid_t pid)
 {
     for (const struct child *c = children->first; c; c = c->next)
         if (c->pid == pid)
             return true;
-    return false;
+    return is_helper(children->helper, pid);
 }
 
 static void reap_strangers(const struct children *children)
 {
     siginfo_t info = {0};
 
-    /* a worker in front hides those behind it until its pidfd was handled;
+    /* one of ours in front hides those behind it until its pidfd was handled;
      * then this is called again */
     while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid != 0 && !is_worker(children, info.si_pid)) {
+           info.si_pid != 0 && !is_ours(children, info.si_pid)) {
         if (waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG) != 0)
             return;
         info.si_pid = 0;
@@ -244,7 +252,7 @@ static void kill_if_left_behind(const struct children *children, pid_t pid)
     const struct child *child;
     uint64_t worker;
 
-    if (is_worker(children, pid))
+    if (is_ours(children, pid))
         return;
     worker = worker_of(pid);
     child = children_find(children, worker);

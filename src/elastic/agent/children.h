@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include "base/command.h"
 #include "elastic/agent/output.h"
 #include "elastic/agent/spawn.h"
 
@@ -35,6 +36,7 @@ struct child {
 struct children {
     struct child *first; /* in no order */
     size_t n;
+    const struct command *helper; /* its runs are no strangers; or NULL */
 };
 
 struct child_exit {

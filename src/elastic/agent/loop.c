@@ -125,6 +125,7 @@ static void exit_action(struct loop *l, const struct agent_action *action)
                   " s (--driver-timeout) -> this agent and its workers end",
                   l->core.config.driver_timeout_us / 1000000);
     l->flush_us = l->core.driver_lost ? 0 : clock_now_us() + flush_time(l);
+    notice_close(l); /* all children are reaped now */
     if (!children_kill_all(&l->children, KILL_ALL_MS)) {
         log_error("processes would not die -> leaving them behind");
         l->status = 1;
@@ -438,6 +439,8 @@ static void dispatch(struct loop *l, uint64_t tag)
         on_signals(l);
     else if (kind == KIND_LIFELINE)
         on_lifeline(l);
+    else if (kind == KIND_NOTICE)
+        notice_look(l, clock_now_us());
     else if (kind < KIND_PIDFD || !child)
         return; /* dealers are drained in any case */
     else if (kind == KIND_PIDFD)
@@ -468,6 +471,8 @@ static void keep_deadlines(struct loop *l)
     if (now_us >= agent_core_deadline(&l->core))
         feed_simple(l, AGENT_EV_TICK);
     contact_look(l, now_us);
+    if (now_us >= notice_deadline(l))
+        notice_look(l, now_us);
     for (struct child *c = l->children.first; c; c = c->next) {
         if (is_held(c) && now_us >= hold_deadline(l, c)) {
             c->impatient = true;
@@ -489,6 +494,8 @@ static uint64_t next_deadline(const struct loop *l)
 {
     uint64_t t = agent_core_deadline(&l->core);
 
+    if (notice_deadline(l) < t)
+        t = notice_deadline(l);
     if (l->ended && l->flush_us < t)
         t = l->flush_us;
     if (l->children.n > 0 && l->settle_us < t)
@@ -573,6 +580,7 @@ static void close_dealer(struct loop *l, struct wire_dealer *dealer)
 
 static void close_all(struct loop *l)
 {
+    notice_close(l);
     while (l->children.first)
         children_remove(&l->children, l->children.first);
     close_dealer(l, l->control);
@@ -608,6 +616,7 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
     }
     HVD_TRY_GOTO(open_fds(&l), close);
     HVD_TRY_GOTO(open_sockets(&l), close);
+    notice_open(&l);
     run(&l);
     *exit_p = l.status;
 close:

@@ -17,9 +17,10 @@ struct loop_options {
     struct agent_config config;
     struct spawn_site site; /* lifeline_fd is filled in by the loop */
     struct wire_secrets secrets;
-    const char *output;  /* endpoint of the driver's output socket */
-    int lifeline_fd;     /* the driver's; -1: none */
-    const char *job_dir; /* where a successor says where it is; NULL: none
+    const char *output;        /* endpoint of the driver's output socket */
+    int lifeline_fd;           /* the driver's; -1: none */
+    const char *notice_script; /* says whether this host will go; or NULL */
+    const char *job_dir;       /* where a successor says where it is; NULL: none
                                will come */
 };
 

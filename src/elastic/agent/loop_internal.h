@@ -1,8 +1,10 @@
 /* elastic/agent/loop_internal.h - what the files of the loop share: loop.c (the
- * wait and the world), contact.c (the driver, and who comes after it). */
+ * wait and the world), contact.c (the driver, and who comes after it),
+ * notice_script.c (whether this host will go). */
 #ifndef ELASTIC_AGENT_LOOP_INTERNAL_H
 #define ELASTIC_AGENT_LOOP_INTERNAL_H
 
+#include "base/command.h"
 #include "base/log.h"
 #include "elastic/agent/children.h"
 #include "elastic/agent/core.h"
@@ -17,11 +19,12 @@ enum kind {
     KIND_OUTPUT,
     KIND_SIGNAL,
     KIND_LIFELINE,
+    KIND_NOTICE,
     KIND_PIDFD,
     KIND_REPORT,
     KIND_STDOUT,
     KIND_STDERR,
-    KIND_BITS = 3
+    KIND_BITS = 4
 };
 
 struct loop {
@@ -40,6 +43,9 @@ struct loop {
     bool output_hello_sent, output_welcome; /* on the connection for output */
     uint64_t credit;
     uint64_t settle_us;
+    struct command notice; /* if notice_open; the next run is at notice_us */
+    bool notice_open, notice_fails;
+    uint64_t notice_us;
     bool ended; /* the core wants to exit; the last output goes out */
     uint64_t flush_us;
     int status;
@@ -57,5 +63,13 @@ hvd_status_t contact_dial(struct loop *l, const char *endpoint,
                           const char *output_endpoint) HVD_MUST_CHECK;
 /* The driver is silent: has another one taken over? */
 void contact_look(struct loop *l, uint64_t now_us);
+
+/* notice_script.c */
+
+void notice_open(struct loop *l);
+void notice_close(struct loop *l);
+/* It has something to say, or is due. */
+void notice_look(struct loop *l, uint64_t now_us);
+uint64_t notice_deadline(const struct loop *l);
 
 #endif

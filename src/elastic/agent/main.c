@@ -120,6 +120,7 @@ static hvd_status_t read_environment(struct loop_options *o)
         HVD_TRY(env_fd(ENV_LIFELINE_FD, &o->lifeline_fd));
     o->job_dir = getenv(ENV_JOB_DIR);
     o->site.job_dir = o->job_dir;
+    o->notice_script = getenv(ENV_NOTICE_SCRIPT);
     o->config.survives = o->job_dir != NULL;
     o->config.job = o->site.job;
     HVD_TRY(read_secrets(&o->secrets));

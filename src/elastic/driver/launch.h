@@ -24,6 +24,7 @@ struct launch_config {
     uint64_t job;
     const uint8_t *secret; /* [WIRE_TOKEN_NBYTES] of the driver; borrowed */
     const char *job_dir; /* its agents outlive this driver; NULL: they do not */
+    const char *notice_script; /* of its agents; or NULL */
     enum log_level log_level;
 };
 

@@ -37,6 +37,7 @@ struct child_image {
     char own[ENV_OWN][ENV_TEXT];
     size_t n_own;
     char job_dir[sizeof(ENV_JOB_DIR) + PATH_MAX];
+    char notice_script[sizeof(ENV_NOTICE_SCRIPT) + PATH_MAX];
     char **envp; /* heap; strings are environ's and own's */
 };
 
@@ -95,7 +96,7 @@ static hvd_status_t build_env(struct child_image *image)
 
     while (environ[n])
         n++;
-    image->envp = calloc(n + image->n_own + 2, sizeof(char *));
+    image->envp = calloc(n + image->n_own + 3, sizeof(char *));
     if (!image->envp)
         return error_set(HVD_ERR_NOMEM, "no memory for an environment");
     for (size_t i = 0; i < n; i++)
@@ -105,6 +106,8 @@ static hvd_status_t build_env(struct child_image *image)
         image->envp[k++] = image->own[i];
     if (image->job_dir[0])
         image->envp[k++] = image->job_dir;
+    if (image->notice_script[0])
+        image->envp[k++] = image->notice_script;
     return HVD_OK;
 }
 
@@ -127,6 +130,9 @@ static hvd_status_t image_init(struct child_image *image,
     if (config->job_dir)
         snprintf(image->job_dir, sizeof(image->job_dir), ENV_JOB_DIR "=%s",
                  config->job_dir);
+    if (config->notice_script)
+        snprintf(image->notice_script, sizeof(image->notice_script),
+                 ENV_NOTICE_SCRIPT "=%s", config->notice_script);
     return build_env(image);
 }
 

@@ -593,13 +593,15 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(trace_open(&l->events.trace, l->options->timeline, l->job));
     HVD_TRY(pack_env(l));
     HVD_TRY(open_core(l, now_us));
-    launch_init(&l->launch, &launch_local,
-                &(struct launch_config){.endpoint = l->endpoint,
-                                        .output_endpoint = l->output_endpoint,
-                                        .job = l->job,
-                                        .secret = l->secret,
-                                        .job_dir = l->options->job_dir,
-                                        .log_level = l->options->log_level});
+    launch_init(
+        &l->launch, &launch_local,
+        &(struct launch_config){.endpoint = l->endpoint,
+                                .output_endpoint = l->output_endpoint,
+                                .job = l->job,
+                                .secret = l->secret,
+                                .job_dir = l->options->job_dir,
+                                .notice_script = l->options->notice_script,
+                                .log_level = l->options->log_level});
     return loop_open_lead(l);
 }
 

@@ -67,6 +67,8 @@ static const struct row table[] = {
      "seconds between two runs of it (1)"},
     {"discovery-timeout", NULL, NULL, "S", KIND_SECONDS,
      AT(discovery_timeout_us), SECONDS(0.01), "longest run of it (10)"},
+    {"notice-script", NULL, NULL, "FILE", TEXT(notice_script),
+     "prints in how many seconds its host goes"},
     {"elastic-timeout", NULL, NULL, "S", KIND_SECONDS, AT(elastic_timeout_us),
      SECONDS(0), "longest wait for enough workers (600)"},
     {"start-timeout", NULL, NULL, "S", KIND_SECONDS, AT(start_timeout_us),

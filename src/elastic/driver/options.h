@@ -33,6 +33,8 @@ struct options {
     const char *hostfile;    /* or NULL */
     uint64_t discovery_interval_us, discovery_timeout_us;
 
+    const char *notice_script; /* run by each agent; or NULL */
+
     uint64_t elastic_timeout_us; /* below the gate */
     uint64_t start_timeout_us;   /* spawn to READY */
     uint64_t drain_timeout_us;   /* of a member that has to leave */

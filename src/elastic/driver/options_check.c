@@ -49,6 +49,22 @@ static bool check_script(const struct options *o, FILE *err)
     return status == HVD_OK || options_refuse(err, "%s", error_text());
 }
 
+/* The local launcher's hosts have what is here. */
+static bool check_notice_script(const struct options *o, FILE *err)
+{
+    struct command script;
+    hvd_status_t status = HVD_OK;
+
+    if (!o->notice_script)
+        return true;
+    if (strlen(o->notice_script) >= PATH_MAX)
+        return options_refuse(err, "--notice-script: %s",
+                              strerror(ENAMETOOLONG));
+    status = command_init(&script, "--notice-script", o->notice_script, 0);
+    command_fini(&script);
+    return status == HVD_OK || options_refuse(err, "%s", error_text());
+}
+
 /* malloc'ed text of a small file; NULL with errno. */
 static char *read_file(const char *path, size_t *nbytes_p)
 {
@@ -290,6 +306,8 @@ bool options_check(struct options *o, FILE *err)
     if (!check_one_source(o, err) || !check_times(o, err))
         return false;
     if (o->script && !check_script(o, err))
+        return false;
+    if (!check_notice_script(o, err))
         return false;
     if ((o->hosts_text || o->hostfile) &&
         (!read_hosts(o, err) || !check_local(o, err)))

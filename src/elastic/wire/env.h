@@ -18,25 +18,27 @@
  *   HVD_ADDRESS    (worker) numeric address its data plane binds to
  *   HVD_JOB_DIR    the job's --job-dir, an absolute path: when the driver is
  *                  gone, its successor says there where it is (beacon.h)
+ *   HVD_NOTICE_SCRIPT  (agent) the job's --notice-script
  *   HVD_LOG_LEVEL  error, warn, info, debug, trace
  *   HVD_TIMELINE   (worker) the job's --timeline FILE, an absolute path: ours
  *                  is beside it, with our id in its name */
 #ifndef ELASTIC_WIRE_ENV_H
 #define ELASTIC_WIRE_ENV_H
 
-#define ENV_DRIVER      "HVD_DRIVER"
-#define ENV_OUTPUT      "HVD_OUTPUT"
-#define ENV_JOB         "HVD_JOB"
-#define ENV_AGENT       "HVD_AGENT"
-#define ENV_HOST        "HVD_HOST"
-#define ENV_WORKER      "HVD_WORKER"
-#define ENV_SLOT        "HVD_SLOT"
-#define ENV_SECRET_FD   "HVD_SECRET_FD"
-#define ENV_LIFELINE_FD "HVD_LIFELINE_FD"
-#define ENV_ADDRESS     "HVD_ADDRESS"
-#define ENV_JOB_DIR     "HVD_JOB_DIR"
-#define ENV_LOG_LEVEL   "HVD_LOG_LEVEL"
-#define ENV_TIMELINE    "HVD_TIMELINE"
+#define ENV_DRIVER        "HVD_DRIVER"
+#define ENV_OUTPUT        "HVD_OUTPUT"
+#define ENV_JOB           "HVD_JOB"
+#define ENV_AGENT         "HVD_AGENT"
+#define ENV_HOST          "HVD_HOST"
+#define ENV_WORKER        "HVD_WORKER"
+#define ENV_SLOT          "HVD_SLOT"
+#define ENV_SECRET_FD     "HVD_SECRET_FD"
+#define ENV_LIFELINE_FD   "HVD_LIFELINE_FD"
+#define ENV_ADDRESS       "HVD_ADDRESS"
+#define ENV_JOB_DIR       "HVD_JOB_DIR"
+#define ENV_NOTICE_SCRIPT "HVD_NOTICE_SCRIPT"
+#define ENV_LOG_LEVEL     "HVD_LOG_LEVEL"
+#define ENV_TIMELINE      "HVD_TIMELINE"
 
 /* What a user says about the data plane (elastic/worker/knobs.h): the driver
  * hands its own on to all workers, so that they are equal everywhere. */
