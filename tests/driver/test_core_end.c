@@ -480,6 +480,21 @@ START_TEST(interrupt_twice_kills)
 }
 END_TEST
 
+/* The signal went to the workers, too, as service managers send it. */
+START_TEST(interrupt_that_ends_the_workers_is_one_all_the_same)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 5, commits("w1 w2"));
+    at(f, 10, interrupted(15));
+    at(f, 20, killed("w1 w2"));
+    expect_part(f, "finish 143: interrupted, and nobody is left who holds the "
+                   "state: worker 2 (a:1) was killed by signal 9\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(interrupt_before_generation_1_stops_at_once)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -634,6 +649,7 @@ int main(void)
     tcase_add_test(tcase, m14_workers_that_ignore_the_end_are_killed);
     tcase_add_test(tcase, interrupt_drains_at_a_boundary);
     tcase_add_test(tcase, interrupt_twice_kills);
+    tcase_add_test(tcase, interrupt_that_ends_the_workers_is_one_all_the_same);
     tcase_add_test(tcase, interrupt_before_generation_1_stops_at_once);
     tcase_add_test(tcase,
                    interrupt_before_an_agent_has_called_is_told_when_it_calls);

@@ -247,6 +247,21 @@ def sigterm_once_drains(stage):
 
 
 @scenario
+def sigterm_to_all_processes(stage):
+    """As systemd does. Workers die of it, agents say that their hosts go."""
+    run = stage.start(["-np", "4", "--min-np", "2"],
+                      hosts=("localhost:2", "127.0.0.2:2"))
+    run.whole(4)
+    run.epoch(0)
+    run.interrupt(signal.SIGTERM)
+    run.says("once more kills")
+    for pid in run.processes():
+        jobs.kill(pid, signal.SIGTERM)
+    run.ends(128 + signal.SIGTERM)
+    check("interrupted" in run.verdict(), run.verdict())
+
+
+@scenario
 def ctrl_c_twice_kills(stage):
     """The workers are stopped and would never drain."""
     run = stage.start(["-np", "2", "-H", "localhost:1,127.0.0.2:1"])

@@ -130,9 +130,11 @@ static void member_died(struct driver *d, uint64_t id, const char *how)
 
     d->death = true;
     if (state_is_gone(d)) {
+        text_add(&t, d->interrupts > 0 ? "interrupted, and " : "");
         text_add(&t, "nobody is left who holds the state: ");
         text_add(&t, how);
-        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+        job_stop(d, d->interrupts > 0 ? d->exit_status : 1, HVD_ERR_JOB_FAILED,
+                 buf);
     } else if (d->kind == READY_STATIC && !others_are_done(d)) {
         stop_static(d, id, how);
     } else if (!others_are_done(d)) {
