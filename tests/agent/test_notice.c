@@ -15,7 +15,8 @@ static const struct {
     {"\n\n  30 \t spot instance:  terminate \r\nand more\n",
      "goes in 30: spot instance:  terminate"},
     {"1000000 far", "goes in 1000000: far"},
-    {"5 \033[1m\xff", "goes in 5: ?[1m?"},
+    {"90 \033[1m\xff\x7f~", "goes in 90: ?[1m??~"},
+    {"18446744073709551621", "nonsense: 18446744073709551621"}, /* 2^64 + 5 */
     {"1000001", "nonsense: 1000001"},
     {"99999999999999999999999", "nonsense: 99999999999999999999999"},
     {"-5", "nonsense: -5"},
@@ -69,6 +70,8 @@ END_TEST
 
 START_TEST(notice_parse_takes_any_bytes)
 {
+    ck_assert_str_eq(parse("1234", 2), "goes in 12: "); /* no NUL is there */
+    ck_assert_str_eq(parse(" 5", 1), "stays");
     ck_assert_str_eq(parse("5\0 6", 4), "nonsense: 5? 6");
     ck_assert_str_eq(parse("5\n\0", 3), "goes in 5: ");
 }

@@ -1,6 +1,7 @@
-/* tests/driver/test_core_drain.c - who has to leave and does not: when it is
- * killed, and when it delays nobody. M9, as transcripts of the core. See
- * fixture.h for the words. */
+/* tests/driver/test_core_drain.c - who has to leave: as discovery says, by his
+ * own wish; who does not, when he is killed, and when he delays nobody. M9, as
+ * transcripts of the core. See fixture.h for the words; hosts that say
+ * themselves that they will go: test_core_leaving.c. */
 #include <string.h>
 
 #include "driver/fixture.h"
@@ -148,6 +149,155 @@ START_TEST(m2_exit_of_who_was_drained_is_asked_for)
 }
 END_TEST
 
+static struct fixture *three(uint32_t min_np)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = min_np,
+                                       .drain_ms = 30000);
+
+    run(f, "a:1 b:1 c:1");
+    at(f, 10, commits("w1 w2 w3"));
+    return f;
+}
+
+/* ---- discovery says so --------------------------------------------------- */
+
+START_TEST(drain_listed_drains_the_host)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, hosts("a:1 b:1+drain=20 c:1"));
+    expect(f, "leaving b in 20000 ms: discovery says so\n"
+              "hold 1, removed: w1 w2 w3\n");
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 20100000);
+    at(f, 1100, hosts("a:1 b:1+drain=20 c:1")); /* it stands: no new time */
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 20100000);
+    at(f, 1200, hosts("a:1 b:1+drain=5 c:1"));
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 6200000);
+    leave_at(f, 1300, "w1 w2 w3", 5);
+    at(f, 1400, exited("w2", 0));
+    expect_part(f, "shutdown drained: w2\nassign 2: w1 w3\nstop agent: b\n");
+    pass(f, 30000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(drain_listed_no_more_takes_it_back)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, hosts("a:1 b:1+drain=20 c:1"));
+    ck_assert_int_eq(f->n_records[RECORD_HOST_ADDED], 3);
+    at(f, 110, hosts("a:1 b:1 c:1"));
+    ck_assert_int_eq(f->n_records[RECORD_HOST_ADDED], 4);
+    leave_at(f, 200, "w1 w2 w3", 5);
+    expect_part(f, "cut 5: w1 w2 w3\nassign 2: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(drain_listed_and_a_notice_both_have_to_end)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, hosts("a:1 b:1+drain=20 c:1"));
+    at(f, 110, notice("b", 60000));
+    at(f, 120, hosts("a:1 b:1 c:1"));
+    leave_at(f, 200, "w1 w2 w3", 5);
+    expect_part(f, "shutdown drained: w2\nassign 2: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(drain_listed_from_the_start_starts_nobody)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    at(f, 0, hosts("a:1 b:1+drain=20 c:1"));
+    expect(f, "leaving b in 20000 ms: discovery says so\n"
+              "start agent: a c\nspawn: w1@a:0 w2@c:0\n");
+    at(f, 1, hosts("a:1 c:1"));
+    at(f, 2, hosts("a:1 b:1 c:1"));
+    expect(f, "start agent: b\nspawn: w3@b:0\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Removed while it leaves: the sooner of the two. */
+START_TEST(drain_then_removed_is_the_sooner_of_both)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, hosts("a:1 b:1+drain=100 c:1"));
+    at(f, 1100, hosts("a:1 c:1"));
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 31100000);
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.spare_us, 31100000);
+    fixture_free(f);
+}
+END_TEST
+
+/* It is over at once: the boundary at hand is the last. */
+START_TEST(drain_of_no_time_leaves_below_min_np_too)
+{
+    struct fixture *f = three(3);
+
+    at(f, 100, hosts("a:1 b:1+drain=0 c:1"));
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 100000);
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.spare_us, 100000);
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.patience_us, 0);
+    leave_at(f, 200, "w1 w2 w3", 5);
+    expect_part(f, "cut 5: w1 w2 w3\nshutdown drained: w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(removed_then_noticed_has_no_patience)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, hosts("a:1 c:1"));
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.patience_us, 30000000);
+    at(f, 110, notice("b", 60000)); /* later than --drain-timeout */
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.patience_us, 30000000);
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 30100000);
+    at(f, 120, notice("b", 5000));
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.patience_us, 0);
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 5120000);
+    fixture_free(f);
+}
+END_TEST
+
+/* ---- a worker's own wish ------------------------------------------------- */
+
+START_TEST(drain_me_is_no_failure_and_no_lost_step)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, drain_me("w2"));
+    expect(f, "hold 1, removed: w1 w2 w3\n");
+    leave_at(f, 200, "w1 w2 w3", 5);
+    expect(f, "cut 5: w1 w2 w3\nshutdown drained: w2\nassign 2: w1 w3\n");
+    at(f, 300, exited("w2", 3)); /* how it ends is its own affair */
+    pass(f, 5000);
+    ck_assert_int_eq(f->n_records[RECORD_WORKER_LOST], 0);
+    ck_assert_uint_eq(f->driver.hosts[1].forget_us, 0);
+    fixture_free(f);
+}
+END_TEST
+
+/* It asked for it: what discovery says of its host changes nothing. */
+START_TEST(drain_me_is_not_taken_back)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, drain_me("w2"));
+    at(f, 110, hosts("a:1 b:1 c:1 d:1"));
+    leave_at(f, 200, "w1 w2 w3", 5);
+    expect_part(f, "shutdown drained: w2\nassign 2: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_drain");
@@ -161,6 +311,15 @@ int main(void)
     tcase_add_test(tcase, m9_in_a_step_of_all_nobody_is_delayed);
     tcase_add_test(tcase, m9_a_drain_that_comes_later_has_all_its_time);
     tcase_add_test(tcase, m9_who_alone_holds_the_state_may_be_late);
+    tcase_add_test(tcase, drain_listed_drains_the_host);
+    tcase_add_test(tcase, drain_listed_no_more_takes_it_back);
+    tcase_add_test(tcase, drain_listed_and_a_notice_both_have_to_end);
+    tcase_add_test(tcase, drain_listed_from_the_start_starts_nobody);
+    tcase_add_test(tcase, drain_then_removed_is_the_sooner_of_both);
+    tcase_add_test(tcase, drain_of_no_time_leaves_below_min_np_too);
+    tcase_add_test(tcase, removed_then_noticed_has_no_patience);
+    tcase_add_test(tcase, drain_me_is_no_failure_and_no_lost_step);
+    tcase_add_test(tcase, drain_me_is_not_taken_back);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

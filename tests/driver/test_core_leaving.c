@@ -310,11 +310,46 @@ START_TEST(noticed_host_is_used_when_it_is_listed_anew)
 {
     struct fixture *f = drained_b();
 
+    at(f, 500, notice("b", 50000)); /* a late word of who is gone */
     at(f, 1000, hosts("a:1 b:1 c:1"));
+    pass(f, 1500);
     expect(f, "");
+    ck_assert_int_eq(f->n_records[RECORD_HOST_ADDED], 3);
     at(f, 2000, hosts("a:1 c:1"));
     at(f, 3000, hosts("a:1 b:1 c:1"));
     expect(f, "start agent: b\nspawn: w4@b:0\n");
+    ck_assert_int_eq(f->n_records[RECORD_HOST_ADDED], 4);
+    ck_assert_int_eq(f->n_records[RECORD_HOST_LEAVING], 1);
+    fixture_free(f);
+}
+END_TEST
+
+/* Its agent lives: it has not gone, and may yet. */
+START_TEST(notice_stands_as_long_as_its_agent)
+{
+    struct fixture *f = fixture_create(.np = 1);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 100, notice("a", 1000));
+    leave_at(f, 200, "w1", 5);
+    pass_long(f, 700000);
+    ck_assert_int_eq(f->driver.hosts[0].notice, NOTICE_STANDS);
+    ck_assert_int_eq(worker(f, "w1")->drain, DRAIN_ANNOUNCED);
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(notice_of_an_idle_agent_stops_it_at_once)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, drain_me("w2"));
+    leave_at(f, 200, "w1 w2 w3", 5);
+    at(f, 300, exited("w2", 0));
+    forget(f);
+    at(f, 310, notice("b", 60000));
+    expect(f, "leaving b in 60000 ms: the cloud wants it\nstop agent: b\n");
     fixture_free(f);
 }
 END_TEST
@@ -376,6 +411,30 @@ START_TEST(noticed_host_is_not_used_by_a_successor_either)
 }
 END_TEST
 
+/* What was written down of the time is the same time. */
+START_TEST(notice_goes_on_with_a_successor)
+{
+    struct fixture *f = three(1);
+
+    at(f, 100, notice("b", 50000));
+    succeed(f, 1000, 0);
+    ck_assert_uint_eq(f->driver.hosts[1].go_us, 50100000);
+    ck_assert_uint_eq(f->driver.hosts[1].notice_until_us, 601000000);
+    agent_back(f, 1100, "a", 1, "w1@0");
+    agent_back(f, 1100, "b", 2, "w2@0");
+    agent_back(f, 1100, "c", 3, "w3@0");
+    greets(
+        f, 1200, "w1 w2 w3",
+        (struct msg_where){
+            .phase = WORKER_RUNNING, .generation = 1, .joined = 1, .size = 3});
+    forget(f);
+    at(f, 1350, notice("b", 49000));
+    expect_part(f, "hold ");
+    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 50100000);
+    fixture_free(f);
+}
+END_TEST
+
 /* The notice was lost with its driver: the agent says it again. */
 START_TEST(notice_is_taken_by_a_successor)
 {
@@ -397,95 +456,71 @@ START_TEST(notice_is_taken_by_a_successor)
 }
 END_TEST
 
-/* ---- discovery says so --------------------------------------------------- */
+/* ---- what is said to whom ------------------------------------------------ */
 
-START_TEST(drain_listed_drains_the_host)
+static void expect_farewell(struct fixture *f, const char *name,
+                            const char *text)
 {
-    struct fixture *f = three(1);
+    ck_assert_int_eq(worker(f, name)->farewell.reason, SHUTDOWN_DRAINED);
+    ck_assert_int_eq(worker(f, name)->farewell.status, 0);
+    ck_assert_str_eq(worker(f, name)->farewell.text, text);
+}
 
-    at(f, 100, hosts("a:1 b:1+drain=20 c:1"));
-    expect(f, "leaving b in 20000 ms: discovery says so\n"
-              "hold 1, removed: w1 w2 w3\n");
-    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 20100000);
-    at(f, 1100, hosts("a:1 b:1+drain=20 c:1")); /* it stands: no new time */
-    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 20100000);
-    at(f, 1200, hosts("a:1 b:1+drain=5 c:1"));
-    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 6200000);
-    leave_at(f, 1300, "w1 w2 w3", 5);
-    at(f, 1400, exited("w2", 0));
-    expect_part(f, "shutdown drained: w2\nassign 2: w1 w3\nstop agent: b\n");
-    pass_long(f, 700000);
+START_TEST(program_is_told_why_it_has_to_leave)
+{
+    struct fixture *f = fixture_create(.np = 5, .min_np = 1);
+
+    run(f, "a:2 b:1 c:1 d:1");
+    at(f, 10, commits("w1 w2 w3 w4 w5"));
+    at(f, 100, hosts("a:1 b:1 d:1+drain=60"));
+    at(f, 110, drain_me("w3"));
+    leave_at(f, 200, "w1 w2 w3 w4 w5", 5);
+    expect_part(f, "assign 2: w1\n");
+    expect_farewell(f, "w2", "its host was removed");
+    expect_farewell(f, "w3", "it asked to leave");
+    expect_farewell(f, "w4", "its host was removed");
+    expect_farewell(f, "w5", "its host is about to go");
+    fixture_free(f);
+}
+END_TEST
+
+/* Who is in nobody's generation goes at once, however far it has come. */
+START_TEST(notice_ends_who_has_not_called_yet)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1);
+
+    f->slow_workers = true;
+    at(f, 0, hosts("a:1 b:2"));
+    at(f, 10, hello("w2"));
+    forget(f);
+    at(f, 20, notice("b", 60000));
+    expect(f, "leaving b in 60000 ms: the cloud wants it\n"
+              "shutdown drained: w2\nkill: w3\n");
+    expect_farewell(f, "w2", "its host is about to go");
+    ck_assert_int_eq(worker(f, "w3")->life, LIFE_ENDING);
+    at(f, 30, notice("b", 59900)); /* they are on their way already */
     expect(f, "");
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(drain_listed_no_more_takes_it_back)
-{
-    struct fixture *f = three(1);
-
-    at(f, 100, hosts("a:1 b:1+drain=20 c:1"));
-    at(f, 110, hosts("a:1 b:1 c:1"));
-    leave_at(f, 200, "w1 w2 w3", 5);
-    expect_part(f, "cut 5: w1 w2 w3\nassign 2: w1 w2 w3\n");
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(drain_listed_and_a_notice_both_have_to_end)
-{
-    struct fixture *f = three(1);
-
-    at(f, 100, hosts("a:1 b:1+drain=20 c:1"));
-    at(f, 110, notice("b", 60000));
-    at(f, 120, hosts("a:1 b:1 c:1"));
-    leave_at(f, 200, "w1 w2 w3", 5);
-    expect_part(f, "shutdown drained: w2\nassign 2: w1 w3\n");
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(drain_listed_from_the_start_starts_nobody)
-{
-    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
-
-    at(f, 0, hosts("a:1 b:1+drain=20 c:1"));
-    expect(f, "leaving b in 20000 ms: discovery says so\n"
-              "start agent: a c\nspawn: w1@a:0 w2@c:0\n");
-    at(f, 1, hosts("a:1 c:1"));
-    at(f, 2, hosts("a:1 b:1 c:1"));
-    expect(f, "start agent: b\nspawn: w3@b:0\n");
-    fixture_free(f);
-}
-END_TEST
-
-/* Removed while it leaves: the sooner of the two. */
-START_TEST(drain_then_removed_is_the_sooner_of_both)
-{
-    struct fixture *f = three(1);
-
-    at(f, 100, hosts("a:1 b:1+drain=100 c:1"));
-    at(f, 1100, hosts("a:1 c:1"));
-    ck_assert_uint_eq(worker(f, "w2")->drain_by.deadline_us, 31100000);
-    ck_assert_uint_eq(worker(f, "w2")->drain_by.spare_us, 31100000);
-    fixture_free(f);
-}
-END_TEST
-
-/* ---- a worker's own wish ------------------------------------------------- */
-
-START_TEST(drain_me_is_no_failure_and_no_lost_step)
-{
-    struct fixture *f = three(1);
-
-    at(f, 100, drain_me("w2"));
-    expect(f, "hold 1, removed: w1 w2 w3\n");
-    leave_at(f, 200, "w1 w2 w3", 5);
-    expect(f, "cut 5: w1 w2 w3\nshutdown drained: w2\nassign 2: w1 w3\n");
-    at(f, 300, exited("w2", 3)); /* how it ends is its own affair */
-    pass(f, 5000);
+    at(f, 40, killed("w3"));
+    at(f, 50, exited("w2", 0));
+    expect(f, "stop agent: b\n");
     ck_assert_int_eq(f->n_records[RECORD_WORKER_LOST], 0);
-    ck_assert_uint_eq(f->driver.hosts[1].forget_us, 0);
+    fixture_free(f);
+}
+END_TEST
+
+/* One that was turned away, and has yet to exit. */
+START_TEST(notice_leaves_alone_who_is_on_its_way_out)
+{
+    struct fixture *f = fixture_create(.np = 1, .min_np = 1);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 100, hosts("a:1 b:1"));
+    at(f, 110, ready_layout("w2", "another"));
+    forget(f);
+    at(f, 120, notice("b", 60000));
+    expect(f, "leaving b in 60000 ms: the cloud wants it\n");
+    ck_assert_int_eq(worker(f, "w2")->drain, DRAIN_NONE);
     fixture_free(f);
 }
 END_TEST
@@ -510,15 +545,15 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, notice_of_much_time_gives_it);
     tcase_add_test(tcase, noticed_host_is_used_when_it_is_listed_anew);
     tcase_add_test(tcase, noticed_host_that_stays_is_used_after_ten_minutes);
+    tcase_add_test(tcase, notice_stands_as_long_as_its_agent);
+    tcase_add_test(tcase, notice_of_an_idle_agent_stops_it_at_once);
+    tcase_add_test(tcase, notice_goes_on_with_a_successor);
     tcase_add_test(tcase, notice_that_passes_ends_with_its_agent);
     tcase_add_test(tcase, noticed_host_is_not_used_by_a_successor_either);
     tcase_add_test(tcase, notice_is_taken_by_a_successor);
-    tcase_add_test(tcase, drain_listed_drains_the_host);
-    tcase_add_test(tcase, drain_listed_no_more_takes_it_back);
-    tcase_add_test(tcase, drain_listed_and_a_notice_both_have_to_end);
-    tcase_add_test(tcase, drain_listed_from_the_start_starts_nobody);
-    tcase_add_test(tcase, drain_then_removed_is_the_sooner_of_both);
-    tcase_add_test(tcase, drain_me_is_no_failure_and_no_lost_step);
+    tcase_add_test(tcase, program_is_told_why_it_has_to_leave);
+    tcase_add_test(tcase, notice_ends_who_has_not_called_yet);
+    tcase_add_test(tcase, notice_leaves_alone_who_is_on_its_way_out);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -33,7 +33,7 @@ static void copy(char *to, struct piece from)
     to[n] = '\0';
 }
 
-/* *rest_p: what follows it. */
+/* line is stripped, and not empty. *rest_p: what follows them. */
 static bool parse_seconds(struct piece line, uint64_t *left_us_p,
                           struct piece *rest_p)
 {
@@ -42,7 +42,7 @@ static bool parse_seconds(struct piece line, uint64_t *left_us_p,
 
     for (; c < line.end && *c >= '0' && *c <= '9' && s <= NOTICE_MAX_S; c++)
         s = 10 * s + (uint64_t)(*c - '0');
-    if (c == line.begin || s > NOTICE_MAX_S || (c < line.end && !is_space(*c)))
+    if (s > NOTICE_MAX_S || (c < line.end && !is_space(*c)))
         return false;
     *left_us_p = s * 1000000;
     *rest_p = strip((struct piece){c, line.end});

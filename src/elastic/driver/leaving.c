@@ -64,9 +64,8 @@ const char *drain_reason(struct driver *d, const struct driver_worker *w)
 
     if (host_leaves(host))
         return "its host is about to go";
-    if (!host->listed || w->slot >= host->n_slots)
-        return "its host was removed";
-    return "it asked to leave";
+    return w->slot < host->n_slots ? "it asked to leave"
+                                   : "its host was removed";
 }
 
 bool worker_drain(struct driver *d, struct driver_worker *w, uint64_t go_us)
@@ -103,13 +102,11 @@ void drain_or_keep(struct driver *d, struct driver_worker *w)
 {
     const struct driver_host *host = host_of(d, w);
 
-    if (!worker_is_here(w))
-        return;
     if (host_leaves(host))
         worker_drain(d, w, host->go_us);
-    else if (!host->listed || w->slot >= host->n_slots)
+    else if (w->slot >= host->n_slots) /* none, if it is not listed */
         worker_drain(d, w, DRIVER_NEVER);
-    else if (w->drain != DRAIN_NONE && !slot_of(d, w)->closed)
+    else if (!slot_of(d, w)->closed)
         worker_undrain(w); /* it came back before it had gone */
 }
 
@@ -165,7 +162,7 @@ void on_notice(struct driver *d, uint64_t agent, uint64_t left_us,
     struct driver_host *host = host_of_agent(d, agent);
     bool before;
 
-    if (!host || host->agent_phase != AGENT_UP || d->phase >= DRIVER_ADOPTING)
+    if (!host || d->phase >= DRIVER_ADOPTING)
         return;
     before = host_leaves(host);
     if (host->notice == NOTICE_NONE)
