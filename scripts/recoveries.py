@@ -29,6 +29,8 @@ Somebody is away for a while (SIGSTOP, SIGCONT), which costs nobody anything:
 Nobody dies:
   scale      a host goes, and comes back
   blind      discovery fails, while a member is killed
+  notice     a host says that it will go, and goes when it has been left, or
+             before; then it is back
 The driver dies, and another one takes over (--resume):
   driver     a member is killed before it or after it
 
@@ -326,6 +328,22 @@ class Recoveries:
         self.job.set_hosts(*HOSTS)
         self.whole(mark, victims)
 
+    def notice(self):
+        self.nap(0.3)
+        mark, victims = self.job.mark(), self.lose(self.on("127.0.0.2"))
+        agent = self.agent_of("127.0.0.2")
+        jobs.kill(agent, signal.SIGTERM)
+        self.say("127.0.0.2 says that it will go")
+        if self.random.random() < 0.5:
+            self.nap(0.02)
+            jobs.kill(agent)
+        self.survived(mark, victims)
+        self.job.set_hosts(HOSTS[0])
+        self.job.until("the removal being seen", lambda:
+                       self.job.seen("host_removed", mark), RECOVER_S)
+        self.job.set_hosts(*HOSTS)
+        self.whole(mark, victims)
+
     def count_lines(self, text):
         return sum(text in line for line in self.job.errors)
 
@@ -361,7 +379,7 @@ class Recoveries:
 
     KINDS = ("worker", "root", "two", "newcomer", "join", "formed", "again",
              "host", "agent", "stopped", "mute", "frozen", "absent", "deaf",
-             "scale", "blind", "driver")
+             "scale", "blind", "notice", "driver")
 
     # ---- checks ------------------------------------------------------------
 
