@@ -247,6 +247,8 @@ bool host_leaves(const struct driver_host *host);
  * made anew, which is the caller's, as hundreds may have to go. */
 bool worker_drain(struct driver *d, struct driver_worker *w, uint64_t go_us);
 void worker_undrain(struct driver_worker *w);
+/* It asked for its place to be gone (hvd_request_drain()). */
+void on_drain_me(struct driver *d, struct driver_worker *w);
 /* As its host is listed, or leaves. */
 void drain_or_keep(struct driver *d, struct driver_worker *w);
 /* Why, for the program. Static. */

@@ -49,6 +49,14 @@ void guests_tell_refused(struct loop *l)
                    address);
 }
 
+void guests_close_gate(struct loop *l)
+{
+    if (!l->gate_open || l->driver.phase == DRIVER_ADOPTING)
+        return;
+    l->gate_open = false;
+    wire_gate_open(l->gate, false);
+}
+
 void guests_expect_known(struct loop *l, const struct memory *m)
 {
     for (size_t i = 0; i < m->n_hosts; i++)

@@ -110,6 +110,15 @@ void drain_or_keep(struct driver *d, struct driver_worker *w)
         worker_undrain(w); /* it came back before it had gone */
 }
 
+void on_drain_me(struct driver *d, struct driver_worker *w)
+{
+    if (w->drain != DRAIN_NONE || !worker_is_here(w))
+        return;
+    slot_of(d, w)->closed = true; /* it asked for its place to be gone */
+    worker_drain(d, w, DRIVER_NEVER);
+    members_recount(d);
+}
+
 static void drain_host(struct driver *d, const struct driver_host *host)
 {
     bool changed = false;

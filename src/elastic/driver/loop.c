@@ -350,21 +350,12 @@ static void feed_fixed_hosts(struct loop *l)
     feed_hosts(l, &l->options->hosts);
 }
 
-/* A successor knows who is there: nobody else comes in. */
-static void close_gate(struct loop *l)
-{
-    if (!l->gate_open || l->driver.phase == DRIVER_ADOPTING)
-        return;
-    l->gate_open = false;
-    wire_gate_open(l->gate, false);
-}
-
 static void turn(struct loop *l)
 {
     bool empty, busy;
     uint64_t now_us;
 
-    close_gate(l);
+    guests_close_gate(l);
     feed_fixed_hosts(l);
     l->sent = false;
     busy = inbox_drain(l, &empty);

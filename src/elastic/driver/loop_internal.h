@@ -135,6 +135,8 @@ void guests_worker_token(const struct loop *l, uint64_t agent, uint64_t worker,
                          uint8_t *token);
 /* The agent (worker 0), or this worker of it, may connect from now on. */
 void guests_expect(struct loop *l, uint64_t agent, uint64_t worker);
+/* A successor knows who is there: nobody else comes in. */
+void guests_close_gate(struct loop *l);
 /* Now and then: a line about those that were not let in. */
 void guests_tell_refused(struct loop *l);
 /* Whom the driver before has written down. */

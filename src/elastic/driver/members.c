@@ -551,15 +551,6 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
     }
 }
 
-static void on_drain_me(struct driver *d, struct driver_worker *w)
-{
-    if (w->drain != DRAIN_NONE || !worker_is_here(w))
-        return;
-    slot_of(d, w)->closed = true; /* it asked for its place to be gone */
-    worker_drain(d, w, DRIVER_NEVER);
-    members_recount(d);
-}
-
 /* Did the worker get on since its last PING? Outside its training it waits for
  * the driver, or is being ended. */
 static void note_progress(struct driver *d, struct driver_worker *w,
@@ -661,9 +652,9 @@ void on_worker_message(struct driver *d, const struct message *m)
         on_leaving(d, w, &m->u.leaving);
         return;
     }
-    if (!worker_is_here(
-            w)) { /* it did not hear its farewell: say it again; none was
-                        said to who had not called yet: it is being killed */
+    /* It did not hear its farewell: say it again. None was said to who had not
+     * called yet: it is being killed. */
+    if (!worker_is_here(w)) {
         if (m->type == MSG_HELLO)
             correct_farewell(d, w, &m->u.hello.where);
         if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
