@@ -453,6 +453,22 @@ START_TEST(release_that_was_not_written_down_stands)
 }
 END_TEST
 
+/* RELEASE names the generation in which they are DONE, or it is not heard. */
+START_TEST(release_is_of_the_generation_that_was_released)
+{
+    struct fixture *f = trains(ALL);
+    struct msg_where released = member(WORKER_LEFT, 7, 4);
+
+    released.released = true;
+    succeed(f, 1000, 0);
+    agents_back(f, 1100);
+    greets(f, 1200, "w1", released);
+    expect_part(f, "release: w1 w2 w3 w4\n");
+    ck_assert_uint_eq(f->driver.generation, 7);
+    fixture_free(f);
+}
+END_TEST
+
 /* A newcomer, of which it was not known where it was. */
 START_TEST(who_was_not_done_is_let_go_instead)
 {
@@ -605,6 +621,7 @@ int main(void)
     tcase_add_test(tc, who_had_not_called_yet_is_not_waited_for);
     tcase_add_test(tc, who_was_never_started_is_started);
     tcase_add_test(tc, who_comes_too_late_leaves_what_it_is_in);
+    tcase_add_test(tc, release_is_of_the_generation_that_was_released);
     tcase_add_test(tc, who_was_not_done_is_let_go_instead);
     tcase_add_test(tc, release_is_said_again);
     tcase_add_test(tc, release_that_was_not_written_down_stands);

@@ -156,7 +156,7 @@ void adopt_greeting(struct driver *d, struct driver_worker *w,
     if (d->phase != DRIVER_ADOPTING)
         greet_late(d, w);
     else if (where->released)
-        finish_adopt(d, where->size); /* all were DONE */
+        finish_adopt(d, where); /* all were DONE */
     d->recheck = true;
 }
 

@@ -327,8 +327,8 @@ void adopt_tick(struct driver *d);
 
 /* The verdict was spoken by the driver before. */
 void finish_inherit(struct driver *d, const struct entry_state *state);
-/* ... and is known from one of n_released who were released by it. */
-void finish_adopt(struct driver *d, uint32_t n_released);
+/* ... and is known from one who was released by it: where he says he is. */
+void finish_adopt(struct driver *d, const struct msg_where *released);
 
 /* The job is over: tell everybody, reap, finish with `exit_status` and one
  * sentence. The first call decides. status: what hvd_elastic_run returns. */

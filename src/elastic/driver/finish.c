@@ -120,11 +120,12 @@ void finish_inherit(struct driver *d, const struct entry_state *state)
     stop_inherited(d, (int)state->exit_status, state->released, state->verdict);
 }
 
-void finish_adopt(struct driver *d, uint32_t n_released)
+void finish_adopt(struct driver *d, const struct msg_where *released)
 {
+    d->generation = released->generation; /* RELEASE of another is not heard */
     stop_inherited(d, 0, true, "finished");
     members_recount(d);
-    record_add(d, RECORD_RELEASED)->n = n_released;
+    record_add(d, RECORD_RELEASED)->n = released->size;
 }
 
 static void stop_ends_differ(struct driver *d, const struct driver_worker *a,
