@@ -453,6 +453,33 @@ START_TEST(release_that_was_not_written_down_stands)
 }
 END_TEST
 
+/* It is in its epilogue, and says so: how it ends still counts, and nobody
+ * gives it up. */
+START_TEST(who_was_released_is_awaited_as_ever)
+{
+    struct fixture *f = trains(ALL);
+    struct msg_where released = member(WORKER_LEFT, 1, 4);
+
+    released.released = true;
+    at(f, 200, done(ALL));
+    forget(f);
+    succeed(f, 1000, 0);
+    agents_back(f, 1100);
+    greets(f, 1200, ALL, member(WORKER_DONE, 1, 4));
+    expect(f, "release: w1 w2 w3 w4\n");
+    greets(f, 1300, ALL, released); /* no WELCOME: it is said again */
+    expect(f, "release: w1 w2 w3 w4\n");
+    pass(f, 60000);
+    expect(f, "");
+    at(f, 60100, exited("w1 w2 w3", 0));
+    expect(f, "");
+    at(f, 60200, exited("w4", 3));
+    expect_part(f, "finish 1: worker 4 (b:1) had finished, but then exited "
+                   "with status 3");
+    fixture_free(f);
+}
+END_TEST
+
 /* RELEASE names the generation in which they are DONE, or it is not heard. */
 START_TEST(release_is_of_the_generation_that_was_released)
 {
@@ -621,6 +648,7 @@ int main(void)
     tcase_add_test(tc, who_had_not_called_yet_is_not_waited_for);
     tcase_add_test(tc, who_was_never_started_is_started);
     tcase_add_test(tc, who_comes_too_late_leaves_what_it_is_in);
+    tcase_add_test(tc, who_was_released_is_awaited_as_ever);
     tcase_add_test(tc, release_is_of_the_generation_that_was_released);
     tcase_add_test(tc, who_was_not_done_is_let_go_instead);
     tcase_add_test(tc, release_is_said_again);

@@ -621,12 +621,12 @@ static void forgive_silence(const struct driver *d, struct driver_worker *w)
 }
 
 /* Whom a successor took for one of those that were released, as it did not know
- * where he was; he is DONE if he is one. */
+ * where he was; he is DONE if he is one, or says that he was. */
 static void correct_farewell(struct driver *d, struct driver_worker *w,
                              const struct msg_where *where)
 {
     if (!w->inherited || w->farewell.type != MSG_RELEASE ||
-        where->phase == WORKER_DONE)
+        where->phase == WORKER_DONE || where->released)
         return;
     d->counts.released -= is_released(w);
     w->farewell = (struct driver_farewell){MSG_SHUTDOWN, SHUTDOWN_FINISHED,
