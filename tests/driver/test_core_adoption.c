@@ -510,6 +510,8 @@ START_TEST(who_was_not_done_is_let_go_instead)
     greets(f, 1200, ALL, member(WORKER_DONE, 1, 4));
     greets(f, 1200, "w5", newcomer(WORKER_JOINING));
     expect(f, "release: w1 w2 w3 w4\nshutdown finished: w5\n");
+    pass(f, 7000); /* it does not go */
+    expect_part(f, "kill: w5\n");
     fixture_free(f);
 }
 END_TEST

@@ -631,6 +631,7 @@ static void correct_farewell(struct driver *d, struct driver_worker *w,
     d->counts.released -= is_released(w);
     w->farewell = (struct driver_farewell){MSG_SHUTDOWN, SHUTDOWN_FINISHED,
                                            HVD_OK, "the job has finished"};
+    w->kill_us = d->now_us + FAREWELL_US;
 }
 
 void on_worker_message(struct driver *d, const struct message *m)
@@ -652,9 +653,8 @@ void on_worker_message(struct driver *d, const struct message *m)
         on_leaving(d, w, &m->u.leaving);
         return;
     }
-    /* It did not hear its farewell: say it again. None was said to who had not
-     * called yet: it is being killed. */
     if (!worker_is_here(w)) {
+        /* it did not hear its farewell; who had not called yet got none */
         if (m->type == MSG_HELLO)
             correct_farewell(d, w, &m->u.hello.where);
         if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
