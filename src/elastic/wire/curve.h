@@ -15,10 +15,12 @@
 /* The public key [WIRE_KEY_NBYTES] of whoever has this token. */
 void curve_guest_key(const uint8_t *token, uint8_t *public_key);
 
-/* Options of a socket of libzmq that is not bound, or connected, yet. secret:
- * the driver's. false: errno says why. */
 /* Of the driver this gate was made for: [WIRE_TOKEN_NBYTES]. */
 const uint8_t *wire_gate_secret(const struct wire_gate *gate);
+
+/* Options of a socket of libzmq that is not bound, or connected, yet. secret:
+ * the driver's. Where no gate answers libzmq lets everybody in, ZAP domain or
+ * not: who serves has one, and closes it last. false: errno says why. */
 bool curve_serve(void *socket, const uint8_t *secret);
 bool curve_visit(void *socket, const struct wire_secrets *secrets);
 

@@ -1,7 +1,8 @@
 /* elastic/wire/gate.c - who may connect to the driver's sockets: libzmq asks
  * here about each key that has shaken hands (ZAP, rfc.zeromq.org/spec/27), and
- * drops the connection of one that is not known. Who has not got the driver's
- * public key does not come that far.
+ * drops the connection of one that is not known, for good: libzmq's other end
+ * does not dial again. Who has not got the driver's public key does not come
+ * that far.
  *
  * A thread of its own answers, so that whoever knocks costs the driver's loop
  * nothing. It ends by a word on a socket pair.
@@ -151,7 +152,7 @@ enum { FRAME_NBYTES = 255 };
 
 struct request {
     uint8_t frames[N_FRAMES][FRAME_NBYTES + 1];
-    int nbytes[N_FRAMES]; /* what there was of each, -1: it was not there */
+    int nbytes[N_FRAMES]; /* what there was of each */
     bool whole;           /* as many as there should be, none too long */
 };
 

@@ -1,8 +1,8 @@
 /* elastic/wire/seal.c - see seal.h.
  *
- * One key makes three kinds of MAC: tokens of children and the job's key
- * (secret.c), proofs, and seals. They begin with different bytes: 'a', 'w' or
- * 'j', 'h', and that of a msgpack array. */
+ * One key makes three kinds of MAC: tokens of children and other keys
+ * (secret.c), proofs, and seals. They begin with different bytes: that of an
+ * enum wire_token_kind, 'h', and that of a msgpack array. */
 #include "elastic/wire/seal.h"
 
 #include <string.h>

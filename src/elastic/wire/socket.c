@@ -1,4 +1,4 @@
-/* elastic/wire/socket.c - see socket.h. It and context.c alone see zmq.h.
+/* elastic/wire/socket.c - see socket.h.
  *
  * A message is one frame, after the routing id at the ROUTER; behind it may be
  * a second one, with what it shares with others. Every socket encodes into a
