@@ -610,6 +610,33 @@ def most_of_the_journal_is_lost(stage):
 
 
 @scenario
+def agent_of_whom_nobody_knows(stage):
+    """Nothing was written down of it, and it comes when all is decided: it
+    ends, as its host is another's by then."""
+    under, switch = stage.hanging(job_dir(stage))
+    if not under:
+        return
+    run = start(stage, np=2, hosts=("localhost:2",), under=under)
+    run.whole(2)
+    run.epoch(0)
+    touch(switch)
+    run.set_hosts("localhost:2", "127.0.0.2:2")
+    unknown = run.event("agent_started", host=OTHER)["pid"]
+    run.whole(4)
+    workers = [pid for pid in run.pids().values()]
+    kill_driver(run)
+    os.kill(unknown, signal.SIGSTOP)  # the death of its parent continues it
+    os.unlink(switch)
+    after = succeed(stage, run)
+    after.says("has ended, as not all of it are here any more")
+    os.kill(unknown, signal.SIGCONT)
+    wait("the end of an agent of whom nobody knows",
+         lambda: not alive([unknown]))
+    finishes(after)
+    equal(alive([unknown, *workers[2:]]), [], "left")
+
+
+@scenario
 def journal_on_a_disk_that_hangs(stage):
     """It keeps nobody waiting: neither a recovery nor the end."""
     under, switch = stage.hanging(job_dir(stage))

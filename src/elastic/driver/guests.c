@@ -5,7 +5,8 @@
  * A successor knows those that were written down. As long as it finds out who
  * is there the gate is open to all who know the driver's key, which none but
  * this job's agents and workers were handed; whoever shows a right token then
- * is a guest from there on. */
+ * is a guest from there on. Agents of whom nobody knew may come later, too: it
+ * knows which numbers they can have. */
 #include <inttypes.h>
 
 #include "elastic/driver/loop_internal.h"
@@ -57,8 +58,21 @@ void guests_close_gate(struct loop *l)
     wire_gate_open(l->gate, false);
 }
 
+/* Those of which nothing was written down have the highest numbers. They may
+ * come when all is decided, to be told to go (M15), and nobody comes twice: who
+ * is refused does not dial again. */
+static void expect_unknown_agents(struct loop *l)
+{
+    const uint64_t n = KEEP_NUMBERS + KEEP_NUMBERS / 2; /* at most: keep.c */
+    uint64_t next = l->driver.next_agent;
+
+    for (uint64_t agent = next > n ? next - n : 1; agent < next; agent++)
+        guests_expect(l, agent, 0);
+}
+
 void guests_expect_known(struct loop *l, const struct memory *m)
 {
+    expect_unknown_agents(l);
     for (size_t i = 0; i < m->n_hosts; i++)
         if (m->hosts[i].agent != 0)
             guests_expect(l, m->hosts[i].agent, 0);

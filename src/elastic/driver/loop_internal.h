@@ -139,7 +139,8 @@ void guests_expect(struct loop *l, uint64_t agent, uint64_t worker);
 void guests_close_gate(struct loop *l);
 /* Now and then: a line about those that were not let in. */
 void guests_tell_refused(struct loop *l);
-/* Whom the driver before has written down. */
+/* Whom the driver before has written down, and agents that it may have started
+ * since: some 50 ms. */
 void guests_expect_known(struct loop *l, const struct memory *m);
 
 /* inbox.c: a bounded number of messages, so that signals, deaths and deadlines
