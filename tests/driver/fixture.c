@@ -280,6 +280,7 @@ static void answer(struct fixture *f, const struct driver_action *a)
 /* What counts.* say must be what the rows say, after every event. */
 static void check_counts(const struct driver *d)
 {
+    size_t n_hosts_in[AGENT_STOPPING + 1] = {0};
     struct driver_counts c = {0};
 
     for (size_t i = 0; i < d->n_workers; i++) {
@@ -302,6 +303,10 @@ static void check_counts(const struct driver *d)
                 driver_slot(d, &d->hosts[w->host], w->slot)->worker, w->id);
     }
     ck_assert_mem_eq(&c, &d->counts, sizeof(c));
+    for (size_t i = 0; i < d->n_hosts; i++)
+        n_hosts_in[d->hosts[i].agent_phase]++;
+    n_hosts_in[AGENT_NONE] = 0;
+    ck_assert_mem_eq(n_hosts_in, d->n_hosts_in, sizeof(n_hosts_in));
 }
 
 static void put(void *arg, struct entry *entry)
