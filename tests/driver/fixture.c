@@ -695,9 +695,3 @@ void run(struct fixture *f, const char *text)
     ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
     forget(f);
 }
-
-void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n)
-{
-    at(f, ms, held(workers, n - 1));
-    at(f, ms, ready_updated(workers));
-}

@@ -290,3 +290,9 @@ struct happening drain_me(const char *workers)
 {
     return message(MSG_DRAIN_ME, workers);
 }
+
+void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n)
+{
+    at(f, ms, held(workers, n - 1));
+    at(f, ms, ready_updated(workers));
+}

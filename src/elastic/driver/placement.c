@@ -235,18 +235,23 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
     r->pid = pid;
 }
 
+/* Who was killed is asked for by each KILL, and by that alone: if he was never
+ * started SPAWN would start him. Who was told to go is killed later. */
+static bool is_asked_for(const struct driver *d, const struct driver_worker *w)
+{
+    if (!worker_is_here(w) && w->kill_us != 0)
+        return w->farewell.type != MSG_NONE && w->pid != 0;
+    return w->pid != 0 || d->now_us - w->told_us >= ASK_AGAIN_US;
+}
+
 /* A SPAWN has been lost, unless it is on its way, or how its worker ended (M2):
- * a repeated one is answered with what the agent knows. So is a KILL, which is
- * repeated anyhow, unless it is far off: who was drained has all his time. */
+ * a repeated one is answered with what the agent knows. */
 static void ask_again(struct driver *d, const struct driver_host *host)
 {
     for (size_t i = 0; i < host->slots_max; i++) {
         struct driver_worker *w = worker_find(d, slot_at(d, host, i)->worker);
 
-        if (w &&
-            (worker_is_here(w) || w->kill_us == 0 ||
-             d->now_us + FAREWELL_US < w->kill_us) &&
-            (w->pid != 0 || d->now_us - w->told_us >= ASK_AGAIN_US))
+        if (w && is_asked_for(d, w))
             worker_spawn(d, w);
     }
 }
