@@ -185,7 +185,7 @@ def held_at_a_boundary(stage, rank):
     cut when it dies."""
     play = Play(stage, "held", "--rank", str(rank), "--no-collective",
                 "--step-us", "2000", "--late-host", THIRD, hosts=BOTH,
-                steps=1000)
+                steps=3000)
     run = play.run
     play.first()
     stopped = run.row(rank=1)["pid"]
