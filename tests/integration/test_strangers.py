@@ -27,6 +27,7 @@ PROMPTLY_S = 5 * SLOW
 # to look through these takes longer than to receive them
 GARBAGE = wire.pack([None] * 4000)
 FOREIGN = wire.hello(job=4711, worker=1, more=[None] * 3800)
+SAID_OF = {GARBAGE: "message of 4003 bytes", FOREIGN: "of another job"}
 
 
 # ---- where they can be reached ----------------------------------------------
@@ -303,6 +304,7 @@ def loses_one_in_a_flood(stage, body, name="HVD_DRIVER"):
     bug_agents(stage)
     run = start(stage)
     with All(*floods(stage, run, body, name)) as flood:
+        run.says(SAID_OF[body])  # it is there
         took = lose_one(run)
         finish(run)
     stage.note("%.3f s, %d MB" % (took, sum(
@@ -315,14 +317,14 @@ def loses_one_in_a_flood(stage, body, name="HVD_DRIVER"):
 def garbage_at_the_driver(stage):
     """It is said, once in a while."""
     run = loses_one_in_a_flood(stage, GARBAGE)
-    said = [line for line in run.errors if "message of 4003 bytes" in line]
+    said = [line for line in run.errors if SAID_OF[GARBAGE] in line]
     check(1 <= len(said) <= 20, "lines about it:", said[:20])
 
 
 @alone
 def words_of_another_job_at_the_driver(stage):
     run = loses_one_in_a_flood(stage, FOREIGN)
-    said = [line for line in run.errors if "of another job" in line]
+    said = [line for line in run.errors if SAID_OF[FOREIGN] in line]
     check(1 <= len(said) <= 20, "lines about it:", said[:20])
 
 
@@ -336,6 +338,7 @@ def notices_silence_in_a_flood(stage, body):
     bug_agents(stage)
     run = start(stage, ["--heartbeat-timeout", "%g" % (1.5 * SLOW)])
     with All(*floods(stage, run, body)):
+        run.says(SAID_OF[body])
         mark, row = run.mark(), run.row(rank=1)
         jobs.kill(row["pid"], signal.SIGSTOP)
         run.event("worker_lost", mark, worker=row["worker"])
@@ -358,6 +361,7 @@ def sigterm_is_noticed_in_a_flood(stage):
     bug_agents(stage)
     run = start(stage)
     with All(*floods(stage, run, GARBAGE)):
+        run.says(SAID_OF[GARBAGE])
         begun = time.monotonic()
         run.interrupt(signal.SIGTERM)
         run.ends(128 + signal.SIGTERM)
