@@ -81,6 +81,7 @@ static void say_hello(struct crowd *c, struct wire_dealer *dealer)
     m.u.agent_hello.agent = c->agent;
     m.u.agent_hello.pid = getpid();
     snprintf(m.u.agent_hello.host, WIRE_HOST_MAX, "%s", getenv(ENV_HOST));
+    memcpy(m.u.agent_hello.version, HVD_VERSION, sizeof(HVD_VERSION));
     if (wire_dealer_send(dealer, &m) != HVD_OK)
         fail("AGENT_HELLO");
 }

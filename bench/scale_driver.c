@@ -139,6 +139,7 @@ static void perform(struct scale *s, const struct driver_action *a)
     case DRIVER_ACT_FINISH:
         finish(s, a);
         break;
+    case DRIVER_ACT_DOUBT: /* config.doubts is off */
     case DRIVER_ACT_RECORD:
         break;
     }

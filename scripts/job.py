@@ -15,6 +15,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 POLL_S = 0.005
+LAST_WORDS_S = 2
 
 
 class Timeout(Exception):
@@ -80,6 +81,7 @@ class Job:
                if not key.startswith("HVD_")}
         env.update({name: value, "TMPDIR": self.tmp}, **environment)
         self.started = time.monotonic()
+        self.ended = None
         self.process = subprocess.Popen(
             self.command, stdin=subprocess.DEVNULL, stdout=stdout,
             stderr=stderr, text=True, errors="replace", env=env,
@@ -182,14 +184,22 @@ class Job:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise Timeout("%g s passed without %s" % (timeout_s, what))
-                if self.process.poll() is not None \
-                        and not self.threads[0].is_alive():
+                if self._all_read():
                     value = condition()
                     if value:
                         return value
                     raise Timeout("the job ended (status %d) without %s" % (
                         self.process.returncode, what))
                 self.changed.wait(min(left, 0.2))
+
+    def _all_read(self):
+        """The job has ended and everything it said is here. Its output may
+        never end, as others can hold it: that is not waited for long."""
+        if self.process.poll() is None or self.threads[0].is_alive():
+            return False
+        self.ended = self.ended or time.monotonic()
+        return time.monotonic() > self.ended + LAST_WORDS_S \
+            or not any(thread.is_alive() for thread in self.threads)
 
     def formed(self):
         """The newest generation_formed, or None."""

@@ -43,14 +43,16 @@ def count_tests(log):
     return judge
 
 
-def tests(name, directory, limit_s, lane, needs, options, prefix=()):
+def tests(name, directory, limit_s, lane, needs, options, prefix=(),
+          logbase=None):
     """The tests of a build that these options choose."""
-    log = os.path.join(directory, "meson-logs", lane + ".json")
+    logbase = logbase or lane
+    log = os.path.join(directory, "meson-logs", logbase + ".json")
     if os.path.exists(log):
         os.remove(log)
     return Stage("%s in %s" % (name, directory),
                  [*prefix, "meson", "test", "-C", directory, "--no-rebuild",
-                  "--logbase", lane, *options],
+                  "--logbase", logbase, *options],
                  limit_s, lane, needs, count_tests(log))
 
 
@@ -62,7 +64,8 @@ def both(directory, limit_s, needs, options, only, prefix=()):
     return [tests("tests of jobs", directory, limit_s, "front", needs,
                   [*options, "--suite", "integration"], prefix),
             tests("tests of modules", directory, limit_s, "back", needs,
-                  [*options, "--no-suite", "integration"], prefix)]
+                  [*options, "--no-suite", "integration", "--no-suite",
+                   "cluster"], prefix)]
 
 
 def checks(status, output):
@@ -99,6 +102,8 @@ def everything(quick, only):
     yield from both("build", 900, [PLAIN],
                     ["--no-suite", "slow"] if quick else [], only)
     if not quick and not only:
+        yield tests("cluster: hosts with sshd", "build", 400, "front", [PLAIN],
+                    ["--suite", "cluster"], logbase="cluster")
         yield Stage("chaos: 20 recoveries",
                     ["scripts/chaos", "--runs", "20"], 300, needs=[PLAIN])
         yield Stage("the demo's day", [
@@ -111,6 +116,7 @@ def everything(quick, only):
         yield Stage("compile with clang", limit_s=600, lane="back",
                     needs=[PLAIN], **build(
             "build-clang", "-Dwerror=true", "-Doptimization=0",
+            "-Dnccl=disabled",
             "-Ddebug=false", CC="clang"))
     if not only:
         yield Stage("install, and build an outside program",

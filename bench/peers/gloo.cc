@@ -1,7 +1,7 @@
 // bench/peers/gloo.cc - Gloo as a contestant; see peer.h.
 //
 // It has no launcher: GLOO_RANK, GLOO_SIZE and GLOO_STORE (an empty directory
-// that all ranks see) say who this is. It has no choice of algorithms either,
+// that all ranks see) say who this is, GLOO_ADDRESS where (else loopback). It has no choice of algorithms either,
 // so each it has is a way. They come in two kinds of interface, and a process
 // uses one of them, the older with GLOO_OLD set: after the older ones a large
 // ring of the newer hangs. The reduce-scatter (older only) works in place and
@@ -243,7 +243,9 @@ void peer_init(int *, char ***, int *rank_p, int *size_p)
     *rank_p = std::atoi(from_environment("GLOO_RANK"));
     *size_p = std::atoi(from_environment("GLOO_SIZE"));
     guarded([=] {
-        auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+        const char *address = std::getenv("GLOO_ADDRESS");
+        auto device = gloo::transport::tcp::CreateDevice(address ? address
+                                                                 : "127.0.0.1");
         gloo::rendezvous::FileStore store(from_environment("GLOO_STORE"));
 
         context = std::make_shared<gloo::rendezvous::Context>(*rank_p, *size_p);

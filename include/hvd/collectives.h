@@ -218,6 +218,21 @@ typedef enum hvd_collective_kind {
 
 typedef struct hvd_comm hvd_comm_t;
 
+/* Where buffers are. */
+typedef enum hvd_memory {
+    HVD_MEMORY_LOOK = 0, /* it is looked up (hvd/device.h) */
+    HVD_MEMORY_HOST = 1,
+    HVD_MEMORY_DEVICE = 2,
+    HVD_MEMORY_FORCE_INT = 0x7fffffff
+} hvd_memory_t;
+
+/* hvd_collective_args_t.flags */
+enum {
+    /* On a device: complete as soon as it is queued there. What comes later on
+     * `stream` waits for it; if it was done well, hvd_step_confirm says. */
+    HVD_COLLECTIVE_ORDERED = 1
+};
+
 typedef struct hvd_collective_args {
     size_t struct_size; /* sizeof(hvd_collective_args_t) */
     hvd_collective_kind_t kind;
@@ -230,14 +245,15 @@ typedef struct hvd_collective_args {
     hvd_op_t op;
     int root;
     hvd_comm_t *comm; /* NULL: the world. Nothing else yet. */
-    void *stream;     /* NULL: none. Nothing else yet. */
-    int memory;       /* 0: the host's. Nothing else yet. */
+    void *stream;     /* CUstream that makes device buffers; NULL: the legacy
+                         default stream. On the host not looked at */
+    int memory;       /* enum hvd_memory, of all buffers */
     const char *name; /* for the timeline, copied; NULL: none */
     /* Allreduce of floating point: multiply own contribution by the one before,
      * the result by the other behind; 0: as it is. The product is rounded to
      * dtype. Others: 0. */
     double prescale, postscale;
-    uint64_t flags; /* 0: none. Nothing else yet. */
+    uint64_t flags; /* HVD_COLLECTIVE_ORDERED, or 0 */
 } hvd_collective_args_t;
 
 #define HVD_COLLECTIVE_ARGS_INIT                                               \

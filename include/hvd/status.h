@@ -36,6 +36,7 @@ extern "C" {
     X(HVD_ERR_MISMATCH, -6, "ranks disagree")                     \
     X(HVD_ERR_LAYOUT, -7, "state layout differs between workers") \
     X(HVD_ERR_PROTOCOL, -8, "malformed or unexpected message")    \
+    X(HVD_ERR_UNSUPPORTED, -9, "not supported here")              \
     X(HVD_ERR_DRIVER_LOST, -10, "the driver is gone")             \
     X(HVD_ERR_JOB_FAILED, -11, "the job has failed")              \
     X(HVD_ERR_CORRUPT, -12, "data failed verification")           \

@@ -17,6 +17,11 @@ void mac_random(void *buf, size_t nbytes)
     randombytes_buf(buf, nbytes);
 }
 
+void mac_wipe(void *buf, size_t nbytes)
+{
+    sodium_memzero(buf, nbytes);
+}
+
 void mac_compute(const uint8_t *key, const void *data, size_t nbytes,
                  uint8_t *out)
 {

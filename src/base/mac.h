@@ -1,5 +1,5 @@
-/* base/mac.h - message authentication and random bytes; the only file that sees
- * sodium.h. Threads: any, after mac_init() has returned once. */
+/* base/mac.h - message authentication and random bytes. The only file that sees
+ * sodium.h but aead.h's. Threads: any, after mac_init() has returned once. */
 #ifndef BASE_MAC_H
 #define BASE_MAC_H
 
@@ -15,6 +15,9 @@ enum { MAC_KEY_NBYTES = 32, MAC_NBYTES = 32 };
 hvd_status_t mac_init(void) HVD_MUST_CHECK;
 
 void mac_random(void *buf, size_t nbytes);
+
+/* Forget a key; not left out as a store that nobody reads would be. */
+void mac_wipe(void *buf, size_t nbytes);
 
 /* out [MAC_NBYTES] = MAC of data [nbytes] under key [MAC_KEY_NBYTES]. */
 void mac_compute(const uint8_t *key, const void *data, size_t nbytes,

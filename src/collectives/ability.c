@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/aead.h"
 #include "base/log.h"
 #include "collectives/local/arena.h"
 #include "collectives/local/mailbox.h"
@@ -175,6 +176,8 @@ unsigned ability_probe(const struct endpoint *endpoint, bool share)
         abilities |= COMM_CAN_ATTACH;
     if (can_watch())
         abilities |= COMM_CAN_WATCH;
+    if (aead_has_aes())
+        abilities |= COMM_CAN_AES;
     found = abilities;
     user = geteuid();
     return abilities;

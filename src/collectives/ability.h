@@ -1,7 +1,8 @@
 /* collectives/ability.h - what this process can do together with others of its
- * host. It is found out by doing it with itself, before the first generation:
- * a sandbox, a limit or the user may forbid any of it, and all ranks of a host
- * have to know before they choose a way (comm_peer.abilities).
+ * host, and whether its processor has instructions for AES. It is found out by
+ * doing it with itself, before the first generation: a sandbox, a limit or the
+ * user may forbid any of it, and all ranks of a host have to know before they
+ * choose a way (comm_peer.abilities).
  *
  * Threads: one. */
 #ifndef COLLECTIVES_ABILITY_H

@@ -133,6 +133,7 @@ static void open_to_peers(struct comm *comm)
     comm->user = (struct endpoint_user){
         .generation = comm->config.generation,
         .key = comm->config.key,
+        .sealed = comm->config.encrypt,
         .size = comm->config.size,
         .open = true,
         .arg = comm,
@@ -183,6 +184,7 @@ void comm_destroy(struct comm *comm)
     progress_stop(comm);
     local_leave(comm->local);
     comm_tear_down(comm, NULL, "");
+    on_device_release(comm);
     if (comm->config.size > 1)
         endpoint_remove_user(comm->config.endpoint, &comm->user);
     release(comm);
@@ -205,6 +207,7 @@ static void comm_move(struct comm *comm, enum comm_life to)
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
     verdict_set(&comm->verdict, reason, text);
+    on_device_cancel(comm); /* the program may wait for the device itself */
 }
 
 hvd_status_t comm_status(const struct comm *comm, const char **text_p)
@@ -251,9 +254,14 @@ static uint8_t *last_words(const struct connection *c, const uint8_t *goodbye,
                            size_t goodbye_nbytes, size_t *n_p)
 {
     size_t head = c->out_n - c->out_off;
-    uint8_t *rest = malloc(head + c->payload_n + goodbye_nbytes);
+    struct sealed_rest all = {c->out + c->out_off, c->payload,    goodbye, head,
+                              c->payload_n,        goodbye_nbytes};
+    uint8_t *rest;
 
     *n_p = 0;
+    if (c->sealed != NULL)
+        return sealed_rest(c->sealed, &all, n_p);
+    rest = malloc(head + c->payload_n + goodbye_nbytes);
     if (rest == NULL)
         return NULL;
     memcpy(rest, c->out + c->out_off, head);
@@ -360,7 +368,9 @@ hvd_status_t comm_end(struct comm *comm)
     };
 
     local_leave(comm->local);
+    on_device_cancel(comm);
     comm_tear_down(comm, &goodbye, text);
+    on_device_silence(comm);
     return comm_check(comm);
 }
 
@@ -381,6 +391,7 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
         comm_tear_down(comm, &goodbye, "");
         (void)comm_fail(comm, HVD_PEER_LOST, "rank %d left at boundary %llu",
                         comm->config.rank, (unsigned long long)boundary);
+        on_device_silence(comm);
         return;
     case COMM_LEAVE_DONE:
         goodbye.kind = FRAME_LEAVE_DONE;
@@ -467,6 +478,16 @@ uint64_t comm_number(struct comm *comm, size_t n)
     return add(&comm->sequence, n) + 1;
 }
 
+hvd_status_t comm_begin_device(struct comm *comm, const struct call *call)
+{
+    comm->history[call->head.sequence % COMM_HISTORY] = call->head;
+    comm->history[call->head.sequence % COMM_HISTORY].algorithm =
+        FRAME_ON_DEVICE;
+    operation_prepare_device(comm, call);
+    comm->op.begun_ns = timeline_call_clock();
+    return engine_start(comm);
+}
+
 hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
                         const struct call *call)
 {
@@ -530,6 +551,8 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
     const struct call *call = &comm->last_call;
     hvd_status_t status;
 
+    if (__builtin_expect(is_on_device(args), 0))
+        return comm_run_on_device(comm, args);
     HVD_TRY(comm_admit(comm));
     HVD_TRY(check(comm, args));
     comm->last_call.head.sequence = comm_number(comm, 1);
@@ -541,4 +564,14 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
                                                : comm_end(comm);
     progress_give(comm);
     return status;
+}
+
+hvd_status_t comm_confirm(struct comm *comm)
+{
+    struct collective_args barrier = {.struct_size = sizeof(barrier),
+                                      .kind = COLLECTIVE_BARRIER,
+                                      .dtype = HVD_UINT8};
+
+    HVD_TRY(comm_drain(comm));
+    return comm_run(comm, &barrier);
 }

@@ -8,19 +8,21 @@
  *
  * The engine runs on the thread that waits: a blocking call drives its schedule
  * with poll(2) on {all connections, listening socket, abort eventfd}; every
- * wait loop terminates on abort. A silent peer is the driver's business
- * (heartbeats, ABORT): data waits have no deadline of their own, and neither
- * has the answer to a handshake (the peer may be in user code). What has
- * config.connect_timeout_us is a peer that refuses connections.
+ * wait loop terminates on abort. A peer that computes, or is stopped, is the
+ * driver's business (heartbeats, ABORT): data waits have no deadline of their
+ * own, and neither has the answer to a handshake (the peer may be in user
+ * code). What has config.connect_timeout_us is a peer that refuses connections
+ * on each of its addresses; what has config.silence_us is a peer on another
+ * host whose *kernel* answers nothing any more: a network is cut (watch.c).
  *
  * Wire: each connection carries frames, a fixed 48-byte header and a payload
  * (256 KiB at most; 1 MiB in transfers): DATA {sequence, kind, dtype, op, root,
  * count, step, offset}, ABORT {status, accused, text}, LEAVE {boundary or
- * done}, ANNOUNCE {the DATA header without payload}: sent after 200 ms of
- * waiting, so that ranks that wait for each other in different operations find
- * out; a higher rank that has not dialled by then is dialled for that purpose
- * (channel 2). A header that differs from the receiver's own operation is
- * HVD_ERR_MISMATCH with both sides in the sentence, on all ranks: the finder
+ * done}, ALIVE {}, ANNOUNCE {the DATA header without payload}: sent after 200
+ * ms of waiting, so that ranks that wait for each other in different operations
+ * find out; a higher rank that has not dialled by then is dialled for that
+ * purpose (channel 2). A header that differs from the receiver's own operation
+ * is HVD_ERR_MISMATCH with both sides in the sentence, on all ranks: the finder
  * sends ABORT{MISMATCH} to every peer it is connected to, receivers pass it on.
  *
  * Ranks of one host use shared memory: for everything if there are no others,
@@ -73,9 +75,13 @@ struct comm_config {
     int rank, size;
     const struct comm_peer *peers; /* [size], copied */
     uint64_t connect_timeout_us;
+    uint64_t silence_us; /* of a peer on another host that is waited for: it is
+                            lost then; 0: for ever */
+    bool encrypt; /* what goes over TCP; the same on every rank, or they part */
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms; /* the same on every rank */
-    int tcp_connections; /* with one peer, for large messages; 0 as 1 */
+    int tcp_connections;     /* with one peer, for large messages; 0 as 1 */
+    uint64_t device_join_us; /* for NCCL to be ready in; 0: by the last time */
 };
 
 /* No I/O. *comm_p is valid only on HVD_OK. HVD_ERR_SYSTEM: too few descriptors
@@ -129,9 +135,18 @@ hvd_status_t comm_run_group(struct comm *comm,
                             const struct collective_args *args,
                             const struct comm_group *group) HVD_MUST_CHECK;
 
+/* As comm_run(), for buffers on the device (on_device.h), which calls this. */
+hvd_status_t
+comm_run_on_device(struct comm *comm,
+                   const struct collective_args *args) HVD_MUST_CHECK;
+
 /* Complete what is queued. Else than HVD_OK: a posted call has failed, now or
  * before; the comm's reason. */
 hvd_status_t comm_drain(struct comm *comm) HVD_MUST_CHECK;
+
+/* Complete what is queued, and what devices have been told: none of it has
+ * failed on this rank; a barrier then, so on none. */
+hvd_status_t comm_confirm(struct comm *comm) HVD_MUST_CHECK;
 
 /* State transfer, on channel 1 (a connection of its own): the peer that sends
  * and the peer that receives call these with equal nbytes. What arrives is not

@@ -1,7 +1,7 @@
 /* collectives/comm_impl.h - the inside of a comm, shared by comm.c (its life),
- * links.c (its connections), operation.c (what a call consists of), engine.c
- * (the operation in flight), stream.c and local_phase.c (its phases) and
- * transfer.c; for this room only.
+ * links.c and attempt.c (its connections), operation.c (what a call consists
+ * of), engine.c (the operation in flight), stream.c and local_phase.c (its
+ * phases) and transfer.c; for this room only.
  *
  * Threads: whoever drives the comm, but for the fields marked otherwise. That
  * is the issuing thread, or the progress thread (progress.h); they exclude each
@@ -23,6 +23,7 @@
 #include "collectives/net/connection.h"
 #include "collectives/net/endpoint_impl.h"
 #include "collectives/net/frame.h"
+#include "collectives/on_device.h"
 #include "collectives/phase_ops.h"
 #include "collectives/schedule/schedule.h"
 #include "timeline/timeline.h"
@@ -64,6 +65,7 @@ struct operation {
     size_t final_nbytes;
 
     uint64_t announce_us;
+    uint64_t watch_us; /* when to look next whether a peer is silent */
 
     /* for the timeline; 0: it is not on, or not yet */
     uint64_t begun_ns, arrived_ns;
@@ -131,6 +133,8 @@ struct comm {
     const struct comm_local_ops *local_ops; /* NULL: no CHANNEL_LOCAL */
     bool uses_local; /* CHANNEL_LOCAL, not CHANNEL_DATA, within the host */
 
+    struct comm_device device;
+
     struct progress *progress; /* NULL: nothing was ever posted */
     uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */
 
@@ -182,12 +186,36 @@ hvd_status_t comm_admit(struct comm *comm) HVD_MUST_CHECK;
  * engine_continue() comes operation_finish(); or there was nothing to move. */
 hvd_status_t comm_begin(struct comm *comm, const struct collective_args *args,
                         const struct call *call) HVD_MUST_CHECK;
+/* The same of one that NCCL does. */
+hvd_status_t comm_begin_device(struct comm *comm,
+                               const struct call *call) HVD_MUST_CHECK;
 /* One more collective is complete. */
 void comm_count(struct comm *comm);
 /* Some of its bytes have gone, come or been copied. */
 void comm_move_on(struct comm *comm);
 /* The number of a call of n operations, which it takes: the first's. */
 uint64_t comm_number(struct comm *comm, size_t n);
+
+/* --- attempt.c: to reach a peer by one of its addresses --- */
+
+/* Start one over TCP, as connection_dial(). */
+enum io attempt_dial(struct comm *comm, struct connection *c,
+                     const uint8_t *hello, hvd_status_t *status_p);
+/* When it has lasted long enough: then another address has its turn, or all had
+ * theirs for the whole connect timeout. */
+uint64_t attempt_end_us(const struct connection *c);
+/* Nothing came of it: back to RETRY. Whom it has reached may be between two
+ * generations, that is no time of trying; where nobody was, another address is
+ * better. */
+void attempt_fail(struct comm *comm, struct connection *c, uint64_t now_us);
+/* Has an address not had its turn in this round? false: a pause is due. */
+bool attempt_again(const struct comm *comm, struct connection *c);
+/* This is no time of trying: the dialer did not run (base/stall.h), or was kept
+ * waiting by whom it has reached, who need not know of the generation yet. */
+void attempt_put_off(struct connection *c, uint64_t us);
+/* Other addresses first, if there are any. */
+void attempt_avoid(struct comm *comm, const struct connection *c,
+                   uint64_t now_us);
 
 /* --- links.c --- */
 
@@ -220,6 +248,15 @@ short links_events(const struct connection *c);
 hvd_status_t links_retry_due(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
 uint64_t links_deadline(const struct comm *comm);
 
+/* On this host? */
+bool links_near(const struct comm *comm, int peer);
+
+/* Nothing comes from the peer through this connection: lost, or, where it has
+ * not answered yet, dialled again. Another of its addresses is first then, and
+ * in generations to come. */
+hvd_status_t links_silent(struct comm *comm, struct connection *c,
+                          uint64_t silent_us) HVD_MUST_CHECK;
+
 /* The peer is lost through this connection: the sentence ends in `how`. */
 hvd_status_t links_lost(struct comm *comm, struct connection *c,
                         const char *how);
@@ -232,6 +269,8 @@ hvd_status_t links_lost(struct comm *comm, struct connection *c,
 hvd_status_t operation_begin(struct comm *comm,
                              const struct collective_args *args,
                              const struct call *call) HVD_MUST_CHECK;
+/* The same of a call that NCCL does: comm->device.task says what. */
+void operation_prepare_device(struct comm *comm, const struct call *call);
 /* copy_in_pieces() under the comm's verdict. */
 hvd_status_t operation_copy(const struct comm *comm, void *dst, const void *src,
                             size_t nbytes) HVD_MUST_CHECK;
@@ -302,6 +341,10 @@ hvd_status_t engine_disagree(struct comm *comm, int peer,
 
 extern const struct phase_ops local_phase;
 
+/* --- device_phase.c: a phase that NCCL does --- */
+
+extern const struct phase_ops device_phase;
+
 /* Sets comm->local, and comm->local_ops for CHANNEL_LOCAL, if ranks of own host
  * are among config.peers, and can share memory. HVD_ERR_SYSTEM: it cannot be
  * made all the same. */
@@ -312,6 +355,13 @@ static inline bool comm_shares_all(const struct comm *comm)
 {
     return comm->local != NULL && local_size(comm->local) == comm->config.size;
 }
+
+/* --- watch.c: peers on other hosts from whom nothing comes --- */
+
+/* When the first look is due that a wait has to take; CLOCK_NEVER: none. */
+uint64_t watch_first(const struct comm *comm, uint64_t now_us);
+/* Look at whom the operation waits for, and ask them; sets op.watch_us. */
+hvd_status_t watch_look(struct comm *comm, uint64_t now_us) HVD_MUST_CHECK;
 
 /* --- stream.c: a phase whose bytes travel on connections --- */
 

@@ -37,7 +37,7 @@ static int awaited_on(const struct comm *comm, int peer)
 {
     const struct operation *op = &comm->op;
 
-    if (engine_done(comm))
+    if (engine_done(comm) || engine_ops(comm)->own_pace)
         return -1;
     if (engine_ops(comm)->needs(comm, peer))
         return engine_phase(op)->channel;
@@ -136,7 +136,12 @@ static const char *levels_of(const struct frame *f)
 
 static const char *algorithm_of(const struct frame *f)
 {
-    return algorithm_name(f->algorithm & (FRAME_TWO_LEVELS - 1u));
+    return algorithm_name(f->algorithm & (FRAME_ON_DEVICE - 1u));
+}
+
+static const char *memory_of(const struct frame *f)
+{
+    return f->algorithm & FRAME_ON_DEVICE ? "on a device" : "in host memory";
 }
 
 /* Their schedules have little to do with each other: ranks would wait for ever,
@@ -150,6 +155,11 @@ hvd_status_t engine_same_algorithm(struct comm *comm,
 
     if (theirs->algorithm == mine->algorithm)
         return HVD_OK;
+    if ((theirs->algorithm ^ mine->algorithm) & FRAME_ON_DEVICE)
+        return comm_fail(comm, HVD_ERR_MISMATCH,
+                         "%s #%llu: buffers of rank %d are %s, of rank %d %s",
+                         kind, sequence, c->peer, memory_of(theirs),
+                         comm->config.rank, memory_of(mine));
     if ((theirs->algorithm ^ mine->algorithm) & FRAME_TWO_LEVELS)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d does %s #%llu in %s, rank %d in %s: "
@@ -254,6 +264,7 @@ static uint64_t wait_deadline(const struct comm *comm)
     uint64_t a = comm->op.announce_us, b = links_deadline(comm);
     uint64_t c = endpoint_deadline(comm->config.endpoint);
 
+    a = comm->op.watch_us < a ? comm->op.watch_us : a;
     a = b < a ? b : a;
     return c < a ? c : a;
 }
@@ -295,6 +306,8 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
         return HVD_OK;
     endpoint_drive(comm->config.endpoint);
     HVD_TRY(links_retry_due(comm, now_us));
+    if (now_us >= comm->op.watch_us)
+        HVD_TRY(watch_look(comm, now_us));
     return now_us >= comm->op.announce_us ? announce(comm, now_us) : HVD_OK;
 }
 
@@ -340,8 +353,10 @@ static hvd_status_t wait_events(struct comm *comm, bool more)
     bool moved = false;
     int timeout_ms;
 
-    if (comm->op.announce_us == 0)
+    if (comm->op.announce_us == 0) {
         comm->op.announce_us = now_us + ANNOUNCE_FIRST_US;
+        comm->op.watch_us = watch_first(comm, now_us);
+    }
     deadline_us = wait_deadline(comm);
     timeout_ms = more ? 0 : clock_poll_ms(now_us, deadline_us);
     if (!array_reserve(&comm->pfds, &comm->pfds_max, need))

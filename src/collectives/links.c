@@ -4,6 +4,7 @@
  * Threads: whoever drives the comm. Memory: connections live until
  * comm_destroy(). */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -11,13 +12,17 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/stall.h"
+#include "base/text.h"
 #include "collectives/comm_impl.h"
+#include "collectives/encryption.h"
+#include "collectives/net/addresses.h"
 #include "collectives/stripes.h"
 
 enum {
     RETRY_FIRST_US = 1000,
     RETRY_MAX_US = 50000,
-    STRIPE_RETRIES_MAX = 20 /* a second */
+    STRIPE_RETRIES_MAX = 20, /* a second */
+    WHERE_MAX = 160
 };
 
 static struct connection *add_link(struct comm *comm, int peer, int channel)
@@ -40,8 +45,7 @@ static void drop_link(struct comm *comm, struct connection *c)
     connection_destroy(c);
 }
 
-/* On this host? */
-static bool is_near(const struct comm *comm, int peer)
+bool links_near(const struct comm *comm, int peer)
 {
     return comm->peers[peer].host == comm->peers[comm->config.rank].host;
 }
@@ -123,8 +127,10 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
     int peer = rank_of(comm, hello->worker);
     uint8_t reply[HANDSHAKE_NBYTES];
     struct connection *c;
+    bool taken;
 
-    if (!is_expected(comm, peer, hello->channel)) {
+    if (!is_expected(comm, peer, hello->channel) ||
+        !encryption_can_read(hello)) {
         log_debug("connection of worker %llu: not expected -> closed",
                   (unsigned long long)hello->worker);
         return false;
@@ -133,16 +139,20 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
     c = add_link(comm, peer, hello->channel);
     if (c == NULL)
         return false;
-    handshake_reply(hello, comm->config.key, reply);
     if (hello->channel == CHANNEL_LOCAL) {
-        if (take_local(comm, c, fd, reply, fds, n_fds))
-            return true;
-        drop_link(comm, c);
-        return false;
+        (void)handshake_reply(hello, false, comm->config.key, reply);
+        taken = take_local(comm, c, fd, reply, fds, n_fds);
+    } else {
+        taken = encryption_take(comm, c, fd, hello);
     }
-    connection_take(c, fd, reply);
-    if (is_near(comm, peer))
+    if (!taken)
+        drop_link(comm, c);
+    if (!taken || hello->channel == CHANNEL_LOCAL)
+        return taken;
+    if (links_near(comm, peer))
         connection_near_options(fd);
+    else
+        connection_far_options(fd, comm->config.silence_us, false);
     /* a failure shows again at the next read */
     (void)connection_flush(c);
     return true;
@@ -162,12 +172,15 @@ static hvd_status_t lose(struct comm *comm, struct connection *c, bool proven,
                          const char *how)
 {
     const struct comm_peer *peer = &comm->peers[c->peer];
+    char where[WHERE_MAX];
+    struct text t = text_into(where, sizeof(where));
 
+    addresses_text(&t, peer->addresses, peer->port);
     comm_accuse(comm, c->peer, proven);
     return comm_fail(comm, HVD_PEER_LOST,
-                     "rank %d (worker %llu, %s:%u) is lost to rank %d: %s",
-                     c->peer, (unsigned long long)peer->worker, peer->address,
-                     peer->port, comm->config.rank, how);
+                     "rank %d (worker %llu, %s) is lost to rank %d: %s",
+                     c->peer, (unsigned long long)peer->worker, where,
+                     comm->config.rank, how);
 }
 
 hvd_status_t links_lost(struct comm *comm, struct connection *c,
@@ -202,12 +215,13 @@ static void go_without(struct comm *comm, struct connection *c)
     stripes_end(comm, c);
 }
 
-/* This is no time of trying: the dialer did not run (base/stall.h), or was kept
- * waiting by whom it has reached, who need not know of the generation yet. */
-static void put_off(struct connection *c, uint64_t us)
+static hvd_status_t never_accepted(struct comm *comm, struct connection *c)
 {
-    if (c->dial_deadline_us != CLOCK_NEVER)
-        c->dial_deadline_us += us;
+    double seconds = (double)comm->config.connect_timeout_us * 1e-6;
+    char how[64];
+
+    snprintf(how, sizeof(how), "it accepts no connection for %.3g s", seconds);
+    return lose(comm, c, true, how);
 }
 
 static hvd_status_t retry_later(struct comm *comm, struct connection *c)
@@ -216,9 +230,7 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     unsigned doublings = c->n_retries < 6 ? c->n_retries : 6;
     uint64_t pause_us = (uint64_t)RETRY_FIRST_US << doublings;
 
-    if (c->state == CONNECTION_GREETED)
-        put_off(c, now_us - c->greeted_us);
-    connection_reset(c);
+    attempt_fail(comm, c, now_us);
     if (connection_is_stripe(c) && c->n_retries >= STRIPE_RETRIES_MAX) {
         go_without(comm, c);
         return HVD_OK;
@@ -226,10 +238,27 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
     if (now_us >= c->dial_deadline_us && c->fds_errno != 0)
         return fds_failed(comm, c);
     if (now_us >= c->dial_deadline_us)
-        return lose(comm, c, true, "it accepts no connection");
+        return never_accepted(comm, c);
+    c->retry_us = now_us;
+    if (attempt_again(comm, c))
+        return HVD_OK;
     c->n_retries++;
-    c->retry_us = now_us + (pause_us < RETRY_MAX_US ? pause_us : RETRY_MAX_US);
+    c->retry_us += pause_us < RETRY_MAX_US ? pause_us : RETRY_MAX_US;
     return HVD_OK;
+}
+
+hvd_status_t links_silent(struct comm *comm, struct connection *c,
+                          uint64_t silent_us)
+{
+    char how[64];
+
+    if (c->dialled)
+        attempt_avoid(comm, c, clock_now_us());
+    if (c->state == CONNECTION_GREETED && !c->data_sent)
+        return retry_later(comm, c);
+    snprintf(how, sizeof(how), "nothing has come from it for %.1f s",
+             (double)silent_us * 1e-6);
+    return links_lost(comm, c, how);
 }
 
 static enum io dial(struct comm *comm, struct connection *c,
@@ -241,8 +270,7 @@ static enum io dial(struct comm *comm, struct connection *c,
     size_t n_fds;
 
     if (c->channel != CHANNEL_LOCAL)
-        return connection_dial(c, peer->address, peer->port,
-                               is_near(comm, c->peer), hello, status_p);
+        return attempt_dial(comm, c, hello, status_p);
     HVD_ASSERT(comm->local_ops != NULL);
     n_fds = comm->local_ops->fds(comm, fds);
     return connection_dial_local(c, &name, hello, fds, n_fds, status_p);
@@ -253,6 +281,7 @@ static hvd_status_t dial_once(struct comm *comm, struct connection *c)
     struct handshake hello = {
         .role = HANDSHAKE_HELLO,
         .channel = (uint8_t)c->channel,
+        .flags = encryption_flags(comm, c->peer, c->channel),
         .job = comm->config.job,
         .generation = comm->config.generation,
         .worker = endpoint_worker(comm->config.endpoint),
@@ -267,6 +296,8 @@ static hvd_status_t dial_once(struct comm *comm, struct connection *c)
     handshake_encode(&hello, endpoint_job_key(comm->config.endpoint),
                      comm->config.key, bytes);
     io = dial(comm, c, bytes, &status);
+    if (io == IO_DONE)
+        status = encryption_dialed(comm, c, &hello);
     if (status != HVD_OK && connection_is_stripe(c)) {
         connection_reset(c); /* descriptors may be scarce */
         go_without(comm, c);
@@ -291,6 +322,7 @@ hvd_status_t links_dial(struct comm *comm, int peer, int channel)
     c->dial_deadline_us = clock_now_us() + comm->config.connect_timeout_us;
     if (connection_is_stripe(c)) /* no call waits for it, nobody looks at it */
         c->dial_deadline_us = CLOCK_NEVER;
+    c->attempt_deadline_us = CLOCK_NEVER;
     return dial_once(comm, c);
 }
 
@@ -318,6 +350,8 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
         connection_close(c); /* the peer waits for our end */
         return HVD_OK;
     }
+    if (connection_is_forged(c))
+        return links_lost(comm, c, "what it sent is not authentic");
     if (c->reading == READING_SHARE) {
         stripes_end(comm, c);
         return HVD_OK;
@@ -386,7 +420,11 @@ static hvd_status_t read_reply(struct comm *comm, struct connection *c,
     if (c->channel == CHANNEL_LOCAL)
         return take_memory(comm, c);
     connection_move(c, CONNECTION_OPEN);
-    return HVD_OK;
+    if (!links_near(comm, c->peer))
+        connection_far_options(c->fd, comm->config.silence_us, false);
+    endpoint_reached(comm->config.endpoint, comm->peers[c->peer].worker,
+                     c->address_i);
+    return encryption_answered(comm, c, &reply);
 }
 
 static hvd_status_t read_header(struct comm *comm, struct connection *c,
@@ -413,6 +451,8 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
     switch (c->frame.type) {
     case FRAME_ANNOUNCE:
         return engine_announced(comm, c);
+    case FRAME_ALIVE: /* its arrival was the answer, by the kernel */
+        return HVD_OK;
     case FRAME_LEAVE:
         connection_move(c, CONNECTION_LEFT);
         c->leave_kind = c->frame.kind;
@@ -425,11 +465,17 @@ static hvd_status_t read_header(struct comm *comm, struct connection *c,
     }
 }
 
-hvd_status_t links_digest(struct comm *comm, struct connection *c)
+/* Nothing of it is to be looked at now. */
+static bool is_through(const struct comm *comm, const struct connection *c)
+{
+    return c->state == CONNECTION_LEFT || engine_done(comm);
+}
+
+static hvd_status_t digest(struct comm *comm, struct connection *c)
 {
     bool more = true;
 
-    while (more && c->state != CONNECTION_LEFT && !engine_done(comm))
+    while (more && !is_through(comm, c))
         switch (c->reading) {
         case READING_REPLY:
             HVD_TRY(read_reply(comm, c, &more));
@@ -451,8 +497,24 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
         case READING_SHARE:
             return stripes_digest(comm, c);
         }
+    return HVD_OK;
+}
+
+static bool holds_back(const struct connection *c)
+{
+    return c->reading == READING_HELD && c->state == CONNECTION_OPEN;
+}
+
+hvd_status_t links_digest(struct comm *comm, struct connection *c)
+{
+    HVD_TRY(digest(comm, c));
+    while (c->sealed != NULL && !is_through(comm, c) && !holds_back(c) &&
+           connection_pull(c))
+        HVD_TRY(digest(comm, c));
     if (c->state == CONNECTION_LEFT)
-        c->in_off = c->in_n;
+        connection_skip(c);
+    else if (connection_is_forged(c))
+        return links_lost(comm, c, "what it sent is not authentic");
     return HVD_OK;
 }
 
@@ -460,17 +522,18 @@ hvd_status_t links_read(struct comm *comm, struct connection *c, bool *moved_p)
 {
     size_t before = connection_buffered(c);
     enum connection_reading reading = c->reading;
+    uint64_t taken = connection_taken(c);
 
     if (c->fd < 0 || c->state < CONNECTION_GREETED)
         return HVD_OK;
     /* a frame that was held back may have its turn now */
     HVD_TRY(links_digest(comm, c));
-    if (connection_buffered(c) != before || c->reading != reading) {
+    if (connection_buffered(c) != before || c->reading != reading ||
+        connection_taken(c) != taken) {
         *moved_p = true;
         return HVD_OK;
     }
-    if (c->ended || stripes_silent(c) ||
-        (c->reading == READING_HELD && c->state == CONNECTION_OPEN))
+    if (c->ended || stripes_silent(c) || holds_back(c))
         return HVD_OK;
     switch (connection_fill(c)) {
     case IO_AGAIN:
@@ -491,7 +554,7 @@ hvd_status_t links_flush(struct comm *comm, struct connection *c)
     /* what it said last may still be unread: let the reading side judge */
     stripes_shut(comm, c);
     c->shut = true;
-    c->out_off = c->out_n = c->payload_n = 0;
+    connection_drop(c);
     return HVD_OK;
 }
 
@@ -501,7 +564,7 @@ short links_events(const struct connection *c)
 
     if (c->state == CONNECTION_DIALING)
         return POLLOUT;
-    if (c->reading == READING_HELD && c->state == CONNECTION_OPEN)
+    if (holds_back(c))
         return (short)(events | POLLRDHUP);
     return stripes_silent(c) ? events : (short)(events | POLLIN);
 }
@@ -528,7 +591,7 @@ hvd_status_t links_ready(struct comm *comm, struct connection *c, short revents)
         HVD_TRY(links_flush(comm, c));
     if (!(revents & (POLLIN | POLLRDHUP | POLLHUP | POLLERR)))
         return HVD_OK;
-    if (c->reading == READING_HELD && c->state == CONNECTION_OPEN)
+    if (holds_back(c))
         return absorb(comm, c);
     if (revents & (POLLHUP | POLLERR))
         stripes_hung_up(comm, c);
@@ -543,13 +606,13 @@ static hvd_status_t dial_due(struct comm *comm, struct connection *c,
     uint64_t late_us;
 
     if (c->state == CONNECTION_RETRY && now_us >= c->retry_us) {
-        put_off(c, stall_of(c->retry_us, now_us));
+        attempt_put_off(c, stall_of(c->retry_us, now_us));
         return dial_once(comm, c);
     }
-    if (c->state != CONNECTION_DIALING || now_us < c->dial_deadline_us)
+    if (c->state != CONNECTION_DIALING || now_us < attempt_end_us(c))
         return HVD_OK;
-    late_us = stall_of(c->dial_deadline_us, now_us);
-    put_off(c, late_us);
+    late_us = stall_of(attempt_end_us(c), now_us);
+    attempt_put_off(c, late_us);
     return late_us > 0 ? HVD_OK : retry_later(comm, c);
 }
 
@@ -580,7 +643,7 @@ uint64_t links_deadline(const struct comm *comm)
         if (c->state == CONNECTION_RETRY)
             until_us = c->retry_us;
         else if (c->state == CONNECTION_DIALING)
-            until_us = c->dial_deadline_us;
+            until_us = attempt_end_us(c);
         if (c->broken_us != 0 && c->broken_us < until_us)
             until_us = c->broken_us;
         if (c->judge_us != 0 && c->judge_us < until_us)

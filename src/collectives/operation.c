@@ -158,6 +158,19 @@ hvd_status_t operation_begin(struct comm *comm,
     return contribute(comm, args, call);
 }
 
+void operation_prepare_device(struct comm *comm, const struct call *call)
+{
+    struct operation *op = &comm->op;
+
+    memset(op, 0, offsetof(struct operation, phases));
+    op->head = call->head;
+    op->head.algorithm = FRAME_ON_DEVICE;
+    op->elem_nbytes = call->elem_nbytes;
+    op->n_phases = 1;
+    op->phases[0] = (struct phase){.ops = &device_phase,
+                                   .channel = CHANNEL_DATA};
+}
+
 /* Nobody else drives the comm to its end any more. */
 static hvd_status_t last_copy(struct comm *comm, void *dst, const void *src,
                               size_t nbytes)

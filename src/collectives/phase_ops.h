@@ -36,6 +36,10 @@ struct phase_ops {
     /* Peers that it waits for and cannot see without a connection; -1: none. */
     void (*waits)(const struct comm *comm, int peers[2]);
 
+    /* Peers get through it each at its own pace: one that has gone on, or left,
+     * says nothing about it. */
+    bool own_pace;
+
     /* Is it told anything by connections? Else they are looked at before it
      * sleeps, and for nothing but goodbyes. */
     bool uses_links;

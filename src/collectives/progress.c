@@ -158,6 +158,10 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         r->begun_ns = timeline_call_clock();
         show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
     }
+    if (r->device.way != ON_DEVICE_NOT && r->part_i == 0)
+        HVD_TRY(on_device_begin(comm, r));
+    if (r->device.way == ON_DEVICE_NCCL || r->device.way == ON_DEVICE_ALONE)
+        return HVD_OK;
     if (packed != NULL) {
         if (!buffer_reserve(comm)) {
             /* the others have begun: this rank cannot go back */
@@ -183,7 +187,7 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
     const struct collective_args *args = &r->args;
     uint64_t since_ns = timeline_call_clock();
 
-    if (packed != NULL) {
+    if (packed != NULL && r->device.way != ON_DEVICE_ALONE) {
         fusion_unpack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
         show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
     }
@@ -191,7 +195,7 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
         HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
                           args->postscale));
     r->part_i++;
-    return HVD_OK;
+    return r->part_i == r->n_parts ? on_device_finish(comm, r) : HVD_OK;
 }
 
 /* Go on with it. HVD_OK: it is over, or kicked out and not all parts are. */
@@ -365,6 +369,8 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     hvd_status_t status;
 
     HVD_TRY(comm_admit(comm));
+    if (is_on_device(args))
+        HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));
     status = comm->config.size == 1 ? HVD_OK : start(comm);
     if (status != HVD_OK) {
@@ -395,14 +401,16 @@ hvd_status_t comm_post_group(struct comm *comm,
 }
 
 /* Not queued: this thread drives until it is over. */
-hvd_status_t comm_run_group(struct comm *comm,
-                            const struct collective_args *args,
-                            const struct comm_group *group)
+static hvd_status_t run_request(struct comm *comm,
+                                const struct collective_args *args,
+                                const struct comm_group *group)
 {
     struct hvd_request *r;
     hvd_status_t status;
 
     HVD_TRY(comm_admit(comm));
+    if (is_on_device(args))
+        HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));
     r->call.head.sequence = comm_number(comm, r->n_parts);
     progress_take(comm);
@@ -415,18 +423,31 @@ hvd_status_t comm_run_group(struct comm *comm,
     return status;
 }
 
+hvd_status_t comm_run_group(struct comm *comm,
+                            const struct collective_args *args,
+                            const struct comm_group *group)
+{
+    return run_request(comm, args, group);
+}
+
+hvd_status_t comm_run_on_device(struct comm *comm,
+                                const struct collective_args *args)
+{
+    return run_request(comm, args, NULL);
+}
+
 hvd_status_t comm_drain(struct comm *comm)
 {
     struct progress *p = comm->progress;
 
     if (p == NULL)
-        return HVD_OK;
+        return on_device_confirm(comm);
     if (atomic_load_explicit(&p->n_queued, memory_order_acquire) > 0) {
         progress_take(comm);
         run_queue(comm, NULL);
         progress_give(comm);
     }
-    return atomic_load(&p->failed) ? comm_check(comm) : HVD_OK;
+    return atomic_load(&p->failed) ? comm_check(comm) : on_device_confirm(comm);
 }
 
 hvd_status_t request_wait(struct hvd_request *r)

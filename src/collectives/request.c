@@ -75,6 +75,7 @@ void requests_release(void)
         array_free(&request->counts, &request->counts_max);
         array_free(&request->tensors, &request->tensors_max);
         array_free(&request->parts, &request->parts_max);
+        on_device_fini(&request->device);
         free(request);
     }
 }
@@ -201,7 +202,10 @@ hvd_status_t request_create(struct comm *comm,
     request->part_i = 0;
     request->begun_ns = 0;
     move(request, REQUEST_POSTED);
+    request->device.way = ON_DEVICE_NOT;
     status = group == NULL ? fill_one(request) : fill_group(request, group);
+    if (status == HVD_OK && is_on_device(args))
+        status = on_device_prepare(request);
     if (status != HVD_OK) {
         request_destroy(request);
         return status;
@@ -212,6 +216,8 @@ hvd_status_t request_create(struct comm *comm,
 
 void request_end(struct hvd_request *request, hvd_status_t status)
 {
+    device_unmark(request->device.mark);
+    request->device.mark = NULL;
     request->status = status;
     if (status != HVD_OK)
         snprintf(request->text, sizeof(request->text), "%s", error_text());
@@ -241,6 +247,19 @@ static int32_t digest_of(const struct hvd_request *request,
         digest = XXH32(&count, sizeof(count), digest);
     }
     return (int32_t)(digest & INT32_MAX);
+}
+
+void request_make_one_part(struct hvd_request *request)
+{
+    struct fusion_part all = {.last = request->n_tensors - 1};
+
+    for (size_t i = 0; i < request->n_tensors; i++)
+        all.count += request->tensors[i].count;
+    request->parts[0] = all;
+    request->n_parts = 1;
+    request->call.head.count = all.count;
+    request->call.nothing = all.count == 0;
+    request->call.head.root = digest_of(request, &all);
 }
 
 void request_part(const struct hvd_request *request, void *buffer,

@@ -24,6 +24,7 @@
 #include "collectives/call.h"
 #include "collectives/comm.h"
 #include "collectives/fusion.h"
+#include "collectives/on_device.h"
 
 enum { REQUEST_NAME_MAX = 64 };
 
@@ -48,6 +49,7 @@ struct hvd_request {
     size_t n_tensors, tensors_max; /* 0: no group */
     struct fusion_part *parts;     /* [n_parts]: operations, one number each */
     size_t n_parts, parts_max;
+    struct on_device device;
 
     /* --- */
     size_t part_i;
@@ -94,6 +96,9 @@ request_packed(const struct hvd_request *request)
 
     return request->n_tensors > 0 && part->packed ? part : NULL;
 }
+
+/* A group whose tensors travel in one operation, as they are. */
+void request_make_one_part(struct hvd_request *request);
 
 /* Free those kept. Any thread. */
 void requests_release(void);

@@ -92,7 +92,7 @@ hvd_status_t stripes_flush(struct comm *comm, struct connection *data)
     for (unsigned k = 1; k < connections(comm, data); k++) {
         struct connection *c = stripe(comm, data, k);
 
-        if (c != NULL && c->payload_n > 0)
+        if (c != NULL && connection_owes(c))
             HVD_TRY(links_flush(comm, c));
     }
     return HVD_OK;
@@ -105,7 +105,7 @@ bool stripes_idle(const struct comm *comm, const struct connection *data)
     for (unsigned k = 1; k < connections(comm, data); k++) {
         const struct connection *c = stripe(comm, data, k);
 
-        if (c != NULL && (c->payload_n > 0 || c->broken_us != 0))
+        if (c != NULL && (connection_owes(c) || c->broken_us != 0))
             return false;
     }
     return true;
@@ -209,12 +209,12 @@ void stripes_end(struct comm *comm, struct connection *c)
         broken(comm, c);
     stripes_shut(comm, c);
     c->ended = c->shut = true;
-    c->out_off = c->out_n = c->payload_n = 0;
+    connection_drop(c);
 }
 
 void stripes_shut(struct comm *comm, struct connection *c)
 {
-    if (connection_is_stripe(c) && c->payload_n > 0)
+    if (connection_is_stripe(c) && connection_owes(c))
         broken(comm, c);
 }
 

@@ -155,6 +155,13 @@ static bool is_name_char(char c)
            (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
 }
 
+/* Of an address of IPv6, which stands in brackets. */
+static bool is_address_char(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
+           (c >= 'A' && c <= 'F') || c == '.' || c == ':';
+}
+
 static bool parse_number(struct piece digits, uint32_t max, uint32_t *value_p)
 {
     uint32_t value = 0;
@@ -191,6 +198,7 @@ static bool parse_slots(struct parser *p, struct piece line,
 static bool parse_name(struct parser *p, struct piece line, struct piece name,
                        struct host *host)
 {
+    bool address = name.begin > line.begin && name.begin[-1] == '[';
     size_t n = (size_t)(name.end - name.begin);
     const char *wrong = NULL;
 
@@ -198,8 +206,12 @@ static bool parse_name(struct parser *p, struct piece line, struct piece name,
         wrong = ": no name of a host";
     else if (n >= HOSTS_NAME_MAX)
         wrong = ": a name of a host has 63 characters at most";
+    else if (name.begin[0] == '-')
+        wrong = ": a name of a host does not begin with '-'";
     for (size_t i = 0; i < n && !wrong; i++)
-        if (!is_name_char(name.begin[i]))
+        if (address && !is_address_char(name.begin[i]))
+            wrong = ": in brackets is an address of IPv6";
+        else if (!address && !is_name_char(name.begin[i]))
             wrong = ": a name of a host has letters, digits, '.', '_', '-'";
     if (wrong) {
         refuse(p, line);
@@ -218,6 +230,22 @@ static bool begins_with(struct piece s, const char *key)
     return (size_t)(s.end - s.begin) >= n && memcmp(s.begin, key, n) == 0;
 }
 
+/* "[fd00::1]" at the beginning of the line: what is in it is the name. The rest
+ * begins at *at_p. */
+static bool take_brackets(struct piece line, struct piece *name_p,
+                          const char **at_p)
+{
+    size_t n = (size_t)(line.end - line.begin);
+    const char *end = n > 0 && *line.begin == '[' ? memchr(line.begin, ']', n)
+                                                  : NULL;
+
+    if (!end)
+        return false;
+    *name_p = (struct piece){line.begin + 1, end};
+    *at_p = end + 1;
+    return true;
+}
+
 /* Where the count begins and the name ends: after ':' or " slots=". */
 static bool split(enum hosts_syntax syntax, struct piece line,
                   struct piece *name_p, struct piece *slots_p)
@@ -226,9 +254,11 @@ static bool split(enum hosts_syntax syntax, struct piece line,
     const char *at = line.begin;
 
     *name_p = line;
-    while (at < line.end && *at != ':' && !is_space(*at))
-        at++;
-    name_p->end = at;
+    if (!take_brackets(line, name_p, &at)) {
+        while (at < line.end && *at != ':' && !is_space(*at))
+            at++;
+        name_p->end = at;
+    }
     if (at == line.end)
         return false;
     slots_p->end = line.end;

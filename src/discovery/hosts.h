@@ -5,8 +5,10 @@
  * ignored; white space around is stripped. -H is the same with commas. A
  * hostfile line may also be `host slots=N`, and what a script says may end in
  * `drain=SECONDS`: the host is to be left within that time. A name is 1..63
- * bytes of [A-Za-z0-9._-]; slots are 1..1024 (0: the host is listed and gets
- * nothing); seconds are 0..1000000, whole ones.
+ * bytes of [A-Za-z0-9._-], the first no '-' (ssh would take it for an option),
+ * or an address of IPv6 in brackets, which are no part of it: `[fd00::1]:4`;
+ * slots are 1..1024 (0: the host is listed and gets nothing); seconds are
+ * 0..1000000, whole ones.
  * The same host twice is an error. Order is the order of the text: new hosts go
  * to the end of the list.
  *

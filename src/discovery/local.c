@@ -4,10 +4,15 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/array.h"
+
+enum { LINE_MAX_NBYTES = 4096, LINES_MAX = 100000 };
 
 /* The machine's name, in full and up to its first dot. */
 static bool is_own_name(const char *name)
@@ -22,33 +27,135 @@ static bool is_own_name(const char *name)
            (strlen(name) == n_short && strncasecmp(name, own, n_short) == 0);
 }
 
-static bool is_own_address(struct in_addr address)
+/* An address of either family. */
+struct address {
+    int family;            /* AF_UNSPEC: none */
+    struct in6_addr bytes; /* of v4 the first four */
+};
+
+static struct address read_address(const char *text)
+{
+    struct address a = {.family = AF_UNSPEC};
+
+    if (inet_pton(AF_INET, text, &a.bytes) == 1)
+        a.family = AF_INET;
+    else if (inet_pton(AF_INET6, text, &a.bytes) == 1)
+        a.family = AF_INET6;
+    return a;
+}
+
+static bool is_equal(const struct sockaddr *sa, const struct address *a)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (!sa || sa->sa_family != a->family)
+        return false;
+    if (a->family == AF_INET) {
+        memcpy(&v4, sa, sizeof(v4));
+        return memcmp(&v4.sin_addr, &a->bytes, sizeof(v4.sin_addr)) == 0;
+    }
+    memcpy(&v6, sa, sizeof(v6));
+    return memcmp(&v6.sin6_addr, &a->bytes, sizeof(v6.sin6_addr)) == 0;
+}
+
+static bool is_own_address(const struct address *a)
 {
     struct ifaddrs *list;
     bool found = false;
 
     if (getifaddrs(&list) != 0)
         return false;
-    for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next) {
-        struct sockaddr_in in;
-
-        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
-            continue;
-        memcpy(&in, i->ifa_addr, sizeof(in));
-        found = in.sin_addr.s_addr == address.s_addr;
-    }
+    for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next)
+        found = is_equal(i->ifa_addr, a);
     freeifaddrs(list);
     return found;
 }
 
-bool local_is_this_host(const char *name)
+static bool is_here(const struct address *a)
 {
-    struct in_addr address;
+    return (a->family == AF_INET && a->bytes.s6_addr[0] == IN_LOOPBACKNET) ||
+           (a->family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a->bytes)) ||
+           is_own_address(a);
+}
+
+/* ---- the file ------------------------------------------------------------ */
+
+static void add_name(struct local *local, const char *name)
+{
+    size_t n = strlen(name) + 1;
+
+    if (!array_reserve(&local->names, &local->max, local->n + n))
+        return;
+    memcpy(local->names + local->n, name, n);
+    local->n += n;
+}
+
+/* address name ..., and what follows a # is for people. */
+static void read_line(struct local *local, char *line)
+{
+    static const char white[] = " \t\r\n";
+    struct address address;
+    char *rest, *word;
+
+    line[strcspn(line, "#")] = '\0';
+    word = strtok_r(line, white, &rest);
+    if (!word)
+        return;
+    address = read_address(word);
+    if (address.family == AF_UNSPEC || !is_here(&address))
+        return;
+    while ((word = strtok_r(NULL, white, &rest)))
+        add_name(local, word);
+}
+
+void local_init(struct local *local, const char *hosts_file)
+{
+    FILE *file = fopen(hosts_file, "re");
+    char line[LINE_MAX_NBYTES];
+
+    *local = (struct local){0};
+    if (!file)
+        return;
+    for (int i = 0; i < LINES_MAX && fgets(line, sizeof(line), file); i++)
+        read_line(local, line);
+    fclose(file);
+}
+
+void local_fini(struct local *local)
+{
+    array_free(&local->names, &local->max);
+    local->n = 0;
+}
+
+static bool is_in_file(const struct local *local, const char *name)
+{
+    for (size_t at = 0; at < local->n; at += strlen(local->names + at) + 1)
+        if (strcasecmp(local->names + at, name) == 0)
+            return true;
+    return false;
+}
+
+/* ---- names --------------------------------------------------------------- */
+
+bool local_has(const struct local *local, const char *name)
+{
+    struct address address = read_address(name);
 
     if (strcasecmp(name, "localhost") == 0)
         return true;
-    if (inet_pton(AF_INET, name, &address) == 1)
-        return ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET ||
-               is_own_address(address);
-    return is_own_name(name);
+    if (address.family != AF_UNSPEC)
+        return is_here(&address);
+    return is_own_name(name) || is_in_file(local, name);
+}
+
+bool local_is_this_host(const char *name)
+{
+    struct local local;
+    bool here;
+
+    local_init(&local, LOCAL_HOSTS_FILE);
+    here = local_has(&local, name);
+    local_fini(&local);
+    return here;
 }

@@ -238,6 +238,8 @@ START_TEST(memory_of_the_gone_is_bounded)
         forget_transcript();
     }
     ck_assert_uint_le(core.n_children, 2 * AGENT_REMEMBERED + 2);
+    for (size_t i = 0; i < core.n_children; i++) /* no row of nobody's */
+        ck_assert_uint_ge(core.children[i].worker, i + 1);
     ck_assert_ptr_nonnull(agent_core_child(&core, 1));
     ck_assert_ptr_nonnull(agent_core_child(&core, 5 * AGENT_REMEMBERED - 1));
 }
@@ -283,6 +285,48 @@ START_TEST(ended_does_nothing_more)
     happens(40, AGENT_EV_TICK);
     ck_assert_uint_eq(agent_core_deadline(&core), AGENT_NEVER);
     expect("");
+}
+END_TEST
+
+/* The network by which its lifeline went may have died; the driver answers each
+ * ping. */
+START_TEST(end_of_a_remote_lifeline_ends_nothing_while_the_driver_is_heard)
+{
+    core.config.remote = true;
+    core.config.beat_us = 200000;
+    core.beat_us = 0;
+    happens(100, AGENT_EV_DRIVER_LOST);
+    pass(60000, true);
+    ck_assert(!core.driver_lost);
+    ck_assert_int_eq(core.phase, AGENT_RUNNING);
+}
+END_TEST
+
+START_TEST(end_of_a_remote_lifeline_and_a_silent_driver_are_the_end)
+{
+    core.config.remote = true;
+    core.config.beat_us = 200000;
+    core.beat_us = 0;
+    happens(100, AGENT_EV_DRIVER_LOST);
+    pass(1999, false);
+    ck_assert(!core.driver_lost);
+    pass(2200, false);
+    ck_assert(core.driver_lost);
+    ck_assert_int_eq(core.phase, AGENT_ENDED);
+}
+END_TEST
+
+START_TEST(driver_by_another_connection_is_told_all_again)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    spawn(12, 2);
+    starts(13, 2);
+    exits(14, 2, 0, 0);
+    forget_transcript();
+    happens(20, AGENT_EV_MOVED);
+    expect("[    20] SPAWNED 1 pid 1001 WORKER_EXITED 2 code 0 signal 0 "
+           "AGENT_PING\n");
 }
 END_TEST
 
@@ -497,6 +541,17 @@ START_TEST(welcome_brings_the_times)
 }
 END_TEST
 
+START_TEST(welcome_of_a_millisecond_is_no_default)
+{
+    struct message m = {.type = MSG_AGENT_WELCOME};
+
+    m.u.welcome.heartbeat_ms = m.u.welcome.driver_timeout_ms = 1;
+    ck_assert_int_eq(hear(1000, m), HVD_OK);
+    ck_assert_uint_eq(core.config.beat_us, 1000);
+    ck_assert_uint_eq(core.config.driver_timeout_us, 1000);
+}
+END_TEST
+
 /* It was stopped, or the whole machine was: what the driver said meanwhile has
  * yet to be read. */
 START_TEST(own_absence_is_nobodys_silence)
@@ -526,6 +581,7 @@ static Suite *suite_make(void)
     tcase_add_test(contact, contact_hello_not_taken_is_tried_soon);
     tcase_add_test(contact, contact_never_made_ends_with_failure);
     tcase_add_test(contact, welcome_brings_the_times);
+    tcase_add_test(contact, welcome_of_a_millisecond_is_no_default);
     tcase_add_test(contact, own_absence_is_nobodys_silence);
     tcase_add_test(contact, notice_waits_for_the_welcome);
     suite_add_tcase(suite, contact);
@@ -546,6 +602,11 @@ static Suite *suite_make(void)
     tcase_add_test(run, spawn_of_who_may_be_forgotten_starts_nobody);
     tcase_add_test(run, shutdown_without_children_ends_at_once);
     tcase_add_test(run, ended_does_nothing_more);
+    tcase_add_test(
+        run, end_of_a_remote_lifeline_ends_nothing_while_the_driver_is_heard);
+    tcase_add_test(run,
+                   end_of_a_remote_lifeline_and_a_silent_driver_are_the_end);
+    tcase_add_test(run, driver_by_another_connection_is_told_all_again);
     tcase_add_test(run, shutdown_asks_forces_and_waits);
     tcase_add_test(run, shutdown_gives_up_on_the_unkillable);
     tcase_add_test(run, shutdown_waits_for_a_report_not_taken);

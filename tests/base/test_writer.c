@@ -48,16 +48,31 @@ static bool put(const char *text)
     return writer_put(w, text, strlen(text));
 }
 
-/* Lines of a hundred bytes until one is refused; how many were taken. */
-static int fill(void)
+/* Nothing fits the pipe any more: the writer's thread is stuck from its first
+ * record on, however late it runs. How many bytes it took. */
+static size_t stuff_pipe(void)
 {
+    static const char page[4096];
+    size_t n = 0;
+
+    ck_assert_int_eq(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(fds[1], page, sizeof(page)) == (ssize_t)sizeof(page))
+        n += sizeof(page);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_eq(fcntl(fds[1], F_SETFL, 0), 0);
+    return n;
+}
+
+/* And lines of a hundred bytes until one is refused; how many bytes in all. */
+static size_t fill(void)
+{
+    size_t n = stuff_pipe();
     char line[101];
-    int n = 0;
 
     memset(line, 'x', sizeof(line) - 2);
     strcpy(line + sizeof(line) - 2, "\n");
-    while (put(line))
-        n++;
+    for (; put(line); n += 100)
+        ;
     return n;
 }
 
@@ -102,7 +117,7 @@ START_TEST(writer_who_was_refused_is_woken)
     int error;
 
     create_pipe_writer();
-    n_put = 100 * (size_t)fill();
+    n_put = fill();
     ck_assert(!writer_has_room(w, 100));
     while (n_read < n_put) {
         ck_assert(await_readable(fds[0]));

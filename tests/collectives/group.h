@@ -37,6 +37,8 @@ struct group {
     enum comm_ordinary ordinary; /* of the comms created from now on */
     struct algorithm_override algorithms;
     int tcp_connections;
+    uint64_t connect_timeout_us, silence_us;
+    bool encrypt;
 };
 
 /* What a rank's thread does; false fails the test. */
@@ -60,10 +62,12 @@ static inline void group_comm_create(struct group *g, int rank)
         .rank = rank,
         .size = g->size,
         .peers = g->peers,
-        .connect_timeout_us = 10000000,
+        .connect_timeout_us = g->connect_timeout_us,
+        .silence_us = g->silence_us,
         .ordinary = g->ordinary,
         .algorithms = g->algorithms,
         .tcp_connections = g->tcp_connections,
+        .encrypt = g->encrypt,
     };
 
     memcpy(config.key, g->key, sizeof(config.key));
@@ -87,18 +91,24 @@ static inline void group_init_hosts(struct group *g, int size,
     memset(g, 0, sizeof(*g));
     g->size = size;
     g->ordinary = ordinary;
-    g->tcp_connections = over != NULL && strcmp(over, "striped") == 0 ? 4 : 1;
+    g->tcp_connections = over != NULL && strstr(over, "striped") ? 4 : 1;
+    g->encrypt = over != NULL && strncmp(over, "sealed", 6) == 0;
     g->generation = 3;
+    g->connect_timeout_us = 10000000;
+    g->silence_us = 2000000;
     memset(g->key, 0x5a, sizeof(g->key));
     for (int i = 0; i < size; i++) {
-        struct endpoint_config config = {
-            "127.0.0.1", GROUP_JOB, 100 + (uint64_t)i, 10000000, GROUP_JOB_KEY};
+        struct endpoint_config config = {.addresses = "127.0.0.1",
+                                         .job = GROUP_JOB,
+                                         .worker = 100 + (uint64_t)i,
+                                         .connect_timeout_us = 10000000,
+                                         .job_key = GROUP_JOB_KEY};
 
         ck_assert_int_eq(endpoint_create(&config, &g->endpoints[i]), HVD_OK);
         g->peers[i].worker = config.worker;
         g->peers[i].host = hosts[i];
         g->peers[i].port = endpoint_port(g->endpoints[i]);
-        strcpy(g->peers[i].address, "127.0.0.1");
+        strcpy(g->peers[i].addresses, "127.0.0.1");
     }
     group_set_abilities(g, abilities);
     for (int i = 0; i < size; i++)
@@ -114,9 +124,10 @@ static inline void group_init_over(struct group *g, int size,
     group_init_hosts(g, size, one, abilities, ordinary);
 }
 
-/* HVD_TEST_OVER: tcp, striped (the same with four connections), staged or
- * attached, hosts (two of them, the ranks in turns); the suites run over each.
- */
+/* HVD_TEST_OVER: tcp, striped (the same with four connections), sealed (tcp,
+ * encrypted with AES if there is), sealed-striped (with ChaCha20), staged or
+ * attached, hosts (two of them, the ranks in turns), sealed-hosts; the suites
+ * run over each. */
 static inline void group_init(struct group *g, int size)
 {
     uint32_t two[GROUP_MAX];
@@ -126,14 +137,15 @@ static inline void group_init(struct group *g, int size)
 
     for (uint32_t i = 0; i < GROUP_MAX; i++)
         two[i] = i % 2;
-    if (over != NULL &&
-        (strcmp(over, "tcp") == 0 || strcmp(over, "striped") == 0))
+    if (over != NULL && (strcmp(over, "tcp") == 0 || strstr(over, "striped")))
         abilities = 0;
+    if (over != NULL && strcmp(over, "sealed") == 0)
+        abilities = COMM_CAN_AES;
     if (over != NULL && strcmp(over, "staged") == 0)
         ordinary = COMM_ORDINARY_STAGED;
     if (over != NULL && strcmp(over, "attached") == 0)
         ordinary = COMM_ORDINARY_ATTACHED;
-    if (over != NULL && strcmp(over, "hosts") == 0)
+    if (over != NULL && strstr(over, "hosts"))
         group_init_hosts(g, size, two, abilities, ordinary);
     else
         group_init_over(g, size, abilities, ordinary);

@@ -136,7 +136,7 @@ static inline int answer(struct group *g, int listen_fd, int file, size_t n,
     struct handshake hello;
     int fd = accept_hello(listen_fd, &hello);
 
-    handshake_reply(&hello, g->key, bytes);
+    handshake_reply(&hello, false, g->key, bytes);
     ck_assert_uint_le(HANDSHAKE_NBYTES + nbytes, sizeof(bytes));
     if (nbytes > 0)
         memcpy(bytes + HANDSHAKE_NBYTES, more, nbytes);

@@ -8,8 +8,11 @@
 static inline hvd_status_t process_rank_listen(int rank,
                                                struct endpoint **endpoint_p)
 {
-    struct endpoint_config config = {
-        "127.0.0.1", GROUP_JOB, 100 + (uint64_t)rank, 10000000, GROUP_JOB_KEY};
+    struct endpoint_config config = {.addresses = "127.0.0.1",
+                                     .job = GROUP_JOB,
+                                     .worker = 100 + (uint64_t)rank,
+                                     .connect_timeout_us = 10000000,
+                                     .job_key = GROUP_JOB_KEY};
 
     return endpoint_create(&config, endpoint_p);
 }
@@ -35,7 +38,7 @@ static inline hvd_status_t process_rank_join(struct endpoint *endpoint,
         peers[i].worker = 100 + (uint64_t)i;
         peers[i].port = ports[i];
         peers[i].abilities = COMM_CAN_ALL;
-        strcpy(peers[i].address, "127.0.0.1");
+        strcpy(peers[i].addresses, "127.0.0.1");
     }
     return comm_create(&config, comm_p);
 }

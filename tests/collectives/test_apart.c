@@ -474,7 +474,42 @@ static int count_held(const void *ignored)
     return n;
 }
 
-START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
+static int n_joined; /* by this thread, as pthread_join comes through here */
+
+int __real_pthread_join(pthread_t thread, void **value_p);
+int __wrap_pthread_join(pthread_t thread, void **value_p);
+
+int __wrap_pthread_join(pthread_t thread, void **value_p)
+{
+    n_joined++;
+    return __real_pthread_join(thread, value_p);
+}
+
+/* Threads of the name of the one that unmaps. */
+static int count_tidiers(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+    int n = 0;
+
+    ck_assert_ptr_nonnull(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        char path[300], name[32] = "";
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+        file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        n += fgets(name, sizeof(name), file) != NULL &&
+             strcmp(name, "hvd-tidy\n") == 0;
+        fclose(file);
+    }
+    closedir(dir);
+    return n;
+}
+
+static void unmap_after_a_while(void)
 {
     uint64_t until_us = clock_now_us() + 20000000;
     int fd = arena_of_another(), before = count_mapped("hvd-arena");
@@ -497,7 +532,61 @@ START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
         sched_yield();
     }
     ck_assert_uint_eq(local_arenas_held(), 0);
+    ck_assert_int_eq(count_tidiers(), 1);
+    n_joined = 0;
     local_shutdown();
+    ck_assert_int_eq(n_joined, 1);
+    while (count_tidiers() > 0) { /* the kernel may yet have it */
+        ck_assert_uint_lt(clock_now_us(), until_us);
+        sched_yield();
+    }
+    local_shutdown(); /* there is no other */
+    ck_assert_int_eq(n_joined, 1);
+}
+
+/* Of four the second is in use, and the last was, a moment ago. */
+START_TEST(memory_in_use_stays_mapped)
+{
+    uint64_t until_us = clock_now_us() + 20000000;
+    int fds[4], before = count_mapped("hvd-arena"), each;
+    struct peer_arena *arenas[4];
+    uint8_t byte;
+
+    for (int i = 0; i < 4; i++) {
+        fds[i] = arena_of_another();
+        arenas[i] = peer_arena_take(fds[i]);
+        ck_assert_ptr_nonnull(arenas[i]);
+        if (i < 3)
+            close(fds[i]);
+        if (i != 1)
+            peer_arena_give(arenas[i]);
+    }
+    each = (count_mapped("hvd-arena") - before) / 4;
+    ck_assert_int_gt(each, 0);
+    while (count_mapped("hvd-arena") > before + 2 * each) {
+        ck_assert_uint_lt(clock_now_us(), until_us);
+        ck_assert_ptr_eq(peer_arena_take(fds[3]), arenas[3]);
+        peer_arena_give(arenas[3]);
+        local_tidy();
+        sched_yield();
+    }
+    close(fds[3]);
+    ck_assert_uint_eq(local_arenas_held(), 2);
+    ck_assert_int_eq(count_held(NULL), 2);
+    ck_assert(peer_arena_read(arenas[1], 0, &byte, 1));
+    peer_arena_give(arenas[1]);
+    local_shutdown(); /* at once */
+    ck_assert_int_eq(count_mapped("hvd-arena"), before);
+    ck_assert_uint_eq(local_arenas_held(), 0);
+    ck_assert_int_eq(count_held(NULL), 0);
+}
+END_TEST
+
+/* Who joins another world later begins with another thread. */
+START_TEST(memory_of_the_dead_is_unmapped_after_a_while)
+{
+    unmap_after_a_while();
+    unmap_after_a_while();
 }
 END_TEST
 
@@ -507,6 +596,7 @@ int main(void)
     TCase *tc = tcase_create("apart");
 
     tcase_set_timeout(tc, 2 * DEADLINE_S);
+    tcase_add_test(tc, memory_in_use_stays_mapped);
     tcase_add_test(tc, memory_of_the_dead_is_unmapped_after_a_while);
     tcase_add_test(tc, read_of_another_process_under_the_number_is_refused);
     tcase_add_loop_test(tc, ranks_apart_get_right_results, 0,

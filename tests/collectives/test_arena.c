@@ -2,6 +2,7 @@
  * that it is zero, apart and given back, under limits of the process, with
  * pages of 64 KB (HVD_TEST_PAGE_NBYTES), and in a forked child. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -343,6 +344,37 @@ START_TEST(forked_child_does_not_wait_for_the_parents_lock)
 }
 END_TEST
 
+/* --- why there is none --- */
+
+static int none_says_why(const void *ignored)
+{
+    (void)ignored;
+    limit_to(RLIMIT_NOFILE, 0);
+    for (int i = 0; i < 2; i++) { /* it is tried once */
+        errno = 0;
+        if (arena_fd() >= 0 || errno != EMFILE)
+            return errno;
+    }
+    return 0;
+}
+
+static int closed_says_so(const void *ignored)
+{
+    (void)ignored;
+    if (arena_fd() < 0)
+        return 1;
+    arena_close();
+    errno = 0;
+    return arena_fd() < 0 && errno == EBADF ? 0 : 2;
+}
+
+START_TEST(arena_that_is_not_there_says_why)
+{
+    ck_assert_int_eq(support_in_child(none_says_why, NULL), 0);
+    ck_assert_int_eq(support_in_child(closed_says_so, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arena");
@@ -363,6 +395,7 @@ int main(void)
     tcase_add_loop_test(tc, freed_memory_is_zero_whatever_was_done_to_it, 0, 2);
     tcase_add_test(tc, forked_child_is_refused);
     tcase_add_test(tc, forked_child_does_not_wait_for_the_parents_lock);
+    tcase_add_test(tc, arena_that_is_not_there_says_why);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

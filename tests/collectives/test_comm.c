@@ -145,7 +145,7 @@ START_TEST(peer_refuses_lost_after_timeout)
     struct comm *comm;
     size_t n;
 
-    strcpy(peers[0].address, "127.0.0.1");
+    strcpy(peers[0].addresses, "127.0.0.1");
     /* a port that was free a moment ago */
     ck_assert_int_eq(endpoint_create(&ec, &dead), HVD_OK);
     peers[0].port = endpoint_port(dead);

@@ -175,7 +175,7 @@ static int answer_spoiled(struct group *g, int listen_fd, int file,
     int fd = accept_hello(listen_fd, &hello);
 
     memcpy(key, g->key, sizeof(key));
-    handshake_reply(&hello, key, bytes);
+    handshake_reply(&hello, false, key, bytes);
     ck_assert(handshake_decode(bytes, &reply));
     spoil(what, &reply, key);
     handshake_encode(&reply, group_job_key, key, bytes);
@@ -223,7 +223,7 @@ START_TEST(answer_in_pieces_accepted)
     listen_fd = impostor(&g);
     ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_LOCAL), HVD_OK);
     fd = accept_hello(listen_fd, &hello);
-    handshake_reply(&hello, g.key, bytes);
+    handshake_reply(&hello, false, g.key, bytes);
     send_flood(fd, bytes, FIRST, file, 2);
     turn(&g);
     ck_assert_int_eq(comm_status(g.comms[1], NULL), HVD_OK);

@@ -165,6 +165,7 @@ static bool early_dialer(struct group *g, int rank, void *arg)
                                      .size = g->size,
                                      .peers = g->peers,
                                      .connect_timeout_us = 10000000,
+                                     .encrypt = g->encrypt,
                                      .ordinary = g->ordinary};
 
         memcpy(config.key, g->key, sizeof(config.key));

@@ -70,7 +70,7 @@ END_TEST
 
 START_TEST(handshake_any_flipped_bit_refused)
 {
-    struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {7}}, out;
+    struct handshake h = {HANDSHAKE_HELLO, 1, 1, 2, 3, 4, 5, {6}, {7}}, out;
     uint8_t key[MAC_KEY_NBYTES] = {8}, job_key[MAC_KEY_NBYTES] = {9};
     uint8_t bytes[HANDSHAKE_NBYTES];
 
@@ -93,7 +93,7 @@ END_TEST
 /* Whoever has the one key need not have the other. */
 START_TEST(handshake_hello_is_a_members)
 {
-    struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {0}};
+    struct handshake h = {HANDSHAKE_HELLO, 1, 1, 2, 3, 4, 5, {6}, {0}};
     uint8_t key[MAC_KEY_NBYTES] = {8}, job_key[MAC_KEY_NBYTES] = {9};
     uint8_t bytes[HANDSHAKE_NBYTES];
 
@@ -107,22 +107,72 @@ START_TEST(handshake_hello_is_a_members)
     }
     handshake_encode(&h, key, key, bytes);
     ck_assert(!handshake_is_member(bytes, job_key));
-    handshake_reply(&h, key, bytes);
+    handshake_reply(&h, true, key, bytes);
     ck_assert(!handshake_is_member(bytes, job_key));
 }
 END_TEST
 
 START_TEST(handshake_reply_repeats_the_nonce)
 {
-    struct handshake h = {HANDSHAKE_HELLO, 1, 2, 3, 4, 5, {6}, {0}}, out;
+    struct handshake h = {HANDSHAKE_HELLO, 1, 1, 2, 3, 4, 5, {6}, {0}}, out;
     uint8_t key[MAC_KEY_NBYTES] = {8}, bytes[HANDSHAKE_NBYTES];
 
     ck_assert_int_eq(mac_init(), HVD_OK);
-    handshake_reply(&h, key, bytes);
+    handshake_reply(&h, true, key, bytes);
     ck_assert(handshake_decode(bytes, &out) && handshake_verify(bytes, key));
     ck_assert_int_eq(out.role, HANDSHAKE_REPLY);
+    ck_assert_int_eq(out.flags, HANDSHAKE_SEALED);
     ck_assert_uint_eq(out.worker, 5);
     ck_assert_mem_eq(out.in_reply, h.nonce, sizeof(h.nonce));
+}
+END_TEST
+
+/* A listener that does not encrypt says so. */
+START_TEST(handshake_reply_says_what_the_listener_does)
+{
+    struct handshake h = {.role = HANDSHAKE_HELLO,
+                          .flags = HANDSHAKE_SEALED | HANDSHAKE_AES};
+    uint8_t key[MAC_KEY_NBYTES] = {8}, bytes[HANDSHAKE_NBYTES];
+    struct handshake out;
+
+    ck_assert_int_eq(mac_init(), HVD_OK);
+    ck_assert_int_eq(handshake_reply(&h, true, key, bytes).flags, h.flags);
+    ck_assert_int_eq(handshake_reply(&h, false, key, bytes).flags, 0);
+    ck_assert(handshake_decode(bytes, &out));
+    ck_assert_int_eq(out.flags, 0);
+    h.flags = 4; /* of a later version */
+    handshake_encode(&h, key, key, bytes);
+    ck_assert(!handshake_decode(bytes, &out));
+}
+END_TEST
+
+/* No two streams have the same, whatever differs in their handshakes. */
+START_TEST(handshake_keys_all_differ)
+{
+    static uint8_t keys[12][MAC_KEY_NBYTES];
+    struct handshake a = {HANDSHAKE_HELLO, 1, 1, 2, 3, 4, 5, {6}, {0}};
+    struct handshake b = {HANDSHAKE_REPLY, 1, 1, 2, 3, 5, 4, {7}, {6}};
+    struct handshake c = a, d = a, e = b;
+    uint8_t key[MAC_KEY_NBYTES] = {8}, other[MAC_KEY_NBYTES] = {9};
+
+    c.nonce[15]++;
+    d.channel++;
+    e.nonce[15]++;
+    handshake_key(key, HANDSHAKE_EARLY, &a, NULL, keys[0]);
+    handshake_key(key, HANDSHAKE_EARLY, &c, NULL, keys[1]);
+    handshake_key(key, HANDSHAKE_EARLY, &d, NULL, keys[2]);
+    handshake_key(other, HANDSHAKE_EARLY, &a, NULL, keys[3]);
+    for (int i = 0; i < 2; i++) {
+        enum handshake_stream s = i ? HANDSHAKE_ANSWER : HANDSHAKE_RENEWED;
+
+        handshake_key(key, s, &a, &b, keys[4 + 4 * i]);
+        handshake_key(key, s, &c, &b, keys[5 + 4 * i]);
+        handshake_key(key, s, &a, &e, keys[6 + 4 * i]);
+        handshake_key(other, s, &a, &b, keys[7 + 4 * i]);
+    }
+    for (int i = 0; i < 12; i++)
+        for (int k = 0; k < i; k++)
+            ck_assert_mem_ne(keys[i], keys[k], MAC_KEY_NBYTES);
 }
 END_TEST
 
@@ -165,6 +215,8 @@ int main(void)
     tcase_add_test(tc, handshake_any_flipped_bit_refused);
     tcase_add_test(tc, handshake_hello_is_a_members);
     tcase_add_test(tc, handshake_reply_repeats_the_nonce);
+    tcase_add_test(tc, handshake_reply_says_what_the_listener_does);
+    tcase_add_test(tc, handshake_keys_all_differ);
     tcase_add_test(tc, alloc_any_size_aligned_and_zeroed);
     tcase_add_test(tc, alloc_nothing_or_too_much_refused);
     suite_add_tcase(suite, tc);

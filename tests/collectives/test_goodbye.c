@@ -1,7 +1,13 @@
 /* tests/collectives/test_goodbye.c - the last words of a comm, byte by byte:
  * behind what was queued, before the answer, to who comes late; and what is
  * heard of a peer's, in pieces, behind other frames, or cut off. */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+
 #include "base/array.h"
+#include "base/clock.h"
+#include "collectives/local/impl.h"
 #include "local_links.h"
 
 enum { WORDS = 10000 };
@@ -389,6 +395,117 @@ START_TEST(end_behind_too_much_is_lost)
 }
 END_TEST
 
+/* --- a peer of the same host that is gone before it has said why --- */
+
+enum why {
+    SAYS_WHY,      /* ... a moment later */
+    NEVER_SAYS,    /* it is waited for, and then is lost */
+    TOLD_ELSEWHERE /* the reader's own comm is aborted meanwhile */
+};
+
+enum { LEFT_COUNT = 1 << 20, PATIENCE_MAX_US = 5000000 };
+
+/* Rank 1 has shown where its bytes are, and its mailbox says that it has left:
+ * rank 0, which has read them, looks for its goodbye, and sleeps. */
+struct left {
+    struct group *group;
+    enum why why;
+    atomic_int reader; /* its thread's state: a file of /proc */
+    atomic_bool read;
+    uint64_t took_us;
+};
+
+static bool is_asleep(int fd)
+{
+    char line[64];
+    ssize_t n = fd < 0 ? 0 : pread(fd, line, sizeof(line) - 1, 0);
+    const char *state;
+
+    line[n > 0 ? n : 0] = '\0';
+    state = strchr(line, ')'); /* "pid (name) S ..." */
+    return state != NULL && state[2] == 'S';
+}
+
+static void *tell_later(void *arg)
+{
+    struct left *l = arg;
+
+    while (!atomic_load(&l->read) && !is_asleep(atomic_load(&l->reader)))
+        sched_yield();
+    if (l->why == SAYS_WHY)
+        comm_abort(l->group->comms[1], HVD_PEER_LOST, "enough");
+    else if (l->why == TOLD_ELSEWHERE)
+        comm_abort(l->group->comms[0], HVD_PEER_LOST, "the driver says so");
+    return NULL;
+}
+
+static bool seems_to_leave(struct group *g, int rank, struct left *l, void *buf)
+{
+    struct comm *comm = g->comms[rank];
+    pthread_t teller;
+
+    pthread_create(&teller, NULL, tell_later, l);
+    EXPECT(broadcast(comm, buf, LEFT_COUNT, HVD_UINT8, 1) == HVD_PEER_LOST);
+    pthread_join(teller, NULL);
+    while (!atomic_load(&l->read)) {
+        endpoint_drive(g->endpoints[rank]); /* its last words go out */
+        sched_yield();
+    }
+    return true;
+}
+
+static hvd_status_t read_of_one_that_left(struct left *l, struct comm *comm,
+                                          void *buf)
+{
+    struct local *peer = l->group->comms[1]->local;
+    uint64_t ticket = comm->local->ticket + 1, begun_us;
+    hvd_status_t status;
+    int fd;
+
+    while (atomic_load(&local_card_of(peer->box, ticket)->ticket) < ticket)
+        sched_yield();
+    atomic_store(&peer->box->left, MAILBOX_LEFT);
+    fd = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
+    begun_us = clock_now_us();
+    atomic_store(&l->reader, fd);
+    status = broadcast(comm, buf, LEFT_COUNT, HVD_UINT8, 1);
+    l->took_us = clock_now_us() - begun_us;
+    atomic_store(&l->read, true);
+    return status;
+}
+
+static bool one_leaves(struct group *g, int rank, void *arg)
+{
+    static const char *const texts[] = {
+        "enough", "rank 1 left while rank 0 read its memory",
+        "the driver says so"};
+    struct comm *comm = g->comms[rank];
+    struct left *l = arg;
+    const char *text;
+    void *buf;
+
+    EXPECT(hvd_alloc(LEFT_COUNT, &buf) == HVD_OK);
+    EXPECT(barrier(comm) == HVD_OK); /* they are connected */
+    if (rank == 1)
+        return seems_to_leave(g, rank, l, buf);
+    EXPECT(read_of_one_that_left(l, comm, buf) == HVD_PEER_LOST);
+    (void)!comm_status(comm, &text);
+    EXPECT_SAY(strstr(text, texts[l->why]) != NULL, "%s", text);
+    return true;
+}
+
+START_TEST(local_peer_that_has_left_is_asked_why)
+{
+    struct group g;
+    struct left l = {.group = &g, .why = (enum why)_i, .reader = -1};
+
+    group_init_over(&g, 2, COMM_CAN_ALL, COMM_ORDINARY_STAGED);
+    group_run(&g, one_leaves, &l);
+    group_fini(&g);
+    ck_assert_uint_lt(l.took_us, PATIENCE_MAX_US);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("goodbye");
@@ -410,6 +527,7 @@ int main(void)
     tcase_add_loop_test(tc, end_behind_a_held_frame_is_judged_by_what_is_there,
                         0, ARRAY_SIZE(endings));
     tcase_add_test(tc, end_behind_too_much_is_lost);
+    tcase_add_loop_test(tc, local_peer_that_has_left_is_asked_why, 0, 3);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

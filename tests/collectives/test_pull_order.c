@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "collectives/local/pull.h"
 #include "support.h"
 
@@ -132,6 +133,66 @@ START_TEST(peer_without_anything_to_take_not_waited_for)
 }
 END_TEST
 
+/* What is chosen once the ways of all are known: kind, lag, size of blocks. */
+static const struct {
+    enum pull_kind kind;
+    struct pull_ways ways;
+    bool changes;
+    enum pull_kind to;
+    uint64_t lag;
+    size_t block_nbytes;
+} suits[] = {
+    {PULL_ALLREDUCE, {.all_push = true}, true, PULL_SLICES_REDUCE, 0, BLOCK},
+    {PULL_ALLREDUCE,
+     {.all_push = true, .stages = true, .attaches = true},
+     true,
+     PULL_SLICES_REDUCE,
+     0,
+     BLOCK},
+    {PULL_ALLREDUCE,
+     {.stages = true},
+     true,
+     PULL_ALLREDUCE,
+     PULL_LAG_NBYTES / BLOCK,
+     BLOCK},
+    {PULL_ALLREDUCE, {.stages_result = true}, false, 0, 0, 0},
+    {PULL_ALLREDUCE, {.stages_result = true, .attaches = true}, false, 0, 0, 0},
+    {PULL_REDUCE_SCATTER, {.attaches = true}, false, 0, 0, 0},
+    {PULL_ALLGATHER,
+     {.attaches = true},
+     true,
+     PULL_ALLGATHER,
+     0,
+     PULL_ATTACHED_BLOCK},
+    {PULL_ALLTOALL,
+     {.attaches = true, .stages_result = true},
+     true,
+     PULL_ALLTOALL,
+     0,
+     PULL_ATTACHED_BLOCK},
+    {PULL_ALLTOALL, {.attaches = true, .stages = true}, false, 0, 0, 0},
+    {PULL_ALLGATHER, {.stages_result = true}, false, 0, 0, 0},
+    {PULL_ALLGATHER, {0}, false, 0, 0, 0},
+};
+
+START_TEST(shape_suits_the_ways_of_all)
+{
+    struct pull_shape begun = shape_of(suits[_i].kind), shape = {0};
+    struct pull p;
+
+    begun.root = 1;
+    pull_init(&p, &begun);
+    ck_assert_int_eq(pull_suit(&p, &suits[_i].ways, &shape), suits[_i].changes);
+    ck_assert_int_eq(shape.size, suits[_i].changes ? SIZE : 0);
+    if (!suits[_i].changes)
+        return;
+    ck_assert_int_eq(shape.kind, suits[_i].to);
+    ck_assert_uint_eq(shape.lag, suits[_i].lag);
+    ck_assert_uint_eq(shape.block_nbytes, suits[_i].block_nbytes);
+    ck_assert_uint_eq(shape.count, COUNT);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pull_order");
@@ -141,6 +202,7 @@ int main(void)
     tcase_add_test(tc, operand_of_each_reader_staged_for_others_alone);
     tcase_add_test(tc, lag_takes_that_far_behind_reductions);
     tcase_add_test(tc, peer_without_anything_to_take_not_waited_for);
+    tcase_add_loop_test(tc, shape_suits_the_ways_of_all, 0, ARRAY_SIZE(suits));
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "collectives/comm_impl.h"
+#include "collectives/stripes.h"
 #include "group.h"
 
 enum {
@@ -235,6 +236,80 @@ START_TEST(stripes_end_in_the_middle_all_told)
 }
 END_TEST
 
+/* --- what is left of a frame --- */
+
+/* A frame is queued, and nothing of it sent: what is left is looked at as if
+ * one share after the other were out. */
+static bool what_is_left(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct connection *data;
+    struct frame f = {.type = FRAME_DATA, .nbytes = 3 * STRIPES_FRAME_MIN + 1};
+    uint8_t *payload = calloc(1, f.nbytes);
+
+    (void)arg;
+    EXPECT(payload != NULL);
+    EXPECT(reduce_until(g, rank, 1, has_all_open));
+    data = comm_link(comm, CHANNEL_DATA, 1 - rank);
+    EXPECT(stripes_idle(comm, data) && stripes_unsent(comm, data) == 0);
+    EXPECT(stripes_queue(comm, data, &f, payload) == HVD_OK);
+    EXPECT(f.shares == 3 && !stripes_idle(comm, data));
+    EXPECT(stripes_unsent(comm, data) == f.nbytes);
+    data->payload += data->payload_n - 1;
+    data->payload_n = 1; /* the last byte of the first share */
+    EXPECT(stripes_unsent(comm, data) == f.nbytes - frame_share(&f, 1) + 1);
+    data->payload_n = 0;
+    for (unsigned k = 1; k < f.shares; k++) {
+        struct connection *c = comm_link(comm, CHANNEL_STRIPE + (int)k - 1,
+                                         1 - rank);
+
+        EXPECT(stripes_unsent(comm, data) == f.nbytes - frame_share(&f, k));
+        c->payload += c->payload_n - 1;
+        c->payload_n = 1;
+        EXPECT(stripes_unsent(comm, data) ==
+               f.nbytes - frame_share(&f, k + 1) + 1);
+        c->payload_n = 0;
+    }
+    EXPECT(stripes_unsent(comm, data) == 0);
+    data->out_off = data->out_n = 0; /* nobody ever hears of it */
+    free(payload);
+    return true;
+}
+
+START_TEST(stripes_unsent_is_what_the_kernel_has_not)
+{
+    struct group g;
+
+    stripes_init(&g, 2, 3, NULL);
+    group_run(&g, what_is_left, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+START_TEST(stripes_silent_while_other_shares_are_on_their_way)
+{
+    static const struct {
+        enum connection_reading reading;
+        uint8_t shares;
+        size_t dest_n;
+        bool broken, silent;
+    } cases[] = {
+        {READING_PAYLOAD, 2, 0, false, true},
+        {READING_PAYLOAD, 2, 1, false, false},
+        {READING_PAYLOAD, 2, 0, true, false},
+        {READING_PAYLOAD, 1, 0, false, false}, /* no other share */
+        {READING_HEADER, 2, 0, false, false},  /* of a frame before */
+    };
+    struct connection c = {.channel = CHANNEL_DATA};
+
+    c.reading = cases[_i].reading;
+    c.frame.shares = cases[_i].shares;
+    c.dest_n = cases[_i].dest_n;
+    c.stripe_broken = cases[_i].broken;
+    ck_assert(stripes_silent(&c) == cases[_i].silent);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("stripes");
@@ -244,6 +319,9 @@ int main(void)
     tcase_add_loop_test(tc, stripes_large_odd_counts_right_result, 0, 16);
     tcase_add_loop_test(tc, stripes_ranks_differ_right_result, 0, 4);
     tcase_add_loop_test(tc, stripes_end_in_the_middle_all_told, 0, 9);
+    tcase_add_test(tc, stripes_unsent_is_what_the_kernel_has_not);
+    tcase_add_loop_test(tc, stripes_silent_while_other_shares_are_on_their_way,
+                        0, 5);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -297,6 +297,8 @@ START_TEST(endpoint_local_hello_over_tcp_closed)
     struct connection *c;
     uint8_t hello[HANDSHAKE_NBYTES];
     hvd_status_t status;
+    struct sockaddr_storage to;
+    socklen_t len;
     struct pollfd pfd;
     struct group g;
 
@@ -304,9 +306,8 @@ START_TEST(endpoint_local_hello_over_tcp_closed)
     peer = g.peers[0];
     hello_for(&g, 1, 0, CHANNEL_LOCAL, hello);
     c = connection_create(0, CHANNEL_LOCAL);
-    ck_assert_int_ne(
-        connection_dial(c, peer.address, peer.port, false, hello, &status),
-        IO_END);
+    ck_assert(addresses_item(peer.addresses, 0, peer.port, &to, &len));
+    ck_assert_int_ne(connection_dial(c, &to, false, hello, &status), IO_END);
     pfd = (struct pollfd){c->fd, POLLOUT, 0};
     ck_assert_int_eq(poll(&pfd, 1, 10000), 1);
     ck_assert_int_eq(connection_flush(c), IO_DONE);

@@ -5,9 +5,11 @@
  * A wake-up that is lost is made up for by a timer, a fifth of a second later:
  * all results are right. So it is looked at how long a hand-over takes, beside
  * one between the same threads by the simplest means. */
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,8 +27,7 @@ enum {
     ASKED_COUNT = 150000,  /* int32: three questions */
     SPLIT_COUNT = 1 << 20, /* int32: what a root would like to split */
     TIMER_US = 100000,     /* half of the first that looks again */
-    HELD_US = 2000,
-    MANY = 4, /* medians of a plain hand-over */
+    MANY = 4,              /* medians of a plain hand-over */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
     ASKED_US = 120000,
@@ -242,16 +243,31 @@ END_TEST
 
 /* Its buffer is in the arena, the reader's is not: it has shown its card, and
  * is held where it sleeps until the reader, which has read everything, sleeps.
- */
+ * Then it makes no other call until the reader is through: that would wake it
+ * too. */
 struct late_root {
     struct group group;
     pthread_t root;
-    atomic_int n_held;
+    int reader; /* its thread's state, a file of /proc */
+    atomic_int n_held, n_through;
     atomic_uint_least64_t released_us;
     uint64_t took_us[ROUNDS];
 };
 
 static struct late_root *late_one;
+
+/* Behind await_sleep() a thread looks once more before the kernel has it. */
+static void await_kernel_sleep(int fd)
+{
+    char line[64], *state;
+
+    do {
+        ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
+
+        line[n > 0 ? n : 0] = '\0';
+        state = strchr(line, ')'); /* "pid (name) S ..." */
+    } while (state == NULL || state[2] != 'S');
+}
 
 static void hold_root(int signo)
 {
@@ -260,7 +276,7 @@ static void hold_root(int signo)
     (void)signo;
     atomic_fetch_add(&l->n_held, 1);
     await_sleep(l->group.comms[1]);
-    usleep(HELD_US); /* it looks once more before it sleeps */
+    await_kernel_sleep(l->reader);
     atomic_store(&l->released_us, clock_now_us());
 }
 
@@ -277,6 +293,16 @@ static void stop_root(struct late_root *l, int n)
         sched_yield();
 }
 
+static void late_call_ends(struct late_root *l, int rank, int n)
+{
+    if (rank == 1) {
+        l->took_us[n] = clock_now_us() - atomic_load(&l->released_us);
+        atomic_store(&l->n_through, n + 1);
+    }
+    while (atomic_load(&l->n_through) <= n)
+        sched_yield();
+}
+
 static bool read_of_late_root(struct group *g, int rank, void *arg)
 {
     struct late_root *l = arg;
@@ -287,6 +313,9 @@ static bool read_of_late_root(struct group *g, int rank, void *arg)
         free(memory);
         EXPECT(hvd_alloc(SPLIT_COUNT * sizeof(*buf), &memory) == HVD_OK);
         l->root = pthread_self();
+    } else {
+        l->reader = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);
+        EXPECT(l->reader >= 0);
     }
     buf = memory;
     EXPECT(barrier(g->comms[rank]) == HVD_OK);
@@ -297,8 +326,7 @@ static bool read_of_late_root(struct group *g, int rank, void *arg)
             stop_root(l, n);
         EXPECT(broadcast(g->comms[rank], buf, SPLIT_COUNT, HVD_INT32, 0) ==
                HVD_OK);
-        if (rank == 1)
-            l->took_us[n] = clock_now_us() - atomic_load(&l->released_us);
+        late_call_ends(l, rank, n);
         for (int i = 0; i < SPLIT_COUNT; i++)
             EXPECT(buf[i] == n + i);
         EXPECT(barrier(g->comms[rank]) == HVD_OK);
@@ -307,6 +335,8 @@ static bool read_of_late_root(struct group *g, int rank, void *arg)
         hvd_free(memory);
     else
         free(memory);
+    if (rank == 1)
+        close(l->reader);
     return true;
 }
 

@@ -57,6 +57,11 @@ static const struct {
     {HOSTS_LINES, 3, " a \tdrain=1000000 # x\nb:1", "a:3 drain=1000000 b:1"},
     {HOSTS_COMMAS, 0, "a:1,b:2", "a:1 b:2"},
     {HOSTS_COMMAS, 3, " a , 127.0.0.2:2,", "a:3 127.0.0.2:2"},
+    {HOSTS_LINES, 3, "[fd00::1]:2\n[::ffff:10.0.0.1]",
+     "fd00::1:2 ::ffff:10.0.0.1:3"},
+    {HOSTS_LINES, 3, "[fd00::1] drain=5\n", "fd00::1:3 drain=5"},
+    {HOSTS_COMMAS, 0, "[fd00::1]:2,b:1", "fd00::1:2 b:1"},
+    {HOSTS_FILE, 2, "[fd00::1] slots=4\n[fd00::2]", "fd00::1:4 fd00::2:2"},
     {HOSTS_FILE, 2, "a slots=4\nb:3\nc\nd  slots=1 # x", "a:4 b:3 c:2 d:1"},
 };
 
@@ -127,6 +132,15 @@ static const struct {
     {HOSTS_COMMAS, "a:1,b:z",
      "\"b:z\": \"z\" is not a number of slots (0 to 1024)"},
     {HOSTS_COMMAS, "a:1,a:2", "\"a:2\": the host is listed twice"},
+    {HOSTS_LINES, "[fd00::1",
+     "line 1: \"[fd00::1\": a name of a host has letters, digits, '.', '_', "
+     "'-'"},
+    {HOSTS_LINES, "[]:1", "line 1: \"[]:1\": no name of a host"},
+    {HOSTS_LINES, "[a host]:1",
+     "line 1: \"[a host]:1\": in brackets is an address of IPv6"},
+    {HOSTS_LINES, "[fd00::1]2",
+     "line 1: \"[fd00::1]2\": a name of a host has letters, digits, '.', '_', "
+     "'-'"},
     {HOSTS_FILE, "a slots=two",
      "line 1: \"a slots=two\": \"two\" is not a number of slots (0 to 1024)"},
 };

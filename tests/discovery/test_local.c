@@ -1,6 +1,7 @@
 /* tests/discovery/test_local.c - is a name this machine? */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,6 +29,22 @@ START_TEST(local_own_name_is_here)
 }
 END_TEST
 
+/* false: it is of neither family. */
+static bool write_address(const struct sockaddr *sa, char *name, size_t max)
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (!sa || (sa->sa_family != AF_INET && sa->sa_family != AF_INET6))
+        return false;
+    if (sa->sa_family == AF_INET) {
+        memcpy(&v4, sa, sizeof(v4));
+        return inet_ntop(AF_INET, &v4.sin_addr, name, (socklen_t)max) != NULL;
+    }
+    memcpy(&v6, sa, sizeof(v6));
+    return inet_ntop(AF_INET6, &v6.sin6_addr, name, (socklen_t)max) != NULL;
+}
+
 /* Of each interface; a machine without a network has loopback alone. */
 START_TEST(local_own_addresses_are_here)
 {
@@ -35,13 +52,10 @@ START_TEST(local_own_addresses_are_here)
 
     ck_assert_int_eq(getifaddrs(&list), 0);
     for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
-        char name[INET_ADDRSTRLEN];
-        struct sockaddr_in in;
+        char name[INET6_ADDRSTRLEN];
 
-        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
+        if (!write_address(i->ifa_addr, name, sizeof(name)))
             continue;
-        memcpy(&in, i->ifa_addr, sizeof(in));
-        inet_ntop(AF_INET, &in.sin_addr, name, sizeof(name));
         ck_assert_msg(local_is_this_host(name), "%s", name);
     }
     freeifaddrs(list);
@@ -53,7 +67,47 @@ START_TEST(local_other_names_are_elsewhere)
     ck_assert(!local_is_this_host("host-that-is-not-here.example"));
     ck_assert(!local_is_this_host("192.0.2.1"));
     ck_assert(!local_is_this_host("128.0.0.1"));
+    ck_assert(!local_is_this_host("2001:db8::1"));
+    ck_assert(!local_is_this_host("7f00::1"));
     ck_assert(!local_is_this_host(""));
+}
+END_TEST
+
+START_TEST(local_names_of_own_addresses_are_here)
+{
+    static const char text[] = "# 127.0.0.1 comment\n"
+                               "127.0.1.1\tnode1.cluster node1 # node9\r\n"
+                               "192.0.2.1 node2\n"
+                               "::1 node3\n"
+                               "2001:db8::1 node5\n"
+                               "127.0.0.1\n"
+                               "nonsense node4\n"
+                               "127.0.0.1 last";
+    char path[] = "/tmp/test_local_XXXXXX";
+    int fd = mkstemp(path);
+    struct local local;
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    local_init(&local, path);
+    unlink(path);
+    ck_assert(local_has(&local, "node1"));
+    ck_assert(local_has(&local, "NODE1.cluster"));
+    ck_assert(local_has(&local, "last"));
+    ck_assert(local_has(&local, "127.0.0.1"));
+    ck_assert(!local_has(&local, "node2"));
+    ck_assert(local_has(&local, "node3"));
+    ck_assert(!local_has(&local, "node5"));
+    ck_assert(!local_has(&local, "node4"));
+    ck_assert(!local_has(&local, "node9"));
+    ck_assert(!local_has(&local, "comment"));
+    ck_assert(!local_has(&local, "node"));
+    local_fini(&local);
+    local_init(&local, "/nowhere/hosts");
+    ck_assert(!local_has(&local, "node1"));
+    ck_assert(local_has(&local, "localhost"));
+    local_fini(&local);
 }
 END_TEST
 
@@ -66,6 +120,7 @@ int main(void)
     tcase_add_test(tcase, local_own_name_is_here);
     tcase_add_test(tcase, local_own_addresses_are_here);
     tcase_add_test(tcase, local_other_names_are_elsewhere);
+    tcase_add_test(tcase, local_names_of_own_addresses_are_here);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -133,10 +133,8 @@ static void say_record(struct fixture *f, const struct driver_record *r)
         ck_assert_uint_eq(r->duration_us, d->formed_us - d->opened_us);
         ck_assert(d->table.entries[r->root].source);
     }
-    if (r->type == RECORD_WARNING) {
-        sentence(f, "warn: ", r->text);
-    } else if (r->type == RECORD_NOTE) {
-        sentence(f, "note: ", r->text);
+    if (r->type == RECORD_WARNING || r->type == RECORD_NOTE) {
+        sentence(f, r->type == RECORD_NOTE ? "note: " : "warn: ", r->text);
     } else if (r->type == RECORD_HOST_BLACKLISTED) {
         if (r->until_us == UINT64_MAX)
             snprintf(text, sizeof(text), "%s for good", r->host);
@@ -144,10 +142,12 @@ static void say_record(struct fixture *f, const struct driver_record *r)
             snprintf(text, sizeof(text), "%s for %" PRIu64 " ms", r->host,
                      (r->until_us - f->now_us) / 1000);
         sentence(f, "blacklist ", text);
-    } else if (r->type == RECORD_HOST_LEAVING) {
-        snprintf(text, sizeof(text), "%s in %" PRIu64 " ms: %s", r->host,
-                 r->duration_us / 1000, r->text);
-        sentence(f, "leaving ", text);
+    } else if (r->type == RECORD_HOST_LEAVING || r->type == RECORD_HOST_APART) {
+        bool leaves = r->type == RECORD_HOST_LEAVING;
+
+        snprintf(text, sizeof(text), "%s %s %" PRIu64 " ms: %s", r->host,
+                 leaves ? "in" : "for", r->duration_us / 1000, r->text);
+        sentence(f, leaves ? "leaving " : "apart ", text);
     }
 }
 
@@ -157,6 +157,11 @@ static char *agent_host(struct fixture *f, uint64_t agent)
     ck_assert_uint_lt(agent, FIXTURE_AGENTS_MAX);
     return f->agent_hosts[agent];
 }
+
+static const char *const done_to_agents[] = {
+    [DRIVER_ACT_STOP_AGENT] = "stop agent",
+    [DRIVER_ACT_KILL_AGENT] = "kill agent",
+    [DRIVER_ACT_DOUBT] = "doubt"};
 
 static void say_action(struct fixture *f, const struct driver_action *a)
 {
@@ -168,10 +173,9 @@ static void say_action(struct fixture *f, const struct driver_action *a)
         line(f, "start agent", a->host);
         break;
     case DRIVER_ACT_STOP_AGENT:
-        line(f, "stop agent", agent_host(f, a->agent));
-        break;
     case DRIVER_ACT_KILL_AGENT:
-        line(f, "kill agent", agent_host(f, a->agent));
+    case DRIVER_ACT_DOUBT:
+        line(f, done_to_agents[a->type], agent_host(f, a->agent));
         break;
     case DRIVER_ACT_SPAWN:
         snprintf(text, sizeof(text), "w%" PRIu64 "@%s:%" PRIu32, a->worker,
@@ -617,9 +621,8 @@ static void about_job(struct fixture *f, const struct happening *h)
 
     if (h->type == DRIVER_EV_HOSTS) {
         new_hosts(f, h->text);
-    } else if (h->type == DRIVER_EV_AGENT_UP ||
-               h->type == DRIVER_EV_AGENT_GONE) {
-        agent_is(f, agent_on(f, h->text), h->type, "was killed by signal 9");
+    } else if (h->agent) { /* what has become of it */
+        agent_is(f, agent_on(f, h->text), h->type, h->agent);
     } else if (h->type == DRIVER_EV_AGENT_PING || h->type == DRIVER_EV_NOTICE) {
         agent_tells(f, agent_on(f, h->text), h->type, h->number);
     } else {

@@ -96,7 +96,8 @@ void succeed(struct fixture *f, uint64_t ms, size_t n_lost);
 struct happening {
     enum driver_event_type type;
     const char *workers; /* whom it concerns; NULL: none */
-    const char *agent;   /* on this host: it says so; NULL: the worker's own */
+    const char *agent;   /* on this host: it says so; NULL: the worker's own. Of
+                            an agent: what has become of it */
     const char *text;
     int number; /* exit code, signal, of an agent's workers */
     bool kill;  /* an exit by signal 9 */
@@ -108,6 +109,8 @@ struct happening hosts(const char *text); /* "a:2 b:2+drain=5" */
 struct happening discovery_fails(const char *text);
 struct happening agent_up(const char *host);
 struct happening agent_gone(const char *host);
+struct happening agent_apart(const char *host); /* "nobody reaches it" */
+struct happening agent_refused(const char *host);
 /* AGENT_PING: so many of its workers live. */
 struct happening agent_runs(const char *host, int n);
 /* It says hello to a successor, and tells of these workers: "w1@0 w2@1". */

@@ -31,14 +31,33 @@ struct happening discovery_fails(const char *text)
     return event(DRIVER_EV_DISCOVERY_BAD, NULL, text);
 }
 
+static struct happening of_agent(enum driver_event_type type, const char *host,
+                                 const char *how)
+{
+    struct happening h = event(type, NULL, host);
+
+    h.agent = how;
+    return h;
+}
+
 struct happening agent_up(const char *host)
 {
-    return event(DRIVER_EV_AGENT_UP, NULL, host);
+    return of_agent(DRIVER_EV_AGENT_UP, host, "");
 }
 
 struct happening agent_gone(const char *host)
 {
-    return event(DRIVER_EV_AGENT_GONE, NULL, host);
+    return of_agent(DRIVER_EV_AGENT_GONE, host, "was killed by signal 9");
+}
+
+struct happening agent_apart(const char *host)
+{
+    return of_agent(DRIVER_EV_AGENT_APART, host, "nobody reaches it");
+}
+
+struct happening agent_refused(const char *host)
+{
+    return of_agent(DRIVER_EV_AGENT_REFUSED, host, "was killed by signal 9");
 }
 
 struct happening agent_runs(const char *host, int n)

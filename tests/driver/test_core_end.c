@@ -309,7 +309,7 @@ START_TEST(m14_program_that_does_not_exist)
     expect(f, "kill: w2 w3\n");
     at(f, 30, spawn_fails("w3", "./trian: No such file or directory"));
     expect(f, "stop agent: a\n"
-              "finish 1: ./trian: No such file or directory\n");
+              "finish 1: host a: ./trian: No such file or directory\n");
     fixture_free(f);
 }
 END_TEST

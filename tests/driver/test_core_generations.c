@@ -201,6 +201,11 @@ START_TEST(m2_welcome_is_repeated_and_ghosts_are_not_heard)
     ck_assert_int_eq(driver_step(&f->driver, &ev, 1, &actions, &n), HVD_OK);
     ck_assert_uint_eq(n, 1);
     ck_assert_int_eq(actions[0].u.message.type, MSG_WELCOME);
+    ck_assert(!actions[0].u.message.u.welcome.encrypt_data);
+    f->driver.config.encrypt_data = true;
+    ck_assert_int_eq(driver_step(&f->driver, &ev, 1, &actions, &n), HVD_OK);
+    ck_assert_uint_eq(n, 1);
+    ck_assert(actions[0].u.message.u.welcome.encrypt_data);
     m.worker = 99;
     ck_assert_int_eq(driver_step(&f->driver, &ev, 2, &actions, &n), HVD_OK);
     ck_assert_uint_eq(n, 0);
@@ -422,12 +427,12 @@ START_TEST(abilities_of_a_host_are_those_of_all_its_members)
     expect(f, "assign 1: w1 w2+sync w3+sync w4+sync\n"
               "note: worker 2 (a:1) cannot share memory -> the ranks of its "
               "host use TCP\n");
-    expect_abilities(f, " w1:0 w2:0 w3:7 w4:7");
+    expect_abilities(f, " w1:0 w2:0 w3:15 w4:15");
     at(f, 30, killed("w2")); /* the cause is gone: whoever comes, can */
     forget(f);
     at(f, 40, ready_lost("w1 w3 w4"));
     expect(f, "assign 2: w1 w3 w4\n");
-    expect_abilities(f, " w1:7 w3:7 w4:7");
+    expect_abilities(f, " w1:15 w3:15 w4:15");
     fixture_free(f);
 }
 END_TEST
@@ -452,7 +457,7 @@ START_TEST(abilities_of_several_users_are_not_to_share)
     expect(f, "assign 1: w1 w2+sync w3+sync w4+sync\n"
               "note: worker 2 (a:1) is of another user than others there -> "
               "the ranks of its host use TCP\n");
-    expect_abilities(f, " w1:6 w2:6 w3:7 w4:7");
+    expect_abilities(f, " w1:14 w2:14 w3:15 w4:15");
     fixture_free(f);
 }
 END_TEST

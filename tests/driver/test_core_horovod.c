@@ -293,6 +293,24 @@ START_TEST(d14_later_failures_keep_the_last_hosts)
 }
 END_TEST
 
+START_TEST(failures_of_discovery_are_told_now_and_then)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, discovery_fails("one"));
+    expect(f, "warn: discovery failed, the last hosts are kept: one\n");
+    at(f, 1010, discovery_fails("two"));
+    expect(f, "");
+    at(f, 10010, discovery_fails("three"));
+    expect_part(f, "discovery failed, the last hosts are kept: three\n");
+    at(f, 10020, hosts("a:2"));
+    at(f, 10030, discovery_fails("four"));
+    expect_part(f, "discovery failed, the last hosts are kept: four\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_horovod");
@@ -313,6 +331,7 @@ int main(void)
     tcase_add_test(tcase, d13_blacklist_host_strict);
     tcase_add_test(tcase, d14_shutdown_on_initial_discovery_failure);
     tcase_add_test(tcase, d14_later_failures_keep_the_last_hosts);
+    tcase_add_test(tcase, failures_of_discovery_are_told_now_and_then);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -117,6 +117,103 @@ START_TEST(m11_agent_that_never_comes_up_is_a_failure_of_each_slot)
 }
 END_TEST
 
+/* Not a failure: it rests, for twice as long each time, and the others go on.
+ */
+START_TEST(m11_host_apart_from_the_others_is_tried_again)
+{
+    struct fixture *f = fixture_create(.np = 1, .max_np = 2);
+
+    strcpy(f->slow_host, "b");
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 10, agent_apart("b"));
+    expect(f, "start agent: a b\nspawn: w1@a:0\nkill agent: b\n"
+              "apart b for 10000 ms: nobody reaches it\n");
+    at(f, 100, ready("w1"));
+    expect(f, "assign 1: w1\n");
+    pass(f, 10000);
+    expect(f, "");
+    pass(f, 10200);
+    expect(f, "start agent: b\n");
+    at(f, 10300, agent_apart("b"));
+    expect(f, "kill agent: b\napart b for 20000 ms: nobody reaches it\n");
+    pass(f, 30200);
+    expect(f, "");
+    pass(f, 30400);
+    at(f, 30400, agent_up("b"));
+    expect(f, "start agent: b\nspawn: w2@b:0\n");
+    at(f, 30500, agent_apart("b")); /* too late */
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* c and a do not reach each other any more, b reaches both: c's worker goes,
+ * and nobody is started there until it and a do. */
+START_TEST(m5_host_of_who_was_accused_is_in_doubt)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1 c:1");
+    at(f, 10, lost("w1", 1, "2"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    at(f, 30, lost("w3", 2, "0"));
+    expect_part(f, "abort 2: w1 w2 w3\n");
+    at(f, 40, ready_lost("w1 w2 w3"));
+    expect(f, "doubt: c\nkill: w3\nassign 3: w1 w2\n");
+    at(f, 50, killed("w3"));
+    at(f, 3000, agent_apart("c"));
+    expect(f, "apart c for 10000 ms: nobody reaches it\n");
+    pass(f, 12800);
+    expect(f, "");
+    pass(f, 13200);
+    expect(f, "doubt: c\n");
+    at(f, 13300, agent_apart("c"));
+    expect(f, "apart c for 20000 ms: nobody reaches it\n");
+    pass(f, 33400);
+    expect(f, "doubt: c\n");
+    at(f, 33500, agent_up("c"));
+    expect(f, "spawn: w4@c:0\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_host_in_doubt_that_reaches_the_other_goes_on)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1");
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2"));
+    at(f, 30, lost("w1", 2, "1"));
+    at(f, 40, ready_lost("w1 w2"));
+    expect_part(f, "doubt: b\nkill: w2\nassign 3: w1\n");
+    at(f, 45, agent_up("b"));
+    at(f, 50, killed("w2"));
+    pass(f, 1000);
+    expect(f, "spawn: w3@b:0\n");
+    at(f, 1000, agent_apart("b")); /* nobody has asked */
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* Of another version: it would be the same again. */
+START_TEST(m11_agent_that_is_refused_takes_its_host_away)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    strcpy(f->slow_host, "b");
+    at(f, 0, hosts("a:2 b:2"));
+    at(f, 10, agent_refused("b"));
+    expect_part(f, "blacklist b for good\n");
+    pass(f, 5000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m11_agent_that_hangs_at_its_start_is_given_up)
 {
     struct fixture *f = fixture_create(.np = 2, .start_ms = 3000);
@@ -303,7 +400,11 @@ int main(void)
     tcase_add_test(tcase, m11_agent_lost_is_a_failure_of_each_slot);
     tcase_add_test(tcase,
                    m11_agent_that_never_comes_up_is_a_failure_of_each_slot);
+    tcase_add_test(tcase, m5_host_of_who_was_accused_is_in_doubt);
+    tcase_add_test(tcase, m5_host_in_doubt_that_reaches_the_other_goes_on);
+    tcase_add_test(tcase, m11_host_apart_from_the_others_is_tried_again);
     tcase_add_test(tcase, m11_agent_that_hangs_at_its_start_is_given_up);
+    tcase_add_test(tcase, m11_agent_that_is_refused_takes_its_host_away);
     tcase_add_test(tcase, m11_exit_after_release_fails_the_job);
     tcase_add_test(tcase, m11_program_that_one_host_lacks_is_its_failure);
     tcase_add_test(tcase, m11_program_that_has_called_can_be_started);

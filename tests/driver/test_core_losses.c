@@ -577,14 +577,38 @@ START_TEST(m11_newcomers_that_cannot_enter_are_left_out_in_turn)
 }
 END_TEST
 
-START_TEST(m11_member_that_fails_later_ends_the_job)
+static void trains_again(struct fixture *f, uint64_t ms, uint64_t worker)
 {
-    struct fixture *f = newcomer_enters();
-    struct message m = {.type = MSG_REPORT, .job = FIXTURE_JOB, .worker = 3};
+    struct message m = {
+        .type = MSG_REPORT, .job = FIXTURE_JOB, .worker = worker};
 
     m.u.report.generation = 2;
     m.u.report.what = REPORT_FIRST_COLLECTIVE;
-    at_raw(f, 50, &m);
+    at_raw(f, ms, &m);
+}
+
+/* Not with the next tick: the processors are free from then on. */
+START_TEST(m7_replacement_starts_when_the_last_survivor_trains)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    run(f, "a:3");
+    at(f, 10, killed("w3"));
+    at(f, 20, ready_lost("w1 w2"));
+    expect(f, "abort 1, w3 died: w1 w2\nassign 2: w1 w2\n");
+    trains_again(f, 30, 1);
+    expect(f, "");
+    trains_again(f, 40, 2);
+    expect(f, "spawn: w4@a:2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m11_member_that_fails_later_ends_the_job)
+{
+    struct fixture *f = newcomer_enters();
+
+    trains_again(f, 50, 3);
     at(f, 60, leaving_lacks("w3", "too few descriptors"));
     expect_part(f, "shutdown failed: w1 w2 w3\n");
     fixture_free(f);
@@ -651,6 +675,7 @@ int main(void)
                    m13_a_spare_that_claims_a_newer_state_is_not_the_base);
     tcase_add_test(tcase, m11_newcomer_that_cannot_enter_is_left_out_alone);
     tcase_add_test(tcase, m11_newcomers_that_cannot_enter_are_left_out_in_turn);
+    tcase_add_test(tcase, m7_replacement_starts_when_the_last_survivor_trains);
     tcase_add_test(tcase, m11_member_that_fails_later_ends_the_job);
     tcase_add_test(tcase, m11_users_own_error_of_a_newcomer_is_its_own);
     tcase_add_test(tcase,

@@ -71,10 +71,12 @@ static struct wire_dealer *caller(const char *name)
 
 static bool meets(enum peer_kind kind, uint64_t id)
 {
-    return peers_meet(&peers, router, route, kind, id, secrets.token);
+    struct peer who = {kind, id, route, heard.u.hello.connection};
+
+    return peers_meet(&peers, router, &who, secrets.token);
 }
 
-START_TEST(peer_that_meets_first_is_the_one)
+START_TEST(peer_that_has_dialled_last_is_the_one)
 {
     struct wire_dealer *first = caller("w7"), *second;
     uint64_t its;
@@ -86,10 +88,28 @@ START_TEST(peer_that_meets_first_is_the_one)
     ck_assert_uint_eq(route, its);
     ck_assert(meets(PEER_WORKER, 7)); /* again is fine */
     second = caller("w7");
+    ck_assert(meets(PEER_WORKER, 7));
+    ck_assert_uint_ne(peers_by_id(&peers, PEER_WORKER, 7)->route, its);
+    ck_assert_uint_eq(peers.n, 1);
+    ck_assert_int_eq(says(first, MSG_DRAIN_ME), WIRE_REFUSED);
+    ck_assert_int_eq(says(second, MSG_DRAIN_ME), WIRE_MESSAGE);
+    ck_assert_uint_eq(route, peers_by_id(&peers, PEER_WORKER, 7)->route);
+    wire_dealer_destroy(first);
+    wire_dealer_destroy(second);
+}
+END_TEST
+
+START_TEST(peer_whose_older_hello_comes_late_stays)
+{
+    struct wire_dealer *first = caller("w7"), *second = caller("w7");
+    uint64_t its;
+
+    ck_assert(meets(PEER_WORKER, 7));
+    its = peers_by_id(&peers, PEER_WORKER, 7)->route;
+    ck_assert_int_eq(says(first, MSG_HELLO), WIRE_MESSAGE);
+    ck_assert_uint_eq(route, 0);
     ck_assert(!meets(PEER_WORKER, 7));
-    ck_assert_uint_eq(peers_by_id(&peers, PEER_WORKER, 7)->route, its);
-    ck_assert_int_eq(says(second, MSG_DRAIN_ME), WIRE_REFUSED);
-    ck_assert_int_eq(says(first, MSG_DRAIN_ME), WIRE_MESSAGE);
+    ck_assert_int_eq(says(second, MSG_HELLO), WIRE_MESSAGE);
     ck_assert_uint_eq(route, its);
     wire_dealer_destroy(first);
     wire_dealer_destroy(second);
@@ -189,7 +209,8 @@ int main(void)
     TCase *tcase = tcase_create("peers");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, peer_that_meets_first_is_the_one);
+    tcase_add_test(tcase, peer_that_has_dialled_last_is_the_one);
+    tcase_add_test(tcase, peer_whose_older_hello_comes_late_stays);
     tcase_add_test(tcase, peer_speaks_for_one_alone);
     tcase_add_test(tcase, peer_that_has_parted_is_a_stranger);
     tcase_add_test(tcase,

@@ -291,10 +291,10 @@ class Stage:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
-def play(build, function):
+def play(build, function, kind=Stage):
     """(what was wrong, as lines, or none; its notes, how long it took)"""
     start = time.monotonic()
-    stage = Stage(build)
+    stage = kind(build)
     playing.name, playing.drawn = function.__name__, {}
     problem = []
     try:
@@ -309,29 +309,31 @@ def play(build, function):
     return problem, [*stage.notes, "%.2f s" % (time.monotonic() - start)]
 
 
-def played(build, chosen):
+def played(build, chosen, kind, n_beside):
     """What play() says of each, in order."""
     apart = {function for function in chosen if hasattr(function, "alone")}
-    n_jobs = int(os.environ.get("HVD_TEST_JOBS", "2"))
+    n_jobs = int(os.environ.get("HVD_TEST_JOBS", n_beside))
     with concurrent.futures.ThreadPoolExecutor(n_jobs) as pool:
-        begun = {function: pool.submit(play, build, function)
+        begun = {function: pool.submit(play, build, function, kind)
                  for function in chosen if function not in apart}
         concurrent.futures.wait(begun.values() if apart else [])
         try:
             for function in chosen:
-                yield (play(build, function) if function in apart
+                yield (play(build, function, kind) if function in apart
                        else begun[function].result())
         finally:  # Ctrl-C waits for those that play, not for all
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def main():
+def main(kind=Stage, n_beside=2):
+    """kind: of stage; n_beside: so many scenarios play beside each other."""
     build = os.path.abspath(sys.argv[1])
     chosen = [function for function in scenarios
               if not sys.argv[2:] or function.__name__ in sys.argv[2:]]
     n_failed = 0
     print("1..%d" % len(chosen), flush=True)
-    for i, (problem, notes) in enumerate(played(build, chosen), 1):
+    for i, (problem, notes) in enumerate(
+            played(build, chosen, kind, n_beside), 1):
         for line in problem:
             print("# " + line)
         print("%s %d - %s" % ("not ok" if problem else "ok", i,

@@ -261,7 +261,8 @@ def discovery_hangs_later(stage):
 
 @scenario
 def discovery_lists_another_machine_later(stage):
-    last_list_kept(stage, "echo elsewhere.invalid:2", "elsewhere.invalid")
+    last_list_kept(stage, "echo elsewhere.invalid:2", "elsewhere.invalid",
+                   ["--launcher", "local"])
 
 
 @scenario

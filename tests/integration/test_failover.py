@@ -632,6 +632,7 @@ def agent_of_whom_nobody_knows(stage):
     os.kill(unknown, signal.SIGCONT)
     wait("the end of an agent of whom nobody knows",
          lambda: not alive([unknown]))
+    after.whole(4)  # its host is there again
     finishes(after)
     equal(alive([unknown, *workers[2:]]), [], "left")
 

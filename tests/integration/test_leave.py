@@ -75,7 +75,10 @@ def sigterm_to_an_agent_drains_its_host(stage):
     equal(without(run, mark, OTHER)["size"], 2, "size")
     agent_has_ended(run, OTHER)
     equal(len(run.seen("worker_drained", mark)), 2, "drained")
-    equal({e["code"] for e in run.seen("worker_exited", mark)}, {0}, "codes")
+    exits = run.until("how both ended", lambda: (
+        lambda found: len(found) == 2 and found)(
+            run.seen("worker_exited", mark)), PATIENCE_S)
+    equal({e["code"] for e in exits}, {0}, "codes")
     equal(len([l for l in run.lines if l.endswith(":removed")]), 2, "removed")
     equal(run.seen("worker_spawned", mark), [], "spawned")
     run.ends(0)

@@ -7,10 +7,11 @@ What a worker may not do it is told by limit.sh, which stands before it.
 """
 import os
 import resource
+import shutil
 import subprocess
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, jobs,
+from harness import (LOCAL, OTHER, PATIENCE_S, Run, SLOW, check, equal, jobs,
                      main, scenario)
 
 N = 3
@@ -323,6 +324,48 @@ def newcomer_without_descriptors_is_left_out(stage):
     run.epoch(2)
     run.ends(0)
     run.agrees(2)
+
+
+# ---- the driver has no memory for the key of one ------------------------------
+
+def lacks(stage, what):
+    """A job of trainer whose driver lacks what tests/integration/lacking.c
+    says."""
+    driver = os.path.join(stage.root, "hvd-elastic")
+    shutil.copy(os.path.join(stage.build,
+                             "tests/integration/hvd-elastic-lacking"), driver)
+    os.symlink(os.path.join(stage.build, "src/elastic/agent/hvd-agent"),
+               os.path.join(stage.root, "hvd-agent"))
+    run = Run(stage, ["-np", "2", "-H", LOCAL + ":2"], (), False)
+    run.command[0] = driver
+    stage.runs.append(run)
+    run.start(HVD_TEST_LACKS=what)
+    return run
+
+
+def trains(run):
+    run.whole(2)
+    run.allow(1000)
+    run.ends(0)
+    run.agrees(2)
+
+
+@scenario
+def no_memory_for_the_key_of_a_worker_it_is_started_later(stage):
+    run = lacks(stage, "worker 3")
+    run.says("no memory for the key of worker 1 -> it is started later")
+    trains(run)
+    equal(sorted(e["worker"] for e in run.seen("worker_spawned")), [1, 2],
+          "workers that were started")
+
+
+@scenario
+def no_memory_for_the_key_of_an_agent_it_is_a_failure_of_its_host(stage):
+    run = lacks(stage, "agent 1")
+    lost = run.event("agent_lost")
+    check("could not be started: no memory for its key" in lost["how"],
+          lost)
+    trains(run)
 
 
 if __name__ == "__main__":

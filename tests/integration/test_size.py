@@ -32,8 +32,9 @@ def peak_mb(pid):
 
 
 def n_runs(run):
-    """How often discovery has been asked."""
-    return os.path.getsize(os.path.join(run.directory, "asked"))
+    """How often discovery has been asked, since it is counted."""
+    asked = os.path.join(run.directory, "asked")
+    return os.path.getsize(asked) if os.path.exists(asked) else 0
 
 
 def count_runs(run):

@@ -99,12 +99,12 @@ def roots_that_run_ahead(stage):
 
 # ---- with losses and halts ----------------------------------------------------
 
-def led(stage, n, *program, **environment):
+def led(stage, n, *program, options=(), **environment):
     """Goes on until it is allowed to end."""
     control = os.path.join(stage.root, "lead")
     os.makedirs(control)
     run = start(stage, n, "--steps", str(STEPS), *program, control,
-                options=["--slot-restarts", "32"], **environment)
+                options=["--slot-restarts", "32", *options], **environment)
     run.control = control
     run.whole(n)
     return run
@@ -154,6 +154,13 @@ def killed(stage):
 @scenario
 def killed_with_tcp(stage):
     kill_again_and_again(stage, RECOVERIES // 2, HVD_TRANSPORT="tcp")
+
+
+@scenario
+def killed_with_encrypted_tcp(stage):
+    """In the middle of records, and of what several connections carry."""
+    kill_again_and_again(stage, RECOVERIES // 2, options=["--encrypt-data"],
+                         HVD_TRANSPORT="tcp", HVD_TCP_CONNECTIONS="3")
 
 
 @scenario

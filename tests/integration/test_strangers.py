@@ -4,6 +4,7 @@ job goes on as if nobody were there: deaths, silence and signals are noticed, an
 nobody is blamed for it.
 """
 import os
+import resource
 import select
 import shutil
 import signal
@@ -300,6 +301,36 @@ def silent_at_the_drivers_ports(stage):
         sock.close()
 
 
+@alone
+def silent_until_the_driver_has_no_descriptor(stage):
+    """Who is there trains on; discovery cannot be asked, which is said now and
+    then. Who comes waits until the strangers have gone."""
+    run = start(stage)
+    pid, row = run.process.pid, run.row(rank=2)
+    most = len(os.listdir("/proc/%d/fd" % pid)) + 20
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+    host, port = endpoint(run)[6:].rsplit(":", 1)
+    strangers = [socket.create_connection((host, int(port)))
+                 for _ in range(SILENT)]
+    run.until("no descriptor is left", lambda: len(os.listdir(
+        "/proc/%d/fd" % pid)) == most, PATIENCE_S)
+    mark, killed = run.mark(), time.monotonic()
+    jobs.kill(row["pid"], signal.SIGKILL)
+    run.until("the survivors training", lambda: run.running(
+        mark, 3, {row["worker"]}), PATIENCE_S)
+    took = time.monotonic() - killed
+    stage.note("recovered in %.3f s" % took)
+    check(took < PROMPTLY_S, "the survivors trained after %g s" % took)
+    for sock in strangers:
+        sock.close()
+    run.whole(4, mark, {row["worker"]})
+    equal([e["worker"] for e in run.seen("worker_lost", mark)],
+          [row["worker"]], "workers lost")
+    failures = [line for line in run.lines if "discovery failed" in line]
+    check(0 < len(failures) < 10, "lines", failures)
+    finish(run)
+
+
 def loses_one_in_a_flood(stage, body, name="HVD_DRIVER"):
     bug_agents(stage)
     run = start(stage)
@@ -381,8 +412,9 @@ def second_hello_of_a_worker_is_refused(stage):
     mine = wire.token_of_worker(its_agents, row["worker"])
     proof = wire.prove(mine, endpoint(run))
     second = wire.Dealer(endpoint(run), (mine, job_key, driver_key))
-    for _ in range(3):
-        second.send(wire.hello(job, row["worker"], proof))
+    for connection in (0, 0, 1, 1 << 32):  # by which it has dialled last
+        second.send(wire.hello(job, row["worker"], proof,
+                               connection=connection))
     line = run.says("worker %d (" % row["worker"])
     check("HELLO of pid 4711 at 127.0.0.1:1 is refused" in line, line)
     lose_one(run)
@@ -427,8 +459,9 @@ def forge(root):
     job = int(os.environ["HVD_JOB"])
     proof = wire.prove(own[0], os.environ["HVD_OUTPUT"])
     driver = wire.Dealer(os.environ["HVD_OUTPUT"], own)
-    driver.send(wire.agent_hello(job, int(os.environ["HVD_AGENT"]), proof))
-    driver.receive()  # welcome: the agent itself will be too late
+    driver.send(wire.agent_hello(job, int(os.environ["HVD_AGENT"]), proof,
+                                 1 << 32))
+    driver.receive()  # welcome: the agent's own connection is older
     with open(os.path.join(root, "forging"), "w", encoding="ascii"):
         pass
     lifeline = int(os.environ["HVD_LIFELINE_FD"])

@@ -2,9 +2,10 @@
 for the command line and for files that can be checked before the start, 1 after
 it.
 """
+import socket
 import sys
 
-from harness import check, equal, main, scenario
+from harness import check, equal, jobs, main, scenario
 
 
 def refused(stage, culprit, *arguments):
@@ -55,7 +56,7 @@ def option_with_a_bad_value(stage):
     refused(stage, "--log-level", "-np", "1", "--log-level", "loud", "true")
     refused(stage, "--blacklist-cooldown-range", "-np", "1",
             "--blacklist-cooldown-range", "9", "3", "true")
-    refused(stage, "--launcher", "-np", "1", "--launcher", "ssh", "true")
+    refused(stage, "--launcher", "-np", "1", "--launcher", "rsh", "true")
 
 
 @scenario
@@ -84,7 +85,8 @@ def bad_hosts(stage):
 
 @scenario
 def host_that_is_not_this_machine(stage):
-    refused(stage, "elsewhere.invalid", "-H", "elsewhere.invalid:2", "true")
+    refused(stage, "elsewhere.invalid", "--launcher", "local", "-H",
+            "elsewhere.invalid:2", "true")
 
 
 @scenario
@@ -163,6 +165,53 @@ def never_enough_hosts(stage):
     run = stage.start(["-np", "2", "--elastic-timeout", "0.5"],
                       hosts=["localhost:1"])
     fails(run, "only 1 of 2 workers", "--elastic-timeout (0.5 s)")
+
+
+def free_ports(n):
+    """The first of n ports in a row that nobody had a moment ago."""
+    for _ in range(1000):
+        socks = [socket.socket()]
+        try:
+            socks[0].bind(("127.0.0.1", 0))
+            port = socks[0].getsockname()[1]
+            for at in range(port + 1, port + n):
+                socks.append(socket.socket())
+                socks[-1].bind(("127.0.0.1", at))
+            return port
+        except (OSError, OverflowError):
+            continue
+        finally:
+            for sock in socks:
+                sock.close()
+    raise AssertionError("no %d free ports in a row" % n)
+
+
+@scenario
+def data_ports_are_of_the_range(stage):
+    low = free_ports(8)
+    run = stage.start(["-np", "2", "--data-ports", "%d-%d" % (low, low + 7)],
+                      hosts=("localhost:2",))
+    run.whole(2)
+    run.epoch(0)
+    env = jobs.environment_of(run.row(rank=0)["pid"])
+    check(b"HVD_DATA_PORTS=%d-%d" % (low, low + 7) in env, "range not told")
+    run.allow(4)
+    run.ends(0)
+
+
+@scenario
+def data_ports_are_all_taken(stage):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        run = stage.start(["-np", "1", "--slot-restarts", "0",
+                           "--elastic-timeout", "1",
+                           "--data-ports", "%d-%d" % (port, port)],
+                          hosts=("localhost:1",))
+        run.says("HVD_ADDRESS=127.0.0.1: each data port from %d to %d is taken "
+                 "on 127.0.0.1" % (port, port))
+        run.ends(1)
 
 
 @scenario

@@ -26,6 +26,7 @@
 
 #include <hvd/hvd.h>
 
+#include "gpu.h"
 #include "words.h"
 
 enum { WEIGHTS = 256, USER_FAILURE = -1234, NEVER = -1 };
@@ -40,7 +41,7 @@ static struct options {
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
-    bool drain_on_term, hang_at_start, poll, epilogue;
+    bool drain_on_term, hang_at_start, poll, epilogue, device;
 } options = {.epochs = 3,
              .step_us = 500,
              .fail_at = NEVER,
@@ -65,7 +66,7 @@ static const char usage[] =
     "  [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
     "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
-    "  [--hang-at-start] [--poll] DIR\n";
+    "  [--hang-at-start] [--poll] [--device] DIR\n";
 
 static void sleep_us(long us)
 {
@@ -121,6 +122,8 @@ static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
     hvd_request_t *request;
     hvd_status_t status;
 
+    if (options.device)
+        return gpu_allreduce(values, count, dtype, op);
     if (options.poll) {
         HVD_TRY(hvd_allreduce_async(values, values, count, dtype, op, NULL,
                                     &request));
@@ -352,6 +355,7 @@ static const struct word words[] = {
     {"drain-on-term", .flag = &options.drain_on_term},
     {"hang-at-start", .flag = &options.hang_at_start},
     {"poll", .flag = &options.poll},
+    {"device", .flag = &options.device},
 };
 
 static void parse(int argc, char **argv)

@@ -47,22 +47,24 @@ def prove(token, endpoint):
 def data_hello(job, generation, worker, peer, key):
     """From one worker to another, where gradients go (net/handshake.c), by who
     has the job's key and not the generation's."""
-    said = struct.pack("<4sHBBQQQQ", b"HVDC", 3, 1, 0, job, generation, worker,
+    said = struct.pack("<4sHBBQQQQ", b"HVDC", 4, 1, 0, job, generation, worker,
                        peer) + bytes(32)
     member = hashlib.blake2b(said, digest_size=32, key=key).digest()
     return said + member[:24] + bytes(32)
 
 
-def hello(job, worker, proof=bytes(32), port=1, more=None):
+def hello(job, worker, proof=bytes(32), port=1, more=None, connection=0):
     """more: a field that nobody knows."""
     return message(HELLO, {1: job, 4: worker},
                    {1: 4711, 2: proof, 3: "0", 4: "127.0.0.1", 5: port,
+                    24: connection,
                     **({99: more} if more else {})})
 
 
-def agent_hello(job, agent, proof):
+def agent_hello(job, agent, proof, connection=0):
     return message(AGENT_HELLO, {1: job},
-                   {1: agent, 2: "host", 3: 4711, 4: proof, 5: "0"})
+                   {1: agent, 2: "host", 3: 4711, 4: proof, 5: "0",
+                    9: connection})
 
 
 def output(job, worker, text):

@@ -95,6 +95,7 @@ static void born(struct sim *s, struct sim_agent *agent)
 
     config.job = s->driver_config.job;
     config.survives = s->plan.survives;
+    config.remote = s->plan.remote;
     config.hello.agent = agent->id;
     config.hello.pid = 100 + (int64_t)agent->id;
     if (!agent_core_init(&agent->core, &config, host_now(s, agent->host)))
@@ -246,6 +247,22 @@ static void follow(struct sim *s, struct sim_agent *agent)
     agents_feed(s, agent, &ev);
 }
 
+/* Another connection: it says HELLO there, and all again when that is
+ * answered. */
+static void tell_by_another(struct sim *s, struct sim_agent *agent)
+{
+    struct agent_action hello = {.type = AGENT_DO_SEND,
+                                 .message = MSG_AGENT_HELLO};
+    struct agent_event ev = {.type = AGENT_EV_MOVED};
+    struct message m;
+
+    if (agent->core.phase != AGENT_RUNNING)
+        return;
+    agent_core_message(&agent->core, &hello, &m);
+    network_from_agent(s, agent, &m);
+    agents_feed(s, agent, &ev);
+}
+
 static void on_tick(struct sim *s, struct sim_agent *agent)
 {
     struct agent_event ev = {.type = AGENT_EV_TICK};
@@ -253,6 +270,8 @@ static void on_tick(struct sim *s, struct sim_agent *agent)
     agent->tick_us = TIME_NEVER;
     if (succession_look_agent(s, agent))
         follow(s, agent);
+    if (network_moves(s))
+        tell_by_another(s, agent);
     agents_feed(s, agent, &ev);
 }
 

@@ -294,7 +294,8 @@ void check_sent_away(struct sim *s, struct sim_worker *w,
 }
 
 /* Nor has anybody who could have stayed (M9), sent away in this very step; a
- * successor may lack the word of who has not spoken yet. */
+ * successor may lack the word of who has not spoken yet, and waits for it no
+ * longer than M15 says. */
 static void check_leavers(struct sim *s, const struct sim_generation *g)
 {
     const struct sim_generation *old = check_before(s, g->generation);
@@ -303,6 +304,8 @@ static void check_leavers(struct sim *s, const struct sim_generation *g)
         const struct sim_worker *w = sim_worker(s, old->members[rank]);
         const struct driver_worker *dw = driver_worker(&s->driver, w->id);
 
+        if (dw && dw->inherited && !dw->greeted)
+            continue;
         if (dw && !worker_is_here(dw) &&
             (dw->inherited || dw->farewell.reason == SHUTDOWN_FAILED ||
              w->sent_away))
@@ -456,6 +459,18 @@ static void check_gone_on(struct sim *s)
     }
 }
 
+/* Whoever comes now is a newcomer, whatever he was before. */
+static void forget_late(struct sim *s)
+{
+    for (size_t i = 0; i < s->n_workers; i++) {
+        struct sim_worker *w = sim_worker(s, i);
+        const struct driver_worker *dw = driver_worker(&s->driver, i);
+
+        if (w && w->alive && (!dw || !dw->greeted))
+            w->joined = 0;
+    }
+}
+
 /* What a step did that began before it was known who is there. */
 void check_adopted(struct sim *s, const struct driver_action *actions, size_t n)
 {
@@ -468,6 +483,7 @@ void check_adopted(struct sim *s, const struct driver_action *actions, size_t n)
             check_fail(s, "a successor forms a generation before all is known");
     if (d->phase == DRIVER_RUNNING)
         check_gone_on(s);
+    forget_late(s);
     if (d->phase != DRIVER_RENDEZVOUS)
         return;
     sim_cover(s, COVER_had_ended);

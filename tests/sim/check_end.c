@@ -48,6 +48,7 @@ static bool was_disturbed(const uint64_t *cover)
                cover[COVER_driver_given_up] + cover[COVER_hung_epilogue] +
                cover[COVER_agent_died] + cover[COVER_agent_silent] +
                cover[COVER_agent_stopped] + cover[COVER_partition] +
+               cover[COVER_host_went] + cover[COVER_told_twice] +
                cover[COVER_partition_one_way] >
            0;
 }
@@ -69,6 +70,8 @@ static bool is_legal(struct sim *s, const char *text)
 
     if (cover[COVER_user_failed] > 0)
         return true;
+    if (has(text, "--exit-timeout") && s->plan.loss_in > 0)
+        return true; /* the word of its end was lost for so long */
     if (has(text, "had finished, but then"))
         return cover[COVER_hung_epilogue] + cover[COVER_unkillable] > 0 ||
                (s->released && was_disturbed(cover));
@@ -88,7 +91,9 @@ static bool is_legal(struct sim *s, const char *text)
     if (has(text, "reset"))
         return s->driver_config.reset_limit >= 0;
     if (starts_with(text, "no worker has made progress")) /* they compute on */
-        return cover[COVER_ignored_loss] + cover[COVER_ignored_cut] > 0;
+        return cover[COVER_ignored_loss] + cover[COVER_ignored_cut] +
+                   cover[COVER_computed_long] >
+               0;
     if (starts_with(text, "no progress"))
         return cover[COVER_generations] >= 5;
     if (has(text, "state"))

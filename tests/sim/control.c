@@ -265,6 +265,7 @@ void control_assignment(struct control_assignment *assignment_p)
     assignment_p->entries =
         sim_generation(sim_current, core->generation)->entries;
     assignment_p->connect_timeout_us = core->connect_timeout_ms * 1000;
+    assignment_p->encrypt_data = core->encrypt_data;
     assignment_p->assigned_ns = clock_now_ns();
 }
 

@@ -172,6 +172,8 @@ static void perform(struct sim *s, const struct driver_action *a)
     case DRIVER_ACT_KILL_AGENT:
         kill_agent(s, agent_of(s, a));
         break;
+    case DRIVER_ACT_DOUBT: /* config.doubts is off */
+        break;
     case DRIVER_ACT_SPAWN:
         spawn(s, a);
         break;

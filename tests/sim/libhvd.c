@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
+#include "device/device.h"
+#include "elastic/worker/collective.h"
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/solo.h"
 #include "elastic/worker/static.h"
@@ -127,6 +129,19 @@ size_t hvd_dtype_size(hvd_dtype_t dtype)
 {
     (void)dtype;
     return 4;
+}
+
+hvd_status_t collective_look(hvd_collective_args_t *args,
+                             const struct comm_group *group)
+{
+    (void)args;
+    (void)group;
+    return HVD_OK;
+}
+
+bool device_is_broken(void)
+{
+    return false;
 }
 
 /* ---- programs that are not elastic --------------------------------------- */

@@ -169,6 +169,12 @@ void network_from_agent(struct sim *s, const struct sim_agent *agent,
     through(s, EV_FROM_AGENT, agent->id, agent->host, m);
 }
 
+bool network_moves(struct sim *s)
+{
+    return !s->plan.survives && sim_one_in(s, s->plan.move_in) &&
+           sim_befalls(s, MISHAP_MOVED);
+}
+
 void network_to_agent(struct sim *s, const struct sim_agent *agent,
                       const struct message *m)
 {

@@ -17,6 +17,13 @@ static struct sim_agent *pick(struct sim *s)
     return NULL;
 }
 
+static void feed(struct sim *s, struct sim_agent *agent, struct agent_event *ev)
+{
+    if (ev->type == AGENT_EV_TERMINATE && agent->core.terminated)
+        sim_cover(s, COVER_told_twice); /* it ends at once */
+    agents_feed(s, agent, ev);
+}
+
 static void say(struct sim *s, struct sim_agent *agent, uint64_t left_us)
 {
     struct agent_event ev = {.type = AGENT_EV_NOTICE,
@@ -29,9 +36,9 @@ static void say(struct sim *s, struct sim_agent *agent, uint64_t left_us)
           (unsigned long long)(left_us / MSEC),
           ev.type == AGENT_EV_TERMINATE ? ", and does not say when" : "");
     sim_cover(s, COVER_noticed);
-    agents_feed(s, agent, &ev);
+    feed(s, agent, &ev);
     if (ev.type == AGENT_EV_TERMINATE && agent->runs && sim_one_in(s, 8))
-        agents_feed(s, agent, &ev); /* twice: it ends at once */
+        feed(s, agent, &ev);
 }
 
 /* Often several at the same moment. */

@@ -183,6 +183,10 @@ static void plan_network(struct sim *s)
     p->duplicate_in = losses[random_below(&s->random, ARRAY_SIZE(losses))];
     p->agent_beat_us = s->options.large ? SEC : 200 * MSEC;
     p->remote = sim_one_in(s, 2);
+    s->driver_config.answers = s->driver_config.answers_agents = p->remote;
+    p->move_in = p->remote
+                     ? losses[random_below(&s->random, ARRAY_SIZE(losses))]
+                     : 0;
     p->op_mix = (uint32_t)sim_uniform(s, 0, 100);
     p->commit_in = (uint32_t)sim_uniform(s, 1, 4);
 }

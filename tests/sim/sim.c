@@ -84,6 +84,18 @@ static void to_worker(struct sim *s, struct sim_worker *w, struct event *event)
     control_feed(s, w, &ev);
 }
 
+/* By another connection; what was lost with the one before the driver asks for,
+ * and it tells. */
+static void tell_by_another(struct sim *s, struct sim_worker *w)
+{
+    struct message m;
+
+    if (!worker_has_words(&w->core))
+        return;
+    worker_hello(&w->core, &m);
+    network_to_driver(s, w, &m);
+}
+
 static void on_tick(struct sim *s, struct sim_worker *w)
 {
     struct worker_event ev = control_event(w, WORKER_EV_TICK);
@@ -92,6 +104,8 @@ static void on_tick(struct sim *s, struct sim_worker *w)
     w->tick_us = TIME_NEVER;
     if (at <= s->now_us) {
         succession_look_worker(s, w);
+        if (network_moves(s))
+            tell_by_another(s, w);
         s->in_heartbeat = true;
         control_feed(s, w, &ev);
         s->in_heartbeat = false;

@@ -48,6 +48,8 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(noticed, 0)                                           \
     X(left_in_time, 0)                                      \
     X(host_went, 0)                                         \
+    X(told_twice, 0)                                        \
+    X(computed_long, 0)                                     \
     X(user_failed, 0)                                       \
     X(cut_never, SIM_IN_EXHAUSTIVE)                         \
     X(spare, 0)                                             \
@@ -151,6 +153,7 @@ enum sim_mishap {
     MISHAP_LONG,     /* a step, or loading the program */
     MISHAP_DISABLED, /* a process may not share memory */
     MISHAP_DEAF,     /* SIGTERM does not end a process */
+    MISHAP_MOVED,    /* a worker or an agent talks by another connection */
     N_MISHAPS
 };
 

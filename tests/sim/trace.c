@@ -175,6 +175,7 @@ void trace_action(struct sim *s, const struct driver_action *a)
         trace(s, "driver: kill agent %llu", ULL(a->agent));
         break;
     case DRIVER_ACT_SPAWN: /* as messages */
+    case DRIVER_ACT_DOUBT: /* config.doubts is off */
     case DRIVER_ACT_KILL:
     case DRIVER_ACT_PONG:
         break;

@@ -79,6 +79,8 @@ static void compute(struct sim *s, struct sim_worker *w)
     us = us / 2 + random_below(&s->random, us + 1);
     if (sim_one_in(s, s->plan.long_step_in) && sim_befalls(s, MISHAP_LONG))
         us += 3 * SEC;
+    if (us >= s->driver_config.hang_timeout_us)
+        sim_cover(s, COVER_computed_long); /* if there is such a timeout */
     w->busy_since_us = s->now_us;
     app_sleep(s, w, w->live.steps >= s->plan.steps ? 50 : us);
     w->busy_until_us = s->now_us;

@@ -273,6 +273,7 @@ struct sim_plan {
     uint64_t load_us, spawn_us, kill_us;
     uint64_t delay_us, tail_us, tail_in;
     uint64_t loss_in, duplicate_in; /* one message in so many; 0: none */
+    uint64_t move_in;               /* one tick in so many */
     uint64_t codec_in;
     uint64_t agent_beat_us, discovery_us;
     bool survives; /* there is a job directory: a driver may have a successor */
@@ -388,6 +389,8 @@ void network_to_driver(struct sim *s, struct sim_worker *w,
                        const struct message *m);
 void network_from_agent(struct sim *s, const struct sim_agent *agent,
                         const struct message *m);
+/* Does one of both move to another connection now? */
+bool network_moves(struct sim *s);
 void network_to_agent(struct sim *s, const struct sim_agent *agent,
                       const struct message *m);
 void network_send_to(struct sim *s, struct sim_worker *w,

@@ -312,6 +312,159 @@ START_TEST(sampler_manual_record_queue_slides)
 }
 END_TEST
 
+/* What waits is moved to the front or gets more room, and is itself all the
+ * same: read ahead by `ahead`, and recorded as often as `step` blocks wait. */
+START_TEST(sampler_manual_record_keeps_what_waits)
+{
+    static const struct {
+        int ahead, step;
+    } habits[] = {{1, 1}, {2, 1}, {3, 2}, {8, 1}, {8, 8}, {9, 4}, {64, 63}};
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    int ahead = habits[_i].ahead, step = habits[_i].step, waiting = 0;
+    uint8_t image[SAMPLER_CURSOR_NBYTES];
+    struct sampler_image decoded;
+    hvd_sampler_t *sampler;
+    uint64_t index, recorded = 0;
+    size_t n;
+
+    options.manual_record = true;
+    sampler = hvd_sampler_create(1000, &options);
+    be(0, 1);
+    while (hvd_sampler_next(sampler, 1, &index, &n) == HVD_OK) {
+        if (++waiting < ahead)
+            continue;
+        ck_assert_int_eq(hvd_sampler_record(sampler, (uint64_t)waiting + 1),
+                         HVD_ERR_INVALID);
+        ck_assert_int_eq(hvd_sampler_record(sampler, 0), HVD_OK);
+        ck_assert_int_eq(hvd_sampler_record(sampler, (uint64_t)step), HVD_OK);
+        waiting -= step;
+        recorded += (uint64_t)step;
+        sampler_save(sampler, image);
+        sampler_image_decode(image, &decoded);
+        ck_assert_uint_eq(decoded.cursor.position, recorded);
+    }
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
+/* Nothing is recorded before there is anything. */
+START_TEST(sampler_record_of_nothing_changes_nothing)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_sampler_t *sampler;
+    uint64_t index;
+    size_t n;
+
+    options.manual_record = true;
+    sampler = hvd_sampler_create(10, &options);
+    be(0, 1);
+    sampler_rewind(sampler);
+    ck_assert_int_eq(hvd_sampler_record(sampler, 0), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_record(sampler, 0), HVD_OK);
+    sampler_rewind(sampler);
+    ck_assert_uint_eq(hvd_sampler_position(sampler), 0);
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
+/* Of each epoch and seed: who has restored one deals as who was in it. */
+static void order_of(hvd_sampler_t *sampler, uint64_t order[20])
+{
+    size_t n;
+
+    be(0, 1);
+    ck_assert_int_eq(hvd_sampler_next(sampler, 20, order, &n), HVD_OK);
+    ck_assert_uint_eq(n, 20);
+}
+
+static hvd_sampler_t *of_seed(uint64_t seed)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+
+    options.seed = seed;
+    return hvd_sampler_create(20, &options);
+}
+
+START_TEST(sampler_order_is_that_of_epoch_and_seed)
+{
+    hvd_sampler_t *a = of_seed(7), *b = of_seed(7), *other = of_seed(8);
+    uint8_t image[SAMPLER_CURSOR_NBYTES];
+    uint64_t first[20], order[20];
+    bool shuffled = false;
+
+    order_of(a, first);
+    ck_assert_int_eq(hvd_sampler_set_epoch(a, 1), HVD_OK);
+    ck_assert_int_eq(hvd_sampler_set_epoch(a, 0), HVD_OK);
+    order_of(a, order);
+    ck_assert_mem_eq(first, order, sizeof(first));
+    order_of(other, order);
+    ck_assert_mem_ne(first, order, sizeof(first));
+    for (uint64_t i = 0; i < 20; i++)
+        shuffled |= first[i] != i;
+    ck_assert(shuffled);
+    ck_assert_int_eq(hvd_sampler_set_epoch(a, 3), HVD_OK);
+    sampler_save(a, image);
+    order_of(a, order);
+    ck_assert_mem_ne(first, order, sizeof(first));
+    sampler_load(b, image);
+    order_of(b, first);
+    ck_assert_mem_eq(first, order, sizeof(first));
+    ck_assert_int_eq(hvd_sampler_set_epoch(a, 3), HVD_OK);
+    order_of(a, order);
+    ck_assert_mem_eq(first, order, sizeof(first));
+    hvd_sampler_destroy(a);
+    hvd_sampler_destroy(b);
+    hvd_sampler_destroy(other);
+}
+END_TEST
+
+START_TEST(sampler_image_of_another_is_refused)
+{
+    hvd_sampler_t *a = of_seed(7), *b = of_seed(8);
+    struct sampler_image image = {{0, 21}, 20, 7};
+    uint8_t bytes[SAMPLER_CURSOR_NBYTES];
+
+    sampler_save(a, bytes);
+    ck_assert_int_eq(sampler_check(a, bytes), HVD_OK);
+    ck_assert_int_eq(sampler_check(b, bytes), HVD_ERR_LAYOUT);
+    ck_assert_str_eq(hvd_last_error(), "seed 8 here, 7 in the snapshot");
+    sampler_image_encode(&image, bytes);
+    ck_assert_int_eq(sampler_check(a, bytes), HVD_ERR_CORRUPT);
+    image.cursor.position = 20; /* the end of an epoch */
+    sampler_image_encode(&image, bytes);
+    ck_assert_int_eq(sampler_check(a, bytes), HVD_OK);
+    hvd_sampler_destroy(a);
+    hvd_sampler_destroy(b);
+}
+END_TEST
+
+static void refused(hvd_status_t status, const char *words)
+{
+    ck_assert_int_eq(status, HVD_ERR_INVALID);
+    ck_assert_str_eq(hvd_last_error(), words);
+}
+
+START_TEST(sampler_says_what_is_wrong)
+{
+    hvd_sampler_t *sampler = hvd_sampler_create(10, NULL);
+    uint64_t index;
+    size_t n;
+
+    be(0, 1);
+    refused(hvd_sampler_next(sampler, 0, &index, &n),
+            "hvd_sampler_next: batch is 0");
+    refused(hvd_sampler_next(sampler, 1, &index, NULL),
+            "hvd_sampler_next: NULL argument");
+    refused(hvd_sampler_record(sampler, 0),
+            "hvd_sampler_record: the sampler has no manual_record");
+    refused(hvd_sampler_record(NULL, 0), "hvd_sampler_record: NULL sampler");
+    ck_assert_uint_eq(hvd_sampler_epoch(NULL), 0);
+    ck_assert_uint_eq(hvd_sampler_position(NULL), 0);
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
 START_TEST(sampler_bad_arguments_are_refused)
 {
     hvd_sampler_t *sampler = hvd_sampler_create(10, NULL);
@@ -399,6 +552,11 @@ int main(void)
     tcase_add_test(tc,
                    sampler_manual_record_of_all_enters_the_epoch_begun_since);
     tcase_add_test(tc, sampler_manual_record_queue_slides);
+    tcase_add_loop_test(tc, sampler_manual_record_keeps_what_waits, 0, 7);
+    tcase_add_test(tc, sampler_record_of_nothing_changes_nothing);
+    tcase_add_test(tc, sampler_order_is_that_of_epoch_and_seed);
+    tcase_add_test(tc, sampler_image_of_another_is_refused);
+    tcase_add_test(tc, sampler_says_what_is_wrong);
     tcase_add_test(tc, sampler_bad_arguments_are_refused);
     tcase_add_test(tc, sampler_other_dataset_is_layout_error);
     tcase_add_test(tc, S2_elastic_sampler);

@@ -56,6 +56,11 @@ static void check_equal(struct message *m, const struct message *like)
         take_strings(&m->u.spawn.env, &like->u.spawn.env);
         take_strings(&m->u.spawn.cwd, &like->u.spawn.cwd);
     }
+    if (m->type == MSG_AGENT_HELLO)
+        take_strings(&m->u.agent_hello.addresses,
+                     &like->u.agent_hello.addresses);
+    if (m->type == MSG_PROBE)
+        take_strings(&m->u.probe.addresses, &like->u.probe.addresses);
     ck_assert_mem_eq(m, like, sizeof(*m));
 }
 

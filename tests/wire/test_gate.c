@@ -1,6 +1,8 @@
 /* tests/wire/test_gate.c - whom the driver's sockets let in. A guest is a plain
  * socket of libzmq, which tells by events how its handshake has ended. */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
@@ -193,6 +195,58 @@ START_TEST(gate_keys_follow_from_the_secret)
 }
 END_TEST
 
+START_TEST(router_only_addresses_of_one_machine)
+{
+    static const char *const bad[] = {
+        "0.0.0.0", "224.0.0.1", "255.255.255.255", "localhost", "*",
+        "::",      "fe80::1",   "ff02::1",         ""};
+    static const char *const bad_endpoint[] = {
+        "tcp://0.0.0.0:1", "tcp://*:1",   "ipc:///tmp/x", "tcp://localhost:1",
+        "tcp://",          "127.0.0.1:1", "tcp://[::]:1", ""};
+    struct wire_secrets known = secrets_of(1);
+    struct wire_router *r;
+    struct wire_dealer *d;
+    char text[64];
+
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        ck_assert_int_eq(
+            wire_router_create(context, gate, bad[i], text, sizeof(text), &r),
+            HVD_ERR_INVALID);
+        ck_assert_ptr_nonnull(strstr(error_text(), bad[i]));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad_endpoint); i++)
+        ck_assert_int_eq(
+            wire_dealer_create(context, bad_endpoint[i], "w", &known, &d),
+            HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(router_taken_port_is_named)
+{
+    unsigned port = (unsigned)atoi(strrchr(endpoint, ':') + 1);
+    const char *text;
+
+    ck_assert_int_eq(
+        wire_router_listen(router, "127.0.0.1", (uint16_t)port, &text),
+        HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(error_text(), strrchr(endpoint, ':')));
+    ck_assert_ptr_nonnull(strstr(error_text(), strerror(EADDRINUSE)));
+}
+END_TEST
+
+START_TEST(router_other_loopback_addresses_work)
+{
+    struct wire_router *r;
+    char text[64];
+
+    ck_assert_int_eq(
+        wire_router_create(context, gate, "127.0.0.2", text, sizeof(text), &r),
+        HVD_OK);
+    ck_assert_int_eq(strncmp(text, "tcp://127.0.0.2:", 16), 0);
+    wire_router_destroy(r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gate");
@@ -207,6 +261,9 @@ int main(void)
     tcase_add_test(tcase, gate_forgets_a_worker_or_all_of_an_agent);
     tcase_add_test(tcase, gate_of_a_context_is_one);
     tcase_add_test(tcase, gate_keys_follow_from_the_secret);
+    tcase_add_test(tcase, router_only_addresses_of_one_machine);
+    tcase_add_test(tcase, router_taken_port_is_named);
+    tcase_add_test(tcase, router_other_loopback_addresses_work);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

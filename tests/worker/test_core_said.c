@@ -158,7 +158,7 @@ END_TEST
 
 /* --- from the driver --- */
 
-START_TEST(welcome_brings_the_times)
+START_TEST(welcome_brings_times_and_encryption)
 {
     struct message m = message(MSG_WELCOME, 0);
 
@@ -166,10 +166,13 @@ START_TEST(welcome_brings_the_times)
     m.u.welcome.heartbeat_ms = 1;
     m.u.welcome.driver_timeout_ms = 3000;
     m.u.welcome.connect_timeout_ms = 1234;
+    m.u.welcome.encrypt_data = true;
+    ck_assert(!core.encrypt_data);
     hear(m, "WAKE");
     ck_assert_uint_eq(worker_deadline(&core), now_us + 1000);
     ck_assert_uint_eq(core.driver_timeout_us, 3000000);
     ck_assert_uint_eq(core.connect_timeout_ms, 1234);
+    ck_assert(core.encrypt_data);
 }
 END_TEST
 
@@ -263,7 +266,7 @@ int main(void)
     tcase_add_test(tcase, leaving_tells_why);
     tcase_add_test(tcase, abort_tells_why);
     tcase_add_test(tcase, failure_without_a_status_is_the_jobs);
-    tcase_add_test(tcase, welcome_brings_the_times);
+    tcase_add_test(tcase, welcome_brings_times_and_encryption);
     tcase_add_test(tcase, welcome_without_a_heartbeat_leaves_it);
     tcase_add_test(tcase, left_is_left);
     tcase_add_test(tcase, released_asks_for_nothing);

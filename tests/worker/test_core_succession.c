@@ -49,6 +49,34 @@ START_TEST(phase_stays_and_what_stands_is_said_again)
 }
 END_TEST
 
+/* What the driver that is gone has not heard of is not said with the next beat
+ * alone. */
+START_TEST(what_stands_is_due_with_the_welcome)
+{
+    stand_in(WORKER_DONE);
+    succeed(2, "HELLO");
+    tick("HELLO");
+    ck_assert_uint_gt(worker_deadline(&core), now_us);
+    welcome("");
+    ck_assert_uint_eq(worker_deadline(&core), now_us);
+}
+END_TEST
+
+/* By another connection: what stands may have been lost with the one before. */
+START_TEST(welcome_that_comes_again_has_all_said_again)
+{
+    struct message m = message(MSG_WELCOME, 0);
+
+    stand_in(WORKER_JOINING);
+    ck_assert_uint_gt(worker_deadline(&core), now_us);
+    m.u.welcome.driver_timeout_ms = 7;
+    hear(m, "");
+    ck_assert_uint_ne(core.driver_timeout_us, 7000);
+    ck_assert_uint_eq(worker_deadline(&core), now_us);
+    tick("READY(start,0) PING");
+}
+END_TEST
+
 START_TEST(contact_greets_the_new_one_instead)
 {
     begin();
@@ -243,6 +271,8 @@ int main(void)
     TCase *tc = tcase_create("succession");
 
     tcase_add_loop_test(tc, phase_stays_and_what_stands_is_said_again, 0, 5);
+    tcase_add_test(tc, what_stands_is_due_with_the_welcome);
+    tcase_add_test(tc, welcome_that_comes_again_has_all_said_again);
     tcase_add_test(tc, contact_greets_the_new_one_instead);
     tcase_add_test(tc, leaving_is_told_to_the_new_one);
     tcase_add_test(tc, who_was_shut_down_has_nothing_to_say);

@@ -153,10 +153,9 @@ START_TEST(descriptor_fields_of_the_future_are_refused)
     args.comm = (hvd_comm_t *)&args;
     assert_refused(&args, "comm");
     args.comm = NULL;
-    args.stream = &args;
-    assert_refused(&args, "stream");
-    args.stream = NULL;
-    args.memory = 1;
+    args.memory = 3;
+    assert_refused(&args, "memory");
+    args.memory = -1;
     assert_refused(&args, "memory");
     args.memory = 0;
     args.flags = 4;

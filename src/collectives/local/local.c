@@ -341,11 +341,11 @@ static bool can_read(const struct local_peer *peer)
 /* Two hosts may be one machine under two names. */
 static int count_at_address(const struct local *local)
 {
-    const char *address = local->ranks[local->rank].address;
+    const char *address = local->ranks[local->rank].addresses;
     int n = 0;
 
     for (int i = 0; i < local->n_ranks; i++)
-        n += strcmp(local->ranks[i].address, address) == 0;
+        n += strcmp(local->ranks[i].addresses, address) == 0;
     return n;
 }
 

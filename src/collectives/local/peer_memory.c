@@ -52,13 +52,12 @@ static struct peer_arena *find(const struct stat *st)
     return a;
 }
 
+/* Its descriptor is closed. */
 static void unmap(struct peer_arena *a)
 {
     arena_views_unmap(&a->views);
     if (a->head != NULL)
         (void)munmap((void *)(uintptr_t)a->head, ARENA_HEAD_NBYTES);
-    if (a->fd >= 0)
-        close(a->fd);
     free(a);
 }
 
@@ -136,6 +135,8 @@ static struct peer_arena *add(int fd, const struct stat *st)
         return a;
     }
     error = errno;
+    if (a->fd >= 0)
+        close(a->fd);
     unmap(a);
     errno = error;
     return NULL;
@@ -256,17 +257,8 @@ static struct {
 } tidier = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER};
 
-/* Once it is off the list no forked child would close it, and to unmap takes
- * long. */
-static void close_descriptor(struct peer_arena *a)
-{
-    int fd = a->fd;
-
-    a->fd = -1;
-    close(fd);
-}
-
-/* Given back until then. */
+/* Given back until then. Once it is off the list no forked child would close
+ * its descriptor, and to unmap takes long. */
 static struct peer_arena *take_unused(uint64_t until_us)
 {
     struct peer_arena *unused = NULL, **p = &arenas;
@@ -280,7 +272,7 @@ static struct peer_arena *take_unused(uint64_t until_us)
             continue;
         }
         *p = a->next;
-        close_descriptor(a);
+        close(a->fd);
         a->next = unused;
         unused = a;
     }

@@ -161,6 +161,23 @@ void pull_init(struct pull *p, const struct pull_shape *shape)
         p->n_stage = 0;
 }
 
+bool pull_suit(const struct pull *p, const struct pull_ways *ways,
+               struct pull_shape *shape_p)
+{
+    struct pull_shape shape = p->shape;
+
+    if (ways->all_push)
+        shape.kind = PULL_SLICES_REDUCE;
+    else if (shape.kind == PULL_ALLREDUCE && !ways->stages_result)
+        shape.lag = PULL_LAG_NBYTES / shape.block_nbytes;
+    else if (!p->reduces && ways->attaches && !ways->stages)
+        shape.block_nbytes = PULL_ATTACHED_BLOCK;
+    else
+        return false;
+    *shape_p = shape;
+    return true;
+}
+
 /* --- what can be done --- */
 
 /* Has everybody who reads it read own block `block` of staging? */

@@ -76,6 +76,21 @@ struct pull_shape {
                         could wait for its takers, who wait for it */
 };
 
+/* What the operands of all ranks turn out to be. */
+struct pull_ways {
+    bool all_push;      /* every result can be written by every rank */
+    bool stages;        /* some operand is copied to be read */
+    bool stages_result; /* some result is */
+    bool attaches;      /* some operand is read by system calls */
+};
+
+enum {
+    /* what a peer has just written is slow to read until it has left the peer's
+     * own caches, of 2 MB or less, for one that is shared */
+    PULL_LAG_NBYTES = 4 << 20,
+    PULL_ATTACHED_BLOCK = 4 << 20 /* after each, an abort is heard */
+};
+
 struct pull_region {
     size_t src; /* in the source's operand or result */
     size_t dst; /* in the reader's result */
@@ -120,6 +135,16 @@ struct pull {
 size_t pull_stage_nbytes(const struct pull_shape *shape);
 
 void pull_init(struct pull *pull, const struct pull_shape *shape);
+
+/* The shape that suits these ways better than the one which was begun without
+ * knowing them; the same on all ranks. false: none does.
+ *
+ * Push, if all results are within reach: who reduces a slice alone has it in
+ * his caches, whoever else has to come for it pays for each line. Else lag, if
+ * all results are read where they are. What is taken by system calls, of which
+ * no block has to wait for another, is taken from one peer after the other. */
+bool pull_suit(const struct pull *pull, const struct pull_ways *ways,
+               struct pull_shape *shape_p);
 
 /* What to do next, peers [size] being so far (own entry not looked at). Nothing
  * changes. */

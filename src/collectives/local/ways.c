@@ -9,14 +9,10 @@
 enum {
     BLOCK_MAX = 512 << 10,
     BLOCK_UNIT = 4096,
-    ATTACHED_BLOCK = 4 << 20, /* after each, an abort is heard */
     /* of a broadcast: less is sooner read than agreed on; and where ranks share
      * cores, the root would rather sleep */
     SPLIT_MIN = 256 << 10,
-    SPLIT_MIN_CROWDED = 4 << 20,
-    /* what a peer has just written is slow to read until it has left the
-     * peer's own caches, of 2 MB or less, for one that is shared */
-    LAG_NBYTES = 4 << 20
+    SPLIT_MIN_CROWDED = 4 << 20
 };
 
 static const enum pull_kind kinds[] = {
@@ -227,13 +223,9 @@ hvd_status_t local_ways_plan(struct local *local, struct mailbox_card *card)
 /* --- everybody's --- */
 
 /* What the cards of all say; the same on every rank. */
-struct ways {
-    bool all_push, stages, stages_result, attaches;
-};
-
-static struct ways ways_of_all(const struct local *local)
+static struct pull_ways ways_of_all(const struct local *local)
 {
-    struct ways w = {.all_push = true};
+    struct pull_ways w = {.all_push = true};
 
     for (int i = 0; i < local->size; i++) {
         const struct mailbox_card *card = local_card_of(local->peers[i].box,
@@ -279,33 +271,23 @@ static bool splits_broadcast(struct local *local)
     return shape.split;
 }
 
-/* Push, if all results are within reach: who reduces a slice alone has it in
- * his caches, whoever else has to come for it pays for each line. Else lag, if
- * all results are read where they are. What is taken by system calls, of which
- * no block has to wait for another, is taken from one peer after the other. */
 void local_ways_arrived(struct local *local)
 {
     struct local_run *run = &local->run;
     struct pull_shape shape;
-    struct ways ways;
+    struct pull_ways ways;
 
     if (run->pull.shape.kind == PULL_BROADCAST && splits_broadcast(local))
         return;
-    shape = run->pull.shape;
-    if (run->method == RUN_OFFERED && shape.kind != PULL_ALLREDUCE)
+    /* only who reduces has waited for the cards of all */
+    if (run->method == RUN_OFFERED && run->pull.shape.kind != PULL_ALLREDUCE)
         return;
     ways = ways_of_all(local);
-    if (ways.all_push) {
-        run->method = RUN_PUSHED;
-        shape.kind = PULL_SLICES_REDUCE;
-    } else if (shape.kind == PULL_ALLREDUCE && !ways.stages_result) {
-        shape.lag = LAG_NBYTES / shape.block_nbytes;
-    } else if (!run->pull.reduces && ways.attaches && !ways.stages) {
-        shape.block_nbytes = ATTACHED_BLOCK;
-    } else {
+    if (!pull_suit(&run->pull, &ways, &shape))
         return;
-    }
     pull_init(&run->pull, &shape);
-    if (ways.all_push)
-        local_publish_progress(local);
+    if (!ways.all_push)
+        return;
+    run->method = RUN_PUSHED;
+    local_publish_progress(local);
 }

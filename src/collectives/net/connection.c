@@ -3,7 +3,6 @@
  */
 #include "collectives/net/connection.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -85,6 +84,7 @@ void connection_destroy(struct connection *c)
     if (c == NULL)
         return;
     connection_close(c);
+    sealed_destroy(c->sealed);
     if (c->in != c->in_small)
         free(c->in);
     free(c);
@@ -108,43 +108,44 @@ void connection_near_options(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &queue, sizeof(queue));
 }
 
-static bool parse_address(const char *address, uint16_t port,
-                          struct sockaddr_storage *sa, socklen_t *len_p)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)sa;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)sa;
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44 /* Linux 6.15; older ones refuse it */
+#endif
 
-    memset(sa, 0, sizeof(*sa));
-    if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons(port);
-        *len_p = sizeof(*v4);
-        return true;
-    }
-    if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons(port);
-        *len_p = sizeof(*v6);
-        return true;
-    }
-    return false;
+/* Between two attempts of the kernel; it takes 1 s to 120 s. */
+static int longest_pause_ms(uint64_t silence_us)
+{
+    uint64_t ms = silence_us / 4000;
+
+    if (silence_us == 0 || ms > 120000)
+        return 120000;
+    return ms < 1000 ? 1000 : (int)ms;
 }
 
-enum io connection_dial(struct connection *c, const char *address,
-                        uint16_t port, bool near, const uint8_t *hello,
-                        hvd_status_t *status_p)
+void connection_far_options(int fd, uint64_t silence_us, bool asks)
 {
-    struct sockaddr_storage sa;
-    socklen_t len;
+    int on = 1, asked = asks, pause_ms = longest_pause_ms(silence_us);
+    int second = 1, most = 127; /* a keepalive that gives up at last */
 
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on,
+                     sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &pause_ms,
+                     sizeof(pause_ms));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof(second));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof(second));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof(most));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &asked, sizeof(asked));
+}
+
+enum io connection_dial(struct connection *c, const struct sockaddr_storage *to,
+                        bool near, const uint8_t *hello, hvd_status_t *status_p)
+{
     HVD_ASSERT(c->fd < 0 && c->state == CONNECTION_RETRY);
     *status_p = HVD_OK;
-    if (!parse_address(address, port, &sa, &len)) {
-        *status_p = error_set(HVD_ERR_INVALID, "not a numeric address: '%s'",
-                              address);
+    c->fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                   0);
+    if (c->fd < 0 && errno == EAFNOSUPPORT) /* no IPv6 here */
         return IO_END;
-    }
-    c->fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->fd < 0) {
         *status_p = error_errno("socket for rank %d", c->peer);
         return IO_END;
@@ -155,7 +156,7 @@ enum io connection_dial(struct connection *c, const char *address,
     connection_read_on(c, READING_REPLY);
     memcpy(c->out, hello, HANDSHAKE_NBYTES);
     c->out_n = HANDSHAKE_NBYTES;
-    if (connect(c->fd, (const struct sockaddr *)&sa, len) == 0)
+    if (connect(c->fd, (const struct sockaddr *)to, address_len(to)) == 0)
         connection_move(c, CONNECTION_GREETED);
     else if (errno == EINPROGRESS || errno == EINTR)
         connection_move(c, CONNECTION_DIALING);
@@ -215,6 +216,8 @@ void connection_reset(struct connection *c)
     connection_close(c);
     connection_move(c, CONNECTION_RETRY);
     connection_read_on(c, READING_REPLY);
+    sealed_destroy(c->sealed);
+    c->sealed = NULL;
     c->out_off = c->out_n = c->payload_n = 0;
     c->in_off = c->in_n = c->dest_n = 0;
     c->ended = c->shut = false;
@@ -244,6 +247,14 @@ bool connection_take_local(struct connection *c, int fd, const uint8_t *reply,
     return true;
 }
 
+void connection_seal(struct connection *c, struct sealed *sealed)
+{
+    HVD_ASSERT(c->sealed == NULL && c->payload_n == 0);
+    sealed_put_clear(sealed, c->out + c->out_off, c->out_n - c->out_off);
+    c->out_off = c->out_n = 0;
+    c->sealed = sealed;
+}
+
 size_t connection_fds_take(struct connection *c, int *fds)
 {
     size_t n = c->n_fds;
@@ -253,15 +264,32 @@ size_t connection_fds_take(struct connection *c, int *fds)
     return n;
 }
 
-bool connection_idle(const struct connection *c)
+static bool is_empty(const struct connection *c)
 {
     return c->out_off == c->out_n && c->payload_n == 0;
+}
+
+bool connection_idle(const struct connection *c)
+{
+    return is_empty(c) && (c->sealed == NULL || sealed_idle(c->sealed));
+}
+
+bool connection_owes(const struct connection *c)
+{
+    return c->payload_n > 0 || (c->sealed != NULL && sealed_owes(c->sealed));
+}
+
+void connection_drop(struct connection *c)
+{
+    c->out_off = c->out_n = c->payload_n = 0;
+    if (c->sealed != NULL)
+        c->sealed->out_off = c->sealed->out_n = 0;
 }
 
 bool connection_queue(struct connection *c, const struct frame *frame,
                       const void *payload)
 {
-    if (connection_idle(c))
+    if (is_empty(c))
         c->out_off = c->out_n = 0;
     if (c->shut || c->payload_n > 0 ||
         sizeof(c->out) - c->out_n < FRAME_HEADER_NBYTES)
@@ -297,27 +325,76 @@ static void advance_out(struct connection *c, size_t n)
     c->payload_n -= n;
 }
 
+/* IO_AGAIN: nothing more fits, or not yet; IO_DONE: *n_p bytes, 0 if it was
+ * interrupted. */
+static enum io send_some(struct connection *c, struct iovec *iov, size_t n_iov,
+                         size_t *n_p)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = n_iov};
+    ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+
+    *n_p = n > 0 ? (size_t)n : 0;
+    if (n < 0 && errno == EINTR)
+        return IO_DONE;
+    if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+        return IO_AGAIN;
+    if (n < 0)
+        return IO_END;
+    if (c->state == CONNECTION_DIALING)
+        connection_move(c, CONNECTION_GREETED);
+    return IO_DONE;
+}
+
+/* The payload is encrypted as the socket takes it: by then its peer opens what
+ * went before. */
+static void seal_some(struct connection *c)
+{
+    size_t head_n = c->out_n - c->out_off, payload_n = c->payload_n;
+
+    sealed_put(c->sealed, c->out + c->out_off, &head_n, c->payload, &payload_n);
+    c->out_off = c->out_n - head_n;
+    if (payload_n < c->payload_n)
+        c->payload += c->payload_n - payload_n;
+    c->payload_n = payload_n;
+}
+
+static enum io flush_sealed(struct connection *c)
+{
+    struct sealed *s = c->sealed;
+
+    while (!connection_idle(c)) {
+        struct iovec iov;
+        enum io io;
+        size_t n;
+
+        if (sealed_idle(s))
+            seal_some(c);
+        iov = (struct iovec){s->out_bytes + s->out_off, s->out_n - s->out_off};
+        io = send_some(c, &iov, 1, &n);
+        if (io != IO_DONE)
+            return io;
+        s->out_off += n;
+    }
+    return IO_DONE;
+}
+
 enum io connection_flush(struct connection *c)
 {
     if (c->state == CONNECTION_RETRY || c->fd < 0)
         return IO_AGAIN;
-    while (!connection_idle(c)) {
+    if (c->sealed != NULL)
+        return flush_sealed(c);
+    while (!is_empty(c)) {
         struct iovec iov[2] = {
             {c->out + c->out_off, c->out_n - c->out_off},
             {(void *)(uintptr_t)c->payload, c->payload_n},
         };
-        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-        ssize_t n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+        size_t n;
+        enum io io = send_some(c, iov, 2, &n);
 
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
-            return IO_AGAIN;
-        if (n < 0)
-            return IO_END;
-        if (c->state == CONNECTION_DIALING)
-            connection_move(c, CONNECTION_GREETED);
-        advance_out(c, (size_t)n);
+        if (io != IO_DONE)
+            return io;
+        advance_out(c, n);
     }
     return IO_DONE;
 }
@@ -342,6 +419,32 @@ static ssize_t read_first(struct connection *c)
     return n;
 }
 
+/* What `in` may take now. */
+static size_t room_behind(const struct connection *c)
+{
+    if (c->reading == READING_SHARE)
+        return 0;
+    if (c->reading == READING_REPLY && c->sealed != NULL)
+        return HANDSHAKE_NBYTES - c->in_n;
+    return c->in_max - c->in_n;
+}
+
+/* Of records as much as there is; the reply in front of them is none. */
+static ssize_t read_sealed(struct connection *c)
+{
+    size_t room;
+    uint8_t *to = sealed_room(c->sealed, &room);
+    ssize_t n;
+
+    if (c->reading == READING_REPLY)
+        return read(c->fd, c->in + c->in_n, room_behind(c));
+    HVD_ASSERT(room > 0);
+    n = read(c->fd, to, room);
+    if (n > 0)
+        sealed_arrived(c->sealed, (size_t)n);
+    return n;
+}
+
 static ssize_t read_some(struct connection *c)
 {
     struct iovec iov[2] = {
@@ -349,11 +452,45 @@ static ssize_t read_some(struct connection *c)
         {c->in + c->in_n, c->in_max - c->in_n},
     };
 
+    if (c->sealed != NULL)
+        return read_sealed(c);
     if (c->local && c->reading == READING_REPLY && c->in_n == 0)
         return read_first(c);
     if (c->reading == READING_SHARE)
         return readv(c->fd, iov, 1);
     return readv(c->fd, c->dest_n > 0 ? iov : iov + 1, c->dest_n > 0 ? 2 : 1);
+}
+
+bool connection_pull(struct connection *c)
+{
+    struct sealed_target t = {.dest = c->dest, .dest_n = c->dest_n};
+    bool any;
+
+    if (c->sealed == NULL || c->reading == READING_REPLY)
+        return false;
+    compact(c);
+    t.in = c->in + c->in_n;
+    t.in_n = room_behind(c);
+    any = sealed_get(c->sealed, &t);
+    c->dest = t.dest;
+    c->dest_n = t.dest_n;
+    c->in_n += room_behind(c) - t.in_n;
+    return any;
+}
+
+void connection_skip(struct connection *c)
+{
+    c->in_off = c->in_n;
+    if (c->sealed != NULL)
+        sealed_skip(c->sealed);
+}
+
+static enum io pull_read(struct connection *c)
+{
+    (void)connection_pull(c);
+    if (connection_is_forged(c))
+        c->ended = true;
+    return c->ended ? IO_END : IO_DONE;
 }
 
 enum io connection_fill(struct connection *c)
@@ -362,9 +499,10 @@ enum io connection_fill(struct connection *c)
 
     if (c->fd < 0 || c->ended)
         return IO_END;
+    if (c->sealed != NULL && (c->sealed->forged || connection_pull(c)))
+        return pull_read(c);
     compact(c);
-    if (c->dest_n + (c->reading == READING_SHARE ? 0 : c->in_max - c->in_n) ==
-        0)
+    if (c->dest_n + room_behind(c) == 0)
         return IO_AGAIN;
     do
         n = read_some(c);
@@ -375,6 +513,8 @@ enum io connection_fill(struct connection *c)
         c->ended = true;
         return IO_END;
     }
+    if (c->sealed != NULL && c->reading != READING_REPLY)
+        return pull_read(c);
     if ((size_t)n <= c->dest_n) {
         c->dest += n;
         c->dest_n -= (size_t)n;
@@ -396,6 +536,8 @@ static void direct(struct connection *c, void *dest, size_t nbytes)
     c->in_off += n;
     c->dest = n < nbytes ? (uint8_t *)dest + n : NULL;
     c->dest_n = nbytes - n;
+    if (c->dest_n > 0)
+        (void)connection_pull(c);
 }
 
 void connection_claim(struct connection *c, void *dest)

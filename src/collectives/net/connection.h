@@ -21,6 +21,11 @@
  *     |
  *     '-----> SHARE, of a stripe
  *
+ * An encrypted one (sealed.h) has records behind its handshake, and the same
+ * frames in them. Who is told here that nothing more has come may rely on it:
+ * what was read from the socket, and can be taken, has been. connection_pull()
+ * is for what could not.
+ *
  * Over AF_UNIX the hello and the reply each carry descriptors with their first
  * byte, and go out whole or not at all. Descriptors that come later are closed
  * by the kernel: nobody asks for them.
@@ -36,8 +41,11 @@
 
 #include <hvd/status.h>
 
+#include "collectives/net/addresses.h"
 #include "collectives/net/frame.h"
 #include "collectives/net/handshake.h"
+#include "collectives/net/sealed.h"
+#include "collectives/net/silence.h"
 #include "collectives/net/unix_socket.h"
 
 enum {
@@ -84,10 +92,19 @@ struct connection {
     uint64_t judge_us; /* LEFT: judged again then; 0: not put off, CLOCK_NEVER:
                           nothing more is waited for */
 
+    bool dialled; /* by us, over TCP */
     uint64_t dial_deadline_us, retry_us;
-    uint64_t greeted_us; /* when it was last GREETED */
+    /* of a peer that has several addresses (links.c): */
+    unsigned address_i; /* the one that is dialled, or was at last */
+    uint8_t tried;      /* a bit each: since the last pause */
+    uint64_t attempt_deadline_us;
+
+    struct silence silence; /* of a peer on another host (watch.c) */
+    uint64_t greeted_us;    /* when it was last GREETED */
     unsigned n_retries;
     uint8_t nonce[HANDSHAKE_NONCE_NBYTES];
+
+    struct sealed *sealed; /* NULL: not encrypted, or not dialled yet */
 
     bool local;    /* AF_UNIX */
     int fds_errno; /* why descriptors could not be passed; 0: they could */
@@ -132,11 +149,11 @@ void connection_destroy(struct connection *c);
  * Async-signal-safe. */
 void connection_close(struct connection *c);
 
-/* Start connecting to a numeric address; the hello [HANDSHAKE_NBYTES] goes
- * first. near: on this host, see connection_near_options(). IO_DONE: under way.
- * IO_END: refused at once. HVD_ERR_SYSTEM through *status_p: own resources. */
-enum io connection_dial(struct connection *c, const char *address,
-                        uint16_t port, bool near, const uint8_t *hello,
+/* Start connecting; the hello [HANDSHAKE_NBYTES] goes first. near: on this
+ * host, see connection_near_options(). IO_DONE: under way. IO_END: refused at
+ * once. HVD_ERR_SYSTEM through *status_p: own resources. */
+enum io connection_dial(struct connection *c, const struct sockaddr_storage *to,
+                        bool near, const uint8_t *hello,
                         hvd_status_t *status_p);
 
 /* The same to a peer of this host: connected at once, and the hello is sent
@@ -163,12 +180,20 @@ void connection_take(struct connection *c, int fd, const uint8_t *reply);
 bool connection_take_local(struct connection *c, int fd, const uint8_t *reply,
                            const int *fds, size_t n_fds);
 
+/* Encrypt what is queued from now on, behind the handshake, which has been, and
+ * what comes behind the peer's. `sealed` is taken. */
+void connection_seal(struct connection *c, struct sealed *sealed);
+
 /* The descriptors that came with the reply become the caller's: fds
  * [UNIX_FDS_MAX]; returns how many. */
 size_t connection_fds_take(struct connection *c, int *fds);
 
 /* Nothing queued. */
 bool connection_idle(const struct connection *c);
+/* More than a handshake is, if no header is: of a stripe, some share. */
+bool connection_owes(const struct connection *c);
+/* Forget what is queued. */
+void connection_drop(struct connection *c);
 
 /* Queue a frame; payload [frame_inline()] is borrowed until sent. false: no
  * room
@@ -180,8 +205,26 @@ bool connection_queue(struct connection *c, const struct frame *frame,
  * what it said last may still be readable. */
 enum io connection_flush(struct connection *c);
 
-/* Read once. IO_DONE: something arrived. IO_END: no more will. */
+/* Read once. IO_DONE: something arrived. IO_END: no more will, or what came is
+ * not what was sent (connection_is_forged()). */
 enum io connection_fill(struct connection *c);
+
+/* Take what was read before and had no room then. Whether there was any. */
+bool connection_pull(struct connection *c);
+
+/* Forget what has been read. */
+void connection_skip(struct connection *c);
+
+static inline bool connection_is_forged(const struct connection *c)
+{
+    return c->sealed != NULL && c->sealed->forged;
+}
+
+/* Grows with what is taken. */
+static inline uint64_t connection_taken(const struct connection *c)
+{
+    return c->sealed != NULL ? c->sealed->n_given : 0;
+}
 
 static inline bool connection_is_stripe(const struct connection *c)
 {
@@ -224,5 +267,14 @@ void connection_socket_options(int fd);
  * caches of who wrote it costs half of what it costs later: its queue is
  * short. TCP; the dialling side calls it before it connects. */
 void connection_near_options(int fd);
+
+/* For a socket to another host: what is not acknowledged is sent again often
+ * enough that a network that heals within silence_us (0: nobody judges) is
+ * noticed in time. asks: the kernel asks an idle peer each second whether it is
+ * there, as long as nothing of ours may be said to it. It gives nobody up.
+ *
+ * Not TCP_USER_TIMEOUT, nor a keepalive that ends connections: the former ends
+ * also those whose peer answers, and has stopped reading. */
+void connection_far_options(int fd, uint64_t silence_us, bool asks);
 
 #endif

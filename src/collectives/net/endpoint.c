@@ -1,4 +1,4 @@
-/* collectives/net/endpoint.c - the listening socket, the connections that have
+/* collectives/net/endpoint.c - the listening sockets, the connections that have
  * not found their comm yet, and a list of those whose comm has ended. See
  * endpoint.h.
  *
@@ -6,9 +6,7 @@
  * whenever anything is ready. Memory: two growing arrays. */
 #include "collectives/net/endpoint.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,9 +17,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "collectives/net/avoided.h"
 #include "collectives/net/connection.h"
 #include "collectives/net/endpoint_impl.h"
 #include "collectives/net/lingering.h"
+#include "collectives/net/listeners.h"
+#include "collectives/net/sealed.h"
 #include "collectives/net/unix_socket.h"
 
 enum {
@@ -53,6 +54,7 @@ struct goodbye {
     struct greeted *greeted;
     size_t n_greeted, greeted_max;
     bool forgets; /* no memory for all of them: anybody else may be one */
+    bool sealed;
     uint8_t key[MAC_KEY_NBYTES];
     uint8_t frame[ENDPOINT_GOODBYE_MAX];
     size_t nbytes;
@@ -60,16 +62,15 @@ struct goodbye {
 
 struct endpoint {
     struct endpoint_config config;
-    char address[INET6_ADDRSTRLEN];
-    int listen_fd;
-    int local_fd; /* listens over AF_UNIX; -1: cannot */
-    uint16_t port;
-    uint64_t accept_us; /* not before */
-    bool accept_failed; /* and said so */
+    struct listeners listeners; /* over TCP */
+    int local_fd;               /* listens over AF_UNIX; -1: cannot */
+    uint64_t accept_us;         /* not before */
+    bool accept_failed;         /* and said so */
     struct log_seldom strange;
     uint64_t fence;
     struct endpoint_user *users;
     struct goodbye goodbye;
+    struct avoided avoided;
     int last_size;
     struct arrival *arrivals;
     size_t n_arrivals, arrivals_max;
@@ -83,38 +84,22 @@ struct endpoint {
 
 enum judgement { JUDGED_CLOSE, JUDGED_HOLD, JUDGED_TAKEN, JUDGED_GOODBYE };
 
-static hvd_status_t bind_listen(struct endpoint *ep)
+static hvd_status_t listen_tcp(struct endpoint *ep,
+                               const struct endpoint_config *config)
 {
-    struct sockaddr_storage sa = {0};
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&sa;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&sa;
-    socklen_t len = sizeof(sa);
-
-    if (inet_pton(AF_INET, ep->address, &v4->sin_addr) == 1)
-        v4->sin_family = AF_INET;
-    else if (inet_pton(AF_INET6, ep->address, &v6->sin6_addr) == 1)
-        v6->sin6_family = AF_INET6;
-    else
-        return error_set(HVD_ERR_INVALID, "not a numeric address: '%s'",
-                         ep->address);
-    ep->listen_fd = socket(sa.ss_family,
-                           SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (ep->listen_fd < 0)
-        return error_errno("data socket");
-    len = sa.ss_family == AF_INET ? sizeof(*v4) : sizeof(*v6);
-    if (bind(ep->listen_fd, (struct sockaddr *)&sa, len) != 0 ||
-        listen(ep->listen_fd, BACKLOG) != 0)
-        return error_errno("listen on %s", ep->address);
-    len = sizeof(sa);
-    if (getsockname(ep->listen_fd, (struct sockaddr *)&sa, &len) != 0)
-        return error_errno("getsockname");
-    ep->port = ntohs(sa.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
-    return HVD_OK;
+    return listeners_open(
+        &(struct listeners_config){.addresses = config->addresses,
+                                   .port_low = config->port_low,
+                                   .port_high = config->port_high,
+                                   .first = config->worker,
+                                   .backlog = BACKLOG},
+        &ep->listeners);
 }
 
 static void listen_local(struct endpoint *ep)
 {
-    struct unix_name name = {ep->config.job, ep->config.worker, ep->port};
+    struct unix_name name = {ep->config.job, ep->config.worker,
+                             ep->listeners.port};
     int fd = unix_socket_open();
 
     if (fd >= 0 && unix_socket_listen(fd, &name, BACKLOG)) {
@@ -135,17 +120,13 @@ hvd_status_t endpoint_create(const struct endpoint_config *config,
     hvd_status_t status;
 
     HVD_TRY(mac_init());
-    if (strlen(config->address) >= sizeof(ep->address))
-        return error_set(HVD_ERR_INVALID, "address too long: '%s'",
-                         config->address);
     ep = calloc(1, sizeof(*ep));
     if (ep == NULL)
         return error_set(HVD_ERR_NOMEM, "endpoint");
     ep->config = *config;
-    memcpy(ep->address, config->address, strlen(config->address) + 1);
-    ep->config.address = ep->address;
-    ep->listen_fd = ep->local_fd = -1;
-    HVD_TRY_GOTO(bind_listen(ep), destroy);
+    ep->config.addresses = NULL;
+    ep->local_fd = -1;
+    HVD_TRY_GOTO(listen_tcp(ep, config), destroy);
     listen_local(ep);
     *endpoint_p = ep;
     return HVD_OK;
@@ -161,10 +142,9 @@ static void arrival_close(struct arrival *a)
     unix_socket_fds_close(a->fds, &a->n_fds);
 }
 
-static void listeners_close(struct endpoint *ep)
+static void stop_listening(struct endpoint *ep)
 {
-    if (ep->listen_fd >= 0)
-        close(ep->listen_fd);
+    listeners_close(&ep->listeners);
     if (ep->local_fd >= 0)
         close(ep->local_fd);
 }
@@ -178,7 +158,7 @@ void endpoint_destroy(struct endpoint *ep)
         arrival_close(&ep->arrivals[i]);
     for (size_t i = 0; i < ep->n_lingers; i++)
         lingering_fini(&ep->lingers[i]);
-    listeners_close(ep);
+    stop_listening(ep);
     free(ep->arrivals);
     free(ep->goodbye.greeted);
     free(ep->lingers);
@@ -187,7 +167,7 @@ void endpoint_destroy(struct endpoint *ep)
 
 uint16_t endpoint_port(const struct endpoint *ep)
 {
-    return ep->port;
+    return ep->listeners.port;
 }
 
 bool endpoint_has_local(const struct endpoint *ep)
@@ -203,6 +183,23 @@ uint64_t endpoint_worker(const struct endpoint *ep)
 const uint8_t *endpoint_job_key(const struct endpoint *ep)
 {
     return ep->config.job_key;
+}
+
+uint8_t endpoint_avoided(const struct endpoint *ep, uint64_t worker,
+                         uint64_t now_us)
+{
+    return avoided_get(&ep->avoided, worker, now_us);
+}
+
+void endpoint_avoid(struct endpoint *ep, uint64_t worker, unsigned address_i,
+                    uint64_t now_us)
+{
+    avoided_set(&ep->avoided, worker, address_i, now_us);
+}
+
+void endpoint_reached(struct endpoint *ep, uint64_t worker, unsigned address_i)
+{
+    avoided_clear(&ep->avoided, worker, address_i);
 }
 
 void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
@@ -245,20 +242,50 @@ static void name_channels(const struct goodbye *g, uint64_t worker,
     frame_encode(&f, bytes);
 }
 
+/* As the dialer can read it, out [ENDPOINT_GOODBYE_MAX + RECORD_EXTRA_NBYTES]:
+ * how many bytes. Who does not encrypt as this end did learns that from the
+ * reply, and no more. */
+static size_t encode_goodbye(const struct goodbye *g,
+                             const struct handshake *hello,
+                             const struct handshake *reply, uint8_t *out)
+{
+    bool sealed = reply->flags & HANDSHAKE_SEALED;
+    uint8_t frame[ENDPOINT_GOODBYE_MAX], key[MAC_KEY_NBYTES];
+    struct records records;
+
+    if (sealed != (bool)(hello->flags & HANDSHAKE_SEALED) ||
+        (hello->flags & HANDSHAKE_AES && !aead_has_aes()))
+        return 0;
+    memcpy(frame, g->frame, g->nbytes);
+    name_channels(g, hello->worker, frame);
+    if (!sealed) {
+        memcpy(out, frame, g->nbytes);
+        return g->nbytes;
+    }
+    handshake_key(g->key, HANDSHAKE_ANSWER, hello, reply, key);
+    records_init(&records, sealed_cipher(hello), key);
+    records_seal(&records, frame, g->nbytes, out);
+    records_fini(&records);
+    mac_wipe(key, sizeof(key));
+    return g->nbytes + RECORD_EXTRA_NBYTES;
+}
+
 static void say_goodbye(struct endpoint *ep, int fd,
                         const struct handshake *hello)
 {
-    size_t nbytes = HANDSHAKE_NBYTES + ep->goodbye.nbytes;
-    uint8_t *rest = malloc(nbytes);
+    const struct goodbye *g = &ep->goodbye;
+    uint8_t *rest = malloc(HANDSHAKE_NBYTES + g->nbytes + RECORD_EXTRA_NBYTES);
+    struct handshake reply;
+    size_t n = HANDSHAKE_NBYTES;
 
     if (rest == NULL) {
         close(fd);
         return;
     }
-    handshake_reply(hello, ep->goodbye.key, rest);
-    memcpy(rest + HANDSHAKE_NBYTES, ep->goodbye.frame, ep->goodbye.nbytes);
-    name_channels(&ep->goodbye, hello->worker, rest + HANDSHAKE_NBYTES);
-    endpoint_linger(ep, fd, rest, nbytes);
+    reply = handshake_reply(hello, g->sealed && hello->channel != CHANNEL_LOCAL,
+                            g->key, rest);
+    n += encode_goodbye(g, hello, &reply, rest + n);
+    endpoint_linger(ep, fd, rest, n);
 }
 
 static uint64_t newest_generation(const struct endpoint *ep)
@@ -291,7 +318,8 @@ static bool is_ours(struct endpoint *ep, const struct arrival *a,
     return handshake_decode(a->hello, hello) &&
            hello->role == HANDSHAKE_HELLO &&
            (hello->channel == CHANNEL_LOCAL) == a->local &&
-           hello->job == ep->config.job && hello->peer == ep->config.worker &&
+           (hello->flags == 0 || !a->local) && hello->job == ep->config.job &&
+           hello->peer == ep->config.worker &&
            handshake_is_member(a->hello, ep->config.job_key);
 }
 
@@ -496,7 +524,8 @@ void endpoint_drive(struct endpoint *ep)
     if (now_us >= ep->accept_us)
         ep->accept_us = 0;
     drive_arrivals(ep, now_us);
-    accept_all(ep, ep->listen_fd, now_us);
+    for (size_t i = 0; i < ep->listeners.n; i++)
+        accept_all(ep, ep->listeners.fds[i], now_us);
     accept_all(ep, ep->local_fd, now_us);
     for (size_t i = ep->n_lingers; i-- > 0;)
         if (lingering_step(&ep->lingers[i], now_us)) {
@@ -533,6 +562,7 @@ void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
     ep->goodbye.nbytes = nbytes;
     ep->goodbye.n_greeted = 0;
     ep->goodbye.forgets = false;
+    ep->goodbye.sealed = user->sealed;
     memcpy(ep->goodbye.key, user->key, sizeof(ep->goodbye.key));
     memcpy(ep->goodbye.frame, goodbye, nbytes);
 }
@@ -553,15 +583,15 @@ void endpoint_remember_greeted(struct endpoint *ep,
 
 size_t endpoint_fds_count(const struct endpoint *ep)
 {
-    return 2 + ep->n_arrivals + ep->n_lingers;
+    return ep->listeners.n + 1 + ep->n_arrivals + ep->n_lingers;
 }
 
 size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds)
 {
     size_t n = 0;
 
-    if (ep->accept_us == 0)
-        pfds[n++] = (struct pollfd){ep->listen_fd, POLLIN, 0};
+    for (size_t i = 0; i < ep->listeners.n && ep->accept_us == 0; i++)
+        pfds[n++] = (struct pollfd){ep->listeners.fds[i], POLLIN, 0};
     if (ep->accept_us == 0 && ep->local_fd >= 0)
         pfds[n++] = (struct pollfd){ep->local_fd, POLLIN, 0};
     /* a held one has unread frames: it would be ready for ever */
@@ -637,5 +667,5 @@ void endpoint_fds_close(struct endpoint *ep)
         arrival_close(&ep->arrivals[i]);
     for (size_t i = 0; i < ep->n_lingers; i++)
         close(ep->lingers[i].fd);
-    listeners_close(ep);
+    stop_listening(ep);
 }

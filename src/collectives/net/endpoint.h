@@ -1,7 +1,7 @@
-/* collectives/net/endpoint.h - a process's data-plane address: a listening
- * socket over TCP, and one with an abstract name for workers of the same host,
- * from hvd_init to hvd_shutdown, over all generations; and the connections that
- * generations have left behind.
+/* collectives/net/endpoint.h - a process's data-plane address: listening
+ * sockets over TCP (listeners.h), and one with an abstract name for workers of
+ * the same host, from hvd_init to hvd_shutdown, over all generations; and the
+ * connections that generations have left behind.
  *
  * A connection that arrives is judged by its handshake {magic, version, job,
  * generation, worker, channel, macs}: without the job's key it is refused, at
@@ -32,14 +32,16 @@
 struct endpoint;
 
 struct endpoint_config {
-    const char *address; /* numeric; "127.0.0.1" */
+    const char *addresses; /* addresses.h; read by endpoint_create alone */
     uint64_t job;
     uint64_t worker; /* own id */
     uint64_t connect_timeout_us;
     uint8_t job_key[MAC_KEY_NBYTES]; /* each worker has it, nobody else */
+    uint16_t port_low, port_high;    /* of its data ports; 0: any */
 };
 
-/* *endpoint_p owns a listening socket on a free port of config->address. No
+/* *endpoint_p listens on each of config->addresses, at one port. Errors as
+ * listeners_open(). No
  * local one is no failure: there are no local connections then. */
 hvd_status_t endpoint_create(const struct endpoint_config *config,
                              struct endpoint **endpoint_p) HVD_MUST_CHECK;

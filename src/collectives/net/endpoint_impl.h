@@ -23,6 +23,7 @@ enum { ENDPOINT_GOODBYE_MAX = FRAME_HEADER_NBYTES + FRAME_TEXT_MAX };
 struct endpoint_user {
     uint64_t generation;
     const uint8_t *key;
+    bool sealed; /* encrypts what goes over TCP */
     int size;
     bool open; /* takes connections */
     void *arg;
@@ -55,6 +56,16 @@ void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
 void endpoint_remember_greeted(struct endpoint *ep,
                                const struct endpoint_user *user,
                                uint64_t worker, uint64_t channels);
+
+/* Which addresses of a worker to try last, a bit each: they were refused or
+ * silent, and others have not been since. Kept over generations, for ten
+ * minutes. */
+uint8_t endpoint_avoided(const struct endpoint *ep, uint64_t worker,
+                         uint64_t now_us);
+void endpoint_avoid(struct endpoint *ep, uint64_t worker, unsigned address_i,
+                    uint64_t now_us);
+/* It has answered there. */
+void endpoint_reached(struct endpoint *ep, uint64_t worker, unsigned address_i);
 
 /* Take over a socket: write rest [nbytes] (heap, taken; NULL: nothing), shut
  * down writing, throw away what arrives, close as endpoint.h says. */

@@ -32,6 +32,7 @@ static bool size_ok(const struct frame *frame)
         return frame->nbytes <= FRAME_TEXT_MAX;
     case FRAME_LEAVE:
     case FRAME_ANNOUNCE:
+    case FRAME_ALIVE:
         return frame->nbytes == 0;
     default:
         return false;

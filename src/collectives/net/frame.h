@@ -31,12 +31,13 @@ enum frame_type {
     FRAME_DATA = 1,
     FRAME_ABORT = 2,
     FRAME_LEAVE = 3,
-    FRAME_ANNOUNCE = 4
+    FRAME_ANNOUNCE = 4,
+    FRAME_ALIVE = 5 /* so that the peer's kernel acknowledges something */
 };
 
 enum { FRAME_LEAVE_BOUNDARY = 1, FRAME_LEAVE_DONE = 2 };
 
-enum { FRAME_TWO_LEVELS = 0x80 };
+enum { FRAME_TWO_LEVELS = 0x80, FRAME_ON_DEVICE = 0x40 };
 
 struct frame {
     uint8_t type;
@@ -45,7 +46,7 @@ struct frame {
     uint8_t op;
     uint8_t shares;    /* 0 as 1 */
     uint8_t algorithm; /* enum algorithm of what goes over the network, and
-                      FRAME_TWO_LEVELS */
+                      FRAME_TWO_LEVELS; or FRAME_ON_DEVICE */
     int32_t root;
     uint64_t sequence;
     uint64_t count;

@@ -1,6 +1,6 @@
 /* collectives/net/handshake.c - see handshake.h. Layout, little endian:
  *
- *    0 magic 4     4 version 2    6 role 1    7 channel 1
+ *    0 magic 4     4 version 1    5 flags 1   6 role 1    7 channel 1
  *    8 job 8      16 generation 8
  *   24 worker 8   32 peer 8
  *   40 nonce 16   56 in_reply 16
@@ -10,12 +10,17 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/bytes.h"
 #include "base/mac.h"
 
-enum { MAGIC = 0x43445648, VERSION = 3, MEMBER_OFFSET = 72, MAC_OFFSET = 96 };
+enum { MAGIC = 0x43445648, VERSION = 4, MEMBER_OFFSET = 72, MAC_OFFSET = 96 };
 
-enum { MEMBER_NBYTES = MAC_OFFSET - MEMBER_OFFSET };
+enum {
+    MEMBER_NBYTES = MAC_OFFSET - MEMBER_OFFSET,
+    SAID_NBYTES = MEMBER_OFFSET, /* all but the MACs */
+    FLAGS = HANDSHAKE_SEALED | HANDSHAKE_AES
+};
 
 static void make_member(const uint8_t *bytes, const uint8_t *job_key,
                         uint8_t *mac)
@@ -24,14 +29,12 @@ static void make_member(const uint8_t *bytes, const uint8_t *job_key,
     memset(mac + MEMBER_NBYTES, 0, MAC_NBYTES - MEMBER_NBYTES);
 }
 
-void handshake_encode(const struct handshake *h, const uint8_t *job_key,
-                      const uint8_t *key, uint8_t *out)
+/* out [SAID_NBYTES] */
+static void put_said(const struct handshake *h, uint8_t *out)
 {
-    uint8_t member[MAC_NBYTES];
-
-    memset(out, 0, HANDSHAKE_NBYTES);
     bytes_put(out, MAGIC, 4);
-    bytes_put(out + 4, VERSION, 2);
+    out[4] = VERSION;
+    out[5] = h->flags;
     out[6] = h->role;
     out[7] = h->channel;
     bytes_put(out + 8, h->job, 8);
@@ -40,6 +43,15 @@ void handshake_encode(const struct handshake *h, const uint8_t *job_key,
     bytes_put(out + 32, h->peer, 8);
     memcpy(out + 40, h->nonce, sizeof(h->nonce));
     memcpy(out + 56, h->in_reply, sizeof(h->in_reply));
+}
+
+void handshake_encode(const struct handshake *h, const uint8_t *job_key,
+                      const uint8_t *key, uint8_t *out)
+{
+    uint8_t member[MAC_NBYTES];
+
+    memset(out, 0, HANDSHAKE_NBYTES);
+    put_said(h, out);
     if (h->role == HANDSHAKE_HELLO) {
         make_member(out, job_key, member);
         memcpy(out + MEMBER_OFFSET, member, MEMBER_NBYTES);
@@ -49,11 +61,12 @@ void handshake_encode(const struct handshake *h, const uint8_t *job_key,
 
 bool handshake_decode(const uint8_t *in, struct handshake *h_p)
 {
-    if (bytes_get(in, 4) != MAGIC || bytes_get(in + 4, 2) != VERSION)
+    if (bytes_get(in, 4) != MAGIC || in[4] != VERSION)
         return false;
     *h_p = (struct handshake){
         .role = in[6],
         .channel = in[7],
+        .flags = in[5],
         .job = bytes_get(in + 8, 8),
         .generation = bytes_get(in + 16, 8),
         .worker = bytes_get(in + 24, 8),
@@ -62,7 +75,7 @@ bool handshake_decode(const uint8_t *in, struct handshake *h_p)
     memcpy(h_p->nonce, in + 40, sizeof(h_p->nonce));
     memcpy(h_p->in_reply, in + 56, sizeof(h_p->in_reply));
     return (h_p->role == HANDSHAKE_HELLO || h_p->role == HANDSHAKE_REPLY) &&
-           h_p->channel < CHANNEL_COUNT;
+           h_p->channel < CHANNEL_COUNT && (h_p->flags & ~FLAGS) == 0;
 }
 
 bool handshake_verify(const uint8_t *in, const uint8_t *key)
@@ -82,12 +95,13 @@ bool handshake_is_member(const uint8_t *in, const uint8_t *job_key)
     return mac_equal(claimed, member);
 }
 
-void handshake_reply(const struct handshake *hello, const uint8_t *key,
-                     uint8_t *out)
+struct handshake handshake_reply(const struct handshake *hello, bool sealed,
+                                 const uint8_t *key, uint8_t *out)
 {
     struct handshake reply = {
         .role = HANDSHAKE_REPLY,
         .channel = hello->channel,
+        .flags = sealed ? HANDSHAKE_SEALED | hello->flags : 0,
         .job = hello->job,
         .generation = hello->generation,
         .worker = hello->peer,
@@ -97,4 +111,23 @@ void handshake_reply(const struct handshake *hello, const uint8_t *key,
     mac_random(reply.nonce, sizeof(reply.nonce));
     memcpy(reply.in_reply, hello->nonce, sizeof(reply.in_reply));
     handshake_encode(&reply, NULL, key, out);
+    return reply;
+}
+
+/* None is as long as what the MACs of the handshake are of. */
+void handshake_key(const uint8_t *key, enum handshake_stream stream,
+                   const struct handshake *hello, const struct handshake *reply,
+                   uint8_t *out)
+{
+    static const char label[] = "a key of hvd records";
+    uint8_t said[sizeof(label) + 1 + 2 * SAID_NBYTES] = {0};
+    uint8_t *at = said + sizeof(label);
+
+    HVD_ASSERT((reply == NULL) == (stream == HANDSHAKE_EARLY));
+    memcpy(said, label, sizeof(label));
+    *at++ = (uint8_t)stream;
+    put_said(hello, at);
+    if (reply != NULL)
+        put_said(reply, at + SAID_NBYTES);
+    mac_compute(key, said, sizeof(said), out);
 }

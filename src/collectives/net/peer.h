@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { COMM_ADDRESS_MAX = 64 };
+enum { COMM_ADDRESS_MAX = 160 };
 
 /* What a process can do with others of its host (ability.h). */
 enum comm_ability {
@@ -13,7 +13,9 @@ enum comm_ability {
                            that hands them over */
     COMM_CAN_ATTACH = 2, /* process_vm_readv(2), in both directions */
     COMM_CAN_WATCH = 4,  /* pidfd_open(2) */
-    COMM_CAN_ALL = 7
+    COMM_CAN_AES = 8,    /* instructions for AES: asked of both ends of a
+                            connection, wherever they are */
+    COMM_CAN_ALL = 15
 };
 
 struct comm_peer {
@@ -23,7 +25,7 @@ struct comm_peer {
     uint8_t abilities; /* enum comm_ability: what all ranks of its host can do,
                           so it is equal for all of them. Without
                           COMM_CAN_SHARE they use TCP */
-    char address[COMM_ADDRESS_MAX];
+    char addresses[COMM_ADDRESS_MAX]; /* addresses.h */
 };
 
 /* Of peers [size], those on the host of `rank`, which is one of them. */

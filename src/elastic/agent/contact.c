@@ -7,14 +7,19 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "elastic/agent/loop_internal.h"
+#include "elastic/wire/redial.h"
 
 enum {
-    LOOK_US = 100000, /* how often a successor is looked for */
-    SILENT_BEATS = 3  /* without a word, and it is */
+    KNOCK_US = 1000000, /* an answer takes a round trip or some; a SYN is lost
+                           now and then */
+    COMPLAIN_US = 5000000, /* and no door was opened */
+    LOOK_US = 100000,      /* how often a successor is looked for */
+    SILENT_BEATS = 3       /* without a word, and it is */
 };
 
 static void hang_up(struct loop *l, struct wire_dealer *dealer)
@@ -25,39 +30,213 @@ static void hang_up(struct loop *l, struct wire_dealer *dealer)
     wire_dealer_destroy(dealer);
 }
 
-/* Output that the other driver had taken and not yet
- * written is lost with it; no more than the credit was. */
-hvd_status_t contact_dial(struct loop *l, const char *endpoint,
-                          const char *output_endpoint)
+/* Both sockets, or none. */
+static hvd_status_t open_pair(struct loop *l, const char *endpoint,
+                              const char *output_endpoint,
+                              struct wire_dealer **control_p,
+                              struct wire_dealer **output_p)
 {
-    struct wire_dealer *control, *output;
     char name[32];
 
     snprintf(name, sizeof(name), "a%" PRIu64, l->options->config.hello.agent);
     HVD_TRY(wire_dealer_create(l->context, endpoint, name, &l->options->secrets,
-                               &control));
+                               control_p));
     if (wire_dealer_create(l->context, output_endpoint, name,
-                           &l->options->secrets, &output) != HVD_OK) {
-        wire_dealer_destroy(control);
-        return HVD_ERR_SYSTEM;
+                           &l->options->secrets, output_p) == HVD_OK) {
+        if (loop_watch(l, wire_dealer_fd(*control_p), KIND_CONTROL, 0) &&
+            loop_watch(l, wire_dealer_fd(*output_p), KIND_OUTPUT, 0))
+            return HVD_OK;
+        (void)error_errno("cannot watch the driver's sockets");
+        wire_dealer_destroy(*output_p);
     }
+    wire_dealer_destroy(*control_p);
+    *control_p = *output_p = NULL;
+    return HVD_ERR_SYSTEM;
+}
+
+/* Output that was on its way by those before is lost with them; no more than
+ * the credit was. */
+static void use_pair(struct loop *l, struct wire_dealer *control,
+                     struct wire_dealer *output)
+{
     hang_up(l, l->control);
     hang_up(l, l->output);
     l->control = control;
     l->output = output;
     l->output_hello_sent = l->output_welcome = false;
     l->credit = OUTPUT_WINDOW;
-    if (!loop_watch(l, wire_dealer_fd(control), KIND_CONTROL, 0) ||
-        !loop_watch(l, wire_dealer_fd(output), KIND_OUTPUT, 0))
-        return error_errno("cannot watch the driver's sockets");
+}
+
+static hvd_status_t dial(struct loop *l, const char *endpoint,
+                         const char *output_endpoint)
+{
+    struct wire_dealer *control, *output;
+
+    HVD_TRY(open_pair(l, endpoint, output_endpoint, &control, &output));
+    use_pair(l, control, output);
     return HVD_OK;
 }
+
+/* ---- the driver that has started us -------------------------------------- */
+
+/* In a network that this machine is in? */
+static bool is_near(const struct loop *l, const struct door *door)
+{
+    char address[ADDRESS_ENDPOINT_MAX];
+
+    if (!address_of_endpoint(door->control, address))
+        return false;
+    for (size_t i = 0; i < l->probe.n; i++)
+        if (!l->probe.items[i].bridge &&
+            interface_is_near(&l->probe.items[i], address))
+            return true;
+    return false;
+}
+
+static void add_door(struct loop *l, const struct door *door, size_t *n_near)
+{
+    size_t at = l->n_doors++;
+
+    if (is_near(l, door)) {
+        memmove(l->doors + *n_near + 1, l->doors + *n_near,
+                (at - *n_near) * sizeof(*door));
+        at = (*n_near)++;
+    }
+    l->doors[at] = *door;
+}
+
+/* Workers that start from now on begin with it. */
+static void use_door(struct loop *l, size_t i)
+{
+    size_t n = 0;
+
+    l->door = i;
+    for (size_t k = 0; k < l->n_doors; k++)
+        n += (size_t)snprintf(l->places + n, sizeof(l->places) - n, "%s%s",
+                              k > 0 ? "," : "",
+                              l->doors[(i + k) % l->n_doors].control);
+    l->site.driver = l->places;
+}
+
+static hvd_status_t knock(struct loop *l, size_t i)
+{
+    l->knock_us = clock_now_us() + KNOCK_US;
+    use_door(l, i);
+    return dial(l, l->doors[i].control, l->doors[i].output);
+}
+
+hvd_status_t contact_open(struct loop *l)
+{
+    const char *control = l->options->driver, *output = l->options->output;
+    size_t n_near = 0;
+    struct door door;
+
+    while (l->n_doors < ARRAY_SIZE(l->doors) &&
+           address_take(&control, door.control) &&
+           address_take(&output, door.output))
+        add_door(l, &door, &n_near);
+    if (l->n_doors == 0 || *control || *output)
+        return error_set(HVD_ERR_INVALID,
+                         "\"%s\" and \"%s\" are no places of a driver",
+                         l->options->driver, l->options->output);
+    l->complain_us = clock_now_us() + COMPLAIN_US;
+    return knock(l, 0);
+}
+
+/* A filter between us tells nobody anything: this is all that will be heard. */
+static void complain(struct loop *l, uint64_t now_us)
+{
+    if (l->core.phase != AGENT_CONTACT || now_us < l->complain_us)
+        return;
+    l->complain_us = CLOCK_NEVER;
+    log_warn("the driver does not answer at %s -> still trying",
+             l->options->driver);
+}
+
+/* Somebody else may listen there, whom CURVE keeps us from: silence is all that
+ * tells. */
+static void knock_elsewhere(struct loop *l, uint64_t now_us)
+{
+    if (l->core.phase != AGENT_CONTACT || l->n_doors < 2 ||
+        now_us < l->knock_us)
+        return;
+    if (knock(l, (l->door + 1) % l->n_doors) != HVD_OK)
+        log_warn("%s -> the next one is tried", error_text());
+}
+
+/* ---- another way to it --------------------------------------------------- */
+
+static bool is_silent(const struct loop *l, uint64_t now_us)
+{
+    return now_us - l->core.heard_us > SILENT_BEATS * l->core.config.beat_us;
+}
+
+void contact_drop_spare(struct loop *l)
+{
+    hang_up(l, l->spare);
+    hang_up(l, l->spare_output);
+    l->spare = l->spare_output = NULL;
+}
+
+static hvd_status_t try_door(struct loop *l, size_t i)
+{
+    struct agent_action hello = {.type = AGENT_DO_SEND,
+                                 .message = MSG_AGENT_HELLO};
+    struct message m;
+
+    l->spare_door = i;
+    HVD_TRY(open_pair(l, l->doors[i].control, l->doors[i].output, &l->spare,
+                      &l->spare_output));
+    agent_core_message(&l->core, &hello, &m);
+    return wire_dealer_send(l->spare, &m);
+}
+
+/* The network by which we talk may have died; or the driver is slow, and is
+ * heard where it was. */
+static void try_next_door(struct loop *l, uint64_t now_us)
+{
+    size_t last = l->spare ? l->spare_door : l->door;
+
+    if (!is_silent(l, now_us)) {
+        l->n_knocks = 0;
+        if (now_us >= l->knock_us)
+            contact_drop_spare(l);
+    } else if (l->n_doors > 1 && !l->scout && now_us >= l->knock_us) {
+        l->spare_us = now_us;
+        l->knock_us = now_us +
+                      redial_pause(REDIAL_US, l->n_knocks++, l->n_doors);
+        contact_drop_spare(l);
+        if (try_door(l, (last + 1) % l->n_doors) != HVD_OK)
+            log_warn("%s -> the next one is tried", error_text());
+    }
+}
+
+void contact_move(struct loop *l)
+{
+    struct agent_event ev = {.type = AGENT_EV_MOVED};
+
+    if (l->word_us > l->spare_us) {
+        /* the other one was slow, and what is on its way there arrives */
+        hang_up(l, l->control);
+        l->control = l->spare;
+        hang_up(l, l->spare_output);
+    } else {
+        use_pair(l, l->spare, l->spare_output);
+    }
+    l->spare = l->spare_output = NULL;
+    use_door(l, l->spare_door);
+    log_info("the driver is talked to at %s from now on",
+             l->doors[l->door].control);
+    loop_feed(l, &ev);
+}
+
+/* ---- who comes after it -------------------------------------------------- */
 
 static void follow(struct loop *l, const struct beacon *b)
 {
     struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = b->term};
 
-    if (contact_dial(l, b->endpoint, b->output_endpoint) != HVD_OK) {
+    if (dial(l, b->endpoint, b->output_endpoint) != HVD_OK) {
         log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
                  error_text());
         return;
@@ -68,11 +247,6 @@ static void follow(struct loop *l, const struct beacon *b)
     l->driver = *b;
     l->site.driver = l->driver.endpoint; /* of workers that start from now on */
     loop_feed(l, &ev);
-}
-
-static bool is_silent(const struct loop *l, uint64_t now_us)
-{
-    return now_us - l->core.heard_us > SILENT_BEATS * l->core.config.beat_us;
 }
 
 /* Who has not answered yet may be the one that was dialled. */
@@ -86,6 +260,10 @@ void contact_look(struct loop *l, uint64_t now_us)
 {
     struct beacon b;
 
+    knock_elsewhere(l, now_us);
+    complain(l, now_us);
+    if (l->core.phase != AGENT_CONTACT && !l->ended)
+        try_next_door(l, now_us);
     if (!l->scout || l->ended || now_us < l->look_us || !is_silent(l, now_us))
         return;
     l->look_us = now_us + LOOK_US;

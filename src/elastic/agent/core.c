@@ -22,6 +22,10 @@ enum { ACTIONS_PER_CHILD = 4, ACTIONS_BESIDES = 8 };
  * does not know. */
 enum { RETELLS = 5 };
 
+/* So long the driver, which answers each ping, has to be heard when the
+ * lifeline has ended. */
+enum { CUT_BEATS = 10, UNREAD_BEATS = 2 /* a word may have been on its way */ };
+
 /* ---- small helpers ------------------------------------------------------- */
 
 static struct agent_action *emit(struct agent_core *core,
@@ -192,6 +196,16 @@ static void lose_driver(struct agent_core *core)
     core->orphan_us = later(core->now_us, core->config.orphan_us);
 }
 
+static void lose_lifeline(struct agent_core *core)
+{
+    if (core->config.survives)
+        return;
+    if (core->config.remote && core->welcome)
+        core->cut_us = core->now_us;
+    else
+        lose_driver(core);
+}
+
 /* ---- the host will go ---------------------------------------------------- */
 
 /* Before there is a driver that listens nothing is said: with the ping that
@@ -339,7 +353,7 @@ static hvd_status_t on_message(struct agent_core *core, const struct message *m)
         return HVD_ERR_PROTOCOL;
     }
     core->term = m->term;
-    core->heard_us = core->now_us;
+    core->heard_us = core->word_us = core->now_us;
     return HVD_OK;
 }
 
@@ -421,11 +435,14 @@ static hvd_status_t on_event(struct agent_core *core,
     case AGENT_EV_EXITED:
         return on_child(core, ev);
     case AGENT_EV_DRIVER_LOST:
-        if (!core->config.survives)
-            lose_driver(core);
+        lose_lifeline(core);
         break;
     case AGENT_EV_SUCCESSOR:
         return on_successor(core, ev->term);
+    case AGENT_EV_MOVED:
+        core->n_retells = RETELLS;
+        report_all(core);
+        break;
     case AGENT_EV_NOTICE:
         note(core, later(core->now_us, ev->left_us), ev->text);
         break;
@@ -443,10 +460,23 @@ static hvd_status_t on_event(struct agent_core *core,
 
 /* ---- deadlines ----------------------------------------------------------- */
 
+static uint64_t cut_deadline(const struct agent_core *core)
+{
+    return core->cut_us == AGENT_NEVER
+               ? AGENT_NEVER
+               : later(core->cut_us, CUT_BEATS * core->config.beat_us);
+}
+
 static void advance_driver(struct agent_core *core)
 {
     uint64_t timeout_us = core->config.driver_timeout_us;
+    uint64_t beat_us = core->config.beat_us;
 
+    if (core->now_us >= cut_deadline(core)) {
+        if (core->word_us < later(core->cut_us, UNREAD_BEATS * beat_us))
+            lose_driver(core);
+        core->cut_us = AGENT_NEVER;
+    }
     if (core->now_us >= later(core->heard_us, timeout_us))
         lose_driver(core);
     if (core->driver_lost && core->now_us >= core->orphan_us) {
@@ -529,6 +559,7 @@ bool agent_core_init(struct agent_core *core, const struct agent_config *config,
     core->config = *config;
     core->now_us = core->heard_us = core->beat_us = now_us;
     core->orphan_us = core->give_up_us = core->go_us = AGENT_NEVER;
+    core->cut_us = AGENT_NEVER;
     return agent_core_reserve(core);
 }
 
@@ -605,6 +636,7 @@ uint64_t agent_core_deadline(const struct agent_core *core)
     if (is_through(core))
         return core->now_us;
     t = earlier(core->beat_us, core->give_up_us);
+    t = earlier(t, cut_deadline(core));
     if (core->driver_lost)
         t = earlier(t, core->orphan_us);
     else
@@ -613,58 +645,6 @@ uint64_t agent_core_deadline(const struct agent_core *core)
         t = earlier(
             t, earlier(core->children[i].kill_us, core->children[i].retry_us));
     return t;
-}
-
-static void fill_notice(const struct agent_core *core,
-                        struct msg_notice *notice)
-{
-    uint64_t left_us = core->go_us > core->now_us ? core->go_us - core->now_us
-                                                  : 0;
-
-    notice->left_ms = core->go_us == AGENT_NEVER ? NOTICE_UNKNOWN
-                                                 : left_us / 1000;
-    memcpy(notice->text, core->notice, sizeof(notice->text));
-}
-
-void agent_core_message(const struct agent_core *core,
-                        const struct agent_action *action, struct message *m)
-{
-    const struct agent_child *child = agent_core_child(core, action->worker);
-
-    HVD_ASSERT(action->type == AGENT_DO_SEND);
-    memset(m, 0, sizeof(*m));
-    m->type = action->message;
-    m->job = core->config.job;
-    if (m->type == MSG_AGENT_HELLO) {
-        m->u.agent_hello = core->config.hello;
-        m->u.agent_hello.n_alive = core->n_live;
-        return;
-    }
-    if (m->type == MSG_AGENT_PING) {
-        m->u.agent_ping.stamp_us = core->now_us;
-        m->u.agent_ping.n_alive = core->n_live;
-        return;
-    }
-    if (m->type == MSG_NOTICE) {
-        fill_notice(core, &m->u.notice);
-        return;
-    }
-    HVD_ASSERT(child);
-    if (m->type == MSG_SPAWNED) {
-        m->u.spawned.worker = child->worker;
-        m->u.spawned.pid = child->pid;
-        m->u.spawned.slot = child->slot;
-    } else if (m->type == MSG_SPAWN_FAILED) {
-        m->u.spawn_failed.worker = child->worker;
-        m->u.spawn_failed.error = child->error;
-        memcpy(m->u.spawn_failed.text, child->text, sizeof(child->text));
-    } else {
-        m->u.worker_exited.worker = child->worker;
-        m->u.worker_exited.pid = child->pid;
-        m->u.worker_exited.code = child->code;
-        m->u.worker_exited.signal = child->signal;
-        m->u.worker_exited.core = child->core;
-    }
 }
 
 void agent_core_unsent(struct agent_core *core,

@@ -52,6 +52,8 @@ struct agent_config {
     uint64_t orphan_us;         /* how long workers live on without a driver */
     bool survives;              /* a successor may come: nothing but its silence
                                    says that there is no driver any more */
+    bool remote;                /* the lifeline is a network's: it may end
+                                   before the driver, who is heard then */
     uint64_t grace_us;          /* SIGTERM to SIGKILL when the agent ends */
     uint64_t reap_us;           /* SIGKILL to giving up on a child */
 };
@@ -88,6 +90,7 @@ enum agent_event_type {
     AGENT_EV_EXITED,       /* worker, code, signal, core; not yet reaped */
     AGENT_EV_DRIVER_LOST,  /* end of the lifeline; not if it survives that */
     AGENT_EV_SUCCESSOR,    /* term: higher than that of the driver before */
+    AGENT_EV_MOVED,        /* the driver has answered by another connection */
     AGENT_EV_NOTICE,       /* the host will go: left_us, text */
     AGENT_EV_TERMINATE,    /* SIGTERM to the agent */
     AGENT_EV_INTERRUPT,    /* SIGINT: it is to end */
@@ -137,9 +140,12 @@ struct agent_core {
     char notice[WIRE_TEXT_MAX];
     bool reported; /* this step says something about a child */
     uint64_t now_us;
-    uint64_t heard_us;  /* last word of the driver */
+    uint64_t heard_us;  /* last word of the driver, later if we were away */
+    uint64_t word_us;   /* last word of the driver */
     uint64_t beat_us;   /* next hello or ping */
     uint64_t orphan_us; /* driver lost: the end begins */
+    uint64_t cut_us;    /* the lifeline has ended; AGENT_NEVER: not, or the
+                           driver has been heard since */
     uint64_t give_up_us;
     uint64_t term;                /* of the one driver that is heard */
     struct agent_child *children; /* [n_children], oldest first */

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "elastic/agent/handed.h"
 #include "elastic/agent/loop_internal.h"
 
 enum {
@@ -355,10 +356,18 @@ static void hear(struct loop *l, const struct message *m)
     struct agent_event ev = {.type = AGENT_EV_MESSAGE, .message = m};
 
     log_trace("received %s", message_type_name(m->type));
-    if (agent_core_reserve(&l->core))
+    if (m->type == MSG_PROBE)
+        probing_hear(l, m);
+    else if (agent_core_reserve(&l->core))
         loop_feed(l, &ev);
     else
         log_error("out of memory -> a message is dropped");
+}
+
+static void hear_on_control(struct loop *l, const struct message *m)
+{
+    l->word_us = clock_now_us();
+    hear(l, m);
 }
 
 /* WELCOME, or CREDIT: no more than was sent is given back. */
@@ -392,13 +401,26 @@ static bool receive(struct loop *l, struct wire_dealer *dealer,
     return n > 0;
 }
 
+/* What is lost with the other connection is told again behind it. */
+static bool receive_spare(struct loop *l)
+{
+    struct message m;
+
+    if (!l->spare || wire_dealer_receive(l->spare, &m) != WIRE_MESSAGE)
+        return false;
+    hear(l, &m);
+    contact_move(l);
+    return true;
+}
+
 /* true: there may be more. */
 static bool drain(struct loop *l)
 {
     bool moved = true;
 
     for (int i = 0; i < DRAINS_MAX && moved; i++) {
-        moved = receive(l, l->control, hear);
+        moved = receive(l, l->control, hear_on_control);
+        moved |= receive_spare(l);
         moved |= receive(l, l->output, hear_on_output);
         moved |= send_output(l);
     }
@@ -423,9 +445,10 @@ static void on_signals(struct loop *l)
     }
 }
 
-/* Nobody ever writes to it: readable means that its writer is gone. */
 static void on_lifeline(struct loop *l)
 {
+    if (!handed_ended(l->options->lifeline_fd))
+        return; /* nobody has anything to say there */
     epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->options->lifeline_fd, NULL);
     feed_simple(l, AGENT_EV_DRIVER_LOST);
 }
@@ -442,7 +465,7 @@ static void dispatch(struct loop *l, uint64_t tag)
     else if (kind == KIND_NOTICE)
         notice_look(l, clock_now_us());
     else if (kind < KIND_PIDFD || !child)
-        return; /* dealers are drained in any case */
+        return; /* dealers are drained in any case, probes looked after */
     else if (kind == KIND_PIDFD)
         on_pidfd(l, child);
     else if (kind == KIND_REPORT && child->report_fd >= 0)
@@ -471,6 +494,7 @@ static void keep_deadlines(struct loop *l)
     if (now_us >= agent_core_deadline(&l->core))
         feed_simple(l, AGENT_EV_TICK);
     contact_look(l, now_us);
+    probing_look(l, now_us);
     if (now_us >= notice_deadline(l))
         notice_look(l, now_us);
     for (struct child *c = l->children.first; c; c = c->next) {
@@ -496,6 +520,8 @@ static uint64_t next_deadline(const struct loop *l)
 
     if (notice_deadline(l) < t)
         t = notice_deadline(l);
+    if (probe_deadline(&l->probe) < t)
+        t = probe_deadline(&l->probe);
     if (l->ended && l->flush_us < t)
         t = l->flush_us;
     if (l->children.n > 0 && l->settle_us < t)
@@ -567,7 +593,8 @@ static hvd_status_t open_sockets(struct loop *l)
     if (o->job_dir)
         HVD_TRY(scout_create(o->job_dir, &l->scout));
     HVD_TRY(wire_context_create(&l->context));
-    return contact_dial(l, o->site.driver, o->output);
+    HVD_TRY(probing_open(l));
+    return contact_open(l);
 }
 
 /* What was said last must get out, unless nobody is there to hear it. */
@@ -583,11 +610,13 @@ static void close_all(struct loop *l)
     notice_close(l);
     while (l->children.first)
         children_remove(&l->children, l->children.first);
+    contact_drop_spare(l);
     close_dealer(l, l->control);
     close_dealer(l, l->output);
     if (l->context)
         wire_context_destroy(l->context);
     scout_destroy(l->scout);
+    probe_close(&l->probe);
     agent_core_fini(&l->core);
     if (l->epoll_fd >= 0)
         close(l->epoll_fd);
@@ -605,6 +634,7 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
                      .site = options->site,
                      .epoll_fd = -1,
                      .signal_fd = -1,
+                     .probe = {.epoll_fd = -1},
                      .lifeline = {-1, -1},
                      .credit = OUTPUT_WINDOW,
                      .flush_us = CLOCK_NEVER};

@@ -17,10 +17,13 @@ struct loop_options {
     struct agent_config config;
     struct spawn_site site; /* lifeline_fd is filled in by the loop */
     struct wire_secrets secrets;
-    const char *output;        /* endpoint of the driver's output socket */
-    int lifeline_fd;           /* the driver's; -1: none */
-    const char *notice_script; /* says whether this host will go; or NULL */
-    const char *job_dir;       /* where a successor says where it is; NULL: none
+    const char *driver, *output; /* endpoints of the driver's sockets: as many,
+                                    with commas, each beside its own */
+    const char *network; /* names of interfaces.h, or "*"; NULL: loopback */
+    uint16_t port_low, port_high; /* where probes are answered; 0: anywhere */
+    int lifeline_fd;              /* the driver's; -1: none */
+    const char *notice_script;    /* says whether this host will go; or NULL */
+    const char *job_dir; /* where a successor says where it is; NULL: none
                                will come */
 };
 

@@ -9,6 +9,8 @@
 #include "elastic/agent/children.h"
 #include "elastic/agent/core.h"
 #include "elastic/agent/loop.h"
+#include "elastic/agent/probe.h"
+#include "elastic/wire/address.h"
 #include "elastic/wire/scout.h"
 #include "elastic/wire/socket.h"
 
@@ -20,11 +22,17 @@ enum kind {
     KIND_SIGNAL,
     KIND_LIFELINE,
     KIND_NOTICE,
+    KIND_PROBE,
     KIND_PIDFD,
     KIND_REPORT,
     KIND_STDOUT,
     KIND_STDERR,
     KIND_BITS = 4
+};
+
+/* Where the driver's two sockets may be reached. */
+struct door {
+    char control[ADDRESS_ENDPOINT_MAX], output[ADDRESS_ENDPOINT_MAX];
 };
 
 struct loop {
@@ -34,9 +42,21 @@ struct loop {
     struct children children;
     struct wire_context *context;
     struct wire_dealer *control, *output;
+    struct wire_dealer *spare, *spare_output; /* NULL, or at another door:
+                                                 nobody has answered there */
     struct beacon driver; /* term 0: the one that has started us */
     struct scout *scout;  /* NULL: without --job-dir */
     uint64_t look_us;     /* for a successor, not before */
+    struct door doors[WIRE_ROUTER_ENDPOINTS]; /* [n_doors], the nearest first */
+    size_t n_doors, door, spare_door;         /* of both pairs */
+    uint64_t knock_us, complain_us; /* at the next; that nobody answers,
+                                       CLOCK_NEVER: said */
+    size_t n_knocks;                /* since the driver was heard last */
+    uint64_t spare_us, word_us; /* the spare was dialled; the other one heard */
+    /* what workers that start are told: its doors, that of ours first */
+    char places[WIRE_ENDPOINTS_MAX];
+    struct probe probe;
+    char reach[WIRE_REACH_MAX]; /* what HELLO says of its addresses */
     int epoll_fd, signal_fd;
     int lifeline[2]; /* the workers': read end inherited, write end only here */
     struct log_seldom unexpected;
@@ -58,11 +78,22 @@ bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker);
 
 /* contact.c */
 
-/* Both sockets, or none: those before stay then. */
-hvd_status_t contact_dial(struct loop *l, const char *endpoint,
-                          const char *output_endpoint) HVD_MUST_CHECK;
-/* The driver is silent: has another one taken over? */
+/* Knock at the first of the driver's doors. */
+hvd_status_t contact_open(struct loop *l) HVD_MUST_CHECK;
+/* Nobody has answered at this door: the next one. The driver is silent: has
+ * another one taken over? */
 void contact_look(struct loop *l, uint64_t now_us);
+void contact_drop_spare(struct loop *l);
+/* The driver has answered at the other door, which is used from now on. */
+void contact_move(struct loop *l);
+
+/* probing.c */
+
+/* With a network: answer there, and say so in HELLO. */
+hvd_status_t probing_open(struct loop *l) HVD_MUST_CHECK;
+void probing_hear(struct loop *l, const struct message *m);
+/* Whatever can be done now. */
+void probing_look(struct loop *l, uint64_t now_us);
 
 /* notice_script.c */
 

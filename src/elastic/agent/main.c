@@ -2,7 +2,8 @@
  * starts and watches the workers of that host. Not meant to be started by hand.
  *
  * Learns who it is from the environment (wire/env.h), its token from an
- * inherited memfd. Exit status: 0 after an ordered end or a lost driver, 1 when
+ * inherited memfd; with --stdin all of it from stdin (handed.h), which is then
+ * its lifeline. Exit status: 0 after an ordered end or a lost driver, 1 when
  * the driver was never reached or processes would not die, 2 for usage.
  *
  * Threads: the main thread runs the loop (loop.h). Memory: see there. */
@@ -21,27 +22,36 @@
 #include "base/mac.h"
 #include "base/proc.h"
 #include "base/rlimits.h"
+#include "elastic/agent/handed.h"
 #include "elastic/agent/loop.h"
+#include "elastic/wire/address.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 
 enum { EXIT_USAGE = 2 };
 
-#define WORKER_ADDRESS "127.0.0.1" /* until connections are encrypted */
-
 static const char usage[] =
-    "usage: hvd-agent [--help] [--version]\n"
+    "usage: hvd-agent [--help] [--version] [--stdin]\n"
     "\n"
     "Starts, watches and ends the workers of one host and forwards their\n"
     "output. Started by hvd-elastic, which tells it by the environment\n"
     "(HVD_DRIVER, HVD_OUTPUT, HVD_JOB, HVD_AGENT, HVD_HOST, HVD_SECRET_FD,\n"
-    "HVD_LIFELINE_FD) whom it belongs to; not meant to be started by hand.\n";
+    "HVD_LIFELINE_FD) whom it belongs to, or, with --stdin, on stdin; not\n"
+    "meant to be started by hand.\n";
 
-/* ---- environment --------------------------------------------------------- */
+/* ---- what it was told ---------------------------------------------------- */
+
+static struct handover handed; /* with --stdin; as long as the process */
+static bool by_stdin;
+
+static const char *told(const char *name)
+{
+    return by_stdin ? handover_value(&handed, name) : getenv(name);
+}
 
 static hvd_status_t env_text(const char *name, const char **text_p)
 {
-    const char *text = getenv(name);
+    const char *text = told(name);
 
     if (!text || !*text)
         return error_set(HVD_ERR_INVALID,
@@ -107,23 +117,40 @@ static hvd_status_t read_secrets(struct wire_secrets *secrets)
     return status;
 }
 
-static hvd_status_t read_environment(struct loop_options *o)
+/* How the lifeline and the secrets come. */
+static hvd_status_t read_inheritance(struct loop_options *o)
+{
+    if (by_stdin) {
+        o->lifeline_fd = STDIN_FILENO;
+        o->secrets = handed.secrets;
+        explicit_bzero(&handed.secrets, sizeof(handed.secrets));
+        return HVD_OK;
+    }
+    if (getenv(ENV_LIFELINE_FD))
+        HVD_TRY(env_fd(ENV_LIFELINE_FD, &o->lifeline_fd));
+    return read_secrets(&o->secrets);
+}
+
+static hvd_status_t read_told(struct loop_options *o)
 {
     o->lifeline_fd = -1;
-    o->site.address = WORKER_ADDRESS;
     o->site.secrets = &o->secrets;
-    HVD_TRY(env_text(ENV_DRIVER, &o->site.driver));
+    HVD_TRY(env_text(ENV_DRIVER, &o->driver));
     HVD_TRY(env_text(ENV_OUTPUT, &o->output));
     HVD_TRY(env_text(ENV_HOST, &o->site.host));
     HVD_TRY(env_u64(ENV_JOB, UINT64_MAX, &o->site.job));
-    if (getenv(ENV_LIFELINE_FD))
-        HVD_TRY(env_fd(ENV_LIFELINE_FD, &o->lifeline_fd));
-    o->job_dir = getenv(ENV_JOB_DIR);
+    o->network = told(ENV_NETWORK);
+    if (told(ENV_DATA_PORTS) &&
+        !address_ports(told(ENV_DATA_PORTS), &o->port_low, &o->port_high))
+        return error_set(HVD_ERR_INVALID, ENV_DATA_PORTS "=%s is not LOW-HIGH",
+                         told(ENV_DATA_PORTS));
+    o->job_dir = told(ENV_JOB_DIR);
     o->site.job_dir = o->job_dir;
-    o->notice_script = getenv(ENV_NOTICE_SCRIPT);
+    o->notice_script = told(ENV_NOTICE_SCRIPT);
     o->config.survives = o->job_dir != NULL;
+    o->config.remote = by_stdin && o->network;
     o->config.job = o->site.job;
-    HVD_TRY(read_secrets(&o->secrets));
+    HVD_TRY(read_inheritance(o));
     return read_hello(o, &o->config.hello);
 }
 
@@ -142,8 +169,10 @@ static hvd_status_t prepare_process(const struct loop_options *o)
         return error_errno("cannot block signals");
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         return error_errno("cannot become a subreaper");
-    /* only with a lifeline: who dials in by itself has a launcher for parent */
-    if (o->lifeline_fd >= 0 && prctl(PR_SET_PDEATHSIG, SIGHUP) != 0)
+    /* only of the driver itself: another parent, as sshd is, may end before it,
+     * and is told of by the lifeline */
+    if (o->lifeline_fd >= 0 && !by_stdin &&
+        prctl(PR_SET_PDEATHSIG, SIGHUP) != 0)
         return error_errno("cannot ask for a signal at the driver's death");
     return mac_init();
 }
@@ -151,7 +180,7 @@ static hvd_status_t prepare_process(const struct loop_options *o)
 static void start_log(void)
 {
     enum log_level level = LOG_LEVEL_WARN;
-    const char *name = getenv(ENV_LOG_LEVEL);
+    const char *name = told(ENV_LOG_LEVEL);
 
     if (name)
         log_level_parse(name, &level); /* a wrong one: the default */
@@ -160,7 +189,8 @@ static void start_log(void)
 
 static int parse_arguments(int argc, char **argv)
 {
-    if (argc == 1)
+    by_stdin = argc == 2 && strcmp(argv[1], "--stdin") == 0;
+    if (argc == 1 || by_stdin)
         return -1;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
@@ -181,8 +211,12 @@ int main(int argc, char **argv)
 
     if (exit_status >= 0)
         return exit_status;
+    if (by_stdin && handed_read(STDIN_FILENO, &handed) != HVD_OK) {
+        fprintf(stderr, "hvd-agent: error: %s\n", error_text());
+        return EXIT_USAGE;
+    }
     start_log();
-    if (read_environment(&options) != HVD_OK) {
+    if (read_told(&options) != HVD_OK) {
         log_error("%s", error_text());
         return EXIT_USAGE;
     }

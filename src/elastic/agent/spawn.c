@@ -30,8 +30,8 @@
 #include "elastic/wire/socket.h"
 
 enum {
-    N_OWN = 8,
-    OWN_MAX = 256,
+    N_OWN = 7,
+    OWN_MAX = WIRE_ADDRESS_MAX + 32,
     EXIT_NOT_STARTED = 127,
     FIRST_FREE_FD = 64 /* our ends of pipes lie above all of the worker's */
 };
@@ -45,6 +45,7 @@ struct plan {
     struct list argv; /* items[0] is kept free for a shell's name */
     struct list env;
     char own[N_OWN][OWN_MAX];
+    char driver[sizeof(ENV_DRIVER) + WIRE_ENDPOINTS_MAX];
     char job_dir[sizeof(ENV_JOB_DIR) + PATH_MAX];
     char *paths; /* candidates, each with its NUL, then an empty one */
     const char *cwd;
@@ -96,14 +97,18 @@ static bool is_inherited(const char *entry)
 static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
                          const struct msg_spawn *spawn)
 {
-    snprintf(plan->own[0], OWN_MAX, ENV_DRIVER "=%s", site->driver);
-    snprintf(plan->own[1], OWN_MAX, ENV_JOB "=%" PRIu64, site->job);
-    snprintf(plan->own[2], OWN_MAX, ENV_HOST "=%s", site->host);
-    snprintf(plan->own[3], OWN_MAX, ENV_WORKER "=%" PRIu64, spawn->worker);
-    snprintf(plan->own[4], OWN_MAX, ENV_SLOT "=%" PRIu32, spawn->slot);
-    snprintf(plan->own[5], OWN_MAX, ENV_ADDRESS "=%s", site->address);
-    snprintf(plan->own[6], OWN_MAX, ENV_SECRET_FD "=%d", SPAWN_SECRET_FD);
-    snprintf(plan->own[7], OWN_MAX, ENV_LIFELINE_FD "=%d", SPAWN_LIFELINE_FD);
+    snprintf(plan->driver, sizeof(plan->driver), ENV_DRIVER "=%s",
+             site->driver);
+    if (!env_set(&plan->env, plan->driver))
+        return false;
+    snprintf(plan->own[0], OWN_MAX, ENV_JOB "=%" PRIu64, site->job);
+    snprintf(plan->own[1], OWN_MAX, ENV_HOST "=%s", site->host);
+    snprintf(plan->own[2], OWN_MAX, ENV_WORKER "=%" PRIu64, spawn->worker);
+    snprintf(plan->own[3], OWN_MAX, ENV_SLOT "=%" PRIu32, spawn->slot);
+    snprintf(plan->own[4], OWN_MAX, ENV_ADDRESS "=%s",
+             spawn->addresses[0] ? spawn->addresses : "127.0.0.1");
+    snprintf(plan->own[5], OWN_MAX, ENV_SECRET_FD "=%d", SPAWN_SECRET_FD);
+    snprintf(plan->own[6], OWN_MAX, ENV_LIFELINE_FD "=%d", SPAWN_LIFELINE_FD);
     for (size_t i = 0; i < N_OWN; i++)
         if (!env_set(&plan->env, plan->own[i]))
             return false;

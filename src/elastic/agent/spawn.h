@@ -26,9 +26,8 @@ enum { SPAWN_SECRET_FD = 60, SPAWN_LIFELINE_FD = 61, SPAWN_REPORT_FD = 62 };
 
 /* What is the same for all workers of an agent; borrowed. */
 struct spawn_site {
-    const char *driver; /* endpoint */
+    const char *driver; /* endpoints */
     const char *host;
-    const char *address; /* numeric, for the data plane */
     const char *job_dir; /* NULL: none */
     uint64_t job;
     const struct wire_secrets *secrets; /* the agent's own */

@@ -127,15 +127,19 @@ static struct driver_worker *guilty(struct driver *d,
     return a->id > b->id ? a : b;
 }
 
-/* One of the two was at fault, and it may be the one that stays. */
+/* One of the two was at fault, and it may be the one that stays; or it was the
+ * network between them. */
 static void suspect_other(struct driver *d, const struct driver_accusation *a,
                           const struct driver_worker *w)
 {
     struct driver_worker *other = worker_find(d,
                                               a->by == w->id ? a->of : a->by);
 
-    if (other)
-        other->suspected_us = d->now_us;
+    if (!other)
+        return;
+    other->suspected_us = d->now_us;
+    if (other->host != w->host)
+        host_doubt(d, host_of(d, w), host_of(d, other));
 }
 
 static bool same_before(const struct driver *d,

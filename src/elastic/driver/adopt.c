@@ -20,7 +20,7 @@ struct driver_host *adopt_agent(struct driver *d, uint64_t agent,
 {
     struct driver_host *host;
 
-    if (d->phase != DRIVER_ADOPTING)
+    if (!driver_adopts(d))
         return NULL;
     host = host_named(d, name);
     if (!host)
@@ -39,12 +39,13 @@ struct driver_worker *adopt_worker(struct driver *d, uint64_t agent,
                                    const struct msg_spawned *m)
 {
     struct driver_host *host = host_of_agent(d, agent);
-
     struct driver_worker *w;
 
-    if (d->phase != DRIVER_ADOPTING || !host || m->slot >= HOSTS_SLOTS_MAX)
+    if (!driver_adopts(d) || !host || m->slot >= HOSTS_SLOTS_MAX)
         return NULL;
     w = inherit_row(d, m->worker, host, m->slot);
+    if (w && d->phase == DRIVER_STOPPING)
+        finish_await(d, w);
     members_recount(d);
     return w;
 }
@@ -446,23 +447,46 @@ static void give_up_silent(struct driver *d, enum worker_life life,
     }
 }
 
-void adopt_tick(struct driver *d)
+/* It lives and has said hello, but not whom it runs. */
+static bool has_yet_to_tell(const struct driver *d,
+                            const struct driver_host *host)
 {
-    static const char how[] = "did not come to the driver that took over";
+    return host->inherited && host->agent_phase == AGENT_UP &&
+           d->now_us - host->agent_heard_us <= d->config.heartbeat_timeout_us;
+}
 
-    if (d->phase != DRIVER_ADOPTING || d->now_us < d->adopt_us)
-        return;
+/* true: agents have yet to tell, and are heard out, as one of those that they
+ * run may hold the state. */
+static bool give_up_agents(struct driver *d, bool patient, const char *how)
+{
+    bool awaited = false;
+
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *host = &d->hosts[i];
 
         if (host->agent_phase == AGENT_STARTING && host->inherited)
             give_up_agent(d, host, how);
-        adopt_accounted(d, host, 0);
+        if (patient && has_yet_to_tell(d, host))
+            awaited = true;
+        else
+            adopt_accounted(d, host, 0);
     }
+    return awaited;
+}
+
+void adopt_tick(struct driver *d)
+{
+    static const char how[] = "did not come to the driver that took over";
+
+    bool awaited, patient;
+
+    if (d->phase != DRIVER_ADOPTING || d->now_us < d->adopt_us)
+        return;
+    patient = d->now_us - d->adopt_us < d->config.start_timeout_us;
+    awaited = give_up_agents(d, patient && !somebody_holds_state(d), how);
     give_up_silent(d, LIFE_UP, how);
-    if (awaits_state(d) &&
-        d->now_us - d->adopt_us >= d->config.start_timeout_us)
+    if (!patient && awaits_state(d))
         give_up_silent(d, LIFE_STARTING, "did not call within --start-timeout");
-    if (d->phase == DRIVER_ADOPTING && !awaits_state(d))
+    if (d->phase == DRIVER_ADOPTING && !awaited && !awaits_state(d))
         decide(d);
 }

@@ -29,20 +29,32 @@ void driver_fini(struct driver *d)
 
 /* ---- events -------------------------------------------------------------- */
 
+/* It may fail every time: one line in a while, and at once after a success. */
+static void tell_discovery_bad(struct driver *d, const char *text)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (d->now_us < d->quiet_us)
+        return;
+    d->quiet_us = d->now_us + DISCOVERY_QUIET_US;
+    text_add(&t, "discovery failed, the last hosts are kept: ");
+    text_add(&t, text);
+    record_warning(d, buf);
+}
+
 static hvd_status_t on_discovery_bad(struct driver *d, const char *text)
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
     if (d->discovered) {
-        text_add(&t, "discovery failed, the last hosts are kept: ");
-        text_add(&t, text);
-        record_warning(d, buf);
-    } else {
-        text_add(&t, "the first discovery failed: ");
-        text_add(&t, text);
-        job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+        tell_discovery_bad(d, text);
+        return HVD_OK;
     }
+    text_add(&t, "the first discovery failed: ");
+    text_add(&t, text);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
     return HVD_OK;
 }
 
@@ -152,6 +164,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     case DRIVER_EV_AGENT_UP:
         on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid, ev->u.agent.host);
         return HVD_OK;
+    case DRIVER_EV_AGENT_REFUSED:
+        on_agent_refused(d, ev->u.agent.agent, ev->u.agent.text);
+        return HVD_OK;
     case DRIVER_EV_AGENT_PING:
         on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive,
                       ev->u.agent.stamp_us);
@@ -161,6 +176,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         return HVD_OK;
     case DRIVER_EV_AGENT_GONE:
         on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);
+        return HVD_OK;
+    case DRIVER_EV_AGENT_APART:
+        on_agent_apart(d, ev->u.agent.agent, ev->u.agent.text);
         return HVD_OK;
     case DRIVER_EV_SPAWNED:
         on_spawned(d, ev->by, &ev->u.spawned);
@@ -251,6 +269,18 @@ uint64_t driver_deadline(const struct driver *d)
     return d->phase == DRIVER_STOPPED ? DRIVER_NEVER : d->next_tick_us;
 }
 
+bool driver_adopts(const struct driver *d)
+{
+    return d->phase == DRIVER_ADOPTING ||
+           (d->phase == DRIVER_STOPPING && d->unsure);
+}
+
+void driver_answer_all(struct driver *d, bool workers)
+{
+    d->config.answers_agents = true;
+    d->config.answers |= workers;
+}
+
 const struct assign_table *driver_table_before(const struct driver *d)
 {
     return &d->table_before;
@@ -269,6 +299,11 @@ size_t driver_n_hosts(const struct driver *d)
     for (size_t i = 0; i < d->table.n_entries; i++) /* ranks are host-major */
         n += i == 0 || e[i].host != e[i - 1].host;
     return n;
+}
+
+size_t driver_n_starting(const struct driver *d)
+{
+    return d->n_hosts_in[AGENT_STARTING];
 }
 
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id)

@@ -65,10 +65,14 @@ struct driver_config {
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
     uint64_t driver_timeout_us;    /* told to agents and workers */
-    bool resumable; /* each PING is answered: in silence they look for another
-                       driver */
+    bool answers; /* each PING is: in silence they look for another driver, or
+                     for another way to this one */
+    bool answers_agents;         /* each of an agent is */
     uint64_t connect_timeout_us; /* told to workers */
-    uint64_t seed;               /* jitter */
+    bool doubts; /* of who was accused, it is found out whether its host and
+                    that of the other reach each other */
+    bool encrypt_data; /* told to workers */
+    uint64_t seed;     /* jitter */
 };
 
 /* ---- events -------------------------------------------------------------- */
@@ -77,9 +81,14 @@ enum driver_event_type {
     DRIVER_EV_HOSTS,         /* u.hosts: discovery's newest answer */
     DRIVER_EV_DISCOVERY_BAD, /* u.text: discovery failed; the first is fatal */
     DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
+    DRIVER_EV_AGENT_REFUSED, /* u.agent: it is none of ours, and will not be
+                                when it is started again */
     DRIVER_EV_AGENT_PING,    /* u.agent */
     DRIVER_EV_NOTICE,        /* u.agent: its host will go */
     DRIVER_EV_AGENT_GONE,    /* its process ended, or it could not be started */
+    DRIVER_EV_AGENT_APART,   /* u.agent: other hosts and its cannot reach each
+                                other; text: who tried what. It is to come up,
+                                or in doubt */
     DRIVER_EV_SPAWNED,       /* u.spawned */
     DRIVER_EV_SPAWN_FAILED,  /* u.spawn_failed */
     DRIVER_EV_EXITED,        /* u.exited */
@@ -102,7 +111,8 @@ struct driver_event {
             uint64_t n_alive;  /* PING: workers that it still runs */
             uint64_t stamp_us; /* PING: for the PONG */
             const char *host;  /* UP: its name, as it says */
-            const char *text;  /* GONE: how; NOTICE: why, or "" */
+            const char *text;  /* GONE, REFUSED: how; APART, NOTICE: why, or
+                                  "" */
             uint64_t left_us;  /* NOTICE: until then; DRIVER_NEVER: not known */
         } agent;
         struct msg_spawned spawned;
@@ -123,9 +133,11 @@ enum driver_action_type {
     DRIVER_ACT_START_AGENT, /* agent, host */
     DRIVER_ACT_STOP_AGENT,  /* agent: AGENT_SHUTDOWN; its end is awaited */
     DRIVER_ACT_KILL_AGENT,  /* agent: given up, nothing more of it counts */
-    DRIVER_ACT_SPAWN,       /* agent, worker, slot */
-    DRIVER_ACT_KILL,        /* agent, worker, grace_ms */
-    DRIVER_ACT_PONG,        /* agent, stamp_us: AGENT_PONG */
+    DRIVER_ACT_DOUBT,  /* agent: does it and `other` reach each other? AGENT_UP
+                         is the answer, or AGENT_APART */
+    DRIVER_ACT_SPAWN,  /* agent, worker, slot */
+    DRIVER_ACT_KILL,   /* agent, worker, grace_ms */
+    DRIVER_ACT_PONG,   /* agent, stamp_us: AGENT_PONG */
     DRIVER_ACT_SEND,   /* worker: message. In an ASSIGN key and table are left
                                empty: the caller fills them (one key per
                                generation; driver_table() encoded once, and once
@@ -141,6 +153,8 @@ enum driver_record_type {
     RECORD_HOST_REMOVED,     /* host */
     RECORD_HOST_BLACKLISTED, /* host, until_us, text: why */
     RECORD_HOST_LEAVING,     /* host, duration_us until it goes, text: why */
+    RECORD_HOST_APART,       /* host, duration_us until it is tried again, text:
+                                who tried what */
     RECORD_AGENT_STARTED,    /* host, pid */
     RECORD_AGENT_LOST,       /* host, text: how */
     RECORD_WORKER_SPAWNED,   /* worker, host, slot, pid */
@@ -182,6 +196,7 @@ struct driver_action {
     union {
         uint64_t grace_ms;
         uint64_t stamp_us;
+        uint64_t other; /* agent; it may have ended */
         struct message message;
         struct driver_record record;
         struct {
@@ -263,6 +278,10 @@ struct driver_host {
     size_t promised;  /* of its slots, to be filled when its agent is up */
     bool inherited;   /* its agent has yet to tell all it knows */
     bool meddled;     /* its agent has reported on another's worker */
+    uint32_t n_apart; /* how often in a row it was apart from the others */
+    /* in doubt, after one of its workers was accused: nobody is started. The
+     * agent of the other; when that is asked again, 0: it was asked */
+    uint64_t doubted_by, doubt_us;
     void *slots; /* [slots_max] slot_at(); none until an agent is started */
     size_t slots_max;
 };
@@ -443,7 +462,8 @@ struct driver {
     enum change_phase change;
     uint64_t now_us;
     struct random_state random;
-    bool discovered; /* a first answer has come */
+    bool discovered;   /* a first answer has come */
+    uint64_t quiet_us; /* until then no failure of discovery is told again */
 
     struct driver_host
         *hosts; /* in the order in which they were first listed */
@@ -502,7 +522,9 @@ struct driver {
 
     int interrupts;
     int exit_status;
-    bool released;               /* members were told that they may end */
+    bool released; /* members were told that they may end */
+    bool unsure;   /* ... by the driver before, and it is not known who they all
+                    are: whom nobody knew may be one of them */
     uint64_t drained_us;         /* interrupted: all have left by then */
     uint64_t exit_deadline_us;   /* released: all have exited by then */
     uint64_t give_up_us;         /* who is left is left behind then */
@@ -567,8 +589,25 @@ const struct assign_table *driver_table_before(const struct driver *d);
 /* As the event log has it; NULL: it is not an event. Static. */
 const char *driver_record_name(enum driver_record_type type);
 
+/* Whoever it does not know may be of this job all the same (M15). */
+bool driver_adopts(const struct driver *d);
+
+/* From now on each PING of an agent is answered, and of a worker with
+ * `workers` (config.answers). */
+void driver_answer_all(struct driver *d, bool workers);
+
+/* Is there a host whose agent it is, or may it be one (M15)? */
+bool driver_expects_agent(const struct driver *d, uint64_t agent);
+
+/* HELLO of a process that is not the one which has called as this worker. */
+bool driver_is_another(const struct driver_worker *w,
+                       const struct msg_hello *hello);
+
 /* How many hosts it stands on. */
 size_t driver_n_hosts(const struct driver *d);
+
+/* How many agents have been started and are not up. */
+size_t driver_n_starting(const struct driver *d);
 
 /* The worker with this id, or NULL. */
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);

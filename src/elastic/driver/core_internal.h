@@ -9,7 +9,8 @@
 #include "elastic/driver/core.h"
 
 enum {
-    TICK_US = 100000,      /* granularity of all deadlines */
+    TICK_US = 100000, /* granularity of all deadlines */
+    DISCOVERY_QUIET_US = 10000000,
     STOP_GRACE_MS = 3000,  /* TERM to KILL when a job stops */
     FAREWELL_US = 5000000, /* from SHUTDOWN to KILL */
     STOP_LIMIT_US =
@@ -24,9 +25,12 @@ enum {
     CAUSE_US = 1000000,     /* a static job that has lost somebody waits so long
                              for the exit that explains it */
     NOTICE_COOLDOWN_US =
-        600000000,    /* a host that was to go, and is listed so long after,
+        600000000,     /* a host that was to go, and is listed so long after,
                         seems to have stayed */
-    FRUITLESS_MAX = 5 /* M12 */
+    FRUITLESS_MAX = 5, /* M12 */
+    APART_REST_US = 10000000, /* a host that others do not reach is tried again
+                                 then, and after twice as long, up to: */
+    APART_DOUBLINGS = 5
 };
 
 /* For how long an agent may come up, and those who are started together wait
@@ -50,8 +54,8 @@ static inline uint64_t pong_every(const struct driver *d)
 {
     uint64_t limit_us = d->config.driver_timeout_us / PONGS_PER_TIMEOUT;
 
-    if (d->config.resumable)
-        return 0; /* who hears nothing looks for a successor */
+    if (d->config.answers)
+        return 0; /* who hears nothing looks for a successor, or for a way */
     return limit_us > 0 && limit_us < PONG_US ? limit_us : PONG_US;
 }
 
@@ -275,6 +279,12 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
 void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
                    uint64_t stamp_us);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
+void on_agent_apart(struct driver *d, uint64_t agent, const char *why);
+/* Workers of these two hosts have accused each other, and one of the first has
+ * to go. */
+void host_doubt(struct driver *d, struct driver_host *host,
+                const struct driver_host *other);
+void on_agent_refused(struct driver *d, uint64_t agent, const char *how);
 /* The host's agent, which is STARTING, has this id. */
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
 void agent_move(struct driver *d, struct driver_host *host,
@@ -329,12 +339,19 @@ void adopt_tick(struct driver *d);
 void finish_inherit(struct driver *d, const struct entry_state *state);
 /* ... and is known from one who was released by it: where he says he is. */
 void finish_adopt(struct driver *d, const struct msg_where *released);
+/* This one, of whom nobody knew, may be another of them. */
+void finish_await(struct driver *d, struct driver_worker *w);
+/* It was none, as the driver before knew: it is to go. */
+void finish_dismiss(struct driver *d, struct driver_worker *w);
 
 /* The job is over: tell everybody, reap, finish with `exit_status` and one
  * sentence. The first call decides. status: what hvd_elastic_run returns. */
 void job_stop(struct driver *d, int exit_status, hvd_status_t status,
               const char *text);
 /* The same with status 1, and behind the words how a worker last failed. */
+/* Nobody could be started, on the host of w for this reason. */
+void job_stop_unstarted(struct driver *d, const struct driver_worker *w,
+                        const char *why);
 void job_stop_failed(struct driver *d, const char *text);
 /* A worker that was released did not end as one that has finished does. */
 void finish_is_spoiled(struct driver *d, const struct driver_worker *w,

@@ -57,6 +57,7 @@ static const struct field state[] = {
     UINT(19, u.state.exit_status),
     TEXT(20, u.state.verdict),
     TEXT(21, u.state.last_failure),
+    BOOL(22, u.state.unsure),
 };
 
 static const struct field host[] = {
@@ -96,6 +97,7 @@ static const struct field worker[] = {
     UINT(8, u.worker.spawned_us),
     BOOL(9, u.worker.up),
     BOOL(10, u.worker.going),
+    BOOL(11, u.worker.released),
 };
 
 static const char *check_host(const void *record)

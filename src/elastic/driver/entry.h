@@ -69,6 +69,7 @@ struct entry_state {
     bool interrupted; /* once: it drains */
     bool stopping;    /* the verdict is spoken */
     bool released;    /* ... and is success */
+    bool unsure;      /* ... of whom is not known: struct driver */
     bool ended;       /* and everybody has ended */
     uint32_t exit_status;
     char verdict[WIRE_TEXT_MAX];
@@ -109,8 +110,9 @@ struct entry_worker {
     int64_t pid; /* 0: not told yet */
     uint64_t started;
     uint64_t spawned_us;
-    bool up;    /* has said HELLO */
-    bool going; /* was told to go, or is killed: its end is no failure */
+    bool up;       /* has said HELLO */
+    bool going;    /* was told to go, or is killed: its end is no failure */
+    bool released; /* by RELEASE */
 };
 
 struct entry {

@@ -80,8 +80,8 @@ static void add_blacklisted(struct events *e, struct json *j,
     json_str(j, "reason", r->text);
 }
 
-static void add_leaving(struct events *e, struct json *j,
-                        const struct driver_record *r)
+static void add_time(struct events *e, struct json *j,
+                     const struct driver_record *r)
 {
     eventlog_ms(&e->log, "ms", r->duration_us);
     json_str(j, "reason", r->text);
@@ -95,8 +95,8 @@ static void add_host_fields(struct events *e, struct json *j,
         json_u64(j, "slots", r->n);
     else if (r->type == RECORD_HOST_BLACKLISTED)
         add_blacklisted(e, j, r);
-    else if (r->type == RECORD_HOST_LEAVING)
-        add_leaving(e, j, r);
+    else if (r->type == RECORD_HOST_LEAVING || r->type == RECORD_HOST_APART)
+        add_time(e, j, r);
     else if (r->type == RECORD_AGENT_STARTED)
         json_i64(j, "pid", r->pid);
     else if (r->type == RECORD_AGENT_LOST)
@@ -152,6 +152,7 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
     case RECORD_HOST_REMOVED:
     case RECORD_HOST_BLACKLISTED:
     case RECORD_HOST_LEAVING:
+    case RECORD_HOST_APART:
     case RECORD_AGENT_STARTED:
     case RECORD_AGENT_LOST:
         add_host_fields(e, j, r);
@@ -203,10 +204,25 @@ static void say_formed(const struct events *e, const struct driver *d,
              r->generation == 1 ? "start" : e->reason);
 }
 
+/* What nobody is to find out when it is too late. */
+static void say_protections(const struct driver *d)
+{
+    log_info("protections: control CURVE, data handshakes authenticated, data "
+             "%s",
+             d->config.encrypt_data
+                 ? "encrypted (AES-256-GCM; ChaCha20-Poly1305 where a "
+                   "processor has no AES)"
+                 : "not encrypted (--encrypt-data)");
+}
+
 static void say(const struct events *e, const struct driver *d,
                 const struct driver_record *r)
 {
     switch (r->type) {
+    case RECORD_JOB_STARTED:
+    case RECORD_JOB_RESUMED:
+        say_protections(d);
+        break;
     case RECORD_WARNING:
         log_warn("%s", r->text);
         break;
@@ -225,6 +241,10 @@ static void say(const struct events *e, const struct driver *d,
     case RECORD_HOST_LEAVING:
         log_info("host %s is to go within %g s: %s", r->host,
                  (double)r->duration_us / 1e6, r->text);
+        break;
+    case RECORD_HOST_APART:
+        log_warn("%s -> %s is not used, and tried again in %.0f s", r->text,
+                 r->host, (double)r->duration_us / 1e6);
         break;
     case RECORD_AGENT_LOST:
         log_warn("the agent on %s is lost: it %s", r->host, r->text);

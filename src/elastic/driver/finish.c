@@ -44,6 +44,19 @@ void job_stop(struct driver *d, int exit_status, hvd_status_t status,
     members_recount(d);
 }
 
+void job_stop_unstarted(struct driver *d, const struct driver_worker *w,
+                        const char *why)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_add(&t, "host ");
+    text_add(&t, host_of(d, w)->name);
+    text_add(&t, ": ");
+    text_add(&t, why);
+    job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
+}
+
 void job_stop_failed(struct driver *d, const char *text)
 {
     char buf[WIRE_TEXT_MAX];
@@ -86,15 +99,29 @@ static void release(struct driver *d)
     record_add(d, RECORD_RELEASED)->n = n_members;
 }
 
-static void leave_inherited(struct driver *d, struct driver_worker *w,
-                            bool released)
+void finish_dismiss(struct driver *d, struct driver_worker *w)
 {
-    enum message_type type = released ? MSG_RELEASE : MSG_SHUTDOWN;
-    enum shutdown_reason reason = released ? SHUTDOWN_FINISHED
-                                           : SHUTDOWN_FAILED;
+    say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FINISHED, HVD_OK,
+                 "the job has finished");
+}
 
-    say_farewell(d, w, type, reason, HVD_ERR_JOB_FAILED, d->verdict);
-    w->kill_us = released ? 0 : d->now_us + FAREWELL_US;
+void finish_await(struct driver *d, struct driver_worker *w)
+{
+    say_farewell(d, w, MSG_RELEASE, SHUTDOWN_FINISHED, 0, "");
+    w->kill_us = 0;
+    d->give_up_us = DRIVER_NEVER;
+}
+
+/* A member had called long before it was released. */
+static void leave_inherited(struct driver *d, struct driver_worker *w)
+{
+    if (!d->released)
+        say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FAILED, HVD_ERR_JOB_FAILED,
+                     d->verdict);
+    else if (w->life == LIFE_UP || d->unsure)
+        finish_await(d, w);
+    else
+        finish_dismiss(d, w);
 }
 
 /* What was said is said again to everybody who is still there, as they say
@@ -112,16 +139,19 @@ static void stop_inherited(struct driver *d, int exit_status, bool released,
     }
     for (size_t i = 0; i < d->n_workers; i++)
         if (worker_is_here(&d->workers[i]))
-            leave_inherited(d, &d->workers[i], released);
+            leave_inherited(d, &d->workers[i]);
 }
 
 void finish_inherit(struct driver *d, const struct entry_state *state)
 {
+    d->unsure = state->unsure;
     stop_inherited(d, (int)state->exit_status, state->released, state->verdict);
 }
 
+/* All its members were written down before it was, and that they had called. */
 void finish_adopt(struct driver *d, const struct msg_where *released)
 {
+    d->unsure = d->generation != released->generation;
     d->generation = released->generation; /* RELEASE of another is not heard */
     stop_inherited(d, 0, true, "finished");
     members_recount(d);
@@ -288,12 +318,19 @@ static bool is_overdue(struct driver *d)
     return true;
 }
 
+/* Whoever it runs ends with it: it has to have told of them. */
+static bool is_useless(const struct driver *d, const struct driver_host *h,
+                       bool nobody)
+{
+    return nobody && h->agent_phase == AGENT_UP && !(d->unsure && h->inherited);
+}
+
 static void stop_agents(struct driver *d, bool nobody)
 {
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *h = &d->hosts[i];
 
-        if ((h->agent_phase == AGENT_UP && nobody) ||
+        if (is_useless(d, h, nobody) ||
             (h->agent_phase == AGENT_STARTING && !h->inherited))
             agent_stop(d, h);
     }

@@ -26,7 +26,7 @@ void guests_worker_token(const struct loop *l, uint64_t agent, uint64_t worker,
     wire_token_derive(of_agent, WIRE_TOKEN_WORKER, worker, token);
 }
 
-void guests_expect(struct loop *l, uint64_t agent, uint64_t worker)
+bool guests_expect(struct loop *l, uint64_t agent, uint64_t worker)
 {
     uint8_t token[WIRE_TOKEN_NBYTES];
 
@@ -34,9 +34,18 @@ void guests_expect(struct loop *l, uint64_t agent, uint64_t worker)
         guests_worker_token(l, agent, worker, token);
     else
         guests_agent_token(l, agent, token);
-    if (!wire_gate_allow(l->gate, agent, worker, token))
-        log_error("no memory -> %s %" PRIu64 " cannot connect",
-                  worker ? "worker" : "agent", worker ? worker : agent);
+    return wire_gate_allow(l->gate, agent, worker, token);
+}
+
+/* It lives, and may have to dial again: nobody can start it anew. */
+void guests_recognise(struct loop *l, uint64_t agent, uint64_t worker)
+{
+    if (guests_expect(l, agent, worker) || l->gate_stays_open)
+        return;
+    l->gate_stays_open = true;
+    log_error("no memory for the key of %s %" PRIu64 " -> whoever knows the "
+              "driver's key may connect",
+              worker ? "worker" : "agent", worker ? worker : agent);
 }
 
 void guests_tell_refused(struct loop *l)
@@ -52,7 +61,7 @@ void guests_tell_refused(struct loop *l)
 
 void guests_close_gate(struct loop *l)
 {
-    if (!l->gate_open || l->driver.phase == DRIVER_ADOPTING)
+    if (!l->gate_open || l->gate_stays_open || driver_adopts(&l->driver))
         return;
     l->gate_open = false;
     wire_gate_open(l->gate, false);
@@ -67,7 +76,7 @@ static void expect_unknown_agents(struct loop *l)
     uint64_t next = l->driver.next_agent;
 
     for (uint64_t agent = next > n ? next - n : 1; agent < next; agent++)
-        guests_expect(l, agent, 0);
+        guests_recognise(l, agent, 0);
 }
 
 void guests_expect_known(struct loop *l, const struct memory *m)
@@ -75,7 +84,7 @@ void guests_expect_known(struct loop *l, const struct memory *m)
     expect_unknown_agents(l);
     for (size_t i = 0; i < m->n_hosts; i++)
         if (m->hosts[i].agent != 0)
-            guests_expect(l, m->hosts[i].agent, 0);
+            guests_recognise(l, m->hosts[i].agent, 0);
     for (size_t i = 0; i < m->n_workers; i++)
-        guests_expect(l, m->workers[i].agent, m->workers[i].worker);
+        guests_recognise(l, m->workers[i].agent, m->workers[i].worker);
 }

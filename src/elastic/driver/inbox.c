@@ -1,10 +1,12 @@
 /* elastic/driver/inbox.c - what arrives on the driver's two sockets: who may
  * speak, and as which event the core hears it. See loop_internal.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "elastic/driver/loop_internal.h"
 
 enum {
@@ -83,6 +85,17 @@ static void refuse_route(struct loop *l, const struct peers *peers,
         refuse(l, kind, id, "no memory");
 }
 
+/* A network has died, say. What was on its way may be lost: it is asked and
+ * told again. */
+static void note_move(const struct peers *peers, const struct peer *who)
+{
+    const struct peer *known = peers_by_id(peers, who->kind, who->id);
+
+    if (known && who->route == 0 && who->connection > known->connection)
+        log_info("%s %" PRIu64 " has another connection", kinds[who->kind],
+                 who->id);
+}
+
 /* On either of its connections. */
 static bool greet_agent(struct loop *l, struct wire_router *router,
                         struct peers *peers, uint64_t route,
@@ -90,17 +103,19 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
 {
     const struct msg_agent_hello *hello = &m->u.agent_hello;
     uint64_t agent = hello->agent;
+    struct peer who = {PEER_AGENT, agent, route, hello->connection};
     uint8_t token[WIRE_TOKEN_NBYTES];
 
     guests_agent_token(l, agent, token);
     if (!is_proven(l, router, m, PEER_AGENT, agent, token, hello->proof))
         return false;
-    if (!peers_meet(peers, router, route, PEER_AGENT, agent, token)) {
+    note_move(peers, &who);
+    if (!peers_meet(peers, router, &who, token)) {
         refuse_route(l, peers, route, PEER_AGENT, agent);
         return false;
     }
     if (l->heir)
-        guests_expect(l, agent, 0);
+        guests_recognise(l, agent, 0);
     welcome_agent(l, router, peers_by_id(peers, PEER_AGENT, agent)->route);
     return true;
 }
@@ -108,14 +123,31 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
 /* Another driver has started it, and what was written down about it is lost. */
 static void watch_stranger(struct loop *l, const struct msg_agent_hello *hello)
 {
-    int pidfd;
+    hvd_status_t status;
 
     if (!l->heir || launch_find(&l->launch, hello->agent))
         return;
-    if (launch_adopt(&l->launch, hello->agent, (pid_t)hello->pid,
-                     hello->started, &pidfd) == HVD_OK &&
-        !loop_watch(l, pidfd))
-        log_error("epoll_ctl failed -> an agent is not watched");
+    status = launch_adopt(&l->launch, hello->agent, (pid_t)hello->pid,
+                          hello->started);
+    if (status < 0)
+        log_error("%s -> an agent is not watched", error_text());
+}
+
+static bool is_of_our_version(struct loop *l,
+                              const struct msg_agent_hello *hello)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_REFUSED};
+    char how[WIRE_TEXT_MAX];
+
+    if (strcmp(hello->version, HVD_VERSION) == 0)
+        return true;
+    snprintf(how, sizeof(how),
+             "is hvd-agent %s, and this is hvd-elastic " HVD_VERSION,
+             hello->version);
+    ev.u.agent.agent = hello->agent;
+    ev.u.agent.text = how;
+    loop_feed(l, &ev);
+    return false;
 }
 
 /* One that nobody waits for is told to go. */
@@ -126,27 +158,40 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
 
     if (!greet_agent(l, l->router, &l->peers, route, m))
         return;
+    if (!is_of_our_version(l, hello))
+        return;
     watch_stranger(l, hello);
+    launch_up(&l->launch, hello->agent);
+    /* nobody waits for one that was given up: no host need reach it */
+    if (driver_expects_agent(&l->driver, hello->agent) &&
+        !network_meets(l, hello))
+        return;
     ev.u.agent.agent = hello->agent;
     ev.u.agent.pid = hello->pid;
     ev.u.agent.host = hello->host;
     loop_feed(l, &ev);
 }
 
-/* From a second connection as well, if there is a first: what it means is the
- * core's to judge. What it answers goes to the first. */
+/* From an older connection as well, if there is a newer: what it means is the
+ * core's to judge. What it answers goes to the newer. */
 static void greet_worker(struct loop *l, uint64_t route,
                          const struct message *m, const struct driver_worker *w)
 {
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
     uint64_t agent = driver_host_of(&l->driver, w)->agent;
+    struct peer who = {PEER_WORKER, w->id, route, m->u.hello.connection};
     uint8_t token[WIRE_TOKEN_NBYTES];
 
     guests_worker_token(l, agent, w->id, token);
     if (!is_proven(l, l->router, m, PEER_WORKER, w->id, token,
                    m->u.hello.proof))
         return;
-    if (peers_meet(&l->peers, l->router, route, PEER_WORKER, w->id, token) ||
+    if (driver_is_another(w, &m->u.hello)) {
+        loop_feed(l, &ev); /* and has no connection */
+        return;
+    }
+    note_move(&l->peers, &who);
+    if (peers_meet(&l->peers, l->router, &who, token) ||
         peers_by_id(&l->peers, PEER_WORKER, w->id))
         loop_feed(l, &ev);
     else
@@ -190,7 +235,7 @@ static void hear_spawned(struct loop *l, uint64_t agent,
         return;
     w = driver_worker(&l->driver, m->worker);
     if (l->heir)
-        guests_expect(l, agent, w->id);
+        guests_recognise(l, agent, w->id);
     (void)speakers_add(&l->speakers, w->id, agent, w->slot,
                        driver_host_of(&l->driver, w)->name);
     launch_spawned(&l->launch, agent, m->pid);
@@ -257,6 +302,9 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
         break;
     case MSG_SPAWN_FAILED:
         hear_spawn_failed(l, agent, &m->u.spawn_failed);
+        break;
+    case MSG_PROBED:
+        network_hears(l, agent, &m->u.probed);
         break;
     case MSG_NOTICE:
         hear_notice(l, agent, &m->u.notice);
@@ -363,6 +411,7 @@ static void hear_output(struct loop *l, uint64_t route, const struct message *m)
 void inbox_agent_ended(struct loop *l, uint64_t agent)
 {
     peers_part(&l->peers, l->router, PEER_AGENT, agent);
+    network_remove(&l->network, agent);
     if (array_reserve(&l->partings, &l->partings_max, l->n_partings + 1))
         l->partings[l->n_partings++] = (struct parting){
             agent, clock_now_us() + LAST_WORDS_US};

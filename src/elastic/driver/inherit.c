@@ -155,8 +155,18 @@ static void send_off(struct driver *d, struct driver_worker *w)
     w->kill_us = d->now_us + d->config.drain_timeout_us;
 }
 
+static void go_again(struct driver *d, struct driver_worker *w,
+                     const struct entry_worker *entry,
+                     const struct entry_state *state)
+{
+    if (!state->stopping)
+        send_off(d, w);
+    else if (state->released && !entry->released)
+        finish_dismiss(d, w);
+}
+
 static bool inherit_worker(struct driver *d, const struct entry_worker *entry,
-                           bool stopping)
+                           const struct entry_state *state)
 {
     struct driver_host *host = host_named(d, entry->host);
     struct driver_worker *w;
@@ -168,18 +178,18 @@ static bool inherit_worker(struct driver *d, const struct entry_worker *entry,
         return false;
     w->pid = entry->pid;
     w->spawned_us = not_after(entry->spawned_us, d->now_us);
-    d->spawned_once |= entry->pid != 0;
+    d->spawned_once |= entry->pid != 0 || entry->up;
     if (entry->up)
         worker_move(w, LIFE_UP);
-    if (entry->going && !stopping)
-        send_off(d, w);
+    if (entry->going)
+        go_again(d, w, entry, state);
     return true;
 }
 
 static bool inherit_workers(struct driver *d, const struct memory *m)
 {
     for (size_t i = 0; i < m->n_workers; i++)
-        if (!inherit_worker(d, &m->workers[i], m->state.stopping))
+        if (!inherit_worker(d, &m->workers[i], &m->state))
             return false;
     return true;
 }

@@ -46,6 +46,7 @@ static void fill_end(const struct driver *d, struct entry_state *state)
     if (!state->stopping)
         return;
     state->released = d->released;
+    state->unsure = d->unsure;
     copy_text(state->verdict, d->verdict);
 }
 
@@ -141,6 +142,7 @@ static void fill_worker(const struct driver *d, const struct driver_worker *w,
     row->spawned_us = w->spawned_us;
     row->up = w->life != LIFE_STARTING;
     row->going = !worker_is_here(w);
+    row->released = w->farewell.type == MSG_RELEASE;
 }
 
 static void keep_worker(const struct keep *k, const struct driver *d,

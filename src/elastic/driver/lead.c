@@ -14,19 +14,31 @@
 enum {
     SWEEP_US = 1000000,
     FIRST_MS = 100, /* see lead_step() */
-    LOOK_MS = 100
+    LOOK_MS = 100,
+    NOBODYS_PID = -1
 };
 
 /* ---- writing down -------------------------------------------------------- */
 
+/* Of another machine it ends with this driver: no process has this number. */
 static void identify_agent(const struct lead *lead, struct entry_host *host)
 {
     const struct launched *agent = launch_find(lead->launch, host->agent);
 
-    if (!agent)
+    if (agent && !agent->ops->same_machine)
+        host->pid = NOBODYS_PID;
+    if (!agent || !agent->ops->same_machine)
         return;
     host->pid = agent->pid;
     host->started = agent->started;
+}
+
+/* pids that it tells are pids here. */
+static bool is_here(const struct lead *lead, uint64_t agent)
+{
+    const struct launched *launched = launch_find(lead->launch, agent);
+
+    return launched && launched->ops->same_machine;
 }
 
 static void put(void *arg, struct entry *entry)
@@ -37,7 +49,8 @@ static void put(void *arg, struct entry *entry)
     if (entry->type == ENTRY_HOST && entry->u.host.agent != 0 &&
         entry->u.host.pid == 0)
         identify_agent(lead, &entry->u.host);
-    if (entry->type == ENTRY_WORKER && worker->pid != 0 && worker->started == 0)
+    if (entry->type == ENTRY_WORKER && worker->pid != 0 &&
+        worker->started == 0 && is_here(lead, worker->agent))
         worker->started = proc_started((pid_t)worker->pid);
     if (!journal_put(lead->journal, entry))
         log_debug("no memory for the journal -> the next sweep tries again");

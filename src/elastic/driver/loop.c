@@ -27,18 +27,18 @@
 #include "base/rlimits.h"
 #include "discovery/local.h"
 #include "elastic/driver/loop_internal.h"
-#include "elastic/wire/env.h"
 
 enum {
-    CONNECT_TIMEOUT_US = 10000000,
-    VIEW_US = 250000,         /* how often the status line's numbers are made */
+    CONNECT_MIN_US = 2000000,
+    CONNECT_MAX_US = 10000000,
     TICK_LATE_US = 100000,    /* less than what base/stall.h calls a stall */
     OUTPUT_QUIET_US = 100000, /* at the end: nothing more is on its way */
     OUTPUT_DRAIN_MS = 1000,   /* for a slow reader of our own stdout */
-    EPOLL_EVENTS = 64
+    EPOLL_EVENTS = 64,
+    ENDS_MAX = 16
 };
 
-#define LOOPBACK "127.0.0.1" /* until data connections are encrypted */
+#define LOOPBACK "127.0.0.1" /* other addresses: loop_network.c */
 
 /* ---- feeding the core ---------------------------------------------------- */
 
@@ -103,6 +103,10 @@ static void feed_hosts(struct loop *l, const struct hosts *hosts)
 {
     struct driver_event ev = {.type = DRIVER_EV_HOSTS, .u.hosts = hosts};
 
+    if (loop_choose_network(l, hosts) != HVD_OK) {
+        ev.type = DRIVER_EV_DISCOVERY_BAD; /* the first: it ends the job */
+        ev.u.text = error_text();
+    }
     loop_feed(l, &ev);
 }
 
@@ -123,10 +127,12 @@ static void start_script(struct loop *l, uint64_t now_us)
         log_error("epoll_ctl failed -> discovery is judged by its deadline");
 }
 
-/* The local launcher starts agents on this machine only; options_check.c says
- * the same of fixed hosts. */
-static bool all_are_here(const struct hosts *hosts)
+/* --launcher local starts agents on this machine only; options_check.c says the
+ * same of fixed hosts. */
+static bool may_be_used(const struct loop *l, const struct hosts *hosts)
 {
+    if (l->options->launcher != LAUNCHER_LOCAL)
+        return true;
     for (size_t i = 0; i < hosts->n; i++) {
         if (local_is_this_host(hosts->items[i].name))
             continue;
@@ -146,7 +152,7 @@ static void step_script(struct loop *l, uint64_t now_us)
     switch (
         script_step(&l->script, now_us, l->options->slots_per_host, &hosts)) {
     case SCRIPT_HOSTS:
-        if (all_are_here(&hosts))
+        if (may_be_used(l, &hosts))
             feed_hosts(l, &hosts);
         else
             feed_bad_discovery(l);
@@ -177,58 +183,12 @@ static uint64_t discovery_deadline(const struct loop *l)
     return l->script.running ? l->script.deadline_us : l->next_discovery_us;
 }
 
-/* ---- the status line ----------------------------------------------------- */
-
-static uint64_t count_commits(const struct driver *d)
-{
-    uint64_t greatest = 0;
-
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (d->workers[i].ping.id.version > greatest)
-            greatest = d->workers[i].ping.id.version;
-    return greatest;
-}
-
-static void update_rate(struct loop *l, uint64_t now_us)
-{
-    uint64_t commits = count_commits(&l->driver);
-    uint64_t elapsed_us = now_us - l->commits_at_us;
-
-    if (elapsed_us < 1000000)
-        return;
-    l->commits_per_s = commits >= l->commits_seen
-                           ? (double)(commits - l->commits_seen) * 1e6 /
-                                 (double)elapsed_us
-                           : 0;
-    l->commits_seen = commits;
-    l->commits_at_us = now_us;
-}
-
-static void show_status(struct loop *l, uint64_t now_us)
-{
-    char note[WIRE_TEXT_MAX];
-    struct status_view view;
-
-    if (!l->status.terminal || now_us < l->view_us)
-        return; /* each number is a walk over all workers */
-    l->view_us = now_us + VIEW_US;
-    update_rate(l, now_us);
-    driver_waiting_for(&l->driver, now_us, note, sizeof(note));
-    view = (struct status_view){.generation = l->driver.generation,
-                                .size = (uint32_t)l->driver.counts.members,
-                                .n_hosts = (uint32_t)driver_n_hosts(&l->driver),
-                                .recovery_us = l->events.recovery_us,
-                                .commits_per_s = l->commits_per_s,
-                                .note = note[0] ? note : NULL};
-    status_set(&l->status, &view, now_us);
-}
+/* ---- one turn ------------------------------------------------------------ */
 
 static void hide_status(void *arg)
 {
     status_hide(arg);
 }
-
-/* ---- one turn ------------------------------------------------------------ */
 
 static void interrupt(struct loop *l)
 {
@@ -248,7 +208,7 @@ static void interrupt(struct loop *l)
 }
 
 /* Workers that died with their agent: no exit of theirs will be told. */
-static void part_from_the_dead(struct loop *l)
+void loop_part_from_the_dead(struct loop *l)
 {
     for (size_t i = l->peers.n; i-- > 0;) {
         struct peer peer = l->peers.by_id[i];
@@ -260,19 +220,49 @@ static void part_from_the_dead(struct loop *l)
     }
 }
 
-static void reap_agent(struct loop *l, int pidfd)
+/* Who has died has closed its connection, before its client hears of it. */
+static bool is_heard(struct loop *l, uint64_t agent)
+{
+    struct message m = {.type = MSG_AGENT_PONG,
+                        .job = l->driver.config.job,
+                        .term = l->driver.config.term};
+    const struct peer *peer = peers_by_id(&l->peers, PEER_AGENT, agent);
+
+    wire_router_look(l->router);
+    return peer && wire_router_send(l->router, peer->route, &m) == HVD_OK;
+}
+
+/* Heartbeats judge it from then on. */
+static bool outlives_its_client(struct loop *l, const struct launch_end *end)
+{
+    const struct launched *item = launch_find(&l->launch, end->agent);
+
+    if (!end->client || !item)
+        return false;
+    if (is_heard(l, end->agent)) {
+        log_warn("host %s: its %s %s -> its agent is heard without it",
+                 item->host, item->ops->name, end->how);
+        return true;
+    }
+    launch_kill(&l->launch, end->agent);
+    return false;
+}
+
+static void reap_agents(struct loop *l)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
-    char how[64];
-    uint64_t agent = launch_reap(&l->launch, pidfd, how, sizeof(how));
+    struct launch_end ends[ENDS_MAX];
+    size_t n = launch_ended(&l->launch, ends, ENDS_MAX);
 
-    if (agent == 0)
-        return;
-    ev.u.agent.agent = agent;
-    ev.u.agent.text = how;
-    loop_feed(l, &ev);
-    part_from_the_dead(l);
-    inbox_agent_ended(l, agent);
+    for (size_t i = 0; i < n && loop_acts(l); i++) {
+        if (outlives_its_client(l, &ends[i]))
+            continue;
+        ev.u.agent.agent = ends[i].agent;
+        ev.u.agent.text = ends[i].how;
+        loop_feed(l, &ev);
+        loop_part_from_the_dead(l);
+        inbox_agent_ended(l, ends[i].agent);
+    }
 }
 
 static void handle_ready(struct loop *l, int fd)
@@ -284,10 +274,8 @@ static void handle_ready(struct loop *l, int fd)
     else if (fd == l->wake_fd)
         (void)eventfd_read(fd, &n); /* the next turn looks what there is room
                                        for */
-    else if (fd != wire_router_fd(l->router) &&
-             fd != wire_router_fd(l->output_router) &&
-             !(l->script_open && fd == l->script.epoll_fd))
-        reap_agent(l, fd);
+    else if (fd == l->launch.epoll_fd)
+        reap_agents(l); /* of the others each turn takes what there is */
 }
 
 static uint64_t earliest(uint64_t a, uint64_t b)
@@ -303,6 +291,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     t = earliest(t, launch_tick(&l->launch, now_us));
     t = earliest(t, status_deadline(&l->status));
     t = earliest(t, lead_deadline(&l->lead));
+    t = earliest(t, network_deadline(&l->network, now_us));
     return earliest(t, output_deadline(&l->output));
 }
 
@@ -328,8 +317,10 @@ static void tick(struct loop *l, uint64_t now_us)
     if (!loop_acts(l))
         return;
     (void)launch_tick(&l->launch, now_us);
+    if (l->launch.n_over > 0)
+        reap_agents(l);
     guests_tell_refused(l);
-    show_status(l, now_us);
+    loop_show_status(l, now_us);
     status_tick(&l->status, now_us);
 }
 
@@ -362,6 +353,7 @@ static void turn(struct loop *l)
     busy |= inbox_drain_output(l);
     now_us = clock_now_us();
     discover(l, now_us);
+    network_look(l, now_us);
     if (empty || is_held_up(l, now_us))
         tick(l, now_us);
     output_flush(&l->output);
@@ -402,6 +394,17 @@ static void collect_output(struct loop *l)
 
 /* ---- from options to a loop ---------------------------------------------- */
 
+/* A peer that nothing is heard of when it is dialled is silent, as one that has
+ * answered: but two SYNs may be lost, and the first is sent again after 1 s. */
+static uint64_t connect_timeout(const struct options *o)
+{
+    uint64_t timeout_us = 2 * o->heartbeat_timeout_us;
+
+    if (timeout_us < CONNECT_MIN_US)
+        return CONNECT_MIN_US;
+    return timeout_us < CONNECT_MAX_US ? timeout_us : CONNECT_MAX_US;
+}
+
 static void configure(const struct loop *l, struct driver_config *c)
 {
     const struct options *o = l->options;
@@ -425,8 +428,10 @@ static void configure(const struct loop *l, struct driver_config *c)
         .heartbeat_timeout_us = o->heartbeat_timeout_us,
         .hang_timeout_us = o->hang_timeout_us,
         .driver_timeout_us = o->driver_timeout_us,
-        .resumable = o->job_dir != NULL,
-        .connect_timeout_us = CONNECT_TIMEOUT_US,
+        .answers = o->job_dir != NULL,
+        .connect_timeout_us = connect_timeout(o),
+        .doubts = o->launcher != LAUNCHER_LOCAL,
+        .encrypt_data = o->encrypt_data,
         .seed = l->job,
     };
 }
@@ -455,38 +460,6 @@ static hvd_status_t pack_program(struct loop *l)
     return HVD_OK;
 }
 
-static void add_env(struct loop *l, const char *name, const char *value)
-{
-    size_t room = sizeof(l->env) - l->env_nbytes;
-    int n = snprintf(l->env + l->env_nbytes, room, "%s=%s", name, value);
-
-    HVD_ASSERT(n > 0 && (size_t)n < room);
-    l->env_nbytes += (uint32_t)n + 1;
-}
-
-static hvd_status_t pack_env(struct loop *l)
-{
-    static const char *const knobs[] = ENV_KNOBS;
-    const char *level = getenv(ENV_LOG_LEVEL);
-
-    if (l->heir && loop_inherit_env(l))
-        return HVD_OK;
-    /* what is longer than a name of a level is none */
-    add_env(l, ENV_LOG_LEVEL, level && strlen(level) < 16 ? level : "warn");
-    if (l->events.trace.on)
-        add_env(l, ENV_TIMELINE, l->events.trace.path);
-    for (size_t i = 0; i < sizeof(knobs) / sizeof(knobs[0]); i++) {
-        const char *value = getenv(knobs[i]);
-
-        if (value && strlen(value) > ENV_KNOB_MAX)
-            return error_set(HVD_ERR_INVALID, "%s: longer than %d bytes",
-                             knobs[i], ENV_KNOB_MAX);
-        if (value)
-            add_env(l, knobs[i], value);
-    }
-    return HVD_OK;
-}
-
 static hvd_status_t open_signals(struct loop *l)
 {
     sigset_t set;
@@ -495,6 +468,7 @@ static hvd_status_t open_signals(struct loop *l)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);           /* Slurm's, before the end of a job */
     sigprocmask(SIG_BLOCK, &set, NULL); /* before libzmq starts its threads */
     signal(SIGPIPE, SIG_IGN);
     l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -582,23 +556,17 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, l->started_us,
                           l->heir != NULL));
     HVD_TRY(trace_open(&l->events.trace, l->options->timeline, l->job));
-    HVD_TRY(pack_env(l));
+    HVD_TRY(loop_pack_env(l));
     HVD_TRY(open_core(l, now_us));
-    launch_init(
-        &l->launch, &launch_local,
-        &(struct launch_config){.endpoint = l->endpoint,
-                                .output_endpoint = l->output_endpoint,
-                                .job = l->job,
-                                .secret = l->secret,
-                                .job_dir = l->options->job_dir,
-                                .notice_script = l->options->notice_script,
-                                .log_level = l->options->log_level});
+    HVD_TRY(loop_open_launch(l));
+    if (l->heir)
+        HVD_TRY(loop_inherit_network(l, &l->heir->memory));
     return loop_open_lead(l);
 }
 
 static void loop_close(struct loop *l)
 {
-    if (l->launch.ops && loop_acts(l))
+    if (loop_acts(l))
         launch_fini(&l->launch);
     if (!l->lead.replaced)
         trace_close(&l->events.trace, clock_now_us());
@@ -613,12 +581,15 @@ static void loop_close(struct loop *l)
     peers_fini(&l->peers);
     peers_fini(&l->output_peers);
     speakers_fini(&l->speakers);
+    network_fini(&l->network);
     free(l->partings);
     driver_fini(&l->driver);
     eventlog_close(&l->events.log);
     wire_shared_destroy(l->table);
     wire_shared_destroy(l->change);
     free(l->argv_packed);
+    free(l->env);
+    free(l->env_elsewhere);
     free(l->stillborn);
     fd_close(&l->epoll_fd);
     fd_close(&l->signal_fd);

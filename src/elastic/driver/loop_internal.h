@@ -10,11 +10,13 @@
 #include "elastic/driver/events.h"
 #include "elastic/driver/launch.h"
 #include "elastic/driver/lead.h"
+#include "elastic/driver/network.h"
 #include "elastic/driver/options.h"
 #include "elastic/driver/output.h"
 #include "elastic/driver/peers.h"
 #include "elastic/driver/speakers.h"
 #include "elastic/driver/status.h"
+#include "elastic/wire/address.h"
 #include "elastic/wire/socket.h"
 
 /* The output of an agent that has ended is waited for until then. */
@@ -37,7 +39,7 @@ struct loop {
     struct driver driver;
     struct wire_context *context;
     struct wire_gate *gate;
-    bool gate_open;
+    bool gate_open, gate_stays_open;
     struct wire_router *router, *output_router;
     struct peers peers, output_peers;
     struct launch launch;
@@ -49,6 +51,11 @@ struct loop {
     int wake_fd; /* there is room again where our words go */
     uint8_t secret[WIRE_TOKEN_NBYTES]; /* of it all tokens are made */
     char endpoint[64], output_endpoint[64];
+    /* where agents on other machines find us, as many, with commas */
+    bool network_chosen;
+    struct network network;
+    char far_endpoints[WIRE_ENDPOINTS_MAX];
+    char far_outputs[WIRE_ENDPOINTS_MAX];
     uint64_t next_discovery_us;
     bool script_open;
     /* the current generation: its key, its table encoded once for all, and once
@@ -59,8 +66,10 @@ struct loop {
     /* what every SPAWN says */
     char *argv_packed;
     uint32_t argv_nbytes;
-    char env[PATH_MAX + 2048]; /* the timeline's path and the knobs */
-    uint32_t env_nbytes;
+    char *env; /* heap: for all workers; and for those on other machines, whose
+                  agents have another environment than we */
+    char *env_elsewhere;
+    uint32_t env_nbytes, env_elsewhere_nbytes;
     char cwd[PATH_MAX];
     /* agents that could not be started: told to the core after the step */
     uint64_t *stillborn; /* [n_stillborn] agent ids */
@@ -75,6 +84,7 @@ struct loop {
     size_t n_partings, partings_max;
     struct log_seldom refused, late; /* whose words do not count */
     struct log_seldom unknown;       /* who was not let in */
+    struct log_seldom later;         /* who is started later */
     uint64_t view_us; /* the status line's numbers are made anew then */
     uint64_t commits_seen, commits_at_us;
     double commits_per_s;
@@ -105,6 +115,30 @@ static inline uint64_t loop_stop_time(const struct loop *l)
 /* Give the core one event and do what it says. */
 void loop_feed(struct loop *l, const struct driver_event *ev);
 
+/* loop_status.c: on a terminal, and now and then. */
+void loop_show_status(struct loop *l, uint64_t now_us);
+
+/* loop_network.c */
+
+/* Other machines may be among these: then our sockets listen where they can be
+ * reached, and agents do. Once; HVD_ERR: they cannot, which ends the job. */
+hvd_status_t loop_choose_network(struct loop *l,
+                                 const struct hosts *hosts) HVD_MUST_CHECK;
+/* The same by those that the driver before had. */
+hvd_status_t loop_inherit_network(struct loop *l,
+                                  const struct memory *m) HVD_MUST_CHECK;
+/* false: whether others reach it has to be found out first; then it is fed. */
+bool network_meets(struct loop *l, const struct msg_agent_hello *hello);
+void network_hears(struct loop *l, uint64_t agent, const struct msg_probed *m);
+/* Whatever is to be done by now. */
+void network_look(struct loop *l, uint64_t now_us);
+
+/* loop_env.c: what SPAWN says of the environment */
+hvd_status_t loop_pack_env(struct loop *l) HVD_MUST_CHECK;
+
+/* Who starts agents, and what it has to know. */
+hvd_status_t loop_open_launch(struct loop *l) HVD_MUST_CHECK;
+
 /* loop_lead.c */
 
 /* With --job-dir: from now on what happens is written down, and others find us.
@@ -113,8 +147,8 @@ hvd_status_t loop_open_lead(struct loop *l) HVD_MUST_CHECK;
 /* Its number, and when it began. */
 void loop_identify(struct loop *l, uint64_t now_us);
 hvd_status_t loop_make_secret(struct loop *l) HVD_MUST_CHECK;
-/* What SPAWN adds to the environment, as the job was started with it. False: it
- * is no longer to be had. */
+/* What SPAWN adds to the environment, as the job was started with it. False: no
+ * memory. */
 bool loop_inherit_env(struct loop *l);
 /* After a wait. False: another driver does; the loop ends. */
 bool loop_leads(struct loop *l);
@@ -128,13 +162,18 @@ void loop_adopt_agents(struct loop *l);
 void perform(struct loop *l, const struct driver_action *action,
              uint64_t now_us);
 bool loop_watch(struct loop *l, int fd);
+/* What is lost is said again. */
+void loop_tell_agent(struct loop *l, uint64_t agent, const struct message *m);
 
 /* guests.c: token [WIRE_TOKEN_NBYTES] */
 void guests_agent_token(const struct loop *l, uint64_t agent, uint8_t *token);
 void guests_worker_token(const struct loop *l, uint64_t agent, uint64_t worker,
                          uint8_t *token);
-/* The agent (worker 0), or this worker of it, may connect from now on. */
-void guests_expect(struct loop *l, uint64_t agent, uint64_t worker);
+/* The agent (worker 0), or this worker of it, may connect from now on. false:
+ * no memory, so it cannot. */
+bool guests_expect(struct loop *l, uint64_t agent, uint64_t worker);
+/* The same of one that another driver has started. */
+void guests_recognise(struct loop *l, uint64_t agent, uint64_t worker);
 /* A successor knows who is there: nobody else comes in. */
 void guests_close_gate(struct loop *l);
 /* Now and then: a line about those that were not let in. */
@@ -148,6 +187,7 @@ void guests_expect_known(struct loop *l, const struct memory *m);
  * before you sleep. *empty_p: all that had come was taken. */
 bool inbox_drain(struct loop *l, bool *empty_p);
 bool inbox_drain_output(struct loop *l);
+void loop_part_from_the_dead(struct loop *l);
 void inbox_agent_ended(struct loop *l, uint64_t agent);
 
 #endif

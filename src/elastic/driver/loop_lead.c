@@ -47,7 +47,8 @@ bool loop_inherit_env(struct loop *l)
 {
     const struct wire_strings *env = &l->heir->memory.job.env;
 
-    if (env->nbytes > sizeof(l->env))
+    l->env = malloc(env->nbytes + 1);
+    if (!l->env)
         return false;
     if (env->nbytes > 0)
         memcpy(l->env, env->data, env->nbytes);
@@ -201,7 +202,6 @@ void loop_adopt_agents(struct loop *l)
     const struct memory *m = journal_memory(l->lead.journal);
     size_t n = m->n_hosts, n_gone = 0;
     uint64_t *gone = calloc(n + 1, sizeof(*gone));
-    int pidfd;
 
     for (size_t i = 0; gone && i < n; i++) {
         const struct entry_host *host = &m->hosts[i];
@@ -209,12 +209,8 @@ void loop_adopt_agents(struct loop *l)
         if (host->agent == 0 || host->pid == 0)
             continue;
         if (launch_adopt(&l->launch, host->agent, (pid_t)host->pid,
-                         host->started, &pidfd) == HVD_OK) {
-            if (!loop_watch(l, pidfd))
-                log_error("epoll_ctl failed -> the agent on %s is not watched",
-                          host->name);
+                         host->started) == HVD_OK)
             continue;
-        }
         end_groups(m, host->agent);
         gone[n_gone++] = host->agent;
     }

@@ -279,7 +279,7 @@ static void kill_unknown(struct driver *d, uint64_t agent, uint64_t worker)
 {
     struct driver_action *a;
 
-    if (d->phase == DRIVER_ADOPTING || !host_of_agent(d, agent))
+    if (driver_adopts(d) || !host_of_agent(d, agent))
         return;
     a = action_add(d, DRIVER_ACT_KILL);
     a->agent = agent;
@@ -330,8 +330,8 @@ void on_spawn_failed(struct driver *d, uint64_t by,
 
     if (!w)
         return;
-    if (d->phase < DRIVER_STOPPING && nobody_can_start(d, w))
-        job_stop(d, 1, HVD_ERR_JOB_FAILED, m->text);
+    if (d->phase < DRIVER_ADOPTING && nobody_can_start(d, w))
+        job_stop_unstarted(d, w, m->text);
     worker_dies(d, w, m->text, true);
     worker_remove(d, w);
 }
@@ -381,6 +381,8 @@ static void send_welcome(struct driver *d, struct driver_worker *w)
     welcome->heartbeat_ms = d->config.heartbeat_us / 1000;
     welcome->driver_timeout_ms = d->config.driver_timeout_us / 1000;
     welcome->connect_timeout_ms = d->config.connect_timeout_us / 1000;
+    welcome->silence_ms = d->config.heartbeat_timeout_us / 1000;
+    welcome->encrypt_data = d->config.encrypt_data;
 }
 
 static void text_address(struct text *t, int64_t pid, const char *address,
@@ -396,7 +398,7 @@ static void text_address(struct text *t, int64_t pid, const char *address,
 
 /* Its peers have been told where it is, or will be: another process that says
  * it is the same one (a script may start two) is not the worker. */
-static bool is_another(const struct driver_worker *w,
+bool driver_is_another(const struct driver_worker *w,
                        const struct msg_hello *hello)
 {
     return w->called &&
@@ -640,7 +642,7 @@ void on_worker_message(struct driver *d, const struct message *m)
 
     if (!w || worker_is_dead(w))
         return; /* a ghost of an older incarnation */
-    if (m->type == MSG_HELLO && is_another(w, &m->u.hello)) {
+    if (m->type == MSG_HELLO && driver_is_another(w, &m->u.hello)) {
         contradict(d, w, &m->u.hello);
         return;
     }

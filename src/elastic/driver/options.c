@@ -4,7 +4,7 @@
  * horovodrun's parser does; it stops at the first word that is no option, which
  * is the program. Memory: a copy of argv's pointers during the parse, because
  * horovodrun's one-dash words (-np) are respelled for getopt. */
-#include "elastic/driver/options.h"
+#include "elastic/driver/options_internal.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -15,40 +15,13 @@
 
 #include "base/array.h"
 
-enum kind {
-    KIND_COUNT,   /* uint32_t at offset, low..high */
-    KIND_LIMIT,   /* int64_t, low..high */
-    KIND_SECONDS, /* uint64_t microseconds, low..high in seconds */
-    KIND_TEXT,    /* const char * */
-    KIND_FLAG,    /* bool */
-    KIND_COOLDOWN,
-    KIND_LAUNCHER,
-    KIND_LOG_LEVEL,
-    KIND_VERBOSE,
-    KIND_CHECK_BUILD,
-    KIND_HELP_ENV,
-    KIND_VERSION,
-    KIND_HELP
-};
-
-struct row {
-    const char *name;
-    const char *alias;  /* horovodrun's second name, or NULL */
-    const char *dashed; /* short form, shown in front: "-np", or NULL */
-    const char *value;  /* its name in --help; NULL: takes none */
-    enum kind kind;
-    size_t offset;
-    double low, high;
-    const char *help; /* defaults in parentheses */
-};
-
 #define AT(field)     offsetof(struct options, field)
 #define SECONDS_MAX   1e8
 #define COUNT(field)  KIND_COUNT, AT(field), 1, OPTIONS_NP_MAX
 #define SECONDS(from) from, SECONDS_MAX
 #define TEXT(field)   KIND_TEXT, AT(field), 0, 0
 
-static const struct row table[] = {
+const struct options_row options_table[] = {
     {"num-proc", NULL, "-np", "N", COUNT(np), "workers to start with"},
     {"min-np", "min-num-proc", NULL, "N", COUNT(min_np),
      "fewest workers to go on with (-np)"},
@@ -63,10 +36,9 @@ static const struct row table[] = {
     {"slots-per-host", NULL, NULL, "N", KIND_COUNT, AT(slots_per_host), 1,
      HOSTS_SLOTS_MAX, "of hosts listed without a number (1)"},
     {"discovery-interval", NULL, NULL, "S", KIND_SECONDS,
-     AT(discovery_interval_us), SECONDS(0.01),
-     "seconds between two runs of it (1)"},
+     AT(discovery_interval_us), SECONDS(0.01), NULL},
     {"discovery-timeout", NULL, NULL, "S", KIND_SECONDS,
-     AT(discovery_timeout_us), SECONDS(0.01), "longest run of it (10)"},
+     AT(discovery_timeout_us), SECONDS(0.01), NULL},
     {"notice-script", NULL, NULL, "FILE", TEXT(notice_script),
      "prints in how many seconds its host goes"},
     {"elastic-timeout", NULL, NULL, "S", KIND_SECONDS, AT(elastic_timeout_us),
@@ -76,17 +48,17 @@ static const struct row table[] = {
     {"drain-timeout", NULL, NULL, "S", KIND_SECONDS, AT(drain_timeout_us),
      SECONDS(0), "how long a removed worker may stay (30)"},
     {"exit-timeout", NULL, NULL, "S", KIND_SECONDS, AT(exit_timeout_us),
-     SECONDS(0), "from the end to an exit (3600)"},
+     SECONDS(0), NULL},
     {"commit-timeout", NULL, NULL, "S", KIND_SECONDS, AT(commit_timeout_us),
-     SECONDS(0), "without a commit while workers die (3600)"},
+     SECONDS(0), NULL},
     {"heartbeat-interval", NULL, NULL, "S", KIND_SECONDS,
-     AT(heartbeat_interval_us), SECONDS(0.01), "of workers (1)"},
+     AT(heartbeat_interval_us), SECONDS(0.01), NULL},
     {"heartbeat-timeout", NULL, NULL, "S", KIND_SECONDS,
      AT(heartbeat_timeout_us), SECONDS(0.01), "silence that means dead (2)"},
     {"driver-timeout", NULL, NULL, "S", KIND_SECONDS, AT(driver_timeout_us),
      SECONDS(1), "its own silence that ends workers (600)"},
     {"hang-timeout", NULL, NULL, "S", KIND_SECONDS, AT(hang_timeout_us),
-     SECONDS(0), "evict after no progress for it (0: off)"},
+     SECONDS(0), NULL},
     {"reset-limit", NULL, NULL, "N", KIND_LIMIT, AT(reset_limit), 0, 1e9,
      "most changes of membership (no limit)"},
     {"slot-restarts", NULL, NULL, "N", KIND_COUNT, AT(slot_restarts), 0, 32,
@@ -94,9 +66,21 @@ static const struct row table[] = {
     {"strict-blacklist", NULL, NULL, NULL, KIND_FLAG, AT(strict_blacklist), 0,
      0, "one failure blacklists the host"},
     {"blacklist-cooldown-range", NULL, NULL, "LOW HIGH", KIND_COOLDOWN, 0,
-     SECONDS(0.001), "seconds blacklisted (for good)"},
-    {"launcher", NULL, NULL, "local", KIND_LAUNCHER, 0, 0, 0,
-     "how agents are started (local)"},
+     SECONDS(0.001), NULL},
+    {"encrypt-data", NULL, NULL, NULL, KIND_FLAG, AT(encrypt_data), 0, 0,
+     "what workers send each other over TCP"},
+    {"launcher", NULL, NULL, "LAUNCHER", KIND_LAUNCHER, 0, 0, 0,
+     "of agents: auto local ssh slurm (auto)"},
+    {"ssh-port", NULL, "-p", "N", KIND_COUNT, AT(ssh_port), 1, 65535, NULL},
+    {"ssh-identity-file", NULL, "-i", "FILE", TEXT(ssh_identity_file), NULL},
+    {"ssh-command", NULL, NULL, "FILE", TEXT(ssh_command), NULL},
+    {"env", NULL, "-x", "NAME[=VALUE]", KIND_ENV, 0, 0, 0,
+     "for workers; again for another"},
+    {"network-interface", NULL, NULL, "A,B", TEXT(network_interface),
+     "networks of the job, on all hosts (all)"},
+    {"control-port", NULL, NULL, "N", KIND_COUNT, AT(control_port), 1, 65534,
+     NULL},
+    {"data-ports", NULL, NULL, "LOW-HIGH", TEXT(data_ports), NULL},
     {"output-filename", NULL, NULL, "DIR", TEXT(output_dir),
      "also to DIR/rank.N/stdout, stderr"},
     {"prefix-output-with-timestamp", NULL, NULL, NULL, KIND_FLAG,
@@ -107,8 +91,7 @@ static const struct row table[] = {
      "what takes how long, as a Chrome trace"},
     {"log-level", NULL, NULL, "LEVEL", KIND_LOG_LEVEL, 0, 0, 0,
      "error warn info debug trace (info)"},
-    {"verbose", NULL, NULL, NULL, KIND_VERBOSE, 0, 0, 0,
-     "the same as --log-level debug"},
+    {"verbose", NULL, NULL, NULL, KIND_VERBOSE, 0, 0, 0, NULL},
     {"job-dir", NULL, NULL, "DIR", TEXT(job_dir),
      "the job outlives its driver"},
     {"resume", NULL, NULL, "DIR", TEXT(resume),
@@ -125,7 +108,9 @@ static const struct row table[] = {
     {"help", NULL, "-h", NULL, KIND_HELP, 0, 0, 0, "this text"},
 };
 
-enum { N_ROWS = ARRAY_SIZE(table), ROW_BASE = 256 };
+enum { N_ROWS = ARRAY_SIZE(options_table), ROW_BASE = 256 };
+
+const size_t options_n_rows = N_ROWS;
 
 /* One parse. */
 struct parse {
@@ -149,67 +134,6 @@ bool options_refuse(FILE *err, const char *fmt, ...)
     return false;
 }
 
-/* ---- texts -------------------------------------------------------------- */
-
-static void print_help(FILE *out)
-{
-    enum { COLUMN = 39 };
-
-    fputs("usage: hvd-elastic [options] [--] program [argument ...]\n"
-          "       hvd-elastic --resume DIR [--take-over] | --standby DIR\n"
-          "Runs a program on all hosts and goes on when hosts and workers come "
-          "and go.\n\n",
-          out);
-    for (size_t i = 0; i < N_ROWS; i++) {
-        const struct row *row = &table[i];
-        int n = fprintf(out, "  %s%s--%s%s%s", row->dashed ? row->dashed : "",
-                        row->dashed ? ", " : "", row->name,
-                        row->value ? " " : "", row->value ? row->value : "");
-
-        fprintf(out, "%*s%s\n", n < COLUMN ? COLUMN - n : 1, "", row->help);
-    }
-    fputs("\nSeconds may have fractions. Exit status: 0 success, 1 the job "
-          "failed, 2 usage,\n3 another driver has taken over.\n",
-          out);
-}
-
-static void print_help_env(FILE *out)
-{
-    fputs(
-        "Environment of a worker, set by hvd-elastic and read by libhvd; a "
-        "program that\nruns without it is a world of one.\n\n"
-        "  HVD_DRIVER       endpoint of the driver\n"
-        "  HVD_JOB          number of the job\n"
-        "  HVD_HOST         name of the host, as in discovery\n"
-        "  HVD_SLOT         index of the slot on the host, from 0\n"
-        "  HVD_WORKER       number of the worker, never used twice\n"
-        "  HVD_ADDRESS      address its data connections bind to\n"
-        "  HVD_SECRET_FD    descriptor of its token\n"
-        "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
-        "  HVD_JOB_DIR      the job's --job-dir DIR\n"
-        "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
-        "  HVD_TIMELINE     the job's --timeline FILE\n\n"
-        "Set by you, equal for all workers:\n\n"
-        "  HVD_TRANSPORT      auto: shared memory on a host, or tcp\n"
-        "  HVD_LOCAL_BUFFERS  measured, staged or attached: how buffers that\n"
-        "                     are not from hvd_alloc are read on a host\n"
-        "  HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large\n"
-        "                     messages\n"
-        "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
-        "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n",
-        out);
-}
-
-static void print_check_build(FILE *out)
-{
-    fputs("hvd-elastic " HVD_VERSION "\n\n"
-          "launchers:   local\n"
-          "transports:  shared memory, tcp\n"
-          "memory:      host\n"
-          "control:     tcp on loopback, a token for each process\n",
-          out);
-}
-
 /* ---- values ------------------------------------------------------------- */
 
 static bool is_number(const char *text, const char *allowed)
@@ -217,7 +141,7 @@ static bool is_number(const char *text, const char *allowed)
     return *text != '\0' && text[strspn(text, allowed)] == '\0';
 }
 
-static bool parse_integer(struct parse *p, const struct row *row,
+static bool parse_integer(struct parse *p, const struct options_row *row,
                           const char *text, int64_t *value_p)
 {
     /* more digits than any limit here has would overflow strtoll */
@@ -234,7 +158,7 @@ static bool parse_integer(struct parse *p, const struct row *row,
                           row->name, text, row->low, row->high);
 }
 
-static bool parse_seconds(struct parse *p, const struct row *row,
+static bool parse_seconds(struct parse *p, const struct options_row *row,
                           const char *text, uint64_t *us_p)
 {
     char *end;
@@ -251,7 +175,7 @@ static bool parse_seconds(struct parse *p, const struct row *row,
 }
 
 /* Two words: getopt has taken the first. */
-static bool parse_cooldown(struct parse *p, const struct row *row,
+static bool parse_cooldown(struct parse *p, const struct options_row *row,
                            const char *low)
 {
     struct blacklist_config *config = &p->o->blacklist;
@@ -270,24 +194,61 @@ static bool parse_cooldown(struct parse *p, const struct row *row,
     return true;
 }
 
-static bool parse_launcher(struct parse *p, const struct row *row,
+static bool parse_launcher(struct parse *p, const struct options_row *row,
                            const char *text)
 {
-    static const char *const later[] = {"ssh", "slurm", "agent"};
+    static const char *const names[] = {[LAUNCHER_AUTO] = "auto",
+                                        [LAUNCHER_LOCAL] = "local",
+                                        [LAUNCHER_SSH] = "ssh",
+                                        [LAUNCHER_SLURM] = "slurm"};
 
-    if (strcmp(text, "local") == 0)
-        return true;
-    for (size_t i = 0; i < ARRAY_SIZE(later); i++)
-        if (strcmp(text, later[i]) == 0)
-            return options_refuse(
-                p->err, "--%s: \"%s\" is not in this version, only \"local\"",
-                row->name, text);
-    return options_refuse(p->err, "--%s: \"%s\" is no launcher, try \"local\"",
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            p->o->launcher = (enum launcher)i;
+            return true;
+        }
+    return options_refuse(p->err,
+                          "--%s: \"%s\" is no launcher, try auto, local, ssh "
+                          "or slurm",
                           row->name, text);
 }
 
+static bool is_name(const char *text, size_t n)
+{
+    static const char first[] = "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+
+    return n > 0 && strchr(first, text[0]) &&
+           strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz"
+                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") >= n;
+}
+
+static bool parse_env(struct parse *p, const char *text)
+{
+    struct options *o = p->o;
+    size_t n = strcspn(text, "=");
+
+    if (!is_name(text, n))
+        return options_refuse(p->err, "-x: \"%s\" is not NAME or NAME=VALUE",
+                              text);
+    if (strncmp(text, "HVD_", 4) == 0)
+        return options_refuse(p->err, "-x: %.*s is hvd-elastic's to say",
+                              (int)n, text);
+    if (text[n] == '\0' && !getenv(text))
+        return options_refuse(p->err, "-x: %s is not set here", text);
+    if (o->n_env == OPTIONS_ENV_MAX)
+        return options_refuse(p->err, "-x: more than %d of them",
+                              OPTIONS_ENV_MAX);
+    if (!o->env)
+        o->env = calloc(OPTIONS_ENV_MAX, sizeof(*o->env));
+    if (!o->env)
+        return options_refuse(p->err, "out of memory");
+    o->env[o->n_env++] = text;
+    return true;
+}
+
 /* Ours in any case, and the names that horovodrun has beside them. */
-static bool parse_log_level(struct parse *p, const struct row *row,
+static bool parse_log_level(struct parse *p, const struct options_row *row,
                             const char *text)
 {
     static const struct {
@@ -315,13 +276,9 @@ static bool print_and_leave(struct parse *p, void (*print)(FILE *out))
     return false;
 }
 
-static void print_version(FILE *out)
-{
-    fputs("hvd-elastic " HVD_VERSION "\n", out);
-}
-
 /* The kinds that fill in one field. */
-static bool set_field(struct parse *p, const struct row *row, const char *text)
+static bool set_field(struct parse *p, const struct options_row *row,
+                      const char *text)
 {
     char *field = (char *)p->o + row->offset;
     int64_t value = 0;
@@ -345,11 +302,14 @@ static bool set_field(struct parse *p, const struct row *row, const char *text)
     }
 }
 
-static bool set_option(struct parse *p, const struct row *row, const char *text)
+static bool set_option(struct parse *p, const struct options_row *row,
+                       const char *text)
 {
     switch (row->kind) {
     case KIND_COOLDOWN:
         return parse_cooldown(p, row, text);
+    case KIND_ENV:
+        return parse_env(p, text);
     case KIND_LAUNCHER:
         return parse_launcher(p, row, text);
     case KIND_LOG_LEVEL:
@@ -358,13 +318,13 @@ static bool set_option(struct parse *p, const struct row *row, const char *text)
         p->o->log_level = LOG_LEVEL_DEBUG;
         return true;
     case KIND_CHECK_BUILD:
-        return print_and_leave(p, print_check_build);
+        return print_and_leave(p, options_print_check_build);
     case KIND_HELP_ENV:
-        return print_and_leave(p, print_help_env);
+        return print_and_leave(p, options_print_help_env);
     case KIND_VERSION:
-        return print_and_leave(p, print_version);
+        return print_and_leave(p, options_print_version);
     case KIND_HELP:
-        return print_and_leave(p, print_help);
+        return print_and_leave(p, options_print_help);
     default:
         return set_field(p, row, text);
     }
@@ -386,12 +346,12 @@ static bool is_successors(const char *name)
 
 /* ---- getopt ------------------------------------------------------------- */
 
-static const struct row *row_of_letter(int letter)
+static const struct options_row *row_of_letter(int letter)
 {
     for (size_t i = 0; i < N_ROWS; i++)
-        if (table[i].dashed && table[i].dashed[1] == letter &&
-            table[i].dashed[2] == '\0')
-            return &table[i];
+        if (options_table[i].dashed && options_table[i].dashed[1] == letter &&
+            options_table[i].dashed[2] == '\0')
+            return &options_table[i];
     return NULL;
 }
 
@@ -399,13 +359,13 @@ static const struct row *row_of_letter(int letter)
 static void fill_names(struct option *names)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
-        struct option name = {.name = table[i].name,
-                              .has_arg = table[i].value ? required_argument
-                                                        : no_argument,
-                              .val = ROW_BASE + (int)i};
+        struct option name = {
+            .name = options_table[i].name,
+            .has_arg = options_table[i].value ? required_argument : no_argument,
+            .val = ROW_BASE + (int)i};
 
         *names++ = name;
-        name.name = table[i].alias;
+        name.name = options_table[i].alias;
         if (name.name)
             *names++ = name;
     }
@@ -433,7 +393,7 @@ static bool is_ambiguous(const char *word)
     if (strncmp(word, "--", 2) != 0 || n < 3)
         return false;
     for (size_t i = 0; i < N_ROWS; i++)
-        if (strncmp(table[i].name, word + 2, n - 2) == 0)
+        if (strncmp(options_table[i].name, word + 2, n - 2) == 0)
             return true;
     return false;
 }
@@ -445,7 +405,7 @@ static bool refuse_word(struct parse *p, int verdict, const char *word)
         return options_refuse(p->err, "%s: a value is missing", word);
     if (optopt >= ROW_BASE)
         return options_refuse(p->err, "--%s: takes no value",
-                              table[optopt - ROW_BASE].name);
+                              options_table[optopt - ROW_BASE].name);
     if (is_ambiguous(word))
         return options_refuse(p->err, "option %s could be several (see --help)",
                               word);
@@ -455,7 +415,7 @@ static bool refuse_word(struct parse *p, int verdict, const char *word)
 static bool parse_words(struct parse *p)
 {
     struct option names[2 * N_ROWS + 1];
-    const struct row *row;
+    const struct options_row *row;
     int at, found;
 
     fill_names(names);
@@ -465,12 +425,12 @@ static bool parse_words(struct parse *p)
         at = optind > 0 ? optind : 1;
         if (at < p->argc)
             respell(&p->argv[at]);
-        found = getopt_long(p->argc, p->argv, "+:H:hv", names, NULL);
+        found = getopt_long(p->argc, p->argv, "+:H:hi:p:vx:", names, NULL);
         if (found == -1)
             return true;
         if (found == '?' || found == ':')
             return refuse_word(p, found, p->argv[at]);
-        row = found >= ROW_BASE ? &table[found - ROW_BASE]
+        row = found >= ROW_BASE ? &options_table[found - ROW_BASE]
                                 : row_of_letter(found);
         if (!is_successors(row->name))
             p->foreign = row->name;
@@ -502,7 +462,6 @@ static bool check_successor(struct parse *p)
 
 static const struct options defaults = {
     .slots_per_host = 1,
-    .discovery_interval_us = 1000000,
     .discovery_timeout_us = 10000000,
     .elastic_timeout_us = 600000000,
     .start_timeout_us = 300000000,
@@ -613,6 +572,11 @@ bool options_inherit(const char *argv_packed, size_t nbytes,
 void options_fini(struct options *o)
 {
     hosts_fini(&o->hosts);
+    free(o->env);
+    o->env = NULL;
+    o->n_env = 0;
     free(o->words);
     o->words = NULL;
+    free(o->found_script);
+    o->found_script = NULL;
 }

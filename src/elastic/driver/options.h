@@ -17,7 +17,19 @@
 #include "discovery/blacklist.h"
 #include "discovery/hosts.h"
 
-enum { OPTIONS_NP_MAX = 16384, OPTIONS_EXIT_USAGE = 2 };
+enum {
+    OPTIONS_NP_MAX = 16384,
+    OPTIONS_ENV_MAX = 1024, /* -x */
+    OPTIONS_EXIT_USAGE = 2
+};
+
+enum launcher {
+    LAUNCHER_AUTO, /* here without, elsewhere with ssh; options_check() makes
+                      LAUNCHER_SLURM of it where that is meant */
+    LAUNCHER_LOCAL,
+    LAUNCHER_SSH,
+    LAUNCHER_SLURM
+};
 
 struct options {
     /* min_np <= np <= max_np */
@@ -32,6 +44,13 @@ struct options {
     const char *hosts_text;  /* -H as given, or NULL */
     const char *hostfile;    /* or NULL */
     uint64_t discovery_interval_us, discovery_timeout_us;
+
+    enum launcher launcher;
+    uint32_t ssh_port;             /* 0: as ssh is configured */
+    const char *ssh_identity_file; /* can be read; or NULL */
+    const char *ssh_command;       /* can be executed; or NULL */
+    const char **env; /* heap: [n_env] of -x, NAME=VALUE, or NAME that is set */
+    size_t n_env;
 
     const char *notice_script; /* run by each agent; or NULL */
 
@@ -49,7 +68,12 @@ struct options {
     bool strict_blacklist;
     struct blacklist_config blacklist;
 
+    const char *network_interface; /* names, with commas; NULL: all there are */
+    uint32_t control_port;         /* and the one above; 0: any */
+    bool encrypt_data;             /* between workers, on the network */
+
     const char *output_dir; /* exists; or NULL */
+    const char *data_ports; /* LOW-HIGH; NULL: any */
     const char *event_log;  /* can be written; or NULL */
     const char *timeline;   /* can be made; or NULL */
     bool timestamps;        /* in front of lines of output */
@@ -61,6 +85,7 @@ struct options {
                                      given here, the rest comes from there */
     bool take_over;               /* with resume: though its driver lives */
     char *words;                  /* heap: what argv borrows then */
+    char *found_script;           /* heap: what `script` borrows from Slurm's */
     int argc;                     /* as it was started */
     char **argv;
 

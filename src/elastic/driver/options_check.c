@@ -13,12 +13,20 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/interfaces.h"
 #include "base/tracefile.h"
 #include "discovery/local.h"
 #include "discovery/script.h"
 #include "elastic/driver/options.h"
+#include "elastic/driver/slurm.h"
+#include "elastic/wire/address.h"
 
-enum { HOSTFILE_MAX = 4 << 20 };
+enum {
+    HOSTFILE_MAX = 4 << 20,
+    NETWORK_MAX = 300,
+    DISCOVERY_US = 1000000,
+    DISCOVERY_SLURM_US = 10000000 /* slurmctld has others to answer */
+};
 
 /* ---- hosts -------------------------------------------------------------- */
 
@@ -49,7 +57,74 @@ static bool check_script(const struct options *o, FILE *err)
     return status == HVD_OK || options_refuse(err, "%s", error_text());
 }
 
-/* The local launcher's hosts have what is here. */
+/* What a job of its own is made for, unless it is said. Nodes that go are why
+ * there is a job at all. */
+static void size_by_slurm(struct options *o)
+{
+    const char *tasks = getenv("SLURM_TASKS_PER_NODE");
+
+    if (o->np > 0 || slurm_pool() || !tasks)
+        return;
+    o->np = slurm_count_tasks(tasks, OPTIONS_NP_MAX);
+    if (o->max_np > 0 && o->np > o->max_np)
+        o->np = o->max_np;
+    if (o->np > 0 && o->min_np == 0)
+        o->min_np = 1;
+}
+
+static bool hosts_by_slurm(struct options *o, FILE *err)
+{
+    o->found_script = malloc(PATH_MAX);
+    if (!o->found_script)
+        return options_refuse(err, "out of memory");
+    if (slurm_find_discovery(o->found_script) != HVD_OK)
+        return options_refuse(err, "%s", error_text());
+    o->script = o->found_script;
+    if (o->discovery_interval_us == 0)
+        o->discovery_interval_us = DISCOVERY_SLURM_US;
+    size_by_slurm(o);
+    return true;
+}
+
+/* Inside an allocation no option is needed. */
+static bool choose_slurm(struct options *o, FILE *err)
+{
+    bool given = o->hosts_text || o->hostfile || o->script;
+
+    if (o->launcher == LAUNCHER_AUTO && !given && slurm_is_here())
+        o->launcher = LAUNCHER_SLURM;
+    if (o->launcher != LAUNCHER_SLURM)
+        return true;
+    if (!slurm_job() && !slurm_pool())
+        return options_refuse(err, "--launcher slurm: neither SLURM_JOB_ID nor "
+                                   "HVD_SLURM_JOB_NAME is set: not inside "
+                                   "salloc or sbatch");
+    return given || hosts_by_slurm(o, err);
+}
+
+static bool check_ssh(const struct options *o, FILE *err)
+{
+    const char *key = o->ssh_identity_file;
+    struct command command;
+    struct stat st;
+    hvd_status_t status;
+
+    if (key && stat(key, &st) == 0 && !S_ISREG(st.st_mode))
+        return options_refuse(err,
+                              "--ssh-identity-file: \"%s\" is not a regular "
+                              "file",
+                              key);
+    if (key && access(key, R_OK) != 0)
+        return options_refuse(err, "--ssh-identity-file: \"%s\": %s", key,
+                              strerror(errno));
+    if (!o->ssh_command)
+        return true;
+    status = command_init(&command, "--ssh-command", o->ssh_command, 0);
+    command_fini(&command);
+    return status == HVD_OK || options_refuse(err, "%s", error_text());
+}
+
+/* All hosts have it where it is here. */
 static bool check_notice_script(const struct options *o, FILE *err)
 {
     struct command script;
@@ -117,9 +192,11 @@ static bool read_hosts(struct options *o, FILE *err)
            options_refuse(err, "-H: %s", sentence);
 }
 
-/* The local launcher starts agents on this machine only. */
+/* --launcher local starts agents on this machine only. */
 static bool check_local(const struct options *o, FILE *err)
 {
+    if (o->launcher != LAUNCHER_LOCAL)
+        return true;
     for (size_t i = 0; i < o->hosts.n; i++)
         if (!local_is_this_host(o->hosts.items[i].name))
             return options_refuse(
@@ -218,6 +295,17 @@ static bool check_times(const struct options *o, FILE *err)
     return true;
 }
 
+static bool check_ports(const struct options *o, FILE *err)
+{
+    uint16_t low, high;
+
+    return !o->data_ports || address_ports(o->data_ports, &low, &high) ||
+           options_refuse(err,
+                          "--data-ports: \"%s\" is not LOW-HIGH, two ports "
+                          "from 1 to 65535",
+                          o->data_ports);
+}
+
 /* ---- files -------------------------------------------------------------- */
 
 /* mkdir -p */
@@ -299,15 +387,40 @@ static bool check_output(const struct options *o, FILE *err)
     return true;
 }
 
+/* As agents read it from their environment. */
+static bool check_interfaces(const struct options *o, FILE *err)
+{
+    const char *names = o->network_interface;
+
+    if (!names)
+        return true;
+    for (const char *name = names; *name || name == names;) {
+        size_t n = strcspn(name, ",");
+
+        if (n == 0 || n >= INTERFACE_NAME_MAX || strlen(names) > NETWORK_MAX)
+            return options_refuse(err,
+                                  "--network-interface: \"%s\" is no list of "
+                                  "names of interfaces, as eth0,ib0",
+                                  names);
+        name += n + (name[n] == ',');
+    }
+    return true;
+}
+
 bool options_check(struct options *o, FILE *err)
 {
     if (o->n_program == 0)
         return options_refuse(err, "no program to run (see --help)");
-    if (!check_one_source(o, err) || !check_times(o, err))
+    if (!check_one_source(o, err) || !choose_slurm(o, err))
+        return false;
+    if (o->discovery_interval_us == 0)
+        o->discovery_interval_us = DISCOVERY_US;
+    if (!check_times(o, err) || !check_interfaces(o, err) ||
+        !check_ports(o, err))
         return false;
     if (o->script && !check_script(o, err))
         return false;
-    if (!check_notice_script(o, err))
+    if (!check_notice_script(o, err) || !check_ssh(o, err))
         return false;
     if ((o->hosts_text || o->hostfile) &&
         (!read_hosts(o, err) || !check_local(o, err)))

@@ -81,17 +81,22 @@ static bool add(struct peers *p, const struct peer *row)
     return true;
 }
 
-bool peers_meet(struct peers *p, struct wire_router *router, uint64_t route,
-                enum peer_kind kind, uint64_t id, const uint8_t *token)
+/* A word of an older connection may come late. */
+bool peers_meet(struct peers *p, struct wire_router *router,
+                const struct peer *who, const uint8_t *token)
 {
-    const struct peer *known = peers_by_id(p, kind, id);
-    struct peer row = {kind, id, 0};
+    const struct peer *known = peers_by_id(p, who->kind, who->id);
+    struct peer row = *who;
 
-    if (known || route != 0)
-        return known && known->route == route;
+    if (who->route != 0)
+        return known && known->route == who->route;
+    if (known && known->connection >= who->connection)
+        return false;
     row.route = wire_router_admit(router, token);
     if (row.route == 0)
         return false;
+    if (known)
+        peers_part(p, router, who->kind, who->id);
     if (add(p, &row))
         return true;
     wire_router_forget(router, row.route);

@@ -1,6 +1,6 @@
 /* elastic/driver/peers.h - who is behind a route of a socket, and which route
- * leads to an agent or a worker. A connection speaks for one alone, and the
- * first that has proven it has the token speaks for it.
+ * leads to an agent or a worker. A connection speaks for one alone, and of
+ * those that have proven that they have its token the newest speaks for it.
  *
  * Memory: two sorted arrays; lookups are binary searches. Threads: the loop. */
 #ifndef ELASTIC_DRIVER_PEERS_H
@@ -18,6 +18,7 @@ struct peer {
     enum peer_kind kind;
     uint64_t id;
     uint64_t route;
+    uint64_t connection; /* its number, of those that the peer has made */
 };
 
 struct peers {
@@ -27,12 +28,13 @@ struct peers {
 
 void peers_fini(struct peers *p);
 
-/* May the sender of the message that the router received last, whose proof was
- * right, speak as this one? If it is the first to do so, it gets a route; if it
- * is no stranger, `route` is what it has. false: somebody else does, or it does
- * for somebody else, or there is no memory. */
-bool peers_meet(struct peers *p, struct wire_router *router, uint64_t route,
-                enum peer_kind kind, uint64_t id, const uint8_t *token);
+/* May the sender of the HELLO that the router received last, whose proof was
+ * right, speak as `who` (kind, id, connection)? It gets a route if nobody else
+ * does or if this connection is newer, which takes the place of the other;
+ * who->route is what it has, 0: a stranger. false: somebody else speaks, or it
+ * does for somebody else, or there is no memory. */
+bool peers_meet(struct peers *p, struct wire_router *router,
+                const struct peer *who, const uint8_t *token);
 
 /* It does no longer, and its route is forgotten. */
 void peers_part(struct peers *p, struct wire_router *router,

@@ -49,6 +49,11 @@ static void send_to(struct loop *l, enum peer_kind kind, uint64_t id,
         log_error("%s", error_text());
 }
 
+void loop_tell_agent(struct loop *l, uint64_t agent, const struct message *m)
+{
+    send_to(l, PEER_AGENT, agent, m);
+}
+
 /* ---- agents -------------------------------------------------------------- */
 
 static void note_stillborn(struct loop *l, uint64_t agent)
@@ -59,16 +64,29 @@ static void note_stillborn(struct loop *l, uint64_t agent)
         l->stillborn[l->n_stillborn++] = agent;
 }
 
+/* One that the job's sockets can be reached from. */
+static hvd_status_t launch_near_or_far(struct loop *l,
+                                       const struct driver_action *a)
+{
+    if (!l->launch.config.network && !local_has(&l->launch.local, a->host))
+        return error_set(
+            HVD_ERR_INVALID,
+            "this job began on this machine alone and listens on loopback, and "
+            "\"%s\" is another one (with --network-interface it is on networks "
+            "from the start)",
+            a->host);
+    return launch_start(&l->launch, a->agent, a->host);
+}
+
 static void start_agent(struct loop *l, const struct driver_action *a)
 {
-    int pidfd;
-
-    guests_expect(l, a->agent, 0);
-    if (launch_start(&l->launch, a->agent, a->host, &pidfd) != HVD_OK)
+    if (!guests_expect(l, a->agent, 0)) {
+        (void)error_set(HVD_ERR_NOMEM, "no memory for its key");
         note_stillborn(l, a->agent);
-    else if (!loop_watch(l, pidfd))
-        log_error("epoll_ctl failed -> the agent on %s is not watched",
-                  a->host);
+        return;
+    }
+    if (launch_near_or_far(l, a) != HVD_OK)
+        note_stillborn(l, a->agent);
 }
 
 static void tell_to_go(struct loop *l, uint64_t agent)
@@ -91,7 +109,22 @@ static void stop_agent(struct loop *l, uint64_t agent, uint64_t now_us)
 static void kill_agent(struct loop *l, uint64_t agent)
 {
     tell_to_go(l, agent);
+    network_remove(&l->network, agent);
     launch_kill(&l->launch, agent);
+    if (launch_find(&l->launch, agent))
+        return; /* its end, or its client's, is told */
+    loop_part_from_the_dead(l);
+    inbox_agent_ended(l, agent);
+}
+
+static struct wire_strings env_for(const struct loop *l, uint64_t agent)
+{
+    const struct launched *launched = launch_find(&l->launch, agent);
+
+    return launched && !launched->ops->same_machine
+               ? (struct wire_strings){l->env_elsewhere,
+                                       l->env_elsewhere_nbytes}
+               : (struct wire_strings){l->env, l->env_nbytes};
 }
 
 static void spawn(struct loop *l, const struct driver_action *a)
@@ -101,15 +134,23 @@ static void spawn(struct loop *l, const struct driver_action *a)
                         .term = l->driver.config.term};
     struct msg_spawn *s = &m.u.spawn;
 
-    guests_expect(l, a->agent, a->worker);
+    /* if not, the core says it again, as nobody tells what became of it */
+    if (!guests_expect(l, a->agent, a->worker)) {
+        log_seldom(&l->later, LOG_LEVEL_WARN,
+                   "no memory for the key of worker %" PRIu64
+                   " -> it is started later",
+                   a->worker);
+        return;
+    }
     if (!speakers_add(&l->speakers, a->worker, a->agent, a->slot, a->host))
         log_error("no memory -> the output of worker %" PRIu64 " is lost",
                   a->worker);
     s->worker = a->worker;
     s->slot = a->slot;
     s->argv = (struct wire_strings){l->argv_packed, l->argv_nbytes};
-    s->env = (struct wire_strings){l->env, l->env_nbytes};
+    s->env = env_for(l, a->agent);
     s->cwd = (struct wire_strings){l->cwd, (uint32_t)strlen(l->cwd) + 1};
+    network_addresses(&l->network, a->agent, s->addresses);
     send_to(l, PEER_AGENT, a->agent, &m);
 }
 
@@ -231,6 +272,10 @@ void perform(struct loop *l, const struct driver_action *a, uint64_t now_us)
         break;
     case DRIVER_ACT_KILL_AGENT:
         kill_agent(l, a->agent);
+        break;
+    case DRIVER_ACT_DOUBT: /* network_look() has the answer */
+        if (!network_doubt(&l->network, a->agent, a->u.other, now_us))
+            log_error("no memory -> nobody is started on a host in doubt");
         break;
     case DRIVER_ACT_SPAWN:
         spawn(l, a);

@@ -74,6 +74,7 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
     if (!room)
         return HVD_ERR_NOMEM;
     d->discovered = true;
+    d->quiet_us = 0;
     if (!changed)
         return HVD_OK;
     d->wave++;
@@ -210,6 +211,80 @@ void agent_stop(struct driver *d, struct driver_host *host)
     agent_move(d, host, AGENT_STOPPING);
 }
 
+/* ---- does it reach the others? ------------------------------------------- */
+
+static void ask_doubt(struct driver *d, struct driver_host *host)
+{
+    struct driver_action *a = action_add(d, DRIVER_ACT_DOUBT);
+
+    host->doubt_us = 0;
+    a->agent = host->agent;
+    a->u.other = host->doubted_by;
+}
+
+void host_doubt(struct driver *d, struct driver_host *host,
+                const struct driver_host *other)
+{
+    if (!d->config.doubts || host->agent_phase != AGENT_UP)
+        return;
+    host->doubted_by = other->agent;
+    ask_doubt(d, host);
+}
+
+static void end_doubt(struct driver *d, struct driver_host *host)
+{
+    host->doubted_by = host->doubt_us = 0;
+    host->n_apart = 0;
+    d->recheck = d->replace = true;
+}
+
+/* How long it is left alone: longer each time. */
+static uint64_t next_rest(struct driver_host *host)
+{
+    uint32_t doublings = host->n_apart < APART_DOUBLINGS ? host->n_apart
+                                                         : APART_DOUBLINGS;
+
+    host->n_apart++;
+    return (uint64_t)APART_REST_US << doublings;
+}
+
+static void leave_alone(struct driver *d, struct driver_host *host,
+                        uint64_t rest_us)
+{
+    action_add(d, DRIVER_ACT_KILL_AGENT)->agent = host->agent;
+    agent_move(d, host, AGENT_NONE);
+    d->recheck = d->replace = true;
+    for (size_t i = 0; i < host->slots_max; i++)
+        slot_at(d, host, i)->next_start_us = d->now_us + rest_us;
+}
+
+/* No failure of its own: nobody ran there, or it is the network's. It is tried
+ * again, as networks are mended. */
+void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+    struct driver_record *r;
+    uint64_t rest_us;
+    struct text t;
+
+    if (!host || (host->agent_phase != AGENT_STARTING && host->doubted_by == 0))
+        return;
+    rest_us = next_rest(host);
+    if (host->agent_phase == AGENT_STARTING)
+        leave_alone(d, host, rest_us);
+    else
+        host->doubt_us = d->now_us + rest_us;
+    r = record_add(d, RECORD_HOST_APART);
+    r->host = host->name;
+    r->duration_us = rest_us;
+    t = text_into(r->text, sizeof(r->text));
+    text_add(&t, why);
+    t = text_into(d->last_failure, sizeof(d->last_failure));
+    text_add(&t, why);
+}
+
+/* ---- agents: what they say ----------------------------------------------- */
+
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
                  const char *name)
 {
@@ -225,9 +300,12 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
     host->agent_heard_us = d->now_us;
     if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
         agent_stop(d, host);
+    if (host->agent_phase == AGENT_UP && host->doubted_by != 0)
+        end_doubt(d, host);
     if (host->agent_phase != AGENT_STARTING)
         return;
     agent_move(d, host, AGENT_UP);
+    host->n_apart = 0;
     host->fresh = d->recheck = true;
     d->came_up = agent;
     r = record_add(d, RECORD_AGENT_STARTED);
@@ -261,7 +339,7 @@ static void answer_agent(struct driver *d, struct driver_host *host,
 {
     struct driver_action *a;
 
-    if (d->now_us - host->pong_us < pong_every(d))
+    if (!d->config.answers_agents && d->now_us - host->pong_us < pong_every(d))
         return;
     host->pong_us = d->now_us;
     a = action_add(d, DRIVER_ACT_PONG);
@@ -277,7 +355,10 @@ void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
     if (!host)
         return;
     host->agent_heard_us = d->now_us;
-    answer_agent(d, host, stamp_us);
+    if (host->agent_phase == AGENT_STOPPING) /* that word was lost (M2) */
+        agent_stop(d, host);
+    else
+        answer_agent(d, host, stamp_us);
     if (host->inherited && host->agent_phase != AGENT_STARTING)
         adopt_accounted(d, host, n_alive);
     if (host->agent_phase == AGENT_UP && n_alive < host->n_workers)
@@ -311,6 +392,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     expected = host->agent_phase == AGENT_STOPPING;
     had_workers = host->n_workers > 0;
     agent_move(d, host, AGENT_NONE);
+    host->doubted_by = host->doubt_us = 0;
     d->recheck = d->replace = true;
     if (!expected) {
         r = record_add(d, RECORD_AGENT_LOST);
@@ -391,7 +473,7 @@ static size_t fill_host(struct driver *d, struct driver_host *host, size_t room)
     if (room > 0 && !host_furnish(d, host, host->n_slots))
         return 0;
     for (uint32_t i = 0; i < host->n_slots && n < room; i++) {
-        if (!slot_free(d, host, i))
+        if (!slot_free(d, host, i) || host->doubted_by != 0)
             continue;
         if (host->agent_phase == AGENT_NONE)
             start_agent(d, host);
@@ -515,6 +597,19 @@ void give_up_agent(struct driver *d, struct driver_host *host, const char *how)
     on_agent_gone(d, host->agent, how);
 }
 
+/* Its host would only say the same again. */
+void on_agent_refused(struct driver *d, uint64_t agent, const char *how)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+
+    action_add(d, DRIVER_ACT_KILL_AGENT)->agent = agent;
+    if (!host)
+        return;
+    on_agent_gone(d, agent, how);
+    if (d->phase < DRIVER_STOPPING)
+        blacklist_host(d, host, how);
+}
+
 void placement_tick(struct driver *d)
 {
     for (size_t i = 0; i < d->n_hosts; i++) {
@@ -526,6 +621,8 @@ void placement_tick(struct driver *d)
             forgive(d, host);
         if (leaving_expires(d, host))
             come_back(d, host);
+        if (host->doubt_us != 0 && d->now_us >= host->doubt_us)
+            ask_doubt(d, host);
         if ((host->agent_phase == AGENT_UP ||
              host->agent_phase == AGENT_STOPPING) && /* died on its way out */
             silent_us > d->config.heartbeat_timeout_us) {

@@ -13,6 +13,7 @@ const char *driver_record_name(enum driver_record_type type)
         [RECORD_HOST_REMOVED] = "host_removed",
         [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
         [RECORD_HOST_LEAVING] = "host_leaving",
+        [RECORD_HOST_APART] = "host_apart",
         [RECORD_AGENT_STARTED] = "agent_started",
         [RECORD_AGENT_LOST] = "agent_lost",
         [RECORD_WORKER_SPAWNED] = "worker_spawned",

@@ -122,6 +122,15 @@ struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
     return &d->hosts[d->agents[low].host];
 }
 
+bool driver_expects_agent(const struct driver *d, uint64_t agent)
+{
+    size_t low = agent_bound(d, agent);
+
+    return driver_adopts(d) ||
+           (low < d->n_agents && d->agents[low].id == agent &&
+            is_current(d, &d->agents[low]));
+}
+
 /* ---- room ---------------------------------------------------------------- */
 
 static bool make_room_to_act(struct driver *d, size_t n_hosts, size_t n_workers)

@@ -2,8 +2,12 @@
  * and inherited descriptors. The contract between driver, agent and worker.
  *
  *   HVD_DRIVER     endpoint of the driver's control socket,
- *                  tcp://127.0.0.1:4711
- *   HVD_OUTPUT     (agent) endpoint of the driver's output socket
+ *                  tcp://127.0.0.1:4711, or several, with commas: for an agent
+ *                  not each need be reachable from its machine; for a worker
+ *                  the one by which its agent reaches the driver is the first
+ *   HVD_OUTPUT     (agent) endpoints of the driver's output socket, likewise
+ *   HVD_NETWORK    (agent) names of the interfaces that the job uses, with
+ *                  commas, or "*": all; without it, the job is on loopback
  *   HVD_JOB        job id, decimal u64
  *   HVD_AGENT      (agent) its id
  *   HVD_HOST       name of the host, as in discovery
@@ -14,8 +18,12 @@
  *                  the agent, never in argv or env
  *   HVD_LIFELINE_FD  number of an inherited pipe end that nobody writes to: EOF
  *                  means that the parent (driver of an agent, agent of a
- *                  worker) is gone and this process must end
- *   HVD_ADDRESS    (worker) numeric address its data plane binds to
+ *                  worker) is gone and this process must end; where it goes
+ *                  through a network, unless the driver is heard
+ *   HVD_ADDRESS    (worker) numeric addresses its data plane binds to, one or
+ *                  up to eight with commas between, the preferred one first
+ *   HVD_DATA_PORTS (agent and worker) LOW-HIGH, from which the ports for data
+ *                  are taken, and where an agent answers others
  *   HVD_JOB_DIR    the job's --job-dir, an absolute path: when the driver is
  *                  gone, its successor says there where it is (beacon.h)
  *   HVD_NOTICE_SCRIPT  (agent) the job's --notice-script
@@ -27,6 +35,7 @@
 
 #define ENV_DRIVER        "HVD_DRIVER"
 #define ENV_OUTPUT        "HVD_OUTPUT"
+#define ENV_NETWORK       "HVD_NETWORK"
 #define ENV_JOB           "HVD_JOB"
 #define ENV_AGENT         "HVD_AGENT"
 #define ENV_HOST          "HVD_HOST"
@@ -35,6 +44,7 @@
 #define ENV_SECRET_FD     "HVD_SECRET_FD"
 #define ENV_LIFELINE_FD   "HVD_LIFELINE_FD"
 #define ENV_ADDRESS       "HVD_ADDRESS"
+#define ENV_DATA_PORTS    "HVD_DATA_PORTS"
 #define ENV_JOB_DIR       "HVD_JOB_DIR"
 #define ENV_NOTICE_SCRIPT "HVD_NOTICE_SCRIPT"
 #define ENV_LOG_LEVEL     "HVD_LOG_LEVEL"

@@ -3,9 +3,9 @@
  * and worker exchange exactly these structs, so a simulation needs no bytes.
  *
  *   agent -> driver    AGENT_HELLO SPAWNED SPAWN_FAILED WORKER_EXITED NOTICE
- *                      AGENT_PING, and on a second connection OUTPUT
+ *                      AGENT_PING PROBED, and on a second connection OUTPUT
  *   driver -> agent    AGENT_WELCOME SPAWN KILL AGENT_SHUTDOWN AGENT_PONG
- *                      CREDIT
+ *                      PROBE CREDIT
  *   worker -> driver   HELLO READY LOST HELD REPORT DONE LEAVING PING DRAIN_ME
  *   driver -> worker   WELCOME ASSIGN HOLD CUT ABORT RELEASE SHUTDOWN PONG
  *
@@ -31,7 +31,8 @@ enum {
     WIRE_MESSAGE_MAX = 1 << 22, /* bytes of one encoded message */
     WIRE_RANKS_MAX = 1 << 17,   /* in a generation */
     WIRE_HOST_MAX = 64,         /* name of a host, with its NUL */
-    WIRE_ADDRESS_MAX = 64,      /* numeric address, with its NUL */
+    WIRE_ADDRESS_MAX = 160,     /* numeric addresses, with the NUL */
+    WIRE_REACH_MAX = 2048,      /* packed: reach.h */
     WIRE_TEXT_MAX = 400,        /* a sentence, with its NUL */
     WIRE_TOKEN_NBYTES = 32,
     WIRE_KEY_NBYTES = 32,
@@ -50,6 +51,7 @@ enum message_type {
     MSG_NOTICE = 5,
     MSG_AGENT_PING = 6,
     MSG_OUTPUT = 7,
+    MSG_PROBED = 8,
     /* driver -> agent */
     MSG_AGENT_WELCOME = 16,
     MSG_SPAWN = 17,
@@ -57,6 +59,7 @@ enum message_type {
     MSG_AGENT_SHUTDOWN = 19,
     MSG_AGENT_PONG = 20,
     MSG_CREDIT = 21,
+    MSG_PROBE = 22,
     /* worker -> driver */
     MSG_HELLO = 32,
     MSG_READY = 33,
@@ -99,6 +102,8 @@ struct msg_agent_hello {
     char version[32];
     uint64_t n_alive; /* workers it still runs: the door for resume */
     uint64_t started; /* of pid: base/proc.h; 0: not known */
+    struct wire_strings addresses; /* reach.h; none: on loopback alone */
+    uint64_t connection; /* of those it has made: the highest is the newest */
 };
 
 struct msg_spawned {
@@ -147,8 +152,10 @@ struct msg_spawn {
     uint64_t worker;
     uint32_t slot;
     struct wire_strings argv;
-    struct wire_strings env; /* NAME=value: added to the agent's own */
-    struct wire_strings cwd; /* one, or none: the agent's own */
+    struct wire_strings env;          /* NAME=value: added to the agent's own */
+    struct wire_strings cwd;          /* one, or none: the agent's own */
+    char addresses[WIRE_ADDRESS_MAX]; /* of its data connections, the best
+                                           first; "": loopback */
 };
 
 struct msg_kill {
@@ -158,6 +165,20 @@ struct msg_kill {
 
 struct msg_credit {
     uint64_t nbytes;
+};
+
+/* Can you reach this other agent, at which of these addresses? Only that one
+ * can answer `nonce` with `answer`. Repeated until PROBED has come. */
+struct msg_probe {
+    uint64_t target;
+    uint8_t nonce[WIRE_TOKEN_NBYTES], answer[WIRE_TOKEN_NBYTES];
+    struct wire_strings addresses; /* reach.h */
+};
+
+struct msg_probed {
+    uint64_t target;
+    uint64_t reached;         /* a bit for each address of the PROBE */
+    char text[WIRE_TEXT_MAX]; /* what became of the others */
 };
 
 /* ---- worker -> driver ---------------------------------------------------- */
@@ -199,8 +220,11 @@ struct msg_hello {
     int64_t pid;
     uint8_t proof[WIRE_TOKEN_NBYTES]; /* of its token: wire/seal.h */
     char version[32];
-    char address[WIRE_ADDRESS_MAX]; /* where its data plane listens */
+    char address[WIRE_ADDRESS_MAX]; /* where its data plane listens: one, or
+                                       several with commas between them, the
+                                       preferred one first; all at `port` */
     uint16_t port;
+    uint64_t connection; /* of those it has made: the highest is the newest */
     struct msg_where where;
 };
 
@@ -214,7 +238,8 @@ enum ready_ability {
     READY_CAN_SHARE = 1,  /* memory that others map */
     READY_CAN_ATTACH = 2, /* read others' memory, and let it be read */
     READY_CAN_WATCH = 4,  /* learn of another process's death */
-    READY_CAN_ALL = 7
+    READY_CAN_AES = 8,    /* encrypt with AES: asked of any two workers */
+    READY_CAN_ALL = 15
 };
 
 struct msg_ready {
@@ -295,8 +320,11 @@ struct msg_welcome {
     uint64_t heartbeat_ms;
     uint64_t driver_timeout_ms; /* silence of the driver that ends the worker */
     uint64_t connect_timeout_ms;
+    uint64_t silence_ms; /* workers: of a peer's host that is waited for; 0: for
+                            ever */
     uint64_t output_hold_ms; /* agents: how long a worker may have to wait for
                                 its output to be taken; 0: not at all */
+    bool encrypt_data;       /* workers: all that goes over TCP between them */
 };
 
 /* One row of the table that all members share, in rank order. */
@@ -394,6 +422,8 @@ struct message {
         struct msg_spawn spawn;
         struct msg_kill kill;
         struct msg_credit credit;
+        struct msg_probe probe;
+        struct msg_probed probed;
         struct msg_hello hello;
         struct msg_ready ready;
         struct msg_lost lost;

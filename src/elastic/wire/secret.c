@@ -4,6 +4,7 @@
  * Threads: any. Memory: none. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,6 +26,16 @@ void wire_token_derive(const uint8_t *secret, enum wire_token_kind kind,
     for (size_t i = 0; i < sizeof(id); i++)
         name[1 + i] = (uint8_t)(id >> 8 * i);
     mac_compute(secret, name, sizeof(name), token);
+}
+
+void wire_probe_answer(const uint8_t *token, const uint8_t *nonce,
+                       uint8_t *answer)
+{
+    uint8_t key[WIRE_KEY_NBYTES];
+
+    wire_token_derive(token, WIRE_TOKEN_PROBE, 0, key);
+    mac_compute(key, nonce, WIRE_TOKEN_NBYTES, answer);
+    explicit_bzero(key, sizeof(key));
 }
 
 static hvd_status_t write_all(int fd, const uint8_t *data, size_t nbytes)

@@ -36,10 +36,16 @@ static const struct field envelope[] = {
 };
 
 static const struct field agent_hello[] = {
-    UINT(1, u.agent_hello.agent),       STR(2, u.agent_hello.host),
-    INT(3, u.agent_hello.pid),          DIGEST(4, u.agent_hello.proof),
-    TEXT(5, u.agent_hello.version),     UINT_OPT(6, u.agent_hello.n_alive),
+    UINT(1, u.agent_hello.agent),
+    STR(2, u.agent_hello.host),
+    INT(3, u.agent_hello.pid),
+    DIGEST(4, u.agent_hello.proof),
+    TEXT(5, u.agent_hello.version),
+    UINT_OPT(6, u.agent_hello.n_alive),
     UINT_OPT(7, u.agent_hello.started),
+    FIELD(8, u.agent_hello.addresses, FIELD_STRINGS, .hi = WIRE_REACH_MAX,
+          .optional = true),
+    UINT_OPT(9, u.agent_hello.connection),
 };
 
 static const struct field spawned[] = {
@@ -91,6 +97,7 @@ static const struct field spawn[] = {
     FIELD(3, u.spawn.argv, FIELD_STRINGS, .lo = 1, .hi = STRINGS_MAX),
     FIELD(4, u.spawn.env, FIELD_STRINGS, .hi = STRINGS_MAX, .optional = true),
     FIELD(5, u.spawn.cwd, FIELD_STRINGS, .hi = 4096, .optional = true),
+    TEXT(6, u.spawn.addresses),
 };
 
 static const struct field kill[] = {
@@ -104,6 +111,20 @@ static const struct field pong[] = {
 
 static const struct field credit[] = {
     UINT(1, u.credit.nbytes),
+};
+
+static const struct field probe[] = {
+    UINT(1, u.probe.target),
+    DIGEST(2, u.probe.nonce),
+    DIGEST(3, u.probe.answer),
+    FIELD(4, u.probe.addresses, FIELD_STRINGS, .hi = WIRE_REACH_MAX,
+          .optional = true),
+};
+
+static const struct field probed[] = {
+    UINT(1, u.probed.target),
+    UINT_OPT(2, u.probed.reached),
+    TEXT(3, u.probed.text),
 };
 
 static const struct field hello[] = {
@@ -133,6 +154,7 @@ static const struct field hello[] = {
     DIGEST_OPT(21, u.hello.where.layout),
     TEXT(22, u.hello.where.layout_text),
     BOOL(23, u.hello.where.released),
+    UINT_OPT(24, u.hello.connection),
 };
 
 static const struct field ready[] = {
@@ -205,6 +227,8 @@ static const struct field welcome[] = {
     RANGE(1, u.welcome.heartbeat_ms, 1, UINT64_MAX),
     UINT(2, u.welcome.driver_timeout_ms),
     UINT(3, u.welcome.connect_timeout_ms),
+    UINT_OPT(4, u.welcome.silence_ms),
+    BOOL(5, u.welcome.encrypt_data),
 };
 
 static const struct field assign[] = {
@@ -289,12 +313,14 @@ static const struct shape shapes[] = {
     [MSG_NOTICE] = SHAPE("NOTICE", notice),
     [MSG_AGENT_PING] = SHAPE("AGENT_PING", agent_ping),
     [MSG_OUTPUT] = SHAPE("OUTPUT", output),
+    [MSG_PROBED] = SHAPE("PROBED", probed),
     [MSG_AGENT_WELCOME] = SHAPE("AGENT_WELCOME", agent_welcome),
     [MSG_SPAWN] = SHAPE("SPAWN", spawn),
     [MSG_KILL] = SHAPE("KILL", kill),
     [MSG_AGENT_SHUTDOWN] = EMPTY("AGENT_SHUTDOWN"),
     [MSG_AGENT_PONG] = SHAPE("AGENT_PONG", pong),
     [MSG_CREDIT] = SHAPE("CREDIT", credit),
+    [MSG_PROBE] = SHAPE("PROBE", probe),
     [MSG_HELLO] = {.name = "HELLO",
                    .fields = hello,
                    .n_fields = ARRAY_SIZE(hello),

@@ -25,8 +25,10 @@
 #include "elastic/wire/context.h"
 #include "elastic/wire/curve.h"
 #include "elastic/wire/early.h"
+#include "elastic/wire/listener.h"
 #include "elastic/wire/routes.h"
 #include "elastic/wire/seal.h"
+#include "elastic/wire/shared.h"
 
 enum {
     BUFFER_NBYTES = 4096, /* holds every message without a span, and a seal */
@@ -47,14 +49,11 @@ struct endpoint {
     struct log_seldom malformed, strange;
 };
 
-struct wire_shared {
-    zmq_msg_t msg; /* copies of it refer to the same bytes */
-    uint8_t digest[SEAL_NBYTES];
-};
-
 struct wire_router {
     struct endpoint ep;
-    char endpoint[ADDRESS_ENDPOINT_MAX];
+    /* [n_endpoints], a proof is made for one of them */
+    char endpoints[WIRE_ROUTER_ENDPOINTS][ADDRESS_ENDPOINT_MAX];
+    size_t n_endpoints;
     struct routes routes;
     uint8_t sender[ROUTE_ID_MAX]; /* [sender_nbytes] of the newest message */
     size_t sender_nbytes;
@@ -64,6 +63,7 @@ struct wire_dealer {
     struct endpoint ep;
     uint8_t token[WIRE_TOKEN_NBYTES];
     uint8_t proof[WIRE_TOKEN_NBYTES]; /* of it, at this endpoint */
+    uint64_t number; /* of this connection, of all of this process */
     /* The first HELLO would otherwise wait for a heartbeat. */
     struct early early;
     bool connected; /* something has been sent: nothing becomes pending */
@@ -97,7 +97,6 @@ static const struct option common_options[] = {
 static const struct option router_options[] = {
     {ZMQ_ROUTER_MANDATORY, 1},
     {ZMQ_ROUTER_HANDOVER, 0},
-    {ZMQ_BACKLOG, 4096},
 };
 
 /* IMMEDIATE: nothing is queued for a driver that is not there. */
@@ -117,12 +116,13 @@ static bool set_options(void *socket, const struct option *options, size_t n)
     return true;
 }
 
-/* Not always on: libzmq would then write 127.0.0.1 as [::ffff:127.0.0.1]. */
+/* Not always on: libzmq would then write 127.0.0.1 as [::ffff:127.0.0.1]. Of
+ * each bind and connect it is what was said last. */
 static bool allow_family(struct endpoint *ep, int family)
 {
-    static const struct option ipv6 = {ZMQ_IPV6, 1};
+    struct option ipv6 = {ZMQ_IPV6, family == AF_INET6};
 
-    return family == AF_INET || set_options(ep->socket, &ipv6, 1);
+    return set_options(ep->socket, &ipv6, 1);
 }
 
 static void endpoint_close(struct endpoint *ep)
@@ -248,30 +248,58 @@ static enum wire_receipt endpoint_decode(struct endpoint *ep, size_t nbytes,
     return WIRE_REFUSED;
 }
 
+/* Asking makes libzmq look at its mailbox, which zmq_send does only now and
+ * then. */
+static int socket_events(const struct endpoint *ep)
+{
+    int events;
+    size_t nbytes = sizeof(events);
+
+    if (zmq_getsockopt(ep->socket, ZMQ_EVENTS, &events, &nbytes) != 0)
+        return 0;
+    return events;
+}
+
 /* ---- router ---------------------------------------------------------------
  */
 
-static hvd_status_t router_bind(struct wire_router *router, const char *address,
-                                char *endpoint, size_t endpoint_max)
+static hvd_status_t bind_at(struct wire_router *router, const char *address,
+                            uint16_t port, const char *wanted)
+{
+    char *endpoint = router->endpoints[router->n_endpoints];
+    size_t nbytes = sizeof(router->endpoints[0]);
+
+    if (!allow_family(&router->ep, address_family(address)) ||
+        !listener_bind(router->ep.socket, address, port, wanted) ||
+        zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, endpoint,
+                       &nbytes) != 0)
+        return error_errno("cannot listen at %s", wanted);
+    router->n_endpoints++;
+    return HVD_OK;
+}
+
+hvd_status_t wire_router_listen(struct wire_router *router, const char *address,
+                                uint16_t port, const char **endpoint_p)
 {
     int family = address_family(address);
-    char wanted[ADDRESS_ENDPOINT_MAX];
-    size_t nbytes = sizeof(router->endpoint);
+    char wanted[ADDRESS_ENDPOINT_MAX], number[8] = "*";
 
     if (family < 0)
         return error_set(HVD_ERR_INVALID,
-                         "cannot bind to \"%s\": the control plane accepts "
-                         "loopback addresses only, yet",
+                         "cannot listen at \"%s\": it is no address of one "
+                         "machine",
                          address);
+    if (router->n_endpoints == WIRE_ROUTER_ENDPOINTS)
+        return error_set(HVD_ERR_INVALID,
+                         "cannot listen at \"%s\": %d addresses are enough",
+                         address, WIRE_ROUTER_ENDPOINTS);
+    if (port != 0)
+        snprintf(number, sizeof(number), "%u", port);
     snprintf(wanted, sizeof(wanted),
-             family == AF_INET6 ? "tcp://[%s]:*" : "tcp://%s:*", address);
-    if (!allow_family(&router->ep, family) ||
-        zmq_bind(router->ep.socket, wanted) != 0 ||
-        zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, endpoint,
-                       &endpoint_max) != 0 ||
-        zmq_getsockopt(router->ep.socket, ZMQ_LAST_ENDPOINT, router->endpoint,
-                       &nbytes) != 0)
-        return error_errno("cannot bind to %s", address);
+             family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s", address,
+             number);
+    HVD_TRY(bind_at(router, address, port, wanted));
+    *endpoint_p = router->endpoints[router->n_endpoints - 1];
     return HVD_OK;
 }
 
@@ -282,6 +310,7 @@ hvd_status_t wire_router_create(struct wire_context *context,
                                 struct wire_router **router_p)
 {
     struct wire_router *router = calloc(1, sizeof(*router));
+    const char *bound;
     hvd_status_t status;
 
     if (!router)
@@ -291,7 +320,8 @@ hvd_status_t wire_router_create(struct wire_context *context,
         status = error_errno("CURVE");
         goto destroy;
     }
-    HVD_TRY_GOTO(router_bind(router, address, endpoint, endpoint_max), destroy);
+    HVD_TRY_GOTO(wire_router_listen(router, address, 0, &bound), destroy);
+    snprintf(endpoint, endpoint_max, "%s", bound);
     *router_p = router;
     return HVD_OK;
 
@@ -372,59 +402,19 @@ bool wire_router_proven(const struct wire_router *router, const uint8_t *token,
                         const uint8_t *proof)
 {
     uint8_t expected[SEAL_NBYTES];
+    bool proven = false;
 
-    seal_prove(token, router->endpoint, expected);
-    return mac_equal(expected, proof);
+    for (size_t i = 0; i < router->n_endpoints && !proven; i++) {
+        seal_prove(token, router->endpoints[i], expected);
+        proven = mac_equal(expected, proof);
+    }
+    return proven;
 }
 
 uint64_t wire_router_admit(struct wire_router *router, const uint8_t *token)
 {
     return routes_add(&router->routes, router->sender, router->sender_nbytes,
                       token);
-}
-
-static void free_shared(void *bytes, void *hint)
-{
-    (void)hint;
-    free(bytes);
-}
-
-hvd_status_t wire_shared_create(uint8_t *bytes, size_t nbytes,
-                                struct wire_shared **shared_p)
-{
-    struct wire_shared *shared = malloc(sizeof(*shared));
-
-    if (!shared || zmq_msg_init_data(&shared->msg, bytes, nbytes, free_shared,
-                                     NULL) != 0) {
-        free(shared);
-        return error_set(HVD_ERR_NOMEM, "no memory for a message");
-    }
-    seal_digest(bytes, nbytes, shared->digest);
-    *shared_p = shared;
-    return HVD_OK;
-}
-
-void wire_shared_destroy(struct wire_shared *shared)
-{
-    if (!shared)
-        return;
-    zmq_msg_close(&shared->msg);
-    free(shared);
-}
-
-static int send_shared_frame(void *socket, struct wire_shared *shared)
-{
-    zmq_msg_t copy;
-    int rc;
-
-    zmq_msg_init(&copy);
-    rc = zmq_msg_copy(&copy, &shared->msg);
-    while (rc >= 0 && (rc = zmq_msg_send(&copy, socket, ZMQ_DONTWAIT)) < 0 &&
-           errno == EINTR)
-        rc = 0;
-    if (rc < 0)
-        zmq_msg_close(&copy);
-    return rc;
 }
 
 hvd_status_t wire_router_send(struct wire_router *router, uint64_t route,
@@ -446,12 +436,13 @@ hvd_status_t wire_router_send_shared(struct wire_router *router, uint64_t route,
     n = endpoint_encode(ep, m);
     if (n < 0)
         return encode_failed(m, n);
-    seal_put(peer->token, ep->buf, (size_t)n, shared ? shared->digest : NULL);
+    seal_put(peer->token, ep->buf, (size_t)n,
+             shared ? shared_digest(shared) : NULL);
     n += SEAL_NBYTES;
     if (send_frame(ep->socket, peer->id, peer->nbytes, ZMQ_SNDMORE) < 0 ||
         send_frame(ep->socket, ep->buf, (size_t)n, shared ? ZMQ_SNDMORE : 0) <
             0 ||
-        (shared && send_shared_frame(ep->socket, shared) < 0)) {
+        (shared && shared_send(ep->socket, shared) < 0)) {
         log_debug("%s to %.*s: %s -> not sent", message_type_name(m->type),
                   (int)peer->nbytes, (const char *)peer->id,
                   errno == EAGAIN ? "it does not read" : zmq_strerror(errno));
@@ -459,6 +450,11 @@ hvd_status_t wire_router_send_shared(struct wire_router *router, uint64_t route,
                          (int)peer->nbytes, (const char *)peer->id);
     }
     return HVD_OK;
+}
+
+void wire_router_look(struct wire_router *router)
+{
+    (void)socket_events(&router->ep);
 }
 
 void wire_router_forget(struct wire_router *router, uint64_t route)
@@ -480,7 +476,7 @@ static hvd_status_t dealer_connect(struct wire_dealer *dealer,
         return error_set(
             HVD_ERR_INVALID,
             "cannot connect to \"%s\": the control plane needs tcp:// and a "
-            "loopback address, yet",
+            "numeric address of one machine",
             endpoint);
     mac_random(&nonce, sizeof(nonce));
     n = snprintf(id, sizeof(id), "%s.%016" PRIx64, name, nonce);
@@ -505,6 +501,7 @@ hvd_status_t wire_dealer_create(struct wire_context *context,
     if (!dealer)
         return error_set(HVD_ERR_NOMEM, "no memory for a control socket");
     memcpy(dealer->token, secrets->token, sizeof(dealer->token));
+    dealer->number = atomic_fetch_add(&context->n_dialled, 1) + 1;
     HVD_TRY_GOTO(endpoint_open(&dealer->ep, context, ZMQ_DEALER), destroy);
     if (!curve_visit(dealer->ep.socket, secrets)) {
         status = error_errno("CURVE");
@@ -538,18 +535,6 @@ void wire_dealer_linger(struct wire_dealer *dealer, int timeout_ms)
 int wire_dealer_fd(const struct wire_dealer *dealer)
 {
     return dealer->ep.fd;
-}
-
-/* Asking makes libzmq look at its mailbox, which zmq_send does only now and
- * then. */
-static int socket_events(const struct endpoint *ep)
-{
-    int events;
-    size_t nbytes = sizeof(events);
-
-    if (zmq_getsockopt(ep->socket, ZMQ_EVENTS, &events, &nbytes) != 0)
-        return 0;
-    return events;
 }
 
 /* Send what was said too early, in order; the connection may still be missing.
@@ -685,8 +670,12 @@ hvd_status_t wire_dealer_send(struct wire_dealer *dealer,
     if (m->type != MSG_HELLO && m->type != MSG_AGENT_HELLO)
         return send_words(dealer, m);
     hello = *m;
-    memcpy(m->type == MSG_HELLO ? hello.u.hello.proof
-                                : hello.u.agent_hello.proof,
-           dealer->proof, sizeof(dealer->proof));
+    if (m->type == MSG_HELLO) {
+        memcpy(hello.u.hello.proof, dealer->proof, sizeof(dealer->proof));
+        hello.u.hello.connection = dealer->number;
+    } else {
+        memcpy(hello.u.agent_hello.proof, dealer->proof, sizeof(dealer->proof));
+        hello.u.agent_hello.connection = dealer->number;
+    }
     return send_words(dealer, &hello);
 }

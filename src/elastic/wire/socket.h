@@ -1,15 +1,14 @@
 /* elastic/wire/socket.h - the control sockets: one ROUTER in the driver, a
  * DEALER in each agent and worker, a second ROUTER/DEALER pair for output. Only
- * context.c, curve.c, gate.c and socket.c see zmq.h.
+ * context.c, curve.c, gate.c, listener.c, shared.c and socket.c see zmq.h.
  *
- * TCP on loopback (any other address is refused yet), encrypted and
- * authenticated by CURVE; heartbeats are ours, libzmq's are off; nothing ever
- * blocks in a send; LINGER is 0. Who has no key that the gate knows does not
- * get in. Who connects to a ROUTER is a stranger until the caller has found the
- * right proof in its HELLO or AGENT_HELLO and admits it: of strangers nothing
- * else is let through, and nothing is remembered. A route belongs to the
- * routing id that said the HELLO; while that is connected, nobody else can use
- * it.
+ * TCP, encrypted and authenticated by CURVE; heartbeats are ours, libzmq's are
+ * off; nothing ever blocks in a send; LINGER is 0. Who has no key that the
+ * gate knows does not get in. Who connects to a ROUTER is a stranger until the
+ * caller has found the right proof in its HELLO or AGENT_HELLO and admits it:
+ * of strangers nothing else is let through, and nothing is remembered. A route
+ * belongs to the routing id that said the HELLO; while that is connected,
+ * nobody else can use it.
  *
  * A receive takes one message at most, so that its caller decides how many make
  * a turn: a peer can send without end. libzmq takes them from its peers in
@@ -23,6 +22,7 @@
 
 #include <hvd/status.h>
 
+#include "elastic/wire/address.h"
 #include "elastic/wire/message.h"
 
 enum wire_receipt {
@@ -69,13 +69,26 @@ void wire_gate_open(struct wire_gate *gate, bool open);
  * [WIRE_ADDRESS_MAX]: where the last one has come from. */
 bool wire_gate_refused(struct wire_gate *gate, char *address);
 
-/* Bind to address (numeric loopback), a free port; endpoint_p receives
+/* It listens at `address` (numeric), at a free port; endpoint receives
  * "tcp://127.0.0.1:41234", max bytes with NUL. */
 hvd_status_t wire_router_create(struct wire_context *context,
                                 const struct wire_gate *gate,
                                 const char *address, char *endpoint,
                                 size_t endpoint_max,
                                 struct wire_router **router_p) HVD_MUST_CHECK;
+
+enum {
+    WIRE_ROUTER_ENDPOINTS = 20, /* of one router, at most */
+    WIRE_ENDPOINTS_MAX = WIRE_ROUTER_ENDPOINTS * ADDRESS_ENDPOINT_MAX
+    /* bytes of a list of them, with commas and NUL */
+};
+
+/* And at this one; port 0: a free one. *endpoint_p:
+ * "tcp://127.0.0.1:41234", as long as the router. HVD_ERR_INVALID, or
+ * HVD_ERR_SYSTEM: the sentence names the address. */
+hvd_status_t wire_router_listen(struct wire_router *router, const char *address,
+                                uint16_t port,
+                                const char **endpoint_p) HVD_MUST_CHECK;
 void wire_router_destroy(struct wire_router *router);
 
 /* Becomes readable when there may be something to receive (edge-triggered). */
@@ -94,6 +107,9 @@ bool wire_router_proven(const struct wire_router *router, const uint8_t *token,
 /* Whoever sent the message received last has proven that it has the token: its
  * route, on which everything is sealed with it. 0: out of memory. */
 uint64_t wire_router_admit(struct wire_router *router, const uint8_t *token);
+
+/* Learn now whose connection has ended, which a send does only now and then. */
+void wire_router_look(struct wire_router *router);
 
 /* Never blocks. HVD_PEER_LOST: no such peer any more, or it does not read (its
  * queue is full): the caller repeats the newest state later. */
@@ -124,8 +140,8 @@ void wire_router_forget(struct wire_router *router, uint64_t route);
 
 /* Connect to the driver's endpoint; the routing id is `name` (say "w17") plus a
  * fresh nonce. secrets, copied: nobody but who has the driver's key is spoken
- * to; each HELLO and AGENT_HELLO gets the token's proof, and what is not sealed
- * with it is refused. */
+ * to; each HELLO and AGENT_HELLO gets the token's proof and the connection's
+ * number, and what is not sealed with the token is refused. */
 struct wire_secrets;
 hvd_status_t wire_dealer_create(struct wire_context *context,
                                 const char *endpoint, const char *name,
@@ -156,7 +172,8 @@ enum wire_token_kind {
     /* no tokens: */
     WIRE_TOKEN_JOB = 'j',    /* the job's key */
     WIRE_TOKEN_DRIVER = 'd', /* the driver's secret key */
-    WIRE_TOKEN_GUEST = 'g'   /* that of who has the token */
+    WIRE_TOKEN_GUEST = 'g',  /* that of who has the token */
+    WIRE_TOKEN_PROBE = 'p'   /* by which it answers probes */
 };
 
 /* What a child inherits: by which it shows who it is, by which the job's
@@ -178,6 +195,11 @@ void wire_driver_key(const uint8_t *secret, uint8_t *public_key);
  * other. After mac_init(). */
 void wire_token_derive(const uint8_t *secret, enum wire_token_kind kind,
                        uint64_t id, uint8_t *token);
+
+/* What the agent with this token answers to a nonce [WIRE_TOKEN_NBYTES], in
+ * answer [WIRE_TOKEN_NBYTES]: see PROBE. After mac_init(). */
+void wire_probe_answer(const uint8_t *token, const uint8_t *nonce,
+                       uint8_t *answer);
 
 /* Hand a secret to a child: a sealed memfd (not CLOEXEC in the child: the
  * caller dups it there) holding data [nbytes]. */

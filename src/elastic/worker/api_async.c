@@ -25,10 +25,11 @@ static hvd_status_t begin(const char *call, hvd_request_t **request_p)
     return static_world(call);
 }
 
-static hvd_status_t post(const char *call, const hvd_collective_args_t *args,
+static hvd_status_t post(const char *call, hvd_collective_args_t *args,
                          hvd_request_t **request_p)
 {
     HVD_TRY(begin(call, request_p));
+    HVD_TRY(error_prefix(collective_look(args, NULL), "%s", call));
     return comm_post(process_self.comm, args, request_p);
 }
 
@@ -61,16 +62,14 @@ static hvd_status_t check_reserved(const hvd_collective_args_t *args)
 
     if (args->comm != NULL)
         field = "comm";
-    else if (args->stream != NULL)
-        field = "stream";
-    else if (args->memory != 0)
+    else if (args->memory < HVD_MEMORY_LOOK || args->memory > HVD_MEMORY_DEVICE)
         field = "memory";
-    else if (args->flags != 0)
+    else if ((args->flags & ~(uint64_t)HVD_COLLECTIVE_ORDERED) != 0)
         field = "flags";
     if (field == NULL)
         return HVD_OK;
-    return error_set(HVD_ERR_INVALID, "hvd_collective_post: %s must be 0",
-                     field);
+    return error_set(HVD_ERR_INVALID,
+                     "hvd_collective_post: %s is of a newer version", field);
 }
 
 hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
@@ -83,7 +82,7 @@ hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
         return error_set(HVD_ERR_INVALID, "hvd_collective_post: args is NULL");
     HVD_TRY(adopt(args, &own));
     HVD_TRY(check_reserved(&own));
-    return comm_post(process_self.comm, &own, request_p);
+    return post("hvd_collective_post", &own, request_p);
 }
 
 hvd_status_t hvd_allreduce_async(const void *sendbuf, void *recvbuf,
@@ -228,6 +227,8 @@ hvd_status_t hvd_grouped_allreduce_async(size_t n, const void *const *sendbufs,
     struct comm_group group = {n, sendbufs, recvbufs, counts};
 
     HVD_TRY(begin("hvd_grouped_allreduce_async", request_p));
+    HVD_TRY(error_prefix(collective_look(&args, &group),
+                         "hvd_grouped_allreduce_async"));
     return comm_post_group(process_self.comm, &args, &group, request_p);
 }
 

@@ -81,6 +81,7 @@ static hvd_status_t run(const char *call, struct collective_args *args)
 
     HVD_TRY(static_world(call));
     args->struct_size = sizeof(*args);
+    HVD_TRY(error_prefix(collective_look(args, NULL), "%s", call));
     collective_enter();
     start_ns = timeline_call_clock();
     status = comm_run(process_self.comm, args);
@@ -203,6 +204,8 @@ hvd_status_t hvd_grouped_allreduce(size_t n, const void *const *sendbufs,
     struct comm_group group = {n, sendbufs, recvbufs, counts};
 
     HVD_TRY(static_world("hvd_grouped_allreduce"));
+    HVD_TRY(
+        error_prefix(collective_look(&args, &group), "hvd_grouped_allreduce"));
     collective_enter();
     return collective_leave(comm_run_group(process_self.comm, &args, &group));
 }

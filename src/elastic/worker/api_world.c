@@ -17,6 +17,8 @@
 #include "collectives/descriptors.h"
 #include "collectives/local/local.h"
 #include "collectives/request.h"
+#include "device/device.h"
+#include "elastic/wire/env.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
@@ -46,16 +48,21 @@ int hvd_abi_version(void)
 static hvd_status_t open_endpoint(void)
 {
     const struct process_identity *self = &process_self.self;
-    struct endpoint_config config = {.address = self->address,
+    struct endpoint_config config = {.addresses = self->address,
+                                     .port_low = self->port_low,
+                                     .port_high = self->port_high,
                                      .job = self->job,
                                      .worker = self->worker,
                                      .connect_timeout_us = CONNECT_TIMEOUT_US};
     struct endpoint *endpoint;
+    hvd_status_t status;
 
     _Static_assert(sizeof(config.job_key) == sizeof(self->secrets.job_key),
                    "a key is a key");
     memcpy(config.job_key, self->secrets.job_key, sizeof(config.job_key));
-    HVD_TRY(endpoint_create(&config, &endpoint));
+    status = endpoint_create(&config, &endpoint);
+    if (status != HVD_OK)
+        return error_prefix(status, ENV_ADDRESS "=%s", self->address);
     atomic_store(&process_self.endpoint, endpoint);
     return HVD_OK;
 }
@@ -123,6 +130,7 @@ hvd_status_t hvd_init(void)
         world_set_slot(process_self.self.slot);
         HVD_TRY(error_prefix(make_contact(), "hvd_init"));
     }
+    device_notice(process_self.solo ? 0 : process_self.self.slot);
     atomic_store(&process_self.initialised, true);
     return HVD_OK;
 }
@@ -156,6 +164,7 @@ hvd_status_t hvd_shutdown(void)
     if (!process_self.solo)
         local_shutdown();
     requests_release();
+    device_close();
     timeline_close();
     world_set(&WORLD_NONE);
     atomic_store(&process_self.initialised, false);

@@ -25,8 +25,8 @@
 #include "base/thread.h"
 #include "collectives/local/local.h"
 #include "elastic/wire/codec.h"
-#include "elastic/wire/scout.h"
-#include "elastic/wire/socket.h"
+#include "elastic/wire/redial.h"
+#include "elastic/worker/contact.h"
 #include "elastic/worker/outbox.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
@@ -37,8 +37,7 @@ enum {
     CONTACT_TIMEOUT_US = 30000000,
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
     SEND_RETRY_US = 20000,   /* the driver does not read */
-    KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
-    LOOK_US = 100000         /* how often a successor is looked for, at most */
+    KICKERS_US = 1000000     /* for a write(2) of a signal handler to end */
 };
 
 static struct {
@@ -59,12 +58,10 @@ static struct {
     bool closed_here; /* by the program, not at the agent's end */
     uint64_t orphan_us;
     /* control's own */
-    struct wire_context *context;
-    struct wire_dealer *dealer;
+    struct contact contact;
     struct assign_table spare; /* decoded here before it is believed */
     uint64_t retry_us;         /* the outbox is stuck until then */
-    struct scout *scout;       /* NULL: without --job-dir */
-    uint64_t look_us;          /* for a successor of the driver, not before */
+    uint64_t look_us;          /* whether the driver is silent, not before */
     struct log_seldom unsound;
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER,
              .wake_fd = -1,
@@ -195,32 +192,32 @@ static hvd_status_t step(struct worker_event *ev)
 
 /* ---- control: messages --------------------------------------------------- */
 
+static bool table_fits(const struct msg_assign *assign)
+{
+    const struct assign_table *table = &control.spare;
+
+    return table->n_entries == assign->size && assign->rank < assign->size &&
+           assign->root < assign->size &&
+           table->entries[assign->rank].worker == process_self.self.worker;
+}
+
 /* Is this an ASSIGN that the core may accept, and its table sound? It lies in
  * control.spare then. */
 static bool table_is_sound(const struct message *m)
 {
     const struct msg_assign *assign = &m->u.assign;
-    const struct assign_table *table = &control.spare;
     int error = table_decode(assign->table.data, assign->table.nbytes,
                              &control.table, &control.spare);
 
-    if (error != CODEC_OK) {
-        log_seldom(&control.unsound, LOG_LEVEL_WARN,
-                   "ASSIGN of generation %" PRIu64 ": table: %s -> dropped",
-                   m->generation, codec_strerror(error));
-        return false;
+    if (error == CODEC_OK && table_fits(assign)) {
+        control.spare.generation = m->generation;
+        return true;
     }
-    if (table->n_entries != assign->size || assign->rank >= assign->size ||
-        assign->root >= assign->size ||
-        table->entries[assign->rank].worker != process_self.self.worker) {
-        log_seldom(&control.unsound, LOG_LEVEL_WARN,
-                   "ASSIGN of generation %" PRIu64 ": the table does not fit "
-                   "-> dropped",
-                   m->generation);
-        return false;
-    }
-    control.spare.generation = m->generation;
-    return true;
+    log_seldom(&control.unsound, LOG_LEVEL_WARN,
+               "ASSIGN of generation %" PRIu64 ": its table %s%s -> dropped",
+               m->generation, error == CODEC_OK ? "does not fit" : "is: ",
+               error == CODEC_OK ? "" : codec_strerror(error));
+    return false;
 }
 
 /* The lock is held. */
@@ -259,7 +256,7 @@ static bool receive_some(void)
     int n = 0;
 
     while (n < MESSAGES_MAX && receipt != WIRE_NOTHING) {
-        receipt = wire_dealer_receive(control.dealer, &m);
+        receipt = contact_receive(&control.contact, &m);
         if (receipt == WIRE_MESSAGE)
             on_message(&m);
         n += receipt != WIRE_NOTHING;
@@ -306,7 +303,7 @@ static bool send_all(void)
     if (now_us < control.retry_us)
         return false;
     while (next_waits(&m, &number)) {
-        if (wire_dealer_send(control.dealer, &m) != HVD_OK) {
+        if (wire_dealer_send(control.contact.dealer, &m) != HVD_OK) {
             control.retry_us = now_us + (in_contact() ? CONTACT_RETRY_US
                                                       : SEND_RETRY_US);
             return any;
@@ -345,35 +342,23 @@ static void check_lifeline(short revents)
     control.orphan_us = clock_now_us();
 }
 
-/* ---- control: another driver --------------------------------------------- */
+/* ---- control: another driver, or another way to it ----------------------- */
 
-/* Nothing has come for longer than an answer to a heartbeat takes. */
-static bool is_silent(uint64_t now_us, uint64_t *term_p)
+/* Nothing has come for longer than an answer to a heartbeat takes; a first
+ * answer takes connections, and more. */
+static bool is_silent(uint64_t now_us, uint64_t *term_p, struct message *hello)
 {
     const struct worker_core *core = &control.core;
-    bool silent;
 
-    pthread_mutex_lock(&control.lock);
-    silent = now_us - core->last_heard_us > core->heartbeat_us * 3 / 2 &&
-             worker_has_words(core);
+    control.look_us = core->last_heard_us + worker_patience(core) + 1;
+    if (!worker_has_words(core))
+        control.look_us = now_us + REDIAL_US;
+    if (now_us < control.look_us)
+        return false;
+    control.look_us = now_us + REDIAL_US;
     *term_p = core->term;
-    pthread_mutex_unlock(&control.lock);
-    return silent;
-}
-
-static hvd_status_t dial(const char *endpoint)
-{
-    struct wire_dealer *dealer;
-    char name[32];
-
-    snprintf(name, sizeof(name), "w%" PRIu64, process_self.self.worker);
-    HVD_TRY(wire_dealer_create(control.context, endpoint, name,
-                               &process_self.self.secrets, &dealer));
-    if (control.dealer)
-        wire_dealer_destroy(control.dealer);
-    control.dealer = dealer;
-    control.retry_us = 0;
-    return HVD_OK;
+    worker_hello(core, hello);
+    return true;
 }
 
 /* What waited for the old one is dropped: what stands is said again. */
@@ -381,32 +366,37 @@ static void follow(const struct beacon *b)
 {
     struct worker_event ev = {.type = WORKER_EV_SUCCESSOR, .u.term = b->term};
 
-    if (dial(b->endpoint) != HVD_OK) {
-        log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
-                 error_text());
-        return;
-    }
     log_info("the driver is silent -> following that of term %" PRIu64
              ", pid %" PRId64,
              b->term, b->pid);
+    control.retry_us = 0;
     pthread_mutex_lock(&control.lock);
     outbox_clear(&control.outbox);
     (void)step(&ev);
     pthread_mutex_unlock(&control.lock);
 }
 
-static void look_for_successor(uint64_t now_us)
+static void look_for_driver(uint64_t now_us)
 {
-    const struct process_identity *self = &process_self.self;
+    struct message hello;
     struct beacon b;
-    uint64_t term;
+    uint64_t term, pause_us;
+    bool silent, ends;
 
-    if (!control.scout || now_us < control.look_us || !is_silent(now_us, &term))
+    if (!contact_has_ways(&control.contact) || now_us < control.look_us)
         return;
-    control.look_us = now_us + LOOK_US;
-    if (scout_look(control.scout, 0, &b) && b.job == self->job &&
-        b.term > term && (term != 0 || strcmp(b.endpoint, self->driver) != 0))
-        follow(&b); /* it is not the one that was dialled */
+    pthread_mutex_lock(&control.lock);
+    silent = is_silent(now_us, &term, &hello);
+    ends = control.core.phase == WORKER_LEFT && !control.core.is_leaving;
+    pause_us = worker_slack(&control.core);
+    pthread_mutex_unlock(&control.lock);
+    if (!silent)
+        contact_is_fine(&control.contact, now_us);
+    else if (contact_follow(&control.contact, now_us, term, &b))
+        follow(&b);
+    else if (!ends) /* who has been released is not talked to any more */
+        control.look_us = contact_try_next(&control.contact, now_us, pause_us,
+                                           &hello);
 }
 
 static void run_timers(void)
@@ -417,7 +407,6 @@ static void run_timers(void)
 
     if (now_us >= control.orphan_us)
         lifeline_ended();
-    look_for_successor(now_us);
     pthread_mutex_lock(&control.lock);
     if (atomic_exchange(&process_self.drain, false))
         (void)step(&drain);
@@ -442,6 +431,8 @@ static bool is_stopping(uint64_t *deadline_us_p)
     *deadline_us_p = sooner(*deadline_us_p, control.orphan_us);
     if (control.retry_us != 0)
         *deadline_us_p = sooner(*deadline_us_p, control.retry_us);
+    if (contact_has_ways(&control.contact))
+        *deadline_us_p = sooner(*deadline_us_p, control.look_us);
     return stopping;
 }
 
@@ -453,6 +444,7 @@ static bool exchange(void)
 
     run_timers();
     received = receive_some();
+    look_for_driver(clock_now_us());
     sent = send_all();
     return received || sent;
 }
@@ -463,10 +455,11 @@ static void *control_main(void *ignored)
     bool more = exchange();
 
     while (!is_stopping(&deadline_us)) {
-        struct pollfd fds[3] = {
-            {.fd = wire_dealer_fd(control.dealer), .events = POLLIN},
+        struct pollfd fds[] = {
+            {.fd = wire_dealer_fd(control.contact.dealer), .events = POLLIN},
             {.fd = control.kick_fd, .events = POLLIN},
-            {.fd = control.lifeline_fd, .events = POLLIN}};
+            {.fd = control.lifeline_fd, .events = POLLIN},
+            {.fd = contact_spare_fd(&control.contact), .events = POLLIN}};
         int timeout_ms = more ? 0 : clock_poll_ms(clock_now_us(), deadline_us);
 
         if (poll(fds, ARRAY_SIZE(fds), timeout_ms) > 0) {
@@ -480,8 +473,7 @@ static void *control_main(void *ignored)
         if (!more)
             local_tidy();
     }
-    wire_dealer_destroy(control.dealer);
-    control.dealer = NULL;
+    contact_hang_up(&control.contact);
     return NULL;
 }
 
@@ -515,22 +507,6 @@ static hvd_status_t open_fds(void)
     return HVD_OK;
 }
 
-/* The driver that the agent knew may have had a successor meanwhile. */
-static hvd_status_t open_socket(struct worker_config *config)
-{
-    const struct process_identity *self = &process_self.self;
-    struct beacon b;
-
-    HVD_TRY(wire_context_create(&control.context));
-    if (!self->job_dir[0])
-        return dial(self->driver);
-    HVD_TRY(scout_create(self->job_dir, &control.scout));
-    if (!scout_look(control.scout, LOOK_US / 1000, &b) || b.job != self->job)
-        return dial(self->driver);
-    config->term = b.term;
-    return dial(b.endpoint);
-}
-
 static hvd_status_t start_thread(void)
 {
     errno = thread_start(&control.thread, "hvd-control", control_main, NULL);
@@ -550,7 +526,7 @@ hvd_status_t control_start(void)
     outbox_clear(&control.outbox);
     control.retry_us = control.look_us = 0;
     HVD_TRY_GOTO(open_fds(), fail);
-    HVD_TRY_GOTO(open_socket(&config), fail);
+    HVD_TRY_GOTO(contact_open(&control.contact, &config.term), fail);
     worker_core_init(&control.core, &config, clock_now_us());
     HVD_TRY_GOTO(start_thread(), fail);
     /* last: from here on a signal handler may write to it */
@@ -587,14 +563,7 @@ void control_stop(void)
         pthread_join(control.thread, NULL);
         control.started = false;
     }
-    if (control.dealer)
-        wire_dealer_destroy(control.dealer);
-    control.dealer = NULL;
-    if (control.context)
-        wire_context_destroy(control.context);
-    control.context = NULL;
-    scout_destroy(control.scout);
-    control.scout = NULL;
+    contact_close(&control.contact);
     assign_table_fini(&control.table);
     assign_table_fini(&control.spare);
     fd_close(&control.wake_fd);
@@ -665,6 +634,8 @@ void control_assignment(struct control_assignment *assignment_p)
     assignment_p->generation = control.core.generation;
     assignment_p->entries = control.table.entries;
     assignment_p->connect_timeout_us = control.core.connect_timeout_ms * 1000;
+    assignment_p->silence_us = control.core.silence_ms * 1000;
+    assignment_p->encrypt_data = control.core.encrypt_data;
     assignment_p->assigned_ns = control.assigned_ns;
     pthread_mutex_unlock(&control.lock);
 }
@@ -681,12 +652,11 @@ uint64_t control_fence(void)
 
 void control_attach(struct comm *comm, uint64_t generation)
 {
-    const struct worker_core *core = &control.core;
-
     pthread_mutex_lock(&control.lock);
     process_self.comm = comm;
     control.comm_generation = generation;
-    if (comm && (core->phase == WORKER_LEFT || core->fence >= generation))
+    if (comm &&
+        (control.core.phase == WORKER_LEFT || control.core.fence >= generation))
         comm_abort(comm, HVD_PEER_LOST, "the generation has ended");
     pthread_mutex_unlock(&control.lock);
 }

@@ -35,7 +35,8 @@ struct control_assignment {
     struct msg_assign assign; /* its table span is empty */
     uint64_t generation;
     const struct assign_entry *entries; /* [assign.size] */
-    uint64_t connect_timeout_us;
+    uint64_t connect_timeout_us, silence_us;
+    bool encrypt_data;    /* as WELCOME says, for all generations */
     uint64_t assigned_ns; /* clock_now_ns() when it arrived */
 };
 

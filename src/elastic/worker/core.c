@@ -10,6 +10,8 @@
 #include "base/moves.h"
 #include "base/stall.h"
 
+enum { FIRST_ANSWER_US = 600000 }; /* who answers may have to be dialled */
+
 /* ---- actions ------------------------------------------------------------- */
 
 static struct worker_action *act(struct worker_core *core,
@@ -222,13 +224,17 @@ static void join(struct worker_core *core)
 static void on_welcome(struct worker_core *core, const struct message *m,
                        uint64_t now_us)
 {
-    if (core->phase != WORKER_CONTACT && !core->greeting)
+    if (core->phase != WORKER_CONTACT && !core->greeting) {
+        core->next_tick_us = now_us; /* by another connection: likewise */
         return;
+    }
     core->greeting = false;
     if (m->u.welcome.heartbeat_ms > 0)
         core->heartbeat_us = m->u.welcome.heartbeat_ms * 1000;
     core->driver_timeout_us = m->u.welcome.driver_timeout_ms * 1000;
     core->connect_timeout_ms = m->u.welcome.connect_timeout_ms;
+    core->silence_ms = m->u.welcome.silence_ms;
+    core->encrypt_data = m->u.welcome.encrypt_data;
     if (core->phase != WORKER_CONTACT) {
         core->next_tick_us = now_us; /* what stands is due at once */
         return;
@@ -622,6 +628,36 @@ bool worker_has_words(const struct worker_core *core)
 {
     return core->phase != WORKER_LEFT || core->is_leaving ||
            core->verdict == WORKER_RELEASED;
+}
+
+uint64_t worker_slack(const struct worker_core *core)
+{
+    uint64_t silence_us = core->silence_ms * 1000;
+
+    return silence_us > core->heartbeat_us
+               ? (silence_us - core->heartbeat_us) / 3
+               : core->heartbeat_us / 2;
+}
+
+uint64_t worker_patience(const struct worker_core *core)
+{
+    uint64_t slack_us = worker_slack(core);
+
+    if (core->phase == WORKER_CONTACT)
+        return FIRST_ANSWER_US;
+    if (slack_us > core->heartbeat_us / 2)
+        slack_us = core->heartbeat_us / 2;
+    return core->heartbeat_us + slack_us;
+}
+
+void worker_hello(const struct worker_core *core, struct message *m)
+{
+    memset(m, 0, sizeof(*m));
+    m->type = MSG_HELLO;
+    m->job = core->config.job;
+    m->term = core->term;
+    m->worker = core->config.worker;
+    m->u.hello = core->config.hello;
 }
 
 uint64_t worker_deadline(const struct worker_core *core)

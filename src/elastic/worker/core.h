@@ -149,6 +149,8 @@ struct worker_core {
     hvd_status_t status;
     char text[WIRE_TEXT_MAX];
     uint64_t heartbeat_us, driver_timeout_us, connect_timeout_ms;
+    uint64_t silence_ms;
+    bool encrypt_data; /* the driver's to say, as these are */
     uint64_t next_tick_us, last_heard_us;
     struct worker_action actions[WORKER_ACTIONS_MAX];
     size_t n_actions;
@@ -180,6 +182,14 @@ hvd_status_t worker_step(struct worker_core *core,
 
 /* A successor of the driver has something to learn from it. */
 bool worker_has_words(const struct worker_core *core);
+
+/* How long the driver may say nothing before it is silent; what is left then of
+ * its own patience with us, for three tries of another way to it. */
+uint64_t worker_patience(const struct worker_core *core);
+uint64_t worker_slack(const struct worker_core *core);
+
+/* What it says to this driver by another connection, which WELCOME answers. */
+void worker_hello(const struct worker_core *core, struct message *m);
 
 /* Absolute time of the next WORKER_EV_TICK. */
 uint64_t worker_deadline(const struct worker_core *core);

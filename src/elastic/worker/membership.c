@@ -49,7 +49,8 @@ static void show_end(void)
 
 _Static_assert((int)READY_CAN_SHARE == (int)COMM_CAN_SHARE &&
                    (int)READY_CAN_ATTACH == (int)COMM_CAN_ATTACH &&
-                   (int)READY_CAN_WATCH == (int)COMM_CAN_WATCH,
+                   (int)READY_CAN_WATCH == (int)COMM_CAN_WATCH &&
+                   (int)READY_CAN_AES == (int)COMM_CAN_AES,
                "an ability is an ability");
 
 hvd_status_t membership_enter(hvd_state_t *state)
@@ -95,13 +96,13 @@ static void describe_peers(const struct control_assignment *a,
         const struct assign_entry *entry = &a->entries[i];
         struct comm_peer *peer = &peers[i];
 
-        _Static_assert(sizeof(peer->address) == sizeof(entry->address),
+        _Static_assert(sizeof(peer->addresses) == sizeof(entry->address),
                        "an address is an address");
         peer->worker = entry->worker;
         peer->host = entry->host;
         peer->port = entry->port;
         peer->abilities = entry->abilities;
-        memcpy(peer->address, entry->address, sizeof(peer->address));
+        memcpy(peer->addresses, entry->address, sizeof(peer->addresses));
     }
 }
 
@@ -113,7 +114,9 @@ static hvd_status_t make_comm(const struct control_assignment *a)
         .generation = a->generation,
         .rank = (int)a->assign.rank,
         .size = (int)a->assign.size,
-        .connect_timeout_us = a->connect_timeout_us};
+        .connect_timeout_us = a->connect_timeout_us,
+        .silence_us = a->silence_us,
+        .encrypt = a->encrypt_data};
     struct comm_peer *peers = calloc(a->assign.size, sizeof(*peers));
     struct comm *comm;
     hvd_status_t status;

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "collectives/call.h"
+#include "elastic/wire/address.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 #include "timeline/timeline.h"
@@ -69,6 +70,18 @@ static hvd_status_t env_string(const char *name, const char *otherwise,
     return HVD_OK;
 }
 
+/* As the driver has checked it; unset: 0 and 0. */
+static hvd_status_t env_ports(uint16_t *low_p, uint16_t *high_p)
+{
+    const char *text = getenv(ENV_DATA_PORTS);
+
+    *low_p = *high_p = 0;
+    if (text && !address_ports(text, low_p, high_p))
+        return error_set(HVD_ERR_INVALID, "%s: '%s' is not LOW-HIGH",
+                         ENV_DATA_PORTS, text);
+    return HVD_OK;
+}
+
 /* They lie in a sealed memfd that every child would inherit: closed as soon as
  * they are read. */
 static hvd_status_t read_secrets(struct wire_secrets *secrets)
@@ -112,6 +125,7 @@ hvd_status_t process_identify(bool *solo_p)
     HVD_TRY(env_string(ENV_HOST, "localhost", self->host, sizeof(self->host)));
     HVD_TRY(env_string(ENV_ADDRESS, "127.0.0.1", self->address,
                        sizeof(self->address)));
+    HVD_TRY(env_ports(&self->port_low, &self->port_high));
     HVD_TRY(env_string(ENV_JOB_DIR, "", self->job_dir, sizeof(self->job_dir)));
     HVD_TRY(env_number(ENV_JOB, UINT64_MAX, &self->job));
     HVD_TRY(env_number(ENV_WORKER, UINT64_MAX, &self->worker));

@@ -28,15 +28,16 @@ enum program_kind {
     PROGRAM_STATIC     /* hvd_join_world, or a collective before any run */
 };
 
-enum { PROCESS_ENDPOINT_MAX = 128, PROCESS_PATH_MAX = 4096 };
+enum { PROCESS_PATH_MAX = 4096 };
 
 /* What the environment says; constant from hvd_init to hvd_shutdown. */
 struct process_identity {
     uint64_t job, worker;
     int slot;
-    char driver[PROCESS_ENDPOINT_MAX]; /* endpoint of its control socket */
+    char driver[WIRE_ENDPOINTS_MAX]; /* endpoints of its control socket */
     char host[WIRE_HOST_MAX];
-    char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it */
+    char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it: a list */
+    uint16_t port_low, port_high;   /* of the data plane; 0: any */
     struct wire_secrets secrets;
     int lifeline_fd;                /* -1: none */
     char job_dir[PROCESS_PATH_MAX]; /* "": none, no successor will come */

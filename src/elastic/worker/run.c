@@ -25,6 +25,7 @@
 #include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
+#include "device/device.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/commit.h"
 #include "elastic/worker/control.h"
@@ -64,7 +65,8 @@ static const char *limit_of(hvd_status_t status, char *buf, size_t max)
     return buf;
 }
 
-/* Our own failure: the job ends with this sentence. */
+/* Our own failure: the job ends with this sentence. But for a device that has
+ * broken: the others have theirs, and this worker goes as one that dies. */
 static void fail(struct run *run, hvd_status_t status)
 {
     char text[WIRE_TEXT_MAX], limit[64];
@@ -72,7 +74,10 @@ static void fail(struct run *run, hvd_status_t status)
 
     snprintf(text, sizeof(text), "%s%s", *why ? why : hvd_strerror(status),
              limit_of(status, limit, sizeof(limit)));
-    membership_fail(status, text);
+    if (device_is_broken())
+        log_error("%s -> this worker ends", text);
+    else
+        membership_fail(status, text);
     membership_close();
     end(run, error_set(status, "%s", text));
 }

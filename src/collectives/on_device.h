@@ -1,0 +1,99 @@
+/* collectives/on_device.h - collectives whose buffers are on a device: by NCCL,
+ * or staged through memory of the host.
+ *
+ * Which of the two is agreed upon by all ranks of a generation, at the first
+ * such call (on_device_meet): each shows its device and its NCCL, and where all
+ * can, rank 0's id makes a communicator, which all have to reach. Any rank that
+ * cannot makes all of them stage. The engine then drives a call as any other:
+ * by NCCL it is one phase (device_phase.c); staged, it is a call on the host,
+ * between two copies.
+ *
+ * Every such call is a request, a blocking one too. What belongs to the device
+ * is kept in struct on_device, in the request.
+ *
+ * Threads: as request.h; on_device_cancel() any. */
+#ifndef COLLECTIVES_ON_DEVICE_H
+#define COLLECTIVES_ON_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/collectives.h>
+#include <hvd/status.h>
+
+#include "device/communicator.h"
+#include "device/device.h"
+
+struct comm;
+struct hvd_request;
+
+enum on_device_way {
+    ON_DEVICE_NOT, /* the host's; of a comm: not agreed upon yet */
+    ON_DEVICE_NCCL,
+    ON_DEVICE_STAGED,
+    ON_DEVICE_ALONE /* a world of one: copies on the device */
+};
+
+/* Of a request. */
+struct on_device {
+    enum on_device_way way;
+    void *mark, *stream;
+    bool ordered;
+    struct device_tensor *tensors; /* [n_tensors]: NCCL */
+    size_t n_tensors, tensors_max;
+    double prescale, postscale;
+    uint8_t *staging; /* [staging_max], from hvd_alloc; kept */
+    size_t staging_max;
+    struct device_copy *copies; /* in front of it [n_in], behind it the rest */
+    size_t n_in, n_copies, copies_max;
+};
+
+/* Of a comm. */
+struct comm_device {
+    enum on_device_way way;
+    struct communicator *_Atomic communicator; /* set once; NULL: none */
+    bool opened;                               /* the doorbell is there */
+    bool parted; /* the end of its kernels has been waited for */
+    int doorbell;
+    struct device_task *task; /* by NCCL, the one in flight; outlives the comm
+                                 if the device does not come back */
+};
+
+/* Are the args' buffers the device's? */
+static inline bool is_on_device(const struct hvd_collective_args *args)
+{
+    return args->memory == HVD_MEMORY_DEVICE;
+}
+
+/* The comm's way, by a collective of its own the first time: every rank's first
+ * call on a device is the same one. Takes seconds then, with a deadline.
+ * HVD_OK; HVD_ERR_SYSTEM, HVD_ERR_NOMEM: this rank's device cannot be used; or
+ * why the comm has ended. Not taken. */
+hvd_status_t on_device_meet(struct comm *comm) HVD_MUST_CHECK;
+
+/* A request that is filled in, of a comm that has met: what it needs besides.
+ * HVD_ERR_UNSUPPORTED: NCCL does not have it; HVD_ERR_NOMEM, HVD_ERR_SYSTEM. */
+hvd_status_t on_device_prepare(struct hvd_request *request) HVD_MUST_CHECK;
+/* Free what is kept. */
+void on_device_fini(struct on_device *device);
+
+/* By whoever drives. NCCL: comm->op is active. Others: what has to come before
+ * the host's call has. */
+hvd_status_t on_device_begin(struct comm *comm,
+                             struct hvd_request *request) HVD_MUST_CHECK;
+/* Behind the last part. */
+hvd_status_t on_device_finish(struct comm *comm,
+                              struct hvd_request *request) HVD_MUST_CHECK;
+
+/* Calls that are over as they are queued are over indeed. */
+hvd_status_t on_device_confirm(struct comm *comm) HVD_MUST_CHECK;
+
+/* The comm ends: kernels are told to leave their buffers. Never blocks. */
+void on_device_cancel(struct comm *comm);
+/* ... and have left them, or it is said that this is not known. */
+void on_device_silence(struct comm *comm);
+void on_device_release(struct comm *comm);
+
+#endif

@@ -1,0 +1,332 @@
+/* collectives/on_device_meet.c - the ranks of a comm agree on how they use
+ * their devices, and part from them. See on_device.h.
+ *
+ *   allgather   each rank's card: its device, its NCCL
+ *               all of one version, no device twice? else staged
+ *   broadcast   an id, of rank 0: made only now that it is known who takes part
+ *               (join the communicator; it has a deadline)
+ *   allgather   has it been joined? one that has not: all stage
+ *
+ * All are calls of this comm on host memory, so a loss ends them as any other.
+ *
+ * Threads: the issuing thread, but for on_device_cancel(). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "collectives/comm_impl.h"
+#include "collectives/on_device.h"
+
+enum { UUID_NBYTES = 16, WHY_MAX = 160, TASK_END_US = 2000000 };
+
+struct card {
+    int32_t version; /* of NCCL; 0: it cannot be used */
+    uint8_t uuid[UUID_NBYTES];
+};
+
+struct invitation {
+    uint8_t id[COMMUNICATOR_ID_NBYTES];
+    uint8_t made; /* else: no id can be had */
+};
+
+/* --- words --- */
+
+/* Of the process: the same is not said in each generation. */
+static char said[WHY_MAX + 64];
+
+static void say(enum log_level level, const char *words)
+{
+    if (strcmp(said, words) == 0)
+        return;
+    snprintf(said, sizeof(said), "%s", words);
+    log_write(level, "%s", words);
+}
+
+static void say_staged(const char *why)
+{
+    char words[sizeof(said)];
+
+    snprintf(words, sizeof(words),
+             "%s -> buffers of devices are staged through host memory", why);
+    say(LOG_LEVEL_WARN, words);
+}
+
+static void say_nccl(int version)
+{
+    char words[sizeof(said)];
+
+    snprintf(words, sizeof(words), "buffers of devices travel by NCCL %d.%d.%d",
+             version / 10000, version / 100 % 100, version % 100);
+    say(LOG_LEVEL_INFO, words);
+}
+
+/* --- collectives of bytes --- */
+
+static hvd_status_t gather(struct comm *comm, const void *mine, void *all,
+                           size_t nbytes)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLGATHER,
+                                   .sendbuf = mine,
+                                   .recvbuf = all,
+                                   .count = nbytes,
+                                   .dtype = HVD_UINT8};
+
+    return error_prefix(comm_run(comm, &args),
+                        "the first collective on devices");
+}
+
+static hvd_status_t spread(struct comm *comm, void *bytes, size_t nbytes)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_BROADCAST,
+                                   .sendbuf = bytes,
+                                   .recvbuf = bytes,
+                                   .count = nbytes,
+                                   .dtype = HVD_UINT8};
+
+    return error_prefix(comm_run(comm, &args),
+                        "the first collective on devices");
+}
+
+/* --- cards --- */
+
+static void fill_card(struct card *card)
+{
+    int version = 0;
+
+    memset(card, 0, sizeof(*card));
+    device_uuid(card->uuid);
+    if (communicator_version(&version) == HVD_OK)
+        card->version = version;
+    else
+        log_info("%s", error_text());
+}
+
+static bool same_device(const struct card *a, const struct card *b)
+{
+    return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+}
+
+/* Can all of them? The same on every rank; why not: why [WHY_MAX]. */
+static bool all_can(const struct card *cards, int size, char *why)
+{
+    for (int i = 0; i < size; i++) {
+        int k = i + 1;
+
+        if (cards[i].version == 0) {
+            snprintf(why, WHY_MAX, "rank %d has no NCCL that can be used", i);
+            return false;
+        }
+        if (cards[i].version != cards[0].version) {
+            snprintf(why, WHY_MAX, "rank 0 has NCCL %d, rank %d has %d",
+                     cards[0].version, i, cards[i].version);
+            return false;
+        }
+        while (k < size && !same_device(&cards[i], &cards[k]))
+            k++;
+        if (k < size) {
+            snprintf(why, WHY_MAX, "ranks %d and %d use one device", i, k);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- the communicator --- */
+
+static void write_invitation(struct invitation *invitation)
+{
+    memset(invitation, 0, sizeof(*invitation));
+    invitation->made = communicator_id(invitation->id) == HVD_OK;
+    if (!invitation->made)
+        log_info("%s", error_text());
+}
+
+static hvd_status_t join(struct comm *comm, const struct invitation *invitation)
+{
+    struct communicator_config config = {.rank = comm->config.rank,
+                                         .size = comm->config.size,
+                                         .generation = comm->config.generation,
+                                         .join_us = comm->config.device_join_us,
+                                         .doorbell = comm->device.doorbell};
+    struct communicator *c;
+
+    memcpy(config.id, invitation->id, sizeof(config.id));
+    HVD_TRY(communicator_create(&config, &c));
+    atomic_store(&comm->device.communicator, c);
+    /* an abort that has looked for it before */
+    if (comm_status(comm, NULL) != HVD_OK)
+        communicator_cancel(c);
+    return communicator_await(c, &comm->verdict);
+}
+
+/* HVD_OK, *joined_p: by all. */
+static hvd_status_t meet_by_nccl(struct comm *comm, bool *joined_p)
+{
+    struct invitation invitation;
+    size_t size = (size_t)comm->config.size;
+    uint8_t mine = 0, *all;
+    hvd_status_t status;
+
+    *joined_p = false;
+    if (comm->config.rank == 0)
+        write_invitation(&invitation);
+    HVD_TRY(spread(comm, &invitation, sizeof(invitation)));
+    if (!invitation.made)
+        return HVD_OK;
+    status = join(comm, &invitation);
+    mine = status == HVD_OK;
+    if (status == HVD_ERR_SYSTEM || status == HVD_ERR_NOMEM)
+        (void)comm_fail(comm, status, "%s", error_text());
+    if (comm_status(comm, NULL) != HVD_OK)
+        return comm_end(comm);
+    if (!mine)
+        log_info("%s", error_text());
+    all = malloc(size);
+    if (all == NULL)
+        return error_set(HVD_ERR_NOMEM, "%zu ranks", size);
+    status = gather(comm, &mine, all, 1);
+    *joined_p = status == HVD_OK && memchr(all, 0, size) == NULL;
+    free(all);
+    return status;
+}
+
+static hvd_status_t choose(struct comm *comm, const struct card *cards)
+{
+    char why[WHY_MAX];
+    bool joined;
+
+    comm->device.way = ON_DEVICE_STAGED;
+    if (!all_can(cards, comm->config.size, why)) {
+        say_staged(why);
+        return HVD_OK;
+    }
+    comm->device.way = ON_DEVICE_NOT;
+    HVD_TRY(meet_by_nccl(comm, &joined));
+    comm->device.way = joined ? ON_DEVICE_NCCL : ON_DEVICE_STAGED;
+    if (joined) {
+        say_nccl(cards[0].version);
+        return HVD_OK;
+    }
+    say_staged("a communicator of NCCL cannot be made");
+    on_device_cancel(comm);
+    return HVD_OK;
+}
+
+static hvd_status_t meet(struct comm *comm)
+{
+    size_t size = (size_t)comm->config.size;
+    struct card mine, *cards = calloc(size, sizeof(*cards));
+    hvd_status_t status;
+
+    if (cards == NULL)
+        return error_set(HVD_ERR_NOMEM, "%zu ranks", size);
+    fill_card(&mine);
+    status = gather(comm, &mine, cards, sizeof(mine));
+    if (status == HVD_OK)
+        status = choose(comm, cards);
+    free(cards);
+    return status;
+}
+
+static hvd_status_t open_device(struct comm *comm)
+{
+    if (comm->device.opened)
+        return HVD_OK;
+    HVD_TRY(device_open());
+    comm->device.task = calloc(1, sizeof(*comm->device.task));
+    if (comm->device.task == NULL)
+        return error_set(HVD_ERR_NOMEM, "a task of the device");
+    comm->device.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (comm->device.doorbell < 0) {
+        free(comm->device.task);
+        return error_errno("the doorbell of a device");
+    }
+    comm->device.opened = true;
+    return HVD_OK;
+}
+
+hvd_status_t on_device_meet(struct comm *comm)
+{
+    hvd_status_t status;
+
+    if (comm->device.way != ON_DEVICE_NOT)
+        return HVD_OK;
+    status = open_device(comm);
+    if (status != HVD_OK) {
+        /* the others have begun: this rank cannot go back */
+        (void)comm_fail(comm, status, "%s", error_text());
+        return comm_end(comm);
+    }
+    if (comm->config.size > 1)
+        return meet(comm);
+    comm->device.way = ON_DEVICE_ALONE;
+    return HVD_OK;
+}
+
+/* --- the end --- */
+
+hvd_status_t on_device_confirm(struct comm *comm)
+{
+    hvd_status_t status;
+
+    if (comm->device.way != ON_DEVICE_NCCL)
+        return HVD_OK;
+    status = communicator_confirm(atomic_load(&comm->device.communicator),
+                                  &comm->verdict);
+    if (status == HVD_OK)
+        return HVD_OK;
+    if (comm_status(comm, NULL) == HVD_OK)
+        (void)comm_fail(comm, status, "%s", error_text());
+    return comm_end(comm);
+}
+
+void on_device_cancel(struct comm *comm)
+{
+    struct communicator *c = atomic_load(&comm->device.communicator);
+
+    if (c != NULL)
+        communicator_cancel(c);
+}
+
+/* A task is over soon after its communicator is quiet. */
+static bool task_ends(const struct device_task *task)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    uint64_t deadline_us = clock_now_us() + TASK_END_US;
+
+    while (!device_task_free(task) && clock_now_us() < deadline_us)
+        nanosleep(&pause, NULL);
+    return device_task_free(task);
+}
+
+void on_device_silence(struct comm *comm)
+{
+    struct communicator *c = atomic_load(&comm->device.communicator);
+
+    if (c == NULL || comm->device.parted)
+        return;
+    comm->device.parted = true;
+    communicator_cancel(c);
+    if (!communicator_silence(c) || !task_ends(comm->device.task))
+        log_error("the device of rank %d does not come back from a call: its "
+                  "buffers may still be written",
+                  comm->config.rank);
+}
+
+void on_device_release(struct comm *comm)
+{
+    if (!comm->device.opened)
+        return;
+    communicator_release(atomic_load(&comm->device.communicator));
+    if (!device_task_free(comm->device.task))
+        return; /* it, and its doorbell, may be wanted yet */
+    free(comm->device.task);
+    close(comm->device.doorbell);
+}

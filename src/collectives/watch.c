@@ -1,0 +1,87 @@
+/* collectives/watch.c - who is waited for, is on another host, and is silent:
+ * the network between is cut, and no packet will say so. A reader would never
+ * learn of it, a writer after a quarter of an hour.
+ *
+ * Looked at are the connections of the peers that the phase waits for now, each
+ * fifth of config.silence_us while it waits; an idle one is sent a frame that
+ * says nothing, for the peer's kernel to acknowledge (net/silence.h). Stripes
+ * carry no frames: they are judged by what is sent on them. A connection whose
+ * handshake is not answered yet is kept alive by the kernel. Ranks of one host
+ * have no network between them.
+ *
+ * Threads: whoever drives the comm. Memory: none of its own. */
+#include "base/clock.h"
+#include "collectives/comm_impl.h"
+
+uint64_t watch_first(const struct comm *comm, uint64_t now_us)
+{
+    uint64_t silence_us = comm->config.silence_us;
+
+    /* soon: what was cut before is counted from the first look on */
+    return silence_us == 0 ? CLOCK_NEVER
+                           : now_us + silence_interval(silence_us) / 4;
+}
+
+static hvd_status_t ask(struct comm *comm, struct connection *c)
+{
+    struct frame f = {.type = FRAME_ALIVE};
+
+    if (c->state != CONNECTION_OPEN || connection_is_stripe(c) ||
+        !connection_idle(c) || !connection_queue(c, &f, NULL))
+        return HVD_OK;
+    return links_flush(comm, c);
+}
+
+/* The time is up between two looks, or is, but for what is granted on top. */
+static void look_in_time(struct comm *comm, uint64_t now_us, uint64_t silent_us)
+{
+    uint64_t timeout_us = comm->config.silence_us;
+    uint64_t left_us = silent_us < timeout_us ? timeout_us - silent_us
+                                              : timeout_us / 20;
+
+    if (now_us + left_us < comm->op.watch_us)
+        comm->op.watch_us = now_us + left_us;
+}
+
+static hvd_status_t look_at(struct comm *comm, struct connection *c,
+                            uint64_t now_us)
+{
+    uint64_t silent_us;
+    struct heard heard;
+
+    if (c == NULL || c->fd < 0 || c->ended ||
+        (c->state != CONNECTION_GREETED && c->state != CONNECTION_OPEN) ||
+        !silence_hear(c->fd, now_us, &heard))
+        return HVD_OK;
+    switch (silence_judge(&c->silence, &heard, comm->config.silence_us, now_us,
+                          &silent_us)) {
+    case SILENCE_FINE:
+        look_in_time(comm, now_us, silent_us);
+        return HVD_OK;
+    case SILENCE_ASK:
+        return ask(comm, c);
+    case SILENCE_LOST:
+        break;
+    }
+    return links_silent(comm, c, silent_us);
+}
+
+static hvd_status_t look_at_peer(struct comm *comm, int peer, uint64_t now_us)
+{
+    if (peer < 0 || links_near(comm, peer))
+        return HVD_OK;
+    for (int channel = 0; channel < CHANNEL_COUNT; channel++)
+        if (channel != CHANNEL_LOCAL)
+            HVD_TRY(look_at(comm, comm_link(comm, channel, peer), now_us));
+    return HVD_OK;
+}
+
+hvd_status_t watch_look(struct comm *comm, uint64_t now_us)
+{
+    int peers[2];
+
+    comm->op.watch_us = now_us + silence_interval(comm->config.silence_us);
+    engine_ops(comm)->waits(comm, peers);
+    HVD_TRY(look_at_peer(comm, peers[0], now_us));
+    return peers[1] != peers[0] ? look_at_peer(comm, peers[1], now_us) : HVD_OK;
+}

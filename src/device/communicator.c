@@ -1,0 +1,593 @@
+/* device/communicator.c - a communicator of NCCL. See communicator.h and
+ * life.h.
+ *
+ * Memory: one struct, which its owner and the thread of the device share; the
+ * thread frees it when it is over and released. One that is abandoned stays:
+ * the thread that aborts it is still in NCCL. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "device/impl.h"
+
+enum {
+    JOIN_LEAST_US = 10000000,
+    REVOKE_US = 1000000,
+    ABORT_US = 5000000,
+    SLACK_US = 2000000,   /* until the thread has looked */
+    LOOK_US = 500,        /* between looks at what is under way */
+    LOOK_READY_US = 50000 /* at one that has nothing to do */
+};
+
+struct communicator {
+    struct communicator *next; /* of the device's */
+    struct device *device;
+    const struct nccl_api *nccl;
+    struct communicator_config config;
+
+    /* any thread */
+    atomic_bool cancelled, released;
+    atomic_uint shown;                      /* life.state, as others see it */
+    atomic_bool quiet;                      /* life.quiet, stored before it */
+    atomic_uint_least64_t n_queued, n_over; /* collectives that are ordered */
+    pthread_t aborter;
+    atomic_bool aborted; /* it has come back */
+
+    /* the device's thread; the last two constant once `shown` says REVOKING */
+    struct life life;
+    ncclComm_t comm; /* NULL: none yet */
+    CUstream stream;
+    CUevent warm;
+    CUevent queued[DEVICE_QUEUED_MAX]; /* by number */
+    uint64_t begun_us;
+    bool aborts; /* there is an aborter */
+    bool broken; /* a call has failed since */
+    hvd_status_t reason;
+    char text[ERROR_TEXT_MAX];
+};
+
+/* Once it is released its doorbell may be another file. */
+static void ring(struct communicator *c)
+{
+    pthread_mutex_lock(&c->device->lock);
+    if (!atomic_load(&c->released))
+        (void)eventfd_write(c->config.doorbell, 1);
+    pthread_mutex_unlock(&c->device->lock);
+}
+
+static enum life_state state_of(const struct communicator *c)
+{
+    return (enum life_state)atomic_load_explicit(&c->shown,
+                                                 memory_order_acquire);
+}
+
+/* --- the owner --- */
+
+hvd_status_t communicator_version(int *version_p)
+{
+    const struct nccl_api *nccl;
+
+    HVD_TRY(nccl_api(&nccl));
+    *version_p = nccl->version;
+    return HVD_OK;
+}
+
+hvd_status_t communicator_id(uint8_t *id)
+{
+    const struct nccl_api *nccl;
+    ncclUniqueId unique;
+    ncclResult_t result;
+
+    HVD_TRY(nccl_api(&nccl));
+    result = nccl->ncclGetUniqueId(&unique);
+    if (result != ncclSuccess)
+        return error_set(HVD_ERR_UNSUPPORTED, "ncclGetUniqueId: %s",
+                         nccl_error(nccl, result));
+    _Static_assert(sizeof(unique) == COMMUNICATOR_ID_NBYTES, "128 bytes");
+    memcpy(id, &unique, sizeof(unique));
+    return HVD_OK;
+}
+
+static void append(struct device *d, struct communicator *c)
+{
+    struct communicator **end = &d->communicators;
+
+    pthread_mutex_lock(&d->lock);
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = c;
+    pthread_mutex_unlock(&d->lock);
+    device_kick(d);
+}
+
+hvd_status_t communicator_create(const struct communicator_config *config,
+                                 struct communicator **c_p)
+{
+    struct device *d = device_of_process();
+    const struct nccl_api *nccl;
+    struct communicator *c;
+
+    HVD_TRY(nccl_api(&nccl));
+    if (atomic_load(&d->n_abandoned) >= DEVICE_ABANDONED_MAX)
+        return error_set(HVD_ERR_SYSTEM,
+                         "%d communicators of NCCL could not be aborted: this "
+                         "process cannot go on",
+                         DEVICE_ABANDONED_MAX);
+    c = calloc(1, sizeof(*c));
+    if (c == NULL)
+        return error_set(HVD_ERR_NOMEM, "a communicator");
+    c->device = d;
+    c->nccl = nccl;
+    c->config = *config;
+    atomic_init(&c->shown, LIFE_JOINING);
+    append(d, c);
+    *c_p = c;
+    return HVD_OK;
+}
+
+/* Until something about it may have changed. */
+static void wait_once(const struct communicator *c,
+                      const struct verdict *verdict)
+{
+    struct pollfd pfds[] = {
+        {c->config.doorbell, POLLIN, 0},
+        {verdict != NULL ? verdict->wake_fd : -1, POLLIN, 0}};
+    eventfd_t ignored;
+
+    (void)!poll(pfds, ARRAY_SIZE(pfds), LOOK_READY_US / 1000);
+    if (pfds[0].revents != 0)
+        (void)eventfd_read(c->config.doorbell, &ignored);
+}
+
+hvd_status_t communicator_await(struct communicator *c,
+                                const struct verdict *verdict)
+{
+    while (state_of(c) < LIFE_READY) {
+        HVD_TRY(verdict_check(verdict));
+        wait_once(c, verdict);
+    }
+    if (state_of(c) == LIFE_READY)
+        return HVD_OK;
+    HVD_TRY(verdict_check(verdict));
+    return error_set(HVD_ERR_UNSUPPORTED, "%s", c->text);
+}
+
+void communicator_cancel(struct communicator *c)
+{
+    if (!atomic_exchange(&c->cancelled, true))
+        device_kick(c->device);
+}
+
+bool communicator_silence(struct communicator *c)
+{
+    uint64_t deadline_us = clock_now_us() + REVOKE_US + ABORT_US + SLACK_US;
+
+    HVD_ASSERT(atomic_load(&c->cancelled));
+    while (!atomic_load(&c->quiet) && !life_is_over(state_of(c)) &&
+           clock_now_us() < deadline_us)
+        wait_once(c, NULL);
+    return atomic_load(&c->quiet);
+}
+
+hvd_status_t communicator_confirm(struct communicator *c,
+                                  const struct verdict *verdict)
+{
+    while (atomic_load(&c->n_over) < atomic_load(&c->n_queued)) {
+        HVD_TRY(verdict_check(verdict));
+        if (state_of(c) > LIFE_READY)
+            return communicator_reason(c);
+        device_kick(c->device);
+        wait_once(c, verdict);
+    }
+    return state_of(c) > LIFE_READY ? communicator_reason(c) : HVD_OK;
+}
+
+void communicator_release(struct communicator *c)
+{
+    struct device *d;
+
+    if (c == NULL)
+        return;
+    d = c->device;
+    atomic_store(&c->cancelled, true);
+    pthread_mutex_lock(&d->lock);
+    atomic_store(&c->released, true);
+    pthread_mutex_unlock(&d->lock); /* it may be freed from here on */
+    device_kick(d);
+}
+
+/* --- the thread: what its calls have come to --- */
+
+/* Of several failures the first is told. */
+static void fail(struct communicator *c, hvd_status_t reason, const char *text)
+{
+    if (c->broken)
+        return;
+    c->broken = true;
+    c->reason = reason;
+    snprintf(c->text, sizeof(c->text), "%s", text);
+}
+
+static void fail_nccl(struct communicator *c, const char *call,
+                      ncclResult_t result)
+{
+    error_set(HVD_PEER_LOST, "%s: %s", call, nccl_error(c->nccl, result));
+    fail(c, HVD_PEER_LOST, error_text());
+}
+
+static enum life_said ask_nccl(struct communicator *c)
+{
+    ncclResult_t said = ncclSuccess, result;
+
+    result = c->nccl->ncclCommGetAsyncError(c->comm, &said);
+    if (result == ncclSuccess)
+        result = said;
+    if (result == ncclInProgress)
+        return LIFE_PENDING;
+    if (result == ncclSuccess)
+        return LIFE_OK;
+    fail_nccl(c, "NCCL", result);
+    return LIFE_FAILED;
+}
+
+static enum life_said ask_warm(struct communicator *c)
+{
+    CUresult result;
+
+    if (ask_nccl(c) == LIFE_FAILED)
+        return LIFE_FAILED;
+    result = c->device->cuda->cuEventQuery(c->warm);
+    if (result == CUDA_SUCCESS)
+        return LIFE_OK;
+    if (result == CUDA_ERROR_NOT_READY)
+        return LIFE_PENDING;
+    fail(c, device_check(c->device, result, "the first allreduce"),
+         error_text());
+    return LIFE_FAILED;
+}
+
+static enum life_said look(struct communicator *c)
+{
+    if (c->broken && c->life.state <= LIFE_READY)
+        return LIFE_FAILED;
+    switch (c->life.state) {
+    case LIFE_JOINING:
+        return ask_nccl(c);
+    case LIFE_WARMING:
+        return ask_warm(c);
+    case LIFE_READY:
+        return ask_nccl(c) == LIFE_FAILED ? LIFE_FAILED : LIFE_PENDING;
+    case LIFE_REVOKING: /* an error of before stays: all but PENDING is over */
+        return c->comm == NULL || ask_nccl(c) != LIFE_PENDING ? LIFE_OK
+                                                              : LIFE_PENDING;
+    case LIFE_ABORTING:
+        return atomic_load(&c->aborted) ? LIFE_OK : LIFE_PENDING;
+    case LIFE_GONE:
+    case LIFE_ABANDONED:
+        break;
+    }
+    return LIFE_PENDING;
+}
+
+/* --- the thread: its calls --- */
+
+static struct launch launch_of(struct communicator *c)
+{
+    return (struct launch){.device = c->device,
+                           .nccl = c->nccl,
+                           .comm = c->comm,
+                           .stream = c->stream,
+                           .rank = c->config.rank,
+                           .size = c->config.size,
+                           .cancelled = &c->cancelled,
+                           .deadline_us = c->life.deadline_us};
+}
+
+static hvd_status_t make_stream(struct communicator *c)
+{
+    const struct driver_api *cuda = c->device->cuda;
+    int least = 0, greatest = 0;
+    CUresult result;
+
+    (void)cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
+    result = cuda->cuStreamCreateWithPriority(&c->stream,
+                                              CU_STREAM_NON_BLOCKING, greatest);
+    HVD_TRY(device_check(c->device, result, "a stream"));
+    HVD_TRY(scaler_load(&c->device->scaler, cuda));
+    if (c->device->pack != 0)
+        return HVD_OK;
+    result = cuda->cuMemAlloc_v2(&c->device->pack, DEVICE_PACK_NBYTES);
+    return device_check(c->device, result, "memory to pack in");
+}
+
+/* A call that fails at once leaves this thread inside a group: the end of a
+ * group that was never begun is refused, and nothing else. */
+static void join(struct communicator *c)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    ncclResult_t result;
+
+    if (make_stream(c) != HVD_OK) {
+        fail(c, HVD_ERR_SYSTEM, error_text());
+        return;
+    }
+    config.blocking = 0;
+    memcpy(&id, c->config.id, sizeof(id));
+    result = c->nccl->ncclCommInitRankConfig(&c->comm, c->config.size, id,
+                                             c->config.rank, &config);
+    if (result == ncclSuccess || result == ncclInProgress)
+        return;
+    (void)c->nccl->ncclGroupEnd();
+    c->comm = NULL;
+    fail_nccl(c, "ncclCommInitRankConfig", result);
+}
+
+static void begin_life(struct communicator *c, uint64_t now_us)
+{
+    struct life_limits limits = {
+        .join_us = c->config.join_us,
+        .revoke_us = c->nccl->ncclCommRevoke != NULL ? REVOKE_US : 0,
+        .abort_us = ABORT_US};
+
+    if (limits.join_us == 0)
+        limits.join_us = 3 * c->device->joined_us;
+    if (limits.join_us < JOIN_LEAST_US && c->config.join_us == 0)
+        limits.join_us = JOIN_LEAST_US;
+    c->begun_us = now_us;
+    life_begin(&c->life, &limits, now_us);
+    join(c);
+}
+
+/* All ranks at once: connections that are made at the first use of an algorithm
+ * are made here, where there is a deadline. */
+static void warm_up(struct communicator *c)
+{
+    void *pack = (void *)(uintptr_t)c->device->pack;
+    struct device_tensor tensors[] = {
+        {pack, pack, 1}, {pack, pack, DEVICE_PACK_NBYTES / sizeof(float)}};
+    struct device_call call = {.kind = HVD_COLLECTIVE_ALLREDUCE,
+                               .dtype = HVD_FLOAT32,
+                               .op = HVD_SUM,
+                               .n = 1};
+    struct launch l = launch_of(c);
+    hvd_status_t status = HVD_OK;
+
+    for (size_t i = 0; i < ARRAY_SIZE(tensors) && status == HVD_OK; i++) {
+        call.tensors = &tensors[i];
+        status = launch_collective(&l, &call);
+    }
+    if (status == HVD_OK)
+        status = device_record(c->device, c->stream, &c->warm);
+    if (status != HVD_OK)
+        fail(c, status, error_text());
+}
+
+static void revoke(struct communicator *c)
+{
+    if (c->comm != NULL && c->nccl->ncclCommRevoke != NULL)
+        (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
+}
+
+static void *abort_main(void *arg)
+{
+    struct communicator *c = arg;
+
+    (void)c->device->cuda->cuCtxPushCurrent_v2(c->device->context);
+    (void)c->nccl->ncclCommAbort(c->comm);
+    atomic_store(&c->aborted, true);
+    device_kick(c->device);
+    return NULL;
+}
+
+/* Without a thread it is done here: who waits has a deadline of his own. */
+static void begin_abort(struct communicator *c)
+{
+    c->aborts = c->comm != NULL &&
+                thread_start(&c->aborter, "hvd-abort", abort_main, c) == 0;
+    if (c->aborts)
+        return;
+    if (c->comm != NULL)
+        (void)c->nccl->ncclCommAbort(c->comm);
+    atomic_store(&c->aborted, true);
+}
+
+static void settle_ready(struct communicator *c, uint64_t now_us)
+{
+    c->device->joined_us = now_us - c->begun_us;
+    log_debug("NCCL: rank %d of %d is ready after %.1f ms", c->config.rank,
+              c->config.size, (double)c->device->joined_us / 1000);
+}
+
+static void forget_events(struct communicator *c)
+{
+    for (size_t i = 0; i < DEVICE_QUEUED_MAX; i++)
+        device_event_free(c->device, c->queued[i]);
+    device_event_free(c->device, c->warm);
+    memset(c->queued, 0, sizeof(c->queued));
+    c->warm = NULL;
+}
+
+static void end(struct communicator *c)
+{
+    if (c->aborts)
+        pthread_join(c->aborter, NULL);
+    c->comm = NULL;
+    forget_events(c);
+    if (c->stream != NULL)
+        (void)c->device->cuda->cuStreamDestroy_v2(c->stream);
+    c->stream = NULL;
+}
+
+static void abandon(struct communicator *c)
+{
+    int n = atomic_fetch_add(&c->device->n_abandoned, 1) + 1;
+
+    log_warn("NCCL: the communicator of generation %llu cannot be aborted -> "
+             "it is left as it is (%d of %d)",
+             (unsigned long long)c->config.generation, n, DEVICE_ABANDONED_MAX);
+    pthread_detach(c->aborter);
+}
+
+static void enter(struct communicator *c, uint64_t now_us)
+{
+    if (c->life.late)
+        fail(c, HVD_PEER_LOST, "NCCL: not ready before the deadline");
+    switch (c->life.state) {
+    case LIFE_JOINING:
+        return;
+    case LIFE_WARMING:
+        warm_up(c);
+        return;
+    case LIFE_READY:
+        settle_ready(c, now_us);
+        return;
+    case LIFE_REVOKING:
+        if (!c->life.failed)
+            fail(c, HVD_PEER_LOST, "the generation has ended");
+        revoke(c);
+        return;
+    case LIFE_ABORTING:
+        begin_abort(c);
+        return;
+    case LIFE_GONE:
+        end(c);
+        return;
+    case LIFE_ABANDONED:
+        abandon(c);
+        return;
+    }
+}
+
+static void count_over(struct communicator *c)
+{
+    uint64_t n = atomic_load(&c->n_over), all = atomic_load(&c->n_queued);
+    uint64_t before = n;
+
+    while (n < all && c->device->cuda->cuEventQuery(
+                          c->queued[n % DEVICE_QUEUED_MAX]) == CUDA_SUCCESS) {
+        device_event_free(c->device, c->queued[n % DEVICE_QUEUED_MAX]);
+        c->queued[n % DEVICE_QUEUED_MAX] = NULL;
+        n++;
+    }
+    if (n == before)
+        return;
+    atomic_store(&c->n_over, n);
+    ring(c);
+}
+
+static uint64_t step(struct communicator *c, uint64_t now_us)
+{
+    if (c->begun_us == 0)
+        begin_life(c, now_us);
+    while (life_step(&c->life, look(c), atomic_load(&c->cancelled), now_us)) {
+        enter(c, now_us);
+        atomic_store(&c->quiet, c->life.quiet);
+        atomic_store_explicit(&c->shown, c->life.state, memory_order_release);
+        ring(c);
+    }
+    if (life_is_over(c->life.state))
+        return CLOCK_NEVER;
+    if (c->life.state != LIFE_READY)
+        return now_us + LOOK_US;
+    count_over(c);
+    return now_us + (atomic_load(&c->n_over) < atomic_load(&c->n_queued)
+                         ? LOOK_US
+                         : LOOK_READY_US);
+}
+
+/* --- the thread: doors --- */
+
+/* Only the first is at work: the next is made when nothing of it is left. */
+uint64_t communicators_step(struct device *d, uint64_t now_us)
+{
+    for (;;) {
+        struct communicator *c;
+        uint64_t until_us;
+
+        pthread_mutex_lock(&d->lock);
+        c = d->communicators;
+        pthread_mutex_unlock(&d->lock);
+        if (c == NULL)
+            return CLOCK_NEVER;
+        until_us = step(c, now_us);
+        if (!life_is_over(c->life.state) || !atomic_load(&c->released))
+            return until_us;
+        pthread_mutex_lock(&d->lock);
+        d->communicators = c->next;
+        pthread_mutex_unlock(&d->lock);
+        if (c->life.state == LIFE_GONE)
+            free(c);
+    }
+}
+
+bool communicator_has_room(const struct communicator *c)
+{
+    return atomic_load(&c->n_queued) - atomic_load(&c->n_over) <
+               DEVICE_QUEUED_MAX ||
+           c->life.state > LIFE_READY;
+}
+
+static hvd_status_t record(struct communicator *c, struct device_task *task)
+{
+    uint64_t n = atomic_load(&c->n_queued);
+    CUevent event;
+    CUresult result;
+
+    HVD_TRY(device_record(c->device, c->stream, &event));
+    if (!task->ordered) {
+        task->event = event;
+        return HVD_OK;
+    }
+    c->queued[n % DEVICE_QUEUED_MAX] = event;
+    atomic_store(&c->n_queued, n + 1);
+    result = c->device->cuda->cuStreamWaitEvent(task->stream, event, 0);
+    return device_check(c->device, result, "cuStreamWaitEvent");
+}
+
+static hvd_status_t begin(struct communicator *c, struct device_task *task)
+{
+    struct launch l = launch_of(c);
+    CUresult result = CUDA_SUCCESS;
+
+    if (task->after != NULL)
+        result = c->device->cuda->cuStreamWaitEvent(c->stream, task->after, 0);
+    HVD_TRY(device_check(c->device, result, "cuStreamWaitEvent"));
+    HVD_TRY(launch_collective(&l, &task->call));
+    return record(c, task);
+}
+
+bool communicator_begin(struct communicator *c, struct device_task *task)
+{
+    hvd_status_t status;
+
+    if (c->life.state != LIFE_READY || c->broken)
+        return false;
+    status = begin(c, task);
+    if (status != HVD_OK)
+        fail(c, status, error_text());
+    return status == HVD_OK && task->ordered;
+}
+
+bool communicator_is_sound(struct communicator *c)
+{
+    return c->life.state == LIFE_READY && !c->broken &&
+           ask_nccl(c) != LIFE_FAILED;
+}
+
+bool communicator_is_quiet(const struct communicator *c)
+{
+    return c->life.quiet || life_is_over(c->life.state);
+}
+
+hvd_status_t communicator_reason(const struct communicator *c)
+{
+    return error_set(c->reason, "%s", c->text);
+}

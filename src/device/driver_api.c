@@ -1,0 +1,89 @@
+/* device/driver_api.c - see driver_api.h. */
+#include "device/driver_api.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "device/symbols.h"
+
+static const char library[] = "libcuda.so.1";
+
+/* The first call fills it in; the sentence is kept for those that follow. */
+static struct {
+    pthread_once_t once;
+    hvd_status_t status;
+    char text[ERROR_TEXT_MAX];
+    struct driver_api api;
+} driver = {.once = PTHREAD_ONCE_INIT};
+
+#define SYMBOL(name)   {#name, offsetof(struct driver_api, name), true},
+#define OPTIONAL(name) {#name, offsetof(struct driver_api, name), false},
+static const struct symbol symbols[] = {
+    DRIVER_FUNCTIONS(SYMBOL) DRIVER_OPTIONAL_FUNCTIONS(OPTIONAL)};
+#undef SYMBOL
+#undef OPTIONAL
+
+const char *driver_error(const struct driver_api *api, CUresult result)
+{
+    const char *name = NULL;
+
+    if (api->cuGetErrorName(result, &name) != CUDA_SUCCESS || name == NULL)
+        return "an unknown error";
+    return name;
+}
+
+static hvd_status_t begin(struct driver_api *api)
+{
+    CUresult result = api->cuInit(0);
+    int n = 0;
+
+    if (result == CUDA_SUCCESS)
+        result = api->cuDriverGetVersion(&api->version);
+    if (result == CUDA_SUCCESS)
+        result = api->cuDeviceGetCount(&n);
+    if (result == CUDA_SUCCESS && n == 0)
+        result = CUDA_ERROR_NO_DEVICE;
+    if (result == CUDA_SUCCESS)
+        return HVD_OK;
+    return error_set(HVD_ERR_UNSUPPORTED, "CUDA: %s",
+                     driver_error(api, result));
+}
+
+static hvd_status_t load(void)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+
+    if (handle == NULL)
+        return error_set(HVD_ERR_UNSUPPORTED, "no CUDA driver: %s", dlerror());
+    HVD_TRY(symbols_find(handle, library, symbols, ARRAY_SIZE(symbols),
+                         &driver.api));
+    return begin(&driver.api);
+}
+
+static void load_once(void)
+{
+    driver.status = load();
+    snprintf(driver.text, sizeof(driver.text), "%s", error_text());
+}
+
+hvd_status_t driver_api(const struct driver_api **api_p)
+{
+    pthread_once(&driver.once, load_once);
+    if (driver.status != HVD_OK)
+        return error_set(driver.status, "%s", driver.text);
+    *api_p = &driver.api;
+    return HVD_OK;
+}
+
+bool driver_api_is_there(void)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+
+    if (handle != NULL)
+        dlclose(handle);
+    return handle != NULL;
+}

@@ -1,0 +1,111 @@
+/* device/impl.h - the inside of the device, shared by device.c (which it is),
+ * thread.c (its thread and the tasks), communicator.c, launch.c (what a
+ * collective consists of) and scale.c; for this room only. */
+#ifndef DEVICE_IMPL_H
+#define DEVICE_IMPL_H
+
+#include <pthread.h>
+
+#include "device/communicator.h"
+#include "device/device.h"
+#include "device/driver_api.h"
+#include "device/nccl_api.h"
+#include "device/scale.h"
+
+enum {
+    DEVICE_EVENTS_KEPT = 64,
+    DEVICE_QUEUED_MAX = 32,   /* collectives on a device that are not over:
+                                   more would fill queues that NCCL waits for
+                                   without looking for an abort */
+    DEVICE_ABANDONED_MAX = 2, /* communicators that would not end */
+    DEVICE_PACK_NBYTES = 16 << 20,
+    DEVICE_CLOSE_US = 10000000
+};
+
+struct device {
+    const struct driver_api *cuda;
+    int ordinal;
+    CUdevice handle;
+    CUcontext context; /* the primary one, retained */
+    pthread_t thread;
+
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct device_task *first, *last;   /* posted, not begun */
+    struct communicator *communicators; /* all that are not freed */
+    CUevent spare[DEVICE_EVENTS_KEPT];
+    size_t n_spare;
+    bool stopping;
+    bool awake; /* the thread will look at all of this once more */
+
+    atomic_int n_abandoned;
+    atomic_bool ended; /* the thread has */
+
+    /* the thread alone */
+    CUstream copying;
+    struct device_task *begun;
+    CUdeviceptr pack; /* [DEVICE_PACK_NBYTES], 0: none yet */
+    struct scaler scaler;
+    uint64_t joined_us; /* how long the last communicator took; 0: none yet */
+};
+
+/* What happened last on the device is an error that stays: the sentence. */
+hvd_status_t device_check(const struct device *d, CUresult result,
+                          const char *what) HVD_MUST_CHECK;
+
+/* *event_p, one that is kept or a new one, tells when all is over that is on
+ * the stream by now. Any thread with the context. */
+hvd_status_t device_record(struct device *d, CUstream stream,
+                           CUevent *event_p) HVD_MUST_CHECK;
+void device_event_free(struct device *d, CUevent event);
+
+/* NULL: none is open. */
+struct device *device_of_process(void);
+
+/* --- thread.c --- */
+
+void *device_main(void *device);
+/* There is something to look at. Any thread. */
+void device_kick(struct device *d);
+
+/* --- communicator.c: by the thread --- */
+
+/* One step of each; frees those that are over and released. Returns when to
+ * look again, CLOCK_NEVER: when kicked. */
+uint64_t communicators_step(struct device *d, uint64_t now_us);
+/* May another collective be begun? */
+bool communicator_has_room(const struct communicator *c);
+/* Begin it. true: it is over, as it is queued. Else task->event says when it
+ * is, or, where it has none, the communicator has failed: when that is
+ * quiet. */
+bool communicator_begin(struct communicator *c, struct device_task *task);
+/* Ready, and without an error up to now. */
+bool communicator_is_sound(struct communicator *c);
+/* Nothing will come of what has been begun and is not over. */
+bool communicator_is_quiet(const struct communicator *c);
+/* Why: the sentence. */
+hvd_status_t communicator_reason(const struct communicator *c) HVD_MUST_CHECK;
+
+/* --- launch.c: by the thread --- */
+
+struct launch {
+    struct device *device;
+    const struct nccl_api *nccl;
+    ncclComm_t comm;
+    CUstream stream;
+    int rank, size;
+    const atomic_bool *cancelled;
+    uint64_t deadline_us; /* to be on the stream; CLOCK_NEVER: none */
+};
+
+/* All of it is on the stream. HVD_PEER_LOST: NCCL or somebody says no; HVD_ERR_
+ * SYSTEM: the device does. */
+hvd_status_t launch_collective(const struct launch *l,
+                               const struct device_call *call) HVD_MUST_CHECK;
+/* Until NCCL has taken what it was told. */
+hvd_status_t launch_settle(const struct launch *l) HVD_MUST_CHECK;
+hvd_status_t launch_copies(struct device *d, CUstream stream,
+                           const struct device_copy *copies,
+                           size_t n) HVD_MUST_CHECK;
+
+#endif

@@ -1,0 +1,81 @@
+/* device/life.c - see life.h. Pure. */
+#include "device/life.h"
+
+#include "base/clock.h"
+#include "base/moves.h"
+
+static void move(struct life *life, enum life_state to, uint64_t deadline_us)
+{
+    static const unsigned moves[] = {
+        [LIFE_JOINING] = MOVE(LIFE_WARMING) | MOVE(LIFE_REVOKING),
+        [LIFE_WARMING] = MOVE(LIFE_READY) | MOVE(LIFE_REVOKING),
+        [LIFE_READY] = MOVE(LIFE_REVOKING),
+        [LIFE_REVOKING] = MOVE(LIFE_ABORTING),
+        [LIFE_ABORTING] = MOVE(LIFE_GONE) | MOVE(LIFE_ABANDONED),
+        [LIFE_GONE] = 0,
+        [LIFE_ABANDONED] = 0,
+    };
+
+    HVD_ASSERT(moves_allow(moves, life->state, to));
+    life->state = to;
+    life->deadline_us = deadline_us;
+}
+
+void life_begin(struct life *life, const struct life_limits *limits,
+                uint64_t now_us)
+{
+    *life = (struct life){.state = LIFE_JOINING,
+                          .limits = *limits,
+                          .deadline_us = now_us + limits->join_us};
+}
+
+/* Up to READY. Joining and warming have one deadline. */
+static bool go_on(struct life *life, enum life_said said, bool cancelled,
+                  uint64_t now_us)
+{
+    bool late = now_us >= life->deadline_us;
+
+    if (cancelled || said == LIFE_FAILED || (said == LIFE_PENDING && late)) {
+        life->failed = !cancelled;
+        life->late = life->failed && said == LIFE_PENDING;
+        move(life, LIFE_REVOKING, now_us + life->limits.revoke_us);
+        return true;
+    }
+    if (said == LIFE_PENDING || life->state == LIFE_READY)
+        return false;
+    if (life->state == LIFE_JOINING)
+        move(life, LIFE_WARMING, life->deadline_us);
+    else
+        move(life, LIFE_READY, CLOCK_NEVER);
+    return true;
+}
+
+bool life_step(struct life *life, enum life_said said, bool cancelled,
+               uint64_t now_us)
+{
+    bool due = said != LIFE_PENDING || now_us >= life->deadline_us;
+
+    switch (life->state) {
+    case LIFE_JOINING:
+    case LIFE_WARMING:
+    case LIFE_READY:
+        return go_on(life, said, cancelled, now_us);
+    case LIFE_REVOKING:
+        if (said != LIFE_PENDING && life->limits.revoke_us > 0)
+            life->quiet = true;
+        if (due)
+            move(life, LIFE_ABORTING, now_us + life->limits.abort_us);
+        return due;
+    case LIFE_ABORTING:
+        if (said != LIFE_PENDING)
+            life->quiet = true;
+        if (due)
+            move(life, said == LIFE_PENDING ? LIFE_ABANDONED : LIFE_GONE,
+                 CLOCK_NEVER);
+        return due;
+    case LIFE_GONE:
+    case LIFE_ABANDONED:
+        break;
+    }
+    return false;
+}

@@ -1,0 +1,335 @@
+/* device/thread.c - the thread that alone gives the device work: it begins what
+ * was posted, in order, and looks at it until it is over. See device.h.
+ *
+ * It never sleeps in a call of CUDA or NCCL: an event is asked, again and
+ * again, at first without a pause, then ever less often; a word from anybody
+ * ends the pause (device_kick).
+ *
+ * Memory: tasks are their posters'. */
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/moves.h"
+#include "device/impl.h"
+
+enum {
+    SPIN_US = 30,      /* after something has happened */
+    PAUSE_MIN_US = 20, /* then pauses of an eighth of the time since */
+    PAUSE_MAX_US = 1000
+};
+
+static void move(struct device_task *task, enum device_task_state to)
+{
+    static const unsigned moves[] = {
+        [DEVICE_TASK_IDLE] = MOVE(DEVICE_TASK_POSTED),
+        [DEVICE_TASK_POSTED] = MOVE(DEVICE_TASK_OVER),
+        [DEVICE_TASK_OVER] = MOVE(DEVICE_TASK_POSTED),
+    };
+
+    HVD_ASSERT(moves_allow(moves, atomic_load(&task->state), to));
+    atomic_store(&task->state, to);
+}
+
+/* --- the posters --- */
+
+void device_kick(struct device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    d->awake = true;
+    pthread_cond_signal(&d->work);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void device_post(struct device_task *task)
+{
+    struct device *d = device_of_process();
+
+    task->next = NULL;
+    task->event = NULL;
+    atomic_store(&task->asleep, false);
+    move(task, DEVICE_TASK_POSTED);
+    pthread_mutex_lock(&d->lock);
+    if (d->first == NULL)
+        d->first = task;
+    else
+        d->last->next = task;
+    d->last = task;
+    d->awake = true;
+    pthread_cond_signal(&d->work);
+    pthread_mutex_unlock(&d->lock);
+}
+
+bool device_task_free(const struct device_task *task)
+{
+    struct device *d = device_of_process();
+
+    if (atomic_load(&task->state) == DEVICE_TASK_POSTED)
+        return false;
+    pthread_mutex_lock(&d->lock);
+    pthread_mutex_unlock(&d->lock);
+    return true;
+}
+
+hvd_status_t device_task_result(const struct device_task *task)
+{
+    HVD_ASSERT(device_task_over(task));
+    HVD_ASSERT(device_task_free(task));
+    return task->status == HVD_OK ? HVD_OK
+                                  : error_set(task->status, "%s", task->text);
+}
+
+/* The thread stores OVER and then reads `asleep`; we store that and then look:
+ * one of the two sees the other (both sequentially consistent). */
+void device_task_sleep(struct device_task *task)
+{
+    atomic_store(&task->asleep, true);
+}
+
+void device_task_wake(struct device_task *task)
+{
+    eventfd_t ignored;
+
+    atomic_store(&task->asleep, false);
+    (void)eventfd_read(task->doorbell, &ignored);
+}
+
+static void wait_once(struct device_task *task, int verdict_fd)
+{
+    struct pollfd pfds[] = {{task->doorbell, POLLIN, 0},
+                            {verdict_fd, POLLIN, 0}};
+
+    device_task_sleep(task);
+    if (!device_task_over(task))
+        (void)!poll(pfds, ARRAY_SIZE(pfds), PAUSE_MAX_US);
+    device_task_wake(task);
+}
+
+/* Behind a verdict a collective is over when its communicator is cancelled,
+ * which is its owner's to do. */
+hvd_status_t device_run(struct device_task *task, const struct verdict *verdict)
+{
+    hvd_status_t reason = HVD_OK;
+
+    device_post(task);
+    while (!device_task_over(task)) {
+        if (verdict != NULL && reason == HVD_OK) {
+            reason = verdict_status(verdict, NULL);
+            if (reason != HVD_OK && task->communicator != NULL)
+                communicator_cancel(task->communicator);
+        }
+        wait_once(task,
+                  verdict != NULL && reason == HVD_OK ? verdict->wake_fd : -1);
+    }
+    return reason == HVD_OK ? device_task_result(task) : verdict_tell(verdict);
+}
+
+/* --- the thread --- */
+
+static void end_task(struct device *d, struct device_task *task,
+                     hvd_status_t status)
+{
+    task->status = status;
+    if (status != HVD_OK)
+        snprintf(task->text, sizeof(task->text), "%s", error_text());
+    device_event_free(d, task->event);
+    device_event_free(d, task->after);
+    task->event = task->after = NULL;
+    /* behind the lock it is the poster's: device_task_free() */
+    pthread_mutex_lock(&d->lock);
+    move(task, DEVICE_TASK_OVER);
+    if (atomic_load(&task->asleep))
+        (void)eventfd_write(task->doorbell, 1);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static hvd_status_t begin_copies(struct device *d, struct device_task *task)
+{
+    CUresult result = CUDA_SUCCESS;
+    CUevent event;
+
+    if (task->after != NULL)
+        result = d->cuda->cuStreamWaitEvent(d->copying, task->after, 0);
+    HVD_TRY(device_check(d, result, "cuStreamWaitEvent"));
+    HVD_TRY(launch_copies(d, d->copying, task->copies, task->n_copies));
+    HVD_TRY(device_record(d, d->copying, &event));
+    task->event = event;
+    return HVD_OK;
+}
+
+static struct device_task *take_posted(struct device *d)
+{
+    struct device_task *task;
+
+    pthread_mutex_lock(&d->lock);
+    task = d->first;
+    if (task != NULL && task->communicator != NULL &&
+        !communicator_has_room(task->communicator))
+        task = NULL;
+    if (task != NULL)
+        d->first = task->next;
+    pthread_mutex_unlock(&d->lock);
+    return task;
+}
+
+static void append_begun(struct device *d, struct device_task *task)
+{
+    struct device_task **end = &d->begun;
+
+    while (*end != NULL)
+        end = &(*end)->next;
+    task->next = NULL;
+    *end = task;
+}
+
+static bool begin_posted(struct device *d)
+{
+    struct device_task *task = take_posted(d);
+    hvd_status_t status = HVD_OK;
+    bool over = false;
+
+    if (task == NULL)
+        return false;
+    if (task->communicator != NULL)
+        over = communicator_begin(task->communicator, task);
+    else
+        status = begin_copies(d, task);
+    if (over || status != HVD_OK)
+        end_task(d, task, status);
+    else
+        append_begun(d, task);
+    return true;
+}
+
+/* HVD_OK: it is over. *pending_p: it is not. An abort lets a stream go on, over
+ * results that are half there: an event of a communicator that is not sound any
+ * more says nothing, and the task is over when that is quiet. */
+static hvd_status_t look_at(struct device *d, const struct device_task *task,
+                            bool *pending_p)
+{
+    struct communicator *c = task->communicator;
+    CUresult result = CUDA_ERROR_NOT_READY;
+
+    *pending_p = false;
+    if (task->event != NULL)
+        result = d->cuda->cuEventQuery(task->event);
+    if (c == NULL) {
+        *pending_p = result == CUDA_ERROR_NOT_READY;
+        return *pending_p ? HVD_OK : device_check(d, result, "a copy");
+    }
+    if (result == CUDA_SUCCESS && communicator_is_sound(c))
+        return HVD_OK;
+    if (communicator_is_quiet(c))
+        return communicator_reason(c);
+    *pending_p = true;
+    return HVD_OK;
+}
+
+static bool end_begun(struct device *d)
+{
+    struct device_task **p = &d->begun;
+    bool ended = false;
+
+    while (*p != NULL) {
+        struct device_task *task = *p;
+        bool pending;
+        hvd_status_t status = look_at(d, task, &pending);
+
+        if (pending) {
+            p = &task->next;
+            continue;
+        }
+        *p = task->next;
+        end_task(d, task, status);
+        ended = true;
+    }
+    return ended;
+}
+
+/* Until `until_us`, or a kick. false: stop. */
+static bool pause_until(struct device *d, uint64_t until_us)
+{
+    struct timespec ts = {.tv_sec = (time_t)(until_us / 1000000),
+                          .tv_nsec = (long)(until_us % 1000000) * 1000};
+    int expired = 0;
+    bool stopping;
+
+    pthread_mutex_lock(&d->lock);
+    while (!d->awake && !d->stopping && expired == 0)
+        expired = until_us == CLOCK_NEVER
+                      ? pthread_cond_wait(&d->work, &d->lock)
+                      : pthread_cond_timedwait(&d->work, &d->lock, &ts);
+    d->awake = false;
+    stopping = d->stopping && d->communicators == NULL && d->first == NULL;
+    pthread_mutex_unlock(&d->lock);
+    return !stopping;
+}
+
+static uint64_t next_look(uint64_t now_us, uint64_t moved_us)
+{
+    uint64_t since_us = now_us - moved_us, pause_us = since_us / 8;
+
+    if (since_us < SPIN_US)
+        return now_us;
+    pause_us = pause_us < PAUSE_MIN_US ? PAUSE_MIN_US : pause_us;
+    return now_us + (pause_us > PAUSE_MAX_US ? PAUSE_MAX_US : pause_us);
+}
+
+static hvd_status_t prepare(struct device *d)
+{
+    CUresult result = d->cuda->cuCtxPushCurrent_v2(d->context);
+    int least = 0, greatest = 0;
+
+    HVD_TRY(device_check(d, result, "its context"));
+    (void)d->cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
+    result = d->cuda->cuStreamCreateWithPriority(&d->copying,
+                                                 CU_STREAM_NON_BLOCKING, least);
+    return device_check(d, result, "a stream");
+}
+
+static void clean_up(struct device *d)
+{
+    scaler_fini(&d->scaler, d->cuda);
+    if (d->pack != 0)
+        (void)d->cuda->cuMemFree_v2(d->pack);
+    if (d->copying != NULL)
+        (void)d->cuda->cuStreamDestroy_v2(d->copying);
+    while (d->n_spare > 0)
+        (void)d->cuda->cuEventDestroy_v2(d->spare[--d->n_spare]);
+}
+
+static void fail_posted(struct device *d)
+{
+    struct device_task *task;
+
+    while ((task = take_posted(d)) != NULL)
+        end_task(d, task, HVD_ERR_SYSTEM);
+}
+
+void *device_main(void *arg)
+{
+    struct device *d = arg;
+    hvd_status_t ready = prepare(d);
+    uint64_t now_us = clock_now_us(), moved_us = now_us, until_us;
+
+    do {
+        bool moved = false;
+
+        if (ready != HVD_OK)
+            fail_posted(d);
+        while (ready == HVD_OK && begin_posted(d))
+            moved = true;
+        now_us = clock_now_us();
+        until_us = communicators_step(d, now_us);
+        moved |= end_begun(d);
+        moved_us = moved ? now_us : moved_us;
+        if (d->begun != NULL && next_look(now_us, moved_us) < until_us)
+            until_us = next_look(now_us, moved_us);
+    } while (until_us <= now_us || pause_until(d, until_us));
+    clean_up(d);
+    atomic_store(&d->ended, true);
+    return NULL;
+}

@@ -1,0 +1,25 @@
+/* elastic/agent/handed.h - what an agent is handed on its stdin
+ * (wire/handover.h), read as it comes.
+ *
+ * Touches the world: waits for stdin, up to HANDED_MS in all. Threads: before
+ * any is started. */
+#ifndef ELASTIC_AGENT_HANDED_H
+#define ELASTIC_AGENT_HANDED_H
+
+#include <hvd/status.h>
+
+#include "elastic/wire/handover.h"
+
+enum { HANDED_MS = 20000 };
+
+/* *h, zeroed, becomes whole. fd is non-blocking and closed in children from
+ * then on, and what else comes on it is for nobody. HVD_ERR_INVALID with the
+ * sentence: it was not whole, or there was something wrong with it;
+ * HVD_ERR_SYSTEM. */
+hvd_status_t handed_read(int fd, struct handover *h) HVD_MUST_CHECK;
+
+/* Whether who holds the other end is gone, with what has come meanwhile thrown
+ * away: a bounded amount of it. */
+bool handed_ended(int fd);
+
+#endif

@@ -1,0 +1,136 @@
+/* elastic/driver/launch_ssh.c - agents on other machines, each at the other end
+ * of an ssh client. See launch.h and launch_client.h.
+ *
+ * A client that is killed leaves what it has started running: the end of its
+ * stdin ends the agent. It asks for no password.
+ *
+ * The command line there is read by whatever shell the user has: it is one `sh
+ * -c` in single quotes, and one word, of which every odd character has a
+ * backslash. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "elastic/driver/launch_client.h"
+
+#define REMOTE_SCRIPT "exec sh -c '" LAUNCH_CLIENT_SCRIPT "' "
+
+enum {
+    ALIVE_MIN_S = 15, /* of ServerAliveInterval, three of which are the end */
+    NUMBER_MAX = 40
+};
+
+struct ssh {
+    struct launch_client client;
+    char remote[sizeof(REMOTE_SCRIPT) + 2 * PATH_MAX];
+    char host[HOSTS_NAME_MAX];
+    char connect[NUMBER_MAX], alive[NUMBER_MAX], port[NUMBER_MAX];
+};
+
+static bool is_plain(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z') || (unsigned char)c >= 0x80 ||
+           strchr("/._-+,:@%", c);
+}
+
+/* False: there are characters in it that no shell's word can have. */
+static bool add_quoted(char *to, const char *word)
+{
+    to += strlen(to);
+    for (; *word; word++) {
+        if ((unsigned char)*word < ' ' || *word == 0x7f)
+            return false;
+        if (!is_plain(*word))
+            *to++ = '\\';
+        *to++ = *word;
+    }
+    *to = '\0';
+    return true;
+}
+
+static void say_remote(struct ssh *s)
+{
+    launch_client_find_agent(&s->client);
+    strcpy(s->remote, REMOTE_SCRIPT);
+    if (!add_quoted(s->remote, s->client.agent))
+        strcpy(s->remote, REMOTE_SCRIPT "hvd-agent");
+}
+
+static void add_word(struct ssh *s, const char *word)
+{
+    launch_client_add(&s->client, word);
+}
+
+static void add_setting(struct ssh *s, const char *setting)
+{
+    add_word(s, "-o");
+    add_word(s, setting);
+}
+
+static void say_argv(struct ssh *s, const struct launch_config *config,
+                     const char *host)
+{
+    uint64_t alive_s = config->heartbeat_timeout_us / 2000000;
+
+    snprintf(s->host, sizeof(s->host), "%s", host);
+    snprintf(s->connect, NUMBER_MAX, "ConnectTimeout=%" PRIu64,
+             launch_connect_time(config) / 1000000);
+    snprintf(s->alive, NUMBER_MAX, "ServerAliveInterval=%" PRIu64,
+             alive_s > ALIVE_MIN_S ? alive_s : ALIVE_MIN_S);
+    snprintf(s->port, NUMBER_MAX, "%" PRIu32, config->ssh_port);
+    add_word(s, "ssh");
+    add_word(s, "-T"); /* no terminal there either */
+    add_word(s, "-x");
+    add_setting(s, "BatchMode=yes");
+    add_setting(s, s->connect);
+    add_setting(s, s->alive);
+    add_setting(s, "ServerAliveCountMax=3");
+    add_setting(s, "ClearAllForwardings=yes"); /* each would be made again */
+    if (config->ssh_port != 0) {
+        add_word(s, "-p");
+        add_word(s, s->port);
+    }
+    if (config->ssh_identity_file) {
+        add_word(s, "-i");
+        add_word(s, config->ssh_identity_file);
+    }
+    add_word(s, "--");
+    add_word(s, s->host);
+    add_word(s, s->remote);
+}
+
+static hvd_status_t find_ssh(struct ssh *s, const struct launch_config *config)
+{
+    if (!config->ssh_command)
+        return launch_client_find(&s->client, "ssh");
+    if (strlen(config->ssh_command) >= PATH_MAX)
+        return error_set(HVD_ERR_INVALID, "--ssh-command is too long");
+    strcpy(s->client.path, config->ssh_command);
+    return HVD_OK;
+}
+
+static hvd_status_t start_ssh(const struct launch_config *config,
+                              uint64_t agent, const char *host,
+                              struct launched *launched_p)
+{
+    struct ssh *s = calloc(1, sizeof(*s));
+    hvd_status_t status;
+
+    if (!s)
+        return error_set(HVD_ERR_NOMEM, "no memory for an agent");
+    status = find_ssh(s, config);
+    if (status == HVD_OK) {
+        say_remote(s);
+        say_argv(s, config, host);
+        status = launch_client_start(&s->client, config, agent, host, NULL,
+                                     launched_p);
+    }
+    free(s);
+    return status;
+}
+
+const struct launch_ops launch_ssh = {
+    .name = "ssh", .client = true, .start = start_ssh};

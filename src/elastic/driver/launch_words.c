@@ -1,0 +1,84 @@
+/* elastic/driver/launch_words.c - see launch_words.h. Pure. */
+#include "elastic/driver/launch_words.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+static bool is_shown(char c)
+{
+    return (unsigned char)c >= ' ' && c != 0x7f;
+}
+
+/* Without what surrounds it. */
+static void trim(struct words *w)
+{
+    size_t at = 0;
+
+    while (w->n > 0 && w->line[w->n - 1] == ' ')
+        w->n--;
+    while (at < w->n && w->line[at] == ' ')
+        at++;
+    memmove(w->line, w->line + at, w->n - at);
+    w->n -= at;
+    w->line[w->n] = '\0';
+}
+
+static void tell_line(struct words *w,
+                      void (*tell)(void *arg, const char *line), void *arg)
+{
+    if (w->n_lines++ < WORDS_LINES_MAX)
+        tell(arg, w->line);
+    else
+        w->n_omitted++;
+}
+
+void words_end(struct words *w, void (*tell)(void *arg, const char *line),
+               void *arg)
+{
+    trim(w);
+    if (w->n > 0) {
+        memcpy(w->last, w->line, w->n + 1);
+        tell_line(w, tell, arg);
+    }
+    w->n = 0;
+}
+
+static void open_window(struct words *w, uint64_t now_us,
+                        void (*tell)(void *arg, const char *line), void *arg)
+{
+    char line[WORDS_LINE_MAX];
+    struct text t = text_into(line, sizeof(line));
+
+    w->window_us = now_us + WORDS_WINDOW_US;
+    w->n_lines = w->nbytes = 0;
+    if (w->n_omitted == 0)
+        return;
+    text_u64(&t, w->n_omitted);
+    text_add(&t, " more lines are left out");
+    w->n_omitted = 0;
+    tell(arg, line);
+}
+
+void words_feed(struct words *w, const char *data, size_t nbytes,
+                uint64_t now_us, void (*tell)(void *arg, const char *line),
+                void *arg)
+{
+    if (now_us >= w->window_us)
+        open_window(w, now_us, tell, arg);
+    w->nbytes += nbytes;
+    for (size_t i = 0; i < nbytes; i++) {
+        if (data[i] == '\n' || data[i] == '\r')
+            words_end(w, tell, arg);
+        else if (w->n < WORDS_LINE_MAX - 1)
+            w->line[w->n++] = data[i] == '\t'     ? ' '
+                              : is_shown(data[i]) ? data[i]
+                                                  : '?';
+    }
+}
+
+uint64_t words_wait(const struct words *w, uint64_t now_us)
+{
+    return w->nbytes >= WORDS_NBYTES_MAX && now_us < w->window_us ? w->window_us
+                                                                  : 0;
+}

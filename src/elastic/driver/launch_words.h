@@ -1,0 +1,39 @@
+/* elastic/driver/launch_words.h - what a process that starts an agent, and the
+ * agent behind it, print on stderr: lines that a person can be shown, whatever
+ * comes and however much of it.
+ *
+ * Pure. Threads: any. Memory: the caller's. */
+#ifndef ELASTIC_DRIVER_LAUNCH_WORDS_H
+#define ELASTIC_DRIVER_LAUNCH_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    WORDS_LINE_MAX = 200,       /* with its NUL: the rest of a line is cut */
+    WORDS_LINES_MAX = 32,       /* passed on in a window; the rest is counted */
+    WORDS_NBYTES_MAX = 1 << 18, /* read in a window; then it waits */
+    WORDS_WINDOW_US = 10000000
+};
+
+struct words { /* zeroed: nothing has come */
+    char line[WORDS_LINE_MAX], last[WORDS_LINE_MAX];
+    size_t n;               /* bytes of line */
+    uint64_t window_us;     /* the window ends */
+    size_t n_lines, nbytes; /* in it */
+    uint64_t n_omitted;
+};
+
+/* data [nbytes] has come. Each line that is whole and says something goes to
+ * `tell`, unless that has had enough of them; the newest stays in `last`. */
+void words_feed(struct words *w, const char *data, size_t nbytes,
+                uint64_t now_us, void (*tell)(void *arg, const char *line),
+                void *arg);
+/* Nothing more will come: what there is is a line, too. */
+void words_end(struct words *w, void (*tell)(void *arg, const char *line),
+               void *arg);
+/* When it may be read again; 0: now. */
+uint64_t words_wait(const struct words *w, uint64_t now_us);
+
+#endif

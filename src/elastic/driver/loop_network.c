@@ -1,0 +1,223 @@
+/* elastic/driver/loop_network.c - the networks that a job is on: where our own
+ * sockets listen, and which hosts reach each other (network.h). See
+ * loop_internal.h.
+ *
+ * A job whose hosts are all this machine is on loopback, and nobody else can
+ * even knock. Which it is, is chosen with the first hosts that are known:
+ * agents and workers are started with it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "discovery/local.h"
+#include "elastic/driver/loop_internal.h"
+#include "elastic/wire/reach.h"
+
+/* ---- where we listen ----------------------------------------------------- */
+
+static void add_endpoint(char *list, size_t max, const char *endpoint)
+{
+    size_t n = strlen(list);
+
+    snprintf(list + n, max - n, "%s%s", n > 0 ? "," : "", endpoint);
+}
+
+/* Both sockets, the second one port above, if ports are given. */
+static hvd_status_t listen_at(struct loop *l, const char *address)
+{
+    uint16_t port = (uint16_t)l->options->control_port;
+    const char *control, *output;
+
+    HVD_TRY(wire_router_listen(l->router, address, port, &control));
+    HVD_TRY(wire_router_listen(l->output_router, address,
+                               port > 0 ? (uint16_t)(port + 1) : 0, &output));
+    add_endpoint(l->far_endpoints, sizeof(l->far_endpoints), control);
+    add_endpoint(l->far_outputs, sizeof(l->far_outputs), output);
+    return HVD_OK;
+}
+
+/* Interfaces of those names, if there are any here: this may be a machine that
+ * runs no worker, on another network. */
+static hvd_status_t own_interfaces(const struct loop *l,
+                                   struct interface *items, size_t *n_p)
+{
+    const char *names = l->options->network_interface;
+
+    if (names && interfaces_list(names, items, n_p) == HVD_OK)
+        return HVD_OK;
+    error_clear();
+    HVD_TRY(interfaces_list(NULL, items, n_p));
+    /* what is called another machine is this one under another name, then */
+    return *n_p > 0 ? HVD_OK : interfaces_list("lo", items, n_p);
+}
+
+/* With --control-port a port that is taken is told, as nobody finds us then. */
+static hvd_status_t go_far(struct loop *l)
+{
+    const char *names = l->options->network_interface;
+    struct interface items[INTERFACES_MAX];
+    size_t n;
+
+    l->network_chosen = true;
+    HVD_TRY(own_interfaces(l, items, &n));
+    if (!names)
+        names = n > 0 && strcmp(items[0].name, "lo") == 0 ? "lo" : "*";
+    l->launch.config.network = names;
+    for (size_t i = 0; i < n; i++) {
+        hvd_status_t status = listen_at(l, items[i].address);
+
+        if (status != HVD_OK && l->options->control_port > 0)
+            return error_prefix(status, "--control-port %u",
+                                l->options->control_port);
+        if (status != HVD_OK)
+            log_warn("%s -> not there", error_text());
+    }
+    /* whose network dies tries another; agents, whether we are here */
+    driver_answer_all(&l->driver, strchr(l->far_endpoints, ',') != NULL);
+    l->launch.config.far_endpoints = l->far_endpoints;
+    l->launch.config.far_outputs = l->far_outputs;
+    if (l->far_endpoints[0])
+        return HVD_OK;
+    return error_set(HVD_ERR_SYSTEM,
+                     "this machine has no address at which agents on other "
+                     "machines could reach it");
+}
+
+static bool all_are_here(const struct loop *l, const struct hosts *hosts)
+{
+    for (size_t i = 0; i < hosts->n; i++)
+        if (!local_has(&l->launch.local, hosts->items[i].name))
+            return false;
+    return true;
+}
+
+hvd_status_t loop_choose_network(struct loop *l, const struct hosts *hosts)
+{
+    /* what a job of Slurm's has first may be this node alone, and more later */
+    bool far = l->options->network_interface ||
+               l->options->launcher == LAUNCHER_SLURM;
+
+    if (l->network_chosen || hosts->n == 0)
+        return HVD_OK;
+    if (far || !all_are_here(l, hosts))
+        return go_far(l);
+    l->network_chosen = true;
+    return HVD_OK;
+}
+
+/* A successor starts agents before discovery has said anything. */
+hvd_status_t loop_inherit_network(struct loop *l, const struct memory *m)
+{
+    bool far = l->options->network_interface != NULL;
+
+    for (size_t i = 0; i < m->n_hosts && !far; i++)
+        far = !local_has(&l->launch.local, m->hosts[i].name);
+    return far ? go_far(l) : HVD_OK;
+}
+
+/* ---- who reaches whom ---------------------------------------------------- */
+
+/* Equal for what is asked again, and nobody but us can foresee it. */
+static void make_nonce(const struct loop *l, uint64_t serial, uint8_t *nonce)
+{
+    wire_token_derive(l->secret, WIRE_TOKEN_PROBE, serial, nonce);
+}
+
+static void probe(struct loop *l, const struct network_action *a)
+{
+    struct message m = {.type = MSG_PROBE,
+                        .job = l->driver.config.job,
+                        .term = l->driver.config.term};
+    uint8_t token[WIRE_TOKEN_NBYTES];
+    char text[WIRE_REACH_MAX];
+
+    guests_agent_token(l, a->target, token);
+    m.u.probe.target = a->target;
+    make_nonce(l, a->serial, m.u.probe.nonce);
+    wire_probe_answer(token, m.u.probe.nonce, m.u.probe.answer);
+    m.u.probe.addresses = reach_pack(a->items, a->n_items, text);
+    loop_tell_agent(l, a->agent, &m);
+}
+
+static void admit(struct loop *l, const struct network_action *a)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_UP};
+
+    ev.u.agent.agent = a->agent;
+    ev.u.agent.pid = a->pid;
+    ev.u.agent.host = a->name;
+    loop_feed(l, &ev);
+}
+
+static void refuse(struct loop *l, const struct network_action *a)
+{
+    struct driver_event ev = {.type = DRIVER_EV_AGENT_APART};
+
+    ev.u.agent.agent = a->agent;
+    ev.u.agent.text = a->text;
+    loop_feed(l, &ev);
+}
+
+/* Started, and of which nothing has been heard. */
+static size_t count_expected(const struct loop *l)
+{
+    size_t n = driver_n_starting(&l->driver),
+           held = network_n_held(&l->network);
+
+    return n > held ? n - held : 0;
+}
+
+void network_look(struct loop *l, uint64_t now_us)
+{
+    struct network_action a;
+
+    while (!l->network.quiet && !l->finished && loop_acts(l) &&
+           network_next(&l->network, count_expected(l), now_us, &a))
+        if (a.what == NETWORK_PROBE)
+            probe(l, &a);
+        else if (a.what == NETWORK_ADMIT)
+            admit(l, &a);
+        else
+            refuse(l, &a);
+}
+
+/* One that has workers is on a network, whatever we have chosen. */
+static bool is_running(const struct loop *l,
+                       const struct msg_agent_hello *hello)
+{
+    return l->heir &&
+           (hello->n_alive > 0 || l->driver.phase == DRIVER_ADOPTING);
+}
+
+bool network_meets(struct loop *l, const struct msg_agent_hello *hello)
+{
+    struct interface items[INTERFACES_MAX];
+    size_t n = reach_unpack(hello->addresses, items);
+    uint64_t now_us = clock_now_us();
+    bool added;
+
+    if (n == 0)
+        return true;
+    added = is_running(l, hello)
+                ? network_add_running(&l->network, hello->agent, hello->pid,
+                                      hello->host, items, n, now_us)
+                : network_add(&l->network, hello->agent, hello->pid,
+                              hello->host, items, n, now_us);
+    if (!added)
+        log_error("no memory -> whether others reach %s is not known",
+                  hello->host);
+    if (!added || !network_holds(&l->network, hello->agent))
+        return true;
+    network_look(l, now_us);
+    return false;
+}
+
+void network_hears(struct loop *l, uint64_t agent, const struct msg_probed *m)
+{
+    network_probed(&l->network, agent, m);
+    network_look(l, clock_now_us());
+}

@@ -1,0 +1,96 @@
+/* elastic/driver/options_help.c - what hvd-elastic says of itself: --help and
+ * its like. See options_internal.h. */
+#include <string.h>
+
+#include "elastic/driver/options_internal.h"
+
+static void print_row(FILE *out, const struct options_row *row)
+{
+    enum { COLUMN = 39 };
+    int n = fprintf(out, "  %s%s--%s%s%s", row->dashed ? row->dashed : "",
+                    row->dashed ? ", " : "", row->name, row->value ? " " : "",
+                    row->value ? row->value : "");
+
+    fprintf(out, "%*s%s\n", n < COLUMN ? COLUMN - n : 1, "", row->help);
+}
+
+/* The names of the others, in lines of 80. */
+static void print_rest(FILE *out)
+{
+    enum { WIDTH = 79 };
+    size_t column = WIDTH;
+
+    fputs("\nhvd-elastic(1) tells of these as well:", out);
+    for (size_t i = 0; i < options_n_rows; i++) {
+        size_t n = strlen(options_table[i].name) + 3;
+
+        if (options_table[i].help)
+            continue;
+        if (column + n > WIDTH) {
+            fputs("\n ", out);
+            column = 1;
+        }
+        column += (size_t)fprintf(out, " --%s", options_table[i].name);
+    }
+    fputs("\n", out);
+}
+
+void options_print_help(FILE *out)
+{
+    fputs("usage: hvd-elastic [options] [--] program [argument ...]\n"
+          "       hvd-elastic --resume DIR [--take-over] | --standby DIR\n"
+          "Runs a program on all hosts and goes on when hosts and workers come "
+          "and go.\n\n",
+          out);
+    for (size_t i = 0; i < options_n_rows; i++)
+        if (options_table[i].help)
+            print_row(out, &options_table[i]);
+    print_rest(out);
+    fputs("\nSeconds may have fractions. Exit status: 0 success, 1 the job "
+          "failed, 2 usage,\n3 another driver has taken over.\n",
+          out);
+}
+
+void options_print_help_env(FILE *out)
+{
+    fputs(
+        "Environment of a worker, set by hvd-elastic and read by libhvd; a "
+        "program that\nruns without it is a world of one.\n\n"
+        "  HVD_DRIVER       endpoint of the driver\n"
+        "  HVD_JOB          number of the job\n"
+        "  HVD_HOST         name of the host, as in discovery\n"
+        "  HVD_SLOT         index of the slot on the host, from 0\n"
+        "  HVD_WORKER       number of the worker, never used twice\n"
+        "  HVD_ADDRESS      addresses its data connections bind to, the\n"
+        "                   preferred one first, with commas between\n"
+        "  HVD_DATA_PORTS   the job's --data-ports LOW-HIGH\n"
+        "  HVD_SECRET_FD    descriptor of its token\n"
+        "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
+        "  HVD_JOB_DIR      the job's --job-dir DIR\n"
+        "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
+        "  HVD_TIMELINE     the job's --timeline FILE\n\n"
+        "Set by you, equal for all workers:\n\n"
+        "  HVD_TRANSPORT      auto: shared memory on a host, or tcp\n"
+        "  HVD_LOCAL_BUFFERS  measured, staged or attached: how buffers that\n"
+        "                     are not from hvd_alloc are read on a host\n"
+        "  HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large\n"
+        "                     messages\n"
+        "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
+        "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n",
+        out);
+}
+
+void options_print_check_build(FILE *out)
+{
+    fputs("hvd-elastic " HVD_VERSION "\n\n"
+          "launchers:   local, ssh, slurm\n"
+          "transports:  shared memory, tcp\n"
+          "memory:      host\n"
+          "control:     tcp, encrypted (CURVE)\n",
+          out);
+}
+
+void options_print_version(FILE *out)
+{
+    fputs("hvd-elastic " HVD_VERSION "\n", out);
+}

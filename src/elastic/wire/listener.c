@@ -1,0 +1,84 @@
+/* elastic/wire/listener.c - see listener.h. */
+#include "elastic/wire/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+enum {
+    DEFER_S = 5, /* who says nothing stays the kernel's as long */
+    BACKLOG = 4096
+};
+
+static socklen_t fill(const char *address, uint16_t port,
+                      struct sockaddr_storage *sa)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)sa;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)sa;
+
+    memset(sa, 0, sizeof(*sa));
+    if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        return sizeof(*v4);
+    }
+    (void)inet_pton(AF_INET6, address, &v6->sin6_addr); /* it is one of both */
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(port);
+    return sizeof(*v6);
+}
+
+/* A port that was asked for may have connections of who had it before. */
+static void set_options(int fd, int family, bool again)
+{
+    int one = 1, defer_s = DEFER_S;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s,
+                     sizeof(defer_s));
+    if (family == AF_INET6)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+    if (again)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+}
+
+static int open_at(const char *address, uint16_t port)
+{
+    struct sockaddr_storage sa;
+    socklen_t len = fill(address, port, &sa);
+    int fd, error;
+
+    fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    set_options(fd, sa.ss_family, port != 0);
+    if (bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* The descriptor is libzmq's once that has bound it. */
+bool listener_bind(void *zmq_socket, const char *address, uint16_t port,
+                   const char *endpoint)
+{
+    int fd = open_at(address, port), none = -1, error;
+    bool bound;
+
+    if (fd < 0)
+        return false;
+    bound = zmq_setsockopt(zmq_socket, ZMQ_USE_FD, &fd, sizeof(fd)) == 0 &&
+            zmq_bind(zmq_socket, endpoint) == 0;
+    error = errno;
+    (void)zmq_setsockopt(zmq_socket, ZMQ_USE_FD, &none, sizeof(none));
+    if (!bound)
+        close(fd);
+    errno = error;
+    return bound;
+}

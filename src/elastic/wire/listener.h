@@ -1,0 +1,18 @@
+/* elastic/wire/listener.h - listening sockets for libzmq, which would make its
+ * own without the option that matters: who connects and says nothing stays with
+ * the kernel (TCP_DEFER_ACCEPT), and costs us no descriptor. Both ends of ZMTP
+ * speak at once, so nobody who has anything to say waits for it.
+ *
+ * Threads: any. */
+#ifndef ELASTIC_WIRE_LISTENER_H
+#define ELASTIC_WIRE_LISTENER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The socket, libzmq's, listens at `endpoint`, which says the same as a numeric
+ * address and a port (0: a free one). false: errno. */
+bool listener_bind(void *zmq_socket, const char *address, uint16_t port,
+                   const char *endpoint);
+
+#endif

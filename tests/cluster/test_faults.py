@@ -1,0 +1,417 @@
+#!/usr/bin/env python3
+"""Hosts and links that fail while a job trains on them: only silence tells."""
+import os
+import random
+import signal
+import sys
+import time
+
+import hosts as clusters
+import stage as stages
+from harness import SLOW, check, equal, scenario
+
+# Silence means death after 2 s (--heartbeat-timeout); what is beyond is what
+# looking, telling and a busy machine take.
+SILENCE_S = 2
+NOTICE_S = SILENCE_S + 1.5 * SLOW
+CALM_S = 4
+# Delay and loss for this long; HVD_CLUSTER_LONG=300 for the whole five minutes.
+ROUGH_S = float(os.environ.get("HVD_CLUSTER_LONG", "20"))
+# a host that failed may come back after a second
+COOL = ("--blacklist-cooldown-range", "1", "2")
+
+
+def start(stage, n=3, slots=1, options=()):
+    return stage.job(hosts=n, slots=slots, options=(*COOL, *options))
+
+
+def gone(run, host):
+    return [row["worker"] for row in run.members() if row["host"] == host]
+
+
+def lost_and_back(stage, run, hit, undo):
+    """host3 falls silent: it is given up in time, the others go on; it comes
+    back and is taken in again."""
+    size, lost = len(run.members()), gone(run, "host3")
+    old = stage.cluster.processes(3)
+    mark, since = run.mark(), time.monotonic()
+    hit()
+    stage.note("given up after %.2f s" % run.within(
+        NOTICE_S, since, run.event("agent_lost", mark, host="host3")))
+    formed = run.whole(size - len(lost), mark, lost)
+    stage.note("others train after %.2f s" % (
+        max(e["t"] for e in run.seen("first_collective", mark,
+                                     generation=formed["generation"]))
+        + run.zero() - since))
+    undo()
+    run.whole(size, mark, lost)
+    ended(old)
+    run.finish(size)
+
+
+def ended(processes):
+    """Those of who was given up: they find that out, and end."""
+    clusters.wait("the end of who was given up", lambda: not [
+        pid for pid in processes if clusters.state(pid) not in (None, "Z", "X")
+        and not clusters.command_of(pid).startswith("sshd:")],
+        stages.harness.PATIENCE_S)
+
+
+@scenario
+def power_off(stage):
+    run = start(stage, slots=2)
+    lost_and_back(stage, run, lambda: stage.cluster.power_off(3),
+                  lambda: stage.cluster.power_on(3))
+
+
+@scenario
+def power_off_of_rank_0s_host(stage):
+    """Its successor has the state."""
+    run = start(stage)
+    first = run.row(rank=0)
+    mark, since = run.mark(), time.monotonic()
+    stage.cluster.power_off(stages.number(first["host"]))
+    run.within(NOTICE_S, since, run.event("agent_lost", mark,
+                                          host=first["host"]))
+    run.whole(2, mark, [first["worker"]])
+    run.finish(2)
+
+
+@scenario
+def cable_is_pulled(stage):
+    run = start(stage, options=("--encrypt-data",))
+    lost_and_back(stage, run, lambda: stage.cluster.cut(3),
+                  lambda: stage.cluster.heal(3))
+
+
+@scenario
+def blackhole(stage):
+    run = start(stage)
+    lost_and_back(stage, run, lambda: stage.cluster.blackhole(3),
+                  lambda: stage.cluster.heal(3))
+
+
+@scenario
+def driver_does_not_hear_a_host(stage):
+    run = start(stage)
+    lost_and_back(stage, run, lambda: stage.cluster.one_way(3, 0),
+                  lambda: stage.cluster.heal(3))
+
+
+@scenario
+def nobody_hears_a_host(stage):
+    """It hears all others, so that nothing looks wrong from there."""
+    run = start(stage)
+
+    def hit():
+        for i in (0, 1, 2):
+            stage.cluster.one_way(3, i)
+    lost_and_back(stage, run, hit, lambda: stage.cluster.heal(3))
+
+
+def between(stage, hit):
+    """Two that cannot talk, and the driver hears both: one of them has to go,
+    not the third, and nobody takes its place and stops the others again."""
+    run = start(stage)
+    mark, before, since = run.mark(), run.members(), time.monotonic()
+    hit()
+    run.until("two that train", lambda: run.running(mark, 2),
+              stages.harness.PATIENCE_S)
+    stage.note("two train after %.1f s" % (time.monotonic() - since))
+    check("host3" in run.hosts_of(), run.members())
+    kept = {row["worker"] for row in run.members()}
+    check(kept < {row["worker"] for row in before}, "who trains:", kept)
+    mark = run.mark()
+    time.sleep(CALM_S)  # that long
+    equal(run.seen("generation_started", mark), [], "interruptions")
+    run.finish(2)
+
+
+@scenario
+def cut_between_two(stage):
+    between(stage, lambda: stage.cluster.part(1, 2))
+
+
+@scenario
+def cut_between_two_one_way(stage):
+    between(stage, lambda: stage.cluster.one_way(1, 2))
+
+
+@scenario
+def frozen_for_a_moment(stage):
+    """Nobody is given up for less than the silence that counts."""
+    run = start(stage)
+    mark, before = run.mark(), run.pids()
+    stage.cluster.freeze(2)
+    time.sleep(SILENCE_S / 2)  # that long, and no longer
+    stage.cluster.thaw(2)
+    start_at = time.monotonic()
+    stages.clusters.wait("a moment", lambda:
+                         time.monotonic() > start_at + SILENCE_S)
+    equal(run.seen("agent_lost", mark) + run.seen("worker_lost", mark), [],
+          "lost")
+    equal(run.pids(), before, "processes")
+    run.finish(3)
+
+
+@scenario
+def frozen_for_long(stage):
+    """Given up; awake again its processes find that out, and end."""
+    run = start(stage)
+    lost = gone(run, "host3")
+    old = stage.cluster.processes(3)
+    mark, since = run.mark(), time.monotonic()
+    stage.cluster.freeze(3)
+    run.within(NOTICE_S, since, run.event("agent_lost", mark, host="host3"))
+    run.whole(2, mark, lost)
+    stage.cluster.thaw(3)
+    ended(old)
+    run.whole(3, mark, lost)
+    run.finish(3)
+
+
+@scenario
+def suspended_for_long(stage):
+    """A virtual machine that is saved, and goes on as if nothing had been."""
+    run = start(stage)
+
+    def hit():
+        stage.cluster.blackhole(3)
+        stage.cluster.freeze(3)
+
+    def undo():
+        stage.cluster.heal(3)
+        stage.cluster.thaw(3)
+    lost_and_back(stage, run, hit, undo)
+
+
+@scenario
+def driver_frozen_for_long(stage):
+    """Whoever was away himself judges nobody by it."""
+    run = start(stage)
+    mark, before = run.mark(), run.pids()
+    stage.cluster.freeze(clusters.DRIVER)
+    time.sleep(SILENCE_S * 1.5)  # that long
+    stage.cluster.thaw(clusters.DRIVER)
+    run.finish(3)
+    equal(run.seen("agent_lost", mark) + run.seen("worker_lost", mark), [],
+          "lost")
+    equal(len(before), 3, "processes")
+
+
+def trains(run):
+    """Steps that rank 0 has made, as its host's network sees it."""
+    return run.cluster.interface_bytes(stages.number(
+        run.row(rank=0)["host"]))[1]
+
+
+def rough(stage, hit, undo):
+    """Slow, but alive: nobody is given up, and it goes on."""
+    run = start(stage)
+    mark = run.mark()
+    hit()
+    began, sent = time.monotonic(), trains(run)
+    while time.monotonic() < began + ROUGH_S:
+        run.until("more steps", lambda: trains(run) > sent,
+                  stages.harness.PATIENCE_S)
+        sent = trains(run)
+        equal(run.seen("agent_lost", mark) + run.seen("worker_lost", mark), [],
+              "lost")
+        time.sleep(0.2)
+    undo()
+    run.finish(3)
+
+
+@scenario
+def delay_and_loss(stage):
+    """200 ms to one host each way, and 1 % of what all send."""
+    def hit():
+        stage.cluster.delay(2, 200)
+        for i in (1, 2, 3):
+            stage.cluster.loss(i, 1)
+
+    def undo():
+        stage.cluster.delay(2, 0)
+        stage.cluster.loss(1, 0)
+    rough(stage, hit, undo)
+
+
+@scenario
+def silences_that_are_short(stage):
+    """All is lost, and comes again, before the silence that counts is over. (A
+    cable that is pulled makes Linux forget addresses, and ask again after a
+    second: then it may be longer.)"""
+    run = start(stage)
+    mark = run.mark()
+    for _ in range(5):
+        stage.cluster.blackhole(3)
+        time.sleep(SILENCE_S / 4)  # that long
+        stage.cluster.heal(3)
+        time.sleep(SILENCE_S / 2)
+    sent = trains(run)
+    run.until("more steps", lambda: trains(run) > sent,
+              stages.harness.PATIENCE_S)
+    equal(run.seen("agent_lost", mark) + run.seen("worker_lost", mark), [],
+          "lost")
+    run.finish(3)
+
+
+@scenario
+def cut_host_ends_by_itself(stage):
+    """Nobody can tell it: --driver-timeout does."""
+    run = start(stage, options=("--driver-timeout", "3"))
+    lost = gone(run, "host3")
+    old = stage.cluster.processes(3)
+    mark, since = run.mark(), time.monotonic()
+    stage.cluster.cut(3)
+    run.whole(2, mark, lost)
+    ended(old)
+    took = time.monotonic() - since
+    check(took < 3 + 3 * SLOW, "ended after %.1f s" % took)
+    run.finish(2)
+
+
+def draw(chance, cluster):
+    """(what is done to a host, how it is undone)"""
+    i, j = chance.sample((1, 2, 3), 2)
+    return chance.choice((
+        (lambda: cluster.cut(i), lambda: cluster.heal(i)),
+        (lambda: cluster.blackhole(i), lambda: cluster.heal(i)),
+        (lambda: cluster.one_way(i, 0), lambda: cluster.heal(i)),
+        (lambda: cluster.one_way(0, i), lambda: cluster.heal(i)),
+        (lambda: cluster.power_off(i), lambda: cluster.power_on(i)),
+        (lambda: cluster.freeze(i), lambda: cluster.thaw(i)),
+        (lambda: cluster.freeze(0), lambda: cluster.thaw(0)),
+        (lambda: kill_some(cluster, i, "hvd-agent"), lambda: None),
+        (lambda: kill_some(cluster, i, "trainer"), lambda: None),
+        (lambda: kill_some(cluster, 0, "ssh"), lambda: None)))
+
+
+def kill_some(cluster, i, program):
+    for pid in cluster.processes(i):
+        if clusters.command_of(pid).split(" ")[0].endswith(program):
+            clusters.kill(pid)
+            return
+
+
+@scenario
+def one_after_the_other(stage):
+    """Whatever comes; host1 always has the state, but when it is hit."""
+    seed = int(os.environ.get("HVD_TEST_SEED", time.time_ns() % 10**6))
+    stage.note("HVD_TEST_SEED=%d" % seed)
+    chance = random.Random(seed)
+    run = start(stage, options=("--slot-restarts", "32",
+                                "--ssh-command", stage.quick_ssh()))
+    began = time.monotonic()
+    while time.monotonic() < began + ROUGH_S:
+        hit, undo = draw(chance, stage.cluster)
+        hit()
+        time.sleep(chance.choice((0.1, 1, SILENCE_S + 1)))
+        undo()
+        run.whole(3)  # perhaps not to know of it yet: then the next is on top
+    run.finish()
+
+
+# ---- kill -9 of what holds a job together -----------------------------------
+
+def ends_everywhere(stage):
+    """Nothing of the job is left on any host."""
+    run = stage.runs[-1]
+    since = time.monotonic()
+    run.nobody_left()
+    stage.note("all has ended after %.1f s" % (time.monotonic() - since))
+
+
+def kill_on(run, i, program, words=""):
+    """kill -9 of the processes of a program on host i with this in their
+    command line."""
+    found = [pid for pid in run.cluster.processes(i)
+             for command in [clusters.command_of(pid)]
+             if os.path.basename(command.split()[0]) == program
+             and words in command]
+    check(found, "no %s with %r on host %d" % (program, words, i))
+    for pid in found:
+        clusters.kill(pid)
+    return found
+
+
+@scenario
+def kill_of_an_ssh_client(stage):
+    """Its agent is heard without it: nobody is lost; and it ends with the
+    job."""
+    run = start(stage)
+    mark = run.mark()
+    kill_on(run, clusters.DRIVER, "ssh", "-- host3 ")
+    run.until("a word of it", lambda: [
+        line for line in list(run.errors) if "host host3: its ssh" in line],
+        stages.harness.PATIENCE_S)
+    time.sleep(4)  # longer than what is silent is waited for
+    equal(run.seen("agent_lost", mark) + run.seen("generation_started", mark),
+          [], "lost")
+    run.finish(3)
+
+
+@scenario
+def kill_of_an_agent(stage):
+    run = start(stage, slots=2)
+    lost = gone(run, "host3")
+    mark, since = run.mark(), time.monotonic()
+    kill_on(run, 3, "hvd-agent")
+    stage.note("%.3f s" % run.within(
+        1.5, since, run.event("agent_lost", mark, host="host3")))
+    run.whole(6, mark, lost)
+    run.finish(6)
+
+
+@scenario
+def kill_of_a_worker(stage):
+    run = start(stage)
+    row = run.row(host="host2")
+    mark = run.mark()
+    os.kill(run.pid(row), signal.SIGKILL)
+    run.whole(3, mark, [row["worker"]])
+    run.finish(3)
+
+
+@scenario
+def kill_of_the_driver(stage):
+    """Agents notice at once, through ssh as well."""
+    run = start(stage, options=("--driver-timeout", "3"))
+    run.process.kill()
+    run.process.wait()
+    ends_everywhere(stage)
+
+
+@scenario
+def driver_with_a_job_dir_is_killed(stage):
+    """Agents on other machines end with it all the same, so the state is lost;
+    whoever comes after it says so, and does not begin anew in silence."""
+    run = start(stage, 2, options=("--job-dir", os.path.join(
+        stage.directory(), "job")))
+    time.sleep(2.5)  # the driver has heard of commits
+    run.process.kill()
+    ends_everywhere(stage)
+    run.resume(stage.cluster.enter(clusters.DRIVER))
+    equal(run.wait(stages.harness.PATIENCE_S), 1, "status of who resumes")
+    stage.note(run.verdict())
+
+
+@scenario
+def power_off_of_the_drivers_host(stage):
+    """It says nothing more: --driver-timeout, and everything ends."""
+    run = start(stage, options=("--driver-timeout", "3"))
+    stage.cluster.power_off(clusters.DRIVER)
+    run.process.wait()
+    ends_everywhere(stage)
+
+
+@scenario
+def ctrl_c(stage):
+    run = start(stage)
+    run.interrupt()
+    run.wait(stages.harness.PATIENCE_S)
+    ends_everywhere(stage)
+
+
+if __name__ == "__main__":
+    sys.exit(stages.main())

@@ -1,0 +1,134 @@
+/* tests/gpu/test_life.c - how a communicator of NCCL lives, as a transcript. */
+#include "device/life.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "support.h"
+
+static const struct life_limits limits = {
+    .join_us = 1000, .revoke_us = 100, .abort_us = 500};
+
+static struct life life;
+
+static void begin(uint64_t revoke_us)
+{
+    struct life_limits l = limits;
+
+    l.revoke_us = revoke_us;
+    life_begin(&life, &l, 0);
+    ck_assert_int_eq(life.state, LIFE_JOINING);
+}
+
+/* One step; `to` is where it is then. */
+static void at(uint64_t now_us, enum life_said said, bool cancelled,
+               enum life_state to)
+{
+    enum life_state from = life.state;
+
+    ck_assert_int_eq(life_step(&life, said, cancelled, now_us), from != to);
+    ck_assert_int_eq(life.state, to);
+}
+
+START_TEST(joins_warms_and_is_ready_until_it_is_cancelled)
+{
+    begin(100);
+    at(10, LIFE_PENDING, false, LIFE_JOINING);
+    at(20, LIFE_OK, false, LIFE_WARMING);
+    at(999, LIFE_PENDING, false, LIFE_WARMING);
+    at(999, LIFE_OK, false, LIFE_READY);
+    at(100000, LIFE_PENDING, false, LIFE_READY);
+    ck_assert(!life.quiet);
+    at(100001, LIFE_PENDING, true, LIFE_REVOKING);
+    ck_assert(!life.failed);
+    at(100002, LIFE_PENDING, true, LIFE_REVOKING);
+    ck_assert(!life.quiet);
+    at(100003, LIFE_OK, true, LIFE_ABORTING);
+    ck_assert(life.quiet);
+    ck_assert(!life_is_over(life.state));
+    at(100400, LIFE_PENDING, true, LIFE_ABORTING);
+    at(100401, LIFE_OK, true, LIFE_GONE);
+    ck_assert(life_is_over(life.state));
+    at(200000, LIFE_OK, true, LIFE_GONE);
+}
+END_TEST
+
+/* Joining and warming have one deadline. */
+START_TEST(what_is_not_ready_in_time_has_failed)
+{
+    begin(100);
+    at(900, LIFE_OK, false, LIFE_WARMING);
+    at(1000, LIFE_PENDING, false, LIFE_REVOKING);
+    ck_assert(life.failed);
+    ck_assert(life.late);
+}
+END_TEST
+
+START_TEST(what_is_ready_at_the_deadline_is_ready)
+{
+    begin(100);
+    at(999, LIFE_OK, false, LIFE_WARMING);
+    at(1000, LIFE_OK, false, LIFE_READY);
+}
+END_TEST
+
+START_TEST(a_failure_is_told_from_a_deadline)
+{
+    begin(100);
+    at(10, LIFE_FAILED, false, LIFE_REVOKING);
+    ck_assert(life.failed);
+    ck_assert(!life.late);
+}
+END_TEST
+
+START_TEST(a_ready_one_fails_by_itself)
+{
+    begin(100);
+    at(10, LIFE_OK, false, LIFE_WARMING);
+    at(20, LIFE_OK, false, LIFE_READY);
+    at(30, LIFE_FAILED, false, LIFE_REVOKING);
+    ck_assert(life.failed);
+}
+END_TEST
+
+/* A revoke that hangs is not waited for; an abort that does is given up. */
+START_TEST(nothing_is_waited_for_without_a_deadline)
+{
+    begin(100);
+    at(10, LIFE_PENDING, true, LIFE_REVOKING);
+    at(109, LIFE_PENDING, true, LIFE_REVOKING);
+    at(110, LIFE_PENDING, true, LIFE_ABORTING);
+    at(609, LIFE_PENDING, true, LIFE_ABORTING);
+    at(610, LIFE_PENDING, true, LIFE_ABANDONED);
+    ck_assert(!life.quiet); /* nobody knows */
+    ck_assert(life_is_over(life.state));
+}
+END_TEST
+
+START_TEST(without_revoke_it_is_aborted_at_once)
+{
+    begin(0);
+    at(10, LIFE_OK, true, LIFE_REVOKING);
+    at(10, LIFE_OK, true, LIFE_ABORTING);
+    ck_assert(!life.quiet);
+    at(20, LIFE_OK, true, LIFE_GONE);
+    ck_assert(life.quiet);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("life");
+    TCase *tc = tcase_create("life");
+
+    tcase_add_test(tc, joins_warms_and_is_ready_until_it_is_cancelled);
+    tcase_add_test(tc, what_is_not_ready_in_time_has_failed);
+    tcase_add_test(tc, what_is_ready_at_the_deadline_is_ready);
+    tcase_add_test(tc, a_failure_is_told_from_a_deadline);
+    tcase_add_test(tc, a_ready_one_fails_by_itself);
+    tcase_add_test(tc, nothing_is_waited_for_without_a_deadline);
+    tcase_add_test(tc, without_revoke_it_is_aborted_at_once);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

@@ -1,0 +1,528 @@
+/* tests/gpu/test_on_device.c - collectives on buffers of devices, by comms of
+ * real processes with a driver and a NCCL of host memory (fake/fake.h): each
+ * kind by NCCL and staged gives what it gives on the host; losses and
+ * disagreements end it with a sentence. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "collectives/comm_impl.h"
+#include "collectives/on_device.h"
+#include "collectives/request.h"
+#include "device/driver_api.h"
+#include "process_rank.h"
+#include "support.h"
+
+enum { RANKS = 3, COUNT = 1000, BYTES = 64 << 10, PATIENCE_US = 20000000 };
+
+static struct shared {
+    _Atomic uint16_t ports[RANKS];
+    atomic_int n_there;
+} * shared;
+
+#define MUST(condition)                                                 \
+    do {                                                                \
+        if (!(condition)) {                                             \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", me, __LINE__, \
+                    #condition, error_text());                          \
+            _exit(1);                                                   \
+        }                                                               \
+    } while (0)
+
+static int me, size;
+static struct endpoint *endpoint;
+static struct comm *comm;
+static const struct driver_api *cuda;
+static CUcontext context;
+
+/* --- a rank --- */
+
+static void await(atomic_int *n, int at_least)
+{
+    uint64_t until_us = clock_now_us() + PATIENCE_US;
+
+    while (atomic_load(n) < at_least) {
+        MUST(clock_now_us() < until_us);
+        usleep(500);
+    }
+}
+
+static void join(void)
+{
+    uint16_t ports[RANKS];
+    CUdevice device;
+
+    MUST(process_rank_listen(me, &endpoint) == HVD_OK);
+    atomic_store(&shared->ports[me], endpoint_port(endpoint));
+    atomic_fetch_add(&shared->n_there, 1);
+    await(&shared->n_there, size);
+    for (int i = 0; i < size; i++)
+        ports[i] = atomic_load(&shared->ports[i]);
+    MUST(process_rank_join(endpoint, me, size, ports, COMM_ORDINARY_MEASURED,
+                           &comm) == HVD_OK);
+    MUST(device_set(0) == HVD_OK);
+    MUST(driver_api(&cuda) == HVD_OK);
+    MUST(cuda->cuDeviceGet(&device, 0) == CUDA_SUCCESS);
+    MUST(cuda->cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
+    MUST(cuda->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS);
+}
+
+static void part(void)
+{
+    comm_leave(comm, COMM_LEAVE_DONE, 0);
+    comm_destroy(comm);
+    requests_release();
+    device_close();
+    endpoint_destroy(endpoint);
+}
+
+static void *allocate(size_t nbytes)
+{
+    CUdeviceptr ptr;
+
+    MUST(cuda->cuMemAlloc_v2(&ptr, nbytes) == CUDA_SUCCESS);
+    return (void *)(uintptr_t)ptr;
+}
+
+/* By the driver, as a program would: on the legacy default stream. */
+static void copy(void *dst, const void *src, size_t nbytes)
+{
+    CUevent event;
+    CUresult result;
+
+    MUST(cuda->cuEventCreate(&event, 0) == CUDA_SUCCESS);
+    MUST(cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)dst,
+                             (CUdeviceptr)(uintptr_t)src, nbytes,
+                             NULL) == CUDA_SUCCESS);
+    MUST(cuda->cuEventRecord(event, NULL) == CUDA_SUCCESS);
+    while ((result = cuda->cuEventQuery(event)) == CUDA_ERROR_NOT_READY)
+        usleep(100);
+    MUST(result == CUDA_SUCCESS);
+    MUST(cuda->cuEventDestroy_v2(event) == CUDA_SUCCESS);
+}
+
+/* --- each kind, there and here --- */
+
+struct buffers {
+    float *here_send, *here_recv; /* [BYTES] */
+    float *send, *recv;           /* of the device */
+};
+
+static struct buffers make_buffers(void)
+{
+    struct buffers b = {calloc(1, BYTES), calloc(1, BYTES), allocate(BYTES),
+                        allocate(BYTES)};
+
+    for (size_t i = 0; i < BYTES / sizeof(float); i++) {
+        b.here_send[i] = (float)(me * 7 + (int)(i % 13) - 5);
+        b.here_recv[i] = (float)(-1 - (int)(i % 3));
+    }
+    copy(b.send, b.here_send, BYTES);
+    copy(b.recv, b.here_recv, BYTES);
+    return b;
+}
+
+static void free_buffers(struct buffers *b)
+{
+    free(b->here_send);
+    free(b->here_recv);
+    MUST(cuda->cuMemFree_v2((CUdeviceptr)(uintptr_t)b->send) == CUDA_SUCCESS);
+    MUST(cuda->cuMemFree_v2((CUdeviceptr)(uintptr_t)b->recv) == CUDA_SUCCESS);
+}
+
+/* Does the device have what the host has? */
+static void compare(const struct buffers *b)
+{
+    float *there = malloc(BYTES);
+
+    copy(there, b->recv, BYTES);
+    for (size_t i = 0; i < BYTES / sizeof(float); i++)
+        if (there[i] != b->here_recv[i]) {
+            fprintf(stderr, "rank %d: element %zu is %g, not %g\n", me, i,
+                    (double)there[i], (double)b->here_recv[i]);
+            _exit(1);
+        }
+    copy(there, b->send, BYTES);
+    MUST(memcmp(there, b->here_send, BYTES) == 0);
+    free(there);
+}
+
+static const struct {
+    hvd_collective_kind_t kind;
+    hvd_op_t op;
+    int root;
+    bool in_place;
+} calls[] = {
+    {HVD_COLLECTIVE_ALLREDUCE, HVD_SUM, 0, false},
+    {HVD_COLLECTIVE_ALLREDUCE, HVD_SUM, 0, true},
+    {HVD_COLLECTIVE_ALLREDUCE, HVD_MAX, 0, true},
+    {HVD_COLLECTIVE_BROADCAST, HVD_SUM, 1, true},
+    {HVD_COLLECTIVE_ALLGATHER, HVD_SUM, 0, false},
+    {HVD_COLLECTIVE_ALLGATHER, HVD_SUM, 0, true},
+    {HVD_COLLECTIVE_REDUCE_SCATTER, HVD_SUM, 0, false},
+    {HVD_COLLECTIVE_REDUCE_SCATTER, HVD_MIN, 0, false},
+    {HVD_COLLECTIVE_ALLTOALL, HVD_SUM, 0, false},
+    {HVD_COLLECTIVE_ALLGATHERV, HVD_SUM, 0, false},
+    {HVD_COLLECTIVE_ALLTOALLV, HVD_SUM, 0, false},
+};
+
+static size_t sendcounts[RANKS], recvcounts[RANKS], displs[RANKS];
+
+/* Rank i has i + 2 for each (allgatherv), or i sends k (i + 1) (k + 2). */
+static void fill_counts(hvd_collective_kind_t kind)
+{
+    for (int i = 0; i < size; i++) {
+        bool gather = kind == HVD_COLLECTIVE_ALLGATHERV;
+
+        sendcounts[i] = (size_t)((me + 1) * (i + 2));
+        recvcounts[i] = (size_t)(gather ? i + 2 : (i + 1) * (me + 2));
+        displs[i] = (size_t)i * 40;
+    }
+}
+
+static struct collective_args args_of(size_t i, float *send, float *recv)
+{
+    hvd_collective_kind_t kind = calls[i].kind;
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = kind,
+                                   .sendbuf = calls[i].in_place ? recv : send,
+                                   .recvbuf = recv,
+                                   .count = COUNT,
+                                   .dtype = HVD_FLOAT32,
+                                   .op = calls[i].op,
+                                   .root = calls[i].root % size};
+
+    if (kind == HVD_COLLECTIVE_ALLGATHER && calls[i].in_place)
+        args.sendbuf = recv + me * COUNT;
+    if (kind == HVD_COLLECTIVE_ALLGATHERV)
+        args.count = (size_t)me + 2;
+    fill_counts(kind);
+    args.sendcounts = sendcounts;
+    args.recvcounts = recvcounts;
+    args.sdispls = args.rdispls = displs;
+    return args;
+}
+
+static void run_both(size_t i)
+{
+    struct buffers b = make_buffers();
+    struct collective_args args = args_of(i, b.here_send, b.here_recv);
+
+    args.memory = HVD_MEMORY_HOST;
+    MUST(comm_run(comm, &args) == HVD_OK);
+    args = args_of(i, b.send, b.recv);
+    args.memory = HVD_MEMORY_DEVICE;
+    MUST(comm_run(comm, &args) == HVD_OK);
+    compare(&b);
+    free_buffers(&b);
+}
+
+static int all_kinds(enum on_device_way way)
+{
+    join();
+    for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+        run_both(i);
+    MUST(comm->device.way == way);
+    part();
+    return 0;
+}
+
+static int rank_runs_all_by_nccl(void)
+{
+    return all_kinds(ON_DEVICE_NCCL);
+}
+
+static int rank_runs_all_staged(void)
+{
+    return all_kinds(ON_DEVICE_STAGED);
+}
+
+static int rank_runs_all_alone(void)
+{
+    return all_kinds(ON_DEVICE_ALONE);
+}
+
+/* Posted, grouped, scaled; with calls on the host between. */
+static int rank_posts(void)
+{
+    struct buffers b;
+    const void *sends[3];
+    void *recvs[3];
+    size_t counts[] = {10, 0, 2000};
+    struct comm_group group = {3, sends, recvs, counts};
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = HVD_COLLECTIVE_ALLREDUCE,
+                                   .dtype = HVD_FLOAT32,
+                                   .op = HVD_AVERAGE};
+    struct hvd_request *requests[4];
+
+    join();
+    b = make_buffers();
+    args.memory = HVD_MEMORY_DEVICE;
+    for (int i = 0; i < 3; i++)
+        sends[i] = recvs[i] = b.recv + 3000 * i;
+    MUST(comm_post_group(comm, &args, &group, &requests[0]) == HVD_OK);
+    args.sendbuf = args.recvbuf = b.recv + 12000;
+    args.count = COUNT;
+    args.prescale = 2;
+    args.postscale = 4;
+    MUST(comm_post(comm, &args, &requests[1]) == HVD_OK);
+    args.memory = HVD_MEMORY_HOST;
+    args.sendbuf = args.recvbuf = NULL;
+    args.count = 0;
+    args.prescale = args.postscale = 0;
+    for (int i = 0; i < 3; i++)
+        sends[i] = recvs[i] = b.here_recv + 3000 * i;
+    MUST(comm_post_group(comm, &args, &group, &requests[2]) == HVD_OK);
+    args.sendbuf = args.recvbuf = b.here_recv + 12000;
+    args.count = COUNT;
+    args.prescale = 2;
+    args.postscale = 4;
+    MUST(comm_post(comm, &args, &requests[3]) == HVD_OK);
+    for (int i = 3; i >= 0; i--)
+        MUST(request_wait(requests[i]) == HVD_OK);
+    compare(&b);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* Over as they are queued, sixty of them; then all of them are. */
+static int rank_queues(void)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = HVD_COLLECTIVE_ALLREDUCE,
+                                   .dtype = HVD_FLOAT32,
+                                   .op = HVD_MAX,
+                                   .count = COUNT,
+                                   .memory = HVD_MEMORY_DEVICE,
+                                   .flags = HVD_COLLECTIVE_ORDERED};
+    struct buffers b;
+    struct hvd_request *request;
+
+    join();
+    b = make_buffers();
+    args.sendbuf = args.recvbuf = b.recv;
+    for (int i = 0; i < 60; i++) {
+        MUST(comm_post(comm, &args, &request) == HVD_OK);
+        MUST(request_wait(request) == HVD_OK);
+    }
+    MUST(comm_confirm(comm) == HVD_OK);
+    args.sendbuf = args.recvbuf = b.here_recv;
+    args.memory = HVD_MEMORY_HOST;
+    MUST(comm_run(comm, &args) == HVD_OK);
+    compare(&b);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* --- what goes wrong --- */
+
+static struct collective_args allreduce_of(float *buffer)
+{
+    return (struct collective_args){
+        .struct_size = sizeof(struct hvd_collective_args),
+        .kind = HVD_COLLECTIVE_ALLREDUCE,
+        .sendbuf = buffer,
+        .recvbuf = buffer,
+        .count = COUNT,
+        .dtype = HVD_FLOAT32,
+        .memory = HVD_MEMORY_DEVICE};
+}
+
+/* The last rank is killed before the third: connections tell. */
+static int rank_loses_a_peer(void)
+{
+    struct collective_args args;
+    struct buffers b;
+
+    join();
+    b = make_buffers();
+    args = allreduce_of(b.recv);
+    for (int i = 0; i < 2; i++)
+        MUST(comm_run(comm, &args) == HVD_OK);
+    atomic_fetch_add(&shared->n_there, 1);
+    await(&shared->n_there, 2 * size);
+    if (me == size - 1)
+        raise(SIGKILL);
+    MUST(comm_run(comm, &args) == HVD_PEER_LOST);
+    MUST(comm_run(comm, &args) == HVD_PEER_LOST);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+static int rank_differs(void)
+{
+    struct collective_args args;
+    struct buffers b;
+
+    join();
+    b = make_buffers();
+    args = allreduce_of(b.recv);
+    MUST(comm_run(comm, &args) == HVD_OK);
+    if (me == 1) {
+        args.kind = HVD_COLLECTIVE_BARRIER;
+        args.memory = HVD_MEMORY_HOST;
+    }
+    MUST(comm_run(comm, &args) == HVD_ERR_MISMATCH);
+    MUST(strstr(error_text(), "calls barrier") != NULL);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* One has its buffer on the host. */
+static int rank_is_elsewhere(void)
+{
+    struct collective_args args;
+    struct buffers b;
+
+    join();
+    b = make_buffers();
+    args = allreduce_of(b.recv);
+    MUST(comm_run(comm, &args) == HVD_OK);
+    if (me == 1) {
+        args = allreduce_of(b.here_recv);
+        args.memory = HVD_MEMORY_HOST;
+    }
+    MUST(comm_run(comm, &args) == HVD_ERR_MISMATCH);
+    MUST(strstr(error_text(), "on a device") != NULL);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* --- the ranks --- */
+
+static pid_t start(int rank, int n, int (*body)(void), const char *knobs)
+{
+    char text[256];
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid > 0)
+        return pid;
+    me = rank;
+    size = n;
+    snprintf(text, sizeof(text), "uuid=%d %s", 100 * rank, knobs);
+    setenv("FAKE_GPU", text, 1);
+    _exit(body());
+}
+
+static void play(int n, int (*body)(void), const char *const *knobs, int killed)
+{
+    pid_t pids[RANKS];
+
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    for (int i = 0; i < n; i++)
+        pids[i] = start(i, n, body, knobs[i]);
+    for (int i = 0; i < n; i++) {
+        int status;
+
+        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+        if (i == killed)
+            ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        else
+            ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+                          "rank %d: status %#x", i, (unsigned)status);
+    }
+    munmap(shared, sizeof(*shared));
+}
+
+static const char *const sound[RANKS] = {"", "", ""};
+static const char *const slow[RANKS] = {"late_us=1000 enqueue_us=2000",
+                                        "revoke=0", "late_us=0 enqueue_us=0"};
+static const char *const silent[RANKS] = {"silent=1", "silent=1", "silent=1"};
+
+/* Each makes all stage. */
+static const char *const staged[][RANKS] = {
+    {"", "uuid=0", ""},
+    {"", "", "version=22705"},
+    {"", "version=23003", ""},
+    {"", "init_fail=1", ""},
+};
+
+START_TEST(every_kind_by_nccl)
+{
+    play(RANKS, rank_runs_all_by_nccl, _i == 0 ? sound : slow, -1);
+}
+END_TEST
+
+START_TEST(every_kind_staged)
+{
+    play(RANKS, rank_runs_all_staged, staged[_i], -1);
+}
+END_TEST
+
+START_TEST(every_kind_alone)
+{
+    play(1, rank_runs_all_alone, sound, -1);
+}
+END_TEST
+
+START_TEST(posted_calls_and_groups)
+{
+    play(RANKS, rank_posts, _i == 0 ? sound : staged[_i - 1], -1);
+}
+END_TEST
+
+START_TEST(posted_calls_and_groups_alone)
+{
+    play(1, rank_posts, sound, -1);
+}
+END_TEST
+
+START_TEST(queued_calls_are_confirmed)
+{
+    play(RANKS, rank_queues, _i == 0 ? sound : slow, -1);
+}
+END_TEST
+
+START_TEST(killed_peer_ends_it)
+{
+    static const char *const *const worlds[] = {sound, slow, silent};
+
+    play(RANKS, rank_loses_a_peer, worlds[_i], RANKS - 1);
+}
+END_TEST
+
+START_TEST(calls_that_differ_are_named)
+{
+    play(RANKS, rank_differs, sound, -1);
+}
+END_TEST
+
+START_TEST(buffers_elsewhere_are_named)
+{
+    play(RANKS, rank_is_elsewhere, sound, -1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("on_device");
+    TCase *tc = tcase_create("on_device");
+
+    tcase_set_timeout(tc, 100);
+    tcase_add_loop_test(tc, every_kind_by_nccl, 0, 2);
+    tcase_add_loop_test(tc, every_kind_staged, 0, 4);
+    tcase_add_test(tc, every_kind_alone);
+    tcase_add_loop_test(tc, posted_calls_and_groups, 0, 5);
+    tcase_add_test(tc, posted_calls_and_groups_alone);
+    tcase_add_loop_test(tc, queued_calls_are_confirmed, 0, 2);
+    tcase_add_loop_test(tc, killed_peer_ends_it, 0, 3);
+    tcase_add_test(tc, calls_that_differ_are_named);
+    tcase_add_test(tc, buffers_elsewhere_are_named);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

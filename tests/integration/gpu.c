@@ -1,0 +1,82 @@
+/* tests/integration/gpu.c - see gpu.h. */
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUFFER_NBYTES = 64, NOT_READY = 600 };
+
+/* As cuda.h has them; results are 0 or an error. */
+static struct {
+    int (*cuDevicePrimaryCtxRetain)(void **context, int device);
+    int (*cuCtxPushCurrent_v2)(void *context);
+    int (*cuMemAlloc_v2)(uint64_t *ptr, size_t nbytes);
+    int (*cuMemcpyAsync)(uint64_t dst, uint64_t src, size_t nbytes,
+                         void *stream);
+    int (*cuStreamQuery)(void *stream);
+} cuda;
+
+static uint64_t buffer;
+
+static void must(int result, const char *call)
+{
+    if (result == 0)
+        return;
+    fprintf(stderr, "%s: error %d\n", call, result);
+    exit(1);
+}
+
+static void find(void *driver, void *function_p, const char *name)
+{
+    void *function = dlsym(driver, name);
+
+    must(function == NULL, name);
+    memcpy(function_p, &function, sizeof(function));
+}
+
+static void begin(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+
+    must(driver == NULL, "libcuda.so.1");
+    must(hvd_device_set(hvd_slot()), "hvd_device_set");
+#define FIND(name) find(driver, &cuda.name, #name)
+    FIND(cuDevicePrimaryCtxRetain);
+    FIND(cuCtxPushCurrent_v2);
+    FIND(cuMemAlloc_v2);
+    FIND(cuMemcpyAsync);
+    FIND(cuStreamQuery);
+#undef FIND
+    must(cuda.cuDevicePrimaryCtxRetain(&context, hvd_slot()), "its context");
+    must(cuda.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent");
+    must(cuda.cuMemAlloc_v2(&buffer, BUFFER_NBYTES), "cuMemAlloc");
+}
+
+static void copy(uint64_t dst, uint64_t src, size_t nbytes)
+{
+    int result;
+
+    must(cuda.cuMemcpyAsync(dst, src, nbytes, NULL), "cuMemcpyAsync");
+    do
+        result = cuda.cuStreamQuery(NULL);
+    while (result == NOT_READY);
+    must(result, "cuStreamQuery");
+}
+
+hvd_status_t gpu_allreduce(void *values, size_t count, hvd_dtype_t dtype,
+                           hvd_op_t op)
+{
+    size_t nbytes = count * hvd_dtype_size(dtype);
+    void *there;
+
+    if (buffer == 0)
+        begin();
+    there = (void *)(uintptr_t)buffer;
+    copy(buffer, (uintptr_t)values, nbytes);
+    HVD_TRY(hvd_allreduce(there, there, count, dtype, op));
+    copy((uintptr_t)values, buffer, nbytes);
+    return HVD_OK;
+}

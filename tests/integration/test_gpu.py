@@ -1,0 +1,117 @@
+"""test_gpu - jobs whose workers reduce on devices: a driver and a NCCL of host
+memory (tests/gpu/fake) stand for a GPU in each slot. Kills end a collective of
+NCCL as they end any other, whoever is told of the dead by NCCL.
+"""
+import os
+import signal
+import sys
+
+from harness import LOCAL, OTHER, PATIENCE_S, equal, main, scenario
+import job as jobs
+
+NP = ["--min-np", "1", "--max-np", "4"]
+BY_NCCL = "buffers of devices travel by NCCL 2.28.9"
+STAGED = "buffers of devices are staged through host memory"
+
+
+def start(stage, hosts=(LOCAL + ":4",), knobs="devices=4", n=4):
+    fake = os.path.join(stage.build, "tests/gpu/fake")
+    run = stage.start(["-np", str(n), *NP], ("--device",), hosts=hosts, LD_LIBRARY_PATH=fake,
+                      FAKE_GPU=knobs, HVD_LOG_LEVEL="info")
+    run.whole(n)
+    run.epoch(0)
+    return run
+
+
+def finish(run, n=4):
+    run.allow(3)
+    run.ends(0)
+    run.agrees(n)
+
+
+def lose(run, row):
+    """kill -9; the others go on in their processes, and it is replaced."""
+    before, mark = set(run.pids().values()), run.mark()
+    jobs.kill(row["pid"], signal.SIGKILL)
+    after = run.whole(4, mark, {row["worker"]})["ranks"]
+    equal(len(before & {r["pid"] for r in after}), 3, "surviving processes")
+    equal([e["worker"] for e in run.seen("worker_lost", mark)],
+          [row["worker"]], "workers lost")
+
+
+def said(run, words):
+    return [line for line in list(run.lines) if words in line]
+
+
+@scenario
+def each_slot_a_device(stage):
+    run = start(stage)
+    run.says(BY_NCCL)
+    equal(said(run, STAGED), [], "staged")
+    finish(run)
+
+
+@scenario
+def kills(stage):
+    """Of each slot once, in a collective or between two."""
+    run = start(stage)
+    for slot in (2, 0, 3, 1):
+        lose(run, run.row(slot=slot))
+    finish(run)
+
+
+@scenario
+def kills_of_which_nccl_tells_nobody(stage):
+    run = start(stage, knobs="devices=4 silent=1 late_us=500")
+    for rank in (3, 0, 1):
+        lose(run, run.row(rank=rank))
+    finish(run)
+
+
+@scenario
+def kills_without_revoke(stage):
+    run = start(stage, knobs="devices=4 revoke=0")
+    for rank in (0, 2):
+        lose(run, run.row(rank=rank))
+    finish(run)
+
+
+@scenario
+def one_device_for_all(stage):
+    """They share it: two ranks of NCCL cannot."""
+    run = start(stage, hosts=(LOCAL + ":2", OTHER + ":2"), knobs="devices=2")
+    run.says(STAGED)
+    equal(said(run, BY_NCCL), [], "by NCCL")
+    lose(run, run.row(rank=1))
+    finish(run)
+
+
+@scenario
+def slots_come_and_go(stage):
+    run = start(stage, hosts=(LOCAL + ":2",), n=2)
+    mark = run.mark()
+    run.set_hosts(LOCAL + ":4")
+    run.whole(4, mark)
+    mark = run.mark()
+    run.set_hosts(LOCAL + ":3")
+    run.whole(3, mark)
+    equal(run.seen("worker_lost"), [], "lost")
+    finish(run, 3)
+
+
+@scenario
+def device_that_breaks(stage):
+    """Its worker ends with a sentence, the library's or the program's own, and
+    is replaced: the others go on."""
+    run = start(stage, knobs="devices=4 sticky_at=600 slot=2")
+    row, mark = run.row(slot=2), run.mark()
+    run.event("worker_lost", mark, worker=row["worker"])
+    run.until("a sentence", lambda: (
+        said(run, "CUDA_ERROR_ILLEGAL_ADDRESS -> this worker ends")
+        or said(run, "cuMemcpyAsync: error 700")), PATIENCE_S)
+    run.whole(4, mark, {row["worker"]})
+    finish(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
