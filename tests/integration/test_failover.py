@@ -57,6 +57,16 @@ def kill_driver(run):
     run.process.wait()
 
 
+def kill_driver_and_be_noticed(run):
+    """What an agent sends before it sees that the driver is gone is lost."""
+    held = jobs.connections()
+    open_ = lambda: {inode for pid in agents(run)
+                     for inode in jobs.sockets_of(pid)} & held
+    check(open_(), "no agent is connected")
+    kill_driver(run)
+    wait("agents to let go of the driver", lambda: not open_())
+
+
 def agents(run):
     return [run.seen("agent_started", host=host)[-1]["pid"]
             for host in (LOCAL, OTHER)]
@@ -136,7 +146,7 @@ def training(stage):
 
 @scenario
 def training_goes_on_meanwhile(stage):
-    """A step needs no driver, and what is printed then is not lost."""
+    """A step needs no driver, and what is printed then is kept."""
     told = os.path.join(stage.root, "told")
     control = os.path.join(stage.root, "control")
     os.makedirs(control)
@@ -145,7 +155,7 @@ def training_goes_on_meanwhile(stage):
     run.control = control
     run.whole(4)
     run.epoch(0)
-    kill_driver(run)
+    kill_driver_and_be_noticed(run)
     run.allow(2)
     wait("the end of an epoch", lambda: "epoch 1 " in open(told).read())
     after = succeed(stage, run)
