@@ -35,6 +35,7 @@
 #include <stddef.h>
 
 #include <hvd/collectives.h>
+#include <hvd/state.h>
 #include <hvd/status.h>
 
 #ifdef __cplusplus
@@ -73,6 +74,25 @@ HVD_API hvd_status_t hvd_device_info(hvd_device_info_t *info) HVD_MUST_CHECK;
  * Commits do so themselves. Returns HVD_OK, HVD_PEER_LOST, or as the calls
  * would have. */
 HVD_API hvd_status_t hvd_step_confirm(void) HVD_MUST_CHECK;
+
+/* hvd_state_add_device - hvd_state_add for [nbytes] of device memory.
+ *
+ * A commit returns when it is queued: behind what is on `stream` (a CUstream or
+ * cudaStream_t; NULL: the legacy default stream), and what comes on it later
+ * waits until the bytes are copied: on the device, where that leaves an eighth
+ * of its memory free, else to the host. From there they go to pinned host
+ * memory, which holds the state twice, while training goes on; peers that join
+ * get them from it. A restore or sync returns when the bytes are in place.
+ * hvd_state_set and hvd_state_remove take the entry as any other. To peers it
+ * is a shared entry: where there is no GPU, hvd_state_add under this name is
+ * the same.
+ *
+ * Call it behind hvd_init and hvd_device_set. Returns as hvd_state_add;
+ * HVD_ERR_INVALID also: ptr is not on this process's device. A commit also:
+ * HVD_ERR_UNSUPPORTED, the stream is being captured; HVD_ERR_SYSTEM. */
+HVD_API hvd_status_t hvd_state_add_device(hvd_state_t *state, const char *name,
+                                          void *ptr, size_t nbytes,
+                                          void *stream) HVD_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -50,6 +50,11 @@ void device_close(void)
 {
 }
 
+bool device_is_open(void)
+{
+    return false;
+}
+
 _Noreturn static void absent(void)
 {
     abort();
@@ -100,6 +105,37 @@ void device_task_sleep(struct device_task *task)
 void device_task_wake(struct device_task *task)
 {
     (void)task;
+    absent();
+}
+
+hvd_status_t device_await(struct device_task *task)
+{
+    (void)task;
+    absent();
+}
+
+hvd_status_t device_alloc(size_t nbytes, void **ptr_p)
+{
+    (void)nbytes;
+    (void)ptr_p;
+    absent();
+}
+
+void device_free(void *ptr)
+{
+    HVD_ASSERT(ptr == NULL);
+}
+
+hvd_status_t device_pin(void *bytes, size_t nbytes)
+{
+    (void)bytes;
+    (void)nbytes;
+    absent();
+}
+
+void device_unpin(void *bytes)
+{
+    (void)bytes;
     absent();
 }
 

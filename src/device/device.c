@@ -23,15 +23,26 @@ static struct {
     struct device *open;
 } self = {.wanted = -1};
 
-hvd_status_t device_check(const struct device *d, CUresult result,
-                          const char *what)
+int device_ordinal(void)
+{
+    return self.wanted >= 0 ? self.wanted : self.slot;
+}
+
+hvd_status_t device_check_call(const struct driver_api *cuda, int ordinal,
+                               CUresult result, const char *what)
 {
     if (result == CUDA_SUCCESS)
         return HVD_OK;
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
         atomic_store(&broken, true);
-    return error_set(HVD_ERR_SYSTEM, "CUDA device %d: %s: %s", d->ordinal, what,
-                     driver_error(d->cuda, result));
+    return error_set(HVD_ERR_SYSTEM, "CUDA device %d: %s: %s", ordinal, what,
+                     driver_error(cuda, result));
+}
+
+hvd_status_t device_check(const struct device *d, CUresult result,
+                          const char *what)
+{
+    return device_check_call(d->cuda, d->ordinal, result, what);
 }
 
 bool device_is_broken(void)
@@ -72,11 +83,6 @@ void device_notice(int slot)
     self.slot = slot;
     if (driver_api_is_there())
         atomic_store(&device_used, true);
-}
-
-static int chosen(void)
-{
-    return self.wanted >= 0 ? self.wanted : self.slot;
 }
 
 void device_inform(hvd_device_info_t *info)
@@ -169,7 +175,7 @@ hvd_status_t device_open(void)
     d = calloc(1, sizeof(*d));
     if (d == NULL)
         return error_set(HVD_ERR_NOMEM, "a device");
-    d->ordinal = chosen();
+    d->ordinal = device_ordinal();
     status = open_device(d);
     if (status != HVD_OK) {
         free(d);
@@ -218,6 +224,11 @@ void device_close(void)
     free(d);
 }
 
+bool device_is_open(void)
+{
+    return self.open != NULL;
+}
+
 struct device *device_of_process(void)
 {
     return self.open;
@@ -258,11 +269,11 @@ hvd_status_t device_look(const void *ptr, bool *device_p)
 
     if (driver_api(&cuda) == HVD_OK)
         ordinal = device_of(cuda, (CUdeviceptr)(uintptr_t)ptr);
-    if (ordinal >= 0 && ordinal != chosen())
+    if (ordinal >= 0 && ordinal != device_ordinal())
         return error_set(HVD_ERR_INVALID,
                          "%p lies on device %d, this process uses device %d "
                          "(hvd_device_set)",
-                         ptr, ordinal, chosen());
+                         ptr, ordinal, device_ordinal());
     *device_p = ordinal >= 0;
     return HVD_OK;
 }

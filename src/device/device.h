@@ -63,12 +63,28 @@ void device_inform(hvd_device_info_t *info);
  * HVD_ERR_UNSUPPORTED as device_set(); HVD_ERR_SYSTEM. Issuing thread. */
 hvd_status_t device_open(void) HVD_MUST_CHECK;
 
-/* No task is posted and no communicator is used any more: end the thread, which
- * is left behind if it does not come out of a call within 10 s. */
+/* No communicator is used any more: end the thread when what is posted is over.
+ * It is left behind, with what it has, if that takes 10 s. */
 void device_close(void);
+
+bool device_is_open(void);
 
 /* 16 bytes that no other device has. Open. */
 void device_uuid(uint8_t *uuid);
+
+/* --- memory (memory.c): of one thread at a time --- */
+
+/* [nbytes] > 0 on the device, which keeps an eighth of its memory free.
+ * HVD_ERR_NOMEM: it cannot; HVD_ERR_SYSTEM. Valid until freed, also behind
+ * device_close(). */
+hvd_status_t device_alloc(size_t nbytes, void **ptr_p) HVD_MUST_CHECK;
+void device_free(void *ptr); /* NULL is fine */
+
+/* Host memory [nbytes] that stays where it is: copies to and from it run by
+ * themselves. HVD_ERR_NOMEM, HVD_ERR_SYSTEM: it does not, and
+ * copies are slower. */
+hvd_status_t device_pin(void *bytes, size_t nbytes) HVD_MUST_CHECK;
+void device_unpin(void *bytes);
 
 /* --- what the program has put on its stream --- */
 
@@ -120,10 +136,11 @@ struct device_task {
     struct device_call call;
     const struct device_copy *copies; /* [n_copies] */
     size_t n_copies;
-    void *after;  /* a mark, or NULL */
-    void *stream; /* `ordered`: what comes on it later waits for the task */
-    bool ordered; /* over as soon as it is queued */
-    int doorbell; /* eventfd, raised when it is over if somebody sleeps */
+    void *after;     /* a mark, or NULL */
+    void *stream;    /* `ordered`: what comes on it later waits for the task */
+    bool ordered;    /* over as soon as it is queued */
+    bool background; /* copies: behind others of this kind, before none else */
+    int doorbell;    /* eventfd, raised when it is over if somebody sleeps */
 
     /* --- */
     struct device_task *next;
@@ -154,6 +171,9 @@ hvd_status_t device_task_result(const struct device_task *task) HVD_MUST_CHECK;
 /* Between these its doorbell rings; look once more behind the first. */
 void device_task_sleep(struct device_task *task);
 void device_task_wake(struct device_task *task);
+
+/* Sleep until it is over. Its status. */
+hvd_status_t device_await(struct device_task *task) HVD_MUST_CHECK;
 
 /* Post it and sleep until it is over, or `verdict` (NULL: none) is set; then it
  * is over all the same, if it is no collective. Its status or the verdict's. */

@@ -1,6 +1,6 @@
 /* device/impl.h - the inside of the device, shared by device.c (which it is),
- * thread.c (its thread and the tasks), communicator.c, launch.c (what a
- * collective consists of) and scale.c; for this room only. */
+ * memory.c, thread.c (its thread and the tasks), communicator.c, launch.c (what
+ * a collective consists of) and scale.c; for this room only. */
 #ifndef DEVICE_IMPL_H
 #define DEVICE_IMPL_H
 
@@ -42,7 +42,7 @@ struct device {
     atomic_bool ended; /* the thread has */
 
     /* the thread alone */
-    CUstream copying;
+    CUstream copying, saving; /* copies; those in the background */
     struct device_task *begun;
     CUdeviceptr pack; /* [DEVICE_PACK_NBYTES], 0: none yet */
     struct scaler scaler;
@@ -52,6 +52,14 @@ struct device {
 /* What happened last on the device is an error that stays: the sentence. */
 hvd_status_t device_check(const struct device *d, CUresult result,
                           const char *what) HVD_MUST_CHECK;
+
+/* The same of a call before or behind the life of a device. */
+hvd_status_t device_check_call(const struct driver_api *cuda, int ordinal,
+                               CUresult result,
+                               const char *what) HVD_MUST_CHECK;
+
+/* The number of the one that is or would be used. Issuing thread. */
+int device_ordinal(void);
 
 /* *event_p, one that is kept or a new one, tells when all is over that is on
  * the stream by now. Any thread with the context. */

@@ -69,6 +69,8 @@ bool device_task_free(const struct device_task *task)
 
     if (atomic_load(&task->state) == DEVICE_TASK_POSTED)
         return false;
+    if (d == NULL) /* its thread has ended, or never comes back */
+        return true;
     pthread_mutex_lock(&d->lock);
     pthread_mutex_unlock(&d->lock);
     return true;
@@ -106,6 +108,13 @@ static void wait_once(struct device_task *task, int verdict_fd)
     if (!device_task_over(task))
         (void)!poll(pfds, ARRAY_SIZE(pfds), PAUSE_MAX_US);
     device_task_wake(task);
+}
+
+hvd_status_t device_await(struct device_task *task)
+{
+    while (!device_task_over(task))
+        wait_once(task, -1);
+    return device_task_result(task);
 }
 
 /* Behind a verdict a collective is over when its communicator is cancelled,
@@ -146,18 +155,24 @@ static void end_task(struct device *d, struct device_task *task,
     pthread_mutex_unlock(&d->lock);
 }
 
+static hvd_status_t wait_for(struct device *d, CUstream stream, CUevent event)
+{
+    CUresult result = d->cuda->cuStreamWaitEvent(stream, event, 0);
+
+    return device_check(d, result, "cuStreamWaitEvent");
+}
+
 static hvd_status_t begin_copies(struct device *d, struct device_task *task)
 {
-    CUresult result = CUDA_SUCCESS;
+    CUstream stream = task->background ? d->saving : d->copying;
     CUevent event;
 
     if (task->after != NULL)
-        result = d->cuda->cuStreamWaitEvent(d->copying, task->after, 0);
-    HVD_TRY(device_check(d, result, "cuStreamWaitEvent"));
-    HVD_TRY(launch_copies(d, d->copying, task->copies, task->n_copies));
-    HVD_TRY(device_record(d, d->copying, &event));
+        HVD_TRY(wait_for(d, stream, task->after));
+    HVD_TRY(launch_copies(d, stream, task->copies, task->n_copies));
+    HVD_TRY(device_record(d, stream, &event));
     task->event = event;
-    return HVD_OK;
+    return task->ordered ? wait_for(d, task->stream, event) : HVD_OK;
 }
 
 static struct device_task *take_posted(struct device *d)
@@ -189,14 +204,16 @@ static bool begin_posted(struct device *d)
 {
     struct device_task *task = take_posted(d);
     hvd_status_t status = HVD_OK;
-    bool over = false;
+    bool over;
 
     if (task == NULL)
         return false;
-    if (task->communicator != NULL)
+    if (task->communicator != NULL) {
         over = communicator_begin(task->communicator, task);
-    else
+    } else {
         status = begin_copies(d, task);
+        over = task->ordered;
+    }
     if (over || status != HVD_OK)
         end_task(d, task, status);
     else
@@ -231,14 +248,17 @@ static hvd_status_t look_at(struct device *d, const struct device_task *task,
 static bool end_begun(struct device *d)
 {
     struct device_task **p = &d->begun;
-    bool ended = false;
+    bool ended = false, saving = false;
 
     while (*p != NULL) {
         struct device_task *task = *p;
-        bool pending;
-        hvd_status_t status = look_at(d, task, &pending);
+        /* a large state is many copies in a row: behind one that is not over
+         * there is none that is */
+        bool pending = saving && task->background;
+        hvd_status_t status = pending ? HVD_OK : look_at(d, task, &pending);
 
         if (pending) {
+            saving |= task->background;
             p = &task->next;
             continue;
         }
@@ -263,7 +283,8 @@ static bool pause_until(struct device *d, uint64_t until_us)
                       ? pthread_cond_wait(&d->work, &d->lock)
                       : pthread_cond_timedwait(&d->work, &d->lock, &ts);
     d->awake = false;
-    stopping = d->stopping && d->communicators == NULL && d->first == NULL;
+    stopping = d->stopping && d->communicators == NULL && d->first == NULL &&
+               d->begun == NULL;
     pthread_mutex_unlock(&d->lock);
     return !stopping;
 }
@@ -285,7 +306,10 @@ static hvd_status_t prepare(struct device *d)
 
     HVD_TRY(device_check(d, result, "its context"));
     (void)d->cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
-    result = d->cuda->cuStreamCreateWithPriority(&d->copying,
+    result = d->cuda->cuStreamCreateWithPriority(
+        &d->copying, CU_STREAM_NON_BLOCKING, greatest);
+    HVD_TRY(device_check(d, result, "a stream"));
+    result = d->cuda->cuStreamCreateWithPriority(&d->saving,
                                                  CU_STREAM_NON_BLOCKING, least);
     return device_check(d, result, "a stream");
 }
@@ -297,6 +321,8 @@ static void clean_up(struct device *d)
         (void)d->cuda->cuMemFree_v2(d->pack);
     if (d->copying != NULL)
         (void)d->cuda->cuStreamDestroy_v2(d->copying);
+    if (d->saving != NULL)
+        (void)d->cuda->cuStreamDestroy_v2(d->saving);
     while (d->n_spare > 0)
         (void)d->cuda->cuEventDestroy_v2(d->spare[--d->n_spare]);
 }

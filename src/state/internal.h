@@ -2,6 +2,7 @@
  *
  *   registry.c   entries and callbacks: what the user registered
  *   snapshot.c   the two copies, and what moves between them and live memory
+ *   device_entries.c  what lies on a device, on its way there and back
  *   sync.c       a snapshot from one worker to another
  *   sync_digest.c  what says that it has arrived as it was
  *
@@ -24,6 +25,7 @@
 #include <hvd/state.h>
 
 #include "base/ids.h"
+#include "device/device.h"
 #include "state/sampler.h"
 #include "state/state.h"
 
@@ -34,14 +36,22 @@ enum {
     SNAPSHOT_NONE = -1
 };
 
-enum entry_kind { ENTRY_SHARED, ENTRY_LOCAL, ENTRY_OBJECT, ENTRY_SAMPLER };
+enum entry_kind {
+    ENTRY_SHARED,
+    ENTRY_LOCAL,
+    ENTRY_OBJECT,
+    ENTRY_SAMPLER,
+    ENTRY_DEVICE /* shared: a peer without a device may have it in its host's
+                    memory */
+};
 
 struct entry {
     char *name;
     enum entry_kind kind;
     uint64_t serial; /* unique within the state, grows in registration order */
-    void *ptr;       /* SHARED, LOCAL: [nbytes], the user's */
+    void *ptr;       /* SHARED, LOCAL, DEVICE: [nbytes], the user's */
     size_t nbytes;
+    void *stream;               /* DEVICE: CUstream, NULL: the legacy one */
     hvd_state_object_ops_t ops; /* OBJECT */
     void *arg;
     hvd_sampler_t *sampler; /* SAMPLER, the user's */
@@ -52,13 +62,26 @@ struct entry {
 struct record {
     uint64_t serial;
     size_t offset, nbytes;
-    bool shared;
+    size_t shadow_offset; /* device */
+    bool shared, device;
+};
+
+/* Copies that the device has been told of, each a task of its own. */
+struct transfers {
+    struct transfer {
+        struct device_task task;
+        struct device_copy copy;
+    } * items; /* [max]; the first n are posted and have not been awaited */
+    size_t n, max;
 };
 
 struct snapshot {
     uint8_t *bytes; /* mmap, [capacity] */
     size_t capacity;
-    struct record *records; /* in registration order */
+    bool pinned;             /* all of it */
+    bool in_shadow;          /* its device entries lie there, too */
+    struct transfers coming; /* to its bytes */
+    struct record *records;  /* in registration order */
     size_t n_records, records_max;
     size_t n_shared, shared_nbytes, nbytes;
     int committed_size;
@@ -80,9 +103,20 @@ struct reset_callback {
     void *arg;
 };
 
+/* What a state with entries on the device has besides. */
+struct device_part {
+    bool opened;  /* the doorbell is */
+    int doorbell; /* of all tasks; eventfd */
+    void *shadow; /* [shadow_nbytes] on the device, or NULL: no room */
+    size_t shadow_nbytes;
+    size_t refused_nbytes;  /* for which there was none; 0: never */
+    struct transfers calls; /* that the save or load under way waits for */
+};
+
 struct hvd_state {
     struct entry *entries;
     size_t n_entries, entries_max;
+    size_t n_device; /* entries */
     uint64_t next_serial;
     uint8_t layout[STATE_DIGEST_NBYTES];
     size_t *sizes; /* of the entries, while a snapshot is prepared */
@@ -91,6 +125,7 @@ struct hvd_state {
     struct reset_callback *on_reset;
     size_t n_reset, reset_max;
 
+    struct device_part device;
     struct snapshot snapshots[2];
     int current;  /* index, or SNAPSHOT_NONE */
     bool in_call; /* save, restore or sync runs: user code may not nest them */
@@ -111,10 +146,9 @@ static inline bool entry_is_shared(const struct entry *entry)
 
 /* Memory and records for `state`'s entries as they are now: sizes [n_entries]
  * in registration order. HVD_ERR_NOMEM: the snapshot holds nothing any more. */
-hvd_status_t snapshot_prepare(struct snapshot *snapshot,
-                              const hvd_state_t *state,
+hvd_status_t snapshot_prepare(struct snapshot *snapshot, hvd_state_t *state,
                               const size_t *sizes) HVD_MUST_CHECK;
-void snapshot_fini(struct snapshot *snapshot);
+void snapshot_fini(hvd_state_t *state, struct snapshot *snapshot);
 
 /* The bytes of `record` in its snapshot. */
 static inline uint8_t *snapshot_at(const struct snapshot *snapshot,

@@ -11,14 +11,20 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "state/device_entries.h"
 #include "state/internal.h"
 
 static const char *const kind_names[] = {
-    [ENTRY_SHARED] = "shared",
-    [ENTRY_LOCAL] = "local",
-    [ENTRY_OBJECT] = "object",
-    [ENTRY_SAMPLER] = "sampler",
+    [ENTRY_SHARED] = "shared", [ENTRY_LOCAL] = "local",
+    [ENTRY_OBJECT] = "object", [ENTRY_SAMPLER] = "sampler",
+    [ENTRY_DEVICE] = "shared",
 };
+
+/* Where it lies is its worker's own affair: it is the same entry. */
+static enum entry_kind layout_kind(const struct entry *entry)
+{
+    return entry->kind == ENTRY_DEVICE ? ENTRY_SHARED : entry->kind;
+}
 
 hvd_state_t *hvd_state_create(void)
 {
@@ -45,8 +51,9 @@ void hvd_state_destroy(hvd_state_t *state)
     free(state->on_restore.items);
     free(state->on_sync.items);
     free(state->on_reset);
-    snapshot_fini(&state->snapshots[0]);
-    snapshot_fini(&state->snapshots[1]);
+    snapshot_fini(state, &state->snapshots[0]);
+    snapshot_fini(state, &state->snapshots[1]);
+    device_entries_release(state);
     free(state);
 }
 
@@ -58,7 +65,7 @@ static void layout_extend(uint8_t *digest, const struct entry *entry)
     XXH128_canonical_t canonical;
 
     memcpy(buf, digest, STATE_DIGEST_NBYTES);
-    buf[STATE_DIGEST_NBYTES] = (uint8_t)entry->kind;
+    buf[STATE_DIGEST_NBYTES] = (uint8_t)layout_kind(entry);
     memcpy(buf + STATE_DIGEST_NBYTES + 1, entry->name, name_nbytes);
     XXH128_canonicalFromHash(
         &canonical, XXH3_128bits(buf, STATE_DIGEST_NBYTES + 1 + name_nbytes));
@@ -107,6 +114,7 @@ static hvd_status_t add(hvd_state_t *state, const char *name,
     *entry = *like;
     entry->name = copy;
     entry->serial = state->next_serial++;
+    state->n_device += entry->kind == ENTRY_DEVICE;
     layout_extend(state->layout, entry);
     return HVD_OK;
 }
@@ -132,6 +140,30 @@ hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
                                  void *ptr, size_t nbytes)
 {
     return add_memory(state, name, ptr, nbytes, ENTRY_LOCAL);
+}
+
+static hvd_status_t check_on_device(const char *name, const void *ptr,
+                                    size_t nbytes)
+{
+    bool device = nbytes == 0 && ptr;
+
+    if (nbytes > 0)
+        HVD_TRY(error_prefix(device_look(ptr, &device), "entry '%s'", name));
+    if (!device)
+        return error_set(HVD_ERR_INVALID,
+                         "entry '%s': %p is no memory of a device", name, ptr);
+    return HVD_OK;
+}
+
+hvd_status_t hvd_state_add_device(hvd_state_t *state, const char *name,
+                                  void *ptr, size_t nbytes, void *stream)
+{
+    struct entry entry = {
+        .kind = ENTRY_DEVICE, .ptr = ptr, .nbytes = nbytes, .stream = stream};
+
+    HVD_TRY(check_change(state, name));
+    HVD_TRY(check_on_device(name, ptr, nbytes));
+    return add(state, name, &entry);
 }
 
 hvd_status_t hvd_state_add_object(hvd_state_t *state, const char *name,
@@ -167,11 +199,13 @@ hvd_status_t hvd_state_set(hvd_state_t *state, const char *name, void *ptr,
     entry = find(state, name);
     if (!entry)
         return error_set(HVD_ERR_INVALID, "no entry '%s'", name);
-    if (entry->kind != ENTRY_SHARED && entry->kind != ENTRY_LOCAL)
+    if (entry->kind == ENTRY_OBJECT || entry->kind == ENTRY_SAMPLER)
         return error_set(HVD_ERR_INVALID, "entry '%s' is a %s: has no memory",
                          name, kind_names[entry->kind]);
     if (!ptr)
         return error_set(HVD_ERR_INVALID, "entry '%s': ptr is NULL", name);
+    if (entry->kind == ENTRY_DEVICE)
+        HVD_TRY(check_on_device(name, ptr, nbytes));
     entry->ptr = ptr;
     entry->nbytes = nbytes;
     return HVD_OK;
@@ -186,6 +220,7 @@ hvd_status_t hvd_state_remove(hvd_state_t *state, const char *name)
     if (!entry)
         return error_set(HVD_ERR_INVALID, "no entry '%s'", name);
     free(entry->name);
+    state->n_device -= entry->kind == ENTRY_DEVICE;
     state->n_entries--;
     memmove(entry, entry + 1,
             (size_t)(state->entries + state->n_entries - entry) *

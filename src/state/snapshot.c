@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "state/device_entries.h"
 #include "state/internal.h"
 
 enum {
@@ -63,10 +64,18 @@ static void *map_small(size_t nbytes)
     return bytes == MAP_FAILED ? NULL : bytes;
 }
 
+static void unmap_bytes(hvd_state_t *state, struct snapshot *s)
+{
+    if (device_entries_let_go(state, s))
+        unmap(s->bytes, s->capacity);
+    s->capacity = 0;
+}
+
 /* What is in it is lost when it grows. A quarter more than asked for when it
  * does so again: an object that grows a little at every commit must not map
  * each time. */
-static hvd_status_t reserve(struct snapshot *s, size_t nbytes)
+static hvd_status_t reserve(hvd_state_t *state, struct snapshot *s,
+                            size_t nbytes)
 {
     size_t capacity = nbytes;
 
@@ -79,8 +88,7 @@ static hvd_status_t reserve(struct snapshot *s, size_t nbytes)
     capacity = round_up(capacity, capacity >= HUGE_PAGE_NBYTES
                                       ? HUGE_PAGE_NBYTES
                                       : PAGE_NBYTES);
-    unmap(s->bytes, s->capacity);
-    s->capacity = 0;
+    unmap_bytes(state, s);
     s->bytes = capacity >= HUGE_PAGE_NBYTES ? map_huge(capacity)
                                             : map_small(capacity);
     if (!s->bytes)
@@ -91,9 +99,11 @@ static hvd_status_t reserve(struct snapshot *s, size_t nbytes)
     return HVD_OK;
 }
 
-void snapshot_fini(struct snapshot *snapshot)
+void snapshot_fini(hvd_state_t *state, struct snapshot *snapshot)
 {
-    unmap(snapshot->bytes, snapshot->capacity);
+    unmap_bytes(state, snapshot);
+    if (snapshot->coming.n == 0)
+        free(snapshot->coming.items);
     free(snapshot->records);
     memset(snapshot, 0, sizeof(*snapshot));
 }
@@ -117,21 +127,28 @@ static bool lay_out(struct snapshot *s, bool shared, size_t *offset_p)
     return true;
 }
 
-hvd_status_t snapshot_prepare(struct snapshot *s, const hvd_state_t *state,
+static struct record record_for(const struct entry *entry, size_t nbytes)
+{
+    return (struct record){.serial = entry->serial,
+                           .nbytes = nbytes,
+                           .shared = entry_is_shared(entry),
+                           .device = entry->kind == ENTRY_DEVICE};
+}
+
+hvd_status_t snapshot_prepare(struct snapshot *s, hvd_state_t *state,
                               const size_t *sizes)
 {
     size_t offset = 0;
 
+    HVD_TRY(device_entries_await(state, s));
+    s->in_shadow = false;
     s->n_records = 0;
     s->n_shared = 0;
     if (!array_reserve(&s->records, &s->records_max, state->n_entries))
         return error_set(HVD_ERR_NOMEM, "snapshot: out of memory");
     for (size_t i = 0; i < state->n_entries; i++) {
-        bool shared = entry_is_shared(&state->entries[i]);
-
-        s->records[i] = (struct record){state->entries[i].serial, 0, sizes[i],
-                                        shared};
-        s->n_shared += shared;
+        s->records[i] = record_for(&state->entries[i], sizes[i]);
+        s->n_shared += s->records[i].shared;
     }
     s->n_records = state->n_entries;
     if (!lay_out(s, true, &offset))
@@ -141,7 +158,7 @@ hvd_status_t snapshot_prepare(struct snapshot *s, const hvd_state_t *state,
         goto overflow;
     s->nbytes = offset;
     memcpy(s->layout, state->layout, sizeof(s->layout));
-    return reserve(s, s->nbytes);
+    return reserve(state, s, s->nbytes);
 
 overflow:
     return error_set(HVD_ERR_NOMEM, "the entries' sizes overflow");
@@ -203,8 +220,10 @@ uint64_t state_moves(const hvd_state_t *state)
 }
 
 static hvd_status_t copy_in(hvd_state_t *state, const struct entry *entry,
-                            uint8_t *to, size_t nbytes)
+                            struct snapshot *spare, const struct record *record)
 {
+    uint8_t *to = snapshot_at(spare, record);
+    size_t nbytes = record->nbytes;
     hvd_status_t status;
 
     switch (entry->kind) {
@@ -221,8 +240,17 @@ static hvd_status_t copy_in(hvd_state_t *state, const struct entry *entry,
         if (status != HVD_OK)
             return callback_failed(status, "serialize of object", entry->name);
         return HVD_OK;
+    case ENTRY_DEVICE:
+        return device_entry_save(state, spare, entry, record);
     }
     abort();
+}
+
+static hvd_status_t copy_all_in(hvd_state_t *state, struct snapshot *spare)
+{
+    for (size_t i = 0; i < state->n_entries; i++)
+        HVD_TRY(copy_in(state, &state->entries[i], spare, &spare->records[i]));
+    return HVD_OK;
 }
 
 static hvd_status_t fill(hvd_state_t *state, struct snapshot *spare)
@@ -230,13 +258,10 @@ static hvd_status_t fill(hvd_state_t *state, struct snapshot *spare)
     state->frozen = true;
     HVD_TRY(sizes_now(state));
     HVD_TRY(snapshot_prepare(spare, state, state->sizes));
-    for (size_t i = 0; i < state->n_entries; i++) {
-        const struct record *record = &spare->records[i];
-
-        HVD_TRY(copy_in(state, &state->entries[i], snapshot_at(spare, record),
-                        record->nbytes));
-    }
-    return HVD_OK;
+    if (state->n_device == 0)
+        return copy_all_in(state, spare);
+    HVD_TRY(device_entries_begin_save(state, spare));
+    return device_entries_end_save(state, spare, copy_all_in(state, spare));
 }
 
 hvd_status_t state_save(hvd_state_t *state, uint64_t generation, int world_size)
@@ -312,8 +337,11 @@ hvd_status_t snapshot_check(const hvd_state_t *state, const struct snapshot *s)
 }
 
 static hvd_status_t copy_out(hvd_state_t *state, const struct entry *entry,
-                             const uint8_t *from, size_t nbytes)
+                             const struct snapshot *s,
+                             const struct record *record)
 {
+    const uint8_t *from = snapshot_at(s, record);
+    size_t nbytes = record->nbytes;
     hvd_status_t status;
 
     switch (entry->kind) {
@@ -331,28 +359,38 @@ static hvd_status_t copy_out(hvd_state_t *state, const struct entry *entry,
             return callback_failed(status, "deserialize of object",
                                    entry->name);
         return HVD_OK;
+    case ENTRY_DEVICE:
+        return device_entry_load(state, s, entry, record);
     }
     abort();
 }
 
-hvd_status_t snapshot_apply(hvd_state_t *state)
+static hvd_status_t copy_all_out(hvd_state_t *state, const struct snapshot *s)
 {
-    const struct snapshot *s = &state->snapshots[state->current];
-    hvd_status_t status;
     size_t at = 0;
 
-    state->frozen = true;
     for (size_t i = 0; i < state->n_entries; i++) {
         const struct entry *entry = &state->entries[i];
-        const struct record *record = record_of(s, entry, &at);
 
-        HVD_TRY_GOTO(
-            copy_out(state, entry, snapshot_at(s, record), record->nbytes),
-            thaw);
+        HVD_TRY(copy_out(state, entry, s, record_of(s, entry, &at)));
     }
-    status = HVD_OK;
+    return HVD_OK;
+}
 
-thaw:
+static hvd_status_t apply(hvd_state_t *state, struct snapshot *s)
+{
+    if (state->n_device == 0)
+        return copy_all_out(state, s);
+    HVD_TRY(device_entries_begin_load(state, s));
+    return device_entries_end_load(state, copy_all_out(state, s));
+}
+
+hvd_status_t snapshot_apply(hvd_state_t *state)
+{
+    hvd_status_t status;
+
+    state->frozen = true;
+    status = apply(state, &state->snapshots[state->current]);
     state->frozen = false;
     return status;
 }

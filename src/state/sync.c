@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "collectives/comm.h"
+#include "state/device_entries.h"
 #include "state/internal.h"
 #include "state/sync_digest.h"
 #include "state/sync_wire.h"
@@ -92,7 +93,7 @@ static hvd_status_t send_bytes(const struct snapshot *s, struct comm *comm,
 
 hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer)
 {
-    const struct snapshot *s;
+    struct snapshot *s;
     hvd_status_t status = HVD_ERR_NOMEM;
     uint8_t *list;
 
@@ -100,6 +101,7 @@ hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer)
         return error_set(HVD_ERR_STATE, "sync: nothing to send to rank %d",
                          peer);
     s = &state->snapshots[state->current];
+    HVD_TRY(device_entries_await(state, s));
     list = list_create(s->n_shared);
     if (!list)
         goto free_list;

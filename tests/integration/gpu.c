@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_NBYTES = 64, NOT_READY = 600 };
+enum { BUFFER_NBYTES = 64, KEPT_NBYTES = 4 << 20, NOT_READY = 600 };
 
 /* As cuda.h has them; results are 0 or an error. */
 static struct {
@@ -19,7 +19,7 @@ static struct {
     int (*cuStreamQuery)(void *stream);
 } cuda;
 
-static uint64_t buffer;
+static uint64_t buffer, kept;
 
 static void must(int result, const char *call)
 {
@@ -53,6 +53,7 @@ static void begin(void)
     must(cuda.cuDevicePrimaryCtxRetain(&context, hvd_slot()), "its context");
     must(cuda.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent");
     must(cuda.cuMemAlloc_v2(&buffer, BUFFER_NBYTES), "cuMemAlloc");
+    must(cuda.cuMemAlloc_v2(&kept, KEPT_NBYTES), "cuMemAlloc");
 }
 
 static void copy(uint64_t dst, uint64_t src, size_t nbytes)
@@ -79,4 +80,25 @@ hvd_status_t gpu_allreduce(void *values, size_t count, hvd_dtype_t dtype,
     HVD_TRY(hvd_allreduce(there, there, count, dtype, op));
     copy((uintptr_t)values, buffer, nbytes);
     return HVD_OK;
+}
+
+void gpu_store(uint64_t word)
+{
+    copy(kept + KEPT_NBYTES - sizeof(word), (uintptr_t)&word, sizeof(word));
+}
+
+uint64_t gpu_stored(void)
+{
+    uint64_t word;
+
+    copy((uintptr_t)&word, kept + KEPT_NBYTES - sizeof(word), sizeof(word));
+    return word;
+}
+
+hvd_status_t gpu_keep(hvd_state_t *state)
+{
+    begin();
+    gpu_store(0);
+    return hvd_state_add_device(state, "kept", (void *)(uintptr_t)kept,
+                                KEPT_NBYTES, NULL);
 }

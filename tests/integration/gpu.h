@@ -1,8 +1,10 @@
-/* tests/integration/gpu.h - a device buffer for trainer: what it adds up goes
- * there, is combined there, and comes back. The driver is found at run time, so
- * that no headers are needed. Threads: one. */
+/* tests/integration/gpu.h - a device for trainer: what it adds up goes there,
+ * is combined there, and comes back; what it must not forget lies there. The
+ * driver is found at run time, so that no headers are needed. Threads: one. */
 #ifndef TESTS_INTEGRATION_GPU_H
 #define TESTS_INTEGRATION_GPU_H
+
+#include <stdint.h>
 
 #include <hvd/hvd.h>
 
@@ -10,5 +12,11 @@
  * there is no driver. */
 hvd_status_t gpu_allreduce(void *values, size_t count, hvd_dtype_t dtype,
                            hvd_op_t op);
+
+/* An entry of the state on the device: a word that is what was stored last.
+ * After hvd_init. */
+hvd_status_t gpu_keep(hvd_state_t *state);
+void gpu_store(uint64_t word);
+uint64_t gpu_stored(void);
 
 #endif

@@ -122,8 +122,12 @@ static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
     hvd_request_t *request;
     hvd_status_t status;
 
-    if (options.device)
+    if (options.device) {
+        if (gpu_stored() != model.step)
+            wrong("what the device has", (int64_t)gpu_stored(),
+                  (int64_t)model.step);
         return gpu_allreduce(values, count, dtype, op);
+    }
     if (options.poll) {
         HVD_TRY(hvd_allreduce_async(values, values, count, dtype, op, NULL,
                                     &request));
@@ -169,6 +173,8 @@ static void update(void)
     for (size_t i = 0; i < WEIGHTS; i++)
         model.weights[i] = (model.weights[i] ^ (model.step + i)) *
                            0x9e3779b97f4a7c15u;
+    if (options.device)
+        gpu_store(model.step);
 }
 
 static hvd_status_t boundary(hvd_state_t *state)
@@ -296,6 +302,8 @@ static hvd_status_t run_elastic(void)
     HVD_TRY_GOTO(hvd_state_add(state, "model", &model, nbytes), destroy);
     if (is_host(options.odd_host))
         HVD_TRY_GOTO(hvd_state_add(state, "odd", &odd, sizeof(odd)), destroy);
+    if (options.device)
+        HVD_TRY_GOTO(gpu_keep(state), destroy);
     status = hvd_elastic_run(state, train, NULL);
 
 destroy:
