@@ -56,6 +56,9 @@ bool device_is_broken(void);
  * Issuing thread. */
 hvd_status_t device_look(const void *ptr, bool *device_p) HVD_MUST_CHECK;
 
+/* Was the house built with CUDA and NCCL? */
+bool device_is_built(void);
+
 /* Loads driver and NCCL, makes no context. Any thread. */
 void device_inform(hvd_device_info_t *info);
 

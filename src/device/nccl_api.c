@@ -94,9 +94,24 @@ static hvd_status_t check_version(struct nccl_api *api)
     return HVD_OK;
 }
 
+/* It would override what each communicator asks for. */
+static hvd_status_t check_environment(void)
+{
+    const char *blocking = getenv("NCCL_COMM_BLOCKING");
+
+    if (blocking == NULL || strcmp(blocking, "0") == 0)
+        return HVD_OK;
+    return error_set(HVD_ERR_UNSUPPORTED,
+                     "NCCL_COMM_BLOCKING=%s: a call of NCCL could not be "
+                     "cancelled",
+                     blocking);
+}
+
 static hvd_status_t load(void)
 {
     void *handle = NULL;
+
+    HVD_TRY(check_environment());
 
     HVD_TRY(open_library(&handle));
     HVD_TRY(symbols_find(handle, "this NCCL", symbols, ARRAY_SIZE(symbols),

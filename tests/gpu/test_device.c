@@ -438,6 +438,24 @@ START_TEST(broken_device_is_told)
 }
 END_TEST
 
+/* Its communicators would block whoever makes them. */
+static int rank_is_told_to_block(void)
+{
+    hvd_device_info_t info = {.struct_size = sizeof(info)};
+
+    setenv("NCCL_COMM_BLOCKING", "1", 1);
+    device_inform(&info);
+    MUST(!info.usable && info.nccl_version == 0);
+    MUST(strstr(info.reason, "NCCL_COMM_BLOCKING=1") != NULL);
+    return 0;
+}
+
+START_TEST(nccl_that_blocks_is_refused)
+{
+    play(1, rank_is_told_to_block, "", -1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device");
@@ -453,6 +471,7 @@ int main(void)
     tcase_add_loop_test(tc, device_informs, 0, 2);
     tcase_add_test(tc, pointers_are_looked_up);
     tcase_add_test(tc, broken_device_is_told);
+    tcase_add_test(tc, nccl_that_blocks_is_refused);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -236,11 +236,12 @@ class Stage:
         run.start(**more)
         return run
 
-    def command(self, *arguments):
+    def command(self, *arguments, **env):
         """hvd-elastic that ends by itself: (status, stdout, stderr)."""
         done = subprocess.run([self.driver, *arguments], timeout=PATIENCE_S,
                               stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, cwd=self.root, check=False)
+                              text=True, cwd=self.root, check=False,
+                              env={**os.environ, **env})
         return done.returncode, done.stdout, done.stderr
 
     def hanging(self, directory):

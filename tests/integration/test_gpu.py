@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from harness import LOCAL, OTHER, PATIENCE_S, equal, main, scenario
+from harness import LOCAL, OTHER, PATIENCE_S, check, equal, main, scenario
 import job as jobs
 
 NP = ["--min-np", "1", "--max-np", "4"]
@@ -41,6 +41,32 @@ def lose(run, row):
 
 def said(run, words):
     return [line for line in list(run.lines) if words in line]
+
+
+@scenario
+def check_build_says_what_is_here(stage):
+    fake = os.path.join(stage.build, "tests/gpu/fake")
+    out = stage.command("--check-build", LD_LIBRARY_PATH=fake,
+                        FAKE_GPU="devices=3")[1]
+    equal(out.splitlines()[-2:],
+          ["CUDA:        driver 13.0, 3 devices",
+           "NCCL:        2.28.9 (%s/libnccl.so.2)" % fake], "--check-build")
+    out = stage.command("--check-build", LD_LIBRARY_PATH=fake,
+                        HVD_NCCL_LIBRARY="/none", FAKE_GPU="devices=0")[1]
+    check("CUDA:        not here (" in out and "NCCL:        not here" in out,
+          out)
+
+
+@scenario
+def nccl_is_told_to_give_up_soon(stage):
+    run = stage.start(["-np", "1", "-x", "NCCL_IB_TIMEOUT=20"],
+                      ["sh", "-c", "env | grep ^NCCL_"], hosts=(LOCAL + ":1",))
+    run.wait(PATIENCE_S)
+    told = dict(line.split(":")[-1].split("=", 1) for line in run.lines
+                if ":NCCL_" in line)
+    equal(told, {"NCCL_RUNTIME_CONNECT": "0", "NCCL_SOCKET_RETRY_CNT": "10",
+                 "NCCL_SOCKET_RETRY_SLEEP_MSEC": "50", "NCCL_IB_TIMEOUT": "20",
+                 "NCCL_RAS_ENABLE": "0", "NCCL_SOCKET_IFNAME": "=lo"}, "NCCL")
 
 
 @scenario

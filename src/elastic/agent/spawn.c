@@ -26,6 +26,7 @@
 #include "base/fd.h"
 #include "base/rlimits.h"
 #include "base/signals.h"
+#include "elastic/agent/nccl_env.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 
@@ -47,6 +48,7 @@ struct plan {
     char own[N_OWN][OWN_MAX];
     char driver[sizeof(ENV_DRIVER) + WIRE_ENDPOINTS_MAX];
     char job_dir[sizeof(ENV_JOB_DIR) + PATH_MAX];
+    char interfaces[NCCL_ENV_INTERFACES_MAX];
     char *paths; /* candidates, each with its NUL, then an empty one */
     const char *cwd;
     pid_t parent;
@@ -72,26 +74,46 @@ static bool list_add(struct list *list, const char *item)
     return true;
 }
 
+/* "NAME=...": the item of that name; NULL: none. */
+static char **env_find(const struct list *env, const char *entry)
+{
+    size_t n_name = strcspn(entry, "=") + 1;
+
+    for (size_t i = 0; i < env->n; i++)
+        if (strncmp(env->items[i], entry, n_name) == 0)
+            return &env->items[i];
+    return NULL;
+}
+
 /* NAME=value; replaces an earlier one of that name. */
 static bool env_set(struct list *env, const char *entry)
 {
-    const char *equals = strchr(entry, '=');
-    size_t n_name = equals ? (size_t)(equals - entry) + 1 : 0;
+    char **item;
 
-    if (n_name <= 1)
+    if (strcspn(entry, "=") == 0 || !strchr(entry, '='))
         return true; /* not an assignment: nothing a program could read */
-    for (size_t i = 0; i < env->n; i++)
-        if (strncmp(env->items[i], entry, n_name) == 0) {
-            memcpy(&env->items[i], &entry, sizeof(entry));
-            return true;
-        }
-    return list_add(env, entry);
+    item = env_find(env, entry);
+    if (!item)
+        return list_add(env, entry);
+    memcpy(item, &entry, sizeof(entry));
+    return true;
+}
+
+/* Unless it is set. */
+static bool env_default(struct list *env, const char *entry)
+{
+    return env_find(env, entry) || list_add(env, entry);
 }
 
 static bool is_inherited(const char *entry)
 {
     return strncmp(entry, "HVD_", 4) != 0 ||
            strncmp(entry, ENV_LOG_LEVEL "=", sizeof(ENV_LOG_LEVEL)) == 0;
+}
+
+static const char *addresses_of(const struct msg_spawn *spawn)
+{
+    return spawn->addresses[0] ? spawn->addresses : "127.0.0.1";
 }
 
 static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
@@ -105,8 +127,7 @@ static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
     snprintf(plan->own[1], OWN_MAX, ENV_HOST "=%s", site->host);
     snprintf(plan->own[2], OWN_MAX, ENV_WORKER "=%" PRIu64, spawn->worker);
     snprintf(plan->own[3], OWN_MAX, ENV_SLOT "=%" PRIu32, spawn->slot);
-    snprintf(plan->own[4], OWN_MAX, ENV_ADDRESS "=%s",
-             spawn->addresses[0] ? spawn->addresses : "127.0.0.1");
+    snprintf(plan->own[4], OWN_MAX, ENV_ADDRESS "=%s", addresses_of(spawn));
     snprintf(plan->own[5], OWN_MAX, ENV_SECRET_FD "=%d", SPAWN_SECRET_FD);
     snprintf(plan->own[6], OWN_MAX, ENV_LIFELINE_FD "=%d", SPAWN_LIFELINE_FD);
     for (size_t i = 0; i < N_OWN; i++)
@@ -117,6 +138,17 @@ static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
     snprintf(plan->job_dir, sizeof(plan->job_dir), ENV_JOB_DIR "=%s",
              site->job_dir);
     return env_set(&plan->env, plan->job_dir);
+}
+
+static bool plan_nccl(struct plan *plan, const char *addresses)
+{
+    for (size_t i = 0; nccl_env[i]; i++)
+        if (!env_default(&plan->env, nccl_env[i]))
+            return false;
+    if (!nccl_env_interfaces(addresses, plan->interfaces,
+                             sizeof(plan->interfaces)))
+        return true;
+    return env_default(&plan->env, plan->interfaces);
 }
 
 static bool plan_env(struct plan *plan, const struct spawn_site *site,
@@ -130,7 +162,8 @@ static bool plan_env(struct plan *plan, const struct spawn_site *site,
     for (size_t at = 0; at < spawn->env.nbytes; at += strlen(env + at) + 1)
         if (!env_set(&plan->env, env + at))
             return false;
-    return plan_own_env(plan, site, spawn);
+    return plan_own_env(plan, site, spawn) &&
+           plan_nccl(plan, addresses_of(spawn));
 }
 
 static bool plan_argv(struct plan *plan, const struct msg_spawn *spawn)
@@ -148,12 +181,9 @@ static bool plan_argv(struct plan *plan, const struct msg_spawn *spawn)
 
 static const char *env_get(const struct list *env, const char *name_equals)
 {
-    size_t n = strlen(name_equals);
+    char **item = env_find(env, name_equals);
 
-    for (size_t i = 0; i < env->n; i++)
-        if (strncmp(env->items[i], name_equals, n) == 0)
-            return env->items[i] + n;
-    return NULL;
+    return item ? *item + strlen(name_equals) : NULL;
 }
 
 /* Where execvp would look, in the worker's own PATH; relative directories are

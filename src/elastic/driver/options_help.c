@@ -80,16 +80,6 @@ void options_print_help_env(FILE *out)
         out);
 }
 
-void options_print_check_build(FILE *out)
-{
-    fputs("hvd-elastic " HVD_VERSION "\n\n"
-          "launchers:   local, ssh, slurm\n"
-          "transports:  shared memory, tcp\n"
-          "memory:      host\n"
-          "control:     tcp, encrypted (CURVE)\n",
-          out);
-}
-
 void options_print_version(FILE *out)
 {
     fputs("hvd-elastic " HVD_VERSION "\n", out);
