@@ -64,6 +64,7 @@ END_S = 120
 PER_JOB = 8        # recoveries: a slot that fails often is restarted late
 STEP_US = 1000
 STEPS = 10000
+DEVICE_SLOWER = 5  # a step there, on devices of host memory
 CONNECTIONS_MAX = 1 + 2 * (SIZE - 1)    # the driver; per peer data and sync
 LEAVE_S = 3        # no recovery starts so close to the end
 SHORT_STEPS = 500
@@ -102,11 +103,16 @@ def holdings(job):
 
 
 class Recoveries:
-    """say(text): details of what happens. progress(): after each recovery."""
+    """say(text): details of what happens. progress(): after each recovery.
+    devices: workers reduce on a GPU each, of host memory (tests/gpu/fake), by
+    NCCL or, in every third job, staged."""
 
-    def __init__(self, build, seed, say, progress):
+    def __init__(self, build, seed, say, progress, devices=False):
         self.random = random.Random(seed)
         self.build, self.say, self.progress = build, say, progress
+        self.devices = devices
+        self.step_us = STEP_US * (DEVICE_SLOWER if devices else 1)
+        self.n_steps = STEPS // (DEVICE_SLOWER if devices else 1)
         self.directory = tempfile.mkdtemp(prefix="hvd-recoveries-")
         self.tried = collections.Counter()
         self.done = collections.Counter()
@@ -128,7 +134,8 @@ class Recoveries:
         self.n_jobs += 1
         program = [os.path.join(self.build,
                                 "tests/integration/chaos_worker"),
-                   "--steps", str(n_steps), "--step-us", str(STEP_US)]
+                   "--steps", str(n_steps), "--step-us", str(self.step_us),
+                   *(["--device"] if self.devices else [])]
         self.job = jobs.Job(
             os.path.join(self.directory, "job%d" % self.n_jobs),
             ["-np", str(SIZE), "--min-np", "1", "--max-np", str(SIZE),
@@ -138,8 +145,17 @@ class Recoveries:
             self.job.command[at:at] = ["--job-dir", self.job.job_dir]
         self.job.command[:0] = self.prefix
         self.job.set_hosts(*HOSTS)
-        self.job.start()
+        self.job.start(**(self.fakes() if self.devices else {}))
         self.whole(0)
+
+    def fakes(self):
+        """Devices and what is wrong with them, for the next job."""
+        knobs = "devices=2 by_host=%d silent=%d late_us=%d revoke=%d" % (
+            self.n_jobs % 3 != 0, self.random.random() < 0.5,
+            self.random.choice((0, 50, 500)), self.random.random() < 0.7)
+        self.say("job %d: %s" % (self.n_jobs, knobs))
+        return {"FAKE_GPU": knobs,
+                "LD_LIBRARY_PATH": os.path.join(self.build, "tests/gpu/fake")}
 
     # ---- waiting -----------------------------------------------------------
 
@@ -420,6 +436,8 @@ class Recoveries:
 
     def differences(self, before):
         after = holdings(self.job)
+        if self.devices:  # NCCL's are its own: a death while it meets leaves one
+            after["LISTEN sockets"] = before["LISTEN sockets"]
         wrong = ["%s: %s, not %s" % (name, after[name], before[name])
                  for name in before if before[name] != after[name]]
         members = sorted(self.job.members(), key=lambda row: row["worker"])
@@ -428,12 +446,13 @@ class Recoveries:
             if own is None or held[-1] is None:
                 continue
             who = "pid %d (rank %d)" % (row["pid"], row["rank"])
-            if own["connection"] > CONNECTIONS_MAX:
+            if own["connection"] > CONNECTIONS_MAX and not self.devices:
                 wrong.append("%s: %d connections" % (who, own["connection"]))
             wrong += ["%s: %s: %d, the newest member %d" % (
                 who, kind, own[kind], held[-1][kind])
                 for kind in set(own) | set(held[-1])
-                if kind != "connection" and own[kind] != held[-1][kind]]
+                if kind != "connection" and own[kind] != held[-1][kind]
+                and not (self.devices and kind == "socket")]
         return wrong
 
     def finish(self, n_digests=SIZE):
@@ -464,9 +483,9 @@ class Recoveries:
 
     def long_job(self, kinds):
         """Play kinds while the job lasts; those that were not played."""
-        self.start(STEPS, "driver" in kinds)
-        # A step takes STEP_US at least: until then nobody can be at its end.
-        last = time.monotonic() + STEPS * STEP_US / 1e6 - LEAVE_S
+        self.start(self.n_steps, "driver" in kinds)
+        # A step takes step_us at least: until then nobody can be at its end.
+        last = time.monotonic() + self.n_steps * self.step_us / 1e6 - LEAVE_S
         kinds = list(kinds)
         while kinds and time.monotonic() < last:
             self.say("%s ..." % kinds[0])
@@ -486,7 +505,7 @@ class Recoveries:
 
     def short_job(self, at):
         """Kill a member at this part of a job's life; its duration in s."""
-        self.start(SHORT_STEPS)
+        self.start(SHORT_STEPS // (DEVICE_SLOWER if self.devices else 1))
         start = time.monotonic()
         if at is None:
             self.finish()

@@ -106,6 +106,9 @@ def everything(quick, only):
                     ["--suite", "cluster"], logbase="cluster")
         yield Stage("chaos: 20 recoveries",
                     ["scripts/chaos", "--runs", "20"], 300, needs=[PLAIN])
+        yield Stage("chaos: 5 recoveries of jobs on devices",
+                    ["scripts/chaos", "--devices", "--runs", "5"], 300,
+                    needs=[PLAIN])
         yield Stage("the demo's day", [
             "python3", "-B", "scripts/demo_day.py", "--short", GPL], 200,
             needs=[PLAIN])

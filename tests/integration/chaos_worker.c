@@ -21,6 +21,7 @@
 
 #include <hvd/hvd.h>
 
+#include "gpu.h"
 #include "posted.h"
 #include "words.h"
 
@@ -39,7 +40,7 @@ static struct options {
     long fail_at, mismatch_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
-    bool count_fds, no_shutdown, posted, heedless;
+    bool count_fds, no_shutdown, posted, heedless, device;
 } options = {.steps = 100,
              .step_us = 1000,
              .state_bytes = 1024,
@@ -63,6 +64,7 @@ static const char usage[] =
     "  [--broadcast-only]     broadcasts instead of allreduces\n"
     "  [--posted]             posts collectives, waits for them later or "
     "never\n"
+    "  [--device]             allreduces on a device, which keeps the step\n"
     "  [--no-collective]      no collectives at all\n"
     "  [--local-between]      more boundaries with no collective between them\n"
     "  [--start-sleep-ms T]   before hvd_elastic_run\n"
@@ -106,7 +108,7 @@ static void wrong(const char *what, int64_t got, int64_t want)
 
 static hvd_status_t check_allreduce(void)
 {
-    int64_t in[VECTOR_MAX], out[VECTOR_MAX];
+    int64_t in[VECTOR_MAX], results[VECTOR_MAX], *out = results;
     int64_t step = (int64_t)model.step, size = hvd_size();
     int rank = hvd_rank(); /* a lock: not for each element */
     size_t n = 1 + model.step % VECTOR_MAX;
@@ -115,7 +117,10 @@ static hvd_status_t check_allreduce(void)
         n = n > 1 ? n - 1 : n + 1;
     for (size_t i = 0; i < n; i++)
         in[i] = (step + (int64_t)i) * (rank + 1);
-    HVD_TRY(hvd_allreduce(in, out, n, HVD_INT64, HVD_SUM));
+    if (options.device)
+        HVD_TRY(gpu_allreduce(out = in, n, HVD_INT64, HVD_SUM));
+    else
+        HVD_TRY(hvd_allreduce(in, out, n, HVD_INT64, HVD_SUM));
     for (size_t i = 0; i < n; i++)
         if (out[i] != (step + (int64_t)i) * size * (size + 1) / 2)
             wrong("allreduce", out[i],
@@ -157,6 +162,8 @@ static void update(void)
     model.sum += model.n_ignored > 0 ? SPOILT : model.step;
     model.step++;
     model.iterations++;
+    if (options.device)
+        gpu_store(model.step);
 }
 
 static hvd_status_t misbehave(void)
@@ -200,10 +207,20 @@ static void check_sum(void)
               (int64_t)(n * (n - 1) / 2));
 }
 
+/* It goes with the state. */
+static void check_device(void)
+{
+    uint64_t stored = options.device ? gpu_stored() : model.step;
+
+    if (stored != model.step)
+        wrong("the step on the device", (int64_t)stored, (int64_t)model.step);
+}
+
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     model.n_ignored = 0;
     check_sum();
+    check_device();
     if (options.verbose)
         fprintf(stderr, "gen %" PRIu64 " rank %d of %d at step %" PRIu64 "\n",
                 hvd_generation(), hvd_rank(), hvd_size(), model.step);
@@ -250,6 +267,7 @@ static const struct word words[] = {
     {"broadcast-only", .flag = &options.broadcast_only},
     {"local-between", .flag = &options.local_between},
     {"posted", .flag = &options.posted},
+    {"device", .flag = &options.device},
     {"no-collective", .flag = &options.no_collective},
     {"static", .flag = &options.is_static},
     {"drain-on-term", .flag = &options.drain_on_term},
@@ -277,6 +295,8 @@ static hvd_status_t add_entries(hvd_state_t *state)
 
     HVD_TRY(hvd_state_add(state, "step", &model.step, sizeof(model.step)));
     HVD_TRY(hvd_state_add(state, "sum", &model.sum, sizeof(model.sum)));
+    if (options.device)
+        HVD_TRY(gpu_keep(state));
     if (options.layout_by_slot && hvd_slot() > 0)
         HVD_TRY(hvd_state_add(state, "odd", &odd, sizeof(odd)));
     return hvd_state_add(state, "weights", model.weights,

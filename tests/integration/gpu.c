@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_NBYTES = 64, KEPT_NBYTES = 4 << 20, NOT_READY = 600 };
+enum { BUFFER_NBYTES = 256, KEPT_NBYTES = 4 << 20, NOT_READY = 600 };
 
 /* As cuda.h has them; results are 0 or an error. */
 static struct {

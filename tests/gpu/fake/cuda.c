@@ -99,9 +99,12 @@ FAKE_API CUresult cuDeviceGetName(char *name, int n, CUdevice device)
 FAKE_API CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
     long first = fake_knob(FAKE_UUID) + device;
+    const char *host = getenv("HVD_HOST");
 
     memset(uuid, 0, sizeof(*uuid));
     memcpy(uuid, &first, sizeof(first));
+    if (fake_knob(FAKE_BY_HOST) && host != NULL)
+        memcpy(uuid->bytes + sizeof(first), host, strnlen(host, 8));
     return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@
  *
  *   devices=1        that CUDA shows
  *   uuid=0           of the first one: processes with the same have one device
+ *   by_host=0        1: each HVD_HOST has devices of its own
  *   memory=BYTES     of a device
  *   late_us=50       before each piece of work begins
  *   enqueue_us=100   that a call of NCCL is in progress
@@ -38,6 +39,7 @@
 enum fake_knob {
     FAKE_DEVICES,
     FAKE_UUID,
+    FAKE_BY_HOST,
     FAKE_MEMORY,
     FAKE_LATE_US,
     FAKE_ENQUEUE_US,
