@@ -103,6 +103,30 @@ def kills_without_revoke(stage):
 
 
 @scenario
+def kill_behind_which_the_abort_hangs(stage):
+    """It is given up, as its kernels are known to be gone."""
+    run = start(stage, knobs="devices=4 abort_hang_ms=60000")
+    lose(run, run.row(rank=2))
+    finish(run)
+
+
+@scenario
+def kill_while_communicators_are_made(stage):
+    run = start(stage, knobs="devices=4 init_hang_ms=300")
+    first = run.row(rank=1)
+    mark = run.mark()
+    jobs.kill(first["pid"], signal.SIGKILL)
+    run.until("a smaller world", lambda: run.seen("generation_formed", mark),
+              PATIENCE_S)
+    second = run.row(rank=1)
+    jobs.kill(second["pid"], signal.SIGKILL)
+    run.whole(4, mark, {first["worker"], second["worker"]})
+    equal({e["worker"] for e in run.seen("worker_lost", mark)},
+          {first["worker"], second["worker"]}, "workers lost")
+    finish(run)
+
+
+@scenario
 def one_device_for_all(stage):
     """They share it: two ranks of NCCL cannot."""
     run = start(stage, hosts=(LOCAL + ":2", OTHER + ":2"), knobs="devices=2")
