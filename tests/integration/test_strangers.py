@@ -569,14 +569,14 @@ def close_lifeline(process, lifeline):
     os.close(lifeline)
 
 
-def terminate(process, lifeline):
-    process.send_signal(signal.SIGTERM)
+def interrupt(process, lifeline):
+    process.send_signal(signal.SIGINT)
 
 
 @alone
 def agent_ends_in_a_flood(stage):
     program = os.path.join(stage.build, "src/elastic/agent/hvd-agent")
-    for end in (close_lifeline, terminate):
+    for end in (close_lifeline, interrupt):
         equal(ends_in_a_flood([program], end, HVD_AGENT="1"), 1, "status")
 
 
