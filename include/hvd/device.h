@@ -16,11 +16,15 @@
  *                 error is known; with HVD_COLLECTIVE_ORDERED as soon as it is
  *                 queued, and hvd_step_confirm tells of the rest.
  *   Returns       also HVD_ERR_UNSUPPORTED: NCCL does not have it (alltoall in
- *                 place, averages of integers), or the stream is being
- *                 captured; HVD_ERR_SYSTEM: CUDA has failed, for good, and
+ *                 place, averages of integers), the stream is being captured,
+ *                 or, with HVD_COLLECTIVE_ORDERED, is cudaStreamPerThread;
+ *                 HVD_ERR_SYSTEM: CUDA has failed, for good, and
  *                 hvd_elastic_run returns it in this worker alone.
  *   Results       as NCCL computes them: the same bits on every rank, not those
  *                 of the host; of HVD_MIN and HVD_MAX with NaN, what it does.
+ *
+ * A rank that has nothing to send and to receive, and NULL for both, says where
+ * the others' buffers are (memory).
  *
  * Ranks that call different collectives on devices are told apart only if one
  * of them waits for 0.2 s. NCCL and the driver are loaded when they are needed:
@@ -89,7 +93,8 @@ HVD_API hvd_status_t hvd_step_confirm(void) HVD_MUST_CHECK;
  *
  * Call it behind hvd_init and hvd_device_set. Returns as hvd_state_add;
  * HVD_ERR_INVALID also: ptr is not on this process's device. A commit also:
- * HVD_ERR_UNSUPPORTED, the stream is being captured; HVD_ERR_SYSTEM. */
+ * HVD_ERR_UNSUPPORTED, the stream is being captured, or is the per-thread one
+ * (cudaStreamPerThread); HVD_ERR_SYSTEM. */
 HVD_API hvd_status_t hvd_state_add_device(hvd_state_t *state, const char *name,
                                           void *ptr, size_t nbytes,
                                           void *stream) HVD_MUST_CHECK;

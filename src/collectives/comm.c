@@ -403,6 +403,8 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
 
 void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
 {
+    if (kind == COMM_LEAVE_BOUNDARY && on_device_part(comm) != HVD_OK)
+        log_debug("%s", error_text()); /* it has ended by a loss */
     progress_take(comm);
     if (kind != COMM_LEAVE_ABORT)
         progress_run(comm); /* the others count on it */

@@ -13,6 +13,7 @@ static hvd_status_t result(struct comm *comm)
 {
     hvd_status_t status = device_task_result(comm->device.task);
 
+    comm->device.taken = true;
     return status == HVD_OK ? HVD_OK
                             : comm_fail(comm, status, "%s", error_text());
 }
@@ -20,6 +21,7 @@ static hvd_status_t result(struct comm *comm)
 static hvd_status_t begin(struct comm *comm, const struct phase *phase)
 {
     (void)phase;
+    comm->device.taken = false;
     device_post(comm->device.task);
     return HVD_OK;
 }
@@ -30,9 +32,10 @@ static hvd_status_t advance(struct comm *comm, bool *more_p)
     return device_task_over(comm->device.task) ? result(comm) : HVD_OK;
 }
 
+/* Not as soon as the task is over: what has become of it has to be known. */
 static bool done(const struct comm *comm)
 {
-    return device_task_over(comm->device.task);
+    return comm->device.taken;
 }
 
 static hvd_status_t look_again(struct comm *comm, bool *more_p)
@@ -40,7 +43,8 @@ static hvd_status_t look_again(struct comm *comm, bool *more_p)
     uint64_t until_us = clock_now_us() + LOOK_US;
 
     *more_p = false;
-    while (!comm->in_background && !done(comm) && clock_now_us() < until_us)
+    while (!comm->in_background && !device_task_over(comm->device.task) &&
+           clock_now_us() < until_us)
         ;
     return advance(comm, more_p);
 }

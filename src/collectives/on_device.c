@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "base/array.h"
+#include "base/log.h"
 #include "collectives/comm_impl.h"
 #include "collectives/reduce/scale.h"
 #include "collectives/request.h"
@@ -138,6 +139,17 @@ static void copy_out(struct hvd_request *r, const struct staged *recv)
                  r->args.recvcounts[i] * elem);
 }
 
+static void free_staging(struct on_device *d)
+{
+    if (d->pinned)
+        device_unpin(d->staging);
+    hvd_free(d->staging);
+    d->pinned = false;
+    d->staging = NULL;
+    d->staging_max = 0;
+}
+
+/* Pinned, or a copy would keep the thread of the device. */
 static bool reserve_staging(struct on_device *d, size_t nbytes)
 {
     void *fresh;
@@ -146,9 +158,12 @@ static bool reserve_staging(struct on_device *d, size_t nbytes)
         return true;
     if (hvd_alloc(nbytes, &fresh) != HVD_OK)
         return false;
-    hvd_free(d->staging);
+    free_staging(d);
     d->staging = fresh;
     d->staging_max = nbytes;
+    d->pinned = device_pin(fresh, nbytes) == HVD_OK;
+    if (!d->pinned)
+        log_debug("staging memory: %s", error_text());
     return true;
 }
 
@@ -280,16 +295,14 @@ hvd_status_t on_device_prepare(struct hvd_request *r)
     } else {
         HVD_TRY(copy_alone(r));
     }
-    return device_mark(d->stream, &d->mark);
+    return device_mark(d->stream, d->ordered, &d->mark);
 }
 
 void on_device_fini(struct on_device *d)
 {
     array_free(&d->tensors, &d->tensors_max);
     array_free(&d->copies, &d->copies_max);
-    hvd_free(d->staging);
-    d->staging = NULL;
-    d->staging_max = 0;
+    free_staging(d);
 }
 
 static hvd_status_t run_copies(struct comm *comm,

@@ -45,6 +45,7 @@ struct on_device {
     size_t n_tensors, tensors_max;
     double prescale, postscale;
     uint8_t *staging; /* [staging_max], from hvd_alloc; kept */
+    bool pinned;      /* it is */
     size_t staging_max;
     struct device_copy *copies; /* in front of it [n_in], behind it the rest */
     size_t n_in, n_copies, copies_max;
@@ -59,6 +60,7 @@ struct comm_device {
     int doorbell;
     struct device_task *task; /* by NCCL, the one in flight; outlives the comm
                                  if the device does not come back */
+    bool taken;               /* its result has been */
 };
 
 /* Are the args' buffers the device's? */
@@ -89,6 +91,9 @@ hvd_status_t on_device_finish(struct comm *comm,
 
 /* Calls that are over as they are queued are over indeed. */
 hvd_status_t on_device_confirm(struct comm *comm) HVD_MUST_CHECK;
+
+/* All ranks leave: none before the others have what it sent them. */
+hvd_status_t on_device_part(struct comm *comm) HVD_MUST_CHECK;
 
 /* The comm ends: kernels are told to leave their buffers. Never blocks. */
 void on_device_cancel(struct comm *comm);

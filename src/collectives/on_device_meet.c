@@ -264,10 +264,16 @@ hvd_status_t on_device_meet(struct comm *comm)
         (void)comm_fail(comm, status, "%s", error_text());
         return comm_end(comm);
     }
-    if (comm->config.size > 1)
-        return meet(comm);
-    comm->device.way = ON_DEVICE_ALONE;
-    return HVD_OK;
+    if (comm->config.size == 1) {
+        comm->device.way = ON_DEVICE_ALONE;
+        return HVD_OK;
+    }
+    status = meet(comm);
+    if (status != HVD_OK && comm_status(comm, NULL) == HVD_OK) {
+        (void)comm_fail(comm, status, "%s", error_text());
+        return comm_end(comm);
+    }
+    return status;
 }
 
 /* --- the end --- */
@@ -285,6 +291,19 @@ hvd_status_t on_device_confirm(struct comm *comm)
     if (comm_status(comm, NULL) == HVD_OK)
         (void)comm_fail(comm, status, "%s", error_text());
     return comm_end(comm);
+}
+
+/* A rank whose part of a collective is over may have bytes on their way to
+ * others, which NCCL drops when it is told to leave. */
+hvd_status_t on_device_part(struct comm *comm)
+{
+    struct collective_args barrier = {.struct_size = sizeof(barrier),
+                                      .kind = COLLECTIVE_BARRIER,
+                                      .dtype = HVD_UINT8};
+
+    if (comm->device.way != ON_DEVICE_NCCL)
+        return HVD_OK;
+    return error_prefix(comm_run(comm, &barrier), "the last of the generation");
 }
 
 void on_device_cancel(struct comm *comm)
@@ -314,10 +333,12 @@ void on_device_silence(struct comm *comm)
         return;
     comm->device.parted = true;
     communicator_cancel(c);
-    if (!communicator_silence(c) || !task_ends(comm->device.task))
-        log_error("the device of rank %d does not come back from a call: its "
-                  "buffers may still be written",
-                  comm->config.rank);
+    if (comm->device.way != ON_DEVICE_NCCL)
+        return; /* no buffer of a call was ever given to it */
+    if (!communicator_silence(c) || !task_ends(comm->device.task)) {
+        (void)device_give_up("it does not come back from a collective");
+        log_error("%s: buffers may still be written", error_text());
+    }
 }
 
 void on_device_release(struct comm *comm)

@@ -374,6 +374,8 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     HVD_TRY(request_create(comm, args, group, &r));
     status = comm->config.size == 1 ? HVD_OK : start(comm);
     if (status != HVD_OK) {
+        device_unmark(r->device.mark);
+        r->device.mark = NULL;
         request_destroy(r);
         return status;
     }

@@ -12,6 +12,11 @@ static const char why[] = "built without CUDA and NCCL";
 
 atomic_bool device_used;
 
+_Noreturn static void absent(void)
+{
+    abort();
+}
+
 hvd_status_t device_set(int ordinal)
 {
     (void)ordinal;
@@ -26,6 +31,12 @@ void device_notice(int slot)
 bool device_is_broken(void)
 {
     return false;
+}
+
+hvd_status_t device_give_up(const char *words)
+{
+    (void)words;
+    absent();
 }
 
 hvd_status_t device_look(const void *ptr, bool *device_p)
@@ -60,20 +71,16 @@ bool device_is_open(void)
     return false;
 }
 
-_Noreturn static void absent(void)
-{
-    abort();
-}
-
 void device_uuid(uint8_t *uuid)
 {
     (void)uuid;
     absent();
 }
 
-hvd_status_t device_mark(void *stream, void **mark_p)
+hvd_status_t device_mark(void *stream, bool ordered, void **mark_p)
 {
     (void)stream;
+    (void)ordered;
     (void)mark_p;
     absent();
 }

@@ -19,6 +19,7 @@
 
 enum {
     JOIN_LEAST_US = 10000000,
+    JOIN_FIRST_US = 30000000, /* of a process, or of this many ranks */
     REVOKE_US = 1000000,
     ABORT_US = 5000000,
     SLACK_US = 2000000,   /* until the thread has looked */
@@ -32,6 +33,8 @@ struct communicator {
     const struct nccl_api *nccl;
     struct communicator_config config;
 
+    uint64_t join_us; /* to be ready in, from begun_us on */
+
     /* any thread */
     atomic_bool cancelled, released;
     atomic_uint shown;                      /* life.state, as others see it */
@@ -39,12 +42,14 @@ struct communicator {
     atomic_uint_least64_t n_queued, n_over; /* collectives that are ordered */
     pthread_t aborter;
     atomic_bool aborted; /* it has come back */
+    atomic_int parted;   /* abandoned, come back: whoever is second knows */
 
     /* the device's thread; the last two constant once `shown` says REVOKING */
     struct life life;
     ncclComm_t comm; /* NULL: none yet */
     CUstream stream;
     CUevent warm;
+    CUevent last; /* on its stream, behind all that is there */
     CUevent queued[DEVICE_QUEUED_MAX]; /* by number */
     uint64_t begun_us;
     bool aborts; /* there is an aborter */
@@ -107,6 +112,19 @@ static void append(struct device *d, struct communicator *c)
     device_kick(d);
 }
 
+/* A larger world takes longer. */
+static uint64_t join_limit(const struct device *d,
+                           const struct communicator_config *config)
+{
+    uint64_t limit_us = 3 * atomic_load(&d->joined_us);
+
+    if (config->join_us > 0)
+        return config->join_us;
+    if (limit_us == 0 || config->size > atomic_load(&d->joined_size))
+        return JOIN_FIRST_US;
+    return limit_us > JOIN_LEAST_US ? limit_us : JOIN_LEAST_US;
+}
+
 hvd_status_t communicator_create(const struct communicator_config *config,
                                  struct communicator **c_p)
 {
@@ -116,16 +134,14 @@ hvd_status_t communicator_create(const struct communicator_config *config,
 
     HVD_TRY(nccl_api(&nccl));
     if (atomic_load(&d->n_abandoned) >= DEVICE_ABANDONED_MAX)
-        return error_set(HVD_ERR_SYSTEM,
-                         "%d communicators of NCCL could not be aborted: this "
-                         "process cannot go on",
-                         DEVICE_ABANDONED_MAX);
+        return device_give_up("communicators of NCCL cannot be aborted");
     c = calloc(1, sizeof(*c));
     if (c == NULL)
         return error_set(HVD_ERR_NOMEM, "a communicator");
     c->device = d;
     c->nccl = nccl;
     c->config = *config;
+    c->join_us = join_limit(d, config);
     atomic_init(&c->shown, LIFE_JOINING);
     append(d, c);
     *c_p = c;
@@ -149,8 +165,15 @@ static void wait_once(const struct communicator *c,
 hvd_status_t communicator_await(struct communicator *c,
                                 const struct verdict *verdict)
 {
+    /* the one before it has to be gone, and then the thread judges; a call that
+     * it does not come back from is judged here */
+    uint64_t deadline_us = clock_now_us() + REVOKE_US + ABORT_US + c->join_us +
+                           SLACK_US;
+
     while (state_of(c) < LIFE_READY) {
         HVD_TRY(verdict_check(verdict));
+        if (clock_now_us() >= deadline_us)
+            return device_give_up("its thread does not come back from a call");
         wait_once(c, verdict);
     }
     if (state_of(c) == LIFE_READY)
@@ -215,6 +238,11 @@ static void fail(struct communicator *c, hvd_status_t reason, const char *text)
     snprintf(c->text, sizeof(c->text), "%s", text);
 }
 
+void communicator_broke(struct communicator *c, CUresult result)
+{
+    fail(c, device_check(c->device, result, "a collective"), error_text());
+}
+
 static void fail_nccl(struct communicator *c, const char *call,
                       ncclResult_t result)
 {
@@ -253,6 +281,18 @@ static enum life_said ask_warm(struct communicator *c)
     return LIFE_FAILED;
 }
 
+/* Has all come to its end that is on its stream, our own kernels behind NCCL's
+ * as well? Once NCCL puts nothing there any more. */
+static bool stream_is_idle(struct communicator *c)
+{
+    if (c->stream == NULL)
+        return true;
+    if (c->last == NULL &&
+        device_record(c->device, c->stream, &c->last) != HVD_OK)
+        return true; /* nothing runs on a device that has broken */
+    return c->device->cuda->cuEventQuery(c->last) != CUDA_ERROR_NOT_READY;
+}
+
 static enum life_said look(struct communicator *c)
 {
     if (c->broken && c->life.state <= LIFE_READY)
@@ -265,10 +305,11 @@ static enum life_said look(struct communicator *c)
     case LIFE_READY:
         return ask_nccl(c) == LIFE_FAILED ? LIFE_FAILED : LIFE_PENDING;
     case LIFE_REVOKING: /* an error of before stays: all but PENDING is over */
-        return c->comm == NULL || ask_nccl(c) != LIFE_PENDING ? LIFE_OK
-                                                              : LIFE_PENDING;
+        return ask_nccl(c) != LIFE_PENDING && stream_is_idle(c) ? LIFE_OK
+                                                                : LIFE_PENDING;
     case LIFE_ABORTING:
-        return atomic_load(&c->aborted) ? LIFE_OK : LIFE_PENDING;
+        return atomic_load(&c->aborted) && stream_is_idle(c) ? LIFE_OK
+                                                             : LIFE_PENDING;
     case LIFE_GONE:
     case LIFE_ABANDONED:
         break;
@@ -300,7 +341,7 @@ static hvd_status_t make_stream(struct communicator *c)
     result = cuda->cuStreamCreateWithPriority(&c->stream,
                                               CU_STREAM_NON_BLOCKING, greatest);
     HVD_TRY(device_check(c->device, result, "a stream"));
-    HVD_TRY(scaler_load(&c->device->scaler, cuda));
+    HVD_TRY(scaler_load(&c->device->scaler, c->device));
     if (c->device->pack != 0)
         return HVD_OK;
     result = cuda->cuMemAlloc_v2(&c->device->pack, DEVICE_PACK_NBYTES);
@@ -333,14 +374,8 @@ static void join(struct communicator *c)
 static void begin_life(struct communicator *c, uint64_t now_us)
 {
     struct life_limits limits = {
-        .join_us = c->config.join_us,
-        .revoke_us = c->nccl->ncclCommRevoke != NULL ? REVOKE_US : 0,
-        .abort_us = ABORT_US};
+        .join_us = c->join_us, .revoke_us = REVOKE_US, .abort_us = ABORT_US};
 
-    if (limits.join_us == 0)
-        limits.join_us = 3 * c->device->joined_us;
-    if (limits.join_us < JOIN_LEAST_US && c->config.join_us == 0)
-        limits.join_us = JOIN_LEAST_US;
     c->begun_us = now_us;
     life_begin(&c->life, &limits, now_us);
     join(c);
@@ -370,10 +405,24 @@ static void warm_up(struct communicator *c)
         fail(c, status, error_text());
 }
 
+/* Not while it is being made, or NCCL has taken a call and not told the device
+ * yet: to revoke it then would wait for that, on this thread. */
+static bool can_be_revoked(struct communicator *c)
+{
+    return c->nccl->ncclCommRevoke != NULL && c->comm != NULL &&
+           c->life.state != LIFE_JOINING && ask_nccl(c) != LIFE_PENDING;
+}
+
 static void revoke(struct communicator *c)
 {
-    if (c->comm != NULL && c->nccl->ncclCommRevoke != NULL)
-        (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
+    (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
+}
+
+/* Abandoned, and come back all the same. */
+static void part(struct communicator *c)
+{
+    if (atomic_fetch_add(&c->parted, 1) == 1)
+        atomic_fetch_sub(&c->device->n_abandoned, 1);
 }
 
 static void *abort_main(void *arg)
@@ -381,9 +430,11 @@ static void *abort_main(void *arg)
     struct communicator *c = arg;
 
     (void)c->device->cuda->cuCtxPushCurrent_v2(c->device->context);
+    driver_relax(c->device->cuda);
     (void)c->nccl->ncclCommAbort(c->comm);
     atomic_store(&c->aborted, true);
     device_kick(c->device);
+    part(c);
     return NULL;
 }
 
@@ -401,9 +452,12 @@ static void begin_abort(struct communicator *c)
 
 static void settle_ready(struct communicator *c, uint64_t now_us)
 {
-    c->device->joined_us = now_us - c->begun_us;
+    uint64_t joined_us = now_us - c->begun_us;
+
+    atomic_store(&c->device->joined_us, joined_us);
+    atomic_store(&c->device->joined_size, c->config.size);
     log_debug("NCCL: rank %d of %d is ready after %.1f ms", c->config.rank,
-              c->config.size, (double)c->device->joined_us / 1000);
+              c->config.size, (double)joined_us / 1000);
 }
 
 static void forget_events(struct communicator *c)
@@ -411,8 +465,9 @@ static void forget_events(struct communicator *c)
     for (size_t i = 0; i < DEVICE_QUEUED_MAX; i++)
         device_event_free(c->device, c->queued[i]);
     device_event_free(c->device, c->warm);
+    device_event_free(c->device, c->last);
     memset(c->queued, 0, sizeof(c->queued));
-    c->warm = NULL;
+    c->warm = c->last = NULL;
 }
 
 static void end(struct communicator *c)
@@ -434,6 +489,7 @@ static void abandon(struct communicator *c)
              "it is left as it is (%d of %d)",
              (unsigned long long)c->config.generation, n, DEVICE_ABANDONED_MAX);
     pthread_detach(c->aborter);
+    part(c);
 }
 
 static void enter(struct communicator *c, uint64_t now_us)
@@ -455,6 +511,8 @@ static void enter(struct communicator *c, uint64_t now_us)
         revoke(c);
         return;
     case LIFE_ABORTING:
+        if (!c->life.failed)
+            fail(c, HVD_PEER_LOST, "the generation has ended");
         begin_abort(c);
         return;
     case LIFE_GONE:
@@ -466,13 +524,21 @@ static void enter(struct communicator *c, uint64_t now_us)
     }
 }
 
+static bool is_over(struct communicator *c, CUevent event)
+{
+    CUresult result = c->device->cuda->cuEventQuery(event);
+
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        communicator_broke(c, result);
+    return result == CUDA_SUCCESS;
+}
+
 static void count_over(struct communicator *c)
 {
     uint64_t n = atomic_load(&c->n_over), all = atomic_load(&c->n_queued);
     uint64_t before = n;
 
-    while (n < all && c->device->cuda->cuEventQuery(
-                          c->queued[n % DEVICE_QUEUED_MAX]) == CUDA_SUCCESS) {
+    while (n < all && is_over(c, c->queued[n % DEVICE_QUEUED_MAX])) {
         device_event_free(c->device, c->queued[n % DEVICE_QUEUED_MAX]);
         c->queued[n % DEVICE_QUEUED_MAX] = NULL;
         n++;
@@ -483,11 +549,17 @@ static void count_over(struct communicator *c)
     ring(c);
 }
 
+static struct life_wish wish_of(struct communicator *c)
+{
+    return (struct life_wish){.cancelled = atomic_load(&c->cancelled),
+                              .revocable = can_be_revoked(c)};
+}
+
 static uint64_t step(struct communicator *c, uint64_t now_us)
 {
     if (c->begun_us == 0)
         begin_life(c, now_us);
-    while (life_step(&c->life, look(c), atomic_load(&c->cancelled), now_us)) {
+    while (life_step(&c->life, look(c), wish_of(c), now_us)) {
         enter(c, now_us);
         atomic_store(&c->quiet, c->life.quiet);
         atomic_store_explicit(&c->shown, c->life.state, memory_order_release);
@@ -520,6 +592,8 @@ uint64_t communicators_step(struct device *d, uint64_t now_us)
         until_us = step(c, now_us);
         if (!life_is_over(c->life.state) || !atomic_load(&c->released))
             return until_us;
+        if (device_has_task_of(d, c))
+            return now_us; /* it is ended first */
         pthread_mutex_lock(&d->lock);
         d->communicators = c->next;
         pthread_mutex_unlock(&d->lock);
@@ -568,8 +642,8 @@ bool communicator_begin(struct communicator *c, struct device_task *task)
 {
     hvd_status_t status;
 
-    if (c->life.state != LIFE_READY || c->broken)
-        return false;
+    if (c->life.state != LIFE_READY || c->broken || atomic_load(&c->cancelled))
+        return false; /* its poster may have given up on it */
     status = begin(c, task);
     if (status != HVD_OK)
         fail(c, status, error_text());

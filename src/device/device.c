@@ -33,7 +33,7 @@ hvd_status_t device_check_call(const struct driver_api *cuda, int ordinal,
 {
     if (result == CUDA_SUCCESS)
         return HVD_OK;
-    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+    if (driver_error_stays(result))
         atomic_store(&broken, true);
     return error_set(HVD_ERR_SYSTEM, "CUDA device %d: %s: %s", ordinal, what,
                      driver_error(cuda, result));
@@ -43,6 +43,13 @@ hvd_status_t device_check(const struct device *d, CUresult result,
                           const char *what)
 {
     return device_check_call(d->cuda, d->ordinal, result, what);
+}
+
+hvd_status_t device_give_up(const char *why)
+{
+    atomic_store(&broken, true);
+    return error_set(HVD_ERR_SYSTEM, "CUDA device %d: %s", device_ordinal(),
+                     why);
 }
 
 bool device_is_broken(void)
@@ -172,9 +179,11 @@ static void say_found(void)
 
 hvd_status_t device_open(void)
 {
+    const struct driver_api *cuda;
     struct device *d;
     hvd_status_t status;
 
+    HVD_TRY(driver_api(&cuda));
     if (self.open != NULL)
         return HVD_OK;
     d = calloc(1, sizeof(*d));
@@ -231,7 +240,9 @@ void device_close(void)
 
 bool device_is_open(void)
 {
-    return self.open != NULL;
+    const struct driver_api *cuda;
+
+    return self.open != NULL && driver_api(&cuda) == HVD_OK;
 }
 
 struct device *device_of_process(void)
@@ -327,29 +338,50 @@ void device_event_free(struct device *d, CUevent event)
         (void)d->cuda->cuEventDestroy_v2(event);
 }
 
-static hvd_status_t mark(struct device *d, CUstream stream, CUevent *event_p)
+static bool is_captured(const struct device *d, CUstream stream)
 {
     CUstreamCaptureStatus captured = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = d->cuda->cuStreamIsCapturing(stream, &captured);
 
-    HVD_TRY(device_check(d, result, "the stream of a collective"));
-    if (captured != CU_STREAM_CAPTURE_STATUS_NONE)
+    /* the legacy stream, while one that waits for it is captured */
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           captured != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+static hvd_status_t set_mark(struct device *d, CUstream stream,
+                             CUevent *event_p)
+{
+    if (is_captured(d, stream))
         return error_set(HVD_ERR_UNSUPPORTED,
                          "the stream is being captured: a graph would keep a "
                          "communicator that ends with its generation");
     return device_record(d, stream, event_p);
 }
 
-hvd_status_t device_mark(void *stream, void **mark_p)
+static hvd_status_t check_stream(const void *stream, bool ordered)
+{
+    if (!ordered || stream != CU_STREAM_PER_THREAD)
+        return HVD_OK;
+    return error_set(
+        HVD_ERR_UNSUPPORTED,
+        "CU_STREAM_PER_THREAD is another stream to the thread that "
+        "would have it wait");
+}
+
+hvd_status_t device_mark(void *stream, bool ordered, void **mark_p)
 {
     struct device *d = self.open;
     CUevent event = NULL;
     CUcontext before;
-    CUresult result = d->cuda->cuCtxPushCurrent_v2(d->context);
+    CUstreamCaptureMode mode;
     hvd_status_t status;
 
-    HVD_TRY(device_check(d, result, "its context"));
-    status = mark(d, stream, &event);
+    HVD_TRY(check_stream(stream, ordered));
+    HVD_TRY(device_check(d, d->cuda->cuCtxPushCurrent_v2(d->context),
+                         "its context"));
+    mode = driver_relax(d->cuda);
+    status = set_mark(d, stream, &event);
+    (void)d->cuda->cuThreadExchangeStreamCaptureMode(&mode);
     (void)d->cuda->cuCtxPopCurrent_v2(&before);
     if (status == HVD_OK)
         *mark_p = event;

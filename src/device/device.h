@@ -48,9 +48,11 @@ static inline bool device_is_used(void)
     return atomic_load_explicit(&device_used, memory_order_relaxed);
 }
 
-/* Has CUDA failed in a way that stays? No call of this process will work. Any
- * thread. */
+/* Has CUDA failed in a way that stays, or has somebody given it up? No call of
+ * this process will work. Any thread. */
 bool device_is_broken(void);
+/* HVD_ERR_SYSTEM, with the sentence. Issuing thread. */
+hvd_status_t device_give_up(const char *why);
 
 /* Where ptr points. HVD_ERR_INVALID: to another device than this process's.
  * Issuing thread. */
@@ -70,6 +72,7 @@ hvd_status_t device_open(void) HVD_MUST_CHECK;
  * It is left behind, with what it has, if that takes 10 s. */
 void device_close(void);
 
+/* false also in a forked child. */
 bool device_is_open(void);
 
 /* 16 bytes that no other device has. Open. */
@@ -92,9 +95,11 @@ void device_unpin(void *bytes);
 /* --- what the program has put on its stream --- */
 
 /* What `stream` (CUstream; NULL: the legacy default stream) has to do up to
- * here. HVD_ERR_UNSUPPORTED: it is being captured; HVD_ERR_SYSTEM. The thread
- * that uses the stream. */
-hvd_status_t device_mark(void *stream, void **mark_p) HVD_MUST_CHECK;
+ * here. HVD_ERR_UNSUPPORTED: it is being captured, or, if something on it is to
+ * wait (`ordered`), it is CU_STREAM_PER_THREAD, another one to each thread;
+ * HVD_ERR_SYSTEM. The thread that uses the stream. */
+hvd_status_t device_mark(void *stream, bool ordered,
+                         void **mark_p) HVD_MUST_CHECK;
 /* NULL is fine. */
 void device_unmark(void *mark);
 

@@ -39,6 +39,9 @@ struct device {
     bool awake; /* the thread will look at all of this once more */
 
     atomic_int n_abandoned;
+    atomic_uint_least64_t joined_us; /* how long the last communicator took, of
+                                        this size; 0: none yet */
+    atomic_int joined_size;
     atomic_bool ended; /* the thread has */
 
     /* the thread alone */
@@ -46,7 +49,6 @@ struct device {
     struct device_task *begun;
     CUdeviceptr pack; /* [DEVICE_PACK_NBYTES], 0: none yet */
     struct scaler scaler;
-    uint64_t joined_us; /* how long the last communicator took; 0: none yet */
 };
 
 /* What happened last on the device is an error that stays: the sentence. */
@@ -75,6 +77,8 @@ struct device *device_of_process(void);
 void *device_main(void *device);
 /* There is something to look at. Any thread. */
 void device_kick(struct device *d);
+/* Posted or begun. By the thread. */
+bool device_has_task_of(struct device *d, const struct communicator *c);
 
 /* --- communicator.c: by the thread --- */
 
@@ -89,6 +93,8 @@ bool communicator_has_room(const struct communicator *c);
 bool communicator_begin(struct communicator *c, struct device_task *task);
 /* Ready, and without an error up to now. */
 bool communicator_is_sound(struct communicator *c);
+/* Its device has said so: no collective of it comes to an end by itself. */
+void communicator_broke(struct communicator *c, CUresult result);
 /* Nothing will come of what has been begun and is not over. */
 bool communicator_is_quiet(const struct communicator *c);
 /* Why: the sentence. */

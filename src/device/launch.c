@@ -278,9 +278,9 @@ static hvd_status_t scale_some(const struct launch *l,
                                const struct device_call *call, const void *src,
                                void *dst, size_t count, double factor)
 {
-    return scaler_run(&l->device->scaler, l->device->cuda, l->stream,
-                      call->dtype, (CUdeviceptr)(uintptr_t)dst,
-                      (CUdeviceptr)(uintptr_t)src, count, factor);
+    return scaler_run(&l->device->scaler, l->device, l->stream, call->dtype,
+                      (CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src,
+                      count, factor);
 }
 
 /* Of all tensors, packed ones in the pack (gaps and all). before: from send to

@@ -7,9 +7,11 @@
 static void move(struct life *life, enum life_state to, uint64_t deadline_us)
 {
     static const unsigned moves[] = {
-        [LIFE_JOINING] = MOVE(LIFE_WARMING) | MOVE(LIFE_REVOKING),
-        [LIFE_WARMING] = MOVE(LIFE_READY) | MOVE(LIFE_REVOKING),
-        [LIFE_READY] = MOVE(LIFE_REVOKING),
+        [LIFE_JOINING] = MOVE(LIFE_WARMING) | MOVE(LIFE_REVOKING) |
+                         MOVE(LIFE_ABORTING),
+        [LIFE_WARMING] = MOVE(LIFE_READY) | MOVE(LIFE_REVOKING) |
+                         MOVE(LIFE_ABORTING),
+        [LIFE_READY] = MOVE(LIFE_REVOKING) | MOVE(LIFE_ABORTING),
         [LIFE_REVOKING] = MOVE(LIFE_ABORTING),
         [LIFE_ABORTING] = MOVE(LIFE_GONE) | MOVE(LIFE_ABANDONED),
         [LIFE_GONE] = 0,
@@ -29,16 +31,25 @@ void life_begin(struct life *life, const struct life_limits *limits,
                           .deadline_us = now_us + limits->join_us};
 }
 
+static void turn_back(struct life *life, bool revocable, uint64_t now_us)
+{
+    if (revocable)
+        move(life, LIFE_REVOKING, now_us + life->limits.revoke_us);
+    else
+        move(life, LIFE_ABORTING, now_us + life->limits.abort_us);
+}
+
 /* Up to READY. Joining and warming have one deadline. */
-static bool go_on(struct life *life, enum life_said said, bool cancelled,
+static bool go_on(struct life *life, enum life_said said, struct life_wish wish,
                   uint64_t now_us)
 {
     bool late = now_us >= life->deadline_us;
 
-    if (cancelled || said == LIFE_FAILED || (said == LIFE_PENDING && late)) {
-        life->failed = !cancelled;
+    if (wish.cancelled || said == LIFE_FAILED ||
+        (said == LIFE_PENDING && late)) {
+        life->failed = !wish.cancelled;
         life->late = life->failed && said == LIFE_PENDING;
-        move(life, LIFE_REVOKING, now_us + life->limits.revoke_us);
+        turn_back(life, wish.revocable, now_us);
         return true;
     }
     if (said == LIFE_PENDING || life->state == LIFE_READY)
@@ -50,7 +61,7 @@ static bool go_on(struct life *life, enum life_said said, bool cancelled,
     return true;
 }
 
-bool life_step(struct life *life, enum life_said said, bool cancelled,
+bool life_step(struct life *life, enum life_said said, struct life_wish wish,
                uint64_t now_us)
 {
     bool due = said != LIFE_PENDING || now_us >= life->deadline_us;
@@ -59,9 +70,9 @@ bool life_step(struct life *life, enum life_said said, bool cancelled,
     case LIFE_JOINING:
     case LIFE_WARMING:
     case LIFE_READY:
-        return go_on(life, said, cancelled, now_us);
+        return go_on(life, said, wish, now_us);
     case LIFE_REVOKING:
-        if (said != LIFE_PENDING && life->limits.revoke_us > 0)
+        if (said != LIFE_PENDING)
             life->quiet = true;
         if (due)
             move(life, LIFE_ABORTING, now_us + life->limits.abort_us);

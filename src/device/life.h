@@ -7,6 +7,7 @@
  *          REVOKING --over, or took too long--> ABORTING --over--> GONE
  *                                                  '--deadline--> ABANDONED
  *
+ * One that cannot be revoked, by this NCCL or just now, is aborted at once.
  * It is quiet once no kernel of it runs any more: when it has been revoked, or
  * is GONE. One that is ABANDONED before may never be: nobody knows.
  *
@@ -31,9 +32,14 @@ enum life_state {
 enum life_said { LIFE_PENDING, LIFE_OK, LIFE_FAILED };
 
 struct life_limits {
-    uint64_t join_us;   /* JOINING and WARMING together */
-    uint64_t revoke_us; /* 0: this NCCL cannot */
+    uint64_t join_us; /* JOINING and WARMING together */
+    uint64_t revoke_us;
     uint64_t abort_us;
+};
+
+struct life_wish {
+    bool cancelled; /* nobody wants it any more; once true it stays so */
+    bool revocable; /* if it is to end now */
 };
 
 struct life {
@@ -48,9 +54,8 @@ struct life {
 void life_begin(struct life *life, const struct life_limits *limits,
                 uint64_t now_us);
 
-/* true: the state has changed, and its call is to be made. cancelled: nobody
- * wants it any more; once true it stays so. */
-bool life_step(struct life *life, enum life_said said, bool cancelled,
+/* true: the state has changed, and its call is to be made. */
+bool life_step(struct life *life, enum life_said said, struct life_wish wish,
                uint64_t now_us);
 
 static inline bool life_is_over(enum life_state state)

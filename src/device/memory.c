@@ -14,6 +14,7 @@ struct place {
     const struct driver_api *cuda;
     CUdevice handle;
     int ordinal;
+    CUstreamCaptureMode mode; /* of the thread, outside */
 };
 
 static hvd_status_t check(const struct place *p, CUresult result,
@@ -37,13 +38,16 @@ static hvd_status_t enter(struct place *p)
     status = check(p, p->cuda->cuCtxPushCurrent_v2(context), "its context");
     if (status != HVD_OK)
         (void)p->cuda->cuDevicePrimaryCtxRelease_v2(p->handle);
+    else
+        p->mode = driver_relax(p->cuda);
     return status;
 }
 
-static void leave(const struct place *p)
+static void leave(struct place *p)
 {
     CUcontext before;
 
+    (void)p->cuda->cuThreadExchangeStreamCaptureMode(&p->mode);
     (void)p->cuda->cuCtxPopCurrent_v2(&before);
 }
 

@@ -1,7 +1,7 @@
 /* device/scale.c - see scale.h. */
 #include "device/scale.h"
 
-#include "base/error.h"
+#include "device/impl.h"
 #include "device/scale_code.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 1024 };
@@ -18,38 +18,38 @@ bool scale_serves(hvd_dtype_t dtype)
     return dtype >= HVD_FLOAT16 && dtype <= HVD_FLOAT64;
 }
 
-static hvd_status_t check(const struct driver_api *cuda, CUresult result,
-                          const char *what)
+/* A driver may load a function when it is first asked for, and wait for the
+ * device to do it: where a collective waits for its peers it would wait for
+ * those. So all are asked for here. */
+hvd_status_t scaler_load(struct scaler *s, const struct device *d)
 {
-    if (result == CUDA_SUCCESS)
-        return HVD_OK;
-    return error_set(HVD_ERR_SYSTEM, "CUDA: %s of the code that scales: %s",
-                     what, driver_error(cuda, result));
-}
+    CUresult result;
 
-hvd_status_t scaler_load(struct scaler *s, const struct driver_api *cuda)
-{
     if (s->module != NULL)
         return HVD_OK;
-    return check(cuda, cuda->cuModuleLoadData(&s->module, scale_code),
-                 "cuModuleLoadData");
+    result = d->cuda->cuModuleLoadData(&s->module, scale_code);
+    HVD_TRY(device_check(d, result, "the code that scales"));
+    for (int i = HVD_FLOAT16; i <= HVD_FLOAT64; i++) {
+        result = d->cuda->cuModuleGetFunction(&s->functions[i], s->module,
+                                              names[i]);
+        HVD_TRY(device_check(d, result, names[i]));
+    }
+    return HVD_OK;
 }
 
-hvd_status_t scaler_run(struct scaler *s, const struct driver_api *cuda,
+hvd_status_t scaler_run(const struct scaler *s, const struct device *d,
                         CUstream stream, hvd_dtype_t dtype, CUdeviceptr dst,
                         CUdeviceptr src, size_t count, double factor)
 {
     size_t blocks = (count + THREADS - 1) / THREADS;
     void *parameters[] = {&dst, &src, &count, &factor};
-    CUfunction function;
     CUresult result;
 
-    result = cuda->cuModuleGetFunction(&function, s->module, names[dtype]);
-    HVD_TRY(check(cuda, result, "cuModuleGetFunction"));
     blocks = blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
-    result = cuda->cuLaunchKernel(function, (unsigned)blocks, 1, 1, THREADS, 1,
-                                  1, 0, stream, parameters, NULL);
-    return check(cuda, result, "cuLaunchKernel");
+    result = d->cuda->cuLaunchKernel(s->functions[dtype], (unsigned)blocks, 1,
+                                     1, THREADS, 1, 1, 0, stream, parameters,
+                                     NULL);
+    return device_check(d, result, "cuLaunchKernel");
 }
 
 void scaler_fini(struct scaler *s, const struct driver_api *cuda)

@@ -14,8 +14,11 @@
 
 #include "device/driver_api.h"
 
+struct device;
+
 struct scaler {
     CUmodule module; /* NULL: not loaded yet */
+    CUfunction functions[HVD_FLOAT64 + 1];
 };
 
 /* Has it code for these? Floating point alone. */
@@ -23,10 +26,10 @@ bool scale_serves(hvd_dtype_t dtype);
 
 /* Compiles the code for this device, once: before anybody waits for it. */
 hvd_status_t scaler_load(struct scaler *s,
-                         const struct driver_api *cuda) HVD_MUST_CHECK;
+                         const struct device *d) HVD_MUST_CHECK;
 
 /* dst = src * factor, [count] each, on the stream; both may be one. Loaded. */
-hvd_status_t scaler_run(struct scaler *s, const struct driver_api *cuda,
+hvd_status_t scaler_run(const struct scaler *s, const struct device *d,
                         CUstream stream, hvd_dtype_t dtype, CUdeviceptr dst,
                         CUdeviceptr src, size_t count,
                         double factor) HVD_MUST_CHECK;

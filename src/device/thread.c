@@ -19,7 +19,8 @@
 enum {
     SPIN_US = 30,      /* after something has happened */
     PAUSE_MIN_US = 20, /* then pauses of an eighth of the time since */
-    PAUSE_MAX_US = 1000
+    PAUSE_MAX_US = 1000,
+    WAIT_MS = 5 /* of a poster, between looks at a verdict */
 };
 
 static void move(struct device_task *task, enum device_task_state to)
@@ -99,21 +100,23 @@ void device_task_wake(struct device_task *task)
     (void)eventfd_read(task->doorbell, &ignored);
 }
 
-static void wait_once(struct device_task *task, int verdict_fd)
+/* true: verdict_fd has something to say. */
+static bool wait_once(struct device_task *task, int verdict_fd)
 {
     struct pollfd pfds[] = {{task->doorbell, POLLIN, 0},
                             {verdict_fd, POLLIN, 0}};
 
     device_task_sleep(task);
     if (!device_task_over(task))
-        (void)!poll(pfds, ARRAY_SIZE(pfds), PAUSE_MAX_US);
+        (void)!poll(pfds, ARRAY_SIZE(pfds), WAIT_MS);
     device_task_wake(task);
+    return pfds[1].revents != 0;
 }
 
 hvd_status_t device_await(struct device_task *task)
 {
     while (!device_task_over(task))
-        wait_once(task, -1);
+        (void)wait_once(task, -1);
     return device_task_result(task);
 }
 
@@ -122,6 +125,7 @@ hvd_status_t device_await(struct device_task *task)
 hvd_status_t device_run(struct device_task *task, const struct verdict *verdict)
 {
     hvd_status_t reason = HVD_OK;
+    int fd = verdict != NULL ? verdict->wake_fd : -1;
 
     device_post(task);
     while (!device_task_over(task)) {
@@ -130,8 +134,9 @@ hvd_status_t device_run(struct device_task *task, const struct verdict *verdict)
             if (reason != HVD_OK && task->communicator != NULL)
                 communicator_cancel(task->communicator);
         }
-        wait_once(task,
-                  verdict != NULL && reason == HVD_OK ? verdict->wake_fd : -1);
+        if (wait_once(task, fd))
+            fd = -1; /* who wants the engine raises it as well, and is not read
+                        before this is over */
     }
     return reason == HVD_OK ? device_task_result(task) : verdict_tell(verdict);
 }
@@ -237,12 +242,31 @@ static hvd_status_t look_at(struct device *d, const struct device_task *task,
         *pending_p = result == CUDA_ERROR_NOT_READY;
         return *pending_p ? HVD_OK : device_check(d, result, "a copy");
     }
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        communicator_broke(c, result);
     if (result == CUDA_SUCCESS && communicator_is_sound(c))
         return HVD_OK;
     if (communicator_is_quiet(c))
         return communicator_reason(c);
     *pending_p = true;
     return HVD_OK;
+}
+
+bool device_has_task_of(struct device *d, const struct communicator *c)
+{
+    const struct device_task *task = d->begun;
+    bool posted;
+
+    while (task != NULL && task->communicator != c)
+        task = task->next;
+    if (task != NULL)
+        return true;
+    pthread_mutex_lock(&d->lock);
+    for (task = d->first; task != NULL && task->communicator != c;)
+        task = task->next;
+    posted = task != NULL;
+    pthread_mutex_unlock(&d->lock);
+    return posted;
 }
 
 static bool end_begun(struct device *d)
@@ -269,24 +293,30 @@ static bool end_begun(struct device *d)
     return ended;
 }
 
+/* Under the lock. */
+static bool is_done(const struct device *d)
+{
+    return d->stopping && d->communicators == NULL && d->first == NULL &&
+           d->begun == NULL;
+}
+
 /* Until `until_us`, or a kick. false: stop. */
 static bool pause_until(struct device *d, uint64_t until_us)
 {
     struct timespec ts = {.tv_sec = (time_t)(until_us / 1000000),
                           .tv_nsec = (long)(until_us % 1000000) * 1000};
     int expired = 0;
-    bool stopping;
+    bool done;
 
     pthread_mutex_lock(&d->lock);
-    while (!d->awake && !d->stopping && expired == 0)
+    while (!d->awake && !is_done(d) && expired == 0)
         expired = until_us == CLOCK_NEVER
                       ? pthread_cond_wait(&d->work, &d->lock)
                       : pthread_cond_timedwait(&d->work, &d->lock, &ts);
     d->awake = false;
-    stopping = d->stopping && d->communicators == NULL && d->first == NULL &&
-               d->begun == NULL;
+    done = is_done(d);
     pthread_mutex_unlock(&d->lock);
-    return !stopping;
+    return !done;
 }
 
 static uint64_t next_look(uint64_t now_us, uint64_t moved_us)
@@ -299,12 +329,18 @@ static uint64_t next_look(uint64_t now_us, uint64_t moved_us)
     return now_us + (pause_us > PAUSE_MAX_US ? PAUSE_MAX_US : pause_us);
 }
 
+static uint64_t sooner(uint64_t a_us, uint64_t b_us)
+{
+    return a_us < b_us ? a_us : b_us;
+}
+
 static hvd_status_t prepare(struct device *d)
 {
     CUresult result = d->cuda->cuCtxPushCurrent_v2(d->context);
     int least = 0, greatest = 0;
 
     HVD_TRY(device_check(d, result, "its context"));
+    driver_relax(d->cuda);
     (void)d->cuda->cuCtxGetStreamPriorityRange(&least, &greatest);
     result = d->cuda->cuStreamCreateWithPriority(
         &d->copying, CU_STREAM_NON_BLOCKING, greatest);
@@ -346,14 +382,16 @@ void *device_main(void *arg)
 
         if (ready != HVD_OK)
             fail_posted(d);
-        while (ready == HVD_OK && begin_posted(d))
-            moved = true;
+        /* one, as a copy of memory that is not pinned takes its time here */
+        if (ready == HVD_OK)
+            moved = begin_posted(d);
         now_us = clock_now_us();
-        until_us = communicators_step(d, now_us);
+        until_us = moved ? now_us : CLOCK_NEVER;
+        until_us = sooner(until_us, communicators_step(d, now_us));
         moved |= end_begun(d);
         moved_us = moved ? now_us : moved_us;
-        if (d->begun != NULL && next_look(now_us, moved_us) < until_us)
-            until_us = next_look(now_us, moved_us);
+        if (d->begun != NULL)
+            until_us = sooner(until_us, next_look(now_us, moved_us));
     } while (until_us <= now_us || pause_until(d, until_us));
     clean_up(d);
     atomic_store(&d->ended, true);

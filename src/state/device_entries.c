@@ -67,7 +67,13 @@ static hvd_status_t await(hvd_state_t *state, struct transfers *t)
 
 hvd_status_t device_entries_await(hvd_state_t *state, struct snapshot *s)
 {
-    return await(state, &s->coming);
+    hvd_status_t status = await(state, &s->coming);
+
+    s->torn |= status != HVD_OK;
+    if (status == HVD_OK && s->torn)
+        return error_set(HVD_ERR_SYSTEM,
+                         "the snapshot has not come from the device whole");
+    return status;
 }
 
 /* --- live -> snapshot --- */
@@ -89,11 +95,12 @@ static hvd_status_t open_doorbell(hvd_state_t *state)
 /* Copies to memory that may be paged are slower, and no worse. */
 static void pin(struct snapshot *s)
 {
-    if (s->pinned || s->capacity == 0)
+    if (s->pinned || s->pin_refused || s->capacity == 0)
         return;
     s->pinned = device_pin(s->bytes, s->capacity) == HVD_OK;
-    if (!s->pinned)
-        log_debug("snapshot: %s", error_text());
+    s->pin_refused = !s->pinned;
+    if (s->pin_refused)
+        log_warn("commit: %s -> copies from the device are slow", error_text());
 }
 
 static size_t lay_out_shadow(struct snapshot *s)
@@ -137,8 +144,11 @@ static hvd_status_t make_shadow(hvd_state_t *state, size_t nbytes)
     if (nbytes <= d->shadow_nbytes || nbytes == d->refused_nbytes)
         return HVD_OK;
     for (int i = 0; i < 2; i++) {
-        HVD_TRY(device_entries_await(state, &state->snapshots[i]));
-        state->snapshots[i].in_shadow = false;
+        struct snapshot *s = &state->snapshots[i];
+
+        if (device_entries_await(state, s) != HVD_OK)
+            log_debug("commit: %s", error_text());
+        s->in_shadow = false;
     }
     device_free(d->shadow);
     d->shadow = NULL;
@@ -178,7 +188,7 @@ static hvd_status_t take(hvd_state_t *state, const struct entry *entry,
     void *mark;
     struct device_task *task;
 
-    HVD_TRY(error_prefix(device_mark(entry->stream, &mark), "entry '%s'",
+    HVD_TRY(error_prefix(device_mark(entry->stream, true, &mark), "entry '%s'",
                          entry->name));
     task = add(state, &state->device.calls, dst,
                (const uint8_t *)entry->ptr + at, nbytes);
@@ -274,8 +284,8 @@ hvd_status_t device_entry_load(hvd_state_t *state, const struct snapshot *s,
         void *mark;
         struct device_task *task;
 
-        HVD_TRY(error_prefix(device_mark(entry->stream, &mark), "entry '%s'",
-                             entry->name));
+        HVD_TRY(error_prefix(device_mark(entry->stream, false, &mark),
+                             "entry '%s'", entry->name));
         task = add(state, &state->device.calls, to + at, from + at,
                    piece_nbytes(record->nbytes, at));
         task->after = mark;
@@ -309,7 +319,7 @@ bool device_entries_let_go(hvd_state_t *state, struct snapshot *s)
         log_debug("snapshot: %s", error_text());
     if (s->pinned)
         device_unpin(s->bytes);
-    s->pinned = false;
+    s->pinned = s->pin_refused = false;
     return true;
 }
 

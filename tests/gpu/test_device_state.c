@@ -450,6 +450,23 @@ START_TEST(captured_stream_is_refused)
 }
 END_TEST
 
+START_TEST(stream_of_each_thread_is_refused)
+{
+    hvd_state_t *state = hvd_state_create();
+    void *there;
+
+    begin("late_us=0");
+    there = allocate(NBYTES);
+    ok(hvd_state_add_device(state, "there", there, NBYTES,
+                            CU_STREAM_PER_THREAD));
+    ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error_text(), "'there'"));
+    hvd_state_destroy(state);
+    release(there);
+    device_close();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device_state");
@@ -468,6 +485,7 @@ int main(void)
     tcase_add_loop_test(tc, peers_have_it_here_or_there, 0, n);
     tcase_add_test(tc, other_memory_is_refused);
     tcase_add_loop_test(tc, captured_stream_is_refused, 0, n);
+    tcase_add_test(tc, stream_of_each_thread_is_refused);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -12,12 +12,12 @@ static const struct life_limits limits = {
 
 static struct life life;
 
-static void begin(uint64_t revoke_us)
-{
-    struct life_limits l = limits;
+static bool revocable;
 
-    l.revoke_us = revoke_us;
-    life_begin(&life, &l, 0);
+static void begin(bool can_be_revoked)
+{
+    revocable = can_be_revoked;
+    life_begin(&life, &limits, 0);
     ck_assert_int_eq(life.state, LIFE_JOINING);
 }
 
@@ -27,13 +27,16 @@ static void at(uint64_t now_us, enum life_said said, bool cancelled,
 {
     enum life_state from = life.state;
 
-    ck_assert_int_eq(life_step(&life, said, cancelled, now_us), from != to);
+    ck_assert_int_eq(life_step(&life, said,
+                               (struct life_wish){cancelled, revocable},
+                               now_us),
+                     from != to);
     ck_assert_int_eq(life.state, to);
 }
 
 START_TEST(joins_warms_and_is_ready_until_it_is_cancelled)
 {
-    begin(100);
+    begin(true);
     at(10, LIFE_PENDING, false, LIFE_JOINING);
     at(20, LIFE_OK, false, LIFE_WARMING);
     at(999, LIFE_PENDING, false, LIFE_WARMING);
@@ -57,7 +60,7 @@ END_TEST
 /* Joining and warming have one deadline. */
 START_TEST(what_is_not_ready_in_time_has_failed)
 {
-    begin(100);
+    begin(true);
     at(900, LIFE_OK, false, LIFE_WARMING);
     at(1000, LIFE_PENDING, false, LIFE_REVOKING);
     ck_assert(life.failed);
@@ -67,7 +70,7 @@ END_TEST
 
 START_TEST(what_is_ready_at_the_deadline_is_ready)
 {
-    begin(100);
+    begin(true);
     at(999, LIFE_OK, false, LIFE_WARMING);
     at(1000, LIFE_OK, false, LIFE_READY);
 }
@@ -75,7 +78,7 @@ END_TEST
 
 START_TEST(a_failure_is_told_from_a_deadline)
 {
-    begin(100);
+    begin(true);
     at(10, LIFE_FAILED, false, LIFE_REVOKING);
     ck_assert(life.failed);
     ck_assert(!life.late);
@@ -84,7 +87,7 @@ END_TEST
 
 START_TEST(a_ready_one_fails_by_itself)
 {
-    begin(100);
+    begin(true);
     at(10, LIFE_OK, false, LIFE_WARMING);
     at(20, LIFE_OK, false, LIFE_READY);
     at(30, LIFE_FAILED, false, LIFE_REVOKING);
@@ -95,7 +98,7 @@ END_TEST
 /* A revoke that hangs is not waited for; an abort that does is given up. */
 START_TEST(nothing_is_waited_for_without_a_deadline)
 {
-    begin(100);
+    begin(true);
     at(10, LIFE_PENDING, true, LIFE_REVOKING);
     at(109, LIFE_PENDING, true, LIFE_REVOKING);
     at(110, LIFE_PENDING, true, LIFE_ABORTING);
@@ -108,12 +111,24 @@ END_TEST
 
 START_TEST(without_revoke_it_is_aborted_at_once)
 {
-    begin(0);
-    at(10, LIFE_OK, true, LIFE_REVOKING);
-    at(10, LIFE_OK, true, LIFE_ABORTING);
+    begin(false);
+    at(10, LIFE_OK, false, LIFE_WARMING);
+    at(20, LIFE_OK, false, LIFE_READY);
+    at(30, LIFE_PENDING, true, LIFE_ABORTING);
     ck_assert(!life.quiet);
-    at(20, LIFE_OK, true, LIFE_GONE);
+    at(529, LIFE_PENDING, true, LIFE_ABORTING);
+    at(529, LIFE_OK, true, LIFE_GONE);
     ck_assert(life.quiet);
+}
+END_TEST
+
+/* While it is being made NCCL may not be told to revoke it. */
+START_TEST(what_is_being_made_is_aborted_at_once)
+{
+    begin(false);
+    at(10, LIFE_FAILED, false, LIFE_ABORTING);
+    ck_assert(life.failed);
+    at(20, LIFE_OK, false, LIFE_GONE);
 }
 END_TEST
 
@@ -129,6 +144,7 @@ int main(void)
     tcase_add_test(tc, a_ready_one_fails_by_itself);
     tcase_add_test(tc, nothing_is_waited_for_without_a_deadline);
     tcase_add_test(tc, without_revoke_it_is_aborted_at_once);
+    tcase_add_test(tc, what_is_being_made_is_aborted_at_once);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -149,11 +149,10 @@ def slots_come_and_go(stage):
     finish(run, 3)
 
 
-@scenario
-def device_that_breaks(stage):
+def device_breaks(stage, when):
     """Its worker ends with a sentence, the library's or the program's own, and
     is replaced: the others go on."""
-    run = start(stage, knobs="devices=4 sticky_at=600 slot=2")
+    run = start(stage, knobs="devices=4 slot=2 " + when)
     row, mark = run.row(slot=2), run.mark()
     run.event("worker_lost", mark, worker=row["worker"])
     run.until("a sentence", lambda: (
@@ -161,6 +160,16 @@ def device_that_breaks(stage):
         or said(run, "cuMemcpyAsync: error 700")), PATIENCE_S)
     run.whole(4, mark, {row["worker"]})
     finish(run)
+
+
+@scenario
+def device_that_breaks(stage):
+    device_breaks(stage, "sticky_at=600")
+
+
+@scenario
+def device_that_breaks_while_a_collective_runs(stage):
+    device_breaks(stage, "break_at=600")
 
 
 if __name__ == "__main__":

@@ -283,6 +283,12 @@ void control_attach(struct comm *comm, uint64_t generation)
         comm_abort(comm, HVD_PEER_LOST, "the generation has ended");
 }
 
+/* There are no devices that could fail. */
+void control_stop(void)
+{
+    abort();
+}
+
 void control_watch_state(hvd_state_t *state)
 {
     sim_self()->process.state = state;

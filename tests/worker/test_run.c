@@ -167,6 +167,11 @@ enum worker_boundary control_boundary(uint64_t boundary)
     return driver.leaves ? WORKER_BOUNDARY_LEAVE : WORKER_BOUNDARY_PASS;
 }
 
+void control_stop(void)
+{
+    abort();
+}
+
 void control_watch_state(hvd_state_t *s)
 {
 }

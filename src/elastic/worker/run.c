@@ -79,6 +79,8 @@ static void fail(struct run *run, hvd_status_t status)
     else
         membership_fail(status, text);
     membership_close();
+    if (device_is_broken())
+        control_stop(); /* it is as good as gone, whatever the program does */
     end(run, error_set(status, "%s", text));
 }
 
@@ -300,6 +302,12 @@ static void settle_lost(struct run *run)
         fail(run, error_prefix(status, "restore after a loss"));
 }
 
+/* It may still write to buffers: nothing here is to be believed. */
+static void settle_broken(struct run *run)
+{
+    fail(run, error_set(HVD_ERR_SYSTEM, "the device has failed"));
+}
+
 /* The comm knows the sentence, whatever user code has called since. */
 static bool has_mismatch(const char **text_p)
 {
@@ -374,6 +382,9 @@ static void settle(struct run *run, hvd_status_t status)
         end(run, word);
     } else if (status != HVD_OK && has_mismatch(&sentence)) {
         settle_mismatch(run, sentence);
+    } else if (device_is_broken() &&
+               (process_self.left || status == HVD_PEER_LOST)) {
+        settle_broken(run);
     } else if (process_self.left &&
                (status == HVD_OK || status == HVD_HOSTS_UPDATED ||
                 status == HVD_PEER_LOST)) {

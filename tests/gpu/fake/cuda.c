@@ -37,6 +37,44 @@ enum { DEVICES_MAX = 16 };
 static struct CUctx_st contexts[DEVICES_MAX];
 static __thread CUcontext current[8];
 static __thread int depth;
+static __thread CUstreamCaptureMode capture_mode =
+    CU_STREAM_CAPTURE_MODE_GLOBAL;
+static int n_captured, n_blocking_captured; /* streams, in global mode */
+
+#define CHECK_CONTEXT()                        \
+    do {                                       \
+        CHECK_DEVICE();                        \
+        if (depth == 0)                        \
+            return CUDA_ERROR_INVALID_CONTEXT; \
+    } while (0)
+
+/* Not while somebody captures, but for who has relaxed. */
+#define CHECK_CAPTURE()                                       \
+    do {                                                      \
+        CHECK_DEVICE();                                       \
+        if (capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED && \
+            is_captured_somewhere())                          \
+            return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;     \
+    } while (0)
+
+static bool is_captured_somewhere(void)
+{
+    bool is;
+
+    pthread_mutex_lock(&lock);
+    is = n_captured > 0;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+FAKE_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode before = capture_mode;
+
+    capture_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
 
 FAKE_API CUresult cuInit(unsigned flags)
 {
@@ -211,9 +249,8 @@ FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t nbytes)
 {
     struct area *a;
 
-    CHECK_DEVICE();
-    if (depth == 0)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    CHECK_CONTEXT();
+    CHECK_CAPTURE();
     if (nbytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&lock);
@@ -250,18 +287,58 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr ptr)
     return a != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+static struct pinned {
+    struct pinned *next;
+    const uint8_t *bytes;
+    size_t nbytes;
+} * all_pinned;
+
+/* Under the lock: the one that has a byte of these. */
+static struct pinned **find_pinned(const void *ptr, size_t nbytes)
+{
+    const uint8_t *bytes = ptr;
+    struct pinned **p = &all_pinned;
+
+    while (*p != NULL && ((*p)->bytes >= bytes + nbytes ||
+                          bytes >= (*p)->bytes + (*p)->nbytes))
+        p = &(*p)->next;
+    return p;
+}
+
 FAKE_API CUresult cuMemHostRegister_v2(void *ptr, size_t nbytes, unsigned flags)
 {
-    (void)ptr;
-    (void)nbytes;
+    struct pinned *fresh;
+    CUresult result = CUDA_SUCCESS;
+
     (void)flags;
-    CHECK_DEVICE();
-    return CUDA_SUCCESS;
+    CHECK_CONTEXT();
+    fresh = calloc(1, sizeof(*fresh));
+    pthread_mutex_lock(&lock);
+    if (*find_pinned(ptr, nbytes) != NULL) {
+        result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+        free(fresh);
+    } else {
+        *fresh = (struct pinned){all_pinned, ptr, nbytes};
+        all_pinned = fresh;
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
 FAKE_API CUresult cuMemHostUnregister(void *ptr)
 {
-    (void)ptr;
+    struct pinned **p, *found;
+
+    CHECK_CONTEXT();
+    pthread_mutex_lock(&lock);
+    p = find_pinned(ptr, 1);
+    found = *p;
+    if (found != NULL && found->bytes == ptr)
+        *p = found->next;
+    pthread_mutex_unlock(&lock);
+    if (found == NULL || found->bytes != ptr)
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    free(found);
     return CUDA_SUCCESS;
 }
 
@@ -310,7 +387,7 @@ struct work {
 struct CUstream_st {
     pthread_t thread;
     struct work *first, **last;
-    bool busy, stop, captured;
+    bool busy, stop, captured, blocking;
 };
 
 static struct CUstream_st *legacy;
@@ -382,10 +459,10 @@ void fake_enqueue(CUstream stream, void (*fn)(void *arg), void *arg)
 FAKE_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags,
                                              int priority)
 {
-    (void)flags;
     (void)priority;
-    CHECK_DEVICE();
+    CHECK_CONTEXT();
     *stream = make_stream();
+    (*stream)->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
     return CUDA_SUCCESS;
 }
 
@@ -424,61 +501,75 @@ FAKE_API CUresult cuStreamSynchronize(CUstream s)
 
 FAKE_API CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus *status)
 {
-    CHECK_DEVICE();
+    bool implicit;
+
+    CHECK_CONTEXT();
+    pthread_mutex_lock(&lock);
+    implicit = s == NULL && n_blocking_captured > 0;
     *status = s != NULL && s->captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                        : CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
+    pthread_mutex_unlock(&lock);
+    return implicit ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
+static void set_captured(CUstream s, bool captured)
+{
+    int by = captured ? 1 : -1;
+
+    pthread_mutex_lock(&lock);
+    s->captured = captured;
+    n_captured += by;
+    n_blocking_captured += s->blocking ? by : 0;
+    pthread_mutex_unlock(&lock);
 }
 
 FAKE_API CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
 {
-    (void)mode;
-    s->captured = true;
+    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    set_captured(s, true);
     return CUDA_SUCCESS;
 }
 
 FAKE_API CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
 {
-    s->captured = false;
+    set_captured(s, false);
     *graph = NULL;
     return CUDA_SUCCESS;
 }
 
-/* --- events: so often recorded, so often passed --- */
-
-struct CUevent_st {
-    struct CUevent_st *next;
-    long recorded, passed;
-};
-
-static struct CUevent_st *spare;
+/* --- events: who waits for one waits for what it was recorded as last --- */
 
 struct moment {
-    CUevent event;
-    long n;
+    int refs;
+    bool passed;
 };
+
+struct CUevent_st {
+    struct moment *last; /* NULL: never recorded */
+};
+
+/* Under the lock. */
+static void drop(struct moment *m)
+{
+    if (m != NULL && --m->refs == 0)
+        free(m);
+}
 
 FAKE_API CUresult cuEventCreate(CUevent *event, unsigned flags)
 {
     (void)flags;
-    CHECK_DEVICE();
-    pthread_mutex_lock(&lock);
-    *event = spare;
-    if (spare != NULL)
-        spare = spare->next;
-    pthread_mutex_unlock(&lock);
-    if (*event == NULL)
-        *event = calloc(1, sizeof(**event));
+    CHECK_CONTEXT();
+    *event = calloc(1, sizeof(**event));
     return CUDA_SUCCESS;
 }
 
-/* Work that refers to it may still be on a stream. */
 FAKE_API CUresult cuEventDestroy_v2(CUevent event)
 {
     pthread_mutex_lock(&lock);
-    event->next = spare;
-    spare = event;
+    drop(event->last);
     pthread_mutex_unlock(&lock);
+    free(event);
     return CUDA_SUCCESS;
 }
 
@@ -487,11 +578,10 @@ static void pass(void *arg)
     struct moment *m = arg;
 
     pthread_mutex_lock(&lock);
-    if (m->event->passed < m->n)
-        m->event->passed = m->n;
+    m->passed = true;
     pthread_cond_broadcast(&changed);
+    drop(m);
     pthread_mutex_unlock(&lock);
-    free(m);
 }
 
 static void await(void *arg)
@@ -499,27 +589,24 @@ static void await(void *arg)
     struct moment *m = arg;
 
     pthread_mutex_lock(&lock);
-    while (m->event->passed < m->n)
+    while (!m->passed)
         pthread_cond_wait(&changed, &lock);
+    drop(m);
     pthread_mutex_unlock(&lock);
-    free(m);
-}
-
-static struct moment *moment_of(CUevent event, bool next)
-{
-    struct moment *m = malloc(sizeof(*m));
-
-    pthread_mutex_lock(&lock);
-    event->recorded += next;
-    *m = (struct moment){event, event->recorded};
-    pthread_mutex_unlock(&lock);
-    return m;
 }
 
 FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
 {
-    CHECK_DEVICE();
-    fake_enqueue(stream, pass, moment_of(event, true));
+    struct moment *m;
+
+    CHECK_CONTEXT();
+    m = calloc(1, sizeof(*m));
+    m->refs = 2; /* the event's, and the stream's */
+    pthread_mutex_lock(&lock);
+    drop(event->last);
+    event->last = m;
+    pthread_mutex_unlock(&lock);
+    fake_enqueue(stream, pass, m);
     return CUDA_SUCCESS;
 }
 
@@ -527,9 +614,9 @@ FAKE_API CUresult cuEventQuery(CUevent event)
 {
     bool passed;
 
-    CHECK_DEVICE();
+    CHECK_CAPTURE();
     pthread_mutex_lock(&lock);
-    passed = event->passed >= event->recorded;
+    passed = event->last == NULL || event->last->passed;
     pthread_mutex_unlock(&lock);
     return passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -537,9 +624,17 @@ FAKE_API CUresult cuEventQuery(CUevent event)
 FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event,
                                     unsigned flags)
 {
+    struct moment *m;
+
     (void)flags;
-    CHECK_DEVICE();
-    fake_enqueue(stream, await, moment_of(event, false));
+    CHECK_CONTEXT();
+    pthread_mutex_lock(&lock);
+    m = event->last;
+    if (m != NULL)
+        m->refs++;
+    pthread_mutex_unlock(&lock);
+    if (m != NULL)
+        fake_enqueue(stream, await, m);
     return CUDA_SUCCESS;
 }
 
@@ -549,6 +644,7 @@ struct copy {
     void *dst;
     const void *src;
     size_t nbytes;
+    bool *done_p; /* its caller waits; NULL: frees it */
 };
 
 static void copy(void *arg)
@@ -557,16 +653,49 @@ static void copy(void *arg)
 
     if (!atomic_load(&broken))
         memmove(fake_memory(c->dst), fake_memory(c->src), c->nbytes);
+    if (c->done_p != NULL) {
+        pthread_mutex_lock(&lock);
+        *c->done_p = true;
+        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&lock);
+    }
     free(c);
 }
 
+static bool is_reachable(const void *ptr, size_t nbytes)
+{
+    bool is;
+
+    pthread_mutex_lock(&lock);
+    is = find(ptr) != NULL || *find_pinned(ptr, nbytes) != NULL;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+static void await_copy(const bool *done)
+{
+    pthread_mutex_lock(&lock);
+    while (!*done)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+/* To or from memory that is not pinned it returns when it is over. */
 FAKE_API CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes,
                                 CUstream stream)
 {
-    struct copy *c = malloc(sizeof(*c));
+    struct copy *c;
+    bool done = false, waits;
 
-    *c = (struct copy){(void *)(uintptr_t)dst, (void *)(uintptr_t)src, nbytes};
+    CHECK_CONTEXT();
+    c = malloc(sizeof(*c));
+    *c = (struct copy){(void *)(uintptr_t)dst, (void *)(uintptr_t)src, nbytes,
+                       NULL};
+    waits = !is_reachable(c->dst, nbytes) || !is_reachable(c->src, nbytes);
+    c->done_p = waits ? &done : NULL;
     fake_enqueue(stream, copy, c);
+    if (waits)
+        await_copy(&done);
     return atomic_load(&broken) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 

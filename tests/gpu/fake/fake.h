@@ -3,7 +3,8 @@
  *
  * What is true of the real ones and matters to us is true here: work on streams
  * is late; memory of the device cannot be touched by the host (its addresses
- * are mapped without rights); a call that was enqueued is not on its stream
+ * are mapped without rights); a copy of memory that is not pinned is waited for
+ * by whoever asks for it; a call that was enqueued is not on its stream
  * yet; a collective whose peer is gone never returns by itself, only neighbours
  * of the dead are told, and not even those if it is silent; after an abort the
  * stream goes on. What goes wrong is chosen by the environment:
@@ -25,7 +26,8 @@
  *   enqueue_hang_at  the n-th collective of the process stays in progress
  *   error_at         ... makes an asynchronous error
  *   sticky_at        ... breaks the device for good
- *   slot=-1          the last three: of this HVD_SLOT alone
+ *   break_at         ... breaks it while it runs
+ *   slot=-1          the last four: of this HVD_SLOT alone
  *
  * Threads: any; one lock. Memory: what is freed is kept for the next. */
 #ifndef TESTS_GPU_FAKE_H
@@ -52,6 +54,7 @@ enum fake_knob {
     FAKE_ENQUEUE_HANG_AT,
     FAKE_ERROR_AT,
     FAKE_STICKY_AT,
+    FAKE_BREAK_AT,
     FAKE_SLOT,
     FAKE_KNOBS
 };

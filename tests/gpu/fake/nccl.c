@@ -51,7 +51,7 @@ struct ncclComm {
     bool enqueues, revokes;
     struct call *calls; /* that the enqueuer has */
     int n_calls;
-    bool hangs;
+    bool hangs, breaks;
 };
 
 static __thread int depth;
@@ -454,6 +454,7 @@ static enum outcome run_exchange(const struct call *calls, int n_calls)
 struct work {
     struct call *calls;
     int n;
+    bool breaks;
 };
 
 /* As a kernel that waits for who is dead. Only who has a connection to the
@@ -503,6 +504,10 @@ static void run(void *arg)
     ncclComm_t c = w->calls->comm;
     enum outcome outcome = DONE;
 
+    if (w->breaks) {
+        fake_break();
+        outcome = DEAD;
+    }
     for (int i = 0, used; i < w->n && outcome == DONE; i += used)
         outcome = run_one(w->calls + i, w->n - i, &used);
     if (outcome == DEAD)
@@ -519,7 +524,7 @@ static void *enqueue_main(void *arg)
     ncclComm_t c = arg;
     struct work *w = malloc(sizeof(*w));
 
-    *w = (struct work){c->calls, c->n_calls};
+    *w = (struct work){c->calls, c->n_calls, c->breaks};
     fake_pause_us(fake_knob(FAKE_ENQUEUE_US));
     while (c->hangs && !atomic_load(&c->leave))
         fake_pause_us(200);
@@ -533,7 +538,7 @@ static void misbehave(ncclComm_t c)
     long n = atomic_fetch_add(&n_collectives, 1) + 1;
     const char *slot = getenv("HVD_SLOT");
 
-    c->hangs = false;
+    c->hangs = c->breaks = false;
     if (fake_knob(FAKE_SLOT) >= 0 &&
         (slot == NULL || atol(slot) != fake_knob(FAKE_SLOT)))
         return;
@@ -542,6 +547,7 @@ static void misbehave(ncclComm_t c)
         atomic_store(&c->error, ncclInternalError);
     if (n == fake_knob(FAKE_STICKY_AT))
         fake_break();
+    c->breaks = n == fake_knob(FAKE_BREAK_AT);
     c->hangs = n == fake_knob(FAKE_ENQUEUE_HANG_AT);
 }
 
