@@ -2,10 +2,11 @@
  *
  *     hvd-elastic -np 2 -H localhost:2 -- charlm TEXT
  *
- * Read main() first, then train(): that is all there is to elastic training.
- * Everything that must survive is registered in register_state(); the model
- * itself (model.c) knows nothing of it. Started by hand, without hvd-elastic,
- * it trains alone.
+ * Read run_elastic() first, then train(): that is all there is to elastic
+ * training. Everything that must survive is registered in register_state(); the
+ * model itself (model.h) knows nothing of it. Started by hand, without
+ * hvd-elastic, it trains alone. charlm_cuda is the same on a GPU: what differs
+ * is in place.h.
  *
  * Each line that ranks print at the end has a digest of the weights, which must
  * be equal on all of them, and how many iterations this process has run: more
@@ -14,6 +15,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@
 #include <hvd/hvd.h>
 
 #include "model.h"
+#include "place.h"
 
 struct options { /* whole numbers, but for rate */
     double epochs, steps, batch, report, delay_ms;
@@ -31,12 +34,10 @@ struct options { /* whole numbers, but for rate */
 
 struct run {
     struct options options;
-    uint8_t *text; /* [n_text], characters numbered from 0 */
-    size_t n_text, n_chars;
-    struct model model;
+    struct text text;
+    struct model *model;
     hvd_sampler_t *sampler;
     uint64_t *indices; /* [batch] */
-    float *sums; /* [n_params + 2]: gradients, loss and count: one allreduce */
     float rate;
 
     /* Shared state besides the weights: equal on all ranks. */
@@ -64,27 +65,22 @@ static void follow_size(const hvd_reset_info_t *info, void *arg)
  * counts too makes the mean right when ranks have different shares. */
 static hvd_status_t sum_gradients(struct run *run, size_t n)
 {
-    size_t n_params = run->model.n_params;
+    struct model *model = run->model;
 
-    memset(run->sums, 0, (n_params + 2) * sizeof(float));
-    for (size_t i = 0; i < n; i++)
-        run->sums[n_params] += model_learn(
-            &run->model, run->text + run->indices[i], run->sums);
-    run->sums[n_params + 1] = (float)n;
+    model_learn(model, run->indices, n);
     run->iterations++;
-    return hvd_allreduce(run->sums, run->sums, n_params + 2, HVD_FLOAT32,
-                         HVD_SUM);
+    return hvd_allreduce(model->sums, model->sums, model->layout.n_params + 2,
+                         HVD_FLOAT32, HVD_SUM);
 }
 
 static void take_step(struct run *run)
 {
-    const float *totals = run->sums + run->model.n_params;
     struct counters *counters = &run->counters;
     uint64_t report = (uint64_t)run->options.report;
 
     counters->step++;
-    model_update(&run->model, run->sums, totals[1], counters->step, run->rate);
-    counters->loss_sum += (double)(totals[0] / totals[1]);
+    counters->loss_sum += (double)model_step(run->model, counters->step,
+                                             run->rate);
     if (counters->step % report != 0)
         return;
     if (hvd_rank() == 0)
@@ -135,13 +131,20 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     return HVD_OK;
 }
 
+static hvd_status_t make_model(struct run *run)
+{
+    run->model = model_create(&run->text, (size_t)run->options.batch);
+    return run->model ? HVD_OK : HVD_ERR_NOMEM;
+}
+
 static hvd_status_t register_state(struct run *run, hvd_state_t *state)
 {
-    size_t nbytes = run->model.n_params * sizeof(float);
+    struct model *model = run->model;
+    size_t n = model->layout.n_params;
 
-    HVD_TRY(hvd_state_add(state, "weights", run->model.params, nbytes));
-    HVD_TRY(hvd_state_add(state, "moment1", run->model.moment1, nbytes));
-    HVD_TRY(hvd_state_add(state, "moment2", run->model.moment2, nbytes));
+    HVD_TRY(place_register(state, "weights", model->params, n));
+    HVD_TRY(place_register(state, "moment1", model->moment1, n));
+    HVD_TRY(place_register(state, "moment2", model->moment2, n));
     HVD_TRY(hvd_state_add(state, "counters", &run->counters,
                           sizeof(run->counters)));
     HVD_TRY(hvd_state_add_sampler(state, "sampler", run->sampler));
@@ -156,13 +159,15 @@ static hvd_status_t run_elastic(struct run *run)
     if (!state)
         return status;
     HVD_TRY_GOTO(hvd_init(), shutdown);
+    HVD_TRY_GOTO(place_open(), shutdown);
+    HVD_TRY_GOTO(make_model(run), shutdown);
     HVD_TRY_GOTO(register_state(run, state), shutdown);
     status = hvd_elastic_run(state, train, run);
 
 shutdown:
     if (status != HVD_OK && status != HVD_REMOVED)
-        fprintf(stderr, "charlm: error: %s: %s\n", hvd_strerror(status),
-                hvd_last_error());
+        fprintf(stderr, "%s: error: %s: %s\n", program_invocation_short_name,
+                hvd_strerror(status), hvd_last_error());
     hvd_shutdown();
     hvd_state_destroy(state);
     return status;
@@ -171,32 +176,32 @@ shutdown:
 /* ---- text, options ------------------------------------------------------ */
 
 /* The whole file, with its characters renumbered 0, 1, ... by their order. */
-static bool load_text(struct run *run)
+static bool load_text(struct text *text, const char *path)
 {
-    FILE *file = fopen(run->options.path, "rb");
+    FILE *file = fopen(path, "rb");
     int numbers[256] = {0};
     long size = -1;
 
     if (file && fseek(file, 0, SEEK_END) == 0)
         size = ftell(file);
     if (size > CONTEXT && fseek(file, 0, SEEK_SET) == 0) {
-        run->text = malloc((size_t)size);
-        if (run->text)
-            run->n_text = fread(run->text, 1, (size_t)size, file);
+        text->chars = malloc((size_t)size);
+        if (text->chars)
+            text->n = fread(text->chars, 1, (size_t)size, file);
     }
     if (file)
         fclose(file);
-    if (size <= CONTEXT || run->n_text != (size_t)size) {
-        fprintf(stderr, "charlm: error: %s: %s\n", run->options.path,
-                size < 0 ? strerror(errno) : "no text to learn from");
+    if (size <= CONTEXT || text->n != (size_t)size) {
+        fprintf(stderr, "%s: error: %s: %s\n", program_invocation_short_name,
+                path, size < 0 ? strerror(errno) : "no text to learn from");
         return false;
     }
-    for (size_t i = 0; i < run->n_text; i++)
-        numbers[run->text[i]] = 1;
+    for (size_t i = 0; i < text->n; i++)
+        numbers[text->chars[i]] = 1;
     for (int c = 0; c < 256; c++)
-        numbers[c] = numbers[c] ? (int)run->n_chars++ : 0;
-    for (size_t i = 0; i < run->n_text; i++)
-        run->text[i] = (uint8_t)numbers[run->text[i]];
+        numbers[c] = numbers[c] ? (int)text->n_chars++ : 0;
+    for (size_t i = 0; i < text->n; i++)
+        text->chars[i] = (uint8_t)numbers[text->chars[i]];
     return true;
 }
 
@@ -222,14 +227,16 @@ static bool parse_options(struct options *o, int argc, char **argv)
             return false;
         *values[i] = strtod(optarg, &end);
         if (*end || !(*values[i] >= least[i] && *values[i] <= 1e9)) {
-            fprintf(stderr, "charlm: error: --%s %s: not a fitting number\n",
-                    table[i].name, optarg);
+            fprintf(stderr, "%s: error: --%s %s: not a fitting number\n",
+                    program_invocation_short_name, table[i].name, optarg);
             return false;
         }
     }
     if (optind != argc - 1) {
-        fprintf(stderr, "usage: charlm [--epochs N] [--steps N] [--batch N] "
-                        "[--lr X] [--report N] [--step-delay-ms N] TEXT\n");
+        fprintf(stderr,
+                "usage: %s [--epochs N] [--steps N] [--batch N] [--lr X] "
+                "[--report N] [--step-delay-ms N] TEXT\n",
+                program_invocation_short_name);
         return false;
     }
     if (o->epochs == 0) /* as many as the steps need; neither given: 5 */
@@ -246,23 +253,21 @@ int main(int argc, char **argv)
     hvd_status_t status = HVD_ERR_NOMEM;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!parse_options(&run.options, argc, argv) || !load_text(&run))
+    if (!parse_options(&run.options, argc, argv) ||
+        !load_text(&run.text, run.options.path))
         return 2;
     /* a sample is CONTEXT characters and the one after them */
-    run.sampler = hvd_sampler_create(run.n_text - CONTEXT, NULL);
+    run.sampler = hvd_sampler_create(run.text.n - CONTEXT, NULL);
     run.indices = calloc((size_t)run.options.batch, sizeof(*run.indices));
-    if (model_create(&run.model, run.n_chars) && run.sampler && run.indices)
-        run.sums = calloc(run.model.n_params + 2, sizeof(float));
-    if (run.sums)
+    if (run.sampler && run.indices)
         status = run_elastic(&run);
     if (status == HVD_OK)
         printf("final digest %016" PRIx64 " steps %" PRIu64
                " iterations-here %" PRIu64 "\n",
-               model_digest(&run.model), run.counters.step, run.iterations);
-    free(run.sums);
-    model_destroy(&run.model);
+               model_digest(run.model), run.counters.step, run.iterations);
+    model_destroy(run.model);
     free(run.indices);
     hvd_sampler_destroy(run.sampler);
-    free(run.text);
+    free(run.text.chars);
     return status == HVD_OK || status == HVD_REMOVED ? 0 : 1;
 }

@@ -12,42 +12,37 @@ struct activations {
     float y[N_DENSE][256];
 };
 
-bool model_create(struct model *model, size_t n_chars)
+struct model *model_create(const struct text *text, size_t batch_max)
 {
-    const size_t widths[N_DENSE + 1] = {CONTEXT * EMBEDDING, HIDDEN, HIDDEN,
-                                        n_chars};
-    size_t at = n_chars * EMBEDDING;
-    uint64_t random = 1;
+    struct model *m = calloc(1, sizeof(*m));
+    size_t n;
 
-    memset(model, 0, sizeof(*model));
-    model->n_chars = n_chars;
-    for (int l = 0; l < N_DENSE; l++) {
-        size_t n_in = widths[l], n_out = widths[l + 1];
-
-        model->dense[l] = (struct dense){n_in, n_out, at, at + n_in * n_out};
-        at += (n_in + 1) * n_out;
+    if (!m)
+        return NULL;
+    layout_init(&m->layout, text->n_chars);
+    n = m->layout.n_params;
+    m->text = text->chars;
+    m->params = calloc(n, sizeof(float));
+    m->moment1 = calloc(n, sizeof(float));
+    m->moment2 = calloc(n, sizeof(float));
+    m->sums = calloc(n + 2, sizeof(float));
+    if (!m->params || !m->moment1 || !m->moment2 || !m->sums) {
+        model_destroy(m);
+        return NULL;
     }
-    model->n_params = at;
-    model->params = calloc(at, sizeof(float));
-    model->moment1 = calloc(at, sizeof(float));
-    model->moment2 = calloc(at, sizeof(float));
-    if (!model->params || !model->moment1 || !model->moment2) {
-        model_destroy(model);
-        return false;
-    }
-    for (size_t i = 0; i < at; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        /* uniform, of the scale that keeps tanh awake */
-        model->params[i] = ((float)(random >> 40) / (1 << 23) - 1) * 0.15f;
-    }
-    return true;
+    parameters_init(m->params, n);
+    return m;
 }
 
-void model_destroy(struct model *model)
+void model_destroy(struct model *m)
 {
-    free(model->params);
-    free(model->moment1);
-    free(model->moment2);
+    if (!m)
+        return;
+    free(m->params);
+    free(m->moment1);
+    free(m->moment2);
+    free(m->sums);
+    free(m);
 }
 
 /* Eight sums side by side, so that the compiler can use vectors without
@@ -106,7 +101,7 @@ static void forward(const struct model *m, const uint8_t *text,
         memcpy(a->x + c * EMBEDDING, m->params + text[c] * EMBEDDING,
                EMBEDDING * sizeof(float));
     for (int l = 0; l < N_DENSE; l++) {
-        dense_forward(&m->dense[l], m->params, x, a->y[l]);
+        dense_forward(&m->layout.dense[l], m->params, x, a->y[l]);
         if (l < N_DENSE - 1)
             for (size_t i = 0; i < HIDDEN; i++)
                 a->y[l][i] = tanhf(a->y[l][i]);
@@ -130,51 +125,57 @@ static float softmax_loss(float *scores, size_t n, uint8_t target)
     return loss + logf(sum);
 }
 
-float model_learn(const struct model *m, const uint8_t *text, float *grads)
+/* Predict text[CONTEXT] from what is before it: add the gradient to grads
+ * [n_params], return the loss. */
+static float learn_one(const struct model *m, const uint8_t *text, float *grads)
 {
+    const struct dense *dense = m->layout.dense;
     struct activations a, d; /* values, and gradients by them */
     float loss, *dy;
 
     forward(m, text, &a);
     dy = a.y[N_DENSE - 1];
-    loss = softmax_loss(dy, m->n_chars, text[CONTEXT]);
+    loss = softmax_loss(dy, m->layout.n_chars, text[CONTEXT]);
     for (int l = N_DENSE - 1; l > 0; l--) {
-        dense_backward(&m->dense[l], m->params, a.y[l - 1], dy, grads,
-                       d.y[l - 1]);
+        dense_backward(&dense[l], m->params, a.y[l - 1], dy, grads, d.y[l - 1]);
         dy = d.y[l - 1];
         for (size_t i = 0; i < HIDDEN; i++)
             dy[i] *= 1 - a.y[l - 1][i] * a.y[l - 1][i];
     }
-    dense_backward(&m->dense[0], m->params, a.x, dy, grads, d.x);
+    dense_backward(&dense[0], m->params, a.x, dy, grads, d.x);
     for (size_t c = 0; c < CONTEXT; c++)
         add_scaled(grads + text[c] * EMBEDDING, 1, d.x + c * EMBEDDING,
                    EMBEDDING);
     return loss;
 }
 
-void model_update(struct model *m, const float *grads, float n, uint64_t step,
-                  float rate)
+void model_learn(struct model *m, const uint64_t *places, size_t n)
 {
-    const float beta1 = 0.9f, beta2 = 0.99f;
-    const float fix1 = 1 - powf(beta1, (float)step);
-    const float fix2 = 1 - powf(beta2, (float)step);
+    float *totals = m->sums + m->layout.n_params;
 
-    for (size_t i = 0; i < m->n_params; i++) {
-        float g = grads[i] / n;
+    memset(m->sums, 0, (m->layout.n_params + 2) * sizeof(float));
+    for (size_t i = 0; i < n; i++)
+        totals[0] += learn_one(m, m->text + places[i], m->sums);
+    totals[1] = (float)n;
+}
 
-        m->moment1[i] += (1 - beta1) * (g - m->moment1[i]);
-        m->moment2[i] += (1 - beta2) * (g * g - m->moment2[i]);
-        m->params[i] -= rate * (m->moment1[i] / fix1) /
-                        (sqrtf(m->moment2[i] / fix2) + 1e-8f);
+float model_step(struct model *m, uint64_t step, float rate)
+{
+    const struct adam a = adam_at(step, rate);
+    const float *totals = m->sums + m->layout.n_params;
+
+    for (size_t i = 0; i < m->layout.n_params; i++) {
+        float g = m->sums[i] / totals[1];
+
+        m->moment1[i] += (1 - a.beta1) * (g - m->moment1[i]);
+        m->moment2[i] += (1 - a.beta2) * (g * g - m->moment2[i]);
+        m->params[i] -= a.rate * (m->moment1[i] / a.fix1) /
+                        (sqrtf(m->moment2[i] / a.fix2) + 1e-8f);
     }
+    return totals[0] / totals[1];
 }
 
 uint64_t model_digest(const struct model *m)
 {
-    const uint8_t *bytes = (const uint8_t *)m->params;
-    uint64_t digest = 0xcbf29ce484222325u;
-
-    for (size_t i = 0; i < m->n_params * sizeof(float); i++)
-        digest = (digest ^ bytes[i]) * 0x100000001b3u;
-    return digest;
+    return parameters_digest(m->params, m->layout.n_params);
 }

@@ -1,51 +1,43 @@
-/* examples/charlm/model.h - a character-level neural language model, in plain
- * C.
- *
- *     the last 8 characters -> 16 numbers each -> 2 hidden layers (tanh)
- *                           -> softmax over the text's characters
+/* examples/charlm/model.h - a character-level neural language model
+ * (parameters.h), that learns from one batch at a time.
  *
  * Knows nothing of hvd: it adds up gradients in one flat buffer that somebody
- * else averages, and then takes a step of Adam.
+ * else sums over all ranks, and then takes a step of Adam. model.c computes on
+ * the host, charlm_cuda/model_cuda.c on a device, and there the arrays below
+ * lie in its memory; what was asked of a device goes on after the call, behind
+ * what is on its default stream.
  *
  * Memory: all of it allocated by model_create(). Threads: one. */
 #ifndef CHARLM_MODEL_H
 #define CHARLM_MODEL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "parameters.h"
 
-enum { CONTEXT = 8, EMBEDDING = 16, HIDDEN = 96, N_DENSE = 3 };
-
-/* y = W x + b; W [n_in][n_out], offsets into params. */
-struct dense {
-    size_t n_in, n_out;
-    size_t weights, bias;
+struct text {
+    uint8_t *chars; /* [n], numbered from 0 */
+    size_t n, n_chars;
 };
 
 struct model {
-    size_t n_chars; /* distinct characters of the text */
-    struct dense dense[N_DENSE];
-    size_t n_params;
-    float *params;            /* [n_params]: embedding, then the dense layers */
-    float *moment1, *moment2; /* [n_params]: Adam's */
+    struct layout layout;
+    const uint8_t *text;               /* [n] */
+    float *params, *moment1, *moment2; /* [n_params]; Adam's moments */
+    float *sums; /* [n_params + 2]: gradients, loss and number of samples */
 };
 
-/* Initial weights depend on nothing but n_chars: equal on all ranks. false: no
- * memory. */
-bool model_create(struct model *model, size_t n_chars);
+/* A model of this text, which is borrowed until model_destroy(), for batches of
+ * up to batch_max samples. NULL: no memory. */
+struct model *model_create(const struct text *text, size_t batch_max);
 void model_destroy(struct model *model);
 
-/* Predict text[CONTEXT] from text[0..CONTEXT-1], characters numbered from 0:
- * add the gradient to grads [n_params], return the loss in nats. */
-float model_learn(const struct model *model, const uint8_t *text, float *grads);
+/* Predict the character CONTEXT behind each of places [n], from those between:
+ * sums becomes what these n samples add up to. */
+void model_learn(struct model *model, const uint64_t *places, size_t n);
 
-/* Step number `step` (from 1) of Adam along the mean gradient
- * grads [n_params] / n. */
-void model_update(struct model *model, const float *grads, float n,
-                  uint64_t step, float rate);
+/* Step number `step`, from 1, of Adam along the mean gradient of what is in
+ * sums. Returns the mean loss there, in nats. */
+float model_step(struct model *model, uint64_t step, float rate);
 
-/* FNV-1a over the weights. */
 uint64_t model_digest(const struct model *model);
 
 #endif

@@ -1,0 +1,46 @@
+/* examples/charlm/parameters.h - the model's parameters in one flat array:
+ * where each lies, what they are at first, and how far a step of Adam goes. The
+ * same on the host and on a device, so that both train one model.
+ *
+ *     the last 8 characters -> 16 numbers each -> 2 hidden layers (tanh)
+ *                           -> softmax over the text's characters
+ *
+ * Threads: any. Memory: the caller's. */
+#ifndef CHARLM_PARAMETERS_H
+#define CHARLM_PARAMETERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CONTEXT = 8, EMBEDDING = 16, HIDDEN = 96, N_DENSE = 3 };
+
+/* y = W x + b; W [n_in][n_out], b [n_out]. */
+struct dense {
+    size_t n_in, n_out;
+    size_t weights, bias; /* where they begin; b is right behind W */
+};
+
+struct layout {
+    size_t n_chars; /* distinct characters of the text */
+    struct dense dense[N_DENSE];
+    size_t
+        n_params; /* the embedding's [n_chars][EMBEDDING], then the layers' */
+};
+
+void layout_init(struct layout *layout, size_t n_chars);
+
+/* Initial values depend on nothing but their number: equal on all ranks. */
+void parameters_init(float *params, size_t n_params);
+
+/* FNV-1a. */
+uint64_t parameters_digest(const float *params, size_t n_params);
+
+struct adam {
+    float rate, beta1, beta2;
+    float fix1, fix2; /* as the moments have begun at 0 */
+};
+
+/* Step number `step`, from 1. */
+struct adam adam_at(uint64_t step, float rate);
+
+#endif
