@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "collectives/reduce/dtype.h"
 #include "fake.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,6 +24,11 @@ static atomic_bool broken;
 void fake_break(void)
 {
     atomic_store(&broken, true);
+}
+
+bool fake_is_broken(void)
+{
+    return atomic_load(&broken);
 }
 
 /* --- devices --- */
@@ -716,94 +720,4 @@ FAKE_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
                      ? CUDA_ERROR_INVALID_VALUE
                      : cuMemcpyAsync(dsts[i], srcs[i], nbytes[i], stream);
     return result;
-}
-
-/* --- the kernels that we have --- */
-
-struct CUfunc_st {
-    const char *name;
-    size_t nbytes;
-};
-
-static struct CUfunc_st functions[] = {{"hvd_scale_float64", 8},
-                                       {"hvd_scale_float32", 4},
-                                       {"hvd_scale_float16", 2},
-                                       {"hvd_scale_bfloat16", 2}};
-
-FAKE_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
-{
-    CHECK_DEVICE();
-    *module = (CUmodule)(uintptr_t)image;
-    return CUDA_SUCCESS;
-}
-
-FAKE_API CUresult cuModuleUnload(CUmodule module)
-{
-    (void)module;
-    return CUDA_SUCCESS;
-}
-
-FAKE_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
-                                      const char *name)
-{
-    if (strstr((const char *)module, name) == NULL)
-        return CUDA_ERROR_NOT_FOUND;
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
-        if (strcmp(functions[i].name, name) == 0) {
-            *function = &functions[i];
-            return CUDA_SUCCESS;
-        }
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-struct launch {
-    CUfunction function;
-    CUdeviceptr dst, src;
-    size_t count;
-    double factor;
-};
-
-static void scale_bits(uint16_t *dst, const uint16_t *src, size_t count,
-                       float factor, bool brain)
-{
-    for (size_t i = 0; i < count; i++)
-        dst[i] = brain ? bfloat_of_float(bfloat_to_float(src[i]) * factor)
-                       : half_of_float(half_to_float(src[i]) * factor);
-}
-
-static void run_kernel(void *arg)
-{
-    struct launch *l = arg;
-    void *dst = fake_memory((void *)(uintptr_t)l->dst);
-    const void *src = fake_memory((void *)(uintptr_t)l->src);
-
-    if (l->function->nbytes == 2)
-        scale_bits(dst, src, l->count, (float)l->factor,
-                   strstr(l->function->name, "bfloat") != NULL);
-    for (size_t i = 0; i < l->count && l->function->nbytes == 4; i++)
-        ((float *)dst)[i] = (float)(((const float *)src)[i] * l->factor);
-    for (size_t i = 0; i < l->count && l->function->nbytes == 8; i++)
-        ((double *)dst)[i] = ((const double *)src)[i] * l->factor;
-    free(l);
-}
-
-FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x,
-                                 unsigned blocks_y, unsigned blocks_z,
-                                 unsigned threads_x, unsigned threads_y,
-                                 unsigned threads_z, unsigned shared,
-                                 CUstream stream, void **parameters,
-                                 void **extra)
-{
-    struct launch *l;
-
-    CHECK_DEVICE();
-    if (blocks_x == 0 || blocks_y != 1 || blocks_z != 1 || threads_x == 0 ||
-        threads_y != 1 || threads_z != 1 || shared != 0 || extra != NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    l = malloc(sizeof(*l));
-    *l = (struct launch){function, *(CUdeviceptr *)parameters[0],
-                         *(CUdeviceptr *)parameters[1],
-                         *(size_t *)parameters[2], *(double *)parameters[3]};
-    fake_enqueue(stream, run_kernel, l);
-    return CUDA_SUCCESS;
 }

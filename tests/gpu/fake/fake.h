@@ -28,6 +28,10 @@
  *   sticky_at        ... breaks the device for good
  *   break_at         ... breaks it while it runs
  *   slot=-1          the last four: of this HVD_SLOT alone
+ *   hold_at=0        the n-th launch of the process, and those behind it, wait
+ *                    until the file FAKE_RELEASE is there
+ *
+ * A kernel that is launched runs as what FAKE_KERNELS has for it (kernels.h).
  *
  * Threads: any; one lock. Memory: what is freed is kept for the next. */
 #ifndef TESTS_GPU_FAKE_H
@@ -56,6 +60,7 @@ enum fake_knob {
     FAKE_STICKY_AT,
     FAKE_BREAK_AT,
     FAKE_SLOT,
+    FAKE_HOLD_AT,
     FAKE_KNOBS
 };
 
@@ -73,5 +78,6 @@ FAKE_API void *fake_memory(const void *ptr);
 
 /* From now on every call fails. */
 FAKE_API void fake_break(void);
+bool fake_is_broken(void);
 
 #endif

@@ -13,7 +13,7 @@ static const char *const names[FAKE_KNOBS] = {
     "silent",          "version",   "revoke",
     "init_hang_ms",    "init_fail", "abort_hang_ms",
     "enqueue_hang_at", "error_at",  "sticky_at",
-    "break_at",        "slot"};
+    "break_at",        "slot",      "hold_at"};
 
 static long values[FAKE_KNOBS] = {
     [FAKE_DEVICES] = 1,      [FAKE_MEMORY] = 1L << 40, [FAKE_LATE_US] = 50,
