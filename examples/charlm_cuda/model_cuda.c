@@ -1,0 +1,188 @@
+/* examples/charlm_cuda/model_cuda.c - the model on a device: which kernel
+ * (kernels.cu) computes what from what. See model.h, gpu.h. */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "gpu.h"
+#include "model.h"
+
+/* Its arrays are all of the device. */
+struct cuda_model {
+    struct model model; /* what others see of it */
+    uint64_t *places;   /* [batch_max] */
+    /* [batch_max] rows: what goes into each layer, what comes out of the last,
+     * and gradients by these. */
+    float *values[N_DENSE + 1], *gradients[N_DENSE + 1];
+    float *norms; /* [batch_max] */
+};
+
+#define LAUNCH(kernel, count, ...) \
+    gpu_launch(#kernel, count, (void *[]){__VA_ARGS__})
+
+static struct cuda_model *of(struct model *model)
+{
+    return (struct cuda_model *)model;
+}
+
+static float *alloc_floats(size_t count)
+{
+    return gpu_alloc(count * sizeof(float));
+}
+
+/* A copy of what the host has. */
+static void *copy_of(const void *ptr, size_t nbytes)
+{
+    void *copy = gpu_alloc(nbytes);
+
+    gpu_copy(copy, ptr, nbytes);
+    return copy;
+}
+
+static bool init_parameters(struct model *model)
+{
+    size_t n = model->layout.n_params, nbytes = n * sizeof(float);
+    float *params = calloc(n, sizeof(float));
+
+    if (!params)
+        return false;
+    model->moment1 = copy_of(params, nbytes);
+    model->moment2 = copy_of(params, nbytes);
+    parameters_init(params, n);
+    model->params = copy_of(params, nbytes);
+    model->sums = alloc_floats(n + 2);
+    free(params);
+    return true;
+}
+
+static void alloc_rows(struct cuda_model *m, size_t batch_max)
+{
+    const struct dense *dense = m->model.layout.dense;
+
+    m->places = gpu_alloc(batch_max * sizeof(*m->places));
+    for (int l = 0; l <= N_DENSE; l++) {
+        size_t width = l < N_DENSE ? dense[l].n_in : dense[l - 1].n_out;
+
+        m->values[l] = alloc_floats(batch_max * width);
+        m->gradients[l] = alloc_floats(batch_max * width);
+    }
+    m->norms = alloc_floats(batch_max);
+}
+
+struct model *model_create(const struct text *text, size_t batch_max)
+{
+    struct cuda_model *m = calloc(1, sizeof(*m));
+
+    if (!m)
+        return NULL;
+    layout_init(&m->model.layout, text->n_chars);
+    if (!init_parameters(&m->model)) {
+        free(m);
+        return NULL;
+    }
+    m->model.text = copy_of(text->chars, text->n);
+    alloc_rows(m, batch_max);
+    return &m->model;
+}
+
+void model_destroy(struct model *model)
+{
+    struct cuda_model *m = of(model);
+
+    if (!m)
+        return;
+    gpu_free(model->text);
+    gpu_free(model->params);
+    gpu_free(model->moment1);
+    gpu_free(model->moment2);
+    gpu_free(model->sums);
+    gpu_free(m->places);
+    for (int l = 0; l <= N_DENSE; l++) {
+        gpu_free(m->values[l]);
+        gpu_free(m->gradients[l]);
+    }
+    gpu_free(m->norms);
+    free(m);
+}
+
+static void forward(struct cuda_model *m, size_t n)
+{
+    struct model *model = &m->model;
+    struct dense *dense = model->layout.dense;
+
+    LAUNCH(embed, n * dense[0].n_in, &m->values[0], &model->params,
+           &model->text, &m->places, &n);
+    for (int l = 0; l < N_DENSE; l++) {
+        bool hidden = l + 1 < N_DENSE;
+
+        LAUNCH(dense_forward, n * dense[l].n_out, &m->values[l + 1],
+               &m->values[l], &model->params, &dense[l], &n, &hidden);
+    }
+}
+
+static void find_loss(struct cuda_model *m, size_t n)
+{
+    struct model *model = &m->model;
+    size_t *n_chars = &model->layout.n_chars;
+    float **scores = &m->values[N_DENSE];
+    float *totals = model->sums + model->layout.n_params;
+
+    LAUNCH(score_norms, n, &m->norms, scores, &n, n_chars);
+    LAUNCH(total_loss, 1, &totals, &m->norms, scores, &model->text, &m->places,
+           &n, n_chars);
+    LAUNCH(score_gradients, n * *n_chars, &m->gradients[N_DENSE], scores,
+           &m->norms, &model->text, &m->places, &n, n_chars);
+}
+
+static void backward(struct cuda_model *m, size_t n)
+{
+    struct model *model = &m->model;
+    struct layout *layout = &model->layout;
+
+    for (int l = N_DENSE - 1; l >= 0; l--) {
+        struct dense *d = &layout->dense[l];
+        bool hidden = l > 0;
+
+        LAUNCH(weight_gradients, (d->n_in + 1) * d->n_out, &model->sums,
+               &m->values[l], &m->gradients[l + 1], d, &n);
+        LAUNCH(input_gradients, n * d->n_in, &m->gradients[l], &m->values[l],
+               &m->gradients[l + 1], &model->params, d, &n, &hidden);
+    }
+    LAUNCH(embedding_gradients, layout->n_chars * EMBEDDING, &model->sums,
+           &m->gradients[0], &model->text, &m->places, &n, &layout->n_chars);
+}
+
+void model_learn(struct model *model, const uint64_t *places, size_t n)
+{
+    struct cuda_model *m = of(model);
+
+    gpu_copy(m->places, places, n * sizeof(*places));
+    forward(m, n);
+    find_loss(m, n);
+    backward(m, n);
+}
+
+float model_step(struct model *model, uint64_t step, float rate)
+{
+    struct adam adam = adam_at(step, rate);
+    size_t n = model->layout.n_params;
+    float totals[2];
+
+    LAUNCH(adam_step, n, &model->params, &model->moment1, &model->moment2,
+           &model->sums, &n, &adam);
+    gpu_copy(totals, model->sums + n, sizeof(totals));
+    return totals[0] / totals[1];
+}
+
+uint64_t model_digest(const struct model *model)
+{
+    size_t n = model->layout.n_params;
+    float *params = malloc(n * sizeof(*params));
+    uint64_t digest = 0;
+
+    if (!params)
+        return digest;
+    gpu_copy(params, model->params, n * sizeof(*params));
+    digest = parameters_digest(params, n);
+    free(params);
+    return digest;
+}
