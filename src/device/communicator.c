@@ -5,6 +5,7 @@
  * thread frees it when it is over and released. One that is abandoned stays:
  * the thread that aborts it is still in NCCL. */
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +51,11 @@ struct communicator {
     CUstream stream;
     CUevent warm;
     CUevent last; /* on its stream, behind all that is there */
-    CUevent queued[DEVICE_QUEUED_MAX]; /* by number */
-    uint64_t begun_us;
-    bool aborts; /* there is an aborter */
-    bool broken; /* a call has failed since */
+    CUevent queued[DEVICE_QUEUED_MAX];       /* by number */
+    uint64_t entered_us[LIFE_ABANDONED + 1]; /* by state; 0: not yet */
+    bool aborts;                             /* there is an aborter */
+    bool broken;                             /* a call has failed since */
+    ncclResult_t said; /* by NCCL when it was asked last */
     hvd_status_t reason;
     char text[ERROR_TEXT_MAX];
 };
@@ -257,6 +259,7 @@ static enum life_said ask_nccl(struct communicator *c)
     result = c->nccl->ncclCommGetAsyncError(c->comm, &said);
     if (result == ncclSuccess)
         result = said;
+    c->said = result;
     if (result == ncclInProgress)
         return LIFE_PENDING;
     if (result == ncclSuccess)
@@ -376,7 +379,7 @@ static void begin_life(struct communicator *c, uint64_t now_us)
     struct life_limits limits = {
         .join_us = c->join_us, .revoke_us = REVOKE_US, .abort_us = ABORT_US};
 
-    c->begun_us = now_us;
+    c->entered_us[LIFE_JOINING] = now_us;
     life_begin(&c->life, &limits, now_us);
     join(c);
 }
@@ -410,7 +413,8 @@ static void warm_up(struct communicator *c)
 static bool can_be_revoked(struct communicator *c)
 {
     return c->nccl->ncclCommRevoke != NULL && c->comm != NULL &&
-           c->life.state != LIFE_JOINING && ask_nccl(c) != LIFE_PENDING;
+           (c->life.state == LIFE_WARMING || c->life.state == LIFE_READY) &&
+           ask_nccl(c) != LIFE_PENDING;
 }
 
 static void revoke(struct communicator *c)
@@ -450,14 +454,33 @@ static void begin_abort(struct communicator *c)
     atomic_store(&c->aborted, true);
 }
 
-static void settle_ready(struct communicator *c, uint64_t now_us)
+/* From when it entered one state until it entered another. */
+static double took_ms(const struct communicator *c, enum life_state from,
+                      enum life_state to)
 {
-    uint64_t joined_us = now_us - c->begun_us;
+    if (c->entered_us[from] == 0)
+        return 0; /* it was never there */
+    return (double)(c->entered_us[to] - c->entered_us[from]) / 1000;
+}
 
-    atomic_store(&c->device->joined_us, joined_us);
-    atomic_store(&c->device->joined_size, c->config.size);
-    log_debug("NCCL: rank %d of %d is ready after %.1f ms", c->config.rank,
-              c->config.size, (double)joined_us / 1000);
+static void settle_ready(struct communicator *c)
+{
+    c->device->joined_us = c->entered_us[LIFE_READY] -
+                           c->entered_us[LIFE_JOINING];
+    log_debug("NCCL: generation %" PRIu64 ", rank %d of %d: joined in %.1f ms, "
+              "warm after %.1f ms",
+              c->config.generation, c->config.rank, c->config.size,
+              took_ms(c, LIFE_JOINING, LIFE_WARMING),
+              took_ms(c, LIFE_WARMING, LIFE_READY));
+}
+
+static void say_gone(const struct communicator *c)
+{
+    log_debug("NCCL: generation %" PRIu64 ", rank %d of %d: revoked in %.1f "
+              "ms (result %d), aborted in %.1f ms",
+              c->config.generation, c->config.rank, c->config.size,
+              took_ms(c, LIFE_REVOKING, LIFE_ABORTING), (int)c->said,
+              took_ms(c, LIFE_ABORTING, LIFE_GONE));
 }
 
 static void forget_events(struct communicator *c)
@@ -479,6 +502,7 @@ static void end(struct communicator *c)
     if (c->stream != NULL)
         (void)c->device->cuda->cuStreamDestroy_v2(c->stream);
     c->stream = NULL;
+    say_gone(c);
 }
 
 static void abandon(struct communicator *c)
@@ -492,8 +516,9 @@ static void abandon(struct communicator *c)
     part(c);
 }
 
-static void enter(struct communicator *c, uint64_t now_us)
+static void enter(struct communicator *c)
 {
+    c->entered_us[c->life.state] = clock_now_us();
     if (c->life.late)
         fail(c, HVD_PEER_LOST, "NCCL: not ready before the deadline");
     switch (c->life.state) {
@@ -503,7 +528,7 @@ static void enter(struct communicator *c, uint64_t now_us)
         warm_up(c);
         return;
     case LIFE_READY:
-        settle_ready(c, now_us);
+        settle_ready(c);
         return;
     case LIFE_REVOKING:
         if (!c->life.failed)
@@ -557,10 +582,10 @@ static struct life_wish wish_of(struct communicator *c)
 
 static uint64_t step(struct communicator *c, uint64_t now_us)
 {
-    if (c->begun_us == 0)
+    if (c->entered_us[LIFE_JOINING] == 0)
         begin_life(c, now_us);
     while (life_step(&c->life, look(c), wish_of(c), now_us)) {
-        enter(c, now_us);
+        enter(c);
         atomic_store(&c->quiet, c->life.quiet);
         atomic_store_explicit(&c->shown, c->life.state, memory_order_release);
         ring(c);
