@@ -82,6 +82,7 @@ struct comm_config {
     struct algorithm_override algorithms; /* the same on every rank */
     int tcp_connections;     /* with one peer, for large messages; 0 as 1 */
     uint64_t device_join_us; /* for NCCL to be ready in; 0: by the last time */
+    bool share_device;       /* by NCCL with ranks that have the same one */
 };
 
 /* No I/O. *comm_p is valid only on HVD_OK. HVD_ERR_SYSTEM: too few descriptors

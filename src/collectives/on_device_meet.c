@@ -2,7 +2,8 @@
  * their devices, and part from them. See on_device.h.
  *
  *   allgather   each rank's card: its device, its NCCL
- *               all of one version, no device twice? else staged
+ *               all of one version, no device twice (HVD_DEVICE_SHARED: it
+ *               may be)? else staged
  *   broadcast   an id, of rank 0: made only now that it is known who takes part
  *               (join the communicator; it has a deadline)
  *   allgather   has it been joined? one that has not: all stage
@@ -27,6 +28,7 @@ enum { UUID_NBYTES = 16, WHY_MAX = 160, TASK_END_US = 2000000 };
 struct card {
     int32_t version; /* of NCCL; 0: it cannot be used */
     uint8_t uuid[UUID_NBYTES];
+    uint8_t shares; /* others may have the same one, if they say so too */
 };
 
 struct invitation {
@@ -96,21 +98,23 @@ static hvd_status_t spread(struct comm *comm, void *bytes, size_t nbytes)
 
 /* --- cards --- */
 
-static void fill_card(struct card *card)
+static void fill_card(const struct comm *comm, struct card *card)
 {
     int version = 0;
 
     memset(card, 0, sizeof(*card));
     device_uuid(card->uuid);
+    card->shares = comm->config.share_device;
     if (communicator_version(&version) == HVD_OK)
         card->version = version;
     else
         log_info("%s", error_text());
 }
 
-static bool same_device(const struct card *a, const struct card *b)
+static bool in_the_way(const struct card *a, const struct card *b)
 {
-    return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+    return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 &&
+           !(a->shares && b->shares);
 }
 
 /* Can all of them? The same on every rank; why not: why [WHY_MAX]. */
@@ -128,7 +132,7 @@ static bool all_can(const struct card *cards, int size, char *why)
                      cards[0].version, i, cards[i].version);
             return false;
         }
-        while (k < size && !same_device(&cards[i], &cards[k]))
+        while (k < size && !in_the_way(&cards[i], &cards[k]))
             k++;
         if (k < size) {
             snprintf(why, WHY_MAX, "ranks %d and %d use one device", i, k);
@@ -227,7 +231,7 @@ static hvd_status_t meet(struct comm *comm)
 
     if (cards == NULL)
         return error_set(HVD_ERR_NOMEM, "%zu ranks", size);
-    fill_card(&mine);
+    fill_card(comm, &mine);
     status = gather(comm, &mine, cards, sizeof(mine));
     if (status == HVD_OK)
         status = choose(comm, cards);

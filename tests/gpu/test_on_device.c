@@ -34,6 +34,8 @@ static struct shared {
     } while (0)
 
 static int me, size;
+static bool one_host;  /* NCCL is told so */
+static int apart = -1; /* this rank does not share its device */
 static struct endpoint *endpoint;
 static struct comm *comm;
 static const struct driver_api *cuda;
@@ -64,6 +66,8 @@ static void join(void)
         ports[i] = atomic_load(&shared->ports[i]);
     MUST(process_rank_join(endpoint, me, size, ports, COMM_ORDINARY_MEASURED,
                            &comm) == HVD_OK);
+    comm->config.share_device = getenv("HVD_DEVICE_SHARED") != NULL &&
+                                me != apart;
     MUST(device_set(0) == HVD_OK);
     MUST(driver_api(&cuda) == HVD_OK);
     MUST(cuda->cuDeviceGet(&device, 0) == CUDA_SUCCESS);
@@ -414,6 +418,8 @@ static pid_t start(int rank, int n, int (*body)(void), const char *knobs)
     size = n;
     snprintf(text, sizeof(text), "uuid=%d %s", 100 * rank, knobs);
     setenv("FAKE_GPU", text, 1);
+    snprintf(text, sizeof(text), "rank-%d", one_host ? 0 : rank);
+    setenv("NCCL_HOSTID", text, 1);
     _exit(body());
 }
 
@@ -443,6 +449,7 @@ static const char *const sound[RANKS] = {"", "", ""};
 static const char *const slow[RANKS] = {"late_us=1000 enqueue_us=2000",
                                         "revoke=0", "late_us=0 enqueue_us=0"};
 static const char *const silent[RANKS] = {"silent=1", "silent=1", "silent=1"};
+static const char *const one_device[RANKS] = {"uuid=0", "uuid=0", "uuid=0"};
 
 /* Each makes all stage. */
 static const char *const staged[][RANKS] = {
@@ -461,6 +468,21 @@ END_TEST
 START_TEST(every_kind_staged)
 {
     play(RANKS, rank_runs_all_staged, staged[_i], -1);
+}
+END_TEST
+
+/* NCCL takes them if they seem to be on hosts of their own, and all have to want
+ * it. */
+START_TEST(one_device_is_shared_if_told)
+{
+    setenv("HVD_DEVICE_SHARED", "1", 1);
+    one_host = _i == 1;
+    apart = _i == 2 ? 1 : -1;
+    play(RANKS, _i == 0 ? rank_runs_all_by_nccl : rank_runs_all_staged,
+         one_device, -1);
+    one_host = false;
+    apart = -1;
+    unsetenv("HVD_DEVICE_SHARED");
 }
 END_TEST
 
@@ -516,6 +538,7 @@ int main(void)
     tcase_set_timeout(tc, 100);
     tcase_add_loop_test(tc, every_kind_by_nccl, 0, 2);
     tcase_add_loop_test(tc, every_kind_staged, 0, 4);
+    tcase_add_loop_test(tc, one_device_is_shared_if_told, 0, 2);
     tcase_add_test(tc, every_kind_alone);
     tcase_add_loop_test(tc, posted_calls_and_groups, 0, 5);
     tcase_add_test(tc, posted_calls_and_groups_alone);

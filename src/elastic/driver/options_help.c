@@ -76,7 +76,8 @@ void options_print_help_env(FILE *out)
         "  HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large\n"
         "                     messages\n"
         "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
-        "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n",
+        "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n"
+        "  HVD_DEVICE_SHARED  1: ranks of NCCL may share a GPU, for checks\n",
         out);
 }
 

@@ -47,11 +47,15 @@ static const struct knob simd = {"HVD_SIMD",
                                   {"avx512", REDUCE_AVX512},
                                   {"neon", REDUCE_NEON}}};
 
+static const struct knob shared_device = {
+    "HVD_DEVICE_SHARED", "0, 1", {{"0", false}, {"1", true}}};
+
 static struct {
     bool share;
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms;
     int tcp_connections;
+    bool share_device;
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -86,13 +90,14 @@ static hvd_status_t read_algorithms(void)
 
 hvd_status_t knobs_read(void)
 {
-    int share = 0, buffers = 0, vectors = 0, n = 0;
+    int share = 0, buffers = 0, vectors = 0, n = 0, share_device = 0;
     enum reduce_isa isa;
 
     HVD_TRY(choose(&transport, &share));
     HVD_TRY(choose(&ordinary, &buffers));
     HVD_TRY(choose(&connections, &n));
     HVD_TRY(choose(&simd, &vectors));
+    HVD_TRY(choose(&shared_device, &share_device));
     HVD_TRY(read_algorithms());
     isa = (enum reduce_isa)vectors;
     if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
@@ -103,6 +108,7 @@ hvd_status_t knobs_read(void)
     knobs.share = share;
     knobs.ordinary = (enum comm_ordinary)buffers;
     knobs.tcp_connections = n;
+    knobs.share_device = share_device;
     return HVD_OK;
 }
 
@@ -116,4 +122,5 @@ void knobs_apply(struct comm_config *config)
     config->ordinary = knobs.ordinary;
     config->algorithms = knobs.algorithms;
     config->tcp_connections = knobs.tcp_connections;
+    config->share_device = knobs.share_device;
 }

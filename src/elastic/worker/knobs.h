@@ -9,6 +9,8 @@
  *   HVD_ALGORITHM      which schedules: algorithm.h
  *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
  *                      avx2, avx512, neon
+ *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
+ *                      machines with one. Counts where all that share have it
  *
  * The others equal on all ranks: the driver hands its environment on.
  *

@@ -181,6 +181,14 @@ FAKE_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+FAKE_API CUresult cuCtxGetDevice(CUdevice *device)
+{
+    if (depth == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    *device = current[depth - 1]->device;
+    return CUDA_SUCCESS;
+}
+
 FAKE_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
     *least = 0;

@@ -7,7 +7,8 @@
  * by whoever asks for it; a call that was enqueued is not on its stream
  * yet; a collective whose peer is gone never returns by itself, only neighbours
  * of the dead are told, and not even those if it is silent; after an abort the
- * stream goes on. What goes wrong is chosen by the environment:
+ * stream goes on; two ranks on one device of one host, which NCCL_HOSTID may
+ * name, are refused. What goes wrong is chosen by the environment:
  *
  *   FAKE_GPU="devices=2 late_us=100 ..."
  *

@@ -20,6 +20,7 @@
 #include <nccl.h>
 
 #include "fake.h"
+#include "place.h"
 #include "reduce.h"
 
 enum { RANKS_MAX = 64, CALLS_MAX = 1024, POLL_MS = 2 };
@@ -38,6 +39,7 @@ struct call {
 
 struct ncclComm {
     int rank, size, listen_fd;
+    uint64_t place;
     ncclUniqueId id;
     int fds[RANKS_MAX];
     pthread_t maker;
@@ -60,33 +62,6 @@ static __thread int n_group;
 static atomic_long n_collectives;
 
 /* --- small --- */
-
-FAKE_API const char *ncclGetErrorString(ncclResult_t result)
-{
-    static const char *const texts[] = {
-        "no error",
-        "unhandled cuda error",
-        "unhandled system error",
-        "internal error",
-        "invalid argument",
-        "invalid usage",
-        "remote process exited or there was a network error",
-        "in progress"};
-
-    return (unsigned)result < 8 ? texts[result] : "unknown result code";
-}
-
-FAKE_API const char *ncclGetLastError(ncclComm_t comm)
-{
-    (void)comm;
-    return "";
-}
-
-FAKE_API ncclResult_t ncclGetVersion(int *version)
-{
-    *version = (int)fake_knob(FAKE_VERSION);
-    return ncclSuccess;
-}
 
 static size_t size_of(ncclDataType_t type)
 {
@@ -186,6 +161,7 @@ static enum outcome move_all(struct transfer *transfers, int n,
 
 struct greeting {
     uint64_t tag;
+    uint64_t place; /* a device of a host */
     int rank, size;
     uint16_t port;
 };
@@ -200,10 +176,12 @@ static bool read_all(int fd, void *bytes, size_t n)
     return recv(fd, bytes, n, MSG_WAITALL) == (ssize_t)n;
 }
 
+/* Ports that are 0: somebody is refused, and so all are. */
 static void *root_main(void *arg)
 {
     struct root root = *(struct root *)arg;
     uint16_t ports[RANKS_MAX] = {0};
+    uint64_t places[RANKS_MAX];
     int fds[RANKS_MAX], n = 0, size = 1;
 
     free(arg);
@@ -217,8 +195,11 @@ static void *root_main(void *arg)
         }
         size = g.size;
         ports[g.rank] = g.port;
+        places[n] = g.place;
         fds[n++] = fd;
     }
+    if (!places_differ(places, n))
+        memset(ports, 0, sizeof(ports));
     for (int i = 0; i < n; i++) {
         (void)!send(fds[i], ports, sizeof(ports), MSG_NOSIGNAL);
         close(fds[i]);
@@ -247,7 +228,7 @@ FAKE_API ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 static bool meet(ncclComm_t c, uint16_t *ports)
 {
-    struct greeting g = {.rank = c->rank, .size = c->size};
+    struct greeting g = {.place = c->place, .rank = c->rank, .size = c->size};
     struct transfer t[] = {
         {-1, (uint8_t *)&g, sizeof(g), true},
         {-1, (uint8_t *)ports, RANKS_MAX * sizeof(*ports), false}};
@@ -264,7 +245,7 @@ static bool meet(ncclComm_t c, uint16_t *ports)
         return false;
     }
     close(t[0].fd);
-    return true;
+    return ports[c->rank] != 0;
 }
 
 static bool take_higher(ncclComm_t c, uint64_t tag)
@@ -333,6 +314,7 @@ FAKE_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size,
     c->rank = rank;
     c->size = size;
     c->id = id;
+    c->place = place_of_this();
     c->listen_fd = -1;
     for (int i = 0; i < RANKS_MAX; i++)
         c->fds[i] = -1;
