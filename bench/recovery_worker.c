@@ -2,6 +2,11 @@
  * an allreduce, a commit, and a stamp of each in a shared file.
  *
  *     recovery_worker STAMPS STATE_BYTES GRADIENT_BYTES STEP_US COMMIT_EVERY
+ *                     [device]
+ *
+ * device (bench/device_recovery): the allreduce is of a buffer on a GPU, where
+ * the gradient is copied to and from; and in each generation, behind its first
+ * step, a line "device GENERATION RANK FREE", bytes of the device that are.
  *
  * "Computes" by sleeping, as a rank does whose work is on a device: the
  * processors are free for the runtime. Checks every sum and aborts on a wrong
@@ -22,12 +27,14 @@
 
 #include <hvd/hvd.h>
 
+#include "gpu.h"
 #include "stamps.h"
 
 struct run {
     struct stamps *stamps;
     struct stamps_ring *ring;
     float *gradient; /* [n_gradient] */
+    float *there;    /* likewise, on the device; NULL: not there */
     size_t n_gradient;
     uint64_t step_us, commit_every;
     uint64_t step; /* shared state; so are the state bytes */
@@ -87,21 +94,36 @@ static void check_sum(const struct run *run)
 
 static hvd_status_t one_step(struct run *run)
 {
-    float *gradient = run->gradient, own = (float)(hvd_rank() + 1);
+    size_t nbytes = run->n_gradient * sizeof(float);
+    float *buffer = run->there ? run->there : run->gradient;
+    float own = (float)(hvd_rank() + 1);
     hvd_status_t status;
 
     for (size_t i = 0; i < run->n_gradient; i++)
-        gradient[i] = own;
+        run->gradient[i] = own;
+    if (run->there)
+        gpu_copy(run->there, run->gradient, nbytes);
     sleep_us(run->step_us);
     stall_if_told(run);
     stamp(run, STAMP_BEGIN);
-    status = hvd_allreduce(gradient, gradient, run->n_gradient, HVD_FLOAT32,
+    status = hvd_allreduce(buffer, buffer, run->n_gradient, HVD_FLOAT32,
                            HVD_SUM);
     stamp(run, status == HVD_OK ? STAMP_STEP : STAMP_LOST);
     HVD_TRY(status);
+    if (run->there)
+        gpu_copy(run->gradient, run->there, nbytes);
     check_sum(run);
     run->step++;
     return HVD_OK;
+}
+
+static void tell_device(const struct run *run)
+{
+    if (!run->there)
+        return;
+    printf("device %" PRIu64 " %d %zu\n", hvd_generation(), hvd_rank(),
+           gpu_free_nbytes());
+    fflush(stdout);
 }
 
 static hvd_status_t train(hvd_state_t *state, void *arg)
@@ -115,6 +137,8 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
          first = false) {
         hvd_status_t status = one_step(run);
 
+        if (status == HVD_OK && first)
+            tell_device(run);
         if (status == HVD_OK)
             status = first || run->step % run->commit_every == 0
                          ? hvd_state_commit(state)
@@ -182,6 +206,10 @@ static hvd_status_t start(struct run *run, char **argv, hvd_state_t *state)
     HVD_TRY(allocate(state_nbytes, &bytes));
     HVD_TRY(allocate(gradient_nbytes, &gradient));
     run->gradient = gradient;
+    if (argv[6]) {
+        gpu_open();
+        run->there = gpu_alloc(run->n_gradient * sizeof(float));
+    }
     HVD_TRY(hvd_state_add(state, "step", &run->step, sizeof(run->step)));
     return hvd_state_add(state, "bytes", bytes, state_nbytes);
 }
@@ -192,7 +220,7 @@ int main(int argc, char **argv)
     hvd_state_t *state;
     hvd_status_t status;
 
-    if (argc != 6) {
+    if (argc != 6 && !(argc == 7 && strcmp(argv[6], "device") == 0)) {
         fprintf(stderr, "recovery_worker is started by bench/recovery\n");
         return 2;
     }

@@ -25,17 +25,18 @@ def wait(what, condition, pause_s=0.02):
 
 
 class Run:
-    """One job of recovery workers."""
+    """One job of recovery workers. under: a command that starts each; more:
+    what else they are told."""
 
     def __init__(self, options, hosts, n_processes, step_us=None,
-                 settings=None):
+                 settings=None, under=(), more=()):
         self.directory = disturbed.new_directory()
         self.stamps = stamps.Stamps(os.path.join(self.directory, "stamps"),
                                     n_processes)
         n = sum(int(host.split(":")[1]) for host in hosts)
-        program = [os.path.join(options.build, "bench/recovery_worker"),
+        program = [*under, os.path.join(options.build, "bench/recovery_worker"),
                    self.stamps.path, options.state, options.gradient,
-                   step_us or options.step_us, options.commit_every]
+                   step_us or options.step_us, options.commit_every, *more]
         self.job = jobs.Job(
             os.path.join(self.directory, "job"),
             ["-np", str(n), "--min-np", "2", *(settings or [
@@ -78,12 +79,26 @@ class Run:
                 return None
         return formed
 
-    def end(self):
-        """Let all finish; they must succeed."""
+    def stall(self, victim, survivors):
+        """Everybody waits in the allreduce that the victim does not enter, until
+        set_stall(0)."""
+        self.stamps.set_stall(victim)
+        wait("survivors in a collective",
+             lambda: self._all_wait(victim, survivors), 0.001)
+        time.sleep(0.002)
+
+    def _all_wait(self, victim, survivors):
+        last = self.stamps.newest(victim)[0]
+        return last[0] == stamps.STALL and all(
+            (other[0], other[3]) == (stamps.BEGIN, last[3])
+            for other in (self.stamps.newest(pid)[0] for pid in survivors))
+
+    def end(self, n_steps=2000):
+        """Let all finish, so many steps from now; they must succeed."""
         formed = self.job.formed()
         steps = [self.stamps.newest(row["pid"])[0][3]
                  for row in formed["ranks"]]
-        self.stamps.set_stop(max(steps) + 2000)
+        self.stamps.set_stop(max(steps) + n_steps)
         status = self.job.wait(PATIENCE_S)
         if status != 0:
             raise jobs.Timeout("the job ended with status %d" % status)

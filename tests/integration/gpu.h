@@ -1,6 +1,6 @@
 /* tests/integration/gpu.h - a device for trainer: what it adds up goes there,
- * is combined there, and comes back; what it must not forget lies there. The
- * driver is found at run time, so that no headers are needed. Threads: one. */
+ * is combined there, and comes back; what it must not forget lies there.
+ * Threads: one. */
 #ifndef TESTS_INTEGRATION_GPU_H
 #define TESTS_INTEGRATION_GPU_H
 
@@ -8,7 +8,7 @@
 
 #include <hvd/hvd.h>
 
-/* values [count] of at most 64 bytes, in place. Exits with a sentence where
+/* values [count] of at most 256 bytes, in place. Exits with a sentence where
  * there is no driver. */
 hvd_status_t gpu_allreduce(void *values, size_t count, hvd_dtype_t dtype,
                            hvd_op_t op);

@@ -10,14 +10,22 @@ from harness import LOCAL, OTHER, PATIENCE_S, check, equal, main, scenario
 import job as jobs
 
 NP = ["--min-np", "1", "--max-np", "4"]
-BY_NCCL = "buffers of devices travel by NCCL 2.28.9"
+BY_NCCL = "buffers of devices travel by NCCL"
 STAGED = "buffers of devices are staged through host memory"
 
 
-def start(stage, hosts=(LOCAL + ":4",), knobs="devices=4", n=4):
-    fake = os.path.join(stage.build, "tests/gpu/fake")
-    run = stage.start(["-np", str(n), *NP], ("--device",), hosts=hosts, LD_LIBRARY_PATH=fake,
-                      FAKE_GPU=knobs, HVD_LOG_LEVEL="info")
+def libraries(stage, knobs):
+    """The fake's, or those of whoever says that they are real."""
+    if "HVD_TEST_GPU" in os.environ:
+        return {}
+    return {"LD_LIBRARY_PATH": os.path.join(stage.build, "tests/gpu/fake"),
+            "FAKE_GPU": knobs}
+
+
+def start(stage, hosts=(LOCAL + ":4",), knobs="devices=4", n=4,
+          program=("--device",)):
+    run = stage.start(["-np", str(n), *NP], program, hosts=hosts,
+                      HVD_LOG_LEVEL="info", **libraries(stage, knobs))
     run.whole(n)
     run.epoch(0)
     return run
@@ -133,6 +141,19 @@ def one_device_for_all(stage):
     run.says(STAGED)
     equal(said(run, BY_NCCL), [], "by NCCL")
     lose(run, run.row(rank=1))
+    finish(run)
+
+
+@scenario
+def ranks_share_a_device(stage):
+    """... by NCCL, as scripts/gpu-check has them where there is one GPU."""
+    run = start(stage, knobs="devices=1", program=[
+        os.path.join(jobs.ROOT, "scripts/on-one-gpu"), stage.trainer,
+        "--device", os.path.join(stage.directory(), "control")])
+    run.says(BY_NCCL)
+    for rank in (3, 0):
+        lose(run, run.row(rank=rank))
+    equal(said(run, STAGED), [], "staged")
     finish(run)
 
 
