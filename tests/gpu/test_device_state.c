@@ -185,7 +185,8 @@ static void worker_destroy(struct worker *w)
     release(w->weights);
     release(w->moments);
     cu(cuda->cuStreamDestroy_v2(w->stream));
-    ck_assert_uint_eq(n_free(), n_free_before);
+    if (getenv("HVD_TEST_GPU") == NULL) /* a real one keeps what it likes */
+        ck_assert_uint_eq(n_free(), n_free_before);
 }
 
 START_TEST(restore_brings_back_what_was_committed)
@@ -467,25 +468,36 @@ START_TEST(stream_of_each_thread_is_refused)
 }
 END_TEST
 
+/* In the worlds from `first` on, up to `end`. */
+static void add_commits(TCase *tc, int first, int end)
+{
+    tcase_add_loop_test(tc, restore_brings_back_what_was_committed, first, end);
+    tcase_add_loop_test(tc, what_comes_later_on_the_stream_waits, first, end);
+    tcase_add_loop_test(tc, what_was_put_on_the_stream_before_is_committed,
+                        first, end);
+    tcase_add_loop_test(tc, commit_that_fails_leaves_the_older_one, first, end);
+    tcase_add_loop_test(tc, commits_in_a_row_do_not_mix, first, end);
+    tcase_add_loop_test(tc, entries_grow_and_go, first, end);
+    tcase_add_loop_test(tc, peers_have_it_here_or_there, first, end);
+}
+
 int main(void)
 {
     Suite *suite = suite_create("device_state");
-    TCase *tc = tcase_create("device_state");
+    TCase *tc = tcase_create("sound"); /* scripts/gpu-check plays it for real */
+    TCase *faults = tcase_create("faults");
     const int n = ARRAY_SIZE(worlds);
 
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, restore_brings_back_what_was_committed, 0, n);
-    tcase_add_loop_test(tc, what_comes_later_on_the_stream_waits, 0, n);
-    tcase_add_loop_test(tc, what_was_put_on_the_stream_before_is_committed, 0,
-                        n);
-    tcase_add_loop_test(tc, commit_that_fails_leaves_the_older_one, 0, n);
-    tcase_add_loop_test(tc, commits_in_a_row_do_not_mix, 0, n);
-    tcase_add_loop_test(tc, entries_grow_and_go, 0, n);
-    tcase_add_loop_test(tc, large_entry_is_whole, 0, 2);
-    tcase_add_loop_test(tc, peers_have_it_here_or_there, 0, n);
-    tcase_add_test(tc, other_memory_is_refused);
-    tcase_add_loop_test(tc, captured_stream_is_refused, 0, n);
-    tcase_add_test(tc, stream_of_each_thread_is_refused);
+    add_commits(tc, 0, 1);
+    tcase_add_loop_test(tc, large_entry_is_whole, 0, 1);
     suite_add_tcase(suite, tc);
+    tcase_set_timeout(faults, 60);
+    add_commits(faults, 1, n);
+    tcase_add_loop_test(faults, large_entry_is_whole, 1, 2);
+    tcase_add_test(faults, other_memory_is_refused);
+    tcase_add_loop_test(faults, captured_stream_is_refused, 0, n);
+    tcase_add_test(faults, stream_of_each_thread_is_refused);
+    suite_add_tcase(suite, faults);
     return support_run(suite);
 }
