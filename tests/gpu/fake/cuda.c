@@ -9,10 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "driver.h"
 #include "fake.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 static atomic_bool broken;
 
 #define CHECK_DEVICE()                         \
@@ -65,9 +66,9 @@ static bool is_captured_somewhere(void)
 {
     bool is;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     is = n_captured > 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return is;
 }
 
@@ -78,6 +79,11 @@ FAKE_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
     capture_mode = *mode;
     *mode = before;
     return CUDA_SUCCESS;
+}
+
+bool fake_in_context(void)
+{
+    return depth > 0;
 }
 
 FAKE_API CUresult cuInit(unsigned flags)
@@ -224,11 +230,11 @@ void *fake_memory(const void *ptr)
     struct area *a;
     void *real = (void *)(uintptr_t)ptr;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     a = find(ptr);
     if (a != NULL)
         real = a->real + ((const uint8_t *)ptr - a->shown);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return real;
 }
 
@@ -236,9 +242,9 @@ FAKE_API CUresult cuMemGetInfo_v2(size_t *n_free, size_t *total)
 {
     CHECK_DEVICE();
     *total = (size_t)fake_knob(FAKE_MEMORY);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     *n_free = *total - allocated;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return CUDA_SUCCESS;
 }
 
@@ -265,9 +271,9 @@ FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t nbytes)
     CHECK_CAPTURE();
     if (nbytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     if (allocated + nbytes > (size_t)fake_knob(FAKE_MEMORY)) {
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake_lock);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     allocated += nbytes;
@@ -275,7 +281,7 @@ FAKE_API CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t nbytes)
     a->device = current[depth - 1]->device;
     a->next = areas;
     areas = a;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     *ptr = (CUdeviceptr)(uintptr_t)a->shown;
     return CUDA_SUCCESS;
 }
@@ -284,7 +290,7 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
     struct area **p = &areas, *a;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     while (*p != NULL && (uintptr_t)(*p)->shown != (uintptr_t)ptr)
         p = &(*p)->next;
     a = *p;
@@ -295,7 +301,7 @@ FAKE_API CUresult cuMemFree_v2(CUdeviceptr ptr)
         munmap(a->real, a->mapped);
         free(a);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return a != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -325,7 +331,7 @@ FAKE_API CUresult cuMemHostRegister_v2(void *ptr, size_t nbytes, unsigned flags)
     (void)flags;
     CHECK_CONTEXT();
     fresh = calloc(1, sizeof(*fresh));
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     if (*find_pinned(ptr, nbytes) != NULL) {
         result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
         free(fresh);
@@ -333,7 +339,7 @@ FAKE_API CUresult cuMemHostRegister_v2(void *ptr, size_t nbytes, unsigned flags)
         *fresh = (struct pinned){all_pinned, ptr, nbytes};
         all_pinned = fresh;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return result;
 }
 
@@ -342,16 +348,26 @@ FAKE_API CUresult cuMemHostUnregister(void *ptr)
     struct pinned **p, *found;
 
     CHECK_CONTEXT();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     p = find_pinned(ptr, 1);
     found = *p;
     if (found != NULL && found->bytes == ptr)
         *p = found->next;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     if (found == NULL || found->bytes != ptr)
         return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     free(found);
     return CUDA_SUCCESS;
+}
+
+bool fake_is_reachable(const void *ptr, size_t nbytes)
+{
+    bool is;
+
+    pthread_mutex_lock(&fake_lock);
+    is = find(ptr) != NULL || *find_pinned(ptr, nbytes) != NULL;
+    pthread_mutex_unlock(&fake_lock);
+    return is;
 }
 
 static bool attribute(const struct area *a, CUpointer_attribute which,
@@ -381,10 +397,10 @@ FAKE_API CUresult cuPointerGetAttribute(void *value, CUpointer_attribute which,
     const struct area *a;
     bool known;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     a = find((void *)(uintptr_t)ptr);
     known = a != NULL && attribute(a, which, value);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -408,29 +424,29 @@ static void *stream_main(void *arg)
 {
     CUstream s = arg;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     for (;;) {
         struct work *w = s->first;
 
         if (w == NULL && s->stop)
             break;
         if (w == NULL) {
-            pthread_cond_wait(&changed, &lock);
+            pthread_cond_wait(&fake_changed, &fake_lock);
             continue;
         }
         s->first = w->next;
         if (s->first == NULL)
             s->last = &s->first;
         s->busy = true;
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&fake_lock);
         fake_pause_us(fake_knob(FAKE_LATE_US));
         w->fn(w->arg);
         free(w);
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&fake_lock);
         s->busy = false;
-        pthread_cond_broadcast(&changed);
+        pthread_cond_broadcast(&fake_changed);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return NULL;
 }
 
@@ -460,12 +476,12 @@ void fake_enqueue(CUstream stream, void (*fn)(void *arg), void *arg)
 
     w->fn = fn;
     w->arg = arg;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     stream = of(stream);
     *stream->last = w;
     stream->last = &w->next;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 FAKE_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags,
@@ -481,10 +497,10 @@ FAKE_API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags,
 /* What is on it is done first, as it is there. */
 FAKE_API CUresult cuStreamDestroy_v2(CUstream s)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     s->stop = true;
-    pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
     pthread_join(s->thread, NULL);
     free(s);
     return CUDA_SUCCESS;
@@ -495,10 +511,10 @@ FAKE_API CUresult cuStreamQuery(CUstream s)
     bool idle;
 
     CHECK_DEVICE();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     s = of(s);
     idle = !s->busy && s->first == NULL;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -516,11 +532,11 @@ FAKE_API CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus *status)
     bool implicit;
 
     CHECK_CONTEXT();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     implicit = s == NULL && n_blocking_captured > 0;
     *status = s != NULL && s->captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                        : CU_STREAM_CAPTURE_STATUS_NONE;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return implicit ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
 }
 
@@ -528,11 +544,11 @@ static void set_captured(CUstream s, bool captured)
 {
     int by = captured ? 1 : -1;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     s->captured = captured;
     n_captured += by;
     n_blocking_captured += s->blocking ? by : 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 FAKE_API CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
@@ -578,9 +594,9 @@ FAKE_API CUresult cuEventCreate(CUevent *event, unsigned flags)
 
 FAKE_API CUresult cuEventDestroy_v2(CUevent event)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     drop(event->last);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     free(event);
     return CUDA_SUCCESS;
 }
@@ -589,22 +605,22 @@ static void pass(void *arg)
 {
     struct moment *m = arg;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     m->passed = true;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_broadcast(&fake_changed);
     drop(m);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 static void await(void *arg)
 {
     struct moment *m = arg;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     while (!m->passed)
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&fake_changed, &fake_lock);
     drop(m);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
 }
 
 FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
@@ -614,10 +630,10 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream)
     CHECK_CONTEXT();
     m = calloc(1, sizeof(*m));
     m->refs = 2; /* the event's, and the stream's */
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     drop(event->last);
     event->last = m;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     fake_enqueue(stream, pass, m);
     return CUDA_SUCCESS;
 }
@@ -627,9 +643,9 @@ FAKE_API CUresult cuEventQuery(CUevent event)
     bool passed;
 
     CHECK_CAPTURE();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     passed = event->last == NULL || event->last->passed;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     return passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -640,92 +656,12 @@ FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event,
 
     (void)flags;
     CHECK_CONTEXT();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&fake_lock);
     m = event->last;
     if (m != NULL)
         m->refs++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&fake_lock);
     if (m != NULL)
         fake_enqueue(stream, await, m);
     return CUDA_SUCCESS;
-}
-
-/* --- copies --- */
-
-struct copy {
-    void *dst;
-    const void *src;
-    size_t nbytes;
-    bool *done_p; /* its caller waits; NULL: frees it */
-};
-
-static void copy(void *arg)
-{
-    struct copy *c = arg;
-
-    if (!atomic_load(&broken))
-        memmove(fake_memory(c->dst), fake_memory(c->src), c->nbytes);
-    if (c->done_p != NULL) {
-        pthread_mutex_lock(&lock);
-        *c->done_p = true;
-        pthread_cond_broadcast(&changed);
-        pthread_mutex_unlock(&lock);
-    }
-    free(c);
-}
-
-static bool is_reachable(const void *ptr, size_t nbytes)
-{
-    bool is;
-
-    pthread_mutex_lock(&lock);
-    is = find(ptr) != NULL || *find_pinned(ptr, nbytes) != NULL;
-    pthread_mutex_unlock(&lock);
-    return is;
-}
-
-static void await_copy(const bool *done)
-{
-    pthread_mutex_lock(&lock);
-    while (!*done)
-        pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-}
-
-/* To or from memory that is not pinned it returns when it is over. */
-FAKE_API CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes,
-                                CUstream stream)
-{
-    struct copy *c;
-    bool done = false, waits;
-
-    CHECK_CONTEXT();
-    c = malloc(sizeof(*c));
-    *c = (struct copy){(void *)(uintptr_t)dst, (void *)(uintptr_t)src, nbytes,
-                       NULL};
-    waits = !is_reachable(c->dst, nbytes) || !is_reachable(c->src, nbytes);
-    c->done_p = waits ? &done : NULL;
-    fake_enqueue(stream, copy, c);
-    if (waits)
-        await_copy(&done);
-    return atomic_load(&broken) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
-}
-
-FAKE_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
-                                        size_t *nbytes, size_t n,
-                                        CUmemcpyAttributes *attributes,
-                                        size_t *first, size_t n_attributes,
-                                        CUstream stream)
-{
-    CUresult result = CUDA_SUCCESS;
-
-    if (n == 0 || n_attributes != 1 || first[0] != 0 ||
-        attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
-        stream == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = n; i-- > 0 && result == CUDA_SUCCESS;)
-        result = nbytes[i] == 0
-                     ? CUDA_ERROR_INVALID_VALUE
-                     : cuMemcpyAsync(dsts[i], srcs[i], nbytes[i], stream);
-    return result;
 }
