@@ -5,7 +5,10 @@ prints, and one kill -9. Paced by the losses that training prints and by the
 event log, so it takes as long as the machine needs. Prints as it goes, then a
 table of the generations, then whether all weights agree.
 
-usage: demo_day.py [--short] TEXT [BUILD]     --short: as a test, at twice the pace
+usage: demo_day.py [--short] [--devices] TEXT [BUILD]
+
+  --short    as a test, at twice the pace
+  --devices  charlm_cuda, on GPUs of host memory (tests/gpu/fake)
 """
 import collections
 import os
@@ -19,12 +22,19 @@ import time
 import job as jobs
 
 SHORT = "--short" in sys.argv
-WORDS = [word for word in sys.argv[1:] if word != "--short"]
+DEVICES = "--devices" in sys.argv
+WORDS = [word for word in sys.argv[1:] if not word.startswith("--")]
 BUILD = os.path.abspath(WORDS[1]) if len(WORDS) > 1 \
     else os.path.join(jobs.ROOT, "build")
-CHARLM = os.path.join(BUILD, "examples/charlm/charlm")
+CHARLM = os.path.join(BUILD, "examples/charlm_cuda/charlm_cuda" if DEVICES
+                      else "examples/charlm/charlm")
 BATCH = "256"
 PATIENCE_S = 60
+
+FAKE = os.path.join(BUILD, "tests/gpu/fake")
+GPUS = {"LD_LIBRARY_PATH": FAKE, "FAKE_GPU": "devices=2 by_host=1",
+        "FAKE_KERNELS": os.path.join(FAKE, "charlm_kernels.so")} \
+    if DEVICES else {}
 
 # day_s: of training, of which the acts take about half; act_s: between two
 # changes, at least; losses_s: between two losses.
@@ -121,7 +131,7 @@ class Day:
     def play(self):
         set_hosts = self.job.set_hosts
         set_hosts("localhost:2")
-        self.job.start()
+        self.job.start(**GPUS)
         self.until("generation 1", lambda: self.job.running(0, 2))
         self.train_a_while()
         self.act("host 127.0.0.2 appears with 2 slots", 4,
@@ -147,7 +157,8 @@ def measure(text):
     n = 50
     start = time.monotonic()
     subprocess.run([CHARLM, "--batch", BATCH, "--steps", str(n), text],
-                   stdout=subprocess.DEVNULL, check=True)
+                   stdout=subprocess.DEVNULL, check=True,
+                   env={**os.environ, **GPUS})
     alone = (time.monotonic() - start) / n
     return alone * max(1, 4 / len(os.sched_getaffinity(0)))
 
@@ -223,6 +234,9 @@ def verdict(day, status):
 
 def main():
     text = WORDS[0]
+    if DEVICES and not os.path.exists(GPUS["FAKE_KERNELS"]):
+        print("demo: skipped: charlm_cuda is not built here")
+        return 0
     directory = tempfile.mkdtemp(prefix="hvd-demo-")
     day = Day(text, directory, measure(text))
     try:

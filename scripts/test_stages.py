@@ -112,6 +112,9 @@ def everything(quick, only):
         yield Stage("the demo's day", [
             "python3", "-B", "scripts/demo_day.py", "--short", GPL], 200,
             needs=[PLAIN])
+        yield Stage("the demo's day on devices", [
+            "python3", "-B", "scripts/demo_day.py", "--short", "--devices",
+            GPL], 200, needs=[PLAIN])
     if not quick:
         for stage in sanitized(only):
             yield stage

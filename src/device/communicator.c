@@ -23,9 +23,10 @@ enum {
     JOIN_FIRST_US = 30000000, /* of a process, or of this many ranks */
     REVOKE_US = 1000000,
     ABORT_US = 5000000,
-    SLACK_US = 2000000,   /* until the thread has looked */
-    LOOK_US = 500,        /* between looks at what is under way */
-    LOOK_READY_US = 50000 /* at one that has nothing to do */
+    SLACK_US = 2000000,    /* until the thread has looked */
+    PROGRAM_US = 60000000, /* for what the program has put in front of it */
+    LOOK_US = 500,         /* between looks at what is under way */
+    LOOK_READY_US = 50000  /* at one that has nothing to do */
 };
 
 struct communicator {
@@ -55,6 +56,7 @@ struct communicator {
     uint64_t entered_us[LIFE_ABANDONED + 1]; /* by state; 0: not yet */
     bool aborts;                             /* there is an aborter */
     bool broken;                             /* a call has failed since */
+    bool told;                               /* NCCL is, to revoke it */
     ncclResult_t said; /* by NCCL when it was asked last */
     hvd_status_t reason;
     char text[ERROR_TEXT_MAX];
@@ -76,31 +78,6 @@ static enum life_state state_of(const struct communicator *c)
 }
 
 /* --- the owner --- */
-
-hvd_status_t communicator_version(int *version_p)
-{
-    const struct nccl_api *nccl;
-
-    HVD_TRY(nccl_api(&nccl));
-    *version_p = nccl->version;
-    return HVD_OK;
-}
-
-hvd_status_t communicator_id(uint8_t *id)
-{
-    const struct nccl_api *nccl;
-    ncclUniqueId unique;
-    ncclResult_t result;
-
-    HVD_TRY(nccl_api(&nccl));
-    result = nccl->ncclGetUniqueId(&unique);
-    if (result != ncclSuccess)
-        return error_set(HVD_ERR_UNSUPPORTED, "ncclGetUniqueId: %s",
-                         nccl_error(nccl, result));
-    _Static_assert(sizeof(unique) == COMMUNICATOR_ID_NBYTES, "128 bytes");
-    memcpy(id, &unique, sizeof(unique));
-    return HVD_OK;
-}
 
 static void append(struct device *d, struct communicator *c)
 {
@@ -192,12 +169,16 @@ void communicator_cancel(struct communicator *c)
 
 bool communicator_silence(struct communicator *c)
 {
-    uint64_t deadline_us = clock_now_us() + REVOKE_US + ABORT_US + SLACK_US;
+    uint64_t limit_us = REVOKE_US + ABORT_US + SLACK_US;
+    uint64_t begun_us = clock_now_us();
 
     HVD_ASSERT(atomic_load(&c->cancelled));
     while (!atomic_load(&c->quiet) && !life_is_over(state_of(c)) &&
-           clock_now_us() < deadline_us)
+           clock_now_us() - begun_us < limit_us) {
         wait_once(c, NULL);
+        if (atomic_load(&c->aborted))
+            limit_us = PROGRAM_US;
+    }
     return atomic_load(&c->quiet);
 }
 
@@ -296,6 +277,26 @@ static bool stream_is_idle(struct communicator *c)
     return c->device->cuda->cuEventQuery(c->last) != CUDA_ERROR_NOT_READY;
 }
 
+/* Not while it is being made. */
+static bool can_be_revoked(const struct communicator *c)
+{
+    return c->nccl->ncclCommRevoke != NULL && c->comm != NULL &&
+           c->life.state != LIFE_JOINING;
+}
+
+/* Once what NCCL has taken is on the stream: it would wait for that, on this
+ * thread. */
+static enum life_said revoke(struct communicator *c)
+{
+    enum life_said said = ask_nccl(c);
+
+    if (said == LIFE_PENDING || c->told)
+        return said == LIFE_PENDING ? LIFE_PENDING : LIFE_OK;
+    (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
+    c->told = true;
+    return LIFE_PENDING;
+}
+
 static enum life_said look(struct communicator *c)
 {
     if (c->broken && c->life.state <= LIFE_READY)
@@ -308,8 +309,8 @@ static enum life_said look(struct communicator *c)
     case LIFE_READY:
         return ask_nccl(c) == LIFE_FAILED ? LIFE_FAILED : LIFE_PENDING;
     case LIFE_REVOKING: /* an error of before stays: all but PENDING is over */
-        return ask_nccl(c) != LIFE_PENDING && stream_is_idle(c) ? LIFE_OK
-                                                                : LIFE_PENDING;
+        return revoke(c) != LIFE_PENDING && stream_is_idle(c) ? LIFE_OK
+                                                              : LIFE_PENDING;
     case LIFE_ABORTING:
         return atomic_load(&c->aborted) && stream_is_idle(c) ? LIFE_OK
                                                              : LIFE_PENDING;
@@ -406,20 +407,6 @@ static void warm_up(struct communicator *c)
         status = device_record(c->device, c->stream, &c->warm);
     if (status != HVD_OK)
         fail(c, status, error_text());
-}
-
-/* Not while it is being made, or NCCL has taken a call and not told the device
- * yet: to revoke it then would wait for that, on this thread. */
-static bool can_be_revoked(struct communicator *c)
-{
-    return c->nccl->ncclCommRevoke != NULL && c->comm != NULL &&
-           (c->life.state == LIFE_WARMING || c->life.state == LIFE_READY) &&
-           ask_nccl(c) != LIFE_PENDING;
-}
-
-static void revoke(struct communicator *c)
-{
-    (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
 }
 
 /* Abandoned, and come back all the same. */
@@ -533,7 +520,6 @@ static void enter(struct communicator *c)
     case LIFE_REVOKING:
         if (!c->life.failed)
             fail(c, HVD_PEER_LOST, "the generation has ended");
-        revoke(c);
         return;
     case LIFE_ABORTING:
         if (!c->life.failed)
@@ -584,6 +570,8 @@ static uint64_t step(struct communicator *c, uint64_t now_us)
 {
     if (c->entered_us[LIFE_JOINING] == 0)
         begin_life(c, now_us);
+    if (c->life.state == LIFE_ABORTING && atomic_load(&c->aborted))
+        life_aborted(&c->life);
     while (life_step(&c->life, look(c), wish_of(c), now_us)) {
         enter(c);
         atomic_store(&c->quiet, c->life.quiet);

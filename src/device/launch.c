@@ -4,6 +4,7 @@
  * A communicator that does not block takes what it is told on a thread of its
  * own: until it has (launch_settle), nothing else may be put on the stream, and
  * an event would tell too early. */
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,7 +16,7 @@ enum {
     SMALL_NBYTES = 1 << 20, /* tensors of a group from here on travel as they
                                are */
     PACK_ALIGN = 256,
-    SETTLE_SPIN_US = 20,
+    SETTLE_SPIN_US = 200, /* it starts a thread for each launch */
     SETTLE_PAUSE_US = 50,
     BATCH_MAX = 256 /* copies in a call */
 };
@@ -69,6 +70,8 @@ hvd_status_t launch_settle(const struct launch *l)
                              "NCCL: not ready before the deadline");
         if (clock_now_us() - begun_us > SETTLE_SPIN_US)
             nanosleep(&pause, NULL);
+        else
+            sched_yield(); /* to that thread, if there is no other core */
     }
 }
 

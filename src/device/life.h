@@ -58,6 +58,10 @@ void life_begin(struct life *life, const struct life_limits *limits,
 bool life_step(struct life *life, enum life_said said, struct life_wish wish,
                uint64_t now_us);
 
+/* ABORTING: the call has come back. What its stream still has to do is the
+ * program's, and takes its time. */
+void life_aborted(struct life *life);
+
 static inline bool life_is_over(enum life_state state)
 {
     return state >= LIFE_GONE;

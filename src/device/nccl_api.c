@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "device/communicator.h"
 #include "device/symbols.h"
 
 enum { OPEN = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
@@ -132,5 +133,30 @@ hvd_status_t nccl_api(const struct nccl_api **api_p)
     if (nccl.status != HVD_OK)
         return error_set(nccl.status, "%s", nccl.text);
     *api_p = &nccl.api;
+    return HVD_OK;
+}
+
+hvd_status_t communicator_version(int *version_p)
+{
+    const struct nccl_api *api;
+
+    HVD_TRY(nccl_api(&api));
+    *version_p = api->version;
+    return HVD_OK;
+}
+
+hvd_status_t communicator_id(uint8_t *id)
+{
+    const struct nccl_api *api;
+    ncclUniqueId unique;
+    ncclResult_t result;
+
+    HVD_TRY(nccl_api(&api));
+    result = api->ncclGetUniqueId(&unique);
+    if (result != ncclSuccess)
+        return error_set(HVD_ERR_UNSUPPORTED, "ncclGetUniqueId: %s",
+                         nccl_error(api, result));
+    _Static_assert(sizeof(unique) == COMMUNICATOR_ID_NBYTES, "128 bytes");
+    memcpy(id, &unique, sizeof(unique));
     return HVD_OK;
 }

@@ -122,6 +122,18 @@ START_TEST(without_revoke_it_is_aborted_at_once)
 }
 END_TEST
 
+START_TEST(work_of_the_program_may_take_longer_than_the_abort)
+{
+    begin(false);
+    at(10, LIFE_PENDING, true, LIFE_ABORTING);
+    life_aborted(&life);
+    at(100000, LIFE_PENDING, true, LIFE_ABORTING);
+    ck_assert(!life.quiet);
+    at(100001, LIFE_OK, true, LIFE_GONE);
+    ck_assert(life.quiet);
+}
+END_TEST
+
 /* While it is being made NCCL may not be told to revoke it. */
 START_TEST(what_is_being_made_is_aborted_at_once)
 {
@@ -145,6 +157,7 @@ int main(void)
     tcase_add_test(tc, nothing_is_waited_for_without_a_deadline);
     tcase_add_test(tc, without_revoke_it_is_aborted_at_once);
     tcase_add_test(tc, what_is_being_made_is_aborted_at_once);
+    tcase_add_test(tc, work_of_the_program_may_take_longer_than_the_abort);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
