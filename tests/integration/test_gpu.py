@@ -23,9 +23,9 @@ def libraries(stage, knobs):
 
 
 def start(stage, hosts=(LOCAL + ":4",), knobs="devices=4", n=4,
-          program=("--device",)):
+          program=("--device",), **more):
     run = stage.start(["-np", str(n), *NP], program, hosts=hosts,
-                      HVD_LOG_LEVEL="info", **libraries(stage, knobs))
+                      HVD_LOG_LEVEL="info", **libraries(stage, knobs), **more)
     run.whole(n)
     run.epoch(0)
     return run
@@ -113,7 +113,9 @@ def kills_without_revoke(stage):
 @scenario
 def kill_behind_which_the_abort_hangs(stage):
     """It is given up, as its kernels are known to be gone."""
-    run = start(stage, knobs="devices=4 abort_hang_ms=60000")
+    # the leak sanitizer of gcc 12 falls over threads that are left behind
+    run = start(stage, knobs="devices=4 abort_hang_ms=60000",
+                ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1")
     lose(run, run.row(rank=2))
     finish(run)
 
