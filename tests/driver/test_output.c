@@ -497,6 +497,28 @@ START_TEST(output_drain_ends_at_its_deadline)
 }
 END_TEST
 
+START_TEST(output_lines_that_an_agent_has_dropped_count)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } cases[] = {
+        {"", 0},
+        {"a\nb", 1},
+        {"a\n[hvd-agent: 25 lines dropped: the driver does not]\nb\n", 27},
+        {"[0]<stdout>:[hvd-agent: 1 lines dropped: x]\n", 1},
+        {"[hvd-agent: lines dropped]\n", 1},
+        {"[hvd-agent: 0", 0},
+        {"[hvd-agent: 99999999999999999999 lines]\n", 999999999},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ck_assert_uint_eq(
+            output_count_lines(cases[i].bytes, strlen(cases[i].bytes)),
+            cases[i].n);
+}
+END_TEST
+
 START_TEST(output_rank_width_holds_the_last_rank)
 {
     ck_assert_uint_eq(output_rank_width(0), 1);
@@ -536,6 +558,7 @@ int main(void)
                    output_progress_bars_of_a_stopped_reader_stay_bounded);
     tcase_add_test(tcase, output_reader_that_leaves_is_one_warning);
     tcase_add_test(tcase, output_drain_ends_at_its_deadline);
+    tcase_add_test(tcase, output_lines_that_an_agent_has_dropped_count);
     tcase_add_test(tcase, output_rank_width_holds_the_last_rank);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

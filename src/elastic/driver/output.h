@@ -118,7 +118,8 @@ bool output_drain(struct output *o, int timeout_ms);
 void output_close_files(struct output *o);
 void output_close_streams(struct output *o, int timeout_ms);
 
-/* How many lines end in bytes [n]. */
+/* How many lines end in bytes [n]; one that says how many an agent has dropped
+ * is those. */
 size_t output_count_lines(const char *bytes, size_t n);
 
 /* Digits of the greatest rank among n_ranks: 1 -> 1, 10 -> 1, 11 -> 2. */

@@ -12,8 +12,9 @@
 
 enum {
     MARKER_MAX = 96,
-    PIECE_MAX = 2 * OUTPUT_LINE_MAX, /* longer than any line with its prefix */
-    WRITER_MAX = 4 * OUTPUT_LINE_MAX /* bytes that the thread holds */
+    PIECE_MAX = 2 * OUTPUT_LINE_MAX,  /* longer than any line with its prefix */
+    WRITER_MAX = 4 * OUTPUT_LINE_MAX, /* bytes that the thread holds */
+    LOST_MAX = 100000000              /* believed of a line that says so */
 };
 
 size_t output_sink_waiting(const struct output_sink *s)
@@ -26,12 +27,29 @@ static bool ends_line(char c)
     return c == '\n' || c == '\r';
 }
 
+/* Of an agent's own line, about N that it has dropped: the others. */
+static size_t stands_for(const char *bytes, size_t n)
+{
+    static const char words[] = "[hvd-agent: ";
+    size_t at = sizeof(words) - 1, lost = 0;
+
+    if (n < at || memcmp(bytes, words, at) != 0)
+        return 0;
+    for (; at < n && bytes[at] >= '0' && bytes[at] <= '9' && lost < LOST_MAX;
+         at++)
+        lost = 10 * lost + (size_t)(bytes[at] - '0');
+    return lost > 0 ? lost - 1 : 0;
+}
+
 size_t output_count_lines(const char *bytes, size_t n)
 {
     size_t lines = 0;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         lines += ends_line(bytes[i]);
+        if (bytes[i] == '[')
+            lines += stands_for(bytes + i, n - i);
+    }
     return lines;
 }
 
