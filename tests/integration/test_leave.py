@@ -79,7 +79,7 @@ def sigterm_to_an_agent_drains_its_host(stage):
         lambda found: len(found) == 2 and found)(
             run.seen("worker_exited", mark)), PATIENCE_S)
     equal({e["code"] for e in exits}, {0}, "codes")
-    equal(len([l for l in run.lines if l.endswith(":removed")]), 2, "removed")
+    run.says("<stdout>:removed", 2)
     equal(run.seen("worker_spawned", mark), [], "spawned")
     run.ends(0)
     no_failure(run)
