@@ -401,10 +401,27 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
     }
 }
 
+static hvd_status_t meet(struct comm *comm)
+{
+    struct collective_args barrier = {.struct_size = sizeof(barrier),
+                                      .kind = COLLECTIVE_BARRIER,
+                                      .dtype = HVD_UINT8};
+
+    return comm_run(comm, &barrier);
+}
+
+/* A rank whose part of a collective of NCCL is over may have bytes on their way
+ * to others, which NCCL drops when it is told to leave. */
+static void let_others_finish(struct comm *comm)
+{
+    if (comm->device.way == ON_DEVICE_NCCL && meet(comm) != HVD_OK)
+        log_debug("%s", error_text()); /* it has ended by a loss */
+}
+
 void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
 {
-    if (kind == COMM_LEAVE_BOUNDARY && on_device_part(comm) != HVD_OK)
-        log_debug("%s", error_text()); /* it has ended by a loss */
+    if (kind == COMM_LEAVE_BOUNDARY)
+        let_others_finish(comm);
     progress_take(comm);
     if (kind != COMM_LEAVE_ABORT)
         progress_run(comm); /* the others count on it */
@@ -570,10 +587,6 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
 
 hvd_status_t comm_confirm(struct comm *comm)
 {
-    struct collective_args barrier = {.struct_size = sizeof(barrier),
-                                      .kind = COLLECTIVE_BARRIER,
-                                      .dtype = HVD_UINT8};
-
     HVD_TRY(comm_drain(comm));
-    return comm_run(comm, &barrier);
+    return meet(comm);
 }

@@ -92,9 +92,6 @@ hvd_status_t on_device_finish(struct comm *comm,
 /* Calls that are over as they are queued are over indeed. */
 hvd_status_t on_device_confirm(struct comm *comm) HVD_MUST_CHECK;
 
-/* All ranks leave: none before the others have what it sent them. */
-hvd_status_t on_device_part(struct comm *comm) HVD_MUST_CHECK;
-
 /* The comm ends: kernels are told to leave their buffers. Never blocks. */
 void on_device_cancel(struct comm *comm);
 /* ... and have left them, or it is said that this is not known. */

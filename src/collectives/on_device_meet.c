@@ -297,19 +297,6 @@ hvd_status_t on_device_confirm(struct comm *comm)
     return comm_end(comm);
 }
 
-/* A rank whose part of a collective is over may have bytes on their way to
- * others, which NCCL drops when it is told to leave. */
-hvd_status_t on_device_part(struct comm *comm)
-{
-    struct collective_args barrier = {.struct_size = sizeof(barrier),
-                                      .kind = COLLECTIVE_BARRIER,
-                                      .dtype = HVD_UINT8};
-
-    if (comm->device.way != ON_DEVICE_NCCL)
-        return HVD_OK;
-    return error_prefix(comm_run(comm, &barrier), "the last of the generation");
-}
-
 void on_device_cancel(struct comm *comm)
 {
     struct communicator *c = atomic_load(&comm->device.communicator);

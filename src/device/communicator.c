@@ -249,20 +249,20 @@ static enum life_said ask_nccl(struct communicator *c)
     return LIFE_FAILED;
 }
 
+static bool is_over(struct communicator *c, CUevent event)
+{
+    CUresult result = c->device->cuda->cuEventQuery(event);
+
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        communicator_broke(c, result);
+    return result == CUDA_SUCCESS;
+}
+
 static enum life_said ask_warm(struct communicator *c)
 {
-    CUresult result;
-
-    if (ask_nccl(c) == LIFE_FAILED)
-        return LIFE_FAILED;
-    result = c->device->cuda->cuEventQuery(c->warm);
-    if (result == CUDA_SUCCESS)
+    if (ask_nccl(c) != LIFE_FAILED && is_over(c, c->warm))
         return LIFE_OK;
-    if (result == CUDA_ERROR_NOT_READY)
-        return LIFE_PENDING;
-    fail(c, device_check(c->device, result, "the first allreduce"),
-         error_text());
-    return LIFE_FAILED;
+    return c->broken ? LIFE_FAILED : LIFE_PENDING;
 }
 
 /* Has all come to its end that is on its stream, our own kernels behind NCCL's
@@ -533,15 +533,6 @@ static void enter(struct communicator *c)
         abandon(c);
         return;
     }
-}
-
-static bool is_over(struct communicator *c, CUevent event)
-{
-    CUresult result = c->device->cuda->cuEventQuery(event);
-
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
-        communicator_broke(c, result);
-    return result == CUDA_SUCCESS;
 }
 
 static void count_over(struct communicator *c)
