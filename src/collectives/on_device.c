@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/round.h"
 #include "collectives/comm_impl.h"
 #include "collectives/reduce/scale.h"
 #include "collectives/request.h"
@@ -69,22 +70,17 @@ struct staged {
     size_t nbytes, offset;
 };
 
-static size_t round_up(size_t nbytes)
-{
-    return (nbytes + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN;
-}
-
 /* Both where they lie to each other, if they overlap. */
 static void place(struct staged *a, struct staged *b, size_t *used_p)
 {
-    size_t start = round_up(*used_p);
+    size_t start = round_up_to(*used_p, STAGING_ALIGN);
     const uint8_t *low = a->at < b->at ? a->at : b->at;
     bool apart = a->nbytes == 0 || b->nbytes == 0 ||
                  a->at + a->nbytes <= b->at || b->at + b->nbytes <= a->at;
     size_t end;
 
     a->offset = apart ? start : start + (size_t)(a->at - low);
-    b->offset = apart ? round_up(start + a->nbytes)
+    b->offset = apart ? round_up_to(start + a->nbytes, STAGING_ALIGN)
                       : start + (size_t)(b->at - low);
     end = a->offset + a->nbytes;
     *used_p = end > b->offset + b->nbytes ? end : b->offset + b->nbytes;

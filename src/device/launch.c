@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/round.h"
 #include "device/impl.h"
 
 enum {
@@ -244,7 +245,7 @@ static bool place(const struct device_call *call, size_t i, size_t *used_p,
                   size_t *at_p)
 {
     size_t nbytes = call->tensors[i].count * types[call->dtype].nbytes;
-    size_t start = (*used_p + PACK_ALIGN - 1) / PACK_ALIGN * PACK_ALIGN;
+    size_t start = round_up_to(*used_p, PACK_ALIGN);
 
     if (!is_small(call, i) || start + nbytes > DEVICE_PACK_NBYTES)
         return false;

@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/round.h"
 
 enum {
     SHADOW_ALIGN = 256,
@@ -113,7 +114,7 @@ static size_t lay_out_shadow(struct snapshot *s)
         if (!record->device)
             continue;
         record->shadow_offset = at;
-        at += (record->nbytes + SHADOW_ALIGN - 1) / SHADOW_ALIGN * SHADOW_ALIGN;
+        at += round_up_to(record->nbytes, SHADOW_ALIGN);
     }
     return at;
 }

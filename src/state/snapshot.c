@@ -18,6 +18,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/round.h"
 #include "state/device_entries.h"
 #include "state/internal.h"
 
@@ -26,11 +27,6 @@ enum {
     PAGE_NBYTES = 4096,
     PIECE_NBYTES = 8 << 20 /* of a copy */
 };
-
-static size_t round_up(size_t nbytes, size_t unit)
-{
-    return (nbytes + unit - 1) / unit * unit;
-}
 
 static void unmap(void *bytes, size_t nbytes)
 {
@@ -49,7 +45,7 @@ static void *map_huge(size_t nbytes)
 
     if (bytes == MAP_FAILED)
         return NULL;
-    before = round_up((uintptr_t)bytes, HUGE_PAGE_NBYTES) - (uintptr_t)bytes;
+    before = round_up_to((uintptr_t)bytes, HUGE_PAGE_NBYTES) - (uintptr_t)bytes;
     unmap(bytes, before);
     unmap(bytes + before + nbytes, HUGE_PAGE_NBYTES - before);
     /* advice: a kernel without huge pages is as good */
@@ -86,9 +82,9 @@ static hvd_status_t reserve(hvd_state_t *state, struct snapshot *s,
         return error_set(HVD_ERR_NOMEM, "snapshot of %zu bytes", nbytes);
     if (s->capacity > 0)
         capacity += nbytes / 4;
-    capacity = round_up(capacity, capacity >= HUGE_PAGE_NBYTES
-                                      ? HUGE_PAGE_NBYTES
-                                      : PAGE_NBYTES);
+    capacity = round_up_to(capacity, capacity >= HUGE_PAGE_NBYTES
+                                         ? HUGE_PAGE_NBYTES
+                                         : PAGE_NBYTES);
     unmap_bytes(state, s);
     s->bytes = capacity >= HUGE_PAGE_NBYTES ? map_huge(capacity)
                                             : map_small(capacity);
@@ -122,7 +118,7 @@ static bool lay_out(struct snapshot *s, bool shared, size_t *offset_p)
         record->offset = offset;
         if (record->nbytes > SIZE_MAX / 4 - offset)
             return false;
-        offset = round_up(offset + record->nbytes, ENTRY_ALIGN);
+        offset = round_up_to(offset + record->nbytes, ENTRY_ALIGN);
     }
     *offset_p = offset;
     return true;

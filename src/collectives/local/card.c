@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/error.h"
+#include "base/round.h"
 #include "collectives/local/impl.h"
 #include "collectives/local/ordinary.h"
 #include "collectives/local/stores.h"
@@ -210,7 +211,7 @@ uint8_t *local_payload_of(const struct mailbox *box, uint64_t ticket,
 static hvd_status_t give_staged(struct local *local, struct mailbox_card *card)
 {
     size_t nbytes = local->run.operand_nbytes, offset = stage_offset(local);
-    size_t whole = (nbytes + STAGE_UNIT - 1) / STAGE_UNIT * STAGE_UNIT;
+    size_t whole = round_up_to(nbytes, STAGE_UNIT);
 
     HVD_TRY(local_stage_reserve(local, LOCAL_STAGE_NBYTES));
     local->run.send_way = MAILBOX_STAGED;

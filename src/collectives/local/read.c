@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/round.h"
 #include "collectives/local/arena.h"
 #include "collectives/local/impl.h"
 
@@ -156,7 +157,7 @@ bool local_fetch_reserve(struct local *local, size_t nbytes)
 
     if (nbytes <= local->fetched_max)
         return true;
-    nbytes = (nbytes + FETCH_UNIT - 1) / FETCH_UNIT * FETCH_UNIT;
+    nbytes = round_up_to(nbytes, FETCH_UNIT);
     free(local->fetched);
     local->fetched = aligned_alloc(FETCH_UNIT, n * nbytes);
     local->fetched_max = local->fetched != NULL ? nbytes : 0;
