@@ -8,7 +8,8 @@ table of the generations, then whether all weights agree.
 usage: demo_day.py [--short] [--devices] TEXT [BUILD]
 
   --short    as a test, at twice the pace
-  --devices  charlm_cuda, on GPUs of host memory (tests/gpu/fake)
+  --devices  charlm_cuda, on GPUs of host memory (tests/gpu/fake), or on this
+             machine's if HVD_TEST_GPU is set
 """
 import collections
 import os
@@ -32,9 +33,9 @@ BATCH = "256"
 PATIENCE_S = 60
 
 FAKE = os.path.join(BUILD, "tests/gpu/fake")
-GPUS = {"LD_LIBRARY_PATH": FAKE, "FAKE_GPU": "devices=2 by_host=1",
-        "FAKE_KERNELS": os.path.join(FAKE, "charlm_kernels.so")} \
-    if DEVICES else {}
+GPUS = jobs.gpu_environment(
+    BUILD, "devices=2 by_host=1",
+    FAKE_KERNELS=os.path.join(FAKE, "charlm_kernels.so")) if DEVICES else {}
 
 # day_s: of training, of which the acts take about half; act_s: between two
 # changes, at least; losses_s: between two losses.
@@ -47,6 +48,8 @@ class Day:
         program = [CHARLM, "--batch", BATCH,
                    "--steps", str(int(PACE.day_s / step_s) + 1),
                    "--report", str(int(PACE.losses_s / step_s) + 1), text]
+        if DEVICES:
+            program = jobs.on_gpu(program)
         self.why = {}          # generation: what we did before it
         self.cause = "start"
         self.n_losses = 0

@@ -22,6 +22,29 @@ class Timeout(Exception):
     """What was waited for did not happen; the message says what it was."""
 
 
+# ---- devices ----------------------------------------------------------------
+
+def real_gpu():
+    """Are jobs on devices to use this machine's? scripts/gpu-check says so."""
+    return "HVD_TEST_GPU" in os.environ
+
+
+def gpu_environment(build, knobs, **more):
+    """Of a job on devices: a driver and a NCCL of host memory, with what is to be
+    wrong with them; or those of this machine, with nothing."""
+    return {} if real_gpu() else {
+        "LD_LIBRARY_PATH": os.path.join(build, "tests/gpu/fake"),
+        "FAKE_GPU": knobs, **more}
+
+
+def on_gpu(program):
+    """... what is started: ranks share a GPU of this machine."""
+    share = [os.path.join(ROOT, "scripts", "on-one-gpu")]
+    return [*(share if real_gpu() else []), *program]
+
+
+# ---- the job ----------------------------------------------------------------
+
 class Job:
     def __init__(self, directory, options, program, build=None, on_line=None,
                  discovery=True):

@@ -64,7 +64,8 @@ END_S = 120
 PER_JOB = 8        # recoveries: a slot that fails often is restarted late
 STEP_US = 1000
 STEPS = 10000
-DEVICE_SLOWER = 5  # a step there, on devices of host memory
+# a step there, on devices of host memory, or where ranks take turns on a GPU
+DEVICE_SLOWER = 20 if jobs.real_gpu() else 5
 CONNECTIONS_MAX = 1 + 2 * (SIZE - 1)    # the driver; per peer data and sync
 LEAVE_S = 3        # no recovery starts so close to the end
 SHORT_STEPS = 500
@@ -136,6 +137,8 @@ class Recoveries:
                                 "tests/integration/chaos_worker"),
                    "--steps", str(n_steps), "--step-us", str(self.step_us),
                    *(["--device"] if self.devices else [])]
+        if self.devices:
+            program = jobs.on_gpu(program)
         self.job = jobs.Job(
             os.path.join(self.directory, "job%d" % self.n_jobs),
             ["-np", str(SIZE), "--min-np", "1", "--max-np", str(SIZE),
@@ -154,8 +157,7 @@ class Recoveries:
             self.n_jobs % 3 != 0, self.random.random() < 0.5,
             self.random.choice((0, 50, 500)), self.random.random() < 0.7)
         self.say("job %d: %s" % (self.n_jobs, knobs))
-        return {"FAKE_GPU": knobs,
-                "LD_LIBRARY_PATH": os.path.join(self.build, "tests/gpu/fake")}
+        return jobs.gpu_environment(self.build, knobs)
 
     # ---- waiting -----------------------------------------------------------
 

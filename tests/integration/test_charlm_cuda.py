@@ -26,14 +26,15 @@ def example(stage, name):
 def gpu(stage, knobs=""):
     """The environment that makes one."""
     fake = os.path.join(stage.build, "tests/gpu/fake")
-    return {"LD_LIBRARY_PATH": fake, "FAKE_GPU": "devices=4 " + knobs,
-            "FAKE_KERNELS": os.path.join(fake, "charlm_kernels.so"),
-            "FAKE_RELEASE": os.path.join(stage.root, "release")}
+    return jobs.gpu_environment(
+        stage.build, "devices=4 " + knobs,
+        FAKE_KERNELS=os.path.join(fake, "charlm_kernels.so"),
+        FAKE_RELEASE=os.path.join(stage.root, "release"))
 
 
 def start(stage, n, knobs=""):
     return stage.start(["-np", str(n), "--min-np", "1", "--max-np", "4"],
-                       example(stage, "charlm_cuda"),
+                       jobs.on_gpu(example(stage, "charlm_cuda")),
                        hosts=["%s:%d" % (LOCAL, n)], **gpu(stage, knobs))
 
 

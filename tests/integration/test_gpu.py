@@ -15,11 +15,7 @@ STAGED = "buffers of devices are staged through host memory"
 
 
 def libraries(stage, knobs):
-    """The fake's, or those of whoever says that they are real."""
-    if "HVD_TEST_GPU" in os.environ:
-        return {}
-    return {"LD_LIBRARY_PATH": os.path.join(stage.build, "tests/gpu/fake"),
-            "FAKE_GPU": knobs}
+    return jobs.gpu_environment(stage.build, knobs)
 
 
 def start(stage, hosts=(LOCAL + ":4",), knobs="devices=4", n=4,
