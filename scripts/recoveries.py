@@ -69,6 +69,7 @@ DEVICE_SLOWER = 20 if jobs.real_gpu() else 5
 CONNECTIONS_MAX = 1 + 2 * (SIZE - 1)    # the driver; per peer data and sync
 LEAVE_S = 3        # no recovery starts so close to the end
 SHORT_STEPS = 500
+NCCL_SHM = re.compile(r"/dev/shm/nccl-.*")  # one of each generation
 FREEZE_S = 4       # longer or shorter than --heartbeat-timeout
 DEAF_S = 0.6       # shorter, counted from the last heartbeat
 
@@ -153,9 +154,10 @@ class Recoveries:
 
     def fakes(self):
         """Devices and what is wrong with them, for the next job."""
-        knobs = "devices=2 by_host=%d silent=%d late_us=%d revoke=%d" % (
+        knobs = "devices=2 by_host=%d silent=%d late_us=%d revoke=%d part_ms=%d" % (
             self.n_jobs % 3 != 0, self.random.random() < 0.5,
-            self.random.choice((0, 50, 500)), self.random.random() < 0.7)
+            self.random.choice((0, 50, 500)), self.random.random() < 0.7,
+            self.random.choice((0, 500)))
         self.say("job %d: %s" % (self.n_jobs, knobs))
         return jobs.gpu_environment(self.build, knobs)
 
@@ -554,4 +556,5 @@ def holds(pid):
     connected = jobs.connections()
     return collections.Counter(
         "connection" if target[8:-1] in connected
-        else target.partition(":[")[0] for target in fds.values())
+        else NCCL_SHM.sub("NCCL's memory", target.partition(":[")[0])
+        for target in fds.values())

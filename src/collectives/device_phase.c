@@ -3,11 +3,13 @@
  * is gone is told by connections, and by the driver.
  *
  * Threads: whoever drives the comm. Memory: comm->device.task. */
+#include <sched.h>
+
 #include "base/array.h"
 #include "base/clock.h"
 #include "collectives/comm_impl.h"
 
-enum { LOOK_US = 30 };
+enum { LOOK_US = 150 }; /* NCCL takes a call in some 70 */
 
 static hvd_status_t result(struct comm *comm)
 {
@@ -45,7 +47,7 @@ static hvd_status_t look_again(struct comm *comm, bool *more_p)
     *more_p = false;
     while (!comm->in_background && !device_task_over(comm->device.task) &&
            clock_now_us() < until_us)
-        ;
+        sched_yield(); /* to the device's thread, if there is no other core */
     return advance(comm, more_p);
 }
 

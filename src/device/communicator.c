@@ -1,11 +1,11 @@
 /* device/communicator.c - a communicator of NCCL. See communicator.h and
  * life.h.
  *
- * Memory: one struct, which its owner and the thread of the device share; the
- * thread frees it when it is over and released. One that is abandoned stays:
- * the thread that aborts it is still in NCCL. */
+ * Memory: one struct, which its owner and the thread of the device share; freed
+ * by communicators.c. */
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "device/impl.h"
+#include "device/communicator_impl.h"
 
 enum {
     JOIN_LEAST_US = 10000000,
@@ -27,39 +27,6 @@ enum {
     PROGRAM_US = 60000000, /* for what the program has put in front of it */
     LOOK_US = 500,         /* between looks at what is under way */
     LOOK_READY_US = 50000  /* at one that has nothing to do */
-};
-
-struct communicator {
-    struct communicator *next; /* of the device's */
-    struct device *device;
-    const struct nccl_api *nccl;
-    struct communicator_config config;
-
-    uint64_t join_us; /* to be ready in, from begun_us on */
-
-    /* any thread */
-    atomic_bool cancelled, released;
-    atomic_uint shown;                      /* life.state, as others see it */
-    atomic_bool quiet;                      /* life.quiet, stored before it */
-    atomic_uint_least64_t n_queued, n_over; /* collectives that are ordered */
-    pthread_t aborter;
-    atomic_bool aborted; /* it has come back */
-    atomic_int parted;   /* abandoned, come back: whoever is second knows */
-
-    /* the device's thread; the last two constant once `shown` says REVOKING */
-    struct life life;
-    ncclComm_t comm; /* NULL: none yet */
-    CUstream stream;
-    CUevent warm;
-    CUevent last; /* on its stream, behind all that is there */
-    CUevent queued[DEVICE_QUEUED_MAX];       /* by number */
-    uint64_t entered_us[LIFE_ABANDONED + 1]; /* by state; 0: not yet */
-    bool aborts;                             /* there is an aborter */
-    bool broken;                             /* a call has failed since */
-    bool told;                               /* NCCL is, to revoke it */
-    ncclResult_t said; /* by NCCL when it was asked last */
-    hvd_status_t reason;
-    char text[ERROR_TEXT_MAX];
 };
 
 /* Once it is released its doorbell may be another file. */
@@ -78,18 +45,6 @@ static enum life_state state_of(const struct communicator *c)
 }
 
 /* --- the owner --- */
-
-static void append(struct device *d, struct communicator *c)
-{
-    struct communicator **end = &d->communicators;
-
-    pthread_mutex_lock(&d->lock);
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = c;
-    pthread_mutex_unlock(&d->lock);
-    device_kick(d);
-}
 
 /* A larger world takes longer. */
 static uint64_t join_limit(const struct device *d,
@@ -122,7 +77,7 @@ hvd_status_t communicator_create(const struct communicator_config *config,
     c->config = *config;
     c->join_us = join_limit(d, config);
     atomic_init(&c->shown, LIFE_JOINING);
-    append(d, c);
+    communicators_append(d, c);
     *c_p = c;
     return HVD_OK;
 }
@@ -290,10 +245,10 @@ static enum life_said revoke(struct communicator *c)
 {
     enum life_said said = ask_nccl(c);
 
-    if (said == LIFE_PENDING || c->told)
+    if (said == LIFE_PENDING || c->settled)
         return said == LIFE_PENDING ? LIFE_PENDING : LIFE_OK;
     (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
-    c->told = true;
+    c->settled = true;
     return LIFE_PENDING;
 }
 
@@ -375,8 +330,9 @@ static void join(struct communicator *c)
     fail_nccl(c, "ncclCommInitRankConfig", result);
 }
 
-static void begin_life(struct communicator *c, uint64_t now_us)
+void communicator_start(struct communicator *c, uint64_t now_us)
 {
+    c->free_nbytes = communicators_free_nbytes(c->device);
     struct life_limits limits = {
         .join_us = c->join_us, .revoke_us = REVOKE_US, .abort_us = ABORT_US};
 
@@ -416,6 +372,15 @@ static void part(struct communicator *c)
         atomic_fetch_sub(&c->device->n_abandoned, 1);
 }
 
+/* NCCL plans a communicator in some 40 MB, on threads that it starts for that:
+ * the allocator would keep as much for each of them. */
+static void give_back_memory(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
+
 static void *abort_main(void *arg)
 {
     struct communicator *c = arg;
@@ -425,6 +390,7 @@ static void *abort_main(void *arg)
     (void)c->nccl->ncclCommAbort(c->comm);
     atomic_store(&c->aborted, true);
     device_kick(c->device);
+    give_back_memory();
     part(c);
     return NULL;
 }
@@ -432,6 +398,7 @@ static void *abort_main(void *arg)
 /* Without a thread it is done here: who waits has a deadline of his own. */
 static void begin_abort(struct communicator *c)
 {
+    c->settled |= c->comm == NULL || ask_nccl(c) != LIFE_PENDING;
     c->aborts = c->comm != NULL &&
                 thread_start(&c->aborter, "hvd-abort", abort_main, c) == 0;
     if (c->aborts)
@@ -452,8 +419,12 @@ static double took_ms(const struct communicator *c, enum life_state from,
 
 static void settle_ready(struct communicator *c)
 {
+    size_t left = communicators_free_nbytes(c->device);
+
     c->device->joined_us = c->entered_us[LIFE_READY] -
                            c->entered_us[LIFE_JOINING];
+    c->device->joined_nbytes = c->free_nbytes > left ? c->free_nbytes - left
+                                                     : 0;
     log_debug("NCCL: generation %" PRIu64 ", rank %d of %d: joined in %.1f ms, "
               "warm after %.1f ms",
               c->config.generation, c->config.rank, c->config.size,
@@ -557,10 +528,21 @@ static struct life_wish wish_of(struct communicator *c)
                               .revocable = can_be_revoked(c)};
 }
 
-static uint64_t step(struct communicator *c, uint64_t now_us)
+/* Before NCCL's call has come back: that waits for its threads as well. */
+static void look_for_silence(struct communicator *c)
 {
-    if (c->entered_us[LIFE_JOINING] == 0)
-        begin_life(c, now_us);
+    bool ending = c->life.state == LIFE_REVOKING ||
+                  c->life.state == LIFE_ABORTING;
+
+    if (!ending || c->life.quiet || !c->settled || !stream_is_idle(c))
+        return;
+    life_silenced(&c->life);
+    atomic_store(&c->quiet, true);
+    ring(c);
+}
+
+uint64_t communicator_step(struct communicator *c, uint64_t now_us)
+{
     if (c->life.state == LIFE_ABORTING && atomic_load(&c->aborted))
         life_aborted(&c->life);
     while (life_step(&c->life, look(c), wish_of(c), now_us)) {
@@ -571,6 +553,7 @@ static uint64_t step(struct communicator *c, uint64_t now_us)
     }
     if (life_is_over(c->life.state))
         return CLOCK_NEVER;
+    look_for_silence(c);
     if (c->life.state != LIFE_READY)
         return now_us + LOOK_US;
     count_over(c);
@@ -580,31 +563,6 @@ static uint64_t step(struct communicator *c, uint64_t now_us)
 }
 
 /* --- the thread: doors --- */
-
-/* Only the first is at work: the next is made when nothing of it is left. */
-uint64_t communicators_step(struct device *d, uint64_t now_us)
-{
-    for (;;) {
-        struct communicator *c;
-        uint64_t until_us;
-
-        pthread_mutex_lock(&d->lock);
-        c = d->communicators;
-        pthread_mutex_unlock(&d->lock);
-        if (c == NULL)
-            return CLOCK_NEVER;
-        until_us = step(c, now_us);
-        if (!life_is_over(c->life.state) || !atomic_load(&c->released))
-            return until_us;
-        if (device_has_task_of(d, c))
-            return now_us; /* it is ended first */
-        pthread_mutex_lock(&d->lock);
-        d->communicators = c->next;
-        pthread_mutex_unlock(&d->lock);
-        if (c->life.state == LIFE_GONE)
-            free(c);
-    }
-}
 
 bool communicator_has_room(const struct communicator *c)
 {

@@ -47,7 +47,8 @@ struct device {
     /* the thread alone */
     CUstream copying, saving; /* copies; those in the background */
     struct device_task *begun;
-    CUdeviceptr pack; /* [DEVICE_PACK_NBYTES], 0: none yet */
+    size_t joined_nbytes; /* what the last communicator took of its memory */
+    CUdeviceptr pack;     /* [DEVICE_PACK_NBYTES], 0: none yet */
     struct scaler scaler;
 };
 
@@ -80,11 +81,14 @@ void device_kick(struct device *d);
 /* Posted or begun. By the thread. */
 bool device_has_task_of(struct device *d, const struct communicator *c);
 
-/* --- communicator.c: by the thread --- */
+/* --- communicators.c: by the thread --- */
 
 /* One step of each; frees those that are over and released. Returns when to
  * look again, CLOCK_NEVER: when kicked. */
 uint64_t communicators_step(struct device *d, uint64_t now_us);
+
+/* --- communicator.c: by the thread --- */
+
 /* May another collective be begun? */
 bool communicator_has_room(const struct communicator *c);
 /* Begin it. true: it is over, as it is queued. Else task->event says when it

@@ -61,6 +61,12 @@ static bool go_on(struct life *life, enum life_said said, struct life_wish wish,
     return true;
 }
 
+void life_silenced(struct life *life)
+{
+    HVD_ASSERT(life->state == LIFE_REVOKING || life->state == LIFE_ABORTING);
+    life->quiet = true;
+}
+
 void life_aborted(struct life *life)
 {
     HVD_ASSERT(life->state == LIFE_ABORTING);

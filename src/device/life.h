@@ -8,8 +8,10 @@
  *                                                  '--deadline--> ABANDONED
  *
  * One that cannot be revoked, by this NCCL or just now, is aborted at once.
- * It is quiet once no kernel of it runs any more: when it has been revoked, or
- * is GONE. One that is ABANDONED before may never be: nobody knows.
+ * It is quiet once no kernel of it runs any more: soon after it is told to end,
+ * long before NCCL has ended its threads (half a second: they look that often),
+ * or at the latest when it is GONE. One that is ABANDONED before may never be:
+ * nobody knows.
  *
  * Pure: each step is told what the calls of NCCL have said, and the time. */
 #ifndef DEVICE_LIFE_H
@@ -57,6 +59,9 @@ void life_begin(struct life *life, const struct life_limits *limits,
 /* true: the state has changed, and its call is to be made. */
 bool life_step(struct life *life, enum life_said said, struct life_wish wish,
                uint64_t now_us);
+
+/* REVOKING or ABORTING: no kernel runs any more, nor will. */
+void life_silenced(struct life *life);
 
 /* ABORTING: the call has come back. What its stream still has to do is the
  * program's, and takes its time. */

@@ -7,6 +7,7 @@
  *
  * Memory: tasks are their posters'. */
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -17,9 +18,10 @@
 #include "device/impl.h"
 
 enum {
-    SPIN_US = 30,      /* after something has happened */
-    PAUSE_MIN_US = 20, /* then pauses of an eighth of the time since */
-    PAUSE_MAX_US = 1000,
+    SPIN_US = 100,     /* after something has happened: the next call is near */
+    PAUSE_MIN_US = 20, /* then pauses of a part of the time since */
+    PAUSE_PART = 64,
+    PAUSE_MAX_US = 500,
     WAIT_MS = 5 /* of a poster, between looks at a verdict */
 };
 
@@ -321,7 +323,7 @@ static bool pause_until(struct device *d, uint64_t until_us)
 
 static uint64_t next_look(uint64_t now_us, uint64_t moved_us)
 {
-    uint64_t since_us = now_us - moved_us, pause_us = since_us / 8;
+    uint64_t since_us = now_us - moved_us, pause_us = since_us / PAUSE_PART;
 
     if (since_us < SPIN_US)
         return now_us;
@@ -390,8 +392,10 @@ void *device_main(void *arg)
         until_us = sooner(until_us, communicators_step(d, now_us));
         moved |= end_begun(d);
         moved_us = moved ? now_us : moved_us;
-        if (d->begun != NULL)
+        if (d->begun != NULL || now_us - moved_us < SPIN_US)
             until_us = sooner(until_us, next_look(now_us, moved_us));
+        if (until_us <= now_us && !moved)
+            sched_yield(); /* to a poster, if there is no other core */
     } while (until_us <= now_us || pause_until(d, until_us));
     clean_up(d);
     atomic_store(&d->ended, true);

@@ -3,6 +3,7 @@
  * child with knobs of its own; an id travels through memory that they share. */
 #include "device/device.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -224,6 +225,48 @@ static int rank_loses_a_peer(void)
     return 0;
 }
 
+/* Of the library that is loaded. */
+static int n_communicators(void)
+{
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+    int (*n)(void) = (int (*)(void))dlsym(library, "fake_communicators");
+
+    MUST(n != NULL);
+    return n();
+}
+
+static void part(struct communicator *c)
+{
+    communicator_cancel(c);
+    MUST(communicator_silence(c));
+    communicator_release(c);
+}
+
+/* So many are there when another one is ready. */
+static int join_behind_one(int n)
+{
+    struct communicator *c;
+
+    open_device();
+    part(join(1));
+    c = join(1);
+    MUST(n_communicators() == n);
+    allreduce(c, HVD_SUM, 1);
+    leave(c);
+    MUST(n_communicators() == 0);
+    return 0;
+}
+
+static int rank_does_not_wait(void)
+{
+    return join_behind_one(2);
+}
+
+static int rank_has_memory_for_one(void)
+{
+    return join_behind_one(1);
+}
+
 /* Of a communicator that nobody else joins. */
 static int rank_waits_in_vain(void)
 {
@@ -420,6 +463,20 @@ START_TEST(abort_that_hangs_is_abandoned)
 }
 END_TEST
 
+/* ... while NCCL ends the threads of the one before. */
+START_TEST(next_is_made_at_once)
+{
+    play(1, rank_does_not_wait,
+         _i == 0 ? "part_ms=3000" : "part_ms=3000 revoke=0", -1);
+}
+END_TEST
+
+START_TEST(next_waits_for_memory)
+{
+    play(1, rank_has_memory_for_one, "part_ms=300 memory=37748736", -1);
+}
+END_TEST
+
 START_TEST(device_informs)
 {
     play(1, rank_is_informed, _i == 0 ? "devices=2" : "devices=2 version=22703",
@@ -477,6 +534,8 @@ int main(void)
     tcase_add_loop_test(faults, dead_peer_ends_the_collective, 1, 4);
     tcase_add_test(faults, communicator_that_never_warms_has_a_deadline);
     tcase_add_test(faults, abort_that_hangs_is_abandoned);
+    tcase_add_loop_test(faults, next_is_made_at_once, 0, 2);
+    tcase_add_test(faults, next_waits_for_memory);
     tcase_add_loop_test(faults, device_informs, 0, 2);
     tcase_add_test(faults, broken_device_is_told);
     tcase_add_test(faults, nccl_that_blocks_is_refused);

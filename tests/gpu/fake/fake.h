@@ -24,6 +24,8 @@
  *   init_hang_ms     before a communicator begins to be made
  *   init_fail=0      1: it cannot be made
  *   abort_hang_ms    before an abort returns
+ *   part_ms=0        ... or a revoke has come to its end: NCCL's threads look
+ *                    each half second whether they are to end
  *   enqueue_hang_at  the n-th collective of the process stays in progress
  *   error_at         ... makes an asynchronous error
  *   sticky_at        ... breaks the device for good
@@ -56,6 +58,7 @@ enum fake_knob {
     FAKE_INIT_HANG_MS,
     FAKE_INIT_FAIL,
     FAKE_ABORT_HANG_MS,
+    FAKE_PART_MS,
     FAKE_ENQUEUE_HANG_AT,
     FAKE_ERROR_AT,
     FAKE_STICKY_AT,
@@ -69,6 +72,7 @@ enum fake_knob {
 
 FAKE_API long fake_knob(enum fake_knob knob);
 FAKE_API void fake_pause_us(long us);
+FAKE_API int fake_communicators(void); /* of libnccl.so.2: how many there are */
 
 /* Behind what is on the stream; fn frees arg. */
 FAKE_API void fake_enqueue(CUstream stream, void (*fn)(void *arg), void *arg);

@@ -60,6 +60,7 @@ static __thread int depth;
 static __thread struct call group[CALLS_MAX];
 static __thread int n_group;
 static atomic_long n_collectives;
+static atomic_int n_comms;
 
 /* --- small --- */
 
@@ -311,6 +312,7 @@ FAKE_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size,
         size > RANKS_MAX || rank < 0 || rank >= size)
         return ncclInvalidArgument;
     c = calloc(1, sizeof(*c));
+    atomic_fetch_add(&n_comms, 1);
     c->rank = rank;
     c->size = size;
     c->id = id;
@@ -644,6 +646,7 @@ static void *revoke_main(void *arg)
     ncclComm_t c = arg;
 
     drain(c);
+    fake_pause_us(fake_knob(FAKE_PART_MS) * 1000);
     atomic_store(&c->state, ncclSuccess);
     return NULL;
 }
@@ -674,6 +677,8 @@ FAKE_API ncclResult_t ncclCommAbort(ncclComm_t c)
     if (c->revokes)
         pthread_join(c->revoker, NULL);
     drain(c);
+    if (!c->revokes)
+        fake_pause_us(fake_knob(FAKE_PART_MS) * 1000);
     fake_pause_us(fake_knob(FAKE_ABORT_HANG_MS) * 1000);
     for (int i = 0; i < c->size; i++)
         if (c->fds[i] >= 0)
@@ -681,5 +686,11 @@ FAKE_API ncclResult_t ncclCommAbort(ncclComm_t c)
     if (c->listen_fd >= 0)
         close(c->listen_fd);
     free(c);
+    atomic_fetch_sub(&n_comms, 1);
     return ncclSuccess;
+}
+
+FAKE_API int fake_communicators(void)
+{
+    return atomic_load(&n_comms);
 }

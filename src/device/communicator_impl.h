@@ -1,0 +1,57 @@
+/* device/communicator_impl.h - the inside of a communicator, shared by
+ * communicator.c and communicators.c (those of the device, one behind the
+ * other). */
+#ifndef DEVICE_COMMUNICATOR_IMPL_H
+#define DEVICE_COMMUNICATOR_IMPL_H
+
+#include "device/impl.h"
+#include "device/life.h"
+
+struct communicator {
+    struct communicator *next; /* of the device's */
+    struct device *device;
+    const struct nccl_api *nccl;
+    struct communicator_config config;
+
+    uint64_t join_us; /* to be ready in, from begun_us on */
+
+    /* any thread */
+    atomic_bool cancelled, released;
+    atomic_uint shown;                      /* life.state, as others see it */
+    atomic_bool quiet;                      /* life.quiet, stored before it */
+    atomic_uint_least64_t n_queued, n_over; /* collectives that are ordered */
+    pthread_t aborter;
+    atomic_bool aborted; /* it has come back */
+    atomic_int parted;   /* abandoned, come back: whoever is second knows */
+
+    /* the device's thread; the last two constant once `shown` says REVOKING */
+    struct life life;
+    ncclComm_t comm; /* NULL: none yet */
+    CUstream stream;
+    CUevent warm;
+    CUevent last; /* on its stream, behind all that is there */
+    CUevent queued[DEVICE_QUEUED_MAX];       /* by number */
+    uint64_t entered_us[LIFE_ABANDONED + 1]; /* by state; 0: not yet */
+    bool aborts;                             /* there is an aborter */
+    bool broken;                             /* a call has failed since */
+    bool settled;       /* NCCL has put all on the stream that it ever will */
+    size_t free_nbytes; /* of the device, before it was made */
+    ncclResult_t said;  /* by NCCL when it was asked last */
+    hvd_status_t reason;
+    char text[ERROR_TEXT_MAX];
+};
+
+/* --- communicator.c: by the thread --- */
+
+/* It begins to be made. */
+void communicator_start(struct communicator *c, uint64_t now_us);
+/* When to look again, CLOCK_NEVER: when kicked. */
+uint64_t communicator_step(struct communicator *c, uint64_t now_us);
+
+/* --- communicators.c --- */
+
+/* Behind those that there are. Any thread. */
+void communicators_append(struct device *d, struct communicator *c);
+size_t communicators_free_nbytes(const struct device *d);
+
+#endif

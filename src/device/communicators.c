@@ -1,0 +1,118 @@
+/* device/communicators.c - those of a device, one behind the other: the next is
+ * made when no kernel of those before it runs any more, while NCCL still ends
+ * their threads, which takes it half a second. See communicator_impl.h.
+ *
+ * Memory: frees those that are over and released. One that is abandoned stays:
+ * the thread that aborts it is still in NCCL. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "device/communicator_impl.h"
+
+void communicators_append(struct device *d, struct communicator *c)
+{
+    struct communicator **end = &d->communicators;
+
+    pthread_mutex_lock(&d->lock);
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = c;
+    pthread_mutex_unlock(&d->lock);
+    device_kick(d);
+}
+
+size_t communicators_free_nbytes(const struct device *d)
+{
+    size_t n_free = 0, total = 0;
+
+    (void)d->cuda->cuMemGetInfo_v2(&n_free, &total);
+    return n_free;
+}
+
+/* Owners append to them meanwhile. */
+static struct communicator *first_of(struct device *d)
+{
+    struct communicator *c;
+
+    pthread_mutex_lock(&d->lock);
+    c = d->communicators;
+    pthread_mutex_unlock(&d->lock);
+    return c;
+}
+
+static struct communicator *next_of(struct communicator *c)
+{
+    struct communicator *next;
+
+    pthread_mutex_lock(&c->device->lock);
+    next = c->next;
+    pthread_mutex_unlock(&c->device->lock);
+    return next;
+}
+
+static void drop(struct communicator *c)
+{
+    struct communicator **p = &c->device->communicators;
+
+    pthread_mutex_lock(&c->device->lock);
+    while (*p != c)
+        p = &(*p)->next;
+    *p = c->next;
+    pthread_mutex_unlock(&c->device->lock);
+    if (c->life.state == LIFE_GONE)
+        free(c);
+}
+
+/* Beside one whose memory is not given back yet, if there is enough for both: a
+ * half more than the last one took, as nobody else stands still meanwhile. */
+static bool has_memory(const struct device *d)
+{
+    return communicators_free_nbytes(d) / 3 * 2 > d->joined_nbytes;
+}
+
+/* Behind those before it: no kernel of theirs runs, and what else they hold
+ * there is enough of. */
+static bool may_begin(struct communicator *c)
+{
+    struct communicator *before = first_of(c->device);
+
+    for (; before != c; before = next_of(before))
+        if (!life_is_over(before->life.state) &&
+            !(before->life.quiet && has_memory(c->device)))
+            return false;
+    return true;
+}
+
+/* true: in *until_us_p. */
+static bool step_or_begin(struct communicator *c, uint64_t now_us,
+                          uint64_t *until_us_p)
+{
+    uint64_t until_us;
+
+    if (c->entered_us[LIFE_JOINING] == 0) {
+        if (!may_begin(c))
+            return false; /* those before it are looked at */
+        communicator_start(c, now_us);
+    }
+    until_us = communicator_step(c, now_us);
+    if (until_us < *until_us_p)
+        *until_us_p = until_us;
+    return true;
+}
+
+uint64_t communicators_step(struct device *d, uint64_t now_us)
+{
+    struct communicator *c = first_of(d), *next;
+    uint64_t until_us = CLOCK_NEVER;
+
+    for (; c != NULL && step_or_begin(c, now_us, &until_us); c = next) {
+        next = next_of(c);
+        if (!life_is_over(c->life.state) || !atomic_load(&c->released))
+            continue;
+        if (device_has_task_of(d, c))
+            until_us = now_us; /* it is ended first */
+        else
+            drop(c);
+    }
+    return until_us;
+}
