@@ -36,7 +36,7 @@ struct device {
     CUevent spare[DEVICE_EVENTS_KEPT];
     size_t n_spare;
     bool stopping;
-    bool awake; /* the thread will look at all of this once more */
+    atomic_bool awake; /* the thread will look at all of this once more */
 
     atomic_int n_abandoned;
     atomic_uint_least64_t joined_us; /* how long the last communicator took, of

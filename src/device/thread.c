@@ -19,6 +19,7 @@
 
 enum {
     SPIN_US = 100,     /* after something has happened: the next call is near */
+    LINGER_US = 5,     /* ... and is waited for between two looks */
     PAUSE_MIN_US = 20, /* then pauses of a part of the time since */
     PAUSE_PART = 64,
     PAUSE_MAX_US = 500,
@@ -42,7 +43,7 @@ static void move(struct device_task *task, enum device_task_state to)
 void device_kick(struct device *d)
 {
     pthread_mutex_lock(&d->lock);
-    d->awake = true;
+    atomic_store(&d->awake, true);
     pthread_cond_signal(&d->work);
     pthread_mutex_unlock(&d->lock);
 }
@@ -61,7 +62,7 @@ void device_post(struct device_task *task)
     else
         d->last->next = task;
     d->last = task;
-    d->awake = true;
+    atomic_store(&d->awake, true);
     pthread_cond_signal(&d->work);
     pthread_mutex_unlock(&d->lock);
 }
@@ -311,14 +312,20 @@ static bool pause_until(struct device *d, uint64_t until_us)
     bool done;
 
     pthread_mutex_lock(&d->lock);
-    while (!d->awake && !is_done(d) && expired == 0)
+    while (!atomic_load(&d->awake) && !is_done(d) && expired == 0)
         expired = until_us == CLOCK_NEVER
                       ? pthread_cond_wait(&d->work, &d->lock)
                       : pthread_cond_timedwait(&d->work, &d->lock, &ts);
-    d->awake = false;
     done = is_done(d);
     pthread_mutex_unlock(&d->lock);
     return !done;
+}
+
+/* A word is near, and who gives it needs the lock, and perhaps this core. */
+static void linger(const struct device *d, uint64_t now_us)
+{
+    while (!atomic_load(&d->awake) && clock_now_us() < now_us + LINGER_US)
+        sched_yield();
 }
 
 static uint64_t next_look(uint64_t now_us, uint64_t moved_us)
@@ -382,6 +389,7 @@ void *device_main(void *arg)
     do {
         bool moved = false;
 
+        atomic_store(&d->awake, false);
         if (ready != HVD_OK)
             fail_posted(d);
         /* one, as a copy of memory that is not pinned takes its time here */
@@ -395,7 +403,7 @@ void *device_main(void *arg)
         if (d->begun != NULL || now_us - moved_us < SPIN_US)
             until_us = sooner(until_us, next_look(now_us, moved_us));
         if (until_us <= now_us && !moved)
-            sched_yield(); /* to a poster, if there is no other core */
+            linger(d, now_us);
     } while (until_us <= now_us || pause_until(d, until_us));
     clean_up(d);
     atomic_store(&d->ended, true);
