@@ -98,8 +98,8 @@ def generations(found):
 def kills(found):
     r = found["recovery"]
     return "## kill -9\n\nOne of %d ranks, while the others wait in an " \
-        "allreduce of NCCL; each row is the last survivor's.\nA communicator is " \
-        "made when the one before it is gone, so its abort is in the last row." \
+        "allreduce of NCCL; each row is the last survivor's.\nThe next " \
+        "communicator is made while NCCL still ends the threads of the last." \
         "\n\n" % r["np"] \
         + table(("", "p50", "max", "n", "goal"), [
             ("kill -> out of the dead collective", ms(r["out"]),
