@@ -5,8 +5,9 @@
  *                     [device]
  *
  * device (bench/device_recovery): the allreduce is of a buffer on a GPU, where
- * the gradient is copied to and from; and in each generation, behind its first
- * step, a line "device GENERATION RANK FREE", bytes of the device that are.
+ * the gradient is copied to and from; and in each generation, once it is settled,
+ * a line "device GENERATION RANK FREE USED": bytes of the device that are free,
+ * and of the host that are allocated.
  *
  * "Computes" by sleeping, as a rank does whose work is on a device: the
  * processors are free for the runtime. Checks every sum and aborts on a wrong
@@ -16,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +31,9 @@
 
 #include "gpu.h"
 #include "stamps.h"
+
+/* NCCL's threads look each half second whether they are to end. */
+enum { SETTLE_MS = 1200 };
 
 struct run {
     struct stamps *stamps;
@@ -117,18 +122,32 @@ static hvd_status_t one_step(struct run *run)
     return HVD_OK;
 }
 
-static void tell_device(const struct run *run)
+static uint64_t now_ms(void)
 {
-    if (!run->there)
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Once, when NCCL has ended the last communicator's threads. */
+static void tell_device(const struct run *run, uint64_t *due_ms_p)
+{
+    struct mallinfo2 heap;
+
+    if (!run->there || now_ms() < *due_ms_p)
         return;
-    printf("device %" PRIu64 " %d %zu\n", hvd_generation(), hvd_rank(),
-           gpu_free_nbytes());
+    *due_ms_p = UINT64_MAX;
+    heap = mallinfo2();
+    printf("device %" PRIu64 " %d %zu %zu\n", hvd_generation(), hvd_rank(),
+           gpu_free_nbytes(), heap.uordblks + heap.hblkhd);
     fflush(stdout);
 }
 
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     struct run *run = arg;
+    uint64_t settled_ms = now_ms() + SETTLE_MS;
 
     stamp(run, STAMP_ENTER);
     /* the first step commits whatever the rhythm: no newcomer may interrupt a
@@ -137,8 +156,8 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
          first = false) {
         hvd_status_t status = one_step(run);
 
-        if (status == HVD_OK && first)
-            tell_device(run);
+        if (status == HVD_OK)
+            tell_device(run, &settled_ms);
         if (status == HVD_OK)
             status = first || run->step % run->commit_every == 0
                          ? hvd_state_commit(state)
