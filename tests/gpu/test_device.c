@@ -229,8 +229,9 @@ static int rank_loses_a_peer(void)
 static int n_communicators(void)
 {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-    int (*n)(void) = (int (*)(void))dlsym(library, "fake_communicators");
+    int (*n)(void);
 
+    *(void **)&n = dlsym(library, "fake_communicators");
     MUST(n != NULL);
     return n();
 }
