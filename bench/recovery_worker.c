@@ -5,9 +5,9 @@
  *                     [device]
  *
  * device (bench/device_recovery): the allreduce is of a buffer on a GPU, where
- * the gradient is copied to and from; and in each generation, once it is settled,
- * a line "device GENERATION RANK FREE USED": bytes of the device that are free,
- * and of the host that are allocated.
+ * the gradient is copied to and from; and in each generation, once it is
+ * settled, a line "device GENERATION RANK FREE USED": bytes of the device that
+ * are free, and of the host that are allocated.
  *
  * "Computes" by sleeping, as a rank does whose work is on a device: the
  * processors are free for the runtime. Checks every sum and aborts on a wrong

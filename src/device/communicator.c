@@ -24,7 +24,8 @@ enum {
     REVOKE_US = 1000000,
     ABORT_US = 5000000,
     SLACK_US = 2000000,    /* until the thread has looked */
-    PROGRAM_US = 60000000, /* for what the program has put in front of it */
+    PROGRAM_US = 60000000, /* for what the program has put in front of it, or
+                              the next communicator, whose kernels wait */
     LOOK_US = 500,         /* between looks at what is under way */
     LOOK_READY_US = 50000  /* at one that has nothing to do */
 };
@@ -75,6 +76,7 @@ hvd_status_t communicator_create(const struct communicator_config *config,
     c->device = d;
     c->nccl = nccl;
     c->config = *config;
+    c->created_us = clock_now_us();
     c->join_us = join_limit(d, config);
     atomic_init(&c->shown, LIFE_JOINING);
     communicators_append(d, c);
@@ -99,8 +101,8 @@ static void wait_once(const struct communicator *c,
 hvd_status_t communicator_await(struct communicator *c,
                                 const struct verdict *verdict)
 {
-    /* the one before it has to be gone, and then the thread judges; a call that
-     * it does not come back from is judged here */
+    /* the one before it has to be quiet, and then the thread judges; a call
+     * that it does not come back from is judged here */
     uint64_t deadline_us = clock_now_us() + REVOKE_US + ABORT_US + c->join_us +
                            SLACK_US;
 
@@ -224,12 +226,18 @@ static enum life_said ask_warm(struct communicator *c)
  * as well? Once NCCL puts nothing there any more. */
 static bool stream_is_idle(struct communicator *c)
 {
+    CUresult result;
+
     if (c->stream == NULL)
         return true;
     if (c->last == NULL &&
         device_record(c->device, c->stream, &c->last) != HVD_OK)
-        return true; /* nothing runs on a device that has broken */
-    return c->device->cuda->cuEventQuery(c->last) != CUDA_ERROR_NOT_READY;
+        return device_is_broken(); /* nothing runs there */
+    result = c->device->cuda->cuEventQuery(c->last);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)
+        return result == CUDA_SUCCESS;
+    return device_check(c->device, result, "an event") != HVD_OK &&
+           device_is_broken();
 }
 
 /* Not while it is being made. */
@@ -240,13 +248,16 @@ static bool can_be_revoked(const struct communicator *c)
 }
 
 /* Once what NCCL has taken is on the stream: it would wait for that, on this
- * thread. */
+ * thread. One whose launch has failed half way may not be revoked (2.28.9 frees
+ * the launch twice). */
 static enum life_said revoke(struct communicator *c)
 {
     enum life_said said = ask_nccl(c);
 
     if (said == LIFE_PENDING || c->settled)
         return said == LIFE_PENDING ? LIFE_PENDING : LIFE_OK;
+    if (said == LIFE_FAILED && c->cut)
+        return LIFE_FAILED;
     (void)c->nccl->ncclCommRevoke(c->comm, NCCL_REVOKE_DEFAULT);
     c->settled = true;
     return LIFE_PENDING;
@@ -254,6 +265,8 @@ static enum life_said revoke(struct communicator *c)
 
 static enum life_said look(struct communicator *c)
 {
+    enum life_said said;
+
     if (c->broken && c->life.state <= LIFE_READY)
         return LIFE_FAILED;
     switch (c->life.state) {
@@ -264,8 +277,8 @@ static enum life_said look(struct communicator *c)
     case LIFE_READY:
         return ask_nccl(c) == LIFE_FAILED ? LIFE_FAILED : LIFE_PENDING;
     case LIFE_REVOKING: /* an error of before stays: all but PENDING is over */
-        return revoke(c) != LIFE_PENDING && stream_is_idle(c) ? LIFE_OK
-                                                              : LIFE_PENDING;
+        said = revoke(c);
+        return said == LIFE_OK && !stream_is_idle(c) ? LIFE_PENDING : said;
     case LIFE_ABORTING:
         return atomic_load(&c->aborted) && stream_is_idle(c) ? LIFE_OK
                                                              : LIFE_PENDING;
@@ -330,12 +343,14 @@ static void join(struct communicator *c)
     fail_nccl(c, "ncclCommInitRankConfig", result);
 }
 
-void communicator_start(struct communicator *c, uint64_t now_us)
+void communicator_start(struct communicator *c, bool alone, uint64_t now_us)
 {
-    c->free_nbytes = communicators_free_nbytes(c->device);
-    struct life_limits limits = {
-        .join_us = c->join_us, .revoke_us = REVOKE_US, .abort_us = ABORT_US};
+    struct life_limits limits = {.join_us = c->join_us,
+                                 .revoke_us = REVOKE_US,
+                                 .abort_us = ABORT_US,
+                                 .quiet_us = PROGRAM_US};
 
+    c->free_nbytes = alone ? communicators_free_nbytes(c->device) : 0;
     c->entered_us[LIFE_JOINING] = now_us;
     life_begin(&c->life, &limits, now_us);
     join(c);
@@ -361,8 +376,10 @@ static void warm_up(struct communicator *c)
     }
     if (status == HVD_OK)
         status = device_record(c->device, c->stream, &c->warm);
-    if (status != HVD_OK)
-        fail(c, status, error_text());
+    if (status == HVD_OK)
+        return;
+    c->cut = true;
+    fail(c, status, error_text());
 }
 
 /* Abandoned, and come back all the same. */
@@ -423,8 +440,9 @@ static void settle_ready(struct communicator *c)
 
     c->device->joined_us = c->entered_us[LIFE_READY] -
                            c->entered_us[LIFE_JOINING];
-    c->device->joined_nbytes = c->free_nbytes > left ? c->free_nbytes - left
-                                                     : 0;
+    c->device->joined_size = c->config.size;
+    if (c->free_nbytes > left)
+        c->device->joined_nbytes = c->free_nbytes - left;
     log_debug("NCCL: generation %" PRIu64 ", rank %d of %d: joined in %.1f ms, "
               "warm after %.1f ms",
               c->config.generation, c->config.rank, c->config.size,
@@ -453,14 +471,25 @@ static void forget_events(struct communicator *c)
 
 static void end(struct communicator *c)
 {
-    if (c->aborts)
-        pthread_join(c->aborter, NULL);
     c->comm = NULL;
     forget_events(c);
     if (c->stream != NULL)
         (void)c->device->cuda->cuStreamDestroy_v2(c->stream);
     c->stream = NULL;
     say_gone(c);
+}
+
+bool communicator_has_parted(const struct communicator *c)
+{
+    return c->life.state == LIFE_ABANDONED || !c->aborts ||
+           atomic_load(&c->parted) > 0;
+}
+
+void communicator_free(struct communicator *c)
+{
+    if (c->aborts)
+        pthread_join(c->aborter, NULL);
+    free(c);
 }
 
 static void abandon(struct communicator *c)
@@ -536,7 +565,7 @@ static void look_for_silence(struct communicator *c)
 
     if (!ending || c->life.quiet || !c->settled || !stream_is_idle(c))
         return;
-    life_silenced(&c->life);
+    life_silenced(&c->life, clock_now_us());
     atomic_store(&c->quiet, true);
     ring(c);
 }
@@ -607,8 +636,10 @@ bool communicator_begin(struct communicator *c, struct device_task *task)
     if (c->life.state != LIFE_READY || c->broken || atomic_load(&c->cancelled))
         return false; /* its poster may have given up on it */
     status = begin(c, task);
-    if (status != HVD_OK)
+    if (status != HVD_OK) {
+        c->cut = true;
         fail(c, status, error_text());
+    }
     return status == HVD_OK && task->ordered;
 }
 

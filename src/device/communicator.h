@@ -4,7 +4,7 @@
  * The thread of the device makes every call of NCCL, but for the abort, which
  * may hang and has a thread to itself. The owner asks how far it is, cancels
  * it, and lets go of it at any time; what is left to do is done behind his
- * back, before the next one is made.
+ * back, the next one being made meanwhile.
  *
  * Threads: as each call says. Memory: the device's, until it is over and
  * released. */
@@ -55,7 +55,8 @@ hvd_status_t communicator_await(struct communicator *c,
 void communicator_cancel(struct communicator *c);
 
 /* Cancelled: wait until no kernel of it touches any buffer. false: that is not
- * known, as neither revoke nor abort has come back in time. */
+ * known, as NCCL has not taken its last call, or what is on its stream does not
+ * end. */
 bool communicator_silence(struct communicator *c) HVD_MUST_CHECK;
 
 /* Collectives that were queued and are over by now; or HVD_PEER_LOST,

@@ -13,7 +13,8 @@ struct communicator {
     const struct nccl_api *nccl;
     struct communicator_config config;
 
-    uint64_t join_us; /* to be ready in, from begun_us on */
+    uint64_t created_us;
+    uint64_t join_us; /* to be ready in, once it begins to be made */
 
     /* any thread */
     atomic_bool cancelled, released;
@@ -35,7 +36,9 @@ struct communicator {
     bool aborts;                             /* there is an aborter */
     bool broken;                             /* a call has failed since */
     bool settled;       /* NCCL has put all on the stream that it ever will */
-    size_t free_nbytes; /* of the device, before it was made */
+    bool cut;           /* a launch did not end well: NCCL may have a part */
+    size_t free_nbytes; /* of the device, before it was made; 0: others were
+                           being ended, whose memory came back meanwhile */
     ncclResult_t said;  /* by NCCL when it was asked last */
     hvd_status_t reason;
     char text[ERROR_TEXT_MAX];
@@ -43,8 +46,12 @@ struct communicator {
 
 /* --- communicator.c: by the thread --- */
 
-/* It begins to be made. */
-void communicator_start(struct communicator *c, uint64_t now_us);
+/* It begins to be made. alone: none before it is left. */
+void communicator_start(struct communicator *c, bool alone, uint64_t now_us);
+/* NCCL has nothing of it any more, and no thread has either. */
+bool communicator_has_parted(const struct communicator *c);
+/* GONE, and parted. */
+void communicator_free(struct communicator *c);
 /* When to look again, CLOCK_NEVER: when kicked. */
 uint64_t communicator_step(struct communicator *c, uint64_t now_us);
 

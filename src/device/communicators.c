@@ -9,6 +9,12 @@
 #include "base/clock.h"
 #include "device/communicator_impl.h"
 
+enum {
+    ENDING_MAX = 4,    /* beside the next one: NCCL does not end them at all */
+    WAIT_US = 6000000, /* for them, as long as NCCL may take */
+    PART_US = 500      /* between looks at a thread that ends */
+};
+
 void communicators_append(struct device *d, struct communicator *c)
 {
     struct communicator **end = &d->communicators;
@@ -60,27 +66,35 @@ static void drop(struct communicator *c)
     *p = c->next;
     pthread_mutex_unlock(&c->device->lock);
     if (c->life.state == LIFE_GONE)
-        free(c);
+        communicator_free(c);
 }
 
 /* Beside one whose memory is not given back yet, if there is enough for both: a
  * half more than the last one took, as nobody else stands still meanwhile. */
 static bool has_memory(const struct device *d)
 {
-    return communicators_free_nbytes(d) / 3 * 2 > d->joined_nbytes;
+    return d->joined_nbytes > 0 &&
+           communicators_free_nbytes(d) / 3 * 2 > d->joined_nbytes;
 }
 
 /* Behind those before it: no kernel of theirs runs, and what else they hold
- * there is enough of. */
-static bool may_begin(struct communicator *c)
+ * there is enough of, or they hold it for too long. *alone_p: nothing of them
+ * is left. */
+static bool may_begin(struct communicator *c, uint64_t now_us, bool *alone_p)
 {
     struct communicator *before = first_of(c->device);
+    size_t n_ending = 0;
 
-    for (; before != c; before = next_of(before))
-        if (!life_is_over(before->life.state) &&
-            !(before->life.quiet && has_memory(c->device)))
+    for (; before != c; before = next_of(before)) {
+        if (life_is_over(before->life.state))
+            continue;
+        if (!before->life.quiet)
             return false;
-    return true;
+        n_ending++;
+    }
+    *alone_p = n_ending == 0;
+    return *alone_p || now_us > c->created_us + WAIT_US ||
+           (n_ending < ENDING_MAX && has_memory(c->device));
 }
 
 /* true: in *until_us_p. */
@@ -88,11 +102,12 @@ static bool step_or_begin(struct communicator *c, uint64_t now_us,
                           uint64_t *until_us_p)
 {
     uint64_t until_us;
+    bool alone;
 
     if (c->entered_us[LIFE_JOINING] == 0) {
-        if (!may_begin(c))
+        if (!may_begin(c, now_us, &alone))
             return false; /* those before it are looked at */
-        communicator_start(c, now_us);
+        communicator_start(c, alone, now_us);
     }
     until_us = communicator_step(c, now_us);
     if (until_us < *until_us_p)
@@ -111,8 +126,10 @@ uint64_t communicators_step(struct device *d, uint64_t now_us)
             continue;
         if (device_has_task_of(d, c))
             until_us = now_us; /* it is ended first */
-        else
+        else if (communicator_has_parted(c))
             drop(c);
+        else if (now_us + PART_US < until_us)
+            until_us = now_us + PART_US;
     }
     return until_us;
 }

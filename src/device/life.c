@@ -31,12 +31,19 @@ void life_begin(struct life *life, const struct life_limits *limits,
                           .deadline_us = now_us + limits->join_us};
 }
 
+static void begin_abort(struct life *life, uint64_t now_us)
+{
+    uint64_t us = life->quiet ? life->limits.quiet_us : life->limits.abort_us;
+
+    move(life, LIFE_ABORTING, now_us + us);
+}
+
 static void turn_back(struct life *life, bool revocable, uint64_t now_us)
 {
     if (revocable)
         move(life, LIFE_REVOKING, now_us + life->limits.revoke_us);
     else
-        move(life, LIFE_ABORTING, now_us + life->limits.abort_us);
+        begin_abort(life, now_us);
 }
 
 /* Up to READY. Joining and warming have one deadline. */
@@ -61,10 +68,12 @@ static bool go_on(struct life *life, enum life_said said, struct life_wish wish,
     return true;
 }
 
-void life_silenced(struct life *life)
+void life_silenced(struct life *life, uint64_t now_us)
 {
     HVD_ASSERT(life->state == LIFE_REVOKING || life->state == LIFE_ABORTING);
     life->quiet = true;
+    if (life->state == LIFE_ABORTING && life->deadline_us != CLOCK_NEVER)
+        life->deadline_us = now_us + life->limits.quiet_us;
 }
 
 void life_aborted(struct life *life)
@@ -84,10 +93,9 @@ bool life_step(struct life *life, enum life_said said, struct life_wish wish,
     case LIFE_READY:
         return go_on(life, said, wish, now_us);
     case LIFE_REVOKING:
-        if (said != LIFE_PENDING)
-            life->quiet = true;
+        life->quiet |= said == LIFE_OK;
         if (due)
-            move(life, LIFE_ABORTING, now_us + life->limits.abort_us);
+            begin_abort(life, now_us);
         return due;
     case LIFE_ABORTING:
         if (said != LIFE_PENDING)

@@ -4,7 +4,7 @@
  *   JOINING --ok--> WARMING --ok--> READY
  *      '------+--------'--------------'     failed, cancelled, deadline
  *             v
- *          REVOKING --over, or took too long--> ABORTING --over--> GONE
+ *          REVOKING --over, failed, too long--> ABORTING --over--> GONE
  *                                                  '--deadline--> ABANDONED
  *
  * One that cannot be revoked, by this NCCL or just now, is aborted at once.
@@ -37,6 +37,7 @@ struct life_limits {
     uint64_t join_us; /* JOINING and WARMING together */
     uint64_t revoke_us;
     uint64_t abort_us;
+    uint64_t quiet_us; /* an abort that nobody waits for any more */
 };
 
 struct life_wish {
@@ -61,7 +62,7 @@ bool life_step(struct life *life, enum life_said said, struct life_wish wish,
                uint64_t now_us);
 
 /* REVOKING or ABORTING: no kernel runs any more, nor will. */
-void life_silenced(struct life *life);
+void life_silenced(struct life *life, uint64_t now_us);
 
 /* ABORTING: the call has come back. What its stream still has to do is the
  * program's, and takes its time. */

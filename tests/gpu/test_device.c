@@ -243,13 +243,14 @@ static void part(struct communicator *c)
     communicator_release(c);
 }
 
-/* So many are there when another one is ready. */
-static int join_behind_one(int n)
+/* So many are there when one behind n_before is ready. */
+static int join_behind(int n_before, int n)
 {
     struct communicator *c;
 
     open_device();
-    part(join(1));
+    for (int i = 0; i < n_before; i++)
+        part(join(1));
     c = join(1);
     MUST(n_communicators() == n);
     allreduce(c, HVD_SUM, 1);
@@ -260,12 +261,12 @@ static int join_behind_one(int n)
 
 static int rank_does_not_wait(void)
 {
-    return join_behind_one(2);
+    return join_behind(1, 2);
 }
 
 static int rank_has_memory_for_one(void)
 {
-    return join_behind_one(1);
+    return join_behind(3, 1);
 }
 
 /* Of a communicator that nobody else joins. */
@@ -304,22 +305,6 @@ static int rank_never_warms(void)
     MUST(strstr(error_text(), "deadline") != NULL);
     communicator_release(c);
     device_close();
-    return 0;
-}
-
-/* An abort that hangs costs its deadline, and the next is made all the same. */
-static int rank_abandons(void)
-{
-    struct communicator *c;
-
-    open_device();
-    c = join(1);
-    communicator_cancel(c);
-    MUST(communicator_silence(c));
-    communicator_release(c);
-    atomic_store(&shared->made, 0);
-    c = join(1);
-    leave(c);
     return 0;
 }
 
@@ -452,15 +437,18 @@ START_TEST(communicator_that_nobody_joins_has_a_deadline)
 }
 END_TEST
 
+/* ... and an abort that hangs as well is abandoned. */
 START_TEST(communicator_that_never_warms_has_a_deadline)
 {
-    play(1, rank_never_warms, "enqueue_hang_at=1", -1);
+    play(1, rank_never_warms,
+         _i == 0 ? "enqueue_hang_at=1" : "enqueue_hang_at=1 abort_hang_ms=6000",
+         -1);
 }
 END_TEST
 
-START_TEST(abort_that_hangs_is_abandoned)
+START_TEST(abort_that_hangs_keeps_nobody)
 {
-    play(1, rank_abandons, "abort_hang_ms=8000", -1);
+    play(1, rank_does_not_wait, "abort_hang_ms=3000", -1);
 }
 END_TEST
 
@@ -533,8 +521,9 @@ int main(void)
     tcase_add_loop_test(faults, tensors_are_reduced, 1, 4);
     tcase_add_loop_test(faults, group_is_reduced, 1, 4);
     tcase_add_loop_test(faults, dead_peer_ends_the_collective, 1, 4);
-    tcase_add_test(faults, communicator_that_never_warms_has_a_deadline);
-    tcase_add_test(faults, abort_that_hangs_is_abandoned);
+    tcase_add_loop_test(faults, communicator_that_never_warms_has_a_deadline, 0,
+                        2);
+    tcase_add_test(faults, abort_that_hangs_keeps_nobody);
     tcase_add_loop_test(faults, next_is_made_at_once, 0, 2);
     tcase_add_test(faults, next_waits_for_memory);
     tcase_add_loop_test(faults, device_informs, 0, 2);

@@ -8,7 +8,7 @@
 #include "support.h"
 
 static const struct life_limits limits = {
-    .join_us = 1000, .revoke_us = 100, .abort_us = 500};
+    .join_us = 1000, .revoke_us = 100, .abort_us = 500, .quiet_us = 5000};
 
 static struct life life;
 
@@ -134,6 +134,36 @@ START_TEST(work_of_the_program_may_take_longer_than_the_abort)
 }
 END_TEST
 
+/* Nobody waits for it any more, and what it waits for may be the next one's. */
+START_TEST(quiet_one_has_time_to_end)
+{
+    begin(true);
+    at(10, LIFE_FAILED, false, LIFE_REVOKING);
+    life_silenced(&life, 20);
+    ck_assert(life.quiet);
+    at(110, LIFE_PENDING, true, LIFE_ABORTING);
+    at(5109, LIFE_PENDING, true, LIFE_ABORTING);
+    at(5110, LIFE_PENDING, true, LIFE_ABANDONED);
+    begin(false);
+    at(10, LIFE_FAILED, false, LIFE_ABORTING);
+    life_silenced(&life, 400);
+    at(5399, LIFE_PENDING, true, LIFE_ABORTING);
+    at(5399, LIFE_OK, true, LIFE_GONE);
+}
+END_TEST
+
+/* Kernels of before may run yet. */
+START_TEST(revoke_that_is_refused_leaves_it_to_the_abort)
+{
+    begin(true);
+    at(10, LIFE_FAILED, false, LIFE_REVOKING);
+    at(11, LIFE_FAILED, false, LIFE_ABORTING);
+    ck_assert(!life.quiet);
+    at(510, LIFE_PENDING, false, LIFE_ABORTING);
+    at(511, LIFE_PENDING, false, LIFE_ABANDONED);
+}
+END_TEST
+
 /* While it is being made NCCL may not be told to revoke it. */
 START_TEST(what_is_being_made_is_aborted_at_once)
 {
@@ -157,6 +187,8 @@ int main(void)
     tcase_add_test(tc, nothing_is_waited_for_without_a_deadline);
     tcase_add_test(tc, without_revoke_it_is_aborted_at_once);
     tcase_add_test(tc, what_is_being_made_is_aborted_at_once);
+    tcase_add_test(tc, quiet_one_has_time_to_end);
+    tcase_add_test(tc, revoke_that_is_refused_leaves_it_to_the_abort);
     tcase_add_test(tc, work_of_the_program_may_take_longer_than_the_abort);
     suite_add_tcase(suite, tc);
     return support_run(suite);
