@@ -87,11 +87,12 @@ def sanitized(only):
     if subprocess.run([*fixed, "true"], check=False,
                       capture_output=True).returncode:
         fixed = []
+    # -g1: a report names functions and lines, and no more is compiled
     for name, flags in SANITIZERS.items():
         yield Stage(built_with(name), limit_s=600, lane="back",
                     needs=[PLAIN], **build(
             "build-" + name, "-Dbench=false", "-Doptimization=1",
-            "-Db_sanitize=" + flags))
+            "-Ddebug=false", "-Dc_args=-g1", "-Db_sanitize=" + flags))
     for name in SANITIZERS:
         yield from both("build-" + name, 840, [built_with(name)], options,
                         only, fixed if name == "tsan" else ())

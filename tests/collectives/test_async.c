@@ -8,7 +8,21 @@
 #include "base/array.h"
 #include "posted.h"
 
-enum { MANY = 100, DRAINS = 50000, SPINS = 1000 };
+enum {
+    MANY = 100,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    DRAINS = 10000, /* ten times as slow, over each way */
+    MEETINGS = 8,
+    WAITS = 20,
+    LATER = 3, /* so much later each time */
+#else
+    DRAINS = 50000,
+    MEETINGS = 20,
+    WAITS = 60,
+    LATER = 1,
+#endif
+    SPINS = 1000
+};
 
 /* Nobody drives here. */
 static void await_done(const struct hvd_request *request)
@@ -279,7 +293,7 @@ static bool come_late(struct group *g, int rank, void *arg)
     struct comm *comm = g->comms[rank];
     float *buf = calloc(m->count, sizeof(*buf));
 
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < MEETINGS; round++) {
         int first = round % 2;
         struct hvd_request *request, *after;
         float x = 1;
@@ -323,14 +337,15 @@ static bool interrupt(struct group *g, int rank, void *arg)
     struct comm *comm = g->comms[rank];
     float *buf = calloc(COUNT, sizeof(*buf));
 
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < WAITS; round++) {
         struct hvd_request *first, *second;
         float x = 1;
 
         fill(buf, COUNT, 1);
         EXPECT(post_sum(comm, buf, COUNT, &first) == HVD_OK);
         EXPECT(post_sum(comm, &x, 1, &second) == HVD_OK);
-        for (int i = 0; i < round * (rank + 1) && !request_done(first); i++)
+        for (int i = 0; i < LATER * round * (rank + 1) && !request_done(first);
+             i++)
             sched_yield();
         EXPECT(request_wait(first) == HVD_OK);
         EXPECT(request_wait(second) == HVD_OK);

@@ -46,8 +46,11 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return z ^ (z >> 31);
 }
 
-/* Any bits: NaNs, zeros with signs, infinities and subnormals among them. */
-static void fill(uint8_t *buf, size_t nbytes, uint64_t seed)
+/* Any bits: NaNs, zeros with signs, infinities and subnormals among them. In
+ * memory of one rank alone: the thread sanitizer has nothing to learn from it.
+ */
+__attribute__((no_sanitize("thread"))) static void
+fill(uint8_t *buf, size_t nbytes, uint64_t seed)
 {
     static const uint64_t odd[] = {0x8000000080000000u,
                                    0x7fc000017fa00000u,
@@ -351,6 +354,9 @@ static void say(const struct part *p, const struct places *at, size_t wrong)
 static bool compare(const struct part *p, const struct places *at,
                     const struct bench *b)
 {
+    /* byte by byte is slow under sanitizers, and for who has to say it */
+    if (memcmp(at->recv, b->expected, p->recv_nbytes) == 0)
+        return true;
     for (size_t i = 0; i < p->recv_nbytes; i++)
         if (at->recv[i] != b->expected[i]) {
             say(p, at, i);

@@ -99,9 +99,9 @@ enum {
     OWN = (10 << 20) / 8 + 3, /* int64s: three pieces */
     WORDS = RANKS * OWN,
 #if defined(__SANITIZE_THREAD__)
-    ABORTS = 6
+    ABORTS = 3
 #elif defined(__SANITIZE_ADDRESS__)
-    ABORTS = 12
+    ABORTS = 6
 #else
     ABORTS = 24
 #endif
@@ -291,7 +291,7 @@ enum {
     LATE_RANKS = 3,
     LATE_COUNT = 300001,
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    LATE_CALLS = 16
+    LATE_CALLS = 8
 #else
     LATE_CALLS = 60
 #endif

@@ -14,7 +14,7 @@ enum {
     LARGE = 1500001,
     LATE_US = 1000, /* longer than they spin */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    ROUNDS = 2 /* of all counts */
+    ROUNDS = 1 /* of all counts */
 #else
     ROUNDS = 4
 #endif

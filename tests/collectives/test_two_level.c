@@ -91,7 +91,9 @@ struct scene {
     uint64_t seed;
 };
 
-static void fill(const struct scene *s, uint8_t *buf, int rank)
+/* Memory of one rank alone: the thread sanitizer has nothing to learn from it. */
+__attribute__((no_sanitize("thread"))) static void fill(const struct scene *s,
+                                                        uint8_t *buf, int rank)
 {
     size_t e = hvd_dtype_size(s->dtype), n = s->count * e;
     uint64_t seed = mix(s->seed, 1000 + (uint64_t)rank);
@@ -151,6 +153,10 @@ static bool compare(struct group *g, int rank, const struct scene *s,
     size_t n = s->count * hvd_dtype_size(s->dtype);
 
     EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    /* byte by byte is slow under sanitizers, and for who has to say it */
+    if (memcmp(results[rank], results[0], n) == 0 &&
+        (!s->exact || memcmp(results[rank], m->expected, n) == 0))
+        n = 0;
     for (size_t i = 0; i < n; i++)
         if (results[rank][i] != results[0][i] ||
             (s->exact && results[rank][i] != m->expected[i])) {
