@@ -30,8 +30,8 @@ GOOD = {
         "np": 3, "out": summary(60), "first": summary(900),
         "beside_init": summary(40), "join": summary(700), "warm": summary(50),
         "revoke": summary(5), "abort": summary(300), "revoke_results": [0, 6],
-        "growth": {"generations": 50, "device_kb": 0, "rss_kb": 12,
-                   "threads": 0, "descriptors": 0}}}
+        "growth": {"generations": 50, "device_kb": 0, "used_kb": 12,
+                   "rss_kb": 5000, "threads": 0, "descriptors": 0}}}
 
 
 def goals_that_are_met_are_told():
