@@ -58,9 +58,9 @@ static bool has_all_open(const struct group *g, int rank)
     return true;
 }
 
-/* n_min operations, and until all ranks are ready. One comes late each time: who
- * waits accepts and hears replies, and ranks in step may never have to, on one
- * core. */
+/* n_min operations, and until all ranks are ready. One comes late each time:
+ * who waits accepts and hears replies, and ranks in step may never have to, on
+ * one core. */
 static bool reduce_until(struct group *g, int rank, int n_min,
                          bool (*is_ready)(const struct group *g, int rank))
 {

@@ -91,7 +91,7 @@ struct scene {
     uint64_t seed;
 };
 
-/* Memory of one rank alone: the thread sanitizer has nothing to learn from it. */
+/* Memory of one rank alone: the thread sanitizer has nothing to learn there. */
 __attribute__((no_sanitize("thread"))) static void fill(const struct scene *s,
                                                         uint8_t *buf, int rank)
 {
