@@ -19,8 +19,7 @@
 #include "device/communicator_impl.h"
 
 enum {
-    JOIN_LEAST_US = 10000000,
-    JOIN_FIRST_US = 30000000, /* of a process, or of this many ranks */
+    JOIN_US = 30000000, /* a newcomer has NCCL to load yet */
     REVOKE_US = 1000000,
     ABORT_US = 5000000,
     SLACK_US = 2000000,    /* until the thread has looked */
@@ -47,19 +46,6 @@ static enum life_state state_of(const struct communicator *c)
 
 /* --- the owner --- */
 
-/* A larger world takes longer. */
-static uint64_t join_limit(const struct device *d,
-                           const struct communicator_config *config)
-{
-    uint64_t limit_us = 3 * atomic_load(&d->joined_us);
-
-    if (config->join_us > 0)
-        return config->join_us;
-    if (limit_us == 0 || config->size > atomic_load(&d->joined_size))
-        return JOIN_FIRST_US;
-    return limit_us > JOIN_LEAST_US ? limit_us : JOIN_LEAST_US;
-}
-
 hvd_status_t communicator_create(const struct communicator_config *config,
                                  struct communicator **c_p)
 {
@@ -77,7 +63,7 @@ hvd_status_t communicator_create(const struct communicator_config *config,
     c->nccl = nccl;
     c->config = *config;
     c->created_us = clock_now_us();
-    c->join_us = join_limit(d, config);
+    c->join_us = config->join_us > 0 ? config->join_us : JOIN_US;
     atomic_init(&c->shown, LIFE_JOINING);
     communicators_append(d, c);
     *c_p = c;
@@ -438,9 +424,6 @@ static void settle_ready(struct communicator *c)
 {
     size_t left = communicators_free_nbytes(c->device);
 
-    c->device->joined_us = c->entered_us[LIFE_READY] -
-                           c->entered_us[LIFE_JOINING];
-    c->device->joined_size = c->config.size;
     if (c->free_nbytes > left)
         c->device->joined_nbytes = c->free_nbytes - left;
     log_debug("NCCL: generation %" PRIu64 ", rank %d of %d: joined in %.1f ms, "

@@ -28,7 +28,7 @@ struct communicator_config {
     uint8_t id[COMMUNICATOR_ID_NBYTES]; /* the same on all ranks */
     int rank, size;
     uint64_t generation;
-    uint64_t join_us; /* to be ready in; 0: by the length of the last time */
+    uint64_t join_us; /* to be ready in; 0: half a minute */
     int doorbell;     /* eventfd, raised at each change; borrowed */
 };
 

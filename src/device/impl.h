@@ -39,15 +39,13 @@ struct device {
     atomic_bool awake; /* the thread will look at all of this once more */
 
     atomic_int n_abandoned;
-    atomic_uint_least64_t joined_us; /* how long the last communicator took, of
-                                        this size; 0: none yet */
-    atomic_int joined_size;
     atomic_bool ended; /* the thread has */
 
     /* the thread alone */
     CUstream copying, saving; /* copies; those in the background */
     struct device_task *begun;
-    size_t joined_nbytes; /* what the last communicator took of its memory */
+    size_t joined_nbytes; /* what a communicator took of its memory, the last
+                             that was made when no other was ending */
     CUdeviceptr pack;     /* [DEVICE_PACK_NBYTES], 0: none yet */
     struct scaler scaler;
 };
