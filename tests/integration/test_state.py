@@ -64,10 +64,9 @@ def hosts_updated_is_ignored_with_rare_commits(stage):
 def a_loss_is_ignored(stage):
     run = heedless(stage)
     for rank in 1, 0, 1:
-        mark = run.mark()
-        jobs.kill(run.row(rank=rank)["pid"], signal.SIGKILL)
-        run.event("generation_formed", mark)
-        run.event("first_collective", mark)
+        mark, row = run.mark(), run.row(rank=rank)
+        jobs.kill(row["pid"], signal.SIGKILL)
+        run.whole(2, mark, {row["worker"]})
     ends(run)
 
 
