@@ -3,7 +3,9 @@
 What mostly waits, and judges how others wait (jobs that are killed, demos), runs
 in the lane "front" at the usual priority; what needs processors alone (compilers,
 tests of single modules) in the lane "back" behind it, at a lower one. So the
-processors are busy all the time, and whatever waits for a moment gets it.
+processors are busy all the time, and whatever waits for a moment gets it. What
+is of no lane is run, at the usual priority, by the lane that first has nothing
+before it: neither idles while the other has much to do.
 
 A stage has a name, a command, a time-out, and the stages that it needs: when one
 of those has failed it is left out. Each lane takes its stages in their order, the
@@ -30,7 +32,8 @@ BACK_NICE = 5
 class Stage:
     def __init__(self, name, command, limit_s, lane="front", needs=(),
                  judge=None, environment=None):
-        """judge: (status, output) -> (passed, failed, skipped, text)."""
+        """lane None: either. judge: (status, output) -> (passed, failed,
+        skipped, text)."""
         self.name = name
         self.command = command
         self.limit_s = limit_s
@@ -38,6 +41,7 @@ class Stage:
         self.needs = needs
         self.judge = judge or judge_as_one
         self.environment = environment or {}
+        self.begun = False
         self.failed = None  # or True, False: it has ended
 
 
@@ -70,7 +74,8 @@ class Stages:
     def run(self):
         """(passed, failed, skipped); the summary's lines are in `summary`."""
         lanes = [threading.Thread(target=self._lane, args=(name,))
-                 for name in sorted({stage.lane for stage in self.stages})]
+                 for name in sorted({stage.lane for stage in self.stages
+                                     if stage.lane})]
         for thread in lanes:
             thread.start()
         try:
@@ -102,7 +107,7 @@ class Stages:
         with self.changed:
             while not self.over:
                 waiting = [stage for stage in self.stages
-                           if stage.lane == lane and stage.failed is None]
+                           if stage.lane in (lane, None) and not stage.begun]
                 if not waiting:
                     return None
                 for stage in waiting:
@@ -111,6 +116,7 @@ class Stages:
                         self._leave_out(stage)
                         break
                     if None not in states:
+                        stage.begun = True
                         return stage
                 else:
                     self.changed.wait(1)
@@ -123,7 +129,7 @@ class Stages:
 
     def _leave_out(self, stage):
         """What it needs has failed, which is counted already."""
-        stage.failed = True
+        stage.begun = stage.failed = True
         self.summary.append("     left out: %s" % stage.name)
 
     def _play(self, stage):

@@ -43,10 +43,11 @@ def count_tests(log):
     return judge
 
 
-def tests(name, directory, limit_s, lane, needs, options, prefix=(),
-          logbase=None):
-    """The tests of a build that these options choose."""
-    logbase = logbase or lane
+def tests(name, directory, limit_s, lane, needs, options, logbase, prefix=()):
+    """The tests of a build that these options choose. At the back more of them
+    at once than there are processors: they have what the front leaves."""
+    if lane == "back":
+        options = ["--num-processes", str(2 * (os.cpu_count() or 1)), *options]
     log = os.path.join(directory, "meson-logs", logbase + ".json")
     if os.path.exists(log):
         os.remove(log)
@@ -56,16 +57,16 @@ def tests(name, directory, limit_s, lane, needs, options, prefix=(),
                  limit_s, lane, needs, count_tests(log))
 
 
-def both(directory, limit_s, needs, options, only, prefix=()):
-    """Tests of jobs, which wait, and tests of modules, which compute."""
+def both(directory, limit_s, needs, options, only, prefix=(), lane="front"):
+    """Tests of modules, which compute, and tests of jobs, which wait."""
     if only:
         return [tests("tests of " + only, directory, limit_s, "front", needs,
-                      [*options, "--suite", only], prefix)]
-    return [tests("tests of jobs", directory, limit_s, "front", needs,
-                  [*options, "--suite", "integration"], prefix),
-            tests("tests of modules", directory, limit_s, "back", needs,
+                      [*options, "--suite", only], "only", prefix)]
+    return [tests("tests of modules", directory, limit_s, "back", needs,
                   [*options, "--no-suite", "integration", "--no-suite",
-                   "cluster"], prefix)]
+                   "cluster"], "modules", prefix),
+            tests("tests of jobs", directory, limit_s, lane, needs,
+                  [*options, "--suite", "integration"], "jobs", prefix)]
 
 
 def checks(status, output):
@@ -93,9 +94,22 @@ def sanitized(only):
                     needs=[PLAIN], **build(
             "build-" + name, "-Dbench=false", "-Doptimization=1",
             "-Ddebug=false", "-Dc_args=-g1", "-Db_sanitize=" + flags))
-    for name in SANITIZERS:
-        yield from both("build-" + name, 840, [built_with(name)], options,
-                        only, fixed if name == "tsan" else ())
+    yield from both("build-asan", 840, [built_with("asan")], options, only)
+    # by whichever lane is through first
+    yield from both("build-tsan", 840, [built_with("tsan")], options, only,
+                    fixed, lane=None)
+
+
+def demonstrations():
+    """By whichever lane is through first."""
+    day = ["python3", "-B", "scripts/demo_day.py", "--short"]
+    for name, limit_s, command in (
+            ("chaos: 20 recoveries", 300, ["scripts/chaos", "--runs", "20"]),
+            ("chaos: 5 recoveries of jobs on devices", 300,
+             ["scripts/chaos", "--devices", "--runs", "5"]),
+            ("the demo's day", 200, [*day, GPL]),
+            ("the demo's day on devices", 200, [*day, "--devices", GPL])):
+        yield Stage(name, command, limit_s, None, [PLAIN])
 
 
 def everything(quick, only):
@@ -104,18 +118,7 @@ def everything(quick, only):
                     ["--no-suite", "slow"] if quick else [], only)
     if not quick and not only:
         yield tests("cluster: hosts with sshd", "build", 400, "front", [PLAIN],
-                    ["--suite", "cluster"], logbase="cluster")
-        yield Stage("chaos: 20 recoveries",
-                    ["scripts/chaos", "--runs", "20"], 300, needs=[PLAIN])
-        yield Stage("chaos: 5 recoveries of jobs on devices",
-                    ["scripts/chaos", "--devices", "--runs", "5"], 300,
-                    needs=[PLAIN])
-        yield Stage("the demo's day", [
-            "python3", "-B", "scripts/demo_day.py", "--short", GPL], 200,
-            needs=[PLAIN])
-        yield Stage("the demo's day on devices", [
-            "python3", "-B", "scripts/demo_day.py", "--short", "--devices",
-            GPL], 200, needs=[PLAIN])
+                    ["--suite", "cluster"], "cluster")
     if not quick:
         for stage in sanitized(only):
             yield stage
@@ -130,6 +133,8 @@ def everything(quick, only):
                     ["scripts/check-install", "build"], 120, needs=[PLAIN])
         yield Stage("check", ["scripts/check", "build"], 300, "back", [PLAIN],
                     checks)
+    if not quick and not only:
+        yield from demonstrations()
 
 
 def main():

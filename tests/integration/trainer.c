@@ -43,7 +43,7 @@ static struct options {
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
     bool drain_on_term, hang_at_start, poll, epilogue, device;
 } options = {.epochs = 3,
-             .step_us = 500,
+             .step_us = 2000,
              .fail_at = NEVER,
              .count_at = NEVER,
              .dtype_at = NEVER,
