@@ -136,6 +136,11 @@ hvd_status_t comm_run_group(struct comm *comm,
                             const struct collective_args *args,
                             const struct comm_group *group) HVD_MUST_CHECK;
 
+/* What the first call with buffers on devices does ahead of itself, if there
+ * has been none: all ranks agree how these travel. *by_nccl_p: by NCCL. */
+hvd_status_t comm_meet_on_devices(struct comm *comm,
+                                  bool *by_nccl_p) HVD_MUST_CHECK;
+
 /* As comm_run(), for buffers on the device (on_device.h), which calls this. */
 hvd_status_t
 comm_run_on_device(struct comm *comm,

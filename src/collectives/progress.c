@@ -432,6 +432,14 @@ hvd_status_t comm_run_group(struct comm *comm,
     return run_request(comm, args, group);
 }
 
+hvd_status_t comm_meet_on_devices(struct comm *comm, bool *by_nccl_p)
+{
+    HVD_TRY(comm_admit(comm));
+    HVD_TRY(on_device_meet(comm));
+    *by_nccl_p = comm->device.way == ON_DEVICE_NCCL;
+    return HVD_OK;
+}
+
 hvd_status_t comm_run_on_device(struct comm *comm,
                                 const struct collective_args *args)
 {

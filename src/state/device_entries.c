@@ -12,7 +12,6 @@
 #include "base/round.h"
 
 enum {
-    SHADOW_ALIGN = 256,
     PIECE_NBYTES =
         64 << 20 /* of a large entry: heartbeats tell that it moves */
 };
@@ -114,7 +113,7 @@ static size_t lay_out_shadow(struct snapshot *s)
         if (!record->device)
             continue;
         record->shadow_offset = at;
-        at += round_up_to(record->nbytes, SHADOW_ALIGN);
+        at += device_entries_room(record->nbytes);
     }
     return at;
 }
@@ -256,6 +255,32 @@ hvd_status_t device_entries_end_save(hvd_state_t *state, struct snapshot *spare,
         return status;
     spare->in_shadow = taken == HVD_OK && state->device.shadow != NULL;
     return taken;
+}
+
+/* --- from a peer --- */
+
+hvd_status_t device_entries_begin_receive(hvd_state_t *state, size_t nbytes)
+{
+    HVD_TRY(device_open());
+    HVD_TRY(open_doorbell(state));
+    for (int i = 0; i < 2; i++)
+        HVD_TRY(device_entries_await(state, &state->snapshots[i]));
+    HVD_TRY(make_shadow(state, nbytes));
+    if (state->device.shadow == NULL)
+        return error_set(HVD_ERR_NOMEM, "the device has no room for a shadow");
+    state->snapshots[0].in_shadow = state->snapshots[1].in_shadow = false;
+    return HVD_OK;
+}
+
+hvd_status_t device_entries_receive(hvd_state_t *state, struct snapshot *spare)
+{
+    pin(spare);
+    HVD_ASSERT(lay_out_shadow(spare) <= state->device.shadow_nbytes);
+    HVD_TRY(reserve(&spare->coming, count_pieces(spare)));
+    bring_from_shadow(state, spare);
+    HVD_TRY(device_entries_await(state, spare));
+    spare->in_shadow = true;
+    return HVD_OK;
 }
 
 /* --- snapshot -> live --- */

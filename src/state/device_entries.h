@@ -18,7 +18,14 @@
 
 #include <hvd/status.h>
 
+#include "base/round.h"
 #include "state/internal.h"
+
+/* What an entry takes of a shadow, where they lie in registration order. */
+static inline size_t device_entries_room(size_t nbytes)
+{
+    return round_up_to(nbytes, 256);
+}
 
 /* The bytes of s are there. */
 hvd_status_t device_entries_await(hvd_state_t *state,
@@ -34,6 +41,14 @@ hvd_status_t device_entry_save(hvd_state_t *state, struct snapshot *spare,
                                const struct record *record) HVD_MUST_CHECK;
 hvd_status_t device_entries_end_save(hvd_state_t *state, struct snapshot *spare,
                                      hvd_status_t status) HVD_MUST_CHECK;
+
+/* Room for [nbytes] of a peer's in the shadow: what was there is in the
+ * snapshots alone from now on. HVD_ERR_NOMEM: there is none; as begin_save. */
+hvd_status_t device_entries_begin_receive(hvd_state_t *state,
+                                          size_t nbytes) HVD_MUST_CHECK;
+/* They have come: into spare, which is prepared for them, too. */
+hvd_status_t device_entries_receive(hvd_state_t *state,
+                                    struct snapshot *spare) HVD_MUST_CHECK;
 
 /* s -> live, where it is behind the end. */
 hvd_status_t device_entries_begin_load(hvd_state_t *state,

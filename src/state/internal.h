@@ -4,6 +4,8 @@
  *   snapshot.c   the two copies, and what moves between them and live memory
  *   device_entries.c  what lies on a device, on its way there and back
  *   sync.c       a snapshot from one worker to another
+ *   sync_pieces.c  what goes at once
+ *   sync_devices.c  what lies on devices, from one to the others
  *   sync_digest.c  what says that it has arrived as it was
  *
  * Layout of a snapshot: the shared entries in registration order, then the

@@ -231,6 +231,11 @@ hvd_status_t hvd_state_remove(hvd_state_t *state, const char *name)
     return HVD_OK;
 }
 
+bool state_is_on_device(const hvd_state_t *state)
+{
+    return state->n_device > 0;
+}
+
 static hvd_status_t add_callback(struct callbacks *list,
                                  hvd_state_callback_t function, void *arg)
 {

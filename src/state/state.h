@@ -52,10 +52,29 @@ hvd_status_t state_restore(hvd_state_t *state) HVD_MUST_CHECK;
  * base. */
 void state_stamp(hvd_state_t *state, struct state_id id);
 
+/* Has it entries on a device? */
+bool state_is_on_device(const hvd_state_t *state);
+
+/* Of the ranks that sync what they have on devices. */
+struct state_devices {
+    int rank, size, root; /* the root is a source */
+    bool is_source;       /* the current snapshot is what is to be synced */
+    uint64_t min_nbytes;  /* on a device, or it is not worth it; all the same */
+};
+
+/* Ahead of a sync, a collective of all ranks: what lies on devices goes to all
+ * of them by NCCL, if all can; *apart_p, the same everywhere: it has gone. Then
+ * it is left out below. A failure is the comm's; live memory, and the snapshot
+ * that is current, are as they were. */
+hvd_status_t state_sync_devices(hvd_state_t *state, struct comm *comm,
+                                const struct state_devices *devices,
+                                bool *apart_p) HVD_MUST_CHECK;
+
 /* Serve the current snapshot's shared entries to rank `peer` of comm; the local
- * ones are not sent. Returns as comm_transfer_send. */
-hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm,
-                             int peer) HVD_MUST_CHECK;
+ * ones are not sent, nor those on devices if these went apart. Returns as
+ * comm_transfer_send. */
+hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer,
+                             bool apart) HVD_MUST_CHECK;
 
 /* Receive the state `id` from rank `source` into the inactive snapshot, verify,
  * flip, copy to live (local entries: as they are live now), then on_sync
@@ -65,7 +84,7 @@ hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm,
  * ended then. A failure half way leaves the own snapshot current and live
  * untouched. */
 hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
-                                int source, struct state_id id,
+                                int source, struct state_id id, bool apart,
                                 uint64_t *nbytes_p) HVD_MUST_CHECK;
 
 /* Who sends to whom, pure (sync_plan.c): is_source [size] (not all false). Rank

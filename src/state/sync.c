@@ -18,6 +18,7 @@
 #include "state/device_entries.h"
 #include "state/internal.h"
 #include "state/sync_digest.h"
+#include "state/sync_pieces.h"
 #include "state/sync_wire.h"
 
 /* One more: malloc(0) may be NULL. */
@@ -68,30 +69,25 @@ static void list_sizes(const struct snapshot *s, uint8_t *list)
     }
 }
 
-/* The end of the piece that begins at `from`. */
-static size_t piece_end(const struct snapshot *s, size_t from)
-{
-    size_t rest = s->shared_nbytes - from;
-
-    return from + (rest < SYNC_PIECE_NBYTES ? rest : SYNC_PIECE_NBYTES);
-}
-
 /* While a piece is digested here, the one before is on its way. */
 static hvd_status_t send_bytes(const struct snapshot *s, struct comm *comm,
-                               int peer, uint8_t *list)
+                               int peer, bool apart, uint8_t *list)
 {
     struct sync_digests digests = {.snapshot = s, .list = list};
+    struct sync_pieces p = {.snapshot = s};
 
     memset(list, 0, sync_list_nbytes(s->n_shared));
-    for (size_t from = 0, to; from < s->shared_nbytes; from = to) {
-        to = piece_end(s, from);
-        sync_digests_add(&digests, from, to);
-        HVD_TRY(comm_transfer_send(comm, peer, s->bytes + from, to - from));
+    while (sync_pieces_next(&p)) {
+        sync_digests_add(&digests, p.from, p.to);
+        if (!apart || !p.device)
+            HVD_TRY(comm_transfer_send(comm, peer, s->bytes + p.from,
+                                       p.to - p.from));
     }
     return HVD_OK;
 }
 
-hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer)
+hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer,
+                             bool apart)
 {
     struct snapshot *s;
     hvd_status_t status = HVD_ERR_NOMEM;
@@ -108,7 +104,7 @@ hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer)
     HVD_TRY_GOTO(send_header(state, s, comm, peer), free_list);
     list_sizes(s, list);
     HVD_TRY_GOTO(send_list(comm, peer, list, s->n_shared), free_list);
-    HVD_TRY_GOTO(send_bytes(s, comm, peer, list), free_list);
+    HVD_TRY_GOTO(send_bytes(s, comm, peer, apart, list), free_list);
     status = send_list(comm, peer, list, s->n_shared);
 
 free_list:
@@ -117,6 +113,11 @@ free_list:
 }
 
 /* ---- receiving ----------------------------------------------------------- */
+
+struct provider {
+    int source;
+    bool apart; /* what lies on devices has come by NCCL */
+};
 
 static size_t count_shared(const hvd_state_t *state)
 {
@@ -224,16 +225,18 @@ static hvd_status_t take_sizes(hvd_state_t *state, const uint8_t *list)
     return HVD_OK;
 }
 
-static hvd_status_t receive_bytes(struct comm *comm, int source,
+static hvd_status_t receive_bytes(struct comm *comm,
+                                  const struct provider *from,
                                   struct snapshot *spare, uint8_t *list)
 {
     struct sync_digests digests = {.snapshot = spare, .list = list};
+    struct sync_pieces p = {.snapshot = spare};
 
-    for (size_t from = 0, to; from < spare->shared_nbytes; from = to) {
-        to = piece_end(spare, from);
-        HVD_TRY(
-            comm_transfer_recv(comm, source, spare->bytes + from, to - from));
-        sync_digests_add(&digests, from, to);
+    while (sync_pieces_next(&p)) {
+        if (!from->apart || !p.device)
+            HVD_TRY(comm_transfer_recv(comm, from->source,
+                                       spare->bytes + p.from, p.to - p.from));
+        sync_digests_add(&digests, p.from, p.to);
     }
     return HVD_OK;
 }
@@ -271,37 +274,40 @@ static void fill_local(const hvd_state_t *state, struct snapshot *spare)
 
 /* lists: two of them. */
 static hvd_status_t receive_entries(hvd_state_t *state, struct comm *comm,
-                                    int source,
+                                    const struct provider *from,
                                     const struct sync_header *header,
                                     struct snapshot *spare, uint8_t *lists)
 {
     size_t n = (size_t)header->n_shared;
     uint8_t *theirs = lists, *own = lists + sync_list_nbytes(n);
 
-    HVD_TRY(receive_list(comm, source, theirs, n, "sizes"));
+    HVD_TRY(receive_list(comm, from->source, theirs, n, "sizes"));
     HVD_TRY(take_sizes(state, theirs));
     HVD_TRY(snapshot_prepare(spare, state, state->sizes));
     if (spare->shared_nbytes != header->shared_nbytes)
         return error_set(HVD_ERR_PROTOCOL,
                          "state of %" PRIu64 " bytes, its entries make %zu",
                          header->shared_nbytes, spare->shared_nbytes);
-    HVD_TRY(receive_bytes(comm, source, spare, own));
-    HVD_TRY(receive_list(comm, source, theirs, n, "digests"));
+    if (from->apart)
+        HVD_TRY(device_entries_receive(state, spare));
+    HVD_TRY(receive_bytes(comm, from, spare, own));
+    HVD_TRY(receive_list(comm, from->source, theirs, n, "digests"));
     return check_digests(state, own, theirs);
 }
 
-static hvd_status_t receive(hvd_state_t *state, struct comm *comm, int source,
-                            struct state_id id, struct snapshot *spare)
+static hvd_status_t receive(hvd_state_t *state, struct comm *comm,
+                            const struct provider *from, struct state_id id,
+                            struct snapshot *spare)
 {
     struct sync_header header;
     hvd_status_t status = HVD_ERR_NOMEM;
     uint8_t *lists;
 
-    HVD_TRY(receive_header(state, comm, source, id, &header));
+    HVD_TRY(receive_header(state, comm, from->source, id, &header));
     lists = list_create(2 * (size_t)header.n_shared + 1);
     if (!lists)
         return status;
-    status = receive_entries(state, comm, source, &header, spare, lists);
+    status = receive_entries(state, comm, from, &header, spare, lists);
     free(lists);
     HVD_TRY(status);
     fill_local(state, spare);
@@ -310,16 +316,17 @@ static hvd_status_t receive(hvd_state_t *state, struct comm *comm, int source,
 }
 
 hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
-                                int source, struct state_id id,
+                                int source, struct state_id id, bool apart,
                                 uint64_t *nbytes_p)
 {
+    const struct provider from = {source, apart};
     int index = snapshot_spare(state);
     struct snapshot *spare = &state->snapshots[index];
     hvd_status_t status;
 
     HVD_TRY(state_enter(state, "sync"));
     state->frozen = true;
-    HVD_TRY_GOTO(receive(state, comm, source, id, spare), leave);
+    HVD_TRY_GOTO(receive(state, comm, &from, id, spare), leave);
     snapshot_flip(state, index, id);
     HVD_TRY_GOTO(snapshot_apply(state), leave);
     HVD_TRY_GOTO(callbacks_run(&state->on_sync, "on_sync"), leave);

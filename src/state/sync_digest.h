@@ -16,8 +16,6 @@
 
 #include "state/internal.h"
 
-enum { SYNC_PIECE_NBYTES = 1 << 20 };
-
 struct sync_digests {
     const struct snapshot *snapshot;
     uint8_t *list; /* [n_shared] of u64, little endian; zeros to begin with */

@@ -2,7 +2,8 @@
  *
  *     header  [SYNC_HEADER_NBYTES]  fixed, with a digest of itself
  *     sizes   [n_shared] of u64     of the shared entries
- *     bytes   [shared_nbytes]       the shared part of the snapshot as it lies
+ *     bytes   [shared_nbytes]       the shared part of the snapshot as it lies;
+ *                                   without what went apart (sync_devices.c)
  *     digests [n_shared] of u64     of the shared entries (sync_digest.h)
  *
  * Lists are in registration order; each is followed by a digest of its own,
@@ -17,7 +18,7 @@
 enum {
     SYNC_HEADER_NBYTES = 64,
     SYNC_LAYOUT_NBYTES = 16,
-    SYNC_WIRE_VERSION = 2
+    SYNC_WIRE_VERSION = 3
 };
 
 struct sync_header {

@@ -364,8 +364,8 @@ START_TEST(peers_have_it_here_or_there)
     ok(state_save(w->state, 4, 1));
     tape_clear();
     state_stamp(w->state, next_id);
-    ok(state_sync_send(w->state, NULL, 1));
-    ok(state_sync_receive(host, NULL, 0, next_id, &nbytes));
+    ok(state_sync_send(w->state, NULL, 1, false));
+    ok(state_sync_receive(host, NULL, 0, next_id, false, &nbytes));
     fill(wanted, 6);
     ck_assert(memcmp(weights, wanted, NBYTES) == 0);
     ck_assert_int_eq(step, 6);
@@ -374,8 +374,8 @@ START_TEST(peers_have_it_here_or_there)
     ok(state_save(host, 4, 1));
     tape_clear();
     state_stamp(host, next_id);
-    ok(state_sync_send(host, NULL, 1));
-    ok(state_sync_receive(w->state, NULL, 0, next_id, &nbytes));
+    ok(state_sync_send(host, NULL, 1, false));
+    ok(state_sync_receive(w->state, NULL, 0, next_id, false, &nbytes));
     weights[0]--;
     assert_is(w->moments, -6, w->stream);
     put(weights, w->weights, NBYTES, NULL);

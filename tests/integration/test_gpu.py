@@ -12,6 +12,7 @@ import job as jobs
 NP = ["--min-np", "1", "--max-np", "4"]
 BY_NCCL = "buffers of devices travel by NCCL"
 STAGED = "buffers of devices are staged through host memory"
+SYNCED = "bytes on devices by NCCL"
 
 
 def libraries(stage, knobs):
@@ -166,6 +167,52 @@ def slots_come_and_go(stage):
     run.whole(3, mark)
     equal(run.seen("worker_lost"), [], "lost")
     finish(run, 3)
+
+
+def newcomers(stage, way, n_told, knobs="devices=4"):
+    """What lies on the device reaches them; `n_told`: of four, who say that it
+    has come by NCCL."""
+    run = start(stage, knobs=knobs, HVD_DEVICE_SYNC=way)
+    for rank in (3, 0):
+        mark = len(list(run.lines))
+        lose(run, run.row(rank=rank))
+        equal(len([line for line in list(run.lines)[mark:]
+                   if SYNCED in line]) >= n_told, True, "said so")
+    if n_told == 0:
+        equal(said(run, SYNCED), [], "said so")
+    finish(run)
+
+
+@scenario
+def newcomers_get_it_by_nccl(stage):
+    newcomers(stage, "nccl", 4)
+
+
+@scenario
+def newcomers_get_it_through_hosts(stage):
+    newcomers(stage, "host", 0)
+
+
+@scenario
+def little_goes_through_hosts(stage):
+    newcomers(stage, "auto", 0)
+
+
+@scenario
+def kills_while_newcomers_get_it(stage):
+    """Of the root, of a newcomer: at some moment of a sync that is late."""
+    run = start(stage, knobs="devices=4 late_us=5000", HVD_DEVICE_SYNC="nccl")
+    for rank in (0, 3):
+        mark, first = run.mark(), run.row(rank=2)
+        jobs.kill(first["pid"], signal.SIGKILL)
+        run.until("a newcomer in the next world", lambda: run.seen(
+            "generation_formed", mark, size=4), PATIENCE_S)
+        second = run.row(rank=rank)
+        jobs.kill(second["pid"], signal.SIGKILL)
+        run.whole(4, mark, {first["worker"], second["worker"]})
+        equal({e["worker"] for e in run.seen("worker_lost", mark)},
+              {first["worker"], second["worker"]}, "workers lost")
+    finish(run)
 
 
 def device_breaks(stage, when):

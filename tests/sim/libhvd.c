@@ -114,6 +114,11 @@ bool knobs_share(void)
     return true;
 }
 
+uint64_t knobs_device_sync_nbytes(void)
+{
+    return UINT64_MAX;
+}
+
 void knobs_apply(struct comm_config *config)
 {
     (void)config;

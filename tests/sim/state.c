@@ -2,6 +2,7 @@
  * content that is two numbers. Every snapshot is compared with all others of
  * its id (check.c). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app.h"
@@ -132,8 +133,25 @@ void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
 
 /* ---- sync ---------------------------------------------------------------- */
 
-hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer)
+/* Of devices the simulator knows nothing. */
+bool state_is_on_device(const hvd_state_t *state)
 {
+    (void)state;
+    return false;
+}
+
+hvd_status_t state_sync_devices(hvd_state_t *state, struct comm *comm,
+                                const struct state_devices *devices,
+                                bool *apart_p)
+{
+    (void)state, (void)comm, (void)devices, (void)apart_p;
+    abort();
+}
+
+hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer,
+                             bool apart)
+{
+    (void)apart;
     app_trap(sim_current, state->owner, TRAP_SOURCE);
     return plane_transfer(comm, peer);
 }
@@ -181,13 +199,14 @@ static void take_state(struct sim *s, struct sim_worker *w, struct state_id id)
 }
 
 hvd_status_t state_sync_receive(hvd_state_t *state, struct comm *comm,
-                                int source, struct state_id id,
+                                int source, struct state_id id, bool apart,
                                 uint64_t *nbytes_p)
 {
     struct sim *s = sim_current;
     struct sim_worker *w = state->owner;
     hvd_status_t status;
 
+    (void)apart;
     app_trap(s, w, TRAP_RECEIVER);
     status = plane_transfer(comm, source);
     if (status != HVD_OK)

@@ -136,9 +136,9 @@ static hvd_status_t sync_pair(struct worker *a, struct worker *b)
 
     tape_clear();
     state_stamp(a->state, id);
-    HVD_TRY(state_sync_send(a->state, NULL, 1));
+    HVD_TRY(state_sync_send(a->state, NULL, 1, false));
     HVD_TRY(hvd_state_set(b->state, "buffer", b->big, sizeof(b->big)));
-    return state_sync_receive(b->state, NULL, 0, id, &nbytes);
+    return state_sync_receive(b->state, NULL, 0, id, false, &nbytes);
 }
 
 static hvd_status_t scenario(struct worker *a, struct worker *b)

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "state/state.h"
 #include "state/sync_digest.h"
+#include "state/sync_pieces.h"
 #include "state/sync_wire.h"
 #include "support.h"
 #include "tape.h"
@@ -101,13 +102,13 @@ static void record(hvd_state_t *state)
 {
     tape_clear();
     state_stamp(state, next_id);
-    ok(state_sync_send(state, NULL, 1));
+    ok(state_sync_send(state, NULL, 1, false));
 }
 
 static hvd_status_t play(hvd_state_t *state, uint64_t *nbytes_p)
 {
     tape.n_read = 0;
-    return state_sync_receive(state, NULL, 0, next_id, nbytes_p);
+    return state_sync_receive(state, NULL, 0, next_id, false, nbytes_p);
 }
 
 /* Horovod's S1 (test_elastic_state): sync makes everybody rank 0, restore
@@ -289,7 +290,7 @@ START_TEST(sync_of_another_state_is_distrusted)
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
     tape_clear();
-    ok(state_sync_send(a.state, NULL, 1));
+    ok(state_sync_send(a.state, NULL, 1, false));
     ck_assert_int_eq(play(b.state, &nbytes), HVD_PEER_LOST);
     ck_assert_str_eq(hvd_last_error(), "sync from rank 0: it serves state "
                                        "(3, 1), the base is (4, 17)");
@@ -361,6 +362,55 @@ START_TEST(sync_damaged_entry_is_named)
 }
 END_TEST
 
+/* --- pieces --- */
+
+struct wanted_piece {
+    size_t from, to;
+    bool device;
+};
+
+static void assert_pieces(const struct snapshot *s,
+                          const struct wanted_piece *wanted, size_t n)
+{
+    struct sync_pieces p = {.snapshot = s};
+
+    for (size_t i = 0; i < n; i++) {
+        ck_assert(sync_pieces_next(&p));
+        ck_assert_uint_eq(p.from, wanted[i].from);
+        ck_assert_uint_eq(p.to, wanted[i].to);
+        ck_assert_int_eq(p.device, wanted[i].device);
+    }
+    ck_assert(!sync_pieces_next(&p));
+}
+
+/* Cut at what is long, and between host and device; not at what is empty, or is
+ * not sent. */
+START_TEST(pieces_are_of_one_kind)
+{
+    enum { MB = SYNC_PIECE_NBYTES };
+    struct record records[] = {
+        {.offset = 0, .nbytes = 100, .shared = true},
+        {.offset = 99999, .nbytes = 5, .device = false},
+        {.offset = 128, .nbytes = 0, .shared = true, .device = true},
+        {.offset = 128, .nbytes = 64, .shared = true},
+        {.offset = 192, .nbytes = MB + 1, .shared = true, .device = true},
+        {.offset = MB + 256, .nbytes = 7, .shared = true, .device = true},
+        {.offset = MB + 320, .nbytes = 2 * MB, .shared = true}};
+    const struct snapshot s = {.records = records,
+                               .n_records = ARRAY_SIZE(records),
+                               .shared_nbytes = 3 * MB + 320};
+    const struct wanted_piece wanted[] = {{0, 192, false},
+                                          {192, MB + 192, true},
+                                          {MB + 192, MB + 320, true},
+                                          {MB + 320, 2 * MB + 320, false},
+                                          {2 * MB + 320, 3 * MB + 320, false}};
+    const struct snapshot none = {.n_records = 0};
+
+    assert_pieces(&s, wanted, ARRAY_SIZE(wanted));
+    assert_pieces(&none, NULL, 0);
+}
+END_TEST
+
 START_TEST(sync_damaged_digests_are_noticed)
 {
     struct worker a, b;
@@ -421,7 +471,7 @@ START_TEST(sync_without_commit_has_nothing_to_send)
     struct worker a;
 
     worker_init(&a, 1);
-    ck_assert_int_eq(state_sync_send(a.state, NULL, 1), HVD_ERR_STATE);
+    ck_assert_int_eq(state_sync_send(a.state, NULL, 1, false), HVD_ERR_STATE);
     worker_fini(&a);
 }
 END_TEST
@@ -455,6 +505,7 @@ int main(void)
     tcase_add_test(tc, sync_damaged_header_is_refused);
     tcase_add_test(tc, sync_of_another_state_is_distrusted);
     tcase_add_test(tc, sync_damaged_entry_is_named);
+    tcase_add_test(tc, pieces_are_of_one_kind);
     tcase_add_test(tc, sync_damaged_digests_are_noticed);
     tcase_add_test(tc, sync_object_beyond_limit_is_refused);
     tcase_add_test(tc, sync_failing_deserialize_is_callback_error);

@@ -220,7 +220,7 @@ static void record(uint64_t value, struct state_id id)
     build(other, &shared, &local);
     ok(state_save(other, 1, 2));
     state_stamp(other, id);
-    ok(state_sync_send(other, process_self.comm, 1));
+    ok(state_sync_send(other, process_self.comm, 1, false));
     hvd_state_destroy(other);
 }
 
@@ -316,7 +316,7 @@ START_TEST(snapshot_that_does_not_fit_is_replaced_by_the_sync)
     ok(hvd_state_add_local(other, "local", &local, sizeof(local)));
     ok(state_save(other, 1, 2));
     state_stamp(other, (struct state_id){2, 9});
-    ok(state_sync_send(other, NULL, 1));
+    ok(state_sync_send(other, NULL, 1, false));
     hvd_state_destroy(other);
     run(move_on_and_lose_a_peer);
     ck_assert_int_eq(driver.n_lost, 1);

@@ -77,6 +77,8 @@ void options_print_help_env(FILE *out)
         "                     messages\n"
         "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
         "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n"
+        "  HVD_DEVICE_SYNC    auto, nccl or host: how newcomers get what a\n"
+        "                     state has on GPUs\n"
         "  HVD_DEVICE_SHARED  1: ranks of NCCL may share a GPU, for checks\n",
         out);
 }

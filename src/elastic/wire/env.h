@@ -55,7 +55,7 @@
 #define ENV_KNOBS                                                          \
     {                                                                      \
         "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM", \
-            "HVD_TCP_CONNECTIONS", "HVD_DEVICE_SHARED"                     \
+            "HVD_TCP_CONNECTIONS", "HVD_DEVICE_SHARED", "HVD_DEVICE_SYNC"  \
     }
 enum { ENV_KNOB_MAX = 256 }; /* bytes of a value */
 

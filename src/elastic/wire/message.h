@@ -239,7 +239,8 @@ enum ready_ability {
     READY_CAN_ATTACH = 2, /* read others' memory, and let it be read */
     READY_CAN_WATCH = 4,  /* learn of another process's death */
     READY_CAN_AES = 8,    /* encrypt with AES: asked of any two workers */
-    READY_CAN_ALL = 15
+    READY_CAN_ALL = 15,
+    READY_ON_DEVICE = 16 /* its state has entries on a device */
 };
 
 struct msg_ready {

@@ -215,7 +215,7 @@ hvd_status_t hvd_grouped_allreduce(size_t n, const void *const *sendbufs,
 static hvd_status_t serve_all(hvd_state_t *state, int size)
 {
     for (int rank = 1; rank < size; rank++)
-        HVD_TRY(state_sync_send(state, process_self.comm, rank));
+        HVD_TRY(state_sync_send(state, process_self.comm, rank, false));
     return HVD_OK;
 }
 
@@ -225,7 +225,8 @@ static hvd_status_t receive_from_root(hvd_state_t *state, struct state_id id)
     uint64_t nbytes;
 
     process_self.in_sync = true;
-    status = state_sync_receive(state, process_self.comm, 0, id, &nbytes);
+    status = state_sync_receive(state, process_self.comm, 0, id, false,
+                                &nbytes);
     process_self.in_sync = false;
     return status;
 }

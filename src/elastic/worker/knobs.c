@@ -50,12 +50,26 @@ static const struct knob simd = {"HVD_SIMD",
 static const struct knob shared_device = {
     "HVD_DEVICE_SHARED", "0, 1", {{"0", false}, {"1", true}}};
 
+enum { DEVICE_SYNC_AUTO, DEVICE_SYNC_HOST, DEVICE_SYNC_NCCL };
+
+static const struct knob device_sync = {"HVD_DEVICE_SYNC",
+                                        "auto, host, nccl",
+                                        {{"auto", DEVICE_SYNC_AUTO},
+                                         {"host", DEVICE_SYNC_HOST},
+                                         {"nccl", DEVICE_SYNC_NCCL}}};
+
+/* Less is through the hosts' memory before NCCL has begun. */
+static const uint64_t device_sync_nbytes[] = {[DEVICE_SYNC_AUTO] = 16 << 20,
+                                              [DEVICE_SYNC_HOST] = UINT64_MAX,
+                                              [DEVICE_SYNC_NCCL] = 0};
+
 static struct {
     bool share;
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms;
     int tcp_connections;
     bool share_device;
+    int device_sync;
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -90,7 +104,7 @@ static hvd_status_t read_algorithms(void)
 
 hvd_status_t knobs_read(void)
 {
-    int share = 0, buffers = 0, vectors = 0, n = 0, share_device = 0;
+    int share = 0, buffers = 0, vectors = 0, n = 0, share_device = 0, sync = 0;
     enum reduce_isa isa;
 
     HVD_TRY(choose(&transport, &share));
@@ -98,6 +112,7 @@ hvd_status_t knobs_read(void)
     HVD_TRY(choose(&connections, &n));
     HVD_TRY(choose(&simd, &vectors));
     HVD_TRY(choose(&shared_device, &share_device));
+    HVD_TRY(choose(&device_sync, &sync));
     HVD_TRY(read_algorithms());
     isa = (enum reduce_isa)vectors;
     if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
@@ -109,12 +124,18 @@ hvd_status_t knobs_read(void)
     knobs.ordinary = (enum comm_ordinary)buffers;
     knobs.tcp_connections = n;
     knobs.share_device = share_device;
+    knobs.device_sync = sync;
     return HVD_OK;
 }
 
 bool knobs_share(void)
 {
     return knobs.share;
+}
+
+uint64_t knobs_device_sync_nbytes(void)
+{
+    return device_sync_nbytes[knobs.device_sync];
 }
 
 void knobs_apply(struct comm_config *config)

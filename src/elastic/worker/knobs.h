@@ -9,6 +9,8 @@
  *   HVD_ALGORITHM      which schedules: algorithm.h
  *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
  *                      avx2, avx512, neon
+ *   HVD_DEVICE_SYNC    how newcomers get what a state has on devices: auto,
+ *                      host, nccl
  *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
  *                      machines with one. Counts where all that share have it
  *
@@ -17,6 +19,8 @@
  * Threads: app. */
 #ifndef ELASTIC_WORKER_KNOBS_H
 #define ELASTIC_WORKER_KNOBS_H
+
+#include <stdint.h>
 
 #include <hvd/status.h>
 
@@ -28,6 +32,10 @@ hvd_status_t knobs_read(void) HVD_MUST_CHECK;
 
 /* May this worker share memory? */
 bool knobs_share(void);
+
+/* From how many bytes of a state on a device on it goes to newcomers by
+ * NCCL. */
+uint64_t knobs_device_sync_nbytes(void);
 
 /* To the config of a comm. */
 void knobs_apply(struct comm_config *config);

@@ -63,6 +63,8 @@ hvd_status_t membership_enter(hvd_state_t *state)
         atomic_load(&process_self.endpoint), knobs_share());
     ev.u.enter.user = (uint32_t)geteuid();
     ev.u.enter.layout_text = text;
+    if (state && state_is_on_device(state))
+        ev.u.enter.abilities |= READY_ON_DEVICE;
     if (state)
         state_layout(state, ev.u.enter.layout, text, sizeof(text));
     if (control_post(&ev) != HVD_OK)

@@ -29,6 +29,7 @@
 #include "elastic/worker/collective.h"
 #include "elastic/worker/commit.h"
 #include "elastic/worker/control.h"
+#include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/solo.h"
@@ -122,7 +123,7 @@ static int source_of(const struct control_assignment *a, int rank)
     return sync_plan_source_of(sources.is_source, (int)a->assign.size, rank);
 }
 
-static hvd_status_t serve_stale(struct run *run)
+static hvd_status_t serve_stale(struct run *run, bool apart)
 {
     const struct control_assignment *a = &run->a;
     int size = (int)a->assign.size, self = (int)a->assign.rank;
@@ -130,19 +131,20 @@ static hvd_status_t serve_stale(struct run *run)
 
     for (; rank >= 0;
          rank = sync_plan_next(sources.is_source, size, self, rank))
-        HVD_TRY(state_sync_send(run->state, process_self.comm, rank));
+        HVD_TRY(state_sync_send(run->state, process_self.comm, rank, apart));
     return HVD_OK;
 }
 
-static hvd_status_t receive_state(struct run *run, struct state_id id)
+static hvd_status_t receive_state(struct run *run, struct state_id id,
+                                  bool apart)
 {
     const struct control_assignment *a = &run->a;
     uint64_t nbytes = 0;
     int source = source_of(a, (int)a->assign.rank);
 
     run->live_is_snapshot = false; /* until all of it was copied */
-    HVD_TRY(
-        state_sync_receive(run->state, process_self.comm, source, id, &nbytes));
+    HVD_TRY(state_sync_receive(run->state, process_self.comm, source, id, apart,
+                               &nbytes));
     run->live_is_snapshot = true;
     membership_report(REPORT_SYNCED, a->generation, a->assigned_ns, nbytes,
                       sources.n);
@@ -175,16 +177,45 @@ static hvd_status_t check_base(const struct run *run)
                      own.generation, own.version);
 }
 
+/* Has the state of each something on a device? They all know it of all. */
+static bool are_on_devices(const struct control_assignment *a)
+{
+    for (uint32_t r = 0; r < a->assign.size; r++)
+        if (!(a->entries[r].abilities & READY_ON_DEVICE))
+            return false;
+    return true;
+}
+
+static hvd_status_t exchange_devices(struct run *run, bool *apart_p)
+{
+    const struct control_assignment *a = &run->a;
+    struct state_devices devices = {
+        .rank = (int)a->assign.rank,
+        .size = (int)a->assign.size,
+        .root = (int)a->assign.root,
+        .is_source = sources.is_source[a->assign.rank],
+        .min_nbytes = knobs_device_sync_nbytes()};
+
+    *apart_p = false;
+    if (!a->assign.sync || !are_on_devices(a))
+        return HVD_OK;
+    return state_sync_devices(run->state, process_self.comm, &devices, apart_p);
+}
+
 static hvd_status_t exchange(struct run *run, struct state_id id)
 {
     const struct control_assignment *a = &run->a;
+    bool serves = sources.is_source[a->assign.rank], apart;
 
-    if (!sources.is_source[a->assign.rank])
-        return receive_state(run, id);
-    HVD_TRY(check_base(run));
-    state_stamp(run->state, id);
-    HVD_TRY(restore(run));
-    return a->assign.sync ? serve_stale(run) : HVD_OK;
+    if (serves) {
+        HVD_TRY(check_base(run));
+        state_stamp(run->state, id);
+        HVD_TRY(restore(run));
+    }
+    HVD_TRY(exchange_devices(run, &apart));
+    if (!serves)
+        return receive_state(run, id, apart);
+    return a->assign.sync ? serve_stale(run, apart) : HVD_OK;
 }
 
 /* Everybody holds the base of this generation, as state and as live memory,
