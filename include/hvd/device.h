@@ -85,8 +85,10 @@ HVD_API hvd_status_t hvd_step_confirm(void) HVD_MUST_CHECK;
  * cudaStream_t; NULL: the legacy default stream), and what comes on it later
  * waits until the bytes are copied: on the device, where that leaves an eighth
  * of its memory free, else to the host. From there they go to pinned host
- * memory, which holds the state twice, while training goes on; peers that join
- * get them from it. A restore or sync returns when the bytes are in place.
+ * memory, which holds the state twice, while training goes on. Peers that join
+ * get them from there, or, from 16 MB on, by NCCL from the copy on the device,
+ * if each has room for one (HVD_DEVICE_SYNC in hvd-elastic(1)). A restore or
+ * sync returns when the bytes are in place.
  * hvd_state_set and hvd_state_remove take the entry as any other. To peers it
  * is a shared entry: where there is no GPU, hvd_state_add under this name is
  * the same.

@@ -259,17 +259,33 @@ hvd_status_t device_entries_end_save(hvd_state_t *state, struct snapshot *spare,
 
 /* --- from a peer --- */
 
-hvd_status_t device_entries_begin_receive(hvd_state_t *state, size_t nbytes)
+/* The broadcast is behind a mark on the legacy stream. */
+static hvd_status_t try_mark(void)
+{
+    void *mark;
+
+    HVD_TRY(device_mark(NULL, false, &mark));
+    device_unmark(mark);
+    return HVD_OK;
+}
+
+hvd_status_t device_entries_make_room(hvd_state_t *state, size_t nbytes)
 {
     HVD_TRY(device_open());
+    HVD_TRY(try_mark());
     HVD_TRY(open_doorbell(state));
     for (int i = 0; i < 2; i++)
         HVD_TRY(device_entries_await(state, &state->snapshots[i]));
     HVD_TRY(make_shadow(state, nbytes));
     if (state->device.shadow == NULL)
-        return error_set(HVD_ERR_NOMEM, "the device has no room for a shadow");
-    state->snapshots[0].in_shadow = state->snapshots[1].in_shadow = false;
+        return error_set(HVD_ERR_NOMEM,
+                         "the device has no room for a second copy");
     return HVD_OK;
+}
+
+void device_entries_begin_receive(hvd_state_t *state)
+{
+    state->snapshots[0].in_shadow = state->snapshots[1].in_shadow = false;
 }
 
 hvd_status_t device_entries_receive(hvd_state_t *state, struct snapshot *spare)

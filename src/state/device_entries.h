@@ -42,11 +42,14 @@ hvd_status_t device_entry_save(hvd_state_t *state, struct snapshot *spare,
 hvd_status_t device_entries_end_save(hvd_state_t *state, struct snapshot *spare,
                                      hvd_status_t status) HVD_MUST_CHECK;
 
-/* Room for [nbytes] of a peer's in the shadow: what was there is in the
- * snapshots alone from now on. HVD_ERR_NOMEM: there is none; as begin_save. */
-hvd_status_t device_entries_begin_receive(hvd_state_t *state,
-                                          size_t nbytes) HVD_MUST_CHECK;
-/* They have come: into spare, which is prepared for them, too. */
+/* A shadow of [nbytes], from or to which a peer's can be broadcast: what is in
+ * it is whole, and in the snapshots, too. HVD_ERR_NOMEM: there is no room;
+ * HVD_ERR_UNSUPPORTED, HVD_ERR_SYSTEM as begin_save. */
+hvd_status_t device_entries_make_room(hvd_state_t *state,
+                                      size_t nbytes) HVD_MUST_CHECK;
+/* It is overwritten from now on: what was there is in the snapshots alone. */
+void device_entries_begin_receive(hvd_state_t *state);
+/* All of it has come: into spare, which is prepared for it, too. */
 hvd_status_t device_entries_receive(hvd_state_t *state,
                                     struct snapshot *spare) HVD_MUST_CHECK;
 

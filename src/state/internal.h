@@ -115,6 +115,7 @@ struct device_part {
     size_t shadow_nbytes;
     size_t refused_nbytes;  /* for which there was none; 0: never */
     struct transfers calls; /* that the save or load under way waits for */
+    int n_by_hosts;         /* syncs to come in which this rank wants no NCCL */
 };
 
 struct hvd_state {

@@ -74,12 +74,12 @@ static hvd_status_t send_bytes(const struct snapshot *s, struct comm *comm,
                                int peer, bool apart, uint8_t *list)
 {
     struct sync_digests digests = {.snapshot = s, .list = list};
-    struct sync_pieces p = {.snapshot = s};
+    struct sync_pieces p = {.snapshot = s, .apart = apart};
 
     memset(list, 0, sync_list_nbytes(s->n_shared));
     while (sync_pieces_next(&p)) {
         sync_digests_add(&digests, p.from, p.to);
-        if (!apart || !p.device)
+        if (!p.goes_apart)
             HVD_TRY(comm_transfer_send(comm, peer, s->bytes + p.from,
                                        p.to - p.from));
     }
@@ -230,10 +230,10 @@ static hvd_status_t receive_bytes(struct comm *comm,
                                   struct snapshot *spare, uint8_t *list)
 {
     struct sync_digests digests = {.snapshot = spare, .list = list};
-    struct sync_pieces p = {.snapshot = spare};
+    struct sync_pieces p = {.snapshot = spare, .apart = from->apart};
 
     while (sync_pieces_next(&p)) {
-        if (!from->apart || !p.device)
+        if (!p.goes_apart)
             HVD_TRY(comm_transfer_recv(comm, from->source,
                                        spare->bytes + p.from, p.to - p.from));
         sync_digests_add(&digests, p.from, p.to);

@@ -8,11 +8,13 @@
  *   meet        as at the first collective on devices (on_device.h)
  *   broadcast   of the root's shadow (device_entries.h), to the others' shadows
  *
- * Live memory is not touched, and the snapshot of a rank in which it ends half
- * way is in its host's memory. Of what has come nothing is believed yet: sync.c
- * compares it with the digests of a source.
+ * Live memory is not touched, and what a rank has committed is in its host's
+ * memory, whole, before its shadow is overwritten. Of what has come nothing is
+ * believed yet: sync.c compares it with the digests of a source, and who is a
+ * source itself leaves it where it is until its next commit.
  *
  * Threads: the training thread. Memory: the votes, for one call. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -81,13 +83,15 @@ static struct snapshot *served(hvd_state_t *state,
 static hvd_status_t make_ready(hvd_state_t *state,
                                const struct state_devices *d, size_t nbytes)
 {
-    struct snapshot *s = served(state, d);
+    const struct snapshot *s = served(state, d);
 
-    if (d->rank != d->root)
-        return device_entries_begin_receive(state, nbytes);
-    if (!s || !s->in_shadow)
-        return error_set(HVD_ERR_NOMEM, "the device has no room for a shadow");
-    return device_entries_await(state, s); /* the shadow is whole as well */
+    if (state->device.n_by_hosts > 0) {
+        state->device.n_by_hosts--;
+        return error_set(HVD_ERR_UNSUPPORTED, "it has not come by NCCL before");
+    }
+    if (d->rank == d->root && !(s && s->in_shadow))
+        return error_set(HVD_ERR_STATE, "the root has no second copy of it");
+    return device_entries_make_room(state, nbytes);
 }
 
 static void vote(hvd_state_t *state, const struct state_devices *d,
@@ -98,7 +102,8 @@ static void vote(hvd_state_t *state, const struct state_devices *d,
     if (c->nbytes > 0 && c->nbytes >= d->min_nbytes) {
         status = make_ready(state, d, c->nbytes);
         if (status != HVD_OK)
-            log_info("sync of devices: %s", error_text());
+            log_info("sync of devices: %s -> through the hosts' memory",
+                     error_text());
     }
     bytes_put(mine, c->digest, 8);
     bytes_put(mine + 8, status == HVD_OK, 8);
@@ -157,27 +162,42 @@ static hvd_status_t broadcast(hvd_state_t *state, struct comm *comm, int root,
     return HVD_OK;
 }
 
+/* What has failed is not tried again at once, but what a dead peer ended is
+ * tried again later. Where there is no NCCL it costs a deadline each time. */
+static hvd_status_t send_all(hvd_state_t *state, struct comm *comm,
+                             const struct state_devices *d, size_t nbytes,
+                             bool *sent_p)
+{
+    bool by_nccl;
+
+    state->device.n_by_hosts = 1;
+    HVD_TRY(comm_meet_on_devices(comm, &by_nccl));
+    state->device.n_by_hosts = INT_MAX;
+    if (!by_nccl)
+        return HVD_OK;
+    state->device.n_by_hosts = 1;
+    if (d->rank != d->root)
+        device_entries_begin_receive(state);
+    HVD_TRY(broadcast(state, comm, d->root, nbytes));
+    state->device.n_by_hosts = 0;
+    log_info("sync: %zu bytes on devices by NCCL", nbytes);
+    *sent_p = true;
+    return HVD_OK;
+}
+
 hvd_status_t state_sync_devices(hvd_state_t *state, struct comm *comm,
                                 const struct state_devices *d, bool *apart_p)
 {
-    struct snapshot *s = served(state, d);
+    const struct snapshot *s = served(state, d);
     struct cargo c = s ? cargo_of_snapshot(s) : cargo_of_entries(state);
     uint8_t mine[VOTE_NBYTES];
-    bool all = false, by_nccl;
+    hvd_status_t status;
+    bool all = false;
 
     *apart_p = false;
     vote(state, d, &c, mine);
-    HVD_TRY(error_prefix(gather(comm, d, mine, &all), "sync of devices"));
-    if (!all)
-        return HVD_OK;
-    HVD_TRY(comm_meet_on_devices(comm, &by_nccl));
-    if (!by_nccl)
-        return HVD_OK;
-    HVD_TRY(error_prefix(broadcast(state, comm, d->root, c.nbytes),
-                         "sync of devices"));
-    if (s)
-        s->in_shadow = true;
-    log_info("sync: %zu bytes on devices by NCCL", c.nbytes);
-    *apart_p = true;
-    return HVD_OK;
+    status = gather(comm, d, mine, &all);
+    if (status == HVD_OK && all)
+        status = send_all(state, comm, d, c.nbytes, apart_p);
+    return error_prefix(status, "sync of devices");
 }

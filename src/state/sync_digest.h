@@ -5,7 +5,8 @@
  *     | piece 0         | piece 1          | piece 2         |
  *               '-- XXH3 --'--- XXH3 ------'   the first is the second's seed
  *
- * Both ends cut at the same places, so equal digests are equal bytes.
+ * Both ends cut at the same places (sync_pieces.h), so equal digests are equal
+ * bytes.
  *
  * Threads: the training thread. Memory: the caller's. */
 #ifndef STATE_SYNC_DIGEST_H

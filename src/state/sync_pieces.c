@@ -28,7 +28,7 @@ static size_t change_before(const struct sync_pieces *p, size_t to)
 
         if (!r->shared || r->nbytes == 0)
             continue;
-        if (r->offset >= to || r->device != p->device)
+        if (r->offset >= to || r->device != p->goes_apart)
             return r->offset < to ? r->offset : to;
     }
     return to;
@@ -41,9 +41,12 @@ bool sync_pieces_next(struct sync_pieces *p)
     p->from = p->to;
     if (rest == 0)
         return false;
-    p->device = find_record(p)->device;
     if (rest > SYNC_PIECE_NBYTES)
         rest = SYNC_PIECE_NBYTES;
-    p->to = change_before(p, p->from + rest);
+    p->to = p->from + rest;
+    if (!p->apart)
+        return true;
+    p->goes_apart = find_record(p)->device;
+    p->to = change_before(p, p->to);
     return true;
 }

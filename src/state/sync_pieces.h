@@ -1,10 +1,12 @@
 /* state/sync_pieces.h - the shared part of a snapshot in pieces, as they are
- * sent and digested: of host memory or of the device's, none of both.
+ * sent and digested. If what lies on devices goes apart, a piece is of such
+ * entries or of others:
  *
  *     | entry 0 | entry 1                  | 2 | on a device | 4       |
  *     | piece 0         | piece 1              | piece 2     | piece 3 |
  *
- * Equal at both ends, whose snapshots have equal records.
+ * Equal at both ends, whose entries have equal sizes: which of them lie on a
+ * device counts only where they go apart, and then it is the same ones.
  *
  * Threads: the training thread. Memory: the caller's. */
 #ifndef STATE_SYNC_PIECES_H
@@ -19,8 +21,9 @@ enum { SYNC_PIECE_NBYTES = 1 << 20 };
 
 struct sync_pieces {
     const struct snapshot *snapshot;
+    bool apart;      /* what lies on devices goes apart */
     size_t from, to; /* of the piece; 0: before the first */
-    bool device;     /* it is of entries that lie on a device */
+    bool goes_apart; /* this piece does */
     size_t record;   /* in which it begins */
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "device_rank.h"
+#include "state/device_entries.h"
 #include "state/internal.h"
 
 enum {
@@ -26,9 +27,11 @@ static struct {
     uint8_t here[WEIGHTS];
 } s;
 
+static int root, stale = RANKS - 1;
+
 static bool is_source(void)
 {
-    return me < RANKS - 1;
+    return me != stale;
 }
 
 static void fill_bytes(uint8_t *bytes, size_t n, int seed)
@@ -106,7 +109,7 @@ static hvd_status_t sync_devices(uint64_t min_nbytes, bool *apart_p)
 {
     struct state_devices devices = {.rank = me,
                                     .size = size,
-                                    .root = 0,
+                                    .root = root,
                                     .is_source = is_source(),
                                     .min_nbytes = min_nbytes};
 
@@ -117,11 +120,11 @@ static hvd_status_t exchange(bool by_nccl)
 {
     uint64_t nbytes = 0;
 
-    if (me == 0)
-        return state_sync_send(s.state, comm, RANKS - 1, by_nccl);
+    if (me == root)
+        return state_sync_send(s.state, comm, stale, by_nccl);
     if (is_source())
         return HVD_OK;
-    HVD_TRY(state_sync_receive(s.state, comm, 0, next_id, by_nccl, &nbytes));
+    HVD_TRY(state_sync_receive(s.state, comm, root, next_id, by_nccl, &nbytes));
     MUST(nbytes > WEIGHTS + MOMENTS + TABLE);
     return HVD_OK;
 }
@@ -152,6 +155,13 @@ static int syncs(uint64_t min_nbytes, bool wanted)
 
 static int rank_syncs_by_nccl(void)
 {
+    return syncs(1, true);
+}
+
+static int rank_0_is_stale(void)
+{
+    root = 1;
+    stale = 0;
     return syncs(1, true);
 }
 
@@ -227,6 +237,51 @@ static int rank_gets_other_bytes(void)
     return 0;
 }
 
+/* What the root has on its device is not what it has on its host: it is the
+ * next restore's, nobody else's. */
+static int rank_trusts_the_host(void)
+{
+    bool by_nccl;
+
+    join();
+    create(MOMENTS);
+    s.here[0] = 77;
+    if (is_source())
+        MUST(device_entries_await(s.state, &s.state->snapshots[0]) == HVD_OK);
+    if (me == root)
+        copy((uint8_t *)s.state->device.shadow + WEIGHTS / 2, s.here, 1);
+    MUST(sync_devices(1, &by_nccl) == HVD_OK && by_nccl);
+    if (me == root)
+        (void)!exchange(by_nccl);
+    else if (is_source())
+        must_hold();
+    else
+        MUST(exchange(by_nccl) == HVD_PEER_LOST);
+    destroy();
+    return 0;
+}
+
+/* A source that has got its state through the hosts, and then takes part in a
+ * broadcast, restores what it has. */
+static int rank_restores_what_came_by_hosts(void)
+{
+    bool by_nccl;
+
+    stale = 1;
+    join();
+    create(MOMENTS);
+    MUST(sync_devices(UINT64_MAX, &by_nccl) == HVD_OK && !by_nccl);
+    MUST(exchange(by_nccl) == HVD_OK);
+    stale = 2;
+    if (me == stale)
+        set(own_seed());
+    MUST(sync_devices(1, &by_nccl) == HVD_OK && by_nccl);
+    MUST(exchange(by_nccl) == HVD_OK);
+    must_hold();
+    destroy();
+    return 0;
+}
+
 /* The root is killed at some moment of it: nobody's live memory has been
  * touched, nor what it has committed. */
 static int rank_loses_the_root(void)
@@ -278,6 +333,24 @@ START_TEST(comes_by_nccl)
 }
 END_TEST
 
+START_TEST(comes_to_rank_0)
+{
+    play(RANKS, rank_0_is_stale, sound, -1);
+}
+END_TEST
+
+START_TEST(source_keeps_what_came_by_hosts)
+{
+    play(RANKS, rank_restores_what_came_by_hosts, sound, -1);
+}
+END_TEST
+
+START_TEST(source_believes_nothing)
+{
+    play(RANKS, rank_trusts_the_host, sound, -1);
+}
+END_TEST
+
 START_TEST(comes_through_hosts)
 {
     play(RANKS, rank_syncs_by_hosts, by_hosts[_i], -1);
@@ -323,6 +396,9 @@ int main(void)
 
     tcase_set_timeout(tc, 100);
     tcase_add_loop_test(tc, comes_by_nccl, 0, 1);
+    tcase_add_test(tc, comes_to_rank_0);
+    tcase_add_test(tc, source_keeps_what_came_by_hosts);
+    tcase_add_test(tc, source_believes_nothing);
     tcase_add_test(tc, little_comes_through_hosts);
     tcase_add_test(tc, own_commit_stays_until_it_has_come);
     tcase_add_test(tc, other_size_is_named);

@@ -366,26 +366,26 @@ END_TEST
 
 struct wanted_piece {
     size_t from, to;
-    bool device;
+    bool apart;
 };
 
-static void assert_pieces(const struct snapshot *s,
+static void assert_pieces(const struct snapshot *s, bool apart,
                           const struct wanted_piece *wanted, size_t n)
 {
-    struct sync_pieces p = {.snapshot = s};
+    struct sync_pieces p = {.snapshot = s, .apart = apart};
 
     for (size_t i = 0; i < n; i++) {
         ck_assert(sync_pieces_next(&p));
         ck_assert_uint_eq(p.from, wanted[i].from);
         ck_assert_uint_eq(p.to, wanted[i].to);
-        ck_assert_int_eq(p.device, wanted[i].device);
+        ck_assert_int_eq(p.goes_apart, wanted[i].apart);
     }
     ck_assert(!sync_pieces_next(&p));
 }
 
-/* Cut at what is long, and between host and device; not at what is empty, or is
- * not sent. */
-START_TEST(pieces_are_of_one_kind)
+/* Cut at what is long, and, if it goes apart, at what lies on a device; not at
+ * what is empty, or is not sent. */
+START_TEST(pieces_go_one_way)
 {
     enum { MB = SYNC_PIECE_NBYTES };
     struct record records[] = {
@@ -404,10 +404,15 @@ START_TEST(pieces_are_of_one_kind)
                                           {MB + 192, MB + 320, true},
                                           {MB + 320, 2 * MB + 320, false},
                                           {2 * MB + 320, 3 * MB + 320, false}};
+    const struct wanted_piece together[] = {{0, MB, false},
+                                            {MB, 2 * MB, false},
+                                            {2 * MB, 3 * MB, false},
+                                            {3 * MB, 3 * MB + 320, false}};
     const struct snapshot none = {.n_records = 0};
 
-    assert_pieces(&s, wanted, ARRAY_SIZE(wanted));
-    assert_pieces(&none, NULL, 0);
+    assert_pieces(&s, true, wanted, ARRAY_SIZE(wanted));
+    assert_pieces(&s, false, together, ARRAY_SIZE(together));
+    assert_pieces(&none, true, NULL, 0);
 }
 END_TEST
 
@@ -505,7 +510,7 @@ int main(void)
     tcase_add_test(tc, sync_damaged_header_is_refused);
     tcase_add_test(tc, sync_of_another_state_is_distrusted);
     tcase_add_test(tc, sync_damaged_entry_is_named);
-    tcase_add_test(tc, pieces_are_of_one_kind);
+    tcase_add_test(tc, pieces_go_one_way);
     tcase_add_test(tc, sync_damaged_digests_are_noticed);
     tcase_add_test(tc, sync_object_beyond_limit_is_refused);
     tcase_add_test(tc, sync_failing_deserialize_is_callback_error);
