@@ -230,7 +230,14 @@ typedef enum hvd_memory {
 enum {
     /* On a device: complete as soon as it is queued there. What comes later on
      * `stream` waits for it; if it was done well, hvd_step_confirm says. */
-    HVD_COLLECTIVE_ORDERED = 1
+    HVD_COLLECTIVE_ORDERED = 1,
+    /* Allreduce of float32 or float64 in memory of the host: half or a quarter
+     * of the bytes travel. Each contribution, times `prescale`, is rounded to
+     * this dtype and combined in it; the result is widened, times `postscale`.
+     * What is beyond 65504 is infinite in FLOAT16, on the way, too: a prescale
+     * keeps sums below that. HVD_ERR_UNSUPPORTED on a device. */
+    HVD_COLLECTIVE_FLOAT16 = 2,
+    HVD_COLLECTIVE_BFLOAT16 = 4
 };
 
 typedef struct hvd_collective_args {
@@ -253,14 +260,20 @@ typedef struct hvd_collective_args {
      * the result by the other behind; 0: as it is. The product is rounded to
      * dtype. Others: 0. */
     double prescale, postscale;
-    uint64_t flags; /* HVD_COLLECTIVE_ORDERED, or 0 */
+    uint64_t flags; /* HVD_COLLECTIVE_..., or 0 */
+    /* FLOAT16, BFLOAT16: error feedback (1-bit SGD, Seide et al., Interspeech
+     * 2014): [count] of dtype, zeros at first, of this rank alone. It is added
+     * to the contribution, and what rounding has taken away is in it when the
+     * call returns HVD_OK; else it is as undefined as the result, so keep it in
+     * the state (hvd_state_add_local). NULL: none. */
+    void *residual;
 } hvd_collective_args_t;
 
 #define HVD_COLLECTIVE_ARGS_INIT                                               \
     {                                                                          \
         sizeof(hvd_collective_args_t), HVD_COLLECTIVE_ALLREDUCE, NULL, NULL,   \
             0, NULL, NULL, NULL, NULL, HVD_FLOAT32, HVD_SUM, 0, NULL, NULL, 0, \
-            NULL, 0, 0, 0                                                      \
+            NULL, 0, 0, 0, NULL                                                \
     }
 
 /* hvd_collective_post - any of the asynchronous calls, by its descriptor; which

@@ -158,6 +158,8 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         r->begun_ns = timeline_call_clock();
         show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
     }
+    if (r->compression.on)
+        HVD_TRY(compression_begin(comm, r));
     if (r->device.way != ON_DEVICE_NOT && r->part_i == 0)
         HVD_TRY(on_device_begin(comm, r));
     if (r->device.way == ON_DEVICE_NCCL || r->device.way == ON_DEVICE_ALONE)
@@ -194,6 +196,8 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
     if (args->postscale != 0)
         HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
                           args->postscale));
+    if (r->compression.on)
+        HVD_TRY(compression_finish(comm, r));
     r->part_i++;
     return r->part_i == r->n_parts ? on_device_finish(comm, r) : HVD_OK;
 }

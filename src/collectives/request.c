@@ -76,6 +76,7 @@ void requests_release(void)
         array_free(&request->tensors, &request->tensors_max);
         array_free(&request->parts, &request->parts_max);
         on_device_fini(&request->device);
+        compression_fini(&request->compression);
         free(request);
     }
 }
@@ -204,6 +205,8 @@ hvd_status_t request_create(struct comm *comm,
     move(request, REQUEST_POSTED);
     request->device.way = ON_DEVICE_NOT;
     status = group == NULL ? fill_one(request) : fill_group(request, group);
+    if (status == HVD_OK)
+        status = compression_prepare(request);
     if (status == HVD_OK && is_on_device(args))
         status = on_device_prepare(request);
     if (status != HVD_OK) {

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "collectives/call.h"
 #include "collectives/comm.h"
+#include "collectives/compression.h"
 #include "collectives/fusion.h"
 #include "collectives/on_device.h"
 
@@ -50,6 +51,7 @@ struct hvd_request {
     struct fusion_part *parts;     /* [n_parts]: operations, one number each */
     size_t n_parts, parts_max;
     struct on_device device;
+    struct compression compression;
 
     /* --- */
     size_t part_i;

@@ -58,13 +58,15 @@ static hvd_status_t adopt(const hvd_collective_args_t *args,
 
 static hvd_status_t check_reserved(const hvd_collective_args_t *args)
 {
+    const uint64_t known = HVD_COLLECTIVE_ORDERED | HVD_COLLECTIVE_FLOAT16 |
+                           HVD_COLLECTIVE_BFLOAT16;
     const char *field = NULL;
 
     if (args->comm != NULL)
         field = "comm";
     else if (args->memory < HVD_MEMORY_LOOK || args->memory > HVD_MEMORY_DEVICE)
         field = "memory";
-    else if ((args->flags & ~(uint64_t)HVD_COLLECTIVE_ORDERED) != 0)
+    else if ((args->flags & ~known) != 0)
         field = "flags";
     if (field == NULL)
         return HVD_OK;

@@ -1,0 +1,151 @@
+/* collectives/compression.c - see compression.h. */
+#include "collectives/compression.h"
+
+#include "base/error.h"
+#include "collectives/comm_impl.h"
+#include "collectives/on_device.h"
+#include "collectives/reduce/convert.h"
+#include "collectives/request.h"
+
+enum {
+    PIECE = 1 << 16, /* elements between two looks whether the comm has ended */
+    WIRE_ELEM = 2,
+    FLAGS = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16
+};
+
+/* --- at the door --- */
+
+static hvd_status_t invalid(const char *why)
+{
+    return error_set(HVD_ERR_INVALID, "allreduce: %s", why);
+}
+
+static bool overlap(const void *a, const void *b, size_t nbytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+    return x < y + nbytes && y < x + nbytes;
+}
+
+static hvd_status_t check(const struct hvd_request *r)
+{
+    const struct collective_args *args = &r->args;
+    size_t nbytes = r->call.recv_nbytes;
+
+    if (args->kind != COLLECTIVE_ALLREDUCE || !convert_applies(args->dtype))
+        return error_set(HVD_ERR_INVALID,
+                         "%s: 16 bits on the way are for allreduce of float32 "
+                         "and float64",
+                         call_kind_name((unsigned)args->kind));
+    if ((args->flags & FLAGS) == FLAGS)
+        return invalid("flags: either FLOAT16 or BFLOAT16");
+    if (is_on_device(args))
+        return error_set(HVD_ERR_UNSUPPORTED,
+                         "allreduce: 16 bits on the way of buffers on a "
+                         "device");
+    if (args->residual && nbytes > 0 &&
+        (overlap(args->residual, args->sendbuf, nbytes) ||
+         overlap(args->residual, args->recvbuf, nbytes)))
+        return invalid("residual overlaps a buffer");
+    return HVD_OK;
+}
+
+static hvd_status_t reserve(struct compression *c, size_t nbytes)
+{
+    void *fresh;
+
+    if (nbytes <= c->wire_max)
+        return HVD_OK;
+    HVD_TRY(hvd_alloc(nbytes, &fresh));
+    hvd_free(c->wire);
+    c->wire = fresh;
+    c->wire_max = nbytes;
+    return HVD_OK;
+}
+
+static double factor_of(double scale)
+{
+    return scale == 0 ? 1 : scale;
+}
+
+static void take_over(struct compression *c, const struct collective_args *args)
+{
+    c->dtype = args->dtype;
+    c->send = args->sendbuf;
+    c->recv = args->recvbuf;
+    c->residual = args->residual;
+    c->prescale = factor_of(args->prescale);
+    c->postscale = factor_of(args->postscale);
+    c->on = true;
+}
+
+hvd_status_t compression_prepare(struct hvd_request *r)
+{
+    struct compression *c = &r->compression;
+    struct collective_args *args = &r->args;
+    bool half = args->flags & HVD_COLLECTIVE_FLOAT16;
+
+    c->on = false;
+    if (!(args->flags & FLAGS))
+        return args->residual ? invalid("residual: nothing is compressed")
+                              : HVD_OK;
+    HVD_TRY(check(r));
+    HVD_TRY(reserve(c, args->count * WIRE_ELEM + 1));
+    take_over(c, args);
+    args->sendbuf = args->recvbuf = c->wire;
+    args->dtype = half ? HVD_FLOAT16 : HVD_BFLOAT16;
+    args->prescale = args->postscale = 0;
+    return call_check(args, r->comm->config.rank, r->comm->config.size,
+                      &r->call);
+}
+
+void compression_fini(struct compression *c)
+{
+    hvd_free(c->wire);
+    c->wire = NULL;
+    c->wire_max = 0;
+}
+
+/* --- on the way --- */
+
+/* Elements of the piece at `at`; 0: the comm has ended. */
+static size_t piece_at(const struct comm *comm, size_t at, size_t count)
+{
+    size_t rest = count - at;
+
+    if (comm_status(comm, NULL) != HVD_OK)
+        return 0;
+    return rest < PIECE ? rest : PIECE;
+}
+
+hvd_status_t compression_begin(struct comm *comm, struct hvd_request *r)
+{
+    const struct compression *c = &r->compression;
+    size_t elem = hvd_dtype_size(c->dtype), count = r->args.count;
+
+    for (size_t at = 0, n; at < count; at += n) {
+        n = piece_at(comm, at, count);
+        if (n == 0)
+            return comm_end(comm);
+        convert_narrow(r->args.dtype, (uint8_t *)c->wire + at * WIRE_ELEM,
+                       c->dtype, c->send + at * elem, n, c->prescale,
+                       c->residual ? c->residual + at * elem : NULL);
+    }
+    return HVD_OK;
+}
+
+hvd_status_t compression_finish(struct comm *comm, struct hvd_request *r)
+{
+    const struct compression *c = &r->compression;
+    size_t elem = hvd_dtype_size(c->dtype), count = r->args.count;
+
+    for (size_t at = 0, n; at < count; at += n) {
+        n = piece_at(comm, at, count);
+        if (n == 0)
+            return comm_end(comm);
+        convert_widen(c->dtype, c->recv + at * elem, r->args.dtype,
+                      (const uint8_t *)c->wire + at * WIRE_ELEM, n,
+                      c->postscale);
+    }
+    return HVD_OK;
+}

@@ -1,0 +1,369 @@
+/* tests/collectives/test_compression.c - 32 and 64 bits that travel as 16: the
+ * conversions against a plain one, and a compressed call against an own call of
+ * the dtype that it travels as, bit for bit. */
+#include <math.h>
+
+#include "base/array.h"
+#include "base/random.h"
+#include "collectives/reduce/convert.h"
+#include "collectives/reduce/dtype.h"
+#include "posted.h"
+
+enum { COUNT_MAX = 70000 };
+
+static const hvd_dtype_t wires[] = {HVD_FLOAT16, HVD_BFLOAT16};
+static const hvd_dtype_t dtypes[] = {HVD_FLOAT32, HVD_FLOAT64};
+
+static uint16_t plain_narrow(hvd_dtype_t wire, double v)
+{
+    return wire == HVD_FLOAT16 ? half_of_float((float)v)
+                               : bfloat_of_float((float)v);
+}
+
+static double plain_widen(hvd_dtype_t wire, uint16_t q)
+{
+    return (double)(wire == HVD_FLOAT16 ? half_to_float(q)
+                                        : bfloat_to_float(q));
+}
+
+static double get(hvd_dtype_t dtype, const void *at)
+{
+    float f;
+    double d;
+
+    memcpy(&f, at, sizeof(f));
+    if (dtype == HVD_FLOAT32)
+        return (double)f;
+    memcpy(&d, at, sizeof(d));
+    return d;
+}
+
+static void put(hvd_dtype_t dtype, void *at, double v)
+{
+    float f = (float)v;
+
+    if (dtype == HVD_FLOAT32)
+        memcpy(at, &f, sizeof(f));
+    else
+        memcpy(at, &v, sizeof(v));
+}
+
+/* --- conversions --- */
+
+static const double edges[] = {0,     -0.0,   1,        -1.5,      65504,
+                               65520, 1e-8,   -6e-8,    1e-40,     3.5e38,
+                               1e300, 1e-300, INFINITY, -INFINITY, 0.1};
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Elements lie across their alignment, too. */
+static void convert_all(hvd_dtype_t wire, hvd_dtype_t dtype, size_t count,
+                        double factor)
+{
+    size_t elem = hvd_dtype_size(dtype);
+    uint8_t *src = malloc(count * elem + 1), *back = malloc(count * elem + 1);
+    uint8_t *q = malloc(count * 2 + 1);
+
+    for (size_t i = 0; i < count; i++)
+        put(dtype, src + 1 + i * elem, edges[i % ARRAY_SIZE(edges)]);
+    convert_narrow(wire, q + 1, dtype, src + 1, count, factor, NULL);
+    convert_widen(dtype, back + 1, wire, q + 1, count, 2);
+    for (size_t i = 0; i < count; i++) {
+        uint16_t got, wanted = plain_narrow(
+                          wire, get(dtype, src + 1 + i * elem) * factor);
+
+        memcpy(&got, q + 1 + 2 * i, 2);
+        ck_assert_uint_eq(got, wanted);
+        ck_assert(same(get(dtype, back + 1 + i * elem),
+                       dtype == HVD_FLOAT64
+                           ? 2 * plain_widen(wire, wanted)
+                           : (double)(float)(2 * plain_widen(wire, wanted))));
+    }
+    free(src);
+    free(back);
+    free(q);
+}
+
+START_TEST(conversions_are_plain_ones)
+{
+    static const size_t counts[] = {0, 1, 255, 256, 257, 1000};
+
+    for (size_t w = 0; w < ARRAY_SIZE(wires); w++)
+        for (size_t t = 0; t < ARRAY_SIZE(dtypes); t++)
+            for (size_t c = 0; c < ARRAY_SIZE(counts); c++) {
+                convert_all(wires[w], dtypes[t], counts[c], 1);
+                convert_all(wires[w], dtypes[t], counts[c], 0.25);
+            }
+    ck_assert(!convert_applies(HVD_FLOAT16) && !convert_applies(HVD_INT32));
+}
+END_TEST
+
+/* What went and what is left are what there was; of infinity nothing is. */
+START_TEST(residual_is_what_rounding_took)
+{
+    hvd_dtype_t wire = wires[_i % 2], dtype = dtypes[_i / 2];
+    size_t elem = hvd_dtype_size(dtype);
+    uint8_t src[ARRAY_SIZE(edges) * 8], residual[sizeof(src)];
+    uint16_t q[ARRAY_SIZE(edges)];
+
+    for (size_t i = 0; i < ARRAY_SIZE(edges); i++) {
+        put(dtype, src + i * elem, edges[i]);
+        put(dtype, residual + i * elem, 0.001);
+    }
+    convert_narrow(wire, q, dtype, src, ARRAY_SIZE(edges), 1, residual);
+    for (size_t i = 0; i < ARRAY_SIZE(edges); i++) {
+        double v = get(dtype, src + i * elem) +
+                   (dtype == HVD_FLOAT32 ? (double)0.001f : 0.001);
+        double went = plain_widen(wire, q[i]);
+        double left = get(dtype, residual + i * elem);
+
+        ck_assert_uint_eq(q[i], plain_narrow(wire, v));
+        ck_assert(left == (isfinite(went) ? dtype == HVD_FLOAT32
+                                                ? (double)(float)(v - went)
+                                                : v - went
+                                          : 0));
+    }
+}
+END_TEST
+
+/* --- calls --- */
+
+static struct collective_args args_for(hvd_dtype_t wire, hvd_dtype_t dtype,
+                                       const void *send, void *recv,
+                                       size_t count)
+{
+    struct collective_args args = sum_args(send, recv, count);
+
+    args.dtype = dtype;
+    args.flags = wire == HVD_FLOAT16 ? HVD_COLLECTIVE_FLOAT16
+                                     : HVD_COLLECTIVE_BFLOAT16;
+    return args;
+}
+
+static hvd_status_t run_posted(struct comm *comm,
+                               const struct collective_args *args)
+{
+    struct hvd_request *request;
+
+    HVD_TRY(comm_post(comm, args, &request));
+    return request_wait(request);
+}
+
+/* What the call has to come to, by a call of 16-bit floats. */
+static hvd_status_t reference(struct comm *comm,
+                              const struct collective_args *args, uint16_t *q)
+{
+    hvd_dtype_t wire = args->flags == HVD_COLLECTIVE_FLOAT16 ? HVD_FLOAT16
+                                                             : HVD_BFLOAT16;
+    double factor = args->prescale != 0 ? args->prescale : 1;
+    struct collective_args own = *args;
+
+    convert_narrow(wire, q, args->dtype, args->sendbuf, args->count, factor,
+                   NULL);
+    own.sendbuf = own.recvbuf = q;
+    own.dtype = wire;
+    own.flags = 0;
+    own.prescale = own.postscale = 0;
+    return run_posted(comm, &own);
+}
+
+struct scene {
+    hvd_dtype_t wire, dtype;
+    size_t count;
+    hvd_op_t op;
+    bool in_place;
+    double prescale, postscale;
+};
+
+static const struct scene scenes[] = {
+    {HVD_FLOAT16, HVD_FLOAT32, 1, HVD_SUM, true, 0, 0},
+    {HVD_FLOAT16, HVD_FLOAT32, COUNT_MAX, HVD_SUM, false, 0, 0},
+    {HVD_BFLOAT16, HVD_FLOAT32, COUNT_MAX, HVD_AVERAGE, true, 0, 0},
+    {HVD_FLOAT16, HVD_FLOAT64, 4099, HVD_AVERAGE, false, 0.125, 8},
+    {HVD_BFLOAT16, HVD_FLOAT64, 257, HVD_MAX, true, 0, 3},
+    {HVD_BFLOAT16, HVD_FLOAT32, 5000, HVD_SUM, false, 0.5, 0},
+    {HVD_FLOAT16, HVD_FLOAT32, 0, HVD_SUM, true, 0, 0},
+};
+
+static bool plays(struct group *g, int rank, void *arg)
+{
+    const struct scene *s = arg;
+    size_t elem = hvd_dtype_size(s->dtype);
+    uint8_t *send = malloc(s->count * elem + 1);
+    uint8_t *recv = s->in_place ? send : malloc(s->count * elem + 1);
+    uint16_t *q = malloc(s->count * 2 + 2);
+    struct random_state r = {77 + (uint64_t)rank};
+    struct collective_args args = args_for(s->wire, s->dtype, send, recv,
+                                           s->count);
+    double behind = s->postscale != 0 ? s->postscale : 1;
+
+    for (size_t i = 0; i < s->count; i++)
+        put(s->dtype, send + i * elem,
+            (double)random_below(&r, 2000001) / 1e6 - 1);
+    args.op = s->op;
+    args.prescale = s->prescale;
+    args.postscale = s->postscale;
+    EXPECT(reference(g->comms[rank], &args, q) == HVD_OK);
+    EXPECT(run_posted(g->comms[rank], &args) == HVD_OK);
+    for (size_t i = 0; i < s->count; i++) {
+        double wanted = plain_widen(s->wire, q[i]) * behind;
+
+        EXPECT(get(s->dtype, recv + i * elem) ==
+               (s->dtype == HVD_FLOAT32 ? (double)(float)wanted : wanted));
+    }
+    free(q);
+    if (!s->in_place)
+        free(recv);
+    free(send);
+    return true;
+}
+
+START_TEST(call_is_one_of_its_wire)
+{
+    static const int sizes[] = {1, 2, 3, 4};
+    struct scene scene = scenes[_i];
+    struct group g;
+
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        group_init(&g, sizes[i]);
+        group_run(&g, plays, &scene);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* The mean of many sums of what 16 bits cannot say: with what was taken away
+ * added the next time it is right, without it is off by as much each time. */
+static bool feeds_back(struct group *g, int rank, void *arg)
+{
+    enum { STEPS = 400 };
+    const float value = 1.0f + 0.3f / 256; /* between two of bfloat16 */
+    double sum[2] = {0, 0}, exact = (double)value * g->size;
+    float residual[1] = {0};
+
+    for (int step = 0; step < 2 * STEPS; step++) {
+        float x[1] = {value};
+        struct collective_args args = args_for(HVD_BFLOAT16, HVD_FLOAT32, x, x,
+                                               1);
+
+        args.residual = step < STEPS ? residual : NULL;
+        EXPECT(run_posted(g->comms[rank], &args) == HVD_OK);
+        sum[step / STEPS] += (double)x[0];
+    }
+    EXPECT(fabs(sum[0] / STEPS - exact) < 0.0001);
+    EXPECT(fabs(sum[1] / STEPS - exact) > 0.001);
+    return true;
+}
+
+START_TEST(error_feedback_makes_the_mean_right)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, feeds_back, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- what is refused, and what ends it --- */
+
+static bool refused(struct comm *comm, const struct collective_args *args,
+                    const char *words)
+{
+    struct hvd_request *request;
+
+    return comm_post(comm, args, &request) == HVD_ERR_INVALID &&
+           text_has(words);
+}
+
+START_TEST(refused_at_the_door)
+{
+    struct group g;
+    float x[8] = {0};
+    struct collective_args args = args_for(HVD_FLOAT16, HVD_INT32, x, x, 4);
+
+    group_init(&g, 2);
+    ck_assert(refused(g.comms[0], &args, "float32 and float64"));
+    args.dtype = HVD_FLOAT16;
+    ck_assert(refused(g.comms[0], &args, "float32 and float64"));
+    args.dtype = HVD_FLOAT32;
+    args.kind = COLLECTIVE_BROADCAST;
+    ck_assert(refused(g.comms[0], &args, "broadcast"));
+    args.kind = COLLECTIVE_ALLREDUCE;
+    args.flags |= HVD_COLLECTIVE_BFLOAT16;
+    ck_assert(refused(g.comms[0], &args, "either"));
+    args.flags = HVD_COLLECTIVE_FLOAT16;
+    args.residual = x + 3;
+    ck_assert(refused(g.comms[0], &args, "residual overlaps"));
+    args.residual = x + 4;
+    args.flags = 0;
+    ck_assert(refused(g.comms[0], &args, "nothing is compressed"));
+    group_fini(&g);
+}
+END_TEST
+
+/* One rank alone does not have it rounded. They are connected before, so that
+ * nobody comes late (test_comm.c has that). */
+static bool differs(struct group *g, int rank, void *arg)
+{
+    float x[4] = {1, 2, 3, 4};
+    struct collective_args args = args_for(HVD_FLOAT16, HVD_FLOAT32, x, x, 4);
+
+    for (int i = 0; i < 4; i++)
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank == 1)
+        args.flags = 0;
+    EXPECT(run_posted(g->comms[rank], &args) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("float16") && text_has("float32"));
+    return true;
+}
+
+START_TEST(ranks_that_differ_are_named)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, differs, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* Its peer never comes: nothing of the result is written. */
+START_TEST(abort_leaves_the_result_alone)
+{
+    struct group g;
+    float x[1000], y[1000];
+    struct collective_args args = args_for(HVD_FLOAT16, HVD_FLOAT32, x, y,
+                                           1000);
+    struct hvd_request *request;
+
+    fill(x, 1000, 1);
+    fill(y, 1000, 7);
+    group_init(&g, 2);
+    ck_assert_int_eq(comm_post(g.comms[0], &args, &request), HVD_OK);
+    comm_abort(g.comms[0], HVD_PEER_LOST, "the test says so");
+    ck_assert_int_eq(request_wait(request), HVD_PEER_LOST);
+    ck_assert(all_are(y, 1000, 7));
+    group_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("compression");
+    TCase *tc = tcase_create("compression");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, conversions_are_plain_ones);
+    tcase_add_loop_test(tc, residual_is_what_rounding_took, 0, 4);
+    tcase_add_loop_test(tc, call_is_one_of_its_wire, 0, ARRAY_SIZE(scenes));
+    tcase_add_test(tc, error_feedback_makes_the_mean_right);
+    tcase_add_test(tc, refused_at_the_door);
+    tcase_add_test(tc, ranks_that_differ_are_named);
+    tcase_add_test(tc, abort_leaves_the_result_alone);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
