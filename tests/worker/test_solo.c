@@ -158,7 +158,7 @@ START_TEST(descriptor_fields_of_the_future_are_refused)
     args.memory = -1;
     assert_refused(&args, "memory");
     args.memory = 0;
-    args.flags = 4;
+    args.flags = 8;
     assert_refused(&args, "flags");
     args.flags = 0;
     args.struct_size = 8;
