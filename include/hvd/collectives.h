@@ -233,9 +233,11 @@ enum {
     HVD_COLLECTIVE_ORDERED = 1,
     /* Allreduce of float32 or float64 in memory of the host: half or a quarter
      * of the bytes travel. Each contribution, times `prescale`, is rounded to
-     * this dtype and combined in it; the result is widened, times `postscale`.
-     * What is beyond 65504 is infinite in FLOAT16, on the way, too: a prescale
-     * keeps sums below that. HVD_ERR_UNSUPPORTED on a device. */
+     * this dtype, by way of float32, and combined in it; the result is widened,
+     * times `postscale`. What rounds to more than 65504 is infinite in FLOAT16,
+     * on the way, too: a prescale keeps sums below that. Equal on all ranks, as
+     * the dtype; one that has float64 where others have float32 is not found
+     * out. HVD_ERR_UNSUPPORTED on a device. */
     HVD_COLLECTIVE_FLOAT16 = 2,
     HVD_COLLECTIVE_BFLOAT16 = 4
 };
@@ -262,10 +264,11 @@ typedef struct hvd_collective_args {
     double prescale, postscale;
     uint64_t flags; /* HVD_COLLECTIVE_..., or 0 */
     /* FLOAT16, BFLOAT16: error feedback (1-bit SGD, Seide et al., Interspeech
-     * 2014): [count] of dtype, zeros at first, of this rank alone. It is added
-     * to the contribution, and what rounding has taken away is in it when the
-     * call returns HVD_OK; else it is as undefined as the result, so keep it in
-     * the state (hvd_state_add_local). NULL: none. */
+     * 2014): [count] of dtype in memory of the host, zeros at first, of this
+     * rank alone. It is added to the contribution times prescale (zero it when
+     * that changes), and what rounding has taken away is in it, 0 for what is
+     * infinite, when the call returns HVD_OK; else it is as undefined as the
+     * result, so keep it in the state (hvd_state_add_local). NULL: none. */
     void *residual;
 } hvd_collective_args_t;
 

@@ -15,9 +15,10 @@ enum {
 
 /* --- at the door --- */
 
-static hvd_status_t invalid(const char *why)
+static hvd_status_t invalid(const struct hvd_request *r, const char *why)
 {
-    return error_set(HVD_ERR_INVALID, "allreduce: %s", why);
+    return error_set(HVD_ERR_INVALID, "%s: %s",
+                     call_kind_name((unsigned)r->args.kind), why);
 }
 
 static bool overlap(const void *a, const void *b, size_t nbytes)
@@ -33,20 +34,14 @@ static hvd_status_t check(const struct hvd_request *r)
     size_t nbytes = r->call.recv_nbytes;
 
     if (args->kind != COLLECTIVE_ALLREDUCE || !convert_applies(args->dtype))
-        return error_set(HVD_ERR_INVALID,
-                         "%s: 16 bits on the way are for allreduce of float32 "
-                         "and float64",
-                         call_kind_name((unsigned)args->kind));
+        return invalid(r, "16 bits on the way are for allreduce of float32 and "
+                          "float64");
     if ((args->flags & FLAGS) == FLAGS)
-        return invalid("flags: either FLOAT16 or BFLOAT16");
-    if (is_on_device(args))
-        return error_set(HVD_ERR_UNSUPPORTED,
-                         "allreduce: 16 bits on the way of buffers on a "
-                         "device");
+        return invalid(r, "flags: either FLOAT16 or BFLOAT16");
     if (args->residual && nbytes > 0 &&
         (overlap(args->residual, args->sendbuf, nbytes) ||
          overlap(args->residual, args->recvbuf, nbytes)))
-        return invalid("residual overlaps a buffer");
+        return invalid(r, "residual overlaps a buffer");
     return HVD_OK;
 }
 
@@ -79,7 +74,15 @@ static void take_over(struct compression *c, const struct collective_args *args)
     c->on = true;
 }
 
-hvd_status_t compression_prepare(struct hvd_request *r)
+hvd_status_t compression_admit(const struct collective_args *args)
+{
+    if (!(args->flags & FLAGS) || !is_on_device(args))
+        return HVD_OK;
+    return error_set(HVD_ERR_UNSUPPORTED,
+                     "allreduce: 16 bits on the way of buffers on a device");
+}
+
+hvd_status_t compression_prepare(struct hvd_request *r, bool group)
 {
     struct compression *c = &r->compression;
     struct collective_args *args = &r->args;
@@ -87,8 +90,10 @@ hvd_status_t compression_prepare(struct hvd_request *r)
 
     c->on = false;
     if (!(args->flags & FLAGS))
-        return args->residual ? invalid("residual: nothing is compressed")
+        return args->residual ? invalid(r, "residual: nothing is compressed")
                               : HVD_OK;
+    if (group)
+        return invalid(r, "16 bits on the way of a group");
     HVD_TRY(check(r));
     HVD_TRY(reserve(c, args->count * WIRE_ELEM + 1));
     take_over(c, args);

@@ -28,10 +28,15 @@ struct compression {
     size_t wire_max;
 };
 
-/* A request that is filled in and checked: if it is to be compressed, it is a
- * call on `wire` from here on. HVD_ERR_INVALID, HVD_ERR_UNSUPPORTED (buffers on
- * a device), HVD_ERR_NOMEM. */
-hvd_status_t compression_prepare(struct hvd_request *request) HVD_MUST_CHECK;
+/* Ahead of all else: HVD_ERR_UNSUPPORTED, of buffers on a device. */
+hvd_status_t
+compression_admit(const struct hvd_collective_args *args) HVD_MUST_CHECK;
+
+/* A request that is filled in and checked, of a group or not: if it is to be
+ * compressed, it is a call on `wire` from here on. HVD_ERR_INVALID,
+ * HVD_ERR_NOMEM. */
+hvd_status_t compression_prepare(struct hvd_request *request,
+                                 bool group) HVD_MUST_CHECK;
 void compression_fini(struct compression *compression);
 
 /* By whoever drives, before the call on the wire and behind it. Else than

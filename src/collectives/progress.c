@@ -373,6 +373,7 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     hvd_status_t status;
 
     HVD_TRY(comm_admit(comm));
+    HVD_TRY(compression_admit(args));
     if (is_on_device(args))
         HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));

@@ -206,7 +206,7 @@ hvd_status_t request_create(struct comm *comm,
     request->device.way = ON_DEVICE_NOT;
     status = group == NULL ? fill_one(request) : fill_group(request, group);
     if (status == HVD_OK)
-        status = compression_prepare(request);
+        status = compression_prepare(request, group != NULL);
     if (status == HVD_OK && is_on_device(args))
         status = on_device_prepare(request);
     if (status != HVD_OK) {

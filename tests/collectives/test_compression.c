@@ -284,6 +284,8 @@ START_TEST(refused_at_the_door)
     struct group g;
     float x[8] = {0};
     struct collective_args args = args_for(HVD_FLOAT16, HVD_INT32, x, x, 4);
+    const struct comm_group none = {0, NULL, NULL, NULL};
+    struct hvd_request *request;
 
     group_init(&g, 2);
     ck_assert(refused(g.comms[0], &args, "float32 and float64"));
@@ -301,6 +303,13 @@ START_TEST(refused_at_the_door)
     args.residual = x + 4;
     args.flags = 0;
     ck_assert(refused(g.comms[0], &args, "nothing is compressed"));
+    args = args_for(HVD_FLOAT16, HVD_FLOAT32, NULL, NULL, 0);
+    ck_assert_int_eq(comm_post_group(g.comms[0], &args, &none, &request),
+                     HVD_ERR_INVALID);
+    ck_assert(text_has("of a group"));
+    args.memory = HVD_MEMORY_DEVICE;
+    ck_assert_int_eq(comm_post(g.comms[0], &args, &request),
+                     HVD_ERR_UNSUPPORTED);
     group_fini(&g);
 }
 END_TEST

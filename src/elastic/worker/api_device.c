@@ -80,11 +80,23 @@ static bool is_whole(const struct comm_group *group)
            (group->sendbufs && group->recvbufs && group->counts);
 }
 
+static hvd_status_t look_at_residual(const void *residual)
+{
+    bool device = false;
+
+    if (residual && device_is_used())
+        HVD_TRY(device_look(residual, &device));
+    if (!device)
+        return HVD_OK;
+    return error_set(HVD_ERR_INVALID, "residual is on the device");
+}
+
 hvd_status_t collective_look(hvd_collective_args_t *args,
                              const struct comm_group *group)
 {
     bool rooted = args->kind == HVD_COLLECTIVE_BROADCAST, device = false;
 
+    HVD_TRY(look_at_residual(args->residual));
     if (args->memory != HVD_MEMORY_LOOK)
         return HVD_OK;
     if (device_is_used() && args->kind != HVD_COLLECTIVE_BARRIER) {
