@@ -44,10 +44,7 @@ def count_tests(log):
 
 
 def tests(name, directory, limit_s, lane, needs, options, logbase, prefix=()):
-    """The tests of a build that these options choose. At the back one more of
-    them at once than there are processors: they have what the front leaves."""
-    if lane == "back":
-        options = ["--num-processes", str((os.cpu_count() or 1) + 1), *options]
+    """The tests of a build that these options choose."""
     log = os.path.join(directory, "meson-logs", logbase + ".json")
     if os.path.exists(log):
         os.remove(log)
