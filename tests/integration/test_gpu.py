@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 
-from harness import LOCAL, OTHER, PATIENCE_S, check, equal, main, scenario
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
+                     scenario)
 import job as jobs
 
 NP = ["--min-np", "1", "--max-np", "4"]
@@ -212,6 +213,41 @@ def kills_while_newcomers_get_it(stage):
         run.whole(4, mark, {first["worker"], second["worker"]})
         equal({e["worker"] for e in run.seen("worker_lost", mark)},
               {first["worker"], second["worker"]}, "workers lost")
+    finish(run)
+
+
+@scenario
+def source_that_stops_while_newcomers_get_it(stage):
+    """It is given up for its silence, as in any other call."""
+    run = stage.start(
+        ["-np", "4", *NP, "--heartbeat-interval", "0.2",
+         "--heartbeat-timeout", "%g" % (1.5 * SLOW)], ("--device",),
+        hosts=(LOCAL + ":4",), HVD_LOG_LEVEL="info", HVD_DEVICE_SYNC="nccl",
+        **libraries(stage, "devices=4 late_us=5000"))
+    run.whole(4)
+    mark, first = run.mark(), run.row(rank=2)
+    jobs.kill(first["pid"], signal.SIGKILL)
+    run.until("a newcomer in the next world", lambda: run.seen(
+        "generation_formed", mark, size=4), PATIENCE_S)
+    root = run.row(rank=0)
+    jobs.kill(root["pid"], signal.SIGSTOP)
+    run.whole(4, mark, {first["worker"], root["worker"]})
+    equal({e["worker"] for e in run.seen("worker_lost", mark)},
+          {first["worker"], root["worker"]}, "workers lost")
+    finish(run)
+
+
+@scenario
+def worker_that_wants_it_through_hosts(stage):
+    """One decides for all: the others do not wait for it in a broadcast."""
+    odd = stage.file("odd.sh", "#!/bin/sh\n[ $HVD_SLOT = 1 ] && "
+                     "export HVD_DEVICE_SYNC=host\nexec \"$@\"\n")
+    run = start(stage, HVD_DEVICE_SYNC="nccl", program=[
+        odd, stage.trainer, "--device",
+        os.path.join(stage.directory(), "control")])
+    for rank in (3, 0):
+        lose(run, run.row(rank=rank))
+    equal(said(run, SYNCED), [], "said so")
     finish(run)
 
 
