@@ -86,8 +86,8 @@ static bool multiply(size_t a, size_t b, size_t *product_p)
            *product_p <= PTRDIFF_MAX / 2;
 }
 
-static bool overlap(const void *a, size_t a_nbytes, const void *b,
-                    size_t b_nbytes)
+bool call_overlap(const void *a, size_t a_nbytes, const void *b,
+                  size_t b_nbytes)
 {
     uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
 
@@ -233,8 +233,8 @@ static hvd_status_t check_buffers(const struct collective_args *args,
         return HVD_OK;
     if (call->send_nbytes > 0 && args->sendbuf == NULL)
         return invalid(args, "sendbuf is NULL");
-    if (!in_place(args, call) && overlap(args->sendbuf, call->send_nbytes,
-                                         args->recvbuf, call->recv_nbytes))
+    if (!in_place(args, call) && call_overlap(args->sendbuf, call->send_nbytes,
+                                              args->recvbuf, call->recv_nbytes))
         return invalid(args, "sendbuf and recvbuf overlap");
     return HVD_OK;
 }

@@ -29,6 +29,10 @@ struct call {
 hvd_status_t call_check(const struct collective_args *args, int rank, int size,
                         struct call *call_p) HVD_MUST_CHECK;
 
+/* Have two buffers a byte in common? */
+bool call_overlap(const void *a, size_t a_nbytes, const void *b,
+                  size_t b_nbytes);
+
 const char *call_kind_name(unsigned kind);
 
 /* How the timeline names calls. */

@@ -164,6 +164,19 @@ static inline enum comm_life comm_life(const struct comm *comm)
                                                 memory_order_relaxed);
 }
 
+/* Of a loop over the elements of a buffer, [count], how many to take from `at`
+ * on before it looks again whether the comm has ended; 0: it has. */
+static inline size_t comm_piece(const struct comm *comm, size_t at,
+                                size_t count)
+{
+    enum { PIECE = 64 << 10 };
+    size_t rest = count - at;
+
+    if (comm_status(comm, NULL) != HVD_OK)
+        return 0;
+    return rest < PIECE ? rest : PIECE;
+}
+
 /* --- comm.c --- */
 
 /* Abort with a sentence; returns the reason that stays, its text set. */

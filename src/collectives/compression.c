@@ -8,7 +8,6 @@
 #include "collectives/request.h"
 
 enum {
-    PIECE = 1 << 16, /* elements between two looks whether the comm has ended */
     WIRE_ELEM = 2,
     FLAGS = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16
 };
@@ -21,13 +20,6 @@ static hvd_status_t invalid(const struct hvd_request *r, const char *why)
                      call_kind_name((unsigned)r->args.kind), why);
 }
 
-static bool overlap(const void *a, const void *b, size_t nbytes)
-{
-    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-
-    return x < y + nbytes && y < x + nbytes;
-}
-
 static hvd_status_t check(const struct hvd_request *r)
 {
     const struct collective_args *args = &r->args;
@@ -38,9 +30,9 @@ static hvd_status_t check(const struct hvd_request *r)
                           "float64");
     if ((args->flags & FLAGS) == FLAGS)
         return invalid(r, "flags: either FLOAT16 or BFLOAT16");
-    if (args->residual && nbytes > 0 &&
-        (overlap(args->residual, args->sendbuf, nbytes) ||
-         overlap(args->residual, args->recvbuf, nbytes)))
+    if (args->residual &&
+        (call_overlap(args->residual, nbytes, args->sendbuf, nbytes) ||
+         call_overlap(args->residual, nbytes, args->recvbuf, nbytes)))
         return invalid(r, "residual overlaps a buffer");
     return HVD_OK;
 }
@@ -113,23 +105,13 @@ void compression_fini(struct compression *c)
 
 /* --- on the way --- */
 
-/* Elements of the piece at `at`; 0: the comm has ended. */
-static size_t piece_at(const struct comm *comm, size_t at, size_t count)
-{
-    size_t rest = count - at;
-
-    if (comm_status(comm, NULL) != HVD_OK)
-        return 0;
-    return rest < PIECE ? rest : PIECE;
-}
-
 hvd_status_t compression_begin(struct comm *comm, struct hvd_request *r)
 {
     const struct compression *c = &r->compression;
     size_t elem = hvd_dtype_size(c->dtype), count = r->args.count;
 
     for (size_t at = 0, n; at < count; at += n) {
-        n = piece_at(comm, at, count);
+        n = comm_piece(comm, at, count);
         if (n == 0)
             return comm_end(comm);
         convert_narrow(r->args.dtype, (uint8_t *)c->wire + at * WIRE_ELEM,
@@ -145,7 +127,7 @@ hvd_status_t compression_finish(struct comm *comm, struct hvd_request *r)
     size_t elem = hvd_dtype_size(c->dtype), count = r->args.count;
 
     for (size_t at = 0, n; at < count; at += n) {
-        n = piece_at(comm, at, count);
+        n = comm_piece(comm, at, count);
         if (n == 0)
             return comm_end(comm);
         convert_widen(c->dtype, c->recv + at * elem, r->args.dtype,

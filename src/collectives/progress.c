@@ -26,8 +26,6 @@
 #include "collectives/request.h"
 #include "timeline/timeline.h"
 
-enum { SCALE_PIECE = 64 << 10 }; /* elements, between looks for an abort */
-
 struct progress {
     struct comm *comm;
     pthread_t thread;
@@ -130,11 +128,9 @@ static hvd_status_t scale_all(struct comm *comm,
                               const void *src, size_t elem_nbytes,
                               double factor)
 {
-    for (size_t i = 0; i < args->count; i += SCALE_PIECE) {
-        size_t rest = args->count - i;
-        size_t n = rest < SCALE_PIECE ? rest : SCALE_PIECE;
-
-        if (comm_status(comm, NULL) != HVD_OK)
+    for (size_t i = 0, n; i < args->count; i += n) {
+        n = comm_piece(comm, i, args->count);
+        if (n == 0)
             return comm_end(comm);
         scale(args->dtype, (uint8_t *)args->recvbuf + i * elem_nbytes,
               (const uint8_t *)src + i * elem_nbytes, n, factor);

@@ -290,8 +290,10 @@ void device_entries_begin_receive(hvd_state_t *state)
 
 hvd_status_t device_entries_receive(hvd_state_t *state, struct snapshot *spare)
 {
+    size_t nbytes = lay_out_shadow(spare);
+
+    HVD_ASSERT(nbytes <= state->device.shadow_nbytes);
     pin(spare);
-    HVD_ASSERT(lay_out_shadow(spare) <= state->device.shadow_nbytes);
     HVD_TRY(reserve(&spare->coming, count_pieces(spare)));
     bring_from_shadow(state, spare);
     HVD_TRY(device_entries_await(state, spare));

@@ -162,8 +162,9 @@ static hvd_status_t broadcast(hvd_state_t *state, struct comm *comm, int root,
     return HVD_OK;
 }
 
-/* What has failed is not tried again at once, but what a dead peer ended is
- * tried again later. Where there is no NCCL it costs a deadline each time. */
+/* What has failed, by a dead peer say, goes through the hosts the next time,
+ * and is tried again after that. Where ranks have met and NCCL could not be
+ * had, it is not tried again: that may have cost a deadline. */
 static hvd_status_t send_all(hvd_state_t *state, struct comm *comm,
                              const struct state_devices *d, size_t nbytes,
                              bool *sent_p)
@@ -172,10 +173,10 @@ static hvd_status_t send_all(hvd_state_t *state, struct comm *comm,
 
     state->device.n_by_hosts = 1;
     HVD_TRY(comm_meet_on_devices(comm, &by_nccl));
-    state->device.n_by_hosts = INT_MAX;
-    if (!by_nccl)
+    if (!by_nccl) {
+        state->device.n_by_hosts = INT_MAX;
         return HVD_OK;
-    state->device.n_by_hosts = 1;
+    }
     if (d->rank != d->root)
         device_entries_begin_receive(state);
     HVD_TRY(broadcast(state, comm, d->root, nbytes));
