@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -128,10 +129,18 @@ static hvd_status_t reserve_descriptors(struct comm *comm)
     return HVD_OK;
 }
 
+static void wake(void *arg)
+{
+    const struct comm *comm = arg;
+
+    (void)eventfd_write(comm->verdict.wake_fd, 1);
+}
+
 static void open_to_peers(struct comm *comm)
 {
     comm->user = (struct endpoint_user){
         .generation = comm->config.generation,
+        .set = comm->config.set,
         .key = comm->config.key,
         .sealed = comm->config.encrypt,
         .size = comm->config.size,
@@ -139,6 +148,7 @@ static void open_to_peers(struct comm *comm)
         .arg = comm,
         .take = links_take,
         .fds_close = fds_close,
+        .wake = wake,
     };
     endpoint_add_user(comm->config.endpoint, &comm->user);
 }

@@ -71,6 +71,7 @@ struct comm_config {
     struct endpoint *endpoint; /* borrowed; NULL only when size is 1 */
     uint64_t job;
     uint64_t generation;
+    uint32_t set; /* of the comms of this generation, which one: 0 the world */
     uint8_t key[COMM_KEY_NBYTES];
     int rank, size;
     const struct comm_peer *peers; /* [size], copied */

@@ -8,6 +8,7 @@
  * Threads: whoever drives the comm. Memory: none of its own. */
 #include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -57,7 +58,7 @@ static bool is_elsewhere(struct comm *comm, const struct connection *c,
 
     if (c->channel == channel)
         return false;
-    endpoint_drive(comm->config.endpoint);
+    endpoint_drive(comm->config.endpoint, &comm->user);
     other = comm_link(comm, channel, c->peer);
     if (other == NULL || channel != CHANNEL_LOCAL)
         return other != NULL;
@@ -282,7 +283,8 @@ static size_t fill_pfds(struct comm *comm)
 
         comm->pfds[n++] = (struct pollfd){fd, links_events(c), 0};
     }
-    n += endpoint_fds_fill(comm->config.endpoint, comm->pfds + n);
+    n += endpoint_fds_fill(comm->config.endpoint, comm->pfds + n,
+                           comm->pfds_max - n - 1);
     comm->pfds[n++] = (struct pollfd){doorbell, POLLIN, 0};
     return n;
 }
@@ -300,11 +302,11 @@ static hvd_status_t after_poll(struct comm *comm, size_t n_pfds, size_t n_links,
     for (size_t i = 1 + n_links; i + 1 < n_pfds; i++) /* last, the doorbell */
         endpoint_ready |= comm->pfds[i].revents != 0;
     if (endpoint_ready)
-        endpoint_drive(comm->config.endpoint);
+        endpoint_drive(comm->config.endpoint, &comm->user);
     now_us = clock_now_us();
     if (now_us < deadline_us)
         return HVD_OK;
-    endpoint_drive(comm->config.endpoint);
+    endpoint_drive(comm->config.endpoint, &comm->user);
     HVD_TRY(links_retry_due(comm, now_us));
     if (now_us >= comm->op.watch_us)
         HVD_TRY(watch_look(comm, now_us));
@@ -343,6 +345,19 @@ static hvd_status_t judge_left(struct comm *comm)
     return HVD_OK;
 }
 
+/* By an abort, by who wants to drive, whose word stands, or since something has
+ * come to the endpoint. */
+static hvd_status_t woken(struct comm *comm)
+{
+    eventfd_t ignored;
+
+    (void)eventfd_read(comm->verdict.wake_fd, &ignored);
+    if (comm_kicked(comm) || comm_status(comm, NULL) != HVD_OK)
+        (void)eventfd_write(comm->verdict.wake_fd, 1);
+    endpoint_drive(comm->config.endpoint, &comm->user);
+    return comm_check(comm);
+}
+
 /* `more`: only look, there is work to do. */
 static hvd_status_t wait_events(struct comm *comm, bool more)
 {
@@ -371,7 +386,7 @@ static hvd_status_t wait_events(struct comm *comm, bool more)
         return comm_fail(comm, HVD_ERR_SYSTEM, "poll: %s", strerror(errno));
     }
     if (comm->pfds[0].revents != 0)
-        return comm_check(comm);
+        return woken(comm);
     return after_poll(comm, n_pfds, n_links, deadline_us);
 }
 

@@ -286,6 +286,7 @@ static hvd_status_t dial_once(struct comm *comm, struct connection *c)
         .generation = comm->config.generation,
         .worker = endpoint_worker(comm->config.endpoint),
         .peer = comm->peers[c->peer].worker,
+        .set = comm->config.set,
     };
     uint8_t bytes[HANDSHAKE_NBYTES];
     hvd_status_t status;
@@ -412,6 +413,7 @@ static hvd_status_t read_reply(struct comm *comm, struct connection *c,
         reply.role != HANDSHAKE_REPLY || reply.channel != c->channel ||
         reply.job != comm->config.job ||
         reply.generation != comm->config.generation ||
+        reply.set != comm->config.set ||
         reply.worker != comm->peers[c->peer].worker ||
         memcmp(reply.in_reply, c->nonce, sizeof(c->nonce)) != 0)
         return links_lost(comm, c, "its handshake is not authentic");

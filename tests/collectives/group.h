@@ -53,12 +53,14 @@ struct rank_thread {
     bool ok;
 };
 
-static inline void group_comm_create(struct group *g, int rank)
+static inline struct comm *group_comm_of_set(struct group *g, int rank,
+                                             uint32_t set)
 {
     struct comm_config config = {
         .endpoint = g->endpoints[rank],
         .job = GROUP_JOB,
         .generation = g->generation,
+        .set = set,
         .rank = rank,
         .size = g->size,
         .peers = g->peers,
@@ -69,9 +71,16 @@ static inline void group_comm_create(struct group *g, int rank)
         .tcp_connections = g->tcp_connections,
         .encrypt = g->encrypt,
     };
+    struct comm *comm;
 
     memcpy(config.key, g->key, sizeof(config.key));
-    ck_assert_int_eq(comm_create(&config, &g->comms[rank]), HVD_OK);
+    return comm_create(&config, &comm) == HVD_OK ? comm : NULL;
+}
+
+static inline void group_comm_create(struct group *g, int rank)
+{
+    g->comms[rank] = group_comm_of_set(g, rank, 0);
+    ck_assert_ptr_nonnull(g->comms[rank]);
 }
 
 /* What the ranks can do in the comms created from now on. */

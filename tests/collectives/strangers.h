@@ -74,7 +74,7 @@ static inline void turn_rank(struct group *g, int rank)
 
     if (g->endpoints[rank] == NULL)
         return;
-    endpoint_drive(g->endpoints[rank]);
+    endpoint_drive(g->endpoints[rank], NULL);
     for (size_t i = 0;
          comm != NULL && comm_life(comm) == COMM_OPEN && i < comm->n_live;
          i++) {

@@ -114,7 +114,7 @@ END_TEST
 
 START_TEST(handshake_reply_repeats_the_nonce)
 {
-    struct handshake h = {HANDSHAKE_HELLO, 1, 1, 2, 3, 4, 5, {6}, {0}}, out;
+    struct handshake h = {HANDSHAKE_HELLO, 1, 1, 2, 3, 4, 5, {6}, {0}, 7}, out;
     uint8_t key[MAC_KEY_NBYTES] = {8}, bytes[HANDSHAKE_NBYTES];
 
     ck_assert_int_eq(mac_init(), HVD_OK);
@@ -123,6 +123,7 @@ START_TEST(handshake_reply_repeats_the_nonce)
     ck_assert_int_eq(out.role, HANDSHAKE_REPLY);
     ck_assert_int_eq(out.flags, HANDSHAKE_SEALED);
     ck_assert_uint_eq(out.worker, 5);
+    ck_assert_uint_eq(out.set, 7);
     ck_assert_mem_eq(out.in_reply, h.nonce, sizeof(h.nonce));
 }
 END_TEST

@@ -448,7 +448,7 @@ static bool seems_to_leave(struct group *g, int rank, struct left *l, void *buf)
     EXPECT(broadcast(comm, buf, LEFT_COUNT, HVD_UINT8, 1) == HVD_PEER_LOST);
     pthread_join(teller, NULL);
     while (!atomic_load(&l->read)) {
-        endpoint_drive(g->endpoints[rank]); /* its last words go out */
+        endpoint_drive(g->endpoints[rank], NULL); /* its last words go out */
         sched_yield();
     }
     return true;

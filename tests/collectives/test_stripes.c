@@ -188,7 +188,7 @@ static void see_off(struct group *g, int rank, struct end *end)
 {
     atomic_fetch_add(&end->n_told, 1);
     while (atomic_load(&end->n_told) < g->size) {
-        endpoint_drive(g->endpoints[rank]);
+        endpoint_drive(g->endpoints[rank], NULL);
         sched_yield();
     }
 }

@@ -7,6 +7,7 @@
 #include "collectives/net/endpoint.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,10 +21,9 @@
 #include "collectives/net/avoided.h"
 #include "collectives/net/connection.h"
 #include "collectives/net/endpoint_impl.h"
+#include "collectives/net/goodbyes.h"
 #include "collectives/net/lingering.h"
 #include "collectives/net/listeners.h"
-#include "collectives/net/sealed.h"
-#include "collectives/net/unix_socket.h"
 
 enum {
     ACCEPT_PAUSE_US = 10000, /* no descriptors left */
@@ -31,37 +31,10 @@ enum {
     BACKLOG = 4096 /* net.core.somaxconn may be less */
 };
 
-/* A connection whose hello is not complete, or complete but of a generation
- * that this process has not been assigned to yet. */
-struct arrival {
-    int fd;
-    bool local; /* AF_UNIX */
-    bool held;
-    size_t n;
-    uint64_t deadline_us;
-    uint8_t hello[HANDSHAKE_NBYTES];
-    int fds[UNIX_FDS_MAX]; /* [n_fds], came with its first byte */
-    size_t n_fds;
-};
-
-/* As in a LEAVE: frame.h. */
-struct greeted {
-    uint64_t worker, channels;
-};
-
-struct goodbye {
-    uint64_t generation; /* 0: none */
-    struct greeted *greeted;
-    size_t n_greeted, greeted_max;
-    bool forgets; /* no memory for all of them: anybody else may be one */
-    bool sealed;
-    uint8_t key[MAC_KEY_NBYTES];
-    uint8_t frame[ENDPOINT_GOODBYE_MAX];
-    size_t nbytes;
-};
-
 struct endpoint {
-    struct endpoint_config config;
+    struct endpoint_config config; /* constant */
+    pthread_mutex_t lock; /* of all below; held in every function but those
+                             that say otherwise */
     struct listeners listeners; /* over TCP */
     int local_fd;               /* listens over AF_UNIX; -1: cannot */
     uint64_t accept_us;         /* not before */
@@ -69,20 +42,26 @@ struct endpoint {
     struct log_seldom strange;
     uint64_t fence;
     struct endpoint_user *users;
-    struct goodbye goodbye;
+    const struct endpoint_user *driver; /* of endpoint_drive() under way */
+    struct goodbyes goodbyes;
     struct avoided avoided;
     int last_size;
     struct arrival *arrivals;
     size_t n_arrivals, arrivals_max;
-    struct lingering *lingers;
-    size_t n_lingers, lingers_max;
+    struct lingerings lingerings;
 };
 
 /* Who is closed at the door may come again as often as he likes. */
 #define log_closed(ep, ...) \
     log_seldom(&(ep)->strange, LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-enum judgement { JUDGED_CLOSE, JUDGED_HOLD, JUDGED_TAKEN, JUDGED_GOODBYE };
+enum judgement {
+    JUDGED_CLOSE,
+    JUDGED_HOLD, /* a generation that is to come: until its deadline */
+    JUDGED_KEEP, /* a set of this generation that is to come: until it ends */
+    JUDGED_TAKEN,
+    JUDGED_GOODBYE
+};
 
 static hvd_status_t listen_tcp(struct endpoint *ep,
                                const struct endpoint_config *config)
@@ -126,6 +105,7 @@ hvd_status_t endpoint_create(const struct endpoint_config *config,
     ep->config = *config;
     ep->config.addresses = NULL;
     ep->local_fd = -1;
+    pthread_mutex_init(&ep->lock, NULL);
     HVD_TRY_GOTO(listen_tcp(ep, config), destroy);
     listen_local(ep);
     *endpoint_p = ep;
@@ -134,12 +114,6 @@ hvd_status_t endpoint_create(const struct endpoint_config *config,
 destroy:
     endpoint_destroy(ep);
     return status;
-}
-
-static void arrival_close(struct arrival *a)
-{
-    close(a->fd);
-    unix_socket_fds_close(a->fds, &a->n_fds);
 }
 
 static void stop_listening(struct endpoint *ep)
@@ -156,12 +130,11 @@ void endpoint_destroy(struct endpoint *ep)
     HVD_ASSERT(ep->users == NULL);
     for (size_t i = 0; i < ep->n_arrivals; i++)
         arrival_close(&ep->arrivals[i]);
-    for (size_t i = 0; i < ep->n_lingers; i++)
-        lingering_fini(&ep->lingers[i]);
+    lingerings_fini(&ep->lingerings);
     stop_listening(ep);
+    goodbyes_fini(&ep->goodbyes);
+    pthread_mutex_destroy(&ep->lock);
     free(ep->arrivals);
-    free(ep->goodbye.greeted);
-    free(ep->lingers);
     free(ep);
 }
 
@@ -185,107 +158,57 @@ const uint8_t *endpoint_job_key(const struct endpoint *ep)
     return ep->config.job_key;
 }
 
-uint8_t endpoint_avoided(const struct endpoint *ep, uint64_t worker,
-                         uint64_t now_us)
+uint8_t endpoint_avoided(struct endpoint *ep, uint64_t worker, uint64_t now_us)
 {
-    return avoided_get(&ep->avoided, worker, now_us);
+    uint8_t avoided;
+
+    pthread_mutex_lock(&ep->lock);
+    avoided = avoided_get(&ep->avoided, worker, now_us);
+    pthread_mutex_unlock(&ep->lock);
+    return avoided;
 }
 
 void endpoint_avoid(struct endpoint *ep, uint64_t worker, unsigned address_i,
                     uint64_t now_us)
 {
+    pthread_mutex_lock(&ep->lock);
     avoided_set(&ep->avoided, worker, address_i, now_us);
+    pthread_mutex_unlock(&ep->lock);
 }
 
 void endpoint_reached(struct endpoint *ep, uint64_t worker, unsigned address_i)
 {
+    pthread_mutex_lock(&ep->lock);
     avoided_clear(&ep->avoided, worker, address_i);
+    pthread_mutex_unlock(&ep->lock);
 }
 
 void endpoint_set_fence(struct endpoint *ep, uint64_t fence)
 {
+    pthread_mutex_lock(&ep->lock);
     if (fence > ep->fence)
         ep->fence = fence;
+    pthread_mutex_unlock(&ep->lock);
 }
 
 void endpoint_linger(struct endpoint *ep, int fd, uint8_t *rest, size_t nbytes)
 {
-    uint64_t now_us = clock_now_us();
-    struct lingering l;
-
-    lingering_init(&l, fd, rest, nbytes, now_us);
-    if (lingering_step(&l, now_us) ||
-        !array_reserve(&ep->lingers, &ep->lingers_max, ep->n_lingers + 1)) {
-        lingering_fini(&l);
-        return;
-    }
-    ep->lingers[ep->n_lingers++] = l;
-}
-
-static uint64_t greeted_on(const struct goodbye *g, uint64_t worker)
-{
-    for (size_t i = 0; i < g->n_greeted; i++)
-        if (g->greeted[i].worker == worker)
-            return g->greeted[i].channels;
-    return g->forgets ? UINT64_MAX : 0;
-}
-
-/* The frame is one for all, and a LEAVE says what concerns the receiver. */
-static void name_channels(const struct goodbye *g, uint64_t worker,
-                          uint8_t *bytes)
-{
-    struct frame f;
-
-    if (!frame_decode(bytes, &f) || f.type != FRAME_LEAVE)
-        return;
-    f.count = greeted_on(g, worker);
-    frame_encode(&f, bytes);
-}
-
-/* As the dialer can read it, out [ENDPOINT_GOODBYE_MAX + RECORD_EXTRA_NBYTES]:
- * how many bytes. Who does not encrypt as this end did learns that from the
- * reply, and no more. */
-static size_t encode_goodbye(const struct goodbye *g,
-                             const struct handshake *hello,
-                             const struct handshake *reply, uint8_t *out)
-{
-    bool sealed = reply->flags & HANDSHAKE_SEALED;
-    uint8_t frame[ENDPOINT_GOODBYE_MAX], key[MAC_KEY_NBYTES];
-    struct records records;
-
-    if (sealed != (bool)(hello->flags & HANDSHAKE_SEALED) ||
-        (hello->flags & HANDSHAKE_AES && !aead_has_aes()))
-        return 0;
-    memcpy(frame, g->frame, g->nbytes);
-    name_channels(g, hello->worker, frame);
-    if (!sealed) {
-        memcpy(out, frame, g->nbytes);
-        return g->nbytes;
-    }
-    handshake_key(g->key, HANDSHAKE_ANSWER, hello, reply, key);
-    records_init(&records, sealed_cipher(hello), key);
-    records_seal(&records, frame, g->nbytes, out);
-    records_fini(&records);
-    mac_wipe(key, sizeof(key));
-    return g->nbytes + RECORD_EXTRA_NBYTES;
+    pthread_mutex_lock(&ep->lock);
+    lingerings_add(&ep->lingerings, fd, rest, nbytes, clock_now_us());
+    pthread_mutex_unlock(&ep->lock);
 }
 
 static void say_goodbye(struct endpoint *ep, int fd,
+                        const struct goodbye *goodbye,
                         const struct handshake *hello)
 {
-    const struct goodbye *g = &ep->goodbye;
-    uint8_t *rest = malloc(HANDSHAKE_NBYTES + g->nbytes + RECORD_EXTRA_NBYTES);
-    struct handshake reply;
-    size_t n = HANDSHAKE_NBYTES;
+    size_t n;
+    uint8_t *answer = goodbye_answer(goodbye, hello, &n);
 
-    if (rest == NULL) {
+    if (answer == NULL)
         close(fd);
-        return;
-    }
-    reply = handshake_reply(hello, g->sealed && hello->channel != CHANNEL_LOCAL,
-                            g->key, rest);
-    n += encode_goodbye(g, hello, &reply, rest + n);
-    endpoint_linger(ep, fd, rest, n);
+    else
+        lingerings_add(&ep->lingerings, fd, answer, n, clock_now_us());
 }
 
 static uint64_t newest_generation(const struct endpoint *ep)
@@ -323,68 +246,130 @@ static bool is_ours(struct endpoint *ep, const struct arrival *a,
            handshake_is_member(a->hello, ep->config.job_key);
 }
 
-/* What to do with a complete hello. JUDGED_TAKEN: fd is a comm's now. */
-static enum judgement judge(struct endpoint *ep, const struct arrival *a,
-                            struct handshake *hello)
+/* --- handing over --- */
+
+/* On the thread that drives the user, without the lock. */
+static void hand_over(struct endpoint *ep, struct endpoint_user *user)
+{
+    struct delivery *d, *next;
+
+    pthread_mutex_lock(&ep->lock);
+    d = user->inbox;
+    user->inbox = NULL;
+    pthread_mutex_unlock(&ep->lock);
+    for (; d != NULL; d = next) {
+        next = d->next;
+        if (!user->take(user->arg, d->fd, &d->hello, d->fds, d->n_fds))
+            delivery_close(d);
+        free(d);
+    }
+}
+
+/* The user takes nothing any more. */
+static void empty_inbox(struct endpoint *ep, struct endpoint_user *user)
+{
+    const struct goodbye *goodbye = goodbyes_of(&ep->goodbyes, user->generation,
+                                                user->set);
+    struct delivery *d, *next;
+
+    for (d = user->inbox; d != NULL; d = next) {
+        next = d->next;
+        if (goodbye != NULL) {
+            unix_socket_fds_close(d->fds, &d->n_fds);
+            say_goodbye(ep, d->fd, goodbye, &d->hello);
+        } else {
+            delivery_close(d);
+        }
+        free(d);
+    }
+    user->inbox = NULL;
+}
+
+/* --- judging --- */
+
+static struct endpoint_user *user_of(const struct endpoint *ep,
+                                     uint64_t generation, uint32_t set)
 {
     struct endpoint_user *u = ep->users;
+
+    while (u != NULL &&
+           (u->generation != generation || u->set != set || !u->open))
+        u = u->next;
+    return u;
+}
+
+/* What to do with a complete hello that no user is there for. */
+static enum judgement judge_unknown(const struct endpoint *ep,
+                                    const struct handshake *hello)
+{
+    if (hello->generation > newest_generation(ep))
+        return JUDGED_HOLD;
+    if (hello->set != 0 && user_of(ep, hello->generation, 0) != NULL)
+        return JUDGED_KEEP;
+    return JUDGED_CLOSE;
+}
+
+static bool is_driven_here(const struct endpoint *ep,
+                           const struct endpoint_user *user)
+{
+    return ep->driver != NULL ? user == ep->driver : user->set == 0;
+}
+
+static enum judgement judge(struct endpoint *ep, const struct arrival *a,
+                            struct handshake *hello,
+                            const struct goodbye **goodbye_p)
+{
+    struct endpoint_user *u;
 
     if (!is_ours(ep, a, hello)) {
         log_closed(ep, "connection with a foreign handshake -> closed");
         return JUDGED_CLOSE;
     }
-    if (hello->generation == ep->goodbye.generation)
-        return is_authentic(ep, a, hello, ep->goodbye.key) ? JUDGED_GOODBYE
-                                                           : JUDGED_CLOSE;
+    *goodbye_p = goodbyes_of(&ep->goodbyes, hello->generation, hello->set);
+    if (*goodbye_p != NULL)
+        return is_authentic(ep, a, hello, goodbye_key(*goodbye_p))
+                   ? JUDGED_GOODBYE
+                   : JUDGED_CLOSE;
     if (hello->generation <= ep->fence)
         return JUDGED_CLOSE;
-    while (u != NULL && (u->generation != hello->generation || !u->open))
-        u = u->next;
+    u = user_of(ep, hello->generation, hello->set);
     if (u == NULL)
-        return hello->generation > newest_generation(ep) ? JUDGED_HOLD
-                                                         : JUDGED_CLOSE;
-    if (!is_authentic(ep, a, hello, u->key))
+        return judge_unknown(ep, hello);
+    if (!is_authentic(ep, a, hello, u->key) ||
+        !delivery_add(&u->inbox, a, hello))
         return JUDGED_CLOSE;
-    return u->take(u->arg, a->fd, hello, a->fds, a->n_fds) ? JUDGED_TAKEN
-                                                           : JUDGED_CLOSE;
-}
-
-static ssize_t arrival_read(struct arrival *a)
-{
-    uint8_t *bytes = a->hello + a->n;
-    size_t rest = sizeof(a->hello) - a->n;
-
-    /* what comes with later bytes the kernel closes */
-    if (a->local && a->n == 0)
-        return unix_socket_recv(a->fd, bytes, rest, a->fds, &a->n_fds);
-    return recv(a->fd, bytes, rest, 0);
+    if (!is_driven_here(ep, u))
+        u->wake(u->arg);
+    return JUDGED_TAKEN;
 }
 
 /* Returns true once the arrival is no longer ours. */
 static bool arrival_step(struct endpoint *ep, struct arrival *a,
                          uint64_t now_us)
 {
+    const struct goodbye *goodbye;
     struct handshake hello;
+    const char *why;
 
-    while (a->n < sizeof(a->hello)) {
-        ssize_t n = arrival_read(a);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN && now_us < a->deadline_us)
-            return false;
-        if (n < 0 && (errno == EMFILE || errno == EPROTO))
+    switch (arrival_read(a, now_us, &why)) {
+    case ARRIVAL_LATER:
+        return false;
+    case ARRIVAL_OVER:
+        if (why != NULL)
             log_closed(ep,
                        "local connection: descriptors of its hello: %s -> "
                        "closed",
-                       errno == EMFILE ? strerror(errno) : "too many");
-        if (n <= 0) {
-            arrival_close(a);
-            return true;
-        }
-        a->n += (size_t)n;
+                       why);
+        arrival_close(a);
+        return true;
+    case ARRIVAL_COMPLETE:
+        break;
     }
-    switch (judge(ep, a, &hello)) {
+    switch (judge(ep, a, &hello, &goodbye)) {
+    case JUDGED_KEEP:
+        a->held = true;
+        a->deadline_us = CLOCK_NEVER;
+        return false;
     case JUDGED_HOLD:
         a->held = true;
         if (now_us < a->deadline_us)
@@ -394,7 +379,7 @@ static bool arrival_step(struct endpoint *ep, struct arrival *a,
         return true;
     case JUDGED_GOODBYE:
         unix_socket_fds_close(a->fds, &a->n_fds);
-        say_goodbye(ep, a->fd, &hello);
+        say_goodbye(ep, a->fd, goodbye, &hello);
         return true;
     case JUDGED_CLOSE:
         break;
@@ -517,7 +502,7 @@ static void drive_arrivals(struct endpoint *ep, uint64_t now_us)
             ep->arrivals[i] = ep->arrivals[--ep->n_arrivals];
 }
 
-void endpoint_drive(struct endpoint *ep)
+static void drive(struct endpoint *ep)
 {
     uint64_t now_us = clock_now_us();
 
@@ -527,66 +512,95 @@ void endpoint_drive(struct endpoint *ep)
     for (size_t i = 0; i < ep->listeners.n; i++)
         accept_all(ep, ep->listeners.fds[i], now_us);
     accept_all(ep, ep->local_fd, now_us);
-    for (size_t i = ep->n_lingers; i-- > 0;)
-        if (lingering_step(&ep->lingers[i], now_us)) {
-            lingering_fini(&ep->lingers[i]);
-            ep->lingers[i] = ep->lingers[--ep->n_lingers];
-        }
+    lingerings_drive(&ep->lingerings, now_us);
+}
+
+static struct endpoint_user *first_with_mail(struct endpoint *ep)
+{
+    struct endpoint_user *u;
+
+    pthread_mutex_lock(&ep->lock);
+    u = ep->users;
+    while (u != NULL && (u->set != 0 || u->inbox == NULL))
+        u = u->next;
+    pthread_mutex_unlock(&ep->lock);
+    return u;
+}
+
+void endpoint_drive(struct endpoint *ep, struct endpoint_user *user)
+{
+    pthread_mutex_lock(&ep->lock);
+    ep->driver = user;
+    drive(ep);
+    pthread_mutex_unlock(&ep->lock);
+    if (user != NULL) {
+        hand_over(ep, user);
+        return;
+    }
+    while ((user = first_with_mail(ep)) != NULL)
+        hand_over(ep, user);
 }
 
 void endpoint_add_user(struct endpoint *ep, struct endpoint_user *user)
 {
+    pthread_mutex_lock(&ep->lock);
+    user->inbox = NULL;
     user->next = ep->users;
     ep->users = user;
     ep->last_size = user->size;
+    ep->driver = user;
     drive_arrivals(ep, clock_now_us());
+    pthread_mutex_unlock(&ep->lock);
+    hand_over(ep, user);
 }
 
 void endpoint_remove_user(struct endpoint *ep, struct endpoint_user *user)
 {
     struct endpoint_user **p = &ep->users;
 
+    pthread_mutex_lock(&ep->lock);
     while (*p != user)
         p = &(*p)->next;
     *p = user->next;
+    empty_inbox(ep, user);
+    pthread_mutex_unlock(&ep->lock);
 }
 
 void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
                        const uint8_t *goodbye, size_t nbytes)
 {
-    HVD_ASSERT(nbytes <= sizeof(ep->goodbye.frame));
+    pthread_mutex_lock(&ep->lock);
     user->open = false;
-    if (user->generation < ep->goodbye.generation)
-        return;
-    ep->goodbye.generation = user->generation;
-    ep->goodbye.nbytes = nbytes;
-    ep->goodbye.n_greeted = 0;
-    ep->goodbye.forgets = false;
-    ep->goodbye.sealed = user->sealed;
-    memcpy(ep->goodbye.key, user->key, sizeof(ep->goodbye.key));
-    memcpy(ep->goodbye.frame, goodbye, nbytes);
+    goodbyes_add(&ep->goodbyes, user, goodbye, nbytes);
+    empty_inbox(ep, user);
+    pthread_mutex_unlock(&ep->lock);
 }
 
 void endpoint_remember_greeted(struct endpoint *ep,
                                const struct endpoint_user *user,
                                uint64_t worker, uint64_t channels)
 {
-    struct goodbye *g = &ep->goodbye;
-
-    if (user->generation != g->generation)
-        return;
-    if (array_reserve(&g->greeted, &g->greeted_max, g->n_greeted + 1))
-        g->greeted[g->n_greeted++] = (struct greeted){worker, channels};
-    else
-        g->forgets = true;
+    pthread_mutex_lock(&ep->lock);
+    goodbyes_greeted(&ep->goodbyes, user, worker, channels);
+    pthread_mutex_unlock(&ep->lock);
 }
 
-size_t endpoint_fds_count(const struct endpoint *ep)
+static size_t count_fds(const struct endpoint *ep)
 {
-    return ep->listeners.n + 1 + ep->n_arrivals + ep->n_lingers;
+    return ep->listeners.n + 1 + ep->n_arrivals + ep->lingerings.n;
 }
 
-size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds)
+size_t endpoint_fds_count(struct endpoint *ep)
+{
+    size_t n;
+
+    pthread_mutex_lock(&ep->lock);
+    n = count_fds(ep);
+    pthread_mutex_unlock(&ep->lock);
+    return n;
+}
+
+static size_t fill_fds(const struct endpoint *ep, struct pollfd *pfds)
 {
     size_t n = 0;
 
@@ -598,34 +612,44 @@ size_t endpoint_fds_fill(const struct endpoint *ep, struct pollfd *pfds)
     for (size_t i = 0; i < ep->n_arrivals; i++)
         if (!ep->arrivals[i].held)
             pfds[n++] = (struct pollfd){ep->arrivals[i].fd, POLLIN, 0};
-    for (size_t i = 0; i < ep->n_lingers; i++) {
-        const struct lingering *l = &ep->lingers[i];
-        short events = l->off < l->n ? POLLIN | POLLOUT : POLLIN;
+    lingerings_fill(&ep->lingerings, pfds + n);
+    return n + ep->lingerings.n;
+}
 
-        pfds[n++] = (struct pollfd){l->fd, events, 0};
-    }
+/* Not all fit if another thread has accepted some since they were counted: that
+ * one polls them. */
+size_t endpoint_fds_fill(struct endpoint *ep, struct pollfd *pfds, size_t max)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&ep->lock);
+    if (count_fds(ep) <= max)
+        n = fill_fds(ep, pfds);
+    pthread_mutex_unlock(&ep->lock);
     return n;
 }
 
-uint64_t endpoint_deadline(const struct endpoint *ep)
+uint64_t endpoint_deadline(struct endpoint *ep)
 {
-    uint64_t deadline_us = ep->accept_us > 0 ? ep->accept_us : CLOCK_NEVER;
+    uint64_t deadline_us;
 
+    pthread_mutex_lock(&ep->lock);
+    deadline_us = lingerings_deadline(&ep->lingerings);
+    if (ep->accept_us > 0 && ep->accept_us < deadline_us)
+        deadline_us = ep->accept_us;
     for (size_t i = 0; i < ep->n_arrivals; i++)
         if (ep->arrivals[i].deadline_us < deadline_us)
             deadline_us = ep->arrivals[i].deadline_us;
-    for (size_t i = 0; i < ep->n_lingers; i++)
-        if (ep->lingers[i].deadline_us < deadline_us)
-            deadline_us = ep->lingers[i].deadline_us;
+    pthread_mutex_unlock(&ep->lock);
     return deadline_us;
 }
 
 static hvd_status_t serve_once(struct endpoint *ep, int wake_fd,
                                uint64_t deadline_us, struct pollfd *pfds,
-                               bool *woken_p)
+                               size_t pfds_max, bool *woken_p)
 {
     uint64_t until_us = endpoint_deadline(ep);
-    size_t n = endpoint_fds_fill(ep, pfds + 1) + 1;
+    size_t n = endpoint_fds_fill(ep, pfds + 1, pfds_max - 1) + 1;
     int ready;
 
     until_us = deadline_us < until_us ? deadline_us : until_us;
@@ -634,7 +658,7 @@ static hvd_status_t serve_once(struct endpoint *ep, int wake_fd,
     if (ready < 0 && errno != EINTR)
         return error_errno("poll");
     *woken_p = ready > 0 && pfds[0].revents != 0;
-    endpoint_drive(ep);
+    endpoint_drive(ep, NULL);
     return HVD_OK;
 }
 
@@ -651,7 +675,7 @@ hvd_status_t endpoint_serve(struct endpoint *ep, int wake_fd,
             status = error_set(HVD_ERR_NOMEM, "endpoint");
             break;
         }
-        status = serve_once(ep, wake_fd, deadline_us, pfds, &woken);
+        status = serve_once(ep, wake_fd, deadline_us, pfds, pfds_max, &woken);
         if (status == HVD_OK && !woken && clock_now_us() >= deadline_us)
             status = error_set(HVD_ERR_TIMEOUT, "nothing before the deadline");
     }
@@ -665,7 +689,6 @@ void endpoint_fds_close(struct endpoint *ep)
         u->fds_close(u->arg);
     for (size_t i = 0; i < ep->n_arrivals; i++)
         arrival_close(&ep->arrivals[i]);
-    for (size_t i = 0; i < ep->n_lingers; i++)
-        close(ep->lingers[i].fd);
+    lingerings_fds_close(&ep->lingerings);
     stop_listening(ep);
 }

@@ -3,8 +3,8 @@
  *    0 magic 4     4 version 1    5 flags 1   6 role 1    7 channel 1
  *    8 job 8      16 generation 8
  *   24 worker 8   32 peer 8
- *   40 nonce 16   56 in_reply 16
- *   72 HELLO: MAC with the job's key, cut off; REPLY: zero 24
+ *   40 nonce 16   56 in_reply 16   72 set 4
+ *   76 HELLO: MAC with the job's key, cut off; REPLY: zero 20
  *   96 mac 32 */
 #include "collectives/net/handshake.h"
 
@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/mac.h"
 
-enum { MAGIC = 0x43445648, VERSION = 4, MEMBER_OFFSET = 72, MAC_OFFSET = 96 };
+enum { MAGIC = 0x43445648, VERSION = 5, MEMBER_OFFSET = 76, MAC_OFFSET = 96 };
 
 enum {
     MEMBER_NBYTES = MAC_OFFSET - MEMBER_OFFSET,
@@ -43,6 +43,7 @@ static void put_said(const struct handshake *h, uint8_t *out)
     bytes_put(out + 32, h->peer, 8);
     memcpy(out + 40, h->nonce, sizeof(h->nonce));
     memcpy(out + 56, h->in_reply, sizeof(h->in_reply));
+    bytes_put(out + 72, h->set, 4);
 }
 
 void handshake_encode(const struct handshake *h, const uint8_t *job_key,
@@ -71,6 +72,7 @@ bool handshake_decode(const uint8_t *in, struct handshake *h_p)
         .generation = bytes_get(in + 16, 8),
         .worker = bytes_get(in + 24, 8),
         .peer = bytes_get(in + 32, 8),
+        .set = (uint32_t)bytes_get(in + 72, 4),
     };
     memcpy(h_p->nonce, in + 40, sizeof(h_p->nonce));
     memcpy(h_p->in_reply, in + 56, sizeof(h_p->in_reply));
@@ -106,6 +108,7 @@ struct handshake handshake_reply(const struct handshake *hello, bool sealed,
         .generation = hello->generation,
         .worker = hello->peer,
         .peer = hello->worker,
+        .set = hello->set,
     };
 
     mac_random(reply.nonce, sizeof(reply.nonce));

@@ -66,6 +66,7 @@ struct handshake {
     uint64_t peer;                            /* to whom */
     uint8_t nonce[HANDSHAKE_NONCE_NBYTES];    /* fresh, the speaker's */
     uint8_t in_reply[HANDSHAKE_NONCE_NBYTES]; /* REPLY: the dialer's nonce */
+    uint32_t set; /* which comm of the generation: comm.h */
 };
 
 /* out [HANDSHAKE_NBYTES]; keys of job and generation [MAC_KEY_NBYTES], that of

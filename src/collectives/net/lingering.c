@@ -3,10 +3,14 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/array.h"
+#include "base/clock.h"
 
 enum {
     LINGER_US = 1000000,
@@ -15,8 +19,15 @@ enum {
     LINGER_UNHEARD_US = 600000000
 };
 
-void lingering_init(struct lingering *l, int fd, uint8_t *rest, size_t nbytes,
-                    uint64_t now_us)
+struct lingering {
+    int fd;
+    uint8_t *rest; /* [n], written up to off */
+    size_t off, n;
+    uint64_t deadline_us, unheard_until_us;
+};
+
+static void init(struct lingering *l, int fd, uint8_t *rest, size_t nbytes,
+                 uint64_t now_us)
 {
     uint64_t most_us = now_us + LINGER_UNHEARD_US;
 
@@ -47,7 +58,8 @@ static bool is_over(struct lingering *l, uint64_t now_us)
     return false;
 }
 
-bool lingering_step(struct lingering *l, uint64_t now_us)
+/* true: it is over. */
+static bool step(struct lingering *l, uint64_t now_us)
 {
     uint8_t waste[16384];
     ssize_t n;
@@ -74,8 +86,66 @@ bool lingering_step(struct lingering *l, uint64_t now_us)
     return is_over(l, now_us);
 }
 
-void lingering_fini(struct lingering *l)
+static void fini(struct lingering *l)
 {
     close(l->fd);
     free(l->rest);
+}
+
+/* --- all of them --- */
+
+void lingerings_fini(struct lingerings *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        fini(&l->all[i]);
+    array_free(&l->all, &l->max);
+    l->n = 0;
+}
+
+void lingerings_add(struct lingerings *l, int fd, uint8_t *rest, size_t nbytes,
+                    uint64_t now_us)
+{
+    struct lingering one;
+
+    init(&one, fd, rest, nbytes, now_us);
+    if (step(&one, now_us) || !array_reserve(&l->all, &l->max, l->n + 1)) {
+        fini(&one);
+        return;
+    }
+    l->all[l->n++] = one;
+}
+
+void lingerings_drive(struct lingerings *l, uint64_t now_us)
+{
+    for (size_t i = l->n; i-- > 0;)
+        if (step(&l->all[i], now_us)) {
+            fini(&l->all[i]);
+            l->all[i] = l->all[--l->n];
+        }
+}
+
+void lingerings_fill(const struct lingerings *l, struct pollfd *pfds)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct lingering *one = &l->all[i];
+        short events = one->off < one->n ? POLLIN | POLLOUT : POLLIN;
+
+        pfds[i] = (struct pollfd){one->fd, events, 0};
+    }
+}
+
+uint64_t lingerings_deadline(const struct lingerings *l)
+{
+    uint64_t deadline_us = CLOCK_NEVER;
+
+    for (size_t i = 0; i < l->n; i++)
+        if (l->all[i].deadline_us < deadline_us)
+            deadline_us = l->all[i].deadline_us;
+    return deadline_us;
+}
+
+void lingerings_fds_close(const struct lingerings *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        close(l->all[i].fd);
 }

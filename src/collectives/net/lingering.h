@@ -7,23 +7,31 @@
 #ifndef COLLECTIVES_NET_LINGERING_H
 #define COLLECTIVES_NET_LINGERING_H
 
-#include <stdbool.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct lingering {
-    int fd;
-    uint8_t *rest; /* [n], written up to off */
-    size_t off, n;
-    uint64_t deadline_us, unheard_until_us;
+struct lingering;
+
+struct lingerings {
+    struct lingering *all; /* [n] */
+    size_t n, max;
 };
 
-/* Takes fd, and rest [nbytes] (heap; NULL: nothing). */
-void lingering_init(struct lingering *l, int fd, uint8_t *rest, size_t nbytes,
-                    uint64_t now_us);
-void lingering_fini(struct lingering *l);
+void lingerings_fini(struct lingerings *l);
 
-/* Whatever can be done without waiting. true: it is over. */
-bool lingering_step(struct lingering *l, uint64_t now_us);
+/* Takes fd, and rest [nbytes] (heap; NULL: nothing). */
+void lingerings_add(struct lingerings *l, int fd, uint8_t *rest, size_t nbytes,
+                    uint64_t now_us);
+
+/* Whatever can be done without waiting. */
+void lingerings_drive(struct lingerings *l, uint64_t now_us);
+
+/* For poll(2): pfds [l->n]; and when to drive at the latest. */
+void lingerings_fill(const struct lingerings *l, struct pollfd *pfds);
+uint64_t lingerings_deadline(const struct lingerings *l);
+
+/* In a forked child. Async-signal-safe. */
+void lingerings_fds_close(const struct lingerings *l);
 
 #endif
