@@ -1,0 +1,477 @@
+/* collectives/negotiate/negotiator.c - see negotiator.h. Pure.
+ *
+ * Places are found by a hash table of chains; those that have run are in a list
+ * by the time they did, and are given to other names from its front. */
+#include "collectives/negotiate/negotiator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+
+enum {
+    NONE = -1,
+    HEADER_NBYTES = 8,       /* of a round; the first counts new names */
+    ROUND_NBYTES_MIN = 1024, /* so that most jobs have one size of rounds */
+    NO_NEW_NAMES = 255,
+    NEW_NAMES_BITS_MAX = 10, /* more take another exchange */
+    BUCKETS_MIN = 64
+};
+
+/* Contributions. */
+enum { ABSENT = 0, DIFFERS = 1, READY = 2 };
+
+enum place_state {
+    PLACE_OPEN,    /* since its name was told, it has not run */
+    PLACE_IDLE,    /* it has: in the list */
+    PLACE_DECIDED, /* it runs as soon as the caller asks */
+    PLACE_DISPUTED /* ranks differ: an exchange tells what they call */
+};
+
+struct place {
+    enum place_state state;
+    struct name_id name;
+    struct signature agreed; /* on all ranks */
+
+    /* of this rank */
+    void *call; /* NULL: not posted */
+    struct signature own;
+    bool told; /* a round has */
+
+    bool fails; /* DECIDED: ranks differ */
+    int other_rank;
+    struct signature first, other;
+
+    int chain;          /* next of its bucket */
+    int older, younger; /* IDLE: neighbours in the list */
+};
+
+/* Posted, of a name without a place. */
+struct unplaced {
+    struct negotiate_record record;
+    void *call;
+};
+
+struct negotiator {
+    size_t size, capacity;
+    struct place *places; /* [n_places] */
+    size_t n_places, places_max;
+    int *buckets; /* [n_buckets], a power of two */
+    size_t n_buckets, buckets_max;
+    int oldest, youngest; /* of the list */
+
+    struct unplaced *unplaced; /* [n_unplaced], as they were posted */
+    size_t n_unplaced, unplaced_max;
+    size_t n_posted, n_untold; /* calls; those at places not told */
+
+    int *decided; /* [n_decided]: places, in order, up to next_decided done */
+    size_t n_decided, next_decided, decided_max;
+    int *disputed; /* [n_disputed] */
+    size_t n_disputed, disputed_max;
+    size_t n_records; /* of new names, per rank, in the exchange that is due */
+    bool exchanges;
+    size_t grown_to; /* bytes of the last round */
+};
+
+/* --- life --- */
+
+struct negotiator *negotiator_create(int size, size_t capacity)
+{
+    struct negotiator *n = NULL;
+    size_t n_max = 0;
+
+    if (!array_reserve(&n, &n_max, 1))
+        return NULL;
+    n->size = (size_t)size;
+    n->capacity = capacity;
+    n->oldest = n->youngest = NONE;
+    if (!array_reserve(&n->buckets, &n->buckets_max, BUCKETS_MIN)) {
+        negotiator_destroy(n);
+        return NULL;
+    }
+    n->n_buckets = BUCKETS_MIN;
+    for (size_t i = 0; i < n->n_buckets; i++)
+        n->buckets[i] = NONE;
+    return n;
+}
+
+void negotiator_destroy(struct negotiator *n)
+{
+    if (n == NULL)
+        return;
+    array_free(&n->places, &n->places_max);
+    array_free(&n->buckets, &n->buckets_max);
+    array_free(&n->unplaced, &n->unplaced_max);
+    array_free(&n->decided, &n->decided_max);
+    array_free(&n->disputed, &n->disputed_max);
+    free(n);
+}
+
+/* --- places --- */
+
+static int *bucket_of(const struct negotiator *n, const struct name_id *name)
+{
+    return &n->buckets[name->low & (n->n_buckets - 1)];
+}
+
+static int find(const struct negotiator *n, const struct name_id *name)
+{
+    int i = *bucket_of(n, name);
+
+    while (i != NONE && !name_id_equal(&n->places[i].name, name))
+        i = n->places[i].chain;
+    return i;
+}
+
+static void enter(struct negotiator *n, int i)
+{
+    int *bucket = bucket_of(n, &n->places[i].name);
+
+    n->places[i].chain = *bucket;
+    *bucket = i;
+}
+
+static void strike(struct negotiator *n, int i)
+{
+    int *at = bucket_of(n, &n->places[i].name);
+
+    while (*at != i)
+        at = &n->places[*at].chain;
+    *at = n->places[i].chain;
+}
+
+static bool widen(struct negotiator *n)
+{
+    if (n->places_max <= n->n_buckets)
+        return true;
+    if (!array_reserve(&n->buckets, &n->buckets_max, 2 * n->places_max))
+        return false;
+    while (n->n_buckets < n->places_max)
+        n->n_buckets *= 2;
+    HVD_ASSERT(n->n_buckets <= n->buckets_max);
+    for (size_t i = 0; i < n->n_buckets; i++)
+        n->buckets[i] = NONE;
+    for (size_t i = 0; i < n->n_places; i++)
+        enter(n, (int)i);
+    return true;
+}
+
+static void link_youngest(struct negotiator *n, int i)
+{
+    struct place *place = &n->places[i];
+
+    place->state = PLACE_IDLE;
+    place->older = n->youngest;
+    place->younger = NONE;
+    if (n->youngest != NONE)
+        n->places[n->youngest].younger = i;
+    else
+        n->oldest = i;
+    n->youngest = i;
+}
+
+static void unlink_idle(struct negotiator *n, int i)
+{
+    const struct place *place = &n->places[i];
+
+    if (place->older != NONE)
+        n->places[place->older].younger = place->younger;
+    else
+        n->oldest = place->younger;
+    if (place->younger != NONE)
+        n->places[place->younger].older = place->older;
+    else
+        n->youngest = place->older;
+}
+
+/* --- posting --- */
+
+static void seat(struct negotiator *n, int i, const struct unplaced *u)
+{
+    struct place *place = &n->places[i];
+
+    HVD_ASSERT(place->call == NULL);
+    place->call = u->call;
+    place->own = u->record.signature;
+    place->told = false;
+    n->n_untold++;
+}
+
+bool negotiator_post(struct negotiator *n, const struct name_id *name,
+                     const struct signature *signature, void *call)
+{
+    struct unplaced u = {{*name, *signature}, call};
+    int i = find(n, name);
+
+    /* room also for when its place is taken away */
+    if (!array_reserve(&n->unplaced, &n->unplaced_max, n->n_posted + 1))
+        return false;
+    n->n_posted++;
+    if (i != NONE)
+        seat(n, i, &u);
+    else
+        n->unplaced[n->n_unplaced++] = u;
+    return true;
+}
+
+size_t negotiator_n_posted(const struct negotiator *n)
+{
+    return n->n_posted;
+}
+
+/* A round of another size may go between other ranks: all join the first. */
+bool negotiator_has_news(const struct negotiator *n)
+{
+    return n->n_unplaced > 0 || n->n_untold > 0 ||
+           (n->n_posted > 0 && negotiator_round_nbytes(n) != n->grown_to);
+}
+
+/* --- rounds --- */
+
+size_t negotiator_round_nbytes(const struct negotiator *n)
+{
+    size_t nbytes = ROUND_NBYTES_MIN;
+
+    while (nbytes < HEADER_NBYTES + n->n_places)
+        nbytes *= 2;
+    return nbytes;
+}
+
+/* Of 2^k records the k + 1; 0 of none. */
+static unsigned bits_of(size_t n_records)
+{
+    unsigned bits = 0;
+
+    while (bits < NEW_NAMES_BITS_MAX && ((size_t)1 << bits) < n_records)
+        bits++;
+    return n_records > 0 ? bits + 1 : 0;
+}
+
+static uint8_t contribution(const struct place *place)
+{
+    if (place->call == NULL)
+        return ABSENT;
+    return signature_equal(&place->own, &place->agreed) ? READY : DIFFERS;
+}
+
+void negotiator_round_begin(struct negotiator *n, uint8_t *out)
+{
+    HVD_ASSERT(n->next_decided == n->n_decided && !n->exchanges);
+    memset(out, 0, negotiator_round_nbytes(n));
+    out[0] = (uint8_t)(NO_NEW_NAMES - bits_of(n->n_unplaced));
+    for (size_t i = 0; i < n->n_places; i++) {
+        out[HEADER_NBYTES + i] = contribution(&n->places[i]);
+        n->places[i].told = true;
+    }
+    n->n_untold = 0;
+    n->grown_to = negotiator_round_nbytes(n);
+}
+
+static void decide(struct negotiator *n, int i, bool fails)
+{
+    struct place *place = &n->places[i];
+
+    if (place->state == PLACE_IDLE)
+        unlink_idle(n, i);
+    place->state = PLACE_DECIDED;
+    place->fails = fails;
+    n->decided[n->n_decided++] = i;
+}
+
+static void dispute(struct negotiator *n, int i)
+{
+    if (n->places[i].state == PLACE_IDLE)
+        unlink_idle(n, i);
+    n->places[i].state = PLACE_DISPUTED;
+    n->disputed[n->n_disputed++] = i;
+}
+
+void negotiator_round_end(struct negotiator *n, const uint8_t *least)
+{
+    unsigned bits = NO_NEW_NAMES - (unsigned)least[0];
+
+    n->n_decided = n->next_decided = n->n_disputed = 0;
+    for (size_t i = 0; i < n->n_places; i++)
+        if (least[HEADER_NBYTES + i] == READY)
+            decide(n, (int)i, false);
+        else if (least[HEADER_NBYTES + i] == DIFFERS)
+            dispute(n, (int)i);
+    n->n_records = bits > 0 ? (size_t)1 << (bits - 1) : 0;
+    n->exchanges = bits > 0 || n->n_disputed > 0;
+}
+
+/* --- the exchange --- */
+
+size_t negotiator_exchange_nbytes(const struct negotiator *n)
+{
+    return n->exchanges
+               ? (n->n_disputed + n->n_records) * NEGOTIATE_RECORD_NBYTES
+               : 0;
+}
+
+/* Records of disputed places come first; what new names leave is zero. */
+void negotiator_exchange_begin(struct negotiator *n, uint8_t *out)
+{
+    size_t n_new = n->n_unplaced < n->n_records ? n->n_unplaced : n->n_records;
+
+    memset(out, 0, negotiator_exchange_nbytes(n));
+    for (size_t k = 0; k < n->n_disputed; k++) {
+        const struct place *place = &n->places[n->disputed[k]];
+        struct negotiate_record record = {place->name, place->own};
+
+        negotiate_record_encode(&record, out);
+        out += NEGOTIATE_RECORD_NBYTES;
+    }
+    for (size_t k = 0; k < n_new; k++) {
+        negotiate_record_encode(&n->unplaced[k].record, out);
+        out += NEGOTIATE_RECORD_NBYTES;
+    }
+}
+
+static struct negotiate_record
+record_of(const struct negotiator *n, const uint8_t *all, size_t rank, size_t k)
+{
+    struct negotiate_record record;
+
+    negotiate_record_decode(all + rank * negotiator_exchange_nbytes(n) +
+                                k * NEGOTIATE_RECORD_NBYTES,
+                            &record);
+    return record;
+}
+
+static void settle(struct negotiator *n, size_t k, const uint8_t *all)
+{
+    int i = n->disputed[k];
+    struct place *place = &n->places[i];
+    struct signature first = record_of(n, all, 0, k).signature;
+
+    for (size_t rank = 1; rank < n->size; rank++) {
+        struct signature other = record_of(n, all, rank, k).signature;
+
+        if (signature_equal(&first, &other))
+            continue;
+        place->first = first;
+        place->other = other;
+        place->other_rank = (int)rank;
+        decide(n, i, true);
+        return;
+    }
+    place->agreed = first;
+    decide(n, i, false);
+}
+
+/* The name of a place is another's from now on: a call of this rank by it has
+ * none. */
+static int take_oldest(struct negotiator *n)
+{
+    int i = n->oldest;
+    struct place *place = &n->places[i];
+
+    unlink_idle(n, i);
+    strike(n, i);
+    if (place->call != NULL) {
+        n->unplaced[n->n_unplaced++] = (struct unplaced){
+            {place->name, place->own}, place->call};
+        n->n_untold -= !place->told;
+    }
+    return i;
+}
+
+/* NONE: no memory. */
+static int new_place(struct negotiator *n)
+{
+    size_t need = n->n_places + 1;
+
+    if (n->n_places >= n->capacity && n->oldest != NONE)
+        return take_oldest(n);
+    if (!array_reserve(&n->places, &n->places_max, need) ||
+        !array_reserve(&n->decided, &n->decided_max, n->places_max) ||
+        !array_reserve(&n->disputed, &n->disputed_max, n->places_max) ||
+        !widen(n))
+        return NONE;
+    return (int)n->n_places++;
+}
+
+static bool place_name(struct negotiator *n,
+                       const struct negotiate_record *record)
+{
+    int i;
+
+    if (find(n, &record->name) != NONE)
+        return true;
+    i = new_place(n);
+    if (i == NONE)
+        return false;
+    n->places[i] = (struct place){.name = record->name,
+                                  .agreed = record->signature};
+    enter(n, i);
+    return true;
+}
+
+/* By rank, so that most names stand in the order in which rank 0 posts. */
+static bool place_new_names(struct negotiator *n, const uint8_t *all)
+{
+    for (size_t rank = 0; rank < n->size; rank++)
+        for (size_t k = 0; k < n->n_records; k++) {
+            struct negotiate_record record = record_of(n, all, rank,
+                                                       n->n_disputed + k);
+
+            if (record.signature.kind == 0)
+                break;
+            if (!place_name(n, &record))
+                return false;
+        }
+    return true;
+}
+
+static void seat_all(struct negotiator *n)
+{
+    size_t n_left = 0;
+
+    for (size_t k = 0; k < n->n_unplaced; k++) {
+        int i = find(n, &n->unplaced[k].record.name);
+
+        if (i != NONE)
+            seat(n, i, &n->unplaced[k]);
+        else
+            n->unplaced[n_left++] = n->unplaced[k];
+    }
+    n->n_unplaced = n_left;
+}
+
+bool negotiator_exchange_end(struct negotiator *n, const uint8_t *all)
+{
+    for (size_t k = 0; k < n->n_disputed; k++)
+        settle(n, k, all);
+    if (!place_new_names(n, all))
+        return false;
+    n->exchanges = false;
+    n->n_disputed = n->n_records = 0;
+    seat_all(n);
+    return true;
+}
+
+/* --- decisions --- */
+
+bool negotiator_next(struct negotiator *n, struct negotiated *next_p)
+{
+    struct place *place;
+    int i;
+
+    HVD_ASSERT(!n->exchanges);
+    if (n->next_decided == n->n_decided)
+        return false;
+    i = n->decided[n->next_decided++];
+    place = &n->places[i];
+    *next_p = (struct negotiated){
+        .call = place->call,
+        .signature = place->fails ? place->first : place->agreed,
+        .disputed = place->fails,
+        .other_rank = place->other_rank,
+        .other = place->other,
+    };
+    place->call = NULL;
+    n->n_posted--;
+    link_youngest(n, i);
+    return true;
+}

@@ -1,0 +1,41 @@
+/* collectives/negotiate/signature.h - what a call by name is about: what has to
+ * be the same on all ranks that use its name, and as bytes for them.
+ *
+ * Pure. Threads: any. Memory: the caller's. */
+#ifndef COLLECTIVES_NEGOTIATE_SIGNATURE_H
+#define COLLECTIVES_NEGOTIATE_SIGNATURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A name, by a digest of 128 bits: names themselves are told to nobody. */
+struct name_id {
+    uint64_t low, high;
+};
+
+struct signature {
+    uint8_t kind; /* enum collective_kind */
+    uint8_t dtype, op;
+    uint8_t way;      /* of 16 bits on it; 0: as it is */
+    int32_t root;     /* 0: it has none */
+    uint32_t tensors; /* of a group, a digest of their counts; 0: it is none */
+    uint64_t count;   /* as in the header of its frames */
+    double prescale, postscale;
+};
+
+struct negotiate_record {
+    struct name_id name;
+    struct signature signature;
+};
+
+enum { NEGOTIATE_RECORD_NBYTES = 56 };
+
+bool name_id_equal(const struct name_id *a, const struct name_id *b);
+bool signature_equal(const struct signature *a, const struct signature *b);
+
+/* out [NEGOTIATE_RECORD_NBYTES] */
+void negotiate_record_encode(const struct negotiate_record *record,
+                             uint8_t *out);
+void negotiate_record_decode(const uint8_t *in, struct negotiate_record *r_p);
+
+#endif
