@@ -43,30 +43,70 @@ const struct timeline_words call_words = {title_of, dtype_of, op_of};
 
 /* --- for people --- */
 
-void call_describe(const struct frame *head, char *text)
+/* number: behind the name; more: behind the count. */
+static void describe(const struct frame *head, const char *number,
+                     const char *more, char *text)
 {
     const struct kind *kind = kind_of(head->kind);
     const char *name = call_kind_name(head->kind);
-    unsigned long long sequence = head->sequence, count = head->count;
     const char *dtype = dtype_name(head->dtype);
+    unsigned long long count = head->count;
 
-    if (head->kind == CALL_TRANSFER)
-        snprintf(text, CALL_TEXT_MAX, "%s of %llu bytes", name, count);
-    else if (kind == NULL || kind->recv == KIND_NOTHING)
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu", name, sequence);
+    if (kind == NULL || kind->recv == KIND_NOTHING)
+        snprintf(text, CALL_TEXT_MAX, "%s%s", name, number);
     else if (kind->reduces && head->root != 0) /* packed: see request.c */
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu of group %x)",
-                 name, sequence, dtype, op_name(head->op), count,
-                 (unsigned)head->root);
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %s, %llu of group %x%s)", name,
+                 number, dtype, op_name(head->op), count, (unsigned)head->root,
+                 more);
     else if (kind->reduces)
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %s, %llu)", name, sequence,
-                 dtype, op_name(head->op), count);
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %s, %llu%s)", name, number,
+                 dtype, op_name(head->op), count, more);
     else if (kind->rooted)
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, root %d, %llu)", name,
-                 sequence, dtype, head->root, count);
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, root %d, %llu)", name, number,
+                 dtype, head->root, count);
     else
-        snprintf(text, CALL_TEXT_MAX, "%s #%llu (%s, %llu)", name, sequence,
-                 dtype, count);
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %llu)", name, number, dtype,
+                 count);
+}
+
+void call_describe(const struct frame *head, char *text)
+{
+    char number[24];
+
+    if (head->kind == CALL_TRANSFER) {
+        snprintf(text, CALL_TEXT_MAX, "%s of %llu bytes",
+                 call_kind_name(head->kind), (unsigned long long)head->count);
+        return;
+    }
+    snprintf(number, sizeof(number), " #%llu",
+             (unsigned long long)head->sequence);
+    describe(head, number, "", text);
+}
+
+static const char *way_of(const struct signature *s)
+{
+    if (s->way == HVD_COLLECTIVE_FLOAT16)
+        return ", as float16";
+    return s->way == HVD_COLLECTIVE_BFLOAT16 ? ", as bfloat16" : "";
+}
+
+void call_describe_signature(const struct signature *s, char *text)
+{
+    struct frame head = {.kind = s->kind,
+                         .dtype = s->dtype,
+                         .op = s->op,
+                         .root = s->tensors != 0 ? (int32_t)s->tensors
+                                                 : s->root,
+                         .count = s->count};
+    char more[80];
+
+    if (s->prescale != 0 || s->postscale != 0)
+        snprintf(more, sizeof(more), "%s, scaled by %g and %g", way_of(s),
+                 s->prescale != 0 ? s->prescale : 1,
+                 s->postscale != 0 ? s->postscale : 1);
+    else
+        snprintf(more, sizeof(more), "%s", way_of(s));
+    describe(&head, "", more, text);
 }
 
 /* --- checks --- */

@@ -9,6 +9,7 @@
 #include <hvd/status.h>
 
 #include "collectives/comm.h"
+#include "collectives/negotiate/signature.h"
 #include "collectives/net/frame.h"
 #include "timeline/timeline.h"
 
@@ -21,6 +22,7 @@ struct call {
     size_t recv_nbytes; /* extent of recvbuf */
     size_t own_offset;  /* of the smaller buffer in the larger, in place */
     bool nothing;       /* no rank has anything to move */
+    bool calls;         /* others may wait until it is begun somewhere */
     uint64_t repeats;   /* number of an earlier call that was the same, to the
                             addresses; 0: none */
 };
@@ -40,5 +42,8 @@ extern const struct timeline_words call_words;
 
 /* "allreduce #5 (float32, sum, 100)" to text [CALL_TEXT_MAX] */
 void call_describe(const struct frame *head, char *text);
+
+/* "allreduce (float32, sum, 100, scaled by 0.5 and 1)", likewise */
+void call_describe_signature(const struct signature *signature, char *text);
 
 #endif

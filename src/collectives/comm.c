@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/moves.h"
+#include "collectives/by_name.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/descriptors.h"
@@ -191,6 +192,7 @@ void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)
         return;
+    by_name_destroy(comm);
     progress_stop(comm);
     local_leave(comm->local);
     comm_tear_down(comm, NULL, "");
@@ -217,6 +219,7 @@ static void comm_move(struct comm *comm, enum comm_life to)
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
     verdict_set(&comm->verdict, reason, text);
+    by_name_abort(comm, reason, text);
     on_device_cancel(comm); /* the program may wait for the device itself */
 }
 
@@ -377,6 +380,7 @@ hvd_status_t comm_end(struct comm *comm)
         .root = comm->n_accused > 0 ? comm->accused[0] : -1,
     };
 
+    by_name_abort(comm, reason, text);
     local_leave(comm->local);
     on_device_cancel(comm);
     comm_tear_down(comm, &goodbye, text);
@@ -432,6 +436,7 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
 {
     if (kind == COMM_LEAVE_BOUNDARY)
         let_others_finish(comm);
+    by_name_leave(comm, kind, boundary);
     progress_take(comm);
     if (kind != COMM_LEAVE_ABORT)
         progress_run(comm); /* the others count on it */
@@ -464,7 +469,12 @@ uint64_t comm_called(const struct comm *comm)
 
 uint64_t comm_moves(const struct comm *comm)
 {
-    return atomic_load_explicit(&comm->moves, memory_order_relaxed);
+    const struct comm *names = atomic_load(&comm->names);
+    uint64_t n = atomic_load_explicit(&comm->moves, memory_order_relaxed);
+
+    if (names != NULL)
+        n += atomic_load_explicit(&names->moves, memory_order_relaxed);
+    return n;
 }
 
 /* --- collectives --- */

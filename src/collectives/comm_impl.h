@@ -53,6 +53,7 @@ enum { OPERATION_PHASES_MAX = 3 };
 /* The call in flight. */
 struct operation {
     bool active;
+    bool calls; /* as the call's */
     struct frame head;
     hvd_dtype_t dtype;
     hvd_op_t op;
@@ -134,6 +135,10 @@ struct comm {
     bool uses_local; /* CHANNEL_LOCAL, not CHANNEL_DATA, within the host */
 
     struct comm_device device;
+
+    struct by_name *by_name;    /* it serves calls by name, and nothing else */
+    struct comm *_Atomic names; /* set once: the comm that does so for this
+                                   one; NULL: none */
 
     struct progress *progress; /* NULL: nothing was ever posted */
     uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */
@@ -334,6 +339,9 @@ hvd_status_t engine_start(struct comm *comm) HVD_MUST_CHECK;
 hvd_status_t engine_continue(struct comm *comm) HVD_MUST_CHECK;
 /* Both: for the issuing thread. */
 hvd_status_t engine_run(struct comm *comm) HVD_MUST_CHECK;
+/* Say to the peer what this rank is in, if that can be said without waiting. */
+hvd_status_t engine_announce_to(struct comm *comm,
+                                struct connection *c) HVD_MUST_CHECK;
 hvd_status_t engine_announced(struct comm *comm,
                               struct connection *c) HVD_MUST_CHECK;
 /* The peer has said LEAVE: does the operation need it? */
@@ -353,6 +361,10 @@ hvd_status_t engine_disagree(struct comm *comm, int peer,
 /* --- local_phase.c: a phase in memory that ranks of this host share --- */
 
 extern const struct phase_ops local_phase;
+
+/* --- await_phase.c: until the next call is begun somewhere --- */
+
+extern const struct phase_ops await_phase;
 
 /* --- device_phase.c: a phase that NCCL does --- */
 

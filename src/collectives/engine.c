@@ -231,14 +231,23 @@ static hvd_status_t ask_above(struct comm *comm, int peer, bool *dialled_p)
     return links_dial(comm, peer, CHANNEL_ASK);
 }
 
+hvd_status_t engine_announce_to(struct comm *comm, struct connection *c)
+{
+    struct frame f = comm->op.head;
+
+    f.type = FRAME_ANNOUNCE;
+    if (c->state < CONNECTION_GREETED || c->state == CONNECTION_LEFT ||
+        !connection_idle(c) || !connection_queue(c, &f, NULL))
+        return HVD_OK;
+    return links_flush(comm, c);
+}
+
 static hvd_status_t announce(struct comm *comm, uint64_t now_us)
 {
     struct operation *op = &comm->op;
-    struct frame f = op->head;
     bool dialled = false;
     int peers[2];
 
-    f.type = FRAME_ANNOUNCE;
     engine_ops(comm)->waits(comm, peers);
     HVD_TRY(ask_above(comm, peers[0], &dialled));
     HVD_TRY(ask_above(comm, peers[1], &dialled));
@@ -250,12 +259,10 @@ static hvd_status_t announce(struct comm *comm, uint64_t now_us)
         struct connection *c = comm->live[i];
 
         if (c->channel == CHANNEL_TRANSFER || connection_is_stripe(c) ||
-            c->state < CONNECTION_GREETED || c->state == CONNECTION_LEFT ||
             (c->channel == CHANNEL_ASK &&
              comm_link(comm, CHANNEL_DATA, c->peer) != NULL))
             continue;
-        if (connection_idle(c) && connection_queue(c, &f, NULL))
-            HVD_TRY(links_flush(comm, c));
+        HVD_TRY(engine_announce_to(comm, c));
     }
     return HVD_OK;
 }

@@ -140,6 +140,7 @@ hvd_status_t operation_begin(struct comm *comm,
         return HVD_OK;
     }
     memset(op, 0, offsetof(struct operation, phases));
+    op->calls = call->calls;
     op->head = call->head;
     op->dtype = args->dtype;
     op->op = args->op;

@@ -21,8 +21,8 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/thread.h"
+#include "collectives/by_name.h"
 #include "collectives/comm_impl.h"
-#include "collectives/reduce/scale.h"
 #include "collectives/request.h"
 #include "timeline/timeline.h"
 
@@ -61,9 +61,28 @@ void progress_take(struct comm *comm)
     pthread_mutex_lock(&p->engine);
     atomic_store(&comm->kick, false);
     (void)eventfd_read(comm->verdict.wake_fd, &ignored);
-    /* an abort may have written before us, and its word is for everybody */
-    if (comm_status(comm, NULL) != HVD_OK)
+    /* an abort may have written before us, and its word is for everybody; and
+     * the endpoint is asked when the fd is readable */
+    if (comm_status(comm, NULL) != HVD_OK ||
+        endpoint_has_mail(comm->config.endpoint, &comm->user))
         (void)eventfd_write(comm->verdict.wake_fd, 1);
+}
+
+/* Under the lock. */
+static bool has_work(const struct progress *p)
+{
+    return p->first != NULL ||
+           (p->comm->by_name != NULL && by_name_works(p->comm));
+}
+
+void progress_signal(struct comm *comm)
+{
+    struct progress *p = comm->progress;
+
+    pthread_mutex_lock(&p->lock);
+    if (!p->wanted)
+        pthread_cond_signal(&p->work);
+    pthread_mutex_unlock(&p->lock);
 }
 
 void progress_give(struct comm *comm)
@@ -75,149 +94,9 @@ void progress_give(struct comm *comm)
     pthread_mutex_unlock(&p->engine);
     pthread_mutex_lock(&p->lock);
     p->wanted = false;
-    if (p->first != NULL || p->stopping)
+    if (has_work(p) || p->stopping)
         pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
-}
-
-/* --- a request under way --- */
-
-static bool buffer_reserve(struct comm *comm)
-{
-    void *buffer;
-
-    if (comm->fusion != NULL)
-        return true;
-    if (hvd_alloc(FUSION_BUFFER_NBYTES, &buffer) != HVD_OK)
-        return false;
-    comm->fusion = buffer;
-    return true;
-}
-
-static struct timeline_call shown(const struct hvd_request *r)
-{
-    struct timeline_call call = operation_shown(&r->args, r->call.elem_nbytes);
-
-    call.name = r->name[0] != '\0' ? r->name : "asynchronous";
-    return call;
-}
-
-static void show(const struct hvd_request *r, enum timeline_phase phase,
-                 uint64_t since_ns, uint64_t until_ns)
-{
-    struct timeline_call call;
-
-    if (!timeline_on())
-        return;
-    call = shown(r);
-    if (phase == TIMELINE_QUEUE && r->name[0] == '\0')
-        call.name = NULL; /* these overlap */
-    timeline_call(phase, since_ns, until_ns, &call);
-}
-
-static void show_phases(const struct comm *comm, const struct hvd_request *r)
-{
-    struct timeline_call call = shown(r);
-
-    operation_show(comm, &call);
-}
-
-/* Both may be one. Else than HVD_OK: an abort has come meanwhile. */
-static hvd_status_t scale_all(struct comm *comm,
-                              const struct collective_args *args,
-                              const void *src, size_t elem_nbytes,
-                              double factor)
-{
-    for (size_t i = 0, n; i < args->count; i += n) {
-        n = comm_piece(comm, i, args->count);
-        if (n == 0)
-            return comm_end(comm);
-        scale(args->dtype, (uint8_t *)args->recvbuf + i * elem_nbytes,
-              (const uint8_t *)src + i * elem_nbytes, n, factor);
-    }
-    return HVD_OK;
-}
-
-/* HVD_OK, and comm->op is active; or the part is over at once. */
-static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
-{
-    const struct fusion_part *packed = request_packed(r);
-    struct collective_args args;
-    struct call call;
-    uint64_t since_ns;
-
-    if (comm_status(comm, NULL) != HVD_OK)
-        return comm_end(comm);
-    if (comm_life(comm) == COMM_FINISHED)
-        return error_set(HVD_ERR_STATE, "this rank has finished");
-    if (request_begin(r)) {
-        r->begun_ns = timeline_call_clock();
-        show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
-    }
-    if (r->compression.on)
-        HVD_TRY(compression_begin(comm, r));
-    if (r->device.way != ON_DEVICE_NOT && r->part_i == 0)
-        HVD_TRY(on_device_begin(comm, r));
-    if (r->device.way == ON_DEVICE_NCCL || r->device.way == ON_DEVICE_ALONE)
-        return HVD_OK;
-    if (packed != NULL) {
-        if (!buffer_reserve(comm)) {
-            /* the others have begun: this rank cannot go back */
-            (void)comm_fail(comm, HVD_ERR_NOMEM, "a fusion buffer");
-            return comm_end(comm);
-        }
-        since_ns = timeline_call_clock();
-        fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
-        show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
-    }
-    request_part(r, comm->fusion, &args, &call);
-    if (args.prescale != 0) {
-        HVD_TRY(scale_all(comm, &args, args.sendbuf, r->call.elem_nbytes,
-                          args.prescale));
-        args.sendbuf = args.recvbuf;
-    }
-    return comm_begin(comm, &args, &call);
-}
-
-static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
-{
-    const struct fusion_part *packed = request_packed(r);
-    const struct collective_args *args = &r->args;
-    uint64_t since_ns = timeline_call_clock();
-
-    if (packed != NULL && r->device.way != ON_DEVICE_ALONE) {
-        fusion_unpack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
-        show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
-    }
-    if (args->postscale != 0)
-        HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
-                          args->postscale));
-    if (r->compression.on)
-        HVD_TRY(compression_finish(comm, r));
-    r->part_i++;
-    return r->part_i == r->n_parts ? on_device_finish(comm, r) : HVD_OK;
-}
-
-/* Go on with it. HVD_OK: it is over, or kicked out and not all parts are. */
-static hvd_status_t go_on(struct comm *comm, struct hvd_request *r)
-{
-    while (r->part_i < r->n_parts) {
-        if (!comm->op.active)
-            HVD_TRY(begin_part(comm, r));
-        if (comm->op.active) {
-            HVD_TRY(engine_continue(comm));
-            if (comm->op.active)
-                return HVD_OK;
-            HVD_TRY(operation_finish(comm));
-            if (comm->op.begun_ns != 0)
-                show_phases(comm, r);
-        }
-        HVD_TRY(end_part(comm, r));
-        comm_count(comm);
-        if (comm_kicked(comm))
-            return HVD_OK;
-    }
-    return HVD_OK;
 }
 
 /* --- the queue --- */
@@ -251,7 +130,7 @@ static void append(struct progress *p, struct hvd_request *r)
 static void complete(struct progress *p, struct hvd_request *r,
                      hvd_status_t status)
 {
-    show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
+    request_show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
     pthread_mutex_lock(&p->lock);
     p->first = r->next;
     pthread_mutex_unlock(&p->lock);
@@ -269,9 +148,9 @@ static void run_queue(struct comm *comm, const struct hvd_request *last)
     struct hvd_request *r = first_of(p);
 
     while (r != NULL && !comm_kicked(comm)) {
-        hvd_status_t status = go_on(comm, r);
+        hvd_status_t status = request_go_on(comm, r);
 
-        if (status == HVD_OK && r->part_i < r->n_parts)
+        if (status == HVD_OK && !request_over(r))
             return;
         complete(p, r, status);
         if (r == last && status == HVD_OK)
@@ -294,7 +173,7 @@ static bool await_work(struct progress *p)
     bool stopping;
 
     pthread_mutex_lock(&p->lock);
-    while (!p->stopping && (p->wanted || p->first == NULL))
+    while (!p->stopping && (p->wanted || !has_work(p)))
         pthread_cond_wait(&p->work, &p->lock);
     stopping = p->stopping;
     pthread_mutex_unlock(&p->lock);
@@ -308,6 +187,8 @@ static void *progress_main(void *arg)
     while (await_work(p)) {
         pthread_mutex_lock(&p->engine);
         p->comm->in_background = true;
+        if (p->comm->by_name != NULL)
+            by_name_run(p->comm);
         run_queue(p->comm, NULL);
         p->comm->in_background = false;
         pthread_mutex_unlock(&p->engine);
@@ -315,7 +196,7 @@ static void *progress_main(void *arg)
     return NULL;
 }
 
-static hvd_status_t start(struct comm *comm)
+hvd_status_t progress_start(struct comm *comm)
 {
     struct progress *p;
 
@@ -373,7 +254,7 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     if (is_on_device(args))
         HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));
-    status = comm->config.size == 1 ? HVD_OK : start(comm);
+    status = comm->config.size == 1 ? HVD_OK : progress_start(comm);
     if (status != HVD_OK) {
         device_unmark(r->device.mark);
         r->device.mark = NULL;
@@ -383,7 +264,7 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     r->call.head.sequence = comm_number(comm, r->n_parts);
     *request_p = r;
     if (comm->config.size == 1)
-        request_end(r, go_on(comm, r));
+        request_end(r, request_go_on(comm, r));
     else
         append(comm->progress, r);
     return HVD_OK;
@@ -418,8 +299,8 @@ static hvd_status_t run_request(struct comm *comm,
     r->call.head.sequence = comm_number(comm, r->n_parts);
     progress_take(comm);
     progress_run(comm);
-    status = go_on(comm, r);
-    show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
+    status = request_go_on(comm, r);
+    request_show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
     request_end(r, status);
     progress_give(comm);
     request_destroy(r);
@@ -451,6 +332,7 @@ hvd_status_t comm_drain(struct comm *comm)
 {
     struct progress *p = comm->progress;
 
+    HVD_TRY(by_name_drain(comm));
     if (p == NULL)
         return on_device_confirm(comm);
     if (atomic_load_explicit(&p->n_queued, memory_order_acquire) > 0) {
@@ -463,8 +345,8 @@ hvd_status_t comm_drain(struct comm *comm)
 
 hvd_status_t request_wait(struct hvd_request *r)
 {
-    hvd_status_t status;
-
+    if (r->by_name)
+        return by_name_wait(r);
     if (!request_done(r)) {
         struct comm *comm = r->comm;
 
@@ -473,10 +355,5 @@ hvd_status_t request_wait(struct hvd_request *r)
             run_queue(comm, r);
         progress_give(comm);
     }
-    HVD_ASSERT(request_done(r));
-    status = r->status;
-    if (status != HVD_OK)
-        error_set(status, "%s", r->text);
-    request_destroy(r);
-    return status;
+    return request_result(r);
 }

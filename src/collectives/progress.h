@@ -11,7 +11,14 @@
 #ifndef COLLECTIVES_PROGRESS_H
 #define COLLECTIVES_PROGRESS_H
 
+#include <hvd/status.h>
+
 struct comm;
+
+/* Unless it is there already. */
+hvd_status_t progress_start(struct comm *comm) HVD_MUST_CHECK;
+/* By name something was posted: the thread goes on, unless somebody waits. */
+void progress_signal(struct comm *comm);
 
 /* Nothing, if the comm has no progress thread. */
 void progress_take(struct comm *comm);

@@ -194,6 +194,7 @@ hvd_status_t request_create(struct comm *comm,
     request->next = NULL;
     request->comm = comm;
     request->generation = comm->config.generation;
+    request->by_name = comm->by_name != NULL;
     request->args = *args;
     request->name[0] = '\0';
     if (args->name != NULL)
@@ -227,6 +228,17 @@ void request_end(struct hvd_request *request, hvd_status_t status)
     move(request, REQUEST_DONE);
 }
 
+hvd_status_t request_result(struct hvd_request *request)
+{
+    hvd_status_t status = request->status;
+
+    HVD_ASSERT(request_done(request));
+    if (status != HVD_OK)
+        error_set(status, "%s", request->text);
+    request_destroy(request);
+    return status;
+}
+
 bool request_begin(struct hvd_request *request)
 {
     if (state_of(request) == REQUEST_RUNNING)
@@ -252,12 +264,29 @@ static int32_t digest_of(const struct hvd_request *request,
     return (int32_t)(digest & INT32_MAX);
 }
 
+uint64_t request_count(const struct hvd_request *request)
+{
+    uint64_t count = 0;
+
+    if (request->n_tensors == 0)
+        return request->call.head.count;
+    for (size_t i = 0; i < request->n_tensors; i++)
+        count += request->tensors[i].count;
+    return count;
+}
+
+uint32_t request_digest(const struct hvd_request *request)
+{
+    struct fusion_part all = {.last = request->n_tensors - 1};
+
+    return (uint32_t)digest_of(request, &all);
+}
+
 void request_make_one_part(struct hvd_request *request)
 {
     struct fusion_part all = {.last = request->n_tensors - 1};
 
-    for (size_t i = 0; i < request->n_tensors; i++)
-        all.count += request->tensors[i].count;
+    all.count = request_count(request);
     request->parts[0] = all;
     request->n_parts = 1;
     request->call.head.count = all.count;

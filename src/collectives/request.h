@@ -10,8 +10,9 @@
  * comm_leave() or comm_destroy() has returned. Finished ones are kept for the
  * next, with the arrays they have grown: a steady state allocates nothing.
  *
- * Threads: request_done() any; request_wait() the comm's issuing thread; the
- * fields below the line whoever drives the comm, until it is DONE. */
+ * Threads: request_done() any; request_wait() the comm's issuing thread, of a
+ * call by name any; the fields below the line whoever drives the comm, until it
+ * is DONE. */
 #ifndef COLLECTIVES_REQUEST_H
 #define COLLECTIVES_REQUEST_H
 
@@ -25,6 +26,7 @@
 #include "collectives/comm.h"
 #include "collectives/compression.h"
 #include "collectives/fusion.h"
+#include "collectives/negotiate/signature.h"
 #include "collectives/on_device.h"
 
 enum { REQUEST_NAME_MAX = 64 };
@@ -52,6 +54,9 @@ struct hvd_request {
     size_t n_parts, parts_max;
     struct on_device device;
     struct compression compression;
+    bool by_name;
+    struct name_id id; /* of a call by name, and the next of its bucket */
+    struct hvd_request *chain;
 
     /* --- */
     size_t part_i;
@@ -73,6 +78,21 @@ void request_destroy(struct hvd_request *request);
 /* Its first part begins: true. It had begun before: false. */
 bool request_begin(struct hvd_request *request);
 
+/* Nothing of it is left to do. */
+static inline bool request_over(const struct hvd_request *request)
+{
+    return request->part_i == request->n_parts;
+}
+
+/* Go on with it: under_way.c. HVD_OK: it is over; or the thread was kicked out,
+ * and whoever calls this next goes on where it stands. */
+hvd_status_t request_go_on(struct comm *comm,
+                           struct hvd_request *request) HVD_MUST_CHECK;
+
+/* To the timeline. */
+void request_show(const struct hvd_request *request, enum timeline_phase phase,
+                  uint64_t since_ns, uint64_t until_ns);
+
 /* The last word of whoever drives: nothing of it is touched afterwards. The
  * sentence is this thread's. */
 void request_end(struct hvd_request *request, hvd_status_t status);
@@ -82,6 +102,13 @@ static inline bool request_done(const struct hvd_request *request)
     return atomic_load_explicit(&request->state, memory_order_acquire) ==
            REQUEST_DONE;
 }
+
+/* It is done: its status, its sentence in error_text(), and destroy it. */
+hvd_status_t request_result(struct hvd_request *request) HVD_MUST_CHECK;
+
+/* Elements of all its tensors; of a group, a digest of how many each has. */
+uint64_t request_count(const struct hvd_request *request);
+uint32_t request_digest(const struct hvd_request *request);
 
 /* Drive its comm until it is done, and destroy it. Its status, its sentence in
  * error_text(). */

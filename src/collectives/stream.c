@@ -397,6 +397,31 @@ static hvd_status_t dial_below(struct comm *comm)
     return HVD_OK;
 }
 
+static bool sends_before(const struct stream *st, int peer, size_t step)
+{
+    for (size_t i = 0; i <= step; i++)
+        if (st->steps[i].send_peer == peer)
+            return true;
+    return false;
+}
+
+/* Whom a frame of ours reaches hears of the call by that. Not who is waited for
+ * before: he is told. */
+static hvd_status_t call_others(struct comm *comm)
+{
+    const struct stream *st = &comm->op.stream;
+
+    for (size_t i = 0; i < st->n_steps; i++) {
+        int peer = st->steps[i].recv_peer;
+        struct connection *c = peer < 0 ? NULL
+                                        : comm_link(comm, st->channel, peer);
+
+        if (c != NULL && !sends_before(st, peer, i))
+            HVD_TRY(engine_announce_to(comm, c));
+    }
+    return HVD_OK;
+}
+
 /* Connects at once to all peers below that its steps name. */
 static hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
 {
@@ -419,7 +444,8 @@ static hvd_status_t stream_begin(struct comm *comm, const struct phase *phase)
         st->steps = comm->steps;
         st->n_steps = schedule_build(&phase->shape, comm->steps);
     }
-    return dial_below(comm);
+    HVD_TRY(dial_below(comm));
+    return op->calls ? call_others(comm) : HVD_OK;
 }
 
 static const char *stream_algorithm(const struct phase *phase)

@@ -143,6 +143,8 @@ bool local_needs(const struct local *local, int rank);
 bool local_will_need(const struct local *local, int rank, unsigned n);
 /* Who shows no memory yet; -1: nobody. */
 int local_missing(const struct local *local);
+/* Between phases: has another rank begun the next one? */
+bool local_is_called(const struct local *local);
 void local_sleep(struct local *local);
 void local_wake(struct local *local);
 int local_doorbell(const struct local *local);

@@ -333,6 +333,20 @@ bool local_will_need(const struct local *local, int rank, unsigned n)
            atomic_load(&local_card_of(box, ticket)->ticket) < ticket;
 }
 
+bool local_is_called(const struct local *local)
+{
+    uint64_t ticket = local->ticket + 1;
+
+    for (int i = 0; i < local->size; i++) {
+        const struct mailbox *box = local->peers[i].box;
+
+        if (i != local->me && box != NULL &&
+            atomic_load(&local_card_of(box, ticket)->ticket) >= ticket)
+            return true;
+    }
+    return false;
+}
+
 int local_missing(const struct local *local)
 {
     for (int i = 0; i < local->size; i++)

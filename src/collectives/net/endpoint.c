@@ -309,12 +309,6 @@ static enum judgement judge_unknown(const struct endpoint *ep,
     return JUDGED_CLOSE;
 }
 
-static bool is_driven_here(const struct endpoint *ep,
-                           const struct endpoint_user *user)
-{
-    return ep->driver != NULL ? user == ep->driver : user->set == 0;
-}
-
 static enum judgement judge(struct endpoint *ep, const struct arrival *a,
                             struct handshake *hello,
                             const struct goodbye **goodbye_p)
@@ -338,8 +332,8 @@ static enum judgement judge(struct endpoint *ep, const struct arrival *a,
     if (!is_authentic(ep, a, hello, u->key) ||
         !delivery_add(&u->inbox, a, hello))
         return JUDGED_CLOSE;
-    if (!is_driven_here(ep, u))
-        u->wake(u->arg);
+    if (ep->driver != NULL ? u != ep->driver : u->set != 0)
+        u->wake(u->arg); /* another thread drives it */
     return JUDGED_TAKEN;
 }
 
@@ -539,6 +533,16 @@ void endpoint_drive(struct endpoint *ep, struct endpoint_user *user)
     }
     while ((user = first_with_mail(ep)) != NULL)
         hand_over(ep, user);
+}
+
+bool endpoint_has_mail(struct endpoint *ep, const struct endpoint_user *user)
+{
+    const struct delivery *first;
+
+    pthread_mutex_lock(&ep->lock);
+    first = user->inbox;
+    pthread_mutex_unlock(&ep->lock);
+    return first != NULL;
 }
 
 void endpoint_add_user(struct endpoint *ep, struct endpoint_user *user)

@@ -94,4 +94,7 @@ uint64_t endpoint_deadline(struct endpoint *ep);
  * handed what has come for it; NULL: all of set 0 are. */
 void endpoint_drive(struct endpoint *ep, struct endpoint_user *user);
 
+/* Has something come for it that it was not handed yet? */
+bool endpoint_has_mail(struct endpoint *ep, const struct endpoint_user *user);
+
 #endif

@@ -1,0 +1,362 @@
+/* collectives/by_name.c - calls by name: posted, waited for, ended. See
+ * by_name.h.
+ *
+ * Threads: posts and waits from any. `lock` guards what they touch; the rest is
+ * the driver's. `door` keeps the comm while somebody comes in to wait. Memory:
+ * one struct from the first post on, arrays that grow with what is in flight.
+ */
+#include "collectives/by_name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <xxhash.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/by_name_impl.h"
+#include "collectives/call.h"
+#include "collectives/comm_impl.h"
+#include "collectives/progress.h"
+
+enum { NAMES_KNOWN = 1024 };
+
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t door_left = PTHREAD_COND_INITIALIZER;
+
+static struct comm *names_of(const struct comm *comm)
+{
+    return atomic_load_explicit(&comm->names, memory_order_acquire);
+}
+
+/* --- life --- */
+
+static void release(struct by_name *b)
+{
+    negotiator_destroy(b->negotiator);
+    flying_fini(&b->flying);
+    batches_fini(&b->batches);
+    array_free(&b->round, &b->round_max);
+    array_free(&b->records, &b->records_max);
+    array_free(&b->sendbufs, &b->sendbufs_max);
+    array_free(&b->recvbufs, &b->recvbufs_max);
+    array_free(&b->counts, &b->counts_max);
+    pthread_mutex_destroy(&b->lock);
+    pthread_cond_destroy(&b->changed);
+    free(b);
+}
+
+static struct by_name *create(struct comm *world)
+{
+    struct by_name *b = calloc(1, sizeof(*b));
+
+    if (b == NULL)
+        return NULL;
+    b->world = world;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->changed, NULL);
+    b->negotiator = negotiator_create(world->config.size, NAMES_KNOWN);
+    if (b->negotiator != NULL)
+        return b;
+    release(b);
+    return NULL;
+}
+
+static hvd_status_t create_comm(struct by_name *b, struct comm **names_p)
+{
+    struct comm_config config = b->world->config;
+
+    config.set++;
+    HVD_TRY(comm_create(&config, names_p));
+    b->comm = *names_p;
+    b->comm->by_name = b;
+    return progress_start(b->comm);
+}
+
+/* For the world's reason; it may have none but that this rank goes. */
+static void abort_like(const struct comm *comm, struct comm *names)
+{
+    const char *text;
+    hvd_status_t reason = comm_status(comm, &text);
+    char left[32];
+
+    if (reason != HVD_OK) {
+        verdict_set(&names->verdict, reason, text);
+        return;
+    }
+    snprintf(left, sizeof(left), "rank %d has left", comm->config.rank);
+    verdict_set(&names->verdict, HVD_PEER_LOST, left);
+}
+
+/* The door is closed. */
+static hvd_status_t open_names(struct comm *world, struct comm **names_p)
+{
+    struct by_name *b;
+    hvd_status_t status;
+
+    *names_p = names_of(world);
+    if (*names_p != NULL)
+        return HVD_OK;
+    b = create(world);
+    if (b == NULL)
+        return error_set(HVD_ERR_NOMEM, "calls by name");
+    status = create_comm(b, names_p);
+    if (status != HVD_OK) {
+        comm_destroy(b->comm);
+        release(b);
+        return status;
+    }
+    atomic_store_explicit(&world->names, *names_p, memory_order_release);
+    /* an abort that came before has not seen it */
+    if (comm_status(world, NULL) != HVD_OK)
+        abort_like(world, *names_p);
+    return HVD_OK;
+}
+
+/* --- posting --- */
+
+static struct name_id id_of(const char *name)
+{
+    XXH128_hash_t digest = XXH3_128bits(name, strlen(name));
+
+    return (struct name_id){digest.low64, digest.high64};
+}
+
+static hvd_status_t check(const struct comm *comm,
+                          const struct collective_args *args)
+{
+    if (args->name == NULL || args->name[0] == '\0')
+        return error_set(HVD_ERR_INVALID, "%s by name: there is no name",
+                         call_kind_name((unsigned)args->kind));
+    if (is_on_device(args))
+        return error_set(HVD_ERR_UNSUPPORTED,
+                         "%s '%s': calls by name take memory of the host",
+                         call_kind_name((unsigned)args->kind), args->name);
+    if (comm_life(comm) == COMM_FINISHED)
+        return error_set(HVD_ERR_STATE, "this rank has finished");
+    return comm_check(comm);
+}
+
+static hvd_status_t append(struct by_name *b, struct hvd_request *r)
+{
+    if (b->over)
+        return comm_status(b->comm, NULL) != HVD_OK
+                   ? comm_check(b->comm)
+                   : error_set(HVD_ERR_STATE, "this rank has left");
+    if (flying_find(&b->flying, &r->id) != NULL)
+        return error_set(HVD_ERR_INVALID,
+                         "%s '%s': another call by this name is in flight",
+                         call_kind_name(r->call.head.kind), r->name);
+    if (!flying_add(&b->flying, r))
+        return error_set(HVD_ERR_NOMEM, "calls by name");
+    r->next = NULL;
+    if (b->posted == NULL)
+        b->posted = r;
+    else
+        b->posted_last->next = r;
+    b->posted_last = r;
+    atomic_store(&b->has_posts, true);
+    return HVD_OK;
+}
+
+/* Whoever drives sleeps, or nobody does. */
+static void tell(struct by_name *b)
+{
+    if (atomic_load(&b->sleeping))
+        (void)eventfd_write(b->comm->verdict.wake_fd, 1);
+    else
+        progress_signal(b->comm);
+}
+
+static hvd_status_t post(struct by_name *b, struct hvd_request *r,
+                         const char *name)
+{
+    hvd_status_t status;
+
+    r->id = id_of(name);
+    pthread_mutex_lock(&b->lock);
+    status = append(b, r);
+    pthread_mutex_unlock(&b->lock);
+    if (status == HVD_OK)
+        tell(b);
+    else
+        request_destroy(r);
+    return status;
+}
+
+/* In a world of one all have posted it. */
+static hvd_status_t post_alone(struct comm *comm,
+                               const struct collective_args *args,
+                               const struct comm_group *group,
+                               struct hvd_request **request_p)
+{
+    hvd_status_t status;
+
+    pthread_mutex_lock(&door);
+    status = group == NULL ? comm_post(comm, args, request_p)
+                           : comm_post_group(comm, args, group, request_p);
+    pthread_mutex_unlock(&door);
+    return status;
+}
+
+hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
+                          const struct comm_group *group,
+                          struct hvd_request **request_p)
+{
+    struct hvd_request *r;
+    struct comm *names;
+    hvd_status_t status;
+
+    HVD_TRY(check(comm, args));
+    if (comm->config.size == 1)
+        return post_alone(comm, args, group, request_p);
+    pthread_mutex_lock(&door);
+    status = open_names(comm, &names);
+    pthread_mutex_unlock(&door);
+    HVD_TRY(status);
+    HVD_TRY(request_create(names, args, group, &r));
+    HVD_TRY(post(names->by_name, r, args->name));
+    *request_p = r;
+    return HVD_OK;
+}
+
+bool by_name_works(const struct comm *names)
+{
+    return flying_count(&names->by_name->flying) > 0;
+}
+
+bool by_name_has_posts(const struct comm *names)
+{
+    return atomic_load(&names->by_name->has_posts);
+}
+
+void by_name_sleep(struct comm *names)
+{
+    atomic_store(&names->by_name->sleeping, true);
+}
+
+void by_name_wake(struct comm *names)
+{
+    atomic_store(&names->by_name->sleeping, false);
+}
+
+/* --- waiting --- */
+
+/* Drive for all who wait, or let the one that does. */
+static void wait_until(struct by_name *b, const struct hvd_request *r)
+{
+    pthread_mutex_lock(&b->lock);
+    while (!by_name_is_over(b, r)) {
+        if (b->led) {
+            pthread_cond_wait(&b->changed, &b->lock);
+            continue;
+        }
+        b->led = true;
+        pthread_mutex_unlock(&b->lock);
+        progress_take(b->comm);
+        by_name_run_until(b, r);
+        progress_give(b->comm);
+        pthread_mutex_lock(&b->lock);
+        b->led = false;
+        pthread_cond_broadcast(&b->changed);
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void come_out(struct by_name *b)
+{
+    pthread_mutex_lock(&door);
+    if (--b->n_inside == 0)
+        pthread_cond_broadcast(&door_left);
+    pthread_mutex_unlock(&door);
+}
+
+hvd_status_t by_name_wait(struct hvd_request *r)
+{
+    struct by_name *b = NULL;
+
+    pthread_mutex_lock(&door);
+    if (!request_done(r)) {
+        b = r->comm->by_name;
+        b->n_inside++;
+    }
+    pthread_mutex_unlock(&door);
+    if (b != NULL) {
+        wait_until(b, r);
+        come_out(b);
+    }
+    return request_result(r);
+}
+
+hvd_status_t by_name_drain(struct comm *comm)
+{
+    struct comm *names = names_of(comm);
+
+    if (names == NULL)
+        return HVD_OK;
+    wait_until(names->by_name, NULL);
+    return comm_check(names);
+}
+
+/* --- the end --- */
+
+void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text)
+{
+    struct comm *names = names_of(comm);
+
+    if (names != NULL)
+        verdict_set(&names->verdict, reason, text);
+}
+
+static void close_for_posts(struct by_name *b)
+{
+    pthread_mutex_lock(&b->lock);
+    b->over = true;
+    pthread_mutex_unlock(&b->lock);
+    wait_until(b, NULL);
+}
+
+/* What it has found out counts for the world. */
+static void accuse(struct comm *comm, const struct comm *names)
+{
+    uint64_t proven = comm_accused_proven(names);
+    size_t n;
+    const int *accused = comm_accused(names, &n);
+
+    for (size_t i = 0; i < n; i++)
+        comm_accuse(comm, accused[i], i < 64 && (proven >> i & 1));
+}
+
+void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
+                   uint64_t boundary)
+{
+    struct comm *names = names_of(comm);
+
+    if (names == NULL)
+        return;
+    if (kind == COMM_LEAVE_ABORT)
+        abort_like(comm, names);
+    close_for_posts(names->by_name);
+    comm_leave(names, kind, boundary);
+    accuse(comm, names);
+}
+
+void by_name_destroy(struct comm *comm)
+{
+    struct comm *names = names_of(comm);
+    struct by_name *b;
+
+    if (names == NULL)
+        return;
+    b = names->by_name;
+    verdict_set(&names->verdict, HVD_PEER_LOST, "the generation has ended");
+    close_for_posts(b);
+    pthread_mutex_lock(&door);
+    while (b->n_inside > 0)
+        pthread_cond_wait(&door_left, &door);
+    pthread_mutex_unlock(&door);
+    atomic_store(&comm->names, NULL);
+    comm_destroy(names);
+    release(b);
+}

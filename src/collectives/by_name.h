@@ -1,0 +1,67 @@
+/* collectives/by_name.h - calls by name: each rank posts them in an order of
+ * its own, from any thread, and they run when all ranks have.
+ *
+ * They have a comm of their own beside the one that they are posted to (set
+ * number + 1 of the same generation), so that they and the ordered calls of a
+ * program do not wait for each other. What runs there is the same on all ranks:
+ *
+ *   round      allreduce: who has posted what?          negotiate/negotiator.h
+ *   exchange   allgather: names that are new            if there are some
+ *   batches    what all have posted; allreduces of one dtype and op are fused
+ *
+ * A rank that has posted nothing takes part in nothing. One that has, and has
+ * told all of it, sleeps until it has news or a round has begun (await_phase):
+ * nothing is sent in vain, and nothing at all while nothing is posted.
+ *
+ * Whoever waits drives, as elsewhere: the first of several threads that wait
+ * does so for all, and the progress thread while nobody waits.
+ *
+ * Threads: any, but for by_name_leave() and by_name_destroy(), the issuing
+ * thread of `comm`, and what is said to be the driver's. */
+#ifndef COLLECTIVES_BY_NAME_H
+#define COLLECTIVES_BY_NAME_H
+
+#include <stdbool.h>
+
+#include <hvd/status.h>
+
+#include "collectives/comm.h"
+
+struct by_name;
+struct hvd_request;
+
+/* args->name says which. Errors as comm_post(); HVD_ERR_INVALID too if there is
+ * no name, or a call by it is in flight; HVD_ERR_UNSUPPORTED on a device. */
+hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
+                          const struct comm_group *group,
+                          struct hvd_request **request_p) HVD_MUST_CHECK;
+
+/* As request_wait(), of such a request. */
+hvd_status_t by_name_wait(struct hvd_request *request) HVD_MUST_CHECK;
+
+/* Complete what is in flight. Else than HVD_OK: the reason why they ended. A
+ * call that has failed since ranks differ is no such reason. */
+hvd_status_t by_name_drain(struct comm *comm) HVD_MUST_CHECK;
+
+/* Nothing is posted any more, what is in flight is complete; ABORT: fails.
+ * Nothing, if nothing was posted. */
+void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
+                   uint64_t boundary);
+void by_name_destroy(struct comm *comm);
+
+/* The comm has ended: so have they. Any thread, never blocks. */
+void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text);
+
+/* --- for whoever drives their comm --- */
+
+/* Is anything in flight? */
+bool by_name_works(const struct comm *names);
+/* Until nothing is, the comm has ended, or the thread is kicked out. */
+void by_name_run(struct comm *names);
+/* More was posted since the last round began. */
+bool by_name_has_posts(const struct comm *names);
+/* Between the two, a post raises verdict.wake_fd. */
+void by_name_sleep(struct comm *names);
+void by_name_wake(struct comm *names);
+
+#endif

@@ -1,0 +1,378 @@
+/* collectives/by_name_run.c - what the driver of calls by name does: rounds,
+ * exchanges, batches, one after the other. See by_name.h.
+ *
+ * Threads: the driver, but for what `lock` guards. Memory: arrays that grow
+ * with what is in flight. */
+#include <string.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/by_name_impl.h"
+#include "collectives/call.h"
+#include "collectives/comm_impl.h"
+#include "timeline/timeline.h"
+
+enum { FUSION_NBYTES = 128 << 20 };
+
+/* --- what all ranks have to agree on --- */
+
+static struct signature signature_of(const struct hvd_request *r)
+{
+    const struct frame *head = &r->call.head;
+    const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
+
+    return (struct signature){
+        .kind = head->kind,
+        .dtype = head->dtype,
+        .op = head->op,
+        .way = (uint8_t)(r->args.flags & ways),
+        .root = head->root,
+        .tensors = r->n_tensors > 0 ? request_digest(r) : 0,
+        .count = request_count(r),
+        .prescale = r->compression.on ? r->compression.prescale
+                                      : r->args.prescale,
+        .postscale = r->compression.on ? r->compression.postscale
+                                       : r->args.postscale,
+    };
+}
+
+static hvd_status_t differ(const struct hvd_request *r,
+                           const struct negotiated *d)
+{
+    char first[CALL_TEXT_MAX], other[CALL_TEXT_MAX];
+
+    call_describe_signature(&d->signature, first);
+    call_describe_signature(&d->other, other);
+    return error_set(HVD_ERR_MISMATCH,
+                     "'%s': rank 0 calls %s, rank %d calls %s", r->name, first,
+                     d->other_rank, other);
+}
+
+/* --- completion --- */
+
+/* Its buffers are the caller's from here on. */
+static void complete(struct by_name *b, struct hvd_request *r,
+                     hvd_status_t status)
+{
+    request_show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
+    pthread_mutex_lock(&b->lock);
+    flying_remove(&b->flying, r);
+    request_end(r, status);
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* What is under way and ours alone. */
+static void drop_own(struct by_name *b, hvd_status_t status)
+{
+    if (b->own != NULL) {
+        request_end(b->own, status);
+        request_destroy(b->own);
+    }
+    b->own = b->step = NULL;
+    b->stage = STAGE_BETWEEN;
+}
+
+/* Nothing of what is in flight is touched any more. */
+static void fail_all(struct by_name *b, hvd_status_t status)
+{
+    struct hvd_request *r;
+
+    drop_own(b, status);
+    pthread_mutex_lock(&b->lock);
+    b->over = true;
+    b->posted = NULL;
+    atomic_store(&b->has_posts, false);
+    while ((r = flying_any(&b->flying)) != NULL) {
+        flying_remove(&b->flying, r);
+        request_end(r, status);
+    }
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->lock);
+}
+
+/* Their comm has ended, so the world has. */
+static void end(struct by_name *b, hvd_status_t status)
+{
+    char text[ERROR_TEXT_MAX];
+
+    memcpy(text, error_text(), strlen(error_text()) + 1);
+    verdict_set(&b->comm->verdict, status, text);
+    verdict_set(&b->world->verdict, status, text);
+    fail_all(b, status);
+}
+
+/* --- driving --- */
+
+static hvd_status_t no_memory(struct by_name *b)
+{
+    (void)comm_fail(b->comm, HVD_ERR_NOMEM, "calls by name");
+    return comm_end(b->comm);
+}
+
+static struct hvd_request *take_posted(struct by_name *b)
+{
+    struct hvd_request *first;
+
+    pthread_mutex_lock(&b->lock);
+    first = b->posted;
+    b->posted = NULL;
+    atomic_store(&b->has_posts, false);
+    pthread_mutex_unlock(&b->lock);
+    return first;
+}
+
+static hvd_status_t absorb(struct by_name *b)
+{
+    struct hvd_request *r, *next;
+
+    if (!atomic_load_explicit(&b->has_posts, memory_order_relaxed))
+        return HVD_OK;
+    for (r = take_posted(b); r != NULL; r = next) {
+        struct signature signature = signature_of(r);
+
+        next = r->next;
+        if (!negotiator_post(b->negotiator, &r->id, &signature, r))
+            return no_memory(b);
+    }
+    return HVD_OK;
+}
+
+/* A call of our own: the same on all ranks, as all that follows from one. */
+static hvd_status_t begin_own(struct by_name *b,
+                              const struct collective_args *args,
+                              const struct comm_group *group, enum stage stage)
+{
+    if (request_create(b->comm, args, group, &b->own) != HVD_OK)
+        return no_memory(b);
+    b->own->call.head.sequence = comm_number(b->comm, b->own->n_parts);
+    b->step = b->own;
+    b->stage = stage;
+    return HVD_OK;
+}
+
+static hvd_status_t begin_round(struct by_name *b)
+{
+    size_t nbytes = negotiator_round_nbytes(b->negotiator);
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLREDUCE,
+                                   .count = nbytes,
+                                   .dtype = HVD_UINT8,
+                                   .op = HVD_MIN,
+                                   .name = "negotiation"};
+
+    HVD_TRY(absorb(b));
+    if (!array_reserve(&b->round, &b->round_max, nbytes))
+        return no_memory(b);
+    negotiator_round_begin(b->negotiator, b->round);
+    args.sendbuf = args.recvbuf = b->round;
+    HVD_TRY(begin_own(b, &args, NULL, STAGE_ROUND));
+    b->own->call.calls = true;
+    return HVD_OK;
+}
+
+static hvd_status_t begin_exchange(struct by_name *b)
+{
+    size_t nbytes = negotiator_exchange_nbytes(b->negotiator);
+    size_t rank = (size_t)b->comm->config.rank;
+    size_t size = (size_t)b->comm->config.size;
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLGATHER,
+                                   .count = nbytes,
+                                   .dtype = HVD_UINT8,
+                                   .name = "names"};
+
+    if (!array_reserve(&b->records, &b->records_max, size * nbytes))
+        return no_memory(b);
+    negotiator_exchange_begin(b->negotiator, b->records + rank * nbytes);
+    args.sendbuf = b->records + rank * nbytes;
+    args.recvbuf = b->records;
+    return begin_own(b, &args, NULL, STAGE_EXCHANGE);
+}
+
+static hvd_status_t begin_await(struct by_name *b)
+{
+    struct operation *op = &b->comm->op;
+
+    memset(op, 0, offsetof(struct operation, phases));
+    op->head.sequence = comm_called(b->comm);
+    op->n_phases = 1;
+    op->phases[0] = (struct phase){.ops = &await_phase,
+                                   .channel = CHANNEL_DATA};
+    b->stage = STAGE_AWAIT;
+    return engine_start(b->comm);
+}
+
+/* --- batches --- */
+
+static bool reserve_tensors(struct by_name *b, size_t n)
+{
+    return array_reserve(&b->sendbufs, &b->sendbufs_max, n) &&
+           array_reserve(&b->recvbufs, &b->recvbufs_max, n) &&
+           array_reserve(&b->counts, &b->counts_max, n);
+}
+
+static size_t gather_tensors(struct by_name *b, const struct hvd_request *r,
+                             size_t n)
+{
+    const struct fusion_tensor one = {r->args.sendbuf, r->args.recvbuf,
+                                      r->args.count};
+    const struct fusion_tensor *tensors = r->n_tensors > 0 ? r->tensors : &one;
+    size_t n_tensors = r->n_tensors > 0 ? r->n_tensors : 1;
+
+    for (size_t i = 0; i < n_tensors; i++, n++) {
+        b->sendbufs[n] = tensors[i].sendbuf;
+        b->recvbufs[n] = tensors[i].recvbuf;
+        b->counts[n] = tensors[i].count;
+    }
+    return n;
+}
+
+static size_t count_tensors(const struct batches *batches,
+                            const struct batch *batch)
+{
+    size_t n = 0;
+
+    for (size_t i = batch->first; i != BATCH_END; i = batches->items[i].next) {
+        const struct hvd_request *r = batches->items[i].call;
+
+        n += r->n_tensors > 0 ? r->n_tensors : 1;
+    }
+    return n;
+}
+
+static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
+{
+    const struct batch_item *items = b->batches.items;
+    const struct hvd_request *first = items[batch->first].call;
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLREDUCE,
+                                   .dtype = first->args.dtype,
+                                   .op = first->args.op,
+                                   .name = "fused"};
+    struct comm_group group = {.n = count_tensors(&b->batches, batch)};
+    size_t n = 0;
+
+    if (!reserve_tensors(b, group.n))
+        return no_memory(b);
+    for (size_t i = batch->first; i != BATCH_END; i = items[i].next)
+        n = gather_tensors(b, items[i].call, n);
+    group.sendbufs = b->sendbufs;
+    group.recvbufs = b->recvbufs;
+    group.counts = b->counts;
+    return begin_own(b, &args, &group, STAGE_BATCH);
+}
+
+static hvd_status_t begin_batch(struct by_name *b)
+{
+    const struct batch *batch = batches_next(&b->batches);
+    struct hvd_request *r = b->batches.items[batch->first].call;
+
+    for (size_t i = batch->first; i != BATCH_END;
+         i = b->batches.items[i].next) {
+        struct hvd_request *each = b->batches.items[i].call;
+
+        each->begun_ns = timeline_call_clock();
+    }
+    if (batch->first != batch->last)
+        return begin_fused(b, batch);
+    r->call.head.sequence = comm_number(b->comm, r->n_parts);
+    b->step = r;
+    b->stage = STAGE_BATCH;
+    return HVD_OK;
+}
+
+static void finish_batch(struct by_name *b)
+{
+    const struct batch *batch = batches_done(&b->batches);
+    size_t next;
+
+    drop_own(b, HVD_OK);
+    for (size_t i = batch->first; i != BATCH_END; i = next) {
+        next = b->batches.items[i].next;
+        complete(b, b->batches.items[i].call, HVD_OK);
+    }
+}
+
+static hvd_status_t take_decisions(struct by_name *b)
+{
+    struct negotiated d;
+
+    batches_clear(&b->batches, FUSION_NBYTES);
+    while (negotiator_next(b->negotiator, &d)) {
+        struct hvd_request *r = d.call;
+        uint64_t now_ns = timeline_call_clock();
+
+        if (d.disputed) {
+            complete(b, r, differ(r, &d));
+            continue;
+        }
+        request_show(r, TIMELINE_NEGOTIATE, r->posted_ns, now_ns);
+        r->posted_ns = now_ns;
+        if (!batches_add(&b->batches, &d.signature, r->call.elem_nbytes, r))
+            return no_memory(b);
+    }
+    return HVD_OK;
+}
+
+/* --- one thing after the other --- */
+
+static hvd_status_t begin_next(struct by_name *b)
+{
+    if (batches_any(&b->batches))
+        return begin_batch(b);
+    /* not while it is awaited: what is posted then ends that */
+    HVD_TRY(absorb(b));
+    return negotiator_has_news(b->negotiator) ? begin_round(b) : begin_await(b);
+}
+
+/* The step is over. */
+static hvd_status_t finish(struct by_name *b)
+{
+    switch (b->stage) {
+    case STAGE_ROUND:
+        drop_own(b, HVD_OK);
+        negotiator_round_end(b->negotiator, b->round);
+        if (negotiator_exchange_nbytes(b->negotiator) > 0)
+            return begin_exchange(b);
+        return take_decisions(b);
+    case STAGE_EXCHANGE:
+        drop_own(b, HVD_OK);
+        if (!negotiator_exchange_end(b->negotiator, b->records))
+            return no_memory(b);
+        return take_decisions(b);
+    default:
+        finish_batch(b);
+        return HVD_OK;
+    }
+}
+
+static hvd_status_t go_on(struct by_name *b)
+{
+    HVD_TRY(comm_check(b->comm));
+    if (b->stage == STAGE_BETWEEN)
+        return begin_next(b);
+    if (b->stage == STAGE_AWAIT) {
+        HVD_TRY(engine_continue(b->comm));
+        return b->comm->op.active ? HVD_OK : begin_round(b);
+    }
+    HVD_TRY(request_go_on(b->comm, b->step));
+    return request_over(b->step) ? finish(b) : HVD_OK;
+}
+
+void by_name_run_until(struct by_name *b, const struct hvd_request *r)
+{
+    hvd_status_t status = HVD_OK;
+
+    while (!comm_kicked(b->comm) && !by_name_is_over(b, r) &&
+           status == HVD_OK) {
+        status = go_on(b);
+        if (status != HVD_OK)
+            end(b, comm_end(b->comm));
+    }
+}
+
+void by_name_run(struct comm *names)
+{
+    by_name_run_until(names->by_name, NULL);
+}

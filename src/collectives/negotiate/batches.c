@@ -1,0 +1,80 @@
+/* collectives/negotiate/batches.c - see batches.h. Pure. */
+#include "collectives/negotiate/batches.h"
+
+#include <string.h>
+
+#include <hvd/collectives.h>
+
+#include "base/array.h"
+
+void batches_fini(struct batches *b)
+{
+    array_free(&b->items, &b->items_max);
+    array_free(&b->all, &b->max);
+}
+
+void batches_clear(struct batches *b, uint64_t threshold)
+{
+    b->n_items = b->n = b->next_i = 0;
+    memset(b->open, 0, sizeof(b->open));
+    b->threshold = threshold;
+}
+
+static size_t *open_of(struct batches *b, const struct signature *s)
+{
+    return &b->open[(s->dtype * 8u + s->op) % BATCH_KEYS];
+}
+
+static bool may_fuse(const struct batches *b, const struct signature *s,
+                     uint64_t nbytes)
+{
+    return s->kind == HVD_COLLECTIVE_ALLREDUCE && s->way == 0 &&
+           s->prescale == 0 && s->postscale == 0 && nbytes <= b->threshold;
+}
+
+static void begin(struct batches *b, size_t item, uint64_t nbytes)
+{
+    b->all[b->n++] = (struct batch){item, item, nbytes};
+}
+
+bool batches_add(struct batches *b, const struct signature *s,
+                 size_t elem_nbytes, void *call)
+{
+    uint64_t nbytes = s->count * elem_nbytes;
+    size_t *open = open_of(b, s), item = b->n_items;
+    struct batch *batch;
+
+    if (!array_reserve(&b->items, &b->items_max, b->n_items + 1) ||
+        !array_reserve(&b->all, &b->max, b->n + 1))
+        return false;
+    b->items[b->n_items++] = (struct batch_item){call, BATCH_END};
+    if (!may_fuse(b, s, nbytes)) {
+        begin(b, item, nbytes);
+        return true;
+    }
+    batch = *open > 0 ? &b->all[*open - 1] : NULL;
+    if (batch == NULL || batch->nbytes > b->threshold - nbytes) {
+        begin(b, item, nbytes);
+        *open = b->n;
+        return true;
+    }
+    b->items[batch->last].next = item;
+    batch->last = item;
+    batch->nbytes += nbytes;
+    return true;
+}
+
+bool batches_any(const struct batches *b)
+{
+    return b->next_i < b->n;
+}
+
+const struct batch *batches_next(struct batches *b)
+{
+    return &b->all[b->next_i++];
+}
+
+const struct batch *batches_done(const struct batches *b)
+{
+    return &b->all[b->next_i - 1];
+}

@@ -1,0 +1,147 @@
+/* collectives/under_way.c - a request under way: its parts packed, scaled, run
+ * and unpacked one after the other. See request.h.
+ *
+ * Threads: whoever drives the comm. Memory: the comm's fusion buffer, from the
+ * first packed part on. */
+#include "base/error.h"
+#include "collectives/comm_impl.h"
+#include "collectives/reduce/scale.h"
+#include "collectives/request.h"
+#include "timeline/timeline.h"
+
+static bool buffer_reserve(struct comm *comm)
+{
+    void *buffer;
+
+    if (comm->fusion != NULL)
+        return true;
+    if (hvd_alloc(FUSION_BUFFER_NBYTES, &buffer) != HVD_OK)
+        return false;
+    comm->fusion = buffer;
+    return true;
+}
+
+static struct timeline_call shown(const struct hvd_request *r)
+{
+    struct timeline_call call = operation_shown(&r->args, r->call.elem_nbytes);
+
+    call.name = r->name[0] != '\0' ? r->name : "asynchronous";
+    return call;
+}
+
+void request_show(const struct hvd_request *r, enum timeline_phase phase,
+                  uint64_t since_ns, uint64_t until_ns)
+{
+    struct timeline_call call;
+
+    if (!timeline_on())
+        return;
+    call = shown(r);
+    if (phase == TIMELINE_QUEUE && r->name[0] == '\0')
+        call.name = NULL; /* these overlap */
+    timeline_call(phase, since_ns, until_ns, &call);
+}
+
+static void show_phases(const struct comm *comm, const struct hvd_request *r)
+{
+    struct timeline_call call = shown(r);
+
+    operation_show(comm, &call);
+}
+
+/* Both may be one. Else than HVD_OK: an abort has come meanwhile. */
+static hvd_status_t scale_all(struct comm *comm,
+                              const struct collective_args *args,
+                              const void *src, size_t elem_nbytes,
+                              double factor)
+{
+    for (size_t i = 0, n; i < args->count; i += n) {
+        n = comm_piece(comm, i, args->count);
+        if (n == 0)
+            return comm_end(comm);
+        scale(args->dtype, (uint8_t *)args->recvbuf + i * elem_nbytes,
+              (const uint8_t *)src + i * elem_nbytes, n, factor);
+    }
+    return HVD_OK;
+}
+
+/* HVD_OK, and comm->op is active; or the part is over at once. */
+static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
+{
+    const struct fusion_part *packed = request_packed(r);
+    struct collective_args args;
+    struct call call;
+    uint64_t since_ns;
+
+    if (comm_status(comm, NULL) != HVD_OK)
+        return comm_end(comm);
+    if (comm_life(comm) == COMM_FINISHED)
+        return error_set(HVD_ERR_STATE, "this rank has finished");
+    if (request_begin(r)) {
+        r->begun_ns = timeline_call_clock();
+        request_show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
+    }
+    if (r->compression.on)
+        HVD_TRY(compression_begin(comm, r));
+    if (r->device.way != ON_DEVICE_NOT && r->part_i == 0)
+        HVD_TRY(on_device_begin(comm, r));
+    if (r->device.way == ON_DEVICE_NCCL || r->device.way == ON_DEVICE_ALONE)
+        return HVD_OK;
+    if (packed != NULL) {
+        if (!buffer_reserve(comm)) {
+            /* the others have begun: this rank cannot go back */
+            (void)comm_fail(comm, HVD_ERR_NOMEM, "a fusion buffer");
+            return comm_end(comm);
+        }
+        since_ns = timeline_call_clock();
+        fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
+        request_show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
+    }
+    request_part(r, comm->fusion, &args, &call);
+    if (args.prescale != 0) {
+        HVD_TRY(scale_all(comm, &args, args.sendbuf, r->call.elem_nbytes,
+                          args.prescale));
+        args.sendbuf = args.recvbuf;
+    }
+    return comm_begin(comm, &args, &call);
+}
+
+static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
+{
+    const struct fusion_part *packed = request_packed(r);
+    const struct collective_args *args = &r->args;
+    uint64_t since_ns = timeline_call_clock();
+
+    if (packed != NULL && r->device.way != ON_DEVICE_ALONE) {
+        fusion_unpack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
+        request_show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
+    }
+    if (args->postscale != 0)
+        HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
+                          args->postscale));
+    if (r->compression.on)
+        HVD_TRY(compression_finish(comm, r));
+    r->part_i++;
+    return r->part_i == r->n_parts ? on_device_finish(comm, r) : HVD_OK;
+}
+
+hvd_status_t request_go_on(struct comm *comm, struct hvd_request *r)
+{
+    while (r->part_i < r->n_parts) {
+        if (!comm->op.active)
+            HVD_TRY(begin_part(comm, r));
+        if (comm->op.active) {
+            HVD_TRY(engine_continue(comm));
+            if (comm->op.active)
+                return HVD_OK;
+            HVD_TRY(operation_finish(comm));
+            if (comm->op.begun_ns != 0)
+                show_phases(comm, r);
+        }
+        HVD_TRY(end_part(comm, r));
+        comm_count(comm);
+        if (comm_kicked(comm))
+            return HVD_OK;
+    }
+    return HVD_OK;
+}

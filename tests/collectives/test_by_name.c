@@ -1,0 +1,690 @@
+/* tests/collectives/test_by_name.c - calls by name: in any order, from any
+ * thread, beside ordered ones; ranks that differ; how they end. */
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/array.h"
+#include "base/random.h"
+#include "collectives/by_name.h"
+#include "collectives/comm_impl.h"
+#include "posted.h"
+
+enum {
+    NAMES = 40,
+    THREADS = 3,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    STEPS = 15
+#else
+    STEPS = 60
+#endif
+};
+
+static hvd_status_t post_named(struct comm *comm, const char *name, float *buf,
+                               size_t count, struct hvd_request **request_p)
+{
+    struct collective_args args = sum_args(buf, buf, count);
+
+    args.name = name;
+    return by_name_post(comm, &args, NULL, request_p);
+}
+
+static void shuffle(struct random_state *random, int *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        a[i] = i;
+    for (int i = n - 1; i > 0; i--) {
+        int k = (int)random_below(random, (uint64_t)i + 1), t = a[i];
+
+        a[i] = a[k];
+        a[k] = t;
+    }
+}
+
+static size_t count_of(int i)
+{
+    return i % 7 == 0 ? 30000 + (size_t)i : (size_t)(i * 37 % 500);
+}
+
+/* The tensors of one rank. */
+struct tensors {
+    float *bufs[NAMES];
+    struct hvd_request *requests[NAMES];
+};
+
+static void alloc_tensors(struct tensors *t)
+{
+    for (int i = 0; i < NAMES; i++)
+        t->bufs[i] = calloc(count_of(i) + 1, sizeof(float));
+}
+
+static void free_tensors(struct tensors *t)
+{
+    for (int i = 0; i < NAMES; i++)
+        free(t->bufs[i]);
+}
+
+static bool post_tensor(struct comm *comm, struct tensors *t, int i, int rank,
+                        int step)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "layer.%d.weight", i);
+    fill(t->bufs[i], count_of(i), (float)((rank + 1) * (i + step)));
+    EXPECT(post_named(comm, name, t->bufs[i], count_of(i), &t->requests[i]) ==
+           HVD_OK);
+    return true;
+}
+
+static bool wait_tensor(const struct group *g, struct tensors *t, int i,
+                        int rank, int step)
+{
+    EXPECT_SAY(request_wait(t->requests[i]) == HVD_OK, "rank %d, tensor %d",
+               rank, i);
+    EXPECT_SAY(all_are(t->bufs[i], count_of(i), sum_of(g, (float)(i + step))),
+               "rank %d, tensor %d of step %d", rank, i, step);
+    return true;
+}
+
+/* --- any order --- */
+
+/* way 0: waits in the order of its posts; 1: in another; 2: looks until all are
+ * done. */
+static bool in_any_order(struct group *g, int rank, void *arg)
+{
+    struct random_state random = {.s = (uint64_t)rank + 1};
+    int way = *(int *)arg, posts[NAMES], waits[NAMES];
+    struct tensors t;
+
+    alloc_tensors(&t);
+    for (int step = 0; step < STEPS; step++) {
+        shuffle(&random, posts, NAMES);
+        shuffle(&random, waits, NAMES);
+        for (int i = 0; i < NAMES; i++) {
+            EXPECT(post_tensor(g->comms[rank], &t, posts[i], rank, step));
+            if (random_below(&random, 20) == 0)
+                sched_yield();
+        }
+        for (int i = 0; i < NAMES; i++) {
+            int at = way == 1 ? waits[i] : posts[i];
+
+            while (way == 2 && !request_done(t.requests[at]))
+                sched_yield();
+            EXPECT(wait_tensor(g, &t, at, rank, step));
+        }
+    }
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(named_calls_run_in_any_order)
+{
+    struct group g;
+
+    for (int size = 2; size <= 4; size++) {
+        group_init(&g, size);
+        group_run(&g, in_any_order, &_i);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* What rank 1 posts last, rank 0 waits for in between. */
+static bool wait_in_between(struct group *g, int rank, void *arg)
+{
+    struct tensors t;
+
+    alloc_tensors(&t);
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < NAMES; i += 2) {
+            int first = i + rank % 2, second = i + 1 - rank % 2;
+
+            EXPECT(post_tensor(g->comms[rank], &t, first, rank, step));
+            EXPECT(post_tensor(g->comms[rank], &t, second, rank, step));
+            EXPECT(wait_tensor(g, &t, second, rank, step));
+            EXPECT(wait_tensor(g, &t, first, rank, step));
+        }
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(named_calls_are_waited_for_in_between)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, wait_in_between, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- any thread --- */
+
+struct poster {
+    pthread_t thread;
+    struct group *group;
+    int rank, first;
+    bool ok;
+};
+
+static bool post_share(struct poster *p)
+{
+    struct comm *comm = p->group->comms[p->rank];
+    int rank = p->rank;
+    struct tensors t;
+
+    alloc_tensors(&t);
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = p->first; i < NAMES; i += THREADS)
+            EXPECT(post_tensor(comm, &t, i, p->rank, step));
+        for (int i = p->first; i < NAMES; i += THREADS)
+            EXPECT(wait_tensor(p->group, &t, i, p->rank, step));
+    }
+    free_tensors(&t);
+    return true;
+}
+
+static void *poster_main(void *arg)
+{
+    struct poster *p = arg;
+
+    p->ok = post_share(p);
+    return NULL;
+}
+
+static bool from_threads(struct group *g, int rank, void *arg)
+{
+    struct poster posters[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        posters[i] = (struct poster){.group = g, .rank = rank, .first = i};
+        pthread_create(&posters[i].thread, NULL, poster_main, &posters[i]);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(posters[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(posters[i].ok);
+    return true;
+}
+
+START_TEST(any_thread_posts_and_waits)
+{
+    struct group g;
+
+    for (int size = 2; size <= 3; size++) {
+        group_init(&g, size);
+        group_run(&g, from_threads, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* --- beside ordered calls --- */
+
+static bool beside_ordered(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *named, *posted;
+    float x, y, z;
+
+    for (int step = 0; step < 3 * STEPS; step++) {
+        x = y = z = (float)(rank + 1);
+        if ((rank + step) % 2 == 0)
+            EXPECT(post_named(comm, "x", &x, 1, &named) == HVD_OK);
+        EXPECT(post_sum(comm, &z, 1, &posted) == HVD_OK);
+        EXPECT(allreduce(comm, &y, &y, 1, HVD_FLOAT32, HVD_SUM) == HVD_OK);
+        if ((rank + step) % 2 != 0)
+            EXPECT(post_named(comm, "x", &x, 1, &named) == HVD_OK);
+        EXPECT(request_wait(named) == HVD_OK);
+        EXPECT(request_wait(posted) == HVD_OK);
+        EXPECT(x == sum_of(g, 1) && y == x && z == x);
+    }
+    return true;
+}
+
+START_TEST(ordered_calls_may_stand_between)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, beside_ordered, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- all kinds --- */
+
+static bool all_kinds(struct group *g, int rank, void *arg)
+{
+    static const char *const names[] = {"sum",  "root", "all",
+                                        "part", "turn", "meet"};
+    static const int kinds[] = {COLLECTIVE_ALLREDUCE,      COLLECTIVE_BROADCAST,
+                                COLLECTIVE_ALLGATHER,      COLLECTIVE_ALLTOALL,
+                                COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_BARRIER};
+    struct hvd_request *requests[ARRAY_SIZE(kinds)];
+    float in[ARRAY_SIZE(kinds)][8], out[ARRAY_SIZE(kinds)][8];
+    int n = (int)ARRAY_SIZE(kinds);
+
+    for (int k = 0; k < n; k++) {
+        int i = rank % 2 == 0 ? k : n - 1 - k;
+        struct collective_args args = sum_args(in[i], out[i], 1);
+
+        args.kind = (enum collective_kind)kinds[i];
+        args.root = 1;
+        args.name = names[i];
+        for (int j = 0; j < 8; j++)
+            in[i][j] = (float)(10 * rank + j);
+        out[i][0] = (float)rank;
+        EXPECT(by_name_post(g->comms[rank], &args, NULL, &requests[i]) ==
+               HVD_OK);
+    }
+    for (int i = 0; i < n; i++)
+        EXPECT(request_wait(requests[i]) == HVD_OK);
+    EXPECT(out[0][0] == (float)(5 * g->size * (g->size - 1)));
+    EXPECT(out[1][0] == 1);
+    for (int j = 0; j < g->size; j++) {
+        EXPECT(out[2][j] == (float)(10 * j));
+        EXPECT(out[3][j] == (float)(10 * j + rank));
+    }
+    EXPECT(out[4][0] == (float)(5 * g->size * (g->size - 1) + g->size * rank));
+    return true;
+}
+
+START_TEST(all_kinds_have_names)
+{
+    struct group g;
+
+    for (int size = 2; size <= 4; size++) {
+        group_init(&g, size);
+        group_run(&g, all_kinds, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* A group is one name; fused, or alone. */
+static bool groups(struct group *g, int rank, void *arg)
+{
+    float a[3], b[20000], c[5];
+    const void *sends[] = {a, b};
+    void *recvs[] = {a, b};
+    const size_t counts[] = {3, 20000};
+    struct comm_group group = {2, sends, recvs, counts};
+    struct collective_args args = sum_args(NULL, NULL, 0);
+    struct hvd_request *grouped, *single;
+
+    args.name = "group";
+    for (int step = 0; step < STEPS; step++) {
+        fill(a, 3, (float)(rank + 1));
+        fill(b, 20000, (float)(2 * (rank + 1)));
+        fill(c, 5, (float)(3 * (rank + 1)));
+        if (rank == 0)
+            EXPECT(post_named(g->comms[0], "c", c, 5, &single) == HVD_OK);
+        EXPECT(by_name_post(g->comms[rank], &args, &group, &grouped) == HVD_OK);
+        if (rank != 0)
+            EXPECT(post_named(g->comms[rank], "c", c, 5, &single) == HVD_OK);
+        EXPECT(request_wait(grouped) == HVD_OK);
+        EXPECT(request_wait(single) == HVD_OK);
+        EXPECT(all_are(a, 3, sum_of(g, 1)) && all_are(b, 20000, sum_of(g, 2)));
+        EXPECT(all_are(c, 5, sum_of(g, 3)));
+    }
+    return true;
+}
+
+START_TEST(a_group_is_one_name)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, groups, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- what is wrong --- */
+
+static bool refused(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *first, *second;
+    float x = 1, y = 1;
+
+    EXPECT(post_named(comm, "", &x, 1, &first) == HVD_ERR_INVALID);
+    EXPECT(text_has("there is no name"));
+    EXPECT(post_named(comm, NULL, &x, 1, &first) == HVD_ERR_INVALID);
+    EXPECT(post_named(comm, "x", NULL, 1, &first) == HVD_ERR_INVALID);
+    if (rank == 0) {
+        EXPECT(post_named(comm, "x", &x, 1, &first) == HVD_OK);
+        EXPECT(post_named(comm, "x", &y, 1, &second) == HVD_ERR_INVALID);
+        EXPECT(text_has("allreduce 'x': another call by this name"));
+    }
+    EXPECT(barrier(comm) == HVD_OK);
+    if (rank != 0)
+        EXPECT(post_named(comm, "x", &x, 1, &first) == HVD_OK);
+    EXPECT(request_wait(first) == HVD_OK);
+    EXPECT(x == (float)g->size);
+    return true;
+}
+
+START_TEST(bad_calls_are_refused_at_once)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, refused, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* What rank 1 alone does else. */
+struct difference {
+    struct collective_args args;
+    const char *text;
+};
+
+static bool differ(struct group *g, int rank, void *arg)
+{
+    const struct difference *d = arg;
+    struct comm *comm = g->comms[rank];
+    float x[8] = {0}, y[8] = {0}, z = 1;
+    struct collective_args args = sum_args(x, x, 2);
+    struct hvd_request *bad, *good;
+
+    args.name = "w";
+    if (rank == 1) {
+        args = d->args;
+        args.name = "w";
+        args.sendbuf = x;
+        args.recvbuf = args.kind == COLLECTIVE_ALLREDUCE ? x : y;
+    }
+    for (int i = 0; i < 2; i++) {
+        EXPECT(by_name_post(comm, &args, NULL, &bad) == HVD_OK);
+        EXPECT(post_named(comm, "good", &z, 1, &good) == HVD_OK);
+        EXPECT(request_wait(bad) == HVD_ERR_MISMATCH);
+        EXPECT_SAY(text_has(d->text), "rank %d", rank);
+        EXPECT(request_wait(good) == HVD_OK);
+    }
+    return true;
+}
+
+START_TEST(ranks_that_differ_all_learn_of_it_and_go_on)
+{
+    struct difference all[] = {
+        {sum_args(NULL, NULL, 3),
+         "'w': rank 0 calls allreduce (float32, sum, 2), rank 1 calls "
+         "allreduce (float32, sum, 3)"},
+        {sum_args(NULL, NULL, 2), "rank 1 calls allreduce (float32, max, 2)"},
+        {sum_args(NULL, NULL, 1), "rank 1 calls allreduce (float64, sum, 1)"},
+        {sum_args(NULL, NULL, 2),
+         "rank 1 calls broadcast (float32, root 1, 2)"},
+        {sum_args(NULL, NULL, 2), "allreduce (float32, sum, 2, scaled by 0.5"},
+        {sum_args(NULL, NULL, 2), "rank 1 calls allgather (float32, 2)"}};
+    struct group g;
+
+    all[1].args.op = HVD_MAX;
+    all[2].args.dtype = HVD_FLOAT64;
+    all[3].args.kind = COLLECTIVE_BROADCAST;
+    all[3].args.root = 1;
+    all[4].args.prescale = 0.5;
+    all[5].args.kind = COLLECTIVE_ALLGATHER;
+    group_init(&g, 3);
+    group_run(&g, differ, &all[_i]);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- how it ends --- */
+
+/* As many as the comm takes: others may have left. */
+static bool post_numbers(struct comm *comm, struct tensors *t, int first,
+                         int rank, int *n_p)
+{
+    hvd_status_t status = HVD_OK;
+    char name[16];
+    int n = 0;
+
+    for (; n < NAMES && status == HVD_OK; n++) {
+        snprintf(name, sizeof(name), "%d", n + first);
+        status = post_named(comm, name, t->bufs[n], 1, &t->requests[n]);
+    }
+    EXPECT(status == HVD_OK || status == HVD_PEER_LOST);
+    *n_p = n - (status != HVD_OK);
+    return true;
+}
+
+static bool wait_numbers(struct tensors *t, int rank, int n)
+{
+    for (int i = 0; i < n; i++) {
+        hvd_status_t status = request_wait(t->requests[i]);
+
+        EXPECT(status == HVD_OK || status == HVD_PEER_LOST);
+    }
+    return true;
+}
+
+/* One rank leaves while the others wait for what it has not posted; or in the
+ * middle of it. */
+static bool lose_one(struct group *g, int rank, void *arg)
+{
+    bool posts = *(int *)arg != 0 || rank != 0;
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *late;
+    hvd_status_t status;
+    struct tensors t;
+    int n = 0;
+
+    alloc_tensors(&t);
+    for (int i = 0; i < NAMES; i++)
+        EXPECT(post_tensor(comm, &t, i, rank, 0));
+    for (int i = 0; i < NAMES; i++)
+        EXPECT(wait_tensor(g, &t, i, rank, 0));
+    status = barrier(comm); /* who is through may have left already */
+    EXPECT(status == HVD_OK || (status == HVD_PEER_LOST && rank != 0));
+    if (posts)
+        EXPECT(post_numbers(comm, &t, 0, rank, &n));
+    if (rank == 0)
+        comm_leave(comm, COMM_LEAVE_ABORT, 0);
+    EXPECT(wait_numbers(&t, rank, n));
+    EXPECT(post_named(comm, "late", t.bufs[0], 1, &late) != HVD_OK ||
+           request_wait(late) == HVD_PEER_LOST);
+    EXPECT(comm_status(comm, NULL) == HVD_PEER_LOST);
+    comm_leave(comm, COMM_LEAVE_ABORT, 0);
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(a_loss_ends_what_is_in_flight)
+{
+    struct group g;
+
+    for (int size = 2; size <= 4; size++) {
+        group_init(&g, size);
+        group_run(&g, lose_one, &_i);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* The word of another thread, the control thread's. */
+static bool abort_at_any_time(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct tensors t;
+    int n;
+
+    alloc_tensors(&t);
+    EXPECT(post_numbers(comm, &t, rank == 0, rank, &n));
+    for (int k = 0; k < 50 * rank; k++)
+        sched_yield();
+    comm_abort(comm, HVD_PEER_LOST, "somebody died");
+    EXPECT(wait_numbers(&t, rank, n));
+    EXPECT(comm_status(comm, NULL) == HVD_PEER_LOST);
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(an_abort_ends_what_is_in_flight)
+{
+    struct group g;
+
+    for (int i = 0; i < 20; i++) {
+        group_init(&g, 2 + i % 3);
+        group_run(&g, abort_at_any_time, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* They are complete when the comm is gone; and a thread that waits is out. */
+static bool destroy_with_posts(struct group *g, int rank, void *arg)
+{
+    struct tensors t;
+    int n;
+
+    alloc_tensors(&t);
+    EXPECT(post_numbers(g->comms[rank], &t, rank == 0, rank, &n));
+    comm_leave(g->comms[rank], COMM_LEAVE_ABORT, 0);
+    comm_destroy(g->comms[rank]);
+    g->comms[rank] = NULL;
+    for (int i = 0; i < n; i++)
+        EXPECT(request_done(t.requests[i]));
+    EXPECT(wait_numbers(&t, rank, n));
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(posts_end_with_their_comm)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, destroy_with_posts, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* Rank 1 has finished, rank 0 waits for what it will never post. */
+static bool finish_early(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *request;
+    float x = 1;
+
+    EXPECT(post_named(comm, "x", &x, 1, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_OK);
+    if (rank == 1) {
+        comm_leave(comm, COMM_LEAVE_DONE, 0);
+        return true;
+    }
+    EXPECT(post_named(comm, "y", &x, 1, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("rank 1 has finished"));
+    EXPECT(comm_status(comm, NULL) == HVD_ERR_MISMATCH);
+    return true;
+}
+
+START_TEST(who_has_finished_is_not_waited_for)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, finish_early, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* A drain completes them; it is no failure that ranks have differed. */
+static bool drain(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *bad;
+    float x[2] = {1, 1};
+    struct tensors t;
+
+    alloc_tensors(&t);
+    for (int i = 0; i < NAMES; i++)
+        EXPECT(post_tensor(comm, &t, rank == 0 ? i : NAMES - 1 - i, rank, 0));
+    EXPECT(post_named(comm, "x", x, rank == 0 ? 1 : 2, &bad) == HVD_OK);
+    EXPECT(comm_drain(comm) == HVD_OK);
+    EXPECT(request_done(bad));
+    EXPECT(request_wait(bad) == HVD_ERR_MISMATCH);
+    for (int i = 0; i < NAMES; i++) {
+        EXPECT(request_done(t.requests[i]));
+        EXPECT(wait_tensor(g, &t, i, rank, 0));
+    }
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(a_drain_completes_them)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, drain, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+static bool alone(struct group *g, int rank, void *arg)
+{
+    struct hvd_request *request;
+    float x = 3;
+
+    EXPECT(post_named(g->comms[0], "x", &x, 1, &request) == HVD_OK);
+    EXPECT(request_done(request));
+    EXPECT(request_wait(request) == HVD_OK);
+    EXPECT(x == 3);
+    return true;
+}
+
+START_TEST(a_world_of_one_has_names_too)
+{
+    struct group g;
+
+    group_init(&g, 1);
+    group_run(&g, alone, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* Nothing is left behind. */
+START_TEST(descriptors_are_given_back)
+{
+    int way = 0, before;
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, in_any_order, &way);
+    group_fini(&g);
+    before = count_fds();
+    group_init(&g, 2);
+    group_run(&g, in_any_order, &way);
+    group_fini(&g);
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("by_name");
+    TCase *tc = tcase_create("by_name");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, named_calls_run_in_any_order, 0, 3);
+    tcase_add_test(tc, named_calls_are_waited_for_in_between);
+    tcase_add_test(tc, any_thread_posts_and_waits);
+    tcase_add_test(tc, ordered_calls_may_stand_between);
+    tcase_add_test(tc, all_kinds_have_names);
+    tcase_add_test(tc, a_group_is_one_name);
+    tcase_add_test(tc, bad_calls_are_refused_at_once);
+    tcase_add_loop_test(tc, ranks_that_differ_all_learn_of_it_and_go_on, 0, 6);
+    tcase_add_loop_test(tc, a_loss_ends_what_is_in_flight, 0, 2);
+    tcase_add_test(tc, an_abort_ends_what_is_in_flight);
+    tcase_add_test(tc, posts_end_with_their_comm);
+    tcase_add_test(tc, who_has_finished_is_not_waited_for);
+    tcase_add_test(tc, a_drain_completes_them);
+    tcase_add_test(tc, a_world_of_one_has_names_too);
+    tcase_add_test(tc, descriptors_are_given_back);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
