@@ -3,7 +3,8 @@
  *
  * Common to every call here:
  *   Order      all ranks issue the same collectives in the same order, blocking
- *              and asynchronous ones alike.
+ *              and asynchronous ones alike; but for calls by name
+ *              (HVD_COLLECTIVE_BY_NAME).
  *   Threads    one issuing thread; a blocking operation runs on it.
  *   Buffers    borrowed until return; nothing writes them afterwards. Results
  *              are undefined unless the call returned HVD_OK. Every rank gets
@@ -239,7 +240,30 @@ enum {
      * the dtype; one that has float64 where others have float32 is not found
      * out. HVD_ERR_UNSUPPORTED on a device. */
     HVD_COLLECTIVE_FLOAT16 = 2,
-    HVD_COLLECTIVE_BFLOAT16 = 4
+    HVD_COLLECTIVE_BFLOAT16 = 4,
+    /* In whatever order: the call runs when every rank has posted one by this
+     * name. For gradients, say, which become ready in another order on each
+     * rank.
+     *
+     *   Threads    any thread posts and waits, while the training function
+     *              runs. Before a static program has joined its world: the
+     *              issuing one. hvd_wait in the others does not tell the driver
+     *              that this worker waits.
+     *   Order      none, neither among them nor with calls without this flag:
+     *              what runs next is the same on all ranks. Calls that all have
+     *              posted may run as one; a group always does.
+     *   Name       not NULL or empty, of any length; unique among the calls in
+     *              flight (HVD_ERR_INVALID, nothing was posted). It may be used
+     *              again once hvd_wait has returned.
+     *   Equal      on all ranks: kind, dtype, op, root, counts, scales, 16
+     *              bits. Where they differ hvd_wait returns HVD_ERR_MISMATCH on
+     *              all, with both sides named, and the generation lives on: the
+     *              next call by this name is a new one.
+     *   Memory     of the host (HVD_ERR_UNSUPPORTED on a device).
+     *
+     * hvd_state_commit completes them first: ranks must have posted the same
+     * names before it. */
+    HVD_COLLECTIVE_BY_NAME = 8
 };
 
 typedef struct hvd_collective_args {
@@ -257,7 +281,8 @@ typedef struct hvd_collective_args {
     void *stream;     /* CUstream that makes device buffers; NULL: the legacy
                          default stream. On the host not looked at */
     int memory;       /* enum hvd_memory, of all buffers */
-    const char *name; /* for the timeline, copied; NULL: none */
+    const char
+        *name; /* copied; a label for the timeline, or BY_NAME; NULL: none */
     /* Allreduce of floating point: multiply own contribution by the one before,
      * the result by the other behind; 0: as it is. The product is rounded to
      * dtype. Others: 0. */
@@ -270,13 +295,20 @@ typedef struct hvd_collective_args {
      * infinite, when the call returns HVD_OK; else it is as undefined as the
      * result, so keep it in the state (hvd_state_add_local). NULL: none. */
     void *residual;
+    /* Allreduce: a group of so many tensors, as hvd_grouped_allreduce takes
+     * them, in place of sendbuf, recvbuf and count, which are not looked at;
+     * without scales and 16 bits. 0: no group. */
+    size_t n_tensors;
+    const void *const *sendbufs; /* [n_tensors] */
+    void *const *recvbufs;       /* [n_tensors] */
+    const size_t *tensor_counts; /* [n_tensors] */
 } hvd_collective_args_t;
 
 #define HVD_COLLECTIVE_ARGS_INIT                                               \
     {                                                                          \
         sizeof(hvd_collective_args_t), HVD_COLLECTIVE_ALLREDUCE, NULL, NULL,   \
             0, NULL, NULL, NULL, NULL, HVD_FLOAT32, HVD_SUM, 0, NULL, NULL, 0, \
-            NULL, 0, 0, 0, NULL                                                \
+            NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL                           \
     }
 
 /* hvd_collective_post - any of the asynchronous calls, by its descriptor; which

@@ -140,12 +140,14 @@ struct call {
     size_t sendcounts[STORM_RANKS_MAX], sdispls[STORM_RANKS_MAX];
     size_t recvcounts[STORM_RANKS_MAX], rdispls[STORM_RANKS_MAX];
     hvd_request_t *request; /* NULL: none that runs */
+    bool named;             /* by its number */
 };
 
 struct call_options {
     uint64_t seed; /* of what is shared */
     size_t nbytes_max;
-    int kind; /* 0: any */
+    int kind;   /* 0: any */
+    bool named; /* some are posted by name */
 };
 
 /* The kind with this name; 0: there is none. */
@@ -156,8 +158,14 @@ hvd_status_t call_prepare(struct call *c, const struct call_options *options,
                           uint64_t step, int number,
                           struct chance *own) HVD_MUST_CHECK;
 
-/* Blocking, or such that c->request is to be waited for. */
-hvd_status_t call_issue(struct call *c, bool async) HVD_MUST_CHECK;
+/* Is this one, on all ranks, posted by name, if such there are? */
+bool call_is_named(const struct call_options *options, uint64_t step,
+                   int number);
+
+enum issue { ISSUE_BLOCKING, ISSUE_POSTED, ISSUE_NAMED };
+
+/* Else than BLOCKING c->request is to be waited for. */
+hvd_status_t call_issue(struct call *c, enum issue how) HVD_MUST_CHECK;
 
 /* It has returned HVD_OK: abort unless all is as it has to be. */
 void call_check(const struct call *c);

@@ -276,26 +276,56 @@ hvd_status_t call_prepare(struct call *c, const struct call_options *options,
 
 /* ---- the call ------------------------------------------------------------ */
 
-static hvd_status_t issue_group(struct call *c, bool async)
+bool call_is_named(const struct call_options *options, uint64_t step,
+                   int number)
+{
+    struct chance shared = {mix2(mix2(step, options->seed), (uint64_t)number)};
+
+    return options->named && one_in(&shared, 2);
+}
+
+/* The same names again, whatever they meant before. */
+static hvd_status_t post(struct call *c, hvd_collective_args_t *args,
+                         enum issue how)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "call %d", c->number);
+    args->name = name;
+    if (how == ISSUE_NAMED)
+        args->flags |= HVD_COLLECTIVE_BY_NAME;
+    return hvd_collective_post(args, &c->request);
+}
+
+static hvd_status_t issue_group(struct call *c, enum issue how)
 {
     const void *sendbufs[STORM_TENSORS_MAX];
     void *recvbufs[STORM_TENSORS_MAX];
     size_t counts[STORM_TENSORS_MAX];
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
 
     for (size_t i = 0; i < c->n_tensors; i++) {
         sendbufs[i] = c->tensors[i].sendbuf;
         recvbufs[i] = c->tensors[i].recvbuf;
         counts[i] = c->tensors[i].count;
     }
-    if (async)
+    if (how == ISSUE_BLOCKING)
+        return hvd_grouped_allreduce(c->n_tensors, sendbufs, recvbufs, counts,
+                                     c->dtype, c->op);
+    if (how == ISSUE_POSTED)
         return hvd_grouped_allreduce_async(c->n_tensors, sendbufs, recvbufs,
                                            counts, c->dtype, c->op, NULL,
                                            &c->request);
-    return hvd_grouped_allreduce(c->n_tensors, sendbufs, recvbufs, counts,
-                                 c->dtype, c->op);
+    args.dtype = c->dtype;
+    args.op = c->op;
+    args.n_tensors = c->n_tensors;
+    args.sendbufs = sendbufs;
+    args.recvbufs = recvbufs;
+    args.tensor_counts = counts;
+    return post(c, &args, how);
 }
 
-static hvd_status_t post(struct call *c)
+static hvd_status_t issue_posted(struct call *c, enum issue how)
 {
     const struct tensor *t = &c->tensors[0];
     hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
@@ -311,7 +341,7 @@ static hvd_status_t post(struct call *c)
     args.dtype = c->dtype;
     args.op = c->op;
     args.root = c->root;
-    return hvd_collective_post(&args, &c->request);
+    return post(c, &args, how);
 }
 
 static hvd_status_t issue_blocking(const struct call *c)
@@ -341,11 +371,12 @@ static hvd_status_t issue_blocking(const struct call *c)
     }
 }
 
-hvd_status_t call_issue(struct call *c, bool async)
+hvd_status_t call_issue(struct call *c, enum issue how)
 {
+    c->named = how == ISSUE_NAMED;
     if (c->kind == STORM_GROUPED)
-        return issue_group(c, async);
-    return async ? post(c) : issue_blocking(c);
+        return issue_group(c, how);
+    return how == ISSUE_BLOCKING ? issue_blocking(c) : issue_posted(c, how);
 }
 
 /* ---- what came of it ----------------------------------------------------- */

@@ -2,13 +2,14 @@
  * at random, and knows what must come of each.
  *
  *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
- *                [--kind NAME] [DIR]
+ *                [--kind NAME] [--named] [DIR]
  *
  *   --steps      so many at least; with DIR until the file DIR/epoch says 1
  *   --calls      in each step
  *   --seed       of all that the ranks have to draw alike
  *   --max-bytes  of a buffer
  *   --kind       only calls of this kind
+ *   --named      half of them are posted by name, each rank in its own order
  *
  * A seed repeats what is called, and what each rank does about it, not how the
  * ranks meet. A wrong answer says WRONG, with all that the call was, and
@@ -21,6 +22,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { CALLS_MAX = 32, PAUSE_US_MAX = 300 };
@@ -40,13 +42,15 @@ static struct chance own;
 
 /* ---- one step ------------------------------------------------------------ */
 
-/* All of them to their end, in every case; the first status that is not OK. */
-static hvd_status_t complete(int n, hvd_status_t status)
+/* To their end, in every case; the first status that is not OK. Those with
+ * names only with all others: another rank may wait for one that this rank has
+ * yet to post. */
+static hvd_status_t complete(bool all, hvd_status_t status)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_calls; i++) {
         hvd_status_t one;
 
-        if (calls[i].request == NULL)
+        if (calls[i].request == NULL || (calls[i].named && !all))
             continue;
         one = hvd_wait(calls[i].request);
         calls[i].request = NULL;
@@ -61,27 +65,49 @@ static hvd_status_t complete(int n, hvd_status_t status)
 static hvd_status_t call(int number)
 {
     struct call *c = &calls[number];
+    bool named = call_is_named(&options, model.step, number);
     bool async = draw(&own, 5) < 2;
 
     HVD_TRY(call_prepare(c, &options, model.step, number, &own));
     if (one_in(&own, 8))
         usleep((useconds_t)draw(&own, PAUSE_US_MAX));
-    HVD_TRY(call_issue(c, async));
-    if (!async)
+    HVD_TRY(call_issue(c, named   ? ISSUE_NAMED
+                          : async ? ISSUE_POSTED
+                                  : ISSUE_BLOCKING));
+    if (!named && !async)
         call_check(c);
-    return one_in(&own, 4) ? complete(number + 1, HVD_OK) : HVD_OK;
+    return one_in(&own, 4) ? complete(false, HVD_OK) : HVD_OK;
+}
+
+/* Those with names stand anywhere between the others. order [n_calls] */
+static void draw_order(int *order)
+{
+    int n = 0;
+
+    for (int i = 0; i < n_calls; i++)
+        if (!call_is_named(&options, model.step, i))
+            order[n++] = i;
+    for (int i = 0; i < n_calls; i++)
+        if (call_is_named(&options, model.step, i)) {
+            int at = (int)draw(&own, (size_t)n + 1);
+
+            memmove(order + at + 1, order + at,
+                    (size_t)(n++ - at) * sizeof(*order));
+            order[at] = i;
+        }
 }
 
 static hvd_status_t storm(void)
 {
     hvd_status_t status = HVD_OK;
-    int n = 0;
+    int order[CALLS_MAX], n = 0;
 
+    draw_order(order);
     while (n < n_calls && status == HVD_OK)
-        status = call(n++);
-    status = complete(n, status);
+        status = call(order[n++]);
+    status = complete(true, status);
     for (int i = 0; i < n; i++)
-        call_bury(&calls[i]);
+        call_bury(&calls[order[i]]);
     return status;
 }
 
@@ -156,6 +182,7 @@ static const struct option longs[] = {
     {"seed", required_argument, NULL, 'r'},
     {"max-bytes", required_argument, NULL, 'b'},
     {"kind", required_argument, NULL, 'k'},
+    {"named", no_argument, NULL, 'n'},
     {NULL, 0, NULL, 0}};
 
 static bool take_option(int c)
@@ -172,6 +199,9 @@ static bool take_option(int c)
         return true;
     case 'b':
         options.nbytes_max = strtoull(optarg, NULL, 10);
+        return true;
+    case 'n':
+        options.named = true;
         return true;
     case 'k':
         options.kind = call_kind(optarg);
@@ -198,7 +228,7 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv)) {
         fputs("storm_worker [--steps N] [--calls N] [--seed N] "
-              "[--max-bytes N] [--kind NAME] [DIR]\n",
+              "[--max-bytes N] [--kind NAME] [--named] [DIR]\n",
               stderr);
         return 2;
     }

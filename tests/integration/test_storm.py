@@ -97,6 +97,16 @@ def roots_that_run_ahead(stage):
           "32")
 
 
+@scenario
+def by_name(stage):
+    quiet(stage, N, "--named")
+
+
+@scenario
+def by_name_without_shared_memory(stage):
+    quiet(stage, MANY, "--named", HVD_TRANSPORT="tcp")
+
+
 # ---- with losses and halts ----------------------------------------------------
 
 def led(stage, n, *program, options=(), **environment):
@@ -134,8 +144,8 @@ def kill(run, row, halted):
         jobs.kill(halted["pid"], signal.SIGCONT)
 
 
-def kill_again_and_again(stage, n_recoveries, **environment):
-    run = led(stage, MANY, **environment)
+def kill_again_and_again(stage, n_recoveries, *program, **environment):
+    run = led(stage, MANY, *program, **environment)
     slots = []
     for _ in range(n_recoveries):
         row, mark = member(run, slots), run.mark()
@@ -164,9 +174,14 @@ def killed_with_encrypted_tcp(stage):
 
 
 @scenario
+def killed_by_name(stage):
+    kill_again_and_again(stage, RECOVERIES, "--named")
+
+
+@scenario
 def stopped(stage):
     """Nobody is lost, and nothing is formed anew."""
-    run = led(stage, N)
+    run = led(stage, N, "--named")
     mark = run.mark()
     for _ in range(STOPS):
         row = choose.choice(run.members())

@@ -1,7 +1,8 @@
 /* elastic/worker/api_async.c - the asynchronous calls of hvd/collectives.h:
  * each fills in a descriptor, and hvd_collective_post() queues it.
  *
- * Threads: app. Memory: requests, see collectives/request.h. */
+ * Threads: app; calls by name any. Memory: requests, see collectives/request.h.
+ */
 #include <hvd/collectives.h>
 #include <hvd/world.h>
 
@@ -9,9 +10,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "collectives/by_name.h"
 #include "collectives/comm.h"
 #include "collectives/request.h"
+#include "device/device.h"
 #include "elastic/worker/collective.h"
+#include "elastic/worker/control.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
 
@@ -25,13 +29,62 @@ static hvd_status_t begin(const char *call, hvd_request_t **request_p)
     return static_world(call);
 }
 
+/* group NULL: none. */
+static hvd_status_t post_group(const char *call, hvd_collective_args_t *args,
+                               const struct comm_group *group,
+                               hvd_request_t **request_p)
+{
+    HVD_TRY(begin(call, request_p));
+    HVD_TRY(error_prefix(collective_look(args, group), "%s", call));
+    return group == NULL
+               ? comm_post(process_self.comm, args, request_p)
+               : comm_post_group(process_self.comm, args, group, request_p);
+}
+
 static hvd_status_t post(const char *call, hvd_collective_args_t *args,
                          hvd_request_t **request_p)
 {
-    HVD_TRY(begin(call, request_p));
-    HVD_TRY(error_prefix(collective_look(args, NULL), "%s", call));
-    return comm_post(process_self.comm, args, request_p);
+    return post_group(call, args, NULL, request_p);
 }
+
+/* ---- by name, on any thread ---------------------------------------------- */
+
+struct named {
+    hvd_collective_args_t *args;
+    const struct comm_group *group; /* NULL: none */
+    hvd_request_t **request_p;
+};
+
+static hvd_status_t post_to(struct comm *comm, void *arg)
+{
+    const struct named *n = arg;
+
+    return by_name_post(comm, n->args, n->group, n->request_p);
+}
+
+/* Where pointers lead is the issuing thread's to ask. */
+static hvd_status_t look(const struct named *n)
+{
+    if (process_is_app())
+        return collective_look(n->args, n->group);
+    if (n->args->memory == HVD_MEMORY_LOOK && device_is_used())
+        return error_set(HVD_ERR_INVALID,
+                         "memory: not looked up on this thread, say "
+                         "HVD_MEMORY_HOST");
+    return HVD_OK;
+}
+
+static hvd_status_t post_by_name(struct named *n)
+{
+    static const char call[] = "hvd_collective_post";
+
+    if (process_is_app())
+        HVD_TRY(static_world(call));
+    HVD_TRY(error_prefix(look(n), "%s", call));
+    return error_prefix(control_with_comm(post_to, n), "%s", call);
+}
+
+/* ---- the descriptor ------------------------------------------------------ */
 
 /* Who was compiled with an older header has fewer fields, with a newer one
  * more: those we do not know must be zero. */
@@ -59,7 +112,7 @@ static hvd_status_t adopt(const hvd_collective_args_t *args,
 static hvd_status_t check_reserved(const hvd_collective_args_t *args)
 {
     const uint64_t known = HVD_COLLECTIVE_ORDERED | HVD_COLLECTIVE_FLOAT16 |
-                           HVD_COLLECTIVE_BFLOAT16;
+                           HVD_COLLECTIVE_BFLOAT16 | HVD_COLLECTIVE_BY_NAME;
     const char *field = NULL;
 
     if (args->comm != NULL)
@@ -74,17 +127,43 @@ static hvd_status_t check_reserved(const hvd_collective_args_t *args)
                      "hvd_collective_post: %s is of a newer version", field);
 }
 
+static hvd_status_t check_group(const hvd_collective_args_t *args)
+{
+    const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
+
+    if (args->kind == HVD_COLLECTIVE_ALLREDUCE && args->prescale == 0 &&
+        args->postscale == 0 && (args->flags & ways) == 0)
+        return HVD_OK;
+    return error_set(HVD_ERR_INVALID,
+                     "hvd_collective_post: n_tensors is for an allreduce "
+                     "without scales and 16 bits");
+}
+
 hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
                                  hvd_request_t **request_p)
 {
     hvd_collective_args_t own;
+    struct comm_group group;
+    struct named named = {&own, NULL, request_p};
 
-    HVD_TRY(begin("hvd_collective_post", request_p));
+    if (request_p == NULL)
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_collective_post: request_p is NULL");
+    *request_p = NULL;
+    HVD_TRY(process_check("hvd_collective_post"));
     if (args == NULL)
         return error_set(HVD_ERR_INVALID, "hvd_collective_post: args is NULL");
     HVD_TRY(adopt(args, &own));
     HVD_TRY(check_reserved(&own));
-    return post("hvd_collective_post", &own, request_p);
+    if (own.n_tensors > 0) {
+        HVD_TRY(check_group(&own));
+        group = (struct comm_group){own.n_tensors, own.sendbufs, own.recvbufs,
+                                    own.tensor_counts};
+        named.group = &group;
+    }
+    if (own.flags & HVD_COLLECTIVE_BY_NAME)
+        return post_by_name(&named);
+    return post_group("hvd_collective_post", &own, named.group, request_p);
 }
 
 hvd_status_t hvd_allreduce_async(const void *sendbuf, void *recvbuf,
@@ -228,10 +307,7 @@ hvd_status_t hvd_grouped_allreduce_async(size_t n, const void *const *sendbufs,
                                   .name = name};
     struct comm_group group = {n, sendbufs, recvbufs, counts};
 
-    HVD_TRY(begin("hvd_grouped_allreduce_async", request_p));
-    HVD_TRY(error_prefix(collective_look(&args, &group),
-                         "hvd_grouped_allreduce_async"));
-    return comm_post_group(process_self.comm, &args, &group, request_p);
+    return post_group("hvd_grouped_allreduce_async", &args, &group, request_p);
 }
 
 /* ---- waiting ------------------------------------------------------------- */
@@ -247,6 +323,8 @@ hvd_status_t hvd_wait(hvd_request_t *request)
         return HVD_OK;
     if (atomic_load(&process_self.forked))
         return error_set(HVD_ERR_INVALID, "hvd_wait: called in a forked child");
+    if (request->by_name && !process_is_app())
+        return request_wait(request);
     current = process_self.comm != NULL &&
               request->generation == comm_generation(process_self.comm);
     if (!current)

@@ -116,6 +116,7 @@ hvd_status_t hvd_init(void)
         return error_set(HVD_ERR_INVALID, "hvd_init: called in a forked child");
     if (atomic_load(&process_self.initialised) || process_self.spent)
         return error_set(HVD_ERR_STATE, "hvd_init: called twice");
+    process_claim();
     process_log_init();
     HVD_TRY(process_guard_fork());
     HVD_TRY(knobs_read());

@@ -661,6 +661,19 @@ void control_attach(struct comm *comm, uint64_t generation)
     pthread_mutex_unlock(&control.lock);
 }
 
+hvd_status_t
+control_with_comm(hvd_status_t (*call)(struct comm *comm, void *arg), void *arg)
+{
+    hvd_status_t status;
+
+    pthread_mutex_lock(&control.lock);
+    status = process_self.comm
+                 ? call(process_self.comm, arg)
+                 : error_set(HVD_ERR_STATE, "there is no world now");
+    pthread_mutex_unlock(&control.lock);
+    return status;
+}
+
 void control_watch_state(hvd_state_t *state)
 {
     pthread_mutex_lock(&control.lock);

@@ -56,6 +56,13 @@ void control_stop(void);
  * not fit the phase. */
 hvd_status_t control_post(struct worker_event *ev);
 
+/* call(comm, arg) of the current generation's comm, which stays meanwhile. Any
+ * thread; the lock is held, so it may not wait. HVD_ERR_STATE: there is none.
+ */
+hvd_status_t control_with_comm(hvd_status_t (*call)(struct comm *comm,
+                                                    void *arg),
+                               void *arg) HVD_MUST_CHECK;
+
 /* Conditions of the core that app waits for; called under the lock. */
 typedef bool (*control_condition)(const struct worker_core *core,
                                   uint64_t argument);

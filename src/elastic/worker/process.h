@@ -4,11 +4,13 @@
  * A program that was started by hand (no HVD_DRIVER) is *solo*: a world of one,
  * with a comm of size 1 and without endpoint, control thread or descriptors.
  *
- * Threads: "app" = the thread that called hvd_init, "control" = control.c's. A
- * field says who writes it; atomic fields may be read by anybody. */
+ * Threads: "app" = the issuing thread, which called hvd_init or
+ * hvd_elastic_run last, "control" = control.c's. A field says who writes it;
+ * atomic fields may be read by anybody. */
 #ifndef ELASTIC_WORKER_PROCESS_H
 #define ELASTIC_WORKER_PROCESS_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +48,7 @@ struct process_identity {
 struct process {
     _Atomic bool initialised; /* app */
     _Atomic bool forked;      /* set in a forked child, for ever */
+    _Atomic pthread_t app;    /* the issuing thread */
     bool solo;                /* app */
     bool spent; /* app; was a member of a job once: no second hvd_init */
     enum program_kind kind; /* app */
@@ -85,6 +88,20 @@ extern struct process process_self;
 /* With a sentence naming `call`. HVD_ERR_STATE: no hvd_init yet;
  * HVD_ERR_INVALID: this is a forked child. */
 hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
+
+/* The calling thread is the issuing one, until another calls this. */
+static inline void process_claim(void)
+{
+    atomic_store_explicit(&process_self.app, pthread_self(),
+                          memory_order_relaxed);
+}
+
+static inline bool process_is_app(void)
+{
+    return pthread_equal(
+        atomic_load_explicit(&process_self.app, memory_order_relaxed),
+        pthread_self());
+}
 
 /* Parse the environment into process_self.self. *solo_p: there is no driver.
  * HVD_ERR_INVALID names the variable. Reads the secrets and closes their

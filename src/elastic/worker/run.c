@@ -477,6 +477,7 @@ hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train, void *arg)
     if (process_self.running)
         return error_set(HVD_ERR_STATE,
                          "hvd_elastic_run: called inside itself");
+    process_claim();
     process_self.running = true;
     status = process_self.solo ? solo_run(state, train, arg) : run_member(&run);
     process_self.running = false;
