@@ -210,7 +210,9 @@ hvd_status_t engine_announced(struct comm *comm, struct connection *c)
     if (c->channel == CHANNEL_ASK &&
         comm_link(comm, CHANNEL_DATA, c->peer) != NULL)
         return HVD_OK;
-    if (c->frame.sequence != op->head.sequence)
+    /* between two calls, it is the one before or the next */
+    if (c->frame.sequence != op->head.sequence ||
+        engine_ops(comm) == &await_phase)
         return engine_other_call(comm, c);
     if (!frame_same_call(&c->frame, &op->head))
         return engine_disagree(comm, c->peer, &c->frame, &op->head);

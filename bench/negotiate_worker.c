@@ -1,0 +1,397 @@
+/* bench/negotiate_worker.c - the gradients of real models, allreduced by name
+ * in orders that differ from rank to rank: the job of bench/negotiate.
+ *
+ *     negotiate_worker MODEL MODE [STEPS [IDLE_S]]
+ *
+ *   MODEL   resnet50 (161 tensors, 102 MB), bert (199, 438 MB), flat
+ *           (resnet50's bytes as one tensor), tiny (161 of one element)
+ *   MODE    shuffled  an order drawn anew for each rank and step
+ *           same      one order on all ranks
+ *           grouped   one group, by name
+ *           by_hand   one group, an ordered call: no negotiation
+ *           posted    ordered calls, one per tensor
+ *
+ * Each step posts every gradient, the last layer's first, and waits for all.
+ * Rank 0 prints a line of JSON:
+ *
+ *   step_ms       median of all posted and waited for, at rank 0
+ *   step_ms_min   the best
+ *   submit_ms     the part of it until all were posted
+ *   cpu_ms        of rank 0, for one step
+ *   first_ms      the first one: no name is known yet
+ *   lat_us        median of 100 allreduces of 4 bytes by name, one at a time;
+ *                 lat_ordered_us: by hvd_allreduce
+ *   idle_cpu_s, idle_wakeups   of rank 0 while all sleep for IDLE_S
+ *
+ * Threads: one. Memory: the gradients. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <hvd/hvd.h>
+
+#include "bench/method.h"
+
+enum { TENSORS_MAX = 256, STEPS_MAX = 1000, WARMUP = 5, CALLS = 100 };
+
+enum mode { SHUFFLED, SAME, GROUPED, BY_HAND, POSTED, N_MODES };
+
+static const char *const mode_names[N_MODES] = {"shuffled", "same", "grouped",
+                                                "by_hand", "posted"};
+
+static struct {
+    const char *model;
+    enum mode mode;
+    int n_steps, n;
+    double idle_s;
+    size_t counts[TENSORS_MAX];
+    const void *sends[TENSORS_MAX];
+    void *bufs[TENSORS_MAX];
+    char names[TENSORS_MAX][16];
+    hvd_request_t *requests[TENSORS_MAX];
+    int64_t step_ns[STEPS_MAX], submit_ns[STEPS_MAX], call_ns[CALLS];
+    uint64_t chance;
+} bench;
+
+/* ---- models -------------------------------------------------------------- */
+
+static void add(size_t count)
+{
+    bench.counts[bench.n++] = count;
+}
+
+static void add_with_norm(size_t count, size_t width)
+{
+    add(count);
+    add(width);
+    add(width);
+}
+
+static void resnet50(void)
+{
+    static const size_t stages[][2] = {{64, 3}, {128, 4}, {256, 6}, {512, 3}};
+    size_t in = 64;
+
+    add_with_norm(64 * 3 * 7 * 7, 64);
+    for (size_t i = 0; i < 4; i++) {
+        size_t width = stages[i][0], out = 4 * width;
+
+        for (size_t block = 0; block < stages[i][1]; block++) {
+            add_with_norm(width * in, width);
+            add_with_norm(width * width * 9, width);
+            add_with_norm(out * width, out);
+            if (block == 0)
+                add_with_norm(out * in, out);
+            in = out;
+        }
+    }
+    add(1000 * 2048);
+    add(1000);
+}
+
+static void bert(void)
+{
+    size_t h = 768, f = 3072;
+
+    add(30522 * h);
+    add(512 * h);
+    add(2 * h);
+    add(h);
+    add(h);
+    for (int layer = 0; layer < 12; layer++) {
+        for (int i = 0; i < 4; i++) {
+            add(h * h);
+            add(h);
+        }
+        add(h);
+        add(h);
+        add(f * h);
+        add(f);
+        add(h * f);
+        add(h);
+        add(h);
+        add(h);
+    }
+    add(h * h);
+    add(h);
+}
+
+static bool choose_model(const char *model)
+{
+    bench.model = model;
+    if (strcmp(model, "resnet50") == 0)
+        resnet50();
+    else if (strcmp(model, "bert") == 0)
+        bert();
+    else if (strcmp(model, "flat") == 0)
+        add(25557032);
+    else if (strcmp(model, "tiny") == 0)
+        while (bench.n < 161)
+            add(1);
+    return bench.n > 0;
+}
+
+/* As a backward pass: the last layer is first. */
+static hvd_status_t make_tensors(void)
+{
+    for (int i = 0; i < bench.n / 2; i++) {
+        size_t count = bench.counts[i];
+
+        bench.counts[i] = bench.counts[bench.n - 1 - i];
+        bench.counts[bench.n - 1 - i] = count;
+    }
+    for (int i = 0; i < bench.n; i++) {
+        float *x = malloc(bench.counts[i] * sizeof(*x));
+
+        if (x == NULL)
+            return HVD_ERR_NOMEM;
+        for (size_t k = 0; k < bench.counts[i]; k++)
+            x[k] = (float)(hvd_rank() + 1);
+        bench.sends[i] = bench.bufs[i] = x;
+        snprintf(bench.names[i], sizeof(bench.names[i]), "grad.%03d", i);
+    }
+    return HVD_OK;
+}
+
+static void free_tensors(void)
+{
+    for (int i = 0; i < bench.n; i++)
+        free(bench.bufs[i]);
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static size_t draw(size_t n)
+{
+    bench.chance = bench.chance * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)(bench.chance >> 33) % n;
+}
+
+static void make_order(int *order)
+{
+    for (int i = 0; i < bench.n; i++)
+        order[i] = i;
+    for (int i = bench.n - 1; i > 0 && bench.mode == SHUFFLED; i--) {
+        int k = (int)draw((size_t)i + 1), t = order[i];
+
+        order[i] = order[k];
+        order[k] = t;
+    }
+}
+
+static hvd_status_t post(int i, hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+
+    args.sendbuf = bench.sends[i];
+    args.recvbuf = bench.bufs[i];
+    args.count = bench.counts[i];
+    args.op = HVD_AVERAGE;
+    args.name = bench.names[i];
+    if (bench.mode != POSTED)
+        args.flags = HVD_COLLECTIVE_BY_NAME;
+    return hvd_collective_post(&args, request_p);
+}
+
+static hvd_status_t post_group(hvd_request_t **request_p)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+
+    args.n_tensors = (size_t)bench.n;
+    args.sendbufs = bench.sends;
+    args.recvbufs = bench.bufs;
+    args.tensor_counts = bench.counts;
+    args.op = HVD_AVERAGE;
+    args.name = "grads";
+    if (bench.mode == GROUPED)
+        args.flags = HVD_COLLECTIVE_BY_NAME;
+    return hvd_collective_post(&args, request_p);
+}
+
+static hvd_status_t step(int64_t *submit_ns, int64_t *step_ns)
+{
+    bool group = bench.mode == GROUPED || bench.mode == BY_HAND;
+    size_t n = group ? 1 : (size_t)bench.n;
+    int order[TENSORS_MAX];
+    int64_t start;
+
+    make_order(order);
+    start = method_now_ns();
+    if (group)
+        HVD_TRY(post_group(&bench.requests[0]));
+    for (int i = 0; i < bench.n && !group; i++)
+        HVD_TRY(post(order[i], &bench.requests[i]));
+    *submit_ns = method_now_ns() - start;
+    HVD_TRY(hvd_wait_all(n, bench.requests));
+    *step_ns = method_now_ns() - start;
+    return HVD_OK;
+}
+
+/* The average of 1 .. size, in every element of the first step. */
+static bool is_right(void)
+{
+    float want = (float)(hvd_size() + 1) / 2;
+
+    for (int i = 0; i < bench.n; i++)
+        for (size_t k = 0; k < bench.counts[i]; k++)
+            if (((float *)bench.bufs[i])[k] != want)
+                return false;
+    return true;
+}
+
+/* ---- figures ------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(int64_t *ns, int n, double unit_ns)
+{
+    qsort(ns, (size_t)n, sizeof(*ns), by_value);
+    return (double)ns[n / 2] / unit_ns;
+}
+
+static double cpu_s(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+           (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-6;
+}
+
+static long wakeups(void)
+{
+    struct rusage r;
+
+    getrusage(RUSAGE_SELF, &r);
+    return r.ru_nvcsw + r.ru_nivcsw;
+}
+
+static hvd_status_t one_call(bool named)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_request_t *request;
+    static float x;
+
+    if (!named)
+        return hvd_allreduce(&x, &x, 1, HVD_FLOAT32, HVD_SUM);
+    args.sendbuf = args.recvbuf = &x;
+    args.count = 1;
+    args.name = "one";
+    args.flags = HVD_COLLECTIVE_BY_NAME;
+    HVD_TRY(hvd_collective_post(&args, &request));
+    return hvd_wait(request);
+}
+
+static hvd_status_t latency(bool named, double *us_p)
+{
+    for (int i = -WARMUP; i < CALLS; i++) {
+        int64_t start = method_now_ns();
+
+        HVD_TRY(one_call(named));
+        if (i >= 0)
+            bench.call_ns[i] = method_now_ns() - start;
+    }
+    *us_p = median(bench.call_ns, CALLS, 1e3);
+    return HVD_OK;
+}
+
+static void rest(double seconds)
+{
+    struct timespec t = {(time_t)seconds,
+                         (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    nanosleep(&t, NULL);
+}
+
+static hvd_status_t measure(int64_t first_ns)
+{
+    double cpu, idle_cpu, lat_us, ordered_us, step_ms, submit_ms;
+    long woken;
+
+    HVD_TRY(hvd_barrier());
+    cpu = cpu_s();
+    for (int i = 0; i < bench.n_steps; i++)
+        HVD_TRY(step(&bench.submit_ns[i], &bench.step_ns[i]));
+    cpu = (cpu_s() - cpu) / bench.n_steps;
+    HVD_TRY(latency(true, &lat_us));
+    HVD_TRY(latency(false, &ordered_us));
+    HVD_TRY(hvd_barrier());
+    idle_cpu = cpu_s();
+    woken = wakeups();
+    rest(bench.idle_s);
+    woken = wakeups() - woken;
+    idle_cpu = cpu_s() - idle_cpu;
+    step_ms = median(bench.step_ns, bench.n_steps, 1e6);
+    submit_ms = median(bench.submit_ns, bench.n_steps, 1e6);
+    if (hvd_rank() == 0)
+        printf("{\"system\": \"hvd-elastic\", \"np\": %d, \"model\": \"%s\", "
+               "\"mode\": \"%s\", \"tensors\": %d, \"steps\": %d, "
+               "\"step_ms\": %.3f, \"step_ms_min\": %.3f, \"submit_ms\": %.3f, "
+               "\"cpu_ms\": %.3f, \"first_ms\": %.3f, \"lat_us\": %.1f, "
+               "\"lat_ordered_us\": %.1f, \"idle_s\": %g, "
+               "\"idle_cpu_s\": %.4f, \"idle_wakeups\": %ld}\n",
+               hvd_size(), bench.model, mode_names[bench.mode], bench.n,
+               bench.n_steps, step_ms, (double)bench.step_ns[0] / 1e6,
+               submit_ms, cpu * 1e3, (double)first_ns / 1e6, lat_us, ordered_us,
+               bench.idle_s, idle_cpu, woken);
+    return HVD_OK;
+}
+
+static hvd_status_t run(void)
+{
+    int64_t first_ns, ns;
+
+    HVD_TRY(hvd_init());
+    HVD_TRY(hvd_join_world());
+    HVD_TRY(make_tensors());
+    bench.chance = (uint64_t)hvd_rank() + 1;
+    HVD_TRY(hvd_barrier());
+    HVD_TRY(step(&ns, &first_ns));
+    if (!is_right()) {
+        fputs("negotiate_worker: WRONG\n", stderr);
+        abort();
+    }
+    for (int i = 1; i < WARMUP; i++)
+        HVD_TRY(step(&ns, &ns));
+    HVD_TRY(measure(first_ns));
+    free_tensors();
+    return hvd_shutdown();
+}
+
+static bool choose_mode(const char *name)
+{
+    int i = 0;
+
+    while (i < N_MODES && strcmp(mode_names[i], name) != 0)
+        i++;
+    bench.mode = (enum mode)i;
+    return i < N_MODES;
+}
+
+int main(int argc, char **argv)
+{
+    bench.n_steps = argc > 3 ? atoi(argv[3]) : 30;
+    bench.idle_s = argc > 4 ? atof(argv[4]) : 1;
+    if (argc < 3 || argc > 5 || !choose_model(argv[1]) ||
+        !choose_mode(argv[2]) || bench.n_steps < 1 ||
+        bench.n_steps > STEPS_MAX || bench.idle_s < 0) {
+        fputs("usage: negotiate_worker resnet50|bert|flat|tiny "
+              "shuffled|same|grouped|by_hand|posted [STEPS [IDLE_S]]\n",
+              stderr);
+        return 2;
+    }
+    if (run() == HVD_OK)
+        return 0;
+    fprintf(stderr, "negotiate_worker: %s\n", hvd_last_error());
+    return 1;
+}
