@@ -20,7 +20,7 @@
 #include "collectives/comm_impl.h"
 #include "collectives/progress.h"
 
-enum { NAMES_KNOWN = 1024 };
+enum { NAMES_KNOWN = 1024, FUSION_NBYTES = 128 << 20 };
 
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t door_left = PTHREAD_COND_INITIALIZER;
@@ -49,6 +49,7 @@ static void release(struct by_name *b)
 
 static struct by_name *create(struct comm *world)
 {
+    const struct comm_config *config = &world->config;
     struct by_name *b = calloc(1, sizeof(*b));
 
     if (b == NULL)
@@ -56,7 +57,11 @@ static struct by_name *create(struct comm *world)
     b->world = world;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
-    b->negotiator = negotiator_create(world->config.size, NAMES_KNOWN);
+    b->fusion_nbytes = config->fusion_nbytes > 0 ? config->fusion_nbytes
+                                                 : FUSION_NBYTES;
+    b->negotiator = negotiator_create(config->size, config->names_known > 0
+                                                        ? config->names_known
+                                                        : NAMES_KNOWN);
     if (b->negotiator != NULL)
         return b;
     release(b);

@@ -38,6 +38,8 @@ struct by_name {
     atomic_bool has_posts; /* `posted` is not empty */
     atomic_bool sleeping;
 
+    uint64_t fusion_nbytes; /* constant */
+
     /* the driver's */
     struct negotiator *negotiator;
     enum stage stage;

@@ -12,8 +12,6 @@
 #include "collectives/comm_impl.h"
 #include "timeline/timeline.h"
 
-enum { FUSION_NBYTES = 128 << 20 };
-
 /* --- what all ranks have to agree on --- */
 
 static struct signature signature_of(const struct hvd_request *r)
@@ -298,7 +296,7 @@ static hvd_status_t take_decisions(struct by_name *b)
 {
     struct negotiated d;
 
-    batches_clear(&b->batches, FUSION_NBYTES);
+    batches_clear(&b->batches, b->fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
         struct hvd_request *r = d.call;
         uint64_t now_ns = timeline_call_clock();

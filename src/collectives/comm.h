@@ -59,6 +59,9 @@ struct hvd_request;
 
 enum { COMM_KEY_NBYTES = 32 };
 
+/* config.fusion_nbytes: nothing is fused. */
+enum { COMM_FUSION_NONE = 1 };
+
 /* How buffers that are not from hvd_alloc get to the other ranks of a host. */
 enum comm_ordinary {
     COMM_ORDINARY_MEASURED, /* the fastest way: some calls try all */
@@ -83,6 +86,9 @@ struct comm_config {
     struct algorithm_override algorithms; /* the same on every rank */
     int tcp_connections;     /* with one peer, for large messages; 0 as 1 */
     uint64_t device_join_us; /* for NCCL to be ready in; 0: by the last time */
+    uint64_t fusion_nbytes;  /* of calls by name that run as one, at most; 0: as
+                                by_name.c says */
+    uint64_t names_known;    /* ... of which the names are kept; 0: likewise */
     bool share_device;       /* by NCCL with ranks that have the same one */
 };
 

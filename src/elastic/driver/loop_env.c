@@ -102,12 +102,22 @@ static hvd_status_t add_given(struct env *env, const char *given)
     return add(env, given, n_name, value ? value : "");
 }
 
-static hvd_status_t add_knobs(struct env *env)
+/* An option counts for more. */
+static const char *knob_of(const struct options *o, const char *name)
+{
+    if (o->fusion_threshold && strcmp(name, ENV_FUSION_THRESHOLD) == 0)
+        return o->fusion_threshold;
+    if (o->cache_capacity && strcmp(name, ENV_CACHE_CAPACITY) == 0)
+        return o->cache_capacity;
+    return getenv(name);
+}
+
+static hvd_status_t add_knobs(struct env *env, const struct options *o)
 {
     static const char *const knobs[] = ENV_KNOBS;
 
     for (size_t i = 0; i < ARRAY_SIZE(knobs); i++) {
-        const char *value = getenv(knobs[i]);
+        const char *value = knob_of(o, knobs[i]);
 
         if (value && strlen(value) > ENV_KNOB_MAX)
             return error_set(HVD_ERR_INVALID, "%s: longer than %d bytes",
@@ -129,7 +139,7 @@ static hvd_status_t add_all(struct env *env, const struct loop *l)
         HVD_TRY(add_value(env, ENV_DATA_PORTS, l->options->data_ports));
     if (l->events.trace.on)
         HVD_TRY(add_value(env, ENV_TIMELINE, l->events.trace.path));
-    HVD_TRY(add_knobs(env));
+    HVD_TRY(add_knobs(env, l->options));
     for (size_t i = 0; i < l->options->n_env; i++)
         HVD_TRY(add_given(env, l->options->env[i]));
     return HVD_OK;

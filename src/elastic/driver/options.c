@@ -69,6 +69,8 @@ const struct options_row options_table[] = {
      SECONDS(0.001), NULL},
     {"encrypt-data", NULL, NULL, NULL, KIND_FLAG, AT(encrypt_data), 0, 0,
      "what workers send each other over TCP"},
+    {"fusion-threshold", NULL, NULL, "BYTES", TEXT(fusion_threshold), NULL},
+    {"cache-capacity", NULL, NULL, "N", TEXT(cache_capacity), NULL},
     {"launcher", NULL, NULL, "LAUNCHER", KIND_LAUNCHER, 0, 0, 0,
      "of agents: auto local ssh slurm (auto)"},
     {"ssh-port", NULL, "-p", "N", KIND_COUNT, AT(ssh_port), 1, 65535, NULL},

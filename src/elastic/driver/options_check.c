@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/interfaces.h"
+#include "base/number.h"
 #include "base/tracefile.h"
 #include "discovery/local.h"
 #include "discovery/script.h"
@@ -387,6 +388,26 @@ static bool check_output(const struct options *o, FILE *err)
     return true;
 }
 
+/* As workers read them from their environment. */
+static bool check_names(const struct options *o, FILE *err)
+{
+    uint64_t n;
+
+    if (o->fusion_threshold &&
+        !number_parse_size(o->fusion_threshold, NAMES_FUSION_MAX, &n))
+        return options_refuse(err,
+                              "--fusion-threshold: \"%s\" is no number of "
+                              "bytes, as 128M, up to 1024G",
+                              o->fusion_threshold);
+    if (o->cache_capacity &&
+        (!number_parse_size(o->cache_capacity, NAMES_KNOWN_MAX, &n) || n == 0))
+        return options_refuse(err,
+                              "--cache-capacity: \"%s\" is no number from 1 "
+                              "to 1000000",
+                              o->cache_capacity);
+    return true;
+}
+
 /* As agents read it from their environment. */
 static bool check_interfaces(const struct options *o, FILE *err)
 {
@@ -415,8 +436,8 @@ bool options_check(struct options *o, FILE *err)
         return false;
     if (o->discovery_interval_us == 0)
         o->discovery_interval_us = DISCOVERY_US;
-    if (!check_times(o, err) || !check_interfaces(o, err) ||
-        !check_ports(o, err))
+    if (!check_times(o, err) || !check_names(o, err) ||
+        !check_interfaces(o, err) || !check_ports(o, err))
         return false;
     if (o->script && !check_script(o, err))
         return false;

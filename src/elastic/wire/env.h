@@ -50,12 +50,17 @@
 #define ENV_LOG_LEVEL     "HVD_LOG_LEVEL"
 #define ENV_TIMELINE      "HVD_TIMELINE"
 
+/* Knobs that have an option, too. */
+#define ENV_FUSION_THRESHOLD "HVD_FUSION_THRESHOLD"
+#define ENV_CACHE_CAPACITY   "HVD_CACHE_CAPACITY"
+
 /* What a user says about the data plane (elastic/worker/knobs.h): the driver
  * hands its own on to all workers, so that they are equal everywhere. */
 #define ENV_KNOBS                                                          \
     {                                                                      \
         "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM", \
-            "HVD_TCP_CONNECTIONS", "HVD_DEVICE_SHARED", "HVD_DEVICE_SYNC"  \
+            "HVD_TCP_CONNECTIONS", "HVD_DEVICE_SHARED", "HVD_DEVICE_SYNC", \
+            ENV_FUSION_THRESHOLD, ENV_CACHE_CAPACITY                       \
     }
 enum { ENV_KNOB_MAX = 256 }; /* bytes of a value */
 

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "collectives/reduce/reduce.h"
+#include "elastic/wire/env.h"
 
 enum { CHOICES_MAX = 8 };
 
@@ -70,6 +72,7 @@ static struct {
     int tcp_connections;
     bool share_device;
     int device_sync;
+    uint64_t fusion_nbytes, names_known;
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -102,6 +105,33 @@ static hvd_status_t read_algorithms(void)
     return HVD_OK;
 }
 
+/* Unset or empty: 0. */
+static hvd_status_t read_size(const char *variable, uint64_t max,
+                              const char *what, uint64_t *n_p)
+{
+    const char *text = getenv(variable);
+
+    *n_p = 0;
+    if (text == NULL || *text == '\0' || number_parse_size(text, max, n_p))
+        return HVD_OK;
+    return error_set(HVD_ERR_INVALID, "%s: \"%s\" is no %s", variable, text,
+                     what);
+}
+
+/* A threshold of nothing is one that no tensor is below; 0 is none. */
+static hvd_status_t read_names(void)
+{
+    const char *threshold = getenv(ENV_FUSION_THRESHOLD);
+
+    HVD_TRY(read_size(ENV_FUSION_THRESHOLD, NAMES_FUSION_MAX,
+                      "number of bytes, as 128M, up to 1024G",
+                      &knobs.fusion_nbytes));
+    if (threshold != NULL && *threshold != '\0' && knobs.fusion_nbytes == 0)
+        knobs.fusion_nbytes = COMM_FUSION_NONE;
+    return read_size(ENV_CACHE_CAPACITY, NAMES_KNOWN_MAX,
+                     "number up to 1000000", &knobs.names_known);
+}
+
 hvd_status_t knobs_read(void)
 {
     int share = 0, buffers = 0, vectors = 0, n = 0, share_device = 0, sync = 0;
@@ -114,6 +144,7 @@ hvd_status_t knobs_read(void)
     HVD_TRY(choose(&shared_device, &share_device));
     HVD_TRY(choose(&device_sync, &sync));
     HVD_TRY(read_algorithms());
+    HVD_TRY(read_names());
     isa = (enum reduce_isa)vectors;
     if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
         return error_set(HVD_ERR_INVALID, "HVD_SIMD: this processor has no %s",
@@ -144,4 +175,6 @@ void knobs_apply(struct comm_config *config)
     config->algorithms = knobs.algorithms;
     config->tcp_connections = knobs.tcp_connections;
     config->share_device = knobs.share_device;
+    config->fusion_nbytes = knobs.fusion_nbytes;
+    config->names_known = knobs.names_known;
 }

@@ -9,6 +9,9 @@
  *   HVD_ALGORITHM      which schedules: algorithm.h
  *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
  *                      avx2, avx512, neon
+ *   HVD_FUSION_THRESHOLD  bytes (K, M, G) of calls by name that run as one, at
+ *                      most: 128M; 0: none do
+ *   HVD_CACHE_CAPACITY names of such calls that are remembered: 1024
  *   HVD_DEVICE_SYNC    how newcomers get what a state has on devices: auto,
  *                      host, nccl
  *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
