@@ -258,7 +258,8 @@ enum {
      *   Equal      on all ranks: kind, dtype, op, root, counts, scales, 16
      *              bits. Where they differ hvd_wait returns HVD_ERR_MISMATCH on
      *              all, with both sides named, and the generation lives on: the
-     *              next call by this name is a new one.
+     *              next call by this name is a new one. (But not where ranks
+     *              differ in the counts of an alltoallv.)
      *   Memory     of the host (HVD_ERR_UNSUPPORTED on a device).
      *
      * hvd_state_commit completes them first: ranks must have posted the same

@@ -76,7 +76,7 @@ static hvd_status_t create_comm(struct by_name *b, struct comm **names_p)
     HVD_TRY(comm_create(&config, names_p));
     b->comm = *names_p;
     b->comm->by_name = b;
-    return progress_start(b->comm);
+    return config.size == 1 ? HVD_OK : progress_start(b->comm);
 }
 
 /* For the world's reason; it may have none but that this rank goes. */
@@ -103,6 +103,8 @@ static hvd_status_t open_names(struct comm *world, struct comm **names_p)
     *names_p = names_of(world);
     if (*names_p != NULL)
         return HVD_OK;
+    if (world->names_closed)
+        return error_set(HVD_ERR_STATE, "this rank has left");
     b = create(world);
     if (b == NULL)
         return error_set(HVD_ERR_NOMEM, "calls by name");
@@ -191,17 +193,18 @@ static hvd_status_t post(struct by_name *b, struct hvd_request *r,
 }
 
 /* In a world of one all have posted it. */
-static hvd_status_t post_alone(struct comm *comm,
+static hvd_status_t post_alone(struct comm *names,
                                const struct collective_args *args,
                                const struct comm_group *group,
                                struct hvd_request **request_p)
 {
+    struct by_name *b = names->by_name;
     hvd_status_t status;
 
-    pthread_mutex_lock(&door);
-    status = group == NULL ? comm_post(comm, args, request_p)
-                           : comm_post_group(comm, args, group, request_p);
-    pthread_mutex_unlock(&door);
+    pthread_mutex_lock(&b->lock);
+    status = group == NULL ? comm_post(names, args, request_p)
+                           : comm_post_group(names, args, group, request_p);
+    pthread_mutex_unlock(&b->lock);
     return status;
 }
 
@@ -214,12 +217,12 @@ hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
     hvd_status_t status;
 
     HVD_TRY(check(comm, args));
-    if (comm->config.size == 1)
-        return post_alone(comm, args, group, request_p);
     pthread_mutex_lock(&door);
     status = open_names(comm, &names);
     pthread_mutex_unlock(&door);
     HVD_TRY(status);
+    if (comm->config.size == 1)
+        return post_alone(names, args, group, request_p);
     HVD_TRY(request_create(names, args, group, &r));
     HVD_TRY(post(names->by_name, r, args->name));
     *request_p = r;
@@ -301,7 +304,7 @@ hvd_status_t by_name_drain(struct comm *comm)
     if (names == NULL)
         return HVD_OK;
     wait_until(names->by_name, NULL);
-    return comm_check(names);
+    return atomic_load(&names->by_name->failed) ? comm_check(names) : HVD_OK;
 }
 
 /* --- the end --- */
@@ -322,21 +325,37 @@ static void close_for_posts(struct by_name *b)
     wait_until(b, NULL);
 }
 
-/* What it has found out counts for the world. */
-static void accuse(struct comm *comm, const struct comm *names)
+void by_name_accuse(struct comm *comm)
 {
-    uint64_t proven = comm_accused_proven(names);
+    const struct comm *names = names_of(comm);
+    const int *accused;
+    uint64_t proven;
     size_t n;
-    const int *accused = comm_accused(names, &n);
 
+    if (names == NULL)
+        return;
+    accused = comm_accused(names, &n);
+    proven = comm_accused_proven(names);
     for (size_t i = 0; i < n; i++)
         comm_accuse(comm, accused[i], i < 64 && (proven >> i & 1));
+}
+
+/* NULL: there are none, and will be none. */
+static struct comm *close_door(struct comm *comm)
+{
+    struct comm *names;
+
+    pthread_mutex_lock(&door);
+    comm->names_closed = true;
+    names = names_of(comm);
+    pthread_mutex_unlock(&door);
+    return names;
 }
 
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
                    uint64_t boundary)
 {
-    struct comm *names = names_of(comm);
+    struct comm *names = close_door(comm);
 
     if (names == NULL)
         return;
@@ -344,12 +363,11 @@ void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
         abort_like(comm, names);
     close_for_posts(names->by_name);
     comm_leave(names, kind, boundary);
-    accuse(comm, names);
 }
 
 void by_name_destroy(struct comm *comm)
 {
-    struct comm *names = names_of(comm);
+    struct comm *names = close_door(comm);
     struct by_name *b;
 
     if (names == NULL)

@@ -48,6 +48,9 @@ hvd_status_t by_name_drain(struct comm *comm) HVD_MUST_CHECK;
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
                    uint64_t boundary);
 void by_name_destroy(struct comm *comm);
+/* Who was lost there is accused here. Behind by_name_leave(), by whoever drives
+ * `comm`. */
+void by_name_accuse(struct comm *comm);
 
 /* The comm has ended: so have they. Any thread, never blocks. */
 void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text);

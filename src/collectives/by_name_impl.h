@@ -35,6 +35,7 @@ struct by_name {
     bool led;     /* a thread that waits drives for all */
     int n_inside; /* threads that wait; guarded by `door` */
 
+    atomic_bool failed;    /* their comm has ended, and some were in flight */
     atomic_bool has_posts; /* `posted` is not empty */
     atomic_bool sleeping;
 

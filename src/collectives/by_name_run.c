@@ -5,6 +5,8 @@
  * with what is in flight. */
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/array.h"
 #include "base/error.h"
 #include "collectives/by_name_impl.h"
@@ -13,6 +15,18 @@
 #include "timeline/timeline.h"
 
 /* --- what all ranks have to agree on --- */
+
+/* What an equal number of elements does not say. */
+static uint32_t digest_of(const struct hvd_request *r)
+{
+    size_t size = (size_t)r->comm->config.size;
+
+    if (r->n_tensors > 0)
+        return request_digest(r);
+    if (r->args.kind != COLLECTIVE_ALLGATHERV)
+        return 0;
+    return XXH32(r->args.recvcounts, size * sizeof(*r->args.recvcounts), 0);
+}
 
 static struct signature signature_of(const struct hvd_request *r)
 {
@@ -25,7 +39,7 @@ static struct signature signature_of(const struct hvd_request *r)
         .op = head->op,
         .way = (uint8_t)(r->args.flags & ways),
         .root = head->root,
-        .tensors = r->n_tensors > 0 ? request_digest(r) : 0,
+        .digest = digest_of(r),
         .count = request_count(r),
         .prescale = r->compression.on ? r->compression.prescale
                                       : r->args.prescale,
@@ -79,6 +93,7 @@ static void fail_all(struct by_name *b, hvd_status_t status)
     drop_own(b, status);
     pthread_mutex_lock(&b->lock);
     b->over = true;
+    atomic_store(&b->failed, flying_count(&b->flying) > 0);
     b->posted = NULL;
     atomic_store(&b->has_posts, false);
     while ((r = flying_any(&b->flying)) != NULL) {
@@ -96,7 +111,7 @@ static void end(struct by_name *b, hvd_status_t status)
 
     memcpy(text, error_text(), strlen(error_text()) + 1);
     verdict_set(&b->comm->verdict, status, text);
-    verdict_set(&b->world->verdict, status, text);
+    comm_abort(b->world, status, text);
     fail_all(b, status);
 }
 

@@ -65,8 +65,8 @@ static void describe(const struct frame *head, const char *number,
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, root %d, %llu)", name, number,
                  dtype, head->root, count);
     else
-        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %llu)", name, number, dtype,
-                 count);
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %llu%s)", name, number, dtype,
+                 count, more);
 }
 
 void call_describe(const struct frame *head, char *text)
@@ -95,12 +95,13 @@ void call_describe_signature(const struct signature *s, char *text)
     struct frame head = {.kind = s->kind,
                          .dtype = s->dtype,
                          .op = s->op,
-                         .root = s->tensors != 0 ? (int32_t)s->tensors
-                                                 : s->root,
+                         .root = s->digest != 0 ? (int32_t)s->digest : s->root,
                          .count = s->count};
     char more[80];
 
-    if (s->prescale != 0 || s->postscale != 0)
+    if (s->kind == COLLECTIVE_ALLGATHERV)
+        snprintf(more, sizeof(more), ", counts %x", (unsigned)s->digest);
+    else if (s->prescale != 0 || s->postscale != 0)
         snprintf(more, sizeof(more), "%s, scaled by %g and %g", way_of(s),
                  s->prescale != 0 ? s->prescale : 1,
                  s->postscale != 0 ? s->postscale : 1);

@@ -192,8 +192,8 @@ void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)
         return;
-    by_name_destroy(comm);
     progress_stop(comm);
+    by_name_destroy(comm);
     local_leave(comm->local);
     comm_tear_down(comm, NULL, "");
     on_device_release(comm);
@@ -364,7 +364,7 @@ void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text)
         endpoint_remember(comm->config.endpoint, &comm->user, bytes,
                           encode_goodbye(goodbye, text, bytes));
     }
-    comm->user.open = false;
+    endpoint_shut(comm->config.endpoint, &comm->user);
     part_from_all(comm, goodbye, text);
 }
 
@@ -438,6 +438,7 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
         let_others_finish(comm);
     by_name_leave(comm, kind, boundary);
     progress_take(comm);
+    by_name_accuse(comm);
     if (kind != COMM_LEAVE_ABORT)
         progress_run(comm); /* the others count on it */
     leave(comm, kind, boundary);

@@ -139,6 +139,7 @@ struct comm {
     struct by_name *by_name;    /* it serves calls by name, and nothing else */
     struct comm *_Atomic names; /* set once: the comm that does so for this
                                    one; NULL: none */
+    bool names_closed; /* there will be none any more; by_name.c's lock */
 
     struct progress *progress; /* NULL: nothing was ever posted */
     uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */

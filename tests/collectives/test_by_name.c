@@ -1,32 +1,9 @@
 /* tests/collectives/test_by_name.c - calls by name: in any order, from any
- * thread, beside ordered ones; ranks that differ; how they end. */
+ * thread, beside ordered ones; ranks that differ. */
 #include <sched.h>
-#include <stdatomic.h>
 
-#include "base/array.h"
 #include "base/random.h"
-#include "collectives/by_name.h"
-#include "collectives/comm_impl.h"
-#include "posted.h"
-
-enum {
-    NAMES = 40,
-    THREADS = 3,
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    STEPS = 15
-#else
-    STEPS = 60
-#endif
-};
-
-static hvd_status_t post_named(struct comm *comm, const char *name, float *buf,
-                               size_t count, struct hvd_request **request_p)
-{
-    struct collective_args args = sum_args(buf, buf, count);
-
-    args.name = name;
-    return by_name_post(comm, &args, NULL, request_p);
-}
+#include "named.h"
 
 static void shuffle(struct random_state *random, int *a, int n)
 {
@@ -38,51 +15,6 @@ static void shuffle(struct random_state *random, int *a, int n)
         a[i] = a[k];
         a[k] = t;
     }
-}
-
-static size_t count_of(int i)
-{
-    return i % 7 == 0 ? 30000 + (size_t)i : (size_t)(i * 37 % 500);
-}
-
-/* The tensors of one rank. */
-struct tensors {
-    float *bufs[NAMES];
-    struct hvd_request *requests[NAMES];
-};
-
-static void alloc_tensors(struct tensors *t)
-{
-    for (int i = 0; i < NAMES; i++)
-        t->bufs[i] = calloc(count_of(i) + 1, sizeof(float));
-}
-
-static void free_tensors(struct tensors *t)
-{
-    for (int i = 0; i < NAMES; i++)
-        free(t->bufs[i]);
-}
-
-static bool post_tensor(struct comm *comm, struct tensors *t, int i, int rank,
-                        int step)
-{
-    char name[32];
-
-    snprintf(name, sizeof(name), "layer.%d.weight", i);
-    fill(t->bufs[i], count_of(i), (float)((rank + 1) * (i + step)));
-    EXPECT(post_named(comm, name, t->bufs[i], count_of(i), &t->requests[i]) ==
-           HVD_OK);
-    return true;
-}
-
-static bool wait_tensor(const struct group *g, struct tensors *t, int i,
-                        int rank, int step)
-{
-    EXPECT_SAY(request_wait(t->requests[i]) == HVD_OK, "rank %d, tensor %d",
-               rank, i);
-    EXPECT_SAY(all_are(t->bufs[i], count_of(i), sum_of(g, (float)(i + step))),
-               "rank %d, tensor %d of step %d", rank, i, step);
-    return true;
 }
 
 /* --- any order --- */
@@ -432,195 +364,89 @@ START_TEST(ranks_that_differ_all_learn_of_it_and_go_on)
 }
 END_TEST
 
-/* --- how it ends --- */
-
-/* As many as the comm takes: others may have left. */
-static bool post_numbers(struct comm *comm, struct tensors *t, int first,
-                         int rank, int *n_p)
+/* As many in all, but not from each. */
+static bool gather_unequally(struct group *g, int rank, void *arg)
 {
-    hvd_status_t status = HVD_OK;
-    char name[16];
-    int n = 0;
+    const size_t counts[2][2] = {{1, 2}, {2, 1}};
+    const size_t displs[2][2] = {{0, 1}, {0, 2}};
+    float mine[2] = {1, 1}, all[3], z = 1;
+    struct collective_args args = sum_args(mine, all, counts[rank][rank]);
+    struct hvd_request *bad, *good;
 
-    for (; n < NAMES && status == HVD_OK; n++) {
-        snprintf(name, sizeof(name), "%d", n + first);
-        status = post_named(comm, name, t->bufs[n], 1, &t->requests[n]);
-    }
-    EXPECT(status == HVD_OK || status == HVD_PEER_LOST);
-    *n_p = n - (status != HVD_OK);
+    args.kind = COLLECTIVE_ALLGATHERV;
+    args.recvcounts = counts[rank];
+    args.rdispls = displs[rank];
+    args.name = "all";
+    EXPECT(by_name_post(g->comms[rank], &args, NULL, &bad) == HVD_OK);
+    EXPECT(request_wait(bad) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("allgatherv (float32, 3, counts "));
+    EXPECT(post_named(g->comms[rank], "good", &z, 1, &good) == HVD_OK);
+    EXPECT(request_wait(good) == HVD_OK);
     return true;
 }
 
-static bool wait_numbers(struct tensors *t, int rank, int n)
-{
-    for (int i = 0; i < n; i++) {
-        hvd_status_t status = request_wait(t->requests[i]);
-
-        EXPECT(status == HVD_OK || status == HVD_PEER_LOST);
-    }
-    return true;
-}
-
-/* One rank leaves while the others wait for what it has not posted; or in the
- * middle of it. */
-static bool lose_one(struct group *g, int rank, void *arg)
-{
-    bool posts = *(int *)arg != 0 || rank != 0;
-    struct comm *comm = g->comms[rank];
-    struct hvd_request *late;
-    hvd_status_t status;
-    struct tensors t;
-    int n = 0;
-
-    alloc_tensors(&t);
-    for (int i = 0; i < NAMES; i++)
-        EXPECT(post_tensor(comm, &t, i, rank, 0));
-    for (int i = 0; i < NAMES; i++)
-        EXPECT(wait_tensor(g, &t, i, rank, 0));
-    status = barrier(comm); /* who is through may have left already */
-    EXPECT(status == HVD_OK || (status == HVD_PEER_LOST && rank != 0));
-    if (posts)
-        EXPECT(post_numbers(comm, &t, 0, rank, &n));
-    if (rank == 0)
-        comm_leave(comm, COMM_LEAVE_ABORT, 0);
-    EXPECT(wait_numbers(&t, rank, n));
-    EXPECT(post_named(comm, "late", t.bufs[0], 1, &late) != HVD_OK ||
-           request_wait(late) == HVD_PEER_LOST);
-    EXPECT(comm_status(comm, NULL) == HVD_PEER_LOST);
-    comm_leave(comm, COMM_LEAVE_ABORT, 0);
-    free_tensors(&t);
-    return true;
-}
-
-START_TEST(a_loss_ends_what_is_in_flight)
-{
-    struct group g;
-
-    for (int size = 2; size <= 4; size++) {
-        group_init(&g, size);
-        group_run(&g, lose_one, &_i);
-        group_fini(&g);
-    }
-}
-END_TEST
-
-/* The word of another thread, the control thread's. */
-static bool abort_at_any_time(struct group *g, int rank, void *arg)
-{
-    struct comm *comm = g->comms[rank];
-    struct tensors t;
-    int n;
-
-    alloc_tensors(&t);
-    EXPECT(post_numbers(comm, &t, rank == 0, rank, &n));
-    for (int k = 0; k < 50 * rank; k++)
-        sched_yield();
-    comm_abort(comm, HVD_PEER_LOST, "somebody died");
-    EXPECT(wait_numbers(&t, rank, n));
-    EXPECT(comm_status(comm, NULL) == HVD_PEER_LOST);
-    free_tensors(&t);
-    return true;
-}
-
-START_TEST(an_abort_ends_what_is_in_flight)
-{
-    struct group g;
-
-    for (int i = 0; i < 20; i++) {
-        group_init(&g, 2 + i % 3);
-        group_run(&g, abort_at_any_time, NULL);
-        group_fini(&g);
-    }
-}
-END_TEST
-
-/* They are complete when the comm is gone; and a thread that waits is out. */
-static bool destroy_with_posts(struct group *g, int rank, void *arg)
-{
-    struct tensors t;
-    int n;
-
-    alloc_tensors(&t);
-    EXPECT(post_numbers(g->comms[rank], &t, rank == 0, rank, &n));
-    comm_leave(g->comms[rank], COMM_LEAVE_ABORT, 0);
-    comm_destroy(g->comms[rank]);
-    g->comms[rank] = NULL;
-    for (int i = 0; i < n; i++)
-        EXPECT(request_done(t.requests[i]));
-    EXPECT(wait_numbers(&t, rank, n));
-    free_tensors(&t);
-    return true;
-}
-
-START_TEST(posts_end_with_their_comm)
-{
-    struct group g;
-
-    group_init(&g, 3);
-    group_run(&g, destroy_with_posts, NULL);
-    group_fini(&g);
-}
-END_TEST
-
-/* Rank 1 has finished, rank 0 waits for what it will never post. */
-static bool finish_early(struct group *g, int rank, void *arg)
-{
-    struct comm *comm = g->comms[rank];
-    struct hvd_request *request;
-    float x = 1;
-
-    EXPECT(post_named(comm, "x", &x, 1, &request) == HVD_OK);
-    EXPECT(request_wait(request) == HVD_OK);
-    if (rank == 1) {
-        comm_leave(comm, COMM_LEAVE_DONE, 0);
-        return true;
-    }
-    EXPECT(post_named(comm, "y", &x, 1, &request) == HVD_OK);
-    EXPECT(request_wait(request) == HVD_ERR_MISMATCH);
-    EXPECT(text_has("rank 1 has finished"));
-    EXPECT(comm_status(comm, NULL) == HVD_ERR_MISMATCH);
-    return true;
-}
-
-START_TEST(who_has_finished_is_not_waited_for)
+START_TEST(counts_of_each_rank_are_compared)
 {
     struct group g;
 
     group_init(&g, 2);
-    group_run(&g, finish_early, NULL);
+    group_run(&g, gather_unequally, NULL);
     group_fini(&g);
 }
 END_TEST
 
-/* A drain completes them; it is no failure that ranks have differed. */
-static bool drain(struct group *g, int rank, void *arg)
-{
-    struct comm *comm = g->comms[rank];
-    struct hvd_request *bad;
-    float x[2] = {1, 1};
-    struct tensors t;
+/* --- alone --- */
 
-    alloc_tensors(&t);
-    for (int i = 0; i < NAMES; i++)
-        EXPECT(post_tensor(comm, &t, rank == 0 ? i : NAMES - 1 - i, rank, 0));
-    EXPECT(post_named(comm, "x", x, rank == 0 ? 1 : 2, &bad) == HVD_OK);
-    EXPECT(comm_drain(comm) == HVD_OK);
-    EXPECT(request_done(bad));
-    EXPECT(request_wait(bad) == HVD_ERR_MISMATCH);
-    for (int i = 0; i < NAMES; i++) {
-        EXPECT(request_done(t.requests[i]));
-        EXPECT(wait_tensor(g, &t, i, rank, 0));
+/* Groups, packed in a buffer, by another thread and by this one. */
+static bool group_alone(struct comm *comm, int rank, bool named, float value)
+{
+    float in[2][100], out[2][100];
+    const void *sends[] = {in[0], in[1]};
+    void *recvs[] = {out[0], out[1]};
+    const size_t counts[] = {100, 100};
+    struct comm_group group = {2, sends, recvs, counts};
+    struct collective_args args = sum_args(NULL, NULL, 0);
+    struct hvd_request *request;
+
+    args.name = "group";
+    for (int i = 0; i < 20 * STEPS; i++) {
+        fill(in[0], 100, value);
+        fill(in[1], 100, value + 1);
+        EXPECT((named ? by_name_post(comm, &args, &group, &request)
+                      : comm_post_group(comm, &args, &group, &request)) ==
+               HVD_OK);
+        EXPECT(request_done(request));
+        EXPECT(request_wait(request) == HVD_OK);
+        EXPECT(all_are(out[0], 100, value) && all_are(out[1], 100, value + 1));
     }
-    free_tensors(&t);
     return true;
 }
 
-START_TEST(a_drain_completes_them)
+static void *alone_main(void *arg)
+{
+    struct poster *p = arg;
+
+    p->ok = group_alone(p->group->comms[0], 0, true, 30);
+    return NULL;
+}
+
+static bool threads_alone(struct group *g, int rank, void *arg)
+{
+    struct poster other = {.group = g};
+
+    pthread_create(&other.thread, NULL, alone_main, &other);
+    EXPECT(group_alone(g->comms[0], 0, false, 10));
+    pthread_join(other.thread, NULL);
+    EXPECT(other.ok);
+    return true;
+}
+
+START_TEST(threads_of_a_world_of_one_keep_apart)
 {
     struct group g;
 
-    group_init(&g, 3);
-    group_run(&g, drain, NULL);
+    group_init(&g, 1);
+    group_run(&g, threads_alone, NULL);
     group_fini(&g);
 }
 END_TEST
@@ -678,11 +504,8 @@ int main(void)
     tcase_add_test(tc, a_group_is_one_name);
     tcase_add_test(tc, bad_calls_are_refused_at_once);
     tcase_add_loop_test(tc, ranks_that_differ_all_learn_of_it_and_go_on, 0, 6);
-    tcase_add_loop_test(tc, a_loss_ends_what_is_in_flight, 0, 2);
-    tcase_add_test(tc, an_abort_ends_what_is_in_flight);
-    tcase_add_test(tc, posts_end_with_their_comm);
-    tcase_add_test(tc, who_has_finished_is_not_waited_for);
-    tcase_add_test(tc, a_drain_completes_them);
+    tcase_add_test(tc, counts_of_each_rank_are_compared);
+    tcase_add_test(tc, threads_of_a_world_of_one_keep_apart);
     tcase_add_test(tc, a_world_of_one_has_names_too);
     tcase_add_test(tc, descriptors_are_given_back);
     suite_add_tcase(suite, tc);

@@ -1,5 +1,6 @@
 /* tests/worker/test_solo.c - a program started by hand is a world of one: the
  * public calls, through the library as a user links it. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,44 @@ START_TEST(posted_alone_is_complete)
 }
 END_TEST
 
+static void *post_elsewhere(void *arg)
+{
+    hvd_request_t *request;
+    hvd_status_t status = hvd_collective_post(arg, &request);
+
+    return status == HVD_OK && hvd_wait(request) == HVD_OK ? arg : NULL;
+}
+
+START_TEST(by_name_alone_is_complete_from_any_thread)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    float in[2] = {3, 4}, out[2] = {0};
+    const void *sends[] = {&in[0], &in[1]};
+    void *recvs[] = {&out[0], &out[1]}, *result;
+    const size_t counts[] = {1, 1};
+    hvd_request_t *request;
+    pthread_t thread;
+
+    args.flags = HVD_COLLECTIVE_BY_NAME;
+    args.name = "gradients";
+    args.count = 5; /* of a group it is not looked at */
+    args.n_tensors = 2;
+    args.sendbufs = sends;
+    args.recvbufs = recvs;
+    args.tensor_counts = counts;
+    ck_assert_int_eq(hvd_collective_post(&args, &request), HVD_OK);
+    ck_assert_int_eq(hvd_wait(request), HVD_OK);
+    ck_assert(out[0] == 3 && out[1] == 4);
+    in[0] = 7;
+    ck_assert_int_eq(pthread_create(&thread, NULL, post_elsewhere, &args), 0);
+    ck_assert_int_eq(pthread_join(thread, &result), 0);
+    ck_assert_ptr_eq(result, &args);
+    ck_assert(out[0] == 7);
+    args.prescale = 0.5;
+    ck_assert_int_eq(hvd_collective_post(&args, &request), HVD_ERR_INVALID);
+}
+END_TEST
+
 static void assert_refused(const hvd_collective_args_t *args, const char *field)
 {
     hvd_request_t *request = (hvd_request_t *)args; /* not NULL */
@@ -158,7 +197,7 @@ START_TEST(descriptor_fields_of_the_future_are_refused)
     args.memory = -1;
     assert_refused(&args, "memory");
     args.memory = 0;
-    args.flags = 8;
+    args.flags = 16;
     assert_refused(&args, "flags");
     args.flags = 0;
     args.struct_size = 8;
@@ -301,6 +340,7 @@ int main(void)
     tcase_add_test(inside, init_alone_is_a_world_of_one);
     tcase_add_test(inside, collectives_alone_copy);
     tcase_add_test(inside, posted_alone_is_complete);
+    tcase_add_test(inside, by_name_alone_is_complete_from_any_thread);
     tcase_add_test(inside, descriptor_fields_of_the_future_are_refused);
     tcase_add_test(inside, run_alone_trains_and_commits);
     tcase_add_test(inside, run_alone_lost_restores_and_resets);

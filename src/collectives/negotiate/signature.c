@@ -29,7 +29,7 @@ static double of_bits(uint64_t bits)
 bool signature_equal(const struct signature *a, const struct signature *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
-           a->way == b->way && a->root == b->root && a->tensors == b->tensors &&
+           a->way == b->way && a->root == b->root && a->digest == b->digest &&
            a->count == b->count &&
            bits_of(a->prescale) == bits_of(b->prescale) &&
            bits_of(a->postscale) == bits_of(b->postscale);
@@ -47,7 +47,7 @@ void negotiate_record_encode(const struct negotiate_record *record,
     out[18] = s->op;
     out[19] = s->way;
     bytes_put(out + 20, (uint32_t)s->root, 4);
-    bytes_put(out + 24, s->tensors, 8);
+    bytes_put(out + 24, s->digest, 8);
     bytes_put(out + 32, s->count, 8);
     bytes_put(out + 40, bits_of(s->prescale), 8);
     bytes_put(out + 48, bits_of(s->postscale), 8);
@@ -63,7 +63,7 @@ void negotiate_record_decode(const uint8_t *in, struct negotiate_record *r_p)
         .op = in[18],
         .way = in[19],
         .root = (int32_t)bytes_get(in + 20, 4),
-        .tensors = (uint32_t)bytes_get(in + 24, 8),
+        .digest = (uint32_t)bytes_get(in + 24, 8),
         .count = bytes_get(in + 32, 8),
         .prescale = of_bits(bytes_get(in + 40, 8)),
         .postscale = of_bits(bytes_get(in + 48, 8)),

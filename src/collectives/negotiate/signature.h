@@ -16,10 +16,11 @@ struct name_id {
 struct signature {
     uint8_t kind; /* enum collective_kind */
     uint8_t dtype, op;
-    uint8_t way;      /* of 16 bits on it; 0: as it is */
-    int32_t root;     /* 0: it has none */
-    uint32_t tensors; /* of a group, a digest of their counts; 0: it is none */
-    uint64_t count;   /* as in the header of its frames */
+    uint8_t way;     /* of 16 bits on it; 0: as it is */
+    int32_t root;    /* 0: it has none */
+    uint32_t digest; /* of the counts of a group's tensors, or of the ranks' of
+                        an allgatherv; else 0 */
+    uint64_t count;  /* as in the header of its frames */
     double prescale, postscale;
 };
 

@@ -320,6 +320,8 @@ static enum judgement judge(struct endpoint *ep, const struct arrival *a,
         return JUDGED_CLOSE;
     }
     *goodbye_p = goodbyes_of(&ep->goodbyes, hello->generation, hello->set);
+    if (*goodbye_p == NULL) /* it never had a comm of this set, and will not */
+        *goodbye_p = goodbyes_of(&ep->goodbyes, hello->generation, 0);
     if (*goodbye_p != NULL)
         return is_authentic(ep, a, hello, goodbye_key(*goodbye_p))
                    ? JUDGED_GOODBYE
@@ -580,6 +582,13 @@ void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
     pthread_mutex_unlock(&ep->lock);
 }
 
+void endpoint_shut(struct endpoint *ep, struct endpoint_user *user)
+{
+    pthread_mutex_lock(&ep->lock);
+    user->open = false;
+    pthread_mutex_unlock(&ep->lock);
+}
+
 void endpoint_remember_greeted(struct endpoint *ep,
                                const struct endpoint_user *user,
                                uint64_t worker, uint64_t channels)
@@ -604,7 +613,7 @@ size_t endpoint_fds_count(struct endpoint *ep)
     return n;
 }
 
-static size_t fill_fds(const struct endpoint *ep, struct pollfd *pfds)
+static size_t fill_listeners(const struct endpoint *ep, struct pollfd *pfds)
 {
     size_t n = 0;
 
@@ -612,6 +621,13 @@ static size_t fill_fds(const struct endpoint *ep, struct pollfd *pfds)
         pfds[n++] = (struct pollfd){ep->listeners.fds[i], POLLIN, 0};
     if (ep->accept_us == 0 && ep->local_fd >= 0)
         pfds[n++] = (struct pollfd){ep->local_fd, POLLIN, 0};
+    return n;
+}
+
+static size_t fill_others(const struct endpoint *ep, struct pollfd *pfds)
+{
+    size_t n = 0;
+
     /* a held one has unread frames: it would be ready for ever */
     for (size_t i = 0; i < ep->n_arrivals; i++)
         if (!ep->arrivals[i].held)
@@ -620,15 +636,16 @@ static size_t fill_fds(const struct endpoint *ep, struct pollfd *pfds)
     return n + ep->lingerings.n;
 }
 
-/* Not all fit if another thread has accepted some since they were counted: that
- * one polls them. */
+/* Where another thread has accepted more than there is room for, it has to do
+ * without them; they have deadlines. */
 size_t endpoint_fds_fill(struct endpoint *ep, struct pollfd *pfds, size_t max)
 {
-    size_t n = 0;
+    size_t n;
 
     pthread_mutex_lock(&ep->lock);
+    n = fill_listeners(ep, pfds);
     if (count_fds(ep) <= max)
-        n = fill_fds(ep, pfds);
+        n += fill_others(ep, pfds + n);
     pthread_mutex_unlock(&ep->lock);
     return n;
 }
@@ -648,49 +665,13 @@ uint64_t endpoint_deadline(struct endpoint *ep)
     return deadline_us;
 }
 
-static hvd_status_t serve_once(struct endpoint *ep, int wake_fd,
-                               uint64_t deadline_us, struct pollfd *pfds,
-                               size_t pfds_max, bool *woken_p)
-{
-    uint64_t until_us = endpoint_deadline(ep);
-    size_t n = endpoint_fds_fill(ep, pfds + 1, pfds_max - 1) + 1;
-    int ready;
-
-    until_us = deadline_us < until_us ? deadline_us : until_us;
-    pfds[0] = (struct pollfd){wake_fd, POLLIN, 0};
-    ready = poll(pfds, n, clock_poll_ms(clock_now_us(), until_us));
-    if (ready < 0 && errno != EINTR)
-        return error_errno("poll");
-    *woken_p = ready > 0 && pfds[0].revents != 0;
-    endpoint_drive(ep, NULL);
-    return HVD_OK;
-}
-
-hvd_status_t endpoint_serve(struct endpoint *ep, int wake_fd,
-                            uint64_t deadline_us)
-{
-    struct pollfd *pfds = NULL;
-    size_t pfds_max = 0;
-    hvd_status_t status = HVD_OK;
-    bool woken = false;
-
-    while (status == HVD_OK && !woken) {
-        if (!array_reserve(&pfds, &pfds_max, endpoint_fds_count(ep) + 1)) {
-            status = error_set(HVD_ERR_NOMEM, "endpoint");
-            break;
-        }
-        status = serve_once(ep, wake_fd, deadline_us, pfds, pfds_max, &woken);
-        if (status == HVD_OK && !woken && clock_now_us() >= deadline_us)
-            status = error_set(HVD_ERR_TIMEOUT, "nothing before the deadline");
-    }
-    free(pfds);
-    return status;
-}
-
 void endpoint_fds_close(struct endpoint *ep)
 {
-    for (struct endpoint_user *u = ep->users; u != NULL; u = u->next)
+    for (struct endpoint_user *u = ep->users; u != NULL; u = u->next) {
         u->fds_close(u->arg);
+        for (struct delivery *d = u->inbox; d != NULL; d = d->next)
+            delivery_close(d);
+    }
     for (size_t i = 0; i < ep->n_arrivals; i++)
         arrival_close(&ep->arrivals[i]);
     lingerings_fds_close(&ep->lingerings);

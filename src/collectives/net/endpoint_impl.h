@@ -64,6 +64,9 @@ bool endpoint_has_local(const struct endpoint *ep);
 void endpoint_remember(struct endpoint *ep, struct endpoint_user *user,
                        const uint8_t *goodbye, size_t nbytes);
 
+/* The same without a word. */
+void endpoint_shut(struct endpoint *ep, struct endpoint_user *user);
+
 /* And its LEAVE tells this worker on which channels it was greeted (frame.h);
  * the others, that on none. */
 void endpoint_remember_greeted(struct endpoint *ep,

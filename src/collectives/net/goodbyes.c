@@ -108,8 +108,13 @@ const uint8_t *goodbye_key(const struct goodbye *g)
     return g->key;
 }
 
-static uint64_t greeted_on(const struct goodbye *g, uint64_t worker)
+static uint64_t greeted_on(const struct goodbye *g,
+                           const struct handshake *hello)
 {
+    uint64_t worker = hello->worker;
+
+    if (hello->set != g->set)
+        return 0;
     for (size_t i = 0; i < g->n_greeted; i++)
         if (g->greeted[i].worker == worker)
             return g->greeted[i].channels;
@@ -117,14 +122,14 @@ static uint64_t greeted_on(const struct goodbye *g, uint64_t worker)
 }
 
 /* The frame is one for all, and a LEAVE says what concerns the receiver. */
-static void name_channels(const struct goodbye *g, uint64_t worker,
-                          uint8_t *bytes)
+static void name_channels(const struct goodbye *g,
+                          const struct handshake *hello, uint8_t *bytes)
 {
     struct frame f;
 
     if (!frame_decode(bytes, &f) || f.type != FRAME_LEAVE)
         return;
-    f.count = greeted_on(g, worker);
+    f.count = greeted_on(g, hello);
     frame_encode(&f, bytes);
 }
 
@@ -142,7 +147,7 @@ static size_t encode(const struct goodbye *g, const struct handshake *hello,
         (hello->flags & HANDSHAKE_AES && !aead_has_aes()))
         return 0;
     memcpy(frame, g->frame, g->nbytes);
-    name_channels(g, hello->worker, frame);
+    name_channels(g, hello, frame);
     if (!sealed) {
         memcpy(out, frame, g->nbytes);
         return g->nbytes;

@@ -39,7 +39,8 @@ const struct goodbye *goodbyes_of(const struct goodbyes *g, uint64_t generation,
 
 const uint8_t *goodbye_key(const struct goodbye *g); /* [MAC_KEY_NBYTES] */
 
-/* What answers `hello`, *n_p bytes on the heap; NULL: no memory. */
+/* What answers `hello`, which may be of another set, *n_p bytes on the heap;
+ * NULL: no memory. */
 uint8_t *goodbye_answer(const struct goodbye *g, const struct handshake *hello,
                         size_t *n_p);
 

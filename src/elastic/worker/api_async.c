@@ -160,6 +160,8 @@ hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
         group = (struct comm_group){own.n_tensors, own.sendbufs, own.recvbufs,
                                     own.tensor_counts};
         named.group = &group;
+        own.sendbuf = own.recvbuf = NULL;
+        own.count = 0;
     }
     if (own.flags & HVD_COLLECTIVE_BY_NAME)
         return post_by_name(&named);
