@@ -1,5 +1,5 @@
-/* tests/collectives/test_by_name_ends.c - how calls by name end: with a loss, an
- * abort, a rank that leaves, their comm. */
+/* tests/collectives/test_by_name_ends.c - how calls by name end: with a loss,
+ * an abort, a rank that leaves, their comm. */
 #include <sched.h>
 #include <stdatomic.h>
 
