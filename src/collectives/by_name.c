@@ -14,13 +14,21 @@
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "collectives/by_name_impl.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/progress.h"
 
-enum { NAMES_KNOWN = 1024, FUSION_NBYTES = 128 << 20 };
+enum {
+    NAMES_KNOWN = 1024,
+    FUSION_NBYTES = 128 << 20,
+    LONE_NBYTES = 32 << 10,
+    LONE_US = 50,
+    LONE_NEEDED = 4,
+    LONE_NEEDED_MAX = 1 << 20
+};
 
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t door_left = PTHREAD_COND_INITIALIZER;
@@ -55,6 +63,7 @@ static struct by_name *create(struct comm *world)
     if (b == NULL)
         return NULL;
     b->world = world;
+    b->lone.n_needed = LONE_NEEDED;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     b->fusion_nbytes = config->fusion_nbytes > 0 ? config->fusion_nbytes
@@ -176,19 +185,56 @@ static void tell(struct by_name *b)
         progress_signal(b->comm);
 }
 
+/* --- a small call alone; the lock is held --- */
+
+/* It was posted: may it be left to who waits for it? */
+static bool leave_alone(struct by_name *b, const struct hvd_request *r)
+{
+    struct lone *lone = &b->lone;
+    bool is_one = flying_count(&b->flying) == 1 &&
+                  request_count(r) * r->call.elem_nbytes <= LONE_NBYTES;
+
+    lone->posted_us = is_one ? clock_now_us() : 0;
+    lone->deferred = is_one && lone->n_quick >= lone->n_needed;
+    return lone->deferred;
+}
+
+static void learn(struct lone *lone, bool quick)
+{
+    if (quick && lone->n_quick < LONE_NEEDED_MAX)
+        lone->n_quick++;
+    if (!quick && lone->deferred && lone->n_needed < LONE_NEEDED_MAX)
+        lone->n_needed *= 2;
+    if (!quick)
+        lone->n_quick = 0;
+    lone->posted_us = 0;
+    lone->deferred = false;
+}
+
+/* Somebody waits. */
+static void wait_alone(struct by_name *b)
+{
+    struct lone *lone = &b->lone;
+
+    if (lone->posted_us != 0)
+        learn(lone, clock_now_us() - lone->posted_us < LONE_US);
+}
+
 static hvd_status_t post(struct by_name *b, struct hvd_request *r,
                          const char *name)
 {
     hvd_status_t status;
+    bool alone;
 
     r->id = id_of(name);
     pthread_mutex_lock(&b->lock);
     status = append(b, r);
+    alone = status == HVD_OK && leave_alone(b, r);
     pthread_mutex_unlock(&b->lock);
-    if (status == HVD_OK)
-        tell(b);
-    else
+    if (status != HVD_OK)
         request_destroy(r);
+    else if (!alone)
+        tell(b);
     return status;
 }
 
@@ -255,6 +301,7 @@ void by_name_wake(struct comm *names)
 static void wait_until(struct by_name *b, const struct hvd_request *r)
 {
     pthread_mutex_lock(&b->lock);
+    wait_alone(b);
     while (!by_name_is_over(b, r)) {
         if (b->led) {
             pthread_cond_wait(&b->changed, &b->lock);
@@ -270,6 +317,19 @@ static void wait_until(struct by_name *b, const struct hvd_request *r)
         pthread_cond_broadcast(&b->changed);
     }
     pthread_mutex_unlock(&b->lock);
+}
+
+/* All there is. The others are told: where every rank waits so, for something
+ * else each, none will ever post it. */
+static void wait_for_all(struct by_name *b)
+{
+    atomic_fetch_add(&b->n_drains, 1);
+    if (flying_count(&b->flying) > 0) {
+        atomic_store(&b->has_posts, true);
+        tell(b);
+    }
+    wait_until(b, NULL);
+    atomic_fetch_sub(&b->n_drains, 1);
 }
 
 static void come_out(struct by_name *b)
@@ -297,13 +357,32 @@ hvd_status_t by_name_wait(struct hvd_request *r)
     return request_result(r);
 }
 
+void by_name_look(const struct hvd_request *r)
+{
+    struct by_name *b;
+    bool deferred = false;
+
+    pthread_mutex_lock(&door);
+    if (!request_done(r)) {
+        b = r->comm->by_name;
+        pthread_mutex_lock(&b->lock);
+        deferred = b->lone.deferred;
+        if (deferred)
+            learn(&b->lone, false);
+        pthread_mutex_unlock(&b->lock);
+        if (deferred)
+            tell(b);
+    }
+    pthread_mutex_unlock(&door);
+}
+
 hvd_status_t by_name_drain(struct comm *comm)
 {
     struct comm *names = names_of(comm);
 
     if (names == NULL)
         return HVD_OK;
-    wait_until(names->by_name, NULL);
+    wait_for_all(names->by_name);
     return atomic_load(&names->by_name->failed) ? comm_check(names) : HVD_OK;
 }
 
@@ -322,7 +401,7 @@ static void close_for_posts(struct by_name *b)
     pthread_mutex_lock(&b->lock);
     b->over = true;
     pthread_mutex_unlock(&b->lock);
-    wait_until(b, NULL);
+    wait_for_all(b);
 }
 
 void by_name_accuse(struct comm *comm)

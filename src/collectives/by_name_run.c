@@ -139,6 +139,7 @@ static hvd_status_t absorb(struct by_name *b)
 {
     struct hvd_request *r, *next;
 
+    negotiator_drain(b->negotiator, atomic_load(&b->n_drains) > 0);
     if (!atomic_load_explicit(&b->has_posts, memory_order_relaxed))
         return HVD_OK;
     for (r = take_posted(b); r != NULL; r = next) {
@@ -307,10 +308,27 @@ static void finish_batch(struct by_name *b)
     }
 }
 
+/* Ordered calls of which each rank waits for another are found out, too. */
+static hvd_status_t stuck(struct by_name *b)
+{
+    const struct hvd_request *r;
+
+    pthread_mutex_lock(&b->lock);
+    r = flying_any(&b->flying);
+    (void)comm_fail(b->comm, HVD_ERR_MISMATCH,
+                    "rank %d has posted '%s', others have not, and every rank "
+                    "waits for what it has posted",
+                    b->comm->config.rank, r != NULL ? r->name : "");
+    pthread_mutex_unlock(&b->lock);
+    return comm_end(b->comm);
+}
+
 static hvd_status_t take_decisions(struct by_name *b)
 {
     struct negotiated d;
 
+    if (negotiator_is_stuck(b->negotiator))
+        return stuck(b);
     batches_clear(&b->batches, b->fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
         struct hvd_request *r = d.call;

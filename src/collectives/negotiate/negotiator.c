@@ -11,7 +11,9 @@
 
 enum {
     NONE = -1,
-    HEADER_NBYTES = 8,       /* of a round; the first counts new names */
+    HEADER_NBYTES = 8,       /* of a round; its first two bytes: */
+    NEW_NAMES = 0,           /* how many new names, as bits_of() */
+    DRAINS = 1,              /* no more will come */
     ROUND_NBYTES_MIN = 1024, /* so that most jobs have one size of rounds */
     NO_NEW_NAMES = 255,
     NEW_NAMES_BITS_MAX = 10, /* more take another exchange */
@@ -69,7 +71,8 @@ struct negotiator {
     int *disputed; /* [n_disputed] */
     size_t n_disputed, disputed_max;
     size_t n_records; /* of new names, per rank, in the exchange that is due */
-    bool exchanges;
+    bool exchanges, stuck;
+    bool drains, drain_told;
     size_t grown_to; /* bytes of the last round */
 };
 
@@ -214,6 +217,12 @@ bool negotiator_post(struct negotiator *n, const struct name_id *name,
     return true;
 }
 
+void negotiator_drain(struct negotiator *n, bool on)
+{
+    n->drains = on;
+    n->drain_told &= on;
+}
+
 size_t negotiator_n_posted(const struct negotiator *n)
 {
     return n->n_posted;
@@ -223,7 +232,8 @@ size_t negotiator_n_posted(const struct negotiator *n)
 bool negotiator_has_news(const struct negotiator *n)
 {
     return n->n_unplaced > 0 || n->n_untold > 0 ||
-           (n->n_posted > 0 && negotiator_round_nbytes(n) != n->grown_to);
+           (n->n_posted > 0 && (negotiator_round_nbytes(n) != n->grown_to ||
+                                n->drains != n->drain_told));
 }
 
 /* --- rounds --- */
@@ -258,12 +268,14 @@ void negotiator_round_begin(struct negotiator *n, uint8_t *out)
 {
     HVD_ASSERT(n->next_decided == n->n_decided && !n->exchanges);
     memset(out, 0, negotiator_round_nbytes(n));
-    out[0] = (uint8_t)(NO_NEW_NAMES - bits_of(n->n_unplaced));
+    out[NEW_NAMES] = (uint8_t)(NO_NEW_NAMES - bits_of(n->n_unplaced));
     for (size_t i = 0; i < n->n_places; i++) {
         out[HEADER_NBYTES + i] = contribution(&n->places[i]);
         n->places[i].told = true;
     }
+    out[DRAINS] = n->drains;
     n->n_untold = 0;
+    n->drain_told = n->drains;
     n->grown_to = negotiator_round_nbytes(n);
 }
 
@@ -288,7 +300,7 @@ static void dispute(struct negotiator *n, int i)
 
 void negotiator_round_end(struct negotiator *n, const uint8_t *least)
 {
-    unsigned bits = NO_NEW_NAMES - (unsigned)least[0];
+    unsigned bits = NO_NEW_NAMES - (unsigned)least[NEW_NAMES];
 
     n->n_decided = n->next_decided = n->n_disputed = 0;
     for (size_t i = 0; i < n->n_places; i++)
@@ -298,6 +310,12 @@ void negotiator_round_end(struct negotiator *n, const uint8_t *least)
             dispute(n, (int)i);
     n->n_records = bits > 0 ? (size_t)1 << (bits - 1) : 0;
     n->exchanges = bits > 0 || n->n_disputed > 0;
+    n->stuck = least[DRAINS] && !n->exchanges && n->n_decided == 0;
+}
+
+bool negotiator_is_stuck(const struct negotiator *n)
+{
+    return n->stuck;
 }
 
 /* --- the exchange --- */

@@ -48,6 +48,10 @@ void negotiator_destroy(struct negotiator *n);
 bool negotiator_post(struct negotiator *n, const struct name_id *name,
                      const struct signature *signature, void *call);
 
+/* This rank posts nothing more until all that it has posted is decided; off: it
+ * may again. */
+void negotiator_drain(struct negotiator *n, bool on);
+
 /* Calls posted that are not decided yet. */
 size_t negotiator_n_posted(const struct negotiator *n);
 /* ... and some of that the others have not been told. */
@@ -61,6 +65,10 @@ size_t negotiator_round_nbytes(const struct negotiator *n);
 void negotiator_round_begin(struct negotiator *n, uint8_t *out);
 /* least [round_nbytes]: of all contributions, byte by byte. */
 void negotiator_round_end(struct negotiator *n, const uint8_t *least);
+
+/* All ranks drain, each has posted something, and nothing was decided: no round
+ * will ever decide anything. The same on all ranks. */
+bool negotiator_is_stuck(const struct negotiator *n);
 
 /* --- the exchange that the round has found necessary --- */
 

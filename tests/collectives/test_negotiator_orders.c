@@ -1,0 +1,359 @@
+/* tests/collectives/test_negotiator_orders.c - ranks that post names in
+ * thousands of orders: they decide the same, all that all have posted, and none
+ * waits for ever. HVD_TEST_SEED plays one of them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "names.h"
+
+enum {
+    RANKS_MAX = 64,
+    NAMES_MAX = 48,
+    STEPS_MAX = 5,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    SEEDS = 300,
+#else
+    SEEDS = 10000,
+#endif
+};
+
+/* A program: steps, in each of which every rank posts the same names, in an
+ * order of its own, and waits for all. */
+struct step {
+    int n;
+    int names[NAMES_MAX];
+    uint64_t counts[NAMES_MAX];
+    int differs[NAMES_MAX]; /* a rank that calls something else; -1: none */
+};
+
+enum doing { FREE, IN_ROUND, IN_EXCHANGE, FINISHED };
+
+struct player {
+    struct negotiator *n;
+    enum doing doing;
+    int step, n_posted, n_open; /* calls of the step */
+    int order[NAMES_MAX];
+    uint64_t met; /* collectives entered */
+    size_t n_log; /* decisions seen */
+};
+
+/* Each collective is entered by all before it is over for any; so two are under
+ * way at most. */
+struct meeting {
+    int n_entered;
+    size_t nbytes;
+    uint8_t *bytes; /* [size][nbytes] */
+    bool combined;  /* the first [nbytes] are the least of all */
+};
+
+struct decision {
+    int name, step;
+    bool disputed;
+    int other_rank;
+};
+
+struct play {
+    struct random_state random;
+    uint64_t seed;
+    int size, n_steps;
+    struct step steps[STEPS_MAX];
+    struct player players[RANKS_MAX];
+    struct meeting meetings[2];
+    struct decision log[STEPS_MAX * NAMES_MAX];
+    size_t n_log, n_posts, n_rounds;
+    uint64_t n_begun; /* collectives that somebody has entered */
+};
+
+/* Check writes down each of its own. */
+#define CHECK(p, condition)                                           \
+    do {                                                              \
+        if (!(condition))                                             \
+            ck_abort_msg("seed %" PRIu64 ", %d ranks: %s", (p)->seed, \
+                         (p)->size, #condition);                      \
+    } while (0)
+
+static int draw(struct play *p, int n)
+{
+    return (int)random_below(&p->random, (uint64_t)n);
+}
+
+static void shuffle(struct play *p, int *a, int n)
+{
+    for (int i = n - 1; i > 0; i--) {
+        int k = draw(p, i + 1), t = a[i];
+
+        a[i] = a[k];
+        a[k] = t;
+    }
+}
+
+static void begin_step(struct play *p, struct player *r)
+{
+    r->n_posted = 0;
+    r->n_open = p->steps[r->step].n;
+    for (int i = 0; i < r->n_open; i++)
+        r->order[i] = i;
+    shuffle(p, r->order, r->n_open);
+}
+
+static void write_steps(struct play *p)
+{
+    int n_names = 1 + draw(p, NAMES_MAX), names[NAMES_MAX];
+
+    for (int i = 0; i < n_names; i++)
+        names[i] = i;
+    p->n_steps = 1 + draw(p, STEPS_MAX);
+    for (int s = 0; s < p->n_steps; s++) {
+        struct step *step = &p->steps[s];
+
+        shuffle(p, names, n_names);
+        step->n = 1 + draw(p, n_names);
+        for (int i = 0; i < step->n; i++) {
+            step->names[i] = names[i];
+            step->counts[i] = draw(p, 20) == 0 ? 99 : 7;
+            step->differs[i] = draw(p, 30) == 0 ? draw(p, p->size) : -1;
+        }
+    }
+}
+
+static void begin_play(struct play *p, uint64_t seed)
+{
+    memset(p, 0, sizeof(*p));
+    p->seed = seed;
+    p->random.s = seed;
+    p->size = seed % 50 == 0 ? RANKS_MAX : 2 + draw(p, seed % 5 ? 4 : 15);
+    write_steps(p);
+    for (int i = 0; i < p->size; i++) {
+        p->players[i].n = negotiator_create(p->size, 1 + seed % 60);
+        begin_step(p, &p->players[i]);
+    }
+}
+
+static void end_play(struct play *p)
+{
+    for (int i = 0; i < p->size; i++)
+        negotiator_destroy(p->players[i].n);
+    free(p->meetings[0].bytes);
+    free(p->meetings[1].bytes);
+}
+
+static void player_post(struct play *p, int rank)
+{
+    struct player *r = &p->players[rank];
+    const struct step *step = &p->steps[r->step];
+    int i = r->order[r->n_posted++];
+    struct name_id id = name_of(step->names[i]);
+    struct signature s = sum_of(step->counts[i] +
+                                (uint64_t)(step->differs[i] == rank));
+
+    p->n_posts++;
+    CHECK(p, negotiator_post(r->n, &id, &s,
+                             (void *)(uintptr_t)(step->names[i] + 1)));
+}
+
+static struct meeting *enter(struct play *p, struct player *r, size_t nbytes)
+{
+    struct meeting *m = &p->meetings[++r->met % 2];
+
+    if (r->met > p->n_begun) {
+        p->n_begun = r->met;
+        free(m->bytes);
+        *m = (struct meeting){.nbytes = nbytes,
+                              .bytes = calloc((size_t)p->size, nbytes)};
+    }
+    CHECK(p, m->nbytes == nbytes);
+    m->n_entered++;
+    return m;
+}
+
+static void enter_round(struct play *p, int rank)
+{
+    struct player *r = &p->players[rank];
+    size_t nbytes = negotiator_round_nbytes(r->n);
+    struct meeting *m = enter(p, r, nbytes);
+
+    p->n_rounds += m->n_entered == 1;
+    negotiator_round_begin(r->n, m->bytes + (size_t)rank * nbytes);
+    r->doing = IN_ROUND;
+}
+
+static void enter_exchange(struct play *p, int rank)
+{
+    struct player *r = &p->players[rank];
+    size_t nbytes = negotiator_exchange_nbytes(r->n);
+    struct meeting *m = enter(p, r, nbytes);
+
+    negotiator_exchange_begin(r->n, m->bytes + (size_t)rank * nbytes);
+    r->doing = IN_EXCHANGE;
+}
+
+static int index_in(const struct step *step, int name)
+{
+    for (int i = 0; i < step->n; i++)
+        if (step->names[i] == name)
+            return i;
+    return -1;
+}
+
+/* Everybody sees the same decisions; the first one writes them down. */
+static void take_decision(struct play *p, struct player *r,
+                          const struct negotiated *next)
+{
+    int name = (int)(uintptr_t)next->call - 1;
+    const struct step *step = &p->steps[r->step];
+    int i = index_in(step, name);
+    struct decision d = {name, r->step, next->disputed,
+                         next->disputed ? next->other_rank : 0};
+
+    CHECK(p, i >= 0);
+    CHECK(p, next->disputed == (step->differs[i] >= 0));
+    if (r->n_log == p->n_log)
+        p->log[p->n_log++] = d;
+    CHECK(p, memcmp(&p->log[r->n_log], &d, sizeof(d)) == 0);
+    r->n_log++;
+    r->n_open--;
+}
+
+static void go_on(struct play *p, int rank)
+{
+    struct player *r = &p->players[rank];
+    struct negotiated next;
+
+    if (negotiator_exchange_nbytes(r->n) > 0) {
+        enter_exchange(p, rank);
+        return;
+    }
+    while (negotiator_next(r->n, &next))
+        take_decision(p, r, &next);
+    r->doing = FREE;
+    if (r->n_open > 0)
+        return;
+    r->step++;
+    r->doing = r->step < p->n_steps ? FREE : FINISHED;
+    if (r->doing == FREE)
+        begin_step(p, r);
+}
+
+static void combine(struct meeting *m, int size)
+{
+    if (m->combined)
+        return;
+    m->combined = true;
+    for (int rank = 1; rank < size; rank++) {
+        const uint8_t *from = m->bytes + (size_t)rank * m->nbytes;
+
+        for (size_t k = 0; k < m->nbytes; k++)
+            m->bytes[k] = from[k] < m->bytes[k] ? from[k] : m->bytes[k];
+    }
+}
+
+static void leave_meeting(struct play *p, int rank)
+{
+    struct player *r = &p->players[rank];
+    struct meeting *m = &p->meetings[r->met % 2];
+
+    if (r->doing == IN_ROUND) {
+        combine(m, p->size);
+        negotiator_round_end(r->n, m->bytes);
+    } else {
+        CHECK(p, negotiator_exchange_end(r->n, m->bytes));
+    }
+    go_on(p, rank);
+}
+
+/* One move of this rank, if it has any. */
+static bool move(struct play *p, int rank)
+{
+    struct player *r = &p->players[rank];
+    bool posts, joins;
+
+    if (r->doing == FINISHED)
+        return false;
+    if (r->doing != FREE) {
+        posts = r->n_posted < p->steps[r->step].n;
+        if (posts && draw(p, 3) == 0) /* any thread may, at any time */
+            player_post(p, rank);
+        else if (p->meetings[r->met % 2].n_entered == p->size)
+            leave_meeting(p, rank);
+        else if (posts)
+            player_post(p, rank);
+        else
+            return false;
+        return true;
+    }
+    posts = r->n_posted < p->steps[r->step].n;
+    joins = negotiator_n_posted(r->n) > 0 &&
+            (negotiator_has_news(r->n) || p->n_begun > r->met);
+    if (joins && (!posts || draw(p, 2) == 0))
+        enter_round(p, rank);
+    else if (posts)
+        player_post(p, rank);
+    else
+        return joins;
+    return true;
+}
+
+/* Some ranks are asleep for long. */
+static int choose(struct play *p)
+{
+    int rank = draw(p, p->size);
+
+    return draw(p, 4) == 0 ? rank : draw(p, rank + 1);
+}
+
+/* false: nobody can move. */
+static bool move_anybody(struct play *p)
+{
+    int first = choose(p);
+
+    for (int i = 0; i < p->size; i++)
+        if (move(p, (first + i) % p->size))
+            return true;
+    return false;
+}
+
+static void play(uint64_t seed)
+{
+    static struct play p;
+    size_t n_calls = 0;
+
+    begin_play(&p, seed);
+    while (move_anybody(&p))
+        continue;
+    for (int s = 0; s < p.n_steps; s++)
+        n_calls += (size_t)p.steps[s].n;
+    for (int i = 0; i < p.size; i++)
+        CHECK(&p, p.players[i].doing == FINISHED);
+    CHECK(&p, p.n_log == n_calls);
+    CHECK(&p, p.n_posts == n_calls * (size_t)p.size);
+    /* with a new name's two; a place may be lost now and then */
+    CHECK(&p, p.n_rounds <= 3 * p.n_posts);
+    end_play(&p);
+}
+
+START_TEST(in_any_order_all_decide_the_same_and_nobody_waits_for_ever)
+{
+    const char *one = getenv("HVD_TEST_SEED");
+
+    if (one != NULL) {
+        play(strtoull(one, NULL, 10));
+        return;
+    }
+    for (uint64_t seed = 0; seed < SEEDS; seed++)
+        play(seed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("negotiator_orders");
+    TCase *tc = tcase_create("negotiator_orders");
+
+    tcase_set_timeout(tc, 200);
+    tcase_add_test(tc,
+                   in_any_order_all_decide_the_same_and_nobody_waits_for_ever);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
