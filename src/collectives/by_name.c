@@ -14,21 +14,13 @@
 #include <xxhash.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "collectives/by_name_impl.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/progress.h"
 
-enum {
-    NAMES_KNOWN = 1024,
-    FUSION_NBYTES = 128 << 20,
-    LONE_NBYTES = 32 << 10,
-    LONE_US = 50,
-    LONE_NEEDED = 4,
-    LONE_NEEDED_MAX = 1 << 20
-};
+enum { NAMES_KNOWN = 1024, FUSION_NBYTES = 128 << 20 };
 
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t door_left = PTHREAD_COND_INITIALIZER;
@@ -63,7 +55,6 @@ static struct by_name *create(struct comm *world)
     if (b == NULL)
         return NULL;
     b->world = world;
-    b->lone.n_needed = LONE_NEEDED;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
     b->fusion_nbytes = config->fusion_nbytes > 0 ? config->fusion_nbytes
@@ -154,12 +145,19 @@ static hvd_status_t check(const struct comm *comm,
     return comm_check(comm);
 }
 
+/* Under the lock. */
+static hvd_status_t admit(const struct by_name *b)
+{
+    if (!b->over)
+        return HVD_OK;
+    return comm_status(b->comm, NULL) != HVD_OK
+               ? comm_check(b->comm)
+               : error_set(HVD_ERR_STATE, "this rank has left");
+}
+
 static hvd_status_t append(struct by_name *b, struct hvd_request *r)
 {
-    if (b->over)
-        return comm_status(b->comm, NULL) != HVD_OK
-                   ? comm_check(b->comm)
-                   : error_set(HVD_ERR_STATE, "this rank has left");
+    HVD_TRY(admit(b));
     if (flying_find(&b->flying, &r->id) != NULL)
         return error_set(HVD_ERR_INVALID,
                          "%s '%s': another call by this name is in flight",
@@ -185,56 +183,19 @@ static void tell(struct by_name *b)
         progress_signal(b->comm);
 }
 
-/* --- a small call alone; the lock is held --- */
-
-/* It was posted: may it be left to who waits for it? */
-static bool leave_alone(struct by_name *b, const struct hvd_request *r)
-{
-    struct lone *lone = &b->lone;
-    bool is_one = flying_count(&b->flying) == 1 &&
-                  request_count(r) * r->call.elem_nbytes <= LONE_NBYTES;
-
-    lone->posted_us = is_one ? clock_now_us() : 0;
-    lone->deferred = is_one && lone->n_quick >= lone->n_needed;
-    return lone->deferred;
-}
-
-static void learn(struct lone *lone, bool quick)
-{
-    if (quick && lone->n_quick < LONE_NEEDED_MAX)
-        lone->n_quick++;
-    if (!quick && lone->deferred && lone->n_needed < LONE_NEEDED_MAX)
-        lone->n_needed *= 2;
-    if (!quick)
-        lone->n_quick = 0;
-    lone->posted_us = 0;
-    lone->deferred = false;
-}
-
-/* Somebody waits. */
-static void wait_alone(struct by_name *b)
-{
-    struct lone *lone = &b->lone;
-
-    if (lone->posted_us != 0)
-        learn(lone, clock_now_us() - lone->posted_us < LONE_US);
-}
-
 static hvd_status_t post(struct by_name *b, struct hvd_request *r,
                          const char *name)
 {
     hvd_status_t status;
-    bool alone;
 
     r->id = id_of(name);
     pthread_mutex_lock(&b->lock);
     status = append(b, r);
-    alone = status == HVD_OK && leave_alone(b, r);
     pthread_mutex_unlock(&b->lock);
-    if (status != HVD_OK)
-        request_destroy(r);
-    else if (!alone)
+    if (status == HVD_OK)
         tell(b);
+    else
+        request_destroy(r);
     return status;
 }
 
@@ -248,8 +209,11 @@ static hvd_status_t post_alone(struct comm *names,
     hvd_status_t status;
 
     pthread_mutex_lock(&b->lock);
-    status = group == NULL ? comm_post(names, args, request_p)
-                           : comm_post_group(names, args, group, request_p);
+    status = admit(b);
+    if (status == HVD_OK && group == NULL)
+        status = comm_post(names, args, request_p);
+    else if (status == HVD_OK)
+        status = comm_post_group(names, args, group, request_p);
     pthread_mutex_unlock(&b->lock);
     return status;
 }
@@ -301,7 +265,6 @@ void by_name_wake(struct comm *names)
 static void wait_until(struct by_name *b, const struct hvd_request *r)
 {
     pthread_mutex_lock(&b->lock);
-    wait_alone(b);
     while (!by_name_is_over(b, r)) {
         if (b->led) {
             pthread_cond_wait(&b->changed, &b->lock);
@@ -317,19 +280,6 @@ static void wait_until(struct by_name *b, const struct hvd_request *r)
         pthread_cond_broadcast(&b->changed);
     }
     pthread_mutex_unlock(&b->lock);
-}
-
-/* All there is. The others are told: where every rank waits so, for something
- * else each, none will ever post it. */
-static void wait_for_all(struct by_name *b)
-{
-    atomic_fetch_add(&b->n_drains, 1);
-    if (flying_count(&b->flying) > 0) {
-        atomic_store(&b->has_posts, true);
-        tell(b);
-    }
-    wait_until(b, NULL);
-    atomic_fetch_sub(&b->n_drains, 1);
 }
 
 static void come_out(struct by_name *b)
@@ -357,32 +307,13 @@ hvd_status_t by_name_wait(struct hvd_request *r)
     return request_result(r);
 }
 
-void by_name_look(const struct hvd_request *r)
-{
-    struct by_name *b;
-    bool deferred = false;
-
-    pthread_mutex_lock(&door);
-    if (!request_done(r)) {
-        b = r->comm->by_name;
-        pthread_mutex_lock(&b->lock);
-        deferred = b->lone.deferred;
-        if (deferred)
-            learn(&b->lone, false);
-        pthread_mutex_unlock(&b->lock);
-        if (deferred)
-            tell(b);
-    }
-    pthread_mutex_unlock(&door);
-}
-
 hvd_status_t by_name_drain(struct comm *comm)
 {
     struct comm *names = names_of(comm);
 
     if (names == NULL)
         return HVD_OK;
-    wait_for_all(names->by_name);
+    wait_until(names->by_name, NULL);
     return atomic_load(&names->by_name->failed) ? comm_check(names) : HVD_OK;
 }
 
@@ -396,12 +327,17 @@ void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text)
         verdict_set(&names->verdict, reason, text);
 }
 
+/* The others are told that no more will come: where every rank leaves, and each
+ * waits for something else, none will ever be there. */
 static void close_for_posts(struct by_name *b)
 {
     pthread_mutex_lock(&b->lock);
     b->over = true;
+    atomic_store(&b->has_posts, true);
     pthread_mutex_unlock(&b->lock);
-    wait_for_all(b);
+    if (flying_count(&b->flying) > 0)
+        tell(b);
+    wait_until(b, NULL);
 }
 
 void by_name_accuse(struct comm *comm)
@@ -434,7 +370,7 @@ static struct comm *close_door(struct comm *comm)
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
                    uint64_t boundary)
 {
-    struct comm *names = close_door(comm);
+    struct comm *names = comm->by_name == NULL ? close_door(comm) : NULL;
 
     if (names == NULL)
         return;
@@ -446,9 +382,12 @@ void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
 
 void by_name_destroy(struct comm *comm)
 {
-    struct comm *names = close_door(comm);
+    struct comm *names;
     struct by_name *b;
 
+    if (comm->by_name != NULL) /* it has no names, and the door may be ours */
+        return;
+    names = close_door(comm);
     if (names == NULL)
         return;
     b = names->by_name;

@@ -39,9 +39,6 @@ hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
 /* As request_wait(), of such a request. */
 hvd_status_t by_name_wait(struct hvd_request *request) HVD_MUST_CHECK;
 
-/* Somebody has asked whether it is complete, and may go on asking. */
-void by_name_look(const struct hvd_request *request);
-
 /* Complete what is in flight. Else than HVD_OK: the reason why they ended. A
  * call that has failed since ranks differ is no such reason. */
 hvd_status_t by_name_drain(struct comm *comm) HVD_MUST_CHECK;

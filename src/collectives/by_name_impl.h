@@ -23,16 +23,6 @@ enum stage {
     STAGE_BATCH     /* calls that all have posted */
 };
 
-/* A small call with no other in flight. If its caller waits at once, as for a
- * sum of a few numbers, a thread that is woken for it costs more than the call:
- * so none is, once that was so several times in a row. Where it is not so, the
- * others wait for this rank until it waits; then twice as many are needed. */
-struct lone {
-    uint64_t posted_us; /* 0: none */
-    bool deferred;      /* nobody was woken */
-    unsigned n_quick, n_needed;
-};
-
 struct by_name {
     struct comm *comm;  /* theirs */
     struct comm *world; /* to which they are posted */
@@ -42,12 +32,10 @@ struct by_name {
     struct flying flying;
     struct hvd_request *posted, *posted_last; /* the driver has not seen them */
     bool over;                                /* nothing is posted any more */
-    bool led; /* a thread that waits drives for all */
-    struct lone lone;
+    bool led;     /* a thread that waits drives for all */
     int n_inside; /* threads that wait; guarded by `door` */
 
     atomic_bool failed;    /* their comm has ended, and some were in flight */
-    atomic_int n_drains;   /* threads that wait for all there is */
     atomic_bool has_posts; /* `posted` is not empty */
     atomic_bool sleeping;
 

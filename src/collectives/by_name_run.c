@@ -123,13 +123,15 @@ static hvd_status_t no_memory(struct by_name *b)
     return comm_end(b->comm);
 }
 
-static struct hvd_request *take_posted(struct by_name *b)
+/* *last_p: no more will come. */
+static struct hvd_request *take_posted(struct by_name *b, bool *last_p)
 {
     struct hvd_request *first;
 
     pthread_mutex_lock(&b->lock);
     first = b->posted;
     b->posted = NULL;
+    *last_p = b->over;
     atomic_store(&b->has_posts, false);
     pthread_mutex_unlock(&b->lock);
     return first;
@@ -138,17 +140,19 @@ static struct hvd_request *take_posted(struct by_name *b)
 static hvd_status_t absorb(struct by_name *b)
 {
     struct hvd_request *r, *next;
+    bool last;
 
-    negotiator_drain(b->negotiator, atomic_load(&b->n_drains) > 0);
     if (!atomic_load_explicit(&b->has_posts, memory_order_relaxed))
         return HVD_OK;
-    for (r = take_posted(b); r != NULL; r = next) {
+    for (r = take_posted(b, &last); r != NULL; r = next) {
         struct signature signature = signature_of(r);
 
         next = r->next;
         if (!negotiator_post(b->negotiator, &r->id, &signature, r))
             return no_memory(b);
     }
+    if (last)
+        negotiator_drain(b->negotiator);
     return HVD_OK;
 }
 

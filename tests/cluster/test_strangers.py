@@ -16,7 +16,7 @@ from harness import check, equal, scenario
 # kind -> so many connections at least
 KINDS = {"silent": 0, "byte": 0, "junk": 0, "long": 0, "churn": 100000}
 HELLO_NBYTES = 128
-HELLO_START = b"HVDC\x04"  # src/collectives/net/handshake.c: magic, version
+HELLO_START = b"HVDC\x05"  # src/collectives/net/handshake.c: magic, version
 REPLAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replay.py")
 FDS_MAX = 200   # of an agent 53 and of a worker 85 were seen
 LINES_MAX = 8

@@ -89,39 +89,6 @@ START_TEST(named_calls_are_waited_for_in_between)
 }
 END_TEST
 
-/* A lone small call, again and again; then one that nobody waits for, but looks
- * at: it is complete all the same. */
-static bool alone_again(struct group *g, int rank, void *arg)
-{
-    struct comm *comm = g->comms[rank];
-    struct hvd_request *request;
-    float x;
-
-    for (int i = 0; i < 4 * STEPS; i++) {
-        x = (float)(rank + 1);
-        EXPECT(post_named(comm, "x", &x, 1, &request) == HVD_OK);
-        while (i % 20 == 19 && !request_done(request)) {
-            by_name_look(request);
-            sched_yield();
-        }
-        EXPECT(request_wait(request) == HVD_OK);
-        EXPECT(x == sum_of(g, 1));
-    }
-    return true;
-}
-
-START_TEST(a_lone_call_is_driven_by_who_waits_or_looks)
-{
-    struct group g;
-
-    for (int size = 2; size <= 4; size++) {
-        group_init(&g, size);
-        group_run(&g, alone_again, NULL);
-        group_fini(&g);
-    }
-}
-END_TEST
-
 /* --- any thread --- */
 
 struct poster {
@@ -531,7 +498,6 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, named_calls_run_in_any_order, 0, 3);
     tcase_add_test(tc, named_calls_are_waited_for_in_between);
-    tcase_add_test(tc, a_lone_call_is_driven_by_who_waits_or_looks);
     tcase_add_test(tc, any_thread_posts_and_waits);
     tcase_add_test(tc, ordered_calls_may_stand_between);
     tcase_add_test(tc, all_kinds_have_names);

@@ -301,12 +301,12 @@ START_TEST(ranks_that_all_drain_over_different_names_are_stuck)
     (void)play_round(&t);
     (void)play_round(&t);
     ck_assert(!negotiator_is_stuck(t.ranks[0]));
-    negotiator_drain(t.ranks[0], true);
+    negotiator_drain(t.ranks[0]);
     ck_assert(negotiator_has_news(t.ranks[0]));
     (void)play_round(&t);
     ck_assert(!negotiator_is_stuck(t.ranks[0]));
     ck_assert(!negotiator_has_news(t.ranks[0]));
-    negotiator_drain(t.ranks[1], true);
+    negotiator_drain(t.ranks[1]);
     (void)play_round(&t);
     ck_assert(negotiator_is_stuck(t.ranks[0]));
     ck_assert(negotiator_is_stuck(t.ranks[1]));
@@ -323,7 +323,7 @@ START_TEST(a_drain_is_no_trouble_where_all_have_posted)
 
     open_table(&t, 3, 8);
     for (int i = 0; i < 3; i++)
-        negotiator_drain(t.ranks[i], true);
+        negotiator_drain(t.ranks[i]);
     ck_assert(!negotiator_has_news(t.ranks[0]));
     post_all(&t, 1, 8);
     (void)play_round(&t);

@@ -123,6 +123,7 @@ static bool part_with_one(struct group *g, int rank, void *arg)
 
     EXPECT(set != NULL);
     EXPECT(allreduce(set, &x, &x, 1, HVD_FLOAT32, HVD_SUM) == HVD_OK);
+    EXPECT(barrier(g->comms[rank]) == HVD_OK); /* all are through it */
     if (rank == 0)
         comm_leave(set, COMM_LEAVE_ABORT, 0);
     else

@@ -132,7 +132,7 @@ class Reader:
 
     def hellos(self):
         """Of data connections: (their job, their flags)."""
-        at = [(packet, packet.find(b"HVDC\x04")) for packet in self.packets]
+        at = [(packet, packet.find(b"HVDC\x05")) for packet in self.packets]
         return [(int.from_bytes(packet[i + 8:i + 16], "little"),
                  packet[i + 5]) for packet, i in at if i >= 0]
 

@@ -47,10 +47,10 @@ def prove(token, endpoint):
 def data_hello(job, generation, worker, peer, key):
     """From one worker to another, where gradients go (net/handshake.c), by who
     has the job's key and not the generation's."""
-    said = struct.pack("<4sHBBQQQQ", b"HVDC", 4, 1, 0, job, generation, worker,
-                       peer) + bytes(32)
+    said = struct.pack("<4sHBBQQQQ", b"HVDC", 5, 1, 0, job, generation, worker,
+                       peer) + bytes(36)  # nonces, and the set
     member = hashlib.blake2b(said, digest_size=32, key=key).digest()
-    return said + member[:24] + bytes(32)
+    return said + member[:20] + bytes(32)
 
 
 def hello(job, worker, proof=bytes(32), port=1, more=None, connection=0):

@@ -217,10 +217,9 @@ bool negotiator_post(struct negotiator *n, const struct name_id *name,
     return true;
 }
 
-void negotiator_drain(struct negotiator *n, bool on)
+void negotiator_drain(struct negotiator *n)
 {
-    n->drains = on;
-    n->drain_told &= on;
+    n->drains = true;
 }
 
 size_t negotiator_n_posted(const struct negotiator *n)

@@ -48,9 +48,8 @@ void negotiator_destroy(struct negotiator *n);
 bool negotiator_post(struct negotiator *n, const struct name_id *name,
                      const struct signature *signature, void *call);
 
-/* This rank posts nothing more until all that it has posted is decided; off: it
- * may again. */
-void negotiator_drain(struct negotiator *n, bool on);
+/* This rank posts nothing more. */
+void negotiator_drain(struct negotiator *n);
 
 /* Calls posted that are not decided yet. */
 size_t negotiator_n_posted(const struct negotiator *n);

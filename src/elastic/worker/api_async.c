@@ -363,7 +363,5 @@ hvd_status_t hvd_test(const hvd_request_t *request, bool *done_p)
     if (done_p == NULL)
         return error_set(HVD_ERR_INVALID, "hvd_test: done_p is NULL");
     *done_p = request == NULL || request_done(request);
-    if (!*done_p && request->by_name)
-        by_name_look(request);
     return HVD_OK;
 }
