@@ -35,7 +35,8 @@ enum {
     OUTPUT_QUIET_US = 100000, /* at the end: nothing more is on its way */
     OUTPUT_DRAIN_MS = 1000,   /* for a slow reader of our own stdout */
     EPOLL_EVENTS = 64,
-    ENDS_MAX = 16
+    ENDS_MAX = 16,
+    CLIENT_LOOKS = 10 /* a millisecond apart */
 };
 
 #define LOOPBACK "127.0.0.1" /* other addresses: loop_network.c */
@@ -220,8 +221,7 @@ void loop_part_from_the_dead(struct loop *l)
     }
 }
 
-/* Who has died has closed its connection, before its client hears of it. */
-static bool is_heard(struct loop *l, uint64_t agent)
+static bool reaches(struct loop *l, uint64_t agent)
 {
     struct message m = {.type = MSG_AGENT_PONG,
                         .job = l->driver.config.job,
@@ -230,6 +230,17 @@ static bool is_heard(struct loop *l, uint64_t agent)
 
     wire_router_look(l->router);
     return peer && wire_router_send(l->router, peer->route, &m) == HVD_OK;
+}
+
+/* Who has died has closed its connection, before its client hears of it; the
+ * thread of libzmq that is told may not have run since. */
+static bool is_heard(struct loop *l, uint64_t agent)
+{
+    int looks = CLIENT_LOOKS;
+
+    while (reaches(l, agent) && --looks > 0)
+        (void)poll(NULL, 0, 1);
+    return looks == 0;
 }
 
 /* Heartbeats judge it from then on. */
