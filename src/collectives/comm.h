@@ -121,10 +121,9 @@ hvd_status_t comm_run(struct comm *comm,
 
 /* Queue a call: it takes its number now. Arrays of counts and the name are
  * copied; args->prescale and postscale, and 16 bits on the way, count here
- * alone. Refused at once, with
- * nothing queued: HVD_ERR_INVALID, HVD_ERR_STATE, HVD_ERR_NOMEM, HVD_ERR_SYSTEM
- * (no thread), or the comm's reason. The request (request.h) is the
- * caller's. */
+ * alone. Refused at once, with nothing queued: HVD_ERR_INVALID, HVD_ERR_STATE,
+ * HVD_ERR_NOMEM, HVD_ERR_SYSTEM (no thread), or the comm's reason. The request
+ * (request.h) is the caller's. */
 hvd_status_t comm_post(struct comm *comm, const struct collective_args *args,
                        struct hvd_request **request_p) HVD_MUST_CHECK;
 

@@ -7,15 +7,18 @@
  *   round       every rank tells of each name that all know whether it has
  *               posted it (a byte; combined by HVD_MIN over all ranks), and
  *               whether it has names that others may not know
- *   exchange    if one has: they tell each other about those (an allgather of
- *               records), and the names get places in the next round
+ *   exchange    if one has, or there is a dispute: they tell each other what
+ *               they call (an allgather of records), and new names get places
+ *               in the next round
  *   decided     calls that all ranks have posted, in the order of their places:
  *               to be run, or, where ranks differ in what they call by that
  *               name, to fail on all of them
  *
  * Rounds are calls like others: ranks that have nothing to tell join when one
  * has begun, and who has posted nothing does not, and is waited for. No rank
- * begins one without news, so there are at most as many as posts.
+ * begins one without news: a post is, and once more when its name has got a
+ * place or lost it; so are a new size of rounds, and that no more posts will
+ * come.
  *
  *   contribution of a name's place in a round
  *     0  not posted                                all 2   run

@@ -15,9 +15,10 @@
  * last words are out, what still arrives is thrown away, closed at the peer's
  * end or when its kernel has all of it and 1 s has passed; ten minutes at most.
  *
- * Threads: one at a time, whoever drives the comm (comm's wait loops and
- * endpoint_serve); endpoint_fds_close() is for pthread_atfork. Nothing here has
- * a thread of its own. */
+ * Threads: any; a comm is handed its connections by the thread that drives it
+ * (endpoint_impl.h), and endpoint_serve() is the issuing thread's.
+ * endpoint_fds_close() is for pthread_atfork. Nothing here has a thread of its
+ * own. */
 #ifndef COLLECTIVES_NET_ENDPOINT_H
 #define COLLECTIVES_NET_ENDPOINT_H
 

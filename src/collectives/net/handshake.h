@@ -6,8 +6,8 @@
  * generation key over everything in front of it, the role included; the reply
  * repeats the dialer's nonce, so it is fresh. The hello is as fresh as the key,
  * which is drawn for the generation, and is taken once: the listener has one
- * connection per worker and channel, however that ends. What the dialer says
- * behind the reply, if it is encrypted, is under a key that the listener's
+ * connection per set, worker and channel, however that ends. What the dialer
+ * says behind the reply, if it is encrypted, is under a key that the listener's
  * nonce is part of (sealed.h).
  *
  * Both say whether what follows is encrypted, and how: ends that disagree find

@@ -3,7 +3,7 @@
  * at the peer's end, or when its kernel has all of it and 1 s has passed; ten
  * minutes at most.
  *
- * Threads: as endpoint.h. Memory: the caller's; rest is the heap's. */
+ * Threads: one at a time. Memory: the caller's; rest is the heap's. */
 #ifndef COLLECTIVES_NET_LINGERING_H
 #define COLLECTIVES_NET_LINGERING_H
 

@@ -15,8 +15,9 @@
  * gone.
  *
  * Threads: control_start .. control_wait from app. One lock, held for
- * microseconds and never while waiting. Memory: static, but for the table of
- * the generation. */
+ * microseconds and never while waiting; but for control_with_comm(), under
+ * which the first call by name makes a comm, and a world of one copies. Memory:
+ * static, but for the table of the generation. */
 #ifndef ELASTIC_WORKER_CONTROL_H
 #define ELASTIC_WORKER_CONTROL_H
 
