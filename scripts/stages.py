@@ -1,15 +1,16 @@
-"""stages - stages of work, each a command, in two lanes beside each other.
+"""stages - stages of work, each a command, in lanes beside each other.
 
 What mostly waits, and judges how others wait (jobs that are killed, demos), runs
 in the lane "front" at the usual priority; what needs processors alone (compilers,
-tests of single modules) in the lane "back" behind it, at a lower one. So the
-processors are busy all the time, and whatever waits for a moment gets it. What
-is of no lane is run, at the usual priority, by the lane that first has nothing
-before it: neither idles while the other has much to do.
+tests of single modules) in the lane "back" behind it, at a lower one; what hardly
+computes at all (tests of time-outs) in the lane "waits", for it would keep a place
+in another. So the processors are busy all the time, and whatever waits for a
+moment gets it. What is of several lanes is run, at the usual priority, by the one
+of them that first has nothing before it: none idles while another has much to do.
 
 A stage has a name, a command, a time-out, and the stages that it needs: when one
 of those has failed it is left out. Each lane takes its stages in their order, the
-first that has all that it needs, and runs one at a time. The two lanes together
+first that has all that it needs, and runs one at a time. The lanes together
 count what passed and failed: a stage is one, unless its `judge` says what it
 comes to.
 
@@ -32,12 +33,12 @@ BACK_NICE = 5
 class Stage:
     def __init__(self, name, command, limit_s, lane="front", needs=(),
                  judge=None, environment=None):
-        """lane None: either. judge: (status, output) -> (passed, failed,
+        """lane: a name, or several. judge: (status, output) -> (passed, failed,
         skipped, text)."""
         self.name = name
         self.command = command
         self.limit_s = limit_s
-        self.lane = lane
+        self.lanes = (lane,) if isinstance(lane, str) else lane
         self.needs = needs
         self.judge = judge or judge_as_one
         self.environment = environment or {}
@@ -74,8 +75,8 @@ class Stages:
     def run(self):
         """(passed, failed, skipped); the summary's lines are in `summary`."""
         lanes = [threading.Thread(target=self._lane, args=(name,))
-                 for name in sorted({stage.lane for stage in self.stages
-                                     if stage.lane})]
+                 for name in sorted({name for stage in self.stages
+                                     for name in stage.lanes})]
         for thread in lanes:
             thread.start()
         try:
@@ -107,7 +108,7 @@ class Stages:
         with self.changed:
             while not self.over:
                 waiting = [stage for stage in self.stages
-                           if stage.lane in (lane, None) and not stage.begun]
+                           if lane in stage.lanes and not stage.begun]
                 if not waiting:
                     return None
                 for stage in waiting:
@@ -162,7 +163,7 @@ class Stages:
     def _execute(self, stage):
         """(exit status, seconds of processor time, what it printed)."""
         command = list(stage.command)
-        if stage.lane == "back":
+        if stage.lanes == ("back",):
             command[:0] = ["nice", "-n", str(BACK_NICE)]
         with tempfile.TemporaryFile("w+", errors="replace") as log:
             child = subprocess.Popen(

@@ -11,6 +11,7 @@ from stages import Stage
 
 GPL = "/usr/share/common-licenses/GPL-3"
 PLAIN = "build (warnings are errors)"
+WHICHEVER = ("front", "back")
 SANITIZERS = {"asan": "address,undefined", "tsan": "thread"}
 
 
@@ -55,13 +56,16 @@ def tests(name, directory, limit_s, lane, needs, options, logbase, prefix=()):
 
 
 def both(directory, limit_s, needs, options, only, prefix=(), lane="front"):
-    """Tests of modules, which compute, and tests of jobs, which wait."""
+    """Tests of modules, of jobs, and of time-outs, which hardly compute."""
     if only:
         return [tests("tests of " + only, directory, limit_s, "front", needs,
                       [*options, "--suite", only], "only", prefix)]
     return [tests("tests of modules", directory, limit_s, "back", needs,
                   [*options, "--no-suite", "integration", "--no-suite",
-                   "cluster"], "modules", prefix),
+                   "cluster", "--no-suite", "waits"], "modules", prefix),
+            tests("tests that wait", directory, limit_s, "waits", needs,
+                  [*options, "--num-processes", "1", "--suite", "waits"],
+                  "waits", prefix),
             tests("tests of jobs", directory, limit_s, lane, needs,
                   [*options, "--suite", "integration"], "jobs", prefix)]
 
@@ -94,7 +98,7 @@ def sanitized(only):
     yield from both("build-asan", 840, [built_with("asan")], options, only)
     # by whichever lane is through first
     yield from both("build-tsan", 840, [built_with("tsan")], options, only,
-                    fixed, lane=None)
+                    fixed, lane=WHICHEVER)
 
 
 def demonstrations():
@@ -106,7 +110,7 @@ def demonstrations():
              ["scripts/chaos", "--devices", "--runs", "5"]),
             ("the demo's day", 200, [*day, GPL]),
             ("the demo's day on devices", 200, [*day, "--devices", GPL])):
-        yield Stage(name, command, limit_s, None, [PLAIN])
+        yield Stage(name, command, limit_s, WHICHEVER, [PLAIN])
 
 
 def everything(quick, only):
