@@ -4,6 +4,7 @@
  *
  * Threads: whoever drives the comm. Memory: comm->device.task. */
 #include <sched.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -11,13 +12,31 @@
 
 enum { LOOK_US = 150 }; /* NCCL takes a call in some 70 */
 
+/* A peer that ends has said why, before it took NCCL from the others. */
+static hvd_status_t hear_why(struct comm *comm)
+{
+    bool moved;
+
+    for (size_t i = 0; i < comm->n_live; i++)
+        HVD_TRY(links_read(comm, comm->live[i], &moved));
+    return HVD_OK;
+}
+
+static hvd_status_t failed(struct comm *comm, hvd_status_t status)
+{
+    char why[ERROR_TEXT_MAX];
+
+    memcpy(why, error_text(), strlen(error_text()) + 1);
+    HVD_TRY(hear_why(comm));
+    return comm_fail(comm, status, "%s", why);
+}
+
 static hvd_status_t result(struct comm *comm)
 {
     hvd_status_t status = device_task_result(comm->device.task);
 
     comm->device.taken = true;
-    return status == HVD_OK ? HVD_OK
-                            : comm_fail(comm, status, "%s", error_text());
+    return status == HVD_OK ? HVD_OK : failed(comm, status);
 }
 
 static hvd_status_t begin(struct comm *comm, const struct phase *phase)
