@@ -59,7 +59,8 @@ typedef enum hvd_dtype {
 typedef enum hvd_op {
     HVD_SUM = 0,     /* integers wrap around */
     HVD_AVERAGE = 1, /* the sum divided by the size of the generation;
-                        integers truncate toward 0 */
+                        integers truncate toward 0; in a process set, by its
+                        size */
     HVD_MIN = 2,     /* a NaN in any rank's element makes the result NaN */
     HVD_MAX = 3,     /* likewise */
     HVD_PRODUCT = 4,
@@ -278,7 +279,7 @@ typedef struct hvd_collective_args {
     hvd_dtype_t dtype; /* barrier: not looked at */
     hvd_op_t op;
     int root;
-    hvd_comm_t *comm; /* NULL: the world. Nothing else yet. */
+    hvd_comm_t *comm; /* NULL: the world; else a process set (hvd/comm.h) */
     void *stream;     /* CUstream that makes device buffers; NULL: the legacy
                          default stream. On the host not looked at */
     int memory;       /* enum hvd_memory, of all buffers */

@@ -3,6 +3,7 @@
 #define HVD_HVD_H
 
 #include <hvd/collectives.h>
+#include <hvd/comm.h>
 #include <hvd/device.h>
 #include <hvd/elastic.h>
 #include <hvd/sampler.h>

@@ -76,28 +76,15 @@ static hvd_status_t create_comm(struct by_name *b, struct comm **names_p)
     HVD_TRY(comm_create(&config, names_p));
     b->comm = *names_p;
     b->comm->by_name = b;
+    b->comm->family.world = b->world;
     return config.size == 1 ? HVD_OK : progress_start(b->comm);
-}
-
-/* For the world's reason; it may have none but that this rank goes. */
-static void abort_like(const struct comm *comm, struct comm *names)
-{
-    const char *text;
-    hvd_status_t reason = comm_status(comm, &text);
-    char left[32];
-
-    if (reason != HVD_OK) {
-        verdict_set(&names->verdict, reason, text);
-        return;
-    }
-    snprintf(left, sizeof(left), "rank %d has left", comm->config.rank);
-    verdict_set(&names->verdict, HVD_PEER_LOST, left);
 }
 
 /* The door is closed. */
 static hvd_status_t open_names(struct comm *world, struct comm **names_p)
 {
     struct by_name *b;
+    const char *text;
     hvd_status_t status;
 
     *names_p = names_of(world);
@@ -116,8 +103,9 @@ static hvd_status_t open_names(struct comm *world, struct comm **names_p)
     }
     atomic_store_explicit(&world->names, *names_p, memory_order_release);
     /* an abort that came before has not seen it */
-    if (comm_status(world, NULL) != HVD_OK)
-        abort_like(world, *names_p);
+    status = comm_status(world, &text);
+    if (status != HVD_OK)
+        verdict_set(&(*names_p)->verdict, status, text);
     return HVD_OK;
 }
 
@@ -343,16 +331,9 @@ static void close_for_posts(struct by_name *b)
 void by_name_accuse(struct comm *comm)
 {
     const struct comm *names = names_of(comm);
-    const int *accused;
-    uint64_t proven;
-    size_t n;
 
-    if (names == NULL)
-        return;
-    accused = comm_accused(names, &n);
-    proven = comm_accused_proven(names);
-    for (size_t i = 0; i < n; i++)
-        comm_accuse(comm, accused[i], i < 64 && (proven >> i & 1));
+    if (names != NULL)
+        comm_accuse_as(comm, names, NULL);
 }
 
 /* NULL: there are none, and will be none. */
@@ -374,8 +355,6 @@ void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
 
     if (names == NULL)
         return;
-    if (kind == COMM_LEAVE_ABORT)
-        abort_like(comm, names);
     close_for_posts(names->by_name);
     comm_leave(names, kind, boundary);
 }

@@ -110,8 +110,7 @@ static void end(struct by_name *b, hvd_status_t status)
     char text[ERROR_TEXT_MAX];
 
     memcpy(text, error_text(), strlen(error_text()) + 1);
-    verdict_set(&b->comm->verdict, status, text);
-    comm_abort(b->world, status, text);
+    comm_abort(b->comm, status, text); /* and so the world */
     fail_all(b, status);
 }
 

@@ -21,6 +21,7 @@
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/descriptors.h"
+#include "collectives/process_set.h"
 #include "collectives/progress.h"
 #include "collectives/two_level.h"
 
@@ -64,6 +65,8 @@ static void release(struct comm *comm)
     for (size_t i = 0; i < comm->n_live; i++)
         connection_destroy(comm->live[i]);
     verdict_fini(&comm->verdict);
+    pthread_mutex_destroy(&comm->family.lock);
+    free(comm->family.ranks);
     free(comm->peers);
     free(comm->links);
     free(comm->live);
@@ -166,6 +169,7 @@ hvd_status_t comm_create(const struct comm_config *config, struct comm **comm_p)
         return error_set(HVD_ERR_NOMEM, "comm");
     comm->config = *config;
     comm->verdict.wake_fd = -1;
+    pthread_mutex_init(&comm->family.lock, NULL);
     if (!allocate(comm)) {
         status = error_set(HVD_ERR_NOMEM, "comm of %d ranks", config->size);
         goto release;
@@ -192,6 +196,7 @@ void comm_destroy(struct comm *comm)
 {
     if (comm == NULL)
         return;
+    process_sets_destroy(comm);
     progress_stop(comm);
     by_name_destroy(comm);
     local_leave(comm->local);
@@ -220,7 +225,9 @@ void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
     verdict_set(&comm->verdict, reason, text);
     by_name_abort(comm, reason, text);
+    process_sets_abort(comm, reason, text);
     on_device_cancel(comm); /* the program may wait for the device itself */
+    process_set_tell(comm);
 }
 
 hvd_status_t comm_status(const struct comm *comm, const char **text_p)
@@ -230,9 +237,10 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p)
 
 /* Whoever drives a call that fails tears the comm down before the call is
  * over. */
-hvd_status_t comm_whole(const struct comm *comm)
+hvd_status_t comm_whole(struct comm *comm)
 {
-    return comm_life(comm) == COMM_OPEN ? HVD_OK : comm_check(comm);
+    return comm_life(comm) == COMM_OPEN ? process_sets_whole(comm)
+                                        : comm_check(comm);
 }
 
 void comm_accuse(struct comm *comm, int peer, bool proven)
@@ -245,6 +253,17 @@ void comm_accuse(struct comm *comm, int peer, bool proven)
         comm->accused[comm->n_accused++] = peer;
     if (proven && i < 64)
         comm->proven |= UINT64_C(1) << i;
+}
+
+void comm_accuse_as(struct comm *comm, const struct comm *other,
+                    const int *ranks)
+{
+    for (size_t i = 0; i < other->n_accused; i++) {
+        int rank = other->accused[i];
+
+        comm_accuse(comm, ranks == NULL ? rank : ranks[rank],
+                    i < 64 && (other->proven >> i & 1));
+    }
 }
 
 uint64_t comm_accused_proven(const struct comm *comm)
@@ -381,10 +400,12 @@ hvd_status_t comm_end(struct comm *comm)
     };
 
     by_name_abort(comm, reason, text);
+    process_sets_abort(comm, reason, text);
     local_leave(comm->local);
-    on_device_cancel(comm);
     comm_tear_down(comm, &goodbye, text);
+    on_device_cancel(comm); /* the others hear why before their NCCL does */
     on_device_silence(comm);
+    process_set_tell(comm);
     return comm_check(comm);
 }
 
@@ -395,9 +416,6 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
 
     switch (kind) {
     case COMM_LEAVE_ABORT:
-        if (comm_status(comm, NULL) == HVD_OK)
-            (void)comm_fail(comm, HVD_PEER_LOST, "rank %d has left",
-                            comm->config.rank);
         (void)comm_end(comm);
         return;
     case COMM_LEAVE_BOUNDARY:
@@ -432,13 +450,26 @@ static void let_others_finish(struct comm *comm)
         log_debug("%s", error_text()); /* it has ended by a loss */
 }
 
+/* It may have no other reason than that this rank goes. */
+static void abort_own(struct comm *comm)
+{
+    char left[32];
+
+    snprintf(left, sizeof(left), "rank %d has left", comm->config.rank);
+    comm_abort(comm, HVD_PEER_LOST, left);
+}
+
 void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
 {
+    if (kind == COMM_LEAVE_ABORT)
+        abort_own(comm);
     if (kind == COMM_LEAVE_BOUNDARY)
         let_others_finish(comm);
     by_name_leave(comm, kind, boundary);
+    process_sets_leave(comm, kind, boundary);
     progress_take(comm);
     by_name_accuse(comm);
+    process_sets_accuse(comm);
     if (kind != COMM_LEAVE_ABORT)
         progress_run(comm); /* the others count on it */
     leave(comm, kind, boundary);
@@ -468,14 +499,14 @@ uint64_t comm_called(const struct comm *comm)
     return atomic_load_explicit(&comm->sequence, memory_order_relaxed);
 }
 
-uint64_t comm_moves(const struct comm *comm)
+uint64_t comm_moves(struct comm *comm)
 {
     const struct comm *names = atomic_load(&comm->names);
     uint64_t n = atomic_load_explicit(&comm->moves, memory_order_relaxed);
 
     if (names != NULL)
         n += atomic_load_explicit(&names->moves, memory_order_relaxed);
-    return n;
+    return n + process_sets_moves(comm);
 }
 
 /* --- collectives --- */

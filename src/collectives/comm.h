@@ -74,7 +74,8 @@ struct comm_config {
     struct endpoint *endpoint; /* borrowed; NULL only when size is 1 */
     uint64_t job;
     uint64_t generation;
-    uint32_t set; /* of the comms of this generation, which one: 0 the world */
+    uint32_t set; /* of the comms of this generation, which one: 0 the world, 1
+                     its calls by name, 2 and up its process sets and theirs */
     uint8_t key[COMM_KEY_NBYTES];
     int rank, size;
     const struct comm_peer *peers; /* [size], copied */
@@ -187,8 +188,8 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p);
 /* HVD_OK until a call of this rank has failed, or comm_leave() was called: then
  * the reason, its sentence set. Refused arguments are no failure; nor is an
  * abort, until a call has met it: what was computed up to then is whole. Behind
- * comm_drain() posted calls count as well. Costs a load. */
-hvd_status_t comm_whole(const struct comm *comm) HVD_MUST_CHECK;
+ * comm_drain() posted calls count as well. */
+hvd_status_t comm_whole(struct comm *comm) HVD_MUST_CHECK;
 
 /* Ranks whose connection ended without a goodbye, that could not be reached, or
  * that are distrusted, [*n_p], valid until comm_destroy(). */
@@ -225,6 +226,6 @@ uint64_t comm_generation(const struct comm *comm);
  * some bytes of a call or transfer have moved. */
 uint64_t comm_operations(const struct comm *comm);
 uint64_t comm_called(const struct comm *comm);
-uint64_t comm_moves(const struct comm *comm);
+uint64_t comm_moves(struct comm *comm);
 
 #endif

@@ -10,6 +10,7 @@
 #define COLLECTIVES_COMM_IMPL_H
 
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,6 +103,17 @@ enum comm_life {
     COMM_FINISHED /* ... and this rank calls nothing more */
 };
 
+/* Comms of one generation that end with each other: process_set.h, by_name.h.
+ */
+struct comm_family {
+    struct comm *world; /* of which this one is a part; NULL: it is the world */
+    int *ranks;         /* [size], those of `world`; NULL: as they are here */
+    struct comm *next;  /* of the world's list, under its lock */
+    pthread_mutex_t lock; /* of what follows */
+    struct comm *first;   /* the process sets of this one */
+    bool closed;          /* there will be no more */
+};
+
 struct comm {
     struct comm_config config;
     struct comm_peer *peers;   /* [size] */
@@ -141,6 +153,7 @@ struct comm {
                                    one; NULL: none */
     bool names_closed; /* there will be none any more; by_name.c's lock */
 
+    struct comm_family family;
     struct progress *progress; /* NULL: nothing was ever posted */
     uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */
 
@@ -199,6 +212,9 @@ void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text);
 /* After a failed operation: ABORT to all. Returns the reason. */
 hvd_status_t comm_end(struct comm *comm);
 void comm_accuse(struct comm *comm, int peer, bool proven);
+/* Whom the other one has accused, whose rank i is ranks[i] here; NULL: i. */
+void comm_accuse_as(struct comm *comm, const struct comm *other,
+                    const int *ranks);
 /* May a call be issued? HVD_OK, HVD_ERR_STATE, or the comm's reason. */
 hvd_status_t comm_admit(struct comm *comm) HVD_MUST_CHECK;
 /* Begin a call that has its number. HVD_OK: comm->op is active, and behind

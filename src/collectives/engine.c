@@ -103,12 +103,19 @@ static bool put_off_overtaken(const struct comm *comm, struct connection *c,
     return c->judge_us != CLOCK_NEVER;
 }
 
+/* Its world counts them. */
+static uint64_t boundaries_passed(const struct comm *comm)
+{
+    while (comm->family.world != NULL)
+        comm = comm->family.world;
+    return atomic_load_explicit(&comm->boundary, memory_order_relaxed);
+}
+
 hvd_status_t engine_left(struct comm *comm, struct connection *c)
 {
     const struct operation *op = &comm->op;
     unsigned long long sequence = op->head.sequence;
-    uint64_t passed = atomic_load_explicit(&comm->boundary,
-                                           memory_order_relaxed);
+    uint64_t passed = boundaries_passed(comm);
     const char *kind = call_kind_name(op->head.kind);
     int channel = op->active ? awaited_on(comm, c->peer) : -1;
 

@@ -23,6 +23,7 @@
 #include "base/thread.h"
 #include "collectives/by_name.h"
 #include "collectives/comm_impl.h"
+#include "collectives/process_set.h"
 #include "collectives/request.h"
 #include "timeline/timeline.h"
 
@@ -333,6 +334,7 @@ hvd_status_t comm_drain(struct comm *comm)
     struct progress *p = comm->progress;
 
     HVD_TRY(by_name_drain(comm));
+    HVD_TRY(process_sets_drain(comm));
     if (p == NULL)
         return on_device_confirm(comm);
     if (atomic_load_explicit(&p->n_queued, memory_order_acquire) > 0) {

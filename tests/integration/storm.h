@@ -112,6 +112,19 @@ void blocks_see_to_graves(void);
 
 const char *place_name(enum place place);
 
+/* ---- process sets -------------------------------------------------------- */
+
+/* Before the run; without it there are none. */
+hvd_status_t sets_make(void) HVD_MUST_CHECK;
+/* One whose rule differs from rank to rank. */
+hvd_status_t sets_lie(void) HVD_MUST_CHECK;
+hvd_status_t sets_unmake(void) HVD_MUST_CHECK;
+/* Around the calls of a step; the latter however they have ended. */
+hvd_status_t sets_begin_step(uint64_t seed, uint64_t step) HVD_MUST_CHECK;
+hvd_status_t sets_end_step(void) HVD_MUST_CHECK;
+/* NULL: the world. */
+hvd_comm_t *sets_draw(struct chance *shared);
+
 /* ---- calls --------------------------------------------------------------- */
 
 enum {
@@ -131,8 +144,9 @@ struct tensor {
 
 struct call {
     uint64_t step;
-    int number; /* within the step */
-    int kind, root, rank, size;
+    int number;                 /* within the step */
+    hvd_comm_t *comm;           /* NULL: the world */
+    int kind, root, rank, size; /* rank -1: others alone call this */
     hvd_dtype_t dtype;
     hvd_op_t op;
     size_t n_tensors; /* 1 but for a group, 0 of a barrier */

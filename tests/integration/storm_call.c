@@ -258,12 +258,16 @@ hvd_status_t call_prepare(struct call *c, const struct call_options *options,
                           uint64_t step, int number, struct chance *own)
 {
     struct chance shared = {mix2(mix2(options->seed, step), (uint64_t)number)};
+    struct chance where = {mix(shared.state)};
 
     memset(c, 0, sizeof(*c));
     c->step = step;
     c->number = number;
-    c->rank = hvd_rank();
-    c->size = hvd_size();
+    c->comm = sets_draw(&where);
+    c->rank = c->comm == NULL ? hvd_rank() : hvd_comm_rank(c->comm);
+    c->size = c->comm == NULL ? hvd_size() : hvd_comm_size(c->comm);
+    if (c->rank < 0)
+        return HVD_OK;
     draw_call(c, options, &shared);
     for (size_t i = 0; i < c->n_tensors; i++) {
         HVD_TRY(take(c, &c->tensors[i], own));
@@ -292,6 +296,7 @@ static hvd_status_t post(struct call *c, hvd_collective_args_t *args,
 
     snprintf(name, sizeof(name), "call %d", c->number);
     args->name = name;
+    args->comm = c->comm;
     if (how == ISSUE_NAMED)
         args->flags |= HVD_COLLECTIVE_BY_NAME;
     return hvd_collective_post(args, &c->request);
@@ -312,7 +317,7 @@ static hvd_status_t issue_group(struct call *c, enum issue how)
     if (how == ISSUE_BLOCKING)
         return hvd_grouped_allreduce(c->n_tensors, sendbufs, recvbufs, counts,
                                      c->dtype, c->op);
-    if (how == ISSUE_POSTED)
+    if (how == ISSUE_POSTED && c->comm == NULL)
         return hvd_grouped_allreduce_async(c->n_tensors, sendbufs, recvbufs,
                                            counts, c->dtype, c->op, NULL,
                                            &c->request);
@@ -371,9 +376,21 @@ static hvd_status_t issue_blocking(const struct call *c)
     }
 }
 
+static hvd_request_t *call_take(struct call *c)
+{
+    hvd_request_t *request = c->request;
+
+    c->request = NULL;
+    return request;
+}
+
 hvd_status_t call_issue(struct call *c, enum issue how)
 {
     c->named = how == ISSUE_NAMED;
+    if (how == ISSUE_BLOCKING && c->comm != NULL) {
+        HVD_TRY(call_issue(c, ISSUE_POSTED));
+        return hvd_wait(call_take(c));
+    }
     if (c->kind == STORM_GROUPED)
         return issue_group(c, how);
     return how == ISSUE_BLOCKING ? issue_blocking(c) : issue_posted(c, how);

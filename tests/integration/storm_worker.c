@@ -2,7 +2,7 @@
  * at random, and knows what must come of each.
  *
  *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
- *                [--kind NAME] [--named] [DIR]
+ *                [--kind NAME] [--named] [--sets] [--lie] [DIR]
  *
  *   --steps      so many at least; with DIR until the file DIR/epoch says 1
  *   --calls      in each step
@@ -10,6 +10,8 @@
  *   --max-bytes  of a buffer
  *   --kind       only calls of this kind
  *   --named      half of them are posted by name, each rank in its own order
+ *   --sets       most of them are calls of process sets
+ *   --lie        a rule of one differs from rank to rank
  *
  * A seed repeats what is called, and what each rank does about it, not how the
  * ranks meet. A wrong answer says WRONG, with all that the call was, and
@@ -30,6 +32,7 @@ enum { CALLS_MAX = 32, PAUSE_US_MAX = 300 };
 static struct call_options options = {.seed = 1, .nbytes_max = 3000000};
 static uint64_t n_steps = 100;
 static int n_calls = 12;
+static bool with_sets, with_lie;
 static const char *directory; /* NULL: nobody leads */
 
 static struct {
@@ -69,6 +72,8 @@ static hvd_status_t call(int number)
     bool async = draw(&own, 5) < 2;
 
     HVD_TRY(call_prepare(c, &options, model.step, number, &own));
+    if (c->rank < 0)
+        return HVD_OK;
     if (one_in(&own, 8))
         usleep((useconds_t)draw(&own, PAUSE_US_MAX));
     HVD_TRY(call_issue(c, named   ? ISSUE_NAMED
@@ -99,7 +104,7 @@ static void draw_order(int *order)
 
 static hvd_status_t storm(void)
 {
-    hvd_status_t status = HVD_OK;
+    hvd_status_t status = sets_begin_step(options.seed, model.step);
     int order[CALLS_MAX], n = 0;
 
     draw_order(order);
@@ -108,6 +113,7 @@ static hvd_status_t storm(void)
     status = complete(true, status);
     for (int i = 0; i < n; i++)
         call_bury(&calls[order[i]]);
+    HVD_TRY(sets_end_step());
     return status;
 }
 
@@ -165,9 +171,15 @@ static hvd_status_t run(void)
 
     if (state == NULL)
         return status;
+    if (with_sets)
+        HVD_TRY_GOTO(sets_make(), destroy);
+    if (with_lie)
+        HVD_TRY_GOTO(sets_lie(), destroy);
     HVD_TRY_GOTO(hvd_state_add(state, "model", &model, sizeof(model)), destroy);
     status = hvd_elastic_run(state, train, NULL);
     blocks_see_to_graves();
+    if (with_sets && status == HVD_OK)
+        status = sets_unmake();
 
 destroy:
     hvd_state_destroy(state);
@@ -183,6 +195,8 @@ static const struct option longs[] = {
     {"max-bytes", required_argument, NULL, 'b'},
     {"kind", required_argument, NULL, 'k'},
     {"named", no_argument, NULL, 'n'},
+    {"sets", no_argument, NULL, 'p'},
+    {"lie", no_argument, NULL, 'l'},
     {NULL, 0, NULL, 0}};
 
 static bool take_option(int c)
@@ -202,6 +216,12 @@ static bool take_option(int c)
         return true;
     case 'n':
         options.named = true;
+        return true;
+    case 'p':
+        with_sets = true;
+        return true;
+    case 'l':
+        with_lie = true;
         return true;
     case 'k':
         options.kind = call_kind(optarg);
@@ -227,9 +247,10 @@ int main(int argc, char **argv)
     hvd_status_t status;
 
     if (!parse(argc, argv)) {
-        fputs("storm_worker [--steps N] [--calls N] [--seed N] "
-              "[--max-bytes N] [--kind NAME] [--named] [DIR]\n",
-              stderr);
+        fputs(
+            "storm_worker [--steps N] [--calls N] [--seed N] "
+            "[--max-bytes N] [--kind NAME] [--named] [--sets] [--lie] [DIR]\n",
+            stderr);
         return 2;
     }
     status = hvd_init();

@@ -107,6 +107,23 @@ def by_name_without_shared_memory(stage):
     quiet(stage, MANY, "--named", HVD_TRANSPORT="tcp")
 
 
+@scenario
+def in_sets(stage):
+    quiet(stage, MANY, "--sets")
+
+
+@scenario
+def in_sets_by_name_without_shared_memory(stage):
+    quiet(stage, MANY, "--sets", "--named", HVD_TRANSPORT="tcp")
+
+
+@scenario
+def rule_that_differs_is_named(stage):
+    verdict = start(stage, 2, "--sets", "--lie").ends(1)
+    check("the rule of process set 4: rank 0 names (0), rank 1 names (1)"
+          in verdict, "verdict:", verdict)
+
+
 # ---- with losses and halts ----------------------------------------------------
 
 def led(stage, n, *program, options=(), **environment):
@@ -176,6 +193,11 @@ def killed_with_encrypted_tcp(stage):
 @scenario
 def killed_by_name(stage):
     kill_again_and_again(stage, RECOVERIES, "--named")
+
+
+@scenario
+def killed_in_sets(stage):
+    kill_again_and_again(stage, RECOVERIES, "--sets", "--named")
 
 
 @scenario

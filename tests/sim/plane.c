@@ -304,7 +304,7 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p)
     return comm->status;
 }
 
-hvd_status_t comm_whole(const struct comm *comm)
+hvd_status_t comm_whole(struct comm *comm)
 {
     return comm->torn ? error_set(comm->status, "%s", comm->text) : HVD_OK;
 }
@@ -396,7 +396,7 @@ uint64_t comm_called(const struct comm *comm)
     return comm->owner->entered;
 }
 
-uint64_t comm_moves(const struct comm *comm)
+uint64_t comm_moves(struct comm *comm)
 {
     return comm->owner->moves;
 }

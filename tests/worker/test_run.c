@@ -13,6 +13,7 @@
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 #include "state/state.h"
 #include "support.h"
 #include "tape.h"
@@ -173,6 +174,15 @@ void control_stop(void)
 }
 
 void control_watch_state(hvd_state_t *s)
+{
+}
+
+hvd_status_t sets_enter(void)
+{
+    return HVD_OK;
+}
+
+void sets_leave(void)
 {
 }
 

@@ -1,6 +1,7 @@
 /* tests/worker/test_solo.c - a program started by hand is a world of one: the
  * public calls, through the library as a user links it. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,78 @@ START_TEST(init_alone_is_a_world_of_one)
     ck_assert_int_eq(hvd_init(), HVD_ERR_STATE);
     ck_assert_int_eq(hvd_abi_version(), 1);
     ck_assert_int_eq(hvd_join_world(), HVD_OK);
+}
+END_TEST
+
+static bool is_member(int rank, int size, void *arg)
+{
+    return *(bool *)arg && rank < size;
+}
+
+static hvd_status_t sum_in(hvd_comm_t *comm, uint64_t flags)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_request_t *request;
+    float x = 3;
+    hvd_status_t status;
+
+    args.sendbuf = args.recvbuf = &x;
+    args.count = 1;
+    args.comm = comm;
+    args.name = "x";
+    args.flags = flags;
+    status = hvd_collective_post(&args, &request);
+    return status == HVD_OK ? hvd_wait(request) : status;
+}
+
+static void refuse(const int *ranks, int n, const char *words)
+{
+    hvd_comm_t *comm;
+
+    ck_assert_int_eq(hvd_comm_create(ranks, n, &comm), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), words));
+    ck_assert_ptr_null(comm);
+}
+
+START_TEST(process_set_of_a_list)
+{
+    const int self = 0, other = 1, twice[] = {0, 0};
+    hvd_comm_t *comm;
+
+    ck_assert_int_eq(hvd_comm_create(&self, 1, NULL), HVD_ERR_INVALID);
+    refuse(NULL, 1, "1 ranks");
+    refuse(&self, 0, "0 ranks");
+    refuse(&other, 1, "rank 1 in a world of 1");
+    refuse(twice, 2, "twice");
+    ck_assert_int_eq(hvd_comm_create(&self, 1, &comm), HVD_OK);
+    ck_assert_int_eq(hvd_comm_rank(comm), 0);
+    ck_assert_int_eq(hvd_comm_size(comm), 1);
+    ck_assert_int_eq(sum_in(comm, 0), HVD_OK);
+    ck_assert_int_eq(sum_in(comm, HVD_COLLECTIVE_BY_NAME), HVD_OK);
+    ck_assert_int_eq(hvd_comm_destroy(comm), HVD_OK);
+    ck_assert_int_eq(hvd_comm_destroy(NULL), HVD_OK);
+}
+END_TEST
+
+START_TEST(process_set_by_rule)
+{
+    bool yes = true, no = false;
+    hvd_comm_t *comm, *none;
+
+    ck_assert_int_eq(hvd_comm_create_by_rule(NULL, NULL, &comm),
+                     HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_comm_create_by_rule(is_member, &yes, NULL),
+                     HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_comm_create_by_rule(is_member, &yes, &comm), HVD_OK);
+    ck_assert_int_eq(hvd_comm_create_by_rule(is_member, &no, &none), HVD_OK);
+    ck_assert_int_eq(sum_in(comm, 0), HVD_OK);
+    ck_assert_int_eq(hvd_comm_rank(none), -1);
+    ck_assert_int_eq(hvd_comm_size(none), 0);
+    ck_assert_int_eq(sum_in(none, 0), HVD_ERR_INVALID);
+    ck_assert_str_eq(hvd_last_error(), "hvd_collective_post: comm: this rank "
+                                       "is not in the process set");
+    ck_assert_int_eq(hvd_comm_destroy(none), HVD_OK);
+    /* the other one is hvd_shutdown's */
 }
 END_TEST
 
@@ -338,6 +411,8 @@ int main(void)
     suite_add_tcase(suite, outside);
     tcase_add_checked_fixture(inside, set_up, tear_down);
     tcase_add_test(inside, init_alone_is_a_world_of_one);
+    tcase_add_test(inside, process_set_of_a_list);
+    tcase_add_test(inside, process_set_by_rule);
     tcase_add_test(inside, collectives_alone_copy);
     tcase_add_test(inside, posted_alone_is_complete);
     tcase_add_test(inside, by_name_alone_is_complete_from_any_thread);

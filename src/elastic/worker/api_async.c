@@ -17,6 +17,7 @@
 #include "elastic/worker/collective.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 #include "elastic/worker/static.h"
 
 /* ---- posting ------------------------------------------------------------- */
@@ -34,11 +35,13 @@ static hvd_status_t post_group(const char *call, hvd_collective_args_t *args,
                                const struct comm_group *group,
                                hvd_request_t **request_p)
 {
+    struct comm *comm;
+
     HVD_TRY(begin(call, request_p));
     HVD_TRY(error_prefix(collective_look(args, group), "%s", call));
-    return group == NULL
-               ? comm_post(process_self.comm, args, request_p)
-               : comm_post_group(process_self.comm, args, group, request_p);
+    HVD_TRY(error_prefix(sets_find(args, &comm), "%s", call));
+    return group == NULL ? comm_post(comm, args, request_p)
+                         : comm_post_group(comm, args, group, request_p);
 }
 
 static hvd_status_t post(const char *call, hvd_collective_args_t *args,
@@ -55,10 +58,12 @@ struct named {
     hvd_request_t **request_p;
 };
 
-static hvd_status_t post_to(struct comm *comm, void *arg)
+static hvd_status_t post_to(struct comm *world, void *arg)
 {
     const struct named *n = arg;
+    struct comm *comm;
 
+    HVD_TRY(sets_comm(world, n->args, &comm));
     return by_name_post(comm, n->args, n->group, n->request_p);
 }
 
@@ -115,9 +120,7 @@ static hvd_status_t check_reserved(const hvd_collective_args_t *args)
                            HVD_COLLECTIVE_BFLOAT16 | HVD_COLLECTIVE_BY_NAME;
     const char *field = NULL;
 
-    if (args->comm != NULL)
-        field = "comm";
-    else if (args->memory < HVD_MEMORY_LOOK || args->memory > HVD_MEMORY_DEVICE)
+    if (args->memory < HVD_MEMORY_LOOK || args->memory > HVD_MEMORY_DEVICE)
         field = "memory";
     else if ((args->flags & ~known) != 0)
         field = "flags";

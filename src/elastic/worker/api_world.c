@@ -23,6 +23,7 @@
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 #include "elastic/worker/solo.h"
 #include "elastic/worker/static.h"
 #include "state/state.h"
@@ -165,6 +166,7 @@ hvd_status_t hvd_shutdown(void)
     if (!process_self.solo)
         local_shutdown();
     requests_release();
+    sets_release();
     device_close();
     timeline_close();
     world_set(&WORLD_NONE);

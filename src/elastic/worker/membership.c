@@ -17,6 +17,7 @@
 #include "collectives/ability.h"
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 #include "state/state.h"
 #include "timeline/timeline.h"
 
@@ -215,6 +216,7 @@ void membership_close(void)
 
     show_end();
     control_attach(NULL, 0);
+    sets_leave();
     comm_destroy(comm);
     endpoint_set_fence(atomic_load(&process_self.endpoint), control_fence());
 }

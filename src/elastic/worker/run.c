@@ -9,7 +9,8 @@
  *                                  |                          |
  *                    HVD_OK <-- RELEASE      anything else: LEAVING -> return
  *
- * READY leaves before anything else is done: the others wait for it.
+ * READY leaves before anything else is done: the others wait for it. Rules of
+ * process sets are asked behind the sync.
  *
  * Threads: app. Memory: none of its own. */
 #include <hvd/elastic.h>
@@ -32,6 +33,7 @@
 #include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 #include "elastic/worker/solo.h"
 #include "state/state.h"
 #include "timeline/timeline.h"
@@ -298,6 +300,7 @@ static hvd_status_t take_part(struct run *run)
     collective_exit();
     timeline_elastic(TIMELINE_SYNC, start_ns, NULL);
     HVD_TRY(status);
+    HVD_TRY(sets_enter());
     process_self.first_collective_due = true;
     reset(run);
     run->live_is_snapshot = false;

@@ -5,6 +5,7 @@
 #include "base/world.h"
 #include "elastic/worker/commit.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 #include "state/state.h"
 
 static void show(uint64_t generation)
@@ -29,6 +30,7 @@ hvd_status_t solo_init(void)
 
 void solo_fini(void)
 {
+    sets_leave();
     comm_destroy(process_self.comm);
     process_self.comm = NULL;
 }

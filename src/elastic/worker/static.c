@@ -10,6 +10,7 @@
 #include "elastic/worker/control.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sets.h"
 
 static uint64_t generation; /* joined; 0: none */
 
@@ -23,7 +24,7 @@ static hvd_status_t join(void)
     process_self.first_collective_due = true;
     generation = a.generation;
     membership_show(&a);
-    return HVD_OK;
+    return sets_enter();
 }
 
 hvd_status_t static_world(const char *call)

@@ -1,0 +1,333 @@
+/* collectives/process_set.c - comms of some ranks of another. See
+ * process_set.h.
+ *
+ * Threads: `lock` guards the list, which the issuing thread alone makes
+ * shorter: what it has found there stays. Inside it nothing is taken but the
+ * word of a verdict. Memory: the comms, and their ranks. */
+#include "collectives/process_set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "collectives/by_name.h"
+#include "collectives/comm_impl.h"
+#include "collectives/progress.h"
+
+/* --- agreement --- */
+
+enum { CLAIM_FIRST = 9, CLAIM_TEXT_MAX = 160 };
+
+struct claim {
+    uint64_t digest;
+    uint32_t n;
+    int32_t first[CLAIM_FIRST];
+};
+
+static struct claim claim_of(const int *numbers, size_t n)
+{
+    struct claim claim = {.digest = XXH3_64bits(numbers, n * sizeof(*numbers)),
+                          .n = (uint32_t)n};
+
+    for (size_t i = 0; i < n && i < CLAIM_FIRST; i++)
+        claim.first[i] = numbers[i];
+    return claim;
+}
+
+/* "(0, 2, 5)", "(0, 1, 2, 3, 4, 5, 6, 7, 8, ... 12 of them)" */
+static void describe(const struct claim *claim, char *buf, size_t max)
+{
+    struct text text = text_into(buf, max);
+    uint32_t n = claim->n < CLAIM_FIRST ? claim->n : CLAIM_FIRST;
+
+    text_add(&text, "(");
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(&text, i > 0 ? ", " : "");
+        text_u64(&text, (uint64_t)claim->first[i]);
+    }
+    if (n < claim->n) {
+        text_add(&text, ", ... ");
+        text_u64(&text, claim->n);
+        text_add(&text, " of them");
+    }
+    text_add(&text, ")");
+}
+
+static hvd_status_t disagree(struct comm *world, const char *what,
+                             const struct claim *claims, int rank)
+{
+    char first[CLAIM_TEXT_MAX], other[CLAIM_TEXT_MAX];
+
+    describe(&claims[0], first, sizeof(first));
+    describe(&claims[rank], other, sizeof(other));
+    (void)comm_fail(world, HVD_ERR_MISMATCH,
+                    "%s: rank 0 names %s, rank %d names %s", what, first, rank,
+                    other);
+    return comm_end(world);
+}
+
+static hvd_status_t compare(struct comm *world, const char *what,
+                            const struct claim *claims)
+{
+    hvd_status_t status;
+
+    for (int i = 1; i < world->config.size; i++) {
+        if (memcmp(&claims[i], &claims[0], sizeof(*claims)) == 0)
+            continue;
+        progress_take(world);
+        status = disagree(world, what, claims, i);
+        progress_give(world);
+        return status;
+    }
+    return HVD_OK;
+}
+
+hvd_status_t process_set_agree(struct comm *world, const char *what,
+                               const int *numbers, size_t n)
+{
+    struct claim own = claim_of(numbers, n);
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_ALLGATHER,
+                                   .sendbuf = &own,
+                                   .count = sizeof(own),
+                                   .dtype = HVD_UINT8,
+                                   .memory = HVD_MEMORY_HOST};
+    struct claim *claims = calloc((size_t)world->config.size, sizeof(*claims));
+    hvd_status_t status;
+
+    if (claims == NULL)
+        return error_set(HVD_ERR_NOMEM, "%s: %d ranks", what,
+                         world->config.size);
+    args.recvbuf = claims;
+    status = comm_run(world, &args);
+    if (status == HVD_OK)
+        status = compare(world, what, claims);
+    free(claims);
+    return status;
+}
+
+/* --- life --- */
+
+/* HVD_OK: it is in the list of its world. */
+static hvd_status_t enter(struct comm *world, struct comm *set)
+{
+    struct comm_family *family = &world->family;
+    bool closed;
+
+    pthread_mutex_lock(&family->lock);
+    closed = family->closed;
+    if (!closed) {
+        set->family.next = family->first;
+        family->first = set;
+    }
+    pthread_mutex_unlock(&family->lock);
+    return closed ? error_set(HVD_ERR_STATE, "this rank has left") : HVD_OK;
+}
+
+static struct comm_peer *peers_of(const struct comm *world, const int *ranks,
+                                  int n)
+{
+    struct comm_peer *peers = calloc((size_t)n, sizeof(*peers));
+
+    for (int i = 0; i < n && peers != NULL; i++)
+        peers[i] = world->peers[ranks[i]];
+    return peers;
+}
+
+static int place_of(int rank, const int *ranks, int n)
+{
+    int place = 0;
+
+    while (place < n && ranks[place] != rank)
+        place++;
+    return place;
+}
+
+static hvd_status_t create(const struct comm *world, uint32_t number,
+                           const int *ranks, int n, struct comm **set_p)
+{
+    struct comm_config config = world->config;
+    struct comm_peer *peers = peers_of(world, ranks, n);
+    hvd_status_t status;
+
+    if (peers == NULL)
+        return error_set(HVD_ERR_NOMEM, "a process set of %d ranks", n);
+    config.set = 2 * number; /* the next one is of calls by name */
+    config.rank = place_of(world->config.rank, ranks, n);
+    config.size = n;
+    config.peers = peers;
+    status = comm_create(&config, set_p);
+    free(peers);
+    return status;
+}
+
+static hvd_status_t join_family(struct comm *world, const int *ranks, int n,
+                                struct comm *set)
+{
+    size_t nbytes = (size_t)n * sizeof(*ranks);
+
+    set->family.ranks = malloc(nbytes);
+    if (set->family.ranks == NULL)
+        return error_set(HVD_ERR_NOMEM, "a process set of %d ranks", n);
+    memcpy(set->family.ranks, ranks, nbytes);
+    set->family.world = world;
+    return enter(world, set);
+}
+
+hvd_status_t process_set_create(struct comm *world, uint32_t number,
+                                const int *ranks, int n, struct comm **set_p)
+{
+    struct comm *set;
+    const char *text;
+    hvd_status_t status;
+
+    HVD_TRY(create(world, number, ranks, n, &set));
+    status = join_family(world, ranks, n, set);
+    if (status != HVD_OK) {
+        set->family.world = NULL; /* that it goes is no matter of its world's */
+        comm_destroy(set);
+        return status;
+    }
+    /* an abort that came before has not seen it */
+    status = comm_status(world, &text);
+    if (status != HVD_OK)
+        verdict_set(&set->verdict, status, text);
+    *set_p = set;
+    return HVD_OK;
+}
+
+static void leave_family(struct comm *set)
+{
+    struct comm_family *family = &set->family.world->family;
+    struct comm **at = &family->first;
+
+    pthread_mutex_lock(&family->lock);
+    while (*at != set)
+        at = &(*at)->family.next;
+    *at = set->family.next;
+    pthread_mutex_unlock(&family->lock);
+}
+
+void process_set_destroy(struct comm *set)
+{
+    struct comm *world = set->family.world;
+    bool whole = comm_drain(set) == HVD_OK && comm_whole(set) == HVD_OK;
+
+    comm_leave(set, whole ? COMM_LEAVE_DONE : COMM_LEAVE_ABORT, 0);
+    progress_take(world);
+    comm_accuse_as(world, set, set->family.ranks);
+    if (!whole) /* it is not forgotten with the set */
+        (void)comm_end(world);
+    progress_give(world);
+    leave_family(set);
+    comm_destroy(set);
+}
+
+/* --- all of a world's --- */
+
+static struct comm *first_of(struct comm *world)
+{
+    struct comm *first;
+
+    pthread_mutex_lock(&world->family.lock);
+    first = world->family.first;
+    pthread_mutex_unlock(&world->family.lock);
+    return first;
+}
+
+static void abort_one(struct comm *set, hvd_status_t reason, const char *text)
+{
+    verdict_set(&set->verdict, reason, text);
+    by_name_abort(set, reason, text);
+}
+
+void process_sets_abort(struct comm *world, hvd_status_t reason,
+                        const char *text)
+{
+    struct comm_family *family = &world->family;
+
+    pthread_mutex_lock(&family->lock);
+    for (struct comm *set = family->first; set != NULL; set = set->family.next)
+        abort_one(set, reason, text);
+    pthread_mutex_unlock(&family->lock);
+}
+
+uint64_t process_sets_moves(struct comm *world)
+{
+    struct comm_family *family = &world->family;
+    uint64_t n = 0;
+
+    pthread_mutex_lock(&family->lock);
+    for (struct comm *set = family->first; set != NULL; set = set->family.next)
+        n += comm_moves(set);
+    pthread_mutex_unlock(&family->lock);
+    return n;
+}
+
+void process_set_tell(struct comm *set)
+{
+    struct comm *world = set->family.world;
+    char words[ERROR_TEXT_MAX];
+    const char *text;
+    hvd_status_t reason;
+
+    if (world == NULL || comm_status(world, NULL) != HVD_OK)
+        return;
+    reason = comm_status(set, &text);
+    if (set->family.ranks == NULL)
+        snprintf(words, sizeof(words), "%s", text);
+    else
+        snprintf(words, sizeof(words), "process set %u, of %d ranks: %s",
+                 set->config.set / 2, set->config.size, text);
+    comm_abort(world, reason, words);
+}
+
+hvd_status_t process_sets_drain(struct comm *world)
+{
+    for (struct comm *set = first_of(world); set != NULL;
+         set = set->family.next)
+        HVD_TRY(comm_drain(set));
+    return HVD_OK;
+}
+
+hvd_status_t process_sets_whole(struct comm *world)
+{
+    for (struct comm *set = first_of(world); set != NULL;
+         set = set->family.next)
+        HVD_TRY(comm_whole(set));
+    return HVD_OK;
+}
+
+void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
+                        uint64_t boundary)
+{
+    pthread_mutex_lock(&world->family.lock);
+    world->family.closed = true;
+    pthread_mutex_unlock(&world->family.lock);
+    for (struct comm *set = first_of(world); set != NULL;
+         set = set->family.next)
+        comm_leave(set, kind, boundary);
+}
+
+void process_sets_accuse(struct comm *world)
+{
+    for (const struct comm *set = first_of(world); set != NULL;
+         set = set->family.next)
+        comm_accuse_as(world, set, set->family.ranks);
+}
+
+void process_sets_destroy(struct comm *world)
+{
+    struct comm *set;
+
+    pthread_mutex_lock(&world->family.lock);
+    world->family.closed = true;
+    pthread_mutex_unlock(&world->family.lock);
+    while ((set = first_of(world)) != NULL) {
+        leave_family(set);
+        comm_destroy(set);
+    }
+}

@@ -1,0 +1,60 @@
+/* collectives/process_set.h - comms of some ranks of another one, which is
+ * called their world here: each has connections, memory and a thread of its
+ * own, and waits for nobody but its own calls.
+ *
+ * They live with their world. What ends it ends them, and what ends one of them
+ * ends the world, in whose ranks is said who was lost: a generation is whole or
+ * it is over. Draining the world drains them, leaving it leaves them.
+ *
+ *   comm_abort()  from any thread, down to them and up to their world
+ *   leave, drain  first they, then their world
+ *
+ * Threads: the issuing one, but for what is said to be any. Memory: a comm
+ * each. */
+#ifndef COLLECTIVES_PROCESS_SET_H
+#define COLLECTIVES_PROCESS_SET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hvd/status.h>
+
+#include "collectives/comm.h"
+
+/* Do all ranks of the comm name the same numbers? A collective. Else than
+ * HVD_OK: HVD_ERR_MISMATCH on all of them, "`what`: rank 0 names (0, 1), rank 2
+ * names (0, 2)", or what comm_run() returns. */
+hvd_status_t process_set_agree(struct comm *world, const char *what,
+                               const int *numbers, size_t n) HVD_MUST_CHECK;
+
+/* ranks [n], the world's, each once, the own one among them: the rank in the
+ * set is the place in this list. number: 1 and up, of the sets that this world
+ * has had, equal on all its members. Any thread, if nobody leaves or destroys
+ * the world. Errors as comm_create(); HVD_ERR_STATE: this rank has left. */
+hvd_status_t process_set_create(struct comm *world, uint32_t number,
+                                const int *ranks, int n,
+                                struct comm **set_p) HVD_MUST_CHECK;
+
+/* Its calls are completed first, and goodbye is said: all its ranks come here.
+ */
+void process_set_destroy(struct comm *set);
+
+/* --- for the comm that has them, or is one: nothing if it is not so --- */
+
+/* Any thread. */
+void process_sets_abort(struct comm *world, hvd_status_t reason,
+                        const char *text);
+uint64_t process_sets_moves(struct comm *world);
+/* It has ended: so has its world. Any thread. */
+void process_set_tell(struct comm *set);
+
+hvd_status_t process_sets_drain(struct comm *world) HVD_MUST_CHECK;
+/* As comm_whole(), of all of them. */
+hvd_status_t process_sets_whole(struct comm *world) HVD_MUST_CHECK;
+void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
+                        uint64_t boundary);
+/* Who was lost there is accused here. By whoever drives `world`. */
+void process_sets_accuse(struct comm *world);
+void process_sets_destroy(struct comm *world);
+
+#endif

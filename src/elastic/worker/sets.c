@@ -1,0 +1,334 @@
+/* elastic/worker/sets.c - process sets. See sets.h.
+ *
+ *   by list   hvd_comm_create: agreed upon at once, valid in its generation
+ *   by rule   hvd_comm_create_by_rule: asked, and agreed upon, when a
+ *             generation is entered
+ *
+ * Numbers are given in the order in which ranks have agreed, from 1 on in each
+ * generation: those by rule come first.
+ *
+ * Threads: app; a handle's comm and what leads to it are written under
+ * control's lock, for calls by name come from any. */
+#include "elastic/worker/sets.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/world.h"
+#include "collectives/process_set.h"
+#include "elastic/worker/collective.h"
+#include "elastic/worker/control.h"
+#include "elastic/worker/process.h"
+#include "elastic/worker/static.h"
+
+struct hvd_comm {
+    hvd_member_fn member; /* NULL: by list */
+    void *arg;
+    struct hvd_comm *next; /* in order of their making */
+
+    uint64_t generation; /* of what follows; 0: none yet */
+    uint32_t number;
+    int *ranks, n, rank; /* [n], and the own place; -1: none */
+    struct comm *comm;   /* NULL: not used yet */
+};
+
+static struct {
+    struct hvd_comm *first;
+    uint32_t n_made; /* numbers given in this generation */
+} sets;
+
+/* ---- handles ------------------------------------------------------------- */
+
+static hvd_status_t add(const struct hvd_comm *set, hvd_comm_t **comm_p)
+{
+    struct hvd_comm **at = &sets.first;
+    struct hvd_comm *own = malloc(sizeof(*own));
+
+    if (!own)
+        return error_set(HVD_ERR_NOMEM, "a process set");
+    *own = *set;
+    while (*at)
+        at = &(*at)->next;
+    *at = *comm_p = own;
+    return HVD_OK;
+}
+
+static void drop(struct hvd_comm *set)
+{
+    struct hvd_comm **at = &sets.first;
+
+    while (*at != set)
+        at = &(*at)->next;
+    *at = set->next;
+    free(set->ranks);
+    free(set);
+}
+
+static bool is_current(const struct hvd_comm *set)
+{
+    return process_self.comm &&
+           set->generation == comm_generation(process_self.comm);
+}
+
+/* ---- members ------------------------------------------------------------- */
+
+static int place_of(int rank, const int *ranks, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+/* In the current generation; `ranks` is taken. */
+static hvd_status_t install(struct comm *comm, void *arg)
+{
+    const struct hvd_comm *now = ((struct hvd_comm *const *)arg)[0];
+    struct hvd_comm *set = ((struct hvd_comm *const *)arg)[1];
+
+    free(set->ranks);
+    set->ranks = now->ranks;
+    set->n = now->n;
+    set->rank = now->rank;
+    set->number = now->number;
+    set->generation = comm_generation(comm);
+    set->comm = NULL;
+    return HVD_OK;
+}
+
+static int *ask(const struct hvd_comm *set, int size, int *n_p)
+{
+    int *ranks = calloc((size_t)size, sizeof(*ranks));
+
+    *n_p = 0;
+    for (int rank = 0; rank < size && ranks; rank++)
+        if (set->member(rank, size, set->arg))
+            ranks[(*n_p)++] = rank;
+    return ranks;
+}
+
+static hvd_status_t agree(const char *what, const int *ranks, int n)
+{
+    hvd_status_t status;
+
+    collective_enter();
+    status = process_set_agree(process_self.comm, what, ranks, (size_t)n);
+    if (status == HVD_OK)
+        collective_exit();
+    else
+        status = collective_leave(status);
+    return status;
+}
+
+/* A rule is asked in the generation that has begun. */
+static hvd_status_t renew(struct hvd_comm *set)
+{
+    struct world world;
+    struct hvd_comm now = {.number = sets.n_made + 1};
+    struct hvd_comm *pair[] = {&now, set};
+    char what[48];
+    hvd_status_t status;
+
+    world_get(&world);
+    now.ranks = ask(set, world.size, &now.n);
+    if (!now.ranks)
+        return error_set(HVD_ERR_NOMEM, "a process set");
+    now.rank = place_of(world.rank, now.ranks, now.n);
+    snprintf(what, sizeof(what), "the rule of process set %" PRIu32,
+             now.number);
+    status = agree(what, now.ranks, now.n);
+    if (status == HVD_OK)
+        status = control_with_comm(install, pair);
+    if (status != HVD_OK) {
+        free(now.ranks);
+        return status;
+    }
+    sets.n_made++;
+    return HVD_OK;
+}
+
+hvd_status_t sets_enter(void)
+{
+    sets.n_made = 0;
+    for (struct hvd_comm *set = sets.first; set; set = set->next)
+        if (set->member)
+            HVD_TRY(renew(set));
+    return HVD_OK;
+}
+
+void sets_leave(void)
+{
+    for (struct hvd_comm *set = sets.first; set; set = set->next)
+        set->comm = NULL;
+}
+
+void sets_release(void)
+{
+    while (sets.first)
+        drop(sets.first);
+}
+
+/* ---- the comm ------------------------------------------------------------ */
+
+static hvd_status_t check(const struct comm *world, const struct hvd_comm *set)
+{
+    if (set->generation != comm_generation(world))
+        return error_set(HVD_ERR_INVALID,
+                         "comm: the process set was made in generation "
+                         "%" PRIu64 ", this is %" PRIu64,
+                         set->generation, comm_generation(world));
+    if (set->rank < 0)
+        return error_set(HVD_ERR_INVALID,
+                         "comm: this rank is not in the process set");
+    return HVD_OK;
+}
+
+hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
+                       struct comm **comm_p)
+{
+    struct hvd_comm *set = args->comm;
+
+    *comm_p = world;
+    if (!set)
+        return HVD_OK;
+    HVD_TRY(check(world, set));
+    if (args->memory == HVD_MEMORY_DEVICE)
+        return error_set(HVD_ERR_UNSUPPORTED,
+                         "comm: process sets take memory of the host");
+    if (!set->comm)
+        HVD_TRY(process_set_create(world, set->number, set->ranks, set->n,
+                                   &set->comm));
+    *comm_p = set->comm;
+    return HVD_OK;
+}
+
+struct question {
+    const hvd_collective_args_t *args;
+    struct comm **comm_p;
+};
+
+static hvd_status_t find(struct comm *world, void *arg)
+{
+    const struct question *question = arg;
+
+    return sets_comm(world, question->args, question->comm_p);
+}
+
+hvd_status_t sets_find(const hvd_collective_args_t *args, struct comm **comm_p)
+{
+    struct question question = {args, comm_p};
+
+    *comm_p = process_self.comm;
+    return args->comm ? control_with_comm(find, &question) : HVD_OK;
+}
+
+/* ---- hvd/comm.h ---------------------------------------------------------- */
+
+static hvd_status_t check_ranks(const int *ranks, int n, int size)
+{
+    if (!ranks || n < 1)
+        return error_set(HVD_ERR_INVALID, "hvd_comm_create: %d ranks at %p", n,
+                         (const void *)ranks);
+    for (int i = 0; i < n; i++) {
+        if (ranks[i] < 0 || ranks[i] >= size)
+            return error_set(HVD_ERR_INVALID,
+                             "hvd_comm_create: rank %d in a world of %d",
+                             ranks[i], size);
+        if (place_of(ranks[i], ranks, n) != i)
+            return error_set(HVD_ERR_INVALID,
+                             "hvd_comm_create: rank %d is there twice",
+                             ranks[i]);
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
+{
+    struct world world;
+    struct hvd_comm set = {.n = n};
+    hvd_status_t status;
+
+    world_get(&world);
+    HVD_TRY(check_ranks(ranks, n, world.size));
+    HVD_TRY(agree("hvd_comm_create", ranks, n));
+    set.generation = comm_generation(process_self.comm);
+    set.number = ++sets.n_made; /* on all ranks alike, whatever comes now */
+    set.rank = place_of(world.rank, ranks, n);
+    set.ranks = malloc((size_t)n * sizeof(*ranks));
+    if (!set.ranks)
+        return error_set(HVD_ERR_NOMEM, "a process set");
+    memcpy(set.ranks, ranks, (size_t)n * sizeof(*ranks));
+    status = add(&set, comm_p);
+    if (status != HVD_OK)
+        free(set.ranks);
+    return status;
+}
+
+hvd_status_t hvd_comm_create(const int *ranks, int n, hvd_comm_t **comm_p)
+{
+    if (!comm_p)
+        return error_set(HVD_ERR_INVALID, "hvd_comm_create: comm_p is NULL");
+    *comm_p = NULL;
+    HVD_TRY(static_world("hvd_comm_create"));
+    return create_by_list(ranks, n, comm_p);
+}
+
+hvd_status_t hvd_comm_create_by_rule(hvd_member_fn member, void *arg,
+                                     hvd_comm_t **comm_p)
+{
+    struct hvd_comm set = {.member = member, .arg = arg, .rank = -1};
+    hvd_status_t status = HVD_OK;
+
+    if (!comm_p || !member)
+        return error_set(HVD_ERR_INVALID, "hvd_comm_create_by_rule: %s is NULL",
+                         comm_p ? "member" : "comm_p");
+    *comm_p = NULL;
+    HVD_TRY(process_check("hvd_comm_create_by_rule"));
+    if (process_self.comm && !process_self.solo)
+        return error_set(HVD_ERR_STATE,
+                         "hvd_comm_create_by_rule: the world was joined");
+    HVD_TRY(add(&set, comm_p));
+    if (process_self.solo && (status = renew(*comm_p)) != HVD_OK) {
+        drop(*comm_p);
+        *comm_p = NULL;
+    }
+    return status;
+}
+
+/* No other thread finds it any more. */
+static hvd_status_t close_set(struct comm *world, void *arg)
+{
+    struct hvd_comm *set = arg;
+
+    (void)world;
+    set->generation = 0;
+    return HVD_OK;
+}
+
+hvd_status_t hvd_comm_destroy(hvd_comm_t *comm)
+{
+    if (!comm)
+        return HVD_OK;
+    HVD_TRY(process_check("hvd_comm_destroy"));
+    if (comm->member && process_self.comm && !process_self.solo)
+        return error_set(HVD_ERR_STATE,
+                         "hvd_comm_destroy: a set by rule, and a world is "
+                         "joined");
+    if (comm->comm && control_with_comm(close_set, comm) == HVD_OK)
+        process_set_destroy(comm->comm);
+    drop(comm);
+    return HVD_OK;
+}
+
+int hvd_comm_rank(const hvd_comm_t *comm)
+{
+    return comm && is_current(comm) ? comm->rank : -1;
+}
+
+int hvd_comm_size(const hvd_comm_t *comm)
+{
+    return comm && is_current(comm) ? comm->n : 0;
+}

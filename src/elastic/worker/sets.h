@@ -1,0 +1,35 @@
+/* elastic/worker/sets.h - process sets: what hvd/comm.h promises, above
+ * collectives/process_set.h.
+ *
+ * A set is known by a handle, which outlives generations. Its comm is made when
+ * it is first used in one.
+ *
+ * Threads: app, but for sets_comm(). Memory: a handle each. */
+#ifndef ELASTIC_WORKER_SETS_H
+#define ELASTIC_WORKER_SETS_H
+
+#include <hvd/comm.h>
+#include <hvd/status.h>
+
+#include "collectives/comm.h"
+
+/* A generation is entered, its comm is there: rules are asked. A collective, if
+ * there are some. */
+hvd_status_t sets_enter(void) HVD_MUST_CHECK;
+
+/* Its comm is about to be destroyed, and no other thread knows it any more. */
+void sets_leave(void);
+
+/* On shutdown: all handles. */
+void sets_release(void);
+
+/* The comm of args->comm, or the world. Under control's lock
+ * (control_with_comm), any thread. call: who asks. */
+hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
+                       struct comm **comm_p) HVD_MUST_CHECK;
+
+/* The same without that lock. Threads: app. */
+hvd_status_t sets_find(const hvd_collective_args_t *args,
+                       struct comm **comm_p) HVD_MUST_CHECK;
+
+#endif
