@@ -56,7 +56,7 @@ def tests(name, directory, limit_s, lane, needs, options, logbase, prefix=()):
 
 
 def both(directory, limit_s, needs, options, only, prefix=(), lane="front"):
-    """Tests of modules, of jobs, and of time-outs, which hardly compute."""
+    """Tests of modules, of jobs, and those that hardly compute."""
     if only:
         return [tests("tests of " + only, directory, limit_s, "front", needs,
                       [*options, "--suite", only], "only", prefix)]
@@ -64,10 +64,11 @@ def both(directory, limit_s, needs, options, only, prefix=(), lane="front"):
                   [*options, "--no-suite", "integration", "--no-suite",
                    "cluster", "--no-suite", "waits"], "modules", prefix),
             tests("tests that wait", directory, limit_s, "waits", needs,
-                  [*options, "--num-processes", "1", "--suite", "waits"],
+                  [*options, "--num-processes", "2", "--suite", "waits"],
                   "waits", prefix),
             tests("tests of jobs", directory, limit_s, lane, needs,
-                  [*options, "--suite", "integration"], "jobs", prefix)]
+                  [*options, "--suite", "integration", "--no-suite", "waits"],
+                  "jobs", prefix)]
 
 
 def checks(status, output):
