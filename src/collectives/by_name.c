@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "collectives/by_name_impl.h"
 #include "collectives/call.h"
@@ -153,6 +154,8 @@ static hvd_status_t append(struct by_name *b, struct hvd_request *r)
     if (!flying_add(&b->flying, r))
         return error_set(HVD_ERR_NOMEM, "calls by name");
     r->next = NULL;
+    r->waits_us = clock_now_us();
+    atomic_store_explicit(&r->decided, false, memory_order_relaxed);
     if (b->posted == NULL)
         b->posted = r;
     else
@@ -303,6 +306,47 @@ hvd_status_t by_name_drain(struct comm *comm)
         return HVD_OK;
     wait_until(names->by_name, NULL);
     return atomic_load(&names->by_name->failed) ? comm_check(names) : HVD_OK;
+}
+
+/* --- who waits --- */
+
+struct collected {
+    struct by_name_wait *waits;
+    size_t max, n;
+};
+
+static void collect(const struct hvd_request *r, void *arg)
+{
+    struct collected *c = arg;
+    size_t at = c->n < c->max ? c->n : c->max;
+
+    if (atomic_load_explicit(&r->decided, memory_order_relaxed))
+        return;
+    c->n++;
+    while (at > 0 && c->waits[at - 1].since_us > r->waits_us) {
+        if (at < c->max)
+            c->waits[at] = c->waits[at - 1];
+        at--;
+    }
+    if (at == c->max)
+        return;
+    c->waits[at].since_us = r->waits_us;
+    c->waits[at].digest = (uint32_t)r->id.low;
+    snprintf(c->waits[at].name, sizeof(c->waits[at].name), "%s", r->name);
+}
+
+size_t by_name_waits(const struct comm *comm, struct by_name_wait *waits,
+                     size_t max)
+{
+    const struct comm *names = names_of(comm);
+    struct collected c = {waits, max, 0};
+
+    if (names == NULL)
+        return 0;
+    pthread_mutex_lock(&names->by_name->lock);
+    flying_visit(&names->by_name->flying, collect, &c);
+    pthread_mutex_unlock(&names->by_name->lock);
+    return c.n;
 }
 
 /* --- the end --- */

@@ -55,6 +55,18 @@ void by_name_accuse(struct comm *comm);
 /* The comm has ended: so have they. Any thread, never blocks. */
 void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text);
 
+/* A call that others have yet to post. */
+struct by_name_wait {
+    uint64_t since_us;
+    uint32_t digest; /* of its name */
+    char name[64];   /* cut */
+};
+
+/* waits [max] become those that wait for the longest time, the oldest first;
+ * returns how many there are in all. Any thread. */
+size_t by_name_waits(const struct comm *comm, struct by_name_wait *waits,
+                     size_t max);
+
 /* --- for whoever drives their comm --- */
 
 /* Is anything in flight? */

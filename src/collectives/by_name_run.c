@@ -337,6 +337,7 @@ static hvd_status_t take_decisions(struct by_name *b)
         struct hvd_request *r = d.call;
         uint64_t now_ns = timeline_call_clock();
 
+        atomic_store_explicit(&r->decided, true, memory_order_relaxed);
         if (d.disputed) {
             complete(b, r, differ(r, &d));
             continue;

@@ -89,3 +89,13 @@ struct hvd_request *flying_any(const struct flying *f)
             return f->buckets[i];
     return NULL;
 }
+
+void flying_visit(const struct flying *f,
+                  void (*visit)(const struct hvd_request *r, void *arg),
+                  void *arg)
+{
+    for (size_t i = 0; i < f->n_buckets; i++)
+        for (const struct hvd_request *r = f->buckets[i]; r != NULL;
+             r = r->chain)
+            visit(r, arg);
+}

@@ -28,6 +28,11 @@ void flying_remove(struct flying *f, struct hvd_request *r);
 /* Any one; NULL: there is none. */
 struct hvd_request *flying_any(const struct flying *f);
 
+/* All of them, in whatever order. */
+void flying_visit(const struct flying *f,
+                  void (*visit)(const struct hvd_request *r, void *arg),
+                  void *arg);
+
 /* Any thread. */
 static inline size_t flying_count(const struct flying *f)
 {

@@ -55,7 +55,9 @@ struct hvd_request {
     struct on_device device;
     struct compression compression;
     bool by_name;
-    struct name_id id; /* of a call by name, and the next of its bucket */
+    atomic_bool decided; /* all ranks have posted it */
+    uint64_t waits_us;   /* since when it waits for them */
+    struct name_id id;   /* of a call by name, and the next of its bucket */
     struct hvd_request *chain;
 
     /* --- */

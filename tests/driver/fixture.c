@@ -133,7 +133,7 @@ static void say_record(struct fixture *f, const struct driver_record *r)
         ck_assert_uint_eq(r->duration_us, d->formed_us - d->opened_us);
         ck_assert(d->table.entries[r->root].source);
     }
-    if (r->type == RECORD_WARNING || r->type == RECORD_NOTE) {
+    if (r->type >= RECORD_NOTE || r->type == RECORD_STALL) {
         sentence(f, r->type == RECORD_NOTE ? "note: " : "warn: ", r->text);
     } else if (r->type == RECORD_HOST_BLACKLISTED) {
         if (r->until_us == UINT64_MAX)

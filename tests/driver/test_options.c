@@ -328,6 +328,8 @@ START_TEST(options_defaults_are_those_of_the_help)
     ck_assert_uint_eq(o.heartbeat_interval_us, 1000000);
     ck_assert_uint_eq(o.heartbeat_timeout_us, 2000000);
     ck_assert_uint_eq(o.hang_timeout_us, 0);
+    ck_assert_uint_eq(o.stall_check_us, 60000000);
+    ck_assert_uint_eq(o.stall_shutdown_us, 0);
     ck_assert_uint_eq(o.driver_timeout_us, 600000000);
     ck_assert_int_eq(o.reset_limit, -1);
     ck_assert_uint_eq(o.slot_restarts, 3);

@@ -2,7 +2,8 @@
  * at random, and knows what must come of each.
  *
  *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
- *                [--kind NAME] [--named] [--sets] [--lie] [DIR]
+ *                [--kind NAME] [--named] [--sets] [--lie] [--forget]
+ *                [DIR]
  *
  *   --steps      so many at least; with DIR until the file DIR/epoch says 1
  *   --calls      in each step
@@ -12,6 +13,7 @@
  *   --named      half of them are posted by name, each rank in its own order
  *   --sets       most of them are calls of process sets
  *   --lie        a rule of one differs from rank to rank
+ *   --forget     rank 1 of the first generation does not post "forgotten"
  *
  * A seed repeats what is called, and what each rank does about it, not how the
  * ranks meet. A wrong answer says WRONG, with all that the call was, and
@@ -32,7 +34,7 @@ enum { CALLS_MAX = 32, PAUSE_US_MAX = 300 };
 static struct call_options options = {.seed = 1, .nbytes_max = 3000000};
 static uint64_t n_steps = 100;
 static int n_calls = 12;
-static bool with_sets, with_lie;
+static bool with_sets, with_lie, with_forgetting;
 static const char *directory; /* NULL: nobody leads */
 
 static struct {
@@ -137,11 +139,31 @@ static bool may_end(void)
     return n > 0;
 }
 
+/* Of others, who wait for it until it is gone. */
+static hvd_status_t forget(void)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_request_t *request;
+    float x = 1;
+
+    if (!with_forgetting || hvd_generation() > 1 || model.step != 3)
+        return HVD_OK;
+    while (hvd_rank() == 1)
+        pause();
+    args.sendbuf = args.recvbuf = &x;
+    args.count = 1;
+    args.name = "forgotten";
+    args.flags = HVD_COLLECTIVE_BY_NAME;
+    HVD_TRY(hvd_collective_post(&args, &request));
+    return hvd_wait(request);
+}
+
 static hvd_status_t step(void)
 {
     int64_t is_last = model.step + 1 >= n_steps && hvd_rank() == 0 && may_end();
 
     HVD_TRY(hvd_broadcast(&is_last, 1, HVD_INT64, 0));
+    HVD_TRY(forget());
     HVD_TRY(storm());
     model.digest = mix2(model.digest, model.step);
     model.step++;
@@ -197,6 +219,7 @@ static const struct option longs[] = {
     {"named", no_argument, NULL, 'n'},
     {"sets", no_argument, NULL, 'p'},
     {"lie", no_argument, NULL, 'l'},
+    {"forget", no_argument, NULL, 'f'},
     {NULL, 0, NULL, 0}};
 
 static bool take_option(int c)
@@ -223,6 +246,9 @@ static bool take_option(int c)
     case 'l':
         with_lie = true;
         return true;
+    case 'f':
+        with_forgetting = true;
+        return true;
     case 'k':
         options.kind = call_kind(optarg);
         return options.kind != 0;
@@ -247,10 +273,10 @@ int main(int argc, char **argv)
     hvd_status_t status;
 
     if (!parse(argc, argv)) {
-        fputs(
-            "storm_worker [--steps N] [--calls N] [--seed N] "
-            "[--max-bytes N] [--kind NAME] [--named] [--sets] [--lie] [DIR]\n",
-            stderr);
+        fputs("storm_worker [--steps N] [--calls N] [--seed N] "
+              "[--max-bytes N] [--kind NAME] [--named] [--sets] [--lie] "
+              "[--forget] [DIR]\n",
+              stderr);
         return 2;
     }
     status = hvd_init();

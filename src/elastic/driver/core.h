@@ -15,12 +15,13 @@
  *
  * Files: core.c (events, dispatch), rows.c (the tables, and how long who is in
  * them), members.c (workers: birth to death), patience.c (who is given up),
- * hang.c (who gets nowhere), rendezvous.c (READY to the draw), generation.c
- * (ASSIGN), accusations.c (who goes for what peers say), abilities.c (what a
- * host's ranks can do together), change.c (HOLD, CUT), placement.c (hosts,
- * agents, spawns, blacklist), leaving.c (hosts that will go, drain), adopt.c
- * and inherit.c (what a driver before left), finish.c (the end of a job),
- * report.c (records for the event log).
+ * hang.c (who gets nowhere), stall.c (who has not posted what others wait for),
+ * rendezvous.c (READY to the draw), generation.c (ASSIGN), accusations.c (who
+ * goes for what peers say), abilities.c (what a host's ranks can do together),
+ * change.c (HOLD, CUT), placement.c (hosts, agents, spawns, blacklist),
+ * leaving.c (hosts that will go, drain), adopt.c and inherit.c (what a driver
+ * before left), finish.c (the end of a job), report.c (records for the event
+ * log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory follows what is used: a hosts event makes rows of hosts, before
@@ -64,7 +65,9 @@ struct driver_config {
     uint64_t heartbeat_us;         /* workers send PING this often */
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
-    uint64_t driver_timeout_us;    /* told to agents and workers */
+    uint64_t stall_check_us;    /* calls by name that wait are named; 0: no */
+    uint64_t stall_shutdown_us; /* ... and who is at fault evicted; 0: no */
+    uint64_t driver_timeout_us; /* told to agents and workers */
     bool answers; /* each PING is: in silence they look for another driver, or
                      for another way to this one */
     bool answers_agents;         /* each of an agent is */
@@ -168,10 +171,11 @@ enum driver_record_type {
     RECORD_STATE_SYNCED,       /* rank, nbytes, n: sources, duration_us */
     RECORD_FIRST_COLLECTIVE,   /* rank, duration_us since generation_started */
     RECORD_WORKER_DRAINED,     /* worker */
-    RECORD_RELEASED,           /* n: members */
-    RECORD_JOB_FINISHED,       /* status, text */
-    RECORD_NOTE,               /* text: console only */
-    RECORD_WARNING             /* the same, and odd */
+    RECORD_STALL,    /* duration_us that a call has waited, text: for whom */
+    RECORD_RELEASED, /* n: members */
+    RECORD_JOB_FINISHED, /* status, text */
+    RECORD_NOTE,         /* text: console only */
+    RECORD_WARNING       /* the same, and odd */
 };
 
 struct driver_record {
@@ -413,6 +417,7 @@ struct driver_worker {
     uint64_t there_us;    /* since then its pings say that it is where it is */
     uint64_t progress_us; /* when a ping last told that it got on */
     bool hang_warned;
+    struct msg_waiting *waiting; /* heap: newest; NULL: none */
 };
 
 static inline bool worker_is_dead(const struct driver_worker *w)
@@ -497,6 +502,8 @@ struct driver {
     bool ever_committed; /* somebody, some time */
     bool death;          /* a member died since the current generation formed */
     bool hang_warned;    /* all its members wait, and none gets on */
+    uint64_t stall_warned; /* generation in which a stall was told last, */
+    uint32_t stall_name;   /* and the digest of the call that waited */
     /* generations in a row without a commit, since when; and of those that
      * came last, how many of the same members (M12) */
     uint32_t fruitless, alike;

@@ -182,6 +182,13 @@ void worker_evict(struct driver *d, struct driver_worker *w, const char *how);
 bool worker_waits(const struct driver_worker *w);
 void hang_tick(struct driver *d);
 
+/* ---- stall.c ------------------------------------------------------------- */
+
+/* Calls by name that some have not posted: once named, at last ended. */
+void stall_tick(struct driver *d);
+void on_waiting(struct driver *d, struct driver_worker *w,
+                const struct msg_waiting *waiting);
+
 /* ---- rendezvous.c -------------------------------------------------------- */
 
 void on_ready(struct driver *d, struct driver_worker *w,

@@ -177,6 +177,9 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
     case RECORD_FIRST_COLLECTIVE:
         add_rank_fields(e, j, r);
         break;
+    case RECORD_STALL:
+        add_time(e, j, r);
+        break;
     case RECORD_RELEASED:
         json_u64(j, "size", r->n);
         break;
@@ -224,6 +227,7 @@ static void say(const struct events *e, const struct driver *d,
         say_protections(d);
         break;
     case RECORD_WARNING:
+    case RECORD_STALL:
         log_warn("%s", r->text);
         break;
     case RECORD_NOTE:

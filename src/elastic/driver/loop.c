@@ -438,6 +438,8 @@ static void configure(const struct loop *l, struct driver_config *c)
         .heartbeat_us = o->heartbeat_interval_us,
         .heartbeat_timeout_us = o->heartbeat_timeout_us,
         .hang_timeout_us = o->hang_timeout_us,
+        .stall_check_us = o->stall_check_us,
+        .stall_shutdown_us = o->stall_shutdown_us,
         .driver_timeout_us = o->driver_timeout_us,
         .answers = o->job_dir != NULL,
         .connect_timeout_us = connect_timeout(o),

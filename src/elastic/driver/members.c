@@ -686,6 +686,9 @@ void on_worker_message(struct driver *d, const struct message *m)
     case MSG_PING:
         on_ping(d, w, &m->u.ping);
         break;
+    case MSG_WAITING:
+        on_waiting(d, w, &m->u.waiting);
+        break;
     case MSG_DRAIN_ME:
         on_drain_me(d, w);
         break;

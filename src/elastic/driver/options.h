@@ -61,6 +61,8 @@ struct options {
     uint64_t commit_timeout_us;  /* without a commit; 0: none */
     uint64_t heartbeat_interval_us, heartbeat_timeout_us;
     uint64_t hang_timeout_us;   /* 0: never evict for lack of progress */
+    uint64_t stall_check_us;    /* 0: no call by name that waits is named */
+    uint64_t stall_shutdown_us; /* 0: nobody is evicted for one */
     uint64_t driver_timeout_us; /* silence of the driver that ends the rest */
 
     int64_t reset_limit; /* generations after the first; < 0: no limit */

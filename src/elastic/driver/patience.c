@@ -97,4 +97,5 @@ void members_tick(struct driver *d)
             worker_evict(d, w, how);
     }
     hang_tick(d);
+    stall_tick(d);
 }

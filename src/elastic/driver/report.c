@@ -26,6 +26,7 @@ const char *driver_record_name(enum driver_record_type type)
         [RECORD_STATE_SYNCED] = "state_synced",
         [RECORD_FIRST_COLLECTIVE] = "first_collective",
         [RECORD_WORKER_DRAINED] = "worker_drained",
+        [RECORD_STALL] = "stall",
         [RECORD_RELEASED] = "released",
         [RECORD_JOB_FINISHED] = "job_finished",
         [RECORD_NOTE] = NULL,

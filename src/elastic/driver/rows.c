@@ -159,12 +159,20 @@ bool rows_init(struct driver *d)
     return make_room(d, 1, 1);
 }
 
+static void free_words(struct driver_worker *w)
+{
+    free(w->refusal);
+    free(w->waiting);
+    w->refusal = NULL;
+    w->waiting = NULL;
+}
+
 void rows_fini(struct driver *d)
 {
     for (size_t i = 0; i < d->n_hosts; i++)
         free(d->hosts[i].slots);
     for (size_t i = 0; i < d->n_workers; i++)
-        free(d->workers[i].refusal);
+        free_words(&d->workers[i]);
     free(d->hosts);
     free(d->agents);
     free(d->workers);
@@ -317,8 +325,7 @@ void worker_remove(struct driver *d, struct driver_worker *w)
     worker_move(w, LIFE_GONE);
     slot_of(d, w)->worker = 0;
     host_of(d, w)->n_workers--;
-    free(w->refusal);
-    w->refusal = NULL;
+    free_words(w);
     w->kill_us = 0;
     d->n_gone++;
     d->recheck = d->replace = true;

@@ -7,6 +7,7 @@
  *   driver -> agent    AGENT_WELCOME SPAWN KILL AGENT_SHUTDOWN AGENT_PONG
  *                      PROBE CREDIT
  *   worker -> driver   HELLO READY LOST HELD REPORT DONE LEAVING PING DRAIN_ME
+ *                      WAITING
  *   driver -> worker   WELCOME ASSIGN HOLD CUT ABORT RELEASE SHUTDOWN PONG
  *
  * Every message names its job; messages from the driver carry (term,
@@ -38,6 +39,9 @@ enum {
     WIRE_KEY_NBYTES = 32,
     WIRE_DIGEST_NBYTES = 16,
     WIRE_ACCUSED_MAX = 64,    /* ranks named in one LOST */
+    WIRE_WAITING_MAX = 64,    /* calls named in one WAITING */
+    WIRE_NAME_MAX = 64,       /* of a call, cut, with its NUL */
+    WIRE_OTHERS_MAX = 160,    /* several of them */
     WIRE_OUTPUT_MAX = 1 << 16 /* bytes of one OUTPUT */
 };
 
@@ -70,6 +74,7 @@ enum message_type {
     MSG_LEAVING = 38,
     MSG_PING = 39,
     MSG_DRAIN_ME = 40,
+    MSG_WAITING = 41,
     /* driver -> worker */
     MSG_WELCOME = 48,
     MSG_ASSIGN = 49,
@@ -315,6 +320,18 @@ struct msg_ping {
     bool in_collective; /* waits for others now */
 };
 
+/* Of its calls by name in the world, those that others have yet to post: said
+ * with each heartbeat while one is older than that, and once when none is. */
+struct msg_waiting {
+    uint64_t generation;
+    uint64_t waited_ms;           /* for the oldest */
+    char name[WIRE_NAME_MAX];     /* of the oldest */
+    char others[WIRE_OTHERS_MAX]; /* "'b', 'c'": those behind it, as they fit */
+    uint32_t n_names;
+    uint32_t names[WIRE_WAITING_MAX]; /* digests of names, the oldest first */
+    bool more;                        /* there are others */
+};
+
 /* ---- driver -> worker ---------------------------------------------------- */
 
 struct msg_welcome {
@@ -433,6 +450,7 @@ struct message {
         struct msg_done done;
         struct msg_leaving leaving;
         struct msg_ping ping;
+        struct msg_waiting waiting;
         struct msg_welcome welcome;
         struct msg_assign assign;
         struct msg_hold hold;

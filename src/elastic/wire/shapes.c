@@ -223,6 +223,17 @@ static const struct field ping[] = {
     UINT_OPT(14, u.ping.moves),
 };
 
+static const struct field waiting[] = {
+    UINT(1, u.waiting.generation),
+    UINT_OPT(2, u.waiting.waited_ms),
+    TEXT(3, u.waiting.name),
+    FIELD(4, u.waiting.names, FIELD_LIST,
+          .count_offset = offsetof(struct message, u.waiting.n_names),
+          .optional = true),
+    BOOL(5, u.waiting.more),
+    TEXT(6, u.waiting.others),
+};
+
 static const struct field welcome[] = {
     RANGE(1, u.welcome.heartbeat_ms, 1, UINT64_MAX),
     UINT(2, u.welcome.driver_timeout_ms),
@@ -333,6 +344,7 @@ static const struct shape shapes[] = {
     [MSG_LEAVING] = SHAPE("LEAVING", leaving),
     [MSG_PING] = SHAPE("PING", ping),
     [MSG_DRAIN_ME] = EMPTY("DRAIN_ME"),
+    [MSG_WAITING] = SHAPE("WAITING", waiting),
     [MSG_WELCOME] = SHAPE("WELCOME", welcome),
     [MSG_ASSIGN] = {.name = "ASSIGN",
                     .fields = assign,

@@ -29,6 +29,7 @@
 #include "elastic/worker/contact.h"
 #include "elastic/worker/outbox.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/waiting.h"
 #include "state/state.h"
 
 enum {
@@ -59,9 +60,10 @@ static struct {
     uint64_t orphan_us;
     /* control's own */
     struct contact contact;
-    struct assign_table spare; /* decoded here before it is believed */
-    uint64_t retry_us;         /* the outbox is stuck until then */
-    uint64_t look_us;          /* whether the driver is silent, not before */
+    struct msg_waiting waiting; /* of the last tick */
+    struct assign_table spare;  /* decoded here before it is believed */
+    uint64_t retry_us;          /* the outbox is stuck until then */
+    uint64_t look_us;           /* whether the driver is silent, not before */
     struct log_seldom unsound;
 } control = {.lock = PTHREAD_MUTEX_INITIALIZER,
              .wake_fd = -1,
@@ -172,6 +174,9 @@ static hvd_status_t step_once(struct worker_event *ev, bool *count_p)
     size_t n;
 
     sample(ev, now_us);
+    if (ev->type == WORKER_EV_TICK)
+        ev->waiting = waiting_sample(process_self.comm, &control.waiting,
+                                     now_us);
     status = worker_step(&control.core, ev, now_us, &actions, &n);
     *count_p = perform(actions, n);
     return status;

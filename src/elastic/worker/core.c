@@ -119,6 +119,24 @@ static void send_ping(struct worker_core *core, const struct worker_event *ev,
     ping->in_collective = ev->in_collective;
 }
 
+/* A call that waits for a heartbeat may be late; most are done long before. */
+static void send_waiting(struct worker_core *core,
+                         const struct msg_waiting *waiting)
+{
+    bool waits = waiting && core->phase == WORKER_RUNNING &&
+                 waiting->n_names > 0 &&
+                 waiting->waited_ms * 1000 >= core->heartbeat_us;
+    struct message *m;
+
+    if (!waits && !core->said_waiting)
+        return;
+    core->said_waiting = waits;
+    m = send(core, MSG_WAITING);
+    if (waits)
+        m->u.waiting = *waiting;
+    m->u.waiting.generation = core->generation;
+}
+
 static void say_where(const struct worker_core *core, struct state_id id,
                       struct msg_where *where)
 {
@@ -209,8 +227,10 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
     }
     send_standing(core, ev->id);
     if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT &&
-        !core->greeting)
+        !core->greeting) {
         send_ping(core, ev, now_us);
+        send_waiting(core, ev->waiting);
+    }
 }
 
 /* ---- messages from the driver -------------------------------------------- */

@@ -71,6 +71,7 @@ struct worker_event {
     uint64_t moves;     /* grows when bytes of one move */
     bool in_collective;
     uint64_t busy_ms;
+    const struct msg_waiting *waiting; /* TICK; NULL: it is not known */
     uint8_t gone; /* LOST, LEFT: enum ready_ability, had once and no more */
     union {
         const struct message *message;
@@ -145,6 +146,7 @@ struct worker_core {
     struct msg_leaving leaving;
     bool is_leaving; /* LEAVING is re-sent until SHUTDOWN */
     bool drain_wanted;
+    bool said_waiting; /* the driver was told that calls wait, last */
     enum worker_verdict verdict;
     hvd_status_t status;
     char text[WIRE_TEXT_MAX];

@@ -1,0 +1,198 @@
+/* tests/driver/test_core_stall.c - calls by name that some members have not
+ * posted: who is named, who is evicted. M10, as transcripts of the core. See
+ * fixture.h for the words. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/fixture.h"
+
+static struct fixture *create(uint32_t np, uint64_t check_s,
+                              uint64_t shutdown_s)
+{
+    struct fixture *f = fixture_create(.np = np, .min_np = 1);
+
+    f->driver.config.stall_check_us = check_s * 1000000;
+    f->driver.config.stall_shutdown_us = shutdown_s * 1000000;
+    return f;
+}
+
+/* Which calls of a member wait: "ab", the oldest first, for so long; "-": none.
+ */
+static void say(struct fixture *f, uint64_t ms, uint64_t worker,
+                const char *calls, uint64_t waited_ms)
+{
+    struct message m = {
+        .type = MSG_WAITING, .job = FIXTURE_JOB, .worker = worker};
+    struct msg_waiting *waiting = &m.u.waiting;
+    size_t n = calls[0] == '-' ? 0 : strlen(calls);
+
+    waiting->generation = f->driver.generation;
+    waiting->waited_ms = n > 0 ? waited_ms : 0;
+    waiting->n_names = (uint32_t)n;
+    for (size_t i = 0; i < n; i++)
+        waiting->names[i] = (uint32_t)calls[i];
+    snprintf(waiting->name, sizeof(waiting->name), "%.*s", n > 0, calls);
+    if (n > 1)
+        snprintf(waiting->others, sizeof(waiting->others), "'%s'", calls + 1);
+    at_raw(f, ms, &m);
+}
+
+/* So they have stood since then, and say it each second. */
+static void stand(struct fixture *f, uint64_t since_s, uint64_t from_s,
+                  uint64_t to_s, const char *words)
+{
+    for (uint64_t s = from_s; s < to_s; s++) {
+        char list[64], *word, *rest = list;
+
+        snprintf(list, sizeof(list), "%s", words);
+        for (uint64_t i = 1; (word = strtok_r(rest, " ", &rest)) != NULL; i++)
+            say(f, 1000 * s + 100, i, word, 1000 * (s - since_s + 1));
+        pass(f, 1000 * s + 900);
+    }
+}
+
+START_TEST(m10_who_has_not_posted_is_named_once)
+{
+    struct fixture *f = create(3, 5, 0);
+
+    run(f, "a:3");
+    stand(f, 1, 1, 8, "ab - a");
+    expect(f, "");
+    stand(f, 1, 8, 30, "ab - a");
+    expect(f, "warn: 'a' has waited 8.0 s for rank 1, which has not posted it; "
+              "rank 0 waits also for 'b'\n");
+    stand(f, 30, 30, 50, "b - -");
+    expect(f,
+           "warn: 'b' has waited 8.0 s for ranks 1, 2, which have not posted "
+           "it\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_what_all_have_posted_is_no_stall)
+{
+    struct fixture *f = create(3, 5, 10);
+
+    run(f, "a:3");
+    stand(f, 1, 1, 30, "ab ba a");
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_without_a_limit_nobody_is_named)
+{
+    struct fixture *f = create(2, 0, 0);
+
+    run(f, "a:2");
+    stand(f, 1, 1, 50, "a -");
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_words_of_another_generation_count_for_nothing)
+{
+    struct fixture *f = create(2, 5, 0);
+
+    run(f, "a:2");
+    f->driver.generation++;
+    say(f, 1000, 1, "a", 60000);
+    f->driver.generation--;
+    pass(f, 9000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_names_are_made_printable)
+{
+    struct fixture *f = create(2, 5, 0);
+
+    run(f, "a:2");
+    say(f, 1000, 1, "\nb\033", 60000);
+    pass(f, 2000);
+    expect(f,
+           "warn: '?' has waited 60.0 s for rank 1, which has not posted it; "
+           "rank 0 waits also for 'b?'\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_culprits_of_a_stall_are_evicted)
+{
+    struct fixture *f = create(3, 0, 10);
+
+    run(f, "a:3");
+    at(f, 10, commits("w1 w2 w3"));
+    stand(f, 1, 1, 13, "a - a");
+    expect(f, "");
+    stand(f, 1, 13, 14, "a - a");
+    expect_part(f, "kill: w2\nabort 1, w2 died: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* w2 has not posted `a`, since it waits for w3. */
+START_TEST(m10_who_waits_itself_is_merely_behind)
+{
+    struct fixture *f = create(3, 0, 10);
+
+    run(f, "a:3");
+    at(f, 10, commits("w1 w2 w3"));
+    stand(f, 1, 1, 14, "a b -");
+    expect_part(f, "kill: w3\nabort 1, w3 died: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_each_waits_for_another_and_all_begin_again)
+{
+    struct fixture *f = create(2, 0, 10);
+
+    run(f, "a:2");
+    at(f, 10, commits("w1 w2"));
+    stand(f, 1, 1, 14, "a b");
+    expect(f,
+           "warn: 'a' has waited 13.0 s for rank 1, which has not posted it\n"
+           "abort 1: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_who_is_busy_is_no_culprit)
+{
+    struct fixture *f = create(2, 0, 10);
+    struct happening busy = ping("w2", WORKER_RUNNING, 0);
+
+    run(f, "a:2");
+    f->workers[2].silent = true;
+    busy.message.u.ping.busy_ms = 60000;
+    for (uint64_t s = 1; s < 20; s++) {
+        at(f, 1000 * s, busy);
+        say(f, 1000 * s + 100, 1, "a", 1000 * s);
+        pass(f, 1000 * s + 900);
+    }
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("core_stall");
+    TCase *tcase = tcase_create("core_stall");
+
+    tcase_add_test(tcase, m10_who_has_not_posted_is_named_once);
+    tcase_add_test(tcase, m10_what_all_have_posted_is_no_stall);
+    tcase_add_test(tcase, m10_without_a_limit_nobody_is_named);
+    tcase_add_test(tcase, m10_words_of_another_generation_count_for_nothing);
+    tcase_add_test(tcase, m10_names_are_made_printable);
+    tcase_add_test(tcase, m10_culprits_of_a_stall_are_evicted);
+    tcase_add_test(tcase, m10_who_waits_itself_is_merely_behind);
+    tcase_add_test(tcase, m10_each_waits_for_another_and_all_begin_again);
+    tcase_add_test(tcase, m10_who_is_busy_is_no_culprit);
+    suite_add_tcase(suite, tcase);
+    return support_run(suite);
+}
