@@ -57,12 +57,12 @@ HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
 HVD_API hvd_status_t hvd_comm_create_by_rule(
     hvd_member_fn member, void *arg, hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
-/* hvd_comm_destroy - its calls in flight are completed, and it is gone. All its
- * ranks do so, or none, and after the same calls: a rank that calls one after
- * another has destroyed the set gets HVD_ERR_MISMATCH. A set by rule:
- * HVD_ERR_STATE while a world is joined. NULL is fine. hvd_shutdown destroys
- * what is left. How calls in flight have ended their hvd_wait says. */
-HVD_API hvd_status_t hvd_comm_destroy(hvd_comm_t *comm);
+/* hvd_comm_destroy - its calls in flight are completed, and it is gone. A
+ * collective of the set, for ranks that are not in it and in later generations
+ * a call like any other. NULL is fine. hvd_shutdown destroys what is left.
+ * Returns HVD_OK; HVD_ERR_STATE: a set by rule, and a world is joined, nothing
+ * has happened; else as hvd_barrier() does, and the set is gone. */
+HVD_API hvd_status_t hvd_comm_destroy(hvd_comm_t *comm) HVD_MUST_CHECK;
 
 /* hvd_comm_rank, hvd_comm_size - of the current generation: the place of this
  * rank in the set, -1: it is not in it; and how many ranks are, 0: none. -1 and

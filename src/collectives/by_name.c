@@ -209,9 +209,10 @@ static hvd_status_t post_alone(struct comm *names,
     return status;
 }
 
-hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
-                          const struct comm_group *group,
-                          struct hvd_request **request_p)
+static hvd_status_t try_to_post(struct comm *comm,
+                                const struct collective_args *args,
+                                const struct comm_group *group,
+                                struct hvd_request **request_p)
 {
     struct hvd_request *r;
     struct comm *names;
@@ -228,6 +229,19 @@ hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
     HVD_TRY(post(names->by_name, r, args->name));
     *request_p = r;
     return HVD_OK;
+}
+
+/* A refusal is a call that has failed: what comes of it is not to be believed.
+ */
+hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
+                          const struct comm_group *group,
+                          struct hvd_request **request_p)
+{
+    hvd_status_t status = try_to_post(comm, args, group, request_p);
+
+    if (status != HVD_OK && comm_status(comm, NULL) != HVD_OK)
+        atomic_store(&comm->refused, true);
+    return status;
 }
 
 bool by_name_works(const struct comm *names)
@@ -369,6 +383,11 @@ static void close_for_posts(struct by_name *b)
     pthread_mutex_unlock(&b->lock);
     if (flying_count(&b->flying) > 0)
         tell(b);
+}
+
+static void finish(struct by_name *b)
+{
+    close_for_posts(b);
     wait_until(b, NULL);
 }
 
@@ -392,6 +411,14 @@ static struct comm *close_door(struct comm *comm)
     return names;
 }
 
+void by_name_close(struct comm *comm)
+{
+    struct comm *names = comm->by_name == NULL ? close_door(comm) : NULL;
+
+    if (names != NULL)
+        close_for_posts(names->by_name);
+}
+
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
                    uint64_t boundary)
 {
@@ -399,7 +426,7 @@ void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
 
     if (names == NULL)
         return;
-    close_for_posts(names->by_name);
+    finish(names->by_name);
     comm_leave(names, kind, boundary);
 }
 
@@ -415,7 +442,7 @@ void by_name_destroy(struct comm *comm)
         return;
     b = names->by_name;
     verdict_set(&names->verdict, HVD_PEER_LOST, "the generation has ended");
-    close_for_posts(b);
+    finish(b);
     pthread_mutex_lock(&door);
     while (b->n_inside > 0)
         pthread_cond_wait(&door_left, &door);

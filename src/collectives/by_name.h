@@ -43,7 +43,9 @@ hvd_status_t by_name_wait(struct hvd_request *request) HVD_MUST_CHECK;
  * call that has failed since ranks differ is no such reason. */
 hvd_status_t by_name_drain(struct comm *comm) HVD_MUST_CHECK;
 
-/* Nothing is posted any more, what is in flight is complete; ABORT: fails.
+/* Nothing is posted any more. */
+void by_name_close(struct comm *comm);
+/* ... and what is in flight is complete; ABORT: fails.
  * Nothing, if nothing was posted. */
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
                    uint64_t boundary);

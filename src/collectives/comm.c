@@ -105,6 +105,8 @@ static struct descriptors_need need_of(const struct comm *comm,
 
     need = descriptors_needed((size_t)comm->config.size, n_here,
                               shares && n_here <= LOCAL_SIZE_MAX, connections);
+    if (comm->config.set > 0 && held > n_here)
+        held = n_here; /* others' of this host are among them */
     held = held < need.least ? held : need.least;
     need.least -= held;
     need.most -= held;
@@ -221,13 +223,19 @@ static void comm_move(struct comm *comm, enum comm_life to)
     atomic_store_explicit(&comm->life, to, memory_order_relaxed);
 }
 
+/* To those that end with it. */
+static void spread(struct comm *comm, hvd_status_t reason, const char *text)
+{
+    by_name_abort(comm, reason, text);
+    process_sets_abort(comm, reason, text);
+    process_set_tell(comm, reason, text);
+}
+
 void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
     verdict_set(&comm->verdict, reason, text);
-    by_name_abort(comm, reason, text);
-    process_sets_abort(comm, reason, text);
     on_device_cancel(comm); /* the program may wait for the device itself */
-    process_set_tell(comm);
+    spread(comm, reason, text);
 }
 
 hvd_status_t comm_status(const struct comm *comm, const char **text_p)
@@ -239,8 +247,9 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p)
  * over. */
 hvd_status_t comm_whole(struct comm *comm)
 {
-    return comm_life(comm) == COMM_OPEN ? process_sets_whole(comm)
-                                        : comm_check(comm);
+    if (comm_life(comm) != COMM_OPEN || atomic_load(&comm->refused))
+        return comm_check(comm);
+    return process_sets_whole(comm);
 }
 
 void comm_accuse(struct comm *comm, int peer, bool proven)
@@ -399,13 +408,11 @@ hvd_status_t comm_end(struct comm *comm)
         .root = comm->n_accused > 0 ? comm->accused[0] : -1,
     };
 
-    by_name_abort(comm, reason, text);
-    process_sets_abort(comm, reason, text);
+    spread(comm, reason, text);
     local_leave(comm->local);
     comm_tear_down(comm, &goodbye, text);
     on_device_cancel(comm); /* the others hear why before their NCCL does */
     on_device_silence(comm);
-    process_set_tell(comm);
     return comm_check(comm);
 }
 
@@ -453,10 +460,12 @@ static void let_others_finish(struct comm *comm)
 /* It may have no other reason than that this rank goes. */
 static void abort_own(struct comm *comm)
 {
-    char left[32];
+    const char *text;
+    hvd_status_t reason = comm_fail(comm, HVD_PEER_LOST, "rank %d has left",
+                                    comm->config.rank);
 
-    snprintf(left, sizeof(left), "rank %d has left", comm->config.rank);
-    comm_abort(comm, HVD_PEER_LOST, left);
+    (void)comm_status(comm, &text);
+    spread(comm, reason, text);
 }
 
 void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
@@ -465,6 +474,7 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
         abort_own(comm);
     if (kind == COMM_LEAVE_BOUNDARY)
         let_others_finish(comm);
+    process_sets_close(comm);
     by_name_leave(comm, kind, boundary);
     process_sets_leave(comm, kind, boundary);
     progress_take(comm);

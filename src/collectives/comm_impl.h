@@ -112,6 +112,7 @@ struct comm_family {
     pthread_mutex_t lock; /* of what follows */
     struct comm *first;   /* the process sets of this one */
     bool closed;          /* there will be no more */
+    uint64_t moves;       /* of those that are gone */
 };
 
 struct comm {
@@ -163,6 +164,7 @@ struct comm {
     struct verdict verdict; /* wake_fd: also raised with `kick` */
     atomic_uint life;       /* enum comm_life; comm_move() alone changes it */
     atomic_bool kick;       /* the progress thread lets go of the engine */
+    atomic_bool refused;    /* since it has ended, a call by name was */
     atomic_uint_least64_t boundary;
     /* one writer each: the issuing thread the number last given, whoever drives
      * the others */

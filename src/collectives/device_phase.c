@@ -15,10 +15,13 @@ enum { LOOK_US = 150 }; /* NCCL takes a call in some 70 */
 /* A peer that ends has said why, before it took NCCL from the others. */
 static hvd_status_t hear_why(struct comm *comm)
 {
-    bool moved;
+    bool moved = true;
 
-    for (size_t i = 0; i < comm->n_live; i++)
-        HVD_TRY(links_read(comm, comm->live[i], &moved));
+    while (moved) {
+        moved = false;
+        for (size_t i = 0; i < comm->n_live; i++)
+            HVD_TRY(links_read(comm, comm->live[i], &moved));
+    }
     return HVD_OK;
 }
 
@@ -35,8 +38,10 @@ static hvd_status_t result(struct comm *comm)
 {
     hvd_status_t status = device_task_result(comm->device.task);
 
+    if (status != HVD_OK) /* not done yet: what comes is about this call */
+        status = failed(comm, status);
     comm->device.taken = true;
-    return status == HVD_OK ? HVD_OK : failed(comm, status);
+    return status;
 }
 
 static hvd_status_t begin(struct comm *comm, const struct phase *phase)

@@ -2,8 +2,8 @@
  * process_set.h.
  *
  * Threads: `lock` guards the list, which the issuing thread alone makes
- * shorter: what it has found there stays. Inside it nothing is taken but the
- * word of a verdict. Memory: the comms, and their ranks. */
+ * shorter: what it has found there stays. Inside it nothing is taken but such
+ * locks of the sets, which have none. Memory: the comms, and their ranks. */
 #include "collectives/process_set.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@
 
 /* --- agreement --- */
 
-enum { CLAIM_FIRST = 9, CLAIM_TEXT_MAX = 160 };
+enum { CLAIM_FIRST = 9, RANKS_TEXT_MAX = 160 };
 
 struct claim {
     uint64_t digest;
@@ -37,20 +37,20 @@ static struct claim claim_of(const int *numbers, size_t n)
     return claim;
 }
 
-/* "(0, 2, 5)", "(0, 1, 2, 3, 4, 5, 6, 7, 8, ... 12 of them)" */
-static void describe(const struct claim *claim, char *buf, size_t max)
+/* "(0, 2, 5)", "(0, 1, 2, 3, 4, 5, 6, 7, 8, ... 12 of them)"; ranks [n], or the
+ * first CLAIM_FIRST of them; buf [RANKS_TEXT_MAX] */
+static void describe(const int32_t *ranks, size_t n, char *buf)
 {
-    struct text text = text_into(buf, max);
-    uint32_t n = claim->n < CLAIM_FIRST ? claim->n : CLAIM_FIRST;
+    struct text text = text_into(buf, RANKS_TEXT_MAX);
 
     text_add(&text, "(");
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && i < CLAIM_FIRST; i++) {
         text_add(&text, i > 0 ? ", " : "");
-        text_u64(&text, (uint64_t)claim->first[i]);
+        text_u64(&text, (uint64_t)ranks[i]);
     }
-    if (n < claim->n) {
+    if (n > CLAIM_FIRST) {
         text_add(&text, ", ... ");
-        text_u64(&text, claim->n);
+        text_u64(&text, n);
         text_add(&text, " of them");
     }
     text_add(&text, ")");
@@ -59,10 +59,10 @@ static void describe(const struct claim *claim, char *buf, size_t max)
 static hvd_status_t disagree(struct comm *world, const char *what,
                              const struct claim *claims, int rank)
 {
-    char first[CLAIM_TEXT_MAX], other[CLAIM_TEXT_MAX];
+    char first[RANKS_TEXT_MAX], other[RANKS_TEXT_MAX];
 
-    describe(&claims[0], first, sizeof(first));
-    describe(&claims[rank], other, sizeof(other));
+    describe(claims[0].first, claims[0].n, first);
+    describe(claims[rank].first, claims[rank].n, other);
     (void)comm_fail(world, HVD_ERR_MISMATCH,
                     "%s: rank 0 names %s, rank %d names %s", what, first, rank,
                     other);
@@ -74,15 +74,30 @@ static hvd_status_t compare(struct comm *world, const char *what,
 {
     hvd_status_t status;
 
-    for (int i = 1; i < world->config.size; i++) {
-        if (memcmp(&claims[i], &claims[0], sizeof(*claims)) == 0)
-            continue;
-        progress_take(world);
-        status = disagree(world, what, claims, i);
-        progress_give(world);
-        return status;
-    }
-    return HVD_OK;
+    int i = 1;
+
+    while (i < world->config.size &&
+           memcmp(&claims[i], &claims[0], sizeof(*claims)) == 0)
+        i++;
+    if (i >= world->config.size)
+        return HVD_OK;
+    progress_take(world);
+    status = disagree(world, what, claims, i);
+    progress_give(world);
+    return status;
+}
+
+/* The others are in the call, or will be. */
+static hvd_status_t no_memory(struct comm *world, const char *what)
+{
+    hvd_status_t status;
+
+    progress_take(world);
+    (void)comm_fail(world, HVD_ERR_NOMEM, "%s: %d ranks", what,
+                    world->config.size);
+    status = comm_end(world);
+    progress_give(world);
+    return status;
 }
 
 hvd_status_t process_set_agree(struct comm *world, const char *what,
@@ -99,8 +114,7 @@ hvd_status_t process_set_agree(struct comm *world, const char *what,
     hvd_status_t status;
 
     if (claims == NULL)
-        return error_set(HVD_ERR_NOMEM, "%s: %d ranks", what,
-                         world->config.size);
+        return no_memory(world, what);
     args.recvbuf = claims;
     status = comm_run(world, &args);
     if (status == HVD_OK)
@@ -124,7 +138,11 @@ static hvd_status_t enter(struct comm *world, struct comm *set)
         family->first = set;
     }
     pthread_mutex_unlock(&family->lock);
-    return closed ? error_set(HVD_ERR_STATE, "this rank has left") : HVD_OK;
+    if (!closed)
+        return HVD_OK;
+    return comm_status(world, NULL) != HVD_OK
+               ? comm_check(world)
+               : error_set(HVD_ERR_STATE, "this rank has finished");
 }
 
 static struct comm_peer *peers_of(const struct comm *world, const int *ranks,
@@ -137,15 +155,6 @@ static struct comm_peer *peers_of(const struct comm *world, const int *ranks,
     return peers;
 }
 
-static int place_of(int rank, const int *ranks, int n)
-{
-    int place = 0;
-
-    while (place < n && ranks[place] != rank)
-        place++;
-    return place;
-}
-
 static hvd_status_t create(const struct comm *world, uint32_t number,
                            const int *ranks, int n, struct comm **set_p)
 {
@@ -156,7 +165,7 @@ static hvd_status_t create(const struct comm *world, uint32_t number,
     if (peers == NULL)
         return error_set(HVD_ERR_NOMEM, "a process set of %d ranks", n);
     config.set = 2 * number; /* the next one is of calls by name */
-    config.rank = place_of(world->config.rank, ranks, n);
+    config.rank = process_set_place(world->config.rank, ranks, n);
     config.size = n;
     config.peers = peers;
     status = comm_create(&config, set_p);
@@ -208,22 +217,45 @@ static void leave_family(struct comm *set)
     while (*at != set)
         at = &(*at)->family.next;
     *at = set->family.next;
+    family->moves += comm_moves(set);
     pthread_mutex_unlock(&family->lock);
 }
 
-void process_set_destroy(struct comm *set)
+/* Who waits in a barrier has nothing to read any more of what others lend: what
+ * they have staged may be given to others. */
+static hvd_status_t complete(struct comm *set)
 {
-    struct comm *world = set->family.world;
-    bool whole = comm_drain(set) == HVD_OK && comm_whole(set) == HVD_OK;
+    struct collective_args barrier = {.struct_size = sizeof(barrier),
+                                      .kind = COLLECTIVE_BARRIER,
+                                      .dtype = HVD_UINT8};
 
-    comm_leave(set, whole ? COMM_LEAVE_DONE : COMM_LEAVE_ABORT, 0);
+    HVD_TRY(comm_drain(set));
+    HVD_TRY(comm_whole(set));
+    return comm_run(set, &barrier);
+}
+
+/* It is not forgotten with the set. */
+static void end_world(struct comm *world, const struct comm *set)
+{
     progress_take(world);
     comm_accuse_as(world, set, set->family.ranks);
-    if (!whole) /* it is not forgotten with the set */
-        (void)comm_end(world);
+    (void)comm_fail(world, HVD_PEER_LOST, "a process set has ended");
+    (void)comm_end(world);
     progress_give(world);
+}
+
+hvd_status_t process_set_destroy(struct comm *set)
+{
+    hvd_status_t status = complete(set);
+    char text[ERROR_TEXT_MAX];
+
+    memcpy(text, error_text(), strlen(error_text()) + 1);
+    comm_leave(set, status == HVD_OK ? COMM_LEAVE_DONE : COMM_LEAVE_ABORT, 0);
+    if (status != HVD_OK)
+        end_world(set->family.world, set);
     leave_family(set);
     comm_destroy(set);
+    return status == HVD_OK ? HVD_OK : error_set(status, "%s", text);
 }
 
 /* --- all of a world's --- */
@@ -258,30 +290,29 @@ void process_sets_abort(struct comm *world, hvd_status_t reason,
 uint64_t process_sets_moves(struct comm *world)
 {
     struct comm_family *family = &world->family;
-    uint64_t n = 0;
+    uint64_t n;
 
     pthread_mutex_lock(&family->lock);
+    n = family->moves;
     for (struct comm *set = family->first; set != NULL; set = set->family.next)
         n += comm_moves(set);
     pthread_mutex_unlock(&family->lock);
     return n;
 }
 
-void process_set_tell(struct comm *set)
+void process_set_tell(struct comm *set, hvd_status_t reason, const char *text)
 {
     struct comm *world = set->family.world;
-    char words[ERROR_TEXT_MAX];
-    const char *text;
-    hvd_status_t reason;
+    char words[ERROR_TEXT_MAX], ranks[RANKS_TEXT_MAX];
 
     if (world == NULL || comm_status(world, NULL) != HVD_OK)
         return;
-    reason = comm_status(set, &text);
-    if (set->family.ranks == NULL)
-        snprintf(words, sizeof(words), "%s", text);
-    else
-        snprintf(words, sizeof(words), "process set %u, of %d ranks: %s",
-                 set->config.set / 2, set->config.size, text);
+    if (set->family.ranks == NULL) { /* calls by name */
+        comm_abort(world, reason, text);
+        return;
+    }
+    describe(set->family.ranks, (size_t)set->config.size, ranks);
+    snprintf(words, sizeof(words), "in the process set %s: %s", ranks, text);
     comm_abort(world, reason, words);
 }
 
@@ -301,12 +332,19 @@ hvd_status_t process_sets_whole(struct comm *world)
     return HVD_OK;
 }
 
-void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
-                        uint64_t boundary)
+void process_sets_close(struct comm *world)
 {
     pthread_mutex_lock(&world->family.lock);
     world->family.closed = true;
     pthread_mutex_unlock(&world->family.lock);
+    for (struct comm *set = first_of(world); set != NULL;
+         set = set->family.next)
+        by_name_close(set);
+}
+
+void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
+                        uint64_t boundary)
+{
     for (struct comm *set = first_of(world); set != NULL;
          set = set->family.next)
         comm_leave(set, kind, boundary);
@@ -323,9 +361,7 @@ void process_sets_destroy(struct comm *world)
 {
     struct comm *set;
 
-    pthread_mutex_lock(&world->family.lock);
-    world->family.closed = true;
-    pthread_mutex_unlock(&world->family.lock);
+    process_sets_close(world);
     while ((set = first_of(world)) != NULL) {
         leave_family(set);
         comm_destroy(set);

@@ -29,15 +29,25 @@ hvd_status_t process_set_agree(struct comm *world, const char *what,
 
 /* ranks [n], the world's, each once, the own one among them: the rank in the
  * set is the place in this list. number: 1 and up, of the sets that this world
- * has had, equal on all its members. Any thread, if nobody leaves or destroys
- * the world. Errors as comm_create(); HVD_ERR_STATE: this rank has left. */
+ * has had, equal on all its members. Any thread, while the world is there.
+ * Errors as comm_create(); why the world has ended; HVD_ERR_STATE: this rank
+ * has finished. */
 hvd_status_t process_set_create(struct comm *world, uint32_t number,
                                 const int *ranks, int n,
                                 struct comm **set_p) HVD_MUST_CHECK;
 
-/* Its calls are completed first, and goodbye is said: all its ranks come here.
- */
-void process_set_destroy(struct comm *set);
+/* A collective of the set, behind its calls; it is gone in every case. Else
+ * than HVD_OK: one of them has failed, or this one, and the world has ended. */
+hvd_status_t process_set_destroy(struct comm *set) HVD_MUST_CHECK;
+
+/* Of this rank in the list; -1: it is not there. */
+static inline int process_set_place(int rank, const int *ranks, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ranks[i] == rank)
+            return i;
+    return -1;
+}
 
 /* --- for the comm that has them, or is one: nothing if it is not so --- */
 
@@ -45,12 +55,15 @@ void process_set_destroy(struct comm *set);
 void process_sets_abort(struct comm *world, hvd_status_t reason,
                         const char *text);
 uint64_t process_sets_moves(struct comm *world);
-/* It has ended: so has its world. Any thread. */
-void process_set_tell(struct comm *set);
+/* It has ended, for this reason: so has its world. Any thread. */
+void process_set_tell(struct comm *set, hvd_status_t reason, const char *text);
 
 hvd_status_t process_sets_drain(struct comm *world) HVD_MUST_CHECK;
 /* As comm_whole(), of all of them. */
 hvd_status_t process_sets_whole(struct comm *world) HVD_MUST_CHECK;
+/* There will be no more, and no more calls by name in them. Any other may be
+ * left only behind this: ranks leave them in orders of their own. */
+void process_sets_close(struct comm *world);
 void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
                         uint64_t boundary);
 /* Who was lost there is accused here. By whoever drives `world`. */

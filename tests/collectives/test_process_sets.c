@@ -58,7 +58,7 @@ static bool ranks_are_places(struct group *g, int rank, void *arg)
     EXPECT(root == (rank % 2 == 0 ? 0 : 3));
     EXPECT(allreduce(set, &mean, &mean, 1, HVD_FLOAT32, HVD_AVERAGE) == HVD_OK);
     EXPECT(mean == (rank % 2 == 0 ? 1 : 2));
-    process_set_destroy(set);
+    EXPECT(process_set_destroy(set) == HVD_OK);
     return true;
 }
 
@@ -94,9 +94,9 @@ static bool mix(struct group *g, int rank, void *arg)
         for (int s = 0; s < n; s++)
             EXPECT(all_are(bufs[rank][s], COUNT, sums[s] * (float)(i + 1)));
     }
-    process_set_destroy(sets[1]);
+    EXPECT(process_set_destroy(sets[1]) == HVD_OK);
     if (n == 3)
-        process_set_destroy(sets[2]);
+        EXPECT(process_set_destroy(sets[2]) == HVD_OK);
     return true;
 }
 
@@ -117,7 +117,7 @@ static bool go_ahead(struct group *g, int rank, void *arg)
         sched_yield();
     for (int i = 0; i < ROUNDS; i++)
         EXPECT(allreduce(set, &x, &x, 1, HVD_FLOAT32, HVD_MAX) == HVD_OK);
-    process_set_destroy(set);
+    EXPECT(process_set_destroy(set) == HVD_OK);
     atomic_fetch_add(n_through, 1);
     return barrier(g->comms[rank]) == HVD_OK;
 }
@@ -157,7 +157,7 @@ static bool post_names(struct group *g, int rank, void *arg)
         for (int c = 0; c < 2; c++)
             EXPECT(all_are(bufs[c], NAMES, sums[c]));
     }
-    process_set_destroy(comms[1]);
+    EXPECT(process_set_destroy(comms[1]) == HVD_OK);
     return true;
 }
 
@@ -176,7 +176,7 @@ static bool alone(struct group *g, int rank, void *arg)
     EXPECT(process_set_create(g->comms[rank], 1, &rank, 1, &set) == HVD_OK);
     EXPECT(allreduce(set, &x, &x, 1, HVD_FLOAT32, HVD_SUM) == HVD_OK);
     EXPECT(x == 3);
-    process_set_destroy(set);
+    EXPECT(process_set_destroy(set) == HVD_OK);
     return barrier(g->comms[rank]) == HVD_OK;
 }
 
@@ -264,9 +264,9 @@ static bool differ_in_set(struct group *g, int rank, void *arg)
                HVD_ERR_MISMATCH);
     if (rank % 2 == 0) {
         EXPECT(comm_whole(world) == HVD_ERR_MISMATCH);
-        process_set_destroy(set);
+        EXPECT(process_set_destroy(set) == HVD_ERR_MISMATCH);
         EXPECT(comm_whole(world) == HVD_ERR_MISMATCH);
-        EXPECT(text_has("process set 1, of 2 ranks: "));
+        EXPECT(text_has("in the process set (2, 0): "));
     }
     EXPECT(barrier(world) == HVD_ERR_MISMATCH);
     return true;
@@ -301,7 +301,7 @@ static bool abort_waiting(struct group *g, int rank, void *arg)
     EXPECT(process_set_create(world, 9, &rank, 1, &late) == HVD_OK);
     EXPECT(barrier(late) == HVD_PEER_LOST);
     comm_leave(world, COMM_LEAVE_ABORT, 0);
-    EXPECT(process_set_create(world, 10, &rank, 1, &late) == HVD_ERR_STATE);
+    EXPECT(process_set_create(world, 10, &rank, 1, &late) == HVD_PEER_LOST);
     return true;
 }
 
@@ -309,6 +309,85 @@ START_TEST(abort_reaches_the_sets)
 {
     for (int i = 0; i < 10; i++)
         play(abort_waiting);
+}
+END_TEST
+
+/* Rank 0 has met the end of the world elsewhere, and drops a set in which rank
+ * 2 waits for it. */
+static bool drop_when_over(struct group *g, int rank, void *arg)
+{
+    struct comm *world = g->comms[rank];
+    struct comm *set = halves(g, rank);
+    float x = 1;
+
+    (void)arg;
+    EXPECT(barrier(set) == HVD_OK);
+    pthread_barrier_wait(&meet);
+    if (rank == 2)
+        EXPECT(allreduce(set, &x, &x, 1, HVD_FLOAT32, HVD_SUM) ==
+               HVD_PEER_LOST);
+    if (rank == 0) {
+        comm_abort(world, HVD_PEER_LOST, "somebody died");
+        EXPECT(process_set_destroy(set) == HVD_PEER_LOST);
+    }
+    return true;
+}
+
+START_TEST(set_of_a_world_that_is_over_is_no_mismatch)
+{
+    play(drop_when_over);
+}
+END_TEST
+
+/* What a rank lends in a set, and does not wait for anybody to read, is there
+ * until all have; then others use that memory. */
+static bool lend(struct group *g, int rank, void *arg)
+{
+    enum { MUCH = 30000 };
+    struct comm *set;
+    float *buf = malloc(MUCH * sizeof(float));
+
+    (void)arg;
+    for (uint32_t i = 1; i < 12; i++) {
+        EXPECT(process_set_create(g->comms[rank], 2 * i + (uint32_t)rank % 2,
+                                  rank % 2 == 0 ? evens : odds, 2,
+                                  &set) == HVD_OK);
+        fill(buf, MUCH, set->config.rank == 0 ? (float)i : 0);
+        for (int k = 0; k < 2000 * set->config.rank; k++)
+            sched_yield();
+        EXPECT(broadcast(set, buf, MUCH, HVD_FLOAT32, 0) == HVD_OK);
+        EXPECT(process_set_destroy(set) == HVD_OK);
+        EXPECT(all_are(buf, MUCH, (float)i));
+    }
+    free(buf);
+    return barrier(g->comms[rank]) == HVD_OK;
+}
+
+START_TEST(what_a_set_lends_outlives_it)
+{
+    play(lend);
+}
+END_TEST
+
+/* A post that was refused as all is over has failed, whoever looks. */
+static bool post_late(struct group *g, int rank, void *arg)
+{
+    struct comm *world = g->comms[rank];
+    struct comm *set = halves(g, rank);
+    struct hvd_request *request;
+    float x = 1;
+
+    (void)arg;
+    comm_abort(world, HVD_PEER_LOST, "somebody died");
+    EXPECT(comm_whole(world) == HVD_OK);
+    EXPECT(post_named(set, "late", &x, 1, &request) == HVD_PEER_LOST);
+    EXPECT(comm_whole(world) == HVD_PEER_LOST);
+    return true;
+}
+
+START_TEST(refusal_is_a_failure)
+{
+    play(post_late);
 }
 END_TEST
 
@@ -327,7 +406,7 @@ static bool complete(struct group *g, int rank, void *arg)
     if (how == 0)
         EXPECT(comm_drain(world) == HVD_OK);
     if (how == 1)
-        process_set_destroy(set);
+        EXPECT(process_set_destroy(set) == HVD_OK);
     if (how == 2)
         comm_leave(world, COMM_LEAVE_BOUNDARY, 1);
     if (how == 3)
@@ -365,7 +444,7 @@ static bool make_many(struct group *g, int rank, void *arg)
         EXPECT(process_set_create(g->comms[rank], 1 + i, ranks, 2, &set) ==
                HVD_OK);
         EXPECT(i % 3 == 0 || barrier(set) == HVD_OK);
-        process_set_destroy(set);
+        EXPECT(process_set_destroy(set) == HVD_OK);
     }
     return barrier(g->comms[rank]) == HVD_OK;
 }
@@ -391,6 +470,9 @@ int main(void)
     tcase_add_test(tc, lost_in_a_set_is_lost_in_the_world);
     tcase_add_test(tc, mismatch_in_a_set_is_one_of_the_world);
     tcase_add_test(tc, abort_reaches_the_sets);
+    tcase_add_test(tc, set_of_a_world_that_is_over_is_no_mismatch);
+    tcase_add_test(tc, what_a_set_lends_outlives_it);
+    tcase_add_test(tc, refusal_is_a_failure);
     tcase_add_loop_test(tc, nothing_is_left_behind, 0, 4);
     tcase_add_test(tc, sets_come_and_go);
     suite_add_tcase(suite, tc);

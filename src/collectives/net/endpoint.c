@@ -553,7 +553,8 @@ void endpoint_add_user(struct endpoint *ep, struct endpoint_user *user)
     user->inbox = NULL;
     user->next = ep->users;
     ep->users = user;
-    ep->last_size = user->size;
+    if (user->set == 0)
+        ep->last_size = user->size;
     ep->driver = user;
     drive_arrivals(ep, clock_now_us());
     pthread_mutex_unlock(&ep->lock);

@@ -10,6 +10,8 @@
 #include "collectives/net/records.h"
 #include "collectives/net/sealed.h"
 
+enum { SETS_MAX = 256 };
+
 /* As in a LEAVE: frame.h. */
 struct greeted {
     uint64_t worker, channels;
@@ -47,9 +49,19 @@ static struct goodbye *find(const struct goodbyes *g, uint64_t generation,
     return NULL;
 }
 
-/* Its array of those greeted, if it has one, is of an older generation's. */
+/* One of a process set, which all its ranks have left together. */
+static struct goodbye *oldest(struct goodbyes *g)
+{
+    while (g->all[g->turn % g->n].set < 2)
+        g->turn++;
+    return &g->all[g->turn++ % g->n];
+}
+
+/* Its array of those greeted, if it has one, is of an older one's. */
 static struct goodbye *next(struct goodbyes *g)
 {
+    if (g->n == SETS_MAX)
+        return oldest(g);
     if (!array_reserve(&g->all, &g->max, g->n + 1))
         return NULL;
     return &g->all[g->n++];

@@ -1,6 +1,6 @@
 /* collectives/net/goodbyes.h - the last words of comms that have ended, for
  * peers that connect later: of the newest generation that has said any, one of
- * each of its sets.
+ * each of its sets; of process sets those of some hundred, the last ones.
  *
  * Threads: one at a time. Memory: two growing arrays, kept for the next
  * generation. */
@@ -20,6 +20,7 @@ struct goodbyes {
     uint64_t generation; /* 0: none */
     struct goodbye *all; /* [max], of which [n] are of this generation */
     size_t n, max;
+    size_t turn; /* of those that make room for others */
 };
 
 void goodbyes_fini(struct goodbyes *g);

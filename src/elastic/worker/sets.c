@@ -75,19 +75,17 @@ static bool is_current(const struct hvd_comm *set)
 
 /* ---- members ------------------------------------------------------------- */
 
-static int place_of(int rank, const int *ranks, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (ranks[i] == rank)
-            return i;
-    return -1;
-}
+struct renewal {
+    struct hvd_comm *set;
+    int *ranks, n, rank;
+    uint32_t number;
+};
 
 /* In the current generation; `ranks` is taken. */
 static hvd_status_t install(struct comm *comm, void *arg)
 {
-    const struct hvd_comm *now = ((struct hvd_comm *const *)arg)[0];
-    struct hvd_comm *set = ((struct hvd_comm *const *)arg)[1];
+    const struct renewal *now = arg;
+    struct hvd_comm *set = now->set;
 
     free(set->ranks);
     set->ranks = now->ranks;
@@ -127,8 +125,7 @@ static hvd_status_t agree(const char *what, const int *ranks, int n)
 static hvd_status_t renew(struct hvd_comm *set)
 {
     struct world world;
-    struct hvd_comm now = {.number = sets.n_made + 1};
-    struct hvd_comm *pair[] = {&now, set};
+    struct renewal now = {.set = set, .number = sets.n_made + 1};
     char what[48];
     hvd_status_t status;
 
@@ -136,12 +133,12 @@ static hvd_status_t renew(struct hvd_comm *set)
     now.ranks = ask(set, world.size, &now.n);
     if (!now.ranks)
         return error_set(HVD_ERR_NOMEM, "a process set");
-    now.rank = place_of(world.rank, now.ranks, now.n);
+    now.rank = process_set_place(world.rank, now.ranks, now.n);
     snprintf(what, sizeof(what), "the rule of process set %" PRIu32,
              now.number);
     status = agree(what, now.ranks, now.n);
     if (status == HVD_OK)
-        status = control_with_comm(install, pair);
+        status = control_with_comm(install, &now);
     if (status != HVD_OK) {
         free(now.ranks);
         return status;
@@ -152,7 +149,7 @@ static hvd_status_t renew(struct hvd_comm *set)
 
 hvd_status_t sets_enter(void)
 {
-    sets.n_made = 0;
+    sets.n_made = 0; /* before anything else of this generation */
     for (struct hvd_comm *set = sets.first; set; set = set->next)
         if (set->member)
             HVD_TRY(renew(set));
@@ -227,22 +224,30 @@ hvd_status_t sets_find(const hvd_collective_args_t *args, struct comm **comm_p)
 
 /* ---- hvd/comm.h ---------------------------------------------------------- */
 
+static hvd_status_t check_rank(int rank, int size, bool *seen)
+{
+    if (rank < 0 || rank >= size)
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_comm_create: rank %d in a world of %d", rank,
+                         size);
+    if (seen[rank])
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_comm_create: rank %d is there twice", rank);
+    seen[rank] = true;
+    return HVD_OK;
+}
+
 static hvd_status_t check_ranks(const int *ranks, int n, int size)
 {
-    if (!ranks || n < 1)
-        return error_set(HVD_ERR_INVALID, "hvd_comm_create: %d ranks at %p", n,
-                         (const void *)ranks);
-    for (int i = 0; i < n; i++) {
-        if (ranks[i] < 0 || ranks[i] >= size)
-            return error_set(HVD_ERR_INVALID,
-                             "hvd_comm_create: rank %d in a world of %d",
-                             ranks[i], size);
-        if (place_of(ranks[i], ranks, n) != i)
-            return error_set(HVD_ERR_INVALID,
-                             "hvd_comm_create: rank %d is there twice",
-                             ranks[i]);
-    }
-    return HVD_OK;
+    bool *seen = calloc((size_t)size, sizeof(*seen));
+    hvd_status_t status = HVD_OK;
+
+    if (!seen)
+        return error_set(HVD_ERR_NOMEM, "hvd_comm_create: %d ranks", size);
+    for (int i = 0; i < n && status == HVD_OK; i++)
+        status = check_rank(ranks[i], size, seen);
+    free(seen);
+    return status;
 }
 
 static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
@@ -251,12 +256,15 @@ static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
     struct hvd_comm set = {.n = n};
     hvd_status_t status;
 
+    if (!ranks || n < 1)
+        return error_set(HVD_ERR_INVALID, "hvd_comm_create: %d ranks at %p", n,
+                         (const void *)ranks);
     world_get(&world);
     HVD_TRY(check_ranks(ranks, n, world.size));
     HVD_TRY(agree("hvd_comm_create", ranks, n));
     set.generation = comm_generation(process_self.comm);
     set.number = ++sets.n_made; /* on all ranks alike, whatever comes now */
-    set.rank = place_of(world.rank, ranks, n);
+    set.rank = process_set_place(world.rank, ranks, n);
     set.ranks = malloc((size_t)n * sizeof(*ranks));
     if (!set.ranks)
         return error_set(HVD_ERR_NOMEM, "a process set");
@@ -287,7 +295,7 @@ hvd_status_t hvd_comm_create_by_rule(hvd_member_fn member, void *arg,
                          comm_p ? "member" : "comm_p");
     *comm_p = NULL;
     HVD_TRY(process_check("hvd_comm_create_by_rule"));
-    if (process_self.comm && !process_self.solo)
+    if (process_self.kind != PROGRAM_UNDECIDED && !process_self.solo)
         return error_set(HVD_ERR_STATE,
                          "hvd_comm_create_by_rule: the world was joined");
     HVD_TRY(add(&set, comm_p));
@@ -299,7 +307,7 @@ hvd_status_t hvd_comm_create_by_rule(hvd_member_fn member, void *arg,
 }
 
 /* No other thread finds it any more. */
-static hvd_status_t close_set(struct comm *world, void *arg)
+static hvd_status_t take_comm(struct comm *world, void *arg)
 {
     struct hvd_comm *set = arg;
 
@@ -308,19 +316,40 @@ static hvd_status_t close_set(struct comm *world, void *arg)
     return HVD_OK;
 }
 
+/* Who has never used it takes part in its end all the same. */
+static hvd_status_t destroy_current(struct hvd_comm *set)
+{
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    struct comm *comm;
+    hvd_status_t status;
+
+    args.comm = set;
+    HVD_TRY(sets_find(&args, &comm));
+    HVD_TRY(control_with_comm(take_comm, set));
+    collective_enter();
+    status = process_set_destroy(comm);
+    if (status != HVD_OK)
+        return collective_leave(status);
+    collective_exit();
+    return HVD_OK;
+}
+
 hvd_status_t hvd_comm_destroy(hvd_comm_t *comm)
 {
+    hvd_status_t status = HVD_OK;
+
     if (!comm)
         return HVD_OK;
     HVD_TRY(process_check("hvd_comm_destroy"));
-    if (comm->member && process_self.comm && !process_self.solo)
+    if (comm->member && !process_self.solo &&
+        (process_self.running || process_self.comm))
         return error_set(HVD_ERR_STATE,
                          "hvd_comm_destroy: a set by rule, and a world is "
                          "joined");
-    if (comm->comm && control_with_comm(close_set, comm) == HVD_OK)
-        process_set_destroy(comm->comm);
+    if (is_current(comm) && comm->rank >= 0)
+        status = error_prefix(destroy_current(comm), "hvd_comm_destroy");
     drop(comm);
-    return HVD_OK;
+    return status;
 }
 
 int hvd_comm_rank(const hvd_comm_t *comm)

@@ -13,8 +13,8 @@
 
 #include "collectives/comm.h"
 
-/* A generation is entered, its comm is there: rules are asked. A collective, if
- * there are some. */
+/* A generation is entered, its comm is there, and nobody has made sets in it:
+ * rules are asked. A collective, if there are some. */
 hvd_status_t sets_enter(void) HVD_MUST_CHECK;
 
 /* Its comm is about to be destroyed, and no other thread knows it any more. */
@@ -23,12 +23,12 @@ void sets_leave(void);
 /* On shutdown: all handles. */
 void sets_release(void);
 
-/* The comm of args->comm, or the world. Under control's lock
- * (control_with_comm), any thread. call: who asks. */
+/* The comm of args->comm, or the world. Under control's lock, which
+ * control_with_comm() takes; any thread. */
 hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
                        struct comm **comm_p) HVD_MUST_CHECK;
 
-/* The same without that lock. Threads: app. */
+/* The same, for who has not taken that lock. Threads: app. */
 hvd_status_t sets_find(const hvd_collective_args_t *args,
                        struct comm **comm_p) HVD_MUST_CHECK;
 
