@@ -324,43 +324,45 @@ hvd_status_t by_name_drain(struct comm *comm)
 
 /* --- who waits --- */
 
-struct collected {
-    struct by_name_wait *waits;
-    size_t max, n;
-};
-
-static void collect(const struct hvd_request *r, void *arg)
+/* Where one belongs that waits since then, of those before it; max: nowhere. */
+static size_t make_place(struct by_name_waits *all, uint64_t since_us)
 {
-    struct collected *c = arg;
-    size_t at = c->n < c->max ? c->n : c->max;
+    size_t at = all->n_all < all->max ? all->n_all : all->max;
+
+    all->n_all++;
+    for (; at > 0 && all->waits[at - 1].since_us > since_us; at--)
+        if (at < all->max)
+            all->waits[at] = all->waits[at - 1];
+    return at;
+}
+
+static void add_wait(const struct hvd_request *r, void *arg)
+{
+    struct by_name_waits *all = arg;
+    struct by_name_wait *wait;
+    size_t at;
 
     if (atomic_load_explicit(&r->decided, memory_order_relaxed))
         return;
-    c->n++;
-    while (at > 0 && c->waits[at - 1].since_us > r->waits_us) {
-        if (at < c->max)
-            c->waits[at] = c->waits[at - 1];
-        at--;
-    }
-    if (at == c->max)
+    at = make_place(all, r->waits_us);
+    if (at == all->max)
         return;
-    c->waits[at].since_us = r->waits_us;
-    c->waits[at].digest = (uint32_t)r->id.low;
-    snprintf(c->waits[at].name, sizeof(c->waits[at].name), "%s", r->name);
+    wait = &all->waits[at];
+    wait->since_us = r->waits_us;
+    wait->set = r->comm->config.set - 1; /* the names' is the next one */
+    wait->digest = (uint32_t)r->id.low + wait->set;
+    snprintf(wait->name, sizeof(wait->name), "%s", r->name);
 }
 
-size_t by_name_waits(const struct comm *comm, struct by_name_wait *waits,
-                     size_t max)
+void by_name_add_waits(const struct comm *comm, struct by_name_waits *all)
 {
     const struct comm *names = names_of(comm);
-    struct collected c = {waits, max, 0};
 
     if (names == NULL)
-        return 0;
+        return;
     pthread_mutex_lock(&names->by_name->lock);
-    flying_visit(&names->by_name->flying, collect, &c);
+    flying_visit(&names->by_name->flying, add_wait, all);
     pthread_mutex_unlock(&names->by_name->lock);
-    return c.n;
 }
 
 /* --- the end --- */

@@ -60,14 +60,20 @@ void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text);
 /* A call that others have yet to post. */
 struct by_name_wait {
     uint64_t since_us;
-    uint32_t digest; /* of its name */
+    uint32_t set;    /* of its comm: 0 the world's */
+    uint32_t digest; /* of its name and set */
     char name[64];   /* cut */
 };
 
-/* waits [max] become those that wait for the longest time, the oldest first;
- * returns how many there are in all. Any thread. */
-size_t by_name_waits(const struct comm *comm, struct by_name_wait *waits,
-                     size_t max);
+/* Some of them: waits [n], n <= max, those that wait for the longest time, the
+ * oldest first; n_all: how many there are. */
+struct by_name_waits {
+    struct by_name_wait *waits;
+    size_t max, n_all;
+};
+
+/* Add those of `comm`. Any thread. */
+void by_name_add_waits(const struct comm *comm, struct by_name_waits *all);
 
 /* --- for whoever drives their comm --- */
 

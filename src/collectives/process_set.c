@@ -300,6 +300,34 @@ uint64_t process_sets_moves(struct comm *world)
     return n;
 }
 
+void process_sets_add_waits(struct comm *world, struct by_name_waits *all)
+{
+    struct comm_family *family = &world->family;
+
+    pthread_mutex_lock(&family->lock);
+    for (struct comm *set = family->first; set != NULL; set = set->family.next)
+        by_name_add_waits(set, all);
+    pthread_mutex_unlock(&family->lock);
+}
+
+size_t process_sets_ranks(struct comm *world, uint32_t number, uint32_t *ranks,
+                          size_t max)
+{
+    struct comm_family *family = &world->family;
+    const struct comm *set;
+    size_t n;
+
+    pthread_mutex_lock(&family->lock);
+    set = family->first;
+    while (set != NULL && set->config.set != number)
+        set = set->family.next;
+    n = set != NULL ? (size_t)set->config.size : 0;
+    for (size_t i = 0; i < n && i < max; i++)
+        ranks[i] = (uint32_t)set->family.ranks[i];
+    pthread_mutex_unlock(&family->lock);
+    return n;
+}
+
 void process_set_tell(struct comm *set, hvd_status_t reason, const char *text)
 {
     struct comm *world = set->family.world;

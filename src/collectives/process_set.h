@@ -19,6 +19,7 @@
 
 #include <hvd/status.h>
 
+#include "collectives/by_name.h"
 #include "collectives/comm.h"
 
 /* Do all ranks of the comm name the same numbers? A collective. Else than
@@ -55,6 +56,12 @@ static inline int process_set_place(int rank, const int *ranks, int n)
 void process_sets_abort(struct comm *world, hvd_status_t reason,
                         const char *text);
 uint64_t process_sets_moves(struct comm *world);
+/* Of their calls by name, those that wait (by_name.h). Any thread. */
+void process_sets_add_waits(struct comm *world, struct by_name_waits *all);
+/* ranks [max]: those of this set, as they fit; returns how many it has, 0: it
+ * is not there. Any thread. */
+size_t process_sets_ranks(struct comm *world, uint32_t set, uint32_t *ranks,
+                          size_t max);
 /* It has ended, for this reason: so has its world. Any thread. */
 void process_set_tell(struct comm *set, hvd_status_t reason, const char *text);
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "collectives/process_set.h"
 #include "named.h"
 
@@ -164,6 +165,63 @@ static bool post_names(struct group *g, int rank, void *arg)
 START_TEST(names_are_those_of_the_set)
 {
     play(post_names);
+}
+END_TEST
+
+/* What waits is told, the oldest first, and by whose ranks. */
+static bool are_told(struct comm *world, const struct comm *set, int rank)
+{
+    struct by_name_wait waits[2];
+    struct by_name_waits all = {waits, 2, 0};
+    uint32_t ranks[1];
+
+    by_name_add_waits(world, &all);
+    process_sets_add_waits(world, &all);
+    EXPECT(all.n_all == 3);
+    EXPECT(strcmp(waits[0].name, "first") == 0 && waits[0].set == 0);
+    EXPECT(strcmp(waits[1].name, "second") == 0);
+    EXPECT(waits[1].set == set->config.set);
+    EXPECT(process_sets_ranks(world, waits[1].set, ranks, 1) == 2);
+    EXPECT(ranks[0] == 2);
+    EXPECT(process_sets_ranks(world, 1000, ranks, 1) == 0);
+    return true;
+}
+
+static bool wait_in_both(struct group *g, int rank, void *arg)
+{
+    struct comm *world = g->comms[rank], *set = halves(g, rank);
+    struct comm *where[3] = {world, set, world};
+    static const char *const names[] = {"first", "second", "third"};
+    struct hvd_request *requests[3];
+    struct by_name_waits none = {NULL, 0, 0};
+    float x[3] = {1, 1, 1};
+
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        uint64_t now_us = clock_now_us();
+
+        if (rank != 0 && i == 0)
+            pthread_barrier_wait(&meet);
+        EXPECT(post_named(where[i], names[i], &x[i], 1, &requests[i]) ==
+               HVD_OK);
+        while (clock_now_us() == now_us)
+            continue;
+    }
+    if (rank == 0) {
+        EXPECT(are_told(world, set, rank));
+        pthread_barrier_wait(&meet);
+    }
+    for (int i = 0; i < 3; i++)
+        EXPECT(request_wait(requests[i]) == HVD_OK);
+    by_name_add_waits(world, &none);
+    process_sets_add_waits(world, &none);
+    EXPECT(none.n_all == 0);
+    return process_set_destroy(set) == HVD_OK;
+}
+
+START_TEST(what_waits_is_told)
+{
+    play(wait_in_both);
 }
 END_TEST
 
@@ -465,6 +523,7 @@ int main(void)
     tcase_add_test(tc, order_is_that_of_each_set);
     tcase_add_test(tc, sets_do_not_wait_for_each_other);
     tcase_add_test(tc, names_are_those_of_the_set);
+    tcase_add_test(tc, what_waits_is_told);
     tcase_add_test(tc, set_of_one);
     tcase_add_test(tc, other_ranks_are_named);
     tcase_add_test(tc, lost_in_a_set_is_lost_in_the_world);

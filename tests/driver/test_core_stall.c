@@ -42,12 +42,18 @@ static void say(struct fixture *f, uint64_t ms, uint64_t worker,
 static void stand(struct fixture *f, uint64_t since_s, uint64_t from_s,
                   uint64_t to_s, const char *words)
 {
+    static const char *const names[] = {"w1", "w2", "w3"};
+
+    for (size_t i = 1; i <= f->driver.n_workers; i++)
+        f->workers[i].silent = true; /* but for these */
     for (uint64_t s = from_s; s < to_s; s++) {
         char list[64], *word, *rest = list;
 
         snprintf(list, sizeof(list), "%s", words);
-        for (uint64_t i = 1; (word = strtok_r(rest, " ", &rest)) != NULL; i++)
+        for (uint64_t i = 1; (word = strtok_r(rest, " ", &rest)) != NULL; i++) {
+            at(f, 1000 * s + 100, ping(names[i - 1], WORKER_RUNNING, 0));
             say(f, 1000 * s + 100, i, word, 1000 * (s - since_s + 1));
+        }
         pass(f, 1000 * s + 900);
     }
 }
@@ -106,13 +112,43 @@ START_TEST(m10_words_of_another_generation_count_for_nothing)
 }
 END_TEST
 
+/* Rank 0 waits in a set of ranks 0 and 2. */
+START_TEST(m10_of_a_process_set_its_ranks_are_named)
+{
+    struct fixture *f = create(3, 5, 0);
+    struct message m = {.type = MSG_WAITING, .job = FIXTURE_JOB, .worker = 1};
+
+    run(f, "a:3");
+    m.u.waiting = (struct msg_waiting){.generation = 1,
+                                       .waited_ms = 60000,
+                                       .name = "a",
+                                       .n_names = 1,
+                                       .names = {1},
+                                       .n_ranks = 2,
+                                       .ranks = {0, 2}};
+    f->workers[1].silent = true;
+    for (uint64_t ms = 1000; ms < 6000; ms += 1000) {
+        at(f, ms, ping("w1", WORKER_RUNNING, 0));
+        at_raw(f, ms, &m);
+        pass(f, ms + 900);
+    }
+    expect(f, "warn: 'a' has waited 60.0 s for rank 2, which has not posted "
+              "it\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m10_names_are_made_printable)
 {
     struct fixture *f = create(2, 5, 0);
 
     run(f, "a:2");
-    say(f, 1000, 1, "\nb\033", 60000);
-    pass(f, 2000);
+    f->workers[1].silent = true;
+    for (uint64_t ms = 1000; ms < 6000; ms += 1000) {
+        at(f, ms, ping("w1", WORKER_RUNNING, 0));
+        say(f, ms, 1, "\nb\033", 60000);
+        pass(f, ms + 900);
+    }
     expect(f,
            "warn: '?' has waited 60.0 s for rank 1, which has not posted it; "
            "rank 0 waits also for 'b?'\n");
@@ -179,6 +215,57 @@ START_TEST(m10_who_is_busy_is_no_culprit)
 }
 END_TEST
 
+/* w2 was waiting for w3, which has come at last: it has yet to get to `a`. */
+START_TEST(m10_who_was_behind_until_now_is_given_its_time)
+{
+    struct fixture *f = create(3, 0, 10);
+
+    run(f, "a:3");
+    stand(f, 1, 1, 12, "a b ab");
+    for (uint64_t s = 12; s < 20; s++) {
+        struct happening on = ping("w2", WORKER_RUNNING, 0);
+
+        on.message.u.ping.moves = 7;
+        at(f, 1000 * s + 100, ping("w1", WORKER_RUNNING, 0));
+        say(f, 1000 * s + 100, 1, "a", 1000 * s);
+        at(f, 1000 * s + 100, on);
+        at(f, 1000 * s + 100, ping("w3", WORKER_RUNNING, 0));
+        say(f, 1000 * s + 100, 3, "a", 1000 * s);
+        pass(f, 1000 * s + 900);
+    }
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* As the first word of somebody else to a driver that has just taken over. */
+START_TEST(m10_a_single_word_convicts_nobody)
+{
+    struct fixture *f = create(2, 5, 10);
+
+    run(f, "a:2");
+    stand(f, 1, 1, 20, "- -");
+    say(f, 20000, 1, "a", 100000);
+    pass(f, 20500);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* It is not said again: it was over, and the word of that was lost. */
+START_TEST(m10_what_is_not_said_again_is_over)
+{
+    struct fixture *f = create(2, 5, 0);
+
+    run(f, "a:2");
+    say(f, 1000, 1, "a", 100000);
+    for (uint64_t s = 1; s < 30; s++)
+        pass(f, 1000 * s + 900);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_stall");
@@ -188,11 +275,15 @@ int main(void)
     tcase_add_test(tcase, m10_what_all_have_posted_is_no_stall);
     tcase_add_test(tcase, m10_without_a_limit_nobody_is_named);
     tcase_add_test(tcase, m10_words_of_another_generation_count_for_nothing);
+    tcase_add_test(tcase, m10_of_a_process_set_its_ranks_are_named);
     tcase_add_test(tcase, m10_names_are_made_printable);
     tcase_add_test(tcase, m10_culprits_of_a_stall_are_evicted);
     tcase_add_test(tcase, m10_who_waits_itself_is_merely_behind);
     tcase_add_test(tcase, m10_each_waits_for_another_and_all_begin_again);
     tcase_add_test(tcase, m10_who_is_busy_is_no_culprit);
+    tcase_add_test(tcase, m10_who_was_behind_until_now_is_given_its_time);
+    tcase_add_test(tcase, m10_a_single_word_convicts_nobody);
+    tcase_add_test(tcase, m10_what_is_not_said_again_is_over);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

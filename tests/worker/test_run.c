@@ -177,6 +177,10 @@ void control_watch_state(hvd_state_t *s)
 {
 }
 
+void sets_begin(void)
+{
+}
+
 hvd_status_t sets_enter(void)
 {
     return HVD_OK;

@@ -418,6 +418,8 @@ struct driver_worker {
     uint64_t progress_us; /* when a ping last told that it got on */
     bool hang_warned;
     struct msg_waiting *waiting; /* heap: newest; NULL: none */
+    uint64_t waiting_us;         /* when it came, */
+    uint64_t waiting_since_us;   /* and since when there is one each time */
 };
 
 static inline bool worker_is_dead(const struct driver_worker *w)
@@ -503,6 +505,7 @@ struct driver {
     bool death;          /* a member died since the current generation formed */
     bool hang_warned;    /* all its members wait, and none gets on */
     uint64_t stall_warned; /* generation in which a stall was told last, */
+    uint64_t stall_us;     /* when, */
     uint32_t stall_name;   /* and the digest of the call that waited */
     /* generations in a row without a commit, since when; and of those that
      * came last, how many of the same members (M12) */

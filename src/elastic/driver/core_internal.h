@@ -181,11 +181,15 @@ void worker_evict(struct driver *d, struct driver_worker *w, const char *how);
 /* Where it cannot go on without others. */
 bool worker_waits(const struct driver_worker *w);
 void hang_tick(struct driver *d);
+/* It has not got on for so long, by its own newest word. */
+bool worker_is_stuck(const struct driver_worker *w, uint64_t limit_us);
 
 /* ---- stall.c ------------------------------------------------------------- */
 
 /* Calls by name that some have not posted: once named, at last ended. */
 void stall_tick(struct driver *d);
+/* A PING has come: what was not said again since the one before is over. */
+void stall_forget(struct driver_worker *w);
 void on_waiting(struct driver *d, struct driver_worker *w,
                 const struct msg_waiting *waiting);
 

@@ -28,8 +28,8 @@ static bool holds_up(const struct driver *d, const struct driver_worker *w)
     return d->aborted || !worker_waits(w);
 }
 
-/* By its own newest word, and at most since it could get on. */
-static bool is_stuck(const struct driver_worker *w, uint64_t limit_us)
+/* At most since it could get on. */
+bool worker_is_stuck(const struct driver_worker *w, uint64_t limit_us)
 {
     return w->pinged_us > w->progress_us + limit_us;
 }
@@ -56,7 +56,7 @@ static struct census take_census(const struct driver *d, uint64_t limit_us)
             continue;
         }
         c.n++;
-        c.stuck += is_stuck(w, limit_us);
+        c.stuck += worker_is_stuck(w, limit_us);
         if (!c.last || w->ping.operation < c.last->ping.operation)
             c.last = w;
         c.waiting += !holds_up(d, w);
@@ -120,7 +120,7 @@ static void evict_stuck(struct driver *d, const struct census *c)
         struct driver_worker *w = &d->workers[i];
 
         if (is_member(w) && !is_through(w) && holds_up(d, w) &&
-            is_stuck(w, limit_us) && is_awaited(d, c, w))
+            worker_is_stuck(w, limit_us) && is_awaited(d, c, w))
             worker_evict(d, w, "made no progress within --hang-timeout");
     }
 }
@@ -171,7 +171,7 @@ static void warn(struct driver *d)
         struct driver_worker *w = &d->workers[i];
 
         if (is_member(w) && !is_through(w) && holds_up(d, w) &&
-            !w->hang_warned && is_stuck(w, HANG_WARN_US))
+            !w->hang_warned && worker_is_stuck(w, HANG_WARN_US))
             warn_of_one(d, w);
     }
 }

@@ -582,6 +582,7 @@ static void on_ping(struct driver *d, struct driver_worker *w,
                          ping->phase == WORKER_DONE;
 
     note_progress(d, w, ping);
+    stall_forget(w);
     w->ping = *ping;
     w->pinged_us = d->now_us;
     note_committed(d, w, ping->id);

@@ -3,7 +3,9 @@
  *
  * A member says which of its calls wait (WAITING), with each heartbeat from the
  * first on. Who does not say so of a name has not posted it, or less than two
- * heartbeats ago. Of those, who waits for others itself is merely behind. */
+ * heartbeats ago. At fault is of those who has computed for all of the limit
+ * and nothing else: who waits for others itself, or has got on, is merely
+ * behind. */
 #include <string.h>
 
 #include "base/array.h"
@@ -11,6 +13,8 @@
 #include "elastic/driver/core_internal.h"
 
 enum { HEARTBEATS = 3, RANKS_NAMED = 8 };
+
+#define MS_MAX (UINT64_MAX / 2000)
 
 /* ---- what members say ---------------------------------------------------- */
 
@@ -22,6 +26,19 @@ static void make_printable(char *text)
             *text = '?';
 }
 
+static bool is_waiting(const struct driver *d, const struct driver_worker *w)
+{
+    return w->waiting && w->waiting->generation == d->generation &&
+           w->waiting->n_names > 0;
+}
+
+/* WAITING follows PING. */
+void stall_forget(struct driver_worker *w)
+{
+    if (w->waiting && w->waiting_us < w->pinged_us)
+        w->waiting->n_names = 0;
+}
+
 void on_waiting(struct driver *d, struct driver_worker *w,
                 const struct msg_waiting *waiting)
 {
@@ -29,18 +46,17 @@ void on_waiting(struct driver *d, struct driver_worker *w,
 
     if (!is_member(w) || waiting->generation != d->generation)
         return;
+    if (!is_waiting(d, w))
+        w->waiting_since_us = d->now_us;
     /* without memory nobody is named, that is all */
     if (!array_reserve(&w->waiting, &max, 1))
         return;
     *w->waiting = *waiting;
+    w->waiting_us = d->now_us;
+    if (waiting->waited_ms > MS_MAX)
+        w->waiting->waited_ms = MS_MAX;
     make_printable(w->waiting->name);
     make_printable(w->waiting->others);
-}
-
-static bool is_waiting(const struct driver *d, const struct driver_worker *w)
-{
-    return w->waiting && w->waiting->generation == d->generation &&
-           w->waiting->n_names > 0;
 }
 
 static bool has_posted(const struct driver *d, const struct driver_worker *w,
@@ -63,10 +79,21 @@ struct stall {
     size_t n_missing; /* members that have not posted it */
 };
 
+/* It is to post what `by` waits for. */
+static bool concerns(const struct msg_waiting *waiting,
+                     const struct driver_worker *w)
+{
+    for (uint32_t i = 0; i < waiting->n_ranks; i++)
+        if (waiting->ranks[i] == w->rank)
+            return true;
+    return waiting->n_ranks == 0;
+}
+
 static bool lacks(const struct driver *d, const struct stall *stall,
                   const struct driver_worker *w)
 {
-    return is_member(w) && !has_posted(d, w, stall->name);
+    return is_member(w) && concerns(stall->by->waiting, w) &&
+           !has_posted(d, w, stall->name);
 }
 
 static struct stall find_stall(const struct driver *d)
@@ -82,19 +109,26 @@ static struct stall find_stall(const struct driver *d)
         stall.by = w;
         stall.waited_us = w->waiting->waited_ms * 1000;
     }
-    if (!stall.by)
-        return stall;
-    stall.name = stall.by->waiting->names[0];
-    for (size_t i = 0; i < d->n_workers; i++)
-        stall.n_missing += lacks(d, &stall, &d->workers[i]);
+    if (stall.by)
+        stall.name = stall.by->waiting->names[0];
     return stall;
 }
 
+static void count_missing(const struct driver *d, struct stall *stall)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        stall->n_missing += lacks(d, stall, &d->workers[i]);
+}
+
+/* All others have been heard since it began to say so. */
 static bool lasts(const struct driver *d, const struct stall *stall,
                   uint64_t limit_us)
 {
-    return limit_us > 0 && stall->n_missing > 0 &&
-           stall->waited_us >= limit_us + HEARTBEATS * d->config.heartbeat_us;
+    uint64_t grace_us = HEARTBEATS * d->config.heartbeat_us;
+
+    return stall->by && limit_us > 0 &&
+           stall->waited_us >= limit_us + grace_us &&
+           d->now_us >= stall->by->waiting_since_us + grace_us;
 }
 
 /* "ranks 2, 5 and 3 others" */
@@ -162,21 +196,30 @@ static const char *record(struct driver *d, const struct stall *stall)
     return r->text;
 }
 
-/* Each name once in a generation, as long as it is the oldest. */
+/* Several wait for as long, each is the oldest at times: one will do. */
 static void warn(struct driver *d, const struct stall *stall)
 {
-    if (d->stall_warned == d->generation && d->stall_name == stall->name)
+    if (d->stall_warned == d->generation &&
+        (d->stall_name == stall->name ||
+         d->now_us < d->stall_us + d->config.stall_check_us))
         return;
     d->stall_warned = d->generation;
+    d->stall_us = d->now_us;
     d->stall_name = stall->name;
     record(d, stall);
 }
 
-/* Not one that waits itself, or has said that it would be long. */
+static bool is_behind(const struct driver *d, const struct driver_worker *w)
+{
+    return is_waiting(d, w) || worker_waits(w);
+}
+
+/* hvd_busy() counts as getting on. */
 static bool is_culprit(const struct driver *d, const struct stall *stall,
                        const struct driver_worker *w)
 {
-    return lacks(d, stall, w) && !is_waiting(d, w) && w->ping.busy_ms == 0;
+    return lacks(d, stall, w) && !is_behind(d, w) &&
+           worker_is_stuck(w, d->config.stall_shutdown_us);
 }
 
 static bool evict_culprits(struct driver *d, const struct stall *stall)
@@ -196,30 +239,43 @@ static bool evict_culprits(struct driver *d, const struct stall *stall)
     return any;
 }
 
-static bool anybody_is_busy(const struct driver *d, const struct stall *stall)
+/* Whoever is missing waits as well, and does not get on. */
+static bool all_are_behind(const struct driver *d, const struct stall *stall)
 {
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (lacks(d, stall, &d->workers[i]) && d->workers[i].ping.busy_ms > 0)
-            return true;
-    return false;
+    uint64_t limit_us = d->config.stall_shutdown_us;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (lacks(d, stall, w) &&
+            !(is_behind(d, w) && worker_is_stuck(w, limit_us)))
+            return false;
+    }
+    return true;
 }
 
 /* Where each waits for another nobody is at fault: they begin again. */
 static void shut_down(struct driver *d, const struct stall *stall)
 {
-    if (!evict_culprits(d, stall) && !anybody_is_busy(d, stall))
+    if (!evict_culprits(d, stall) && all_are_behind(d, stall))
         end_by_loss(d, ABORT_LOST, 0, record(d, stall));
 }
 
 void stall_tick(struct driver *d)
 {
     struct stall stall;
+    bool named, over;
 
     if (d->generation == 0 || d->aborted || d->phase >= DRIVER_STOPPING)
         return;
     stall = find_stall(d);
-    if (lasts(d, &stall, d->config.stall_check_us))
+    named = lasts(d, &stall, d->config.stall_check_us);
+    over = lasts(d, &stall, d->config.stall_shutdown_us);
+    if (!named && !over)
+        return;
+    count_missing(d, &stall);
+    if (named && stall.n_missing > 0)
         warn(d, &stall);
-    if (lasts(d, &stall, d->config.stall_shutdown_us))
+    if (over && stall.n_missing > 0)
         shut_down(d, &stall);
 }

@@ -320,16 +320,19 @@ struct msg_ping {
     bool in_collective; /* waits for others now */
 };
 
-/* Of its calls by name in the world, those that others have yet to post: said
- * with each heartbeat while one is older than that, and once when none is. */
+/* Of its calls by name those that others have yet to post: said with each
+ * heartbeat while one is older than that, and once when none is. */
 struct msg_waiting {
     uint64_t generation;
     uint64_t waited_ms;           /* for the oldest */
     char name[WIRE_NAME_MAX];     /* of the oldest */
     char others[WIRE_OTHERS_MAX]; /* "'b', 'c'": those behind it, as they fit */
     uint32_t n_names;
-    uint32_t names[WIRE_WAITING_MAX]; /* digests of names, the oldest first */
+    uint32_t names[WIRE_WAITING_MAX]; /* digests of them, the oldest first */
     bool more;                        /* there are others */
+    uint32_t n_ranks;                 /* the oldest is a process set's: */
+    uint32_t ranks[WIRE_WAITING_MAX]; /* its ranks, as they fit; 0: the world's
+                                       */
 };
 
 /* ---- driver -> worker ---------------------------------------------------- */

@@ -232,6 +232,9 @@ static const struct field waiting[] = {
           .optional = true),
     BOOL(5, u.waiting.more),
     TEXT(6, u.waiting.others),
+    FIELD(7, u.waiting.ranks, FIELD_LIST,
+          .count_offset = offsetof(struct message, u.waiting.n_ranks),
+          .optional = true),
 };
 
 static const struct field welcome[] = {

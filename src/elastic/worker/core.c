@@ -119,13 +119,15 @@ static void send_ping(struct worker_core *core, const struct worker_event *ev,
     ping->in_collective = ev->in_collective;
 }
 
-/* A call that waits for a heartbeat may be late; most are done long before. */
+/* A call that waits for a heartbeat may be late; most are done long before.
+ * What others could not do while nothing ran counts for nothing. */
 static void send_waiting(struct worker_core *core,
-                         const struct msg_waiting *waiting)
+                         const struct msg_waiting *waiting, uint64_t now_us)
 {
     bool waits = waiting && core->phase == WORKER_RUNNING &&
                  waiting->n_names > 0 &&
                  waiting->waited_ms * 1000 >= core->heartbeat_us;
+    uint64_t ran_ms = (now_us - core->ran_since_us) / 1000;
     struct message *m;
 
     if (!waits && !core->said_waiting)
@@ -135,6 +137,8 @@ static void send_waiting(struct worker_core *core,
     if (waits)
         m->u.waiting = *waiting;
     m->u.waiting.generation = core->generation;
+    if (m->u.waiting.waited_ms > ran_ms)
+        m->u.waiting.waited_ms = ran_ms;
 }
 
 static void say_where(const struct worker_core *core, struct state_id id,
@@ -220,6 +224,8 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
 
     core->last_heard_us = stall_forgive(core->last_heard_us, away_us, now_us);
     core->next_tick_us = now_us + core->heartbeat_us;
+    if (away_us > 0)
+        core->ran_since_us = now_us;
     if (driver_is_gone(core, away_us, now_us)) {
         finish(core, WORKER_DRIVER_GONE, HVD_ERR_DRIVER_LOST,
                "the driver has not answered within its time");
@@ -229,7 +235,7 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
     if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT &&
         !core->greeting) {
         send_ping(core, ev, now_us);
-        send_waiting(core, ev->waiting);
+        send_waiting(core, ev->waiting, now_us);
     }
 }
 

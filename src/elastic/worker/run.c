@@ -10,7 +10,7 @@
  *                    HVD_OK <-- RELEASE      anything else: LEAVING -> return
  *
  * READY leaves before anything else is done: the others wait for it. Rules of
- * process sets are asked ahead of the sync, whose callbacks may use them.
+ * process sets are asked behind the sync.
  *
  * Threads: app. Memory: none of its own. */
 #include <hvd/elastic.h>
@@ -293,7 +293,7 @@ static hvd_status_t take_part(struct run *run)
     hvd_status_t status;
 
     membership_show(&run->a);
-    HVD_TRY(sets_enter());
+    sets_begin();
     find_sources(&run->a);
     start_ns = timeline_clock();
     collective_enter();
@@ -301,6 +301,7 @@ static hvd_status_t take_part(struct run *run)
     collective_exit();
     timeline_elastic(TIMELINE_SYNC, start_ns, NULL);
     HVD_TRY(status);
+    HVD_TRY(sets_enter());
     process_self.first_collective_due = true;
     reset(run);
     run->live_is_snapshot = false;

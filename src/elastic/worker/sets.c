@@ -4,8 +4,8 @@
  *   by rule   hvd_comm_create_by_rule: asked, and agreed upon, when a
  *             generation is entered
  *
- * Numbers are given in the order in which ranks have agreed, from 1 on in each
- * generation: those by rule come first.
+ * Numbers are given from 1 on in each generation, first to those by rule, then
+ * in the order in which ranks agree.
  *
  * Threads: app; a handle's comm and what leads to it are written under
  * control's lock, for calls by name come from any. */
@@ -122,10 +122,10 @@ static hvd_status_t agree(const char *what, const int *ranks, int n)
 }
 
 /* A rule is asked in the generation that has begun. */
-static hvd_status_t renew(struct hvd_comm *set)
+static hvd_status_t renew(struct hvd_comm *set, uint32_t number)
 {
     struct world world;
-    struct renewal now = {.set = set, .number = sets.n_made + 1};
+    struct renewal now = {.set = set, .number = number};
     char what[48];
     hvd_status_t status;
 
@@ -139,20 +139,25 @@ static hvd_status_t renew(struct hvd_comm *set)
     status = agree(what, now.ranks, now.n);
     if (status == HVD_OK)
         status = control_with_comm(install, &now);
-    if (status != HVD_OK) {
+    if (status != HVD_OK)
         free(now.ranks);
-        return status;
-    }
-    sets.n_made++;
-    return HVD_OK;
+    return status;
+}
+
+void sets_begin(void)
+{
+    sets.n_made = 0;
+    for (const struct hvd_comm *set = sets.first; set; set = set->next)
+        sets.n_made += set->member != NULL;
 }
 
 hvd_status_t sets_enter(void)
 {
-    sets.n_made = 0; /* before anything else of this generation */
+    uint32_t number = 0;
+
     for (struct hvd_comm *set = sets.first; set; set = set->next)
         if (set->member)
-            HVD_TRY(renew(set));
+            HVD_TRY(renew(set, ++number));
     return HVD_OK;
 }
 
@@ -299,7 +304,8 @@ hvd_status_t hvd_comm_create_by_rule(hvd_member_fn member, void *arg,
         return error_set(HVD_ERR_STATE,
                          "hvd_comm_create_by_rule: the world was joined");
     HVD_TRY(add(&set, comm_p));
-    if (process_self.solo && (status = renew(*comm_p)) != HVD_OK) {
+    if (process_self.solo &&
+        (status = renew(*comm_p, ++sets.n_made)) != HVD_OK) {
         drop(*comm_p);
         *comm_p = NULL;
     }
@@ -324,7 +330,13 @@ static hvd_status_t destroy_current(struct hvd_comm *set)
     hvd_status_t status;
 
     args.comm = set;
-    HVD_TRY(sets_find(&args, &comm));
+    if (process_self.left)
+        return HVD_OK; /* all have left together */
+    status = sets_find(&args, &comm);
+    if (status != HVD_OK) { /* the others wait for it */
+        comm_abort(process_self.comm, HVD_PEER_LOST, error_text());
+        return status;
+    }
     HVD_TRY(control_with_comm(take_comm, set));
     collective_enter();
     status = process_set_destroy(comm);

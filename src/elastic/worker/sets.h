@@ -13,8 +13,10 @@
 
 #include "collectives/comm.h"
 
-/* A generation is entered, its comm is there, and nobody has made sets in it:
- * rules are asked. A collective, if there are some. */
+/* A generation begins: numbers are given anew. Before anybody makes sets. */
+void sets_begin(void);
+
+/* It is entered: rules are asked. A collective, if there are some. */
 hvd_status_t sets_enter(void) HVD_MUST_CHECK;
 
 /* Its comm is about to be destroyed, and no other thread knows it any more. */

@@ -24,6 +24,7 @@ static hvd_status_t join(void)
     process_self.first_collective_due = true;
     generation = a.generation;
     membership_show(&a);
+    sets_begin();
     return sets_enter();
 }
 

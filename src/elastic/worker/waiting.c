@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "collectives/by_name.h"
+#include "collectives/process_set.h"
 
 /* Whole names, as many as fit. */
 static void name_others(struct msg_waiting *waiting,
@@ -23,6 +24,20 @@ static void name_others(struct msg_waiting *waiting,
     }
 }
 
+/* Ranks of the oldest one's set; none: of the world. */
+static void name_ranks(struct comm *comm, const struct by_name_wait *oldest,
+                       struct msg_waiting *waiting)
+{
+    size_t n = 0;
+
+    if (oldest->set > 0)
+        n = process_sets_ranks(comm, oldest->set, waiting->ranks,
+                               WIRE_WAITING_MAX);
+    if (oldest->set > 0 && n == 0)
+        waiting->n_names = 0; /* the set has gone this moment */
+    waiting->n_ranks = (uint32_t)(n < WIRE_WAITING_MAX ? n : WIRE_WAITING_MAX);
+}
+
 static void describe(struct msg_waiting *waiting,
                      const struct by_name_wait *waits, uint64_t now_us)
 {
@@ -35,22 +50,24 @@ static void describe(struct msg_waiting *waiting,
     name_others(waiting, waits);
 }
 
-const struct msg_waiting *waiting_sample(const struct comm *comm,
-                                         struct msg_waiting *waiting,
-                                         uint64_t now_us)
+const struct msg_waiting *
+waiting_sample(struct comm *comm, struct msg_waiting *waiting, uint64_t now_us)
 {
     struct by_name_wait waits[WIRE_WAITING_MAX];
-    size_t n;
+    struct by_name_waits all = {waits, WIRE_WAITING_MAX, 0};
 
     if (!comm)
         return NULL;
     memset(waiting, 0, sizeof(*waiting));
-    n = by_name_waits(comm, waits, WIRE_WAITING_MAX);
-    waiting->more = n > WIRE_WAITING_MAX;
-    waiting->n_names = (uint32_t)(waiting->more ? WIRE_WAITING_MAX : n);
+    by_name_add_waits(comm, &all);
+    process_sets_add_waits(comm, &all);
+    waiting->more = all.n_all > all.max;
+    waiting->n_names = (uint32_t)(waiting->more ? all.max : all.n_all);
     for (uint32_t i = 0; i < waiting->n_names; i++)
         waiting->names[i] = waits[i].digest;
-    if (n > 0)
-        describe(waiting, waits, now_us);
+    if (all.n_all == 0)
+        return waiting;
+    describe(waiting, waits, now_us);
+    name_ranks(comm, &waits[0], waiting);
     return waiting;
 }

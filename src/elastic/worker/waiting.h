@@ -11,8 +11,7 @@
 
 /* *waiting is filled in, but for the generation, and returned. NULL: there is
  * no comm. */
-const struct msg_waiting *waiting_sample(const struct comm *comm,
-                                         struct msg_waiting *waiting,
-                                         uint64_t now_us);
+const struct msg_waiting *
+waiting_sample(struct comm *comm, struct msg_waiting *waiting, uint64_t now_us);
 
 #endif
