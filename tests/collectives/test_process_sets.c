@@ -198,13 +198,14 @@ static bool wait_in_both(struct group *g, int rank, void *arg)
 
     (void)arg;
     for (int i = 0; i < 3; i++) {
-        uint64_t now_us = clock_now_us();
+        uint64_t now_us;
 
         if (rank != 0 && i == 0)
             pthread_barrier_wait(&meet);
         EXPECT(post_named(where[i], names[i], &x[i], 1, &requests[i]) ==
                HVD_OK);
-        while (clock_now_us() == now_us)
+        now_us = clock_now_us();
+        while (clock_now_us() == now_us) /* no two at the same time */
             continue;
     }
     if (rank == 0) {
