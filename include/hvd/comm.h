@@ -50,16 +50,18 @@ HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
  * Called before the world is joined, by hvd_elastic_run or by the first
  * collective, in each worker, those that come later, too: as many rules, in the
  * same order. They are asked, and their answers compared, when a generation is
- * entered: HVD_ERR_MISMATCH where they differ. `arg` is passed on, and borrowed
- * until the set is destroyed.
+ * entered, behind the sync of the state, whose callbacks cannot use the set:
+ * HVD_ERR_MISMATCH where they differ. `arg` is passed on, and borrowed until
+ * the set is destroyed.
  * Returns HVD_OK; HVD_ERR_INVALID (NULL); HVD_ERR_STATE: no hvd_init, or the
  * world was joined; HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_comm_create_by_rule(
     hvd_member_fn member, void *arg, hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
 /* hvd_comm_destroy - its calls in flight are completed, and it is gone. A
- * collective of the set, for ranks that are not in it and in later generations
- * a call like any other. NULL is fine. hvd_shutdown destroys what is left.
+ * collective of the set; on ranks that are not in it, and when its generation
+ * is over, it waits for nobody. NULL is fine. hvd_shutdown destroys what is
+ * left.
  * Returns HVD_OK; HVD_ERR_STATE: a set by rule, and a world is joined, nothing
  * has happened; else as hvd_barrier() does, and the set is gone. */
 HVD_API hvd_status_t hvd_comm_destroy(hvd_comm_t *comm) HVD_MUST_CHECK;
