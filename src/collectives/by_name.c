@@ -95,12 +95,12 @@ static hvd_status_t open_names(struct comm *world, struct comm **names_p)
         return error_set(HVD_ERR_STATE, "this rank has left");
     b = create(world);
     if (b == NULL)
-        return error_set(HVD_ERR_NOMEM, "calls by name");
+        return comm_lacks(world, error_set(HVD_ERR_NOMEM, "calls by name"));
     status = create_comm(b, names_p);
     if (status != HVD_OK) {
         comm_destroy(b->comm);
         release(b);
-        return status;
+        return comm_lacks(world, status);
     }
     atomic_store_explicit(&world->names, *names_p, memory_order_release);
     /* an abort that came before has not seen it */

@@ -243,6 +243,15 @@ hvd_status_t comm_status(const struct comm *comm, const char **text_p)
     return verdict_status(&comm->verdict, text_p);
 }
 
+hvd_status_t comm_lacks(struct comm *comm, hvd_status_t status)
+{
+    char text[ERROR_TEXT_MAX];
+
+    memcpy(text, error_text(), strlen(error_text()) + 1);
+    comm_abort(comm, status, text);
+    return error_set(status, "%s", text);
+}
+
 /* Whoever drives a call that fails tears the comm down before the call is
  * over. */
 hvd_status_t comm_whole(struct comm *comm)

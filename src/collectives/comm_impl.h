@@ -209,6 +209,10 @@ static inline hvd_status_t comm_check(const struct comm *comm)
     return verdict_check(&comm->verdict);
 }
 
+/* This rank lacks what a call needs, and the others wait for that call: it is
+ * lost to them. The sentence is set; returns `status`. Any thread. */
+hvd_status_t comm_lacks(struct comm *comm, hvd_status_t status);
+
 /* Say goodbye where that is still possible and give all connections away. */
 void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text);
 /* After a failed operation: ABORT to all. Returns the reason. */

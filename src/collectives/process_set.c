@@ -193,12 +193,14 @@ hvd_status_t process_set_create(struct comm *world, uint32_t number,
     const char *text;
     hvd_status_t status;
 
-    HVD_TRY(create(world, number, ranks, n, &set));
+    status = create(world, number, ranks, n, &set);
+    if (status != HVD_OK)
+        return comm_lacks(world, status);
     status = join_family(world, ranks, n, set);
     if (status != HVD_OK) {
         set->family.world = NULL; /* that it goes is no matter of its world's */
         comm_destroy(set);
-        return status;
+        return status == HVD_ERR_NOMEM ? comm_lacks(world, status) : status;
     }
     /* an abort that came before has not seen it */
     status = comm_status(world, &text);
@@ -221,19 +223,6 @@ static void leave_family(struct comm *set)
     pthread_mutex_unlock(&family->lock);
 }
 
-/* Who waits in a barrier has nothing to read any more of what others lend: what
- * they have staged may be given to others. */
-static hvd_status_t complete(struct comm *set)
-{
-    struct collective_args barrier = {.struct_size = sizeof(barrier),
-                                      .kind = COLLECTIVE_BARRIER,
-                                      .dtype = HVD_UINT8};
-
-    HVD_TRY(comm_drain(set));
-    HVD_TRY(comm_whole(set));
-    return comm_run(set, &barrier);
-}
-
 /* It is not forgotten with the set. */
 static void end_world(struct comm *world, const struct comm *set)
 {
@@ -244,9 +233,11 @@ static void end_world(struct comm *world, const struct comm *set)
     progress_give(world);
 }
 
+/* Behind its barrier nobody reads any more what others lend: what they have
+ * staged may be given to others. */
 hvd_status_t process_set_destroy(struct comm *set)
 {
-    hvd_status_t status = complete(set);
+    hvd_status_t status = comm_confirm(set);
     char text[ERROR_TEXT_MAX];
 
     memcpy(text, error_text(), strlen(error_text()) + 1);

@@ -31,8 +31,8 @@ hvd_status_t process_set_agree(struct comm *world, const char *what,
 /* ranks [n], the world's, each once, the own one among them: the rank in the
  * set is the place in this list. number: 1 and up, of the sets that this world
  * has had, equal on all its members. Any thread, while the world is there.
- * Errors as comm_create(); why the world has ended; HVD_ERR_STATE: this rank
- * has finished. */
+ * Errors as comm_create(), and the world has ended; why it has; HVD_ERR_STATE:
+ * this rank has finished. */
 hvd_status_t process_set_create(struct comm *world, uint32_t number,
                                 const int *ranks, int n,
                                 struct comm **set_p) HVD_MUST_CHECK;

@@ -19,8 +19,8 @@ static struct fixture *create(uint32_t np, uint64_t check_s,
 
 /* Which calls of a member wait: "ab", the oldest first, for so long; "-": none.
  */
-static void say(struct fixture *f, uint64_t ms, uint64_t worker,
-                const char *calls, uint64_t waited_ms)
+static struct message waiting_of(const struct fixture *f, uint64_t worker,
+                                 const char *calls, uint64_t waited_ms)
 {
     struct message m = {
         .type = MSG_WAITING, .job = FIXTURE_JOB, .worker = worker};
@@ -35,7 +35,26 @@ static void say(struct fixture *f, uint64_t ms, uint64_t worker,
     snprintf(waiting->name, sizeof(waiting->name), "%.*s", n > 0, calls);
     if (n > 1)
         snprintf(waiting->others, sizeof(waiting->others), "'%s'", calls + 1);
+    return m;
+}
+
+static void say(struct fixture *f, uint64_t ms, uint64_t worker,
+                const char *calls, uint64_t waited_ms)
+{
+    struct message m = waiting_of(f, worker, calls, waited_ms);
+
     at_raw(f, ms, &m);
+}
+
+/* w1 says so for five seconds. */
+static void repeat(struct fixture *f, const struct message *m)
+{
+    f->workers[1].silent = true;
+    for (uint64_t ms = 1000; ms < 6000; ms += 1000) {
+        at(f, ms, ping("w1", WORKER_RUNNING, 0));
+        at_raw(f, ms, m);
+        pass(f, ms + 900);
+    }
 }
 
 /* So they have stood since then, and say it each second. */
@@ -126,12 +145,7 @@ START_TEST(m10_of_a_process_set_its_ranks_are_named)
                                        .names = {1},
                                        .n_ranks = 2,
                                        .ranks = {0, 2}};
-    f->workers[1].silent = true;
-    for (uint64_t ms = 1000; ms < 6000; ms += 1000) {
-        at(f, ms, ping("w1", WORKER_RUNNING, 0));
-        at_raw(f, ms, &m);
-        pass(f, ms + 900);
-    }
+    repeat(f, &m);
     expect(f, "warn: 'a' has waited 60.0 s for rank 2, which has not posted "
               "it\n");
     fixture_free(f);
@@ -141,14 +155,11 @@ END_TEST
 START_TEST(m10_names_are_made_printable)
 {
     struct fixture *f = create(2, 5, 0);
+    struct message m;
 
     run(f, "a:2");
-    f->workers[1].silent = true;
-    for (uint64_t ms = 1000; ms < 6000; ms += 1000) {
-        at(f, ms, ping("w1", WORKER_RUNNING, 0));
-        say(f, ms, 1, "\nb\033", 60000);
-        pass(f, ms + 900);
-    }
+    m = waiting_of(f, 1, "\nb\033", 60000);
+    repeat(f, &m);
     expect(f,
            "warn: '?' has waited 60.0 s for rank 1, which has not posted it; "
            "rank 0 waits also for 'b?'\n");

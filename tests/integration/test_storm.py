@@ -118,6 +118,15 @@ def in_sets_by_name_without_shared_memory(stage):
 
 
 @scenario
+def in_sets_for_which_descriptors_are_lacking(stage):
+    """The job ends with that sentence: nobody waits for who cannot make one."""
+    few = ["sh", "-c", 'ulimit -n 80; exec "$@"', "sh"]
+    verdict = start(stage, N, "--sets", "--named", "--steps", str(STEPS),
+                    under=few).ends(1)
+    check("descriptors are needed" in verdict, "verdict:", verdict)
+
+
+@scenario
 def rule_that_differs_is_named(stage):
     verdict = start(stage, 2, "--sets", "--lie").ends(1)
     check("the rule of process set 4: rank 0 names (0), rank 1 names (1)"

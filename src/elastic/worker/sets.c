@@ -332,11 +332,7 @@ static hvd_status_t destroy_current(struct hvd_comm *set)
     args.comm = set;
     if (process_self.left)
         return HVD_OK; /* all have left together */
-    status = sets_find(&args, &comm);
-    if (status != HVD_OK) { /* the others wait for it */
-        comm_abort(process_self.comm, HVD_PEER_LOST, error_text());
-        return status;
-    }
+    HVD_TRY(sets_find(&args, &comm));
     HVD_TRY(control_with_comm(take_comm, set));
     collective_enter();
     status = process_set_destroy(comm);
