@@ -95,6 +95,9 @@ static hvd_status_t time_calls(const struct run *run)
     HVD_TRY(device_calls_time(run->n_calls, &found));
     tell_times("queued", &found.queued, &found.queued_bare);
     tell_times("done", &found.done, &found.done_bare);
+    if (tells())
+        printf("device blocking %.2f %.2f\n", found.queued_blocking.p50,
+               found.queued_blocking.p99);
     return HVD_OK;
 }
 

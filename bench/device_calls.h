@@ -22,6 +22,7 @@ struct device_times device_times_of(double *us, size_t n);
 struct device_calls { /* of this rank; us */
     /* until it is queued on the device (HVD_COLLECTIVE_ORDERED) */
     struct device_times queued, queued_bare;
+    struct device_times queued_blocking; /* NCCL's, where its calls block */
     /* until the result is there */
     struct device_times done, done_bare;
 };

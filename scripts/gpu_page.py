@@ -141,7 +141,10 @@ def calls(found):
         "issues it, until it is queued on the device or done,\nbeside NCCL's " \
         "own on a communicator like ours, by turns.\n\n" + table(
             ("until", "p50", "p99", "NCCL p50", "NCCL p99", "above", "goal"),
-            rows)
+            rows) + "\nNCCL starts a thread for each call of such a " \
+        "communicator, which can be told to give up at any time.\nOne that " \
+        "blocks queues a call in %s us (p99 %s us).\n" % tuple(
+            "%.1f" % float(us) for us in found["together"]["blocking"])
 
 
 def commit(found):

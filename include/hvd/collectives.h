@@ -230,8 +230,9 @@ typedef enum hvd_memory {
 
 /* hvd_collective_args_t.flags */
 enum {
-    /* On a device: complete as soon as it is queued there. What comes later on
-     * `stream` waits for it; if it was done well, hvd_step_confirm says. */
+    /* On a device: complete as soon as it is queued on `stream`, which is left
+     * alone between hvd_collective_post and hvd_wait. What comes there later
+     * waits for it; if it was done well, hvd_step_confirm says. */
     HVD_COLLECTIVE_ORDERED = 1,
     /* Allreduce of float32 or float64 in memory of the host: half or a quarter
      * of the bytes travel. Each contribution, times `prescale`, is rounded to

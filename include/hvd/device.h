@@ -13,8 +13,11 @@
  *                 (blocking calls: the legacy default stream). Calls on devices
  *                 and on the host share one order.
  *   Completion    a call, or hvd_wait, returns when the result is there and no
- *                 error is known; with HVD_COLLECTIVE_ORDERED as soon as it is
- *                 queued, and hvd_step_confirm tells of the rest.
+ *                 error is known. With HVD_COLLECTIVE_ORDERED it does as soon
+ *                 as the call is queued, on `stream` itself, which is left
+ *                 alone until then (a stream that waits for the one that makes
+ *                 the buffers lets both run); hvd_step_confirm tells of the
+ *                 rest.
  *   Returns       also HVD_ERR_UNSUPPORTED: NCCL does not have it (alltoall in
  *                 place, averages of integers), the stream is being captured,
  *                 or, with HVD_COLLECTIVE_ORDERED, is cudaStreamPerThread;

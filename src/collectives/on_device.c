@@ -291,7 +291,8 @@ hvd_status_t on_device_prepare(struct hvd_request *r)
     } else {
         HVD_TRY(copy_alone(r));
     }
-    return device_mark(d->stream, d->ordered, &d->mark);
+    return device_mark(d->stream, d->ordered,
+                       on_device_is_direct(d) ? NULL : &d->mark);
 }
 
 void on_device_fini(struct on_device *d)

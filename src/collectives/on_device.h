@@ -63,6 +63,12 @@ struct comm_device {
     bool taken;               /* its result has been */
 };
 
+/* Is the call put on the program's own stream? */
+static inline bool on_device_is_direct(const struct on_device *device)
+{
+    return device->way == ON_DEVICE_NCCL && device->ordered;
+}
+
 /* Are the args' buffers the device's? */
 static inline bool is_on_device(const struct hvd_collective_args *args)
 {

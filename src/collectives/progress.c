@@ -38,6 +38,9 @@ struct progress {
     bool stopping;
     struct hvd_request *first, *last;
 
+    /* the issuing thread alone: the thread has not been told of the first */
+    bool untold;
+
     /* read without a lock */
     atomic_size_t n_queued;
     atomic_bool failed; /* one of them has */
@@ -112,7 +115,7 @@ static struct hvd_request *first_of(struct progress *p)
     return first;
 }
 
-static void append(struct progress *p, struct hvd_request *r)
+static void append(struct progress *p, struct hvd_request *r, bool tell)
 {
     atomic_fetch_add_explicit(&p->n_queued, 1, memory_order_relaxed);
     pthread_mutex_lock(&p->lock);
@@ -121,9 +124,10 @@ static void append(struct progress *p, struct hvd_request *r)
     else
         p->last->next = r;
     p->last = r;
-    if (p->first == r)
+    if (tell && (p->first == r || p->untold))
         pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
+    p->untold = !tell;
 }
 
 /* The first of the queue is over. It is counted until it is done: a drain that
@@ -243,6 +247,27 @@ void progress_stop(struct comm *comm)
 
 /* --- the doors --- */
 
+/* Nobody has to drive what NCCL does. A call that is over as it is queued is
+ * given to the device from here, and most often waited for at once: the thread
+ * is woken only if more is posted before that, or the program asks. false:
+ * others come first. */
+static bool begin_here(struct comm *comm, struct hvd_request *r)
+{
+    struct progress *p = comm->progress;
+    hvd_status_t status;
+
+    if (!on_device_is_direct(&r->device) ||
+        atomic_load_explicit(&p->n_queued, memory_order_acquire) > 0 ||
+        pthread_mutex_trylock(&p->engine) != 0)
+        return false;
+    append(p, r, false);
+    status = request_start(comm, r);
+    if (status != HVD_OK)
+        complete(p, r, status);
+    pthread_mutex_unlock(&p->engine);
+    return true;
+}
+
 static hvd_status_t post(struct comm *comm, const struct collective_args *args,
                          const struct comm_group *group,
                          struct hvd_request **request_p)
@@ -266,8 +291,8 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     *request_p = r;
     if (comm->config.size == 1)
         request_end(r, request_go_on(comm, r));
-    else
-        append(comm->progress, r);
+    else if (!begin_here(comm, r))
+        append(comm->progress, r, true);
     return HVD_OK;
 }
 
@@ -343,6 +368,15 @@ hvd_status_t comm_drain(struct comm *comm)
         progress_give(comm);
     }
     return atomic_load(&p->failed) ? comm_check(comm) : on_device_confirm(comm);
+}
+
+bool request_test(const struct hvd_request *r)
+{
+    if (!r->by_name && !request_done(r) && r->comm->progress->untold) {
+        r->comm->progress->untold = false;
+        progress_signal(r->comm);
+    }
+    return request_done(r);
 }
 
 hvd_status_t request_wait(struct hvd_request *r)

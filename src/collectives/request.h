@@ -91,6 +91,10 @@ static inline bool request_over(const struct hvd_request *request)
 hvd_status_t request_go_on(struct comm *comm,
                            struct hvd_request *request) HVD_MUST_CHECK;
 
+/* Begin it, and no more: what is left is request_go_on()'s. */
+hvd_status_t request_start(struct comm *comm,
+                           struct hvd_request *request) HVD_MUST_CHECK;
+
 /* To the timeline. */
 void request_show(const struct hvd_request *request, enum timeline_phase phase,
                   uint64_t since_ns, uint64_t until_ns);
@@ -111,6 +115,9 @@ hvd_status_t request_result(struct hvd_request *request) HVD_MUST_CHECK;
 /* Elements of all its tensors; of a group, a digest of how many each has. */
 uint64_t request_count(const struct hvd_request *request);
 uint32_t request_digest(const struct hvd_request *request);
+
+/* Is it done? If not, the thread goes on with it. The issuing thread. */
+bool request_test(const struct hvd_request *request);
 
 /* Drive its comm until it is done, and destroy it. Its status, its sentence in
  * error_text(). */

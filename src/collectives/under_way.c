@@ -125,6 +125,11 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
     return r->part_i == r->n_parts ? on_device_finish(comm, r) : HVD_OK;
 }
 
+hvd_status_t request_start(struct comm *comm, struct hvd_request *r)
+{
+    return begin_part(comm, r);
+}
+
 hvd_status_t request_go_on(struct comm *comm, struct hvd_request *r)
 {
     while (r->part_i < r->n_parts) {

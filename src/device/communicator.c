@@ -208,22 +208,42 @@ static enum life_said ask_warm(struct communicator *c)
     return c->broken ? LIFE_FAILED : LIFE_PENDING;
 }
 
-/* Has all come to its end that is on its stream, our own kernels behind NCCL's
- * as well? Once NCCL puts nothing there any more. */
-static bool stream_is_idle(struct communicator *c)
+static void count_over(struct communicator *c)
 {
-    CUresult result;
+    uint64_t n = atomic_load(&c->n_over), all = atomic_load(&c->n_queued);
+    uint64_t before = n;
 
-    if (c->stream == NULL)
-        return true;
-    if (c->last == NULL &&
-        device_record(c->device, c->stream, &c->last) != HVD_OK)
+    while (n < all && is_over(c, c->queued[n % DEVICE_QUEUED_MAX])) {
+        device_event_free(c->device, c->queued[n % DEVICE_QUEUED_MAX]);
+        c->queued[n % DEVICE_QUEUED_MAX] = NULL;
+        n++;
+    }
+    if (n == before)
+        return;
+    atomic_store(&c->n_over, n);
+    ring(c);
+}
+
+/* All that is there by now, when it is asked first. */
+static bool stream_is_idle(struct communicator *c, CUstream stream,
+                           CUevent *event_p)
+{
+    if (*event_p == NULL && device_record(c->device, stream, event_p) != HVD_OK)
         return device_is_broken(); /* nothing runs there */
-    result = c->device->cuda->cuEventQuery(c->last);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)
-        return result == CUDA_SUCCESS;
-    return device_check(c->device, result, "an event") != HVD_OK &&
-           device_is_broken();
+    return is_over(c, *event_p) || device_is_broken();
+}
+
+/* Has all come to its end that it has put on streams, our own kernels behind
+ * NCCL's as well? Once NCCL puts nothing there any more. */
+static bool is_idle(struct communicator *c)
+{
+    if (c->stream == NULL || device_is_broken())
+        return true;
+    count_over(c);
+    return atomic_load(&c->n_over) == atomic_load(&c->n_queued) &&
+           stream_is_idle(c, c->stream, &c->last) &&
+           (!c->cut || c->on == c->stream ||
+            stream_is_idle(c, c->on, &c->last_cut));
 }
 
 /* Not while it is being made. */
@@ -264,10 +284,9 @@ static enum life_said look(struct communicator *c)
         return ask_nccl(c) == LIFE_FAILED ? LIFE_FAILED : LIFE_PENDING;
     case LIFE_REVOKING: /* an error of before stays: all but PENDING is over */
         said = revoke(c);
-        return said == LIFE_OK && !stream_is_idle(c) ? LIFE_PENDING : said;
+        return said == LIFE_OK && !is_idle(c) ? LIFE_PENDING : said;
     case LIFE_ABORTING:
-        return atomic_load(&c->aborted) && stream_is_idle(c) ? LIFE_OK
-                                                             : LIFE_PENDING;
+        return atomic_load(&c->aborted) && is_idle(c) ? LIFE_OK : LIFE_PENDING;
     case LIFE_GONE:
     case LIFE_ABANDONED:
         break;
@@ -282,7 +301,7 @@ static struct launch launch_of(struct communicator *c)
     return (struct launch){.device = c->device,
                            .nccl = c->nccl,
                            .comm = c->comm,
-                           .stream = c->stream,
+                           .stream = c->on,
                            .rank = c->config.rank,
                            .size = c->config.size,
                            .cancelled = &c->cancelled,
@@ -299,6 +318,7 @@ static hvd_status_t make_stream(struct communicator *c)
     result = cuda->cuStreamCreateWithPriority(&c->stream,
                                               CU_STREAM_NON_BLOCKING, greatest);
     HVD_TRY(device_check(c->device, result, "a stream"));
+    c->on = c->stream;
     HVD_TRY(scaler_load(&c->device->scaler, c->device));
     if (c->device->pack != 0)
         return HVD_OK;
@@ -448,8 +468,9 @@ static void forget_events(struct communicator *c)
         device_event_free(c->device, c->queued[i]);
     device_event_free(c->device, c->warm);
     device_event_free(c->device, c->last);
+    device_event_free(c->device, c->last_cut);
     memset(c->queued, 0, sizeof(c->queued));
-    c->warm = c->last = NULL;
+    c->warm = c->last = c->last_cut = NULL;
 }
 
 static void end(struct communicator *c)
@@ -518,22 +539,6 @@ static void enter(struct communicator *c)
     }
 }
 
-static void count_over(struct communicator *c)
-{
-    uint64_t n = atomic_load(&c->n_over), all = atomic_load(&c->n_queued);
-    uint64_t before = n;
-
-    while (n < all && is_over(c, c->queued[n % DEVICE_QUEUED_MAX])) {
-        device_event_free(c->device, c->queued[n % DEVICE_QUEUED_MAX]);
-        c->queued[n % DEVICE_QUEUED_MAX] = NULL;
-        n++;
-    }
-    if (n == before)
-        return;
-    atomic_store(&c->n_over, n);
-    ring(c);
-}
-
 static struct life_wish wish_of(struct communicator *c)
 {
     return (struct life_wish){.cancelled = atomic_load(&c->cancelled),
@@ -546,7 +551,7 @@ static void look_for_silence(struct communicator *c)
     bool ending = c->life.state == LIFE_REVOKING ||
                   c->life.state == LIFE_ABORTING;
 
-    if (!ending || c->life.quiet || !c->settled || !stream_is_idle(c))
+    if (!ending || c->life.quiet || !c->settled || !is_idle(c))
         return;
     life_silenced(&c->life, clock_now_us());
     atomic_store(&c->quiet, true);
@@ -583,31 +588,51 @@ bool communicator_has_room(const struct communicator *c)
            c->life.state > LIFE_READY;
 }
 
+/* What comes on this stream waits for the collective before, which was put on
+ * another one: they share what NCCL has on the device, and our pack. */
+static hvd_status_t follow(struct communicator *c, CUstream stream)
+{
+    uint64_t n = atomic_load(&c->n_queued);
+    CUevent own = NULL;
+    hvd_status_t status = HVD_OK;
+
+    if (stream == c->on)
+        return HVD_OK;
+    if (c->on == c->stream) {
+        HVD_TRY(device_record(c->device, c->stream, &own));
+        status = device_follow(c->device, stream, own);
+    } else if (atomic_load(&c->n_over) < n) {
+        status = device_follow(c->device, stream,
+                               c->queued[(n - 1) % DEVICE_QUEUED_MAX]);
+    }
+    device_event_free(c->device, own); /* who waits for it has noted when */
+    c->on = stream;
+    return status;
+}
+
 static hvd_status_t record(struct communicator *c, struct device_task *task)
 {
     uint64_t n = atomic_load(&c->n_queued);
     CUevent event;
-    CUresult result;
 
-    HVD_TRY(device_record(c->device, c->stream, &event));
+    HVD_TRY(device_record(c->device, c->on, &event));
     if (!task->ordered) {
         task->event = event;
         return HVD_OK;
     }
     c->queued[n % DEVICE_QUEUED_MAX] = event;
     atomic_store(&c->n_queued, n + 1);
-    result = c->device->cuda->cuStreamWaitEvent(task->stream, event, 0);
-    return device_check(c->device, result, "cuStreamWaitEvent");
+    return HVD_OK;
 }
 
 static hvd_status_t begin(struct communicator *c, struct device_task *task)
 {
-    struct launch l = launch_of(c);
-    CUresult result = CUDA_SUCCESS;
+    struct launch l;
 
+    HVD_TRY(follow(c, task->ordered ? task->stream : c->stream));
     if (task->after != NULL)
-        result = c->device->cuda->cuStreamWaitEvent(c->stream, task->after, 0);
-    HVD_TRY(device_check(c->device, result, "cuStreamWaitEvent"));
+        HVD_TRY(device_follow(c->device, c->on, task->after));
+    l = launch_of(c);
     HVD_TRY(launch_collective(&l, &task->call));
     return record(c, task);
 }

@@ -30,7 +30,10 @@ struct communicator {
     ncclComm_t comm; /* NULL: none yet */
     CUstream stream;
     CUevent warm;
-    CUevent last; /* on its stream, behind all that is there */
+    CUevent last;     /* on its stream, behind all that is there */
+    CUstream on;      /* where the last collective is: here, or on a stream of
+                         the program's */
+    CUevent last_cut; /* there, behind one that is cut */
     CUevent queued[DEVICE_QUEUED_MAX];       /* by number */
     uint64_t entered_us[LIFE_ABANDONED + 1]; /* by state; 0: not yet */
     bool aborts;                             /* there is an aborter */

@@ -335,6 +335,13 @@ hvd_status_t device_record(struct device *d, CUstream stream, CUevent *event_p)
     return HVD_OK;
 }
 
+hvd_status_t device_follow(struct device *d, CUstream stream, CUevent event)
+{
+    CUresult result = d->cuda->cuStreamWaitEvent(stream, event, 0);
+
+    return device_check(d, result, "cuStreamWaitEvent");
+}
+
 void device_event_free(struct device *d, CUevent event)
 {
     if (event == NULL)
@@ -359,14 +366,19 @@ static bool is_captured(const struct device *d, CUstream stream)
            captured != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-static hvd_status_t set_mark(struct device *d, CUstream stream,
-                             CUevent *event_p)
+static hvd_status_t set_mark(struct device *d, CUstream stream, void **mark_p)
 {
+    CUevent event;
+
     if (is_captured(d, stream))
         return error_set(HVD_ERR_UNSUPPORTED,
                          "the stream is being captured: a graph would keep a "
                          "communicator that ends with its generation");
-    return device_record(d, stream, event_p);
+    if (mark_p == NULL)
+        return HVD_OK;
+    HVD_TRY(device_record(d, stream, &event));
+    *mark_p = event;
+    return HVD_OK;
 }
 
 static hvd_status_t check_stream(const void *stream, bool ordered)
@@ -382,7 +394,6 @@ static hvd_status_t check_stream(const void *stream, bool ordered)
 hvd_status_t device_mark(void *stream, bool ordered, void **mark_p)
 {
     struct device *d = self.open;
-    CUevent event = NULL;
     CUcontext before;
     CUstreamCaptureMode mode;
     hvd_status_t status;
@@ -391,11 +402,9 @@ hvd_status_t device_mark(void *stream, bool ordered, void **mark_p)
     HVD_TRY(device_check(d, d->cuda->cuCtxPushCurrent_v2(d->context),
                          "its context"));
     mode = driver_relax(d->cuda);
-    status = set_mark(d, stream, &event);
+    status = set_mark(d, stream, mark_p);
     (void)d->cuda->cuThreadExchangeStreamCaptureMode(&mode);
     (void)d->cuda->cuCtxPopCurrent_v2(&before);
-    if (status == HVD_OK)
-        *mark_p = event;
     return status;
 }
 

@@ -95,9 +95,10 @@ void device_unpin(void *bytes);
 /* --- what the program has put on its stream --- */
 
 /* What `stream` (CUstream; NULL: the legacy default stream) has to do up to
- * here. HVD_ERR_UNSUPPORTED: it is being captured, or, if something on it is to
- * wait (`ordered`), it is CU_STREAM_PER_THREAD, another one to each thread;
- * HVD_ERR_SYSTEM. The thread that uses the stream. */
+ * here; mark_p NULL: may it be used at all? HVD_ERR_UNSUPPORTED: it is being
+ * captured, or, if something is put on it (`ordered`), it is
+ * CU_STREAM_PER_THREAD, another one to each thread; HVD_ERR_SYSTEM. The thread
+ * that uses the stream. */
 hvd_status_t device_mark(void *stream, bool ordered,
                          void **mark_p) HVD_MUST_CHECK;
 /* NULL is fine. */
@@ -145,7 +146,9 @@ struct device_task {
     const struct device_copy *copies; /* [n_copies] */
     size_t n_copies;
     void *after;     /* a mark, or NULL */
-    void *stream;    /* `ordered`: what comes on it later waits for the task */
+    void *stream;    /* `ordered`: copies: what comes on it later waits for
+                        them; a collective: where it runs, and nothing else may
+                        be put until the task is over */
     bool ordered;    /* over as soon as it is queued */
     bool background; /* copies: behind others of this kind, before none else */
     int doorbell;    /* eventfd, raised when it is over if somebody sleeps */

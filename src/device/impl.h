@@ -66,6 +66,9 @@ int device_ordinal(void);
  * the stream by now. Any thread with the context. */
 hvd_status_t device_record(struct device *d, CUstream stream,
                            CUevent *event_p) HVD_MUST_CHECK;
+/* What comes on the stream waits for the event as it was recorded last. */
+hvd_status_t device_follow(struct device *d, CUstream stream,
+                           CUevent event) HVD_MUST_CHECK;
 void device_event_free(struct device *d, CUevent event);
 
 /* NULL: none is open. */

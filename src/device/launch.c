@@ -111,7 +111,9 @@ static CUresult copy_each(const struct device *d, CUstream stream,
 static CUresult copy_some(const struct device *d, CUstream stream,
                           const struct device_copy *copies, size_t n)
 {
-    if (n > 1 && d->cuda->cuMemcpyBatchAsync_v2 != NULL)
+    bool legacy = stream == NULL || stream == CU_STREAM_LEGACY; /* takes none */
+
+    if (n > 1 && d->cuda->cuMemcpyBatchAsync_v2 != NULL && !legacy)
         return copy_batch(d, stream, copies, n);
     return copy_each(d, stream, copies, n);
 }

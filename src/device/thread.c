@@ -163,24 +163,17 @@ static void end_task(struct device *d, struct device_task *task,
     pthread_mutex_unlock(&d->lock);
 }
 
-static hvd_status_t wait_for(struct device *d, CUstream stream, CUevent event)
-{
-    CUresult result = d->cuda->cuStreamWaitEvent(stream, event, 0);
-
-    return device_check(d, result, "cuStreamWaitEvent");
-}
-
 static hvd_status_t begin_copies(struct device *d, struct device_task *task)
 {
     CUstream stream = task->background ? d->saving : d->copying;
     CUevent event;
 
     if (task->after != NULL)
-        HVD_TRY(wait_for(d, stream, task->after));
+        HVD_TRY(device_follow(d, stream, task->after));
     HVD_TRY(launch_copies(d, stream, task->copies, task->n_copies));
     HVD_TRY(device_record(d, stream, &event));
     task->event = event;
-    return task->ordered ? wait_for(d, task->stream, event) : HVD_OK;
+    return task->ordered ? device_follow(d, task->stream, event) : HVD_OK;
 }
 
 static struct device_task *take_posted(struct device *d)

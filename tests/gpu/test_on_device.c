@@ -194,22 +194,32 @@ static int rank_posts(void)
     return 0;
 }
 
+static struct collective_args ordered_of(float *buffer, hvd_op_t op,
+                                         CUstream stream)
+{
+    return (struct collective_args){
+        .struct_size = sizeof(struct hvd_collective_args),
+        .kind = HVD_COLLECTIVE_ALLREDUCE,
+        .sendbuf = buffer,
+        .recvbuf = buffer,
+        .count = COUNT,
+        .dtype = HVD_FLOAT32,
+        .op = op,
+        .stream = stream,
+        .memory = HVD_MEMORY_DEVICE,
+        .flags = HVD_COLLECTIVE_ORDERED};
+}
+
 /* Over as they are queued, sixty of them; then all of them are. */
 static int rank_queues(void)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = HVD_COLLECTIVE_ALLREDUCE,
-                                   .dtype = HVD_FLOAT32,
-                                   .op = HVD_MAX,
-                                   .count = COUNT,
-                                   .memory = HVD_MEMORY_DEVICE,
-                                   .flags = HVD_COLLECTIVE_ORDERED};
+    struct collective_args args;
     struct buffers b;
     struct hvd_request *request;
 
     join();
     b = make_buffers();
-    args.sendbuf = args.recvbuf = b.recv;
+    args = ordered_of(b.recv, HVD_MAX, NULL);
     for (int i = 0; i < 60; i++) {
         MUST(comm_post(comm, &args, &request) == HVD_OK);
         MUST(request_wait(request) == HVD_OK);
@@ -219,6 +229,81 @@ static int rank_queues(void)
     args.memory = HVD_MEMORY_HOST;
     MUST(comm_run(comm, &args) == HVD_OK);
     compare(&b);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* Each adds up what the one before has left, which is on another stream. */
+static void add_up(struct collective_args *args, CUstream next, bool block)
+{
+    struct hvd_request *request;
+    const void *sends[] = {args->sendbuf, (const float *)args->sendbuf + COUNT};
+    void *recvs[] = {args->recvbuf, (float *)args->recvbuf + COUNT};
+    size_t counts[] = {COUNT, COUNT};
+    struct comm_group group = {2, sends, recvs, counts};
+
+    MUST(comm_post(comm, args, &request) == HVD_OK);
+    MUST(request_wait(request) == HVD_OK);
+    args->stream = next;
+    MUST(comm_post_group(comm, args, &group, &request) == HVD_OK);
+    MUST(request_wait(request) == HVD_OK);
+    args->flags = 0;
+    if (block)
+        MUST(comm_run(comm, args) == HVD_OK);
+}
+
+/* On streams by turns, some of the program's, which wait for nothing else. */
+static int rank_changes_streams(void)
+{
+    struct collective_args args;
+    CUstream streams[3] = {NULL};
+    struct buffers b;
+
+    join();
+    b = make_buffers();
+    for (int i = 1; i < 3; i++)
+        MUST(cuda->cuStreamCreateWithPriority(
+                 &streams[i], CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    for (int i = 0; i < 9; i++) {
+        args = ordered_of(b.recv, HVD_SUM, streams[i % 3]);
+        add_up(&args, streams[(i + 1) % 3], i % 4 == 3);
+        args = ordered_of(b.here_recv, HVD_SUM, NULL);
+        args.memory = HVD_MEMORY_HOST;
+        add_up(&args, NULL, i % 4 == 3);
+    }
+    MUST(comm_confirm(comm) == HVD_OK);
+    for (int i = 1; i < 3; i++)
+        MUST(cuda->cuStreamDestroy_v2(streams[i]) == CUDA_SUCCESS);
+    compare(&b);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* Nobody waits: the thread goes on with the first as more is posted, and with
+ * the last as it is asked for. */
+static int rank_asks(void)
+{
+    struct collective_args args;
+    struct hvd_request *requests[3];
+    struct buffers b;
+
+    join();
+    b = make_buffers();
+    args = ordered_of(b.recv, HVD_MAX, NULL);
+    for (int i = 0; i < 3; i++) {
+        int n = i < 2 ? 2 : 1;
+
+        for (int k = 0; k < n; k++)
+            MUST(comm_post(comm, &args, &requests[k]) == HVD_OK);
+        for (uint64_t end_us = clock_now_us() + PATIENCE_US;
+             n == 2 ? !request_done(requests[0]) : !request_test(requests[0]);)
+            MUST(clock_now_us() < end_us);
+        for (int k = 0; k < n; k++)
+            MUST(request_wait(requests[k]) == HVD_OK);
+    }
+    MUST(comm_confirm(comm) == HVD_OK);
     free_buffers(&b);
     part();
     return 0;
@@ -255,6 +340,43 @@ static int rank_loses_a_peer(void)
         raise(SIGKILL);
     MUST(comm_run(comm, &args) == HVD_PEER_LOST);
     MUST(comm_run(comm, &args) == HVD_PEER_LOST);
+    free_buffers(&b);
+    part();
+    return 0;
+}
+
+/* The same, of calls that are over as they are queued: what is on the stream of
+ * the program comes to its end, and is not believed. */
+static int rank_loses_a_peer_behind(void)
+{
+    struct collective_args args;
+    struct hvd_request *request = NULL;
+    struct buffers b;
+    CUstream stream;
+    hvd_status_t status = HVD_OK;
+
+    join();
+    b = make_buffers();
+    MUST(cuda->cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) ==
+         CUDA_SUCCESS);
+    args = ordered_of(b.recv, HVD_MAX, stream);
+    MUST(comm_post(comm, &args, &request) == HVD_OK);
+    MUST(request_wait(request) == HVD_OK);
+    MUST(comm_confirm(comm) == HVD_OK);
+    atomic_fetch_add(&shared->n_there, 1);
+    await(&shared->n_there, 2 * size);
+    if (me == size - 1)
+        raise(SIGKILL);
+    for (int i = 0; i < 40 && status == HVD_OK; i++) {
+        status = comm_post(comm, &args, &request);
+        if (status == HVD_OK)
+            status = request_wait(request);
+    }
+    MUST(status == HVD_OK || status == HVD_PEER_LOST);
+    MUST(comm_confirm(comm) == HVD_PEER_LOST);
+    on_device_silence(comm);
+    MUST(communicator_silence(comm->device.communicator));
+    MUST(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
     free_buffers(&b);
     part();
     return 0;
@@ -368,11 +490,29 @@ START_TEST(queued_calls_are_confirmed)
 }
 END_TEST
 
+START_TEST(streams_by_turns)
+{
+    play(RANKS, rank_changes_streams, _i == 0 ? sound : slow, -1);
+}
+END_TEST
+
+START_TEST(queued_calls_need_nobody_who_waits)
+{
+    play(RANKS, rank_asks, _i == 0 ? sound : slow, -1);
+}
+END_TEST
+
+static const char *const *const worlds[] = {sound, slow, silent};
+
 START_TEST(killed_peer_ends_it)
 {
-    static const char *const *const worlds[] = {sound, slow, silent};
-
     play(RANKS, rank_loses_a_peer, worlds[_i], RANKS - 1);
+}
+END_TEST
+
+START_TEST(killed_peer_ends_what_is_queued)
+{
+    play(RANKS, rank_loses_a_peer_behind, worlds[_i], RANKS - 1);
 }
 END_TEST
 
@@ -400,7 +540,10 @@ int main(void)
     tcase_add_loop_test(tc, posted_calls_and_groups, 0, 1);
     tcase_add_test(tc, posted_calls_and_groups_alone);
     tcase_add_loop_test(tc, queued_calls_are_confirmed, 0, 1);
+    tcase_add_loop_test(tc, streams_by_turns, 0, 1);
+    tcase_add_loop_test(tc, queued_calls_need_nobody_who_waits, 0, 1);
     tcase_add_loop_test(tc, killed_peer_ends_it, 0, 1);
+    tcase_add_loop_test(tc, killed_peer_ends_what_is_queued, 0, 1);
     tcase_add_test(tc, calls_that_differ_are_named);
     tcase_add_test(tc, buffers_elsewhere_are_named);
     suite_add_tcase(suite, tc);
@@ -410,7 +553,10 @@ int main(void)
     tcase_add_loop_test(faults, one_device_is_shared_if_told, 0, 3);
     tcase_add_loop_test(faults, posted_calls_and_groups, 1, 5);
     tcase_add_loop_test(faults, queued_calls_are_confirmed, 1, 2);
+    tcase_add_loop_test(faults, streams_by_turns, 1, 2);
+    tcase_add_loop_test(faults, queued_calls_need_nobody_who_waits, 1, 2);
     tcase_add_loop_test(faults, killed_peer_ends_it, 1, 3);
+    tcase_add_loop_test(faults, killed_peer_ends_what_is_queued, 1, 3);
     suite_add_tcase(suite, faults);
     return support_run(suite);
 }

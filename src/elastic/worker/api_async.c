@@ -365,6 +365,6 @@ hvd_status_t hvd_test(const hvd_request_t *request, bool *done_p)
 {
     if (done_p == NULL)
         return error_set(HVD_ERR_INVALID, "hvd_test: done_p is NULL");
-    *done_p = request == NULL || request_done(request);
+    *done_p = request == NULL || request_test(request);
     return HVD_OK;
 }

@@ -43,7 +43,8 @@ static hvd_status_t look_at(const void *sendbuf, const void *recvbuf,
 
     if (sendbuf)
         HVD_TRY(device_look(sendbuf, &send));
-    if (recvbuf)
+    recv = sendbuf == recvbuf && send;
+    if (recvbuf && recvbuf != sendbuf)
         HVD_TRY(device_look(recvbuf, &recv));
     if (sendbuf && recvbuf && send != recv)
         return error_set(HVD_ERR_INVALID, "sendbuf is on %s, recvbuf is on %s",

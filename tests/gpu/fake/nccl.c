@@ -53,7 +53,7 @@ struct ncclComm {
     bool enqueues, revokes;
     struct call *calls; /* that the enqueuer has */
     int n_calls;
-    bool hangs, breaks;
+    bool hangs, breaks, blocks;
 };
 
 static __thread int depth;
@@ -61,15 +61,6 @@ static __thread struct call group[CALLS_MAX];
 static __thread int n_group;
 static atomic_long n_collectives;
 static atomic_int n_comms;
-
-/* --- small --- */
-
-static size_t size_of(ncclDataType_t type)
-{
-    static const size_t nbytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-
-    return nbytes[type];
-}
 
 /* --- sockets --- */
 
@@ -302,17 +293,25 @@ static void *make_main(void *arg)
     return NULL;
 }
 
+static ncclResult_t begun(ncclComm_t c)
+{
+    while (c->blocks && atomic_load(&c->state) == ncclInProgress)
+        fake_pause_us(20);
+    return c->blocks ? (ncclResult_t)atomic_load(&c->state) : ncclInProgress;
+}
+
 FAKE_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size,
                                              ncclUniqueId id, int rank,
                                              ncclConfig_t *config)
 {
     ncclComm_t c;
 
-    if (config->magic != 0xcafebeef || config->blocking != 0 || size < 1 ||
-        size > RANKS_MAX || rank < 0 || rank >= size)
+    if (config->magic != 0xcafebeef || size < 1 || size > RANKS_MAX ||
+        rank < 0 || rank >= size)
         return ncclInvalidArgument;
     c = calloc(1, sizeof(*c));
     atomic_fetch_add(&n_comms, 1);
+    c->blocks = config->blocking != 0;
     c->rank = rank;
     c->size = size;
     c->id = id;
@@ -324,7 +323,7 @@ FAKE_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size,
     *comm = c;
     if (pthread_create(&c->maker, NULL, make_main, c) != 0)
         abort();
-    return ncclInProgress;
+    return begun(c);
 }
 
 FAKE_API ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *error)
@@ -369,7 +368,7 @@ static void reduce_ranks(const struct call *call, uint8_t *all, size_t nbytes)
 static enum outcome run_reduction(const struct call *call)
 {
     ncclComm_t c = call->comm;
-    size_t nbytes = call->count * size_of(call->type);
+    size_t nbytes = call->count * fake_size_of(call->type);
     uint8_t *all = malloc((size_t)c->size * nbytes + 1);
     size_t step = call->what == REDUCE_SCATTER ? nbytes : 0;
     enum outcome outcome = all_to_all(c, fake_memory(call->send), step, all,
@@ -383,7 +382,7 @@ static enum outcome run_reduction(const struct call *call)
 
 static enum outcome run_gather(const struct call *call)
 {
-    size_t nbytes = call->count * size_of(call->type);
+    size_t nbytes = call->count * fake_size_of(call->type);
 
     return all_to_all(call->comm, fake_memory(call->send), 0,
                       fake_memory(call->recv), nbytes);
@@ -392,7 +391,7 @@ static enum outcome run_gather(const struct call *call)
 static enum outcome run_broadcast(const struct call *call)
 {
     ncclComm_t c = call->comm;
-    size_t nbytes = call->count * size_of(call->type);
+    size_t nbytes = call->count * fake_size_of(call->type);
     struct transfer t[RANKS_MAX];
     int n = 0;
 
@@ -420,7 +419,7 @@ static enum outcome run_exchange(const struct call *calls, int n_calls)
     for (int i = 0; i < n_calls; i++) {
         const struct call *call = &calls[i];
         ncclComm_t c = call->comm;
-        size_t nbytes = call->count * size_of(call->type);
+        size_t nbytes = call->count * fake_size_of(call->type);
         bool out = call->what == SEND;
 
         if (call->peer == c->rank && out)
@@ -548,7 +547,7 @@ static ncclResult_t enqueue(ncclComm_t c, const struct call *calls, int n)
     c->enqueues = true;
     if (pthread_create(&c->enqueuer, NULL, enqueue_main, c) != 0)
         abort();
-    return ncclInProgress;
+    return begun(c);
 }
 
 FAKE_API ncclResult_t ncclGroupStart(void)

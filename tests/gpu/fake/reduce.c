@@ -7,6 +7,13 @@
 
 #include "collectives/reduce/dtype.h"
 
+size_t fake_size_of(ncclDataType_t type)
+{
+    static const size_t nbytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+    return nbytes[type];
+}
+
 #define REDUCE(T)                                                 \
     do {                                                          \
         T *a = (T *)dst;                                          \

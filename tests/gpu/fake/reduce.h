@@ -7,6 +7,8 @@
 
 #include <nccl.h>
 
+size_t fake_size_of(ncclDataType_t type);
+
 /* dst [count] = dst op src */
 void fake_reduce(void *dst, const void *src, size_t count, ncclDataType_t type,
                  ncclRedOp_t op);
