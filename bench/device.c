@@ -94,6 +94,7 @@ static hvd_status_t time_calls(const struct run *run)
         return HVD_OK;
     HVD_TRY(device_calls_time(run->n_calls, &found));
     tell_times("queued", &found.queued, &found.queued_bare);
+    tell_times("legacy", &found.legacy, &found.legacy_bare);
     tell_times("done", &found.done, &found.done_bare);
     if (tells())
         printf("device blocking %.2f %.2f\n", found.queued_blocking.p50,

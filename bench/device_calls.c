@@ -20,6 +20,7 @@ struct bare {
     const struct nccl_api *nccl;
     ncclComm_t comm;
     float *there; /* [1] on the device */
+    void *stream;
     int blocking; /* does it return when the call is queued? */
 };
 
@@ -75,9 +76,9 @@ static hvd_status_t join(struct bare *b)
     return HVD_OK;
 }
 
-static void wait_for_device(void)
+static void wait_for_device(const struct bare *b)
 {
-    while (!gpu_is_idle())
+    while (!gpu_is_idle(b->stream))
         sched_yield();
 }
 
@@ -85,11 +86,11 @@ static hvd_status_t call_bare(struct bare *b, bool done)
 {
     must(b,
          b->nccl->ncclAllReduce(b->there, b->there, 1, ncclFloat32, ncclSum,
-                                b->comm, NULL),
+                                b->comm, b->stream),
          "ncclAllReduce");
     settle(b);
     if (done)
-        wait_for_device();
+        wait_for_device(b);
     return HVD_OK;
 }
 
@@ -104,6 +105,7 @@ static hvd_status_t call_ours(struct bare *b, bool done)
         return hvd_allreduce(b->there, b->there, 1, HVD_FLOAT32, HVD_SUM);
     args.sendbuf = args.recvbuf = b->there;
     args.count = 1;
+    args.stream = b->stream;
     args.flags = HVD_COLLECTIVE_ORDERED;
     HVD_TRY(hvd_collective_post(&args, &request));
     return hvd_wait(request);
@@ -133,7 +135,7 @@ static hvd_status_t time_few(struct bare *b, bool ours, bool done, double *us,
         HVD_TRY(ours ? call_ours(b, done) : call_bare(b, done));
         us[i] = device_now_us() - start_us;
     }
-    wait_for_device();
+    wait_for_device(b);
     HVD_TRY(hvd_step_confirm());
     return hvd_barrier();
 }
@@ -150,6 +152,19 @@ static hvd_status_t time_both(struct bare *b, bool done, double *us, size_t n)
     return HVD_OK;
 }
 
+static hvd_status_t time_legacy(const struct bare *bare, double *us, size_t n,
+                                struct device_calls *found)
+{
+    struct bare b = *bare;
+
+    b.stream = NULL;
+    HVD_TRY(time_both(&b, false, us, n < FEW ? n : FEW));
+    HVD_TRY(time_both(&b, false, us, n));
+    found->legacy = device_times_of(us, n);
+    found->legacy_bare = device_times_of(us + n, n);
+    return HVD_OK;
+}
+
 static hvd_status_t time_all(struct bare *b, double *us, size_t n,
                              struct device_calls *found)
 {
@@ -160,6 +175,7 @@ static hvd_status_t time_all(struct bare *b, double *us, size_t n,
     HVD_TRY(time_both(b, false, us, n));
     found->queued = device_times_of(us, n);
     found->queued_bare = device_times_of(us + n, n);
+    HVD_TRY(time_legacy(b, us, n, found));
     HVD_TRY(time_both(b, true, us, n));
     found->done = device_times_of(us, n);
     found->done_bare = device_times_of(us + n, n);
@@ -186,7 +202,7 @@ static hvd_status_t time_blocking(const struct bare *bare, double *us, size_t n,
 hvd_status_t device_calls_time(size_t n, struct device_calls *found)
 {
     double *us = malloc(2 * n * sizeof(*us));
-    struct bare b = {.there = gpu_alloc(sizeof(float))};
+    struct bare b = {.there = gpu_alloc(sizeof(float)), .stream = gpu_stream()};
     hvd_status_t status;
 
     if (us == NULL)
@@ -198,6 +214,7 @@ hvd_status_t device_calls_time(size_t n, struct device_calls *found)
         status = time_blocking(&b, us, n, found);
     if (b.comm != NULL)
         (void)b.nccl->ncclCommAbort(b.comm);
+    gpu_stream_free(b.stream);
     gpu_free(b.there);
     free(us);
     return status;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NOT_READY = 600 };
+enum { NOT_READY = 600, NON_BLOCKING = 1 };
 
 /* As cuda.h has them; results are 0 or an error. */
 static struct {
@@ -20,6 +20,9 @@ static struct {
     int (*cuMemGetInfo_v2)(size_t *n_free, size_t *total);
     int (*cuMemcpyAsync)(uint64_t dst, uint64_t src, size_t nbytes,
                          void *stream);
+    int (*cuStreamCreateWithPriority)(void **stream, unsigned flags,
+                                      int priority);
+    int (*cuStreamDestroy_v2)(void *stream);
     int (*cuStreamQuery)(void *stream);
 } cuda;
 
@@ -53,6 +56,8 @@ static void find_all(void)
     FIND(cuMemFree_v2);
     FIND(cuMemGetInfo_v2);
     FIND(cuMemcpyAsync);
+    FIND(cuStreamCreateWithPriority);
+    FIND(cuStreamDestroy_v2);
     FIND(cuStreamQuery);
 #undef FIND
 }
@@ -111,9 +116,23 @@ void gpu_free(void *ptr)
     must(cuda.cuMemFree_v2((uintptr_t)ptr), "cuMemFree");
 }
 
-bool gpu_is_idle(void)
+void *gpu_stream(void)
 {
-    int result = cuda.cuStreamQuery(NULL);
+    void *stream;
+
+    must(cuda.cuStreamCreateWithPriority(&stream, NON_BLOCKING, 0),
+         "cuStreamCreate");
+    return stream;
+}
+
+void gpu_stream_free(void *stream)
+{
+    must(cuda.cuStreamDestroy_v2(stream), "cuStreamDestroy");
+}
+
+bool gpu_is_idle(void *stream)
+{
+    int result = cuda.cuStreamQuery(stream);
 
     if (result != NOT_READY)
         must(result, "cuStreamQuery");
@@ -124,7 +143,7 @@ void gpu_copy(void *dst, const void *src, size_t nbytes)
 {
     must(cuda.cuMemcpyAsync((uintptr_t)dst, (uintptr_t)src, nbytes, NULL),
          "cuMemcpyAsync");
-    while (!gpu_is_idle())
+    while (!gpu_is_idle(NULL))
         sched_yield();
 }
 

@@ -23,8 +23,12 @@ void gpu_free(void *ptr);
 /* To, from or within the device, and back when it is done. */
 void gpu_copy(void *dst, const void *src, size_t nbytes);
 
-/* Is all done that was put on the legacy default stream? */
-bool gpu_is_idle(void);
+/* One that waits for no other. NULL, else, is the legacy default stream. */
+void *gpu_stream(void);
+void gpu_stream_free(void *stream);
+
+/* Is all done that was put on the stream? */
+bool gpu_is_idle(void *stream);
 
 /* Of the device, whoever has the rest. */
 size_t gpu_free_nbytes(void);
