@@ -589,14 +589,16 @@ bool communicator_has_room(const struct communicator *c)
 }
 
 /* What comes on this stream waits for the collective before, which was put on
- * another one: they share what NCCL has on the device, and our pack. */
-static hvd_status_t follow(struct communicator *c, CUstream stream)
+ * another one: they share what NCCL has on the device, and our pack. One of the
+ * program's may have the handle of one that is gone: NCCL sees to that itself.
+ */
+static hvd_status_t follow(struct communicator *c, CUstream stream, bool packs)
 {
     uint64_t n = atomic_load(&c->n_queued);
     CUevent own = NULL;
     hvd_status_t status = HVD_OK;
 
-    if (stream == c->on)
+    if (stream == c->on && (stream == c->stream || !packs))
         return HVD_OK;
     if (c->on == c->stream) {
         HVD_TRY(device_record(c->device, c->stream, &own));
@@ -629,7 +631,8 @@ static hvd_status_t begin(struct communicator *c, struct device_task *task)
 {
     struct launch l;
 
-    HVD_TRY(follow(c, task->ordered ? task->stream : c->stream));
+    HVD_TRY(
+        follow(c, task->ordered ? task->stream : c->stream, task->call.n > 1));
     if (task->after != NULL)
         HVD_TRY(device_follow(c->device, c->on, task->after));
     l = launch_of(c);
