@@ -266,7 +266,11 @@ enum {
      *
      * hvd_state_commit completes them first: ranks must have posted the same
      * names before it. */
-    HVD_COLLECTIVE_BY_NAME = 8
+    HVD_COLLECTIVE_BY_NAME = 8,
+    /* Behind hvd_join: HVD_AVERAGE divides by all ranks, also by those that
+     * have joined, as Horovod's does. Equal on all ranks; else without effect.
+     */
+    HVD_COLLECTIVE_AVERAGE_OF_ALL = 16
 };
 
 typedef struct hvd_collective_args {
@@ -320,6 +324,24 @@ typedef struct hvd_collective_args {
 HVD_API hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
                                          hvd_request_t **request_p)
     HVD_MUST_CHECK;
+
+/* hvd_join - this rank has no more data. Until all ranks have joined it takes
+ * part in the others' allreduces and barriers by name (HVD_COLLECTIVE_BY_NAME)
+ * with what changes nothing: zeros for a sum. HVD_AVERAGE divides by the ranks
+ * that have data: a mean over what there is, where Horovod's becomes smaller
+ * the more ranks are through (HVD_COLLECTIVE_AVERAGE_OF_ALL).
+ *
+ * Completes the calls by name that this rank has posted, and waits. Others post
+ * calls by name alone meanwhile, and do not commit: what waits for all ranks
+ * waits for this one. Other kinds return HVD_ERR_MISMATCH to those that post
+ * them, and so does nothing here; no other thread may post by name
+ * (HVD_ERR_STATE).
+ *
+ * last_rank_p   may be NULL; the rank that joined last, the same on all ranks:
+ *               it has seen the most data. Of several, any.
+ * Returns HVD_OK, all have joined, and each may post again; HVD_ERR_STATE;
+ * HVD_PEER_LOST, and what else ends a generation. */
+HVD_API hvd_status_t hvd_join(int *last_rank_p) HVD_MUST_CHECK;
 
 /* hvd_grouped_allreduce - allreduce of n tensors in one go: small ones travel
  * packed together, large ones as they are, without a copy.

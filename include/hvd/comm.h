@@ -58,6 +58,11 @@ HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
 HVD_API hvd_status_t hvd_comm_create_by_rule(
     hvd_member_fn member, void *arg, hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
+/* hvd_comm_join - hvd_join, of a set: this rank has no more data for it. The
+ * rank that was last is a place in the set. NULL: the world. */
+HVD_API hvd_status_t hvd_comm_join(hvd_comm_t *comm,
+                                   int *last_rank_p) HVD_MUST_CHECK;
+
 /* hvd_comm_destroy - its calls in flight are completed, and it is gone. A
  * collective of the set; on ranks that are not in it, and when its generation
  * is over, it waits for nobody. NULL is fine. hvd_shutdown destroys what is

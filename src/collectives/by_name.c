@@ -43,6 +43,7 @@ static void release(struct by_name *b)
     array_free(&b->sendbufs, &b->sendbufs_max);
     array_free(&b->recvbufs, &b->recvbufs_max);
     array_free(&b->counts, &b->counts_max);
+    array_free(&b->stand_in, &b->stand_in_max);
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->changed);
     free(b);
@@ -60,9 +61,9 @@ static struct by_name *create(struct comm *world)
     pthread_cond_init(&b->changed, NULL);
     b->fusion_nbytes = config->fusion_nbytes > 0 ? config->fusion_nbytes
                                                  : FUSION_NBYTES;
-    b->negotiator = negotiator_create(config->size, config->names_known > 0
-                                                        ? config->names_known
-                                                        : NAMES_KNOWN);
+    b->negotiator = negotiator_create(
+        config->rank, config->size,
+        config->names_known > 0 ? config->names_known : NAMES_KNOWN);
     if (b->negotiator != NULL)
         return b;
     release(b);
@@ -137,6 +138,8 @@ static hvd_status_t check(const struct comm *comm,
 /* Under the lock. */
 static hvd_status_t admit(const struct by_name *b)
 {
+    if (b->joined)
+        return error_set(HVD_ERR_STATE, "this rank has joined");
     if (!b->over)
         return HVD_OK;
     return comm_status(b->comm, NULL) != HVD_OK
@@ -155,7 +158,8 @@ static hvd_status_t append(struct by_name *b, struct hvd_request *r)
         return error_set(HVD_ERR_NOMEM, "calls by name");
     r->next = NULL;
     r->waits_us = clock_now_us();
-    atomic_store_explicit(&r->decided, false, memory_order_relaxed);
+    b->joined = r->last_p != NULL;
+    atomic_store_explicit(&r->decided, b->joined, memory_order_relaxed);
     if (b->posted == NULL)
         b->posted = r;
     else
@@ -174,12 +178,10 @@ static void tell(struct by_name *b)
         progress_signal(b->comm);
 }
 
-static hvd_status_t post(struct by_name *b, struct hvd_request *r,
-                         const char *name)
+static hvd_status_t post(struct by_name *b, struct hvd_request *r)
 {
     hvd_status_t status;
 
-    r->id = id_of(name);
     pthread_mutex_lock(&b->lock);
     status = append(b, r);
     pthread_mutex_unlock(&b->lock);
@@ -209,6 +211,16 @@ static hvd_status_t post_alone(struct comm *names,
     return status;
 }
 
+static hvd_status_t open_door(struct comm *comm, struct comm **names_p)
+{
+    hvd_status_t status;
+
+    pthread_mutex_lock(&door);
+    status = open_names(comm, names_p);
+    pthread_mutex_unlock(&door);
+    return status;
+}
+
 static hvd_status_t try_to_post(struct comm *comm,
                                 const struct collective_args *args,
                                 const struct comm_group *group,
@@ -216,17 +228,14 @@ static hvd_status_t try_to_post(struct comm *comm,
 {
     struct hvd_request *r;
     struct comm *names;
-    hvd_status_t status;
 
     HVD_TRY(check(comm, args));
-    pthread_mutex_lock(&door);
-    status = open_names(comm, &names);
-    pthread_mutex_unlock(&door);
-    HVD_TRY(status);
+    HVD_TRY(open_door(comm, &names));
     if (comm->config.size == 1)
         return post_alone(names, args, group, request_p);
     HVD_TRY(request_create(names, args, group, &r));
-    HVD_TRY(post(names->by_name, r, args->name));
+    r->id = id_of(args->name);
+    HVD_TRY(post(names->by_name, r));
     *request_p = r;
     return HVD_OK;
 }
@@ -242,6 +251,38 @@ hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
     if (status != HVD_OK && comm_status(comm, NULL) != HVD_OK)
         atomic_store(&comm->refused, true);
     return status;
+}
+
+/* Its name is nobody's: those of calls are digests. */
+static hvd_status_t post_join(struct comm *names, int *last_p,
+                              struct hvd_request **request_p)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = COLLECTIVE_BARRIER,
+                                   .name = "join"};
+    struct hvd_request *r;
+
+    HVD_TRY(request_create(names, &args, NULL, &r));
+    r->id = (struct name_id){0, 0};
+    r->begun_ns = r->posted_ns;
+    r->last_p = last_p;
+    HVD_TRY(post(names->by_name, r));
+    *request_p = r;
+    return HVD_OK;
+}
+
+hvd_status_t by_name_join(struct comm *comm, int *last_p)
+{
+    struct hvd_request *r;
+    struct comm *names;
+
+    *last_p = 0;
+    HVD_TRY(comm_admit(comm));
+    if (comm->config.size == 1)
+        return HVD_OK;
+    HVD_TRY(open_door(comm, &names));
+    HVD_TRY(post_join(names, last_p, &r));
+    return by_name_wait(r);
 }
 
 bool by_name_works(const struct comm *names)
@@ -361,6 +402,7 @@ void by_name_add_waits(const struct comm *comm, struct by_name_waits *all)
     if (names == NULL)
         return;
     pthread_mutex_lock(&names->by_name->lock);
+    all->joined |= names->by_name->joined;
     flying_visit(&names->by_name->flying, add_wait, all);
     pthread_mutex_unlock(&names->by_name->lock);
 }

@@ -7,7 +7,8 @@
  *
  *   round      allreduce: who has posted what?          negotiate/negotiator.h
  *   exchange   allgather: names that are new            if there are some
- *   batches    what all have posted; allreduces of one dtype and op are fused
+ *   batches    what all have posted; allreduces of one dtype and op are fused,
+ *              unless ranks have joined                   by_name_joined.c
  *
  * A rank that has posted nothing takes part in nothing. One that has, and has
  * told all of it, sleeps until it has news or a round has begun (await_phase):
@@ -35,6 +36,12 @@ struct hvd_request;
 hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
                           const struct comm_group *group,
                           struct hvd_request **request_p) HVD_MUST_CHECK;
+
+/* This rank has no more data: until all have joined it stands in for allreduces
+ * and barriers that others post, and nothing else may be posted here. *last_p:
+ * one of those that were last. HVD_OK, HVD_ERR_STATE (it does already), or as
+ * posting and waiting for a call. Its issuing thread. */
+hvd_status_t by_name_join(struct comm *comm, int *last_p) HVD_MUST_CHECK;
 
 /* As request_wait(), of such a request. */
 hvd_status_t by_name_wait(struct hvd_request *request) HVD_MUST_CHECK;
@@ -70,6 +77,7 @@ struct by_name_wait {
 struct by_name_waits {
     struct by_name_wait *waits;
     size_t max, n_all;
+    bool joined; /* this rank has: it keeps nobody waiting */
 };
 
 /* Add those of `comm`. Any thread. */

@@ -32,6 +32,7 @@ struct by_name {
     struct flying flying;
     struct hvd_request *posted, *posted_last; /* the driver has not seen them */
     bool over;                                /* nothing is posted any more */
+    bool joined;                              /* ... until all others have */
     bool led;     /* a thread that waits drives for all */
     int n_inside; /* threads that wait; guarded by `door` */
 
@@ -49,6 +50,10 @@ struct by_name {
     uint8_t *round, *records;
     size_t round_max, records_max;
     struct batches batches;
+    struct hvd_request *join; /* this rank joins; NULL */
+    size_t n_joined;          /* ranks, while batches run */
+    uint8_t *stand_in;        /* by_name_joined.c */
+    size_t stand_in_max;
     const void **sendbufs; /* of a fused one's tensors */
     void **recvbufs;
     size_t *counts;
@@ -61,6 +66,24 @@ static inline bool by_name_is_over(const struct by_name *b,
 {
     return r != NULL ? request_done(r) : flying_count(&b->flying) == 0;
 }
+
+/* --- by_name_joined.c: while ranks have joined --- */
+
+/* Does a call like this run, or is it refused on all ranks, with the sentence?
+ */
+bool by_name_runs_joined(const struct signature *signature);
+hvd_status_t by_name_refuse_joined(const struct by_name *b,
+                                   const struct hvd_request *r) HVD_MUST_CHECK;
+/* A call of one tensor, which runs as it is: before it is begun. */
+void by_name_begin_joined(const struct batch_item *item);
+/* Another rank's, or a group: what runs in its place. false: no memory. */
+bool by_name_stand_in(struct by_name *b, const struct batch_item *item,
+                      struct collective_args *args_p);
+/* It has run: the result is where it belongs. */
+void by_name_finish_joined(const struct by_name *b,
+                           const struct batch_item *item);
+
+/* --- by_name_run.c --- */
 
 /* Drive until then, or until the thread is kicked out. */
 void by_name_run_until(struct by_name *b, const struct hvd_request *r);

@@ -31,7 +31,8 @@ static uint32_t digest_of(const struct hvd_request *r)
 static struct signature signature_of(const struct hvd_request *r)
 {
     const struct frame *head = &r->call.head;
-    const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
+    const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16 |
+                          HVD_COLLECTIVE_AVERAGE_OF_ALL;
 
     return (struct signature){
         .kind = head->kind,
@@ -56,8 +57,8 @@ static hvd_status_t differ(const struct hvd_request *r,
     call_describe_signature(&d->signature, first);
     call_describe_signature(&d->other, other);
     return error_set(HVD_ERR_MISMATCH,
-                     "'%s': rank 0 calls %s, rank %d calls %s", r->name, first,
-                     d->other_rank, other);
+                     "'%s': rank %d calls %s, rank %d calls %s", r->name,
+                     d->first_rank, first, d->other_rank, other);
 }
 
 /* --- completion --- */
@@ -69,6 +70,7 @@ static void complete(struct by_name *b, struct hvd_request *r,
     request_show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
     pthread_mutex_lock(&b->lock);
     flying_remove(&b->flying, r);
+    b->joined &= r->last_p == NULL;
     request_end(r, status);
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
@@ -136,6 +138,19 @@ static struct hvd_request *take_posted(struct by_name *b, bool *last_p)
     return first;
 }
 
+static hvd_status_t tell_negotiator(struct by_name *b, struct hvd_request *r)
+{
+    struct signature signature = signature_of(r);
+
+    if (r->last_p != NULL) {
+        b->join = r;
+        negotiator_join(b->negotiator);
+        return HVD_OK;
+    }
+    return negotiator_post(b->negotiator, &r->id, &signature, r) ? HVD_OK
+                                                                 : no_memory(b);
+}
+
 static hvd_status_t absorb(struct by_name *b)
 {
     struct hvd_request *r, *next;
@@ -144,11 +159,8 @@ static hvd_status_t absorb(struct by_name *b)
     if (!atomic_load_explicit(&b->has_posts, memory_order_relaxed))
         return HVD_OK;
     for (r = take_posted(b, &last); r != NULL; r = next) {
-        struct signature signature = signature_of(r);
-
         next = r->next;
-        if (!negotiator_post(b->negotiator, &r->id, &signature, r))
-            return no_memory(b);
+        HVD_TRY(tell_negotiator(b, r));
     }
     if (last)
         negotiator_drain(b->negotiator);
@@ -280,19 +292,42 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
     return begin_own(b, &args, &group, STAGE_BATCH);
 }
 
+/* Of one call. */
+static hvd_status_t begin_joined(struct by_name *b,
+                                 const struct batch_item *item)
+{
+    struct collective_args args;
+
+    if (!by_name_stand_in(b, item, &args))
+        return no_memory(b);
+    return begin_own(b, &args, NULL, STAGE_BATCH);
+}
+
+static void begin_times(const struct by_name *b, const struct batch *batch)
+{
+    const struct batch_item *items = b->batches.items;
+
+    for (size_t i = batch->first; i != BATCH_END; i = items[i].next) {
+        struct hvd_request *r = items[i].call;
+
+        if (r != NULL)
+            r->begun_ns = timeline_call_clock();
+    }
+}
+
 static hvd_status_t begin_batch(struct by_name *b)
 {
     const struct batch *batch = batches_next(&b->batches);
-    struct hvd_request *r = b->batches.items[batch->first].call;
+    const struct batch_item *item = &b->batches.items[batch->first];
+    struct hvd_request *r = item->call;
 
-    for (size_t i = batch->first; i != BATCH_END;
-         i = b->batches.items[i].next) {
-        struct hvd_request *each = b->batches.items[i].call;
-
-        each->begun_ns = timeline_call_clock();
-    }
+    begin_times(b, batch);
     if (batch->first != batch->last)
         return begin_fused(b, batch);
+    if (b->n_joined > 0 && (r == NULL || r->n_tensors > 0))
+        return begin_joined(b, item);
+    if (b->n_joined > 0)
+        by_name_begin_joined(item);
     r->call.head.sequence = comm_number(b->comm, r->n_parts);
     b->step = r;
     b->stage = STAGE_BATCH;
@@ -306,8 +341,13 @@ static void finish_batch(struct by_name *b)
 
     drop_own(b, HVD_OK);
     for (size_t i = batch->first; i != BATCH_END; i = next) {
-        next = b->batches.items[i].next;
-        complete(b, b->batches.items[i].call, HVD_OK);
+        const struct batch_item *item = &b->batches.items[i];
+
+        next = item->next;
+        if (b->n_joined > 0)
+            by_name_finish_joined(b, item);
+        if (item->call != NULL)
+            complete(b, item->call, HVD_OK);
     }
 }
 
@@ -326,25 +366,60 @@ static hvd_status_t stuck(struct by_name *b)
     return comm_end(b->comm);
 }
 
+static void show_decided(struct hvd_request *r)
+{
+    uint64_t now_ns = timeline_call_clock();
+
+    request_show(r, TIMELINE_NEGOTIATE, r->posted_ns, now_ns);
+    r->posted_ns = now_ns;
+}
+
+/* Does it run? */
+static bool decide(struct by_name *b, const struct negotiated *d)
+{
+    struct hvd_request *r = d->call;
+    bool refused = b->n_joined > 0 && !by_name_runs_joined(&d->signature);
+
+    if (r == NULL)
+        return !d->disputed && !refused;
+    atomic_store_explicit(&r->decided, true, memory_order_relaxed);
+    if (d->disputed)
+        complete(b, r, differ(r, d));
+    else if (refused)
+        complete(b, r, by_name_refuse_joined(b, r));
+    else
+        show_decided(r);
+    return !d->disputed && !refused;
+}
+
+/* All have: so has this rank. */
+static void end_join(struct by_name *b)
+{
+    struct hvd_request *r = b->join;
+    int last;
+
+    if (!negotiator_all_joined(b->negotiator, &last))
+        return;
+    b->join = NULL;
+    *r->last_p = last;
+    complete(b, r, HVD_OK);
+}
+
 static hvd_status_t take_decisions(struct by_name *b)
 {
     struct negotiated d;
+    int first;
 
     if (negotiator_is_stuck(b->negotiator))
         return stuck(b);
-    batches_clear(&b->batches, b->fusion_nbytes);
+    end_join(b);
+    b->n_joined = negotiator_n_joined(b->negotiator, &first);
+    batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
-        struct hvd_request *r = d.call;
-        uint64_t now_ns = timeline_call_clock();
+        size_t elem = hvd_dtype_size((hvd_dtype_t)d.signature.dtype);
 
-        atomic_store_explicit(&r->decided, true, memory_order_relaxed);
-        if (d.disputed) {
-            complete(b, r, differ(r, &d));
-            continue;
-        }
-        request_show(r, TIMELINE_NEGOTIATE, r->posted_ns, now_ns);
-        r->posted_ns = now_ns;
-        if (!batches_add(&b->batches, &d.signature, r->call.elem_nbytes, r))
+        if (decide(b, &d) &&
+            !batches_add(&b->batches, &d.signature, elem, d.call))
             return no_memory(b);
     }
     return HVD_OK;

@@ -85,9 +85,11 @@ void call_describe(const struct frame *head, char *text)
 
 static const char *way_of(const struct signature *s)
 {
-    if (s->way == HVD_COLLECTIVE_FLOAT16)
+    if (s->way & HVD_COLLECTIVE_FLOAT16)
         return ", as float16";
-    return s->way == HVD_COLLECTIVE_BFLOAT16 ? ", as bfloat16" : "";
+    if (s->way & HVD_COLLECTIVE_BFLOAT16)
+        return ", as bfloat16";
+    return s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL ? ", of all" : "";
 }
 
 void call_describe_signature(const struct signature *s, char *text)

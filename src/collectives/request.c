@@ -195,6 +195,7 @@ hvd_status_t request_create(struct comm *comm,
     request->comm = comm;
     request->generation = comm->config.generation;
     request->by_name = comm->by_name != NULL;
+    request->last_p = NULL;
     request->args = *args;
     request->name[0] = '\0';
     if (args->name != NULL)

@@ -57,6 +57,7 @@ struct hvd_request {
     bool by_name;
     atomic_bool decided; /* all ranks have posted it */
     uint64_t waits_us;   /* since when it waits for them */
+    int *last_p;         /* of a join: who was last; NULL: it is none */
     struct name_id id;   /* of a call by name, and the next of its bucket */
     struct hvd_request *chain;
 

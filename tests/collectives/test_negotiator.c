@@ -16,7 +16,7 @@ static void open_table(struct table *t, int size, size_t capacity)
 {
     t->size = size;
     for (int i = 0; i < size; i++) {
-        t->ranks[i] = negotiator_create(size, capacity);
+        t->ranks[i] = negotiator_create(i, size, capacity);
         ck_assert_ptr_nonnull(t->ranks[i]);
     }
 }

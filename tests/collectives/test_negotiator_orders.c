@@ -1,6 +1,7 @@
 /* tests/collectives/test_negotiator_orders.c - ranks that post names in
- * thousands of orders: they decide the same, all that all have posted, and none
- * waits for ever. HVD_TEST_SEED plays one of them. */
+ * thousands of orders, and join when they have no more: they decide the same,
+ * all that all have posted, and none waits for ever. HVD_TEST_SEED plays one of
+ * them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +20,11 @@ enum {
 #endif
 };
 
-/* A program: steps, in each of which every rank posts the same names, in an
- * order of its own, and waits for all. */
+/* A program: epochs of steps, in each of which every rank posts the same names,
+ * in an order of its own, and waits for all. A rank may have fewer steps of an
+ * epoch than others: it joins behind its last, whether or not that is over. */
 struct step {
+    bool ends; /* its epoch */
     int n;
     int names[NAMES_MAX];
     uint64_t counts[NAMES_MAX];
@@ -35,8 +38,10 @@ struct player {
     enum doing doing;
     int step, n_posted, n_open; /* calls of the step */
     int order[NAMES_MAX];
-    uint64_t met; /* collectives entered */
-    size_t n_log; /* decisions seen */
+    bool lacks[STEPS_MAX]; /* has no data for this step */
+    bool joins, through;   /* its join is over */
+    uint64_t met;          /* collectives entered */
+    size_t n_log;          /* decisions seen */
 };
 
 /* Each collective is entered by all before it is over for any; so two are under
@@ -49,9 +54,10 @@ struct meeting {
 };
 
 struct decision {
-    int name, step;
+    int name;
     bool disputed;
-    int other_rank;
+    int first_rank, other_rank;
+    size_t n_joined;
 };
 
 struct play {
@@ -59,6 +65,8 @@ struct play {
     uint64_t seed;
     int size, n_steps;
     struct step steps[STEPS_MAX];
+    bool joins;                 /* epochs end so */
+    int last_joined[STEPS_MAX]; /* behind this step; -1: not yet */
     struct player players[RANKS_MAX];
     struct meeting meetings[2];
     struct decision log[STEPS_MAX * NAMES_MAX];
@@ -89,13 +97,65 @@ static void shuffle(struct play *p, int *a, int n)
     }
 }
 
+static void join(struct play *p, struct player *r)
+{
+    negotiator_join(r->n);
+    r->joins = true;
+    p->n_posts++; /* it takes rounds as one does */
+}
+
 static void begin_step(struct play *p, struct player *r)
 {
-    r->n_posted = 0;
-    r->n_open = p->steps[r->step].n;
-    for (int i = 0; i < r->n_open; i++)
+    int n = p->steps[r->step].n;
+
+    r->n_posted = r->n_open = 0;
+    if (r->lacks[r->step]) {
+        r->n_posted = n;
+        join(p, r);
+        return;
+    }
+    r->n_open = n;
+    for (int i = 0; i < n; i++)
         r->order[i] = i;
-    shuffle(p, r->order, r->n_open);
+    shuffle(p, r->order, n);
+}
+
+static int n_lacking(const struct play *p, int step)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->size; i++)
+        n += p->players[i].lacks[step];
+    return n;
+}
+
+/* Ranks lack the last steps of an epoch, but one lacks none. */
+static void draw_lacks(struct play *p, int first, int last)
+{
+    int all = draw(p, p->size);
+
+    for (int i = 0; i < p->size; i++) {
+        int has = draw(p, 2) == 0 ? draw(p, last - first + 2) : STEPS_MAX;
+
+        for (int s = first; s <= last; s++)
+            p->players[i].lacks[s] = i != all && s - first >= has;
+    }
+}
+
+static void write_epochs(struct play *p)
+{
+    int first = 0;
+
+    p->joins = draw(p, 2) == 0;
+    for (int s = 0; s < p->n_steps; s++) {
+        p->steps[s].ends = s + 1 == p->n_steps || draw(p, 3) == 0;
+        p->last_joined[s] = -1;
+        if (!p->steps[s].ends)
+            continue;
+        if (p->joins)
+            draw_lacks(p, first, s);
+        first = s + 1;
+    }
 }
 
 static void write_steps(struct play *p)
@@ -125,8 +185,9 @@ static void begin_play(struct play *p, uint64_t seed)
     p->random.s = seed;
     p->size = seed % 50 == 0 ? RANKS_MAX : 2 + draw(p, seed % 5 ? 4 : 15);
     write_steps(p);
+    write_epochs(p);
     for (int i = 0; i < p->size; i++) {
-        p->players[i].n = negotiator_create(p->size, 1 + seed % 60);
+        p->players[i].n = negotiator_create(i, p->size, 1 + seed % 60);
         begin_step(p, &p->players[i]);
     }
 }
@@ -148,6 +209,7 @@ static void player_post(struct play *p, int rank)
     struct signature s = sum_of(step->counts[i] +
                                 (uint64_t)(step->differs[i] == rank));
 
+    s.root = step->names[i];
     p->n_posts++;
     CHECK(p, negotiator_post(r->n, &id, &s,
                              (void *)(uintptr_t)(step->names[i] + 1)));
@@ -197,23 +259,71 @@ static int index_in(const struct step *step, int name)
     return -1;
 }
 
+/* By a rank that has data for the step: those that have not have joined. */
+static void judge(struct play *p, int at, const struct decision *d)
+{
+    const struct step *step = &p->steps[at];
+    int i = index_in(step, d->name), n = n_lacking(p, at), rank;
+
+    CHECK(p, i >= 0);
+    CHECK(p, d->n_joined == (size_t)n);
+    rank = step->differs[i];
+    CHECK(p, d->disputed ==
+                 (rank >= 0 && !p->players[rank].lacks[at] && p->size - n > 1));
+    if (d->disputed)
+        CHECK(p, !p->players[d->first_rank].lacks[at] &&
+                     !p->players[d->other_rank].lacks[at]);
+}
+
 /* Everybody sees the same decisions; the first one writes them down. */
 static void take_decision(struct play *p, struct player *r,
                           const struct negotiated *next)
 {
-    int name = (int)(uintptr_t)next->call - 1;
-    const struct step *step = &p->steps[r->step];
-    int i = index_in(step, name);
-    struct decision d = {name, r->step, next->disputed,
-                         next->disputed ? next->other_rank : 0};
+    int name = next->signature.root, rank = 0;
+    struct decision d;
 
-    CHECK(p, i >= 0);
-    CHECK(p, next->disputed == (step->differs[i] >= 0));
+    memset(&d, 0, sizeof(d));
+    d.name = name;
+    d.disputed = next->disputed;
+    d.first_rank = next->disputed ? next->first_rank : 0;
+    d.other_rank = next->disputed ? next->other_rank : 0;
+    d.n_joined = negotiator_n_joined(r->n, &rank);
     if (r->n_log == p->n_log)
         p->log[p->n_log++] = d;
-    CHECK(p, memcmp(&p->log[r->n_log], &d, sizeof(d)) == 0);
-    r->n_log++;
+    CHECK(p, memcmp(&p->log[r->n_log++], &d, sizeof(d)) == 0);
+    CHECK(p, next->call != NULL || (r->joins && r->n_open == 0));
+    if (next->call == NULL)
+        return;
+    CHECK(p, (int)(uintptr_t)next->call - 1 == name);
+    judge(p, r->step, &d);
     r->n_open--;
+}
+
+/* The last rank has had data to the end. */
+static bool end_join(struct play *p, struct player *r)
+{
+    int rank;
+
+    if (!negotiator_all_joined(r->n, &rank))
+        return false;
+    while (!p->steps[r->step].ends)
+        r->step++;
+    if (p->last_joined[r->step] < 0)
+        p->last_joined[r->step] = rank;
+    CHECK(p, rank == p->last_joined[r->step]);
+    CHECK(p, !p->players[rank].lacks[r->step]);
+    r->joins = false;
+    r->through = true;
+    return true;
+}
+
+static void next_step(struct play *p, struct player *r)
+{
+    r->step++;
+    r->through = false;
+    r->doing = r->step < p->n_steps ? FREE : FINISHED;
+    if (r->doing == FREE)
+        begin_step(p, r);
 }
 
 static void go_on(struct play *p, int rank)
@@ -228,12 +338,13 @@ static void go_on(struct play *p, int rank)
     while (negotiator_next(r->n, &next))
         take_decision(p, r, &next);
     r->doing = FREE;
-    if (r->n_open > 0)
+    if (r->n_open > 0 || (r->joins && !end_join(p, r)))
         return;
-    r->step++;
-    r->doing = r->step < p->n_steps ? FREE : FINISHED;
-    if (r->doing == FREE)
-        begin_step(p, r);
+    if (p->steps[r->step].ends && p->joins && !r->through) {
+        join(p, r);
+        return;
+    }
+    next_step(p, r);
 }
 
 static void combine(struct meeting *m, int size)
@@ -263,14 +374,27 @@ static void leave_meeting(struct play *p, int rank)
     go_on(p, rank);
 }
 
+/* While its last calls are under way. */
+static bool joins_early(struct play *p, const struct player *r)
+{
+    const struct step *step = &p->steps[r->step];
+
+    return p->joins && !r->joins && step->ends && r->n_open > 0 &&
+           r->n_posted == step->n && draw(p, 4) == 0;
+}
+
 /* One move of this rank, if it has any. */
 static bool move(struct play *p, int rank)
 {
     struct player *r = &p->players[rank];
-    bool posts, joins;
+    bool posts, takes_part;
 
     if (r->doing == FINISHED)
         return false;
+    if (joins_early(p, r)) {
+        join(p, r);
+        return true;
+    }
     if (r->doing != FREE) {
         posts = r->n_posted < p->steps[r->step].n;
         if (posts && draw(p, 3) == 0) /* any thread may, at any time */
@@ -284,14 +408,14 @@ static bool move(struct play *p, int rank)
         return true;
     }
     posts = r->n_posted < p->steps[r->step].n;
-    joins = negotiator_n_posted(r->n) > 0 &&
-            (negotiator_has_news(r->n) || p->n_begun > r->met);
-    if (joins && (!posts || draw(p, 2) == 0))
+    takes_part = (negotiator_n_posted(r->n) > 0 || r->joins) &&
+                 (negotiator_has_news(r->n) || p->n_begun > r->met);
+    if (takes_part && (!posts || draw(p, 2) == 0))
         enter_round(p, rank);
     else if (posts)
         player_post(p, rank);
     else
-        return joins;
+        return takes_part;
     return true;
 }
 
@@ -324,10 +448,11 @@ static void play(uint64_t seed)
         continue;
     for (int s = 0; s < p.n_steps; s++)
         n_calls += (size_t)p.steps[s].n;
-    for (int i = 0; i < p.size; i++)
+    for (int i = 0; i < p.size; i++) {
         CHECK(&p, p.players[i].doing == FINISHED);
+        CHECK(&p, p.players[i].n_log == n_calls);
+    }
     CHECK(&p, p.n_log == n_calls);
-    CHECK(&p, p.n_posts == n_calls * (size_t)p.size);
     /* with a new name's two; a place may be lost now and then */
     CHECK(&p, p.n_rounds <= 3 * p.n_posts);
     end_play(&p);

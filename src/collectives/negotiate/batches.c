@@ -28,8 +28,11 @@ static size_t *open_of(struct batches *b, const struct signature *s)
 static bool may_fuse(const struct batches *b, const struct signature *s,
                      uint64_t nbytes)
 {
-    return s->kind == HVD_COLLECTIVE_ALLREDUCE && s->way == 0 &&
-           s->prescale == 0 && s->postscale == 0 && nbytes <= b->threshold;
+    const unsigned halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
+
+    return s->kind == HVD_COLLECTIVE_ALLREDUCE && (s->way & halves) == 0 &&
+           s->prescale == 0 && s->postscale == 0 && b->threshold > 0 &&
+           nbytes <= b->threshold;
 }
 
 static void begin(struct batches *b, size_t item, uint64_t nbytes)
@@ -47,7 +50,7 @@ bool batches_add(struct batches *b, const struct signature *s,
     if (!array_reserve(&b->items, &b->items_max, b->n_items + 1) ||
         !array_reserve(&b->all, &b->max, b->n + 1))
         return false;
-    b->items[b->n_items++] = (struct batch_item){call, BATCH_END};
+    b->items[b->n_items++] = (struct batch_item){*s, call, BATCH_END};
     if (!may_fuse(b, s, nbytes)) {
         begin(b, item, nbytes);
         return true;

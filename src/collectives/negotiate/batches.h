@@ -1,6 +1,6 @@
 /* collectives/negotiate/batches.h - which of the calls that all ranks have
  * posted run as one: allreduces of one dtype and op, as long as they are not
- * scaled or sent as 16 bits, up to so many bytes. In the order in which they
+ * scaled or sent as 16 bits, up to so many bytes (0: none). In the order in which they
  * were decided, so it is the same on all ranks.
  *
  * Pure. Threads: one at a time. Memory: two growing arrays. */
@@ -18,7 +18,8 @@
 enum { BATCH_KEYS = 8 * 8 }; /* dtypes and ops */
 
 struct batch_item {
-    void *call;
+    struct signature signature;
+    void *call;  /* NULL: another rank's */
     size_t next; /* of its batch; BATCH_END: it is the last */
 };
 

@@ -11,9 +11,9 @@
 
 enum {
     NONE = -1,
-    HEADER_NBYTES = 8,       /* of a round; its first two bytes: */
-    NEW_NAMES = 0,           /* how many new names, as bits_of() */
+    NEW_NAMES = 0,           /* of a round: how many new names, as bits_of() */
     DRAINS = 1,              /* no more will come */
+    JOINED = 2,              /* [size]: this rank has, 0 */
     ROUND_NBYTES_MIN = 1024, /* so that most jobs have one size of rounds */
     NO_NEW_NAMES = 255,
     NEW_NAMES_BITS_MAX = 10, /* more take another exchange */
@@ -41,7 +41,7 @@ struct place {
     bool told; /* a round has */
 
     bool fails; /* DECIDED: ranks differ */
-    int other_rank;
+    int first_rank, other_rank;
     struct signature first, other;
 
     int chain;          /* next of its bucket */
@@ -55,7 +55,7 @@ struct unplaced {
 };
 
 struct negotiator {
-    size_t size, capacity;
+    size_t rank, size, capacity;
     struct place *places; /* [n_places] */
     size_t n_places, places_max;
     int *buckets; /* [n_buckets], a power of two */
@@ -73,28 +73,35 @@ struct negotiator {
     size_t n_records; /* of new names, per rank, in the exchange that is due */
     bool exchanges, stuck;
     bool drains, drain_told;
+    bool joins, join_told;
+    bool *joined; /* [size]: as the last round told */
+    size_t n_joined, joined_max;
+    int last_joined; /* all have, this one last; NONE */
     size_t grown_to; /* bytes of the last round */
 };
 
 /* --- life --- */
 
-struct negotiator *negotiator_create(int size, size_t capacity)
+struct negotiator *negotiator_create(int rank, int size, size_t capacity)
 {
     struct negotiator *n = NULL;
     size_t n_max = 0;
 
     if (!array_reserve(&n, &n_max, 1))
         return NULL;
+    n->rank = (size_t)rank;
     n->size = (size_t)size;
     n->capacity = capacity;
-    n->oldest = n->youngest = NONE;
-    if (!array_reserve(&n->buckets, &n->buckets_max, BUCKETS_MIN)) {
+    n->oldest = n->youngest = n->last_joined = NONE;
+    if (!array_reserve(&n->buckets, &n->buckets_max, BUCKETS_MIN) ||
+        !array_reserve(&n->joined, &n->joined_max, n->size)) {
         negotiator_destroy(n);
         return NULL;
     }
     n->n_buckets = BUCKETS_MIN;
     for (size_t i = 0; i < n->n_buckets; i++)
         n->buckets[i] = NONE;
+    memset(n->joined, 0, n->size * sizeof(*n->joined));
     return n;
 }
 
@@ -107,6 +114,7 @@ void negotiator_destroy(struct negotiator *n)
     array_free(&n->unplaced, &n->unplaced_max);
     array_free(&n->decided, &n->decided_max);
     array_free(&n->disputed, &n->disputed_max);
+    array_free(&n->joined, &n->joined_max);
     free(n);
 }
 
@@ -222,26 +230,58 @@ void negotiator_drain(struct negotiator *n)
     n->drains = true;
 }
 
+void negotiator_join(struct negotiator *n)
+{
+    n->joins = true;
+}
+
+size_t negotiator_n_joined(const struct negotiator *n, int *first_p)
+{
+    for (size_t i = n->size; n->n_joined > 0 && i-- > 0;)
+        if (n->joined[i])
+            *first_p = (int)i;
+    return n->n_joined;
+}
+
+bool negotiator_all_joined(const struct negotiator *n, int *last_p)
+{
+    *last_p = n->last_joined;
+    return n->last_joined != NONE;
+}
+
 size_t negotiator_n_posted(const struct negotiator *n)
 {
     return n->n_posted;
 }
 
+static bool joins_now(const struct negotiator *n)
+{
+    return n->joins && n->n_posted == 0;
+}
+
 /* A round of another size may go between other ranks: all join the first. */
 bool negotiator_has_news(const struct negotiator *n)
 {
+    bool takes_part = n->n_posted > 0 || n->joins;
+
     return n->n_unplaced > 0 || n->n_untold > 0 ||
-           (n->n_posted > 0 && (negotiator_round_nbytes(n) != n->grown_to ||
-                                n->drains != n->drain_told));
+           (joins_now(n) && !n->join_told) ||
+           (takes_part && (negotiator_round_nbytes(n) != n->grown_to ||
+                           n->drains != n->drain_told));
 }
 
 /* --- rounds --- */
+
+static size_t header_nbytes(const struct negotiator *n)
+{
+    return JOINED + n->size;
+}
 
 size_t negotiator_round_nbytes(const struct negotiator *n)
 {
     size_t nbytes = ROUND_NBYTES_MIN;
 
-    while (nbytes < HEADER_NBYTES + n->n_places)
+    while (nbytes < header_nbytes(n) + n->n_places)
         nbytes *= 2;
     return nbytes;
 }
@@ -256,20 +296,27 @@ static unsigned bits_of(size_t n_records)
     return n_records > 0 ? bits + 1 : 0;
 }
 
-static uint8_t contribution(const struct place *place)
+static uint8_t contribution(const struct negotiator *n,
+                            const struct place *place)
 {
     if (place->call == NULL)
-        return ABSENT;
+        return n->join_told ? READY : ABSENT;
     return signature_equal(&place->own, &place->agreed) ? READY : DIFFERS;
 }
 
 void negotiator_round_begin(struct negotiator *n, uint8_t *out)
 {
+    uint8_t *places = out + header_nbytes(n);
+
     HVD_ASSERT(n->next_decided == n->n_decided && !n->exchanges);
     memset(out, 0, negotiator_round_nbytes(n));
+    n->join_told = joins_now(n);
+    memset(out + JOINED, 1, n->size);
+    if (n->join_told)
+        out[JOINED + n->rank] = 0;
     out[NEW_NAMES] = (uint8_t)(NO_NEW_NAMES - bits_of(n->n_unplaced));
     for (size_t i = 0; i < n->n_places; i++) {
-        out[HEADER_NBYTES + i] = contribution(&n->places[i]);
+        places[i] = contribution(n, &n->places[i]);
         n->places[i].told = true;
     }
     out[DRAINS] = n->drains;
@@ -297,19 +344,41 @@ static void dispute(struct negotiator *n, int i)
     n->disputed[n->n_disputed++] = i;
 }
 
+static void note_joined(struct negotiator *n, const uint8_t *told)
+{
+    int newest = NONE;
+
+    n->n_joined = 0;
+    for (size_t i = 0; i < n->size; i++) {
+        newest = told[i] == 0 && !n->joined[i] ? (int)i : newest;
+        n->joined[i] = told[i] == 0;
+        n->n_joined += n->joined[i];
+    }
+    n->last_joined = n->n_joined == n->size ? newest : NONE;
+    if (n->last_joined == NONE)
+        return;
+    memset(n->joined, 0, n->size * sizeof(*n->joined));
+    n->n_joined = 0;
+    n->joins = n->join_told = false;
+}
+
 void negotiator_round_end(struct negotiator *n, const uint8_t *least)
 {
     unsigned bits = NO_NEW_NAMES - (unsigned)least[NEW_NAMES];
+    const uint8_t *places = least + header_nbytes(n);
 
     n->n_decided = n->next_decided = n->n_disputed = 0;
-    for (size_t i = 0; i < n->n_places; i++)
-        if (least[HEADER_NBYTES + i] == READY)
+    note_joined(n, least + JOINED);
+    /* all have joined: none has posted anything */
+    for (size_t i = 0; i < n->n_places && n->last_joined == NONE; i++)
+        if (places[i] == READY)
             decide(n, (int)i, false);
-        else if (least[HEADER_NBYTES + i] == DIFFERS)
+        else if (places[i] == DIFFERS)
             dispute(n, (int)i);
     n->n_records = bits > 0 ? (size_t)1 << (bits - 1) : 0;
     n->exchanges = bits > 0 || n->n_disputed > 0;
-    n->stuck = least[DRAINS] && !n->exchanges && n->n_decided == 0;
+    n->stuck = least[DRAINS] && !n->exchanges && n->n_decided == 0 &&
+               n->last_joined == NONE;
 }
 
 bool negotiator_is_stuck(const struct negotiator *n)
@@ -326,12 +395,15 @@ size_t negotiator_exchange_nbytes(const struct negotiator *n)
                : 0;
 }
 
-/* Records of disputed places come first; what new names leave is zero. */
+/* Records of disputed places come first; what new names leave is zero, and
+ * those of a rank that has joined. */
 void negotiator_exchange_begin(struct negotiator *n, uint8_t *out)
 {
     size_t n_new = n->n_unplaced < n->n_records ? n->n_unplaced : n->n_records;
 
     memset(out, 0, negotiator_exchange_nbytes(n));
+    if (n->join_told)
+        return;
     for (size_t k = 0; k < n->n_disputed; k++) {
         const struct place *place = &n->places[n->disputed[k]];
         struct negotiate_record record = {place->name, place->own};
@@ -356,16 +428,28 @@ record_of(const struct negotiator *n, const uint8_t *all, size_t rank, size_t k)
     return record;
 }
 
+/* There is one: else nothing is disputed. */
+static size_t first_without(const bool *joined)
+{
+    size_t rank = 0;
+
+    while (joined[rank])
+        rank++;
+    return rank;
+}
+
 static void settle(struct negotiator *n, size_t k, const uint8_t *all)
 {
     int i = n->disputed[k];
     struct place *place = &n->places[i];
-    struct signature first = record_of(n, all, 0, k).signature;
+    size_t rank = first_without(n->joined);
+    struct signature first = record_of(n, all, rank, k).signature;
 
-    for (size_t rank = 1; rank < n->size; rank++) {
+    place->first_rank = (int)rank;
+    while (++rank < n->size) {
         struct signature other = record_of(n, all, rank, k).signature;
 
-        if (signature_equal(&first, &other))
+        if (n->joined[rank] || signature_equal(&first, &other))
             continue;
         place->first = first;
         place->other = other;
@@ -484,11 +568,12 @@ bool negotiator_next(struct negotiator *n, struct negotiated *next_p)
         .call = place->call,
         .signature = place->fails ? place->first : place->agreed,
         .disputed = place->fails,
+        .first_rank = place->first_rank,
         .other_rank = place->other_rank,
         .other = place->other,
     };
+    n->n_posted -= place->call != NULL;
     place->call = NULL;
-    n->n_posted--;
     link_youngest(n, i);
     return true;
 }

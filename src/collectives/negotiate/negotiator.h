@@ -23,7 +23,11 @@
  *   contribution of a name's place in a round
  *     0  not posted                                all 2   run
  *     1  posted, and it is not what the place says  all > 0: a dispute: the
- *     2  posted                                     ranks' records decide
+ *     2  posted, or this rank has joined            ranks' records decide
+ *
+ * A rank that has joined has no more data, and posts nothing until all have: it
+ * is as if it had posted whatever others do. It counts as joined once its own
+ * calls are decided; from the round on that tells so, all know it.
  *
  * Places of names that have run may be given to others: the one that ran
  * longest ago first, once more than `capacity` are in use.
@@ -42,7 +46,7 @@
 struct negotiator;
 
 /* NULL: no memory. capacity: at least 1, equal on all ranks. */
-struct negotiator *negotiator_create(int size, size_t capacity);
+struct negotiator *negotiator_create(int rank, int size, size_t capacity);
 /* NULL is fine. Calls that are still posted are the caller's to find. */
 void negotiator_destroy(struct negotiator *n);
 
@@ -53,6 +57,14 @@ bool negotiator_post(struct negotiator *n, const struct name_id *name,
 
 /* This rank posts nothing more. */
 void negotiator_drain(struct negotiator *n);
+
+/* This rank has no more data. It posts nothing until all have joined. */
+void negotiator_join(struct negotiator *n);
+/* Ranks that have, as the last round told; *first_p (unless 0): one of them. */
+size_t negotiator_n_joined(const struct negotiator *n, int *first_p);
+/* The last round told that all have; nobody has any more. *last_p: a rank of
+ * those that were last. */
+bool negotiator_all_joined(const struct negotiator *n, int *last_p);
 
 /* Calls posted that are not decided yet. */
 size_t negotiator_n_posted(const struct negotiator *n);
@@ -83,17 +95,17 @@ bool negotiator_exchange_end(struct negotiator *n, const uint8_t *all);
 /* --- decisions --- */
 
 struct negotiated {
-    void *call;
+    void *call;                 /* NULL: this rank has joined */
     struct signature signature; /* what runs */
-    /* ranks differ: the call fails on all. rank 0's, and that of the first that
-     * differs from it, in `other` */
+    /* ranks differ: the call fails on all. The first that has not joined, whose
+     * is above, and the first that differs from it */
     bool disputed;
-    int other_rank;
+    int first_rank, other_rank;
     struct signature other;
 };
 
-/* The next one, in order; false: none. Between rounds. A rank that has not
- * posted a call is told of none. */
+/* The next one, in order; false: none. Between rounds. A rank that has neither
+ * posted a call nor joined is told of none. */
 bool negotiator_next(struct negotiator *n, struct negotiated *next_p);
 
 #endif

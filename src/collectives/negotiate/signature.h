@@ -16,7 +16,8 @@ struct name_id {
 struct signature {
     uint8_t kind; /* enum collective_kind */
     uint8_t dtype, op;
-    uint8_t way;     /* of 16 bits on it; 0: as it is */
+    uint8_t way;     /* flags of the call that matter to all: 16 bits on the
+                        way, AVERAGE_OF_ALL */
     int32_t root;    /* 0: it has none */
     uint32_t digest; /* of the counts of a group's tensors, or of the ranks' of
                         an allgatherv; else 0 */

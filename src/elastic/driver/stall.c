@@ -29,14 +29,16 @@ static void make_printable(char *text)
 static bool is_waiting(const struct driver *d, const struct driver_worker *w)
 {
     return w->waiting && w->waiting->generation == d->generation &&
-           w->waiting->n_names > 0;
+           (w->waiting->n_names > 0 || w->waiting->more);
 }
 
 /* WAITING follows PING. */
 void stall_forget(struct driver_worker *w)
 {
-    if (w->waiting && w->waiting_us < w->pinged_us)
-        w->waiting->n_names = 0;
+    if (!w->waiting || w->waiting_us >= w->pinged_us)
+        return;
+    w->waiting->n_names = 0;
+    w->waiting->more = false;
 }
 
 void on_waiting(struct driver *d, struct driver_worker *w,

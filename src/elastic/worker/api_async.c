@@ -117,7 +117,8 @@ static hvd_status_t adopt(const hvd_collective_args_t *args,
 static hvd_status_t check_reserved(const hvd_collective_args_t *args)
 {
     const uint64_t known = HVD_COLLECTIVE_ORDERED | HVD_COLLECTIVE_FLOAT16 |
-                           HVD_COLLECTIVE_BFLOAT16 | HVD_COLLECTIVE_BY_NAME;
+                           HVD_COLLECTIVE_BFLOAT16 | HVD_COLLECTIVE_BY_NAME |
+                           HVD_COLLECTIVE_AVERAGE_OF_ALL;
     const char *field = NULL;
 
     if (args->memory < HVD_MEMORY_LOOK || args->memory > HVD_MEMORY_DEVICE)

@@ -124,9 +124,11 @@ static void send_ping(struct worker_core *core, const struct worker_event *ev,
 static void send_waiting(struct worker_core *core,
                          const struct msg_waiting *waiting, uint64_t now_us)
 {
+    bool joined = waiting && waiting->n_names == 0 && waiting->more;
     bool waits = waiting && core->phase == WORKER_RUNNING &&
-                 waiting->n_names > 0 &&
-                 waiting->waited_ms * 1000 >= core->heartbeat_us;
+                 (joined ||
+                  (waiting->n_names > 0 &&
+                   waiting->waited_ms * 1000 >= core->heartbeat_us));
     uint64_t ran_ms = (now_us - core->ran_since_us) / 1000;
     struct message *m;
 

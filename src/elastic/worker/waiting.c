@@ -54,15 +54,15 @@ const struct msg_waiting *
 waiting_sample(struct comm *comm, struct msg_waiting *waiting, uint64_t now_us)
 {
     struct by_name_wait waits[WIRE_WAITING_MAX];
-    struct by_name_waits all = {waits, WIRE_WAITING_MAX, 0};
+    struct by_name_waits all = {waits, WIRE_WAITING_MAX, 0, false};
 
     if (!comm)
         return NULL;
     memset(waiting, 0, sizeof(*waiting));
     by_name_add_waits(comm, &all);
     process_sets_add_waits(comm, &all);
-    waiting->more = all.n_all > all.max;
-    waiting->n_names = (uint32_t)(waiting->more ? all.max : all.n_all);
+    waiting->more = all.joined || all.n_all > all.max;
+    waiting->n_names = (uint32_t)(all.n_all < all.max ? all.n_all : all.max);
     for (uint32_t i = 0; i < waiting->n_names; i++)
         waiting->names[i] = waits[i].digest;
     if (all.n_all == 0)

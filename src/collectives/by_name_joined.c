@@ -1,0 +1,135 @@
+/* collectives/by_name_joined.c - calls by name while ranks have joined: those
+ * without data stand in with what changes nothing, and the mean is that of the
+ * others. See by_name.h.
+ *
+ * A rank that has joined knows of a call what all ranks agree on, and so not
+ * how a group's elements are spread over its tensors: a group is one tensor for
+ * that time, packed. Nothing is fused.
+ *
+ * Threads: the driver. Memory: a buffer, as large as the largest such call. */
+#include <string.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/by_name_impl.h"
+#include "collectives/call.h"
+#include "collectives/comm_impl.h"
+#include "collectives/reduce/identity.h"
+#include "collectives/reduce/reduce.h"
+
+bool by_name_runs_joined(const struct signature *s)
+{
+    return s->kind == COLLECTIVE_ALLREDUCE || s->kind == COLLECTIVE_BARRIER;
+}
+
+hvd_status_t by_name_refuse_joined(const struct by_name *b,
+                                   const struct hvd_request *r)
+{
+    int rank = 0;
+
+    (void)negotiator_n_joined(b->negotiator, &rank);
+    return error_set(HVD_ERR_MISMATCH,
+                     "%s '%s': rank %d has joined, and takes part in allreduce "
+                     "and barrier alone",
+                     call_kind_name(r->call.head.kind), r->name, rank);
+}
+
+/* --- the buffer --- */
+
+static void pack(const struct hvd_request *r, uint8_t *to)
+{
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
+
+        if (nbytes > 0)
+            memcpy(to, r->tensors[i].sendbuf, nbytes);
+        to += nbytes;
+    }
+}
+
+static void unpack(const struct hvd_request *r, const uint8_t *from)
+{
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
+
+        if (nbytes > 0)
+            memcpy(r->tensors[i].recvbuf, from, nbytes);
+        from += nbytes;
+    }
+}
+
+static hvd_op_t op_of(const struct signature *s)
+{
+    return s->op == HVD_AVERAGE ? HVD_SUM : (hvd_op_t)s->op;
+}
+
+/* --- before and behind --- */
+
+/* Without scales: they are each rank's own. */
+static struct collective_args stand_in_args(const struct signature *s,
+                                            void *buffer)
+{
+    return (struct collective_args){
+        .struct_size = sizeof(struct hvd_collective_args),
+        .kind = (hvd_collective_kind_t)s->kind,
+        .sendbuf = buffer,
+        .recvbuf = buffer,
+        .count = s->count,
+        .dtype = (hvd_dtype_t)s->dtype,
+        .op = op_of(s),
+        .name = "joined"};
+}
+
+bool by_name_stand_in(struct by_name *b, const struct batch_item *item,
+                      struct collective_args *args_p)
+{
+    const struct signature *s = &item->signature;
+    size_t nbytes = s->count * hvd_dtype_size((hvd_dtype_t)s->dtype);
+
+    if (!array_reserve(&b->stand_in, &b->stand_in_max, nbytes + 1))
+        return false;
+    *args_p = stand_in_args(s, b->stand_in);
+    if (item->call != NULL)
+        pack(item->call, b->stand_in);
+    else
+        reduce_identity(args_p->dtype, args_p->op, b->stand_in, s->count);
+    return true;
+}
+
+void by_name_begin_joined(const struct batch_item *item)
+{
+    struct hvd_request *r = item->call;
+
+    r->args.op = op_of(&item->signature);
+    r->call.head.op = (uint8_t)r->args.op;
+}
+
+static void divide(const struct hvd_request *r, int n)
+{
+    const struct compression *c = &r->compression;
+
+    if (c->on)
+        reduce_divide(c->dtype, c->recv, r->args.count, n);
+    else if (r->n_tensors == 0)
+        reduce_divide(r->args.dtype, r->args.recvbuf, r->args.count, n);
+    for (size_t i = 0; i < r->n_tensors; i++)
+        reduce_divide(r->args.dtype, r->tensors[i].recvbuf, r->tensors[i].count,
+                      n);
+}
+
+void by_name_finish_joined(const struct by_name *b,
+                           const struct batch_item *item)
+{
+    const struct hvd_request *r = item->call;
+    const struct signature *s = &item->signature;
+    int n = b->comm->config.size;
+
+    if (r == NULL)
+        return;
+    if (r->n_tensors > 0)
+        unpack(r, b->stand_in);
+    if (!(s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL))
+        n -= (int)b->n_joined;
+    if (s->op == HVD_AVERAGE && s->kind == COLLECTIVE_ALLREDUCE)
+        divide(r, n);
+}
