@@ -257,8 +257,8 @@ enum {
      *   Name       not NULL or empty, of any length; unique among the calls in
      *              flight (HVD_ERR_INVALID, nothing was posted). It may be used
      *              again once hvd_wait has returned.
-     *   Equal      on all ranks: kind, dtype, op, root, counts, scales, 16
-     *              bits. Where they differ hvd_wait returns HVD_ERR_MISMATCH on
+     *   Equal      on all ranks: kind, dtype, op, root, counts, scales, flags.
+     *              Where they differ hvd_wait returns HVD_ERR_MISMATCH on
      *              all, with both sides named, and the generation lives on: the
      *              next call by this name is a new one. (But not where ranks
      *              differ in the counts of an alltoallv.)

@@ -17,19 +17,20 @@ static struct fixture *create(uint32_t np, uint64_t check_s,
     return f;
 }
 
-/* Which calls of a member wait: "ab", the oldest first, for so long; "-": none.
- */
+/* Which calls of a member wait: "ab", the oldest first, for so long; "-": none;
+ * "+": none, it has joined. */
 static struct message waiting_of(const struct fixture *f, uint64_t worker,
                                  const char *calls, uint64_t waited_ms)
 {
     struct message m = {
         .type = MSG_WAITING, .job = FIXTURE_JOB, .worker = worker};
     struct msg_waiting *waiting = &m.u.waiting;
-    size_t n = calls[0] == '-' ? 0 : strlen(calls);
+    size_t n = strchr("-+", calls[0]) ? 0 : strlen(calls);
 
     waiting->generation = f->driver.generation;
     waiting->waited_ms = n > 0 ? waited_ms : 0;
     waiting->n_names = (uint32_t)n;
+    waiting->more = calls[0] == '+';
     for (size_t i = 0; i < n; i++)
         waiting->names[i] = (uint32_t)calls[i];
     snprintf(waiting->name, sizeof(waiting->name), "%.*s", n > 0, calls);
@@ -102,6 +103,32 @@ START_TEST(m10_what_all_have_posted_is_no_stall)
     run(f, "a:3");
     stand(f, 1, 1, 30, "ab ba a");
     expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_who_has_joined_keeps_nobody_waiting)
+{
+    struct fixture *f = create(3, 5, 0);
+
+    run(f, "a:3");
+    stand(f, 1, 1, 30, "a + a");
+    expect(f, "");
+    stand(f, 30, 30, 50, "a + -");
+    expect(f, "warn: 'a' has waited 8.0 s for rank 2, which has not posted "
+              "it\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_who_has_joined_is_not_evicted)
+{
+    struct fixture *f = create(3, 0, 10);
+
+    run(f, "a:3");
+    at(f, 10, commits("w1 w2 w3"));
+    stand(f, 1, 1, 14, "a + -");
+    expect_part(f, "kill: w3\nabort 1, w3 died: w1 w2\n");
     fixture_free(f);
 }
 END_TEST
@@ -284,6 +311,8 @@ int main(void)
 
     tcase_add_test(tcase, m10_who_has_not_posted_is_named_once);
     tcase_add_test(tcase, m10_what_all_have_posted_is_no_stall);
+    tcase_add_test(tcase, m10_who_has_joined_keeps_nobody_waiting);
+    tcase_add_test(tcase, m10_who_has_joined_is_not_evicted);
     tcase_add_test(tcase, m10_without_a_limit_nobody_is_named);
     tcase_add_test(tcase, m10_words_of_another_generation_count_for_nothing);
     tcase_add_test(tcase, m10_of_a_process_set_its_ranks_are_named);

@@ -125,6 +125,12 @@ hvd_status_t sets_end_step(void) HVD_MUST_CHECK;
 /* NULL: the world. */
 hvd_comm_t *sets_draw(struct chance *shared);
 
+/* ---- the end of an epoch ------------------------------------------------- */
+
+/* Some ranks have more calls by name, then all join: the world or a set. */
+hvd_status_t join_run(uint64_t seed, uint64_t step,
+                      struct chance *own) HVD_MUST_CHECK;
+
 /* ---- calls --------------------------------------------------------------- */
 
 enum {

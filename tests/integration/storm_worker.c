@@ -2,8 +2,8 @@
  * at random, and knows what must come of each.
  *
  *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
- *                [--kind NAME] [--named] [--sets] [--lie] [--forget]
- *                [DIR]
+ *                [--kind NAME] [--named] [--sets] [--join] [--lie]
+ *                [--forget] [DIR]
  *
  *   --steps      so many at least; with DIR until the file DIR/epoch says 1
  *   --calls      in each step
@@ -12,6 +12,7 @@
  *   --kind       only calls of this kind
  *   --named      half of them are posted by name, each rank in its own order
  *   --sets       most of them are calls of process sets
+ *   --join       some ranks have more calls behind each step, others join
  *   --lie        a rule of one differs from rank to rank
  *   --forget     rank 1 of the first generation does not post "forgotten"
  *
@@ -34,7 +35,7 @@ enum { CALLS_MAX = 32, PAUSE_US_MAX = 300 };
 static struct call_options options = {.seed = 1, .nbytes_max = 3000000};
 static uint64_t n_steps = 100;
 static int n_calls = 12;
-static bool with_sets, with_lie, with_forgetting;
+static bool with_sets, with_joins, with_lie, with_forgetting;
 static const char *directory; /* NULL: nobody leads */
 
 static struct {
@@ -165,6 +166,8 @@ static hvd_status_t step(void)
     HVD_TRY(hvd_broadcast(&is_last, 1, HVD_INT64, 0));
     HVD_TRY(forget());
     HVD_TRY(storm());
+    if (with_joins)
+        HVD_TRY(join_run(options.seed, model.step, &own));
     model.digest = mix2(model.digest, model.step);
     model.step++;
     model.is_over = is_last;
@@ -218,6 +221,7 @@ static const struct option longs[] = {
     {"kind", required_argument, NULL, 'k'},
     {"named", no_argument, NULL, 'n'},
     {"sets", no_argument, NULL, 'p'},
+    {"join", no_argument, NULL, 'j'},
     {"lie", no_argument, NULL, 'l'},
     {"forget", no_argument, NULL, 'f'},
     {NULL, 0, NULL, 0}};
@@ -242,6 +246,9 @@ static bool take_option(int c)
         return true;
     case 'p':
         with_sets = true;
+        return true;
+    case 'j':
+        with_joins = true;
         return true;
     case 'l':
         with_lie = true;
@@ -274,8 +281,8 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv)) {
         fputs("storm_worker [--steps N] [--calls N] [--seed N] "
-              "[--max-bytes N] [--kind NAME] [--named] [--sets] [--lie] "
-              "[--forget] [DIR]\n",
+              "[--max-bytes N] [--kind NAME] [--named] [--sets] [--join] "
+              "[--lie] [--forget] [DIR]\n",
               stderr);
         return 2;
     }

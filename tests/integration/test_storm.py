@@ -193,6 +193,16 @@ def killed_with_tcp(stage):
 
 
 @scenario
+def joining(stage):
+    quiet(stage, N, "--join", "--named")
+
+
+@scenario
+def joining_sets_without_shared_memory(stage):
+    quiet(stage, MANY, "--join", "--sets", HVD_TRANSPORT="tcp")
+
+
+@scenario
 def killed_with_encrypted_tcp(stage):
     """In the middle of records, and of what several connections carry."""
     kill_again_and_again(stage, RECOVERIES // 2, options=["--encrypt-data"],
@@ -207,6 +217,11 @@ def killed_by_name(stage):
 @scenario
 def killed_in_sets(stage):
     kill_again_and_again(stage, RECOVERIES, "--sets", "--named")
+
+
+@scenario
+def killed_joining(stage):
+    kill_again_and_again(stage, RECOVERIES, "--join", "--sets", "--calls", "2")
 
 
 @scenario
