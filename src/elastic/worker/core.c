@@ -126,9 +126,8 @@ static void send_waiting(struct worker_core *core,
 {
     bool joined = waiting && waiting->n_names == 0 && waiting->more;
     bool waits = waiting && core->phase == WORKER_RUNNING &&
-                 (joined ||
-                  (waiting->n_names > 0 &&
-                   waiting->waited_ms * 1000 >= core->heartbeat_us));
+                 (joined || (waiting->n_names > 0 &&
+                             waiting->waited_ms * 1000 >= core->heartbeat_us));
     uint64_t ran_ms = (now_us - core->ran_since_us) / 1000;
     struct message *m;
 
