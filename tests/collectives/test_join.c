@@ -256,7 +256,7 @@ END_TEST
 
 /* --- while others are under way --- */
 
-/* Joins without having waited for what it has posted, in an order of its own. */
+/* Joins without having waited for what it has posted, in an order of its own */
 static bool join_at_once(struct group *g, int rank, void *arg)
 {
     struct tensors t;
