@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "collectives/reduce/dtype.h"
+#include "collectives/reduce/scale.h"
 
 const char *call_kind_name(unsigned kind)
 {
@@ -54,6 +55,9 @@ static void describe(const struct frame *head, const char *number,
 
     if (kind == NULL || kind->recv == KIND_NOTHING)
         snprintf(text, CALL_TEXT_MAX, "%s%s", name, number);
+    else if (!kind->reduces && head->op == HVD_ADASUM) /* its first part */
+        snprintf(text, CALL_TEXT_MAX, "allreduce%s (%s, adasum, %llu%s)",
+                 number, dtype, count, more);
     else if (kind->reduces && head->root != 0) /* packed: see request.c */
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %s, %llu of group %x%s)", name,
                  number, dtype, op_name(head->op), count, (unsigned)head->root,
@@ -137,6 +141,13 @@ bool call_overlap(const void *a, size_t a_nbytes, const void *b,
     return a_nbytes > 0 && b_nbytes > 0 && x < y + b_nbytes && y < x + a_nbytes;
 }
 
+static hvd_status_t check_adasum(const struct collective_args *args)
+{
+    if (args->kind == COLLECTIVE_ALLREDUCE && scale_applies(args->dtype))
+        return HVD_OK;
+    return invalid(args, "adasum is for allreduce of floating point");
+}
+
 static hvd_status_t check_names(const struct collective_args *args, int size)
 {
     const struct kind *kind = kind_of((int)args->kind);
@@ -149,6 +160,8 @@ static hvd_status_t check_names(const struct collective_args *args, int size)
     if (hvd_dtype_size(args->dtype) == 0)
         return error_set(HVD_ERR_INVALID, "%s: unknown dtype %d", kind->name,
                          (int)args->dtype);
+    if (kind->reduces && args->op == HVD_ADASUM)
+        return check_adasum(args);
     if (kind->reduces && (unsigned)args->op >= OP_COUNT)
         return error_set(HVD_ERR_INVALID, "%s: unknown op %d", kind->name,
                          (int)args->op);

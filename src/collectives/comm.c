@@ -641,8 +641,8 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
     const struct call *call = &comm->last_call;
     hvd_status_t status;
 
-    if (__builtin_expect(is_on_device(args), 0))
-        return comm_run_on_device(comm, args);
+    if (__builtin_expect(is_on_device(args) || args->op == HVD_ADASUM, 0))
+        return comm_run_request(comm, args);
     HVD_TRY(comm_admit(comm));
     HVD_TRY(check(comm, args));
     comm->last_call.head.sequence = comm_number(comm, 1);

@@ -149,10 +149,11 @@ hvd_status_t comm_run_group(struct comm *comm,
 hvd_status_t comm_meet_on_devices(struct comm *comm,
                                   bool *by_nccl_p) HVD_MUST_CHECK;
 
-/* As comm_run(), for buffers on the device (on_device.h), which calls this. */
+/* As comm_run(), by way of a request; buffers on the device and HVD_ADASUM take
+ * it. */
 hvd_status_t
-comm_run_on_device(struct comm *comm,
-                   const struct collective_args *args) HVD_MUST_CHECK;
+comm_run_request(struct comm *comm,
+                 const struct collective_args *args) HVD_MUST_CHECK;
 
 /* Complete what is queued. Else than HVD_OK: a posted call has failed, now or
  * before; the comm's reason. */

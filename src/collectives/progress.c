@@ -348,8 +348,8 @@ hvd_status_t comm_meet_on_devices(struct comm *comm, bool *by_nccl_p)
     return HVD_OK;
 }
 
-hvd_status_t comm_run_on_device(struct comm *comm,
-                                const struct collective_args *args)
+hvd_status_t comm_run_request(struct comm *comm,
+                              const struct collective_args *args)
 {
     return run_request(comm, args, NULL);
 }

@@ -77,6 +77,7 @@ void requests_release(void)
         array_free(&request->parts, &request->parts_max);
         on_device_fini(&request->device);
         compression_fini(&request->compression);
+        adasum_fini(&request->adasum);
         free(request);
     }
 }
@@ -209,6 +210,8 @@ hvd_status_t request_create(struct comm *comm,
     status = group == NULL ? fill_one(request) : fill_group(request, group);
     if (status == HVD_OK)
         status = compression_prepare(request, group != NULL);
+    if (status == HVD_OK)
+        status = adasum_prepare(request, group != NULL);
     if (status == HVD_OK && is_on_device(args))
         status = on_device_prepare(request);
     if (status != HVD_OK) {

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "collectives/adasum.h"
 #include "collectives/call.h"
 #include "collectives/comm.h"
 #include "collectives/compression.h"
@@ -54,6 +55,7 @@ struct hvd_request {
     size_t n_parts, parts_max;
     struct on_device device;
     struct compression compression;
+    struct adasum adasum;
     bool by_name;
     atomic_bool decided; /* all ranks have posted it */
     uint64_t waits_us;   /* since when it waits for them */

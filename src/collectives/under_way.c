@@ -97,6 +97,10 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
         request_show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
     }
+    if (r->adasum.on) {
+        HVD_TRY(adasum_begin(comm, r, &args, &call));
+        return comm_begin(comm, &args, &call);
+    }
     request_part(r, comm->fusion, &args, &call);
     if (args.prescale != 0) {
         HVD_TRY(scale_all(comm, &args, args.sendbuf, r->call.elem_nbytes,
@@ -116,7 +120,9 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
         fusion_unpack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
         request_show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
     }
-    if (args->postscale != 0)
+    if (r->adasum.on)
+        HVD_TRY(adasum_end(comm, r));
+    else if (args->postscale != 0)
         HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
                           args->postscale));
     if (r->compression.on)

@@ -30,9 +30,9 @@ static bool may_fuse(const struct batches *b, const struct signature *s,
 {
     const unsigned halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
 
-    return s->kind == HVD_COLLECTIVE_ALLREDUCE && (s->way & halves) == 0 &&
-           s->prescale == 0 && s->postscale == 0 && b->threshold > 0 &&
-           nbytes <= b->threshold;
+    return s->kind == HVD_COLLECTIVE_ALLREDUCE && s->op != HVD_ADASUM &&
+           (s->way & halves) == 0 && s->prescale == 0 && s->postscale == 0 &&
+           b->threshold > 0 && nbytes <= b->threshold;
 }
 
 static void begin(struct batches *b, size_t item, uint64_t nbytes)

@@ -13,9 +13,9 @@ static const struct {
     [HVD_FLOAT32] = {4, "float32"}, [HVD_FLOAT64] = {8, "float64"},
 };
 
-static const char *const ops[OP_COUNT] = {
+static const char *const ops[] = {
     [HVD_SUM] = "sum", [HVD_AVERAGE] = "average", [HVD_MIN] = "min",
-    [HVD_MAX] = "max", [HVD_PRODUCT] = "product",
+    [HVD_MAX] = "max", [HVD_PRODUCT] = "product", [HVD_ADASUM] = "adasum",
 };
 
 size_t hvd_dtype_size(hvd_dtype_t dtype)

@@ -8,6 +8,7 @@
 
 #include <hvd/collectives.h>
 
+/* Ops of two elements; HVD_ADASUM is one of vectors (adasum.h). */
 enum { DTYPE_COUNT = 8, OP_COUNT = 5 };
 
 /* "float32"; "?" for an unknown one. */

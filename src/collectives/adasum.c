@@ -1,0 +1,219 @@
+/* collectives/adasum.c - see adasum.h. */
+#include "collectives/adasum.h"
+
+#include <string.h>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "collectives/comm_impl.h"
+#include "collectives/reduce/scale.h"
+#include "collectives/request.h"
+
+/* --- preparation --- */
+
+static size_t levels_of(size_t n)
+{
+    size_t levels = 0;
+
+    for (; n > 1; n = (n + 1) / 2)
+        levels++;
+    return levels;
+}
+
+static hvd_status_t check(const struct hvd_request *r, bool group)
+{
+    if (group || is_on_device(&r->args))
+        return error_set(HVD_ERR_UNSUPPORTED, "allreduce: adasum of %s",
+                         group ? "a group" : "buffers on a device");
+    if (r->compression.on)
+        return error_set(HVD_ERR_INVALID,
+                         "allreduce: adasum, and 16 bits on the way");
+    return HVD_OK;
+}
+
+static bool reserve(struct adasum *a, size_t size, size_t nbytes)
+{
+    return array_reserve(&a->whole, &a->whole_max, size * nbytes) &&
+           array_reserve(&a->pieces, &a->pieces_max, size * nbytes) &&
+           array_reserve(&a->products, &a->products_max, size / 2);
+}
+
+hvd_status_t adasum_prepare(struct hvd_request *r, bool group)
+{
+    struct adasum *a = &r->adasum;
+    size_t size = (size_t)r->comm->config.size, count = r->args.count;
+
+    a->on = false;
+    if (r->args.kind != HVD_COLLECTIVE_ALLREDUCE || r->args.op != HVD_ADASUM)
+        return HVD_OK;
+    HVD_TRY(check(r, group));
+    if (count == 0 || size == 1)
+        return HVD_OK;
+    a->piece = (count + size - 1) / size;
+    if (!reserve(a, size, a->piece * r->call.elem_nbytes))
+        return error_set(HVD_ERR_NOMEM, "allreduce: adasum of %zu elements",
+                         count);
+    a->on = true;
+    r->n_parts = levels_of(size) + 2;
+    return HVD_OK;
+}
+
+void adasum_fini(struct adasum *a)
+{
+    array_free(&a->whole, &a->whole_max);
+    array_free(&a->pieces, &a->pieces_max);
+    array_free(&a->products, &a->products_max);
+}
+
+/* --- of this rank's memory --- */
+
+static void copy(const struct hvd_request *r, void *dst, const void *src,
+                 size_t n, double factor)
+{
+    if (factor == 0)
+        memcpy(dst, src, n * r->call.elem_nbytes);
+    else
+        scale(r->args.dtype, dst, src, n, factor);
+}
+
+/* Between the program's buffer and ours. */
+static hvd_status_t copy_all(struct comm *comm, const struct hvd_request *r,
+                             uint8_t *dst, const uint8_t *src, double factor)
+{
+    size_t elem = r->call.elem_nbytes;
+
+    for (size_t i = 0, n; i < r->args.count; i += n) {
+        n = comm_piece(comm, i, r->args.count);
+        if (n == 0)
+            return comm_end(comm);
+        copy(r, dst + i * elem, src + i * elem, n, factor);
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t fill(struct comm *comm, struct hvd_request *r)
+{
+    struct adasum *a = &r->adasum;
+    size_t elem = r->call.elem_nbytes, count = r->args.count;
+    size_t padded = a->piece * (size_t)comm->config.size;
+
+    HVD_TRY(copy_all(comm, r, a->whole, r->args.sendbuf, r->args.prescale));
+    memset(a->whole + count * elem, 0, (padded - count) * elem);
+    a->n_left = (size_t)comm->config.size;
+    return HVD_OK;
+}
+
+static uint8_t *piece_of(const struct hvd_request *r, size_t i)
+{
+    return r->adasum.pieces + i * r->adasum.piece * r->call.elem_nbytes;
+}
+
+static hvd_status_t multiply(struct comm *comm, struct hvd_request *r)
+{
+    struct adasum *a = &r->adasum;
+    size_t elem = r->call.elem_nbytes;
+
+    for (size_t k = 0; k < a->n_left / 2; k++) {
+        const uint8_t *x = piece_of(r, 2 * k), *y = piece_of(r, 2 * k + 1);
+
+        a->products[k] = (struct adasum_products){0, 0, 0};
+        for (size_t i = 0, n; i < a->piece; i += n) {
+            n = comm_piece(comm, i, a->piece);
+            if (n == 0)
+                return comm_end(comm);
+            adasum_add_products(r->args.dtype, x + i * elem, y + i * elem, n,
+                                &a->products[k]);
+        }
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t combine(struct comm *comm, struct hvd_request *r)
+{
+    struct adasum *a = &r->adasum;
+    size_t elem = r->call.elem_nbytes, n_pairs = a->n_left / 2;
+
+    for (size_t k = 0; k < n_pairs; k++) {
+        uint8_t *to = piece_of(r, k);
+        const uint8_t *x = piece_of(r, 2 * k), *y = piece_of(r, 2 * k + 1);
+
+        for (size_t i = 0, n; i < a->piece; i += n) {
+            n = comm_piece(comm, i, a->piece);
+            if (n == 0)
+                return comm_end(comm);
+            adasum_combine(r->args.dtype, to + i * elem, x + i * elem,
+                           y + i * elem, n, &a->products[k]);
+        }
+    }
+    if (a->n_left % 2 == 1)
+        memcpy(piece_of(r, n_pairs), piece_of(r, a->n_left - 1),
+               a->piece * elem);
+    a->n_left -= n_pairs;
+    return HVD_OK;
+}
+
+/* --- parts --- */
+
+static bool is_last(const struct hvd_request *r)
+{
+    return r->part_i + 1 == r->n_parts;
+}
+
+static struct collective_args args_of(const struct hvd_request *r)
+{
+    const struct adasum *a = &r->adasum;
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = HVD_COLLECTIVE_ALLREDUCE,
+                                   .sendbuf = a->products,
+                                   .recvbuf = a->products,
+                                   .count = a->n_left / 2 * 3,
+                                   .dtype = HVD_FLOAT64,
+                                   .op = HVD_SUM};
+
+    _Static_assert(sizeof(*a->products) == 3 * sizeof(double), "products");
+    if (r->part_i > 0 && !is_last(r))
+        return args;
+    args.kind = is_last(r) ? HVD_COLLECTIVE_ALLGATHER : HVD_COLLECTIVE_ALLTOALL;
+    args.sendbuf = is_last(r) ? a->pieces : a->whole;
+    args.recvbuf = is_last(r) ? a->whole : a->pieces;
+    args.count = a->piece;
+    args.dtype = r->args.dtype;
+    return args;
+}
+
+/* Ranks that call something else, or more of it, find out by the first. */
+static hvd_status_t check_part(struct comm *comm, const struct hvd_request *r,
+                               const struct collective_args *args,
+                               struct call *call_p)
+{
+    if (call_check(args, comm->config.rank, comm->config.size, call_p) !=
+        HVD_OK) {
+        (void)comm_fail(comm, HVD_ERR_SYSTEM, "%s", error_text());
+        return comm_end(comm);
+    }
+    call_p->head.sequence = r->call.head.sequence + r->part_i;
+    if (r->part_i == 0) {
+        call_p->head.op = HVD_ADASUM;
+        call_p->head.count = r->call.head.count;
+    }
+    return HVD_OK;
+}
+
+hvd_status_t adasum_begin(struct comm *comm, struct hvd_request *r,
+                          struct collective_args *args_p, struct call *call_p)
+{
+    if (r->part_i == 0)
+        HVD_TRY(fill(comm, r));
+    else if (!is_last(r))
+        HVD_TRY(multiply(comm, r));
+    *args_p = args_of(r);
+    return check_part(comm, r, args_p, call_p);
+}
+
+hvd_status_t adasum_end(struct comm *comm, struct hvd_request *r)
+{
+    if (is_last(r))
+        return copy_all(comm, r, r->args.recvbuf, r->adasum.whole,
+                        r->args.postscale);
+    return r->part_i > 0 ? combine(comm, r) : HVD_OK;
+}

@@ -1,0 +1,376 @@
+/* tests/collectives/test_adasum.c - adaptive summation beside a plain
+ * reference, and what is known of it. */
+#include <math.h>
+
+#include "base/random.h"
+#include "collectives/reduce/dtype.h"
+#include "named.h"
+
+enum { SIZE_MAX_ = 9, COUNT_MAX = 70000, ELEM_MAX = 8 };
+
+static const hvd_dtype_t dtypes[] = {HVD_FLOAT16, HVD_BFLOAT16, HVD_FLOAT32,
+                                     HVD_FLOAT64};
+static const double precision[] = {4e-3, 3e-2, 2e-6, 1e-14};
+static const size_t counts[] = {1, 2, 7, 1000, COUNT_MAX};
+
+/* --- elements --- */
+
+static void store(hvd_dtype_t dtype, void *buf, size_t i, double x)
+{
+    if (dtype == HVD_FLOAT16)
+        ((uint16_t *)buf)[i] = half_of_float((float)x);
+    else if (dtype == HVD_BFLOAT16)
+        ((uint16_t *)buf)[i] = bfloat_of_float((float)x);
+    else if (dtype == HVD_FLOAT32)
+        ((float *)buf)[i] = (float)x;
+    else
+        ((double *)buf)[i] = x;
+}
+
+static double load(hvd_dtype_t dtype, const void *buf, size_t i)
+{
+    if (dtype == HVD_FLOAT16)
+        return (double)half_to_float(((const uint16_t *)buf)[i]);
+    if (dtype == HVD_BFLOAT16)
+        return (double)bfloat_to_float(((const uint16_t *)buf)[i]);
+    if (dtype == HVD_FLOAT32)
+        return (double)((const float *)buf)[i];
+    return ((const double *)buf)[i];
+}
+
+/* What a rank has: the same for whoever asks. */
+static void draw(hvd_dtype_t dtype, void *buf, size_t count, int rank)
+{
+    struct random_state random = {.s = (uint64_t)rank * 77 + count};
+
+    for (size_t i = 0; i < count; i++)
+        store(dtype, buf, i,
+              ((double)random_below(&random, 2001) - 900) / (300 + 100 * rank));
+}
+
+/* --- the reference: without rounding --- */
+
+static void add_pair(double *a, const double *b, size_t count)
+{
+    double ab = 0, aa = 0, bb = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ab += a[i] * b[i];
+        aa += a[i] * a[i];
+        bb += b[i] * b[i];
+    }
+    for (size_t i = 0; i < count; i++)
+        a[i] = (1 - ab / (2 * aa)) * a[i] + (1 - ab / (2 * bb)) * b[i];
+}
+
+/* Of the ranks of the list, into the first one's. */
+static void add_all(double **vectors, int n, size_t count)
+{
+    while (n > 1) {
+        int n_pairs = n / 2;
+
+        for (int k = 0; k < n_pairs; k++) {
+            add_pair(vectors[2 * k], vectors[2 * k + 1], count);
+            vectors[k] = vectors[2 * k];
+        }
+        if (n % 2 == 1)
+            vectors[n_pairs] = vectors[n - 1];
+        n -= n_pairs;
+    }
+}
+
+static bool is_near(hvd_dtype_t dtype, const void *buf, const double *wanted,
+                    size_t count, double tolerance)
+{
+    double most = 0;
+
+    for (size_t i = 0; i < count; i++)
+        most = fabs(wanted[i]) > most ? fabs(wanted[i]) : most;
+    for (size_t i = 0; i < count; i++)
+        if (!(fabs(load(dtype, buf, i) - wanted[i]) <= tolerance * most)) {
+            printf("element %zu of %zu: %.9g, not %.9g\n", i, count,
+                   load(dtype, buf, i), wanted[i]);
+            return false;
+        }
+    return true;
+}
+
+static bool is_as_the_reference(const struct group *g, size_t d, size_t count,
+                                const void *got)
+{
+    double *vectors[SIZE_MAX_], *all[SIZE_MAX_];
+    bool near;
+
+    for (int i = 0; i < g->size; i++) {
+        vectors[i] = calloc(count, sizeof(double));
+        draw(dtypes[d], vectors[i], count, i);
+        for (size_t k = count; k-- > 0;) /* widened in place, from the end */
+            vectors[i][k] = load(dtypes[d], vectors[i], k);
+    }
+    memcpy(all, vectors, sizeof(all));
+    add_all(vectors, g->size, count);
+    near = is_near(dtypes[d], got, vectors[0], count, precision[d] * g->size);
+    for (int i = 0; i < g->size; i++)
+        free(all[i]);
+    return near;
+}
+
+/* --- calls --- */
+
+static struct collective_args adasum_args(hvd_dtype_t dtype, const void *send,
+                                          void *recv, size_t count)
+{
+    struct collective_args args = sum_args(send, recv, count);
+
+    args.dtype = dtype;
+    args.op = HVD_ADASUM;
+    return args;
+}
+
+/* Every rank has the same bytes. */
+static bool are_equal(struct comm *comm, int rank, const void *buf,
+                      size_t nbytes)
+{
+    uint8_t *least = malloc(nbytes), *most = malloc(nbytes);
+    struct collective_args args = sum_args(buf, least, nbytes);
+    bool equal;
+
+    args.dtype = HVD_UINT8;
+    args.op = HVD_MIN;
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    args.recvbuf = most;
+    args.op = HVD_MAX;
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    equal = memcmp(least, most, nbytes) == 0;
+    free(least);
+    free(most);
+    return equal;
+}
+
+/* how 0: blocking; 1: posted; 2: by name. */
+static hvd_status_t run(struct comm *comm, struct collective_args *args,
+                        int how)
+{
+    struct hvd_request *r;
+
+    args->name = how == 2 ? "adasum" : NULL;
+    if (how == 0)
+        return comm_run(comm, args);
+    HVD_TRY(how == 1 ? comm_post(comm, args, &r)
+                     : by_name_post(comm, args, NULL, &r));
+    return request_wait(r);
+}
+
+static bool run_all(struct group *g, int rank, void *arg)
+{
+    int how = *(int *)arg;
+    void *send = malloc((size_t)COUNT_MAX * ELEM_MAX);
+    void *recv = malloc((size_t)COUNT_MAX * ELEM_MAX);
+
+    for (size_t d = 0; d < ARRAY_SIZE(dtypes); d++)
+        for (size_t c = 0; c < ARRAY_SIZE(counts); c++) {
+            bool in_place = (d + c) % 2 == 0;
+            struct collective_args args = adasum_args(
+                dtypes[d], in_place ? recv : send, recv, counts[c]);
+
+            draw(dtypes[d], in_place ? recv : send, counts[c], rank);
+            EXPECT(run(g->comms[rank], &args, how) == HVD_OK);
+            EXPECT_SAY(is_as_the_reference(g, d, counts[c], recv), "%s, %zu",
+                       dtype_name(dtypes[d]), counts[c]);
+            EXPECT(are_equal(g->comms[rank], rank, recv,
+                             counts[c] * hvd_dtype_size(dtypes[d])));
+        }
+    free(send);
+    free(recv);
+    return true;
+}
+
+START_TEST(is_as_the_reference_computes_it)
+{
+    struct group g;
+
+    for (int size = 1; size <= 5; size++) {
+        group_init(&g, size);
+        group_run(&g, run_all, &_i);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+START_TEST(of_more_ranks_as_well)
+{
+    int how = 0;
+    struct group g;
+
+    group_init(&g, SIZE_MAX_);
+    group_run(&g, run_all, &how);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- what is known of it --- */
+
+/* The mean of what is equal, the sum of what is orthogonal; a zero changes
+ * nothing; a multiple of all is a multiple of the result. */
+static bool run_known(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    float buf[64], wanted[64], scaled[64];
+    struct collective_args args = adasum_args(HVD_FLOAT32, buf, buf, 64);
+
+    for (int i = 0; i < 64; i++)
+        buf[i] = wanted[i] = (float)(i - 20) / 8;
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    EXPECT(memcmp(buf, wanted, sizeof(buf)) == 0);
+    for (int i = 0; i < 64; i++) {
+        buf[i] = i % g->size == rank ? (float)i : 0;
+        wanted[i] = (float)i;
+    }
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    EXPECT(memcmp(buf, wanted, sizeof(buf)) == 0);
+    for (int i = 0; i < 64; i++)
+        buf[i] = rank == g->size - 1 ? (float)i : 0;
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    EXPECT(memcmp(buf, wanted, sizeof(buf)) == 0);
+    draw(HVD_FLOAT32, buf, 64, rank);
+    memcpy(scaled, buf, sizeof(scaled));
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    args.sendbuf = args.recvbuf = scaled;
+    args.prescale = 16;
+    args.postscale = 0.5;
+    EXPECT(run(comm, &args, 1) == HVD_OK);
+    for (int i = 0; i < 64; i++)
+        EXPECT(scaled[i] == 8 * buf[i]);
+    return true;
+}
+
+START_TEST(mean_of_equal_and_sum_of_orthogonal)
+{
+    struct group g;
+
+    for (int size = 2; size <= 5; size++) {
+        group_init(&g, size);
+        group_run(&g, run_known, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* --- what is refused --- */
+
+static bool refuse(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    float x[4] = {0};
+    const void *sends[] = {x};
+    void *recvs[] = {x};
+    size_t n[] = {4};
+    struct comm_group group = {1, sends, recvs, n};
+    struct collective_args args = adasum_args(HVD_INT32, x, x, 4);
+    struct hvd_request *r;
+
+    EXPECT(comm_run(comm, &args) == HVD_ERR_INVALID);
+    EXPECT(text_has("adasum is for allreduce of floating point"));
+    args.dtype = HVD_FLOAT32;
+    args.kind = HVD_COLLECTIVE_REDUCE_SCATTER;
+    EXPECT(comm_run(comm, &args) == HVD_ERR_INVALID);
+    args.kind = HVD_COLLECTIVE_ALLREDUCE;
+    EXPECT(comm_post_group(comm, &args, &group, &r) == HVD_ERR_UNSUPPORTED);
+    args.flags = HVD_COLLECTIVE_FLOAT16;
+    EXPECT(comm_post(comm, &args, &r) == HVD_ERR_INVALID);
+    args.flags = 0;
+    args.count = 0;
+    EXPECT(comm_run(comm, &args) == HVD_OK);
+    args.op = (hvd_op_t)6;
+    EXPECT(comm_run(comm, &args) == HVD_ERR_INVALID);
+    return true;
+}
+
+START_TEST(what_it_does_not_take_is_refused)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, refuse, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* way 0: another count of as many pieces; 1: a sum. */
+static bool differ(struct group *g, int rank, void *arg)
+{
+    int way = *(int *)arg;
+    float x[4] = {1};
+    struct collective_args args = adasum_args(HVD_FLOAT32, x, x, 4);
+
+    if (rank == 1 && way == 0)
+        args.count = 3;
+    if (rank == 1 && way == 1)
+        args.op = HVD_SUM;
+    EXPECT(comm_run(g->comms[rank], &args) == HVD_ERR_MISMATCH);
+    EXPECT_SAY(text_has("allreduce #1 (float32, adasum, 4)"), "%s",
+               error_text());
+    EXPECT(text_has(way == 0 ? "allreduce #1 (float32, adasum, 3)"
+                             : "allreduce #1 (float32, sum, 4)"));
+    return true;
+}
+
+START_TEST(ranks_that_differ_are_named)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, differ, &_i);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- with ranks that have joined --- */
+
+static bool join_early(struct group *g, int rank, void *arg)
+{
+    double buf[1000], *vectors[SIZE_MAX_], wanted[SIZE_MAX_][1000];
+    struct collective_args args = adasum_args(HVD_FLOAT64, buf, buf, 1000);
+    int last;
+
+    for (int i = 0; i < g->size; i++) {
+        vectors[i] = wanted[i];
+        memset(wanted[i], 0, sizeof(wanted[i]));
+    }
+    draw(HVD_FLOAT64, wanted[1], 1000, 1);
+    draw(HVD_FLOAT64, wanted[2], 1000, 2);
+    add_pair(wanted[1], wanted[2], 1000);
+    draw(HVD_FLOAT64, buf, 1000, rank);
+    if (rank > 0) {
+        EXPECT(run(g->comms[rank], &args, 2) == HVD_OK);
+        EXPECT(is_near(HVD_FLOAT64, buf, vectors[1], 1000, 1e-14));
+    }
+    EXPECT(by_name_join(g->comms[rank], &last) == HVD_OK);
+    return true;
+}
+
+START_TEST(who_has_joined_adds_nothing)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, join_early, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("adasum");
+    TCase *tc = tcase_create("adasum");
+
+    tcase_set_timeout(tc, 100);
+    tcase_add_loop_test(tc, is_as_the_reference_computes_it, 0, 3);
+    tcase_add_test(tc, of_more_ranks_as_well);
+    tcase_add_test(tc, mean_of_equal_and_sum_of_orthogonal);
+    tcase_add_test(tc, what_it_does_not_take_is_refused);
+    tcase_add_loop_test(tc, ranks_that_differ_are_named, 0, 2);
+    tcase_add_test(tc, who_has_joined_adds_nothing);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
