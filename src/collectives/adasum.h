@@ -1,5 +1,5 @@
-/* collectives/adasum.h - an allreduce by adaptive summation, of calls that there
- * are: a request of several parts (request.h).
+/* collectives/adasum.h - an allreduce by adaptive summation: a request of
+ * several parts (request.h), each a call that there is.
  *
  *   1       alltoall   each rank has one piece of every rank's vector
  *   levels  allreduce  of the products of the pieces of each pair; then each
