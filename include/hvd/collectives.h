@@ -313,7 +313,7 @@ typedef struct hvd_collective_args {
     void *residual;
     /* Allreduce: a group of so many tensors, as hvd_grouped_allreduce takes
      * them, in place of sendbuf, recvbuf and count, which are not looked at;
-     * without scales and 16 bits. 0: no group. */
+     * without 16 bits. 0: no group. */
     size_t n_tensors;
     const void *const *sendbufs; /* [n_tensors] */
     void *const *recvbufs;       /* [n_tensors] */

@@ -65,7 +65,7 @@ static hvd_op_t op_of(const struct signature *s)
 
 /* --- before and behind --- */
 
-/* Without scales: they are each rank's own. */
+/* Without scales: who has no data has nothing to scale. */
 static struct collective_args stand_in_args(const struct signature *s,
                                             void *buffer)
 {
@@ -89,10 +89,13 @@ bool by_name_stand_in(struct by_name *b, const struct batch_item *item,
     if (!array_reserve(&b->stand_in, &b->stand_in_max, nbytes + 1))
         return false;
     *args_p = stand_in_args(s, b->stand_in);
-    if (item->call != NULL)
-        pack(item->call, b->stand_in);
-    else
+    if (item->call == NULL) {
         reduce_identity(args_p->dtype, args_p->op, b->stand_in, s->count);
+        return true;
+    }
+    pack(item->call, b->stand_in);
+    args_p->prescale = s->prescale;
+    args_p->postscale = s->postscale;
     return true;
 }
 

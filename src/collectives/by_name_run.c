@@ -278,6 +278,8 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
                                    .kind = COLLECTIVE_ALLREDUCE,
                                    .dtype = first->args.dtype,
                                    .op = first->args.op,
+                                   .prescale = first->args.prescale,
+                                   .postscale = first->args.postscale,
                                    .name = "fused"};
     struct comm_group group = {.n = count_tensors(&b->batches, batch)};
     size_t n = 0;

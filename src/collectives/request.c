@@ -166,6 +166,7 @@ static hvd_status_t fill_group(struct hvd_request *request,
                   group->counts == NULL))
         return error_set(HVD_ERR_INVALID,
                          "grouped allreduce: an array is NULL");
+    HVD_TRY(check_scale(&request->args));
     if (!array_reserve(&request->tensors, &request->tensors_max, n) ||
         !array_reserve(&request->parts, &request->parts_max, n_parts_max))
         return error_set(HVD_ERR_NOMEM, "a group of %zu tensors", n);

@@ -110,21 +110,33 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
     return comm_begin(comm, &args, &call);
 }
 
+/* Where the part lies, packed or not. */
+static hvd_status_t scale_result(struct comm *comm, const struct hvd_request *r)
+{
+    struct collective_args args;
+    struct call call;
+
+    if (r->args.postscale == 0)
+        return HVD_OK;
+    request_part(r, comm->fusion, &args, &call);
+    return scale_all(comm, &args, args.recvbuf, call.elem_nbytes,
+                     args.postscale);
+}
+
 static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
 {
     const struct fusion_part *packed = request_packed(r);
-    const struct collective_args *args = &r->args;
-    uint64_t since_ns = timeline_call_clock();
+    uint64_t since_ns;
 
+    if (r->adasum.on)
+        HVD_TRY(adasum_end(comm, r));
+    else
+        HVD_TRY(scale_result(comm, r));
+    since_ns = timeline_call_clock();
     if (packed != NULL && r->device.way != ON_DEVICE_ALONE) {
         fusion_unpack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
         request_show(r, TIMELINE_MEMCPY_OUT, since_ns, timeline_call_clock());
     }
-    if (r->adasum.on)
-        HVD_TRY(adasum_end(comm, r));
-    else if (args->postscale != 0)
-        HVD_TRY(scale_all(comm, args, args->recvbuf, r->call.elem_nbytes,
-                          args->postscale));
     if (r->compression.on)
         HVD_TRY(compression_finish(comm, r));
     r->part_i++;

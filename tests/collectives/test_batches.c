@@ -35,11 +35,13 @@ static void add_all(struct batches *b)
 {
     struct signature max = sum_of(10), scaled = sum_of(10), half = sum_of(10);
     struct signature root = sum_of(10), large = sum_of(1000);
+    struct signature adasum = sum_of(10);
 
     max.op = HVD_MAX;
     scaled.prescale = 0.5;
     half.way = HVD_COLLECTIVE_FLOAT16;
     root.kind = COLLECTIVE_BROADCAST;
+    adasum.op = HVD_ADASUM;
     add(b, 1, sum_of(10));
     add(b, 2, max);
     add(b, 3, scaled);
@@ -49,16 +51,25 @@ static void add_all(struct batches *b)
     add(b, 7, root);
     add(b, 8, max);
     add(b, 9, sum_of(30));
+    add(b, 10, adasum);
+    add(b, 11, adasum);
+    scaled.dtype = HVD_FLOAT64;
+    add(b, 12, scaled);
+    add(b, 13, scaled);
+    scaled.postscale = 2;
+    add(b, 14, scaled);
 }
 
 START_TEST(what_may_be_fused_is_in_the_order_of_decisions)
 {
-    static const int all[] = {1, 4,  6, 9,  -1, 2,  8, -1,
-                              3, -1, 5, -1, 7,  -1, -2};
-    static const int small[] = {1,  4, -1, 2, 8,  -1, 3,  -1, 5,
-                                -1, 6, -1, 7, -1, 9,  -1, -2};
-    static const int none[] = {1, -1, 2, -1, 3, -1, 4, -1, 5, -1,
-                               6, -1, 7, -1, 8, -1, 9, -1, -2};
+    static const int all[] = {1, 4,  6,  9,  -1, 2,  8,  -1, 3,  -1, 5,  -1,
+                              7, -1, 10, -1, 11, -1, 12, 13, -1, 14, -1, -2};
+    static const int small[] = {1,  4,  -1, 2,  8,  -1, 3,  -1, 5,
+                                -1, 6,  -1, 7,  -1, 9,  -1, 10, -1,
+                                11, -1, 12, 13, -1, 14, -1, -2};
+    static const int none[] = {1,  -1, 2,  -1, 3,  -1, 4,  -1, 5,  -1,
+                               6,  -1, 7,  -1, 8,  -1, 9,  -1, 10, -1,
+                               11, -1, 12, -1, 13, -1, 14, -1, -2};
     struct batches b = {0};
 
     batches_clear(&b, UINT64_MAX);

@@ -60,6 +60,56 @@ START_TEST(named_calls_run_in_any_order)
 }
 END_TEST
 
+/* Some of them are, by one scale or another; groups too. */
+static bool scaled(struct group *g, int rank, void *arg)
+{
+    struct random_state random = {.s = (uint64_t)rank + 1};
+    int order[NAMES];
+    struct tensors t;
+
+    alloc_tensors(&t);
+    for (int step = 0; step < STEPS; step++) {
+        shuffle(&random, order, NAMES);
+        for (int k = 0; k < NAMES; k++) {
+            int i = order[k];
+            const void *send = t.bufs[i];
+            void *recv = t.bufs[i];
+            size_t count = count_of(i);
+            struct comm_group one = {1, &send, &recv, &count};
+            struct collective_args args = sum_args(send, recv, count);
+            char name[32];
+
+            snprintf(name, sizeof(name), "scaled.%d", i);
+            args.name = name;
+            args.prescale = i % 3 == 0 ? 0.5 : 0;
+            args.postscale = i % 3 > 0 ? 2 * (i % 3) : 0;
+            fill(recv, count, (float)((rank + 1) * 4));
+            EXPECT(by_name_post(g->comms[rank], &args, i % 4 == 0 ? &one : NULL,
+                                &t.requests[i]) == HVD_OK);
+        }
+        for (int i = 0; i < NAMES; i++) {
+            float factor = i % 3 == 0 ? 2 : (float)(8 * (i % 3));
+
+            EXPECT(request_wait(t.requests[i]) == HVD_OK);
+            EXPECT(all_are(t.bufs[i], count_of(i), sum_of(g, factor)));
+        }
+    }
+    free_tensors(&t);
+    return true;
+}
+
+START_TEST(scaled_calls_may_be_fused)
+{
+    struct group g;
+
+    for (int size = 2; size <= 3; size++) {
+        group_init(&g, size);
+        group_run(&g, scaled, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
 /* What rank 1 posts last, rank 0 waits for in between. */
 static bool wait_in_between(struct group *g, int rank, void *arg)
 {
@@ -497,6 +547,7 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, named_calls_run_in_any_order, 0, 3);
+    tcase_add_test(tc, scaled_calls_may_be_fused);
     tcase_add_test(tc, named_calls_are_waited_for_in_between);
     tcase_add_test(tc, any_thread_posts_and_waits);
     tcase_add_test(tc, ordered_calls_may_stand_between);

@@ -179,6 +179,42 @@ START_TEST(scales_before_and_behind)
 }
 END_TEST
 
+/* Packed, and as they are: what they are by themselves. */
+static bool scaled_group(struct group *g, int rank, void *arg)
+{
+    enum { LARGE = 20000 };
+    static __thread float a[10], b[LARGE], c[7];
+    const void *sends[] = {a, b, c};
+    void *recvs[] = {a, b, c};
+    const size_t counts[] = {10, LARGE, 7};
+    struct comm_group group = {3, sends, recvs, counts};
+    struct collective_args args = sum_args(NULL, NULL, 0);
+
+    fill(a, 10, (float)(rank + 1));
+    fill(b, LARGE, (float)(2 * rank + 2));
+    fill(c, 7, (float)(4 * rank + 4));
+    args.prescale = 0.5;
+    args.postscale = 8;
+    EXPECT(comm_run_group(g->comms[rank], &args, &group) == HVD_OK);
+    EXPECT(all_are(a, 10, sum_of(g, 4)) && all_are(b, LARGE, sum_of(g, 8)) &&
+           all_are(c, 7, sum_of(g, 16)));
+    args.dtype = HVD_INT32;
+    EXPECT(comm_run_group(g->comms[rank], &args, &group) == HVD_ERR_INVALID);
+    return true;
+}
+
+START_TEST(scales_of_groups)
+{
+    struct group g;
+
+    for (int size = 1; size <= 3; size++) {
+        group_init(&g, size);
+        group_run(&g, scaled_group, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("grouped");
@@ -189,6 +225,7 @@ int main(void)
     tcase_add_test(tc, groups_that_differ_mismatch);
     tcase_add_test(tc, group_bad_tensor_named);
     tcase_add_test(tc, scales_before_and_behind);
+    tcase_add_test(tc, scales_of_groups);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -7,6 +7,8 @@
 
 #include "base/array.h"
 
+enum { SCALES_MAX = 8 };
+
 void batches_fini(struct batches *b)
 {
     array_free(&b->items, &b->items_max);
@@ -31,13 +33,27 @@ static bool may_fuse(const struct batches *b, const struct signature *s,
     const unsigned halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
 
     return s->kind == HVD_COLLECTIVE_ALLREDUCE && s->op != HVD_ADASUM &&
-           (s->way & halves) == 0 && s->prescale == 0 && s->postscale == 0 &&
-           b->threshold > 0 && nbytes <= b->threshold;
+           (s->way & halves) == 0 && b->threshold > 0 && nbytes <= b->threshold;
+}
+
+/* The open one of the same scale, among the last few; NULL: none. */
+static struct batch *find(struct batches *b, const struct signature *s)
+{
+    size_t n = *open_of(b, s);
+
+    for (int k = 0; k < SCALES_MAX && n > 0; k++) {
+        struct batch *batch = &b->all[n - 1];
+
+        if (signature_scales_equal(&b->items[batch->first].signature, s))
+            return batch;
+        n = batch->before;
+    }
+    return NULL;
 }
 
 static void begin(struct batches *b, size_t item, uint64_t nbytes)
 {
-    b->all[b->n++] = (struct batch){item, item, nbytes};
+    b->all[b->n++] = (struct batch){item, item, nbytes, 0};
 }
 
 bool batches_add(struct batches *b, const struct signature *s,
@@ -55,9 +71,10 @@ bool batches_add(struct batches *b, const struct signature *s,
         begin(b, item, nbytes);
         return true;
     }
-    batch = *open > 0 ? &b->all[*open - 1] : NULL;
+    batch = find(b, s);
     if (batch == NULL || batch->nbytes > b->threshold - nbytes) {
         begin(b, item, nbytes);
+        b->all[b->n - 1].before = *open;
         *open = b->n;
         return true;
     }

@@ -26,13 +26,18 @@ static double of_bits(uint64_t bits)
     return x;
 }
 
+bool signature_scales_equal(const struct signature *a,
+                            const struct signature *b)
+{
+    return bits_of(a->prescale) == bits_of(b->prescale) &&
+           bits_of(a->postscale) == bits_of(b->postscale);
+}
+
 bool signature_equal(const struct signature *a, const struct signature *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
            a->way == b->way && a->root == b->root && a->digest == b->digest &&
-           a->count == b->count &&
-           bits_of(a->prescale) == bits_of(b->prescale) &&
-           bits_of(a->postscale) == bits_of(b->postscale);
+           a->count == b->count && signature_scales_equal(a, b);
 }
 
 void negotiate_record_encode(const struct negotiate_record *record,

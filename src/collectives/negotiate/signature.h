@@ -34,6 +34,8 @@ enum { NEGOTIATE_RECORD_NBYTES = 56 };
 
 bool name_id_equal(const struct name_id *a, const struct name_id *b);
 bool signature_equal(const struct signature *a, const struct signature *b);
+bool signature_scales_equal(const struct signature *a,
+                            const struct signature *b);
 
 /* out [NEGOTIATE_RECORD_NBYTES] */
 void negotiate_record_encode(const struct negotiate_record *record,

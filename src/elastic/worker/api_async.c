@@ -135,12 +135,11 @@ static hvd_status_t check_group(const hvd_collective_args_t *args)
 {
     const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
 
-    if (args->kind == HVD_COLLECTIVE_ALLREDUCE && args->prescale == 0 &&
-        args->postscale == 0 && (args->flags & ways) == 0)
+    if (args->kind == HVD_COLLECTIVE_ALLREDUCE && (args->flags & ways) == 0)
         return HVD_OK;
     return error_set(HVD_ERR_INVALID,
                      "hvd_collective_post: n_tensors is for an allreduce "
-                     "without scales and 16 bits");
+                     "without 16 bits");
 }
 
 hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
