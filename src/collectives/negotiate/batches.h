@@ -1,8 +1,8 @@
 /* collectives/negotiate/batches.h - which of the calls that all ranks have
- * posted run as one: allreduces of one dtype, op and scale, as long as they are
  * posted run as one: allreduces of one dtype, op and scale, as long as they
  * are not sent as 16 bits, up to so many bytes (0: none). In the order in which
  * they were decided, so it is the same on all ranks.
+ *
  * Pure. Threads: one at a time. Memory: two growing arrays. */
 #ifndef COLLECTIVES_NEGOTIATE_BATCHES_H
 #define COLLECTIVES_NEGOTIATE_BATCHES_H
