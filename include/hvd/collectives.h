@@ -60,7 +60,7 @@ typedef enum hvd_op {
     HVD_SUM = 0,     /* integers wrap around */
     HVD_AVERAGE = 1, /* the sum divided by the size of the generation;
                         integers truncate toward 0; in a process set, by its
-                        size */
+                        size; behind hvd_join, by the ranks that have data */
     HVD_MIN = 2,     /* a NaN in any rank's element makes the result NaN */
     HVD_MAX = 3,     /* likewise */
     HVD_PRODUCT = 4,
@@ -180,8 +180,8 @@ HVD_API hvd_status_t hvd_wait(hvd_request_t *request) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_wait_all(size_t n,
                                   hvd_request_t **requests) HVD_MUST_CHECK;
 
-/* hvd_test - is it complete, well or not? Never waits, frees nothing, and makes
- * nothing go faster: hvd_wait does. HVD_OK, HVD_ERR_INVALID (done_p NULL). */
+/* hvd_test - is it complete, well or not? Never waits, frees nothing; hvd_wait
+ * is what makes it go faster. HVD_OK, HVD_ERR_INVALID (done_p NULL). */
 HVD_API hvd_status_t hvd_test(const hvd_request_t *request,
                               bool *done_p) HVD_MUST_CHECK;
 
@@ -253,8 +253,8 @@ enum {
     HVD_COLLECTIVE_FLOAT16 = 2,
     HVD_COLLECTIVE_BFLOAT16 = 4,
     /* In whatever order: the call runs when every rank has posted one by this
-     * name. For gradients, say, which become ready in another order on each
-     * rank.
+     * name, or has joined (hvd_join). For gradients, say, which become ready in
+     * another order on each rank.
      *
      *   Threads    any thread posts and waits, while the training function
      *              runs. Before a static program has joined its world: the
@@ -266,19 +266,19 @@ enum {
      *   Name       not NULL or empty, of any length; unique among the calls in
      *              flight (HVD_ERR_INVALID, nothing was posted). It may be used
      *              again once hvd_wait has returned.
-     *   Equal      on all ranks: kind, dtype, op, root, counts, scales, flags.
-     *              Where they differ hvd_wait returns HVD_ERR_MISMATCH on
-     *              all, with both sides named, and the generation lives on: the
-     *              next call by this name is a new one. (But not where ranks
-     *              differ in the counts of an alltoallv.)
+     *   Equal      on all ranks: kind, dtype, op, root, counts, scales, 16
+     *              bits, AVERAGE_OF_ALL. Where they differ hvd_wait returns
+     *              HVD_ERR_MISMATCH on all, with both sides named, and the
+     *              generation lives on: the next call by this name is a new
+     *              one. (But not where ranks differ in the counts of an
+     *              alltoallv.)
      *   Memory     of the host (HVD_ERR_UNSUPPORTED on a device).
      *
      * hvd_state_commit completes them first: ranks must have posted the same
      * names before it. */
     HVD_COLLECTIVE_BY_NAME = 8,
-    /* Behind hvd_join: HVD_AVERAGE divides by all ranks, also by those that
-     * have joined, as Horovod's does. Equal on all ranks; else without effect.
-     */
+    /* Of a call by name: HVD_AVERAGE divides by all ranks, also by those that
+     * have joined (hvd_join), as Horovod's does. */
     HVD_COLLECTIVE_AVERAGE_OF_ALL = 16
 };
 
@@ -340,16 +340,16 @@ HVD_API hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
  * that have data: a mean over what there is, where Horovod's becomes smaller
  * the more ranks are through (HVD_COLLECTIVE_AVERAGE_OF_ALL).
  *
- * Completes the calls by name that this rank has posted, and waits. Others post
- * calls by name alone meanwhile, and do not commit: what waits for all ranks
- * waits for this one. Other kinds return HVD_ERR_MISMATCH to those that post
- * them, and so does nothing here; no other thread may post by name
- * (HVD_ERR_STATE).
+ * Its own calls by name come first: until all ranks have posted those, too, it
+ * takes part in nothing else. Others post calls by name alone meanwhile, and do
+ * not commit: what waits for all ranks waits for this one. Other kinds return
+ * HVD_ERR_MISMATCH to those that post them. Called by the issuing thread; no
+ * other may post by name until it returns (HVD_ERR_STATE).
  *
  * last_rank_p   may be NULL; the rank that joined last, the same on all ranks:
  *               it has seen the most data. Of several, any.
- * Returns HVD_OK, all have joined, and each may post again; HVD_ERR_STATE;
- * HVD_PEER_LOST, and what else ends a generation. */
+ * Returns HVD_OK, all have joined, and each may post again; HVD_ERR_STATE (also
+ * on another thread); HVD_PEER_LOST, and what else ends a generation. */
 HVD_API hvd_status_t hvd_join(int *last_rank_p) HVD_MUST_CHECK;
 
 /* hvd_grouped_allreduce - allreduce of n tensors in one go: small ones travel

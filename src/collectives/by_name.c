@@ -395,15 +395,17 @@ static void add_wait(const struct hvd_request *r, void *arg)
     snprintf(wait->name, sizeof(wait->name), "%s", r->name);
 }
 
+/* A rank that joins stands in for others when its own calls are decided. */
 void by_name_add_waits(const struct comm *comm, struct by_name_waits *all)
 {
     const struct comm *names = names_of(comm);
+    size_t before = all->n_all;
 
     if (names == NULL)
         return;
     pthread_mutex_lock(&names->by_name->lock);
-    all->joined |= names->by_name->joined;
     flying_visit(&names->by_name->flying, add_wait, all);
+    all->joined |= names->by_name->joined && all->n_all == before;
     pthread_mutex_unlock(&names->by_name->lock);
 }
 

@@ -77,7 +77,8 @@ struct by_name_wait {
 struct by_name_waits {
     struct by_name_wait *waits;
     size_t max, n_all;
-    bool joined; /* this rank has: it keeps nobody waiting */
+    bool joined; /* this rank has, one of the comms: nobody is told which, and
+                    it is not blamed in any */
 };
 
 /* Add those of `comm`. Any thread. */

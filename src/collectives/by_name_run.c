@@ -3,16 +3,20 @@
  *
  * Threads: the driver, but for what `lock` guards. Memory: arrays that grow
  * with what is in flight. */
+#include <sched.h>
 #include <string.h>
 
 #include <xxhash.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "collectives/by_name_impl.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "timeline/timeline.h"
+
+enum { GATHER_US = 200, FOLLOW_US = 5 };
 
 /* --- what all ranks have to agree on --- */
 
@@ -429,12 +433,31 @@ static hvd_status_t take_decisions(struct by_name *b)
 
 /* --- one thing after the other --- */
 
+/* What is being posted just now is told in one round: as long as posts follow
+ * each other, and nobody waits. */
+static hvd_status_t gather(struct by_name *b)
+{
+    uint64_t now_us = clock_now_us(), end_us = now_us + GATHER_US;
+    uint64_t last_us = now_us;
+
+    HVD_TRY(absorb(b));
+    while (b->comm->in_background && !comm_kicked(b->comm) &&
+           negotiator_n_posted(b->negotiator) > 0 && now_us < end_us &&
+           now_us < last_us + FOLLOW_US) {
+        sched_yield();
+        now_us = clock_now_us();
+        last_us = by_name_has_posts(b->comm) ? now_us : last_us;
+        HVD_TRY(absorb(b));
+    }
+    return HVD_OK;
+}
+
 static hvd_status_t begin_next(struct by_name *b)
 {
     if (batches_any(&b->batches))
         return begin_batch(b);
     /* not while it is awaited: what is posted then ends that */
-    HVD_TRY(absorb(b));
+    HVD_TRY(gather(b));
     return negotiator_has_news(b->negotiator) ? begin_round(b) : begin_await(b);
 }
 

@@ -89,11 +89,13 @@ void call_describe(const struct frame *head, char *text)
 
 static const char *way_of(const struct signature *s)
 {
+    bool all = (s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL) != 0;
+
     if (s->way & HVD_COLLECTIVE_FLOAT16)
-        return ", as float16";
+        return all ? ", of all, as float16" : ", as float16";
     if (s->way & HVD_COLLECTIVE_BFLOAT16)
-        return ", as bfloat16";
-    return s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL ? ", of all" : "";
+        return all ? ", of all, as bfloat16" : ", as bfloat16";
+    return all ? ", of all" : "";
 }
 
 void call_describe_signature(const struct signature *s, char *text)

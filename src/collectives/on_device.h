@@ -41,6 +41,7 @@ struct on_device {
     enum on_device_way way;
     void *mark, *stream;
     bool ordered;
+    bool counted;                  /* among the comm's operations */
     struct device_tensor *tensors; /* [n_tensors]: NCCL */
     size_t n_tensors, tensors_max;
     double prescale, postscale;

@@ -2,7 +2,8 @@
  * progress.h and comm.h.
  *
  *   issuing thread                      progress thread
- *   post: append, signal                wait for work and for nobody waiting
+ *   post: append, signal (or begin it   wait for work and for nobody waiting
+ *     here, signal with the next)
  *   wait: wanted = true                 take the engine
  *         kick, take the engine           run the queue; kicked: stop there
  *         run the queue                 give the engine

@@ -17,7 +17,8 @@ struct comm;
 
 /* Unless it is there already. */
 hvd_status_t progress_start(struct comm *comm) HVD_MUST_CHECK;
-/* By name something was posted: the thread goes on, unless somebody waits. */
+/* There is work that the thread does not know of: it goes on, unless somebody
+ * waits. */
 void progress_signal(struct comm *comm);
 
 /* Nothing, if the comm has no progress thread. */

@@ -208,6 +208,7 @@ hvd_status_t request_create(struct comm *comm,
     request->begun_ns = 0;
     move(request, REQUEST_POSTED);
     request->device.way = ON_DEVICE_NOT;
+    request->device.counted = false;
     status = group == NULL ? fill_one(request) : fill_group(request, group);
     if (status == HVD_OK)
         status = compression_prepare(request, group != NULL);

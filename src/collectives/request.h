@@ -94,7 +94,8 @@ static inline bool request_over(const struct hvd_request *request)
 hvd_status_t request_go_on(struct comm *comm,
                            struct hvd_request *request) HVD_MUST_CHECK;
 
-/* Begin it, and no more: what is left is request_go_on()'s. */
+/* Begin one that is over as it is queued, and no more: what is left is
+ * request_go_on()'s. */
 hvd_status_t request_start(struct comm *comm,
                            struct hvd_request *request) HVD_MUST_CHECK;
 

@@ -143,8 +143,12 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
     return r->part_i == r->n_parts ? on_device_finish(comm, r) : HVD_OK;
 }
 
+/* A rank counts as waiting in a call until that is over, but who posts one that
+ * is over as it is queued may be long in coming back for it. */
 hvd_status_t request_start(struct comm *comm, struct hvd_request *r)
 {
+    comm_count(comm);
+    r->device.counted = true;
     return begin_part(comm, r);
 }
 
@@ -162,7 +166,8 @@ hvd_status_t request_go_on(struct comm *comm, struct hvd_request *r)
                 show_phases(comm, r);
         }
         HVD_TRY(end_part(comm, r));
-        comm_count(comm);
+        if (!r->device.counted)
+            comm_count(comm);
         if (comm_kicked(comm))
             return HVD_OK;
     }

@@ -82,9 +82,10 @@ void adasum_add_products(hvd_dtype_t dtype, const void *a, const void *b,
     *products = sum;
 }
 
-static double factor_of(double ab, double square)
+/* Beside a vector of zeros the other stays, whatever is in it. */
+static double factor_of(const struct adasum_products *p, double square)
 {
-    return square > 0 ? 1 - ab / square / 2 : 1;
+    return p->aa > 0 && p->bb > 0 ? 1 - p->ab / square / 2 : 1;
 }
 
 void adasum_combine(hvd_dtype_t dtype, void *dst, const void *a, const void *b,
@@ -92,8 +93,8 @@ void adasum_combine(hvd_dtype_t dtype, void *dst, const void *a, const void *b,
 {
     double x[AT_ONCE], y[AT_ONCE];
     uint64_t env = float_env_enter();
-    double of_a = factor_of(products->ab, products->aa);
-    double of_b = factor_of(products->ab, products->bb);
+    double of_a = factor_of(products, products->aa);
+    double of_b = factor_of(products, products->bb);
 
     for (size_t at = 0, n; at < count; at += n) {
         n = next(at, count);

@@ -105,7 +105,7 @@ static struct stall find_stall(const struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (!is_member(w) || !is_waiting(d, w) ||
+        if (!is_member(w) || !is_waiting(d, w) || w->waiting->n_names == 0 ||
             w->waiting->waited_ms * 1000 <= stall.waited_us)
             continue;
         stall.by = w;

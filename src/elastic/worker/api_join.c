@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "collectives/by_name.h"
 #include "elastic/worker/collective.h"
+#include "elastic/worker/process.h"
 #include "elastic/worker/sets.h"
 #include "elastic/worker/static.h"
 
@@ -15,6 +16,9 @@ static hvd_status_t join(const char *call, hvd_comm_t *set, int *last_rank_p)
     int last;
     hvd_status_t status;
 
+    HVD_TRY(process_check(call));
+    if (!process_is_app())
+        return error_set(HVD_ERR_STATE, "%s: not on the issuing thread", call);
     HVD_TRY(static_world(call));
     HVD_TRY(error_prefix(sets_find(&args, &comm), "%s", call));
     collective_enter();
