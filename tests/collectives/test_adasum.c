@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/random.h"
-#include "collectives/reduce/dtype.h"
+#include "elements.h"
 #include "named.h"
 
 enum { SIZE_MAX_ = 9, COUNT_MAX = 70000, ELEM_MAX = 8 };
@@ -12,31 +12,6 @@ static const hvd_dtype_t dtypes[] = {HVD_FLOAT16, HVD_BFLOAT16, HVD_FLOAT32,
                                      HVD_FLOAT64};
 static const double precision[] = {4e-3, 3e-2, 2e-6, 1e-14};
 static const size_t counts[] = {1, 2, 7, 1000, COUNT_MAX};
-
-/* --- elements --- */
-
-static void store(hvd_dtype_t dtype, void *buf, size_t i, double x)
-{
-    if (dtype == HVD_FLOAT16)
-        ((uint16_t *)buf)[i] = half_of_float((float)x);
-    else if (dtype == HVD_BFLOAT16)
-        ((uint16_t *)buf)[i] = bfloat_of_float((float)x);
-    else if (dtype == HVD_FLOAT32)
-        ((float *)buf)[i] = (float)x;
-    else
-        ((double *)buf)[i] = x;
-}
-
-static double load(hvd_dtype_t dtype, const void *buf, size_t i)
-{
-    if (dtype == HVD_FLOAT16)
-        return (double)half_to_float(((const uint16_t *)buf)[i]);
-    if (dtype == HVD_BFLOAT16)
-        return (double)bfloat_to_float(((const uint16_t *)buf)[i]);
-    if (dtype == HVD_FLOAT32)
-        return (double)((const float *)buf)[i];
-    return ((const double *)buf)[i];
-}
 
 /* What a rank has: the same for whoever asks. */
 static void draw(hvd_dtype_t dtype, void *buf, size_t count, int rank)

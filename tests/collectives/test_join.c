@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "base/random.h"
-#include "collectives/reduce/dtype.h"
+#include "elements.h"
 #include "named.h"
 
 enum { EPOCHS = 6, COUNT = 1000 };
@@ -59,35 +59,6 @@ static bool join(struct group *g, int rank, int epoch)
 }
 
 /* --- each op and dtype --- */
-
-static void store(hvd_dtype_t dtype, void *buf, size_t i, double x)
-{
-    switch (dtype) {
-    case HVD_INT8:
-        ((int8_t *)buf)[i] = (int8_t)x;
-        return;
-    case HVD_UINT8:
-        ((uint8_t *)buf)[i] = (uint8_t)x;
-        return;
-    case HVD_INT32:
-        ((int32_t *)buf)[i] = (int32_t)x;
-        return;
-    case HVD_INT64:
-        ((int64_t *)buf)[i] = (int64_t)x;
-        return;
-    case HVD_FLOAT16:
-        ((uint16_t *)buf)[i] = half_of_float((float)x);
-        return;
-    case HVD_BFLOAT16:
-        ((uint16_t *)buf)[i] = bfloat_of_float((float)x);
-        return;
-    case HVD_FLOAT32:
-        ((float *)buf)[i] = (float)x;
-        return;
-    default:
-        ((double *)buf)[i] = x;
-    }
-}
 
 static bool is_integer(hvd_dtype_t dtype)
 {

@@ -1,0 +1,775 @@
+/* tests/collectives/test_horovod_cases.c - those cases of Horovod's
+ * test/parallel/test_torch.py that make sense without a framework, by their
+ * names there, with 2 and with 4 ranks; all of them by name, as there. What
+ * differs is said where it does. Cases of gradients, optimizers, devices and
+ * objects are not ours; those of init, the timeline and barriers that last are
+ * in tests/worker and tests/integration. */
+#include "base/random.h"
+#include "collectives/process_set.h"
+#include "elements.h"
+#include "named.h"
+
+enum { EDGE = 17, MAX = EDGE * EDGE * EDGE, ELEM_MAX = 8, LIST = 5, OUT = 8 };
+
+static const hvd_dtype_t dtypes[] = {HVD_INT32, HVD_INT64, HVD_FLOAT32,
+                                     HVD_FLOAT64, HVD_FLOAT16};
+static const size_t counts[] = {EDGE, EDGE *EDGE, MAX};
+
+/* What rank `of` has at i, a whole number below 100 (Horovod's range): sums and
+ * products of small ones are exact in every dtype. */
+static double value(int of, size_t i, int below)
+{
+    struct random_state random = {.s = (uint64_t)of * 1234 + i};
+
+    return (double)random_below(&random, (uint64_t)(2 * below + 1)) - below;
+}
+
+static void fill_with(hvd_dtype_t dtype, void *buf, size_t n, int of, int below)
+{
+    for (size_t i = 0; i < n; i++)
+        store(dtype, buf, i, value(of, i, below));
+}
+
+static struct collective_args args_of(hvd_collective_kind_t kind,
+                                      hvd_dtype_t dtype, const void *send,
+                                      void *recv, size_t count)
+{
+    return (struct collective_args){
+        .struct_size = sizeof(struct collective_args),
+        .kind = kind,
+        .sendbuf = send,
+        .recvbuf = recv,
+        .count = count,
+        .dtype = dtype,
+        .op = HVD_SUM,
+        .name = "tensor"};
+}
+
+static hvd_status_t call(struct comm *comm, const struct collective_args *args)
+{
+    struct hvd_request *r;
+
+    HVD_TRY(by_name_post(comm, args, NULL, &r));
+    return request_wait(r);
+}
+
+/* Each dtype and size. */
+typedef bool case_fn(struct comm *comm, int rank, hvd_dtype_t dtype,
+                     size_t count);
+
+static bool for_each(struct comm *comm, int rank, case_fn *fn)
+{
+    for (size_t d = 0; d < ARRAY_SIZE(dtypes); d++)
+        for (size_t c = 0; c < ARRAY_SIZE(counts); c++)
+            EXPECT(fn(comm, rank, dtypes[d], counts[c]));
+    return true;
+}
+
+/* --- allreduce --- */
+
+static double wanted(hvd_op_t op, int size, size_t i, int below)
+{
+    double x = value(0, i, below);
+
+    for (int of = 1; of < size; of++) {
+        double y = value(of, i, below);
+
+        x = op == HVD_MIN       ? (y < x ? y : x)
+            : op == HVD_MAX     ? (y > x ? y : x)
+            : op == HVD_PRODUCT ? x * y
+                                : x + y;
+    }
+    return x;
+}
+
+/* Different tensors, in place or not. */
+static bool reduces(struct comm *comm, hvd_dtype_t dtype, size_t count,
+                    hvd_op_t op, bool in_place)
+{
+    uint8_t send[MAX * ELEM_MAX], recv[MAX * ELEM_MAX];
+    int rank = comm->config.rank, below = op == HVD_PRODUCT ? 3 : 100;
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype,
+                                          in_place ? recv : send, recv, count);
+
+    args.op = op;
+    fill_with(dtype, in_place ? recv : send, count, rank, below);
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t i = 0; i < count; i++)
+        EXPECT(load(dtype, recv, i) == wanted(op, comm->config.size, i, below));
+    return true;
+}
+
+static bool allreduce_sum(struct comm *comm, int rank, hvd_dtype_t dtype,
+                          size_t count)
+{
+    return reduces(comm, dtype, count, HVD_SUM, false);
+}
+
+static bool allreduce_min(struct comm *comm, int rank, hvd_dtype_t dtype,
+                          size_t count)
+{
+    return reduces(comm, dtype, count, HVD_MIN, false);
+}
+
+static bool allreduce_max(struct comm *comm, int rank, hvd_dtype_t dtype,
+                          size_t count)
+{
+    return reduces(comm, dtype, count, HVD_MAX, false);
+}
+
+static bool allreduce_product(struct comm *comm, int rank, hvd_dtype_t dtype,
+                              size_t count)
+{
+    return reduces(comm, dtype, count, HVD_PRODUCT, false);
+}
+
+static bool allreduce_inplace(struct comm *comm, int rank, hvd_dtype_t dtype,
+                              size_t count)
+{
+    return reduces(comm, dtype, count, HVD_SUM, true);
+}
+
+/* The same tensor everywhere, times `factor` then. */
+static bool allreduce_identical(struct comm *comm, hvd_dtype_t dtype,
+                                size_t count, struct collective_args args,
+                                double factor)
+{
+    uint8_t buf[MAX * ELEM_MAX];
+    int rank = comm->config.rank;
+
+    args.dtype = dtype;
+    args.count = count;
+    args.sendbuf = args.recvbuf = buf;
+    fill_with(dtype, buf, count, 0, 100);
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t i = 0; i < count; i++)
+        EXPECT(load(dtype, buf, i) == factor * value(0, i, 100));
+    return true;
+}
+
+static bool allreduce_average(struct comm *comm, int rank, hvd_dtype_t dtype,
+                              size_t count)
+{
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+                                          NULL, count);
+
+    args.op = HVD_AVERAGE;
+    return allreduce_identical(comm, dtype, count, args, 1);
+}
+
+/* Of floating point: Horovod also scales whole numbers, and truncates them. */
+static bool is_scaled(hvd_dtype_t dtype)
+{
+    return dtype != HVD_INT32 && dtype != HVD_INT64;
+}
+
+static bool allreduce_prescale(struct comm *comm, int rank, hvd_dtype_t dtype,
+                               size_t count)
+{
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+                                          NULL, count);
+
+    args.prescale = 0.5;
+    return !is_scaled(dtype) || allreduce_identical(comm, dtype, count, args,
+                                                    0.5 * comm->config.size);
+}
+
+static bool allreduce_postscale(struct comm *comm, int rank, hvd_dtype_t dtype,
+                                size_t count)
+{
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+                                          NULL, count);
+
+    args.postscale = 0.25;
+    return !is_scaled(dtype) || allreduce_identical(comm, dtype, count, args,
+                                                    0.25 * comm->config.size);
+}
+
+/* --- many at once --- */
+
+/* Each of a list, of the kind, in flight together. */
+static bool outstanding(struct comm *comm, hvd_collective_kind_t kind,
+                        hvd_dtype_t dtype, size_t count)
+{
+    static __thread uint8_t send[LIST][MAX * ELEM_MAX * 4];
+    static __thread uint8_t recv[LIST][MAX * ELEM_MAX * 4];
+    bool scatters = kind == HVD_COLLECTIVE_REDUCE_SCATTER;
+    size_t size = (size_t)comm->config.size;
+    size_t n_send = scatters ? size * count : count;
+    int rank = comm->config.rank;
+    struct hvd_request *requests[LIST];
+    char name[16];
+
+    for (int k = 0; k < LIST; k++) {
+        struct collective_args args = args_of(kind, dtype, send[k], recv[k],
+                                              count);
+
+        snprintf(name, sizeof(name), "tensor.%d", k);
+        args.name = name;
+        fill_with(dtype, send[k], n_send, rank + k, 100);
+        EXPECT(by_name_post(comm, &args, NULL, &requests[k]) == HVD_OK);
+    }
+    for (int k = LIST - 1; k >= 0; k--) {
+        EXPECT(request_wait(requests[k]) == HVD_OK);
+        for (size_t i = 0; i < count; i++) {
+            size_t at = scatters ? (size_t)rank * count + i : i;
+            double sum = 0;
+
+            for (int of = 0; of < (int)size; of++)
+                sum += value(of + k, at, 100);
+            if (kind != HVD_COLLECTIVE_ALLGATHER)
+                EXPECT(load(dtype, recv[k], i) == sum);
+        }
+        for (size_t i = 0; kind == HVD_COLLECTIVE_ALLGATHER && i < size * count;
+             i++)
+            EXPECT(load(dtype, recv[k], i) ==
+                   value((int)(i / count) + k, i % count, 100));
+    }
+    return true;
+}
+
+static bool allreduce_async_fused(struct comm *comm, int rank,
+                                  hvd_dtype_t dtype, size_t count)
+{
+    return outstanding(comm, HVD_COLLECTIVE_ALLREDUCE, dtype, count);
+}
+
+static bool allgather_async_fused(struct comm *comm, int rank,
+                                  hvd_dtype_t dtype, size_t count)
+{
+    return outstanding(comm, HVD_COLLECTIVE_ALLGATHER, dtype, count);
+}
+
+static bool reducescatter_async_fused(struct comm *comm, int rank,
+                                      hvd_dtype_t dtype, size_t count)
+{
+    return outstanding(comm, HVD_COLLECTIVE_REDUCE_SCATTER, dtype, count);
+}
+
+/* average or not, in place or not */
+static bool grouped(struct comm *comm, hvd_dtype_t dtype, size_t count,
+                    hvd_op_t op, bool in_place)
+{
+    static __thread uint8_t bufs[2][LIST][MAX * ELEM_MAX];
+    int size = comm->config.size, rank = comm->config.rank;
+    const void *sends[LIST];
+    void *recvs[LIST];
+    size_t all[LIST];
+    struct comm_group group = {LIST, sends, recvs, all};
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+                                          NULL, 0);
+    struct hvd_request *r;
+
+    args.op = op;
+    for (int k = 0; k < LIST; k++) {
+        sends[k] = bufs[in_place][k];
+        recvs[k] = bufs[1][k];
+        all[k] = count;
+        fill_with(dtype, bufs[in_place][k], count,
+                  op == HVD_AVERAGE ? k : rank + k, 100);
+    }
+    EXPECT(by_name_post(comm, &args, &group, &r) == HVD_OK);
+    EXPECT(request_wait(r) == HVD_OK);
+    for (int k = 0; k < LIST; k++)
+        for (size_t i = 0; i < count; i++) {
+            double sum = op == HVD_AVERAGE ? value(k, i, 100) : 0;
+
+            for (int of = 0; of < size && op != HVD_AVERAGE; of++)
+                sum += value(of + k, i, 100);
+            EXPECT(load(dtype, recvs[k], i) == sum);
+        }
+    return true;
+}
+
+static bool grouped_allreduce(struct comm *comm, int rank, hvd_dtype_t dtype,
+                              size_t count)
+{
+    return grouped(comm, dtype, count, HVD_SUM, false);
+}
+
+static bool grouped_allreduce_average(struct comm *comm, int rank,
+                                      hvd_dtype_t dtype, size_t count)
+{
+    return grouped(comm, dtype, count, HVD_AVERAGE, false);
+}
+
+static bool grouped_allreduce_inplace(struct comm *comm, int rank,
+                                      hvd_dtype_t dtype, size_t count)
+{
+    return grouped(comm, dtype, count, HVD_SUM, true);
+}
+
+/* --- gather, broadcast, alltoall, scatter --- */
+
+static bool allgather(struct comm *comm, int rank, hvd_dtype_t dtype,
+                      size_t count)
+{
+    uint8_t send[MAX * ELEM_MAX];
+    size_t size = (size_t)comm->config.size;
+    uint8_t *recv = malloc(size * sizeof(send));
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLGATHER, dtype, send,
+                                          recv, count);
+
+    for (size_t i = 0; i < count; i++)
+        store(dtype, send, i, comm->config.rank);
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t i = 0; i < size * count; i++)
+        EXPECT(load(dtype, recv, i) == (double)(i / count));
+    free(recv);
+    return true;
+}
+
+static bool allgather_variable_size(struct comm *comm, int rank,
+                                    hvd_dtype_t dtype, size_t count)
+{
+    static const size_t rows[] = {17, 32, 81, 12, 15, 23, 22};
+    size_t n_recv[OUT], displs[OUT], total = 0;
+    size_t size = (size_t)comm->config.size;
+    uint8_t send[81 * EDGE * ELEM_MAX], recv[4 * sizeof(send)];
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLGATHERV, dtype,
+                                          send, recv, rows[rank] * EDGE);
+
+    for (size_t i = 0; i < size; i++) {
+        n_recv[i] = rows[i] * EDGE;
+        displs[i] = total;
+        total += n_recv[i];
+    }
+    args.recvcounts = n_recv;
+    args.rdispls = displs;
+    for (size_t i = 0; i < args.count; i++)
+        store(dtype, send, i, rank);
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t k = 0; k < size; k++)
+        for (size_t i = 0; i < n_recv[k]; i++)
+            EXPECT(load(dtype, recv, displs[k] + i) == (double)k);
+    return true;
+}
+
+static bool broadcast_inplace(struct comm *comm, int rank, hvd_dtype_t dtype,
+                              size_t count)
+{
+    uint8_t buf[MAX * ELEM_MAX];
+    struct collective_args args = args_of(HVD_COLLECTIVE_BROADCAST, dtype, NULL,
+                                          buf, count);
+
+    for (args.root = 0; args.root < comm->config.size; args.root++) {
+        for (size_t i = 0; i < count; i++)
+            store(dtype, buf, i, comm->config.rank);
+        EXPECT(call(comm, &args) == HVD_OK);
+        for (size_t i = 0; i < count; i++)
+            EXPECT(load(dtype, buf, i) == args.root);
+    }
+    return true;
+}
+
+/* Rank i sends i + 1 rows to each; without counts the same to each. */
+static bool alltoall_equal_split(struct comm *comm, int rank, hvd_dtype_t dtype,
+                                 size_t count)
+{
+    size_t size = (size_t)comm->config.size, n = size * count;
+    uint8_t *send = malloc(n * ELEM_MAX), *recv = malloc(n * ELEM_MAX);
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLTOALL, dtype, send,
+                                          recv, count);
+
+    for (size_t i = 0; i < n; i++)
+        store(dtype, send, i, comm->config.rank);
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t i = 0; i < n; i++)
+        EXPECT(load(dtype, recv, i) == (double)(i / count));
+    free(send);
+    free(recv);
+    return true;
+}
+
+/* Values are whose they are for: mine, on return. */
+static bool alltoall(struct comm *comm, int rank, hvd_dtype_t dtype,
+                     size_t count)
+{
+    size_t n_send[OUT], n_recv[OUT], sdispls[OUT], rdispls[OUT], at = 0;
+    size_t size = (size_t)comm->config.size, to = 0;
+    uint8_t send[OUT * OUT * EDGE * ELEM_MAX], recv[sizeof(send)];
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLTOALLV, dtype, send,
+                                          recv, 0);
+
+    for (size_t k = 0; k < size; k++) {
+        n_send[k] = (size_t)(comm->config.rank + 1) * EDGE;
+        n_recv[k] = (k + 1) * EDGE;
+        sdispls[k] = to;
+        rdispls[k] = at;
+        for (size_t i = 0; i < n_send[k]; i++)
+            store(dtype, send, to + i, (double)k);
+        to += n_send[k];
+        at += n_recv[k];
+    }
+    args.sendcounts = n_send;
+    args.recvcounts = n_recv;
+    args.sdispls = sdispls;
+    args.rdispls = rdispls;
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t i = 0; i < at; i++)
+        EXPECT(load(dtype, recv, i) == comm->config.rank);
+    return true;
+}
+
+static bool scatter(struct comm *comm, hvd_dtype_t dtype, size_t count,
+                    hvd_op_t op)
+{
+    size_t size = (size_t)comm->config.size;
+    uint8_t *send = malloc(size * count * ELEM_MAX), recv[MAX * ELEM_MAX];
+    int rank = comm->config.rank;
+    struct collective_args args = args_of(HVD_COLLECTIVE_REDUCE_SCATTER, dtype,
+                                          send, recv, count);
+
+    args.op = op;
+    fill_with(dtype, send, size * count, 0, 100);
+    EXPECT(call(comm, &args) == HVD_OK);
+    for (size_t i = 0; i < count; i++)
+        EXPECT(load(dtype, recv, i) ==
+               value(0, (size_t)rank * count + i, 100) *
+                   (op == HVD_AVERAGE ? 1 : (double)size));
+    free(send);
+    return true;
+}
+
+static bool reducescatter(struct comm *comm, int rank, hvd_dtype_t dtype,
+                          size_t count)
+{
+    return scatter(comm, dtype, count, HVD_SUM);
+}
+
+static bool reducescatter_average(struct comm *comm, int rank,
+                                  hvd_dtype_t dtype, size_t count)
+{
+    return scatter(comm, dtype, count, HVD_AVERAGE);
+}
+
+/* --- the cases --- */
+
+static const struct {
+    const char *name;
+    case_fn *fn;
+    bool in_sets;
+} cases[] = {
+    {"allreduce", allreduce_sum, true},
+    {"allreduce_average", allreduce_average, false},
+    {"allreduce_min", allreduce_min, false},
+    {"allreduce_max", allreduce_max, false},
+    {"allreduce_product", allreduce_product, false},
+    {"allreduce_inplace", allreduce_inplace, false},
+    {"allreduce_async_fused", allreduce_async_fused, false},
+    {"allreduce_prescale", allreduce_prescale, false},
+    {"allreduce_postscale", allreduce_postscale, false},
+    {"grouped_allreduce", grouped_allreduce, true},
+    {"grouped_allreduce_average", grouped_allreduce_average, false},
+    {"grouped_allreduce_inplace", grouped_allreduce_inplace, false},
+    {"allgather", allgather, true},
+    {"allgather_variable_size", allgather_variable_size, false},
+    {"allgather_async_fused, grouped_allgather", allgather_async_fused, true},
+    {"broadcast, broadcast_inplace", broadcast_inplace, true},
+    {"alltoall", alltoall, true},
+    {"alltoall_equal_split", alltoall_equal_split, false},
+    {"reducescatter", reducescatter, true},
+    {"reducescatter_average", reducescatter_average, false},
+    {"reducescatter_async_fused, grouped_reducescatter",
+     reducescatter_async_fused, true},
+};
+
+static bool run_case(struct group *g, int rank, void *arg)
+{
+    EXPECT(for_each(g->comms[rank], rank, cases[*(int *)arg].fn));
+    return true;
+}
+
+/* ..._process_sets: the even and the odd, at the same time. */
+static bool run_in_sets(struct group *g, int rank, void *arg)
+{
+    int ranks[GROUP_MAX], n = 0;
+    struct comm *set;
+
+    for (int i = rank % 2; i < g->size; i += 2)
+        ranks[n++] = i;
+    EXPECT(process_set_create(g->comms[rank], 1 + (uint32_t)(rank % 2), ranks,
+                              n, &set) == HVD_OK);
+    EXPECT(for_each(set, rank / 2, cases[*(int *)arg].fn));
+    EXPECT(process_set_destroy(set) == HVD_OK);
+    return true;
+}
+
+static void play(rank_fn *fn, int arg)
+{
+    struct group g;
+
+    for (int size = 2; size <= 4; size += 2) {
+        group_init(&g, size);
+        group_run(&g, fn, &arg);
+        group_fini(&g);
+    }
+}
+
+START_TEST(of_all_ranks)
+{
+    play(run_case, _i);
+}
+END_TEST
+
+START_TEST(of_process_sets)
+{
+    if (cases[_i].in_sets)
+        play(run_in_sets, _i);
+}
+END_TEST
+
+/* --- errors: on all ranks, and the next call is a good one --- */
+
+static const struct {
+    const char *name;
+    hvd_collective_kind_t kind;
+    enum { COUNT, DTYPE, ROOT, OP } differs;
+} errors[] = {
+    {"allreduce_error", HVD_COLLECTIVE_ALLREDUCE, COUNT},
+    {"allreduce_type_error", HVD_COLLECTIVE_ALLREDUCE, DTYPE},
+    {"allgather_error", HVD_COLLECTIVE_ALLGATHER, COUNT},
+    {"allgather_type_error", HVD_COLLECTIVE_ALLGATHER, DTYPE},
+    {"broadcast_error", HVD_COLLECTIVE_BROADCAST, COUNT},
+    {"broadcast_type_error", HVD_COLLECTIVE_BROADCAST, DTYPE},
+    {"broadcast_rank_error", HVD_COLLECTIVE_BROADCAST, ROOT},
+    {"alltoall_rank_error", HVD_COLLECTIVE_ALLTOALL, COUNT},
+    {"alltoall_type_error", HVD_COLLECTIVE_ALLTOALL, DTYPE},
+    {"reducescatter_error", HVD_COLLECTIVE_REDUCE_SCATTER, COUNT},
+    {"reducescatter_type_error", HVD_COLLECTIVE_REDUCE_SCATTER, DTYPE},
+    {"(op)", HVD_COLLECTIVE_ALLREDUCE, OP},
+};
+
+static bool differ(struct group *g, int rank, void *arg)
+{
+    int k = *(int *)arg;
+    double send[4 * EDGE] = {0}, recv[4 * EDGE];
+    struct collective_args args = args_of(errors[k].kind, HVD_INT32, send, recv,
+                                          EDGE);
+
+    EXPECT(call(g->comms[rank], &args) == HVD_OK);
+    if (rank == 1 && errors[k].differs == COUNT)
+        args.count--;
+    if (rank == 1 && errors[k].differs == DTYPE)
+        args.dtype = HVD_FLOAT32;
+    if (errors[k].differs == ROOT)
+        args.root = rank;
+    if (rank == 1 && errors[k].differs == OP)
+        args.op = HVD_MAX;
+    EXPECT(call(g->comms[rank], &args) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("'tensor': rank 0 calls") && text_has(", rank 1 calls"));
+    args = args_of(errors[k].kind, HVD_INT32, send, recv, EDGE);
+    EXPECT(call(g->comms[rank], &args) == HVD_OK);
+    return true;
+}
+
+START_TEST(errors_are_told_to_all)
+{
+    play(differ, _i);
+}
+END_TEST
+
+/* ..._duplicate_name_error: at once, and others are as they were. */
+static bool duplicate(struct group *g, int rank, void *arg)
+{
+    hvd_collective_kind_t kinds[] = {
+        HVD_COLLECTIVE_ALLREDUCE, HVD_COLLECTIVE_ALLGATHER,
+        HVD_COLLECTIVE_BROADCAST, HVD_COLLECTIVE_ALLTOALL,
+        HVD_COLLECTIVE_REDUCE_SCATTER};
+    struct comm *comm = g->comms[rank];
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+        double send[4] = {0}, recv[4];
+        struct collective_args args = args_of(kinds[k], HVD_FLOAT64, send, recv,
+                                              1);
+        struct hvd_request *first, *second;
+
+        if (rank == 0) { /* the others' are missing yet: it is in flight */
+            EXPECT(by_name_post(comm, &args, NULL, &first) == HVD_OK);
+            EXPECT(by_name_post(comm, &args, NULL, &second) == HVD_ERR_INVALID);
+            EXPECT(text_has("another call by this name is in flight"));
+        }
+        EXPECT(comm_run(comm, &(struct collective_args){
+                                  .struct_size = sizeof(args),
+                                  .kind = HVD_COLLECTIVE_BARRIER}) == HVD_OK);
+        if (rank > 0)
+            EXPECT(by_name_post(comm, &args, NULL, &first) == HVD_OK);
+        EXPECT(request_wait(first) == HVD_OK);
+    }
+    return true;
+}
+
+START_TEST(duplicate_name_error)
+{
+    play(duplicate, 0);
+}
+END_TEST
+
+/* reducescatter_adasum: not supported, here as there. */
+static bool scatter_adasum(struct group *g, int rank, void *arg)
+{
+    float x[4], y;
+    struct collective_args args = args_of(HVD_COLLECTIVE_REDUCE_SCATTER,
+                                          HVD_FLOAT32, x, &y, 1);
+    struct hvd_request *r;
+
+    args.op = HVD_ADASUM;
+    EXPECT(by_name_post(g->comms[rank], &args, NULL, &r) == HVD_ERR_INVALID);
+    return true;
+}
+
+START_TEST(reducescatter_adasum)
+{
+    play(scatter_adasum, 0);
+}
+END_TEST
+
+/* test_compression_fp16: ones come back as ones; whole numbers are left alone,
+ * that is, refused here. */
+static bool compress(struct group *g, int rank, void *arg)
+{
+    float x[EDGE];
+    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, HVD_FLOAT32,
+                                          x, x, EDGE);
+    struct hvd_request *r;
+
+    fill(x, EDGE, 1);
+    args.op = HVD_AVERAGE;
+    args.flags = HVD_COLLECTIVE_FLOAT16;
+    EXPECT(call(g->comms[rank], &args) == HVD_OK);
+    EXPECT(all_are(x, EDGE, 1));
+    args.dtype = HVD_INT32;
+    EXPECT(by_name_post(g->comms[rank], &args, NULL, &r) == HVD_ERR_INVALID);
+    return true;
+}
+
+START_TEST(compression_fp16)
+{
+    play(compress, 0);
+}
+END_TEST
+
+/* --- join --- */
+
+/* test_horovod_join_allreduce: each rank in turn joins first, with names that
+ * are known and not, two at once. Horovod's average is of all. */
+static bool join_allreduce(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    int last;
+
+    for (int first = 0; first < g->size; first++)
+        for (int again = 0; again < 2; again++) {
+            float a[EDGE], b[EDGE * EDGE], share;
+            struct hvd_request *ra, *rb;
+            struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE,
+                                                  HVD_FLOAT32, a, a, EDGE);
+
+            fill(a, EDGE, 8);
+            fill(b, EDGE * EDGE, 16);
+            args.op = HVD_AVERAGE;
+            args.flags = HVD_COLLECTIVE_AVERAGE_OF_ALL;
+            args.name = again ? "a" : first % 2 ? "new a" : "other a";
+            if (rank != first) {
+                EXPECT(by_name_post(comm, &args, NULL, &ra) == HVD_OK);
+                args.sendbuf = args.recvbuf = b;
+                args.count = EDGE * EDGE;
+                args.name = "b";
+                EXPECT(by_name_post(comm, &args, NULL, &rb) == HVD_OK);
+                EXPECT(request_wait(ra) == HVD_OK);
+                EXPECT(request_wait(rb) == HVD_OK);
+                share = (float)(g->size - 1) / (float)g->size;
+                EXPECT(all_are(a, EDGE, 8 * share));
+                EXPECT(all_are(b, EDGE * EDGE, 16 * share));
+            }
+            EXPECT(by_name_join(comm, &last) == HVD_OK);
+            EXPECT(last != first);
+        }
+    return true;
+}
+
+START_TEST(test_horovod_join_allreduce)
+{
+    play(join_allreduce, 0);
+}
+END_TEST
+
+/* test_horovod_join_allgather, _broadcast: an error, and the join completes. */
+static bool join_others(struct group *g, int rank, void *arg)
+{
+    hvd_collective_kind_t kind = *(int *)arg == 0 ? HVD_COLLECTIVE_ALLGATHER
+                                                  : HVD_COLLECTIVE_BROADCAST;
+    struct comm *comm = g->comms[rank];
+    int last;
+
+    for (int first = 0; first < g->size; first++) {
+        float x[4], y[16];
+        struct collective_args args = args_of(kind, HVD_FLOAT32, x, y, 4);
+
+        if (rank != first)
+            EXPECT(call(comm, &args) == HVD_ERR_MISMATCH);
+        EXPECT(by_name_join(comm, &last) == HVD_OK);
+        EXPECT(last != first);
+    }
+    return true;
+}
+
+START_TEST(test_horovod_join_allgather_and_broadcast)
+{
+    play(join_others, _i);
+}
+END_TEST
+
+/* test_barrier_with_multiple_collectives: they stand between those in flight. */
+static bool barriers(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+
+    for (int step = 0; step < 20; step++) {
+        float x[LIST][EDGE];
+        struct hvd_request *requests[LIST], *barrier;
+        struct collective_args args = {.struct_size = sizeof(args),
+                                       .kind = HVD_COLLECTIVE_BARRIER,
+                                       .name = "barrier"};
+        char name[16];
+
+        for (int k = 0; k < LIST; k++) {
+            fill(x[k], EDGE, (float)(rank + 1));
+            snprintf(name, sizeof(name), "x %d", k);
+            EXPECT(post_named(comm, name, x[k], EDGE, &requests[k]) == HVD_OK);
+            if (k == 2)
+                EXPECT(by_name_post(comm, &args, NULL, &barrier) == HVD_OK);
+        }
+        EXPECT(request_wait(barrier) == HVD_OK);
+        for (int k = 0; k < LIST; k++) {
+            EXPECT(request_wait(requests[k]) == HVD_OK);
+            EXPECT(all_are(x[k], EDGE, sum_of(g, 1)));
+        }
+    }
+    return true;
+}
+
+START_TEST(test_barrier_with_multiple_collectives)
+{
+    play(barriers, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("horovod_cases");
+    TCase *tc = tcase_create("horovod_cases");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, of_all_ranks, 0, ARRAY_SIZE(cases));
+    tcase_add_loop_test(tc, of_process_sets, 0, ARRAY_SIZE(cases));
+    tcase_add_loop_test(tc, errors_are_told_to_all, 0, ARRAY_SIZE(errors));
+    tcase_add_test(tc, duplicate_name_error);
+    tcase_add_test(tc, reducescatter_adasum);
+    tcase_add_test(tc, compression_fp16);
+    tcase_add_test(tc, test_horovod_join_allreduce);
+    tcase_add_loop_test(tc, test_horovod_join_allgather_and_broadcast, 0, 2);
+    tcase_add_test(tc, test_barrier_with_multiple_collectives);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
