@@ -4,7 +4,9 @@
  *     negotiate_worker MODEL MODE [STEPS [IDLE_S]]
  *
  *   MODEL   resnet50 (161 tensors, 102 MB), bert (199, 438 MB), flat
- *           (resnet50's bytes as one tensor), tiny (161 of one element)
+ *           (resnet50's bytes as one tensor), tiny (161 of one element), many
+ *           (10,000 of 1 KB, whose names are as long: more than are
+ *           remembered, unless --cache-capacity says so)
  *   MODE    shuffled  an order drawn anew for each rank and step
  *           same      one order on all ranks
  *           grouped   one group, by name
@@ -21,6 +23,7 @@
  *   first_ms      the first one: no name is known yet
  *   lat_us        median of 100 allreduces of 4 bytes by name, one at a time;
  *                 lat_ordered_us: by hvd_allreduce
+ *   lat_step_ms   of one of those by name that is posted behind a step's
  *   idle_cpu_s, idle_wakeups   of rank 0 while all sleep for IDLE_S
  *
  * Threads: one. Memory: the gradients. */
@@ -37,7 +40,13 @@
 
 #include "bench/method.h"
 
-enum { TENSORS_MAX = 256, STEPS_MAX = 1000, WARMUP = 5, CALLS = 100 };
+enum {
+    TENSORS_MAX = 10000,
+    STEPS_MAX = 1000,
+    WARMUP = 5,
+    CALLS = 100,
+    LONG_NAME = 1023
+};
 
 enum mode { SHUFFLED, SAME, GROUPED, BY_HAND, POSTED, N_MODES };
 
@@ -52,7 +61,8 @@ static struct {
     size_t counts[TENSORS_MAX];
     const void *sends[TENSORS_MAX];
     void *bufs[TENSORS_MAX];
-    char names[TENSORS_MAX][16];
+    char *names[TENSORS_MAX];
+    int order[TENSORS_MAX];
     hvd_request_t *requests[TENSORS_MAX];
     int64_t step_ns[STEPS_MAX], submit_ns[STEPS_MAX], call_ns[CALLS];
     uint64_t chance;
@@ -133,7 +143,35 @@ static bool choose_model(const char *model)
     else if (strcmp(model, "tiny") == 0)
         while (bench.n < 161)
             add(1);
+    else if (strcmp(model, "many") == 0)
+        while (bench.n < TENSORS_MAX)
+            add(256);
     return bench.n > 0;
+}
+
+static char *make_name(int i)
+{
+    size_t n = bench.n == TENSORS_MAX ? LONG_NAME : 8;
+    char *name = malloc(n + 16);
+
+    if (name == NULL)
+        return NULL;
+    memset(name, 'x', n + 16);
+    snprintf(name + n - 8, 16, "grad.%03d", i);
+    return name;
+}
+
+static hvd_status_t make_tensor(int i)
+{
+    float *x = malloc(bench.counts[i] * sizeof(*x));
+
+    bench.sends[i] = bench.bufs[i] = x;
+    bench.names[i] = make_name(i);
+    if (x == NULL || bench.names[i] == NULL)
+        return HVD_ERR_NOMEM;
+    for (size_t k = 0; k < bench.counts[i]; k++)
+        x[k] = (float)(hvd_rank() + 1);
+    return HVD_OK;
 }
 
 /* As a backward pass: the last layer is first. */
@@ -145,23 +183,17 @@ static hvd_status_t make_tensors(void)
         bench.counts[i] = bench.counts[bench.n - 1 - i];
         bench.counts[bench.n - 1 - i] = count;
     }
-    for (int i = 0; i < bench.n; i++) {
-        float *x = malloc(bench.counts[i] * sizeof(*x));
-
-        if (x == NULL)
-            return HVD_ERR_NOMEM;
-        for (size_t k = 0; k < bench.counts[i]; k++)
-            x[k] = (float)(hvd_rank() + 1);
-        bench.sends[i] = bench.bufs[i] = x;
-        snprintf(bench.names[i], sizeof(bench.names[i]), "grad.%03d", i);
-    }
+    for (int i = 0; i < bench.n; i++)
+        HVD_TRY(make_tensor(i));
     return HVD_OK;
 }
 
 static void free_tensors(void)
 {
-    for (int i = 0; i < bench.n; i++)
+    for (int i = 0; i < bench.n; i++) {
         free(bench.bufs[i]);
+        free(bench.names[i]);
+    }
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -213,21 +245,34 @@ static hvd_status_t post_group(hvd_request_t **request_p)
     return hvd_collective_post(&args, request_p);
 }
 
+static bool is_group(void)
+{
+    return bench.mode == GROUPED || bench.mode == BY_HAND;
+}
+
+static hvd_status_t post_all(void)
+{
+    if (is_group())
+        return post_group(&bench.requests[0]);
+    for (int i = 0; i < bench.n; i++)
+        HVD_TRY(post(bench.order[i], &bench.requests[i]));
+    return HVD_OK;
+}
+
+static hvd_status_t wait_all(void)
+{
+    return hvd_wait_all(is_group() ? 1 : (size_t)bench.n, bench.requests);
+}
+
 static hvd_status_t step(int64_t *submit_ns, int64_t *step_ns)
 {
-    bool group = bench.mode == GROUPED || bench.mode == BY_HAND;
-    size_t n = group ? 1 : (size_t)bench.n;
-    int order[TENSORS_MAX];
     int64_t start;
 
-    make_order(order);
+    make_order(bench.order);
     start = method_now_ns();
-    if (group)
-        HVD_TRY(post_group(&bench.requests[0]));
-    for (int i = 0; i < bench.n && !group; i++)
-        HVD_TRY(post(order[i], &bench.requests[i]));
+    HVD_TRY(post_all());
     *submit_ns = method_now_ns() - start;
-    HVD_TRY(hvd_wait_all(n, bench.requests));
+    HVD_TRY(wait_all());
     *step_ns = method_now_ns() - start;
     return HVD_OK;
 }
@@ -305,6 +350,25 @@ static hvd_status_t latency(bool named, double *us_p)
     return HVD_OK;
 }
 
+/* Behind a step's, which run as one or in several parts. */
+static hvd_status_t latency_in_step(double *ms_p)
+{
+    int n = bench.n_steps < CALLS ? bench.n_steps : CALLS;
+
+    for (int i = 0; i < n; i++) {
+        int64_t start;
+
+        make_order(bench.order);
+        HVD_TRY(post_all());
+        start = method_now_ns();
+        HVD_TRY(one_call(true));
+        bench.call_ns[i] = method_now_ns() - start;
+        HVD_TRY(wait_all());
+    }
+    *ms_p = median(bench.call_ns, n, 1e6);
+    return HVD_OK;
+}
+
 static void rest(double seconds)
 {
     struct timespec t = {(time_t)seconds,
@@ -315,7 +379,7 @@ static void rest(double seconds)
 
 static hvd_status_t measure(int64_t first_ns)
 {
-    double cpu, idle_cpu, lat_us, ordered_us, step_ms, submit_ms;
+    double cpu, idle_cpu, lat_us, ordered_us, in_step_ms, step_ms, submit_ms;
     long woken;
 
     HVD_TRY(hvd_barrier());
@@ -325,6 +389,7 @@ static hvd_status_t measure(int64_t first_ns)
     cpu = (cpu_s() - cpu) / bench.n_steps;
     HVD_TRY(latency(true, &lat_us));
     HVD_TRY(latency(false, &ordered_us));
+    HVD_TRY(latency_in_step(&in_step_ms));
     HVD_TRY(hvd_barrier());
     idle_cpu = cpu_s();
     woken = wakeups();
@@ -334,16 +399,17 @@ static hvd_status_t measure(int64_t first_ns)
     step_ms = median(bench.step_ns, bench.n_steps, 1e6);
     submit_ms = median(bench.submit_ns, bench.n_steps, 1e6);
     if (hvd_rank() == 0)
-        printf("{\"system\": \"hvd-elastic\", \"np\": %d, \"model\": \"%s\", "
-               "\"mode\": \"%s\", \"tensors\": %d, \"steps\": %d, "
-               "\"step_ms\": %.3f, \"step_ms_min\": %.3f, \"submit_ms\": %.3f, "
-               "\"cpu_ms\": %.3f, \"first_ms\": %.3f, \"lat_us\": %.1f, "
-               "\"lat_ordered_us\": %.1f, \"idle_s\": %g, "
-               "\"idle_cpu_s\": %.4f, \"idle_wakeups\": %ld}\n",
-               hvd_size(), bench.model, mode_names[bench.mode], bench.n,
-               bench.n_steps, step_ms, (double)bench.step_ns[0] / 1e6,
-               submit_ms, cpu * 1e3, (double)first_ns / 1e6, lat_us, ordered_us,
-               bench.idle_s, idle_cpu, woken);
+        printf(
+            "{\"system\": \"hvd-elastic\", \"np\": %d, \"model\": \"%s\", "
+            "\"mode\": \"%s\", \"tensors\": %d, \"steps\": %d, "
+            "\"step_ms\": %.3f, \"step_ms_min\": %.3f, \"submit_ms\": %.3f, "
+            "\"cpu_ms\": %.3f, \"first_ms\": %.3f, \"lat_us\": %.1f, "
+            "\"lat_ordered_us\": %.1f, \"lat_step_ms\": %.3f, \"idle_s\": %g, "
+            "\"idle_cpu_s\": %.4f, \"idle_wakeups\": %ld}\n",
+            hvd_size(), bench.model, mode_names[bench.mode], bench.n,
+            bench.n_steps, step_ms, (double)bench.step_ns[0] / 1e6, submit_ms,
+            cpu * 1e3, (double)first_ns / 1e6, lat_us, ordered_us, in_step_ms,
+            bench.idle_s, idle_cpu, woken);
     return HVD_OK;
 }
 

@@ -69,7 +69,8 @@ typedef enum hvd_op {
      * (1 - a.b / 2 b.b) b. The mean of what is equal, the sum of what is
      * orthogonal, so that a learning rate need not be scaled with the number
      * of ranks, of which there may be any. Products are computed in binary64,
-     * each pair is rounded once. Source: Maleki et al., Scaling Distributed
+     * where they are 0 or overflow it is a sum; each pair is rounded once, 16
+     * bits by way of float32. Source: Maleki et al., Scaling Distributed
      * Training with Adaptive Summation, 2020. HVD_ERR_UNSUPPORTED on a device
      * and of a group. */
     HVD_ADASUM = 5,

@@ -1,9 +1,9 @@
 /* collectives/adasum.c - see adasum.h. */
 #include "collectives/adasum.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/error.h"
 #include "collectives/comm_impl.h"
 #include "collectives/reduce/scale.h"
@@ -20,49 +20,54 @@ static size_t levels_of(size_t n)
     return levels;
 }
 
-static hvd_status_t check(const struct hvd_request *r, bool group)
+hvd_status_t adasum_admit(const struct hvd_collective_args *args, bool group)
 {
-    if (group || is_on_device(&r->args))
+    const uint64_t halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
+
+    if (args->kind != HVD_COLLECTIVE_ALLREDUCE || args->op != HVD_ADASUM)
+        return HVD_OK;
+    if (group || is_on_device(args))
         return error_set(HVD_ERR_UNSUPPORTED, "allreduce: adasum of %s",
                          group ? "a group" : "buffers on a device");
-    if (r->compression.on)
+    if (args->flags & halves)
         return error_set(HVD_ERR_INVALID,
                          "allreduce: adasum, and 16 bits on the way");
     return HVD_OK;
 }
 
-static bool reserve(struct adasum *a, size_t size, size_t nbytes)
-{
-    return array_reserve(&a->whole, &a->whole_max, size * nbytes) &&
-           array_reserve(&a->pieces, &a->pieces_max, size * nbytes) &&
-           array_reserve(&a->products, &a->products_max, size / 2);
-}
-
-hvd_status_t adasum_prepare(struct hvd_request *r, bool group)
+void adasum_prepare(struct hvd_request *r)
 {
     struct adasum *a = &r->adasum;
     size_t size = (size_t)r->comm->config.size, count = r->args.count;
 
-    a->on = false;
-    if (r->args.kind != HVD_COLLECTIVE_ALLREDUCE || r->args.op != HVD_ADASUM)
-        return HVD_OK;
-    HVD_TRY(check(r, group));
-    if (count == 0 || size == 1)
-        return HVD_OK;
+    a->on = r->args.kind == HVD_COLLECTIVE_ALLREDUCE &&
+            r->args.op == HVD_ADASUM && count > 0 && size > 1;
+    if (!a->on)
+        return;
     a->piece = (count + size - 1) / size;
-    if (!reserve(a, size, a->piece * r->call.elem_nbytes))
-        return error_set(HVD_ERR_NOMEM, "allreduce: adasum of %zu elements",
-                         count);
-    a->on = true;
     r->n_parts = levels_of(size) + 2;
-    return HVD_OK;
 }
 
-void adasum_fini(struct adasum *a)
+/* Exactly: it may be as large as a model. */
+static bool reserve(struct adasum_memory *m, size_t size, size_t nbytes)
 {
-    array_free(&a->whole, &a->whole_max);
-    array_free(&a->pieces, &a->pieces_max);
-    array_free(&a->products, &a->products_max);
+    if (m->products == NULL)
+        m->products = calloc(size, sizeof(*m->products));
+    if (m->products == NULL || nbytes <= m->nbytes)
+        return m->products != NULL;
+    free(m->whole);
+    free(m->pieces);
+    m->whole = malloc(nbytes);
+    m->pieces = malloc(nbytes);
+    m->nbytes = m->whole != NULL && m->pieces != NULL ? nbytes : 0;
+    return m->nbytes > 0;
+}
+
+void adasum_fini(struct adasum_memory *m)
+{
+    free(m->whole);
+    free(m->pieces);
+    free(m->products);
 }
 
 /* --- of this rank's memory --- */
@@ -93,36 +98,42 @@ static hvd_status_t copy_all(struct comm *comm, const struct hvd_request *r,
 
 static hvd_status_t fill(struct comm *comm, struct hvd_request *r)
 {
-    struct adasum *a = &r->adasum;
+    struct adasum_memory *m = &comm->adasum;
     size_t elem = r->call.elem_nbytes, count = r->args.count;
-    size_t padded = a->piece * (size_t)comm->config.size;
+    size_t size = (size_t)comm->config.size, padded = r->adasum.piece * size;
 
-    HVD_TRY(copy_all(comm, r, a->whole, r->args.sendbuf, r->args.prescale));
-    memset(a->whole + count * elem, 0, (padded - count) * elem);
-    a->n_left = (size_t)comm->config.size;
+    if (!reserve(m, size, padded * elem)) {
+        /* the others have begun: this rank cannot go back */
+        (void)comm_fail(comm, HVD_ERR_NOMEM, "adasum of %zu elements", count);
+        return comm_end(comm);
+    }
+    HVD_TRY(copy_all(comm, r, m->whole, r->args.sendbuf, r->args.prescale));
+    memset(m->whole + count * elem, 0, (padded - count) * elem);
+    r->adasum.n_left = size;
     return HVD_OK;
 }
 
 static uint8_t *piece_of(const struct hvd_request *r, size_t i)
 {
-    return r->adasum.pieces + i * r->adasum.piece * r->call.elem_nbytes;
+    return r->comm->adasum.pieces + i * r->adasum.piece * r->call.elem_nbytes;
 }
 
 static hvd_status_t multiply(struct comm *comm, struct hvd_request *r)
 {
-    struct adasum *a = &r->adasum;
+    const struct adasum *a = &r->adasum;
+    struct adasum_products *products = comm->adasum.products;
     size_t elem = r->call.elem_nbytes;
 
     for (size_t k = 0; k < a->n_left / 2; k++) {
         const uint8_t *x = piece_of(r, 2 * k), *y = piece_of(r, 2 * k + 1);
 
-        a->products[k] = (struct adasum_products){0, 0, 0};
+        products[k] = (struct adasum_products){0, 0, 0};
         for (size_t i = 0, n; i < a->piece; i += n) {
             n = comm_piece(comm, i, a->piece);
             if (n == 0)
                 return comm_end(comm);
             adasum_add_products(r->args.dtype, x + i * elem, y + i * elem, n,
-                                &a->products[k]);
+                                &products[k]);
         }
     }
     return HVD_OK;
@@ -142,7 +153,7 @@ static hvd_status_t combine(struct comm *comm, struct hvd_request *r)
             if (n == 0)
                 return comm_end(comm);
             adasum_combine(r->args.dtype, to + i * elem, x + i * elem,
-                           y + i * elem, n, &a->products[k]);
+                           y + i * elem, n, &comm->adasum.products[k]);
         }
     }
     if (a->n_left % 2 == 1)
@@ -161,22 +172,22 @@ static bool is_last(const struct hvd_request *r)
 
 static struct collective_args args_of(const struct hvd_request *r)
 {
-    const struct adasum *a = &r->adasum;
+    const struct adasum_memory *m = &r->comm->adasum;
     struct collective_args args = {.struct_size = sizeof(args),
                                    .kind = HVD_COLLECTIVE_ALLREDUCE,
-                                   .sendbuf = a->products,
-                                   .recvbuf = a->products,
-                                   .count = a->n_left / 2 * 3,
+                                   .sendbuf = m->products,
+                                   .recvbuf = m->products,
+                                   .count = r->adasum.n_left / 2 * 3,
                                    .dtype = HVD_FLOAT64,
                                    .op = HVD_SUM};
 
-    _Static_assert(sizeof(*a->products) == 3 * sizeof(double), "products");
+    _Static_assert(sizeof(*m->products) == 3 * sizeof(double), "products");
     if (r->part_i > 0 && !is_last(r))
         return args;
     args.kind = is_last(r) ? HVD_COLLECTIVE_ALLGATHER : HVD_COLLECTIVE_ALLTOALL;
-    args.sendbuf = is_last(r) ? a->pieces : a->whole;
-    args.recvbuf = is_last(r) ? a->whole : a->pieces;
-    args.count = a->piece;
+    args.sendbuf = is_last(r) ? m->pieces : m->whole;
+    args.recvbuf = is_last(r) ? m->whole : m->pieces;
+    args.count = r->adasum.piece;
     args.dtype = r->args.dtype;
     return args;
 }
@@ -192,7 +203,7 @@ static hvd_status_t check_part(struct comm *comm, const struct hvd_request *r,
         return comm_end(comm);
     }
     call_p->head.sequence = r->call.head.sequence + r->part_i;
-    if (r->part_i == 0) {
+    if (args->kind != HVD_COLLECTIVE_ALLREDUCE) {
         call_p->head.op = HVD_ADASUM;
         call_p->head.count = r->call.head.count;
     }
@@ -213,7 +224,7 @@ hvd_status_t adasum_begin(struct comm *comm, struct hvd_request *r,
 hvd_status_t adasum_end(struct comm *comm, struct hvd_request *r)
 {
     if (is_last(r))
-        return copy_all(comm, r, r->args.recvbuf, r->adasum.whole,
+        return copy_all(comm, r, r->args.recvbuf, comm->adasum.whole,
                         r->args.postscale);
     return r->part_i > 0 ? combine(comm, r) : HVD_OK;
 }

@@ -9,8 +9,8 @@
  *
  * As many bytes travel as in a ring's allreduce.
  *
- * Threads: the driver, but for adasum_prepare(). Memory: the vector twice, kept
- * with the request. */
+ * Threads: the driver, but for adasum_admit() and adasum_prepare(). Memory: the
+ * vector twice, kept by the comm. */
 #ifndef COLLECTIVES_ADASUM_H
 #define COLLECTIVES_ADASUM_H
 
@@ -27,24 +27,31 @@
 struct comm;
 struct hvd_request;
 
+/* Of a request. */
 struct adasum {
     bool on;
-    size_t piece;    /* elements; of ranks [size] */
-    uint8_t *whole;  /* [size][piece] of dtype: this rank's; in the end all */
-    uint8_t *pieces; /* [size][piece] of dtype: one of each; [n_left] count */
-    size_t whole_max, pieces_max, n_left;
-    struct adasum_products *products; /* [size / 2] */
-    size_t products_max;
+    size_t piece;  /* elements of each rank */
+    size_t n_left; /* vectors */
 };
 
-/* A request that is filled in: if it is one, it has more parts from here on.
- * HVD_ERR_INVALID, HVD_ERR_UNSUPPORTED, HVD_ERR_NOMEM. */
-hvd_status_t adasum_prepare(struct hvd_request *request,
-                            bool group) HVD_MUST_CHECK;
-void adasum_fini(struct adasum *adasum);
+/* Of a comm: of the one that is under way. */
+struct adasum_memory {
+    uint8_t *whole;  /* [size][piece] of dtype: this rank's; in the end all */
+    uint8_t *pieces; /* [size][piece] of dtype: one of each; [n_left] count */
+    size_t nbytes;   /* of each of the two */
+    struct adasum_products *products; /* [size / 2] */
+};
+
+/* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID,
+ * HVD_ERR_UNSUPPORTED. */
+hvd_status_t adasum_admit(const struct hvd_collective_args *args,
+                          bool group) HVD_MUST_CHECK;
+/* A request that is filled in: if it is one, it has more parts from here on. */
+void adasum_prepare(struct hvd_request *request);
+void adasum_fini(struct adasum_memory *memory);
 
 /* The part that is next: its arguments, the buffers filled. Else than HVD_OK:
- * an abort has come meanwhile. */
+ * the comm has ended, since there is no memory, or an abort has come. */
 hvd_status_t adasum_begin(struct comm *comm, struct hvd_request *request,
                           struct collective_args *args_p,
                           struct call *call_p) HVD_MUST_CHECK;

@@ -230,6 +230,7 @@ static hvd_status_t try_to_post(struct comm *comm,
     struct comm *names;
 
     HVD_TRY(check(comm, args));
+    HVD_TRY(adasum_admit(args, group != NULL));
     HVD_TRY(open_door(comm, &names));
     if (comm->config.size == 1)
         return post_alone(names, args, group, request_p);

@@ -442,7 +442,7 @@ static hvd_status_t gather(struct by_name *b)
 
     HVD_TRY(absorb(b));
     while (b->comm->in_background && !comm_kicked(b->comm) &&
-           negotiator_n_posted(b->negotiator) > 0 && now_us < end_us &&
+           negotiator_has_news(b->negotiator) && now_us < end_us &&
            now_us < last_us + FOLLOW_US) {
         sched_yield();
         now_us = clock_now_us();
@@ -489,7 +489,10 @@ static hvd_status_t go_on(struct by_name *b)
         return begin_next(b);
     if (b->stage == STAGE_AWAIT) {
         HVD_TRY(engine_continue(b->comm));
-        return b->comm->op.active ? HVD_OK : begin_round(b);
+        if (b->comm->op.active)
+            return HVD_OK;
+        HVD_TRY(gather(b));
+        return begin_round(b);
     }
     HVD_TRY(request_go_on(b->comm, b->step));
     return request_over(b->step) ? finish(b) : HVD_OK;

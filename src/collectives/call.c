@@ -44,20 +44,33 @@ const struct timeline_words call_words = {title_of, dtype_of, op_of};
 
 /* --- for people --- */
 
+/* Calls of other kinds that are parts of one (adasum.h). */
+static bool is_adasum(const struct kind *kind, const struct frame *head)
+{
+    return kind != NULL && !kind->reduces && head->op == HVD_ADASUM;
+}
+
+const char *call_name(const struct frame *head)
+{
+    return call_kind_name(is_adasum(kind_of(head->kind), head)
+                              ? COLLECTIVE_ALLREDUCE
+                              : head->kind);
+}
+
 /* number: behind the name; more: behind the count. */
 static void describe(const struct frame *head, const char *number,
                      const char *more, char *text)
 {
     const struct kind *kind = kind_of(head->kind);
-    const char *name = call_kind_name(head->kind);
+    const char *name = call_name(head);
     const char *dtype = dtype_name(head->dtype);
     unsigned long long count = head->count;
 
     if (kind == NULL || kind->recv == KIND_NOTHING)
         snprintf(text, CALL_TEXT_MAX, "%s%s", name, number);
-    else if (!kind->reduces && head->op == HVD_ADASUM) /* its first part */
-        snprintf(text, CALL_TEXT_MAX, "allreduce%s (%s, adasum, %llu%s)",
-                 number, dtype, count, more);
+    else if (is_adasum(kind, head))
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, adasum, %llu%s)", name, number,
+                 dtype, count, more);
     else if (kind->reduces && head->root != 0) /* packed: see request.c */
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %s, %llu of group %x%s)", name,
                  number, dtype, op_name(head->op), count, (unsigned)head->root,

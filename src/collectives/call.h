@@ -36,6 +36,8 @@ bool call_overlap(const void *a, size_t a_nbytes, const void *b,
                   size_t b_nbytes);
 
 const char *call_kind_name(unsigned kind);
+/* ... of the call that the one with this header is a part of. */
+const char *call_name(const struct frame *head);
 
 /* How the timeline names calls. */
 extern const struct timeline_words call_words;

@@ -75,6 +75,7 @@ static void release(struct comm *comm)
     free(comm->bounce);
     free(comm->scratch);
     hvd_free(comm->fusion);
+    adasum_fini(&comm->adasum);
     free(comm->pfds);
     free(comm);
 }

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/verdict.h"
+#include "collectives/adasum.h"
 #include "collectives/call.h"
 #include "collectives/comm.h"
 #include "collectives/local/local.h"
@@ -157,6 +158,7 @@ struct comm {
     struct comm_family family;
     struct progress *progress; /* NULL: nothing was ever posted */
     uint8_t *fusion;           /* [FUSION_BUFFER_NBYTES], NULL: none yet */
+    struct adasum_memory adasum;
 
     struct endpoint_user user; /* the endpoint's, unless the rank is alone */
 

@@ -116,7 +116,7 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
     const struct operation *op = &comm->op;
     unsigned long long sequence = op->head.sequence;
     uint64_t passed = boundaries_passed(comm);
-    const char *kind = call_kind_name(op->head.kind);
+    const char *kind = call_name(&op->head);
     int channel = op->active ? awaited_on(comm, c->peer) : -1;
 
     if (channel < 0)
@@ -158,7 +158,7 @@ hvd_status_t engine_same_algorithm(struct comm *comm,
                                    const struct connection *c)
 {
     const struct frame *theirs = &c->frame, *mine = &comm->op.head;
-    const char *kind = call_kind_name(mine->kind);
+    const char *kind = call_name(mine);
     unsigned long long sequence = mine->sequence;
 
     if (theirs->algorithm == mine->algorithm)

@@ -242,6 +242,7 @@ static hvd_status_t copy_alone(struct hvd_request *r)
     size_t elem = r->call.elem_nbytes;
 
     d->n_copies = 0;
+    r->args.prescale = r->args.postscale = 0; /* 1, if anything */
     if (!array_reserve(&d->copies, &d->copies_max, n))
         return error_set(HVD_ERR_NOMEM, "%zu copies", n);
     for (size_t i = 0; i < n; i++) {

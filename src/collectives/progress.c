@@ -278,6 +278,7 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
 
     HVD_TRY(comm_admit(comm));
     HVD_TRY(compression_admit(args));
+    HVD_TRY(adasum_admit(args, group != NULL));
     if (is_on_device(args))
         HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));
@@ -320,6 +321,7 @@ static hvd_status_t run_request(struct comm *comm,
     hvd_status_t status;
 
     HVD_TRY(comm_admit(comm));
+    HVD_TRY(adasum_admit(args, group != NULL));
     if (is_on_device(args))
         HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));

@@ -19,19 +19,35 @@
 
 static struct {
     pthread_mutex_t lock;
-    struct hvd_request *first;
+    struct hvd_request *first[REQUEST_USES];
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct hvd_request *take_kept(void)
+/* Each use by itself: what one needs besides would in time be grown by all. */
+static enum request_use use_of(const struct collective_args *args, bool group)
+{
+    const uint64_t halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
+
+    if (is_on_device(args))
+        return REQUEST_ON_DEVICE;
+    if (args->flags & halves)
+        return REQUEST_COMPRESSED;
+    return group ? REQUEST_GROUP : REQUEST_PLAIN;
+}
+
+static struct hvd_request *take_kept(enum request_use use)
 {
     struct hvd_request *request;
 
     pthread_mutex_lock(&kept.lock);
-    request = kept.first;
+    request = kept.first[use];
     if (request != NULL)
-        kept.first = request->next;
+        kept.first[use] = request->next;
     pthread_mutex_unlock(&kept.lock);
-    return request != NULL ? request : calloc(1, sizeof(*request));
+    if (request == NULL)
+        request = calloc(1, sizeof(*request));
+    if (request != NULL)
+        request->use = use;
+    return request;
 }
 
 static unsigned state_of(const struct hvd_request *request)
@@ -57,18 +73,18 @@ void request_destroy(struct hvd_request *request)
 {
     move(request, REQUEST_KEPT);
     pthread_mutex_lock(&kept.lock);
-    request->next = kept.first;
-    kept.first = request;
+    request->next = kept.first[request->use];
+    kept.first[request->use] = request;
     pthread_mutex_unlock(&kept.lock);
 }
 
-void requests_release(void)
+static void release_all(enum request_use use)
 {
     struct hvd_request *request, *next;
 
     pthread_mutex_lock(&kept.lock);
-    request = kept.first;
-    kept.first = NULL;
+    request = kept.first[use];
+    kept.first[use] = NULL;
     pthread_mutex_unlock(&kept.lock);
     for (; request != NULL; request = next) {
         next = request->next;
@@ -77,9 +93,14 @@ void requests_release(void)
         array_free(&request->parts, &request->parts_max);
         on_device_fini(&request->device);
         compression_fini(&request->compression);
-        adasum_fini(&request->adasum);
         free(request);
     }
+}
+
+void requests_release(void)
+{
+    for (int use = 0; use < REQUEST_USES; use++)
+        release_all((enum request_use)use);
 }
 
 /* --- creation --- */
@@ -188,7 +209,7 @@ hvd_status_t request_create(struct comm *comm,
                             const struct comm_group *group,
                             struct hvd_request **request_p)
 {
-    struct hvd_request *request = take_kept();
+    struct hvd_request *request = take_kept(use_of(args, group != NULL));
     hvd_status_t status;
 
     if (request == NULL)
@@ -213,7 +234,7 @@ hvd_status_t request_create(struct comm *comm,
     if (status == HVD_OK)
         status = compression_prepare(request, group != NULL);
     if (status == HVD_OK)
-        status = adasum_prepare(request, group != NULL);
+        adasum_prepare(request);
     if (status == HVD_OK && is_on_device(args))
         status = on_device_prepare(request);
     if (status != HVD_OK) {

@@ -39,7 +39,17 @@ enum request_state {
     REQUEST_DONE
 };
 
+/* Which arrays it grows. */
+enum request_use {
+    REQUEST_PLAIN,
+    REQUEST_GROUP,
+    REQUEST_COMPRESSED,
+    REQUEST_ON_DEVICE,
+    REQUEST_USES
+};
+
 struct hvd_request {
+    enum request_use use;
     struct hvd_request *next; /* in the comm's queue, or among the free ones */
     struct comm *comm;        /* valid until done */
     uint64_t generation;

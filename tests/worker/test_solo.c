@@ -239,6 +239,10 @@ START_TEST(by_name_alone_is_complete_from_any_thread)
     ck_assert_ptr_eq(result, &args);
     ck_assert(out[0] == 7);
     args.prescale = 0.5;
+    ck_assert_int_eq(hvd_collective_post(&args, &request), HVD_OK);
+    ck_assert_int_eq(hvd_wait(request), HVD_OK);
+    ck_assert(out[0] == 3.5F && out[1] == 2);
+    args.dtype = HVD_INT32;
     ck_assert_int_eq(hvd_collective_post(&args, &request), HVD_ERR_INVALID);
 }
 END_TEST
@@ -270,7 +274,7 @@ START_TEST(descriptor_fields_of_the_future_are_refused)
     args.memory = -1;
     assert_refused(&args, "memory");
     args.memory = 0;
-    args.flags = 16;
+    args.flags = 32;
     assert_refused(&args, "flags");
     args.flags = 0;
     args.struct_size = 8;

@@ -1,6 +1,8 @@
 /* collectives/reduce/adasum.c - see adasum.h. Pure. */
 #include "collectives/reduce/adasum.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "collectives/reduce/dtype.h"
@@ -85,7 +87,9 @@ void adasum_add_products(hvd_dtype_t dtype, const void *a, const void *b,
 /* Beside a vector of zeros the other stays, whatever is in it. */
 static double factor_of(const struct adasum_products *p, double square)
 {
-    return p->aa > 0 && p->bb > 0 ? 1 - p->ab / square / 2 : 1;
+    bool sums = p->aa <= 0 || p->bb <= 0 || isinf(p->aa) || isinf(p->bb);
+
+    return sums ? 1 : 1 - p->ab / square / 2;
 }
 
 void adasum_combine(hvd_dtype_t dtype, void *dst, const void *a, const void *b,

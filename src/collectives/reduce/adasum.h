@@ -24,8 +24,9 @@ struct adasum_products {
 void adasum_add_products(hvd_dtype_t dtype, const void *a, const void *b,
                          size_t count, struct adasum_products *products);
 
-/* dst [count] may be a or b. products: of all pieces. Rounded once. A vector
- * that is zero leaves the other as it is (a NaN in it, too). */
+/* dst [count] may be a or b. products: of all pieces. Rounded once, 16 bits by
+ * way of float32. A vector that is zero leaves the other as it is (a NaN in it,
+ * too); where a square is 0 or infinite the two are summed. */
 void adasum_combine(hvd_dtype_t dtype, void *dst, const void *a, const void *b,
                     size_t count, const struct adasum_products *products);
 
