@@ -204,6 +204,17 @@ static hvd_status_t fill_group(struct hvd_request *request,
     return HVD_OK;
 }
 
+/* As much as fits. Of a long one the rest is not looked at, as snprintf()
+ * does. */
+static void keep_name(struct hvd_request *request, const char *name)
+{
+    size_t n = name != NULL ? strnlen(name, sizeof(request->name) - 1) : 0;
+
+    if (n > 0)
+        memcpy(request->name, name, n);
+    request->name[n] = '\0';
+}
+
 hvd_status_t request_create(struct comm *comm,
                             const struct collective_args *args,
                             const struct comm_group *group,
@@ -220,9 +231,7 @@ hvd_status_t request_create(struct comm *comm,
     request->by_name = comm->by_name != NULL;
     request->last_p = NULL;
     request->args = *args;
-    request->name[0] = '\0';
-    if (args->name != NULL)
-        snprintf(request->name, sizeof(request->name), "%s", args->name);
+    keep_name(request, args->name);
     request->args.name = request->name;
     request->posted_ns = timeline_call_clock();
     request->part_i = 0;
