@@ -598,11 +598,12 @@ START_TEST(thread_exists_from_first_post_to_destroy)
 }
 END_TEST
 
+/* For what they were used for: those of groups grow arrays. */
 START_TEST(finished_requests_are_used_again)
 {
     struct comm_peer self = {.worker = 1};
     struct comm_config config = {.generation = 1, .size = 1, .peers = &self};
-    struct hvd_request *first, *second;
+    struct hvd_request *first, *second = NULL, *grouped;
     struct comm *comm;
     float x = 3;
     const size_t count = 1;
@@ -615,7 +616,15 @@ START_TEST(finished_requests_are_used_again)
     ck_assert_int_eq(comm_post(comm, &args, &first), HVD_OK);
     ck_assert(request_done(first));
     ck_assert_int_eq(request_wait(first), HVD_OK);
-    ck_assert_int_eq(comm_post_group(comm, &args, &group, &second), HVD_OK);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(comm_post_group(comm, &args, &group, &grouped),
+                         HVD_OK);
+        ck_assert_ptr_ne(first, grouped);
+        ck_assert(i == 0 || grouped == second);
+        second = grouped;
+        ck_assert_int_eq(request_wait(grouped), HVD_OK);
+    }
+    ck_assert_int_eq(comm_post(comm, &args, &second), HVD_OK);
     ck_assert_ptr_eq(first, second);
     ck_assert_int_eq(request_wait(second), HVD_OK);
     ck_assert(x == 3);
