@@ -2,9 +2,8 @@
  * test/parallel/test_torch.py that make sense without a framework, by their
  * names there, with 2 and with 4 ranks; all of them by name, as there. What
  * differs is said where it does; errors, join and barriers are in
- * test_horovod_errors.c. Cases of gradients, optimizers, devices and
- * objects are not ours; those of init, the timeline and barriers that last are
- * in tests/worker and tests/integration. */
+ * test_horovod_errors.c. Cases of gradients, optimizers, devices and objects
+ * are not ours; who waits for whom in sets is in test_process_sets.c. */
 #include "base/random.h"
 #include "collectives/process_set.h"
 #include "elements.h"

@@ -279,7 +279,7 @@ static void judge(struct play *p, int at, const struct decision *d)
 static void take_decision(struct play *p, struct player *r,
                           const struct negotiated *next)
 {
-    int name = next->signature.root, rank = 0;
+    int name = next->signature.root;
     struct decision d;
 
     memset(&d, 0, sizeof(d));
@@ -287,7 +287,7 @@ static void take_decision(struct play *p, struct player *r,
     d.disputed = next->disputed;
     d.first_rank = next->disputed ? next->first_rank : 0;
     d.other_rank = next->disputed ? next->other_rank : 0;
-    d.n_joined = negotiator_n_joined(r->n, &rank);
+    d.n_joined = negotiator_n_joined(r->n);
     if (r->n_log == p->n_log)
         p->log[p->n_log++] = d;
     CHECK(p, memcmp(&p->log[r->n_log++], &d, sizeof(d)) == 0);

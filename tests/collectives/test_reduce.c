@@ -7,8 +7,8 @@
 
 #include "base/random.h"
 #include "collectives/reduce/copy.h"
-#include "collectives/reduce/dtype.h"
 #include "collectives/reduce/reduce.h"
+#include "elements.h"
 #include "support.h"
 
 enum { N = 1003 };
@@ -99,42 +99,6 @@ static double reference(hvd_op_t op, double a, double b)
     }
 }
 
-static void put(hvd_dtype_t dtype, void *buf, size_t i, double v)
-{
-    float f = (float)v;
-    int8_t i8 = (int8_t)v;
-    uint8_t u8 = (uint8_t)v;
-    int32_t i32 = (int32_t)v;
-    int64_t i64 = (int64_t)v;
-    uint16_t h = half_of_float(f), b = bfloat_of_float(f);
-    const void *values[DTYPE_COUNT] = {&i8, &u8, &i32, &i64, &h, &b, &f, &v};
-    size_t n = hvd_dtype_size(dtype);
-
-    memcpy((uint8_t *)buf + i * n, values[dtype], n);
-}
-
-static double get(hvd_dtype_t dtype, const void *buf, size_t i)
-{
-    switch (dtype) {
-    case HVD_INT8:
-        return ((const int8_t *)buf)[i];
-    case HVD_UINT8:
-        return ((const uint8_t *)buf)[i];
-    case HVD_INT32:
-        return ((const int32_t *)buf)[i];
-    case HVD_INT64:
-        return (double)((const int64_t *)buf)[i];
-    case HVD_FLOAT16:
-        return half_to_float(((const uint16_t *)buf)[i]);
-    case HVD_BFLOAT16:
-        return bfloat_to_float(((const uint16_t *)buf)[i]);
-    case HVD_FLOAT32:
-        return ((const float *)buf)[i];
-    default:
-        return ((const double *)buf)[i];
-    }
-}
-
 /* Small whole numbers: exact in every type, and so is what comes of them. */
 START_TEST(combine_every_dtype_and_op_as_reference)
 {
@@ -150,19 +114,19 @@ START_TEST(combine_every_dtype_and_op_as_reference)
         a[i] = (double)random_below(&random, 11);
         b[i] = (double)random_below(&random, 11);
         a[i] = negative ? -a[i] : a[i];
-        put(dtype, acc, i, a[i]);
-        put(dtype, in, i, b[i]);
+        store(dtype, acc, i, a[i]);
+        store(dtype, in, i, b[i]);
     }
     reduce_combine(dtype, op, acc, in, N);
     for (size_t i = 0; i < N; i++)
-        ck_assert_msg(get(dtype, acc, i) == reference(op, a[i], b[i]),
+        ck_assert_msg(load(dtype, acc, i) == reference(op, a[i], b[i]),
                       "%s %s: %g %g", dtype_name((unsigned)dtype),
                       op_name((unsigned)op), a[i], b[i]);
     reduce_divide(dtype, in, N, 3);
     for (size_t i = 0; i < N; i++) {
         double third = dtype <= HVD_INT64 ? trunc(b[i] / 3) : b[i] / 3;
 
-        ck_assert(fabs(get(dtype, in, i) - third) < 0.02);
+        ck_assert(fabs(load(dtype, in, i) - third) < 0.02);
     }
     free(acc);
     free(in);

@@ -194,8 +194,7 @@ static int rank_posts(void)
     return 0;
 }
 
-static struct collective_args ordered_of(float *buffer, hvd_op_t op,
-                                         CUstream stream)
+static struct collective_args allreduce_of(float *buffer)
 {
     return (struct collective_args){
         .struct_size = sizeof(struct hvd_collective_args),
@@ -204,10 +203,18 @@ static struct collective_args ordered_of(float *buffer, hvd_op_t op,
         .recvbuf = buffer,
         .count = COUNT,
         .dtype = HVD_FLOAT32,
-        .op = op,
-        .stream = stream,
-        .memory = HVD_MEMORY_DEVICE,
-        .flags = HVD_COLLECTIVE_ORDERED};
+        .memory = HVD_MEMORY_DEVICE};
+}
+
+static struct collective_args ordered_of(float *buffer, hvd_op_t op,
+                                         CUstream stream)
+{
+    struct collective_args args = allreduce_of(buffer);
+
+    args.op = op;
+    args.stream = stream;
+    args.flags = HVD_COLLECTIVE_ORDERED;
+    return args;
 }
 
 /* Over as they are queued, sixty of them; then all of them are. */
@@ -310,18 +317,6 @@ static int rank_asks(void)
 }
 
 /* --- what goes wrong --- */
-
-static struct collective_args allreduce_of(float *buffer)
-{
-    return (struct collective_args){
-        .struct_size = sizeof(struct hvd_collective_args),
-        .kind = HVD_COLLECTIVE_ALLREDUCE,
-        .sendbuf = buffer,
-        .recvbuf = buffer,
-        .count = COUNT,
-        .dtype = HVD_FLOAT32,
-        .memory = HVD_MEMORY_DEVICE};
-}
 
 /* The last rank is killed before the third: connections tell. */
 static int rank_loses_a_peer(void)
