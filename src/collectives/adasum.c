@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "collectives/comm_impl.h"
-#include "collectives/reduce/scale.h"
 #include "collectives/request.h"
 
 /* --- preparation --- */
@@ -22,14 +21,12 @@ static size_t levels_of(size_t n)
 
 hvd_status_t adasum_admit(const struct hvd_collective_args *args, bool group)
 {
-    const uint64_t halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
-
     if (args->kind != HVD_COLLECTIVE_ALLREDUCE || args->op != HVD_ADASUM)
         return HVD_OK;
     if (group || is_on_device(args))
         return error_set(HVD_ERR_UNSUPPORTED, "allreduce: adasum of %s",
                          group ? "a group" : "buffers on a device");
-    if (args->flags & halves)
+    if (args->flags & SIGNATURE_HALVES)
         return error_set(HVD_ERR_INVALID,
                          "allreduce: adasum, and 16 bits on the way");
     return HVD_OK;
@@ -72,27 +69,16 @@ void adasum_fini(struct adasum_memory *m)
 
 /* --- of this rank's memory --- */
 
-static void copy(const struct hvd_request *r, void *dst, const void *src,
-                 size_t n, double factor)
-{
-    if (factor == 0)
-        memcpy(dst, src, n * r->call.elem_nbytes);
-    else
-        scale(r->args.dtype, dst, src, n, factor);
-}
-
 /* Between the program's buffer and ours. */
 static hvd_status_t copy_all(struct comm *comm, const struct hvd_request *r,
-                             uint8_t *dst, const uint8_t *src, double factor)
+                             void *dst, const void *src, double factor)
 {
-    size_t elem = r->call.elem_nbytes;
+    size_t count = r->args.count;
 
-    for (size_t i = 0, n; i < r->args.count; i += n) {
-        n = comm_piece(comm, i, r->args.count);
-        if (n == 0)
-            return comm_end(comm);
-        copy(r, dst + i * elem, src + i * elem, n, factor);
-    }
+    if (factor != 0)
+        return request_scale(comm, r->args.dtype, dst, src, count, factor);
+    if (operation_copy(comm, dst, src, count * r->call.elem_nbytes) != HVD_OK)
+        return comm_end(comm);
     return HVD_OK;
 }
 

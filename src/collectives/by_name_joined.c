@@ -25,13 +25,11 @@ bool by_name_runs_joined(const struct signature *s)
 hvd_status_t by_name_refuse_joined(const struct by_name *b,
                                    const struct hvd_request *r)
 {
-    int rank = 0;
-
-    (void)negotiator_n_joined(b->negotiator, &rank);
     return error_set(HVD_ERR_MISMATCH,
                      "%s '%s': rank %d has joined, and takes part in allreduce "
                      "and barrier alone",
-                     call_kind_name(r->call.head.kind), r->name, rank);
+                     call_kind_name(r->call.head.kind), r->name,
+                     negotiator_first_joined(b->negotiator));
 }
 
 /* --- the buffer --- */

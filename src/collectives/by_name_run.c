@@ -35,8 +35,7 @@ static uint32_t digest_of(const struct hvd_request *r)
 static struct signature signature_of(const struct hvd_request *r)
 {
     const struct frame *head = &r->call.head;
-    const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16 |
-                          HVD_COLLECTIVE_AVERAGE_OF_ALL;
+    const uint64_t ways = SIGNATURE_HALVES | HVD_COLLECTIVE_AVERAGE_OF_ALL;
 
     return (struct signature){
         .kind = head->kind,
@@ -414,12 +413,11 @@ static void end_join(struct by_name *b)
 static hvd_status_t take_decisions(struct by_name *b)
 {
     struct negotiated d;
-    int first;
 
     if (negotiator_is_stuck(b->negotiator))
         return stuck(b);
     end_join(b);
-    b->n_joined = negotiator_n_joined(b->negotiator, &first);
+    b->n_joined = negotiator_n_joined(b->negotiator);
     batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
         size_t elem = hvd_dtype_size((hvd_dtype_t)d.signature.dtype);

@@ -7,10 +7,7 @@
 #include "collectives/reduce/convert.h"
 #include "collectives/request.h"
 
-enum {
-    WIRE_ELEM = 2,
-    FLAGS = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16
-};
+enum { WIRE_ELEM = 2 };
 
 /* --- at the door --- */
 
@@ -28,7 +25,7 @@ static hvd_status_t check(const struct hvd_request *r)
     if (args->kind != COLLECTIVE_ALLREDUCE || !convert_applies(args->dtype))
         return invalid(r, "16 bits on the way are for allreduce of float32 and "
                           "float64");
-    if ((args->flags & FLAGS) == FLAGS)
+    if ((args->flags & SIGNATURE_HALVES) == SIGNATURE_HALVES)
         return invalid(r, "flags: either FLOAT16 or BFLOAT16");
     if (args->residual &&
         (call_overlap(args->residual, nbytes, args->sendbuf, nbytes) ||
@@ -68,7 +65,7 @@ static void take_over(struct compression *c, const struct collective_args *args)
 
 hvd_status_t compression_admit(const struct collective_args *args)
 {
-    if (!(args->flags & FLAGS) || !is_on_device(args))
+    if (!(args->flags & SIGNATURE_HALVES) || !is_on_device(args))
         return HVD_OK;
     return error_set(HVD_ERR_UNSUPPORTED,
                      "allreduce: 16 bits on the way of buffers on a device");
@@ -81,7 +78,7 @@ hvd_status_t compression_prepare(struct hvd_request *r, bool group)
     bool half = args->flags & HVD_COLLECTIVE_FLOAT16;
 
     c->on = false;
-    if (!(args->flags & FLAGS))
+    if (!(args->flags & SIGNATURE_HALVES))
         return args->residual ? invalid(r, "residual: nothing is compressed")
                               : HVD_OK;
     if (group)

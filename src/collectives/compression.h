@@ -13,6 +13,8 @@
 #include <hvd/collectives.h>
 #include <hvd/status.h>
 
+#include "collectives/negotiate/signature.h"
+
 struct comm;
 struct hvd_request;
 

@@ -25,11 +25,9 @@ static struct {
 /* Each use by itself: what one needs besides would in time be grown by all. */
 static enum request_use use_of(const struct collective_args *args, bool group)
 {
-    const uint64_t halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
-
     if (is_on_device(args))
         return REQUEST_ON_DEVICE;
-    if (args->flags & halves)
+    if (args->flags & SIGNATURE_HALVES)
         return REQUEST_COMPRESSED;
     return group ? REQUEST_GROUP : REQUEST_PLAIN;
 }

@@ -109,6 +109,12 @@ hvd_status_t request_go_on(struct comm *comm,
 hvd_status_t request_start(struct comm *comm,
                            struct hvd_request *request) HVD_MUST_CHECK;
 
+/* dst = factor * src, [count] each; both may be one. Else than HVD_OK: an abort
+ * has come meanwhile. */
+hvd_status_t request_scale(struct comm *comm, hvd_dtype_t dtype, void *dst,
+                           const void *src, size_t count,
+                           double factor) HVD_MUST_CHECK;
+
 /* To the timeline. */
 void request_show(const struct hvd_request *request, enum timeline_phase phase,
                   uint64_t since_ns, uint64_t until_ns);

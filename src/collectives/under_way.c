@@ -49,18 +49,17 @@ static void show_phases(const struct comm *comm, const struct hvd_request *r)
     operation_show(comm, &call);
 }
 
-/* Both may be one. Else than HVD_OK: an abort has come meanwhile. */
-static hvd_status_t scale_all(struct comm *comm,
-                              const struct collective_args *args,
-                              const void *src, size_t elem_nbytes,
-                              double factor)
+hvd_status_t request_scale(struct comm *comm, hvd_dtype_t dtype, void *dst,
+                           const void *src, size_t count, double factor)
 {
-    for (size_t i = 0, n; i < args->count; i += n) {
-        n = comm_piece(comm, i, args->count);
+    size_t elem = hvd_dtype_size(dtype);
+
+    for (size_t i = 0, n; i < count; i += n) {
+        n = comm_piece(comm, i, count);
         if (n == 0)
             return comm_end(comm);
-        scale(args->dtype, (uint8_t *)args->recvbuf + i * elem_nbytes,
-              (const uint8_t *)src + i * elem_nbytes, n, factor);
+        scale(dtype, (uint8_t *)dst + i * elem, (const uint8_t *)src + i * elem,
+              n, factor);
     }
     return HVD_OK;
 }
@@ -103,8 +102,8 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
     }
     request_part(r, comm->fusion, &args, &call);
     if (args.prescale != 0) {
-        HVD_TRY(scale_all(comm, &args, args.sendbuf, r->call.elem_nbytes,
-                          args.prescale));
+        HVD_TRY(request_scale(comm, args.dtype, args.recvbuf, args.sendbuf,
+                              args.count, args.prescale));
         args.sendbuf = args.recvbuf;
     }
     return comm_begin(comm, &args, &call);
@@ -119,8 +118,8 @@ static hvd_status_t scale_result(struct comm *comm, const struct hvd_request *r)
     if (r->args.postscale == 0)
         return HVD_OK;
     request_part(r, comm->fusion, &args, &call);
-    return scale_all(comm, &args, args.recvbuf, call.elem_nbytes,
-                     args.postscale);
+    return request_scale(comm, args.dtype, args.recvbuf, args.recvbuf,
+                         args.count, args.postscale);
 }
 
 static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)

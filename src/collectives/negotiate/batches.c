@@ -30,10 +30,9 @@ static size_t *open_of(struct batches *b, const struct signature *s)
 static bool may_fuse(const struct batches *b, const struct signature *s,
                      uint64_t nbytes)
 {
-    const unsigned halves = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
-
     return s->kind == HVD_COLLECTIVE_ALLREDUCE && s->op != HVD_ADASUM &&
-           (s->way & halves) == 0 && b->threshold > 0 && nbytes <= b->threshold;
+           (s->way & SIGNATURE_HALVES) == 0 && b->threshold > 0 &&
+           nbytes <= b->threshold;
 }
 
 /* The open one of the same scale, among the last few; NULL: none. */

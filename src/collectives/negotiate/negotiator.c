@@ -235,12 +235,24 @@ void negotiator_join(struct negotiator *n)
     n->joins = true;
 }
 
-size_t negotiator_n_joined(const struct negotiator *n, int *first_p)
+size_t negotiator_n_joined(const struct negotiator *n)
 {
-    for (size_t i = n->size; n->n_joined > 0 && i-- > 0;)
-        if (n->joined[i])
-            *first_p = (int)i;
     return n->n_joined;
+}
+
+/* There is one. */
+static size_t first_of(const bool *joined, bool it_has)
+{
+    size_t rank = 0;
+
+    while (joined[rank] != it_has)
+        rank++;
+    return rank;
+}
+
+int negotiator_first_joined(const struct negotiator *n)
+{
+    return (int)first_of(n->joined, true);
 }
 
 bool negotiator_all_joined(const struct negotiator *n, int *last_p)
@@ -428,21 +440,11 @@ record_of(const struct negotiator *n, const uint8_t *all, size_t rank, size_t k)
     return record;
 }
 
-/* There is one: else nothing is disputed. */
-static size_t first_without(const bool *joined)
-{
-    size_t rank = 0;
-
-    while (joined[rank])
-        rank++;
-    return rank;
-}
-
 static void settle(struct negotiator *n, size_t k, const uint8_t *all)
 {
     int i = n->disputed[k];
     struct place *place = &n->places[i];
-    size_t rank = first_without(n->joined);
+    size_t rank = first_of(n->joined, false); /* else there is no dispute */
     struct signature first = record_of(n, all, rank, k).signature;
 
     place->first_rank = (int)rank;

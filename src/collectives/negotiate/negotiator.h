@@ -60,8 +60,10 @@ void negotiator_drain(struct negotiator *n);
 
 /* This rank has no more data. It posts nothing until all have joined. */
 void negotiator_join(struct negotiator *n);
-/* Ranks that have, as the last round told; *first_p (unless 0): one of them. */
-size_t negotiator_n_joined(const struct negotiator *n, int *first_p);
+/* Ranks that have, as the last round told; and the first of them: there is one.
+ */
+size_t negotiator_n_joined(const struct negotiator *n);
+int negotiator_first_joined(const struct negotiator *n);
 /* The last round told that all have; nobody has any more. *last_p: a rank of
  * those that were last. */
 bool negotiator_all_joined(const struct negotiator *n, int *last_p);

@@ -8,10 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <hvd/collectives.h>
+
 /* A name, by a digest of 128 bits: names themselves are told to nobody. */
 struct name_id {
     uint64_t low, high;
 };
+
+/* Flags of a call that has 16 bits on the way. */
+enum { SIGNATURE_HALVES = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16 };
 
 struct signature {
     uint8_t kind; /* enum collective_kind */

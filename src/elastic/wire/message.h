@@ -321,7 +321,8 @@ struct msg_ping {
 };
 
 /* Of its calls by name those that others have yet to post: said with each
- * heartbeat while one is older than that, and once when none is. */
+ * heartbeat while one is older than that, or this rank has joined, and once
+ * when none is. */
 struct msg_waiting {
     uint64_t generation;
     uint64_t waited_ms;           /* for the oldest */
@@ -329,7 +330,8 @@ struct msg_waiting {
     char others[WIRE_OTHERS_MAX]; /* "'b', 'c'": those behind it, as they fit */
     uint32_t n_names;
     uint32_t names[WIRE_WAITING_MAX]; /* digests of them, the oldest first */
-    bool more;                        /* there are others */
+    bool more; /* there are others, or this rank has joined: any may be among
+                  those that it has posted */
     uint32_t n_ranks;                 /* the oldest is a process set's: */
     uint32_t ranks[WIRE_WAITING_MAX]; /* its ranks, as they fit; 0: the world's
                                        */

@@ -116,8 +116,8 @@ static hvd_status_t adopt(const hvd_collective_args_t *args,
 
 static hvd_status_t check_reserved(const hvd_collective_args_t *args)
 {
-    const uint64_t known = HVD_COLLECTIVE_ORDERED | HVD_COLLECTIVE_FLOAT16 |
-                           HVD_COLLECTIVE_BFLOAT16 | HVD_COLLECTIVE_BY_NAME |
+    const uint64_t known = HVD_COLLECTIVE_ORDERED | SIGNATURE_HALVES |
+                           HVD_COLLECTIVE_BY_NAME |
                            HVD_COLLECTIVE_AVERAGE_OF_ALL;
     const char *field = NULL;
 
@@ -133,9 +133,8 @@ static hvd_status_t check_reserved(const hvd_collective_args_t *args)
 
 static hvd_status_t check_group(const hvd_collective_args_t *args)
 {
-    const uint64_t ways = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16;
-
-    if (args->kind == HVD_COLLECTIVE_ALLREDUCE && (args->flags & ways) == 0)
+    if (args->kind == HVD_COLLECTIVE_ALLREDUCE &&
+        (args->flags & SIGNATURE_HALVES) == 0)
         return HVD_OK;
     return error_set(HVD_ERR_INVALID,
                      "hvd_collective_post: n_tensors is for an allreduce "

@@ -43,8 +43,9 @@ static hvd_status_t look_at(const void *sendbuf, const void *recvbuf,
 
     if (sendbuf)
         HVD_TRY(device_look(sendbuf, &send));
-    recv = sendbuf == recvbuf && send;
-    if (recvbuf && recvbuf != sendbuf)
+    if (recvbuf == sendbuf)
+        recv = send;
+    else if (recvbuf)
         HVD_TRY(device_look(recvbuf, &recv));
     if (sendbuf && recvbuf && send != recv)
         return error_set(HVD_ERR_INVALID, "sendbuf is on %s, recvbuf is on %s",
