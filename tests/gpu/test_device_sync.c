@@ -129,6 +129,14 @@ static hvd_status_t exchange(bool by_nccl)
     return HVD_OK;
 }
 
+/* Who finds something wrong ends the comm, and with it NCCL's broadcast where
+ * that still runs: not before all have come out of it. */
+static void await_all(void)
+{
+    atomic_fetch_add(&shared->n_there, 1);
+    await(&shared->n_there, 2 * size);
+}
+
 /* Live, and what is committed. */
 static void must_hold(void)
 {
@@ -204,6 +212,7 @@ static int rank_has_another_size(void)
     create(is_source() ? MOMENTS : MOMENTS - 1);
     MUST(sync_devices(1, &by_nccl) == HVD_OK);
     MUST(!by_nccl);
+    await_all();
     if (is_source()) {
         (void)!exchange(by_nccl);
     } else {
@@ -224,6 +233,7 @@ static int rank_gets_other_bytes(void)
     create(MOMENTS);
     MUST(sync_devices(1, &by_nccl) == HVD_OK);
     MUST(by_nccl);
+    await_all();
     if (!is_source()) {
         s.here[0] = 77;
         copy((uint8_t *)s.state->device.shadow + WEIGHTS / 2, s.here, 1);
@@ -251,6 +261,7 @@ static int rank_trusts_the_host(void)
     if (me == root)
         copy((uint8_t *)s.state->device.shadow + WEIGHTS / 2, s.here, 1);
     MUST(sync_devices(1, &by_nccl) == HVD_OK && by_nccl);
+    await_all();
     if (me == root)
         (void)!exchange(by_nccl);
     else if (is_source())
@@ -292,8 +303,7 @@ static int rank_loses_the_root(void)
 
     join();
     create(MOMENTS);
-    atomic_fetch_add(&shared->n_there, 1);
-    await(&shared->n_there, 2 * size);
+    await_all();
     signal(SIGALRM, SIG_DFL); /* it is Check's */
     if (me == 0)
         setitimer(ITIMER_REAL, &soon, NULL);
