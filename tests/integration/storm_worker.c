@@ -105,6 +105,13 @@ static void draw_order(int *order)
         }
 }
 
+/* This rank has no memory for a call, so it posts no more, and others may wait
+ * for that before they post what this rank would wait for. */
+static bool is_own(hvd_status_t status)
+{
+    return status == HVD_ERR_NOMEM || status == HVD_ERR_SYSTEM;
+}
+
 static hvd_status_t storm(void)
 {
     hvd_status_t status = sets_begin_step(options.seed, model.step);
@@ -113,6 +120,8 @@ static hvd_status_t storm(void)
     draw_order(order);
     while (n < n_calls && status == HVD_OK)
         status = call(order[n++]);
+    if (is_own(status))
+        return status;
     status = complete(true, status);
     for (int i = 0; i < n; i++)
         call_bury(&calls[order[i]]);
