@@ -52,6 +52,7 @@ static void release(struct by_name *b)
 static struct by_name *create(struct comm *world)
 {
     const struct comm_config *config = &world->config;
+    const uint8_t nothing[AUTOTUNE_NBYTES] = {UINT8_MAX, UINT8_MAX};
     struct by_name *b = calloc(1, sizeof(*b));
 
     if (b == NULL)
@@ -61,6 +62,8 @@ static struct by_name *create(struct comm *world)
     pthread_cond_init(&b->changed, NULL);
     b->fusion_nbytes = config->fusion_nbytes > 0 ? config->fusion_nbytes
                                                  : FUSION_NBYTES;
+    b->autotune = config->autotune;
+    b->setting = autotune_hear(NULL, nothing, b->fusion_nbytes);
     b->negotiator = negotiator_create(
         config->rank, config->size,
         config->names_known > 0 ? config->names_known : NAMES_KNOWN);
@@ -79,6 +82,9 @@ static hvd_status_t create_comm(struct by_name *b, struct comm **names_p)
     b->comm = *names_p;
     b->comm->by_name = b;
     b->comm->family.world = b->world;
+    if (b->autotune != NULL)
+        autotune_begin(b->autotune, config.generation, config.size,
+                       config.rank == 0, !comm_shares_all(b->comm));
     return config.size == 1 ? HVD_OK : progress_start(b->comm);
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collectives/autotune.h"
 #include "collectives/by_name.h"
 #include "collectives/flying.h"
 #include "collectives/negotiate/batches.h"
@@ -40,10 +41,12 @@ struct by_name {
     atomic_bool has_posts; /* `posted` is not empty, or `over` is news */
     atomic_bool sleeping;
 
-    uint64_t fusion_nbytes; /* constant */
+    uint64_t fusion_nbytes;    /* constant, the default */
+    struct autotune *autotune; /* constant; NULL: none here */
 
     /* the driver's */
     struct negotiator *negotiator;
+    struct autotune_setting setting; /* in force */
     enum stage stage;
     struct hvd_request *step; /* ROUND, EXCHANGE, BATCH: what is under way */
     struct hvd_request *own;  /* the same, unless it is a caller's; or NULL */

@@ -16,8 +16,6 @@
 #include "collectives/comm_impl.h"
 #include "timeline/timeline.h"
 
-enum { GATHER_US = 200, FOLLOW_US = 5 };
-
 /* --- what all ranks have to agree on --- */
 
 /* What an equal number of elements does not say. */
@@ -188,15 +186,16 @@ static hvd_status_t begin_round(struct by_name *b)
     size_t nbytes = negotiator_round_nbytes(b->negotiator);
     struct collective_args args = {.struct_size = sizeof(args),
                                    .kind = COLLECTIVE_ALLREDUCE,
-                                   .count = nbytes,
+                                   .count = nbytes + AUTOTUNE_NBYTES,
                                    .dtype = HVD_UINT8,
                                    .op = HVD_MIN,
                                    .name = "negotiation"};
 
     HVD_TRY(absorb(b));
-    if (!array_reserve(&b->round, &b->round_max, nbytes))
+    if (!array_reserve(&b->round, &b->round_max, nbytes + AUTOTUNE_NBYTES))
         return no_memory(b);
     negotiator_round_begin(b->negotiator, b->round);
+    autotune_tell(b->autotune, b->round + nbytes);
     args.sendbuf = args.recvbuf = b->round;
     HVD_TRY(begin_own(b, &args, NULL, STAGE_ROUND));
     b->own->call.calls = true;
@@ -410,20 +409,33 @@ static void end_join(struct by_name *b)
     complete(b, r, HVD_OK);
 }
 
+/* For what is tuned by it. */
+static void count(struct by_name *b, const struct negotiated *d,
+                  uint64_t now_us)
+{
+    const struct hvd_request *r = d->call;
+
+    if (b->autotune != NULL && r != NULL)
+        autotune_decided(b->autotune, now_us, &r->id, r->call.send_nbytes);
+}
+
 static hvd_status_t take_decisions(struct by_name *b)
 {
+    uint64_t now_us = clock_now_us();
     struct negotiated d;
 
     if (negotiator_is_stuck(b->negotiator))
         return stuck(b);
     end_join(b);
     b->n_joined = negotiator_n_joined(b->negotiator);
-    batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->fusion_nbytes);
+    batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->setting.fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
         size_t elem = hvd_dtype_size((hvd_dtype_t)d.signature.dtype);
 
-        if (decide(b, &d) &&
-            !batches_add(&b->batches, &d.signature, elem, d.call))
+        if (!decide(b, &d))
+            continue;
+        count(b, &d, now_us);
+        if (!batches_add(&b->batches, &d.signature, elem, d.call))
             return no_memory(b);
     }
     return HVD_OK;
@@ -435,13 +447,13 @@ static hvd_status_t take_decisions(struct by_name *b)
  * each other, and nobody waits. */
 static hvd_status_t gather(struct by_name *b)
 {
-    uint64_t now_us = clock_now_us(), end_us = now_us + GATHER_US;
+    uint64_t now_us = clock_now_us(), end_us = now_us + b->setting.gather_us;
     uint64_t last_us = now_us;
 
     HVD_TRY(absorb(b));
     while (b->comm->in_background && !comm_kicked(b->comm) &&
            negotiator_has_news(b->negotiator) && now_us < end_us &&
-           now_us < last_us + FOLLOW_US) {
+           now_us < last_us + b->setting.follow_us) {
         sched_yield();
         now_us = clock_now_us();
         last_us = by_name_has_posts(b->comm) ? now_us : last_us;
@@ -459,11 +471,19 @@ static hvd_status_t begin_next(struct by_name *b)
     return negotiator_has_news(b->negotiator) ? begin_round(b) : begin_await(b);
 }
 
+/* What was told with the round counts from here on, on all ranks. */
+static void hear_setting(struct by_name *b, const uint8_t *told)
+{
+    b->setting = autotune_hear(b->autotune, told, b->fusion_nbytes);
+    b->comm->large_allreduce = b->setting.algorithm;
+}
+
 /* The step is over. */
 static hvd_status_t finish(struct by_name *b)
 {
     switch (b->stage) {
     case STAGE_ROUND:
+        hear_setting(b, b->round + negotiator_round_nbytes(b->negotiator));
         drop_own(b, HVD_OK);
         negotiator_round_end(b->negotiator, b->round);
         if (negotiator_exchange_nbytes(b->negotiator) > 0)

@@ -54,6 +54,7 @@
 #include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/kinds.h"
 
+struct autotune;
 struct comm;
 struct hvd_request;
 
@@ -90,7 +91,8 @@ struct comm_config {
     uint64_t fusion_nbytes;  /* of calls by name that run as one, at most; 0: as
                                 by_name.c says */
     uint64_t names_known;    /* ... of which the names are kept; 0: likewise */
-    bool share_device;       /* by NCCL with ranks that have the same one */
+    struct autotune *autotune; /* of calls by name, borrowed; NULL: none */
+    bool share_device;         /* by NCCL with ranks that have the same one */
 };
 
 /* No I/O. *comm_p is valid only on HVD_OK. HVD_ERR_SYSTEM: too few descriptors

@@ -131,9 +131,10 @@ struct comm {
     size_t pfds_max;
 
     struct operation op;
-    struct local *local;         /* NULL: no shared memory */
-    struct two_level *two_level; /* NULL: one level serves all */
-    bool in_background;          /* the progress thread drives it */
+    struct local *local;            /* NULL: no shared memory */
+    struct two_level *two_level;    /* NULL: one level serves all */
+    enum algorithm large_allreduce; /* where config.algorithms leaves it */
+    bool in_background;             /* the progress thread drives it */
     /* issuing thread: the last blocking call, and what came of its checks */
     bool has_last;
     struct collective_args last_args;

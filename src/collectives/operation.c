@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "collectives/autotune.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 #include "collectives/reduce/copy.h"
@@ -78,6 +79,18 @@ static hvd_status_t contribute(struct comm *comm,
     }
 }
 
+static uint8_t algorithm_of(const struct comm *comm,
+                            const struct collective_args *args,
+                            const struct call *call)
+{
+    uint8_t forced = comm->config.algorithms.by_kind[args->kind];
+    bool large = args->kind == COLLECTIVE_ALLREDUCE &&
+                 call->send_nbytes >= AUTOTUNE_LARGE_NBYTES;
+
+    return forced == ALGORITHM_AUTO && large ? (uint8_t)comm->large_allreduce
+                                             : forced;
+}
+
 static struct schedule_call shape_of(const struct comm *comm,
                                      const struct collective_args *args,
                                      const struct call *call)
@@ -86,7 +99,7 @@ static struct schedule_call shape_of(const struct comm *comm,
 
     return (struct schedule_call){
         .kind = (int)args->kind,
-        .algorithm = comm->config.algorithms.by_kind[args->kind],
+        .algorithm = algorithm_of(comm, args, call),
         .rank = comm->config.rank,
         .size = comm->config.size,
         /* the other kinds have none, whatever the caller has left there */

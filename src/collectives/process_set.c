@@ -168,6 +168,7 @@ static hvd_status_t create(const struct comm *world, uint32_t number,
     config.rank = process_set_place(world->config.rank, ranks, n);
     config.size = n;
     config.peers = peers;
+    config.autotune = NULL; /* the world's */
     status = comm_create(&config, set_p);
     free(peers);
     return status;

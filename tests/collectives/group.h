@@ -39,6 +39,7 @@ struct group {
     int tcp_connections;
     uint64_t connect_timeout_us, silence_us;
     bool encrypt;
+    struct autotune *autotunes[GROUP_MAX];
 };
 
 /* What a rank's thread does; false fails the test. */
@@ -70,6 +71,7 @@ static inline struct comm *group_comm_of_set(struct group *g, int rank,
         .algorithms = g->algorithms,
         .tcp_connections = g->tcp_connections,
         .encrypt = g->encrypt,
+        .autotune = set == 0 ? g->autotunes[rank] : NULL,
     };
     struct comm *comm;
 

@@ -263,6 +263,8 @@ static const struct {
      "--fusion-threshold: \"1T\" is no number of bytes, as 128M, up to 1024G"},
     {"-np 2 --fusion-threshold -1 prog",
      "--fusion-threshold: \"-1\" is no number of bytes, as 128M, up to 1024G"},
+    {"-np 2 --autotune-log= prog",
+     "--autotune-log: \"\" is no path of at most 256 bytes"},
     {"-np 2 --cache-capacity 0 prog",
      "--cache-capacity: \"0\" is no number from 1 to 1000000"},
     {"--resume", "--resume: a value is missing"},

@@ -211,7 +211,7 @@ def killed_with_encrypted_tcp(stage):
 
 @scenario
 def killed_by_name(stage):
-    kill_again_and_again(stage, RECOVERIES, "--named")
+    kill_again_and_again(stage, RECOVERIES, "--named", options=["--autotune"])
 
 
 @scenario

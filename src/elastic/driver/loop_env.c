@@ -105,10 +105,16 @@ static hvd_status_t add_given(struct env *env, const char *given)
 /* An option counts for more. */
 static const char *knob_of(const struct options *o, const char *name)
 {
-    if (o->fusion_threshold && strcmp(name, ENV_FUSION_THRESHOLD) == 0)
-        return o->fusion_threshold;
-    if (o->cache_capacity && strcmp(name, ENV_CACHE_CAPACITY) == 0)
-        return o->cache_capacity;
+    const struct {
+        const char *name, *value;
+    } options[] = {{ENV_FUSION_THRESHOLD, o->fusion_threshold},
+                   {ENV_CACHE_CAPACITY, o->cache_capacity},
+                   {ENV_AUTOTUNE, o->autotune ? "1" : NULL},
+                   {ENV_AUTOTUNE_LOG, o->autotune_log}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+        if (options[i].value && strcmp(name, options[i].name) == 0)
+            return options[i].value;
     return getenv(name);
 }
 

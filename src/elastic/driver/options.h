@@ -75,6 +75,8 @@ struct options {
     bool encrypt_data;             /* between workers, on the network */
     const char *fusion_threshold;  /* of calls by name, bytes; or NULL */
     const char *cache_capacity;    /* names; or NULL */
+    bool autotune;                 /* calls by name */
+    const char *autotune_log;      /* a file of rank 0; or NULL */
 
     const char *output_dir; /* exists; or NULL */
     const char *data_ports; /* LOW-HIGH; NULL: any */

@@ -21,6 +21,7 @@
 #include "elastic/driver/options.h"
 #include "elastic/driver/slurm.h"
 #include "elastic/wire/address.h"
+#include "elastic/wire/env.h"
 
 enum {
     HOSTFILE_MAX = 4 << 20,
@@ -405,6 +406,12 @@ static bool check_names(const struct options *o, FILE *err)
                               "--cache-capacity: \"%s\" is no number from 1 "
                               "to 1000000",
                               o->cache_capacity);
+    if (o->autotune_log &&
+        (*o->autotune_log == '\0' || strlen(o->autotune_log) > ENV_KNOB_MAX))
+        return options_refuse(err,
+                              "--autotune-log: \"%.40s\" is no path of at most "
+                              "%d bytes",
+                              o->autotune_log, ENV_KNOB_MAX);
     return true;
 }
 

@@ -78,6 +78,7 @@ void options_print_help_env(FILE *out)
         "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
         "  HVD_FUSION_THRESHOLD  as --fusion-threshold, which counts for more\n"
         "  HVD_CACHE_CAPACITY  as --cache-capacity, likewise\n"
+        "  HVD_AUTOTUNE, HVD_AUTOTUNE_LOG  1, as --autotune; a file\n"
         "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n"
         "  HVD_DEVICE_SYNC    auto, nccl or host: how newcomers get what a\n"
         "                     state has on GPUs\n"

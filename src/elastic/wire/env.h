@@ -53,6 +53,8 @@
 /* Knobs that have an option, too. */
 #define ENV_FUSION_THRESHOLD "HVD_FUSION_THRESHOLD"
 #define ENV_CACHE_CAPACITY   "HVD_CACHE_CAPACITY"
+#define ENV_AUTOTUNE         "HVD_AUTOTUNE"
+#define ENV_AUTOTUNE_LOG     "HVD_AUTOTUNE_LOG"
 
 /* What a user says about the data plane (elastic/worker/knobs.h): the driver
  * hands its own on to all workers, so that they are equal everywhere. */
@@ -60,7 +62,8 @@
     {                                                                      \
         "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM", \
             "HVD_TCP_CONNECTIONS", "HVD_DEVICE_SHARED", "HVD_DEVICE_SYNC", \
-            ENV_FUSION_THRESHOLD, ENV_CACHE_CAPACITY                       \
+            ENV_FUSION_THRESHOLD, ENV_CACHE_CAPACITY, ENV_AUTOTUNE,        \
+            ENV_AUTOTUNE_LOG                                               \
     }
 enum { ENV_KNOB_MAX = 256 }; /* bytes of a value */
 

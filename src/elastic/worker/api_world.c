@@ -167,6 +167,7 @@ hvd_status_t hvd_shutdown(void)
         local_shutdown();
     requests_release();
     sets_release();
+    knobs_release();
     device_close();
     timeline_close();
     world_set(&WORLD_NONE);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "collectives/autotune.h"
 #include "collectives/reduce/reduce.h"
 #include "elastic/wire/env.h"
 
@@ -52,6 +53,9 @@ static const struct knob simd = {"HVD_SIMD",
 static const struct knob shared_device = {
     "HVD_DEVICE_SHARED", "0, 1", {{"0", false}, {"1", true}}};
 
+static const struct knob autotune = {
+    ENV_AUTOTUNE, "0, 1", {{"0", false}, {"1", true}}};
+
 enum { DEVICE_SYNC_AUTO, DEVICE_SYNC_HOST, DEVICE_SYNC_NCCL };
 
 static const struct knob device_sync = {"HVD_DEVICE_SYNC",
@@ -73,6 +77,7 @@ static struct {
     bool share_device;
     int device_sync;
     uint64_t fusion_nbytes, names_known;
+    struct autotune *autotune; /* NULL: off */
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -132,9 +137,30 @@ static hvd_status_t read_names(void)
                      "number up to 1000000", &knobs.names_known);
 }
 
+/* What the user has chosen is left as it is. */
+static hvd_status_t prepare_autotune(bool on)
+{
+    const char *log = getenv(ENV_AUTOTUNE_LOG);
+    uint8_t algorithm = knobs.algorithms.by_kind[COLLECTIVE_ALLREDUCE];
+    struct autotune_config config = {
+        .fixed_fusion = knobs.fusion_nbytes > 0,
+        .fixed_algorithm = algorithm != ALGORITHM_AUTO,
+    };
+
+    if (log != NULL && *log == '\0')
+        log = NULL;
+    if ((!on && log == NULL) || knobs.autotune != NULL)
+        return HVD_OK;
+    config.log = log;
+    knobs.autotune = autotune_create(&config);
+    return knobs.autotune != NULL ? HVD_OK
+                                  : error_set(HVD_ERR_NOMEM, ENV_AUTOTUNE);
+}
+
 hvd_status_t knobs_read(void)
 {
     int share = 0, buffers = 0, vectors = 0, n = 0, share_device = 0, sync = 0;
+    int tune = 0;
     enum reduce_isa isa;
 
     HVD_TRY(choose(&transport, &share));
@@ -143,6 +169,7 @@ hvd_status_t knobs_read(void)
     HVD_TRY(choose(&simd, &vectors));
     HVD_TRY(choose(&shared_device, &share_device));
     HVD_TRY(choose(&device_sync, &sync));
+    HVD_TRY(choose(&autotune, &tune));
     HVD_TRY(read_algorithms());
     HVD_TRY(read_names());
     isa = (enum reduce_isa)vectors;
@@ -156,7 +183,13 @@ hvd_status_t knobs_read(void)
     knobs.tcp_connections = n;
     knobs.share_device = share_device;
     knobs.device_sync = sync;
-    return HVD_OK;
+    return prepare_autotune(tune);
+}
+
+void knobs_release(void)
+{
+    autotune_destroy(knobs.autotune);
+    knobs.autotune = NULL;
 }
 
 bool knobs_share(void)
@@ -177,4 +210,5 @@ void knobs_apply(struct comm_config *config)
     config->share_device = knobs.share_device;
     config->fusion_nbytes = knobs.fusion_nbytes;
     config->names_known = knobs.names_known;
+    config->autotune = knobs.autotune;
 }

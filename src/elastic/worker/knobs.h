@@ -12,6 +12,8 @@
  *   HVD_FUSION_THRESHOLD  bytes (K, M, G) of calls by name that run as one, at
  *                      most: 128M; 0: none do
  *   HVD_CACHE_CAPACITY names of such calls that are remembered: 1024
+ *   HVD_AUTOTUNE       0; 1: what is best for calls by name is tried out
+ *   HVD_AUTOTUNE_LOG   a file, for what comes of it: it is tried out, then
  *   HVD_DEVICE_SYNC    how newcomers get what a state has on devices: auto,
  *                      host, nccl
  *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
@@ -39,6 +41,9 @@ bool knobs_share(void);
 /* From how many bytes of a state on a device on it goes to newcomers by
  * NCCL. */
 uint64_t knobs_device_sync_nbytes(void);
+
+/* What was made for the comms of this process: there are none any more. */
+void knobs_release(void);
 
 /* To the config of a comm. */
 void knobs_apply(struct comm_config *config);

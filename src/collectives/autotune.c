@@ -1,0 +1,214 @@
+/* collectives/autotune.c - see autotune.h. */
+#include "collectives/autotune.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/log.h"
+#include "collectives/comm.h"
+
+enum { FUSION, GATHER, ALGORITHM, N_FUSION = 6, N_GATHER = 4, N_ALGORITHM = 3 };
+enum { SILENT = UINT8_MAX, FINAL = 1 << 7 };
+
+static const uint64_t fusions[N_FUSION] = {0, /* as configured */
+                                           64 << 20, 16 << 20,        4 << 20,
+                                           1 << 20,  COMM_FUSION_NONE};
+
+static const struct {
+    uint32_t follow_us, gather_us;
+} gathers[N_GATHER] = {{5, 200}, {0, 0}, {50, 1000}, {200, 5000}};
+
+static const enum algorithm algorithms[N_ALGORITHM] = {
+    ALGORITHM_AUTO, ALGORITHM_RING, ALGORITHM_HALVING};
+
+_Static_assert(N_FUSION *N_GATHER *N_ALGORITHM < FINAL, "codes of 7 bits");
+
+struct autotune {
+    struct autotune_config config; /* its log is `path` */
+    struct tuner tuner;
+    bool began, decides;
+    bool was_settled; /* and it has been said */
+    /* of the log */
+    char *path; /* NULL: none, or no more */
+    FILE *file;
+    uint64_t generation, since_us, now_us;
+    int size;
+};
+
+/* --- life --- */
+
+struct autotune *autotune_create(const struct autotune_config *config)
+{
+    struct autotune *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return NULL;
+    a->config = *config;
+    if (config->window_us == 0)
+        a->config.window_us = TUNER_WINDOW_US;
+    if (config->log == NULL)
+        return a;
+    a->path = strdup(config->log);
+    if (a->path != NULL)
+        return a;
+    free(a);
+    return NULL;
+}
+
+void autotune_destroy(struct autotune *a)
+{
+    if (a == NULL)
+        return;
+    if (a->file != NULL)
+        fclose(a->file);
+    free(a->path);
+    free(a);
+}
+
+void autotune_begin(struct autotune *a, uint64_t generation, int size,
+                    bool decides, bool over_network)
+{
+    bool algorithm = over_network && !a->config.fixed_algorithm;
+    const uint8_t n_values[TUNER_PARAMETERS] = {
+        [FUSION] = a->config.fixed_fusion ? 1 : N_FUSION,
+        [GATHER] = N_GATHER,
+        [ALGORITHM] = algorithm ? N_ALGORITHM : 1};
+
+    if (a->began)
+        tuner_resume(&a->tuner, n_values);
+    else
+        tuner_init(&a->tuner, n_values, a->config.window_us);
+    a->began = true;
+    a->decides = decides;
+    a->generation = generation;
+    a->size = size;
+}
+
+/* --- settings --- */
+
+static uint8_t encode(struct tuner_setting s)
+{
+    return (uint8_t)((s.values[FUSION] * N_GATHER + s.values[GATHER]) *
+                         N_ALGORITHM +
+                     s.values[ALGORITHM]);
+}
+
+/* What none says, or one that knows more values, is the default. */
+static struct tuner_setting decode(uint8_t code)
+{
+    struct tuner_setting s = {{0}};
+
+    if (code >= N_FUSION * N_GATHER * N_ALGORITHM)
+        return s;
+    s.values[ALGORITHM] = code % N_ALGORITHM;
+    s.values[GATHER] = code / N_ALGORITHM % N_GATHER;
+    s.values[FUSION] = code / N_ALGORITHM / N_GATHER;
+    return s;
+}
+
+static struct autotune_setting setting_of(struct tuner_setting s,
+                                          uint64_t fusion_nbytes)
+{
+    uint64_t fusion = fusions[s.values[FUSION]];
+
+    return (struct autotune_setting){
+        .fusion_nbytes = fusion > 0 ? fusion : fusion_nbytes,
+        .follow_us = gathers[s.values[GATHER]].follow_us,
+        .gather_us = gathers[s.values[GATHER]].gather_us,
+        .algorithm = algorithms[s.values[ALGORITHM]]};
+}
+
+void autotune_tell(const struct autotune *a, uint8_t *out)
+{
+    memset(out, SILENT, AUTOTUNE_NBYTES);
+    if (a == NULL || !a->decides)
+        return;
+    out[0] = encode(tuner_setting(&a->tuner));
+    out[1] = encode(a->tuner.best) | (a->tuner.settled ? FINAL : 0);
+}
+
+struct autotune_setting autotune_hear(struct autotune *a, const uint8_t *in,
+                                      uint64_t fusion_nbytes)
+{
+    if (a != NULL && !a->decides && in[1] != SILENT)
+        tuner_follow(&a->tuner, decode(in[1] & (FINAL - 1)),
+                     (in[1] & FINAL) != 0);
+    return setting_of(decode(in[0]), fusion_nbytes);
+}
+
+/* --- what is said about it --- */
+
+static bool open_log(struct autotune *a)
+{
+    if (a->file != NULL || a->path == NULL)
+        return a->file != NULL;
+    a->file = fopen(a->path, "ae");
+    if (a->file != NULL && ftell(a->file) == 0)
+        fputs("seconds,generation,size,fusion_bytes,gather_us,algorithm,pairs,"
+              "gain,gb_per_s,verdict\n",
+              a->file);
+    return a->file != NULL;
+}
+
+/* What cannot be written is not tried again. */
+static void close_log(struct autotune *a)
+{
+    log_warn("--autotune-log %s: %s -> nothing more is written there", a->path,
+             strerror(errno));
+    if (a->file != NULL)
+        fclose(a->file);
+    free(a->path);
+    a->file = NULL;
+    a->path = NULL;
+}
+
+static void write_line(struct autotune *a, const struct tuner_contest *c,
+                       const char *verdict)
+{
+    struct autotune_setting s = setting_of(c->setting, 0);
+
+    if (a->path == NULL)
+        return;
+    if (!open_log(a) ||
+        fprintf(
+            a->file, "%.3f,%" PRIu64 ",%d,%" PRIu64 ",%u,%s,%d,%.4f,%.4f,%s\n",
+            (double)(a->now_us - a->since_us) * 1e-6, a->generation, a->size,
+            s.fusion_nbytes, s.gather_us, algorithm_name(s.algorithm),
+            c->n_pairs, c->gain, c->gbytes, verdict) < 0 ||
+        fflush(a->file) != 0)
+        close_log(a);
+}
+
+static void say_settled(struct autotune *a)
+{
+    struct tuner_contest c = {.setting = a->tuner.best};
+    struct autotune_setting s = setting_of(c.setting, 0);
+
+    log_info("autotune: settled after %.1f s: fusion threshold %" PRIu64
+             " bytes (0: as it was), waiting up to %u us for more, %s",
+             (double)(a->now_us - a->since_us) * 1e-6, s.fusion_nbytes,
+             s.gather_us, algorithm_name(s.algorithm));
+    write_line(a, &c, "settled");
+}
+
+void autotune_decided(struct autotune *a, uint64_t now_us,
+                      const struct name_id *name, uint64_t nbytes)
+{
+    struct tuner_contest contest;
+
+    if (!a->decides || a->was_settled)
+        return;
+    a->now_us = now_us;
+    if (a->since_us == 0)
+        a->since_us = now_us;
+    tuner_decided(&a->tuner, now_us, name, nbytes);
+    if (tuner_contest(&a->tuner, &contest))
+        write_line(a, &contest, contest.won ? "won" : "lost");
+    a->was_settled = a->tuner.settled;
+    if (a->was_settled)
+        say_settled(a);
+}

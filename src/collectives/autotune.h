@@ -1,0 +1,71 @@
+/* collectives/autotune.h - settings of calls by name, tried out on the job
+ * itself: which values there are, how one rank tells the others, what is
+ * written about it. Which one is next, and which is best: negotiate/tuner.h.
+ *
+ * Rank 0 of the world decides. What it says is part of every round, so all
+ * follow it from the same call on:
+ *
+ *   byte 0   the setting in force; UINT8_MAX: the default
+ *   byte 1   the best so far, and whether it is final: whoever is rank 0 in the
+ *            next generation goes on from there
+ *
+ * Lasts as long as the process, over all generations. Process sets are not
+ * tuned.
+ *
+ * Threads: whoever drives the calls by name of the world. Memory: one struct.
+ * Files: the log, opened by the first line, written by the rank that decides.
+ */
+#ifndef COLLECTIVES_AUTOTUNE_H
+#define COLLECTIVES_AUTOTUNE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collectives/negotiate/tuner.h"
+#include "collectives/schedule/algorithm.h"
+
+enum {
+    AUTOTUNE_NBYTES = 2,             /* of a round */
+    AUTOTUNE_LARGE_NBYTES = 64 << 10 /* .algorithm counts from here on */
+};
+
+/* What is tuned: */
+struct autotune_setting {
+    uint64_t fusion_nbytes;
+    /* wait for more to be posted: as long as posts follow each other so fast,
+     * up to so long in all */
+    uint32_t follow_us, gather_us;
+    enum algorithm algorithm; /* of large allreduces over a network */
+};
+
+struct autotune;
+
+struct autotune_config {
+    bool fixed_fusion,
+        fixed_algorithm; /* the user has said what it should be */
+    const char *log;     /* a path, copied; NULL: none */
+    uint64_t window_us;  /* as tuner_init(); 0: TUNER_WINDOW_US */
+};
+
+/* NULL: no memory. */
+struct autotune *autotune_create(const struct autotune_config *config);
+/* NULL is fine. */
+void autotune_destroy(struct autotune *a);
+
+/* A generation begins. over_network: some of what is sent. */
+void autotune_begin(struct autotune *a, uint64_t generation, int size,
+                    bool decides, bool over_network);
+
+/* A call of that many bytes will run. */
+void autotune_decided(struct autotune *a, uint64_t now_us,
+                      const struct name_id *name, uint64_t nbytes);
+
+/* out [AUTOTUNE_NBYTES]: of this rank, for the next round, whose combined bytes
+ * are the least of all ranks'. a: NULL is fine. */
+void autotune_tell(const struct autotune *a, uint8_t *out);
+/* in [AUTOTUNE_NBYTES]: of a round that is over. What is in force from here on,
+ * on a rank that does not tune as well. fusion_nbytes: the default. */
+struct autotune_setting autotune_hear(struct autotune *a, const uint8_t *in,
+                                      uint64_t fusion_nbytes);
+
+#endif
