@@ -272,7 +272,7 @@ enum {
      *              HVD_ERR_MISMATCH on all, with both sides named, and the
      *              generation lives on: the next call by this name is a new
      *              one. (But not where ranks differ in the counts of an
-     *              alltoallv.)
+     *              alltoallv.) What one rank alone knows may differ: `place`.
      *   Memory     of the host (HVD_ERR_UNSUPPORTED on a device).
      *
      * hvd_state_commit completes them first: ranks must have posted the same
@@ -282,6 +282,14 @@ enum {
      * have joined (hvd_join), as Horovod's does. */
     HVD_COLLECTIVE_AVERAGE_OF_ALL = 16
 };
+
+/* Where what is received goes: memory of the host for the sum of counts [size],
+ * elements of dtype; rank after rank, one behind the other. NULL: there is
+ * none, and the generation ends with HVD_ERR_NOMEM, unless the sum is 0. Called
+ * once, or not at all, by a thread of the library's or one that waits: it
+ * calls nothing of the library but hvd_alloc. The memory is borrowed as recvbuf
+ * is. */
+typedef void *hvd_place_fn(void *arg, const size_t *counts, int size);
 
 typedef struct hvd_collective_args {
     size_t struct_size; /* sizeof(hvd_collective_args_t) */
@@ -319,13 +327,18 @@ typedef struct hvd_collective_args {
     const void *const *sendbufs; /* [n_tensors] */
     void *const *recvbufs;       /* [n_tensors] */
     const size_t *tensor_counts; /* [n_tensors] */
+    /* Allgatherv, alltoallv: ranks tell each other first how much they send
+     * (count; sendcounts), and place says where it goes; recvbuf, recvcounts
+     * and rdispls are NULL. On all ranks or on none. NULL: not so. */
+    hvd_place_fn *place;
+    void *place_arg;
 } hvd_collective_args_t;
 
 #define HVD_COLLECTIVE_ARGS_INIT                                               \
     {                                                                          \
         sizeof(hvd_collective_args_t), HVD_COLLECTIVE_ALLREDUCE, NULL, NULL,   \
             0, NULL, NULL, NULL, NULL, HVD_FLOAT32, HVD_SUM, 0, NULL, NULL, 0, \
-            NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL                           \
+            NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL               \
     }
 
 /* hvd_collective_post - any of the asynchronous calls, by its descriptor; which

@@ -25,7 +25,7 @@ static uint32_t digest_of(const struct hvd_request *r)
 
     if (r->n_tensors > 0)
         return request_digest(r);
-    if (r->args.kind != COLLECTIVE_ALLGATHERV)
+    if (r->args.kind != COLLECTIVE_ALLGATHERV || r->ragged.on)
         return 0;
     return XXH32(r->args.recvcounts, size * sizeof(*r->args.recvcounts), 0);
 }
@@ -39,7 +39,8 @@ static struct signature signature_of(const struct hvd_request *r)
         .kind = head->kind,
         .dtype = head->dtype,
         .op = head->op,
-        .way = (uint8_t)(r->args.flags & ways),
+        .way = (uint8_t)((r->args.flags & ways) |
+                         (r->ragged.on ? SIGNATURE_RAGGED : 0)),
         .root = head->root,
         .digest = digest_of(r),
         .count = request_count(r),

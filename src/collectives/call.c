@@ -50,11 +50,22 @@ static bool is_adasum(const struct kind *kind, const struct frame *head)
     return kind != NULL && !kind->reduces && head->op == HVD_ADASUM;
 }
 
+static bool is_ragged(const struct frame *head)
+{
+    return head->op == CALL_OP_COUNTS;
+}
+
 const char *call_name(const struct frame *head)
 {
-    return call_kind_name(is_adasum(kind_of(head->kind), head)
-                              ? COLLECTIVE_ALLREDUCE
-                              : head->kind);
+    unsigned kind = head->kind;
+
+    if (is_adasum(kind_of(head->kind), head))
+        kind = COLLECTIVE_ALLREDUCE;
+    else if (is_ragged(head) && kind == COLLECTIVE_ALLTOALL)
+        kind = COLLECTIVE_ALLTOALLV;
+    else if (is_ragged(head) && kind == COLLECTIVE_ALLGATHER)
+        kind = COLLECTIVE_ALLGATHERV;
+    return call_kind_name(kind);
 }
 
 /* number: behind the name; more: behind the count. */
@@ -68,6 +79,9 @@ static void describe(const struct frame *head, const char *number,
 
     if (kind == NULL || kind->recv == KIND_NOTHING)
         snprintf(text, CALL_TEXT_MAX, "%s%s", name, number);
+    else if (is_ragged(head))
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, with place)", name, number,
+                 dtype);
     else if (is_adasum(kind, head))
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, adasum, %llu%s)", name, number,
                  dtype, count, more);
@@ -115,7 +129,8 @@ void call_describe_signature(const struct signature *s, char *text)
 {
     struct frame head = {.kind = s->kind,
                          .dtype = s->dtype,
-                         .op = s->op,
+                         .op = s->way & SIGNATURE_RAGGED ? CALL_OP_COUNTS
+                                                         : s->op,
                          .root = s->digest != 0 ? (int32_t)s->digest : s->root,
                          .count = s->count};
     char more[80];
@@ -229,20 +244,33 @@ static bool stand_apart(const size_t *counts, const size_t *displs, int size)
     return true;
 }
 
+static hvd_status_t measure_sent(const struct collective_args *args, int size,
+                                 struct call *call)
+{
+    bool all = kind_of((int)args->kind)->send == KIND_VARIED;
+    size_t n = args->count, total;
+
+    if (all && (args->sendcounts == NULL || args->sdispls == NULL))
+        return invalid(args, "counts or displacements are NULL");
+    if ((all && !extent(args->sendcounts, args->sdispls, size, &n, &total)) ||
+        !multiply(n, call->elem_nbytes, &call->send_nbytes))
+        return invalid(args, "counts overflow");
+    return HVD_OK;
+}
+
 static hvd_status_t measure_v(const struct collective_args *args, int rank,
                               int size, struct call *call)
 {
     bool all = kind_of((int)args->kind)->send == KIND_VARIED;
-    size_t n_send = args->count, n_recv, sent, received, own;
+    size_t n, received, own;
 
-    if (args->recvcounts == NULL || args->rdispls == NULL ||
-        (all && (args->sendcounts == NULL || args->sdispls == NULL)))
+    HVD_TRY(measure_sent(args, size, call));
+    if (args->place != NULL && args->recvcounts == NULL) /* not known yet */
+        return HVD_OK;
+    if (args->recvcounts == NULL || args->rdispls == NULL)
         return invalid(args, "counts or displacements are NULL");
-    if (!extent(args->recvcounts, args->rdispls, size, &n_recv, &received) ||
-        (all &&
-         !extent(args->sendcounts, args->sdispls, size, &n_send, &sent)) ||
-        !multiply(n_recv, call->elem_nbytes, &call->recv_nbytes) ||
-        !multiply(n_send, call->elem_nbytes, &call->send_nbytes))
+    if (!extent(args->recvcounts, args->rdispls, size, &n, &received) ||
+        !multiply(n, call->elem_nbytes, &call->recv_nbytes))
         return invalid(args, "counts overflow");
     if (!stand_apart(args->recvcounts, args->rdispls, size))
         return invalid(args, "blocks of recvbuf overlap");

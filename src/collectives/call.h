@@ -15,6 +15,9 @@
 
 enum { CALL_TEXT_MAX = 160, CALL_TRANSFER = 100 };
 
+/* head.op of the calls that find out the counts of another (ragged.h). */
+enum { CALL_OP_COUNTS = 101 };
+
 struct call {
     struct frame head;  /* kind, dtype, op, root, count */
     size_t elem_nbytes; /* 1 for a barrier */

@@ -213,6 +213,17 @@ static void keep_name(struct hvd_request *request, const char *name)
     request->name[n] = '\0';
 }
 
+static hvd_status_t fill(struct hvd_request *request,
+                         const struct comm_group *group)
+{
+    HVD_TRY(ragged_check(&request->args));
+    HVD_TRY(group == NULL ? fill_one(request) : fill_group(request, group));
+    HVD_TRY(compression_prepare(request, group != NULL));
+    adasum_prepare(request);
+    ragged_prepare(request);
+    return is_on_device(&request->args) ? on_device_prepare(request) : HVD_OK;
+}
+
 hvd_status_t request_create(struct comm *comm,
                             const struct collective_args *args,
                             const struct comm_group *group,
@@ -237,13 +248,7 @@ hvd_status_t request_create(struct comm *comm,
     move(request, REQUEST_POSTED);
     request->device.way = ON_DEVICE_NOT;
     request->device.counted = false;
-    status = group == NULL ? fill_one(request) : fill_group(request, group);
-    if (status == HVD_OK)
-        status = compression_prepare(request, group != NULL);
-    if (status == HVD_OK)
-        adasum_prepare(request);
-    if (status == HVD_OK && is_on_device(args))
-        status = on_device_prepare(request);
+    status = fill(request, group);
     if (status != HVD_OK) {
         request_destroy(request);
         return status;

@@ -29,6 +29,7 @@
 #include "collectives/fusion.h"
 #include "collectives/negotiate/signature.h"
 #include "collectives/on_device.h"
+#include "collectives/ragged.h"
 
 enum { REQUEST_NAME_MAX = 64 };
 
@@ -66,6 +67,7 @@ struct hvd_request {
     struct on_device device;
     struct compression compression;
     struct adasum adasum;
+    struct ragged ragged;
     bool by_name;
     atomic_bool decided; /* all ranks have posted it */
     uint64_t waits_us;   /* since when it waits for them */

@@ -96,8 +96,9 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
         request_show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
     }
-    if (r->adasum.on) {
-        HVD_TRY(adasum_begin(comm, r, &args, &call));
+    if (r->adasum.on || r->ragged.on) {
+        HVD_TRY(r->adasum.on ? adasum_begin(comm, r, &args, &call)
+                             : ragged_begin(comm, r, &args, &call));
         return comm_begin(comm, &args, &call);
     }
     request_part(r, comm->fusion, &args, &call);
@@ -129,6 +130,8 @@ static hvd_status_t end_part(struct comm *comm, struct hvd_request *r)
 
     if (r->adasum.on)
         HVD_TRY(adasum_end(comm, r));
+    else if (r->ragged.on)
+        HVD_TRY(ragged_end(comm, r));
     else
         HVD_TRY(scale_result(comm, r));
     since_ns = timeline_call_clock();

@@ -161,6 +161,7 @@ struct call {
     size_t recvcounts[STORM_RANKS_MAX], rdispls[STORM_RANKS_MAX];
     hvd_request_t *request; /* NULL: none that runs */
     bool named;             /* by its number */
+    bool counts_open;       /* ranks find out what they receive */
 };
 
 struct call_options {

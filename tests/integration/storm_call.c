@@ -186,6 +186,7 @@ static void draw_call(struct call *c, const struct call_options *options,
     if (!reduces(c))
         c->op = HVD_SUM;
     c->root = (int)draw(shared, (size_t)c->size);
+    c->counts_open = varies(c) && one_in(shared, 2);
     c->n_tensors = c->kind != HVD_COLLECTIVE_BARRIER;
     if (c->kind == STORM_GROUPED)
         c->n_tensors = 1 + draw(shared, STORM_TENSORS_MAX);
@@ -330,6 +331,27 @@ static hvd_status_t issue_group(struct call *c, enum issue how)
     return post(c, &args, how);
 }
 
+/* As the ranks have told each other: what they drew alike. */
+static void *place(void *arg, const size_t *counts, int size)
+{
+    struct call *c = arg;
+
+    if (size == c->size &&
+        memcmp(counts, c->recvcounts, (size_t)size * sizeof(*counts)) == 0)
+        return c->tensors[0].recvbuf;
+    fprintf(stderr, "WRONG: counts of call %d of step %" PRIu64 "\n", c->number,
+            c->step);
+    abort();
+}
+
+static void leave_counts_open(struct call *c, hvd_collective_args_t *args)
+{
+    args->recvbuf = NULL;
+    args->recvcounts = args->rdispls = NULL;
+    args->place = place;
+    args->place_arg = c;
+}
+
 static hvd_status_t issue_posted(struct call *c, enum issue how)
 {
     const struct tensor *t = &c->tensors[0];
@@ -346,6 +368,8 @@ static hvd_status_t issue_posted(struct call *c, enum issue how)
     args.dtype = c->dtype;
     args.op = c->op;
     args.root = c->root;
+    if (c->counts_open)
+        leave_counts_open(c, &args);
     return post(c, &args, how);
 }
 
@@ -393,6 +417,10 @@ hvd_status_t call_issue(struct call *c, enum issue how)
     }
     if (c->kind == STORM_GROUPED)
         return issue_group(c, how);
+    if (how == ISSUE_BLOCKING && c->counts_open) {
+        HVD_TRY(issue_posted(c, ISSUE_POSTED));
+        return hvd_wait(call_take(c));
+    }
     return how == ISSUE_BLOCKING ? issue_blocking(c) : issue_posted(c, how);
 }
 

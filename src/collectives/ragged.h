@@ -1,0 +1,47 @@
+/* collectives/ragged.h - an allgatherv or alltoallv whose ranks know only what
+ * they send: a request of two parts (request.h), each a call that there is.
+ *
+ *   1   allgather of how many elements each rank has; alltoall of how many it
+ *       has for each. The program then says where they go (args.place)
+ *   2   the call as it was asked for, with those counts
+ *
+ * Threads: the driver, but for ragged_check() and ragged_prepare(). Memory: the
+ * counts are the request's. */
+#ifndef COLLECTIVES_RAGGED_H
+#define COLLECTIVES_RAGGED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <hvd/collectives.h>
+#include <hvd/status.h>
+
+#include "collectives/call.h"
+
+struct comm;
+struct hvd_request;
+
+/* Of a request. */
+struct ragged {
+    bool on;
+    size_t own; /* elements that this rank has, of an allgatherv */
+};
+
+/* Does `args` leave counts to be found out? HVD_ERR_INVALID,
+ * HVD_ERR_UNSUPPORTED: not of such a call. */
+hvd_status_t
+ragged_check(const struct hvd_collective_args *args) HVD_MUST_CHECK;
+/* A request that is filled in, and has room for the counts: if it is one, it
+ * has two parts from here on. */
+void ragged_prepare(struct hvd_request *request);
+
+/* The part that is next: its arguments. Else than HVD_OK: the comm has ended.
+ */
+hvd_status_t ragged_begin(struct comm *comm, const struct hvd_request *request,
+                          struct collective_args *args_p,
+                          struct call *call_p) HVD_MUST_CHECK;
+/* It has run. Likewise: there is no place, say. */
+hvd_status_t ragged_end(struct comm *comm,
+                        struct hvd_request *request) HVD_MUST_CHECK;
+
+#endif
