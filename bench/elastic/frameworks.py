@@ -3,8 +3,10 @@
 Debian's PyTorch, and Horovod's source from PyPI, built against it into a
 virtual environment in the build directory; with it, if wanted, the newest
 PyTorch from PyPI. Only what is missing. Horovod takes minutes of all
-processors, the newest PyTorch 5 GB of disk.
+processors, the newest PyTorch 5 GB of disk. "horovod" has Gloo; "horovod-mpi",
+an environment of its own, has Debian's OpenMPI too.
 """
+import functools
 import os
 import shutil
 import subprocess
@@ -25,8 +27,11 @@ HOROVOD_VERSION = "0.28.1"
 HOROVOD_NEEDS = ["packaging", "cloudpickle", "setuptools<70", "wheel"]
 HOROVOD_OPTIONS = {
     "HOROVOD_WITH_GLOO": "1", "HOROVOD_WITH_PYTORCH": "1",
-    "HOROVOD_WITHOUT_MPI": "1", "HOROVOD_WITHOUT_TENSORFLOW": "1",
-    "HOROVOD_WITHOUT_MXNET": "1", "HOROVOD_WITHOUT_NVTX": "1"}
+    "HOROVOD_WITHOUT_TENSORFLOW": "1", "HOROVOD_WITHOUT_MXNET": "1",
+    "HOROVOD_WITHOUT_NVTX": "1"}
+# Of each of its environments: more packages, and how it takes MPI.
+HOROVODS = {"horovod": ([], "HOROVOD_WITHOUT_MPI"),
+            "horovod-mpi": (install.PACKAGES["OpenMPI"], "HOROVOD_WITH_MPI")}
 NEWEST = "torch==2.15.*"
 TAIL = 1500  # characters of a command's output that are told
 
@@ -36,7 +41,7 @@ class Missing(Exception):
 
 
 def place(build, name):
-    """The virtual environment of horovod or newest."""
+    """The virtual environment of horovod, horovod-mpi or newest."""
     return os.path.join(install.programs(build), name + ".venv")
 
 
@@ -70,10 +75,10 @@ def torch_version(interpreter):
     return _asked(interpreter, "import torch; print(torch.__version__)")
 
 
-def horovod_version(build):
-    return _asked(python(build, "horovod"), "import horovod.torch, horovod;"
-                  "assert horovod.torch.gloo_built();"
-                  "print(horovod.__version__)")
+def horovod_version(build, name="horovod"):
+    return _asked(python(build, name), "import horovod.torch as hvd, horovod;"
+                  "assert hvd.gloo_built() and hvd.mpi_built() == %s;"
+                  "print(horovod.__version__)" % (name == "horovod-mpi"))
 
 
 # ---- one after the other -----------------------------------------------------
@@ -107,29 +112,29 @@ def _unpack(where):
     return source
 
 
-def _get_horovod(build, allowed, say):
+def _get_horovod(name, build, allowed, say):
     """setup.py is called here: pip would build a second time after a failure,
     and throw away what was built."""
-    if horovod_version(build) == HOROVOD_VERSION:
+    if horovod_version(build, name) == HOROVOD_VERSION:
         return
-    where = place(build, "horovod")
+    where, (packages, mpi) = place(build, name), HOROVODS[name]
     if not allowed:
         raise Missing("it is not installed in %s (--no-install)" % where)
-    _packages(HOROVOD, allowed, say)
+    _packages([*HOROVOD, *packages], allowed, say)
     say("building Horovod in %s: some minutes" % where)
     _environment(where, "--system-site-packages")
     pip = [os.path.join(where, "bin/pip"), "install", "-q"]
     _call([*pip, *HOROVOD_NEEDS])
     source = _unpack(where)
-    _call([python(build, "horovod"), "setup.py", "-q", "bdist_wheel"], source,
+    _call([python(build, name), "setup.py", "-q", "bdist_wheel"], source,
           MAKEFLAGS="-j%d" % len(os.sched_getaffinity(0)),
           PATH=os.path.join(where, "bin") + ":" + os.environ["PATH"],
-          **HOROVOD_OPTIONS)
+          **{**HOROVOD_OPTIONS, mpi: "1"})
     wheels = os.path.join(source, "dist")
     _call([*pip, "--force-reinstall", "--no-deps",
-           *(os.path.join(wheels, name) for name in os.listdir(wheels)
-             if name.endswith(".whl"))])
-    if horovod_version(build) != HOROVOD_VERSION:
+           *(os.path.join(wheels, wheel) for wheel in os.listdir(wheels)
+             if wheel.endswith(".whl"))])
+    if horovod_version(build, name) != HOROVOD_VERSION:
         raise Missing("it was built in %s and cannot be imported" % where)
     shutil.rmtree(source)
 
@@ -146,7 +151,8 @@ def _get_newest(build, allowed, say):
     _call([os.path.join(where, "bin/pip"), "install", "-q", NEWEST, "numpy"])
 
 
-GET = {"horovod": _get_horovod, "torch": _get_torch, "newest": _get_newest}
+GET = {"torch": _get_torch, "newest": _get_newest,
+       **{name: functools.partial(_get_horovod, name) for name in HOROVODS}}
 
 
 def get(build, name, allowed, say):
