@@ -1,7 +1,7 @@
 /* bench/negotiate_worker.c - the gradients of real models, allreduced by name
  * in orders that differ from rank to rank: the job of bench/negotiate.
  *
- *     negotiate_worker MODEL MODE [STEPS [IDLE_S]]
+ *     negotiate_worker MODEL MODE[,MODE ...] [STEPS [IDLE_S]]
  *
  *   MODEL   resnet50 (161 tensors, 102 MB), bert (199, 438 MB), flat
  *           (resnet50's bytes as one tensor), tiny (161 of one element), many
@@ -14,7 +14,9 @@
  *           posted    ordered calls, one per tensor
  *
  * Each step posts every gradient, the last layer's first, and waits for all.
- * Rank 0 prints a line of JSON:
+ * Several modes take turns of some steps, so that they can be compared: they
+ * have the same memory, and what else the machine does concerns them all. Rank
+ * 0 prints a line of JSON for each:
  *
  *   step_ms       median of all posted and waited for, at rank 0
  *   step_ms_min   the best
@@ -44,6 +46,7 @@ enum {
     TENSORS_MAX = 10000,
     STEPS_MAX = 1000,
     WARMUP = 5,
+    TURN = 5,
     CALLS = 100,
     LONG_NAME = 1023
 };
@@ -53,10 +56,18 @@ enum mode { SHUFFLED, SAME, GROUPED, BY_HAND, POSTED, N_MODES };
 static const char *const mode_names[N_MODES] = {"shuffled", "same", "grouped",
                                                 "by_hand", "posted"};
 
+/* What the steps of one mode took. */
+struct times {
+    enum mode mode;
+    int64_t first_ns, step_ns[STEPS_MAX], submit_ns[STEPS_MAX];
+    double cpu_s;
+};
+
 static struct {
     const char *model;
-    enum mode mode;
-    int n_steps, n;
+    enum mode mode; /* of the step that is made */
+    struct times times[N_MODES];
+    int n_modes, n_steps, n;
     double idle_s;
     size_t counts[TENSORS_MAX];
     const void *sends[TENSORS_MAX];
@@ -64,7 +75,7 @@ static struct {
     char *names[TENSORS_MAX];
     int order[TENSORS_MAX];
     hvd_request_t *requests[TENSORS_MAX];
-    int64_t step_ns[STEPS_MAX], submit_ns[STEPS_MAX], call_ns[CALLS];
+    int64_t call_ns[CALLS];
     uint64_t chance;
 } bench;
 
@@ -167,11 +178,7 @@ static hvd_status_t make_tensor(int i)
 
     bench.sends[i] = bench.bufs[i] = x;
     bench.names[i] = make_name(i);
-    if (x == NULL || bench.names[i] == NULL)
-        return HVD_ERR_NOMEM;
-    for (size_t k = 0; k < bench.counts[i]; k++)
-        x[k] = (float)(hvd_rank() + 1);
-    return HVD_OK;
+    return x != NULL && bench.names[i] != NULL ? HVD_OK : HVD_ERR_NOMEM;
 }
 
 /* As a backward pass: the last layer is first. */
@@ -186,6 +193,13 @@ static hvd_status_t make_tensors(void)
     for (int i = 0; i < bench.n; i++)
         HVD_TRY(make_tensor(i));
     return HVD_OK;
+}
+
+static void fill_tensors(void)
+{
+    for (int i = 0; i < bench.n; i++)
+        for (size_t k = 0; k < bench.counts[i]; k++)
+            ((float *)bench.bufs[i])[k] = (float)(hvd_rank() + 1);
 }
 
 static void free_tensors(void)
@@ -377,16 +391,60 @@ static void rest(double seconds)
     nanosleep(&t, NULL);
 }
 
-static hvd_status_t measure(int64_t first_ns)
+static hvd_status_t warm_up(struct times *t)
 {
-    double cpu, idle_cpu, lat_us, ordered_us, in_step_ms, step_ms, submit_ms;
+    int64_t ns;
+
+    bench.mode = t->mode;
+    fill_tensors();
+    HVD_TRY(hvd_barrier());
+    HVD_TRY(step(&ns, &t->first_ns));
+    if (!is_right()) {
+        fputs("negotiate_worker: WRONG\n", stderr);
+        abort();
+    }
+    for (int i = 1; i < WARMUP; i++)
+        HVD_TRY(step(&ns, &ns));
+    return HVD_OK;
+}
+
+/* Steps begin .. end - 1; the one before them follows another mode's, and is
+ * not counted. */
+static hvd_status_t turn(struct times *t, int begin, int end)
+{
+    double cpu;
+    int64_t ns;
+
+    bench.mode = t->mode;
+    HVD_TRY(step(&ns, &ns));
+    cpu = cpu_s();
+    for (int i = begin; i < end; i++)
+        HVD_TRY(step(&t->submit_ns[i], &t->step_ns[i]));
+    t->cpu_s += cpu_s() - cpu;
+    return HVD_OK;
+}
+
+/* Each is the first of a row as often as any other. */
+static hvd_status_t take_turns(void)
+{
+    int n = bench.n_modes;
+
+    for (int begin = 0; begin < bench.n_steps; begin += TURN) {
+        int left = bench.n_steps - begin, first = begin / TURN % n;
+
+        for (int k = 0; k < n; k++)
+            HVD_TRY(turn(&bench.times[(first + k) % n], begin,
+                         begin + (left < TURN ? left : TURN)));
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t tell(struct times *t)
+{
+    double idle_cpu, lat_us, ordered_us, in_step_ms, step_ms, submit_ms;
     long woken;
 
-    HVD_TRY(hvd_barrier());
-    cpu = cpu_s();
-    for (int i = 0; i < bench.n_steps; i++)
-        HVD_TRY(step(&bench.submit_ns[i], &bench.step_ns[i]));
-    cpu = (cpu_s() - cpu) / bench.n_steps;
+    bench.mode = t->mode;
     HVD_TRY(latency(true, &lat_us));
     HVD_TRY(latency(false, &ordered_us));
     HVD_TRY(latency_in_step(&in_step_ms));
@@ -396,8 +454,8 @@ static hvd_status_t measure(int64_t first_ns)
     rest(bench.idle_s);
     woken = wakeups() - woken;
     idle_cpu = cpu_s() - idle_cpu;
-    step_ms = median(bench.step_ns, bench.n_steps, 1e6);
-    submit_ms = median(bench.submit_ns, bench.n_steps, 1e6);
+    step_ms = median(t->step_ns, bench.n_steps, 1e6);
+    submit_ms = median(t->submit_ns, bench.n_steps, 1e6);
     if (hvd_rank() == 0)
         printf(
             "{\"system\": \"hvd-elastic\", \"np\": %d, \"model\": \"%s\", "
@@ -406,30 +464,25 @@ static hvd_status_t measure(int64_t first_ns)
             "\"cpu_ms\": %.3f, \"first_ms\": %.3f, \"lat_us\": %.1f, "
             "\"lat_ordered_us\": %.1f, \"lat_step_ms\": %.3f, \"idle_s\": %g, "
             "\"idle_cpu_s\": %.4f, \"idle_wakeups\": %ld}\n",
-            hvd_size(), bench.model, mode_names[bench.mode], bench.n,
-            bench.n_steps, step_ms, (double)bench.step_ns[0] / 1e6, submit_ms,
-            cpu * 1e3, (double)first_ns / 1e6, lat_us, ordered_us, in_step_ms,
-            bench.idle_s, idle_cpu, woken);
+            hvd_size(), bench.model, mode_names[t->mode], bench.n,
+            bench.n_steps, step_ms, (double)t->step_ns[0] / 1e6, submit_ms,
+            t->cpu_s / bench.n_steps * 1e3, (double)t->first_ns / 1e6, lat_us,
+            ordered_us, in_step_ms, bench.idle_s, idle_cpu, woken);
     return HVD_OK;
 }
 
 static hvd_status_t run(void)
 {
-    int64_t first_ns, ns;
-
     HVD_TRY(hvd_init());
     HVD_TRY(hvd_join_world());
     HVD_TRY(make_tensors());
     bench.chance = (uint64_t)hvd_rank() + 1;
+    for (int i = 0; i < bench.n_modes; i++)
+        HVD_TRY(warm_up(&bench.times[i]));
     HVD_TRY(hvd_barrier());
-    HVD_TRY(step(&ns, &first_ns));
-    if (!is_right()) {
-        fputs("negotiate_worker: WRONG\n", stderr);
-        abort();
-    }
-    for (int i = 1; i < WARMUP; i++)
-        HVD_TRY(step(&ns, &ns));
-    HVD_TRY(measure(first_ns));
+    HVD_TRY(take_turns());
+    for (int i = 0; i < bench.n_modes; i++)
+        HVD_TRY(tell(&bench.times[i]));
     free_tensors();
     return hvd_shutdown();
 }
@@ -440,8 +493,19 @@ static bool choose_mode(const char *name)
 
     while (i < N_MODES && strcmp(mode_names[i], name) != 0)
         i++;
-    bench.mode = (enum mode)i;
-    return i < N_MODES;
+    if (i == N_MODES || bench.n_modes == N_MODES)
+        return false;
+    bench.times[bench.n_modes++].mode = (enum mode)i;
+    return true;
+}
+
+static bool choose_modes(char *names)
+{
+    char *name = strtok(names, ",");
+
+    while (name != NULL && choose_mode(name))
+        name = strtok(NULL, ",");
+    return name == NULL && bench.n_modes > 0;
 }
 
 int main(int argc, char **argv)
@@ -449,10 +513,10 @@ int main(int argc, char **argv)
     bench.n_steps = argc > 3 ? atoi(argv[3]) : 30;
     bench.idle_s = argc > 4 ? atof(argv[4]) : 1;
     if (argc < 3 || argc > 5 || !choose_model(argv[1]) ||
-        !choose_mode(argv[2]) || bench.n_steps < 1 ||
+        !choose_modes(argv[2]) || bench.n_steps < 1 ||
         bench.n_steps > STEPS_MAX || bench.idle_s < 0) {
-        fputs("usage: negotiate_worker resnet50|bert|flat|tiny "
-              "shuffled|same|grouped|by_hand|posted [STEPS [IDLE_S]]\n",
+        fputs("usage: negotiate_worker resnet50|bert|flat|tiny|many "
+              "shuffled|same|grouped|by_hand|posted[,...] [STEPS [IDLE_S]]\n",
               stderr);
         return 2;
     }
