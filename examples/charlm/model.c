@@ -2,15 +2,21 @@
 #include "model.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* x and the outputs of the three dense layers; also room for their
- * gradients. */
-struct activations {
-    float x[CONTEXT * EMBEDDING];
-    float y[N_DENSE][256];
-};
+static bool alloc_rows(struct model *m, size_t batch_max)
+{
+    for (int l = 0; l <= N_DENSE; l++) {
+        size_t width = layout_width(&m->layout, l);
+
+        m->values[l] = calloc(batch_max, width * sizeof(float));
+        if (!m->values[l])
+            return false;
+    }
+    return true;
+}
 
 struct model *model_create(const struct text *text, size_t batch_max)
 {
@@ -26,7 +32,8 @@ struct model *model_create(const struct text *text, size_t batch_max)
     m->moment1 = calloc(n, sizeof(float));
     m->moment2 = calloc(n, sizeof(float));
     m->sums = calloc(n + 2, sizeof(float));
-    if (!m->params || !m->moment1 || !m->moment2 || !m->sums) {
+    if (!m->params || !m->moment1 || !m->moment2 || !m->sums ||
+        !alloc_rows(m, batch_max)) {
         model_destroy(m);
         return NULL;
     }
@@ -42,6 +49,8 @@ void model_destroy(struct model *m)
     free(m->moment1);
     free(m->moment2);
     free(m->sums);
+    for (int l = 0; l <= N_DENSE; l++)
+        free(m->values[l]);
     free(m);
 }
 
@@ -70,43 +79,32 @@ static void add_scaled(float *restrict y, float factor, const float *restrict x,
         y[i] += factor * x[i];
 }
 
-static void dense_forward(const struct dense *d, const float *params,
-                          const float *x, float *y)
+static void embed(const struct model *m, const uint64_t *places, size_t n)
 {
-    memcpy(y, params + d->bias, d->n_out * sizeof(float));
+    float *x = m->values[0];
+
+    for (size_t s = 0; s < n; s++)
+        for (size_t c = 0; c < CONTEXT; c++, x += EMBEDDING)
+            memcpy(x, m->params + m->text[places[s] + c] * EMBEDDING,
+                   EMBEDDING * sizeof(*x));
+}
+
+/* Each weight for all n samples while it is at hand, here and in
+ * dense_backward(). */
+static void dense_forward(const struct model *m, int l, size_t n)
+{
+    const struct dense *d = &m->layout.dense[l];
+    const float *x = m->values[l];
+    float *y = m->values[l + 1];
+
+    for (size_t s = 0; s < n; s++)
+        memcpy(y + s * d->n_out, m->params + d->bias, d->n_out * sizeof(*y));
     for (size_t i = 0; i < d->n_in; i++)
-        add_scaled(y, x[i], params + d->weights + i * d->n_out, d->n_out);
-}
-
-/* From dy: add to the gradients of W and b, set dx. */
-static void dense_backward(const struct dense *d, const float *params,
-                           const float *x, const float *dy, float *grads,
-                           float *dx)
-{
-    add_scaled(grads + d->bias, 1, dy, d->n_out);
-    for (size_t i = 0; i < d->n_in; i++) {
-        size_t row = d->weights + i * d->n_out;
-
-        dx[i] = dot(params + row, dy, d->n_out);
-        add_scaled(grads + row, x[i], dy, d->n_out);
-    }
-}
-
-static void forward(const struct model *m, const uint8_t *text,
-                    struct activations *a)
-{
-    const float *x = a->x;
-
-    for (size_t c = 0; c < CONTEXT; c++)
-        memcpy(a->x + c * EMBEDDING, m->params + text[c] * EMBEDDING,
-               EMBEDDING * sizeof(float));
-    for (int l = 0; l < N_DENSE; l++) {
-        dense_forward(&m->layout.dense[l], m->params, x, a->y[l]);
-        if (l < N_DENSE - 1)
-            for (size_t i = 0; i < HIDDEN; i++)
-                a->y[l][i] = tanhf(a->y[l][i]);
-        x = a->y[l];
-    }
+        for (size_t s = 0; s < n; s++)
+            add_scaled(y + s * d->n_out, x[s * d->n_in + i],
+                       m->params + d->weights + i * d->n_out, d->n_out);
+    for (size_t i = 0; l < N_DENSE - 1 && i < n * d->n_out; i++)
+        y[i] = tanhf(y[i]);
 }
 
 /* Scores -> gradient of the loss by them, in place; returns the loss. */
@@ -125,38 +123,61 @@ static float softmax_loss(float *scores, size_t n, uint8_t target)
     return loss + logf(sum);
 }
 
-/* Predict text[CONTEXT] from what is before it: add the gradient to grads
- * [n_params], return the loss. */
-static float learn_one(const struct model *m, const uint8_t *text, float *grads)
+/* What the last layer has to say, for all samples: the gradients by it in its
+ * place. */
+static void find_loss(struct model *m, const uint64_t *places, size_t n)
 {
-    const struct dense *dense = m->layout.dense;
-    struct activations a, d; /* values, and gradients by them */
-    float loss, *dy;
+    float *totals = m->sums + m->layout.n_params;
+    size_t n_chars = m->layout.n_chars;
 
-    forward(m, text, &a);
-    dy = a.y[N_DENSE - 1];
-    loss = softmax_loss(dy, m->layout.n_chars, text[CONTEXT]);
-    for (int l = N_DENSE - 1; l > 0; l--) {
-        dense_backward(&dense[l], m->params, a.y[l - 1], dy, grads, d.y[l - 1]);
-        dy = d.y[l - 1];
-        for (size_t i = 0; i < HIDDEN; i++)
-            dy[i] *= 1 - a.y[l - 1][i] * a.y[l - 1][i];
-    }
-    dense_backward(&dense[0], m->params, a.x, dy, grads, d.x);
-    for (size_t c = 0; c < CONTEXT; c++)
-        add_scaled(grads + text[c] * EMBEDDING, 1, d.x + c * EMBEDDING,
-                   EMBEDDING);
-    return loss;
+    for (size_t s = 0; s < n; s++)
+        totals[0] += softmax_loss(m->values[N_DENSE] + s * n_chars, n_chars,
+                                  m->text[places[s] + CONTEXT]);
+    totals[1] = (float)n;
+}
+
+/* From the gradients by what came out: add to those of W and b, and put those
+ * by what went in, which came out of tanh but for the embedding's, in its
+ * place. */
+static void dense_backward(struct model *m, int l, size_t n)
+{
+    const struct dense *d = &m->layout.dense[l];
+    const float *dy = m->values[l + 1];
+
+    for (size_t s = 0; s < n; s++)
+        add_scaled(m->sums + d->bias, 1, dy + s * d->n_out, d->n_out);
+    for (size_t i = 0; i < d->n_in; i++)
+        for (size_t s = 0; s < n; s++) {
+            float *x = m->values[l] + s * d->n_in + i;
+            float slope = l > 0 ? 1 - *x * *x : 1;
+            size_t row = d->weights + i * d->n_out;
+
+            add_scaled(m->sums + row, *x, dy + s * d->n_out, d->n_out);
+            *x = slope * dot(m->params + row, dy + s * d->n_out, d->n_out);
+        }
+}
+
+static void embedding_backward(struct model *m, const uint64_t *places,
+                               size_t n)
+{
+    const float *dx = m->values[0];
+
+    for (size_t s = 0; s < n; s++)
+        for (size_t c = 0; c < CONTEXT; c++, dx += EMBEDDING)
+            add_scaled(m->sums + m->text[places[s] + c] * EMBEDDING, 1, dx,
+                       EMBEDDING);
 }
 
 void model_learn(struct model *m, const uint64_t *places, size_t n)
 {
-    float *totals = m->sums + m->layout.n_params;
-
     memset(m->sums, 0, (m->layout.n_params + 2) * sizeof(float));
-    for (size_t i = 0; i < n; i++)
-        totals[0] += learn_one(m, m->text + places[i], m->sums);
-    totals[1] = (float)n;
+    embed(m, places, n);
+    for (int l = 0; l < N_DENSE; l++)
+        dense_forward(m, l, n);
+    find_loss(m, places, n);
+    for (int l = N_DENSE - 1; l >= 0; l--)
+        dense_backward(m, l, n);
+    embedding_backward(m, places, n);
 }
 
 float model_step(struct model *m, uint64_t step, float rate)

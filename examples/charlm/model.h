@@ -23,6 +23,9 @@ struct model {
     const uint8_t *text;               /* [n] */
     float *params, *moment1, *moment2; /* [n_params]; Adam's moments */
     float *sums; /* [n_params + 2]: gradients, loss and number of samples */
+    /* [batch_max] rows: what goes into each dense layer, and what comes out of
+     * the last. On the host gradients by these take their places. */
+    float *values[N_DENSE + 1];
 };
 
 /* A model of this text, which is borrowed until model_destroy(), for batches of

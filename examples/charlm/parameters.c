@@ -19,6 +19,11 @@ void layout_init(struct layout *layout, size_t n_chars)
     layout->n_params = at;
 }
 
+size_t layout_width(const struct layout *layout, int l)
+{
+    return l < N_DENSE ? layout->dense[l].n_in : layout->dense[l - 1].n_out;
+}
+
 void parameters_init(float *params, size_t n_params)
 {
     uint64_t random = 1;

@@ -29,6 +29,9 @@ struct layout {
 
 void layout_init(struct layout *layout, size_t n_chars);
 
+/* Of what goes into dense layer `l`; N_DENSE: of what comes out of the last. */
+size_t layout_width(const struct layout *layout, int l);
+
 /* Initial values depend on nothing but their number: equal on all ranks. */
 void parameters_init(float *params, size_t n_params);
 

@@ -8,12 +8,10 @@
 
 /* Its arrays are all of the device. */
 struct cuda_model {
-    struct model model; /* what others see of it */
-    uint64_t *places;   /* [batch_max] */
-    /* [batch_max] rows: what goes into each layer, what comes out of the last,
-     * and gradients by these. */
-    float *values[N_DENSE + 1], *gradients[N_DENSE + 1];
-    float *norms; /* [batch_max] */
+    struct model model;            /* what others see of it */
+    uint64_t *places;              /* [batch_max] */
+    float *gradients[N_DENSE + 1]; /* by the model's values */
+    float *norms;                  /* [batch_max] */
 };
 
 #define LAUNCH(kernel, count, ...) \
@@ -56,14 +54,12 @@ static bool init_parameters(struct model *model)
 
 static void alloc_rows(struct cuda_model *m, size_t batch_max)
 {
-    const struct dense *dense = m->model.layout.dense;
-
     m->places = gpu_alloc(batch_max * sizeof(*m->places));
     for (int l = 0; l <= N_DENSE; l++) {
-        size_t width = l < N_DENSE ? dense[l].n_in : dense[l - 1].n_out;
+        size_t count = batch_max * layout_width(&m->model.layout, l);
 
-        m->values[l] = alloc_floats(batch_max * width);
-        m->gradients[l] = alloc_floats(batch_max * width);
+        m->model.values[l] = alloc_floats(count);
+        m->gradients[l] = alloc_floats(count);
     }
     m->norms = alloc_floats(batch_max);
 }
@@ -97,7 +93,7 @@ void model_destroy(struct model *model)
     gpu_free(model->sums);
     gpu_free(m->places);
     for (int l = 0; l <= N_DENSE; l++) {
-        gpu_free(m->values[l]);
+        gpu_free(model->values[l]);
         gpu_free(m->gradients[l]);
     }
     gpu_free(m->norms);
@@ -109,13 +105,13 @@ static void forward(struct cuda_model *m, size_t n)
     struct model *model = &m->model;
     struct dense *dense = model->layout.dense;
 
-    LAUNCH(embed, n * dense[0].n_in, &m->values[0], &model->params,
+    LAUNCH(embed, n * dense[0].n_in, &model->values[0], &model->params,
            &model->text, &m->places, &n);
     for (int l = 0; l < N_DENSE; l++) {
         bool hidden = l + 1 < N_DENSE;
 
-        LAUNCH(dense_forward, n * dense[l].n_out, &m->values[l + 1],
-               &m->values[l], &model->params, &dense[l], &n, &hidden);
+        LAUNCH(dense_forward, n * dense[l].n_out, &model->values[l + 1],
+               &model->values[l], &model->params, &dense[l], &n, &hidden);
     }
 }
 
@@ -123,7 +119,7 @@ static void find_loss(struct cuda_model *m, size_t n)
 {
     struct model *model = &m->model;
     size_t *n_chars = &model->layout.n_chars;
-    float **scores = &m->values[N_DENSE];
+    float **scores = &model->values[N_DENSE];
     float *totals = model->sums + model->layout.n_params;
 
     LAUNCH(score_norms, n, &m->norms, scores, &n, n_chars);
@@ -143,9 +139,10 @@ static void backward(struct cuda_model *m, size_t n)
         bool hidden = l > 0;
 
         LAUNCH(weight_gradients, (d->n_in + 1) * d->n_out, &model->sums,
-               &m->values[l], &m->gradients[l + 1], d, &n);
-        LAUNCH(input_gradients, n * d->n_in, &m->gradients[l], &m->values[l],
-               &m->gradients[l + 1], &model->params, d, &n, &hidden);
+               &model->values[l], &m->gradients[l + 1], d, &n);
+        LAUNCH(input_gradients, n * d->n_in, &m->gradients[l],
+               &model->values[l], &m->gradients[l + 1], &model->params, d, &n,
+               &hidden);
     }
     LAUNCH(embedding_gradients, layout->n_chars * EMBEDDING, &model->sums,
            &m->gradients[0], &model->text, &m->places, &n, &layout->n_chars);
