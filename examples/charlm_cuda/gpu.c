@@ -93,8 +93,11 @@ void *gpu_alloc(size_t nbytes)
 
 void gpu_free(const void *ptr)
 {
-    if (ptr) /* what has failed before was told then */
-        (void)cuda.cuMemFree_v2(at(ptr));
+    if (!ptr)
+        return;
+    /* what has failed before was told then */
+    (void)cuda.cuStreamSynchronize(NULL);
+    (void)cuda.cuMemFree_v2(at(ptr));
 }
 
 void gpu_copy(void *dst, const void *src, size_t nbytes)

@@ -15,7 +15,7 @@
 void gpu_open(int device, const char *code);
 
 void *gpu_alloc(size_t nbytes);
-/* NULL is fine. */
+/* Behind what was launched. NULL is fine. */
 void gpu_free(const void *ptr);
 
 /* From or to the device, behind what was launched; complete on return. */
