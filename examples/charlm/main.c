@@ -2,6 +2,9 @@
  *
  *     hvd-elastic -np 2 -H localhost:2 -- charlm TEXT
  *
+ * With --by-name the gradients of a layer are summed while those of the layers
+ * in front of it are computed: sum_by_name().
+ *
  * Read run_elastic() first, then train(): that is all there is to elastic
  * training. Everything that must survive is registered in register_state(); the
  * model itself (model.h) knows nothing of it. Started by hand, without
@@ -27,8 +30,9 @@
 #include "place.h"
 
 struct options { /* whole numbers, but for rate */
-    double epochs, steps, batch, report, delay_ms;
+    double epochs, steps, batch, hidden, report, delay_ms;
     double rate; /* for one rank */
+    bool by_name;
     const char *path;
 };
 
@@ -61,16 +65,50 @@ static void follow_size(const hvd_reset_info_t *info, void *arg)
     run->rate = (float)(run->options.rate * hvd_size());
 }
 
+static hvd_status_t sum_at_once(struct model *model)
+{
+    for (int k = 0; k < N_PARTS; k++)
+        model_backward(model, k);
+    return hvd_allreduce(model->sums, model->sums, model->layout.n_params + 2,
+                         HVD_FLOAT32, HVD_SUM);
+}
+
+static hvd_status_t post_part(struct model *model, int k,
+                              hvd_request_t **request_p)
+{
+    const struct part *part = &model->layout.parts[k];
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+
+    args.sendbuf = args.recvbuf = model->sums + part->at;
+    args.count = part->count;
+    args.name = part->name;
+    args.flags = HVD_COLLECTIVE_BY_NAME;
+    return hvd_collective_post(&args, request_p);
+}
+
+/* Each part travels as soon as it is there, and the next one is computed
+ * meanwhile. However it ends, nothing is in flight any more. */
+static hvd_status_t sum_by_name(struct model *model)
+{
+    hvd_request_t *requests[N_PARTS] = {NULL};
+    hvd_status_t posted = HVD_OK, summed;
+
+    for (int k = 0; k < N_PARTS && posted == HVD_OK; k++) {
+        model_backward(model, k);
+        posted = post_part(model, k, &requests[k]);
+    }
+    summed = hvd_wait_all(N_PARTS, requests);
+    return posted != HVD_OK ? posted : summed;
+}
+
 /* Gradients, loss and number of samples, summed over all ranks. Summing the
  * counts too makes the mean right when ranks have different shares. */
 static hvd_status_t sum_gradients(struct run *run, size_t n)
 {
-    struct model *model = run->model;
-
-    model_learn(model, run->indices, n);
+    model_forward(run->model, run->indices, n);
     run->iterations++;
-    return hvd_allreduce(model->sums, model->sums, model->layout.n_params + 2,
-                         HVD_FLOAT32, HVD_SUM);
+    return run->options.by_name ? sum_by_name(run->model)
+                                : sum_at_once(run->model);
 }
 
 static void take_step(struct run *run)
@@ -133,7 +171,8 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 
 static hvd_status_t make_model(struct run *run)
 {
-    run->model = model_create(&run->text, (size_t)run->options.batch);
+    run->model = model_create(&run->text, (size_t)run->options.hidden,
+                              (size_t)run->options.batch);
     return run->model ? HVD_OK : HVD_ERR_NOMEM;
 }
 
@@ -211,12 +250,14 @@ static bool parse_options(struct options *o, int argc, char **argv)
         {"epochs", required_argument, NULL, 0},
         {"steps", required_argument, NULL, 0},
         {"batch", required_argument, NULL, 0},
+        {"hidden", required_argument, NULL, 0},
         {"lr", required_argument, NULL, 0},
         {"report", required_argument, NULL, 0},
         {"step-delay-ms", required_argument, NULL, 0},
+        {"by-name", no_argument, NULL, 'n'},
         {0}};
-    const double least[] = {1, 1, 1, 1e-9, 1, 0};
-    double *const values[] = {&o->epochs, &o->steps,  &o->batch,
+    const double least[] = {1, 1, 1, 1, 1e-9, 1, 0};
+    double *const values[] = {&o->epochs, &o->steps,  &o->batch,   &o->hidden,
                               &o->rate,   &o->report, &o->delay_ms};
     int option, i = 0;
 
@@ -225,6 +266,10 @@ static bool parse_options(struct options *o, int argc, char **argv)
 
         if (option == '?')
             return false;
+        if (option == 'n') {
+            o->by_name = true;
+            continue;
+        }
         *values[i] = strtod(optarg, &end);
         if (*end || !(*values[i] >= least[i] && *values[i] <= 1e9)) {
             fprintf(stderr, "%s: error: --%s %s: not a fitting number\n",
@@ -234,8 +279,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
     }
     if (optind != argc - 1) {
         fprintf(stderr,
-                "usage: %s [--epochs N] [--steps N] [--batch N] [--lr X] "
-                "[--report N] [--step-delay-ms N] TEXT\n",
+                "usage: %s [--epochs N] [--steps N] [--batch N] [--hidden N] "
+                "[--lr X] [--report N] [--step-delay-ms N] [--by-name] TEXT\n",
                 program_invocation_short_name);
         return false;
     }
@@ -249,7 +294,8 @@ static bool parse_options(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct run run = {.options = {.batch = 32, .rate = 0.001, .report = 20}};
+    struct run run = {
+        .options = {.batch = 32, .hidden = 96, .rate = 0.001, .report = 20}};
     hvd_status_t status = HVD_ERR_NOMEM;
 
     setvbuf(stdout, NULL, _IOLBF, 0);

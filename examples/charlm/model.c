@@ -18,21 +18,23 @@ static bool alloc_rows(struct model *m, size_t batch_max)
     return true;
 }
 
-struct model *model_create(const struct text *text, size_t batch_max)
+struct model *model_create(const struct text *text, size_t n_hidden,
+                           size_t batch_max)
 {
     struct model *m = calloc(1, sizeof(*m));
     size_t n;
 
     if (!m)
         return NULL;
-    layout_init(&m->layout, text->n_chars);
+    layout_init(&m->layout, text->n_chars, n_hidden);
     n = m->layout.n_params;
     m->text = text->chars;
     m->params = calloc(n, sizeof(float));
     m->moment1 = calloc(n, sizeof(float));
     m->moment2 = calloc(n, sizeof(float));
     m->sums = calloc(n + 2, sizeof(float));
-    if (!m->params || !m->moment1 || !m->moment2 || !m->sums ||
+    m->places = calloc(batch_max, sizeof(*m->places));
+    if (!m->params || !m->moment1 || !m->moment2 || !m->sums || !m->places ||
         !alloc_rows(m, batch_max)) {
         model_destroy(m);
         return NULL;
@@ -49,6 +51,7 @@ void model_destroy(struct model *m)
     free(m->moment1);
     free(m->moment2);
     free(m->sums);
+    free(m->places);
     for (int l = 0; l <= N_DENSE; l++)
         free(m->values[l]);
     free(m);
@@ -79,31 +82,31 @@ static void add_scaled(float *restrict y, float factor, const float *restrict x,
         y[i] += factor * x[i];
 }
 
-static void embed(const struct model *m, const uint64_t *places, size_t n)
+static void embed(const struct model *m)
 {
     float *x = m->values[0];
 
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < m->n; s++)
         for (size_t c = 0; c < CONTEXT; c++, x += EMBEDDING)
-            memcpy(x, m->params + m->text[places[s] + c] * EMBEDDING,
+            memcpy(x, m->params + m->text[m->places[s] + c] * EMBEDDING,
                    EMBEDDING * sizeof(*x));
 }
 
-/* Each weight for all n samples while it is at hand, here and in
+/* Each weight for all samples while it is at hand, here and in
  * dense_backward(). */
-static void dense_forward(const struct model *m, int l, size_t n)
+static void dense_forward(const struct model *m, int l)
 {
     const struct dense *d = &m->layout.dense[l];
     const float *x = m->values[l];
     float *y = m->values[l + 1];
 
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < m->n; s++)
         memcpy(y + s * d->n_out, m->params + d->bias, d->n_out * sizeof(*y));
     for (size_t i = 0; i < d->n_in; i++)
-        for (size_t s = 0; s < n; s++)
+        for (size_t s = 0; s < m->n; s++)
             add_scaled(y + s * d->n_out, x[s * d->n_in + i],
                        m->params + d->weights + i * d->n_out, d->n_out);
-    for (size_t i = 0; l < N_DENSE - 1 && i < n * d->n_out; i++)
+    for (size_t i = 0; l < N_DENSE - 1 && i < m->n * d->n_out; i++)
         y[i] = tanhf(y[i]);
 }
 
@@ -125,29 +128,29 @@ static float softmax_loss(float *scores, size_t n, uint8_t target)
 
 /* What the last layer has to say, for all samples: the gradients by it in its
  * place. */
-static void find_loss(struct model *m, const uint64_t *places, size_t n)
+static void find_loss(struct model *m)
 {
     float *totals = m->sums + m->layout.n_params;
     size_t n_chars = m->layout.n_chars;
 
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < m->n; s++)
         totals[0] += softmax_loss(m->values[N_DENSE] + s * n_chars, n_chars,
-                                  m->text[places[s] + CONTEXT]);
-    totals[1] = (float)n;
+                                  m->text[m->places[s] + CONTEXT]);
+    totals[1] = (float)m->n;
 }
 
 /* From the gradients by what came out: add to those of W and b, and put those
  * by what went in, which came out of tanh but for the embedding's, in its
  * place. */
-static void dense_backward(struct model *m, int l, size_t n)
+static void dense_backward(struct model *m, int l)
 {
     const struct dense *d = &m->layout.dense[l];
     const float *dy = m->values[l + 1];
 
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < m->n; s++)
         add_scaled(m->sums + d->bias, 1, dy + s * d->n_out, d->n_out);
     for (size_t i = 0; i < d->n_in; i++)
-        for (size_t s = 0; s < n; s++) {
+        for (size_t s = 0; s < m->n; s++) {
             float *x = m->values[l] + s * d->n_in + i;
             float slope = l > 0 ? 1 - *x * *x : 1;
             size_t row = d->weights + i * d->n_out;
@@ -157,27 +160,34 @@ static void dense_backward(struct model *m, int l, size_t n)
         }
 }
 
-static void embedding_backward(struct model *m, const uint64_t *places,
-                               size_t n)
+static void embedding_backward(struct model *m)
 {
     const float *dx = m->values[0];
 
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < m->n; s++)
         for (size_t c = 0; c < CONTEXT; c++, dx += EMBEDDING)
-            add_scaled(m->sums + m->text[places[s] + c] * EMBEDDING, 1, dx,
+            add_scaled(m->sums + m->text[m->places[s] + c] * EMBEDDING, 1, dx,
                        EMBEDDING);
 }
 
-void model_learn(struct model *m, const uint64_t *places, size_t n)
+void model_forward(struct model *m, const uint64_t *places, size_t n)
 {
+    memcpy(m->places, places, n * sizeof(*places));
+    m->n = n;
     memset(m->sums, 0, (m->layout.n_params + 2) * sizeof(float));
-    embed(m, places, n);
+    embed(m);
     for (int l = 0; l < N_DENSE; l++)
-        dense_forward(m, l, n);
-    find_loss(m, places, n);
-    for (int l = N_DENSE - 1; l >= 0; l--)
-        dense_backward(m, l, n);
-    embedding_backward(m, places, n);
+        dense_forward(m, l);
+}
+
+void model_backward(struct model *m, int k)
+{
+    if (k == 0)
+        find_loss(m);
+    else if (k <= N_DENSE)
+        dense_backward(m, N_DENSE - k);
+    else
+        embedding_backward(m);
 }
 
 float model_step(struct model *m, uint64_t step, float rate)

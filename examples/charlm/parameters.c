@@ -3,9 +3,23 @@
 
 #include <math.h>
 
-void layout_init(struct layout *layout, size_t n_chars)
+static void parts_init(struct layout *layout)
 {
-    const size_t widths[N_DENSE + 1] = {CONTEXT * EMBEDDING, HIDDEN, HIDDEN,
+    static const char *const names[N_DENSE] = {"hidden1", "hidden2", "scores"};
+    struct part *part = layout->parts;
+
+    *part++ = (struct part){"totals", layout->n_params, 2};
+    for (int l = N_DENSE - 1; l >= 0; l--) {
+        const struct dense *d = &layout->dense[l];
+
+        *part++ = (struct part){names[l], d->weights, (d->n_in + 1) * d->n_out};
+    }
+    *part = (struct part){"embedding", 0, layout->dense[0].weights};
+}
+
+void layout_init(struct layout *layout, size_t n_chars, size_t n_hidden)
+{
+    const size_t widths[N_DENSE + 1] = {CONTEXT * EMBEDDING, n_hidden, n_hidden,
                                         n_chars};
     size_t at = n_chars * EMBEDDING;
 
@@ -17,6 +31,7 @@ void layout_init(struct layout *layout, size_t n_chars)
         at += (n_in + 1) * n_out;
     }
     layout->n_params = at;
+    parts_init(layout);
 }
 
 size_t layout_width(const struct layout *layout, int l)

@@ -5,6 +5,9 @@
  *     the last 8 characters -> 16 numbers each -> 2 hidden layers (tanh)
  *                           -> softmax over the text's characters
  *
+ * Gradients lie likewise, in `sums`, with the loss and the number of samples
+ * behind them, and become whole from the back to the front, part by part.
+ *
  * Threads: any. Memory: the caller's. */
 #ifndef CHARLM_PARAMETERS_H
 #define CHARLM_PARAMETERS_H
@@ -12,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CONTEXT = 8, EMBEDDING = 16, HIDDEN = 96, N_DENSE = 3 };
+enum { CONTEXT = 8, EMBEDDING = 16, N_DENSE = 3, N_PARTS = N_DENSE + 2 };
 
 /* y = W x + b; W [n_in][n_out], b [n_out]. */
 struct dense {
@@ -20,14 +23,24 @@ struct dense {
     size_t weights, bias; /* where they begin; b is right behind W */
 };
 
+/* Of sums. */
+struct part {
+    const char *name;
+    size_t at, count;
+};
+
 struct layout {
     size_t n_chars; /* distinct characters of the text */
     struct dense dense[N_DENSE];
     size_t
         n_params; /* the embedding's [n_chars][EMBEDDING], then the layers' */
+    /* As they become whole: loss and number of samples, the dense layers from
+     * the last to the first, the embedding. */
+    struct part parts[N_PARTS];
 };
 
-void layout_init(struct layout *layout, size_t n_chars);
+/* n_hidden: what comes out of each hidden layer. */
+void layout_init(struct layout *layout, size_t n_chars, size_t n_hidden);
 
 /* Of what goes into dense layer `l`; N_DENSE: of what comes out of the last. */
 size_t layout_width(const struct layout *layout, int l);

@@ -9,7 +9,6 @@
 /* Its arrays are all of the device. */
 struct cuda_model {
     struct model model;            /* what others see of it */
-    uint64_t *places;              /* [batch_max] */
     float *gradients[N_DENSE + 1]; /* by the model's values */
     float *norms;                  /* [batch_max] */
 };
@@ -54,7 +53,7 @@ static bool init_parameters(struct model *model)
 
 static void alloc_rows(struct cuda_model *m, size_t batch_max)
 {
-    m->places = gpu_alloc(batch_max * sizeof(*m->places));
+    m->model.places = gpu_alloc(batch_max * sizeof(*m->model.places));
     for (int l = 0; l <= N_DENSE; l++) {
         size_t count = batch_max * layout_width(&m->model.layout, l);
 
@@ -64,13 +63,14 @@ static void alloc_rows(struct cuda_model *m, size_t batch_max)
     m->norms = alloc_floats(batch_max);
 }
 
-struct model *model_create(const struct text *text, size_t batch_max)
+struct model *model_create(const struct text *text, size_t n_hidden,
+                           size_t batch_max)
 {
     struct cuda_model *m = calloc(1, sizeof(*m));
 
     if (!m)
         return NULL;
-    layout_init(&m->model.layout, text->n_chars);
+    layout_init(&m->model.layout, text->n_chars, n_hidden);
     if (!init_parameters(&m->model)) {
         free(m);
         return NULL;
@@ -91,7 +91,7 @@ void model_destroy(struct model *model)
     gpu_free(model->moment1);
     gpu_free(model->moment2);
     gpu_free(model->sums);
-    gpu_free(m->places);
+    gpu_free(model->places);
     for (int l = 0; l <= N_DENSE; l++) {
         gpu_free(model->values[l]);
         gpu_free(m->gradients[l]);
@@ -100,62 +100,66 @@ void model_destroy(struct model *model)
     free(m);
 }
 
-static void forward(struct cuda_model *m, size_t n)
+void model_forward(struct model *m, const uint64_t *places, size_t n)
 {
-    struct model *model = &m->model;
-    struct dense *dense = model->layout.dense;
+    struct dense *dense = m->layout.dense;
 
-    LAUNCH(embed, n * dense[0].n_in, &model->values[0], &model->params,
-           &model->text, &m->places, &n);
+    gpu_copy(m->places, places, n * sizeof(*places));
+    m->n = n;
+    LAUNCH(embed, n * dense[0].n_in, &m->values[0], &m->params, &m->text,
+           &m->places, &n);
     for (int l = 0; l < N_DENSE; l++) {
         bool hidden = l + 1 < N_DENSE;
 
-        LAUNCH(dense_forward, n * dense[l].n_out, &model->values[l + 1],
-               &model->values[l], &model->params, &dense[l], &n, &hidden);
+        LAUNCH(dense_forward, n * dense[l].n_out, &m->values[l + 1],
+               &m->values[l], &m->params, &dense[l], &n, &hidden);
     }
 }
 
-static void find_loss(struct cuda_model *m, size_t n)
+static void find_loss(struct cuda_model *m)
 {
     struct model *model = &m->model;
-    size_t *n_chars = &model->layout.n_chars;
+    size_t *n = &model->n, *n_chars = &model->layout.n_chars;
     float **scores = &model->values[N_DENSE];
     float *totals = model->sums + model->layout.n_params;
 
-    LAUNCH(score_norms, n, &m->norms, scores, &n, n_chars);
-    LAUNCH(total_loss, 1, &totals, &m->norms, scores, &model->text, &m->places,
-           &n, n_chars);
-    LAUNCH(score_gradients, n * *n_chars, &m->gradients[N_DENSE], scores,
-           &m->norms, &model->text, &m->places, &n, n_chars);
+    LAUNCH(score_norms, *n, &m->norms, scores, n, n_chars);
+    LAUNCH(total_loss, 1, &totals, &m->norms, scores, &model->text,
+           &model->places, n, n_chars);
+    LAUNCH(score_gradients, *n * *n_chars, &m->gradients[N_DENSE], scores,
+           &m->norms, &model->text, &model->places, n, n_chars);
 }
 
-static void backward(struct cuda_model *m, size_t n)
+static void dense_backward(struct cuda_model *m, int l)
 {
     struct model *model = &m->model;
-    struct layout *layout = &model->layout;
+    struct dense *d = &model->layout.dense[l];
+    bool hidden = l > 0;
 
-    for (int l = N_DENSE - 1; l >= 0; l--) {
-        struct dense *d = &layout->dense[l];
-        bool hidden = l > 0;
-
-        LAUNCH(weight_gradients, (d->n_in + 1) * d->n_out, &model->sums,
-               &model->values[l], &m->gradients[l + 1], d, &n);
-        LAUNCH(input_gradients, n * d->n_in, &m->gradients[l],
-               &model->values[l], &m->gradients[l + 1], &model->params, d, &n,
-               &hidden);
-    }
-    LAUNCH(embedding_gradients, layout->n_chars * EMBEDDING, &model->sums,
-           &m->gradients[0], &model->text, &m->places, &n, &layout->n_chars);
+    LAUNCH(weight_gradients, (d->n_in + 1) * d->n_out, &model->sums,
+           &model->values[l], &m->gradients[l + 1], d, &model->n);
+    LAUNCH(input_gradients, model->n * d->n_in, &m->gradients[l],
+           &model->values[l], &m->gradients[l + 1], &model->params, d,
+           &model->n, &hidden);
 }
 
-void model_learn(struct model *model, const uint64_t *places, size_t n)
+static void embedding_backward(struct cuda_model *m)
 {
-    struct cuda_model *m = of(model);
+    struct model *model = &m->model;
+    size_t *n_chars = &model->layout.n_chars;
 
-    gpu_copy(m->places, places, n * sizeof(*places));
-    forward(m, n);
-    find_loss(m, n);
-    backward(m, n);
+    LAUNCH(embedding_gradients, *n_chars * EMBEDDING, &model->sums,
+           &m->gradients[0], &model->text, &model->places, &model->n, n_chars);
+}
+
+void model_backward(struct model *model, int k)
+{
+    if (k == 0)
+        find_loss(of(model));
+    else if (k <= N_DENSE)
+        dense_backward(of(model), N_DENSE - k);
+    else
+        embedding_backward(of(model));
 }
 
 float model_step(struct model *model, uint64_t step, float rate)

@@ -14,7 +14,7 @@
 #define gpu_copy memcpy
 #endif
 
-enum { N_TEXT = 400, N_CHARS = 50, N_SAMPLES = 20 };
+enum { N_TEXT = 400, N_CHARS = 50, N_HIDDEN = 96, N_SAMPLES = 20 };
 
 static hvd_status_t print_sums(void)
 {
@@ -31,10 +31,12 @@ static hvd_status_t print_sums(void)
         places[i] = i * 37 % (N_TEXT - CONTEXT);
     HVD_TRY(hvd_init());
     HVD_TRY(place_open());
-    model = model_create(&text, N_SAMPLES);
+    model = model_create(&text, N_HIDDEN, N_SAMPLES);
     n = model->layout.n_params + 2;
     sums = malloc(n * sizeof(*sums));
-    model_learn(model, places, N_SAMPLES);
+    model_forward(model, places, N_SAMPLES);
+    for (int k = 0; k < N_PARTS; k++)
+        model_backward(model, k);
     gpu_copy(sums, model->sums, n * sizeof(*sums));
     for (size_t i = 0; i < n; i++)
         printf("%.9g\n", (double)sums[i]);

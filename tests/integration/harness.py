@@ -213,6 +213,11 @@ class Stage:
         self.runs = []
         self.notes = []  # told with its result
 
+    def example(self, name, *options):
+        """The command of examples/NAME, with a text to learn from."""
+        return [os.path.join(self.build, "examples", name, name), *options,
+                os.path.join(jobs.ROOT, "LICENSE")]
+
     def note(self, text):
         self.notes.append(text)
 

@@ -12,15 +12,14 @@ import sys
 from harness import LOCAL, PATIENCE_S, check, equal, main, scenario
 import job as jobs
 
-TEXT = os.path.join(jobs.ROOT, "LICENSE")
 STEPS, REPORT = 40, 5
 HOLD_AT = 250  # launches: behind the first report, before the last
 NEAR = 0.005   # sums are made in another order than on the host
 
 
-def example(stage, name):
-    return [os.path.join(stage.build, "examples", name, name),
-            "--steps", str(STEPS), "--report", str(REPORT), TEXT]
+def example(stage, name, *options):
+    return stage.example(name, "--steps", str(STEPS), "--report", str(REPORT),
+                         *options)
 
 
 def gpu(stage, knobs=""):
@@ -132,6 +131,11 @@ def alone(stage):
     command = example(stage, "charlm_cuda")
     done = by_hand(stage, command)
     equal((done.returncode, done.stderr), (0, ""), "alone")
+    done = by_hand(stage, example(stage, "charlm_cuda", "--by-name"))
+    equal((done.returncode, done.stderr),
+          (1, "charlm_cuda: error: not supported here: hvd_collective_post: "
+           "allreduce 'totals': calls by name take memory of the host\n"),
+          "by name")
     for knobs, words in (("memory=4096", "cuMemAlloc_v2: CUDA_ERROR_OUT_OF_MEMORY"),
                          ("devices=0", "not supported here: hvd_device_set: CUDA: "
                           "CUDA_ERROR_NO_DEVICE")):

@@ -11,6 +11,7 @@ import sys
 
 from harness import PATIENCE_S, check, equal, main, scenario
 import job as jobs
+from spans import begin_of, end_of, lane
 
 BOTH = ("localhost:2", "127.0.0.2:2")
 SLOWLY = ("--step-us", "2000")  # nothing is dropped
@@ -80,9 +81,8 @@ def check_nesting(events):
     lanes = collections.defaultdict(list)
     for event in events:
         if event["ph"] == "X":
-            begin = round(event["ts"] * 1000)
             lanes[event["pid"], event["tid"]].append(
-                (begin, begin + round(event["dur"] * 1000), event["name"]))
+                (begin_of(event), end_of(event), event["name"]))
     for lane, spans in lanes.items():
         stack = []
         for begin, end, name in sorted(spans, key=lambda s: (s[0], -s[1])):
@@ -168,20 +168,6 @@ def spans_tell_what_was_called(stage):
               t["job_started"] <= event["ts"] <= t["job_finished"], event)
 
 
-def lane(events, pid, name):
-    """The spans of a lane, the longer ones first where they begin together."""
-    tids = [e["tid"] for e in events if e["name"] == "thread_name" and
-            e["pid"] == pid and e["args"]["name"] == name]
-    equal(len(set(tids)), 1, "lanes called %s" % name)
-    return sorted((e for e in events if e["ph"] == "X" and
-                   (e["pid"], e["tid"]) == (pid, tids[0])),
-                  key=lambda e: (e["ts"], -e["dur"]))
-
-
-def end_of(span):
-    return round(span["ts"] * 1000) + round(span["dur"] * 1000)
-
-
 def calls_of(spans, *names):
     """[(call, names of its phases)]: NEGOTIATE depends on who comes first."""
     calls = []
@@ -215,7 +201,7 @@ def posted_and_grouped_calls_show_their_phases(stage):
                              ["shared_memory"] + small), phases)
         queued = [span for span in spans if span["name"] == "QUEUE"]
         equal([end_of(span) for span in queued],
-              [round(call["ts"] * 1000) for call, _ in calls],
+              [begin_of(call) for call, _ in calls],
               "ends of QUEUE and begins of calls")
         calls = calls_of(lane(events, pid, "asynchronous"),
                          "ALLREDUCE", "BROADCAST", "BARRIER")
