@@ -285,10 +285,14 @@ enum {
 
 /* Where what is received goes: memory of the host for the sum of counts [size],
  * elements of dtype; rank after rank, one behind the other. NULL: there is
- * none, and the generation ends with HVD_ERR_NOMEM, unless the sum is 0. Called
- * once, or not at all, by a thread of the library's or one that waits: it
- * calls nothing of the library but hvd_alloc. The memory is borrowed as recvbuf
- * is. */
+ * none, and unless the sum is 0 the generation ends with HVD_ERR_NOMEM, in a
+ * world of one the call. It may overlap sendbuf as recvbuf may, else the
+ * generation ends with HVD_ERR_INVALID.
+ *
+ * Called once, or not at all, by a thread of the library's, one that waits, or
+ * in a world of one the one that posts: none of these may hold a lock that it
+ * takes. It calls nothing of the library but hvd_alloc. The memory is borrowed
+ * as recvbuf is. */
 typedef void *hvd_place_fn(void *arg, const size_t *counts, int size);
 
 typedef struct hvd_collective_args {

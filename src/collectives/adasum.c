@@ -183,12 +183,7 @@ static hvd_status_t check_part(struct comm *comm, const struct hvd_request *r,
                                const struct collective_args *args,
                                struct call *call_p)
 {
-    if (call_check(args, comm->config.rank, comm->config.size, call_p) !=
-        HVD_OK) {
-        (void)comm_fail(comm, HVD_ERR_SYSTEM, "%s", error_text());
-        return comm_end(comm);
-    }
-    call_p->head.sequence = r->call.head.sequence + r->part_i;
+    HVD_TRY(request_check_part(comm, r, args, call_p));
     if (args->kind != HVD_COLLECTIVE_ALLREDUCE) {
         call_p->head.op = HVD_ADASUM;
         call_p->head.count = r->call.head.count;

@@ -2,10 +2,13 @@
 #include "collectives/autotune.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/log.h"
@@ -30,12 +33,13 @@ _Static_assert(N_FUSION *N_GATHER *N_ALGORITHM < FINAL, "codes of 7 bits");
 struct autotune {
     struct autotune_config config; /* its log is `path` */
     struct tuner tuner;
-    bool began, decides;
+    bool decides;
     bool was_settled; /* and it has been said */
     /* of the log */
     char *path; /* NULL: none, or no more */
     FILE *file;
-    uint64_t generation, since_us, now_us;
+    uint64_t generation; /* 0: none yet */
+    uint64_t since_us, now_us;
     int size;
 };
 
@@ -78,14 +82,19 @@ void autotune_begin(struct autotune *a, uint64_t generation, int size,
         [GATHER] = N_GATHER,
         [ALGORITHM] = algorithm ? N_ALGORITHM : 1};
 
-    if (a->began)
-        tuner_resume(&a->tuner, n_values);
-    else
+    if (a->generation == 0)
         tuner_init(&a->tuner, n_values, a->config.window_us);
-    a->began = true;
+    else
+        tuner_resume(&a->tuner, n_values, a->size != size);
     a->decides = decides;
     a->generation = generation;
     a->size = size;
+    a->was_settled &= a->tuner.settled;
+}
+
+void autotune_pause(struct autotune *a)
+{
+    tuner_pause(&a->tuner);
 }
 
 /* --- settings --- */
@@ -142,12 +151,30 @@ struct autotune_setting autotune_hear(struct autotune *a, const uint8_t *in,
 
 /* --- what is said about it --- */
 
+/* Not what may hold its writer up, as a FIFO. */
+static FILE *open_regular(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK,
+                  0666);
+    struct stat st;
+
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return fdopen(fd, "a");
+    close(fd);
+    errno = EINVAL;
+    return NULL;
+}
+
 static bool open_log(struct autotune *a)
 {
-    if (a->file != NULL || a->path == NULL)
-        return a->file != NULL;
-    a->file = fopen(a->path, "ae");
-    if (a->file != NULL && ftell(a->file) == 0)
+    struct stat st;
+
+    if (a->file != NULL)
+        return true;
+    a->file = open_regular(a->path);
+    if (a->file != NULL && fstat(fileno(a->file), &st) == 0 && st.st_size == 0)
         fputs("seconds,generation,size,fusion_bytes,gather_us,algorithm,pairs,"
               "gain,gb_per_s,verdict\n",
               a->file);

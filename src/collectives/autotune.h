@@ -9,23 +9,25 @@
  *   byte 1   the best so far, and whether it is final: whoever is rank 0 in the
  *            next generation goes on from there
  *
- * Lasts as long as the process, over all generations. Process sets are not
+ * Lasts as long as the process, over all generations; in one of another size,
+ * or with a network, the search begins anew from the best. Process sets are not
  * tuned.
  *
  * Threads: whoever drives the calls by name of the world. Memory: one struct.
- * Files: the log, opened by the first line, written by the rank that decides.
- */
+ * Files: the log, a regular one, opened by the first line and written by the
+ * rank that decides, on that thread: a disk that hangs holds it up. */
 #ifndef COLLECTIVES_AUTOTUNE_H
 #define COLLECTIVES_AUTOTUNE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collectives/negotiate/negotiator.h"
 #include "collectives/negotiate/tuner.h"
 #include "collectives/schedule/algorithm.h"
 
 enum {
-    AUTOTUNE_NBYTES = 2,             /* of a round */
+    AUTOTUNE_NBYTES = NEGOTIATOR_CALLERS_NBYTES,
     AUTOTUNE_LARGE_NBYTES = 64 << 10 /* .algorithm counts from here on */
 };
 
@@ -56,6 +58,8 @@ void autotune_destroy(struct autotune *a);
 void autotune_begin(struct autotune *a, uint64_t generation, int size,
                     bool decides, bool over_network);
 
+/* Ranks have joined: what is being measured is void, and the best in force. */
+void autotune_pause(struct autotune *a);
 /* A call of that many bytes will run. */
 void autotune_decided(struct autotune *a, uint64_t now_us,
                       const struct name_id *name, uint64_t nbytes);

@@ -237,6 +237,7 @@ static hvd_status_t try_to_post(struct comm *comm,
 
     HVD_TRY(check(comm, args));
     HVD_TRY(adasum_admit(args, group != NULL));
+    HVD_TRY(ragged_admit(args));
     HVD_TRY(open_door(comm, &names));
     if (comm->config.size == 1)
         return post_alone(names, args, group, request_p);
@@ -347,6 +348,7 @@ hvd_status_t by_name_wait(struct hvd_request *r)
 {
     struct by_name *b = NULL;
 
+    ragged_run_alone(r);
     pthread_mutex_lock(&door);
     if (!request_done(r)) {
         b = r->comm->by_name;

@@ -187,16 +187,16 @@ static hvd_status_t begin_round(struct by_name *b)
     size_t nbytes = negotiator_round_nbytes(b->negotiator);
     struct collective_args args = {.struct_size = sizeof(args),
                                    .kind = COLLECTIVE_ALLREDUCE,
-                                   .count = nbytes + AUTOTUNE_NBYTES,
+                                   .count = nbytes,
                                    .dtype = HVD_UINT8,
                                    .op = HVD_MIN,
                                    .name = "negotiation"};
 
     HVD_TRY(absorb(b));
-    if (!array_reserve(&b->round, &b->round_max, nbytes + AUTOTUNE_NBYTES))
+    if (!array_reserve(&b->round, &b->round_max, nbytes))
         return no_memory(b);
     negotiator_round_begin(b->negotiator, b->round);
-    autotune_tell(b->autotune, b->round + nbytes);
+    autotune_tell(b->autotune, b->round + NEGOTIATOR_CALLERS);
     args.sendbuf = args.recvbuf = b->round;
     HVD_TRY(begin_own(b, &args, NULL, STAGE_ROUND));
     b->own->call.calls = true;
@@ -411,13 +411,13 @@ static void end_join(struct by_name *b)
 }
 
 /* For what is tuned by it. */
-static void count(struct by_name *b, const struct negotiated *d,
+static void count(struct by_name *b, const struct hvd_request *r, size_t elem,
                   uint64_t now_us)
 {
-    const struct hvd_request *r = d->call;
+    size_t nbytes = r->n_tensors > 0 ? request_count(r) * elem
+                                     : r->call.send_nbytes;
 
-    if (b->autotune != NULL && r != NULL)
-        autotune_decided(b->autotune, now_us, &r->id, r->call.send_nbytes);
+    autotune_decided(b->autotune, now_us, &r->id, nbytes);
 }
 
 static hvd_status_t take_decisions(struct by_name *b)
@@ -429,13 +429,16 @@ static hvd_status_t take_decisions(struct by_name *b)
         return stuck(b);
     end_join(b);
     b->n_joined = negotiator_n_joined(b->negotiator);
+    if (b->autotune != NULL && b->n_joined > 0)
+        autotune_pause(b->autotune); /* nothing is fused */
     batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->setting.fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
         size_t elem = hvd_dtype_size((hvd_dtype_t)d.signature.dtype);
 
         if (!decide(b, &d))
             continue;
-        count(b, &d, now_us);
+        if (b->autotune != NULL && b->n_joined == 0)
+            count(b, d.call, elem, now_us);
         if (!batches_add(&b->batches, &d.signature, elem, d.call))
             return no_memory(b);
     }
@@ -484,7 +487,7 @@ static hvd_status_t finish(struct by_name *b)
 {
     switch (b->stage) {
     case STAGE_ROUND:
-        hear_setting(b, b->round + negotiator_round_nbytes(b->negotiator));
+        hear_setting(b, b->round + NEGOTIATOR_CALLERS);
         drop_own(b, HVD_OK);
         negotiator_round_end(b->negotiator, b->round);
         if (negotiator_exchange_nbytes(b->negotiator) > 0)

@@ -279,6 +279,7 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     HVD_TRY(comm_admit(comm));
     HVD_TRY(compression_admit(args));
     HVD_TRY(adasum_admit(args, group != NULL));
+    HVD_TRY(ragged_admit(args));
     if (is_on_device(args))
         HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, &r));
@@ -291,7 +292,9 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     }
     r->call.head.sequence = comm_number(comm, r->n_parts);
     *request_p = r;
-    if (comm->config.size == 1)
+    if (comm->config.size == 1 && r->ragged.on)
+        comm_count(comm); /* it runs as soon as no lock is held */
+    else if (comm->config.size == 1)
         request_end(r, request_go_on(comm, r));
     else if (!begin_here(comm, r))
         append(comm->progress, r, true);
@@ -386,6 +389,7 @@ hvd_status_t request_wait(struct hvd_request *r)
 {
     if (r->by_name)
         return by_name_wait(r);
+    ragged_run_alone(r);
     if (!request_done(r)) {
         struct comm *comm = r->comm;
 

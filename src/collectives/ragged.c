@@ -1,6 +1,8 @@
 /* collectives/ragged.c - see ragged.h. */
 #include "collectives/ragged.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "collectives/comm_impl.h"
 #include "collectives/request.h"
@@ -9,7 +11,7 @@ _Static_assert(sizeof(size_t) == sizeof(int64_t), "counts are sent as int64");
 
 /* --- preparation --- */
 
-hvd_status_t ragged_check(const struct hvd_collective_args *args)
+hvd_status_t ragged_admit(const struct hvd_collective_args *args)
 {
     const struct kind *kind = kind_of((int)args->kind);
 
@@ -33,29 +35,26 @@ hvd_status_t ragged_check(const struct hvd_collective_args *args)
 
 void ragged_prepare(struct hvd_request *r)
 {
-    size_t size = (size_t)r->comm->config.size;
+    int size = r->comm->config.size;
 
     r->ragged.on = r->args.place != NULL;
     if (!r->ragged.on)
         return;
+    r->ragged.size = size;
+    r->ragged.counts = r->counts + 2 * (size_t)size;
     r->ragged.own = r->args.count;
-    r->args.recvcounts = r->counts + 2 * size;
-    r->args.rdispls = r->counts + 3 * size;
-    r->n_parts = 2;
+    r->args.recvcounts = r->ragged.counts;
+    r->args.rdispls = r->ragged.counts + size;
+    r->n_parts = size > 1 ? 2 : 1;
 }
 
 /* --- parts --- */
-
-static size_t *recvcounts_of(const struct hvd_request *r)
-{
-    return r->counts + 2 * (size_t)r->comm->config.size;
-}
 
 static struct collective_args args_of(const struct hvd_request *r)
 {
     bool all = r->args.kind == HVD_COLLECTIVE_ALLTOALLV;
     struct collective_args args = {.struct_size = sizeof(args),
-                                   .recvbuf = recvcounts_of(r),
+                                   .recvbuf = r->ragged.counts,
                                    .count = 1,
                                    .dtype = HVD_INT64,
                                    .memory = HVD_MEMORY_HOST};
@@ -68,44 +67,67 @@ static struct collective_args args_of(const struct hvd_request *r)
 }
 
 /* Ranks that call something else find out by the first part, which is no call
- * of its own; counts that cannot be end the comm. */
+ * of its own. */
 hvd_status_t ragged_begin(struct comm *comm, const struct hvd_request *r,
                           struct collective_args *args_p, struct call *call_p)
 {
     *args_p = args_of(r);
-    if (call_check(args_p, comm->config.rank, comm->config.size, call_p) !=
-        HVD_OK) {
-        (void)comm_fail(comm, HVD_ERR_INVALID, "%s", error_text());
-        return comm_end(comm);
-    }
-    call_p->head.sequence = r->call.head.sequence + r->part_i;
-    if (r->part_i == 0) {
-        call_p->head.dtype = r->call.head.dtype;
-        call_p->head.op = CALL_OP_COUNTS;
-    }
+    HVD_TRY(request_check_part(comm, r, args_p, call_p));
+    if (r->part_i > 0)
+        return HVD_OK;
+    call_p->head.dtype = r->call.head.dtype;
+    call_p->head.op = CALL_OP_COUNTS;
     return HVD_OK;
 }
 
-static hvd_status_t find_place(struct comm *comm, struct hvd_request *r)
+/* The counts are there. */
+static hvd_status_t find_place(struct hvd_request *r)
 {
-    size_t *counts = recvcounts_of(r), *displs = (size_t *)r->args.rdispls;
-    int size = comm->config.size;
+    size_t *counts = r->ragged.counts, *displs = counts + r->ragged.size;
+    const char *kind = call_kind_name((unsigned)r->args.kind);
     size_t total = 0;
 
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < r->ragged.size; i++) {
         displs[i] = total;
-        total += counts[i];
+        if (__builtin_add_overflow(total, counts[i], &total))
+            return error_set(HVD_ERR_INVALID, "%s: counts overflow", kind);
     }
-    r->args.recvbuf = r->args.place(r->args.place_arg, counts, size);
+    r->args.recvbuf = r->args.place(r->args.place_arg, counts, r->ragged.size);
     if (r->args.recvbuf != NULL || total == 0)
         return HVD_OK;
-    /* the others have begun: this rank cannot go back */
-    (void)comm_fail(comm, HVD_ERR_NOMEM, "%s: no place for %zu elements",
-                    call_kind_name((unsigned)r->args.kind), total);
-    return comm_end(comm);
+    return error_set(HVD_ERR_NOMEM, "%s: no place for %zu elements", kind,
+                     total);
 }
 
 hvd_status_t ragged_end(struct comm *comm, struct hvd_request *r)
 {
-    return r->part_i == 0 ? find_place(comm, r) : HVD_OK;
+    hvd_status_t status = r->part_i == 0 ? find_place(r) : HVD_OK;
+
+    if (status == HVD_OK)
+        return HVD_OK;
+    /* the others have begun: this rank cannot go back */
+    (void)comm_fail(comm, status, "%s", error_text());
+    return comm_end(comm);
+}
+
+/* --- alone --- */
+
+static hvd_status_t move_own(struct hvd_request *r)
+{
+    bool all = r->args.kind == HVD_COLLECTIVE_ALLTOALLV;
+    size_t n = all ? r->args.sendcounts[0] : r->ragged.own;
+    size_t elem = r->call.elem_nbytes, at = all ? r->args.sdispls[0] : 0;
+
+    r->ragged.counts[0] = n;
+    HVD_TRY(find_place(r));
+    if (n > 0)
+        memmove(r->args.recvbuf, (const uint8_t *)r->args.sendbuf + at * elem,
+                n * elem);
+    return HVD_OK;
+}
+
+void ragged_run_alone(struct hvd_request *r)
+{
+    if (!request_done(r) && r->ragged.on && r->ragged.size == 1)
+        request_end(r, move_own(r));
 }

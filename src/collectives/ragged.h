@@ -5,7 +5,8 @@
  *       has for each. The program then says where they go (args.place)
  *   2   the call as it was asked for, with those counts
  *
- * Threads: the driver, but for ragged_check() and ragged_prepare(). Memory: the
+ * Threads: the driver, but for ragged_admit(), ragged_prepare() and
+ * ragged_run_alone(). Memory: the
  * counts are the request's. */
 #ifndef COLLECTIVES_RAGGED_H
 #define COLLECTIVES_RAGGED_H
@@ -24,15 +25,17 @@ struct hvd_request;
 /* Of a request. */
 struct ragged {
     bool on;
-    size_t own; /* elements that this rank has, of an allgatherv */
+    int size; /* of its comm, which may end before a world of one's runs */
+    size_t *counts; /* [size]: what each rank sends to this one */
+    size_t own;     /* elements that this rank has, of an allgatherv */
 };
 
-/* Does `args` leave counts to be found out? HVD_ERR_INVALID,
- * HVD_ERR_UNSUPPORTED: not of such a call. */
+/* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID,
+ * HVD_ERR_UNSUPPORTED. */
 hvd_status_t
-ragged_check(const struct hvd_collective_args *args) HVD_MUST_CHECK;
+ragged_admit(const struct hvd_collective_args *args) HVD_MUST_CHECK;
 /* A request that is filled in, and has room for the counts: if it is one, it
- * has two parts from here on. */
+ * has its parts from here on. */
 void ragged_prepare(struct hvd_request *request);
 
 /* The part that is next: its arguments. Else than HVD_OK: the comm has ended.
@@ -43,5 +46,11 @@ hvd_status_t ragged_begin(struct comm *comm, const struct hvd_request *request,
 /* It has run. Likewise: there is no place, say. */
 hvd_status_t ragged_end(struct comm *comm,
                         struct hvd_request *request) HVD_MUST_CHECK;
+
+/* In a world of one a posted call is over as it is posted; not this one, which
+ * asks the program for a place, while who posts by name holds locks. Whoever
+ * has posted it or waits for it: it is done when this has returned. Nothing, if
+ * it was, or is no such call. */
+void ragged_run_alone(struct hvd_request *request);
 
 #endif

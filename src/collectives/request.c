@@ -216,7 +216,6 @@ static void keep_name(struct hvd_request *request, const char *name)
 static hvd_status_t fill(struct hvd_request *request,
                          const struct comm_group *group)
 {
-    HVD_TRY(ragged_check(&request->args));
     HVD_TRY(group == NULL ? fill_one(request) : fill_group(request, group));
     HVD_TRY(compression_prepare(request, group != NULL));
     adasum_prepare(request);
@@ -331,6 +330,20 @@ void request_make_one_part(struct hvd_request *request)
     request->call.head.count = all.count;
     request->call.nothing = all.count == 0;
     request->call.head.root = digest_of(request, &all);
+}
+
+hvd_status_t request_check_part(struct comm *comm,
+                                const struct hvd_request *request,
+                                const struct collective_args *args,
+                                struct call *call_p)
+{
+    if (call_check(args, comm->config.rank, comm->config.size, call_p) !=
+        HVD_OK) {
+        (void)comm_fail(comm, HVD_ERR_INVALID, "%s", error_text());
+        return comm_end(comm);
+    }
+    call_p->head.sequence = request->call.head.sequence + request->part_i;
+    return HVD_OK;
 }
 
 void request_part(const struct hvd_request *request, void *buffer,

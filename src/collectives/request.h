@@ -117,6 +117,14 @@ hvd_status_t request_scale(struct comm *comm, hvd_dtype_t dtype, void *dst,
                            const void *src, size_t count,
                            double factor) HVD_MUST_CHECK;
 
+/* Of a request whose parts are calls of their own: the one that is next, as
+ * call_check(), with its number. Else than HVD_OK: the comm has ended, since
+ * the others have begun. */
+hvd_status_t request_check_part(struct comm *comm,
+                                const struct hvd_request *request,
+                                const struct collective_args *args,
+                                struct call *call_p) HVD_MUST_CHECK;
+
 /* To the timeline. */
 void request_show(const struct hvd_request *request, enum timeline_phase phase,
                   uint64_t since_ns, uint64_t until_ns);

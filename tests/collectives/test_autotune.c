@@ -232,7 +232,7 @@ int main(void)
     tcase_add_test(tc, who_says_nothing_leaves_the_default);
     tcase_add_test(tc, any_byte_is_a_setting);
     tcase_add_test(tc, what_the_user_said_is_left);
-    tcase_add_loop_test(tc, log_that_cannot_be_written_is_let_go, 0, 2);
+    tcase_add_loop_test(tc, log_that_cannot_be_written_is_let_go, 0, 3);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

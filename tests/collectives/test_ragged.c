@@ -203,6 +203,10 @@ static bool run_refused(struct group *g, int rank, void *arg)
     args.kind = COLLECTIVE_ALLTOALLV;
     args.sendcounts = NULL;
     EXPECT(refuse(g, rank, &args, "counts or displacements are NULL"));
+    args = args_of(&call);
+    args.memory = HVD_MEMORY_DEVICE;
+    EXPECT(comm_post(g->comms[rank], &args, &call.request) ==
+           HVD_ERR_UNSUPPORTED);
     free(call.send);
     return true;
 }
@@ -217,6 +221,8 @@ START_TEST(what_is_said_twice_is_refused)
 }
 END_TEST
 
+/* --- no place --- */
+
 static void *no_place(void *arg, const size_t *counts, int size)
 {
     (void)arg;
@@ -225,9 +231,28 @@ static void *no_place(void *arg, const size_t *counts, int size)
     return NULL;
 }
 
+static void *place_on_sendbuf(void *arg, const size_t *counts, int size)
+{
+    struct ragged_call *c = arg;
+
+    (void)counts;
+    (void)size;
+    return c->send; /* its own block is the second */
+}
+
+static const struct {
+    hvd_place_fn *place;
+    hvd_status_t status;
+    const char *words;
+} bad[] = {
+    {no_place, HVD_ERR_NOMEM, "allgatherv: no place for"},
+    {place_on_sendbuf, HVD_ERR_INVALID, "sendbuf and recvbuf overlap"},
+};
+
 /* Rank 1 has none: its own error, a lost peer for the others. */
 static bool run_without_place(struct group *g, int rank, void *arg)
 {
+    int i = *(int *)arg / 2;
     struct ragged_call call;
     struct collective_args args;
     hvd_status_t status;
@@ -236,14 +261,14 @@ static bool run_without_place(struct group *g, int rank, void *arg)
     args = args_of(&call);
     args.name = "call";
     if (rank == 1)
-        args.place = no_place;
-    EXPECT((*(int *)arg
+        args.place = bad[i].place;
+    EXPECT((*(int *)arg % 2
                 ? by_name_post(g->comms[rank], &args, NULL, &call.request)
                 : comm_post(g->comms[rank], &args, &call.request)) == HVD_OK);
     status = request_wait(call.request);
     if (rank == 1) {
-        EXPECT(status == HVD_ERR_NOMEM);
-        EXPECT_SAY(text_has("allgatherv: no place for"), "%s", error_text());
+        EXPECT(status == bad[i].status);
+        EXPECT_SAY(text_has(bad[i].words), "%s", error_text());
     } else {
         EXPECT_SAY(status == HVD_PEER_LOST || status == HVD_OK, "%d", status);
     }
@@ -261,6 +286,33 @@ START_TEST(who_has_no_place_ends_the_generation)
     group_fini(&g);
 }
 END_TEST
+
+/* Who posts by name may hold locks: the program is asked later. */
+static bool run_alone(struct group *g, int rank, void *arg)
+{
+    struct ragged_call call;
+
+    (void)arg;
+    prepare(&call, 2, rank, g->size);
+    EXPECT(post(g->comms[rank], &call, true));
+    EXPECT(call.n_places == 0);
+    ragged_run_alone(call.request);
+    EXPECT(call.n_places == 1 && request_done(call.request));
+    return finish(&call);
+}
+
+START_TEST(alone_the_program_is_asked_without_locks)
+{
+    struct group g;
+
+    group_init(&g, 1);
+    group_run(&g, run_alone, NULL);
+    ck_assert_uint_eq(comm_called(g.comms[0]), comm_operations(g.comms[0]));
+    group_fini(&g);
+}
+END_TEST
+
+/* --- ranks that differ --- */
 
 static bool differ(struct group *g, int rank, bool by_name)
 {
@@ -317,7 +369,8 @@ int main(void)
     tcase_add_loop_test(tc, ordered_calls_find_out_their_counts, 1, SIZES_MAX);
     tcase_add_loop_test(tc, calls_by_name_find_out_their_counts, 1, SIZES_MAX);
     tcase_add_test(tc, what_is_said_twice_is_refused);
-    tcase_add_loop_test(tc, who_has_no_place_ends_the_generation, 0, 2);
+    tcase_add_loop_test(tc, who_has_no_place_ends_the_generation, 0, 4);
+    tcase_add_test(tc, alone_the_program_is_asked_without_locks);
     tcase_add_loop_test(tc, who_knows_its_counts_is_another_call, 0, 2);
     suite_add_tcase(suite, tc);
     return support_run(suite);

@@ -11,9 +11,10 @@
 
 enum {
     NONE = -1,
-    NEW_NAMES = 0,           /* of a round: how many new names, as bits_of() */
-    DRAINS = 1,              /* no more will come */
-    JOINED = 2,              /* [size]: this rank has, 0 */
+    NEW_NAMES = 0, /* of a round: how many new names, as bits_of() */
+    DRAINS = 1,    /* no more will come */
+    JOINED = NEGOTIATOR_CALLERS + NEGOTIATOR_CALLERS_NBYTES, /* [size]: this
+                                rank has, 0 */
     ROUND_NBYTES_MIN = 1024, /* so that most jobs have one size of rounds */
     NO_NEW_NAMES = 255,
     NEW_NAMES_BITS_MAX = 10, /* more take another exchange */
@@ -323,6 +324,7 @@ void negotiator_round_begin(struct negotiator *n, uint8_t *out)
     HVD_ASSERT(n->next_decided == n->n_decided && !n->exchanges);
     memset(out, 0, negotiator_round_nbytes(n));
     n->join_told = joins_now(n);
+    memset(out + NEGOTIATOR_CALLERS, UINT8_MAX, NEGOTIATOR_CALLERS_NBYTES);
     memset(out + JOINED, 1, n->size);
     if (n->join_told)
         out[JOINED + n->rank] = 0;

@@ -75,6 +75,10 @@ bool negotiator_has_news(const struct negotiator *n);
 
 /* --- a round: the same on all ranks, which begin and end it together --- */
 
+/* Of a round these bytes are the caller's, who writes its own behind _begin and
+ * reads the least of all ranks' before _end; UINT8_MAX says nothing. */
+enum { NEGOTIATOR_CALLERS = 2, NEGOTIATOR_CALLERS_NBYTES = 2 };
+
 /* Grows with the names that are known. */
 size_t negotiator_round_nbytes(const struct negotiator *n);
 /* out [round_nbytes]: this rank's contribution. */

@@ -7,11 +7,14 @@ enum {
     STEPS_MIN = 2,       /* of a window */
     LOST_US = 120000000, /* an anchor that has not come back */
     ANCHORS_LOST_MAX = 3,
+    RIVAL_TIMES = 8, /* that another call is decided while it is awaited */
+    RIVAL_US = 10000000,
     WINS = 5,
     LOSSES = TUNER_PAIRS + 1 - WINS,
     SLOW_MAX = 2, /* a pause of the program looks as slow, once */
     PASSES = 2,
-    DEBT_SHARE = 25
+    DEBT_SHARE = 25,
+    RESERVE_TURNS = 2
 };
 
 static const double margin = 1.02, hopeless = 0.8;
@@ -83,7 +86,7 @@ static void next_contest(struct tuner *t)
 static void search(struct tuner *t, struct tuner_setting best)
 {
     t->best = best;
-    t->is_last = false;
+    t->settled = t->is_last = false;
     t->pass = 0;
     begin_pass(t);
     next_contest(t);
@@ -97,12 +100,6 @@ void tuner_init(struct tuner *t, const uint8_t *n_values, uint64_t window_us)
     memcpy(t->n_values, n_values, sizeof(t->n_values));
     t->window_min_us = window_us;
     search(t, none);
-}
-
-void tuner_resume(struct tuner *t, const uint8_t *n_values)
-{
-    memcpy(t->n_values, n_values, sizeof(t->n_values));
-    t->anchored = t->trying = t->in_window = false;
 }
 
 void tuner_follow(struct tuner *t, struct tuner_setting best, bool settled)
@@ -162,89 +159,132 @@ static void judge(struct tuner *t)
 
 /* --- turns --- */
 
-static void begin_turn(struct tuner *t, uint64_t now_us, bool trying)
+static void begin_turn(struct tuner *t, bool trying)
 {
     t->trying = trying;
     t->in_window = false;
-    t->turn_us = now_us;
-    t->turn_nbytes = 0;
+    t->turn_us = t->clock_us;
+    if (!trying)
+        return;
+    t->on_trial = true;
+    t->trial_us = t->clock_us;
+    t->trial_nbytes = 0;
 }
 
-/* What the turn took longer than it would have with the best. */
-static void charge(struct tuner *t, uint64_t now_us)
+/* What it took longer than it would have with the best. */
+static void end_trial(struct tuner *t)
 {
-    double lost_us = (double)(now_us - t->turn_us) -
-                     t->best_rate * (double)t->turn_nbytes;
+    double lost_us = (double)(t->clock_us - t->trial_us) -
+                     t->best_rate * (double)t->trial_nbytes;
 
-    if (lost_us > 0)
+    if (t->on_trial && lost_us > 0)
         t->debt_us += lost_us;
+    t->on_trial = false;
 }
 
-static bool can_pay(const struct tuner *t, uint64_t now_us)
+static bool can_pay(const struct tuner *t)
 {
-    return t->debt_us + (double)t->best_turn_us <=
-           (double)(now_us - t->began_us) / DEBT_SHARE;
+    return t->debt_us + RESERVE_TURNS * (double)t->best_turn_us <=
+           (double)t->clock_us / DEBT_SHARE;
 }
 
-static void end_turn(struct tuner *t, uint64_t now_us)
+static void end_turn(struct tuner *t)
 {
-    double rate = (double)(now_us - t->window_us) / (double)t->window_nbytes;
+    double us = (double)(t->clock_us - t->window_us);
 
     if (!t->trying) {
-        t->best_rate = rate;
-        t->best_turn_us = now_us - t->turn_us;
-        begin_turn(t, now_us, can_pay(t, now_us));
+        t->best_rate = us / (double)t->window_nbytes;
+        t->best_turn_us = t->clock_us - t->turn_us;
+        begin_turn(t, can_pay(t));
         return;
     }
-    charge(t, now_us);
-    t->rate = rate;
-    t->gains[t->n_pairs++] = t->best_rate / rate;
-    begin_turn(t, now_us, false);
+    t->rate = us / (double)t->window_nbytes;
+    t->gains[t->n_pairs++] = t->best_rate / t->rate;
+    begin_turn(t, false);
     judge(t);
 }
 
-static void give_up_turn(struct tuner *t, uint64_t now_us)
+static bool is_slow(const struct tuner *t)
 {
-    charge(t, now_us);
-    begin_turn(t, now_us, false);
+    return t->trying && t->clock_us - t->turn_us >= 2 * t->best_turn_us;
+}
+
+static void give_up_turn(struct tuner *t)
+{
+    begin_turn(t, false);
     if (++t->n_slow == SLOW_MAX)
         end_contest(t, false);
 }
 
 /* --- steps --- */
 
-static void anchor(struct tuner *t, uint64_t now_us, const struct name_id *name)
+static void drop_anchor(struct tuner *t, const struct name_id *name)
 {
     t->anchor = *name;
     t->anchored = true;
-    t->anchor_us = now_us;
-    begin_turn(t, now_us, false);
+    t->rivalled = false;
+    t->anchor_us = t->clock_us;
+    begin_turn(t, false);
 }
 
-static void begin_window(struct tuner *t, uint64_t now_us)
+static void begin_window(struct tuner *t)
 {
+    if (!t->trying)
+        end_trial(t);
     t->in_window = true;
     t->n_steps = 0;
-    t->window_us = now_us;
+    t->window_us = t->clock_us;
     t->window_nbytes = 0;
 }
 
-static void begin_step(struct tuner *t, uint64_t now_us)
+static void begin_step(struct tuner *t)
 {
-    t->anchor_us = now_us;
+    t->anchor_us = t->clock_us;
+    t->rivalled = false;
     t->n_anchors_lost = 0;
-    if (!t->in_window)
-        begin_window(t, now_us);
+    if (is_slow(t))
+        give_up_turn(t);
+    else if (!t->in_window)
+        begin_window(t);
     else if (++t->n_steps >= STEPS_MIN &&
-             now_us - t->window_us >= t->window_min_us)
-        end_turn(t, now_us);
+             t->clock_us - t->window_us >= t->window_min_us)
+        end_turn(t);
 }
 
-static void lose_anchor(struct tuner *t, uint64_t now_us,
-                        const struct name_id *name)
+/* Another call, which may be the better anchor. */
+static void watch_rival(struct tuner *t, const struct name_id *name)
 {
-    t->settled = ++t->n_anchors_lost == ANCHORS_LOST_MAX;
-    anchor(t, now_us, name);
+    if (!t->rivalled || t->clock_us - t->rival_us > RIVAL_US) {
+        t->rivalled = true;
+        t->rival = *name;
+        t->rival_us = t->clock_us;
+        t->n_rival = 0;
+    } else if (name_id_equal(&t->rival, name) && ++t->n_rival == RIVAL_TIMES) {
+        drop_anchor(t, name);
+    }
+}
+
+static void be_between(struct tuner *t, const struct name_id *name)
+{
+    if (is_slow(t)) {
+        give_up_turn(t);
+    } else if (t->clock_us - t->anchor_us > LOST_US) {
+        t->settled = ++t->n_anchors_lost == ANCHORS_LOST_MAX;
+        drop_anchor(t, name);
+    } else {
+        watch_rival(t, name);
+    }
+}
+
+/* --- time --- */
+
+static void advance(struct tuner *t, uint64_t now_us)
+{
+    uint64_t us = t->last_us > 0 ? now_us - t->last_us : 0;
+    uint64_t max_us = 2 * t->best_turn_us;
+
+    t->clock_us += max_us > 0 && us > max_us ? max_us : us;
+    t->last_us = now_us;
 }
 
 void tuner_decided(struct tuner *t, uint64_t now_us, const struct name_id *name,
@@ -252,18 +292,31 @@ void tuner_decided(struct tuner *t, uint64_t now_us, const struct name_id *name,
 {
     if (t->settled)
         return;
-    if (t->began_us == 0)
-        t->began_us = now_us;
+    advance(t, now_us);
     if (!t->anchored)
-        anchor(t, now_us, name);
-    else if (t->trying && now_us - t->turn_us > 2 * t->best_turn_us)
-        give_up_turn(t, now_us);
+        drop_anchor(t, name);
     else if (name_id_equal(&t->anchor, name))
-        begin_step(t, now_us);
-    else if (now_us - t->anchor_us > LOST_US)
-        lose_anchor(t, now_us, name);
-    t->turn_nbytes += nbytes + 1; /* a barrier counts, too */
+        begin_step(t);
+    else
+        be_between(t, name);
+    t->trial_nbytes += nbytes + 1; /* a barrier counts, too */
     t->window_nbytes += nbytes + 1;
+}
+
+void tuner_pause(struct tuner *t)
+{
+    end_trial(t);
+    t->anchored = t->trying = t->in_window = false;
+    t->last_us = 0;
+}
+
+void tuner_resume(struct tuner *t, const uint8_t *n_values, bool differs)
+{
+    tuner_pause(t);
+    differs |= memcmp(t->n_values, n_values, sizeof(t->n_values)) != 0;
+    memcpy(t->n_values, n_values, sizeof(t->n_values));
+    if (differs)
+        search(t, t->best);
 }
 
 /* --- answers --- */

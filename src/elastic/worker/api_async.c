@@ -166,8 +166,12 @@ hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
         own.count = 0;
     }
     if (own.flags & HVD_COLLECTIVE_BY_NAME)
-        return post_by_name(&named);
-    return post_group("hvd_collective_post", &own, named.group, request_p);
+        HVD_TRY(post_by_name(&named));
+    else
+        HVD_TRY(
+            post_group("hvd_collective_post", &own, named.group, request_p));
+    ragged_run_alone(*request_p);
+    return HVD_OK;
 }
 
 hvd_status_t hvd_allreduce_async(const void *sendbuf, void *recvbuf,

@@ -137,21 +137,28 @@ static hvd_status_t read_names(void)
                      "number up to 1000000", &knobs.names_known);
 }
 
+void knobs_release(void)
+{
+    autotune_destroy(knobs.autotune);
+    knobs.autotune = NULL;
+}
+
 /* What the user has chosen is left as it is. */
 static hvd_status_t prepare_autotune(bool on)
 {
-    const char *log = getenv(ENV_AUTOTUNE_LOG);
+    const char *text = getenv(ENV_AUTOTUNE), *log = getenv(ENV_AUTOTUNE_LOG);
     uint8_t algorithm = knobs.algorithms.by_kind[COLLECTIVE_ALLREDUCE];
     struct autotune_config config = {
         .fixed_fusion = knobs.fusion_nbytes > 0,
         .fixed_algorithm = algorithm != ALGORITHM_AUTO,
     };
 
-    if (log != NULL && *log == '\0')
-        log = NULL;
-    if ((!on && log == NULL) || knobs.autotune != NULL)
+    knobs_release(); /* an earlier hvd_init may have failed */
+    config.log = log != NULL && *log != '\0' ? log : NULL;
+    if (text == NULL || *text == '\0')
+        on = config.log != NULL;
+    if (!on)
         return HVD_OK;
-    config.log = log;
     knobs.autotune = autotune_create(&config);
     return knobs.autotune != NULL ? HVD_OK
                                   : error_set(HVD_ERR_NOMEM, ENV_AUTOTUNE);
@@ -184,12 +191,6 @@ hvd_status_t knobs_read(void)
     knobs.share_device = share_device;
     knobs.device_sync = sync;
     return prepare_autotune(tune);
-}
-
-void knobs_release(void)
-{
-    autotune_destroy(knobs.autotune);
-    knobs.autotune = NULL;
 }
 
 bool knobs_share(void)
