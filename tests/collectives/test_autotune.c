@@ -80,6 +80,8 @@ static bool run_until_settled(struct group *g, int rank, void *arg)
         EXPECT(allreduce(g->comms[rank], &over, &over, 1, HVD_FLOAT32,
                          HVD_MAX) == HVD_OK);
     }
+    /* what was settled by the last decision is told with the next round */
+    EXPECT(run_step(g, rank, &t, &random, 0));
     free_tensors(&t);
     return true;
 }
