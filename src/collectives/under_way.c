@@ -64,13 +64,55 @@ hvd_status_t request_scale(struct comm *comm, hvd_dtype_t dtype, void *dst,
     return HVD_OK;
 }
 
+/* Small tensors of a group, one behind the other. */
+static hvd_status_t pack(struct comm *comm, const struct hvd_request *r)
+{
+    const struct fusion_part *packed = request_packed(r);
+    uint64_t since_ns;
+
+    if (packed == NULL)
+        return HVD_OK;
+    if (!buffer_reserve(comm)) {
+        /* the others have begun: this rank cannot go back */
+        (void)comm_fail(comm, HVD_ERR_NOMEM, "a fusion buffer");
+        return comm_end(comm);
+    }
+    since_ns = timeline_call_clock();
+    fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
+    request_show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
+    return HVD_OK;
+}
+
+/* The call that the part is, its buffers filled. */
+static hvd_status_t make_call(struct comm *comm, struct hvd_request *r,
+                              struct collective_args *args_p,
+                              struct call *call_p)
+{
+    if (r->adasum.on)
+        return adasum_begin(comm, r, args_p, call_p);
+    if (r->ragged.on)
+        return ragged_begin(comm, r, args_p, call_p);
+    HVD_TRY(pack(comm, r));
+    request_part(r, comm->fusion, args_p, call_p);
+    if (args_p->prescale == 0)
+        return HVD_OK;
+    HVD_TRY(request_scale(comm, args_p->dtype, args_p->recvbuf, args_p->sendbuf,
+                          args_p->count, args_p->prescale));
+    args_p->sendbuf = args_p->recvbuf;
+    return HVD_OK;
+}
+
+/* Is its device's work done by others than the engine? */
+static bool is_given_away(const struct hvd_request *r)
+{
+    return r->device.way == ON_DEVICE_NCCL || r->device.way == ON_DEVICE_ALONE;
+}
+
 /* HVD_OK, and comm->op is active; or the part is over at once. */
 static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
 {
-    const struct fusion_part *packed = request_packed(r);
     struct collective_args args;
     struct call call;
-    uint64_t since_ns;
 
     if (comm_status(comm, NULL) != HVD_OK)
         return comm_end(comm);
@@ -84,29 +126,9 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         HVD_TRY(compression_begin(comm, r));
     if (r->device.way != ON_DEVICE_NOT && r->part_i == 0)
         HVD_TRY(on_device_begin(comm, r));
-    if (r->device.way == ON_DEVICE_NCCL || r->device.way == ON_DEVICE_ALONE)
+    if (is_given_away(r))
         return HVD_OK;
-    if (packed != NULL) {
-        if (!buffer_reserve(comm)) {
-            /* the others have begun: this rank cannot go back */
-            (void)comm_fail(comm, HVD_ERR_NOMEM, "a fusion buffer");
-            return comm_end(comm);
-        }
-        since_ns = timeline_call_clock();
-        fusion_pack(r->tensors, packed, r->call.elem_nbytes, comm->fusion);
-        request_show(r, TIMELINE_MEMCPY_IN, since_ns, timeline_call_clock());
-    }
-    if (r->adasum.on || r->ragged.on) {
-        HVD_TRY(r->adasum.on ? adasum_begin(comm, r, &args, &call)
-                             : ragged_begin(comm, r, &args, &call));
-        return comm_begin(comm, &args, &call);
-    }
-    request_part(r, comm->fusion, &args, &call);
-    if (args.prescale != 0) {
-        HVD_TRY(request_scale(comm, args.dtype, args.recvbuf, args.sendbuf,
-                              args.count, args.prescale));
-        args.sendbuf = args.recvbuf;
-    }
+    HVD_TRY(make_call(comm, r, &args, &call));
     return comm_begin(comm, &args, &call);
 }
 
