@@ -70,13 +70,11 @@ hvd_status_t communicator_create(const struct communicator_config *config,
     return HVD_OK;
 }
 
-/* Until something about it may have changed. */
-static void wait_once(const struct communicator *c,
-                      const struct verdict *verdict)
+/* Until something about it may have changed. wake_fd: another reason; -1. */
+static void wait_once(const struct communicator *c, int wake_fd)
 {
-    struct pollfd pfds[] = {
-        {c->config.doorbell, POLLIN, 0},
-        {verdict != NULL ? verdict->wake_fd : -1, POLLIN, 0}};
+    struct pollfd pfds[] = {{c->config.doorbell, POLLIN, 0},
+                            {wake_fd, POLLIN, 0}};
     eventfd_t ignored;
 
     (void)!poll(pfds, ARRAY_SIZE(pfds), LOOK_READY_US / 1000);
@@ -96,7 +94,7 @@ hvd_status_t communicator_await(struct communicator *c,
         HVD_TRY(verdict_check(verdict));
         if (clock_now_us() >= deadline_us)
             return device_give_up("its thread does not come back from a call");
-        wait_once(c, verdict);
+        wait_once(c, verdict->wake_fd);
     }
     if (state_of(c) == LIFE_READY)
         return HVD_OK;
@@ -118,7 +116,7 @@ bool communicator_silence(struct communicator *c)
     HVD_ASSERT(atomic_load(&c->cancelled));
     while (!atomic_load(&c->quiet) && !life_is_over(state_of(c)) &&
            clock_now_us() - begun_us < limit_us) {
-        wait_once(c, NULL);
+        wait_once(c, -1);
         if (atomic_load(&c->aborted))
             limit_us = PROGRAM_US;
     }
@@ -133,7 +131,7 @@ hvd_status_t communicator_confirm(struct communicator *c,
         if (state_of(c) > LIFE_READY)
             return communicator_reason(c);
         device_kick(c->device);
-        wait_once(c, verdict);
+        wait_once(c, verdict->wake_fd);
     }
     return state_of(c) > LIFE_READY ? communicator_reason(c) : HVD_OK;
 }
