@@ -31,7 +31,8 @@ static const enum algorithm algorithms[N_ALGORITHM] = {
 _Static_assert(N_FUSION *N_GATHER *N_ALGORITHM < FINAL, "codes of 7 bits");
 
 struct autotune {
-    struct autotune_config config; /* its log is `path` */
+    bool fixed_fusion, fixed_algorithm;
+    uint64_t window_us;
     struct tuner tuner;
     bool decides;
     bool was_settled; /* and it has been said */
@@ -51,9 +52,9 @@ struct autotune *autotune_create(const struct autotune_config *config)
 
     if (a == NULL)
         return NULL;
-    a->config = *config;
-    if (config->window_us == 0)
-        a->config.window_us = TUNER_WINDOW_US;
+    a->fixed_fusion = config->fixed_fusion;
+    a->fixed_algorithm = config->fixed_algorithm;
+    a->window_us = config->window_us > 0 ? config->window_us : TUNER_WINDOW_US;
     if (config->log == NULL)
         return a;
     a->path = strdup(config->log);
@@ -76,14 +77,14 @@ void autotune_destroy(struct autotune *a)
 void autotune_begin(struct autotune *a, uint64_t generation, int size,
                     bool decides, bool over_network)
 {
-    bool algorithm = over_network && !a->config.fixed_algorithm;
+    bool algorithm = over_network && !a->fixed_algorithm;
     const uint8_t n_values[TUNER_PARAMETERS] = {
-        [FUSION] = a->config.fixed_fusion ? 1 : N_FUSION,
+        [FUSION] = a->fixed_fusion ? 1 : N_FUSION,
         [GATHER] = N_GATHER,
         [ALGORITHM] = algorithm ? N_ALGORITHM : 1};
 
     if (a->generation == 0)
-        tuner_init(&a->tuner, n_values, a->config.window_us);
+        tuner_init(&a->tuner, n_values, a->window_us);
     else
         tuner_resume(&a->tuner, n_values, a->size != size);
     a->decides = decides;

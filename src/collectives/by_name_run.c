@@ -422,22 +422,25 @@ static void count(struct by_name *b, const struct hvd_request *r, size_t elem,
 
 static hvd_status_t take_decisions(struct by_name *b)
 {
-    uint64_t now_us = clock_now_us();
+    bool tunes = b->autotune != NULL;
+    uint64_t now_us = tunes ? clock_now_us() : 0;
     struct negotiated d;
 
     if (negotiator_is_stuck(b->negotiator))
         return stuck(b);
     end_join(b);
     b->n_joined = negotiator_n_joined(b->negotiator);
-    if (b->autotune != NULL && b->n_joined > 0)
-        autotune_pause(b->autotune); /* nothing is fused */
+    if (tunes && b->n_joined > 0) {
+        tunes = false; /* nothing is fused */
+        autotune_pause(b->autotune);
+    }
     batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->setting.fusion_nbytes);
     while (negotiator_next(b->negotiator, &d)) {
         size_t elem = hvd_dtype_size((hvd_dtype_t)d.signature.dtype);
 
         if (!decide(b, &d))
             continue;
-        if (b->autotune != NULL && b->n_joined == 0)
+        if (tunes)
             count(b, d.call, elem, now_us);
         if (!batches_add(&b->batches, &d.signature, elem, d.call))
             return no_memory(b);

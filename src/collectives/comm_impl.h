@@ -133,7 +133,7 @@ struct comm {
     struct operation op;
     struct local *local;            /* NULL: no shared memory */
     struct two_level *two_level;    /* NULL: one level serves all */
-    enum algorithm large_allreduce; /* where config.algorithms leaves it */
+    enum algorithm large_allreduce; /* if config.algorithms says auto */
     bool in_background;             /* the progress thread drives it */
     /* issuing thread: the last blocking call, and what came of its checks */
     bool has_last;
