@@ -116,38 +116,34 @@ static bool finish(struct ragged_call *c)
 
 /* --- all of them --- */
 
-static bool run_ordered(struct group *g, int rank, void *arg)
+static bool run_calls(struct group *g, int rank, int first, bool by_name)
 {
     struct ragged_call calls[CALLS];
 
-    (void)arg;
-    for (int i = 0; i < CALLS; i++) {
+    for (int k = 0; k < CALLS; k++) {
+        int i = (first + k) % CALLS;
+
         prepare(&calls[i], i, rank, g->size);
-        EXPECT(post(g->comms[rank], &calls[i], false));
+        EXPECT(post(g->comms[rank], &calls[i], by_name));
     }
     for (int i = 0; i < CALLS; i++)
         EXPECT(finish(&calls[i]));
     return true;
 }
 
+static bool run_ordered(struct group *g, int rank, void *arg)
+{
+    (void)arg;
+    return run_calls(g, rank, 0, false);
+}
+
 static bool run_by_name(struct group *g, int rank, void *arg)
 {
     struct random_state random = {.s = (uint64_t)rank};
-    struct ragged_call calls[CALLS];
 
     (void)arg;
-    for (int step = 0; step < STEPS; step++) {
-        int first = (int)random_below(&random, CALLS);
-
-        for (int k = 0; k < CALLS; k++) {
-            int i = (first + k) % CALLS;
-
-            prepare(&calls[i], i, rank, g->size);
-            EXPECT(post(g->comms[rank], &calls[i], true));
-        }
-        for (int i = 0; i < CALLS; i++)
-            EXPECT(finish(&calls[i]));
-    }
+    for (int step = 0; step < STEPS; step++)
+        EXPECT(run_calls(g, rank, (int)random_below(&random, CALLS), true));
     return true;
 }
 
