@@ -106,9 +106,7 @@ static bool fill_part(struct tracefile *f, int fd, uint64_t nbytes)
            write_all(fd, closing, CLOSING, nbytes - CLOSING);
 }
 
-/* A write beyond the limit is SIGXFSZ, which ends the user's program. What is
- * written later lies within the part. */
-static bool may_be_file(uint64_t nbytes)
+bool tracefile_may_be(uint64_t nbytes)
 {
     struct rlimit limit;
 
@@ -142,7 +140,8 @@ static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
     char fresh[PATH_MAX + 8];
     int fd, error;
 
-    if (!may_be_file(nbytes))
+    /* what is written later lies within the part */
+    if (!tracefile_may_be(nbytes))
         return -1;
     errno = EEXIST;
     if (!tracefile_may_replace(path))

@@ -62,6 +62,10 @@ void tracefile_flush(struct tracefile *f);
  * EEXIST, if something else than a file is there. */
 int tracefile_create(const char *path);
 
+/* May a file of this process be that long (RLIMIT_FSIZE)? false with EFBIG: a
+ * write beyond would be SIGXFSZ, which ends the user's program. */
+bool tracefile_may_be(uint64_t nbytes);
+
 /* Is nothing there, or a file? Renaming would replace a device, a FIFO or a
  * socket for everybody on the machine. */
 bool tracefile_may_replace(const char *path);

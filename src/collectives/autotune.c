@@ -12,10 +12,11 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/tracefile.h"
 #include "collectives/comm.h"
 
 enum { FUSION, GATHER, ALGORITHM, N_FUSION = 6, N_GATHER = 4, N_ALGORITHM = 3 };
-enum { SILENT = UINT8_MAX, FINAL = 1 << 7 };
+enum { SILENT = UINT8_MAX, FINAL = 1 << 7, LINE_NBYTES = 256 };
 
 static const uint64_t fusions[N_FUSION] = {0, /* as configured */
                                            64 << 20, 16 << 20,        4 << 20,
@@ -37,8 +38,8 @@ struct autotune {
     bool decides;
     bool was_settled; /* and it has been said */
     /* of the log */
-    char *path; /* NULL: none, or no more */
-    FILE *file;
+    char *path;          /* NULL: none, or no more */
+    int fd;              /* -1: not open */
     uint64_t generation; /* 0: none yet */
     uint64_t since_us, now_us;
     int size;
@@ -52,6 +53,7 @@ struct autotune *autotune_create(const struct autotune_config *config)
 
     if (a == NULL)
         return NULL;
+    a->fd = -1;
     a->fixed_fusion = config->fixed_fusion;
     a->fixed_algorithm = config->fixed_algorithm;
     a->window_us = config->window_us > 0 ? config->window_us : TUNER_WINDOW_US;
@@ -68,8 +70,8 @@ void autotune_destroy(struct autotune *a)
 {
     if (a == NULL)
         return;
-    if (a->file != NULL)
-        fclose(a->file);
+    if (a->fd >= 0)
+        close(a->fd);
     free(a->path);
     free(a);
 }
@@ -153,33 +155,41 @@ struct autotune_setting autotune_hear(struct autotune *a, const uint8_t *in,
 /* --- what is said about it --- */
 
 /* Not what may hold its writer up, as a FIFO. */
-static FILE *open_regular(const char *path)
+static int open_regular(const char *path)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK,
                   0666);
     struct stat st;
 
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        return fdopen(fd, "a");
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
+        return fd;
     close(fd);
     errno = EINVAL;
-    return NULL;
+    return -1;
+}
+
+static bool append(const struct autotune *a, const char *text)
+{
+    size_t n = strlen(text);
+    struct stat st;
+
+    if (fstat(a->fd, &st) != 0 || !tracefile_may_be((uint64_t)st.st_size + n))
+        return false;
+    errno = ENOSPC; /* of a short one */
+    return write(a->fd, text, n) == (ssize_t)n;
 }
 
 static bool open_log(struct autotune *a)
 {
     struct stat st;
 
-    if (a->file != NULL)
+    if (a->fd >= 0)
         return true;
-    a->file = open_regular(a->path);
-    if (a->file != NULL && fstat(fileno(a->file), &st) == 0 && st.st_size == 0)
-        fputs("seconds,generation,size,fusion_bytes,gather_us,algorithm,pairs,"
-              "gain,gb_per_s,verdict\n",
-              a->file);
-    return a->file != NULL;
+    a->fd = open_regular(a->path);
+    if (a->fd < 0 || fstat(a->fd, &st) != 0 || st.st_size > 0)
+        return a->fd >= 0;
+    return append(a, "seconds,generation,size,fusion_bytes,gather_us,"
+                     "algorithm,pairs,gain,gb_per_s,verdict\n");
 }
 
 /* What cannot be written is not tried again. */
@@ -187,10 +197,10 @@ static void close_log(struct autotune *a)
 {
     log_warn("--autotune-log %s: %s -> nothing more is written there", a->path,
              strerror(errno));
-    if (a->file != NULL)
-        fclose(a->file);
+    if (a->fd >= 0)
+        close(a->fd);
     free(a->path);
-    a->file = NULL;
+    a->fd = -1;
     a->path = NULL;
 }
 
@@ -198,16 +208,16 @@ static void write_line(struct autotune *a, const struct tuner_contest *c,
                        const char *verdict)
 {
     struct autotune_setting s = setting_of(c->setting, 0);
+    char line[LINE_NBYTES];
 
     if (a->path == NULL)
         return;
-    if (!open_log(a) ||
-        fprintf(
-            a->file, "%.3f,%" PRIu64 ",%d,%" PRIu64 ",%u,%s,%d,%.4f,%.4f,%s\n",
-            (double)(a->now_us - a->since_us) * 1e-6, a->generation, a->size,
-            s.fusion_nbytes, s.gather_us, algorithm_name(s.algorithm),
-            c->n_pairs, c->gain, c->gbytes, verdict) < 0 ||
-        fflush(a->file) != 0)
+    snprintf(line, sizeof(line),
+             "%.3f,%" PRIu64 ",%d,%" PRIu64 ",%u,%s,%d,%.4f,%.4f,%s\n",
+             (double)(a->now_us - a->since_us) * 1e-6, a->generation, a->size,
+             s.fusion_nbytes, s.gather_us, algorithm_name(s.algorithm),
+             c->n_pairs, c->gain, c->gbytes, verdict);
+    if (!open_log(a) || !append(a, line))
         close_log(a);
 }
 

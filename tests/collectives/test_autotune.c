@@ -1,6 +1,7 @@
 /* tests/collectives/test_autotune.c - ranks whose settings change while they
  * compute: all change at the same call, what they compute stays right, the
  * search ends, and the next rank 0 goes on from there. */
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -224,6 +225,33 @@ START_TEST(log_that_cannot_be_written_is_let_go)
 }
 END_TEST
 
+/* It is a megabyte long, and so is the limit: a write would be SIGXFSZ, which
+ * ends the program. */
+START_TEST(log_that_is_full_ends_nobody)
+{
+    const struct name_id name = {1, 1};
+    char path[] = "/tmp/hvd-autotune-XXXXXX";
+    const struct autotune_config config = {.log = path, .window_us = 1};
+    struct rlimit before, limit = {1 << 20, RLIM_INFINITY};
+    int fd = mkstemp(path);
+    struct autotune *a;
+
+    ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit.rlim_max = before.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    a = autotune_create(&config);
+    autotune_begin(a, 1, 2, true, true);
+    for (uint64_t now_us = 1; now_us < 10000000; now_us += 1000)
+        autotune_decided(a, now_us, &name, 100);
+    autotune_destroy(a);
+    setrlimit(RLIMIT_FSIZE, &before);
+    ck_assert_int_eq(lseek(fd, 0, SEEK_END), 1 << 20);
+    close(fd);
+    unlink(path);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("autotune");
@@ -235,6 +263,7 @@ int main(void)
     tcase_add_test(tc, any_byte_is_a_setting);
     tcase_add_test(tc, what_the_user_said_is_left);
     tcase_add_loop_test(tc, log_that_cannot_be_written_is_let_go, 0, 3);
+    tcase_add_test(tc, log_that_is_full_ends_nobody);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
