@@ -25,6 +25,8 @@ enum {
     SLACK_US = 2000000,    /* until the thread has looked */
     PROGRAM_US = 60000000, /* for what the program has put in front of it, or
                               the next communicator, whose kernels wait */
+    LAUNCH_SPIN_US = 200,  /* NCCL starts a thread for each launch */
+    LAUNCH_LOOK_US = 50,   /* between looks at one, from then on */
     LOOK_US = 500,         /* between looks at what is under way */
     LOOK_READY_US = 50000  /* at one that has nothing to do */
 };
@@ -153,7 +155,8 @@ void communicator_release(struct communicator *c)
 /* --- the thread: what its calls have come to --- */
 
 /* Of several failures the first is told. */
-static void fail(struct communicator *c, hvd_status_t reason, const char *text)
+void communicator_fail(struct communicator *c, hvd_status_t reason,
+                       const char *text)
 {
     if (c->broken)
         return;
@@ -164,14 +167,15 @@ static void fail(struct communicator *c, hvd_status_t reason, const char *text)
 
 void communicator_broke(struct communicator *c, CUresult result)
 {
-    fail(c, device_check(c->device, result, "a collective"), error_text());
+    communicator_fail(c, device_check(c->device, result, "a collective"),
+                      error_text());
 }
 
 static void fail_nccl(struct communicator *c, const char *call,
                       ncclResult_t result)
 {
     error_set(HVD_PEER_LOST, "%s: %s", call, nccl_error(c->nccl, result));
-    fail(c, HVD_PEER_LOST, error_text());
+    communicator_fail(c, HVD_PEER_LOST, error_text());
 }
 
 static enum life_said ask_nccl(struct communicator *c)
@@ -201,7 +205,7 @@ static bool is_over(struct communicator *c, CUevent event)
 
 static enum life_said ask_warm(struct communicator *c)
 {
-    if (ask_nccl(c) != LIFE_FAILED && is_over(c, c->warm))
+    if (c->warm != NULL && ask_nccl(c) != LIFE_FAILED && is_over(c, c->warm))
         return LIFE_OK;
     return c->broken ? LIFE_FAILED : LIFE_PENDING;
 }
@@ -294,18 +298,6 @@ static enum life_said look(struct communicator *c)
 
 /* --- the thread: its calls --- */
 
-static struct launch launch_of(struct communicator *c)
-{
-    return (struct launch){.device = c->device,
-                           .nccl = c->nccl,
-                           .comm = c->comm,
-                           .stream = c->on,
-                           .rank = c->config.rank,
-                           .size = c->config.size,
-                           .cancelled = &c->cancelled,
-                           .deadline_us = c->life.deadline_us};
-}
-
 static hvd_status_t make_stream(struct communicator *c)
 {
     const struct driver_api *cuda = c->device->cuda;
@@ -318,10 +310,7 @@ static hvd_status_t make_stream(struct communicator *c)
     HVD_TRY(device_check(c->device, result, "a stream"));
     c->on = c->stream;
     HVD_TRY(scaler_load(&c->device->scaler, c->device));
-    if (c->device->pack != 0)
-        return HVD_OK;
-    result = cuda->cuMemAlloc_v2(&c->device->pack, DEVICE_PACK_NBYTES);
-    return device_check(c->device, result, "memory to pack in");
+    return communicator_take_pack(c);
 }
 
 /* A call that fails at once leaves this thread inside a group: the end of a
@@ -333,7 +322,7 @@ static void join(struct communicator *c)
     ncclResult_t result;
 
     if (make_stream(c) != HVD_OK) {
-        fail(c, HVD_ERR_SYSTEM, error_text());
+        communicator_fail(c, HVD_ERR_SYSTEM, error_text());
         return;
     }
     config.blocking = 0;
@@ -358,32 +347,6 @@ void communicator_start(struct communicator *c, bool alone, uint64_t now_us)
     c->entered_us[LIFE_JOINING] = now_us;
     life_begin(&c->life, &limits, now_us);
     join(c);
-}
-
-/* All ranks at once: connections that are made at the first use of an algorithm
- * are made here, where there is a deadline. */
-static void warm_up(struct communicator *c)
-{
-    void *pack = (void *)(uintptr_t)c->device->pack;
-    struct device_tensor tensors[] = {
-        {pack, pack, 1}, {pack, pack, DEVICE_PACK_NBYTES / sizeof(float)}};
-    struct device_call call = {.kind = HVD_COLLECTIVE_ALLREDUCE,
-                               .dtype = HVD_FLOAT32,
-                               .op = HVD_SUM,
-                               .n = 1};
-    struct launch l = launch_of(c);
-    hvd_status_t status = HVD_OK;
-
-    for (size_t i = 0; i < ARRAY_SIZE(tensors) && status == HVD_OK; i++) {
-        call.tensors = &tensors[i];
-        status = launch_collective(&l, &call);
-    }
-    if (status == HVD_OK)
-        status = device_record(c->device, c->stream, &c->warm);
-    if (status == HVD_OK)
-        return;
-    c->cut = true;
-    fail(c, status, error_text());
 }
 
 /* Abandoned, and come back all the same. */
@@ -478,6 +441,7 @@ static void end(struct communicator *c)
     if (c->stream != NULL)
         (void)c->device->cuda->cuStreamDestroy_v2(c->stream);
     c->stream = NULL;
+    communicator_give_pack(c);
     say_gone(c);
 }
 
@@ -509,23 +473,26 @@ static void enter(struct communicator *c)
 {
     c->entered_us[c->life.state] = clock_now_us();
     if (c->life.late)
-        fail(c, HVD_PEER_LOST, "NCCL: not ready before the deadline");
+        communicator_fail(c, HVD_PEER_LOST,
+                          "NCCL: not ready before the deadline");
+    if (c->life.state > LIFE_READY)
+        communicator_drop_launch(c);
     switch (c->life.state) {
     case LIFE_JOINING:
         return;
     case LIFE_WARMING:
-        warm_up(c);
+        communicator_warm_up(c);
         return;
     case LIFE_READY:
         settle_ready(c);
         return;
     case LIFE_REVOKING:
         if (!c->life.failed)
-            fail(c, HVD_PEER_LOST, "the generation has ended");
+            communicator_fail(c, HVD_PEER_LOST, "the generation has ended");
         return;
     case LIFE_ABORTING:
         if (!c->life.failed)
-            fail(c, HVD_PEER_LOST, "the generation has ended");
+            communicator_fail(c, HVD_PEER_LOST, "the generation has ended");
         begin_abort(c);
         return;
     case LIFE_GONE:
@@ -556,10 +523,22 @@ static void look_for_silence(struct communicator *c)
     ring(c);
 }
 
+/* Until it is to be looked at again. */
+static uint64_t pause_of(const struct communicator *c, uint64_t now_us)
+{
+    if (c->launching != NULL)
+        return now_us < c->launching_us + LAUNCH_SPIN_US ? 0 : LAUNCH_LOOK_US;
+    if (c->life.state == LIFE_READY &&
+        atomic_load(&c->n_over) == atomic_load(&c->n_queued))
+        return LOOK_READY_US;
+    return LOOK_US;
+}
+
 uint64_t communicator_step(struct communicator *c, uint64_t now_us)
 {
     if (c->life.state == LIFE_ABORTING && atomic_load(&c->aborted))
         life_aborted(&c->life);
+    communicator_launch_on(c);
     while (life_step(&c->life, look(c), wish_of(c), now_us)) {
         enter(c);
         atomic_store(&c->quiet, c->life.quiet);
@@ -569,88 +548,12 @@ uint64_t communicator_step(struct communicator *c, uint64_t now_us)
     if (life_is_over(c->life.state))
         return CLOCK_NEVER;
     look_for_silence(c);
-    if (c->life.state != LIFE_READY)
-        return now_us + LOOK_US;
-    count_over(c);
-    return now_us + (atomic_load(&c->n_over) < atomic_load(&c->n_queued)
-                         ? LOOK_US
-                         : LOOK_READY_US);
+    if (c->life.state == LIFE_READY)
+        count_over(c);
+    return now_us + pause_of(c, now_us);
 }
 
 /* --- the thread: doors --- */
-
-bool communicator_has_room(const struct communicator *c)
-{
-    return atomic_load(&c->n_queued) - atomic_load(&c->n_over) <
-               DEVICE_QUEUED_MAX ||
-           c->life.state > LIFE_READY;
-}
-
-/* What comes on this stream waits for the collective before, which was put on
- * another one: they share what NCCL has on the device, and our pack. One of the
- * program's may have the handle of one that is gone: NCCL sees to that itself.
- */
-static hvd_status_t follow(struct communicator *c, CUstream stream, bool packs)
-{
-    uint64_t n = atomic_load(&c->n_queued);
-    CUevent own = NULL;
-    hvd_status_t status = HVD_OK;
-
-    if (stream == c->on && (stream == c->stream || !packs))
-        return HVD_OK;
-    if (c->on == c->stream) {
-        HVD_TRY(device_record(c->device, c->stream, &own));
-        status = device_follow(c->device, stream, own);
-    } else if (atomic_load(&c->n_over) < n) {
-        status = device_follow(c->device, stream,
-                               c->queued[(n - 1) % DEVICE_QUEUED_MAX]);
-    }
-    device_event_free(c->device, own); /* who waits for it has noted when */
-    c->on = stream;
-    return status;
-}
-
-static hvd_status_t record(struct communicator *c, struct device_task *task)
-{
-    uint64_t n = atomic_load(&c->n_queued);
-    CUevent event;
-
-    HVD_TRY(device_record(c->device, c->on, &event));
-    if (!task->ordered) {
-        task->event = event;
-        return HVD_OK;
-    }
-    c->queued[n % DEVICE_QUEUED_MAX] = event;
-    atomic_store(&c->n_queued, n + 1);
-    return HVD_OK;
-}
-
-static hvd_status_t begin(struct communicator *c, struct device_task *task)
-{
-    struct launch l;
-
-    HVD_TRY(
-        follow(c, task->ordered ? task->stream : c->stream, task->call.n > 1));
-    if (task->after != NULL)
-        HVD_TRY(device_follow(c->device, c->on, task->after));
-    l = launch_of(c);
-    HVD_TRY(launch_collective(&l, &task->call));
-    return record(c, task);
-}
-
-bool communicator_begin(struct communicator *c, struct device_task *task)
-{
-    hvd_status_t status;
-
-    if (c->life.state != LIFE_READY || c->broken || atomic_load(&c->cancelled))
-        return false; /* its poster may have given up on it */
-    status = begin(c, task);
-    if (status != HVD_OK) {
-        c->cut = true;
-        fail(c, status, error_text());
-    }
-    return status == HVD_OK && task->ordered;
-}
 
 bool communicator_is_sound(struct communicator *c)
 {

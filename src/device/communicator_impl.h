@@ -1,6 +1,6 @@
 /* device/communicator_impl.h - the inside of a communicator, shared by
- * communicator.c and communicators.c (those of the device, one behind the
- * other). */
+ * communicator.c, collectives.c (what it is told to do) and communicators.c
+ * (those of the device). */
 #ifndef DEVICE_COMMUNICATOR_IMPL_H
 #define DEVICE_COMMUNICATOR_IMPL_H
 
@@ -29,7 +29,15 @@ struct communicator {
     struct life life;
     ncclComm_t comm; /* NULL: none yet */
     CUstream stream;
-    CUevent warm;
+    CUdeviceptr pack;                    /* [DEVICE_PACK_NBYTES] */
+    const struct device_call *launching; /* NCCL has been told of it and not put
+                                            it on the stream yet; NULL: none */
+    uint64_t launching_us;               /* since when */
+    struct device_task *task; /* to which it belongs; NULL: the first ones */
+    struct device_call warm_call;
+    struct device_tensor warm_tensor;
+    size_t n_warm;    /* of the first ones, told of */
+    CUevent warm;     /* behind them */
     CUevent last;     /* on its stream, behind all that is there */
     CUstream on;      /* where the last collective is: here, or on a stream of
                          the program's */
@@ -57,6 +65,22 @@ bool communicator_has_parted(const struct communicator *c);
 void communicator_free(struct communicator *c);
 /* When to look again, CLOCK_NEVER: when kicked. */
 uint64_t communicator_step(struct communicator *c, uint64_t now_us);
+/* A call has, or the program has let it go; of several reasons the first is
+ * told. */
+void communicator_fail(struct communicator *c, hvd_status_t reason,
+                       const char *text);
+
+/* --- collectives.c: by the thread --- */
+
+/* Nothing frees one of before while kernels run: that would wait for them. */
+hvd_status_t communicator_take_pack(struct communicator *c) HVD_MUST_CHECK;
+void communicator_give_pack(struct communicator *c);
+/* It begins to. */
+void communicator_warm_up(struct communicator *c);
+/* If NCCL has put the one that is launched on the stream: what comes behind. */
+void communicator_launch_on(struct communicator *c);
+/* Nobody looks at that one any more. */
+void communicator_drop_launch(struct communicator *c);
 
 /* --- communicators.c --- */
 

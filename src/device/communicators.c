@@ -1,6 +1,8 @@
-/* device/communicators.c - those of a device, one behind the other: the next is
- * made when no kernel of those before it runs any more, while NCCL still ends
- * their threads, which takes it half a second. See communicator_impl.h.
+/* device/communicators.c - those of a device, generation by generation: the
+ * first of one is made when no kernel of those before it runs any more, while
+ * NCCL still ends their threads, which takes it half a second. Those of one
+ * generation, of its world, its calls by name and its process sets, are made
+ * and run beside each other. See communicator_impl.h.
  *
  * Memory: frees those that are over and released. One that is abandoned stays:
  * the thread that aborts it is still in NCCL. */
@@ -10,7 +12,8 @@
 #include "device/communicator_impl.h"
 
 enum {
-    ENDING_MAX = 4,    /* beside the next one: NCCL does not end them at all */
+    ENDING_MAX = 4,    /* generations beside the next one: NCCL does not end
+                          them at all */
     WAIT_US = 6000000, /* for them, as long as NCCL may take */
     PART_US = 500      /* between looks at a thread that ends */
 };
@@ -69,32 +72,55 @@ static void drop(struct communicator *c)
         communicator_free(c);
 }
 
-/* Beside one whose memory is not given back yet, if there is enough for both: a
- * half more than the last one took, as nobody else stands still meanwhile. */
-static bool has_memory(const struct device *d)
+/* Beside some whose memory is not given back yet, if there is enough for those
+ * that are being made: a half more than the last one took each, as nobody else
+ * stands still meanwhile. */
+static bool has_memory(const struct device *d, size_t n_made)
 {
     return d->joined_nbytes > 0 &&
-           communicators_free_nbytes(d) / 3 * 2 > d->joined_nbytes;
+           communicators_free_nbytes(d) / 3 * 2 > n_made * d->joined_nbytes;
 }
 
-/* Behind those before it: no kernel of theirs runs, and what else they hold
- * there is enough of, or they hold it for too long. *alone_p: nothing of them
- * is left. */
+/* Those before one: generations that end, and what is left of a kernel there;
+ * and how many of its own are being made, itself among them. */
+struct before {
+    size_t n_ending, n_made;
+    bool loud;
+};
+
+static struct before look_before(struct communicator *c)
+{
+    struct communicator *other = first_of(c->device);
+    struct before before = {.n_made = 1};
+    uint64_t last = 0;
+
+    for (; other != c; other = next_of(other)) {
+        uint64_t generation = other->config.generation;
+        bool own = generation == c->config.generation;
+
+        if (life_is_over(other->life.state))
+            continue;
+        before.n_made += own && other->life.state < LIFE_READY;
+        before.loud |= !own && !other->life.quiet;
+        before.n_ending += !own && generation != last;
+        last = generation;
+    }
+    return before;
+}
+
+/* Behind those of other generations: no kernel of theirs runs, and what else
+ * they hold there is enough of, or they hold it for too long. *alone_p: nothing
+ * of them is left, and none of its own is being made. */
 static bool may_begin(struct communicator *c, uint64_t now_us, bool *alone_p)
 {
-    struct communicator *before = first_of(c->device);
-    size_t n_ending = 0;
+    struct before before = look_before(c);
 
-    for (; before != c; before = next_of(before)) {
-        if (life_is_over(before->life.state))
-            continue;
-        if (!before->life.quiet)
-            return false;
-        n_ending++;
-    }
-    *alone_p = n_ending == 0;
-    return *alone_p || now_us > c->created_us + WAIT_US ||
-           (n_ending < ENDING_MAX && has_memory(c->device));
+    *alone_p = before.n_ending == 0 && before.n_made == 1;
+    if (before.loud)
+        return false;
+    return before.n_ending == 0 || now_us > c->created_us + WAIT_US ||
+           (before.n_ending < ENDING_MAX &&
+            has_memory(c->device, before.n_made));
 }
 
 /* true: in *until_us_p. */

@@ -1,7 +1,8 @@
 /* device/device.c - which device it is, and what lies in its memory. See
  * device.h.
  *
- * Threads: the issuing thread, but for device_inform(). */
+ * Threads: device_set(), device_notice(), device_close() the issuing one; the
+ * rest any. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@ static atomic_bool broken;
 static struct {
     int wanted; /* by the program; -1: the slot's */
     int slot;
-    struct device *open;
-} self = {.wanted = -1};
+    pthread_mutex_t lock; /* to open it */
+    struct device *_Atomic open;
+} self = {.wanted = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 int device_ordinal(void)
 {
@@ -74,12 +76,12 @@ static hvd_status_t check_ordinal(const struct driver_api *cuda, int ordinal)
 hvd_status_t device_set(int ordinal)
 {
     const struct driver_api *cuda;
+    const struct device *open = self.open;
 
     HVD_TRY(driver_api(&cuda));
     HVD_TRY(check_ordinal(cuda, ordinal));
-    if (self.open != NULL && self.open->ordinal != ordinal)
-        return error_set(HVD_ERR_STATE, "device %d is in use",
-                         self.open->ordinal);
+    if (open != NULL && open->ordinal != ordinal)
+        return error_set(HVD_ERR_STATE, "device %d is in use", open->ordinal);
     self.wanted = ordinal;
     atomic_store(&device_used, true);
     return HVD_OK;
@@ -101,10 +103,11 @@ void device_inform(hvd_device_info_t *info)
 {
     const struct driver_api *cuda;
     const struct nccl_api *nccl;
+    const struct device *open = self.open;
     hvd_status_t status;
 
     *info = (hvd_device_info_t){.struct_size = sizeof(*info)};
-    info->device = self.open != NULL ? self.open->ordinal : self.wanted;
+    info->device = open != NULL ? open->ordinal : self.wanted;
     status = nccl_api(&nccl);
     if (status == HVD_OK) {
         info->nccl_version = nccl->version;
@@ -188,13 +191,12 @@ static void say_found(void)
                   info.n_devices, info.driver_version, info.reason);
 }
 
-hvd_status_t device_open(void)
+/* Under the lock. */
+static hvd_status_t open_once(void)
 {
-    const struct driver_api *cuda;
     struct device *d;
     hvd_status_t status;
 
-    HVD_TRY(driver_api(&cuda));
     if (self.open != NULL)
         return HVD_OK;
     d = calloc(1, sizeof(*d));
@@ -209,6 +211,18 @@ hvd_status_t device_open(void)
     self.open = d;
     say_found();
     return HVD_OK;
+}
+
+hvd_status_t device_open(void)
+{
+    const struct driver_api *cuda;
+    hvd_status_t status;
+
+    HVD_TRY(driver_api(&cuda));
+    pthread_mutex_lock(&self.lock);
+    status = open_once();
+    pthread_mutex_unlock(&self.lock);
+    return status;
 }
 
 static bool thread_ends(struct device *d)
@@ -227,9 +241,8 @@ static bool thread_ends(struct device *d)
 
 void device_close(void)
 {
-    struct device *d = self.open;
+    struct device *d = atomic_exchange(&self.open, NULL);
 
-    self.open = NULL;
     if (d == NULL)
         return;
     if (!thread_ends(d)) {
@@ -263,9 +276,10 @@ struct device *device_of_process(void)
 
 void device_uuid(uint8_t *uuid)
 {
+    const struct device *d = self.open;
     CUuuid found = {{0}};
 
-    (void)self.open->cuda->cuDeviceGetUuid_v2(&found, self.open->handle);
+    (void)d->cuda->cuDeviceGetUuid_v2(&found, d->handle);
     _Static_assert(sizeof(found) == 16, "16 bytes");
     memcpy(uuid, &found, sizeof(found));
 }
@@ -410,6 +424,8 @@ hvd_status_t device_mark(void *stream, bool ordered, void **mark_p)
 
 void device_unmark(void *mark)
 {
-    if (self.open != NULL)
-        device_event_free(self.open, mark);
+    struct device *d = self.open;
+
+    if (d != NULL)
+        device_event_free(d, mark);
 }

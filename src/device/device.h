@@ -51,11 +51,11 @@ static inline bool device_is_used(void)
 /* Has CUDA failed in a way that stays, or has somebody given it up? No call of
  * this process will work. Any thread. */
 bool device_is_broken(void);
-/* HVD_ERR_SYSTEM, with the sentence. Issuing thread. */
+/* HVD_ERR_SYSTEM, with the sentence. Any thread. */
 hvd_status_t device_give_up(const char *why);
 
-/* Where ptr points. HVD_ERR_INVALID: to another device than this process's.
- * Issuing thread. */
+/* Where ptr points. HVD_ERR_INVALID: to another device than this process's. Any
+ * thread. */
 hvd_status_t device_look(const void *ptr, bool *device_p) HVD_MUST_CHECK;
 
 /* Was the house built with CUDA and NCCL? */
@@ -65,7 +65,7 @@ bool device_is_built(void);
 void device_inform(hvd_device_info_t *info);
 
 /* Its context, streams and thread, once; HVD_OK again later.
- * HVD_ERR_UNSUPPORTED as device_set(); HVD_ERR_SYSTEM. Issuing thread. */
+ * HVD_ERR_UNSUPPORTED as device_set(); HVD_ERR_SYSTEM. Any thread. */
 hvd_status_t device_open(void) HVD_MUST_CHECK;
 
 /* No communicator is used any more: end the thread when what is posted is over.
@@ -145,7 +145,9 @@ struct device_task {
     struct device_call call;
     const struct device_copy *copies; /* [n_copies] */
     size_t n_copies;
-    void *after;     /* a mark, or NULL */
+    void *after;    /* a mark, or NULL */
+    void **further; /* more of them, [n_further] */
+    size_t n_further;
     void *stream;    /* `ordered`: copies: what comes on it later waits for
                         them; a collective: where it runs, and nothing else may
                         be put until the task is over */
@@ -156,13 +158,14 @@ struct device_task {
     /* --- */
     struct device_task *next;
     void *event;
+    bool queued; /* all of it is on its stream */
     hvd_status_t status;
     char text[ERROR_TEXT_MAX];
     atomic_uint state; /* enum device_task_state; OVER publishes the rest */
     atomic_bool asleep;
 };
 
-/* Posted by one thread at a time. A task is always over in the end: with
+/* Posted by any thread. A task is always over in the end: with
  * HVD_PEER_LOST when its communicator is cancelled, HVD_ERR_SYSTEM when the
  * device fails. */
 void device_post(struct device_task *task);

@@ -19,6 +19,7 @@ enum {
                                    without looking for an abort */
     DEVICE_ABANDONED_MAX = 2, /* communicators that would not end */
     DEVICE_PACK_NBYTES = 16 << 20,
+    DEVICE_PACKS_KEPT = 16,
     DEVICE_CLOSE_US = 10000000
 };
 
@@ -46,7 +47,8 @@ struct device {
     struct device_task *begun;
     size_t joined_nbytes; /* what a communicator took of its memory, the last
                              that was made when no other was ending */
-    CUdeviceptr pack;     /* [DEVICE_PACK_NBYTES], 0: none yet */
+    CUdeviceptr packs[DEVICE_PACKS_KEPT]; /* [n_packs], nobody's */
+    size_t n_packs;
     struct scaler scaler;
 };
 
@@ -79,6 +81,9 @@ struct device *device_of_process(void);
 void *device_main(void *device);
 /* There is something to look at. Any thread. */
 void device_kick(struct device *d);
+/* The same of all that the task is to come behind. By the thread. */
+hvd_status_t device_follow_marks(struct device *d, CUstream stream,
+                                 const struct device_task *task) HVD_MUST_CHECK;
 /* Posted or begun. By the thread. */
 bool device_has_task_of(struct device *d, const struct communicator *c);
 
@@ -92,10 +97,11 @@ uint64_t communicators_step(struct device *d, uint64_t now_us);
 
 /* May another collective be begun? */
 bool communicator_has_room(const struct communicator *c);
-/* Begin it. true: it is over, as it is queued. Else task->event says when it
- * is, or, where it has none, the communicator has failed: when that is
- * quiet. */
-bool communicator_begin(struct communicator *c, struct device_task *task);
+/* Begin it. NCCL may take a while to put it on its stream, for other ranks have
+ * to come to the first of a kind: task->queued says when it is there, and
+ * task->event when it is over. If neither is ever so the communicator has
+ * failed, and it is over when that is quiet. */
+void communicator_begin(struct communicator *c, struct device_task *task);
 /* Ready, and without an error up to now. */
 bool communicator_is_sound(struct communicator *c);
 /* Its device has said so: no collective of it comes to an end by itself. */
@@ -112,17 +118,20 @@ struct launch {
     const struct nccl_api *nccl;
     ncclComm_t comm;
     CUstream stream;
+    CUdeviceptr pack; /* [DEVICE_PACK_NBYTES] */
     int rank, size;
-    const atomic_bool *cancelled;
-    uint64_t deadline_us; /* to be on the stream; CLOCK_NEVER: none */
 };
 
-/* All of it is on the stream. HVD_PEER_LOST: NCCL or somebody says no; HVD_ERR_
- * SYSTEM: the device does. */
-hvd_status_t launch_collective(const struct launch *l,
-                               const struct device_call *call) HVD_MUST_CHECK;
-/* Until NCCL has taken what it was told. */
-hvd_status_t launch_settle(const struct launch *l) HVD_MUST_CHECK;
+/* What comes before NCCL's part, and that; then, once launch_look() has nothing
+ * pending, what comes behind it: all of it is on the stream. Nothing else may
+ * be put there before. HVD_PEER_LOST: NCCL says no; HVD_ERR_SYSTEM: the device
+ * does. */
+hvd_status_t launch_begin(const struct launch *l,
+                          const struct device_call *call) HVD_MUST_CHECK;
+hvd_status_t launch_look(const struct launch *l,
+                         bool *pending_p) HVD_MUST_CHECK;
+hvd_status_t launch_end(const struct launch *l,
+                        const struct device_call *call) HVD_MUST_CHECK;
 hvd_status_t launch_copies(struct device *d, CUstream stream,
                            const struct device_copy *copies,
                            size_t n) HVD_MUST_CHECK;

@@ -2,14 +2,11 @@
  * one stream. See impl.h.
  *
  * A communicator that does not block takes what it is told on a thread of its
- * own: until it has (launch_settle), nothing else may be put on the stream, and
- * an event would tell too early. */
-#include <sched.h>
+ * own, which may have to wait for the other ranks: until it has (launch_look),
+ * nothing else may be put on the stream, and an event would tell too early. */
 #include <string.h>
-#include <time.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/round.h"
 #include "device/impl.h"
 
@@ -17,8 +14,6 @@ enum {
     SMALL_NBYTES = 1 << 20, /* tensors of a group from here on travel as they
                                are */
     PACK_ALIGN = 256,
-    SETTLE_SPIN_US = 200, /* it starts a thread for each launch */
-    SETTLE_PAUSE_US = 50,
     BATCH_MAX = 256 /* copies in a call */
 };
 
@@ -51,29 +46,15 @@ static bool taken(ncclResult_t result)
     return result == ncclSuccess || result == ncclInProgress;
 }
 
-hvd_status_t launch_settle(const struct launch *l)
+hvd_status_t launch_look(const struct launch *l, bool *pending_p)
 {
-    const struct timespec pause = {.tv_nsec = SETTLE_PAUSE_US * 1000};
-    uint64_t begun_us = clock_now_us();
+    ncclResult_t said = ncclSuccess;
+    ncclResult_t result = l->nccl->ncclCommGetAsyncError(l->comm, &said);
 
-    for (;;) {
-        ncclResult_t said = ncclSuccess;
-        ncclResult_t result = l->nccl->ncclCommGetAsyncError(l->comm, &said);
-
-        if (result != ncclSuccess || !taken(said))
-            return refused(l, "NCCL", result != ncclSuccess ? result : said);
-        if (said == ncclSuccess)
-            return HVD_OK;
-        if (atomic_load(l->cancelled))
-            return error_set(HVD_PEER_LOST, "the generation has ended");
-        if (clock_now_us() >= l->deadline_us)
-            return error_set(HVD_PEER_LOST,
-                             "NCCL: not ready before the deadline");
-        if (clock_now_us() - begun_us > SETTLE_SPIN_US)
-            nanosleep(&pause, NULL);
-        else
-            sched_yield(); /* to that thread, if there is no other core */
-    }
+    *pending_p = said == ncclInProgress;
+    if (result == ncclSuccess && taken(said))
+        return HVD_OK;
+    return refused(l, "NCCL", result != ncclSuccess ? result : said);
 }
 
 /* --- copies --- */
@@ -259,7 +240,7 @@ static bool place(const struct device_call *call, size_t i, size_t *used_p,
 static hvd_status_t move_packed(const struct launch *l,
                                 const struct device_call *call, bool out)
 {
-    uint8_t *pack = (uint8_t *)(uintptr_t)l->device->pack;
+    uint8_t *pack = (uint8_t *)(uintptr_t)l->pack;
     struct device_copy copies[BATCH_MAX];
     size_t n = 0, used = 0, start;
 
@@ -295,7 +276,7 @@ static hvd_status_t scale_all(const struct launch *l,
                               const struct device_call *call, double factor,
                               bool before)
 {
-    void *pack = (void *)(uintptr_t)l->device->pack;
+    void *pack = (void *)(uintptr_t)l->pack;
     size_t used = 0, start;
 
     if (factor == 0 || factor == 1)
@@ -316,7 +297,7 @@ static hvd_status_t scale_all(const struct launch *l,
 static ncclResult_t reduce_all(const struct launch *l,
                                const struct device_call *call)
 {
-    void *pack = (void *)(uintptr_t)l->device->pack;
+    void *pack = (void *)(uintptr_t)l->pack;
     bool scaled = call->prescale != 0 && call->prescale != 1;
     size_t used = 0, start;
     ncclResult_t result = ncclSuccess;
@@ -347,8 +328,7 @@ static hvd_status_t call_group(const struct launch *l,
                                                     : call_one(l, call);
     end = l->nccl->ncclGroupEnd();
     result = taken(result) ? end : result;
-    return taken(result) ? launch_settle(l)
-                         : refused(l, "a collective", result);
+    return taken(result) ? HVD_OK : refused(l, "a collective", result);
 }
 
 static double last_factor(const struct launch *l,
@@ -359,22 +339,22 @@ static double last_factor(const struct launch *l,
     return call->op == HVD_AVERAGE ? factor / l->size : factor;
 }
 
-static hvd_status_t reduce(const struct launch *l,
-                           const struct device_call *call)
+hvd_status_t launch_begin(const struct launch *l,
+                          const struct device_call *call)
 {
-    HVD_TRY(move_packed(l, call, false));
-    HVD_TRY(scale_all(l, call, call->prescale, true));
-    HVD_TRY(call_group(l, call));
-    HVD_TRY(scale_all(l, call, last_factor(l, call), false));
-    return move_packed(l, call, true);
+    if (call->kind == HVD_COLLECTIVE_ALLREDUCE) {
+        HVD_TRY(move_packed(l, call, false));
+        HVD_TRY(scale_all(l, call, call->prescale, true));
+    }
+    return call_group(l, call);
 }
 
-hvd_status_t launch_collective(const struct launch *l,
-                               const struct device_call *call)
+hvd_status_t launch_end(const struct launch *l, const struct device_call *call)
 {
-    if (call->kind == HVD_COLLECTIVE_ALLREDUCE)
-        return reduce(l, call);
-    HVD_TRY(call_group(l, call));
+    if (call->kind == HVD_COLLECTIVE_ALLREDUCE) {
+        HVD_TRY(scale_all(l, call, last_factor(l, call), false));
+        return move_packed(l, call, true);
+    }
     if (call->kind != HVD_COLLECTIVE_REDUCE_SCATTER || call->op != HVD_AVERAGE)
         return HVD_OK;
     return scale_some(l, call, call->tensors->recv, call->tensors->recv,

@@ -54,6 +54,7 @@ void device_post(struct device_task *task)
 
     task->next = NULL;
     task->event = NULL;
+    task->queued = false;
     atomic_store(&task->asleep, false);
     move(task, DEVICE_TASK_POSTED);
     pthread_mutex_lock(&d->lock);
@@ -154,7 +155,10 @@ static void end_task(struct device *d, struct device_task *task,
         snprintf(task->text, sizeof(task->text), "%s", error_text());
     device_event_free(d, task->event);
     device_event_free(d, task->after);
+    for (size_t i = 0; i < task->n_further; i++)
+        device_event_free(d, task->further[i]);
     task->event = task->after = NULL;
+    task->n_further = 0;
     /* behind the lock it is the poster's: device_task_free() */
     pthread_mutex_lock(&d->lock);
     move(task, DEVICE_TASK_OVER);
@@ -163,30 +167,51 @@ static void end_task(struct device *d, struct device_task *task,
     pthread_mutex_unlock(&d->lock);
 }
 
+hvd_status_t device_follow_marks(struct device *d, CUstream stream,
+                                 const struct device_task *task)
+{
+    if (task->after != NULL)
+        HVD_TRY(device_follow(d, stream, task->after));
+    for (size_t i = 0; i < task->n_further; i++)
+        HVD_TRY(device_follow(d, stream, task->further[i]));
+    return HVD_OK;
+}
+
 static hvd_status_t begin_copies(struct device *d, struct device_task *task)
 {
     CUstream stream = task->background ? d->saving : d->copying;
     CUevent event;
 
-    if (task->after != NULL)
-        HVD_TRY(device_follow(d, stream, task->after));
+    HVD_TRY(device_follow_marks(d, stream, task));
     HVD_TRY(launch_copies(d, stream, task->copies, task->n_copies));
     HVD_TRY(device_record(d, stream, &event));
     task->event = event;
+    task->queued = true;
     return task->ordered ? device_follow(d, task->stream, event) : HVD_OK;
 }
 
+static bool may_begin(const struct device_task *task)
+{
+    return task->communicator == NULL ||
+           communicator_has_room(task->communicator);
+}
+
+/* The first that may begin. Ranks post those of several communicators in orders
+ * of their own: were one to wait here behind another's, which waits for a rank
+ * where it is the other way round, both would for ever. */
 static struct device_task *take_posted(struct device *d)
 {
-    struct device_task *task;
+    struct device_task *before = NULL, *task;
 
     pthread_mutex_lock(&d->lock);
-    task = d->first;
-    if (task != NULL && task->communicator != NULL &&
-        !communicator_has_room(task->communicator))
-        task = NULL;
-    if (task != NULL)
+    for (task = d->first; task != NULL && !may_begin(task); task = task->next)
+        before = task;
+    if (task != NULL && before != NULL)
+        before->next = task->next;
+    else if (task != NULL)
         d->first = task->next;
+    if (task != NULL && task == d->last)
+        d->last = before;
     pthread_mutex_unlock(&d->lock);
     return task;
 }
@@ -205,17 +230,14 @@ static bool begin_posted(struct device *d)
 {
     struct device_task *task = take_posted(d);
     hvd_status_t status = HVD_OK;
-    bool over;
 
     if (task == NULL)
         return false;
-    if (task->communicator != NULL) {
-        over = communicator_begin(task->communicator, task);
-    } else {
+    if (task->communicator != NULL)
+        communicator_begin(task->communicator, task);
+    else
         status = begin_copies(d, task);
-        over = task->ordered;
-    }
-    if (over || status != HVD_OK)
+    if (status != HVD_OK || (task->queued && task->ordered))
         end_task(d, task, status);
     else
         append_begun(d, task);
@@ -232,6 +254,8 @@ static hvd_status_t look_at(struct device *d, const struct device_task *task,
     CUresult result = CUDA_ERROR_NOT_READY;
 
     *pending_p = false;
+    if (task->queued && task->ordered)
+        return HVD_OK;
     if (task->event != NULL)
         result = d->cuda->cuEventQuery(task->event);
     if (c == NULL) {
@@ -355,8 +379,8 @@ static hvd_status_t prepare(struct device *d)
 static void clean_up(struct device *d)
 {
     scaler_fini(&d->scaler, d->cuda);
-    if (d->pack != 0)
-        (void)d->cuda->cuMemFree_v2(d->pack);
+    while (d->n_packs > 0)
+        (void)d->cuda->cuMemFree_v2(d->packs[--d->n_packs]);
     if (d->copying != NULL)
         (void)d->cuda->cuStreamDestroy_v2(d->copying);
     if (d->saving != NULL)

@@ -4,8 +4,9 @@
  * What is true of the real ones and matters to us is true here: work on streams
  * is late; memory of the device cannot be touched by the host (its addresses
  * are mapped without rights); a copy of memory that is not pinned is waited for
- * by whoever asks for it; a call that was enqueued is not on its stream
- * yet; a collective whose peer is gone never returns by itself, only neighbours
+ * by whoever asks for it; a call that was enqueued is not on its stream yet,
+ * and the first that is sent between two ranks is not before both have come to
+ * it; a collective whose peer is gone never returns by itself, only neighbours
  * of the dead are told, and not even those if it is silent; after an abort the
  * stream goes on; two ranks on one device of one host, which NCCL_HOSTID may
  * name, are refused. What goes wrong is chosen by the environment:

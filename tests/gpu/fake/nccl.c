@@ -22,8 +22,9 @@
 #include "fake.h"
 #include "place.h"
 #include "reduce.h"
+#include "sockets.h"
 
-enum { RANKS_MAX = 64, CALLS_MAX = 1024, POLL_MS = 2 };
+enum { RANKS_MAX = 64, CALLS_MAX = 1024 };
 
 struct call {
     enum { ALLREDUCE, BROADCAST, ALLGATHER, REDUCE_SCATTER, SEND, RECV } what;
@@ -41,7 +42,7 @@ struct ncclComm {
     int rank, size, listen_fd;
     uint64_t place;
     ncclUniqueId id;
-    int fds[RANKS_MAX];
+    int fds[RANKS_MAX], others[RANKS_MAX]; /* of kernels; of what is enqueued */
     pthread_t maker;
     bool made;
     atomic_int state;  /* of what is under way: ncclResult_t */
@@ -54,6 +55,7 @@ struct ncclComm {
     struct call *calls; /* that the enqueuer has */
     int n_calls;
     bool hangs, breaks, blocks;
+    bool met[RANKS_MAX]; /* something was sent or received before */
 };
 
 static __thread int depth;
@@ -62,93 +64,6 @@ static __thread int n_group;
 static atomic_long n_collectives;
 static atomic_int n_comms;
 
-/* --- sockets --- */
-
-static int listen_somewhere(uint16_t *port)
-{
-    struct sockaddr_in sa = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(sa);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&sa, len) != 0 ||
-        listen(fd, RANKS_MAX) != 0 ||
-        getsockname(fd, (struct sockaddr *)&sa, &len) != 0)
-        abort();
-    *port = ntohs(sa.sin_port);
-    return fd;
-}
-
-static int dial(uint16_t port)
-{
-    struct sockaddr_in sa = {.sin_family = AF_INET,
-                             .sin_port = htons(port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-struct transfer {
-    int fd;
-    uint8_t *bytes;
-    size_t n;
-    bool out;
-};
-
-enum outcome { DONE, LEFT, DEAD };
-
-static enum outcome move_some(struct transfer *t)
-{
-    ssize_t n = t->out
-                    ? send(t->fd, t->bytes, t->n, MSG_NOSIGNAL | MSG_DONTWAIT)
-                    : recv(t->fd, t->bytes, t->n, MSG_DONTWAIT);
-
-    if (n > 0) {
-        t->bytes += n;
-        t->n -= (size_t)n;
-        return DONE;
-    }
-    return n < 0 && (errno == EAGAIN || errno == EINTR) ? DONE : DEAD;
-}
-
-/* All of them, in any order; on one connection in that of the list. */
-static enum outcome move_all(struct transfer *transfers, int n,
-                             atomic_bool *leave)
-{
-    for (;;) {
-        struct pollfd pfds[2 * CALLS_MAX];
-        int n_pfds = 0;
-
-        if (atomic_load(leave))
-            return LEFT;
-        for (int i = 0; i < n; i++) {
-            bool behind = false;
-
-            for (int k = 0; k < i; k++)
-                behind |= transfers[k].n > 0 &&
-                          transfers[k].fd == transfers[i].fd &&
-                          transfers[k].out == transfers[i].out;
-            if (behind || transfers[i].n == 0)
-                continue;
-            if (move_some(&transfers[i]) == DEAD)
-                return DEAD;
-            if (transfers[i].n > 0)
-                pfds[n_pfds++] = (struct pollfd){
-                    transfers[i].fd, transfers[i].out ? POLLOUT : POLLIN, 0};
-        }
-        for (int i = 0; i < n; i++)
-            if (transfers[i].n > 0)
-                goto more;
-        return DONE;
-    more:
-        (void)!poll(pfds, (nfds_t)n_pfds, POLL_MS);
-    }
-}
-
 /* --- making one --- */
 
 struct greeting {
@@ -156,6 +71,7 @@ struct greeting {
     uint64_t place; /* a device of a host */
     int rank, size;
     uint16_t port;
+    bool other; /* the second connection of the two */
 };
 
 struct root {
@@ -207,7 +123,7 @@ FAKE_API ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     pthread_t thread;
 
     memset(id, 0, sizeof(*id));
-    root->fd = listen_somewhere(&port);
+    root->fd = fake_listen(&port);
     if (getrandom(&root->tag, sizeof(root->tag), 0) != sizeof(root->tag))
         abort();
     memcpy(id->internal, &root->tag, 8);
@@ -226,13 +142,13 @@ static bool meet(ncclComm_t c, uint16_t *ports)
         {-1, (uint8_t *)ports, RANKS_MAX * sizeof(*ports), false}};
     uint16_t port;
 
-    c->listen_fd = listen_somewhere(&g.port);
+    c->listen_fd = fake_listen(&g.port);
     memcpy(&g.tag, c->id.internal, 8);
     memcpy(&port, c->id.internal + 8, 2);
-    t[0].fd = t[1].fd = dial(port);
+    t[0].fd = t[1].fd = fake_dial(port);
     if (t[0].fd < 0)
         return false;
-    if (move_all(t, 2, &c->leave) != DONE) {
+    if (fake_move_all(t, 2, &c->leave) != DONE) {
         close(t[0].fd);
         return false;
     }
@@ -242,7 +158,7 @@ static bool meet(ncclComm_t c, uint16_t *ports)
 
 static bool take_higher(ncclComm_t c, uint64_t tag)
 {
-    for (int missing = c->size - 1 - c->rank; missing > 0;) {
+    for (int missing = 2 * (c->size - 1 - c->rank); missing > 0;) {
         struct pollfd pfd = {c->listen_fd, POLLIN, 0};
         struct greeting g;
         int fd;
@@ -256,10 +172,20 @@ static bool take_higher(ncclComm_t c, uint64_t tag)
             close(fd);
             continue;
         }
-        c->fds[g.rank] = fd;
+        *(g.other ? &c->others[g.rank] : &c->fds[g.rank]) = fd;
         missing--;
     }
     return true;
+}
+
+static int dial_rank(const struct greeting *g, uint16_t port)
+{
+    int fd = fake_dial(port);
+
+    if (fd < 0 || send(fd, g, sizeof(*g), MSG_NOSIGNAL) == sizeof(*g))
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static bool connect_all(ncclComm_t c)
@@ -271,9 +197,11 @@ static bool connect_all(ncclComm_t c)
         return false;
     memcpy(&g.tag, c->id.internal, 8);
     for (int i = 0; i < c->rank; i++) {
-        c->fds[i] = dial(ports[i]);
-        if (c->fds[i] < 0 ||
-            send(c->fds[i], &g, sizeof(g), MSG_NOSIGNAL) != sizeof(g))
+        g.other = false;
+        c->fds[i] = dial_rank(&g, ports[i]);
+        g.other = true;
+        c->others[i] = dial_rank(&g, ports[i]);
+        if (c->fds[i] < 0 || c->others[i] < 0)
             return false;
     }
     return take_higher(c, g.tag);
@@ -318,7 +246,7 @@ FAKE_API ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size,
     c->place = place_of_this();
     c->listen_fd = -1;
     for (int i = 0; i < RANKS_MAX; i++)
-        c->fds[i] = -1;
+        c->fds[i] = c->others[i] = -1;
     atomic_store(&c->state, ncclInProgress);
     *comm = c;
     if (pthread_create(&c->maker, NULL, make_main, c) != 0)
@@ -353,7 +281,7 @@ static enum outcome all_to_all(ncclComm_t c, const uint8_t *mine,
         t[n++] = (struct transfer){c->fds[i], from, nbytes, true};
         t[n++] = (struct transfer){c->fds[i], to, nbytes, false};
     }
-    return move_all(t, n, &c->leave);
+    return fake_move_all(t, n, &c->leave);
 }
 
 /* In the order of ranks, so that all get the same bits. */
@@ -398,7 +326,7 @@ static enum outcome run_broadcast(const struct call *call)
     if (c->rank != call->peer) {
         t[0] = (struct transfer){c->fds[call->peer], fake_memory(call->recv),
                                  nbytes, false};
-        return move_all(t, 1, &c->leave);
+        return fake_move_all(t, 1, &c->leave);
     }
     if (call->send != call->recv)
         memmove(fake_memory(call->recv), fake_memory(call->send), nbytes);
@@ -406,7 +334,7 @@ static enum outcome run_broadcast(const struct call *call)
         if (i != c->rank)
             t[n++] = (struct transfer){c->fds[i], fake_memory(call->recv),
                                        nbytes, true};
-    return move_all(t, n, &c->leave);
+    return fake_move_all(t, n, &c->leave);
 }
 
 /* Sends and receives of a group at once; to itself by memory. */
@@ -431,7 +359,7 @@ static enum outcome run_exchange(const struct call *calls, int n_calls)
                 c->fds[call->peer], fake_memory(out ? call->send : call->recv),
                 nbytes, out};
     }
-    return move_all(t, n, &calls->comm->leave);
+    return fake_move_all(t, n, &calls->comm->leave);
 }
 
 struct work {
@@ -502,6 +430,25 @@ static void run(void *arg)
 
 /* --- enqueueing, on a thread --- */
 
+/* The first between two: a connection is made, for which both have to come. */
+static void meet_peers(ncclComm_t c)
+{
+    uint8_t bytes[RANKS_MAX] = {0};
+    struct transfer t[2 * RANKS_MAX];
+    int n = 0;
+
+    for (int i = 0; i < c->n_calls && c->calls[i].what >= SEND; i++) {
+        int peer = c->calls[i].peer;
+
+        if (peer == c->rank || c->met[peer])
+            continue;
+        c->met[peer] = true;
+        t[n++] = (struct transfer){c->others[peer], &bytes[c->rank], 1, true};
+        t[n++] = (struct transfer){c->others[peer], &bytes[peer], 1, false};
+    }
+    (void)fake_move_all(t, n, &c->leave);
+}
+
 static void *enqueue_main(void *arg)
 {
     ncclComm_t c = arg;
@@ -509,6 +456,7 @@ static void *enqueue_main(void *arg)
 
     *w = (struct work){c->calls, c->n_calls, c->breaks};
     fake_pause_us(fake_knob(FAKE_ENQUEUE_US));
+    meet_peers(c);
     while (c->hangs && !atomic_load(&c->leave))
         fake_pause_us(200);
     fake_enqueue(w->calls->stream, run, w);
@@ -679,9 +627,12 @@ FAKE_API ncclResult_t ncclCommAbort(ncclComm_t c)
     if (!c->revokes)
         fake_pause_us(fake_knob(FAKE_PART_MS) * 1000);
     fake_pause_us(fake_knob(FAKE_ABORT_HANG_MS) * 1000);
-    for (int i = 0; i < c->size; i++)
+    for (int i = 0; i < c->size; i++) {
         if (c->fds[i] >= 0)
             close(c->fds[i]);
+        if (c->others[i] >= 0)
+            close(c->others[i]);
+    }
     if (c->listen_fd >= 0)
         close(c->listen_fd);
     free(c);
