@@ -64,15 +64,15 @@ typedef enum hvd_op {
     HVD_MIN = 2,     /* a NaN in any rank's element makes the result NaN */
     HVD_MAX = 3,     /* likewise */
     HVD_PRODUCT = 4,
-    /* Allreduce of floating point in memory of the host, of one tensor, not of
-     * a group: adaptive summation, pair by pair, a' = (1 - a.b / 2 a.a) a +
-     * (1 - a.b / 2 b.b) b. The mean of what is equal, the sum of what is
-     * orthogonal, so that a learning rate need not be scaled with the number
-     * of ranks, of which there may be any. Products are computed in binary64,
-     * where they are 0 or overflow it is a sum; each pair is rounded once, 16
-     * bits by way of float32. Source: Maleki et al., Scaling Distributed
-     * Training with Adaptive Summation, 2020. HVD_ERR_UNSUPPORTED on a device
-     * and of a group. */
+    /* Allreduce of floating point, of one tensor, not of a group: adaptive
+     * summation, pair by pair, a' = (1 - a.b / 2 a.a) a + (1 - a.b / 2 b.b) b.
+     * The mean of what is equal, the sum of what is orthogonal, so that a
+     * learning rate need not be scaled with the number of ranks, of which there
+     * may be any. Products are computed in binary64, where they are 0 or
+     * overflow it is a sum; each pair is rounded once, 16 bits by way of
+     * float32. Source: Maleki et al., Scaling Distributed Training with
+     * Adaptive Summation, 2020. Buffers of a device are staged through memory
+     * of the host for it. HVD_ERR_UNSUPPORTED of a group. */
     HVD_ADASUM = 5,
     HVD_OP_FORCE_INT = 0x7fffffff
 } hvd_op_t;
@@ -244,13 +244,13 @@ enum {
      * alone between hvd_collective_post and hvd_wait. What comes there later
      * waits for it; if it was done well, hvd_step_confirm says. */
     HVD_COLLECTIVE_ORDERED = 1,
-    /* Allreduce of float32 or float64 in memory of the host: half or a quarter
-     * of the bytes travel. Each contribution, times `prescale`, is rounded to
-     * this dtype, by way of float32, and combined in it; the result is widened,
-     * times `postscale`. What rounds to more than 65504 is infinite in FLOAT16,
-     * on the way, too: a prescale keeps sums below that. Equal on all ranks, as
-     * the dtype; one that has float64 where others have float32 is not found
-     * out. HVD_ERR_UNSUPPORTED on a device. */
+    /* Allreduce of float32 or float64: half or a quarter of the bytes travel
+     * (buffers of a device are staged through memory of the host for it). Each
+     * contribution, times `prescale`, is rounded to this dtype, by way of
+     * float32, and combined in it; the result is widened, times `postscale`.
+     * What rounds to more than 65504 is infinite in FLOAT16, on the way, too: a
+     * prescale keeps sums below that. Equal on all ranks, as the dtype; one
+     * that has float64 where others have float32 is not found out. */
     HVD_COLLECTIVE_FLOAT16 = 2,
     HVD_COLLECTIVE_BFLOAT16 = 4,
     /* In whatever order: the call runs when every rank has posted one by this
@@ -273,7 +273,11 @@ enum {
      *              generation lives on: the next call by this name is a new
      *              one. (But not where ranks differ in the counts of an
      *              alltoallv.) What one rank alone knows may differ: `place`.
-     *   Memory     of the host (HVD_ERR_UNSUPPORTED on a device).
+     *   Devices    buffers of all ranks lie there, or of none. A call begins
+     *              behind what is on `stream` when it is posted, and is
+     *              complete when the result is there. HVD_ERR_UNSUPPORTED with
+     *              HVD_COLLECTIVE_ORDERED, and for what NCCL has not, also
+     *              where it is not used (hvd/device.h).
      *
      * hvd_state_commit completes them first: ranks must have posted the same
      * names before it. */

@@ -8,7 +8,8 @@
  *   order      all its ranks issue the calls of the set in the same order;
  *              calls of other sets may lie anywhere between them. By name
  *              (HVD_COLLECTIVE_BY_NAME) in whatever order, names are the set's;
- *   memory     of the host (HVD_ERR_UNSUPPORTED on a device);
+ *   devices    the first call there agrees on the way for the set, and makes a
+ *              communicator of NCCL of its own (hvd/device.h);
  *   returns    also HVD_ERR_INVALID: this rank is not in the set, or it was
  *              made in a generation that is over.
  * A rank that is lost to a set is lost to the generation, as everywhere.

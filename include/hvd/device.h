@@ -8,7 +8,10 @@
  *
  *   First call    the first on devices in a generation agrees on the way, and
  *                 makes NCCL's communicator: that takes seconds at worst, and
- *                 has a deadline.
+ *                 has a deadline. Calls by name and process sets have one each,
+ *                 with memory of the device of its own. They run beside each
+ *                 other, so a program's kernels must not occupy the device for
+ *                 ever while they wait for a call.
  *   Order         a call begins behind what is on `stream` when it is issued
  *                 (blocking calls: the legacy default stream). Calls on devices
  *                 and on the host share one order.

@@ -23,9 +23,8 @@ hvd_status_t adasum_admit(const struct hvd_collective_args *args, bool group)
 {
     if (args->kind != HVD_COLLECTIVE_ALLREDUCE || args->op != HVD_ADASUM)
         return HVD_OK;
-    if (group || is_on_device(args))
-        return error_set(HVD_ERR_UNSUPPORTED, "allreduce: adasum of %s",
-                         group ? "a group" : "buffers on a device");
+    if (group)
+        return error_set(HVD_ERR_UNSUPPORTED, "allreduce: adasum of a group");
     if (args->flags & SIGNATURE_HALVES)
         return error_set(HVD_ERR_INVALID,
                          "allreduce: adasum, and 16 bits on the way");

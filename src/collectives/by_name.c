@@ -126,19 +126,28 @@ static struct name_id id_of(const char *name)
     return (struct name_id){digest.low64, digest.high64};
 }
 
-static hvd_status_t check(const struct comm *comm,
-                          const struct collective_args *args)
+/* How they travel is agreed upon when the first of them runs. */
+static hvd_status_t check_device(struct comm *comm,
+                                 const struct collective_args *args)
+{
+    hvd_status_t status;
+
+    HVD_TRY(on_device_admit_by_name(args));
+    status = device_open();
+    if (status == HVD_OK || status == HVD_ERR_UNSUPPORTED)
+        return status;
+    return comm_lacks(comm, status);
+}
+
+static hvd_status_t check(struct comm *comm, const struct collective_args *args)
 {
     if (args->name == NULL || args->name[0] == '\0')
         return error_set(HVD_ERR_INVALID, "%s by name: there is no name",
                          call_kind_name((unsigned)args->kind));
-    if (is_on_device(args))
-        return error_set(HVD_ERR_UNSUPPORTED,
-                         "%s '%s': calls by name take memory of the host",
-                         call_kind_name((unsigned)args->kind), args->name);
     if (comm_life(comm) == COMM_FINISHED)
         return error_set(HVD_ERR_STATE, "this rank has finished");
-    return comm_check(comm);
+    HVD_TRY(comm_check(comm));
+    return is_on_device(args) ? check_device(comm, args) : HVD_OK;
 }
 
 /* Under the lock. */
@@ -227,6 +236,21 @@ static hvd_status_t open_door(struct comm *comm, struct comm **names_p)
     return status;
 }
 
+static hvd_status_t create_request(struct comm *names,
+                                   const struct collective_args *args,
+                                   const struct comm_group *group,
+                                   struct hvd_request **request_p)
+{
+    hvd_status_t status = HVD_OK;
+
+    HVD_TRY(request_create(names, args, group, request_p));
+    if (is_on_device(args))
+        status = on_device_mark(*request_p);
+    if (status != HVD_OK)
+        request_destroy(*request_p);
+    return status;
+}
+
 static hvd_status_t try_to_post(struct comm *comm,
                                 const struct collective_args *args,
                                 const struct comm_group *group,
@@ -241,7 +265,7 @@ static hvd_status_t try_to_post(struct comm *comm,
     HVD_TRY(open_door(comm, &names));
     if (comm->config.size == 1)
         return post_alone(names, args, group, request_p);
-    HVD_TRY(request_create(names, args, group, &r));
+    HVD_TRY(create_request(names, args, group, &r));
     r->id = id_of(args->name);
     HVD_TRY(post(names->by_name, r));
     *request_p = r;
@@ -424,8 +448,10 @@ void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text)
 {
     struct comm *names = names_of(comm);
 
-    if (names != NULL)
-        verdict_set(&names->verdict, reason, text);
+    if (names == NULL)
+        return;
+    verdict_set(&names->verdict, reason, text);
+    on_device_cancel(names);
 }
 
 /* The others are told that no more will come: where every rank leaves, and each

@@ -32,7 +32,7 @@ struct by_name;
 struct hvd_request;
 
 /* args->name says which. Errors as comm_post(); HVD_ERR_INVALID too if there is
- * no name, or a call by it is in flight; HVD_ERR_UNSUPPORTED on a device. */
+ * no name, or a call by it is in flight. */
 hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
                           const struct comm_group *group,
                           struct hvd_request **request_p) HVD_MUST_CHECK;

@@ -21,6 +21,7 @@ enum stage {
     STAGE_AWAIT,    /* a round is to begin here or elsewhere */
     STAGE_ROUND,    /* who has posted what? */
     STAGE_EXCHANGE, /* names that are new */
+    STAGE_MEETING,  /* how do buffers on devices travel? (on_device.h) */
     STAGE_BATCH     /* calls that all have posted */
 };
 
@@ -77,16 +78,23 @@ static inline bool by_name_is_over(const struct by_name *b,
 bool by_name_runs_joined(const struct signature *signature);
 hvd_status_t by_name_refuse_joined(const struct by_name *b,
                                    const struct hvd_request *r) HVD_MUST_CHECK;
-/* A call of one tensor, which runs as it is: before it is begun. */
-void by_name_begin_joined(const struct batch_item *item);
-/* Another rank's, or a group: what runs in its place. false: no memory. */
-bool by_name_stand_in(struct by_name *b, const struct batch_item *item,
-                      struct collective_args *args_p);
-/* It has run: the result is where it belongs. */
-void by_name_finish_joined(const struct by_name *b,
-                           const struct batch_item *item);
+/* A call of one tensor, which runs as it is, on a device staged: before it is
+ * begun. */
+void by_name_begin_joined(const struct by_name *b,
+                          const struct batch_item *item);
+/* Another rank's, or a group: what runs in its place. Else than HVD_OK: the
+ * comm has ended. */
+hvd_status_t by_name_stand_in(struct by_name *b, const struct batch_item *item,
+                              struct collective_args *args_p) HVD_MUST_CHECK;
+/* It has run: the result is where it belongs, or the comm has ended. */
+hvd_status_t
+by_name_finish_joined(const struct by_name *b,
+                      const struct batch_item *item) HVD_MUST_CHECK;
 
 /* --- by_name_run.c --- */
+
+/* The comm ends. Returns the reason. */
+hvd_status_t by_name_no_memory(struct by_name *b);
 
 /* Drive until then, or until the thread is kicked out. */
 void by_name_run_until(struct by_name *b, const struct hvd_request *r);

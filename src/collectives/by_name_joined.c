@@ -34,8 +34,11 @@ hvd_status_t by_name_refuse_joined(const struct by_name *b,
 
 /* --- the buffer --- */
 
-static void pack(const struct hvd_request *r, uint8_t *to)
+static hvd_status_t pack(const struct by_name *b, struct hvd_request *r,
+                         uint8_t *to)
 {
+    if (is_on_device(&r->args))
+        return on_device_pack(b->comm, r, to);
     for (size_t i = 0; i < r->n_tensors; i++) {
         size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
 
@@ -43,10 +46,14 @@ static void pack(const struct hvd_request *r, uint8_t *to)
             memcpy(to, r->tensors[i].sendbuf, nbytes);
         to += nbytes;
     }
+    return HVD_OK;
 }
 
-static void unpack(const struct hvd_request *r, const uint8_t *from)
+static hvd_status_t unpack(const struct by_name *b, struct hvd_request *r,
+                           const uint8_t *from)
 {
+    if (is_on_device(&r->args))
+        return on_device_unpack(b->comm, r, from);
     for (size_t i = 0; i < r->n_tensors; i++) {
         size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
 
@@ -54,6 +61,7 @@ static void unpack(const struct hvd_request *r, const uint8_t *from)
             memcpy(r->tensors[i].recvbuf, from, nbytes);
         from += nbytes;
     }
+    return HVD_OK;
 }
 
 static hvd_op_t op_of(const struct signature *s)
@@ -78,31 +86,55 @@ static struct collective_args stand_in_args(const struct signature *s,
         .name = "joined"};
 }
 
-bool by_name_stand_in(struct by_name *b, const struct batch_item *item,
-                      struct collective_args *args_p)
+hvd_status_t by_name_stand_in(struct by_name *b, const struct batch_item *item,
+                              struct collective_args *args_p)
 {
     const struct signature *s = &item->signature;
     size_t nbytes = s->count * hvd_dtype_size((hvd_dtype_t)s->dtype);
 
     if (!array_reserve(&b->stand_in, &b->stand_in_max, nbytes + 1))
-        return false;
+        return by_name_no_memory(b);
     *args_p = stand_in_args(s, b->stand_in);
     if (item->call == NULL) {
         reduce_identity(args_p->dtype, args_p->op, b->stand_in, s->count);
-        return true;
+        return HVD_OK;
     }
-    pack(item->call, b->stand_in);
     args_p->prescale = s->prescale;
     args_p->postscale = s->postscale;
-    return true;
+    return pack(b, item->call, b->stand_in);
 }
 
-void by_name_begin_joined(const struct batch_item *item)
+/* By how many the sum is divided; 1: it is none. */
+static int divisor_of(const struct by_name *b, const struct signature *s)
+{
+    int size = b->comm->config.size;
+
+    if (s->op != HVD_AVERAGE || s->kind != COLLECTIVE_ALLREDUCE)
+        return 1;
+    if (s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL)
+        return size;
+    return size - (int)b->n_joined;
+}
+
+/* On a device it has to be done before the result goes there. */
+static void scale_down(struct hvd_request *r, int n)
+{
+    double *factor = r->compression.on ? &r->compression.postscale
+                                       : &r->args.postscale;
+
+    *factor = (*factor != 0 ? *factor : 1) / n;
+}
+
+void by_name_begin_joined(const struct by_name *b,
+                          const struct batch_item *item)
 {
     struct hvd_request *r = item->call;
+    int n = divisor_of(b, &item->signature);
 
     r->args.op = op_of(&item->signature);
     r->call.head.op = (uint8_t)r->args.op;
+    if (is_on_device(&r->args) && n > 1)
+        scale_down(r, n);
 }
 
 static void divide(const struct hvd_request *r, int n)
@@ -111,26 +143,25 @@ static void divide(const struct hvd_request *r, int n)
 
     if (c->on)
         reduce_divide(c->dtype, c->recv, r->args.count, n);
-    else if (r->n_tensors == 0)
+    else
         reduce_divide(r->args.dtype, r->args.recvbuf, r->args.count, n);
-    for (size_t i = 0; i < r->n_tensors; i++)
-        reduce_divide(r->args.dtype, r->tensors[i].recvbuf, r->tensors[i].count,
-                      n);
 }
 
-void by_name_finish_joined(const struct by_name *b,
-                           const struct batch_item *item)
+hvd_status_t by_name_finish_joined(const struct by_name *b,
+                                   const struct batch_item *item)
 {
-    const struct hvd_request *r = item->call;
+    struct hvd_request *r = item->call;
     const struct signature *s = &item->signature;
-    int n = b->comm->config.size;
+    int n = divisor_of(b, s);
 
     if (r == NULL)
-        return;
-    if (r->n_tensors > 0)
-        unpack(r, b->stand_in);
-    if (!(s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL))
-        n -= (int)b->n_joined;
-    if (s->op == HVD_AVERAGE && s->kind == COLLECTIVE_ALLREDUCE)
+        return HVD_OK;
+    if (r->n_tensors > 0) {
+        if (n > 1)
+            reduce_divide(r->args.dtype, b->stand_in, s->count, n);
+        return unpack(b, r, b->stand_in);
+    }
+    if (n > 1 && !is_on_device(&r->args))
         divide(r, n);
+    return HVD_OK;
 }

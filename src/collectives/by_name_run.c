@@ -40,7 +40,8 @@ static struct signature signature_of(const struct hvd_request *r)
         .dtype = head->dtype,
         .op = head->op,
         .way = (uint8_t)((r->args.flags & ways) |
-                         (r->ragged.on ? SIGNATURE_RAGGED : 0)),
+                         (r->ragged.on ? SIGNATURE_RAGGED : 0) |
+                         (is_on_device(&r->args) ? SIGNATURE_ON_DEVICE : 0)),
         .root = head->root,
         .digest = digest_of(r),
         .count = request_count(r),
@@ -120,7 +121,7 @@ static void end(struct by_name *b, hvd_status_t status)
 
 /* --- driving --- */
 
-static hvd_status_t no_memory(struct by_name *b)
+hvd_status_t by_name_no_memory(struct by_name *b)
 {
     (void)comm_fail(b->comm, HVD_ERR_NOMEM, "calls by name");
     return comm_end(b->comm);
@@ -149,8 +150,9 @@ static hvd_status_t tell_negotiator(struct by_name *b, struct hvd_request *r)
         negotiator_join(b->negotiator);
         return HVD_OK;
     }
-    return negotiator_post(b->negotiator, &r->id, &signature, r) ? HVD_OK
-                                                                 : no_memory(b);
+    return negotiator_post(b->negotiator, &r->id, &signature, r)
+               ? HVD_OK
+               : by_name_no_memory(b);
 }
 
 static hvd_status_t absorb(struct by_name *b)
@@ -169,13 +171,26 @@ static hvd_status_t absorb(struct by_name *b)
     return HVD_OK;
 }
 
+/* What is not ready for its device ends the comm: the others have begun. */
+static hvd_status_t prepare_on_device(struct by_name *b, struct hvd_request *r)
+{
+    hvd_status_t status = on_device_prepare(r, b->n_joined > 0);
+
+    if (status == HVD_OK)
+        return HVD_OK;
+    (void)comm_fail(b->comm, status, "%s", error_text());
+    return comm_end(b->comm);
+}
+
 /* A call of our own: the same on all ranks, as all that follows from one. */
 static hvd_status_t begin_own(struct by_name *b,
                               const struct collective_args *args,
                               const struct comm_group *group, enum stage stage)
 {
     if (request_create(b->comm, args, group, &b->own) != HVD_OK)
-        return no_memory(b);
+        return by_name_no_memory(b);
+    if (is_on_device(args))
+        HVD_TRY(prepare_on_device(b, b->own));
     b->own->call.head.sequence = comm_number(b->comm, b->own->n_parts);
     b->step = b->own;
     b->stage = stage;
@@ -194,7 +209,7 @@ static hvd_status_t begin_round(struct by_name *b)
 
     HVD_TRY(absorb(b));
     if (!array_reserve(&b->round, &b->round_max, nbytes))
-        return no_memory(b);
+        return by_name_no_memory(b);
     negotiator_round_begin(b->negotiator, b->round);
     autotune_tell(b->autotune, b->round + NEGOTIATOR_CALLERS);
     args.sendbuf = args.recvbuf = b->round;
@@ -215,7 +230,7 @@ static hvd_status_t begin_exchange(struct by_name *b)
                                    .name = "names"};
 
     if (!array_reserve(&b->records, &b->records_max, size * nbytes))
-        return no_memory(b);
+        return by_name_no_memory(b);
     negotiator_exchange_begin(b->negotiator, b->records + rank * nbytes);
     args.sendbuf = b->records + rank * nbytes;
     args.recvbuf = b->records;
@@ -273,6 +288,20 @@ static size_t count_tensors(const struct batches *batches,
     return n;
 }
 
+/* What runs as one comes behind what makes the buffers of each. */
+static hvd_status_t wait_for_all(struct by_name *b, const struct batch *batch)
+{
+    const struct batch_item *items = b->batches.items;
+
+    for (size_t i = batch->first; i != BATCH_END; i = items[i].next) {
+        struct hvd_request *r = items[i].call;
+
+        if (!on_device_take_marks(&b->own->device, &r->device))
+            return by_name_no_memory(b);
+    }
+    return HVD_OK;
+}
+
 static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
 {
     const struct batch_item *items = b->batches.items;
@@ -281,6 +310,7 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
                                    .kind = COLLECTIVE_ALLREDUCE,
                                    .dtype = first->args.dtype,
                                    .op = first->args.op,
+                                   .memory = first->args.memory,
                                    .prescale = first->args.prescale,
                                    .postscale = first->args.postscale,
                                    .name = "fused"};
@@ -288,13 +318,14 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
     size_t n = 0;
 
     if (!reserve_tensors(b, group.n))
-        return no_memory(b);
+        return by_name_no_memory(b);
     for (size_t i = batch->first; i != BATCH_END; i = items[i].next)
         n = gather_tensors(b, items[i].call, n);
     group.sendbufs = b->sendbufs;
     group.recvbufs = b->recvbufs;
     group.counts = b->counts;
-    return begin_own(b, &args, &group, STAGE_BATCH);
+    HVD_TRY(begin_own(b, &args, &group, STAGE_BATCH));
+    return is_on_device(&args) ? wait_for_all(b, batch) : HVD_OK;
 }
 
 /* Of one call. */
@@ -303,8 +334,7 @@ static hvd_status_t begin_joined(struct by_name *b,
 {
     struct collective_args args;
 
-    if (!by_name_stand_in(b, item, &args))
-        return no_memory(b);
+    HVD_TRY(by_name_stand_in(b, item, &args));
     return begin_own(b, &args, NULL, STAGE_BATCH);
 }
 
@@ -332,14 +362,16 @@ static hvd_status_t begin_batch(struct by_name *b)
     if (b->n_joined > 0 && (r == NULL || r->n_tensors > 0))
         return begin_joined(b, item);
     if (b->n_joined > 0)
-        by_name_begin_joined(item);
+        by_name_begin_joined(b, item);
+    if (is_on_device(&r->args))
+        HVD_TRY(prepare_on_device(b, r));
     r->call.head.sequence = comm_number(b->comm, r->n_parts);
     b->step = r;
     b->stage = STAGE_BATCH;
     return HVD_OK;
 }
 
-static void finish_batch(struct by_name *b)
+static hvd_status_t finish_batch(struct by_name *b)
 {
     const struct batch *batch = batches_done(&b->batches);
     size_t next;
@@ -350,10 +382,31 @@ static void finish_batch(struct by_name *b)
 
         next = item->next;
         if (b->n_joined > 0)
-            by_name_finish_joined(b, item);
+            HVD_TRY(by_name_finish_joined(b, item));
         if (item->call != NULL)
             complete(b, item->call, HVD_OK);
     }
+    return HVD_OK;
+}
+
+/* Buffers on devices, for the first time here: unless some have joined, who
+ * need not have a device, and then all stage. */
+static bool has_to_meet(const struct by_name *b)
+{
+    const struct signature *next = &batches_peek(&b->batches)->signature;
+
+    return b->comm->device.way == ON_DEVICE_NOT && b->n_joined == 0 &&
+           (next->way & SIGNATURE_ON_DEVICE) != 0;
+}
+
+static hvd_status_t meet(struct by_name *b)
+{
+    struct collective_args args;
+
+    HVD_TRY(on_device_meet_next(b->comm, &args));
+    if (b->comm->device.way == ON_DEVICE_NOT)
+        return begin_own(b, &args, NULL, STAGE_MEETING);
+    return HVD_OK;
 }
 
 /* Ordered calls of which each rank waits for another are found out, too. */
@@ -443,7 +496,7 @@ static hvd_status_t take_decisions(struct by_name *b)
         if (tunes)
             count(b, d.call, elem, now_us);
         if (!batches_add(&b->batches, &d.signature, elem, d.call))
-            return no_memory(b);
+            return by_name_no_memory(b);
     }
     return HVD_OK;
 }
@@ -472,7 +525,7 @@ static hvd_status_t gather(struct by_name *b)
 static hvd_status_t begin_next(struct by_name *b)
 {
     if (batches_any(&b->batches))
-        return begin_batch(b);
+        return has_to_meet(b) ? meet(b) : begin_batch(b);
     /* not while it is awaited: what is posted then ends that */
     HVD_TRY(gather(b));
     return negotiator_has_news(b->negotiator) ? begin_round(b) : begin_await(b);
@@ -499,11 +552,13 @@ static hvd_status_t finish(struct by_name *b)
     case STAGE_EXCHANGE:
         drop_own(b, HVD_OK);
         if (!negotiator_exchange_end(b->negotiator, b->records))
-            return no_memory(b);
+            return by_name_no_memory(b);
         return take_decisions(b);
+    case STAGE_MEETING:
+        drop_own(b, HVD_OK);
+        return meet(b);
     default:
-        finish_batch(b);
-        return HVD_OK;
+        return finish_batch(b);
     }
 }
 

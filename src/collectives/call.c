@@ -114,15 +114,16 @@ void call_describe(const struct frame *head, char *text)
     describe(head, number, "", text);
 }
 
-static const char *way_of(const struct signature *s)
+/* out [80] */
+static void describe_way(const struct signature *s, char *out)
 {
-    bool all = (s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL) != 0;
+    const char *all = s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL ? ", of all" : "";
+    const char *there = s->way & SIGNATURE_ON_DEVICE ? ", on a device" : "";
+    const char *half = s->way & HVD_COLLECTIVE_BFLOAT16 ? ", as bfloat16" : "";
 
     if (s->way & HVD_COLLECTIVE_FLOAT16)
-        return all ? ", of all, as float16" : ", as float16";
-    if (s->way & HVD_COLLECTIVE_BFLOAT16)
-        return all ? ", of all, as bfloat16" : ", as bfloat16";
-    return all ? ", of all" : "";
+        half = ", as float16";
+    snprintf(out, 80, "%s%s%s", there, all, half);
 }
 
 void call_describe_signature(const struct signature *s, char *text)
@@ -133,16 +134,16 @@ void call_describe_signature(const struct signature *s, char *text)
                                                          : s->op,
                          .root = s->digest != 0 ? (int32_t)s->digest : s->root,
                          .count = s->count};
-    char more[80];
+    char way[80], more[160] = "";
 
+    describe_way(s, way);
     if (s->kind == COLLECTIVE_ALLGATHERV)
         snprintf(more, sizeof(more), ", counts %x", (unsigned)s->digest);
     else if (s->prescale != 0 || s->postscale != 0)
-        snprintf(more, sizeof(more), "%s, scaled by %g and %g", way_of(s),
+        snprintf(more, sizeof(more), ", scaled by %g and %g",
                  s->prescale != 0 ? s->prescale : 1,
                  s->postscale != 0 ? s->postscale : 1);
-    else
-        snprintf(more, sizeof(more), "%s", way_of(s));
+    memcpy(more + strlen(more), way, strlen(way) + 1);
     describe(&head, "", more, text);
 }
 

@@ -459,11 +459,19 @@ static hvd_status_t meet(struct comm *comm)
     return comm_run(comm, &barrier);
 }
 
+static bool uses_nccl(const struct comm *comm)
+{
+    return comm != NULL && comm->device.way == ON_DEVICE_NCCL;
+}
+
 /* A rank whose part of a collective of NCCL is over may have bytes on their way
- * to others, which NCCL drops when it is told to leave. */
+ * to others, which NCCL drops when it is told to leave. Calls by name are
+ * complete, and their ranks are these. */
 static void let_others_finish(struct comm *comm)
 {
-    if (comm->device.way == ON_DEVICE_NCCL && meet(comm) != HVD_OK)
+    bool meets = uses_nccl(comm) || uses_nccl(atomic_load(&comm->names));
+
+    if (meets && comm->by_name == NULL && meet(comm) != HVD_OK)
         log_debug("%s", error_text()); /* it has ended by a loss */
 }
 

@@ -63,14 +63,6 @@ static void take_over(struct compression *c, const struct collective_args *args)
     c->on = true;
 }
 
-hvd_status_t compression_admit(const struct collective_args *args)
-{
-    if (!(args->flags & SIGNATURE_HALVES) || !is_on_device(args))
-        return HVD_OK;
-    return error_set(HVD_ERR_UNSUPPORTED,
-                     "allreduce: 16 bits on the way of buffers on a device");
-}
-
 hvd_status_t compression_prepare(struct hvd_request *r, bool group)
 {
     struct compression *c = &r->compression;

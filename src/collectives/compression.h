@@ -30,10 +30,6 @@ struct compression {
     size_t wire_max;
 };
 
-/* Ahead of all else: HVD_ERR_UNSUPPORTED, of buffers on a device. */
-hvd_status_t
-compression_admit(const struct hvd_collective_args *args) HVD_MUST_CHECK;
-
 /* A request that is filled in and checked, of a group or not: if it is to be
  * compressed, it is a call on `wire` from here on. HVD_ERR_INVALID,
  * HVD_ERR_NOMEM. */

@@ -18,9 +18,8 @@ enum { STAGING_ALIGN = 256 };
 
 /* --- what NCCL does not have --- */
 
-static hvd_status_t check_nccl(const struct hvd_request *r)
+static hvd_status_t check_nccl(const struct collective_args *args)
 {
-    const struct collective_args *args = &r->args;
     const struct kind *kind = kind_of((int)args->kind);
 
     if (args->kind == COLLECTIVE_ALLTOALL && args->sendbuf == args->recvbuf)
@@ -30,6 +29,52 @@ static hvd_status_t check_nccl(const struct hvd_request *r)
         return error_set(HVD_ERR_UNSUPPORTED,
                          "%s: average of integers on a device", kind->name);
     return HVD_OK;
+}
+
+hvd_status_t on_device_admit_by_name(const struct collective_args *args)
+{
+    if (args->flags & HVD_COLLECTIVE_ORDERED)
+        return error_set(HVD_ERR_UNSUPPORTED, "%s '%s': by name, and ordered",
+                         call_kind_name((unsigned)args->kind), args->name);
+    return kind_of((int)args->kind) != NULL ? check_nccl(args) : HVD_OK;
+}
+
+static bool is_staged_always(const struct hvd_request *r)
+{
+    return r->adasum.on || r->compression.on;
+}
+
+/* --- marks --- */
+
+hvd_status_t on_device_mark(struct hvd_request *r)
+{
+    struct on_device *d = &r->device;
+    bool ordered = (r->args.flags & HVD_COLLECTIVE_ORDERED) != 0, direct;
+
+    direct = on_device_is_direct(d);
+    if (!array_reserve(&d->marks, &d->marks_max, 1))
+        return error_set(HVD_ERR_NOMEM, "a mark");
+    HVD_TRY(device_mark(r->args.stream, ordered, direct ? NULL : d->marks));
+    d->n_marks = !direct;
+    return HVD_OK;
+}
+
+bool on_device_take_marks(struct on_device *d, struct on_device *other)
+{
+    size_t n = d->n_marks + other->n_marks;
+
+    if (!array_reserve(&d->marks, &d->marks_max, n))
+        return false;
+    for (size_t i = 0; i < other->n_marks; i++)
+        d->marks[d->n_marks++] = other->marks[i];
+    other->n_marks = 0;
+    return true;
+}
+
+void on_device_unmark(struct on_device *d)
+{
+    while (d->n_marks > 0)
+        device_unmark(d->marks[--d->n_marks]);
 }
 
 /* --- tensors --- */
@@ -166,7 +211,14 @@ static bool reserve_staging(struct on_device *d, size_t nbytes)
 /* [2]: what tensor i, or the call, sends and receives. */
 static void buffers_of(const struct hvd_request *r, size_t i, struct staged *b)
 {
-    if (r->n_tensors == 0) {
+    const struct compression *c = &r->compression;
+
+    if (c->on) {
+        size_t nbytes = r->args.count * hvd_dtype_size(c->dtype);
+
+        b[0] = (struct staged){c->send, nbytes, 0};
+        b[1] = (struct staged){c->recv, nbytes, 0};
+    } else if (r->n_tensors == 0) {
         b[0] = (struct staged){r->args.sendbuf, r->call.send_nbytes, 0};
         b[1] = (struct staged){r->args.recvbuf, r->call.recv_nbytes, 0};
     } else {
@@ -184,13 +236,19 @@ static void move_buffers(struct hvd_request *r, size_t i,
                          const struct staged *b)
 {
     uint8_t *staging = r->device.staging;
-    const void **send_p = r->n_tensors == 0 ? &r->args.sendbuf
-                                            : &r->tensors[i].sendbuf;
-    void **recv_p = r->n_tensors == 0 ? &r->args.recvbuf
-                                      : &r->tensors[i].recvbuf;
+    uint8_t *send = staging + (b[0].nbytes > 0 ? b[0].offset : b[1].offset);
+    uint8_t *recv = staging + b[1].offset;
 
-    *send_p = staging + (b[0].nbytes > 0 ? b[0].offset : b[1].offset);
-    *recv_p = staging + b[1].offset;
+    if (r->compression.on) {
+        r->compression.send = send;
+        r->compression.recv = recv;
+    } else if (r->n_tensors == 0) {
+        r->args.sendbuf = send;
+        r->args.recvbuf = recv;
+    } else {
+        r->tensors[i].sendbuf = send;
+        r->tensors[i].recvbuf = recv;
+    }
 }
 
 static size_t staging_of(const struct hvd_request *r, size_t n)
@@ -274,44 +332,48 @@ static bool is_scaled(const struct collective_args *args)
 
 /* --- the doors --- */
 
-hvd_status_t on_device_prepare(struct hvd_request *r)
+hvd_status_t on_device_prepare(struct hvd_request *r, bool staged)
 {
     struct on_device *d = &r->device;
 
-    d->way = r->comm->device.way;
+    d->way = staged ? ON_DEVICE_STAGED : r->comm->device.way;
     d->stream = r->args.stream;
     d->ordered = (r->args.flags & HVD_COLLECTIVE_ORDERED) != 0;
     d->n_copies = d->n_in = 0;
-    if (d->way == ON_DEVICE_ALONE && is_scaled(&r->args))
+    if (is_staged_always(r) ||
+        (d->way == ON_DEVICE_ALONE && is_scaled(&r->args)))
         d->way = ON_DEVICE_STAGED;
-    if (d->way == ON_DEVICE_NCCL) {
-        HVD_TRY(check_nccl(r));
-        HVD_TRY(list_tensors(r));
-    } else if (d->way == ON_DEVICE_STAGED) {
-        HVD_TRY(stage(r));
-    } else {
-        HVD_TRY(copy_alone(r));
-    }
-    return device_mark(d->stream, d->ordered,
-                       on_device_is_direct(d) ? NULL : &d->mark);
+    if (d->way == ON_DEVICE_STAGED)
+        return stage(r);
+    if (d->way == ON_DEVICE_ALONE)
+        return copy_alone(r);
+    HVD_TRY(check_nccl(&r->args));
+    return list_tensors(r);
 }
 
 void on_device_fini(struct on_device *d)
 {
+    array_free(&d->marks, &d->marks_max);
     array_free(&d->tensors, &d->tensors_max);
     array_free(&d->copies, &d->copies_max);
     free_staging(d);
 }
 
-static hvd_status_t run_copies(struct comm *comm,
-                               const struct device_copy *list, size_t n,
-                               void *mark)
+/* Behind its marks. */
+static hvd_status_t run_copies(struct comm *comm, struct on_device *d,
+                               const struct device_copy *list, size_t n)
 {
     struct device_task task = {.copies = list,
                                .n_copies = n,
-                               .after = mark,
-                               .doorbell = comm->device.doorbell};
-    hvd_status_t status = device_run(&task, &comm->verdict);
+                               .further = d->marks,
+                               .n_further = d->n_marks};
+    hvd_status_t status = on_device_open(comm);
+
+    if (status == HVD_OK) {
+        task.doorbell = comm->device.doorbell;
+        d->n_marks = 0; /* the task's */
+        status = device_run(&task, &comm->verdict);
+    }
 
     if (status == HVD_OK)
         return HVD_OK;
@@ -322,7 +384,7 @@ static hvd_status_t run_copies(struct comm *comm,
 
 static hvd_status_t begin_nccl(struct comm *comm, struct hvd_request *r)
 {
-    const struct on_device *d = &r->device;
+    struct on_device *d = &r->device;
     const struct kind *kind = kind_of((int)r->args.kind);
     bool sends_vary = kind->send == KIND_VARIED, varied = kind_is_varied(kind);
     struct device_task *task = comm->device.task;
@@ -342,30 +404,63 @@ static hvd_status_t begin_nccl(struct comm *comm, struct hvd_request *r)
                  .rdispls = varied ? r->args.rdispls : NULL,
                  .prescale = d->prescale,
                  .postscale = d->postscale},
-        .after = d->mark,
+        .further = d->marks,
+        .n_further = d->n_marks,
         .stream = d->stream,
         .ordered = d->ordered,
         .doorbell = comm->device.doorbell};
-    r->device.mark = NULL; /* the task's */
+    d->n_marks = 0; /* the task's */
     return comm_begin_device(comm, &r->call);
 }
 
 hvd_status_t on_device_begin(struct comm *comm, struct hvd_request *r)
 {
     struct on_device *d = &r->device;
-    void *mark = d->mark;
 
     if (d->way == ON_DEVICE_NCCL)
         return r->call.nothing ? HVD_OK : begin_nccl(comm, r);
-    d->mark = NULL;
-    return run_copies(comm, d->copies, d->n_in, mark);
+    return run_copies(comm, d, d->copies, d->n_in);
 }
 
 hvd_status_t on_device_finish(struct comm *comm, struct hvd_request *r)
 {
-    const struct on_device *d = &r->device;
+    struct on_device *d = &r->device;
 
     if (d->way != ON_DEVICE_STAGED)
         return HVD_OK;
-    return run_copies(comm, d->copies + d->n_in, d->n_copies - d->n_in, NULL);
+    return run_copies(comm, d, d->copies + d->n_in, d->n_copies - d->n_in);
+}
+
+/* --- a group in one piece on the host --- */
+
+static hvd_status_t copy_tensors(struct comm *comm, struct hvd_request *r,
+                                 uint8_t *at, bool out)
+{
+    struct on_device *d = &r->device;
+
+    if (!array_reserve(&d->copies, &d->copies_max, r->n_tensors)) {
+        (void)comm_fail(comm, HVD_ERR_NOMEM, "to stage buffers of a device");
+        return comm_end(comm);
+    }
+    d->n_copies = 0;
+    for (size_t i = 0; i < r->n_tensors; i++) {
+        const struct fusion_tensor *t = &r->tensors[i];
+        size_t nbytes = t->count * r->call.elem_nbytes;
+
+        add_copy(d, out ? t->recvbuf : at, out ? at : t->sendbuf, nbytes);
+        at += nbytes;
+    }
+    return run_copies(comm, d, d->copies, d->n_copies);
+}
+
+hvd_status_t on_device_pack(struct comm *comm, struct hvd_request *r,
+                            uint8_t *to)
+{
+    return copy_tensors(comm, r, to, false);
+}
+
+hvd_status_t on_device_unpack(struct comm *comm, struct hvd_request *r,
+                              const uint8_t *from)
+{
+    return copy_tensors(comm, r, (uint8_t *)(uintptr_t)from, true);
 }

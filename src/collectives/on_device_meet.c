@@ -10,7 +10,9 @@
  *
  * All are calls of this comm on host memory, so a loss ends them as any other.
  *
- * Threads: the issuing thread, but for on_device_cancel(). */
+ * Threads: whoever drives, but for on_device_cancel(); on_device_meet() the
+ * issuing one. Memory: of the meeting, until it is over. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@
 #include "base/log.h"
 #include "collectives/comm_impl.h"
 #include "collectives/on_device.h"
+#include "collectives/progress.h"
 
 enum { UUID_NBYTES = 16, WHY_MAX = 160, TASK_END_US = 2000000 };
 
@@ -36,22 +39,41 @@ struct invitation {
     uint8_t made; /* else: no id can be had */
 };
 
+/* In the order in which they are called; behind the last the way is known. */
+enum meeting_stage { MEETING_CARDS, MEETING_INVITATION, MEETING_JOINED };
+
+struct on_device_meeting {
+    enum meeting_stage stage;
+    int version; /* of NCCL */
+    struct card card;
+    struct invitation invitation;
+    uint8_t joined;
+    struct card cards[]; /* [size]; then who has joined */
+};
+
 /* --- words --- */
 
-/* Of the process: the same is not said in each generation. */
-static char said[WHY_MAX + 64];
+/* Of the process: the same is not said in each generation, and of each comm. */
+static struct {
+    pthread_mutex_t lock;
+    char words[WHY_MAX + 64];
+} said = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void say(enum log_level level, const char *words)
 {
-    if (strcmp(said, words) == 0)
-        return;
-    snprintf(said, sizeof(said), "%s", words);
-    log_write(level, "%s", words);
+    bool again;
+
+    pthread_mutex_lock(&said.lock);
+    again = strcmp(said.words, words) == 0;
+    snprintf(said.words, sizeof(said.words), "%s", words);
+    pthread_mutex_unlock(&said.lock);
+    if (!again)
+        log_write(level, "%s", words);
 }
 
 static void say_staged(const char *why)
 {
-    char words[sizeof(said)];
+    char words[sizeof(said.words)];
 
     snprintf(words, sizeof(words),
              "%s -> buffers of devices are staged through host memory", why);
@@ -60,40 +82,11 @@ static void say_staged(const char *why)
 
 static void say_nccl(int version)
 {
-    char words[sizeof(said)];
+    char words[sizeof(said.words)];
 
     snprintf(words, sizeof(words), "buffers of devices travel by NCCL %d.%d.%d",
              version / 10000, version / 100 % 100, version % 100);
     say(LOG_LEVEL_INFO, words);
-}
-
-/* --- collectives of bytes --- */
-
-static hvd_status_t gather(struct comm *comm, const void *mine, void *all,
-                           size_t nbytes)
-{
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHER,
-                                   .sendbuf = mine,
-                                   .recvbuf = all,
-                                   .count = nbytes,
-                                   .dtype = HVD_UINT8};
-
-    return error_prefix(comm_run(comm, &args),
-                        "the first collective on devices");
-}
-
-static hvd_status_t spread(struct comm *comm, void *bytes, size_t nbytes)
-{
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_BROADCAST,
-                                   .sendbuf = bytes,
-                                   .recvbuf = bytes,
-                                   .count = nbytes,
-                                   .dtype = HVD_UINT8};
-
-    return error_prefix(comm_run(comm, &args),
-                        "the first collective on devices");
 }
 
 /* --- cards --- */
@@ -170,79 +163,110 @@ static hvd_status_t join(struct comm *comm, const struct invitation *invitation)
     return communicator_await(c, &comm->verdict);
 }
 
-/* HVD_OK, *joined_p: by all. */
-static hvd_status_t meet_by_nccl(struct comm *comm, bool *joined_p)
-{
-    struct invitation invitation;
-    size_t size = (size_t)comm->config.size;
-    uint8_t mine = 0, *all;
-    hvd_status_t status;
+/* --- one collective after the other --- */
 
-    *joined_p = false;
-    if (comm->config.rank == 0)
-        write_invitation(&invitation);
-    HVD_TRY(spread(comm, &invitation, sizeof(invitation)));
-    if (!invitation.made)
-        return HVD_OK;
-    status = join(comm, &invitation);
-    mine = status == HVD_OK;
-    if (status == HVD_ERR_SYSTEM || status == HVD_ERR_NOMEM)
-        (void)comm_fail(comm, status, "%s", error_text());
-    if (comm_status(comm, NULL) != HVD_OK)
-        return comm_end(comm);
-    if (!mine)
-        log_info("%s", error_text());
-    all = malloc(size);
-    if (all == NULL)
-        return error_set(HVD_ERR_NOMEM, "%zu ranks", size);
-    status = gather(comm, &mine, all, 1);
-    *joined_p = status == HVD_OK && memchr(all, 0, size) == NULL;
-    free(all);
-    return status;
+static struct collective_args gather(const void *mine, void *all, size_t nbytes)
+{
+    return (struct collective_args){
+        .struct_size = sizeof(struct hvd_collective_args),
+        .kind = COLLECTIVE_ALLGATHER,
+        .sendbuf = mine,
+        .recvbuf = all,
+        .count = nbytes,
+        .dtype = HVD_UINT8,
+        .name = "devices"};
 }
 
-static hvd_status_t choose(struct comm *comm, const struct card *cards)
+static struct collective_args spread(void *bytes, size_t nbytes)
 {
-    char why[WHY_MAX];
-    bool joined;
+    return (struct collective_args){
+        .struct_size = sizeof(struct hvd_collective_args),
+        .kind = COLLECTIVE_BROADCAST,
+        .sendbuf = bytes,
+        .recvbuf = bytes,
+        .count = nbytes,
+        .dtype = HVD_UINT8,
+        .name = "devices"};
+}
 
-    comm->device.way = ON_DEVICE_STAGED;
-    if (!all_can(cards, comm->config.size, why)) {
-        say_staged(why);
-        return HVD_OK;
-    }
-    comm->device.way = ON_DEVICE_NOT;
-    HVD_TRY(meet_by_nccl(comm, &joined));
-    comm->device.way = joined ? ON_DEVICE_NCCL : ON_DEVICE_STAGED;
-    if (joined) {
-        say_nccl(cards[0].version);
-        return HVD_OK;
-    }
-    say_staged("a communicator of NCCL cannot be made");
-    on_device_cancel(comm);
+static hvd_status_t begin(struct comm *comm, struct collective_args *args_p)
+{
+    size_t size = (size_t)comm->config.size;
+    struct on_device_meeting *m = malloc(sizeof(*m) +
+                                         size * sizeof(m->cards[0]));
+
+    if (m == NULL)
+        return error_set(HVD_ERR_NOMEM, "%zu ranks", size);
+    comm->device.meeting = m;
+    m->stage = MEETING_CARDS;
+    fill_card(comm, &m->card);
+    *args_p = gather(&m->card, m->cards, sizeof(m->card));
     return HVD_OK;
 }
 
-static hvd_status_t meet(struct comm *comm)
+static void stage_all(struct comm *comm, const char *why)
 {
-    size_t size = (size_t)comm->config.size;
-    struct card mine, *cards = calloc(size, sizeof(*cards));
-    hvd_status_t status;
-
-    if (cards == NULL)
-        return error_set(HVD_ERR_NOMEM, "%zu ranks", size);
-    fill_card(comm, &mine);
-    status = gather(comm, &mine, cards, sizeof(mine));
-    if (status == HVD_OK)
-        status = choose(comm, cards);
-    free(cards);
-    return status;
+    say_staged(why);
+    comm->device.way = ON_DEVICE_STAGED;
+    on_device_cancel(comm);
 }
 
-static hvd_status_t open_device(struct comm *comm)
+static hvd_status_t invite(struct comm *comm, struct collective_args *args_p)
 {
-    if (comm->device.opened)
+    struct on_device_meeting *m = comm->device.meeting;
+    char why[WHY_MAX];
+
+    if (!all_can(m->cards, comm->config.size, why)) {
+        stage_all(comm, why);
         return HVD_OK;
+    }
+    m->version = m->cards[0].version;
+    m->stage = MEETING_INVITATION;
+    if (comm->config.rank == 0)
+        write_invitation(&m->invitation);
+    *args_p = spread(&m->invitation, sizeof(m->invitation));
+    return HVD_OK;
+}
+
+static const char cannot[] = "a communicator of NCCL cannot be made";
+
+/* Cards have been read: what is gathered lies where they were. */
+static hvd_status_t join_invited(struct comm *comm,
+                                 struct collective_args *args_p)
+{
+    struct on_device_meeting *m = comm->device.meeting;
+    hvd_status_t status;
+
+    if (!m->invitation.made) {
+        stage_all(comm, cannot);
+        return HVD_OK;
+    }
+    status = join(comm, &m->invitation);
+    HVD_TRY(comm_check(comm));
+    if (status == HVD_ERR_SYSTEM || status == HVD_ERR_NOMEM)
+        return status;
+    if (status != HVD_OK)
+        log_info("%s", error_text());
+    m->joined = status == HVD_OK;
+    m->stage = MEETING_JOINED;
+    *args_p = gather(&m->joined, m->cards, sizeof(m->joined));
+    return HVD_OK;
+}
+
+static void decide(struct comm *comm)
+{
+    const struct on_device_meeting *m = comm->device.meeting;
+
+    if (memchr(m->cards, 0, (size_t)comm->config.size) != NULL) {
+        stage_all(comm, cannot);
+        return;
+    }
+    comm->device.way = ON_DEVICE_NCCL;
+    say_nccl(m->version);
+}
+
+static hvd_status_t open_comm(struct comm *comm)
+{
     HVD_TRY(device_open());
     comm->device.task = calloc(1, sizeof(*comm->device.task));
     if (comm->device.task == NULL)
@@ -256,28 +280,67 @@ static hvd_status_t open_device(struct comm *comm)
     return HVD_OK;
 }
 
-hvd_status_t on_device_meet(struct comm *comm)
+hvd_status_t on_device_open(struct comm *comm)
 {
-    hvd_status_t status;
+    return comm->device.opened ? HVD_OK : open_comm(comm);
+}
 
-    if (comm->device.way != ON_DEVICE_NOT)
-        return HVD_OK;
-    status = open_device(comm);
-    if (status != HVD_OK) {
-        /* the others have begun: this rank cannot go back */
-        (void)comm_fail(comm, status, "%s", error_text());
-        return comm_end(comm);
-    }
-    if (comm->config.size == 1) {
+static hvd_status_t go_on(struct comm *comm, struct collective_args *args_p)
+{
+    const struct on_device_meeting *m = comm->device.meeting;
+
+    if (m == NULL) {
+        HVD_TRY(on_device_open(comm));
+        if (comm->config.size > 1)
+            return begin(comm, args_p);
         comm->device.way = ON_DEVICE_ALONE;
         return HVD_OK;
     }
-    status = meet(comm);
-    if (status != HVD_OK && comm_status(comm, NULL) == HVD_OK) {
-        (void)comm_fail(comm, status, "%s", error_text());
-        return comm_end(comm);
-    }
+    if (m->stage == MEETING_CARDS)
+        return invite(comm, args_p);
+    if (m->stage == MEETING_INVITATION)
+        return join_invited(comm, args_p);
+    decide(comm);
+    return HVD_OK;
+}
+
+hvd_status_t on_device_meet_next(struct comm *comm,
+                                 struct collective_args *args_p)
+{
+    hvd_status_t status = go_on(comm, args_p);
+
+    if (status == HVD_OK && comm->device.way == ON_DEVICE_NOT)
+        return HVD_OK;
+    free(comm->device.meeting);
+    comm->device.meeting = NULL;
+    if (status == HVD_OK)
+        return HVD_OK;
+    /* the others have begun: this rank cannot go back */
+    (void)comm_fail(comm, status, "%s", error_text());
+    return comm_end(comm);
+}
+
+static hvd_status_t next(struct comm *comm, struct collective_args *args_p)
+{
+    hvd_status_t status;
+
+    progress_take(comm);
+    status = on_device_meet_next(comm, args_p);
+    progress_give(comm);
     return status;
+}
+
+hvd_status_t on_device_meet(struct comm *comm)
+{
+    struct collective_args args;
+
+    while (comm->device.way == ON_DEVICE_NOT) {
+        HVD_TRY(next(comm, &args));
+        if (comm->device.way == ON_DEVICE_NOT)
+            HVD_TRY(error_prefix(comm_run(comm, &args),
+                                 "the first collective on devices"));
+    }
+    return HVD_OK;
 }
 
 /* --- the end --- */
@@ -334,6 +397,7 @@ void on_device_silence(struct comm *comm)
 
 void on_device_release(struct comm *comm)
 {
+    free(comm->device.meeting);
     if (!comm->device.opened)
         return;
     communicator_release(atomic_load(&comm->device.communicator));

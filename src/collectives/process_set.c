@@ -125,6 +125,17 @@ hvd_status_t process_set_agree(struct comm *world, const char *what,
 
 /* --- life --- */
 
+/* By number, so that ranks leave them in one order, whenever each was made. */
+static void insert(struct comm_family *family, struct comm *set)
+{
+    struct comm **at = &family->first;
+
+    while (*at != NULL && (*at)->config.set < set->config.set)
+        at = &(*at)->family.next;
+    set->family.next = *at;
+    *at = set;
+}
+
 /* HVD_OK: it is in the list of its world. */
 static hvd_status_t enter(struct comm *world, struct comm *set)
 {
@@ -133,10 +144,8 @@ static hvd_status_t enter(struct comm *world, struct comm *set)
 
     pthread_mutex_lock(&family->lock);
     closed = family->closed;
-    if (!closed) {
-        set->family.next = family->first;
-        family->first = set;
-    }
+    if (!closed)
+        insert(family, set);
     pthread_mutex_unlock(&family->lock);
     if (!closed)
         return HVD_OK;
@@ -265,6 +274,7 @@ static struct comm *first_of(struct comm *world)
 static void abort_one(struct comm *set, hvd_status_t reason, const char *text)
 {
     verdict_set(&set->verdict, reason, text);
+    on_device_cancel(set);
     by_name_abort(set, reason, text);
 }
 

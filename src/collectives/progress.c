@@ -269,6 +269,31 @@ static bool begin_here(struct comm *comm, struct hvd_request *r)
     return true;
 }
 
+static hvd_status_t prepare_on_device(struct hvd_request *r)
+{
+    HVD_TRY(on_device_prepare(r, false));
+    return on_device_mark(r);
+}
+
+static hvd_status_t create(struct comm *comm,
+                           const struct collective_args *args,
+                           const struct comm_group *group,
+                           struct hvd_request **request_p)
+{
+    hvd_status_t status = HVD_OK;
+
+    HVD_TRY(comm_admit(comm));
+    HVD_TRY(adasum_admit(args, group != NULL));
+    if (is_on_device(args))
+        HVD_TRY(on_device_meet(comm));
+    HVD_TRY(request_create(comm, args, group, request_p));
+    if (is_on_device(args))
+        status = prepare_on_device(*request_p);
+    if (status != HVD_OK)
+        request_destroy(*request_p);
+    return status;
+}
+
 static hvd_status_t post(struct comm *comm, const struct collective_args *args,
                          const struct comm_group *group,
                          struct hvd_request **request_p)
@@ -276,17 +301,10 @@ static hvd_status_t post(struct comm *comm, const struct collective_args *args,
     struct hvd_request *r;
     hvd_status_t status;
 
-    HVD_TRY(comm_admit(comm));
-    HVD_TRY(compression_admit(args));
-    HVD_TRY(adasum_admit(args, group != NULL));
     HVD_TRY(ragged_admit(args));
-    if (is_on_device(args))
-        HVD_TRY(on_device_meet(comm));
-    HVD_TRY(request_create(comm, args, group, &r));
+    HVD_TRY(create(comm, args, group, &r));
     status = comm->config.size == 1 ? HVD_OK : progress_start(comm);
     if (status != HVD_OK) {
-        device_unmark(r->device.mark);
-        r->device.mark = NULL;
         request_destroy(r);
         return status;
     }
@@ -323,11 +341,7 @@ static hvd_status_t run_request(struct comm *comm,
     struct hvd_request *r;
     hvd_status_t status;
 
-    HVD_TRY(comm_admit(comm));
-    HVD_TRY(adasum_admit(args, group != NULL));
-    if (is_on_device(args))
-        HVD_TRY(on_device_meet(comm));
-    HVD_TRY(request_create(comm, args, group, &r));
+    HVD_TRY(create(comm, args, group, &r));
     r->call.head.sequence = comm_number(comm, r->n_parts);
     progress_take(comm);
     progress_run(comm);

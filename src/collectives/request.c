@@ -69,6 +69,7 @@ static void move(struct hvd_request *request, enum request_state to)
 
 void request_destroy(struct hvd_request *request)
 {
+    on_device_unmark(&request->device);
     move(request, REQUEST_KEPT);
     pthread_mutex_lock(&kept.lock);
     request->next = kept.first[request->use];
@@ -220,7 +221,7 @@ static hvd_status_t fill(struct hvd_request *request,
     HVD_TRY(compression_prepare(request, group != NULL));
     adasum_prepare(request);
     ragged_prepare(request);
-    return is_on_device(&request->args) ? on_device_prepare(request) : HVD_OK;
+    return HVD_OK;
 }
 
 hvd_status_t request_create(struct comm *comm,
@@ -258,8 +259,7 @@ hvd_status_t request_create(struct comm *comm,
 
 void request_end(struct hvd_request *request, hvd_status_t status)
 {
-    device_unmark(request->device.mark);
-    request->device.mark = NULL;
+    on_device_unmark(&request->device);
     request->status = status;
     if (status != HVD_OK)
         snprintf(request->text, sizeof(request->text), "%s", error_text());

@@ -83,8 +83,9 @@ struct hvd_request {
     atomic_uint state; /* enum request_state; DONE publishes the rest */
 };
 
-/* Check and copy; numbers come later. HVD_ERR_INVALID, HVD_ERR_NOMEM. group
- * NULL: none. */
+/* Check and copy; numbers come later, and what it needs besides, on a device
+ * (on_device_prepare(), on_device_mark()). HVD_ERR_INVALID, HVD_ERR_NOMEM.
+ * group NULL: none. */
 hvd_status_t request_create(struct comm *comm,
                             const struct collective_args *args,
                             const struct comm_group *group,

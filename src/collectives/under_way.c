@@ -122,10 +122,10 @@ static hvd_status_t begin_part(struct comm *comm, struct hvd_request *r)
         r->begun_ns = timeline_call_clock();
         request_show(r, TIMELINE_QUEUE, r->posted_ns, r->begun_ns);
     }
-    if (r->compression.on)
-        HVD_TRY(compression_begin(comm, r));
     if (r->device.way != ON_DEVICE_NOT && r->part_i == 0)
         HVD_TRY(on_device_begin(comm, r));
+    if (r->compression.on)
+        HVD_TRY(compression_begin(comm, r));
     if (is_given_away(r))
         return HVD_OK;
     HVD_TRY(make_call(comm, r, &args, &call));

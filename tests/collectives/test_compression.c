@@ -307,9 +307,6 @@ START_TEST(refused_at_the_door)
     ck_assert_int_eq(comm_post_group(g.comms[0], &args, &none, &request),
                      HVD_ERR_INVALID);
     ck_assert(text_has("of a group"));
-    args.memory = HVD_MEMORY_DEVICE;
-    ck_assert_int_eq(comm_post(g.comms[0], &args, &request),
-                     HVD_ERR_UNSUPPORTED);
     group_fini(&g);
 }
 END_TEST

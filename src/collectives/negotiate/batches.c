@@ -35,7 +35,13 @@ static bool may_fuse(const struct batches *b, const struct signature *s,
            nbytes <= b->threshold;
 }
 
-/* The open one of the same scale, among the last few; NULL: none. */
+static bool may_join(const struct signature *a, const struct signature *b)
+{
+    return signature_scales_equal(a, b) &&
+           ((a->way ^ b->way) & SIGNATURE_ON_DEVICE) == 0;
+}
+
+/* The open one of the same scale and place, among the last few; NULL: none. */
 static struct batch *find(struct batches *b, const struct signature *s)
 {
     size_t n = *open_of(b, s);
@@ -43,7 +49,7 @@ static struct batch *find(struct batches *b, const struct signature *s)
     for (int k = 0; k < SCALES_MAX && n > 0; k++) {
         struct batch *batch = &b->all[n - 1];
 
-        if (signature_scales_equal(&b->items[batch->first].signature, s))
+        if (may_join(&b->items[batch->first].signature, s))
             return batch;
         n = batch->before;
     }
@@ -86,6 +92,11 @@ bool batches_add(struct batches *b, const struct signature *s,
 bool batches_any(const struct batches *b)
 {
     return b->next_i < b->n;
+}
+
+const struct batch_item *batches_peek(const struct batches *b)
+{
+    return &b->items[b->all[b->next_i].first];
 }
 
 const struct batch *batches_next(struct batches *b)

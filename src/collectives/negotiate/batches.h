@@ -1,7 +1,7 @@
 /* collectives/negotiate/batches.h - which of the calls that all ranks have
- * posted run as one: allreduces of one dtype, op and scale, as long as they
- * are not sent as 16 bits, up to so many bytes (0: none). In the order in which
- * they were decided, so it is the same on all ranks.
+ * posted run as one: allreduces of one dtype, op and scale, all on devices or
+ * none, as long as they are not sent as 16 bits, up to so many bytes (0: none).
+ * In the order in which they were decided, so it is the same on all ranks.
  *
  * Pure. Threads: one at a time. Memory: two growing arrays. */
 #ifndef COLLECTIVES_NEGOTIATE_BATCHES_H
@@ -26,7 +26,7 @@ struct batch_item {
 struct batch {
     size_t first, last; /* items */
     uint64_t nbytes;
-    size_t before; /* as in `open`: of the same dtype and op, another scale */
+    size_t before; /* as in `open`: of the same dtype and op, but to be apart */
 };
 
 struct batches {
@@ -49,7 +49,9 @@ bool batches_add(struct batches *b, const struct signature *signature,
 
 /* Is there one that has not begun? */
 bool batches_any(const struct batches *b);
-/* The next one, which begins. There is one. Valid until more are added. */
+/* The next one's first call. There is one. Valid until more are added. */
+const struct batch_item *batches_peek(const struct batches *b);
+/* The next one, which begins. Likewise. */
 const struct batch *batches_next(struct batches *b);
 /* The one that began last. */
 const struct batch *batches_done(const struct batches *b);

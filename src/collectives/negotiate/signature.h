@@ -18,14 +18,15 @@ struct name_id {
 /* Flags of a call that has 16 bits on the way. */
 enum { SIGNATURE_HALVES = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16 };
 
-/* In `way`, among flags: counts are found out by the call itself. */
-enum { SIGNATURE_RAGGED = 1 << 7 };
+/* In `way`, among flags: counts are found out by the call itself; buffers are
+ * on a device. */
+enum { SIGNATURE_RAGGED = 1 << 7, SIGNATURE_ON_DEVICE = 1 << 6 };
 
 struct signature {
     uint8_t kind; /* enum collective_kind */
     uint8_t dtype, op;
     uint8_t way;     /* flags of the call that matter to all: 16 bits on the
-                        way, AVERAGE_OF_ALL; RAGGED */
+                        way, AVERAGE_OF_ALL; RAGGED, ON_DEVICE */
     int32_t root;    /* 0: it has none */
     uint32_t digest; /* of the counts of a group's tensors, or of the ranks' of
                         an allgatherv; else 0 */

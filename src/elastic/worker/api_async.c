@@ -13,7 +13,6 @@
 #include "collectives/by_name.h"
 #include "collectives/comm.h"
 #include "collectives/request.h"
-#include "device/device.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/process.h"
@@ -67,25 +66,13 @@ static hvd_status_t post_to(struct comm *world, void *arg)
     return by_name_post(comm, n->args, n->group, n->request_p);
 }
 
-/* Where pointers lead is the issuing thread's to ask. */
-static hvd_status_t look(const struct named *n)
-{
-    if (process_is_app())
-        return collective_look(n->args, n->group);
-    if (n->args->memory == HVD_MEMORY_LOOK && device_is_used())
-        return error_set(HVD_ERR_INVALID,
-                         "memory: not looked up on this thread, say "
-                         "HVD_MEMORY_HOST");
-    return HVD_OK;
-}
-
 static hvd_status_t post_by_name(struct named *n)
 {
     static const char call[] = "hvd_collective_post";
 
     if (process_is_app())
         HVD_TRY(static_world(call));
-    HVD_TRY(error_prefix(look(n), "%s", call));
+    HVD_TRY(error_prefix(collective_look(n->args, n->group), "%s", call));
     return error_prefix(control_with_comm(post_to, n), "%s", call);
 }
 

@@ -197,9 +197,6 @@ hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
     if (!set)
         return HVD_OK;
     HVD_TRY(check(world, set));
-    if (args->memory == HVD_MEMORY_DEVICE)
-        return error_set(HVD_ERR_UNSUPPORTED,
-                         "comm: process sets take memory of the host");
     if (!set->comm)
         HVD_TRY(process_set_create(world, set->number, set->ranks, set->n,
                                    &set->comm));
