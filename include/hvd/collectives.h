@@ -64,15 +64,15 @@ typedef enum hvd_op {
     HVD_MIN = 2,     /* a NaN in any rank's element makes the result NaN */
     HVD_MAX = 3,     /* likewise */
     HVD_PRODUCT = 4,
-    /* Allreduce of floating point, of one tensor, not of a group: adaptive
-     * summation, pair by pair, a' = (1 - a.b / 2 a.a) a + (1 - a.b / 2 b.b) b.
-     * The mean of what is equal, the sum of what is orthogonal, so that a
-     * learning rate need not be scaled with the number of ranks, of which there
-     * may be any. Products are computed in binary64, where they are 0 or
-     * overflow it is a sum; each pair is rounded once, 16 bits by way of
+    /* Allreduce of floating point: adaptive summation, pair by pair,
+     * a' = (1 - a.b / 2 a.a) a + (1 - a.b / 2 b.b) b, of each tensor of a group
+     * by itself. The mean of what is equal, the sum of what is orthogonal, so
+     * that a learning rate need not be scaled with the number of ranks, of
+     * which there may be any. Products are computed in binary64, where they are
+     * 0 or overflow it is a sum; each pair is rounded once, 16 bits by way of
      * float32. Source: Maleki et al., Scaling Distributed Training with
      * Adaptive Summation, 2020. Buffers of a device are staged through memory
-     * of the host for it. HVD_ERR_UNSUPPORTED of a group. */
+     * of the host for it. */
     HVD_ADASUM = 5,
     HVD_OP_FORCE_INT = 0x7fffffff
 } hvd_op_t;

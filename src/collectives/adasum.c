@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "collectives/comm_impl.h"
 #include "collectives/request.h"
@@ -19,12 +20,10 @@ static size_t levels_of(size_t n)
     return levels;
 }
 
-hvd_status_t adasum_admit(const struct hvd_collective_args *args, bool group)
+hvd_status_t adasum_admit(const struct hvd_collective_args *args)
 {
     if (args->kind != HVD_COLLECTIVE_ALLREDUCE || args->op != HVD_ADASUM)
         return HVD_OK;
-    if (group)
-        return error_set(HVD_ERR_UNSUPPORTED, "allreduce: adasum of a group");
     if (args->flags & SIGNATURE_HALVES)
         return error_set(HVD_ERR_INVALID,
                          "allreduce: adasum, and 16 bits on the way");
@@ -34,7 +33,7 @@ hvd_status_t adasum_admit(const struct hvd_collective_args *args, bool group)
 void adasum_prepare(struct hvd_request *r)
 {
     struct adasum *a = &r->adasum;
-    size_t size = (size_t)r->comm->config.size, count = r->args.count;
+    size_t size = (size_t)r->comm->config.size, count = request_count(r);
 
     a->on = r->args.kind == HVD_COLLECTIVE_ALLREDUCE &&
             r->args.op == HVD_ADASUM && count > 0 && size > 1;
@@ -45,12 +44,12 @@ void adasum_prepare(struct hvd_request *r)
 }
 
 /* Exactly: it may be as large as a model. */
-static bool reserve(struct adasum_memory *m, size_t size, size_t nbytes)
+static bool reserve(struct adasum_memory *m, size_t n_products, size_t nbytes)
 {
-    if (m->products == NULL)
-        m->products = calloc(size, sizeof(*m->products));
-    if (m->products == NULL || nbytes <= m->nbytes)
-        return m->products != NULL;
+    if (!array_reserve(&m->products, &m->products_max, n_products))
+        return false;
+    if (nbytes <= m->nbytes)
+        return true;
     free(m->whole);
     free(m->pieces);
     m->whole = malloc(nbytes);
@@ -63,17 +62,58 @@ void adasum_fini(struct adasum_memory *m)
 {
     free(m->whole);
     free(m->pieces);
-    free(m->products);
+    array_free(&m->products, &m->products_max);
+}
+
+/* --- tensors --- */
+
+static size_t n_tensors_of(const struct hvd_request *r)
+{
+    return r->n_tensors > 0 ? r->n_tensors : 1;
+}
+
+static struct fusion_tensor tensor_of(const struct hvd_request *r, size_t i)
+{
+    return r->n_tensors > 0
+               ? r->tensors[i]
+               : (struct fusion_tensor){r->args.sendbuf, r->args.recvbuf,
+                                        r->args.count};
+}
+
+/* Of this rank's piece, what is of one tensor: [n] from `at` on. What fills up
+ * the last piece, zeros, goes with the last tensor. */
+struct span {
+    size_t tensor, end; /* its end, in the whole */
+    size_t at, n;
+};
+
+static struct span first_span(const struct hvd_request *r)
+{
+    return (struct span){.end = tensor_of(r, 0).count};
+}
+
+/* false: that was the last. */
+static bool next_span(const struct hvd_request *r, struct span *s)
+{
+    size_t piece = r->adasum.piece;
+    size_t start = (size_t)r->comm->config.rank * piece;
+    bool last;
+
+    s->at += s->n;
+    while (s->tensor + 1 < n_tensors_of(r) && s->end <= start + s->at)
+        s->end += tensor_of(r, ++s->tensor).count;
+    last = s->tensor + 1 == n_tensors_of(r) || s->end >= start + piece;
+    s->n = (last ? start + piece : s->end) - (start + s->at);
+    return s->n > 0;
 }
 
 /* --- of this rank's memory --- */
 
 /* Between the program's buffer and ours. */
-static hvd_status_t copy_all(struct comm *comm, const struct hvd_request *r,
-                             void *dst, const void *src, double factor)
+static hvd_status_t copy_one(struct comm *comm, const struct hvd_request *r,
+                             void *dst, const void *src, size_t count,
+                             double factor)
 {
-    size_t count = r->args.count;
-
     if (factor != 0)
         return request_scale(comm, r->args.dtype, dst, src, count, factor);
     if (operation_copy(comm, dst, src, count * r->call.elem_nbytes) != HVD_OK)
@@ -81,18 +121,44 @@ static hvd_status_t copy_all(struct comm *comm, const struct hvd_request *r,
     return HVD_OK;
 }
 
+static hvd_status_t copy_in(struct comm *comm, const struct hvd_request *r)
+{
+    uint8_t *to = comm->adasum.whole;
+
+    for (size_t i = 0; i < n_tensors_of(r); i++) {
+        struct fusion_tensor t = tensor_of(r, i);
+
+        HVD_TRY(copy_one(comm, r, to, t.sendbuf, t.count, r->args.prescale));
+        to += t.count * r->call.elem_nbytes;
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t copy_out(struct comm *comm, const struct hvd_request *r)
+{
+    const uint8_t *from = comm->adasum.whole;
+
+    for (size_t i = 0; i < n_tensors_of(r); i++) {
+        struct fusion_tensor t = tensor_of(r, i);
+
+        HVD_TRY(copy_one(comm, r, t.recvbuf, from, t.count, r->args.postscale));
+        from += t.count * r->call.elem_nbytes;
+    }
+    return HVD_OK;
+}
+
 static hvd_status_t fill(struct comm *comm, struct hvd_request *r)
 {
     struct adasum_memory *m = &comm->adasum;
-    size_t elem = r->call.elem_nbytes, count = r->args.count;
+    size_t elem = r->call.elem_nbytes, count = request_count(r);
     size_t size = (size_t)comm->config.size, padded = r->adasum.piece * size;
 
-    if (!reserve(m, size, padded * elem)) {
+    if (!reserve(m, size / 2 * n_tensors_of(r), padded * elem)) {
         /* the others have begun: this rank cannot go back */
         (void)comm_fail(comm, HVD_ERR_NOMEM, "adasum of %zu elements", count);
         return comm_end(comm);
     }
-    HVD_TRY(copy_all(comm, r, m->whole, r->args.sendbuf, r->args.prescale));
+    HVD_TRY(copy_in(comm, r));
     memset(m->whole + count * elem, 0, (padded - count) * elem);
     r->adasum.n_left = size;
     return HVD_OK;
@@ -103,47 +169,74 @@ static uint8_t *piece_of(const struct hvd_request *r, size_t i)
     return r->comm->adasum.pieces + i * r->adasum.piece * r->call.elem_nbytes;
 }
 
-static hvd_status_t multiply(struct comm *comm, struct hvd_request *r)
+/* Of pair k, in tensor i. */
+static struct adasum_products *products_of(const struct hvd_request *r,
+                                           size_t k, size_t i)
 {
-    const struct adasum *a = &r->adasum;
-    struct adasum_products *products = comm->adasum.products;
-    size_t elem = r->call.elem_nbytes;
+    return r->comm->adasum.products + k * n_tensors_of(r) + i;
+}
 
-    for (size_t k = 0; k < a->n_left / 2; k++) {
-        const uint8_t *x = piece_of(r, 2 * k), *y = piece_of(r, 2 * k + 1);
+/* What is done to a span of pair k, x and y, a part of it [n] at a time. */
+typedef void pair_fn(const struct hvd_request *r, size_t k, size_t tensor,
+                     size_t at, size_t n);
 
-        products[k] = (struct adasum_products){0, 0, 0};
-        for (size_t i = 0, n; i < a->piece; i += n) {
-            n = comm_piece(comm, i, a->piece);
+static void multiply(const struct hvd_request *r, size_t k, size_t tensor,
+                     size_t at, size_t n)
+{
+    size_t offset = at * r->call.elem_nbytes;
+
+    adasum_add_products(r->args.dtype, piece_of(r, 2 * k) + offset,
+                        piece_of(r, 2 * k + 1) + offset, n,
+                        products_of(r, k, tensor));
+}
+
+static void combine(const struct hvd_request *r, size_t k, size_t tensor,
+                    size_t at, size_t n)
+{
+    size_t offset = at * r->call.elem_nbytes;
+
+    adasum_combine(r->args.dtype, piece_of(r, k) + offset,
+                   piece_of(r, 2 * k) + offset, piece_of(r, 2 * k + 1) + offset,
+                   n, products_of(r, k, tensor));
+}
+
+static hvd_status_t do_pair(struct comm *comm, const struct hvd_request *r,
+                            size_t k, pair_fn *fn)
+{
+    struct span s = first_span(r);
+
+    while (next_span(r, &s)) {
+        for (size_t i = 0, n; i < s.n; i += n) {
+            n = comm_piece(comm, i, s.n);
             if (n == 0)
                 return comm_end(comm);
-            adasum_add_products(r->args.dtype, x + i * elem, y + i * elem, n,
-                                &products[k]);
+            fn(r, k, s.tensor, s.at + i, n);
         }
     }
     return HVD_OK;
 }
 
-static hvd_status_t combine(struct comm *comm, struct hvd_request *r)
+static hvd_status_t multiply_all(struct comm *comm, const struct hvd_request *r)
+{
+    size_t n_pairs = r->adasum.n_left / 2;
+
+    memset(products_of(r, 0, 0), 0,
+           n_pairs * n_tensors_of(r) * sizeof(struct adasum_products));
+    for (size_t k = 0; k < n_pairs; k++)
+        HVD_TRY(do_pair(comm, r, k, multiply));
+    return HVD_OK;
+}
+
+static hvd_status_t combine_all(struct comm *comm, struct hvd_request *r)
 {
     struct adasum *a = &r->adasum;
-    size_t elem = r->call.elem_nbytes, n_pairs = a->n_left / 2;
+    size_t n_pairs = a->n_left / 2;
 
-    for (size_t k = 0; k < n_pairs; k++) {
-        uint8_t *to = piece_of(r, k);
-        const uint8_t *x = piece_of(r, 2 * k), *y = piece_of(r, 2 * k + 1);
-
-        for (size_t i = 0, n; i < a->piece; i += n) {
-            n = comm_piece(comm, i, a->piece);
-            if (n == 0)
-                return comm_end(comm);
-            adasum_combine(r->args.dtype, to + i * elem, x + i * elem,
-                           y + i * elem, n, &comm->adasum.products[k]);
-        }
-    }
+    for (size_t k = 0; k < n_pairs; k++)
+        HVD_TRY(do_pair(comm, r, k, combine));
     if (a->n_left % 2 == 1)
         memcpy(piece_of(r, n_pairs), piece_of(r, a->n_left - 1),
-               a->piece * elem);
+               a->piece * r->call.elem_nbytes);
     a->n_left -= n_pairs;
     return HVD_OK;
 }
@@ -162,7 +255,8 @@ static struct collective_args args_of(const struct hvd_request *r)
                                    .kind = HVD_COLLECTIVE_ALLREDUCE,
                                    .sendbuf = m->products,
                                    .recvbuf = m->products,
-                                   .count = r->adasum.n_left / 2 * 3,
+                                   .count = r->adasum.n_left / 2 * 3 *
+                                            n_tensors_of(r),
                                    .dtype = HVD_FLOAT64,
                                    .op = HVD_SUM};
 
@@ -185,7 +279,8 @@ static hvd_status_t check_part(struct comm *comm, const struct hvd_request *r,
     HVD_TRY(request_check_part(comm, r, args, call_p));
     if (args->kind != HVD_COLLECTIVE_ALLREDUCE) {
         call_p->head.op = HVD_ADASUM;
-        call_p->head.count = r->call.head.count;
+        call_p->head.count = request_count(r);
+        call_p->head.root = r->n_tensors > 0 ? (int32_t)request_digest(r) : 0;
     }
     return HVD_OK;
 }
@@ -196,7 +291,7 @@ hvd_status_t adasum_begin(struct comm *comm, struct hvd_request *r,
     if (r->part_i == 0)
         HVD_TRY(fill(comm, r));
     else if (!is_last(r))
-        HVD_TRY(multiply(comm, r));
+        HVD_TRY(multiply_all(comm, r));
     *args_p = args_of(r);
     return check_part(comm, r, args_p, call_p);
 }
@@ -204,7 +299,6 @@ hvd_status_t adasum_begin(struct comm *comm, struct hvd_request *r,
 hvd_status_t adasum_end(struct comm *comm, struct hvd_request *r)
 {
     if (is_last(r))
-        return copy_all(comm, r, r->args.recvbuf, comm->adasum.whole,
-                        r->args.postscale);
-    return r->part_i > 0 ? combine(comm, r) : HVD_OK;
+        return copy_out(comm, r);
+    return r->part_i > 0 ? combine_all(comm, r) : HVD_OK;
 }

@@ -7,7 +7,9 @@
  *                      ((0 1) (2 3)) ((4 5) 6)
  *   1       allgather  of the pieces of the one that is left
  *
- * As many bytes travel as in a ring's allreduce.
+ * A group is one vector, tensor behind tensor, and each tensor of it has
+ * products of its own: it becomes what it would by itself. As many bytes travel
+ * as in a ring's allreduce.
  *
  * Threads: the driver, but for adasum_admit() and adasum_prepare(). Memory: the
  * vector twice, kept by the comm. */
@@ -39,13 +41,13 @@ struct adasum_memory {
     uint8_t *whole;  /* [size][piece] of dtype: this rank's; in the end all */
     uint8_t *pieces; /* [size][piece] of dtype: one of each; [n_left] count */
     size_t nbytes;   /* of each of the two */
-    struct adasum_products *products; /* [size / 2] */
+    struct adasum_products *products; /* [n_left / 2][n_tensors] */
+    size_t products_max;
 };
 
-/* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID,
- * HVD_ERR_UNSUPPORTED. */
-hvd_status_t adasum_admit(const struct hvd_collective_args *args,
-                          bool group) HVD_MUST_CHECK;
+/* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID. */
+hvd_status_t
+adasum_admit(const struct hvd_collective_args *args) HVD_MUST_CHECK;
 /* A request that is filled in: if it is one, it has more parts from here on. */
 void adasum_prepare(struct hvd_request *request);
 void adasum_fini(struct adasum_memory *memory);

@@ -260,7 +260,7 @@ static hvd_status_t try_to_post(struct comm *comm,
     struct comm *names;
 
     HVD_TRY(check(comm, args));
-    HVD_TRY(adasum_admit(args, group != NULL));
+    HVD_TRY(adasum_admit(args));
     HVD_TRY(ragged_admit(args));
     HVD_TRY(open_door(comm, &names));
     if (comm->config.size == 1)

@@ -19,7 +19,10 @@
 
 bool by_name_runs_joined(const struct signature *s)
 {
-    return s->kind == COLLECTIVE_ALLREDUCE || s->kind == COLLECTIVE_BARRIER;
+    bool adasum = s->op == HVD_ADASUM && s->digest != 0; /* of a group */
+
+    return (s->kind == COLLECTIVE_ALLREDUCE && !adasum) ||
+           s->kind == COLLECTIVE_BARRIER;
 }
 
 hvd_status_t by_name_refuse_joined(const struct by_name *b,
@@ -27,7 +30,7 @@ hvd_status_t by_name_refuse_joined(const struct by_name *b,
 {
     return error_set(HVD_ERR_MISMATCH,
                      "%s '%s': rank %d has joined, and takes part in allreduce "
-                     "and barrier alone",
+                     "(adasum of one tensor) and barrier alone",
                      call_kind_name(r->call.head.kind), r->name,
                      negotiator_first_joined(b->negotiator));
 }

@@ -283,7 +283,7 @@ static hvd_status_t create(struct comm *comm,
     hvd_status_t status = HVD_OK;
 
     HVD_TRY(comm_admit(comm));
-    HVD_TRY(adasum_admit(args, group != NULL));
+    HVD_TRY(adasum_admit(args));
     if (is_on_device(args))
         HVD_TRY(on_device_meet(comm));
     HVD_TRY(request_create(comm, args, group, request_p));

@@ -161,9 +161,10 @@ void request_part(const struct hvd_request *request, void *buffer,
 static inline const struct fusion_part *
 request_packed(const struct hvd_request *request)
 {
-    const struct fusion_part *part = &request->parts[request->part_i];
+    const struct fusion_part *part = request->parts + request->part_i;
 
-    return request->n_tensors > 0 && part->packed ? part : NULL;
+    return request->n_tensors > 0 && !request->adasum.on && part->packed ? part
+                                                                         : NULL;
 }
 
 /* A group whose tensors travel in one operation, as they are. */

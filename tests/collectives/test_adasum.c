@@ -73,7 +73,7 @@ static bool is_near(hvd_dtype_t dtype, const void *buf, const double *wanted,
 static bool is_as_the_reference(const struct group *g, size_t d, size_t count,
                                 const void *got)
 {
-    double *vectors[SIZE_MAX_], *all[SIZE_MAX_];
+    double *vectors[SIZE_MAX_] = {NULL}, *all[SIZE_MAX_];
     bool near;
 
     for (int i = 0; i < g->size; i++) {
@@ -172,6 +172,88 @@ START_TEST(is_as_the_reference_computes_it)
 }
 END_TEST
 
+/* --- groups --- */
+
+enum { N_GROUPED = ARRAY_SIZE(counts) + 1 };
+
+/* Some in place, one of them empty. */
+struct grouped {
+    const void *sends[N_GROUPED];
+    void *recvs[N_GROUPED], *own[N_GROUPED];
+    size_t counts[N_GROUPED];
+};
+
+static struct grouped make_grouped(hvd_dtype_t dtype, int rank)
+{
+    struct grouped t = {.counts = {0}};
+
+    for (size_t i = 0; i < N_GROUPED; i++) {
+        t.counts[i] = i == 2 ? 0 : counts[i > 2 ? i - 1 : i];
+        t.recvs[i] = malloc(t.counts[i] * ELEM_MAX + 1);
+        t.own[i] = malloc(t.counts[i] * ELEM_MAX + 1);
+        t.sends[i] = i % 2 == 0 ? t.recvs[i] : t.own[i];
+        draw(dtype, i % 2 == 0 ? t.recvs[i] : t.own[i], t.counts[i], rank);
+    }
+    return t;
+}
+
+static void free_grouped(struct grouped *t)
+{
+    for (size_t i = 0; i < N_GROUPED; i++) {
+        free(t->recvs[i]);
+        free(t->own[i]);
+    }
+}
+
+static hvd_status_t run_group(struct comm *comm, hvd_dtype_t dtype,
+                              const struct grouped *t, int how)
+{
+    struct comm_group group = {N_GROUPED, t->sends, t->recvs, t->counts};
+    struct collective_args args = adasum_args(dtype, NULL, NULL, 0);
+    struct hvd_request *r;
+
+    args.name = how == 2 ? "adasum" : NULL;
+    if (how == 0)
+        return comm_run_group(comm, &args, &group);
+    HVD_TRY(how == 1 ? comm_post_group(comm, &args, &group, &r)
+                     : by_name_post(comm, &args, &group, &r));
+    return request_wait(r);
+}
+
+/* Each tensor becomes what it would by itself. */
+static bool run_groups(struct group *g, int rank, void *arg)
+{
+    int how = *(int *)arg;
+
+    for (size_t d = 0; d < ARRAY_SIZE(dtypes); d++) {
+        struct grouped t = make_grouped(dtypes[d], rank);
+
+        EXPECT(run_group(g->comms[rank], dtypes[d], &t, how) == HVD_OK);
+        for (size_t i = 0; i < N_GROUPED; i++) {
+            if (t.counts[i] == 0)
+                continue;
+            EXPECT_SAY(is_as_the_reference(g, d, t.counts[i], t.recvs[i]),
+                       "%s, %zu", dtype_name(dtypes[d]), t.counts[i]);
+            EXPECT(are_equal(g->comms[rank], rank, t.recvs[i],
+                             t.counts[i] * hvd_dtype_size(dtypes[d])));
+        }
+        free_grouped(&t);
+    }
+    return true;
+}
+
+START_TEST(groups_are_as_their_tensors)
+{
+    struct group g;
+
+    for (int size = 1; size <= 5; size++) {
+        group_init(&g, size);
+        group_run(&g, run_groups, &_i);
+        group_fini(&g);
+    }
+}
+END_TEST
+
 START_TEST(of_more_ranks_as_well)
 {
     int how = 0;
@@ -179,6 +261,7 @@ START_TEST(of_more_ranks_as_well)
 
     group_init(&g, SIZE_MAX_);
     group_run(&g, run_all, &how);
+    group_run(&g, run_groups, &how);
     group_fini(&g);
 }
 END_TEST
@@ -237,10 +320,6 @@ static bool refuse(struct group *g, int rank, void *arg)
 {
     struct comm *comm = g->comms[rank];
     float x[4] = {0};
-    const void *sends[] = {x};
-    void *recvs[] = {x};
-    size_t n[] = {4};
-    struct comm_group group = {1, sends, recvs, n};
     struct collective_args args = adasum_args(HVD_INT32, x, x, 4);
     struct hvd_request *r;
 
@@ -250,7 +329,6 @@ static bool refuse(struct group *g, int rank, void *arg)
     args.kind = HVD_COLLECTIVE_REDUCE_SCATTER;
     EXPECT(comm_run(comm, &args) == HVD_ERR_INVALID);
     args.kind = HVD_COLLECTIVE_ALLREDUCE;
-    EXPECT(comm_post_group(comm, &args, &group, &r) == HVD_ERR_UNSUPPORTED);
     args.flags = HVD_COLLECTIVE_FLOAT16;
     EXPECT(comm_post(comm, &args, &r) == HVD_ERR_INVALID);
     args.flags = 0;
@@ -302,6 +380,20 @@ END_TEST
 
 /* --- with ranks that have joined --- */
 
+/* Where each tensor of it begins is not known to who has joined. */
+static bool refuse_group(struct group *g, int rank)
+{
+    struct grouped t = make_grouped(HVD_FLOAT64, rank);
+    hvd_status_t status = HVD_ERR_MISMATCH;
+
+    if (rank > 0)
+        status = run_group(g->comms[rank], HVD_FLOAT64, &t, 2);
+    free_grouped(&t);
+    EXPECT(status == HVD_ERR_MISMATCH);
+    EXPECT(rank == 0 || text_has("adasum of one tensor"));
+    return true;
+}
+
 static bool join_early(struct group *g, int rank, void *arg)
 {
     double buf[1000], *vectors[SIZE_MAX_], wanted[SIZE_MAX_][1000];
@@ -320,6 +412,7 @@ static bool join_early(struct group *g, int rank, void *arg)
         EXPECT(run(g->comms[rank], &args, 2) == HVD_OK);
         EXPECT(is_near(HVD_FLOAT64, buf, vectors[1], 1000, 1e-14));
     }
+    EXPECT(refuse_group(g, rank));
     EXPECT(by_name_join(g->comms[rank], &last) == HVD_OK);
     return true;
 }
@@ -341,6 +434,7 @@ int main(void)
 
     tcase_set_timeout(tc, 100);
     tcase_add_loop_test(tc, is_as_the_reference_computes_it, 0, 3);
+    tcase_add_loop_test(tc, groups_are_as_their_tensors, 0, 3);
     tcase_add_test(tc, of_more_ranks_as_well);
     tcase_add_test(tc, mean_of_equal_and_sum_of_orthogonal);
     tcase_add_test(tc, what_it_does_not_take_is_refused);
