@@ -28,6 +28,13 @@ def default_control():
         return ""
 
 
+def controls():
+    """Those that the kernel has by now."""
+    with open("/proc/sys/net/ipv4/tcp_available_congestion_control",
+              encoding="ascii") as file:
+        return file.read().split()
+
+
 def _call(name, *arguments):
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:

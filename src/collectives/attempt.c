@@ -94,7 +94,8 @@ enum io attempt_dial(struct comm *comm, struct connection *c,
     }
     io = connection_dial(c, &to, near, hello, status_p);
     if (c->fd >= 0 && !near)
-        connection_far_options(c->fd, comm->config.silence_us, true);
+        connection_far_options(c->fd, comm->config.silence_us, true,
+                               comm->config.congestion);
     return io;
 }
 

@@ -87,6 +87,8 @@ struct comm_config {
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms; /* the same on every rank */
     int tcp_connections;     /* with one peer, for large messages; 0 as 1 */
+    const char *congestion;  /* congestion control between hosts, borrowed;
+                                NULL: each host's own */
     uint64_t device_join_us; /* for NCCL to be ready in; 0: by the last time */
     uint64_t fusion_nbytes;  /* of calls by name that run as one, at most; 0: as
                                 by_name.c says */

@@ -152,7 +152,8 @@ bool links_take(void *arg, int fd, const struct handshake *hello,
     if (links_near(comm, peer))
         connection_near_options(fd);
     else
-        connection_far_options(fd, comm->config.silence_us, false);
+        connection_far_options(fd, comm->config.silence_us, false,
+                               comm->config.congestion);
     /* a failure shows again at the next read */
     (void)connection_flush(c);
     return true;
@@ -423,7 +424,8 @@ static hvd_status_t read_reply(struct comm *comm, struct connection *c,
         return take_memory(comm, c);
     connection_move(c, CONNECTION_OPEN);
     if (!links_near(comm, c->peer))
-        connection_far_options(c->fd, comm->config.silence_us, false);
+        connection_far_options(c->fd, comm->config.silence_us, false,
+                               comm->config.congestion);
     endpoint_reached(comm->config.endpoint, comm->peers[c->peer].worker,
                      c->address_i);
     return encryption_answered(comm, c, &reply);

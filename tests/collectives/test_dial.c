@@ -102,40 +102,6 @@ START_TEST(take_local_dialer_gone_nothing_kept)
 }
 END_TEST
 
-static int queue_of(int fd)
-{
-    int nbytes = 0;
-    socklen_t len = sizeof(nbytes);
-
-    ck_assert_int_eq(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &nbytes, &len), 0);
-    return nbytes;
-}
-
-/* On both sides, if they are on one host. */
-START_TEST(near_connections_have_a_short_queue)
-{
-    const uint32_t hosts[] = {0, (uint32_t)_i};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct group g;
-
-    connection_near_options(fd);
-    group_init_hosts(&g, 2, hosts, 0, COMM_ORDINARY_MEASURED);
-    ck_assert_int_eq(links_dial(g.comms[1], 0, CHANNEL_DATA), HVD_OK);
-    for (int i = 0; i < 1000 && comm_link(g.comms[0], CHANNEL_DATA, 1) == NULL;
-         i++)
-        turn(&g);
-    for (int rank = 0; rank < 2; rank++) {
-        const struct connection *c = comm_link(g.comms[rank], CHANNEL_DATA,
-                                               1 - rank);
-
-        ck_assert_ptr_nonnull(c);
-        ck_assert_int_eq(queue_of(c->fd) == queue_of(fd), _i == 0);
-    }
-    close(fd);
-    group_fini(&g);
-}
-END_TEST
-
 /* --- answers --- */
 
 enum spoiled {
@@ -664,7 +630,6 @@ int main(void)
     tcase_add_test(tc, take_only_who_is_expected);
     tcase_add_test(tc, take_data_beside_shared_memory_no_mismatch);
     tcase_add_test(tc, take_local_dialer_gone_nothing_kept);
-    tcase_add_loop_test(tc, near_connections_have_a_short_queue, 0, 2);
     tcase_add_loop_test(tc, answer_not_authentic_lost, 0, SPOILED_COUNT);
     tcase_add_test(tc, answer_in_pieces_accepted);
     tcase_add_test(tc, answer_is_an_end_behind_data_lost);

@@ -97,14 +97,19 @@ void connection_socket_options(int fd)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+static bool set_control(int fd, const char *name)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name,
+                      (socklen_t)strlen(name)) == 0;
+}
+
 void connection_near_options(int fd)
 {
     /* in every kernel, and allowed unless somebody has taken it away */
     static const char by_losses[] = "reno";
     int queue = CONNECTION_QUEUE_NBYTES;
 
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, by_losses,
-                     sizeof(by_losses) - 1);
+    (void)set_control(fd, by_losses);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &queue, sizeof(queue));
 }
 
@@ -122,7 +127,21 @@ static int longest_pause_ms(uint64_t silence_us)
     return ms < 1000 ? 1000 : (int)ms;
 }
 
-void connection_far_options(int fd, uint64_t silence_us, bool asks)
+bool connection_control_is_there(const char *name)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool there;
+
+    if (fd < 0)
+        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    there = fd >= 0 && set_control(fd, name);
+    if (fd >= 0)
+        close(fd);
+    return there;
+}
+
+void connection_far_options(int fd, uint64_t silence_us, bool asks,
+                            const char *control)
 {
     int on = 1, asked = asks, pause_ms = longest_pause_ms(silence_us);
     int second = 1, most = 127; /* a keepalive that gives up at last */
@@ -135,6 +154,8 @@ void connection_far_options(int fd, uint64_t silence_us, bool asks)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof(second));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof(most));
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &asked, sizeof(asked));
+    if (control != NULL)
+        (void)set_control(fd, control);
 }
 
 enum io connection_dial(struct connection *c, const struct sockaddr_storage *to,

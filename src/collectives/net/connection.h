@@ -272,9 +272,14 @@ void connection_near_options(int fd);
  * enough that a network that heals within silence_us (0: nobody judges) is
  * noticed in time. asks: the kernel asks an idle peer each second whether it is
  * there, as long as nothing of ours may be said to it. It gives nobody up.
+ * control: the congestion control, NULL: the host's.
  *
  * Not TCP_USER_TIMEOUT, nor a keepalive that ends connections: the former ends
  * also those whose peer answers, and has stopped reading. */
-void connection_far_options(int fd, uint64_t silence_us, bool asks);
+void connection_far_options(int fd, uint64_t silence_us, bool asks,
+                            const char *control);
+
+/* May this process have a congestion control of this name? */
+bool connection_control_is_there(const char *name);
 
 #endif

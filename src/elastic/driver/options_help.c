@@ -75,6 +75,8 @@ void options_print_help_env(FILE *out)
         "                     are not from hvd_alloc are read on a host\n"
         "  HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large\n"
         "                     messages\n"
+        "  HVD_TCP_CONGESTION  congestion control between hosts, as reno or\n"
+        "                     cubic; the host's own\n"
         "  HVD_ALGORITHM      as ring, or allreduce:halving,broadcast:chain\n"
         "  HVD_FUSION_THRESHOLD  as --fusion-threshold, which counts for more\n"
         "  HVD_CACHE_CAPACITY  as --cache-capacity, likewise\n"

@@ -58,12 +58,12 @@
 
 /* What a user says about the data plane (elastic/worker/knobs.h): the driver
  * hands its own on to all workers, so that they are equal everywhere. */
-#define ENV_KNOBS                                                          \
-    {                                                                      \
-        "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM", \
-            "HVD_TCP_CONNECTIONS", "HVD_DEVICE_SHARED", "HVD_DEVICE_SYNC", \
-            ENV_FUSION_THRESHOLD, ENV_CACHE_CAPACITY, ENV_AUTOTUNE,        \
-            ENV_AUTOTUNE_LOG                                               \
+#define ENV_KNOBS                                                             \
+    {                                                                         \
+        "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM",    \
+            "HVD_TCP_CONNECTIONS", "HVD_TCP_CONGESTION", "HVD_DEVICE_SHARED", \
+            "HVD_DEVICE_SYNC", ENV_FUSION_THRESHOLD, ENV_CACHE_CAPACITY,      \
+            ENV_AUTOTUNE, ENV_AUTOTUNE_LOG                                    \
     }
 enum { ENV_KNOB_MAX = 256 }; /* bytes of a value */
 

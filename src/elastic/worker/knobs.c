@@ -1,16 +1,18 @@
 /* elastic/worker/knobs.c - see knobs.h. */
 #include "elastic/worker/knobs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/number.h"
 #include "collectives/autotune.h"
+#include "collectives/net/connection.h"
 #include "collectives/reduce/reduce.h"
 #include "elastic/wire/env.h"
 
-enum { CHOICES_MAX = 8 };
+enum { CHOICES_MAX = 8, CONGESTION_MAX = 16 /* TCP_CA_NAME_MAX */ };
 
 struct choice {
     const char *name;
@@ -77,7 +79,8 @@ static struct {
     bool share_device;
     int device_sync;
     uint64_t fusion_nbytes, names_known;
-    struct autotune *autotune; /* NULL: off */
+    char congestion[CONGESTION_MAX]; /* "": the host's */
+    struct autotune *autotune;       /* NULL: off */
 } knobs;
 
 /* Unset or empty: the first choice. */
@@ -107,6 +110,23 @@ static hvd_status_t read_algorithms(void)
     if (text != NULL && *text != '\0' && !algorithm_parse(text, &o, error))
         return error_set(HVD_ERR_INVALID, "HVD_ALGORITHM: %s", error);
     knobs.algorithms = o;
+    return HVD_OK;
+}
+
+/* Unset or empty: the host's. */
+static hvd_status_t read_congestion(void)
+{
+    const char *text = getenv("HVD_TCP_CONGESTION");
+
+    if (text == NULL)
+        text = "";
+    if (*text != '\0' &&
+        (strlen(text) >= CONGESTION_MAX || !connection_control_is_there(text)))
+        return error_set(HVD_ERR_INVALID,
+                         "HVD_TCP_CONGESTION: \"%s\" is none of "
+                         "net.ipv4.tcp_allowed_congestion_control here",
+                         text);
+    snprintf(knobs.congestion, sizeof(knobs.congestion), "%s", text);
     return HVD_OK;
 }
 
@@ -177,6 +197,7 @@ hvd_status_t knobs_read(void)
     HVD_TRY(choose(&shared_device, &share_device));
     HVD_TRY(choose(&device_sync, &sync));
     HVD_TRY(choose(&autotune, &tune));
+    HVD_TRY(read_congestion());
     HVD_TRY(read_algorithms());
     HVD_TRY(read_names());
     isa = (enum reduce_isa)vectors;
@@ -208,6 +229,7 @@ void knobs_apply(struct comm_config *config)
     config->ordinary = knobs.ordinary;
     config->algorithms = knobs.algorithms;
     config->tcp_connections = knobs.tcp_connections;
+    config->congestion = knobs.congestion[0] != '\0' ? knobs.congestion : NULL;
     config->share_device = knobs.share_device;
     config->fusion_nbytes = knobs.fusion_nbytes;
     config->names_known = knobs.names_known;

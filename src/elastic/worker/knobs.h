@@ -6,6 +6,9 @@
  *   HVD_LOCAL_BUFFERS  how buffers that are not from hvd_alloc get to the other
  *                      ranks of a host: measured, staged, attached
  *   HVD_TCP_CONNECTIONS  1 to 8: between two ranks, for large messages
+ *   HVD_TCP_CONGESTION the congestion control of connections between hosts, as
+ *                      net.ipv4.tcp_allowed_congestion_control has them: the
+ *                      host's own
  *   HVD_ALGORITHM      which schedules: algorithm.h
  *   HVD_SIMD           instructions of the reduction kernels: auto, scalar,
  *                      avx2, avx512, neon
