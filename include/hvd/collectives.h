@@ -295,8 +295,8 @@ enum {
  *
  * Called once, or not at all, by a thread of the library's, one that waits, or
  * in a world of one the one that posts: none of these may hold a lock that it
- * takes. It calls nothing of the library but hvd_alloc. The memory is borrowed
- * as recvbuf is. */
+ * takes. What waits, or posts, returns HVD_ERR_STATE there. The memory is
+ * borrowed as recvbuf is. */
 typedef void *hvd_place_fn(void *arg, const size_t *counts, int size);
 
 typedef struct hvd_collective_args {

@@ -80,6 +80,23 @@ hvd_status_t ragged_begin(struct comm *comm, const struct hvd_request *r,
     return HVD_OK;
 }
 
+static __thread bool placing;
+
+bool ragged_is_placing(void)
+{
+    return placing;
+}
+
+static void *ask_for_place(const struct hvd_request *r, const size_t *counts)
+{
+    void *place;
+
+    placing = true;
+    place = r->args.place(r->args.place_arg, counts, r->ragged.size);
+    placing = false;
+    return place;
+}
+
 /* The counts are there. */
 static hvd_status_t find_place(struct hvd_request *r)
 {
@@ -92,7 +109,7 @@ static hvd_status_t find_place(struct hvd_request *r)
         if (__builtin_add_overflow(total, counts[i], &total))
             return error_set(HVD_ERR_INVALID, "%s: counts overflow", kind);
     }
-    r->args.recvbuf = r->args.place(r->args.place_arg, counts, r->ragged.size);
+    r->args.recvbuf = ask_for_place(r, counts);
     if (r->args.recvbuf != NULL || total == 0)
         return HVD_OK;
     return error_set(HVD_ERR_NOMEM, "%s: no place for %zu elements", kind,

@@ -53,4 +53,8 @@ hvd_status_t ragged_end(struct comm *comm,
  * it was, or is no such call. */
 void ragged_run_alone(struct hvd_request *request);
 
+/* Is this thread asking the program for a place just now? It holds locks, and
+ * the others wait for it: it may call nothing that waits. */
+bool ragged_is_placing(void);
+
 #endif

@@ -247,6 +247,47 @@ START_TEST(by_name_alone_is_complete_from_any_thread)
 }
 END_TEST
 
+struct placing {
+    float place[4];
+    hvd_status_t said[3];
+    hvd_request_t *other;
+};
+
+static void *call_while_placing(void *arg, const size_t *counts, int size)
+{
+    struct placing *p = arg;
+    float x = 1;
+
+    p->said[0] = hvd_allreduce(&x, &x, 1, HVD_FLOAT32, HVD_SUM);
+    p->said[1] = sum_in(NULL, HVD_COLLECTIVE_BY_NAME);
+    p->said[2] = hvd_wait(p->other);
+    return p->place;
+}
+
+START_TEST(place_functions_call_nothing_that_waits)
+{
+    struct placing p = {.other = NULL};
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_request_t *request;
+
+    ck_assert_int_eq(
+        hvd_allreduce_async(x, y, 4, HVD_FLOAT32, HVD_SUM, NULL, &p.other),
+        HVD_OK);
+    args.kind = HVD_COLLECTIVE_ALLGATHERV;
+    args.sendbuf = x;
+    args.count = 4;
+    args.place = call_while_placing;
+    args.place_arg = &p;
+    ck_assert_int_eq(hvd_collective_post(&args, &request), HVD_OK);
+    ck_assert_int_eq(hvd_wait(request), HVD_OK);
+    ck_assert_int_eq(hvd_wait(p.other), HVD_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(p.said[i], HVD_ERR_STATE);
+    ck_assert_int_eq(memcmp(p.place, x, sizeof(x)), 0);
+}
+END_TEST
+
 static void assert_refused(const hvd_collective_args_t *args, const char *field)
 {
     hvd_request_t *request = (hvd_request_t *)args; /* not NULL */
@@ -420,6 +461,7 @@ int main(void)
     tcase_add_test(inside, collectives_alone_copy);
     tcase_add_test(inside, posted_alone_is_complete);
     tcase_add_test(inside, by_name_alone_is_complete_from_any_thread);
+    tcase_add_test(inside, place_functions_call_nothing_that_waits);
     tcase_add_test(inside, descriptor_fields_of_the_future_are_refused);
     tcase_add_test(inside, run_alone_trains_and_commits);
     tcase_add_test(inside, run_alone_lost_restores_and_resets);

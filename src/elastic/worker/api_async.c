@@ -318,6 +318,8 @@ hvd_status_t hvd_wait(hvd_request_t *request)
         return HVD_OK;
     if (atomic_load(&process_self.forked))
         return error_set(HVD_ERR_INVALID, "hvd_wait: called in a forked child");
+    if (ragged_is_placing())
+        return error_set(HVD_ERR_STATE, "hvd_wait: called by a place function");
     if (request->by_name && !process_is_app())
         return request_wait(request);
     current = process_self.comm != NULL &&

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "collectives/call.h"
+#include "collectives/ragged.h"
 #include "elastic/wire/address.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
@@ -30,6 +31,8 @@ hvd_status_t process_check(const char *call)
         return error_set(HVD_ERR_INVALID, "%s: called in a forked child", call);
     if (!atomic_load_explicit(&process_self.initialised, memory_order_relaxed))
         return error_set(HVD_ERR_STATE, "%s: hvd_init was not called", call);
+    if (ragged_is_placing())
+        return error_set(HVD_ERR_STATE, "%s: called by a place function", call);
     return HVD_OK;
 }
 

@@ -85,8 +85,8 @@ struct process {
 
 extern struct process process_self;
 
-/* With a sentence naming `call`. HVD_ERR_STATE: no hvd_init yet;
- * HVD_ERR_INVALID: this is a forked child. */
+/* With a sentence naming `call`. HVD_ERR_STATE: no hvd_init yet, or it comes
+ * from a place function; HVD_ERR_INVALID: this is a forked child. */
 hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
 
 /* The calling thread is the issuing one, until another calls this. */
