@@ -242,7 +242,9 @@ typedef enum hvd_memory {
 enum {
     /* On a device: complete as soon as it is queued on `stream`, which is left
      * alone between hvd_collective_post and hvd_wait. What comes there later
-     * waits for it; if it was done well, hvd_step_confirm says. */
+     * waits for it; if it was done well, hvd_step_confirm says. By name it is
+     * queued elsewhere: `stream` may be used meanwhile, and waits from hvd_wait
+     * on, which the thread that uses it calls. */
     HVD_COLLECTIVE_ORDERED = 1,
     /* Allreduce of float32 or float64: half or a quarter of the bytes travel
      * (buffers of a device are staged through memory of the host for it). Each
@@ -275,9 +277,9 @@ enum {
      *              alltoallv.) What one rank alone knows may differ: `place`.
      *   Devices    buffers of all ranks lie there, or of none. A call begins
      *              behind what is on `stream` when it is posted, and is
-     *              complete when the result is there. HVD_ERR_UNSUPPORTED with
-     *              HVD_COLLECTIVE_ORDERED, and for what NCCL has not, also
-     *              where it is not used (hvd/device.h).
+     *              complete when the result is there, or ordered.
+     *              HVD_ERR_UNSUPPORTED also where NCCL has not the call, and is
+     *              not used (hvd/device.h).
      *
      * hvd_state_commit completes them first: ranks must have posted the same
      * names before it. */

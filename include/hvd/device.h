@@ -10,8 +10,9 @@
  *                 makes NCCL's communicator: that takes seconds at worst, and
  *                 has a deadline. Calls by name and process sets have one each,
  *                 with memory of the device of its own. They run beside each
- *                 other, so a program's kernels must not occupy the device for
- *                 ever while they wait for a call.
+ *                 other: there has to be room on the device for the kernels of
+ *                 all that may be in flight at once (NCCL_MAX_CTAS makes them
+ *                 smaller), whatever else the program runs there.
  *   Order         a call begins behind what is on `stream` when it is issued
  *                 (blocking calls: the legacy default stream). Calls on devices
  *                 and on the host share one order.

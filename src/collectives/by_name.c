@@ -85,7 +85,9 @@ static hvd_status_t create_comm(struct by_name *b, struct comm **names_p)
     if (b->autotune != NULL)
         autotune_begin(b->autotune, config.generation, config.size,
                        config.rank == 0, !comm_shares_all(b->comm));
-    return config.size == 1 ? HVD_OK : progress_start(b->comm);
+    /* alone nobody is waited for, but a device */
+    return config.size > 1 || device_is_used() ? progress_start(b->comm)
+                                               : HVD_OK;
 }
 
 /* The door is closed. */
@@ -126,20 +128,8 @@ static struct name_id id_of(const char *name)
     return (struct name_id){digest.low64, digest.high64};
 }
 
-/* How they travel is agreed upon when the first of them runs. */
-static hvd_status_t check_device(struct comm *comm,
-                                 const struct collective_args *args)
-{
-    hvd_status_t status;
-
-    HVD_TRY(on_device_admit_by_name(args));
-    status = device_open();
-    if (status == HVD_OK || status == HVD_ERR_UNSUPPORTED)
-        return status;
-    return comm_lacks(comm, status);
-}
-
-static hvd_status_t check(struct comm *comm, const struct collective_args *args)
+static hvd_status_t check(const struct comm *comm,
+                          const struct collective_args *args)
 {
     if (args->name == NULL || args->name[0] == '\0')
         return error_set(HVD_ERR_INVALID, "%s by name: there is no name",
@@ -147,7 +137,7 @@ static hvd_status_t check(struct comm *comm, const struct collective_args *args)
     if (comm_life(comm) == COMM_FINISHED)
         return error_set(HVD_ERR_STATE, "this rank has finished");
     HVD_TRY(comm_check(comm));
-    return is_on_device(args) ? check_device(comm, args) : HVD_OK;
+    return is_on_device(args) ? on_device_admit_by_name(args) : HVD_OK;
 }
 
 /* Under the lock. */
@@ -189,7 +179,7 @@ static void tell(struct by_name *b)
 {
     if (atomic_load(&b->sleeping))
         (void)eventfd_write(b->comm->verdict.wake_fd, 1);
-    else
+    else if (b->comm->progress != NULL)
         progress_signal(b->comm);
 }
 
@@ -236,22 +226,39 @@ static hvd_status_t open_door(struct comm *comm, struct comm **names_p)
     return status;
 }
 
-static hvd_status_t create_request(struct comm *names,
-                                   const struct collective_args *args,
-                                   const struct comm_group *group,
-                                   struct hvd_request **request_p)
+hvd_status_t by_name_mark(const struct collective_args *args, void **mark_p)
 {
-    hvd_status_t status = HVD_OK;
+    bool ordered = (args->flags & HVD_COLLECTIVE_ORDERED) != 0;
 
-    HVD_TRY(request_create(names, args, group, request_p));
-    if (is_on_device(args))
-        status = on_device_mark(*request_p);
-    if (status != HVD_OK)
-        request_destroy(*request_p);
-    return status;
+    *mark_p = NULL;
+    if (!is_on_device(args))
+        return HVD_OK;
+    HVD_TRY(device_open());
+    return device_mark(args->stream, ordered, mark_p);
 }
 
-static hvd_status_t try_to_post(struct comm *comm,
+static hvd_status_t post_behind(void **mark_p, struct comm *names,
+                                struct hvd_request *r)
+{
+    if (*mark_p != NULL && !on_device_make_room(r)) {
+        request_destroy(r);
+        return error_set(HVD_ERR_NOMEM, "a mark");
+    }
+    if (*mark_p != NULL)
+        on_device_adopt_mark(r, *mark_p);
+    *mark_p = NULL;
+    return post(names->by_name, r);
+}
+
+/* Of a world of one what is on the host is over at once. A device is waited for
+ * elsewhere: who posts may hold locks. */
+static bool is_over_at_once(const struct comm *comm,
+                            const struct collective_args *args)
+{
+    return comm->config.size == 1 && !is_on_device(args);
+}
+
+static hvd_status_t try_to_post(void **mark_p, struct comm *comm,
                                 const struct collective_args *args,
                                 const struct comm_group *group,
                                 struct hvd_request **request_p)
@@ -263,26 +270,38 @@ static hvd_status_t try_to_post(struct comm *comm,
     HVD_TRY(adasum_admit(args));
     HVD_TRY(ragged_admit(args));
     HVD_TRY(open_door(comm, &names));
-    if (comm->config.size == 1)
+    if (is_over_at_once(comm, args))
         return post_alone(names, args, group, request_p);
-    HVD_TRY(create_request(names, args, group, &r));
+    HVD_TRY(request_create(names, args, group, &r));
     r->id = id_of(args->name);
-    HVD_TRY(post(names->by_name, r));
+    HVD_TRY(post_behind(mark_p, names, r));
     *request_p = r;
     return HVD_OK;
 }
 
 /* A refusal is a call that has failed: what comes of it is not to be believed.
  */
+hvd_status_t by_name_post_behind(void *mark, struct comm *comm,
+                                 const struct collective_args *args,
+                                 const struct comm_group *group,
+                                 struct hvd_request **request_p)
+{
+    hvd_status_t status = try_to_post(&mark, comm, args, group, request_p);
+
+    device_unmark(mark);
+    if (status != HVD_OK && comm_status(comm, NULL) != HVD_OK)
+        atomic_store(&comm->refused, true);
+    return status;
+}
+
 hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
                           const struct comm_group *group,
                           struct hvd_request **request_p)
 {
-    hvd_status_t status = try_to_post(comm, args, group, request_p);
+    void *mark;
 
-    if (status != HVD_OK && comm_status(comm, NULL) != HVD_OK)
-        atomic_store(&comm->refused, true);
-    return status;
+    HVD_TRY(by_name_mark(args, &mark));
+    return by_name_post_behind(mark, comm, args, group, request_p);
 }
 
 /* Its name is nobody's: those of calls are digests. */
@@ -386,6 +405,16 @@ hvd_status_t by_name_wait(struct hvd_request *r)
     return request_result(r);
 }
 
+static hvd_status_t confirm(struct comm *names)
+{
+    hvd_status_t status;
+
+    progress_take(names);
+    status = on_device_confirm(names);
+    progress_give(names);
+    return status;
+}
+
 hvd_status_t by_name_drain(struct comm *comm)
 {
     struct comm *names = names_of(comm);
@@ -393,7 +422,8 @@ hvd_status_t by_name_drain(struct comm *comm)
     if (names == NULL)
         return HVD_OK;
     wait_until(names->by_name, NULL);
-    return atomic_load(&names->by_name->failed) ? comm_check(names) : HVD_OK;
+    return atomic_load(&names->by_name->failed) ? comm_check(names)
+                                                : confirm(names);
 }
 
 /* --- who waits --- */
@@ -509,6 +539,14 @@ void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
         return;
     finish(names->by_name);
     comm_leave(names, kind, boundary);
+}
+
+void by_name_silence(struct comm *comm)
+{
+    struct comm *names = names_of(comm);
+
+    if (names != NULL && comm_life(names) == COMM_PARTED)
+        on_device_silence(names);
 }
 
 void by_name_destroy(struct comm *comm)

@@ -31,8 +31,21 @@
 struct by_name;
 struct hvd_request;
 
-/* args->name says which. Errors as comm_post(); HVD_ERR_INVALID too if there is
- * no name, or a call by it is in flight. */
+/* Ahead of a post, as CUDA may wait here, and whoever posts may hold locks:
+ * what is on args->stream by now, of buffers on a device. *mark_p NULL: they
+ * are the host's. HVD_ERR_UNSUPPORTED, HVD_ERR_SYSTEM, HVD_ERR_NOMEM. The
+ * thread that uses the stream. */
+hvd_status_t by_name_mark(const struct collective_args *args,
+                          void **mark_p) HVD_MUST_CHECK;
+
+/* args->name says which; mark: by_name_mark()'s, taken in every case. Errors as
+ * comm_post(); HVD_ERR_INVALID too if there is no name, or a call by it is in
+ * flight. */
+hvd_status_t by_name_post_behind(void *mark, struct comm *comm,
+                                 const struct collective_args *args,
+                                 const struct comm_group *group,
+                                 struct hvd_request **request_p) HVD_MUST_CHECK;
+/* Both. */
 hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
                           const struct comm_group *group,
                           struct hvd_request **request_p) HVD_MUST_CHECK;
@@ -56,6 +69,8 @@ void by_name_close(struct comm *comm);
  * Nothing, if nothing was posted. */
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
                    uint64_t boundary);
+/* Left at a boundary, and nobody is in one of theirs on a device any more. */
+void by_name_silence(struct comm *comm);
 void by_name_destroy(struct comm *comm);
 /* Who was lost there is accused here. Behind by_name_leave(), by whoever drives
  * `comm`. */

@@ -37,11 +37,8 @@ hvd_status_t by_name_refuse_joined(const struct by_name *b,
 
 /* --- the buffer --- */
 
-static hvd_status_t pack(const struct by_name *b, struct hvd_request *r,
-                         uint8_t *to)
+static void pack(const struct hvd_request *r, uint8_t *to)
 {
-    if (is_on_device(&r->args))
-        return on_device_pack(b->comm, r, to);
     for (size_t i = 0; i < r->n_tensors; i++) {
         size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
 
@@ -49,14 +46,10 @@ static hvd_status_t pack(const struct by_name *b, struct hvd_request *r,
             memcpy(to, r->tensors[i].sendbuf, nbytes);
         to += nbytes;
     }
-    return HVD_OK;
 }
 
-static hvd_status_t unpack(const struct by_name *b, struct hvd_request *r,
-                           const uint8_t *from)
+static void unpack(const struct hvd_request *r, const uint8_t *from)
 {
-    if (is_on_device(&r->args))
-        return on_device_unpack(b->comm, r, from);
     for (size_t i = 0; i < r->n_tensors; i++) {
         size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
 
@@ -64,7 +57,6 @@ static hvd_status_t unpack(const struct by_name *b, struct hvd_request *r,
             memcpy(r->tensors[i].recvbuf, from, nbytes);
         from += nbytes;
     }
-    return HVD_OK;
 }
 
 static hvd_op_t op_of(const struct signature *s)
@@ -89,22 +81,36 @@ static struct collective_args stand_in_args(const struct signature *s,
         .name = "joined"};
 }
 
+/* A group, where it is packed. */
+static hvd_status_t stand_in_packed(struct by_name *b, struct hvd_request *r,
+                                    uint8_t **buffer_p)
+{
+    if (is_on_device(&r->args))
+        return on_device_pack(b->comm, r, buffer_p);
+    pack(r, *buffer_p);
+    return HVD_OK;
+}
+
 hvd_status_t by_name_stand_in(struct by_name *b, const struct batch_item *item,
                               struct collective_args *args_p)
 {
     const struct signature *s = &item->signature;
     size_t nbytes = s->count * hvd_dtype_size((hvd_dtype_t)s->dtype);
+    uint8_t *buffer;
 
     if (!array_reserve(&b->stand_in, &b->stand_in_max, nbytes + 1))
         return by_name_no_memory(b);
-    *args_p = stand_in_args(s, b->stand_in);
+    buffer = b->stand_in;
+    if (item->call != NULL)
+        HVD_TRY(stand_in_packed(b, item->call, &buffer));
+    *args_p = stand_in_args(s, buffer);
     if (item->call == NULL) {
-        reduce_identity(args_p->dtype, args_p->op, b->stand_in, s->count);
+        reduce_identity(args_p->dtype, args_p->op, buffer, s->count);
         return HVD_OK;
     }
     args_p->prescale = s->prescale;
     args_p->postscale = s->postscale;
-    return pack(b, item->call, b->stand_in);
+    return HVD_OK;
 }
 
 /* By how many the sum is divided; 1: it is none. */
@@ -150,20 +156,30 @@ static void divide(const struct hvd_request *r, int n)
         reduce_divide(r->args.dtype, r->args.recvbuf, r->args.count, n);
 }
 
+static hvd_status_t finish_group(const struct by_name *b, struct hvd_request *r,
+                                 int n)
+{
+    bool there = is_on_device(&r->args);
+    uint8_t *packed = there ? r->device.staging : b->stand_in;
+
+    if (n > 1)
+        reduce_divide(r->args.dtype, packed, request_count(r), n);
+    if (there)
+        return on_device_unpack(b->comm, r);
+    unpack(r, packed);
+    return HVD_OK;
+}
+
 hvd_status_t by_name_finish_joined(const struct by_name *b,
                                    const struct batch_item *item)
 {
     struct hvd_request *r = item->call;
-    const struct signature *s = &item->signature;
-    int n = divisor_of(b, s);
+    int n = divisor_of(b, &item->signature);
 
     if (r == NULL)
         return HVD_OK;
-    if (r->n_tensors > 0) {
-        if (n > 1)
-            reduce_divide(r->args.dtype, b->stand_in, s->count, n);
-        return unpack(b, r, b->stand_in);
-    }
+    if (r->n_tensors > 0)
+        return finish_group(b, r, n);
     if (n > 1 && !is_on_device(&r->args))
         divide(r, n);
     return HVD_OK;

@@ -302,6 +302,35 @@ static hvd_status_t wait_for_all(struct by_name *b, const struct batch *batch)
     return HVD_OK;
 }
 
+/* Over as it is queued, if that is enough for each. */
+static uint64_t flags_of_all(const struct by_name *b, const struct batch *batch)
+{
+    const struct batch_item *items = b->batches.items;
+    uint64_t flags = HVD_COLLECTIVE_ORDERED;
+
+    for (size_t i = batch->first; i != BATCH_END; i = items[i].next) {
+        const struct hvd_request *r = items[i].call;
+
+        flags &= r->args.flags;
+    }
+    return flags;
+}
+
+/* Each waits for what is under way. */
+static void share_result(const struct by_name *b, const struct batch *batch)
+{
+    const struct batch_item *items = b->batches.items;
+    struct device_result *result = b->own != NULL ? b->own->device.result
+                                                  : NULL;
+
+    for (size_t i = batch->first; i != BATCH_END && result != NULL;
+         i = items[i].next) {
+        struct hvd_request *r = items[i].call;
+
+        r->device.result = device_result_share(result);
+    }
+}
+
 static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
 {
     const struct batch_item *items = b->batches.items;
@@ -311,6 +340,7 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
                                    .dtype = first->args.dtype,
                                    .op = first->args.op,
                                    .memory = first->args.memory,
+                                   .flags = flags_of_all(b, batch),
                                    .prescale = first->args.prescale,
                                    .postscale = first->args.postscale,
                                    .name = "fused"};
@@ -376,6 +406,7 @@ static hvd_status_t finish_batch(struct by_name *b)
     const struct batch *batch = batches_done(&b->batches);
     size_t next;
 
+    share_result(b, batch);
     drop_own(b, HVD_OK);
     for (size_t i = batch->first; i != BATCH_END; i = next) {
         const struct batch_item *item = &b->batches.items[i];

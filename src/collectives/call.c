@@ -93,8 +93,8 @@ static void describe(const struct frame *head, const char *number,
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %s, %llu%s)", name, number,
                  dtype, op_name(head->op), count, more);
     else if (kind->rooted)
-        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, root %d, %llu)", name, number,
-                 dtype, head->root, count);
+        snprintf(text, CALL_TEXT_MAX, "%s%s (%s, root %d, %llu%s)", name,
+                 number, dtype, head->root, count, more);
     else
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %llu%s)", name, number, dtype,
                  count, more);

@@ -440,7 +440,8 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
         comm_tear_down(comm, &goodbye, "");
         (void)comm_fail(comm, HVD_PEER_LOST, "rank %d left at boundary %llu",
                         comm->config.rank, (unsigned long long)boundary);
-        on_device_silence(comm);
+        if (comm->by_name == NULL) /* else the others may not be through */
+            on_device_silence(comm);
         return;
     case COMM_LEAVE_DONE:
         goodbye.kind = FRAME_LEAVE_DONE;
@@ -465,14 +466,15 @@ static bool uses_nccl(const struct comm *comm)
 }
 
 /* A rank whose part of a collective of NCCL is over may have bytes on their way
- * to others, which NCCL drops when it is told to leave. Calls by name are
- * complete, and their ranks are these. */
+ * to others, which NCCL drops when it is told to leave. Calls by name have been
+ * left, and their ranks are these. */
 static void let_others_finish(struct comm *comm)
 {
     bool meets = uses_nccl(comm) || uses_nccl(atomic_load(&comm->names));
 
     if (meets && comm->by_name == NULL && meet(comm) != HVD_OK)
         log_debug("%s", error_text()); /* it has ended by a loss */
+    by_name_silence(comm);
 }
 
 /* It may have no other reason than that this rank goes. */
@@ -490,10 +492,10 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
 {
     if (kind == COMM_LEAVE_ABORT)
         abort_own(comm);
-    if (kind == COMM_LEAVE_BOUNDARY)
-        let_others_finish(comm);
     process_sets_close(comm);
     by_name_leave(comm, kind, boundary);
+    if (kind == COMM_LEAVE_BOUNDARY)
+        let_others_finish(comm);
     process_sets_leave(comm, kind, boundary);
     progress_take(comm);
     by_name_accuse(comm);

@@ -218,9 +218,11 @@ enum comm_leave_kind {
 
 /* Say goodbye on every connection. COMM_LEAVE_DONE keeps the comm alive (peers
  * may still fail); the others leave it ABORTED with HVD_PEER_LOST. Never blocks
- * longer than it takes to hand the frames to the kernel; best effort. The
- * endpoint remembers the goodbye for peers that connect later. After
- * COMM_LEAVE_DONE comm_run returns HVD_ERR_STATE. */
+ * longer than it takes to hand the frames to the kernel, best effort, but where
+ * NCCL is used: at a boundary until all ranks are there, and else until no
+ * kernel writes to a buffer any more. The endpoint remembers the goodbye for
+ * peers that connect later. After COMM_LEAVE_DONE comm_run returns
+ * HVD_ERR_STATE. */
 void comm_leave(struct comm *comm, enum comm_leave_kind kind,
                 uint64_t boundary);
 

@@ -22,7 +22,8 @@ static hvd_status_t check_nccl(const struct collective_args *args)
 {
     const struct kind *kind = kind_of((int)args->kind);
 
-    if (args->kind == COLLECTIVE_ALLTOALL && args->sendbuf == args->recvbuf)
+    if (args->kind == COLLECTIVE_ALLTOALL && args->count > 0 &&
+        args->sendbuf == args->recvbuf)
         return error_set(HVD_ERR_UNSUPPORTED,
                          "alltoall: NCCL has none in place");
     if (kind->reduces && args->op == HVD_AVERAGE && !scale_applies(args->dtype))
@@ -33,9 +34,6 @@ static hvd_status_t check_nccl(const struct collective_args *args)
 
 hvd_status_t on_device_admit_by_name(const struct collective_args *args)
 {
-    if (args->flags & HVD_COLLECTIVE_ORDERED)
-        return error_set(HVD_ERR_UNSUPPORTED, "%s '%s': by name, and ordered",
-                         call_kind_name((unsigned)args->kind), args->name);
     return kind_of((int)args->kind) != NULL ? check_nccl(args) : HVD_OK;
 }
 
@@ -46,13 +44,28 @@ static bool is_staged_always(const struct hvd_request *r)
 
 /* --- marks --- */
 
+void on_device_adopt_mark(struct hvd_request *r, void *mark)
+{
+    struct on_device *d = &r->device;
+
+    d->marks[0] = mark;
+    d->n_marks = mark != NULL;
+}
+
+bool on_device_make_room(struct hvd_request *r)
+{
+    struct on_device *d = &r->device;
+
+    return array_reserve(&d->marks, &d->marks_max, 1);
+}
+
 hvd_status_t on_device_mark(struct hvd_request *r)
 {
     struct on_device *d = &r->device;
     bool ordered = (r->args.flags & HVD_COLLECTIVE_ORDERED) != 0, direct;
 
     direct = on_device_is_direct(d);
-    if (!array_reserve(&d->marks, &d->marks_max, 1))
+    if (!on_device_make_room(r))
         return error_set(HVD_ERR_NOMEM, "a mark");
     HVD_TRY(device_mark(r->args.stream, ordered, direct ? NULL : d->marks));
     d->n_marks = !direct;
@@ -71,7 +84,15 @@ bool on_device_take_marks(struct on_device *d, struct on_device *other)
     return true;
 }
 
-void on_device_unmark(struct on_device *d)
+hvd_status_t on_device_follow(struct hvd_request *r)
+{
+    const struct device_result *result = r->device.result;
+
+    return result != NULL ? device_result_follow(result, r->args.stream)
+                          : HVD_OK;
+}
+
+void on_device_drop_marks(struct on_device *d)
 {
     while (d->n_marks > 0)
         device_unmark(d->marks[--d->n_marks]);
@@ -348,7 +369,11 @@ hvd_status_t on_device_prepare(struct hvd_request *r, bool staged)
     if (d->way == ON_DEVICE_ALONE)
         return copy_alone(r);
     HVD_TRY(check_nccl(&r->args));
-    return list_tensors(r);
+    HVD_TRY(list_tensors(r));
+    if (!d->ordered || !r->by_name || r->call.nothing)
+        return HVD_OK;
+    d->result = device_result_create();
+    return d->result != NULL ? HVD_OK : error_set(HVD_ERR_NOMEM, "a result");
 }
 
 void on_device_fini(struct on_device *d)
@@ -408,6 +433,7 @@ static hvd_status_t begin_nccl(struct comm *comm, struct hvd_request *r)
         .n_further = d->n_marks,
         .stream = d->stream,
         .ordered = d->ordered,
+        .result = d->result,
         .doorbell = comm->device.doorbell};
     d->n_marks = 0; /* the task's */
     return comm_begin_device(comm, &r->call);
@@ -438,10 +464,6 @@ static hvd_status_t copy_tensors(struct comm *comm, struct hvd_request *r,
 {
     struct on_device *d = &r->device;
 
-    if (!array_reserve(&d->copies, &d->copies_max, r->n_tensors)) {
-        (void)comm_fail(comm, HVD_ERR_NOMEM, "to stage buffers of a device");
-        return comm_end(comm);
-    }
     d->n_copies = 0;
     for (size_t i = 0; i < r->n_tensors; i++) {
         const struct fusion_tensor *t = &r->tensors[i];
@@ -454,13 +476,21 @@ static hvd_status_t copy_tensors(struct comm *comm, struct hvd_request *r,
 }
 
 hvd_status_t on_device_pack(struct comm *comm, struct hvd_request *r,
-                            uint8_t *to)
+                            uint8_t **packed_p)
 {
-    return copy_tensors(comm, r, to, false);
+    struct on_device *d = &r->device;
+    size_t nbytes = request_count(r) * r->call.elem_nbytes;
+
+    if (!reserve_staging(d, nbytes + 1) ||
+        !array_reserve(&d->copies, &d->copies_max, r->n_tensors)) {
+        (void)comm_fail(comm, HVD_ERR_NOMEM, "to stage buffers of a device");
+        return comm_end(comm);
+    }
+    *packed_p = d->staging;
+    return copy_tensors(comm, r, d->staging, false);
 }
 
-hvd_status_t on_device_unpack(struct comm *comm, struct hvd_request *r,
-                              const uint8_t *from)
+hvd_status_t on_device_unpack(struct comm *comm, struct hvd_request *r)
 {
-    return copy_tensors(comm, r, (uint8_t *)(uintptr_t)from, true);
+    return copy_tensors(comm, r, r->device.staging, true);
 }

@@ -44,6 +44,9 @@ struct on_device {
     size_t n_marks, marks_max;
     void *stream;
     bool ordered;
+    struct device_result *result;  /* ordered, by name: `stream` is to wait for
+                                      it, in the end; NULL: it is over, or is on
+                                      `stream` itself */
     bool counted;                  /* among the comm's operations */
     struct device_tensor *tensors; /* [n_tensors]: NCCL */
     size_t n_tensors, tensors_max;
@@ -73,7 +76,8 @@ struct comm_device {
 /* Is the call put on the program's own stream? */
 static inline bool on_device_is_direct(const struct on_device *device)
 {
-    return device->way == ON_DEVICE_NCCL && device->ordered;
+    return device->way == ON_DEVICE_NCCL && device->ordered &&
+           device->result == NULL;
 }
 
 /* Are the args' buffers the device's? */
@@ -106,24 +110,32 @@ on_device_admit_by_name(const struct hvd_collective_args *args) HVD_MUST_CHECK;
  * (device_mark()), HVD_ERR_NOMEM, HVD_ERR_SYSTEM. The thread that uses the
  * stream. */
 hvd_status_t on_device_mark(struct hvd_request *request) HVD_MUST_CHECK;
+/* The same in two: room for it, and then this one, which is the request's from
+ * here on. NULL: none. false: no memory. */
+bool on_device_make_room(struct hvd_request *request);
+void on_device_adopt_mark(struct hvd_request *request, void *mark);
 /* ... and behind what another one would have. false: no memory. */
 bool on_device_take_marks(struct on_device *device, struct on_device *other);
-void on_device_unmark(struct on_device *device);
+void on_device_drop_marks(struct on_device *device);
 
 /* A request that is filled in, of a comm that has met, or of which all ranks
  * `stage` it: what it needs besides.
  * HVD_ERR_UNSUPPORTED: NCCL does not have it; HVD_ERR_NOMEM, HVD_ERR_SYSTEM. */
 hvd_status_t on_device_prepare(struct hvd_request *request,
                                bool stage) HVD_MUST_CHECK;
+/* It is done, and the program goes on: the stream waits for what is under way.
+ * The thread that uses the stream. */
+hvd_status_t on_device_follow(struct hvd_request *request) HVD_MUST_CHECK;
 /* Free what is kept. */
 void on_device_fini(struct on_device *device);
 
-/* All that a group sends, or receives, one tensor behind the other in memory of
- * the host: to there, or from there. HVD_OK, or the comm has ended. */
+/* All that a group sends, one tensor behind the other in memory of the host,
+ * which is the request's; and from there to where it receives. HVD_OK, or the
+ * comm has ended. */
 hvd_status_t on_device_pack(struct comm *comm, struct hvd_request *request,
-                            uint8_t *to) HVD_MUST_CHECK;
-hvd_status_t on_device_unpack(struct comm *comm, struct hvd_request *request,
-                              const uint8_t *from) HVD_MUST_CHECK;
+                            uint8_t **packed_p) HVD_MUST_CHECK;
+hvd_status_t on_device_unpack(struct comm *comm,
+                              struct hvd_request *request) HVD_MUST_CHECK;
 
 /* By whoever drives. NCCL: comm->op is active. Others: what has to come before
  * the host's call has. */

@@ -3,7 +3,8 @@
  *
  * Threads: `lock` guards the list, which the issuing thread alone makes
  * shorter: what it has found there stays. Inside it nothing is taken but such
- * locks of the sets, which have none. Memory: the comms, and their ranks. */
+ * locks of the sets, which have none, and the device's. Memory: the comms, and
+ * their ranks. */
 #include "collectives/process_set.h"
 
 #include <stdio.h>
@@ -271,6 +272,17 @@ static struct comm *first_of(struct comm *world)
     return first;
 }
 
+static struct comm *next_of(const struct comm *set)
+{
+    struct comm_family *family = &set->family.world->family;
+    struct comm *next;
+
+    pthread_mutex_lock(&family->lock);
+    next = set->family.next;
+    pthread_mutex_unlock(&family->lock);
+    return next;
+}
+
 static void abort_one(struct comm *set, hvd_status_t reason, const char *text)
 {
     verdict_set(&set->verdict, reason, text);
@@ -348,16 +360,14 @@ void process_set_tell(struct comm *set, hvd_status_t reason, const char *text)
 
 hvd_status_t process_sets_drain(struct comm *world)
 {
-    for (struct comm *set = first_of(world); set != NULL;
-         set = set->family.next)
+    for (struct comm *set = first_of(world); set != NULL; set = next_of(set))
         HVD_TRY(comm_drain(set));
     return HVD_OK;
 }
 
 hvd_status_t process_sets_whole(struct comm *world)
 {
-    for (struct comm *set = first_of(world); set != NULL;
-         set = set->family.next)
+    for (struct comm *set = first_of(world); set != NULL; set = next_of(set))
         HVD_TRY(comm_whole(set));
     return HVD_OK;
 }
@@ -367,23 +377,21 @@ void process_sets_close(struct comm *world)
     pthread_mutex_lock(&world->family.lock);
     world->family.closed = true;
     pthread_mutex_unlock(&world->family.lock);
-    for (struct comm *set = first_of(world); set != NULL;
-         set = set->family.next)
+    for (struct comm *set = first_of(world); set != NULL; set = next_of(set))
         by_name_close(set);
 }
 
 void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
                         uint64_t boundary)
 {
-    for (struct comm *set = first_of(world); set != NULL;
-         set = set->family.next)
+    for (struct comm *set = first_of(world); set != NULL; set = next_of(set))
         comm_leave(set, kind, boundary);
 }
 
 void process_sets_accuse(struct comm *world)
 {
     for (const struct comm *set = first_of(world); set != NULL;
-         set = set->family.next)
+         set = next_of(set))
         comm_accuse_as(world, set, set->family.ranks);
 }
 

@@ -69,7 +69,8 @@ void progress_take(struct comm *comm)
     /* an abort may have written before us, and its word is for everybody; and
      * the endpoint is asked when the fd is readable */
     if (comm_status(comm, NULL) != HVD_OK ||
-        endpoint_has_mail(comm->config.endpoint, &comm->user))
+        (comm->config.size > 1 &&
+         endpoint_has_mail(comm->config.endpoint, &comm->user)))
         (void)eventfd_write(comm->verdict.wake_fd, 1);
 }
 

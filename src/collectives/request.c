@@ -69,7 +69,9 @@ static void move(struct hvd_request *request, enum request_state to)
 
 void request_destroy(struct hvd_request *request)
 {
-    on_device_unmark(&request->device);
+    on_device_drop_marks(&request->device);
+    device_result_release(request->device.result);
+    request->device.result = NULL;
     move(request, REQUEST_KEPT);
     pthread_mutex_lock(&kept.lock);
     request->next = kept.first[request->use];
@@ -259,7 +261,7 @@ hvd_status_t request_create(struct comm *comm,
 
 void request_end(struct hvd_request *request, hvd_status_t status)
 {
-    on_device_unmark(&request->device);
+    on_device_drop_marks(&request->device);
     request->status = status;
     if (status != HVD_OK)
         snprintf(request->text, sizeof(request->text), "%s", error_text());
@@ -271,7 +273,9 @@ hvd_status_t request_result(struct hvd_request *request)
     hvd_status_t status = request->status;
 
     HVD_ASSERT(request_done(request));
-    if (status != HVD_OK)
+    if (status == HVD_OK)
+        status = on_device_follow(request);
+    else
         error_set(status, "%s", request->text);
     request_destroy(request);
     return status;

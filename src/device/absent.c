@@ -90,6 +90,29 @@ void device_unmark(void *mark)
     (void)mark;
 }
 
+struct device_result *device_result_create(void)
+{
+    absent();
+}
+
+struct device_result *device_result_share(struct device_result *result)
+{
+    return result;
+}
+
+hvd_status_t device_result_follow(const struct device_result *result,
+                                  void *stream)
+{
+    (void)result;
+    (void)stream;
+    absent();
+}
+
+void device_result_release(struct device_result *result)
+{
+    (void)result;
+}
+
 void device_post(struct device_task *task)
 {
     (void)task;

@@ -36,10 +36,8 @@ void communicator_give_pack(struct communicator *c)
 {
     struct device *d = c->device;
 
-    if (c->pack != 0 && d->n_packs < DEVICE_PACKS_KEPT)
+    if (c->pack != 0 && array_reserve(&d->packs, &d->packs_max, d->n_packs + 1))
         d->packs[d->n_packs++] = c->pack;
-    else if (c->pack != 0)
-        (void)d->cuda->cuMemFree_v2(c->pack);
     c->pack = 0;
 }
 
@@ -88,6 +86,10 @@ static hvd_status_t record(struct communicator *c, struct device_task *task)
     uint64_t n = atomic_load(&c->n_queued);
     CUevent event;
 
+    if (task->result != NULL) {
+        HVD_TRY(device_record(c->device, c->on, &event));
+        device_result_set(task->result, event);
+    }
     HVD_TRY(device_record(c->device, c->on, &event));
     task->queued = true;
     c->task = NULL;
@@ -174,8 +176,9 @@ static hvd_status_t follow(struct communicator *c, CUstream stream, bool packs)
 
 static hvd_status_t begin(struct communicator *c, struct device_task *task)
 {
-    HVD_TRY(
-        follow(c, task->ordered ? task->stream : c->stream, task->call.n > 1));
+    bool there = task->ordered && task->result == NULL;
+
+    HVD_TRY(follow(c, there ? task->stream : c->stream, task->call.n > 1));
     HVD_TRY(device_follow_marks(c->device, c->on, task));
     c->task = task;
     return launch(c, &task->call);

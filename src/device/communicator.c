@@ -72,8 +72,9 @@ hvd_status_t communicator_create(const struct communicator_config *config,
     return HVD_OK;
 }
 
-/* Until something about it may have changed. wake_fd: another reason; -1. */
-static void wait_once(const struct communicator *c, int wake_fd)
+/* Until something about it may have changed. wake_fd: another reason; -1. true:
+ * that one. */
+static bool wait_once(const struct communicator *c, int wake_fd)
 {
     struct pollfd pfds[] = {{c->config.doorbell, POLLIN, 0},
                             {wake_fd, POLLIN, 0}};
@@ -82,6 +83,7 @@ static void wait_once(const struct communicator *c, int wake_fd)
     (void)!poll(pfds, ARRAY_SIZE(pfds), LOOK_READY_US / 1000);
     if (pfds[0].revents != 0)
         (void)eventfd_read(c->config.doorbell, &ignored);
+    return pfds[1].revents != 0;
 }
 
 hvd_status_t communicator_await(struct communicator *c,
@@ -92,11 +94,14 @@ hvd_status_t communicator_await(struct communicator *c,
     uint64_t deadline_us = clock_now_us() + REVOKE_US + ABORT_US + c->join_us +
                            SLACK_US;
 
+    int fd = verdict->wake_fd;
+
     while (state_of(c) < LIFE_READY) {
         HVD_TRY(verdict_check(verdict));
         if (clock_now_us() >= deadline_us)
             return device_give_up("its thread does not come back from a call");
-        wait_once(c, verdict->wake_fd);
+        if (wait_once(c, fd))
+            fd = -1; /* who wants the engine raises it as well */
     }
     if (state_of(c) == LIFE_READY)
         return HVD_OK;
@@ -118,7 +123,7 @@ bool communicator_silence(struct communicator *c)
     HVD_ASSERT(atomic_load(&c->cancelled));
     while (!atomic_load(&c->quiet) && !life_is_over(state_of(c)) &&
            clock_now_us() - begun_us < limit_us) {
-        wait_once(c, -1);
+        (void)wait_once(c, -1);
         if (atomic_load(&c->aborted))
             limit_us = PROGRAM_US;
     }
@@ -133,7 +138,7 @@ hvd_status_t communicator_confirm(struct communicator *c,
         if (state_of(c) > LIFE_READY)
             return communicator_reason(c);
         device_kick(c->device);
-        wait_once(c, verdict->wake_fd);
+        (void)wait_once(c, verdict->wake_fd);
     }
     return state_of(c) > LIFE_READY ? communicator_reason(c) : HVD_OK;
 }
@@ -352,7 +357,7 @@ void communicator_start(struct communicator *c, bool alone, uint64_t now_us)
 /* Abandoned, and come back all the same. */
 static void part(struct communicator *c)
 {
-    if (atomic_fetch_add(&c->parted, 1) == 1)
+    if (atomic_fetch_add(&c->parted, 1) == 1 && c->counted)
         atomic_fetch_sub(&c->device->n_abandoned, 1);
 }
 
@@ -460,8 +465,10 @@ void communicator_free(struct communicator *c)
 
 static void abandon(struct communicator *c)
 {
-    int n = atomic_fetch_add(&c->device->n_abandoned, 1) + 1;
+    int n;
 
+    c->counted = communicators_first_abandoned(c);
+    n = atomic_fetch_add(&c->device->n_abandoned, c->counted) + c->counted;
     log_warn("NCCL: the communicator of generation %llu cannot be aborted -> "
              "it is left as it is (%d of %d)",
              (unsigned long long)c->config.generation, n, DEVICE_ABANDONED_MAX);

@@ -24,6 +24,7 @@ struct communicator {
     pthread_t aborter;
     atomic_bool aborted; /* it has come back */
     atomic_int parted;   /* abandoned, come back: whoever is second knows */
+    bool counted;        /* among those abandoned, from before it has parted */
 
     /* the device's thread; the last two constant once `shown` says REVOKING */
     struct life life;
@@ -72,7 +73,8 @@ void communicator_fail(struct communicator *c, hvd_status_t reason,
 
 /* --- collectives.c: by the thread --- */
 
-/* Nothing frees one of before while kernels run: that would wait for them. */
+/* None is freed while kernels run, which would wait for them: it is kept for
+ * the next. */
 hvd_status_t communicator_take_pack(struct communicator *c) HVD_MUST_CHECK;
 void communicator_give_pack(struct communicator *c);
 /* It begins to. */
@@ -87,5 +89,7 @@ void communicator_drop_launch(struct communicator *c);
 /* Behind those that there are. Any thread. */
 void communicators_append(struct device *d, struct communicator *c);
 size_t communicators_free_nbytes(const struct device *d);
+/* Is it the first of its generation that is abandoned? By the thread. */
+bool communicators_first_abandoned(struct communicator *c);
 
 #endif

@@ -123,6 +123,37 @@ static bool may_begin(struct communicator *c, uint64_t now_us, bool *alone_p)
             has_memory(c->device, before.n_made));
 }
 
+bool communicators_first_abandoned(struct communicator *c)
+{
+    struct communicator *other = first_of(c->device);
+
+    for (; other != NULL; other = next_of(other))
+        if (other != c && other->counted &&
+            other->config.generation == c->config.generation)
+            return false;
+    return true;
+}
+
+bool communicators_launch_on(const struct device *d, CUstream stream)
+{
+    const struct communicator *c = d->communicators;
+
+    while (c != NULL && (c->launching == NULL || c->on != stream))
+        c = c->next;
+    return c != NULL;
+}
+
+/* What the others that are being made take cannot be told apart from what it
+ * takes. */
+static void forget_memory(struct communicator *c)
+{
+    struct communicator *other = first_of(c->device);
+
+    for (; other != NULL; other = next_of(other))
+        if (other->life.state < LIFE_READY)
+            other->free_nbytes = 0;
+}
+
 /* true: in *until_us_p. */
 static bool step_or_begin(struct communicator *c, uint64_t now_us,
                           uint64_t *until_us_p)
@@ -133,6 +164,8 @@ static bool step_or_begin(struct communicator *c, uint64_t now_us,
     if (c->entered_us[LIFE_JOINING] == 0) {
         if (!may_begin(c, now_us, &alone))
             return false; /* those before it are looked at */
+        if (!alone)
+            forget_memory(c);
         communicator_start(c, alone, now_us);
     }
     until_us = communicator_step(c, now_us);

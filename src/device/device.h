@@ -6,9 +6,10 @@
  * device_is_used() is a load.
  *
  * Work is given to the thread as tasks: copies, or a collective on a
- * communicator (communicator.h). It starts them in order, each behind what the
- * program has put on its own stream, and looks at the device until they are
- * over: nothing here waits for a stream in a call that cannot be cancelled.
+ * communicator (communicator.h). It starts them, those of a communicator and
+ * those on one stream of the program's in order, each behind what the program
+ * has put on its own stream, and looks at the device until they are over:
+ * nothing here waits for a stream in a call that cannot be cancelled.
  *
  * Threads: as each call says. Memory: one device for the process, from
  * device_open() to device_close(). Where the house is built without CUDA all
@@ -78,7 +79,7 @@ bool device_is_open(void);
 /* 16 bytes that no other device has. Open. */
 void device_uuid(uint8_t *uuid);
 
-/* --- memory (memory.c): of one thread at a time --- */
+/* --- memory (memory.c): pins from any thread, the rest of one at a time --- */
 
 /* [nbytes] > 0 on the device, which keeps an eighth of its memory free.
  * HVD_ERR_NOMEM: it cannot; HVD_ERR_SYSTEM. Valid until freed, also behind
@@ -103,6 +104,20 @@ hvd_status_t device_mark(void *stream, bool ordered,
                          void **mark_p) HVD_MUST_CHECK;
 /* NULL is fine. */
 void device_unmark(void *mark);
+
+/* --- results that are on their way --- */
+
+/* When a task is over that is over as it is queued: several may hold it, each
+ * lets go of it once. Any thread. */
+struct device_result;
+
+struct device_result *device_result_create(void); /* NULL: no memory */
+struct device_result *device_result_share(struct device_result *result);
+/* What comes on the stream from here on waits for it. The thread that uses the
+ * stream. */
+hvd_status_t device_result_follow(const struct device_result *result,
+                                  void *stream) HVD_MUST_CHECK;
+void device_result_release(struct device_result *result); /* NULL is fine */
 
 /* --- tasks --- */
 
@@ -148,10 +163,13 @@ struct device_task {
     void *after;    /* a mark, or NULL */
     void **further; /* more of them, [n_further] */
     size_t n_further;
-    void *stream;    /* `ordered`: copies: what comes on it later waits for
+    void *stream; /* `ordered`: copies: what comes on it later waits for
                         them; a collective: where it runs, and nothing else may
                         be put until the task is over */
-    bool ordered;    /* over as soon as it is queued */
+    bool ordered; /* over as soon as it is queued */
+    struct device_result *result; /* `ordered`, a collective: it runs where the
+                                     others do, and this says when it is over.
+                                     NULL: on `stream` itself */
     bool background; /* copies: behind others of this kind, before none else */
     int doorbell;    /* eventfd, raised when it is over if somebody sleeps */
 

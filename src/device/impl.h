@@ -17,9 +17,9 @@ enum {
     DEVICE_QUEUED_MAX = 32,   /* collectives on a device that are not over:
                                    more would fill queues that NCCL waits for
                                    without looking for an abort */
-    DEVICE_ABANDONED_MAX = 2, /* communicators that would not end */
+    DEVICE_ABANDONED_MAX = 2, /* generations whose communicators would not
+                                 end */
     DEVICE_PACK_NBYTES = 16 << 20,
-    DEVICE_PACKS_KEPT = 16,
     DEVICE_CLOSE_US = 10000000
 };
 
@@ -47,8 +47,8 @@ struct device {
     struct device_task *begun;
     size_t joined_nbytes; /* what a communicator took of its memory, the last
                              that was made when no other was ending */
-    CUdeviceptr packs[DEVICE_PACKS_KEPT]; /* [n_packs], nobody's */
-    size_t n_packs;
+    CUdeviceptr *packs;   /* [n_packs], nobody's */
+    size_t n_packs, packs_max;
     struct scaler scaler;
 };
 
@@ -76,6 +76,11 @@ void device_event_free(struct device *d, CUevent event);
 /* NULL: none is open. */
 struct device *device_of_process(void);
 
+/* --- result.c --- */
+
+/* It is over when this is. By the thread, before the task is. */
+void device_result_set(struct device_result *result, CUevent event);
+
 /* --- thread.c --- */
 
 void *device_main(void *device);
@@ -92,6 +97,9 @@ bool device_has_task_of(struct device *d, const struct communicator *c);
 /* One step of each; frees those that are over and released. Returns when to
  * look again, CLOCK_NEVER: when kicked. */
 uint64_t communicators_step(struct device *d, uint64_t now_us);
+/* Is something being launched on this stream of the program's? Under the
+ * lock. */
+bool communicators_launch_on(const struct device *d, CUstream stream);
 
 /* --- communicator.c: by the thread --- */
 

@@ -1,5 +1,5 @@
 /* device/thread.c - the thread that alone gives the device work: it begins what
- * was posted, in order, and looks at it until it is over. See device.h.
+ * was posted, and looks at it until it is over. See device.h.
  *
  * It never sleeps in a call of CUDA or NCCL: an event is asked, again and
  * again, at first without a pause, then ever less often; a word from anybody
@@ -142,6 +142,7 @@ hvd_status_t device_run(struct device_task *task, const struct verdict *verdict)
             fd = -1; /* who wants the engine raises it as well, and is not read
                         before this is over */
     }
+    (void)device_task_free(task); /* its poster's, who may go now */
     return reason == HVD_OK ? device_task_result(task) : verdict_tell(verdict);
 }
 
@@ -190,10 +191,49 @@ static hvd_status_t begin_copies(struct device *d, struct device_task *task)
     return task->ordered ? device_follow(d, task->stream, event) : HVD_OK;
 }
 
-static bool may_begin(const struct device_task *task)
+/* Is it put on the program's own stream? */
+static bool is_direct(const struct device_task *task)
 {
-    return task->communicator == NULL ||
-           communicator_has_room(task->communicator);
+    return task->communicator != NULL && task->ordered && task->result == NULL;
+}
+
+static bool is_reached(const struct device *d, CUevent mark)
+{
+    return d->cuda->cuEventQuery(mark) != CUDA_ERROR_NOT_READY;
+}
+
+/* Copies of all share a stream, and one that waits there keeps the others: it
+ * waits here, unless somebody else waits for it to be queued. */
+static bool is_awaited(const struct device *d, const struct device_task *task)
+{
+    bool awaited = task->after != NULL && !is_reached(d, task->after);
+
+    for (size_t i = 0; i < task->n_further && !awaited; i++)
+        awaited = !is_reached(d, task->further[i]);
+    return awaited && !task->ordered;
+}
+
+/* On one stream they are in the order in which they were posted, on every
+ * rank. */
+static bool is_behind(const struct device *d, const struct device_task *task)
+{
+    const struct device_task *other = d->first;
+
+    if (!is_direct(task))
+        return false;
+    if (communicators_launch_on(d, task->stream))
+        return true;
+    while (other != task &&
+           (!is_direct(other) || other->stream != task->stream))
+        other = other->next;
+    return other != task;
+}
+
+static bool may_begin(const struct device *d, const struct device_task *task)
+{
+    if (task->communicator == NULL)
+        return !is_awaited(d, task);
+    return communicator_has_room(task->communicator) && !is_behind(d, task);
 }
 
 /* The first that may begin. Ranks post those of several communicators in orders
@@ -204,7 +244,8 @@ static struct device_task *take_posted(struct device *d)
     struct device_task *before = NULL, *task;
 
     pthread_mutex_lock(&d->lock);
-    for (task = d->first; task != NULL && !may_begin(task); task = task->next)
+    for (task = d->first; task != NULL && !may_begin(d, task);
+         task = task->next)
         before = task;
     if (task != NULL && before != NULL)
         before->next = task->next;
@@ -381,6 +422,7 @@ static void clean_up(struct device *d)
     scaler_fini(&d->scaler, d->cuda);
     while (d->n_packs > 0)
         (void)d->cuda->cuMemFree_v2(d->packs[--d->n_packs]);
+    array_free(&d->packs, &d->packs_max);
     if (d->copying != NULL)
         (void)d->cuda->cuStreamDestroy_v2(d->copying);
     if (d->saving != NULL)
@@ -395,6 +437,16 @@ static void fail_posted(struct device *d)
 
     while ((task = take_posted(d)) != NULL)
         end_task(d, task, HVD_ERR_SYSTEM);
+}
+
+static bool has_posted(struct device *d)
+{
+    bool posted;
+
+    pthread_mutex_lock(&d->lock);
+    posted = d->first != NULL;
+    pthread_mutex_unlock(&d->lock);
+    return posted;
 }
 
 void *device_main(void *arg)
@@ -417,7 +469,7 @@ void *device_main(void *arg)
         until_us = sooner(until_us, communicators_step(d, now_us));
         moved |= end_begun(d);
         moved_us = moved ? now_us : moved_us;
-        if (d->begun != NULL || now_us - moved_us < SPIN_US)
+        if (d->begun != NULL || has_posted(d) || now_us - moved_us < SPIN_US)
             until_us = sooner(until_us, next_look(now_us, moved_us));
         if (until_us <= now_us && !moved)
             linger(d, now_us);

@@ -172,6 +172,99 @@ static int rank_has_threads(void)
     return 0;
 }
 
+/* --- over as they are queued --- */
+
+/* Of the first n allreduces, some of them waited for to their end. */
+static void post_ordered(int n, int step, CUstream stream,
+                         struct hvd_request **requests)
+{
+    int order[NAMES];
+
+    shuffle(order, n, (unsigned)(1000 * me + step));
+    for (int k = 0; k < n; k++) {
+        int i = order[k];
+        struct collective_args args = args_of(8 * (i % 3), name_of(i));
+
+        put(i, step, args.count);
+        args.sendbuf = args.recvbuf = there[i];
+        args.stream = stream;
+        args.flags = i % 7 == 6 ? 0 : HVD_COLLECTIVE_ORDERED;
+        MUST(by_name_post(comm, &args, NULL, &requests[i]) == HVD_OK);
+    }
+}
+
+static void finish(CUstream stream)
+{
+    CUevent event;
+    CUresult result;
+
+    MUST(cuda->cuEventCreate(&event, 0) == CUDA_SUCCESS);
+    MUST(cuda->cuEventRecord(event, stream) == CUDA_SUCCESS);
+    while ((result = cuda->cuEventQuery(event)) == CUDA_ERROR_NOT_READY)
+        usleep(100);
+    MUST(result == CUDA_SUCCESS);
+    MUST(cuda->cuEventDestroy_v2(event) == CUDA_SUCCESS);
+}
+
+/* What comes on the stream behind hvd_wait waits for the result. */
+static int rank_queues(void)
+{
+    struct hvd_request *requests[NAMES];
+    CUstream stream;
+
+    begin();
+    MUST(cuda->cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0) ==
+         CUDA_SUCCESS);
+    for (int step = 0; step < STEPS; step++) {
+        post_ordered(NAMES, step, stream, requests);
+        for (int i = 0; i < NAMES; i++) {
+            size_t n = count_of(8 * (i % 3));
+            float *to = there[i] + COUNT_MAX;
+
+            MUST(request_wait(requests[i]) == HVD_OK);
+            MUST(cuda->cuMemcpyAsync((CUdeviceptr)(uintptr_t)to,
+                                     (CUdeviceptr)(uintptr_t)there[i],
+                                     n * sizeof(float),
+                                     stream) == CUDA_SUCCESS);
+        }
+        finish(stream);
+        MUST(comm_confirm(comm) == HVD_OK);
+        for (int i = 0; i < NAMES; i++) {
+            struct collective_args args = args_of(8 * (i % 3), NULL);
+
+            copy(here, there[i] + COUNT_MAX, args.count * sizeof(float));
+            for (size_t k = 0; k < args.count; k++)
+                MUST(is_near(here[k], sum_of(i, step, k)));
+        }
+    }
+    MUST(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
+    end();
+    return 0;
+}
+
+/* The last rank goes when they are queued: the stream goes on, and nothing is
+ * believed. */
+static int rank_loses_a_peer_behind(void)
+{
+    struct hvd_request *requests[NAMES];
+
+    begin();
+    run_step(comm, 0);
+    MUST(comm_confirm(comm) == HVD_OK);
+    post_ordered(6, 1, NULL, requests);
+    for (int i = 0; i < 6; i++) {
+        hvd_status_t status = request_wait(requests[i]);
+
+        MUST(status == HVD_OK || status == HVD_PEER_LOST);
+    }
+    if (me == size - 1)
+        raise(SIGKILL);
+    MUST(comm_confirm(comm) == HVD_PEER_LOST);
+    comm_leave(comm, COMM_LEAVE_ABORT, 0);
+    end();
+    return 0;
+}
+
 /* --- what NCCL has not --- */
 
 /* Behind a call on the host, of the same values: the same bits. */
@@ -235,9 +328,6 @@ static int rank_is_refused(void)
     struct collective_args args;
 
     begin();
-    args = args_of(0, NULL);
-    args.flags = HVD_COLLECTIVE_ORDERED;
-    refuse(args, "by name, and ordered");
     args = args_of(0, NULL);
     args.dtype = HVD_INT32;
     args.op = HVD_AVERAGE;
@@ -368,6 +458,12 @@ START_TEST(from_several_threads)
 }
 END_TEST
 
+START_TEST(queued_ones_are_confirmed)
+{
+    play(RANKS, rank_queues, worlds[_i], -1);
+}
+END_TEST
+
 START_TEST(what_nccl_has_not_is_staged)
 {
     play(RANKS, rank_stages_always, worlds[_i], -1);
@@ -394,6 +490,12 @@ START_TEST(killed_peer_ends_them)
 }
 END_TEST
 
+START_TEST(killed_peer_ends_what_is_queued)
+{
+    play(RANKS, rank_loses_a_peer_behind, worlds[_i], RANKS - 1);
+}
+END_TEST
+
 START_TEST(killed_peer_ends_the_meeting)
 {
     play(RANKS, rank_loses_a_peer_first, hanging, RANKS - 1);
@@ -412,10 +514,12 @@ int main(void)
     tcase_add_loop_test(tc, groups_by_name, 0, 1);
     tcase_add_loop_test(tc, beside_calls_in_order, 0, 1);
     tcase_add_loop_test(tc, from_several_threads, 0, 1);
+    tcase_add_loop_test(tc, queued_ones_are_confirmed, 0, 1);
     tcase_add_loop_test(tc, what_nccl_has_not_is_staged, 0, 1);
     tcase_add_loop_test(tc, what_cannot_be_is_refused, 0, 1);
     tcase_add_loop_test(tc, buffers_elsewhere_are_named, 0, 1);
     tcase_add_loop_test(tc, killed_peer_ends_them, 0, 1);
+    tcase_add_loop_test(tc, killed_peer_ends_what_is_queued, 0, 1);
     suite_add_tcase(suite, tc);
     tcase_set_timeout(faults, 100);
     tcase_add_loop_test(faults, any_order_by_nccl, 1, 2);
@@ -423,9 +527,11 @@ int main(void)
     tcase_add_loop_test(faults, groups_by_name, 1, 3);
     tcase_add_loop_test(faults, beside_calls_in_order, 1, 3);
     tcase_add_loop_test(faults, from_several_threads, 1, 3);
+    tcase_add_loop_test(faults, queued_ones_are_confirmed, 1, 3);
     tcase_add_loop_test(faults, what_nccl_has_not_is_staged, 1, 3);
     tcase_add_loop_test(faults, buffers_elsewhere_are_named, 1, 3);
     tcase_add_loop_test(faults, killed_peer_ends_them, 1, 4);
+    tcase_add_loop_test(faults, killed_peer_ends_what_is_queued, 1, 3);
     tcase_add_test(faults, killed_peer_ends_the_meeting);
     suite_add_tcase(suite, faults);
     return support_run(suite);

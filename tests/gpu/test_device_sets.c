@@ -86,11 +86,30 @@ static void add_up(struct comm *set, const int *ranks, int n, int i)
 
 static const int pairs[][2] = {{0, 1}, {1, 2}, {2, 0}};
 
+/* In the world and in a set, both on one stream, and then waited for. */
+static void queue_on_one_stream(struct comm *set, int i)
+{
+    struct collective_args args = args_of(0, NULL);
+    struct hvd_request *first, *second;
+
+    args.sendbuf = args.recvbuf = there[i];
+    args.flags = HVD_COLLECTIVE_ORDERED;
+    args.op = HVD_MAX;
+    for (int k = 0; k < 20; k++) {
+        MUST(comm_post(comm, &args, &first) == HVD_OK);
+        if (set != NULL)
+            MUST(comm_post(set, &args, &second) == HVD_OK);
+        MUST(request_wait(first) == HVD_OK);
+        if (set != NULL)
+            MUST(request_wait(second) == HVD_OK);
+    }
+}
+
 /* All pairs, in an order of each rank's own, the world before, and all of it
  * left at a boundary. */
 static int rank_has_sets(void)
 {
-    struct comm *sets[ARRAY_SIZE(pairs)] = {NULL};
+    struct comm *sets[ARRAY_SIZE(pairs)] = {NULL}, *own;
 
     begin();
     if (me % 2 == 0)
@@ -105,6 +124,9 @@ static int rank_has_sets(void)
     }
     if (me % 2 == 1)
         run_step(comm, 0);
+    MUST(process_set_create(comm, (uint32_t)me + 10, &me, 1, &own) == HVD_OK);
+    add_up(own, &me, 1, 5);
+    queue_on_one_stream(sets[0], 6);
     for (int i = 0; i < 3; i++)
         if (sets[i] != NULL)
             add_up(sets[i], pairs[i], 2, i);

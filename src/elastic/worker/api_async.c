@@ -13,6 +13,7 @@
 #include "collectives/by_name.h"
 #include "collectives/comm.h"
 #include "collectives/request.h"
+#include "device/device.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/control.h"
 #include "elastic/worker/process.h"
@@ -55,25 +56,32 @@ struct named {
     hvd_collective_args_t *args;
     const struct comm_group *group; /* NULL: none */
     hvd_request_t **request_p;
+    void *mark;
 };
 
 static hvd_status_t post_to(struct comm *world, void *arg)
 {
-    const struct named *n = arg;
+    struct named *n = arg;
+    void *mark = n->mark;
     struct comm *comm;
 
     HVD_TRY(sets_comm(world, n->args, &comm));
-    return by_name_post(comm, n->args, n->group, n->request_p);
+    n->mark = NULL;
+    return by_name_post_behind(mark, comm, n->args, n->group, n->request_p);
 }
 
 static hvd_status_t post_by_name(struct named *n)
 {
     static const char call[] = "hvd_collective_post";
+    hvd_status_t status;
 
     if (process_is_app())
         HVD_TRY(static_world(call));
     HVD_TRY(error_prefix(collective_look(n->args, n->group), "%s", call));
-    return error_prefix(control_with_comm(post_to, n), "%s", call);
+    HVD_TRY(error_prefix(by_name_mark(n->args, &n->mark), "%s", call));
+    status = control_with_comm(post_to, n);
+    device_unmark(n->mark);
+    return error_prefix(status, "%s", call);
 }
 
 /* ---- the descriptor ------------------------------------------------------ */
@@ -133,7 +141,7 @@ hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
 {
     hvd_collective_args_t own;
     struct comm_group group;
-    struct named named = {&own, NULL, request_p};
+    struct named named = {&own, NULL, request_p, NULL};
 
     if (request_p == NULL)
         return error_set(HVD_ERR_INVALID,

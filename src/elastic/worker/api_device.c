@@ -99,9 +99,11 @@ hvd_status_t collective_look(hvd_collective_args_t *args,
     bool rooted = args->kind == HVD_COLLECTIVE_BROADCAST, device = false;
 
     HVD_TRY(look_at_residual(args->residual));
+    if (args->kind == HVD_COLLECTIVE_BARRIER) /* it has none */
+        args->memory = HVD_MEMORY_HOST;
     if (args->memory != HVD_MEMORY_LOOK)
         return HVD_OK;
-    if (device_is_used() && args->kind != HVD_COLLECTIVE_BARRIER) {
+    if (device_is_used()) {
         if (!group)
             HVD_TRY(
                 look_at(rooted ? NULL : args->sendbuf, args->recvbuf, &device));
