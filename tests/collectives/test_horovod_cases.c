@@ -168,8 +168,8 @@ static bool allreduce_postscale(struct comm *comm, int rank, hvd_dtype_t dtype,
 static bool outstanding(struct comm *comm, hvd_collective_kind_t kind,
                         hvd_dtype_t dtype, size_t count)
 {
-    static __thread uint8_t send[LIST][MAX * ELEM_MAX * 4];
-    static __thread uint8_t recv[LIST][MAX * ELEM_MAX * 4];
+    static __thread _Alignas(8) uint8_t send[LIST][MAX * ELEM_MAX * 4];
+    static __thread _Alignas(8) uint8_t recv[LIST][MAX * ELEM_MAX * 4];
     bool scatters = kind == HVD_COLLECTIVE_REDUCE_SCATTER;
     size_t size = (size_t)comm->config.size;
     size_t n_send = scatters ? size * count : count;
@@ -227,7 +227,7 @@ static bool reducescatter_async_fused(struct comm *comm, int rank,
 static bool grouped(struct comm *comm, hvd_dtype_t dtype, size_t count,
                     hvd_op_t op, bool in_place)
 {
-    static __thread uint8_t bufs[2][LIST][MAX * ELEM_MAX];
+    static __thread _Alignas(8) uint8_t bufs[2][LIST][MAX * ELEM_MAX];
     int size = comm->config.size, rank = comm->config.rank;
     const void *sends[LIST];
     void *recvs[LIST];
