@@ -240,14 +240,13 @@ hvd_status_t by_name_mark(const struct collective_args *args, void **mark_p)
 static hvd_status_t post_behind(void **mark_p, struct comm *names,
                                 struct hvd_request *r)
 {
-    if (*mark_p != NULL && !on_device_make_room(r)) {
-        request_destroy(r);
-        return error_set(HVD_ERR_NOMEM, "a mark");
-    }
-    if (*mark_p != NULL)
-        on_device_adopt_mark(r, *mark_p);
+    hvd_status_t status = on_device_adopt_mark(r, *mark_p);
+
     *mark_p = NULL;
-    return post(names->by_name, r);
+    if (status == HVD_OK)
+        return post(names->by_name, r);
+    request_destroy(r);
+    return status;
 }
 
 /* Of a world of one what is on the host is over at once. A device is waited for

@@ -44,32 +44,28 @@ static bool is_staged_always(const struct hvd_request *r)
 
 /* --- marks --- */
 
-void on_device_adopt_mark(struct hvd_request *r, void *mark)
+hvd_status_t on_device_adopt_mark(struct hvd_request *r, void *mark)
 {
     struct on_device *d = &r->device;
 
-    d->marks[0] = mark;
-    d->n_marks = mark != NULL;
-}
-
-bool on_device_make_room(struct hvd_request *r)
-{
-    struct on_device *d = &r->device;
-
-    return array_reserve(&d->marks, &d->marks_max, 1);
+    if (mark == NULL)
+        return HVD_OK;
+    if (!array_reserve(&d->marks, &d->marks_max, 1)) {
+        device_unmark(mark);
+        return error_set(HVD_ERR_NOMEM, "a mark");
+    }
+    d->marks[d->n_marks++] = mark;
+    return HVD_OK;
 }
 
 hvd_status_t on_device_mark(struct hvd_request *r)
 {
-    struct on_device *d = &r->device;
-    bool ordered = (r->args.flags & HVD_COLLECTIVE_ORDERED) != 0, direct;
+    const struct on_device *d = &r->device;
+    void *mark = NULL;
 
-    direct = on_device_is_direct(d);
-    if (!on_device_make_room(r))
-        return error_set(HVD_ERR_NOMEM, "a mark");
-    HVD_TRY(device_mark(r->args.stream, ordered, direct ? NULL : d->marks));
-    d->n_marks = !direct;
-    return HVD_OK;
+    HVD_TRY(device_mark(d->stream, d->ordered,
+                        on_device_is_direct(d) ? NULL : &mark));
+    return on_device_adopt_mark(r, mark);
 }
 
 bool on_device_take_marks(struct on_device *d, struct on_device *other)
@@ -399,7 +395,6 @@ static hvd_status_t run_copies(struct comm *comm, struct on_device *d,
         d->n_marks = 0; /* the task's */
         status = device_run(&task, &comm->verdict);
     }
-
     if (status == HVD_OK)
         return HVD_OK;
     if (comm_status(comm, NULL) == HVD_OK)
@@ -459,10 +454,12 @@ hvd_status_t on_device_finish(struct comm *comm, struct hvd_request *r)
 
 /* --- a group in one piece on the host --- */
 
+/* Between its tensors and its staging memory. */
 static hvd_status_t copy_tensors(struct comm *comm, struct hvd_request *r,
-                                 uint8_t *at, bool out)
+                                 bool out)
 {
     struct on_device *d = &r->device;
+    uint8_t *at = d->staging;
 
     d->n_copies = 0;
     for (size_t i = 0; i < r->n_tensors; i++) {
@@ -487,10 +484,10 @@ hvd_status_t on_device_pack(struct comm *comm, struct hvd_request *r,
         return comm_end(comm);
     }
     *packed_p = d->staging;
-    return copy_tensors(comm, r, d->staging, false);
+    return copy_tensors(comm, r, false);
 }
 
 hvd_status_t on_device_unpack(struct comm *comm, struct hvd_request *r)
 {
-    return copy_tensors(comm, r, r->device.staging, true);
+    return copy_tensors(comm, r, true);
 }

@@ -106,14 +106,14 @@ hvd_status_t on_device_open(struct comm *comm) HVD_MUST_CHECK;
 hvd_status_t
 on_device_admit_by_name(const struct hvd_collective_args *args) HVD_MUST_CHECK;
 
-/* The request comes behind what is on its stream by now. HVD_ERR_UNSUPPORTED
- * (device_mark()), HVD_ERR_NOMEM, HVD_ERR_SYSTEM. The thread that uses the
- * stream. */
+/* A request that is prepared comes behind what is on its stream by now.
+ * HVD_ERR_UNSUPPORTED (device_mark()), HVD_ERR_NOMEM, HVD_ERR_SYSTEM. The
+ * thread that uses the stream. */
 hvd_status_t on_device_mark(struct hvd_request *request) HVD_MUST_CHECK;
-/* The same in two: room for it, and then this one, which is the request's from
- * here on. NULL: none. false: no memory. */
-bool on_device_make_room(struct hvd_request *request);
-void on_device_adopt_mark(struct hvd_request *request, void *mark);
+/* ... or behind this mark, which is taken in every case; NULL: none.
+ * HVD_ERR_NOMEM. */
+hvd_status_t on_device_adopt_mark(struct hvd_request *request,
+                                  void *mark) HVD_MUST_CHECK;
 /* ... and behind what another one would have. false: no memory. */
 bool on_device_take_marks(struct on_device *device, struct on_device *other);
 void on_device_drop_marks(struct on_device *device);
