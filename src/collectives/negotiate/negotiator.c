@@ -2,15 +2,13 @@
  *
  * Places are found by a hash table of chains; those that have run are in a list
  * by the time they did, and are given to other names from its front. */
-#include "collectives/negotiate/negotiator.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "collectives/negotiate/negotiator_impl.h"
 
 enum {
-    NONE = -1,
     NEW_NAMES = 0, /* of a round: how many new names, as bits_of() */
     DRAINS = 1,    /* no more will come */
     JOINED = NEGOTIATOR_CALLERS + NEGOTIATOR_CALLERS_NBYTES, /* [size]: this
@@ -23,63 +21,6 @@ enum {
 
 /* Contributions. */
 enum { ABSENT = 0, DIFFERS = 1, READY = 2 };
-
-enum place_state {
-    PLACE_OPEN,    /* since its name was told, it has not run */
-    PLACE_IDLE,    /* it has: in the list */
-    PLACE_DECIDED, /* it runs as soon as the caller asks */
-    PLACE_DISPUTED /* ranks differ: an exchange tells what they call */
-};
-
-struct place {
-    enum place_state state;
-    struct name_id name;
-    struct signature agreed; /* on all ranks */
-
-    /* of this rank */
-    void *call; /* NULL: not posted */
-    struct signature own;
-    bool told; /* a round has */
-
-    bool fails; /* DECIDED: ranks differ */
-    int first_rank, other_rank;
-    struct signature first, other;
-
-    int chain;          /* next of its bucket */
-    int older, younger; /* IDLE: neighbours in the list */
-};
-
-/* Posted, of a name without a place. */
-struct unplaced {
-    struct negotiate_record record;
-    void *call;
-};
-
-struct negotiator {
-    size_t rank, size, capacity;
-    struct place *places; /* [n_places] */
-    size_t n_places, places_max;
-    int *buckets; /* [n_buckets], a power of two */
-    size_t n_buckets, buckets_max;
-    int oldest, youngest; /* of the list */
-
-    struct unplaced *unplaced; /* [n_unplaced], as they were posted */
-    size_t n_unplaced, unplaced_max;
-    size_t n_posted, n_untold; /* calls; those at places not told */
-
-    int *decided; /* [n_decided]: places, in order, up to next_decided done */
-    size_t n_decided, next_decided, decided_max;
-    int *disputed; /* [n_disputed] */
-    size_t n_disputed, disputed_max;
-    size_t n_records; /* of new names, per rank, in the exchange that is due */
-    bool exchanges, stuck;
-    bool drains, drain_told;
-    bool joins, join_told;
-    bool *joined; /* [size]: as the last round told */
-    size_t n_joined, joined_max;
-    int last_joined; /* all have, this one last; NONE */
-    size_t grown_to; /* bytes of the last round */
-};
 
 /* --- life --- */
 
@@ -94,6 +35,7 @@ struct negotiator *negotiator_create(int rank, int size, size_t capacity)
     n->size = (size_t)size;
     n->capacity = capacity;
     n->oldest = n->youngest = n->last_joined = NONE;
+    learned_init(&n->learned);
     if (!array_reserve(&n->buckets, &n->buckets_max, BUCKETS_MIN) ||
         !array_reserve(&n->joined, &n->joined_max, n->size)) {
         negotiator_destroy(n);
@@ -116,6 +58,7 @@ void negotiator_destroy(struct negotiator *n)
     array_free(&n->decided, &n->decided_max);
     array_free(&n->disputed, &n->disputed_max);
     array_free(&n->joined, &n->joined_max);
+    learned_fini(&n->learned);
     free(n);
 }
 
@@ -207,6 +150,8 @@ static void seat(struct negotiator *n, int i, const struct unplaced *u)
     place->own = u->record.signature;
     place->told = false;
     n->n_untold++;
+    if (learned_follows(&n->learned))
+        negotiator_note_call(n, i);
 }
 
 bool negotiator_post(struct negotiator *n, const struct name_id *name,
@@ -314,7 +259,7 @@ static uint8_t contribution(const struct negotiator *n,
 {
     if (place->call == NULL)
         return n->join_told ? READY : ABSENT;
-    return signature_equal(&place->own, &place->agreed) ? READY : DIFFERS;
+    return negotiator_is_as_agreed(place) ? READY : DIFFERS;
 }
 
 void negotiator_round_begin(struct negotiator *n, uint8_t *out)
@@ -339,7 +284,7 @@ void negotiator_round_begin(struct negotiator *n, uint8_t *out)
     n->grown_to = negotiator_round_nbytes(n);
 }
 
-static void decide(struct negotiator *n, int i, bool fails)
+void negotiator_decide(struct negotiator *n, int i, bool fails)
 {
     struct place *place = &n->places[i];
 
@@ -386,13 +331,14 @@ void negotiator_round_end(struct negotiator *n, const uint8_t *least)
     /* all have joined: none has posted anything */
     for (size_t i = 0; i < n->n_places && n->last_joined == NONE; i++)
         if (places[i] == READY)
-            decide(n, (int)i, false);
+            negotiator_decide(n, (int)i, false);
         else if (places[i] == DIFFERS)
             dispute(n, (int)i);
     n->n_records = bits > 0 ? (size_t)1 << (bits - 1) : 0;
     n->exchanges = bits > 0 || n->n_disputed > 0;
     n->stuck = least[DRAINS] && !n->exchanges && n->n_decided == 0 &&
                n->last_joined == NONE;
+    negotiator_learn_round(n);
 }
 
 bool negotiator_is_stuck(const struct negotiator *n)
@@ -458,11 +404,11 @@ static void settle(struct negotiator *n, size_t k, const uint8_t *all)
         place->first = first;
         place->other = other;
         place->other_rank = (int)rank;
-        decide(n, i, true);
+        negotiator_decide(n, i, true);
         return;
     }
     place->agreed = first;
-    decide(n, i, false);
+    negotiator_decide(n, i, false);
 }
 
 /* The name of a place is another's from now on: a call of this rank by it has
@@ -492,7 +438,7 @@ static int new_place(struct negotiator *n)
     if (!array_reserve(&n->places, &n->places_max, need) ||
         !array_reserve(&n->decided, &n->decided_max, n->places_max) ||
         !array_reserve(&n->disputed, &n->disputed_max, n->places_max) ||
-        !widen(n))
+        !learned_reserve(&n->learned, n->places_max) || !widen(n))
         return NONE;
     return (int)n->n_places++;
 }

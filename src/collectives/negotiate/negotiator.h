@@ -13,6 +13,9 @@
  *   decided     calls that all ranks have posted, in the order of their places:
  *               to be run, or, where ranks differ in what they call by that
  *               name, to fail on all of them
+ *   stretch     instead of a round, while an order that repeats is followed
+ *               (learned.h): all ranks know what is next, and tell each other
+ *               only whether they have posted all of it
  *
  * Rounds are calls like others: ranks that have nothing to tell join when one
  * has begun, and who has posted nothing does not, and is waited for. No rank
@@ -31,6 +34,11 @@
  *
  * Places of names that have run may be given to others: the one that ran
  * longest ago first, once more than `capacity` are in use.
+ *
+ * A rank deviates from an order at once where it has posted what is not part of
+ * it, or something else by a name that is, where it joins, and where it drains;
+ * and when the caller has no patience any more. No call is lost: those of the
+ * stretch are as if the order had not been followed.
  *
  * Pure. Threads: one at a time. Memory: grows in _create, _post and
  * _exchange_end, which can fail; else never. */
@@ -98,8 +106,6 @@ void negotiator_exchange_begin(struct negotiator *n, uint8_t *out);
 /* all [size][exchange_nbytes]. false: no memory, this rank cannot go on. */
 bool negotiator_exchange_end(struct negotiator *n, const uint8_t *all);
 
-/* --- decisions --- */
-
 struct negotiated {
     void *call;                 /* NULL: this rank has joined */
     struct signature signature; /* what runs */
@@ -109,6 +115,31 @@ struct negotiated {
     int first_rank, other_rank;
     struct signature other;
 };
+
+/* --- a stretch of an order that is followed, in place of a round --- */
+
+/* Orders are learned from the next round on, or not: the same on all ranks. */
+void negotiator_learn(struct negotiator *n, bool on);
+
+/* The next decision is a stretch's; else a round's. */
+bool negotiator_follows(const struct negotiator *n);
+
+enum negotiator_stretch {
+    STRETCH_LACKS,   /* this rank has not posted all of it yet */
+    STRETCH_READY,   /* it has */
+    STRETCH_DEVIATES /* it will not: the others are to be told */
+};
+enum negotiator_stretch negotiator_stretch_look(const struct negotiator *n);
+
+/* Its k-th call, k < _stretch_n(): whether this rank has posted it or not. */
+size_t negotiator_stretch_n(const struct negotiator *n);
+struct negotiated negotiator_stretch_call(const struct negotiator *n, size_t k);
+
+/* all_ready: it is decided, in this order. Else the order is followed no more,
+ * and a round is next. */
+void negotiator_stretch_end(struct negotiator *n, bool all_ready);
+
+/* --- decisions --- */
 
 /* The next one, in order; false: none. Between rounds. A rank that has neither
  * posted a call nor joined is told of none. */

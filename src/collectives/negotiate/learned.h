@@ -1,0 +1,84 @@
+/* collectives/negotiate/learned.h - an order that repeats: once the same names
+ * have been decided in the same order several times over, all ranks follow it,
+ * and no round tells what is next.
+ *
+ *   cycle     names in the order in which they are decided, until one of them
+ *             is again: a step of training, mostly
+ *   stretch   a part of a cycle: what one round has decided. What is followed
+ *             are the stretches of that of the last cycles which has a middling
+ *             number of them, as any round may have come at an odd moment
+ *
+ *   LEARNING --(as many equal cycles as are needed)--> FOLLOWING
+ *      ^  ^                                             |   |
+ *      |  '---(a rank deviates: more cycles are needed)-'   |
+ *      '------(so often that stretches are to fit again)----'
+ *
+ * The same on all ranks, since what it is told is: decisions, and whether a
+ * stretch has run.
+ *
+ * Pure. Threads: one at a time. Memory: grows in _reserve alone. */
+#ifndef COLLECTIVES_NEGOTIATE_LEARNED_H
+#define COLLECTIVES_NEGOTIATE_LEARNED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    LEARNED_CYCLES = 3,         /* as many equal ones are needed, at first */
+    LEARNED_CYCLES_MAX = 1024,  /* ... and at most: each deviation doubles it */
+    LEARNED_STEADY = 64,        /* cycles followed: it was right to do so */
+    LEARNED_FOLLOWED_MAX = 1024 /* cycles, then stretches are learned anew */
+};
+
+struct learned_call {
+    int place;
+    bool ends; /* its stretch */
+};
+
+struct learned_cycle {
+    struct learned_call *calls; /* [n] */
+    size_t n, max, n_stretches;
+};
+
+struct learned {
+    struct learned_cycle now;                   /* the one under way */
+    struct learned_cycle equal[LEARNED_CYCLES]; /* equal ones, a ring */
+    size_t n_equal, n_needed;
+    size_t
+        *at; /* [n_places]: where in its cycle a place stands; else anything */
+    size_t at_max;
+
+    const struct learned_cycle *followed; /* NULL: none */
+    size_t next, n_next;                  /* the stretch that is next */
+    size_t n_followed;                    /* cycles */
+};
+
+void learned_init(struct learned *l);
+void learned_fini(struct learned *l);
+/* Room for so many places. false: no memory, nothing changed. */
+bool learned_reserve(struct learned *l, size_t n_places);
+
+/* A round has decided places [n], in that order. */
+void learned_decided(struct learned *l, const int *places, size_t n);
+/* What has been seen is void: names get other places, or ranks have joined. */
+void learned_forget(struct learned *l);
+
+static inline bool learned_follows(const struct learned *l)
+{
+    return l->followed != NULL;
+}
+
+/* --- while an order is followed --- */
+
+/* The stretch that is next, calls [*n_p]. */
+const struct learned_call *learned_stretch(const struct learned *l,
+                                           size_t *n_p);
+/* Is the place part of the order? Of the stretch that is next? */
+bool learned_has(const struct learned *l, int place);
+bool learned_is_next(const struct learned *l, int place);
+/* The stretch runs: the one behind it is next. */
+void learned_ran(struct learned *l);
+/* A rank has not had it. */
+void learned_deviated(struct learned *l);
+
+#endif
