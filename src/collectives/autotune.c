@@ -152,6 +152,11 @@ struct autotune_setting autotune_hear(struct autotune *a, const uint8_t *in,
     return setting_of(decode(in[0]), fusion_nbytes);
 }
 
+bool autotune_searches(const uint8_t *in)
+{
+    return in[1] != SILENT && (in[1] & FINAL) == 0;
+}
+
 /* --- what is said about it --- */
 
 /* Not what may hold its writer up, as a FIFO. */

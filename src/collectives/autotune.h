@@ -72,4 +72,7 @@ void autotune_tell(const struct autotune *a, uint8_t *out);
 struct autotune_setting autotune_hear(struct autotune *a, const uint8_t *in,
                                       uint64_t fusion_nbytes);
 
+/* As well: may the next round say something else? */
+bool autotune_searches(const uint8_t *in);
+
 #endif

@@ -1,5 +1,6 @@
 /* collectives/await_phase.c - a phase without bytes: until another rank has
- * begun the next call, or this one has posted more by name.
+ * begun the next call, or this one has posted more by name. Where this one has
+ * to post more before it takes part in that call, for so long alone.
  *
  * Nobody is waited for, so nobody is asked or watched; but who has left will
  * never post what this rank has.
@@ -30,8 +31,11 @@ static bool brings_next(const struct comm *comm, const struct connection *c)
 
 static bool done(const struct comm *comm)
 {
-    if (by_name_has_posts(comm) ||
-        (comm->local != NULL && local_is_called(comm->local)))
+    if (by_name_has_posts(comm))
+        return true;
+    if (comm->op.until_us != 0)
+        return clock_now_us() >= comm->op.until_us;
+    if (comm->local != NULL && local_is_called(comm->local))
         return true;
     for (size_t i = 0; i < comm->n_live; i++)
         if (brings_next(comm, comm->live[i]))

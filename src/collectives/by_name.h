@@ -9,6 +9,8 @@
  *   exchange   allgather: names that are new            if there are some
  *   batches    what all have posted; allreduces of one dtype and op are fused,
  *              unless ranks have joined                   by_name_joined.c
+ *   carrier    in place of a round, once the order repeats: have all ranks what
+ *              is next? With the small ones of that       by_name_learned.c
  *
  * A rank that has posted nothing takes part in nothing. One that has, and has
  * told all of it, sleeps until it has news or a round has begun (await_phase):

@@ -21,8 +21,21 @@ enum stage {
     STAGE_AWAIT,    /* a round is to begin here or elsewhere */
     STAGE_ROUND,    /* who has posted what? */
     STAGE_EXCHANGE, /* names that are new */
+    STAGE_CARRIER,  /* an order is followed: have all ranks what is next? */
     STAGE_MEETING,  /* how do buffers on devices travel? (on_device.h) */
     STAGE_BATCH     /* calls that all have posted */
+};
+
+/* The small calls of a stretch that travel with the question whether all ranks
+ * have it: tensors one after the other, and behind them one element, 0 of a
+ * rank that has. */
+struct carrier {
+    bool *carried; /* [n]: of the stretch's calls */
+    size_t n, carried_max;
+    uint8_t *buffer;
+    size_t buffer_max, question_at, elem_nbytes;
+    size_t delivered_nbytes; /* up to here they are where they belong */
+    uint64_t begun_ns;       /* timeline_call_clock() */
 };
 
 struct by_name {
@@ -54,6 +67,9 @@ struct by_name {
     uint8_t *round, *records;
     size_t round_max, records_max;
     struct batches batches;
+    struct carrier carrier;
+    uint64_t changed_us;      /* when something was posted last, or a stretch
+                            became the next one */
     struct hvd_request *join; /* this rank joins; NULL */
     size_t n_joined;          /* ranks, while batches run */
     uint8_t *stand_in;        /* by_name_joined.c */
@@ -90,6 +106,20 @@ hvd_status_t by_name_stand_in(struct by_name *b, const struct batch_item *item,
 hvd_status_t
 by_name_finish_joined(const struct by_name *b,
                       const struct batch_item *item) HVD_MUST_CHECK;
+
+/* --- by_name_learned.c: an order is followed --- */
+
+/* What is asked about the stretch that is next, and carried with that. Else
+ * than HVD_OK: the comm has ended. */
+hvd_status_t
+by_name_load_carrier(struct by_name *b, bool ready,
+                     struct collective_args *args_p) HVD_MUST_CHECK;
+/* It has arrived: have all ranks answered that they are ready? */
+bool by_name_all_are_ready(const struct by_name *b);
+/* Is the stretch's k-th call done with that? Of a round's: no. */
+bool by_name_is_carried(const struct by_name *b, size_t k);
+/* Carried ones, each once, in order. */
+void by_name_deliver(struct by_name *b, struct hvd_request *r);
 
 /* --- by_name_run.c --- */
 

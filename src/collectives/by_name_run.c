@@ -16,6 +16,10 @@
 #include "collectives/comm_impl.h"
 #include "timeline/timeline.h"
 
+/* A rank that has posted a part of what is next, and nothing more for so long,
+ * says so: the others may wait for that part. */
+enum { PATIENCE_US = 2000 };
+
 /* --- what all ranks have to agree on --- */
 
 /* What an equal number of elements does not say. */
@@ -166,6 +170,7 @@ static hvd_status_t absorb(struct by_name *b)
         next = r->next;
         HVD_TRY(tell_negotiator(b, r));
     }
+    b->changed_us = clock_now_us();
     if (last)
         negotiator_drain(b->negotiator);
     return HVD_OK;
@@ -237,17 +242,40 @@ static hvd_status_t begin_exchange(struct by_name *b)
     return begin_own(b, &args, NULL, STAGE_EXCHANGE);
 }
 
-static hvd_status_t begin_await(struct by_name *b)
+/* until_us: not for others; 0: for them as well, and as long as it takes. */
+static hvd_status_t begin_await(struct by_name *b, uint64_t until_us)
 {
     struct operation *op = &b->comm->op;
 
     memset(op, 0, offsetof(struct operation, phases));
     op->head.sequence = comm_called(b->comm);
+    op->until_us = until_us;
     op->n_phases = 1;
     op->phases[0] = (struct phase){.ops = &await_phase,
                                    .channel = CHANNEL_DATA};
     b->stage = STAGE_AWAIT;
     return engine_start(b->comm);
+}
+
+static hvd_status_t begin_carrier(struct by_name *b, bool ready)
+{
+    struct collective_args args;
+
+    HVD_TRY(by_name_load_carrier(b, ready, &args));
+    HVD_TRY(begin_own(b, &args, NULL, STAGE_CARRIER));
+    b->own->call.calls = true;
+    return HVD_OK;
+}
+
+/* An order is followed, in which a stretch is next. */
+static hvd_status_t begin_stretch(struct by_name *b)
+{
+    enum negotiator_stretch look = negotiator_stretch_look(b->negotiator);
+    uint64_t until_us = b->changed_us + PATIENCE_US;
+
+    if (look == STRETCH_LACKS && clock_now_us() < until_us)
+        return begin_await(b, until_us);
+    return begin_carrier(b, look == STRETCH_READY);
 }
 
 /* --- batches --- */
@@ -476,8 +504,6 @@ static bool decide(struct by_name *b, const struct negotiated *d)
         complete(b, r, differ(r, d));
     else if (refused)
         complete(b, r, by_name_refuse_joined(b, r));
-    else
-        show_decided(r);
     return !d->disputed && !refused;
 }
 
@@ -495,19 +521,40 @@ static void end_join(struct by_name *b)
 }
 
 /* For what is tuned by it. */
-static void count(struct by_name *b, const struct hvd_request *r, size_t elem,
+static void count(struct by_name *b, const struct hvd_request *r,
                   uint64_t now_us)
 {
-    size_t nbytes = r->n_tensors > 0 ? request_count(r) * elem
+    size_t nbytes = r->n_tensors > 0 ? request_count(r) * r->call.elem_nbytes
                                      : r->call.send_nbytes;
 
     autotune_decided(b->autotune, now_us, &r->id, nbytes);
 }
 
+/* It runs: or has, with the carrier. */
+static hvd_status_t run_decided(struct by_name *b, const struct negotiated *d,
+                                bool carried)
+{
+    size_t elem = hvd_dtype_size((hvd_dtype_t)d->signature.dtype);
+    struct hvd_request *r = d->call;
+
+    if (carried) {
+        request_show(r, TIMELINE_NEGOTIATE, r->posted_ns, b->carrier.begun_ns);
+        r->begun_ns = b->carrier.begun_ns;
+        by_name_deliver(b, r);
+        complete(b, r, HVD_OK);
+        return HVD_OK;
+    }
+    if (r != NULL)
+        show_decided(r);
+    return batches_add(&b->batches, &d->signature, elem, r)
+               ? HVD_OK
+               : by_name_no_memory(b);
+}
+
 static hvd_status_t take_decisions(struct by_name *b)
 {
     bool tunes = b->autotune != NULL;
-    uint64_t now_us = tunes ? clock_now_us() : 0;
+    uint64_t now_us = clock_now_us();
     struct negotiated d;
 
     if (negotiator_is_stuck(b->negotiator))
@@ -519,16 +566,15 @@ static hvd_status_t take_decisions(struct by_name *b)
         autotune_pause(b->autotune);
     }
     batches_clear(&b->batches, b->n_joined > 0 ? 0 : b->setting.fusion_nbytes);
-    while (negotiator_next(b->negotiator, &d)) {
-        size_t elem = hvd_dtype_size((hvd_dtype_t)d.signature.dtype);
-
+    for (size_t k = 0; negotiator_next(b->negotiator, &d); k++) {
         if (!decide(b, &d))
             continue;
         if (tunes)
-            count(b, d.call, elem, now_us);
-        if (!batches_add(&b->batches, &d.signature, elem, d.call))
-            return by_name_no_memory(b);
+            count(b, d.call, now_us);
+        HVD_TRY(run_decided(b, &d, by_name_is_carried(b, k)));
     }
+    b->carrier.n = 0;
+    b->changed_us = now_us;
     return HVD_OK;
 }
 
@@ -559,14 +605,31 @@ static hvd_status_t begin_next(struct by_name *b)
         return has_to_meet(b) ? meet(b) : begin_batch(b);
     /* not while it is awaited: what is posted then ends that */
     HVD_TRY(gather(b));
-    return negotiator_has_news(b->negotiator) ? begin_round(b) : begin_await(b);
+    if (negotiator_follows(b->negotiator))
+        return begin_stretch(b);
+    return negotiator_has_news(b->negotiator) ? begin_round(b)
+                                              : begin_await(b, 0);
 }
 
 /* What was told with the round counts from here on, on all ranks. */
 static void hear_setting(struct by_name *b, const uint8_t *told)
 {
     b->setting = autotune_hear(b->autotune, told, b->fusion_nbytes);
+    negotiator_learn(b->negotiator, !autotune_searches(told));
     b->comm->large_allreduce = b->setting.algorithm;
+}
+
+/* In place of the decisions of a round, or a round is next. */
+static hvd_status_t finish_carrier(struct by_name *b)
+{
+    bool all_ready = by_name_all_are_ready(b);
+
+    drop_own(b, HVD_OK);
+    negotiator_stretch_end(b->negotiator, all_ready);
+    if (all_ready)
+        return take_decisions(b);
+    b->carrier.n = 0;
+    return begin_round(b);
 }
 
 /* The step is over. */
@@ -585,6 +648,8 @@ static hvd_status_t finish(struct by_name *b)
         if (!negotiator_exchange_end(b->negotiator, b->records))
             return by_name_no_memory(b);
         return take_decisions(b);
+    case STAGE_CARRIER:
+        return finish_carrier(b);
     case STAGE_MEETING:
         drop_own(b, HVD_OK);
         return meet(b);
@@ -602,6 +667,8 @@ static hvd_status_t go_on(struct by_name *b)
         HVD_TRY(engine_continue(b->comm));
         if (b->comm->op.active)
             return HVD_OK;
+        if (negotiator_follows(b->negotiator))
+            return begin_next(b);
         HVD_TRY(gather(b));
         return begin_round(b);
     }

@@ -69,6 +69,7 @@ struct operation {
 
     uint64_t announce_us;
     uint64_t watch_us; /* when to look next whether a peer is silent */
+    uint64_t until_us; /* of await_phase: no longer; 0: as long as it takes */
 
     /* for the timeline; 0: it is not on, or not yet */
     uint64_t begun_ns, arrived_ns;
