@@ -68,8 +68,8 @@ struct by_name {
     size_t round_max, records_max;
     struct batches batches;
     struct carrier carrier;
-    uint64_t changed_us;      /* when something was posted last, or a stretch
-                            became the next one */
+    uint64_t waits_us; /* since when something is posted, and since when what
+                          is next is */
     struct hvd_request *join; /* this rank joins; NULL */
     size_t n_joined;          /* ranks, while batches run */
     uint8_t *stand_in;        /* by_name_joined.c */

@@ -16,9 +16,9 @@
 #include "collectives/comm_impl.h"
 #include "timeline/timeline.h"
 
-/* A rank that has posted a part of what is next, and nothing more for so long,
- * says so: the others may wait for that part. */
-enum { PATIENCE_US = 2000 };
+/* A rank that has posted something for so long, and not all of what is next, says
+ * so: the others may wait for what it has. */
+enum { PATIENCE_US = 5000 };
 
 /* --- what all ranks have to agree on --- */
 
@@ -161,6 +161,7 @@ static hvd_status_t tell_negotiator(struct by_name *b, struct hvd_request *r)
 
 static hvd_status_t absorb(struct by_name *b)
 {
+    bool had_some = negotiator_n_posted(b->negotiator) > 0;
     struct hvd_request *r, *next;
     bool last;
 
@@ -170,7 +171,8 @@ static hvd_status_t absorb(struct by_name *b)
         next = r->next;
         HVD_TRY(tell_negotiator(b, r));
     }
-    b->changed_us = clock_now_us();
+    if (!had_some)
+        b->waits_us = clock_now_us();
     if (last)
         negotiator_drain(b->negotiator);
     return HVD_OK;
@@ -271,7 +273,7 @@ static hvd_status_t begin_carrier(struct by_name *b, bool ready)
 static hvd_status_t begin_stretch(struct by_name *b)
 {
     enum negotiator_stretch look = negotiator_stretch_look(b->negotiator);
-    uint64_t until_us = b->changed_us + PATIENCE_US;
+    uint64_t until_us = b->waits_us + PATIENCE_US;
 
     if (look == STRETCH_LACKS && clock_now_us() < until_us)
         return begin_await(b, until_us);
@@ -574,7 +576,7 @@ static hvd_status_t take_decisions(struct by_name *b)
         HVD_TRY(run_decided(b, &d, by_name_is_carried(b, k)));
     }
     b->carrier.n = 0;
-    b->changed_us = now_us;
+    b->waits_us = now_us;
     return HVD_OK;
 }
 

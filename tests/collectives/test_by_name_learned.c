@@ -8,7 +8,7 @@
 #include "elements.h"
 #include "named.h"
 
-enum { LEARNING = LEARNED_CYCLES + 1 };
+enum { LEARNING = LEARNED_CYCLES };
 
 static uint64_t n_operations(const struct comm *comm)
 {

@@ -165,7 +165,8 @@ struct call {
 };
 
 struct call_options {
-    uint64_t seed; /* of what is shared */
+    uint64_t seed;   /* of what is shared */
+    uint64_t repeat; /* so many steps make the same calls, of other values */
     size_t nbytes_max;
     int kind;   /* 0: any */
     bool named; /* some are posted by name */

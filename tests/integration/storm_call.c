@@ -191,7 +191,7 @@ static void draw_call(struct call *c, const struct call_options *options,
     if (c->kind == STORM_GROUPED)
         c->n_tensors = 1 + draw(shared, STORM_TENSORS_MAX);
     for (size_t i = 0; i < c->n_tensors; i++) {
-        c->tensors[i].key = mix2(shared->state, i);
+        c->tensors[i].key = mix2(mix2(shared->state, c->step), i);
         draw_tensor(c, shared, &c->tensors[i],
                     options->nbytes_max / c->n_tensors);
     }
@@ -258,7 +258,8 @@ static void fill(const struct call *c, const struct tensor *t)
 hvd_status_t call_prepare(struct call *c, const struct call_options *options,
                           uint64_t step, int number, struct chance *own)
 {
-    struct chance shared = {mix2(mix2(options->seed, step), (uint64_t)number)};
+    struct chance shared = {
+        mix2(mix2(options->seed, step / options->repeat), (uint64_t)number)};
     struct chance where = {mix(shared.state)};
 
     memset(c, 0, sizeof(*c));
@@ -284,7 +285,8 @@ hvd_status_t call_prepare(struct call *c, const struct call_options *options,
 bool call_is_named(const struct call_options *options, uint64_t step,
                    int number)
 {
-    struct chance shared = {mix2(mix2(step, options->seed), (uint64_t)number)};
+    struct chance shared = {
+        mix2(mix2(step / options->repeat, options->seed), (uint64_t)number)};
 
     return options->named && one_in(&shared, 2);
 }

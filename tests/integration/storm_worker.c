@@ -2,7 +2,7 @@
  * at random, and knows what must come of each.
  *
  *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
- *                [--kind NAME] [--named] [--sets] [--join] [--lie]
+ *                [--kind NAME] [--named] [--repeat N] [--sets] [--join] [--lie]
  *                [--forget] [DIR]
  *
  *   --steps      so many at least; with DIR until the file DIR/epoch says 1
@@ -11,6 +11,7 @@
  *   --max-bytes  of a buffer
  *   --kind       only calls of this kind
  *   --named      half of them are posted by name, each rank in its own order
+ *   --repeat     so many steps make the same calls, each rank in one order
  *   --sets       most of them are calls of process sets
  *   --join       some ranks have more calls behind each step, others join
  *   --lie        a rule of one differs from rank to rank
@@ -32,7 +33,8 @@
 
 enum { CALLS_MAX = 32, PAUSE_US_MAX = 300 };
 
-static struct call_options options = {.seed = 1, .nbytes_max = 3000000};
+static struct call_options options = {
+    .seed = 1, .repeat = 1, .nbytes_max = 3000000};
 static uint64_t n_steps = 100;
 static int n_calls = 12;
 static bool with_sets, with_joins, with_lie, with_forgetting;
@@ -45,6 +47,7 @@ static struct {
 
 static struct call calls[CALLS_MAX];
 static struct chance own;
+static uint64_t own_seed; /* of this rank, for a generation */
 
 /* ---- one step ------------------------------------------------------------ */
 
@@ -90,6 +93,7 @@ static hvd_status_t call(int number)
 /* Those with names stand anywhere between the others. order [n_calls] */
 static void draw_order(int *order)
 {
+    struct chance chance = {mix2(own_seed, model.step / options.repeat)};
     int n = 0;
 
     for (int i = 0; i < n_calls; i++)
@@ -97,7 +101,7 @@ static void draw_order(int *order)
             order[n++] = i;
     for (int i = 0; i < n_calls; i++)
         if (call_is_named(&options, model.step, i)) {
-            int at = (int)draw(&own, (size_t)n + 1);
+            int at = (int)draw(&chance, (size_t)n + 1);
 
             memmove(order + at + 1, order + at,
                     (size_t)(n++ - at) * sizeof(*order));
@@ -189,7 +193,7 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 
     if (hvd_size() > STORM_RANKS_MAX)
         return HVD_ERR_STATE;
-    own.state = mix2(options.seed, place);
+    own_seed = own.state = mix2(options.seed, place);
     blocks_see_to_graves();
     while (!model.is_over) {
         HVD_TRY(step());
@@ -229,6 +233,7 @@ static const struct option longs[] = {
     {"max-bytes", required_argument, NULL, 'b'},
     {"kind", required_argument, NULL, 'k'},
     {"named", no_argument, NULL, 'n'},
+    {"repeat", required_argument, NULL, 'e'},
     {"sets", no_argument, NULL, 'p'},
     {"join", no_argument, NULL, 'j'},
     {"lie", no_argument, NULL, 'l'},
@@ -253,6 +258,9 @@ static bool take_option(int c)
     case 'n':
         options.named = true;
         return true;
+    case 'e':
+        options.repeat = strtoull(optarg, NULL, 10);
+        return options.repeat > 0;
     case 'p':
         with_sets = true;
         return true;
@@ -290,8 +298,8 @@ int main(int argc, char **argv)
 
     if (!parse(argc, argv)) {
         fputs("storm_worker [--steps N] [--calls N] [--seed N] "
-              "[--max-bytes N] [--kind NAME] [--named] [--sets] [--join] "
-              "[--lie] [--forget] [DIR]\n",
+              "[--max-bytes N] [--kind NAME] [--named] [--repeat N] [--sets] "
+              "[--join] [--lie] [--forget] [DIR]\n",
               stderr);
         return 2;
     }

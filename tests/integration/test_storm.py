@@ -108,6 +108,17 @@ def by_name_without_shared_memory(stage):
 
 
 @scenario
+def by_name_in_an_order_that_repeats(stage):
+    quiet(stage, N, "--named", "--repeat", "50")
+
+
+@scenario
+def in_sets_by_name_in_an_order_that_repeats_without_shared_memory(stage):
+    quiet(stage, MANY, "--sets", "--named", "--repeat", "50",
+          HVD_TRANSPORT="tcp")
+
+
+@scenario
 def in_sets(stage):
     quiet(stage, MANY, "--sets")
 
@@ -212,6 +223,12 @@ def killed_with_encrypted_tcp(stage):
 @scenario
 def killed_by_name(stage):
     kill_again_and_again(stage, RECOVERIES, "--named", options=["--autotune"])
+
+
+@scenario
+def killed_in_an_order_that_repeats(stage):
+    kill_again_and_again(stage, RECOVERIES, "--named", "--repeat", "50",
+                         "--max-bytes", "100000")
 
 
 @scenario

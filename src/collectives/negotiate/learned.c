@@ -13,6 +13,7 @@ void learned_fini(struct learned *l)
     array_free(&l->now.calls, &l->now.max);
     for (size_t i = 0; i < LEARNED_CYCLES; i++)
         array_free(&l->equal[i].calls, &l->equal[i].max);
+    array_free(&l->seen, &l->seen_max);
     array_free(&l->at, &l->at_max);
 }
 
@@ -22,25 +23,19 @@ bool learned_reserve(struct learned *l, size_t n_places)
         if (!array_reserve(&l->equal[i].calls, &l->equal[i].max, n_places))
             return false;
     return array_reserve(&l->now.calls, &l->now.max, n_places) &&
+           array_reserve(&l->seen, &l->seen_max, n_places) &&
            array_reserve(&l->at, &l->at_max, n_places);
 }
 
 /* --- cycles --- */
-
-static bool is_in(const struct learned *l, const struct learned_cycle *cycle,
-                  int place)
-{
-    size_t at = l->at[place];
-
-    return at < cycle->n && cycle->calls[at].place == place;
-}
 
 static void append(struct learned *l, int place)
 {
     struct learned_cycle *now = &l->now;
 
     HVD_ASSERT(now->n < now->max);
-    l->at[place] = now->n;
+    l->n_common += l->n_equal > 0 && l->seen[place] == l->n_cycles;
+    l->seen[place] = l->n_cycles + 1;
     now->calls[now->n++] = (struct learned_call){.place = place};
 }
 
@@ -52,39 +47,34 @@ static void end_stretch(struct learned_cycle *cycle)
     call->ends = true;
 }
 
-/* `a` is at most as long. */
-static bool begins_alike(const struct learned_cycle *a,
-                         const struct learned_cycle *b)
-{
-    for (size_t i = 0; i < a->n; i++)
-        if (a->calls[i].place != b->calls[i].place)
-            return false;
-    return true;
-}
-
 /* The equal one that ended k ago. */
 static struct learned_cycle *ended(struct learned *l, size_t k)
 {
     return &l->equal[(l->n_equal - 1 - k) % LEARNED_CYCLES];
 }
 
-static void empty(struct learned_cycle *cycle)
+/* The cycle under way has all names of the last one, and no others. */
+static bool is_equal(struct learned *l)
 {
-    cycle->n = cycle->n_stretches = 0;
+    return l->n_equal > 0 && l->now.n == ended(l, 0)->n &&
+           l->n_common == l->now.n;
+}
+
+static void begin_cycle(struct learned *l)
+{
+    l->now.n = l->now.n_stretches = l->n_common = 0;
+    l->n_cycles++;
 }
 
 static void end_cycle(struct learned *l)
 {
-    const struct learned_cycle *last = l->n_equal > 0 ? ended(l, 0) : NULL;
     struct learned_cycle now = l->now;
 
     end_stretch(&now);
-    if (last == NULL || last->n != now.n || !begins_alike(&now, last))
-        l->n_equal = 0;
-    l->n_equal++;
+    l->n_equal = is_equal(l) ? l->n_equal + 1 : 1;
     l->now = *ended(l, 0);
     *ended(l, 0) = now;
-    empty(&l->now);
+    begin_cycle(l);
 }
 
 static const struct learned_cycle *middling(struct learned *l)
@@ -117,23 +107,25 @@ static void find_stretch(struct learned *l, size_t from)
 static void follow(struct learned *l)
 {
     l->followed = middling(l);
+    for (size_t i = 0; i < l->followed->n; i++)
+        l->at[l->followed->calls[i].place] = i;
     l->n_followed = 0;
-    find_stretch(l, l->now.n % l->followed->n);
+    find_stretch(l, 0);
 }
 
 void learned_decided(struct learned *l, const int *places, size_t n)
 {
     HVD_ASSERT(!learned_follows(l));
     for (size_t i = 0; i < n; i++) {
-        if (is_in(l, &l->now, places[i]))
+        if (l->seen[places[i]] == l->n_cycles + 1)
             end_cycle(l);
         append(l, places[i]);
+        if (is_equal(l))
+            end_cycle(l);
     }
-    if (n == 0)
-        return;
-    end_stretch(&l->now);
-    if (l->n_equal >= l->n_needed && l->now.n <= ended(l, 0)->n &&
-        begins_alike(&l->now, ended(l, 0)))
+    if (l->now.n > 0)
+        end_stretch(&l->now);
+    else if (l->n_equal >= l->n_needed)
         follow(l);
 }
 
@@ -141,7 +133,7 @@ void learned_forget(struct learned *l)
 {
     l->followed = NULL;
     l->n_equal = 0;
-    empty(&l->now);
+    begin_cycle(l);
 }
 
 const struct learned_call *learned_stretch(const struct learned *l, size_t *n_p)
@@ -152,7 +144,9 @@ const struct learned_call *learned_stretch(const struct learned *l, size_t *n_p)
 
 bool learned_has(const struct learned *l, int place)
 {
-    return is_in(l, l->followed, place);
+    size_t at = l->at[place];
+
+    return at < l->followed->n && l->followed->calls[at].place == place;
 }
 
 bool learned_is_next(const struct learned *l, int place)

@@ -1,9 +1,10 @@
-/* collectives/negotiate/learned.h - an order that repeats: once the same names
- * have been decided in the same order several times over, all ranks follow it,
- * and no round tells what is next.
+/* collectives/negotiate/learned.h - steps that repeat: once the same names have
+ * been decided several times over, all ranks follow the order of one of these
+ * times, and no round tells what is next.
  *
- *   cycle     names in the order in which they are decided, until one of them
- *             is again: a step of training, mostly
+ *   cycle     names as they are decided, each once: a step of training, mostly.
+ *             Equal ones have the same names; as ranks post them in orders of
+ *             their own, a round decides now these first, now those
  *   stretch   a part of a cycle: what one round has decided. What is followed
  *             are the stretches of that of the last cycles which has a middling
  *             number of them, as any round may have come at an odd moment
@@ -44,9 +45,11 @@ struct learned {
     struct learned_cycle now;                   /* the one under way */
     struct learned_cycle equal[LEARNED_CYCLES]; /* equal ones, a ring */
     size_t n_equal, n_needed;
-    size_t
-        *at; /* [n_places]: where in its cycle a place stands; else anything */
-    size_t at_max;
+    size_t n_common; /* of `now`: names that the cycle before it had */
+    size_t n_cycles; /* that have ended */
+    size_t *seen; /* [n_places]: the cycle that had it last, counted from 1 */
+    size_t *at;   /* [n_places]: where in the one followed; else anything */
+    size_t seen_max, at_max;
 
     const struct learned_cycle *followed; /* NULL: none */
     size_t next, n_next;                  /* the stretch that is next */
