@@ -45,7 +45,6 @@ static void release(struct by_name *b)
     array_free(&b->counts, &b->counts_max);
     array_free(&b->stand_in, &b->stand_in_max);
     array_free(&b->carrier.carried, &b->carrier.carried_max);
-    array_free(&b->carrier.buffer, &b->carrier.buffer_max);
     pthread_mutex_destroy(&b->lock);
     pthread_cond_destroy(&b->changed);
     free(b);

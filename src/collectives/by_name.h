@@ -9,12 +9,13 @@
  *   exchange   allgather: names that are new            if there are some
  *   batches    what all have posted; allreduces of one dtype and op are fused,
  *              unless ranks have joined                   by_name_joined.c
- *   carrier    in place of a round, once the order repeats: have all ranks what
- *              is next? With the small ones of that       by_name_learned.c
+ *   carrier    in place of a round, once steps repeat: how many of the calls
+ *              that are next have all? With small ones     by_name_learned.c
  *
  * A rank that has posted nothing takes part in nothing. One that has, and has
  * told all of it, sleeps until it has news or a round has begun (await_phase):
- * nothing is sent in vain, and nothing at all while nothing is posted.
+ * nothing is sent while nothing is posted. Where an order is followed, until
+ * this rank has what is first, and not for long.
  *
  * Whoever waits drives, as elsewhere: the first of several threads that wait
  * does so for all, and the progress thread while nobody waits.

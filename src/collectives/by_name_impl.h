@@ -21,21 +21,21 @@ enum stage {
     STAGE_AWAIT,    /* a round is to begin here or elsewhere */
     STAGE_ROUND,    /* who has posted what? */
     STAGE_EXCHANGE, /* names that are new */
-    STAGE_CARRIER,  /* an order is followed: have all ranks what is next? */
+    STAGE_CARRIER,  /* an order is followed: how much of it have all? */
     STAGE_MEETING,  /* how do buffers on devices travel? (on_device.h) */
     STAGE_BATCH     /* calls that all have posted */
 };
 
-/* The small calls of a stretch that travel with the question whether all ranks
- * have it: tensors one after the other, and behind them one element, 0 of a
- * rank that has. */
+/* Small calls that travel with the question how many of those that are next all
+ * ranks have, in comm->fusion: tensors one after the other, and behind them an
+ * element for each of the calls that are next, 0 of a rank that has it and all
+ * before it. */
 struct carrier {
-    bool *carried; /* [n]: of the stretch's calls */
+    bool *carried; /* [n]: of what is next */
     size_t n, carried_max;
-    uint8_t *buffer;
-    size_t buffer_max, question_at, elem_nbytes;
-    size_t delivered_nbytes; /* up to here they are where they belong */
-    uint64_t begun_ns;       /* timeline_call_clock() */
+    size_t question_at, elem_nbytes;
+    size_t delivered_nbytes;       /* up to here they are where they belong */
+    uint64_t begun_ns, decided_ns; /* timeline_call_clock() */
 };
 
 struct by_name {
@@ -68,8 +68,8 @@ struct by_name {
     size_t round_max, records_max;
     struct batches batches;
     struct carrier carrier;
-    uint64_t waits_us; /* since when something is posted, and since when what
-                          is next is */
+    uint64_t waits_us; /* since when this rank has something posted, and not
+                          what is next; 0: it is not known yet */
     struct hvd_request *join; /* this rank joins; NULL */
     size_t n_joined;          /* ranks, while batches run */
     uint8_t *stand_in;        /* by_name_joined.c */
@@ -109,14 +109,14 @@ by_name_finish_joined(const struct by_name *b,
 
 /* --- by_name_learned.c: an order is followed --- */
 
-/* What is asked about the stretch that is next, and carried with that. Else
- * than HVD_OK: the comm has ended. */
+/* The question about what is next, and what is carried with it. ready: this
+ * rank has the first. Else than HVD_OK: the comm has ended. */
 hvd_status_t
 by_name_load_carrier(struct by_name *b, bool ready,
                      struct collective_args *args_p) HVD_MUST_CHECK;
-/* It has arrived: have all ranks answered that they are ready? */
-bool by_name_all_are_ready(const struct by_name *b);
-/* Is the stretch's k-th call done with that? Of a round's: no. */
+/* It has arrived: so many of what is next all ranks have. */
+size_t by_name_answer(const struct by_name *b);
+/* Is the k-th call that is decided done with that? Of a round's: no. */
 bool by_name_is_carried(const struct by_name *b, size_t k);
 /* Carried ones, each once, in order. */
 void by_name_deliver(struct by_name *b, struct hvd_request *r);

@@ -1,21 +1,24 @@
 /* collectives/by_name_learned.c - while an order of calls by name is followed:
- * the carrier, which is both the question whether all ranks have posted what is
- * next and the small ones of these calls. See by_name.h, negotiate/learned.h.
+ * the carrier, which is both the question how many of the calls that are next
+ * all ranks have, and small ones of these calls. See by_name.h,
+ * negotiate/learned.h.
  *
- * Nothing is lost where a rank has not: what is carried is a copy, and in place
- * nothing begins before all have answered.
+ * Nothing is lost where a rank has none: what is carried is a copy, and in
+ * place nothing begins before all have answered.
  *
- * Threads: the driver. Memory: two arrays, as large as the largest stretch and
- * CARRIED_NBYTES. */
+ * Threads: the driver. Memory: an array of NEGOTIATOR_ASKED_MAX; the comm's
+ * fusion buffer. */
 #include <string.h>
 
 #include "base/array.h"
 #include "collectives/by_name_impl.h"
+#include "collectives/comm_impl.h"
 #include "collectives/reduce/identity.h"
 #include "timeline/timeline.h"
 
-/* More is faster where it is than copied. */
-enum { CARRIED_NBYTES = FUSION_SMALL_NBYTES };
+/* More, in all, is faster as an operation of its own. Of what may not be there
+ * yet: so much that it costs nothing. */
+enum { CARRIED_NBYTES = 128 << 10, CARRIED_AHEAD_NBYTES = 8 << 10 };
 
 /* --- which --- */
 
@@ -35,49 +38,96 @@ static bool may_be_carried(const struct signature *s)
            is_one(s->prescale) && is_one(s->postscale);
 }
 
-static bool is_alike(const struct signature *s,
-                     const struct collective_args *args)
+/* Would the two be one operation? */
+static bool is_alike(const struct signature *a, const struct signature *b)
 {
-    return args->count == 0 ||
-           (s->dtype == (uint8_t)args->dtype && s->op == (uint8_t)args->op);
+    return may_be_carried(a) && a->dtype == b->dtype && a->op == b->op;
 }
 
-/* As much as may be fused, and one in any case. */
-static size_t room(const struct by_name *b, size_t nbytes)
+static bool is_small(const struct signature *s)
 {
-    uint64_t max = b->setting.fusion_nbytes < CARRIED_NBYTES
-                       ? b->setting.fusion_nbytes
-                       : CARRIED_NBYTES;
-
-    if (nbytes == 0)
-        max = CARRIED_NBYTES;
-    return nbytes < max ? (size_t)max - nbytes : 0;
+    return s->count <=
+           FUSION_SMALL_NBYTES / hvd_dtype_size((hvd_dtype_t)s->dtype);
 }
 
-static bool fits(const struct by_name *b, const struct signature *s,
-                 const struct collective_args *args)
+static const struct signature *signature_of(const struct by_name *b, size_t i)
 {
-    size_t elem = hvd_dtype_size((hvd_dtype_t)s->dtype);
+    void *call;
 
-    return s->count > 0 && s->count <= room(b, args->count * elem) / elem;
+    return negotiator_asked(b->negotiator, i, &call);
 }
 
-/* The first that may, and what goes with it: the same on all ranks. */
+static uint64_t nbytes_of(const struct signature *s)
+{
+    return s->count * hvd_dtype_size((hvd_dtype_t)s->dtype);
+}
+
+/* What is carried has to leave no operation to be made: all calls like this one
+ * of a stretch, which come together, or none. */
+static bool all_fit(const struct by_name *b, const struct signature *s)
+{
+    size_t n = negotiator_n_stretch(b->negotiator), n_alike = 0;
+    uint64_t nbytes = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct signature *one = signature_of(b, i);
+
+        if (!is_alike(one, s))
+            continue;
+        if (!is_small(one))
+            return false;
+        nbytes += nbytes_of(one);
+        n_alike++;
+    }
+    return n_alike == 1 ||
+           (nbytes <= CARRIED_NBYTES && nbytes <= b->setting.fusion_nbytes);
+}
+
+static bool choose_kind(const struct by_name *b, struct signature *s_p)
+{
+    size_t n = negotiator_n_stretch(b->negotiator);
+    bool refused[BATCH_KEYS] = {false};
+
+    for (size_t i = 0; i < n; i++) {
+        const struct signature *s = signature_of(b, i);
+        bool *no = &refused[(s->dtype * 8u + s->op) % BATCH_KEYS];
+
+        *s_p = *s;
+        if (!*no && may_be_carried(s) && all_fit(b, s))
+            return true;
+        *no = true;
+    }
+    return false;
+}
+
+/* May the i-th be carried, beside so many bytes? What comes behind the stretch
+ * may. */
+static bool fits(const struct by_name *b, size_t i, const struct signature *s,
+                 uint64_t nbytes)
+{
+    uint64_t all = nbytes + nbytes_of(s);
+
+    return i < negotiator_n_stretch(b->negotiator) ||
+           (all <= CARRIED_AHEAD_NBYTES && all <= b->setting.fusion_nbytes);
+}
+
 static void choose(struct by_name *b, struct collective_args *args)
 {
     struct carrier *c = &b->carrier;
+    struct signature kind;
+    bool any = choose_kind(b, &kind);
 
-    for (size_t k = 0; k < c->n; k++) {
-        struct negotiated d = negotiator_stretch_call(b->negotiator, k);
-        const struct signature *s = &d.signature;
+    if (any) {
+        args->dtype = (hvd_dtype_t)kind.dtype;
+        args->op = (hvd_op_t)kind.op;
+    }
+    c->elem_nbytes = hvd_dtype_size(args->dtype);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct signature *s = signature_of(b, i);
 
-        c->carried[k] = may_be_carried(s) && is_alike(s, args) &&
-                        fits(b, s, args);
-        if (!c->carried[k])
-            continue;
-        args->dtype = (hvd_dtype_t)s->dtype;
-        args->op = (hvd_op_t)s->op;
-        args->count += s->count;
+        c->carried[i] = any && is_alike(s, &kind) &&
+                        fits(b, i, s, args->count * c->elem_nbytes);
+        args->count += c->carried[i] ? s->count : 0;
     }
 }
 
@@ -99,28 +149,26 @@ static void load(const struct hvd_request *r, uint8_t *to)
     }
 }
 
-static void load_all(const struct by_name *b)
+/* How many of those that are next this rank has; what it has of them is there.
+ */
+static size_t load_first(const struct by_name *b)
 {
     const struct carrier *c = &b->carrier;
-    uint8_t *to = c->buffer;
+    uint8_t *to = b->comm->fusion;
+    size_t i;
 
-    for (size_t k = 0; k < c->n; k++) {
-        struct negotiated d = negotiator_stretch_call(b->negotiator, k);
+    for (i = 0; i < c->n; i++) {
+        void *call;
+        const struct signature *s = negotiator_asked(b->negotiator, i, &call);
 
-        if (!c->carried[k])
+        if (call == NULL)
+            break;
+        if (!c->carried[i])
             continue;
-        load(d.call, to);
-        to += d.signature.count * c->elem_nbytes;
+        load(call, to);
+        to += nbytes_of(s);
     }
-}
-
-static bool reserve(struct by_name *b, size_t n_calls)
-{
-    struct carrier *c = &b->carrier;
-
-    return array_reserve(&c->carried, &c->carried_max, n_calls) &&
-           array_reserve(&c->buffer, &c->buffer_max,
-                         CARRIED_NBYTES + sizeof(double));
+    return i;
 }
 
 hvd_status_t by_name_load_carrier(struct by_name *b, bool ready,
@@ -132,35 +180,39 @@ hvd_status_t by_name_load_carrier(struct by_name *b, bool ready,
                                    .dtype = HVD_UINT8,
                                    .op = HVD_MAX,
                                    .name = "learned"};
+    uint8_t *buffer;
+    size_t n_here;
 
-    c->n = negotiator_stretch_n(b->negotiator);
-    if (!reserve(b, c->n))
+    c->n = negotiator_n_asked(b->negotiator);
+    if (!array_reserve(&c->carried, &c->carried_max, c->n) ||
+        !request_reserve_fusion(b->comm))
         return by_name_no_memory(b);
     choose(b, &args);
-    c->elem_nbytes = hvd_dtype_size(args.dtype);
-    c->question_at = args.count++ * c->elem_nbytes;
-    memset(c->buffer, 0, c->question_at + c->elem_nbytes);
-    if (ready)
-        load_all(b);
-    else
-        reduce_identity(args.dtype, HVD_PRODUCT, c->buffer + c->question_at, 1);
-    args.sendbuf = args.recvbuf = c->buffer;
+    c->question_at = args.count * c->elem_nbytes;
     c->delivered_nbytes = 0;
-    c->begun_ns = timeline_call_clock();
+    args.count += c->n;
+    args.sendbuf = args.recvbuf = buffer = b->comm->fusion;
+    memset(buffer, 0, args.count * c->elem_nbytes);
+    n_here = ready ? load_first(b) : 0;
+    reduce_identity(args.dtype, HVD_PRODUCT,
+                    buffer + c->question_at + n_here * c->elem_nbytes,
+                    c->n - n_here);
+    c->begun_ns = c->decided_ns = timeline_call_clock();
     *args_p = args;
     return HVD_OK;
 }
 
 /* --- and back --- */
 
-bool by_name_all_are_ready(const struct by_name *b)
+size_t by_name_answer(const struct by_name *b)
 {
     const struct carrier *c = &b->carrier;
+    const uint8_t *answers = (const uint8_t *)b->comm->fusion + c->question_at;
+    size_t n = 0;
 
-    for (size_t i = 0; i < c->elem_nbytes; i++)
-        if (c->buffer[c->question_at + i] != 0)
-            return false;
-    return true;
+    while (n < c->n * c->elem_nbytes && answers[n] == 0)
+        n++;
+    return n / c->elem_nbytes;
 }
 
 bool by_name_is_carried(const struct by_name *b, size_t k)
@@ -181,13 +233,14 @@ static const uint8_t *deliver_one(const struct fusion_tensor *tensor,
 void by_name_deliver(struct by_name *b, struct hvd_request *r)
 {
     struct carrier *c = &b->carrier;
-    const uint8_t *from = c->buffer + c->delivered_nbytes;
+    const uint8_t *buffer = b->comm->fusion, *from;
     const struct fusion_tensor one = {r->args.sendbuf, r->args.recvbuf,
                                       r->args.count};
     const struct fusion_tensor *tensors = r->n_tensors > 0 ? r->tensors : &one;
     size_t n = r->n_tensors > 0 ? r->n_tensors : 1;
 
+    from = buffer + c->delivered_nbytes;
     for (size_t i = 0; i < n; i++)
         from = deliver_one(&tensors[i], c->elem_nbytes, from);
-    c->delivered_nbytes = (size_t)(from - c->buffer);
+    c->delivered_nbytes = (size_t)(from - buffer);
 }

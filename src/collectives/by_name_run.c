@@ -6,8 +6,6 @@
 #include <sched.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -16,45 +14,10 @@
 #include "collectives/comm_impl.h"
 #include "timeline/timeline.h"
 
-/* A rank that has posted something for so long, and not all of what is next, says
- * so: the others may wait for what it has. */
-enum { PATIENCE_US = 5000 };
-
-/* --- what all ranks have to agree on --- */
-
-/* What an equal number of elements does not say. */
-static uint32_t digest_of(const struct hvd_request *r)
-{
-    size_t size = (size_t)r->comm->config.size;
-
-    if (r->n_tensors > 0)
-        return request_digest(r);
-    if (r->args.kind != COLLECTIVE_ALLGATHERV || r->ragged.on)
-        return 0;
-    return XXH32(r->args.recvcounts, size * sizeof(*r->args.recvcounts), 0);
-}
-
-static struct signature signature_of(const struct hvd_request *r)
-{
-    const struct frame *head = &r->call.head;
-    const uint64_t ways = SIGNATURE_HALVES | HVD_COLLECTIVE_AVERAGE_OF_ALL;
-
-    return (struct signature){
-        .kind = head->kind,
-        .dtype = head->dtype,
-        .op = head->op,
-        .way = (uint8_t)((r->args.flags & ways) |
-                         (r->ragged.on ? SIGNATURE_RAGGED : 0) |
-                         (is_on_device(&r->args) ? SIGNATURE_ON_DEVICE : 0)),
-        .root = head->root,
-        .digest = digest_of(r),
-        .count = request_count(r),
-        .prescale = r->compression.on ? r->compression.prescale
-                                      : r->args.prescale,
-        .postscale = r->compression.on ? r->compression.postscale
-                                       : r->args.postscale,
-    };
-}
+/* A rank that has posted something for so long, and not what is next, says so:
+ * the others may wait for what it has. Sooner where it has posted what comes
+ * later in the order, which does not suit it then. */
+enum { PATIENCE_US = 5000, PATIENCE_OVERTAKEN_US = 1000 };
 
 static hvd_status_t differ(const struct hvd_request *r,
                            const struct negotiated *d)
@@ -147,7 +110,7 @@ static struct hvd_request *take_posted(struct by_name *b, bool *last_p)
 
 static hvd_status_t tell_negotiator(struct by_name *b, struct hvd_request *r)
 {
-    struct signature signature = signature_of(r);
+    struct signature signature = request_signature(r);
 
     if (r->last_p != NULL) {
         b->join = r;
@@ -161,7 +124,6 @@ static hvd_status_t tell_negotiator(struct by_name *b, struct hvd_request *r)
 
 static hvd_status_t absorb(struct by_name *b)
 {
-    bool had_some = negotiator_n_posted(b->negotiator) > 0;
     struct hvd_request *r, *next;
     bool last;
 
@@ -171,8 +133,6 @@ static hvd_status_t absorb(struct by_name *b)
         next = r->next;
         HVD_TRY(tell_negotiator(b, r));
     }
-    if (!had_some)
-        b->waits_us = clock_now_us();
     if (last)
         negotiator_drain(b->negotiator);
     return HVD_OK;
@@ -269,15 +229,20 @@ static hvd_status_t begin_carrier(struct by_name *b, bool ready)
     return HVD_OK;
 }
 
-/* An order is followed, in which a stretch is next. */
-static hvd_status_t begin_stretch(struct by_name *b)
+/* An order is followed: a rank asks the others once it has what is first. */
+static hvd_status_t begin_question(struct by_name *b)
 {
-    enum negotiator_stretch look = negotiator_stretch_look(b->negotiator);
-    uint64_t until_us = b->waits_us + PATIENCE_US;
+    enum negotiator_look look = negotiator_look(b->negotiator);
+    uint64_t now_us = clock_now_us(), until_us;
 
-    if (look == STRETCH_LACKS && clock_now_us() < until_us)
-        return begin_await(b, until_us);
-    return begin_carrier(b, look == STRETCH_READY);
+    if (look == LOOK_READY || look == LOOK_DEVIATES)
+        return begin_carrier(b, look == LOOK_READY);
+    if (b->waits_us == 0 || negotiator_n_posted(b->negotiator) == 0)
+        b->waits_us = now_us;
+    until_us = b->waits_us +
+               (look == LOOK_OVERTAKEN ? PATIENCE_OVERTAKEN_US : PATIENCE_US);
+    return now_us < until_us ? begin_await(b, until_us)
+                             : begin_carrier(b, false);
 }
 
 /* --- batches --- */
@@ -540,8 +505,9 @@ static hvd_status_t run_decided(struct by_name *b, const struct negotiated *d,
     struct hvd_request *r = d->call;
 
     if (carried) {
-        request_show(r, TIMELINE_NEGOTIATE, r->posted_ns, b->carrier.begun_ns);
-        r->begun_ns = b->carrier.begun_ns;
+        request_show(r, TIMELINE_NEGOTIATE, r->posted_ns,
+                     b->carrier.decided_ns);
+        r->begun_ns = b->carrier.decided_ns;
         by_name_deliver(b, r);
         complete(b, r, HVD_OK);
         return HVD_OK;
@@ -576,22 +542,31 @@ static hvd_status_t take_decisions(struct by_name *b)
         HVD_TRY(run_decided(b, &d, by_name_is_carried(b, k)));
     }
     b->carrier.n = 0;
-    b->waits_us = now_us;
+    b->waits_us = 0;
     return HVD_OK;
 }
 
 /* --- one thing after the other --- */
 
-/* What is being posted just now is told in one round: as long as posts follow
- * each other, and nobody waits. */
+/* Are there posts to wait for? */
+static bool gathers(const struct by_name *b)
+{
+    if (!b->comm->in_background || comm_kicked(b->comm))
+        return false;
+    return negotiator_follows(b->negotiator)
+               ? !negotiator_has_stretch(b->negotiator)
+               : negotiator_has_news(b->negotiator);
+}
+
+/* What is being posted just now is told in one round, or is the answer to one
+ * question: as long as posts follow each other, and nobody waits. */
 static hvd_status_t gather(struct by_name *b)
 {
     uint64_t now_us = clock_now_us(), end_us = now_us + b->setting.gather_us;
     uint64_t last_us = now_us;
 
     HVD_TRY(absorb(b));
-    while (b->comm->in_background && !comm_kicked(b->comm) &&
-           negotiator_has_news(b->negotiator) && now_us < end_us &&
+    while (gathers(b) && now_us < end_us &&
            now_us < last_us + b->setting.follow_us) {
         sched_yield();
         now_us = clock_now_us();
@@ -608,7 +583,7 @@ static hvd_status_t begin_next(struct by_name *b)
     /* not while it is awaited: what is posted then ends that */
     HVD_TRY(gather(b));
     if (negotiator_follows(b->negotiator))
-        return begin_stretch(b);
+        return begin_question(b);
     return negotiator_has_news(b->negotiator) ? begin_round(b)
                                               : begin_await(b, 0);
 }
@@ -624,11 +599,14 @@ static void hear_setting(struct by_name *b, const uint8_t *told)
 /* In place of the decisions of a round, or a round is next. */
 static hvd_status_t finish_carrier(struct by_name *b)
 {
-    bool all_ready = by_name_all_are_ready(b);
+    size_t n = by_name_answer(b);
+    uint64_t arrived_ns = b->comm->op.arrived_ns; /* 0: it is not known */
 
+    if (arrived_ns > b->carrier.begun_ns)
+        b->carrier.decided_ns = arrived_ns;
     drop_own(b, HVD_OK);
-    negotiator_stretch_end(b->negotiator, all_ready);
-    if (all_ready)
+    negotiator_answered(b->negotiator, n);
+    if (n > 0)
         return take_decisions(b);
     b->carrier.n = 0;
     return begin_round(b);

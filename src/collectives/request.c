@@ -324,6 +324,40 @@ uint32_t request_digest(const struct hvd_request *request)
     return (uint32_t)digest_of(request, &all);
 }
 
+/* What an equal number of elements does not say. */
+static uint32_t digest_of_counts(const struct hvd_request *r)
+{
+    size_t size = (size_t)r->comm->config.size;
+
+    if (r->n_tensors > 0)
+        return request_digest(r);
+    if (r->args.kind != COLLECTIVE_ALLGATHERV || r->ragged.on)
+        return 0;
+    return XXH32(r->args.recvcounts, size * sizeof(*r->args.recvcounts), 0);
+}
+
+struct signature request_signature(const struct hvd_request *r)
+{
+    const struct frame *head = &r->call.head;
+    const uint64_t ways = SIGNATURE_HALVES | HVD_COLLECTIVE_AVERAGE_OF_ALL;
+
+    return (struct signature){
+        .kind = head->kind,
+        .dtype = head->dtype,
+        .op = head->op,
+        .way = (uint8_t)((r->args.flags & ways) |
+                         (r->ragged.on ? SIGNATURE_RAGGED : 0) |
+                         (is_on_device(&r->args) ? SIGNATURE_ON_DEVICE : 0)),
+        .root = head->root,
+        .digest = digest_of_counts(r),
+        .count = request_count(r),
+        .prescale = r->compression.on ? r->compression.prescale
+                                      : r->args.prescale,
+        .postscale = r->compression.on ? r->compression.postscale
+                                       : r->args.postscale,
+    };
+}
+
 void request_make_one_part(struct hvd_request *request)
 {
     struct fusion_part all = {.last = request->n_tensors - 1};

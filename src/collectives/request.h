@@ -146,6 +146,8 @@ hvd_status_t request_result(struct hvd_request *request) HVD_MUST_CHECK;
 /* Elements of all its tensors; of a group, a digest of how many each has. */
 uint64_t request_count(const struct hvd_request *request);
 uint32_t request_digest(const struct hvd_request *request);
+/* Of a call by name: what all ranks have to agree on. */
+struct signature request_signature(const struct hvd_request *request);
 
 /* Is it done? If not, the thread goes on with it. The issuing thread. */
 bool request_test(const struct hvd_request *request);
@@ -166,6 +168,10 @@ request_packed(const struct hvd_request *request)
     return request->n_tensors > 0 && !request->adasum.on && part->packed ? part
                                                                          : NULL;
 }
+
+/* comm->fusion is there, [FUSION_BUFFER_NBYTES]. false: no memory. Whoever
+ * drives the comm uses it between two operations, or for one. */
+bool request_reserve_fusion(struct comm *comm);
 
 /* A group whose tensors travel in one operation, as they are. */
 void request_make_one_part(struct hvd_request *request);

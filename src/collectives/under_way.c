@@ -9,7 +9,7 @@
 #include "collectives/request.h"
 #include "timeline/timeline.h"
 
-static bool buffer_reserve(struct comm *comm)
+bool request_reserve_fusion(struct comm *comm)
 {
     void *buffer;
 
@@ -72,7 +72,7 @@ static hvd_status_t pack(struct comm *comm, const struct hvd_request *r)
 
     if (packed == NULL)
         return HVD_OK;
-    if (!buffer_reserve(comm)) {
+    if (!request_reserve_fusion(comm)) {
         /* the others have begun: this rank cannot go back */
         (void)comm_fail(comm, HVD_ERR_NOMEM, "a fusion buffer");
         return comm_end(comm);

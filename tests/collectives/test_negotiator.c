@@ -335,6 +335,104 @@ START_TEST(a_drain_is_no_trouble_where_all_have_posted)
 }
 END_TEST
 
+/* From the third step on two ranks need no round, and one never asked anybody.
+ */
+START_TEST(alone_no_order_is_followed)
+{
+    struct negotiated next;
+    struct table t;
+
+    for (int size = 1; size <= 2; size++) {
+        open_table(&t, size, 8);
+        for (int i = 0; i < size; i++)
+            negotiator_learn(t.ranks[i], true);
+        for (int k = 0; k < 3; k++) {
+            ck_assert(!negotiator_follows(t.ranks[0]));
+            post_all(&t, 1, 8);
+            while (play_round(&t))
+                continue;
+            ck_assert_int_eq(decided(&t, &next), 1);
+        }
+        ck_assert_int_eq(negotiator_follows(t.ranks[0]), size == 2);
+        close_table(&t);
+    }
+}
+END_TEST
+
+static void expect_look(const struct table *t, enum negotiator_look look)
+{
+    ck_assert_int_eq(negotiator_look(t->ranks[0]), look);
+}
+
+static void run_step(struct table *t, int first, int last)
+{
+    struct negotiated next;
+
+    for (int name = first; name <= last; name++)
+        post_all(t, name, 8);
+    while (play_round(t))
+        continue;
+    for (int name = first; name <= last; name++)
+        ck_assert_int_eq(decided(t, &next), name);
+}
+
+/* Names 1 and 2, then 3. */
+static void open_followed(struct table *t)
+{
+    open_table(t, 2, 8);
+    run_step(t, 1, 3); /* they are known */
+    for (int i = 0; i < 2; i++)
+        negotiator_learn(t->ranks[i], true);
+    for (int k = 0; k < 3; k++) {
+        run_step(t, 1, 2);
+        run_step(t, 3, 3);
+    }
+    ck_assert(negotiator_follows(t->ranks[0]));
+}
+
+START_TEST(what_this_rank_has_of_what_is_next_is_known)
+{
+    struct table t;
+
+    open_followed(&t);
+    ck_assert_uint_eq(negotiator_n_asked(t.ranks[0]), 3);
+    ck_assert_uint_eq(negotiator_n_stretch(t.ranks[0]), 2);
+    expect_look(&t, LOOK_LACKS);
+    post(&t, 0, 2, 8);
+    expect_look(&t, LOOK_LACKS);
+    ck_assert(!negotiator_has_stretch(t.ranks[0]));
+    post(&t, 0, 3, 8);
+    expect_look(&t, LOOK_OVERTAKEN);
+    post(&t, 0, 1, 8);
+    expect_look(&t, LOOK_READY);
+    ck_assert(negotiator_has_stretch(t.ranks[0]));
+    close_table(&t);
+}
+END_TEST
+
+/* At once, whatever else is posted. */
+START_TEST(what_is_no_part_of_the_order_deviates)
+{
+    struct table t;
+
+    for (int way = 0; way < 4; way++) {
+        open_followed(&t);
+        post(&t, 0, 1, 8);
+        if (way == 0)
+            post(&t, 0, 9, 8);
+        else if (way == 1)
+            post(&t, 0, 3, 9);
+        else if (way == 2)
+            negotiator_join(t.ranks[0]);
+        else
+            negotiator_drain(t.ranks[0]);
+        post(&t, 0, 2, 8);
+        expect_look(&t, LOOK_DEVIATES);
+        close_table(&t);
+    }
+}
+END_TEST
+
 /* A thousand new names at once, and rounds that grow with them. */
 START_TEST(many_new_names_take_several_exchanges)
 {
@@ -372,6 +470,9 @@ int main(void)
     tcase_add_test(tc, a_call_survives_the_loss_of_its_place);
     tcase_add_test(tc, ranks_that_all_drain_over_different_names_are_stuck);
     tcase_add_test(tc, a_drain_is_no_trouble_where_all_have_posted);
+    tcase_add_test(tc, alone_no_order_is_followed);
+    tcase_add_test(tc, what_this_rank_has_of_what_is_next_is_known);
+    tcase_add_test(tc, what_is_no_part_of_the_order_deviates);
     tcase_add_test(tc, many_new_names_take_several_exchanges);
     suite_add_tcase(suite, tc);
     return support_run(suite);

@@ -32,7 +32,7 @@ struct step {
     int differs[NAMES_MAX]; /* a rank that calls something else; -1: none */
 };
 
-enum doing { FREE, IN_ROUND, IN_EXCHANGE, IN_STRETCH, FINISHED };
+enum doing { FREE, IN_ROUND, IN_EXCHANGE, IN_QUESTION, FINISHED };
 
 struct player {
     struct negotiator *n;
@@ -73,12 +73,12 @@ struct play {
     struct player players[RANKS_MAX];
     struct meeting meetings[2];
     struct decision log[STEPS_MAX * NAMES_MAX];
-    size_t n_log, n_posts, n_rounds, n_stretches;
+    size_t n_log, n_posts, n_rounds, n_questions;
     uint64_t n_begun; /* collectives that somebody has entered */
 };
 
-/* Of all plays: stretches of an order, by whether all ranks had them. */
-static size_t n_followed, n_refused;
+/* Of all plays: answers to questions, by whether there was one. */
+static size_t n_followed, n_refused, n_at_once;
 
 /* Check writes down each of its own. */
 #define CHECK(p, condition)                                           \
@@ -284,23 +284,26 @@ static void enter_exchange(struct play *p, int rank)
     r->doing = IN_EXCHANGE;
 }
 
-/* The first byte: has this rank all of it? And what all take it to be. */
-static void enter_stretch(struct play *p, int rank, bool ready)
+/* The first byte: how many of what is next has this rank? And what all ranks
+ * take that to be. */
+static void enter_question(struct play *p, int rank, bool ready)
 {
     struct player *r = &p->players[rank];
-    size_t n = negotiator_stretch_n(r->n);
+    size_t n = negotiator_n_asked(r->n), n_here = 0;
     struct meeting *m = enter(p, r, n + 1);
     uint8_t *out = m->bytes + (size_t)rank * (n + 1);
 
-    p->n_stretches += m->n_entered == 1;
-    *out++ = ready;
-    for (size_t k = 0; k < n; k++) {
-        struct negotiated call = negotiator_stretch_call(r->n, k);
+    p->n_questions += m->n_entered == 1;
+    CHECK(p, negotiator_n_stretch(r->n) <= n);
+    for (size_t i = 0; i < n; i++) {
+        void *call;
 
-        CHECK(p, !ready || call.call != NULL);
-        *out++ = (uint8_t)call.signature.root;
+        out[1 + i] = (uint8_t)negotiator_asked(r->n, i, &call)->root;
+        n_here += n_here == i && call != NULL;
     }
-    r->doing = IN_STRETCH;
+    CHECK(p, !ready || n_here > 0);
+    out[0] = ready ? (uint8_t)n_here : 0;
+    r->doing = IN_QUESTION;
 }
 
 static int index_in(const struct step *step, int name)
@@ -413,19 +416,20 @@ static void combine(struct meeting *m, int size)
     }
 }
 
-/* Where a rank had not all of it, a round follows. */
-static void leave_stretch(struct play *p, int rank, struct meeting *m)
+/* Where a rank had not the first, a round follows. */
+static void leave_question(struct play *p, int rank, struct meeting *m)
 {
     struct player *r = &p->players[rank];
-    bool all_ready;
+    size_t n;
 
     combine(m, p->size);
     CHECK(p, m->alike);
-    all_ready = m->bytes[0] != 0;
-    n_followed += all_ready;
-    n_refused += !all_ready;
-    negotiator_stretch_end(r->n, all_ready);
-    if (all_ready)
+    n = m->bytes[0];
+    n_followed += n > 0;
+    n_refused += n == 0;
+    n_at_once += n > 1;
+    negotiator_answered(r->n, n);
+    if (n > 0)
         go_on(p, rank);
     else
         enter_round(p, rank);
@@ -436,8 +440,8 @@ static void leave_meeting(struct play *p, int rank)
     struct player *r = &p->players[rank];
     struct meeting *m = &p->meetings[r->met % 2];
 
-    if (r->doing == IN_STRETCH) {
-        leave_stretch(p, rank, m);
+    if (r->doing == IN_QUESTION) {
+        leave_question(p, rank, m);
         return;
     }
     if (r->doing == IN_ROUND) {
@@ -464,17 +468,18 @@ static bool follow(struct play *p, int rank)
 {
     struct player *r = &p->players[rank];
     bool posts = r->n_posted < p->steps[r->step].n;
-    enum negotiator_stretch look = negotiator_stretch_look(r->n);
+    enum negotiator_look look = negotiator_look(r->n);
 
     if (negotiator_n_posted(r->n) == 0 && !r->joins) {
         if (posts)
             player_post(p, rank);
         return posts;
     }
-    if (posts && draw(p, look == STRETCH_LACKS ? 20 : 3) > 0)
+    if (posts &&
+        draw(p, look == LOOK_LACKS || look == LOOK_OVERTAKEN ? 20 : 3) > 0)
         player_post(p, rank);
     else
-        enter_stretch(p, rank, look == STRETCH_READY);
+        enter_question(p, rank, look == LOOK_READY);
     return true;
 }
 
@@ -553,7 +558,7 @@ static void play(uint64_t seed)
     CHECK(&p, p.n_log == n_calls);
     /* with a new name's two; a place may be lost now and then */
     CHECK(&p, p.n_rounds <= 3 * p.n_posts);
-    CHECK(&p, p.n_stretches <= p.n_posts);
+    CHECK(&p, p.n_questions <= p.n_posts);
     end_play(&p);
 }
 
@@ -569,6 +574,7 @@ START_TEST(in_any_order_all_decide_the_same_and_nobody_waits_for_ever)
         play(seed);
     ck_assert_uint_gt(n_followed, SEEDS);
     ck_assert_uint_gt(n_refused, SEEDS / 10);
+    ck_assert_uint_gt(n_at_once, SEEDS / 10);
 }
 END_TEST
 

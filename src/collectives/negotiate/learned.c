@@ -5,7 +5,8 @@
 
 void learned_init(struct learned *l)
 {
-    *l = (struct learned){.n_needed = LEARNED_CYCLES};
+    *l = (struct learned){.n_needed = LEARNED_CYCLES,
+                          .n_to_follow = LEARNED_FOLLOWED};
 }
 
 void learned_fini(struct learned *l)
@@ -77,40 +78,34 @@ static void end_cycle(struct learned *l)
     begin_cycle(l);
 }
 
-static const struct learned_cycle *middling(struct learned *l)
-{
-    const struct learned_cycle *a = ended(l, 0), *b = ended(l, 1);
-    const struct learned_cycle *c = ended(l, 2), *swap;
-
-    if (a->n_stretches > b->n_stretches) {
-        swap = a;
-        a = b;
-        b = swap;
-    }
-    if (c->n_stretches >= b->n_stretches)
-        return b;
-    return c->n_stretches > a->n_stretches ? c : a;
-}
-
 /* --- following --- */
 
-static void find_stretch(struct learned *l, size_t from)
+static const struct learned_cycle *finest(struct learned *l)
 {
-    const struct learned_cycle *cycle = l->followed;
+    const struct learned_cycle *best = ended(l, 0);
 
-    l->next = from;
-    l->n_next = 1;
-    while (!cycle->calls[from++].ends)
-        l->n_next++;
+    for (size_t k = 1; k < LEARNED_CYCLES; k++)
+        if (ended(l, k)->n_stretches > best->n_stretches)
+            best = ended(l, k);
+    return best;
+}
+
+static void find_stretch(struct learned *l)
+{
+    const struct learned_call *calls = l->followed->calls + l->next;
+
+    l->n_stretch = 1;
+    while (!calls[l->n_stretch - 1].ends)
+        l->n_stretch++;
 }
 
 static void follow(struct learned *l)
 {
-    l->followed = middling(l);
+    l->followed = finest(l);
     for (size_t i = 0; i < l->followed->n; i++)
         l->at[l->followed->calls[i].place] = i;
-    l->n_followed = 0;
-    find_stretch(l, 0);
+    l->next = l->n_followed = 0;
+    find_stretch(l);
 }
 
 void learned_decided(struct learned *l, const int *places, size_t n)
@@ -136,44 +131,48 @@ void learned_forget(struct learned *l)
     begin_cycle(l);
 }
 
-const struct learned_call *learned_stretch(const struct learned *l, size_t *n_p)
+const struct learned_call *learned_ahead(const struct learned *l, size_t *n_p)
 {
-    *n_p = l->n_next;
+    *n_p = l->followed->n - l->next;
     return l->followed->calls + l->next;
 }
 
-bool learned_has(const struct learned *l, int place)
+bool learned_find(const struct learned *l, int place, size_t *k_p)
 {
     size_t at = l->at[place];
 
+    *k_p = at - l->next;
     return at < l->followed->n && l->followed->calls[at].place == place;
 }
 
-bool learned_is_next(const struct learned *l, int place)
+static void end_followed(struct learned *l)
 {
-    return learned_has(l, place) && l->at[place] - l->next < l->n_next;
-}
-
-void learned_ran(struct learned *l)
-{
-    size_t next = l->next + l->n_next;
-
-    if (next < l->followed->n) {
-        find_stretch(l, next);
+    l->next = 0;
+    if (++l->n_followed < l->n_to_follow)
         return;
-    }
-    find_stretch(l, 0);
-    if (++l->n_followed < LEARNED_FOLLOWED_MAX)
-        return;
+    if (l->n_to_follow < LEARNED_FOLLOWED_MAX)
+        l->n_to_follow *= 2;
     l->n_needed = LEARNED_CYCLES;
     learned_forget(l);
 }
 
+void learned_ran(struct learned *l, size_t k)
+{
+    HVD_ASSERT(k <= l->followed->n - l->next);
+    l->next += k;
+    if (l->next == l->followed->n)
+        end_followed(l);
+    if (!learned_follows(l))
+        return;
+    if (k < l->n_stretch)
+        l->n_stretch -= k;
+    else
+        find_stretch(l);
+}
+
 void learned_deviated(struct learned *l)
 {
-    bool was_right = l->n_followed >= LEARNED_STEADY;
-
-    l->n_needed = was_right ? LEARNED_CYCLES : 2 * l->n_needed;
+    l->n_needed *= 2;
     if (l->n_needed > LEARNED_CYCLES_MAX)
         l->n_needed = LEARNED_CYCLES_MAX;
     learned_forget(l);

@@ -5,17 +5,17 @@
  *   cycle     names as they are decided, each once: a step of training, mostly.
  *             Equal ones have the same names; as ranks post them in orders of
  *             their own, a round decides now these first, now those
- *   stretch   a part of a cycle: what one round has decided. What is followed
- *             are the stretches of that of the last cycles which has a middling
- *             number of them, as any round may have come at an odd moment
+ *   stretch   a part of a cycle: what one round has decided, and so may be
+ *             expected to come together. What is followed is that of the last
+ *             cycles which has most of them
  *
  *   LEARNING --(as many equal cycles as are needed)--> FOLLOWING
  *      ^  ^                                             |   |
  *      |  '---(a rank deviates: more cycles are needed)-'   |
- *      '------(so often that stretches are to fit again)----'
+ *      '--(so often that another order may suit better)-----'
  *
- * The same on all ranks, since what it is told is: decisions, and whether a
- * stretch has run.
+ * The same on all ranks, since what it is told is: decisions, and how many
+ * names of the order have run.
  *
  * Pure. Threads: one at a time. Memory: grows in _reserve alone. */
 #ifndef COLLECTIVES_NEGOTIATE_LEARNED_H
@@ -25,10 +25,11 @@
 #include <stddef.h>
 
 enum {
-    LEARNED_CYCLES = 3,         /* as many equal ones are needed, at first */
-    LEARNED_CYCLES_MAX = 1024,  /* ... and at most: each deviation doubles it */
-    LEARNED_STEADY = 64,        /* cycles followed: it was right to do so */
-    LEARNED_FOLLOWED_MAX = 1024 /* cycles, then stretches are learned anew */
+    LEARNED_CYCLES = 3,        /* as many equal ones are needed, at first */
+    LEARNED_CYCLES_MAX = 1024, /* ... and at most: each deviation doubles it */
+    LEARNED_FOLLOWED = 16,     /* cycles, then it is learned anew; the next time
+                                  behind twice as many, */
+    LEARNED_FOLLOWED_MAX = 1024 /* ... and at most so many */
 };
 
 struct learned_call {
@@ -52,8 +53,9 @@ struct learned {
     size_t seen_max, at_max;
 
     const struct learned_cycle *followed; /* NULL: none */
-    size_t next, n_next;                  /* the stretch that is next */
-    size_t n_followed;                    /* cycles */
+    size_t next;                          /* names that have run */
+    size_t n_stretch; /* of the stretch that is next: names that have not */
+    size_t n_followed, n_to_follow; /* cycles */
 };
 
 void learned_init(struct learned *l);
@@ -73,15 +75,14 @@ static inline bool learned_follows(const struct learned *l)
 
 /* --- while an order is followed --- */
 
-/* The stretch that is next, calls [*n_p]. */
-const struct learned_call *learned_stretch(const struct learned *l,
-                                           size_t *n_p);
-/* Is the place part of the order? Of the stretch that is next? */
-bool learned_has(const struct learned *l, int place);
-bool learned_is_next(const struct learned *l, int place);
-/* The stretch runs: the one behind it is next. */
-void learned_ran(struct learned *l);
-/* A rank has not had it. */
+/* What is next, to the end of the cycle: [*n_p], one at least. */
+const struct learned_call *learned_ahead(const struct learned *l, size_t *n_p);
+/* Where in it the place stands. false: it is no part of the order. *k_p: so
+ * many are to run before it; those that have run are far behind. */
+bool learned_find(const struct learned *l, int place, size_t *k_p);
+/* The first k run, k <= n ahead. */
+void learned_ran(struct learned *l, size_t k);
+/* A rank has not had the first. */
 void learned_deviated(struct learned *l);
 
 #endif

@@ -13,9 +13,9 @@
  *   decided     calls that all ranks have posted, in the order of their places:
  *               to be run, or, where ranks differ in what they call by that
  *               name, to fail on all of them
- *   stretch     instead of a round, while an order that repeats is followed
- *               (learned.h): all ranks know what is next, and tell each other
- *               only whether they have posted all of it
+ *   question    instead of a round, while an order that repeats is followed
+ *               (learned.h): all ranks know which names are next, and tell each
+ *               other only how many of them they have posted
  *
  * Rounds are calls like others: ranks that have nothing to tell join when one
  * has begun, and who has posted nothing does not, and is waited for. No rank
@@ -37,8 +37,8 @@
  *
  * A rank deviates from an order at once where it has posted what is not part of
  * it, or something else by a name that is, where it joins, and where it drains;
- * and when the caller has no patience any more. No call is lost: those of the
- * stretch are as if the order had not been followed.
+ * and when the caller has no patience any more. No call is lost: all are as if
+ * the order had not been followed.
  *
  * Pure. Threads: one at a time. Memory: grows in _create, _post and
  * _exchange_end, which can fail; else never. */
@@ -116,28 +116,39 @@ struct negotiated {
     struct signature other;
 };
 
-/* --- a stretch of an order that is followed, in place of a round --- */
+/* --- an order that is followed: a question in place of a round --- */
 
-/* Orders are learned from the next round on, or not: the same on all ranks. */
+/* Orders are learned from the next round on, or not: the same on all ranks.
+ * Alone there is nobody to ask, and none is. */
 void negotiator_learn(struct negotiator *n, bool on);
 
-/* The next decision is a stretch's; else a round's. */
+/* The next decision is by a question; else by a round. */
 bool negotiator_follows(const struct negotiator *n);
 
-enum negotiator_stretch {
-    STRETCH_LACKS,   /* this rank has not posted all of it yet */
-    STRETCH_READY,   /* it has */
-    STRETCH_DEVIATES /* it will not: the others are to be told */
+enum negotiator_look {
+    LOOK_LACKS,     /* this rank has not posted what is first */
+    LOOK_OVERTAKEN, /* ... but what comes later than it was ever seen with */
+    LOOK_READY,     /* it has */
+    LOOK_DEVIATES   /* it will not: the others are to be told */
 };
-enum negotiator_stretch negotiator_stretch_look(const struct negotiator *n);
+enum negotiator_look negotiator_look(const struct negotiator *n);
+/* Has it as many as may be expected to come together? */
+bool negotiator_has_stretch(const struct negotiator *n);
 
-/* Its k-th call, k < _stretch_n(): whether this rank has posted it or not. */
-size_t negotiator_stretch_n(const struct negotiator *n);
-struct negotiated negotiator_stretch_call(const struct negotiator *n, size_t k);
+/* So many names a question is about, at most. */
+enum { NEGOTIATOR_ASKED_MAX = 256 };
 
-/* all_ready: it is decided, in this order. Else the order is followed no more,
- * and a round is next. */
-void negotiator_stretch_end(struct negotiator *n, bool all_ready);
+/* Names that the next one is about, and how many of them may be expected to
+ * come together: the same on all ranks. */
+size_t negotiator_n_asked(const struct negotiator *n);
+size_t negotiator_n_stretch(const struct negotiator *n);
+/* The i-th of them, and this rank's call by it: NULL, it has not posted it. */
+const struct signature *negotiator_asked(const struct negotiator *n, size_t i,
+                                         void **call_p);
+
+/* The first k are decided, in this order: all ranks have posted them. 0: the
+ * order is followed no more, and a round is next. */
+void negotiator_answered(struct negotiator *n, size_t k);
 
 /* --- decisions --- */
 

@@ -1,5 +1,5 @@
 /* collectives/negotiate/negotiator_impl.h - the inside of a negotiator, shared
- * by negotiator.c (names, rounds, exchanges) and negotiator_stretch.c (an order
+ * by negotiator.c (names, rounds, exchanges) and negotiator_order.c (an order
  * that is followed). Pure. */
 #ifndef COLLECTIVES_NEGOTIATE_NEGOTIATOR_IMPL_H
 #define COLLECTIVES_NEGOTIATE_NEGOTIATOR_IMPL_H
@@ -67,8 +67,8 @@ struct negotiator {
 
     struct learned learned;
     bool learns;
-    size_t n_lacking; /* of the stretch that is next: not posted here */
-    bool deviates;    /* what is posted here is not the order */
+    size_t n_reach; /* of what is next: up to the last that is posted here */
+    bool deviates;  /* what is posted here is not the order */
 };
 
 static inline bool negotiator_is_as_agreed(const struct place *place)
@@ -80,7 +80,7 @@ static inline bool negotiator_is_as_agreed(const struct place *place)
 
 void negotiator_decide(struct negotiator *n, int place, bool fails);
 
-/* --- negotiator_stretch.c --- */
+/* --- negotiator_order.c --- */
 
 /* This rank calls something at the place, while an order is followed. */
 void negotiator_note_call(struct negotiator *n, int place);
