@@ -94,7 +94,7 @@ def only_the_misleading_bridge(stage):
     stage.up(2, mislead=True)
     run = stage.launch(["-np", "2", *stage.ssh_options(), "-H", "host1,host2",
                         "--network-interface", "docker0", "--elastic-timeout",
-                        "15", "--start-timeout", "15"], TRAINER)
+                        "27", "--start-timeout", "25"], TRAINER)
     run.wait(stages.harness.PATIENCE_S)
     stage.note(run.verdict())
     equal(run.process.returncode, 1, "status")
