@@ -92,8 +92,10 @@ static bool choose_kind(const struct by_name *b, struct signature *s_p)
         const struct signature *s = signature_of(b, i);
         bool *no = &refused[(s->dtype * 8u + s->op) % BATCH_KEYS];
 
+        if (!may_be_carried(s) || *no)
+            continue;
         *s_p = *s;
-        if (!*no && may_be_carried(s) && all_fit(b, s))
+        if (all_fit(b, s))
             return true;
         *no = true;
     }

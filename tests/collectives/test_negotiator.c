@@ -410,6 +410,45 @@ START_TEST(what_this_rank_has_of_what_is_next_is_known)
 }
 END_TEST
 
+/* More names than a question is about. */
+START_TEST(a_long_order_takes_several_questions)
+{
+    enum { MANY = NEGOTIATOR_ASKED_MAX + 76 };
+    struct negotiated next;
+    struct table t;
+    size_t n;
+
+    open_table(&t, 2, 2 * MANY);
+    for (int k = 0; k < 5; k++) {
+        if (k == 2)
+            for (int i = 0; i < 2; i++)
+                negotiator_learn(t.ranks[i], true);
+        for (int name = 0; name < MANY; name++)
+            post_all(&t, name, 8);
+        while (negotiator_n_posted(t.ranks[0]) > 0) {
+            (void)play_round(&t);
+            while (decided(&t, &next) >= 0)
+                continue;
+        }
+    }
+    for (int name = 0; name < MANY; name++)
+        post_all(&t, name, 8);
+    for (int k = 0; k < 2; k++) {
+        n = negotiator_n_asked(t.ranks[0]);
+        ck_assert_uint_eq(n, k == 0 ? NEGOTIATOR_ASKED_MAX : 76);
+        ck_assert_uint_eq(negotiator_n_stretch(t.ranks[0]), n);
+        ck_assert(negotiator_has_stretch(t.ranks[0]));
+        for (int i = 0; i < 2; i++)
+            negotiator_answered(t.ranks[i], n);
+        while (n-- > 0)
+            ck_assert_int_ge(decided(&t, &next), 0);
+        ck_assert_int_eq(decided(&t, &next), -1);
+    }
+    ck_assert(!negotiator_has_news(t.ranks[0]));
+    close_table(&t);
+}
+END_TEST
+
 /* At once, whatever else is posted. */
 START_TEST(what_is_no_part_of_the_order_deviates)
 {
@@ -472,6 +511,7 @@ int main(void)
     tcase_add_test(tc, a_drain_is_no_trouble_where_all_have_posted);
     tcase_add_test(tc, alone_no_order_is_followed);
     tcase_add_test(tc, what_this_rank_has_of_what_is_next_is_known);
+    tcase_add_test(tc, a_long_order_takes_several_questions);
     tcase_add_test(tc, what_is_no_part_of_the_order_deviates);
     tcase_add_test(tc, many_new_names_take_several_exchanges);
     suite_add_tcase(suite, tc);

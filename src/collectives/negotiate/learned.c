@@ -80,14 +80,20 @@ static void end_cycle(struct learned *l)
 
 /* --- following --- */
 
-static const struct learned_cycle *finest(struct learned *l)
+/* By its stretches: any round may have come at an odd moment. */
+static const struct learned_cycle *middling(struct learned *l)
 {
-    const struct learned_cycle *best = ended(l, 0);
+    const struct learned_cycle *a = ended(l, 0), *b = ended(l, 1);
+    const struct learned_cycle *c = ended(l, 2), *swap;
 
-    for (size_t k = 1; k < LEARNED_CYCLES; k++)
-        if (ended(l, k)->n_stretches > best->n_stretches)
-            best = ended(l, k);
-    return best;
+    if (a->n_stretches > b->n_stretches) {
+        swap = a;
+        a = b;
+        b = swap;
+    }
+    if (c->n_stretches >= b->n_stretches)
+        return b;
+    return c->n_stretches > a->n_stretches ? c : a;
 }
 
 static void find_stretch(struct learned *l)
@@ -101,7 +107,7 @@ static void find_stretch(struct learned *l)
 
 static void follow(struct learned *l)
 {
-    l->followed = finest(l);
+    l->followed = middling(l);
     for (size_t i = 0; i < l->followed->n; i++)
         l->at[l->followed->calls[i].place] = i;
     l->next = l->n_followed = 0;
@@ -172,7 +178,9 @@ void learned_ran(struct learned *l, size_t k)
 
 void learned_deviated(struct learned *l)
 {
-    l->n_needed *= 2;
+    bool suited = l->n_followed >= LEARNED_FOLLOWED;
+
+    l->n_needed = suited ? LEARNED_CYCLES : 2 * l->n_needed;
     if (l->n_needed > LEARNED_CYCLES_MAX)
         l->n_needed = LEARNED_CYCLES_MAX;
     learned_forget(l);

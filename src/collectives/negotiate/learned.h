@@ -7,7 +7,7 @@
  *             their own, a round decides now these first, now those
  *   stretch   a part of a cycle: what one round has decided, and so may be
  *             expected to come together. What is followed is that of the last
- *             cycles which has most of them
+ *             cycles which has a middling number of them
  *
  *   LEARNING --(as many equal cycles as are needed)--> FOLLOWING
  *      ^  ^                                             |   |
@@ -25,10 +25,11 @@
 #include <stddef.h>
 
 enum {
-    LEARNED_CYCLES = 3,        /* as many equal ones are needed, at first */
-    LEARNED_CYCLES_MAX = 1024, /* ... and at most: each deviation doubles it */
-    LEARNED_FOLLOWED = 16,     /* cycles, then it is learned anew; the next time
-                                  behind twice as many, */
+    LEARNED_CYCLES = 3,         /* as many equal ones are needed, at first */
+    LEARNED_CYCLES_MAX = 1024,  /* ... and at most: each deviation doubles it,
+                                  unless it was followed for long */
+    LEARNED_FOLLOWED = 16,      /* cycles: long. Then it is learned anew; the
+                                  next time behind twice as many, */
     LEARNED_FOLLOWED_MAX = 1024 /* ... and at most so many */
 };
 

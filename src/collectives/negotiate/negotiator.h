@@ -127,7 +127,7 @@ bool negotiator_follows(const struct negotiator *n);
 
 enum negotiator_look {
     LOOK_LACKS,     /* this rank has not posted what is first */
-    LOOK_OVERTAKEN, /* ... but what comes later than it was ever seen with */
+    LOOK_OVERTAKEN, /* ... but what comes behind all that came with it */
     LOOK_READY,     /* it has */
     LOOK_DEVIATES   /* it will not: the others are to be told */
 };
@@ -136,7 +136,7 @@ enum negotiator_look negotiator_look(const struct negotiator *n);
 bool negotiator_has_stretch(const struct negotiator *n);
 
 /* So many names a question is about, at most. */
-enum { NEGOTIATOR_ASKED_MAX = 256 };
+enum { NEGOTIATOR_ASKED_MAX = 1024 };
 
 /* Names that the next one is about, and how many of them may be expected to
  * come together: the same on all ranks. */

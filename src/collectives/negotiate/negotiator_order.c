@@ -22,10 +22,9 @@ void negotiator_note_call(struct negotiator *n, int i)
         n->n_reach = k + 1;
 }
 
-static void begin_to_follow(struct negotiator *n)
+static void begin_cycle(struct negotiator *n)
 {
     n->n_reach = 0;
-    n->deviates = false;
     for (size_t i = 0; i < n->n_places; i++)
         if (is_posted(&n->places[i]))
             negotiator_note_call(n, (int)i);
@@ -40,8 +39,9 @@ void negotiator_learn_round(struct negotiator *n)
         return;
     }
     learned_decided(&n->learned, n->decided, n->n_decided);
+    n->deviates = false;
     if (learned_follows(&n->learned))
-        begin_to_follow(n);
+        begin_cycle(n);
 }
 
 void negotiator_learn(struct negotiator *n, bool on)
@@ -68,7 +68,12 @@ enum negotiator_look negotiator_look(const struct negotiator *n)
 
 bool negotiator_has_stretch(const struct negotiator *n)
 {
-    return n->n_posted >= n->learned.n_stretch;
+    size_t stretch = negotiator_n_stretch(n), i = 0;
+    void *call;
+
+    while (i < stretch && negotiator_asked(n, i, &call) && call != NULL)
+        i++;
+    return i == stretch;
 }
 
 size_t negotiator_n_asked(const struct negotiator *n)
@@ -117,6 +122,8 @@ void negotiator_answered(struct negotiator *n, size_t k)
         decide_first(n, k);
         learned_ran(&n->learned, k);
         n->n_reach = n->n_reach > k ? n->n_reach - k : 0;
+        if (learned_follows(&n->learned) && n->learned.next == 0)
+            begin_cycle(n);
     } else {
         learned_deviated(&n->learned);
     }
