@@ -284,7 +284,8 @@ class Stage:
     def report(self):
         """What its jobs did last, as lines."""
         for run in self.runs:
-            yield "job %s status %s" % (run.directory, run.process.poll())
+            status = run.process.poll() if run.process else "not started"
+            yield "job %s status %s" % (run.directory, status)
             yield " ".join(run.command)
             for event in run.events[-40:]:
                 yield "  %s" % event
@@ -295,6 +296,12 @@ class Stage:
         for run in self.runs:
             run.kill()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def copy_program(program, to):
+    """By a process of its own: a child that another thread forks meanwhile would
+    hold the copy open for writing, and nobody may execute that."""
+    subprocess.run(["cp", program, to], check=True)
 
 
 def play(build, function, kind=Stage):

@@ -6,12 +6,12 @@ Who reads along is a raw socket on the loopback device, which needs root.
 """
 import os
 import random
-import shutil
 import socket
 import string
 import threading
 
-from harness import LOCAL, OTHER, Run, alone, check, equal, main, scenario
+from harness import (LOCAL, OTHER, Run, alone, check, copy_program, equal, main,
+                     scenario)
 import job as jobs
 
 BOTH = ("localhost:2", "127.0.0.2:2")
@@ -143,8 +143,8 @@ def bug_agents(stage):
     real, stage.build = stage.build, os.path.join(stage.root, "bugged")
     for part in ("driver", "agent"):
         os.makedirs(os.path.join(stage.build, "src/elastic", part))
-    shutil.copy(os.path.join(real, "src/elastic/driver/hvd-elastic"),
-                os.path.join(stage.build, "src/elastic/driver"))
+    copy_program(os.path.join(real, "src/elastic/driver/hvd-elastic"),
+                 os.path.join(stage.build, "src/elastic/driver"))
     stage.file("bugged/src/elastic/agent/hvd-agent", """#!/bin/sh
 cat /proc/self/fd/$HVD_SECRET_FD > %s/secrets.$HVD_HOST
 exec %s/src/elastic/agent/hvd-agent

@@ -7,12 +7,11 @@ What a worker may not do it is told by limit.sh, which stands before it.
 """
 import os
 import resource
-import shutil
 import subprocess
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, Run, SLOW, check, equal, jobs,
-                     main, scenario)
+from harness import (LOCAL, OTHER, PATIENCE_S, Run, SLOW, check, copy_program,
+                     equal, jobs, main, scenario)
 
 N = 3
 COUNT = 1 << 17  # int64 of a large allreduce
@@ -332,8 +331,8 @@ def lacks(stage, what):
     """A job of trainer whose driver lacks what tests/integration/lacking.c
     says."""
     driver = os.path.join(stage.root, "hvd-elastic")
-    shutil.copy(os.path.join(stage.build,
-                             "tests/integration/hvd-elastic-lacking"), driver)
+    copy_program(os.path.join(stage.build,
+                              "tests/integration/hvd-elastic-lacking"), driver)
     os.symlink(os.path.join(stage.build, "src/elastic/agent/hvd-agent"),
                os.path.join(stage.root, "hvd-agent"))
     run = Run(stage, ["-np", "2", "-H", LOCAL + ":2"], (), False)

@@ -6,7 +6,6 @@ nobody is blamed for it.
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,8 +14,8 @@ import threading
 import time
 
 import wire
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, alone, check, equal, main,
-                     scenario)
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, alone, check,
+                     copy_program, equal, main, scenario)
 import job as jobs
 
 TOKEN = bytes(range(1, 33))
@@ -56,8 +55,8 @@ def bug_agents(stage):
     real, stage.build = stage.build, os.path.join(stage.root, "bugged")
     for part in ("driver", "agent"):
         os.makedirs(os.path.join(stage.build, "src/elastic", part))
-    shutil.copy(os.path.join(real, "src/elastic/driver/hvd-elastic"),
-                os.path.join(stage.build, "src/elastic/driver"))
+    copy_program(os.path.join(real, "src/elastic/driver/hvd-elastic"),
+                 os.path.join(stage.build, "src/elastic/driver"))
     stage.file("bugged/src/elastic/agent/hvd-agent", """#!/bin/sh
 cat /proc/self/fd/$HVD_SECRET_FD > %s/secrets.$HVD_HOST
 if [ -n "$FORGE" ] && [ $HVD_HOST = %s ]; then
