@@ -35,30 +35,6 @@ hvd_status_t by_name_refuse_joined(const struct by_name *b,
                      negotiator_first_joined(b->negotiator));
 }
 
-/* --- the buffer --- */
-
-static void pack(const struct hvd_request *r, uint8_t *to)
-{
-    for (size_t i = 0; i < r->n_tensors; i++) {
-        size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
-
-        if (nbytes > 0)
-            memcpy(to, r->tensors[i].sendbuf, nbytes);
-        to += nbytes;
-    }
-}
-
-static void unpack(const struct hvd_request *r, const uint8_t *from)
-{
-    for (size_t i = 0; i < r->n_tensors; i++) {
-        size_t nbytes = r->tensors[i].count * r->call.elem_nbytes;
-
-        if (nbytes > 0)
-            memcpy(r->tensors[i].recvbuf, from, nbytes);
-        from += nbytes;
-    }
-}
-
 static hvd_op_t op_of(const struct signature *s)
 {
     return s->op == HVD_AVERAGE ? HVD_SUM : (hvd_op_t)s->op;
@@ -87,7 +63,7 @@ static hvd_status_t stand_in_packed(struct by_name *b, struct hvd_request *r,
 {
     if (is_on_device(&r->args))
         return on_device_pack(b->comm, r, buffer_p);
-    pack(r, *buffer_p);
+    (void)request_pack(r, *buffer_p);
     return HVD_OK;
 }
 
@@ -166,7 +142,7 @@ static hvd_status_t finish_group(const struct by_name *b, struct hvd_request *r,
         reduce_divide(r->args.dtype, packed, request_count(r), n);
     if (there)
         return on_device_unpack(b->comm, r);
-    unpack(r, packed);
+    (void)request_unpack(r, packed);
     return HVD_OK;
 }
 

@@ -44,19 +44,6 @@ static bool is_alike(const struct signature *a, const struct signature *b)
     return may_be_carried(a) && a->dtype == b->dtype && a->op == b->op;
 }
 
-static bool is_small(const struct signature *s)
-{
-    return s->count <=
-           FUSION_SMALL_NBYTES / hvd_dtype_size((hvd_dtype_t)s->dtype);
-}
-
-static const struct signature *signature_of(const struct by_name *b, size_t i)
-{
-    void *call;
-
-    return negotiator_asked(b->negotiator, i, &call);
-}
-
 static uint64_t nbytes_of(const struct signature *s)
 {
     return s->count * hvd_dtype_size((hvd_dtype_t)s->dtype);
@@ -70,11 +57,11 @@ static bool all_fit(const struct by_name *b, const struct signature *s)
     uint64_t nbytes = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct signature *one = signature_of(b, i);
+        const struct signature *one = negotiator_asked(b->negotiator, i);
 
         if (!is_alike(one, s))
             continue;
-        if (!is_small(one))
+        if (nbytes_of(one) > FUSION_SMALL_NBYTES)
             return false;
         nbytes += nbytes_of(one);
         n_alike++;
@@ -89,7 +76,7 @@ static bool choose_kind(const struct by_name *b, struct signature *s_p)
     bool refused[BATCH_KEYS] = {false};
 
     for (size_t i = 0; i < n; i++) {
-        const struct signature *s = signature_of(b, i);
+        const struct signature *s = negotiator_asked(b->negotiator, i);
         bool *no = &refused[(s->dtype * 8u + s->op) % BATCH_KEYS];
 
         if (!may_be_carried(s) || *no)
@@ -125,7 +112,7 @@ static void choose(struct by_name *b, struct collective_args *args)
     }
     c->elem_nbytes = hvd_dtype_size(args->dtype);
     for (size_t i = 0; i < c->n; i++) {
-        const struct signature *s = signature_of(b, i);
+        const struct signature *s = negotiator_asked(b->negotiator, i);
 
         c->carried[i] = any && is_alike(s, &kind) &&
                         fits(b, i, s, args->count * c->elem_nbytes);
@@ -134,22 +121,6 @@ static void choose(struct by_name *b, struct collective_args *args)
 }
 
 /* --- there --- */
-
-static void load(const struct hvd_request *r, uint8_t *to)
-{
-    const struct fusion_tensor one = {r->args.sendbuf, r->args.recvbuf,
-                                      r->args.count};
-    const struct fusion_tensor *tensors = r->n_tensors > 0 ? r->tensors : &one;
-    size_t n = r->n_tensors > 0 ? r->n_tensors : 1;
-
-    for (size_t i = 0; i < n; i++) {
-        size_t nbytes = tensors[i].count * r->call.elem_nbytes;
-
-        if (nbytes > 0)
-            memcpy(to, tensors[i].sendbuf, nbytes);
-        to += nbytes;
-    }
-}
 
 /* How many of those that are next this rank has; what it has of them is there.
  */
@@ -160,15 +131,12 @@ static size_t load_first(const struct by_name *b)
     size_t i;
 
     for (i = 0; i < c->n; i++) {
-        void *call;
-        const struct signature *s = negotiator_asked(b->negotiator, i, &call);
+        const struct hvd_request *r = negotiator_asked_call(b->negotiator, i);
 
-        if (call == NULL)
+        if (r == NULL)
             break;
-        if (!c->carried[i])
-            continue;
-        load(call, to);
-        to += nbytes_of(s);
+        if (c->carried[i])
+            to += request_pack(r, to);
     }
     return i;
 }
@@ -222,27 +190,10 @@ bool by_name_is_carried(const struct by_name *b, size_t k)
     return k < b->carrier.n && b->carrier.carried[k];
 }
 
-static const uint8_t *deliver_one(const struct fusion_tensor *tensor,
-                                  size_t elem_nbytes, const uint8_t *from)
-{
-    size_t nbytes = tensor->count * elem_nbytes;
-
-    if (nbytes > 0)
-        memcpy(tensor->recvbuf, from, nbytes);
-    return from + nbytes;
-}
-
 void by_name_deliver(struct by_name *b, struct hvd_request *r)
 {
     struct carrier *c = &b->carrier;
-    const uint8_t *buffer = b->comm->fusion, *from;
-    const struct fusion_tensor one = {r->args.sendbuf, r->args.recvbuf,
-                                      r->args.count};
-    const struct fusion_tensor *tensors = r->n_tensors > 0 ? r->tensors : &one;
-    size_t n = r->n_tensors > 0 ? r->n_tensors : 1;
+    const uint8_t *buffer = b->comm->fusion;
 
-    from = buffer + c->delivered_nbytes;
-    for (size_t i = 0; i < n; i++)
-        from = deliver_one(&tensors[i], c->elem_nbytes, from);
-    c->delivered_nbytes = (size_t)(from - buffer);
+    c->delivered_nbytes += request_unpack(r, buffer + c->delivered_nbytes);
 }

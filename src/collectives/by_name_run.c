@@ -257,10 +257,9 @@ static bool reserve_tensors(struct by_name *b, size_t n)
 static size_t gather_tensors(struct by_name *b, const struct hvd_request *r,
                              size_t n)
 {
-    const struct fusion_tensor one = {r->args.sendbuf, r->args.recvbuf,
-                                      r->args.count};
-    const struct fusion_tensor *tensors = r->n_tensors > 0 ? r->tensors : &one;
-    size_t n_tensors = r->n_tensors > 0 ? r->n_tensors : 1;
+    struct fusion_tensor one;
+    size_t n_tensors;
+    const struct fusion_tensor *tensors = request_tensors(r, &one, &n_tensors);
 
     for (size_t i = 0; i < n_tensors; i++, n++) {
         b->sendbufs[n] = tensors[i].sendbuf;
@@ -522,7 +521,7 @@ static hvd_status_t run_decided(struct by_name *b, const struct negotiated *d,
 static hvd_status_t take_decisions(struct by_name *b)
 {
     bool tunes = b->autotune != NULL;
-    uint64_t now_us = clock_now_us();
+    uint64_t now_us = tunes ? clock_now_us() : 0;
     struct negotiated d;
 
     if (negotiator_is_stuck(b->negotiator))

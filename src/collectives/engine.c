@@ -282,7 +282,8 @@ static uint64_t wait_deadline(const struct comm *comm)
     uint64_t c = endpoint_deadline(comm->config.endpoint);
 
     a = comm->op.watch_us < a ? comm->op.watch_us : a;
-    a = comm->op.until_us - 1 < a ? comm->op.until_us : a; /* unless 0 */
+    if (comm->op.until_us != 0 && comm->op.until_us < a)
+        a = comm->op.until_us;
     a = b < a ? b : a;
     return c < a ? c : a;
 }

@@ -324,6 +324,51 @@ uint32_t request_digest(const struct hvd_request *request)
     return (uint32_t)digest_of(request, &all);
 }
 
+const struct fusion_tensor *request_tensors(const struct hvd_request *request,
+                                            struct fusion_tensor *one,
+                                            size_t *n_p)
+{
+    *n_p = request->n_tensors;
+    if (request->n_tensors > 0)
+        return request->tensors;
+    *one = (struct fusion_tensor){request->args.sendbuf, request->args.recvbuf,
+                                  request->args.count};
+    *n_p = 1;
+    return one;
+}
+
+size_t request_pack(const struct hvd_request *request, uint8_t *to)
+{
+    struct fusion_tensor one;
+    size_t n, at = 0;
+    const struct fusion_tensor *tensors = request_tensors(request, &one, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t nbytes = tensors[i].count * request->call.elem_nbytes;
+
+        if (nbytes > 0)
+            memcpy(to + at, tensors[i].sendbuf, nbytes);
+        at += nbytes;
+    }
+    return at;
+}
+
+size_t request_unpack(const struct hvd_request *request, const uint8_t *from)
+{
+    struct fusion_tensor one;
+    size_t n, at = 0;
+    const struct fusion_tensor *tensors = request_tensors(request, &one, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t nbytes = tensors[i].count * request->call.elem_nbytes;
+
+        if (nbytes > 0)
+            memcpy(tensors[i].recvbuf, from + at, nbytes);
+        at += nbytes;
+    }
+    return at;
+}
+
 /* What an equal number of elements does not say. */
 static uint32_t digest_of_counts(const struct hvd_request *r)
 {

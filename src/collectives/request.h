@@ -146,6 +146,15 @@ hvd_status_t request_result(struct hvd_request *request) HVD_MUST_CHECK;
 /* Elements of all its tensors; of a group, a digest of how many each has. */
 uint64_t request_count(const struct hvd_request *request);
 uint32_t request_digest(const struct hvd_request *request);
+/* Its tensors [*n_p]: a group's, or the one that it has, which is laid into
+ * `one`. Valid as long as both. */
+const struct fusion_tensor *request_tensors(const struct hvd_request *request,
+                                            struct fusion_tensor *one,
+                                            size_t *n_p);
+/* What they contribute, one behind the other, to memory of the host, and the
+ * results from there: of an allreduce. Returns how many bytes. */
+size_t request_pack(const struct hvd_request *request, uint8_t *to);
+size_t request_unpack(const struct hvd_request *request, const uint8_t *from);
 /* Of a call by name: what all ranks have to agree on. */
 struct signature request_signature(const struct hvd_request *request);
 

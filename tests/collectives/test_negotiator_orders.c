@@ -296,10 +296,8 @@ static void enter_question(struct play *p, int rank, bool ready)
     p->n_questions += m->n_entered == 1;
     CHECK(p, negotiator_n_stretch(r->n) <= n);
     for (size_t i = 0; i < n; i++) {
-        void *call;
-
-        out[1 + i] = (uint8_t)negotiator_asked(r->n, i, &call)->root;
-        n_here += n_here == i && call != NULL;
+        out[1 + i] = (uint8_t)negotiator_asked(r->n, i)->root;
+        n_here += n_here == i && negotiator_asked_call(r->n, i) != NULL;
     }
     CHECK(p, !ready || n_here > 0);
     out[0] = ready ? (uint8_t)n_here : 0;

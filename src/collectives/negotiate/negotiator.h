@@ -106,16 +106,6 @@ void negotiator_exchange_begin(struct negotiator *n, uint8_t *out);
 /* all [size][exchange_nbytes]. false: no memory, this rank cannot go on. */
 bool negotiator_exchange_end(struct negotiator *n, const uint8_t *all);
 
-struct negotiated {
-    void *call;                 /* NULL: this rank has joined */
-    struct signature signature; /* what runs */
-    /* ranks differ: the call fails on all. The first that has not joined, whose
-     * is above, and the first that differs from it */
-    bool disputed;
-    int first_rank, other_rank;
-    struct signature other;
-};
-
 /* --- an order that is followed: a question in place of a round --- */
 
 /* Orders are learned from the next round on, or not: the same on all ranks.
@@ -142,15 +132,25 @@ enum { NEGOTIATOR_ASKED_MAX = 1024 };
  * come together: the same on all ranks. */
 size_t negotiator_n_asked(const struct negotiator *n);
 size_t negotiator_n_stretch(const struct negotiator *n);
-/* The i-th of them, and this rank's call by it: NULL, it has not posted it. */
-const struct signature *negotiator_asked(const struct negotiator *n, size_t i,
-                                         void **call_p);
+/* What the i-th of them is; and this rank's call: NULL, it has posted none. */
+const struct signature *negotiator_asked(const struct negotiator *n, size_t i);
+void *negotiator_asked_call(const struct negotiator *n, size_t i);
 
 /* The first k are decided, in this order: all ranks have posted them. 0: the
  * order is followed no more, and a round is next. */
 void negotiator_answered(struct negotiator *n, size_t k);
 
 /* --- decisions --- */
+
+struct negotiated {
+    void *call;                 /* NULL: this rank has joined */
+    struct signature signature; /* what runs */
+    /* ranks differ: the call fails on all. The first that has not joined, whose
+     * is above, and the first that differs from it */
+    bool disputed;
+    int first_rank, other_rank;
+    struct signature other;
+};
 
 /* The next one, in order; false: none. Between rounds. A rank that has neither
  * posted a call nor joined is told of none. */

@@ -56,12 +56,9 @@ bool negotiator_follows(const struct negotiator *n)
 
 enum negotiator_look negotiator_look(const struct negotiator *n)
 {
-    void *first;
-
     if (n->deviates || n->n_unplaced > 0 || n->joins || n->drains)
         return LOOK_DEVIATES;
-    (void)negotiator_asked(n, 0, &first);
-    if (first != NULL)
+    if (negotiator_asked_call(n, 0) != NULL)
         return LOOK_READY;
     return n->n_reach > n->learned.n_stretch ? LOOK_OVERTAKEN : LOOK_LACKS;
 }
@@ -69,9 +66,8 @@ enum negotiator_look negotiator_look(const struct negotiator *n)
 bool negotiator_has_stretch(const struct negotiator *n)
 {
     size_t stretch = negotiator_n_stretch(n), i = 0;
-    void *call;
 
-    while (i < stretch && negotiator_asked(n, i, &call) && call != NULL)
+    while (i < stretch && negotiator_asked_call(n, i) != NULL)
         i++;
     return i == stretch;
 }
@@ -91,15 +87,23 @@ size_t negotiator_n_stretch(const struct negotiator *n)
     return n->learned.n_stretch < n_asked ? n->learned.n_stretch : n_asked;
 }
 
-const struct signature *negotiator_asked(const struct negotiator *n, size_t i,
-                                         void **call_p)
+static const struct place *place_asked(const struct negotiator *n, size_t i)
 {
     size_t n_ahead;
-    const struct learned_call *calls = learned_ahead(&n->learned, &n_ahead);
-    const struct place *place = &n->places[calls[i].place];
 
-    *call_p = is_posted(place) ? place->call : NULL;
-    return &place->agreed;
+    return &n->places[learned_ahead(&n->learned, &n_ahead)[i].place];
+}
+
+const struct signature *negotiator_asked(const struct negotiator *n, size_t i)
+{
+    return &place_asked(n, i)->agreed;
+}
+
+void *negotiator_asked_call(const struct negotiator *n, size_t i)
+{
+    const struct place *place = place_asked(n, i);
+
+    return is_posted(place) ? place->call : NULL;
 }
 
 static void decide_first(struct negotiator *n, size_t k)
