@@ -4,6 +4,7 @@
 #define TESTS_COLLECTIVES_NAMED_H
 
 #include "base/array.h"
+#include "base/random.h"
 #include "collectives/by_name.h"
 #include "collectives/comm_impl.h"
 #include "posted.h"
@@ -17,6 +18,19 @@ enum {
     STEPS = 60
 #endif
 };
+
+/* 0 .. n-1 in any order */
+static inline void shuffle(struct random_state *random, int *a, int n)
+{
+    for (int i = 0; i < n; i++)
+        a[i] = i;
+    for (int i = n - 1; i > 0; i--) {
+        int k = (int)random_below(random, (uint64_t)i + 1), t = a[i];
+
+        a[i] = a[k];
+        a[k] = t;
+    }
+}
 
 static inline hvd_status_t post_named(struct comm *comm, const char *name,
                                       float *buf, size_t count,

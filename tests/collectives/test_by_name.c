@@ -2,20 +2,7 @@
  * thread, beside ordered ones; ranks that differ. */
 #include <sched.h>
 
-#include "base/random.h"
 #include "named.h"
-
-static void shuffle(struct random_state *random, int *a, int n)
-{
-    for (int i = 0; i < n; i++)
-        a[i] = i;
-    for (int i = n - 1; i > 0; i--) {
-        int k = (int)random_below(random, (uint64_t)i + 1), t = a[i];
-
-        a[i] = a[k];
-        a[k] = t;
-    }
-}
 
 /* --- any order --- */
 

@@ -3,7 +3,6 @@
  * deviates from it. */
 #include <sched.h>
 
-#include "base/random.h"
 #include "collectives/negotiate/learned.h"
 #include "elements.h"
 #include "named.h"
@@ -203,12 +202,8 @@ static bool run_odd_step(struct group *g, int rank, struct tensors *t,
 {
     int order[FEW] = {0, 1, 2, 3, 4, 5}, last;
 
-    for (int i = FEW - 1; i > 0 && s->oddity == SHUFFLED; i--) {
-        int k = (int)random_below(own, (uint64_t)i + 1), o = order[i];
-
-        order[i] = order[k];
-        order[k] = o;
-    }
+    if (s->oddity == SHUFFLED)
+        shuffle(own, order, FEW);
     if (s->oddity == HAS_A_NEW_ONE)
         EXPECT(call_new_one(g, rank, s));
     if (s->oddity == IN_HALVES) {
