@@ -362,11 +362,17 @@ static void part(struct communicator *c)
 }
 
 /* NCCL plans a communicator in some 40 MB, on threads that it starts for that:
- * the allocator would keep as much for each of them. */
+ * the allocator would keep as much for each of them. One after the other: where
+ * the program has another allocator in its place (jemalloc, a sanitizer) the
+ * first one here begins glibc's, and two that do so together crash. */
 static void give_back_memory(void)
 {
 #ifdef __GLIBC__
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+
+    pthread_mutex_lock(&one);
     (void)malloc_trim(0);
+    pthread_mutex_unlock(&one);
 #endif
 }
 
