@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "base/array.h"
+
 /* The default is `ulimit -s`, which may be more than RLIMIT_AS leaves room for.
  * The program's thread-local memory comes out of it, and may not fit. */
 enum { STACK_NBYTES = 1 << 20 };
@@ -22,14 +24,25 @@ static int create(pthread_t *thread_p, void *(*main)(void *), void *arg)
     return error == EINVAL ? pthread_create(thread_p, NULL, main, arg) : error;
 }
 
+static void block_signals(sigset_t *old_p)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGTRAP, SIGABRT, SIGSYS};
+    sigset_t signals;
+
+    sigfillset(&signals);
+    for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+        sigdelset(&signals, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, old_p);
+}
+
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
                  void *arg)
 {
-    sigset_t all, old;
+    sigset_t old;
     int error;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    block_signals(&old);
     error = create(thread_p, main, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (error == 0)

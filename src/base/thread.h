@@ -6,8 +6,10 @@
 
 /* Run main(arg) on a thread of that name (15 characters), with 1 MB of stack,
  * or the default where that is too little for thread-local memory.
- * All signals are blocked there: one would run the program's handler where the
- * program does not expect it. Returns 0 or an errno. */
+ * Signals are blocked there: one would run the program's handler where the
+ * program does not expect it. Those of faults stay as the program has them: the
+ * kernel ends a process that blocks one that its own thread raises, and who
+ * reports crashes says nothing. Returns 0 or an errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
                  void *arg);
 
