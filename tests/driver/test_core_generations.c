@@ -402,6 +402,35 @@ START_TEST(m4_done_member_is_ready_after_abort_like_the_others)
 }
 END_TEST
 
+/* ---- settings ------------------------------------------------------------ */
+
+static struct happening with_settings(struct happening h, const char *settings)
+{
+    strcpy(h.message.u.ready.settings, settings);
+    return h;
+}
+
+/* The oldest's, who is rank 0. */
+START_TEST(settings_of_rank_0_are_those_of_all)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    at(f, 0, hosts("a:1 b:2"));
+    at(f, 10, with_settings(ready("w3"), "c"));
+    at(f, 10, with_settings(ready("w2"), "b"));
+    forget(f);
+    at(f, 20, with_settings(ready("w1"), "a"));
+    expect(f, "assign 1: w1 w2+sync w3+sync\n");
+    ck_assert_str_eq(f->driver.assign.settings, "a");
+    at(f, 30, killed("w1"));
+    at(f, 40, with_settings(ready_lost("w3"), "c, taken on: a"));
+    at(f, 40, with_settings(ready_lost("w2"), "b, taken on: a"));
+    ck_assert_uint_eq(f->driver.assign.size, 2);
+    ck_assert_str_eq(f->driver.assign.settings, "b, taken on: a");
+    fixture_free(f);
+}
+END_TEST
+
 /* ---- abilities ----------------------------------------------------------- */
 
 static void expect_abilities(struct fixture *f, const char *expected)
@@ -507,6 +536,7 @@ int main(void)
     tcase_add_test(tcase, m4_ready_updated_ends_nothing);
     tcase_add_test(tcase, m4_open_rendezvous_gets_abort_at_the_first_death);
     tcase_add_test(tcase, m4_done_member_is_ready_after_abort_like_the_others);
+    tcase_add_test(tcase, settings_of_rank_0_are_those_of_all);
     tcase_add_test(tcase, abilities_of_a_host_are_those_of_all_its_members);
     tcase_add_test(tcase, abilities_of_several_users_are_not_to_share);
     tcase_add_test(tcase, abilities_that_all_lack_are_not_noted);

@@ -138,6 +138,20 @@ def in_sets_for_which_descriptors_are_lacking(stage):
 
 
 @scenario
+def settings_of_rank_0_count(stage):
+    """What starts the program on one slot sets what has to be equal on all."""
+    other = ["sh", "-c", 'if [ "$HVD_SLOT" = 1 ]; then '
+             "export HVD_CACHE_CAPACITY=3 HVD_ALGORITHM=halving "
+             'HVD_FUSION_THRESHOLD=0; fi; exec "$@"', "sh"]
+    run = start(stage, N, "--named", "--repeat", "10", "--steps", str(STEPS),
+                under=other, HVD_TRANSPORT="tcp", HVD_ALGORITHM="ring")
+    ends_well(run, N)
+    run.says("HVD_ALGORITHM is halving here and ring on rank 0, which counts")
+    run.says("HVD_CACHE_CAPACITY is 3 here and unset on rank 0, which counts")
+    equal(len(run.seen("generation_formed")), 1, "generations")
+
+
+@scenario
 def rule_that_differs_is_named(stage):
     verdict = start(stage, 2, "--sets", "--lie").ends(1)
     check("the rule of process set 4: rank 0 names (0), rank 1 names (1)"

@@ -96,6 +96,24 @@ void check_source(struct sim *s, const struct sim_worker *w)
                    ULL(w->id_of.version));
 }
 
+void check_settings(struct sim *s, const struct sim_worker *w,
+                    const char *settings)
+{
+    struct sim_generation *g = sim_generation(s, w->core.generation);
+
+    if (w->core.assign.rank == 0 && strcmp(settings, w->settings) != 0)
+        check_fail(s,
+                   "generation %llu: rank 0 had the settings of %s, all are "
+                   "told those of '%s'",
+                   ULL(g->generation), w->settings, settings);
+    if (g->settings[0] != '\0' && strcmp(settings, g->settings) != 0)
+        check_fail(s,
+                   "generation %llu: w%llu has the settings of '%s', others "
+                   "those of %s",
+                   ULL(g->generation), ULL(w->id), settings, g->settings);
+    snprintf(g->settings, sizeof(g->settings), "%s", settings);
+}
+
 /* ---- a generation is formed ---------------------------------------------- */
 
 static struct sim_generation *make(struct sim *s, uint64_t number,

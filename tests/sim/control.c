@@ -170,6 +170,7 @@ hvd_status_t control_post(struct worker_event *ev)
     hvd_status_t status;
 
     event.gone = ev->gone;
+    event.settings = ev->settings;
     event.u = ev->u;
     status = step(sim_current, w, &event);
     if (status == HVD_OK &&

@@ -1,5 +1,6 @@
 /* libhvd.c - what else the product's run loop, membership and boundary call:
  * process, clock, world, abilities and knobs of a virtual worker. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,28 @@ bool knobs_share(void)
 uint64_t knobs_device_sync_nbytes(void)
 {
     return UINT64_MAX;
+}
+
+const char *knobs_settings(void)
+{
+    struct sim_worker *w = sim_self();
+    static char own[sizeof(w->settings)];
+
+    if (sim_current->options.bug != BUG_forgetful)
+        return w->settings;
+    snprintf(own, sizeof(own), "w%llu", (unsigned long long)w->id);
+    return own;
+}
+
+hvd_status_t knobs_take_settings(const char *text)
+{
+    struct sim_worker *w = sim_self();
+
+    check_settings(sim_current, w, text);
+    if (strcmp(text, w->settings) != 0)
+        sim_cover(sim_current, COVER_settings_differ);
+    snprintf(w->settings, sizeof(w->settings), "%s", text);
+    return HVD_OK;
 }
 
 void knobs_apply(struct comm_config *config)

@@ -68,6 +68,7 @@ void process_begin(struct sim *s, struct sim_agent *agent, uint64_t id)
     w->state.owner = w;
     w->transfer = -1;
     w->abilities = draw_abilities(s, id);
+    snprintf(w->settings, sizeof(w->settings), "w%llu", (unsigned long long)id);
     w->term_ignored = !s->options.base && random_below(&r, 10) == 0 &&
                       sim_befalls(s, MISHAP_DEAF);
     s->result->n_workers++;

@@ -62,6 +62,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(interrupted, 0)                                       \
     X(layout_differs, 0)                                    \
     X(abilities_differ, 0)                                  \
+    X(settings_differ, 0)                                   \
     X(cannot_enter, 0)                                      \
     X(size_differs, 0)                                      \
     X(hung_epilogue, 0)                                     \
@@ -115,6 +116,7 @@ extern const unsigned sim_counter_where[N_COVER];
     X(earlydone, "DONE is sent one step before the end")                    \
     X(anylayout, "every state layout looks the same to the driver")         \
     X(boast, "a READY claims abilities that its worker lacks")              \
+    X(forgetful, "a worker tells its own settings, not those it has taken") \
     X(deafhold, "some applications do not look at the hold word")           \
     X(hearsay, "an accusation counts without evidence")                     \
     X(slotagain, "a slot is used again while its worker lives")             \

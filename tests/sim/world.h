@@ -175,6 +175,7 @@ struct sim_worker {
     bool term_ignored;       /* SIGTERM does not end it */
     uint8_t layout;          /* digest of its state's layout */
     uint8_t abilities;       /* enum ready_ability */
+    char settings[24];       /* in force: at first its own, "w7" */
     bool met;                /* the driver has heard its HELLO */
     uint64_t heard_us;       /* or it could have been: check_recovery.c */
     bool sent_away;          /* a driver has said SHUTDOWN to it */
@@ -252,7 +253,8 @@ struct sim_generation {
     uint32_t *entered; /* [entered_max]: who entered operation k */
     size_t entered_max;
     uint64_t entered_most, root_entered;
-    bool broken; /* a member died or left it as lost */
+    bool broken;       /* a member died or left it as lost */
+    char settings[24]; /* of all; "": nobody has taken any */
     bool left_any;
     uint64_t left_boundary, left_entered;
     uint32_t dead[8];
@@ -559,6 +561,9 @@ void check_fail(struct sim *s, const char *fmt, ...)
 void check_stamp(struct sim *s, struct sim_worker *w);
 /* It was told whether it holds the base. */
 void check_source(struct sim *s, const struct sim_worker *w);
+/* ... and which settings count. */
+void check_settings(struct sim *s, const struct sim_worker *w,
+                    const char *settings);
 struct content check_content(struct sim *s, struct state_id id);
 /* The last generation that was formed before this number; NULL: none. */
 struct sim_generation *check_before(struct sim *s, uint64_t number);

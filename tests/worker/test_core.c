@@ -282,6 +282,23 @@ START_TEST(abilities_are_in_each_ready)
 }
 END_TEST
 
+/* As they are then: those of ASSIGN are taken on meanwhile. */
+START_TEST(settings_are_in_each_ready)
+{
+    struct worker_event enter = event(WORKER_EV_ENTER);
+    struct worker_event lost = event(WORKER_EV_LOST);
+
+    stand_in(WORKER_IDLE);
+    enter.settings = "own";
+    ck_assert_int_eq(step(&enter), HVD_OK);
+    ck_assert_str_eq(core.actions[0].u.message.u.ready.settings, "own");
+    hear(message(MSG_ASSIGN, 5), "BEGIN WAKE");
+    lost.settings = "rank 0's";
+    ck_assert_int_eq(step(&lost), HVD_OK);
+    ck_assert_str_eq(core.actions[1].u.message.u.ready.settings, "rank 0's");
+}
+END_TEST
+
 /* It could share when it entered, and cannot any more. */
 START_TEST(ability_that_has_gone_is_in_no_later_ready)
 {
@@ -532,6 +549,7 @@ int main(void)
     tcase_add_test(tcase,
                    m3_fence_of_who_had_not_entered_is_in_its_first_ready);
     tcase_add_test(tcase, abilities_are_in_each_ready);
+    tcase_add_test(tcase, settings_are_in_each_ready);
     tcase_add_test(tcase, ability_that_has_gone_is_in_no_later_ready);
     tcase_add_test(tcase, m3_lost_of_another_generation_is_the_callers_mistake);
     tcase_add_test(tcase, m5_accusation_is_told_also_behind_an_abort);

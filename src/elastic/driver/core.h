@@ -368,6 +368,7 @@ struct driver_offer {
     uint64_t boundary;  /* passed in the generation it leaves */
     uint32_t user;
     uint8_t abilities; /* enum ready_ability */
+    char settings[WIRE_SETTINGS_MAX];
 };
 
 /* A worker from its SPAWN until it has exited. */

@@ -107,6 +107,7 @@ static void enlist(struct driver *d, const struct candidate *c)
 /* The table is filled. */
 static void prepare_assign(struct driver *d)
 {
+    const struct driver_worker *oldest = d->candidates[0].owner;
     struct msg_assign *a = &d->assign;
 
     *a = (struct msg_assign){.size = (uint32_t)d->table.n_entries,
@@ -114,6 +115,7 @@ static void prepare_assign(struct driver *d)
                              .base = d->base,
                              .reason = d->reason,
                              .committed_size = d->world_size};
+    memcpy(a->settings, oldest->offer.settings, sizeof(a->settings));
     for (size_t i = 0; i < d->table.n_entries; i++)
         a->sync |= !d->table.entries[i].source;
 }

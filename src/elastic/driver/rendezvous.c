@@ -162,6 +162,7 @@ static void accept_ready(struct driver *d, struct driver_worker *w,
                                      .boundary = ready->boundary,
                                      .user = ready->user,
                                      .abilities = ready->abilities};
+    memcpy(w->offer.settings, ready->settings, sizeof(w->offer.settings));
     if (repeated)
         return;
     if (!w->was_ready) {

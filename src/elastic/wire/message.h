@@ -35,6 +35,7 @@ enum {
     WIRE_ADDRESS_MAX = 160,     /* numeric addresses, with the NUL */
     WIRE_REACH_MAX = 2048,      /* packed: reach.h */
     WIRE_TEXT_MAX = 400,        /* a sentence, with its NUL */
+    WIRE_SETTINGS_MAX = 304,    /* of a worker, as text, with its NUL */
     WIRE_TOKEN_NBYTES = 32,
     WIRE_KEY_NBYTES = 32,
     WIRE_DIGEST_NBYTES = 16,
@@ -259,6 +260,9 @@ struct msg_ready {
     uint64_t operation;              /* last collective completed in it */
     uint8_t abilities;               /* enum ready_ability */
     uint32_t user; /* effective: of one host only the same ones share memory */
+    char
+        settings[WIRE_SETTINGS_MAX]; /* what is to be equal on all ranks, as the
+                                     environment has it: "NAME=value\n" each */
 };
 
 struct msg_lost {
@@ -383,7 +387,8 @@ struct msg_assign {
     uint8_t reason;       /* enum ready_reason: why the generation was formed */
     uint64_t operation;   /* collective to resume at; 0: from the state */
     uint32_t committed_size; /* size of the generation that made the base */
-    struct wire_span table;  /* encoded struct assign_table */
+    char settings[WIRE_SETTINGS_MAX]; /* as in READY: rank 0's, which count */
+    struct wire_span table;           /* encoded struct assign_table */
 };
 
 enum hosts_updated_flags { HOSTS_REMOVED = 1, HOSTS_ADDED = 2 };

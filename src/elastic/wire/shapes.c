@@ -168,6 +168,7 @@ static const struct field ready[] = {
     UINT_OPT(8, u.ready.operation),
     UINT_OPT(9, u.ready.abilities),
     UINT_OPT(10, u.ready.user),
+    TEXT(11, u.ready.settings),
 };
 
 static const struct field lost[] = {
@@ -262,6 +263,7 @@ static const struct field assign[] = {
     UINT_OPT(14, u.assign.committed_size),
     FIELD(15, u.assign.table, FIELD_SPAN, .hi = WIRE_MESSAGE_MAX,
           .optional = true),
+    TEXT(16, u.assign.settings),
 };
 
 static const struct field hold[] = {

@@ -1,7 +1,5 @@
 /* elastic/worker/core.c - the worker's half of the membership protocol. See
- * core.h for the drawing; M2, M3 ... are the rules of docs/protocol.md.
- *
- * Pure. */
+ * core.h for the drawing; M2, M3 ...: the rules of docs/protocol.md. Pure. */
 #include "elastic/worker/core.h"
 
 #include <string.h>
@@ -9,6 +7,7 @@
 #include "base/array.h"
 #include "base/moves.h"
 #include "base/stall.h"
+#include "base/text.h"
 
 enum { FIRST_ANSWER_US = 600000 }; /* who answers may have to be dialled */
 
@@ -39,11 +38,16 @@ static struct message *send(struct worker_core *core, enum message_type type)
 
 static void copy_text(char *to, const char *from)
 {
-    size_t n = from ? strnlen(from, WIRE_TEXT_MAX - 1) : 0;
+    struct text t = text_into(to, WIRE_TEXT_MAX);
 
-    if (n)
-        memcpy(to, from, n);
-    to[n] = '\0';
+    text_add(&t, from ? from : "");
+}
+
+static void copy_settings(struct worker_core *core, const char *from)
+{
+    struct text t = text_into(core->ready.settings, WIRE_SETTINGS_MAX);
+
+    text_add(&t, from ? from : "");
 }
 
 static void act_abort(struct worker_core *core, hvd_status_t status,
@@ -437,6 +441,7 @@ static hvd_status_t on_enter(struct worker_core *core,
                                      .user = ev->u.enter.user};
     memcpy(core->ready.layout, ev->u.enter.layout, WIRE_DIGEST_NBYTES);
     copy_text(core->ready.layout_text, ev->u.enter.layout_text);
+    copy_settings(core, ev->settings);
     if (core->phase == WORKER_IDLE)
         join(core);
     return HVD_OK;
@@ -454,6 +459,7 @@ static void leave(struct worker_core *core, const struct worker_event *ev,
     core->ready.boundary = ev->boundary;
     core->ready.operation = ev->operation;
     core->ready.abilities &= (uint8_t)~ev->gone;
+    copy_settings(core, ev->settings);
     core->hold = core->held = core->cut_known = false;
     join(core);
 }

@@ -73,6 +73,7 @@ struct worker_event {
     uint64_t busy_ms;
     const struct msg_waiting *waiting; /* TICK; NULL: it is not known */
     uint8_t gone; /* LOST, LEFT: enum ready_ability, had once and no more */
+    const char *settings; /* ENTER, LOST, LEFT: settings.h's text, in force */
     union {
         const struct message *message;
         struct {

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/number.h"
 #include "collectives/autotune.h"
 #include "collectives/net/connection.h"
 #include "collectives/reduce/reduce.h"
 #include "elastic/wire/env.h"
+#include "elastic/worker/settings.h"
 
 enum { CHOICES_MAX = 8, CONGESTION_MAX = 16 /* TCP_CA_NAME_MAX */ };
 
@@ -74,11 +74,10 @@ static const uint64_t device_sync_nbytes[] = {[DEVICE_SYNC_AUTO] = 16 << 20,
 static struct {
     bool share;
     enum comm_ordinary ordinary;
-    struct algorithm_override algorithms;
+    struct settings settings;
     int tcp_connections;
-    bool share_device;
+    bool share_device, tune;
     int device_sync;
-    uint64_t fusion_nbytes, names_known;
     char congestion[CONGESTION_MAX]; /* "": the host's */
     struct autotune *autotune;       /* NULL: off */
 } knobs;
@@ -100,19 +99,6 @@ static hvd_status_t choose(const struct knob *knob, int *value_p)
                      knob->variable, text, knob->choices);
 }
 
-/* Unset or empty: by the table. */
-static hvd_status_t read_algorithms(void)
-{
-    const char *text = getenv("HVD_ALGORITHM");
-    struct algorithm_override o = {{0}};
-    char error[ALGORITHM_ERROR_MAX];
-
-    if (text != NULL && *text != '\0' && !algorithm_parse(text, &o, error))
-        return error_set(HVD_ERR_INVALID, "HVD_ALGORITHM: %s", error);
-    knobs.algorithms = o;
-    return HVD_OK;
-}
-
 /* Unset or empty: the host's. */
 static hvd_status_t read_congestion(void)
 {
@@ -130,33 +116,6 @@ static hvd_status_t read_congestion(void)
     return HVD_OK;
 }
 
-/* Unset or empty: 0. */
-static hvd_status_t read_size(const char *variable, uint64_t max,
-                              const char *what, uint64_t *n_p)
-{
-    const char *text = getenv(variable);
-
-    *n_p = 0;
-    if (text == NULL || *text == '\0' || number_parse_size(text, max, n_p))
-        return HVD_OK;
-    return error_set(HVD_ERR_INVALID, "%s: \"%s\" is no %s", variable, text,
-                     what);
-}
-
-/* A threshold of nothing is one that no tensor is below; 0 is none. */
-static hvd_status_t read_names(void)
-{
-    const char *threshold = getenv(ENV_FUSION_THRESHOLD);
-
-    HVD_TRY(read_size(ENV_FUSION_THRESHOLD, NAMES_FUSION_MAX,
-                      "number of bytes, as 128M, up to 1024G",
-                      &knobs.fusion_nbytes));
-    if (threshold != NULL && *threshold != '\0' && knobs.fusion_nbytes == 0)
-        knobs.fusion_nbytes = COMM_FUSION_NONE;
-    return read_size(ENV_CACHE_CAPACITY, NAMES_KNOWN_MAX,
-                     "number up to 1000000", &knobs.names_known);
-}
-
 void knobs_release(void)
 {
     autotune_destroy(knobs.autotune);
@@ -164,14 +123,16 @@ void knobs_release(void)
 }
 
 /* What the user has chosen is left as it is. */
-static hvd_status_t prepare_autotune(bool on)
+static hvd_status_t prepare_autotune(void)
 {
     const char *text = getenv(ENV_AUTOTUNE), *log = getenv(ENV_AUTOTUNE_LOG);
-    uint8_t algorithm = knobs.algorithms.by_kind[COLLECTIVE_ALLREDUCE];
+    const struct settings *s = &knobs.settings;
     struct autotune_config config = {
-        .fixed_fusion = knobs.fusion_nbytes > 0,
-        .fixed_algorithm = algorithm != ALGORITHM_AUTO,
+        .fixed_fusion = s->fusion_nbytes > 0,
+        .fixed_algorithm = s->algorithms.by_kind[COLLECTIVE_ALLREDUCE] !=
+                           ALGORITHM_AUTO,
     };
+    bool on = knobs.tune;
 
     knobs_release(); /* an earlier hvd_init may have failed */
     config.log = log != NULL && *log != '\0' ? log : NULL;
@@ -198,8 +159,7 @@ hvd_status_t knobs_read(void)
     HVD_TRY(choose(&device_sync, &sync));
     HVD_TRY(choose(&autotune, &tune));
     HVD_TRY(read_congestion());
-    HVD_TRY(read_algorithms());
-    HVD_TRY(read_names());
+    HVD_TRY(settings_read(&knobs.settings));
     isa = (enum reduce_isa)vectors;
     if (isa != REDUCE_ISA_COUNT && !reduce_isa_supported(isa))
         return error_set(HVD_ERR_INVALID, "HVD_SIMD: this processor has no %s",
@@ -211,7 +171,8 @@ hvd_status_t knobs_read(void)
     knobs.tcp_connections = n;
     knobs.share_device = share_device;
     knobs.device_sync = sync;
-    return prepare_autotune(tune);
+    knobs.tune = tune;
+    return prepare_autotune();
 }
 
 bool knobs_share(void)
@@ -224,14 +185,27 @@ uint64_t knobs_device_sync_nbytes(void)
     return device_sync_nbytes[knobs.device_sync];
 }
 
+const char *knobs_settings(void)
+{
+    return knobs.settings.text;
+}
+
+hvd_status_t knobs_take_settings(const char *text)
+{
+    bool changed;
+
+    HVD_TRY(settings_take(&knobs.settings, text, &changed));
+    return changed ? prepare_autotune() : HVD_OK;
+}
+
 void knobs_apply(struct comm_config *config)
 {
     config->ordinary = knobs.ordinary;
-    config->algorithms = knobs.algorithms;
+    config->algorithms = knobs.settings.algorithms;
     config->tcp_connections = knobs.tcp_connections;
     config->congestion = knobs.congestion[0] != '\0' ? knobs.congestion : NULL;
     config->share_device = knobs.share_device;
-    config->fusion_nbytes = knobs.fusion_nbytes;
-    config->names_known = knobs.names_known;
+    config->fusion_nbytes = knobs.settings.fusion_nbytes;
+    config->names_known = knobs.settings.names_known;
     config->autotune = knobs.autotune;
 }

@@ -22,7 +22,8 @@
  *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
  *                      machines with one. Counts where all that share have it
  *
- * The others equal on all ranks: the driver hands its environment on.
+ * The driver hands its environment on, so that they are equal everywhere. Three
+ * have to be: settings.h.
  *
  * Threads: app. */
 #ifndef ELASTIC_WORKER_KNOBS_H
@@ -35,7 +36,7 @@
 #include "collectives/comm.h"
 
 /* Read once, by hvd_init. HVD_ERR_INVALID names the variable and what it may
- * be; nothing is changed then. */
+ * be. */
 hvd_status_t knobs_read(void) HVD_MUST_CHECK;
 
 /* May this worker share memory? */
@@ -44,6 +45,13 @@ bool knobs_share(void);
 /* From how many bytes of a state on a device on it goes to newcomers by
  * NCCL. */
 uint64_t knobs_device_sync_nbytes(void);
+
+/* Those of settings.h, as it has them; valid until the next call here. */
+const char *knobs_settings(void);
+
+/* Rank 0's are taken on. Between comms. Errors of settings_take();
+ * HVD_ERR_NOMEM. */
+hvd_status_t knobs_take_settings(const char *text) HVD_MUST_CHECK;
 
 /* What was made for the comms of this process: there are none any more. */
 void knobs_release(void);

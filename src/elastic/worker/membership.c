@@ -64,6 +64,7 @@ hvd_status_t membership_enter(hvd_state_t *state)
         atomic_load(&process_self.endpoint), knobs_share());
     ev.u.enter.user = (uint32_t)geteuid();
     ev.u.enter.layout_text = text;
+    ev.settings = knobs_settings();
     if (state && state_is_on_device(state))
         ev.u.enter.abilities |= READY_ON_DEVICE;
     if (state)
@@ -155,6 +156,7 @@ hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
     process_self.left = process_self.went_on = false;
     process_self.first_collective_due = false; /* before the sync none counts */
     process_self.first_commit_due = true;
+    HVD_TRY(knobs_take_settings(a_p->assign.settings));
     return make_comm(a_p);
 }
 
@@ -206,6 +208,7 @@ void membership_lost(uint64_t generation, bool mismatch, const char *text)
         accuse(lost);
     }
     ev.gone = (uint8_t)ability_gone(); /* nobody waits for us any more */
+    ev.settings = knobs_settings();
     /* the core refuses what the driver's last word has overtaken */
     (void)control_post(&ev);
 }

@@ -364,7 +364,8 @@ static void settle_mismatch(struct run *run, const char *sentence)
 static void settle_left(struct run *run, hvd_status_t status)
 {
     struct worker_event ev = {.type = WORKER_EV_LEFT,
-                              .gone = (uint8_t)ability_gone()};
+                              .gone = (uint8_t)ability_gone(),
+                              .settings = knobs_settings()};
 
     run->live_is_snapshot = status == HVD_HOSTS_UPDATED &&
                             !process_self.went_on;
