@@ -78,20 +78,39 @@ static void stand(struct fixture *f, uint64_t since_s, uint64_t from_s,
     }
 }
 
-START_TEST(m10_who_has_not_posted_is_named_once)
+START_TEST(m10_who_has_not_posted_is_named_while_it_lasts)
 {
     struct fixture *f = create(3, 5, 0);
 
     run(f, "a:3");
     stand(f, 1, 1, 8, "ab - a");
     expect(f, "");
-    stand(f, 1, 8, 30, "ab - a");
-    expect(f, "warn: 'a' has waited 8.0 s for rank 1, which has not posted it; "
-              "rank 0 waits also for 'b'\n");
-    stand(f, 30, 30, 50, "b - -");
+    stand(f, 1, 8, 17, "ab - a");
+    expect(f,
+           "warn: 'a' has waited 8.0 s for rank 1, which has not posted it; "
+           "rank 0 waits also for 'b'\n"
+           "warn: 'a' has waited 13.0 s for rank 1, which has not posted it; "
+           "rank 0 waits also for 'b'\n");
+    stand(f, 17, 17, 27, "b - -");
     expect(f,
            "warn: 'b' has waited 8.0 s for ranks 1, 2, which have not posted "
            "it\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Both have waited for as long: each is the oldest by turns. */
+START_TEST(m10_several_stalls_are_one_line_at_a_time)
+{
+    struct fixture *f = create(3, 5, 0);
+
+    run(f, "a:3");
+    stand(f, 1, 1, 10, "a - -");
+    expect_part(f, "warn: 'a' has waited 8.0 s for ranks 1, 2, which have not "
+                   "posted it\n");
+    for (uint64_t s = 10; s < 13; s++)
+        stand(f, 1, s, s + 1, s % 2 == 0 ? "- b -" : "a - -");
+    expect(f, "");
     fixture_free(f);
 }
 END_TEST
@@ -114,7 +133,7 @@ START_TEST(m10_who_has_joined_keeps_nobody_waiting)
     run(f, "a:3");
     stand(f, 1, 1, 30, "a + a");
     expect(f, "");
-    stand(f, 30, 30, 50, "a + -");
+    stand(f, 30, 30, 40, "a + -");
     expect(f, "warn: 'a' has waited 8.0 s for rank 2, which has not posted "
               "it\n");
     fixture_free(f);
@@ -309,7 +328,8 @@ int main(void)
     Suite *suite = suite_create("core_stall");
     TCase *tcase = tcase_create("core_stall");
 
-    tcase_add_test(tcase, m10_who_has_not_posted_is_named_once);
+    tcase_add_test(tcase, m10_who_has_not_posted_is_named_while_it_lasts);
+    tcase_add_test(tcase, m10_several_stalls_are_one_line_at_a_time);
     tcase_add_test(tcase, m10_what_all_have_posted_is_no_stall);
     tcase_add_test(tcase, m10_who_has_joined_keeps_nobody_waiting);
     tcase_add_test(tcase, m10_who_has_joined_is_not_evicted);

@@ -3,7 +3,7 @@
  *
  *   storm_worker [--steps N] [--calls N] [--seed N] [--max-bytes N]
  *                [--kind NAME] [--named] [--repeat N] [--sets] [--join] [--lie]
- *                [--forget] [DIR]
+ *                [--forget N] [DIR]
  *
  *   --steps      so many at least; with DIR until the file DIR/epoch says 1
  *   --calls      in each step
@@ -15,7 +15,8 @@
  *   --sets       most of them are calls of process sets
  *   --join       some ranks have more calls behind each step, others join
  *   --lie        a rule of one differs from rank to rank
- *   --forget     rank 1 of the first generation does not post "forgotten"
+ *   --forget     rank 1 of the first generation does not post "forgotten" in
+ *                that step
  *
  * A seed repeats what is called, and what each rank does about it, not how the
  * ranks meet. A wrong answer says WRONG, with all that the call was, and
@@ -37,8 +38,9 @@ static struct call_options options = {
     .seed = 1, .repeat = 1, .nbytes_max = 3000000};
 static uint64_t n_steps = 100;
 static int n_calls = 12;
-static bool with_sets, with_joins, with_lie, with_forgetting;
-static const char *directory; /* NULL: nobody leads */
+static bool with_sets, with_joins, with_lie;
+static uint64_t forgetful = UINT64_MAX; /* step */
+static const char *directory;           /* NULL: nobody leads */
 
 static struct {
     uint64_t step, digest;
@@ -160,7 +162,7 @@ static hvd_status_t forget(void)
     hvd_request_t *request;
     float x = 1;
 
-    if (!with_forgetting || hvd_generation() > 1 || model.step != 3)
+    if (hvd_generation() > 1 || model.step != forgetful)
         return HVD_OK;
     while (hvd_rank() == 1)
         pause();
@@ -237,7 +239,7 @@ static const struct option longs[] = {
     {"sets", no_argument, NULL, 'p'},
     {"join", no_argument, NULL, 'j'},
     {"lie", no_argument, NULL, 'l'},
-    {"forget", no_argument, NULL, 'f'},
+    {"forget", required_argument, NULL, 'f'},
     {NULL, 0, NULL, 0}};
 
 static bool take_option(int c)
@@ -271,7 +273,7 @@ static bool take_option(int c)
         with_lie = true;
         return true;
     case 'f':
-        with_forgetting = true;
+        forgetful = strtoull(optarg, NULL, 10);
         return true;
     case 'k':
         options.kind = call_kind(optarg);
@@ -299,7 +301,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv)) {
         fputs("storm_worker [--steps N] [--calls N] [--seed N] "
               "[--max-bytes N] [--kind NAME] [--named] [--repeat N] [--sets] "
-              "[--join] [--lie] [--forget] [DIR]\n",
+              "[--join] [--lie] [--forget N] [DIR]\n",
               stderr);
         return 2;
     }

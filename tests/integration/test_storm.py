@@ -271,17 +271,28 @@ def stopped(stage):
     equal(run.seen("generation_formed", mark), [], "generations")
 
 
-@scenario
-def forgotten_name(stage):
-    """Who has not posted what the others wait for is named, and goes at last."""
-    run = start(stage, N, "--forget", "--named", "--steps", str(STEPS), options=[
-        "--heartbeat-interval", "0.1", "--stall-check-time", "0.5",
-        "--stall-shutdown-time", "1"])
+def forget(stage, step, *program):
+    run = start(stage, N, "--forget", str(step), "--named", "--steps",
+                str(STEPS), *program, options=[
+                    "--heartbeat-interval", "0.1", "--stall-check-time", "0.5",
+                    "--stall-shutdown-time", "1"])
     text = run.event("stall")["reason"]
     check("'forgotten' has waited" in text and "for rank 1, which has not "
           "posted it" in text, "stall:", text)
     check("--stall-shutdown-time" in run.event("worker_lost")["how"], "how")
     ends_well(run, N)
+
+
+@scenario
+def forgotten_name(stage):
+    """Who has not posted what the others wait for is named, and goes at last."""
+    forget(stage, 3)
+
+
+@scenario
+def forgotten_name_while_an_order_is_followed(stage):
+    """Three steps alike are enough."""
+    forget(stage, 10, "--repeat", "20")
 
 
 if __name__ == "__main__":

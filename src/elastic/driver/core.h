@@ -506,8 +506,7 @@ struct driver {
     bool death;          /* a member died since the current generation formed */
     bool hang_warned;    /* all its members wait, and none gets on */
     uint64_t stall_warned; /* generation in which a stall was told last, */
-    uint64_t stall_us;     /* when, */
-    uint32_t stall_name;   /* and the digest of the call that waited */
+    uint64_t stall_us;     /* and when */
     /* generations in a row without a commit, since when; and of those that
      * came last, how many of the same members (M12) */
     uint32_t fruitless, alike;

@@ -198,16 +198,15 @@ static const char *record(struct driver *d, const struct stall *stall)
     return r->text;
 }
 
-/* Several wait for as long, each is the oldest at times: one will do. */
+/* Several wait for as long, each is the oldest at times: one will do, and again
+ * while it lasts. */
 static void warn(struct driver *d, const struct stall *stall)
 {
     if (d->stall_warned == d->generation &&
-        (d->stall_name == stall->name ||
-         d->now_us < d->stall_us + d->config.stall_check_us))
+        d->now_us < d->stall_us + d->config.stall_check_us)
         return;
     d->stall_warned = d->generation;
     d->stall_us = d->now_us;
-    d->stall_name = stall->name;
     record(d, stall);
 }
 
