@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from harness import LOCAL, OTHER, alone, check, equal, main, scenario
+from harness import LOCAL, OTHER, SLOW, alone, check, equal, main, scenario
 import job as jobs
 from spans import begin_of, end_of, lane
 
@@ -32,7 +32,7 @@ def by_name_as_by_one_call(stage):
 @scenario
 def one_dies_while_gradients_travel(stage):
     """Nobody takes its place: its host is not used again."""
-    steps = 250
+    steps = 250 if SLOW == 1 else 60
     run = stage.start(["-np", "3", "--min-np", "2", "--slot-restarts", "0"],
                       stage.example("charlm", "--steps", str(steps), "--report",
                                     "5", "--hidden", "200", "--by-name"),
@@ -59,7 +59,8 @@ def times_of(events, pid, name):
 def gradients_travel_while_others_are_computed(stage):
     """The last layer's call has begun when the first one's is not posted yet.
     Not in each step: the thread that runs it shares the cores with the ranks."""
-    steps, path = 20, os.path.join(stage.root, "trace.json")
+    steps = 20 if SLOW == 1 else 6  # of seconds, under a sanitizer
+    path = os.path.join(stage.root, "trace.json")
     run = stage.start(["-np", "2", "-H", LOCAL + ":2", "--timeline", path],
                       stage.example("charlm", "--steps", str(steps), "--hidden",
                                     "1000", "--by-name"))

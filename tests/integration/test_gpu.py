@@ -254,8 +254,8 @@ def worker_that_wants_it_through_hosts(stage):
 def device_breaks(stage, when):
     """Its worker ends with a sentence, the library's or the program's own, and
     is replaced: the others go on."""
-    run = start(stage, knobs="devices=4 slot=2 " + when)
-    row, mark = run.row(slot=2), run.mark()
+    run = start(stage, knobs="devices=4 worker=3 " + when)
+    row, mark = run.row(worker=3), run.mark()
     run.event("worker_lost", mark, worker=row["worker"])
     run.until("a sentence", lambda: (
         said(run, "CUDA_ERROR_ILLEGAL_ADDRESS -> this worker ends")

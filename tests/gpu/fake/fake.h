@@ -31,7 +31,8 @@
  *   error_at         ... makes an asynchronous error
  *   sticky_at        ... breaks the device for good
  *   break_at         ... breaks it while it runs
- *   slot=-1          the last four: of this HVD_SLOT alone
+ *   worker=0         the last four: of this HVD_WORKER alone, not of those that
+ *                    replace it; 0: of all
  *   hold_at=0        the n-th launch of the process, and those behind it, wait
  *                    until the file FAKE_RELEASE is there
  *
@@ -64,7 +65,7 @@ enum fake_knob {
     FAKE_ERROR_AT,
     FAKE_STICKY_AT,
     FAKE_BREAK_AT,
-    FAKE_SLOT,
+    FAKE_WORKER,
     FAKE_HOLD_AT,
     FAKE_KNOBS
 };

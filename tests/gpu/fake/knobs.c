@@ -11,12 +11,11 @@ static const char *const names[FAKE_KNOBS] = {
     "devices",    "uuid",          "by_host", "memory",          "late_us",
     "enqueue_us", "silent",        "version", "revoke",          "init_hang_ms",
     "init_fail",  "abort_hang_ms", "part_ms", "enqueue_hang_at", "error_at",
-    "sticky_at",  "break_at",      "slot",    "hold_at"};
+    "sticky_at",  "break_at",      "worker",  "hold_at"};
 
 static long values[FAKE_KNOBS] = {
     [FAKE_DEVICES] = 1,      [FAKE_MEMORY] = 1L << 40, [FAKE_LATE_US] = 50,
-    [FAKE_ENQUEUE_US] = 100, [FAKE_VERSION] = 22809,   [FAKE_REVOKE] = 1,
-    [FAKE_SLOT] = -1};
+    [FAKE_ENQUEUE_US] = 100, [FAKE_VERSION] = 22809,   [FAKE_REVOKE] = 1};
 
 static void set(const char *word)
 {

@@ -467,11 +467,11 @@ static void *enqueue_main(void *arg)
 static void misbehave(ncclComm_t c)
 {
     long n = atomic_fetch_add(&n_collectives, 1) + 1;
-    const char *slot = getenv("HVD_SLOT");
+    const char *worker = getenv("HVD_WORKER");
 
     c->hangs = c->breaks = false;
-    if (fake_knob(FAKE_SLOT) >= 0 &&
-        (slot == NULL || atol(slot) != fake_knob(FAKE_SLOT)))
+    if (fake_knob(FAKE_WORKER) > 0 &&
+        (worker == NULL || atol(worker) != fake_knob(FAKE_WORKER)))
         return;
 
     if (n == fake_knob(FAKE_ERROR_AT))
