@@ -59,7 +59,7 @@ bool state_is_on_device(const hvd_state_t *state);
 struct state_devices {
     int rank, size, root; /* the root is a source */
     bool is_source;       /* the current snapshot is what is to be synced */
-    uint64_t min_nbytes;  /* on a device, or it is not worth it; all the same */
+    uint64_t min_nbytes;  /* or it is not worth it: each rank has a vote */
 };
 
 /* Ahead of a sync, a collective of all ranks: what lies on devices goes to all
