@@ -75,13 +75,18 @@ static void join(void)
     MUST(cuda->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS);
 }
 
-static void part(void)
+static void part_as(enum comm_leave_kind kind)
 {
-    comm_leave(comm, COMM_LEAVE_DONE, 0);
+    comm_leave(comm, kind, 0);
     comm_destroy(comm);
     requests_release();
     device_close();
     endpoint_destroy(endpoint);
+}
+
+static inline void part(void)
+{
+    part_as(COMM_LEAVE_DONE);
 }
 
 static void *allocate(size_t nbytes)

@@ -95,12 +95,17 @@ static void create(size_t n_moments)
         state_stamp(s.state, next_id);
 }
 
-static void destroy(void)
+static void destroy_as(enum comm_leave_kind kind)
 {
     hvd_state_destroy(s.state);
     MUST(cuda->cuMemFree_v2((CUdeviceptr)(uintptr_t)s.weights) == CUDA_SUCCESS);
     MUST(cuda->cuMemFree_v2((CUdeviceptr)(uintptr_t)s.moments) == CUDA_SUCCESS);
-    part();
+    part_as(kind);
+}
+
+static void destroy(void)
+{
+    destroy_as(COMM_LEAVE_DONE);
 }
 
 /* --- a sync --- */
@@ -220,7 +225,8 @@ static int rank_has_another_size(void)
         MUST(strstr(error_text(), "'moments'") != NULL);
         must_be(own_seed());
     }
-    destroy();
+    /* the root may be sending still */
+    destroy_as(is_source() ? COMM_LEAVE_DONE : COMM_LEAVE_ABORT);
     return 0;
 }
 

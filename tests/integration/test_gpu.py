@@ -177,8 +177,9 @@ def newcomers(stage, way, n_told, knobs="devices=4"):
     for rank in (3, 0):
         mark = len(list(run.lines))
         lose(run, run.row(rank=rank))
-        equal(len([line for line in list(run.lines)[mark:]
-                   if SYNCED in line]) >= n_told, True, "said so")
+        run.until("%d who say so" % n_told, lambda: len(
+            [line for line in list(run.lines)[mark:]
+             if SYNCED in line]) >= n_told, PATIENCE_S)
     if n_told == 0:
         equal(said(run, SYNCED), [], "said so")
     finish(run)
