@@ -54,8 +54,6 @@ struct autotune *autotune_create(const struct autotune_config *config)
     if (a == NULL)
         return NULL;
     a->fd = -1;
-    a->fixed_fusion = config->fixed_fusion;
-    a->fixed_algorithm = config->fixed_algorithm;
     a->window_us = config->window_us > 0 ? config->window_us : TUNER_WINDOW_US;
     if (config->log == NULL)
         return a;
@@ -74,6 +72,14 @@ void autotune_destroy(struct autotune *a)
         close(a->fd);
     free(a->path);
     free(a);
+}
+
+void autotune_fix(struct autotune *a, bool fusion, bool algorithm)
+{
+    if (a == NULL)
+        return;
+    a->fixed_fusion = fusion;
+    a->fixed_algorithm = algorithm;
 }
 
 void autotune_begin(struct autotune *a, uint64_t generation, int size,

@@ -43,16 +43,18 @@ struct autotune_setting {
 struct autotune;
 
 struct autotune_config {
-    bool fixed_fusion,
-        fixed_algorithm; /* the user has said what it should be */
-    const char *log;     /* a path, copied; NULL: none */
-    uint64_t window_us;  /* as tuner_init(); 0: TUNER_WINDOW_US */
+    const char *log;    /* a path, copied; NULL: none */
+    uint64_t window_us; /* as tuner_init(); 0: TUNER_WINDOW_US */
 };
 
 /* NULL: no memory. */
 struct autotune *autotune_create(const struct autotune_config *config);
 /* NULL is fine. */
 void autotune_destroy(struct autotune *a);
+
+/* What the user has said how it should be, and is not tried out: neither, until
+ * this says so; from the next generation on. NULL is fine. */
+void autotune_fix(struct autotune *a, bool fusion, bool algorithm);
 
 /* A generation begins. over_network: some of what is sent. */
 void autotune_begin(struct autotune *a, uint64_t generation, int size,

@@ -76,7 +76,7 @@ static struct {
     enum comm_ordinary ordinary;
     struct settings settings;
     int tcp_connections;
-    bool share_device, tune;
+    bool share_device;
     int device_sync;
     char congestion[CONGESTION_MAX]; /* "": the host's */
     struct autotune *autotune;       /* NULL: off */
@@ -123,16 +123,18 @@ void knobs_release(void)
 }
 
 /* What the user has chosen is left as it is. */
-static hvd_status_t prepare_autotune(void)
+static void fix_chosen(void)
+{
+    const struct settings *s = &knobs.settings;
+
+    autotune_fix(knobs.autotune, s->fusion_nbytes > 0,
+                 s->algorithms.by_kind[COLLECTIVE_ALLREDUCE] != ALGORITHM_AUTO);
+}
+
+static hvd_status_t prepare_autotune(bool on)
 {
     const char *text = getenv(ENV_AUTOTUNE), *log = getenv(ENV_AUTOTUNE_LOG);
-    const struct settings *s = &knobs.settings;
-    struct autotune_config config = {
-        .fixed_fusion = s->fusion_nbytes > 0,
-        .fixed_algorithm = s->algorithms.by_kind[COLLECTIVE_ALLREDUCE] !=
-                           ALGORITHM_AUTO,
-    };
-    bool on = knobs.tune;
+    struct autotune_config config = {.log = NULL};
 
     knobs_release(); /* an earlier hvd_init may have failed */
     config.log = log != NULL && *log != '\0' ? log : NULL;
@@ -141,8 +143,10 @@ static hvd_status_t prepare_autotune(void)
     if (!on)
         return HVD_OK;
     knobs.autotune = autotune_create(&config);
-    return knobs.autotune != NULL ? HVD_OK
-                                  : error_set(HVD_ERR_NOMEM, ENV_AUTOTUNE);
+    if (knobs.autotune == NULL)
+        return error_set(HVD_ERR_NOMEM, ENV_AUTOTUNE);
+    fix_chosen();
+    return HVD_OK;
 }
 
 hvd_status_t knobs_read(void)
@@ -171,8 +175,7 @@ hvd_status_t knobs_read(void)
     knobs.tcp_connections = n;
     knobs.share_device = share_device;
     knobs.device_sync = sync;
-    knobs.tune = tune;
-    return prepare_autotune();
+    return prepare_autotune(tune);
 }
 
 bool knobs_share(void)
@@ -192,10 +195,9 @@ const char *knobs_settings(void)
 
 hvd_status_t knobs_take_settings(const char *text)
 {
-    bool changed;
-
-    HVD_TRY(settings_take(&knobs.settings, text, &changed));
-    return changed ? prepare_autotune() : HVD_OK;
+    HVD_TRY(settings_take(&knobs.settings, text));
+    fix_chosen();
+    return HVD_OK;
 }
 
 void knobs_apply(struct comm_config *config)

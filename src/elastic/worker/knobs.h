@@ -49,8 +49,7 @@ uint64_t knobs_device_sync_nbytes(void);
 /* Those of settings.h, as it has them; valid until the next call here. */
 const char *knobs_settings(void);
 
-/* Rank 0's are taken on. Between comms. Errors of settings_take();
- * HVD_ERR_NOMEM. */
+/* Rank 0's are taken on. Between comms. Errors of settings_take(). */
 hvd_status_t knobs_take_settings(const char *text) HVD_MUST_CHECK;
 
 /* What was made for the comms of this process: there are none any more. */

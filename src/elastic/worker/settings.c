@@ -141,8 +141,7 @@ static hvd_status_t take(const struct setting *setting, struct settings *fresh,
     return HVD_OK;
 }
 
-hvd_status_t settings_take(struct settings *settings, const char *text,
-                           bool *changed_p)
+hvd_status_t settings_take(struct settings *settings, const char *text)
 {
     struct settings fresh = *settings;
     struct text t = text_into(fresh.text, sizeof(fresh.text));
@@ -156,7 +155,6 @@ hvd_status_t settings_take(struct settings *settings, const char *text,
             warn(&all[i], settings, told);
         HVD_TRY(add(&t, all[i].variable, told));
     }
-    *changed_p = differ(&fresh, settings);
     *settings = fresh;
     return HVD_OK;
 }

@@ -29,9 +29,8 @@ struct settings {
 hvd_status_t settings_read(struct settings *settings) HVD_MUST_CHECK;
 
 /* Those of rank 0, as its text has them, each that differs with a warning.
- * *changed_p: some do. HVD_ERR_MISMATCH: one of them is nothing here, and
- * nothing is changed. */
-hvd_status_t settings_take(struct settings *settings, const char *text,
-                           bool *changed_p) HVD_MUST_CHECK;
+ * HVD_ERR_MISMATCH: one of them is nothing here, and nothing is changed. */
+hvd_status_t settings_take(struct settings *settings,
+                           const char *text) HVD_MUST_CHECK;
 
 #endif
