@@ -160,6 +160,20 @@ START_TEST(d6_all_workers_fail_strict)
 }
 END_TEST
 
+/* true(1), say, or a program that was not linked with the library. */
+START_TEST(d6_program_without_the_library_is_told_so)
+{
+    struct fixture *f = fixture_create(.np = 1, .strict_blacklist = true);
+
+    f->slow_workers = true;
+    at(f, 0, hosts("a:1"));
+    at(f, 10, exited("w1", 0));
+    expect_part(f, "worker 1 (a:0) exited with status 0 and never called "
+                   "hvd_init: is its program linked with libhvd?\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(d6_all_workers_fail)
 {
     struct fixture *f = fixture_create(.np = 2, .slot_restarts = 1);
@@ -323,6 +337,7 @@ int main(void)
     tcase_add_test(tcase, d4_wait_for_available_slots);
     tcase_add_test(tcase, d5_wait_for_min_hosts);
     tcase_add_test(tcase, d6_all_workers_fail_strict);
+    tcase_add_test(tcase, d6_program_without_the_library_is_told_so);
     tcase_add_test(tcase, d6_all_workers_fail);
     tcase_add_test(tcase, d7_exit_0_before_done_is_a_failure_like_any_other);
     tcase_add_test(tcase, d8_host_shutdown_on_worker_failure_strict);

@@ -78,6 +78,9 @@ void record_warning(struct driver *d, const char *text);
 /* "worker 7 (localhost:1)" */
 void text_worker(struct text *t, const struct driver *d,
                  const struct driver_worker *w);
+/* How its process ended, into buf [WIRE_TEXT_MAX]: "exited with status 1". */
+void text_exit(char *buf, const struct driver_worker *w,
+               const struct msg_worker_exited *m);
 
 /* ---- core.c -------------------------------------------------------------- */
 

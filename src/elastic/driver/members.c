@@ -336,22 +336,6 @@ void on_spawn_failed(struct driver *d, uint64_t by,
     worker_remove(d, w);
 }
 
-static void describe_exit(const struct msg_worker_exited *m, char *buf)
-{
-    struct text t = text_into(buf, WIRE_TEXT_MAX);
-
-    if (m->signal != 0) {
-        text_add(&t, "was killed by signal ");
-        text_u64(&t, (uint64_t)m->signal);
-        text_add(&t, m->core ? " (core dumped)" : "");
-    } else if (m->code == 0) {
-        text_add(&t, "exited with status 0 before it was done");
-    } else {
-        text_add(&t, "exited with status ");
-        text_u64(&t, (uint64_t)m->code);
-    }
-}
-
 void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
 {
     struct driver_worker *w = reported(d, by, m->worker);
@@ -365,7 +349,7 @@ void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
     r->pid = m->pid;
     r->code = m->code;
     r->signal = m->signal;
-    describe_exit(m, how);
+    text_exit(how, w, m);
     if (is_released(w) && (m->code != 0 || m->signal != 0))
         finish_is_spoiled(d, w, how);
     worker_dies(d, w, how, true);

@@ -381,13 +381,14 @@ static void fill_names(struct option *names)
     *names = (struct option){0};
 }
 
-/* horovodrun's one-dash words, which getopt would take for letters. */
+/* horovodrun's one-dash words, which getopt would take for letters; -n, as in
+ * mpirun and srun. */
 static void respell(char **word)
 {
     static char num_proc[] = "--num-proc", hostfile[] = "--hostfile",
                 check_build[] = "--check-build";
 
-    if (strcmp(*word, "-np") == 0)
+    if (strcmp(*word, "-np") == 0 || strcmp(*word, "-n") == 0)
         *word = num_proc;
     else if (strcmp(*word, "-hostfile") == 0)
         *word = hostfile;
@@ -410,11 +411,18 @@ static bool is_ambiguous(const char *word)
 /* getopt did not like `word`; what it means by that. */
 static bool refuse_word(struct parse *p, int verdict, const char *word)
 {
+    char meant[80];
+
     if (verdict == ':')
         return options_refuse(p->err, "%s: a value is missing", word);
     if (optopt >= ROW_BASE)
         return options_refuse(p->err, "--%s: takes no value",
                               options_table[optopt - ROW_BASE].name);
+    if (options_near(word, meant, sizeof(meant)))
+        return options_refuse(p->err,
+                              "unknown option %s: did you mean %s? (see "
+                              "--help)",
+                              word, meant);
     if (is_ambiguous(word))
         return options_refuse(p->err, "option %s could be several (see --help)",
                               word);

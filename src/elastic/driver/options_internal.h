@@ -39,6 +39,10 @@ struct options_row {
 extern const struct options_row options_table[]; /* [options_n_rows] */
 extern const size_t options_n_rows;
 
+/* The option that the unknown word `word` may mean, into text [max]: "-np" for
+ * "--nproc". False: none comes to mind. */
+bool options_near(const char *word, char *text, size_t max);
+
 void options_print_help(FILE *out);
 void options_print_help_env(FILE *out);
 void options_print_check_build(FILE *out);

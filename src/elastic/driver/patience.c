@@ -64,7 +64,7 @@ static const char *verdict_on(const struct driver *d,
         return "has stopped sending heartbeats";
     if (starts_too_late(d, w))
         return w->life == LIFE_STARTING
-                   ? "did not call within --start-timeout"
+                   ? "did not call hvd_init within --start-timeout"
                    : "was not ready to train within --start-timeout";
     if (leaves_too_late(d, w))
         return host_leaves(&d->hosts[w->host])

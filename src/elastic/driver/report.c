@@ -117,3 +117,30 @@ void text_worker(struct text *t, const struct driver *d,
     text_u64(t, w->slot);
     text_add(t, ")");
 }
+
+/* Whether it used the library is not known of one that has not greeted this
+ * driver. */
+static bool never_called(const struct driver_worker *w)
+{
+    return !w->called && !w->inherited;
+}
+
+void text_exit(char *buf, const struct driver_worker *w,
+               const struct msg_worker_exited *m)
+{
+    struct text t = text_into(buf, WIRE_TEXT_MAX);
+
+    if (m->signal != 0) {
+        text_add(&t, "was killed by signal ");
+        text_u64(&t, (uint64_t)m->signal);
+        text_add(&t, m->core ? " (core dumped)" : "");
+    } else if (m->code == 0) {
+        text_add(&t, never_called(w)
+                         ? "exited with status 0 and never called hvd_init: "
+                           "is its program linked with libhvd?"
+                         : "exited with status 0 before it was done");
+    } else {
+        text_add(&t, "exited with status ");
+        text_u64(&t, (uint64_t)m->code);
+    }
+}
