@@ -298,7 +298,6 @@ int main(int argc, char **argv)
         .options = {.batch = 32, .hidden = 96, .rate = 0.001, .report = 20}};
     hvd_status_t status = HVD_ERR_NOMEM;
 
-    setvbuf(stdout, NULL, _IOLBF, 0);
     if (!parse_options(&run.options, argc, argv) ||
         !load_text(&run.text, run.options.path))
         return 2;

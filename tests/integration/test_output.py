@@ -67,6 +67,18 @@ def timestamps(stage):
               line)
 
 
+@scenario
+def stdout_is_in_blocks_if_wished(stage):
+    """The trainer does not flush: its lines come at once by hvd_init alone."""
+    run = stage.start(NP, ("--talk",), HVD_STDOUT_BUFFERING="block")
+    run.whole(2)
+    run.says("[0]<stderr>:trouble 50")
+    equal(told(run.lines, 0, "stdout"), [], "lines so far")
+    run.allow(3)
+    run.ends(0)
+    check("step 50" in told(run.lines, 0, "stdout"), run.lines[:3])
+
+
 def read(directory, rank, stream):
     path = os.path.join(directory, "rank.%d" % rank, stream)
     with open(path, encoding="utf-8") as file:

@@ -207,14 +207,18 @@ static void talk(void)
         return;
     printf("step %" PRIu64 "\n", model.step);
     fprintf(stderr, "trouble %" PRIu64 "\n", model.step);
-    fflush(stdout);
 }
 
+/* In blocks: a write for each of millions of lines takes long. */
 static void flood(void)
 {
+    if (options.flood == 0)
+        return;
+    setvbuf(stdout, NULL, _IOFBF, 0);
     for (long i = 1; i <= options.flood; i++)
         printf("line %ld\n", i);
     fflush(stdout);
+    setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
 static void hang_if_told(void)

@@ -420,7 +420,7 @@ static bool refuse_word(struct parse *p, int verdict, const char *word)
                               options_table[optopt - ROW_BASE].name);
     if (options_near(word, meant, sizeof(meant)))
         return options_refuse(p->err,
-                              "unknown option %s: did you mean %s? (see "
+                              "%s is no option: did you mean %s? (see "
                               "--help)",
                               word, meant);
     if (is_ambiguous(word))

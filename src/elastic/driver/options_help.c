@@ -84,7 +84,9 @@ void options_print_help_env(FILE *out)
         "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n"
         "  HVD_DEVICE_SYNC    auto, nccl or host: how newcomers get what a\n"
         "                     state has on GPUs\n"
-        "  HVD_DEVICE_SHARED  1: ranks of NCCL may share a GPU, for checks\n",
+        "  HVD_DEVICE_SHARED  1: ranks of NCCL may share a GPU, for checks\n"
+        "  HVD_STDOUT_BUFFERING  line: hvd_init makes stdout line-buffered;\n"
+        "                     block: it stays as it is\n",
         out);
 }
 

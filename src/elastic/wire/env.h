@@ -63,7 +63,7 @@
         "HVD_TRANSPORT", "HVD_LOCAL_BUFFERS", "HVD_SIMD", "HVD_ALGORITHM",    \
             "HVD_TCP_CONNECTIONS", "HVD_TCP_CONGESTION", "HVD_DEVICE_SHARED", \
             "HVD_DEVICE_SYNC", ENV_FUSION_THRESHOLD, ENV_CACHE_CAPACITY,      \
-            ENV_AUTOTUNE, ENV_AUTOTUNE_LOG                                    \
+            ENV_AUTOTUNE, ENV_AUTOTUNE_LOG, "HVD_STDOUT_BUFFERING"            \
     }
 enum { ENV_KNOB_MAX = 256 }; /* bytes of a value */
 

@@ -123,6 +123,7 @@ hvd_status_t hvd_init(void)
     HVD_TRY(knobs_read());
     HVD_TRY(process_identify(&solo));
     begin_process(solo);
+    process_stdout_init();
     process_timeline_open();
     if (solo) {
         HVD_TRY(solo_init());

@@ -55,6 +55,9 @@ static const struct knob simd = {"HVD_SIMD",
 static const struct knob shared_device = {
     "HVD_DEVICE_SHARED", "0, 1", {{"0", false}, {"1", true}}};
 
+static const struct knob stdout_buffering = {
+    "HVD_STDOUT_BUFFERING", "line, block", {{"line", true}, {"block", false}}};
+
 static const struct knob autotune = {
     ENV_AUTOTUNE, "0, 1", {{"0", false}, {"1", true}}};
 
@@ -77,6 +80,7 @@ static struct {
     struct settings settings;
     int tcp_connections;
     bool share_device;
+    bool line_buffering;
     int device_sync;
     char congestion[CONGESTION_MAX]; /* "": the host's */
     struct autotune *autotune;       /* NULL: off */
@@ -152,7 +156,7 @@ static hvd_status_t prepare_autotune(bool on)
 hvd_status_t knobs_read(void)
 {
     int share = 0, buffers = 0, vectors = 0, n = 0, share_device = 0, sync = 0;
-    int tune = 0;
+    int tune = 0, lines = 0;
     enum reduce_isa isa;
 
     HVD_TRY(choose(&transport, &share));
@@ -162,6 +166,7 @@ hvd_status_t knobs_read(void)
     HVD_TRY(choose(&shared_device, &share_device));
     HVD_TRY(choose(&device_sync, &sync));
     HVD_TRY(choose(&autotune, &tune));
+    HVD_TRY(choose(&stdout_buffering, &lines));
     HVD_TRY(read_congestion());
     HVD_TRY(settings_read(&knobs.settings));
     isa = (enum reduce_isa)vectors;
@@ -174,6 +179,7 @@ hvd_status_t knobs_read(void)
     knobs.ordinary = (enum comm_ordinary)buffers;
     knobs.tcp_connections = n;
     knobs.share_device = share_device;
+    knobs.line_buffering = lines;
     knobs.device_sync = sync;
     return prepare_autotune(tune);
 }
@@ -186,6 +192,11 @@ bool knobs_share(void)
 uint64_t knobs_device_sync_nbytes(void)
 {
     return device_sync_nbytes[knobs.device_sync];
+}
+
+bool knobs_line_buffering(void)
+{
+    return knobs.line_buffering;
 }
 
 const char *knobs_settings(void)

@@ -1,4 +1,5 @@
-/* elastic/worker/knobs.h - what the environment says about the data plane:
+/* elastic/worker/knobs.h - what the environment says about the data plane, and
+ * about stdout:
  *
  *   HVD_TRANSPORT      auto (shared memory on one host; on several what
  *                      two_level.h does, and TCP), tcp. One worker's tcp counts
@@ -21,6 +22,8 @@
  *                      host, nccl
  *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
  *                      machines with one. Counts where all that share have it
+ *   HVD_STDOUT_BUFFERING  line: hvd_init makes stdout line-buffered where it is
+ *                      a pipe; block: it stays as the program has it
  *
  * The driver hands its environment on, so that they are equal everywhere. Three
  * have to be: settings.h.
@@ -45,6 +48,9 @@ bool knobs_share(void);
 /* From how many bytes of a state on a device on it goes to newcomers by
  * NCCL. */
 uint64_t knobs_device_sync_nbytes(void);
+
+/* Should each line of stdout leave this process when it ends? */
+bool knobs_line_buffering(void);
 
 /* Those of settings.h, as it has them; valid until the next call here. */
 const char *knobs_settings(void);

@@ -10,8 +10,10 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -21,6 +23,7 @@
 #include "elastic/wire/address.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
+#include "elastic/worker/knobs.h"
 #include "timeline/timeline.h"
 
 struct process process_self = {.kick_fd = -1, .self = {.lifeline_fd = -1}};
@@ -187,6 +190,24 @@ void process_timeline_open(void)
         return;
     log_warn("%s -> this worker has none", error_text());
     error_clear();
+}
+
+/* A stream that has been written to already keeps to its old buffer's limits,
+ * unless it gets another buffer: that one it keeps until the process ends. */
+void process_stdout_init(void)
+{
+    size_t used = __fbufsize(stdout);
+    char *buffer = NULL;
+    struct stat st;
+
+    if (process_self.solo || !knobs_line_buffering() || used == 1 ||
+        __flbf(stdout) || fileno(stdout) < 0 ||
+        fstat(fileno(stdout), &st) != 0 || !S_ISFIFO(st.st_mode))
+        return;
+    if (used > 0)
+        buffer = malloc(BUFSIZ);
+    if (used == 0 || buffer)
+        setvbuf(stdout, buffer, _IOLBF, buffer ? BUFSIZ : 0);
 }
 
 void process_log_init(void)

@@ -116,6 +116,11 @@ hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
  * warning. */
 void process_timeline_open(void);
 
+/* In a job: lines of stdout leave when they end, as on a terminal. Not if it is
+ * no pipe, if the program has made it unbuffered, or if HVD_STDOUT_BUFFERING
+ * says block. */
+void process_stdout_init(void);
+
 /* Log level and the words before each line: "gen 7 rank 3 host-12:1". */
 void process_log_init(void);
 void process_log_prefix(uint64_t generation, int rank);
