@@ -73,6 +73,7 @@ SetEnv TMPDIR=%(dir)s/%(name)s/tmp
 RULES = """table bridge cluster {
     set dark { type ether_addr; }
     set lost { type ether_addr . ether_addr; }
+    set forgotten { type inet_service . inet_service; }
     set filtered { type ether_addr . inet_service; flags interval; }
     chain loss { }
     chain forward {
@@ -81,6 +82,7 @@ RULES = """table bridge cluster {
         ether daddr @dark drop
         ether saddr . ether daddr @lost drop
         ether daddr . tcp dport @filtered drop
+        tcp sport . tcp dport @forgotten drop
         jump loss
     }
 }
@@ -488,6 +490,17 @@ class Cluster:
         self._rule((i,), "filtered", [
             "%s . %s" % (self.hosts[i].mac(k), word)
             for k in self.nets for word in ports])
+
+    def forget(self):
+        """A firewall between all hosts is loaded again: packets of connections
+        that it does not know are lost, new connections pass."""
+        ports = {tuple(int(word.rpartition(":")[2], 16) for word in row[1:3])
+                 for host in self.hosts for table in ("tcp", "tcp6")
+                 for row in map(str.split, self.run(host.number, [
+                     "cat", "/proc/net/" + table])[1].splitlines()[1:])
+                 if row[3] == "01"}
+        self.switch.set("add", "forgotten", *{
+            "%d . %d" % way for a, b in ports for way in ((a, b), (b, a))})
 
     def loss(self, i, percent):
         """So many of its frames are lost, both ways; of all hosts with 0."""

@@ -199,6 +199,28 @@ def driver_frozen_for_long(stage):
     equal(len(before), 3, "processes")
 
 
+def nobody_lost(run, mark):
+    equal(run.seen("agent_lost", mark) + run.seen("worker_lost", mark), [],
+          "lost")
+
+
+@scenario
+def connections_die(stage):
+    """A firewall forgets them, those of ssh included, and lets new ones pass:
+    everybody dials again, at the same addresses."""
+    run = start(stage)
+    mark, since = run.mark(), time.monotonic()
+    stage.cluster.forget()
+    formed = run.whole(3, mark)
+    stage.note("all train after %.1f s" % (
+        max(e["t"] for e in run.seen("first_collective", mark,
+                                     generation=formed["generation"]))
+        + run.zero() - since))
+    time.sleep(SILENCE_S * 1.5)  # longer than what is silent is waited for
+    nobody_lost(run, mark)
+    run.finish(3)
+
+
 def trains(run):
     """Steps that rank 0 has made, as its host's network sees it."""
     return run.cluster.interface_bytes(stages.number(

@@ -171,6 +171,14 @@ static bool is_silent(const struct loop *l, uint64_t now_us)
     return now_us - l->core.heard_us > SILENT_BEATS * l->core.config.beat_us;
 }
 
+/* Through no network of this machine's own a connection dies alone; nor is
+ * each ping answered there. */
+static bool has_ways(const struct loop *l)
+{
+    return !l->scout && (l->n_doors > 1 || !address_endpoint_is_loopback(
+                                               l->doors[l->door].control));
+}
+
 void contact_drop_spare(struct loop *l)
 {
     hang_up(l, l->spare);
@@ -191,8 +199,9 @@ static hvd_status_t try_door(struct loop *l, size_t i)
     return wire_dealer_send(l->spare, &m);
 }
 
-/* The network by which we talk may have died; or the driver is slow, and is
- * heard where it was. */
+/* The network by which the agent talks may have died. Or only the connection
+ * has, as a firewall between forgot it: then a new one to the same door passes.
+ * Or the driver is slow, and is heard where it was. */
 static void try_next_door(struct loop *l, uint64_t now_us)
 {
     size_t last = l->spare ? l->spare_door : l->door;
@@ -201,7 +210,7 @@ static void try_next_door(struct loop *l, uint64_t now_us)
         l->n_knocks = 0;
         if (now_us >= l->knock_us)
             contact_drop_spare(l);
-    } else if (l->n_doors > 1 && !l->scout && now_us >= l->knock_us) {
+    } else if (has_ways(l) && now_us >= l->knock_us) {
         l->spare_us = now_us;
         l->knock_us = now_us +
                       redial_pause(REDIAL_US, l->n_knocks++, l->n_doors);

@@ -42,8 +42,8 @@ struct loop {
     struct children children;
     struct wire_context *context;
     struct wire_dealer *control, *output;
-    struct wire_dealer *spare, *spare_output; /* NULL, or at another door:
-                                                 nobody has answered there */
+    struct wire_dealer *spare, *spare_output; /* NULL, or tried at a door that
+                                                 has not answered them yet */
     struct beacon driver; /* term 0: the one that has started us */
     struct scout *scout;  /* NULL: without --job-dir */
     uint64_t look_us;     /* for a successor, not before */
@@ -84,7 +84,7 @@ hvd_status_t contact_open(struct loop *l) HVD_MUST_CHECK;
  * another one taken over? */
 void contact_look(struct loop *l, uint64_t now_us);
 void contact_drop_spare(struct loop *l);
-/* The driver has answered at the other door, which is used from now on. */
+/* The driver has answered by the spare pair, which is used from now on. */
 void contact_move(struct loop *l);
 
 /* probing.c */

@@ -76,8 +76,10 @@ static hvd_status_t go_far(struct loop *l)
         if (status != HVD_OK)
             log_warn("%s -> not there", error_text());
     }
-    /* whose network dies tries another; agents, whether we are here */
-    driver_answer_all(&l->driver, strchr(l->far_endpoints, ',') != NULL);
+    /* a worker that hears nothing tries another connection; an agent also looks
+     * whether this driver is here */
+    driver_answer_all(&l->driver, strchr(l->far_endpoints, ',') != NULL ||
+                                      strcmp(names, "lo") != 0);
     l->launch.config.far_endpoints = l->far_endpoints;
     l->launch.config.far_outputs = l->far_outputs;
     if (l->far_endpoints[0])

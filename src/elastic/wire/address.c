@@ -60,6 +60,14 @@ int address_endpoint_family(const char *endpoint)
                                                   : -1;
 }
 
+bool address_endpoint_is_loopback(const char *endpoint)
+{
+    char address[ADDRESS_ENDPOINT_MAX];
+
+    return address_of_endpoint(endpoint, address) &&
+           (strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0);
+}
+
 bool address_take(const char **list_p, char *endpoint)
 {
     size_t n = strcspn(*list_p, ",");

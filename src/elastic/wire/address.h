@@ -19,6 +19,9 @@ bool address_of_endpoint(const char *endpoint, char *address);
 /* The same of an endpoint's address; -1 also: not of that form, or longer. */
 int address_endpoint_family(const char *endpoint);
 
+/* Its address is this machine's own in any case: no network lies between. */
+bool address_endpoint_is_loopback(const char *endpoint);
+
 /* The next of a list with commas, in endpoint [ADDRESS_ENDPOINT_MAX], behind
  * which *list_p is then. false: there is none, or it is too long. */
 bool address_take(const char **list_p, char *endpoint);

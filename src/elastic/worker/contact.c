@@ -111,7 +111,8 @@ enum wire_receipt contact_receive(struct contact *c, struct message *m)
 
 bool contact_has_ways(const struct contact *c)
 {
-    return c->scout || c->n_endpoints > 1;
+    return c->scout || c->n_endpoints > 1 ||
+           !address_endpoint_is_loopback(c->endpoints[0]);
 }
 
 void contact_is_fine(struct contact *c, uint64_t now_us)
@@ -152,8 +153,10 @@ bool contact_follow(struct contact *c, uint64_t now_us, uint64_t term,
     return true;
 }
 
-/* With a --job-dir all are on one machine. What this says is heard before the
- * driver answers: it is that newest connection that speaks for us then. */
+/* With one address that is the same one: a firewall that has forgotten the
+ * connection lets a new one pass. With a --job-dir all are on one machine.
+ * The driver hears this HELLO before it answers: from then on the newest
+ * connection speaks for this worker. */
 uint64_t contact_try_next(struct contact *c, uint64_t now_us, uint64_t pause_us,
                           const struct message *hello)
 {

@@ -2,9 +2,10 @@
  * the driver's addresses, at another when it has become silent there, or to who
  * comes after it (M15).
  *
- * Who hears nothing keeps its connection and opens a spare one, at the next
- * address. What is heard there first takes the other's place: so a network that
- * is only slow costs nothing.
+ * A worker that hears nothing keeps its connection and opens a spare one, at
+ * the next address, or at the same one if there is no other. The first answer
+ * there makes the spare one take the other's place: so a network that is only
+ * slow costs nothing.
  *
  * Threads: control's. Memory: the sockets. */
 #ifndef ELASTIC_WORKER_CONTACT_H
