@@ -3,10 +3,7 @@
  * Threads: the main thread only. Memory: the list of children. */
 #include "elastic/agent/children.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,13 +16,16 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "elastic/wire/env.h"
+#include "elastic/agent/orphans.h"
 
 #ifndef P_PIDFD
 #define P_PIDFD 3
 #endif
 
-enum { KILL_ROUND_MS = 10 };
+enum {
+    KILL_ROUND_MS = 10,
+    REAPED_MAX = 64 /* in a turn of the loop */
+};
 
 /* For a sentence: may be cut. */
 static void copy_name(char *name, const char *from)
@@ -156,119 +156,25 @@ static bool is_ours(const struct children *children, pid_t pid)
     return is_helper(children->helper, pid);
 }
 
-static void reap_strangers(const struct children *children)
+bool children_reap_strangers(const struct children *children)
 {
     siginfo_t info = {0};
 
     /* one of ours in front hides those behind it until its pidfd was handled;
      * then this is called again */
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid != 0 && !is_ours(children, info.si_pid)) {
-        if (waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG) != 0)
-            return;
+    for (int n = 0; n < REAPED_MAX; n++) {
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == 0 || is_ours(children, info.si_pid) ||
+            waitid(P_PID, (id_t)info.si_pid, &info, WEXITED | WNOHANG) != 0)
+            return false;
         info.si_pid = 0;
     }
-}
-
-/* The parent of a process by /proc/PID/stat: "pid (name) state ppid ...". */
-static pid_t parent_of(const char *pid)
-{
-    char path[64], text[512];
-    char *p;
-    ssize_t n;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%.16s/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n <= 0)
-        return -1;
-    text[n] = 0;
-    p = strrchr(text, ')'); /* the name may hold anything */
-    if (!p || strlen(p) < 5)
-        return -1;
-    return (pid_t)strtol(p + 4, NULL, 10);
-}
-
-typedef void (*visit_fn)(const struct children *children, pid_t pid);
-
-/* The kernel's own list, if it keeps one. */
-static bool visit_listed(const struct children *children, visit_fn visit)
-{
-    FILE *file = fopen("/proc/thread-self/children", "re");
-    int pid;
-
-    if (!file)
-        return false;
-    while (fscanf(file, "%d", &pid) == 1)
-        visit(children, pid);
-    fclose(file);
     return true;
 }
 
-static void visit_direct_children(const struct children *children,
-                                  visit_fn visit)
+static void kill_one(void *arg, pid_t pid)
 {
-    pid_t self = getpid();
-    struct dirent *entry;
-    DIR *proc;
-
-    if (visit_listed(children, visit))
-        return;
-    proc = opendir("/proc");
-    while (proc && (entry = readdir(proc)) != NULL)
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            parent_of(entry->d_name) == self)
-            visit(children, (pid_t)strtol(entry->d_name, NULL, 10));
-    if (proc)
-        closedir(proc);
-}
-
-/* Whose process it is, by its environment; 0: that does not say. */
-static uint64_t worker_of(pid_t pid)
-{
-    static const char name[] = ENV_WORKER "=";
-    uint64_t worker = 0;
-    char path[64], *word = NULL;
-    size_t room = 0;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
-    file = fopen(path, "re");
-    while (file && worker == 0 && getdelim(&word, &room, '\0', file) > 0)
-        if (strncmp(word, name, sizeof(name) - 1) == 0)
-            worker = strtoull(word + sizeof(name) - 1, NULL, 10);
-    if (file)
-        fclose(file);
-    free(word);
-    return worker;
-}
-
-static void kill_if_left_behind(const struct children *children, pid_t pid)
-{
-    const struct child *child;
-    uint64_t worker;
-
-    if (is_ours(children, pid))
-        return;
-    worker = worker_of(pid);
-    child = children_find(children, worker);
-    if (worker != 0 && (!child || child->pid == 0))
-        kill(pid, SIGKILL);
-}
-
-void children_clear_strangers(const struct children *children)
-{
-    reap_strangers(children);
-    visit_direct_children(children, kill_if_left_behind);
-}
-
-static void kill_one(const struct children *children, pid_t pid)
-{
-    (void)children;
+    (void)arg;
     kill(pid, SIGKILL);
 }
 
@@ -296,7 +202,7 @@ bool children_kill_all(struct children *children, int timeout_ms)
     /* orphans of orphans become ours as soon as their parents die: a few
      * rounds reach everybody */
     while ((left = reap_all()) && clock_now_us() < deadline_us) {
-        visit_direct_children(children, kill_one);
+        orphans_visit(kill_one, NULL);
         poll(NULL, 0, KILL_ROUND_MS);
     }
     for (struct child *c = children->first; c; c = c->next) {

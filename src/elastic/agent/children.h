@@ -71,10 +71,10 @@ void child_close_stream(struct child *child, unsigned stream);
  */
 void child_signal(pid_t pid, int signo);
 
-/* Of the processes that came to us as orphans, also those that left their
- * group: SIGKILL to whose worker has ended, the ended are reaped. To be called
- * when a worker was reaped, and at each SIGCHLD. */
-void children_clear_strangers(const struct children *children);
+/* Reap what has ended of the processes that came to the agent as orphans. To be
+ * called when a worker was reaped, and at each SIGCHLD. True: there may be
+ * more, after as many as one turn of the loop is good for. */
+bool children_reap_strangers(const struct children *children);
 
 /* SIGKILL every descendant and reap those that end within timeout_ms; all pids
  * of *children are 0 afterwards. False: some would not die. */

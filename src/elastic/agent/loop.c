@@ -83,8 +83,11 @@ static void start(struct loop *l, const struct msg_spawn *spawn)
     struct child *child;
     int error;
 
-    if (children_start(&l->children, &l->site, spawn, &child, &error) !=
-        HVD_OK) {
+    error = ENOMEM;
+    if (!orphans_add(l->orphans, spawn->worker) ||
+        children_start(&l->children, &l->site, spawn, &child, &error) !=
+            HVD_OK) {
+        orphans_end(l->orphans, spawn->worker);
         start_failed(l, spawn->worker, error, "start",
                      spawn->argv.nbytes > 0 ? spawn->argv.data : "");
         return;
@@ -94,6 +97,7 @@ static void start(struct loop *l, const struct msg_spawn *spawn)
         kill(-child->pid, SIGKILL);
         child_reap(child);
         children_remove(&l->children, child);
+        orphans_end(l->orphans, spawn->worker);
         start_failed(l, spawn->worker, error, "watch", spawn->argv.data);
         return;
     }
@@ -171,6 +175,13 @@ static void feed_simple(struct loop *l, enum agent_event_type type)
     loop_feed(l, &ev);
 }
 
+/* What has ended may have left orphans of its own. */
+void loop_reap(struct loop *l)
+{
+    l->reaping = children_reap_strangers(&l->children);
+    orphans_look(l->orphans, clock_now_us());
+}
+
 /* ---- events of children -------------------------------------------------- */
 
 static void on_report(struct loop *l, struct child *child)
@@ -214,7 +225,8 @@ static void on_pidfd(struct loop *l, struct child *child)
         child_reap(child);
     if (!l->ended)
         child->linger_us = clock_now_us() + PIPE_LINGER_US;
-    children_clear_strangers(&l->children);
+    orphans_end(l->orphans, child->worker);
+    loop_reap(l);
 }
 
 /* ---- output that comes faster than it is taken --------------------------- */
@@ -435,7 +447,7 @@ static void on_signals(struct loop *l)
 
     while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD)
-            children_clear_strangers(&l->children);
+            loop_reap(l);
         else if (info.ssi_signo == SIGHUP)
             feed_simple(l, AGENT_EV_DRIVER_LOST);
         else if (info.ssi_signo == SIGTERM)
@@ -495,6 +507,7 @@ static void keep_deadlines(struct loop *l)
         feed_simple(l, AGENT_EV_TICK);
     contact_look(l, now_us);
     probing_look(l, now_us);
+    orphans_tick(l->orphans, now_us);
     if (now_us >= notice_deadline(l))
         notice_look(l, now_us);
     for (struct child *c = l->children.first; c; c = c->next) {
@@ -544,11 +557,14 @@ static void run(struct loop *l)
 
     while (1) {
         dispatch_all(l, events, n);
+        if (l->reaping)
+            loop_reap(l);
         /* before deadlines: the driver's word may lie there unread */
         (void)drain(l);
         keep_deadlines(l);
-        timeout_ms = drain(l) ? 0
-                              : clock_poll_ms(clock_now_us(), next_deadline(l));
+        timeout_ms = drain(l) || l->reaping
+                         ? 0
+                         : clock_poll_ms(clock_now_us(), next_deadline(l));
         if (is_over(l))
             return;
         n = epoll_wait(l->epoll_fd, events, BATCH_MAX, timeout_ms);
@@ -617,6 +633,7 @@ static void close_all(struct loop *l)
         wire_context_destroy(l->context);
     scout_destroy(l->scout);
     probe_close(&l->probe);
+    orphans_destroy(l->orphans);
     agent_core_fini(&l->core);
     if (l->epoll_fd >= 0)
         close(l->epoll_fd);
@@ -646,6 +663,10 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
     }
     HVD_TRY_GOTO(open_fds(&l), close);
     HVD_TRY_GOTO(open_sockets(&l), close);
+    l.orphans = orphans_create();
+    if (!l.orphans)
+        log_warn("%s -> what workers leave behind lives until this agent ends",
+                 error_text());
     notice_open(&l);
     run(&l);
     *exit_p = l.status;

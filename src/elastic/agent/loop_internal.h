@@ -9,6 +9,7 @@
 #include "elastic/agent/children.h"
 #include "elastic/agent/core.h"
 #include "elastic/agent/loop.h"
+#include "elastic/agent/orphans.h"
 #include "elastic/agent/probe.h"
 #include "elastic/wire/address.h"
 #include "elastic/wire/scout.h"
@@ -40,6 +41,8 @@ struct loop {
     struct spawn_site site;
     struct agent_core core;
     struct children children;
+    struct orphans *orphans; /* NULL: no thread looks after them */
+    bool reaping;            /* there may be more that has ended */
     struct wire_context *context;
     struct wire_dealer *control, *output;
     struct wire_dealer *spare, *spare_output; /* NULL, or tried at a door that
@@ -73,6 +76,8 @@ struct loop {
 
 /* Give the core one event and do what it says. */
 void loop_feed(struct loop *l, struct agent_event *ev);
+/* Reap strangers, as many as a turn is good for. */
+void loop_reap(struct loop *l);
 /* false: errno. */
 bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker);
 

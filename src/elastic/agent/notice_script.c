@@ -88,7 +88,7 @@ static void step(struct loop *l, uint64_t now_us)
         take(l);
     else
         note_failure(l, error_text());
-    children_clear_strangers(&l->children); /* it may have hidden some */
+    loop_reap(l); /* it may have hidden some */
 }
 
 void notice_look(struct loop *l, uint64_t now_us)
