@@ -19,14 +19,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/thread.h"
 
 enum {
-    LOOK_MS = 50, /* how often a waiter asks whether something moves */
-    STOP_MS = 200 /* from the word to stop to the thread's end */
+    AGAIN_MS = 100, /* from an error that may pass to the next try */
+    LOOK_MS = 50,   /* how often a waiter asks whether something moves */
+    STOP_MS = 200   /* from the word to stop to the thread's end */
 };
 
 struct record {
@@ -40,7 +42,8 @@ struct writer {
     int stop_fd;
     pthread_t thread;
     int fd; /* of writer_create_fd() */
-    bool fd_owned;
+    bool fd_owned, is_device;
+    _Atomic int trouble;
     size_t piece_max;
     _Atomic uint64_t n_moved;
     _Atomic bool stopped;
@@ -163,20 +166,59 @@ static size_t piece(const struct writer *w, const char *bytes, size_t n)
     return whole > 0 ? whole : w->piece_max;
 }
 
+/* Room is made, a quota is raised, a server comes back. A terminal that was
+ * hung up answers EIO for ever. */
+static bool may_pass(const struct writer *w, int error)
+{
+    static const int passing[] = {ENOSPC,    EDQUOT,    EFBIG,       ESTALE,
+                                  ENOMEM,    ENOBUFS,   ETIMEDOUT,   ENOLINK,
+                                  EHOSTDOWN, EREMOTEIO, EHOSTUNREACH};
+
+    for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
+        if (error == passing[i])
+            return true;
+    return error == EIO && !w->is_device;
+}
+
+static void note_trouble(struct writer *w, int error)
+{
+    atomic_store_explicit(&w->trouble, error, memory_order_relaxed);
+}
+
+int writer_trouble(const struct writer *w)
+{
+    return atomic_load_explicit(&w->trouble, memory_order_relaxed);
+}
+
+/* After a failed write. 0: try again, else the error that ends it. */
+static int recover(struct writer *w, int error)
+{
+    struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
+
+    if (error == EINTR || error == EAGAIN)
+        return 0;
+    if (!may_pass(w, error))
+        return error;
+    note_trouble(w, error);
+    return poll(&stop, 1, AGAIN_MS) > 0 ? error : 0;
+}
+
 static int take_bytes(struct writer *w, void *arg, const char *bytes, size_t n)
 {
     (void)arg;
     while (n > 0) {
         int error = writer_await(w, w->fd, -1);
-        ssize_t written = error == 0 ? write(w->fd, bytes, piece(w, bytes, n))
-                                     : 0;
+        ssize_t written = 0;
 
+        if (error == 0)
+            written = write(w->fd, bytes, piece(w, bytes, n));
+        if (written < 0)
+            error = recover(w, errno);
         if (error != 0)
             return error;
-        if (written < 0 && errno != EINTR && errno != EAGAIN)
-            return errno;
         if (written < 0)
             continue;
+        note_trouble(w, 0);
         writer_moved(w);
         bytes += written;
         n -= (size_t)written;
@@ -251,8 +293,10 @@ hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
     }
     w->fd = fd;
     w->fd_owned = owned;
-    w->piece_max = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? SIZE_MAX
-                                                              : PIPE_BUF;
+    if (fstat(fd, &st) != 0)
+        st.st_mode = 0;
+    w->piece_max = S_ISREG(st.st_mode) ? SIZE_MAX : PIPE_BUF;
+    w->is_device = S_ISCHR(st.st_mode);
     return start(w, writer_p);
 }
 

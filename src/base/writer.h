@@ -42,8 +42,13 @@ hvd_status_t writer_create(const struct writer_config *config,
                            struct writer **writer_p) HVD_MUST_CHECK;
 
 /* A writer whose records are bytes for a descriptor, which may be shared with
- * other processes: it is not made non-blocking. Its errors end it. owned: it is
- * the writer's from now on, in every outcome. */
+ * other processes: it is not made non-blocking. owned: it is the writer's from
+ * now on, in every outcome.
+ * An error that may pass (a full disk, a quota, a server that is away) makes
+ * the thread try again, ten times a second, where it stopped: nothing is lost
+ * of the records that it has, and no half record is left before the next. Other
+ * errors end it; so does EPIPE, as a reader that has left does not come back.
+ */
 hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
                               struct writer **writer_p) HVD_MUST_CHECK;
 
@@ -59,6 +64,10 @@ size_t writer_pending(struct writer *w);
 
 /* The errno of the take that failed first; 0: none has. */
 int writer_error(struct writer *w);
+
+/* Of writer_create_fd(): why the last try failed that will be made again; 0: it
+ * did not fail. */
+int writer_trouble(const struct writer *w);
 
 /* Wait until nothing is pending, timeout_ms at most. False: something is. */
 bool writer_flush(struct writer *w, int timeout_ms);

@@ -1,13 +1,16 @@
 /* tests/driver/test_eventlog.c - lines as tools read them. */
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/writer.h"
 #include "elastic/driver/eventlog.h"
 #include "support.h"
 
@@ -174,8 +177,42 @@ START_TEST(eventlog_full_disk_is_one_warning)
         eventlog_end(&log);
     }
     eventlog_close(&log);
-    ck_assert_str_eq(logged, "hvd-elastic: warn: event log \"/dev/full\": No "
-                             "space left on device -> the log ends here\n");
+    ck_assert_ptr_nonnull(strstr(logged, "\"/dev/full\": No space left on "
+                                         "device -> the log ends here\n"));
+}
+END_TEST
+
+static void limit_files(rlim_t nbytes)
+{
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = nbytes;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+START_TEST(eventlog_disk_that_was_full_lacks_nothing)
+{
+    struct eventlog log;
+
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(eventlog_open(&log, path, 0, false), HVD_OK);
+    limit_files(20); /* in the middle of the first line */
+    eventlog_begin(&log, 1000000, "first", 1);
+    eventlog_end(&log);
+    while (writer_trouble(log.writer) == 0)
+        poll(NULL, 0, 1);
+    eventlog_begin(&log, 2000000, "second", 1);
+    eventlog_end(&log);
+    ck_assert_ptr_nonnull(strstr(logged, "File too large -> tried again"));
+    limit_files(RLIM_INFINITY);
+    ck_assert(writer_flush(log.writer, 20000));
+    ck_assert_int_eq(writer_trouble(log.writer), 0);
+    eventlog_close(&log);
+    ck_assert_str_eq(
+        read_back(),
+        "{\"t\":1.000000,\"event\":\"first\",\"generation\":1}\n"
+        "{\"t\":2.000000,\"event\":\"second\",\"generation\":1}\n");
 }
 END_TEST
 
@@ -213,6 +250,7 @@ int main(void)
     tcase_add_test(tcase, eventlog_line_has_time_event_and_fields);
     tcase_add_test(tcase, eventlog_without_a_path_takes_everything);
     tcase_add_test(tcase, eventlog_full_disk_is_one_warning);
+    tcase_add_test(tcase, eventlog_disk_that_was_full_lacks_nothing);
     tcase_add_test(tcase, eventlog_that_is_read_late_says_what_it_lacks);
     tcase_add_test(tcase, eventlog_that_nobody_reads_ends_all_the_same);
     tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);

@@ -427,6 +427,50 @@ static int read_many(int *n_p, int *dropped_p)
     return last;
 }
 
+/* Lines of a file with `words`; the first line, into *first. */
+static int find_lines(const char *name, const char *words, char *first)
+{
+    char path[128], line[256];
+    FILE *file;
+    int n = 0;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(fgets(first, 256, file));
+    while (fgets(line, sizeof(line), file))
+        n += strstr(line, words) != NULL;
+    fclose(file);
+    return n;
+}
+
+/* A prefix is 12 bytes: the disk is full in the middle of the first line. */
+START_TEST(output_stdout_on_a_disk_that_was_full_goes_on)
+{
+    char path[128], first[256];
+
+    snprintf(path, sizeof(path), "%s/stdout", dir);
+    config.out_fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(config.out_fd, 0);
+    restart();
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(15);
+    print(1, 0, OUT, "12345\n");
+    while (writer_trouble(o.sinks[OUT].writer) == 0)
+        usleep(1000);
+    for (int i = 0; i < 200; i++)
+        print_many(i * 1000, 1000); /* 22 MB */
+    output_flush(&o);
+    ck_assert_ptr_nonnull(
+        strstr(logged, "stdout: File too large -> tried again"));
+    limit_files(RLIM_INFINITY);
+    ck_assert(output_drain(&o, LONG_MS));
+    ck_assert_int_eq(find_lines("stdout", "File too large -> ", first), 1);
+    ck_assert_str_eq(first, "[0]<stdout>:12345\n");
+    close(config.out_fd);
+}
+END_TEST
+
 START_TEST(output_slow_reader_gets_everything_later)
 {
     int n = 0, dropped = 0;
@@ -548,6 +592,7 @@ int main(void)
     tcase_add_test(tcase, output_file_says_what_it_lacks);
     tcase_add_test(tcase, output_line_cut_by_a_full_disk_is_ended);
     tcase_add_test(tcase, output_what_a_file_lacks_is_told_at_the_end);
+    tcase_add_test(tcase, output_stdout_on_a_disk_that_was_full_goes_on);
     tcase_add_test(tcase, output_same_file_twice_is_one_stream);
     tcase_add_test(tcase, output_forget_finishes_and_forgets);
     tcase_add_test(tcase, output_worker_whose_streams_have_ended_is_forgotten);

@@ -46,15 +46,6 @@ static int end_writer(struct eventlog *log)
     return error;
 }
 
-void eventlog_close(struct eventlog *log)
-{
-    int error = log->writer ? end_writer(log) : 0;
-
-    if (error != 0)
-        give_up(log, error);
-    json_fini(&log->line);
-}
-
 struct json *eventlog_begin(struct eventlog *log, uint64_t now_us,
                             const char *event, uint64_t generation)
 {
@@ -68,21 +59,42 @@ struct json *eventlog_begin(struct eventlog *log, uint64_t now_us,
     return j;
 }
 
-/* How many lines a slow reader has cost, where they were. */
+/* How many lines a slow reader or a full disk has cost, where they were. */
 static bool put_dropped(struct eventlog *log)
 {
-    char line[64];
+    char line[160];
     int n;
 
     if (log->n_dropped == 0)
         return true;
     n = snprintf(line, sizeof(line),
-                 "{\"event\":\"lines_dropped\",\"n\":%" PRIu64 "}\n",
-                 log->n_dropped);
+                 "{\"event\":\"lines_dropped\",\"n\":%" PRIu64
+                 ",\"reason\":\"%.60s\"}\n",
+                 log->n_dropped,
+                 log->why != 0 ? strerror(log->why) : "too slow");
     if (!writer_put(log->writer, line, (size_t)n))
         return false;
     log->n_dropped = 0;
     return true;
+}
+
+static void check_trouble(struct eventlog *log)
+{
+    int trouble = writer_trouble(log->writer);
+
+    if (trouble != 0 && !log->in_trouble)
+        log_seldom(&log->told, LOG_LEVEL_WARN,
+                   "event log \"%s\": %s -> tried again, up to %d MB are kept "
+                   "meanwhile",
+                   log->path, strerror(trouble), KEEP_MAX >> 20);
+    log->in_trouble = trouble != 0;
+}
+
+static void drop(struct eventlog *log)
+{
+    if (log->n_dropped == 0)
+        log->why = writer_trouble(log->writer);
+    log->n_dropped++;
 }
 
 void eventlog_end(struct eventlog *log)
@@ -94,15 +106,31 @@ void eventlog_end(struct eventlog *log)
     text = json_text(&log->line);
     if (!log->writer)
         return;
-    if (writer_error(log->writer) != 0) {
+    check_trouble(log);
+    if (writer_error(log->writer) != 0)
         give_up(log, end_writer(log));
-    } else if (!text || !put_dropped(log) ||
-               !writer_put(log->writer, text, log->line.n)) {
-        log->n_dropped++;
-    }
+    else if (!text || !put_dropped(log) ||
+             !writer_put(log->writer, text, log->line.n))
+        drop(log);
 }
 
 void eventlog_ms(struct eventlog *log, const char *key, uint64_t duration_us)
 {
     json_scaled(&log->line, key, duration_us, 3);
+}
+
+void eventlog_close(struct eventlog *log)
+{
+    int error = 0;
+
+    if (log->writer) {
+        (void)put_dropped(log);
+        error = end_writer(log);
+    }
+    if (error != 0)
+        give_up(log, error);
+    else if (log->n_dropped > 0)
+        log_warn("event log \"%s\": its last %" PRIu64 " lines were dropped",
+                 log->path, log->n_dropped);
+    json_fini(&log->line);
 }

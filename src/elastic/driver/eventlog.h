@@ -2,9 +2,9 @@
  * measurements read (names and fields: docs/events.md).
  *
  * One line per event. Logging never delays the job, and never fails it: a
- * thread writes (base/writer.h); lines that a slow file, or a lack of memory,
- * leaves no room for are counted in a line of their own; the first that cannot
- * be written is one warning, and the log ends there.
+ * thread writes (base/writer.h). While the disk is full, or the file is slow,
+ * lines wait; those that find no room are counted in a line of their own. An
+ * error that cannot pass is one warning, and the log ends there.
  *
  *     struct json *j = eventlog_begin(log, now_us, "host_added", generation);
  *     json_str(j, "host", name);
@@ -20,12 +20,16 @@
 #include <hvd/status.h>
 
 #include "base/json.h"
+#include "base/log.h"
 
 struct eventlog {
     const char *path;      /* borrowed; for the warning */
     struct writer *writer; /* NULL: no log, lines are thrown away */
     uint64_t n_dropped;    /* lines, since the last that found room */
-    uint64_t start_us;     /* what `t` counts from */
+    int why;               /* errno when they were dropped; 0: it was slow */
+    bool in_trouble; /* it cannot be written just now, and that was told */
+    struct log_seldom told;
+    uint64_t start_us; /* what `t` counts from */
     struct json line;
 };
 

@@ -420,6 +420,7 @@ void output_close_streams(struct output *o, int timeout_ms)
 {
     for (unsigned i = 0; i < o->n_sinks; i++)
         if (!output_sink_drain(&o->sinks[i], timeout_ms))
-            log_warn("%s: nobody reads it -> %zu lines or more are not shown",
-                     o->sinks[i].name, output_sink_lines(&o->sinks[i]));
+            log_warn("%s: %s -> %zu lines or more are not shown",
+                     o->sinks[i].name, output_sink_obstacle(&o->sinks[i]),
+                     output_sink_lines(&o->sinks[i]));
 }

@@ -78,6 +78,7 @@ static void drop_oldest(struct output_sink *s, size_t need)
 
     upto = upto < s->n ? line_end(s, upto) : s->n;
     s->n_dropped += output_count_lines(s->bytes + s->head, upto - s->head);
+    s->why = writer_trouble(s->writer);
     s->head = upto;
 }
 
@@ -87,8 +88,8 @@ static void tell_dropped(struct output_sink *s)
     char marker[MARKER_MAX];
     size_t n = (size_t)snprintf(
         marker, sizeof(marker),
-        "hvd-elastic: warn: reader too slow -> %zu lines dropped\n",
-        s->n_dropped);
+        "hvd-elastic: warn: %.40s -> %zu lines dropped\n",
+        s->why != 0 ? strerror(s->why) : "reader too slow", s->n_dropped);
 
     HVD_ASSERT(s->head >= n); /* what was dropped was longer */
     s->head -= n;
@@ -154,10 +155,30 @@ bool output_sink_is_idle(const struct output_sink *s)
     return output_sink_waiting(s) == 0 && writer_pending(s->writer) == 0;
 }
 
+const char *output_sink_obstacle(const struct output_sink *s)
+{
+    int trouble = writer_trouble(s->writer);
+
+    return trouble != 0 ? strerror(trouble) : "nobody reads it";
+}
+
+static void check_trouble(struct output_sink *s)
+{
+    int trouble = writer_trouble(s->writer);
+
+    if (trouble != 0 && !s->in_trouble)
+        log_seldom(&s->told, LOG_LEVEL_WARN,
+                   "output of workers: %s: %s -> tried again, up to %d MB are "
+                   "kept meanwhile",
+                   s->name, strerror(trouble), OUTPUT_KEEP_MAX >> 20);
+    s->in_trouble = trouble != 0;
+}
+
 void output_sink_check(struct output_sink *s)
 {
     int error = s->closed ? 0 : writer_error(s->writer);
 
+    check_trouble(s);
     if (error == 0)
         return;
     s->closed = true;

@@ -12,13 +12,18 @@
 
 #include <hvd/status.h>
 
+#include "base/log.h"
+
 struct output_sink {
     const char *name; /* "stdout" */
     struct writer *writer;
     char *bytes; /* [head .. n) */
     size_t head, n, max;
     size_t n_dropped; /* lines, since the last marker about it */
+    int why;          /* errno when they were; 0: its reader was too slow */
     bool closed;      /* its reader has left */
+    bool in_trouble;  /* it cannot be written just now, and that was told */
+    struct log_seldom told;
 };
 
 /* fd is borrowed; wake_fd as in writer_create(). */
@@ -44,8 +49,12 @@ bool output_sink_is_idle(const struct output_sink *s);
 /* Give the thread what it has room for. */
 void output_sink_push(struct output_sink *s);
 
-/* Has its reader left? That is told, once. */
+/* Has its reader left? That is told, once. Can it not be written just now, as
+ * its disk is full? That is told now and then. */
 void output_sink_check(struct output_sink *s);
+
+/* Why what waits is not written: "nobody reads it", or an error. */
+const char *output_sink_obstacle(const struct output_sink *s);
 
 /* Until all of it is written, timeout_ms at most; false: not all is. */
 bool output_sink_drain(struct output_sink *s, int timeout_ms);
