@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-enum { LINE_MAX_BYTES = 1024, PREFIX_MAX = 64 };
+enum { LINE_MAX_BYTES = 1024, PREFIX_MAX = 320 };
 
 static const char *const names[] = {"error", "warn", "info", "debug", "trace"};
 

@@ -22,9 +22,13 @@ struct piece {
 struct parser {
     enum hosts_syntax syntax;
     uint32_t default_slots;
-    uint32_t line; /* from 1 */
-    char *error;   /* [HOSTS_ERROR_MAX] */
+    uint32_t line;  /* from 1 */
+    char *error;    /* [HOSTS_ERROR_MAX] of the first bad line */
+    uint32_t n_bad; /* lines */
+    bool counted;   /* this line says how many slots there are */
+    bool hopeless;  /* the text is refused, whatever the syntax */
     struct text said;
+    char unread[HOSTS_ERROR_MAX]; /* sentences of later bad lines */
 };
 
 static uint32_t name_hash(const char *name)
@@ -116,7 +120,8 @@ static void say_quoted(struct parser *p, struct piece what)
 /* Begin the sentence about `line`; false, so that callers can return it. */
 static bool refuse(struct parser *p, struct piece line)
 {
-    p->said = text_into(p->error, HOSTS_ERROR_MAX);
+    p->said = text_into(p->n_bad++ == 0 ? p->error : p->unread,
+                        HOSTS_ERROR_MAX);
     if (p->syntax != HOSTS_COMMAS) {
         say(p, "line ");
         text_u64(&p->said, p->line);
@@ -128,6 +133,7 @@ static bool refuse(struct parser *p, struct piece line)
 
 static bool refuse_all(struct parser *p, const char *sentence)
 {
+    p->hopeless = true;
     p->said = text_into(p->error, HOSTS_ERROR_MAX);
     say(p, sentence);
     return false;
@@ -177,12 +183,22 @@ static bool parse_number(struct piece digits, uint32_t max, uint32_t *value_p)
     return true;
 }
 
-static bool refuse_number(struct parser *p, struct piece line,
-                          struct piece digits, const char *why)
+/* ": ", the word of the line, and what is wrong with it. */
+static bool refuse_word(struct parser *p, struct piece line, struct piece word,
+                        const char *why)
 {
     refuse(p, line);
     say(p, ": ");
-    say_quoted(p, digits);
+    say_quoted(p, word);
+    say(p, why);
+    return false;
+}
+
+/* ": " and what is wrong. */
+static bool refuse_why(struct parser *p, struct piece line, const char *why)
+{
+    refuse(p, line);
+    say(p, ": ");
     say(p, why);
     return false;
 }
@@ -191,147 +207,269 @@ static bool parse_slots(struct parser *p, struct piece line,
                         struct piece digits, uint32_t *slots_p)
 {
     return parse_number(digits, HOSTS_SLOTS_MAX, slots_p) ||
-           refuse_number(p, line, digits,
-                         " is not a number of slots (0 to 1024)");
+           refuse_word(p, line, digits,
+                       " is not a number of slots (0 to 1024)");
 }
 
-static bool parse_name(struct parser *p, struct piece line, struct piece name,
-                       struct host *host)
+/* A character that a login may have; '@' is one, as the last '@' ends it. */
+static bool is_login_char(char c)
 {
-    bool address = name.begin > line.begin && name.begin[-1] == '[';
-    size_t n = (size_t)(name.end - name.begin);
-    const char *wrong = NULL;
+    return is_name_char(c) || c == '+' || c == '\\' || c == '@';
+}
 
-    if (n == 0)
-        wrong = ": no name of a host";
-    else if (n >= HOSTS_NAME_MAX)
-        wrong = ": a name of a host has 63 characters at most";
-    else if (name.begin[0] == '-')
-        wrong = ": a name of a host does not begin with '-'";
-    for (size_t i = 0; i < n && !wrong; i++)
-        if (address && !is_address_char(name.begin[i]))
-            wrong = ": in brackets is an address of IPv6";
-        else if (!address && !is_name_char(name.begin[i]))
-            wrong = ": a name of a host has letters, digits, '.', '_', '-'";
-    if (wrong) {
-        refuse(p, line);
-        say(p, wrong);
-        return false;
+static size_t length(struct piece s)
+{
+    return (size_t)(s.end - s.begin);
+}
+
+static bool equals(struct piece s, const char *word)
+{
+    return length(s) == strlen(word) &&
+           memcmp(s.begin, word, strlen(word)) == 0;
+}
+
+static void copy(char *to, struct piece from)
+{
+    memcpy(to, from.begin, length(from));
+    to[length(from)] = '\0';
+}
+
+/* What a line begins with, up to white space or the ':' of the slots. */
+struct address {
+    struct piece login; /* before the last '@'; empty: there is none */
+    struct piece name;
+    bool brackets; /* "[fd00::1]": the name is what they enclose */
+};
+
+/* Where the address ends. */
+static const char *find_address(struct piece line, struct address *address)
+{
+    const char *at = line.begin, *name = line.begin;
+    const char *close;
+
+    while (at < line.end && *at != '[' && *at != ':' && !is_space(*at))
+        if (*at++ == '@')
+            name = at;
+    address->login = (struct piece){line.begin,
+                                    name > line.begin ? name - 1 : name};
+    address->name = (struct piece){name, at};
+    close = at == name && at < line.end && *at == '['
+                ? memchr(at, ']', (size_t)(line.end - at))
+                : NULL;
+    address->brackets = close != NULL;
+    if (close) {
+        address->name = (struct piece){name + 1, close};
+        return close + 1;
     }
-    memset(host->name, 0, sizeof(host->name));
-    memcpy(host->name, name.begin, n);
+    while (at < line.end && *at != ':' && !is_space(*at))
+        at++;
+    address->name.end = at;
+    return at;
+}
+
+/* No part between dots is too long. */
+static bool parts_fit(struct piece name)
+{
+    size_t n = 0;
+
+    for (const char *c = name.begin; c < name.end; c++) {
+        n = *c == '.' ? 0 : n + 1;
+        if (n > HOSTS_PART_MAX)
+            return false;
+    }
     return true;
 }
 
-static bool begins_with(struct piece s, const char *key)
+/* NULL: nothing. */
+static const char *name_wrong(struct piece name, bool brackets)
 {
-    size_t n = strlen(key);
+    bool (*is_good)(char c) = brackets ? is_address_char : is_name_char;
 
-    return (size_t)(s.end - s.begin) >= n && memcmp(s.begin, key, n) == 0;
+    if (length(name) == 0)
+        return "no name of a host";
+    if (length(name) >= HOSTS_NAME_MAX)
+        return "a name of a host has 253 characters at most";
+    if (!parts_fit(name))
+        return "a name of a host has 63 characters at most between two dots";
+    if (name.begin[0] == '-')
+        return "a name of a host does not begin with '-'";
+    for (const char *c = name.begin; c < name.end; c++)
+        if (!is_good(*c))
+            return brackets ? "in brackets is an address of IPv6"
+                            : "a name of a host has letters, digits, '.', "
+                              "'_', '-'";
+    return NULL;
 }
 
-/* "[fd00::1]" at the beginning of the line: what is in it is the name. The rest
- * begins at *at_p. */
-static bool take_brackets(struct piece line, struct piece *name_p,
-                          const char **at_p)
+static const char *login_wrong(struct piece login)
 {
-    size_t n = (size_t)(line.end - line.begin);
-    const char *end = n > 0 && *line.begin == '[' ? memchr(line.begin, ']', n)
-                                                  : NULL;
+    for (const char *c = login.begin; c < login.end; c++)
+        if (!is_login_char(*c))
+            return "a name of a user has letters, digits, '.', '_', '-', '+'";
+    if (length(login) >= HOSTS_USER_MAX)
+        return "a name of a user has 63 characters at most";
+    if (length(login) > 0 && login.begin[0] == '-')
+        return "a name of a user does not begin with '-'";
+    return NULL;
+}
 
-    if (!end)
-        return false;
-    *name_p = (struct piece){line.begin + 1, end};
-    *at_p = end + 1;
+/* The rest of the line begins at *at_p. */
+static bool parse_address(struct parser *p, struct piece line,
+                          struct host *host, const char **at_p)
+{
+    struct address address;
+    const char *wrong;
+
+    *at_p = find_address(line, &address);
+    /* "host.example.": in full, which the name is without the dot, too */
+    if (length(address.name) > 1 && address.name.end[-1] == '.')
+        address.name.end--;
+    wrong = name_wrong(address.name, address.brackets);
+    if (!wrong)
+        wrong = *line.begin == '@' ? "no name of a user"
+                                   : login_wrong(address.login);
+    if (wrong)
+        return refuse_why(p, line, wrong);
+    memset(host, 0, sizeof(*host));
+    copy(host->name, address.name);
+    copy(host->user, address.login);
     return true;
 }
 
-/* Where the count begins and the name ends: after ':' or " slots=". */
-static bool split(enum hosts_syntax syntax, struct piece line,
-                  struct piece *name_p, struct piece *slots_p)
+/* Take the next word off *rest_p: it ends before `stop` or white space. */
+static struct piece take_word(struct piece *rest_p, char stop)
 {
-    static const char key[] = "slots=";
-    const char *at = line.begin;
+    struct piece rest = strip(*rest_p), word = {rest.begin, rest.begin};
 
-    *name_p = line;
-    if (!take_brackets(line, name_p, &at)) {
-        while (at < line.end && *at != ':' && !is_space(*at))
-            at++;
-        name_p->end = at;
-    }
-    if (at == line.end)
+    while (word.end < rest.end && *word.end != stop && !is_space(*word.end))
+        word.end++;
+    *rest_p = strip((struct piece){word.end, rest.end});
+    return word;
+}
+
+/* KEY=VALUE, with or without white space around '='; false: there is no '='. */
+static bool take_pair(struct piece *rest_p, struct piece *key_p,
+                      struct piece *value_p)
+{
+    *key_p = take_word(rest_p, '=');
+    if (rest_p->begin == rest_p->end || *rest_p->begin != '=')
         return false;
-    slots_p->end = line.end;
-    slots_p->begin = at + 1;
-    if (*at == ':')
-        return true;
-    *slots_p = strip(*slots_p);
-    if (syntax == HOSTS_FILE && begins_with(*slots_p, key)) {
-        slots_p->begin += sizeof(key) - 1;
-        return true;
-    }
-    *name_p = line; /* white space inside: the name's check refuses it */
+    rest_p->begin++;
+    *value_p = take_word(rest_p, '\0');
+    return true;
+}
+
+static bool is_one_of(struct piece key, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (equals(key, words[i]))
+            return true;
     return false;
 }
 
-/* Take " drain=SECONDS" off the end, if it is there. */
-static bool parse_drain(struct parser *p, struct piece line,
-                        struct piece *rest_p, struct host *host)
+/* In the words of Open MPI, of which DeepSpeed has `slots`. Its bound on slots
+ * is for its own ways to go beyond their number. */
+static bool parse_file_pair(struct parser *p, struct piece line,
+                            struct piece key, struct piece value,
+                            struct host *host)
 {
-    static const char key[] = "drain=";
-    struct piece last = line;
+    static const char *const slots[] = {"slots", "slot", "cpus", "cpu",
+                                        "count"};
+    static const char *const read_over[] = {"max_slots", "max-slots"};
 
-    *rest_p = line;
-    host->drains = false;
-    host->drain_s = 0;
-    while (last.begin < line.end && !is_space(*last.begin))
-        last.begin++;
-    rest_p->end = last.begin;
-    last = strip(last);
-    if (p->syntax != HOSTS_LINES || !begins_with(last, key)) {
-        *rest_p = line;
+    if (is_one_of(key, read_over, ARRAY_SIZE(read_over)))
         return true;
-    }
-    last.begin += sizeof(key) - 1;
-    host->drains = true;
-    return parse_number(last, HOSTS_DRAIN_MAX_S, &host->drain_s) ||
-           refuse_number(p, line, last,
-                         " is not a number of seconds (0 to 1000000)");
+    if (!is_one_of(key, slots, ARRAY_SIZE(slots)))
+        return refuse_word(p, line, key, " is not slots=N");
+    p->counted = true;
+    return parse_slots(p, line, value, &host->slots);
 }
 
-static bool parse_item(struct parser *p, struct piece whole, struct host *host)
+static bool parse_drain(struct parser *p, struct piece line,
+                        struct piece seconds, struct host *host)
 {
-    struct piece line, name, slots;
+    host->drains = true;
+    return parse_number(seconds, HOSTS_DRAIN_MAX_S, &host->drain_s) ||
+           refuse_word(p, line, seconds,
+                       " is not a number of seconds (0 to 1000000)");
+}
 
-    if (!parse_drain(p, whole, &line, host))
-        return false;
-    if (split(p->syntax, line, &name, &slots))
-        return parse_name(p, line, name, host) &&
-               parse_slots(p, line, slots, &host->slots);
-    if (!parse_name(p, line, name, host))
-        return false;
-    if (p->default_slots == 0) {
-        refuse(p, line);
-        say(p, ": no number of slots");
-        return false;
+/* What follows the address: ":N", and then words. */
+static bool parse_rest(struct parser *p, struct piece line, const char *at,
+                       struct host *host)
+{
+    struct piece rest = {at, line.end}, key, value = {0};
+
+    if (at < line.end && *at == ':') {
+        rest.begin++;
+        p->counted = true;
+        if (!parse_slots(p, line, take_word(&rest, '\0'), &host->slots))
+            return false;
+    } else if (at < line.end && !is_space(*at)) { /* "[fd00::1]2" */
+        return refuse_why(p, line, "behind a name of a host stands :SLOTS");
     }
+    rest = strip(rest);
+    while (rest.begin < rest.end) {
+        bool pair = take_pair(&rest, &key, &value);
+
+        if (p->syntax == HOSTS_COMMAS)
+            return refuse_why(p, line, "-H takes HOST:SLOTS, with commas");
+        if (p->syntax == HOSTS_LINES && (!pair || !equals(key, "drain")))
+            return refuse_why(p, line,
+                              "a script prints host:slots, and may add "
+                              "drain=SECONDS");
+        if (!pair)
+            return refuse_word(p, line, key, " is not slots=N");
+        if (p->syntax == HOSTS_LINES
+                ? !parse_drain(p, line, value, host)
+                : !parse_file_pair(p, line, key, value, host))
+            return false;
+    }
+    return true;
+}
+
+static bool parse_item(struct parser *p, struct piece line, struct host *host)
+{
+    const char *at;
+
+    p->counted = false;
+    if (!parse_address(p, line, host, &at) || !parse_rest(p, line, at, host))
+        return false;
+    if (p->counted)
+        return true;
     host->slots = p->default_slots;
+    return p->default_slots > 0 || refuse_why(p, line, "no number of slots");
+}
+
+/* A line for each slot, as PBS and LSF write them. (What a script says twice
+ * is an accident: it would give a host more workers than it has room for.) */
+static bool add_slots(struct parser *p, struct piece line, struct host *old,
+                      const struct host *more)
+{
+    if (p->syntax == HOSTS_LINES || p->counted || old->counted ||
+        strcmp(old->user, more->user) != 0)
+        return refuse_why(p, line, "the host is listed twice");
+    if (old->slots + more->slots > HOSTS_SLOTS_MAX)
+        return refuse_why(p, line, "more than 1024 slots");
+    old->slots += more->slots;
     return true;
 }
 
 static bool add_item(struct parser *p, struct piece line, struct hosts *hosts,
                      struct hosts_index *x)
 {
+    struct host host;
+    long old;
+
+    if (!parse_item(p, line, &host))
+        return false;
+    host.counted = p->counted;
+    old = hosts_index_find(x, host.name);
+    if (old >= 0)
+        return add_slots(p, line, &hosts->items[old], &host);
     if (hosts->n == HOSTS_MAX)
         return refuse_all(p, "more than 16384 hosts");
-    if (!parse_item(p, line, &hosts->items[hosts->n]))
-        return false;
-    if (hosts_index_find(x, hosts->items[hosts->n].name) >= 0) {
-        refuse(p, line);
-        say(p, ": the host is listed twice");
-        return false;
-    }
-    hosts->n++;
+    hosts->items[hosts->n++] = host;
     index_add(x);
     return true;
 }
@@ -351,10 +489,34 @@ static bool parse_all(struct parser *p, struct piece text, char separator,
         if (comment && p->syntax != HOSTS_COMMAS)
             line.end = comment;
         line = strip(line);
-        if (line.begin < line.end && !add_item(p, line, hosts, x))
+        if (line.begin < line.end && !add_item(p, line, hosts, x) &&
+            (p->hopeless || p->syntax != HOSTS_LINES))
             return false;
     }
-    return true;
+    return p->n_bad == 0 || hosts->n > 0;
+}
+
+/* How many lines there are of which the sentence does not tell. */
+static void say_n_bad(struct parser *p)
+{
+    size_t n = strlen(p->error);
+
+    p->said = (struct text){p->error, n, HOSTS_ERROR_MAX};
+    if (p->n_bad < 2)
+        return;
+    say(p, " (and ");
+    text_u64(&p->said, p->n_bad - 1);
+    say(p, p->n_bad == 2 ? " more line)" : " more lines)");
+}
+
+/* Editors of Windows begin a text with it. */
+static struct piece without_mark(struct piece text)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    if (length(text) >= 3 && memcmp(text.begin, mark, 3) == 0)
+        text.begin += 3;
+    return text;
 }
 
 /* No more entries than separators + 1, and no more than HOSTS_MAX. */
@@ -378,12 +540,15 @@ bool hosts_parse(const char *text, size_t nbytes, enum hosts_syntax syntax,
     struct hosts_index x;
     bool ok;
 
+    error[0] = '\0';
     if (!array_reserve(&next.items, &next.max, n_max))
         return refuse_all(&p, "out of memory");
     index_init(&x, next.items, n_max);
-    ok = parse_all(&p, (struct piece){text, text + nbytes}, separator, &next,
-                   &x);
+    ok = parse_all(&p, without_mark((struct piece){text, text + nbytes}),
+                   separator, &next, &x);
     hosts_index_fini(&x);
+    if (!p.hopeless)
+        say_n_bad(&p);
     if (!ok) {
         hosts_fini(&next);
         return false;

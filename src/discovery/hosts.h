@@ -2,15 +2,20 @@
  * keeping the order of hosts by age, and telling what changed.
  *
  * Each line is `host` or `host:slots`; blank lines and what follows a `#` are
- * ignored; white space around is stripped. -H is the same with commas. A
- * hostfile line may also be `host slots=N`, and what a script says may end in
- * `drain=SECONDS`: the host is to be left within that time. A name is 1..63
- * bytes of [A-Za-z0-9._-], the first no '-' (ssh would take it for an option),
- * or an address of IPv6 in brackets, which are no part of it: `[fd00::1]:4`;
- * slots are 1..1024 (0: the host is listed and gets nothing); seconds are
- * 0..1000000, whole ones.
- * The same host twice is an error. Order is the order of the text: new hosts go
- * to the end of the list.
+ * ignored; white space around is stripped, and a byte order mark. -H is the
+ * same with commas. A hostfile's line may also be `host slots=N`, with
+ * `max_slots=N`, in the words of Open MPI, and a script's may end in
+ * `drain=SECONDS`: the host is to be left within that time. slots are 1..1024
+ * (0: the host is listed and gets nothing); seconds are 0..1000000, whole ones.
+ * A name is 1..253 bytes of [A-Za-z0-9._-], at most 63 between two dots, the
+ * first no '-' (ssh would take it for an option), or an address of IPv6 in
+ * brackets, which are no part of it: `[fd00::1]:4`. A dot at its end is none.
+ * `user@host` is the host, with the user for ssh.
+ * A host without a number of slots that stands in a hostfile or in -H several
+ * times has the slots of each (PBS_NODEFILE); any other host that is listed
+ * twice is an error. A bad line of a script is skipped, unless all are bad; one
+ * elsewhere refuses the whole text. Order is the order of the text: new hosts
+ * go to the end of the list.
  *
  * Pure. Source: Horovod D10-D12, discovery parser cases. */
 #ifndef DISCOVERY_HOSTS_H
@@ -21,7 +26,9 @@
 #include <stdint.h>
 
 enum {
-    HOSTS_NAME_MAX = 64, /* with NUL */
+    HOSTS_NAME_MAX = 254, /* with NUL; DNS has 253 at most */
+    HOSTS_PART_MAX = 63,  /* between two dots */
+    HOSTS_USER_MAX = 64,  /* with NUL */
     HOSTS_SLOTS_MAX = 1024,
     HOSTS_MAX = 16384,
     HOSTS_DRAIN_MAX_S = 1000000,
@@ -30,6 +37,8 @@ enum {
 
 struct host {
     char name[HOSTS_NAME_MAX];
+    char user[HOSTS_USER_MAX]; /* to log in as; "": as ssh has it */
+    bool counted;              /* the text says how many slots */
     uint32_t slots;
     bool drains;      /* it is to be left */
     uint32_t drain_s; /* ... within so many seconds */
@@ -45,9 +54,10 @@ void hosts_fini(struct hosts *hosts); /* zeroes: may be used again */
 enum hosts_syntax { HOSTS_LINES, HOSTS_COMMAS, HOSTS_FILE };
 
 /* Parse text [nbytes] into *hosts (replaced on success, untouched on failure).
- * default_slots is for lines without a count; 0: they are an error. false:
- * error [HOSTS_ERROR_MAX] gets one sentence that names the line, e.g. line 3:
- * "a:x": "x" is not a number of slots. */
+ * default_slots is for lines without a count; 0: they are an error. error
+ * [HOSTS_ERROR_MAX] gets one sentence about the first bad line, e.g. line 3:
+ * "a:x": "x" is not a number of slots; or "". false: with that sentence; true
+ * with one: the bad lines of a script were skipped. */
 bool hosts_parse(const char *text, size_t nbytes, enum hosts_syntax syntax,
                  uint32_t default_slots, struct hosts *hosts, char *error);
 

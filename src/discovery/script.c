@@ -12,10 +12,9 @@ hvd_status_t script_init(struct command *c, const char *path,
 }
 
 enum script_result script_step(struct command *c, uint64_t now_us,
-                               uint32_t default_slots, struct hosts *hosts)
+                               uint32_t default_slots, struct hosts *hosts,
+                               char *skipped)
 {
-    char sentence[HOSTS_ERROR_MAX];
-
     switch (command_step(c, now_us)) {
     case COMMAND_RUNNING:
         return SCRIPT_RUNNING;
@@ -25,8 +24,8 @@ enum script_result script_step(struct command *c, uint64_t now_us,
         break;
     }
     if (hosts_parse(c->output ? c->output : "", c->n_output, HOSTS_LINES,
-                    default_slots, hosts, sentence))
+                    default_slots, hosts, skipped))
         return SCRIPT_HOSTS;
-    error_set(HVD_ERR_INVALID, "%s: \"%s\": %s", who, c->path, sentence);
+    error_set(HVD_ERR_INVALID, "%s: \"%s\": %s", who, c->path, skipped);
     return SCRIPT_FAILED;
 }

@@ -18,8 +18,10 @@ enum script_result {
     SCRIPT_FAILED /* error_text(): what command_step() says, or the line */
 };
 
-/* command_step(), and what has come of it. */
+/* command_step(), and what has come of it. HOSTS: skipped [HOSTS_ERROR_MAX]
+ * gets a sentence about the lines that are no hosts, or "". */
 enum script_result script_step(struct command *c, uint64_t now_us,
-                               uint32_t default_slots, struct hosts *hosts);
+                               uint32_t default_slots, struct hosts *hosts,
+                               char *skipped);
 
 #endif

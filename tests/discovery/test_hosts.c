@@ -16,7 +16,7 @@ static struct hosts parse(const char *text, enum hosts_syntax syntax,
     return hosts;
 }
 
-/* "a:2 b:3 drain=5" */
+/* "a:2 user@b:3 drain=5" */
 static const char *show(const struct hosts *hosts)
 {
     static char text[4096];
@@ -26,14 +26,19 @@ static const char *show(const struct hosts *hosts)
     for (size_t i = 0; i < hosts->n; i++) {
         const struct host *host = &hosts->items[i];
 
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s:%u",
-                              i ? " " : "", host->name, host->slots);
+        n += (size_t)snprintf(
+            text + n, sizeof(text) - n, "%s%s%s%s:%u", i ? " " : "", host->user,
+            host->user[0] ? "@" : "", host->name, host->slots);
         if (host->drains)
             n += (size_t)snprintf(text + n, sizeof(text) - n, " drain=%u",
                                   host->drain_s);
     }
     return text;
 }
+
+#define C60  "123456789012345678901234567890123456789012345678901234567890"
+#define C63  C60 "123"
+#define C253 C63 "." C63 "." C63 "." C60 "1"
 
 static const struct {
     enum hosts_syntax syntax;
@@ -63,6 +68,27 @@ static const struct {
     {HOSTS_COMMAS, 0, "[fd00::1]:2,b:1", "fd00::1:2 b:1"},
     {HOSTS_FILE, 2, "[fd00::1] slots=4\n[fd00::2]", "fd00::1:4 fd00::2:2"},
     {HOSTS_FILE, 2, "a slots=4\nb:3\nc\nd  slots=1 # x", "a:4 b:3 c:2 d:1"},
+    /* one line for each slot: PBS, LSF; -H of Open MPI */
+    {HOSTS_FILE, 1, "a\na\nb\na\nb\n", "a:3 b:2"},
+    {HOSTS_FILE, 4, "a.x.\na.x", "a.x:8"},
+    {HOSTS_FILE, 1, "u@a\nu@a", "u@a:2"},
+    {HOSTS_COMMAS, 1, "a,a,b", "a:2 b:1"},
+    /* Open MPI, LAM, MPICH, DeepSpeed */
+    {HOSTS_FILE, 1, "a slots=2 max_slots=4\nb max-slots=4 slots=2", "a:2 b:2"},
+    {HOSTS_FILE, 3, "a max_slots = 4\nb slots = 2 max_slots=9", "a:3 b:2"},
+    {HOSTS_FILE, 1, "a\tslots =2\nb slots= 2\nc cpu=2", "a:2 b:2 c:2"},
+    {HOSTS_FILE, 1, "a:4 # x\r\nb: 2\r\nc:2 max_slots=3", "a:4 b:2 c:2"},
+    {HOSTS_FILE, 1, "root@a slots=4\nj.d-e+f@b:2", "root@a:4 j.d-e+f@b:2"},
+    {HOSTS_FILE, 1, "u@[fd00::1]:2\nA\\u@b", "u@fd00::1:2 A\\u@b:1"},
+    {HOSTS_COMMAS, 1, "u@example.org@a:2", "u@example.org@a:2"},
+    /* a byte order mark */
+    {HOSTS_FILE, 1,
+     "\xef\xbb\xbf"
+     "a slots=2",
+     "a:2"},
+    {HOSTS_LINES, 1, "\xef\xbb\xbf", ""},
+    {HOSTS_LINES, 1, "u@a.b.:2 drain = 5", "u@a.b:2 drain=5"},
+    {HOSTS_LINES, 1, C253 ":2", C253 ":2"},
 };
 
 START_TEST(hosts_parse_good_text_lists_hosts)
@@ -75,13 +101,11 @@ START_TEST(hosts_parse_good_text_lists_hosts)
 }
 END_TEST
 
-#define C63 "123456789012345678901234567890123456789012345678901234567890123"
-
 static const struct {
     enum hosts_syntax syntax;
     const char *text, *error;
 } bad[] = {
-    {HOSTS_LINES, "b:1\n\na:x",
+    {HOSTS_FILE, "b:1\n\na:x",
      "line 3: \"a:x\": \"x\" is not a number of slots (0 to 1024)"},
     {HOSTS_LINES, "a:1025",
      "line 1: \"a:1025\": \"1025\" is not a number of slots (0 to 1024)"},
@@ -96,16 +120,21 @@ static const struct {
      "line 1: \"a:2:3\": \"2:3\" is not a number of slots (0 to 1024)"},
     {HOSTS_LINES, "a", "line 1: \"a\": no number of slots"},
     {HOSTS_LINES, ":2", "line 1: \":2\": no name of a host"},
-    {HOSTS_LINES, "a:1\nb:1\na:1", "line 3: \"a:1\": the host is listed twice"},
+    {HOSTS_FILE, "a:1\nb:1\na:1", "line 3: \"a:1\": the host is listed twice"},
+    {HOSTS_FILE, "a:1\nb:1\nu@a:1",
+     "line 3: \"u@a:1\": the host is listed twice"},
     {HOSTS_LINES, "Segmentation fault\n",
-     "line 1: \"Segmentation fault\": a name of a host has letters, digits, "
-     "'.', '_', '-'"},
+     "line 1: \"Segmentation fault\": a script prints host:slots, and may add "
+     "drain=SECONDS"},
+    {HOSTS_LINES, "no hosts\nare here\nnor there\n",
+     "line 1: \"no hosts\": a script prints host:slots, and may add "
+     "drain=SECONDS (and 2 more lines)"},
     {HOSTS_LINES, "\033[1m\xff\x7f:1",
      "line 1: \"?[1m??:1\": a name of a host has letters, digits, '.', '_', "
      "'-'"},
     {HOSTS_LINES, "a slots=2",
-     "line 1: \"a slots=2\": a name of a host has letters, digits, '.', '_', "
-     "'-'"},
+     "line 1: \"a slots=2\": a script prints host:slots, and may add "
+     "drain=SECONDS"},
     {HOSTS_LINES, "a:1 drain=",
      "line 1: \"a:1 drain=\": \"\" is not a number of seconds (0 to 1000000)"},
     {HOSTS_LINES, "a:1 drain=-5",
@@ -115,20 +144,37 @@ static const struct {
      "line 1: \"a:1 drain=1000001\": \"1000001\" is not a number of seconds "
      "(0 to 1000000)"},
     {HOSTS_LINES, "a:1 drain=5 now",
-     "line 1: \"a:1 drain=5 now\": \"5 now\" is not a number of seconds (0 to "
-     "1000000)"},
+     "line 1: \"a:1 drain=5 now\": a script prints host:slots, and may add "
+     "drain=SECONDS"},
     {HOSTS_LINES, "a:1 drain",
-     "line 1: \"a:1 drain\": \"1 drain\" is not a number of slots (0 to 1024)"},
+     "line 1: \"a:1 drain\": a script prints host:slots, and may add "
+     "drain=SECONDS"},
     {HOSTS_LINES, " drain=5",
      "line 1: \"drain=5\": a name of a host has letters, digits, '.', '_', "
      "'-'"},
     {HOSTS_FILE, "a slots=2 drain=5",
-     "line 1: \"a slots=2 drain=5\": \"2 drain=5\" is not a number of slots "
-     "(0 to 1024)"},
+     "line 1: \"a slots=2 drain=5\": \"drain\" is not slots=N"},
+    {HOSTS_FILE, "a 4", "line 1: \"a 4\": \"4\" is not slots=N"},
+    {HOSTS_FILE, "a slots", "line 1: \"a slots\": \"slots\" is not slots=N"},
     {HOSTS_COMMAS, "a:1 drain=5",
-     "\"a:1 drain=5\": \"1 drain=5\" is not a number of slots (0 to 1024)"},
+     "\"a:1 drain=5\": -H takes HOST:SLOTS, with commas"},
     {HOSTS_LINES, C63 "4:1",
-     "line 1: \"" C63 "4:1\": a name of a host has 63 characters at most"},
+     "line 1: \"" C63 "4:1\": a name of a host has 63 characters at most "
+     "between two dots"},
+    {HOSTS_LINES, C253 "2:1",
+     "line 1: \"" C63
+     ".1234567890123456...\": a name of a host has 253 characters at "
+     "most"},
+    {HOSTS_FILE, "@a:1", "line 1: \"@a:1\": no name of a user"},
+    {HOSTS_FILE, "-o@a:1",
+     "line 1: \"-o@a:1\": a name of a user does not begin with '-'"},
+    {HOSTS_FILE, "u@-a:1",
+     "line 1: \"u@-a:1\": a name of a host does not begin with '-'"},
+    {HOSTS_FILE, "u;v@a:1",
+     "line 1: \"u;v@a:1\": a name of a user has letters, digits, '.', '_', "
+     "'-', '+'"},
+    {HOSTS_FILE, C63 "4@a:1",
+     "line 1: \"" C63 "4@a:1\": a name of a user has 63 characters at most"},
     {HOSTS_COMMAS, "a:1,b:z",
      "\"b:z\": \"z\" is not a number of slots (0 to 1024)"},
     {HOSTS_COMMAS, "a:1,a:2", "\"a:2\": the host is listed twice"},
@@ -139,8 +185,7 @@ static const struct {
     {HOSTS_LINES, "[a host]:1",
      "line 1: \"[a host]:1\": in brackets is an address of IPv6"},
     {HOSTS_LINES, "[fd00::1]2",
-     "line 1: \"[fd00::1]2\": a name of a host has letters, digits, '.', '_', "
-     "'-'"},
+     "line 1: \"[fd00::1]2\": behind a name of a host stands :SLOTS"},
     {HOSTS_FILE, "a slots=two",
      "line 1: \"a slots=two\": \"two\" is not a number of slots (0 to 1024)"},
 };
@@ -155,6 +200,50 @@ START_TEST(hosts_parse_bad_text_names_the_line)
     ck_assert_str_eq(error, bad[_i].error);
     ck_assert_str_eq(show(&hosts), "keep:1");
     hosts_fini(&hosts);
+}
+END_TEST
+
+/* Default slots: 1. */
+static const struct {
+    const char *text, *expected, *error;
+} skipped[] = {
+    {"a:1\nb:x\nc:2", "a:1 c:2",
+     "line 2: \"b:x\": \"x\" is not a number of slots (0 to 1024)"},
+    {"Warning: kubectl is old\na:1\n? ?\n", "a:1",
+     "line 1: \"Warning: kubectl is old\": \"kubectl\" is not a number of "
+     "slots (0 to 1024) (and 1 more line)"},
+    {"a:1\na:2\n", "a:1", "line 2: \"a:2\": the host is listed twice"},
+    {"a\na", "a:1", "line 2: \"a\": the host is listed twice"},
+    {"a:1 drain=x\nb:1", "b:1",
+     "line 1: \"a:1 drain=x\": \"x\" is not a number of seconds (0 to "
+     "1000000)"},
+    {"a:1\nb:1", "a:1 b:1", ""},
+};
+
+START_TEST(hosts_parse_skips_bad_lines_of_a_script)
+{
+    struct hosts hosts = {0};
+    char error[HOSTS_ERROR_MAX] = "before";
+
+    ck_assert(hosts_parse(skipped[_i].text, strlen(skipped[_i].text),
+                          HOSTS_LINES, 1, &hosts, error));
+    ck_assert_str_eq(show(&hosts), skipped[_i].expected);
+    ck_assert_str_eq(error, skipped[_i].error);
+    hosts_fini(&hosts);
+}
+END_TEST
+
+START_TEST(hosts_parse_adds_up_to_a_bound)
+{
+    struct hosts hosts = {0};
+    char error[HOSTS_ERROR_MAX];
+
+    ck_assert(!hosts_parse("a\na\na", 5, HOSTS_FILE, 400, &hosts, error));
+    ck_assert_str_eq(error, "line 3: \"a\": more than 1024 slots");
+    ck_assert(!hosts_parse("a,a:1", 5, HOSTS_COMMAS, 1, &hosts, error));
+    ck_assert_str_eq(error, "\"a:1\": the host is listed twice");
+    ck_assert(!hosts_parse("a:1,a", 5, HOSTS_COMMAS, 1, &hosts, error));
+    ck_assert_str_eq(error, "\"a\": the host is listed twice");
 }
 END_TEST
 
@@ -321,6 +410,9 @@ int main(void)
                         (int)(sizeof(good) / sizeof(good[0])));
     tcase_add_loop_test(tcase, hosts_parse_bad_text_names_the_line, 0,
                         (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_loop_test(tcase, hosts_parse_skips_bad_lines_of_a_script, 0,
+                        (int)(sizeof(skipped) / sizeof(skipped[0])));
+    tcase_add_test(tcase, hosts_parse_adds_up_to_a_bound);
     tcase_add_test(tcase, hosts_parse_nul_byte_is_refused);
     tcase_add_test(tcase, hosts_parse_long_garbage_is_cut);
     tcase_add_test(tcase, hosts_parse_too_many_hosts_is_refused);

@@ -19,6 +19,7 @@
 static char dir[] = "/tmp/hvd-script-XXXXXX";
 static char path[64];
 static struct hosts hosts;
+static char skipped[HOSTS_ERROR_MAX];
 
 static void write_script(const char *text, mode_t mode)
 {
@@ -64,7 +65,7 @@ static enum script_result run(struct command *s)
     ck_assert_int_eq(command_start(s, 0), HVD_OK);
     do {
         wait_readable(s);
-        result = script_step(s, 0, 0, &hosts);
+        result = script_step(s, 0, 0, &hosts, skipped);
     } while (result == SCRIPT_RUNNING);
     ck_assert_int_eq(s->epoll_fd, -1);
     ck_assert(!s->running);
@@ -161,9 +162,23 @@ END_TEST
 
 START_TEST(script_prints_garbage_names_the_line)
 {
-    expect_failure("#!/bin/sh\necho a:2\necho b:many\n",
+    expect_failure("#!/bin/sh\necho\necho b:many\n",
                    ": line 2: \"b:many\": \"many\" is not a number of slots "
                    "(0 to 1024)");
+}
+END_TEST
+
+START_TEST(script_prints_a_bad_line_beside_a_good_one)
+{
+    struct command s;
+
+    write_script("#!/bin/sh\necho a:2\necho b:many\n", 0700);
+    ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_uint_eq(hosts.n, 1);
+    ck_assert_str_eq(skipped, "line 2: \"b:many\": \"many\" is not a number of "
+                              "slots (0 to 1024)");
+    command_fini(&s);
 }
 END_TEST
 
@@ -204,16 +219,18 @@ START_TEST(script_hangs_past_its_deadline_group_is_killed)
     ck_assert_uint_eq(s.deadline_us, 1500100);
     while (s.n_output == 0) {
         wait_readable(&s);
-        ck_assert_int_eq(script_step(&s, 1500099, 0, &hosts), SCRIPT_RUNNING);
+        ck_assert_int_eq(script_step(&s, 1500099, 0, &hosts, skipped),
+                         SCRIPT_RUNNING);
     }
     grandchild = read_pid();
     script = s.pid;
     ck_assert_int_eq(getpgid(grandchild), script);
-    ck_assert_int_eq(script_step(&s, 1500100, 0, &hosts), SCRIPT_RUNNING);
+    ck_assert_int_eq(script_step(&s, 1500100, 0, &hosts, skipped),
+                     SCRIPT_RUNNING);
     ck_assert_uint_eq(s.deadline_us, 1500100 + s.death_us);
     do {
         wait_readable(&s);
-        result = script_step(&s, 1500100, 0, &hosts);
+        result = script_step(&s, 1500100, 0, &hosts, skipped);
     } while (result == SCRIPT_RUNNING);
     ck_assert_int_eq(result, SCRIPT_FAILED);
     snprintf(expected, sizeof(expected),
@@ -243,9 +260,12 @@ static void expect_left_behind(struct command *s)
     char expected[ERROR_TEXT_MAX];
     pid_t pid = s->pid;
 
-    ck_assert_int_eq(script_step(s, 1500000, 0, &hosts), SCRIPT_RUNNING);
-    ck_assert_int_eq(script_step(s, 6499999, 0, &hosts), SCRIPT_RUNNING);
-    ck_assert_int_eq(script_step(s, 6500000, 0, &hosts), SCRIPT_FAILED);
+    ck_assert_int_eq(script_step(s, 1500000, 0, &hosts, skipped),
+                     SCRIPT_RUNNING);
+    ck_assert_int_eq(script_step(s, 6499999, 0, &hosts, skipped),
+                     SCRIPT_RUNNING);
+    ck_assert_int_eq(script_step(s, 6500000, 0, &hosts, skipped),
+                     SCRIPT_FAILED);
     snprintf(expected, sizeof(expected),
              "--host-discovery-script: \"%s\" did not finish within 1.5 s and "
              "cannot be killed -> process %d is left behind",
@@ -266,7 +286,7 @@ START_TEST(script_that_cannot_be_killed_is_left_behind_for_a_new_run)
     pid = s.pid;
     while (s.n_output == 0 && result == SCRIPT_RUNNING) {
         wait_readable(&s);
-        result = script_step(&s, 0, 0, &hosts);
+        result = script_step(&s, 0, 0, &hosts, skipped);
     }
     if (result == SCRIPT_RUNNING) { /* else there is no ptrace here */
         expect_left_behind(&s);
@@ -416,6 +436,7 @@ int main(void)
     tcase_add_test(tcase, script_exits_3_says_so);
     tcase_add_test(tcase, script_killed_by_signal_says_so);
     tcase_add_test(tcase, script_prints_garbage_names_the_line);
+    tcase_add_test(tcase, script_prints_a_bad_line_beside_a_good_one);
     tcase_add_test(tcase, script_with_missing_interpreter_says_so);
     tcase_add_test(tcase, script_hangs_past_its_deadline_group_is_killed);
     tcase_add_test(tcase,

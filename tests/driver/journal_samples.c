@@ -17,7 +17,8 @@ const struct entry journal_samples[] = {
     {.type = ENTRY_STATE,
      .u.state = {.term = 1, .workers_limit = 1000, .agents_limit = 1000}},
     {.type = ENTRY_HOST,
-     .u.host = {.name = "a", .listed = true, .n_slots = 4, .order = 1}},
+     .u.host =
+         {.name = "a", .user = "u", .listed = true, .n_slots = 4, .order = 1}},
     {.type = ENTRY_HOST,
      .u.host = {.name = "b",
                 .listed = true,

@@ -11,7 +11,7 @@ enum { MANY_HOSTS = 4096, SLOTS = 8, MINUTE_MS = 60000 };
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { RESIDENT_MAX = 64 << 20 }; /* what it keeps beside is resident, too */
 #else
-enum { RESIDENT_MAX = 16 << 20 };
+enum { RESIDENT_MAX = 20 << 20 };
 #endif
 
 /* "h0:8 h1:8 ..." as a list */

@@ -184,7 +184,7 @@ static void start_clients(const char *text, size_t n, uint64_t start_us)
     ck_assert_int_eq(launch_init(&l, &config), HVD_OK);
     for (size_t i = 1; i <= n; i++) {
         snprintf(host, sizeof(host), "n%zu", i);
-        ck_assert_int_eq(launch_start(&l, i, host), HVD_OK);
+        ck_assert_int_eq(launch_start(&l, i, host, ""), HVD_OK);
     }
 }
 

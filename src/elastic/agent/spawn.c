@@ -32,7 +32,7 @@
 
 enum {
     N_OWN = 7,
-    OWN_MAX = WIRE_ADDRESS_MAX + 32,
+    OWN_MAX = WIRE_HOST_MAX + 32,
     EXIT_NOT_STARTED = 127,
     FIRST_FREE_FD = 64 /* our ends of pipes lie above all of the worker's */
 };

@@ -196,6 +196,7 @@ struct driver_action {
     uint64_t agent, worker;
     uint32_t slot;
     const char *host;  /* name, borrowed until the next step */
+    const char *user;  /* START_AGENT: to log in as, or ""; likewise */
     bool knows_before; /* SEND of ASSIGN: the worker has the table before */
     union {
         uint64_t grace_ms;
@@ -262,13 +263,14 @@ struct driver_slot {
  * there, failures, the blacklist. */
 struct driver_host {
     char name[HOSTS_NAME_MAX];
-    bool listed;              /* in discovery's newest answer */
-    uint32_t n_slots;         /* as discovered; 0 when not listed */
-    uint32_t n_workers;       /* slots that are not free */
-    uint32_t order;           /* age: lower is older */
-    bool drains;              /* discovery says that it is to be left */
-    enum host_notice notice;  /* leaving.c */
-    uint64_t notice_until_us; /* STANDS: no longer than that */
+    char user[HOSTS_USER_MAX]; /* to log in as; "": as the launcher has it */
+    bool listed;               /* in discovery's newest answer */
+    uint32_t n_slots;          /* as discovered; 0 when not listed */
+    uint32_t n_workers;        /* slots that are not free */
+    uint32_t order;            /* age: lower is older */
+    bool drains;               /* discovery says that it is to be left */
+    enum host_notice notice;   /* leaving.c */
+    uint64_t notice_until_us;  /* STANDS: no longer than that */
     uint64_t go_us; /* host_leaves(): by then it has gone; the soonest time that
                        was said */
     struct blacklist blacklist;

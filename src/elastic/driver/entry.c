@@ -73,6 +73,7 @@ static const struct field host[] = {
     INT(10, u.host.pid),
     UINT(11, u.host.started),
     UINT(12, u.host.noticed_until_us),
+    TEXT(13, u.host.user),
 };
 
 static const struct field slot[] = {

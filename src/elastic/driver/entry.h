@@ -78,6 +78,7 @@ struct entry_state {
 
 struct entry_host {
     char name[HOSTS_NAME_MAX];
+    char user[HOSTS_USER_MAX]; /* to log in as; "": as the launcher has it */
     bool listed;
     uint32_t n_slots;
     uint32_t order; /* age: lower is older */

@@ -42,6 +42,7 @@ static bool inherit_host(struct driver *d, const struct entry_host *entry)
 
     if (!host || !host_furnish(d, host, entry->n_slots))
         return false;
+    memcpy(host->user, entry->user, sizeof(host->user));
     host->listed = entry->listed;
     d->n_listed += entry->listed;
     host->n_slots = entry->listed ? entry->n_slots : 0;

@@ -87,6 +87,7 @@ static void keep_host(const struct keep *k, const struct driver_host *host)
     memset(&entry, 0, sizeof(entry));
     entry.type = ENTRY_HOST;
     copy_text(row->name, host->name);
+    copy_text(row->user, host->user);
     row->listed = host->listed;
     row->n_slots = host->n_slots;
     row->order = host->order;

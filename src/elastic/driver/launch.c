@@ -97,7 +97,7 @@ static const struct launch_ops *ops_for(const struct launch *l,
 
 static hvd_status_t start(struct launch *l, struct launched *item)
 {
-    HVD_TRY(item->ops->start(&l->config, item->agent, item->host, item));
+    HVD_TRY(item->ops->start(&l->config, item));
     item->started = proc_started(item->pid);
     if (watch(l, item->agent, item->pidfd, OF_PROCESS) &&
         (item->stderr_fd < 0 ||
@@ -110,7 +110,8 @@ static hvd_status_t start(struct launch *l, struct launched *item)
     return HVD_ERR_SYSTEM;
 }
 
-hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host)
+hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
+                          const char *user)
 {
     struct launched *item = make_room(l);
     hvd_status_t status = HVD_OK;
@@ -124,6 +125,7 @@ hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host)
                               .lifeline_fd = -1,
                               .stderr_fd = -1};
     snprintf(item->host, sizeof(item->host), "%s", host);
+    snprintf(item->user, sizeof(item->user), "%s", user);
     l->n++;
     if (!item->ops->client) {
         status = start(l, item);

@@ -73,6 +73,7 @@ struct launched {
     enum launched_stage stage;
     uint64_t agent;
     char host[HOSTS_NAME_MAX]; /* "": adopted */
+    char user[HOSTS_USER_MAX]; /* to log in as; "": as ssh has it */
     bool up;                   /* it has called */
     uint64_t asked_us, place_us;
     pid_t pid;           /* its own, or its client's */
@@ -101,12 +102,12 @@ struct launch_ops {
                           and says on stderr what went wrong */
     bool shepherd; /* the client's own child ends the agent when the client is
                           killed: that one is let live */
-    /* Start the agent `agent` for `host`: pid, pidfd, lifeline_fd, stderr_fd
-     * (non-blocking) of *launched_p. Does not wait for it to come up. May block
-     * for the milliseconds of a fork. HVD_ERR_SYSTEM, HVD_ERR_NOMEM with the
-     * sentence. */
-    hvd_status_t (*start)(const struct launch_config *config, uint64_t agent,
-                          const char *host, struct launched *launched_p);
+    /* Start the agent item->agent for item->host: sets pid, pidfd,
+     * lifeline_fd, stderr_fd (non-blocking) of *item. Does not wait for it to
+     * come up. May block for the milliseconds of a fork. HVD_ERR_SYSTEM,
+     * HVD_ERR_NOMEM with the sentence. */
+    hvd_status_t (*start)(const struct launch_config *config,
+                          struct launched *item);
 };
 
 extern const struct launch_ops launch_local, launch_ssh, launch_slurm;
@@ -142,8 +143,8 @@ const struct launched *launch_find(const struct launch *l, uint64_t agent);
 /* Start it now, or when there is a place: launch_tick(). What goes wrong later
  * is told by launch_ended(). HVD_ERR_SYSTEM, HVD_ERR_NOMEM: nothing is started.
  */
-hvd_status_t launch_start(struct launch *l, uint64_t agent,
-                          const char *host) HVD_MUST_CHECK;
+hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
+                          const char *user) HVD_MUST_CHECK;
 /* It has called: its place is another's. */
 void launch_up(struct launch *l, uint64_t agent);
 

@@ -97,7 +97,7 @@ static void set_endpoints(struct handover_word *words,
  * another machine, so such an agent ends with its driver. */
 static hvd_status_t say_header(struct launch_client *c,
                                const struct launch_config *config,
-                               uint64_t agent, const char *host)
+                               const struct launched *item)
 {
     char job[24], id[24];
     struct wire_secrets secrets;
@@ -106,16 +106,16 @@ static hvd_status_t say_header(struct launch_client *c,
         {0},
         {ENV_JOB, job},
         {ENV_AGENT, id},
-        {ENV_HOST, host},
+        {ENV_HOST, item->host},
         {ENV_NETWORK, config->network},
         {ENV_DATA_PORTS, config->data_ports},
         {ENV_LOG_LEVEL, launch_level_name(config->log_level)},
         {ENV_NOTICE_SCRIPT, absolute(config->notice_script, c->notice)}};
 
     snprintf(job, sizeof(job), "%" PRIu64, config->job);
-    snprintf(id, sizeof(id), "%" PRIu64, agent);
+    snprintf(id, sizeof(id), "%" PRIu64, item->agent);
     set_endpoints(words, config);
-    launch_secrets(config, agent, &secrets);
+    launch_secrets(config, item->agent, &secrets);
     c->header_nbytes = handover_write(c->header, words, ARRAY_SIZE(words),
                                       &secrets);
     explicit_bzero(&secrets, sizeof(secrets));
@@ -147,7 +147,7 @@ static hvd_status_t write_header(const struct launch_client *c, int fd)
 }
 
 static hvd_status_t run(const struct launch_client *c, int stdin_fds[2],
-                        int stderr_fds[2], struct launched *launched_p)
+                        int stderr_fds[2], struct launched *item)
 {
     struct launch_image image = {.path = c->path,
                                  .argv = (char **)(uintptr_t)c->argv,
@@ -162,18 +162,17 @@ static hvd_status_t run(const struct launch_client *c, int stdin_fds[2],
     HVD_TRY(write_header(c, stdin_fds[1]));
     image.stdin_fd = stdin_fds[0];
     image.stderr_fd = stderr_fds[1];
-    HVD_TRY(launch_process(&image, launched_p));
-    launched_p->lifeline_fd = stdin_fds[1];
-    launched_p->stderr_fd = stderr_fds[0];
+    HVD_TRY(launch_process(&image, item));
+    item->lifeline_fd = stdin_fds[1];
+    item->stderr_fd = stderr_fds[0];
     stdin_fds[1] = stderr_fds[0] = -1;
     return HVD_OK;
 }
 
-static hvd_status_t open_and_run(struct launch_client *c,
-                                 struct launched *launched_p)
+static hvd_status_t open_and_run(struct launch_client *c, struct launched *item)
 {
     int stdin_fds[2] = {-1, -1}, stderr_fds[2] = {-1, -1};
-    hvd_status_t status = run(c, stdin_fds, stderr_fds, launched_p);
+    hvd_status_t status = run(c, stdin_fds, stderr_fds, item);
 
     for (int i = 0; i < 2; i++) {
         fd_close(&stdin_fds[i]);
@@ -184,16 +183,15 @@ static hvd_status_t open_and_run(struct launch_client *c,
 
 hvd_status_t launch_client_start(struct launch_client *c,
                                  const struct launch_config *config,
-                                 uint64_t agent, const char *host,
                                  bool (*is_kept)(const char *entry),
-                                 struct launched *launched_p)
+                                 struct launched *item)
 {
     hvd_status_t status = say_environment(c, is_kept);
 
     if (status == HVD_OK)
-        status = say_header(c, config, agent, host);
+        status = say_header(c, config, item);
     if (status == HVD_OK)
-        status = open_and_run(c, launched_p);
+        status = open_and_run(c, item);
     free(c->envp);
     c->envp = NULL;
     explicit_bzero(c->header, sizeof(c->header));

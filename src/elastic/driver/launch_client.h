@@ -56,8 +56,7 @@ void launch_client_add(struct launch_client *c, const char *word);
  * environment it has; NULL: all but ours. */
 hvd_status_t launch_client_start(struct launch_client *c,
                                  const struct launch_config *config,
-                                 uint64_t agent, const char *host,
                                  bool (*is_kept)(const char *entry),
-                                 struct launched *launched_p) HVD_MUST_CHECK;
+                                 struct launched *item) HVD_MUST_CHECK;
 
 #endif

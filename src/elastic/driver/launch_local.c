@@ -19,7 +19,11 @@
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 
-enum { ENV_OWN = 9, ENV_TEXT = 160, NETWORK_TEXT = 320 };
+enum {
+    ENV_OWN = 9,
+    ENV_TEXT = sizeof(ENV_HOST) + HOSTS_NAME_MAX,
+    NETWORK_TEXT = 320
+};
 
 struct child_image {
     char path[PATH_MAX];
@@ -118,8 +122,7 @@ static hvd_status_t open_secret(const struct launch_config *config,
 }
 
 static hvd_status_t start_local(const struct launch_config *config,
-                                uint64_t agent, const char *host,
-                                struct launched *launched_p)
+                                struct launched *item)
 {
     struct child_image *image = calloc(1, sizeof(*image));
     int lifeline[2] = {-1, -1}, secret_fd;
@@ -131,8 +134,9 @@ static hvd_status_t start_local(const struct launch_config *config,
         status = error_errno("cannot make a pipe");
         goto free_image;
     }
-    HVD_TRY_GOTO(open_secret(config, agent, &secret_fd), close_lifeline);
-    HVD_TRY_GOTO(image_init(image, config, agent, host, secret_fd, lifeline[0]),
+    HVD_TRY_GOTO(open_secret(config, item->agent, &secret_fd), close_lifeline);
+    HVD_TRY_GOTO(image_init(image, config, item->agent, item->host, secret_fd,
+                            lifeline[0]),
                  close_secret);
     HVD_TRY_GOTO(
         launch_process(&(struct launch_image){.path = image->path,
@@ -141,9 +145,9 @@ static hvd_status_t start_local(const struct launch_config *config,
                                               .stdin_fd = -1,
                                               .stderr_fd = -1,
                                               .kept = {secret_fd, lifeline[0]}},
-                       launched_p),
+                       item),
         close_secret);
-    launched_p->lifeline_fd = lifeline[1];
+    item->lifeline_fd = lifeline[1];
     lifeline[1] = -1;
 close_secret:
     close(secret_fd);

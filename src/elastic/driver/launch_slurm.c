@@ -92,20 +92,18 @@ static void say_step(struct srun *s)
 }
 
 static hvd_status_t start_slurm(const struct launch_config *config,
-                                uint64_t agent, const char *host,
-                                struct launched *launched_p)
+                                struct launched *item)
 {
     struct srun *s = calloc(1, sizeof(*s));
     hvd_status_t status;
 
     if (!s)
         return error_set(HVD_ERR_NOMEM, "no memory for an agent");
-    snprintf(s->host, sizeof(s->host), "%s", host);
+    snprintf(s->host, sizeof(s->host), "%s", item->host);
     status = say_job(s);
     if (status == HVD_OK) {
         say_step(s);
-        status = launch_client_start(&s->client, config, agent, host, is_kept,
-                                     launched_p);
+        status = launch_client_start(&s->client, config, is_kept, item);
     }
     free(s);
     return status;

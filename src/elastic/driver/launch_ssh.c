@@ -25,7 +25,7 @@ enum {
 struct ssh {
     struct launch_client client;
     char remote[sizeof(REMOTE_SCRIPT) + 2 * PATH_MAX];
-    char host[HOSTS_NAME_MAX];
+    char host[HOSTS_USER_MAX + HOSTS_NAME_MAX]; /* with user@ */
     char connect[NUMBER_MAX], alive[NUMBER_MAX], port[NUMBER_MAX];
 };
 
@@ -71,11 +71,12 @@ static void add_setting(struct ssh *s, const char *setting)
 }
 
 static void say_argv(struct ssh *s, const struct launch_config *config,
-                     const char *host)
+                     const struct launched *item)
 {
     uint64_t alive_s = config->heartbeat_timeout_us / 2000000;
 
-    snprintf(s->host, sizeof(s->host), "%s", host);
+    snprintf(s->host, sizeof(s->host), "%s%s%s", item->user,
+             item->user[0] ? "@" : "", item->host);
     snprintf(s->connect, NUMBER_MAX, "ConnectTimeout=%" PRIu64,
              launch_connect_time(config) / 1000000);
     snprintf(s->alive, NUMBER_MAX, "ServerAliveInterval=%" PRIu64,
@@ -113,8 +114,7 @@ static hvd_status_t find_ssh(struct ssh *s, const struct launch_config *config)
 }
 
 static hvd_status_t start_ssh(const struct launch_config *config,
-                              uint64_t agent, const char *host,
-                              struct launched *launched_p)
+                              struct launched *item)
 {
     struct ssh *s = calloc(1, sizeof(*s));
     hvd_status_t status;
@@ -124,9 +124,8 @@ static hvd_status_t start_ssh(const struct launch_config *config,
     status = find_ssh(s, config);
     if (status == HVD_OK) {
         say_remote(s);
-        say_argv(s, config, host);
-        status = launch_client_start(&s->client, config, agent, host, NULL,
-                                     launched_p);
+        say_argv(s, config, item);
+        status = launch_client_start(&s->client, config, NULL, item);
     }
     free(s);
     return status;

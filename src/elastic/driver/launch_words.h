@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    WORDS_LINE_MAX = 200,       /* with its NUL: the rest of a line is cut */
+    WORDS_LINE_MAX = 512,       /* with its NUL: the rest of a line is cut */
     WORDS_LINES_MAX = 32,       /* passed on in a window; the rest is counted */
     WORDS_NBYTES_MAX = 1 << 18, /* read in a window; then it waits */
     WORDS_WINDOW_US = 10000000

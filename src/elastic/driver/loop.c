@@ -36,7 +36,9 @@ enum {
     OUTPUT_DRAIN_MS = 1000,   /* for a slow reader of our own stdout */
     EPOLL_EVENTS = 64,
     ENDS_MAX = 16,
-    CLIENT_LOOKS = 10 /* a millisecond apart */
+    CLIENT_LOOKS = 10,           /* a millisecond apart */
+    SKIPPED_NEXT_US = 10000000,  /* between complaints about a script's lines */
+    SKIPPED_AGAIN_US = 600000000 /* ... that say the same */
 };
 
 #define LOOPBACK "127.0.0.1" /* other addresses: loop_network.c */
@@ -146,13 +148,29 @@ static bool may_be_used(const struct loop *l, const struct hosts *hosts)
     return true;
 }
 
+/* Lines of the script that are no hosts: at once, and now and then. */
+static void tell_skipped(struct loop *l, const char *what, uint64_t now_us)
+{
+    bool same = strcmp(what, l->skipped) == 0;
+
+    if (!*what || now_us < (same ? l->skipped_again_us : l->skipped_next_us))
+        return;
+    log_warn("--host-discovery-script: %s -> skipped, the other lines count",
+             what);
+    snprintf(l->skipped, sizeof(l->skipped), "%s", what);
+    l->skipped_next_us = now_us + SKIPPED_NEXT_US;
+    l->skipped_again_us = now_us + SKIPPED_AGAIN_US;
+}
+
 static void step_script(struct loop *l, uint64_t now_us)
 {
     struct hosts hosts = {0};
+    char skipped[HOSTS_ERROR_MAX];
 
-    switch (
-        script_step(&l->script, now_us, l->options->slots_per_host, &hosts)) {
+    switch (script_step(&l->script, now_us, l->options->slots_per_host, &hosts,
+                        skipped)) {
     case SCRIPT_HOSTS:
+        tell_skipped(l, skipped, now_us);
         if (may_be_used(l, &hosts))
             feed_hosts(l, &hosts);
         else

@@ -58,6 +58,10 @@ struct loop {
     char far_outputs[WIRE_ENDPOINTS_MAX];
     uint64_t next_discovery_us;
     bool script_open;
+    /* the newest complaint about lines of the script, and when it is repeated,
+     * or another one told */
+    char skipped[HOSTS_ERROR_MAX];
+    uint64_t skipped_again_us, skipped_next_us;
     /* the current generation: its key, its table encoded once for all, and once
      * for those who know the one before; NULL: nobody has needed that yet */
     uint64_t keyed_generation;

@@ -12,8 +12,12 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "discovery/hosts.h"
 
-enum { PREFIX_MAX = 160 };
+enum {
+    PREFIX_MAX = HOSTS_NAME_MAX + 64,
+    FILE_HOST_MAX = 244 /* a directory's name has 255 bytes at most */
+};
 
 static const char *const stream_names[OUTPUT_STREAMS] = {"stdout", "stderr"};
 
@@ -135,8 +139,8 @@ static void name_file(const struct output *o, const struct output_worker *who,
         snprintf(path, PATH_MAX, "rank.%0*d/%s", (int)o->config.rank_width,
                  who->rank, stream_names[stream]);
     else
-        snprintf(path, PATH_MAX, "%s.%u/%s", who->host, who->slot,
-                 stream_names[stream]);
+        snprintf(path, PATH_MAX, "%.*s.%u/%s", FILE_HOST_MAX, who->host,
+                 who->slot, stream_names[stream]);
 }
 
 static void keep_plain(struct output *o, const char *bytes, size_t n)

@@ -75,7 +75,7 @@ static hvd_status_t launch_near_or_far(struct loop *l,
             "\"%s\" is another one (with --network-interface it is on networks "
             "from the start)",
             a->host);
-    return launch_start(&l->launch, a->agent, a->host);
+    return launch_start(&l->launch, a->agent, a->host, a->user);
 }
 
 static void start_agent(struct loop *l, const struct driver_action *a)

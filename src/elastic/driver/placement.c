@@ -31,6 +31,8 @@ static bool update_row(struct driver *d, struct driver_host *row,
 
     row->listed = now != NULL;
     row->n_slots = now ? now->slots : 0;
+    if (now)
+        memcpy(row->user, now->user, sizeof(row->user));
     if (was_listed == row->listed && before == row->n_slots && !turned)
         return false;
     d->n_listed += (size_t)row->listed - (size_t)was_listed;
@@ -203,6 +205,7 @@ static void start_agent(struct driver *d, struct driver_host *host)
     agent_set(d, host, d->next_agent);
     a->agent = host->agent;
     a->host = host->name;
+    a->user = host->user;
 }
 
 void agent_stop(struct driver *d, struct driver_host *host)

@@ -31,7 +31,7 @@ enum {
     WIRE_VERSION = 1,           /* major: another one is refused, readably */
     WIRE_MESSAGE_MAX = 1 << 22, /* bytes of one encoded message */
     WIRE_RANKS_MAX = 1 << 17,   /* in a generation */
-    WIRE_HOST_MAX = 64,         /* name of a host, with its NUL */
+    WIRE_HOST_MAX = 254,        /* name of a host, with its NUL */
     WIRE_ADDRESS_MAX = 160,     /* numeric addresses, with the NUL */
     WIRE_REACH_MAX = 2048,      /* packed: reach.h */
     WIRE_TEXT_MAX = 400,        /* a sentence, with its NUL */
