@@ -31,6 +31,28 @@ START_TEST(m11_budget_delays_then_blacklist)
 }
 END_TEST
 
+/* As of a script whose first command failed. */
+START_TEST(an_empty_answer_counts_when_it_is_repeated)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:1 b:1");
+    at(f, 1000, hosts(""));
+    expect(f, "warn: discovery listed no hosts -> the last ones are kept until "
+              "it has done so three times in a row\n");
+    at(f, 2000, hosts(""));
+    at(f, 3000, hosts("a:1 b:1")); /* begins anew: */
+    at(f, 3100, hosts(""));
+    at(f, 3200, hosts(""));
+    at(f, 3300, hosts("")); /* three, but at once */
+    at(f, 5000, hosts(""));
+    expect(f, "");
+    at(f, 5100, hosts(""));
+    expect(f, "hold 1, removed: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m11_blacklist_with_cooldown_comes_back)
 {
     struct fixture *f = fixture_create(.np = 2, .strict_blacklist = true,
@@ -394,6 +416,7 @@ int main(void)
 
     tcase_add_test(tcase, m11_budget_delays_then_blacklist);
     tcase_add_test(tcase, m11_blacklist_with_cooldown_comes_back);
+    tcase_add_test(tcase, an_empty_answer_counts_when_it_is_repeated);
     tcase_add_test(tcase, m11_budgets_are_per_slot);
     tcase_add_test(tcase,
                    m11_newcomer_that_dies_counts_and_members_notice_nothing);

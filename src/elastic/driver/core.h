@@ -474,6 +474,9 @@ struct driver {
     struct random_state random;
     bool discovered;   /* a first answer has come */
     uint64_t quiet_us; /* until then no failure of discovery is told again */
+    uint32_t n_empty;  /* answers without a host, in a row */
+    uint64_t empty_us; /* when the first of them came */
+    uint64_t empty_quiet_us; /* until then they are not told again */
 
     struct driver_host
         *hosts; /* in the order in which they were first listed */

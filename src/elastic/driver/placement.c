@@ -5,6 +5,12 @@
 
 #include "elastic/driver/core_internal.h"
 
+enum {
+    EMPTY_ANSWERS = 3, /* in a row, until one counts */
+    EMPTY_MIN_US = 2000000,
+    EMPTY_QUIET_US = 60000000
+};
+
 bool host_usable(const struct driver_host *host)
 {
     return host->listed && !host->blacklist.listed && !host_leaves(host);
@@ -61,6 +67,28 @@ static bool update_rows(struct driver *d, const struct hosts_index *index)
     return changed;
 }
 
+/* A script whose first command has failed prints nothing, with status 0: that
+ * there is no host any more counts when it is said again and again. */
+static bool is_doubtful(struct driver *d, const struct hosts *hosts)
+{
+    if (hosts->n > 0 || d->n_listed == 0) {
+        d->n_empty = 0;
+        return false;
+    }
+    if (d->n_empty++ == 0)
+        d->empty_us = d->now_us;
+    return d->n_empty < EMPTY_ANSWERS || d->now_us - d->empty_us < EMPTY_MIN_US;
+}
+
+static void tell_doubtful(struct driver *d)
+{
+    if (d->now_us < d->empty_quiet_us)
+        return;
+    d->empty_quiet_us = d->now_us + EMPTY_QUIET_US;
+    record_warning(d, "discovery listed no hosts -> the last ones are kept "
+                      "until it has done so three times in a row");
+}
+
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 {
     struct hosts_index index;
@@ -68,6 +96,10 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 
     if (d->phase == DRIVER_ADOPTING)
         return HVD_OK; /* it is asked again, when it is known who is there */
+    if (is_doubtful(d, hosts)) {
+        tell_doubtful(d);
+        return HVD_OK;
+    }
     hosts_index_init(&index, hosts);
     room = hosts_add(d, hosts, &index);
     if (room)
