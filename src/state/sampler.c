@@ -132,6 +132,7 @@ hvd_status_t hvd_sampler_next(hvd_sampler_t *sampler, size_t batch,
     write_share(sampler, share, indices);
     *n_p = (size_t)share.count;
     sampler->handed.position += block.count;
+    sampler->handed.batch = batch;
     if (sampler->manual_record)
         sampler->waiting[sampler->first_waiting + sampler->n_waiting++] =
             sampler->handed;
@@ -168,7 +169,7 @@ hvd_status_t hvd_sampler_set_epoch(hvd_sampler_t *sampler, uint64_t epoch)
 {
     if (!sampler)
         return error_set(HVD_ERR_INVALID, "hvd_sampler_set_epoch: NULL");
-    set_handed(sampler, (struct sampler_cursor){epoch, 0});
+    set_handed(sampler, (struct sampler_cursor){.epoch = epoch});
     /* blocks of the epoch before may still wait for their confirmation */
     if (sampler->n_waiting == 0)
         sampler->counted = sampler->handed;
@@ -188,7 +189,8 @@ uint64_t hvd_sampler_position(const hvd_sampler_t *sampler)
 void sampler_save(const hvd_sampler_t *sampler, uint8_t *buf)
 {
     struct sampler_image image = {sampler->counted, sampler->n_samples,
-                                  sampler->seed};
+                                  sampler->seed, sampler->shuffle,
+                                  sampler->drop_last};
 
     sampler_image_encode(&image, buf);
 }
@@ -207,6 +209,13 @@ hvd_status_t sampler_check(const hvd_sampler_t *sampler, const uint8_t *buf)
         return error_set(HVD_ERR_LAYOUT,
                          "seed %" PRIu64 " here, %" PRIu64 " in the snapshot",
                          sampler->seed, image.seed);
+    if (image.shuffle != sampler->shuffle ||
+        image.drop_last != sampler->drop_last)
+        return error_set(HVD_ERR_LAYOUT,
+                         "shuffle %d and drop_last %d here, %" PRIu64
+                         " and %" PRIu64 " in the snapshot",
+                         sampler->shuffle, sampler->drop_last, image.shuffle,
+                         image.drop_last);
     if (image.cursor.position > image.n_samples)
         return error_set(HVD_ERR_CORRUPT,
                          "position %" PRIu64 " of %" PRIu64 " samples",

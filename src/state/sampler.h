@@ -19,7 +19,7 @@
 void sampler_save(const hvd_sampler_t *sampler, uint8_t *buf);
 
 /* HVD_ERR_LAYOUT when buf [SAMPLER_CURSOR_NBYTES] is of a sampler with another
- * n_samples or seed; changes nothing. */
+ * n_samples, seed, shuffle or drop_last; changes nothing. */
 hvd_status_t sampler_check(const hvd_sampler_t *sampler,
                            const uint8_t *buf) HVD_MUST_CHECK;
 

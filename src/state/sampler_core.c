@@ -35,14 +35,38 @@ void sampler_image_encode(const struct sampler_image *image, uint8_t *buf)
 {
     bytes_put(buf, image->cursor.epoch, 8);
     bytes_put(buf + 8, image->cursor.position, 8);
-    bytes_put(buf + 16, image->n_samples, 8);
-    bytes_put(buf + 24, image->seed, 8);
+    bytes_put(buf + 16, image->cursor.batch, 8);
+    bytes_put(buf + 24, image->n_samples, 8);
+    bytes_put(buf + 32, image->seed, 8);
+    bytes_put(buf + 40, image->shuffle, 8);
+    bytes_put(buf + 48, image->drop_last, 8);
 }
 
 void sampler_image_decode(const uint8_t *buf, struct sampler_image *image_p)
 {
     image_p->cursor.epoch = bytes_get(buf, 8);
     image_p->cursor.position = bytes_get(buf + 8, 8);
-    image_p->n_samples = bytes_get(buf + 16, 8);
-    image_p->seed = bytes_get(buf + 24, 8);
+    image_p->cursor.batch = bytes_get(buf + 16, 8);
+    image_p->n_samples = bytes_get(buf + 24, 8);
+    image_p->seed = bytes_get(buf + 32, 8);
+    image_p->shuffle = bytes_get(buf + 40, 8);
+    image_p->drop_last = bytes_get(buf + 48, 8);
+}
+
+const char *sampler_image_field(const uint8_t *buf, int i, uint64_t *value_p)
+{
+    static const struct {
+        const char *name;
+        uint8_t at;
+    } fields[SAMPLER_N_FIELDS] = {{"number of samples", 24},
+                                  {"seed", 32},
+                                  {"shuffle", 40},
+                                  {"drop_last", 48},
+                                  {"epoch", 0},
+                                  {"batch", 16},
+                                  {"position", 8}};
+
+    HVD_ASSERT(i >= 0 && i < SAMPLER_N_FIELDS);
+    *value_p = bytes_get(buf + fields[i].at, 8);
+    return fields[i].name;
 }

@@ -9,10 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where the whole world is: `position` samples of `epoch` are taken. */
+/* Where the whole world is: `position` samples of `epoch` are taken, the last
+ * of them in shares of `batch`; 0: none of this epoch. */
 struct sampler_cursor {
     uint64_t epoch;
     uint64_t position;
+    uint64_t batch;
 };
 
 /* A run of positions, before the permutation. */
@@ -32,17 +34,23 @@ struct sampler_range sampler_block(uint64_t n_samples, uint64_t position,
 struct sampler_range sampler_share(struct sampler_range block, int rank,
                                    int size);
 
-/* The cursor as it lies in a snapshot and on the wire, little endian: epoch,
- * position, and what must be equal everywhere: n_samples and seed. */
-enum { SAMPLER_CURSOR_NBYTES = 32 };
+/* The cursor as it lies in a snapshot and on the wire, little endian: u64 each,
+ * in the order of the struct. All of it must be equal on all ranks; n_samples,
+ * seed and the flags never change. */
+enum { SAMPLER_CURSOR_NBYTES = 56, SAMPLER_N_FIELDS = 7 };
 
 struct sampler_image {
     struct sampler_cursor cursor;
     uint64_t n_samples;
     uint64_t seed;
+    uint64_t shuffle, drop_last; /* 0 or 1 */
 };
 
 void sampler_image_encode(const struct sampler_image *image, uint8_t *buf);
 void sampler_image_decode(const uint8_t *buf, struct sampler_image *image_p);
+
+/* Field `i` of an image: *value_p, and its name for a person. What explains a
+ * difference comes before what follows from it: options, batch, cursor. */
+const char *sampler_image_field(const uint8_t *buf, int i, uint64_t *value_p);
 
 #endif

@@ -422,7 +422,7 @@ END_TEST
 START_TEST(sampler_image_of_another_is_refused)
 {
     hvd_sampler_t *a = of_seed(7), *b = of_seed(8);
-    struct sampler_image image = {{0, 21}, 20, 7};
+    struct sampler_image image = {{0, 21, 1}, 20, 7, 1, 0};
     uint8_t bytes[SAMPLER_CURSOR_NBYTES];
 
     sampler_save(a, bytes);
