@@ -53,7 +53,8 @@ HVD_API void hvd_sampler_destroy(hvd_sampler_t *sampler);
 /* hvd_sampler_next - this rank's share of the next size * batch samples of the
  * epoch.
  *
- * batch      samples per rank, > 0, equal on all ranks.
+ * batch      samples per rank, > 0, equal on all ranks: another one on one rank
+ *            is found at a commit that compares states (hvd_state_commit).
  * indices    [batch]; *n_p of them are written. At the end of an epoch shares
  *            are smaller and differ by at most one; *n_p == 0 means "take part
  *            with a zero gradient".

@@ -128,7 +128,14 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
  * peers do not have. The snapshot stays what it was, and the call says again
  * what was to be returned. (A refused argument, HVD_ERR_INVALID, is not meant.)
  *
+ * All ranks make equal numbers of commits. The first two of each generation,
+ * and every N-th with --verify-state N, are collectives: ranks compare digests
+ * of their shared entries.
+ *
  * Returns    HVD_OK
+ *            HVD_ERR_MISMATCH   shared entries differ between ranks: return it,
+ *                               the job ends. Something that has to survive a
+ *                               change of workers is not registered
  *            HVD_HOSTS_UPDATED  hosts change: return it from the training
  *                               function, with the state as it is; all ranks
  *                               get it at the same boundary, nothing is lost

@@ -59,6 +59,8 @@ const char *call_name(const struct frame *head)
 {
     unsigned kind = head->kind;
 
+    if (call_is_commit(head))
+        return "hvd_state_commit";
     if (is_adasum(kind_of(head->kind), head))
         kind = COLLECTIVE_ALLREDUCE;
     else if (is_ragged(head) && kind == COLLECTIVE_ALLTOALL)
@@ -77,7 +79,7 @@ static void describe(const struct frame *head, const char *number,
     const char *dtype = dtype_name(head->dtype);
     unsigned long long count = head->count;
 
-    if (kind == NULL || kind->recv == KIND_NOTHING)
+    if (kind == NULL || kind->recv == KIND_NOTHING || call_is_commit(head))
         snprintf(text, CALL_TEXT_MAX, "%s%s", name, number);
     else if (is_ragged(head))
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, with place)", name, number,
@@ -353,7 +355,8 @@ hvd_status_t call_check(const struct collective_args *args, int rank, int size,
     }
     call.elem_nbytes = hvd_dtype_size(args->dtype);
     call.head.dtype = (uint8_t)args->dtype;
-    call.head.op = kind->reduces ? (uint8_t)args->op : 0;
+    if (kind->reduces || (int)args->op == COMM_OP_COMMIT)
+        call.head.op = (uint8_t)args->op;
     call.head.root = kind->rooted ? args->root : 0;
     HVD_TRY(measure(args, rank, size, &call));
     HVD_TRY(check_buffers(args, &call));

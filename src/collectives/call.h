@@ -18,6 +18,12 @@ enum { CALL_TEXT_MAX = 160, CALL_TRANSFER = 100 };
 /* head.op of the calls that find out the counts of another (ragged.h). */
 enum { CALL_OP_COUNTS = 101 };
 
+/* This call is a part of hvd_state_commit (COMM_OP_COMMIT). */
+static inline bool call_is_commit(const struct frame *head)
+{
+    return head->op == COMM_OP_COMMIT;
+}
+
 struct call {
     struct frame head;  /* kind, dtype, op, root, count */
     size_t elem_nbytes; /* 1 for a barrier */

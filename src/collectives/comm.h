@@ -60,6 +60,11 @@ struct hvd_request;
 
 enum { COMM_KEY_NBYTES = 32 };
 
+/* collective_args.op of an allgather or a broadcast that hvd_state_commit makes
+ * on its own: the sentence of a mismatch names it, not a call that the program
+ * has not made. */
+enum { COMM_OP_COMMIT = 102 };
+
 /* config.fusion_nbytes: nothing is fused. */
 enum { COMM_FUSION_NONE = 1 };
 

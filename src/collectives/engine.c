@@ -77,8 +77,11 @@ hvd_status_t engine_disagree(struct comm *comm, int peer,
     call_describe(theirs, a);
     call_describe(mine, b);
     return comm_fail(comm, HVD_ERR_MISMATCH,
-                     "rank %d calls %s, rank %d calls %s", peer, a,
-                     comm->config.rank, b);
+                     "rank %d calls %s, rank %d calls %s%s", peer, a,
+                     comm->config.rank, b,
+                     call_is_commit(theirs) == call_is_commit(mine)
+                         ? ""
+                         : ": ranks must commit equally often");
 }
 
 /* The call that this rank made under the peer's number, if it is remembered. */

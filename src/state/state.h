@@ -20,6 +20,8 @@
 #include "base/ids.h"
 #include "collectives/comm.h"
 
+struct text;
+
 enum { STATE_DIGEST_NBYTES = 16, STATE_LAYOUT_TEXT_MAX = 400 };
 
 /* Names, order and kinds -> digest [16]; text: "weights shared, rng local, ..."
@@ -97,6 +99,21 @@ int sync_plan_next(const bool *is_source, int size, int source, int after);
 
 /* The world size that made the current snapshot; 0 unknown. */
 int state_committed_size(const hvd_state_t *state);
+
+enum state_difference {
+    STATE_EQUAL,
+    STATE_OBJECT_DIFFERS, /* objects alone, which may write the same differently
+                             on two ranks */
+    STATE_DIFFERS
+};
+
+/* A collective of `size` ranks, behind a save of each: are the shared entries
+ * of their current snapshots equal? t: which entry differs, and on which ranks,
+ * the same words on all of them. Returns as comm_run, or HVD_ERR_NOMEM; the
+ * comm lives on if they differ. */
+hvd_status_t state_verify(hvd_state_t *state, struct comm *comm, int size,
+                          struct text *t,
+                          enum state_difference *difference_p) HVD_MUST_CHECK;
 
 /* Rewind the samplers to what is committed, then run the reset callbacks, in
  * registration order. */

@@ -275,6 +275,9 @@ static const struct {
      "--fusion-threshold: \"1T\" is no number of bytes, as 128M, up to 1024G"},
     {"-np 2 --fusion-threshold -1 prog",
      "--fusion-threshold: \"-1\" is no number of bytes, as 128M, up to 1024G"},
+    {"-np 2 --verify-state 0 prog",
+     "--verify-state: \"0\" is none of first, off or a number of commits, as "
+     "100 or 100,warn"},
     {"-np 2 --autotune-log= prog",
      "--autotune-log: \"\" is no path of at most 256 bytes"},
     {"-np 2 --cache-capacity 0 prog",

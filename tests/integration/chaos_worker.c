@@ -37,7 +37,7 @@ enum {
 static struct options {
     long steps, step_us, state_bytes, commit_every;
     long start_sleep_ms, finish_sleep_ms;
-    long fail_at, mismatch_at, exit_at, exit_code;
+    long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
     bool count_fds, no_shutdown, posted, heedless, device;
@@ -47,6 +47,7 @@ static struct options {
              .commit_every = 1,
              .fail_at = NEVER,
              .mismatch_at = NEVER,
+             .diverge_at = NEVER,
              .exit_at = NEVER};
 
 static struct {
@@ -72,6 +73,7 @@ static const char usage[] =
     "  [--static]             joins by hvd_join_world\n"
     "  [--drain-on-term]      SIGTERM asks for a drain\n"
     "  [--fail-at N] [--mismatch-at N]   rank 0 fails, rank 0 differs\n"
+    "  [--diverge-at N]       rank 1 alone changes its state\n"
     "  [--exit-at N] [--exit-code C]     rank 0 exits without a word\n"
     "  [--layout-by-slot]     slots differ in their layout\n"
     "  [--heedless]           goes on for a while where it should return\n"
@@ -168,6 +170,8 @@ static void update(void)
 
 static hvd_status_t misbehave(void)
 {
+    if (hvd_rank() == 1 && (long)model.step == options.diverge_at)
+        model.weights[0]++;
     if (hvd_rank() != 0)
         return HVD_OK;
     if ((long)model.step == options.exit_at)
@@ -262,6 +266,7 @@ static const struct word words[] = {
     {"finish-sleep-ms", .number = &options.finish_sleep_ms},
     {"fail-at", .number = &options.fail_at},
     {"mismatch-at", .number = &options.mismatch_at},
+    {"diverge-at", .number = &options.diverge_at},
     {"exit-at", .number = &options.exit_at},
     {"exit-code", .number = &options.exit_code},
     {"broadcast-only", .flag = &options.broadcast_only},

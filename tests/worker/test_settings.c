@@ -10,7 +10,8 @@
 #include "support.h"
 
 static const char *const variables[] = {"HVD_ALGORITHM", "HVD_FUSION_THRESHOLD",
-                                        "HVD_CACHE_CAPACITY"};
+                                        "HVD_CACHE_CAPACITY",
+                                        "HVD_VERIFY_STATE"};
 
 static void set_up(void)
 {
@@ -45,7 +46,9 @@ START_TEST(all_set_are_read)
     setenv("HVD_ALGORITHM", "allreduce:ring,broadcast:chain", 1);
     setenv("HVD_FUSION_THRESHOLD", "0", 1);
     setenv("HVD_CACHE_CAPACITY", "3", 1);
+    setenv("HVD_VERIFY_STATE", "100", 1);
     s = own();
+    ck_assert_uint_eq(s.verify.every, 100);
     ck_assert_uint_eq(s.fusion_nbytes, COMM_FUSION_NONE);
     ck_assert_uint_eq(s.names_known, 3);
     ck_assert_int_eq(s.algorithms.by_kind[COLLECTIVE_ALLREDUCE],
@@ -53,7 +56,8 @@ START_TEST(all_set_are_read)
     ck_assert_int_eq(s.algorithms.by_kind[COLLECTIVE_BROADCAST],
                      ALGORITHM_CHAIN);
     ck_assert_str_eq(s.text, "HVD_ALGORITHM=allreduce:ring,broadcast:chain\n"
-                             "HVD_FUSION_THRESHOLD=0\nHVD_CACHE_CAPACITY=3\n");
+                             "HVD_FUSION_THRESHOLD=0\nHVD_CACHE_CAPACITY=3\n"
+                             "HVD_VERIFY_STATE=100\n");
 }
 END_TEST
 
@@ -63,6 +67,7 @@ static const struct {
     {"HVD_ALGORITHM", "rong", "HVD_ALGORITHM: 'rong' is no algorithm"},
     {"HVD_FUSION_THRESHOLD", "banana",
      "HVD_FUSION_THRESHOLD: \"banana\" is no number of bytes"},
+    {"HVD_VERIFY_STATE", "never", "HVD_VERIFY_STATE: \"never\" is none of"},
     {"HVD_CACHE_CAPACITY", "-1", "HVD_CACHE_CAPACITY: \"-1\" is no number"},
 };
 
@@ -88,8 +93,8 @@ START_TEST(more_than_a_message_takes_is_refused)
     setenv("HVD_ALGORITHM", list, 1);
     ck_assert_int_eq(settings_read(&s), HVD_ERR_INVALID);
     ck_assert_str_eq(error_text(),
-                     "HVD_ALGORITHM and what is equal on all ranks besides: "
-                     "more than 303 characters");
+                     "HVD_ALGORITHM and the other job-wide settings exceed 303 "
+                     "characters together");
 }
 END_TEST
 
@@ -102,7 +107,8 @@ static bool take(struct settings *s, const char *text)
     return memcmp(&before.algorithms, &s->algorithms, sizeof(s->algorithms)) !=
                0 ||
            before.fusion_nbytes != s->fusion_nbytes ||
-           before.names_known != s->names_known;
+           before.names_known != s->names_known ||
+           before.verify.every != s->verify.every;
 }
 
 START_TEST(those_of_rank_0_are_taken_on)
@@ -117,6 +123,9 @@ START_TEST(those_of_rank_0_are_taken_on)
     ck_assert_int_eq(s.algorithms.by_kind[COLLECTIVE_ALLREDUCE],
                      ALGORITHM_RING);
     ck_assert_str_eq(s.text, "HVD_ALGORITHM=ring\nHVD_FUSION_THRESHOLD=1M\n");
+    ck_assert(take(&s, own().text));
+    ck_assert(take(&s, "HVD_CACHE_CAPACITY=3\nHVD_VERIFY_STATE=5,warn\n"));
+    ck_assert(s.verify.warns);
     ck_assert(take(&s, own().text));
     ck_assert_uint_eq(s.names_known, 3);
     ck_assert(!take(&s, own().text));

@@ -110,7 +110,8 @@ static const char *knob_of(const struct options *o, const char *name)
     } options[] = {{ENV_FUSION_THRESHOLD, o->fusion_threshold},
                    {ENV_CACHE_CAPACITY, o->cache_capacity},
                    {ENV_AUTOTUNE, o->autotune ? "1" : NULL},
-                   {ENV_AUTOTUNE_LOG, o->autotune_log}};
+                   {ENV_AUTOTUNE_LOG, o->autotune_log},
+                   {ENV_VERIFY_STATE, o->verify_state}};
 
     for (size_t i = 0; i < ARRAY_SIZE(options); i++)
         if (options[i].value && strcmp(name, options[i].name) == 0)

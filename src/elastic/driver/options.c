@@ -73,6 +73,8 @@ const struct options_row options_table[] = {
      SECONDS(0.001), NULL},
     {"encrypt-data", NULL, NULL, NULL, KIND_FLAG, AT(encrypt_data), 0, 0,
      "what workers send each other over TCP"},
+    {"verify-state", NULL, NULL, "N", TEXT(verify_state),
+     "compare states at every N-th commit"},
     {"fusion-threshold", NULL, NULL, "BYTES", TEXT(fusion_threshold), NULL},
     {"cache-capacity", NULL, NULL, "N", TEXT(cache_capacity), NULL},
     {"autotune", NULL, NULL, NULL, KIND_FLAG, AT(autotune), 0, 0, NULL},

@@ -73,6 +73,7 @@ struct options {
     const char *network_interface; /* names, with commas; NULL: all there are */
     uint32_t control_port;         /* and the one above; 0: any */
     bool encrypt_data;             /* between workers, on the network */
+    const char *verify_state;      /* base/verify_rule.h; or NULL */
     const char *fusion_threshold;  /* of calls by name, bytes; or NULL */
     const char *cache_capacity;    /* names; or NULL */
     bool autotune;                 /* calls by name */

@@ -16,6 +16,7 @@
 #include "base/interfaces.h"
 #include "base/number.h"
 #include "base/tracefile.h"
+#include "base/verify_rule.h"
 #include "discovery/local.h"
 #include "discovery/script.h"
 #include "elastic/driver/options.h"
@@ -390,10 +391,15 @@ static bool check_output(const struct options *o, FILE *err)
 }
 
 /* As workers read them from their environment. */
-static bool check_names(const struct options *o, FILE *err)
+static bool check_knobs(const struct options *o, FILE *err)
 {
+    struct verify_rule rule;
     uint64_t n;
 
+    if (o->verify_state && !verify_rule_parse(o->verify_state, &rule))
+        return options_refuse(
+            err, "--verify-state: \"%s\" is none of " VERIFY_RULE_WORDS,
+            o->verify_state);
     if (o->fusion_threshold &&
         !number_parse_size(o->fusion_threshold, NAMES_FUSION_MAX, &n))
         return options_refuse(err,
@@ -443,7 +449,7 @@ bool options_check(struct options *o, FILE *err)
         return false;
     if (o->discovery_interval_us == 0)
         o->discovery_interval_us = DISCOVERY_US;
-    if (!check_times(o, err) || !check_names(o, err) ||
+    if (!check_times(o, err) || !check_knobs(o, err) ||
         !check_interfaces(o, err) || !check_ports(o, err))
         return false;
     if (o->script && !check_script(o, err))

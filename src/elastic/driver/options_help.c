@@ -81,6 +81,7 @@ void options_print_help_env(FILE *out)
         "  HVD_FUSION_THRESHOLD  as --fusion-threshold, which counts for more\n"
         "  HVD_CACHE_CAPACITY  as --cache-capacity, likewise\n"
         "  HVD_AUTOTUNE, HVD_AUTOTUNE_LOG  1, as --autotune; a file\n"
+        "  HVD_VERIFY_STATE   as --verify-state, which counts for more\n"
         "  HVD_SIMD           auto, scalar, avx2, avx512 or neon\n"
         "  HVD_DEVICE_SYNC    auto, nccl or host: how newcomers get what a\n"
         "                     state has on GPUs\n"

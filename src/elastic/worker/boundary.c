@@ -9,13 +9,17 @@
  *
  * Threads: app. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "base/world.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/commit.h"
 #include "elastic/worker/control.h"
+#include "elastic/worker/knobs.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "state/state.h"
@@ -29,6 +33,50 @@ static hvd_status_t save(hvd_state_t *state)
     timeline_elastic(TIMELINE_COMMIT, start_ns, NULL);
     membership_report_commit();
     return HVD_OK;
+}
+
+/* A difference ends the job as ranks that disagree do; with ",warn" rank 0 says
+ * so. */
+static hvd_status_t differs(enum state_difference difference, int rank,
+                            const char *what)
+{
+    static struct log_seldom seldom; /* app alone */
+    char text[WIRE_TEXT_MAX];
+
+    snprintf(text, sizeof(text),
+             "at commit %" PRIu64 " of generation %" PRIu64 " %s",
+             process_self.n_commits, comm_generation(process_self.comm), what);
+    if (difference == STATE_DIFFERS && !knobs_verify()->warns) {
+        comm_abort(process_self.comm, HVD_ERR_MISMATCH, text);
+        return error_set(HVD_ERR_MISMATCH, "%s", text);
+    }
+    if (rank == 0)
+        log_seldom(&seldom, LOG_LEVEL_WARN, "%s", text);
+    return HVD_OK;
+}
+
+/* Do all ranks have the same? They make this commit together, or a peer is
+ * lost, as boundary() finds out then. */
+static hvd_status_t verify(hvd_state_t *state)
+{
+    struct process *p = &process_self;
+    enum state_difference difference = STATE_EQUAL;
+    char what[WIRE_TEXT_MAX] = "";
+    struct text t = text_into(what, sizeof(what));
+    hvd_status_t status;
+    struct world world;
+
+    if (!p->comm || !verify_rule_applies(knobs_verify(), ++p->n_commits))
+        return HVD_OK;
+    world_get(&world);
+    if (world.size < 2)
+        return HVD_OK;
+    collective_enter();
+    status = state_verify(state, p->comm, world.size, &t, &difference);
+    collective_exit();
+    if (status == HVD_OK && difference != STATE_EQUAL)
+        status = differs(difference, world.rank, what);
+    return status == HVD_PEER_LOST ? HVD_OK : status;
 }
 
 /* The generation ended from outside or by a loss; a mismatch ends the job. The
@@ -101,6 +149,7 @@ hvd_status_t hvd_state_commit(hvd_state_t *state)
         return error_set(HVD_ERR_INVALID, "hvd_state_commit: state is NULL");
     HVD_TRY(collective_drain()); /* the time of it is not the commit's */
     HVD_TRY(save(state));
+    HVD_TRY(error_prefix(verify(state), "hvd_state_commit"));
     return boundary(state, true);
 }
 

@@ -204,6 +204,11 @@ const char *knobs_settings(void)
     return knobs.settings.text;
 }
 
+const struct verify_rule *knobs_verify(void)
+{
+    return &knobs.settings.verify;
+}
+
 hvd_status_t knobs_take_settings(const char *text)
 {
     HVD_TRY(settings_take(&knobs.settings, text));

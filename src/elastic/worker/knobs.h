@@ -18,6 +18,8 @@
  *   HVD_CACHE_CAPACITY names of such calls that are remembered: 1024
  *   HVD_AUTOTUNE       0; 1: what is best for calls by name is tried out
  *   HVD_AUTOTUNE_LOG   a file, for what comes of it: it is tried out, then
+ *   HVD_VERIFY_STATE   which commits compare the state of all ranks
+ *                      (base/verify_rule.h): first
  *   HVD_DEVICE_SYNC    how newcomers get what a state has on devices: auto,
  *                      host, nccl
  *   HVD_DEVICE_SHARED  0; 1: ranks of NCCL may share a device, for checks on
@@ -25,7 +27,7 @@
  *   HVD_STDOUT_BUFFERING  line: hvd_init makes stdout line-buffered where it is
  *                      a pipe; block: it stays as the program has it
  *
- * The driver hands its environment on, so that they are equal everywhere. Three
+ * The driver hands its environment on, so that they are equal everywhere. Four
  * have to be: settings.h.
  *
  * Threads: app. */
@@ -36,6 +38,7 @@
 
 #include <hvd/status.h>
 
+#include "base/verify_rule.h"
 #include "collectives/comm.h"
 
 /* Read once, by hvd_init. HVD_ERR_INVALID names the variable and what it may
@@ -60,6 +63,9 @@ hvd_status_t knobs_take_settings(const char *text) HVD_MUST_CHECK;
 
 /* What was made for the comms of this process: there are none any more. */
 void knobs_release(void);
+
+/* As rank 0 has it, once the worker is a member. */
+const struct verify_rule *knobs_verify(void);
 
 /* To the config of a comm. */
 void knobs_apply(struct comm_config *config);

@@ -156,6 +156,7 @@ hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
     process_self.left = process_self.went_on = false;
     process_self.first_collective_due = false; /* before the sync none counts */
     process_self.first_commit_due = true;
+    process_self.n_commits = 0;
     HVD_TRY(knobs_take_settings(a_p->assign.settings));
     return make_comm(a_p);
 }

@@ -81,6 +81,7 @@ struct process {
     bool went_on;     /* ... and the program called something after it */
     bool lost_posted; /* static program: the loss was told to the driver */
     bool first_collective_due, first_commit_due; /* REPORTs */
+    uint64_t n_commits; /* hvd_state_commit() in this generation */
 };
 
 extern struct process process_self;

@@ -51,18 +51,30 @@ static hvd_status_t parse_capacity(struct settings *s, const char *value)
                      value);
 }
 
+static hvd_status_t parse_verify(struct settings *s, const char *value)
+{
+    if (verify_rule_parse(value, &s->verify))
+        return HVD_OK;
+    return error_set(HVD_ERR_INVALID,
+                     ENV_VERIFY_STATE ": \"%s\" is none of " VERIFY_RULE_WORDS,
+                     value);
+}
+
 static const struct setting {
     const char *variable;
     hvd_status_t (*parse)(struct settings *s, const char *value);
 } all[] = {{"HVD_ALGORITHM", parse_algorithms},
            {ENV_FUSION_THRESHOLD, parse_threshold},
-           {ENV_CACHE_CAPACITY, parse_capacity}};
+           {ENV_CACHE_CAPACITY, parse_capacity},
+           {ENV_VERIFY_STATE, parse_verify}};
 
 static bool differ(const struct settings *a, const struct settings *b)
 {
     return memcmp(&a->algorithms, &b->algorithms, sizeof(a->algorithms)) != 0 ||
            a->fusion_nbytes != b->fusion_nbytes ||
-           a->names_known != b->names_known;
+           a->names_known != b->names_known || a->verify.off != b->verify.off ||
+           a->verify.warns != b->verify.warns ||
+           a->verify.every != b->verify.every;
 }
 
 /* --- as text --- */
@@ -74,8 +86,8 @@ static hvd_status_t add(struct text *t, const char *variable, const char *value)
     if (t->n + strlen(variable) + strlen(value) + sizeof("=\n") > t->max)
         return error_set(
             HVD_ERR_INVALID,
-            "HVD_ALGORITHM and what is equal on all ranks besides: "
-            "more than %d characters",
+            "HVD_ALGORITHM and the other job-wide settings exceed %d "
+            "characters together",
             WIRE_SETTINGS_MAX - 1);
     text_add(t, variable);
     text_add(t, "=");

@@ -1,11 +1,12 @@
-/* elastic/worker/settings.h - what the environment says that has to be equal on
- * all ranks, or they would wait for each other for ever, or end as ranks that
- * disagree: HVD_ALGORITHM, HVD_FUSION_THRESHOLD and HVD_CACHE_CAPACITY
- * (knobs.h). The driver hands the same to all, but what starts the program may
- * set others on one host.
+/* elastic/worker/settings.h - variables of the environment that must be equal
+ * on all ranks: HVD_ALGORITHM, HVD_FUSION_THRESHOLD, HVD_CACHE_CAPACITY and
+ * HVD_VERIFY_STATE (knobs.h). Ranks that differ in them would wait for each
+ * other for ever, or end as ranks that disagree. The driver gives all workers
+ * the same values, but a script that starts the program may change them on one
+ * host.
  *
- * So each worker tells its own with READY, and takes on rank 0's with ASSIGN.
- * From then on it tells those: whoever is rank 0 later has them too.
+ * So each worker reports its own values in READY, and uses those of rank 0 from
+ * ASSIGN on. It reports these from then on, so a later rank 0 has them too.
  *
  * Threads: app. */
 #ifndef ELASTIC_WORKER_SETTINGS_H
@@ -15,13 +16,15 @@
 
 #include <hvd/status.h>
 
+#include "base/verify_rule.h"
 #include "collectives/comm.h"
 #include "elastic/wire/message.h"
 
 struct settings {
     struct algorithm_override algorithms;
     uint64_t fusion_nbytes, names_known; /* as struct comm_config has them */
-    char text[WIRE_SETTINGS_MAX];        /* what is set: "NAME=value\n" each */
+    struct verify_rule verify;
+    char text[WIRE_SETTINGS_MAX]; /* what is set: "NAME=value\n" each */
 };
 
 /* The environment's. HVD_ERR_INVALID names the variable and what it may be;
