@@ -285,6 +285,18 @@ void leaving_agent_gone(struct driver_host *host);
 /* true: a notice has just become void, and the host may be used again. */
 bool leaving_expires(const struct driver *d, struct driver_host *host);
 
+/* ---- doubt.c ------------------------------------------------------------- */
+
+void on_agent_apart(struct driver *d, uint64_t agent, const char *why);
+/* Workers of these two hosts have accused each other, and one of the first has
+ * to go. */
+void host_doubt(struct driver *d, struct driver_host *host,
+                const struct driver_host *other);
+/* The host is reached. */
+void doubt_end(struct driver *d, struct driver_host *host);
+/* Its rest may be over. */
+void doubt_tick(struct driver *d, struct driver_host *host);
+
 /* ---- placement.c --------------------------------------------------------- */
 
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
@@ -293,11 +305,6 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
 void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
                    uint64_t stamp_us);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how);
-void on_agent_apart(struct driver *d, uint64_t agent, const char *why);
-/* Workers of these two hosts have accused each other, and one of the first has
- * to go. */
-void host_doubt(struct driver *d, struct driver_host *host,
-                const struct driver_host *other);
 void on_agent_refused(struct driver *d, uint64_t agent, const char *how);
 /* The host's agent, which is STARTING, has this id. */
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);

@@ -246,78 +246,6 @@ void agent_stop(struct driver *d, struct driver_host *host)
     agent_move(d, host, AGENT_STOPPING);
 }
 
-/* ---- does it reach the others? ------------------------------------------- */
-
-static void ask_doubt(struct driver *d, struct driver_host *host)
-{
-    struct driver_action *a = action_add(d, DRIVER_ACT_DOUBT);
-
-    host->doubt_us = 0;
-    a->agent = host->agent;
-    a->u.other = host->doubted_by;
-}
-
-void host_doubt(struct driver *d, struct driver_host *host,
-                const struct driver_host *other)
-{
-    if (!d->config.doubts || host->agent_phase != AGENT_UP)
-        return;
-    host->doubted_by = other->agent;
-    ask_doubt(d, host);
-}
-
-static void end_doubt(struct driver *d, struct driver_host *host)
-{
-    host->doubted_by = host->doubt_us = 0;
-    host->n_apart = 0;
-    d->recheck = d->replace = true;
-}
-
-/* How long it is left alone: longer each time. */
-static uint64_t next_rest(struct driver_host *host)
-{
-    uint32_t doublings = host->n_apart < APART_DOUBLINGS ? host->n_apart
-                                                         : APART_DOUBLINGS;
-
-    host->n_apart++;
-    return (uint64_t)APART_REST_US << doublings;
-}
-
-static void leave_alone(struct driver *d, struct driver_host *host,
-                        uint64_t rest_us)
-{
-    action_add(d, DRIVER_ACT_KILL_AGENT)->agent = host->agent;
-    agent_move(d, host, AGENT_NONE);
-    d->recheck = d->replace = true;
-    for (size_t i = 0; i < host->slots_max; i++)
-        slot_at(d, host, i)->next_start_us = d->now_us + rest_us;
-}
-
-/* No failure of its own: nobody ran there, or it is the network's. It is tried
- * again, as networks are mended. */
-void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
-{
-    struct driver_host *host = host_of_agent(d, agent);
-    struct driver_record *r;
-    uint64_t rest_us;
-    struct text t;
-
-    if (!host || (host->agent_phase != AGENT_STARTING && host->doubted_by == 0))
-        return;
-    rest_us = next_rest(host);
-    if (host->agent_phase == AGENT_STARTING)
-        leave_alone(d, host, rest_us);
-    else
-        host->doubt_us = d->now_us + rest_us;
-    r = record_add(d, RECORD_HOST_APART);
-    r->host = host->name;
-    r->duration_us = rest_us;
-    t = text_into(r->text, sizeof(r->text));
-    text_add(&t, why);
-    t = text_into(d->last_failure, sizeof(d->last_failure));
-    text_add(&t, why);
-}
-
 /* ---- agents: what they say ----------------------------------------------- */
 
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
@@ -336,7 +264,7 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
     if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
         agent_stop(d, host);
     if (host->agent_phase == AGENT_UP && host->doubted_by != 0)
-        end_doubt(d, host);
+        doubt_end(d, host);
     if (host->agent_phase != AGENT_STARTING)
         return;
     agent_move(d, host, AGENT_UP);
@@ -656,8 +584,7 @@ void placement_tick(struct driver *d)
             forgive(d, host);
         if (leaving_expires(d, host))
             come_back(d, host);
-        if (host->doubt_us != 0 && d->now_us >= host->doubt_us)
-            ask_doubt(d, host);
+        doubt_tick(d, host);
         if ((host->agent_phase == AGENT_UP ||
              host->agent_phase == AGENT_STOPPING) && /* died on its way out */
             silent_us > d->config.heartbeat_timeout_us) {
