@@ -90,17 +90,74 @@ START_TEST(lines_settled_cr_is_an_end)
 }
 END_TEST
 
-START_TEST(lines_too_long_are_cut)
+START_TEST(lines_too_long_go_in_parts_as_they_are)
 {
-    static char block[OUTPUT_LINE_MAX + 11];
+    static char block[3 * OUTPUT_LINE_MAX];
 
     output.keep_max = OUTPUT_KEEP_MAX;
     memset(block, 'x', sizeof(block) - 1);
     feed(block);
-    feed("\n");
     take(PLENTY);
-    ck_assert_uint_eq(n_bytes, OUTPUT_LINE_MAX + 1 + 10 + 1);
-    ck_assert_int_eq(text[OUTPUT_LINE_MAX], '\n');
+    ck_assert_uint_gt(n_bytes, OUTPUT_LINE_MAX);
+    ck_assert_uint_lt(n_bytes, sizeof(block) - 1);
+    feed("\n");
+    take(OUTPUT_LINE_MAX);
+    take(PLENTY);
+    ck_assert_uint_eq(n_bytes, sizeof(block));
+    for (size_t i = 0, at = 0; at < n_bytes - 1; i++)
+        if (text[i] != '|') {
+            ck_assert_int_eq(text[i], 'x');
+            at++;
+        }
+}
+END_TEST
+
+START_TEST(lines_without_an_end_go_when_they_have_settled)
+{
+    struct msg_output m;
+
+    feed("one\nContinue? ");
+    output_settle(&output);
+    take(PLENTY);
+    expect("one\n|"); /* it may be about to end */
+    output_settle(&output);
+    ck_assert(output_next(&output, OUTPUT_STDOUT, PLENTY, &m));
+    ck_assert(m.settled);
+    take(PLENTY);
+    expect("Continue? |");
+    output_settle(&output);
+    take(PLENTY);
+    expect("");
+    feed("yes");
+    output_settle(&output);
+    feed("!");
+    output_settle(&output); /* something has come in between */
+    take(PLENTY);
+    expect("");
+    feed("\n");
+    ck_assert(output_next(&output, OUTPUT_STDOUT, PLENTY, &m));
+    ck_assert(!m.settled);
+    take(PLENTY);
+    expect("yes!\n|");
+}
+END_TEST
+
+START_TEST(marker_begins_a_line)
+{
+    char line[32];
+
+    feed("half");
+    output_settle(&output);
+    output_settle(&output);
+    take(PLENTY);
+    expect("half|");
+    feed(" whole\n");
+    for (int i = 0; i < 200; i++) {
+        snprintf(line, sizeof(line), "line %04d\n", i);
+        feed(line);
+    }
+    take(PLENTY);
+    ck_assert_int_eq(strncmp(text, "\n[hvd-agent: ", 13), 0);
 }
 END_TEST
 
@@ -242,7 +299,9 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, lines_wait_for_their_end);
     tcase_add_test(tcase, lines_end_with_cr_or_crlf);
     tcase_add_test(tcase, lines_settled_cr_is_an_end);
-    tcase_add_test(tcase, lines_too_long_are_cut);
+    tcase_add_test(tcase, lines_too_long_go_in_parts_as_they_are);
+    tcase_add_test(tcase, lines_without_an_end_go_when_they_have_settled);
+    tcase_add_test(tcase, marker_begins_a_line);
     tcase_add_test(tcase, lines_of_cr_at_every_cut_survive);
     tcase_add_test(tcase, credit_bounds_each_message_at_a_line);
     tcase_add_test(tcase, credit_none_drops_the_oldest_with_marker);

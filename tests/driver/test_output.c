@@ -73,18 +73,22 @@ static void restart(void)
     ck_assert_int_eq(output_init(&o, &config), HVD_OK);
 }
 
-static void print(uint64_t worker, int rank, int stream, const char *text)
+static void put(uint64_t worker, int rank, int stream, const char *text,
+                enum output_mark mark)
 {
     struct output_worker who = {worker, rank, "a", 5};
 
-    output_write(&o, &who, stream, text, strlen(text), false);
+    output_write(&o, &who, stream, text, strlen(text), mark);
+}
+
+static void print(uint64_t worker, int rank, int stream, const char *text)
+{
+    put(worker, rank, stream, text, OUTPUT_MORE);
 }
 
 static void finish(uint64_t worker, int rank, int stream)
 {
-    struct output_worker who = {worker, rank, "a", 5};
-
-    output_write(&o, &who, stream, "", 0, true);
+    put(worker, rank, stream, "", OUTPUT_END);
 }
 
 /* What has come through our stream since the last call, all of it. */
@@ -156,16 +160,56 @@ START_TEST(output_carriage_return_ends_a_line)
 }
 END_TEST
 
-START_TEST(output_very_long_line_is_broken)
+static void settle_line(uint64_t worker, int rank, int stream, const char *text)
 {
-    static char text[OUTPUT_LINE_MAX + 10];
+    put(worker, rank, stream, text, OUTPUT_SETTLED);
+}
+
+START_TEST(output_prompt_is_shown_and_continued)
+{
+    settle_line(1, 0, OUT, "before\nContinue? ");
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:before\n[0]<stdout>:Continue? ");
+    settle_line(1, 0, OUT, "y");
+    print(1, 0, OUT, "es\nnext\n");
+    ck_assert_str_eq(seen(OUT), "yes\n[0]<stdout>:next\n");
+    settle_line(1, 0, OUT, "last words");
+    finish(1, 0, OUT);
+    ck_assert_str_eq(seen(OUT), "[0]<stdout>:last words\n");
+}
+END_TEST
+
+START_TEST(output_prompt_that_others_interrupt_is_ended_there)
+{
+    config.err_fd = config.out_fd;
+    restart();
+    settle_line(1, 0, OUT, "Continue? ");
+    ck_assert(!output_is_idle(&o)); /* no status line is drawn over it */
+    print(2, 1, OUT, "x\n");
+    print(1, 0, OUT, "yes\n");
+    settle_line(1, 0, OUT, "Sure? ");
+    output_say(&o, "hvd-elastic: info");
+    settle_line(1, 0, ERR, "e");
+    settle_line(1, 0, OUT, "yes");
+    ck_assert_str_eq(seen(OUT),
+                     "[0]<stdout>:Continue? \n[1]<stdout>:x\n"
+                     "[0]<stdout>:...yes\n[0]<stdout>:Sure? \n"
+                     "hvd-elastic: info\n[0]<stderr>:e\n[0]<stdout>:...yes");
+}
+END_TEST
+
+START_TEST(output_very_long_line_is_whole_unless_interrupted)
+{
+    static char text[2 * OUTPUT_LINE_MAX + 1];
     const char *got;
 
-    memset(text, 'x', sizeof(text) - 2);
-    text[sizeof(text) - 2] = '\n';
+    memset(text, 'x', sizeof(text) - 1);
     print(1, 0, OUT, text);
+    print(2, 1, OUT, "y\n");
+    print(1, 0, OUT, "z\n");
     got = seen(OUT);
-    ck_assert_ptr_nonnull(strstr(got, "\n[0]<stdout>:xxxxxxxx\n"));
+    ck_assert_uint_eq(strcspn(got, "\n"),
+                      strlen("[0]<stdout>:") + strlen(text));
+    ck_assert_str_eq(strchr(got, '\n'), "\n[1]<stdout>:y\n[0]<stdout>:...z\n");
 }
 END_TEST
 
@@ -249,6 +293,28 @@ START_TEST(output_files_per_rank_have_plain_lines)
 }
 END_TEST
 
+START_TEST(output_files_have_the_bytes_of_workers_and_no_others)
+{
+    static const char binary[] = "a\0b\r\r\n\nc";
+    struct output_worker who = {1, 0, "a", 5};
+    char path[128], got[64];
+    FILE *file;
+
+    config.dir = dir;
+    restart();
+    output_write(&o, &who, OUT, binary, sizeof(binary) - 1, OUTPUT_SETTLED);
+    print(2, 1, OUT, "x\n");
+    finish(1, 0, OUT);
+    ck_assert_str_eq(read_file("rank.1/stdout"), "x\n");
+    snprintf(path, sizeof(path), "%s/rank.0/stdout", dir);
+    file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fread(got, 1, sizeof(got), file), sizeof(binary) - 1);
+    ck_assert_int_eq(memcmp(got, binary, sizeof(binary) - 1), 0);
+    fclose(file);
+}
+END_TEST
+
 START_TEST(output_directory_that_vanished_is_one_warning)
 {
     config.dir = "/nowhere/at/all";
@@ -329,6 +395,24 @@ START_TEST(output_line_cut_by_a_full_disk_is_ended)
 }
 END_TEST
 
+START_TEST(output_gap_in_the_middle_of_a_line_begins_a_line)
+{
+    config.dir = dir;
+    restart();
+    signal(SIGXFSZ, SIG_IGN);
+    settle_line(1, 0, OUT, "12345");
+    settle();
+    limit_files(5);
+    settle_line(1, 0, OUT, "6789");
+    settle();
+    limit_files(RLIM_INFINITY);
+    print(1, 0, OUT, "\n");
+    ck_assert_str_eq(read_file("rank.0/stdout"),
+                     "12345\n[hvd-elastic: 1 lines dropped: File too large]\n"
+                     "\n");
+}
+END_TEST
+
 START_TEST(output_what_a_file_lacks_is_told_at_the_end)
 {
     config.dir = dir;
@@ -361,10 +445,10 @@ START_TEST(output_worker_whose_streams_have_ended_is_forgotten)
 {
     struct output_worker who = {1, 0, "a", 5};
 
-    output_write(&o, &who, OUT, "half", 4, false);
-    output_write(&o, &who, 1 - OUT, "", 0, true);
+    output_write(&o, &who, OUT, "half", 4, OUTPUT_MORE);
+    output_write(&o, &who, 1 - OUT, "", 0, OUTPUT_END);
     ck_assert_uint_eq(o.n_entries, 1);
-    output_write(&o, &who, OUT, "", 0, true);
+    output_write(&o, &who, OUT, "", 0, OUTPUT_END);
     ck_assert_uint_eq(o.n_entries, 0);
     ck_assert_str_eq(seen(OUT), "[0]<stdout>:half\n");
 }
@@ -584,13 +668,17 @@ int main(void)
     tcase_add_test(tcase, output_of_a_newcomer_names_host_and_slot);
     tcase_add_test(tcase, output_unfinished_line_waits_for_its_end);
     tcase_add_test(tcase, output_carriage_return_ends_a_line);
-    tcase_add_test(tcase, output_very_long_line_is_broken);
+    tcase_add_test(tcase, output_prompt_is_shown_and_continued);
+    tcase_add_test(tcase, output_prompt_that_others_interrupt_is_ended_there);
+    tcase_add_test(tcase, output_very_long_line_is_whole_unless_interrupted);
     tcase_add_test(tcase, output_timestamp_comes_first);
     tcase_add_test(tcase, output_tells_before_it_writes);
     tcase_add_test(tcase, output_files_per_rank_have_plain_lines);
+    tcase_add_test(tcase, output_files_have_the_bytes_of_workers_and_no_others);
     tcase_add_test(tcase, output_directory_that_vanished_is_one_warning);
     tcase_add_test(tcase, output_file_says_what_it_lacks);
     tcase_add_test(tcase, output_line_cut_by_a_full_disk_is_ended);
+    tcase_add_test(tcase, output_gap_in_the_middle_of_a_line_begins_a_line);
     tcase_add_test(tcase, output_what_a_file_lacks_is_told_at_the_end);
     tcase_add_test(tcase, output_stdout_on_a_disk_that_was_full_goes_on);
     tcase_add_test(tcase, output_same_file_twice_is_one_stream);

@@ -67,6 +67,7 @@ const struct message samples[] = {
     {AGENT(MSG_OUTPUT), .u.output = {.worker = 5,
                                      .stream = OUTPUT_STDERR,
                                      .eof = true,
+                                     .settled = true,
                                      .bytes = BYTES("one line\nand a half")}},
     {DRIVER(MSG_AGENT_WELCOME), .u.welcome = {.heartbeat_ms = 200,
                                               .driver_timeout_ms = 1,

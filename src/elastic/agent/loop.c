@@ -34,7 +34,8 @@ enum {
     MESSAGES_MAX = 64, /* received in one go, refused ones included */
     DRAINS_MAX = 4,    /* in a turn */
     READ_MAX = 64 << 10,
-    SETTLE_US = 100000,       /* a \r without \n is a line's end after this */
+    SETTLE_US = 80000,        /* a \r without \n is a line's end after this, a
+                                 prompt is sent after twice that at most */
     PIPE_LINGER_US = 1000000, /* pipes of a dead worker that somebody who left
                                  its group keeps open */
     FLUSH_US = 1000000,       /* the last output's time to get out */
@@ -520,7 +521,7 @@ static void keep_deadlines(struct loop *l)
             cut_stream(c, OUTPUT_STDERR);
             c->linger_us = CLOCK_NEVER;
         }
-        if (now_us >= l->settle_us)
+        if (now_us >= l->settle_us && !is_held(c))
             output_settle(&c->output);
     }
     if (now_us >= l->settle_us)

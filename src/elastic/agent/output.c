@@ -68,6 +68,11 @@ static bool append(struct output_queue *q, const char *data, size_t nbytes)
     return true;
 }
 
+static bool ends_line(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
 static bool ends_in_cr(const struct output_queue *q)
 {
     return q->n_partial > 0 && q->bytes[q->tail - 1] == '\r';
@@ -102,19 +107,20 @@ static bool feed_piece(struct output_queue *q, const char *data, size_t *n_p)
     if (data[n - 1] == '\n') {
         q->n_partial = 0;
     } else if (data[n - 1] != '\r' && q->n_partial >= OUTPUT_LINE_MAX) {
-        if (!append(q, "\n", 1))
-            return false;
-        q->n_partial = 0;
+        q->n_partial = 1; /* output_settle() looks at it */
     }
     return true;
 }
 
-/* Length of the line at the head; there is one. */
+/* Length of the line at the head, or of a part of it if it is long; there is
+ * one. */
 static size_t first_line(const struct output_queue *q)
 {
     const char *bytes = q->bytes + q->head;
     size_t n = n_whole(q);
 
+    if (n > OUTPUT_LINE_MAX)
+        n = OUTPUT_LINE_MAX;
     for (size_t i = 0; i < n; i++) {
         if (bytes[i] == '\n')
             return i + 1;
@@ -142,6 +148,7 @@ bool output_feed(struct output *output, unsigned stream, const char *data,
     struct output_queue *q = queue_of(output, stream);
 
     HVD_ASSERT(!q->ended);
+    q->quiet = q->settled = false;
     while (nbytes > 0) {
         size_t n = nbytes;
 
@@ -164,17 +171,27 @@ void output_end(struct output *output, unsigned stream)
     q->n_partial = 0;
 }
 
+static void settle(struct output_queue *q)
+{
+    if (ends_in_cr(q)) {
+        q->n_partial = 0;
+    } else if (q->n_partial > 0 && q->quiet) {
+        q->n_partial = 0;
+        q->settled = true;
+    }
+    q->quiet = true;
+}
+
 void output_settle(struct output *output)
 {
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
-        if (ends_in_cr(&output->queues[i]))
-            output->queues[i].n_partial = 0;
+        settle(&output->queues[i]);
 }
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* The longest run of whole lines at the head within `max` bytes; 0: not even
- * one. */
+/* The longest run of whole lines at the head within `max` bytes, or as much of
+ * a long line. 0: that waits for more credit. */
 static size_t lines_within(const struct output_queue *q, size_t max)
 {
     const char *bytes;
@@ -186,15 +203,15 @@ static size_t lines_within(const struct output_queue *q, size_t max)
     for (n = max; n > 0; n--)
         if (bytes[n - 1] == '\n' || (bytes[n - 1] == '\r' && bytes[n] != '\n'))
             return n;
-    return 0;
+    return max >= OUTPUT_LINE_MAX ? max : 0;
 }
 
 static size_t make_marker(struct output_queue *q)
 {
     int n = snprintf(q->marker, sizeof(q->marker),
-                     "[hvd-agent: %" PRIu64 " lines dropped: the driver does "
+                     "%s[hvd-agent: %" PRIu64 " lines dropped: the driver does "
                      "not read fast enough]\n",
-                     q->n_dropped);
+                     q->mid_line ? "\n" : "", q->n_dropped);
 
     HVD_ASSERT(n > 0 && (size_t)n < sizeof(q->marker));
     return (size_t)n;
@@ -218,6 +235,7 @@ bool output_next(struct output *output, unsigned stream, uint64_t credit,
     }
     n = lines_within(q, max);
     m->eof = q->ended && !q->eof_sent && n == n_whole(q);
+    m->settled = q->settled && n == n_whole(q);
     if (n == 0)
         return m->eof;
     m->bytes.data = (const uint8_t *)q->bytes + q->head;
@@ -231,8 +249,11 @@ void output_sent(struct output *output, const struct msg_output *m)
 
     if (m->bytes.data == (const uint8_t *)q->marker) {
         q->n_dropped = 0;
+        q->mid_line = false;
         return;
     }
+    if (m->bytes.nbytes > 0)
+        q->mid_line = !ends_line((char)m->bytes.data[m->bytes.nbytes - 1]);
     q->eof_sent |= m->eof;
     q->head += m->bytes.nbytes;
     HVD_ASSERT(q->head <= q->tail);

@@ -1,9 +1,11 @@
 /* elastic/agent/output.h - the output of one worker on its way to the driver:
  * two streams, cut into lines, kept until the driver grants credit.
  *
- * A line ends with \n, with \r (progress bars) or with both. A longer one than
- * OUTPUT_LINE_MAX is cut by a \n of ours. When a worker's lines exceed the
- * limit, the oldest of the fuller stream go, and a marker line says how many.
+ * A line ends with \n, with \r (progress bars) or with both. Of a longer one
+ * than OUTPUT_LINE_MAX the beginning may go, and so may a line to which nothing
+ * is added for a while (a prompt). No byte is added or changed. When a worker's
+ * lines exceed the limit, the oldest of the fuller stream are dropped, and a
+ * marker line says how many.
  *
  * `stream` is an enum output_stream of the wire (OUTPUT_STDOUT, OUTPUT_STDERR).
  * No descriptors here: bytes in, messages out. Threads: none of its own.
@@ -25,9 +27,13 @@ enum {
 struct output_queue {
     char *bytes; /* [bytes_max]; lines are in head .. tail - n_partial */
     size_t bytes_max, head, tail;
-    size_t n_partial;   /* bytes of the line that has not ended yet */
+    size_t n_partial;   /* bytes of the line that has not ended yet, and are
+                           kept here; one at least, until it has settled */
     uint64_t n_dropped; /* lines, since the last marker */
     char marker[96];
+    bool quiet;    /* nothing was fed since the last output_settle() */
+    bool settled;  /* ... nor since the one before: what there is may go */
+    bool mid_line; /* what was sent last does not end a line */
     bool ended;    /* nothing more will be fed */
     bool eof_sent; /* and the driver has been told */
 };
@@ -49,7 +55,9 @@ bool output_feed(struct output *output, unsigned stream, const char *data,
 /* The stream has ended: what has no line end goes out as it is. */
 void output_end(struct output *output, unsigned stream);
 
-/* A \r at the very end counts as a line's end now: no \n has followed it. */
+/* To be called at intervals while the stream is read. A \r at the very end
+ * counts as a line's end now; the beginning of a line may go if nothing was fed
+ * since the last call. */
 void output_settle(struct output *output);
 
 /* The next OUTPUT of the stream within `credit` bytes, borrowed from it until

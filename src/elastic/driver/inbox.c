@@ -385,7 +385,10 @@ static void print_output(struct loop *l, uint64_t agent,
     who = (struct output_worker){speaker->worker, speaker->rank, speaker->host,
                                  speaker->slot};
     output_write(&l->output, &who, (int)stream, out->bytes.data,
-                 out->bytes.nbytes, out->eof);
+                 out->bytes.nbytes,
+                 out->eof       ? OUTPUT_END
+                 : out->settled ? OUTPUT_SETTLED
+                                : OUTPUT_MORE);
     if (out->eof)
         speakers_end(&l->speakers, speaker, stream);
 }

@@ -19,6 +19,7 @@ enum {
     FILE_HOST_MAX = 244 /* a directory's name has 255 bytes at most */
 };
 
+static const char continued[] = "...";
 static const char *const stream_names[OUTPUT_STREAMS] = {"stdout", "stderr"};
 
 /* One terminal, one pipe, one file: "2>&1". */
@@ -157,14 +158,15 @@ static void keep_plain(struct output *o, const char *bytes, size_t n)
 /* What a worker wrote since the last call goes to its file, all of it or none.
  */
 static void write_plain(struct output *o, const struct output_worker *who,
-                        int stream)
+                        int stream, struct output_line *line)
 {
     char path[PATH_MAX];
 
     if (o->n_plain == 0)
         return;
     name_file(o, who, stream, path);
-    output_files_put(&o->files, path, o->plain, o->n_plain);
+    output_files_put(&o->files, path, line->in_file, o->plain, o->n_plain);
+    line->in_file = !output_ends_line(o->plain[o->n_plain - 1]);
     o->n_plain = 0;
 }
 
@@ -210,26 +212,79 @@ static void open_route(struct route *r)
     r->n_prefix = n < sizeof(r->prefix) ? n : sizeof(r->prefix) - 1;
 }
 
-/* Two pieces make a line: what was kept, and what has come. */
-static void put_line(struct route *r, const struct output_line *kept,
-                     const char *bytes, size_t n)
+static bool is_open_for(const struct output_sink *sink, const struct route *r)
+{
+    return sink->open && sink->open_worker == r->who->worker &&
+           sink->open_stream == r->stream;
+}
+
+/* Other words follow. */
+static void close_line(struct output_sink *sink)
+{
+    if (sink->open)
+        output_sink_put(sink, "\n", 1);
+    sink->open = false;
+}
+
+static void begin_piece(struct route *r, struct output_sink *sink,
+                        const struct output_line *line)
+{
+    if (is_open_for(sink, r))
+        return;
+    close_line(sink);
+    output_sink_put(sink, r->prefix, r->n_prefix);
+    if (line->shown)
+        output_sink_put(sink, continued, sizeof(continued) - 1);
+}
+
+static void end_piece(struct route *r, struct output_sink *sink,
+                      struct output_line *line, char last)
+{
+    sink->open = line->shown = !output_ends_line(last);
+    sink->open_worker = r->who->worker;
+    sink->open_stream = r->stream;
+}
+
+/* What was kept of a line, and bytes [n] that follow it: to the line's end, or
+ * as much of it as there is. */
+static void put_piece(struct route *r, struct output_line *line,
+                      const char *bytes, size_t n)
+{
+    struct output *o = r->o;
+    struct output_sink *sink = sink_of(o, r->stream);
+
+    if (line->n + n == 0)
+        return;
+    if (o->config.before_write)
+        o->config.before_write(o->config.before_write_arg);
+    output_sink_make_room(sink, r->n_prefix + sizeof(continued) + line->n + n);
+    begin_piece(r, sink, line);
+    output_sink_put(sink, line->bytes, line->n);
+    output_sink_put(sink, bytes, n);
+    end_piece(r, sink, line, n > 0 ? bytes[n - 1] : line->bytes[line->n - 1]);
+    if (o->config.dir) {
+        keep_plain(o, line->bytes, line->n);
+        keep_plain(o, bytes, n);
+    }
+    line->n = 0;
+}
+
+/* The \n of a line whose \r was passed on before. */
+static void put_newline(struct route *r)
 {
     struct output *o = r->o;
     struct output_sink *sink = sink_of(o, r->stream);
 
     if (o->config.before_write)
         o->config.before_write(o->config.before_write_arg);
-    output_sink_make_room(sink, r->n_prefix + kept->n + n);
-    output_sink_put(sink, r->prefix, r->n_prefix);
-    output_sink_put(sink, kept->bytes, kept->n);
-    output_sink_put(sink, bytes, n);
-    if (!o->config.dir)
-        return;
-    keep_plain(o, kept->bytes, kept->n);
-    keep_plain(o, bytes, n);
+    output_sink_make_room(sink, 1);
+    output_sink_put(sink, "\n", 1);
+    sink->open = false;
+    if (o->config.dir)
+        keep_plain(o, "\n", 1);
 }
 
-/* Keep the beginning of a line; a line that gets too long is broken. */
+/* The beginning of a line; what gets too long is passed on. */
 static void keep(struct route *r, struct output_line *line, const char *bytes,
                  size_t n)
 {
@@ -243,11 +298,21 @@ static void keep(struct route *r, struct output_line *line, const char *bytes,
         line->n += take;
         bytes += take;
         n -= take;
-        if (line->n == OUTPUT_LINE_MAX) {
-            put_line(r, line, "\n", 1);
-            line->n = 0;
-        }
+        if (line->n == OUTPUT_LINE_MAX)
+            put_piece(r, line, "", 0);
     }
+}
+
+/* Nothing more will come. */
+static void end_line(struct route *r, struct output_line *line)
+{
+    struct output_sink *sink = sink_of(r->o, r->stream);
+
+    put_piece(r, line, "", 0);
+    if (is_open_for(sink, r))
+        close_line(sink);
+    line->shown = false;
+    line->ended = true;
 }
 
 /* Bytes up to and with the end of the first line; 0: it has none. "\r\n" is one
@@ -269,25 +334,15 @@ static void split(struct route *r, struct output_line *line, const char *bytes,
     size_t length;
 
     if (n > 0 && line->after_cr && bytes[0] == '\n') {
-        /* the other half of an end that two chunks share: no new line */
-        struct output_line nothing = {0};
-        size_t n_prefix = r->n_prefix;
-
-        r->n_prefix = 0;
-        put_line(r, &nothing, bytes, 1);
-        r->n_prefix = n_prefix;
+        put_newline(r);
         bytes++;
         n--;
     }
     line->after_cr = false;
     while ((length = first_line(bytes, n)) > 0) {
-        if (line->n + length > OUTPUT_LINE_MAX) {
-            keep(r, line, bytes, length - 1);
-            put_line(r, line, bytes + length - 1, 1);
-        } else {
-            put_line(r, line, bytes, length);
-        }
-        line->n = 0;
+        if (line->n + length > OUTPUT_LINE_MAX)
+            put_piece(r, line, "", 0);
+        put_piece(r, line, bytes, length);
         line->after_cr = bytes[length - 1] == '\r';
         bytes += length;
         n -= length;
@@ -312,7 +367,7 @@ static bool all_ended(const struct output_entry *entry)
 }
 
 void output_write(struct output *o, const struct output_worker *who, int stream,
-                  const void *bytes, size_t n, bool eof)
+                  const void *bytes, size_t n, enum output_mark mark)
 {
     struct output_entry *entry = find_or_add(o, who->worker);
     struct route r = {.o = o, .who = who, .stream = stream};
@@ -324,12 +379,11 @@ void output_write(struct output *o, const struct output_worker *who, int stream,
     line = &entry->lines[stream];
     open_route(&r);
     split(&r, line, bytes, n);
-    if (eof && line->n > 0) {
-        put_line(&r, line, "\n", 1);
-        line->n = 0;
-    }
-    write_plain(o, who, stream);
-    line->ended |= eof;
+    if (mark == OUTPUT_SETTLED)
+        put_piece(&r, line, "", 0);
+    else if (mark == OUTPUT_END)
+        end_line(&r, line);
+    write_plain(o, who, stream, line);
     if (all_ended(entry)) /* workers come and go all day */
         drop_entry(o, entry);
     output_sink_push(sink_of(o, stream));
@@ -341,8 +395,8 @@ void output_forget(struct output *o, const struct output_worker *who)
 
     for (int i = 0; i < OUTPUT_STREAMS; i++) {
         entry = find(o, who->worker); /* the last end drops it */
-        if (entry && entry->lines[i].n > 0)
-            output_write(o, who, i, "", 0, true);
+        if (entry && !entry->lines[i].ended)
+            output_write(o, who, i, "", 0, OUTPUT_END);
     }
     entry = find(o, who->worker);
     if (entry)
@@ -367,7 +421,8 @@ void output_say(struct output *o, const char *line)
 
     if (o->config.before_write)
         o->config.before_write(o->config.before_write_arg);
-    output_sink_make_room(sink, n + 1);
+    output_sink_make_room(sink, n + 2);
+    close_line(sink);
     output_sink_put(sink, line, n);
     output_sink_put(sink, "\n", 1);
     output_sink_push(sink);
@@ -375,7 +430,9 @@ void output_say(struct output *o, const char *line)
 
 bool output_is_idle(const struct output *o)
 {
-    return output_sink_is_idle(&o->sinks[o->n_sinks - 1]);
+    const struct output_sink *sink = &o->sinks[o->n_sinks - 1];
+
+    return output_sink_is_idle(sink) && !sink->open;
 }
 
 bool output_takes(struct output *o, uint64_t now_us)

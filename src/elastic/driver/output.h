@@ -2,11 +2,15 @@
  * stderr and to files per rank.
  *
  *   bytes of a worker -> whole lines -> prefix -> stdout or stderr
- *                                   \-> DIR/rank.03/stdout, without prefix
+ *                                   \-> DIR/rank.03/stdout, as they are
  *
  * Lines end at \n or \r (progress bars) and are prefixed as horovodrun does,
  * "[3]<stdout>:", but with the rank of now; a newcomer without one is
- * "[host:slot]<stdout>:". A line longer than OUTPUT_LINE_MAX is broken there.
+ * "[host:slot]<stdout>:". The beginning of a line is passed on alone if nothing
+ * follows for a while (a prompt), and of a line longer than OUTPUT_LINE_MAX. If
+ * other words come before the rest of it, it is ended there, and the rest
+ * begins with a prefix and "...". Files have no byte but the worker's, and a
+ * line about what they lack.
  *
  * Whatever takes our words may be slow, or never take them again; nobody waits
  * for it. Threads write (output_sink.h, output_files.h). Of a stream up to
@@ -55,10 +59,19 @@ struct output_worker {
     uint32_t slot;
 };
 
+/* What is known of the bytes of an output_write(). */
+enum output_mark {
+    OUTPUT_MORE,
+    OUTPUT_SETTLED, /* nothing has followed for a while */
+    OUTPUT_END      /* nothing more will come */
+};
+
 /* An unfinished line. */
 struct output_line {
-    char *bytes;
+    char *bytes; /* [n] that were not passed on */
     size_t n, max;
+    bool shown;    /* its beginning was */
+    bool in_file;  /* what its file has got last is no end of a line */
     bool ended;    /* nothing more will come */
     bool after_cr; /* the last line ended at \r: a \n now belongs to it */
 };
@@ -84,10 +97,9 @@ hvd_status_t output_init(struct output *o,
                          const struct output_config *config) HVD_MUST_CHECK;
 void output_fini(struct output *o); /* drops what still waits */
 
-/* bytes [n] came from a worker's stdout (stream 0) or stderr (1). eof: nothing
- * more will come; an unfinished line is finished. */
+/* bytes [n] came from a worker's stdout (stream 0) or stderr (1). */
 void output_write(struct output *o, const struct output_worker *who, int stream,
-                  const void *bytes, size_t n, bool eof);
+                  const void *bytes, size_t n, enum output_mark mark);
 
 /* The worker is gone for good: finish its unfinished lines, forget it. */
 void output_forget(struct output *o, const struct output_worker *who);
@@ -98,7 +110,7 @@ void output_say(struct output *o, const char *line);
 /* The status line's bytes, to stderr. */
 void output_draw(struct output *o, const char *bytes, size_t n);
 
-/* Has our stderr taken all there was? */
+/* Has our stderr taken all there was, up to the end of a line? */
 bool output_is_idle(const struct output *o);
 
 /* Is more output of workers welcome now? If not, it may be when wake_fd is
@@ -117,6 +129,9 @@ bool output_drain(struct output *o, int timeout_ms);
  * streams; what they lack is told. */
 void output_close_files(struct output *o);
 void output_close_streams(struct output *o, int timeout_ms);
+
+/* Is it \n or \r? */
+bool output_ends_line(char c);
 
 /* How many lines end in bytes [n]; one that says how many an agent has dropped
  * is those. */

@@ -14,6 +14,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,9 @@ enum {
 
 struct entry {
     uint64_t n_lost;
-    char rest[]; /* path, NUL, bytes */
+    bool mid_line; /* those lines, or else the bytes, follow what does not end
+                      a line */
+    char rest[];   /* path, NUL, bytes */
 };
 
 /* A file that lacks lines, and a list of them. */
@@ -44,7 +47,7 @@ struct gap {
     char *path;
     uint64_t n_lost;
     int error;     /* the first errno */
-    bool mid_line; /* its last line is partly written */
+    bool mid_line; /* the file does not end with the end of a line */
 };
 
 struct gaps {
@@ -77,16 +80,24 @@ static void close_gap(struct gaps *gaps, struct gap *gap)
     *gap = gaps->items[--gaps->n];
 }
 
+/* At least one, as a part of a line is lost with it. */
+static uint64_t count_lost(const char *bytes, size_t n)
+{
+    size_t lines = output_count_lines(bytes, n);
+
+    return lines > 0 ? lines : 1;
+}
+
 /* So many lines are not in the file. NULL: no memory to note it. */
 static struct gap *note_lost(struct gaps *gaps, const char *path, uint64_t n,
-                             int error)
+                             int error, bool mid_line)
 {
     struct gap *gap = find_gap(gaps, path);
     char *copy = gap ? NULL : strdup(path);
 
     if (!gap && copy && array_reserve(&gaps->items, &gaps->max, gaps->n + 1)) {
         gap = &gaps->items[gaps->n++];
-        *gap = (struct gap){.path = copy, .error = error};
+        *gap = (struct gap){.path = copy, .error = error, .mid_line = mid_line};
     } else {
         free(copy);
     }
@@ -192,17 +203,17 @@ static int take(struct writer *w, void *arg, const char *record, size_t n)
 
     n -= (size_t)(bytes - record);
     if (entry->n_lost > 0)
-        note_lost(&s->gaps, path, entry->n_lost, ETIMEDOUT);
+        note_lost(&s->gaps, path, entry->n_lost, ETIMEDOUT, entry->mid_line);
     if (!writer_stopped(w))
         done = append(s, w, path, bytes, n, &error);
     if (done == n)
         return 0;
     atomic_compare_exchange_strong(&s->error, &none, error);
-    n = output_count_lines(bytes + done, n - done);
+    n = count_lost(bytes + done, n - done);
     atomic_fetch_add(&s->n_lost, n);
-    gap = note_lost(&s->gaps, path, n, error);
+    gap = note_lost(&s->gaps, path, n, error, entry->mid_line);
     if (gap && done > 0)
-        gap->mid_line = bytes[done - 1] != '\n';
+        gap->mid_line = !output_ends_line(bytes[done - 1]);
     return 0; /* the next file, or the same later, may do */
 }
 
@@ -214,7 +225,7 @@ static int end(struct writer *w, void *arg)
 
     for (size_t i = 0; i < s->owed.n; i++)
         note_lost(&s->gaps, s->owed.items[i].path, s->owed.items[i].n_lost,
-                  ETIMEDOUT);
+                  ETIMEDOUT, s->owed.items[i].mid_line);
     for (size_t i = s->gaps.n; i-- > 0 && !writer_stopped(w);)
         append(s, w, s->gaps.items[i].path, "", 0, &error);
     return 0;
@@ -280,37 +291,42 @@ uint64_t output_files_deadline(const struct output_files *f)
                                          : CLOCK_NEVER;
 }
 
+/* gap: what has been lost in front; or NULL. */
 static bool put_record(struct output_files *f, const char *path,
-                       uint64_t n_lost, const char *bytes, size_t n)
+                       const struct gap *gap, bool mid_line, const char *bytes,
+                       size_t n)
 {
     size_t n_path = strlen(path) + 1;
-    struct entry *entry = malloc(sizeof(*entry) + n_path + n);
+    size_t n_all = offsetof(struct entry, rest) + n_path + n;
+    struct entry *entry = malloc(n_all > sizeof(*entry) ? n_all
+                                                        : sizeof(*entry));
     bool taken;
 
     if (!entry)
         return false;
-    entry->n_lost = n_lost;
+    entry->n_lost = gap ? gap->n_lost : 0;
+    entry->mid_line = gap ? gap->mid_line : mid_line;
     memcpy(entry->rest, path, n_path);
     memcpy(entry->rest + n_path, bytes, n);
-    taken = writer_put(f->writer, entry, sizeof(*entry) + n_path + n);
+    taken = writer_put(f->writer, entry, n_all);
     free(entry);
     return taken;
 }
 
-void output_files_put(struct output_files *f, const char *path,
+void output_files_put(struct output_files *f, const char *path, bool mid_line,
                       const char *bytes, size_t n)
 {
     struct gaps *owed = &f->scribe->owed;
     struct gap *gap = find_gap(owed, path);
-    size_t n_lines;
+    uint64_t n_lines;
 
-    if (!f->gave_up && put_record(f, path, gap ? gap->n_lost : 0, bytes, n)) {
+    if (!f->gave_up && put_record(f, path, gap, mid_line, bytes, n)) {
         if (gap)
             close_gap(owed, gap);
         return;
     }
-    n_lines = output_count_lines(bytes, n);
-    note_lost(owed, path, n_lines, ETIMEDOUT);
+    n_lines = count_lost(bytes, n);
+    note_lost(owed, path, n_lines, ETIMEDOUT, mid_line);
     f->n_lost += n_lines;
 }
 

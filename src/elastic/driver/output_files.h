@@ -44,9 +44,9 @@ hvd_status_t output_files_open(struct output_files *f, const char *dir,
 bool output_files_takes(struct output_files *f, uint64_t now_us);
 uint64_t output_files_deadline(const struct output_files *f);
 
-/* Append whole lines, bytes [n], to the file dir/path. Without room they are
- * lost, and counted. */
-void output_files_put(struct output_files *f, const char *path,
+/* Append bytes [n] to the file dir/path. Without room they are lost, and their
+ * lines counted. mid_line: they follow bytes that did not end a line. */
+void output_files_put(struct output_files *f, const char *path, bool mid_line,
                       const char *bytes, size_t n);
 
 /* Has something gone wrong? That is told, once. */

@@ -22,7 +22,7 @@ size_t output_sink_waiting(const struct output_sink *s)
     return s->n - s->head;
 }
 
-static bool ends_line(char c)
+bool output_ends_line(char c)
 {
     return c == '\n' || c == '\r';
 }
@@ -46,7 +46,7 @@ size_t output_count_lines(const char *bytes, size_t n)
     size_t lines = 0;
 
     for (size_t i = 0; i < n; i++) {
-        lines += ends_line(bytes[i]);
+        lines += output_ends_line(bytes[i]);
         if (bytes[i] == '[')
             lines += stands_for(bytes + i, n - i);
     }
@@ -65,7 +65,7 @@ size_t output_sink_lines(const struct output_sink *s)
 static size_t line_end(const struct output_sink *s, size_t from)
 {
     while (from < s->n)
-        if (ends_line(s->bytes[from++]))
+        if (output_ends_line(s->bytes[from++]))
             break;
     return from;
 }
@@ -78,6 +78,8 @@ static void drop_oldest(struct output_sink *s, size_t need)
 
     upto = upto < s->n ? line_end(s, upto) : s->n;
     s->n_dropped += output_count_lines(s->bytes + s->head, upto - s->head);
+    s->n_dropped += !output_ends_line(s->bytes[upto - 1]);
+    s->open &= upto < s->n;
     s->why = writer_trouble(s->writer);
     s->head = upto;
 }
@@ -88,7 +90,8 @@ static void tell_dropped(struct output_sink *s)
     char marker[MARKER_MAX];
     size_t n = (size_t)snprintf(
         marker, sizeof(marker),
-        "hvd-elastic: warn: %.40s -> %zu lines dropped\n",
+        "%shvd-elastic: warn: %.40s -> %zu lines dropped\n",
+        s->mid_line ? "\n" : "",
         s->why != 0 ? strerror(s->why) : "reader too slow", s->n_dropped);
 
     HVD_ASSERT(s->head >= n); /* what was dropped was longer */
@@ -127,7 +130,7 @@ static size_t piece(const struct output_sink *s)
 
     if (n <= PIECE_MAX)
         return n;
-    for (n = PIECE_MAX; n > 0 && !ends_line(s->bytes[s->head + n - 1]);)
+    for (n = PIECE_MAX; n > 0 && !output_ends_line(s->bytes[s->head + n - 1]);)
         n--;
     return n > 0 ? n : PIECE_MAX;
 }
@@ -145,6 +148,7 @@ void output_sink_push(struct output_sink *s)
         if (!writer_put(s->writer, s->bytes + s->head, n))
             return; /* no memory: later */
         s->head += n;
+        s->mid_line = !output_ends_line(s->bytes[s->head - 1]);
     }
     if (s->n_dropped == 0) /* else a marker needs the room in front */
         s->head = s->n = 0;

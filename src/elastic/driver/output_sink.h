@@ -21,8 +21,14 @@ struct output_sink {
     size_t head, n, max;
     size_t n_dropped; /* lines, since the last marker about it */
     int why;          /* errno when they were; 0: its reader was too slow */
+    bool mid_line;    /* what the thread got last is no end of a line */
     bool closed;      /* its reader has left */
-    bool in_trouble;  /* it cannot be written just now, and that was told */
+    /* output.c's: the line that it ends with has no end yet, and is this
+     * worker's */
+    bool open;
+    int open_stream;
+    uint64_t open_worker;
+    bool in_trouble; /* it cannot be written just now, and that was told */
     struct log_seldom told;
 };
 
@@ -30,11 +36,11 @@ struct output_sink {
 hvd_status_t output_sink_open(struct output_sink *s, const char *name, int fd,
                               int wake_fd) HVD_MUST_CHECK;
 
-/* Append bytes [n]; what is put ends with a whole line in the end. */
+/* Append bytes [n]. */
 void output_sink_put(struct output_sink *s, const char *bytes, size_t n);
 
-/* Make room for n more bytes by dropping the oldest lines; between lines only.
- */
+/* Make room for n more bytes by dropping the oldest lines. If none is left,
+ * none is open. */
 void output_sink_make_room(struct output_sink *s, size_t n);
 
 /* Bytes that wait here. */

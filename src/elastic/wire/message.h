@@ -149,9 +149,11 @@ enum output_stream { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
 
 struct msg_output {
     uint64_t worker;
-    uint8_t stream;         /* enum output_stream */
-    bool eof;               /* nothing more will come from this stream */
-    struct wire_span bytes; /* whole lines, except before eof */
+    uint8_t stream; /* enum output_stream */
+    bool eof;       /* nothing more will come from this stream */
+    bool settled;   /* nothing has followed for a while: a prompt, say */
+    struct wire_span bytes; /* whole lines, except before eof, where it has
+                               settled, and of lines that are long */
 };
 
 struct msg_spawn {

@@ -82,6 +82,7 @@ static const struct field output[] = {
     BOOL(3, u.output.eof),
     FIELD(4, u.output.bytes, FIELD_SPAN, .hi = WIRE_OUTPUT_MAX,
           .optional = true),
+    BOOL(5, u.output.settled),
 };
 
 static const struct field agent_welcome[] = {
