@@ -405,10 +405,13 @@ hvd_status_t by_name_wait(struct hvd_request *r)
     return request_result(r);
 }
 
+/* Nothing was on a device: then it does not wait for the thread that drives. */
 static hvd_status_t confirm(struct comm *names)
 {
     hvd_status_t status;
 
+    if (!device_is_used())
+        return HVD_OK;
     progress_take(names);
     status = on_device_confirm(names);
     progress_give(names);

@@ -2,12 +2,15 @@
  * progress.h and comm.h.
  *
  *   issuing thread                      progress thread
- *   post: append, signal (or begin it   wait for work and for nobody waiting
+ *   post: append, signal (or begin it   wait for work and for no taker
  *     here, signal with the next)
- *   wait: wanted = true                 take the engine
+ *   wait: n_takers++, await its turn    take the engine
  *         kick, take the engine           run the queue; kicked: stop there
  *         run the queue                 give the engine
- *         give it, wanted = false, signal
+ *         give it, n_takers--, signal
+ *
+ * Several threads may want to drive, but one at a time has its turn: `kick` has
+ * one writer, and no taker clears it for another.
  *
  * Threads: `engine` is held by whoever drives; `lock` guards the queue and the
  * words that the thread sleeps on; it is taken inside `engine`, never the other
@@ -35,8 +38,10 @@ struct progress {
     pthread_mutex_t engine;
 
     pthread_mutex_t lock;
-    pthread_cond_t work;
-    bool wanted; /* the issuing thread drives, or is about to */
+    pthread_cond_t work;  /* for the thread */
+    pthread_cond_t given; /* for the next taker */
+    int n_takers;         /* threads that drive, or are about to */
+    bool taken;           /* one of them has its turn */
     bool stopping;
     struct hvd_request *first, *last;
 
@@ -58,7 +63,10 @@ void progress_take(struct comm *comm)
     if (p == NULL)
         return;
     pthread_mutex_lock(&p->lock);
-    p->wanted = true;
+    p->n_takers++;
+    while (p->taken)
+        pthread_cond_wait(&p->given, &p->lock);
+    p->taken = true;
     pthread_mutex_unlock(&p->lock);
     if (pthread_mutex_trylock(&p->engine) == 0)
         return;
@@ -87,7 +95,7 @@ void progress_signal(struct comm *comm)
     struct progress *p = comm->progress;
 
     pthread_mutex_lock(&p->lock);
-    if (!p->wanted)
+    if (p->n_takers == 0)
         pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
 }
@@ -100,8 +108,10 @@ void progress_give(struct comm *comm)
         return;
     pthread_mutex_unlock(&p->engine);
     pthread_mutex_lock(&p->lock);
-    p->wanted = false;
-    if (has_work(p) || p->stopping)
+    p->taken = false;
+    if (--p->n_takers > 0)
+        pthread_cond_signal(&p->given);
+    else if (has_work(p) || p->stopping)
         pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
 }
@@ -181,7 +191,7 @@ static bool await_work(struct progress *p)
     bool stopping;
 
     pthread_mutex_lock(&p->lock);
-    while (!p->stopping && (p->wanted || !has_work(p)))
+    while (!p->stopping && (p->n_takers > 0 || !has_work(p)))
         pthread_cond_wait(&p->work, &p->lock);
     stopping = p->stopping;
     pthread_mutex_unlock(&p->lock);
@@ -229,6 +239,7 @@ hvd_status_t progress_start(struct comm *comm)
     pthread_mutex_init(&p->engine, NULL);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->given, NULL);
     comm->progress = p;
     errno = thread_start(&p->thread, "hvd-progress", progress_main, p);
     if (errno == 0)
@@ -254,6 +265,7 @@ void progress_stop(struct comm *comm)
     progress_give(comm);
     pthread_join(p->thread, NULL);
     pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->given);
     pthread_mutex_destroy(&p->lock);
     pthread_mutex_destroy(&p->engine);
     comm->progress = NULL;

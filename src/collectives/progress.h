@@ -1,13 +1,14 @@
 /* collectives/progress.h - who drives a comm: the lock of its engine, the queue
  * of posted calls, and the thread that runs them while nobody waits.
  *
- * The lock is held by whoever drives. The issuing thread takes it with
- * progress_take(), which sends the progress thread out of the engine, in the
- * middle of an operation if need be; what is unfinished stays where it is for
- * the next driver. Until progress_give() that thread keeps out.
+ * The lock is held by whoever drives. A thread takes it with progress_take(),
+ * which sends the progress thread out of the engine, in the middle of an
+ * operation if need be; what is unfinished stays where it is for the next
+ * driver. Until progress_give() that thread keeps out. A second taker waits
+ * until the first gives.
  *
- * Threads: the issuing thread, but for the thread made here, which blocks all
- * signals. Memory: one struct from the first comm_post() to comm_destroy(). */
+ * Threads: the issuing thread, of calls by name any; and the thread made here,
+ * which blocks all signals. Memory: one struct from the first comm_post() to comm_destroy(). */
 #ifndef COLLECTIVES_PROGRESS_H
 #define COLLECTIVES_PROGRESS_H
 

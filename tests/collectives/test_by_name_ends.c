@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "collectives/by_name_impl.h"
+#include "collectives/progress.h"
 #include "named.h"
 
 /* As many as the comm takes: others may have left. */
@@ -319,6 +321,69 @@ START_TEST(ranks_that_wait_for_each_other_learn_of_it)
 }
 END_TEST
 
+enum { TAKERS = 6 };
+
+struct takers {
+    struct comm *names;
+    pthread_barrier_t barrier;
+};
+
+/* Threads of rank 0 take the engine at once, each time when its progress thread
+ * sleeps in it until rank 1 has posted: none erases another's wish. */
+static void *take_turns(void *arg)
+{
+    struct takers *all = arg;
+
+    for (int i = 0; i < 3 * STEPS; i++) {
+        pthread_barrier_wait(&all->barrier);
+        progress_take(all->names);
+        sched_yield();
+        progress_give(all->names);
+        if (pthread_barrier_wait(&all->barrier) != 0)
+            while (!atomic_load(&all->names->by_name->sleeping))
+                sched_yield();
+    }
+    return NULL;
+}
+
+static void take_at_once(struct comm *comm)
+{
+    struct takers all = {.names = atomic_load(&comm->names)};
+    pthread_t threads[TAKERS];
+
+    pthread_barrier_init(&all.barrier, NULL, TAKERS);
+    for (int i = 0; i < TAKERS; i++)
+        pthread_create(&threads[i], NULL, take_turns, &all);
+    for (int i = 0; i < TAKERS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&all.barrier);
+}
+
+static bool take_while_posted(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *own, *other;
+    float x = 1, y = 1;
+
+    EXPECT(post_named(comm, rank == 0 ? "x" : "y", &x, 1, &own) == HVD_OK);
+    if (rank == 0)
+        take_at_once(comm);
+    EXPECT(barrier(comm) == HVD_OK);
+    EXPECT(post_named(comm, rank == 0 ? "y" : "x", &y, 1, &other) == HVD_OK);
+    EXPECT(request_wait(own) == HVD_OK && request_wait(other) == HVD_OK);
+    return true;
+}
+
+START_TEST(threads_that_take_the_engine_at_once_get_it)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, take_while_posted, NULL);
+    group_fini(&g);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("by_name_ends");
@@ -334,6 +399,7 @@ int main(void)
     tcase_add_test(tc, who_has_left_posts_nothing);
     tcase_add_test(tc, a_drain_completes_them);
     tcase_add_test(tc, ranks_that_wait_for_each_other_learn_of_it);
+    tcase_add_test(tc, threads_that_take_the_engine_at_once_get_it);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
