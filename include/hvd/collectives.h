@@ -282,7 +282,10 @@ enum {
      *              not used (hvd/device.h).
      *
      * hvd_state_commit completes them first: ranks must have posted the same
-     * names before it. */
+     * names before it. A thread that posts at its own pace cannot promise that:
+     * when all ranks leave at a boundary (HVD_HOSTS_UPDATED), its calls that
+     * not all ranks have posted end with HVD_PEER_LOST, and nothing else
+     * does. */
     HVD_COLLECTIVE_BY_NAME = 8,
     /* Of a call by name: HVD_AVERAGE divides by all ranks, also by those that
      * have joined (hvd_join), as Horovod's does. */

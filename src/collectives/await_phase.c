@@ -45,16 +45,11 @@ static bool done(const struct comm *comm)
 
 static hvd_status_t left(struct comm *comm, const struct connection *c)
 {
-    if (c->leave_kind == FRAME_LEAVE_DONE)
-        return comm_fail(comm, HVD_ERR_MISMATCH,
-                         "rank %d has finished, rank %d waits for calls by "
-                         "name",
-                         c->peer, comm->config.rank);
+    if (c->leave_kind != FRAME_LEAVE_DONE)
+        return by_name_part(comm, c);
     return comm_fail(comm, HVD_ERR_MISMATCH,
-                     "rank %d left at boundary %llu, rank %d waits for calls "
-                     "by name that it has not posted",
-                     c->peer, (unsigned long long)c->leave_boundary,
-                     comm->config.rank);
+                     "rank %d has finished, rank %d waits for calls by name",
+                     c->peer, comm->config.rank);
 }
 
 static hvd_status_t advance(struct comm *comm, bool *more_p)

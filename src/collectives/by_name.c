@@ -148,8 +148,11 @@ static hvd_status_t admit(const struct by_name *b)
         return error_set(HVD_ERR_STATE, "this rank has joined");
     if (!b->over)
         return HVD_OK;
-    return comm_status(b->comm, NULL) != HVD_OK
-               ? comm_check(b->comm)
+    if (comm_status(b->comm, NULL) != HVD_OK)
+        return comm_check(b->comm);
+    return atomic_load(&b->leaves)
+               ? error_set(HVD_PEER_LOST, "rank %d leaves at a boundary",
+                           b->comm->config.rank)
                : error_set(HVD_ERR_STATE, "this rank has left");
 }
 
@@ -489,9 +492,11 @@ void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text)
 
 /* The others are told that no more will come: where every rank leaves, and each
  * waits for something else, none will ever be there. */
-static void close_for_posts(struct by_name *b)
+static void close_for_posts(struct by_name *b, enum comm_leave_kind kind)
 {
     pthread_mutex_lock(&b->lock);
+    if (kind == COMM_LEAVE_BOUNDARY)
+        atomic_store(&b->leaves, true);
     b->over = true;
     atomic_store(&b->has_posts, true);
     pthread_mutex_unlock(&b->lock);
@@ -499,9 +504,9 @@ static void close_for_posts(struct by_name *b)
         tell(b);
 }
 
-static void finish(struct by_name *b)
+static void finish(struct by_name *b, enum comm_leave_kind kind)
 {
-    close_for_posts(b);
+    close_for_posts(b, kind);
     wait_until(b, NULL);
 }
 
@@ -525,12 +530,46 @@ static struct comm *close_door(struct comm *comm)
     return names;
 }
 
-void by_name_close(struct comm *comm)
+void by_name_close(struct comm *comm, enum comm_leave_kind kind)
 {
     struct comm *names = comm->by_name == NULL ? close_door(comm) : NULL;
 
     if (names != NULL)
-        close_for_posts(names->by_name);
+        close_for_posts(names->by_name, kind);
+}
+
+static bool has_left_at_boundary(const struct connection *c)
+{
+    return c->state == CONNECTION_LEFT && c->leave_kind == FRAME_LEAVE_BOUNDARY;
+}
+
+hvd_status_t by_name_part(struct comm *names, const struct connection *c)
+{
+    int rank = names->config.rank;
+
+    if (c == NULL)
+        return comm_fail(names, HVD_PEER_LOST,
+                         "all ranks leave at a boundary, and not all have "
+                         "posted what rank %d has",
+                         rank);
+    return comm_fail(names, HVD_PEER_LOST,
+                     "rank %d left at boundary %llu, and has not posted all "
+                     "that rank %d has",
+                     c->peer, (unsigned long long)c->leave_boundary, rank);
+}
+
+bool by_name_has_parted(const struct comm *names)
+{
+    const struct by_name *b = names->by_name;
+    bool parted;
+
+    if (b == NULL || comm_status(names, NULL) != HVD_PEER_LOST ||
+        comm_status(b->world, NULL) != HVD_OK)
+        return false;
+    parted = atomic_load(&b->leaves);
+    for (size_t i = 0; i < names->n_live && !parted; i++)
+        parted = has_left_at_boundary(names->live[i]);
+    return parted;
 }
 
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
@@ -540,7 +579,7 @@ void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
 
     if (names == NULL)
         return;
-    finish(names->by_name);
+    finish(names->by_name, kind);
     comm_leave(names, kind, boundary);
 }
 
@@ -564,7 +603,7 @@ void by_name_destroy(struct comm *comm)
         return;
     b = names->by_name;
     verdict_set(&names->verdict, HVD_PEER_LOST, "the generation has ended");
-    finish(b);
+    finish(b, COMM_LEAVE_ABORT);
     pthread_mutex_lock(&door);
     while (b->n_inside > 0)
         pthread_cond_wait(&door_left, &door);

@@ -32,6 +32,7 @@
 #include "collectives/comm.h"
 
 struct by_name;
+struct connection;
 struct hvd_request;
 
 /* Ahead of a post, as CUDA may wait here, and whoever posts may hold locks:
@@ -63,11 +64,12 @@ hvd_status_t by_name_join(struct comm *comm, int *last_p) HVD_MUST_CHECK;
 hvd_status_t by_name_wait(struct hvd_request *request) HVD_MUST_CHECK;
 
 /* Complete what is in flight. Else than HVD_OK: the reason why they ended. A
- * call that has failed since ranks differ is no such reason. */
+ * call that has failed since ranks differ is no such reason, nor is it that
+ * ranks leave at a boundary. */
 hvd_status_t by_name_drain(struct comm *comm) HVD_MUST_CHECK;
 
-/* Nothing is posted any more. */
-void by_name_close(struct comm *comm);
+/* Nothing is posted any more: this rank leaves. */
+void by_name_close(struct comm *comm, enum comm_leave_kind kind);
 /* ... and what is in flight is complete; ABORT: fails.
  * Nothing, if nothing was posted. */
 void by_name_leave(struct comm *comm, enum comm_leave_kind kind,
@@ -81,6 +83,14 @@ void by_name_accuse(struct comm *comm);
 
 /* The comm has ended: so have they. Any thread, never blocks. */
 void by_name_abort(struct comm *comm, hvd_status_t reason, const char *text);
+
+/* The peer, or this rank (NULL), has left at a boundary with calls by name in
+ * flight that not all ranks have posted: a thread that posts at its own pace
+ * cannot know of the boundary. They end with HVD_PEER_LOST, and end nothing
+ * else. Returns that. By whoever drives them. */
+hvd_status_t by_name_part(struct comm *names, const struct connection *c);
+/* Have they ended so? By whoever drives them. */
+bool by_name_has_parted(const struct comm *names);
 
 /* A call that others have yet to post. */
 struct by_name_wait {

@@ -52,6 +52,7 @@ struct by_name {
     int n_inside; /* threads that wait; guarded by `door` */
 
     atomic_bool failed;    /* their comm has ended, and some were in flight */
+    atomic_bool leaves;    /* this rank is at a boundary where all leave */
     atomic_bool has_posts; /* `posted` is not empty, or `over` is news */
     atomic_bool sleeping;
 

@@ -58,14 +58,14 @@ static void drop_own(struct by_name *b, hvd_status_t status)
 }
 
 /* Nothing of what is in flight is touched any more. */
-static void fail_all(struct by_name *b, hvd_status_t status)
+static void fail_all(struct by_name *b, hvd_status_t status, bool parted)
 {
     struct hvd_request *r;
 
     drop_own(b, status);
     pthread_mutex_lock(&b->lock);
     b->over = true;
-    atomic_store(&b->failed, flying_count(&b->flying) > 0);
+    atomic_store(&b->failed, !parted && flying_count(&b->flying) > 0);
     b->posted = NULL;
     atomic_store(&b->has_posts, false);
     while ((r = flying_any(&b->flying)) != NULL) {
@@ -76,14 +76,17 @@ static void fail_all(struct by_name *b, hvd_status_t status)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Their comm has ended, so the world has. */
+/* Their comm has ended, and so the world has, unless ranks have parted. */
 static void end(struct by_name *b, hvd_status_t status)
 {
+    bool parted = by_name_has_parted(b->comm);
     char text[ERROR_TEXT_MAX];
 
     memcpy(text, error_text(), strlen(error_text()) + 1);
-    comm_abort(b->comm, status, text); /* and so the world */
-    fail_all(b, status);
+    if (!parted)
+        comm_abort(b->comm, status, text);
+    error_set(status, "%s", text);
+    fail_all(b, status, parted);
 }
 
 /* --- driving --- */
@@ -439,6 +442,10 @@ static hvd_status_t stuck(struct by_name *b)
 {
     const struct hvd_request *r;
 
+    if (atomic_load(&b->leaves)) {
+        (void)by_name_part(b->comm, NULL);
+        return comm_end(b->comm);
+    }
     pthread_mutex_lock(&b->lock);
     r = flying_any(&b->flying);
     (void)comm_fail(b->comm, HVD_ERR_MISMATCH,

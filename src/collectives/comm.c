@@ -406,6 +406,22 @@ void comm_tear_down(struct comm *comm, struct frame *goodbye, const char *text)
     part_from_all(comm, goodbye, text);
 }
 
+/* The others part as well; what they have done so far counts. */
+static hvd_status_t end_parted(struct comm *names)
+{
+    struct frame goodbye = {.type = FRAME_LEAVE,
+                            .kind = FRAME_LEAVE_BOUNDARY,
+                            .value = engine_boundaries_passed(names)};
+
+    for (size_t i = 0; i < names->n_live; i++)
+        if (names->live[i]->leave_boundary > goodbye.value)
+            goodbye.value = names->live[i]->leave_boundary;
+
+    local_leave(names->local);
+    comm_tear_down(names, &goodbye, "");
+    return comm_check(names);
+}
+
 hvd_status_t comm_end(struct comm *comm)
 {
     const char *text;
@@ -418,6 +434,8 @@ hvd_status_t comm_end(struct comm *comm)
         .root = comm->n_accused > 0 ? comm->accused[0] : -1,
     };
 
+    if (by_name_has_parted(comm))
+        return end_parted(comm);
     spread(comm, reason, text);
     local_leave(comm->local);
     comm_tear_down(comm, &goodbye, text);
@@ -492,7 +510,7 @@ void comm_leave(struct comm *comm, enum comm_leave_kind kind, uint64_t boundary)
 {
     if (kind == COMM_LEAVE_ABORT)
         abort_own(comm);
-    process_sets_close(comm);
+    process_sets_close(comm, kind);
     by_name_leave(comm, kind, boundary);
     if (kind == COMM_LEAVE_BOUNDARY)
         let_others_finish(comm);

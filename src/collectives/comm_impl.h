@@ -371,6 +371,8 @@ hvd_status_t engine_announce_to(struct comm *comm,
                                 struct connection *c) HVD_MUST_CHECK;
 hvd_status_t engine_announced(struct comm *comm,
                               struct connection *c) HVD_MUST_CHECK;
+/* Boundaries that this rank has passed, as its world counts them. */
+uint64_t engine_boundaries_passed(const struct comm *comm);
 /* The peer has said LEAVE: does the operation need it? */
 hvd_status_t engine_left(struct comm *comm,
                          struct connection *c) HVD_MUST_CHECK;

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "collectives/by_name.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
 
@@ -106,8 +107,7 @@ static bool put_off_overtaken(const struct comm *comm, struct connection *c,
     return c->judge_us != CLOCK_NEVER;
 }
 
-/* Its world counts them. */
-static uint64_t boundaries_passed(const struct comm *comm)
+uint64_t engine_boundaries_passed(const struct comm *comm)
 {
     while (comm->family.world != NULL)
         comm = comm->family.world;
@@ -118,7 +118,7 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
 {
     const struct operation *op = &comm->op;
     unsigned long long sequence = op->head.sequence;
-    uint64_t passed = boundaries_passed(comm);
+    uint64_t passed = engine_boundaries_passed(comm);
     const char *kind = call_name(&op->head);
     int channel = op->active ? awaited_on(comm, c->peer) : -1;
 
@@ -133,6 +133,8 @@ hvd_status_t engine_left(struct comm *comm, struct connection *c)
         return comm_fail(comm, HVD_ERR_MISMATCH,
                          "rank %d has finished, rank %d calls %s #%llu",
                          c->peer, comm->config.rank, kind, sequence);
+    if (comm->by_name != NULL)
+        return by_name_part(comm, c);
     return comm_fail(comm, HVD_ERR_MISMATCH,
                      "rank %d left at boundary %llu, this rank is in %s #%llu "
                      "after %llu boundaries: ranks must commit equally often",

@@ -347,12 +347,16 @@ hvd_status_t on_device_meet(struct comm *comm)
 
 hvd_status_t on_device_confirm(struct comm *comm)
 {
+    /* calls by name may have parted: what was queued before that counts */
+    struct verdict *verdict = comm->by_name != NULL
+                                  ? &comm->family.world->verdict
+                                  : &comm->verdict;
     hvd_status_t status;
 
     if (comm->device.way != ON_DEVICE_NCCL)
         return HVD_OK;
     status = communicator_confirm(atomic_load(&comm->device.communicator),
-                                  &comm->verdict);
+                                  verdict);
     if (status == HVD_OK)
         return HVD_OK;
     if (comm_status(comm, NULL) == HVD_OK)

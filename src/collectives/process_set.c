@@ -372,13 +372,13 @@ hvd_status_t process_sets_whole(struct comm *world)
     return HVD_OK;
 }
 
-void process_sets_close(struct comm *world)
+void process_sets_close(struct comm *world, enum comm_leave_kind kind)
 {
     pthread_mutex_lock(&world->family.lock);
     world->family.closed = true;
     pthread_mutex_unlock(&world->family.lock);
     for (struct comm *set = first_of(world); set != NULL; set = next_of(set))
-        by_name_close(set);
+        by_name_close(set, kind);
 }
 
 void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
@@ -399,7 +399,7 @@ void process_sets_destroy(struct comm *world)
 {
     struct comm *set;
 
-    process_sets_close(world);
+    process_sets_close(world, COMM_LEAVE_ABORT);
     while ((set = first_of(world)) != NULL) {
         leave_family(set);
         comm_destroy(set);

@@ -70,7 +70,7 @@ hvd_status_t process_sets_drain(struct comm *world) HVD_MUST_CHECK;
 hvd_status_t process_sets_whole(struct comm *world) HVD_MUST_CHECK;
 /* There will be no more, and no more calls by name in them. Any other may be
  * left only behind this. */
-void process_sets_close(struct comm *world);
+void process_sets_close(struct comm *world, enum comm_leave_kind kind);
 void process_sets_leave(struct comm *world, enum comm_leave_kind kind,
                         uint64_t boundary);
 /* Who was lost there is accused here. By whoever drives `world`. */

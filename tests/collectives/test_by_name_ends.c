@@ -187,11 +187,14 @@ static bool never_post(struct group *g, int rank, void *arg)
         return true;
     }
     EXPECT(post_named(comm, "y", &x, 1, &request) == HVD_OK);
-    EXPECT(request_wait(request) == HVD_ERR_MISMATCH);
-    atomic_store(&s->known, true);
+    EXPECT(request_wait(request) ==
+           (s->leaves ? HVD_PEER_LOST : HVD_ERR_MISMATCH));
     EXPECT_SAY(text_has(s->leaves ? "rank 1 left at boundary 7"
                                   : "rank 1 has finished"),
                "rank %d", rank);
+    atomic_store(&s->known, true);
+    /* the world has ended where they differ */
+    EXPECT((comm_status(comm, NULL) == HVD_OK) == s->leaves);
     return true;
 }
 
@@ -291,6 +294,66 @@ START_TEST(a_drain_completes_them)
 
     group_init(&g, 3);
     group_run(&g, drain, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* All leave at a boundary. Rank 1 is the first, and has not posted what threads
+ * of the others have: all the same each of them drains and leaves in good
+ * order. */
+static bool leave_apart(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *all, *one, *late;
+    float x = 1, y = 1;
+
+    EXPECT(post_named(comm, "x", &x, 1, &all) == HVD_OK);
+    if (rank != 1)
+        EXPECT(post_named(comm, rank == 0 ? "y" : "z", &y, 1, &one) == HVD_OK);
+    EXPECT(request_wait(all) == HVD_OK);
+    EXPECT(x == (float)g->size);
+    if (rank != 1 && arg != NULL)
+        EXPECT(comm_drain(comm) == HVD_OK);
+    EXPECT(comm_whole(comm) == HVD_OK);
+    comm_leave(comm, COMM_LEAVE_BOUNDARY, 3);
+    EXPECT(post_named(comm, "x", &x, 1, &late) == HVD_PEER_LOST);
+    if (rank != 1)
+        EXPECT(request_wait(one) == HVD_PEER_LOST);
+    EXPECT(comm_status(comm, NULL) == HVD_PEER_LOST);
+    return true;
+}
+
+START_TEST(at_a_boundary_calls_of_a_thread_end_and_nothing_else)
+{
+    struct group g;
+
+    for (int size = 2; size <= 4; size++) {
+        group_init(&g, size);
+        group_run(&g, leave_apart, _i ? &g : NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* All ranks leave, each with a call that the others have not posted. */
+static bool leave_crossed(struct group *g, int rank, void *arg)
+{
+    struct comm *comm = g->comms[rank];
+    struct hvd_request *request;
+    float x = 1;
+
+    EXPECT(post_named(comm, rank == 0 ? "x" : "y", &x, 1, &request) == HVD_OK);
+    comm_leave(comm, COMM_LEAVE_BOUNDARY, 3);
+    EXPECT(request_wait(request) == HVD_PEER_LOST);
+    return true;
+}
+
+START_TEST(all_leave_with_calls_of_their_own)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, leave_crossed, NULL);
     group_fini(&g);
 }
 END_TEST
@@ -398,6 +461,9 @@ int main(void)
     tcase_add_test(tc, an_abort_between_calls_is_no_failure);
     tcase_add_test(tc, who_has_left_posts_nothing);
     tcase_add_test(tc, a_drain_completes_them);
+    tcase_add_loop_test(
+        tc, at_a_boundary_calls_of_a_thread_end_and_nothing_else, 0, 2);
+    tcase_add_test(tc, all_leave_with_calls_of_their_own);
     tcase_add_test(tc, ranks_that_wait_for_each_other_learn_of_it);
     tcase_add_test(tc, threads_that_take_the_engine_at_once_get_it);
     suite_add_tcase(suite, tc);
