@@ -26,6 +26,28 @@ START_TEST(m14_success_is_when_all_members_are_released)
 }
 END_TEST
 
+START_TEST(m14_the_first_that_failed_is_known)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    f->slow_workers = true;
+    at(f, 0, hosts("a:3"));
+    at(f, 10, exited("w3", 1)); /* before there is a generation */
+    at(f, 20, exited("w1", 1));
+    ck_assert_uint_eq(f->driver.first_failed, 3);
+    at(f, 30, ready("w2"));
+    pass(f, 3000);
+    at(f, 3000, ready("w4"));
+    ck_assert_uint_eq(f->driver.first_failed, 0);
+    at(f, 3010, exited("w5", 1)); /* no member */
+    ck_assert_uint_eq(f->driver.first_failed, 5);
+    at(f, 3020, exited("w2", 1));
+    at(f, 3030, exited("w4", 1));
+    ck_assert_uint_eq(f->driver.first_failed, 2);
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m14_released_members_have_all_the_time_they_want)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -629,6 +651,7 @@ int main(void)
     TCase *tcase = tcase_create("core_end");
 
     tcase_add_test(tcase, m14_success_is_when_all_members_are_released);
+    tcase_add_test(tcase, m14_the_first_that_failed_is_known);
     tcase_add_test(tcase, m14_released_members_have_all_the_time_they_want);
     tcase_add_test(tcase, m14_exit_that_got_lost_is_asked_for);
     tcase_add_test(tcase, m14_deadline_set_after_an_absence_is_kept);

@@ -124,10 +124,13 @@ def files_are_appended_to(stage):
 
 @scenario
 def last_words_are_complete(stage):
-    """Much output right before the end, and a line without its end."""
+    """Much output right before the end, and a line without its end. The last
+    line of stderr is in the sentence about the job."""
     run = stage.start(["-np", "1", "--slot-restarts", "0"],
-                      ["sh", "-c", "seq 1 20000; printf end; exit 1"])
+                      ["sh", "-c", "echo cause >&2; seq 1 20000; printf end; "
+                       "exit 1"])
     run.ends(1)
+    check(run.errors[-1].endswith("its last line: cause"), run.errors)
     numbers = [line.rpartition(":")[2] for line in run.lines
                if line.startswith("[localhost:0]<stdout>:")]
     equal((len(numbers), numbers[-1:]), (20001, ["end"]), "lines, the last")

@@ -562,6 +562,10 @@ struct driver {
                          0: none */
     bool spawned_once; /* some worker could be started */
     char last_failure[WIRE_TEXT_MAX]; /* how a worker last failed */
+    /* the worker that failed first since the last generation was formed, a
+     * member if one did; 0: none has */
+    uint64_t first_failed;
+    bool first_was_member;
     uint64_t next_tick_us;
 
     /* work space, reserved */

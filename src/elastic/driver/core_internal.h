@@ -374,6 +374,8 @@ void job_stop(struct driver *d, int exit_status, hvd_status_t status,
 void job_stop_unstarted(struct driver *d, const struct driver_worker *w,
                         const char *why);
 void job_stop_failed(struct driver *d, const char *text);
+/* This worker is about to be dead or told to go, by its own failure. */
+void finish_note_failed(struct driver *d, const struct driver_worker *w);
 /* A worker that was released did not end as one that has finished does. */
 void finish_is_spoiled(struct driver *d, const struct driver_worker *w,
                        const char *how);

@@ -70,6 +70,18 @@ void job_stop_failed(struct driver *d, const char *text)
     job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 
+void finish_note_failed(struct driver *d, const struct driver_worker *w)
+{
+    bool member = worker_is_enlisted(w);
+
+    if (!worker_is_here(w) || d->phase >= DRIVER_STOPPING)
+        return;
+    if (d->first_failed != 0 && (d->first_was_member || !member))
+        return;
+    d->first_failed = w->id;
+    d->first_was_member = member;
+}
+
 /* Limits of 0 are none. */
 static uint64_t after(const struct driver *d, uint64_t limit_us)
 {
@@ -283,10 +295,12 @@ void finish_is_spoiled(struct driver *d, const struct driver_worker *w,
     text_worker(&t, d, w);
     text_add(&t, " had finished, but then ");
     text_add(&t, how);
-    if (d->exit_status == 0)
+    if (d->exit_status == 0) {
+        d->first_failed = w->id;
         spoil(d, 1, buf);
-    else
+    } else {
         record_warning(d, buf);
+    }
 }
 
 /* Who was told to go earlier, or evicted, is still being waited for. */

@@ -154,6 +154,7 @@ void generation_form(struct driver *d, size_t n_chosen, struct state_id base)
     d->aborted = d->committed = d->death = d->hang_warned = false;
     d->below_us = DRIVER_NEVER;
     d->formed_us = d->now_us;
+    d->first_failed = 0;
     members_recount(d);
     r = record_add(d, RECORD_GENERATION_FORMED);
     r->n = n_chosen;

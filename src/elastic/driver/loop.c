@@ -9,6 +9,7 @@
 #include "elastic/driver/loop.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,9 +32,7 @@
 enum {
     CONNECT_MIN_US = 2000000,
     CONNECT_MAX_US = 10000000,
-    TICK_LATE_US = 100000,    /* less than what base/stall.h calls a stall */
-    OUTPUT_QUIET_US = 100000, /* at the end: nothing more is on its way */
-    OUTPUT_DRAIN_MS = 1000,   /* for a slow reader of our own stdout */
+    TICK_LATE_US = 100000, /* less than what base/stall.h calls a stall */
     EPOLL_EVENTS = 64,
     ENDS_MAX = 16,
     CLIENT_LOOKS = 10,           /* a millisecond apart */
@@ -385,40 +384,10 @@ static void turn(struct loop *l)
     network_look(l, now_us);
     if (empty || is_held_up(l, now_us))
         tick(l, now_us);
+    output_watch(&l->output, l->driver.first_failed);
     output_flush(&l->output);
     if (loop_acts(l) && !l->finished)
         wait_events(l, busy || l->sent);
-}
-
-static void await_output(struct loop *l)
-{
-    struct pollfd fds[] = {
-        {.fd = wire_router_fd(l->output_router), .events = POLLIN},
-        {.fd = l->wake_fd, .events = POLLIN}};
-    eventfd_t n;
-
-    poll(fds, ARRAY_SIZE(fds), 10);
-    (void)eventfd_read(l->wake_fd, &n);
-    output_flush(&l->output);
-}
-
-/* Output that agents sent before they ended may still be in our socket. What a
- * killed agent's workers have left open never ends: a quiet moment does, too,
- * unless it is us who ask for nothing, as files take nothing just now. */
-static void collect_output(struct loop *l)
-{
-    uint64_t now_us = clock_now_us(), quiet_us = now_us;
-
-    while (l->speakers.n_streams > 0 && now_us - quiet_us < OUTPUT_QUIET_US) {
-        uint64_t n_outputs = l->n_outputs;
-
-        (void)inbox_drain_output(l);
-        if (l->n_outputs > n_outputs ||
-            output_deadline(&l->output) != CLOCK_NEVER)
-            quiet_us = now_us;
-        await_output(l);
-        now_us = clock_now_us();
-    }
 }
 
 /* ---- from options to a loop ---------------------------------------------- */
@@ -641,31 +610,14 @@ static int run(struct loop *l, uint64_t now_us)
     while (!l->finished)
         turn(l);
     if (!l->lead.replaced)
-        collect_output(l);
+        loop_collect_output(l);
     return l->exit_status;
-}
-
-/* Last, and the verdict last of all: what else has ended badly is told before.
- */
-static void close_output(struct loop *l, int exit_status)
-{
-    char line[WIRE_TEXT_MAX + 32];
-
-    output_close_files(&l->output);
-    status_fini(&l->status);
-    snprintf(line, sizeof(line), "hvd-elastic: %s", l->verdict);
-    if (exit_status != 0)
-        output_say(&l->output, line);
-    output_close_streams(&l->output, OUTPUT_DRAIN_MS);
-    log_set_sink(NULL, NULL);
-    output_fini(&l->output);
-    fd_close(&l->wake_fd);
 }
 
 int loop_run(const struct options *options, struct heir *heir)
 {
     struct loop *l = calloc(1, sizeof(*l));
-    uint64_t now_us = clock_now_us();
+    uint64_t now_us = clock_now_us(), failed;
     int exit_status = 1;
 
     if (!l) {
@@ -687,8 +639,9 @@ int loop_run(const struct options *options, struct heir *heir)
         snprintf(l->verdict, sizeof(l->verdict), "%s", error_text());
     else
         exit_status = run(l, now_us);
+    failed = l->driver.first_failed;
     loop_close(l);
-    close_output(l, exit_status);
+    loop_close_output(l, exit_status, failed);
     free(l);
     return exit_status;
 }

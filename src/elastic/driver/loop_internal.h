@@ -122,6 +122,14 @@ void loop_feed(struct loop *l, const struct driver_event *ev);
 /* loop_status.c: on a terminal, and now and then. */
 void loop_show_status(struct loop *l, uint64_t now_us);
 
+/* loop_end.c */
+
+/* What workers have printed before they ended. */
+void loop_collect_output(struct loop *l);
+/* Then the verdict, and our streams are closed. failed: the worker whose last
+ * line on stderr may be the cause; 0: none. */
+void loop_close_output(struct loop *l, int exit_status, uint64_t failed);
+
 /* loop_network.c */
 
 /* Other machines may be among these: then our sockets listen where they can be

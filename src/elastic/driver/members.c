@@ -177,6 +177,8 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
     text_add(&t, how);
     /* M11: it, or its host, was about to go anyhow */
     failure &= w->drain == DRAIN_NONE && !host_leaves(host_of(d, w));
+    if (failure)
+        finish_note_failed(d, w);
     uncount(d, w);
     worker_move(w, LIFE_DEAD);
     worker_stand(w, was_member ? STAND_RUNNING : STAND_OUT);
@@ -528,6 +530,7 @@ static void on_leaving(struct driver *d, struct driver_worker *w,
         text_worker(&t, d, w);
         text_add(&t, " failed: ");
         text_add(&t, leaving->text);
+        finish_note_failed(d, w);
         if (is_own_trouble(d, w, leaving))
             leave_out(d, w, leaving, buf);
         else /* M11: user errors end the job */

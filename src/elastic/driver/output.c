@@ -127,7 +127,7 @@ static struct output_entry *find_or_add(struct output *o, uint64_t worker)
     entry = &o->entries[at];
     memmove(entry + 1, entry, (o->n_entries - at) * sizeof(*entry));
     o->n_entries++;
-    *entry = (struct output_entry){.worker = worker};
+    *entry = (struct output_entry){.worker = worker, .words.worker = worker};
     return entry;
 }
 
@@ -176,6 +176,7 @@ static void write_plain(struct output *o, const struct output_worker *who,
 struct route {
     struct output *o;
     const struct output_worker *who;
+    struct output_entry *entry;
     int stream;
     char prefix[PREFIX_MAX];
     size_t n_prefix;
@@ -262,6 +263,10 @@ static void put_piece(struct route *r, struct output_line *line,
     output_sink_put(sink, line->bytes, line->n);
     output_sink_put(sink, bytes, n);
     end_piece(r, sink, line, n > 0 ? bytes[n - 1] : line->bytes[line->n - 1]);
+    if (r->stream == 1) {
+        last_line_add(&r->entry->words, line->bytes, line->n);
+        last_line_add(&r->entry->words, bytes, n);
+    }
     if (o->config.dir) {
         keep_plain(o, line->bytes, line->n);
         keep_plain(o, bytes, n);
@@ -352,6 +357,7 @@ static void split(struct route *r, struct output_line *line, const char *bytes,
 
 static void drop_entry(struct output *o, struct output_entry *entry)
 {
+    last_words_keep(&o->last_words, &entry->words);
     free_lines(entry);
     o->n_entries--;
     memmove(entry, entry + 1,
@@ -370,7 +376,7 @@ void output_write(struct output *o, const struct output_worker *who, int stream,
                   const void *bytes, size_t n, enum output_mark mark)
 {
     struct output_entry *entry = find_or_add(o, who->worker);
-    struct route r = {.o = o, .who = who, .stream = stream};
+    struct route r = {.o = o, .who = who, .entry = entry, .stream = stream};
     struct output_line *line;
 
     HVD_ASSERT(stream >= 0 && stream < OUTPUT_STREAMS);
@@ -401,6 +407,19 @@ void output_forget(struct output *o, const struct output_worker *who)
     entry = find(o, who->worker);
     if (entry)
         drop_entry(o, entry);
+}
+
+void output_watch(struct output *o, uint64_t worker)
+{
+    last_words_watch(&o->last_words, worker);
+}
+
+bool output_last_words(const struct output *o, uint64_t worker, char *text)
+{
+    const struct output_entry *entry = find(o, worker);
+
+    return entry ? last_line_text(&entry->words, text)
+                 : last_words_of(&o->last_words, worker, text);
 }
 
 /* ---- our streams -------------------------------------------------------- */

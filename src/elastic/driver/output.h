@@ -32,6 +32,7 @@
 
 #include <hvd/status.h>
 
+#include "elastic/driver/last_words.h"
 #include "elastic/driver/output_files.h"
 #include "elastic/driver/output_sink.h"
 
@@ -78,6 +79,7 @@ struct output_line {
 
 struct output_entry {
     uint64_t worker;
+    struct last_line words;
     struct output_line lines[OUTPUT_STREAMS];
 };
 
@@ -88,6 +90,7 @@ struct output {
     struct output_sink sinks[OUTPUT_STREAMS];
     unsigned n_sinks; /* 1: both streams are the first */
     struct output_files files;
+    struct last_words last_words;
     char *plain; /* [n_plain] for the file of the current chunk */
     size_t n_plain, plain_max;
 };
@@ -103,6 +106,13 @@ void output_write(struct output *o, const struct output_worker *who, int stream,
 
 /* The worker is gone for good: finish its unfinished lines, forget it. */
 void output_forget(struct output *o, const struct output_worker *who);
+
+/* What this worker has said last on stderr is kept for good from now on; 0: of
+ * nobody. */
+void output_watch(struct output *o, uint64_t worker);
+
+/* Into text [LAST_WORDS_MAX]; false: it is not known. */
+bool output_last_words(const struct output *o, uint64_t worker, char *text);
 
 /* A line of our own, without its end, to stderr. */
 void output_say(struct output *o, const char *line);

@@ -1,0 +1,48 @@
+/* elastic/driver/last_words.h - the last line that a worker has printed to
+ * stderr: for the sentence about why a job failed.
+ *
+ * Those of workers whose output goes on are their entries' (output.c). Of the
+ * others the newest are kept here, and those of the watched worker, which has
+ * failed first.
+ *
+ * Threads: the driver's loop. Memory: its own, of a fixed size. */
+#ifndef ELASTIC_DRIVER_LAST_WORDS_H
+#define ELASTIC_DRIVER_LAST_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LAST_WORDS_MAX = 200, LAST_WORDS_KEPT = 64 };
+
+/* Of one worker. */
+struct last_line {
+    uint64_t worker;
+    size_t n;
+    bool open;                 /* the line has no end yet */
+    char text[LAST_WORDS_MAX]; /* [n] */
+};
+
+struct last_words {
+    struct last_line watched;
+    struct last_line kept[LAST_WORDS_KEPT]; /* a ring */
+    size_t next;
+};
+
+/* bytes [n] are a line, or the next part of one. Blank lines are no words;
+ * what would disturb a terminal is '?'. */
+void last_line_add(struct last_line *w, const char *bytes, size_t n);
+
+/* Its output has ended. */
+void last_words_keep(struct last_words *l, const struct last_line *w);
+
+/* From now on those of this worker are kept for good; 0: of none. */
+void last_words_watch(struct last_words *l, uint64_t worker);
+
+/* Into text [LAST_WORDS_MAX]. False: none are known. */
+bool last_words_of(const struct last_words *l, uint64_t worker, char *text);
+
+/* words [n] as a string, into text [LAST_WORDS_MAX]; false: there are none. */
+bool last_line_text(const struct last_line *w, char *text);
+
+#endif
