@@ -14,27 +14,31 @@ static uint64_t base_delay(const struct blacklist_config *config,
     return delay < config->high_us ? delay : config->high_us;
 }
 
-void blacklist_add(struct blacklist *b, const struct blacklist_config *config,
-                   uint64_t now_us, struct random_state *random)
+uint64_t blacklist_until(const struct blacklist_config *config, uint32_t count,
+                         uint64_t now_us, struct random_state *random)
 {
     uint64_t delay, jitter = 0;
 
+    if (!config->cooldown)
+        return UINT64_MAX;
+    HVD_ASSERT(config->low_us <= config->high_us);
+    delay = base_delay(config, count);
+    if (config->low_us > 0)
+        jitter = random_below(random, config->low_us);
+    if (jitter > config->high_us - delay)
+        jitter = config->high_us - delay;
+    return now_us + delay + jitter;
+}
+
+void blacklist_add(struct blacklist *b, const struct blacklist_config *config,
+                   uint64_t now_us, struct random_state *random)
+{
     if (b->listed)
         return;
     b->listed = true;
     if (b->count < UINT32_MAX)
         b->count++;
-    if (!config->cooldown) {
-        b->until_us = UINT64_MAX;
-        return;
-    }
-    HVD_ASSERT(config->low_us <= config->high_us);
-    delay = base_delay(config, b->count);
-    if (config->low_us > 0)
-        jitter = random_below(random, config->low_us);
-    if (jitter > config->high_us - delay)
-        jitter = config->high_us - delay;
-    b->until_us = now_us + delay + jitter;
+    b->until_us = blacklist_until(config, b->count, now_us, random);
 }
 
 bool blacklist_expire(struct blacklist *b, uint64_t now_us)

@@ -1,10 +1,10 @@
-/* discovery/blacklist.h - one host's time out.
+/* discovery/blacklist.h - the time out of a host, or of a slot.
  *
- * A blacklisted host stays so for good, or, with a cooldown range (low, high),
- * for min(high, low * 2^(count - 1)) plus jitter in [0, low) (never above
- * high), where count is how often it was blacklisted; count is kept, so that
- * the time grows. (Horovod's formula doubles once more at the first time; its
- * documentation says what we do: docs/conformance.md.)
+ * It lasts for good, or, with a cooldown range (low, high), for min(high, low *
+ * 2^(count - 1)) plus jitter in [0, low) (never above high), where count is how
+ * often there was one; count is kept, so that the time grows. (Horovod's
+ * formula doubles once more at the first time; its documentation says what we
+ * do: docs/conformance.md.)
  *
  * Pure: time is an argument, in microseconds. Source: Horovod D13, E8. */
 #ifndef DISCOVERY_BLACKLIST_H
@@ -25,6 +25,10 @@ struct blacklist {
     uint32_t count;
     uint64_t until_us; /* UINT64_MAX: for good */
 };
+
+/* Until when the count-th time out that begins now lasts; count > 0. */
+uint64_t blacklist_until(const struct blacklist_config *config, uint32_t count,
+                         uint64_t now_us, struct random_state *random);
 
 /* Put it on the list; no effect while it is on it. */
 void blacklist_add(struct blacklist *b, const struct blacklist_config *config,

@@ -17,12 +17,10 @@ NOTICE_S = SILENCE_S + 1.5 * SLOW
 CALM_S = 4
 # Delay and loss for this long; HVD_CLUSTER_LONG=300 for the whole five minutes.
 ROUGH_S = float(os.environ.get("HVD_CLUSTER_LONG", "20"))
-# a host that failed may come back after a second
-COOL = ("--blacklist-cooldown-range", "1", "2")
 
 
 def start(stage, n=3, slots=1, options=()):
-    return stage.job(hosts=n, slots=slots, options=(*COOL, *options))
+    return stage.job(hosts=n, slots=slots, options=options)
 
 
 def gone(run, host):

@@ -15,66 +15,11 @@ static struct fixture the_fixture;
 
 static void step(struct fixture *f, const struct driver_event *ev);
 
-/* ---- the transcript ------------------------------------------------------ */
-
-static void say(struct fixture *f, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void say(struct fixture *f, const char *fmt, ...)
+/* The driver may have started another one there by now. */
+char *agent_host(struct fixture *f, uint64_t agent)
 {
-    size_t room = sizeof(f->transcript) - f->n_transcript;
-    va_list ap;
-    int n;
-
-    va_start(ap, fmt);
-    n = vsnprintf(f->transcript + f->n_transcript, room, fmt, ap);
-    va_end(ap);
-    ck_assert(n >= 0 && (size_t)n < room);
-    f->n_transcript += (size_t)n;
-}
-
-static void end_line(struct fixture *f)
-{
-    if (f->head[0])
-        say(f, "\n");
-    f->head[0] = '\0';
-}
-
-/* A line "head: who who". The same head again: on the same line. */
-static void line(struct fixture *f, const char *head, const char *who)
-{
-    if (strcmp(head, f->head) != 0) {
-        end_line(f);
-        say(f, "%s:", head);
-        snprintf(f->head, sizeof(f->head), "%s", head);
-    }
-    say(f, " %s", who);
-}
-
-static void sentence(struct fixture *f, const char *head, const char *text)
-{
-    end_line(f);
-    say(f, "%s%s\n", head, text);
-}
-
-static void say_cut(const struct message *m, char *head, size_t max)
-{
-    if (m->u.cut.boundary == CUT_NEVER)
-        snprintf(head, max, "cut never");
-    else
-        snprintf(head, max, "cut %" PRIu64, m->u.cut.boundary);
-}
-
-static void say_abort(const struct message *m, char *head, size_t max)
-{
-    static const char *const why[] = {"?", "", ", mismatch", ", stale"};
-
-    if (m->u.abort.worker != 0)
-        snprintf(head, max, "abort %" PRIu64 ", w%" PRIu64 " died",
-                 m->generation, m->u.abort.worker);
-    else
-        snprintf(head, max, "abort %" PRIu64 "%s", m->generation,
-                 why[m->u.abort.reason & 3]);
+    ck_assert_uint_lt(agent, FIXTURE_AGENTS_MAX);
+    return f->agent_hosts[agent];
 }
 
 /* What the ranks learn of each other. */
@@ -90,115 +35,6 @@ static void check_table(const struct driver *d)
         ck_assert_uint_eq(e->slot, w->slot);
         ck_assert_uint_eq(e->port, w->port);
         ck_assert_str_eq(e->address, w->address);
-    }
-}
-
-static void say_send(struct fixture *f, uint64_t id, const struct message *m)
-{
-    static const char *const changes[] = {"?", "removed", "added", "both"};
-    static const char *const ends[] = {"?", "finished", "drained", "failed"};
-    char head[WIRE_TEXT_MAX] = "", who[32];
-
-    ck_assert_uint_eq(m->job, FIXTURE_JOB);
-    ck_assert_uint_eq(m->term, f->driver.config.term);
-    snprintf(who, sizeof(who), "w%" PRIu64, id);
-    if (m->type == MSG_ASSIGN)
-        snprintf(head, sizeof(head), "assign %" PRIu64, m->generation);
-    else if (m->type == MSG_HOLD)
-        snprintf(head, sizeof(head), "hold %" PRIu64 ", %s", m->u.hold.sequence,
-                 changes[m->u.hold.flags & 3]);
-    else if (m->type == MSG_CUT)
-        say_cut(m, head, sizeof(head));
-    else if (m->type == MSG_ABORT)
-        say_abort(m, head, sizeof(head));
-    else if (m->type == MSG_SHUTDOWN)
-        snprintf(head, sizeof(head), "shutdown %s",
-                 ends[m->u.shutdown.reason & 3]);
-    else if (m->type == MSG_RELEASE)
-        snprintf(head, sizeof(head), "release");
-    if (m->type == MSG_ASSIGN && m->u.assign.sync && !m->u.assign.source)
-        strcat(who, "+sync");
-    if (head[0])
-        line(f, head, who);
-}
-
-static void say_record(struct fixture *f, const struct driver_record *r)
-{
-    const struct driver *d = &f->driver;
-    char text[2 * WIRE_TEXT_MAX];
-
-    f->n_records[r->type]++;
-    if (r->type == RECORD_GENERATION_FORMED) {
-        ck_assert_uint_eq(r->n, d->world_size);
-        ck_assert_uint_eq(r->duration_us, d->formed_us - d->opened_us);
-        ck_assert(d->table.entries[r->root].source);
-    }
-    if (r->type >= RECORD_NOTE || r->type == RECORD_STALL) {
-        sentence(f, r->type == RECORD_NOTE ? "note: " : "warn: ", r->text);
-    } else if (r->type == RECORD_HOST_BLACKLISTED) {
-        if (r->until_us == UINT64_MAX)
-            snprintf(text, sizeof(text), "%s for good", r->host);
-        else
-            snprintf(text, sizeof(text), "%s for %" PRIu64 " ms", r->host,
-                     (r->until_us - f->now_us) / 1000);
-        sentence(f, "blacklist ", text);
-    } else if (r->type == RECORD_HOST_LEAVING || r->type == RECORD_HOST_APART) {
-        bool leaves = r->type == RECORD_HOST_LEAVING;
-
-        snprintf(text, sizeof(text), "%s %s %" PRIu64 " ms: %s", r->host,
-                 leaves ? "in" : "for", r->duration_us / 1000, r->text);
-        sentence(f, leaves ? "leaving " : "apart ", text);
-    }
-}
-
-/* The driver may have started another one there by now. */
-static char *agent_host(struct fixture *f, uint64_t agent)
-{
-    ck_assert_uint_lt(agent, FIXTURE_AGENTS_MAX);
-    return f->agent_hosts[agent];
-}
-
-static const char *const done_to_agents[] = {
-    [DRIVER_ACT_STOP_AGENT] = "stop agent",
-    [DRIVER_ACT_KILL_AGENT] = "kill agent",
-    [DRIVER_ACT_DOUBT] = "doubt"};
-
-static void say_action(struct fixture *f, const struct driver_action *a)
-{
-    char text[WIRE_TEXT_MAX + 16];
-
-    switch (a->type) {
-    case DRIVER_ACT_START_AGENT:
-        strcpy(agent_host(f, a->agent), a->host);
-        line(f, "start agent", a->host);
-        break;
-    case DRIVER_ACT_STOP_AGENT:
-    case DRIVER_ACT_KILL_AGENT:
-    case DRIVER_ACT_DOUBT:
-        line(f, done_to_agents[a->type], agent_host(f, a->agent));
-        break;
-    case DRIVER_ACT_SPAWN:
-        snprintf(text, sizeof(text), "w%" PRIu64 "@%s:%" PRIu32, a->worker,
-                 a->host, a->slot);
-        line(f, "spawn", text);
-        break;
-    case DRIVER_ACT_KILL:
-        snprintf(text, sizeof(text), "w%" PRIu64, a->worker);
-        line(f, "kill", text);
-        break;
-    case DRIVER_ACT_PONG:
-        break;
-    case DRIVER_ACT_SEND:
-        say_send(f, a->worker, &a->u.message);
-        break;
-    case DRIVER_ACT_RECORD:
-        say_record(f, &a->u.record);
-        break;
-    case DRIVER_ACT_FINISH:
-        snprintf(text, sizeof(text), "%d: %s", a->u.finish.status,
-                 a->u.finish.text);
-        sentence(f, "finish ", text);
-        break;
     }
 }
 
@@ -342,7 +178,7 @@ static void step(struct fixture *f, const struct driver_event *ev)
     copy = calloc(n + 1, sizeof(*copy));
     ck_assert_ptr_nonnull(copy);
     for (size_t i = 0; i < n; i++) {
-        say_action(f, &actions[i]);
+        transcribe(f, &actions[i]);
         copy[i] = actions[i];
     }
     for (size_t i = 0; i < n; i++)
@@ -376,6 +212,7 @@ struct fixture *fixture_new(const struct fixture_options *o)
     c.blacklist.cooldown = o->cooldown_high_ms > 0;
     c.blacklist.low_us = o->cooldown_low_ms * 1000;
     c.blacklist.high_us = o->cooldown_high_ms * 1000;
+    c.hosts_fixed = !o->script;
     c.elastic_timeout_us = us_or(o->elastic_ms, 600000);
     c.start_timeout_us = us_or(o->start_ms, 60000);
     c.drain_timeout_us = us_or(o->drain_ms, 30000);
@@ -435,6 +272,16 @@ const struct driver_worker *worker(struct fixture *f, const char *name)
     return driver_worker(&f->driver, next_worker(&name));
 }
 
+void nothing_failed(const struct fixture *f, size_t host)
+{
+    const struct driver_host *h = &f->driver.hosts[host];
+
+    ck_assert_uint_eq(h->failing_us, 0);
+    ck_assert_uint_eq(h->start_us, 0);
+    for (uint32_t i = 0; i < h->slots_max; i++)
+        ck_assert_uint_eq(driver_slot(&f->driver, h, i)->n_failed, 0);
+}
+
 void holds(struct fixture *f, const char *workers, uint64_t generation,
            uint64_t version)
 {
@@ -442,27 +289,6 @@ void holds(struct fixture *f, const char *workers, uint64_t generation,
 
     while ((id = next_worker(&workers)))
         f->workers[id].id = (struct state_id){generation, version};
-}
-
-void forget(struct fixture *f)
-{
-    end_line(f);
-    f->transcript[f->n_transcript = 0] = '\0';
-}
-
-void expect(struct fixture *f, const char *transcript)
-{
-    end_line(f);
-    ck_assert_str_eq(f->transcript, transcript);
-    forget(f);
-}
-
-void expect_part(struct fixture *f, const char *part)
-{
-    end_line(f);
-    if (!strstr(f->transcript, part))
-        ck_assert_str_eq(f->transcript, part);
-    forget(f);
 }
 
 /* ---- from words to events ------------------------------------------------ */
@@ -541,7 +367,7 @@ static void about_worker(struct fixture *f, const struct happening *h,
     } else {
         ck_assert_int_eq(h->type, DRIVER_EV_SPAWN_FAILED);
         ev.u.spawn_failed.worker = id;
-        ev.u.spawn_failed.error = 2;
+        ev.u.spawn_failed.error = h->number;
         snprintf(ev.u.spawn_failed.text, WIRE_TEXT_MAX, "%s", h->text);
         step(f, &ev);
     }

@@ -15,7 +15,8 @@
  *   hold 1, added: w1                     cut 5: w1         cut never: w1
  *   release: w1                           shutdown drained: w1
  *   blacklist a for good                  blacklist a for 30000 ms
- *   leaving a in 5000 ms: why
+ *   close a:0 for good                    close a:0 for 30000 ms
+ *   no start: a: why                      leaving a in 5000 ms: why
  *   warn: sentence                        finish 1: sentence
  * PONG, WELCOME and the other records are left out (records are counted).
  *
@@ -44,6 +45,7 @@ struct fixture_options {
     uint32_t slot_restarts; /* [3] */
     bool strict_blacklist;
     uint64_t cooldown_low_ms, cooldown_high_ms;
+    bool script;         /* discovery may list others: the list is not fixed */
     uint64_t elastic_ms; /* [600000] */
     uint64_t start_ms;   /* [60000] */
     uint64_t drain_ms;   /* [30000] */
@@ -125,7 +127,8 @@ struct happening interrupted(int signal);
 struct happening unsayable(uint64_t generation, const char *text);
 struct happening spawned_late(const char *workers);
 struct happening spawn_fails(const char *workers, const char *text);
-struct happening killed(const char *workers); /* exited by signal 9 */
+struct happening fork_fails(const char *workers); /* EAGAIN */
+struct happening killed(const char *workers);     /* exited by signal 9 */
 struct happening exited(const char *workers, int code);
 struct happening runs_as(const char *workers, int pid); /* SPAWNED */
 /* One of these four, as the agent on `host` says it. */
@@ -183,6 +186,13 @@ void leave_at(struct fixture *f, uint64_t ms, const char *workers, uint64_t n);
 void holds(struct fixture *f, const char *workers, uint64_t generation,
            uint64_t version);
 
+/* ---- transcript.c -------------------------------------------------------- */
+
+/* Add this action. */
+void transcribe(struct fixture *f, const struct driver_action *a);
+/* The name of the host that this agent was started on. */
+char *agent_host(struct fixture *f, uint64_t agent);
+
 void forget(struct fixture *f); /* the transcript */
 
 /* Compare with the transcript since the last call, and forget it. */
@@ -190,6 +200,9 @@ void expect(struct fixture *f, const char *transcript);
 
 /* The transcript contains `part`; and forget it. */
 void expect_part(struct fixture *f, const char *part);
+
+/* On that host, in that row. */
+void nothing_failed(const struct fixture *f, size_t host);
 
 const struct driver_worker *worker(struct fixture *f, const char *name);
 

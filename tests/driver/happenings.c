@@ -1,5 +1,6 @@
 /* tests/driver/happenings.c - words for what happens to a driver. Not what it
  * does about it: fixture.c. See fixture.h. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +100,18 @@ struct happening spawned_late(const char *workers)
 
 struct happening spawn_fails(const char *workers, const char *text)
 {
-    return event(DRIVER_EV_SPAWN_FAILED, workers, text);
+    struct happening h = event(DRIVER_EV_SPAWN_FAILED, workers, text);
+
+    h.number = ENOENT;
+    return h;
+}
+
+struct happening fork_fails(const char *workers)
+{
+    struct happening h = event(DRIVER_EV_SPAWN_FAILED, workers, "cannot fork");
+
+    h.number = EAGAIN;
+    return h;
 }
 
 struct happening killed(const char *workers)

@@ -184,8 +184,8 @@ START_TEST(d6_all_workers_fail)
     expect(f, "abort 1, w1 died: w2\nspawn: w3@host-1:0 w4@host-2:0\n"
               "assign 2: w3 w4+sync\n");
     at(f, 30, exited("w3 w4", 1)); /* their budgets are used up */
-    expect_part(f, "finish 1: every host is blacklisted; last failure: worker "
-                   "4 (host-2:0) exited with status 1\n");
+    expect_part(f, "finish 1: every slot is closed; last failure: worker 4 "
+                   "(host-2:0) exited with status 1\n");
     fixture_free(f);
 }
 END_TEST

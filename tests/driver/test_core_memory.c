@@ -124,7 +124,8 @@ START_TEST(a_refusal_without_memory_has_other_words)
     forget(f);
     none = true;
     at(f, 30, ready_layout("w2", "other f32[1]"));
-    expect_part(f, "shutdown failed: w2\nwarn: state layouts differ");
+    expect_part(f, "shutdown failed: w2\n"
+                   "close a:1 for good: state layouts differ");
     ck_assert_ptr_null(worker(f, "w2")->refusal);
     at(f, 40, ping("w2", WORKER_JOINING, 0)); /* repeated */
     expect(f, "shutdown failed: w2\n");

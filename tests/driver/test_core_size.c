@@ -134,39 +134,57 @@ START_TEST(rows_that_move_keep_who_lives_there)
 }
 END_TEST
 
-START_TEST(failures_count_of_a_host_that_was_away)
+/* It may be another one, or have been mended. */
+START_TEST(nothing_counts_of_a_host_that_was_away)
 {
     struct fixture *f = fixture_create(.np = 1, .slot_restarts = 1);
 
     run(f, "a:1");
     at(f, 10, commits("w1"));
     at(f, 20, hosts("a:1 b:1"));
-    at(f, 30, exited("w2", 1));
-    at(f, 40, hosts("a:1"));
-    at(f, 50, exited("w3", 0)); /* its replacement */
-    pass(f, 8 * MINUTE_MS);
-    at(f, 8 * MINUTE_MS, hosts("a:1 b:1"));
-    forget(f);
-    at(f, 8 * MINUTE_MS, exited("w4", 1));
-    expect(f, "blacklist b for good\nstop agent: b\n");
+    at(f, 30, exited("w2 w3", 1));
+    expect_part(f, "close b:0 for good: worker 3 (b:0) exited with status 1\n");
+    pass(f, 1000);
+    expect(f, "");
+    at(f, 1000, hosts("a:1"));
+    at(f, 1010, hosts("a:1 b:1")); /* before its row has gone */
+    expect(f, "stop agent: b\nstart agent: b\nspawn: w4@b:0\n");
     fixture_free(f);
 }
 END_TEST
 
-START_TEST(failures_of_a_host_that_was_away_for_longer_are_forgotten)
+START_TEST(a_host_that_is_away_is_forgotten)
+{
+    struct fixture *f = fixture_create(.np = 1, .strict_blacklist = true);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 20, hosts("a:1 b:1"));
+    at(f, 30, exited("w2", 1));
+    expect_part(f, "blacklist b for good\n");
+    ck_assert_uint_eq(f->driver.n_hosts, 2);
+    at(f, 40, hosts("a:1"));
+    pass(f, 300);
+    ck_assert_uint_eq(f->driver.n_hosts, 1);
+    at(f, 400, hosts("a:1 b:1"));
+    expect(f, "start agent: b\nspawn: w3@b:0\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Nor does a successor hold anything against it. */
+START_TEST(a_host_that_was_away_is_not_written_down)
 {
     struct fixture *f = fixture_create(.np = 1, .slot_restarts = 1);
 
     run(f, "a:1");
     at(f, 10, commits("w1"));
     at(f, 20, hosts("a:1 b:1"));
-    at(f, 30, exited("w2", 1));
+    at(f, 30, exited("w2 w3", 1));
+    ck_assert_uint_eq(f->memory.n_slots, 1);
+    ck_assert_uint_eq(f->memory.slots[0].n_closed, 1);
     at(f, 40, hosts("a:1"));
-    at(f, 50, exited("w3", 0)); /* its replacement */
-    pass(f, 9 * MINUTE_MS);
-    ck_assert_uint_eq(f->driver.n_hosts, 2);
-    pass(f, 11 * MINUTE_MS);
-    ck_assert_uint_eq(f->driver.n_hosts, 1);
+    ck_assert_uint_eq(f->memory.n_slots, 0);
     fixture_free(f);
 }
 END_TEST
@@ -203,69 +221,6 @@ START_TEST(hosts_that_have_left_are_not_written_down)
 }
 END_TEST
 
-/* Of its slots nothing counts any more. */
-START_TEST(a_blacklisted_host_is_written_down_without_its_slots)
-{
-    struct fixture *f = fixture_create(.np = 1, .slot_restarts = 1);
-
-    run(f, "a:1");
-    at(f, 10, commits("w1"));
-    at(f, 20, hosts("a:1 b:1"));
-    at(f, 30, exited("w2", 1));
-    at(f, 40, exited("w3", 1));
-    keep_sweep(&f->keep, &f->driver);
-    ck_assert_uint_eq(f->memory.n_slots, 1);
-    at(f, 50, hosts("a:1"));
-    pass(f, 30 * MINUTE_MS);
-    keep_sweep(&f->keep, &f->driver);
-    ck_assert_uint_eq(f->memory.n_hosts, 2);
-    ck_assert_uint_eq(f->memory.n_slots, 0);
-    ck_assert(memory_host(&f->memory, "b")->blacklisted);
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(a_blacklisted_host_comes_back_blacklisted)
-{
-    struct fixture *f = fixture_create(.np = 1, .strict_blacklist = true);
-
-    run(f, "a:1");
-    at(f, 10, commits("w1"));
-    at(f, 20, hosts("a:1 b:1"));
-    at(f, 30, exited("w2", 1));
-    at(f, 40, hosts("a:1"));
-    pass(f, 30 * MINUTE_MS);
-    ck_assert_uint_eq(n_furnished(&f->driver), 1); /* but costs little */
-    forget(f);
-    at(f, 30 * MINUTE_MS, hosts("a:1 b:1"));
-    pass(f, 30 * MINUTE_MS + 1000);
-    expect(f, "");
-    fixture_free(f);
-}
-END_TEST
-
-START_TEST(a_cooldown_grows_though_the_host_was_away)
-{
-    struct fixture *f = fixture_create(.np = 1, .strict_blacklist = true,
-                                       .cooldown_low_ms = 1,
-                                       .cooldown_high_ms = 10000);
-
-    run(f, "a:1");
-    at(f, 10, commits("w1"));
-    at(f, 20, hosts("a:1 b:1"));
-    at(f, 30, exited("w2", 1));
-    at(f, 40, hosts("a:1"));
-    expect(f, "start agent: b\nspawn: w2@b:0\n"
-              "blacklist b for 1 ms\nstop agent: b\n");
-    pass(f, 30 * MINUTE_MS);
-    at(f, 30 * MINUTE_MS, hosts("a:1 b:1"));
-    at(f, 30 * MINUTE_MS, exited("w3", 1));
-    expect(f, "start agent: b\nspawn: w3@b:0\n"
-              "blacklist b for 2 ms\nstop agent: b\n");
-    fixture_free(f);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("core_size");
@@ -275,13 +230,10 @@ int main(void)
     tcase_add_test(tcase, a_gap_starts_as_many_agents_again_as_it_takes);
     tcase_add_test(tcase, hosts_that_have_left_are_forgotten);
     tcase_add_test(tcase, rows_that_move_keep_who_lives_there);
-    tcase_add_test(tcase, failures_count_of_a_host_that_was_away);
-    tcase_add_test(tcase,
-                   failures_of_a_host_that_was_away_for_longer_are_forgotten);
+    tcase_add_test(tcase, nothing_counts_of_a_host_that_was_away);
+    tcase_add_test(tcase, a_host_that_is_away_is_forgotten);
+    tcase_add_test(tcase, a_host_that_was_away_is_not_written_down);
     tcase_add_test(tcase, hosts_that_have_left_are_not_written_down);
-    tcase_add_test(tcase, a_blacklisted_host_is_written_down_without_its_slots);
-    tcase_add_test(tcase, a_blacklisted_host_comes_back_blacklisted);
-    tcase_add_test(tcase, a_cooldown_grows_though_the_host_was_away);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -137,7 +137,8 @@ START_TEST(other_layout_after_it_is_refused_alone)
     agent_back(f, 1100, "a", 1, "w1@0 w2@1");
     greets(f, 1200, "w1 w2", newcomer(WORKER_IDLE));
     at(f, 1300, ready_layout("w2", "other f32[1]"));
-    expect_part(f, "shutdown failed: w2\nwarn: state layouts differ");
+    expect_part(f, "shutdown failed: w2\n"
+                   "close a:1 for good: state layouts differ");
     ck_assert_int_eq(f->driver.phase, DRIVER_WAITING);
     fixture_free(f);
 }
@@ -179,7 +180,7 @@ START_TEST(one_that_cannot_be_started_now_ends_nothing)
     at(f, 1150, killed("w1"));
     expect_part(f, "spawn: w1@a:0 w1001@a:0\n");
     at(f, 1200, spawn_fails("w1001", "cannot fork"));
-    expect(f, "");
+    expect(f, "no start: a: cannot fork\n");
     ck_assert_int_eq(f->driver.phase, DRIVER_WAITING);
     fixture_free(f);
 }

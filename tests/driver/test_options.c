@@ -350,7 +350,9 @@ START_TEST(options_defaults_are_those_of_the_help)
     ck_assert_uint_eq(o.driver_timeout_us, 600000000);
     ck_assert_int_eq(o.reset_limit, -1);
     ck_assert_uint_eq(o.slot_restarts, 3);
-    ck_assert(!o.strict_blacklist && !o.blacklist.cooldown && !o.timestamps);
+    ck_assert(!o.strict_blacklist && o.blacklist.cooldown && !o.timestamps);
+    ck_assert_uint_eq(o.blacklist.low_us, 10000000);
+    ck_assert_uint_eq(o.blacklist.high_us, 600000000);
     ck_assert(!o.encrypt_data);
     ck_assert_ptr_null(o.script);
     ck_assert_ptr_null(o.output_dir);
@@ -398,6 +400,14 @@ START_TEST(options_times_take_fractions)
     ck_assert_uint_eq(o.heartbeat_timeout_us, 1000000);
     ck_assert_uint_eq(o.discovery_interval_us, 50000);
     ck_assert_uint_eq(o.discovery_timeout_us, 3000000);
+    options_fini(&o);
+}
+END_TEST
+
+START_TEST(options_strict_blacklist_is_for_good)
+{
+    ck_assert(parse("-np 1 --strict-blacklist prog x"));
+    ck_assert(!o.blacklist.cooldown);
     options_fini(&o);
 }
 END_TEST
@@ -506,6 +516,7 @@ int main(void)
     tcase_add_test(tcase, options_times_take_fractions);
     tcase_add_test(tcase, options_say_how_agents_are_started);
     tcase_add_test(tcase, options_blacklist_takes_two_values);
+    tcase_add_test(tcase, options_strict_blacklist_is_for_good);
     tcase_add_test(tcase, options_output_files_are_made);
     tcase_add_test(tcase,
                    options_event_log_of_before_is_not_touched_by_a_bad_line);

@@ -224,8 +224,8 @@ def environment_too_large_is_refused(stage):
 def directory_that_is_missing_there_is_named(stage):
     path = os.path.join(stage.root, "gone")
     os.makedirs(path)
-    run = start(stage, ("roomless:1",), ["true"], ["--slot-restarts", "0"],
-                ["-np", "1"],
+    run = start(stage, ("roomless:1",), ["true"],
+                ["--elastic-timeout", "2"], ["-np", "1"],
                 under=["sh", "-c", 'cd "$0" && exec "$@"', path])
     equal(run.wait(PATIENCE_S), 1, "status")
     check('host roomless: cannot enter "%s": No such file' % path
@@ -235,7 +235,7 @@ def directory_that_is_missing_there_is_named(stage):
 @scenario
 def program_that_is_missing_there_is_named(stage):
     run = start(stage, (ALPHA + ":1",), ["/nowhere/train"],
-                ["--slot-restarts", "0"], ["-np", "1"])
+                ["--elastic-timeout", "2"], ["-np", "1"])
     equal(run.wait(PATIENCE_S), 1, "status")
     check('host alpha: cannot execute "/nowhere/train": No such file'
           in run.verdict(), run.verdict())
@@ -265,17 +265,16 @@ def hosts_that_cannot_be_started_are_named(stage):
     run = start(stage, (ALPHA + ":1", "denied:1", "missing:1", "old:1",
                         "silent:1"),
                 np=["-np", "1", "--min-np", "1", "--max-np", "5"])
-    for words in ("the agent on denied is lost: it could not be started: "
-                  "alice@denied: Permission denied (publickey).",
-                  "the agent on missing is lost: it could not be started: no "
-                  "hvd-agent at /nowhere/hvd-agent nor in PATH",
-                  "the agent on old is lost: it is hvd-agent 0.0.1, and this "
-                  "is hvd-elastic ",
-                  "the agent on silent is lost: it could not be started: ssh "
-                  "exited with status 255"):
+    for words in ("host denied: could not be started: alice@denied: "
+                  "Permission denied (publickey).",
+                  "host missing: could not be started: no hvd-agent at "
+                  "/nowhere/hvd-agent nor in PATH",
+                  "host old is blacklisted: is hvd-agent 0.0.1, and this is "
+                  "hvd-elastic ",
+                  "host silent: could not be started: ssh exited with status "
+                  "255"):
         run.says(words)
-    run.event("host_blacklisted", host="old")
-    equal(len(run.seen("agent_lost", host="old")), 1, "tries of old")
+    equal(len(run.seen("host_blacklisted", host="old")), 1, "tries of old")
     run.whole(1)
     finish(run, 1)
 
@@ -284,11 +283,11 @@ def hosts_that_cannot_be_started_are_named(stage):
 def garbage_without_end_holds_nothing_up(stage):
     run = start(stage, (ALPHA + ":1", "garbage:1", "endless:1"),
                 np=["-np", "1", "--min-np", "1", "--max-np", "3"],
-                options=["--start-timeout", "4", "--slot-restarts", "0"])
+                options=["--start-timeout", "4"])
     run.whole(1)
     run.epoch(0)
     for host in ("garbage", "endless"):
-        run.event("host_blacklisted", host=host)
+        run.event("start_failed", host=host)
     check(len(run.lines) < 200, "%d lines" % len(run.lines))
     finish(run, 1)
 
@@ -573,8 +572,9 @@ def ends_with(run, words):
 def sshd_that_knows_no_such_key(stage, sshd):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
                     sshd.path("other")], check=True)
-    run = stage.start(["-np", "1", "--slot-restarts", "0", "--launcher", "ssh",
-                       "-H", ALPHA + ":1", *sshd.command(stage, "other")],
+    run = stage.start(["-np", "1", "--elastic-timeout", "2", "--launcher",
+                       "ssh", "-H", ALPHA + ":1",
+                       *sshd.command(stage, "other")],
                       ["true"])
     ends_with(run, "could not be started: %s@127.0.0.1: Permission denied"
               % getpass.getuser())
@@ -584,8 +584,8 @@ def sshd_that_knows_no_such_key(stage, sshd):
 def sshd_that_is_not_there(stage, sshd):
     words = sshd.command(stage)
     sshd.close()
-    run = stage.start(["-np", "1", "--slot-restarts", "0", "--launcher", "ssh",
-                       "-H", ALPHA + ":1", *words], ["true"])
+    run = stage.start(["-np", "1", "--elastic-timeout", "2", "--launcher",
+                       "ssh", "-H", ALPHA + ":1", *words], ["true"])
     ends_with(run, "port %d: Connection refused" % sshd.port)
 
 

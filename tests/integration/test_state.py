@@ -153,7 +153,7 @@ def state_that_is_always_damaged_ends_newcomers_alone(stage):
         return
     elder = run.row(rank=0)["worker"]
     run.says(DAMAGED, 2)
-    run.event("host_blacklisted", host=OTHER)
+    run.event("slot_closed", host=OTHER)
     mark = run.mark()
     run.until("the elder alone", lambda: [
         e for e in run.seen("generation_formed")

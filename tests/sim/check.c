@@ -388,7 +388,9 @@ void check_formed(struct sim *s, const struct driver_action *actions, size_t n)
     if (g->size < c->min_np || (c->max_np > 0 && g->size > c->max_np))
         check_fail(s, "generation %llu has %u workers (min %u, max %u)",
                    ULL(g->generation), g->size, c->min_np, c->max_np);
-    if (g->generation == 1 && g->size < c->np)
+    if (g->generation == 1 && g->size < c->np &&
+        driver_now(s) - s->driver.config.start_timeout_us <
+            s->driver.patience_us)
         check_fail(s, "generation 1 has %u workers of %u", g->size, c->np);
     for (uint32_t rank = 0; rank < g->size; rank++) {
         g->entries[rank] = table->entries[rank];
@@ -628,6 +630,18 @@ static bool has_left(const struct sim_worker *w)
            w->core.verdict != WORKER_RELEASED;
 }
 
+/* Another's failure, by Horovod's rule: but it takes no state away. */
+static void check_ban(struct sim *s, const struct sim_worker *w)
+{
+    const struct driver *d = &s->driver;
+
+    if (!d->config.strict_blacklist)
+        check_fail(s, "w%llu is ended for another's failure", ULL(w->id));
+    if (w->id_of.version > 1 && d->ever_committed &&
+        !check_state_is_held(s, true))
+        check_fail(s, "w%llu is ended, which held the state", ULL(w->id));
+}
+
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut
  * off comes to every rendezvous in time, and is heard where nothing is lost. */
 void check_eviction(struct sim *s, const struct driver_record *r)
@@ -643,8 +657,10 @@ void check_eviction(struct sim *s, const struct driver_record *r)
         return; /* it has given the driver up, and ends */
     if (strstr(r->text, "took over") && has_left(w))
         return; /* the word of it was lost, and a farewell lasts 5 s only */
-    if (starts_with(r->text, "is on a blacklisted host"))
-        return; /* another's failure */
+    if (starts_with(r->text, "is on a blacklisted host")) {
+        check_ban(s, w);
+        return;
+    }
     if (!may_evict(s, w, r->text))
         check_fail(s, "w%llu is evicted for no reason: it %s", ULL(w->id),
                    r->text);

@@ -98,9 +98,11 @@ static bool is_legal(struct sim *s, const char *text)
         return cover[COVER_generations] >= 5;
     if (has(text, "state"))
         return !s->state_left;
-    if (has(text, "every host is blacklisted"))
-        return s->all_blacklisted;
-    return has(text, "cannot fork") && s->n_generations == 0;
+    if (has(text, "every host is blacklisted") ||
+        has(text, "every slot is closed"))
+        return s->all_closed;
+    return has(text, "no worker became ready") && s->all_closed &&
+           s->n_generations == 0;
 }
 
 void check_finish(struct sim *s, int status, const char *text)

@@ -32,6 +32,12 @@ static void on_record(struct sim *s, const struct driver_record *r)
     case RECORD_HOST_BLACKLISTED:
         sim_cover(s, COVER_blacklisted);
         break;
+    case RECORD_SLOT_CLOSED:
+        sim_cover(s, COVER_slot_closed);
+        break;
+    case RECORD_START_FAILED:
+        sim_cover(s, COVER_start_failed);
+        break;
     case RECORD_WORKER_DRAINED:
         sim_cover(s, COVER_drained);
         break;
@@ -229,24 +235,36 @@ static void formed(struct sim *s, const struct driver_action *actions, size_t n,
     check_formed(s, actions, n);
 }
 
-static bool all_blacklisted(const struct sim *s)
+static bool is_closed(const struct driver *d, const struct driver_host *host)
+{
+    for (uint32_t i = 0; i < host->n_slots; i++) {
+        const struct driver_slot *slot = driver_slot(d, host, i);
+
+        if (!slot || (!slot->closed && d->now_us >= slot->next_start_us))
+            return false;
+    }
+    return true;
+}
+
+static bool all_closed(const struct sim *s)
 {
     const struct driver *d = &s->driver;
 
     for (size_t i = 0; i < d->n_hosts; i++)
-        if (d->hosts[i].listed && !d->hosts[i].blacklist.listed)
+        if (d->hosts[i].listed && !d->hosts[i].blacklist.listed &&
+            (d->config.strict_blacklist || !is_closed(d, &d->hosts[i])))
             return false;
-    return true;
+    return d->config.strict_blacklist || d->config.hosts_fixed;
 }
 
-/* Somebody the driver can count on holds a state. */
-static bool state_left(struct sim *s)
+bool check_state_is_held(struct sim *s, bool dead_too)
 {
     for (size_t i = 0; i < s->n_workers; i++) {
         const struct sim_worker *w = sim_worker(s, i);
         const struct driver_worker *dw = driver_worker(&s->driver, i);
 
-        if (w && w->alive && dw && worker_is_here(dw) && w->id_of.version > 1)
+        if (w && (w->alive || dead_too) && dw && worker_is_here(dw) &&
+            w->id_of.version > 1)
             return true;
     }
     return false;
@@ -264,8 +282,8 @@ static void note_verdict(struct sim *s, enum driver_phase before)
 {
     if (s->driver.phase < DRIVER_STOPPING || before >= DRIVER_STOPPING)
         return;
-    s->all_blacklisted = all_blacklisted(s);
-    s->state_left = state_left(s);
+    s->all_closed = all_closed(s);
+    s->state_left = check_state_is_held(s, false);
 }
 
 void sim_driver_step(struct sim *s, const struct driver_event *event)

@@ -44,6 +44,7 @@ static void plan_driver(struct sim *s)
         .term = 1,
         .reset_limit = -1,
         .slot_restarts = 3,
+        .blacklist = {true, 10 * SEC, 600 * SEC},
         .elastic_timeout_us = 600 * SEC,
         .start_timeout_us = 300 * SEC,
         .drain_timeout_us = 30 * SEC,
@@ -254,6 +255,9 @@ static void plan_small_hosts(struct sim *s)
     if (sim_one_in(s, 2))
         c->max_np = c->np + (uint32_t)random_below(&s->random, 3);
     c->strict_blacklist = sim_one_in(s, 8);
+    c->hosts_fixed = sim_one_in(s, 3);
+    if (c->strict_blacklist)
+        c->blacklist.cooldown = false;
     if (sim_one_in(s, 3))
         c->blacklist = (struct blacklist_config){true, SEC, 4 * SEC};
     if (sim_one_in(s, 20))

@@ -311,8 +311,8 @@ struct sim {
     uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
     uint64_t in_the_way_us, enough_us; /* see check_recovery.c */
-    uint64_t short_since_us; /* below the gate; TIME_NEVER: it is not */
-    bool all_blacklisted, state_left; /* when the verdict fell */
+    uint64_t short_since_us;     /* below the gate; TIME_NEVER: it is not */
+    bool all_closed, state_left; /* when the verdict fell */
 
     struct sim_host *hosts;
     size_t n_hosts, hosts_max;
@@ -587,6 +587,9 @@ void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
 void check_end(struct sim *s);
 /* Somebody is still there, and not because he was stopped for ever. */
+/* Somebody the driver counts on holds a state; dead_too: or did, and it cannot
+ * know yet that he has died. */
+bool check_state_is_held(struct sim *s, bool dead_too);
 bool check_is_left(const struct sim *s);
 /* Long after the end of the driver: nobody is. */
 void check_aftermath(struct sim *s);

@@ -194,19 +194,29 @@ static struct driver_worker *convict(struct driver *d,
     return same_before(d, a) ? guilty(d, a) : guilty_of_damage(d, a);
 }
 
+/* Then its host is in doubt, and no slot has failed. */
+static bool may_be_network(struct driver *d, const struct driver_accusation *a)
+{
+    return d->config.doubts &&
+           worker_find(d, a->by)->host != worker_find(d, a->of)->host &&
+           !is_damage(d->accused, d->n_accused, a);
+}
+
 bool accusations_judge(struct driver *d)
 {
     if (!d->aborted)
         return false;
     for (size_t i = 0; i < d->n_accused; i++) {
         struct driver_worker *w = convict(d, &d->accused[i]);
+        bool failure;
 
         if (!w)
             continue;
+        failure = !may_be_network(d, &d->accused[i]);
         suspect_other(d, &d->accused[i], w);
         d->n_accused = 0; /* it is judged */
         action_kill(d, w, 0);
-        worker_dies(d, w, "was accused by its peers twice in a row", true);
+        worker_dies(d, w, "was accused by its peers twice in a row", failure);
         return true;
     }
     return false;

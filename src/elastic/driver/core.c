@@ -11,7 +11,7 @@ bool driver_init(struct driver *d, const struct driver_config *config,
     memset(d, 0, sizeof(*d));
     d->config = *config;
     d->random.s = config->seed;
-    d->now_us = d->opened_us = d->below_us = now_us;
+    d->now_us = d->opened_us = d->patience_us = d->below_us = now_us;
     d->next_tick_us = now_us + TICK_US;
     d->next_worker = d->next_agent = 1;
     d->wave = 1;

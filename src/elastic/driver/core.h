@@ -18,10 +18,10 @@
  * hang.c (who gets nowhere), stall.c (who has not posted what others wait for),
  * rendezvous.c (READY to the draw), generation.c (ASSIGN), accusations.c (who
  * goes for what peers say), abilities.c (what a host's ranks can do together),
- * change.c (HOLD, CUT), placement.c (hosts, agents, spawns, blacklist),
- * leaving.c (hosts that will go, drain), adopt.c and inherit.c (what a driver
- * before left), finish.c (the end of a job), report.c (records for the event
- * log).
+ * change.c (HOLD, CUT), placement.c (hosts, agents, spawns), failures.c (what
+ * a failure costs, the blacklist), leaving.c (hosts that will go, drain),
+ * adopt.c and inherit.c (what a driver before left), finish.c (the end of a
+ * job), report.c (records for the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory follows what is used: a hosts event makes rows of hosts, before
@@ -58,7 +58,8 @@ struct driver_config {
     int64_t reset_limit; /* < 0: none */
     uint32_t slot_restarts;
     bool strict_blacklist;
-    struct blacklist_config blacklist;
+    struct blacklist_config blacklist; /* of a host, or a slot (M11) */
+    bool hosts_fixed;                  /* discovery will never list others */
     uint64_t elastic_timeout_us, start_timeout_us, drain_timeout_us;
     uint64_t exit_timeout_us;      /* from the release to an exit; 0: none */
     uint64_t commit_timeout_us;    /* without a commit; 0: none (M12) */
@@ -155,15 +156,18 @@ enum driver_record_type {
     RECORD_HOST_ADDED,       /* host, n: slots */
     RECORD_HOST_REMOVED,     /* host */
     RECORD_HOST_BLACKLISTED, /* host, until_us, text: why */
-    RECORD_HOST_LEAVING,     /* host, duration_us until it goes, text: why */
-    RECORD_HOST_APART,       /* host, duration_us until it is tried again, text:
+    RECORD_START_FAILED, /* host, duration_us until it is tried again, text: why
+                            nothing could be started there */
+    RECORD_SLOT_CLOSED,  /* host, slot, until_us, text: why */
+    RECORD_HOST_LEAVING, /* host, duration_us until it goes, text: why */
+    RECORD_HOST_APART,   /* host, duration_us until it is tried again, text:
                                 who tried what */
-    RECORD_AGENT_STARTED,    /* host, pid */
-    RECORD_AGENT_LOST,       /* host, text: how */
-    RECORD_WORKER_SPAWNED,   /* worker, host, slot, pid */
-    RECORD_WORKER_READY,     /* worker, duration_us since spawned; once */
-    RECORD_WORKER_EXITED,    /* worker, pid, code or signal */
-    RECORD_WORKER_LOST,      /* worker, text: how */
+    RECORD_AGENT_STARTED,  /* host, pid */
+    RECORD_AGENT_LOST,     /* host, text: how */
+    RECORD_WORKER_SPAWNED, /* worker, host, slot, pid */
+    RECORD_WORKER_READY,   /* worker, duration_us since spawned; once */
+    RECORD_WORKER_EXITED,  /* worker, pid, code or signal */
+    RECORD_WORKER_LOST,    /* worker, text: how */
     RECORD_HOSTS_UPDATED, /* n: flags, cut: boundary, duration_us HOLD -> CUT */
     RECORD_GENERATION_STARTED, /* text: reason */
     RECORD_GENERATION_FORMED,  /* n: size; root; duration_us since
@@ -188,6 +192,7 @@ struct driver_record {
     int rank, root;
     uint64_t n, cut, nbytes, duration_us, until_us;
     int status;
+    bool quiet; /* it was told a while ago: not written, nor printed */
     char text[WIRE_TEXT_MAX];
 };
 
@@ -254,8 +259,9 @@ struct driver_slot {
     uint64_t worker;        /* occupant, until it has exited; 0: free */
     uint64_t next_start_us; /* not before */
     bool closed; /* stays empty: wrong layout, or the worker asked to leave */
-    uint32_t n_failed;    /* failures that still count (M11), and when they
-                             were: */
+    uint32_t n_closed; /* how often its budget was used up: it was closed until
+                          next_start_us (M11) */
+    uint32_t n_failed; /* failures that still count, and when they were: */
     uint64_t failed_us[]; /* [slot_restarts] */
 };
 
@@ -274,17 +280,21 @@ struct driver_host {
     uint64_t go_us; /* host_leaves(): by then it has gone; the soonest time that
                        was said */
     struct blacklist blacklist;
-    uint64_t forget_us;                /* until then its failures count (M11) */
+    /* starts that failed (M11): nothing is started before start_us, after the
+     * last rest of rest_ms; since when they fail, 0: they do not; not told
+     * again before tell_us */
+    uint64_t start_us, failing_us, tell_us;
+    uint32_t rest_ms;
     enum host_agent_phase agent_phase; /* agent_move() */
     uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
     uint64_t pong_us; /* when its last PING was answered */
     uint64_t wave;    /* what was started together is announced together (M7) */
     bool fresh;       /* its agent has just come up: spawns belong to `wave` */
-    size_t promised;  /* of its slots, to be filled when its agent is up */
-    bool inherited;   /* its agent has yet to tell all it knows */
-    bool meddled;     /* its agent has reported on another's worker */
-    uint32_t n_apart; /* how often in a row it was apart from the others */
+    uint32_t promised; /* of its slots, to be filled when its agent is up */
+    bool inherited;    /* its agent has yet to tell all it knows */
+    bool meddled;      /* its agent has reported on another's worker */
+    uint32_t n_apart;  /* how often in a row it was apart from the others */
     /* in doubt, after one of its workers was accused: nobody is started. The
      * agent of the other; when that is asked again, 0: it was asked */
     uint64_t doubted_by, doubt_us;

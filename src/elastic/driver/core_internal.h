@@ -33,8 +33,8 @@ enum {
     APART_DOUBLINGS = 5
 };
 
-/* For how long an agent may come up, and those who are started together wait
- * for each other (M7): --start-timeout, which gives workers more. */
+/* For how long workers that are started together wait for each other (M7), and
+ * other hosts for one whose agent comes up: --start-timeout gives it more. */
 static inline uint64_t start_limit(const struct driver *d)
 {
     uint64_t limit_us = d->config.start_timeout_us;
@@ -159,8 +159,7 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
 void say_farewell(struct driver *d, struct driver_worker *w,
                   enum message_type type, enum shutdown_reason reason,
                   int64_t status, const char *text);
-/* Turn it away, and leave its slot empty: another one there would fare the
- * same. */
+/* Turn it away. */
 void worker_refuse(struct driver *d, struct driver_worker *w,
                    hvd_status_t status, const char *text);
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
@@ -212,6 +211,8 @@ void send_abort(struct driver *d, struct driver_worker *w, uint64_t generation);
 /* Close the open rendezvous if it may (M6). */
 void rendezvous_progress(struct driver *d);
 void rendezvous_tick(struct driver *d);
+/* How many it takes: -np for the first generation, as long as --start-timeout
+ * lasts; else --min-np. */
 uint32_t rendezvous_gate(const struct driver *d);
 
 /* ---- generation.c -------------------------------------------------------- */
@@ -310,21 +311,48 @@ void on_agent_refused(struct driver *d, uint64_t agent, const char *how);
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
 void agent_move(struct driver *d, struct driver_host *host,
                 enum host_agent_phase to);
-/* This host is blacklisted: its workers die. */
-void blacklist_enforce(struct driver *d, const struct driver_host *host);
 /* Nothing more of it counts. */
 void give_up_agent(struct driver *d, struct driver_host *host, const char *how);
 /* Tell its agent to start it. Once more: its agent tells what became of it. */
 void worker_spawn(struct driver *d, struct driver_worker *w);
 /* Tell it to go; its end is awaited. */
 void agent_stop(struct driver *d, struct driver_host *host);
-void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
-                 const char *how);
 void placement_progress(struct driver *d);
 /* Nothing else has changed since but that this agent has come up. */
 void placement_came_up(struct driver *d, uint64_t agent);
 void placement_tick(struct driver *d);
 bool host_usable(const struct driver_host *host);
+
+/* ---- failures.c ---------------------------------------------------------- */
+
+/* Say so, if the job ends for it. */
+void host_failed(struct driver *d, const struct driver_host *host,
+                 const char *how);
+/* Nothing could be started on this host, as `how` says, or (ran) it was lost
+ * with all that ran there: it rests. */
+void start_failed(struct driver *d, struct driver_host *host, const char *how,
+                  bool ran);
+/* The program cannot be started anywhere, nor later. */
+bool start_is_hopeless(const struct driver *d,
+                       const struct driver_worker *failed, int64_t error);
+/* A worker has been started there: a later failure is another one. */
+void host_works(struct driver_host *host);
+/* A worker failed there: how. */
+void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
+                 const char *how);
+/* It stays empty for a while. */
+void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
+                const char *why);
+/* Not to be used, and its workers die, but not the last that hold the state. */
+void blacklist_host(struct driver *d, struct driver_host *host,
+                    const char *why);
+/* This host is blacklisted: its workers die likewise. */
+void blacklist_enforce(struct driver *d, const struct driver_host *host);
+/* Nothing has failed in its slots from this one on; on all of the host. */
+void slots_forgive(struct driver *d, struct driver_host *host, size_t from);
+void host_forgive(struct driver *d, struct driver_host *host);
+/* Why nobody can be started any more; NULL: somebody can, or may later. */
+const char *failures_verdict(const struct driver *d);
 
 /* ---- inherit.c ----------------------------------------------------------- */
 

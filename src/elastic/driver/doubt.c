@@ -44,8 +44,7 @@ static void leave_alone(struct driver *d, struct driver_host *host,
     action_add(d, DRIVER_ACT_KILL_AGENT)->agent = host->agent;
     agent_move(d, host, AGENT_NONE);
     d->recheck = d->replace = true;
-    for (size_t i = 0; i < host->slots_max; i++)
-        slot_at(d, host, i)->next_start_us = d->now_us + rest_us;
+    host->start_us = d->now_us + rest_us;
 }
 
 /* No failure of its own: nobody ran there, or it is the network's. It is tried

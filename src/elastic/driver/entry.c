@@ -84,6 +84,7 @@ static const struct field slot[] = {
     FIELD(5, u.slot.failed_s, FIELD_LIST,
           .count_offset = offsetof(struct entry, u.slot.n_failed),
           .optional = true),
+    UINT(6, u.slot.n_closed),
 };
 
 static const struct field worker[] = {

@@ -98,6 +98,7 @@ struct entry_slot {
     uint32_t slot;
     bool closed;
     uint64_t next_start_us;
+    uint32_t n_closed;
     uint32_t n_failed;
     uint32_t failed_s[BUDGET_RESTARTS_MAX]; /* seconds, oldest first */
 };

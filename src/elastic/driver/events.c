@@ -70,8 +70,8 @@ static void add_cut(struct events *e, struct json *j,
     eventlog_ms(&e->log, "ms", r->duration_us);
 }
 
-static void add_blacklisted(struct events *e, struct json *j,
-                            const struct driver_record *r)
+static void add_until(struct events *e, struct json *j,
+                      const struct driver_record *r)
 {
     if (r->until_us == UINT64_MAX)
         json_null(j, "until"); /* for good */
@@ -91,11 +91,15 @@ static void add_host_fields(struct events *e, struct json *j,
                             const struct driver_record *r)
 {
     json_str(j, "host", r->host);
+    if (r->type == RECORD_SLOT_CLOSED)
+        json_u64(j, "slot", r->slot);
     if (r->type == RECORD_HOST_ADDED)
         json_u64(j, "slots", r->n);
-    else if (r->type == RECORD_HOST_BLACKLISTED)
-        add_blacklisted(e, j, r);
-    else if (r->type == RECORD_HOST_LEAVING || r->type == RECORD_HOST_APART)
+    else if (r->type == RECORD_HOST_BLACKLISTED ||
+             r->type == RECORD_SLOT_CLOSED)
+        add_until(e, j, r);
+    else if (r->type == RECORD_HOST_LEAVING || r->type == RECORD_HOST_APART ||
+             r->type == RECORD_START_FAILED)
         add_time(e, j, r);
     else if (r->type == RECORD_AGENT_STARTED)
         json_i64(j, "pid", r->pid);
@@ -151,6 +155,8 @@ static void add_fields(struct events *e, const struct driver *d, struct json *j,
     case RECORD_HOST_ADDED:
     case RECORD_HOST_REMOVED:
     case RECORD_HOST_BLACKLISTED:
+    case RECORD_START_FAILED:
+    case RECORD_SLOT_CLOSED:
     case RECORD_HOST_LEAVING:
     case RECORD_HOST_APART:
     case RECORD_AGENT_STARTED:
@@ -218,6 +224,15 @@ static void say_protections(const struct driver *d)
                  : "not encrypted (--encrypt-data)");
 }
 
+static void say_closed(const struct driver_record *r)
+{
+    log_warn("%s -> slot %u of %s stays empty for %s", r->text, r->slot,
+             r->host,
+             r->until_us == UINT64_MAX ? "good"
+                                       : "a while, as it has failed "
+                                         "too often");
+}
+
 static void say(const struct events *e, const struct driver *d,
                 const struct driver_record *r)
 {
@@ -241,6 +256,14 @@ static void say(const struct events *e, const struct driver *d,
         break;
     case RECORD_HOST_BLACKLISTED:
         log_warn("host %s is blacklisted: %s", r->host, r->text);
+        break;
+    case RECORD_START_FAILED:
+        log_warn("host %s: %s -> it is tried again in %.1f s, and for as long "
+                 "as it is listed",
+                 r->host, r->text, (double)r->duration_us / 1e6);
+        break;
+    case RECORD_SLOT_CLOSED:
+        say_closed(r);
         break;
     case RECORD_HOST_LEAVING:
         log_info("host %s is to go within %g s: %s", r->host,
@@ -275,6 +298,8 @@ void events_write(struct events *e, const struct driver *driver,
 {
     const char *name = driver_record_name(record->type);
 
+    if (record->quiet)
+        return;
     if (record->type == RECORD_GENERATION_STARTED) {
         memcpy(e->reason, record->text, sizeof(e->reason));
         e->recovery_us = 0;

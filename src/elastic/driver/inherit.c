@@ -85,8 +85,7 @@ static bool inherit_hosts(struct driver *d, const struct memory *m)
 }
 
 /* The newest, if this driver allows fewer. */
-static void inherit_failures(struct driver *d, struct driver_host *host,
-                             struct driver_slot *slot,
+static void inherit_failures(const struct driver *d, struct driver_slot *slot,
                              const struct entry_slot *entry)
 {
     uint32_t allowed = restarts_allowed(d), k = 0;
@@ -96,8 +95,17 @@ static void inherit_failures(struct driver *d, struct driver_host *host,
     for (; k < entry->n_failed; k++)
         slot->failed_us[slot->n_failed++] = not_after(
             entry->failed_s[k] * UINT64_C(1000000), d->now_us);
-    if (slot->n_failed > 0)
-        host->forget_us = d->now_us + BUDGET_WINDOW_US;
+}
+
+static uint64_t inherit_start(const struct driver *d,
+                              const struct entry_slot *entry)
+{
+    uint64_t limit_us = entry->n_closed > 0 ? d->config.blacklist.high_us
+                                            : BUDGET_DELAY_MAX_US;
+
+    if (entry->next_start_us == UINT64_MAX) /* for good */
+        return UINT64_MAX;
+    return not_beyond(entry->next_start_us, d->now_us + limit_us);
 }
 
 static bool inherit_slots(struct driver *d, const struct memory *m)
@@ -113,9 +121,9 @@ static bool inherit_slots(struct driver *d, const struct memory *m)
             return false;
         slot = slot_at(d, host, entry->slot);
         slot->closed = entry->closed;
-        slot->next_start_us = not_beyond(entry->next_start_us,
-                                         d->now_us + BUDGET_DELAY_MAX_US);
-        inherit_failures(d, host, slot, entry);
+        slot->n_closed = entry->n_closed;
+        slot->next_start_us = inherit_start(d, entry);
+        inherit_failures(d, slot, entry);
     }
     return true;
 }

@@ -103,7 +103,7 @@ static void keep_host(const struct keep *k, const struct driver_host *host)
         row->started = was->started;
     }
     if (was ? memcmp(was, row, sizeof(*row)) != 0
-            : row->listed || row->agent != 0 || row->n_blacklisted > 0)
+            : row->listed || row->agent != 0)
         k->put(k->arg, &entry);
 }
 
@@ -123,11 +123,12 @@ static void keep_slot(const struct keep *k, const struct driver *d,
     row->slot = number;
     row->closed = slot->closed;
     row->next_start_us = slot->next_start_us;
+    row->n_closed = slot->n_closed;
     row->n_failed = slot->n_failed;
     for (uint32_t i = 0; i < row->n_failed; i++)
         row->failed_s[i] = (uint32_t)(slot->failed_us[i] / 1000000);
     if (was ? memcmp(was, row, sizeof(*row)) != 0
-            : row->closed || row->n_failed > 0)
+            : row->closed || row->n_closed > 0 || row->n_failed > 0)
         k->put(k->arg, &entry);
 }
 
@@ -173,13 +174,29 @@ static void keep_worker(const struct keep *k, const struct driver *d,
 /* ---- after a step -------------------------------------------------------- */
 
 /* The core's own words: the name is that in the host's row. */
-static void keep_host_named(const struct keep *k, const struct driver *d,
-                            const char *name)
+static const struct driver_host *host_of_name(const struct driver *d,
+                                              const char *name)
 {
     size_t row = (size_t)(name - d->hosts[0].name) / sizeof(*d->hosts);
 
     HVD_ASSERT(row < d->n_hosts && d->hosts[row].name == name);
-    keep_host(k, &d->hosts[row]);
+    return &d->hosts[row];
+}
+
+static void keep_host_named(const struct keep *k, const struct driver *d,
+                            const char *name)
+{
+    keep_host(k, host_of_name(d, name));
+}
+
+/* What counted of its slots may count no longer. */
+static void keep_slots_of(const struct keep *k, const struct driver *d,
+                          const char *name)
+{
+    const struct driver_host *host = host_of_name(d, name);
+
+    for (uint32_t i = 0; i < host->slots_max; i++)
+        keep_slot(k, d, host, i);
 }
 
 static void keep_record(const struct keep *k, const struct driver *d,
@@ -188,7 +205,14 @@ static void keep_record(const struct keep *k, const struct driver *d,
     switch (r->type) {
     case RECORD_HOST_ADDED:
     case RECORD_HOST_REMOVED:
+        keep_slots_of(k, d, r->host);
+        keep_host_named(k, d, r->host);
+        break;
+    case RECORD_SLOT_CLOSED:
+        keep_slot(k, d, host_of_name(d, r->host), r->slot);
+        break;
     case RECORD_HOST_BLACKLISTED:
+    case RECORD_START_FAILED:
     case RECORD_HOST_LEAVING:
     case RECORD_AGENT_STARTED:
     case RECORD_AGENT_LOST:

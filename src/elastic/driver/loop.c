@@ -417,6 +417,7 @@ static void configure(const struct loop *l, struct driver_config *c)
         .slot_restarts = o->slot_restarts,
         .strict_blacklist = o->strict_blacklist,
         .blacklist = o->blacklist,
+        .hosts_fixed = o->script == NULL,
         .elastic_timeout_us = o->elastic_timeout_us,
         .start_timeout_us = o->start_timeout_us,
         .drain_timeout_us = o->drain_timeout_us,

@@ -235,10 +235,8 @@ static const char *keep_refusal(struct driver_worker *w, const char *text)
 void worker_refuse(struct driver *d, struct driver_worker *w,
                    hvd_status_t status, const char *text)
 {
-    slot_of(d, w)->closed = true;
     say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FAILED, status,
                  keep_refusal(w, text));
-    record_warning(d, text);
     members_recount(d);
 }
 
@@ -301,41 +299,34 @@ void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m)
     w->spawned = true;
     w->pid = m->pid;
     d->spawned_once = true;
+    host_works(host_of(d, w));
     record_add_worker(d, RECORD_WORKER_SPAWNED, w);
 }
 
-/* Nowhere has the program been started, and nobody who tries it for the first
- * time has yet to tell: it will not exist later either. What one host lacks is
- * that host's failure. */
-static bool nobody_can_start(const struct driver *d,
-                             const struct driver_worker *failed)
+/* There was no process. */
+static void forget_unstarted(struct driver *d, struct driver_worker *w)
 {
-    if (d->spawned_once)
-        return false;
-    for (size_t i = 0; i < d->n_hosts; i++)
-        if (d->hosts[i].agent_phase == AGENT_STARTING)
-            return false;
-    for (size_t i = 0; i < d->n_workers; i++) {
-        const struct driver_worker *w = &d->workers[i];
-
-        if (w != failed && w->life == LIFE_STARTING &&
-            slot_at(d, &d->hosts[w->host], w->slot)->n_failed == 0)
-            return false;
-    }
-    return true;
+    uncount(d, w);
+    if (!worker_is_dead(w))
+        worker_move(w, LIFE_DEAD);
+    worker_stand(w, STAND_OUT);
+    worker_remove(d, w);
 }
 
 void on_spawn_failed(struct driver *d, uint64_t by,
                      const struct msg_spawn_failed *m)
 {
     struct driver_worker *w = reported(d, by, m->worker);
+    struct driver_host *host;
 
     if (!w)
         return;
-    if (d->phase < DRIVER_ADOPTING && nobody_can_start(d, w))
+    host = host_of(d, w);
+    if (d->phase < DRIVER_ADOPTING && start_is_hopeless(d, w, m->error))
         job_stop_unstarted(d, w, m->text);
-    worker_dies(d, w, m->text, true);
-    worker_remove(d, w);
+    forget_unstarted(d, w);
+    if (d->phase < DRIVER_STOPPING && !host_leaves(host))
+        start_failed(d, host, m->text, false);
 }
 
 void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
@@ -494,7 +485,7 @@ static bool has_elders(const struct driver *d, const struct driver_worker *w)
 
 /* M11: too few descriptors, no memory, an entry of another size, a file that is
  * not there: what keeps a newcomer from entering is its own trouble, and no
- * reason to end what the others do. */
+ * reason to end what the others do. It may pass: another one is tried. */
 static bool is_own_trouble(const struct driver *d,
                            const struct driver_worker *w,
                            const struct msg_leaving *leaving)
@@ -513,6 +504,8 @@ static void leave_out(struct driver *d, struct driver_worker *w,
     worker_stand(w, STAND_OUT);
     end_by_loss(d, ABORT_LOST, w->id, text);
     worker_refuse(d, w, (hvd_status_t)leaving->status, text);
+    record_warning(d, text);
+    slot_failed(d, host_of(d, w), w->slot, text);
 }
 
 static void on_leaving(struct driver *d, struct driver_worker *w,

@@ -124,7 +124,7 @@ static bool fold_job(struct memory *m, const struct entry_job *job)
 
 static bool is_forgotten(const struct entry_host *host)
 {
-    return !host->listed && host->agent == 0 && host->n_blacklisted == 0;
+    return !host->listed && host->agent == 0;
 }
 
 static bool fold_host(struct memory *m, const struct entry_host *host)
@@ -141,7 +141,7 @@ static bool fold_host(struct memory *m, const struct entry_host *host)
 
 static bool fold_slot(struct memory *m, const struct entry_slot *slot)
 {
-    if (!slot->closed && slot->n_failed == 0) { /* as new */
+    if (!slot->closed && slot->n_closed == 0 && slot->n_failed == 0) {
         drop(m->slots, &m->n_slots, sizeof(*slot), slot, order_slots);
         return true;
     }

@@ -496,6 +496,9 @@ static const struct options defaults = {
     .log_level = LOG_LEVEL_INFO,
 };
 
+/* Unless it is said otherwise; by Horovod's rule it is for good. */
+static const struct blacklist_config cooldown = {true, 10000000, 600000000};
+
 bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
                       FILE *out, FILE *err)
 {
@@ -520,6 +523,8 @@ bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
         o->argv = argv;
         o->program = argv + optind;
         o->n_program = argc - optind;
+        if (!o->blacklist.cooldown && !o->strict_blacklist)
+            o->blacklist = cooldown;
         ok = check_successor(&p);
         if (ok && !o->resume && !o->standby)
             ok = options_check(o, err);

@@ -2,10 +2,25 @@
  * (M5), a start or a leave that takes too long (M9, M10). See core.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
-void worker_evict(struct driver *d, struct driver_worker *w, const char *how)
+static void worker_give_up(struct driver *d, struct driver_worker *w,
+                           const char *how, bool failure)
 {
     action_kill(d, w, 0);
-    worker_dies(d, w, how, true);
+    worker_dies(d, w, how, failure);
+}
+
+void worker_evict(struct driver *d, struct driver_worker *w, const char *how)
+{
+    worker_give_up(d, w, how, true);
+}
+
+/* Its agent is not heard either: that is the host's trouble, or the network's.
+ * A worker's beats are half of the timeout apart at most, its agent's are
+ * many. */
+static bool is_cut_off(const struct driver *d, const struct driver_worker *w)
+{
+    return d->now_us - d->hosts[w->host].agent_heard_us >
+           d->config.heartbeat_timeout_us / 4;
 }
 
 /* Somebody else can go on with what the members have: M9. */
@@ -94,7 +109,7 @@ void members_tick(struct driver *d)
         repeat_spawn(d, w);
         how = verdict_on(d, w);
         if (how)
-            worker_evict(d, w, how);
+            worker_give_up(d, w, how, !is_cut_off(d, w));
     }
     hang_tick(d);
     stall_tick(d);

@@ -43,13 +43,15 @@ static bool update_row(struct driver *d, struct driver_host *row,
         return false;
     d->n_listed += (size_t)row->listed - (size_t)was_listed;
     if (!row->listed)
+        host_forgive(d, row); /* it may be another one when it is back */
+    else
+        slots_forgive(d, row, row->n_slots);
+    if (!row->listed)
         record_host(d, row, RECORD_HOST_REMOVED);
     else if (!host_leaves(row))
         record_host(d, row, RECORD_HOST_ADDED);
     if (row->listed && !was_listed)
         row->order = d->next_order++; /* back, but no longer old */
-    for (size_t i = before; i < row->n_slots && i < row->slots_max; i++)
-        slot_at(d, row, i)->closed = false; /* a new place */
     return true;
 }
 
@@ -118,66 +120,6 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
     return HVD_OK;
 }
 
-/* ---- failures and the blacklist ------------------------------------------ */
-
-static void kill_workers_of(struct driver *d, const struct driver_host *host,
-                            const char *how)
-{
-    struct driver_worker *w = NULL;
-
-    while ((w = next_on_host(d, host, w)) != NULL) {
-        if (worker_is_dead(w))
-            continue;
-        action_kill(d, w, STOP_GRACE_MS);
-        worker_dies(d, w, how, false);
-    }
-}
-
-void blacklist_enforce(struct driver *d, const struct driver_host *host)
-{
-    kill_workers_of(d, host, "is on a blacklisted host");
-}
-
-static void blacklist_host(struct driver *d, struct driver_host *host,
-                           const char *why)
-{
-    char fate[WIRE_TEXT_MAX]; /* names the cause: it may end the job */
-    struct driver_record *r;
-    struct text t;
-
-    if (host->blacklist.listed)
-        return;
-    blacklist_add(&host->blacklist, &d->config.blacklist, d->now_us,
-                  &d->random);
-    r = record_add(d, RECORD_HOST_BLACKLISTED);
-    r->host = host->name;
-    r->until_us = host->blacklist.until_us;
-    t = text_into(r->text, sizeof(r->text));
-    text_add(&t, why);
-    t = text_into(fate, sizeof(fate));
-    text_add(&t, "is on a blacklisted host: ");
-    text_add(&t, why);
-    kill_workers_of(d, host, fate);
-}
-
-void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
-                 const char *how)
-{
-    struct driver_slot *s = slot_at(d, host, slot);
-    struct budget budget = {s->failed_us, s->n_failed};
-    uint64_t delay_us = 0;
-
-    d->recheck = d->replace = true;
-    host->forget_us = d->now_us + BUDGET_WINDOW_US;
-    if (budget_fail(&budget, restarts_allowed(d), d->now_us, &delay_us)) {
-        s->n_failed = budget.n;
-        s->next_start_us = d->now_us + delay_us;
-        d->wave++; /* its replacement is a wave of its own */
-    } else {
-        blacklist_host(d, host, how);
-    }
-}
-
 /* It may be used again. */
 static void come_back(struct driver *d, struct driver_host *host)
 {
@@ -186,16 +128,6 @@ static void come_back(struct driver *d, struct driver_host *host)
     d->recheck = d->replace = true;
     if (host->listed)
         record_host(d, host, RECORD_HOST_ADDED);
-}
-
-static void forgive(struct driver *d, struct driver_host *host)
-{
-    for (size_t i = 0; i < host->slots_max; i++) {
-        slot_at(d, host, i)->n_failed = 0;
-        slot_at(d, host, i)->next_start_us = 0;
-    }
-    host->forget_us = d->now_us;
-    come_back(d, host);
 }
 
 /* ---- agents -------------------------------------------------------------- */
@@ -337,7 +269,7 @@ static void lose_workers(struct driver *d, struct driver_host *host)
     while ((w = next_on_host(d, host, w)) != NULL) {
         if (is_released(w))
             finish_is_spoiled(d, w, how);
-        worker_dies(d, w, how, true);
+        worker_dies(d, w, how, false);
     }
     while ((w = next_on_host(d, host, NULL)) != NULL)
         worker_remove(d, w);
@@ -346,18 +278,18 @@ static void lose_workers(struct driver *d, struct driver_host *host)
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
 {
     struct driver_host *host = host_of_agent(d, agent);
-    bool expected, had_workers, leaves;
+    bool expected, ran, leaves;
     struct driver_record *r;
     struct text t;
 
     if (!host)
         return;
     expected = host->agent_phase == AGENT_STOPPING;
-    had_workers = host->n_workers > 0;
+    ran = host->agent_phase != AGENT_STARTING || host->inherited;
     agent_move(d, host, AGENT_NONE);
     host->doubted_by = host->doubt_us = 0;
     d->recheck = d->replace = true;
-    if (!expected) {
+    if (!expected && ran) {
         r = record_add(d, RECORD_AGENT_LOST);
         r->host = host->name;
         t = text_into(r->text, sizeof(r->text));
@@ -366,15 +298,8 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     lose_workers(d, host);
     leaves = host_leaves(host);
     leaving_agent_gone(host);
-    if (expected || had_workers || leaves || d->phase >= DRIVER_STOPPING)
-        return;
-    t = text_into(d->last_failure, sizeof(d->last_failure));
-    text_add(&t, "the agent on ");
-    text_add(&t, host->name);
-    text_add(&t, " ");
-    text_add(&t, how);
-    for (uint32_t i = 0; i < host->n_slots && i < host->slots_max; i++)
-        slot_failed(d, host, i, how); /* M11: each of its slots */
+    if (!expected && !leaves && d->phase < DRIVER_STOPPING)
+        start_failed(d, host, how, ran); /* M11: no slot's failure */
 }
 
 /* ---- workers ------------------------------------------------------------- */
@@ -408,7 +333,8 @@ static bool slot_free(const struct driver *d, const struct driver_host *host,
 {
     const struct driver_slot *s = slot_at(d, host, i);
 
-    return s->worker == 0 && !s->closed && d->now_us >= s->next_start_us;
+    return s->worker == 0 && !s->closed && d->now_us >= s->next_start_us &&
+           d->now_us >= host->start_us;
 }
 
 /* Starting a process costs the cores that the survivors recover on: it waits
@@ -425,6 +351,13 @@ static bool recovering(const struct driver *d)
                d->now_us - d->opened_us < RECOVERY_US;
     return d->phase == DRIVER_RUNNING && c->going < c->members &&
            d->now_us - d->formed_us < RECOVERY_US;
+}
+
+/* It takes its time: meanwhile others are started instead. */
+static bool is_late(const struct driver *d, const struct driver_host *host)
+{
+    return host->agent_phase == AGENT_STARTING &&
+           d->now_us - host->agent_since_us > start_limit(d);
 }
 
 /* Returns how many of its slots, at most `room`, somebody is started in or wait
@@ -446,8 +379,8 @@ static size_t fill_host(struct driver *d, struct driver_host *host, size_t room)
     }
     if (host->agent_phase == AGENT_UP)
         host->fresh = false;
-    host->promised = n;
-    return n;
+    host->promised = (uint32_t)n;
+    return is_late(d, host) ? 0 : n;
 }
 
 /* In the order of the hosts, not of their agents. */
@@ -473,23 +406,6 @@ static void fill_gaps(struct driver *d, size_t room)
         if (host_usable(&d->hosts[i]) && d->hosts[i].agent_phase != AGENT_UP)
             at_most -= fill_host(d, &d->hosts[i],
                                  room < at_most ? room : at_most);
-}
-
-/* Hosts were there, and none can ever be used again. */
-static bool all_blacklisted(const struct driver *d)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < d->n_hosts; i++) {
-        const struct driver_host *h = &d->hosts[i];
-
-        if (!h->listed)
-            continue;
-        if (!h->blacklist.listed || h->blacklist.until_us != UINT64_MAX)
-            return false;
-        any = true;
-    }
-    return any && d->counts.live == 0 && d->counts.members == 0;
 }
 
 /* Who is finishing needs nobody new; a static job takes nobody. */
@@ -520,10 +436,13 @@ static void stop_if_useless(struct driver *d, struct driver_host *host)
 
 void placement_progress(struct driver *d)
 {
+    const char *verdict;
+
     if (!may_place(d))
         return;
-    if (all_blacklisted(d)) {
-        job_stop_failed(d, "every host is blacklisted");
+    verdict = failures_verdict(d);
+    if (verdict) {
+        job_stop_failed(d, verdict);
         return;
     }
     for (size_t i = 0; i < d->n_hosts; i++)
@@ -568,7 +487,12 @@ void on_agent_refused(struct driver *d, uint64_t agent, const char *how)
     action_add(d, DRIVER_ACT_KILL_AGENT)->agent = agent;
     if (!host)
         return;
-    on_agent_gone(d, agent, how);
+    if (host->agent_phase == AGENT_STARTING && !host->inherited) {
+        agent_move(d, host, AGENT_NONE);
+        host_failed(d, host, how);
+    } else {
+        on_agent_gone(d, agent, how);
+    }
     if (d->phase < DRIVER_STOPPING)
         blacklist_host(d, host, how);
 }
@@ -581,7 +505,7 @@ void placement_tick(struct driver *d)
 
         if (host->blacklist.listed &&
             blacklist_expire(&host->blacklist, d->now_us))
-            forgive(d, host);
+            come_back(d, host);
         if (leaving_expires(d, host))
             come_back(d, host);
         doubt_tick(d, host);
@@ -590,7 +514,7 @@ void placement_tick(struct driver *d)
             silent_us > d->config.heartbeat_timeout_us) {
             give_up_agent(d, host, "has stopped sending heartbeats");
         } else if (host->agent_phase == AGENT_STARTING &&
-                   silent_us > start_limit(d)) {
+                   silent_us > d->config.start_timeout_us) {
             give_up_agent(d, host, "did not come up in time");
         }
     }

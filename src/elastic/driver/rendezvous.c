@@ -6,7 +6,11 @@
 
 uint32_t rendezvous_gate(const struct driver *d)
 {
-    return d->generation == 0 ? d->config.np : d->config.min_np;
+    bool waits = d->generation == 0 &&
+                 (d->kind == READY_STATIC ||
+                  d->now_us - d->patience_us <= d->config.start_timeout_us);
+
+    return waits ? d->config.np : d->config.min_np;
 }
 
 /* ---- a generation ends --------------------------------------------------- */
@@ -107,6 +111,14 @@ static void describe_layouts(struct text *t, const struct driver *d,
     text_add(t, "}");
 }
 
+/* Another one there would most likely fare the same. */
+static void leave_empty(struct driver *d, struct driver_worker *w,
+                        hvd_status_t status, const char *text)
+{
+    worker_refuse(d, w, status, text);
+    slot_close(d, host_of(d, w), w->slot, text);
+}
+
 /* Kind and layout must be those of the job. false: w was turned away. */
 static bool fits(struct driver *d, struct driver_worker *w,
                  const struct msg_ready *ready)
@@ -138,7 +150,7 @@ static bool fits(struct driver *d, struct driver_worker *w,
     if (d->generation == 0 && d->generation_floor == 0)
         job_stop(d, 1, status, buf); /* M11: not restarted */
     else
-        worker_refuse(d, w, status, buf);
+        leave_empty(d, w, status, buf);
     return false;
 }
 

@@ -12,6 +12,8 @@ const char *driver_record_name(enum driver_record_type type)
         [RECORD_HOST_ADDED] = "host_added",
         [RECORD_HOST_REMOVED] = "host_removed",
         [RECORD_HOST_BLACKLISTED] = "host_blacklisted",
+        [RECORD_START_FAILED] = "start_failed",
+        [RECORD_SLOT_CLOSED] = "slot_closed",
         [RECORD_HOST_LEAVING] = "host_leaving",
         [RECORD_HOST_APART] = "host_apart",
         [RECORD_AGENT_STARTED] = "agent_started",

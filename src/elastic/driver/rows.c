@@ -346,20 +346,12 @@ void workers_compact(struct driver *d)
     d->n_gone = 0;
 }
 
-/* Nobody is there or may come, and its failures are too old to count. */
-static bool is_deserted(const struct driver *d, const struct driver_host *host)
+/* Nobody is there or may come. Nothing counts of it: if it is listed again it
+ * may be another one. */
+static bool is_forgotten(const struct driver_host *host)
 {
     return !host->listed && host->agent_phase == AGENT_NONE &&
-           host->n_workers == 0 && d->now_us >= host->forget_us;
-}
-
-/* What remains is that a host was blacklisted: the next time is longer. */
-static bool is_forgotten(const struct driver *d, struct driver_host *host)
-{
-    if (!is_deserted(d, host))
-        return false;
-    array_free(&host->slots, &host->slots_max);
-    return host->blacklist.count == 0;
+           host->n_workers == 0;
 }
 
 /* to [n_hosts]: the new row of each. */
@@ -379,8 +371,10 @@ void hosts_compact(struct driver *d)
 
     HVD_ASSERT(d->n_gone == 0);
     for (size_t i = 0; i < d->n_hosts; i++) {
-        bool forgotten = is_forgotten(d, &d->hosts[i]);
+        bool forgotten = is_forgotten(&d->hosts[i]);
 
+        if (forgotten)
+            array_free(&d->hosts[i].slots, &d->hosts[i].slots_max);
         to[i] = n;
         n += !forgotten;
         any |= forgotten;

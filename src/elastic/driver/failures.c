@@ -1,0 +1,316 @@
+/* elastic/driver/failures.c - what a failure costs (M11 of docs/protocol.md).
+ * See core.h. Pure.
+ *
+ *   A start failed: no process of the program has run (no name, no ssh, no
+ *   agent, fork or exec refused), or the host was lost as a whole. Such things
+ *   pass. The host rests, for longer each time, and nothing else follows.
+ *
+ *   A worker failed: it uses up the budget of its slot. Then the slot is closed
+ *   for a while, and its host's other slots go on.
+ *
+ * With --strict-blacklist one failed worker takes its host away. */
+#include <errno.h>
+#include <string.h>
+
+#include "elastic/driver/core_internal.h"
+
+enum {
+    REST_FIRST_US = 1000000,
+    REST_MAX_US = 30000000,
+    TELL_FIRST_US = 60000000, /* the same failure is told again then, */
+    TELL_MAX_US = 600000000   /* and, the longer it lasts, more seldom */
+};
+
+/* ---- a start failed ------------------------------------------------------ */
+
+/* Half as long again each time; from the beginning if nothing has failed for a
+ * while. A host that was in use is tried again at once. */
+static uint64_t next_rest(const struct driver *d,
+                          const struct driver_host *host, bool ran)
+{
+    uint64_t rest_us = host->rest_ms * UINT64_C(1000);
+
+    if (host->start_us == 0 || d->now_us > host->start_us + REST_MAX_US)
+        return ran ? 0 : REST_FIRST_US;
+    if (rest_us < REST_FIRST_US)
+        return REST_FIRST_US;
+    return rest_us < REST_MAX_US * 2 / 3 ? rest_us * 3 / 2 : REST_MAX_US;
+}
+
+static void record_start_failed(struct driver *d, struct driver_host *host,
+                                const char *how)
+{
+    struct driver_record *r = record_add(d, RECORD_START_FAILED);
+    uint64_t lasts_us = d->now_us - host->failing_us;
+    struct text t = text_into(r->text, sizeof(r->text));
+
+    text_add(&t, how);
+    r->host = host->name;
+    r->duration_us = host->start_us - d->now_us;
+    r->quiet = d->now_us < host->tell_us;
+    if (r->quiet)
+        return;
+    lasts_us = later_of(lasts_us, TELL_FIRST_US);
+    host->tell_us = d->now_us +
+                    (lasts_us < TELL_MAX_US ? lasts_us : TELL_MAX_US);
+}
+
+void host_failed(struct driver *d, const struct driver_host *host,
+                 const char *how)
+{
+    struct text t = text_into(d->last_failure, sizeof(d->last_failure));
+
+    text_add(&t, "host ");
+    text_add(&t, host->name);
+    text_add(&t, ": ");
+    text_add(&t, how);
+    d->recheck = d->replace = true;
+}
+
+void start_failed(struct driver *d, struct driver_host *host, const char *how,
+                  bool ran)
+{
+    uint64_t rest_us;
+
+    host_failed(d, host, how);
+    if (d->now_us < host->start_us)
+        return; /* the same try: another slot of it */
+    rest_us = next_rest(d, host, ran);
+    host->rest_ms = (uint32_t)(rest_us / 1000);
+    host->start_us = d->now_us + rest_us;
+    if (rest_us > 0) /* thousands are not to come back at once */
+        host->start_us -= random_below(&d->random, rest_us / 4);
+    if (host->failing_us == 0)
+        host->failing_us = d->now_us;
+    if (!ran)
+        record_start_failed(d, host, how);
+}
+
+void host_works(struct driver_host *host)
+{
+    host->failing_us = host->tell_us = 0;
+}
+
+/* No other try would mend it. */
+static bool is_lasting(int64_t error)
+{
+    return error == ENOENT || error == ENOTDIR || error == EACCES ||
+           error == ENOEXEC || error == EISDIR || error == ELOOP ||
+           error == ENAMETOOLONG || error == E2BIG;
+}
+
+/* The host's agent is on its way, or may be later. */
+static bool has_yet_to_try(const struct driver_host *host)
+{
+    return host->agent_phase == AGENT_STARTING ||
+           (host->agent_phase == AGENT_NONE && host->failing_us != 0);
+}
+
+/* The program has been started nowhere, and each host that was asked has
+ * answered. */
+bool start_is_hopeless(const struct driver *d,
+                       const struct driver_worker *failed, int64_t error)
+{
+    if (!is_lasting(error) || d->spawned_once || !d->config.hosts_fixed)
+        return false;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (has_yet_to_try(&d->hosts[i]))
+            return false;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (w != failed && w->life == LIFE_STARTING &&
+            d->hosts[w->host].failing_us == 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- a worker failed ----------------------------------------------------- */
+
+/* By its own words: of a generation in which some have committed, others may
+ * not have. Version 1 is that of before the training. */
+static bool holds_state(const struct driver *d, const struct driver_worker *w)
+{
+    return worker_is_here(w) &&
+           (w->ping.id.version > 1 || w->offer.id.version > 1 ||
+            w->where.id.version > 1 || (w->synced && d->base.version > 1));
+}
+
+static bool others_hold_state(const struct driver *d,
+                              const struct driver_host *host)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (&d->hosts[d->workers[i].host] != host &&
+            holds_state(d, &d->workers[i]))
+            return true;
+    return false;
+}
+
+/* The host's workers end, but not those with whom the state might end. */
+static void kill_workers_of(struct driver *d, const struct driver_host *host,
+                            const char *how)
+{
+    bool spare = d->ever_committed && !others_hold_state(d, host);
+    struct driver_worker *w = NULL;
+
+    while ((w = next_on_host(d, host, w)) != NULL) {
+        if (worker_is_dead(w) ||
+            (spare && (worker_is_enlisted(w) || holds_state(d, w))))
+            continue;
+        action_kill(d, w, STOP_GRACE_MS);
+        worker_dies(d, w, how, false);
+    }
+}
+
+void blacklist_enforce(struct driver *d, const struct driver_host *host)
+{
+    kill_workers_of(d, host, "is on a blacklisted host");
+}
+
+void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
+{
+    char fate[WIRE_TEXT_MAX]; /* names the cause: it may end the job */
+    struct driver_record *r;
+    struct text t;
+
+    if (host->blacklist.listed)
+        return;
+    blacklist_add(&host->blacklist, &d->config.blacklist, d->now_us,
+                  &d->random);
+    r = record_add(d, RECORD_HOST_BLACKLISTED);
+    r->host = host->name;
+    r->until_us = host->blacklist.until_us;
+    t = text_into(r->text, sizeof(r->text));
+    text_add(&t, why);
+    t = text_into(fate, sizeof(fate));
+    text_add(&t, "is on a blacklisted host: ");
+    text_add(&t, why);
+    kill_workers_of(d, host, fate);
+}
+
+void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
+                const char *why)
+{
+    struct driver_slot *s = slot_at(d, host, slot);
+    struct driver_record *r = record_add(d, RECORD_SLOT_CLOSED);
+    struct text t = text_into(r->text, sizeof(r->text));
+
+    s->n_closed += s->n_closed < UINT32_MAX;
+    s->next_start_us = blacklist_until(&d->config.blacklist, s->n_closed,
+                                       d->now_us, &d->random);
+    text_add(&t, why);
+    r->host = host->name;
+    r->slot = slot;
+    r->until_us = s->next_start_us;
+}
+
+/* A slot that was closed is on probation, until a worker has lived there for as
+ * long as failures count. */
+static bool is_on_probation(const struct driver *d, struct driver_slot *s)
+{
+    if (d->now_us > s->next_start_us &&
+        d->now_us - s->next_start_us > BUDGET_WINDOW_US)
+        s->n_closed = 0;
+    return s->n_closed > 0;
+}
+
+/* A program that has nowhere become ready fails by itself: twice is enough. */
+static uint32_t allowance(const struct driver *d)
+{
+    uint32_t n = restarts_allowed(d);
+
+    return d->layout_known || n == 0 ? n : 1;
+}
+
+void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
+                 const char *how)
+{
+    struct driver_slot *s = slot_at(d, host, slot);
+    struct budget budget = {s->failed_us, s->n_failed};
+    uint64_t delay_us = 0;
+
+    d->recheck = d->replace = true;
+    if (d->config.strict_blacklist) {
+        blacklist_host(d, host, how);
+    } else if (!is_on_probation(d, s) &&
+               budget_fail(&budget, allowance(d), d->now_us, &delay_us)) {
+        s->n_failed = budget.n;
+        s->next_start_us = d->now_us + delay_us;
+        d->wave++; /* its replacement is a wave of its own */
+    } else {
+        slot_close(d, host, slot, how);
+    }
+}
+
+/* ---- and is forgiven ----------------------------------------------------- */
+
+static void forgive_slot(struct driver_slot *s)
+{
+    s->n_failed = s->n_closed = 0;
+    s->next_start_us = 0;
+    s->closed = false;
+}
+
+void slots_forgive(struct driver *d, struct driver_host *host, size_t from)
+{
+    for (size_t i = from; i < host->slots_max; i++)
+        forgive_slot(slot_at(d, host, i));
+}
+
+void host_forgive(struct driver *d, struct driver_host *host)
+{
+    host->blacklist = (struct blacklist){0};
+    host->start_us = host->rest_ms = 0;
+    host->n_apart = 0;
+    host_works(host);
+    slots_forgive(d, host, 0);
+}
+
+/* ---- nobody can be started any more -------------------------------------- */
+
+static bool is_closed(const struct driver *d, const struct driver_host *host)
+{
+    if (host->blacklist.listed || d->config.strict_blacklist)
+        return host->blacklist.listed;
+    for (uint32_t i = 0; i < host->n_slots; i++) {
+        const struct driver_slot *s = driver_slot(d, host, i);
+
+        if (!s ||
+            (!s->closed && (s->n_closed == 0 || d->now_us >= s->next_start_us)))
+            return false;
+    }
+    return host->n_slots > 0;
+}
+
+/* Hosts were there, and each slot of them is closed. */
+static bool all_closed(const struct driver *d)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        const struct driver_host *host = &d->hosts[i];
+
+        if (!host->listed)
+            continue;
+        if (!is_closed(d, host))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Where discovery may list other hosts they are waited for, but by Horovod's
+ * rule, where a host is blacklisted for good. */
+const char *failures_verdict(const struct driver *d)
+{
+    bool strict = d->config.strict_blacklist;
+    bool final = strict ? !d->config.blacklist.cooldown : d->config.hosts_fixed;
+
+    if (!final || d->counts.live > 0 || d->counts.members > 0 || !all_closed(d))
+        return NULL;
+    if (strict)
+        return "every host is blacklisted";
+    return d->layout_known ? "every slot is closed"
+                           : "no worker became ready to train";
+}
