@@ -219,6 +219,37 @@ def connections_die(stage):
     run.finish(3)
 
 
+def waits_out(stage, cut):
+    """Hosts that cannot be heard for longer than the silence that counts, all
+    of them at once: nobody is given up."""
+    run = start(stage)
+    mark = run.mark()
+    for i in cut:
+        stage.cluster.cut(i)
+    time.sleep(2.5 * SILENCE_S)  # that long
+    for i in cut:
+        stage.cluster.heal(i)
+    run.until("a word of it", lambda: [
+        line for line in list(run.errors) if "heard again" in line],
+        stages.harness.PATIENCE_S)
+    sent = trains(run)
+    run.until("more steps", lambda: trains(run) > sent,
+              stages.harness.PATIENCE_S)
+    time.sleep(SILENCE_S)
+    nobody_lost(run, mark)
+    run.finish(3)
+
+
+@scenario
+def driver_is_cut_off(stage):
+    waits_out(stage, [clusters.DRIVER])
+
+
+@scenario
+def switch_is_away(stage):
+    waits_out(stage, range(4))
+
+
 def trains(run):
     """Steps that rank 0 has made, as its host's network sees it."""
     return run.cluster.interface_bytes(stages.number(

@@ -65,7 +65,7 @@ struct fixture {
     struct fixture_worker workers[FIXTURE_WORKERS_MAX];
     char agent_hosts[FIXTURE_AGENTS_MAX][HOSTS_NAME_MAX];
     uint64_t now_us;
-    char silent_host[HOSTS_NAME_MAX]; /* its agent sends no heartbeats */
+    char silent_host[HOSTS_NAME_MAX]; /* words: their agents are silent */
     char slow_host[HOSTS_NAME_MAX];   /* its agent comes up by agent_up() */
     int n_stops_lost;                 /* so many agents are not told to stop */
     bool no_spawns;                   /* SPAWNED is withheld */

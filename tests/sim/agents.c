@@ -256,6 +256,7 @@ static void tell_by_another(struct sim *s, struct sim_agent *agent)
     struct agent_event ev = {.type = AGENT_EV_MOVED};
     struct message m;
 
+    agent->forgotten = false;
     if (agent->core.phase != AGENT_RUNNING)
         return;
     agent_core_message(&agent->core, &hello, &m);
@@ -270,7 +271,8 @@ static void on_tick(struct sim *s, struct sim_agent *agent)
     agent->tick_us = TIME_NEVER;
     if (succession_look_agent(s, agent))
         follow(s, agent);
-    if (network_moves(s))
+    if (network_moves(s) ||
+        (agent->forgotten && !network_is_cut(s, agent->host)))
         tell_by_another(s, agent);
     agents_feed(s, agent, &ev);
 }

@@ -40,17 +40,25 @@ static bool has(const char *text, const char *words)
     return strstr(text, words) != NULL;
 }
 
+static bool was_cut(const uint64_t *cover)
+{
+    return cover[COVER_partition] + cover[COVER_partition_one_way] +
+               cover[COVER_driver_cut] + cover[COVER_all_cut] +
+               cover[COVER_connections_died] >
+           0;
+}
+
 /* Somebody has died or was absent. */
 static bool was_disturbed(const uint64_t *cover)
 {
     return cover[COVER_deaths] + cover[COVER_stopped] +
-               cover[COVER_driver_stalled] + cover[COVER_driver_died] +
-               cover[COVER_driver_given_up] + cover[COVER_hung_epilogue] +
-               cover[COVER_agent_died] + cover[COVER_agent_silent] +
-               cover[COVER_agent_stopped] + cover[COVER_partition] +
-               cover[COVER_host_went] + cover[COVER_told_twice] +
-               cover[COVER_partition_one_way] >
-           0;
+                   cover[COVER_driver_stalled] + cover[COVER_driver_died] +
+                   cover[COVER_driver_given_up] + cover[COVER_hung_epilogue] +
+                   cover[COVER_agent_died] + cover[COVER_agent_silent] +
+                   cover[COVER_agent_stopped] + cover[COVER_host_went] +
+                   cover[COVER_told_twice] >
+               0 ||
+           was_cut(cover);
 }
 
 /* Too few were there while faults were allowed, or lasted; afterwards there is
@@ -70,7 +78,7 @@ static bool is_legal(struct sim *s, const char *text)
 
     if (cover[COVER_user_failed] > 0)
         return true;
-    if (has(text, "--exit-timeout") && s->plan.loss_in > 0)
+    if (has(text, "--exit-timeout") && (s->plan.loss_in > 0 || was_cut(cover)))
         return true; /* the word of its end was lost for so long */
     if (has(text, "had finished, but then"))
         return cover[COVER_hung_epilogue] + cover[COVER_unkillable] > 0 ||

@@ -102,7 +102,7 @@ static bool is_in_the_way(struct sim *s)
 {
     const struct driver_counts *c = &s->driver.counts;
 
-    return s->driver.interrupts > 0 ||
+    return s->driver.interrupts > 0 || s->driver.withheld ||
            c->members + c->newcomers < s->driver.config.min_np ||
            check_may_pause(s, c->members) || is_somebody_away(s);
 }
@@ -117,7 +117,8 @@ static void check_silent(struct sim *s, struct sim_worker *w)
     if (process_runs(w) || network_is_cut(s, w->host))
         w->heard_us = s->now_us;
     if (lasts_us(s, w->heard_us) >
-        c->heartbeat_timeout_us + plan_slack_us(s) + 2 * TICK_US)
+            c->heartbeat_timeout_us + plan_slack_us(s) + 2 * TICK_US &&
+        !check_may_wait(s, lasts_us(s, w->heard_us)))
         check_fail(s, "w%llu is silent for %llu ms, and is not given up",
                    ULL(w->id), ULL(lasts_us(s, w->heard_us) / MSEC));
 }
@@ -141,8 +142,8 @@ static void check_missing(struct sim *s)
     size_t n = d->counts.members + d->counts.newcomers;
 
     if (n >= (d->generation > 0 ? d->config.min_np : d->config.np) ||
-        s->now_us < calm_us || d->interrupts > 0 || d->phase > DRIVER_RUNNING ||
-        are_slots_closed(s))
+        s->now_us < calm_us || d->interrupts > 0 || d->withheld ||
+        d->phase > DRIVER_RUNNING || are_slots_closed(s))
         s->enough_us = s->now_us;
     if (lasts_us(s, s->enough_us) >
         s->driver_config.start_timeout_us + CHECK_COME_UP_US)
@@ -157,6 +158,7 @@ void check_recovery(struct sim *s)
 {
     const struct driver *d = &s->driver;
 
+    check_context(s);
     for (size_t i = 0; i < d->n_workers; i++) {
         struct sim_worker *w = sim_worker(s, d->workers[i].id);
 

@@ -41,8 +41,12 @@ static void on_record(struct sim *s, const struct driver_record *r)
     case RECORD_WORKER_DRAINED:
         sim_cover(s, COVER_drained);
         break;
+    case RECORD_AGENT_LOST:
+        s->agent_is_silent = starts_with(r->text, "has stopped");
+        break;
     case RECORD_WORKER_LOST:
         check_eviction(s, r);
+        check_silence(s, r);
         if (strncmp(r->text, "has stopped", 11) == 0)
             sim_cover(s, COVER_expired);
         break;
@@ -201,7 +205,7 @@ static void perform(struct sim *s, const struct driver_action *a)
     }
 }
 
-/* BUG_hasty, BUG_patient: what it was told is not what it does. */
+/* BUG_hasty, BUG_patient, BUG_lonely: what it was told is not what it does. */
 bool sim_driver_init(struct sim *s)
 {
     struct driver_config config = s->driver_config;
@@ -210,6 +214,8 @@ bool sim_driver_init(struct sim *s)
         config.elastic_timeout_us /= 100;
     if (s->options.bug == BUG_patient)
         config.heartbeat_timeout_us *= 10;
+    if (s->options.bug == BUG_lonely)
+        config.driver_timeout_us = config.heartbeat_timeout_us;
     return driver_init(&s->driver, &config, driver_now(s));
 }
 

@@ -183,6 +183,56 @@ static void partition(struct sim *s)
     }
 }
 
+static void cut_host(struct sim *s, struct sim_host *host, uint64_t until_us,
+                     bool keeps)
+{
+    if (host->cut_up_us < until_us)
+        host->cut_up_us = until_us;
+    if (host->cut_down_us < until_us)
+        host->cut_down_us = until_us;
+    host->cut_keeps = keeps;
+}
+
+/* Connections die: each process dials again when it has missed a word of the
+ * driver, and says HELLO; data connections break. */
+static void forget_connections(struct sim *s)
+{
+    sim_cover(s, COVER_connections_died);
+    for (size_t i = 0; i < s->n_workers; i++)
+        if (sim_worker(s, i) && sim_one_in(s, 2))
+            plane_lose(s, sim_worker(s, i));
+    for (size_t i = 0; i < s->n_agents; i++)
+        if (s->agents[i] && s->agents[i]->runs)
+            s->agents[i]->forgotten = true;
+}
+
+/* All hosts are cut off from the driver at once: its cable is out; the switch
+ * is away, and workers do not reach each other either; a firewall has forgotten
+ * all connections. */
+static void cut_all(struct sim *s, enum fault fault)
+{
+    const struct driver_config *c = &s->driver_config;
+    uint64_t us = sim_one_in(s, 3) ? sim_uniform(s, 3, 40) * SEC
+                                   : sim_uniform(s, 100, 6000) * MSEC;
+    bool keeps = sim_one_in(s, 2);
+
+    if (fault == FAULT_FLOWS) {
+        us = c->heartbeat_us + c->heartbeat_timeout_us / 4;
+        keeps = false;
+        forget_connections(s);
+    } else {
+        sim_cover(s, fault == FAULT_CUT_ALL ? COVER_all_cut : COVER_driver_cut);
+    }
+    TRACE(s, "all are cut off from the driver%s for %llu ms",
+          fault == FAULT_CUT_ALL ? ", and from each other" : "",
+          (unsigned long long)(us / MSEC));
+    for (size_t i = 0; i < s->n_hosts; i++)
+        cut_host(s, &s->hosts[i], s->now_us + us, keeps);
+    if (fault == FAULT_CUT_ALL)
+        s->plane_cut_us = s->now_us + us;
+    faults_last(s, s->now_us + us);
+}
+
 static void interrupt(struct sim *s)
 {
     struct driver_event ev = {.type = DRIVER_EV_INTERRUPT, .u.signal = 2};
@@ -386,6 +436,11 @@ void faults_strike(struct sim *s, const struct event *event)
         break;
     case FAULT_PARTITION:
         partition(s);
+        break;
+    case FAULT_CUT_DRIVER:
+    case FAULT_CUT_ALL:
+    case FAULT_FLOWS:
+        cut_all(s, fault);
         break;
     case FAULT_INTERRUPT:
         interrupt(s);

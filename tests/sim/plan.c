@@ -280,6 +280,8 @@ static void plan_small(struct sim *s)
     p->kill_us = sim_uniform(s, 1, 60) * MSEC;
     p->discovery_us = sim_uniform(s, 50, 600) * MSEC;
     plan_timeouts(s);
+    if (p->agent_beat_us > s->driver_config.heartbeat_timeout_us / 5)
+        p->agent_beat_us = s->driver_config.heartbeat_timeout_us / 5;
     p->survives = sim_one_in(s, 2);
     plan_small_faults(s);
 }

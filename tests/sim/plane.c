@@ -22,6 +22,12 @@ static struct sim_worker *member(struct sim *s, const struct sim_generation *g,
                                                                       : NULL;
 }
 
+/* A network that is away for a while holds up what TCP sends again. */
+static uint64_t held_up_us(const struct sim *s)
+{
+    return s->plane_cut_us > s->now_us ? s->plane_cut_us - s->now_us : 0;
+}
+
 /* ---- a comm's end -------------------------------------------------------- */
 
 static void fail(struct comm *comm, hvd_status_t status, const char *text)
@@ -51,7 +57,7 @@ static void break_generation(struct sim *s, struct sim_generation *g)
 
         if (!w || w->sleep != SLEEP_PEERS)
             continue;
-        if (w->completing && sim_one_in(s, 2))
+        if (w->completing && held_up_us(s) == 0 && sim_one_in(s, 2))
             continue;
         fail(&w->comm, HVD_PEER_LOST, "a peer is gone");
         wake_failed(s, w, 100, 10 * MSEC);
@@ -88,7 +94,7 @@ void comm_abort(struct comm *comm, hvd_status_t reason, const char *text)
     struct sim_worker *w = comm->owner;
 
     fail(comm, reason, text);
-    if (w->completing && sim_one_in(s, 2))
+    if (w->completing && held_up_us(s) == 0 && sim_one_in(s, 2))
         return; /* the abort crosses completion */
     wake_failed(s, w, 10, 2 * MSEC);
 }
@@ -105,7 +111,7 @@ static hvd_status_t failed(struct comm *comm)
 static void will_complete(struct sim *s, struct sim_worker *w)
 {
     w->completing = true;
-    app_set_timer(s, w, sim_uniform(s, 5, 300));
+    app_set_timer(s, w, held_up_us(s) + sim_uniform(s, 5, 300));
 }
 
 /* Everybody who waits in operation k may go on. */
@@ -202,6 +208,7 @@ static void meet(struct sim *s, struct sim_worker *a, struct sim_worker *b)
     uint64_t us = s->options.large ? sim_uniform(s, 1, 20)
                                    : sim_uniform(s, MSEC, 20 * MSEC);
 
+    us += held_up_us(s);
     a->completing = b->completing = true;
     if (s->running != a)
         app_set_timer(s, a, us);

@@ -85,6 +85,10 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(clock_stepped, 0)                                     \
     X(partition, 0)                                         \
     X(partition_one_way, 0)                                 \
+    X(driver_cut, 0)                                        \
+    X(all_cut, 0)                                           \
+    X(connections_died, 0)                                  \
+    X(silence_withheld, 0)                                  \
     X(message_lost, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
     X(message_duplicated, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE) \
     X(message_reordered, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)  \
@@ -126,7 +130,8 @@ extern const unsigned sim_counter_where[N_COVER];
     X(orphan, "an agent does not see that the driver has ended")            \
     X(deafear, "the heartbeats of every third worker do not count")         \
     X(hasty, "--elastic-timeout is over in a hundredth of its time")        \
-    X(patient, "--heartbeat-timeout is over after ten times its time")
+    X(patient, "--heartbeat-timeout is over after ten times its time")      \
+    X(lonely, "each silence is judged alone, however many are silent")
 
 enum sim_bug {
 #define SIM_BUG(name, text) BUG_##name,

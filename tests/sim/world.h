@@ -17,7 +17,7 @@
  *   plan.c     what world a seed makes, and which faults come when
  *   faults.c   what each fault does; notice.c: hosts that say that they will go
  *   check.c    the invariants; check_end.c: those of the end;
- *              check_recovery.c: that of time
+ *              check_recovery.c: that of time; check_silence.c: of silence
  *   trace.c    the transcript
  *
  * Times are microseconds of the virtual clock. No process reads that one: each
@@ -178,6 +178,7 @@ struct sim_worker {
     char settings[24];       /* in force: at first its own, "w7" */
     bool met;                /* the driver has heard its HELLO */
     uint64_t heard_us;       /* or it could have been: check_recovery.c */
+    uint64_t spoke_us;       /* it could be heard: check_silence.c */
     bool sent_away;          /* a driver has said SHUTDOWN to it */
     uint64_t slanders; /* so many generations it ends by a wrong accusation */
     uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
@@ -222,7 +223,8 @@ struct sim_agent {
     bool met;                   /* the driver has heard its hello */
     uint64_t launched, dialled; /* terms: who has started it, whom it hears */
     bool stopping, lifeline_cut;
-    bool stopped; /* SIGSTOP */
+    bool stopped;   /* SIGSTOP */
+    bool forgotten; /* its connection is dead: it dials again */
     struct parked parked;
     uint64_t tick_us;  /* earliest AGENT_TICK on its way; TIME_NEVER: none */
     uint64_t *workers; /* ids it has spawned */
@@ -311,6 +313,12 @@ struct sim {
     uint64_t driver_clock_us; /* ahead of the virtual clock */
     bool finished, released;
     uint64_t in_the_way_us, enough_us; /* see check_recovery.c */
+    uint64_t together_us;       /* most hosts were heard; see check_silence.c */
+    uint64_t in_context_us;     /* silence was not to be judged */
+    uint64_t withheld_until_us; /* ... nor did the driver */
+    uint64_t state_heard_us;    /* somebody who holds it could be heard */
+    bool agent_is_silent;  /* the one that was lost last was given up for it */
+    uint64_t plane_cut_us; /* workers do not reach each other until then */
     uint64_t short_since_us;     /* below the gate; TIME_NEVER: it is not */
     bool all_closed, state_left; /* when the verdict fell */
 
@@ -502,6 +510,9 @@ enum fault {
     FAULT_DISCOVERY_BAD,
     FAULT_ACCUSE,
     FAULT_PARTITION,
+    FAULT_CUT_DRIVER,
+    FAULT_CUT_ALL,
+    FAULT_FLOWS,
     FAULT_DRAIN,
     FAULT_STALL,
     FAULT_SLOW,
@@ -549,6 +560,14 @@ void notice_check(struct sim *s);
 /* A generation was formed in this one. */
 void notice_check_drained(struct sim *s, const struct driver_action *actions,
                           size_t n);
+
+/* check_silence.c */
+/* After every step of the driver. */
+void check_context(struct sim *s);
+/* A worker was given up. */
+void check_silence(struct sim *s, const struct driver_record *r);
+/* It is waited for although it is silent for so long. */
+bool check_may_wait(const struct sim *s, uint64_t silent_us);
 
 /* check.c, check_end.c, check_recovery.c */
 enum { CHECK_COME_UP_US = 8000000 }; /* those who are missing, at the end */

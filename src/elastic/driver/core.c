@@ -120,8 +120,10 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
     d->adopt_us += late_us;
     for (size_t i = 0; i < d->n_workers; i++)
         forgive_worker(d, &d->workers[i], late_us);
-    for (size_t i = 0; i < d->n_hosts; i++)
+    for (size_t i = 0; i < d->n_hosts; i++) {
         forgive(d, &d->hosts[i].agent_heard_us, late_us);
+        forgive(d, &d->hosts[i].heard_us, late_us);
+    }
 }
 
 /* With the first event behind it: what that one sets is not put off. */
@@ -146,6 +148,7 @@ static void on_timeout(struct driver *d)
         hosts_compact(d);
     adopt_tick(d);
     if (d->phase != DRIVER_ADOPTING) {
+        silence_tick(d);
         members_tick(d);
         placement_tick(d);
         rendezvous_tick(d);

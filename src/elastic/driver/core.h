@@ -15,6 +15,7 @@
  *
  * Files: core.c (events, dispatch), rows.c (the tables, and how long who is in
  * them), members.c (workers: birth to death), patience.c (who is given up),
+ * silence.c (when silence is judged),
  * hang.c (who gets nowhere), stall.c (who has not posted what others wait for),
  * rendezvous.c (READY to the draw), generation.c (ASSIGN), accusations.c (who
  * goes for what peers say), abilities.c (what a host's ranks can do together),
@@ -288,7 +289,8 @@ struct driver_host {
     enum host_agent_phase agent_phase; /* agent_move() */
     uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
-    uint64_t pong_us; /* when its last PING was answered */
+    uint64_t heard_us; /* one of its workers was heard */
+    uint64_t pong_us;  /* when its last PING was answered */
     uint64_t wave;    /* what was started together is announced together (M7) */
     bool fresh;       /* its agent has just come up: spawns belong to `wave` */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
@@ -531,8 +533,13 @@ struct driver {
     uint64_t opened_us;   /* when the open rendezvous began */
     uint64_t patience_us; /* the same for its deadline: a stall moves it */
     uint64_t formed_us;   /* when the current generation was assigned */
-    uint64_t below_us;   /* first moment below the gate; DRIVER_NEVER: is not */
-    uint32_t world_size; /* of the current generation */
+    uint64_t below_us; /* first moment below the gate; DRIVER_NEVER: is not */
+    /* silence.c: nobody is given up for silence since then, 0: silence is
+     * judged; somebody would have been; nor is anybody until then */
+    uint64_t withholds_us;
+    bool withheld;
+    uint64_t spared_us;
+    uint32_t world_size;      /* of the current generation */
     struct msg_assign assign; /* what all its members are told alike */
     struct assign_table table, table_before;
 

@@ -82,6 +82,9 @@ void text_worker(struct text *t, const struct driver *d,
 void text_exit(char *buf, const struct driver_worker *w,
                const struct msg_worker_exited *m);
 
+/* "2.5 s" */
+void text_seconds(struct text *t, uint64_t us);
+
 /* ---- core.c -------------------------------------------------------------- */
 
 /* The job's phase changes by this alone. */
@@ -177,6 +180,14 @@ void note_committed(struct driver *d, struct driver_worker *w,
 void members_tick(struct driver *d);
 /* Kill it; how: why it counts as lost. */
 void worker_evict(struct driver *d, struct driver_worker *w, const char *how);
+
+/* ---- silence.c (M5) ------------------------------------------------------ */
+
+/* First of a tick: is silence judged now, by how many are silent? */
+void silence_tick(struct driver *d);
+/* This worker, this agent is to be given up for its silence. */
+bool worker_is_silent(const struct driver *d, const struct driver_worker *w);
+bool agent_is_silent(const struct driver *d, const struct driver_host *host);
 
 /* ---- hang.c -------------------------------------------------------------- */
 

@@ -628,7 +628,7 @@ void on_worker_message(struct driver *d, const struct message *m)
         return;
     }
     forgive_silence(d, w);
-    w->heard_us = d->now_us;
+    w->heard_us = host_of(d, w)->heard_us = d->now_us;
     if (d->phase == DRIVER_ADOPTING && m->type != MSG_HELLO &&
         m->type != MSG_PING)
         return; /* it is said again */

@@ -74,8 +74,7 @@ static bool starts_too_late(const struct driver *d,
 static const char *verdict_on(const struct driver *d,
                               const struct driver_worker *w)
 {
-    if (w->life == LIFE_UP &&
-        d->now_us - w->heard_us > d->config.heartbeat_timeout_us)
+    if (worker_is_silent(d, w))
         return "has stopped sending heartbeats";
     if (starts_too_late(d, w))
         return w->life == LIFE_STARTING

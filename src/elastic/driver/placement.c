@@ -509,9 +509,7 @@ void placement_tick(struct driver *d)
         if (leaving_expires(d, host))
             come_back(d, host);
         doubt_tick(d, host);
-        if ((host->agent_phase == AGENT_UP ||
-             host->agent_phase == AGENT_STOPPING) && /* died on its way out */
-            silent_us > d->config.heartbeat_timeout_us) {
+        if (agent_is_silent(d, host)) {
             give_up_agent(d, host, "has stopped sending heartbeats");
         } else if (host->agent_phase == AGENT_STARTING &&
                    silent_us > d->config.start_timeout_us) {

@@ -485,17 +485,6 @@ static void evict_laggards(struct driver *d)
     }
 }
 
-static void text_seconds(struct text *t, uint64_t us)
-{
-    uint64_t ms = us / 1000 % 1000;
-
-    text_u64(t, us / 1000000);
-    text_add(t, ms > 0 ? "." : "");
-    for (; ms > 0; ms = ms * 10 % 1000)
-        text_u64(t, ms / 100);
-    text_add(t, " s");
-}
-
 static void give_up_below(struct driver *d)
 {
     char buf[WIRE_TEXT_MAX];
@@ -516,7 +505,7 @@ void rendezvous_tick(struct driver *d)
     if (d->phase != DRIVER_WAITING && d->phase != DRIVER_RENDEZVOUS)
         return;
     if (d->counts.members + d->counts.newcomers >= rendezvous_gate(d)) {
-        if (d->counts.ready < d->counts.members &&
+        if (d->counts.ready < d->counts.members && d->withholds_us == 0 &&
             d->now_us - d->patience_us > d->config.elastic_timeout_us)
             evict_laggards(d); /* M10 */
     } else if (d->below_us == DRIVER_NEVER) {

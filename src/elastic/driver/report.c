@@ -146,3 +146,14 @@ void text_exit(char *buf, const struct driver_worker *w,
         text_u64(&t, (uint64_t)m->code);
     }
 }
+
+void text_seconds(struct text *t, uint64_t us)
+{
+    uint64_t ms = us / 1000 % 1000;
+
+    text_u64(t, us / 1000000);
+    text_add(t, ms > 0 ? "." : "");
+    for (; ms > 0; ms = ms * 10 % 1000)
+        text_u64(t, ms / 100);
+    text_add(t, " s");
+}

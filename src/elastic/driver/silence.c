@@ -1,0 +1,192 @@
+/* elastic/driver/silence.c - what silence means, by how many are silent (M5).
+ *
+ * One host that is silent among others that are heard is given up. When most
+ * hosts are silent at once, the network of this machine is at fault, or one
+ * that the hosts share. Nor does silence show that a state is lost: the workers
+ * that hold it may live. In both cases the driver gives up nobody for silence
+ * until hosts are heard again; those that are still silent then get some time
+ * more, as they dial anew after growing pauses (wire/redial.h). The limit is
+ * --driver-timeout: agents and workers end when they have not heard the driver
+ * for so long. See core.h. Pure. */
+#include "elastic/driver/core_internal.h"
+
+enum {
+    RETURN_US = 5000000 /* the longest pause between two dials, and a little */
+};
+
+static uint64_t since(const struct driver *d, uint64_t us)
+{
+    return d->now_us > us ? d->now_us - us : 0;
+}
+
+/* A worker's heartbeats are half of the timeout apart, its agent's are a fifth:
+ * when the first worker's time is over, the agents of all hosts that are cut
+ * off have been quiet for that long. */
+static uint64_t quiet_limit(const struct driver *d)
+{
+    return 3 * (d->config.heartbeat_timeout_us / 8);
+}
+
+/* An agent may be stopped, and its workers heard. */
+static bool is_quiet(const struct driver *d, const struct driver_host *host)
+{
+    uint64_t agent_us = since(d, host->agent_heard_us);
+    uint64_t workers_us = since(d, host->heard_us);
+
+    return agent_us > quiet_limit(d) &&
+           (agent_us <= d->config.heartbeat_timeout_us ||
+            workers_us > d->config.heartbeat_us + quiet_limit(d));
+}
+
+static bool is_overdue(const struct driver *d, uint64_t heard_us)
+{
+    return since(d, heard_us) > d->config.heartbeat_timeout_us &&
+           d->now_us >= d->spared_us;
+}
+
+static bool is_heard(const struct driver *d, const struct driver_worker *w)
+{
+    return !is_quiet(d, &d->hosts[w->host]) && !is_overdue(d, w->heard_us);
+}
+
+/* A member that is being sent it does not, as yet. */
+static bool holds_state(const struct driver *d, const struct driver_worker *w)
+{
+    if (!worker_is_here(w))
+        return false;
+    return !state_id_is_none(w->offer.id) || !state_id_is_none(w->ping.id) ||
+           (worker_is_enlisted(w) && (w->synced || d->committed));
+}
+
+/* The job has no state yet, or a worker that is heard holds it, on another host
+ * than `but`. */
+static bool state_is_heard(const struct driver *d,
+                           const struct driver_host *but)
+{
+    if (!d->ever_committed)
+        return true;
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (holds_state(d, w) && &d->hosts[w->host] != but && is_heard(d, w))
+            return true;
+    }
+    return false;
+}
+
+/* Hosts whose agents are up, and how many of them are quiet. */
+struct census {
+    size_t n_hosts, n_quiet;
+};
+
+static struct census take_census(const struct driver *d)
+{
+    struct census c = {0};
+
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].agent_phase == AGENT_UP) {
+            c.n_hosts++;
+            c.n_quiet += is_quiet(d, &d->hosts[i]);
+        }
+    return c;
+}
+
+static bool somebody_is_overdue(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].agent_phase == AGENT_UP &&
+            is_overdue(d, d->hosts[i].agent_heard_us))
+            return true;
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (d->workers[i].life == LIFE_UP &&
+            is_overdue(d, d->workers[i].heard_us))
+            return true;
+    return false;
+}
+
+static void tell_begin(struct driver *d, const struct census *c, bool most)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (most) {
+        text_u64(&t, c->n_quiet);
+        text_add(&t, " of ");
+        text_u64(&t, c->n_hosts);
+        text_add(&t, " hosts are silent at once: the network of this machine "
+                     "may be cut");
+    } else {
+        text_add(&t, "no worker that holds the state is heard");
+    }
+    text_add(&t, " -> nobody is given up before --driver-timeout");
+    record_warning(d, buf);
+}
+
+/* Some hosts are heard later than others: TCP sends again, and agents and
+ * workers dial again, after pauses about as long as the time before. */
+static void end(struct driver *d)
+{
+    uint64_t lasted_us = since(d, d->withholds_us) + quiet_limit(d);
+    uint64_t most_us = RETURN_US + d->config.heartbeat_timeout_us;
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    d->patience_us = d->now_us;
+    d->spared_us = d->now_us +
+                   (2 * lasted_us < most_us ? 2 * lasted_us : most_us);
+    text_add(&t, "hosts are heard again after ");
+    text_seconds(&t, lasted_us - lasted_us % 1000000);
+    text_add(&t, " -> a host that stays silent is given up");
+    record_warning(d, buf);
+}
+
+static void begin(struct driver *d, const struct census *c, bool most)
+{
+    d->withheld = true;
+    tell_begin(d, c, most);
+}
+
+void silence_tick(struct driver *d)
+{
+    struct census c = take_census(d);
+    bool most = c.n_quiet > 1 && 2 * c.n_quiet > c.n_hosts;
+
+    if (!most && state_is_heard(d, NULL)) {
+        if (d->withheld)
+            end(d);
+        d->withheld = false;
+        d->withholds_us = 0;
+        return;
+    }
+    if (d->withholds_us == 0)
+        d->withholds_us = d->now_us;
+    if (!d->withheld && somebody_is_overdue(d))
+        begin(d, &c, most);
+}
+
+/* Time is up in any case. */
+static bool is_gone(const struct driver *d, uint64_t heard_us)
+{
+    return since(d, heard_us) > later_of(d->config.driver_timeout_us,
+                                         d->config.heartbeat_timeout_us);
+}
+
+bool worker_is_silent(const struct driver *d, const struct driver_worker *w)
+{
+    return w->life == LIFE_UP &&
+           (is_gone(d, w->heard_us) ||
+            (d->withholds_us == 0 && is_overdue(d, w->heard_us)));
+}
+
+/* Nobody waits for an agent that was told to go. */
+bool agent_is_silent(const struct driver *d, const struct driver_host *host)
+{
+    uint64_t heard_us = host->agent_heard_us;
+
+    if (host->agent_phase == AGENT_STOPPING)
+        return since(d, heard_us) > d->config.heartbeat_timeout_us;
+    return host->agent_phase == AGENT_UP &&
+           (is_gone(d, heard_us) ||
+            (d->withholds_us == 0 && is_overdue(d, heard_us) &&
+             state_is_heard(d, host)));
+}

@@ -1,0 +1,213 @@
+/* tests/driver/test_core_silence.c - when silence is judged: M5, as transcripts
+ * of the driver's core. One silent host among others: test_core_losses.c. */
+#include <string.h>
+
+#include "driver/fixture.h"
+
+#define CUT(n_quiet, n)                                                    \
+    "warn: " n_quiet " of " n " hosts are silent at once: the network of " \
+    "this machine may be cut -> nobody is given up before --driver-timeout\n"
+#define UNHEARD                                                            \
+    "warn: no worker that holds the state is heard -> nobody is given up " \
+    "before --driver-timeout\n"
+
+/* Nothing is heard of these hosts (words), or of any of their workers. */
+static void silence(struct fixture *f, const char *hosts)
+{
+    snprintf(f->silent_host, sizeof(f->silent_host), "%s", hosts);
+    for (size_t i = 0; i < f->driver.n_workers; i++) {
+        const struct driver_worker *w = &f->driver.workers[i];
+
+        f->workers[w->id].silent =
+            strstr(hosts, f->driver.hosts[w->host].name) != NULL;
+    }
+}
+
+static struct fixture *of_three(void)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1);
+
+    run(f, "a:1 b:1 c:1");
+    at(f, 100, commits("w1 w2 w3"));
+    forget(f);
+    return f;
+}
+
+START_TEST(all_silent_at_once_lose_nobody)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "a b c");
+    pass(f, 2000);
+    expect(f, "");
+    pass(f, 60000);
+    expect(f, CUT("3", "3"));
+    silence(f, "");
+    pass(f, 60100);
+    expect(f, "warn: hosts are heard again after 60 s -> a host that stays "
+              "silent is given up\n");
+    pass(f, 90000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(most_silent_at_once_lose_nobody)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "b c");
+    pass(f, 30000);
+    expect(f, CUT("2", "3"));
+    silence(f, "");
+    pass(f, 60000);
+    expect_part(f, "warn: hosts are heard again");
+    ck_assert_uint_eq(f->driver.counts.members, 3);
+    fixture_free(f);
+}
+END_TEST
+
+/* The others are heard; a host that is a little later is waited for. */
+START_TEST(who_stays_silent_is_given_up)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "a b c");
+    pass(f, 10000);
+    silence(f, "c");
+    pass(f, 16000);
+    expect(f, CUT("3", "3") "warn: hosts are heard again after 10 s -> a host "
+                            "that stays silent is given up\n");
+    pass(f, 18000);
+    expect_part(f, "kill: w3\nabort 1, w3 died: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* By then they have given up the driver as well. */
+START_TEST(most_silent_for_driver_timeout_are_given_up)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "b c");
+    pass(f, 600000);
+    expect(f, CUT("2", "3"));
+    pass(f, 600300);
+    expect_part(f, "kill agent: b\nabort 1, w2 died: w1 w3\nkill agent: c\n");
+    at(f, 600400, ready_lost("w1"));
+    expect_part(f, "assign 2: w1\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* An exit that is told, and an agent's end, are no silence. */
+START_TEST(ends_that_are_known_count_at_once)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "a b c");
+    pass(f, 5000);
+    forget(f);
+    at(f, 5010, agent_gone("c"));
+    expect(f, "abort 1, w3 died: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(last_that_holds_the_state_is_not_given_up)
+{
+    struct fixture *f = fixture_create(.np = 1, .min_np = 1, .max_np = 1);
+
+    run(f, "a:1 b:1");
+    at(f, 100, commits("w1"));
+    forget(f);
+    silence(f, "a");
+    pass(f, 60000);
+    expect(f, UNHEARD);
+    silence(f, "");
+    pass(f, 90000);
+    expect_part(f, "warn: hosts are heard again");
+    ck_assert_int_eq(f->driver.phase, DRIVER_RUNNING);
+    ck_assert_uint_eq(f->driver.counts.members, 1);
+    fixture_free(f);
+}
+END_TEST
+
+/* The agent is stopped, its worker runs. */
+START_TEST(agent_of_the_last_that_holds_the_state_is_not_given_up)
+{
+    struct fixture *f = fixture_create(.np = 1, .min_np = 1, .max_np = 1);
+
+    run(f, "a:1");
+    at(f, 100, commits("w1"));
+    forget(f);
+    strcpy(f->silent_host, "a");
+    pass(f, 60000);
+    expect(f, "");
+    ck_assert_uint_eq(f->driver.counts.members, 1);
+    fixture_free(f);
+}
+END_TEST
+
+/* An agent that is stopped is no silent host: its workers are heard. */
+START_TEST(stopped_agents_are_given_up_however_many)
+{
+    struct fixture *f = of_three();
+
+    strcpy(f->silent_host, "b c");
+    pass(f, 2500);
+    expect_part(f, "kill agent: b\nabort 1, w2 died: w1 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* So is a worker whose agent is heard. */
+START_TEST(stopped_workers_are_given_up_however_many)
+{
+    struct fixture *f = of_three();
+
+    f->workers[2].silent = f->workers[3].silent = true;
+    pass(f, 2500);
+    expect(f, "kill: w2\nabort 1, w2 died: w1 w3\nkill: w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* --elastic-timeout does not count while members cannot be heard. */
+START_TEST(rendezvous_waits_for_who_cannot_be_heard)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1,
+                                       .elastic_ms = 5000);
+
+    run(f, "a:1 b:1 c:1");
+    at(f, 100, commits("w1 w2 w3"));
+    at(f, 200, lost("w1", 1, ""));
+    silence(f, "a b c");
+    forget(f);
+    pass(f, 30000);
+    expect(f, CUT("3", "3"));
+    silence(f, "");
+    at(f, 30100, ready_lost("w1 w2 w3"));
+    expect_part(f, "assign 2: w1 w2 w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("driver core: silence");
+    TCase *tc = tcase_create("silence");
+
+    tcase_add_test(tc, all_silent_at_once_lose_nobody);
+    tcase_add_test(tc, most_silent_at_once_lose_nobody);
+    tcase_add_test(tc, who_stays_silent_is_given_up);
+    tcase_add_test(tc, most_silent_for_driver_timeout_are_given_up);
+    tcase_add_test(tc, ends_that_are_known_count_at_once);
+    tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
+    tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);
+    tcase_add_test(tc, stopped_agents_are_given_up_however_many);
+    tcase_add_test(tc, stopped_workers_are_given_up_however_many);
+    tcase_add_test(tc, rendezvous_waits_for_who_cannot_be_heard);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}

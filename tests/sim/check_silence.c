@@ -1,0 +1,156 @@
+/* check_silence.c - the invariants of silence (M5), judged by what is, not by
+ * what the driver has heard:
+ *   - while most hosts are cut off from the driver it gives up nobody for
+ *     silence before --driver-timeout
+ *   - it does not give up for silence the last worker that holds the state
+ *   - it waits for silent workers only while most hosts are silent, or no
+ *     holder of the state can be heard, and a moment longer. */
+#include "world.h"
+
+#define ULL(x) ((unsigned long long)(x))
+
+/* The driver grants as much to hosts that are heard later than others; and it
+ * looks at the time with each tick. */
+enum { RETURN_US = 5000000, TICKS_US = 300000 };
+
+static const struct sim_host *host_of(const struct sim *s, const char *name)
+{
+    for (size_t i = 0; i < s->n_hosts; i++)
+        if (strcmp(s->hosts[i].name, name) == 0)
+            return &s->hosts[i];
+    return NULL;
+}
+
+static bool is_cut(const struct sim *s, const char *name)
+{
+    const struct sim_host *host = host_of(s, name);
+
+    return host && host->cut_up_us > s->now_us;
+}
+
+/* No process there can be heard. */
+static bool is_mute(const struct sim *s, const struct driver_host *host)
+{
+    const struct sim_agent *agent = host->agent < s->n_agents
+                                        ? s->agents[host->agent]
+                                        : NULL;
+
+    if (is_cut(s, host->name))
+        return true;
+    if (agent && agent->runs && !agent->stopped)
+        return false;
+    for (size_t i = 0; i < s->n_workers; i++)
+        if (s->workers[i] && s->workers[i]->agent == host->agent &&
+            process_runs(s->workers[i]))
+            return false;
+    return true;
+}
+
+static bool holds_state(const struct sim_worker *w)
+{
+    return w && w->alive && w->id_of.version > 1;
+}
+
+static bool can_be_heard(const struct sim *s, const struct sim_worker *w)
+{
+    return w && process_runs(w) && s->hosts[w->host].cut_up_us <= s->now_us;
+}
+
+/* Notes who can be heard, too. */
+static bool is_state_heard(struct sim *s)
+{
+    const struct driver *d = &s->driver;
+    bool any = false;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct sim_worker *w = sim_worker(s, d->workers[i].id);
+
+        if (!can_be_heard(s, w))
+            continue;
+        w->spoke_us = s->now_us;
+        any |= !state_id_is_none(w->id_of) && worker_is_here(&d->workers[i]);
+    }
+    return any;
+}
+
+void check_context(struct sim *s)
+{
+    const struct driver *d = &s->driver;
+    size_t n = 0, n_cut = 0, n_mute = 0;
+
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        if (d->hosts[i].agent_phase != AGENT_UP)
+            continue;
+        n++;
+        n_cut += is_cut(s, d->hosts[i].name);
+        n_mute += is_mute(s, &d->hosts[i]);
+    }
+    if (n_cut < 2 || 2 * n_cut <= n)
+        s->together_us = s->now_us;
+    if (is_state_heard(s))
+        s->state_heard_us = s->now_us;
+    if ((n_mute > 1 && 2 * n_mute > n) ||
+        (d->ever_committed && s->state_heard_us < s->now_us))
+        s->in_context_us = s->now_us;
+    if (s->stalled_until_us >= s->in_context_us ||
+        s->slow_until_us >= s->in_context_us) /* it has not looked */
+        s->in_context_us = s->now_us;
+    if (d->withholds_us != 0)
+        s->withheld_until_us = s->now_us;
+    if (!d->withheld)
+        return;
+    sim_cover(s, COVER_silence_withheld);
+    if (s->now_us - s->in_context_us >
+            2 * s->driver_config.heartbeat_timeout_us + plan_slack_us(s) +
+                TICKS_US &&
+        s->plan.loss_in == 0)
+        check_fail(s, "the driver waits for silent workers for no reason");
+}
+
+bool check_may_wait(const struct sim *s, uint64_t silent_us)
+{
+    const struct driver_config *c = &s->driver_config;
+    uint64_t after_us = RETURN_US + c->heartbeat_timeout_us + TICKS_US;
+
+    return s->now_us - s->withheld_until_us <= after_us &&
+           silent_us <= c->driver_timeout_us + c->heartbeat_timeout_us +
+                            plan_slack_us(s) + TICKS_US;
+}
+
+static bool is_of_silence(const struct sim *s, const struct driver_record *r)
+{
+    return starts_with(r->text, "has stopped") ||
+           (s->agent_is_silent && starts_with(r->text, "died with its agent"));
+}
+
+static bool is_time_over(const struct sim *s, const struct sim_worker *w)
+{
+    uint64_t near_us = plan_slack_us(s) + TICKS_US +
+                       2 * s->driver_config.heartbeat_us;
+
+    return s->now_us - w->spoke_us + near_us >
+           s->driver_config.driver_timeout_us;
+}
+
+void check_silence(struct sim *s, const struct driver_record *r)
+{
+    const struct driver_config *c = &s->driver_config;
+    const struct sim_worker *w = sim_worker(s, r->worker);
+    uint64_t apart_us = s->now_us - s->together_us;
+
+    if (!w || !w->alive || s->plan.loss_in > 0 || !is_of_silence(s, r) ||
+        is_time_over(s, w))
+        return;
+    if (apart_us > c->heartbeat_timeout_us / 2 + s->plan.agent_beat_us +
+                       plan_slack_us(s) + TICKS_US)
+        check_fail(s, "w%llu is given up for silence, and most are cut off",
+                   ULL(w->id));
+    /* the driver takes a worker that was stopped just now to be heard */
+    if (s->driver.ever_committed && holds_state(w) &&
+        s->now_us - s->state_heard_us >
+            c->heartbeat_timeout_us + plan_slack_us(s) + TICKS_US)
+        check_fail(s,
+                   "w%llu is given up for silence, which alone has the "
+                   "state",
+                   ULL(w->id));
+}
