@@ -341,6 +341,21 @@ def agent_is_killed(stage):
 
 
 @scenario
+def agent_is_killed_after_its_client(stage):
+    """The end of its own connection tells, and no heartbeat is waited for."""
+    run = train(stage, "--heartbeat-timeout", "20")
+    mark, old, agent = run.mark(), run.row(host=BETA), agent_of(run, BETA)
+    jobs.kill(client(run, BETA))
+    run.says("host beta: its ssh was killed by signal 9")
+    since = time.monotonic()
+    jobs.kill(agent)
+    run.event("agent_lost", mark, host=BETA)
+    check(time.monotonic() - since < 10, "noticed too late")
+    run.whole(3, mark, (old["worker"],))
+    finish(run)
+
+
+@scenario
 def agent_is_stopped(stage):
     """Its heartbeats end; the client that is killed then is all that is here,
     and it ends itself when it runs again."""

@@ -34,8 +34,6 @@ enum {
     CONNECT_MAX_US = 10000000,
     TICK_LATE_US = 100000, /* less than what base/stall.h calls a stall */
     EPOLL_EVENTS = 64,
-    ENDS_MAX = 16,
-    CLIENT_LOOKS = 10,           /* a millisecond apart */
     SKIPPED_NEXT_US = 10000000,  /* between complaints about a script's lines */
     SKIPPED_AGAIN_US = 600000000 /* ... that say the same */
 };
@@ -225,74 +223,6 @@ static void interrupt(struct loop *l)
     }
 }
 
-/* Workers that died with their agent: no exit of theirs will be told. */
-void loop_part_from_the_dead(struct loop *l)
-{
-    for (size_t i = l->peers.n; i-- > 0;) {
-        struct peer peer = l->peers.by_id[i];
-        const struct driver_worker *w = driver_worker(&l->driver, peer.id);
-
-        if (peer.kind != PEER_WORKER || (w && w->life != LIFE_GONE))
-            continue;
-        peers_part(&l->peers, l->router, peer.kind, peer.id);
-    }
-}
-
-static bool reaches(struct loop *l, uint64_t agent)
-{
-    struct message m = {.type = MSG_AGENT_PONG,
-                        .job = l->driver.config.job,
-                        .term = l->driver.config.term};
-    const struct peer *peer = peers_by_id(&l->peers, PEER_AGENT, agent);
-
-    wire_router_look(l->router);
-    return peer && wire_router_send(l->router, peer->route, &m) == HVD_OK;
-}
-
-/* Who has died has closed its connection, before its client hears of it; the
- * thread of libzmq that is told may not have run since. */
-static bool is_heard(struct loop *l, uint64_t agent)
-{
-    int looks = CLIENT_LOOKS;
-
-    while (reaches(l, agent) && --looks > 0)
-        (void)poll(NULL, 0, 1);
-    return looks == 0;
-}
-
-/* Heartbeats judge it from then on. */
-static bool outlives_its_client(struct loop *l, const struct launch_end *end)
-{
-    const struct launched *item = launch_find(&l->launch, end->agent);
-
-    if (!end->client || !item)
-        return false;
-    if (is_heard(l, end->agent)) {
-        log_warn("host %s: its %s %s -> its agent is heard without it",
-                 item->host, item->ops->name, end->how);
-        return true;
-    }
-    launch_kill(&l->launch, end->agent);
-    return false;
-}
-
-static void reap_agents(struct loop *l)
-{
-    struct driver_event ev = {.type = DRIVER_EV_AGENT_GONE};
-    struct launch_end ends[ENDS_MAX];
-    size_t n = launch_ended(&l->launch, ends, ENDS_MAX);
-
-    for (size_t i = 0; i < n && loop_acts(l); i++) {
-        if (outlives_its_client(l, &ends[i]))
-            continue;
-        ev.u.agent.agent = ends[i].agent;
-        ev.u.agent.text = ends[i].how;
-        loop_feed(l, &ev);
-        loop_part_from_the_dead(l);
-        inbox_agent_ended(l, ends[i].agent);
-    }
-}
-
 static void handle_ready(struct loop *l, int fd)
 {
     eventfd_t n;
@@ -303,7 +233,7 @@ static void handle_ready(struct loop *l, int fd)
         (void)eventfd_read(fd, &n); /* the next turn looks what there is room
                                        for */
     else if (fd == l->launch.epoll_fd)
-        reap_agents(l); /* of the others each turn takes what there is */
+        clients_reap(l); /* of the others each turn takes what there is */
 }
 
 static uint64_t earliest(uint64_t a, uint64_t b)
@@ -319,6 +249,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     t = earliest(t, launch_tick(&l->launch, now_us));
     t = earliest(t, status_deadline(&l->status));
     t = earliest(t, lead_deadline(&l->lead));
+    t = earliest(t, clients_deadline(l));
     t = earliest(t, network_deadline(&l->network, now_us));
     return earliest(t, output_deadline(&l->output));
 }
@@ -346,7 +277,7 @@ static void tick(struct loop *l, uint64_t now_us)
         return;
     (void)launch_tick(&l->launch, now_us);
     if (l->launch.n_over > 0)
-        reap_agents(l);
+        clients_reap(l);
     guests_tell_refused(l);
     loop_show_status(l, now_us);
     status_tick(&l->status, now_us);
@@ -382,6 +313,7 @@ static void turn(struct loop *l)
     now_us = clock_now_us();
     discover(l, now_us);
     network_look(l, now_us);
+    clients_look(l, now_us);
     if (empty || is_held_up(l, now_us))
         tick(l, now_us);
     output_watch(&l->output, l->driver.first_failed);
@@ -584,6 +516,7 @@ static void loop_close(struct loop *l)
     speakers_fini(&l->speakers);
     network_fini(&l->network);
     free(l->partings);
+    free(l->bereft);
     driver_fini(&l->driver);
     eventlog_close(&l->events.log);
     wire_shared_destroy(l->table);

@@ -30,6 +30,12 @@ enum {
     HANG_PART = 4            /* of --hang-timeout */
 };
 
+/* An agent whose client has ended; its connection is watched until then. */
+struct bereft {
+    struct launch_end end;
+    uint64_t until_us;
+};
+
 struct loop {
     const struct options *options;
     struct heir *heir; /* what it takes over; NULL: it begins the job */
@@ -86,6 +92,9 @@ struct loop {
     uint64_t n_outputs; /* messages of output that were taken */
     struct parting *partings;
     size_t n_partings, partings_max;
+    struct bereft *bereft; /* loop_clients.c; looked at again then: */
+    size_t n_bereft, bereft_max;
+    uint64_t bereft_us;
     struct log_seldom refused, late; /* whose words do not count */
     struct log_seldom unknown;       /* who was not let in */
     struct log_seldom later;         /* who is started later */
@@ -144,6 +153,12 @@ bool network_meets(struct loop *l, const struct msg_agent_hello *hello);
 void network_hears(struct loop *l, uint64_t agent, const struct msg_probed *m);
 /* Whatever is to be done by now. */
 void network_look(struct loop *l, uint64_t now_us);
+
+/* loop_clients.c: processes that the launcher started have ended. */
+void clients_reap(struct loop *l);
+/* Has an agent whose client has ended followed it? */
+void clients_look(struct loop *l, uint64_t now_us);
+uint64_t clients_deadline(const struct loop *l);
 
 /* loop_env.c: what SPAWN says of the environment */
 hvd_status_t loop_pack_env(struct loop *l) HVD_MUST_CHECK;
