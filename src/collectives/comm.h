@@ -88,6 +88,9 @@ struct comm_config {
     uint64_t connect_timeout_us;
     uint64_t silence_us; /* of a peer on another host that is waited for: it is
                             lost then; 0: for ever */
+    /* This process may be the one that is cut off: it hears nobody. While that
+     * is true no peer is lost for its silence. NULL: never. Any thread. */
+    bool (*is_cut_off)(uint64_t now_us);
     bool encrypt; /* what goes over TCP; the same on every rank, or they part */
     enum comm_ordinary ordinary;
     struct algorithm_override algorithms; /* the same on every rank */

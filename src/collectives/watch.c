@@ -43,18 +43,39 @@ static void look_in_time(struct comm *comm, uint64_t now_us, uint64_t silent_us)
         comm->op.watch_us = now_us + left_us;
 }
 
+/* This process hears nobody. The time of a peer begins anew when it does, but
+ * not for a moment in which the driver is dialled at another address. */
+static bool is_excused(const struct comm *comm, struct connection *c,
+                       uint64_t silent_us, uint64_t now_us)
+{
+    bool cut_off = comm->config.is_cut_off && comm->config.is_cut_off(now_us);
+
+    if (!cut_off ||
+        (!c->silence.excused && silent_us < comm->config.silence_us / 4 * 3)) {
+        c->silence.excused &= cut_off;
+        return false;
+    }
+    c->silence = (struct silence){
+        .watched_us = now_us, .looked_us = now_us, .excused = true};
+    return true;
+}
+
 static hvd_status_t look_at(struct comm *comm, struct connection *c,
                             uint64_t now_us)
 {
     uint64_t silent_us;
     struct heard heard;
+    enum silence_verdict verdict;
 
     if (c == NULL || c->fd < 0 || c->ended ||
         (c->state != CONNECTION_GREETED && c->state != CONNECTION_OPEN) ||
         !silence_hear(c->fd, now_us, &heard))
         return HVD_OK;
-    switch (silence_judge(&c->silence, &heard, comm->config.silence_us, now_us,
-                          &silent_us)) {
+    verdict = silence_judge(&c->silence, &heard, comm->config.silence_us,
+                            now_us, &silent_us);
+    if (is_excused(comm, c, silent_us, now_us))
+        return HVD_OK;
+    switch (verdict) {
     case SILENCE_FINE:
         look_in_time(comm, now_us, silent_us);
         return HVD_OK;

@@ -38,6 +38,7 @@ struct group {
     struct algorithm_override algorithms;
     int tcp_connections;
     uint64_t connect_timeout_us, silence_us;
+    bool (*is_cut_off)(uint64_t now_us);
     bool encrypt;
     struct autotune *autotunes[GROUP_MAX];
 };
@@ -67,6 +68,7 @@ static inline struct comm *group_comm_of_set(struct group *g, int rank,
         .peers = g->peers,
         .connect_timeout_us = g->connect_timeout_us,
         .silence_us = g->silence_us,
+        .is_cut_off = g->is_cut_off,
         .ordinary = g->ordinary,
         .algorithms = g->algorithms,
         .tcp_connections = g->tcp_connections,

@@ -380,6 +380,45 @@ START_TEST(healed_in_time_nothing_lost)
 }
 END_TEST
 
+static _Atomic bool cut_off;
+
+static bool is_cut_off(uint64_t now_us)
+{
+    (void)now_us;
+    return cut_off;
+}
+
+/* The rank that waits hears nobody else either: it waits for as long as that
+ * lasts, and judges its peer from then on. */
+START_TEST(cut_while_nobody_is_heard_is_waited_out)
+{
+    uint64_t silence_us = 500000, cut_us;
+
+    ck_assert(join());
+    g.is_cut_off = is_cut_off;
+    cut_off = false;
+    comms(silence_us);
+    ck_assert(on_both(sum) && on_both(exchange));
+    begin(1, reads);
+    pass(silence_us);
+    ck_assert(neighbours(0, false));
+    cut_off = true;
+    pass(5 * silence_us);
+    ck_assert(neighbours(0, true));
+    cut_off = false;
+    begin(0, gives);
+    ck_assert(end(0) && end(1));
+    ck_assert_msg(outcome == HVD_OK, "%s", sentence);
+    begin(1, reads);
+    pass(silence_us);
+    cut_us = clock_now_us();
+    ck_assert(neighbours(0, false));
+    ck_assert(end(1));
+    lost("reader", silence_us, cut_us);
+    part();
+}
+END_TEST
+
 /* No byte is read for long, and the network is there. */
 START_TEST(full_peer_is_waited_for)
 {
@@ -421,6 +460,7 @@ int main(void)
                         0, 2 * n);
     tcase_add_loop_test(tc, cut_while_it_writes_lost, 0, n);
     tcase_add_test(tc, healed_in_time_nothing_lost);
+    tcase_add_test(tc, cut_while_nobody_is_heard_is_waited_out);
     tcase_add_test(tc, full_peer_is_waited_for);
     tcase_add_test(tc, first_network_dead_from_the_start_second_is_used);
     suite_add_tcase(suite, tc);

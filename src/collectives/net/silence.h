@@ -39,6 +39,7 @@ struct silence {
     uint64_t watched_us; /* since then without a gap */
     uint64_t looked_us;
     uint64_t asked_us; /* a question is under way since; 0: none */
+    bool excused;      /* the caller's: see watch.c */
 };
 
 enum silence_verdict { SILENCE_FINE, SILENCE_ASK, SILENCE_LOST };

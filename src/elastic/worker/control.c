@@ -166,6 +166,17 @@ static bool perform(const struct worker_action *actions, size_t n)
     return count;
 }
 
+/* For ranks that wait (membership.c), without the lock. */
+static void note_driver(void)
+{
+    const struct worker_core *core = &control.core;
+
+    atomic_store(&process_self.driver_due_us,
+                 contact_has_ways(&control.contact)
+                     ? core->last_heard_us + worker_patience(core)
+                     : UINT64_MAX);
+}
+
 static hvd_status_t step_once(struct worker_event *ev, bool *count_p)
 {
     const struct worker_action *actions;
@@ -178,6 +189,7 @@ static hvd_status_t step_once(struct worker_event *ev, bool *count_p)
         ev->waiting = waiting_sample(process_self.comm, &control.waiting,
                                      now_us);
     status = worker_step(&control.core, ev, now_us, &actions, &n);
+    note_driver();
     *count_p = perform(actions, n);
     return status;
 }

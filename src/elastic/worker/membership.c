@@ -110,6 +110,13 @@ static void describe_peers(const struct control_assignment *a,
     }
 }
 
+/* If peers are silent as well, the network of this host is out, or a switch. */
+static bool driver_is_silent(uint64_t now_us)
+{
+    return now_us >= atomic_load_explicit(&process_self.driver_due_us,
+                                          memory_order_relaxed);
+}
+
 static hvd_status_t make_comm(const struct control_assignment *a)
 {
     struct comm_config config = {
@@ -120,6 +127,7 @@ static hvd_status_t make_comm(const struct control_assignment *a)
         .size = (int)a->assign.size,
         .connect_timeout_us = a->connect_timeout_us,
         .silence_us = a->silence_us,
+        .is_cut_off = driver_is_silent,
         .encrypt = a->encrypt_data};
     struct comm_peer *peers = calloc(a->assign.size, sizeof(*peers));
     struct comm *comm;

@@ -71,6 +71,9 @@ struct process {
     _Atomic int in_collective;      /* app; how deep */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
     _Atomic bool drain;             /* set by hvd_request_drain */
+    /* control: if nothing is heard of the driver until then it is silent;
+     * UINT64_MAX: it does not answer each heartbeat */
+    _Atomic uint64_t driver_due_us;
     _Atomic int kick_fd;   /* wakes control; -1: none; for signal handlers */
     _Atomic int n_kickers; /* who may be about to write to it */
 
