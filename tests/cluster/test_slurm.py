@@ -117,6 +117,28 @@ def allocation_needs_no_option(stage):
     run.finish(8)
 
 
+@scenario
+def whole_nodes_have_a_worker_for_each_task(stage):
+    """Whatever number of CPUs they have, and whatever somebody exports."""
+    run = stage.job("-N2", "-n3", "--exclusive", options=(),
+                    SRUN_CPUS_PER_TASK="3", SLURM_EXPORT_ENV="NONE",
+                    SLURM_TIME_FORMAT="relative", SINFO_FORMAT="%N")
+    run.whole(3)
+    equal(run.hosts_of(), ["n1", "n2"], "hosts")
+    run.finish(3)
+
+
+@scenario
+def job_that_is_over_is_named(stage):
+    stage.up()
+    job = stage.slurm.submit("-N1", "--wrap", "true")
+    wait("its end", lambda: "JobState=COMPLETED" in stage.slurm.ask(
+        "scontrol", "show", "job", job)[1])
+    run = stage.job(options=("-np", "2"), SLURM_JOB_ID=job)
+    run.wait(PATIENCE_S)
+    run.says("job %s (SLURM_JOB_ID) is over" % job)
+
+
 def nobody_is_lost(run, mark):
     equal(run.seen("worker_lost", mark), [], "lost")
 

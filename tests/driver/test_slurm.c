@@ -39,6 +39,29 @@ START_TEST(slurm_empty_words_are_none)
 }
 END_TEST
 
+START_TEST(slurm_tasks_are_those_of_srun)
+{
+    static const char *const names[] = {"SLURM_NTASKS", "SLURM_NTASKS_PER_NODE",
+                                        "SLURM_JOB_NUM_NODES",
+                                        "SLURM_TASKS_PER_NODE"};
+    static const struct {
+        const char *values[ARRAY_SIZE(names)];
+        uint32_t expected;
+    } jobs[] = {
+        {{"2", NULL, "2", "1(x2)"}, 2},  /* -N2 -n2 */
+        {{NULL, NULL, "2", "4(x2)"}, 2}, /* -N2 --exclusive: 4 are CPUs */
+        {{NULL, "2", "3", "2(x3)"}, 6},    {{NULL, NULL, NULL, "2(x3)"}, 6},
+        {{"many", NULL, "2", "1(x2)"}, 0}, {{NULL, NULL, NULL, NULL}, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+        for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+            setenv(names[k], jobs[i].values[k] ? jobs[i].values[k] : "", 1);
+        ck_assert_uint_eq(slurm_tasks(100), jobs[i].expected);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("slurm");
@@ -46,6 +69,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, slurm_counts_tasks, 0, (int)ARRAY_SIZE(rows));
     tcase_add_test(tcase, slurm_empty_words_are_none);
+    tcase_add_test(tcase, slurm_tasks_are_those_of_srun);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -7,8 +7,8 @@
  * stdin has ended. SIGTERM does not reach the task either way. That srun has
  * ended with status 0 says nothing: it does so when the node is lost, too.
  *
- * What salloc and sbatch say in the environment of their job is what srun takes
- * for its options, so it has none of it, but what says where Slurm is. */
+ * What salloc, sbatch and users say in the environment srun and squeue take for
+ * options, so they have none of it, but what says where Slurm is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,17 +36,23 @@ struct srun {
     char host[HOSTS_NAME_MAX];
 };
 
+static bool begins_with_one_of(const char *entry, const char *const *words,
+                               size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(entry, words[i], strlen(words[i])) == 0)
+            return true;
+    return false;
+}
+
 static bool is_kept(const char *entry)
 {
     static const char *const kept[] = {"SLURM_CONF=", "SLURM_CLUSTERS=",
                                        "SLURM_WORKING_CLUSTER=", "SLURM_JWT="};
+    static const char *const options[] = {"SLURM_", "SRUN_", "SQUEUE_"};
 
-    if (strncmp(entry, "SLURM_", 6) != 0)
-        return true;
-    for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
-        if (strncmp(entry, kept[i], strlen(kept[i])) == 0)
-            return true;
-    return false;
+    return begins_with_one_of(entry, kept, ARRAY_SIZE(kept)) ||
+           !begins_with_one_of(entry, options, ARRAY_SIZE(options));
 }
 
 /* The job that we are in, or a shell that looks for one. */

@@ -64,11 +64,9 @@ static bool check_script(const struct options *o, FILE *err)
  * there is a job at all. */
 static void size_by_slurm(struct options *o)
 {
-    const char *tasks = getenv("SLURM_TASKS_PER_NODE");
-
-    if (o->np > 0 || slurm_pool() || !tasks)
+    if (o->np > 0 || slurm_pool())
         return;
-    o->np = slurm_count_tasks(tasks, OPTIONS_NP_MAX);
+    o->np = slurm_tasks(OPTIONS_NP_MAX);
     if (o->max_np > 0 && o->np > o->max_np)
         o->np = o->max_np;
     if (o->np > 0 && o->min_np == 0)
@@ -238,8 +236,14 @@ static bool default_np(struct options *o, FILE *err)
         return true;
     }
     o->np = o->min_np;
-    return o->np > 0 ||
-           options_refuse(err, o->script ? "-np (or --min-np) is needed with "
+    if (o->np > 0)
+        return true;
+    if (o->found_script)
+        return options_refuse(err,
+                              "-np is missing: nothing says how many tasks "
+                              "this job of Slurm has (on this machine "
+                              "alone: -H localhost:N)");
+    return options_refuse(err, o->script ? "-np (or --min-np) is needed with "
                                            "--host-discovery-script"
                                          : "-np is missing: how many workers?");
 }

@@ -65,6 +65,24 @@ uint32_t slurm_count_tasks(const char *text, uint32_t most)
     return 0;
 }
 
+static uint32_t count_of(const char *name, uint32_t most)
+{
+    const char *text = word_of(name);
+
+    return text ? slurm_count_tasks(text, most) : 0;
+}
+
+/* Without a number of tasks srun starts one on each node, whereas
+ * SLURM_TASKS_PER_NODE counts CPUs. */
+uint32_t slurm_tasks(uint32_t most)
+{
+    if (word_of("SLURM_NTASKS"))
+        return count_of("SLURM_NTASKS", most);
+    if (!word_of("SLURM_NTASKS_PER_NODE") && word_of("SLURM_JOB_NUM_NODES"))
+        return count_of("SLURM_JOB_NUM_NODES", most);
+    return count_of("SLURM_TASKS_PER_NODE", most);
+}
+
 hvd_status_t slurm_find_discovery(char *path)
 {
     static const char *const beside[] = {

@@ -25,6 +25,10 @@ bool slurm_is_here(void);
  * more than `most`. */
 uint32_t slurm_count_tasks(const char *text, uint32_t most);
 
+/* How many tasks srun would start in the job that we are in; 0: nothing says
+ * so, or more than `most`. */
+uint32_t slurm_tasks(uint32_t most);
+
 /* path [PATH_MAX]. HVD_ERR_SYSTEM: it is not there, with the sentence. */
 hvd_status_t slurm_find_discovery(char *path) HVD_MUST_CHECK;
 
