@@ -52,6 +52,18 @@ START_TEST(handover_is_read_as_written)
 }
 END_TEST
 
+/* Some of the blank ones: `read` in a start-up file. */
+START_TEST(handover_may_lack_its_first_lines)
+{
+    size_t n = write_words();
+
+    ck_assert_mem_eq(text, "\n\n\n\n\n\n\n\nhvd-agent 1\n", 20);
+    ck_assert_int_eq(handover_feed(&h, text + _i, n - (size_t)_i),
+                     HANDOVER_WHOLE);
+    expect_whole();
+}
+END_TEST
+
 START_TEST(handover_comes_in_any_pieces)
 {
     size_t n = write_words(), piece = (size_t)_i;
@@ -105,7 +117,8 @@ START_TEST(handover_that_is_none_is_refused)
         {"hello\n", "line 1 of what was handed over is not \"hvd-agent 1\""},
         {"hvd-agent 2\n", "line 1 of what was handed over is not "
                           "\"hvd-agent 1\""},
-        {"\n", "line 1 of what was handed over is not \"hvd-agent 1\""},
+        {"\n\nhello\n",
+         "line 1 of what was handed over is not \"hvd-agent 1\""},
         {"hvd-agent 1\n\n", "line 2 of what was handed over is not "
                             "\"HVD_NAME = value\""},
         {"hvd-agent 1\nHVD_HOST=n1\n", "line 2 of what was handed over is not "
@@ -181,6 +194,8 @@ int main(void)
 
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, handover_is_read_as_written);
+    tcase_add_loop_test(tc, handover_may_lack_its_first_lines, 0,
+                        HANDOVER_BLANK + 1);
     tcase_add_loop_test(tc, handover_comes_in_any_pieces, 1, 64);
     tcase_add_test(tc, handover_cut_anywhere_waits_for_more);
     tcase_add_test(tc, handover_leaves_what_follows_alone);

@@ -20,7 +20,8 @@
 
 enum {
     END_GRACE_US = 3000000,
-    PLACES_MAX = 32, /* clients that are on their way at once */
+    SILENT_US = 5000000, /* until one that has not come up is named */
+    PLACES_MAX = 32,     /* clients that are on their way at once */
     EVENTS_MAX = 64,
     READ_MAX = 4096, /* of what a client says, at once */
     LAST_READS = 16  /* when it has ended */
@@ -98,6 +99,8 @@ static const struct launch_ops *ops_for(const struct launch *l,
 static hvd_status_t start(struct launch *l, struct launched *item)
 {
     HVD_TRY(item->ops->start(&l->config, item));
+    item->silent_us = clock_now_us() + SILENT_US;
+    soon(l);
     item->started = proc_started(item->pid);
     if (watch(l, item->agent, item->pidfd, OF_PROCESS) &&
         (item->stderr_fd < 0 ||
@@ -242,8 +245,9 @@ void launch_up(struct launch *l, uint64_t agent)
     if (!item || item->up)
         return;
     item->up = true;
+    item->silent_us = 0;
     if (item->words) /* what was odd on the way is no reason for its end */
-        item->words->last[0] = '\0';
+        *item->words = (struct words){0};
     if (item->stage == LAUNCHED_COMES) {
         item->stage = LAUNCHED_RUNS;
         soon(l);
@@ -276,7 +280,8 @@ static bool hear_some(struct launched *item, uint64_t now_us)
     return n > 0;
 }
 
-/* Who says too much is heard later. */
+/* An agent that says too much is heard later. On the way to it a login may
+ * print what it likes: a full pipe would keep it there. */
 static void hear(struct launch *l, struct launched *item, uint64_t now_us)
 {
     uint64_t wait_us;
@@ -284,7 +289,7 @@ static void hear(struct launch *l, struct launched *item, uint64_t now_us)
     if (!item->words)
         return;
     (void)hear_some(item, now_us);
-    wait_us = words_wait(item->words, now_us);
+    wait_us = item->up ? words_wait(item->words, now_us) : 0;
     if (wait_us == 0 || item->stderr_fd < 0)
         return;
     epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, item->stderr_fd, NULL);
@@ -366,6 +371,18 @@ static uint64_t earliest(uint64_t a, uint64_t b)
     return b != 0 && b < a ? b : a;
 }
 
+static void name_silent(struct launch *l, struct launched *item)
+{
+    const char *last = item->words ? item->words->last : "";
+
+    item->silent_us = 0;
+    log_warn("host %s: nothing from its agent for %d s -> it has %g s in all "
+             "(--start-timeout)%s%s",
+             item->host, SILENT_US / 1000000,
+             (double)l->config.start_timeout_us / 1e6,
+             *last ? "; last words: " : "", last);
+}
+
 /* When something of it is due. */
 static uint64_t tick(struct launch *l, struct launched *item, uint64_t now_us)
 {
@@ -381,13 +398,18 @@ static uint64_t tick(struct launch *l, struct launched *item, uint64_t now_us)
         item->cut = true;
         item->kill_us = now_us + END_GRACE_US;
     }
+    if (item->silent_us != 0 && item->kill_us != 0)
+        item->silent_us = 0;
+    if (item->silent_us != 0 && now_us >= item->silent_us)
+        name_silent(l, item);
     if (item->unheard_us != 0 && now_us >= item->unheard_us)
         hear_again(l, item);
     if (item->stage == LAUNCHED_COMES && now_us >= item->place_us)
         item->stage = LAUNCHED_RUNS;
     if (item->stage == LAUNCHED_COMES)
         due_us = item->place_us;
-    return earliest(earliest(due_us, item->kill_us), item->unheard_us);
+    due_us = earliest(earliest(due_us, item->kill_us), item->unheard_us);
+    return earliest(due_us, item->silent_us);
 }
 
 uint64_t launch_tick(struct launch *l, uint64_t now_us)

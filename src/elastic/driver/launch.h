@@ -85,6 +85,8 @@ struct launched {
     int stderr_fd;       /* what a client says; -1: it has none of its own */
     struct words *words; /* heap; NULL with ops that have no clients */
     uint64_t unheard_us; /* nothing is read from it until then; 0: it is */
+    uint64_t
+        silent_us;    /* not up until then: it is named; 0: it was, or is up */
     uint64_t kill_us; /* the next of the two: the lifeline, SIGKILL; 0: it was
                          not asked to stop */
     bool cut;         /* the first has been done */

@@ -21,16 +21,20 @@
 #include "elastic/driver/launch.h"
 #include "elastic/wire/handover.h"
 
-/* What runs there, with the agent's path as $0: the agent of the same place as
- * here, or else one that PATH has. Without a quote, a backslash or an
- * exclamation mark, so that any shell leaves it as it is in single quotes. */
-#define LAUNCH_CLIENT_SCRIPT                                            \
-    "if [ -f \"$0\" ] && [ -x \"$0\" ]; then exec \"$0\" --stdin; fi; " \
-    "if command -v hvd-agent >/dev/null 2>&1; "                         \
-    "then exec hvd-agent --stdin; fi; "                                 \
+/* What runs there, with the agent's path as $0, and as $1, if anything, where
+ * to look for libraries: the agent of the same place as here, or else one that
+ * PATH has. Without a quote, a backslash or an exclamation mark, so that any
+ * shell leaves it as it is in single quotes. */
+#define LAUNCH_CLIENT_SCRIPT                                               \
+    "if [ \"$1\" ]; then "                                                 \
+    "export LD_LIBRARY_PATH=\"$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"; " \
+    "fi; "                                                                 \
+    "if [ -f \"$0\" ] && [ -x \"$0\" ]; then exec \"$0\" --stdin; fi; "    \
+    "if command -v hvd-agent >/dev/null 2>&1; "                            \
+    "then exec hvd-agent --stdin; fi; "                                    \
     "echo \"no hvd-agent at $0 nor in PATH\" >&2; exit 127"
 
-enum { LAUNCH_CLIENT_WORDS = 40 };
+enum { LAUNCH_CLIENT_WORDS = 64 };
 
 struct launch_client {
     char path[PATH_MAX];  /* of the client */

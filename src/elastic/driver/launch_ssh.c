@@ -5,13 +5,17 @@
  * stdin ends the agent. It asks for no password.
  *
  * The command line there is read by whatever shell the user has: it is one `sh
- * -c` in single quotes, and one word, of which every odd character has a
- * backslash. */
+ * -c` in single quotes, and a word or two, of which every odd character has a
+ * backslash: the agent, and where it finds its libraries.
+ *
+ * What the user's ssh_config says for logins of people, and what breaks a
+ * command, is switched off by name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "elastic/driver/launch_client.h"
 
@@ -19,12 +23,29 @@
 
 enum {
     ALIVE_MIN_S = 15, /* of ServerAliveInterval, three of which are the end */
-    NUMBER_MAX = 40
+    NUMBER_MAX = 40,
+    LIBRARIES_MAX = 4096 /* bytes of LD_LIBRARY_PATH that go there */
 };
+
+static const char *const settings[] = {
+    /* first: what an older ssh does not know, in this list or in a file */
+    "IgnoreUnknown=*", "BatchMode=yes", "ServerAliveCountMax=3",
+    "ClearAllForwardings=yes", /* each would be made again */
+    "Tunnel=no",
+    /* a command in the place of ours, or none; a terminal */
+    "RemoteCommand=none", "SessionType=default", "RequestTTY=no",
+    "PermitLocalCommand=no",
+    /* stdin, which says who the agent is; the background, where ssh would end
+     * for us */
+    "StdinNull=no", "ForkAfterAuthentication=no",
+    /* another ssh's connection, with which our agents would end */
+    "ControlMaster=no", "ControlPath=none",
+    /* why it has failed is told at this level */
+    "LogLevel=INFO"};
 
 struct ssh {
     struct launch_client client;
-    char remote[sizeof(REMOTE_SCRIPT) + 2 * PATH_MAX];
+    char remote[sizeof(REMOTE_SCRIPT) + 2 * PATH_MAX + 2 * LIBRARIES_MAX + 2];
     char host[HOSTS_USER_MAX + HOSTS_NAME_MAX]; /* with user@ */
     char connect[NUMBER_MAX], alive[NUMBER_MAX], port[NUMBER_MAX];
 };
@@ -36,13 +57,17 @@ static bool is_plain(char c)
            strchr("/._-+,:@%", c);
 }
 
-/* False: there are characters in it that no shell's word can have. */
+/* False: there are characters in it that no shell's word can have; nothing is
+ * added. */
 static bool add_quoted(char *to, const char *word)
 {
-    to += strlen(to);
+    char *begin = to += strlen(to);
+
     for (; *word; word++) {
-        if ((unsigned char)*word < ' ' || *word == 0x7f)
+        if ((unsigned char)*word < ' ' || *word == 0x7f) {
+            *begin = '\0';
             return false;
+        }
         if (!is_plain(*word))
             *to++ = '\\';
         *to++ = *word;
@@ -51,12 +76,27 @@ static bool add_quoted(char *to, const char *word)
     return true;
 }
 
+/* The environment comes with SPAWN, to an agent that runs: without this it
+ * would not where it needs a library that lies where nobody looks. */
+static void say_libraries(struct ssh *s)
+{
+    const char *path = getenv("LD_LIBRARY_PATH");
+    size_t n = strlen(s->remote);
+
+    if (!path || !*path || strlen(path) > LIBRARIES_MAX)
+        return;
+    strcpy(s->remote + n, " ");
+    if (!add_quoted(s->remote, path))
+        s->remote[n] = '\0';
+}
+
 static void say_remote(struct ssh *s)
 {
     launch_client_find_agent(&s->client);
     strcpy(s->remote, REMOTE_SCRIPT);
     if (!add_quoted(s->remote, s->client.agent))
         strcpy(s->remote, REMOTE_SCRIPT "hvd-agent");
+    say_libraries(s);
 }
 
 static void add_word(struct ssh *s, const char *word)
@@ -85,11 +125,10 @@ static void say_argv(struct ssh *s, const struct launch_config *config,
     add_word(s, "ssh");
     add_word(s, "-T"); /* no terminal there either */
     add_word(s, "-x");
-    add_setting(s, "BatchMode=yes");
+    for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+        add_setting(s, settings[i]);
     add_setting(s, s->connect);
     add_setting(s, s->alive);
-    add_setting(s, "ServerAliveCountMax=3");
-    add_setting(s, "ClearAllForwardings=yes"); /* each would be made again */
     if (config->ssh_port != 0) {
         add_word(s, "-p");
         add_word(s, s->port);

@@ -60,6 +60,7 @@ size_t handover_write(char *buf, const struct handover_word *words, size_t n,
 {
     struct text t = text_into(buf, HANDOVER_MAX);
 
+    text_add_n(&t, "\n\n\n\n\n\n\n\n", HANDOVER_BLANK);
     text_add(&t, FIRST_LINE "\n");
     for (size_t i = 0; i < n; i++) {
         if (words[i].value && !is_sayable(words[i].value))
@@ -171,7 +172,9 @@ static void take_byte(struct handover *h, char c)
     if (h->n == h->line)
         h->n_lines++;
     h->buf[h->n++] = c == '\n' ? '\0' : c;
-    if (c == '\0') {
+    if (h->n_lines == 1 && c == '\n' && h->n == 1) {
+        h->n = h->n_lines = 0; /* blank, before the first */
+    } else if (c == '\0') {
         refuse(h, "has a character that no line can have");
     } else if (c == '\n') {
         char *line = h->buf + h->line;

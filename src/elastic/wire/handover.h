@@ -13,7 +13,8 @@
  *   HVD_DRIVER_KEY = <64>
  *   end
  *
- * Names are those of env.h; one that is not known is no mistake. Nothing
+ * Blank lines come before it: a start-up file of a login may read some of its
+ * stdin. Names are those of env.h; one that is not known is no mistake. Nothing
  * follows: from then on stdin is the agent's lifeline.
  *
  * Pure. Threads: any. Memory: the caller's, who overwrites it: it has held
@@ -28,6 +29,7 @@
 
 enum {
     HANDOVER_MAX = 8192, /* bytes of it */
+    HANDOVER_BLANK = 8,  /* blank lines before it */
     HANDOVER_WORDS_MAX = 32,
     HANDOVER_TEXT_MAX = 128 /* of a sentence */
 };
