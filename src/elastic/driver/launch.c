@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/proc.h"
+#include "elastic/driver/launch_process.h"
 
 enum {
     END_GRACE_US = 3000000,
@@ -28,7 +29,7 @@ enum {
 };
 
 /* What an event of the epoll set is about: an agent, and of it: */
-enum { OF_PROCESS, OF_STDERR, N_OF };
+enum { OF_PROCESS, OF_STDERR, OF_REPORT, N_OF };
 
 hvd_status_t launch_init(struct launch *l, const struct launch_config *config)
 {
@@ -36,6 +37,8 @@ hvd_status_t launch_init(struct launch *l, const struct launch_config *config)
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (l->epoll_fd < 0)
         return error_errno("cannot watch agents");
+    launch_paths_find(&l->paths, config->ops ? config->ops : &launch_ssh);
+    l->config.paths = &l->paths;
     local_init(&l->local, LOCAL_HOSTS_FILE);
     return HVD_OK;
 }
@@ -74,6 +77,7 @@ static void forget(struct launch *l, struct launched *item)
 {
     fd_close(&item->lifeline_fd);
     fd_close(&item->stderr_fd);
+    fd_close(&item->report_fd);
     fd_close(&item->pidfd);
     array_free(&item->groups, &item->groups_max);
     free(item->words);
@@ -103,6 +107,7 @@ static hvd_status_t start(struct launch *l, struct launched *item)
     soon(l);
     item->started = proc_started(item->pid);
     if (watch(l, item->agent, item->pidfd, OF_PROCESS) &&
+        watch(l, item->agent, item->report_fd, OF_REPORT) &&
         (item->stderr_fd < 0 ||
          watch(l, item->agent, item->stderr_fd, OF_STDERR)))
         return HVD_OK;
@@ -126,7 +131,8 @@ hvd_status_t launch_start(struct launch *l, uint64_t agent, const char *host,
                               .agent = agent,
                               .pidfd = -1,
                               .lifeline_fd = -1,
-                              .stderr_fd = -1};
+                              .stderr_fd = -1,
+                              .report_fd = -1};
     snprintf(item->host, sizeof(item->host), "%s", host);
     snprintf(item->user, sizeof(item->user), "%s", user);
     l->n++;
@@ -164,7 +170,8 @@ hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
                               .adopted = true,
                               .pidfd = pidfd,
                               .lifeline_fd = -1,
-                              .stderr_fd = -1};
+                              .stderr_fd = -1,
+                              .report_fd = -1};
     l->n++;
     if (watch(l, agent, pidfd, OF_PROCESS))
         return HVD_OK;
@@ -507,6 +514,21 @@ static void describe_exit(const struct launched *item, const siginfo_t *info,
                  info->si_status);
 }
 
+/* It closes by itself when execve(2) succeeds. */
+static void hear_report(struct launched *item)
+{
+    int error = 0;
+    ssize_t n = item->report_fd < 0
+                    ? 0
+                    : read(item->report_fd, &error, sizeof(error));
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n == (ssize_t)sizeof(error))
+        item->exec_errno = error;
+    fd_close(&item->report_fd);
+}
+
 /* What a client has said last is why it has ended. */
 static void describe(const struct launched *item, const siginfo_t *info,
                      char *how, size_t how_max)
@@ -515,7 +537,11 @@ static void describe(const struct launched *item, const siginfo_t *info,
     char exit[64];
 
     describe_exit(item, info, exit, sizeof(exit));
-    if (!item->ops->client)
+    if (item->exec_errno != 0)
+        snprintf(how, how_max, "could not be started: cannot execute %s: %s",
+                 item->ops->client ? item->ops->name : "hvd-agent",
+                 strerror(item->exec_errno));
+    else if (!item->ops->client)
         snprintf(how, how_max, "%s", exit);
     else if (!item->up)
         snprintf(how, how_max, "could not be started: %s", *last ? last : exit);
@@ -541,6 +567,7 @@ static bool has_ended(struct launched *item, char *how, size_t how_max)
     if (waitid(P_PID, (id_t)item->pid, &info, WEXITED | WNOHANG) < 0)
         return false;
     hear_last(item);
+    hear_report(item);
     describe(item, &info, how, how_max);
     return true;
 }
@@ -557,6 +584,7 @@ static void let_go_of_client(struct launched *item)
 {
     fd_close(&item->lifeline_fd);
     fd_close(&item->stderr_fd);
+    fd_close(&item->report_fd);
     fd_close(&item->pidfd);
     item->pid = 0;
     item->unheard_us = 0;
@@ -614,6 +642,8 @@ size_t launch_ended(struct launch *l, struct launch_end *ends, size_t max)
 
         if (item && events[i].data.u64 % N_OF == OF_STDERR)
             hear(l, item, now_us);
+        else if (item && events[i].data.u64 % N_OF == OF_REPORT)
+            hear_report(item);
         else if (item && reap(l, item, &ends[n]))
             n++;
     }

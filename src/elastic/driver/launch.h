@@ -19,6 +19,7 @@
 #ifndef ELASTIC_DRIVER_LAUNCH_H
 #define ELASTIC_DRIVER_LAUNCH_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,14 @@
 #include "elastic/driver/launch_words.h"
 
 struct launch_ops;
+
+/* Where programs lie, found when the driver starts: later nobody walks through
+ * directories that may be slow. */
+struct launch_paths {
+    char agent[PATH_MAX];     /* here; "": it was not found */
+    char elsewhere[PATH_MAX]; /* the same without links, or its name */
+    char client[PATH_MAX];    /* of the ops that have one; "": likewise */
+};
 
 struct launch_config {
     const char *endpoint;                    /* of the control socket */
@@ -52,6 +61,7 @@ struct launch_config {
     const char *ssh_identity_file; /* or NULL */
     const char *ssh_command;       /* in the place of ssh; or NULL */
     uint64_t start_timeout_us, heartbeat_timeout_us;
+    const struct launch_paths *paths; /* launch_init() sets it */
 };
 
 /* The process group of a worker, which leads it. */
@@ -83,6 +93,9 @@ struct launched {
                             client that its agent outlives */
     int lifeline_fd;     /* closing it ends the agent and its workers */
     int stderr_fd;       /* what a client says; -1: it has none of its own */
+    int report_fd;       /* errno if it cannot be executed, else its end; -1: it
+                            has been */
+    int exec_errno;      /* it could not be: why; 0: it was, or may be yet */
     struct words *words; /* heap; NULL with ops that have no clients */
     uint64_t unheard_us; /* nothing is read from it until then; 0: it is */
     uint64_t
@@ -102,12 +115,14 @@ struct launch_ops {
                           through them */
     bool client;       /* what it starts is not the agent: it takes its time,
                           and says on stderr what went wrong */
+    const char *(*program)(void); /* the client's; NULL: it has none */
     bool shepherd; /* the client's own child ends the agent when the client is
                           killed: that one is let live */
     /* Start the agent item->agent for item->host: sets pid, pidfd,
-     * lifeline_fd, stderr_fd (non-blocking) of *item. Does not wait for it to
-     * come up. May block for the milliseconds of a fork. HVD_ERR_SYSTEM,
-     * HVD_ERR_NOMEM with the sentence. */
+     * lifeline_fd, report_fd and stderr_fd (both non-blocking) of *item. Does
+     * not wait for it to come up, nor for execve(2). May block for the
+     * milliseconds of a fork. HVD_ERR_SYSTEM, HVD_ERR_NOMEM with the sentence.
+     */
     hvd_status_t (*start)(const struct launch_config *config,
                           struct launched *item);
 };
@@ -119,6 +134,7 @@ uint64_t launch_connect_time(const struct launch_config *config);
 
 struct launch {
     struct launch_config config;
+    struct launch_paths paths;
     int epoll_fd;           /* launch_ended() has something to do */
     struct local local;     /* names of this machine */
     struct launched *items; /* [n] */

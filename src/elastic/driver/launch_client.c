@@ -29,19 +29,15 @@ uint64_t launch_connect_time(const struct launch_config *config)
 
 /* ---- the command line ---------------------------------------------------- */
 
-hvd_status_t launch_client_find(struct launch_client *c, const char *program)
+hvd_status_t launch_client_find(struct launch_client *c,
+                                const struct launch_config *config,
+                                const char *program)
 {
-    if (launch_find_program(program, c->path))
+    strcpy(c->agent, config->paths->elsewhere);
+    strcpy(c->path, config->paths->client);
+    if (c->path[0] || launch_find_program(program, c->path))
         return HVD_OK;
     return error_set(HVD_ERR_SYSTEM, "there is no %s in PATH here", program);
-}
-
-void launch_client_find_agent(struct launch_client *c)
-{
-    char found[PATH_MAX];
-
-    if (launch_find_agent(found) != HVD_OK || !realpath(found, c->agent))
-        strcpy(c->agent, "hvd-agent"); /* PATH is left */
 }
 
 void launch_client_add(struct launch_client *c, const char *word)

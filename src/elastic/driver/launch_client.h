@@ -47,12 +47,11 @@ struct launch_client {
     size_t header_nbytes;
 };
 
-/* c->path from PATH. HVD_ERR_SYSTEM: there is none, with the sentence. */
+/* Sets c->path, that of `program`, and c->agent. HVD_ERR_SYSTEM: it is not in
+ * PATH, with the sentence. */
 hvd_status_t launch_client_find(struct launch_client *c,
+                                const struct launch_config *config,
                                 const char *program) HVD_MUST_CHECK;
-
-/* Sets c->agent. */
-void launch_client_find_agent(struct launch_client *c);
 
 void launch_client_add(struct launch_client *c, const char *word);
 

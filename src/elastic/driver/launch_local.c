@@ -81,7 +81,9 @@ static hvd_status_t image_init(struct child_image *image,
                                int lifeline_fd)
 {
     memset(image, 0, sizeof(*image));
-    HVD_TRY(launch_find_agent(image->path));
+    strcpy(image->path, config->paths->agent);
+    if (!image->path[0])
+        HVD_TRY(launch_find_agent(image->path));
     image->argv[0] = image->path;
     set_env(image, ENV_DRIVER, config->endpoint);
     set_env(image, ENV_OUTPUT, config->output_endpoint);

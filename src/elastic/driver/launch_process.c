@@ -1,10 +1,10 @@
 /* elastic/driver/launch_process.c - see launch_process.h.
  *
- * A child is made by vfork(2): to copy the page tables of a driver with
- * thousands of connections takes milliseconds for each agent, and all of its
- * threads then take faults. Between vfork and exec only async-signal-safe
- * calls, and nothing is written but the child's own stack: everything is put
- * together before. */
+ * A child is made by fork(2), and nobody waits for its execve(2): a scanner or
+ * a file server may take seconds for it, and the loop has others to hear.
+ * (vfork(2), which copies no page tables, would wait.) The child reports by a
+ * pipe if it fails. Between fork and exec only async-signal-safe calls:
+ * everything is put together before. */
 #include "elastic/driver/launch_process.h"
 
 #include <errno.h>
@@ -80,6 +80,17 @@ bool launch_find_program(const char *name, char *path)
     return false;
 }
 
+void launch_paths_find(struct launch_paths *paths, const struct launch_ops *ops)
+{
+    if (launch_find_agent(paths->agent) != HVD_OK)
+        paths->agent[0] = '\0';
+    error_clear(); /* it is told where one is to be started */
+    if (!paths->agent[0] || !realpath(paths->agent, paths->elsewhere))
+        strcpy(paths->elsewhere, "hvd-agent"); /* PATH is left */
+    if (!ops->program || !launch_find_program(ops->program(), paths->client))
+        paths->client[0] = '\0';
+}
+
 /* ---- a child ------------------------------------------------------------- */
 
 /* All that it needs lies above the three standard descriptors. */
@@ -124,51 +135,36 @@ child_main(const struct launch_image *image, int error_fd, pid_t parent)
     _exit(127);
 }
 
-/* The error pipe closes by itself when exec succeeds. */
-static int exec_error(int fd)
+static void end_child(pid_t pid)
 {
-    int error = 0;
-    ssize_t n;
-
-    do
-        n = read(fd, &error, sizeof(error));
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof(error) ? error : 0;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0); /* it has no other program yet: it dies at once */
 }
 
 hvd_status_t launch_process(const struct launch_image *image,
-                            struct launched *launched_p)
+                            struct launched *item)
 {
-    int errors[2];
     pid_t parent = getpid(), pid;
-    int error, pidfd;
+    int report[2], pidfd;
 
-    if (pipe2(errors, O_CLOEXEC) < 0)
+    if (pipe2(report, O_CLOEXEC | O_NONBLOCK) < 0)
         return error_errno("cannot make a pipe");
-    pid = vfork();
+    pid = fork();
     if (pid == 0)
-        child_main(image, errors[1], parent);
-    close(errors[1]);
-    if (pid < 0) {
-        close(errors[0]);
-        return error_errno("cannot fork an agent");
-    }
-    error = exec_error(errors[0]);
-    close(errors[0]);
-    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (error == 0 && pidfd >= 0) {
-        launched_p->pid = pid;
-        launched_p->pidfd = pidfd;
+        child_main(image, report[1], parent);
+    close(report[1]);
+    pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (pidfd >= 0) {
+        item->pid = pid;
+        item->pidfd = pidfd;
+        item->report_fd = report[0];
         return HVD_OK;
     }
-    if (error == 0)
-        error = errno;
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0); /* it has ended, or does so now */
-    if (pidfd >= 0)
-        close(pidfd);
-    errno = error;
-    return error_errno("cannot execute \"%s\"", image->path);
+    (void)error_errno("cannot fork an agent");
+    if (pid > 0)
+        end_child(pid);
+    close(report[0]);
+    return HVD_ERR_SYSTEM;
 }
 
 /* ---- what it is told ----------------------------------------------------- */

@@ -23,10 +23,11 @@ struct launch_image {
                       terminal to ask somebody at */
 };
 
-/* The child dies with this thread. pid and pidfd of *launched_p are set.
- * HVD_ERR_SYSTEM with the sentence: there is none. */
+/* The child dies with this thread. pid, pidfd and report_fd of *item are set.
+ * Does not wait until it runs. HVD_ERR_SYSTEM with the sentence: there is none.
+ */
 hvd_status_t launch_process(const struct launch_image *image,
-                            struct launched *launched_p) HVD_MUST_CHECK;
+                            struct launched *item) HVD_MUST_CHECK;
 
 /* path [PATH_MAX]: installed beside the driver, or where the build tree has
  * it. */
@@ -39,6 +40,10 @@ bool launch_find_beside(const char *const *relative, size_t n,
 
 /* path [PATH_MAX]: that of a program in PATH. False: there is none. */
 bool launch_find_program(const char *name, char *path) HVD_MUST_CHECK;
+
+/* Those of `ops`, and of the agents. */
+void launch_paths_find(struct launch_paths *paths,
+                       const struct launch_ops *ops);
 
 /* What an agent is handed, to say who it is. */
 void launch_secrets(const struct launch_config *config, uint64_t agent,

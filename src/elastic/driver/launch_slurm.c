@@ -55,6 +55,11 @@ static bool is_kept(const char *entry)
            !begins_with_one_of(entry, options, ARRAY_SIZE(options));
 }
 
+static const char *slurm_program(void)
+{
+    return slurm_pool() ? "sh" : "srun";
+}
+
 /* The job that we are in, or a shell that looks for one. */
 static hvd_status_t say_job(struct srun *s)
 {
@@ -67,14 +72,14 @@ static hvd_status_t say_job(struct srun *s)
         launch_client_add(c, "sh");
         launch_client_add(c, s->host);
         launch_client_add(c, slurm_pool());
-        return launch_client_find(c, "sh");
+        return HVD_OK;
     }
     if (!slurm_job() || strlen(slurm_job()) > NUMBER_MAX / 2)
         return error_set(HVD_ERR_INVALID, "SLURM_JOB_ID is no job");
     snprintf(s->job, sizeof(s->job), "--jobid=%s", slurm_job());
     launch_client_add(c, "srun");
     launch_client_add(c, s->job);
-    return launch_client_find(c, "srun");
+    return HVD_OK;
 }
 
 static void say_step(struct srun *s)
@@ -90,7 +95,6 @@ static void say_step(struct srun *s)
         launch_client_add(&s->client, words[i]);
     snprintf(s->node, sizeof(s->node), "--nodelist=%s", s->host);
     launch_client_add(&s->client, s->node);
-    launch_client_find_agent(&s->client);
     launch_client_add(&s->client, "sh");
     launch_client_add(&s->client, "-c");
     launch_client_add(&s->client, LAUNCH_CLIENT_SCRIPT);
@@ -106,7 +110,9 @@ static hvd_status_t start_slurm(const struct launch_config *config,
     if (!s)
         return error_set(HVD_ERR_NOMEM, "no memory for an agent");
     snprintf(s->host, sizeof(s->host), "%s", item->host);
-    status = say_job(s);
+    status = launch_client_find(&s->client, config, slurm_program());
+    if (status == HVD_OK)
+        status = say_job(s);
     if (status == HVD_OK) {
         say_step(s);
         status = launch_client_start(&s->client, config, is_kept, item);
@@ -115,5 +121,8 @@ static hvd_status_t start_slurm(const struct launch_config *config,
     return status;
 }
 
-const struct launch_ops launch_slurm = {
-    .name = "srun", .client = true, .shepherd = true, .start = start_slurm};
+const struct launch_ops launch_slurm = {.name = "srun",
+                                        .client = true,
+                                        .program = slurm_program,
+                                        .shepherd = true,
+                                        .start = start_slurm};

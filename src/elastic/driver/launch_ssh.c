@@ -4,12 +4,12 @@
  * A client that is killed leaves what it has started running: the end of its
  * stdin ends the agent. It asks for no password.
  *
- * The command line there is read by whatever shell the user has: it is one `sh
- * -c` in single quotes, and a word or two, of which every odd character has a
- * backslash: the agent, and where it finds its libraries.
+ * Any shell of the user's reads the command line there: it is one `sh -c` in
+ * single quotes, and a word or two, of which every odd character has a
+ * backslash: the agent's path, and the path of its libraries.
  *
- * What the user's ssh_config says for logins of people, and what breaks a
- * command, is switched off by name. */
+ * Settings of the user's ssh_config that are for logins of people, and break a
+ * command, are switched off by name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,8 @@ enum {
 };
 
 static const char *const settings[] = {
-    /* first: what an older ssh does not know, in this list or in a file */
+    /* first: an older ssh ignores settings of this list, or of a file, that it
+     * does not know */
     "IgnoreUnknown=*", "BatchMode=yes", "ServerAliveCountMax=3",
     "ClearAllForwardings=yes", /* each would be made again */
     "Tunnel=no",
@@ -92,7 +93,6 @@ static void say_libraries(struct ssh *s)
 
 static void say_remote(struct ssh *s)
 {
-    launch_client_find_agent(&s->client);
     strcpy(s->remote, REMOTE_SCRIPT);
     if (!add_quoted(s->remote, s->client.agent))
         strcpy(s->remote, REMOTE_SCRIPT "hvd-agent");
@@ -142,13 +142,21 @@ static void say_argv(struct ssh *s, const struct launch_config *config,
     add_word(s, s->remote);
 }
 
+static const char *ssh_program(void)
+{
+    return "ssh";
+}
+
 static hvd_status_t find_ssh(struct ssh *s, const struct launch_config *config)
 {
-    if (!config->ssh_command)
-        return launch_client_find(&s->client, "ssh");
-    if (strlen(config->ssh_command) >= PATH_MAX)
+    const char *own = config->ssh_command;
+    hvd_status_t status = launch_client_find(&s->client, config, ssh_program());
+
+    if (!own)
+        return status;
+    if (strlen(own) >= PATH_MAX)
         return error_set(HVD_ERR_INVALID, "--ssh-command is too long");
-    strcpy(s->client.path, config->ssh_command);
+    strcpy(s->client.path, own);
     return HVD_OK;
 }
 
@@ -171,4 +179,4 @@ static hvd_status_t start_ssh(const struct launch_config *config,
 }
 
 const struct launch_ops launch_ssh = {
-    .name = "ssh", .client = true, .start = start_ssh};
+    .name = "ssh", .client = true, .program = ssh_program, .start = start_ssh};
