@@ -378,6 +378,19 @@ def filtered_control_port_is_named(stage):
     equal(run.process.returncode, 1, "status")
 
 
+@scenario
+def this_machine_alone_at_first(stage):
+    """A script lists another one later: the job grows onto the network."""
+    stage.up(1)
+    run = stage.launch(["-np", "1", "--max-np", "2", "--ssh-identity-file",
+                        stage.cluster.identity], TRAINER, ["localhost:1"])
+    run.whole(1)
+    mark = run.mark()
+    run.set_hosts("localhost:1", "host1:1")
+    run.whole(2, mark)
+    run.finish(2)
+
+
 # ---- who listens ------------------------------------------------------------
 
 def secret_of(run):

@@ -81,7 +81,7 @@ static const char *absolute(const char *path, char *buf)
 static void set_endpoints(struct handover_word *words,
                           const struct launch_config *config)
 {
-    bool far = config->network != NULL;
+    bool far = config->far_endpoints != NULL;
 
     words[0] = (struct handover_word){ENV_DRIVER, far ? config->far_endpoints
                                                       : config->endpoint};

@@ -4,7 +4,9 @@
  *
  * A job whose hosts are all this machine is on loopback, and nobody else can
  * even knock. Which it is, is chosen with the first hosts that are known:
- * agents and workers are started with it. */
+ * agents and workers are started with it. If a script lists this machine alone,
+ * others may come: workers can be reached from the start then, and our own
+ * sockets from when another machine is listed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +65,7 @@ static hvd_status_t go_far(struct loop *l)
     size_t n;
 
     l->network_chosen = true;
+    l->far_endpoints[0] = l->far_outputs[0] = '\0';
     HVD_TRY(own_interfaces(l, items, &n));
     if (!names)
         names = n > 0 && strcmp(items[0].name, "lo") == 0 ? "lo" : "*";
@@ -80,13 +83,13 @@ static hvd_status_t go_far(struct loop *l)
      * whether this driver is here */
     driver_answer_all(&l->driver, strchr(l->far_endpoints, ',') != NULL ||
                                       strcmp(names, "lo") != 0);
+    if (!l->far_endpoints[0])
+        return error_set(HVD_ERR_SYSTEM,
+                         "this machine has no address at which agents on other "
+                         "machines could reach it");
     l->launch.config.far_endpoints = l->far_endpoints;
     l->launch.config.far_outputs = l->far_outputs;
-    if (l->far_endpoints[0])
-        return HVD_OK;
-    return error_set(HVD_ERR_SYSTEM,
-                     "this machine has no address at which agents on other "
-                     "machines could reach it");
+    return HVD_OK;
 }
 
 static bool all_are_here(const struct loop *l, const struct hosts *hosts)
@@ -97,16 +100,37 @@ static bool all_are_here(const struct loop *l, const struct hosts *hosts)
     return true;
 }
 
+/* A worker has the addresses that it was started with. Without a network this
+ * machine stays alone. */
+static void prepare_to_grow(struct loop *l)
+{
+    struct interface items[INTERFACES_MAX];
+    size_t n = 0;
+
+    if (own_interfaces(l, items, &n) == HVD_OK && n > 0 &&
+        strcmp(items[0].name, "lo") != 0)
+        l->launch.config.network = "*";
+    error_clear();
+}
+
+static bool may_grow(const struct loop *l)
+{
+    return l->options->script && l->options->launcher != LAUNCHER_LOCAL;
+}
+
 hvd_status_t loop_choose_network(struct loop *l, const struct hosts *hosts)
 {
     /* what a job of Slurm's has first may be this node alone, and more later */
     bool far = l->options->network_interface ||
                l->options->launcher == LAUNCHER_SLURM;
 
-    if (l->network_chosen || hosts->n == 0)
+    if (hosts->n == 0 || l->launch.config.far_endpoints ||
+        (l->network_chosen && !l->launch.config.network))
         return HVD_OK;
     if (far || !all_are_here(l, hosts))
         return go_far(l);
+    if (!l->network_chosen && hosts->n == 1 && may_grow(l))
+        prepare_to_grow(l);
     l->network_chosen = true;
     return HVD_OK;
 }
@@ -118,6 +142,8 @@ hvd_status_t loop_inherit_network(struct loop *l, const struct memory *m)
 
     for (size_t i = 0; i < m->n_hosts && !far; i++)
         far = !local_has(&l->launch.local, m->hosts[i].name);
+    if (!far && m->n_hosts == 1 && may_grow(l))
+        prepare_to_grow(l);
     return far ? go_far(l) : HVD_OK;
 }
 

@@ -68,12 +68,12 @@ static void note_stillborn(struct loop *l, uint64_t agent)
 static hvd_status_t launch_near_or_far(struct loop *l,
                                        const struct driver_action *a)
 {
-    if (!l->launch.config.network && !local_has(&l->launch.local, a->host))
+    if (!l->launch.config.far_endpoints &&
+        !local_has(&l->launch.local, a->host))
         return error_set(
             HVD_ERR_INVALID,
-            "this job began on this machine alone and listens on loopback, and "
-            "\"%s\" is another one (with --network-interface it is on networks "
-            "from the start)",
+            "this job began on loopback, and \"%s\" is another machine (with "
+            "--network-interface it is on networks from the start)",
             a->host);
     return launch_start(&l->launch, a->agent, a->host, a->user);
 }
