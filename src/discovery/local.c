@@ -79,16 +79,32 @@ static bool is_here(const struct address *a)
            is_own_address(a);
 }
 
+bool local_has_address(const struct sockaddr *sa)
+{
+    struct address a = {.family = sa->sa_family};
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+
+    if (sa->sa_family == AF_INET) {
+        memcpy(&v4, sa, sizeof(v4));
+        memcpy(&a.bytes, &v4.sin_addr, sizeof(v4.sin_addr));
+    } else if (sa->sa_family == AF_INET6) {
+        memcpy(&v6, sa, sizeof(v6));
+        a.bytes = v6.sin6_addr;
+    }
+    return is_here(&a);
+}
+
 /* ---- the file ------------------------------------------------------------ */
 
-static void add_name(struct local *local, const char *name)
+static void add_name(char **names, size_t *n, size_t *max, const char *name)
 {
-    size_t n = strlen(name) + 1;
+    size_t nbytes = strlen(name) + 1;
 
-    if (!array_reserve(&local->names, &local->max, local->n + n))
+    if (!array_reserve(names, max, *n + nbytes))
         return;
-    memcpy(local->names + local->n, name, n);
-    local->n += n;
+    memcpy(*names + *n, name, nbytes);
+    *n += nbytes;
 }
 
 /* address name ..., and what follows a # is for people. */
@@ -106,7 +122,7 @@ static void read_line(struct local *local, char *line)
     if (address.family == AF_UNSPEC || !is_here(&address))
         return;
     while ((word = strtok_r(NULL, white, &rest)))
-        add_name(local, word);
+        add_name(&local->names, &local->n, &local->max, word);
 }
 
 void local_init(struct local *local, const char *hosts_file)
@@ -125,13 +141,14 @@ void local_init(struct local *local, const char *hosts_file)
 void local_fini(struct local *local)
 {
     array_free(&local->names, &local->max);
-    local->n = 0;
+    array_free(&local->others, &local->others_max);
+    local->n = local->n_others = 0;
 }
 
-static bool is_in_file(const struct local *local, const char *name)
+static bool is_among(const char *names, size_t n, const char *name)
 {
-    for (size_t at = 0; at < local->n; at += strlen(local->names + at) + 1)
-        if (strcasecmp(local->names + at, name) == 0)
+    for (size_t at = 0; at < n; at += strlen(names + at) + 1)
+        if (strcasecmp(names + at, name) == 0)
             return true;
     return false;
 }
@@ -146,7 +163,26 @@ bool local_has(const struct local *local, const char *name)
         return true;
     if (address.family != AF_UNSPEC)
         return is_here(&address);
-    return is_own_name(name) || is_in_file(local, name);
+    return is_own_name(name) || is_among(local->names, local->n, name);
+}
+
+bool local_doubts(const struct local *local, const char *name)
+{
+    char own[256] = "";
+    size_t n = strcspn(name, ".");
+
+    return gethostname(own, sizeof(own) - 1) == 0 && n > 0 &&
+           n == strcspn(own, ".") && strncasecmp(name, own, n) == 0 &&
+           !is_among(local->others, local->n_others, name) &&
+           !local_has(local, name);
+}
+
+void local_decide(struct local *local, const char *name, bool here)
+{
+    if (here)
+        add_name(&local->names, &local->n, &local->max, name);
+    else
+        add_name(&local->others, &local->n_others, &local->others_max, name);
 }
 
 bool local_is_this_host(const char *name)

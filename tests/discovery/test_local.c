@@ -1,12 +1,15 @@
 /* tests/discovery/test_local.c - is a name this machine? */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "discovery/local.h"
+#include "discovery/name_query.h"
 #include "support.h"
 
 START_TEST(local_loopback_names_are_here)
@@ -111,6 +114,54 @@ START_TEST(local_names_of_own_addresses_are_here)
 }
 END_TEST
 
+START_TEST(local_name_of_this_machine_elsewhere_is_in_doubt)
+{
+    struct local local = {0};
+    char own[256] = "", name[300], other[300];
+
+    ck_assert_int_eq(gethostname(own, sizeof(own) - 1), 0);
+    snprintf(name, sizeof(name), "%.*s.hvd.invalid", (int)strcspn(own, "."),
+             own);
+    snprintf(other, sizeof(other), "%.*s.other.invalid", (int)strcspn(own, "."),
+             own);
+    ck_assert(local_doubts(&local, name));
+    ck_assert(!local_doubts(&local, "localhost"));
+    ck_assert(!local_doubts(&local, own));
+    ck_assert(!local_doubts(&local, "host-that-is-not-here.example"));
+    local_decide(&local, name, true);
+    local_decide(&local, other, false);
+    ck_assert(local_has(&local, name) && !local_doubts(&local, name));
+    ck_assert(!local_has(&local, other) && !local_doubts(&local, other));
+    local_fini(&local);
+}
+END_TEST
+
+static bool ask(const char *name)
+{
+    struct name_query *q = name_query_start(name);
+    struct pollfd fd;
+    bool here;
+
+    ck_assert_ptr_nonnull(q);
+    fd = (struct pollfd){.fd = name_query_fd(q), .events = POLLIN};
+    ck_assert_int_eq(poll(&fd, 1, 30000), 1);
+    ck_assert(name_query_answer(q, &here));
+    name_query_end(q);
+    return here;
+}
+
+/* Names that no server is asked about. */
+START_TEST(name_query_tells_own_addresses)
+{
+    ck_assert(ask("127.0.0.1"));
+    ck_assert(ask("::1"));
+    ck_assert(!ask("192.0.2.1"));
+    ck_assert(!ask("2001:db8::1"));
+    name_query_end(name_query_start("127.0.0.1")); /* nobody waits */
+    name_query_end(NULL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("local");
@@ -121,6 +172,8 @@ int main(void)
     tcase_add_test(tcase, local_own_addresses_are_here);
     tcase_add_test(tcase, local_other_names_are_elsewhere);
     tcase_add_test(tcase, local_names_of_own_addresses_are_here);
+    tcase_add_test(tcase, local_name_of_this_machine_elsewhere_is_in_doubt);
+    tcase_add_test(tcase, name_query_tells_own_addresses);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -33,9 +33,7 @@ enum {
     CONNECT_MIN_US = 2000000,
     CONNECT_MAX_US = 10000000,
     TICK_LATE_US = 100000, /* less than what base/stall.h calls a stall */
-    EPOLL_EVENTS = 64,
-    SKIPPED_NEXT_US = 10000000,  /* between complaints about a script's lines */
-    SKIPPED_AGAIN_US = 600000000 /* ... that say the same */
+    EPOLL_EVENTS = 64
 };
 
 #define LOOPBACK "127.0.0.1" /* other addresses: loop_network.c */
@@ -99,17 +97,6 @@ void loop_feed(struct loop *l, const struct driver_event *ev)
 
 /* ---- discovery ----------------------------------------------------------- */
 
-static void feed_hosts(struct loop *l, const struct hosts *hosts)
-{
-    struct driver_event ev = {.type = DRIVER_EV_HOSTS, .u.hosts = hosts};
-
-    if (loop_choose_network(l, hosts) != HVD_OK) {
-        ev.type = DRIVER_EV_DISCOVERY_BAD; /* the first: it ends the job */
-        ev.u.text = error_text();
-    }
-    loop_feed(l, &ev);
-}
-
 static void feed_bad_discovery(struct loop *l)
 {
     struct driver_event ev = {.type = DRIVER_EV_DISCOVERY_BAD,
@@ -145,20 +132,6 @@ static bool may_be_used(const struct loop *l, const struct hosts *hosts)
     return true;
 }
 
-/* Lines of the script that are no hosts: at once, and now and then. */
-static void tell_skipped(struct loop *l, const char *what, uint64_t now_us)
-{
-    bool same = strcmp(what, l->skipped) == 0;
-
-    if (!*what || now_us < (same ? l->skipped_again_us : l->skipped_next_us))
-        return;
-    log_warn("--host-discovery-script: %s -> skipped, the other lines count",
-             what);
-    snprintf(l->skipped, sizeof(l->skipped), "%s", what);
-    l->skipped_next_us = now_us + SKIPPED_NEXT_US;
-    l->skipped_again_us = now_us + SKIPPED_AGAIN_US;
-}
-
 static void step_script(struct loop *l, uint64_t now_us)
 {
     struct hosts hosts = {0};
@@ -167,9 +140,9 @@ static void step_script(struct loop *l, uint64_t now_us)
     switch (script_step(&l->script, now_us, l->options->slots_per_host, &hosts,
                         skipped)) {
     case SCRIPT_HOSTS:
-        tell_skipped(l, skipped, now_us);
+        loop_tell_skipped(l, skipped, now_us);
         if (may_be_used(l, &hosts))
-            feed_hosts(l, &hosts);
+            loop_feed_hosts(l, &hosts);
         else
             feed_bad_discovery(l);
         break;
@@ -246,6 +219,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     uint64_t t = driver_deadline(&l->driver);
 
     t = earliest(t, discovery_deadline(l));
+    t = earliest(t, loop_names_deadline(l));
     t = earliest(t, launch_tick(&l->launch, now_us));
     t = earliest(t, status_deadline(&l->status));
     t = earliest(t, lead_deadline(&l->lead));
@@ -297,7 +271,7 @@ static void feed_fixed_hosts(struct loop *l)
     if (!l->hosts_due || l->driver.phase == DRIVER_ADOPTING)
         return;
     l->hosts_due = false;
-    feed_hosts(l, &l->options->hosts);
+    loop_feed_hosts(l, &l->options->hosts);
 }
 
 static void turn(struct loop *l)
@@ -312,6 +286,7 @@ static void turn(struct loop *l)
     busy |= inbox_drain_output(l);
     now_us = clock_now_us();
     discover(l, now_us);
+    loop_hear_names(l, now_us);
     network_look(l, now_us);
     clients_look(l, now_us);
     if (empty || is_held_up(l, now_us))
@@ -507,6 +482,7 @@ static void loop_close(struct loop *l)
     lead_close(&l->lead);
     if (l->script_open)
         command_fini(&l->script);
+    loop_forget_names(l);
     wire_router_destroy(l->router);
     wire_router_destroy(l->output_router);
     wire_gate_destroy(l->gate);

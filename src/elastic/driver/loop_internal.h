@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mac.h"
+#include "discovery/name_query.h"
 #include "discovery/script.h"
 #include "elastic/driver/core.h"
 #include "elastic/driver/events.h"
@@ -68,6 +69,11 @@ struct loop {
      * or another one told */
     char skipped[HOSTS_ERROR_MAX];
     uint64_t skipped_again_us, skipped_next_us;
+    /* what a name service is asked, until when; the list that waits for it */
+    struct name_query *query; /* NULL: nothing */
+    char queried[HOSTS_NAME_MAX];
+    uint64_t query_until_us;
+    struct hosts held;
     /* the current generation: its key, its table encoded once for all, and once
      * for those who know the one before; NULL: nobody has needed that yet */
     uint64_t keyed_generation;
@@ -138,6 +144,17 @@ void loop_collect_output(struct loop *l);
 /* Then the verdict, and our streams are closed. failed: the worker whose last
  * line on stderr may be the cause; 0: none. */
 void loop_close_output(struct loop *l, int exit_status, uint64_t failed);
+
+/* loop_hosts.c */
+
+/* A list of hosts, for the core; perhaps later: loop_hear_names(). */
+void loop_feed_hosts(struct loop *l, const struct hosts *hosts);
+/* Each turn, and at loop_names_deadline(): is there an answer? */
+void loop_hear_names(struct loop *l, uint64_t now_us);
+uint64_t loop_names_deadline(const struct loop *l);
+void loop_forget_names(struct loop *l);
+/* Lines of the script that are no hosts: at once, and now and then. "": none */
+void loop_tell_skipped(struct loop *l, const char *what, uint64_t now_us);
 
 /* loop_network.c */
 
