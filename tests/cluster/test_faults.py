@@ -107,27 +107,31 @@ def nobody_hears_a_host(stage):
     lost_and_back(stage, run, hit, lambda: stage.cluster.heal(3))
 
 
-def between(stage, hit):
-    """Two that cannot talk, and the driver hears both: one of them has to go,
-    not the third, and nobody takes its place and stops the others again."""
-    run = start(stage)
+def between(stage, hit, hosts=3, slots=1):
+    """Two hosts that cannot talk, and the driver hears both: one of them goes,
+    as a whole and at once, not a third, and nobody takes its place and stops
+    the others again."""
+    run = start(stage, hosts, slots)
     mark, before, since = run.mark(), run.members(), time.monotonic()
     hit()
-    run.until("two that train", lambda: run.running(mark, 2),
+    left = (hosts - 1) * slots
+    run.until("all others train", lambda: run.running(mark, left),
               stages.harness.PATIENCE_S)
-    stage.note("two train after %.1f s" % (time.monotonic() - since))
+    stage.note("%d train after %.1f s" % (left, time.monotonic() - since))
+    equal(len(run.seen("generation_formed", mark)), 1, "generations")
+    equal(len({e["host"] for e in run.seen("worker_lost", mark)}), 1, "hosts")
     check("host3" in run.hosts_of(), run.members())
     kept = {row["worker"] for row in run.members()}
     check(kept < {row["worker"] for row in before}, "who trains:", kept)
     mark = run.mark()
     time.sleep(CALM_S)  # that long
     equal(run.seen("generation_started", mark), [], "interruptions")
-    run.finish(2)
+    run.finish(left)
 
 
 @scenario
 def cut_between_two(stage):
-    between(stage, lambda: stage.cluster.part(1, 2))
+    between(stage, lambda: stage.cluster.part(1, 2), hosts=4, slots=2)
 
 
 @scenario

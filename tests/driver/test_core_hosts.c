@@ -74,38 +74,59 @@ START_TEST(m11_host_apart_from_the_others_is_tried_again)
 }
 END_TEST
 
-/* c and a do not reach each other any more, b reaches both: c's worker goes,
- * and nobody is started there until it and a do. */
-START_TEST(m5_host_of_who_was_accused_is_in_doubt)
+/* c and a do not reach each other any more, b reaches both: before the next
+ * generation the driver asks the agents of the two, once. All workers of the
+ * younger go together, and nobody is started there until c and a reach each
+ * other. */
+START_TEST(m5_host_that_another_does_not_reach_goes_as_a_whole)
+{
+    struct fixture *f = fixture_create(.np = 6, .min_np = 2);
+
+    f->driver.config.doubts = true;
+    run(f, "a:2 b:2 c:2");
+    at(f, 10, lost("w1", 1, "4"));
+    expect_part(f, "abort 1: w1 w2 w3 w4 w5 w6\n");
+    at(f, 20, ready_lost("w1 w2 w3 w4 w5 w6"));
+    expect(f, "doubt: c\n");
+    at(f, 2100, agent_apart("c"));
+    expect(f, "kill: w5 w6\napart c for 10000 ms: nobody reaches it\n"
+              "assign 2: w1 w2 w3 w4\n");
+    at(f, 2200, killed("w5 w6"));
+    pass(f, 12000);
+    expect(f, "");
+    pass(f, 12400);
+    expect(f, "doubt: c\n");
+    at(f, 12500, agent_apart("c"));
+    expect(f, "apart c for 20000 ms: nobody reaches it\n");
+    pass(f, 32600);
+    expect(f, "doubt: c\n");
+    at(f, 32700, agent_up("c"));
+    expect(f, "spawn: w7@c:0 w8@c:1\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* The cable of a: it accuses one, two accuse it. It goes, though it is the
+ * oldest. */
+START_TEST(m5_host_that_most_accuse_goes)
 {
     struct fixture *f = fixture_create(.np = 3, .min_np = 2);
 
     f->driver.config.doubts = true;
     run(f, "a:1 b:1 c:1");
-    at(f, 10, lost("w1", 1, "2"));
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 11, lost("w2", 1, "0"));
+    at(f, 12, lost("w3", 1, "0"));
     at(f, 20, ready_lost("w1 w2 w3"));
-    at(f, 30, lost("w3", 2, "0"));
-    expect_part(f, "abort 2: w1 w2 w3\n");
-    at(f, 40, ready_lost("w1 w2 w3"));
-    expect(f, "doubt: c\nkill: w3\nassign 3: w1 w2\n");
-    at(f, 50, killed("w3"));
-    at(f, 3000, agent_apart("c"));
-    expect(f, "apart c for 10000 ms: nobody reaches it\n");
-    pass(f, 12800);
-    expect(f, "");
-    pass(f, 13200);
-    expect(f, "doubt: c\n");
-    at(f, 13300, agent_apart("c"));
-    expect(f, "apart c for 20000 ms: nobody reaches it\n");
-    pass(f, 33400);
-    expect(f, "doubt: c\n");
-    at(f, 33500, agent_up("c"));
-    expect(f, "spawn: w4@c:0\n");
+    expect_part(f, "doubt: a\n");
+    at(f, 2100, agent_apart("a"));
+    expect_part(f, "assign 2: w2 w3\n");
     fixture_free(f);
 }
 END_TEST
 
-START_TEST(m5_host_in_doubt_that_reaches_the_other_goes_on)
+/* A blip: nobody goes, and the same pair is asked about once a generation. */
+START_TEST(m5_hosts_that_reach_each_other_go_on_at_once)
 {
     struct fixture *f = fixture_create(.np = 2, .min_np = 1);
 
@@ -113,6 +134,42 @@ START_TEST(m5_host_in_doubt_that_reaches_the_other_goes_on)
     run(f, "a:1 b:1");
     at(f, 10, lost("w1", 1, "1"));
     at(f, 20, ready_lost("w1 w2"));
+    expect_part(f, "doubt: b\n");
+    at(f, 25, agent_up("b"));
+    expect_part(f, "assign 2: w1 w2\n");
+    at(f, 1000, agent_apart("b")); /* nobody has asked */
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m5_hosts_whose_agents_say_nothing_go_on)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1");
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2"));
+    expect_part(f, "doubt: b\n");
+    pass(f, 2900);
+    expect(f, "");
+    pass(f, 3200);
+    expect(f, "assign 2: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* The second time in a row one of the two goes all the same (M5). */
+START_TEST(m5_hosts_that_reach_each_other_and_lose_each_other_again)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1");
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2"));
+    at(f, 25, agent_up("b"));
     at(f, 30, lost("w1", 2, "1"));
     at(f, 40, ready_lost("w1 w2"));
     expect_part(f, "doubt: b\nkill: w2\nassign 3: w1\n");
@@ -120,8 +177,21 @@ START_TEST(m5_host_in_doubt_that_reaches_the_other_goes_on)
     at(f, 50, killed("w2"));
     pass(f, 1000);
     expect(f, "spawn: w3@b:0\n");
-    at(f, 1000, agent_apart("b")); /* nobody has asked */
-    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* A death explains why others were not heard: nobody is asked. */
+START_TEST(m5_death_needs_no_question)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 2);
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1 c:1");
+    at(f, 10, lost("w1", 1, "2"));
+    at(f, 15, killed("w3"));
+    at(f, 20, ready_lost("w1 w2"));
+    expect_part(f, "assign 2: w1 w2\n");
     fixture_free(f);
 }
 END_TEST
@@ -274,8 +344,13 @@ int main(void)
 
     tcase_add_test(tcase, m11_blacklist_with_cooldown_comes_back);
     tcase_add_test(tcase, an_empty_answer_counts_when_it_is_repeated);
-    tcase_add_test(tcase, m5_host_of_who_was_accused_is_in_doubt);
-    tcase_add_test(tcase, m5_host_in_doubt_that_reaches_the_other_goes_on);
+    tcase_add_test(tcase, m5_host_that_another_does_not_reach_goes_as_a_whole);
+    tcase_add_test(tcase, m5_host_that_most_accuse_goes);
+    tcase_add_test(tcase, m5_hosts_that_reach_each_other_go_on_at_once);
+    tcase_add_test(tcase, m5_hosts_whose_agents_say_nothing_go_on);
+    tcase_add_test(tcase,
+                   m5_hosts_that_reach_each_other_and_lose_each_other_again);
+    tcase_add_test(tcase, m5_death_needs_no_question);
     tcase_add_test(tcase, m11_host_apart_from_the_others_is_tried_again);
     tcase_add_test(tcase, m11_agent_that_is_refused_takes_its_host_away);
     tcase_add_test(tcase, m11_exit_after_release_fails_the_job);

@@ -370,7 +370,7 @@ END_TEST
 START_TEST(network_in_doubt_has_to_reach_the_other)
 {
     three_are_in();
-    ck_assert(network_doubt(&network, 3, 2, now_us));
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us));
     expect("3->2 2->3 ");
     reach_each_other(2, 3, 0);
     expect("-3 ");
@@ -381,7 +381,7 @@ START_TEST(network_in_doubt_has_to_reach_the_other)
     expect("4->1 1->4 ");
     reach_each_other(1, 4, 1);
     expect("+4 ");
-    ck_assert(network_doubt(&network, 3, 2, now_us)); /* asked again */
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us)); /* asked again */
     expect("3->2 2->3 ");
     reach_each_other(2, 3, 1);
     expect("+3 ");
@@ -389,16 +389,32 @@ START_TEST(network_in_doubt_has_to_reach_the_other)
 }
 END_TEST
 
+/* The next generation waits: the agents are asked for an answer within 2 s, and
+ * one that is late says nothing of the two. */
+START_TEST(network_doubt_under_a_limit)
+{
+    three_are_in();
+    ck_assert(network_doubt(&network, 3, 2, 2000000, now_us));
+    expect("3->2 2->3 ");
+    reach_each_other(2, 3, 0);
+    expect("-3 ");
+    ck_assert(network_doubt(&network, 3, 2, 2000000, now_us));
+    expect("3->2 2->3 ");
+    now_us += 2000000 + NETWORK_SLACK_US;
+    expect("+3 ");
+}
+END_TEST
+
 START_TEST(network_doubt_ends_with_the_other)
 {
     three_are_in();
-    ck_assert(network_doubt(&network, 3, 2, now_us));
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us));
     expect("3->2 2->3 ");
     network_remove(&network, 2);
     expect("3->1 1->3 ");
     reach_each_other(1, 3, 1);
     expect("+3 ");
-    ck_assert(network_doubt(&network, 3, 2, now_us));
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us));
     expect("+3 ");
 }
 END_TEST
@@ -407,7 +423,7 @@ END_TEST
 START_TEST(network_in_doubt_is_not_forgotten_when_others_refuse_it)
 {
     three_are_in();
-    ck_assert(network_doubt(&network, 3, 2, now_us));
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us));
     expect("3->2 2->3 ");
     network_remove(&network, 2);
     expect("3->1 1->3 ");
@@ -415,7 +431,7 @@ START_TEST(network_in_doubt_is_not_forgotten_when_others_refuse_it)
     expect("-3 ");
     ck_assert(network_holds(&network, 3));
     expect("");
-    ck_assert(network_doubt(&network, 3, 2, now_us));
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us));
     expect("+3 ");
     expect_addresses(3, "10.0.0.3");
 }
@@ -427,7 +443,7 @@ START_TEST(network_doubt_waits_for_what_is_under_way)
     three_are_in();
     come(4);
     expect("4->1 1->4 ");
-    ck_assert(network_doubt(&network, 1, 2, now_us));
+    ck_assert(network_doubt(&network, 1, 2, 0, now_us));
     expect("");
     reach_each_other(1, 4, 1);
     expect("+4 1->2 2->1 ");
@@ -438,7 +454,7 @@ END_TEST
 
 START_TEST(network_of_loopback_has_no_doubts)
 {
-    ck_assert(network_doubt(&network, 3, 2, now_us));
+    ck_assert(network_doubt(&network, 3, 2, 0, now_us));
     expect("+3 ");
     expect_addresses(3, "");
 }
@@ -489,6 +505,7 @@ int main(void)
     tcase_add_test(tcase, network_some_that_nobody_reaches_stop_nobody);
     tcase_add_test(tcase, network_thousands_at_once);
     tcase_add_test(tcase, network_in_doubt_has_to_reach_the_other);
+    tcase_add_test(tcase, network_doubt_under_a_limit);
     tcase_add_test(tcase, network_doubt_ends_with_the_other);
     tcase_add_test(tcase,
                    network_in_doubt_is_not_forgotten_when_others_refuse_it);

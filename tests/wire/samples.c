@@ -87,6 +87,7 @@ const struct message samples[] = {
      .u.probe = {.target = 4,
                  .nonce = TOKEN,
                  .answer = TOKEN,
+                 .wait_ms = 2000,
                  .addresses = STRINGS("eth0 10.0.0.1/24 47 10000 1500")}},
     {AGENT(MSG_PROBED),
      .u.probed = {.target = 4,

@@ -380,6 +380,14 @@ static void step_attempt(const struct probe *p, struct probe_attempt *a,
         settle(a, PROBE_SILENT, 0);
 }
 
+/* The driver may want to know sooner. */
+static uint64_t limit_of(const struct msg_probe *m)
+{
+    bool sooner = m->wait_ms > 0 && m->wait_ms < PROBE_TIMEOUT_US / 1000;
+
+    return sooner ? m->wait_ms * 1000 : (uint64_t)PROBE_TIMEOUT_US;
+}
+
 void probe_begin(struct probe *p, const struct msg_probe *m, uint64_t now_us)
 {
     struct interface to[INTERFACES_MAX];
@@ -392,7 +400,7 @@ void probe_begin(struct probe *p, const struct msg_probe *m, uint64_t now_us)
     p->target = m->target;
     memcpy(p->nonce, m->nonce, sizeof(p->nonce));
     memcpy(p->answer, m->answer, sizeof(p->answer));
-    p->deadline_us = now_us + PROBE_TIMEOUT_US;
+    p->deadline_us = now_us + limit_of(m);
     p->n_attempts = reach_unpack(m->addresses, to);
     for (size_t i = 0; i < p->n_attempts; i++) {
         p->attempts[i] = (struct probe_attempt){.to = to[i], .fd = -1};

@@ -73,6 +73,11 @@ static bool is_explained(struct driver *d, const struct driver_accusation *a)
            (!is_of_damage(d, a) || is_dead(d, a->by) || is_dead(d, a->of));
 }
 
+bool accusation_counts(struct driver *d, const struct driver_accusation *a)
+{
+    return a->proven && !is_of_damage(d, a) && !is_explained(d, a);
+}
+
 void accusations_turn(struct driver *d)
 {
     for (size_t i = 0; d->committed && i < d->n_workers; i++)

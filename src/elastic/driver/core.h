@@ -207,7 +207,10 @@ struct driver_action {
     union {
         uint64_t grace_ms;
         uint64_t stamp_us;
-        uint64_t other; /* agent; it may have ended */
+        struct {               /* DOUBT */
+            uint64_t other;    /* agent; it may have ended */
+            uint64_t limit_us; /* for the agents' answers; 0: as ever */
+        } doubt;
         struct message message;
         struct driver_record record;
         struct {
@@ -300,6 +303,9 @@ struct driver_host {
     /* in doubt, after one of its workers was accused: nobody is started. The
      * agent of the other; when that is asked again, 0: it was asked */
     uint64_t doubted_by, doubt_us;
+    /* ... and the next generation waits for the answer (doubt.c), until then;
+     * 0: it does not */
+    uint64_t awaited_until_us;
     void *slots; /* [slots_max] slot_at(); none until an agent is started */
     size_t slots_max;
 };
@@ -550,6 +556,7 @@ struct driver {
     struct driver_accusation accused[DRIVER_ACCUSATIONS_MAX];
     struct driver_accusation accused_before[DRIVER_ACCUSATIONS_MAX];
     size_t n_accused, n_accused_before;
+    uint64_t asked_generation; /* its accusations were asked about (doubt.c) */
     struct driver_awaited awaited[DRIVER_AWAITED_MAX]; /* by wave, modulo */
 
     int interrupts;

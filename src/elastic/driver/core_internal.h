@@ -30,7 +30,9 @@ enum {
     FRUITLESS_MAX = 5, /* M12 */
     APART_REST_US = 10000000, /* a host that others do not reach is tried again
                                  then, and after twice as long, up to: */
-    APART_DOUBLINGS = 5
+    APART_DOUBLINGS = 5,
+    ANSWER_MIN_US = 1500000,  /* doubt.c: two SYNs */
+    ANSWER_SLACK_US = 1000000 /* for the messages, and a driver that is late */
 };
 
 /* For how long workers that are started together wait for each other (M7), and
@@ -241,6 +243,8 @@ void repeat_assign(struct driver *d, struct driver_worker *w);
 void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven);
 /* In the current generation. */
 bool is_accused(const struct driver *d, uint64_t id);
+/* It is proven, of a peer that was not heard, and no death explains it. */
+bool accusation_counts(struct driver *d, const struct driver_accusation *a);
 /* A generation is formed: what was said in the last one is what was before. */
 void accusations_turn(struct driver *d);
 /* Two generations in a row ended by the same pair without a death: one of them
@@ -306,6 +310,12 @@ void host_doubt(struct driver *d, struct driver_host *host,
                 const struct driver_host *other);
 /* The host is reached. */
 void doubt_end(struct driver *d, struct driver_host *host);
+/* Its agent has ended: nothing is to be found out. */
+void doubt_forget(struct driver *d, struct driver_host *host);
+/* The generation ended because workers of two hosts did not hear each other,
+ * and no death explains it: the hosts' agents are asked, once, and the next
+ * generation waits for their answers. */
+bool doubts_pending(struct driver *d);
 /* Its rest may be over. */
 void doubt_tick(struct driver *d, struct driver_host *host);
 

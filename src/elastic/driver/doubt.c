@@ -3,30 +3,201 @@
  * Pure. */
 #include "elastic/driver/core_internal.h"
 
-static void ask_doubt(struct driver *d, struct driver_host *host)
+static void ask_doubt(struct driver *d, struct driver_host *host,
+                      uint64_t limit_us)
 {
     struct driver_action *a = action_add(d, DRIVER_ACT_DOUBT);
 
     host->doubt_us = 0;
     a->agent = host->agent;
-    a->u.other = host->doubted_by;
+    a->u.doubt.other = host->doubted_by;
+    a->u.doubt.limit_us = limit_us;
+}
+
+static void doubt(struct driver *d, struct driver_host *host,
+                  const struct driver_host *other, uint64_t limit_us)
+{
+    host->doubted_by = other->agent;
+    ask_doubt(d, host, limit_us);
 }
 
 void host_doubt(struct driver *d, struct driver_host *host,
                 const struct driver_host *other)
 {
-    if (!d->config.doubts || host->agent_phase != AGENT_UP)
-        return;
-    host->doubted_by = other->agent;
-    ask_doubt(d, host);
+    if (d->config.doubts && host->agent_phase == AGENT_UP)
+        doubt(d, host, other, 0);
+}
+
+void doubt_forget(struct driver *d, struct driver_host *host)
+{
+    d->recheck |= host->awaited_until_us != 0;
+    host->doubted_by = host->doubt_us = host->awaited_until_us = 0;
 }
 
 void doubt_end(struct driver *d, struct driver_host *host)
 {
-    host->doubted_by = host->doubt_us = 0;
+    doubt_forget(d, host);
     host->n_apart = 0;
     d->recheck = d->replace = true;
 }
+
+/* ---- before the next generation ------------------------------------------ */
+
+static struct driver_host *host_of_id(struct driver *d, uint64_t worker)
+{
+    const struct driver_worker *w = worker_find(d, worker);
+
+    return w && !worker_is_dead(w) ? host_of(d, w) : NULL;
+}
+
+/* An accusation between living workers of two hosts whose agents run. */
+struct quarrel {
+    struct driver_host *by, *of;
+};
+
+static bool quarrel_of(struct driver *d, size_t i, struct quarrel *q)
+{
+    if (!accusation_counts(d, &d->accused[i]))
+        return false;
+    q->by = host_of_id(d, d->accused[i].by);
+    q->of = host_of_id(d, d->accused[i].of);
+    return q->by && q->of && q->by != q->of && q->by->agent_phase == AGENT_UP &&
+           q->of->agent_phase == AGENT_UP;
+}
+
+static bool said_before(struct driver *d, size_t i, const struct quarrel *q)
+{
+    struct quarrel earlier;
+
+    for (size_t k = 0; k < i; k++)
+        if (quarrel_of(d, k, &earlier) && earlier.by == q->by &&
+            earlier.of == q->of)
+            return true;
+    return false;
+}
+
+/* The workers of so many other hosts have accused some of this one. */
+static size_t count_accusers(struct driver *d, const struct driver_host *host)
+{
+    struct quarrel q;
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_accused; i++)
+        n += quarrel_of(d, i, &q) && q.of == host && !said_before(d, i, &q);
+    return n;
+}
+
+static uint64_t oldest_on(struct driver *d, const struct driver_host *host)
+{
+    uint64_t joined = UINT64_MAX;
+    struct driver_worker *w = NULL;
+
+    while ((w = next_on_host(d, host, w)) != NULL)
+        if (is_member(w) && w->joined < joined)
+            joined = w->joined;
+    return joined;
+}
+
+/* Which of two hosts goes if they do not reach each other? The one that more
+ * hosts have accused; then the one with fewer workers; then the younger. */
+static bool goes_first(struct driver *d, const struct driver_host *a,
+                       const struct driver_host *b)
+{
+    size_t n_a = count_accusers(d, a), n_b = count_accusers(d, b);
+    uint64_t old_a, old_b;
+
+    if (n_a != n_b)
+        return n_a > n_b;
+    if (a->n_workers != b->n_workers)
+        return a->n_workers < b->n_workers;
+    old_a = oldest_on(d, a);
+    old_b = oldest_on(d, b);
+    return old_a != old_b ? old_a > old_b : a->order > b->order;
+}
+
+/* The agents have as long as a silence may last, two SYNs at least. */
+static uint64_t answer_limit(const struct driver *d)
+{
+    return later_of(d->config.heartbeat_timeout_us, ANSWER_MIN_US);
+}
+
+static void ask_about(struct driver *d, const struct quarrel *q)
+{
+    bool of_goes = goes_first(d, q->of, q->by);
+    struct driver_host *goes = of_goes ? q->of : q->by;
+
+    doubt(d, goes, of_goes ? q->by : q->of, answer_limit(d));
+    goes->awaited_until_us = d->now_us + answer_limit(d) + ANSWER_SLACK_US;
+}
+
+/* The host that most have accused is asked about first: the quarrels of others
+ * with it need no question of their own. */
+static bool ask_next(struct driver *d)
+{
+    struct quarrel q, worst = {NULL, NULL};
+
+    for (size_t i = 0; i < d->n_accused; i++) {
+        if (!quarrel_of(d, i, &q) || q.by->awaited_until_us != 0 ||
+            q.of->awaited_until_us != 0)
+            continue;
+        if (!worst.of || count_accusers(d, q.of) > count_accusers(d, worst.of))
+            worst = q;
+    }
+    if (worst.of)
+        ask_about(d, &worst);
+    return worst.of != NULL;
+}
+
+static void ask_all(struct driver *d)
+{
+    d->asked_generation = d->generation;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        d->hosts[i].awaited_until_us = 0;
+    while (ask_next(d))
+        continue;
+}
+
+bool doubts_pending(struct driver *d)
+{
+    if (!d->config.doubts || !d->aborted)
+        return false;
+    if (d->asked_generation != d->generation)
+        ask_all(d);
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].awaited_until_us != 0)
+            return true;
+    return false;
+}
+
+static void kill_workers(struct driver *d, const struct driver_host *host,
+                         const char *how)
+{
+    struct driver_worker *w = NULL;
+
+    while ((w = next_on_host(d, host, w)) != NULL) {
+        if (worker_is_dead(w))
+            continue;
+        action_kill(d, w, 0);
+        worker_dies(d, w, how, false);
+    }
+}
+
+/* The two do not reach each other: all of its workers go at once, and no
+ * failure is counted. */
+static void remove_host(struct driver *d, struct driver_host *host,
+                        const char *why)
+{
+    char how[WIRE_TEXT_MAX];
+    struct text t = text_into(how, sizeof(how));
+
+    host->awaited_until_us = 0;
+    text_add(&t, "is on a host that is cut off: ");
+    text_add(&t, why);
+    kill_workers(d, host, how);
+    d->recheck = true;
+}
+
+/* ---- when the answer has come -------------------------------------------- */
 
 /* How long it is left alone: longer each time. */
 static uint64_t next_rest(struct driver_host *host)
@@ -63,6 +234,8 @@ void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
         leave_alone(d, host, rest_us);
     else
         host->doubt_us = d->now_us + rest_us;
+    if (host->awaited_until_us != 0)
+        remove_host(d, host, why);
     r = record_add(d, RECORD_HOST_APART);
     r->host = host->name;
     r->duration_us = rest_us;
@@ -75,5 +248,7 @@ void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
 void doubt_tick(struct driver *d, struct driver_host *host)
 {
     if (host->doubt_us != 0 && d->now_us >= host->doubt_us)
-        ask_doubt(d, host);
+        ask_doubt(d, host, 0);
+    if (host->awaited_until_us != 0 && d->now_us >= host->awaited_until_us)
+        doubt_end(d, host); /* no answer: heartbeats judge the two */
 }

@@ -165,6 +165,7 @@ static void probe(struct loop *l, const struct network_action *a)
 
     guests_agent_token(l, a->target, token);
     m.u.probe.target = a->target;
+    m.u.probe.wait_ms = a->wait_us / 1000;
     make_nonce(l, a->serial, m.u.probe.nonce);
     wire_probe_answer(token, m.u.probe.nonce, m.u.probe.answer);
     m.u.probe.addresses = reach_pack(a->items, a->n_items, text);

@@ -117,7 +117,7 @@ bool network_add(struct network *n, uint64_t agent, int64_t pid,
 
 static void let_in(struct network *n, struct network_host *h)
 {
-    h->must = 0;
+    h->must = h->limit_us = 0;
     h->in = true;
     n->n_in++;
 }
@@ -165,7 +165,7 @@ void network_remove(struct network *n, uint64_t agent)
 
 /* Of a job on loopback nothing is known: there is nothing to find out. */
 bool network_doubt(struct network *n, uint64_t agent, uint64_t other,
-                   uint64_t now_us)
+                   uint64_t limit_us, uint64_t now_us)
 {
     struct network_host *h = find(n, agent);
 
@@ -181,6 +181,7 @@ bool network_doubt(struct network *n, uint64_t agent, uint64_t other,
     h->in = h->told = h->apart = false;
     h->n_tried = 0;
     h->must = other;
+    h->limit_us = limit_us;
     if (!find(n, other))
         let_in(n, h);
     return true;
@@ -201,10 +202,12 @@ static void fail(struct network_host *h, uint64_t agent)
     h->tried[h->n_tried++ % NETWORK_FIRST_TRIES_MAX] = agent;
 }
 
+/* a seeks b. */
 static void begin(struct network *n, struct network_host *a,
                   struct network_host *b, uint64_t now_us)
 {
     struct network_host *both[] = {a, b};
+    uint64_t limit_us = a->must == b->agent ? a->limit_us : 0;
 
     n->serial++;
     for (size_t i = 0; i < ARRAY_SIZE(both); i++) {
@@ -212,7 +215,9 @@ static void begin(struct network *n, struct network_host *a,
         both[i]->with = both[1 - i]->agent;
         both[i]->serial = n->serial;
         both[i]->ask_us = now_us;
-        both[i]->until_us = now_us + NETWORK_TIMEOUT_US;
+        both[i]->wait_us = limit_us;
+        both[i]->until_us = now_us + (limit_us > 0 ? limit_us + NETWORK_SLACK_US
+                                                   : NETWORK_TIMEOUT_US);
     }
 }
 
@@ -241,6 +246,14 @@ static void explain_both(struct network_host *a, struct network_host *b)
     memcpy(b->why, a->why, sizeof(b->why));
 }
 
+/* Under a limit an agent that is late has said nothing against the other. */
+static bool is_open(const struct network_host *h,
+                    const struct network_host *other)
+{
+    return h->must == other->agent && h->limit_us > 0 &&
+           !(h->answered && other->answered);
+}
+
 static void conclude(struct network *n, struct network_host *a,
                      struct network_host *b)
 {
@@ -254,6 +267,8 @@ static void conclude(struct network *n, struct network_host *a,
 
         if (good)
             reach(n, h, other->saw);
+        else if (!h->in && is_open(h, other))
+            let_in(n, h);
         else if (!h->in && h->must != other->agent)
             fail(h, other->agent);
         else if (!h->in)
@@ -298,6 +313,7 @@ static bool ask(struct network *n, struct network_host *h, uint64_t now_us,
                                  .agent = h->agent,
                                  .target = other->agent,
                                  .serial = h->serial,
+                                 .wait_us = h->wait_us,
                                  .name = other->name,
                                  .items = other->items,
                                  .n_items = other->n_items};

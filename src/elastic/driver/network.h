@@ -33,6 +33,7 @@
 
 enum {
     NETWORK_ADDRESSES_MAX = 8,    /* of a worker */
+    NETWORK_SLACK_US = 500000,    /* on a limit, for the messages */
     NETWORK_TRIES_MAX = 3,        /* partners, until one is refused; and: */
     NETWORK_FIRST_TRIES_MAX = 16, /* as long as nobody is in */
     NETWORK_REPEAT_US = 1000000,  /* a PROBE is asked again */
@@ -44,8 +45,9 @@ enum {
 struct network_host {
     uint64_t agent;
     /* the probe at hand, 0: none */
-    uint64_t with, ask_us, until_us;
-    uint64_t must; /* in doubt: it has to reach this agent */
+    uint64_t with, ask_us, until_us, wait_us;
+    uint64_t must;     /* in doubt: it has to reach this agent */
+    uint64_t limit_us; /* ... and both answer within that; 0: no such limit */
     size_t n_tried;
     bool answered;
     bool in;        /* else it waits */
@@ -94,6 +96,7 @@ enum network_do {
 struct network_action {
     enum network_do what;
     uint64_t agent, target, serial;
+    uint64_t wait_us; /* PROBE: for an answer; 0: as long as agents do */
     int64_t pid;
     const char *name; /* until the next call */
     const struct interface *
@@ -116,11 +119,12 @@ bool network_add_running(struct network *n, uint64_t agent, int64_t pid,
 /* It has ended, or is given up. */
 void network_remove(struct network *n, uint64_t agent);
 
-/* Do these two, of which the first is in, still reach each other? ADMIT is said
- * of the first, or REFUSE. At once, if nothing is known of it, or the other is
- * gone. false: no memory. */
+/* Do `agent`, which is in, and `other` still reach each other? The next actions
+ * say ADMIT of `agent`, or REFUSE: ADMIT at once if nothing is known of it, or
+ * if the other is gone; and, with a limit (0: none), if not both have answered
+ * by then. false: no memory. */
 bool network_doubt(struct network *n, uint64_t agent, uint64_t other,
-                   uint64_t now_us);
+                   uint64_t limit_us, uint64_t now_us);
 
 void network_probed(struct network *n, uint64_t agent,
                     const struct msg_probed *m);

@@ -274,7 +274,8 @@ void perform(struct loop *l, const struct driver_action *a, uint64_t now_us)
         kill_agent(l, a->agent);
         break;
     case DRIVER_ACT_DOUBT: /* network_look() has the answer */
-        if (!network_doubt(&l->network, a->agent, a->u.other, now_us))
+        if (!network_doubt(&l->network, a->agent, a->u.doubt.other,
+                           a->u.doubt.limit_us, now_us))
             log_error("no memory -> nobody is started on a host in doubt");
         break;
     case DRIVER_ACT_SPAWN:

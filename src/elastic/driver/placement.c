@@ -287,7 +287,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     expected = host->agent_phase == AGENT_STOPPING;
     ran = host->agent_phase != AGENT_STARTING || host->inherited;
     agent_move(d, host, AGENT_NONE);
-    host->doubted_by = host->doubt_us = 0;
+    doubt_forget(d, host);
     d->recheck = d->replace = true;
     if (!expected && ran) {
         r = record_add(d, RECORD_AGENT_LOST);

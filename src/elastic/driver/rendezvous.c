@@ -448,7 +448,7 @@ void rendezvous_progress(struct driver *d)
     if (d->kind == READY_STATIC && d->generation > 0)
         return; /* it has one generation, and has lost it: finish_tick() */
     if (d->counts.members + d->counts.newcomers < rendezvous_gate(d) ||
-        start_is_pending(d) || accusations_judge(d))
+        start_is_pending(d) || accusations_judge(d) || doubts_pending(d))
         return;
     base = greatest_id(d);
     if (state_id_is_none(base) && d->ever_committed) {

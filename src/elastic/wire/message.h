@@ -181,6 +181,7 @@ struct msg_probe {
     uint64_t target;
     uint8_t nonce[WIRE_TOKEN_NBYTES], answer[WIRE_TOKEN_NBYTES];
     struct wire_strings addresses; /* reach.h */
+    uint64_t wait_ms; /* for its answers; 0: the agent's own limit */
 };
 
 struct msg_probed {

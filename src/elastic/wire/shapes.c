@@ -120,6 +120,7 @@ static const struct field probe[] = {
     DIGEST(3, u.probe.answer),
     FIELD(4, u.probe.addresses, FIELD_STRINGS, .hi = WIRE_REACH_MAX,
           .optional = true),
+    UINT_OPT(5, u.probe.wait_ms),
 };
 
 static const struct field probed[] = {
