@@ -32,6 +32,7 @@
 #include "base/fd.h"
 #include "base/rlimits.h"
 #include "base/signals.h"
+#include "base/text.h"
 
 #define WHO "%s: \"%s\""
 
@@ -264,6 +265,16 @@ static void reap(struct command *c)
         c->exited = true;
 }
 
+static hvd_status_t killed_by(const struct command *c, int signo)
+{
+    char name[32];
+    struct text t = text_into(name, sizeof(name));
+
+    text_signal(&t, signo);
+    return error_set(HVD_ERR_INVALID, WHO " was killed by %s (%s)", c->who,
+                     c->path, name, strsignal(signo));
+}
+
 /* How it ended, in words; HVD_OK: exit status 0. */
 static hvd_status_t judge_end(struct command *c)
 {
@@ -280,9 +291,7 @@ static hvd_status_t judge_end(struct command *c)
         return error_set(HVD_ERR_INVALID, WHO " cannot be run: %s", c->who,
                          c->path, strerror(exec_errno));
     if (WIFSIGNALED(c->wait_status))
-        return error_set(HVD_ERR_INVALID, WHO " was killed by signal %d (%s)",
-                         c->who, c->path, WTERMSIG(c->wait_status),
-                         strsignal(WTERMSIG(c->wait_status)));
+        return killed_by(c, WTERMSIG(c->wait_status));
     if (WEXITSTATUS(c->wait_status) != 0)
         return error_set(HVD_ERR_INVALID, WHO " exited with status %d", c->who,
                          c->path, WEXITSTATUS(c->wait_status));

@@ -1,6 +1,8 @@
 /* base/text.c - see text.h. Pure. */
 #include "base/text.h"
 
+#include <signal.h>
+
 #include <string.h>
 
 #include "base/array.h"
@@ -37,4 +39,56 @@ void text_u64(struct text *t, uint64_t value)
         digits[--i] = (char)('0' + value % 10);
     while (value /= 10);
     text_add_n(t, digits + i, sizeof(digits) - i);
+}
+
+#define NAME(signo) \
+    case signo:     \
+        return #signo
+
+static const char *signal_name(int64_t signo)
+{
+    switch (signo) {
+        NAME(SIGHUP);
+        NAME(SIGINT);
+        NAME(SIGQUIT);
+        NAME(SIGILL);
+        NAME(SIGTRAP);
+        NAME(SIGABRT);
+        NAME(SIGBUS);
+        NAME(SIGFPE);
+        NAME(SIGKILL);
+        NAME(SIGUSR1);
+        NAME(SIGSEGV);
+        NAME(SIGUSR2);
+        NAME(SIGPIPE);
+        NAME(SIGALRM);
+        NAME(SIGTERM);
+        NAME(SIGSTKFLT);
+        NAME(SIGCHLD);
+        NAME(SIGCONT);
+        NAME(SIGSTOP);
+        NAME(SIGTSTP);
+        NAME(SIGTTIN);
+        NAME(SIGTTOU);
+        NAME(SIGURG);
+        NAME(SIGXCPU);
+        NAME(SIGXFSZ);
+        NAME(SIGVTALRM);
+        NAME(SIGPROF);
+        NAME(SIGWINCH);
+        NAME(SIGIO);
+        NAME(SIGPWR);
+        NAME(SIGSYS);
+    default:
+        return NULL;
+    }
+}
+
+void text_signal(struct text *t, int64_t signo)
+{
+    const char *name = signal_name(signo);
+
+    text_add(t, name ? name : "signal ");
+    if (!name)
+        text_u64(t, (uint64_t)signo);
 }

@@ -18,5 +18,7 @@ struct text text_into(char *buf, size_t max);
 void text_add(struct text *t, const char *words);
 void text_add_n(struct text *t, const char *words, size_t n);
 void text_u64(struct text *t, uint64_t value);
+/* "SIGKILL"; "signal 64" where a number has no name. */
+void text_signal(struct text *t, int64_t signo);
 
 #endif

@@ -1,4 +1,5 @@
 /* tests/base/test_text.c - sentences in buffers of any size. */
+#include <signal.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -35,6 +36,24 @@ START_TEST(text_number_zero_is_a_digit)
 }
 END_TEST
 
+START_TEST(text_signal_is_a_name_where_there_is_one)
+{
+    static const struct {
+        int signo;
+        const char *words;
+    } table[] = {{SIGHUP, "SIGHUP"}, {SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"},
+                 {SIGSYS, "SIGSYS"}, {64, "signal 64"},    {0, "signal 0"}};
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char buf[32];
+        struct text t = text_into(buf, sizeof(buf));
+
+        text_signal(&t, table[i].signo);
+        ck_assert_str_eq(buf, table[i].words);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("text");
@@ -42,6 +61,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, text_is_cut_where_the_buffer_ends, 1, 34);
     tcase_add_test(tcase, text_number_zero_is_a_digit);
+    tcase_add_test(tcase, text_signal_is_a_name_where_there_is_one);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -102,7 +102,7 @@ struct happening {
                             an agent: what has become of it */
     const char *text;
     int number; /* exit code, signal, of an agent's workers */
-    bool kill;  /* an exit by signal 9 */
+    bool kill;  /* an exit by SIGKILL */
     bool commits, raw_fence;
     struct message message;
 };
@@ -128,7 +128,7 @@ struct happening unsayable(uint64_t generation, const char *text);
 struct happening spawned_late(const char *workers);
 struct happening spawn_fails(const char *workers, const char *text);
 struct happening fork_fails(const char *workers); /* EAGAIN */
-struct happening killed(const char *workers);     /* exited by signal 9 */
+struct happening killed(const char *workers);     /* exited by SIGKILL */
 struct happening exited(const char *workers, int code);
 struct happening runs_as(const char *workers, int pid); /* SPAWNED */
 /* One of these four, as the agent on `host` says it. */

@@ -1,6 +1,8 @@
 /* tests/driver/test_core_end.c - the end of a job: release, verdicts, who does
  * not exit, Ctrl-C: the rule M14, as transcripts of the driver's core. See
  * fixture.h for the words. */
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "driver/fixture.h"
@@ -208,7 +210,7 @@ START_TEST(m14_nobody_left_with_state)
     expect(f, "abort 1, w1 died: w2\nshutdown failed: w3\n");
     at(f, 30, exited("w3", 1));
     expect(f, "stop agent: a\nfinish 1: nobody is left who holds the state: "
-              "worker 2 (a:1) was killed by signal 9\n");
+              "worker 2 (a:1) was killed by SIGKILL\n");
     fixture_free(f);
 }
 END_TEST
@@ -227,7 +229,7 @@ START_TEST(m14_state_lost_in_a_sync_is_found_out_at_close)
     at(f, 40, ready_lost("w3"));
     at(f, 50, exited("w3", 1));
     expect_part(f, "finish 1: nobody is left who holds the state; last "
-                   "failure: worker 2 (a:1) was killed by signal 9\n");
+                   "failure: worker 2 (a:1) was killed by SIGKILL\n");
     fixture_free(f);
 }
 END_TEST
@@ -276,7 +278,7 @@ START_TEST(m14_static_loss_is_explained_by_the_exit_behind_it)
     at(f, 40, exited("w2", 1));
     expect(f, "abort 1: w1 w2\nshutdown failed: w2\nstop agent: a\n"
               "finish 1: a static job cannot go on after a loss: worker 1 "
-              "(a:0) was killed by signal 9\n");
+              "(a:0) was killed by SIGKILL\n");
     fixture_free(f);
 }
 END_TEST
@@ -370,7 +372,7 @@ START_TEST(m14_who_lingers_too_long_is_killed)
     expect(f, "kill: w2\n");
     at(f, 5300, killed("w2"));
     expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
-              "signal 9\nstop agent: a\nfinish 1: worker 2 (a:1) had "
+              "SIGKILL\nstop agent: a\nfinish 1: worker 2 (a:1) had "
               "finished, but then did not exit within --exit-timeout\n");
     fixture_free(f);
 }
@@ -501,6 +503,46 @@ START_TEST(interrupt_twice_kills)
 }
 END_TEST
 
+/* A terminal that closes: the kernel sends SIGHUP, and so does the shell. A
+ * service manager sends SIGTERM and SIGHUP, timeout(1) SIGTERM to the process
+ * and to its group. */
+START_TEST(interrupt_that_asks_for_nothing_more_kills_nobody)
+{
+    static const int signals[][2] = {{SIGHUP, SIGHUP},  {SIGTERM, SIGHUP},
+                                     {SIGINT, SIGHUP},  {SIGTERM, SIGTERM},
+                                     {SIGHUP, SIGTERM}, {SIGUSR1, SIGTERM}};
+    int first = signals[_i][0], second = signals[_i][1];
+    struct fixture *f = fixture_create(.np = 2);
+    char end[64];
+
+    run(f, "a:2");
+    at(f, 10, interrupted(first));
+    at(f, 20, interrupted(second));
+    if (second == SIGHUP)
+        at(f, 5000, interrupted(second));
+    expect(f, "hold 1, removed: w1 w2\n");
+    leave_at(f, 5020, "w1 w2", 3);
+    at(f, 5030, exited("w1 w2", 0));
+    snprintf(end, sizeof(end), "finish %d: interrupted\n", 128 + first);
+    expect_part(f, end);
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(interrupt_again_after_a_moment_kills)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, interrupted(SIGHUP));
+    at(f, 1010, interrupted(SIGTERM));
+    expect_part(f, "kill: w1 w2\n");
+    at(f, 1030, killed("w1 w2"));
+    expect(f, "stop agent: a\nfinish 143: interrupted twice\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* The signal went to the workers, too, as service managers send it. */
 START_TEST(interrupt_that_ends_the_workers_is_one_all_the_same)
 {
@@ -511,7 +553,7 @@ START_TEST(interrupt_that_ends_the_workers_is_one_all_the_same)
     at(f, 10, interrupted(15));
     at(f, 20, killed("w1 w2"));
     expect_part(f, "finish 143: interrupted, and nobody is left who holds the "
-                   "state: worker 2 (a:1) was killed by signal 9\n");
+                   "state: worker 2 (a:1) was killed by SIGKILL\n");
     fixture_free(f);
 }
 END_TEST
@@ -609,7 +651,7 @@ START_TEST(interrupt_twice_of_released_members_is_no_success)
     expect(f, "release: w1 w2\nkill: w2\n");
     at(f, 50, killed("w2"));
     expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
-              "signal 9\nstop agent: a\nfinish 130: interrupted twice\n");
+              "SIGKILL\nstop agent: a\nfinish 130: interrupted twice\n");
     fixture_free(f);
 }
 END_TEST
@@ -671,6 +713,9 @@ int main(void)
     tcase_add_test(tcase, m14_workers_that_ignore_the_end_are_killed);
     tcase_add_test(tcase, interrupt_drains_at_a_boundary);
     tcase_add_test(tcase, interrupt_twice_kills);
+    tcase_add_loop_test(
+        tcase, interrupt_that_asks_for_nothing_more_kills_nobody, 0, 6);
+    tcase_add_test(tcase, interrupt_again_after_a_moment_kills);
     tcase_add_test(tcase, interrupt_that_ends_the_workers_is_one_all_the_same);
     tcase_add_test(tcase, interrupt_before_generation_1_stops_at_once);
     tcase_add_test(tcase,

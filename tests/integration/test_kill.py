@@ -130,7 +130,7 @@ def kill_agent(run, host):
     mark = run.mark()
     jobs.kill(agent["pid"], signal.SIGKILL)
     lost = run.event("agent_lost", mark, host=host)
-    check("signal 9" in lost["how"], lost)
+    check("SIGKILL" in lost["how"], lost)
     run.until("the survivors training", lambda:
               run.running(mark, None, gone), QUICK_S)
     run.whole(4, mark, gone)

@@ -315,7 +315,7 @@ def goes_on_without(run, pid):
     it ends with the job."""
     mark, agent = run.mark(), agent_of(run, BETA)
     jobs.kill(pid)
-    run.says("host beta: its ssh was killed by signal 9")
+    run.says("host beta: its ssh was killed by SIGKILL")
     run.epoch(1)
     for event in ("agent_lost", "worker_lost", "generation_started"):
         equal(run.seen(event, mark), [], event)

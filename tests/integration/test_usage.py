@@ -238,7 +238,7 @@ def program_crashes_at_once_on_all_slots(stage):
 def program_is_killed_at_once(stage):
     run = stage.start(["-np", "1", "--slot-restarts", "0"],
                       ["sh", "-c", "kill -SEGV $$"])
-    fails(run, "signal 11")
+    fails(run, "SIGSEGV")
 
 
 @scenario

@@ -99,7 +99,8 @@ enum driver_event_type {
     DRIVER_EV_EXITED,        /* u.exited */
     DRIVER_EV_MESSAGE,       /* u.message: from a worker */
     DRIVER_EV_UNSAYABLE,     /* u.unsayable: an ASSIGN cannot be encoded */
-    DRIVER_EV_INTERRUPT,     /* Ctrl-C, SIGTERM: first drains, second kills */
+    DRIVER_EV_INTERRUPT,     /* u.signal: the first drains, a second that
+                                driver_heeds() kills */
     DRIVER_EV_TIMEOUT /* driver_deadline() has come and every message that
                                 had arrived was fed before */
 };
@@ -560,6 +561,7 @@ struct driver {
     struct driver_awaited awaited[DRIVER_AWAITED_MAX]; /* by wave, modulo */
 
     int interrupts;
+    uint64_t interrupted_us; /* the first of them */
     int exit_status;
     bool released; /* members were told that they may end */
     bool unsure;   /* ... by the driver before, and it is not known who they all
@@ -623,6 +625,12 @@ hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
 
 /* Absolute time of the next DRIVER_EV_TIMEOUT, or DRIVER_NEVER. */
 uint64_t driver_deadline(const struct driver *d);
+
+/* Whether this signal would ask for more than signals before it have: a SIGHUP
+ * only ever asks for a drain, as the kernel and a shell both send one when a
+ * terminal closes; programs send SIGTERM to a process and its group at once, and
+ * service managers SIGTERM with SIGHUP. SIGINT is a person's, and counts. */
+bool driver_heeds(const struct driver *d, int signal, uint64_t now_us);
 
 /* The table of the current generation, in rank order, and that of the one
  * before it, as those who were in it have it. */

@@ -22,6 +22,7 @@ enum {
     PONG_US = 10000000,        /* see pong_every() */
     PONGS_PER_TIMEOUT = 32,
     ASK_AGAIN_US = 1000000, /* what an agent has not told by then is asked */
+    MOMENT_US = 1000000,    /* signals that programs send within this are one */
     CAUSE_US = 1000000,     /* a static job that has lost somebody waits so long
                              for the exit that explains it */
     NOTICE_COOLDOWN_US =

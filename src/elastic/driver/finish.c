@@ -1,5 +1,6 @@
 /* elastic/driver/finish.c - the end of a job: release, verdict, interrupt, and
  * the wait until every worker and agent is gone. M14. See core.h. Pure. */
+#include <signal.h>
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"
@@ -410,9 +411,19 @@ void finish_tick(struct driver *d)
             "interrupted; the workers did not drain within --drain-timeout");
 }
 
+bool driver_heeds(const struct driver *d, int signal, uint64_t now_us)
+{
+    if (d->interrupts == 0 || signal == SIGINT)
+        return true;
+    return signal != SIGHUP && now_us - d->interrupted_us >= MOMENT_US;
+}
+
 void on_interrupt(struct driver *d, int signal)
 {
-    d->interrupts++;
+    if (!driver_heeds(d, signal, d->now_us))
+        return;
+    if (d->interrupts++ == 0)
+        d->interrupted_us = d->now_us;
     d->recheck = d->replace = true;
     if (d->interrupts == 1 && d->phase >= DRIVER_STOPPING)
         return; /* what workers do when they have finished is theirs */

@@ -230,6 +230,7 @@ static void inherit_state(struct driver *d, const struct entry_state *state)
     memcpy(d->last_failure, state->last_failure, sizeof(d->last_failure));
     if (state->interrupted) {
         d->interrupts = 1;
+        d->interrupted_us = d->now_us;
         d->drained_us = d->now_us + d->config.drain_timeout_us;
         d->exit_status = (int)state->exit_status;
     }

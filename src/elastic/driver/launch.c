@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/proc.h"
+#include "base/text.h"
 #include "elastic/driver/launch_process.h"
 
 enum {
@@ -504,14 +505,17 @@ static void describe_exit(const struct launched *item, const siginfo_t *info,
                           char *how, size_t how_max)
 {
     const char *what = item->ops->client && !item->up ? item->ops->name : "";
-    const char *space = *what ? " " : "";
+    struct text t = text_into(how, how_max);
 
-    if (info->si_code == CLD_EXITED)
-        snprintf(how, how_max, "%s%sexited with status %d", what, space,
-                 info->si_status);
-    else
-        snprintf(how, how_max, "%s%swas killed by signal %d", what, space,
-                 info->si_status);
+    text_add(&t, what);
+    text_add(&t, *what ? " " : "");
+    if (info->si_code == CLD_EXITED) {
+        text_add(&t, "exited with status ");
+        text_u64(&t, (uint64_t)info->si_status);
+    } else {
+        text_add(&t, "was killed by ");
+        text_signal(&t, info->si_status);
+    }
 }
 
 /* It closes by itself when execve(2) succeeds. */

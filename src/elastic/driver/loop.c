@@ -26,6 +26,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/rlimits.h"
+#include "base/text.h"
 #include "discovery/local.h"
 #include "elastic/driver/loop_internal.h"
 
@@ -179,6 +180,22 @@ static void hide_status(void *arg)
     status_hide(arg);
 }
 
+static void log_signal(const struct loop *l, int signo)
+{
+    char name[32];
+    struct text t = text_into(name, sizeof(name));
+    const char *what = "draining; once more kills";
+
+    if (!driver_heeds(&l->driver, signo, clock_now_us()))
+        what = "ending already";
+    else if (l->driver.interrupts > 0)
+        what = "killing the workers";
+    else if (l->driver.phase >= DRIVER_STOPPING)
+        what = "ending; once more kills";
+    text_signal(&t, signo);
+    log_info("%s: %s", name, what);
+}
+
 static void interrupt(struct loop *l)
 {
     struct signalfd_siginfo info;
@@ -187,11 +204,7 @@ static void interrupt(struct loop *l)
         struct driver_event ev = {.type = DRIVER_EV_INTERRUPT,
                                   .u.signal = (int)info.ssi_signo};
 
-        log_info("signal %u: %s", info.ssi_signo,
-                 l->driver.interrupts ? "killing the workers"
-                 : l->driver.phase >= DRIVER_STOPPING
-                     ? "ending; once more kills"
-                     : "draining; once more kills");
+        log_signal(l, ev.u.signal);
         loop_feed(l, &ev);
     }
 }
