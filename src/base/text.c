@@ -41,6 +41,22 @@ void text_u64(struct text *t, uint64_t value)
     text_add_n(t, digits + i, sizeof(digits) - i);
 }
 
+void text_scaled(struct text *t, int64_t value, unsigned digits)
+{
+    uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value, unit = 1;
+
+    for (unsigned i = 0; i < digits; i++)
+        unit *= 10;
+    text_add(t, value < 0 ? "-" : "");
+    text_u64(t, size / unit);
+    text_add(t, digits > 0 ? "." : "");
+    while (unit >= 10) {
+        size %= unit;
+        unit /= 10;
+        text_u64(t, size / unit);
+    }
+}
+
 #define NAME(signo) \
     case signo:     \
         return #signo

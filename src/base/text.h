@@ -18,6 +18,9 @@ struct text text_into(char *buf, size_t max);
 void text_add(struct text *t, const char *words);
 void text_add_n(struct text *t, const char *words, size_t n);
 void text_u64(struct text *t, uint64_t value);
+/* value / 10^digits with exactly that many decimals, and a point in front of
+ * them whatever the locale says: 1234, 3 -> 1.234. */
+void text_scaled(struct text *t, int64_t value, unsigned digits);
 /* "SIGKILL"; "signal 64" where a number has no name. */
 void text_signal(struct text *t, int64_t signo);
 

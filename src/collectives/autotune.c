@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/tracefile.h"
 #include "collectives/comm.h"
 
@@ -215,19 +216,33 @@ static void close_log(struct autotune *a)
     a->path = NULL;
 }
 
+/* Of a ratio, or GB/s: less than a million, and a number. */
+static int64_t ten_thousandths(double value)
+{
+    return value > 0 && value < 1e6 ? (int64_t)(value * 1e4 + 0.5) : 0;
+}
+
 static void write_line(struct autotune *a, const struct tuner_contest *c,
                        const char *verdict)
 {
     struct autotune_setting s = setting_of(c->setting, 0);
     char line[LINE_NBYTES];
+    struct text t = text_into(line, sizeof(line));
 
     if (a->path == NULL)
         return;
-    snprintf(line, sizeof(line),
-             "%.3f,%" PRIu64 ",%d,%" PRIu64 ",%u,%s,%d,%.4f,%.4f,%s\n",
-             (double)(a->now_us - a->since_us) * 1e-6, a->generation, a->size,
+    text_scaled(&t, (int64_t)((a->now_us - a->since_us) / 1000), 3);
+    snprintf(line + t.n, sizeof(line) - t.n,
+             ",%" PRIu64 ",%d,%" PRIu64 ",%u,%s,%d,", a->generation, a->size,
              s.fusion_nbytes, s.gather_us, algorithm_name(s.algorithm),
-             c->n_pairs, c->gain, c->gbytes, verdict);
+             c->n_pairs);
+    t.n = strlen(line);
+    text_scaled(&t, ten_thousandths(c->gain), 4);
+    text_add(&t, ",");
+    text_scaled(&t, ten_thousandths(c->gbytes), 4);
+    text_add(&t, ",");
+    text_add(&t, verdict);
+    text_add(&t, "\n");
     if (!open_log(a) || !append(a, line))
         close_log(a);
 }

@@ -36,6 +36,27 @@ START_TEST(text_number_zero_is_a_digit)
 }
 END_TEST
 
+START_TEST(text_scaled_has_all_its_decimals)
+{
+    static const struct {
+        int64_t value;
+        unsigned digits;
+        const char *words;
+    } table[] = {{1234, 3, "1.234"}, {1, 3, "0.001"},
+                 {0, 4, "0.0000"},   {10020, 4, "1.0020"},
+                 {-15, 1, "-1.5"},   {7, 0, "7"},
+                 {-1, 2, "-0.01"},   {INT64_MIN, 0, "-9223372036854775808"}};
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char buf[32];
+        struct text t = text_into(buf, sizeof(buf));
+
+        text_scaled(&t, table[i].value, table[i].digits);
+        ck_assert_str_eq(buf, table[i].words);
+    }
+}
+END_TEST
+
 START_TEST(text_signal_is_a_name_where_there_is_one)
 {
     static const struct {
@@ -61,6 +82,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, text_is_cut_where_the_buffer_ends, 1, 34);
     tcase_add_test(tcase, text_number_zero_is_a_digit);
+    tcase_add_test(tcase, text_scaled_has_all_its_decimals);
     tcase_add_test(tcase, text_signal_is_a_name_where_there_is_one);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
