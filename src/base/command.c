@@ -30,8 +30,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/rlimits.h"
-#include "base/signals.h"
+#include "base/inherited.h"
 #include "base/text.h"
 
 #define WHO "%s: \"%s\""
@@ -114,12 +113,11 @@ static void exec_command(const char *path, pid_t parent, int out, int error)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before prctl */
         _exit(127);
-    signals_reset();
-    rlimits_restore();
     if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
         dup2(out, STDOUT_FILENO) >= 0) {
         if (null > STDERR_FILENO)
             close(null);
+        inherited_restore();
         execv(path, argv);
         if (errno == ENOEXEC) /* no #! line: as every shell does */
             execv(sh_argv[0], sh_argv);

@@ -12,4 +12,10 @@ static inline void fd_close(int *fd_p)
     *fd_p = -1;
 }
 
+/* Close those from low to high. */
+void fd_close_all(int low, int high);
+
+/* Make all from low on close at an exec. */
+void fd_keep_all(int low);
+
 #endif

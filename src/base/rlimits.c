@@ -1,7 +1,6 @@
 /* base/rlimits.c - see rlimits.h. */
 #include "base/rlimits.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -43,7 +42,6 @@ static hvd_status_t check_watch(void)
 
 hvd_status_t rlimits_prepare(void)
 {
-    signal(SIGXFSZ, SIG_IGN);
     HVD_TRY(raise_files());
     return check_watch();
 }

@@ -16,6 +16,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/inherited.h"
 #include "base/mac.h"
 #include "elastic/wire/beacon.h"
 #include "elastic/wire/env.h"
@@ -389,6 +390,7 @@ static _Noreturn void exec_agent(const char *program, int secret_fd,
                                  int lifeline_fd)
 {
     setpgid(0, 0); /* Check kills the group of a test that fails: not ours */
+    inherited_restore(); /* however these tests were started */
     fcntl(secret_fd, F_SETFD, 0);
     fcntl(lifeline_fd, F_SETFD, 0);
     execl(program, "hvd-agent", (char *)NULL);

@@ -15,6 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
 enum { CALLS_MAX = 8, CANNOT = 125 };
 
 static const struct call {
@@ -24,6 +28,7 @@ static const struct call {
     {"memfd_create", SYS_memfd_create},
     {"process_vm_readv", SYS_process_vm_readv},
     {"pidfd_open", SYS_pidfd_open},
+    {"close_range", SYS_close_range},
 };
 
 static int number_of(const char *name)

@@ -7,6 +7,7 @@ What a worker may not do it is told by limit.sh, which stands before it.
 """
 import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -284,6 +285,78 @@ def whole_job_without_process_vm_readv(stage):
     if filters_work(stage):
         all_are_limited(stage, forbid(stage, "process_vm_readv").split(),
                         HVD_LOCAL_BUFFERS="attached")
+
+
+@scenario
+def whole_job_without_close_range(stage):
+    """An old kernel, or an old container runtime."""
+    for how in ("", "--eperm ") if filters_work(stage) else ():
+        all_are_limited(stage, forbid(stage, how + "close_range").split())
+
+
+CALLER = """
+import os, resource, signal, sys
+for number in signal.SIGHUP, signal.SIGINT, signal.SIGCHLD:
+    signal.signal(number, signal.SIG_IGN)
+for number in signal.SIGPIPE, signal.SIGXFSZ:
+    signal.signal(number, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD])
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000))
+os.umask(0o777)
+os.close(0)
+os.dup2(1, 7)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+STATUS = """
+while read name value; do case $name in SigBlk:|SigIgn:|Umask:)
+    echo "$name" $value;; esac; done </proc/self/status
+[ -e /proc/self/fd/7 ] && echo open: 7
+"""
+
+
+@scenario
+def workers_have_what_the_caller_had(stage):
+    """A daemon, nohup, & in a script: what is ignored there stays so, and what
+    driver and agent need besides is their own matter."""
+    job = os.path.join(stage.root, "job")
+    run = stage.start(
+        ["-np", str(N), "--job-dir", job],
+        [*limited(stage, "true", STATUS), "--epochs", "3", "--count",
+         str(COUNT), os.path.join(stage.root, "lead")],
+        script="sleep 0.1; echo localhost:%d" % N,
+        under=[sys.executable, "-c", CALLER])
+    run.control = os.path.join(stage.root, "lead")
+    os.makedirs(run.control)
+    run.whole(N)
+    equal(os.stat(job).st_mode & 0o777, 0o700, "mode of the job directory")
+    for number in (signal.SIGHUP, signal.SIGINT):
+        run.interrupt(number)
+    goes_well(run)
+    for words in ("SigBlk: %016x" % (1 << signal.SIGTERM - 1),
+                  "SigIgn: %016x" % (1 << signal.SIGHUP - 1 |
+                                     1 << signal.SIGINT - 1),
+                  "Umask: 0777"):
+        equal(len([line for line in run.lines if words in line]), N,
+              "workers with " + words)
+    equal([line for line in run.lines if "open: 7" in line], [],
+          "workers with a descriptor of the caller's")
+
+
+@scenario
+def standard_descriptors_are_closed(stage):
+    """Nothing that is printed gets into a file of the job."""
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        job = stage.directory() + ".job"
+        command = [stage.driver, "-np", "1", "--job-dir", job, "--",
+                   "sh", "-c", "echo pri''nted; echo pri''nted >&2"]
+        done = subprocess.run(["sh", "-c", 'exec "$@" ' + closed, "sh",
+                               *command], check=False, capture_output=True,
+                              timeout=PATIENCE_S)
+        equal(done.returncode, 1, "exit status (never called hvd_init)")
+        for name in os.listdir(job):
+            with open(os.path.join(job, name), "rb") as file:
+                check(b"printed" not in file.read(), name)
 
 
 @scenario

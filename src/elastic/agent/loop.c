@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/inherited.h"
 #include "base/log.h"
 #include "elastic/agent/handed.h"
 #include "elastic/agent/loop_internal.h"
@@ -579,9 +580,11 @@ static void run(struct loop *l)
 void loop_signals(sigset_t *set)
 {
     sigemptyset(set);
-    sigaddset(set, SIGTERM);
     sigaddset(set, SIGINT);
     sigaddset(set, SIGHUP);
+    inherited_drop_ignored(set); /* the end of the lifeline says what SIGHUP
+                                    does */
+    sigaddset(set, SIGTERM);     /* the driver's word: never ignored */
     sigaddset(set, SIGCHLD);
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/inherited.h"
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/proc.h"
@@ -163,7 +164,6 @@ static hvd_status_t prepare_process(const struct loop_options *o)
     sigset_t set;
 
     HVD_TRY(rlimits_prepare());
-    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads must not end us */
     loop_signals(&set);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return error_errno("cannot block signals");
@@ -207,8 +207,10 @@ static int parse_arguments(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct loop_options options = {.config = AGENT_CONFIG_DEFAULTS};
-    int exit_status = parse_arguments(argc, argv);
+    int exit_status;
 
+    inherited_take();
+    exit_status = parse_arguments(argc, argv);
     if (exit_status >= 0)
         return exit_status;
     if (by_stdin && handed_read(STDIN_FILENO, &handed) != HVD_OK) {

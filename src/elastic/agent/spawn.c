@@ -24,8 +24,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/rlimits.h"
-#include "base/signals.h"
+#include "base/inherited.h"
 #include "elastic/agent/nccl_env.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
@@ -234,9 +233,7 @@ static bool place_fds(const struct plan *plan)
            dup2(plan->stderr_fd, STDERR_FILENO) >= 0 &&
            dup2(plan->secret_fd, SPAWN_SECRET_FD) >= 0 &&
            dup2(plan->lifeline_fd, SPAWN_LIFELINE_FD) >= 0 &&
-           dup3(plan->report_fd, SPAWN_REPORT_FD, O_CLOEXEC) >= 0 &&
-           close_range(STDERR_FILENO + 1, SPAWN_SECRET_FD - 1, 0) == 0 &&
-           close_range(SPAWN_REPORT_FD + 1, ~0U, 0) == 0;
+           dup3(plan->report_fd, SPAWN_REPORT_FD, O_CLOEXEC) >= 0;
 }
 
 /* Returns the errno that execvp would leave. */
@@ -273,13 +270,14 @@ static _Noreturn void child_main(const struct plan *plan)
         failure.error = errno;
     } else {
         report_fd = SPAWN_REPORT_FD;
+        fd_close_all(STDERR_FILENO + 1, SPAWN_SECRET_FD - 1);
+        fd_close_all(SPAWN_REPORT_FD + 1, INT_MAX);
         if (*plan->cwd && chdir(plan->cwd) != 0) {
             failure.error = errno;
             failure.in_chdir = 1;
         }
     }
-    signals_reset();
-    rlimits_restore(); /* below some of our descriptors: they are closed */
+    inherited_restore(); /* below some of our descriptors: they are closed */
     if (failure.error == 0)
         failure.error = exec_program(plan);
     if (write(report_fd, &failure, sizeof(failure)) < 0)

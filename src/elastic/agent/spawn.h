@@ -3,7 +3,8 @@
  *
  * In the worker: stdin is /dev/null, stdout and stderr are pipes to the agent;
  * SPAWN_SECRET_FD holds its own token, SPAWN_LIFELINE_FD ends when the agent
- * does; no other descriptor is open, no signal blocked or ignored. It leads a
+ * does; no other descriptor is open. Signals, umask and the limit on descriptors
+ * are those of the driver's caller (base/inherited.h). It leads a
  * process group of its own and gets SIGKILL when the agent's main thread dies;
  * that signal does not reach the children of a shell between agent and worker:
  * these have the lifeline, which libhvd watches.

@@ -21,8 +21,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/rlimits.h"
-#include "base/signals.h"
+#include "base/inherited.h"
 
 /* ---- where the agent lies ------------------------------------------------ */
 
@@ -122,11 +121,8 @@ child_main(const struct launch_image *image, int error_fd, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* it died before the line above */
-    signals_reset();
     if (place_fds(image)) {
-        /* last, as nothing can be opened then: the agent raises it as we did,
-         * its workers have it */
-        rlimits_restore();
+        inherited_restore(); /* last: the limit may leave no room to open */
         execve(image->path, image->argv, image->envp);
     }
     error = errno;

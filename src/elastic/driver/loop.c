@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/inherited.h"
 #include "base/log.h"
 #include "base/rlimits.h"
 #include "base/text.h"
@@ -390,8 +391,8 @@ static hvd_status_t open_signals(struct loop *l)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);           /* Slurm's, before the end of a job */
+    inherited_drop_ignored(&set);       /* nohup, SIGINT behind a shell's & */
     sigprocmask(SIG_BLOCK, &set, NULL); /* before libzmq starts its threads */
-    signal(SIGPIPE, SIG_IGN);
     l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (l->signal_fd < 0 || l->epoll_fd < 0 || !loop_watch(l, l->signal_fd) ||

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/inherited.h"
 #include "base/log.h"
 #include "elastic/driver/loop.h"
 #include "elastic/driver/options.h"
@@ -145,6 +146,7 @@ int main(int argc, char **argv)
     struct options options;
     int exit_status;
 
+    inherited_take();
     if (!options_parse(argc, argv, &options, &exit_status))
         return exit_status;
     log_init("hvd-elastic", options.log_level);
