@@ -626,10 +626,10 @@ hvd_status_t driver_step(struct driver *d, const struct driver_event *ev,
 /* Absolute time of the next DRIVER_EV_TIMEOUT, or DRIVER_NEVER. */
 uint64_t driver_deadline(const struct driver *d);
 
-/* Whether this signal would ask for more than signals before it have: a SIGHUP
- * only ever asks for a drain, as the kernel and a shell both send one when a
- * terminal closes; programs send SIGTERM to a process and its group at once, and
- * service managers SIGTERM with SIGHUP. SIGINT is a person's, and counts. */
+/* Whether this signal asks for more than the signals before it: a SIGHUP only
+ * asks for a drain, as the kernel and a shell both send one when a terminal
+ * closes; timeout(1) sends SIGTERM to a process and to its group, and service
+ * managers send SIGTERM with SIGHUP. SIGINT is a person's, and counts. */
 bool driver_heeds(const struct driver *d, int signal, uint64_t now_us);
 
 /* The table of the current generation, in rank order, and that of the one

@@ -11,23 +11,19 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/inherited.h"
 #include "base/log.h"
 #include "base/rlimits.h"
-#include "base/text.h"
 #include "discovery/local.h"
 #include "elastic/driver/loop_internal.h"
 
@@ -181,41 +177,12 @@ static void hide_status(void *arg)
     status_hide(arg);
 }
 
-static void log_signal(const struct loop *l, int signo)
-{
-    char name[32];
-    struct text t = text_into(name, sizeof(name));
-    const char *what = "draining; once more kills";
-
-    if (!driver_heeds(&l->driver, signo, clock_now_us()))
-        what = "ending already";
-    else if (l->driver.interrupts > 0)
-        what = "killing the workers";
-    else if (l->driver.phase >= DRIVER_STOPPING)
-        what = "ending; once more kills";
-    text_signal(&t, signo);
-    log_info("%s: %s", name, what);
-}
-
-static void interrupt(struct loop *l)
-{
-    struct signalfd_siginfo info;
-
-    while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        struct driver_event ev = {.type = DRIVER_EV_INTERRUPT,
-                                  .u.signal = (int)info.ssi_signo};
-
-        log_signal(l, ev.u.signal);
-        loop_feed(l, &ev);
-    }
-}
-
 static void handle_ready(struct loop *l, int fd)
 {
     eventfd_t n;
 
     if (fd == l->signal_fd)
-        interrupt(l);
+        loop_hear_signals(l);
     else if (fd == l->wake_fd)
         (void)eventfd_read(fd, &n); /* the next turn looks what there is room
                                        for */
@@ -382,25 +349,6 @@ static hvd_status_t pack_program(struct loop *l)
     return HVD_OK;
 }
 
-static hvd_status_t open_signals(struct loop *l)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGUSR1);           /* Slurm's, before the end of a job */
-    inherited_drop_ignored(&set);       /* nohup, SIGINT behind a shell's & */
-    sigprocmask(SIG_BLOCK, &set, NULL); /* before libzmq starts its threads */
-    l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (l->signal_fd < 0 || l->epoll_fd < 0 || !loop_watch(l, l->signal_fd) ||
-        !loop_watch(l, l->wake_fd))
-        return error_errno("cannot watch signals");
-    return HVD_OK;
-}
-
 static hvd_status_t open_sockets(struct loop *l)
 {
     HVD_TRY(loop_make_secret(l));
@@ -471,7 +419,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(mac_init());
     loop_identify(l, now_us);
     HVD_TRY(rlimits_prepare());
-    HVD_TRY(open_signals(l));
+    HVD_TRY(loop_open_signals(l));
     HVD_TRY(open_sockets(l));
     HVD_TRY(pack_program(l));
     HVD_TRY(open_discovery(l));

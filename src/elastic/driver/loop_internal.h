@@ -156,6 +156,12 @@ void loop_forget_names(struct loop *l);
 /* Lines of the script that are no hosts: at once, and now and then. "": none */
 void loop_tell_skipped(struct loop *l, const char *what, uint64_t now_us);
 
+/* loop_signals.c */
+
+/* Before libzmq starts its threads. Opens epoll_fd, too. */
+hvd_status_t loop_open_signals(struct loop *l) HVD_MUST_CHECK;
+void loop_hear_signals(struct loop *l);
+
 /* loop_network.c */
 
 /* Other machines may be among these: then our sockets listen where they can be
