@@ -5,14 +5,19 @@
 #include "elastic/wire/context.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <zmq.h>
 
 #include "base/error.h"
 #include "base/mac.h"
+#include "base/thread.h"
 #include "elastic/wire/socket.h"
+
+enum { ZMQ_THREADS = 2 }; /* its reaper, and one for sockets */
 
 /* libzmq starts its threads with the first socket: they inherit a full mask, so
  * no signal of the program ever ends up there. */
@@ -28,6 +33,41 @@ static bool start_threads(void *zmq)
     return socket && zmq_close(socket) == 0;
 }
 
+static void *wait_for_end(void *lock)
+{
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+    return NULL;
+}
+
+/* libzmq aborts the whole program where it cannot start its threads, so as many
+ * are started here first. Another process may take their place in between: that
+ * much remains. */
+static hvd_status_t try_threads(void)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct rlimit limit = {0};
+    pthread_t threads[ZMQ_THREADS];
+    size_t n = 0;
+    int error = 0;
+
+    pthread_mutex_lock(&lock);
+    while (n < ZMQ_THREADS && error == 0) {
+        error = thread_start(&threads[n], "hvd-try", wait_for_end, &lock);
+        n += error == 0;
+    }
+    pthread_mutex_unlock(&lock);
+    while (n > 0)
+        pthread_join(threads[--n], NULL);
+    if (error == 0)
+        return HVD_OK;
+    (void)getrlimit(RLIMIT_NPROC, &limit);
+    errno = error;
+    return error_errno("cannot start %d threads (ulimit -u is %" PRIi64
+                       ", or a cgroup's pids.max)",
+                       ZMQ_THREADS, (int64_t)limit.rlim_cur);
+}
+
 hvd_status_t wire_context_create(struct wire_context **context_p)
 {
     struct wire_context *context = calloc(1, sizeof(*context));
@@ -36,6 +76,7 @@ hvd_status_t wire_context_create(struct wire_context **context_p)
     if (!context)
         return error_set(HVD_ERR_NOMEM, "no memory for a ZeroMQ context");
     HVD_TRY_GOTO(mac_init(), free_context);
+    HVD_TRY_GOTO(try_threads(), free_context);
     context->zmq = zmq_ctx_new();
     if (!context->zmq || !start_threads(context->zmq)) {
         status = error_errno("cannot start ZeroMQ");
