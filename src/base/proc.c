@@ -8,28 +8,70 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FIELDS_BEFORE = 19 }; /* from the state to the moment it began */
+enum {
+    FIELDS_BEFORE = 19, /* from the state to the moment it began */
+    TEXT_MAX = 1024
+};
 
-/* "pid (name) state ppid ...": the name may hold anything. */
-uint64_t proc_started(pid_t pid)
+/* text [TEXT_MAX]: the beginning of /proc/PID/NAME. Neither file that is read
+ * takes a lock that a process may hold for long, as its memory's. */
+static bool read_about(pid_t pid, const char *name, char *text)
 {
-    char path[64], text[1024], *at;
+    char path[64];
     ssize_t n = -1;
     int fd;
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
-        n = read(fd, text, sizeof(text) - 1);
+        n = read(fd, text, TEXT_MAX - 1);
         close(fd);
     }
-    if (n <= 0)
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* From the state on, in "pid (name) state ppid ...": the name may hold
+ * anything. NULL: there is no such process. */
+static char *read_stat(pid_t pid, char *text)
+{
+    char *at = read_about(pid, "stat", text) ? strrchr(text, ')') : NULL;
+
+    return at && strlen(at) >= 5 ? at + 2 : NULL;
+}
+
+pid_t proc_parent(pid_t pid)
+{
+    char text[TEXT_MAX];
+    const char *at = read_stat(pid, text);
+
+    return at ? (pid_t)strtol(at + 2, NULL, 10) : 0;
+}
+
+size_t proc_line(pid_t pid, pid_t line[PROC_LINE_MAX])
+{
+    size_t n = 0;
+
+    for (; pid > 0 && n < PROC_LINE_MAX; pid = proc_parent(pid))
+        line[n++] = pid;
+    return n;
+}
+
+bool proc_is_of(pid_t pid, uid_t uid)
+{
+    char text[TEXT_MAX];
+    const char *at = read_about(pid, "status", text) ? strstr(text, "\nUid:\t")
+                                                     : NULL;
+
+    return at && strtoul(at + strlen("\nUid:\t"), NULL, 10) == uid;
+}
+
+uint64_t proc_started(pid_t pid)
+{
+    char text[TEXT_MAX], *at = read_stat(pid, text);
+
+    if (!at || *at == 'Z')
         return 0;
-    text[n] = '\0';
-    at = strrchr(text, ')');
-    if (!at || strlen(at) < 3 || at[2] == 'Z')
-        return 0;
-    at += 2;
     for (int i = 0; i < FIELDS_BEFORE && at; i++) {
         at = strchr(at, ' ');
         at = at ? at + 1 : NULL;

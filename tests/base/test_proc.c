@@ -36,6 +36,23 @@ START_TEST(process_has_begun_at_one_moment)
 }
 END_TEST
 
+START_TEST(process_has_a_line_of_ancestors)
+{
+    pid_t pid = start_child(), line[PROC_LINE_MAX];
+
+    ck_assert_int_eq(proc_parent(pid), getpid());
+    ck_assert_uint_ge(proc_line(pid, line), 3);
+    ck_assert_int_eq(line[0], pid);
+    ck_assert_int_eq(line[1], getpid());
+    ck_assert_int_eq(line[2], getppid());
+    ck_assert(proc_is_of(pid, getuid()));
+    ck_assert(!proc_is_of(pid, getuid() + 1));
+    end_child(pid);
+    ck_assert_uint_eq(proc_line(pid, line), 1);
+    ck_assert(!proc_is_of(pid, getuid()));
+}
+END_TEST
+
 START_TEST(pid_of_another_time_is_not_opened)
 {
     pid_t pid = start_child();
@@ -87,6 +104,7 @@ int main(void)
     tcase_add_test(tc, pid_of_another_time_is_not_opened);
     tcase_add_test(tc, opened_process_is_watched_and_signalled);
     tcase_add_test(tc, zombie_has_ended);
+    tcase_add_test(tc, process_has_a_line_of_ancestors);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

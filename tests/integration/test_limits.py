@@ -188,6 +188,40 @@ def too_few_descriptors(stage):
     equal(run.epochs(), [], "epochs")
 
 
+# a session of its own, so that no signal of the agent's reaches what it starts
+WRAPPER = """exec python3 -c 'import subprocess, sys
+status = subprocess.Popen(sys.argv[1:], start_new_session=True).wait()
+subprocess.call(sys.argv[1:])
+sys.exit(status)' "$@"
+"""
+
+
+@scenario
+def behind_a_wrapper_that_closes_descriptors(stage):
+    """As conda run, accelerate launch and sudo do. The second program that it
+    starts is not that worker, as one that a worker starts."""
+    run = start(stage, limited(stage, "true", WRAPPER))
+    goes_well(run)
+    for worker in range(1, N + 1):
+        check([line for line in run.lines
+               if "a child of worker %d of a job" % worker in line and
+               "env -u HVD_DRIVER" in line], "worker", worker, "is not told")
+
+
+@scenario
+def behind_a_wrapper_it_ends_with_its_agent(stage):
+    """No driver that could tell it, no signal: the lifeline."""
+    run = start(stage, limited(stage, "true", WRAPPER))
+    rows = run.whole(N)["ranks"]
+    run.process.send_signal(signal.SIGSTOP)
+    jobs.kill(run.seen("agent_started")[-1]["pid"])
+    run.until("the end of %d workers" % len(rows), lambda: not [
+        pid for pid, parent in jobs.parents() if pid in run.orphans() and
+        pid != run.process.pid], PATIENCE_S)
+    jobs.kill(run.process.pid)
+    run.wait(PATIENCE_S)
+
+
 # ---- to a job that runs -------------------------------------------------------
 
 @scenario

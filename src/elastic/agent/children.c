@@ -60,6 +60,7 @@ hvd_status_t children_start(struct children *children,
     child->report_fd = spawned.report_fd;
     child->stream_fds[OUTPUT_STDOUT - 1] = spawned.stdout_fd;
     child->stream_fds[OUTPUT_STDERR - 1] = spawned.stderr_fd;
+    memcpy(child->passed_fds, spawned.passed_fds, sizeof(spawned.passed_fds));
     child->linger_us = child->held_us = CLOCK_NEVER;
     output_init(&child->output, spawn->worker, OUTPUT_KEEP_MAX);
     copy_name(child->program, spawn->argv.data);
@@ -69,6 +70,12 @@ hvd_status_t children_start(struct children *children,
     children->n++;
     *child_p = child;
     return HVD_OK;
+}
+
+static void close_passed(struct child *child)
+{
+    for (size_t i = 0; i < PASSED_MAX; i++)
+        fd_close(&child->passed_fds[i]);
 }
 
 void children_remove(struct children *children, struct child *child)
@@ -84,6 +91,7 @@ void children_remove(struct children *children, struct child *child)
     fd_close(&child->report_fd);
     child_close_stream(child, OUTPUT_STDOUT);
     child_close_stream(child, OUTPUT_STDERR);
+    close_passed(child);
     output_fini(&child->output);
     free(child);
 }
@@ -124,6 +132,7 @@ void child_reap(struct child *child)
         ;
     child->pid = 0;
     fd_close(&child->pidfd);
+    close_passed(child);
 }
 
 void child_close_stream(struct child *child, unsigned stream)

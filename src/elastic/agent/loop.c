@@ -476,6 +476,8 @@ static void dispatch(struct loop *l, uint64_t tag)
         on_signals(l);
     else if (kind == KIND_LIFELINE)
         on_lifeline(l);
+    else if (kind == KIND_CLAIM)
+        claims_look(l);
     else if (kind == KIND_NOTICE)
         notice_look(l, clock_now_us());
     else if (kind < KIND_PIDFD || !child)
@@ -637,6 +639,7 @@ static void close_all(struct loop *l)
         wire_context_destroy(l->context);
     scout_destroy(l->scout);
     probe_close(&l->probe);
+    claims_close(l);
     orphans_destroy(l->orphans);
     agent_core_fini(&l->core);
     if (l->epoll_fd >= 0)
@@ -655,6 +658,7 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
                      .site = options->site,
                      .epoll_fd = -1,
                      .signal_fd = -1,
+                     .claim_fd = -1,
                      .probe = {.epoll_fd = -1},
                      .lifeline = {-1, -1},
                      .credit = OUTPUT_WINDOW,
@@ -672,6 +676,7 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
         log_warn("%s -> what workers leave behind lives until this agent ends",
                  error_text());
     notice_open(&l);
+    claims_open(&l);
     run(&l);
     *exit_p = l.status;
 close:

@@ -12,6 +12,7 @@
 #include "elastic/agent/orphans.h"
 #include "elastic/agent/probe.h"
 #include "elastic/wire/address.h"
+#include "elastic/wire/claim.h"
 #include "elastic/wire/scout.h"
 #include "elastic/wire/socket.h"
 
@@ -24,6 +25,7 @@ enum kind {
     KIND_LIFELINE,
     KIND_NOTICE,
     KIND_PROBE,
+    KIND_CLAIM,
     KIND_PIDFD,
     KIND_REPORT,
     KIND_STDOUT,
@@ -61,6 +63,8 @@ struct loop {
     struct probe probe;
     char reach[WIRE_REACH_MAX]; /* what HELLO says of its addresses */
     int epoll_fd, signal_fd;
+    int claim_fd; /* of claims.c; -1: none */
+    char claim_name[CLAIM_NAME_MAX];
     int lifeline[2]; /* the workers': read end inherited, write end only here */
     struct log_seldom unexpected;
     bool output_hello_sent, output_welcome; /* on the connection for output */
@@ -99,6 +103,13 @@ hvd_status_t probing_open(struct loop *l) HVD_MUST_CHECK;
 void probing_hear(struct loop *l, const struct message *m);
 /* Whatever can be done now. */
 void probing_look(struct loop *l, uint64_t now_us);
+
+/* claims.c */
+
+/* Before workers start. Without a socket they do with what they inherit. */
+void claims_open(struct loop *l);
+void claims_close(struct loop *l);
+void claims_look(struct loop *l);
 
 /* notice_script.c */
 

@@ -67,29 +67,6 @@ struct orphans {
 
 /* ---- children of the main thread ----------------------------------------- */
 
-/* The parent of a process by /proc/PID/stat: "pid (name) state ppid ...". */
-static pid_t parent_of(const char *pid)
-{
-    char path[64], text[512];
-    char *p;
-    ssize_t n;
-    int fd;
-
-    snprintf(path, sizeof(path), "/proc/%.16s/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n <= 0)
-        return -1;
-    text[n] = 0;
-    p = strrchr(text, ')'); /* the name may hold anything */
-    if (!p || strlen(p) < 5)
-        return -1;
-    return (pid_t)strtol(p + 4, NULL, 10);
-}
-
 /* The kernel's own list, if it keeps one. */
 static bool visit_listed(void (*visit)(void *arg, pid_t pid), void *arg)
 {
@@ -118,7 +95,7 @@ void orphans_visit(void (*visit)(void *arg, pid_t pid), void *arg)
     proc = opendir("/proc");
     while (proc && (entry = readdir(proc)) != NULL)
         if (isdigit((unsigned char)entry->d_name[0]) &&
-            parent_of(entry->d_name) == self)
+            proc_parent((pid_t)strtol(entry->d_name, NULL, 10)) == self)
             visit(arg, (pid_t)strtol(entry->d_name, NULL, 10));
     if (proc)
         closedir(proc);

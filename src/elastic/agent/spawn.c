@@ -30,7 +30,7 @@
 #include "elastic/wire/socket.h"
 
 enum {
-    N_OWN = 7,
+    N_OWN = 5,
     OWN_MAX = WIRE_HOST_MAX + 32,
     EXIT_NOT_STARTED = 127,
     FIRST_FREE_FD = 64 /* our ends of pipes lie above all of the worker's */
@@ -52,7 +52,10 @@ struct plan {
     const char *cwd;
     pid_t parent;
     int stdin_fd, stdout_fd, stderr_fd, report_fd;
-    int secret_fd, lifeline_fd;
+    char passed[PASSED_ENTRY_MAX];
+    char numbers[PASSED_MAX][64]; /* NAME=60 .. */
+    char socket[sizeof(ENV_CLAIM_SOCKET) + 64];
+    int passed_fds[PASSED_MAX];
 };
 
 /* What the child writes to the report pipe instead of starting. */
@@ -127,8 +130,6 @@ static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
     snprintf(plan->own[2], OWN_MAX, ENV_WORKER "=%" PRIu64, spawn->worker);
     snprintf(plan->own[3], OWN_MAX, ENV_SLOT "=%" PRIu32, spawn->slot);
     snprintf(plan->own[4], OWN_MAX, ENV_ADDRESS "=%s", addresses_of(spawn));
-    snprintf(plan->own[5], OWN_MAX, ENV_SECRET_FD "=%d", SPAWN_SECRET_FD);
-    snprintf(plan->own[6], OWN_MAX, ENV_LIFELINE_FD "=%d", SPAWN_LIFELINE_FD);
     for (size_t i = 0; i < N_OWN; i++)
         if (!env_set(&plan->env, plan->own[i]))
             return false;
@@ -137,6 +138,22 @@ static bool plan_own_env(struct plan *plan, const struct spawn_site *site,
     snprintf(plan->job_dir, sizeof(plan->job_dir), ENV_JOB_DIR "=%s",
              site->job_dir);
     return env_set(&plan->env, plan->job_dir);
+}
+
+/* Once they are open. */
+static bool plan_passed(struct plan *plan, const struct spawn_site *site)
+{
+    for (size_t i = 0; i < PASSED_MAX; i++) {
+        snprintf(plan->numbers[i], sizeof(plan->numbers[i]), "%s=%d",
+                 passed_places[i].name, passed_places[i].fd);
+        if (!env_set(&plan->env, plan->numbers[i]))
+            return false;
+    }
+    passed_describe(plan->passed_fds, plan->passed);
+    snprintf(plan->socket, sizeof(plan->socket), ENV_CLAIM_SOCKET "=%s",
+             site->socket);
+    return env_set(&plan->env, plan->passed) &&
+           (!*site->socket || env_set(&plan->env, plan->socket));
 }
 
 static bool plan_nccl(struct plan *plan, const char *addresses)
@@ -228,11 +245,12 @@ static void plan_fini(struct plan *plan)
 /* All sources lie above all targets, so no move can overwrite one. */
 static bool place_fds(const struct plan *plan)
 {
+    for (size_t i = 0; i < PASSED_MAX; i++)
+        if (dup2(plan->passed_fds[i], passed_places[i].fd) < 0)
+            return false;
     return dup2(plan->stdin_fd, STDIN_FILENO) >= 0 &&
            dup2(plan->stdout_fd, STDOUT_FILENO) >= 0 &&
            dup2(plan->stderr_fd, STDERR_FILENO) >= 0 &&
-           dup2(plan->secret_fd, SPAWN_SECRET_FD) >= 0 &&
-           dup2(plan->lifeline_fd, SPAWN_LIFELINE_FD) >= 0 &&
            dup3(plan->report_fd, SPAWN_REPORT_FD, O_CLOEXEC) >= 0;
 }
 
@@ -270,7 +288,7 @@ static _Noreturn void child_main(const struct plan *plan)
         failure.error = errno;
     } else {
         report_fd = SPAWN_REPORT_FD;
-        fd_close_all(STDERR_FILENO + 1, SPAWN_SECRET_FD - 1);
+        fd_close_all(STDERR_FILENO + 1, passed_places[0].fd - 1);
         fd_close_all(SPAWN_REPORT_FD + 1, INT_MAX);
         if (*plan->cwd && chdir(plan->cwd) != 0) {
             failure.error = errno;
@@ -331,11 +349,11 @@ static bool open_fds(struct plan *plan, const struct spawn_site *site,
     if (null_fd < 0)
         return false;
     plan->stdin_fd = lift(null_fd);
-    plan->secret_fd = open_secret(site, worker);
-    plan->lifeline_fd = fcntl(site->lifeline_fd, F_DUPFD_CLOEXEC,
-                              (int)FIRST_FREE_FD);
-    return plan->stdin_fd >= 0 && plan->secret_fd >= 0 &&
-           plan->lifeline_fd >= 0 &&
+    plan->passed_fds[PASSED_SECRET] = open_secret(site, worker);
+    plan->passed_fds[PASSED_LIFELINE] = fcntl(
+        site->lifeline_fd, F_DUPFD_CLOEXEC, (int)FIRST_FREE_FD);
+    return plan->stdin_fd >= 0 && plan->passed_fds[PASSED_SECRET] >= 0 &&
+           plan->passed_fds[PASSED_LIFELINE] >= 0 &&
            open_pipe(&spawned->stdout_fd, &plan->stdout_fd) &&
            open_pipe(&spawned->stderr_fd, &plan->stderr_fd) &&
            open_pipe(&spawned->report_fd, &plan->report_fd);
@@ -347,8 +365,6 @@ static void close_child_fds(struct plan *plan)
     fd_close(&plan->stdout_fd);
     fd_close(&plan->stderr_fd);
     fd_close(&plan->report_fd);
-    fd_close(&plan->secret_fd);
-    fd_close(&plan->lifeline_fd);
 }
 
 static void close_own_fds(struct spawned *spawned)
@@ -357,6 +373,8 @@ static void close_own_fds(struct spawned *spawned)
     fd_close(&spawned->report_fd);
     fd_close(&spawned->stdout_fd);
     fd_close(&spawned->stderr_fd);
+    for (size_t i = 0; i < PASSED_MAX; i++)
+        fd_close(&spawned->passed_fds[i]);
 }
 
 static bool fork_child(const struct plan *plan, struct spawned *spawned)
@@ -391,9 +409,8 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
                         .stdout_fd = -1,
                         .stderr_fd = -1,
                         .report_fd = -1,
-                        .secret_fd = -1,
-                        .lifeline_fd = -1};
-    struct spawned spawned = {-1, -1, -1, -1, -1};
+                        .passed_fds = {-1, -1}};
+    struct spawned spawned = {-1, -1, -1, -1, -1, {-1, -1}};
     bool good = false;
 
     errno = ENOMEM;
@@ -402,8 +419,9 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
     else if (plan_argv(&plan, spawn) && plan_env(&plan, site, spawn) &&
              plan_paths(&plan))
         good = open_fds(&plan, site, spawn->worker, &spawned) &&
-               fork_child(&plan, &spawned);
+               plan_passed(&plan, site) && fork_child(&plan, &spawned);
     *error_p = errno;
+    memcpy(spawned.passed_fds, plan.passed_fds, sizeof(plan.passed_fds));
     close_child_fds(&plan);
     plan_fini(&plan);
     if (!good) {

@@ -2,12 +2,13 @@
  * its process group, and the two ropes that pull it down with the agent.
  *
  * In the worker: stdin is /dev/null, stdout and stderr are pipes to the agent;
- * SPAWN_SECRET_FD holds its own token, SPAWN_LIFELINE_FD ends when the agent
- * does; no other descriptor is open. Signals, umask and the limit on descriptors
- * are those of the driver's caller (base/inherited.h). It leads a
- * process group of its own and gets SIGKILL when the agent's main thread dies;
- * that signal does not reach the children of a shell between agent and worker:
- * these have the lifeline, which libhvd watches.
+ * descriptors 60 and 61 are passed to it (wire/passed.h), its own token and a
+ * pipe that ends when the agent does; no other descriptor is open. Signals,
+ * umask and the limit on descriptors are those of the driver's caller
+ * (base/inherited.h). It leads a process group of its own and gets SIGKILL when
+ * the agent's main thread dies; that signal does not reach the children of a
+ * shell between agent and worker: these have the lifeline, which libhvd
+ * watches.
  *
  * fork and exec: all that allocates happens before the fork. Threads: call it
  * from the main thread only (PR_SET_PDEATHSIG means the thread that forked). */
@@ -19,11 +20,10 @@
 #include <hvd/status.h>
 
 #include "elastic/wire/message.h"
+#include "elastic/wire/passed.h"
 #include "elastic/wire/socket.h"
 
-/* High enough to be out of the way of scripts that use 3 to 9, or 10 upwards as
- * shells do, for themselves. */
-enum { SPAWN_SECRET_FD = 60, SPAWN_LIFELINE_FD = 61, SPAWN_REPORT_FD = 62 };
+enum { SPAWN_REPORT_FD = 62 }; /* closed by the exec */
 
 /* What is the same for all workers of an agent; borrowed. */
 struct spawn_site {
@@ -33,6 +33,9 @@ struct spawn_site {
     uint64_t job;
     const struct wire_secrets *secrets; /* the agent's own */
     int lifeline_fd;                    /* read end */
+    const char
+        *socket; /* for workers that have lost descriptors (wire/claim.h);
+                           "": none */
 };
 
 struct spawned {
@@ -41,6 +44,7 @@ struct spawned {
     int report_fd; /* see spawn_result(); non-blocking, like the next two */
     int stdout_fd;
     int stderr_fd;
+    int passed_fds[PASSED_MAX]; /* what it was passed, to pass it once more */
 };
 
 enum spawn_outcome { SPAWN_PENDING, SPAWN_RUNS, SPAWN_FAILED };

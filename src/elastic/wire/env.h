@@ -20,6 +20,9 @@
  *                  means that the parent (driver of an agent, agent of a
  *                  worker) is gone and this process must end; where it goes
  *                  through a network, unless the driver is heard
+ *   HVD_PASSED     (worker) which files the two descriptors are (passed.h)
+ *   HVD_CLAIM_SOCKET  (worker) where its agent passes them to it once more, if
+ *                  a program in between has closed them (claim.h)
  *   HVD_ADDRESS    (worker) numeric addresses its data plane binds to, one or
  *                  up to eight with commas between, the preferred one first
  *   HVD_DATA_PORTS (agent and worker) LOW-HIGH, from which the ports for data
@@ -43,6 +46,8 @@
 #define ENV_SLOT          "HVD_SLOT"
 #define ENV_SECRET_FD     "HVD_SECRET_FD"
 #define ENV_LIFELINE_FD   "HVD_LIFELINE_FD"
+#define ENV_PASSED        "HVD_PASSED"
+#define ENV_CLAIM_SOCKET  "HVD_CLAIM_SOCKET"
 #define ENV_ADDRESS       "HVD_ADDRESS"
 #define ENV_DATA_PORTS    "HVD_DATA_PORTS"
 #define ENV_JOB_DIR       "HVD_JOB_DIR"

@@ -17,10 +17,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "collectives/call.h"
 #include "collectives/ragged.h"
 #include "elastic/wire/address.h"
+#include "elastic/wire/claim.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 #include "elastic/worker/knobs.h"
@@ -88,33 +90,65 @@ static hvd_status_t env_ports(uint16_t *low_p, uint16_t *high_p)
     return HVD_OK;
 }
 
-/* They lie in a sealed memfd that every child would inherit: closed as soon as
- * they are read. */
-static hvd_status_t read_secrets(struct wire_secrets *secrets)
+/* Ask the agent for descriptors that a program in between has closed. */
+static hvd_status_t claim(uint64_t worker, const char *lacks, int *fds)
 {
-    hvd_status_t status;
-    uint64_t fd;
+    const char *name = getenv(ENV_CLAIM_SOCKET);
+    enum claim_verdict verdict = CLAIM_STRANGER;
+    hvd_status_t status = HVD_ERR_INVALID;
 
-    HVD_TRY(env_number(ENV_SECRET_FD, INT_MAX, &fd));
-    status = wire_secret_read((int)fd, secrets, sizeof(*secrets));
-    if (status != HVD_OK)
-        return error_prefix(status, "%s=%" PRIu64, ENV_SECRET_FD, fd);
-    close((int)fd);
-    return HVD_OK;
+    if (name)
+        status = claim_ask(name, worker, &verdict, fds);
+    else
+        error_set(status, "%s is not set either", ENV_CLAIM_SOCKET);
+    if (status == HVD_OK && verdict == CLAIM_GRANTED)
+        return HVD_OK;
+    if (status == HVD_OK && verdict == CLAIM_TAKEN)
+        return error_set(HVD_ERR_INVALID,
+                         "a child of worker %" PRIu64 " of a job, or a second "
+                         "program in its place -> `env -u HVD_DRIVER` makes "
+                         "it a world of one",
+                         worker);
+    if (status == HVD_OK)
+        status = error_set(HVD_ERR_INVALID,
+                           "its agent has not started this process as worker "
+                           "%" PRIu64,
+                           worker);
+    return error_prefix(status,
+                        "%s=%s was closed by the program that started this "
+                        "one (keep it open, pass_fds in Python, or `env -u "
+                        "HVD_DRIVER` makes it a world of one)",
+                        lacks, getenv(lacks));
 }
 
-static hvd_status_t find_lifeline(int *fd_p)
+/* The secrets lie in a sealed memfd that every child would inherit: closed as
+ * soon as they are read. A lifeline need not be. */
+static hvd_status_t take_passed(struct process_identity *self)
 {
-    uint64_t fd;
+    int fds[PASSED_MAX];
+    const char *lacks = NULL;
+    hvd_status_t status;
 
-    *fd_p = -1;
-    if (!getenv(ENV_LIFELINE_FD))
-        return HVD_OK;
-    HVD_TRY(env_number(ENV_LIFELINE_FD, INT_MAX, &fd));
-    if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
-        return error_errno("%s=%" PRIu64, ENV_LIFELINE_FD, fd);
-    *fd_p = (int)fd;
-    return HVD_OK;
+    for (unsigned i = 0; i < PASSED_MAX; i++) {
+        fds[i] = -1;
+        if (i > PASSED_SECRET && !getenv(passed_places[i].name))
+            continue;
+        HVD_TRY(passed_find((enum passed)i, &fds[i]));
+        if (fds[i] < 0 && !lacks)
+            lacks = passed_places[i].name;
+    }
+    if (lacks) {
+        for (unsigned i = 0; i < PASSED_MAX; i++)
+            fd_close(&fds[i]);
+        HVD_TRY(claim(self->worker, lacks, fds));
+    } else if (getenv(ENV_CLAIM_SOCKET)) {
+        claim_tell(getenv(ENV_CLAIM_SOCKET), self->worker);
+    }
+    self->lifeline_fd = fds[PASSED_LIFELINE];
+    status = wire_secret_read(fds[PASSED_SECRET], &self->secrets,
+                              sizeof(self->secrets));
+    fd_close(&fds[PASSED_SECRET]);
+    return status;
 }
 
 hvd_status_t process_identify(bool *solo_p)
@@ -137,8 +171,7 @@ hvd_status_t process_identify(bool *solo_p)
     HVD_TRY(env_number(ENV_WORKER, UINT64_MAX, &self->worker));
     HVD_TRY(env_number(ENV_SLOT, INT_MAX, &slot));
     self->slot = (int)slot;
-    HVD_TRY(read_secrets(&self->secrets));
-    return find_lifeline(&self->lifeline_fd);
+    return take_passed(self);
 }
 
 /* Async-signal-safe: the child may be in the middle of anything. A copy of our
