@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 
-enum { FILES_MIN = 256 };
+enum { FILES_MIN = 256, STACK_MIN = 1 << 20 };
 
-static struct rlimit files_before;
-static bool raised;
+static struct rlimit files_before, stack_before;
+static bool raised, stack_raised;
 
 static hvd_status_t raise_files(void)
 {
@@ -30,6 +30,18 @@ static hvd_status_t raise_files(void)
     return HVD_OK;
 }
 
+/* Ours has buffers; it grows up to what the limit is by then. */
+static void raise_stack(void)
+{
+    struct rlimit stack;
+
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_MIN)
+        return;
+    stack_before = stack;
+    stack.rlim_cur = stack.rlim_max < STACK_MIN ? stack.rlim_max : STACK_MIN;
+    stack_raised = setrlimit(RLIMIT_STACK, &stack) == 0;
+}
+
 static hvd_status_t check_watch(void)
 {
     int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -42,6 +54,7 @@ static hvd_status_t check_watch(void)
 
 hvd_status_t rlimits_prepare(void)
 {
+    raise_stack();
     HVD_TRY(raise_files());
     return check_watch();
 }
@@ -50,4 +63,6 @@ void rlimits_restore(void)
 {
     if (raised)
         (void)!setrlimit(RLIMIT_NOFILE, &files_before);
+    if (stack_raised)
+        (void)!setrlimit(RLIMIT_STACK, &stack_before);
 }

@@ -9,12 +9,12 @@
 #include <hvd/status.h>
 
 /* Take what driver and agent cannot do without: as many descriptors as the hard
- * limit has, and a system that can watch processes. HVD_ERR_SYSTEM names what
+ * limit has, a stack of a megabyte, and a system that can watch processes. HVD_ERR_SYSTEM names what
  * is missing. */
 hvd_status_t rlimits_prepare(void) HVD_MUST_CHECK;
 
-/* In a child before its exec: the limit on descriptors that rlimits_prepare()
- * found. Async-signal-safe. */
+/* In a child before its exec: the limits that rlimits_prepare() found.
+ * Async-signal-safe. */
 void rlimits_restore(void);
 
 #endif
