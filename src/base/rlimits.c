@@ -24,6 +24,8 @@ static hvd_status_t raise_files(void)
                          "RLIMIT_NOFILE allows %llu descriptors, %d are "
                          "needed (ulimit -n)",
                          (unsigned long long)files.rlim_max, FILES_MIN);
+    if (raised) /* a driver that stands by may try several times */
+        return HVD_OK;
     files_before = files;
     files.rlim_cur = files.rlim_max;
     raised = setrlimit(RLIMIT_NOFILE, &files) == 0;

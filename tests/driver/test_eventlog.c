@@ -228,6 +228,29 @@ START_TEST(eventlog_that_cannot_be_opened_says_why)
 }
 END_TEST
 
+START_TEST(eventlog_of_a_successor_is_opened_when_it_can_be)
+{
+    struct eventlog log;
+
+    unlink(path);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    ck_assert_int_eq(eventlog_open(&log, path, 0, true), HVD_OK);
+    ck_assert_ptr_nonnull(
+        strstr(logged, "\": Is a directory -> tried again each second\n"));
+    eventlog_begin(&log, 1, "early", 1);
+    eventlog_end(&log);
+    ck_assert_int_eq(rmdir(path), 0);
+    log.open_us = 0; /* a second later */
+    eventlog_begin(&log, 2, "late", 1);
+    eventlog_end(&log);
+    eventlog_close(&log);
+    ck_assert_str_eq(read_back(), "{\"event\":\"lines_dropped\",\"n\":1,"
+                                  "\"reason\":\"Is a directory\"}\n"
+                                  "{\"t\":0.000002,\"event\":\"late\","
+                                  "\"generation\":1}\n");
+}
+END_TEST
+
 START_TEST(eventlog_fifo_without_a_reader_is_not_waited_for)
 {
     struct eventlog log;
@@ -254,6 +277,7 @@ int main(void)
     tcase_add_test(tcase, eventlog_that_is_read_late_says_what_it_lacks);
     tcase_add_test(tcase, eventlog_that_nobody_reads_ends_all_the_same);
     tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);
+    tcase_add_test(tcase, eventlog_of_a_successor_is_opened_when_it_can_be);
     tcase_add_test(tcase, eventlog_fifo_without_a_reader_is_not_waited_for);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

@@ -306,8 +306,8 @@ START_TEST(options_of_a_successor_are_the_jobs_and_its_own_words)
     ck_assert(o.take_over);
     ck_assert_str_eq(o.resume, "x");
     given = o;
-    ck_assert(
-        options_inherit(argv_of_job, sizeof(argv_of_job), &given, &o, stderr));
+    ck_assert(options_inherit(argv_of_job, sizeof(argv_of_job), &given,
+                              &(struct hosts){0}, &o, stderr));
     ck_assert_str_eq(show(), "2/2/2 localhost:2 [prog][-x]");
     ck_assert_str_eq(o.event_log, "other");
     ck_assert_int_eq(o.log_level, LOG_LEVEL_WARN);
@@ -316,6 +316,64 @@ START_TEST(options_of_a_successor_are_the_jobs_and_its_own_words)
     ck_assert_ptr_null(o.resume);
     options_fini(&o);
     options_fini(&given);
+}
+END_TEST
+
+/* As a running driver does: words are what its successor says on stderr. */
+static const struct {
+    const char *argv; /* up to an empty word */
+    const char *shown, *words;
+} inherited[] = {
+    {"hvd-elastic\0--hostfile\0gone\0--\0prog\0", "5/5/5 a:2 b:3 [prog]",
+     "hvd-elastic: --hostfile: \"gone\": No such file or directory -> the "
+     "hosts "
+     "of the journal are used\n"},
+    {"hvd-elastic\0--hostfile\0/dev/fd/0\0--\0prog\0", "5/5/5 a:2 b:3 [prog]",
+     "hvd-elastic: --hostfile: it is no file that can be read again -> the "
+     "hosts "
+     "of the journal are used\n"},
+    {"hvd-elastic\0--hostfile\0bad\0-np\0004\0--\0prog\0",
+     "4/4/4 a:2 b:3 [prog]",
+     "hvd-elastic: --hostfile: \"bad\": line 2: \"a:b:c\": \"b:c\" is not a "
+     "number of slots (0 to 1024) -> the hosts of the journal are used\n"},
+    {"hvd-elastic\0--hostfile\0hosts\0--\0prog\0", "3/3/3 localhost:3 [prog]",
+     ""},
+    {"hvd-elastic\0-np\0001\0--host-discovery-script\0gone.sh\0--\0prog\0",
+     "1/1/0 [prog]", ""},
+    {"hvd-elastic\0-np\0001\0--notice-script\0gone.sh\0--ssh-command\0gone\0--"
+     "\0prog\0",
+     "1/1/1 localhost:1 [prog]", ""},
+    {"hvd-elastic\0-np\0001\0--event-log\0gone/log\0--timeline\0gone/t\0--"
+     "\0prog\0",
+     "1/1/1 localhost:1 [prog]", ""},
+    {"hvd-elastic\0-np\0001\0--event-log\0/dev/fd/5\0--\0prog\0",
+     "1/1/1 localhost:1 [prog]",
+     "hvd-elastic: --event-log: \"/dev/fd/5\" was a descriptor of the driver "
+     "before -> there is no event log from now on\n"},
+    {"hvd-elastic\0-np\0001\0--output-filename\0plain.sh\0--\0prog\0",
+     "1/1/1 localhost:1 [prog]",
+     "hvd-elastic: --output-filename: \"plain.sh\": Not a directory -> files "
+     "are "
+     "incomplete until it is there\n"},
+};
+
+START_TEST(options_of_a_successor_need_no_files)
+{
+    struct host items[] = {{.name = "a", .slots = 2},
+                           {.name = "b", .slots = 3}};
+    struct hosts known = {.items = items, .n = 2, .max = 2};
+    FILE *to_err = fmemopen(err, sizeof(err), "w");
+    struct options given = {.log_level = LOG_LEVEL_INFO};
+    size_t n = 0;
+
+    while (inherited[_i].argv[n])
+        n += strlen(inherited[_i].argv + n) + 1;
+    ck_assert(
+        options_inherit(inherited[_i].argv, n, &given, &known, &o, to_err));
+    fclose(to_err);
+    ck_assert_str_eq(show(), inherited[_i].shown);
+    ck_assert_str_eq(err, inherited[_i].words);
+    options_fini(&o);
 }
 END_TEST
 
@@ -512,6 +570,8 @@ int main(void)
                         N(bad));
     tcase_add_test(tcase,
                    options_of_a_successor_are_the_jobs_and_its_own_words);
+    tcase_add_loop_test(tcase, options_of_a_successor_need_no_files, 0,
+                        N(inherited));
     tcase_add_test(tcase, options_defaults_are_those_of_the_help);
     tcase_add_test(tcase, options_times_take_fractions);
     tcase_add_test(tcase, options_say_how_agents_are_started);

@@ -422,6 +422,25 @@ def standby(stage):
 
 
 @scenario
+def standby_that_misses_files(stage):
+    """The discovery script and the job's directory are away: the hosts stay. And
+    where its journal goes there is a directory at first: it tries again."""
+    run = started(stage)
+    after = succeed(stage, run, "--standby", job_dir(stage))
+    in_the_way = os.path.join(job_dir(stage), "journal.2.new")
+    os.mkdir(in_the_way)
+    os.rename(run.script, run.script + ".away")
+    kill_driver(run)
+    after.says("Is a directory -> tried again each second")
+    os.rmdir(in_the_way)
+    adopted(after)
+    after.says("--host-discovery-script")
+    os.rename(run.script + ".away", run.script)
+    after.epoch(1)
+    nothing_lost(after)
+
+
+@scenario
 def standby_is_not_needed(stage):
     run = start(stage)
     run.whole(4)
@@ -601,7 +620,7 @@ def damaged_tail(stage):
     with open(journal(stage), "ab") as file:
         file.write(b"\x20\0\0\0torn")
     after = succeed(stage, run)
-    after.says("the journal's last 8 bytes are damaged")
+    after.says("8 bytes of the journal are damaged")
     adopted(after)
     nothing_lost(after)
 

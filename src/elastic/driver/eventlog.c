@@ -7,27 +7,59 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/writer.h"
 
-enum { KEEP_MAX = 4 << 20, CLOSE_MS = 2000 };
+enum { KEEP_MAX = 4 << 20, CLOSE_MS = 2000, OPEN_AGAIN_US = 1000000 };
+
+static hvd_status_t open_file(struct eventlog *log, int more)
+{
+    int fd;
+
+    /* a FIFO that nobody reads is refused, not waited for */
+    fd = open(log->path,
+              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | more,
+              0666);
+    log->why = fd < 0 ? errno : 0;
+    if (fd < 0)
+        return error_errno("--event-log: \"%s\"", log->path);
+    return writer_create_fd(fd, true, KEEP_MAX, -1, &log->writer);
+}
 
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
                            uint64_t start_us, bool go_on)
 {
-    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-    int fd;
-
-    *log = (struct eventlog){.path = path, .start_us = start_us};
+    *log = (struct eventlog){
+        .path = path, .start_us = start_us, .open_us = CLOCK_NEVER};
     json_init(&log->line);
     if (!path)
         return HVD_OK;
-    /* a FIFO that nobody reads is refused, not waited for */
-    fd = open(path, go_on ? flags : flags | O_TRUNC, 0666);
-    if (fd < 0)
-        return error_errno("--event-log: \"%s\"", path);
-    return writer_create_fd(fd, true, KEEP_MAX, -1, &log->writer);
+    if (!go_on)
+        return open_file(log, O_TRUNC);
+    if (open_file(log, 0) != HVD_OK) {
+        log_warn("%s -> tried again each second", error_text());
+        error_clear();
+        log->open_us = 0;
+    }
+    return HVD_OK;
+}
+
+static void open_again(struct eventlog *log)
+{
+    uint64_t now_us = clock_now_us();
+    int why;
+
+    if (now_us < log->open_us)
+        return;
+    log->open_us = now_us + OPEN_AGAIN_US;
+    why = log->why;
+    if (open_file(log, 0) == HVD_OK) {
+        log->open_us = CLOCK_NEVER;
+        log->why = why;
+    }
+    error_clear();
 }
 
 static void give_up(struct eventlog *log, int error)
@@ -104,6 +136,10 @@ void eventlog_end(struct eventlog *log)
     json_object_end(&log->line);
     json_newline(&log->line);
     text = json_text(&log->line);
+    if (!log->writer && log->open_us != CLOCK_NEVER) {
+        open_again(log);
+        log->n_dropped += !log->writer;
+    }
     if (!log->writer)
         return;
     check_trouble(log);

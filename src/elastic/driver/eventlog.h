@@ -30,12 +30,15 @@ struct eventlog {
     bool in_trouble; /* it cannot be written just now, and that was told */
     struct log_seldom told;
     uint64_t start_us; /* what `t` counts from */
+    uint64_t open_us;  /* when a successor tries again to open it, at the
+                              soonest; CLOCK_NEVER: it does not */
     struct json line;
 };
 
 /* Open path anew (an older file is emptied), or go on with it; NULL: no log,
  * every call below is still fine. start_us: monotonic clock at the start of the
- * job.
+ * job. go_on: what cannot be opened is one warning, and tried again each second
+ * when there is something to write; lines until then are counted as dropped.
  * Returns HVD_OK, HVD_ERR_SYSTEM. */
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
                            uint64_t start_us, bool go_on) HVD_MUST_CHECK;

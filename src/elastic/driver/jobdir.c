@@ -114,6 +114,32 @@ static hvd_status_t is_locked(const char *dir, uint64_t term, bool *locked_p)
     return status;
 }
 
+/* ---- who lives ----------------------------------------------------------- */
+
+enum jobdir_life jobdir_life(const char *dir)
+{
+    enum jobdir_life life = JOBDIR_NOBODY;
+    struct memory m = {0};
+    size_t cut;
+
+    if (journal_read(dir, &m, &cut) != HVD_OK) {
+        error_clear();
+        return JOBDIR_NOBODY;
+    }
+    for (size_t i = 0; i < m.n_hosts && life != JOBDIR_LIVES; i++) {
+        const struct entry_host *host = &m.hosts[i];
+
+        if (host->agent == 0 || host->pid == 0)
+            continue;
+        if (host->pid < 0)
+            life = JOBDIR_ELSEWHERE;
+        else if (proc_started((pid_t)host->pid) == host->started)
+            life = JOBDIR_LIVES;
+    }
+    memory_fini(&m);
+    return life;
+}
+
 /* ---- a new job ----------------------------------------------------------- */
 
 /* Somebody has led a job there. */
@@ -231,7 +257,7 @@ static hvd_status_t take_term(const char *dir, struct heir *heir)
     return overtaken(dir);
 }
 
-static hvd_status_t find_job(const char *dir, struct beacon *b)
+hvd_status_t jobdir_find(const char *dir, struct beacon *b)
 {
     HVD_TRY(check_directory(dir));
     return error_prefix(beacon_read(dir, b), "there is no job in \"%s\"", dir);
@@ -254,7 +280,7 @@ hvd_status_t jobdir_inherit(const char *dir, bool take_over, struct heir *heir)
     bool locked;
 
     *heir = (struct heir){.lock_fd = -1};
-    HVD_TRY(find_job(dir, &heir->before));
+    HVD_TRY(jobdir_find(dir, &heir->before));
     HVD_TRY(is_locked(dir, heir->before.term, &locked));
     if (locked && !take_over)
         return error_set(HVD_ERR_STATE,
@@ -283,11 +309,11 @@ static hvd_status_t await_driver(const char *dir, struct beacon *b)
 {
     bool locked;
 
-    HVD_TRY(find_job(dir, b));
+    HVD_TRY(jobdir_find(dir, b));
     HVD_TRY(is_locked(dir, b->term, &locked));
     while (locked) {
         wait_for_end(b);
-        HVD_TRY(find_job(dir, b));
+        HVD_TRY(jobdir_find(dir, b));
         HVD_TRY(is_locked(dir, b->term, &locked));
     }
     return HVD_OK;

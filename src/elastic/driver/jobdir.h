@@ -22,10 +22,12 @@
 /* What a successor begins with. */
 struct heir {
     struct memory memory;
-    struct beacon before; /* the driver that it comes after */
-    uint64_t term;        /* its own */
-    int lock_fd;          /* of that; -1: none */
-    size_t cut;           /* bytes at the journal's end that were damaged */
+    struct beacon before;    /* the driver that it comes after */
+    uint64_t term;           /* its own */
+    int lock_fd;             /* of that; -1: none */
+    size_t cut;              /* bytes of the journal that were damaged */
+    bool leads;              /* it has taken the job over: loop_run() */
+    char why[WIRE_TEXT_MAX]; /* ... or why it could not */
 };
 
 /* A new job: the directory is made if it is not there, and term 1 is ours. What
@@ -39,6 +41,14 @@ hvd_status_t jobdir_begin(const char *name, char *dir,
  * cannot be read. */
 hvd_status_t jobdir_inherit(const char *dir, bool take_over,
                             struct heir *heir) HVD_MUST_CHECK;
+
+/* Is there a job in `dir`, and where is its driver? The sentence says why not. */
+hvd_status_t jobdir_find(const char *dir, struct beacon *b) HVD_MUST_CHECK;
+
+/* Do agents of the job of `dir` live? Those of other machines cannot be looked
+ * at. */
+enum jobdir_life { JOBDIR_NOBODY, JOBDIR_ELSEWHERE, JOBDIR_LIVES };
+enum jobdir_life jobdir_life(const char *dir);
 
 /* Wait until its driver has ended, and take over; if another one does, wait for
  * the end of that. *ended_p: the job has ended well or not, which

@@ -344,7 +344,9 @@ static hvd_status_t pack_program(struct loop *l)
         memcpy(l->argv_packed + l->argv_nbytes, o->program[i], n);
         l->argv_nbytes += (uint32_t)n;
     }
-    if (!getcwd(l->cwd, sizeof(l->cwd)))
+    if (l->heir) /* it may not be there just now */
+        memcpy(l->cwd, l->heir->memory.job.cwd, sizeof(l->cwd));
+    else if (!getcwd(l->cwd, sizeof(l->cwd)))
         return error_errno("cannot tell the working directory");
     return HVD_OK;
 }
@@ -369,11 +371,16 @@ static hvd_status_t open_sockets(struct loop *l)
 
 static hvd_status_t open_discovery(struct loop *l)
 {
+    hvd_status_t status;
+
     if (!l->options->script)
         return HVD_OK;
-    HVD_TRY(script_init(&l->script, l->options->script,
-                        l->options->discovery_timeout_us));
-    l->script_open = true;
+    status = script_init(&l->script, l->options->script,
+                         l->options->discovery_timeout_us);
+    l->script_open = status == HVD_OK || l->heir;
+    if (!l->heir)
+        return status;
+    error_clear(); /* its first run tells what is wrong */
     return HVD_OK;
 }
 
@@ -423,9 +430,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(open_sockets(l));
     HVD_TRY(pack_program(l));
     HVD_TRY(open_discovery(l));
-    HVD_TRY(eventlog_open(&l->events.log, l->options->event_log, l->started_us,
-                          l->heir != NULL));
-    HVD_TRY(trace_open(&l->events.trace, l->options->timeline, l->job));
+    HVD_TRY(loop_open_sinks(l));
     HVD_TRY(loop_pack_env(l));
     HVD_TRY(open_core(l, now_us));
     HVD_TRY(loop_open_launch(l));
@@ -465,6 +470,8 @@ static void loop_close(struct loop *l)
     free(l->stillborn);
     fd_close(&l->epoll_fd);
     fd_close(&l->signal_fd);
+    if (l->heir && !l->heir->leads) /* it may try again, and be interrupted */
+        sigprocmask(SIG_UNBLOCK, &l->signals, NULL);
 }
 
 static int run(struct loop *l, uint64_t now_us)
@@ -472,6 +479,7 @@ static int run(struct loop *l, uint64_t now_us)
     struct driver_record started = {.type = RECORD_JOB_STARTED};
 
     if (l->heir) {
+        loop_say_succession(l);
         started.type = RECORD_JOB_RESUMED;
         started.n = l->driver.config.term;
     }
@@ -501,14 +509,17 @@ int loop_run(const struct options *options, struct heir *heir)
     l->epoll_fd = l->signal_fd = -1;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (open_output(l) != HVD_OK) {
-        log_error("%s", error_text());
+        if (heir)
+            snprintf(heir->why, sizeof(heir->why), "%s", error_text());
+        else
+            log_error("%s", error_text());
         output_fini(&l->output);
         fd_close(&l->wake_fd);
         free(l);
         return 1;
     }
     if (loop_open(l, now_us) != HVD_OK)
-        snprintf(l->verdict, sizeof(l->verdict), "%s", error_text());
+        loop_cannot_begin(l, error_text());
     else
         exit_status = run(l, now_us);
     failed = l->driver.first_failed;

@@ -69,7 +69,7 @@ void loop_close_output(struct loop *l, int exit_status, uint64_t failed)
 {
     output_close_files(&l->output);
     status_fini(&l->status);
-    if (exit_status != 0)
+    if (exit_status != 0 && l->verdict[0])
         say_verdict(l, exit_status, failed);
     output_close_streams(&l->output, OUTPUT_DRAIN_MS);
     log_set_sink(NULL, NULL);

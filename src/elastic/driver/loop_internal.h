@@ -3,6 +3,8 @@
 #ifndef ELASTIC_DRIVER_LOOP_INTERNAL_H
 #define ELASTIC_DRIVER_LOOP_INTERNAL_H
 
+#include <signal.h>
+
 #include "base/log.h"
 #include "base/mac.h"
 #include "discovery/name_query.h"
@@ -55,6 +57,7 @@ struct loop {
     struct status status;
     struct events events;
     int epoll_fd, signal_fd;
+    sigset_t signals; /* of signal_fd */
     int wake_fd; /* there is room again where our words go */
     uint8_t secret[WIRE_TOKEN_NBYTES]; /* of it all tokens are made */
     char endpoint[64], output_endpoint[64];
@@ -182,6 +185,15 @@ void clients_reap(struct loop *l);
 /* Has an agent whose client has ended followed it? */
 void clients_look(struct loop *l, uint64_t now_us);
 uint64_t clients_deadline(const struct loop *l);
+
+/* loop_lead.c: the event log and the timeline. What a successor cannot open is a
+ * warning: the driver before would have gone on without it. */
+hvd_status_t loop_open_sinks(struct loop *l) HVD_MUST_CHECK;
+
+/* loop_lead.c: a successor leads; or it cannot begin, and its caller may try
+ * again. */
+void loop_say_succession(const struct loop *l);
+void loop_cannot_begin(struct loop *l, const char *why);
 
 /* loop_env.c: what SPAWN says of the environment */
 hvd_status_t loop_pack_env(struct loop *l) HVD_MUST_CHECK;

@@ -1,6 +1,7 @@
 /* elastic/driver/loop_lead.c - the loop of a job that outlives its driver:
  * which job it is, what is written down at its beginning, who leads it, and the
  * processes that a successor finds. See loop_internal.h. */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,21 @@ bool loop_inherit_env(struct loop *l)
         memcpy(l->env, env->data, env->nbytes);
     l->env_nbytes = env->nbytes;
     return true;
+}
+
+hvd_status_t loop_open_sinks(struct loop *l)
+{
+    const struct options *o = l->options;
+    hvd_status_t status;
+
+    HVD_TRY(eventlog_open(&l->events.log, o->event_log, l->started_us,
+                          l->heir != NULL));
+    status = trace_open(&l->events.trace, o->timeline, l->job);
+    if (status == HVD_OK || !l->heir)
+        return status;
+    log_warn("%s -> the timeline is not written", error_text());
+    error_clear();
+    return HVD_OK;
 }
 
 /* ---- what is written down ------------------------------------------------ */
@@ -126,7 +142,28 @@ hvd_status_t loop_open_lead(struct loop *l)
         status = lead_open(&l->lead, l->options->job_dir, m, &own, &l->launch,
                            look_every_us(l->options));
     memory_fini(&fresh);
+    if (l->heir)
+        l->heir->leads = status == HVD_OK;
     return error_prefix(status, "--job-dir");
+}
+
+void loop_say_succession(const struct loop *l)
+{
+    const struct heir *heir = l->heir;
+
+    log_init("hvd-elastic", l->options->log_level);
+    log_info("driver of term %" PRIu64 ", after that of process %" PRId64,
+             heir->term, heir->before.pid);
+    if (heir->cut > 0)
+        log_warn("%zu bytes of the journal are damaged -> left out", heir->cut);
+}
+
+void loop_cannot_begin(struct loop *l, const char *why)
+{
+    if (l->heir)
+        snprintf(l->heir->why, sizeof(l->heir->why), "%s", why);
+    else
+        snprintf(l->verdict, sizeof(l->verdict), "%s", why);
 }
 
 /* ---- who leads ----------------------------------------------------------- */

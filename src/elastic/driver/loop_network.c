@@ -29,9 +29,9 @@ static void add_endpoint(char *list, size_t max, const char *endpoint)
 }
 
 /* Both sockets, the second one port above, if ports are given. */
-static hvd_status_t listen_at(struct loop *l, const char *address)
+static hvd_status_t listen_at(struct loop *l, const char *address,
+                              uint16_t port)
 {
-    uint16_t port = (uint16_t)l->options->control_port;
     const char *control, *output;
 
     HVD_TRY(wire_router_listen(l->router, address, port, &control));
@@ -57,7 +57,25 @@ static hvd_status_t own_interfaces(const struct loop *l,
     return *n_p > 0 ? HVD_OK : interfaces_list("lo", items, n_p);
 }
 
-/* With --control-port a port that is taken is told, as nobody finds us then. */
+/* With --control-port a port that is taken ends the job, as nobody would find
+ * its driver. A successor's may be held by the driver before, which hangs:
+ * DIR/driver tells that it is at another one. */
+static hvd_status_t try_address(struct loop *l, const char *address)
+{
+    uint16_t port = (uint16_t)l->options->control_port;
+    hvd_status_t status = listen_at(l, address, port);
+
+    if (status == HVD_OK)
+        return HVD_OK;
+    if (port > 0 && !l->heir)
+        return error_prefix(status, "--control-port %u", port);
+    log_warn("%s -> not there", error_text());
+    if (port > 0 && listen_at(l, address, 0) != HVD_OK)
+        log_warn("%s -> not there", error_text());
+    error_clear();
+    return HVD_OK;
+}
+
 static hvd_status_t go_far(struct loop *l)
 {
     const char *names = l->options->network_interface;
@@ -70,15 +88,8 @@ static hvd_status_t go_far(struct loop *l)
     if (!names)
         names = n > 0 && strcmp(items[0].name, "lo") == 0 ? "lo" : "*";
     l->launch.config.network = names;
-    for (size_t i = 0; i < n; i++) {
-        hvd_status_t status = listen_at(l, items[i].address);
-
-        if (status != HVD_OK && l->options->control_port > 0)
-            return error_prefix(status, "--control-port %u",
-                                l->options->control_port);
-        if (status != HVD_OK)
-            log_warn("%s -> not there", error_text());
-    }
+    for (size_t i = 0; i < n; i++)
+        HVD_TRY(try_address(l, items[i].address));
     /* a worker that hears nothing tries another connection; an agent also looks
      * whether this driver is here */
     driver_answer_all(&l->driver, strchr(l->far_endpoints, ',') != NULL ||

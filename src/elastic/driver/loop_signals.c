@@ -16,16 +16,16 @@
 
 hvd_status_t loop_open_signals(struct loop *l)
 {
-    sigset_t set;
+    sigset_t *set = &l->signals;
 
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGUSR1);           /* Slurm's, before the end of a job */
-    inherited_drop_ignored(&set);       /* nohup, SIGINT behind a shell's & */
-    sigprocmask(SIG_BLOCK, &set, NULL); /* before libzmq starts its threads */
-    l->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGUSR1);           /* Slurm's, before the end of a job */
+    inherited_drop_ignored(set);       /* nohup, SIGINT behind a shell's & */
+    sigprocmask(SIG_BLOCK, set, NULL); /* before libzmq starts its threads */
+    l->signal_fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
     l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (l->signal_fd < 0 || l->epoll_fd < 0 || !loop_watch(l, l->signal_fd) ||
         !loop_watch(l, l->wake_fd))

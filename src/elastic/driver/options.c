@@ -499,8 +499,8 @@ static const struct options defaults = {
 /* Unless it is said otherwise; by Horovod's rule it is for good. */
 static const struct blacklist_config cooldown = {true, 10000000, 600000000};
 
-bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
-                      FILE *out, FILE *err)
+static bool parse(int argc, char **argv, const struct hosts *known,
+                  struct options *o, int *exit_p, FILE *out, FILE *err)
 {
     struct parse p = {.argc = argc,
                       .o = o,
@@ -510,6 +510,7 @@ bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
     bool ok;
 
     *o = defaults;
+    o->known = known;
     p.argv = calloc((size_t)argc + 1, sizeof(*p.argv));
     if (!p.argv) {
         *exit_p = 1;
@@ -534,6 +535,12 @@ bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
         *exit_p = p.exit_status;
     }
     return ok;
+}
+
+bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
+                      FILE *out, FILE *err)
+{
+    return parse(argc, argv, NULL, o, exit_p, out, err);
 }
 
 bool options_parse(int argc, char **argv, struct options *o, int *exit_p)
@@ -565,6 +572,18 @@ static bool unpack(struct options *o, const char *packed, size_t nbytes,
     return true;
 }
 
+/* What was a descriptor there is something else here. */
+static void drop_descriptors(struct options *o, FILE *err)
+{
+    if (!o->event_log || !options_is_descriptor(o->event_log))
+        return;
+    fprintf(err,
+            "hvd-elastic: --event-log: \"%s\" was a descriptor of the driver "
+            "before -> there is no event log from now on\n",
+            o->event_log);
+    o->event_log = NULL;
+}
+
 static void take_words(struct options *o, const struct options *given)
 {
     if (given->event_log)
@@ -577,7 +596,8 @@ static void take_words(struct options *o, const struct options *given)
 }
 
 bool options_inherit(const char *argv_packed, size_t nbytes,
-                     const struct options *given, struct options *o, FILE *err)
+                     const struct options *given, const struct hosts *known,
+                     struct options *o, FILE *err)
 {
     struct options unpacked = {0};
     char **argv;
@@ -585,11 +605,14 @@ bool options_inherit(const char *argv_packed, size_t nbytes,
 
     if (!unpack(&unpacked, argv_packed, nbytes, &argv, &argc))
         return options_refuse(err, "out of memory");
-    if (!options_parse_to(argc, argv, o, &exit_status, err, err)) {
+    if (!parse(argc, argv, known, o, &exit_status, err, err)) {
         free(unpacked.words);
         return false;
     }
     o->words = unpacked.words;
+    if (given->event_log)
+        o->event_log = NULL;
+    drop_descriptors(o, err);
     take_words(o, given);
     return true;
 }

@@ -86,6 +86,8 @@ struct options {
     bool timestamps;        /* in front of lines of output */
     enum log_level log_level;
 
+    const struct hosts *known;    /* a successor's: what the journal has, oldest
+                                     first; borrowed. NULL: no successor */
     const char *job_dir;          /* the job outlives this driver; or NULL */
     const char *resume, *standby; /* of another's job; or NULL. Then nothing but
                                      what concerns this driver's own words is
@@ -108,9 +110,17 @@ void options_fini(struct options *o);
 
 /* A successor's: those of the job, as its first driver was started with
  * (argv_packed [nbytes]: strings with their NULs), and over them what `given`
- * says of its own words. One line on err if they do not hold any more. */
+ * says of its own words. A running driver tolerates that a script, a hostfile or
+ * a log is missing, so nothing of that kind is refused here: a hostfile that
+ * cannot be used is replaced by `known`, with a line on err. False: one line on
+ * err. */
 bool options_inherit(const char *argv_packed, size_t nbytes,
-                     const struct options *given, struct options *o, FILE *err);
+                     const struct options *given, const struct hosts *known,
+                     struct options *o, FILE *err);
+
+/* The path is a descriptor of the process that was given it, as <(...) is:
+ * another process may have something else there. */
+bool options_is_descriptor(const char *path);
 
 /* The same with its words going elsewhere than stdout and stderr: for tests. */
 bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,

@@ -193,6 +193,19 @@ static bool read_hosts(struct options *o, FILE *err)
            options_refuse(err, "-H: %s", sentence);
 }
 
+bool options_is_descriptor(const char *path)
+{
+    size_t n;
+
+    if (strncmp(path, "/dev/fd/", 8) == 0)
+        return true;
+    if (strncmp(path, "/proc/", 6) != 0)
+        return false;
+    path += 6;
+    n = strcspn(path, "/");
+    return strncmp(path + n, "/fd/", 4) == 0;
+}
+
 /* --launcher local starts agents on this machine only. */
 static bool check_local(const struct options *o, FILE *err)
 {
@@ -268,11 +281,74 @@ static bool check_counts(struct options *o, FILE *err)
     if (o->max_np > 0 && o->np > o->max_np)
         return options_refuse(err, "-np %u is above --max-np %u", o->np,
                               o->max_np);
-    if (o->hosts.n > 0 && o->np > slots)
+    if (o->hosts.n > 0 && o->np > slots && !o->known)
         return options_refuse(err, "-np %u is more than the %llu slots of %s",
                               o->np, (unsigned long long)slots,
                               o->hostfile ? "--hostfile" : "-H");
     return true;
+}
+
+/* Fixed hosts, and the numbers that follow from them. */
+static bool settle_hosts(struct options *o, FILE *err)
+{
+    if ((o->hosts_text || o->hostfile) &&
+        (!read_hosts(o, err) || !check_local(o, err)))
+        return false;
+    return check_counts(o, err);
+}
+
+/* A fifo, or a descriptor of another process, may say nothing for ever. */
+static bool is_file(const char *path)
+{
+    struct stat st;
+
+    return !options_is_descriptor(path) &&
+           (stat(path, &st) != 0 || S_ISREG(st.st_mode));
+}
+
+/* What is wrong with the hostfile, malloc'ed; NULL: nothing, or no memory to
+ * say it. */
+static char *try_hostfile(struct options *o)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *words;
+    bool good;
+
+    if (!is_file(o->hostfile))
+        return strdup("hvd-elastic: --hostfile: it is no file that can be "
+                      "read again");
+    words = open_memstream(&text, &n);
+    good = words && settle_hosts(o, words);
+    if (words)
+        fclose(words);
+    if (!good && text) {
+        text[strcspn(text, "\n")] = '\0';
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+/* A hostfile may have been a temporary one; the journal has the hosts. */
+static bool settle_inherited(struct options *o, FILE *err)
+{
+    struct options before = *o;
+    char *wrong;
+
+    if (!o->hostfile || (o->known->n == 0 && is_file(o->hostfile)))
+        return settle_hosts(o, err);
+    wrong = try_hostfile(o);
+    if (!wrong && o->hosts.n > 0)
+        return true;
+    hosts_fini(&o->hosts);
+    *o = before;
+    fprintf(err, "%s -> the hosts of the journal are used\n",
+            wrong ? wrong : "hvd-elastic: --hostfile lists no host");
+    free(wrong);
+    return (hosts_copy(o->known, &o->hosts) ||
+            options_refuse(err, "out of memory")) &&
+           check_counts(o, err);
 }
 
 /* horovodrun's default: as many slots here as workers. */
@@ -368,6 +444,17 @@ static bool is_same_file(const char *a, const char *b)
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+/* A successor goes on without what is missing, and looks for it again. */
+static bool check_inherited_output(const struct options *o, FILE *err)
+{
+    if (o->output_dir && !make_directories(o->output_dir))
+        options_refuse(err,
+                       "--output-filename: \"%s\": %s -> files are "
+                       "incomplete until it is there",
+                       o->output_dir, strerror(errno));
+    return true;
+}
+
 static bool check_output(const struct options *o, FILE *err)
 {
     const char *wrong = o->timeline ? timeline_wrong(o->timeline) : NULL;
@@ -445,6 +532,16 @@ static bool check_interfaces(const struct options *o, FILE *err)
     return true;
 }
 
+/* What cannot be found just now a successor takes for away, as a running driver
+ * does. */
+static bool check_programs(const struct options *o, FILE *err)
+{
+    if (o->known)
+        return true;
+    return (!o->script || check_script(o, err)) &&
+           check_notice_script(o, err) && check_ssh(o, err);
+}
+
 bool options_check(struct options *o, FILE *err)
 {
     if (o->n_program == 0)
@@ -456,16 +553,11 @@ bool options_check(struct options *o, FILE *err)
     if (!check_times(o, err) || !check_knobs(o, err) ||
         !check_interfaces(o, err) || !check_ports(o, err))
         return false;
-    if (o->script && !check_script(o, err))
+    if (!check_programs(o, err))
         return false;
-    if (!check_notice_script(o, err) || !check_ssh(o, err))
-        return false;
-    if ((o->hosts_text || o->hostfile) &&
-        (!read_hosts(o, err) || !check_local(o, err)))
-        return false;
-    if (!check_counts(o, err))
+    if (!(o->known ? settle_inherited : settle_hosts)(o, err))
         return false;
     if (!o->script && o->hosts.n == 0 && !default_hosts(o, err))
         return false;
-    return check_output(o, err);
+    return o->known ? check_inherited_output(o, err) : check_output(o, err);
 }
