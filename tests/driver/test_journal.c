@@ -227,8 +227,8 @@ START_TEST(torn_tail_is_cut_at_the_last_good_entry)
 }
 END_TEST
 
-/* Every bit counts; what follows is not looked at. */
-START_TEST(changed_bit_ends_the_journal_there)
+/* Every bit counts, and for its own entry alone. */
+START_TEST(changed_bit_costs_one_entry)
 {
     struct random_state random = {11};
     size_t ends[64], n = write_samples(ends);
@@ -242,7 +242,9 @@ START_TEST(changed_bit_ends_the_journal_there)
             at++;
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         ck_assert(journal_parse(bytes, n, &m, &r));
-        ck_assert_uint_eq(r.n_entries, at);
+        ck_assert_uint_eq(r.n_entries, n_journal_samples - 1);
+        ck_assert_uint_eq(r.n_good,
+                          n - (ends[at] - (at > 0 ? ends[at - 1] : 0)));
         ck_assert_int_ne(r.error, CODEC_OK);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         memory_fini(&m);
@@ -472,6 +474,42 @@ START_TEST(what_could_not_be_written_is_written_later)
 }
 END_TEST
 
+/* The head of it: without JOB and STATE there is no job. */
+START_TEST(changed_bit_never_costs_the_job)
+{
+    struct random_state random = {12};
+    struct memory m;
+    long n_file;
+    FILE *file;
+
+    journal_close(begin(1));
+    for (int i = 0; i < 300; i++) {
+        long at;
+        int byte;
+
+        file = fopen(path_of("journal.1"), "r+");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+        n_file = ftell(file);
+        at = (long)random_below(&random, (uint64_t)n_file);
+        ck_assert_int_eq(fseek(file, at, SEEK_SET), 0);
+        byte = fgetc(file);
+        ck_assert_int_eq(fseek(file, at, SEEK_SET), 0);
+        fputc(byte ^ 1 << random_below(&random, 8), file);
+        fclose(file);
+        memset(&m, 0, sizeof(m));
+        ck_assert(journal_read(dir, &m, &(size_t){0}) == HVD_OK);
+        ck_assert_uint_ne(m.job.job, 0);
+        ck_assert_uint_ne(m.state.term, 0);
+        memory_fini(&m);
+        file = fopen(path_of("journal.1"), "r+");
+        ck_assert_int_eq(fseek(file, at, SEEK_SET), 0);
+        fputc(byte, file);
+        fclose(file);
+    }
+}
+END_TEST
+
 START_TEST(what_is_no_journal_is_named)
 {
     struct memory m = {0};
@@ -510,7 +548,7 @@ int main(void)
     tcase_add_test(tc, fold_of_what_a_memory_says_is_the_same);
     tcase_add_test(tc, journal_is_read_to_its_end);
     tcase_add_test(tc, torn_tail_is_cut_at_the_last_good_entry);
-    tcase_add_test(tc, changed_bit_ends_the_journal_there);
+    tcase_add_test(tc, changed_bit_costs_one_entry);
     tcase_add_test(tc, tail_of_zeros_is_cut);
     tcase_add_loop_test(tc, random_bytes_are_no_journal, 1, 200);
     suite_add_tcase(suite, tc);
@@ -520,6 +558,7 @@ int main(void)
     tcase_add_test(file, file_does_not_grow_without_end);
     tcase_add_test(file, damaged_end_is_reported);
     tcase_add_test(file, what_could_not_be_written_is_written_later);
+    tcase_add_test(file, changed_bit_never_costs_the_job);
     tcase_add_test(file, what_is_no_journal_is_named);
     suite_add_tcase(suite, file);
     return support_run(suite);

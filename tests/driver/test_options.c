@@ -291,6 +291,9 @@ static const struct {
     {"--resume x prog", "--resume takes the program from the job"},
     {"--take-over -np 2 prog", "--take-over goes with --resume"},
     {"--take-over --standby x", "--take-over goes with --resume"},
+    {"--resume auto -np 2 prog", "--resume takes --num-proc from the job"},
+    {"--resume auto --job-dir x --standby y",
+     "--resume auto and --standby exclude each other"},
 };
 
 static const char argv_of_job[] =
@@ -373,6 +376,32 @@ START_TEST(options_of_a_successor_need_no_files)
     fclose(to_err);
     ck_assert_str_eq(show(), inherited[_i].shown);
     ck_assert_str_eq(err, inherited[_i].words);
+    options_fini(&o);
+}
+END_TEST
+
+static const char argv_of_auto[] = "hvd-elastic\0--job-dir\0x\0--resume\0"
+                                   "auto\0-np\0"
+                                   "2\0prog";
+
+/* "auto" is a directory, unless --job-dir names one. */
+START_TEST(options_auto_begins_or_resumes)
+{
+    struct options given = {.log_level = LOG_LEVEL_INFO};
+
+    ck_assert(parse("--resume auto"));
+    ck_assert(!o.resume_auto);
+    ck_assert_str_eq(o.resume, "auto");
+    options_fini(&o);
+    ck_assert_msg(parse("--job-dir x --resume auto --take-over -np 2 prog"),
+                  "%s", err);
+    ck_assert(o.resume_auto && o.take_over);
+    ck_assert_ptr_null(o.resume);
+    ck_assert_str_eq(show(), "2/2/2 localhost:2 [prog]");
+    options_fini(&o);
+    ck_assert(options_inherit(argv_of_auto, sizeof(argv_of_auto), &given,
+                              &(struct hosts){0}, &o, stderr));
+    ck_assert_str_eq(show(), "2/2/2 localhost:2 [prog]");
     options_fini(&o);
 }
 END_TEST
@@ -570,6 +599,7 @@ int main(void)
                         N(bad));
     tcase_add_test(tcase,
                    options_of_a_successor_are_the_jobs_and_its_own_words);
+    tcase_add_test(tcase, options_auto_begins_or_resumes);
     tcase_add_loop_test(tcase, options_of_a_successor_need_no_files, 0,
                         N(inherited));
     tcase_add_test(tcase, options_defaults_are_those_of_the_help);

@@ -7,6 +7,7 @@ process that is stopped, or that waits for a file.
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,11 +41,12 @@ def job_dir(stage):
     return os.path.join(stage.root, "job")
 
 
-def succeed(stage, before, *options):
-    """Another driver of the same job."""
+def succeed(stage, before, *options, command=()):
+    """Another driver of the same job; command: exactly this one."""
     run = Run(stage, [], (), True)
-    run.command = [stage.driver, *(options or ("--resume", job_dir(stage))),
-                   "--event-log", run.event_log]
+    run.command = command or [
+        stage.driver, "--event-log", run.event_log,
+        *(options or ("--resume", job_dir(stage)))]
     run.control, run.marker = before.control, before.marker
     run.set_hosts = before.set_hosts
     stage.runs.append(run)
@@ -449,6 +451,67 @@ def standby_is_not_needed(stage):
     equal(after.wait(PATIENCE_S), 0, "exit status of the standby")
     check("ended without this driver: finished" in after.verdict(),
           after.verdict())
+
+
+@scenario
+def same_command_again(stage):
+    """As a service manager runs it: resumed, not refused."""
+    run = started(stage)
+    kill_driver(run)
+    after = succeed(stage, run, command=run.command)
+    after.says("goes on")
+    after.allow(3)
+    equal(after.wait(PATIENCE_S), 0, "exit status")
+
+
+@scenario
+def auto_begins_and_resumes(stage):
+    run = started(stage, "--resume", "auto")
+    kill_driver(run)
+    after = succeed(stage, run, "--job-dir", job_dir(stage), "--resume", "auto",
+                    "-np", "1", "true")
+    adopted(after)
+    kill_driver(after)
+    everybody = processes(run)
+    for pid in everybody:
+        jobs.kill(pid)
+    wait("the end of all", lambda: not alive(everybody))
+    again = start(stage, "--resume", "auto", np=1, hosts=("localhost:1",))
+    again.whole(1)  # nobody lived
+    finishes(again, 1)
+
+
+@scenario
+def cleaned_directory(stage):
+    """Old files of DIR are removed: they come back, and no other job can begin
+    meanwhile."""
+    run = started(stage)
+    names = [os.path.join(job_dir(stage), name) for name in ("driver", "lock.1")]
+    for name in names:
+        os.unlink(name)
+    status, _, words = stage.command("--job-dir", job_dir(stage), "-np", "1",
+                                     "true")
+    equal(status, 2, "exit status of a second job")
+    wait("the files", lambda: all(os.path.exists(name) for name in names))
+    kill_driver(run)
+    after = succeed(stage, run)
+    adopted(after)
+    nothing_lost(after)
+
+
+@scenario
+def hung_driver_that_wakes_behind_the_end(stage):
+    run = started(stage, timeout_s=PATIENT_S)
+    os.kill(run.process.pid, signal.SIGSTOP)
+    after = succeed(stage, run, "--resume", job_dir(stage), "--take-over")
+    adopted(after)
+    finishes(after)
+    lines = len(run.seen(None))
+    shutil.rmtree(job_dir(stage))
+    os.kill(run.process.pid, signal.SIGCONT)
+    equal(run.wait(PATIENCE_S), 3, "exit status of the older driver")
+    check("this job has ended without it" in run.verdict(), run.verdict())
+    equal(len(run.seen(None)), lines, "events")
 
 
 def loser(runs):

@@ -61,7 +61,7 @@ START_TEST(beacon_that_is_missing_is_named)
 {
     struct beacon b;
 
-    ck_assert_int_eq(beacon_read(dir, &b), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_ERR_DRIVER_LOST);
     ck_assert_ptr_nonnull(strstr(error_text(), path));
 }
 END_TEST
@@ -88,6 +88,25 @@ START_TEST(beacon_that_is_a_fifo_keeps_nobody)
 }
 END_TEST
 
+/* A successor's is left alone. */
+START_TEST(beacon_that_was_removed_is_restored)
+{
+    struct beacon b, newer = sample;
+
+    newer.term++;
+    ck_assert_int_eq(beacon_keep(dir, &sample), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_OK);
+    ck_assert_uint_eq(b.term, sample.term);
+    ck_assert_int_eq(beacon_write(dir, &newer), HVD_OK);
+    ck_assert_int_eq(beacon_keep(dir, &sample), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_OK);
+    ck_assert_uint_eq(b.term, newer.term);
+    write_file("job 1");
+    ck_assert_int_eq(beacon_keep(dir, &newer), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &b), HVD_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("beacon");
@@ -97,6 +116,7 @@ int main(void)
     tcase_add_test(tc, beacon_is_read_as_written);
     tcase_add_test(tc, beacon_that_is_missing_is_named);
     tcase_add_loop_test(tc, beacon_that_is_not_whole_is_refused, 0, 4);
+    tcase_add_test(tc, beacon_that_was_removed_is_restored);
     tcase_add_test(tc, beacon_that_is_a_fifo_keeps_nobody);
     suite_add_tcase(suite, tc);
     return support_run(suite);

@@ -18,6 +18,7 @@
 #include "elastic/driver/journal.h"
 
 enum {
+    TERMS_MAX = 16, /* whose locks are looked at */
     LOOK_MS = 1000, /* how often one that stands by looks who leads the job */
     DYING_MS = 50   /* ... while the driver is between two states */
 };
@@ -114,6 +115,48 @@ static hvd_status_t is_locked(const char *dir, uint64_t term, bool *locked_p)
     return status;
 }
 
+void jobdir_keep_lock(const char *dir, uint64_t term, int *fd_p)
+{
+    struct flock whole = whole_file();
+    char path[PATH_MAX];
+    int fd;
+
+    if (lock_path(dir, term, path) != HVD_OK) {
+        error_clear();
+        return;
+    }
+    if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 ||
+        errno != ENOENT)
+        return;
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return;
+    (void)fcntl(fd, F_SETLK, &whole);
+    fd_close(fd_p); /* of a file that is gone as well */
+    *fd_p = fd;
+}
+
+/* ---- whether its driver lives -------------------------------------------- */
+
+/* Its lock may be gone, as somebody removed what was old. */
+static bool is_running(const struct beacon *b)
+{
+    int fd = b->pid > 0 ? proc_open((pid_t)b->pid, b->started) : -1;
+    struct pollfd ended = {.fd = fd, .events = POLLIN};
+    bool runs = fd >= 0 && poll(&ended, 1, 0) == 0;
+
+    fd_close(&fd);
+    return runs;
+}
+
+hvd_status_t jobdir_driver_lives(const char *dir, const struct beacon *b,
+                                 bool *lives_p)
+{
+    HVD_TRY(is_locked(dir, b->term, lives_p));
+    *lives_p |= is_running(b);
+    return HVD_OK;
+}
+
 /* ---- who lives ----------------------------------------------------------- */
 
 enum jobdir_life jobdir_life(const char *dir)
@@ -126,7 +169,8 @@ enum jobdir_life jobdir_life(const char *dir)
         error_clear();
         return JOBDIR_NOBODY;
     }
-    for (size_t i = 0; i < m.n_hosts && life != JOBDIR_LIVES; i++) {
+    for (size_t i = 0; i < m.n_hosts && life != JOBDIR_LIVES && !m.state.ended;
+         i++) {
         const struct entry_host *host = &m.hosts[i];
 
         if (host->agent == 0 || host->pid == 0)
@@ -161,8 +205,17 @@ static hvd_status_t refuse(hvd_status_t status, const char *dir)
                         dir);
 }
 
-/* What a job that lies there would lose. */
-static hvd_status_t check_vacant(const char *dir)
+static hvd_status_t not_ended(const char *dir)
+{
+    return error_set(HVD_ERR_STATE,
+                     "\"%s\" holds a job that has not ended: --resume it, or "
+                     "remove the directory",
+                     dir);
+}
+
+/* What a job that lies there would lose. Without DIR/driver, which somebody may
+ * have removed as it was old, the journal says whether anybody lives. */
+static hvd_status_t check_vacant(const char *dir, bool anew)
 {
     struct memory m = {0};
     struct beacon b;
@@ -170,9 +223,9 @@ static hvd_status_t check_vacant(const char *dir)
     size_t cut;
 
     if (!has_driver(dir))
-        return HVD_OK;
+        return jobdir_life(dir) == JOBDIR_NOBODY ? HVD_OK : not_ended(dir);
     HVD_TRY(refuse(beacon_read(dir, &b), dir));
-    HVD_TRY(is_locked(dir, b.term, &locked));
+    HVD_TRY(jobdir_driver_lives(dir, &b, &locked));
     if (locked)
         return error_set(HVD_ERR_STATE,
                          "\"%s\" is the directory of a job that runs: its "
@@ -181,20 +234,18 @@ static hvd_status_t check_vacant(const char *dir)
     HVD_TRY(refuse(journal_read(dir, &m, &cut), dir));
     ended = m.state.ended;
     memory_fini(&m);
-    if (!ended)
-        return error_set(HVD_ERR_STATE,
-                         "\"%s\" holds a job that has not ended: --resume it, "
-                         "or remove the directory",
-                         dir);
-    return HVD_OK;
+    if (ended || (anew && jobdir_life(dir) == JOBDIR_NOBODY))
+        return HVD_OK;
+    return not_ended(dir);
 }
 
-hvd_status_t jobdir_begin(const char *name, char *dir, int *lock_fd_p)
+hvd_status_t jobdir_begin(const char *name, bool anew, char *dir,
+                          int *lock_fd_p)
 {
     HVD_TRY(make_directory(name));
     if (!realpath(name, dir))
         return error_errno("\"%s\"", name);
-    HVD_TRY(check_vacant(dir));
+    HVD_TRY(check_vacant(dir, anew));
     HVD_TRY(lock(dir, 1, lock_fd_p));
     if (*lock_fd_p < 0)
         return error_set(HVD_ERR_STATE,
@@ -244,6 +295,40 @@ static hvd_status_t read_job(const char *dir, struct heir *heir)
                      dir);
 }
 
+/* What the newest journal says, if no driver holds a lock: somebody may have
+ * removed DIR/driver, or a bit of it has changed. */
+static hvd_status_t find_by_journal(const char *dir, struct beacon *b)
+{
+    struct memory m = {0};
+    bool locked = false;
+    size_t cut;
+
+    HVD_TRY(journal_read(dir, &m, &cut));
+    *b = (struct beacon){.job = m.job.job, .term = m.state.term};
+    memory_fini(&m);
+    for (uint64_t term = b->term; term > 0 && b->term - term < TERMS_MAX;
+         term--) {
+        HVD_TRY(is_locked(dir, term, &locked));
+        if (locked)
+            return error_set(HVD_ERR_STATE,
+                             "\"%s/driver\" is gone, and a driver lives", dir);
+    }
+    return HVD_OK;
+}
+
+static hvd_status_t find_leader(const char *dir, struct beacon *b)
+{
+    hvd_status_t status = beacon_read(dir, b);
+
+    if (status != HVD_ERR_DRIVER_LOST && status != HVD_ERR_INVALID)
+        return status;
+    if (find_by_journal(dir, b) == HVD_OK) {
+        error_clear();
+        return HVD_OK;
+    }
+    return beacon_read(dir, b); /* that is what is wrong */
+}
+
 /* The next term is ours, if nobody was faster: HVD_ERR_STATE. */
 static hvd_status_t take_term(const char *dir, struct heir *heir)
 {
@@ -251,7 +336,7 @@ static hvd_status_t take_term(const char *dir, struct heir *heir)
 
     heir->term = heir->before.term + 1;
     HVD_TRY(lock(dir, heir->term, &heir->lock_fd));
-    HVD_TRY(beacon_read(dir, &now));
+    HVD_TRY(find_leader(dir, &now));
     if (heir->lock_fd >= 0 && now.term == heir->before.term)
         return HVD_OK;
     return overtaken(dir);
@@ -260,7 +345,7 @@ static hvd_status_t take_term(const char *dir, struct heir *heir)
 hvd_status_t jobdir_find(const char *dir, struct beacon *b)
 {
     HVD_TRY(check_directory(dir));
-    return error_prefix(beacon_read(dir, b), "there is no job in \"%s\"", dir);
+    return error_prefix(find_leader(dir, b), "there is no job in \"%s\"", dir);
 }
 
 static hvd_status_t inherit(const char *dir, struct heir *heir)
@@ -281,7 +366,7 @@ hvd_status_t jobdir_inherit(const char *dir, bool take_over, struct heir *heir)
 
     *heir = (struct heir){.lock_fd = -1};
     HVD_TRY(jobdir_find(dir, &heir->before));
-    HVD_TRY(is_locked(dir, heir->before.term, &locked));
+    HVD_TRY(jobdir_driver_lives(dir, &heir->before, &locked));
     if (locked && !take_over)
         return error_set(HVD_ERR_STATE,
                          "the driver of \"%s\" lives, process %" PRId64
@@ -305,16 +390,26 @@ static void wait_for_end(const struct beacon *b)
     fd_close(&fd);
 }
 
-static hvd_status_t await_driver(const char *dir, struct beacon *b)
+/* DIR/driver may be gone meanwhile, and its process not. */
+static hvd_status_t look_for_driver(const char *dir, struct beacon *b,
+                                    bool *lives_p)
 {
-    bool locked;
+    struct beacon last = *b;
 
     HVD_TRY(jobdir_find(dir, b));
-    HVD_TRY(is_locked(dir, b->term, &locked));
-    while (locked) {
+    if (b->pid == 0 && last.job == b->job && last.term == b->term)
+        *b = last;
+    return jobdir_driver_lives(dir, b, lives_p);
+}
+
+static hvd_status_t await_driver(const char *dir, struct beacon *b)
+{
+    bool lives;
+
+    HVD_TRY(look_for_driver(dir, b, &lives));
+    while (lives) {
         wait_for_end(b);
-        HVD_TRY(jobdir_find(dir, b));
-        HVD_TRY(is_locked(dir, b->term, &locked));
+        HVD_TRY(look_for_driver(dir, b, &lives));
     }
     return HVD_OK;
 }

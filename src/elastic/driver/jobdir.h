@@ -31,9 +31,10 @@ struct heir {
 };
 
 /* A new job: the directory is made if it is not there, and term 1 is ours. What
- * an ended job has left is written over. dir [PATH_MAX]: its absolute path. The
+ * an ended job has left is written over; anew: also what one has left that has
+ * not ended, if nobody of it lives. dir [PATH_MAX]: its absolute path. The
  * sentence says what is in the way. */
-hvd_status_t jobdir_begin(const char *name, char *dir,
+hvd_status_t jobdir_begin(const char *name, bool anew, char *dir,
                           int *lock_fd_p) HVD_MUST_CHECK;
 
 /* Take over the job of `dir`. take_over: even if its driver lives. The sentence
@@ -42,8 +43,13 @@ hvd_status_t jobdir_begin(const char *name, char *dir,
 hvd_status_t jobdir_inherit(const char *dir, bool take_over,
                             struct heir *heir) HVD_MUST_CHECK;
 
-/* Is there a job in `dir`, and where is its driver? The sentence says why not. */
+/* Is there a job in `dir`, and where is its driver? The sentence says why
+ * not. */
 hvd_status_t jobdir_find(const char *dir, struct beacon *b) HVD_MUST_CHECK;
+
+/* Does that driver? */
+hvd_status_t jobdir_driver_lives(const char *dir, const struct beacon *b,
+                                 bool *lives_p) HVD_MUST_CHECK;
 
 /* Do agents of the job of `dir` live? Those of other machines cannot be looked
  * at. */
@@ -55,6 +61,10 @@ enum jobdir_life jobdir_life(const char *dir);
  * heir->memory.state says. */
 hvd_status_t jobdir_await(const char *dir, struct heir *heir,
                           bool *ended_p) HVD_MUST_CHECK;
+
+/* The lock's file is kept from those who remove what is old; if it is gone
+ * it is made and locked again, *fd_p (-1: not before). By one thread alone. */
+void jobdir_keep_lock(const char *dir, uint64_t term, int *fd_p);
 
 void heir_fini(struct heir *heir);
 

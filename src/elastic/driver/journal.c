@@ -27,14 +27,11 @@ long journal_frame(const struct entry *entry, uint8_t *buf, size_t max)
     return n + JOURNAL_HEAD_NBYTES;
 }
 
-/* The first frame of bytes [nbytes]: its length, or an error. */
-static long parse_frame(const uint8_t *bytes, size_t nbytes,
-                        struct entry *entry)
+/* Of the frame at the beginning of bytes [nbytes]; an error: it is not
+ * whole, or was changed. */
+static long frame_length(const uint8_t *bytes, size_t nbytes)
 {
-    const uint8_t *body = bytes + JOURNAL_HEAD_NBYTES;
-    const char *field;
     size_t n;
-    int error;
 
     if (nbytes < JOURNAL_HEAD_NBYTES)
         return CODEC_TRUNCATED;
@@ -43,28 +40,60 @@ static long parse_frame(const uint8_t *bytes, size_t nbytes,
         return CODEC_LIMIT;
     if (n > nbytes - JOURNAL_HEAD_NBYTES)
         return CODEC_TRUNCATED;
-    if (bytes_get(bytes + LENGTH_NBYTES, DIGEST_NBYTES) != XXH3_64bits(body, n))
+    if (bytes_get(bytes + LENGTH_NBYTES, DIGEST_NBYTES) !=
+        XXH3_64bits(bytes + JOURNAL_HEAD_NBYTES, n))
         return CODEC_FORMAT;
-    error = entry_decode(body, n, entry, &field);
-    return error != CODEC_OK ? error : (long)n + JOURNAL_HEAD_NBYTES;
+    return (long)n + JOURNAL_HEAD_NBYTES;
+}
+
+/* The first frame of bytes [nbytes]: its length, or an error. */
+static long parse_frame(const uint8_t *bytes, size_t nbytes,
+                        struct entry *entry)
+{
+    long n = frame_length(bytes, nbytes);
+    const char *field;
+    int error;
+
+    if (n < 0)
+        return n;
+    error = entry_decode(bytes + JOURNAL_HEAD_NBYTES,
+                         (size_t)n - JOURNAL_HEAD_NBYTES, entry, &field);
+    return error != CODEC_OK ? error : n;
+}
+
+/* Behind what is damaged at `at`: the next whole frame, or nbytes. */
+static size_t next_frame(const uint8_t *bytes, size_t nbytes, size_t at)
+{
+    long n = frame_length(bytes + at, nbytes - at);
+
+    if (n > 0)
+        return at + (size_t)n; /* whole, and nothing that is known */
+    do
+        at++;
+    while (at < nbytes && frame_length(bytes + at, nbytes - at) < 0);
+    return at;
 }
 
 bool journal_parse(const uint8_t *bytes, size_t nbytes, struct memory *m,
                    struct journal_reading *reading)
 {
     struct entry entry;
+    size_t at = 0;
 
     memset(reading, 0, sizeof(*reading));
-    while (reading->n_good < nbytes) {
-        long n = parse_frame(bytes + reading->n_good, nbytes - reading->n_good,
-                             &entry);
+    while (at < nbytes) {
+        long n = parse_frame(bytes + at, nbytes - at, &entry);
 
         if (n < 0) {
             reading->error = (int)n;
-            return true;
+            if (n == CODEC_VERSION)
+                return true;
+            at = next_frame(bytes, nbytes, at);
+            continue;
         }
         if (!memory_fold(m, &entry))
             return false;
+        at += (size_t)n;
         reading->n_good += (size_t)n;
         reading->n_entries++;
     }

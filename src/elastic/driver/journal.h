@@ -4,8 +4,10 @@
  * A frame is {nbytes u32, digest u64, an entry of nbytes}, little-endian; the
  * digest is XXH3-64 of the entry. Frames are appended by a thread, and nobody
  * waits for them: after a kill the last ones may be missing. What was torn or
- * changed ends the journal there; what follows is not looked at. When it has
- * grown, all that still counts is written anew, beside it, and takes its name.
+ * changed is left out, and reading goes on with the next frame that is whole.
+ * The first two entries, JOB and STATE, without which there is no job, are
+ * written twice whenever all is written. When it has grown, all that still
+ * counts is written anew, beside it, and takes its name.
  *
  * The journal of term T is DIR/journal.T, and only the driver of that term ever
  * writes to it: one that was replaced while it stood still can do no harm when
@@ -19,6 +21,7 @@
 #include <hvd/status.h>
 
 #include "elastic/driver/memory.h"
+#include "elastic/wire/beacon.h"
 
 enum { JOURNAL_HEAD_NBYTES = 12 };
 
@@ -29,21 +32,21 @@ long journal_frame(const struct entry *entry, uint8_t *buf, size_t max);
 
 struct journal_reading {
     size_t n_entries, n_good; /* entries; bytes that they take */
-    int error; /* why it ends there: CODEC_OK: there are no more bytes */
+    int error; /* of the last frame that was left out; CODEC_OK: none was */
 };
 
-/* Fold all entries of bytes [nbytes] up to the first that is damaged. False:
- * out of memory. */
+/* Fold all entries of bytes [nbytes] but those that are damaged; an entry of
+ * another version ends it. False: out of memory. */
 bool journal_parse(const uint8_t *bytes, size_t nbytes, struct memory *m,
                    struct journal_reading *reading);
 
 /* ---- a file -------------------------------------------------------------- */
 
 /* How much is kept for a disk that does not keep up. */
-enum { JOURNAL_KEEP_MAX = 16 << 20 };
+enum { JOURNAL_KEEP_MAX = 32 << 20 };
 
 /* Read the newest journal of directory `dir` into *m, which is zeroed.
- * *cut_p: bytes at its end that are damaged, and left out.
+ * *cut_p: bytes that are damaged, and left out.
  *
  * HVD_ERR_INVALID: there is none, it says of no job, or it is of another
  * version; HVD_ERR_SYSTEM; HVD_ERR_NOMEM. */
@@ -66,6 +69,14 @@ const struct memory *journal_memory(const struct journal *j);
 /* Fold and append; never waits. What finds no room is not written, but all is
  * written anew as soon as there is room again. False: out of memory. */
 bool journal_put(struct journal *j, const struct entry *entry);
+
+/* The thread keeps the files of the directory from those who remove what is
+ * old, and restores those that are gone: DIR/driver, which says *own, the
+ * journal, and the lock of its term. Never waits. */
+void journal_keep(struct journal *j, const struct beacon *own);
+
+/* Is its file there, under its name? */
+bool journal_is_there(const struct journal *j);
 
 /* Now and then: write anew what has to be. */
 void journal_tick(struct journal *j);

@@ -1,8 +1,8 @@
 /* elastic/driver/journal_file.c - the journal as a file: who writes it, and who
  * reads it. See journal.h; the frames are journal.c's.
  *
- * Records for the writer's thread: APPEND frames, or REPLACE the file by these.
- * The file's descriptor is that thread's alone. */
+ * Records for the writer's thread: APPEND frames, REPLACE the file by these, or
+ * KEEP what is in the directory. Descriptors are that thread's alone. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,17 +19,19 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/writer.h"
+#include "elastic/driver/jobdir.h"
 #include "elastic/driver/journal.h"
-#include "elastic/wire/beacon.h"
 #include "elastic/wire/codec.h"
 
 enum {
     APPEND = 'A',
     REPLACE = 'R',
+    KEEP = 'K',
     GROWN_MIN = 1 << 20, /* bytes appended before all is written anew */
     GROWN_TIMES = 4,     /* ... and so many times what that was */
     CLOSE_MS = 2000,
-    ENTRY_BESIDES = 16 << 10 /* bytes of one, but for its strings */
+    ENTRY_BESIDES = 16 << 10, /* bytes of one, but for its strings */
+    HEAD_ENTRIES = 2          /* JOB and STATE */
 };
 
 #define PREFIX "journal."
@@ -37,8 +39,8 @@ enum {
 struct journal {
     struct memory memory;
     struct writer *writer;
-    int fd; /* the thread's */
-    char path[PATH_MAX], fresh[PATH_MAX];
+    int fd, lock_fd; /* the thread's; lock_fd: of a lock that was restored */
+    char dir[PATH_MAX], path[PATH_MAX], fresh[PATH_MAX];
     uint8_t *bytes; /* [n_bytes]: a record is put together here */
     size_t n_bytes, bytes_max;
     size_t n_appended, n_whole; /* bytes, since all was written; that were */
@@ -108,13 +110,30 @@ static int replace(struct journal *j, const char *bytes, size_t n)
     return 0;
 }
 
+/* What the file is gone for is written anew as after any other error. */
+static void keep(struct journal *j, const char *bytes, size_t n)
+{
+    struct beacon own;
+
+    if (n != sizeof(own))
+        return;
+    memcpy(&own, bytes, sizeof(own));
+    if (utimensat(AT_FDCWD, j->path, NULL, AT_SYMLINK_NOFOLLOW) != 0)
+        atomic_store(&j->error, errno);
+    if (beacon_keep(j->dir, &own) != HVD_OK)
+        error_clear();
+    jobdir_keep_lock(j->dir, own.term, &j->lock_fd);
+}
+
 /* An error is no end: everything is written anew as long as it takes. */
 static int take(struct writer *w, void *arg, const char *bytes, size_t n)
 {
     struct journal *j = arg;
 
     (void)w;
-    if (bytes[0] == REPLACE)
+    if (bytes[0] == KEEP)
+        keep(j, bytes + 1, n - 1);
+    else if (bytes[0] == REPLACE)
         atomic_store(&j->error, replace(j, bytes + 1, n - 1));
     else if (atomic_load(&j->error) == 0)
         atomic_store(&j->error, write_all(j->fd, bytes + 1, n - 1));
@@ -155,13 +174,24 @@ static bool add_frame(struct journal *j, const struct entry *entry)
     return true;
 }
 
+/* JOB and STATE: a bit that flips in them must not lose the job. */
+static bool add_head(struct journal *j)
+{
+    struct entry entry;
+
+    for (size_t i = 0; i < HEAD_ENTRIES; i++)
+        if (memory_entry(&j->memory, i, &entry) && !add_frame(j, &entry))
+            return false;
+    return true;
+}
+
 static bool whole(struct journal *j)
 {
     struct entry entry;
 
-    if (!begin_record(j, REPLACE))
+    if (!begin_record(j, REPLACE) || !add_head(j) || !add_head(j))
         return false;
-    for (size_t i = 0; memory_entry(&j->memory, i, &entry); i++)
+    for (size_t i = HEAD_ENTRIES; memory_entry(&j->memory, i, &entry); i++)
         if (!add_frame(j, &entry))
             return false;
     return true;
@@ -194,6 +224,20 @@ bool journal_put(struct journal *j, const struct entry *entry)
     if (!j->behind && has_grown(j))
         write_anew(j);
     return true;
+}
+
+void journal_keep(struct journal *j, const struct beacon *own)
+{
+    char record[1 + sizeof(*own)] = {KEEP};
+
+    memcpy(record + 1, own, sizeof(*own));
+    if (!writer_put(j->writer, record, sizeof(record)))
+        return; /* a minute later */
+}
+
+bool journal_is_there(const struct journal *j)
+{
+    return access(j->path, F_OK) == 0;
 }
 
 void journal_tick(struct journal *j)
@@ -240,6 +284,7 @@ void journal_remove_others(const char *dir, uint64_t term)
 static void release(struct journal *j)
 {
     fd_close(&j->fd);
+    fd_close(&j->lock_fd);
     free(j->bytes);
     memory_fini(&j->memory);
     free(j);
@@ -252,6 +297,7 @@ static hvd_status_t begin(struct journal *j, const char *dir)
         .ops = &ops, .arg = j, .keep_max = JOURNAL_KEEP_MAX, .wake_fd = -1};
     uint64_t term = j->memory.state.term;
 
+    snprintf(j->dir, sizeof(j->dir), "%s", dir);
     HVD_TRY(path_of(dir, term, "", j->path));
     HVD_TRY(path_of(dir, term, ".new", j->fresh));
     if (!whole(j))
@@ -271,7 +317,7 @@ hvd_status_t journal_create(const char *dir, struct memory *m,
 
     if (!j)
         return error_set(HVD_ERR_NOMEM, "no memory for the journal");
-    j->fd = -1;
+    j->fd = j->lock_fd = -1;
     j->memory = *m;
     memset(m, 0, sizeof(*m));
     status = begin(j, dir);

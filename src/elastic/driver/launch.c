@@ -91,6 +91,17 @@ static void soon(struct launch *l)
     l->due_us = 0;
 }
 
+bool launch_lives(const struct launch *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct pollfd fd = {.fd = l->items[i].pidfd, .events = POLLIN};
+
+        if (fd.fd < 0 || poll(&fd, 1, 0) == 0)
+            return true;
+    }
+    return l->n == 0;
+}
+
 /* ---- starting ------------------------------------------------------------ */
 
 static const struct launch_ops *ops_for(const struct launch *l,

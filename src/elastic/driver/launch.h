@@ -158,6 +158,10 @@ hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
 /* NULL: it was neither started nor adopted here, or has been reaped. */
 const struct launched *launch_find(const struct launch *l, uint64_t agent);
 
+/* Is there one that has not ended, as far as this machine can see? True as well
+ * if there are none. */
+bool launch_lives(const struct launch *l);
+
 /* Start it now, or when there is a place: launch_tick(). What goes wrong later
  * is told by launch_ended(). HVD_ERR_SYSTEM, HVD_ERR_NOMEM: nothing is started.
  */

@@ -13,6 +13,7 @@
 
 enum {
     SWEEP_US = 1000000,
+    KEEP_US = 60000000,
     FIRST_MS = 100, /* see lead_step() */
     LOOK_MS = 100,
     NOBODYS_PID = -1
@@ -96,27 +97,68 @@ static void sweep(struct lead *lead, const struct driver *d, uint64_t now_us)
     lead->sweep_us = now_us + SWEEP_US;
     keep_sweep(&keep, d);
     journal_tick(lead->journal);
+    if (now_us >= lead->keep_us) {
+        lead->keep_us = now_us + KEEP_US;
+        journal_keep(lead->journal, &lead->own);
+    }
     tell_trouble(lead);
 }
 
 /* ---- another driver ------------------------------------------------------ */
 
+static bool is_replaced(struct lead *lead, const char *by)
+{
+    lead->replaced = true;
+    snprintf(lead->sentence, sizeof(lead->sentence),
+             "driver of term %" PRIu64 " (pid %d): %s", lead->own.term,
+             (int)getpid(), by);
+    return false;
+}
+
+static bool is_overtaken(struct lead *lead, const struct beacon *b)
+{
+    char by[80];
+
+    snprintf(by, sizeof(by),
+             "term %" PRIu64 " (pid %" PRId64 ") has taken over this job",
+             b->term, b->pid);
+    return is_replaced(lead, by);
+}
+
+/* DIR/driver is not there, or it is of another job, whose number says
+ * nothing. Somebody has cleaned the directory; or this driver did not run
+ * for a while, and its successor has ended the job: then all agents have
+ * ended as well, and the successor has removed the journals of others. */
+static bool leads_still(struct lead *lead, bool other)
+{
+    if ((other || !journal_is_there(lead->journal)) &&
+        !launch_lives(lead->launch))
+        return is_replaced(lead, "this job has ended without it");
+    if (!other) {
+        journal_keep(lead->journal, &lead->own);
+        return true;
+    }
+    log_error("--job-dir: \"%s\" is another job's by now -> this one goes on, "
+              "and cannot be resumed",
+              lead->dir);
+    lead_close(lead);
+    return true;
+}
+
 bool lead_look(struct lead *lead, uint64_t now_us)
 {
     struct beacon b;
+    bool found;
 
     if (!lead->scout) /* no DIR, or it could not be opened */
         return true;
     lead->look_us = now_us + lead->look_every_us;
-    if (!scout_look(lead->scout, LOOK_MS, &b) ||
-        (b.job == lead->own.job && b.term <= lead->own.term))
-        return true;
-    lead->replaced = true;
-    snprintf(lead->sentence, sizeof(lead->sentence),
-             "driver of term %" PRIu64 " (pid %d): term %" PRIu64
-             " (pid %" PRId64 ") has taken over this job",
-             lead->own.term, (int)getpid(), b.term, b.pid);
-    return false;
+    found = scout_look(lead->scout, LOOK_MS, &b);
+    if (!found && !scout_misses(lead->scout))
+        return true; /* nobody can tell */
+    if (!found || b.job != lead->own.job)
+        return leads_still(lead, found);
+    return b.term <= lead->own.term || is_overtaken(lead, &b);
 }
 
 /* After a longer absence it is time to look: whatever else is due then may not
@@ -127,7 +169,8 @@ bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us)
         return true;
     if (now_us >= lead->look_us && !lead_look(lead, now_us))
         return false;
-    sweep(lead, d, now_us);
+    if (lead->dir)
+        sweep(lead, d, now_us);
     return true;
 }
 

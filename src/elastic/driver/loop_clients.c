@@ -73,8 +73,11 @@ static bool outlives_its_client(struct loop *l, const struct launch_end *end)
 void clients_reap(struct loop *l)
 {
     struct launch_end ends[ENDS_MAX];
-    size_t n = launch_ended(&l->launch, ends, ENDS_MAX);
+    size_t n;
 
+    if (!loop_looks(l)) /* they may have ended with the job, long ago */
+        return;
+    n = launch_ended(&l->launch, ends, ENDS_MAX);
     for (size_t i = 0; i < n && loop_acts(l); i++)
         if (!outlives_its_client(l, &ends[i]))
             agent_ended(l, &ends[i]);

@@ -58,7 +58,7 @@ struct loop {
     struct events events;
     int epoll_fd, signal_fd;
     sigset_t signals; /* of signal_fd */
-    int wake_fd; /* there is room again where our words go */
+    int wake_fd;      /* there is room again where our words go */
     uint8_t secret[WIRE_TOKEN_NBYTES]; /* of it all tokens are made */
     char endpoint[64], output_endpoint[64];
     /* where agents on other machines find us, as many, with commas */
@@ -186,8 +186,8 @@ void clients_reap(struct loop *l);
 void clients_look(struct loop *l, uint64_t now_us);
 uint64_t clients_deadline(const struct loop *l);
 
-/* loop_lead.c: the event log and the timeline. What a successor cannot open is a
- * warning: the driver before would have gone on without it. */
+/* loop_lead.c: the event log and the timeline. What a successor cannot open
+ * is a warning: the driver before would have gone on without it. */
 hvd_status_t loop_open_sinks(struct loop *l) HVD_MUST_CHECK;
 
 /* loop_lead.c: a successor leads; or it cannot begin, and its caller may try
@@ -217,6 +217,8 @@ bool loop_leads(struct loop *l);
 /* Before anything is started, told, killed or written down: whoever was away
  * for long since the last time looks once more. False: likewise. */
 bool loop_acts(struct loop *l);
+/* The same, by a look at DIR/driver now. */
+bool loop_looks(struct loop *l);
 /* Those of the driver before: they are watched, or told of as gone. */
 void loop_adopt_agents(struct loop *l);
 

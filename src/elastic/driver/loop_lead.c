@@ -185,6 +185,16 @@ bool loop_leads(struct loop *l)
     return false;
 }
 
+bool loop_looks(struct loop *l)
+{
+    if (l->lead.replaced)
+        return false;
+    if (lead_look(&l->lead, clock_now_us()))
+        return true;
+    give_way(l);
+    return false;
+}
+
 /* It may have been stopped anywhere. */
 bool loop_acts(struct loop *l)
 {

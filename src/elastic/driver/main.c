@@ -21,8 +21,11 @@ static int begin(struct options *options)
     char dir[PATH_MAX];
     int lock_fd = -1, exit_status;
 
+    if (!options_check(options, stderr))
+        return OPTIONS_EXIT_USAGE;
     if (options->job_dir) {
-        if (jobdir_begin(options->job_dir, dir, &lock_fd) != HVD_OK) {
+        if (jobdir_begin(options->job_dir, options->resume_auto, dir,
+                         &lock_fd) != HVD_OK) {
             options_refuse(stderr, "--job-dir: %s", error_text());
             return OPTIONS_EXIT_USAGE;
         }
@@ -43,8 +46,10 @@ int main(int argc, char **argv)
     if (!options_parse(argc, argv, &options, &exit_status))
         return exit_status;
     log_init("hvd-elastic", options.log_level);
-    exit_status = options.resume || options.standby ? succeed(&options)
-                                                    : begin(&options);
+    if (options.resume || options.standby || succeed_goes_on(&options))
+        exit_status = succeed(&options);
+    else
+        exit_status = begin(&options);
     options_fini(&options);
     return exit_status;
 }

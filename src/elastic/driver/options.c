@@ -106,7 +106,7 @@ const struct options_row options_table[] = {
     {"job-dir", NULL, NULL, "DIR", TEXT(job_dir),
      "the job outlives its driver"},
     {"resume", NULL, NULL, "DIR", TEXT(resume),
-     "go on with the job whose driver died"},
+     "go on with a job whose driver died"},
     {"standby", NULL, NULL, "DIR", TEXT(standby),
      "wait, and resume it by itself"},
     {"take-over", NULL, NULL, NULL, KIND_FLAG, AT(take_over), 0, 0,
@@ -458,6 +458,15 @@ static bool parse_words(struct parse *p)
     }
 }
 
+/* A directory may have this name, but then no other is given. */
+static void see_auto(struct options *o)
+{
+    if (!o->resume || !o->job_dir || strcmp(o->resume, "auto") != 0)
+        return;
+    o->resume_auto = true;
+    o->resume = NULL;
+}
+
 static bool check_successor(struct parse *p)
 {
     const struct options *o = p->o;
@@ -466,7 +475,10 @@ static bool check_successor(struct parse *p)
     if (o->resume && o->standby)
         return options_refuse(p->err, "--resume and --standby exclude each "
                                       "other");
-    if (o->take_over && !o->resume)
+    if (o->resume_auto && o->standby)
+        return options_refuse(p->err, "--resume auto and --standby exclude "
+                                      "each other");
+    if (o->take_over && !o->resume && !o->resume_auto)
         return options_refuse(p->err, "--take-over goes with --resume");
     if (!o->resume && !o->standby)
         return true;
@@ -526,9 +538,8 @@ static bool parse(int argc, char **argv, const struct hosts *known,
         o->n_program = argc - optind;
         if (!o->blacklist.cooldown && !o->strict_blacklist)
             o->blacklist = cooldown;
+        see_auto(o);
         ok = check_successor(&p);
-        if (ok && !o->resume && !o->standby)
-            ok = options_check(o, err);
     }
     if (!ok) {
         options_fini(o);
@@ -540,12 +551,18 @@ static bool parse(int argc, char **argv, const struct hosts *known,
 bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
                       FILE *out, FILE *err)
 {
-    return parse(argc, argv, NULL, o, exit_p, out, err);
+    if (!parse(argc, argv, NULL, o, exit_p, out, err))
+        return false;
+    if (o->resume || o->standby || options_check(o, err))
+        return true;
+    options_fini(o);
+    *exit_p = OPTIONS_EXIT_USAGE;
+    return false;
 }
 
 bool options_parse(int argc, char **argv, struct options *o, int *exit_p)
 {
-    return options_parse_to(argc, argv, o, exit_p, stdout, stderr);
+    return parse(argc, argv, NULL, o, exit_p, stdout, stderr);
 }
 
 /* ---- a successor's ------------------------------------------------------- */
@@ -610,6 +627,10 @@ bool options_inherit(const char *argv_packed, size_t nbytes,
         return false;
     }
     o->words = unpacked.words;
+    if (!options_check(o, err)) {
+        options_fini(o);
+        return false;
+    }
     if (given->event_log)
         o->event_log = NULL;
     drop_descriptors(o, err);

@@ -92,6 +92,7 @@ struct options {
     const char *resume, *standby; /* of another's job; or NULL. Then nothing but
                                      what concerns this driver's own words is
                                      given here, the rest comes from there */
+    bool resume_auto;             /* begin the job of job_dir, or resume it */
     bool take_over;               /* with resume: though its driver lives */
     char *words;                  /* heap: what argv borrows then */
     char *found_script;           /* heap: what `script` borrows from Slurm's */
@@ -102,18 +103,18 @@ struct options {
     int n_program;
 };
 
-/* Parse argv [argc + 1]; o borrows from it. true: *o is complete,
- * options_fini() it. false: leave with *exit_p, everything has been said
- * (--help and its like: 0). */
+/* Parse argv [argc + 1]; o borrows from it. true: options_fini() is due, and,
+ * but for a successor, options_check() before. false: leave with *exit_p,
+ * everything has been said (--help and its like: 0). */
 bool options_parse(int argc, char **argv, struct options *o, int *exit_p);
 void options_fini(struct options *o);
 
 /* A successor's: those of the job, as its first driver was started with
- * (argv_packed [nbytes]: strings with their NULs), and over them what `given`
- * says of its own words. A running driver tolerates that a script, a hostfile or
- * a log is missing, so nothing of that kind is refused here: a hostfile that
- * cannot be used is replaced by `known`, with a line on err. False: one line on
- * err. */
+ * (argv_packed [nbytes]: strings with their NULs), and over them what
+ * `given` says of its own words. A running driver tolerates that a script, a
+ * hostfile or a log is missing, so nothing of that kind is refused here: a
+ * hostfile that cannot be used is replaced by `known`, with a line on err.
+ * False: one line on err. */
 bool options_inherit(const char *argv_packed, size_t nbytes,
                      const struct options *given, const struct hosts *known,
                      struct options *o, FILE *err);
@@ -122,7 +123,7 @@ bool options_inherit(const char *argv_packed, size_t nbytes,
  * another process may have something else there. */
 bool options_is_descriptor(const char *path);
 
-/* The same with its words going elsewhere than stdout and stderr: for tests. */
+/* Both, with its words going elsewhere than stdout and stderr: for tests. */
 bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
                       FILE *out, FILE *err);
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "elastic/driver/journal.h"
 #include "elastic/driver/loop.h"
 
 enum {
@@ -260,4 +261,53 @@ int succeed(struct options *given)
         return OPTIONS_EXIT_USAGE;
     }
     return succeed_in(given, dir);
+}
+
+/* ---- begin, or resume ---------------------------------------------------- */
+
+static bool is_same_line(const struct options *o, const struct entry_job *job)
+{
+    const char *word = job->argv.data, *end = word + job->argv.nbytes;
+    char here[PATH_MAX];
+    int i = 0;
+
+    while (i < o->argc && word < end && strcmp(o->argv[i], word) == 0) {
+        word += strlen(word) + 1;
+        i++;
+    }
+    return i == o->argc && word == end && getcwd(here, sizeof(here)) &&
+           strcmp(here, job->cwd) == 0;
+}
+
+static bool goes_on(const struct options *o, const char *dir,
+                    const struct memory *m, bool driver_lives)
+{
+    bool lives = !m->state.ended && jobdir_life(dir) != JOBDIR_NOBODY;
+
+    if (driver_lives) /* refused: by whoever begins, that is the sentence */
+        return o->resume_auto && o->take_over && !m->state.ended;
+    return lives && (o->resume_auto || is_same_line(o, &m->job));
+}
+
+bool succeed_goes_on(struct options *given)
+{
+    struct memory m = {0};
+    char dir[PATH_MAX];
+    struct beacon b;
+    bool driver_lives, due = false;
+    size_t cut;
+
+    if (!given->job_dir || !realpath(given->job_dir, dir))
+        return false;
+    if (jobdir_find(dir, &b) == HVD_OK &&
+        jobdir_driver_lives(dir, &b, &driver_lives) == HVD_OK &&
+        journal_read(dir, &m, &cut) == HVD_OK)
+        due = goes_on(given, dir, &m, driver_lives);
+    error_clear();
+    memory_fini(&m);
+    if (!due)
+        return false;
+    log_info("--job-dir: \"%s\" holds a job that lives -> it is resumed", dir);
+    given->resume = given->job_dir;
+    return true;
 }

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -35,6 +36,9 @@ static hvd_status_t read_text(const char *path, char *text)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     ssize_t n;
 
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return error_set(HVD_ERR_DRIVER_LOST, "\"%s\": %s", path,
+                         strerror(errno));
     if (fd < 0)
         return error_errno("\"%s\"", path);
     n = read(fd, text, TEXT_MAX - 1);
@@ -80,18 +84,55 @@ static hvd_status_t write_text(const char *path, const char *text, size_t n)
     return HVD_OK;
 }
 
-hvd_status_t beacon_write(const char *dir, const struct beacon *b)
+/* Under another name first: nobody may see half of it. `fresh` [PATH_MAX]. */
+static hvd_status_t write_fresh(const char *dir, const char *name,
+                                const struct beacon *b, char *fresh)
 {
-    char path[PATH_MAX], fresh[PATH_MAX], text[TEXT_MAX];
+    char text[TEXT_MAX];
     int n = snprintf(text, sizeof(text), LAYOUT_OUT, b->job, b->term, b->pid,
                      b->started, b->endpoint, b->output_endpoint);
 
     if (n < 0 || (size_t)n >= sizeof(text))
         return error_set(HVD_ERR_INVALID, "an endpoint is too long");
+    HVD_TRY(path_of(dir, name, fresh));
+    return write_text(fresh, text, (size_t)n);
+}
+
+hvd_status_t beacon_write(const char *dir, const struct beacon *b)
+{
+    char path[PATH_MAX], fresh[PATH_MAX];
+
     HVD_TRY(path_of(dir, "driver", path));
-    HVD_TRY(path_of(dir, "driver.new", fresh));
-    HVD_TRY(write_text(fresh, text, (size_t)n));
+    HVD_TRY(write_fresh(dir, "driver.new", b, fresh));
     if (rename(fresh, path) != 0)
         return error_errno("\"%s\"", path);
     return HVD_OK;
+}
+
+/* link(2) does not replace what a successor may have written meanwhile. */
+static hvd_status_t restore(const char *dir, const char *path,
+                            const struct beacon *b)
+{
+    hvd_status_t status = HVD_OK;
+    char fresh[PATH_MAX];
+
+    HVD_TRY(write_fresh(dir, "driver.again", b, fresh));
+    if (link(fresh, path) != 0 && errno != EEXIST)
+        status = error_errno("\"%s\"", path);
+    unlink(fresh);
+    return status;
+}
+
+hvd_status_t beacon_keep(const char *dir, const struct beacon *b)
+{
+    char path[PATH_MAX];
+    struct beacon found;
+
+    if (beacon_read(dir, &found) == HVD_ERR_INVALID)
+        return beacon_write(dir, b); /* it was damaged: names are given whole */
+    HVD_TRY(path_of(dir, "driver", path));
+    if (utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0)
+        return HVD_OK;
+    return errno == ENOENT ? restore(dir, path, b)
+                           : error_errno("\"%s\"", path);
 }

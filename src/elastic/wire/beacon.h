@@ -24,11 +24,17 @@ struct beacon {
     char output_endpoint[BEACON_ENDPOINT_MAX];
 };
 
-/* HVD_ERR_SYSTEM: it cannot be read; HVD_ERR_INVALID: it is not one. */
+/* HVD_ERR_DRIVER_LOST: there is none; HVD_ERR_SYSTEM: it cannot be read;
+ * HVD_ERR_INVALID: it is not one. */
 hvd_status_t beacon_read(const char *dir, struct beacon *b) HVD_MUST_CHECK;
 
 /* Written beside it and renamed: readers see the old one or the new one. */
 hvd_status_t beacon_write(const char *dir,
                           const struct beacon *b) HVD_MUST_CHECK;
+
+/* Keep it from those who remove what is old; write it anew if it is damaged, or
+ * gone and nobody else has written it. */
+hvd_status_t beacon_keep(const char *dir,
+                         const struct beacon *b) HVD_MUST_CHECK;
 
 #endif

@@ -17,19 +17,22 @@ struct scout {
     char dir[PATH_MAX];
     struct writer *writer;
     struct beacon beacon; /* the thread's, while something is pending */
-    bool found;
+    bool found, missing;
     struct beacon known; /* what has been found */
-    bool any;
+    bool any, none;
 };
 
 static int look(struct writer *w, void *arg, const char *bytes, size_t n)
 {
     struct scout *s = arg;
+    hvd_status_t status;
 
     (void)w;
     (void)bytes;
     (void)n;
-    s->found = beacon_read(s->dir, &s->beacon) == HVD_OK;
+    status = beacon_read(s->dir, &s->beacon);
+    s->found = status == HVD_OK;
+    s->missing = status == HVD_ERR_DRIVER_LOST;
     return 0;
 }
 
@@ -57,6 +60,7 @@ static void remember(struct scout *s)
 {
     s->known = s->beacon;
     s->any = s->found;
+    s->none = s->missing;
 }
 
 static bool recall(const struct scout *s, struct beacon *b)
@@ -76,6 +80,11 @@ bool scout_look(struct scout *s, int wait_ms, struct beacon *b)
         writer_flush(s->writer, wait_ms))
         remember(s);
     return recall(s, b);
+}
+
+bool scout_misses(const struct scout *s)
+{
+    return s->none;
 }
 
 void scout_destroy(struct scout *s)
