@@ -437,18 +437,48 @@ def kill_of_the_driver(stage):
     ends_everywhere(stage)
 
 
+def outlived(stage, *options):
+    """A job on two hosts without whose driver it trains on."""
+    return start(stage, 2, options=(*options, "--job-dir", os.path.join(
+        stage.directory(), "job")))
+
+
 @scenario
 def driver_with_a_job_dir_is_killed(stage):
-    """Agents on other machines end with it all the same, so the state is lost;
-    whoever comes after it says so, and does not begin anew in silence."""
-    run = start(stage, 2, options=("--job-dir", os.path.join(
-        stage.directory(), "job")))
-    time.sleep(2.5)  # the driver has heard of commits
+    """Agents on other machines call where it was, and a successor is there."""
+    run = outlived(stage)
     run.process.kill()
-    ends_everywhere(stage)
+    mark, since = run.mark(), time.monotonic()
     run.resume(stage.cluster.enter(clusters.DRIVER))
-    equal(run.wait(stages.harness.PATIENCE_S), 1, "status of who resumes")
-    stage.note(run.verdict())
+    run.says("goes on")
+    stage.note("goes on after %.2f s" % (time.monotonic() - since))
+    for event in ("agent_lost", "worker_lost", "generation_formed"):
+        equal(run.seen(event, mark), [], event)
+    run.finish(2)
+    ends_everywhere(stage)
+
+
+@scenario
+def driver_hangs_and_another_takes_over(stage):
+    """Its port is free when it has ended: agents elsewhere are waited for."""
+    run = outlived(stage, "--heartbeat-timeout", "5")
+    driver = run.process
+    os.kill(driver.pid, signal.SIGSTOP)
+    after = stages.Run(stage, [], (), True)
+    after.command = [word for word in run.command
+                     if word.endswith("/hvd-elastic")]
+    after.command += ["--resume", run.job_dir, "--take-over", "--event-log",
+                      after.event_log]
+    after.control, after.marker = run.control, run.marker
+    stage.runs.append(after)
+    after.start()
+    after.says("tried again until the driver before")
+    os.kill(driver.pid, signal.SIGCONT)
+    equal(driver.wait(stages.harness.PATIENCE_S), 3, "status of the older one")
+    after.says("goes on")
+    for event in ("agent_lost", "worker_lost", "generation_formed"):
+        equal(after.seen(event), [], event)
+    after.finish(2)
 
 
 @scenario

@@ -16,6 +16,9 @@ const struct entry journal_samples[] = {
                .environment = {env, sizeof(env)}}},
     {.type = ENTRY_STATE,
      .u.state = {.term = 1, .workers_limit = 1000, .agents_limit = 1000}},
+    {.type = ENTRY_PLACES,
+     .u.places = {.control = "tcp://10.0.0.1:4711,tcp://[fd00::1]:4713",
+                  .output = "tcp://10.0.0.1:4712,tcp://[fd00::1]:4714"}},
     {.type = ENTRY_HOST,
      .u.host =
          {.name = "a", .user = "u", .listed = true, .n_slots = 4, .order = 1}},

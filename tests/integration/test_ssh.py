@@ -400,30 +400,57 @@ def driver_is_killed_while_hosts_hang(stage):
     run.nobody_left()
 
 
-@scenario
-def successor_starts_others_elsewhere(stage):
-    """Of this machine it adopts agents; those beyond ssh have ended."""
+def with_job_dir(stage, *options):
+    """A job on this machine and another that outlives its driver, which dies."""
     job_dir = os.path.join(stage.root, "jobdir")
     run = stage.start([*NP, "--ssh-command", stand_in(stage), "--job-dir",
-                       job_dir, "--heartbeat-timeout", "2"],
+                       job_dir, "--heartbeat-interval", "0.2",
+                       "--heartbeat-timeout", "2", *options],
                       hosts=("localhost:2", BETA + ":1"))
     run.whole(3)
     run.epoch(0)
-    here = {row["pid"] for row in run.members() if row["host"] != BETA}
-    old = run.row(host=BETA)
     run.process.kill()
     run.process.wait()
-    gone([old["pid"]])
     after = Run(stage, [], (), True)
     after.command = [stage.driver, "--resume", job_dir, "--event-log",
                      after.event_log]
     after.control, after.marker = run.control, run.marker
     stage.runs.append(after)
+    return run, after
+
+
+@scenario
+def successor_adopts_who_is_elsewhere(stage):
+    """They call where the driver was, and the successor listens there."""
+    run, after = with_job_dir(stage)
+    after.start()
+    after.says("goes on")
+    after.epoch(1)
+    for event in ("agent_lost", "worker_lost", "generation_formed"):
+        equal(after.seen(event), [], event)
+    finish(after)
+
+
+@scenario
+def agent_elsewhere_dies_without_a_driver(stage):
+    """Nobody tells of its end: it does not call."""
+    run, after = with_job_dir(stage)
+    old = run.row(host=BETA)
+    jobs.kill(agent_of(run, BETA))
+    gone([old["pid"]])
+    here = {row["pid"] for row in run.members() if row["host"] != BETA}
     after.start()
     after.event("agent_lost", host=BETA)
     after.whole(3, without=(old["worker"],))
     check(here < {row["pid"] for row in after.members()}, "who was here stays")
     finish(after)
+
+
+@scenario
+def agent_elsewhere_waits_for_a_driver_in_vain(stage):
+    run, after = with_job_dir(stage, "--driver-timeout", "2")
+    stage.runs.remove(after)
+    run.nobody_left()
 
 
 # ---- stdin -------------------------------------------------------------------

@@ -2,15 +2,21 @@
  * after it (M15).
  *
  * Threads: the loop's. Memory: the sockets, in the loop. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mac.h"
 #include "elastic/agent/loop_internal.h"
 #include "elastic/wire/redial.h"
 
@@ -19,7 +25,8 @@ enum {
                            now and then */
     COMPLAIN_US = 5000000, /* and no door was opened */
     LOOK_US = 100000,      /* how often a successor is looked for */
-    SILENT_BEATS = 3       /* without a word, and it is */
+    KEEP_US = 60000000,
+    SILENT_BEATS = 3 /* without a word, and it is */
 };
 
 static void hang_up(struct loop *l, struct wire_dealer *dealer)
@@ -125,6 +132,53 @@ static hvd_status_t knock(struct loop *l, size_t i)
     return dial(l, l->doors[i].control, l->doors[i].output);
 }
 
+/* On another machine than the driver: workers look there as they do in the
+ * job's directory elsewhere. It is made when there is something to be found. */
+static void name_own_dir(struct loop *l)
+{
+    const char *root = getenv("TMPDIR");
+    uint64_t number;
+
+    if (!l->core.config.survives || l->scout)
+        return;
+    mac_random(&number, sizeof(number)); /* nobody else may make it first */
+    snprintf(l->own_dir, sizeof(l->own_dir), "%s/hvd-agent-%016" PRIx64,
+             root && *root == '/' ? root : "/tmp", number);
+    l->site.job_dir = l->own_dir;
+}
+
+static void tell_workers(struct loop *l)
+{
+    if (!l->own_dir[0])
+        return;
+    if ((mkdir(l->own_dir, 0700) != 0 && errno != EEXIST) ||
+        beacon_write(l->own_dir, &l->driver) != HVD_OK)
+        log_warn("\"%s\": %s -> workers here do not find the driver",
+                 l->own_dir, strerror(errno));
+    error_clear();
+}
+
+static void keep_own_dir(struct loop *l, uint64_t now_us)
+{
+    if (!l->own_dir[0] || l->driver.term == 0 || now_us < l->keep_us)
+        return;
+    l->keep_us = now_us + KEEP_US;
+    if (utimensat(AT_FDCWD, l->own_dir, NULL, 0) != 0 ||
+        beacon_keep(l->own_dir, &l->driver) != HVD_OK)
+        tell_workers(l);
+}
+
+void contact_close(struct loop *l)
+{
+    char path[PATH_MAX + 8];
+
+    if (!l->own_dir[0] || l->driver.term == 0)
+        return;
+    snprintf(path, sizeof(path), "%s/driver", l->own_dir);
+    unlink(path);
+    rmdir(l->own_dir);
+}
+
 hvd_status_t contact_open(struct loop *l)
 {
     const char *control = l->options->driver, *output = l->options->output;
@@ -140,6 +194,7 @@ hvd_status_t contact_open(struct loop *l)
                          "\"%s\" and \"%s\" are no places of a driver",
                          l->options->driver, l->options->output);
     l->complain_us = clock_now_us() + COMPLAIN_US;
+    name_own_dir(l);
     return knock(l, 0);
 }
 
@@ -175,8 +230,9 @@ static bool is_silent(const struct loop *l, uint64_t now_us)
  * each ping answered there. */
 static bool has_ways(const struct loop *l)
 {
-    return !l->scout && (l->n_doors > 1 || !address_endpoint_is_loopback(
-                                               l->doors[l->door].control));
+    return !l->scout &&
+           (l->n_doors > 1 || l->core.config.survives ||
+            !address_endpoint_is_loopback(l->doors[l->door].control));
 }
 
 void contact_drop_spare(struct loop *l)
@@ -199,6 +255,16 @@ static hvd_status_t try_door(struct loop *l, size_t i)
     return wire_dealer_send(l->spare, &m);
 }
 
+/* A successor does not wait long for those that can only call. */
+static uint64_t knock_time(struct loop *l)
+{
+    size_t n = l->n_knocks++;
+
+    if (l->core.config.survives && n > l->n_doors)
+        n = l->n_doors;
+    return redial_pause(REDIAL_US, n, l->n_doors);
+}
+
 /* The network by which the agent talks may have died. Or only the connection
  * has, as a firewall between forgot it: then a new one to the same door passes.
  * Or the driver is slow, and is heard where it was. */
@@ -212,8 +278,7 @@ static void try_next_door(struct loop *l, uint64_t now_us)
             contact_drop_spare(l);
     } else if (has_ways(l) && now_us >= l->knock_us) {
         l->spare_us = now_us;
-        l->knock_us = now_us +
-                      redial_pause(REDIAL_US, l->n_knocks++, l->n_doors);
+        l->knock_us = now_us + knock_time(l);
         contact_drop_spare(l);
         if (try_door(l, (last + 1) % l->n_doors) != HVD_OK)
             log_warn("%s -> the next one is tried", error_text());
@@ -258,6 +323,31 @@ static void follow(struct loop *l, const struct beacon *b)
     loop_feed(l, &ev);
 }
 
+/* Where the driver was. Only who has the job's secret can have sealed what it
+ * says, so its term is believed. */
+bool contact_succeed(struct loop *l, const struct message *m)
+{
+    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = m->term};
+    const struct door *door = &l->doors[l->spare_door];
+
+    if (!l->core.config.survives || l->scout || m->type != MSG_AGENT_WELCOME ||
+        m->job != l->options->config.job || l->core.term == 0 ||
+        m->term <= l->core.term)
+        return false;
+    use_pair(l, l->spare, l->spare_output);
+    l->spare = l->spare_output = NULL;
+    use_door(l, l->spare_door);
+    log_info("the driver is silent -> following that of term %" PRIu64 " at %s",
+             m->term, door->control);
+    l->driver = (struct beacon){.job = m->job, .term = m->term};
+    memcpy(l->driver.endpoint, door->control, sizeof(l->driver.endpoint));
+    memcpy(l->driver.output_endpoint, door->output,
+           sizeof(l->driver.output_endpoint));
+    tell_workers(l);
+    loop_feed(l, &ev);
+    return true;
+}
+
 /* Who has not answered yet may be the one that was dialled. */
 static bool is_another(const struct loop *l, const struct beacon *b)
 {
@@ -271,6 +361,7 @@ void contact_look(struct loop *l, uint64_t now_us)
 
     knock_elsewhere(l, now_us);
     complain(l, now_us);
+    keep_own_dir(l, now_us);
     if (l->core.phase != AGENT_CONTACT && !l->ended)
         try_next_door(l, now_us);
     if (!l->scout || l->ended || now_us < l->look_us || !is_silent(l, now_us))

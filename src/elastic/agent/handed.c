@@ -69,12 +69,17 @@ hvd_status_t handed_read(int fd, struct handover *h)
     return await(fd, h, clock_now_us() + HANDED_MS * UINT64_C(1000));
 }
 
-bool handed_ended(int fd)
+enum handed handed_look(int fd)
 {
     char buf[READ_MAX];
     ssize_t n = 1;
 
-    for (int i = 0; i < THROWN_AWAY_MAX && n > 0; i++)
+    for (int i = 0; i < THROWN_AWAY_MAX && n > 0; i++) {
         n = read(fd, buf, sizeof(buf));
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        if (n > 0 && memchr(buf, HANDOVER_STOP, (size_t)n))
+            return HANDED_STOP;
+    }
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)
+               ? HANDED_ENDED
+               : HANDED_NOTHING;
 }

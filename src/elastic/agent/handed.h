@@ -18,8 +18,10 @@ enum { HANDED_MS = 20000 };
  * HVD_ERR_SYSTEM. */
 hvd_status_t handed_read(int fd, struct handover *h) HVD_MUST_CHECK;
 
-/* Whether who holds the other end is gone, with what has come meanwhile thrown
- * away: a bounded amount of it. */
-bool handed_ended(int fd);
+enum handed { HANDED_NOTHING, HANDED_ENDED, HANDED_STOP };
+
+/* What has come of the other end: its end, or, before it, the word to stop.
+ * Whatever else has come is thrown away: a bounded amount of it. */
+enum handed handed_look(int fd);
 
 #endif

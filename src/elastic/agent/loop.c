@@ -422,8 +422,12 @@ static bool receive_spare(struct loop *l)
 
     if (!l->spare || wire_dealer_receive(l->spare, &m) != WIRE_MESSAGE)
         return false;
-    hear(l, &m);
-    contact_move(l);
+    if (!contact_succeed(l, &m)) {
+        hear(l, &m);
+        contact_move(l);
+    } else {
+        hear(l, &m);
+    }
     return true;
 }
 
@@ -461,10 +465,13 @@ static void on_signals(struct loop *l)
 
 static void on_lifeline(struct loop *l)
 {
-    if (!handed_ended(l->options->lifeline_fd))
-        return; /* nobody has anything to say there */
+    enum handed handed = handed_look(l->options->lifeline_fd);
+
+    if (handed == HANDED_NOTHING)
+        return;
     epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, l->options->lifeline_fd, NULL);
-    feed_simple(l, AGENT_EV_DRIVER_LOST);
+    feed_simple(l, handed == HANDED_STOP ? AGENT_EV_INTERRUPT
+                                         : AGENT_EV_DRIVER_LOST);
 }
 
 static void dispatch(struct loop *l, uint64_t tag)
@@ -638,6 +645,7 @@ static void close_all(struct loop *l)
     if (l->context)
         wire_context_destroy(l->context);
     scout_destroy(l->scout);
+    contact_close(l);
     probe_close(&l->probe);
     claims_close(l);
     orphans_destroy(l->orphans);

@@ -23,8 +23,8 @@ struct loop_options {
     uint16_t port_low, port_high; /* where probes are answered; 0: anywhere */
     int lifeline_fd;              /* the driver's; -1: none */
     const char *notice_script;    /* says whether this host will go; or NULL */
-    const char *job_dir; /* where a successor says where it is; NULL: none
-                               will come */
+    const char *job_dir; /* where a successor says where it is; NULL: it does
+                            not, or none will come (config.survives) */
 };
 
 /* The signals that the loop takes by signalfd: block them first. SIGHUP is what

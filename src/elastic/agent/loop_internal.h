@@ -4,6 +4,8 @@
 #ifndef ELASTIC_AGENT_LOOP_INTERNAL_H
 #define ELASTIC_AGENT_LOOP_INTERNAL_H
 
+#include <limits.h>
+
 #include "base/command.h"
 #include "base/log.h"
 #include "elastic/agent/children.h"
@@ -57,6 +59,9 @@ struct loop {
     uint64_t knock_us, complain_us; /* at the next; that nobody answers,
                                        CLOCK_NEVER: said */
     size_t n_knocks;                /* since the driver was heard last */
+    char own_dir[PATH_MAX]; /* "", or where this agent tells its workers of a
+                               successor when there is one */
+    uint64_t keep_us;       /* it is kept from cleaners then */
     uint64_t spare_us, word_us; /* the spare was dialled; the other one heard */
     /* what workers that start are told: its doors, that of ours first */
     char places[WIRE_ENDPOINTS_MAX];
@@ -95,6 +100,10 @@ void contact_look(struct loop *l, uint64_t now_us);
 void contact_drop_spare(struct loop *l);
 /* The driver has answered by the spare pair, which is used from now on. */
 void contact_move(struct loop *l);
+/* True: a successor has, with *m, and has been followed. */
+bool contact_succeed(struct loop *l, const struct message *m);
+/* What workers were told of it goes. */
+void contact_close(struct loop *l);
 
 /* probing.c */
 

@@ -148,7 +148,7 @@ static hvd_status_t read_told(struct loop_options *o)
     o->job_dir = told(ENV_JOB_DIR);
     o->site.job_dir = o->job_dir;
     o->notice_script = told(ENV_NOTICE_SCRIPT);
-    o->config.survives = o->job_dir != NULL;
+    o->config.survives = o->job_dir || told(ENV_OUTLIVES);
     o->config.remote = by_stdin && o->network;
     o->config.job = o->site.job;
     HVD_TRY(read_inheritance(o));
@@ -164,6 +164,8 @@ static hvd_status_t prepare_process(const struct loop_options *o)
     sigset_t set;
 
     HVD_TRY(rlimits_prepare());
+    if (by_stdin && o->config.survives)
+        (void)setsid(); /* what ends the login's session must not end this */
     loop_signals(&set);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return error_errno("cannot block signals");

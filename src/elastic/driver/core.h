@@ -614,6 +614,12 @@ void driver_fini(struct driver *d);
  * were: DRIVER_EV_AGENT_GONE if not. false: out of memory. */
 bool driver_inherit(struct driver *d, const struct memory *m);
 
+/* Agents on other machines call at the address that they know: the others have
+ * DIR/driver. */
+bool driver_has_far_agents(const struct memory *m);
+/* They cannot call yet: a successor that is ADOPTING waits for them. */
+void driver_adopt_longer(struct driver *d, uint64_t now_us);
+
 /* Feed one event. *actions_p [*n_p]: what the caller must now do, in order;
  * valid until the next driver_step(). now_us never goes backwards. HVD_OK, or
  * HVD_ERR_INVALID, HVD_ERR_NOMEM (hosts events only): rejected, nothing

@@ -102,6 +102,11 @@ static const struct field worker[] = {
     BOOL(11, u.worker.released),
 };
 
+static const struct field places[] = {
+    TEXT(1, u.places.control),
+    TEXT(2, u.places.output),
+};
+
 static const char *check_host(const void *record)
 {
     const struct entry *e = record;
@@ -138,6 +143,7 @@ static const struct shape shapes[] = {
     [ENTRY_HOST] = SHAPE("HOST", host, check_host),
     [ENTRY_SLOT] = SHAPE("SLOT", slot, check_slot),
     [ENTRY_WORKER] = SHAPE("WORKER", worker, check_worker),
+    [ENTRY_PLACES] = SHAPE("PLACES", places, NULL),
 };
 
 static const struct shape *shape_of_entry(uint64_t type)

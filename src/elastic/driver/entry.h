@@ -7,6 +7,7 @@
  *   HOST    by its name; with its agent
  *   SLOT    by host and number; only if something failed there, or it is closed
  *   WORKER  by its id, from its SPAWN until it has exited
+ *   PLACES  where agents and workers of other machines call
  *
  * Where workers are in the protocol is not written down: they live, and say it
  * themselves (struct msg_where). Times are microseconds of CLOCK_MONOTONIC,
@@ -26,6 +27,7 @@
 #include "discovery/hosts.h"
 #include "elastic/driver/budgets.h"
 #include "elastic/wire/message.h"
+#include "elastic/wire/socket.h"
 
 enum {
     ENTRY_VERSION = 1,
@@ -40,7 +42,8 @@ enum entry_type {
     ENTRY_STATE = 2,
     ENTRY_HOST = 3,
     ENTRY_SLOT = 4,
-    ENTRY_WORKER = 5
+    ENTRY_WORKER = 5,
+    ENTRY_PLACES = 6
 };
 
 struct entry_job {
@@ -117,6 +120,11 @@ struct entry_worker {
     bool released; /* by RELEASE */
 };
 
+/* A successor listens there as well: it is all that they know. */
+struct entry_places {
+    char control[WIRE_ENDPOINTS_MAX], output[WIRE_ENDPOINTS_MAX];
+};
+
 struct entry {
     enum entry_type type;
     union {
@@ -125,6 +133,7 @@ struct entry {
         struct entry_host host;
         struct entry_slot slot;
         struct entry_worker worker;
+        struct entry_places places;
     } u;
 };
 

@@ -323,6 +323,9 @@ static void hear(struct loop *l, uint64_t route, const struct message *m)
     const struct peer *peer = peers_by_route(&l->peers, route);
     struct driver_event ev = {.type = DRIVER_EV_MESSAGE, .u.message = m};
 
+    if (m->type == MSG_HELLO && m->term != 0 && m->term < l->driver.config.term)
+        return; /* for the driver before: it says HELLO to this one when it has
+                   heard of it, with where it is */
     if (m->type == MSG_AGENT_HELLO)
         meet_agent(l, route, m);
     else if (m->type == MSG_HELLO)

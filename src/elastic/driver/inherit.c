@@ -6,7 +6,8 @@
 #include "elastic/driver/core_internal.h"
 
 enum {
-    ADOPT_MIN_US = 5000000, /* to find the successor and dial it */
+    ADOPT_MIN_US = 5000000,  /* to find the successor and dial it */
+    ADOPT_FAR_US = 10000000, /* ... where it is called each 1.2 s */
     BEATS_TO_NOTICE = 2
 };
 
@@ -236,12 +237,27 @@ static void inherit_state(struct driver *d, const struct entry_state *state)
     }
 }
 
-static uint64_t adopt_limit(const struct driver *d)
+bool driver_has_far_agents(const struct memory *m)
+{
+    for (size_t i = 0; i < m->n_hosts; i++)
+        if (m->hosts[i].agent != 0 && m->hosts[i].pid < 0)
+            return true;
+    return false;
+}
+
+static uint64_t adopt_limit(const struct driver *d, const struct memory *m)
 {
     uint64_t limit_us = d->config.heartbeat_timeout_us +
                         BEATS_TO_NOTICE * d->config.heartbeat_us;
 
-    return later_of(limit_us, ADOPT_MIN_US);
+    return later_of(limit_us,
+                    driver_has_far_agents(m) ? ADOPT_FAR_US : ADOPT_MIN_US);
+}
+
+void driver_adopt_longer(struct driver *d, uint64_t now_us)
+{
+    if (d->phase == DRIVER_ADOPTING && d->adopt_us < now_us + ADOPT_FAR_US)
+        d->adopt_us = now_us + ADOPT_FAR_US;
 }
 
 bool driver_inherit(struct driver *d, const struct memory *m)
@@ -254,7 +270,7 @@ bool driver_inherit(struct driver *d, const struct memory *m)
         finish_inherit(d, &m->state);
     } else {
         driver_move(d, DRIVER_ADOPTING);
-        d->adopt_us = d->now_us + adopt_limit(d);
+        d->adopt_us = d->now_us + adopt_limit(d, m);
     }
     members_recount(d);
     return true;

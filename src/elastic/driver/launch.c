@@ -19,6 +19,7 @@
 #include "base/proc.h"
 #include "base/text.h"
 #include "elastic/driver/launch_process.h"
+#include "elastic/wire/handover.h"
 
 enum {
     END_GRACE_US = 3000000,
@@ -192,6 +193,27 @@ hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
     return HVD_ERR_SYSTEM;
 }
 
+hvd_status_t launch_adopt_far(struct launch *l, uint64_t agent,
+                              const char *host)
+{
+    struct launched *item = make_room(l);
+
+    if (!item)
+        return HVD_ERR_NOMEM;
+    *item = (struct launched){.ops = l->config.ops ? l->config.ops
+                                                   : &launch_ssh,
+                              .stage = LAUNCHED_RUNS,
+                              .agent = agent,
+                              .up = true,
+                              .adopted = true,
+                              .pidfd = -1,
+                              .lifeline_fd = -1,
+                              .stderr_fd = -1};
+    snprintf(item->host, sizeof(item->host), "%s", host);
+    l->n++;
+    return HVD_OK;
+}
+
 /* ---- places -------------------------------------------------------------- */
 
 static void is_over(struct launch *l, struct launched *item, const char *why)
@@ -343,6 +365,9 @@ static void cut_lifeline(const struct launch *l, struct launched *item)
 {
     if (l->config.job_dir && item->ops->same_machine)
         proc_signal(item->pidfd, SIGTERM);
+    if (l->config.job_dir && item->lifeline_fd >= 0 && item->ops->client &&
+        write(item->lifeline_fd, &(char){HANDOVER_STOP}, 1) < 0)
+        log_debug("host %s: its %s has ended", item->host, item->ops->name);
     fd_close(&item->lifeline_fd);
 }
 
@@ -353,6 +378,12 @@ static void kill_process(const struct launched *item)
     proc_signal(item->pidfd, SIGKILL);
     if (item->ops->client && !item->ops->shepherd && item->pid > 1)
         kill(-item->pid, SIGKILL);
+}
+
+/* At the other end of a client is an agent that its end alone does not end. */
+static bool outlives(const struct launch *l, const struct launched *item)
+{
+    return l->config.job_dir && item->ops->client && item->up;
 }
 
 void launch_stop(struct launch *l, uint64_t agent, uint64_t deadline_us)
@@ -503,8 +534,9 @@ void launch_kill(struct launch *l, uint64_t agent)
         forget(l, item);
         return;
     }
-    fd_close(&item->lifeline_fd);
-    kill_process(item);
+    cut_lifeline(l, item);
+    if (!outlives(l, item)) /* else the word has to get there */
+        kill_process(item);
     kill_groups(item);
     item->cut = true; /* it is not asked about any more */
     item->kill_us = clock_now_us() + END_GRACE_US;

@@ -110,9 +110,8 @@ struct launched {
 
 struct launch_ops {
     const char *name;
-    bool same_machine; /* pids that its agents tell are pids here, and they can
-                          outlive the driver; workers have its environment
-                          through them */
+    bool same_machine; /* pids that its agents tell are pids here; workers have
+                          its environment through them */
     bool client;       /* what it starts is not the agent: it takes its time,
                           and says on stderr what went wrong */
     const char *(*program)(void); /* the client's; NULL: it has none */
@@ -155,6 +154,9 @@ void launch_abandon(struct launch *l);
  * HVD_ERR_SYSTEM. */
 hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
                           uint64_t started) HVD_MUST_CHECK;
+/* The same of another machine: whether it lives is told by heartbeats alone. */
+hvd_status_t launch_adopt_far(struct launch *l, uint64_t agent,
+                              const char *host) HVD_MUST_CHECK;
 /* NULL: it was neither started nor adopted here, or has been reaped. */
 const struct launched *launch_find(const struct launch *l, uint64_t agent);
 

@@ -89,8 +89,7 @@ static void set_endpoints(struct handover_word *words,
         ENV_OUTPUT, far ? config->far_outputs : config->output_endpoint};
 }
 
-/* It has no job_dir: who comes after this driver can adopt nobody who is on
- * another machine, so such an agent ends with its driver. */
+/* That a successor may come; not the directory, which is this machine's. */
 static hvd_status_t say_header(struct launch_client *c,
                                const struct launch_config *config,
                                const struct launched *item)
@@ -104,6 +103,7 @@ static hvd_status_t say_header(struct launch_client *c,
         {ENV_AGENT, id},
         {ENV_HOST, item->host},
         {ENV_NETWORK, config->network},
+        {ENV_OUTLIVES, config->job_dir ? "1" : NULL},
         {ENV_DATA_PORTS, config->data_ports},
         {ENV_LOG_LEVEL, launch_level_name(config->log_level)},
         {ENV_NOTICE_SCRIPT, absolute(config->notice_script, c->notice)}};
@@ -142,8 +142,9 @@ static hvd_status_t write_header(const struct launch_client *c, int fd)
                  : error_set(HVD_ERR_SYSTEM, "a pipe takes %zd bytes alone", n);
 }
 
-static hvd_status_t run(const struct launch_client *c, int stdin_fds[2],
-                        int stderr_fds[2], struct launched *item)
+static hvd_status_t run(const struct launch_client *c, bool outlives,
+                        int stdin_fds[2], int stderr_fds[2],
+                        struct launched *item)
 {
     struct launch_image image = {.path = c->path,
                                  .argv = (char **)(uintptr_t)c->argv,
@@ -151,7 +152,8 @@ static hvd_status_t run(const struct launch_client *c, int stdin_fds[2],
                                  .stdin_fd = -1,
                                  .stderr_fd = -1,
                                  .kept = {-1, -1},
-                                 .apart = true};
+                                 .apart = true,
+                                 .outlives = outlives};
 
     HVD_TRY(open_pipe(stdin_fds, 1));
     HVD_TRY(open_pipe(stderr_fds, 0));
@@ -165,10 +167,11 @@ static hvd_status_t run(const struct launch_client *c, int stdin_fds[2],
     return HVD_OK;
 }
 
-static hvd_status_t open_and_run(struct launch_client *c, struct launched *item)
+static hvd_status_t open_and_run(struct launch_client *c, bool outlives,
+                                 struct launched *item)
 {
     int stdin_fds[2] = {-1, -1}, stderr_fds[2] = {-1, -1};
-    hvd_status_t status = run(c, stdin_fds, stderr_fds, item);
+    hvd_status_t status = run(c, outlives, stdin_fds, stderr_fds, item);
 
     for (int i = 0; i < 2; i++) {
         fd_close(&stdin_fds[i]);
@@ -187,7 +190,7 @@ hvd_status_t launch_client_start(struct launch_client *c,
     if (status == HVD_OK)
         status = say_header(c, config, item);
     if (status == HVD_OK)
-        status = open_and_run(c, item);
+        status = open_and_run(c, config->job_dir != NULL, item);
     free(c->envp);
     c->envp = NULL;
     explicit_bzero(c->header, sizeof(c->header));

@@ -118,7 +118,8 @@ child_main(const struct launch_image *image, int error_fd, pid_t parent)
         setsid();
     else
         setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!image->outlives)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* it died before the line above */
     if (place_fds(image)) {

@@ -21,11 +21,12 @@ struct launch_image {
     int kept[2];   /* stay open under their numbers; -1: none */
     bool apart;    /* in a session of its own, not only a group: it has no
                       terminal to ask somebody at */
+    bool outlives; /* the driver: what it has started there does */
 };
 
-/* The child dies with this thread. pid, pidfd and report_fd of *item are set.
- * Does not wait until it runs. HVD_ERR_SYSTEM with the sentence: there is none.
- */
+/* The child dies with this thread, unless it outlives it. pid, pidfd and
+ * report_fd of *item are set. Does not wait until it runs. HVD_ERR_SYSTEM with
+ * the sentence: there is none. */
 hvd_status_t launch_process(const struct launch_image *image,
                             struct launched *item) HVD_MUST_CHECK;
 

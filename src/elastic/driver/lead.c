@@ -21,7 +21,7 @@ enum {
 
 /* ---- writing down -------------------------------------------------------- */
 
-/* Of another machine it ends with this driver: no process has this number. */
+/* Of another machine: no process here has this number. */
 static void identify_agent(const struct lead *lead, struct entry_host *host)
 {
     const struct launched *agent = launch_find(lead->launch, host->agent);
@@ -73,6 +73,14 @@ void lead_step(struct lead *lead, const struct driver *d,
     keep_step(&keep, d, actions, n);
     if (first)
         journal_flush(lead->journal, FIRST_MS);
+}
+
+void lead_put_places(struct lead *lead, const struct entry_places *places)
+{
+    struct entry entry = {.type = ENTRY_PLACES, .u.places = *places};
+
+    if (lead->dir)
+        put(lead, &entry);
 }
 
 static void tell_trouble(struct lead *lead)

@@ -42,6 +42,9 @@ hvd_status_t lead_open(struct lead *lead, const char *dir, struct memory *m,
 void lead_step(struct lead *lead, const struct driver *d,
                const struct driver_action *actions, size_t n, bool first);
 
+/* Where agents and workers of other machines call. */
+void lead_put_places(struct lead *lead, const struct entry_places *places);
+
 /* After each wait of the loop, before anything is believed or done. false:
  * `replaced`. */
 bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us);

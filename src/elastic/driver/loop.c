@@ -205,6 +205,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     t = earliest(t, status_deadline(&l->status));
     t = earliest(t, lead_deadline(&l->lead));
     t = earliest(t, clients_deadline(l));
+    t = earliest(t, loop_listen_deadline(l));
     t = earliest(t, network_deadline(&l->network, now_us));
     return earliest(t, output_deadline(&l->output));
 }
@@ -506,6 +507,7 @@ int loop_run(const struct options *options, struct heir *heir)
     }
     l->options = options;
     l->heir = heir;
+    l->began_us = now_us;
     l->epoll_fd = l->signal_fd = -1;
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (open_output(l) != HVD_OK) {

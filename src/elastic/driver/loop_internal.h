@@ -27,6 +27,12 @@ struct parting {
     uint64_t agent, at_us;
 };
 
+/* Where a driver listens, or wants to. */
+struct loop_place {
+    char address[ADDRESS_ENDPOINT_MAX];
+    uint16_t port, output_port;
+};
+
 enum {
     AGENT_STOP_US = 5000000, /* for an agent's end, or its next output then */
     FILES_HOLD_US = 5000000, /* see loop_hold_time() */
@@ -66,6 +72,10 @@ struct loop {
     struct network network;
     char far_endpoints[WIRE_ENDPOINTS_MAX];
     char far_outputs[WIRE_ENDPOINTS_MAX];
+    /* where agents call, and the driver before listens still */
+    struct loop_place held[WIRE_ROUTER_ENDPOINTS];
+    size_t n_held;
+    uint64_t held_us, began_us; /* the next try; when this driver began */
     uint64_t next_discovery_us;
     bool script_open;
     /* the newest complaint about lines of the script, and when it is repeated,
@@ -177,6 +187,10 @@ hvd_status_t loop_inherit_network(struct loop *l,
 /* false: whether others reach it has to be found out first; then it is fed. */
 bool network_meets(struct loop *l, const struct msg_agent_hello *hello);
 void network_hears(struct loop *l, uint64_t agent, const struct msg_probed *m);
+/* Where others call, in the words of the journal. */
+void loop_list_places(const struct loop *l, struct entry_places *places);
+/* When it is tried again to listen. */
+uint64_t loop_listen_deadline(const struct loop *l);
 /* Whatever is to be done by now. */
 void network_look(struct loop *l, uint64_t now_us);
 

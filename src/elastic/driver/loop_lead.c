@@ -138,6 +138,8 @@ hvd_status_t loop_open_lead(struct loop *l)
              l->output_endpoint);
     if (!l->heir)
         status = remember_job(l, m);
+    if (l->far_endpoints[0])
+        loop_list_places(l, &m->places);
     if (status == HVD_OK)
         status = lead_open(&l->lead, l->options->job_dir, m, &own, &l->launch,
                            look_every_us(l->options));
@@ -243,6 +245,17 @@ static void know_speakers(struct loop *l, const struct memory *m)
     }
 }
 
+static bool adopt_agent_of(struct loop *l, const struct entry_host *host)
+{
+    hvd_status_t status = host->pid < 0
+                              ? launch_adopt_far(&l->launch, host->agent,
+                                                 host->name)
+                              : launch_adopt(&l->launch, host->agent,
+                                             (pid_t)host->pid, host->started);
+
+    return status == HVD_OK;
+}
+
 /* The memory changes as they are told of: a copy of what is needed. */
 void loop_adopt_agents(struct loop *l)
 {
@@ -253,12 +266,10 @@ void loop_adopt_agents(struct loop *l)
     for (size_t i = 0; gone && i < n; i++) {
         const struct entry_host *host = &m->hosts[i];
 
-        if (host->agent == 0 || host->pid == 0)
+        if (host->agent == 0 || host->pid == 0 || adopt_agent_of(l, host))
             continue;
-        if (launch_adopt(&l->launch, host->agent, (pid_t)host->pid,
-                         host->started) == HVD_OK)
-            continue;
-        end_groups(m, host->agent);
+        if (host->pid > 0)
+            end_groups(m, host->agent);
         gone[n_gone++] = host->agent;
     }
     know_speakers(l, m);

@@ -9,6 +9,7 @@
  * sockets from when another machine is listed. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -19,6 +20,8 @@
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/reach.h"
 
+enum { HELD_US = 500000 };
+
 /* ---- where we listen ----------------------------------------------------- */
 
 static void add_endpoint(char *list, size_t max, const char *endpoint)
@@ -28,15 +31,15 @@ static void add_endpoint(char *list, size_t max, const char *endpoint)
     snprintf(list + n, max - n, "%s%s", n > 0 ? "," : "", endpoint);
 }
 
-/* Both sockets, the second one port above, if ports are given. */
-static hvd_status_t listen_at(struct loop *l, const char *address,
-                              uint16_t port)
+/* Both sockets; ports 0: any. */
+static hvd_status_t listen_at(struct loop *l, const struct loop_place *place)
 {
     const char *control, *output;
 
-    HVD_TRY(wire_router_listen(l->router, address, port, &control));
-    HVD_TRY(wire_router_listen(l->output_router, address,
-                               port > 0 ? (uint16_t)(port + 1) : 0, &output));
+    HVD_TRY(
+        wire_router_listen(l->router, place->address, place->port, &control));
+    HVD_TRY(wire_router_listen(l->output_router, place->address,
+                               place->output_port, &output));
     add_endpoint(l->far_endpoints, sizeof(l->far_endpoints), control);
     add_endpoint(l->far_outputs, sizeof(l->far_outputs), output);
     return HVD_OK;
@@ -57,23 +60,123 @@ static hvd_status_t own_interfaces(const struct loop *l,
     return *n_p > 0 ? HVD_OK : interfaces_list("lo", items, n_p);
 }
 
+static uint16_t port_of(const char *endpoint)
+{
+    const char *colon = strrchr(endpoint, ':');
+
+    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+/* Where the driver before was at this address, as all who had called there call
+ * again. False: it was not. */
+static bool find_announced(const struct memory *m, struct loop_place *place)
+{
+    const char *controls = m->places.control, *outputs = m->places.output;
+    char control[ADDRESS_ENDPOINT_MAX], output[ADDRESS_ENDPOINT_MAX];
+    char address[ADDRESS_ENDPOINT_MAX];
+
+    while (address_take(&controls, control) && address_take(&outputs, output))
+        if (address_of_endpoint(control, address) &&
+            strcmp(address, place->address) == 0) {
+            place->port = port_of(control);
+            place->output_port = port_of(output);
+            return true;
+        }
+    return false;
+}
+
+static void hold(struct loop *l, const struct loop_place *place)
+{
+    log_warn("%s -> agents on other machines call there: tried again until the "
+             "driver before, process %" PRId64 ", has ended",
+             error_text(), l->heir->before.pid);
+    if (l->n_held < ARRAY_SIZE(l->held))
+        l->held[l->n_held++] = *place;
+}
+
 /* With --control-port a port that is taken ends the job, as nobody would find
- * its driver. A successor's may be held by the driver before, which hangs:
- * DIR/driver tells that it is at another one. */
+ * its driver. A successor's may be held by the driver before, which hangs: it
+ * listens at another one meanwhile, which DIR/driver tells. */
 static hvd_status_t try_address(struct loop *l, const char *address)
 {
     uint16_t port = (uint16_t)l->options->control_port;
-    hvd_status_t status = listen_at(l, address, port);
+    struct loop_place place = {.port = port,
+                               .output_port = (uint16_t)(port + (port > 0))};
+    bool announced;
+    hvd_status_t status;
 
+    snprintf(place.address, sizeof(place.address), "%s", address);
+    announced = l->heir && find_announced(&l->heir->memory, &place);
+    status = listen_at(l, &place);
     if (status == HVD_OK)
         return HVD_OK;
     if (port > 0 && !l->heir)
         return error_prefix(status, "--control-port %u", port);
-    log_warn("%s -> not there", error_text());
-    if (port > 0 && listen_at(l, address, 0) != HVD_OK)
+    if (announced && driver_has_far_agents(&l->heir->memory))
+        hold(l, &place);
+    else
+        log_warn("%s -> not there", error_text());
+    place.port = place.output_port = 0;
+    if (l->heir && listen_at(l, &place) != HVD_OK)
         log_warn("%s -> not there", error_text());
     error_clear();
     return HVD_OK;
+}
+
+static void add_held(char *list, size_t max, const char *address, uint16_t port)
+{
+    bool v6 = strchr(address, ':') != NULL;
+    char endpoint[ADDRESS_ENDPOINT_MAX + 24];
+
+    snprintf(endpoint, sizeof(endpoint), "tcp://%s%s%s:%u", v6 ? "[" : "",
+             address, v6 ? "]" : "", port);
+    add_endpoint(list, max, endpoint);
+}
+
+void loop_list_places(const struct loop *l, struct entry_places *places)
+{
+    snprintf(places->control, sizeof(places->control), "%s", l->far_endpoints);
+    snprintf(places->output, sizeof(places->output), "%s", l->far_outputs);
+    for (size_t i = 0; i < l->n_held; i++) {
+        const struct loop_place *held = &l->held[i];
+
+        add_held(places->control, sizeof(places->control), held->address,
+                 held->port);
+        add_held(places->output, sizeof(places->output), held->address,
+                 held->output_port);
+    }
+}
+
+static void put_places(struct loop *l)
+{
+    struct entry_places places = {0};
+
+    loop_list_places(l, &places);
+    lead_put_places(&l->lead, &places);
+}
+
+/* A hung driver holds its port until it ends. Those who call there are waited
+ * for meanwhile, as they cannot come. */
+static void listen_again(struct loop *l, uint64_t now_us)
+{
+    size_t n = l->n_held;
+
+    if (n == 0 || now_us < l->held_us)
+        return;
+    l->held_us = now_us + HELD_US;
+    for (size_t i = n; i-- > 0;)
+        if (listen_at(l, &l->held[i]) == HVD_OK)
+            l->held[i] = l->held[--l->n_held];
+    error_clear();
+    if (l->n_held < n)
+        put_places(l);
+    else if (now_us - l->began_us < l->options->driver_timeout_us)
+        driver_adopt_longer(&l->driver, now_us);
+}
+
+uint64_t loop_listen_deadline(const struct loop *l)
+{
+    return l->n_held > 0 ? l->held_us : CLOCK_NEVER;
 }
 
 static hvd_status_t go_far(struct loop *l)
@@ -100,6 +203,7 @@ static hvd_status_t go_far(struct loop *l)
                          "machines could reach it");
     l->launch.config.far_endpoints = l->far_endpoints;
     l->launch.config.far_outputs = l->far_outputs;
+    put_places(l);
     return HVD_OK;
 }
 
@@ -215,6 +319,7 @@ void network_look(struct loop *l, uint64_t now_us)
 {
     struct network_action a;
 
+    listen_again(l, now_us);
     while (!l->network.quiet && !l->finished && loop_acts(l) &&
            network_next(&l->network, count_expected(l), now_us, &a))
         if (a.what == NETWORK_PROBE)

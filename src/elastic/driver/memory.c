@@ -177,6 +177,9 @@ bool memory_fold(struct memory *m, const struct entry *entry)
         return fold_slot(m, &entry->u.slot);
     case ENTRY_WORKER:
         return fold_worker(m, &entry->u.worker);
+    case ENTRY_PLACES:
+        m->places = entry->u.places;
+        return true;
     case ENTRY_NONE:
         break;
     }
@@ -234,6 +237,9 @@ bool memory_entry(const struct memory *m, size_t at, struct entry *entry)
     } else if (is_among(&at, m->state.term != 0)) {
         entry->type = ENTRY_STATE;
         entry->u.state = m->state;
+    } else if (is_among(&at, m->places.control[0] != '\0')) {
+        entry->type = ENTRY_PLACES;
+        entry->u.places = m->places;
     } else if (is_among(&at, m->n_hosts)) {
         entry->type = ENTRY_HOST;
         entry->u.host = m->hosts[at];

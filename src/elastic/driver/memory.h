@@ -16,6 +16,7 @@ struct memory {
     char *argv, *env, *environment;
     size_t argv_max, env_max, environment_max;
     struct entry_state state;     /* term 0: none yet */
+    struct entry_places places;   /* "": all are here */
     struct entry_host *hosts;     /* [n_hosts], by name */
     struct entry_slot *slots;     /* [n_slots], by host and number */
     struct entry_worker *workers; /* [n_workers], by id; nobody who is gone */

@@ -51,6 +51,7 @@
 #define ENV_ADDRESS       "HVD_ADDRESS"
 #define ENV_DATA_PORTS    "HVD_DATA_PORTS"
 #define ENV_JOB_DIR       "HVD_JOB_DIR"
+#define ENV_OUTLIVES      "HVD_OUTLIVES" /* the driver, on another machine */
 #define ENV_NOTICE_SCRIPT "HVD_NOTICE_SCRIPT"
 #define ENV_LOG_LEVEL     "HVD_LOG_LEVEL"
 #define ENV_TIMELINE      "HVD_TIMELINE"

@@ -14,8 +14,9 @@
  *   end
  *
  * Blank lines come before it: a start-up file of a login may read some of its
- * stdin. Names are those of env.h; one that is not known is no mistake. Nothing
- * follows: from then on stdin is the agent's lifeline.
+ * stdin. Names are those of env.h; one that is not known is no mistake. From
+ * then on stdin is the agent's lifeline: HANDOVER_STOP on it tells the agent to
+ * end, and its end that the client, the network or the driver has ended.
  *
  * Pure. Threads: any. Memory: the caller's, who overwrites it: it has held
  * secrets. */
@@ -31,7 +32,8 @@ enum {
     HANDOVER_MAX = 8192, /* bytes of it */
     HANDOVER_BLANK = 8,  /* blank lines before it */
     HANDOVER_WORDS_MAX = 32,
-    HANDOVER_TEXT_MAX = 128 /* of a sentence */
+    HANDOVER_TEXT_MAX = 128, /* of a sentence */
+    HANDOVER_STOP = '!'
 };
 
 /* ---- the driver's side --------------------------------------------------- */

@@ -33,6 +33,13 @@ static socklen_t fill(const char *address, uint16_t port,
     return sizeof(*v6);
 }
 
+static void set_reuse(int fd)
+{
+    int one = 1;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+}
+
 /* A port that was asked for may have connections of who had it before. */
 static void set_options(int fd, int family, bool again)
 {
@@ -43,7 +50,15 @@ static void set_options(int fd, int family, bool again)
     if (family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
     if (again)
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+        set_reuse(fd);
+}
+
+/* When the port is chosen, so that it is nobody else's: its connections have it
+ * from the listener, and a successor can listen there while they linger. */
+static bool open_for_connections(int fd)
+{
+    set_reuse(fd);
+    return listen(fd, BACKLOG) == 0;
 }
 
 static int open_at(const char *address, uint16_t port)
@@ -56,7 +71,7 @@ static int open_at(const char *address, uint16_t port)
     if (fd < 0)
         return -1;
     set_options(fd, sa.ss_family, port != 0);
-    if (bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, (struct sockaddr *)&sa, len) == 0 && open_for_connections(fd))
         return fd;
     error = errno;
     close(fd);

@@ -138,9 +138,9 @@ bool contact_follow(struct contact *c, uint64_t now_us, uint64_t term,
 {
     struct wire_dealer *dealer;
 
-    if (!c->scout || now_us < c->look_us)
+    if (!c->scout || now_us < c->follow_us)
         return false;
-    c->look_us = now_us + LOOK_US;
+    c->follow_us = now_us + LOOK_US;
     if (!scout_look(c->scout, 0, b) || !is_another(b, term))
         return false;
     if (dial(c, b->endpoint, &dealer) != HVD_OK) {
@@ -148,22 +148,32 @@ bool contact_follow(struct contact *c, uint64_t now_us, uint64_t term,
                  error_text());
         return false;
     }
+    drop_spare(c);
     wire_dealer_destroy(c->dealer);
     c->dealer = dealer;
     return true;
 }
 
+/* When a successor is looked for, or another connection is tried. */
+static uint64_t next_look(const struct contact *c, bool tries)
+{
+    if (!tries || (c->scout && c->follow_us < c->look_us))
+        return c->follow_us;
+    return c->look_us;
+}
+
 /* With one address that is the same one: a firewall that has forgotten the
- * connection lets a new one pass. With a --job-dir all are on one machine.
- * The driver hears this HELLO before it answers: from then on the newest
- * connection speaks for this worker. */
+ * connection lets a new one pass. Within this machine none is forgotten. The
+ * driver hears this HELLO before it answers: from then on the newest connection
+ * speaks for this worker. A successor that listens there does not answer it. */
 uint64_t contact_try_next(struct contact *c, uint64_t now_us, uint64_t pause_us,
                           const struct message *hello)
 {
+    bool tries = !c->scout || !address_endpoint_is_loopback(c->endpoints[0]);
     size_t next;
 
-    if (c->scout || now_us < c->look_us)
-        return c->look_us;
+    if (!tries || now_us < c->look_us)
+        return next_look(c, tries);
     next = ((c->spare ? c->spare_at : c->at) + 1) % c->n_endpoints;
     c->look_us = now_us + redial_pause(pause_us, c->n_tried++, c->n_endpoints);
     drop_spare(c);
@@ -173,7 +183,7 @@ uint64_t contact_try_next(struct contact *c, uint64_t now_us, uint64_t pause_us,
         drop_spare(c);
     }
     c->spare_at = next;
-    return c->look_us;
+    return next_look(c, tries);
 }
 
 int contact_spare_fd(const struct contact *c)

@@ -23,7 +23,8 @@ struct contact {
     char endpoints[WIRE_ROUTER_ENDPOINTS][ADDRESS_ENDPOINT_MAX];
     size_t n_endpoints, at, spare_at; /* of each connection */
     size_t n_tried;                   /* since the driver was heard */
-    uint64_t look_us; /* for a successor; the next address; not before */
+    uint64_t look_us, follow_us; /* at the next address; for a successor; not
+                                    before */
 };
 
 /* Dial the driver that process_self.self names, or its successor: *term_p is
