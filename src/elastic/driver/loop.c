@@ -326,32 +326,6 @@ static void configure(const struct loop *l, struct driver_config *c)
     };
 }
 
-static hvd_status_t pack_program(struct loop *l)
-{
-    const struct options *o = l->options;
-    size_t nbytes = 0;
-
-    for (int i = 0; i < o->n_program; i++)
-        nbytes += strlen(o->program[i]) + 1;
-    if (nbytes > WIRE_MESSAGE_MAX / 2)
-        return error_set(HVD_ERR_INVALID, "the program's arguments are longer "
-                                          "than 2 MiB");
-    l->argv_packed = malloc(nbytes);
-    if (!l->argv_packed)
-        return error_set(HVD_ERR_NOMEM, "no memory for the arguments");
-    for (int i = 0; i < o->n_program; i++) {
-        size_t n = strlen(o->program[i]) + 1;
-
-        memcpy(l->argv_packed + l->argv_nbytes, o->program[i], n);
-        l->argv_nbytes += (uint32_t)n;
-    }
-    if (l->heir) /* it may not be there just now */
-        memcpy(l->cwd, l->heir->memory.job.cwd, sizeof(l->cwd));
-    else if (!getcwd(l->cwd, sizeof(l->cwd)))
-        return error_errno("cannot tell the working directory");
-    return HVD_OK;
-}
-
 static hvd_status_t open_sockets(struct loop *l)
 {
     HVD_TRY(loop_make_secret(l));
@@ -429,7 +403,7 @@ static hvd_status_t loop_open(struct loop *l, uint64_t now_us)
     HVD_TRY(rlimits_prepare());
     HVD_TRY(loop_open_signals(l));
     HVD_TRY(open_sockets(l));
-    HVD_TRY(pack_program(l));
+    HVD_TRY(loop_pack_program(l));
     HVD_TRY(open_discovery(l));
     HVD_TRY(loop_open_sinks(l));
     HVD_TRY(loop_pack_env(l));

@@ -208,6 +208,34 @@ hvd_status_t loop_pack_env(struct loop *l)
     return may_go_elsewhere(l->options) ? pack_elsewhere(l) : HVD_OK;
 }
 
+/* ---- the program --------------------------------------------------------- */
+
+hvd_status_t loop_pack_program(struct loop *l)
+{
+    const struct options *o = l->options;
+    size_t nbytes = 0;
+
+    for (int i = 0; i < o->n_program; i++)
+        nbytes += strlen(o->program[i]) + 1;
+    if (nbytes > WIRE_MESSAGE_MAX / 2)
+        return error_set(HVD_ERR_INVALID, "the program's arguments are longer "
+                                          "than 2 MiB");
+    l->argv_packed = malloc(nbytes);
+    if (!l->argv_packed)
+        return error_set(HVD_ERR_NOMEM, "no memory for the arguments");
+    for (int i = 0; i < o->n_program; i++) {
+        size_t n = strlen(o->program[i]) + 1;
+
+        memcpy(l->argv_packed + l->argv_nbytes, o->program[i], n);
+        l->argv_nbytes += (uint32_t)n;
+    }
+    if (l->heir) /* it may not be there just now */
+        memcpy(l->cwd, l->heir->memory.job.cwd, sizeof(l->cwd));
+    else if (!getcwd(l->cwd, sizeof(l->cwd)))
+        return error_errno("cannot tell the working directory");
+    return HVD_OK;
+}
+
 /* ---- who starts agents --------------------------------------------------- */
 
 hvd_status_t loop_open_launch(struct loop *l)

@@ -211,6 +211,8 @@ void loop_cannot_begin(struct loop *l, const char *why);
 
 /* loop_env.c: what SPAWN says of the environment */
 hvd_status_t loop_pack_env(struct loop *l) HVD_MUST_CHECK;
+/* ... and of the program, and the directory that it starts in. */
+hvd_status_t loop_pack_program(struct loop *l) HVD_MUST_CHECK;
 
 /* Who starts agents, and what it has to know. */
 hvd_status_t loop_open_launch(struct loop *l) HVD_MUST_CHECK;
