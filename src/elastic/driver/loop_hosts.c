@@ -62,11 +62,11 @@ static bool is_held(struct loop *l, const struct hosts *hosts)
     const char *name;
 
     if (l->query) /* of several the newest is used */
-        return hosts_copy(hosts, &l->held);
+        return hosts_copy(hosts, &l->pending_hosts);
     if (l->launch.config.ops) /* it makes no difference where a host is */
         return false;
     while ((name = name_in_doubt(l, hosts)) != NULL) {
-        if (hosts_copy(hosts, &l->held) && ask(l, name))
+        if (hosts_copy(hosts, &l->pending_hosts) && ask(l, name))
             return true;
         local_decide(&l->launch.local, name, false);
         if (local_doubts(&l->launch.local, name))
@@ -80,8 +80,8 @@ static void end_query(struct loop *l, struct hosts *hosts_p)
 {
     name_query_end(l->query);
     l->query = NULL;
-    *hosts_p = l->held;
-    l->held = (struct hosts){0};
+    *hosts_p = l->pending_hosts;
+    l->pending_hosts = (struct hosts){0};
 }
 
 void loop_hear_names(struct loop *l, uint64_t now_us)

@@ -86,7 +86,7 @@ struct loop {
     struct name_query *query; /* NULL: nothing */
     char queried[HOSTS_NAME_MAX];
     uint64_t query_until_us;
-    struct hosts held;
+    struct hosts pending_hosts;
     /* the current generation: its key, its table encoded once for all, and once
      * for those who know the one before; NULL: nobody has needed that yet */
     uint64_t keyed_generation;
