@@ -9,8 +9,8 @@
 #include <hvd/status.h>
 
 /* Take what driver and agent cannot do without: as many descriptors as the hard
- * limit has, a stack of a megabyte, and a system that can watch processes. HVD_ERR_SYSTEM names what
- * is missing. */
+ * limit has, a stack of a megabyte, and a system that can watch processes.
+ * HVD_ERR_SYSTEM names what is missing. */
 hvd_status_t rlimits_prepare(void) HVD_MUST_CHECK;
 
 /* In a child before its exec: the limits that rlimits_prepare() found.

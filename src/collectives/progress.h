@@ -8,7 +8,8 @@
  * until the first gives.
  *
  * Threads: the issuing thread, of calls by name any; and the thread made here,
- * which blocks all signals. Memory: one struct from the first comm_post() to comm_destroy(). */
+ * which blocks all signals. Memory: one struct from the first comm_post() to
+ * comm_destroy(). */
 #ifndef COLLECTIVES_PROGRESS_H
 #define COLLECTIVES_PROGRESS_H
 

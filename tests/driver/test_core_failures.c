@@ -168,7 +168,7 @@ START_TEST(m11_agent_that_never_comes_up_is_tried_again)
     at(f, 10, commits("w1"));
     at(f, 10, hosts("a:1 b:4"));
     at(f, 10, agent_gone("b"));
-    expect(f, "start agent: b\nno start: b: was killed by signal 9\n");
+    expect(f, "start agent: b\nno start: b: was killed by SIGKILL\n");
     for (ms = 100; ms < 1000000; ms += 100) {
         pass(f, ms);
         if (f->driver.hosts[1].agent_phase != AGENT_STARTING)

@@ -295,18 +295,17 @@ struct driver_host {
     uint64_t agent_since_us, agent_heard_us;
     uint64_t heard_us; /* one of its workers was heard */
     uint64_t pong_us;  /* when its last PING was answered */
-    uint64_t wave;    /* what was started together is announced together (M7) */
-    bool fresh;       /* its agent has just come up: spawns belong to `wave` */
+    uint64_t wave; /* what was started together is announced together (M7) */
+    bool fresh;    /* its agent has just come up: spawns belong to `wave` */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
     bool inherited;    /* its agent has yet to tell all it knows */
+    bool awaited;      /* see doubt_us */
     bool meddled;      /* its agent has reported on another's worker */
     uint32_t n_apart;  /* how often in a row it was apart from the others */
     /* in doubt, after one of its workers was accused: nobody is started. The
-     * agent of the other; when that is asked again, 0: it was asked */
+     * agent of the other; when that is asked again, or, if the next generation
+     * awaits the answer (doubt.c), by when; 0: it was asked */
     uint64_t doubted_by, doubt_us;
-    /* ... and the next generation waits for the answer (doubt.c), until then;
-     * 0: it does not */
-    uint64_t awaited_until_us;
     void *slots; /* [slots_max] slot_at(); none until an agent is started */
     size_t slots_max;
 };

@@ -365,6 +365,10 @@ void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
 /* It stays empty for a while. */
 void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
                 const char *why);
+/* The host's workers die, which is no failure of theirs; but not those with
+ * whom the state might end. */
+void host_end_workers(struct driver *d, const struct driver_host *host,
+                      const char *how);
 /* Not to be used, and its workers die, but not the last that hold the state. */
 void blacklist_host(struct driver *d, struct driver_host *host,
                     const char *why);

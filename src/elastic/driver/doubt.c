@@ -30,8 +30,9 @@ void host_doubt(struct driver *d, struct driver_host *host,
 
 void doubt_forget(struct driver *d, struct driver_host *host)
 {
-    d->recheck |= host->awaited_until_us != 0;
-    host->doubted_by = host->doubt_us = host->awaited_until_us = 0;
+    d->recheck |= host->awaited;
+    host->awaited = false;
+    host->doubted_by = host->doubt_us = 0;
 }
 
 void doubt_end(struct driver *d, struct driver_host *host)
@@ -127,7 +128,8 @@ static void ask_about(struct driver *d, const struct quarrel *q)
     struct driver_host *goes = of_goes ? q->of : q->by;
 
     doubt(d, goes, of_goes ? q->by : q->of, answer_limit(d));
-    goes->awaited_until_us = d->now_us + answer_limit(d) + ANSWER_SLACK_US;
+    goes->awaited = true;
+    goes->doubt_us = d->now_us + answer_limit(d) + ANSWER_SLACK_US;
 }
 
 /* The host that most have accused is asked about first: the quarrels of others
@@ -137,8 +139,7 @@ static bool ask_next(struct driver *d)
     struct quarrel q, worst = {NULL, NULL};
 
     for (size_t i = 0; i < d->n_accused; i++) {
-        if (!quarrel_of(d, i, &q) || q.by->awaited_until_us != 0 ||
-            q.of->awaited_until_us != 0)
+        if (!quarrel_of(d, i, &q) || q.by->awaited || q.of->awaited)
             continue;
         if (!worst.of || count_accusers(d, q.of) > count_accusers(d, worst.of))
             worst = q;
@@ -152,7 +153,7 @@ static void ask_all(struct driver *d)
 {
     d->asked_generation = d->generation;
     for (size_t i = 0; i < d->n_hosts; i++)
-        d->hosts[i].awaited_until_us = 0;
+        d->hosts[i].awaited = false;
     while (ask_next(d))
         continue;
 }
@@ -164,22 +165,9 @@ bool doubts_pending(struct driver *d)
     if (d->asked_generation != d->generation)
         ask_all(d);
     for (size_t i = 0; i < d->n_hosts; i++)
-        if (d->hosts[i].awaited_until_us != 0)
+        if (d->hosts[i].awaited)
             return true;
     return false;
-}
-
-static void kill_workers(struct driver *d, const struct driver_host *host,
-                         const char *how)
-{
-    struct driver_worker *w = NULL;
-
-    while ((w = next_on_host(d, host, w)) != NULL) {
-        if (worker_is_dead(w))
-            continue;
-        action_kill(d, w, 0);
-        worker_dies(d, w, how, false);
-    }
 }
 
 /* The two do not reach each other: all of its workers go at once, and no
@@ -190,10 +178,10 @@ static void remove_host(struct driver *d, struct driver_host *host,
     char how[WIRE_TEXT_MAX];
     struct text t = text_into(how, sizeof(how));
 
-    host->awaited_until_us = 0;
+    host->awaited = false;
     text_add(&t, "is on a host that is cut off: ");
     text_add(&t, why);
-    kill_workers(d, host, how);
+    host_end_workers(d, host, how);
     d->recheck = true;
 }
 
@@ -234,7 +222,7 @@ void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
         leave_alone(d, host, rest_us);
     else
         host->doubt_us = d->now_us + rest_us;
-    if (host->awaited_until_us != 0)
+    if (host->awaited)
         remove_host(d, host, why);
     r = record_add(d, RECORD_HOST_APART);
     r->host = host->name;
@@ -247,8 +235,10 @@ void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
 
 void doubt_tick(struct driver *d, struct driver_host *host)
 {
-    if (host->doubt_us != 0 && d->now_us >= host->doubt_us)
-        ask_doubt(d, host, 0);
-    if (host->awaited_until_us != 0 && d->now_us >= host->awaited_until_us)
+    if (host->doubt_us == 0 || d->now_us < host->doubt_us)
+        return;
+    if (host->awaited)
         doubt_end(d, host); /* no answer: heartbeats judge the two */
+    else
+        ask_doubt(d, host, 0);
 }

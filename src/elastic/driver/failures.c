@@ -147,9 +147,8 @@ static bool others_hold_state(const struct driver *d,
     return false;
 }
 
-/* The host's workers end, but not those with whom the state might end. */
-static void kill_workers_of(struct driver *d, const struct driver_host *host,
-                            const char *how)
+void host_end_workers(struct driver *d, const struct driver_host *host,
+                      const char *how)
 {
     bool spare = d->ever_committed && !others_hold_state(d, host);
     struct driver_worker *w = NULL;
@@ -165,7 +164,7 @@ static void kill_workers_of(struct driver *d, const struct driver_host *host,
 
 void blacklist_enforce(struct driver *d, const struct driver_host *host)
 {
-    kill_workers_of(d, host, "is on a blacklisted host");
+    host_end_workers(d, host, "is on a blacklisted host");
 }
 
 void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
@@ -186,7 +185,7 @@ void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
     t = text_into(fate, sizeof(fate));
     text_add(&t, "is on a blacklisted host: ");
     text_add(&t, why);
-    kill_workers_of(d, host, fate);
+    host_end_workers(d, host, fate);
 }
 
 void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,

@@ -18,6 +18,8 @@
 #include "base/fd.h"
 #include "base/proc.h"
 #include "base/text.h"
+#include "elastic/driver/launch_client.h"
+#include "elastic/driver/launch_groups.h"
 #include "elastic/driver/launch_process.h"
 #include "elastic/wire/handover.h"
 
@@ -25,9 +27,7 @@ enum {
     END_GRACE_US = 3000000,
     SILENT_US = 5000000, /* until one that has not come up is named */
     PLACES_MAX = 32,     /* clients that are on their way at once */
-    EVENTS_MAX = 64,
-    READ_MAX = 4096, /* of what a client says, at once */
-    LAST_READS = 16  /* when it has ended */
+    EVENTS_MAX = 64
 };
 
 /* What an event of the epoll set is about: an agent, and of it: */
@@ -297,30 +297,6 @@ void launch_up(struct launch *l, uint64_t agent)
 
 /* ---- what clients say ---------------------------------------------------- */
 
-static void tell(void *arg, const char *line)
-{
-    const struct launched *item = arg;
-
-    if (item->up)
-        log_warn("host %s: %s", item->host, line);
-    else
-        log_debug("host %s: %s", item->host, line);
-}
-
-/* True: there may be more. */
-static bool hear_some(struct launched *item, uint64_t now_us)
-{
-    char buf[READ_MAX];
-    ssize_t n = item->stderr_fd < 0 ? 0
-                                    : read(item->stderr_fd, buf, sizeof(buf));
-
-    if (n > 0)
-        words_feed(item->words, buf, (size_t)n, now_us, tell, item);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        fd_close(&item->stderr_fd);
-    return n > 0;
-}
-
 /* An agent that says too much is heard later. On the way to it a login may
  * print what it likes: a full pipe would keep it there. */
 static void hear(struct launch *l, struct launched *item, uint64_t now_us)
@@ -329,7 +305,7 @@ static void hear(struct launch *l, struct launched *item, uint64_t now_us)
 
     if (!item->words)
         return;
-    (void)hear_some(item, now_us);
+    (void)launch_client_hear(item, now_us);
     wait_us = item->up ? words_wait(item->words, now_us) : 0;
     if (wait_us == 0 || item->stderr_fd < 0)
         return;
@@ -344,18 +320,6 @@ static void hear_again(struct launch *l, struct launched *item)
     item->unheard_us = 0;
     if (!watch(l, item->agent, item->stderr_fd, OF_STDERR))
         fd_close(&item->stderr_fd);
-}
-
-static void hear_last(struct launched *item)
-{
-    uint64_t now_us = clock_now_us();
-    int n = 0;
-
-    if (!item->words)
-        return;
-    while (n++ < LAST_READS && hear_some(item, now_us))
-        ;
-    words_end(item->words, tell, item);
 }
 
 /* ---- ending -------------------------------------------------------------- */
@@ -479,46 +443,16 @@ void launch_spawned(struct launch *l, uint64_t agent, int64_t pid)
 {
     struct launched *item = find(l, agent);
 
-    if (!item || !item->ops->same_machine || pid <= 1 || pid > INT32_MAX)
-        return;
-    launch_exited(l, agent, pid); /* it may be told twice */
-    /* without memory for it, only what a worker forks may outlive its agent */
-    if (array_reserve(&item->groups, &item->groups_max, item->n_groups + 1))
-        item->groups[item->n_groups++] = (struct launched_group){
-            (pid_t)pid, proc_started((pid_t)pid)};
+    if (item && item->ops->same_machine && pid > 1 && pid <= INT32_MAX)
+        launch_groups_add(item, (pid_t)pid);
 }
 
 void launch_exited(struct launch *l, uint64_t agent, int64_t pid)
 {
     struct launched *item = find(l, agent);
 
-    for (size_t i = item ? item->n_groups : 0; i-- > 0;)
-        if (item->groups[i].pid == (pid_t)pid)
-            item->groups[i] = item->groups[--item->n_groups];
-}
-
-/* A number is not used anew while anybody is left in its group; but nobody may
- * be left, and we may hear of it late. When the worker began is not known if it
- * had ended before: of what agents of another driver have told us that may be
- * long ago. */
-static bool is_its_own(const struct launched *item,
-                       const struct launched_group *group)
-{
-    uint64_t now;
-
-    if (group->started == 0)
-        return !item->adopted;
-    now = proc_started(group->pid);
-    return now == 0 || now == group->started;
-}
-
-static void kill_groups(struct launched *item)
-{
-    for (size_t i = 0; i < item->n_groups; i++)
-        if (is_its_own(item, &item->groups[i]))
-            kill(-item->groups[i].pid, SIGKILL);
-    array_free(&item->groups, &item->groups_max);
-    item->n_groups = 0;
+    if (item)
+        launch_groups_remove(item, (pid_t)pid);
 }
 
 void launch_kill(struct launch *l, uint64_t agent)
@@ -537,7 +471,7 @@ void launch_kill(struct launch *l, uint64_t agent)
     cut_lifeline(l, item);
     if (!outlives(l, item)) /* else the word has to get there */
         kill_process(item);
-    kill_groups(item);
+    launch_groups_kill(item);
     item->cut = true; /* it is not asked about any more */
     item->kill_us = clock_now_us() + END_GRACE_US;
 }
@@ -613,7 +547,7 @@ static bool has_ended(struct launched *item, char *how, size_t how_max)
         kill_process(item);
     if (waitid(P_PID, (id_t)item->pid, &info, WEXITED | WNOHANG) < 0)
         return false;
-    hear_last(item);
+    launch_client_hear_last(item);
     hear_report(item);
     describe(item, &info, how, how_max);
     return true;
@@ -651,7 +585,7 @@ static bool reap(struct launch *l, struct launched *item,
     }
     if (item->stage == LAUNCHED_COMES)
         soon(l);
-    kill_groups(item);
+    launch_groups_kill(item);
     forget(l, item);
     return true;
 }
@@ -712,7 +646,7 @@ static void wait_one(struct launch *l, uint64_t deadline_us)
     poll(&fd, 1, 1000);
     if (reap(l, item, &end))
         return;
-    kill_groups(item); /* unkillable: the kernel's business */
+    launch_groups_kill(item); /* unkillable: the kernel's business */
     forget(l, item);
 }
 

@@ -1,6 +1,7 @@
 /* elastic/driver/launch_client.c - see launch_client.h. */
 #include "elastic/driver/launch_client.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,14 +10,18 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "elastic/driver/launch_process.h"
 #include "elastic/wire/env.h"
 
 enum {
     CONNECT_MAX_S = 10,
-    CONNECT_PART = 3 /* of --start-timeout */
+    CONNECT_PART = 3, /* of --start-timeout */
+    READ_MAX = 4096,  /* of stderr, at once */
+    LAST_READS = 16   /* when the client has ended */
 };
 
 uint64_t launch_connect_time(const struct launch_config *config)
@@ -195,4 +200,41 @@ hvd_status_t launch_client_start(struct launch_client *c,
     c->envp = NULL;
     explicit_bzero(c->header, sizeof(c->header));
     return status;
+}
+
+/* ---- what it prints on stderr -------------------------------------------- */
+
+static void tell(void *arg, const char *line)
+{
+    const struct launched *item = arg;
+
+    if (item->up)
+        log_warn("host %s: %s", item->host, line);
+    else
+        log_debug("host %s: %s", item->host, line);
+}
+
+bool launch_client_hear(struct launched *item, uint64_t now_us)
+{
+    char buf[READ_MAX];
+    ssize_t n = item->stderr_fd < 0 ? 0
+                                    : read(item->stderr_fd, buf, sizeof(buf));
+
+    if (n > 0)
+        words_feed(item->words, buf, (size_t)n, now_us, tell, item);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        fd_close(&item->stderr_fd);
+    return n > 0;
+}
+
+void launch_client_hear_last(struct launched *item)
+{
+    uint64_t now_us = clock_now_us();
+    int n = 0;
+
+    if (!item->words)
+        return;
+    while (n++ < LAST_READS && launch_client_hear(item, now_us))
+        continue;
+    words_end(item->words, tell, item);
 }

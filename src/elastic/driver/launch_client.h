@@ -62,4 +62,12 @@ hvd_status_t launch_client_start(struct launch_client *c,
                                  bool (*is_kept)(const char *entry),
                                  struct launched *item) HVD_MUST_CHECK;
 
+/* ---- what it prints on stderr ---- */
+
+/* Read some of it; lines of an agent that is up are logged. True: there may be
+ * more. */
+bool launch_client_hear(struct launched *item, uint64_t now_us);
+/* The client has ended: a bounded rest of it. */
+void launch_client_hear_last(struct launched *item);
+
 #endif
