@@ -177,7 +177,8 @@ enum jobdir_life jobdir_life(const char *dir)
             continue;
         if (host->pid < 0)
             life = JOBDIR_ELSEWHERE;
-        else if (proc_started((pid_t)host->pid) == host->started)
+        else if (host->started != 0 &&
+                 proc_started((pid_t)host->pid) == host->started)
             life = JOBDIR_LIVES;
     }
     memory_fini(&m);

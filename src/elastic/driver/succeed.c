@@ -27,6 +27,7 @@ struct attempts {
     uint64_t since_us; /* when the first of them began that failed */
     uint64_t for_us;   /* how long it is tried again */
     size_t n;          /* that failed */
+    bool dressed;      /* the environment is the job's */
     char said[WIRE_TEXT_MAX];
 };
 
@@ -162,8 +163,8 @@ static int go_on(struct options *given, const char *dir, struct heir *heir,
                        "the directory of the job, \"%s\", cannot be entered -> "
                        "going on without",
                        job->cwd);
-    if (!take_environment(&job->environment) ||
-        !list_hosts(&heir->memory, &known))
+    a->dressed = a->dressed || take_environment(&job->environment);
+    if (!a->dressed || !list_hosts(&heir->memory, &known))
         snprintf(heir->why, sizeof(heir->why), "out of memory");
     else if (!parse(job, given, &known, &options, a->n > 0))
         snprintf(heir->why, sizeof(heir->why),
