@@ -8,6 +8,7 @@ usage: test_slurm.py BUILD_DIRECTORY [NAME ...]
 """
 import itertools
 import os
+import shlex
 import signal
 import sys
 
@@ -203,6 +204,27 @@ def kill_of_srun(stage):
     equal(run.hosts_of(), ["n1", "n2"], "hosts")
     check(lost, "nobody trained")
     run.finish(2)
+
+
+@scenario
+def driver_is_killed(stage):
+    """srun outlives it, and so do the agents: a successor goes on with them."""
+    stage.up()
+    job = os.path.join(stage.directory(), "job")
+    run = Run(stage, (*QUICK, "--min-np", "1", "--job-dir", job),
+              ("--epochs", "1", "--step-us", str(STEP_US)))
+    stage.runs.append(run)
+    run.command = ["salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c",
+                   "%s; exec %s --resume %s" % (
+                       shlex.join(run.command), stage.driver, job)]
+    run.start(SLURM_CONF=stage.slurm.config)
+    run.whole(2)
+    kill(min(pid for pid in run.orphans()
+             if command_of(pid).split(" ")[0] == stage.driver))
+    run.says("goes on")
+    run.epoch(0)
+    equal(run.wait(PATIENCE_S), 0, "status")
+    run.agrees(2)
 
 
 @scenario
