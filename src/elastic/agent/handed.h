@@ -20,8 +20,8 @@ hvd_status_t handed_read(int fd, struct handover *h) HVD_MUST_CHECK;
 
 enum handed { HANDED_NOTHING, HANDED_ENDED, HANDED_STOP };
 
-/* What has come of the other end: its end, or, before it, the word to stop.
- * Whatever else has come is thrown away: a bounded amount of it. */
+/* Look at the other end: it may have ended, or have sent the word to stop
+ * before that. Other bytes are thrown away, a bounded amount of them. */
 enum handed handed_look(int fd);
 
 #endif

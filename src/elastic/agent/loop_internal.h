@@ -102,7 +102,7 @@ void contact_drop_spare(struct loop *l);
 void contact_move(struct loop *l);
 /* True: a successor has, with *m, and has been followed. */
 bool contact_succeed(struct loop *l, const struct message *m);
-/* What workers were told of it goes. */
+/* Remove own_dir. */
 void contact_close(struct loop *l);
 
 /* probing.c */

@@ -165,7 +165,7 @@ static hvd_status_t prepare_process(const struct loop_options *o)
 
     HVD_TRY(rlimits_prepare());
     if (by_stdin && o->config.survives)
-        (void)setsid(); /* what ends the login's session must not end this */
+        (void)setsid(); /* the end of the login's session is not its end */
     loop_signals(&set);
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return error_errno("cannot block signals");

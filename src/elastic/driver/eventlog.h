@@ -36,10 +36,10 @@ struct eventlog {
 };
 
 /* Open path anew (an older file is emptied), or go on with it; NULL: no log,
- * every call below is still fine. start_us: monotonic clock at the start of the
- * job. go_on: what cannot be opened is one warning, and tried again each second
- * when there is something to write; lines until then are counted as dropped.
- * Returns HVD_OK, HVD_ERR_SYSTEM. */
+ * every call below is still fine. start_us: monotonic clock at the start of
+ * the job. go_on: a log that cannot be opened is one warning, and is tried
+ * again each second when there is something to write; lines until then count
+ * as dropped. Returns HVD_OK, HVD_ERR_SYSTEM. */
 hvd_status_t eventlog_open(struct eventlog *log, const char *path,
                            uint64_t start_us, bool go_on) HVD_MUST_CHECK;
 /* What has not been written in two seconds never is. */

@@ -296,8 +296,8 @@ static hvd_status_t read_job(const char *dir, struct heir *heir)
                      dir);
 }
 
-/* What the newest journal says, if no driver holds a lock: somebody may have
- * removed DIR/driver, or a bit of it has changed. */
+/* By the newest journal, if no driver holds a lock: somebody may have removed
+ * DIR/driver, or a bit of it has changed. */
 static hvd_status_t find_by_journal(const char *dir, struct beacon *b)
 {
     struct memory m = {0};

@@ -31,8 +31,8 @@ struct heir {
 };
 
 /* A new job: the directory is made if it is not there, and term 1 is ours. What
- * an ended job has left is written over; anew: also what one has left that has
- * not ended, if nobody of it lives. dir [PATH_MAX]: its absolute path. The
+ * an ended job has left is written over; anew: so is a job that has not ended,
+ * if none of its agents lives. dir [PATH_MAX]: its absolute path. The
  * sentence says what is in the way. */
 hvd_status_t jobdir_begin(const char *name, bool anew, char *dir,
                           int *lock_fd_p) HVD_MUST_CHECK;

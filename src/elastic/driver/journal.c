@@ -61,7 +61,7 @@ static long parse_frame(const uint8_t *bytes, size_t nbytes,
     return error != CODEC_OK ? error : n;
 }
 
-/* Behind what is damaged at `at`: the next whole frame, or nbytes. */
+/* The next whole frame behind the damaged one at `at`, or nbytes. */
 static size_t next_frame(const uint8_t *bytes, size_t nbytes, size_t at)
 {
     long n = frame_length(bytes + at, nbytes - at);

@@ -3,10 +3,10 @@
  *
  * A frame is {nbytes u32, digest u64, an entry of nbytes}, little-endian; the
  * digest is XXH3-64 of the entry. Frames are appended by a thread, and nobody
- * waits for them: after a kill the last ones may be missing. What was torn or
- * changed is left out, and reading goes on with the next frame that is whole.
- * The first two entries, JOB and STATE, without which there is no job, are
- * written twice whenever all is written. When it has grown, all that still
+ * waits for them: after a kill the last ones may be missing. A frame that was
+ * torn or changed is left out, and reading goes on with the next frame that is
+ * whole. The first two entries, JOB and STATE, without which there is no job,
+ * are written twice whenever all is written. When it has grown, all that still
  * counts is written anew, beside it, and takes its name.
  *
  * The journal of term T is DIR/journal.T, and only the driver of that term ever

@@ -110,7 +110,7 @@ static int replace(struct journal *j, const char *bytes, size_t n)
     return 0;
 }
 
-/* What the file is gone for is written anew as after any other error. */
+/* A journal that is gone is written anew, as after any other error. */
 static void keep(struct journal *j, const char *bytes, size_t n)
 {
     struct beacon own;

@@ -21,7 +21,7 @@ struct launch_image {
     int kept[2];   /* stay open under their numbers; -1: none */
     bool apart;    /* in a session of its own, not only a group: it has no
                       terminal to ask somebody at */
-    bool outlives; /* the driver: what it has started there does */
+    bool outlives; /* the driver, as its agent does */
 };
 
 /* The child dies with this thread, unless it outlives it. pid, pidfd and

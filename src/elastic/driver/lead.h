@@ -25,10 +25,10 @@ struct lead {
     const struct launch *launch; /* knows the processes of agents */
     struct scout *scout;
     uint64_t look_us, look_every_us; /* for another driver */
-    uint64_t sweep_us, keep_us;      /* when what is due now and then is */
-    int error;                       /* of the journal; 0: it is written */
-    bool replaced;                   /* another driver has taken over */
-    char sentence[WIRE_TEXT_MAX];    /* ... who */
+    uint64_t sweep_us, keep_us;   /* the next sweep; the next journal_keep() */
+    int error;                    /* of the journal; 0: it is written */
+    bool replaced;                /* another driver has taken over */
+    char sentence[WIRE_TEXT_MAX]; /* ... who */
 };
 
 /* Write *m, which is zeroed, and then where this driver is: from now on agents

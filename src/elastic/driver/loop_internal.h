@@ -200,7 +200,7 @@ void clients_reap(struct loop *l);
 void clients_look(struct loop *l, uint64_t now_us);
 uint64_t clients_deadline(const struct loop *l);
 
-/* loop_lead.c: the event log and the timeline. What a successor cannot open
+/* loop_lead.c: the event log and the timeline. One that a successor cannot open
  * is a warning: the driver before would have gone on without it. */
 hvd_status_t loop_open_sinks(struct loop *l) HVD_MUST_CHECK;
 

@@ -589,7 +589,7 @@ static bool unpack(struct options *o, const char *packed, size_t nbytes,
     return true;
 }
 
-/* What was a descriptor there is something else here. */
+/* A number of a descriptor means another file in this process. */
 static void drop_descriptors(struct options *o, FILE *err)
 {
     if (!o->event_log || !options_is_descriptor(o->event_log))

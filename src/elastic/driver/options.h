@@ -86,7 +86,7 @@ struct options {
     bool timestamps;        /* in front of lines of output */
     enum log_level log_level;
 
-    const struct hosts *known;    /* a successor's: what the journal has, oldest
+    const struct hosts *known;    /* a successor's: those of the journal, oldest
                                      first; borrowed. NULL: no successor */
     const char *job_dir;          /* the job outlives this driver; or NULL */
     const char *resume, *standby; /* of another's job; or NULL. Then nothing but

@@ -306,8 +306,8 @@ static bool is_file(const char *path)
            (stat(path, &st) != 0 || S_ISREG(st.st_mode));
 }
 
-/* What is wrong with the hostfile, malloc'ed; NULL: nothing, or no memory to
- * say it. */
+/* Returns a sentence that refuses the hostfile, malloc'ed; NULL: it is good, or
+ * there is no memory for the sentence. */
 static char *try_hostfile(struct options *o)
 {
     char *text = NULL;
@@ -444,7 +444,7 @@ static bool is_same_file(const char *a, const char *b)
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* A successor goes on without what is missing, and looks for it again. */
+/* A successor goes on without a log that is missing, and looks for it again. */
 static bool check_inherited_output(const struct options *o, FILE *err)
 {
     if (o->output_dir && !make_directories(o->output_dir))
@@ -532,8 +532,8 @@ static bool check_interfaces(const struct options *o, FILE *err)
     return true;
 }
 
-/* What cannot be found just now a successor takes for away, as a running driver
- * does. */
+/* A successor does not look for programs: like a running driver it goes on when
+ * one is away. */
 static bool check_programs(const struct options *o, FILE *err)
 {
     if (o->known)

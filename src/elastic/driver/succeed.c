@@ -22,7 +22,7 @@ enum {
     WAITED_US = 5000000      /* so long an attempt waits for a living driver */
 };
 
-/* What has happened in several attempts. */
+/* The attempts to lead so far. */
 struct attempts {
     uint64_t since_us; /* when the first of them began that failed */
     uint64_t for_us;   /* how long it is tried again */
@@ -31,9 +31,9 @@ struct attempts {
     char said[WIRE_TEXT_MAX];
 };
 
-/* ---- what was the job's -------------------------------------------------- */
+/* ---- the job's paths, environment and hosts ------------------------------ */
 
-/* What is relative is meant from `here`. buf [PATH_MAX]. */
+/* A relative path becomes one below `here`. buf [PATH_MAX]. */
 static bool make_absolute(const char **path_p, const char *here, char *buf)
 {
     int n;
@@ -45,7 +45,8 @@ static bool make_absolute(const char **path_p, const char *here, char *buf)
     return n > 0 && n < PATH_MAX;
 }
 
-/* What is given anew is meant from here, the job's own from where it began. */
+/* Paths that are given anew are relative to the current directory, the job's
+ * own to that in which the job began. */
 static bool take_paths(struct options *given)
 {
     static char here[PATH_MAX], bufs[2][PATH_MAX];
@@ -119,7 +120,7 @@ static bool list_hosts(const struct memory *m, struct hosts *hosts)
 
 /* ---- one attempt --------------------------------------------------------- */
 
-/* What was said before is not said again. */
+/* quiet: the warnings were printed by an earlier attempt. */
 static bool parse(const struct entry_job *job, const struct options *given,
                   const struct hosts *known, struct options *o, bool quiet)
 {
@@ -285,7 +286,7 @@ static bool goes_on(const struct options *o, const char *dir,
 {
     bool lives = !m->state.ended && jobdir_life(dir) != JOBDIR_NOBODY;
 
-    if (driver_lives) /* refused: by whoever begins, that is the sentence */
+    if (driver_lives) /* jobdir_begin() refuses, with its sentence */
         return o->resume_auto && o->take_over && !m->state.ended;
     return lives && (o->resume_auto || is_same_line(o, &m->job));
 }

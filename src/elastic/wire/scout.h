@@ -23,7 +23,7 @@ hvd_status_t scout_create(const char *dir,
  * hangs no other one is begun: it is waited for by wait_ms as well. */
 bool scout_look(struct scout *s, int wait_ms, struct beacon *b);
 
-/* What the last look that is over has found: that there is no such file. */
+/* The last look that is over has found that there is no such file. */
 bool scout_misses(const struct scout *s);
 
 /* NULL is fine. */
