@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/random.h"
 #include "collectives/reduce/dtype.h"
 #include "collectives/reduce/reduce.h"
@@ -283,6 +284,30 @@ static void scale_at(hvd_dtype_t dtype, size_t off, uint8_t *out)
     memcpy(out, dst + (OFFSETS - 1 - off), nbytes);
 }
 
+/* What the product is, and not what the factor is, has to be in range. */
+START_TEST(scale_takes_factors_beyond_float)
+{
+    static const struct {
+        float value;
+        double factor;
+        float product;
+    } cases[] = {{0x1p100f, 0x1p-160, 0x1p-60f}, {0x1p-110f, 0x1p130, 0x1p20f}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        uint16_t bits = bfloat_of_float(cases[i].value);
+
+        scale(HVD_BFLOAT16, &bits, &bits, 1, cases[i].factor);
+        ck_assert(bfloat_to_float(bits) == cases[i].product);
+    }
+    for (int up = 0; up < 2; up++) {
+        uint16_t bits = half_of_float(up ? 0x1p-14f : 0x1p10f);
+
+        scale(HVD_FLOAT16, &bits, &bits, 1, up ? 0x1.8p20 : 0x1.8p-20);
+        ck_assert(half_to_float(bits) == (up ? 0x1.8p6f : 0x1.8p-10f));
+    }
+}
+END_TEST
+
 START_TEST(scale_any_address_and_environment_gives_the_same_bits)
 {
     static uint8_t expected[NBYTES_MAX], got[NBYTES_MAX];
@@ -318,6 +343,7 @@ int main(void)
 #if defined(__x86_64__)
     tcase_add_test(tc, reduce_with_traps_enabled_does_not_trap);
 #endif
+    tcase_add_test(tc, scale_takes_factors_beyond_float);
     tcase_add_loop_test(tc,
                         scale_any_address_and_environment_gives_the_same_bits,
                         0, HVD_FLOAT64 - HVD_FLOAT16 + 1);

@@ -7,18 +7,35 @@
 #include "collectives/reduce/dtype.h"
 #include "collectives/reduce/float_env.h"
 
+/* By way of float32, where the factor is one: of others, which may be beyond
+ * its range, the product is rounded to it first. */
 static void scale_half(uint16_t *dst, const uint16_t *src, size_t count,
-                       float factor)
+                       double factor)
 {
+    const float narrow = (float)factor;
+
+    if ((double)narrow == factor) {
+        for (size_t i = 0; i < count; i++)
+            dst[i] = half_of_float(half_to_float(src[i]) * narrow);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
-        dst[i] = half_of_float(half_to_float(src[i]) * factor);
+        dst[i] = half_of_float((float)((double)half_to_float(src[i]) * factor));
 }
 
 static void scale_bfloat(uint16_t *dst, const uint16_t *src, size_t count,
-                         float factor)
+                         double factor)
 {
+    const float narrow = (float)factor;
+
+    if ((double)narrow == factor) {
+        for (size_t i = 0; i < count; i++)
+            dst[i] = bfloat_of_float(bfloat_to_float(src[i]) * narrow);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
-        dst[i] = bfloat_of_float(bfloat_to_float(src[i]) * factor);
+        dst[i] = bfloat_of_float(
+            (float)((double)bfloat_to_float(src[i]) * factor));
 }
 
 static void scale_float(float *dst, const float *src, size_t count,
@@ -40,10 +57,10 @@ static void scale_aligned(hvd_dtype_t dtype, void *dst, const void *src,
 {
     switch (dtype) {
     case HVD_FLOAT16:
-        scale_half(dst, src, count, (float)factor);
+        scale_half(dst, src, count, factor);
         return;
     case HVD_BFLOAT16:
-        scale_bfloat(dst, src, count, (float)factor);
+        scale_bfloat(dst, src, count, factor);
         return;
     case HVD_FLOAT32:
         scale_float(dst, src, count, factor);
