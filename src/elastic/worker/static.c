@@ -62,6 +62,9 @@ void static_failed(hvd_status_t status)
         return;
     if (status != HVD_PEER_LOST && status != HVD_ERR_MISMATCH)
         return;
+    /* one call by name has failed, and the generation lives on */
+    if (process_self.comm && comm_status(process_self.comm, NULL) == HVD_OK)
+        return;
     process_self.lost_posted = true;
     snprintf(text, sizeof(text), "%s", error_text());
     membership_lost(generation, status == HVD_ERR_MISMATCH, text);
