@@ -14,6 +14,7 @@
 #include "collectives/by_name_impl.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/lending.h"
 #include "collectives/reduce/identity.h"
 #include "collectives/reduce/reduce.h"
 
@@ -136,7 +137,7 @@ static hvd_status_t finish_group(const struct by_name *b, struct hvd_request *r,
                                  int n)
 {
     bool there = is_on_device(&r->args);
-    uint8_t *packed = there ? r->device.staging : b->stand_in;
+    uint8_t *packed = there ? r->device.staging->memory : b->stand_in;
 
     if (n > 1)
         reduce_divide(r->args.dtype, packed, request_count(r), n);

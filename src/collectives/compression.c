@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "collectives/comm_impl.h"
+#include "collectives/lending.h"
 #include "collectives/on_device.h"
 #include "collectives/reduce/convert.h"
 #include "collectives/request.h"
@@ -31,19 +32,6 @@ static hvd_status_t check(const struct hvd_request *r)
         (call_overlap(args->residual, nbytes, args->sendbuf, nbytes) ||
          call_overlap(args->residual, nbytes, args->recvbuf, nbytes)))
         return invalid(r, "residual overlaps a buffer");
-    return HVD_OK;
-}
-
-static hvd_status_t reserve(struct compression *c, size_t nbytes)
-{
-    void *fresh;
-
-    if (nbytes <= c->wire_max)
-        return HVD_OK;
-    HVD_TRY(hvd_alloc(nbytes, &fresh));
-    hvd_free(c->wire);
-    c->wire = fresh;
-    c->wire_max = nbytes;
     return HVD_OK;
 }
 
@@ -76,20 +64,19 @@ hvd_status_t compression_prepare(struct hvd_request *r, bool group)
     if (group)
         return invalid(r, "16 bits on the way of a group");
     HVD_TRY(check(r));
-    HVD_TRY(reserve(c, args->count * WIRE_ELEM + 1));
+    HVD_TRY(lending_take(LENDING_HOST, args->count * WIRE_ELEM, &c->wire));
     take_over(c, args);
-    args->sendbuf = args->recvbuf = c->wire;
+    args->sendbuf = args->recvbuf = c->wire->memory;
     args->dtype = half ? HVD_FLOAT16 : HVD_BFLOAT16;
     args->prescale = args->postscale = 0;
     return call_check(args, r->comm->config.rank, r->comm->config.size,
                       &r->call);
 }
 
-void compression_fini(struct compression *c)
+void compression_drop(struct compression *c)
 {
-    hvd_free(c->wire);
+    lending_give(c->wire);
     c->wire = NULL;
-    c->wire_max = 0;
 }
 
 /* --- on the way --- */
@@ -103,7 +90,7 @@ hvd_status_t compression_begin(struct comm *comm, struct hvd_request *r)
         n = comm_piece(comm, at, count);
         if (n == 0)
             return comm_end(comm);
-        convert_narrow(r->args.dtype, (uint8_t *)c->wire + at * WIRE_ELEM,
+        convert_narrow(r->args.dtype, c->wire->memory + at * WIRE_ELEM,
                        c->dtype, c->send + at * elem, n, c->prescale,
                        c->residual ? c->residual + at * elem : NULL);
     }
@@ -120,8 +107,7 @@ hvd_status_t compression_finish(struct comm *comm, struct hvd_request *r)
         if (n == 0)
             return comm_end(comm);
         convert_widen(c->dtype, c->recv + at * elem, r->args.dtype,
-                      (const uint8_t *)c->wire + at * WIRE_ELEM, n,
-                      c->postscale);
+                      c->wire->memory + at * WIRE_ELEM, n, c->postscale);
     }
     return HVD_OK;
 }

@@ -17,6 +17,7 @@
 
 struct comm;
 struct hvd_request;
+struct lent;
 
 /* Of a request: the caller's side of the call. */
 struct compression {
@@ -26,8 +27,7 @@ struct compression {
     uint8_t *recv;       /* likewise */
     uint8_t *residual;   /* likewise, or NULL */
     double prescale, postscale;
-    void *wire; /* [wire_max], from hvd_alloc */
-    size_t wire_max;
+    struct lent *wire; /* [count] of 16 bits; NULL: not taken */
 };
 
 /* A request that is filled in and checked, of a group or not: if it is to be
@@ -35,7 +35,8 @@ struct compression {
  * HVD_ERR_NOMEM. */
 hvd_status_t compression_prepare(struct hvd_request *request,
                                  bool group) HVD_MUST_CHECK;
-void compression_fini(struct compression *compression);
+/* The request is over. */
+void compression_drop(struct compression *compression);
 
 /* By whoever drives, before the call on the wire and behind it. Else than
  * HVD_OK: an abort has come meanwhile. */

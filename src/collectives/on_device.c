@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/round.h"
 #include "collectives/comm_impl.h"
+#include "collectives/lending.h"
 #include "collectives/reduce/scale.h"
 #include "collectives/request.h"
 
@@ -172,9 +173,9 @@ static void copy_in(struct hvd_request *r, const struct staged *send,
     bool rooted = kind_of((int)r->args.kind)->rooted;
 
     if (!rooted)
-        add_copy(d, d->staging + send->offset, send->at, send->nbytes);
+        add_copy(d, d->staging->memory + send->offset, send->at, send->nbytes);
     else if (is_root(r))
-        add_copy(d, d->staging + recv->offset, recv->at, recv->nbytes);
+        add_copy(d, d->staging->memory + recv->offset, recv->at, recv->nbytes);
 }
 
 /* What lies between the blocks of a result stays as it is. */
@@ -182,7 +183,7 @@ static void copy_out(struct hvd_request *r, const struct staged *recv)
 {
     struct on_device *d = &r->device;
     uint8_t *to = (uint8_t *)(uintptr_t)recv->at;
-    const uint8_t *from = d->staging + recv->offset;
+    const uint8_t *from = d->staging->memory + recv->offset;
     size_t elem = r->call.elem_nbytes;
 
     if (is_root(r))
@@ -197,32 +198,18 @@ static void copy_out(struct hvd_request *r, const struct staged *recv)
                  r->args.recvcounts[i] * elem);
 }
 
-static void free_staging(struct on_device *d)
+void on_device_drop_staging(struct on_device *d)
 {
-    if (d->pinned)
-        device_unpin(d->staging);
-    hvd_free(d->staging);
-    d->pinned = false;
+    lending_give(d->staging);
     d->staging = NULL;
-    d->staging_max = 0;
 }
 
-/* Pinned, or a copy would keep the thread of the device. */
 static bool reserve_staging(struct on_device *d, size_t nbytes)
 {
-    void *fresh;
-
-    if (nbytes <= d->staging_max)
+    if (d->staging != NULL && nbytes <= d->staging->nbytes)
         return true;
-    if (hvd_alloc(nbytes, &fresh) != HVD_OK)
-        return false;
-    free_staging(d);
-    d->staging = fresh;
-    d->staging_max = nbytes;
-    d->pinned = device_pin(fresh, nbytes) == HVD_OK;
-    if (!d->pinned)
-        log_debug("staging memory: %s", error_text());
-    return true;
+    on_device_drop_staging(d);
+    return lending_take(LENDING_PINNED, nbytes, &d->staging) == HVD_OK;
 }
 
 /* [2]: what tensor i, or the call, sends and receives. */
@@ -252,7 +239,7 @@ static void buffers_of(const struct hvd_request *r, size_t i, struct staged *b)
 static void move_buffers(struct hvd_request *r, size_t i,
                          const struct staged *b)
 {
-    uint8_t *staging = r->device.staging;
+    uint8_t *staging = r->device.staging->memory;
     uint8_t *send = staging + (b[0].nbytes > 0 ? b[0].offset : b[1].offset);
     uint8_t *recv = staging + b[1].offset;
 
@@ -377,7 +364,6 @@ void on_device_fini(struct on_device *d)
     array_free(&d->marks, &d->marks_max);
     array_free(&d->tensors, &d->tensors_max);
     array_free(&d->copies, &d->copies_max);
-    free_staging(d);
 }
 
 /* Behind its marks. */
@@ -459,7 +445,7 @@ static hvd_status_t copy_tensors(struct comm *comm, struct hvd_request *r,
                                  bool out)
 {
     struct on_device *d = &r->device;
-    uint8_t *at = d->staging;
+    uint8_t *at = d->staging->memory;
 
     d->n_copies = 0;
     for (size_t i = 0; i < r->n_tensors; i++) {
@@ -483,7 +469,7 @@ hvd_status_t on_device_pack(struct comm *comm, struct hvd_request *r,
         (void)comm_fail(comm, HVD_ERR_NOMEM, "to stage buffers of a device");
         return comm_end(comm);
     }
-    *packed_p = d->staging;
+    *packed_p = d->staging->memory;
     return copy_tensors(comm, r, false);
 }
 

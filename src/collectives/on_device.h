@@ -29,6 +29,7 @@
 
 struct comm;
 struct hvd_request;
+struct lent;
 
 enum on_device_way {
     ON_DEVICE_NOT, /* the host's; of a comm: not agreed upon yet */
@@ -51,9 +52,7 @@ struct on_device {
     struct device_tensor *tensors; /* [n_tensors]: NCCL */
     size_t n_tensors, tensors_max;
     double prescale, postscale;
-    uint8_t *staging; /* [staging_max], from hvd_alloc; kept */
-    bool pinned;      /* it is */
-    size_t staging_max;
+    struct lent *staging;       /* NULL: not taken */
     struct device_copy *copies; /* in front of it [n_in], behind it the rest */
     size_t n_in, n_copies, copies_max;
 };
@@ -126,6 +125,8 @@ hvd_status_t on_device_prepare(struct hvd_request *request,
 /* It is done, and the program goes on: the stream waits for what is under way.
  * The thread that uses the stream. */
 hvd_status_t on_device_follow(struct hvd_request *request) HVD_MUST_CHECK;
+/* The request is over. */
+void on_device_drop_staging(struct on_device *device);
 /* Free what is kept. */
 void on_device_fini(struct on_device *device);
 

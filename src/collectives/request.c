@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/moves.h"
 #include "collectives/comm_impl.h"
+#include "collectives/lending.h"
 #include "collectives/reduce/scale.h"
 #include "timeline/timeline.h"
 
@@ -27,8 +28,6 @@ static enum request_use use_of(const struct collective_args *args, bool group)
 {
     if (is_on_device(args))
         return REQUEST_ON_DEVICE;
-    if (args->flags & SIGNATURE_HALVES)
-        return REQUEST_COMPRESSED;
     return group ? REQUEST_GROUP : REQUEST_PLAIN;
 }
 
@@ -72,6 +71,8 @@ void request_destroy(struct hvd_request *request)
     on_device_drop_marks(&request->device);
     device_result_release(request->device.result);
     request->device.result = NULL;
+    on_device_drop_staging(&request->device);
+    compression_drop(&request->compression);
     move(request, REQUEST_KEPT);
     pthread_mutex_lock(&kept.lock);
     request->next = kept.first[request->use];
@@ -93,7 +94,6 @@ static void release_all(enum request_use use)
         array_free(&request->tensors, &request->tensors_max);
         array_free(&request->parts, &request->parts_max);
         on_device_fini(&request->device);
-        compression_fini(&request->compression);
         free(request);
     }
 }
@@ -102,6 +102,7 @@ void requests_release(void)
 {
     for (int use = 0; use < REQUEST_USES; use++)
         release_all((enum request_use)use);
+    lending_release();
 }
 
 /* --- creation --- */
@@ -241,6 +242,7 @@ hvd_status_t request_create(struct comm *comm,
     request->generation = comm->config.generation;
     request->by_name = comm->by_name != NULL;
     request->last_p = NULL;
+    request->unwaited_in = NULL;
     request->args = *args;
     keep_name(request, args->name);
     request->args.name = request->name;

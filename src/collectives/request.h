@@ -44,7 +44,6 @@ enum request_state {
 enum request_use {
     REQUEST_PLAIN,
     REQUEST_GROUP,
-    REQUEST_COMPRESSED,
     REQUEST_ON_DEVICE,
     REQUEST_USES
 };
@@ -69,10 +68,11 @@ struct hvd_request {
     struct adasum adasum;
     struct ragged ragged;
     bool by_name;
-    atomic_bool decided; /* all ranks have posted it */
-    uint64_t waits_us;   /* since when it waits for them */
-    int *last_p;         /* of a join: who was last; NULL: it is none */
-    struct name_id id;   /* of a call by name, and the next of its bucket */
+    atomic_bool decided;         /* all ranks have posted it */
+    uint64_t waits_us;           /* since when it waits for them */
+    int *last_p;                 /* of a join: who was last; NULL: it is none */
+    struct by_name *unwaited_in; /* until it is waited for; by_name.c's lock */
+    struct name_id id; /* of a call by name, and the next of its bucket */
     struct hvd_request *chain;
 
     /* --- */
