@@ -165,7 +165,8 @@ HVD_API hvd_status_t hvd_barrier(void) HVD_MUST_CHECK;
  *
  * hvd_state_commit and hvd_state_check_host_updates complete all requests
  * first. If one fails, so do they, with its status, and nothing is committed:
- * results may be half there. */
+ * results may be half there. (A call by name that failed alone, as ranks
+ * differed, counts until hvd_wait has returned it.) */
 
 typedef struct hvd_request hvd_request_t;
 

@@ -19,6 +19,7 @@
 #include "collectives/by_name_impl.h"
 #include "collectives/call.h"
 #include "collectives/comm_impl.h"
+#include "collectives/process_set.h"
 #include "collectives/progress.h"
 
 enum { NAMES_KNOWN = 1024, FUSION_NBYTES = 128 << 20 };
@@ -37,6 +38,7 @@ static void release(struct by_name *b)
 {
     negotiator_destroy(b->negotiator);
     flying_fini(&b->flying);
+    flying_fini(&b->alone);
     batches_fini(&b->batches);
     array_free(&b->round, &b->round_max);
     array_free(&b->records, &b->records_max);
@@ -156,13 +158,18 @@ static hvd_status_t admit(const struct by_name *b)
                : error_set(HVD_ERR_STATE, "this rank has left");
 }
 
+static hvd_status_t is_in_flight(unsigned kind, const char *name)
+{
+    return error_set(HVD_ERR_INVALID,
+                     "%s '%s': another call by this name is in flight",
+                     call_kind_name(kind), name);
+}
+
 static hvd_status_t append(struct by_name *b, struct hvd_request *r)
 {
     HVD_TRY(admit(b));
     if (flying_find(&b->flying, &r->id) != NULL)
-        return error_set(HVD_ERR_INVALID,
-                         "%s '%s': another call by this name is in flight",
-                         call_kind_name(r->call.head.kind), r->name);
+        return is_in_flight(r->call.head.kind, r->name);
     if (!flying_add(&b->flying, r))
         return error_set(HVD_ERR_NOMEM, "calls by name");
     r->next = NULL;
@@ -201,6 +208,26 @@ static hvd_status_t post(struct by_name *b, struct hvd_request *r)
     return status;
 }
 
+/* Under the lock. The name is in use until it is waited for, as elsewhere. */
+static hvd_status_t run_alone(struct by_name *b,
+                              const struct collective_args *args,
+                              const struct comm_group *group,
+                              struct hvd_request **request_p)
+{
+    const struct name_id id = id_of(args->name);
+
+    HVD_TRY(admit(b));
+    if (flying_find(&b->alone, &id) != NULL)
+        return is_in_flight((unsigned)args->kind, args->name);
+    HVD_TRY(group == NULL ? comm_post(b->comm, args, request_p)
+                          : comm_post_group(b->comm, args, group, request_p));
+    (*request_p)->id = id;
+    if (flying_add(&b->alone,
+                   *request_p)) /* else it is not found, that is all */
+        (*request_p)->unwaited_in = b;
+    return HVD_OK;
+}
+
 /* In a world of one all have posted it. */
 static hvd_status_t post_alone(struct comm *names,
                                const struct collective_args *args,
@@ -211,11 +238,7 @@ static hvd_status_t post_alone(struct comm *names,
     hvd_status_t status;
 
     pthread_mutex_lock(&b->lock);
-    status = admit(b);
-    if (status == HVD_OK && group == NULL)
-        status = comm_post(names, args, request_p);
-    else if (status == HVD_OK)
-        status = comm_post_group(names, args, group, request_p);
+    status = run_alone(b, args, group, request_p);
     pthread_mutex_unlock(&b->lock);
     return status;
 }
@@ -382,9 +405,35 @@ static void wait_until(struct by_name *b, const struct hvd_request *r)
     pthread_mutex_unlock(&b->lock);
 }
 
-static void come_out(struct by_name *b)
+static void strike_refused(struct by_name *b, const struct hvd_request *r)
+{
+    struct hvd_request **at = &b->refused;
+
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+}
+
+/* It is done: whoever waits for it knows how it ended. The door is closed. */
+static void note_waited(struct hvd_request *r)
+{
+    struct by_name *b = r->unwaited_in;
+
+    if (b == NULL)
+        return;
+    pthread_mutex_lock(&b->lock);
+    if (b->comm->config.size == 1 && flying_find(&b->alone, &r->id) == r)
+        flying_remove(&b->alone, r);
+    else
+        strike_refused(b, r);
+    pthread_mutex_unlock(&b->lock);
+    r->unwaited_in = NULL;
+}
+
+static void come_out(struct by_name *b, struct hvd_request *r)
 {
     pthread_mutex_lock(&door);
+    note_waited(r);
     if (--b->n_inside == 0)
         pthread_cond_broadcast(&door_left);
     pthread_mutex_unlock(&door);
@@ -399,13 +448,32 @@ hvd_status_t by_name_wait(struct hvd_request *r)
     if (!request_done(r)) {
         b = r->comm->by_name;
         b->n_inside++;
+    } else {
+        note_waited(r);
     }
     pthread_mutex_unlock(&door);
     if (b != NULL) {
         wait_until(b, r);
-        come_out(b);
+        come_out(b, r);
     }
     return request_result(r);
+}
+
+hvd_status_t comm_unwaited(struct comm *comm)
+{
+    struct comm *names = names_of(comm);
+    hvd_status_t status = HVD_OK;
+
+    if (names != NULL) {
+        const struct hvd_request *r;
+
+        pthread_mutex_lock(&names->by_name->lock);
+        r = names->by_name->refused;
+        if (r != NULL)
+            status = error_set(r->status, "%s", r->text);
+        pthread_mutex_unlock(&names->by_name->lock);
+    }
+    return status == HVD_OK ? process_sets_unwaited(comm) : status;
 }
 
 /* Nothing was on a device: then it does not wait for the thread that drives. */
@@ -430,52 +498,6 @@ hvd_status_t by_name_drain(struct comm *comm)
     wait_until(names->by_name, NULL);
     return atomic_load(&names->by_name->failed) ? comm_check(names)
                                                 : confirm(names);
-}
-
-/* --- who waits --- */
-
-/* Where one belongs that waits since then, of those before it; max: nowhere. */
-static size_t make_place(struct by_name_waits *all, uint64_t since_us)
-{
-    size_t at = all->n_all < all->max ? all->n_all : all->max;
-
-    all->n_all++;
-    for (; at > 0 && all->waits[at - 1].since_us > since_us; at--)
-        if (at < all->max)
-            all->waits[at] = all->waits[at - 1];
-    return at;
-}
-
-static void add_wait(const struct hvd_request *r, void *arg)
-{
-    struct by_name_waits *all = arg;
-    struct by_name_wait *wait;
-    size_t at;
-
-    if (atomic_load_explicit(&r->decided, memory_order_relaxed))
-        return;
-    at = make_place(all, r->waits_us);
-    if (at == all->max)
-        return;
-    wait = &all->waits[at];
-    wait->since_us = r->waits_us;
-    wait->set = r->comm->config.set - 1; /* the names' is the next one */
-    wait->digest = (uint32_t)r->id.low + wait->set;
-    snprintf(wait->name, sizeof(wait->name), "%s", r->name);
-}
-
-/* A rank that joins stands in for others when its own calls are decided. */
-void by_name_add_waits(const struct comm *comm, struct by_name_waits *all)
-{
-    const struct comm *names = names_of(comm);
-    size_t before = all->n_all;
-
-    if (names == NULL)
-        return;
-    pthread_mutex_lock(&names->by_name->lock);
-    flying_visit(&names->by_name->flying, add_wait, all);
-    all->joined |= names->by_name->joined && all->n_all == before;
-    pthread_mutex_unlock(&names->by_name->lock);
 }
 
 /* --- the end --- */
@@ -591,6 +613,19 @@ void by_name_silence(struct comm *comm)
         on_device_silence(names);
 }
 
+/* Requests outlive it. The door is closed. */
+static void forget_unwaited(struct by_name *b)
+{
+    struct hvd_request *r;
+
+    for (r = b->refused; r != NULL; r = r->next)
+        r->unwaited_in = NULL;
+    while ((r = flying_any(&b->alone)) != NULL) {
+        flying_remove(&b->alone, r);
+        r->unwaited_in = NULL;
+    }
+}
+
 void by_name_destroy(struct comm *comm)
 {
     struct comm *names;
@@ -607,6 +642,7 @@ void by_name_destroy(struct comm *comm)
     pthread_mutex_lock(&door);
     while (b->n_inside > 0)
         pthread_cond_wait(&door_left, &door);
+    forget_unwaited(b);
     pthread_mutex_unlock(&door);
     atomic_store(&comm->names, NULL);
     comm_destroy(names);

@@ -107,6 +107,13 @@ struct by_name_waits {
     size_t max, n_all;
     bool joined; /* this rank has, one of the comms: nobody is told which, and
                     it is not blamed in any */
+
+    uint32_t *least; /* [n_least], n_least <= max: the least digests of all,
+                        ascending; NULL: not asked for */
+    size_t n_least;
+    uint64_t old_us;         /* of those that wait since then or longer: */
+    struct by_name_wait old; /* the one with the least digest; since_us 0: none
+                              */
 };
 
 /* Add those of `comm`. Any thread. */

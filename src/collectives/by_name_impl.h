@@ -48,8 +48,10 @@ struct by_name {
     struct hvd_request *posted, *posted_last; /* the driver has not seen them */
     bool over;                                /* nothing is posted any more */
     bool joined;                              /* ... until all others have */
-    bool led;     /* a thread that waits drives for all */
-    int n_inside; /* threads that wait; guarded by `door` */
+    struct hvd_request *refused; /* have failed alone, and nobody has waited */
+    struct flying alone; /* of a world of one: nobody has waited for them yet */
+    bool led;            /* a thread that waits drives for all */
+    int n_inside;        /* threads that wait; guarded by `door` */
 
     atomic_bool failed;    /* their comm has ended, and some were in flight */
     atomic_bool leaves;    /* this rank is at a boundary where all leave */

@@ -40,6 +40,11 @@ static void complete(struct by_name *b, struct hvd_request *r,
     request_show(r, TIMELINE_OPERATION, r->begun_ns, timeline_call_clock());
     pthread_mutex_lock(&b->lock);
     flying_remove(&b->flying, r);
+    if (status != HVD_OK) {
+        r->unwaited_in = b;
+        r->next = b->refused;
+        b->refused = r;
+    }
     b->joined &= r->last_p == NULL;
     request_end(r, status);
     pthread_cond_broadcast(&b->changed);

@@ -198,6 +198,10 @@ void comm_abort(struct comm *comm, hvd_status_t reason, const char *text);
  * Any thread. */
 hvd_status_t comm_status(const struct comm *comm, const char **text_p);
 
+/* The status of a call by name that has failed alone, as ranks differ, and that
+ * nobody has waited for; HVD_OK: there is none. */
+hvd_status_t comm_unwaited(struct comm *comm) HVD_MUST_CHECK;
+
 /* HVD_OK until a call of this rank has failed, or comm_leave() was called: then
  * the reason, its sentence set. Refused arguments are no failure; nor is an
  * abort, until a call has met it: what was computed up to then is whole. Behind

@@ -372,6 +372,13 @@ hvd_status_t process_sets_whole(struct comm *world)
     return HVD_OK;
 }
 
+hvd_status_t process_sets_unwaited(struct comm *world)
+{
+    for (struct comm *set = first_of(world); set != NULL; set = next_of(set))
+        HVD_TRY(comm_unwaited(set));
+    return HVD_OK;
+}
+
 void process_sets_close(struct comm *world, enum comm_leave_kind kind)
 {
     pthread_mutex_lock(&world->family.lock);

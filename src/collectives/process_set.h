@@ -68,6 +68,8 @@ void process_set_tell(struct comm *set, hvd_status_t reason, const char *text);
 hvd_status_t process_sets_drain(struct comm *world) HVD_MUST_CHECK;
 /* As comm_whole(), of all of them. */
 hvd_status_t process_sets_whole(struct comm *world) HVD_MUST_CHECK;
+/* As comm_unwaited(), of all of them. */
+hvd_status_t process_sets_unwaited(struct comm *world) HVD_MUST_CHECK;
 /* There will be no more, and no more calls by name in them. Any other may be
  * left only behind this. */
 void process_sets_close(struct comm *world, enum comm_leave_kind kind);

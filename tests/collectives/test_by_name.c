@@ -490,13 +490,17 @@ END_TEST
 
 static bool alone(struct group *g, int rank, void *arg)
 {
-    struct hvd_request *request;
+    struct hvd_request *request, *again;
     float x = 3;
 
     EXPECT(post_named(g->comms[0], "x", &x, 1, &request) == HVD_OK);
     EXPECT(request_done(request));
+    EXPECT(post_named(g->comms[0], "x", &x, 1, &again) == HVD_ERR_INVALID);
     EXPECT(request_wait(request) == HVD_OK);
     EXPECT(x == 3);
+    EXPECT(post_named(g->comms[0], "x", &x, 1, &again) == HVD_OK);
+    group_rank_destroy(g, 0);
+    EXPECT(request_wait(again) == HVD_OK);
     return true;
 }
 

@@ -30,7 +30,8 @@ hvd_status_t hvd_step_confirm(void)
 {
     HVD_TRY(static_world("hvd_step_confirm"));
     collective_enter();
-    return collective_leave(comm_confirm(process_self.comm));
+    HVD_TRY(collective_leave(comm_confirm(process_self.comm)));
+    return comm_unwaited(process_self.comm);
 }
 
 /* ---- where buffers lie --------------------------------------------------- */

@@ -161,5 +161,7 @@ hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
                          "hvd_state_check_host_updates: state is NULL");
     /* nobody drives what was posted while control_wait() serves the endpoint */
     HVD_TRY(collective_drain());
+    if (process_self.comm && !process_self.left)
+        HVD_TRY(comm_unwaited(process_self.comm));
     return boundary(state, false);
 }

@@ -33,10 +33,13 @@ hvd_status_t commit_check(void)
         return HVD_OK;
     if (p->left)
         return has_left(p);
-    return error_prefix(comm_whole(p->comm),
-                        "a call has failed in generation %" PRIu64
-                        ", nothing more is committed",
-                        comm_generation(p->comm));
+    HVD_TRY(error_prefix(comm_whole(p->comm),
+                         "a call has failed in generation %" PRIu64
+                         ", nothing more is committed",
+                         comm_generation(p->comm)));
+    return error_prefix(comm_unwaited(p->comm),
+                        "nothing is committed before hvd_wait has returned "
+                        "this");
 }
 
 static hvd_status_t settle(void)
