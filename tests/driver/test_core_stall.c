@@ -17,22 +17,25 @@ static struct fixture *create(uint32_t np, uint64_t check_s,
     return f;
 }
 
-/* Which calls of a member wait: "ab", the oldest first, for so long; "-": none;
- * "+": none, it has joined. */
+/* Which calls of a member wait: "ab", the oldest first, for so long; "cab<": c,
+ * and more than it names, of which the least are a and b; "-": none; "+": none,
+ * it has joined. */
 static struct message waiting_of(const struct fixture *f, uint64_t worker,
                                  const char *calls, uint64_t waited_ms)
 {
     struct message m = {
         .type = MSG_WAITING, .job = FIXTURE_JOB, .worker = worker};
     struct msg_waiting *waiting = &m.u.waiting;
-    size_t n = strchr("-+", calls[0]) ? 0 : strlen(calls);
+    size_t n = strchr("-+", calls[0]) ? 0 : strcspn(calls, "<");
 
     waiting->generation = f->driver.generation;
     waiting->waited_ms = n > 0 ? waited_ms : 0;
     waiting->n_names = (uint32_t)n;
-    waiting->more = calls[0] == '+';
+    waiting->more = calls[0] == '+' || strchr(calls, '<') != NULL;
     for (size_t i = 0; i < n; i++)
         waiting->names[i] = (uint32_t)calls[i];
+    if (strchr(calls, '<'))
+        waiting->up_to = waiting->names[n - 1];
     snprintf(waiting->name, sizeof(waiting->name), "%.*s", n > 0, calls);
     if (n > 1)
         snprintf(waiting->others, sizeof(waiting->others), "'%s'", calls + 1);
@@ -95,6 +98,43 @@ START_TEST(m10_who_has_not_posted_is_named_while_it_lasts)
     expect(f,
            "warn: 'b' has waited 8.0 s for ranks 1, 2, which have not posted "
            "it\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Each waits for more than it names, and none of them is another's: below the
+ * greatest of the least that a rank names it is known what it has not posted.
+ */
+START_TEST(m10_many_names_of_each_rank_are_a_stall)
+{
+    struct fixture *f = create(3, 5, 0);
+
+    run(f, "a:3");
+    stand(f, 1, 1, 10, "zad< zbe< zcf<");
+    expect(f, "");
+    stand(f, 1, 10, 11, "aad< bbe< ccf<");
+    expect_part(f, "warn: 'a' has waited 10.0 s for ranks 1, 2, which have not "
+                   "posted it");
+    fixture_free(f);
+}
+END_TEST
+
+/* Rank 0 may have posted what rank 1 waits for, but not the other way round. */
+START_TEST(m10_a_stall_that_is_certain_comes_before_an_older_one)
+{
+    struct fixture *f = create(2, 5, 0);
+
+    run(f, "a:2");
+    f->workers[1].silent = f->workers[2].silent = true;
+    for (uint64_t ms = 1000; ms < 10000; ms += 1000) {
+        at(f, ms, ping("w1", WORKER_RUNNING, 0));
+        say(f, ms, 1, "aab<", ms);
+        at(f, ms, ping("w2", WORKER_RUNNING, 0));
+        say(f, ms, 2, "x", ms + 500);
+        pass(f, ms + 900);
+    }
+    expect_part(f, "warn: 'a' has waited 8.0 s for rank 1, which has not "
+                   "posted it");
     fixture_free(f);
 }
 END_TEST
@@ -329,6 +369,9 @@ int main(void)
     TCase *tcase = tcase_create("core_stall");
 
     tcase_add_test(tcase, m10_who_has_not_posted_is_named_while_it_lasts);
+    tcase_add_test(tcase, m10_many_names_of_each_rank_are_a_stall);
+    tcase_add_test(tcase,
+                   m10_a_stall_that_is_certain_comes_before_an_older_one);
     tcase_add_test(tcase, m10_several_stalls_are_one_line_at_a_time);
     tcase_add_test(tcase, m10_what_all_have_posted_is_no_stall);
     tcase_add_test(tcase, m10_who_has_joined_keeps_nobody_waiting);

@@ -137,6 +137,7 @@ const struct message samples[] = {
                                         .n_names = 2,
                                         .names = {7, UINT32_MAX},
                                         .more = true,
+                                        .up_to = 7,
                                         .n_ranks = 2,
                                         .ranks = {0, 300}}},
     {WORKER(MSG_PING), .u.ping = {.stamp_us = 1,

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "elastic/driver/core_internal.h"
 
-enum { HEARTBEATS = 3, RANKS_NAMED = 8 };
+enum { HEARTBEATS = 3, RANKS_NAMED = 8, TRIES = 16 };
 
 #define MS_MAX (UINT64_MAX / 2000)
 
@@ -61,15 +61,26 @@ void on_waiting(struct driver *d, struct driver_worker *w,
     make_printable(w->waiting->others);
 }
 
-static bool has_posted(const struct driver *d, const struct driver_worker *w,
-                       uint32_t name)
+static bool says(const struct driver_worker *w, uint32_t name)
 {
-    if (!is_waiting(d, w))
-        return false;
     for (uint32_t i = 0; i < w->waiting->n_names; i++)
         if (w->waiting->names[i] == name)
             return true;
-    return w->waiting->more; /* it may be among those */
+    return false;
+}
+
+/* It has not said so, and it need not have. */
+static bool may_have_posted(const struct driver *d,
+                            const struct driver_worker *w, uint32_t name)
+{
+    return is_waiting(d, w) && !says(w, name) && w->waiting->more &&
+           name > w->waiting->up_to;
+}
+
+static bool has_posted(const struct driver *d, const struct driver_worker *w,
+                       uint32_t name)
+{
+    return is_waiting(d, w) && (says(w, name) || may_have_posted(d, w, name));
 }
 
 /* ---- the stall ----------------------------------------------------------- */
@@ -98,28 +109,64 @@ static bool lacks(const struct driver *d, const struct stall *stall,
            !has_posted(d, w, stall->name);
 }
 
-static struct stall find_stall(const struct driver *d)
-{
-    struct stall stall = {.by = NULL};
-
-    for (size_t i = 0; i < d->n_workers; i++) {
-        const struct driver_worker *w = &d->workers[i];
-
-        if (!is_member(w) || !is_waiting(d, w) || w->waiting->n_names == 0 ||
-            w->waiting->waited_ms * 1000 <= stall.waited_us)
-            continue;
-        stall.by = w;
-        stall.waited_us = w->waiting->waited_ms * 1000;
-    }
-    if (stall.by)
-        stall.name = stall.by->waiting->names[0];
-    return stall;
-}
-
 static void count_missing(const struct driver *d, struct stall *stall)
 {
     for (size_t i = 0; i < d->n_workers; i++)
         stall->n_missing += lacks(d, stall, &d->workers[i]);
+}
+
+/* What w waits for, if that is longer than this one's. */
+static bool waits_longer(const struct driver *d, const struct driver_worker *w,
+                         const struct stall *than, struct stall *stall_p)
+{
+    if (!is_member(w) || !is_waiting(d, w) || w->waiting->n_names == 0 ||
+        w->waiting->waited_ms * 1000 <= than->waited_us)
+        return false;
+    *stall_p = (struct stall){.by = w,
+                              .name = w->waiting->names[0],
+                              .waited_us = w->waiting->waited_ms * 1000};
+    return true;
+}
+
+static struct stall find_oldest(const struct driver *d)
+{
+    struct stall stall = {.by = NULL};
+
+    for (size_t i = 0; i < d->n_workers; i++)
+        (void)waits_longer(d, &d->workers[i], &stall, &stall);
+    if (stall.by)
+        count_missing(d, &stall);
+    return stall;
+}
+
+static bool is_uncertain(const struct driver *d, const struct stall *stall)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < d->n_workers && !any; i++)
+        any = is_member(&d->workers[i]) &&
+              concerns(stall->by->waiting, &d->workers[i]) &&
+              may_have_posted(d, &d->workers[i], stall->name);
+    return any;
+}
+
+/* The oldest, or, where it is not known who has not posted that, another one.
+ */
+static struct stall find_stall(const struct driver *d)
+{
+    struct stall oldest = find_oldest(d), stall = {.by = NULL}, next;
+
+    if (!oldest.by || oldest.n_missing > 0 || !is_uncertain(d, &oldest))
+        return oldest;
+    for (size_t i = 0, n = 0; i < d->n_workers && n < TRIES; i++) {
+        if (!waits_longer(d, &d->workers[i], &stall, &next))
+            continue;
+        n++;
+        count_missing(d, &next);
+        if (next.n_missing > 0)
+            stall = next;
+    }
+    return stall.by ? stall : oldest;
 }
 
 /* All others have been heard since it began to say so. */
@@ -274,7 +321,6 @@ void stall_tick(struct driver *d)
     over = lasts(d, &stall, d->config.stall_shutdown_us);
     if (!named && !over)
         return;
-    count_missing(d, &stall);
     if (named && stall.n_missing > 0)
         warn(d, &stall);
     if (over && stall.n_missing > 0)

@@ -332,14 +332,17 @@ struct msg_ping {
  * when none is. */
 struct msg_waiting {
     uint64_t generation;
-    uint64_t waited_ms;           /* for the oldest */
-    char name[WIRE_NAME_MAX];     /* of the oldest */
-    char others[WIRE_OTHERS_MAX]; /* "'b', 'c'": those behind it, as they fit */
+    uint64_t waited_ms;           /* for the first */
+    char name[WIRE_NAME_MAX];     /* of the first */
+    char others[WIRE_OTHERS_MAX]; /* "'b', 'c'": some others, as they fit */
     uint32_t n_names;
-    uint32_t names[WIRE_WAITING_MAX]; /* digests of them, the oldest first */
-    bool more; /* there are others, or this rank has joined: any may be among
-                  those that it has posted */
-    uint32_t n_ranks;                 /* the oldest is a process set's: */
+    uint32_t names[WIRE_WAITING_MAX]; /* their digests, the oldest first; where
+                                         there are more: one that is old, and
+                                         the least of all */
+    bool more;      /* there are others, or this rank has joined */
+    uint32_t up_to; /* ... all digests up to this are among them; 0: any may be
+                       of a call that it has posted */
+    uint32_t n_ranks;                 /* the first is a process set's: */
     uint32_t ranks[WIRE_WAITING_MAX]; /* its ranks, as they fit; 0: the world's
                                        */
 };

@@ -238,6 +238,7 @@ static const struct field waiting[] = {
     FIELD(7, u.waiting.ranks, FIELD_LIST,
           .count_offset = offsetof(struct message, u.waiting.n_ranks),
           .optional = true),
+    UINT_OPT(8, u.waiting.up_to),
 };
 
 static const struct field welcome[] = {
