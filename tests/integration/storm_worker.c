@@ -15,8 +15,8 @@
  *   --sets       most of them are calls of process sets
  *   --join       some ranks have more calls behind each step, others join
  *   --lie        a rule of one differs from rank to rank
- *   --forget     rank 1 of the first generation does not post "forgotten" in
- *                that step
+ *   --forget     the process that was rank 1 of the first generation does not
+ *                post "forgotten" in that step
  *
  * A seed repeats what is called, and what each rank does about it, not how the
  * ranks meet. A wrong answer says WRONG, with all that the call was, and
@@ -40,6 +40,7 @@ static uint64_t n_steps = 100;
 static int n_calls = 12;
 static bool with_sets, with_joins, with_lie;
 static uint64_t forgetful = UINT64_MAX; /* step */
+static bool forgets;                    /* this process, as long as it lives */
 static const char *directory;           /* NULL: nobody leads */
 
 static struct {
@@ -155,16 +156,18 @@ static bool may_end(void)
     return n > 0;
 }
 
-/* Of others, who wait for it until it is gone. */
+/* Of others, who wait for it until it is gone: in whichever generation, as a
+ * machine that is busy may lose another one first. */
 static hvd_status_t forget(void)
 {
     hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
     hvd_request_t *request;
     float x = 1;
 
-    if (hvd_generation() > 1 || model.step != forgetful)
+    forgets |= hvd_generation() == 1 && hvd_rank() == 1;
+    if (model.step != forgetful)
         return HVD_OK;
-    while (hvd_rank() == 1)
+    while (forgets)
         pause();
     args.sendbuf = args.recvbuf = &x;
     args.count = 1;

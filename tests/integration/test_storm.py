@@ -10,6 +10,7 @@ HVD_STORM_TIMES makes it so many times as long.
 """
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -276,11 +277,14 @@ def forget(stage, step, *program):
                 str(STEPS), *program, options=[
                     "--heartbeat-interval", "0.1", "--stall-check-time", "0.5",
                     "--stall-shutdown-time", "1"])
-    text = run.event("stall")["reason"]
-    check("'forgotten' has waited" in text and "for rank 1, which has not "
-          "posted it" in text, "stall:", text)
-    check("--stall-shutdown-time" in run.event("worker_lost")["how"], "how")
     ends_well(run, N)
+    # Before it, and beside it, others may be late where the machine is busy.
+    stalls = [event["reason"] for event in run.seen("stall")]
+    check(any(re.search("^'forgotten' has waited .* for ranks? [0-9].*, which "
+                        "ha(s|ve) not posted it", text)
+              for text in stalls), "stalls:", stalls)
+    check(any("--stall-shutdown-time" in event["how"]
+              for event in run.seen("worker_lost")), "how")
 
 
 @scenario
