@@ -458,7 +458,9 @@ static hvd_status_t run_member(struct run *run)
         return error_set(HVD_ERR_STATE,
                          process_self.kind == PROGRAM_STATIC
                              ? "hvd_elastic_run: this program has joined the "
-                               "world as a static one"
+                               "world as a static one, by a collective or "
+                               "hvd_join_world -> call collectives inside the "
+                               "training function only"
                              : "hvd_elastic_run: the job's one run is over");
     process_self.kind = PROGRAM_ELASTIC;
     control_watch_state(run->state);
