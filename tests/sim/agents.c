@@ -64,7 +64,8 @@ void agents_start(struct sim *s, uint64_t id, const char *host)
 {
     struct sim_agent *agent = create(s, id, host);
 
-    if (agents_fail_now(s, 60)) { /* could not be started */
+    if (s->now_us < s->hosts[agent->host].boots_until_us ||
+        agents_fail_now(s, 60)) { /* could not be started */
         agents_end_is_told(s, agent, 5 * MSEC);
         return;
     }
@@ -119,12 +120,13 @@ static void send(struct sim *s, struct sim_agent *agent,
     network_from_agent(s, agent, &m);
 }
 
-static void start_failed(struct sim *s, struct sim_agent *agent, uint64_t id)
+static void start_failed(struct sim *s, struct sim_agent *agent, uint64_t id,
+                         int error)
 {
     struct agent_event ev = {.type = AGENT_EV_START_FAILED,
                              .worker = id,
-                             .error = ENOMEM,
-                             .text = "cannot fork"};
+                             .error = error,
+                             .text = "cannot start"};
 
     TRACE(s, "agent %llu: spawn of w%llu fails", (unsigned long long)agent->id,
           (unsigned long long)id);
@@ -136,8 +138,12 @@ static void start(struct sim *s, struct sim_agent *agent, uint64_t id)
 {
     struct agent_event ev = {.type = AGENT_EV_FORKED, .worker = id};
 
+    if (s->now_us < s->hosts[agent->host].barren_until_us) {
+        start_failed(s, agent, id, s->hosts[agent->host].start_error);
+        return;
+    }
     if (agents_fail_now(s, 100)) {
-        start_failed(s, agent, id);
+        start_failed(s, agent, id, ENOMEM);
         return;
     }
     if (!array_reserve(&agent->workers, &agent->workers_max,

@@ -109,6 +109,9 @@ static bool is_legal(struct sim *s, const char *text)
     if (has(text, "every host is blacklisted") ||
         has(text, "every slot is closed"))
         return s->all_closed;
+    if (has(text, "cannot start")) /* none of a fixed list has the program */
+        return s->driver_config.hosts_fixed && cover[COVER_barren] > 0 &&
+               s->n_generations == 0;
     return has(text, "no worker became ready") && s->all_closed &&
            s->n_generations == 0;
 }

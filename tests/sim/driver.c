@@ -306,6 +306,7 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
         check_fail(s, "the driver rejects event %d", (int)event->type);
     note_verdict(s, phase);
     note_shortage(s);
+    trouble_check(s, event, actions, n);
     if (d->generation < generation)
         check_fail(s, "the generation falls");
     if (phase == DRIVER_ADOPTING)

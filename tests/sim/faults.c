@@ -454,6 +454,11 @@ void faults_strike(struct sim *s, const struct event *event)
     case FAULT_NOTICE:
         notice_strike(s);
         break;
+    case FAULT_BOOT:
+    case FAULT_NO_PROGRAM:
+    case FAULT_BAD_SLOT:
+        trouble_strike(s, fault);
+        break;
     case FAULT_DRIVER:
         succession_strike(s);
         break;

@@ -74,6 +74,7 @@ void process_begin(struct sim *s, struct sim_agent *agent, uint64_t id)
     s->result->n_workers++;
     core_begin(s, w);
     app_set_timer(s, w, 0);
+    trouble_befall(s, w);
 }
 
 /* ---- death --------------------------------------------------------------- */

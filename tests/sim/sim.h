@@ -41,6 +41,9 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(drained, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)            \
     X(blacklisted, 0)                                       \
     X(slot_closed, 0)                                       \
+    X(booted, 0)                                            \
+    X(barren, 0)                                            \
+    X(slot_bad, 0)                                          \
     X(start_failed, 0)                                      \
     X(expired, SIM_IN_LARGE)                                \
     X(stopped, SIM_IN_LARGE)                                \

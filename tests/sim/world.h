@@ -242,6 +242,11 @@ struct sim_host {
     bool cut_keeps;
     bool leaves; /* the driver knows that it will go; and counted before: */
     size_t n_failed;
+    uint64_t boots_until_us;  /* no agent can be started there */
+    uint64_t barren_until_us; /* no worker can: start_error */
+    int start_error;
+    uint64_t slot_bad_until_us; /* who is started in bad_slot fails */
+    uint32_t bad_slot;
 };
 
 struct sim_generation {
@@ -521,6 +526,9 @@ enum fault {
     FAULT_STUCK,
     FAULT_STORM,
     FAULT_NOTICE,
+    FAULT_BOOT,
+    FAULT_NO_PROGRAM,
+    FAULT_BAD_SLOT,
     /* from here on they end most jobs: rare */
     FAULT_LAYOUT,
     FAULT_INTERRUPT,
@@ -533,6 +541,14 @@ void plan_make(struct sim *s);
 uint64_t plan_slack_us(const struct sim *s);
 void plan_fault(struct sim *s, uint64_t at, enum fault fault);
 void plan_host(struct sim *s, uint32_t slots, bool home);
+
+/* trouble.c: what keeps hosts from starting anybody, or a slot from working */
+void trouble_strike(struct sim *s, enum fault fault);
+/* It fails, if it was started in a bad slot. */
+void trouble_befall(struct sim *s, const struct sim_worker *w);
+/* A start that failed has cost nothing else, and no host rests too long. */
+void trouble_check(struct sim *s, const struct driver_event *event,
+                   const struct driver_action *actions, size_t n);
 
 /* faults.c */
 enum trap {
