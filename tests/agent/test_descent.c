@@ -10,36 +10,39 @@ START_TEST(descent_decides_by_who_started_whom)
     static const struct {
         pid_t line[LINE_MAX]; /* ends with 0 */
         pid_t own;
-        bool same_user, taken;
+        bool same_user;
+        pid_t taken;
         enum claim_verdict verdict;
     } table[] = {
         /* its own process, behind one wrapper, and behind more */
-        {{OWN, AGENT, 1}, OWN, true, false, CLAIM_GRANTED},
-        {{50, OWN, AGENT, 1}, OWN, true, false, CLAIM_GRANTED},
-        {{52, 51, 50, OWN, AGENT, 5, 1}, OWN, true, false, CLAIM_GRANTED},
+        {{OWN, AGENT, 1}, OWN, true, 0, CLAIM_GRANTED},
+        {{50, OWN, AGENT, 1}, OWN, true, 0, CLAIM_GRANTED},
+        {{52, 51, 50, OWN, AGENT, 5, 1}, OWN, true, 0, CLAIM_GRANTED},
         /* an agent that is process 1 of a container */
-        {{50, OWN, AGENT}, OWN, true, false, CLAIM_GRANTED},
+        {{50, OWN, AGENT}, OWN, true, 0, CLAIM_GRANTED},
         /* a program of the worker's, a second one behind the wrapper */
-        {{50, OWN, AGENT, 1}, OWN, true, true, CLAIM_TAKEN},
-        {{OWN, AGENT, 1}, OWN, true, true, CLAIM_TAKEN},
+        {{50, OWN, AGENT, 1}, OWN, true, 60, CLAIM_TAKEN},
+        {{OWN, AGENT, 1}, OWN, true, 60, CLAIM_TAKEN},
+        /* its hvd_init failed, and is called again */
+        {{50, OWN, AGENT, 1}, OWN, true, 50, CLAIM_GRANTED},
         /* a daemon: its parent has ended, the agent is its parent now */
-        {{50, AGENT, 1}, OWN, true, false, CLAIM_GRANTED},
-        {{51, 50, AGENT, 1}, OWN, true, true, CLAIM_TAKEN},
+        {{50, AGENT, 1}, OWN, true, 0, CLAIM_GRANTED},
+        {{51, 50, AGENT, 1}, OWN, true, 60, CLAIM_TAKEN},
         /* of another worker, of a script */
-        {{50, OTHER, AGENT, 1}, OWN, true, false, CLAIM_STRANGER},
-        {{OTHER, AGENT, 1}, OWN, true, true, CLAIM_STRANGER},
-        {{50, SCRIPT, AGENT, 1}, OWN, true, false, CLAIM_STRANGER},
+        {{50, OTHER, AGENT, 1}, OWN, true, 0, CLAIM_STRANGER},
+        {{OTHER, AGENT, 1}, OWN, true, 60, CLAIM_STRANGER},
+        {{50, SCRIPT, AGENT, 1}, OWN, true, 0, CLAIM_STRANGER},
         /* of nobody here: a shell's, an agent's parent, one that has ended */
-        {{50, 5, 1}, OWN, true, false, CLAIM_STRANGER},
-        {{5, 1}, OWN, true, false, CLAIM_STRANGER},
-        {{AGENT, 5, 1}, OWN, true, false, CLAIM_STRANGER},
-        {{50}, OWN, true, false, CLAIM_STRANGER},
-        {{0}, OWN, true, false, CLAIM_STRANGER},
+        {{50, 5, 1}, OWN, true, 0, CLAIM_STRANGER},
+        {{5, 1}, OWN, true, 0, CLAIM_STRANGER},
+        {{AGENT, 5, 1}, OWN, true, 0, CLAIM_STRANGER},
+        {{50}, OWN, true, 0, CLAIM_STRANGER},
+        {{0}, OWN, true, 0, CLAIM_STRANGER},
         /* the pid is another's by now */
-        {{50, OWN, AGENT, 1}, OWN, false, false, CLAIM_STRANGER},
+        {{50, OWN, AGENT, 1}, OWN, false, 0, CLAIM_STRANGER},
         /* no such worker, or it has ended */
-        {{50, AGENT, 1}, 0, true, false, CLAIM_STRANGER},
-        {{0}, 0, true, false, CLAIM_STRANGER}};
+        {{50, AGENT, 1}, 0, true, 0, CLAIM_STRANGER},
+        {{0}, 0, true, 0, CLAIM_STRANGER}};
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct descent d = {.line = table[i].line,

@@ -23,8 +23,8 @@ struct child {
     int report_fd;
     int stream_fds[OUTPUT_STREAMS];
     int passed_fds[PASSED_MAX]; /* -1 when it is reaped */
-    bool taken;                 /* a process has become this worker: claims.c */
-    bool failed;        /* its exec failed: its exit is of no interest */
+    pid_t taken; /* the process that is this worker; 0: none has said so */
+    bool failed; /* its exec failed: its exit is of no interest */
     uint64_t linger_us; /* its pipes are closed then; AGENT_NEVER: it lives */
     uint64_t held_us;   /* since when its pipes are not read; AGENT_NEVER: they
                            are */

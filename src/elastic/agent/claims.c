@@ -58,11 +58,11 @@ static void judge(struct loop *l, const struct claim *claim)
                         .ours = ours,
                         .n_ours = list_ours(&l->children, ours),
                         .same_user = proc_is_of(claim->pid, claim->uid),
-                        .taken = child && child->taken};
+                        .taken = child ? child->taken : 0};
     enum claim_verdict verdict = descent_judge(&d);
 
     if (verdict == CLAIM_GRANTED)
-        child->taken = true;
+        child->taken = claim->pid;
     if (!claim->tells)
         claim_answer(l->claim_fd, claim, verdict,
                      child ? child->passed_fds : NULL);

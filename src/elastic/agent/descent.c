@@ -23,5 +23,6 @@ enum claim_verdict descent_judge(const struct descent *d)
 {
     if (d->own == 0 || !d->same_user || !descends(d))
         return CLAIM_STRANGER;
-    return d->taken ? CLAIM_TAKEN : CLAIM_GRANTED;
+    return d->taken == 0 || d->taken == d->line[0] ? CLAIM_GRANTED
+                                                   : CLAIM_TAKEN;
 }

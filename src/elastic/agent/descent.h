@@ -30,7 +30,8 @@ struct descent {
     size_t n_ours;
     bool same_user; /* the process with this pid is of the user that has asked:
                        it is the one that has asked */
-    bool taken;     /* a process has become this worker */
+    pid_t taken;    /* the process that has become this worker, which may ask
+                       again when its hvd_init has failed; 0: none */
 };
 
 enum claim_verdict descent_judge(const struct descent *d);
