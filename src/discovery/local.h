@@ -33,7 +33,7 @@ bool local_has(const struct local *local, const char *name);
 /* The name is not known, and begins with this machine's own, as
  * gpu3.example.org on gpu3: a name service may know that it is this machine. */
 bool local_doubts(const struct local *local, const char *name);
-/* It has said so, or not. Without memory it is in doubt again. */
+/* Note the answer. Without memory the name is in doubt again. */
 void local_decide(struct local *local, const char *name, bool here);
 /* An address of this machine, also of loopback. */
 bool local_has_address(const struct sockaddr *sa);

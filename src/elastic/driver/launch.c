@@ -495,7 +495,7 @@ static void describe_exit(const struct launched *item, const siginfo_t *info,
     }
 }
 
-/* It closes by itself when execve(2) succeeds. */
+/* The report pipe closes by itself when execve(2) succeeds. */
 static void hear_report(struct launched *item)
 {
     int error = 0;

@@ -21,9 +21,9 @@
 #include "elastic/driver/launch.h"
 #include "elastic/wire/handover.h"
 
-/* What runs there, with the agent's path as $0, and as $1, if anything, where
- * to look for libraries: the agent of the same place as here, or else one that
- * PATH has. Without a quote, a backslash or an exclamation mark, so that any
+/* The script of the far side. $0 is the agent's path, $1, if there is one, a
+ * path of libraries. It starts the agent of the same place as here, or else
+ * the one in PATH. It has no quote, backslash or exclamation mark, so that any
  * shell leaves it as it is in single quotes. */
 #define LAUNCH_CLIENT_SCRIPT                                               \
     "if [ \"$1\" ]; then "                                                 \

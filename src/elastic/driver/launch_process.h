@@ -42,7 +42,7 @@ bool launch_find_beside(const char *const *relative, size_t n,
 /* path [PATH_MAX]: that of a program in PATH. False: there is none. */
 bool launch_find_program(const char *name, char *path) HVD_MUST_CHECK;
 
-/* Those of `ops`, and of the agents. */
+/* Find the agent, and the client of `ops`. */
 void launch_paths_find(struct launch_paths *paths,
                        const struct launch_ops *ops);
 

@@ -7,8 +7,8 @@
  * stdin has ended. SIGTERM does not reach the task either way. That srun has
  * ended with status 0 says nothing: it does so when the node is lost, too.
  *
- * What salloc, sbatch and users say in the environment srun and squeue take for
- * options, so they have none of it, but what says where Slurm is. */
+ * srun and squeue take variables of salloc, sbatch and users for options. They
+ * get none but those that say where Slurm is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -82,7 +82,7 @@ struct loop {
      * or another one told */
     char skipped[HOSTS_ERROR_MAX];
     uint64_t skipped_again_us, skipped_next_us;
-    /* what a name service is asked, until when; the list that waits for it */
+    /* a question to a name service, until when; the list that waits for it */
     struct name_query *query; /* NULL: nothing */
     char queried[HOSTS_NAME_MAX];
     uint64_t query_until_us;
