@@ -216,6 +216,25 @@ START_TEST(eventlog_disk_that_was_full_lacks_nothing)
 }
 END_TEST
 
+START_TEST(eventlog_of_another_job_is_left_alone)
+{
+    struct eventlog first, second;
+
+    ck_assert_int_eq(eventlog_open(&first, path, 0, false), HVD_OK);
+    eventlog_begin(&first, 1000000, "x", 1);
+    eventlog_end(&first);
+    ck_assert_int_eq(eventlog_open(&second, path, 0, false), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error_text(), "another job writes to it"));
+    eventlog_close(&second);
+    /* a successor, whose driver hangs */
+    ck_assert_int_eq(eventlog_open(&second, path, 0, true), HVD_OK);
+    eventlog_close(&second);
+    eventlog_close(&first);
+    ck_assert_str_eq(read_back(),
+                     "{\"t\":1.000000,\"event\":\"x\",\"generation\":1}\n");
+}
+END_TEST
+
 START_TEST(eventlog_that_cannot_be_opened_says_why)
 {
     struct eventlog log;
@@ -276,6 +295,7 @@ int main(void)
     tcase_add_test(tcase, eventlog_disk_that_was_full_lacks_nothing);
     tcase_add_test(tcase, eventlog_that_is_read_late_says_what_it_lacks);
     tcase_add_test(tcase, eventlog_that_nobody_reads_ends_all_the_same);
+    tcase_add_test(tcase, eventlog_of_another_job_is_left_alone);
     tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);
     tcase_add_test(tcase, eventlog_of_a_successor_is_opened_when_it_can_be);
     tcase_add_test(tcase, eventlog_fifo_without_a_reader_is_not_waited_for);

@@ -6,25 +6,44 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/writer.h"
 
 enum { KEEP_MAX = 4 << 20, CLOSE_MS = 2000, OPEN_AGAIN_US = 1000000 };
 
-static hvd_status_t open_file(struct eventlog *log, int more)
+static bool is_file(int fd)
 {
-    int fd;
+    struct stat st;
 
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* fresh: the job begins. A successor appends; the driver before may still hang
+ * and hold the file. */
+static hvd_status_t open_file(struct eventlog *log, bool fresh)
+{
     /* a FIFO that nobody reads is refused, not waited for */
-    fd = open(log->path,
-              O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | more,
-              0666);
+    int fd = open(log->path,
+                  O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+
     log->why = fd < 0 ? errno : 0;
     if (fd < 0)
         return error_errno("--event-log: \"%s\"", log->path);
+    if (!fd_claim(fd) && fresh) {
+        close(fd);
+        return error_set(HVD_ERR_INVALID,
+                         "--event-log: \"%s\": another job writes to it",
+                         log->path);
+    }
+    if (fresh && is_file(fd) && ftruncate(fd, 0) != 0)
+        log_warn("event log \"%s\": %s -> what is there stays", log->path,
+                 strerror(errno));
     return writer_create_fd(fd, true, KEEP_MAX, -1, &log->writer);
 }
 
@@ -37,8 +56,8 @@ hvd_status_t eventlog_open(struct eventlog *log, const char *path,
     if (!path)
         return HVD_OK;
     if (!go_on)
-        return open_file(log, O_TRUNC);
-    if (open_file(log, 0) != HVD_OK) {
+        return open_file(log, true);
+    if (open_file(log, false) != HVD_OK) {
         log_warn("%s -> tried again each second", error_text());
         error_clear();
         log->open_us = 0;
@@ -55,7 +74,7 @@ static void open_again(struct eventlog *log)
         return;
     log->open_us = now_us + OPEN_AGAIN_US;
     why = log->why;
-    if (open_file(log, 0) == HVD_OK) {
+    if (open_file(log, false) == HVD_OK) {
         log->open_us = CLOCK_NEVER;
         log->why = why;
     }

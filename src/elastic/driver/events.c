@@ -307,6 +307,7 @@ void events_write(struct events *e, const struct driver *driver,
     if (record->type == RECORD_FIRST_COLLECTIVE && record->generation > 1 &&
         record->duration_us > e->recovery_us)
         e->recovery_us = record->duration_us;
+    e->n_lost += record->type == RECORD_WORKER_LOST;
     say(e, driver, record);
     trace_record(&e->trace, name, record, now_us);
     if (!name)

@@ -15,6 +15,7 @@
 struct events {
     struct eventlog log;
     struct trace trace;
+    uint64_t n_lost;      /* workers */
     uint64_t recovery_us; /* slowest first collective of this generation */
     char reason[WIRE_TEXT_MAX]; /* why the generation being formed began */
 };

@@ -8,6 +8,7 @@
  * the others' messages had its turn. */
 #include "elastic/driver/loop.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -203,6 +204,7 @@ static uint64_t next_deadline(struct loop *l, uint64_t now_us)
     t = earliest(t, loop_names_deadline(l));
     t = earliest(t, launch_tick(&l->launch, now_us));
     t = earliest(t, status_deadline(&l->status));
+    t = earliest(t, loop_status_deadline(l));
     t = earliest(t, lead_deadline(&l->lead));
     t = earliest(t, clients_deadline(l));
     t = earliest(t, loop_listen_deadline(l));
@@ -326,8 +328,29 @@ static void configure(const struct loop *l, struct driver_config *c)
     };
 }
 
+/* Agents and workers on this machine dial us there. No packet is sent. */
+static hvd_status_t check_loopback(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool reached;
+    int error;
+
+    inet_pton(AF_INET, LOOPBACK, &to.sin_addr);
+    reached = fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
+    error = errno;
+    fd_close(&fd);
+    return reached ? HVD_OK
+                   : error_set(HVD_ERR_SYSTEM,
+                               LOOPBACK ": %s -> workers cannot reach the "
+                                        "driver: is the network interface lo "
+                                        "down? (ip link set lo up)",
+                               strerror(error));
+}
+
 static hvd_status_t open_sockets(struct loop *l)
 {
+    HVD_TRY(check_loopback());
     HVD_TRY(loop_make_secret(l));
     HVD_TRY(wire_context_create(&l->context));
     HVD_TRY(wire_gate_create(l->context, l->secret, &l->gate));
@@ -466,6 +489,8 @@ static int run(struct loop *l, uint64_t now_us)
         turn(l);
     if (!l->lead.replaced)
         loop_collect_output(l);
+    if (!l->lead.replaced && l->exit_status == 0)
+        loop_tell_finished(l, l->driver.generation);
     return l->exit_status;
 }
 

@@ -45,6 +45,16 @@ struct bereft {
     uint64_t until_us;
 };
 
+/* The newest commit, and when it was noticed; the rate is from the oldest
+ * sample to the last. */
+struct loop_sample {
+    uint64_t n, at_us;
+};
+
+struct loop_commits {
+    struct loop_sample oldest, middle, last;
+};
+
 struct loop {
     const struct options *options;
     struct heir *heir; /* what it takes over; NULL: it begins the job */
@@ -118,9 +128,10 @@ struct loop {
     struct log_seldom unknown;       /* who was not let in */
     struct log_seldom later;         /* who is started later */
     uint64_t view_us; /* the status line's numbers are made anew then */
-    uint64_t commits_seen, commits_at_us;
-    double commits_per_s;
-    uint64_t ran_us; /* loop_acts() */
+    struct loop_commits commits;
+    uint64_t wait_line_us; /* a log gets its next line about waiting then; 0:
+                              the job does not wait */
+    uint64_t ran_us;       /* loop_acts() */
     bool sent, finished;
     int exit_status;
     char verdict[WIRE_TEXT_MAX];
@@ -149,6 +160,13 @@ void loop_feed(struct loop *l, const struct driver_event *ev);
 
 /* loop_status.c: on a terminal, and now and then. */
 void loop_show_status(struct loop *l, uint64_t now_us);
+uint64_t loop_status_deadline(const struct loop *l);
+/* Before rows of workers that have finished are gone. */
+void loop_count_commits(struct loop *l, uint64_t now_us);
+/* The words of the status line, as a line of the log. */
+void loop_tell_status(struct loop *l);
+/* The sum of a job that has succeeded. */
+void loop_tell_finished(const struct loop *l, uint64_t generations);
 
 /* loop_end.c */
 

@@ -23,6 +23,7 @@ hvd_status_t loop_open_signals(struct loop *l)
     sigaddset(set, SIGTERM);
     sigaddset(set, SIGHUP);
     sigaddset(set, SIGUSR1);           /* Slurm's, before the end of a job */
+    sigaddset(set, SIGUSR2);           /* a line about where the job is */
     inherited_drop_ignored(set);       /* nohup, SIGINT behind a shell's & */
     sigprocmask(SIG_BLOCK, set, NULL); /* before libzmq starts its threads */
     l->signal_fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -57,6 +58,10 @@ void loop_hear_signals(struct loop *l)
         struct driver_event ev = {.type = DRIVER_EV_INTERRUPT,
                                   .u.signal = (int)info.ssi_signo};
 
+        if (ev.u.signal == SIGUSR2) {
+            loop_tell_status(l);
+            continue;
+        }
         log_signal(l, ev.u.signal);
         loop_feed(l, &ev);
     }

@@ -294,6 +294,8 @@ void perform(struct loop *l, const struct driver_action *a, uint64_t now_us)
             send_to(l, PEER_WORKER, a->worker, &a->u.message);
         break;
     case DRIVER_ACT_RECORD:
+        if (a->u.record.type == RECORD_RELEASED)
+            loop_count_commits(l, now_us);
         events_write(&l->events, &l->driver, &a->u.record, now_us);
         break;
     case DRIVER_ACT_FINISH:

@@ -57,6 +57,27 @@ static void add_counts(const struct status_view *view, char *text, size_t max)
     add(text, max, words);
 }
 
+/* "commit 812, 3 s ago, 0.33/s" */
+static void add_commits(const struct status_view *view, char *text, size_t max)
+{
+    double per_s = view->commits_per_s;
+    uint64_t age_s = view->commit_age_us / 1000000;
+    char words[96];
+    int n = snprintf(words, sizeof(words), "commit %llu",
+                     (unsigned long long)view->commits);
+
+    if (age_s > 0)
+        n += snprintf(words + n, sizeof(words) - (size_t)n, ", %llu s ago",
+                      (unsigned long long)age_s);
+    if (per_s >= 0)
+        snprintf(words + n, sizeof(words) - (size_t)n, ", %.*f/s",
+                 per_s < 1    ? 2
+                 : per_s < 10 ? 1
+                              : 0,
+                 per_s);
+    add(text, max, words);
+}
+
 /* A note may name hosts and programs: keep control bytes off the terminal. */
 static void add_note(const char *note, char *text, size_t max)
 {
@@ -75,11 +96,8 @@ void status_format(const struct status_view *view, char *text, int max)
 
     text[0] = '\0';
     add_counts(view, text, room);
-    if (view->commits_per_s >= 0) {
-        snprintf(words, sizeof(words), "%.*f commits/s",
-                 view->commits_per_s < 10 ? 1 : 0, view->commits_per_s);
-        add(text, room, words);
-    }
+    if (view->commits > 0)
+        add_commits(view, text, room);
     if (view->recovery_us > 0) {
         snprintf(words, sizeof(words), "recovered in %.1f ms",
                  (double)view->recovery_us / 1e3);

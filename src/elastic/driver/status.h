@@ -1,6 +1,7 @@
 /* elastic/driver/status.h - the live status line on a terminal.
  *
- *     gen 7 | 4 workers on 2 hosts | 812 commits/s | recovered in 12.3 ms
+ *     gen 7 | 4 workers on 2 hosts | commit 812, 3 s ago, 0.33/s | recovered in
+ *     12.3 ms
  *
  * One line, redrawn in place at most ten times a second, cut to the terminal's
  * width. It is taken away before anything else is written there, and comes back
@@ -22,6 +23,8 @@ enum { STATUS_TEXT_MAX = 512 };
 struct status_view {
     uint64_t generation;
     uint32_t size, n_hosts;
+    uint64_t commits; /* 0: none yet */
+    uint64_t commit_age_us;
     double commits_per_s; /* < 0: not known */
     uint64_t recovery_us; /* of the last recovery; 0: there was none */
     const char *note;     /* "waiting for rank 3 (host a)"; NULL: nothing */

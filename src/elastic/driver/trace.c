@@ -119,19 +119,34 @@ static struct pen *make_pen(const char *path, uint64_t job)
     return NULL;
 }
 
-hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job)
+/* False: another job has claimed it. */
+static bool claim(struct trace *t)
+{
+    fd_close(&t->claim_fd);
+    t->claim_fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return t->claim_fd < 0 || fd_claim(t->claim_fd);
+}
+
+hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job,
+                        bool go_on)
 {
     static const struct writer_ops ops = {.take = take, .end = merge_all};
     struct writer_config config = {
         .ops = &ops, .keep_max = KEEP_MAX, .wake_fd = -1};
     hvd_status_t status = HVD_ERR_SYSTEM;
 
-    *t = (struct trace){.job = job};
+    *t = (struct trace){.job = job, .claim_fd = -1};
     if (!path)
         return HVD_OK;
     if (!make_absolute(path, t->path))
         return error_errno("--timeline: \"%s\"", path);
+    if (!claim(t) && !go_on) {
+        fd_close(&t->claim_fd);
+        return error_set(HVD_ERR_INVALID,
+                         "--timeline: \"%s\": another job writes to it", path);
+    }
     config.arg = t->pen = make_pen(t->path, job);
+    (void)claim(t); /* the new file, which has taken its place */
     if (t->pen)
         status = writer_create(&config, &t->writer);
     t->on = status == HVD_OK;
@@ -467,6 +482,7 @@ void trace_close(struct trace *t, uint64_t now_us)
     if (!t->on)
         return;
     t->on = false;
+    fd_close(&t->claim_fd);
     end_generation(t, now_us);
     put_dropped(t);
     t->pen->last_worker = t->last_worker;

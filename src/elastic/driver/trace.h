@@ -29,15 +29,17 @@ struct trace {
     uint64_t n_dropped;   /* events without room, since the last that had it */
     uint64_t dropped_us;  /* when the first of them was */
     bool told;            /* that it has ended early */
+    int claim_fd;         /* no other job writes there meanwhile; -1: none */
     char path[PATH_MAX];  /* absolute */
     struct pen *pen;      /* heap */
     struct writer *writer;
 };
 
-/* path NULL: off, and every call below is still fine. HVD_ERR_SYSTEM,
- * HVD_ERR_NOMEM with the sentence. */
-hvd_status_t trace_open(struct trace *t, const char *path,
-                        uint64_t job) HVD_MUST_CHECK;
+/* path NULL: off, and every call below is still fine. go_on: a driver before may
+ * have it open. HVD_ERR_SYSTEM, HVD_ERR_NOMEM, HVD_ERR_INVALID (another job
+ * writes there) with the sentence. */
+hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job,
+                        bool go_on) HVD_MUST_CHECK;
 
 /* name: of the event, as in the event log; NULL: it has none. */
 void trace_record(struct trace *t, const char *name,
