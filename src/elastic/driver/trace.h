@@ -35,8 +35,8 @@ struct trace {
     struct writer *writer;
 };
 
-/* path NULL: off, and every call below is still fine. go_on: a driver before may
- * have it open. HVD_ERR_SYSTEM, HVD_ERR_NOMEM, HVD_ERR_INVALID (another job
+/* path NULL: off, and every call below is still fine. go_on: a driver before
+ * may have it open. HVD_ERR_SYSTEM, HVD_ERR_NOMEM, HVD_ERR_INVALID (another job
  * writes there) with the sentence. */
 hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job,
                         bool go_on) HVD_MUST_CHECK;
