@@ -247,7 +247,7 @@ START_TEST(m14_host_that_never_comes_is_named_at_the_end)
     }
     expect_part(f, "finish 1: only 0 of 1 workers for longer than "
                    "--elastic-timeout (60 s); last failure: host a: was killed "
-                   "by signal 9\n");
+                   "by SIGKILL\n");
     fixture_free(f);
 }
 END_TEST

@@ -168,6 +168,8 @@ void say_farewell(struct driver *d, struct driver_worker *w,
 /* Turn it away. */
 void worker_refuse(struct driver *d, struct driver_worker *w,
                    hvd_status_t status, const char *text);
+/* There was no process: its slot is free at once, and no failure is counted. */
+void worker_forget_unstarted(struct driver *d, struct driver_worker *w);
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
 void on_spawn_failed(struct driver *d, uint64_t by,
                      const struct msg_spawn_failed *m);

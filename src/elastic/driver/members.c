@@ -1,5 +1,5 @@
 /* elastic/driver/members.c - workers from SPAWN to exit: deaths, and what their
- * messages say. See core.h. Pure. */
+ * messages say. What their agents say is in exits.c. See core.h. Pure. */
 #include <string.h>
 
 #include "base/stall.h"
@@ -199,6 +199,15 @@ void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
         slot_failed(d, &d->hosts[host], slot, buf);
 }
 
+void worker_forget_unstarted(struct driver *d, struct driver_worker *w)
+{
+    uncount(d, w);
+    if (!worker_is_dead(w))
+        worker_move(w, LIFE_DEAD);
+    worker_stand(w, STAND_OUT);
+    worker_remove(d, w);
+}
+
 static void send_farewell(struct driver *d, const struct driver_worker *w)
 {
     struct msg_shutdown *m = &action_send(d, w, w->farewell.type)->u.shutdown;
@@ -238,115 +247,6 @@ void worker_refuse(struct driver *d, struct driver_worker *w,
     say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_FAILED, status,
                  keep_refusal(w, text));
     members_recount(d);
-}
-
-/* ---- what agents tell ---------------------------------------------------- */
-
-static void blame(struct driver *d, uint64_t agent,
-                  const struct driver_worker *w)
-{
-    struct driver_host *host = host_of_agent(d, agent);
-    char buf[WIRE_TEXT_MAX];
-    struct text t = text_into(buf, sizeof(buf));
-
-    if (!host || host->meddled)
-        return;
-    host->meddled = true; /* once is enough to find it */
-    text_add(&t, "the agent on ");
-    text_add(&t, host->name);
-    text_add(&t, " reports on ");
-    text_worker(&t, d, w);
-    text_add(&t, ", which it does not run -> ignored");
-    record_warning(d, buf);
-}
-
-/* What is said of a worker counts if its own agent says it. */
-static struct driver_worker *reported(struct driver *d, uint64_t by,
-                                      uint64_t worker)
-{
-    struct driver_worker *w = worker_find(d, worker);
-
-    if (!w || host_of(d, w)->agent == by)
-        return w;
-    blame(d, by, w);
-    return NULL;
-}
-
-/* It runs somebody without whom all was decided (M15), as nothing of him was
- * written down, and the word of him has come too late. He is in nobody's group,
- * and his slot may be another's. */
-static void kill_unknown(struct driver *d, uint64_t agent, uint64_t worker)
-{
-    struct driver_action *a;
-
-    if (driver_adopts(d) || !host_of_agent(d, agent))
-        return;
-    a = action_add(d, DRIVER_ACT_KILL);
-    a->agent = agent;
-    a->worker = worker;
-}
-
-void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m)
-{
-    bool known = worker_find(d, m->worker) != NULL;
-    struct driver_worker *w = known ? reported(d, by, m->worker)
-                                    : adopt_worker(d, by, m);
-
-    if (!w && !known)
-        kill_unknown(d, by, m->worker);
-    if (!w || w->spawned)
-        return;
-    w->spawned = true;
-    w->pid = m->pid;
-    d->spawned_once = true;
-    host_works(host_of(d, w));
-    record_add_worker(d, RECORD_WORKER_SPAWNED, w);
-}
-
-/* There was no process. */
-static void forget_unstarted(struct driver *d, struct driver_worker *w)
-{
-    uncount(d, w);
-    if (!worker_is_dead(w))
-        worker_move(w, LIFE_DEAD);
-    worker_stand(w, STAND_OUT);
-    worker_remove(d, w);
-}
-
-void on_spawn_failed(struct driver *d, uint64_t by,
-                     const struct msg_spawn_failed *m)
-{
-    struct driver_worker *w = reported(d, by, m->worker);
-    struct driver_host *host;
-
-    if (!w)
-        return;
-    host = host_of(d, w);
-    if (d->phase < DRIVER_ADOPTING && start_is_hopeless(d, w, m->error))
-        job_stop_unstarted(d, w, m->text);
-    forget_unstarted(d, w);
-    if (d->phase < DRIVER_STOPPING && !host_leaves(host))
-        start_failed(d, host, m->text, false);
-}
-
-void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
-{
-    struct driver_worker *w = reported(d, by, m->worker);
-    struct driver_record *r;
-    char how[WIRE_TEXT_MAX];
-
-    if (!w)
-        return;
-    d->spawned_once = true; /* a successor may not have heard SPAWNED */
-    r = record_add_worker(d, RECORD_WORKER_EXITED, w);
-    r->pid = m->pid;
-    r->code = m->code;
-    r->signal = m->signal;
-    text_exit(how, w, m);
-    if (is_released(w) && (m->code != 0 || m->signal != 0))
-        finish_is_spoiled(d, w, how);
-    worker_dies(d, w, how, true);
-    worker_remove(d, w);
 }
 
 /* ---- what workers tell --------------------------------------------------- */
