@@ -64,8 +64,7 @@ hvd_status_t loop_open_sinks(struct loop *l)
 
     HVD_TRY(eventlog_open(&l->events.log, o->event_log, l->started_us,
                           l->heir != NULL));
-    status = trace_open(&l->events.trace, o->timeline, l->job,
-                        l->heir != NULL);
+    status = trace_open(&l->events.trace, o->timeline, l->job, l->heir != NULL);
     if (status == HVD_OK || !l->heir)
         return status;
     log_warn("%s -> the timeline is not written", error_text());
