@@ -141,8 +141,9 @@ void check_silence(struct sim *s, const struct driver_record *r)
     if (!w || !w->alive || s->plan.loss_in > 0 || !is_of_silence(s, r) ||
         is_time_over(s, w))
         return;
-    if (apart_us > c->heartbeat_timeout_us / 2 + s->plan.agent_beat_us +
-                       plan_slack_us(s) + TICKS_US)
+    if (!s->cuts_overlap && apart_us > c->heartbeat_timeout_us / 2 +
+                                           s->plan.agent_beat_us +
+                                           plan_slack_us(s) + TICKS_US)
         check_fail(s, "w%llu is given up for silence, and most are cut off",
                    ULL(w->id));
     /* the driver takes a worker that was stopped just now to be heard */

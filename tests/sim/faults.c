@@ -161,6 +161,7 @@ static void partition(struct sim *s)
                                          : sim_uniform(s, 3, 20) * SEC);
     uint64_t which = random_below(&s->random, 4);
 
+    s->cuts_overlap |= host->cut_up_us > s->now_us;
     if (which != 1 && host->cut_up_us < until_us)
         host->cut_up_us = until_us;
     if (which != 2 && host->cut_down_us < until_us)
@@ -186,6 +187,7 @@ static void partition(struct sim *s)
 static void cut_host(struct sim *s, struct sim_host *host, uint64_t until_us,
                      bool keeps)
 {
+    s->cuts_overlap |= host->cut_up_us > s->now_us;
     if (host->cut_up_us < until_us)
         host->cut_up_us = until_us;
     if (host->cut_down_us < until_us)

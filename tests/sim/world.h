@@ -322,6 +322,7 @@ struct sim {
     uint64_t in_context_us;     /* silence was not to be judged */
     uint64_t withheld_until_us; /* ... nor did the driver */
     uint64_t state_heard_us;    /* somebody who holds it could be heard */
+    bool cuts_overlap;     /* what the first kept has arrived in the second */
     bool agent_is_silent;  /* the one that was lost last was given up for it */
     uint64_t plane_cut_us; /* workers do not reach each other until then */
     uint64_t short_since_us;     /* below the gate; TIME_NEVER: it is not */
