@@ -328,7 +328,7 @@ END_TEST
 /* Nobody has become ready: it fails by itself. */
 START_TEST(m14_program_that_never_becomes_ready_is_tried_twice)
 {
-    struct fixture *f = fixture_create(.np = 2);
+    struct fixture *f = fixture_create(.np = 2, .script = _i == 1);
 
     at(f, 0, hosts("a:2"));
     at(f, 10, exited("w1 w2", 1));
@@ -415,7 +415,8 @@ int main(void)
     tcase_add_test(tcase, m11_start_that_fails_harms_no_running_worker);
     tcase_add_test(tcase,
                    m14_program_that_is_missing_is_waited_for_with_a_script);
-    tcase_add_test(tcase, m14_program_that_never_becomes_ready_is_tried_twice);
+    tcase_add_loop_test(
+        tcase, m14_program_that_never_becomes_ready_is_tried_twice, 0, 2);
     tcase_add_test(tcase, m6_start_timeout_lets_fewer_begin);
     tcase_add_test(tcase, m11_program_that_has_called_can_be_started);
     tcase_add_test(tcase, m11_agent_that_hangs_at_its_start_is_given_up);

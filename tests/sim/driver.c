@@ -260,7 +260,8 @@ static bool all_closed(const struct sim *s)
         if (d->hosts[i].listed && !d->hosts[i].blacklist.listed &&
             (d->config.strict_blacklist || !is_closed(d, &d->hosts[i])))
             return false;
-    return d->config.strict_blacklist || d->config.hosts_fixed;
+    return d->config.strict_blacklist || d->config.hosts_fixed ||
+           !d->layout_known;
 }
 
 bool check_state_is_held(struct sim *s, bool dead_too)

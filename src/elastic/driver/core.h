@@ -431,6 +431,7 @@ struct driver_worker {
     bool stays; /* at the close at hand: draining, and not let go (M9) */
     uint64_t suspected_us; /* when another went, it may be in its stead: M5 */
     bool entered;          /* has completed a collective in some generation */
+    bool has_committed;    /* ... and a commit */
     struct state_id done_id;
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */

@@ -134,7 +134,8 @@ static bool holds_state(const struct driver *d, const struct driver_worker *w)
 {
     return worker_is_here(w) &&
            (w->ping.id.version > 1 || w->offer.id.version > 1 ||
-            w->where.id.version > 1 || (w->synced && d->base.version > 1));
+            w->where.id.version > 1 || w->has_committed ||
+            (w->synced && d->base.version > 1));
 }
 
 static bool others_hold_state(const struct driver *d,
@@ -299,12 +300,19 @@ static bool all_closed(const struct driver *d)
     return any;
 }
 
-/* Where discovery may list other hosts they are waited for, but by Horovod's
- * rule, where a host is blacklisted for good. */
+/* It has been started, and nowhere become ready. */
+static bool fails_by_itself(const struct driver *d)
+{
+    return d->spawned_once && !d->layout_known;
+}
+
+/* Hosts that discovery may list are waited for, but not if the program fails by
+ * itself, nor by Horovod's rule, where a host is blacklisted for good. */
 const char *failures_verdict(const struct driver *d)
 {
     bool strict = d->config.strict_blacklist;
-    bool final = strict ? !d->config.blacklist.cooldown : d->config.hosts_fixed;
+    bool final = strict ? !d->config.blacklist.cooldown
+                        : d->config.hosts_fixed || fails_by_itself(d);
 
     if (!final || d->counts.live > 0 || d->counts.members > 0 || !all_closed(d))
         return NULL;

@@ -344,7 +344,7 @@ static void on_report(struct driver *d, struct driver_worker *w,
     if (report->what == REPORT_FIRST_COMMIT) {
         d->recheck |= !d->committed;
         d->ever_committed = true;
-        d->committed = true;
+        d->committed = w->has_committed = true;
     } else if (report->what == REPORT_SYNCED && !w->synced) {
         w->synced = true;
         r = record_add_worker(d, RECORD_STATE_SYNCED, w);
@@ -405,7 +405,10 @@ static void leave_out(struct driver *d, struct driver_worker *w,
     end_by_loss(d, ABORT_LOST, w->id, text);
     worker_refuse(d, w, (hvd_status_t)leaving->status, text);
     record_warning(d, text);
-    slot_failed(d, host_of(d, w), w->slot, text);
+    if (leaving->status == HVD_ERR_LAYOUT) /* so will the next */
+        slot_close(d, host_of(d, w), w->slot, text);
+    else
+        slot_failed(d, host_of(d, w), w->slot, text);
 }
 
 static void on_leaving(struct driver *d, struct driver_worker *w,
