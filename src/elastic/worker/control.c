@@ -468,8 +468,9 @@ static bool exchange(void)
 
 static void *control_main(void *ignored)
 {
+    struct robust *robust = process_self.self.robust;
+    bool held = robust && robust_lock(robust), more = exchange();
     uint64_t deadline_us;
-    bool more = exchange();
 
     while (!is_stopping(&deadline_us)) {
         struct pollfd fds[] = {
@@ -491,6 +492,8 @@ static void *control_main(void *ignored)
             local_tidy();
     }
     contact_hang_up(&control.contact);
+    if (held)
+        robust_unlock(robust);
     return NULL;
 }
 
@@ -586,6 +589,8 @@ void control_stop(void)
     fd_close(&control.wake_fd);
     close_kick_fd();
     fd_close(&process_self.self.lifeline_fd);
+    robust_detach(process_self.self.robust);
+    process_self.self.robust = NULL;
 }
 
 /* ---- the door for app ---------------------------------------------------- */

@@ -18,6 +18,7 @@
 #include <hvd/state.h>
 #include <hvd/status.h>
 
+#include "base/robust.h"
 #include "collectives/comm.h"
 #include "collectives/net/endpoint.h"
 #include "elastic/wire/message.h"
@@ -41,7 +42,8 @@ struct process_identity {
     char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it: a list */
     uint16_t port_low, port_high;   /* of the data plane; 0: any */
     struct wire_secrets secrets;
-    int lifeline_fd;                /* -1: none */
+    int lifeline_fd;       /* -1: none */
+    struct robust *robust; /* for control to hold; NULL: there is none */
     char job_dir[PROCESS_PATH_MAX]; /* "": none, no successor will come */
 };
 
