@@ -106,59 +106,6 @@ START_TEST(spawn_failure_is_reported_and_remembered)
 }
 END_TEST
 
-static struct agent_event dies(uint64_t worker, bool direct)
-{
-    return (struct agent_event){
-        .type = AGENT_EV_DYING, .worker = worker, .code = 3, .direct = direct};
-}
-
-/* The word first: others wait for it. */
-START_TEST(dying_is_told_and_made_sure_of)
-{
-    spawn(10, 1);
-    starts(11, 1);
-    at(50, dies(1, true));
-    at(51, dies(1, true));
-    spawn(52, 1); /* "how is it?" */
-    exits(900, 1, 3, 0);
-    at(901, dies(1, true));
-    expect("[    10] spawn 1\n"
-           "[    11] SPAWNED 1 pid 1001\n"
-           "[    50] WORKER_DYING 1 code 3 signal 0 KILL 1\n"
-           "[    52] SPAWNED 1 pid 1001 WORKER_DYING 1 code 3 signal 0\n"
-           "[   900] WORKER_EXITED 1 code 3 signal 0 KILL 1\n");
-}
-END_TEST
-
-START_TEST(dying_below_a_script_leaves_that_to_the_driver)
-{
-    spawn(10, 1);
-    starts(11, 1);
-    at(50, dies(1, false));
-    kill_worker(60, 1, 0);
-    exits(70, 1, 0, 9);
-    expect("[    10] spawn 1\n"
-           "[    11] SPAWNED 1 pid 1001\n"
-           "[    50] WORKER_DYING 1 code 3 signal 0\n"
-           "[    60] KILL 1\n"
-           "[    70] WORKER_EXITED 1 code 0 signal 9 KILL 1\n");
-}
-END_TEST
-
-START_TEST(dying_that_the_socket_does_not_take_is_repeated)
-{
-    spawn(10, 1);
-    starts(11, 1);
-    forget_transcript();
-    socket_full = true;
-    at(50, dies(1, false));
-    socket_full = false;
-    pass(55, true);
-    expect("[    50]\n"
-           "[    55] SPAWNED 1 pid 1001 WORKER_DYING 1 code 3 signal 0\n");
-}
-END_TEST
-
 /* A text of any length, and what comes late of a worker that is gone. */
 START_TEST(what_ends_twice_is_told_once)
 {
@@ -666,9 +613,6 @@ static Suite *suite_make(void)
     tcase_add_test(run, shutdown_without_a_driver_waits_for_no_report);
     tcase_add_test(run, driver_lost_forces_at_once);
     tcase_add_test(run, driver_lost_during_shutdown_forces);
-    tcase_add_test(run, dying_is_told_and_made_sure_of);
-    tcase_add_test(run, dying_below_a_script_leaves_that_to_the_driver);
-    tcase_add_test(run, dying_that_the_socket_does_not_take_is_repeated);
     tcase_add_test(run, driver_lost_orphan_timer_lets_workers_live);
     tcase_add_test(run, driver_silent_is_lost);
     tcase_add_test(run, sigterm_tells_the_driver_and_ends_nobody);

@@ -16,8 +16,8 @@
 #include "base/stall.h"
 
 /* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report, which
- * may be two messages. */
-enum { ACTIONS_PER_CHILD = 5, ACTIONS_BESIDES = 8 };
+ * may be two messages, and once more say that it is dying. */
+enum { ACTIONS_PER_CHILD = 6, ACTIONS_BESIDES = 8 };
 
 /* What tells a successor of a child may be lost, and it cannot ask for whom it
  * does not know. */
@@ -489,6 +489,14 @@ static uint64_t cut_deadline(const struct agent_core *core)
                : later(core->cut_us, CUT_BEATS * core->config.beat_us);
 }
 
+/* Said once, it may be lost, and the exit may be a long time in coming. */
+static void say_dying(struct agent_core *core)
+{
+    for (size_t i = 0; i < core->n_children; i++)
+        if (core->children[i].dying && core->children[i].state != CHILD_REAPED)
+            send_message(core, MSG_WORKER_DYING, core->children[i].worker);
+}
+
 static void advance_driver(struct agent_core *core)
 {
     uint64_t timeout_us = core->config.driver_timeout_us;
@@ -514,6 +522,7 @@ static void advance_driver(struct agent_core *core)
         core->n_retells--;
         report_all(core);
     } else {
+        say_dying(core);
         send_message(core, MSG_AGENT_PING, 0);
     }
     say_notice(core);
@@ -683,13 +692,4 @@ void agent_core_unsent(struct agent_core *core,
     if (child)
         child->retry_us = retry_us;
     /* a ping is not repeated: the next one follows soon enough */
-}
-
-const struct agent_child *agent_core_child(const struct agent_core *core,
-                                           uint64_t worker)
-{
-    for (size_t i = core->n_children; i > 0; i--)
-        if (core->children[i - 1].worker == worker)
-            return &core->children[i - 1];
-    return NULL;
 }
