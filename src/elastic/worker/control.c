@@ -335,9 +335,8 @@ static bool send_all(void)
 
 /* ---- control: the loop --------------------------------------------------- */
 
-/* The agent's end of the pipe is closed: it is dead, and so is the job for this
- * host. Or this end is: what else is closed nobody knows. User code may never
- * return to us: the process ends here. */
+/* The agent is dead, or the program has closed this end of the pipe, and maybe
+ * more. User code may never return to libhvd: the process ends here. */
 static void lifeline_ended(void)
 {
     log_error("%s -> this worker ends",
@@ -468,9 +467,10 @@ static bool exchange(void)
 
 static void *control_main(void *ignored)
 {
-    struct robust *robust = process_self.self.robust;
-    bool held = robust && robust_lock(robust), more = exchange();
     uint64_t deadline_us;
+    bool more = true;
+
+    process_hold();
 
     while (!is_stopping(&deadline_us)) {
         struct pollfd fds[] = {
@@ -486,14 +486,12 @@ static void *control_main(void *ignored)
             check_lifeline(fds[2].revents);
         }
         more = exchange();
-        /* a rank that is alone on its host, or in a long step, has no comm that
-         * would do it */
+        /* a rank alone on its host, or in a long step, has no comm to do it */
         if (!more)
             local_tidy();
     }
     contact_hang_up(&control.contact);
-    if (held)
-        robust_unlock(robust);
+    process_let_go();
     return NULL;
 }
 
@@ -589,8 +587,6 @@ void control_stop(void)
     fd_close(&control.wake_fd);
     close_kick_fd();
     fd_close(&process_self.self.lifeline_fd);
-    robust_detach(process_self.self.robust);
-    process_self.self.robust = NULL;
 }
 
 /* ---- the door for app ---------------------------------------------------- */

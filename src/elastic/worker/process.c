@@ -217,6 +217,27 @@ hvd_status_t process_guard_fork(void)
     return guard_error ? error_errno("pthread_atfork") : HVD_OK;
 }
 
+void process_hold(void)
+{
+    struct process_identity *self = &process_self.self;
+
+    if (!self->robust || robust_lock(self->robust))
+        return;
+    robust_detach(self->robust);
+    self->robust = NULL;
+}
+
+void process_let_go(void)
+{
+    struct process_identity *self = &process_self.self;
+
+    if (!self->robust)
+        return;
+    robust_unlock(self->robust);
+    robust_detach(self->robust);
+    self->robust = NULL;
+}
+
 void process_timeline_open(void)
 {
     const struct process_identity *self = &process_self.self;

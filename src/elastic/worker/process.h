@@ -118,6 +118,11 @@ hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
  * service. */
 hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
 
+/* The calling thread, control, holds this worker's lock, if there is one, until
+ * it ends or lets go: then the lock is forgotten. */
+void process_hold(void);
+void process_let_go(void);
+
 /* If the environment asks for a timeline; a file that cannot be made is one
  * warning. */
 void process_timeline_open(void);
