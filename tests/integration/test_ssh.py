@@ -347,7 +347,7 @@ def agent_is_killed_after_its_client(stage):
     run = train(stage, "--heartbeat-timeout", "20")
     mark, old, agent = run.mark(), run.row(host=BETA), agent_of(run, BETA)
     jobs.kill(client(run, BETA))
-    run.says("host beta: its ssh was killed by signal 9")
+    run.says("host beta: its ssh was killed by SIGKILL")
     since = time.monotonic()
     jobs.kill(agent)
     run.event("agent_lost", mark, host=BETA)

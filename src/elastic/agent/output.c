@@ -211,7 +211,7 @@ static size_t make_marker(struct output_queue *q)
     int n = snprintf(q->marker, sizeof(q->marker),
                      "%s[hvd-agent: %" PRIu64 " lines dropped: the driver does "
                      "not read fast enough]\n",
-                     q->mid_line ? "\n" : "", q->n_dropped);
+                     q->mid_line ? "...\n" : "", q->n_dropped);
 
     HVD_ASSERT(n > 0 && (size_t)n < sizeof(q->marker));
     return (size_t)n;

@@ -11,7 +11,7 @@
 #include "elastic/driver/output.h"
 
 enum {
-    MARKER_MAX = 96,
+    MARKER_MAX = 128,
     PIECE_MAX = 2 * OUTPUT_LINE_MAX,  /* longer than any line with its prefix */
     WRITER_MAX = 4 * OUTPUT_LINE_MAX, /* bytes that the thread holds */
     LOST_MAX = 100000000              /* believed of a line that says so */
@@ -84,14 +84,15 @@ static void drop_oldest(struct output_sink *s, size_t need)
     s->head = upto;
 }
 
-/* The marker goes where the dropped lines were: in front. */
+/* The marker goes where the dropped lines were: in front. A line that was shown
+ * in part ends with "...": it counts among them. */
 static void tell_dropped(struct output_sink *s)
 {
     char marker[MARKER_MAX];
     size_t n = (size_t)snprintf(
         marker, sizeof(marker),
         "%shvd-elastic: warn: %.40s -> %zu lines dropped\n",
-        s->mid_line ? "\n" : "",
+        s->mid_line ? "...\n" : "",
         s->why != 0 ? strerror(s->why) : "reader too slow", s->n_dropped);
 
     HVD_ASSERT(s->head >= n); /* what was dropped was longer */
