@@ -157,7 +157,7 @@ START_TEST(marker_begins_a_line)
         feed(line);
     }
     take(PLENTY);
-    ck_assert_int_eq(strncmp(text, "\n[hvd-agent: ", 13), 0);
+    ck_assert_int_eq(strncmp(text, "...\n[hvd-agent: ", 16), 0);
 }
 END_TEST
 

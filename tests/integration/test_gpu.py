@@ -65,8 +65,9 @@ def check_build_says_what_is_here(stage):
 
 @scenario
 def nccl_is_told_to_give_up_soon(stage):
-    run = stage.start(["-np", "1", "-x", "NCCL_IB_TIMEOUT=20"],
-                      ["sh", "-c", "env | grep ^NCCL_"], hosts=(LOCAL + ":1",))
+    run = stage.start(["-np", "1", "-H", LOCAL + ":1", "-x",
+                       "NCCL_IB_TIMEOUT=20"],
+                      ["sh", "-c", "env | grep ^NCCL_"])
     run.wait(PATIENCE_S)
     told = dict(line.split(":")[-1].split("=", 1) for line in run.lines
                 if ":NCCL_" in line)

@@ -322,12 +322,16 @@ def e4_all_ranks_failure(stage):
 
 @scenario
 def e5_all_hosts_blacklisted_strict(stage):
+    """The last worker that holds the state trains on until it fails, too."""
     run = stage.start(["-np", "4", "--min-np", "1", *STRICT], hosts=BOTH)
     run.whole(4)
     run.epoch(0)
     mark = run.mark()
     jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
     run.whole(2, mark)
+    mark = run.mark()
+    jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
+    run.whole(1, mark)
     jobs.kill(run.row(rank=0)["pid"], signal.SIGUSR1)
     run.ends(1)
     equal({e["host"] for e in run.seen("host_blacklisted")}, {LOCAL, OTHER},
