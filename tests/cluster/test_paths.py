@@ -372,7 +372,7 @@ def filtered_control_port_is_named(stage):
     cluster.filter(clusters.DRIVER, "7500")
     run = stage.launch(["-np", "2", *stage.ssh_options(), "-H", "host1,host2",
                         "--control-port", "7500", "--elastic-timeout", "15",
-                        "--start-timeout", "15"], TRAINER)
+                        "--start-timeout", "8"], TRAINER)
     run.wait(stages.harness.PATIENCE_S)
     check(any("7500" in line for line in run.errors), run.errors)
     equal(run.process.returncode, 1, "status")
