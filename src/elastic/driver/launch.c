@@ -208,7 +208,8 @@ hvd_status_t launch_adopt_far(struct launch *l, uint64_t agent,
                               .adopted = true,
                               .pidfd = -1,
                               .lifeline_fd = -1,
-                              .stderr_fd = -1};
+                              .stderr_fd = -1,
+                              .report_fd = -1};
     snprintf(item->host, sizeof(item->host), "%s", host);
     l->n++;
     return HVD_OK;
