@@ -148,6 +148,14 @@ static bool others_hold_state(const struct driver *d,
     return false;
 }
 
+/* It holds the state, or has yet to tell a successor. */
+static bool may_hold_state(const struct driver *d,
+                           const struct driver_worker *w)
+{
+    return worker_is_enlisted(w) || holds_state(d, w) ||
+           (d->phase == DRIVER_ADOPTING && !w->greeted);
+}
+
 void host_end_workers(struct driver *d, const struct driver_host *host,
                       const char *how)
 {
@@ -155,8 +163,7 @@ void host_end_workers(struct driver *d, const struct driver_host *host,
     struct driver_worker *w = NULL;
 
     while ((w = next_on_host(d, host, w)) != NULL) {
-        if (worker_is_dead(w) ||
-            (spare && (worker_is_enlisted(w) || holds_state(d, w))))
+        if (worker_is_dead(w) || (spare && may_hold_state(d, w)))
             continue;
         action_kill(d, w, STOP_GRACE_MS);
         worker_dies(d, w, how, false);
