@@ -39,7 +39,7 @@ hang*) exec sleep 1000 ;;
 garbage*) exec yes "$(printf 'garbage \\033[31m\\001')" >&2 ;;
 endless*) exec cat /dev/zero >&2 ;;
 sh | dash | bash | csh | fish) shell=$host ;;
-missing*) remote=$(echo "$remote" | sed 's#[^ ]*$#/nowhere/hvd-agent#') ;;
+missing*) remote=$(echo "$remote" | sed 's#/[^ ]*/hvd-#/nowhere/hvd-#') ;;
 roomless*) rmdir "$root/gone" ;;
 old*) remote="exec $agent-old --stdin" ;;
 esac
