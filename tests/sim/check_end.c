@@ -56,7 +56,8 @@ static bool was_disturbed(const uint64_t *cover)
                    cover[COVER_driver_given_up] + cover[COVER_hung_epilogue] +
                    cover[COVER_agent_died] + cover[COVER_agent_silent] +
                    cover[COVER_agent_stopped] + cover[COVER_host_went] +
-                   cover[COVER_slot_bad] + cover[COVER_told_twice] >
+                   cover[COVER_slot_bad] + cover[COVER_booted] +
+                   cover[COVER_told_twice] >
                0 ||
            was_cut(cover);
 }
