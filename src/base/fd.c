@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "base/array.h"
+
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -23,6 +25,20 @@ enum {
     LIST_NBYTES = 2048,
     NAME_AT = 19 /* of an entry: inode, offset, length, type, name */
 };
+
+bool fd_error_may_pass(int error)
+{
+    static const int passing[] = {
+        ENOSPC,    EDQUOT,  EFBIG,     ESTALE,    ENOMEM, ENOBUFS,
+        ETIMEDOUT, ENOLINK, EHOSTDOWN, EREMOTEIO, EIO,    EHOSTUNREACH};
+
+    for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
+        if (error == passing[i])
+            return true;
+    return false;
+}
+
+/* ---- closing ------------------------------------------------------------- */
 
 typedef void (*act_fn)(int fd);
 

@@ -19,6 +19,10 @@ static inline bool fd_claim(int fd)
            flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
 }
 
+/* May what has failed with this error on a file do later: is its disk full, or
+ * a quota, or a server away? */
+bool fd_error_may_pass(int error);
+
 /* Close it, if there is one, and forget it: -1. */
 static inline void fd_close(int *fd_p)
 {

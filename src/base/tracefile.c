@@ -16,7 +16,7 @@
 
 enum {
     PART_MIN = 256 << 10,
-    PART_MAX = 64 << 20,
+    DOUBLED_MAX = 8,   /* 64 MiB */
     PAGES_AT_ONCE = 64 /* of spaces */
 };
 
@@ -53,11 +53,6 @@ bool tracefile_part(const char *path, unsigned part, char *out)
 }
 
 /* ---- a new part ---------------------------------------------------------- */
-
-static uint64_t part_nbytes(unsigned part)
-{
-    return part < 8 ? (uint64_t)PART_MIN << part : PART_MAX;
-}
 
 static bool write_all(int fd, const char *text, size_t n, uint64_t at)
 {
@@ -159,25 +154,31 @@ static int make_part(struct tracefile *f, const char *path, uint64_t nbytes)
     return -1;
 }
 
-static hvd_status_t open_part(struct tracefile *f, unsigned part)
+/* The next one; on a disk or below a limit that has no room for it, one of the
+ * least size. False with error_text(). */
+static bool open_part(struct tracefile *f)
 {
     char path[PATH_MAX];
-    uint64_t nbytes = part_nbytes(part);
-    int fd;
+    uint64_t nbytes = (uint64_t)PART_MIN << f->n_doubled;
+    int fd = -1;
 
-    if (!tracefile_part(f->path, part, path)) {
-        errno = ENAMETOOLONG;
-        return error_errno("\"%s\"", f->path);
+    errno = ENAMETOOLONG;
+    if (tracefile_part(f->path, f->n_parts, path))
+        fd = make_part(f, path, nbytes);
+    if (fd < 0 && f->n_doubled > 0) {
+        f->n_doubled = 0;
+        return open_part(f);
     }
-    fd = make_part(f, path, nbytes);
+    f->error = fd < 0 ? errno : 0;
     if (fd < 0)
-        return error_errno("\"%s\"", path);
-    f->part = part;
+        return error_errno("\"%s\"", path) == HVD_OK;
+    f->n_doubled += f->n_doubled < DOUBLED_MAX;
+    f->part = f->n_parts++;
     f->end = nbytes - CLOSING;
     f->page_at = 0;
     f->n_written = f->n_used = OPENING + f->header_nbytes;
     atomic_store(&f->fd, fd);
-    return HVD_OK;
+    return true;
 }
 
 hvd_status_t tracefile_open(struct tracefile *f, const char *path,
@@ -185,18 +186,20 @@ hvd_status_t tracefile_open(struct tracefile *f, const char *path,
 {
     size_t n = strlen(header);
 
-    atomic_store(&f->fd, -1);
-    f->trouble[0] = '\0';
     HVD_ASSERT(n > 0 && n < sizeof(f->header));
+    atomic_store(&f->fd, -1);
+    f->error = 0;
+    f->part = f->n_parts = f->n_doubled = 0;
     memcpy(f->header, header, n + 1);
     f->header_nbytes = n;
+    f->n_written = f->n_used = 0;
     n = strlen(path);
     if (n >= sizeof(f->path)) {
-        errno = ENAMETOOLONG;
+        f->error = errno = ENAMETOOLONG;
         return error_errno("\"%s\"", path);
     }
     memcpy(f->path, path, n + 1);
-    return open_part(f, 0);
+    return open_part(f) ? HVD_OK : HVD_ERR_SYSTEM;
 }
 
 void tracefile_forget(struct tracefile *f)
@@ -207,36 +210,37 @@ void tracefile_forget(struct tracefile *f)
         close(fd);
 }
 
-void tracefile_close(struct tracefile *f)
+size_t tracefile_close(struct tracefile *f)
 {
-    tracefile_flush(f);
+    size_t n_lost = 0;
+
+    if (!tracefile_flush(f))
+        for (size_t i = f->n_written; i < f->n_used; i++)
+            n_lost += f->page[i] == '\n'; /* one in front of each */
     tracefile_forget(f);
+    return n_lost;
 }
 
 /* ---- events -------------------------------------------------------------- */
 
-/* error_text() says why. */
-static void give_up(struct tracefile *f)
-{
-    snprintf(f->trouble, sizeof(f->trouble), "%s", error_text());
-    tracefile_forget(f);
-}
-
 /* Within one page, and from one page: it is resident, so that the kernel has
- * copied all of it before it asks whether we were killed. */
-void tracefile_flush(struct tracefile *f)
+ * copied all of it before it asks whether we were killed. A limit may be lower
+ * than when the part was made. */
+bool tracefile_flush(struct tracefile *f)
 {
     int fd = atomic_load_explicit(&f->fd, memory_order_relaxed);
 
     if (fd < 0 || f->n_used == f->n_written)
-        return;
-    if (!write_all(fd, f->page + f->n_written, f->n_used - f->n_written,
+        return f->error == 0;
+    f->error = 0;
+    if (!tracefile_may_be(f->page_at + f->n_used) ||
+        !write_all(fd, f->page + f->n_written, f->n_used - f->n_written,
                    f->page_at + f->n_written)) {
-        (void)error_errno("\"%s\"", f->path);
-        give_up(f);
-        return;
+        f->error = errno;
+        return false;
     }
     f->n_written = f->n_used;
+    return true;
 }
 
 static size_t room(const struct tracefile *f)
@@ -248,30 +252,33 @@ static size_t room(const struct tracefile *f)
 }
 
 /* The rest of this page stays spaces. */
-static void next_page(struct tracefile *f)
+static bool next_page(struct tracefile *f)
 {
-    tracefile_flush(f);
+    if (!tracefile_flush(f))
+        return false;
     f->page_at += TRACEFILE_PAGE;
     f->n_written = f->n_used = 0;
-    if (f->page_at < f->end ||
-        atomic_load_explicit(&f->fd, memory_order_relaxed) < 0)
-        return;
+    if (f->page_at < f->end)
+        return true;
     tracefile_forget(f);
-    if (open_part(f, f->part + 1) != HVD_OK)
-        give_up(f);
+    return open_part(f);
 }
 
-void tracefile_add(struct tracefile *f, const char *event, size_t nbytes)
+static bool is_open(const struct tracefile *f)
 {
-    HVD_ASSERT(nbytes > 0 && nbytes <= TRACEFILE_EVENT_MAX);
-    while (atomic_load_explicit(&f->fd, memory_order_relaxed) >= 0) {
-        if (room(f) < nbytes + 2) {
-            next_page(f);
-            continue;
-        }
-        memcpy(f->page + f->n_used, ",\n", 2);
-        memcpy(f->page + f->n_used + 2, event, nbytes);
-        f->n_used += nbytes + 2;
-        return;
-    }
+    return atomic_load_explicit(&f->fd, memory_order_relaxed) >= 0;
+}
+
+bool tracefile_add(struct tracefile *f, const char *events, size_t nbytes)
+{
+    HVD_ASSERT(nbytes > 0 && nbytes <= TRACEFILE_EVENTS_MAX);
+    if (!is_open(f) && !open_part(f))
+        return false;
+    while (room(f) < nbytes + 2)
+        if (!next_page(f))
+            return false;
+    memcpy(f->page + f->n_used, ",\n", 2);
+    memcpy(f->page + f->n_used + 2, events, nbytes);
+    f->n_used += nbytes + 2;
+    return true;
 }

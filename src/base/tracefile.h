@@ -10,6 +10,9 @@
  * moves: a file that is full is followed by another part, twice as large:
  * trace.json, trace.part1.json, trace.part2.json, ... (256 KiB .. 64 MiB).
  *
+ * After an error (a full disk, a directory that is gone) the next call tries
+ * again. No event that was added is lost by that.
+ *
  * Not promised: that the last events survive the machine's own death; and a
  * reader that copies the very page which is being written at that moment may
  * see half of it (it has to read again).
@@ -30,33 +33,38 @@ enum {
     TRACEFILE_PAGE = 4096,
     TRACEFILE_HEADER_MAX = 2048,
     TRACEFILE_EVENT_MAX = 2048,
-    TRACEFILE_TROUBLE_MAX = 512
+    TRACEFILE_EVENTS_MAX = 3072 /* those that are added at once */
 };
 
 struct tracefile {
     char path[PATH_MAX]; /* of part 0 */
     char header[TRACEFILE_HEADER_MAX];
     size_t header_nbytes;
-    unsigned part;
-    _Atomic int fd;           /* -1: closed, or given up */
+    unsigned part;    /* the one that is or was open */
+    unsigned n_parts; /* that were made */
+    unsigned n_doubled;
+    _Atomic int fd;           /* -1: no part is open */
+    int error;                /* errno of the last failure; 0: it is mended */
     uint64_t end;             /* where the events of this part must end */
     uint64_t page_at;         /* offset of the page that is being filled */
     size_t n_written, n_used; /* of that page */
     char page[TRACEFILE_PAGE];
-    char trouble
-        [TRACEFILE_TROUBLE_MAX]; /* why it was given up; "": it was not */
 };
 
 /* Make part 0. header: one or more events, joined by ",\n", that begin every
- * part; copied. HVD_ERR_SYSTEM with the sentence. */
+ * part; copied. HVD_ERR_SYSTEM with the sentence: it may be closed, or used as
+ * if it were open, and is then tried again. */
 hvd_status_t tracefile_open(struct tracefile *f, const char *path,
                             const char *header) HVD_MUST_CHECK;
 
-/* One event, a JSON object in one line without its comma. It is in the file
- * after tracefile_flush(), or before. When that fails, `trouble` says why, and
- * everything later is thrown away. */
-void tracefile_add(struct tracefile *f, const char *event, size_t nbytes);
-void tracefile_flush(struct tracefile *f);
+/* Events joined by ",\n", each a JSON object in one line. All get into the same
+ * part. They are in the file after tracefile_flush(), or before. False: they
+ * find no room now, and were not taken; `error` says why. */
+bool tracefile_add(struct tracefile *f, const char *events,
+                   size_t nbytes) HVD_MUST_CHECK;
+
+/* False: not all events are in the file yet; `error` says why. */
+bool tracefile_flush(struct tracefile *f) HVD_MUST_CHECK;
 
 /* Open for writing, emptied; no reader of a FIFO is waited for. -1 with errno:
  * EEXIST, if something else than a file is there. */
@@ -70,7 +78,8 @@ bool tracefile_may_be(uint64_t nbytes);
  * socket for everybody on the machine. */
 bool tracefile_may_replace(const char *path);
 
-void tracefile_close(struct tracefile *f);
+/* Returns how many events are lost, as they could not be written. */
+size_t tracefile_close(struct tracefile *f);
 void tracefile_forget(struct tracefile *f);
 
 /* The name of a part: trace.json, 2 -> trace.part2.json. Part 0 is `path`

@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 enum {
@@ -41,10 +41,14 @@ struct writer {
     struct writer_config config;
     int stop_fd;
     pthread_t thread;
-    int fd; /* of writer_create_fd() */
-    bool fd_owned, is_device;
     _Atomic int trouble;
+    bool in_trouble; /* the putter's, as is the next */
+    struct log_seldom told;
+    /* of writer_create_fd() */
+    int fd;
+    bool fd_owned, is_device;
     size_t piece_max;
+    size_t n_written; /* of the record that is being taken */
     _Atomic uint64_t n_moved;
     _Atomic bool stopped;
     pthread_mutex_t lock; /* of what follows */
@@ -108,6 +112,42 @@ static void end_record(struct writer *w, struct record *r)
     free(r);
 }
 
+static void note_trouble(struct writer *w, int error)
+{
+    atomic_store_explicit(&w->trouble, error, memory_order_relaxed);
+}
+
+int writer_trouble(const struct writer *w)
+{
+    return atomic_load_explicit(&w->trouble, memory_order_relaxed);
+}
+
+/* After a take that failed. 0: take again, else the error that ends it. */
+static int recover(struct writer *w, int error)
+{
+    const struct writer_ops *ops = w->config.ops;
+    struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
+
+    if (!ops->may_pass || !ops->may_pass(w, w->config.arg, error))
+        return error;
+    note_trouble(w, error);
+    return poll(&stop, 1, AGAIN_MS) > 0 ? error : 0;
+}
+
+static void take(struct writer *w, struct record *r)
+{
+    int error, end = 0;
+
+    do {
+        error = w->config.ops->take(w, w->config.arg, r->bytes, r->n);
+        if (error != 0)
+            end = recover(w, error);
+    } while (error != 0 && end == 0);
+    if (error == 0)
+        note_trouble(w, 0);
+    note_error(w, end);
+}
+
 static void *writer_main(void *arg)
 {
     struct writer *w = arg;
@@ -117,7 +157,7 @@ static void *writer_main(void *arg)
 
     while ((r = next_record(w))) {
         if (writer_error(w) == 0)
-            note_error(w, ops->take(w, w->config.arg, r->bytes, r->n));
+            take(w, r);
         end_record(w, r);
     }
     if (ops->end)
@@ -166,63 +206,34 @@ static size_t piece(const struct writer *w, const char *bytes, size_t n)
     return whole > 0 ? whole : w->piece_max;
 }
 
-/* Room is made, a quota is raised, a server comes back. A terminal that was
- * hung up answers EIO for ever. */
-static bool may_pass(const struct writer *w, int error)
+/* A terminal that was hung up answers EIO for ever. */
+static bool may_pass(struct writer *w, void *arg, int error)
 {
-    static const int passing[] = {ENOSPC,    EDQUOT,    EFBIG,       ESTALE,
-                                  ENOMEM,    ENOBUFS,   ETIMEDOUT,   ENOLINK,
-                                  EHOSTDOWN, EREMOTEIO, EHOSTUNREACH};
-
-    for (size_t i = 0; i < ARRAY_SIZE(passing); i++)
-        if (error == passing[i])
-            return true;
-    return error == EIO && !w->is_device;
-}
-
-static void note_trouble(struct writer *w, int error)
-{
-    atomic_store_explicit(&w->trouble, error, memory_order_relaxed);
-}
-
-int writer_trouble(const struct writer *w)
-{
-    return atomic_load_explicit(&w->trouble, memory_order_relaxed);
-}
-
-/* After a failed write. 0: try again, else the error that ends it. */
-static int recover(struct writer *w, int error)
-{
-    struct pollfd stop = {.fd = w->stop_fd, .events = POLLIN};
-
-    if (error == EINTR || error == EAGAIN)
-        return 0;
-    if (!may_pass(w, error))
-        return error;
-    note_trouble(w, error);
-    return poll(&stop, 1, AGAIN_MS) > 0 ? error : 0;
+    (void)arg;
+    return fd_error_may_pass(error) && (error != EIO || !w->is_device);
 }
 
 static int take_bytes(struct writer *w, void *arg, const char *bytes, size_t n)
 {
     (void)arg;
-    while (n > 0) {
+    while (w->n_written < n) {
         int error = writer_await(w, w->fd, -1);
+        const char *rest = bytes + w->n_written;
         ssize_t written = 0;
 
         if (error == 0)
-            written = write(w->fd, bytes, piece(w, bytes, n));
-        if (written < 0)
-            error = recover(w, errno);
+            written = write(w->fd, rest, piece(w, rest, n - w->n_written));
+        if (written < 0 && errno != EINTR && errno != EAGAIN)
+            error = errno;
         if (error != 0)
             return error;
         if (written < 0)
             continue;
         note_trouble(w, 0);
         writer_moved(w);
-        bytes += written;
-        n -= (size_t)written;
+        w->n_written += (size_t)written;
     }
+    w->n_written = 0;
     return 0;
 }
 
@@ -281,7 +292,8 @@ hvd_status_t writer_create(const struct writer_config *config,
 hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
                               struct writer **writer_p)
 {
-    static const struct writer_ops ops = {.take = take_bytes};
+    static const struct writer_ops ops = {.take = take_bytes,
+                                          .may_pass = may_pass};
     struct writer *w = allocate(&(struct writer_config){
         .ops = &ops, .keep_max = keep_max, .wake_fd = wake_fd});
     struct stat st;
@@ -343,6 +355,18 @@ bool writer_put(struct writer *w, const void *bytes, size_t n)
     if (!taken)
         free(r);
     return taken;
+}
+
+void writer_tell_trouble(struct writer *w, const char *what, const char *name)
+{
+    int trouble = writer_trouble(w);
+
+    if (trouble != 0 && !w->in_trouble)
+        log_seldom(&w->told, LOG_LEVEL_WARN,
+                   "%s \"%s\": %s -> tried again, up to %zu KB are kept "
+                   "meanwhile",
+                   what, name, strerror(trouble), w->config.keep_max >> 10);
+    w->in_trouble = trouble != 0;
 }
 
 size_t writer_pending(struct writer *w)

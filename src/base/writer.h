@@ -23,8 +23,12 @@ struct writer;
 
 struct writer_ops {
     /* One record. Waits only in writer_await(), or where the kernel makes it.
-     * 0, or an errno: what follows is thrown away. */
+     * 0, or an errno. */
     int (*take)(struct writer *w, void *arg, const char *bytes, size_t n);
+    /* May the same record be taken later, although take() has failed? Then
+     * the thread tries ten times a second. Otherwise, or if this is NULL, the
+     * record and all that follow are thrown away. */
+    bool (*may_pass)(struct writer *w, void *arg, int error);
     /* After the last one; NULL: nothing to do. 0 or an errno. */
     int (*end)(struct writer *w, void *arg);
 };
@@ -62,12 +66,15 @@ bool writer_has_room(struct writer *w, size_t n);
 /* Bytes that wait, with what is being taken. */
 size_t writer_pending(struct writer *w);
 
-/* The errno of the take that failed first; 0: none has. */
+/* The errno of the take that failed for good; 0: none has. */
 int writer_error(struct writer *w);
 
-/* Of writer_create_fd(): why the last try failed that will be made again; 0: it
- * did not fail. */
+/* Why the last take failed that will be made again; 0: it did not fail. */
 int writer_trouble(const struct writer *w);
+
+/* A warning when takes begin to fail that will be made again, seldom: `what
+ * "name": <error> -> tried again, up to N KB are kept meanwhile`. */
+void writer_tell_trouble(struct writer *w, const char *what, const char *name);
 
 /* Wait until nothing is pending, timeout_ms at most. False: something is. */
 bool writer_flush(struct writer *w, int timeout_ms);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +12,21 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "base/tracefile.h"
+#include "base/writer.h"
 #include "collectives/comm.h"
 
 enum { FUSION, GATHER, ALGORITHM, N_FUSION = 6, N_GATHER = 4, N_ALGORITHM = 3 };
-enum { SILENT = UINT8_MAX, FINAL = 1 << 7, LINE_NBYTES = 256 };
+enum {
+    SILENT = UINT8_MAX,
+    FINAL = 1 << 7,
+    LINE_NBYTES = 256,
+    KEEP_MAX = 64 << 10, /* of the log, that wait */
+    CLOSE_MS = 1000
+};
 
 static const uint64_t fusions[N_FUSION] = {0, /* as configured */
                                            64 << 20, 16 << 20,        4 << 20,
@@ -32,15 +41,24 @@ static const enum algorithm algorithms[N_ALGORITHM] = {
 
 _Static_assert(N_FUSION *N_GATHER *N_ALGORITHM < FINAL, "codes of 7 bits");
 
+/* The writer's. */
+struct csv {
+    char *path;
+    int fd;                     /* -1: not open */
+    bool headless;              /* its first line is missing */
+    size_t n_done;              /* bytes of the line that is being written */
+    _Atomic uint64_t n_written; /* lines */
+};
+
 struct autotune {
     bool fixed_fusion, fixed_algorithm;
     uint64_t window_us;
     struct tuner tuner;
     bool decides;
-    bool was_settled; /* and it has been said */
-    /* of the log */
-    char *path;          /* NULL: none, or no more */
-    int fd;              /* -1: not open */
+    bool was_settled;      /* and it has been said */
+    struct csv *log;       /* NULL: none is wanted */
+    struct writer *writer; /* of it; NULL: no line yet */
+    uint64_t n_lines, n_dropped;
     uint64_t generation; /* 0: none yet */
     uint64_t since_us, now_us;
     int size;
@@ -48,30 +66,66 @@ struct autotune {
 
 /* --- life --- */
 
+static struct csv *csv_create(const char *path)
+{
+    struct csv *c = calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->fd = -1;
+    c->path = strdup(path);
+    if (c->path != NULL)
+        return c;
+    free(c);
+    return NULL;
+}
+
+static void csv_destroy(struct csv *c)
+{
+    fd_close(&c->fd);
+    free(c->path);
+    free(c);
+}
+
 struct autotune *autotune_create(const struct autotune_config *config)
 {
     struct autotune *a = calloc(1, sizeof(*a));
 
     if (a == NULL)
         return NULL;
-    a->fd = -1;
     a->window_us = config->window_us > 0 ? config->window_us : TUNER_WINDOW_US;
     if (config->log == NULL)
         return a;
-    a->path = strdup(config->log);
-    if (a->path != NULL)
+    a->log = csv_create(config->log);
+    if (a->log != NULL)
         return a;
     free(a);
     return NULL;
+}
+
+/* False: the thread still has the log in hand. */
+static bool end_writer(struct autotune *a)
+{
+    uint64_t n_lost;
+    bool ended = true;
+    int error = 0;
+
+    if (a->writer != NULL)
+        ended = writer_destroy(a->writer, CLOSE_MS, CLOSE_MS, &error);
+    n_lost = a->n_lines + a->n_dropped - atomic_load(&a->log->n_written);
+    if (n_lost > 0)
+        log_warn("--autotune-log \"%s\": %s -> %" PRIu64 " lines are missing",
+                 a->log->path, error != 0 ? strerror(error) : "too slow",
+                 n_lost);
+    return ended;
 }
 
 void autotune_destroy(struct autotune *a)
 {
     if (a == NULL)
         return;
-    if (a->fd >= 0)
-        close(a->fd);
-    free(a->path);
+    if (a->log != NULL && end_writer(a))
+        csv_destroy(a->log);
     free(a);
 }
 
@@ -164,56 +218,81 @@ bool autotune_searches(const uint8_t *in)
     return in[1] != SILENT && (in[1] & FINAL) == 0;
 }
 
+/* --- the log (its writer) --- */
+
+static int csv_open(struct csv *c)
+{
+    struct stat st;
+
+    c->fd = open(c->path,
+                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (c->fd < 0)
+        return errno;
+    if (fstat(c->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        fd_close(&c->fd);
+        return EEXIST;
+    }
+    c->headless = st.st_size == 0;
+    return 0;
+}
+
+/* Beyond a limit it fails with EFBIG, as the thread blocks SIGXFSZ. */
+static int csv_write(struct csv *c, const char *text, size_t n)
+{
+    while (c->n_done < n) {
+        ssize_t written = write(c->fd, text + c->n_done, n - c->n_done);
+
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0)
+            c->n_done += (size_t)written;
+    }
+    c->n_done = 0;
+    return 0;
+}
+
+static int take(struct writer *w, void *arg, const char *line, size_t n)
+{
+    static const char head[] = "seconds,generation,size,fusion_bytes,gather_us,"
+                               "algorithm,pairs,gain,gb_per_s,verdict\n";
+    struct csv *c = arg;
+    int error = 0;
+
+    (void)w;
+    if (c->fd < 0)
+        error = csv_open(c);
+    if (error == 0 && c->headless) {
+        error = csv_write(c, head, sizeof(head) - 1);
+        c->headless = error != 0;
+    }
+    if (error == 0)
+        error = csv_write(c, line, n);
+    c->n_written += error == 0;
+    return error;
+}
+
+static bool may_pass(struct writer *w, void *arg, int error)
+{
+    (void)w, (void)arg, (void)error;
+    return true;
+}
+
 /* --- what is said about it --- */
 
-/* Not what may hold its writer up, as a FIFO. */
-static int open_regular(const char *path)
+static void put_line(struct autotune *a, const char *line, size_t n)
 {
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK,
-                  0666);
-    struct stat st;
+    static const struct writer_ops ops = {.take = take, .may_pass = may_pass};
+    const struct writer_config config = {
+        .ops = &ops, .arg = a->log, .keep_max = KEEP_MAX, .wake_fd = -1};
+    bool put;
 
-    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)))
-        return fd;
-    close(fd);
-    errno = EINVAL;
-    return -1;
-}
-
-static bool append(const struct autotune *a, const char *text)
-{
-    size_t n = strlen(text);
-    struct stat st;
-
-    if (fstat(a->fd, &st) != 0 || !tracefile_may_be((uint64_t)st.st_size + n))
-        return false;
-    errno = ENOSPC; /* of a short one */
-    return write(a->fd, text, n) == (ssize_t)n;
-}
-
-static bool open_log(struct autotune *a)
-{
-    struct stat st;
-
-    if (a->fd >= 0)
-        return true;
-    a->fd = open_regular(a->path);
-    if (a->fd < 0 || fstat(a->fd, &st) != 0 || st.st_size > 0)
-        return a->fd >= 0;
-    return append(a, "seconds,generation,size,fusion_bytes,gather_us,"
-                     "algorithm,pairs,gain,gb_per_s,verdict\n");
-}
-
-/* What cannot be written is not tried again. */
-static void close_log(struct autotune *a)
-{
-    log_warn("--autotune-log %s: %s -> nothing more is written there", a->path,
-             strerror(errno));
-    if (a->fd >= 0)
-        close(a->fd);
-    free(a->path);
-    a->fd = -1;
-    a->path = NULL;
+    if (a->writer == NULL && writer_create(&config, &a->writer) != HVD_OK)
+        error_clear();
+    put = a->writer != NULL && writer_put(a->writer, line, n);
+    a->n_lines += put;
+    a->n_dropped += !put;
+    if (a->writer != NULL)
+        writer_tell_trouble(a->writer, "--autotune-log", a->log->path);
 }
 
 /* Of a ratio, or GB/s: less than a million, and a number. */
@@ -229,7 +308,7 @@ static void write_line(struct autotune *a, const struct tuner_contest *c,
     char line[LINE_NBYTES];
     struct text t = text_into(line, sizeof(line));
 
-    if (a->path == NULL)
+    if (a->log == NULL)
         return;
     text_scaled(&t, (int64_t)((a->now_us - a->since_us) / 1000), 3);
     snprintf(line + t.n, sizeof(line) - t.n,
@@ -243,8 +322,7 @@ static void write_line(struct autotune *a, const struct tuner_contest *c,
     text_add(&t, ",");
     text_add(&t, verdict);
     text_add(&t, "\n");
-    if (!open_log(a) || !append(a, line))
-        close_log(a);
+    put_line(a, line, t.n);
 }
 
 static void say_settled(struct autotune *a)

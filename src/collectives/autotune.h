@@ -13,9 +13,10 @@
  * or with a network, the search begins anew from the best. Process sets are not
  * tuned.
  *
- * Threads: whoever drives the calls by name of the world. Memory: one struct.
- * Files: the log, a regular one, opened by the first line and written by the
- * rank that decides, on that thread: a disk that hangs holds it up. */
+ * Threads: the one that drives the calls by name of the world; on the rank that
+ * decides a writer (base/writer.h) as well. It opens the log, a regular file,
+ * at the first line, and tries again what fails. Memory: one struct, and 64 KB
+ * of lines that wait. */
 #ifndef COLLECTIVES_AUTOTUNE_H
 #define COLLECTIVES_AUTOTUNE_H
 

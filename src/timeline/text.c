@@ -198,15 +198,13 @@ static char *put_end(char *at, const struct timeline_record *r,
 
 size_t timeline_text(const struct timeline_record *r,
                      const struct timeline_words *words, uint64_t pid,
-                     unsigned lane, char *out, size_t *second_p)
+                     unsigned lane, char *out)
 {
     const char ph[] = {phases[r->phase].ph, '\0'};
     char *at = out;
 
-    *second_p = 0;
     if (r->phase == TIMELINE_QUEUE && lane == LANE_CALLS) {
-        at = put_end(at, r, words, pid, 'b', r->start_ns);
-        *second_p = (size_t)(at - out);
+        at = put(put_end(at, r, words, pid, 'b', r->start_ns), ",\n");
         return (size_t)(put_end(at, r, words, pid, 'e', r->end_ns) - out);
     }
     at = put_word(put_name(at, r, words), "ph", ph);

@@ -37,12 +37,12 @@ struct timeline_record {
 /* Two events, each in one line, at most. */
 enum { TIMELINE_EVENTS_MAX = 2048 };
 
-/* Write the events of a record to out [TIMELINE_EVENTS_MAX]. Returns their
- * length; with QUEUE in LANE_CALLS, where they overlap, two lines, the second
- * from *second_p on; else *second_p is 0. */
+/* Write the events of a record to out [TIMELINE_EVENTS_MAX], as tracefile_add()
+ * wants them: two for QUEUE in LANE_CALLS, where they overlap, else one.
+ * Returns their length. */
 size_t timeline_text(const struct timeline_record *r,
                      const struct timeline_words *words, uint64_t pid,
-                     unsigned lane, char *out, size_t *second_p);
+                     unsigned lane, char *out);
 
 /* What is so for a process: its name and those of its lanes. */
 size_t timeline_text_process(uint64_t pid, const char *host, int slot,

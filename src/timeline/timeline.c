@@ -8,6 +8,9 @@
  * slot and then publishes it; who stops in between (SIGSTOP) holds up the
  * writer, never another recorder before the ring is full.
  *
+ * While the file takes nothing, as its disk is full, records stay in the ring;
+ * when that is full as well they are counted.
+ *
  * The writer wakes at multiples of 100 ms of CLOCK_MONOTONIC: the workers of a
  * machine pause for it together, not one after the other, and where calls are
  * dropped they are dropped at the same times on all ranks.
@@ -20,6 +23,8 @@
 #include "timeline/timeline.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +36,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/tracefile.h"
@@ -75,16 +81,20 @@ static struct {
     char path[PATH_MAX], header[TRACEFILE_HEADER_MAX];
     /* the thread's; others: tracefile_forget() */
     struct tracefile file;
-    bool told; /* that the file was given up */
+    bool in_trouble; /* it cannot be written just now, and that was told */
+    struct log_seldom told;
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = {.fd = -1}};
 
-/* Lanes of names, a table of open addresses. A part of the file that has not
- * yet been told a lane's name gets it first. */
+/* Of a name. A part of the file that lacks the lane's name gets it first. */
+struct lane {
+    char name[TIMELINE_TEXT_MAX];
+    unsigned number; /* 0: free */
+    unsigned part;   /* the last that has the name; UINT_MAX: none */
+};
+
+/* A table of open addresses. */
 static struct {
-    struct {
-        char name[TIMELINE_TEXT_MAX];
-        unsigned lane, part; /* lane 0: free */
-    } items[LANES_MAX];
+    struct lane items[LANES_MAX];
     unsigned n;
 } lanes; /* writer */
 
@@ -214,14 +224,6 @@ void timeline_state_record(enum timeline_phase phase, uint64_t start_ns,
 
 /* ---- writing (writer) ---------------------------------------------------- */
 
-static void add_lane_name(unsigned lane, const char *name)
-{
-    char out[TIMELINE_EVENTS_MAX];
-
-    tracefile_add(&writer.file, out,
-                  timeline_text_lane(writer.pid, lane, name, out));
-}
-
 static uint32_t hash(const char *name)
 {
     uint32_t h = 2166136261u; /* FNV-1a */
@@ -231,38 +233,44 @@ static uint32_t hash(const char *name)
     return h;
 }
 
-/* Names beyond the table share the lane of calls without one. */
-static unsigned lane_of(const char *name)
+/* NULL: names beyond the table share the lane of calls without one. */
+static struct lane *lane_of(const char *name)
 {
     uint32_t i = hash(name) & (LANES_MAX - 1);
 
-    while (lanes.items[i].lane != 0 && strcmp(lanes.items[i].name, name) != 0)
+    while (lanes.items[i].number != 0 && strcmp(lanes.items[i].name, name) != 0)
         i = (i + 1) & (LANES_MAX - 1);
-    if (lanes.items[i].lane == 0) {
-        if (lanes.n >= LANES_MAX / 2)
-            return LANE_CALLS;
-        memcpy(lanes.items[i].name, name, strlen(name) + 1);
-        lanes.items[i].lane = LANE_NAMES + lanes.n++;
-    } else if (lanes.items[i].part == writer.file.part) {
-        return lanes.items[i].lane;
-    }
-    lanes.items[i].part = writer.file.part;
-    add_lane_name(lanes.items[i].lane, name);
-    return lanes.items[i].lane;
+    if (lanes.items[i].number != 0)
+        return &lanes.items[i];
+    if (lanes.n >= LANES_MAX / 2)
+        return NULL;
+    memcpy(lanes.items[i].name, name, strlen(name) + 1);
+    lanes.items[i].number = LANE_NAMES + lanes.n++;
+    lanes.items[i].part = UINT_MAX;
+    return &lanes.items[i];
 }
 
-static void write_record(const struct timeline_record *r)
+/* False: the file does not take it now. */
+static bool write_record(const struct timeline_record *r)
 {
-    char out[TIMELINE_EVENTS_MAX];
-    unsigned lane = LANE_ELASTIC;
-    size_t n, second;
+    char out[TRACEFILE_EVENTS_MAX], *at = out;
+    unsigned number = LANE_ELASTIC, part = writer.file.part;
+    struct lane *lane = NULL;
 
-    if (r->phase < TIMELINE_RENDEZVOUS)
-        lane = r->text[0] ? lane_of(r->text) : (unsigned)LANE_CALLS;
-    n = timeline_text(r, writer.words, writer.pid, lane, out, &second);
-    if (second > 0)
-        tracefile_add(&writer.file, out, second);
-    tracefile_add(&writer.file, out + second, n - second);
+    if (r->phase < TIMELINE_RENDEZVOUS) {
+        lane = r->text[0] ? lane_of(r->text) : NULL;
+        number = lane ? lane->number : (unsigned)LANE_CALLS;
+    }
+    if (lane && lane->part != part) {
+        at += timeline_text_lane(writer.pid, number, lane->name, at);
+        at = stpcpy(at, ",\n");
+    }
+    at += timeline_text(r, writer.words, writer.pid, number, at);
+    if (!tracefile_add(&writer.file, out, (size_t)(at - out)))
+        return false;
+    if (lane)
+        lane->part = part;
+    return true;
 }
 
 static bool next_record(void)
@@ -270,9 +278,9 @@ static bool next_record(void)
     struct timeline_record *r = &ring.slots[ring.tail & RING_MASK];
 
     if (atomic_load_explicit(&r->sequence, memory_order_acquire) !=
-        ring.tail + 1)
+            ring.tail + 1 ||
+        !write_record(r))
         return false;
-    write_record(r);
     atomic_store_explicit(&r->sequence, ring.tail + TIMELINE_RECORDS_MAX,
                           memory_order_release);
     ring.tail++;
@@ -291,20 +299,27 @@ static void write_dropped(void)
     since_ns = atomic_exchange(&ring.dropped_ns, 0);
     if (since_ns == 0 || since_ns > now_ns)
         since_ns = now_ns;
-    tracefile_add(&writer.file, out,
-                  timeline_text_dropped(writer.pid, n, since_ns, now_ns, out));
+    if (tracefile_add(
+            &writer.file, out,
+            timeline_text_dropped(writer.pid, n, since_ns, now_ns, out)))
+        return;
+    atomic_store(&ring.dropped_ns, since_ns);
+    atomic_fetch_add(&ring.n_dropped, n);
 }
 
-/* One ring at most: who records as fast as we write must not keep us here. */
+/* One ring at most: a thread that records as fast as we write must not keep us
+ * here.
+ * While the file takes nothing, records wait in the ring. */
 static void drain(void)
 {
     int full = TIMELINE_FULL;
 
     for (int i = 0; i < TIMELINE_RECORDS_MAX && next_record(); i++)
         ;
-    write_dropped();
-    tracefile_flush(&writer.file);
-    atomic_compare_exchange_strong(&timeline_mode, &full, TIMELINE_ON);
+    if (writer.file.error == 0)
+        write_dropped();
+    if (tracefile_flush(&writer.file))
+        atomic_compare_exchange_strong(&timeline_mode, &full, TIMELINE_ON);
 }
 
 /* Until the next multiple of a tick. True: stop. */
@@ -347,28 +362,46 @@ static void fail_to_open(void)
     move_to(STAGE_ENDED);
 }
 
-static void tell_trouble(void)
+static void check_trouble(void)
 {
-    if (writer.file.trouble[0] && !writer.told)
-        log_warn("timeline %s -> it ends here", writer.file.trouble);
-    writer.told = writer.file.trouble[0] != '\0';
+    int error = writer.file.error;
+
+    if (error != 0 && !writer.in_trouble)
+        log_seldom(&writer.told, LOG_LEVEL_WARN,
+                   "timeline \"%s\": %s -> tried again, up to %d records are "
+                   "kept meanwhile",
+                   writer.path, strerror(error), TIMELINE_RECORDS_MAX);
+    writer.in_trouble = error != 0;
+}
+
+/* Nobody records any more. */
+static void end_file(void)
+{
+    uint64_t n_lost;
+
+    drain();
+    n_lost = tracefile_close(&writer.file) + atomic_load(&ring.n_dropped) +
+             atomic_load(&ring.head) - ring.tail;
+    if (writer.file.error != 0 && n_lost > 0)
+        log_warn("timeline \"%s\": %s -> its last %" PRIu64 " events are lost",
+                 writer.path, strerror(writer.file.error), n_lost);
 }
 
 static void *writer_main(void *arg)
 {
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), WRITER_NICE);
-    if (tracefile_open(&writer.file, writer.path, writer.header) != HVD_OK) {
+    if (tracefile_open(&writer.file, writer.path, writer.header) != HVD_OK &&
+        !fd_error_may_pass(writer.file.error)) {
         fail_to_open();
         return NULL;
     }
     move_to(STAGE_OPEN);
+    check_trouble();
     while (!sleep_tick()) {
         drain();
-        tell_trouble();
+        check_trouble();
     }
-    drain();
-    tracefile_close(&writer.file);
-    tell_trouble();
+    end_file();
     move_to(STAGE_ENDED);
     return NULL;
 }
@@ -414,7 +447,7 @@ static hvd_status_t start_writer(void)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&writer.wake, &attr);
     pthread_condattr_destroy(&attr);
-    writer.stop = writer.late = writer.told = false;
+    writer.stop = writer.late = writer.in_trouble = false;
     writer.stage = STAGE_OPENING;
     error = thread_start(&writer.thread, "hvd-timeline", writer_main, NULL);
     if (error == 0)

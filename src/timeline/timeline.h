@@ -141,7 +141,9 @@ struct timeline_config {
 
 /* Start recording and writing; config is borrowed until return. Waits for the
  * file for two seconds at most: it may lie on a disk that hangs, and a program
- * has to start. HVD_ERR_SYSTEM with the sentence: it stays off. */
+ * has to start. A disk that is full is waited for meanwhile (one warning, and
+ * DROPPED). HVD_ERR_SYSTEM with the sentence: it stays off, as there is no such
+ * directory, say. */
 hvd_status_t timeline_open(const struct timeline_config *config) HVD_MUST_CHECK;
 
 /* Write what is left, stop; five seconds at most, then one warning. Harmless

@@ -117,13 +117,22 @@ static uint64_t look(const char *path, unsigned *n_parts_p)
     return n;
 }
 
-static void add(struct tracefile *f, uint64_t i)
+static bool add(struct tracefile *f, uint64_t i)
 {
     char event[40];
     int n = snprintf(event, sizeof(event), "{\"n\": %llu}",
                      (unsigned long long)(NUMBER_1 + i));
 
-    tracefile_add(f, event, (size_t)n);
+    return tracefile_add(f, event, (size_t)n);
+}
+
+static void limit_files(rlim_t nbytes)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+    (void)getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = nbytes;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 /* ---- tests --------------------------------------------------------------- */
@@ -175,9 +184,9 @@ START_TEST(tracefile_whole_after_each_event)
         ck_assert_uint_ge(n, seen);
         ck_assert_uint_le(n, i);
         seen = n;
-        add(&f, i);
+        ck_assert(add(&f, i));
         if (i % 7 == 0) {
-            tracefile_flush(&f);
+            ck_assert(tracefile_flush(&f));
             ck_assert_uint_eq(look(path, NULL), i + 1);
         }
     }
@@ -197,8 +206,8 @@ START_TEST(tracefile_parts_follow_and_grow)
 
     ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_OK);
     for (uint64_t i = 0; i < N; i++)
-        add(&f, i);
-    tracefile_close(&f);
+        ck_assert(add(&f, i));
+    ck_assert_uint_eq(tracefile_close(&f), 0);
     ck_assert_uint_eq(look(path, &n_parts), N);
     ck_assert_uint_eq(n_parts, 4);
     for (unsigned i = 0; i < n_parts; i++) {
@@ -222,7 +231,7 @@ START_TEST(tracefile_longest_event_fits)
     memcpy(event + sizeof(event) - 2, "\"}", 2);
     ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_OK);
     for (int i = 0; i < 5; i++)
-        tracefile_add(&f, event, sizeof(event));
+        ck_assert(tracefile_add(&f, event, sizeof(event)));
     tracefile_close(&f);
     text = compact(path);
     for (char *at = text; (at = strstr(at, ",{\"x\":\"xxx")); at++)
@@ -240,8 +249,25 @@ START_TEST(tracefile_no_directory_is_an_error)
 
     ck_assert_int_eq(tracefile_open(&f, path_of("none/trace.json"), HEADER),
                      HVD_ERR_SYSTEM);
-    add(&f, 0); /* thrown away */
-    tracefile_close(&f);
+    ck_assert_int_eq(f.error, ENOENT);
+    ck_assert(!add(&f, 0));
+    ck_assert_uint_eq(tracefile_close(&f), 0);
+}
+END_TEST
+
+START_TEST(tracefile_is_made_when_its_directory_is)
+{
+    static struct tracefile f;
+    char path[PATH_MAX];
+
+    strcpy(path, path_of("late/trace.json"));
+    ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_ERR_SYSTEM);
+    ck_assert(!add(&f, 0));
+    ck_assert_int_eq(mkdir(path_of("late"), 0700), 0);
+    ck_assert(add(&f, 0));
+    ck_assert_uint_eq(tracefile_close(&f), 0);
+    ck_assert_int_eq(f.error, 0);
+    ck_assert_uint_eq(look(path, NULL), 1);
 }
 END_TEST
 
@@ -258,29 +284,101 @@ START_TEST(tracefile_replaces_no_device)
 }
 END_TEST
 
-START_TEST(tracefile_beyond_the_limit_leaves_whole_parts)
+/* The second part, of twice the size, would not fit. */
+START_TEST(tracefile_below_a_limit_has_smaller_parts)
+{
+    enum { N = 30000 };
+    static struct tracefile f;
+    const char *path = path_of("trace.json");
+    unsigned n_parts;
+
+    ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_OK);
+    limit_files(300000);
+    for (uint64_t i = 0; i < N; i++)
+        ck_assert(add(&f, i));
+    ck_assert_uint_eq(tracefile_close(&f), 0);
+    limit_files(RLIM_INFINITY);
+    ck_assert_uint_eq(look(path, &n_parts), N);
+    ck_assert_uint_gt(n_parts, 1);
+}
+END_TEST
+
+/* No part can be made for a while: what is added later is all there. */
+START_TEST(tracefile_goes_on_when_there_is_room_again)
+{
+    enum { N = 60000 };
+    static struct tracefile f;
+    const char *path = path_of("trace.json");
+    uint64_t n = 0, n_refused = 0;
+    unsigned n_parts;
+
+    ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_OK);
+    limit_files(262144 - 1);
+    for (uint64_t i = 0; i < N; i++) {
+        bool taken = add(&f, n);
+
+        n += taken;
+        n_refused += !taken;
+        if (n_refused == 10)
+            limit_files(RLIM_INFINITY);
+        if (!taken)
+            ck_assert_int_eq(f.error, EFBIG);
+    }
+    ck_assert_uint_eq(n_refused, 10);
+    ck_assert_uint_eq(tracefile_close(&f), 0);
+    ck_assert_int_eq(f.error, 0);
+    ck_assert_uint_eq(look(path, &n_parts), N - 10);
+    ck_assert_uint_gt(n_parts, 1);
+    ck_assert_int_eq(access(path_of("trace.part1.json.new"), F_OK), -1);
+}
+END_TEST
+
+/* A flush below a limit that check(3)'s own file would not survive. */
+static bool flush_below_limit(struct tracefile *f)
+{
+    bool flushed;
+
+    limit_files(10);
+    flushed = tracefile_flush(f);
+    limit_files(RLIM_INFINITY);
+    return flushed;
+}
+
+/* In the middle of a part. */
+START_TEST(tracefile_page_that_fails_is_written_later)
 {
     static struct tracefile f;
     const char *path = path_of("trace.json");
-    struct rlimit limit, small;
-    uint64_t n;
-    unsigned n_parts;
 
-    /* the second part does not fit */
-    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    small = limit;
-    small.rlim_cur = 300000;
     ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_OK);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
-    for (uint64_t i = 0; i < 60000; i++)
-        add(&f, i);
-    tracefile_close(&f);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    n = look(path, &n_parts);
-    ck_assert_uint_gt(n, 10000);
-    ck_assert_uint_lt(n, 60000);
-    ck_assert_uint_eq(n_parts, 1);
-    ck_assert_int_eq(access(path_of("trace.part1.json.new"), F_OK), -1);
+    ck_assert(add(&f, 0));
+    ck_assert(!flush_below_limit(&f));
+    ck_assert_int_eq(f.error, EFBIG);
+    ck_assert(add(&f, 1));
+    ck_assert_uint_eq(look(path, NULL), 0);
+    ck_assert(tracefile_flush(&f));
+    ck_assert_int_eq(f.error, 0);
+    ck_assert_uint_eq(look(path, NULL), 2);
+    ck_assert_uint_eq(tracefile_close(&f), 0);
+}
+END_TEST
+
+START_TEST(tracefile_close_counts_what_is_lost)
+{
+    static struct tracefile f;
+    const char *path = path_of("trace.json");
+    size_t n_lost;
+
+    ck_assert_int_eq(tracefile_open(&f, path, HEADER), HVD_OK);
+    ck_assert(add(&f, 0));
+    ck_assert(tracefile_flush(&f));
+    ck_assert(add(&f, 1));
+    ck_assert(add(&f, 2));
+    limit_files(10);
+    n_lost = tracefile_close(&f);
+    limit_files(RLIM_INFINITY);
+    ck_assert_uint_eq(n_lost, 2);
+    ck_assert_uint_eq(look(path, NULL), 1);
 }
 END_TEST
 
@@ -293,11 +391,11 @@ static _Noreturn void write_for_ever(const char *path, int fd)
     if (tracefile_open(&f, path, HEADER) != HVD_OK)
         _exit(1);
     for (uint64_t i = 0;; i++) {
-        add(&f, i);
+        if (!add(&f, i))
+            _exit(1);
         if (i % 8 != 1)
             continue;
-        tracefile_flush(&f);
-        if (i % 64 == 1 && write(fd, "", 1) != 1)
+        if (!tracefile_flush(&f) || (i % 64 == 1 && write(fd, "", 1) != 1))
             _exit(1);
     }
 }
@@ -364,7 +462,11 @@ int main(void)
     tcase_add_test(c, tracefile_longest_event_fits);
     tcase_add_test(c, tracefile_no_directory_is_an_error);
     tcase_add_test(c, tracefile_replaces_no_device);
-    tcase_add_test(c, tracefile_beyond_the_limit_leaves_whole_parts);
+    tcase_add_test(c, tracefile_is_made_when_its_directory_is);
+    tcase_add_test(c, tracefile_below_a_limit_has_smaller_parts);
+    tcase_add_test(c, tracefile_goes_on_when_there_is_room_again);
+    tcase_add_test(c, tracefile_page_that_fails_is_written_later);
+    tcase_add_test(c, tracefile_close_counts_what_is_lost);
     tcase_add_test(c, tracefile_whole_after_kill_at_any_moment);
     suite_add_tcase(suite, c);
     return support_run(suite);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -296,6 +297,92 @@ START_TEST(writer_that_moves_is_waited_for)
 }
 END_TEST
 
+/* Fails until the gate is open, for good if it cannot pass. */
+struct flaky {
+    _Atomic bool open;
+    bool passes;
+    int n_tries, n_taken; /* read when the writer has ended */
+    char taken[8];
+};
+
+static int take_flaky(struct writer *writer, void *arg, const char *bytes,
+                      size_t n)
+{
+    struct flaky *f = arg;
+
+    (void)writer;
+    f->n_tries++;
+    if (!atomic_load(&f->open))
+        return ENOSPC;
+    memcpy(f->taken + f->n_taken, bytes, n);
+    f->n_taken += (int)n;
+    return 0;
+}
+
+static bool flaky_passes(struct writer *writer, void *arg, int error)
+{
+    const struct flaky *f = arg;
+
+    (void)writer;
+    return f->passes && error == ENOSPC;
+}
+
+static const struct writer_ops flaky_ops = {.take = take_flaky,
+                                            .may_pass = flaky_passes};
+
+static void create_flaky(struct flaky *f)
+{
+    struct writer_config config = {
+        .ops = &flaky_ops, .arg = f, .keep_max = KEEP_MAX, .wake_fd = -1};
+
+    ck_assert_int_eq(writer_create(&config, &w), HVD_OK);
+    ck_assert(put("a"));
+    ck_assert(put("b"));
+}
+
+START_TEST(writer_error_that_passes_loses_nothing)
+{
+    struct flaky f = {.passes = true};
+    int error;
+
+    create_flaky(&f);
+    while (writer_trouble(w) == 0)
+        poll(NULL, 0, 1);
+    ck_assert_int_eq(writer_trouble(w), ENOSPC);
+    ck_assert_int_eq(writer_error(w), 0);
+    atomic_store(&f.open, true);
+    ck_assert(writer_flush(w, LONG_MS));
+    ck_assert_int_eq(writer_trouble(w), 0);
+    ck_assert(writer_destroy(w, LONG_MS, LONG_MS, &error));
+    ck_assert_int_eq(error, 0);
+    ck_assert_str_eq(f.taken, "ab");
+}
+END_TEST
+
+START_TEST(writer_error_that_does_not_pass_ends_it)
+{
+    struct flaky f = {.passes = false};
+    int error;
+
+    create_flaky(&f);
+    ck_assert(writer_destroy(w, LONG_MS, LONG_MS, &error));
+    ck_assert_int_eq(error, ENOSPC);
+    ck_assert_int_eq(f.n_tries, 1);
+}
+END_TEST
+
+START_TEST(writer_error_that_lasts_ends_with_it)
+{
+    struct flaky f = {.passes = true};
+    int error;
+
+    create_flaky(&f);
+    ck_assert(writer_destroy(w, SHORT_MS, SHORT_MS, &error));
+    ck_assert_int_eq(error, ENOSPC);
+    ck_assert_int_eq(f.n_taken, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("writer");
@@ -311,6 +398,9 @@ int main(void)
     tcase_add_test(tcase, writer_in_the_kernels_hands_is_left_behind);
     tcase_add_test(tcase, writer_end_follows_the_last_record);
     tcase_add_test(tcase, writer_that_moves_is_waited_for);
+    tcase_add_test(tcase, writer_error_that_passes_loses_nothing);
+    tcase_add_test(tcase, writer_error_that_does_not_pass_ends_it);
+    tcase_add_test(tcase, writer_error_that_lasts_ends_with_it);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -211,43 +211,59 @@ START_TEST(what_the_user_said_is_left)
 }
 END_TEST
 
+static void decide_until_settled(struct autotune *a)
+{
+    const struct name_id name = {1, 1};
+
+    autotune_begin(a, 1, 2, true, true);
+    for (uint64_t now_us = 1; now_us < 10000000; now_us += 1000)
+        autotune_decided(a, now_us, &name, 100);
+}
+
 START_TEST(log_that_cannot_be_written_is_let_go)
 {
     const struct autotune_config config = {
         .log = _i == 0 ? "/nowhere/log" : "/dev/full", .window_us = 1};
     struct autotune *a = autotune_create(&config);
-    const struct name_id name = {1, 1};
 
-    autotune_begin(a, 1, 2, true, true);
-    for (uint64_t now_us = 1; now_us < 10000000; now_us += 1000)
-        autotune_decided(a, now_us, &name, 100);
+    decide_until_settled(a);
     autotune_destroy(a);
 }
 END_TEST
 
-/* It is a megabyte long, and so is the limit: a write would be SIGXFSZ, which
- * ends the program. */
-START_TEST(log_that_is_full_ends_nobody)
+static void limit_files(rlim_t nbytes)
 {
-    const struct name_id name = {1, 1};
-    char path[] = "/tmp/hvd-autotune-XXXXXX";
+    struct rlimit limit;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = nbytes;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* It is a megabyte long, and so is the limit: a write would be SIGXFSZ, which
+ * ends the program. When the limit is lifted all lines are there. */
+START_TEST(log_that_is_full_ends_nobody_and_is_written_later)
+{
+    char path[] = "/tmp/hvd-autotune-XXXXXX", text[LINE_MAX];
     const struct autotune_config config = {.log = path, .window_us = 1};
-    struct rlimit before, limit = {1 << 20, RLIM_INFINITY};
-    int fd = mkstemp(path);
+    int fd = mkstemp(path), n_lines = 0;
     struct autotune *a;
+    FILE *file;
 
     ck_assert_int_eq(ftruncate(fd, 1 << 20), 0);
-    getrlimit(RLIMIT_FSIZE, &before);
-    limit.rlim_max = before.rlim_max;
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit_files(1 << 20);
     a = autotune_create(&config);
-    autotune_begin(a, 1, 2, true, true);
-    for (uint64_t now_us = 1; now_us < 10000000; now_us += 1000)
-        autotune_decided(a, now_us, &name, 100);
-    autotune_destroy(a);
-    setrlimit(RLIMIT_FSIZE, &before);
+    decide_until_settled(a);
     ck_assert_int_eq(lseek(fd, 0, SEEK_END), 1 << 20);
-    close(fd);
+    limit_files(RLIM_INFINITY);
+    autotune_destroy(a);
+    ck_assert_int_eq(lseek(fd, 1 << 20, SEEK_SET), 1 << 20);
+    file = fdopen(fd, "r");
+    while (fgets(text, sizeof(text), file) != NULL)
+        n_lines++;
+    ck_assert_int_ge(n_lines, 5 + 3 + 2 + 1);
+    ck_assert_ptr_nonnull(strstr(text, "settled"));
+    fclose(file);
     unlink(path);
 }
 END_TEST
@@ -263,7 +279,7 @@ int main(void)
     tcase_add_test(tc, any_byte_is_a_setting);
     tcase_add_test(tc, what_the_user_said_is_left);
     tcase_add_loop_test(tc, log_that_cannot_be_written_is_let_go, 0, 3);
-    tcase_add_test(tc, log_that_is_full_ends_nobody);
+    tcase_add_test(tc, log_that_is_full_ends_nobody_and_is_written_later);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

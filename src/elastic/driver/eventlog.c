@@ -129,18 +129,6 @@ static bool put_dropped(struct eventlog *log)
     return true;
 }
 
-static void check_trouble(struct eventlog *log)
-{
-    int trouble = writer_trouble(log->writer);
-
-    if (trouble != 0 && !log->in_trouble)
-        log_seldom(&log->told, LOG_LEVEL_WARN,
-                   "event log \"%s\": %s -> tried again, up to %d MB are kept "
-                   "meanwhile",
-                   log->path, strerror(trouble), KEEP_MAX >> 20);
-    log->in_trouble = trouble != 0;
-}
-
 static void drop(struct eventlog *log)
 {
     if (log->n_dropped == 0)
@@ -161,7 +149,7 @@ void eventlog_end(struct eventlog *log)
     }
     if (!log->writer)
         return;
-    check_trouble(log);
+    writer_tell_trouble(log->writer, "event log", log->path);
     if (writer_error(log->writer) != 0)
         give_up(log, end_writer(log));
     else if (!text || !put_dropped(log) ||

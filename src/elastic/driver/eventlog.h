@@ -20,17 +20,14 @@
 #include <hvd/status.h>
 
 #include "base/json.h"
-#include "base/log.h"
 
 struct eventlog {
     const char *path;      /* borrowed; for the warning */
     struct writer *writer; /* NULL: no log, lines are thrown away */
     uint64_t n_dropped;    /* lines, since the last that found room */
     int why;               /* errno when they were dropped; 0: it was slow */
-    bool in_trouble; /* it cannot be written just now, and that was told */
-    struct log_seldom told;
-    uint64_t start_us; /* what `t` counts from */
-    uint64_t open_us;  /* when a successor tries again to open it, at the
+    uint64_t start_us;     /* what `t` counts from */
+    uint64_t open_us;      /* when a successor tries again to open it, at the
                               soonest; CLOCK_NEVER: it does not */
     struct json line;
 };

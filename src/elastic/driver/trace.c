@@ -37,9 +37,12 @@ enum {
 /* The thread's, from trace_open() to the end of writer_destroy(). */
 struct pen {
     struct tracefile file;
+    bool added; /* what is being taken, and it is not in the file yet */
     uint64_t job;
-    uint64_t last_worker; /* set before writer_destroy(), read after */
-    int merge_error;      /* errno; 0: merged, or not begun */
+    uint64_t last_worker; /* set before writer_destroy() */
+    /* read after it */
+    uint64_t n_written; /* events */
+    int merge_error;    /* errno; 0: merged, or not begun */
 };
 
 /* ---- open ---------------------------------------------------------------- */
@@ -93,15 +96,24 @@ static int take(struct writer *w, void *arg, const char *event, size_t n)
 
     if (writer_stopped(w))
         return ETIMEDOUT;
-    tracefile_add(&pen->file, event, n);
-    tracefile_flush(&pen->file);
-    return pen->file.trouble[0] ? EIO : 0; /* the words are there */
+    pen->added = pen->added || tracefile_add(&pen->file, event, n);
+    if (!pen->added || !tracefile_flush(&pen->file))
+        return pen->file.error;
+    pen->added = false;
+    pen->n_written++;
+    return 0;
+}
+
+static bool may_pass(struct writer *w, void *arg, int error)
+{
+    (void)w, (void)arg, (void)error;
+    return true;
 }
 
 static int merge_all(struct writer *w, void *arg);
 
-/* NULL with error_text(). */
-static struct pen *make_pen(const char *path, uint64_t job)
+/* go_on: the file may be made later. NULL with error_text(). */
+static struct pen *make_pen(const char *path, uint64_t job, bool go_on)
 {
     char buffer[TRACEFILE_HEADER_MAX];
     struct pen *pen = calloc(1, sizeof(*pen));
@@ -113,7 +125,8 @@ static struct pen *make_pen(const char *path, uint64_t job)
     }
     pen->job = job;
     json_init_fixed(&header, buffer, sizeof(buffer));
-    if (tracefile_open(&pen->file, path, make_header(&header)) == HVD_OK)
+    if (tracefile_open(&pen->file, path, make_header(&header)) == HVD_OK ||
+        go_on)
         return pen;
     free(pen);
     return NULL;
@@ -130,7 +143,8 @@ static bool claim(struct trace *t)
 hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job,
                         bool go_on)
 {
-    static const struct writer_ops ops = {.take = take, .end = merge_all};
+    static const struct writer_ops ops = {
+        .take = take, .may_pass = may_pass, .end = merge_all};
     struct writer_config config = {
         .ops = &ops, .keep_max = KEEP_MAX, .wake_fd = -1};
     hvd_status_t status = HVD_ERR_SYSTEM;
@@ -145,7 +159,7 @@ hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job,
         return error_set(HVD_ERR_INVALID,
                          "--timeline: \"%s\": another job writes to it", path);
     }
-    config.arg = t->pen = make_pen(t->path, job);
+    config.arg = t->pen = make_pen(t->path, job, go_on);
     (void)claim(t); /* the new file, which has taken its place */
     if (t->pen)
         status = writer_create(&config, &t->writer);
@@ -174,7 +188,12 @@ static void begin_event(struct json *j, const char *name, const char *ph,
 static bool put(struct trace *t, struct json *j)
 {
     json_object_end(j);
-    return !json_text(j) || writer_put(t->writer, json_text(j), j->n);
+    if (!json_text(j))
+        return true;
+    if (!writer_put(t->writer, json_text(j), j->n))
+        return false;
+    t->n_put++;
+    return true;
 }
 
 /* How many events a slow disk has cost, where they were. */
@@ -270,13 +289,6 @@ static void begin_generation(struct trace *t, const struct driver_record *r,
     t->shown = r->generation;
 }
 
-/* The thread touches its words no more when take() has failed. */
-static void tell_trouble(struct trace *t)
-{
-    log_warn("timeline %s -> it ends here", t->pen->file.trouble);
-    t->told = true;
-}
-
 void trace_record(struct trace *t, const char *name,
                   const struct driver_record *r, uint64_t now_us)
 {
@@ -291,8 +303,7 @@ void trace_record(struct trace *t, const char *name,
         begin_generation(t, r, now_us);
     else
         add_moment(t, name, r, now_us);
-    if (!t->told && writer_error(t->writer) != 0)
-        tell_trouble(t);
+    writer_tell_trouble(t->writer, "timeline", t->path);
 }
 
 /* ---- the merge ----------------------------------------------------------- */
@@ -467,6 +478,9 @@ static int merge_all(struct writer *w, void *arg)
     struct merge m = {.writer = w, .pen = pen};
 
     tracefile_close(&pen->file);
+    pen->merge_error = pen->file.error;
+    if (pen->merge_error != 0)
+        return 0; /* nor is there room for all of them */
     snprintf(m.mark, sizeof(m.mark), "\"job\":\"%" PRIu64 "\"", pen->job);
     snprintf(fresh, sizeof(fresh), "%s.new", pen->file.path);
     pen->merge_error = merge(&m, fresh);
@@ -477,6 +491,7 @@ static int merge_all(struct writer *w, void *arg)
 
 void trace_close(struct trace *t, uint64_t now_us)
 {
+    uint64_t n_lost;
     int error;
 
     if (!t->on)
@@ -492,8 +507,11 @@ void trace_close(struct trace *t, uint64_t now_us)
                  t->path);
         return; /* the thread still has its pen in hand */
     }
-    if (t->pen->file.trouble[0] && !t->told)
-        tell_trouble(t);
+    n_lost = t->n_put - t->pen->n_written + t->n_dropped;
+    if (n_lost > 0)
+        log_warn("timeline \"%s\": %s -> the last %" PRIu64
+                 " events of the driver are lost",
+                 t->path, strerror(error), n_lost);
     if (t->pen->merge_error != 0)
         log_warn("timeline \"%s\": %s -> the workers' files were not merged",
                  t->path, strerror(t->pen->merge_error));

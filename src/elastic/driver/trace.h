@@ -6,8 +6,9 @@
  * FILE.7 (trace.json: trace.7.json), from the same machine's clock. At the end
  * whatever of them can be read here and bears this job's number, the files of
  * killed workers too, is copied into FILE and removed. Nothing of it ever
- * fails the job, or delays it: a thread writes and merges; what it has no room
- * for is counted in the file, what cannot be written is one warning.
+ * fails the job, or delays it: a thread writes and merges. What cannot be
+ * written, as the disk is full, is tried again; what finds no room meanwhile is
+ * counted in the file.
  *
  * Threads: the driver's loop; the thread's things are in trace.c. */
 #ifndef ELASTIC_DRIVER_TRACE_H
@@ -28,7 +29,7 @@ struct trace {
     uint64_t shown;       /* the generation whose span is open; 0: none */
     uint64_t n_dropped;   /* events without room, since the last that had it */
     uint64_t dropped_us;  /* when the first of them was */
-    bool told;            /* that it has ended early */
+    uint64_t n_put;       /* events that the thread was given */
     int claim_fd;         /* no other job writes there meanwhile; -1: none */
     char path[PATH_MAX];  /* absolute */
     struct pen *pen;      /* heap */
@@ -36,8 +37,9 @@ struct trace {
 };
 
 /* path NULL: off, and every call below is still fine. go_on: a driver before
- * may have it open. HVD_ERR_SYSTEM, HVD_ERR_NOMEM, HVD_ERR_INVALID (another job
- * writes there) with the sentence. */
+ * may have it open, and it is made later if that is not possible now.
+ * HVD_ERR_SYSTEM, HVD_ERR_NOMEM, HVD_ERR_INVALID (another job writes there),
+ * with the sentence. */
 hvd_status_t trace_open(struct trace *t, const char *path, uint64_t job,
                         bool go_on) HVD_MUST_CHECK;
 
