@@ -22,9 +22,10 @@ bool agents_fail_now(struct sim *s, uint64_t one_in)
 
 static uint32_t host_index(struct sim *s, const char *name)
 {
-    for (uint32_t i = 0; i < s->n_hosts; i++)
-        if (strcmp(s->hosts[i].name, name) == 0)
-            return i;
+    const struct sim_host *host = plan_host_of(s, name);
+
+    if (host)
+        return (uint32_t)(host - s->hosts);
     check_fail(s, "the driver names host \"%s\" that never was", name);
 }
 

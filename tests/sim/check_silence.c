@@ -13,23 +13,15 @@
  * looks at the time with each tick. */
 enum { RETURN_US = 5000000, TICKS_US = 300000 };
 
-static const struct sim_host *host_of(const struct sim *s, const char *name)
+static bool is_cut(struct sim *s, const char *name)
 {
-    for (size_t i = 0; i < s->n_hosts; i++)
-        if (strcmp(s->hosts[i].name, name) == 0)
-            return &s->hosts[i];
-    return NULL;
-}
-
-static bool is_cut(const struct sim *s, const char *name)
-{
-    const struct sim_host *host = host_of(s, name);
+    const struct sim_host *host = plan_host_of(s, name);
 
     return host && host->cut_up_us > s->now_us;
 }
 
 /* No process there can be heard. */
-static bool is_mute(const struct sim *s, const struct driver_host *host)
+static bool is_mute(struct sim *s, const struct driver_host *host)
 {
     const struct sim_agent *agent = host->agent < s->n_agents
                                         ? s->agents[host->agent]

@@ -102,10 +102,12 @@ void notice_check(struct sim *s)
 {
     const struct driver *d = &s->driver;
 
-    for (size_t i = 0; i < d->n_hosts; i++)
-        for (size_t k = 0; k < s->n_hosts; k++)
-            if (strcmp(d->hosts[i].name, s->hosts[k].name) == 0)
-                check_host(s, &d->hosts[i], &s->hosts[k]);
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        struct sim_host *seen = plan_host_of(s, d->hosts[i].name);
+
+        if (seen)
+            check_host(s, &d->hosts[i], seen);
+    }
 }
 
 /* Whoever leaves when a generation is formed has nothing that it lacks. */

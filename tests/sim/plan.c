@@ -3,6 +3,7 @@
  * the horizon everything is healed: enough slots are there and stay, so that
  * the job must end. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "world.h"
@@ -19,6 +20,15 @@ void plan_host(struct sim *s, uint32_t slots, bool home)
     host->slots = host->slots_now = slots;
     host->home = home;
     host->clock_us = random_below(&s->random, 1000000 * SEC);
+}
+
+/* By its number: the rules ask at each event. */
+struct sim_host *plan_host_of(struct sim *s, const char *name)
+{
+    size_t i = strtoul(name + 1, NULL, 10);
+
+    return i < s->n_hosts && strcmp(s->hosts[i].name, name) == 0 ? &s->hosts[i]
+                                                                 : NULL;
 }
 
 void plan_fault(struct sim *s, uint64_t at, enum fault fault)

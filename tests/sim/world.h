@@ -542,6 +542,7 @@ void plan_make(struct sim *s);
 uint64_t plan_slack_us(const struct sim *s);
 void plan_fault(struct sim *s, uint64_t at, enum fault fault);
 void plan_host(struct sim *s, uint32_t slots, bool home);
+struct sim_host *plan_host_of(struct sim *s, const char *name); /* or NULL */
 
 /* trouble.c: what keeps hosts from starting anybody, or a slot from working */
 void trouble_strike(struct sim *s, enum fault fault);
