@@ -277,6 +277,34 @@ START_TEST(m11_program_that_one_host_lacks_is_its_trouble)
 }
 END_TEST
 
+/* A fork is refused for longer than 10 s: with a fixed list of hosts the job
+ * ends, as a person may wait; with a script other hosts may be listed. */
+START_TEST(m14_job_that_cannot_begin_ends_after_a_while)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 2, .script = _i == 1);
+    uint64_t id = 1;
+
+    f->no_spawns = true;
+    at(f, 0, hosts("a:2"));
+    while (f->now_us < 13000000 && f->driver.phase < DRIVER_STOPPING) {
+        if (f->driver.next_worker > id) {
+            char name[24];
+
+            snprintf(name, sizeof(name), "w%llu", (unsigned long long)id++);
+            at(f, f->now_us / 1000, fork_fails(name));
+        } else {
+            pass(f, f->now_us / 1000 + 100);
+        }
+    }
+    if (_i == 1)
+        ck_assert_int_lt(f->driver.phase, DRIVER_STOPPING);
+    else
+        expect_part(f, "too few slots can be used for the job to begin; "
+                       "last failure: host a: cannot fork");
+    fixture_free(f);
+}
+END_TEST
+
 /* Who runs there does so already. */
 START_TEST(m11_start_that_fails_harms_no_running_worker)
 {
@@ -412,6 +440,8 @@ int main(void)
     tcase_add_test(tcase, m11_hosts_that_cannot_be_reached_are_waited_for);
     tcase_add_test(tcase, m14_host_that_never_comes_is_named_at_the_end);
     tcase_add_test(tcase, m11_program_that_one_host_lacks_is_its_trouble);
+    tcase_add_loop_test(tcase, m14_job_that_cannot_begin_ends_after_a_while, 0,
+                        2);
     tcase_add_test(tcase, m11_start_that_fails_harms_no_running_worker);
     tcase_add_test(tcase,
                    m14_program_that_is_missing_is_waited_for_with_a_script);

@@ -178,7 +178,7 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         on_notice(d, ev->u.agent.agent, ev->u.agent.left_us, ev->u.agent.text);
         return HVD_OK;
     case DRIVER_EV_AGENT_GONE:
-        on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text);
+        on_agent_gone(d, ev->u.agent.agent, ev->u.agent.text, ev->u.agent.here);
         return HVD_OK;
     case DRIVER_EV_AGENT_APART:
         on_agent_apart(d, ev->u.agent.agent, ev->u.agent.text);

@@ -120,6 +120,7 @@ struct driver_event {
             const char *text;  /* GONE, REFUSED: how; APART, NOTICE: why, or
                                   "" */
             uint64_t left_us;  /* NOTICE: until then; DRIVER_NEVER: not known */
+            bool here; /* GONE: the driver's own machine could not start it */
         } agent;
         struct msg_spawned spawned;
         struct msg_spawn_failed spawn_failed;
@@ -301,6 +302,7 @@ struct driver_host {
     bool inherited;    /* its agent has yet to tell all it knows */
     bool awaited;      /* see doubt_us */
     bool meddled;      /* its agent has reported on another's worker */
+    bool fails_here;   /* the driver's machine could not start its agent */
     uint32_t n_apart;  /* how often in a row it was apart from the others */
     /* in doubt, after one of its workers was accused: nobody is started. The
      * agent of the other; when that is asked again, or, if the next generation

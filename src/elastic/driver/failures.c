@@ -18,7 +18,8 @@ enum {
     REST_FIRST_US = 1000000,
     REST_MAX_US = 30000000,
     TELL_FIRST_US = 60000000, /* the same failure is told again then, */
-    TELL_MAX_US = 600000000   /* and, the longer it lasts, more seldom */
+    TELL_MAX_US = 600000000,  /* and, the longer it lasts, more seldom */
+    LASTS_US = 10000000       /* the job has not begun, and a person may wait */
 };
 
 /* ---- a start failed ------------------------------------------------------ */
@@ -276,17 +277,19 @@ void host_forgive(struct driver *d, struct driver_host *host)
 
 /* ---- nobody can be started any more -------------------------------------- */
 
+static bool is_slot_closed(const struct driver *d, const struct driver_slot *s)
+{
+    return s &&
+           (s->closed || (s->n_closed > 0 && d->now_us < s->next_start_us));
+}
+
 static bool is_closed(const struct driver *d, const struct driver_host *host)
 {
     if (host->blacklist.listed || d->config.strict_blacklist)
         return host->blacklist.listed;
-    for (uint32_t i = 0; i < host->n_slots; i++) {
-        const struct driver_slot *s = driver_slot(d, host, i);
-
-        if (!s ||
-            (!s->closed && (s->n_closed == 0 || d->now_us >= s->next_start_us)))
+    for (uint32_t i = 0; i < host->n_slots; i++)
+        if (!is_slot_closed(d, driver_slot(d, host, i)))
             return false;
-    }
     return host->n_slots > 0;
 }
 
@@ -307,6 +310,49 @@ static bool all_closed(const struct driver *d)
     return any;
 }
 
+/* Fork or exec has been refused for a while: here, or by the host's agent. What
+ * cannot be reached may still boot. */
+static bool refuses_to_start(const struct driver *d,
+                             const struct driver_host *host)
+{
+    return host->failing_us != 0 && d->now_us - host->failing_us > LASTS_US &&
+           (host->fails_here || host->agent_phase == AGENT_UP);
+}
+
+/* Closed twice: after a cooldown it failed again. */
+static bool is_slot_lost(const struct driver_slot *s)
+{
+    return s && s->n_closed > 1;
+}
+
+static size_t slots_open(const struct driver *d, const struct driver_host *host)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < host->n_slots; i++) {
+        const struct driver_slot *s = driver_slot(d, host, i);
+
+        n += s && s->worker != 0
+                 ? 1
+                 : !refuses_to_start(d, host) && !is_slot_lost(s);
+    }
+    return n;
+}
+
+/* Nothing has been computed yet, and the hosts stay the same. */
+static bool cannot_begin(const struct driver *d)
+{
+    size_t n_listed = 0, n_open = 0;
+
+    if (!d->config.hosts_fixed || d->generation > 0)
+        return false;
+    for (size_t i = 0; i < d->n_hosts; i++) {
+        n_listed += d->hosts[i].n_slots;
+        n_open += slots_open(d, &d->hosts[i]);
+    }
+    return n_open < d->config.min_np && n_listed >= d->config.min_np;
+}
+
 /* It has been started, and nowhere become ready. */
 static bool fails_by_itself(const struct driver *d)
 {
@@ -321,6 +367,8 @@ const char *failures_verdict(const struct driver *d)
     bool final = strict ? !d->config.blacklist.cooldown
                         : d->config.hosts_fixed || fails_by_itself(d);
 
+    if (!strict && d->last_failure[0] != '\0' && cannot_begin(d))
+        return "too few slots can be used for the job to begin";
     if (!final || d->counts.live > 0 || d->counts.members > 0 || !all_closed(d))
         return NULL;
     if (strict)

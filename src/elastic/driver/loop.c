@@ -71,6 +71,7 @@ static void bury_stillborn(struct loop *l)
 
         ev.u.agent.agent = l->stillborn[--l->n_stillborn];
         ev.u.agent.text = l->stillborn_text;
+        ev.u.agent.here = true;
         feed_one(l, &ev);
     }
 }

@@ -275,7 +275,7 @@ static void lose_workers(struct driver *d, struct driver_host *host)
         worker_remove(d, w);
 }
 
-void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
+void on_agent_gone(struct driver *d, uint64_t agent, const char *how, bool here)
 {
     struct driver_host *host = host_of_agent(d, agent);
     bool expected, ran, leaves;
@@ -288,6 +288,7 @@ void on_agent_gone(struct driver *d, uint64_t agent, const char *how)
     ran = host->agent_phase != AGENT_STARTING || host->inherited;
     agent_move(d, host, AGENT_NONE);
     doubt_forget(d, host);
+    host->fails_here = here;
     d->recheck = d->replace = true;
     if (!expected && ran) {
         r = record_add(d, RECORD_AGENT_LOST);
@@ -476,7 +477,7 @@ void placement_came_up(struct driver *d, uint64_t agent)
 void give_up_agent(struct driver *d, struct driver_host *host, const char *how)
 {
     action_add(d, DRIVER_ACT_KILL_AGENT)->agent = host->agent;
-    on_agent_gone(d, host->agent, how);
+    on_agent_gone(d, host->agent, how, false);
 }
 
 /* Its host would only say the same again. */
@@ -491,7 +492,7 @@ void on_agent_refused(struct driver *d, uint64_t agent, const char *how)
         agent_move(d, host, AGENT_NONE);
         host_failed(d, host, how);
     } else {
-        on_agent_gone(d, agent, how);
+        on_agent_gone(d, agent, how, false);
     }
     if (d->phase < DRIVER_STOPPING)
         blacklist_host(d, host, how);
