@@ -161,6 +161,23 @@ START_TEST(stopped_agents_are_given_up_however_many)
 }
 END_TEST
 
+/* Another worker of that host is heard, and holds the state. */
+START_TEST(worker_of_a_stopped_agent_is_given_up)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    at(f, 100, commits("w1 w2"));
+    forget(f);
+    f->workers[1].silent = true;
+    pass(f, 1000);
+    strcpy(f->silent_host, "a");
+    pass(f, 2500);
+    expect(f, "kill: w1\nabort 1, w1 died: w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* So is a worker whose agent is heard. */
 START_TEST(stopped_workers_are_given_up_however_many)
 {
@@ -206,6 +223,7 @@ int main(void)
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, stopped_agents_are_given_up_however_many);
+    tcase_add_test(tc, worker_of_a_stopped_agent_is_given_up);
     tcase_add_test(tc, stopped_workers_are_given_up_however_many);
     tcase_add_test(tc, rendezvous_waits_for_who_cannot_be_heard);
     suite_add_tcase(suite, tc);

@@ -4,7 +4,8 @@
  *     silence before --driver-timeout
  *   - it does not give up for silence the last worker that holds the state
  *   - it waits for silent workers only while most hosts are silent, or no
- *     holder of the state can be heard, and a moment longer. */
+ *     holder of the state can be heard, and a moment longer; or for a moment
+ *     only, as agents that stop make a host look silent at first. */
 #include "world.h"
 
 #define ULL(x) ((unsigned long long)(x))
@@ -48,6 +49,17 @@ static bool can_be_heard(const struct sim *s, const struct sim_worker *w)
     return w && process_runs(w) && s->hosts[w->host].cut_up_us <= s->now_us;
 }
 
+/* A worker that is silenced before its next heartbeat was not heard. */
+static void note_spoken(struct sim *s, struct sim_worker *w)
+{
+    uint64_t beat_us = s->driver_config.heartbeat_us + plan_slack_us(s);
+
+    if (!can_be_heard(s, w))
+        w->mute_us = s->now_us;
+    else if (s->now_us - w->mute_us > beat_us)
+        w->spoke_us = s->now_us;
+}
+
 /* Notes who can be heard, too. */
 static bool is_state_heard(struct sim *s)
 {
@@ -57,12 +69,23 @@ static bool is_state_heard(struct sim *s)
     for (size_t i = 0; i < d->n_workers; i++) {
         struct sim_worker *w = sim_worker(s, d->workers[i].id);
 
-        if (!can_be_heard(s, w))
-            continue;
-        w->spoke_us = s->now_us;
-        any |= !state_id_is_none(w->id_of) && worker_is_here(&d->workers[i]);
+        if (w)
+            note_spoken(s, w);
+        any |= can_be_heard(s, w) && !state_id_is_none(w->id_of) &&
+               worker_is_here(&d->workers[i]);
     }
     return any;
+}
+
+static void check_waits(struct sim *s)
+{
+    uint64_t timeout_us = s->driver_config.heartbeat_timeout_us;
+    uint64_t late_us = plan_slack_us(s) + TICKS_US;
+
+    sim_cover(s, COVER_silence_withheld);
+    if (s->now_us - s->in_context_us > 2 * timeout_us + late_us &&
+        s->now_us - s->heeded_us > timeout_us + late_us && s->plan.loss_in == 0)
+        check_fail(s, "the driver waits for silent workers for no reason");
 }
 
 void check_context(struct sim *s)
@@ -89,14 +112,10 @@ void check_context(struct sim *s)
         s->in_context_us = s->now_us;
     if (d->withholds_us != 0)
         s->withheld_until_us = s->now_us;
-    if (!d->withheld)
-        return;
-    sim_cover(s, COVER_silence_withheld);
-    if (s->now_us - s->in_context_us >
-            2 * s->driver_config.heartbeat_timeout_us + plan_slack_us(s) +
-                TICKS_US &&
-        s->plan.loss_in == 0)
-        check_fail(s, "the driver waits for silent workers for no reason");
+    if (d->withheld)
+        check_waits(s);
+    else
+        s->heeded_us = s->now_us;
 }
 
 bool check_may_wait(const struct sim *s, uint64_t silent_us)

@@ -178,7 +178,8 @@ struct sim_worker {
     char settings[24];       /* in force: at first its own, "w7" */
     bool met;                /* the driver has heard its HELLO */
     uint64_t heard_us;       /* or it could have been: check_recovery.c */
-    uint64_t spoke_us;       /* it could be heard: check_silence.c */
+    uint64_t spoke_us;       /* it was heard: check_silence.c; */
+    uint64_t mute_us;        /* it could not be */
     bool sent_away;          /* a driver has said SHUTDOWN to it */
     uint64_t slanders; /* so many generations it ends by a wrong accusation */
     uint64_t grudge;   /* id of whom it accuses then; 0: not chosen yet */
@@ -321,6 +322,7 @@ struct sim {
     uint64_t together_us;       /* most hosts were heard; see check_silence.c */
     uint64_t in_context_us;     /* silence was not to be judged */
     uint64_t withheld_until_us; /* ... nor did the driver */
+    uint64_t heeded_us;         /* the driver gave up whoever is silent */
     uint64_t state_heard_us;    /* somebody who holds it could be heard */
     bool cuts_overlap;     /* what the first kept has arrived in the second */
     bool agent_is_silent;  /* the one that was lost last was given up for it */

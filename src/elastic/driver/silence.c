@@ -44,9 +44,12 @@ static bool is_overdue(const struct driver *d, uint64_t heard_us)
            d->now_us >= d->spared_us;
 }
 
+/* When the first worker of a host that is cut off is overdue, the others have
+ * been quiet for that long as well. */
 static bool is_heard(const struct driver *d, const struct driver_worker *w)
 {
-    return !is_quiet(d, &d->hosts[w->host]) && !is_overdue(d, w->heard_us);
+    return since(d, w->heard_us) <= quiet_limit(d) ||
+           (!is_quiet(d, &d->hosts[w->host]) && !is_overdue(d, w->heard_us));
 }
 
 /* A member that is being sent it does not, as yet. */
