@@ -4,6 +4,10 @@
  *     recovery_worker STAMPS STATE_BYTES GRADIENT_BYTES STEP_US COMMIT_EVERY
  *                     [device]
  *
+ * RECOVERY_MEMORY in the environment: bytes that each worker holds besides, in
+ * pages of 4 KB as malloc(3) gives them, all of them touched: what the kernel
+ * has to free when it dies.
+ *
  * device (bench/device_recovery): the allreduce is of a buffer on a GPU, where
  * the gradient is copied to and from; and in each generation, once it is
  * settled, a line "device GENERATION RANK FREE USED": bytes of the device that
@@ -208,6 +212,25 @@ static hvd_status_t allocate(size_t nbytes, void **ptr_p)
     return HVD_OK;
 }
 
+static hvd_status_t hold_memory(void)
+{
+    const char *text = getenv("RECOVERY_MEMORY");
+    size_t nbytes = text ? strtoull(text, NULL, 10) : 0;
+    void *bytes;
+
+    if (nbytes == 0)
+        return HVD_OK;
+    bytes = mmap(NULL, nbytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (bytes == MAP_FAILED) {
+        fprintf(stderr, "recovery_worker: no memory: %s\n", strerror(errno));
+        return HVD_ERR_NOMEM;
+    }
+    madvise(bytes, nbytes, MADV_NOHUGEPAGE);
+    memset(bytes, 1, nbytes);
+    return HVD_OK;
+}
+
 static hvd_status_t start(struct run *run, char **argv, hvd_state_t *state)
 {
     size_t state_nbytes = strtoull(argv[2], NULL, 10);
@@ -222,6 +245,7 @@ static hvd_status_t start(struct run *run, char **argv, hvd_state_t *state)
         return HVD_ERR_INVALID;
     }
     HVD_TRY(open_stamps(argv[1], run));
+    HVD_TRY(hold_memory());
     HVD_TRY(allocate(state_nbytes, &bytes));
     HVD_TRY(allocate(gradient_nbytes, &gradient));
     run->gradient = gradient;

@@ -10,18 +10,22 @@ import disturbed  # noqa: E402
 import job as jobs  # noqa: E402
 import stamps  # noqa: E402
 
-PATIENCE_S = 30
 HOST = "127.0.0.%d"
 
 
+def patience_s():
+    """A machine may take ten seconds for a gigabyte that it never had."""
+    return 30 + 60 * int(os.environ.get("RECOVERY_MEMORY", "0")) / (1 << 30)
+
+
 def wait(what, condition, pause_s=0.02):
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s()
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
         time.sleep(pause_s)
-    raise jobs.Timeout("%g s passed without %s" % (PATIENCE_S, what))
+    raise jobs.Timeout("%g s passed without %s" % (patience_s(), what))
 
 
 class Run:
@@ -99,7 +103,7 @@ class Run:
         steps = [self.stamps.newest(row["pid"])[0][3]
                  for row in formed["ranks"]]
         self.stamps.set_stop(max(steps) + n_steps)
-        status = self.job.wait(PATIENCE_S)
+        status = self.job.wait(patience_s())
         if status != 0:
             raise jobs.Timeout("the job ended with status %d" % status)
 

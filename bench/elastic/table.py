@@ -181,9 +181,11 @@ class Table:
             "%d processors, %s, Linux %s; a sleep of 1 ms up to %g ms late" % (
                 host["processors"], host["model"], host["kernel"],
                 host["stall_ms"]),
-            "rounds: %d; four hosts of one worker; a step: sleep of %g ms, "
-            "allreduce of %d KB; %d KB of state, kept each %d steps" % (
+            "rounds: %d; four hosts of one worker, each with %d MB of memory "
+            "besides; a step: sleep of %g ms, allreduce of %d KB; %d KB of "
+            "state, kept each %d steps" % (
                 1 + max((s["round"] for s in result["samples"]), default=-1),
+                options.get("worker_memory", 0) >> 20,
                 options["step_us"] / 1000, options["gradient"] >> 10,
                 options["state"] >> 10, options["commit_every"]),
             *("%s: %s" % item for item in result["peers"].items()),

@@ -6,11 +6,26 @@ Without a generation's number in their framework, rank 0 makes one up when it
 enters, the time, and gives it to the others in the first element of the
 gradient: no message but those that are there anyway.
 """
+import mmap
+import os
 import time
 
 import stamps
 
 TAG_MAX = 1 << 23  # float32 holds it, and its sum with zeros
+
+
+def held_memory():
+    """What RECOVERY_MEMORY asks for, as recovery_worker.c holds it."""
+    nbytes = int(os.environ.get("RECOVERY_MEMORY", "0"))
+    if nbytes == 0:
+        return None
+    memory = mmap.mmap(-1, nbytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    page = bytes([1]) * mmap.PAGESIZE
+    for at in range(0, nbytes, mmap.PAGESIZE):
+        memory[at:at + mmap.PAGESIZE] = page[:nbytes - at]
+    return memory
 
 
 class Trainer:
@@ -22,6 +37,7 @@ class Trainer:
         self.n_state, self.n_gradient = state // 4, gradient // 4
         self.step_s = step_us / 1e6
         self.rank = self.size = self.tag = 0
+        self.memory = held_memory()
 
     def stop_step(self):
         return self.ring.stop_step()

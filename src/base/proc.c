@@ -8,10 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-    FIELDS_BEFORE = 19, /* from the state to the moment it began */
-    TEXT_MAX = 1024
-};
+/* Fields of /proc/PID/stat, behind the state. */
+enum { FLAGS = 6, STARTED = 19, EXIT_STATUS = 49, TEXT_MAX = 1024 };
+enum { IS_EXITING = 4 }; /* a flag: PF_EXITING of the kernel */
 
 /* text [TEXT_MAX]: the beginning of /proc/PID/NAME. Neither file that is read
  * takes a lock that a process may hold for long, as its memory's. */
@@ -66,17 +65,39 @@ bool proc_is_of(pid_t pid, uid_t uid)
     return at && strtoul(at + strlen("\nUid:\t"), NULL, 10) == uid;
 }
 
-uint64_t proc_started(pid_t pid)
+/* The field `n` behind that at `at`; NULL: there are fewer. */
+static const char *skip(const char *at, int n)
 {
-    char text[TEXT_MAX], *at = read_stat(pid, text);
-
-    if (!at || *at == 'Z')
-        return 0;
-    for (int i = 0; i < FIELDS_BEFORE && at; i++) {
+    for (int i = 0; i < n && at; i++) {
         at = strchr(at, ' ');
         at = at ? at + 1 : NULL;
     }
+    return at;
+}
+
+uint64_t proc_started(pid_t pid)
+{
+    char text[TEXT_MAX];
+    const char *at = read_stat(pid, text);
+
+    if (!at || *at == 'Z')
+        return 0;
+    at = skip(at, STARTED);
     return at ? strtoull(at, NULL, 10) : 0;
+}
+
+int proc_exit_status(pid_t pid)
+{
+    char text[TEXT_MAX];
+    const char *flags = skip(read_stat(pid, text), FLAGS);
+    const char *status = skip(flags, EXIT_STATUS - FLAGS);
+    int value = status ? (int)strtol(status, NULL, 10) : 0;
+
+    /* that of a process which any thread has ended is there since Linux 5.17;
+     * before, and where it is 0, that of the first thread counts */
+    if (value == 0 && (!flags || !(strtoul(flags, NULL, 10) & IS_EXITING)))
+        return -1;
+    return value;
 }
 
 /* The descriptor first: what it is of cannot become another any more. */

@@ -25,6 +25,9 @@ size_t proc_line(pid_t pid, pid_t line[PROC_LINE_MAX]);
 
 /* Whether its real user is this one. */
 bool proc_is_of(pid_t pid, uid_t uid);
+/* The wait status of a process that has begun to end, as wait(2) will tell it;
+ * -1: it is not known. */
+int proc_exit_status(pid_t pid);
 
 /* A pidfd of the process that has this number and began then; -1: it has
  * ended. */

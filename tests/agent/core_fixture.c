@@ -45,7 +45,7 @@ static void say_send(const struct agent_action *action)
     else if (m.type == MSG_SPAWN_FAILED)
         say(" %" PRIu64 " error %" PRId64 " %s", m.u.spawn_failed.worker,
             m.u.spawn_failed.error, m.u.spawn_failed.text);
-    else if (m.type == MSG_WORKER_EXITED)
+    else if (m.type == MSG_WORKER_EXITED || m.type == MSG_WORKER_DYING)
         say(" %" PRIu64 " code %" PRId64 " signal %" PRId64 "%s",
             m.u.worker_exited.worker, m.u.worker_exited.code,
             m.u.worker_exited.signal, m.u.worker_exited.core ? " core" : "");

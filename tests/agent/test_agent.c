@@ -212,7 +212,7 @@ START_TEST(spawn_environment_is_the_workers_own)
 }
 END_TEST
 
-START_TEST(spawn_descriptors_are_five)
+START_TEST(spawn_descriptors_are_six)
 {
     /* printf and test are the shell's own: no other process opens anything */
     fake_spawn_sh(&f, 1,
@@ -221,7 +221,7 @@ START_TEST(spawn_descriptors_are_five)
                   " do test -e /proc/self/fd/$i && printf '%s ' $i; done;"
                   " grep Sig[BI] /proc/self/status");
     fake_wait_eof(&f, 1);
-    ck_assert_str_eq(fake_stdout(&f, 1), "0 1 2 60 61 "
+    ck_assert_str_eq(fake_stdout(&f, 1), "0 1 2 60 61 63 "
                                          "SigBlk:\t0000000000000000\n"
                                          "SigIgn:\t0000000000000000\n");
 }
@@ -641,7 +641,7 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, spawn_directory_missing_fails_with_sentence);
     tcase_add_test(tcase, spawn_program_is_searched_in_workers_path);
     tcase_add_test(tcase, spawn_environment_is_the_workers_own);
-    tcase_add_test(tcase, spawn_descriptors_are_five);
+    tcase_add_test(tcase, spawn_descriptors_are_six);
     tcase_add_test(tcase, spawn_secret_is_the_workers_own);
     tcase_add_test(tcase, kill_asks_first);
     tcase_add_test(tcase, kill_ignored_is_forced_after_grace);

@@ -1,5 +1,6 @@
 /* tests/agent/test_core_succession.c - another driver takes over: the agent
- * says hello again, tells all it knows of its children, and goes on. */
+ * says hello again, tells all it knows of its children, and goes on. And deaths
+ * that are known before the exit, which are told again as well. */
 #include "agent/core_fixture.h"
 
 #include <string.h>
@@ -219,10 +220,85 @@ START_TEST(nobody_is_started_where_another_lives)
 }
 END_TEST
 
+/* ---- dying --------------------------------------------------------------- */
+
+static struct agent_event dies(uint64_t worker, bool direct)
+{
+    return (struct agent_event){
+        .type = AGENT_EV_DYING, .worker = worker, .code = 3, .direct = direct};
+}
+
+/* The word first: others wait for it. */
+START_TEST(dying_is_told_and_made_sure_of)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    at(50, dies(1, true));
+    at(51, dies(1, true));
+    spawn(52, 1); /* "how is it?" */
+    exits(900, 1, 3, 0);
+    at(901, dies(1, true));
+    expect("[    10] spawn 1\n"
+           "[    11] SPAWNED 1 pid 1001\n"
+           "[    50] WORKER_DYING 1 code 3 signal 0 KILL 1\n"
+           "[    52] SPAWNED 1 pid 1001 WORKER_DYING 1 code 3 signal 0\n"
+           "[   900] WORKER_EXITED 1 code 3 signal 0 KILL 1\n");
+}
+END_TEST
+
+START_TEST(dying_below_a_script_leaves_that_to_the_driver)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    at(50, dies(1, false));
+    kill_worker(60, 1, 0);
+    exits(70, 1, 0, 9);
+    expect("[    10] spawn 1\n"
+           "[    11] SPAWNED 1 pid 1001\n"
+           "[    50] WORKER_DYING 1 code 3 signal 0\n"
+           "[    60] KILL 1\n"
+           "[    70] WORKER_EXITED 1 code 0 signal 9 KILL 1\n");
+}
+END_TEST
+
+/* The word may be lost, and the exit be a long time in coming. */
+START_TEST(dying_is_told_with_each_ping)
+{
+    core.config.beat_us = 200000;
+    core.beat_us = 200000;
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    at(50, dies(1, false));
+    pass(410, true);
+    exits(500, 1, 3, 0);
+    pass(610, true);
+    expect("[    50] WORKER_DYING 1 code 3 signal 0\n"
+           "[   200] WORKER_DYING 1 code 3 signal 0 AGENT_PING\n"
+           "[   400] WORKER_DYING 1 code 3 signal 0 AGENT_PING\n"
+           "[   500] WORKER_EXITED 1 code 3 signal 0 KILL 1\n"
+           "[   600] AGENT_PING\n");
+}
+END_TEST
+
+START_TEST(dying_that_the_socket_does_not_take_is_repeated)
+{
+    spawn(10, 1);
+    starts(11, 1);
+    forget_transcript();
+    socket_full = true;
+    at(50, dies(1, false));
+    socket_full = false;
+    pass(55, true);
+    expect("[    50]\n"
+           "[    55] SPAWNED 1 pid 1001 WORKER_DYING 1 code 3 signal 0\n");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("agent core: succession");
-    TCase *tc = tcase_create("succession");
+    TCase *tc = tcase_create("succession"), *run = tcase_create("dying");
 
     tcase_add_checked_fixture(tc, setup_survivor, teardown);
     tcase_add_test(tc, end_of_the_lifeline_ends_nothing);
@@ -238,5 +314,11 @@ int main(void)
     tcase_add_test(tc, own_absence_is_nobodys_silence);
     tcase_add_test(tc, nobody_is_started_where_another_lives);
     suite_add_tcase(suite, tc);
+    tcase_add_checked_fixture(run, setup_welcome, teardown);
+    tcase_add_test(run, dying_is_told_and_made_sure_of);
+    tcase_add_test(run, dying_below_a_script_leaves_that_to_the_driver);
+    tcase_add_test(run, dying_is_told_with_each_ping);
+    tcase_add_test(run, dying_that_the_socket_does_not_take_is_repeated);
+    suite_add_tcase(suite, run);
     return support_run(suite);
 }

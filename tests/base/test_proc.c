@@ -95,6 +95,30 @@ START_TEST(zombie_has_ended)
 }
 END_TEST
 
+/* Of a process that lives nothing is known, of one that ends what wait(2) says.
+ */
+START_TEST(exit_status_is_that_of_wait)
+{
+    static const int codes[] = {0, 7};
+    siginfo_t info;
+    int status;
+
+    ck_assert_int_eq(proc_exit_status(getpid()), -1);
+    for (size_t i = 0; i < 2; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0)
+            _exit(codes[i]);
+        ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+        status = proc_exit_status(pid);
+        ck_assert(WIFEXITED(status));
+        ck_assert_int_eq(WEXITSTATUS(status), codes[i]);
+        ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+        ck_assert_int_eq(proc_exit_status(pid), -1);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("proc");
@@ -105,6 +129,7 @@ int main(void)
     tcase_add_test(tc, opened_process_is_watched_and_signalled);
     tcase_add_test(tc, zombie_has_ended);
     tcase_add_test(tc, process_has_a_line_of_ancestors);
+    tcase_add_test(tc, exit_status_is_that_of_wait);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

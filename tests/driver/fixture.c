@@ -352,7 +352,7 @@ static void about_worker(struct fixture *f, const struct happening *h,
         say_hello(f, id, h->message.u.hello.port);
     } else if (h->type == DRIVER_EV_MESSAGE) {
         say_message(f, h, id);
-    } else if (h->type == DRIVER_EV_EXITED) {
+    } else if (h->type == DRIVER_EV_EXITED || h->type == DRIVER_EV_DYING) {
         ev.u.exited.worker = id;
         ev.u.exited.pid = (int64_t)(100 + id);
         ev.u.exited.code = h->number;

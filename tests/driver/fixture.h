@@ -130,6 +130,7 @@ struct happening spawn_fails(const char *workers, const char *text);
 struct happening fork_fails(const char *workers); /* EAGAIN */
 struct happening killed(const char *workers);     /* exited by SIGKILL */
 struct happening exited(const char *workers, int code);
+struct happening dying(const char *workers, int code);  /* -1: not known */
 struct happening runs_as(const char *workers, int pid); /* SPAWNED */
 /* One of these four, as the agent on `host` says it. */
 struct happening said_by(const char *host, struct happening h);

@@ -130,6 +130,14 @@ struct happening exited(const char *workers, int code)
     return h;
 }
 
+struct happening dying(const char *workers, int code)
+{
+    struct happening h = event(DRIVER_EV_DYING, workers, NULL);
+
+    h.number = code;
+    return h;
+}
+
 struct happening runs_as(const char *workers, int pid)
 {
     struct happening h = event(DRIVER_EV_SPAWNED, workers, NULL);

@@ -238,6 +238,19 @@ static void child_exited(struct sim *s, struct sim_agent *agent,
     agents_feed(s, agent, &ev);
 }
 
+static void child_dying(struct sim *s, struct sim_agent *agent,
+                        const struct event *event)
+{
+    struct agent_event ev = {.type = AGENT_EV_DYING,
+                             .worker = event->b,
+                             .code = (int64_t)event->c,
+                             .signal = (int64_t)event->d,
+                             .direct = !sim_one_in(s, 4)};
+
+    if (s->options.bug != BUG_mute && s->options.bug != BUG_unheld)
+        agents_feed(s, agent, &ev);
+}
+
 static void child_runs(struct sim *s, struct sim_agent *agent, uint64_t id)
 {
     struct agent_event ev = {.type = AGENT_EV_STARTED, .worker = id};
@@ -316,6 +329,9 @@ void agents_event(struct sim *s, const struct event *event)
         break;
     case AGENT_CHILD_RUNS:
         child_runs(s, agent, event->b);
+        break;
+    case AGENT_CHILD_DYING:
+        child_dying(s, agent, event);
         break;
     case AGENT_CHILD_EXITED:
         child_exited(s, agent, event);

@@ -674,8 +674,9 @@ void check_slot(struct sim *s, const struct sim_worker *w)
     for (size_t i = 0; i < s->n_workers && !s->options.large; i++) {
         const struct sim_worker *other = sim_worker(s, i);
 
-        if (other && other != w && other->alive && other->agent == w->agent &&
-            other->slot == w->slot)
+        if (other && other != w &&
+            (other->alive || other->gone_us > s->now_us) &&
+            other->agent == w->agent && other->slot == w->slot)
             check_fail(s, "w%llu is started in slot %u, where w%llu lives",
                        ULL(w->id), w->slot, ULL(other->id));
     }

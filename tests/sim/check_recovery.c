@@ -30,6 +30,8 @@ static bool is_watched(struct sim *s, const struct sim_worker *w)
 {
     const struct sim_agent *agent = sim_agent(s, w->agent);
 
+    if (w->unheld && s->now_us < w->gone_us)
+        return false;
     return agent->runs && !agent->stopped && agent->met &&
            agent->dialled == s->driver_config.term;
 }

@@ -440,7 +440,8 @@ static void on_report(struct sim *s, const struct sim_agent *agent,
         ev.type = DRIVER_EV_SPAWN_FAILED;
         ev.u.spawn_failed = m->u.spawn_failed;
     } else {
-        ev.type = DRIVER_EV_EXITED;
+        ev.type = m->type == MSG_WORKER_DYING ? DRIVER_EV_DYING
+                                              : DRIVER_EV_EXITED;
         ev.u.exited = m->u.worker_exited;
     }
     sim_driver_step(s, &ev);

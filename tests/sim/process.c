@@ -106,12 +106,49 @@ static void cover_death(struct sim *s, const struct sim_worker *w)
     s->last_death_us = s->now_us;
 }
 
+static void tell_agent(struct sim *s, const struct sim_worker *w,
+                       enum agent_news news, uint64_t at, int64_t code,
+                       int64_t signal)
+{
+    struct event *event = queue_push(&s->queue, at, EV_AGENT);
+
+    event->sub = (uint8_t)news;
+    event->a = w->agent;
+    event->b = w->id;
+    event->c = (uint64_t)code;
+    event->d = (uint64_t)signal;
+}
+
+/* When the kernel has freed its memory; late only of one that has yet to leave,
+ * as --exit-timeout is short here. */
+static uint64_t draw_gone_us(struct sim *s, const struct sim_worker *w)
+{
+    uint64_t at = s->now_us + sim_uniform(s, 100, s->plan.kill_us);
+
+    if (s->options.base || s->options.large || w->core.phase == WORKER_LEFT ||
+        !sim_one_in(s, 3) || !sim_befalls(s, MISHAP_LARGE))
+        return at;
+    sim_cover(s, COVER_exited_late);
+    return at + sim_uniform(s, 1, 3000) * MSEC;
+}
+
+/* Who has left in order has let go of its lock before. */
+static bool is_unheld(struct sim *s, const struct sim_worker *w)
+{
+    if (w->core.phase == WORKER_LEFT && !sim_one_in(s, 4))
+        return true;
+    if (s->options.base || !sim_one_in(s, 6) || !sim_befalls(s, MISHAP_UNHELD))
+        return false;
+    sim_cover(s, COVER_died_unheld);
+    return true;
+}
+
 /* It has ended: nothing of it acts any more, and its agent is told. */
 static void has_ended(struct sim *s, struct sim_worker *w, int64_t code,
                       int64_t signal)
 {
     struct sim_agent *agent = sim_agent(s, w->agent);
-    struct event *event;
+    uint64_t dying_us = s->now_us + sim_uniform(s, 20, 3 * MSEC);
 
     w->alive = false;
     w->serial++;
@@ -122,13 +159,12 @@ static void has_ended(struct sim *s, struct sim_worker *w, int64_t code,
     thread_end(s, w);
     if (!agent->runs)
         return;
-    event = queue_push(
-        &s->queue, s->now_us + sim_uniform(s, 100, s->plan.kill_us), EV_AGENT);
-    event->sub = AGENT_CHILD_EXITED;
-    event->a = agent->id;
-    event->b = w->id;
-    event->c = (uint64_t)code;
-    event->d = (uint64_t)signal;
+    w->gone_us = draw_gone_us(s, w);
+    w->unheld = is_unheld(s, w);
+    tell_agent(s, w, AGENT_CHILD_EXITED, w->gone_us, code, signal);
+    if (!w->unheld && dying_us < w->gone_us)
+        tell_agent(s, w, AGENT_CHILD_DYING, dying_us,
+                   sim_one_in(s, 4) ? EXIT_UNKNOWN : code, signal);
 }
 
 static struct event *push_exit(struct sim *s, const struct sim_worker *w,

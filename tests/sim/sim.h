@@ -72,6 +72,8 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(size_differs, 0)                                      \
     X(hung_epilogue, 0)                                     \
     X(unkillable, 0)                                        \
+    X(exited_late, 0)                                       \
+    X(died_unheld, 0)                                       \
     X(join_storm, 0)                                        \
     X(left_behind, 0)                                       \
     X(driver_stalled, 0)                                    \
@@ -130,6 +132,7 @@ extern const unsigned sim_counter_where[N_COVER];
     X(hearsay, "an accusation counts without evidence")                     \
     X(slotagain, "a slot is used again while its worker lives")             \
     X(mute, "an agent does not tell that a worker was killed")              \
+    X(unheld, "an agent tells of a death when the memory is freed only")    \
     X(orphan, "an agent does not see that the driver has ended")            \
     X(deafear, "the heartbeats of every third worker do not count")         \
     X(hasty, "--elastic-timeout is over in a hundredth of its time")        \
@@ -164,6 +167,8 @@ enum sim_mishap {
     MISHAP_NO_START, /* of an agent, a worker; or it cannot send */
     MISHAP_LONG,     /* a step, or loading the program */
     MISHAP_DISABLED, /* a process may not share memory */
+    MISHAP_LARGE,    /* the memory of a dead process is freed late */
+    MISHAP_UNHELD,   /* ... and nothing tells of its death before */
     MISHAP_DEAF,     /* SIGTERM does not end a process */
     MISHAP_MOVED,    /* a worker or an agent talks by another connection */
     N_MISHAPS

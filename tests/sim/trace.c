@@ -135,7 +135,7 @@ static void describe_agent(const struct message *m, char *text, size_t max)
         snprintf(text, max, "%llu ms left", ULL(m->u.notice.left_ms));
     else if (m->type == MSG_SPAWN_FAILED)
         snprintf(text, max, "w%llu", ULL(m->u.spawn_failed.worker));
-    else if (m->type == MSG_WORKER_EXITED)
+    else if (m->type == MSG_WORKER_EXITED || m->type == MSG_WORKER_DYING)
         snprintf(text, max, "w%llu, code %lld, signal %lld",
                  ULL(m->u.worker_exited.worker),
                  (long long)m->u.worker_exited.code,

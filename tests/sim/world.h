@@ -67,6 +67,7 @@ enum agent_news {
     AGENT_BORN,
     AGENT_TICK,         /* its core's deadline */
     AGENT_CHILD_RUNS,   /* exec of b has succeeded */
+    AGENT_CHILD_DYING,  /* lock of b: c: code; d: signal */
     AGENT_CHILD_EXITED, /* pidfd of b: c: code; d: signal */
     AGENT_LIFELINE,     /* the driver's end is closed */
     AGENT_HOST_GOES,    /* as it was said */
@@ -171,6 +172,8 @@ struct sim_worker {
     uint64_t resume_us;
     struct parked parked;
     uint64_t stuck_until_us; /* cannot be killed until then (state D) */
+    uint64_t gone_us;        /* dead: its memory is freed then */
+    bool unheld;             /* ... and its agent does not know before */
     bool doomed;             /* killed, does nothing any more, but is stuck */
     bool term_ignored;       /* SIGTERM does not end it */
     uint8_t layout;          /* digest of its state's layout */

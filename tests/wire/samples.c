@@ -60,6 +60,8 @@ const struct message samples[] = {
     {AGENT(MSG_WORKER_EXITED),
      .u.worker_exited =
          {.worker = 5, .pid = 4712, .code = -1, .signal = 9, .core = true}},
+    {AGENT(MSG_WORKER_DYING),
+     .u.worker_exited = {.worker = 5, .pid = 4712, .signal = 11}},
     {AGENT(MSG_NOTICE),
      .u.notice = {.left_ms = 30000, .text = "spot instance: terminate"}},
     {AGENT(MSG_AGENT_PING),

@@ -74,7 +74,7 @@ START_TEST(claim_is_answered_as_the_agent_says)
     ck_assert_int_eq(c.pid, pid);
     ck_assert_uint_eq(c.uid, getuid());
     ck_assert(!c.tells);
-    claim_answer(listener, &c, verdict, (const int[]){pipe_fds[0], -1});
+    claim_answer(listener, &c, verdict, (const int[]){pipe_fds[0], -1, -1});
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
     ck_assert(!claim_receive(listener, &c));

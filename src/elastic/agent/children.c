@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/proc.h"
 #include "elastic/agent/orphans.h"
 
 #ifndef P_PIDFD
@@ -61,6 +62,7 @@ hvd_status_t children_start(struct children *children,
     child->stream_fds[OUTPUT_STDOUT - 1] = spawned.stdout_fd;
     child->stream_fds[OUTPUT_STDERR - 1] = spawned.stderr_fd;
     memcpy(child->passed_fds, spawned.passed_fds, sizeof(spawned.passed_fds));
+    child->robust = spawned.robust;
     child->linger_us = child->held_us = CLOCK_NEVER;
     output_init(&child->output, spawn->worker, OUTPUT_KEEP_MAX);
     copy_name(child->program, spawn->argv.data);
@@ -121,6 +123,20 @@ bool child_exited(const struct child *child, struct child_exit *exit_p)
         exit_p->signal = info.si_status;
     exit_p->core = info.si_code == CLD_DUMPED;
     return true;
+}
+
+void child_ends(const struct child *child, struct child_exit *exit_p)
+{
+    int status = proc_exit_status(child->pid);
+
+    memset(exit_p, 0, sizeof(*exit_p));
+    if (status < 0)
+        exit_p->code = EXIT_UNKNOWN;
+    else if (WIFEXITED(status))
+        exit_p->code = WEXITSTATUS(status);
+    else if (WIFSIGNALED(status))
+        exit_p->signal = WTERMSIG(status);
+    exit_p->core = status > 0 && WCOREDUMP(status);
 }
 
 void child_reap(struct child *child)

@@ -22,6 +22,7 @@ struct child {
     int pidfd; /* these four: -1 when closed */
     int report_fd;
     int stream_fds[OUTPUT_STREAMS];
+    struct robust *robust; /* as it was spawned: the caller takes it; or NULL */
     int passed_fds[PASSED_MAX]; /* -1 when it is reaped */
     pid_t taken; /* the process that is this worker; 0: none has said so */
     bool failed; /* its exec failed: its exit is of no interest */
@@ -63,6 +64,10 @@ struct child *children_find(const struct children *children, uint64_t worker);
 
 /* Has it ended? Leaves it a zombie, so that its group's number stays taken. */
 bool child_exited(const struct child *child, struct child_exit *exit_p);
+
+/* How will a child that is about to end have ended? code EXIT_UNKNOWN: nobody
+ * knows yet. */
+void child_ends(const struct child *child, struct child_exit *exit_p);
 
 /* Reap an ended child and close its pidfd. */
 void child_reap(struct child *child);

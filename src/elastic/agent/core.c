@@ -15,8 +15,9 @@
 #include "base/moves.h"
 #include "base/stall.h"
 
-/* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report. */
-enum { ACTIONS_PER_CHILD = 4, ACTIONS_BESIDES = 8 };
+/* Per child one step can ask for SIGTERM, SIGCONT, SIGKILL and a report, which
+ * may be two messages, and once more say that it is dying. */
+enum { ACTIONS_PER_CHILD = 6, ACTIONS_BESIDES = 8 };
 
 /* What tells a successor of a child may be lost, and it cannot ask for whom it
  * does not know. */
@@ -144,6 +145,8 @@ static void report(struct agent_core *core, struct agent_child *child)
     if (type == MSG_NONE)
         return;
     send_message(core, type, child->worker);
+    if (type == MSG_SPAWNED && child->dying)
+        send_message(core, MSG_WORKER_DYING, child->worker);
     core->reported = true;
 }
 
@@ -380,6 +383,22 @@ static void on_start_failed(struct agent_core *core, struct agent_child *child,
     report(core, child);
 }
 
+/* Others wait for this word. */
+static void on_dying(struct agent_core *core, struct agent_child *child,
+                     const struct agent_event *ev)
+{
+    if (child->state == CHILD_REAPED || child->dying)
+        return;
+    child->dying = true;
+    child->code = ev->code;
+    child->signal = ev->signal;
+    child->core = ev->core;
+    send_message(core, MSG_WORKER_DYING, child->worker);
+    core->reported = true;
+    if (ev->direct)
+        signal_group(core, child, SIGKILL);
+}
+
 /* The report goes first: others wait for it. Then the rest of the group, while
  * the unreaped leader still keeps its number from being used again. */
 static void on_exited(struct agent_core *core, struct agent_child *child,
@@ -418,6 +437,8 @@ static hvd_status_t on_child(struct agent_core *core,
         on_started(core, child);
     else if (ev->type == AGENT_EV_START_FAILED)
         on_start_failed(core, child, ev);
+    else if (ev->type == AGENT_EV_DYING)
+        on_dying(core, child, ev);
     else
         on_exited(core, child, ev);
     return HVD_OK;
@@ -432,6 +453,7 @@ static hvd_status_t on_event(struct agent_core *core,
     case AGENT_EV_FORKED:
     case AGENT_EV_STARTED:
     case AGENT_EV_START_FAILED:
+    case AGENT_EV_DYING:
     case AGENT_EV_EXITED:
         return on_child(core, ev);
     case AGENT_EV_DRIVER_LOST:
@@ -467,6 +489,14 @@ static uint64_t cut_deadline(const struct agent_core *core)
                : later(core->cut_us, CUT_BEATS * core->config.beat_us);
 }
 
+/* Said once, it may be lost, and the exit may be a long time in coming. */
+static void say_dying(struct agent_core *core)
+{
+    for (size_t i = 0; i < core->n_children; i++)
+        if (core->children[i].dying && core->children[i].state != CHILD_REAPED)
+            send_message(core, MSG_WORKER_DYING, core->children[i].worker);
+}
+
 static void advance_driver(struct agent_core *core)
 {
     uint64_t timeout_us = core->config.driver_timeout_us;
@@ -492,6 +522,7 @@ static void advance_driver(struct agent_core *core)
         core->n_retells--;
         report_all(core);
     } else {
+        say_dying(core);
         send_message(core, MSG_AGENT_PING, 0);
     }
     say_notice(core);
@@ -661,13 +692,4 @@ void agent_core_unsent(struct agent_core *core,
     if (child)
         child->retry_us = retry_us;
     /* a ping is not repeated: the next one follows soon enough */
-}
-
-const struct agent_child *agent_core_child(const struct agent_core *core,
-                                           uint64_t worker)
-{
-    for (size_t i = core->n_children; i > 0; i--)
-        if (core->children[i - 1].worker == worker)
-            return &core->children[i - 1];
-    return NULL;
 }

@@ -6,6 +6,11 @@
  *   child   SPAWNED --exec done--> ALIVE --KILL--> KILLED --exit--> REAPED
  *           (SPAWNED may be killed, and each of the three may just end)
  *
+ * DYING: a thread that a worker cannot do without has ended, so its process
+ * does, or has to: SIGKILL makes sure of it. The driver is told at once. Its
+ * exit, which may come much later, is told as ever. A worker below a script is
+ * not signalled: the script is given the time to end by itself.
+ *
  * SUCCESSOR: another driver of this job was dialled. It gets AGENT_HELLO, and
  * when it has answered, all that is known of children, ended ones too: what was
  * told to the driver before may be lost with it (M15).
@@ -74,6 +79,7 @@ struct agent_child {
     enum agent_child_state state; /* move_child() */
     bool failed;                  /* never ran: error and text say why */
     bool term_sent;               /* SIGTERM has been sent */
+    bool dying;                   /* it is as good as dead, and not gone yet */
     uint64_t kill_us;             /* SIGKILL is due; AGENT_NEVER */
     uint64_t retry_us; /* a report the socket did not take; AGENT_NEVER */
     int64_t code, signal;
@@ -87,6 +93,8 @@ enum agent_event_type {
     AGENT_EV_FORKED,       /* worker, pid */
     AGENT_EV_STARTED,      /* worker: its exec succeeded */
     AGENT_EV_START_FAILED, /* worker, error, text */
+    AGENT_EV_DYING,        /* worker, direct; code EXIT_UNKNOWN, or with it
+                              signal and core */
     AGENT_EV_EXITED,       /* worker, code, signal, core; not yet reaped */
     AGENT_EV_DRIVER_LOST,  /* end of the lifeline; not if it survives that */
     AGENT_EV_SUCCESSOR,    /* term: higher than that of the driver before */
@@ -105,6 +113,7 @@ struct agent_event {
     int64_t pid;
     int64_t code, signal;
     bool core;
+    bool direct; /* the process that dies is that of pid */
     int64_t error;
     const char *text;
     uint64_t term;

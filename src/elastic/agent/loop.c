@@ -1,6 +1,6 @@
 /* elastic/agent/loop.c - the agent's loop. See loop.h.
  *
- * One epoll set. A batch's pidfds come first (a death is what others wait for),
+ * One epoll set. A batch's deaths come first (others wait for them),
  * then the rest; then both dealers are drained, before the deadlines and after
  * them. Their descriptors are edge-triggered: the loop sleeps when neither
  * receiving nor sending moves anything. However much the driver says, or
@@ -35,12 +35,10 @@ enum {
     MESSAGES_MAX = 64, /* received in one go, refused ones included */
     DRAINS_MAX = 4,    /* in a turn */
     READ_MAX = 64 << 10,
-    SETTLE_US = 80000,        /* a \r without \n is a line's end after this, a
-                                 prompt is sent after twice that at most */
-    PIPE_LINGER_US = 1000000, /* pipes of a dead worker that somebody who left
-                                 its group keeps open */
-    FLUSH_US = 1000000,       /* the last output's time to get out */
-    LINGER_MS = 1000,         /* the last messages' */
+    SETTLE_US = 80000,  /* a \r without \n is a line's end after this, a
+                           prompt is sent after twice that at most */
+    FLUSH_US = 1000000, /* the last output's time to get out */
+    LINGER_MS = 1000,   /* the last messages' */
     KILL_ALL_MS = 5000
 };
 
@@ -54,58 +52,7 @@ bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker)
     return epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-static bool watch_child(struct loop *l, const struct child *child)
-{
-    return loop_watch(l, child->pidfd, KIND_PIDFD, child->worker) &&
-           loop_watch(l, child->report_fd, KIND_REPORT, child->worker) &&
-           loop_watch(l, child->stream_fds[0], KIND_STDOUT, child->worker) &&
-           loop_watch(l, child->stream_fds[1], KIND_STDERR, child->worker);
-}
-
 /* ---- actions ------------------------------------------------------------- */
-
-static void start_failed(struct loop *l, uint64_t worker, int error,
-                         const char *what, const char *name)
-{
-    char text[WIRE_TEXT_MAX];
-    struct agent_event ev = {.type = AGENT_EV_START_FAILED,
-                             .worker = worker,
-                             .error = error,
-                             .text = text};
-
-    snprintf(text, sizeof(text), "cannot %s \"%s\": %s", what, name,
-             strerror(error));
-    log_debug("worker %" PRIu64 ": %s", worker, text);
-    loop_feed(l, &ev);
-}
-
-static void start(struct loop *l, const struct msg_spawn *spawn)
-{
-    struct agent_event ev = {.type = AGENT_EV_FORKED, .worker = spawn->worker};
-    struct child *child;
-    int error;
-
-    error = ENOMEM;
-    if (!orphans_add(l->orphans, spawn->worker) ||
-        children_start(&l->children, &l->site, spawn, &child, &error) !=
-            HVD_OK) {
-        orphans_end(l->orphans, spawn->worker);
-        start_failed(l, spawn->worker, error, "start",
-                     spawn->argv.nbytes > 0 ? spawn->argv.data : "");
-        return;
-    }
-    if (!watch_child(l, child)) {
-        error = errno;
-        kill(-child->pid, SIGKILL);
-        child_reap(child);
-        children_remove(&l->children, child);
-        orphans_end(l->orphans, spawn->worker);
-        start_failed(l, spawn->worker, error, "watch", spawn->argv.data);
-        return;
-    }
-    ev.pid = child->pid;
-    loop_feed(l, &ev);
-}
 
 static void send_action(struct loop *l, const struct agent_action *action)
 {
@@ -167,7 +114,7 @@ void loop_feed(struct loop *l, struct agent_event *ev)
             spawn = &ev->message->u.spawn;
     }
     if (spawn)
-        start(l, spawn);
+        loop_start(l, spawn);
 }
 
 static void feed_simple(struct loop *l, enum agent_event_type type)
@@ -175,60 +122,6 @@ static void feed_simple(struct loop *l, enum agent_event_type type)
     struct agent_event ev = {.type = type};
 
     loop_feed(l, &ev);
-}
-
-/* What has ended may have left orphans of its own. */
-void loop_reap(struct loop *l)
-{
-    l->reaping = children_reap_strangers(&l->children);
-    orphans_look(l->orphans, clock_now_us());
-}
-
-/* ---- events of children -------------------------------------------------- */
-
-static void on_report(struct loop *l, struct child *child)
-{
-    struct agent_event ev = {.type = AGENT_EV_STARTED, .worker = child->worker};
-    bool in_chdir = false;
-    int error = 0;
-
-    switch (spawn_result(child->report_fd, &error, &in_chdir)) {
-    case SPAWN_PENDING:
-        return;
-    case SPAWN_RUNS:
-        loop_feed(l, &ev);
-        break;
-    case SPAWN_FAILED:
-        child->failed = true;
-        start_failed(l, child->worker, error, in_chdir ? "enter" : "execute",
-                     in_chdir ? child->cwd : child->program);
-        break;
-    }
-    close(child->report_fd);
-    child->report_fd = -1;
-}
-
-static void on_pidfd(struct loop *l, struct child *child)
-{
-    struct agent_event ev = {.type = AGENT_EV_EXITED, .worker = child->worker};
-    struct child_exit status;
-
-    if (!child_exited(child, &status))
-        return;
-    if (child->report_fd >= 0)
-        on_report(l, child);
-    if (!child->failed) {
-        ev.code = status.code;
-        ev.signal = status.signal;
-        ev.core = status.core;
-        loop_feed(l, &ev);
-    }
-    if (child->pid > 0) /* else the core has ended and all were reaped */
-        child_reap(child);
-    if (!l->ended)
-        child->linger_us = clock_now_us() + PIPE_LINGER_US;
-    orphans_end(l->orphans, child->worker);
-    loop_reap(l);
 }
 
 /* ---- output that comes faster than it is taken --------------------------- */
@@ -487,26 +380,35 @@ static void dispatch(struct loop *l, uint64_t tag)
         claims_look(l);
     else if (kind == KIND_NOTICE)
         notice_look(l, clock_now_us());
+    else if (kind == KIND_DEATHS)
+        loop_on_deaths(l);
     else if (kind < KIND_PIDFD || !child)
         return; /* dealers are drained in any case, probes looked after */
     else if (kind == KIND_PIDFD)
-        on_pidfd(l, child);
+        loop_on_pidfd(l, child);
     else if (kind == KIND_REPORT && child->report_fd >= 0)
-        on_report(l, child);
+        loop_on_report(l, child);
     else if (kind >= KIND_STDOUT && !is_held(child)) {
         read_stream(child, kind == KIND_STDOUT ? OUTPUT_STDOUT : OUTPUT_STDERR);
         pace(l, child);
     }
 }
 
+static bool is_death(const struct epoll_event *event)
+{
+    enum kind kind = (enum kind)(event->data.u64 & ((1 << KIND_BITS) - 1));
+
+    return kind == KIND_DEATHS || kind == KIND_PIDFD;
+}
+
 static void dispatch_all(struct loop *l, const struct epoll_event *events,
                          int n)
 {
     for (int i = 0; i < n; i++)
-        if ((events[i].data.u64 & ((1 << KIND_BITS) - 1)) == KIND_PIDFD)
+        if (is_death(&events[i]))
             dispatch(l, events[i].data.u64);
     for (int i = 0; i < n; i++)
-        if ((events[i].data.u64 & ((1 << KIND_BITS) - 1)) != KIND_PIDFD)
+        if (!is_death(&events[i]))
             dispatch(l, events[i].data.u64);
 }
 
@@ -649,6 +551,7 @@ static void close_all(struct loop *l)
     probe_close(&l->probe);
     claims_close(l);
     orphans_destroy(l->orphans);
+    deaths_destroy(l->deaths);
     agent_core_fini(&l->core);
     if (l->epoll_fd >= 0)
         close(l->epoll_fd);
@@ -679,6 +582,7 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
     }
     HVD_TRY_GOTO(open_fds(&l), close);
     HVD_TRY_GOTO(open_sockets(&l), close);
+    loop_watch_deaths(&l);
     l.orphans = orphans_create();
     if (!l.orphans)
         log_warn("%s -> what workers leave behind lives until this agent ends",

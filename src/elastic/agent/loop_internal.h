@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "elastic/agent/children.h"
 #include "elastic/agent/core.h"
+#include "elastic/agent/deaths.h"
 #include "elastic/agent/loop.h"
 #include "elastic/agent/orphans.h"
 #include "elastic/agent/probe.h"
@@ -28,6 +29,7 @@ enum kind {
     KIND_NOTICE,
     KIND_PROBE,
     KIND_CLAIM,
+    KIND_DEATHS,
     KIND_PIDFD,
     KIND_REPORT,
     KIND_STDOUT,
@@ -45,6 +47,7 @@ struct loop {
     struct spawn_site site;
     struct agent_core core;
     struct children children;
+    struct deaths *deaths;   /* NULL: exits alone tell of them */
     struct orphans *orphans; /* NULL: no thread looks after them */
     bool reaping;            /* there may be more that has ended */
     struct wire_context *context;
@@ -85,10 +88,22 @@ struct loop {
 
 /* Give the core one event and do what it says. */
 void loop_feed(struct loop *l, struct agent_event *ev);
-/* Reap strangers, as many as a turn is good for. */
-void loop_reap(struct loop *l);
 /* false: errno. */
 bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker);
+
+/* loop_children.c */
+
+/* Before the first worker: have deaths told as soon as they begin. */
+void loop_watch_deaths(struct loop *l);
+void loop_start(struct loop *l, const struct msg_spawn *spawn);
+/* Its exec may be done, or have failed. */
+void loop_on_report(struct loop *l, struct child *child);
+/* Some may have begun to end. */
+void loop_on_deaths(struct loop *l);
+/* It may have ended. */
+void loop_on_pidfd(struct loop *l, struct child *child);
+/* Reap strangers, as many as a turn is good for. */
+void loop_reap(struct loop *l);
 
 /* contact.c */
 

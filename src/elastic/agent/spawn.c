@@ -246,7 +246,8 @@ static void plan_fini(struct plan *plan)
 static bool place_fds(const struct plan *plan)
 {
     for (size_t i = 0; i < PASSED_MAX; i++)
-        if (dup2(plan->passed_fds[i], passed_places[i].fd) < 0)
+        if (plan->passed_fds[i] >= 0 &&
+            dup2(plan->passed_fds[i], passed_places[i].fd) < 0)
             return false;
     return dup2(plan->stdin_fd, STDIN_FILENO) >= 0 &&
            dup2(plan->stdout_fd, STDOUT_FILENO) >= 0 &&
@@ -289,7 +290,10 @@ static _Noreturn void child_main(const struct plan *plan)
     } else {
         report_fd = SPAWN_REPORT_FD;
         fd_close_all(STDERR_FILENO + 1, passed_places[0].fd - 1);
-        fd_close_all(SPAWN_REPORT_FD + 1, INT_MAX);
+        fd_close_all(plan->passed_fds[PASSED_ROBUST] < 0
+                         ? SPAWN_REPORT_FD + 1
+                         : passed_places[PASSED_ROBUST].fd + 1,
+                     INT_MAX);
         if (*plan->cwd && chdir(plan->cwd) != 0) {
             failure.error = errno;
             failure.in_chdir = 1;
@@ -341,6 +345,19 @@ static int open_secret(const struct spawn_site *site, uint64_t worker)
     return lift(fd);
 }
 
+/* Without one the worker's exit is what tells of its death. */
+static void open_robust(struct plan *plan, struct spawned *spawned)
+{
+    int fd;
+
+    if (robust_create(&spawned->robust, &fd) == HVD_OK)
+        plan->passed_fds[PASSED_ROBUST] = lift(fd);
+    if (plan->passed_fds[PASSED_ROBUST] >= 0)
+        return;
+    robust_detach(spawned->robust);
+    spawned->robust = NULL;
+}
+
 static bool open_fds(struct plan *plan, const struct spawn_site *site,
                      uint64_t worker, struct spawned *spawned)
 {
@@ -349,6 +366,7 @@ static bool open_fds(struct plan *plan, const struct spawn_site *site,
     if (null_fd < 0)
         return false;
     plan->stdin_fd = lift(null_fd);
+    open_robust(plan, spawned);
     plan->passed_fds[PASSED_SECRET] = open_secret(site, worker);
     plan->passed_fds[PASSED_LIFELINE] = fcntl(
         site->lifeline_fd, F_DUPFD_CLOEXEC, (int)FIRST_FREE_FD);
@@ -375,6 +393,7 @@ static void close_own_fds(struct spawned *spawned)
     fd_close(&spawned->stderr_fd);
     for (size_t i = 0; i < PASSED_MAX; i++)
         fd_close(&spawned->passed_fds[i]);
+    robust_detach(spawned->robust);
 }
 
 static bool fork_child(const struct plan *plan, struct spawned *spawned)
@@ -409,8 +428,8 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
                         .stdout_fd = -1,
                         .stderr_fd = -1,
                         .report_fd = -1,
-                        .passed_fds = {-1, -1}};
-    struct spawned spawned = {-1, -1, -1, -1, -1, {-1, -1}};
+                        .passed_fds = {-1, -1, -1}};
+    struct spawned spawned = {-1, -1, -1, -1, -1, {-1, -1, -1}, NULL};
     bool good = false;
 
     errno = ENOMEM;

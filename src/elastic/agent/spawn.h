@@ -2,13 +2,13 @@
  * its process group, and the two ropes that pull it down with the agent.
  *
  * In the worker: stdin is /dev/null, stdout and stderr are pipes to the agent;
- * descriptors 60 and 61 are passed to it (wire/passed.h), its own token and a
- * pipe that ends when the agent does; no other descriptor is open. Signals,
- * umask and the limit on descriptors are those of the driver's caller
- * (base/inherited.h). It leads a process group of its own and gets SIGKILL when
- * the agent's main thread dies; that signal does not reach the children of a
- * shell between agent and worker: these have the lifeline, which libhvd
- * watches.
+ * descriptors 60, 61 and 63 are passed to it (wire/passed.h): its own token, a
+ * pipe that ends when the agent does, and the lock whose end tells of its
+ * death; no other descriptor is open. Signals, umask and the limit on
+ * descriptors are those of the driver's caller (base/inherited.h). It leads a
+ * process group of its own and gets SIGKILL when the agent's main thread dies;
+ * that signal does not reach the children of a shell between agent and worker:
+ * these have the lifeline, which libhvd watches.
  *
  * fork and exec: all that allocates happens before the fork. Threads: call it
  * from the main thread only (PR_SET_PDEATHSIG means the thread that forked). */
@@ -19,6 +19,7 @@
 
 #include <hvd/status.h>
 
+#include "base/robust.h"
 #include "elastic/wire/message.h"
 #include "elastic/wire/passed.h"
 #include "elastic/wire/socket.h"
@@ -45,6 +46,7 @@ struct spawned {
     int stdout_fd;
     int stderr_fd;
     int passed_fds[PASSED_MAX]; /* what it was passed, to pass it once more */
+    struct robust *robust;      /* NULL: the system has no such thing */
 };
 
 enum spawn_outcome { SPAWN_PENDING, SPAWN_RUNS, SPAWN_FAILED };

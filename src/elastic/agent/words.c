@@ -6,6 +6,15 @@
 #include "base/array.h"
 #include "elastic/agent/core.h"
 
+const struct agent_child *agent_core_child(const struct agent_core *core,
+                                           uint64_t worker)
+{
+    for (size_t i = core->n_children; i > 0; i--)
+        if (core->children[i - 1].worker == worker)
+            return &core->children[i - 1];
+    return NULL;
+}
+
 static void fill_notice(const struct agent_core *core,
                         struct msg_notice *notice)
 {

@@ -189,6 +189,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     case DRIVER_EV_SPAWN_FAILED:
         on_spawn_failed(d, ev->by, &ev->u.spawn_failed);
         return HVD_OK;
+    case DRIVER_EV_DYING:
+        on_dying(d, ev->by, &ev->u.exited);
+        return HVD_OK;
     case DRIVER_EV_EXITED:
         on_exited(d, ev->by, &ev->u.exited);
         return HVD_OK;

@@ -96,6 +96,7 @@ enum driver_event_type {
                                 or in doubt */
     DRIVER_EV_SPAWNED,       /* u.spawned */
     DRIVER_EV_SPAWN_FAILED,  /* u.spawn_failed */
+    DRIVER_EV_DYING,         /* u.exited: it ends, and has yet to exit */
     DRIVER_EV_EXITED,        /* u.exited */
     DRIVER_EV_MESSAGE,       /* u.message: from a worker */
     DRIVER_EV_UNSAYABLE,     /* u.unsayable: an ASSIGN cannot be encoded */
@@ -107,7 +108,8 @@ enum driver_event_type {
 
 struct driver_event {
     enum driver_event_type type;
-    uint64_t by; /* SPAWNED, SPAWN_FAILED, EXITED: the agent that says so */
+    uint64_t
+        by; /* SPAWNED, SPAWN_FAILED, DYING, EXITED: the agent that says so */
     union {
         const struct hosts *hosts;
         const char *text;

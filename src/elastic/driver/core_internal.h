@@ -173,6 +173,7 @@ void worker_forget_unstarted(struct driver *d, struct driver_worker *w);
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
 void on_spawn_failed(struct driver *d, uint64_t by,
                      const struct msg_spawn_failed *m);
+void on_dying(struct driver *d, uint64_t by, const struct msg_worker_exited *m);
 void on_exited(struct driver *d, uint64_t by,
                const struct msg_worker_exited *m);
 void on_worker_message(struct driver *d, const struct message *m);

@@ -1,5 +1,5 @@
 /* elastic/driver/exits.c - what agents report of their workers: started, not
- * started, exited. See core.h. Pure. */
+ * started, dying, exited. See core.h. Pure. */
 #include "elastic/driver/core_internal.h"
 
 static void blame(struct driver *d, uint64_t agent,
@@ -77,6 +77,24 @@ void on_spawn_failed(struct driver *d, uint64_t by,
     worker_forget_unstarted(d, w);
     if (d->phase < DRIVER_STOPPING && !host_leaves(host))
         start_failed(d, host, m->text, false);
+}
+
+/* The worker counts for nothing from now on. Its slot is its own until it has
+ * exited, when the kernel has freed its memory. If it runs below a script, that
+ * script has FAREWELL_US to end. A worker that was told to go is judged by its
+ * exit. */
+void on_dying(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
+{
+    struct driver_worker *w = reported(d, by, m->worker);
+    char how[WIRE_TEXT_MAX] = "has died";
+
+    if (!w || !worker_is_here(w))
+        return;
+    if (m->code != EXIT_UNKNOWN)
+        text_exit(how, w, m);
+    d->spawned_once = true; /* a successor may not have heard SPAWNED */
+    w->kill_us = d->now_us + FAREWELL_US;
+    worker_dies(d, w, how, true);
 }
 
 void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)

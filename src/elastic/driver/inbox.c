@@ -274,6 +274,15 @@ static void hear_exited(struct loop *l, uint64_t agent,
         peers_part(&l->peers, l->router, PEER_WORKER, m->worker);
 }
 
+static void hear_dying(struct loop *l, uint64_t agent,
+                       const struct msg_worker_exited *m)
+{
+    struct driver_event ev = {
+        .type = DRIVER_EV_DYING, .by = agent, .u.exited = *m};
+
+    loop_feed(l, &ev);
+}
+
 static void hear_notice(struct loop *l, uint64_t agent,
                         const struct msg_notice *m)
 {
@@ -308,6 +317,9 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
         break;
     case MSG_NOTICE:
         hear_notice(l, agent, &m->u.notice);
+        break;
+    case MSG_WORKER_DYING:
+        hear_dying(l, agent, &m->u.worker_exited);
         break;
     case MSG_WORKER_EXITED:
         hear_exited(l, agent, &m->u.worker_exited);

@@ -68,6 +68,8 @@ void options_print_help_env(FILE *out)
         "  HVD_LIFELINE_FD  descriptor that ends with its agent\n"
         "  HVD_PASSED       which files these two are\n"
         "  HVD_CLAIM_SOCKET where its agent passes them once more\n"
+        "  HVD_ROBUST_FD    descriptor of a lock whose end tells its agent\n"
+        "                   at once that it dies\n"
         "  HVD_JOB_DIR      the job's --job-dir DIR\n"
         "  HVD_LOG_LEVEL    error, warn, info, debug or trace\n"
         "  HVD_TIMELINE     the job's --timeline FILE\n\n"

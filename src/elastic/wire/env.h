@@ -20,7 +20,10 @@
  *                  means that the parent (driver of an agent, agent of a
  *                  worker) is gone and this process must end; where it goes
  *                  through a network, unless the driver is heard
- *   HVD_PASSED     (worker) which files the two descriptors are (passed.h)
+ *   HVD_ROBUST_FD  (worker) number of an inherited memfd with the lock whose
+ *                  end tells the agent of the worker's death (base/robust.h);
+ *                  a worker without it dies as well, and is noticed later
+ *   HVD_PASSED     (worker) which files the three descriptors are (passed.h)
  *   HVD_CLAIM_SOCKET  (worker) where its agent passes them to it once more, if
  *                  a program in between has closed them (claim.h)
  *   HVD_ADDRESS    (worker) numeric addresses its data plane binds to, one or
@@ -48,6 +51,7 @@
 #define ENV_LIFELINE_FD   "HVD_LIFELINE_FD"
 #define ENV_PASSED        "HVD_PASSED"
 #define ENV_CLAIM_SOCKET  "HVD_CLAIM_SOCKET"
+#define ENV_ROBUST_FD     "HVD_ROBUST_FD"
 #define ENV_ADDRESS       "HVD_ADDRESS"
 #define ENV_DATA_PORTS    "HVD_DATA_PORTS"
 #define ENV_JOB_DIR       "HVD_JOB_DIR"

@@ -2,8 +2,9 @@
  * struct. The codec (codec.h) turns them into bytes; the pure cores of driver
  * and worker exchange exactly these structs, so a simulation needs no bytes.
  *
- *   agent -> driver    AGENT_HELLO SPAWNED SPAWN_FAILED WORKER_EXITED NOTICE
- *                      AGENT_PING PROBED, and on a second connection OUTPUT
+ *   agent -> driver    AGENT_HELLO SPAWNED SPAWN_FAILED WORKER_DYING
+ *                      WORKER_EXITED NOTICE AGENT_PING PROBED, and on a second
+ *                      connection OUTPUT
  *   driver -> agent    AGENT_WELCOME SPAWN KILL AGENT_SHUTDOWN AGENT_PONG
  *                      PROBE CREDIT
  *   worker -> driver   HELLO READY LOST HELD REPORT DONE LEAVING PING DRAIN_ME
@@ -57,6 +58,7 @@ enum message_type {
     MSG_AGENT_PING = 6,
     MSG_OUTPUT = 7,
     MSG_PROBED = 8,
+    MSG_WORKER_DYING = 9,
     /* driver -> agent */
     MSG_AGENT_WELCOME = 16,
     MSG_SPAWN = 17,
@@ -124,6 +126,11 @@ struct msg_spawn_failed {
     char text[WIRE_TEXT_MAX];
 };
 
+#define EXIT_UNKNOWN (-1)
+
+/* WORKER_DYING: it has begun to end, or has to, and counts for nothing any
+ * more; code: EXIT_UNKNOWN if nobody knows how. WORKER_EXITED: it has ended,
+ * and what it held is free. */
 struct msg_worker_exited {
     uint64_t worker;
     int64_t pid;

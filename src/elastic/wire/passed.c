@@ -16,7 +16,8 @@
 
 const struct passed_place passed_places[PASSED_MAX] = {
     [PASSED_SECRET] = {ENV_SECRET_FD, 60},
-    [PASSED_LIFELINE] = {ENV_LIFELINE_FD, 61}};
+    [PASSED_LIFELINE] = {ENV_LIFELINE_FD, 61},
+    [PASSED_ROBUST] = {ENV_ROBUST_FD, 63}}; /* 62: of the agent's child */
 
 void passed_describe(const int *fds, char entry[PASSED_ENTRY_MAX])
 {

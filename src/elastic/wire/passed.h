@@ -1,5 +1,6 @@
 /* elastic/wire/passed.h - the descriptors that an agent passes to a worker: its
- * secrets, and a lifeline. A worker inherits them under numbers that variables
+ * secrets, a lifeline, and the lock whose end tells of its death (an agent may
+ * have none). A worker inherits them under numbers that variables
  * name. HVD_PASSED says which files are open there, as a program between agent
  * and worker may close them and open others. A worker that has not got them
  * asks its agent (claim.h).
@@ -10,7 +11,7 @@
 
 #include <hvd/status.h>
 
-enum passed { PASSED_SECRET, PASSED_LIFELINE, PASSED_MAX };
+enum passed { PASSED_SECRET, PASSED_LIFELINE, PASSED_ROBUST, PASSED_MAX };
 
 /* "HVD_PASSED=" and for each 2^64:2^64, */
 enum { PASSED_ENTRY_MAX = 16 + 42 * PASSED_MAX };

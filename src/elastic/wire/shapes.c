@@ -329,6 +329,7 @@ static const struct shape shapes[] = {
     [MSG_SPAWNED] = SHAPE("SPAWNED", spawned),
     [MSG_SPAWN_FAILED] = SHAPE("SPAWN_FAILED", spawn_failed),
     [MSG_WORKER_EXITED] = SHAPE("WORKER_EXITED", worker_exited),
+    [MSG_WORKER_DYING] = SHAPE("WORKER_DYING", worker_exited),
     [MSG_NOTICE] = SHAPE("NOTICE", notice),
     [MSG_AGENT_PING] = SHAPE("AGENT_PING", agent_ping),
     [MSG_OUTPUT] = SHAPE("OUTPUT", output),

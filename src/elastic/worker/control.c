@@ -335,9 +335,8 @@ static bool send_all(void)
 
 /* ---- control: the loop --------------------------------------------------- */
 
-/* The agent's end of the pipe is closed: it is dead, and so is the job for this
- * host. Or this end is: what else is closed nobody knows. User code may never
- * return to us: the process ends here. */
+/* The agent is dead, or the program has closed this end of the pipe, and maybe
+ * more. User code may never return to libhvd: the process ends here. */
 static void lifeline_ended(void)
 {
     log_error("%s -> this worker ends",
@@ -469,7 +468,9 @@ static bool exchange(void)
 static void *control_main(void *ignored)
 {
     uint64_t deadline_us;
-    bool more = exchange();
+    bool more = true;
+
+    process_hold();
 
     while (!is_stopping(&deadline_us)) {
         struct pollfd fds[] = {
@@ -485,12 +486,12 @@ static void *control_main(void *ignored)
             check_lifeline(fds[2].revents);
         }
         more = exchange();
-        /* a rank that is alone on its host, or in a long step, has no comm that
-         * would do it */
+        /* a rank alone on its host, or in a long step, has no comm to do it */
         if (!more)
             local_tidy();
     }
     contact_hang_up(&control.contact);
+    process_let_go();
     return NULL;
 }
 

@@ -121,8 +121,18 @@ static hvd_status_t claim(uint64_t worker, const char *lacks, int *fds)
                         lacks, getenv(lacks));
 }
 
+/* Without one the agent learns of this worker's death from its exit. */
+static struct robust *take_robust(int fd)
+{
+    struct robust *robust = robust_attach(fd);
+
+    if (!robust)
+        log_debug("no lock in %s -> a death is noticed later", ENV_ROBUST_FD);
+    return robust;
+}
+
 /* The secrets lie in a sealed memfd that every child would inherit: closed as
- * soon as they are read. A lifeline need not be. */
+ * soon as they are read. A lifeline need not be, nor the lock. */
 static hvd_status_t take_passed(struct process_identity *self)
 {
     int fds[PASSED_MAX];
@@ -134,7 +144,7 @@ static hvd_status_t take_passed(struct process_identity *self)
         if (i > PASSED_SECRET && !getenv(passed_places[i].name))
             continue;
         HVD_TRY(passed_find((enum passed)i, &fds[i]));
-        if (fds[i] < 0 && !lacks)
+        if (fds[i] < 0 && !lacks && i != PASSED_ROBUST)
             lacks = passed_places[i].name;
     }
     if (lacks) {
@@ -145,6 +155,8 @@ static hvd_status_t take_passed(struct process_identity *self)
         claim_tell(getenv(ENV_CLAIM_SOCKET), self->worker);
     }
     self->lifeline_fd = fds[PASSED_LIFELINE];
+    self->robust = take_robust(fds[PASSED_ROBUST]);
+    fd_close(&fds[PASSED_ROBUST]);
     status = wire_secret_read(fds[PASSED_SECRET], &self->secrets,
                               sizeof(self->secrets));
     fd_close(&fds[PASSED_SECRET]);
@@ -203,6 +215,27 @@ hvd_status_t process_guard_fork(void)
     pthread_once(&once, guard);
     errno = guard_error;
     return guard_error ? error_errno("pthread_atfork") : HVD_OK;
+}
+
+void process_hold(void)
+{
+    struct process_identity *self = &process_self.self;
+
+    if (!self->robust || robust_lock(self->robust))
+        return;
+    robust_detach(self->robust);
+    self->robust = NULL;
+}
+
+void process_let_go(void)
+{
+    struct process_identity *self = &process_self.self;
+
+    if (!self->robust)
+        return;
+    robust_unlock(self->robust);
+    robust_detach(self->robust);
+    self->robust = NULL;
 }
 
 void process_timeline_open(void)

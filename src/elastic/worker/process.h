@@ -18,6 +18,7 @@
 #include <hvd/state.h>
 #include <hvd/status.h>
 
+#include "base/robust.h"
 #include "collectives/comm.h"
 #include "collectives/net/endpoint.h"
 #include "elastic/wire/message.h"
@@ -41,7 +42,8 @@ struct process_identity {
     char address[WIRE_ADDRESS_MAX]; /* the data plane binds to it: a list */
     uint16_t port_low, port_high;   /* of the data plane; 0: any */
     struct wire_secrets secrets;
-    int lifeline_fd;                /* -1: none */
+    int lifeline_fd;       /* -1: none */
+    struct robust *robust; /* for control to hold; NULL: there is none */
     char job_dir[PROCESS_PATH_MAX]; /* "": none, no successor will come */
 };
 
@@ -115,6 +117,11 @@ hvd_status_t process_identify(bool *solo_p) HVD_MUST_CHECK;
 /* Once per process: a forked child shall close our descriptors and get no
  * service. */
 hvd_status_t process_guard_fork(void) HVD_MUST_CHECK;
+
+/* The calling thread, control, holds this worker's lock, if there is one, until
+ * it ends or lets go: then the lock is forgotten. */
+void process_hold(void);
+void process_let_go(void);
 
 /* If the environment asks for a timeline; a file that cannot be made is one
  * warning. */
