@@ -246,6 +246,25 @@ START_TEST(dying_is_told_and_made_sure_of)
 }
 END_TEST
 
+/* It runs another program, or ends with status 0. */
+START_TEST(dying_that_the_kernel_does_not_confirm_is_told_alone)
+{
+    struct agent_event unknown = dies(1, true), good = dies(2, true);
+
+    unknown.code = EXIT_UNKNOWN;
+    good.code = 0;
+    spawn(10, 1);
+    spawn(10, 2);
+    starts(11, 1);
+    starts(11, 2);
+    forget_transcript();
+    at(50, unknown);
+    at(51, good);
+    expect("[    50] WORKER_DYING 1 code -1 signal 0\n"
+           "[    51] WORKER_DYING 2 code 0 signal 0\n");
+}
+END_TEST
+
 START_TEST(dying_below_a_script_leaves_that_to_the_driver)
 {
     spawn(10, 1);
@@ -316,6 +335,7 @@ int main(void)
     suite_add_tcase(suite, tc);
     tcase_add_checked_fixture(run, setup_welcome, teardown);
     tcase_add_test(run, dying_is_told_and_made_sure_of);
+    tcase_add_test(run, dying_that_the_kernel_does_not_confirm_is_told_alone);
     tcase_add_test(run, dying_below_a_script_leaves_that_to_the_driver);
     tcase_add_test(run, dying_is_told_with_each_ping);
     tcase_add_test(run, dying_that_the_socket_does_not_take_is_repeated);

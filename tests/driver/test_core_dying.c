@@ -38,6 +38,21 @@ START_TEST(dying_is_one_failure_with_the_exit)
 }
 END_TEST
 
+/* The last sentence of the job says how it ended. */
+START_TEST(dying_without_a_status_is_explained_by_the_exit)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    at(f, 10, dying("w2", -1));
+    ck_assert_str_eq(f->driver.last_failure, "worker 2 (a:1) has died");
+    at(f, 20, exited("w2", 3));
+    ck_assert_str_eq(f->driver.last_failure,
+                     "worker 2 (a:1) exited with status 3");
+    fixture_free(f);
+}
+END_TEST
+
 /* The exit is lost, or the process that dies is one below a script. */
 START_TEST(dying_is_killed_if_no_exit_follows)
 {
@@ -112,6 +127,7 @@ int main(void)
 
     tcase_add_test(tcase, dying_member_is_dead_and_keeps_its_slot);
     tcase_add_test(tcase, dying_is_one_failure_with_the_exit);
+    tcase_add_test(tcase, dying_without_a_status_is_explained_by_the_exit);
     tcase_add_test(tcase, dying_is_killed_if_no_exit_follows);
     tcase_add_test(tcase, dying_counts_if_its_own_agent_says_so);
     tcase_add_test(tcase, dying_of_who_was_released_says_nothing);

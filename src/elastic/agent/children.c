@@ -127,7 +127,7 @@ bool child_exited(const struct child *child, struct child_exit *exit_p)
 
 void child_ends(const struct child *child, struct child_exit *exit_p)
 {
-    int status = proc_exit_status(child->pid);
+    int status = proc_exit_status(child->taken > 0 ? child->taken : child->pid);
 
     memset(exit_p, 0, sizeof(*exit_p));
     if (status < 0)

@@ -65,8 +65,8 @@ struct child *children_find(const struct children *children, uint64_t worker);
 /* Has it ended? Leaves it a zombie, so that its group's number stays taken. */
 bool child_exited(const struct child *child, struct child_exit *exit_p);
 
-/* How will a child that is about to end have ended? code EXIT_UNKNOWN: nobody
- * knows yet. */
+/* How does the worker end, this child or a process below it? code EXIT_UNKNOWN:
+ * the kernel does not say so yet. */
 void child_ends(const struct child *child, struct child_exit *exit_p);
 
 /* Reap an ended child and close its pidfd. */

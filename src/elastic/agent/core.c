@@ -383,7 +383,8 @@ static void on_start_failed(struct agent_core *core, struct agent_child *child,
     report(core, child);
 }
 
-/* Others wait for this word. */
+/* Others wait for this word. SIGKILL ends no worker that runs another program
+ * by now, as one that was released may. */
 static void on_dying(struct agent_core *core, struct agent_child *child,
                      const struct agent_event *ev)
 {
@@ -395,7 +396,7 @@ static void on_dying(struct agent_core *core, struct agent_child *child,
     child->core = ev->core;
     send_message(core, MSG_WORKER_DYING, child->worker);
     core->reported = true;
-    if (ev->direct)
+    if (ev->direct && (ev->signal != 0 || ev->code > 0))
         signal_group(core, child, SIGKILL);
 }
 

@@ -7,9 +7,10 @@
  *           (SPAWNED may be killed, and each of the three may just end)
  *
  * DYING: a thread that a worker cannot do without has ended, so its process
- * does, or has to: SIGKILL makes sure of it. The driver is told at once. Its
- * exit, which may come much later, is told as ever. A worker below a script is
- * not signalled: the script is given the time to end by itself.
+ * does, or has to. The agent reports it to the driver at once, and its exit,
+ * which may come much later, as ever. If the kernel says that the process ends
+ * badly, the agent kills its process group. If not, the process may be a script
+ * above the worker, or run another program now: the driver decides.
  *
  * SUCCESSOR: another driver of this job was dialled. It gets AGENT_HELLO, and
  * when it has answered, all that is known of children, ended ones too: what was

@@ -415,6 +415,7 @@ struct driver_worker {
     enum worker_drain drain;
     struct drain_times drain_by;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
+    bool unexplained; /* it is dying: its exit will tell how */
     struct driver_farewell farewell; /* repeated */
     char *refusal; /* heap: the text of a farewell that is its own; or NULL */
     /* membership */

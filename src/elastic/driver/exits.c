@@ -1,6 +1,10 @@
 /* elastic/driver/exits.c - what agents report of their workers: started, not
  * started, dying, exited. See core.h. Pure. */
+#include <string.h>
+
 #include "elastic/driver/core_internal.h"
+
+#define UNEXPLAINED "has died"
 
 static void blame(struct driver *d, uint64_t agent,
                   const struct driver_worker *w)
@@ -79,6 +83,27 @@ void on_spawn_failed(struct driver *d, uint64_t by,
         start_failed(d, host, m->text, false);
 }
 
+static void text_failure(char *buf, const struct driver *d,
+                         const struct driver_worker *w, const char *how)
+{
+    struct text t = text_into(buf, WIRE_TEXT_MAX);
+
+    text_worker(&t, d, w);
+    text_add(&t, " ");
+    text_add(&t, how);
+}
+
+/* The exit tells how a worker has ended that was reported to be dying. */
+static void explain(struct driver *d, const struct driver_worker *w,
+                    const char *how)
+{
+    char told[WIRE_TEXT_MAX];
+
+    text_failure(told, d, w, UNEXPLAINED);
+    if (strcmp(d->last_failure, told) == 0)
+        text_failure(d->last_failure, d, w, how);
+}
+
 /* The worker counts for nothing from now on. Its slot is its own until it has
  * exited, when the kernel has freed its memory. If it runs below a script, that
  * script has FAREWELL_US to end. A worker that was told to go is judged by its
@@ -86,12 +111,13 @@ void on_spawn_failed(struct driver *d, uint64_t by,
 void on_dying(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
 {
     struct driver_worker *w = reported(d, by, m->worker);
-    char how[WIRE_TEXT_MAX] = "has died";
+    char how[WIRE_TEXT_MAX] = UNEXPLAINED;
 
     if (!w || !worker_is_here(w))
         return;
     if (m->code != EXIT_UNKNOWN)
         text_exit(how, w, m);
+    w->unexplained = m->code == EXIT_UNKNOWN;
     d->spawned_once = true; /* a successor may not have heard SPAWNED */
     w->kill_us = d->now_us + FAREWELL_US;
     worker_dies(d, w, how, true);
@@ -113,6 +139,8 @@ void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
     text_exit(how, w, m);
     if (is_released(w) && (m->code != 0 || m->signal != 0))
         finish_is_spoiled(d, w, how);
+    if (w->unexplained)
+        explain(d, w, how);
     worker_dies(d, w, how, true);
     worker_remove(d, w);
 }
