@@ -280,6 +280,27 @@ START_TEST(dying_below_a_script_leaves_that_to_the_driver)
 }
 END_TEST
 
+/* The script above it mostly ends at once, and has a status. */
+START_TEST(dying_that_a_script_has_reaped_waits_for_its_exit)
+{
+    struct agent_event ev = dies(1, false), other = dies(2, false);
+
+    ev.gone = other.gone = true;
+    ev.code = other.code = EXIT_UNKNOWN;
+    spawn(10, 1);
+    spawn(10, 2);
+    starts(11, 1);
+    starts(11, 2);
+    forget_transcript();
+    at(50, ev);
+    at(50, other);
+    exits(55, 1, 3, 0);
+    pass(90, true);
+    expect("[    55] WORKER_EXITED 1 code 3 signal 0 KILL 1\n"
+           "[    70] SPAWNED 2 pid 1002 WORKER_DYING 2 code -1 signal 0\n");
+}
+END_TEST
+
 /* The word may be lost, and the exit be a long time in coming. */
 START_TEST(dying_is_told_with_each_ping)
 {
@@ -337,6 +358,7 @@ int main(void)
     tcase_add_test(run, dying_is_told_and_made_sure_of);
     tcase_add_test(run, dying_that_the_kernel_does_not_confirm_is_told_alone);
     tcase_add_test(run, dying_below_a_script_leaves_that_to_the_driver);
+    tcase_add_test(run, dying_that_a_script_has_reaped_waits_for_its_exit);
     tcase_add_test(run, dying_is_told_with_each_ping);
     tcase_add_test(run, dying_that_the_socket_does_not_take_is_repeated);
     suite_add_tcase(suite, run);

@@ -247,6 +247,7 @@ static void child_dying(struct sim *s, struct sim_agent *agent,
                              .signal = (int64_t)event->d,
                              .direct = !sim_one_in(s, 4)};
 
+    ev.gone = !ev.direct && ev.code == EXIT_UNKNOWN;
     if (s->options.bug != BUG_mute && s->options.bug != BUG_unheld)
         agents_feed(s, agent, &ev);
 }

@@ -139,6 +139,12 @@ void child_ends(const struct child *child, struct child_exit *exit_p)
     exit_p->core = status > 0 && WCOREDUMP(status);
 }
 
+bool child_is_bereft(const struct child *child)
+{
+    return child->taken > 0 && child->taken != child->pid &&
+           proc_started(child->taken) == 0;
+}
+
 void child_reap(struct child *child)
 {
     siginfo_t info;

@@ -69,6 +69,9 @@ bool child_exited(const struct child *child, struct child_exit *exit_p);
  * the kernel does not say so yet. */
 void child_ends(const struct child *child, struct child_exit *exit_p);
 
+/* The worker was a process below this child, which has reaped it. */
+bool child_is_bereft(const struct child *child);
+
 /* Reap an ended child and close its pidfd. */
 void child_reap(struct child *child);
 

@@ -22,6 +22,7 @@ enum { ACTIONS_PER_CHILD = 6, ACTIONS_BESIDES = 8 };
 /* What tells a successor of a child may be lost, and it cannot ask for whom it
  * does not know. */
 enum { RETELLS = 5 };
+enum { SCRIPT_US = 20000 }; /* it ends soon, if its worker is gone */
 
 /* So long the driver, which answers each ping, has to be heard when the
  * lifeline has ended. */
@@ -383,8 +384,7 @@ static void on_start_failed(struct agent_core *core, struct agent_child *child,
     report(core, child);
 }
 
-/* Others wait for this word. SIGKILL ends no worker that runs another program
- * by now, as one that was released may. */
+/* Others wait for this word. Without a bad status its process may go on. */
 static void on_dying(struct agent_core *core, struct agent_child *child,
                      const struct agent_event *ev)
 {
@@ -394,6 +394,10 @@ static void on_dying(struct agent_core *core, struct agent_child *child,
     child->code = ev->code;
     child->signal = ev->signal;
     child->core = ev->core;
+    if (ev->gone) {
+        child->retry_us = later(core->now_us, SCRIPT_US);
+        return;
+    }
     send_message(core, MSG_WORKER_DYING, child->worker);
     core->reported = true;
     if (ev->direct && (ev->signal != 0 || ev->code > 0))

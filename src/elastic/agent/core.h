@@ -94,8 +94,8 @@ enum agent_event_type {
     AGENT_EV_FORKED,       /* worker, pid */
     AGENT_EV_STARTED,      /* worker: its exec succeeded */
     AGENT_EV_START_FAILED, /* worker, error, text */
-    AGENT_EV_DYING,        /* worker, direct; code EXIT_UNKNOWN, or with it
-                              signal and core */
+    AGENT_EV_DYING,        /* worker, direct, gone; code EXIT_UNKNOWN, or
+                              code, signal, core */
     AGENT_EV_EXITED,       /* worker, code, signal, core; not yet reaped */
     AGENT_EV_DRIVER_LOST,  /* end of the lifeline; not if it survives that */
     AGENT_EV_SUCCESSOR,    /* term: higher than that of the driver before */
@@ -115,6 +115,7 @@ struct agent_event {
     int64_t code, signal;
     bool core;
     bool direct; /* the process that dies is that of pid */
+    bool gone;   /* ... is not, and is reaped: its script may end as well */
     int64_t error;
     const char *text;
     uint64_t term;

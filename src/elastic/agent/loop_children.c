@@ -130,6 +130,7 @@ void loop_on_deaths(struct loop *l)
         ev.signal = status.signal;
         ev.core = status.core;
         ev.direct = death.direct;
+        ev.gone = status.code == EXIT_UNKNOWN && child_is_bereft(child);
         if (!child->failed)
             loop_feed(l, &ev);
     }
