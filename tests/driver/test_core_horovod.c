@@ -169,7 +169,8 @@ START_TEST(d6_program_without_the_library_is_told_so)
     at(f, 0, hosts("a:1"));
     at(f, 10, exited("w1", 0));
     expect_part(f, "worker 1 (a:0) exited with status 0 and never called "
-                   "hvd_init: is its program linked with libhvd?\n");
+                   "hvd_init: is its program linked with libhvd, and does "
+                   "a wrapper keep HVD_* and wait for it?\n");
     fixture_free(f);
 }
 END_TEST

@@ -97,7 +97,8 @@ static bool is_lasting(int64_t error)
 {
     return error == ENOENT || error == ENOTDIR || error == EACCES ||
            error == ENOEXEC || error == EISDIR || error == ELOOP ||
-           error == ENAMETOOLONG || error == E2BIG;
+           error == ENAMETOOLONG || error == E2BIG || error == EINVAL ||
+           error == EPERM;
 }
 
 /* The host's agent is on its way, or may be later. */

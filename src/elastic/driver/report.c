@@ -137,10 +137,12 @@ void text_exit(char *buf, const struct driver_worker *w,
         text_signal(&t, m->signal);
         text_add(&t, m->core ? " (core dumped)" : "");
     } else if (m->code == 0) {
-        text_add(&t, never_called(w)
-                         ? "exited with status 0 and never called hvd_init: "
-                           "is its program linked with libhvd?"
-                         : "exited with status 0 before it was done");
+        text_add(&t,
+                 never_called(w)
+                     ? "exited with status 0 and never called hvd_init: "
+                       "is its program linked with libhvd, and does a wrapper "
+                       "keep HVD_* and wait for it?"
+                     : "exited with status 0 before it was done");
     } else {
         text_add(&t, "exited with status ");
         text_u64(&t, (uint64_t)m->code);
