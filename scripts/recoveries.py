@@ -480,7 +480,7 @@ class Recoveries:
         """Has it failed only because a kill came when all had finished?"""
         ends = self.job.seen("job_finished", status=1)
         return bool(self.job.seen("released") and ends and re.search(
-            "had finished, but then (was killed by SIGKILL|died with its "
+            "had finished, but then (was killed by signal 9 .SIGKILL.|died with its "
             "agent)$", ends[0]["reason"]))
 
     # ---- jobs --------------------------------------------------------------

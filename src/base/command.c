@@ -265,12 +265,11 @@ static void reap(struct command *c)
 
 static hvd_status_t killed_by(const struct command *c, int signo)
 {
-    char name[32];
-    struct text t = text_into(name, sizeof(name));
+    char how[64];
+    struct text t = text_into(how, sizeof(how));
 
-    text_signal(&t, signo);
-    return error_set(HVD_ERR_INVALID, WHO " was killed by %s (%s)", c->who,
-                     c->path, name, strsignal(signo));
+    text_killed(&t, signo);
+    return error_set(HVD_ERR_INVALID, WHO " %s", c->who, c->path, how);
 }
 
 /* How it ended, in words; HVD_OK: exit status 0. */

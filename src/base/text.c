@@ -108,3 +108,17 @@ void text_signal(struct text *t, int64_t signo)
     if (!name)
         text_u64(t, (uint64_t)signo);
 }
+
+/* The number is what people look for, the name is what they know. */
+void text_killed(struct text *t, int64_t signo)
+{
+    const char *name = signal_name(signo);
+
+    text_add(t, "was killed by signal ");
+    text_u64(t, (uint64_t)signo);
+    if (name) {
+        text_add(t, " (");
+        text_add(t, name);
+        text_add(t, ")");
+    }
+}

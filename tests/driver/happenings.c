@@ -48,7 +48,8 @@ struct happening agent_up(const char *host)
 
 struct happening agent_gone(const char *host)
 {
-    return of_agent(DRIVER_EV_AGENT_GONE, host, "was killed by SIGKILL");
+    return of_agent(DRIVER_EV_AGENT_GONE, host,
+                    "was killed by signal 9 (SIGKILL)");
 }
 
 struct happening agent_apart(const char *host)
@@ -58,7 +59,8 @@ struct happening agent_apart(const char *host)
 
 struct happening agent_refused(const char *host)
 {
-    return of_agent(DRIVER_EV_AGENT_REFUSED, host, "was killed by SIGKILL");
+    return of_agent(DRIVER_EV_AGENT_REFUSED, host,
+                    "was killed by signal 9 (SIGKILL)");
 }
 
 struct happening agent_runs(const char *host, int n)

@@ -85,7 +85,7 @@ const struct entry journal_samples[] = {
                  .ended = true,
                  .exit_status = 1,
                  .verdict = "only 1 of 2 workers",
-                 .last_failure = "worker 2 was killed by SIGKILL"}},
+                 .last_failure = "worker 2 was killed by signal 9 (SIGKILL)"}},
 };
 
 const size_t n_journal_samples = ARRAY_SIZE(journal_samples);

@@ -208,7 +208,7 @@ START_TEST(m14_nobody_left_with_state)
     expect(f, "abort 1, w1 died: w2\nshutdown failed: w3\n");
     at(f, 30, exited("w3", 1));
     expect(f, "stop agent: a\nfinish 1: nobody is left who holds the state: "
-              "worker 2 (a:1) was killed by SIGKILL\n");
+              "worker 2 (a:1) was killed by signal 9 (SIGKILL)\n");
     fixture_free(f);
 }
 END_TEST
@@ -226,8 +226,9 @@ START_TEST(m14_state_lost_in_a_sync_is_found_out_at_close)
     at(f, 30, killed("w1 w2"));
     at(f, 40, ready_lost("w3"));
     at(f, 50, exited("w3", 1));
-    expect_part(f, "finish 1: nobody is left who holds the state; last "
-                   "failure: worker 2 (a:1) was killed by SIGKILL\n");
+    expect_part(f,
+                "finish 1: nobody is left who holds the state; last "
+                "failure: worker 2 (a:1) was killed by signal 9 (SIGKILL)\n");
     fixture_free(f);
 }
 END_TEST
@@ -276,7 +277,7 @@ START_TEST(m14_static_loss_is_explained_by_the_exit_behind_it)
     at(f, 40, exited("w2", 1));
     expect(f, "abort 1: w1 w2\nshutdown failed: w2\nstop agent: a\n"
               "finish 1: a static job cannot go on after a loss: worker 1 "
-              "(a:0) was killed by SIGKILL\n");
+              "(a:0) was killed by signal 9 (SIGKILL)\n");
     fixture_free(f);
 }
 END_TEST
@@ -370,7 +371,7 @@ START_TEST(m14_who_lingers_too_long_is_killed)
     expect(f, "kill: w2\n");
     at(f, 5300, killed("w2"));
     expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
-              "SIGKILL\nstop agent: a\nfinish 1: worker 2 (a:1) had "
+              "signal 9 (SIGKILL)\nstop agent: a\nfinish 1: worker 2 (a:1) had "
               "finished, but then did not exit within --exit-timeout\n");
     fixture_free(f);
 }

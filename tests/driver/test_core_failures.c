@@ -168,7 +168,8 @@ START_TEST(m11_agent_that_never_comes_up_is_tried_again)
     at(f, 10, commits("w1"));
     at(f, 10, hosts("a:1 b:4"));
     at(f, 10, agent_gone("b"));
-    expect(f, "start agent: b\nno start: b: was killed by SIGKILL\n");
+    expect(f,
+           "start agent: b\nno start: b: was killed by signal 9 (SIGKILL)\n");
     for (ms = 100; ms < 1000000; ms += 100) {
         pass(f, ms);
         if (f->driver.hosts[1].agent_phase != AGENT_STARTING)
@@ -247,7 +248,7 @@ START_TEST(m14_host_that_never_comes_is_named_at_the_end)
     }
     expect_part(f, "finish 1: only 0 of 1 workers for longer than "
                    "--elastic-timeout (60 s); last failure: host a: was killed "
-                   "by SIGKILL\n");
+                   "by signal 9 (SIGKILL)\n");
     fixture_free(f);
 }
 END_TEST

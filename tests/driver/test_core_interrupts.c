@@ -87,7 +87,7 @@ START_TEST(interrupt_that_ends_the_workers_is_one_all_the_same)
     at(f, 10, interrupted(15));
     at(f, 20, killed("w1 w2"));
     expect_part(f, "finish 143: interrupted, and nobody is left who holds the "
-                   "state: worker 2 (a:1) was killed by SIGKILL\n");
+                   "state: worker 2 (a:1) was killed by signal 9 (SIGKILL)\n");
     fixture_free(f);
 }
 END_TEST
@@ -184,8 +184,10 @@ START_TEST(interrupt_twice_of_released_members_is_no_success)
     at(f, 40, interrupted(2));
     expect(f, "release: w1 w2\nkill: w2\n");
     at(f, 50, killed("w2"));
-    expect(f, "warn: worker 2 (a:1) had finished, but then was killed by "
-              "SIGKILL\nstop agent: a\nfinish 130: interrupted twice\n");
+    expect(
+        f,
+        "warn: worker 2 (a:1) had finished, but then was killed by "
+        "signal 9 (SIGKILL)\nstop agent: a\nfinish 130: interrupted twice\n");
     fixture_free(f);
 }
 END_TEST

@@ -424,7 +424,7 @@ START_TEST(m12_deaths_without_a_commit_have_an_end)
     ck_assert_str_eq(f->driver.verdict,
                      "no progress: no generation has committed within "
                      "--commit-timeout; last: worker 3 (a:2) was killed by "
-                     "SIGKILL");
+                     "signal 9 (SIGKILL)");
     fixture_free(f);
 }
 END_TEST

@@ -230,8 +230,9 @@ START_TEST(client_that_says_nothing_is_told_of)
 {
     start_clients("#!/bin/sh\nkill -9 $$\n", 1, 300000000);
     launch_tick(&l, clock_now_us());
-    ck_assert_str_eq(next_end().how,
-                     "could not be started: ssh was killed by SIGKILL");
+    ck_assert_str_eq(
+        next_end().how,
+        "could not be started: ssh was killed by signal 9 (SIGKILL)");
 }
 END_TEST
 

@@ -316,7 +316,7 @@ def goes_on_without(run, pid):
     it ends with the job."""
     mark, agent = run.mark(), agent_of(run, BETA)
     jobs.kill(pid)
-    run.says("host beta: its ssh was killed by SIGKILL")
+    run.says("host beta: its ssh was killed by signal 9 (SIGKILL)")
     run.epoch(1)
     for event in ("agent_lost", "worker_lost", "generation_started"):
         equal(run.seen(event, mark), [], event)
@@ -347,7 +347,7 @@ def agent_is_killed_after_its_client(stage):
     run = train(stage, "--heartbeat-timeout", "20")
     mark, old, agent = run.mark(), run.row(host=BETA), agent_of(run, BETA)
     jobs.kill(client(run, BETA))
-    run.says("host beta: its ssh was killed by SIGKILL")
+    run.says("host beta: its ssh was killed by signal 9 (SIGKILL)")
     since = time.monotonic()
     jobs.kill(agent)
     run.event("agent_lost", mark, host=BETA)

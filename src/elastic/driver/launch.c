@@ -491,8 +491,7 @@ static void describe_exit(const struct launched *item, const siginfo_t *info,
         text_add(&t, "exited with status ");
         text_u64(&t, (uint64_t)info->si_status);
     } else {
-        text_add(&t, "was killed by ");
-        text_signal(&t, info->si_status);
+        text_killed(&t, info->si_status);
     }
 }
 

@@ -133,8 +133,7 @@ void text_exit(char *buf, const struct driver_worker *w,
     struct text t = text_into(buf, WIRE_TEXT_MAX);
 
     if (m->signal != 0) {
-        text_add(&t, "was killed by ");
-        text_signal(&t, m->signal);
+        text_killed(&t, m->signal);
         text_add(&t, m->core ? " (core dumped)" : "");
     } else if (m->code == 0) {
         text_add(&t,
