@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -101,6 +103,21 @@ static uint32_t read_number(const char *name, const char *what)
     return value > 0 && value < INT32_MAX ? (uint32_t)value : 0;
 }
 
+/* Asked by a socket: /sys may be that of another network namespace. */
+static uint32_t read_mtu(const char *name)
+{
+    struct ifreq request = {0};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool told;
+
+    if (fd < 0) /* there is no IPv4 */
+        return read_number(name, "mtu");
+    memcpy(request.ifr_name, name, strlen(name) + 1);
+    told = ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
+    close(fd);
+    return told ? (uint32_t)request.ifr_mtu : 0;
+}
+
 static bool is_bridge(const char *name)
 {
     char path[64];
@@ -127,7 +144,7 @@ static bool read_entry(const struct ifaddrs *entry, struct interface *item)
         return false;
     item->bridge = is_bridge(item->name);
     item->mbps = read_number(item->name, "speed");
-    item->mtu = read_number(item->name, "mtu");
+    item->mtu = read_mtu(item->name);
     return true;
 }
 

@@ -1,8 +1,8 @@
 /* base/interfaces.h - the addresses of this machine at which others may reach
  * it.
  *
- * Touches the world: getifaddrs(3), /sys/class/net. Threads: any. Memory: the
- * caller's. */
+ * Touches the world: getifaddrs(3), a socket, /sys/class/net. Threads: any.
+ * Memory: the caller's. */
 #ifndef BASE_INTERFACES_H
 #define BASE_INTERFACES_H
 

@@ -18,6 +18,7 @@ START_TEST(interfaces_named_loopback_is_listed)
     ck_assert_str_eq(items[0].address, "127.0.0.1");
     ck_assert_uint_eq(items[0].prefix, 8);
     ck_assert(!items[0].bridge);
+    ck_assert_uint_gt(items[0].mtu, 0);
 }
 END_TEST
 
