@@ -172,6 +172,54 @@ START_TEST(probe_silence_ends_at_the_deadline)
 }
 END_TEST
 
+/* One step of each, until the other one has answered and is waited for. */
+static void run_until_padded(void)
+{
+    uint64_t until_us = clock_now_us() + PATIENCE_US;
+
+    while (ask.attempts[0].packet_nbytes == 0) {
+        ck_assert_uint_lt(clock_now_us(), until_us);
+        probe_step(&other, clock_now_us());
+        probe_step(&ask, clock_now_us());
+    }
+}
+
+/* What the other machine's kernel does not take counts as lost on the way: here
+ * for want of room, as loopback loses nothing. */
+START_TEST(probe_whose_large_packets_are_lost_has_not_reached)
+{
+    struct interface item = item_of(&other);
+    int small = 1;
+
+    item.mtu = 60000;
+    ck_assert_int_eq(setsockopt(other.listen_fds[0], SOL_SOCKET, SO_RCVBUF,
+                                &small, sizeof(small)),
+                     0);
+    begin(&item, 1);
+    run_until_padded();
+    probe_step(&ask, ask.deadline_us);
+    ck_assert(probe_result(&ask, &probed));
+    ck_assert_uint_eq(probed.reached, 0);
+    ck_assert_ptr_nonnull(strstr(probed.text,
+                                 "loses packets of 60000 bytes, and small ones "
+                                 "arrive: the MTU of lo is larger"));
+}
+END_TEST
+
+START_TEST(probe_of_an_agent_that_stops_reading_does_not_blame_the_path)
+{
+    struct interface item = item_of(&other);
+
+    item.mtu = 1500;
+    begin(&item, 1);
+    run_until_padded();
+    probe_step(&ask, ask.deadline_us);
+    ck_assert(probe_result(&ask, &probed));
+    ck_assert_uint_eq(probed.reached, 0);
+    ck_assert_ptr_nonnull(strstr(probed.text, "does not answer"));
+}
+END_TEST
+
 START_TEST(probe_silent_guests_keep_nobody_out)
 {
     struct interface item = item_of(&other);
@@ -283,6 +331,9 @@ int main(void)
     tcase_add_test(tcase, probe_answer_without_the_token_does_not_count);
     tcase_add_test(tcase, probe_of_another_job_is_not_answered);
     tcase_add_test(tcase, probe_silence_ends_at_the_deadline);
+    tcase_add_test(tcase, probe_whose_large_packets_are_lost_has_not_reached);
+    tcase_add_test(
+        tcase, probe_of_an_agent_that_stops_reading_does_not_blame_the_path);
     tcase_add_test(tcase, probe_silent_guests_keep_nobody_out);
     tcase_add_test(tcase, probe_without_descriptors_closes_whoever_comes);
     tcase_add_test(tcase, probe_of_nothing_has_reached_nothing);

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/array.h"
@@ -29,6 +31,7 @@ enum {
     AT_WORDS = 16,
     AT_MAC = 48,
     MAGIC_NBYTES = 8,
+    PIECE_NBYTES = 4096, /* of the padding, in one call */
     BACKLOG = 64,
     ACCEPTS_MAX = 64, /* in a step: who goes on connecting gets no more */
     DEFER_S = 5       /* who says nothing stays the kernel's as long */
@@ -214,33 +217,40 @@ void probe_close(struct probe *p)
 
 /* ---- who asks us --------------------------------------------------------- */
 
-/* What it wrote is read to the end, so that closing resets nothing. */
-static void reply(const struct probe *p, struct probe_guest *g)
+/* false: this asker gets no answer. */
+static bool reply(const struct probe *p, struct probe_guest *g)
 {
     uint8_t words[WIRE_TOKEN_NBYTES], out[PROBE_NBYTES];
 
     if (!is_ours(p, question, g->question))
-        return;
+        return false;
     wire_probe_answer(p->secrets.token, g->question + AT_WORDS, words);
     encode(p, answer, p->self, words, out);
-    if (send(g->fd, out, sizeof(out), MSG_NOSIGNAL) < (ssize_t)sizeof(out))
-        log_debug("a probe left before it was answered");
+    if (send(g->fd, out, sizeof(out), MSG_NOSIGNAL) == (ssize_t)sizeof(out))
+        return true;
+    log_debug("a probe left before it was answered");
+    return false;
 }
 
-/* true: it is done with, in whichever way. */
+/* The question; once it is answered, the padding, which is thrown away. The
+ * asker learns from the end of this connection that all of it has come.
+ * true: the guest is done with, in whichever way. */
 static bool serve(const struct probe *p, struct probe_guest *g, uint64_t now_us)
 {
-    ssize_t n = recv(g->fd, g->question + g->n, PROBE_NBYTES - g->n, 0);
+    bool answered = g->n == PROBE_NBYTES;
+    uint8_t padding[PIECE_NBYTES];
+    ssize_t n = answered
+                    ? recv(g->fd, padding, sizeof(padding), 0)
+                    : recv(g->fd, g->question + g->n, PROBE_NBYTES - g->n, 0);
 
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return now_us >= g->deadline_us;
-    if (n <= 0)
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         return true;
-    g->n += (size_t)n;
-    if (g->n < PROBE_NBYTES)
-        return now_us >= g->deadline_us;
-    reply(p, g);
-    return true;
+    if (n > 0 && !answered) {
+        g->n += (size_t)n;
+        if (g->n == PROBE_NBYTES && !reply(p, g))
+            return true;
+    }
+    return now_us >= g->deadline_us;
 }
 
 static void drop_guest(struct probe *p, size_t i)
@@ -331,7 +341,7 @@ static void begin_attempt(struct probe *p, struct probe_attempt *a)
         settle(a, PROBE_REFUSED, errno);
 }
 
-/* Sent again is what has not gone; before it is connected nothing goes. */
+/* Before the connection stands nothing is sent: it is tried again. */
 static void ask(const struct probe *p, struct probe_attempt *a)
 {
     uint8_t out[PROBE_NBYTES];
@@ -339,10 +349,27 @@ static void ask(const struct probe *p, struct probe_attempt *a)
 
     encode(p, question, p->target, p->nonce, out);
     n = send(a->fd, out, sizeof(out), MSG_NOSIGNAL);
-    if (n == (ssize_t)sizeof(out))
-        (void)shutdown(a->fd, SHUT_WR); /* asked: it is read from now on */
-    else if (n >= 0 || (errno != EAGAIN && errno != EPIPE && errno != EINTR))
+    a->asked = n == (ssize_t)sizeof(out);
+    if (!a->asked && (n >= 0 || (errno != EAGAIN && errno != EINTR)))
         settle(a, PROBE_REFUSED, n >= 0 ? EMSGSIZE : errno);
+}
+
+/* The largest packet that both ends say the path takes. */
+static uint32_t packet_nbytes(const struct probe_attempt *a)
+{
+    bool v6 = strchr(a->to.address, ':') != NULL;
+    int mtu = 0;
+    socklen_t len = sizeof(mtu);
+    uint32_t own, other = a->to.mtu;
+
+    if (getsockopt(a->fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP,
+                   v6 ? IPV6_MTU : IP_MTU, &mtu, &len) != 0 ||
+        mtu <= 0)
+        mtu = PROBE_PACKET_MIN;
+    own = (uint32_t)mtu;
+    if (other > 0 && other < own)
+        own = other;
+    return own < PROBE_PACKET_MAX ? own : PROBE_PACKET_MAX;
 }
 
 static void judge(const struct probe *p, struct probe_attempt *a)
@@ -351,7 +378,9 @@ static void judge(const struct probe *p, struct probe_attempt *a)
                  bytes_get(a->answer + AT_ID, 8) == p->target &&
                  mac_equal(a->answer + AT_WORDS, p->answer);
 
-    settle(a, right ? PROBE_REACHED : PROBE_ANOTHER, 0);
+    if (!right)
+        settle(a, PROBE_ANOTHER, 0);
+    a->packet_nbytes = a->padding = right ? packet_nbytes(a) : 0;
 }
 
 static void hear(const struct probe *p, struct probe_attempt *a)
@@ -368,16 +397,52 @@ static void hear(const struct probe *p, struct probe_attempt *a)
         judge(p, a);
 }
 
+/* A packet's worth of bytes and a bit, so that one packet is as large as they
+ * get; then the other agent ends the connection, if it has got them. */
+static void pad(struct probe_attempt *a)
+{
+    static const uint8_t zeros[PIECE_NBYTES];
+    uint8_t end;
+    ssize_t n = 1;
+
+    while (a->padding > 0 && n > 0) {
+        size_t piece = a->padding < PIECE_NBYTES ? a->padding : PIECE_NBYTES;
+
+        n = send(a->fd, zeros, piece,
+                 MSG_NOSIGNAL | (piece < a->padding ? MSG_MORE : 0));
+        a->padding -= n > 0 ? (uint32_t)n : 0;
+        if (n > 0 && a->padding == 0)
+            (void)shutdown(a->fd, SHUT_WR);
+    }
+    if (n > 0)
+        n = recv(a->fd, &end, sizeof(end), 0);
+    if (n == 0)
+        settle(a, PROBE_REACHED, 0);
+    else if (n < 0 && errno != EAGAIN && errno != EINTR)
+        settle(a, PROBE_REFUSED, errno);
+}
+
+/* Were the small ones answered, and are the large ones not even acknowledged
+ * by the other machine's kernel? */
+static bool loses_large(const struct probe_attempt *a)
+{
+    int unacknowledged = 0;
+
+    return a->packet_nbytes > 0 &&
+           ioctl(a->fd, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0;
+}
+
 static void step_attempt(const struct probe *p, struct probe_attempt *a,
                          uint64_t now_us)
 {
-    if (a->outcome != PROBE_WAITS)
-        return;
-    ask(p, a);
-    if (a->outcome == PROBE_WAITS)
+    if (a->outcome == PROBE_WAITS && !a->asked)
+        ask(p, a);
+    if (a->outcome == PROBE_WAITS && a->n < PROBE_NBYTES)
         hear(p, a);
+    if (a->outcome == PROBE_WAITS && a->n == PROBE_NBYTES)
+        pad(a);
     if (a->outcome == PROBE_WAITS && now_us >= p->deadline_us)
-        settle(a, PROBE_SILENT, 0);
+        settle(a, loses_large(a) ? PROBE_LOSES : PROBE_SILENT, 0);
 }
 
 /* The driver may want to know sooner. */
@@ -411,6 +476,16 @@ void probe_begin(struct probe *p, const struct msg_probe *m, uint64_t now_us)
 
 /* ---- what has come of it ------------------------------------------------- */
 
+static void describe_loss(const struct probe_attempt *a, struct text *t)
+{
+    text_add(t, " loses packets of ");
+    text_u64(t, a->packet_nbytes);
+    text_add(t, " bytes, and small ones arrive: the MTU of ");
+    text_add(t, a->to.name);
+    text_add(t, " is larger than the path's -> lower it there, or raise it in "
+                "between");
+}
+
 static void describe(const struct probe_attempt *a, struct text *t)
 {
     static const char *const words[] = {[PROBE_ANOTHER] = "is somebody else's",
@@ -423,6 +498,10 @@ static void describe(const struct probe_attempt *a, struct text *t)
     text_add(t, a->to.address);
     text_add(t, ":");
     text_u64(t, a->to.port);
+    if (a->outcome == PROBE_LOSES) {
+        describe_loss(a, t);
+        return;
+    }
     text_add(t, " ");
     text_add(t, a->outcome == PROBE_REFUSED ? strerror(a->error)
                                             : words[a->outcome]);

@@ -7,6 +7,12 @@
  *     connect to every address of j at once
  *     { magic, j, nonce, MAC by the job's key } -->
  *                    <-- { magic, j, MAC of nonce by a key of j's token }
+ *     as many zeros as the largest packet has, and the end -->
+ *                                                <-- the end, once all has come
+ *
+ * The zeros show a path that passes small packets and loses large ones: the MTU
+ * of a host is larger than that of a switch. Each of the two agents probes the
+ * other, so both directions are tried.
  *
  * Who has not got the job's key gets no answer. One PROBE at a time; another
  * one takes its place. Nothing waits: the loop is told by one descriptor, and
@@ -22,7 +28,9 @@
 #include "elastic/wire/socket.h"
 
 enum {
-    PROBE_NBYTES = 80, /* a question; an answer is as long */
+    PROBE_NBYTES = 80,        /* a question; an answer is as long */
+    PROBE_PACKET_MIN = 1500,  /* bytes, where the kernel does not tell */
+    PROBE_PACKET_MAX = 65535, /* bytes of padding at most */
     PROBE_GUESTS_MAX = 32,
     PROBE_TIMEOUT_US = 4000000 /* two lost SYNs; of a guest as well */
 };
@@ -33,7 +41,8 @@ enum probe_outcome {
     PROBE_REACHED,
     PROBE_REFUSED, /* errno */
     PROBE_ANOTHER, /* somebody else has answered, or nobody of this job */
-    PROBE_SILENT
+    PROBE_SILENT,
+    PROBE_LOSES /* it answers, but large packets are lost on the way */
 };
 
 struct probe_attempt {
@@ -41,13 +50,16 @@ struct probe_attempt {
     int fd; /* -1: none (any more) */
     enum probe_outcome outcome;
     int error;
-    size_t n;
+    bool asked;
+    size_t n; /* of the answer, received */
     uint8_t answer[PROBE_NBYTES];
+    uint32_t packet_nbytes; /* the largest; 0: not answered yet */
+    uint32_t padding;       /* bytes that are still to be sent */
 };
 
 struct probe_guest {
     int fd;
-    size_t n;
+    size_t n; /* of the question, received; all: it is answered */
     uint64_t deadline_us;
     uint8_t question[PROBE_NBYTES];
 };
