@@ -296,11 +296,11 @@ uint64_t links_deadline(const struct comm *comm);
 /* On this host? */
 bool links_near(const struct comm *comm, int peer);
 
-/* Nothing comes from the peer through this connection: lost, or, where it has
+/* Nothing passes through this connection: the peer is lost, or, where it has
  * not answered yet, dialled again. Another of its addresses is first then, and
- * in generations to come. */
+ * in generations to come. The sentence says what has not passed. */
 hvd_status_t links_silent(struct comm *comm, struct connection *c,
-                          uint64_t silent_us) HVD_MUST_CHECK;
+                          const char *what, uint64_t silent_us) HVD_MUST_CHECK;
 
 /* The peer is lost through this connection: the sentence ends in `how`. */
 hvd_status_t links_lost(struct comm *comm, struct connection *c,

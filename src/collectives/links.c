@@ -249,7 +249,7 @@ static hvd_status_t retry_later(struct comm *comm, struct connection *c)
 }
 
 hvd_status_t links_silent(struct comm *comm, struct connection *c,
-                          uint64_t silent_us)
+                          const char *what, uint64_t silent_us)
 {
     char how[64];
 
@@ -257,8 +257,7 @@ hvd_status_t links_silent(struct comm *comm, struct connection *c,
         attempt_avoid(comm, c, clock_now_us());
     if (c->state == CONNECTION_GREETED && !c->data_sent)
         return retry_later(comm, c);
-    snprintf(how, sizeof(how), "nothing has come from it for %.1f s",
-             (double)silent_us * 1e-6);
+    snprintf(how, sizeof(how), "%s for %.1f s", what, (double)silent_us * 1e-6);
     return links_lost(comm, c, how);
 }
 

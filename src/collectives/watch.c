@@ -81,10 +81,13 @@ static hvd_status_t look_at(struct comm *comm, struct connection *c,
         return HVD_OK;
     case SILENCE_ASK:
         return ask(comm, c);
+    case SILENCE_STUCK:
+        return links_silent(comm, c, "what is sent to it has not arrived",
+                            silent_us);
     case SILENCE_LOST:
         break;
     }
-    return links_silent(comm, c, silent_us);
+    return links_silent(comm, c, "nothing has come from it", silent_us);
 }
 
 static hvd_status_t look_at_peer(struct comm *comm, int peer, uint64_t now_us)

@@ -20,6 +20,37 @@ static uint64_t lost_after(struct heard h, uint64_t start)
     return 0;
 }
 
+/* Acknowledgements of small packets come all the time, and `grows` more of what
+ * was sent is acknowledged by each look: how long until it is stuck? 0: not
+ * within ten times the timeout. */
+static uint64_t stuck_after(struct heard h, uint64_t grows, uint64_t start)
+{
+    struct silence s = {0};
+    uint64_t silent_us;
+
+    for (uint64_t now = start; now < start + 10 * T; now += GAP) {
+        h.heard_us = h.sent_us = now;
+        h.acknowledged += grows;
+        if (silence_judge(&s, &h, T, now, &silent_us) == SILENCE_STUCK)
+            return silent_us;
+    }
+    return 0;
+}
+
+START_TEST(large_packets_that_are_lost_are_stuck)
+{
+    struct heard h = {.in_flight = true, .acknowledged = 4711, .resent = 4};
+
+    ck_assert_uint_eq(stuck_after(h, 0, 5000), T);
+    ck_assert_uint_eq(stuck_after(h, 1, 5000), 0);
+    h.resent = 3; /* a network that loses some */
+    ck_assert_uint_eq(stuck_after(h, 0, 5000), 0);
+    h.resent = 4;
+    h.in_flight = false;
+    ck_assert_uint_eq(stuck_after(h, 0, 5000), 0);
+}
+END_TEST
+
 START_TEST(unanswered_is_lost_after_the_timeout)
 {
     struct heard h = {.heard_us = 4900, .sent_us = 5000, .in_flight = true};
@@ -154,6 +185,7 @@ int main(void)
     TCase *tc = tcase_create("silence");
 
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, large_packets_that_are_lost_are_stuck);
     tcase_add_test(tc, unanswered_is_lost_after_the_timeout);
     tcase_add_test(tc, window_probe_or_keepalive_unanswered_is_lost);
     tcase_add_test(tc, full_but_answering_is_waited_for);

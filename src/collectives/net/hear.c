@@ -15,6 +15,17 @@ static uint64_t ago(uint64_t now_us, uint32_t ms)
     return us < now_us ? now_us - us : 0;
 }
 
+/* In vain, though there is room at the peer's: older kernels do not tell that.
+ */
+static unsigned resent(const struct tcp_info *info, socklen_t len)
+{
+    if (len < offsetof(struct tcp_info, tcpi_snd_wnd) +
+                  sizeof(info->tcpi_snd_wnd) ||
+        info->tcpi_unacked == 0 || info->tcpi_snd_wnd < info->tcpi_snd_mss)
+        return 0;
+    return info->tcpi_retransmits;
+}
+
 bool silence_hear(int fd, uint64_t now_us, struct heard *h_p)
 {
     struct tcp_info info = {0};
@@ -33,6 +44,8 @@ bool silence_hear(int fd, uint64_t now_us, struct heard *h_p)
         .sent_us = ago(now_us, info.tcpi_last_data_sent),
         .rtt_us = info.tcpi_rtt,
         .in_flight = info.tcpi_unacked > 0,
+        .acknowledged = info.tcpi_bytes_acked,
+        .resent = resent(&info, len),
         .unsent = info.tcpi_notsent_bytes > 0,
         /* one may have been answered too recently for another answer: the
          * peer's kernel says the same twice a second at most */

@@ -1,6 +1,8 @@
 /* collectives/net/silence.c - see silence.h. Pure. */
 #include "collectives/net/silence.h"
 
+enum { RESENT_MIN = 4 }; /* a network that loses one in ten does not do that */
+
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -18,12 +20,22 @@ static void follow(struct silence *s, const struct heard *h,
 {
     if (s->looked_us == 0 ||
         now_us - s->looked_us > 3 * silence_interval(timeout_us))
-        *s = (struct silence){.watched_us = now_us};
+        *s = (struct silence){.watched_us = now_us, .advanced_us = now_us};
     s->looked_us = now_us;
+    if (!h->in_flight || h->acknowledged != s->acknowledged)
+        s->advanced_us = now_us;
+    s->acknowledged = h->acknowledged;
     if (!is_unanswered(h))
         s->asked_us = 0;
     else if (s->asked_us == 0 || h->heard_us > s->asked_us)
         s->asked_us = now_us;
+}
+
+static bool is_stuck(const struct silence *s, const struct heard *h,
+                     uint64_t timeout_us, uint64_t now_us)
+{
+    return h->resent >= RESENT_MIN &&
+           now_us - s->advanced_us >= timeout_us + 2 * h->rtt_us;
 }
 
 enum silence_verdict silence_judge(struct silence *s, const struct heard *h,
@@ -38,5 +50,9 @@ enum silence_verdict silence_judge(struct silence *s, const struct heard *h,
     if (s->asked_us != 0 && now_us - s->asked_us >= timeout_us / 2 &&
         *silent_us_p >= timeout_us + 2 * h->rtt_us)
         return SILENCE_LOST;
+    if (is_stuck(s, h, timeout_us, now_us)) {
+        *silent_us_p = now_us - s->advanced_us;
+        return SILENCE_STUCK;
+    }
     return h->in_flight || h->unsent || h->probed ? SILENCE_FINE : SILENCE_ASK;
 }
