@@ -375,6 +375,18 @@ START_TEST(words_without_end_are_bounded)
 }
 END_TEST
 
+START_TEST(words_of_a_login_that_stands_still_name_the_mtu)
+{
+    ck_assert_ptr_nonnull(
+        strstr(words_hint("Connection to 10.77.1.2 port 22 timed out"), "MTU"));
+    ck_assert_str_eq(words_hint("ssh: connect to host host2 port 22: "
+                                "Connection timed out"),
+                     "");
+    ck_assert_str_eq(words_hint("Connection to host2 closed."), "");
+    ck_assert_str_eq(words_hint("Connection to "), "");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("launch");
@@ -401,6 +413,7 @@ int main(void)
     tcase_add_test(tc, clients_have_their_turn_within_half_of_the_start);
     tcase_add_test(tc, client_that_waits_can_be_stopped);
     tcase_add_test(tc, words_without_end_are_bounded);
+    tcase_add_test(tc, words_of_a_login_that_stands_still_name_the_mtu);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -525,7 +525,8 @@ static void describe(const struct launched *item, const siginfo_t *info,
     else if (!item->ops->client)
         snprintf(how, how_max, "%s", exit);
     else if (!item->up)
-        snprintf(how, how_max, "could not be started: %s", *last ? last : exit);
+        snprintf(how, how_max, "could not be started: %s%s",
+                 *last ? last : exit, words_hint(last));
     else
         snprintf(how, how_max, *last ? "%s: %s" : "%s", exit, last);
 }

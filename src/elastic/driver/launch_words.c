@@ -82,3 +82,17 @@ uint64_t words_wait(const struct words *w, uint64_t now_us)
     return w->nbytes >= WORDS_NBYTES_MAX && now_us < w->window_us ? w->window_us
                                                                   : 0;
 }
+
+/* ssh says "Connection to ADDRESS port N timed out" when the connection stood:
+ * the first large packets are those of its key exchange. */
+const char *words_hint(const char *last)
+{
+    static const char begin[] = "Connection to ", end[] = " timed out";
+    size_t n = strlen(last), n_end = sizeof(end) - 1;
+
+    if (strncmp(last, begin, sizeof(begin) - 1) != 0 || n < n_end ||
+        strcmp(last + n - n_end, end) != 0)
+        return "";
+    return " during the login -> does the path lose large packets (MTU), or "
+           "does the host hang?";
+}

@@ -33,6 +33,8 @@ void words_feed(struct words *w, const char *data, size_t nbytes,
 /* Nothing more will come: what there is is a line, too. */
 void words_end(struct words *w, void (*tell)(void *arg, const char *line),
                void *arg);
+/* What to look at after this last line, to be put behind it; "": unknown. */
+const char *words_hint(const char *last);
 /* When it may be read again; 0: now. */
 uint64_t words_wait(const struct words *w, uint64_t now_us);
 
