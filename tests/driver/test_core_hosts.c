@@ -181,6 +181,50 @@ START_TEST(m5_hosts_that_reach_each_other_and_lose_each_other_again)
 }
 END_TEST
 
+/* w1 and the worker on b lose each other in this generation and the next, and
+ * the agents reach each other. */
+static void quarrel(struct fixture *f, uint64_t ms, uint64_t generation,
+                    const char *both)
+{
+    at(f, ms, lost("w1", generation, "1"));
+    at(f, ms + 10, ready_lost(both));
+    at(f, ms + 15, agent_up("b"));
+    at(f, ms + 20, lost("w1", generation + 1, "1"));
+    at(f, ms + 30, ready_lost(both));
+}
+
+/* And again with the next one: what is between the two hosts does not pass what
+ * workers send, and each newcomer would end two generations. */
+START_TEST(m5_host_whose_workers_go_one_after_the_other_is_left_alone)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1");
+    quarrel(f, 10, 1, "w1 w2");
+    at(f, 45, agent_up("b"));
+    at(f, 50, killed("w2"));
+    pass(f, 1000);
+    at(f, 1100, ready("w3"));
+    at(f, 1110, commits("w1"));
+    leave_at(f, 1120, "w1", 8);
+    expect_part(f, "assign 4: w1 w3+sync\n");
+    quarrel(f, 1200, 4, "w1 w3");
+    expect_part(f, "kill: w3\nassign 6: w1\n");
+    at(f, 1250, agent_up("b"));
+    at(f, 1260, killed("w3"));
+    expect_part(f, "apart b for 10000 ms: its workers and those of host a lose "
+                   "each other");
+    pass(f, 11000);
+    expect(f, "");
+    pass(f, 11500);
+    expect(f, "doubt: b\n");
+    at(f, 11510, agent_up("b"));
+    expect(f, "spawn: w4@b:0\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* A death explains why others were not heard: nobody is asked. */
 START_TEST(m5_death_needs_no_question)
 {
@@ -350,6 +394,8 @@ int main(void)
     tcase_add_test(tcase, m5_hosts_whose_agents_say_nothing_go_on);
     tcase_add_test(tcase,
                    m5_hosts_that_reach_each_other_and_lose_each_other_again);
+    tcase_add_test(tcase,
+                   m5_host_whose_workers_go_one_after_the_other_is_left_alone);
     tcase_add_test(tcase, m5_death_needs_no_question);
     tcase_add_test(tcase, m11_host_apart_from_the_others_is_tried_again);
     tcase_add_test(tcase, m11_agent_that_is_refused_takes_its_host_away);

@@ -78,10 +78,22 @@ bool accusation_counts(struct driver *d, const struct driver_accusation *a)
     return a->proven && !is_of_damage(d, a) && !is_explained(d, a);
 }
 
+/* It has done well since, and so have the hosts of its members. */
+static void forgive(struct driver *d, struct driver_worker *w)
+{
+    struct driver_host *host = host_of(d, w);
+
+    w->suspected_us = 0;
+    if (!is_member(w))
+        return;
+    host->n_evicted = 0;
+    host->rest_due = false;
+}
+
 void accusations_turn(struct driver *d)
 {
     for (size_t i = 0; d->committed && i < d->n_workers; i++)
-        d->workers[i].suspected_us = 0; /* it has done well since */
+        forgive(d, &d->workers[i]);
     d->n_accused_before = 0;
     for (size_t i = 0; i < d->n_accused; i++)
         if (!is_explained(d, &d->accused[i]))

@@ -300,12 +300,16 @@ struct driver_host {
     uint64_t pong_us;  /* when its last PING was answered */
     uint64_t wave; /* what was started together is announced together (M7) */
     bool fresh;    /* its agent has just come up: spawns belong to `wave` */
+    bool rest_due; /* see n_evicted */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
     bool inherited;    /* its agent has yet to tell all it knows */
     bool awaited;      /* see doubt_us */
     bool meddled;      /* its agent has reported on another's worker */
     bool fails_here;   /* the driver's machine could not start its agent */
-    uint32_t n_apart;  /* how often in a row it was apart from the others */
+    uint16_t n_apart;  /* how often in a row it was apart from the others */
+    /* accused workers since one of its generations has committed: from the
+     * second one on the host is left alone when the doubt ends */
+    uint16_t n_evicted;
     /* in doubt, after one of its workers was accused: nobody is started. The
      * agent of the other; when that is asked again, or, if the next generation
      * awaits the answer (doubt.c), by when; 0: it was asked */

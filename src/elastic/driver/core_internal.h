@@ -312,7 +312,9 @@ void on_agent_apart(struct driver *d, uint64_t agent, const char *why);
  * to go. */
 void host_doubt(struct driver *d, struct driver_host *host,
                 const struct driver_host *other);
-/* The host is reached. */
+/* The agents of the two reach each other: the doubt ends, or the host is left
+ * alone for a while. */
+void doubt_answered(struct driver *d, struct driver_host *host);
 void doubt_end(struct driver *d, struct driver_host *host);
 /* Its agent has ended: nothing is to be found out. */
 void doubt_forget(struct driver *d, struct driver_host *host);

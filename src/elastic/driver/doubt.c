@@ -24,8 +24,10 @@ static void doubt(struct driver *d, struct driver_host *host,
 void host_doubt(struct driver *d, struct driver_host *host,
                 const struct driver_host *other)
 {
-    if (d->config.doubts && host->agent_phase == AGENT_UP)
-        doubt(d, host, other, 0);
+    if (!d->config.doubts || host->agent_phase != AGENT_UP)
+        return;
+    host->rest_due = host->n_evicted++ > 0;
+    doubt(d, host, other, 0);
 }
 
 void doubt_forget(struct driver *d, struct driver_host *host)
@@ -187,14 +189,11 @@ static void remove_host(struct driver *d, struct driver_host *host,
 
 /* ---- when the answer has come -------------------------------------------- */
 
-/* How long it is left alone: longer each time. */
-static uint64_t next_rest(struct driver_host *host)
+/* How long a host is left alone at the n-th time: longer each time. */
+static uint64_t rest_of(uint32_t n)
 {
-    uint32_t doublings = host->n_apart < APART_DOUBLINGS ? host->n_apart
-                                                         : APART_DOUBLINGS;
-
-    host->n_apart++;
-    return (uint64_t)APART_REST_US << doublings;
+    return (uint64_t)APART_REST_US
+           << (n < APART_DOUBLINGS ? n : APART_DOUBLINGS);
 }
 
 static void leave_alone(struct driver *d, struct driver_host *host,
@@ -206,31 +205,68 @@ static void leave_alone(struct driver *d, struct driver_host *host,
     host->start_us = d->now_us + rest_us;
 }
 
+static void tell_apart(struct driver *d, const struct driver_host *host,
+                       uint64_t rest_us, const char *why)
+{
+    struct driver_record *r = record_add(d, RECORD_HOST_APART);
+    struct text t = text_into(r->text, sizeof(r->text));
+
+    r->host = host->name;
+    r->duration_us = rest_us;
+    text_add(&t, why);
+    t = text_into(d->last_failure, sizeof(d->last_failure));
+    text_add(&t, why);
+}
+
 /* No failure of its own: nobody ran there, or it is the network's. It is tried
  * again, as networks are mended. */
 void on_agent_apart(struct driver *d, uint64_t agent, const char *why)
 {
     struct driver_host *host = host_of_agent(d, agent);
-    struct driver_record *r;
     uint64_t rest_us;
-    struct text t;
 
     if (!host || (host->agent_phase != AGENT_STARTING && host->doubted_by == 0))
         return;
-    rest_us = next_rest(host);
+    rest_us = rest_of(host->n_apart++);
     if (host->agent_phase == AGENT_STARTING)
         leave_alone(d, host, rest_us);
     else
         host->doubt_us = d->now_us + rest_us;
     if (host->awaited)
         remove_host(d, host, why);
-    r = record_add(d, RECORD_HOST_APART);
-    r->host = host->name;
-    r->duration_us = rest_us;
-    t = text_into(r->text, sizeof(r->text));
-    text_add(&t, why);
-    t = text_into(d->last_failure, sizeof(d->last_failure));
-    text_add(&t, why);
+    tell_apart(d, host, rest_us, why);
+}
+
+static const char *name_of_agent(struct driver *d, uint64_t agent)
+{
+    const struct driver_host *host = host_of_agent(d, agent);
+
+    return host ? host->name : "another";
+}
+
+/* The two agents reach each other. If a second worker in a row was evicted
+ * there all the same, and none of its generations has committed meanwhile, a
+ * replacement would only end one generation after the other. */
+void doubt_answered(struct driver *d, struct driver_host *host)
+{
+    uint64_t rest_us;
+    char why[WIRE_TEXT_MAX];
+    struct text t = text_into(why, sizeof(why));
+
+    if (!host->rest_due) {
+        doubt_end(d, host);
+        return;
+    }
+    rest_us = rest_of(host->n_evicted - 2u);
+    d->recheck |= host->awaited;
+    host->awaited = host->rest_due = false;
+    host->doubt_us = d->now_us + rest_us;
+    text_add(&t, "its workers and those of host ");
+    text_add(&t, name_of_agent(d, host->doubted_by));
+    text_add(&t, " lose each other, though the agents of the two reach each "
+                 "other: does a firewall between them pass all ports "
+                 "(--data-ports)?");
+    tell_apart(d, host, rest_us, why);
 }
 
 void doubt_tick(struct driver *d, struct driver_host *host)

@@ -144,10 +144,10 @@ void generation_form(struct driver *d, size_t n_chosen, struct state_id base)
     fill_table(d, n_chosen, base);
     abilities_pool(d);
     prepare_assign(d);
+    accusations_turn(d);
     discharge_all(d);
     for (size_t i = 0; i < n_chosen; i++)
         enlist(d, &d->candidates[i]);
-    accusations_turn(d);
     d->world_size = (uint32_t)n_chosen;
     driver_move(d, DRIVER_RUNNING);
     d->change = CHANGE_NONE;

@@ -196,7 +196,7 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
     if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
         agent_stop(d, host);
     if (host->agent_phase == AGENT_UP && host->doubted_by != 0)
-        doubt_end(d, host);
+        doubt_answered(d, host);
     if (host->agent_phase != AGENT_STARTING)
         return;
     agent_move(d, host, AGENT_UP);
