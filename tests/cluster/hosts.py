@@ -73,6 +73,7 @@ SetEnv TMPDIR=%(dir)s/%(name)s/tmp
 RULES = """table bridge cluster {
     set dark { type ether_addr; }
     set lost { type ether_addr . ether_addr; }
+    set narrow { type ether_addr . ether_addr; }
     set forgotten { type inet_service . inet_service; }
     set filtered { type ether_addr . inet_service; flags interval; }
     chain loss { }
@@ -81,6 +82,7 @@ RULES = """table bridge cluster {
         ether saddr @dark drop
         ether daddr @dark drop
         ether saddr . ether daddr @lost drop
+        ether saddr . ether daddr @narrow meta length gt 1400 drop
         ether daddr . tcp dport @filtered drop
         tcp sport . tcp dport @forgotten drop
         jump loss
@@ -461,7 +463,8 @@ class Cluster:
                          for k in self._nets(net)))
 
     def heal(self, i):
-        """Undo cut, blackhole, part, one_way, filter, of whichever side."""
+        """Undo cut, blackhole, part, one_way, narrow, filter, of whichever
+        side."""
         host = self.hosts[i]
         self.switch.do(*("ip link set %s up" % port(host, k)
                          for k in self.nets))
@@ -484,6 +487,14 @@ class Cluster:
         self._rule((i, j), "lost", ["%s . %s" % (
             self.hosts[i].mac(k), self.hosts[j].mac(k))
             for k in self._nets(net)])
+
+    def narrow(self, i, j):
+        """Between these two, packets of more than 1,400 bytes are lost; their
+        MTU is 1,500."""
+        for k in self.nets:
+            macs = self.hosts[i].mac(k), self.hosts[j].mac(k)
+            self._rule((i, j), "narrow", ["%s . %s" % macs,
+                                          "%s . %s" % macs[::-1]])
 
     def filter(self, i, *ports):
         """What is sent to these TCP ports of i is lost: single ones, "1-9"."""

@@ -19,8 +19,14 @@ CALM_S = 4
 ROUGH_S = float(os.environ.get("HVD_CLUSTER_LONG", "20"))
 
 
-def start(stage, n=3, slots=1, options=()):
-    return stage.job(hosts=n, slots=slots, options=options)
+def start(stage, n=3, slots=1, options=(), large=False):
+    return stage.job(hosts=n, slots=slots, options=options, program=trainer(
+        large))
+
+
+def trainer(large):
+    return ("--epochs", "1", "--step-us", str(stages.STEP_US),
+            *["--large"] * large)
 
 
 def gone(run, host):
@@ -107,11 +113,11 @@ def nobody_hears_a_host(stage):
     lost_and_back(stage, run, hit, lambda: stage.cluster.heal(3))
 
 
-def between(stage, hit, hosts=3, slots=1):
+def between(stage, hit, hosts=3, slots=1, large=False):
     """Two hosts that cannot talk, and the driver hears both: one of them goes,
     as a whole and at once, not a third, and nobody takes its place and stops
     the others again."""
-    run = start(stage, hosts, slots)
+    run = start(stage, hosts, slots, large=large)
     mark, before, since = run.mark(), run.members(), time.monotonic()
     hit()
     left = (hosts - 1) * slots
@@ -127,6 +133,7 @@ def between(stage, hit, hosts=3, slots=1):
     time.sleep(CALM_S)  # that long
     equal(run.seen("generation_started", mark), [], "interruptions")
     run.finish(left)
+    return run
 
 
 @scenario
@@ -137,6 +144,30 @@ def cut_between_two(stage):
 @scenario
 def cut_between_two_one_way(stage):
     between(stage, lambda: stage.cluster.one_way(1, 2))
+
+
+@scenario
+def large_packets_are_lost_between_two(stage):
+    """A switch has a smaller MTU than the hosts: small packets pass, so the two
+    seem to hear each other."""
+    run = between(stage, lambda: stage.cluster.narrow(1, 2), large=True)
+    stage.note(run.seen("host_apart")[0]["reason"])
+    check("1500 bytes" in run.seen("host_apart")[0]["reason"],
+          run.seen("host_apart"))
+
+
+@scenario
+def large_packets_are_lost_from_the_start(stage):
+    """No generation has both hosts, and the sentence names the MTU."""
+    cluster = stage.up(2)
+    cluster.narrow(1, 2)
+    run = stage.launch(["-np", "2", "--min-np", "1", "--start-timeout", "8",
+                        *stage.ssh_options(), "-H", "host1,host2"],
+                       trainer(True))
+    run.whole(1)
+    check("MTU" in run.seen("host_apart")[0]["reason"], run.seen("host_apart"))
+    run.finish(1)
+    equal(run.seen("worker_lost"), [], "lost")
 
 
 @scenario

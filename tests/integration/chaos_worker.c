@@ -27,6 +27,7 @@
 
 enum {
     VECTOR_MAX = 16,
+    LARGE = 2048,
     STRIPE = 64,
     USER_FAILURE = -1001,
     NEVER = -1,
@@ -40,7 +41,7 @@ static struct options {
     long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
-    bool count_fds, no_shutdown, posted, heedless, device;
+    bool count_fds, no_shutdown, posted, heedless, device, large;
 } options = {.steps = 100,
              .step_us = 1000,
              .state_bytes = 1024,
@@ -66,6 +67,7 @@ static const char usage[] =
     "  [--posted]             posts collectives, waits for them later or "
     "never\n"
     "  [--device]             allreduces on a device, which keeps the step\n"
+    "  [--large]              allreduces of 16 KB\n"
     "  [--no-collective]      no collectives at all\n"
     "  [--local-between]      more boundaries with no collective between them\n"
     "  [--start-sleep-ms T]   before hvd_elastic_run\n"
@@ -110,10 +112,11 @@ static void wrong(const char *what, int64_t got, int64_t want)
 
 static hvd_status_t check_allreduce(void)
 {
-    int64_t in[VECTOR_MAX], results[VECTOR_MAX], *out = results;
+    static int64_t in[LARGE], results[LARGE];
+    int64_t *out = results;
     int64_t step = (int64_t)model.step, size = hvd_size();
     int rank = hvd_rank(); /* a lock: not for each element */
-    size_t n = 1 + model.step % VECTOR_MAX;
+    size_t n = options.large ? LARGE : 1 + model.step % VECTOR_MAX;
 
     if (step == options.mismatch_at && rank == 0)
         n = n > 1 ? n - 1 : n + 1;
@@ -273,6 +276,7 @@ static const struct word words[] = {
     {"local-between", .flag = &options.local_between},
     {"posted", .flag = &options.posted},
     {"device", .flag = &options.device},
+    {"large", .flag = &options.large},
     {"no-collective", .flag = &options.no_collective},
     {"static", .flag = &options.is_static},
     {"drain-on-term", .flag = &options.drain_on_term},

@@ -29,7 +29,7 @@
 #include "gpu.h"
 #include "words.h"
 
-enum { WEIGHTS = 256, USER_FAILURE = -1234, NEVER = -1 };
+enum { WEIGHTS = 256, LARGE = 2048, USER_FAILURE = -1234, NEVER = -1 };
 
 static struct options {
     const char *directory;
@@ -41,7 +41,7 @@ static struct options {
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
-    bool drain_on_term, hang_at_start, poll, epilogue, device;
+    bool drain_on_term, hang_at_start, poll, epilogue, device, large;
 } options = {.epochs = 3,
              .step_us = 2000,
              .fail_at = NEVER,
@@ -66,7 +66,7 @@ static const char usage[] =
     "  [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
     "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
-    "  [--hang-at-start] [--poll] [--device] DIR\n";
+    "  [--hang-at-start] [--poll] [--device] [--large] DIR\n";
 
 static void sleep_us(long us)
 {
@@ -141,12 +141,16 @@ static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
 
 static hvd_status_t add_up(void)
 {
-    int64_t values[2] = {hvd_rank() + 1, (int64_t)model.step};
+    static int64_t values[LARGE]; /* but for two of them all 0 */
     int64_t size = hvd_size(), want = size * (size + 1) / 2;
+    size_t count = options.large ? LARGE : 2;
+
+    values[0] = hvd_rank() + 1;
+    values[1] = (int64_t)model.step;
 
     if (differs(options.kind_at))
         return hvd_barrier();
-    HVD_TRY(allreduce(values, differs(options.count_at) ? 1 : 2,
+    HVD_TRY(allreduce(values, differs(options.count_at) ? 1 : count,
                       differs(options.dtype_at) ? HVD_FLOAT64 : HVD_INT64,
                       differs(options.op_at) ? HVD_MAX : HVD_SUM));
     if (values[0] != want)
@@ -368,6 +372,7 @@ static const struct word words[] = {
     {"hang-at-start", .flag = &options.hang_at_start},
     {"poll", .flag = &options.poll},
     {"device", .flag = &options.device},
+    {"large", .flag = &options.large},
 };
 
 static void parse(int argc, char **argv)
