@@ -273,7 +273,7 @@ int main(void)
     Suite *suite = suite_create("autotune");
     TCase *tc = tcase_create("all");
 
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, 240);
     tcase_add_test(tc, settles_and_is_handed_on);
     tcase_add_test(tc, who_says_nothing_leaves_the_default);
     tcase_add_test(tc, any_byte_is_a_setting);
