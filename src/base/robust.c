@@ -97,13 +97,15 @@ void robust_detach(struct robust *robust)
 
 /* ---- the holder ---------------------------------------------------------- */
 
-/* Another file may have this number, if a program has closed descriptors. */
+/* Another file may have this number, if a program has closed descriptors. The
+ * system may have sealed it further (vm.memfd_noexec). */
 static bool is_lock(int fd)
 {
+    int seals = fcntl(fd, F_GET_SEALS);
     struct robust is;
     struct stat st;
 
-    return fcntl(fd, F_GET_SEALS) == SEALS && fstat(fd, &st) == 0 &&
+    return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 &&
            st.st_size == (off_t)sizeof(is) &&
            pread(fd, &is, sizeof(is), 0) == (ssize_t)sizeof(is) &&
            is.magic == MAGIC;

@@ -196,6 +196,27 @@ START_TEST(second_holder_is_refused)
 }
 END_TEST
 
+/* As with vm.memfd_noexec, which seals each file: Linux 6.3. */
+START_TEST(lock_is_one_whatever_else_is_sealed)
+{
+    enum { NOEXEC_SEAL = 8 };
+    int sealed = memfd_create("sealed", MFD_ALLOW_SEALING | NOEXEC_SEAL);
+    struct robust *other;
+    char page[4096];
+    ssize_t n = pread(fd, page, sizeof(page), 0);
+
+    if (sealed < 0)
+        return;
+    ck_assert_int_gt(n, 0);
+    ck_assert_int_eq(write(sealed, page, (size_t)n), n);
+    ck_assert_int_eq(fcntl(sealed, F_ADD_SEALS, fcntl(fd, F_GET_SEALS)), 0);
+    other = robust_attach(sealed);
+    ck_assert_ptr_nonnull(other);
+    robust_detach(other);
+    close(sealed);
+}
+END_TEST
+
 /* A program has closed the descriptor, and its number is another file's. */
 START_TEST(another_file_is_left_alone)
 {
@@ -231,6 +252,7 @@ int main(void)
     tcase_add_test(tc, childs_end_is_not_seen);
     tcase_add_test(tc, orderly_end_is_none);
     tcase_add_test(tc, second_holder_is_refused);
+    tcase_add_test(tc, lock_is_one_whatever_else_is_sealed);
     tcase_add_test(tc, another_file_is_left_alone);
     suite_add_tcase(suite, tc);
     return support_run(suite);
