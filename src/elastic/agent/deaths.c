@@ -251,6 +251,8 @@ bool deaths_watch(struct deaths *d, uint64_t worker, pid_t pid,
                   struct robust *robust)
 {
     struct watcher *w = d ? d->first : NULL;
+    struct watch *watch;
+    struct waitv unused;
 
     while (w && !find(w, 0))
         w = w->next;
@@ -261,8 +263,9 @@ bool deaths_watch(struct deaths *d, uint64_t worker, pid_t pid,
         return false;
     }
     pthread_mutex_lock(&d->lock);
-    *find(w,
-          0) = (struct watch){.worker = worker, .pid = pid, .robust = robust};
+    watch = find(w, 0);
+    *watch = (struct watch){.worker = worker, .pid = pid, .robust = robust};
+    look(d, watch, &unused); /* it may be held already */
     pthread_mutex_unlock(&d->lock);
     wake(w);
     return true;

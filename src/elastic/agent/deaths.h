@@ -21,8 +21,8 @@ struct deaths;
 
 struct death {
     uint64_t worker;
-    bool direct; /* the lock was held by a thread of the worker's own pid, not
-                    by a process below it */
+    bool direct; /* the lock was seen held by a thread of the worker's own pid,
+                    not by a process below it */
 };
 
 /* NULL: no memory, no descriptor. Each of the functions takes NULL, too.
