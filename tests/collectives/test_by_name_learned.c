@@ -251,7 +251,9 @@ END_TEST
 
 /* --- the end of an order --- */
 
-/* Rank 1 is gone when the others ask whether it has what is next. */
+/* Rank 1 is gone when the others ask whether it has what is next. It goes once
+ * all ranks are through: a rank that still waits for the last step would lose
+ * that one. arg: a barrier of all ranks. */
 static bool lose_one(struct group *g, int rank, void *arg)
 {
     struct hvd_request *request;
@@ -263,6 +265,7 @@ static bool lose_one(struct group *g, int rank, void *arg)
         EXPECT(request_wait(request) == HVD_OK);
         EXPECT(x == sum_of(g, 1));
     }
+    pthread_barrier_wait(arg);
     if (rank == 1) {
         group_rank_destroy(g, rank);
         return true;
@@ -276,12 +279,15 @@ static bool lose_one(struct group *g, int rank, void *arg)
 
 START_TEST(a_rank_that_is_lost_ends_it)
 {
+    pthread_barrier_t through;
     struct group g;
 
     for (int size = 2; size <= 3; size++) {
+        pthread_barrier_init(&through, NULL, (unsigned)size);
         group_init(&g, size);
-        group_run(&g, lose_one, NULL);
+        group_run(&g, lose_one, &through);
         group_fini(&g);
+        pthread_barrier_destroy(&through);
     }
 }
 END_TEST
