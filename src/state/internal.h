@@ -48,7 +48,7 @@ enum entry_kind {
 };
 
 struct entry {
-    char *name;
+    char *name; /* NULL: removed, and in the list until state_settle() */
     enum entry_kind kind;
     uint64_t serial; /* unique within the state, grows in registration order */
     void *ptr;       /* SHARED, LOCAL, DEVICE: [nbytes], the user's */
@@ -121,9 +121,13 @@ struct device_part {
 struct hvd_state {
     struct entry *entries;
     size_t n_entries, entries_max;
+    size_t n_removed; /* of them */
+    size_t *index;    /* [n_index], a power of two: where the names are in
+                         `entries`, 1 + that; 0: free */
+    size_t n_index, index_max;
     size_t n_device; /* entries */
     uint64_t next_serial;
-    uint8_t layout[STATE_DIGEST_NBYTES];
+    uint8_t layout[STATE_DIGEST_NBYTES]; /* once it is settled */
     size_t *sizes; /* of the entries, while a snapshot is prepared */
     size_t sizes_max;
     struct callbacks on_commit, on_restore, on_sync;
@@ -148,6 +152,11 @@ static inline bool entry_is_shared(const struct entry *entry)
 {
     return entry->kind != ENTRY_LOCAL;
 }
+
+/* Strike the removed entries from the list. Ahead of all that visits it: where
+ * a save, restore or sync begins (state_enter), so that a program may remove
+ * many at the cost of one. */
+void state_settle(hvd_state_t *state);
 
 /* Memory and records for `state`'s entries as they are now: sizes [n_entries]
  * in registration order. HVD_ERR_NOMEM: the snapshot holds nothing any more. */

@@ -14,6 +14,8 @@
 #include "state/device_entries.h"
 #include "state/internal.h"
 
+enum { INDEX_MIN = 64 };
+
 static const char *const kind_names[] = {
     [ENTRY_SHARED] = "shared", [ENTRY_LOCAL] = "local",
     [ENTRY_OBJECT] = "object", [ENTRY_SAMPLER] = "sampler",
@@ -46,6 +48,7 @@ void hvd_state_destroy(hvd_state_t *state)
     for (size_t i = 0; i < state->n_entries; i++)
         free(state->entries[i].name);
     free(state->entries);
+    free(state->index);
     free(state->sizes);
     free(state->on_commit.items);
     free(state->on_restore.items);
@@ -72,11 +75,82 @@ static void layout_extend(uint8_t *digest, const struct entry *entry)
     memcpy(digest, canonical.digest, STATE_DIGEST_NBYTES);
 }
 
+/* --- entries by name: open addressing, at most half full --- */
+
+static size_t slot_of(const hvd_state_t *state, const char *name)
+{
+    return (size_t)XXH3_64bits(name, strlen(name)) & (state->n_index - 1);
+}
+
+static void enter(hvd_state_t *state, size_t i)
+{
+    size_t slot = slot_of(state, state->entries[i].name);
+
+    while (state->index[slot] != 0)
+        slot = (slot + 1) & (state->n_index - 1);
+    state->index[slot] = i + 1;
+}
+
+/* None of the entries is a removed one. */
+static void enter_all(hvd_state_t *state)
+{
+    for (size_t slot = 0; slot < state->n_index; slot++)
+        state->index[slot] = 0;
+    for (size_t i = 0; i < state->n_entries; i++)
+        enter(state, i);
+}
+
+void state_settle(hvd_state_t *state)
+{
+    size_t n = 0;
+
+    if (state->n_removed == 0)
+        return;
+    memset(state->layout, 0, sizeof(state->layout));
+    for (size_t i = 0; i < state->n_entries; i++) {
+        if (!state->entries[i].name)
+            continue;
+        state->entries[n] = state->entries[i];
+        layout_extend(state->layout, &state->entries[n++]);
+    }
+    state->n_entries = n;
+    state->n_removed = 0;
+    enter_all(state);
+}
+
+/* One more entry. Removed ones make room first where they are many, so that a
+ * program that adds and removes without a commit does not grow. false: no
+ * memory. */
+static bool make_room(hvd_state_t *state)
+{
+    size_t want = state->n_index > 0 ? 2 * state->n_index : INDEX_MIN;
+
+    if (state->n_removed > state->n_entries / 2)
+        state_settle(state);
+    if (!array_reserve(&state->entries, &state->entries_max,
+                       state->n_entries + 1))
+        return false;
+    if (2 * (state->n_entries + 1) <= state->n_index)
+        return true;
+    if (!array_reserve(&state->index, &state->index_max, want))
+        return false;
+    state->n_index = want;
+    state_settle(state);
+    enter_all(state);
+    return true;
+}
+
 static struct entry *find(const hvd_state_t *state, const char *name)
 {
-    for (size_t i = 0; i < state->n_entries; i++)
-        if (strcmp(state->entries[i].name, name) == 0)
-            return &state->entries[i];
+    size_t slot = state->n_index > 0 ? slot_of(state, name) : 0;
+
+    while (state->n_index > 0 && state->index[slot] != 0) {
+        struct entry *entry = &state->entries[state->index[slot] - 1];
+
+        if (entry->name && strcmp(entry->name, name) == 0)
+            return entry;
+        slot = (slot + 1) & (state->n_index - 1);
+    }
     return NULL;
 }
 
@@ -104,15 +178,15 @@ static hvd_status_t add(hvd_state_t *state, const char *name,
                          length, ENTRY_NAME_MAX);
     if (find(state, name))
         return error_set(HVD_ERR_INVALID, "entry '%s' exists already", name);
-    if (!array_reserve(&state->entries, &state->entries_max,
-                       state->n_entries + 1))
+    if (!make_room(state))
         return error_set(HVD_ERR_NOMEM, "entry '%s': out of memory", name);
     copy = strdup(name);
     if (!copy)
         return error_set(HVD_ERR_NOMEM, "entry '%s': out of memory", name);
-    entry = &state->entries[state->n_entries++];
+    entry = &state->entries[state->n_entries];
     *entry = *like;
     entry->name = copy;
+    enter(state, state->n_entries++);
     entry->serial = state->next_serial++;
     state->n_device += entry->kind == ENTRY_DEVICE;
     layout_extend(state->layout, entry);
@@ -220,14 +294,9 @@ hvd_status_t hvd_state_remove(hvd_state_t *state, const char *name)
     if (!entry)
         return error_set(HVD_ERR_INVALID, "no entry '%s'", name);
     free(entry->name);
+    entry->name = NULL;
+    state->n_removed++;
     state->n_device -= entry->kind == ENTRY_DEVICE;
-    state->n_entries--;
-    memmove(entry, entry + 1,
-            (size_t)(state->entries + state->n_entries - entry) *
-                sizeof(*entry));
-    memset(state->layout, 0, sizeof(state->layout));
-    for (size_t i = 0; i < state->n_entries; i++)
-        layout_extend(state->layout, &state->entries[i]);
     return HVD_OK;
 }
 
@@ -273,7 +342,8 @@ hvd_status_t hvd_state_on_reset(hvd_state_t *state,
 
 void state_reset(hvd_state_t *state, const hvd_reset_info_t *info)
 {
-    /* who was not restored (a change of hosts) may have read ahead */
+    state_settle(state);
+    /* a rank that was not restored (a change of hosts) may have read ahead */
     for (size_t i = 0; i < state->n_entries; i++)
         if (state->entries[i].kind == ENTRY_SAMPLER)
             sampler_rewind(state->entries[i].sampler);
@@ -331,9 +401,10 @@ static void layout_text(const hvd_state_t *state, char *text, size_t max)
         memcpy(text + (t.n < max - 4 ? t.n : max - 4), "...", sizeof("..."));
 }
 
-void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
+void state_layout(hvd_state_t *state, uint8_t *digest, char *text,
                   size_t text_max)
 {
+    state_settle(state);
     memcpy(digest, state->layout, STATE_DIGEST_NBYTES);
     if (text_max > 0)
         layout_text(state, text, text_max);

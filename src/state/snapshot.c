@@ -168,6 +168,7 @@ hvd_status_t state_enter(hvd_state_t *state, const char *what)
         return error_set(HVD_ERR_STATE,
                          "%s: called from a callback of the same state", what);
     state->in_call = true;
+    state_settle(state);
     return HVD_OK;
 }
 

@@ -26,7 +26,7 @@ enum { STATE_DIGEST_NBYTES = 16, STATE_LAYOUT_TEXT_MAX = 400 };
 
 /* Names, order and kinds -> digest [16]; text: "weights shared, rng local, ..."
  * for the sentence (truncated with "..."). */
-void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
+void state_layout(hvd_state_t *state, uint8_t *digest, char *text,
                   size_t text_max);
 
 /* Id of the current snapshot, (0, 0) when there is none. Any thread. */

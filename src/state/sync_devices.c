@@ -190,12 +190,14 @@ hvd_status_t state_sync_devices(hvd_state_t *state, struct comm *comm,
                                 const struct state_devices *d, bool *apart_p)
 {
     const struct snapshot *s = served(state, d);
-    struct cargo c = s ? cargo_of_snapshot(s) : cargo_of_entries(state);
     uint8_t mine[VOTE_NBYTES];
     hvd_status_t status;
+    struct cargo c;
     bool all = false;
 
     *apart_p = false;
+    state_settle(state);
+    c = s ? cargo_of_snapshot(s) : cargo_of_entries(state);
     vote(state, d, &c, mine);
     status = gather(comm, d, mine, &all);
     if (status == HVD_OK && all)

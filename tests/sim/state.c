@@ -124,7 +124,7 @@ void state_reset(hvd_state_t *state, const hvd_reset_info_t *info)
     (void)info;
 }
 
-void state_layout(const hvd_state_t *state, uint8_t *digest, char *text,
+void state_layout(hvd_state_t *state, uint8_t *digest, char *text,
                   size_t text_max)
 {
     memset(digest, state->owner->layout, STATE_DIGEST_NBYTES);

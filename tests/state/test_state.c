@@ -346,66 +346,6 @@ START_TEST(state_nested_calls_are_refused_set_before_copy_is_not)
 }
 END_TEST
 
-START_TEST(state_resized_entry_restore_names_both_sizes)
-{
-    hvd_state_t *state = hvd_state_create();
-    char small[10] = "small", big[20] = "big";
-
-    ok(hvd_state_add(state, "buffer", small, sizeof(small)));
-    ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "buffer", big, sizeof(big)));
-    ck_assert_int_eq(state_restore(state), HVD_ERR_LAYOUT);
-    ck_assert_ptr_nonnull(
-        strstr(hvd_last_error(), "'buffer' has 20 bytes, 10 in"));
-    ck_assert_str_eq(big, "big");
-    ok(state_save(state, 1, 1));
-    strcpy(big, "changed");
-    ok(state_restore(state));
-    ck_assert_str_eq(big, "big");
-    hvd_state_destroy(state);
-}
-END_TEST
-
-START_TEST(state_moved_entry_is_restored_where_it_is_now)
-{
-    hvd_state_t *state = hvd_state_create();
-    int before = 1, after = 2;
-
-    ok(hvd_state_add(state, "x", &before, sizeof(before)));
-    ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "x", &after, sizeof(after)));
-    ok(state_restore(state));
-    ck_assert_int_eq(after, 1);
-    hvd_state_destroy(state);
-}
-END_TEST
-
-START_TEST(state_entries_come_and_go_between_commits)
-{
-    hvd_state_t *state = hvd_state_create();
-    int a = 1, b = 2, c = 3;
-
-    ok(hvd_state_add(state, "a", &a, sizeof(a)));
-    ok(hvd_state_add(state, "b", &b, sizeof(b)));
-    ok(state_save(state, 1, 1));
-    ok(hvd_state_remove(state, "a"));
-    a = b = 0;
-    ok(state_restore(state));
-    ck_assert_int_eq(a, 0);
-    ck_assert_int_eq(b, 2);
-    ok(hvd_state_add(state, "c", &c, sizeof(c)));
-    b = 0;
-    ck_assert_int_eq(state_restore(state), HVD_ERR_LAYOUT);
-    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "'c'"));
-    ck_assert_int_eq(b, 0);
-    ok(state_save(state, 1, 1));
-    c = 0;
-    ok(state_restore(state));
-    ck_assert_int_eq(c, 3);
-    hvd_state_destroy(state);
-}
-END_TEST
-
 START_TEST(state_snapshots_grow_with_entries)
 {
     hvd_state_t *state = hvd_state_create();
@@ -612,9 +552,6 @@ int main(void)
     tcase_add_test(tc, state_callbacks_run_in_their_call);
     tcase_add_test(tc, state_callback_error_has_the_sentence_of_the_call_in_it);
     tcase_add_test(tc, state_nested_calls_are_refused_set_before_copy_is_not);
-    tcase_add_test(tc, state_resized_entry_restore_names_both_sizes);
-    tcase_add_test(tc, state_moved_entry_is_restored_where_it_is_now);
-    tcase_add_test(tc, state_entries_come_and_go_between_commits);
     tcase_add_test(tc, state_snapshots_grow_with_entries);
     tcase_add_test(tc, state_impossible_size_is_no_memory_older_commit_intact);
     tcase_add_test(tc, state_layout_depends_on_names_order_and_kinds);
