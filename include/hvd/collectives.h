@@ -368,14 +368,16 @@ HVD_API hvd_status_t hvd_collective_post(const hvd_collective_args_t *args,
  * that have data: a mean over what there is, where Horovod's becomes smaller
  * the more ranks are through (HVD_COLLECTIVE_AVERAGE_OF_ALL).
  *
- * Its own calls by name come first: until all ranks have posted those, too, it
- * takes part in nothing else. Others post calls by name alone meanwhile, and do
- * not commit: what waits for all ranks waits for this one. Other kinds return
- * HVD_ERR_MISMATCH to those that post them. Called by the issuing thread; no
- * other may post by name until it returns (HVD_ERR_STATE).
+ * Its own calls by name that others have yet to post are completed when they
+ * have posted them, or have joined as well: the last calls of several ranks may
+ * have names that no other rank uses. Others post calls by name alone
+ * meanwhile, and do not commit: what waits for all ranks waits for this one.
+ * Other kinds that a rank that has joined has not posted return
+ * HVD_ERR_MISMATCH to those that have. Called by the issuing thread; no other
+ * may post by name until it returns (HVD_ERR_STATE).
  *
  * last_rank_p   may be NULL; the rank that joined last, the same on all ranks:
- *               it has seen the most data. Of several, any.
+ *               it has made the most calls by name. Of several, any.
  * Returns HVD_OK, all have joined, and each may post again; HVD_ERR_STATE (also
  * on another thread); HVD_PEER_LOST, and what else ends a generation. */
 HVD_API hvd_status_t hvd_join(int *last_rank_p) HVD_MUST_CHECK;

@@ -74,7 +74,7 @@ struct by_name {
     uint64_t waits_us; /* since when this rank has something posted, and not
                           what is next; 0: it is not known yet */
     struct hvd_request *join; /* this rank joins; NULL */
-    size_t n_joined;          /* ranks, while batches run */
+    size_t n_joined;          /* ranks, while batches run: nothing is fused */
     uint8_t *stand_in;        /* by_name_joined.c */
     size_t stand_in_max;
     const void **sendbufs; /* of a fused one's tensors */

@@ -91,15 +91,15 @@ hvd_status_t by_name_stand_in(struct by_name *b, const struct batch_item *item,
 }
 
 /* By how many the sum is divided; 1: it is none. */
-static int divisor_of(const struct by_name *b, const struct signature *s)
+static int divisor_of(const struct by_name *b, const struct batch_item *item)
 {
-    int size = b->comm->config.size;
+    const struct signature *s = &item->signature;
 
     if (s->op != HVD_AVERAGE || s->kind != COLLECTIVE_ALLREDUCE)
         return 1;
     if (s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL)
-        return size;
-    return size - (int)b->n_joined;
+        return b->comm->config.size;
+    return (int)item->n_data;
 }
 
 /* On a device it has to be done before the result goes there. */
@@ -115,7 +115,7 @@ void by_name_begin_joined(const struct by_name *b,
                           const struct batch_item *item)
 {
     struct hvd_request *r = item->call;
-    int n = divisor_of(b, &item->signature);
+    int n = divisor_of(b, item);
 
     r->args.op = op_of(&item->signature);
     r->call.head.op = (uint8_t)r->args.op;
@@ -151,7 +151,7 @@ hvd_status_t by_name_finish_joined(const struct by_name *b,
                                    const struct batch_item *item)
 {
     struct hvd_request *r = item->call;
-    int n = divisor_of(b, &item->signature);
+    int n = divisor_of(b, item);
 
     if (r == NULL)
         return HVD_OK;

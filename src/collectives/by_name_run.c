@@ -360,6 +360,12 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
     return is_on_device(&args) ? wait_for_all(b, batch) : HVD_OK;
 }
 
+static bool some_stand_in(const struct by_name *b,
+                          const struct batch_item *item)
+{
+    return item->n_data < (size_t)b->comm->config.size;
+}
+
 /* Of one call. */
 static hvd_status_t begin_joined(struct by_name *b,
                                  const struct batch_item *item)
@@ -391,9 +397,9 @@ static hvd_status_t begin_batch(struct by_name *b)
     begin_times(b, batch);
     if (batch->first != batch->last)
         return begin_fused(b, batch);
-    if (b->n_joined > 0 && (r == NULL || r->n_tensors > 0))
+    if (some_stand_in(b, item) && (r == NULL || r->n_tensors > 0))
         return begin_joined(b, item);
-    if (b->n_joined > 0)
+    if (some_stand_in(b, item))
         by_name_begin_joined(b, item);
     if (is_on_device(&r->args))
         HVD_TRY(prepare_on_device(b, r));
@@ -414,7 +420,7 @@ static hvd_status_t finish_batch(struct by_name *b)
         const struct batch_item *item = &b->batches.items[i];
 
         next = item->next;
-        if (b->n_joined > 0)
+        if (some_stand_in(b, item))
             HVD_TRY(by_name_finish_joined(b, item));
         if (item->call != NULL)
             complete(b, item->call, HVD_OK);
@@ -473,7 +479,8 @@ static void show_decided(struct hvd_request *r)
 static bool decide(struct by_name *b, const struct negotiated *d)
 {
     struct hvd_request *r = d->call;
-    bool refused = b->n_joined > 0 && !by_name_runs_joined(&d->signature);
+    bool refused = d->n_data < (size_t)b->comm->config.size &&
+                   !by_name_runs_joined(&d->signature);
 
     if (r == NULL)
         return !d->disputed && !refused;
@@ -514,6 +521,7 @@ static hvd_status_t run_decided(struct by_name *b, const struct negotiated *d,
 {
     size_t elem = hvd_dtype_size((hvd_dtype_t)d->signature.dtype);
     struct hvd_request *r = d->call;
+    struct batch_item item;
 
     if (carried) {
         request_show(r, TIMELINE_NEGOTIATE, r->posted_ns,
@@ -525,9 +533,10 @@ static hvd_status_t run_decided(struct by_name *b, const struct negotiated *d,
     }
     if (r != NULL)
         show_decided(r);
-    return batches_add(&b->batches, &d->signature, elem, r)
-               ? HVD_OK
-               : by_name_no_memory(b);
+    item = (struct batch_item){
+        .signature = d->signature, .call = r, .n_data = d->n_data};
+    return batches_add(&b->batches, &item, elem) ? HVD_OK
+                                                 : by_name_no_memory(b);
 }
 
 static hvd_status_t take_decisions(struct by_name *b)

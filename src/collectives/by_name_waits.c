@@ -62,16 +62,17 @@ static void add_wait(const struct hvd_request *r, void *arg)
         describe_wait(r, digest, &all->waits[at]);
 }
 
-/* A rank that joins stands in for others when its own calls are decided. */
+/* Nobody waits for a rank that has joined, and it waits for all to join. */
 void by_name_add_waits(const struct comm *comm, struct by_name_waits *all)
 {
     const struct comm *names = atomic_load(&comm->names);
-    size_t before = all->n_all;
 
     if (names == NULL)
         return;
     pthread_mutex_lock(&names->by_name->lock);
-    flying_visit(&names->by_name->flying, add_wait, all);
-    all->joined |= names->by_name->joined && all->n_all == before;
+    if (names->by_name->joined)
+        all->joined = true;
+    else
+        flying_visit(&names->by_name->flying, add_wait, all);
     pthread_mutex_unlock(&names->by_name->lock);
 }

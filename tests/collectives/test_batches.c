@@ -28,7 +28,10 @@ static void check_batches(struct batches *b, const int *want)
 
 static void add(struct batches *b, int number, struct signature s)
 {
-    ck_assert(batches_add(b, &s, 4, (void *)(uintptr_t)number));
+    const struct batch_item item = {.signature = s,
+                                    .call = (void *)(uintptr_t)number};
+
+    ck_assert(batches_add(b, &item, 4));
 }
 
 static void add_all(struct batches *b)

@@ -259,6 +259,108 @@ START_TEST(calls_in_flight_are_completed_first)
 }
 END_TEST
 
+/* --- own calls that others never post --- */
+
+enum { ROUNDS = 30 };
+
+/* Each rank's last step has a name that no other rank uses, and one that all
+ * but rank 0 use. Rank 2, if there is one, goes on before it joins. */
+static bool post_last_calls(struct group *g, int rank, int round)
+{
+    struct comm *comm = g->comms[rank];
+    float own = (float)rank + 1, most = (float)rank, mean = (float)rank;
+    struct hvd_request *requests[3];
+    struct collective_args args = sum_args(&mean, &mean, 1);
+    char name[32];
+    int last;
+
+    args.dtype = HVD_FLOAT32;
+    args.op = HVD_AVERAGE;
+    args.name = "mean";
+    snprintf(name, sizeof(name), "only%d of %d", rank, round % 3);
+    EXPECT(post_named(comm, name, &own, 1, &requests[0]) == HVD_OK);
+    if (rank > 0)
+        EXPECT(post_named(comm, "most", &most, 1, &requests[1]) == HVD_OK);
+    if (rank > 0)
+        EXPECT(by_name_post(comm, &args, NULL, &requests[2]) == HVD_OK);
+    for (int i = 0; i < 5 && rank == 2; i++) {
+        struct hvd_request *r;
+        float x = 7;
+
+        EXPECT(post_named(comm, "more", &x, 1, &r) == HVD_OK);
+        EXPECT(request_wait(r) == HVD_OK);
+        EXPECT(x == 7);
+    }
+    EXPECT(by_name_join(comm, &last) == HVD_OK);
+    EXPECT(last >= 0 && last < g->size && (g->size != 3 || last == 2));
+    EXPECT(request_wait(requests[0]) == HVD_OK && own == (float)rank + 1);
+    if (rank == 0)
+        return true;
+    EXPECT(request_wait(requests[1]) == HVD_OK);
+    EXPECT(most == (float)(g->size * (g->size - 1) / 2));
+    EXPECT(request_wait(requests[2]) == HVD_OK);
+    EXPECT_SAY(mean == (float)g->size / 2, "rank %d: %g", rank, (double)mean);
+    return true;
+}
+
+static bool join_behind_own_calls(struct group *g, int rank, void *arg)
+{
+    for (int round = 0; round < ROUNDS; round++)
+        EXPECT(post_last_calls(g, rank, round));
+    return true;
+}
+
+START_TEST(each_stands_in_for_the_last_calls_of_others)
+{
+    struct group g;
+
+    for (int size = 2; size <= 3; size++) {
+        group_init(&g, size);
+        group_run(&g, join_behind_own_calls, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* A call of another kind that all have posted runs, whoever has joined; the
+ * mean of one that a rank has posted and then joined is of its data as well. */
+static bool join_behind_all_kinds(struct group *g, int rank, void *arg)
+{
+    struct collective_args args = {.struct_size = sizeof(args),
+                                   .kind = HVD_COLLECTIVE_BROADCAST,
+                                   .count = 1,
+                                   .dtype = HVD_FLOAT32,
+                                   .name = "b"};
+    struct hvd_request *r, *kept;
+    float x, kept_x;
+    int last;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        x = 1;
+        kept_x = (float)rank;
+        args.recvbuf = &kept_x;
+        if (rank == 1) { /* until rank 0 has joined */
+            EXPECT(post_named(g->comms[rank], "x", &x, 1, &r) == HVD_OK);
+            EXPECT(request_wait(r) == HVD_OK && x == 1);
+        }
+        EXPECT(by_name_post(g->comms[rank], &args, NULL, &kept) == HVD_OK);
+        EXPECT(by_name_join(g->comms[rank], &last) == HVD_OK && last == 1);
+        EXPECT(request_wait(kept) == HVD_OK);
+        EXPECT(kept_x == 0);
+    }
+    return true;
+}
+
+START_TEST(what_all_have_posted_runs_whoever_has_joined)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, join_behind_all_kinds, NULL);
+    group_fini(&g);
+}
+END_TEST
+
 /* --- what is refused --- */
 
 static bool post_others(struct group *g, int rank, void *arg)
@@ -461,6 +563,8 @@ int main(void)
     tcase_add_test(tc, each_op_is_of_those_that_have_data);
     tcase_add_test(tc, groups_scales_and_16_bits_as_well);
     tcase_add_test(tc, calls_in_flight_are_completed_first);
+    tcase_add_test(tc, each_stands_in_for_the_last_calls_of_others);
+    tcase_add_test(tc, what_all_have_posted_runs_whoever_has_joined);
     tcase_add_test(tc, other_kinds_are_refused_on_those_that_post_them);
     tcase_add_test(tc, those_that_have_data_may_differ);
     tcase_add_test(tc, nothing_is_posted_behind_a_join);

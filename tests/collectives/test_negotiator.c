@@ -337,6 +337,48 @@ END_TEST
 
 /* From the third step on two ranks need no round, and one never asked anybody.
  */
+/* Ranks 0 and 1 join with a call of their own each, rank 2 with none. */
+START_TEST(ranks_that_join_stand_in_for_each_others_own_calls)
+{
+    struct negotiated next;
+    int last, found = 0;
+    struct table t;
+
+    open_table(&t, 3, 8);
+    post(&t, 0, 4, 100);
+    post(&t, 1, 5, 200);
+    negotiator_join(t.ranks[0]);
+    negotiator_join(t.ranks[1]);
+    ck_assert(play_round(&t)); /* the names get places */
+    ck_assert(!play_round(&t));
+    ck_assert_uint_eq(negotiator_n_joined(t.ranks[2]), 2);
+    ck_assert(!negotiator_next(t.ranks[0], &next));
+    negotiator_join(t.ranks[2]);
+    ck_assert(negotiator_has_news(t.ranks[2]));
+    ck_assert(play_round(&t)); /* records tell which rank has posted what */
+    while (negotiator_next(t.ranks[2], &next)) {
+        ck_assert(next.call == NULL && !next.disputed && next.n_data == 1);
+        ck_assert_uint_eq(next.signature.count, found++ == 0 ? 100 : 200);
+    }
+    ck_assert_int_eq(found, 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(negotiator_next(t.ranks[i], &next));
+        ck_assert((next.call != NULL) == (i == 0) && next.n_data == 1);
+        ck_assert(negotiator_next(t.ranks[i], &next));
+        ck_assert((next.call != NULL) == (i == 1) && next.n_data == 1);
+        ck_assert(!negotiator_all_joined(t.ranks[i], &last));
+        ck_assert(negotiator_has_news(t.ranks[i]));
+    }
+    ck_assert(!play_round(&t));
+    for (int i = 0; i < 3; i++) {
+        ck_assert(negotiator_all_joined(t.ranks[i], &last) && last == 1);
+        ck_assert(!negotiator_next(t.ranks[i], &next));
+        ck_assert(!negotiator_has_news(t.ranks[i]));
+    }
+    close_table(&t);
+}
+END_TEST
+
 START_TEST(alone_no_order_is_followed)
 {
     struct negotiated next;
@@ -509,6 +551,7 @@ int main(void)
     tcase_add_test(tc, a_call_survives_the_loss_of_its_place);
     tcase_add_test(tc, ranks_that_all_drain_over_different_names_are_stuck);
     tcase_add_test(tc, a_drain_is_no_trouble_where_all_have_posted);
+    tcase_add_test(tc, ranks_that_join_stand_in_for_each_others_own_calls);
     tcase_add_test(tc, alone_no_order_is_followed);
     tcase_add_test(tc, what_this_rank_has_of_what_is_next_is_known);
     tcase_add_test(tc, a_long_order_takes_several_questions);

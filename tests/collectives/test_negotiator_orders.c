@@ -59,7 +59,7 @@ struct decision {
     int name;
     bool disputed;
     int first_rank, other_rank;
-    size_t n_joined;
+    size_t n_data;
 };
 
 struct play {
@@ -319,7 +319,7 @@ static void judge(struct play *p, int at, const struct decision *d)
     int i = index_in(step, d->name), n = n_lacking(p, at), rank;
 
     CHECK(p, i >= 0);
-    CHECK(p, d->n_joined == (size_t)n);
+    CHECK(p, d->n_data == (size_t)(p->size - n));
     rank = step->differs[i];
     CHECK(p, d->disputed ==
                  (rank >= 0 && !p->players[rank].lacks[at] && p->size - n > 1));
@@ -340,11 +340,11 @@ static void take_decision(struct play *p, struct player *r,
     d.disputed = next->disputed;
     d.first_rank = next->disputed ? next->first_rank : 0;
     d.other_rank = next->disputed ? next->other_rank : 0;
-    d.n_joined = negotiator_n_joined(r->n);
+    d.n_data = next->n_data;
     if (r->n_log == p->n_log)
         p->log[p->n_log++] = d;
     CHECK(p, memcmp(&p->log[r->n_log++], &d, sizeof(d)) == 0);
-    CHECK(p, next->call != NULL || (r->joins && r->n_open == 0));
+    CHECK(p, next->call != NULL || r->joins);
     if (next->call == NULL)
         return;
     CHECK(p, (int)(uintptr_t)next->call - 1 == name);

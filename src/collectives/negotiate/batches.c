@@ -61,9 +61,10 @@ static void begin(struct batches *b, size_t item, uint64_t nbytes)
     b->all[b->n++] = (struct batch){item, item, nbytes, 0};
 }
 
-bool batches_add(struct batches *b, const struct signature *s,
-                 size_t elem_nbytes, void *call)
+bool batches_add(struct batches *b, const struct batch_item *new_item,
+                 size_t elem_nbytes)
 {
+    const struct signature *s = &new_item->signature;
     uint64_t nbytes = s->count * elem_nbytes;
     size_t *open = open_of(b, s), item = b->n_items;
     struct batch *batch;
@@ -71,7 +72,8 @@ bool batches_add(struct batches *b, const struct signature *s,
     if (!array_reserve(&b->items, &b->items_max, b->n_items + 1) ||
         !array_reserve(&b->all, &b->max, b->n + 1))
         return false;
-    b->items[b->n_items++] = (struct batch_item){*s, call, BATCH_END};
+    b->items[b->n_items] = *new_item;
+    b->items[b->n_items++].next = BATCH_END;
     if (!may_fuse(b, s, nbytes)) {
         begin(b, item, nbytes);
         return true;

@@ -19,8 +19,9 @@ enum { BATCH_KEYS = 8 * 8 }; /* dtypes and ops */
 
 struct batch_item {
     struct signature signature;
-    void *call;  /* NULL: another rank's */
-    size_t next; /* of its batch; BATCH_END: it is the last */
+    void *call;    /* NULL: others' */
+    size_t n_data; /* ranks that have posted it */
+    size_t next;   /* of its batch; BATCH_END: it is the last */
 };
 
 struct batch {
@@ -43,9 +44,9 @@ void batches_fini(struct batches *b);
 /* From now on: fused up to `threshold` bytes. */
 void batches_clear(struct batches *b, uint64_t threshold);
 
-/* false: no memory, nothing changed. */
-bool batches_add(struct batches *b, const struct signature *signature,
-                 size_t elem_nbytes, void *call);
+/* item: its signature, call and n_data. false: no memory, nothing changed. */
+bool batches_add(struct batches *b, const struct batch_item *item,
+                 size_t elem_nbytes);
 
 /* Is there one that has not begun? */
 bool batches_any(const struct batches *b);

@@ -11,8 +11,8 @@
 enum {
     NEW_NAMES = 0, /* of a round: how many new names, as bits_of() */
     DRAINS = 1,    /* no more will come */
-    JOINED = NEGOTIATOR_CALLERS + NEGOTIATOR_CALLERS_NBYTES, /* [size]: this
-                                rank has, 0 */
+    JOINED = NEGOTIATOR_CALLERS + NEGOTIATOR_CALLERS_NBYTES, /* [size]: of
+                                each rank, enum joining */
     ROUND_NBYTES_MIN = 1024, /* so that most jobs have one size of rounds */
     NO_NEW_NAMES = 255,
     NEW_NAMES_BITS_MAX = 10, /* more take another exchange */
@@ -20,7 +20,7 @@ enum {
 };
 
 /* Contributions. */
-enum { ABSENT = 0, DIFFERS = 1, READY = 2 };
+enum { ABSENT = 0, DIFFERS = 1, READY = 2, STANDS_IN = 3 };
 
 /* --- life --- */
 
@@ -35,16 +35,18 @@ struct negotiator *negotiator_create(int rank, int size, size_t capacity)
     n->size = (size_t)size;
     n->capacity = capacity;
     n->oldest = n->youngest = n->last_joined = NONE;
+    n->join_told = HAS_DATA;
     learned_init(&n->learned);
     if (!array_reserve(&n->buckets, &n->buckets_max, BUCKETS_MIN) ||
-        !array_reserve(&n->joined, &n->joined_max, n->size)) {
+        !array_reserve(&n->joined, &n->joined_max, n->size) ||
+        !array_reserve(&n->n_calls, &n->calls_max, n->size)) {
         negotiator_destroy(n);
         return NULL;
     }
     n->n_buckets = BUCKETS_MIN;
     for (size_t i = 0; i < n->n_buckets; i++)
         n->buckets[i] = NONE;
-    memset(n->joined, 0, n->size * sizeof(*n->joined));
+    memset(n->joined, HAS_DATA, n->size);
     return n;
 }
 
@@ -58,6 +60,7 @@ void negotiator_destroy(struct negotiator *n)
     array_free(&n->decided, &n->decided_max);
     array_free(&n->disputed, &n->disputed_max);
     array_free(&n->joined, &n->joined_max);
+    array_free(&n->n_calls, &n->calls_max);
     learned_fini(&n->learned);
     free(n);
 }
@@ -186,19 +189,13 @@ size_t negotiator_n_joined(const struct negotiator *n)
     return n->n_joined;
 }
 
-/* There is one. */
-static size_t first_of(const bool *joined, bool it_has)
-{
-    size_t rank = 0;
-
-    while (joined[rank] != it_has)
-        rank++;
-    return rank;
-}
-
 int negotiator_first_joined(const struct negotiator *n)
 {
-    return (int)first_of(n->joined, true);
+    int rank = 0;
+
+    while (n->joined[rank] == HAS_DATA)
+        rank++;
+    return rank;
 }
 
 bool negotiator_all_joined(const struct negotiator *n, int *last_p)
@@ -212,9 +209,11 @@ size_t negotiator_n_posted(const struct negotiator *n)
     return n->n_posted;
 }
 
-static bool joins_now(const struct negotiator *n)
+static enum joining joining_of(const struct negotiator *n)
 {
-    return n->joins && n->n_posted == 0;
+    if (!n->joins)
+        return HAS_DATA;
+    return n->n_posted > 0 ? HAS_CALLS : HAS_NOTHING;
 }
 
 /* A round of another size may go between other ranks: all join the first. */
@@ -223,7 +222,7 @@ bool negotiator_has_news(const struct negotiator *n)
     bool takes_part = n->n_posted > 0 || n->joins;
 
     return n->n_unplaced > 0 || n->n_untold > 0 ||
-           (joins_now(n) && !n->join_told) ||
+           joining_of(n) != n->join_told ||
            (takes_part && (negotiator_round_nbytes(n) != n->grown_to ||
                            n->drains != n->drain_told));
 }
@@ -258,7 +257,7 @@ static uint8_t contribution(const struct negotiator *n,
                             const struct place *place)
 {
     if (place->call == NULL)
-        return n->join_told ? READY : ABSENT;
+        return n->join_told == HAS_DATA ? ABSENT : STANDS_IN;
     return negotiator_is_as_agreed(place) ? READY : DIFFERS;
 }
 
@@ -268,11 +267,10 @@ void negotiator_round_begin(struct negotiator *n, uint8_t *out)
 
     HVD_ASSERT(n->next_decided == n->n_decided && !n->exchanges);
     memset(out, 0, negotiator_round_nbytes(n));
-    n->join_told = joins_now(n);
+    n->join_told = joining_of(n);
     memset(out + NEGOTIATOR_CALLERS, UINT8_MAX, NEGOTIATOR_CALLERS_NBYTES);
-    memset(out + JOINED, 1, n->size);
-    if (n->join_told)
-        out[JOINED + n->rank] = 0;
+    memset(out + JOINED, HAS_DATA, n->size);
+    out[JOINED + n->rank] = (uint8_t)n->join_told;
     out[NEW_NAMES] = (uint8_t)(NO_NEW_NAMES - bits_of(n->n_unplaced));
     for (size_t i = 0; i < n->n_places; i++) {
         places[i] = contribution(n, &n->places[i]);
@@ -284,7 +282,7 @@ void negotiator_round_begin(struct negotiator *n, uint8_t *out)
     n->grown_to = negotiator_round_nbytes(n);
 }
 
-void negotiator_decide(struct negotiator *n, int i, bool fails)
+static void enlist(struct negotiator *n, int i, bool fails)
 {
     struct place *place = &n->places[i];
 
@@ -295,6 +293,15 @@ void negotiator_decide(struct negotiator *n, int i, bool fails)
     n->decided[n->n_decided++] = i;
 }
 
+/* All ranks that have not joined have posted it, and no other. */
+void negotiator_decide(struct negotiator *n, int i)
+{
+    enlist(n, i, false);
+    n->places[i].n_data = n->size - n->n_joined;
+    for (size_t rank = 0; n->n_joined > 0 && rank < n->size; rank++)
+        n->n_calls[rank] += n->joined[rank] == HAS_DATA;
+}
+
 static void dispute(struct negotiator *n, int i)
 {
     if (n->places[i].state == PLACE_IDLE)
@@ -303,22 +310,35 @@ static void dispute(struct negotiator *n, int i)
     n->disputed[n->n_disputed++] = i;
 }
 
+/* The rank that has seen the most data. */
+static size_t richest(const struct negotiator *n)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < n->size; i++)
+        best = n->n_calls[i] >= n->n_calls[best] ? i : best;
+    return best;
+}
+
 static void note_joined(struct negotiator *n, const uint8_t *told)
 {
-    int newest = NONE;
+    size_t n_through = 0;
 
     n->n_joined = 0;
     for (size_t i = 0; i < n->size; i++) {
-        newest = told[i] == 0 && !n->joined[i] ? (int)i : newest;
-        n->joined[i] = told[i] == 0;
-        n->n_joined += n->joined[i];
+        n->n_joined += told[i] != HAS_DATA;
+        n_through += told[i] == HAS_NOTHING;
     }
-    n->last_joined = n->n_joined == n->size ? newest : NONE;
+    n->joined_have_calls = n_through < n->n_joined;
+    memcpy(n->joined, told, n->size);
+    n->last_joined = n_through == n->size ? (int)richest(n) : NONE;
     if (n->last_joined == NONE)
         return;
-    memset(n->joined, 0, n->size * sizeof(*n->joined));
+    memset(n->joined, HAS_DATA, n->size);
+    memset(n->n_calls, 0, n->size * sizeof(*n->n_calls));
     n->n_joined = 0;
-    n->joins = n->join_told = false;
+    n->joins = false;
+    n->join_told = HAS_DATA;
 }
 
 void negotiator_round_end(struct negotiator *n, const uint8_t *least)
@@ -328,11 +348,11 @@ void negotiator_round_end(struct negotiator *n, const uint8_t *least)
 
     n->n_decided = n->next_decided = n->n_disputed = 0;
     note_joined(n, least + JOINED);
-    /* all have joined: none has posted anything */
-    for (size_t i = 0; i < n->n_places && n->last_joined == NONE; i++)
-        if (places[i] == READY)
-            negotiator_decide(n, (int)i, false);
-        else if (places[i] == DIFFERS)
+    /* STANDS_IN: all have joined, and none has posted it */
+    for (size_t i = 0; i < n->n_places; i++)
+        if (places[i] == READY && !n->joined_have_calls)
+            negotiator_decide(n, (int)i);
+        else if (places[i] == READY || places[i] == DIFFERS)
             dispute(n, (int)i);
     n->n_records = bits > 0 ? (size_t)1 << (bits - 1) : 0;
     n->exchanges = bits > 0 || n->n_disputed > 0;
@@ -355,20 +375,19 @@ size_t negotiator_exchange_nbytes(const struct negotiator *n)
                : 0;
 }
 
-/* Records of disputed places come first; what new names leave is zero, and
- * those of a rank that has joined. */
+/* Records of disputed places come first, zero where this rank has not posted
+ * the call; what new names leave is zero as well. */
 void negotiator_exchange_begin(struct negotiator *n, uint8_t *out)
 {
     size_t n_new = n->n_unplaced < n->n_records ? n->n_unplaced : n->n_records;
 
     memset(out, 0, negotiator_exchange_nbytes(n));
-    if (n->join_told)
-        return;
     for (size_t k = 0; k < n->n_disputed; k++) {
         const struct place *place = &n->places[n->disputed[k]];
         struct negotiate_record record = {place->name, place->own};
 
-        negotiate_record_encode(&record, out);
+        if (place->call != NULL)
+            negotiate_record_encode(&record, out);
         out += NEGOTIATE_RECORD_NBYTES;
     }
     for (size_t k = 0; k < n_new; k++) {
@@ -388,27 +407,33 @@ record_of(const struct negotiator *n, const uint8_t *all, size_t rank, size_t k)
     return record;
 }
 
+/* Ranks that have not posted it have joined: there is one that has. */
 static void settle(struct negotiator *n, size_t k, const uint8_t *all)
 {
     int i = n->disputed[k];
     struct place *place = &n->places[i];
-    size_t rank = first_of(n->joined, false); /* else there is no dispute */
-    struct signature first = record_of(n, all, rank, k).signature;
+    bool fails = false;
+    size_t n_data = 0;
 
-    place->first_rank = (int)rank;
-    while (++rank < n->size) {
-        struct signature other = record_of(n, all, rank, k).signature;
+    for (size_t rank = 0; rank < n->size; rank++) {
+        struct signature s = record_of(n, all, rank, k).signature;
 
-        if (n->joined[rank] || signature_equal(&first, &other))
+        if (s.kind == 0)
             continue;
-        place->first = first;
-        place->other = other;
-        place->other_rank = (int)rank;
-        negotiator_decide(n, i, true);
-        return;
+        n->n_calls[rank] += n->n_joined > 0;
+        if (n_data++ == 0) {
+            place->first = s;
+            place->first_rank = (int)rank;
+        } else if (!fails && !signature_equal(&place->first, &s)) {
+            place->other = s;
+            place->other_rank = (int)rank;
+            fails = true;
+        }
     }
-    place->agreed = first;
-    negotiator_decide(n, i, false);
+    if (!fails)
+        place->agreed = place->first;
+    enlist(n, i, fails);
+    place->n_data = n_data;
 }
 
 /* The name of a place is another's from now on: a call of this rank by it has
@@ -521,6 +546,7 @@ bool negotiator_next(struct negotiator *n, struct negotiated *next_p)
         .first_rank = place->first_rank,
         .other_rank = place->other_rank,
         .other = place->other,
+        .n_data = place->n_data,
     };
     n->n_posted -= place->call != NULL;
     place->call = NULL;

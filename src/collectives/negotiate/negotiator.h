@@ -24,13 +24,16 @@
  * come.
  *
  *   contribution of a name's place in a round
- *     0  not posted                                all 2   run
- *     1  posted, and it is not what the place says  all > 0: a dispute: the
- *     2  posted, or this rank has joined            ranks' records decide
+ *     0  not posted                                least is 2: run
+ *     1  posted, and it is not what the place says  1: a dispute: the ranks'
+ *     2  posted                                        records decide
+ *     3  not posted, and this rank has joined       3: none has posted it
  *
  * A rank that has joined has no more data, and posts nothing until all have: it
- * is as if it had posted whatever others do. It counts as joined once its own
- * calls are decided; from the round on that tells so, all know it.
+ * stands in for what it has not posted. It may have calls of its own that
+ * others have yet to post; while one of those that have joined has, records
+ * tell which ranks have posted a call, as if there was a dispute. The join ends
+ * when all ranks have joined and no call is left.
  *
  * Places of names that have run may be given to others: the one that ran
  * longest ago first, once more than `capacity` are in use.
@@ -72,8 +75,8 @@ void negotiator_join(struct negotiator *n);
  */
 size_t negotiator_n_joined(const struct negotiator *n);
 int negotiator_first_joined(const struct negotiator *n);
-/* The last round told that all have; nobody has any more. *last_p: a rank of
- * those that were last. */
+/* The last round told that all have, and that no call is left; nobody has
+ * joined any more. *last_p: a rank that has posted most. */
 bool negotiator_all_joined(const struct negotiator *n, int *last_p);
 
 /* Calls posted that are not decided yet. */
@@ -143,9 +146,10 @@ void negotiator_answered(struct negotiator *n, size_t k);
 /* --- decisions --- */
 
 struct negotiated {
-    void *call;                 /* NULL: this rank has joined */
+    void *call;    /* NULL: this rank has joined, and stands in */
+    size_t n_data; /* ranks that have posted it; the others have joined */
     struct signature signature; /* what runs */
-    /* ranks differ: the call fails on all. The first that has not joined, whose
+    /* ranks differ: the call fails on all. The first that has posted it, whose
      * is above, and the first that differs from it */
     bool disputed;
     int first_rank, other_rank;

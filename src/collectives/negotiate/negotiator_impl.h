@@ -9,6 +9,13 @@
 
 enum { NONE = -1 };
 
+/* What a rank tells of itself with each round. */
+enum joining {
+    HAS_NOTHING, /* it has joined, and its own calls are decided */
+    HAS_CALLS,   /* it has joined */
+    HAS_DATA
+};
+
 enum place_state {
     PLACE_OPEN,    /* since its name was told, it has not run */
     PLACE_IDLE,    /* it has: in the list */
@@ -26,7 +33,8 @@ struct place {
     struct signature own;
     bool told; /* a round has */
 
-    bool fails; /* DECIDED: ranks differ */
+    bool fails;    /* DECIDED: ranks differ */
+    size_t n_data; /* DECIDED: ranks that have posted it */
     int first_rank, other_rank;
     struct signature first, other;
 
@@ -59,10 +67,14 @@ struct negotiator {
     size_t n_records; /* of new names, per rank, in the exchange that is due */
     bool exchanges, stuck;
     bool drains, drain_told;
-    bool joins, join_told;
-    bool *joined; /* [size]: as the last round told */
+    bool joins;
+    enum joining join_told;
+    uint8_t *joined; /* [size] of enum joining: as the last round told */
     size_t n_joined, joined_max;
-    int last_joined; /* all have, this one last; NONE */
+    bool joined_have_calls; /* one of them has calls that are not decided */
+    size_t *n_calls; /* [size]: of each rank, decided since the first joined */
+    size_t calls_max;
+    int last_joined; /* all are through; NONE */
     size_t grown_to; /* bytes of the last round */
 
     struct learned learned;
@@ -78,7 +90,7 @@ static inline bool negotiator_is_as_agreed(const struct place *place)
 
 /* --- negotiator.c --- */
 
-void negotiator_decide(struct negotiator *n, int place, bool fails);
+void negotiator_decide(struct negotiator *n, int place);
 
 /* --- negotiator_order.c --- */
 

@@ -114,7 +114,7 @@ static void decide_first(struct negotiator *n, size_t k)
     for (size_t i = 0; i < k; i++) {
         HVD_ASSERT(is_posted(&n->places[calls[i].place]));
         n->n_untold -= !n->places[calls[i].place].told;
-        negotiator_decide(n, calls[i].place, false);
+        negotiator_decide(n, calls[i].place);
     }
 }
 
