@@ -23,6 +23,26 @@ START_TEST(m7_newcomer_announced_only_after_commit)
 }
 END_TEST
 
+/* It only looks for changes of hosts, and commits where it leaves. */
+START_TEST(m7_a_program_that_never_commits_takes_newcomers_in)
+{
+    struct fixture *f = fixture_create(.np = 2);
+    struct happening passed = ping("w2", WORKER_RUNNING, 0);
+
+    run(f, "a:2");
+    at(f, 10, hosts("a:3"));
+    at(f, 20, ready("w3"));
+    at(f, 30, ping("w1", WORKER_RUNNING, 0));
+    expect(f, "spawn: w3@a:2\n");
+    passed.message.u.ping.boundary = 1;
+    at(f, 40, passed);
+    expect(f, "hold 1, added: w1 w2\n");
+    at(f, 50, passed);
+    expect(f, "hold 1, added: w2\n"); /* its PING has yet to answer it */
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m7_the_first_snapshot_is_no_commit)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -578,6 +598,7 @@ int main(void)
     TCase *tcase = tcase_create("core_changes");
 
     tcase_add_test(tcase, m7_newcomer_announced_only_after_commit);
+    tcase_add_test(tcase, m7_a_program_that_never_commits_takes_newcomers_in);
     tcase_add_test(tcase, m7_the_first_snapshot_is_no_commit);
     tcase_add_test(tcase, m7_members_train_until_newcomer_is_ready);
     tcase_add_test(tcase, m7_spawned_together_announced_together);

@@ -561,7 +561,8 @@ void check_driver(struct sim *s)
     check_recovery(s);
 }
 
-/* M7: newcomers interrupt nobody before the generation has committed. */
+/* M7: newcomers interrupt nobody before the generation has something to keep: a
+ * commit, or a boundary, where it would commit. */
 void check_hold(struct sim *s, const struct message *m)
 {
     const struct sim_generation *g = sim_generation(s, m->generation);
@@ -571,10 +572,13 @@ void check_hold(struct sim *s, const struct message *m)
     for (uint32_t rank = 0; rank < g->size; rank++) {
         const struct sim_worker *w = sim_worker(s, g->members[rank]);
 
-        if (w->generation > g->generation || w->committed_here)
+        if (w->generation > g->generation || w->committed_here ||
+            atomic_load(&w->process.boundary) > 0)
             return;
     }
-    check_fail(s, "HOLD for newcomers before generation %llu has committed",
+    check_fail(s,
+               "HOLD for newcomers before generation %llu has a boundary "
+               "behind it",
                ULL(g->generation));
 }
 

@@ -100,13 +100,13 @@ static bool removal_due(const struct driver *d)
 }
 
 /* M7: newcomers interrupt only when they would be taken, when those started
- * with them are up too, and when this generation has committed. */
+ * with them are up too, and when the members have something to keep. */
 static bool addition_due(struct driver *d)
 {
     size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
     uint64_t pending = 0;
 
-    if (!d->committed || d->counts.newcomers == 0 ||
+    if (!(d->committed || d->bounded) || d->counts.newcomers == 0 ||
         d->counts.members - d->counts.draining >= max)
         return false;
     for (size_t i = 0; i < d->n_workers; i++) {

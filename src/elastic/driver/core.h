@@ -535,6 +535,7 @@ struct driver {
     bool aborted; /* the last generation ended with ABORT */
     struct msg_abort abort;
     bool committed;      /* the current generation has committed */
+    bool bounded;        /* a member of it has passed a boundary */
     bool ever_committed; /* somebody, some time */
     bool death;          /* a member died since the current generation formed */
     bool hang_warned;    /* all its members wait, and none gets on */

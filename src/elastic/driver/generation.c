@@ -151,7 +151,8 @@ void generation_form(struct driver *d, size_t n_chosen, struct state_id base)
     d->world_size = (uint32_t)n_chosen;
     driver_move(d, DRIVER_RUNNING);
     d->change = CHANGE_NONE;
-    d->aborted = d->committed = d->death = d->hang_warned = false;
+    d->aborted = d->committed = d->bounded = false;
+    d->death = d->hang_warned = false;
     d->below_us = DRIVER_NEVER;
     d->formed_us = d->now_us;
     d->first_failed = 0;

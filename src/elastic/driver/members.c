@@ -456,6 +456,16 @@ static void note_progress(struct driver *d, struct driver_worker *w,
         w->progress_us = d->now_us + ping->busy_ms * 1000;
 }
 
+/* A member that only looks for changes of hosts commits where it leaves: from
+ * its first boundary on it has something to keep. */
+static void note_boundary(struct driver *d, const struct msg_ping *ping)
+{
+    if (d->bounded || ping->boundary == 0)
+        return;
+    d->bounded = true;
+    d->recheck = true;
+}
+
 /* M2: PING says where a worker is; answer with what it lacks. */
 static void on_ping(struct driver *d, struct driver_worker *w,
                     const struct msg_ping *ping)
@@ -488,6 +498,7 @@ static void on_ping(struct driver *d, struct driver_worker *w,
     } else if (in_generation && ping->generation == d->generation) {
         bool answered = ping->held && ping->hold_sequence == d->hold_sequence;
 
+        note_boundary(d, ping);
         if (d->change == CHANGE_HOLDING && !answered)
             send_hold(d, w);
         else if ((d->change == CHANGE_CUTTING || d->change == CHANGE_OVER) &&
