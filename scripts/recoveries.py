@@ -109,6 +109,9 @@ class Recoveries:
     devices: workers reduce on a GPU each, of host memory (tests/gpu/fake), by
     NCCL or, in every third job, staged."""
 
+    size, whole_s, per_job = SIZE, WHOLE_S, PER_JOB
+    resumes = "driver"  # the kind that needs a job directory
+
     def __init__(self, build, seed, say, progress, devices=False):
         self.random = random.Random(seed)
         self.build, self.say, self.progress = build, say, progress
@@ -167,7 +170,7 @@ class Recoveries:
         """Wait until four members train, none of them in `without`."""
         return self.job.until(
             "a whole world", lambda:
-            self.job.running(since, SIZE, without), WHOLE_S)
+            self.job.running(since, self.size, without), self.whole_s)
 
     def nap(self, longest_s):
         """A random moment: mostly soon."""
@@ -185,10 +188,13 @@ class Recoveries:
         """kill -9 these workers; (index, their ids) for what must follow."""
         mark = self.job.mark()
         for row in rows:
-            jobs.kill(row["pid"])
+            jobs.kill(self.pid(row))
             self.say("killed rank %s, worker %s, pid %d" % (
                 row.get("rank", "-"), row["worker"], row["pid"]))
         return mark, self.lose(rows)
+
+    def pid(self, row):
+        return row["pid"]
 
     def lose(self, rows):
         """These need not be there any more; their ids."""
@@ -406,9 +412,7 @@ class Recoveries:
     def recover(self, kind):
         self.kind, self.hit_by_us = kind, set()
         self.tried[kind] += 1
-        before = holdings(self.job)
-        # as it begins, the discovery script may be running
-        before["processes of the job"] = len(HOSTS) + SIZE
+        before = self.holdings()
         members = {row["worker"] for row in self.members()}
         getattr(self, kind)()
         self.settled(before)
@@ -418,6 +422,12 @@ class Recoveries:
             raise Wrong("workers were lost that nobody had hit: %s"
                         % sorted(lost))
         self.done[kind] += 1
+
+    def holdings(self):
+        found = holdings(self.job)
+        # as it begins, the discovery script may be running
+        found["processes of the job"] = len(HOSTS) + SIZE
+        return found
 
     def settled(self, before):
         start = time.monotonic()
@@ -459,7 +469,7 @@ class Recoveries:
                 and not (self.devices and kind == "socket")]
         return wrong
 
-    def finish(self, n_digests=SIZE):
+    def finish(self, n_digests=None):
         """The job ends by itself: well, whole, leaving nothing."""
         job = self.job
         status = job.wait(END_S)
@@ -467,7 +477,7 @@ class Recoveries:
             raise Wrong("the job ended with status %d" % status)
         found = job.digests()
         if len({digest[0] for digest in found}) != 1 \
-                or not n_digests <= len(found) <= SIZE:
+                or not (n_digests or self.size) <= len(found) <= self.size:
             raise Wrong("digests of the workers that finished: %s" % found)
         left = job.orphans()
         if left:
@@ -487,7 +497,7 @@ class Recoveries:
 
     def long_job(self, kinds):
         """Play kinds while the job lasts; those that were not played."""
-        self.start(self.n_steps, "driver" in kinds)
+        self.start(self.n_steps, self.resumes in kinds)
         # A step takes step_us at least: until then nobody can be at its end.
         last = time.monotonic() + self.n_steps * self.step_us / 1e6 - LEAVE_S
         kinds = list(kinds)
