@@ -201,6 +201,11 @@ hvd_status_t callbacks_run(const struct callbacks *list,
 hvd_status_t callback_failed(hvd_status_t status, const char *what,
                              const char *name);
 
+/* The record of `entry`, looking from records[*at_p] on: both lists are in the
+ * order of their serials. NULL: added after the snapshot was made. */
+const struct record *snapshot_record(const struct snapshot *snapshot,
+                                     const struct entry *entry, size_t *at_p);
+
 /* Enter and leave save, restore or sync; HVD_ERR_STATE inside one. */
 hvd_status_t state_enter(hvd_state_t *state, const char *what) HVD_MUST_CHECK;
 void state_leave(hvd_state_t *state);

@@ -292,10 +292,8 @@ hvd_status_t state_run_on_commit(hvd_state_t *state)
     return status;
 }
 
-/* The record of `entry`, looking from records[*at_p] on: both lists are in the
- * order of their serials. NULL: added after the snapshot was made. */
-static const struct record *record_of(const struct snapshot *s,
-                                      const struct entry *entry, size_t *at_p)
+const struct record *snapshot_record(const struct snapshot *s,
+                                     const struct entry *entry, size_t *at_p)
 {
     while (*at_p < s->n_records && s->records[*at_p].serial < entry->serial)
         (*at_p)++;
@@ -316,7 +314,7 @@ static hvd_status_t check_entry(const struct snapshot *s,
         return error_prefix(
             sampler_check(entry->sampler, snapshot_at(s, record)),
             "sampler '%s'", entry->name);
-    if (entry->kind != ENTRY_OBJECT && record->nbytes != entry->nbytes)
+    if (entry->kind != ENTRY_OBJECT && record->nbytes > entry->nbytes)
         return error_set(HVD_ERR_LAYOUT,
                          "entry '%s' has %zu bytes, %zu in the snapshot",
                          entry->name, entry->nbytes, record->nbytes);
@@ -330,7 +328,7 @@ hvd_status_t snapshot_check(const hvd_state_t *state, const struct snapshot *s)
     for (size_t i = 0; i < state->n_entries; i++) {
         const struct entry *entry = &state->entries[i];
 
-        HVD_TRY(check_entry(s, entry, record_of(s, entry, &at)));
+        HVD_TRY(check_entry(s, entry, snapshot_record(s, entry, &at)));
     }
     return HVD_OK;
 }
@@ -364,14 +362,32 @@ static hvd_status_t copy_out(hvd_state_t *state, const struct entry *entry,
     abort();
 }
 
+static bool has_memory(const struct entry *entry)
+{
+    return entry->kind != ENTRY_OBJECT && entry->kind != ENTRY_SAMPLER;
+}
+
+/* The entry may have grown since the commit: it has its size of then. */
+static void resize_back(struct entry *entry, size_t nbytes)
+{
+    if (entry->nbytes != nbytes)
+        log_warn("entry '%s' has grown from %zu to %zu bytes since the last "
+                 "commit -> it has %zu again until the next hvd_state_set",
+                 entry->name, nbytes, entry->nbytes, nbytes);
+    entry->nbytes = nbytes;
+}
+
 static hvd_status_t copy_all_out(hvd_state_t *state, const struct snapshot *s)
 {
     size_t at = 0;
 
     for (size_t i = 0; i < state->n_entries; i++) {
-        const struct entry *entry = &state->entries[i];
+        struct entry *entry = &state->entries[i];
+        const struct record *record = snapshot_record(s, entry, &at);
 
-        HVD_TRY(copy_out(state, entry, s, record_of(s, entry, &at)));
+        HVD_TRY(copy_out(state, entry, s, record));
+        if (has_memory(entry))
+            resize_back(entry, record->nbytes);
     }
     return HVD_OK;
 }

@@ -184,7 +184,10 @@ static hvd_status_t receive_list(struct comm *comm, int source, uint8_t *list,
     return error_set(HVD_ERR_CORRUPT, "the entries' %s arrived damaged", what);
 }
 
-static hvd_status_t check_size(const struct entry *entry, uint64_t nbytes)
+/* kept: of this rank's own snapshot, or NULL. An entry that has grown since
+ * then may have its old size at the source. */
+static hvd_status_t check_size(const struct entry *entry,
+                               const struct record *kept, uint64_t nbytes)
 {
     uint64_t own = entry->nbytes;
 
@@ -197,6 +200,8 @@ static hvd_status_t check_size(const struct entry *entry, uint64_t nbytes)
     }
     if (entry->kind == ENTRY_SAMPLER)
         own = SAMPLER_CURSOR_NBYTES;
+    else if (kept && nbytes == kept->nbytes && nbytes < own)
+        return HVD_OK;
     if (nbytes != own)
         return error_set(HVD_ERR_LAYOUT,
                          "entry '%s' has %" PRIu64 " bytes here, %" PRIu64
@@ -209,16 +214,23 @@ static hvd_status_t check_size(const struct entry *entry, uint64_t nbytes)
  * says, the local ones as they are. */
 static hvd_status_t take_sizes(hvd_state_t *state, const uint8_t *list)
 {
+    const struct snapshot *own = state->current != SNAPSHOT_NONE
+                                     ? &state->snapshots[state->current]
+                                     : NULL;
+    size_t at = 0;
+
     if (!array_reserve(&state->sizes, &state->sizes_max, state->n_entries))
         return error_set(HVD_ERR_NOMEM, "snapshot: out of memory");
     for (size_t i = 0; i < state->n_entries; i++) {
         const struct entry *entry = &state->entries[i];
+        const struct record *kept = own ? snapshot_record(own, entry, &at)
+                                        : NULL;
         uint64_t nbytes = entry->nbytes;
 
         if (entry_is_shared(entry)) {
             nbytes = bytes_get(list, 8);
             list += 8;
-            HVD_TRY(check_size(entry, nbytes));
+            HVD_TRY(check_size(entry, kept, nbytes));
         }
         state->sizes[i] = (size_t)nbytes;
     }

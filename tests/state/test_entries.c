@@ -10,22 +10,48 @@
 
 #define ok(call) ck_assert_int_eq((call), HVD_OK)
 
+START_TEST(state_grown_entry_has_its_committed_size_again)
+{
+    hvd_state_t *state = hvd_state_create();
+    char small[10] = "small", big[20] = "bigger than it";
+
+    ok(hvd_state_add(state, "buffer", small, sizeof(small)));
+    ok(state_save(state, 1, 1));
+    ok(hvd_state_set(state, "buffer", big, sizeof(big)));
+    ok(state_restore(state));
+    ck_assert_mem_eq(big, small, sizeof(small));
+    ck_assert_str_eq(big + 10, "n it");
+    big[10] = 'N';
+    ok(state_save(state, 1, 1)); /* of 10 bytes */
+    big[0] = 'S';
+    big[10] = 'n';
+    ok(state_restore(state));
+    ck_assert(big[0] == 's' && big[10] == 'n');
+    ok(hvd_state_set(state, "buffer", big, sizeof(big)));
+    ok(state_save(state, 1, 1)); /* of 20 */
+    big[10] = 'N';
+    ok(state_restore(state));
+    ck_assert(big[10] == 'n');
+    hvd_state_destroy(state);
+}
+END_TEST
+
 START_TEST(state_resized_entry_restore_names_both_sizes)
 {
     hvd_state_t *state = hvd_state_create();
     char small[10] = "small", big[20] = "big";
 
-    ok(hvd_state_add(state, "buffer", small, sizeof(small)));
+    ok(hvd_state_add(state, "buffer", big, sizeof(big)));
     ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "buffer", big, sizeof(big)));
+    ok(hvd_state_set(state, "buffer", small, sizeof(small)));
     ck_assert_int_eq(state_restore(state), HVD_ERR_LAYOUT);
     ck_assert_ptr_nonnull(
-        strstr(hvd_last_error(), "'buffer' has 20 bytes, 10 in"));
-    ck_assert_str_eq(big, "big");
+        strstr(hvd_last_error(), "'buffer' has 10 bytes, 20 in"));
+    ck_assert_str_eq(small, "small");
     ok(state_save(state, 1, 1));
-    strcpy(big, "changed");
+    strcpy(small, "changed");
     ok(state_restore(state));
-    ck_assert_str_eq(big, "big");
+    ck_assert_str_eq(small, "small");
     hvd_state_destroy(state);
 }
 END_TEST
@@ -155,6 +181,7 @@ int main(void)
     Suite *suite = suite_create("entries");
     TCase *tc = tcase_create("entries");
 
+    tcase_add_test(tc, state_grown_entry_has_its_committed_size_again);
     tcase_add_test(tc, state_resized_entry_restore_names_both_sizes);
     tcase_add_test(tc, state_moved_entry_is_restored_where_it_is_now);
     tcase_add_test(tc, state_entries_come_and_go_between_commits);

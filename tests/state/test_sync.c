@@ -235,6 +235,34 @@ START_TEST(sync_other_layout_is_refused)
 }
 END_TEST
 
+/* This rank has grown an entry since its own commit, and the source had not. */
+START_TEST(sync_brings_the_size_of_a_grown_entry_back)
+{
+    float larger[20] = {0};
+    struct worker a, b;
+    uint64_t nbytes;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(state_save(a.state, 3, 5));
+    record(a.state);
+    ok(hvd_state_set(b.state, "weights", larger, sizeof(larger)));
+    ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
+    ok(hvd_state_set(b.state, "weights", b.weights, sizeof(b.weights)));
+    ok(state_save(b.state, 2, 5));
+    ok(hvd_state_set(b.state, "weights", larger, sizeof(larger)));
+    ok(play(b.state, &nbytes));
+    ck_assert_mem_eq(larger, a.weights, sizeof(a.weights));
+    larger[10] = 5;
+    ok(state_save(b.state, 3, 5));
+    larger[10] = 6;
+    ok(state_restore(b.state)); /* of ten again */
+    ck_assert(larger[10] == 6);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
 START_TEST(sync_other_dataset_is_refused_before_live_changes)
 {
     struct worker a, b;
@@ -506,6 +534,7 @@ int main(void)
     tcase_add_test(tc, sync_lost_anywhere_leaves_own_state);
     tcase_add_test(tc, sync_other_size_names_entry_and_both_sizes);
     tcase_add_test(tc, sync_other_layout_is_refused);
+    tcase_add_test(tc, sync_brings_the_size_of_a_grown_entry_back);
     tcase_add_test(tc, sync_other_dataset_is_refused_before_live_changes);
     tcase_add_test(tc, sync_damaged_header_is_refused);
     tcase_add_test(tc, sync_of_another_state_is_distrusted);
