@@ -156,6 +156,11 @@ void autotune_begin(struct autotune *a, uint64_t generation, int size,
     a->was_settled &= a->tuner.settled;
 }
 
+bool autotune_was_used(const struct autotune *a)
+{
+    return a == NULL || a->generation > 0;
+}
+
 void autotune_pause(struct autotune *a)
 {
     tuner_pause(&a->tuner);

@@ -61,6 +61,9 @@ void autotune_fix(struct autotune *a, bool fusion, bool algorithm);
 void autotune_begin(struct autotune *a, uint64_t generation, int size,
                     bool decides, bool over_network);
 
+/* Has there been a call by name? Without any nothing is tuned. NULL: true. */
+bool autotune_was_used(const struct autotune *a);
+
 /* Ranks have joined: what is being measured is void, and the best in force. */
 void autotune_pause(struct autotune *a);
 /* A call of that many bytes will run. */

@@ -398,6 +398,9 @@ START_TEST(m9_below_min_np_kept_until_drain_timeout)
     at(f, 15, commits("w1 w2 w3"));
     leave_at(f, 20, "w1 w2 w3", 2);
     expect(f, "hold 1, removed: w1 w2 w3\ncut 2: w1 w2 w3\n"
+              "warn: worker 3 (b:0) is to leave, but without it there are "
+              "fewer workers than --min-np 3 -> it stays until another takes "
+              "its place, or --drain-timeout is over\n"
               "assign 2: w1 w2 w3\n");
     pass(f, 5000); /* announced once; nothing would change */
     expect(f, "");

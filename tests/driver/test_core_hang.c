@@ -294,6 +294,82 @@ START_TEST(m10_without_a_limit_all_stuck_in_calls_are_named)
 }
 END_TEST
 
+/* Two calls each second, so that nothing else is reported. */
+static void trains(struct fixture *f, uint64_t from_s, uint64_t to_s)
+{
+    char word[24];
+
+    f->workers[1].silent = true; /* but for these */
+    for (uint64_t s = from_s; s < to_s; s++) {
+        snprintf(word, sizeof(word), "%d", (int)s);
+        say(f, 1000 * s, word);
+        pass(f, 1000 * s + 900);
+    }
+}
+
+START_TEST(m10_newcomer_before_any_commit_is_reported_once)
+{
+    struct fixture *f = fixture_create(.np = 1, .max_np = 2);
+
+    run(f, "a:1");
+    at(f, 10, hosts("a:2"));
+    at(f, 20, ready("w2"));
+    trains(f, 1, 58);
+    expect(f, "spawn: w2@a:1\n");
+    trains(f, 58, 200);
+    expect(f, "warn: worker 2 (a:1) has waited 60 s to join: no rank has come "
+              "to hvd_state_commit in generation 1 -> it joins at the first "
+              "commit or hvd_state_check_host_updates behind it\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_newcomer_whose_boundary_does_not_come_is_reported)
+{
+    struct fixture *f = fixture_create(.np = 1, .max_np = 2);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 20, hosts("a:2"));
+    at(f, 30, ready("w2"));
+    at(f, 40, held("w1", 3));
+    expect(f, "spawn: w2@a:1\nhold 1, added: w1\ncut 4: w1\n");
+    trains(f, 1, 58);
+    expect(f, "");
+    trains(f, 58, 64);
+    expect(f, "warn: worker 2 (a:1) has waited 60 s to join: not all ranks "
+              "have come to the next hvd_state_commit or "
+              "hvd_state_check_host_updates; the last is worker 1 (a:0)\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* Those that are not waited for: no newcomer would be taken, or none is there.
+ */
+START_TEST(m10_without_a_newcomer_to_take_nothing_is_reported)
+{
+    struct fixture *f = fixture_create(.np = 1, .max_np = _i == 0 ? 1 : 2);
+
+    run(f, "a:1");
+    at(f, 10, hosts(_i == 0 ? "a:2" : "a:1"));
+    trains(f, 1, 130);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m10_calls_by_name_are_not_counted_as_none)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    stand(f, 1, 70, "0~ 0~");
+    expect(f, "warn: all workers wait in collective calls, and none has got "
+              "on for 60 s\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_hang");
@@ -317,6 +393,12 @@ int main(void)
     tcase_add_test(tcase, m10_who_is_busy_is_waited_for);
     tcase_add_test(tcase, m10_without_a_limit_who_hangs_is_named);
     tcase_add_test(tcase, m10_without_a_limit_all_stuck_in_calls_are_named);
+    tcase_add_test(tcase, m10_newcomer_before_any_commit_is_reported_once);
+    tcase_add_test(tcase,
+                   m10_newcomer_whose_boundary_does_not_come_is_reported);
+    tcase_add_loop_test(
+        tcase, m10_without_a_newcomer_to_take_nothing_is_reported, 0, 2);
+    tcase_add_test(tcase, m10_calls_by_name_are_not_counted_as_none);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -204,7 +204,7 @@ START_TEST(notice_below_min_np_waits_for_half_of_the_time)
 
     at(f, 100, notice("b", 10000));
     leave_at(f, 200, "w1 w2 w3", 5);
-    expect_part(f, "cut 5: w1 w2 w3\nassign 2: w1 w2 w3\n");
+    expect_part(f, "--drain-timeout is over\nassign 2: w1 w2 w3\n");
     pass(f, 5000);
     expect(f, "");
     pass(f, 5200);

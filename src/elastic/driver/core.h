@@ -437,7 +437,7 @@ struct driver_worker {
     uint64_t left;        /* boundary at which it left the one before */
     bool held, held_done; /* has answered HOLD; and was DONE then */
     bool first_collective, synced; /* has reported it */
-    bool stays; /* at the close at hand: draining, and not let go (M9) */
+    bool stays, stay_told; /* at the close at hand: draining, not let go (M9) */
     uint64_t suspected_us; /* when another went, it may be in its stead: M5 */
     bool entered;          /* has completed a collective in some generation */
     bool has_committed;    /* ... and a commit */
@@ -539,6 +539,7 @@ struct driver {
     bool ever_committed; /* somebody, some time */
     bool death;          /* a member died since the current generation formed */
     bool hang_warned;    /* all its members wait, and none gets on */
+    uint64_t shut_out_us;  /* see boundary_tick() in hang.c */
     uint64_t stall_warned; /* generation in which a stall was told last, */
     uint64_t stall_us;     /* and when */
     /* generations in a row without a commit, since when; and of those that

@@ -39,6 +39,7 @@ struct census {
     size_t n, waiting, stuck;
     size_t calling; /* who say that they wait, if only for the lost */
     bool any_through;
+    bool any_ordered; /* a call of the program's order was completed */
     const struct driver_worker *last; /* has completed least */
 };
 
@@ -56,6 +57,7 @@ static struct census take_census(const struct driver *d, uint64_t limit_us)
             continue;
         }
         c.n++;
+        c.any_ordered |= w->ping.operation > 0;
         c.stuck += worker_is_stuck(w, limit_us);
         if (!c.last || w->ping.operation < c.last->ping.operation)
             c.last = w;
@@ -106,6 +108,8 @@ static void describe_wait(struct text *t, const struct driver *d,
 {
     text_add(t, "all workers wait in collective calls, and none has got on ");
     text_add(t, how);
+    if (!c->any_ordered) /* calls by name: stall.c reports who lacks which */
+        return;
     text_add(t, "; the last is ");
     text_worker(t, d, c->last);
     text_add(t, ", which has completed ");
@@ -176,6 +180,81 @@ static void warn(struct driver *d)
     }
 }
 
+/* ---- newcomers that wait for a boundary (M7) ----------------------------- */
+
+/* Only the members keep it out, and not because they finish. */
+static bool shuts_out(const struct driver *d)
+{
+    size_t max = d->config.max_np ? d->config.max_np : SIZE_MAX;
+
+    return d->phase == DRIVER_RUNNING && d->kind != READY_STATIC &&
+           d->counts.newcomers > 0 && d->counts.done == 0 &&
+           d->counts.members - d->counts.draining < max &&
+           (d->change != CHANGE_NONE || !d->committed);
+}
+
+static void name_newcomer(struct text *t, const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        if (!is_newcomer(&d->workers[i]))
+            continue;
+        text_worker(t, d, &d->workers[i]);
+        return;
+    }
+}
+
+/* The member that has come to the fewest boundaries. */
+static void name_last(struct text *t, const struct driver *d)
+{
+    const struct driver_worker *last = NULL;
+
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (is_member(w) && (!last || w->ping.boundary < last->ping.boundary))
+            last = w;
+    }
+    if (!last)
+        return;
+    text_add(t, "; the last is ");
+    text_worker(t, d, last);
+}
+
+static void warn_of_newcomer(struct driver *d)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    name_newcomer(&t, d);
+    text_add(&t, " has waited 60 s to join: ");
+    if (d->change != CHANGE_NONE) {
+        text_add(&t, "not all ranks have come to the next hvd_state_commit or "
+                     "hvd_state_check_host_updates");
+        name_last(&t, d);
+    } else {
+        text_add(&t, "no rank has come to hvd_state_commit in generation ");
+        text_u64(&t, d->generation);
+        text_add(&t, " -> it joins at the first commit or "
+                     "hvd_state_check_host_updates behind it");
+    }
+    record_warning(d, buf);
+}
+
+/* shut_out_us: since then a newcomer has waited; 0: none does; DRIVER_NEVER: it
+ * was reported. */
+static void boundary_tick(struct driver *d)
+{
+    if (!shuts_out(d)) {
+        d->shut_out_us = 0;
+    } else if (d->shut_out_us == 0) {
+        d->shut_out_us = d->now_us;
+    } else if (d->now_us > d->shut_out_us &&
+               d->now_us - d->shut_out_us >= HANG_WARN_US) {
+        d->shut_out_us = DRIVER_NEVER;
+        warn_of_newcomer(d);
+    }
+}
+
 void hang_tick(struct driver *d)
 {
     if (d->generation == 0 || d->phase >= DRIVER_STOPPING)
@@ -183,4 +262,5 @@ void hang_tick(struct driver *d)
     if (d->config.hang_timeout_us > 0)
         judge(d);
     warn(d);
+    boundary_tick(d);
 }

@@ -2,6 +2,7 @@
  * next one: READY, LOST, ABORT. M3 to M9, M12, M13. See core.h. Pure. */
 #include <string.h>
 
+#include "base/text.h"
 #include "elastic/driver/core_internal.h"
 
 uint32_t rendezvous_gate(const struct driver *d)
@@ -313,13 +314,48 @@ static size_t list_candidates(struct driver *d)
     return n;
 }
 
+static bool is_short(const struct driver *d)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < d->n_workers; i++)
+        n += is_candidate(&d->workers[i]) && d->workers[i].drain == DRAIN_NONE;
+    return n < d->config.min_np;
+}
+
+/* Once for each worker. */
+static void report_stay(struct driver *d, struct driver_worker *w)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (w->stay_told)
+        return;
+    w->stay_told = true;
+    text_worker(&t, d, w);
+    text_add(&t, " is to leave, but ");
+    if (is_short(d)) {
+        text_add(&t, "without it there are fewer workers than --min-np ");
+        text_u64(&t, d->config.min_np);
+    } else {
+        text_add(&t, "nobody else holds the state");
+    }
+    text_add(&t, " -> it stays until another takes its place, or "
+                 "--drain-timeout is over");
+    record_warning(d, buf);
+}
+
 static void dismiss_leavers(struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];
 
-        if (!is_candidate(w) || w->drain == DRAIN_NONE || w->stays)
+        if (!is_candidate(w) || w->drain == DRAIN_NONE)
             continue;
+        if (w->stays) {
+            report_stay(d, w);
+            continue;
+        }
         record_add_worker(d, RECORD_WORKER_DRAINED, w);
         say_farewell(d, w, MSG_SHUTDOWN, SHUTDOWN_DRAINED, 0,
                      drain_reason(d, w));

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/world.h"
 #include "collectives/autotune.h"
 #include "collectives/net/connection.h"
 #include "collectives/reduce/reduce.h"
@@ -120,8 +122,19 @@ static hvd_status_t read_congestion(void)
     return HVD_OK;
 }
 
+static void report_useless(void)
+{
+    struct world world;
+
+    world_get(&world);
+    if (world.size > 0 && world.rank == 0 && !autotune_was_used(knobs.autotune))
+        log_warn("--autotune: the program has made no call by name -> nothing "
+                 "was tuned");
+}
+
 void knobs_release(void)
 {
+    report_useless();
     autotune_destroy(knobs.autotune);
     knobs.autotune = NULL;
 }
