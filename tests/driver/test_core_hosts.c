@@ -381,6 +381,29 @@ START_TEST(m11_static_worker_in_an_elastic_job_is_refused)
 }
 END_TEST
 
+static struct happening other_build(const char *host)
+{
+    struct happening h = agent_up(host);
+
+    h.type = DRIVER_EV_OTHER_BUILD;
+    h.agent = "its hvd-agent is another";
+    return h;
+}
+
+START_TEST(other_build_is_reported_once_for_each_host)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:1 b:1");
+    at(f, 10, other_build("b"));
+    at(f, 20, other_build("b"));
+    expect(f, "warn: host b: its hvd-agent is another\n");
+    at(f, 30, other_build("a"));
+    expect(f, "warn: host a: its hvd-agent is another\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_hosts");
@@ -407,6 +430,7 @@ int main(void)
     tcase_add_test(tcase, m11_layouts_that_differ_at_the_start_end_the_job);
     tcase_add_test(tcase, m11_wrong_layout_later_refuses_the_newcomer_only);
     tcase_add_test(tcase, m11_static_worker_in_an_elastic_job_is_refused);
+    tcase_add_test(tcase, other_build_is_reported_once_for_each_host);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

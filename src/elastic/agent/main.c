@@ -23,6 +23,7 @@
 #include "base/mac.h"
 #include "base/proc.h"
 #include "base/rlimits.h"
+#include "base/version.h"
 #include "elastic/agent/handed.h"
 #include "elastic/agent/loop.h"
 #include "elastic/wire/address.h"
@@ -101,7 +102,8 @@ static hvd_status_t read_hello(const struct loop_options *o,
         return error_set(HVD_ERR_INVALID, ENV_HOST "=%s is too long",
                          o->site.host);
     memcpy(hello->host, o->site.host, n + 1);
-    memcpy(hello->version, HVD_VERSION, sizeof(HVD_VERSION));
+    snprintf(hello->version, sizeof(hello->version), HVD_VERSION "%s",
+             version_commit);
     hello->pid = getpid();
     hello->started = proc_started(getpid());
     return HVD_OK;
@@ -199,7 +201,7 @@ static int parse_arguments(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        puts("hvd-agent " HVD_VERSION);
+        printf("hvd-agent " HVD_VERSION "%s\n", version_commit);
         return EXIT_SUCCESS;
     }
     fprintf(stderr, "hvd-agent: error: unknown argument \"%s\"\n", argv[1]);

@@ -1,5 +1,6 @@
 /* elastic/driver/check_build.c - --check-build: what this build can do, and
  * what it has found on this machine. See options_internal.h. */
+#include "base/version.h"
 #include "device/device.h"
 #include "elastic/driver/options_internal.h"
 
@@ -33,12 +34,12 @@ void options_print_check_build(FILE *out)
 
     device_inform(&info);
     fprintf(out,
-            "hvd-elastic " HVD_VERSION "\n\n"
+            "hvd-elastic " HVD_VERSION "%s\n\n"
             "launchers:   local, ssh, slurm\n"
             "transports:  shared memory, tcp%s\n"
             "memory:      host%s\n"
             "control:     tcp, encrypted (CURVE)\n",
-            device_is_built() ? ", nccl" : "",
+            version_commit, device_is_built() ? ", nccl" : "",
             device_is_built() ? ", device" : "");
     print_cuda(out, &info);
     print_nccl(out, &info);

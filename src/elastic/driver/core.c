@@ -170,6 +170,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     case DRIVER_EV_AGENT_REFUSED:
         on_agent_refused(d, ev->u.agent.agent, ev->u.agent.text);
         return HVD_OK;
+    case DRIVER_EV_OTHER_BUILD:
+        on_other_build(d, ev->u.agent.agent, ev->u.agent.text);
+        return HVD_OK;
     case DRIVER_EV_AGENT_PING:
         on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive,
                       ev->u.agent.stamp_us);

@@ -88,6 +88,7 @@ enum driver_event_type {
     DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
     DRIVER_EV_AGENT_REFUSED, /* u.agent: it is none of ours, and will not be
                                 when it is started again */
+    DRIVER_EV_OTHER_BUILD,   /* u.agent: of its host, text says of what */
     DRIVER_EV_AGENT_PING,    /* u.agent */
     DRIVER_EV_NOTICE,        /* u.agent: its host will go */
     DRIVER_EV_AGENT_GONE,    /* its process ended, or it could not be started */
@@ -119,8 +120,8 @@ struct driver_event {
             uint64_t n_alive;  /* PING: workers that it still runs */
             uint64_t stamp_us; /* PING: for the PONG */
             const char *host;  /* UP: its name, as it says */
-            const char *text;  /* GONE, REFUSED: how; APART, NOTICE: why, or
-                                  "" */
+            const char *text;  /* GONE, REFUSED, OTHER_BUILD: how; APART,
+                                  NOTICE: why, or "" */
             uint64_t left_us;  /* NOTICE: until then; DRIVER_NEVER: not known */
             bool here; /* GONE: the driver's own machine could not start it */
         } agent;
@@ -298,9 +299,10 @@ struct driver_host {
     uint64_t agent_since_us, agent_heard_us;
     uint64_t heard_us; /* one of its workers was heard */
     uint64_t pong_us;  /* when its last PING was answered */
-    uint64_t wave; /* what was started together is announced together (M7) */
-    bool fresh;    /* its agent has just come up: spawns belong to `wave` */
-    bool rest_due; /* see n_evicted */
+    uint64_t wave;    /* what was started together is announced together (M7) */
+    bool fresh;       /* its agent has just come up: spawns belong to `wave` */
+    bool rest_due;    /* see n_evicted */
+    bool other_build; /* it runs another build than ours: that was reported */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
     bool inherited;    /* its agent has yet to tell all it knows */
     bool awaited;      /* see doubt_us */

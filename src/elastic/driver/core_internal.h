@@ -335,6 +335,7 @@ void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how,
                    bool here);
 void on_agent_refused(struct driver *d, uint64_t agent, const char *how);
+void on_other_build(struct driver *d, uint64_t agent, const char *how);
 /* The host's agent, which is STARTING, has this id. */
 void agent_set(struct driver *d, struct driver_host *host, uint64_t agent);
 void agent_move(struct driver *d, struct driver_host *host,

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/version.h"
 #include "elastic/driver/loop_internal.h"
 
 enum {
@@ -133,17 +134,36 @@ static void watch_stranger(struct loop *l, const struct msg_agent_hello *hello)
         log_error("%s -> an agent is not watched", error_text());
 }
 
+/* Builds of one release speak the same protocol, so both go on. */
+static void compare_builds(struct loop *l, uint64_t agent, const char *program,
+                           const char *version)
+{
+    struct driver_event ev = {.type = DRIVER_EV_OTHER_BUILD};
+    char ours[VERSION_MAX], how[WIRE_TEXT_MAX];
+
+    version_text(ours);
+    if (strcmp(version, ours) == 0)
+        return;
+    snprintf(how, sizeof(how),
+             "its %s is %s, and this is hvd-elastic %s -> install the same "
+             "build on all hosts",
+             program, version, ours);
+    ev.u.agent.agent = agent;
+    ev.u.agent.text = how;
+    loop_feed(l, &ev);
+}
+
 static bool is_of_our_version(struct loop *l,
                               const struct msg_agent_hello *hello)
 {
     struct driver_event ev = {.type = DRIVER_EV_AGENT_REFUSED};
-    char how[WIRE_TEXT_MAX];
+    char ours[VERSION_MAX], how[WIRE_TEXT_MAX];
 
-    if (strcmp(hello->version, HVD_VERSION) == 0)
+    version_text(ours);
+    if (version_same_release(hello->version, ours))
         return true;
-    snprintf(how, sizeof(how),
-             "is hvd-agent %s, and this is hvd-elastic " HVD_VERSION,
-             hello->version);
+    snprintf(how, sizeof(how), "is hvd-agent %s, and this is hvd-elastic %s",
+             hello->version, ours);
     ev.u.agent.agent = hello->agent;
     ev.u.agent.text = how;
     loop_feed(l, &ev);
@@ -160,6 +180,7 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
         return;
     if (!is_of_our_version(l, hello))
         return;
+    compare_builds(l, hello->agent, "hvd-agent", hello->version);
     watch_stranger(l, hello);
     launch_up(&l->launch, hello->agent);
     /* nobody waits for one that was given up: no host need reach it */
@@ -191,6 +212,7 @@ static void greet_worker(struct loop *l, uint64_t route,
         return;
     }
     note_move(&l->peers, &who);
+    compare_builds(l, agent, "libhvd", m->u.hello.version);
     if (peers_meet(&l->peers, l->router, &who, token) ||
         peers_by_id(&l->peers, PEER_WORKER, w->id))
         loop_feed(l, &ev);

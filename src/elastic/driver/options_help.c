@@ -2,6 +2,7 @@
  * its like. See options_internal.h. */
 #include <string.h>
 
+#include "base/version.h"
 #include "elastic/driver/options_internal.h"
 
 static void print_row(FILE *out, const struct options_row *row)
@@ -97,5 +98,5 @@ void options_print_help_env(FILE *out)
 
 void options_print_version(FILE *out)
 {
-    fputs("hvd-elastic " HVD_VERSION "\n", out);
+    fprintf(out, "hvd-elastic " HVD_VERSION "%s\n", version_commit);
 }

@@ -3,6 +3,7 @@
  * M7, M11. See core.h. Pure. */
 #include <string.h>
 
+#include "base/text.h"
 #include "elastic/driver/core_internal.h"
 
 enum {
@@ -481,6 +482,23 @@ void give_up_agent(struct driver *d, struct driver_host *host, const char *how)
 }
 
 /* Its host would only say the same again. */
+/* Of the agent, or of a worker of its host: once for each host. */
+void on_other_build(struct driver *d, uint64_t agent, const char *how)
+{
+    struct driver_host *host = host_of_agent(d, agent);
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (!host || host->other_build)
+        return;
+    host->other_build = true;
+    text_add(&t, "host ");
+    text_add(&t, host->name);
+    text_add(&t, ": ");
+    text_add(&t, how);
+    record_warning(d, buf);
+}
+
 void on_agent_refused(struct driver *d, uint64_t agent, const char *how)
 {
     struct driver_host *host = host_of_agent(d, agent);

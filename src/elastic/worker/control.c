@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "base/version.h"
 #include "collectives/local/local.h"
 #include "elastic/wire/codec.h"
 #include "elastic/wire/redial.h"
@@ -471,7 +472,6 @@ static void *control_main(void *ignored)
     bool more = true;
 
     process_hold();
-
     while (!is_stopping(&deadline_us)) {
         struct pollfd fds[] = {
             {.fd = wire_dealer_fd(control.contact.dealer), .events = POLLIN},
@@ -509,7 +509,7 @@ static void configure(struct worker_config *config)
         .driver_timeout_us = self->job_dir[0] ? 0 /* as long as its agent */
                                               : CONTACT_TIMEOUT_US};
     hello->pid = getpid();
-    snprintf(hello->version, sizeof(hello->version), "%s", HVD_VERSION);
+    version_text(hello->version);
     memcpy(hello->address, self->address, sizeof(hello->address));
     hello->port = endpoint_port(atomic_load(&process_self.endpoint));
 }
