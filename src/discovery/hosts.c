@@ -280,6 +280,15 @@ static bool parts_fit(struct piece name)
     return true;
 }
 
+/* A part between dots, or at an end, that has nothing in it. */
+static bool has_empty_part(struct piece name)
+{
+    for (const char *c = name.begin; c < name.end; c++)
+        if (*c == '.' && (c == name.begin || c + 1 == name.end || c[1] == '.'))
+            return true;
+    return false;
+}
+
 /* NULL: nothing. */
 static const char *name_wrong(struct piece name, bool brackets)
 {
@@ -293,6 +302,8 @@ static const char *name_wrong(struct piece name, bool brackets)
         return "a name of a host has 63 characters at most between two dots";
     if (name.begin[0] == '-')
         return "a name of a host does not begin with '-'";
+    if (has_empty_part(name))
+        return "a name of a host has no empty part between two dots";
     for (const char *c = name.begin; c < name.end; c++)
         if (!is_good(*c))
             return brackets ? "in brackets is an address of IPv6"

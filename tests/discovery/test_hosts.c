@@ -170,6 +170,10 @@ static const struct {
      "line 1: \"-o@a:1\": a name of a user does not begin with '-'"},
     {HOSTS_FILE, "u@-a:1",
      "line 1: \"u@-a:1\": a name of a host does not begin with '-'"},
+    {HOSTS_FILE, "a..",
+     "line 1: \"a..\": a name of a host has no empty part between two dots"},
+    {HOSTS_FILE, ".a:1",
+     "line 1: \".a:1\": a name of a host has no empty part between two dots"},
     {HOSTS_FILE, "u;v@a:1",
      "line 1: \"u;v@a:1\": a name of a user has letters, digits, '.', '_', "
      "'-', '+'"},
