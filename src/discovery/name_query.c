@@ -2,6 +2,7 @@
 #include "discovery/name_query.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -92,4 +93,28 @@ void name_query_end(struct name_query *q)
 {
     if (q)
         drop(q);
+}
+
+static bool wait_answer(const char *name, int timeout_ms)
+{
+    struct name_query *q = name_query_start(name);
+    struct pollfd fd = {.fd = q ? q->fd : -1, .events = POLLIN};
+    bool here = false;
+
+    if (q && poll(&fd, 1, timeout_ms) == 1)
+        (void)name_query_answer(q, &here);
+    name_query_end(q);
+    return here;
+}
+
+bool name_query_is_here(const char *name, int timeout_ms)
+{
+    struct local local;
+    bool here;
+
+    local_init(&local, LOCAL_HOSTS_FILE);
+    here = local_has(&local, name) ||
+           (local_doubts(&local, name) && wait_answer(name, timeout_ms));
+    local_fini(&local);
+    return here;
 }

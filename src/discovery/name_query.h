@@ -20,4 +20,8 @@ bool name_query_answer(struct name_query *q, bool *here_p);
 /* The answer is not wanted any more. NULL is fine. */
 void name_query_end(struct name_query *q);
 
+/* Is it this machine, as local_is_this_host() knows or, where that is in doubt,
+ * a name service says within timeout_ms? Waits for it. */
+bool name_query_is_here(const char *name, int timeout_ms);
+
 #endif

@@ -1,6 +1,7 @@
 /* tests/discovery/test_local.c - is a name this machine? */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,36 @@ START_TEST(name_query_tells_own_addresses)
 }
 END_TEST
 
+/* A name service that knows this machine as X.known.invalid. */
+int __real_getaddrinfo(const char *name, const char *service,
+                       const struct addrinfo *hints, struct addrinfo **list_p);
+int __wrap_getaddrinfo(const char *name, const char *service,
+                       const struct addrinfo *hints, struct addrinfo **list_p);
+
+int __wrap_getaddrinfo(const char *name, const char *service,
+                       const struct addrinfo *hints, struct addrinfo **list_p)
+{
+    const char *known = strstr(name, ".known.invalid");
+
+    return __real_getaddrinfo(known ? "127.0.0.1" : name, service, hints,
+                              list_p);
+}
+
+START_TEST(name_query_of_a_name_in_doubt_waits_for_the_answer)
+{
+    char own[256] = "", known[300], other[300];
+
+    ck_assert_int_eq(gethostname(own, sizeof(own) - 1), 0);
+    own[strcspn(own, ".")] = '\0';
+    snprintf(known, sizeof(known), "%s.known.invalid", own);
+    snprintf(other, sizeof(other), "%sx.known.invalid", own);
+    ck_assert(name_query_is_here("localhost", 0));
+    ck_assert(name_query_is_here(known, 30000));
+    ck_assert(!name_query_is_here(other, 30000)); /* nobody is asked */
+    ck_assert(!local_is_this_host(known));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("local");
@@ -174,6 +205,7 @@ int main(void)
     tcase_add_test(tcase, local_names_of_own_addresses_are_here);
     tcase_add_test(tcase, local_name_of_this_machine_elsewhere_is_in_doubt);
     tcase_add_test(tcase, name_query_tells_own_addresses);
+    tcase_add_test(tcase, name_query_of_a_name_in_doubt_waits_for_the_answer);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -17,7 +17,7 @@
 #include "base/number.h"
 #include "base/tracefile.h"
 #include "base/verify_rule.h"
-#include "discovery/local.h"
+#include "discovery/name_query.h"
 #include "discovery/script.h"
 #include "elastic/driver/options.h"
 #include "elastic/driver/slurm.h"
@@ -27,6 +27,7 @@
 enum {
     HOSTFILE_MAX = 4 << 20,
     NETWORK_MAX = 300,
+    NAME_MS = 2000, /* for a name service's answer */
     DISCOVERY_US = 1000000,
     DISCOVERY_SLURM_US = 10000000 /* slurmctld has others to answer */
 };
@@ -206,13 +207,14 @@ bool options_is_descriptor(const char *path)
     return strncmp(path + n, "/fd/", 4) == 0;
 }
 
-/* --launcher local starts agents on this machine only. */
+/* --launcher local starts agents on this machine only. gpu3.example.org may be
+ * gpu3, which a name service knows. */
 static bool check_local(const struct options *o, FILE *err)
 {
     if (o->launcher != LAUNCHER_LOCAL)
         return true;
     for (size_t i = 0; i < o->hosts.n; i++)
-        if (!local_is_this_host(o->hosts.items[i].name))
+        if (!name_query_is_here(o->hosts.items[i].name, NAME_MS))
             return options_refuse(
                 err,
                 "%s: host \"%s\" is not this machine, and --launcher local "
