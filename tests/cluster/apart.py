@@ -67,7 +67,6 @@ def furnish():
                     ["mount", "-t", "tmpfs", "-o", "mode=755", "run", "/run"],
                     ["ip", "link", "set", "lo", "up"]):
         subprocess.run(command, check=True)
-    os.mkdir("/run/sshd")
     os.mkdir("/run/hvd", 0o755)
     tempfile.tempdir = "/run/hvd"
 

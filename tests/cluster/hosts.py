@@ -53,6 +53,7 @@ echo booted
 SSHD = """mount -t proc proc /proc
 echo 4194304 >/proc/sys/kernel/pid_max || :
 echo "$PIDS" >/proc/sys/kernel/ns_last_pid || :
+mkdir -p /run/sshd
 exec "$SSHD" -D -e -f "$DIR/$NAME/sshd_config"
 """
 SSHD_CONFIG = """Port 22
