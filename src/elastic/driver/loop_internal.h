@@ -86,6 +86,7 @@ struct loop {
     struct loop_place held[WIRE_ROUTER_ENDPOINTS];
     size_t n_held;
     uint64_t held_us, began_us; /* the next try; when this driver began */
+    bool before_ended;          /* the driver before that hung, by a signal */
     uint64_t next_discovery_us;
     bool script_open;
     /* the newest complaint about lines of the script, and when it is repeated,

@@ -8,6 +8,7 @@
  * others may come: workers can be reached from the start then, and our own
  * sockets from when another machine is listed. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,17 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "base/proc.h"
 #include "discovery/local.h"
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/reach.h"
 
-enum { HELD_US = 500000 };
+enum {
+    HELD_US = 500000,
+    HANGS_US = 3000000 /* its ports are held so long: it does not run */
+};
 
 /* ---- where we listen ----------------------------------------------------- */
 
@@ -87,8 +93,8 @@ static bool find_announced(const struct memory *m, struct loop_place *place)
 
 static void hold(struct loop *l, const struct loop_place *place)
 {
-    log_warn("%s -> agents on other machines call there: tried again until the "
-             "driver before, process %" PRId64 ", has ended",
+    log_warn("%s -> agents on other machines call there: tried again, and the "
+             "driver before, process %" PRId64 ", is killed if it hangs",
              error_text(), l->heir->before.pid);
     if (l->n_held < ARRAY_SIZE(l->held))
         l->held[l->n_held++] = *place;
@@ -155,6 +161,26 @@ static void put_places(struct loop *l)
     lead_put_places(&l->lead, &places);
 }
 
+/* A driver that runs looks at DIR/driver each second, and has closed its ports
+ * by now. This one would do nothing else when it runs again. */
+static void end_before(struct loop *l, uint64_t now_us)
+{
+    const struct beacon *before = &l->heir->before;
+    int fd;
+
+    if (l->before_ended || now_us - l->began_us < HANGS_US)
+        return;
+    l->before_ended = true;
+    fd = before->pid > 0 ? proc_open((pid_t)before->pid, before->started) : -1;
+    if (fd < 0)
+        return;
+    log_warn("the driver before, process %" PRId64 ", hangs and holds its "
+             "ports -> killed",
+             before->pid);
+    proc_signal(fd, SIGKILL);
+    fd_close(&fd);
+}
+
 /* A hung driver holds its port until it ends. Those who call there are waited
  * for meanwhile, as they cannot come. */
 static void listen_again(struct loop *l, uint64_t now_us)
@@ -164,6 +190,7 @@ static void listen_again(struct loop *l, uint64_t now_us)
     if (n == 0 || now_us < l->held_us)
         return;
     l->held_us = now_us + HELD_US;
+    end_before(l, now_us);
     for (size_t i = n; i-- > 0;)
         if (listen_at(l, &l->held[i]) == HVD_OK)
             l->held[i] = l->held[--l->n_held];
