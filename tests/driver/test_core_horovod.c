@@ -315,7 +315,14 @@ START_TEST(failures_of_discovery_are_told_now_and_then)
     run(f, "a:2");
     at(f, 10, discovery_fails("one"));
     expect(f, "warn: discovery failed, the last hosts are kept: one\n");
+    at(f, 500, discovery_fails("one"));
+    expect(f, "");
     at(f, 1010, discovery_fails("two"));
+    expect(f, "warn: discovery failed, the last hosts are kept: two\n");
+    at(f, 1020, discovery_fails("one"));
+    at(f, 1030, discovery_fails("two"));
+    expect_part(f, "kept: one\n");
+    at(f, 1040, discovery_fails("five")); /* four in ten seconds */
     expect(f, "");
     at(f, 10010, discovery_fails("three"));
     expect_part(f, "discovery failed, the last hosts are kept: three\n");

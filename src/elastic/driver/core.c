@@ -29,15 +29,30 @@ void driver_fini(struct driver *d)
 
 /* ---- events -------------------------------------------------------------- */
 
-/* It may fail every time: one line in a while, and at once after a success. */
+static uint32_t digest(const char *text)
+{
+    uint32_t h = 2166136261u; /* FNV-1a */
+
+    for (; *text; text++)
+        h = (h ^ (uint8_t)*text) * 16777619u;
+    return h;
+}
+
+/* It may fail every time: one line in a while, and at once after a success. So
+ * is another error than the last, some times. */
 static void tell_discovery_bad(struct driver *d, const char *text)
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    if (d->now_us < d->quiet_us)
+    if (d->now_us >= d->quiet_us) {
+        d->quiet_us = d->now_us + DISCOVERY_QUIET_US;
+        d->n_bad = 0;
+    } else if (digest(text) == d->bad || d->n_bad == DISCOVERY_BAD_MAX) {
         return;
-    d->quiet_us = d->now_us + DISCOVERY_QUIET_US;
+    }
+    d->bad = digest(text);
+    d->n_bad++;
     text_add(&t, "discovery failed, the last hosts are kept: ");
     text_add(&t, text);
     record_warning(d, buf);

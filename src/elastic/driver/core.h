@@ -299,10 +299,9 @@ struct driver_host {
     uint64_t agent_since_us, agent_heard_us;
     uint64_t heard_us; /* one of its workers was heard */
     uint64_t pong_us;  /* when its last PING was answered */
-    uint64_t wave;    /* what was started together is announced together (M7) */
-    bool fresh;       /* its agent has just come up: spawns belong to `wave` */
-    bool rest_due;    /* see n_evicted */
-    bool other_build; /* it runs another build than ours: that was reported */
+    uint64_t wave; /* what was started together is announced together (M7) */
+    bool fresh;    /* its agent has just come up: spawns belong to `wave` */
+    bool rest_due, other_build; /* see n_evicted; that was reported */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
     bool inherited;    /* its agent has yet to tell all it knows */
     bool awaited;      /* see doubt_us */
@@ -502,10 +501,11 @@ struct driver {
     enum change_phase change;
     uint64_t now_us;
     struct random_state random;
-    bool discovered;   /* a first answer has come */
-    uint64_t quiet_us; /* until then no failure of discovery is told again */
-    uint32_t n_empty;  /* answers without a host, in a row */
-    uint64_t empty_us; /* when the first of them came */
+    bool discovered;     /* a first answer has come */
+    uint64_t quiet_us;   /* until then no failure of discovery is told again */
+    uint32_t bad, n_bad; /* digest of the one told last; how many were told */
+    uint32_t n_empty;    /* answers without a host, in a row */
+    uint64_t empty_us;   /* when the first of them came */
     uint64_t empty_quiet_us; /* until then they are not told again */
 
     struct driver_host
@@ -541,9 +541,8 @@ struct driver {
     bool ever_committed; /* somebody, some time */
     bool death;          /* a member died since the current generation formed */
     bool hang_warned;    /* all its members wait, and none gets on */
-    uint64_t shut_out_us;  /* see boundary_tick() in hang.c */
     uint64_t stall_warned; /* generation in which a stall was told last, */
-    uint64_t stall_us;     /* and when */
+    uint64_t stall_us, shut_out_us; /* and when; see hang.c */
     /* generations in a row without a commit, since when; and of those that
      * came last, how many of the same members (M12) */
     uint32_t fruitless, alike;

@@ -11,6 +11,7 @@
 enum {
     TICK_US = 100000, /* granularity of all deadlines */
     DISCOVERY_QUIET_US = 10000000,
+    DISCOVERY_BAD_MAX = 4, /* different failures told in that time */
     STOP_GRACE_MS = 3000,  /* TERM to KILL when a job stops */
     FAREWELL_US = 5000000, /* from SHUTDOWN to KILL */
     STOP_LIMIT_US =

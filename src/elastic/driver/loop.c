@@ -102,7 +102,15 @@ static void feed_bad_discovery(struct loop *l)
     struct driver_event ev = {.type = DRIVER_EV_DISCOVERY_BAD,
                               .u.text = error_text()};
 
+    l->script_fails = true;
     loop_feed(l, &ev);
+}
+
+static void tell_that_it_works(struct loop *l)
+{
+    if (l->script_fails)
+        log_info("discovery works again");
+    l->script_fails = false;
 }
 
 static void start_script(struct loop *l, uint64_t now_us)
@@ -115,13 +123,15 @@ static void start_script(struct loop *l, uint64_t now_us)
 }
 
 /* --launcher local starts agents on this machine only; options_check.c says the
- * same of fixed hosts. */
+ * same of fixed hosts. A name that begins with this machine's own is taken for
+ * it: nobody waits for a name service here. */
 static bool may_be_used(const struct loop *l, const struct hosts *hosts)
 {
     if (l->options->launcher != LAUNCHER_LOCAL)
         return true;
     for (size_t i = 0; i < hosts->n; i++) {
-        if (local_is_this_host(hosts->items[i].name))
+        if (local_has(&l->launch.local, hosts->items[i].name) ||
+            local_doubts(&l->launch.local, hosts->items[i].name))
             continue;
         error_set(HVD_ERR_INVALID,
                   "host \"%s\" is not this machine, and --launcher local "
@@ -141,10 +151,12 @@ static void step_script(struct loop *l, uint64_t now_us)
                         skipped)) {
     case SCRIPT_HOSTS:
         loop_tell_skipped(l, skipped, now_us);
-        if (may_be_used(l, &hosts))
+        if (may_be_used(l, &hosts)) {
+            tell_that_it_works(l);
             loop_feed_hosts(l, &hosts);
-        else
+        } else {
             feed_bad_discovery(l);
+        }
         break;
     case SCRIPT_FAILED:
         feed_bad_discovery(l);

@@ -56,6 +56,19 @@ static bool ask(struct loop *l, const char *name)
     return true;
 }
 
+/* --launcher local takes a name in doubt for this machine: options_check.c has
+ * asked about those that were given, loop.c takes those of a script. */
+static void take_for_own(struct loop *l, const struct hosts *hosts)
+{
+    const char *name;
+
+    while ((name = name_in_doubt(l, hosts)) != NULL) {
+        local_decide(&l->launch.local, name, true);
+        if (local_doubts(&l->launch.local, name))
+            return; /* no memory */
+    }
+}
+
 /* True: the list waits for an answer. */
 static bool is_held(struct loop *l, const struct hosts *hosts)
 {
@@ -63,6 +76,8 @@ static bool is_held(struct loop *l, const struct hosts *hosts)
 
     if (l->query) /* of several the newest is used */
         return hosts_copy(hosts, &l->pending_hosts);
+    if (l->options->launcher == LAUNCHER_LOCAL)
+        take_for_own(l, hosts);
     if (l->launch.config.ops) /* it makes no difference where a host is */
         return false;
     while ((name = name_in_doubt(l, hosts)) != NULL) {

@@ -88,7 +88,7 @@ struct loop {
     uint64_t held_us, began_us; /* the next try; when this driver began */
     bool before_ended;          /* the driver before that hung, by a signal */
     uint64_t next_discovery_us;
-    bool script_open;
+    bool script_open, script_fails; /* fails: its last run has */
     /* the newest complaint about lines of the script, and when it is repeated,
      * or another one told */
     char skipped[HOSTS_ERROR_MAX];
