@@ -3,12 +3,14 @@
  * here are children that wait. */
 #include "elastic/driver/launch.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/proc.h"
@@ -72,6 +74,24 @@ static void bury(pid_t pid)
     kill(pid, SIGKILL);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
+
+/* It has no process, pipe or client here: 0 is the driver's stdin. */
+START_TEST(agent_adopted_elsewhere_closes_no_descriptor_of_ours)
+{
+    const struct launched *far;
+
+    ck_assert_int_eq(launch_adopt_far(&l, AGENT, "host2"), HVD_OK);
+    far = launch_find(&l, AGENT);
+    ck_assert_ptr_nonnull(far);
+    ck_assert_int_eq(far->pidfd, -1);
+    ck_assert_int_eq(far->lifeline_fd, -1);
+    ck_assert_int_eq(far->stderr_fd, -1);
+    ck_assert_int_eq(far->report_fd, -1);
+    launch_fini(&l);
+    ck_assert_int_ne(fcntl(STDIN_FILENO, F_GETFD), -1);
+    setup();
+}
+END_TEST
 
 START_TEST(process_with_the_number_of_an_agent_is_not_adopted)
 {
@@ -414,6 +434,7 @@ int main(void)
     tcase_add_test(tc, client_that_waits_can_be_stopped);
     tcase_add_test(tc, words_without_end_are_bounded);
     tcase_add_test(tc, words_of_a_login_that_stands_still_name_the_mtu);
+    tcase_add_test(tc, agent_adopted_elsewhere_closes_no_descriptor_of_ours);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }
