@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 
@@ -485,6 +486,30 @@ def driver_with_a_job_dir_is_killed(stage):
     stage.note("goes on after %.2f s" % (time.monotonic() - since))
     for event in ("agent_lost", "worker_lost", "generation_formed"):
         equal(run.seen(event, mark), [], event)
+    run.finish(2)
+    ends_everywhere(stage)
+
+
+@scenario
+def standby_on_another_machine_leaves_the_job_alone(stage):
+    """Agents would not find it there."""
+    run = outlived(stage)
+    path = os.path.join(stage.root, "standby")
+    hvd = [word for word in run.command if word.endswith("/hvd-elastic")][0]
+    with open(path, "w", encoding="ascii") as out:
+        standby = subprocess.Popen(
+            [*stage.cluster.enter(1), hvd, "--standby", run.job_dir],
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    run.process.kill()
+    mark = run.mark()
+    run.until("a sentence of the standby", lambda: "which is not this machine"
+              in open(path, encoding="ascii").read(), stages.harness.PATIENCE_S)
+    run.resume(stage.cluster.enter(clusters.DRIVER))
+    run.says("goes on")
+    for event in ("agent_lost", "worker_lost", "generation_formed"):
+        equal(run.seen(event, mark), [], event)
+    standby.kill()
+    standby.wait()
     run.finish(2)
     ends_everywhere(stage)
 

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "discovery/local.h"
+#include "elastic/driver/jobdir.h"
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/reach.h"
 
@@ -206,6 +207,29 @@ uint64_t loop_listen_deadline(const struct loop *l)
     return l->n_held > 0 ? l->held_us : CLOCK_NEVER;
 }
 
+/* Agents on other machines call where the driver before was. Elsewhere than on
+ * its machine, a successor would take all of them for lost, and they train. */
+static hvd_status_t check_found(const struct loop *l,
+                                const struct interface *items, size_t n)
+{
+    const struct memory *m = &l->heir->memory;
+    struct loop_place place;
+
+    if (!m->places.control[0] || !driver_has_far_agents(m) ||
+        jobdir_life(l->options->job_dir) == JOBDIR_LIVES)
+        return HVD_OK;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(place.address, sizeof(place.address), "%s", items[i].address);
+        if (find_announced(m, &place))
+            return HVD_OK;
+    }
+    return error_set(HVD_ERR_SYSTEM,
+                     "agents on other machines call at %.200s, which is not "
+                     "this machine: its driver runs where the one before did, "
+                     "or has its address",
+                     m->places.control);
+}
+
 static hvd_status_t go_far(struct loop *l)
 {
     const char *names = l->options->network_interface;
@@ -218,6 +242,8 @@ static hvd_status_t go_far(struct loop *l)
     if (!names)
         names = n > 0 && strcmp(items[0].name, "lo") == 0 ? "lo" : "*";
     l->launch.config.network = names;
+    if (l->heir)
+        HVD_TRY(check_found(l, items, n));
     for (size_t i = 0; i < n; i++)
         HVD_TRY(try_address(l, items[i].address));
     /* a worker that hears nothing tries another connection; an agent also looks
