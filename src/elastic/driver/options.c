@@ -398,6 +398,12 @@ static void respell(char **word)
         *word = check_build;
 }
 
+/* One dash and several letters: getopt would take -host for -h -o -s -t. */
+static bool is_cluster(const char *word)
+{
+    return word[0] == '-' && word[1] != '-' && strlen(word) > 2;
+}
+
 static bool is_ambiguous(const char *word)
 {
     size_t n = strcspn(word, "=");
@@ -410,14 +416,14 @@ static bool is_ambiguous(const char *word)
     return false;
 }
 
-/* getopt did not like `word`; what it means by that. */
+/* Refuse `word` in one line; `verdict` is getopt's ':' or '?'. */
 static bool refuse_word(struct parse *p, int verdict, const char *word)
 {
     char meant[80];
 
     if (verdict == ':')
         return options_refuse(p->err, "%s: a value is missing", word);
-    if (optopt >= ROW_BASE)
+    if (!is_cluster(word) && optopt >= ROW_BASE)
         return options_refuse(p->err, "--%s: takes no value",
                               options_table[optopt - ROW_BASE].name);
     if (options_near(word, meant, sizeof(meant)))
@@ -442,8 +448,11 @@ static bool parse_words(struct parse *p)
     opterr = 0;
     while (true) {
         at = optind > 0 ? optind : 1;
-        if (at < p->argc)
+        if (at < p->argc) {
             respell(&p->argv[at]);
+            if (is_cluster(p->argv[at]))
+                return refuse_word(p, '?', p->argv[at]);
+        }
         found = getopt_long(p->argc, p->argv, "+:H:hi:p:vx:", names, NULL);
         if (found == -1)
             return true;

@@ -24,12 +24,18 @@ static const struct {
     {"ntasks", "-np"},
     {"ntasks-per-node", "-H HOST:SLOTS"},
     {"npernode", "-H HOST:SLOTS"},
+    {"pernode", "-H HOST:1"},
+    {"perhost", "-H HOST:SLOTS"},
+    {"ppn", "-H HOST:SLOTS"},
     {"nnodes", "--min-np and --max-np"},
     {"host", "-H"},
     {"hostlist", "-H"},
     {"nodelist", "-H"},
     {"f", "--hostfile"},
     {"machinefile", "--hostfile"},
+    {"iface", "--network-interface"},
+    {"vv", "--verbose"},
+    {"vvv", "--verbose"},
     {"genv", "-x"},
     {"export", "-x"},
     {"wdir", "a program that changes its directory: workers start in this one"},
@@ -102,20 +108,37 @@ static const char *spelled_nearly(const char *word)
     return nearest;
 }
 
+/* Of a value that is attached to a letter, as in -Hlocalhost:2: the letter and
+ * the name of its value. */
+static bool detached(const char *word, char *text, size_t max)
+{
+    for (size_t i = 0; i < options_n_rows; i++) {
+        const struct options_row *row = &options_table[i];
+
+        if (row->dashed && row->value && strlen(row->dashed) == 2 &&
+            strncmp(word, row->dashed, 2) == 0) {
+            snprintf(text, max, "%s %s", row->dashed, row->value);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool options_near(const char *word, char *text, size_t max)
 {
     char bare[WORD_MAX];
     const char *name;
 
     if (!plain(word, bare))
-        return false;
+        return detached(word, text, max);
     for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
         if (strcmp(bare, foreign[i].word) == 0) {
             snprintf(text, max, "%s", foreign[i].ours);
             return true;
         }
     name = spelled_nearly(bare);
-    if (name)
-        snprintf(text, max, "--%s", name);
-    return name != NULL;
+    if (!name)
+        return detached(word, text, max);
+    snprintf(text, max, "--%s", name);
+    return true;
 }
