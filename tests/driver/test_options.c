@@ -279,7 +279,13 @@ static const struct {
     {"-np 2 -x =1 prog", "-x: \"=1\" is not NAME or NAME=VALUE"},
     {"-np 2 -x 9A=1 prog", "-x: \"9A=1\" is not NAME or NAME=VALUE"},
     {"-np 2 -x A-B=1 prog", "-x: \"A-B=1\" is not NAME or NAME=VALUE"},
-    {"-np 2 --env HVD_HOST=1 prog", "-x: HVD_HOST is hvd-elastic's to say"},
+    {"-np 2 --env HVD_HOST=1 prog",
+     "-x: HVD_HOST is none of the "
+     "HVD_ variables that a user sets (see --help-env)"},
+    {"-np 2 -x HVD_ALGORITM=ring prog",
+     "-x: HVD_ALGORITM is none of the "
+     "HVD_ variables that a user sets (see --help-env)"},
+    {"-np 2 -x HVD_SIMD prog", "-x: HVD_SIMD is not set here"},
     {"-np 2 -x UNSET_HERE prog", "-x: UNSET_HERE is not set here"},
     {"-np 2 -H -oProxyCommand=x prog",
      "-H: \"-oProxyCommand=x\": a name of a host does not begin with '-'"},
@@ -498,6 +504,18 @@ START_TEST(options_say_how_agents_are_started)
 }
 END_TEST
 
+START_TEST(options_take_knobs_for_workers)
+{
+    ck_assert_msg(parse("-np 1 -x HVD_LOG_LEVEL=debug -x HVD_ALGORITHM=ring "
+                        "-x HVD_TRANSPORT=tcp -x HVD_NCCL_LIBRARY=/x prog"),
+                  "%s", err);
+    ck_assert_uint_eq(o.n_env, 4);
+    ck_assert_str_eq(o.env[0], "HVD_LOG_LEVEL=debug");
+    ck_assert_str_eq(o.env[3], "HVD_NCCL_LIBRARY=/x");
+    options_fini(&o);
+}
+END_TEST
+
 START_TEST(options_times_take_fractions)
 {
     ck_assert(parse("-np 1 --elastic-timeout 0.5 --start-timeout 2.25 "
@@ -630,6 +648,7 @@ int main(void)
     tcase_add_test(tcase, options_defaults_are_those_of_the_help);
     tcase_add_test(tcase, options_times_take_fractions);
     tcase_add_test(tcase, options_say_how_agents_are_started);
+    tcase_add_test(tcase, options_take_knobs_for_workers);
     tcase_add_test(tcase, options_blacklist_takes_two_values);
     tcase_add_test(tcase, options_strict_blacklist_is_for_good);
     tcase_add_test(tcase, options_output_files_are_made);

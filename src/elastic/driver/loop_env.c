@@ -102,7 +102,18 @@ static hvd_status_t add_given(struct env *env, const char *given)
     return add(env, given, n_name, value ? value : "");
 }
 
-/* An option counts for more. */
+/* The last value that -x gives it, else the environment's; NULL: none. */
+static const char *value_given(const struct options *o, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (size_t i = o->n_env; i-- > 0;)
+        if (strncmp(o->env[i], name, n) == 0 && o->env[i][n] == '=')
+            return o->env[i] + n + 1;
+    return getenv(name);
+}
+
+/* An option of its own counts for more than -x. */
 static const char *knob_of(const struct options *o, const char *name)
 {
     const struct {
@@ -116,12 +127,12 @@ static const char *knob_of(const struct options *o, const char *name)
     for (size_t i = 0; i < ARRAY_SIZE(options); i++)
         if (options[i].value && strcmp(name, options[i].name) == 0)
             return options[i].value;
-    return getenv(name);
+    return value_given(o, name);
 }
 
 static hvd_status_t add_knobs(struct env *env, const struct options *o)
 {
-    static const char *const knobs[] = ENV_KNOBS;
+    static const char *const knobs[] = {ENV_KNOBS};
 
     for (size_t i = 0; i < ARRAY_SIZE(knobs); i++) {
         const char *value = knob_of(o, knobs[i]);
@@ -137,8 +148,11 @@ static hvd_status_t add_knobs(struct env *env, const struct options *o)
 
 static hvd_status_t add_all(struct env *env, const struct loop *l)
 {
-    const char *level = getenv(ENV_LOG_LEVEL);
+    const char *level = value_given(l->options, ENV_LOG_LEVEL);
 
+    /* -x first: a worker takes the last entry of a name */
+    for (size_t i = 0; i < l->options->n_env; i++)
+        HVD_TRY(add_given(env, l->options->env[i]));
     /* what is longer than a name of a level is none */
     HVD_TRY(add_value(env, ENV_LOG_LEVEL,
                       level && strlen(level) < 16 ? level : "warn"));
@@ -147,8 +161,6 @@ static hvd_status_t add_all(struct env *env, const struct loop *l)
     if (l->events.trace.on)
         HVD_TRY(add_value(env, ENV_TIMELINE, l->events.trace.path));
     HVD_TRY(add_knobs(env, l->options));
-    for (size_t i = 0; i < l->options->n_env; i++)
-        HVD_TRY(add_given(env, l->options->env[i]));
     return HVD_OK;
 }
 

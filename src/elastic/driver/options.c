@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "base/array.h"
+#include "elastic/wire/env.h"
 
 #define AT(field)     offsetof(struct options, field)
 #define SECONDS_MAX   1e8
@@ -234,6 +235,17 @@ static bool is_name(const char *text, size_t n)
                         "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") >= n;
 }
 
+/* A user sets it: HVD_ALGORITHM, but not HVD_HOST. */
+static bool is_knob(const char *name, size_t n)
+{
+    static const char *const knobs[] = {ENV_LOG_LEVEL, ENV_KNOBS};
+
+    for (size_t i = 0; i < ARRAY_SIZE(knobs); i++)
+        if (strlen(knobs[i]) == n && memcmp(knobs[i], name, n) == 0)
+            return true;
+    return false;
+}
+
 static bool parse_env(struct parse *p, const char *text)
 {
     struct options *o = p->o;
@@ -242,8 +254,10 @@ static bool parse_env(struct parse *p, const char *text)
     if (!is_name(text, n))
         return options_refuse(p->err, "-x: \"%s\" is not NAME or NAME=VALUE",
                               text);
-    if (strncmp(text, "HVD_", 4) == 0)
-        return options_refuse(p->err, "-x: %.*s is hvd-elastic's to say",
+    if (strncmp(text, "HVD_", 4) == 0 && !is_knob(text, n))
+        return options_refuse(p->err,
+                              "-x: %.*s is none of the HVD_ variables that a "
+                              "user sets (see --help-env)",
                               (int)n, text);
     if (text[n] == '\0' && !getenv(text))
         return options_refuse(p->err, "-x: %s is not set here", text);
