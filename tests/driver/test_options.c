@@ -198,6 +198,17 @@ static const struct {
      "-np 4 is more than the 3 slots of --hostfile"},
     {"-H localhost:0 prog", "-H: no slots"},
     {"-H '' prog", "-H: no slots"},
+    {"-H a:1 -H b:1 prog", "--hosts is given twice, \"a:1\" and \"b:1\": write "
+                           "one list, with a comma between hosts"},
+    {"--hostfile a --hostfile b prog",
+     "--hostfile is given twice, \"a\" and \"b\": write all hosts into one "
+     "file"},
+    {"--host-discovery-script a --host-discovery-script a prog",
+     "--host-discovery-script is given twice, \"a\" and \"a\": one script "
+     "prints all hosts"},
+    {"--network-interface a --network-interface b prog",
+     "--network-interface is given twice, \"a\" and \"b\": write one list, "
+     "with commas"},
     {"-np 2 -H a:1 --host-discovery-script ok.sh prog",
      "-H and --host-discovery-script exclude each other"},
     {"-np 2 -H a:1 --hostfile hosts prog",

@@ -301,6 +301,25 @@ static bool print_and_leave(struct parse *p, void (*print)(FILE *out))
     return false;
 }
 
+/* An option whose value lists things: a second one would replace the list. */
+static bool check_once(struct parse *p, const struct options_row *row,
+                       const char *before, const char *text)
+{
+    static const struct {
+        const char *name, *remedy;
+    } once[] = {{"hosts", "write one list, with a comma between hosts"},
+                {"hostfile", "write all hosts into one file"},
+                {"host-discovery-script", "one script prints all hosts"},
+                {"network-interface", "write one list, with commas"}};
+
+    for (size_t i = 0; before && i < ARRAY_SIZE(once); i++)
+        if (strcmp(row->name, once[i].name) == 0)
+            return options_refuse(
+                p->err, "--%s is given twice, \"%.40s\" and \"%.40s\": %s",
+                row->name, before, text, once[i].remedy);
+    return true;
+}
+
 /* The kinds that fill in one field. */
 static bool set_field(struct parse *p, const struct options_row *row,
                       const char *text)
@@ -319,6 +338,8 @@ static bool set_field(struct parse *p, const struct options_row *row,
     case KIND_SECONDS:
         return parse_seconds(p, row, text, (uint64_t *)(void *)field);
     case KIND_TEXT:
+        if (!check_once(p, row, *(const char **)(void *)field, text))
+            return false;
         *(const char **)(void *)field = text;
         return true;
     default:
