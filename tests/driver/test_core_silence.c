@@ -210,6 +210,53 @@ START_TEST(rendezvous_waits_for_who_cannot_be_heard)
 }
 END_TEST
 
+/* w1 alone holds the state, and b:2 has joined it. */
+static struct fixture *grown_from_one(void)
+{
+    struct fixture *f = fixture_create(.np = 1, .min_np = 1);
+
+    run(f, "a:1");
+    at(f, 10, commits("w1"));
+    at(f, 20, hosts("a:1 b:2"));
+    at(f, 30, ready("w2 w3"));
+    at(f, 40, held("w1", 1));
+    leave_at(f, 60, "w1", 2);
+    holds(f, "w2 w3", 0, 0);
+    forget(f);
+    return f;
+}
+
+/* Two newcomers accuse it, and it them: they go. */
+START_TEST(last_that_holds_the_state_is_not_convicted)
+{
+    struct fixture *f = grown_from_one();
+
+    for (uint64_t t = 1000; t < 6000; t += 4000) {
+        at(f, t, lost("w2 w3", f->driver.generation, "0"));
+        at(f, t + 10, lost("w1", f->driver.generation, "1"));
+        at(f, t + 20, ready_lost("w1 w2 w3"));
+        holds(f, "w2 w3", 0, 0); /* nor do they get it */
+        pass(f, t + 2000);
+    }
+    expect_part(f, "kill: w2\nassign 4: w1 w3+sync");
+    fixture_free(f);
+}
+END_TEST
+
+/* It is known to have ended: silence is judged as ever. */
+START_TEST(state_that_is_gone_is_not_waited_for)
+{
+    struct fixture *f = grown_from_one();
+
+    at(f, 500, killed("w1"));
+    silence(f, "b");
+    pass(f, 10000);
+    expect_part(f, "shutdown failed");
+    ck_assert_ptr_nonnull(strstr(f->driver.verdict, "who holds the state"));
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: silence");
@@ -226,6 +273,8 @@ int main(void)
     tcase_add_test(tc, worker_of_a_stopped_agent_is_given_up);
     tcase_add_test(tc, stopped_workers_are_given_up_however_many);
     tcase_add_test(tc, rendezvous_waits_for_who_cannot_be_heard);
+    tcase_add_test(tc, last_that_holds_the_state_is_not_convicted);
+    tcase_add_test(tc, state_that_is_gone_is_not_waited_for);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -135,6 +135,8 @@ static struct driver_worker *guilty(struct driver *d,
 
     if (!a || !b || worker_is_dead(a) || worker_is_dead(b))
         return NULL;
+    if (worker_is_last_holder(d, a) || worker_is_last_holder(d, b))
+        return worker_is_last_holder(d, a) ? b : a;
     if (is_suspected(d, a) != is_suspected(d, b))
         return is_suspected(d, a) ? a : b;
     if (n_a != n_b)
@@ -199,6 +201,8 @@ static struct driver_worker *guilty_of_damage(struct driver *d,
     if (by && of)
         return guilty(d, a);
     w = worker_find(d, by ? a->by : a->of);
+    if (w && worker_is_last_holder(d, w))
+        return guilty(d, a);
     return w && !worker_is_dead(w) ? w : NULL;
 }
 

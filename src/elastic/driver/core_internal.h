@@ -149,6 +149,16 @@ static inline uint32_t restarts_allowed(const struct driver *d)
 
 /* ---- members.c ----------------------------------------------------------- */
 
+bool worker_holds_state(const struct driver *d, const struct driver_worker *w);
+
+/* Some worker holds it that is not on host `but`. */
+bool state_is_held_elsewhere(const struct driver *d,
+                             const struct driver_host *but);
+
+/* It holds the state, and no other worker does. */
+bool worker_is_last_holder(const struct driver *d,
+                           const struct driver_worker *w);
+
 void members_recount(struct driver *d);
 /* Its process, and its standing, change by these alone. */
 void worker_move(struct driver_worker *w, enum worker_life to);

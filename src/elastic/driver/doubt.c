@@ -101,14 +101,23 @@ static uint64_t oldest_on(struct driver *d, const struct driver_host *host)
     return joined;
 }
 
-/* Which of two hosts goes if they do not reach each other? The one that more
- * hosts have accused; then the one with fewer workers; then the younger. */
+/* Without it nobody holds the state. */
+static bool is_needed(const struct driver *d, const struct driver_host *host)
+{
+    return d->ever_committed && !state_is_held_elsewhere(d, host);
+}
+
+/* Which of two hosts goes if they do not reach each other? The one without
+ * which the state is still held; then the one that more hosts have accused;
+ * then the one with fewer workers; then the younger. */
 static bool goes_first(struct driver *d, const struct driver_host *a,
                        const struct driver_host *b)
 {
     size_t n_a = count_accusers(d, a), n_b = count_accusers(d, b);
     uint64_t old_a, old_b;
 
+    if (is_needed(d, a) != is_needed(d, b))
+        return is_needed(d, b);
     if (n_a != n_b)
         return n_a > n_b;
     if (a->n_workers != b->n_workers)

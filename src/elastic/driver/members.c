@@ -97,6 +97,36 @@ static bool others_are_done(const struct driver *d)
     return first != NULL;
 }
 
+/* A member that is being sent it does not, as yet. */
+bool worker_holds_state(const struct driver *d, const struct driver_worker *w)
+{
+    if (!worker_is_here(w))
+        return false;
+    return !state_id_is_none(w->offer.id) || !state_id_is_none(w->ping.id) ||
+           (worker_is_enlisted(w) && (w->synced || d->committed));
+}
+
+bool state_is_held_elsewhere(const struct driver *d,
+                             const struct driver_host *but)
+{
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (&d->hosts[d->workers[i].host] != but &&
+            worker_holds_state(d, &d->workers[i]))
+            return true;
+    return false;
+}
+
+bool worker_is_last_holder(const struct driver *d,
+                           const struct driver_worker *w)
+{
+    if (!d->ever_committed || !worker_holds_state(d, w))
+        return false;
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (&d->workers[i] != w && worker_holds_state(d, &d->workers[i]))
+            return false;
+    return true;
+}
+
 static bool state_is_gone(const struct driver *d)
 {
     if (!d->ever_committed)

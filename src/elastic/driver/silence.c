@@ -52,29 +52,26 @@ static bool is_heard(const struct driver *d, const struct driver_worker *w)
            (!is_quiet(d, &d->hosts[w->host]) && !is_overdue(d, w->heard_us));
 }
 
-/* A member that is being sent it does not, as yet. */
-static bool holds_state(const struct driver *d, const struct driver_worker *w)
-{
-    if (!worker_is_here(w))
-        return false;
-    return !state_id_is_none(w->offer.id) || !state_id_is_none(w->ping.id) ||
-           (worker_is_enlisted(w) && (w->synced || d->committed));
-}
-
-/* The job has no state yet, or a worker that is heard holds it, on another host
- * than `but`. */
+/* A worker that is heard holds the state, on another host than `but`; or there
+ * is none to save: not yet, not any more, or nobody who may be waited for
+ * holds it. */
 static bool state_is_heard(const struct driver *d,
                            const struct driver_host *but)
 {
-    if (!d->ever_committed)
+    bool held = false;
+
+    if (!d->ever_committed || d->phase >= DRIVER_STOPPING)
         return true;
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (holds_state(d, w) && &d->hosts[w->host] != but && is_heard(d, w))
+        if (!worker_holds_state(d, w))
+            continue;
+        held = true;
+        if (&d->hosts[w->host] != but && is_heard(d, w))
             return true;
     }
-    return false;
+    return !held;
 }
 
 /* Hosts whose agents are up, and how many of them are quiet. */
