@@ -306,6 +306,28 @@ START_TEST(m14_job_that_cannot_begin_ends_after_a_while)
 }
 END_TEST
 
+/* b boots for 20 s, then a fork is refused there: that is another matter. */
+START_TEST(m14_time_of_a_boot_is_no_refusal)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 2);
+
+    snprintf(f->slow_host, sizeof(f->slow_host), "b");
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 50, ready("w1"));
+    while (f->now_us < 20000000 ||
+           f->driver.hosts[1].agent_phase != AGENT_STARTING) {
+        if (f->driver.hosts[1].agent_phase == AGENT_STARTING)
+            at(f, f->now_us / 1000, agent_gone("b"));
+        pass(f, f->now_us / 1000 + 100);
+    }
+    f->no_spawns = true;
+    at(f, f->now_us / 1000 + 50, agent_up("b"));
+    at(f, f->now_us / 1000 + 50, fork_fails("w2"));
+    ck_assert_int_lt(f->driver.phase, DRIVER_STOPPING);
+    fixture_free(f);
+}
+END_TEST
+
 /* Who runs there does so already. */
 START_TEST(m11_start_that_fails_harms_no_running_worker)
 {
@@ -443,6 +465,7 @@ int main(void)
     tcase_add_test(tcase, m11_program_that_one_host_lacks_is_its_trouble);
     tcase_add_loop_test(tcase, m14_job_that_cannot_begin_ends_after_a_while, 0,
                         2);
+    tcase_add_test(tcase, m14_time_of_a_boot_is_no_refusal);
     tcase_add_test(tcase, m11_start_that_fails_harms_no_running_worker);
     tcase_add_test(tcase,
                    m14_program_that_is_missing_is_waited_for_with_a_script);
