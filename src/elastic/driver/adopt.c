@@ -447,6 +447,28 @@ static void give_up_silent(struct driver *d, enum worker_life life,
     }
 }
 
+/* A holder of the state has called, and its agent is here. */
+static bool state_has_arrived(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        const struct driver_worker *w = &d->workers[i];
+
+        if (w->greeted && !worker_is_dead(w) &&
+            !state_id_is_none(w->where.id) &&
+            d->hosts[w->host].agent_phase == AGENT_UP)
+            return true;
+    }
+    return false;
+}
+
+/* M5: silence does not show that the state is lost. Agents and workers that the
+ * driver before this one has heard may be stopped, or cut off. */
+static bool silence_may_pass(const struct driver *d)
+{
+    return d->ever_committed && !state_has_arrived(d) &&
+           d->now_us - d->adopt_us < d->config.driver_timeout_us;
+}
+
 /* It lives and has said hello, but not whom it runs. */
 static bool has_yet_to_tell(const struct driver *d,
                             const struct driver_host *host)
@@ -457,15 +479,21 @@ static bool has_yet_to_tell(const struct driver *d,
 
 /* true: agents have yet to tell, and are heard out, as one of those that they
  * run may hold the state. */
-static bool give_up_agents(struct driver *d, bool patient, const char *how)
+static bool give_up_agents(struct driver *d, bool patient, bool spare,
+                           const char *how)
 {
     bool awaited = false;
 
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *host = &d->hosts[i];
 
-        if (host->agent_phase == AGENT_STARTING && host->inherited)
+        if (host->agent_phase == AGENT_STARTING && host->inherited) {
+            if (spare) {
+                awaited = true;
+                continue;
+            }
             give_up_agent(d, host, how);
+        }
         if (patient && has_yet_to_tell(d, host))
             awaited = true;
         else
@@ -478,13 +506,16 @@ void adopt_tick(struct driver *d)
 {
     static const char how[] = "did not come to the driver that took over";
 
-    bool awaited, patient;
+    bool awaited, patient, spare;
 
     if (d->phase != DRIVER_ADOPTING || d->now_us < d->adopt_us)
         return;
     patient = d->now_us - d->adopt_us < d->config.start_timeout_us;
-    awaited = give_up_agents(d, patient && !somebody_holds_state(d), how);
-    give_up_silent(d, LIFE_UP, how);
+    spare = silence_may_pass(d);
+    awaited = give_up_agents(d, patient && !somebody_holds_state(d), spare,
+                             how);
+    if (!spare)
+        give_up_silent(d, LIFE_UP, how);
     if (!patient && awaits_state(d))
         give_up_silent(d, LIFE_STARTING, "did not call within --start-timeout");
     if (d->phase == DRIVER_ADOPTING && !awaited && !awaits_state(d))

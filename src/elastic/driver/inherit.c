@@ -77,7 +77,7 @@ static bool inherit_hosts(struct driver *d, const struct memory *m)
             !inherit_agent(d, host_named(d, m->hosts[i].name),
                            m->hosts[i].agent, m->hosts[i].stopping))
             return false;
-    d->discovered = d->n_hosts > 0;
+    d->discovered = true; /* the first answer was its predecessor's matter */
     d->knows_nobody = true;
     for (size_t i = 0; i < d->n_hosts; i++)
         d->knows_nobody &= !d->hosts[i].inherited;
