@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "base/stall.h"
 
 enum {
     SWEEP_US = 1000000,
@@ -133,13 +134,14 @@ static bool is_overtaken(struct lead *lead, const struct beacon *b)
     return is_replaced(lead, by);
 }
 
-/* DIR/driver is not there, or it is of another job, whose number says
- * nothing. Somebody has cleaned the directory; or this driver did not run
- * for a while, and its successor has ended the job: then all agents have
- * ended as well, and the successor has removed the journals of others. */
+/* DIR/driver is not there, or it names another job. Either somebody has cleaned
+ * the directory; or this driver did not run for a while, and a successor has
+ * ended the job meanwhile: then all agents have ended as well, and the
+ * successor has removed the journals of other terms. A driver that ran all the
+ * time has seen its agents end itself. */
 static bool leads_still(struct lead *lead, bool other)
 {
-    if ((other || !journal_is_there(lead->journal)) &&
+    if (lead->stood && (other || !journal_is_there(lead->journal)) &&
         !launch_lives(lead->launch))
         return is_replaced(lead, "this job has ended without it");
     if (!other) {
@@ -160,12 +162,14 @@ bool lead_look(struct lead *lead, uint64_t now_us)
 
     if (!lead->scout) /* no DIR, or it could not be opened */
         return true;
+    lead->stood |= stall_of(lead->look_us, now_us) > 0;
     lead->look_us = now_us + lead->look_every_us;
     found = scout_look(lead->scout, LOOK_MS, &b);
     if (!found && !scout_misses(lead->scout))
         return true; /* nobody can tell */
     if (!found || b.job != lead->own.job)
         return leads_still(lead, found);
+    lead->stood = false;
     return b.term <= lead->own.term || is_overtaken(lead, &b);
 }
 
@@ -198,6 +202,7 @@ hvd_status_t lead_open(struct lead *lead, const char *dir, struct memory *m,
     *lead = (struct lead){.dir = dir,
                           .own = *own,
                           .launch = launch,
+                          .look_us = clock_now_us(),
                           .look_every_us = look_every_us};
     m->state.term = own->term;
     HVD_TRY(journal_create(dir, m, &lead->journal));

@@ -25,6 +25,8 @@ struct lead {
     const struct launch *launch; /* knows the processes of agents */
     struct scout *scout;
     uint64_t look_us, look_every_us; /* for another driver */
+    bool stood; /* a look came late: this driver did not run, and DIR/driver has
+                   not named it since */
     uint64_t sweep_us, keep_us;   /* the next sweep; the next journal_keep() */
     int error;                    /* of the journal; 0: it is written */
     bool replaced;                /* another driver has taken over */
