@@ -7,7 +7,7 @@
  *
  * A run ends when the program itself has exited and what it wrote has been
  * read: a process that it left behind with the pipe open holds nothing up. If
- * exec fails, the child writes errno to a pipe that a successful exec closes.
+ * exec fails, the child writes why to a pipe that a successful exec closes.
  *
  * Memory: `output` grows to 4 MiB at most and is kept from run to run. */
 #include "base/command.h"
@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/inherited.h"
+#include "base/program.h"
 #include "base/text.h"
 
 #define WHO "%s: \"%s\""
@@ -104,10 +105,10 @@ static bool may_start(struct command *c)
 /* In the child: only calls that are safe after fork. */
 static void exec_command(const char *path, pid_t parent, int out, int error)
 {
-    char *argv[] = {(char *)(uintptr_t)path, NULL};
-    char *sh_argv[] = {(char *)(uintptr_t) "/bin/sh", argv[0], NULL};
+    char *sh_argv[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t)path,
+                       NULL};
+    struct program_failure failure = {0};
     int null = open("/dev/null", O_RDONLY);
-    int saved;
 
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -118,12 +119,11 @@ static void exec_command(const char *path, pid_t parent, int out, int error)
         if (null > STDERR_FILENO)
             close(null);
         inherited_restore();
-        execv(path, argv);
-        if (errno == ENOEXEC) /* no #! line: as every shell does */
-            execv(sh_argv[0], sh_argv);
+        program_exec(path, sh_argv, environ, &failure);
+    } else {
+        failure.error = errno;
     }
-    saved = errno;
-    if (write(error, &saved, sizeof(saved)) < 0)
+    if (write(error, &failure, sizeof(failure)) < 0)
         _exit(126);
     _exit(127);
 }
@@ -275,7 +275,7 @@ static hvd_status_t killed_by(const struct command *c, int signo)
 /* How it ended, in words; HVD_OK: exit status 0. */
 static hvd_status_t judge_end(struct command *c)
 {
-    int exec_errno;
+    struct program_failure failure;
 
     if (c->too_long)
         return error_set(HVD_ERR_INVALID, WHO " printed more than 4 MiB",
@@ -283,10 +283,10 @@ static hvd_status_t judge_end(struct command *c)
     if (c->killed)
         return error_set(HVD_ERR_TIMEOUT, WHO " did not finish within %g s",
                          c->who, c->path, (double)c->timeout_us / 1e6);
-    if (read(c->error_fd, &exec_errno, sizeof(exec_errno)) ==
-        (ssize_t)sizeof(exec_errno))
+    if (read(c->error_fd, &failure, sizeof(failure)) ==
+        (ssize_t)sizeof(failure))
         return error_set(HVD_ERR_INVALID, WHO " cannot be run: %s", c->who,
-                         c->path, strerror(exec_errno));
+                         c->path, program_why(&failure));
     if (WIFSIGNALED(c->wait_status))
         return killed_by(c, WTERMSIG(c->wait_status));
     if (WEXITSTATUS(c->wait_status) != 0)

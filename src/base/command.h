@@ -28,7 +28,7 @@ struct command {
     uint64_t death_us; /* a killed run may take so long to end (5 s) */
     int epoll_fd; /* readable: command_step() has something to do; -1: none */
     int pidfd, out_fd;
-    int error_fd; /* errno of a failed exec comes here */
+    int error_fd; /* a struct program_failure comes here */
     pid_t pid;
     uint64_t deadline_us; /* command_step() is due; never while none runs */
     bool running, eof, exited;

@@ -185,7 +185,17 @@ END_TEST
 START_TEST(script_with_missing_interpreter_says_so)
 {
     expect_failure("#!/nowhere/sh\n",
-                   " cannot be run: No such file or directory");
+                   " cannot be run: its first line names \"/nowhere/sh\", "
+                   "which is not there");
+    expect_failure("#!/bin/sh\r\necho a:1\r\n",
+                   " cannot be run: its first line names \"/bin/sh\\r\", "
+                   "which is not there");
+}
+END_TEST
+
+START_TEST(script_that_is_a_damaged_binary_is_not_given_to_the_shell)
+{
+    expect_failure("\177ELF\necho a:1\n", " cannot be run: Exec format error");
 }
 END_TEST
 
@@ -439,6 +449,8 @@ int main(void)
     tcase_add_test(tcase, script_prints_garbage_names_the_line);
     tcase_add_test(tcase, script_prints_a_bad_line_beside_a_good_one);
     tcase_add_test(tcase, script_with_missing_interpreter_says_so);
+    tcase_add_test(tcase,
+                   script_that_is_a_damaged_binary_is_not_given_to_the_shell);
     tcase_add_test(tcase, script_hangs_past_its_deadline_group_is_killed);
     tcase_add_test(tcase,
                    script_that_cannot_be_killed_is_left_behind_for_a_new_run);

@@ -29,17 +29,18 @@ static bool watch_child(struct loop *l, const struct child *child)
            loop_watch(l, child->stream_fds[1], KIND_STDERR, child->worker);
 }
 
-static void start_failed(struct loop *l, uint64_t worker, int error,
-                         const char *what, const char *name)
+static void start_failed(struct loop *l, uint64_t worker,
+                         const struct program_failure *why, const char *what,
+                         const char *name)
 {
     char text[WIRE_TEXT_MAX];
     struct agent_event ev = {.type = AGENT_EV_START_FAILED,
                              .worker = worker,
-                             .error = error,
+                             .error = why->error,
                              .text = text};
 
     snprintf(text, sizeof(text), "cannot %s \"%s\": %s", what, name,
-             strerror(error));
+             program_why(why));
     log_debug("worker %" PRIu64 ": %s", worker, text);
     loop_feed(l, &ev);
 }
@@ -47,15 +48,14 @@ static void start_failed(struct loop *l, uint64_t worker, int error,
 void loop_start(struct loop *l, const struct msg_spawn *spawn)
 {
     struct agent_event ev = {.type = AGENT_EV_FORKED, .worker = spawn->worker};
+    struct program_failure failure = {.error = ENOMEM};
     struct child *child;
-    int error;
 
-    error = ENOMEM;
     if (!orphans_add(l->orphans, spawn->worker) ||
-        children_start(&l->children, &l->site, spawn, &child, &error) !=
+        children_start(&l->children, &l->site, spawn, &child, &failure.error) !=
             HVD_OK) {
         orphans_end(l->orphans, spawn->worker);
-        start_failed(l, spawn->worker, error, "start",
+        start_failed(l, spawn->worker, &failure, "start",
                      spawn->argv.nbytes > 0 ? spawn->argv.data : "");
         return;
     }
@@ -65,13 +65,13 @@ void loop_start(struct loop *l, const struct msg_spawn *spawn)
                   child->worker);
     child->robust = NULL;
     if (!watch_child(l, child)) {
-        error = errno;
+        failure.error = errno;
         deaths_forget(l->deaths, child->worker);
         kill(-child->pid, SIGKILL);
         child_reap(child);
         children_remove(&l->children, child);
         orphans_end(l->orphans, spawn->worker);
-        start_failed(l, spawn->worker, error, "watch", spawn->argv.data);
+        start_failed(l, spawn->worker, &failure, "watch", spawn->argv.data);
         return;
     }
     ev.pid = child->pid;
@@ -91,9 +91,9 @@ void loop_on_report(struct loop *l, struct child *child)
 {
     struct agent_event ev = {.type = AGENT_EV_STARTED, .worker = child->worker};
     bool in_chdir = false;
-    int error = 0;
+    struct program_failure failure;
 
-    switch (spawn_result(child->report_fd, &error, &in_chdir)) {
+    switch (spawn_result(child->report_fd, &failure, &in_chdir)) {
     case SPAWN_PENDING:
         return;
     case SPAWN_RUNS:
@@ -101,7 +101,7 @@ void loop_on_report(struct loop *l, struct child *child)
         break;
     case SPAWN_FAILED:
         child->failed = true;
-        start_failed(l, child->worker, error, in_chdir ? "enter" : "execute",
+        start_failed(l, child->worker, &failure, in_chdir ? "enter" : "execute",
                      in_chdir ? child->cwd : child->program);
         break;
     }

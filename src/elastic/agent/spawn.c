@@ -60,7 +60,7 @@ struct plan {
 
 /* What the child writes to the report pipe instead of starting. */
 struct failure {
-    int error;
+    struct program_failure exec;
     int in_chdir;
 };
 
@@ -255,25 +255,22 @@ static bool place_fds(const struct plan *plan)
            dup3(plan->report_fd, SPAWN_REPORT_FD, O_CLOEXEC) >= 0;
 }
 
-/* Returns the errno that execvp would leave. */
-static int exec_program(const struct plan *plan)
+/* *failure: the errno that execvp would leave. */
+static void exec_program(const struct plan *plan,
+                         struct program_failure *failure)
 {
-    int error = ENOENT;
+    int error, kept = ENOENT;
 
     for (char *path = plan->paths; *path; path += strlen(path) + 1) {
-        execve(path, plan->argv.items + 1, plan->env.items);
-        if (errno == ENOEXEC) {
-            /* a script without #!: the first two are "/bin/sh", its path */
-            plan->argv.items[1] = path;
-            execve("/bin/sh", plan->argv.items, plan->env.items);
-            return errno;
+        error = program_exec(path, plan->argv.items, plan->env.items, failure);
+        if (error == EACCES) {
+            kept = EACCES; /* if nothing better is found */
+        } else if (error != ENOENT && error != ENOTDIR) {
+            *failure->why = '\0'; /* of an earlier one */
+            return;
         }
-        if (errno == EACCES)
-            error = EACCES; /* if nothing better is found */
-        else if (errno != ENOENT && errno != ENOTDIR)
-            return errno;
     }
-    return error;
+    failure->error = kept;
 }
 
 static _Noreturn void child_main(const struct plan *plan)
@@ -286,7 +283,7 @@ static _Noreturn void child_main(const struct plan *plan)
     if (getppid() != plan->parent)
         _exit(EXIT_NOT_STARTED); /* the agent died before the line above */
     if (!place_fds(plan)) {
-        failure.error = errno;
+        failure.exec.error = errno;
     } else {
         report_fd = SPAWN_REPORT_FD;
         fd_close_all(STDERR_FILENO + 1, passed_places[0].fd - 1);
@@ -295,13 +292,13 @@ static _Noreturn void child_main(const struct plan *plan)
                          : passed_places[PASSED_ROBUST].fd + 1,
                      INT_MAX);
         if (*plan->cwd && chdir(plan->cwd) != 0) {
-            failure.error = errno;
+            failure.exec.error = errno;
             failure.in_chdir = 1;
         }
     }
     inherited_restore(); /* below some of our descriptors: they are closed */
-    if (failure.error == 0)
-        failure.error = exec_program(plan);
+    if (failure.exec.error == 0)
+        exec_program(plan, &failure.exec);
     if (write(report_fd, &failure, sizeof(failure)) < 0)
         _exit(EXIT_NOT_STARTED); /* the exit is all that is left to say */
     _exit(EXIT_NOT_STARTED);
@@ -452,7 +449,8 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
     return HVD_OK;
 }
 
-enum spawn_outcome spawn_result(int report_fd, int *error_p, bool *chdir_p)
+enum spawn_outcome
+spawn_result(int report_fd, struct program_failure *failure_p, bool *chdir_p)
 {
     struct failure failure;
     ssize_t n = read(report_fd, &failure, sizeof(failure));
@@ -461,7 +459,7 @@ enum spawn_outcome spawn_result(int report_fd, int *error_p, bool *chdir_p)
         return SPAWN_PENDING; /* EAGAIN: not decided yet */
     if ((size_t)n < sizeof(failure))
         return SPAWN_RUNS; /* exec closed the other end */
-    *error_p = failure.error;
+    *failure_p = failure.exec;
     *chdir_p = failure.in_chdir != 0;
     return SPAWN_FAILED;
 }

@@ -19,6 +19,7 @@
 
 #include <hvd/status.h>
 
+#include "base/program.h"
 #include "base/robust.h"
 #include "elastic/wire/message.h"
 #include "elastic/wire/passed.h"
@@ -59,9 +60,10 @@ hvd_status_t spawn_worker(const struct spawn_site *site,
                           struct spawned *spawned_p,
                           int *error_p) HVD_MUST_CHECK;
 
-/* What became of the exec, once report_fd is readable. SPAWN_FAILED: *error_p,
- * and *chdir_p whether it was the working directory that could not be entered.
- */
-enum spawn_outcome spawn_result(int report_fd, int *error_p, bool *chdir_p);
+/* What became of the exec, once report_fd is readable. SPAWN_FAILED:
+ * *failure_p, and *chdir_p whether it was the working directory that could not
+ * be entered. */
+enum spawn_outcome
+spawn_result(int report_fd, struct program_failure *failure_p, bool *chdir_p);
 
 #endif
