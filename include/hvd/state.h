@@ -134,7 +134,9 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
  *
  * All ranks make equal numbers of commits. The first two of each generation,
  * and every N-th with --verify-state N, are collectives: ranks compare digests
- * of their shared entries.
+ * of their shared entries, byte by byte: set the padding of structs, or
+ * register their members. What each rank has for itself is for
+ * hvd_state_add_local().
  *
  * Returns    HVD_OK
  *            HVD_ERR_MISMATCH   shared entries differ between ranks: return it,

@@ -254,10 +254,11 @@ hvd_status_t comm_lacks(struct comm *comm, hvd_status_t status)
 }
 
 /* Whoever drives a call that fails tears the comm down before the call is
- * over. */
+ * over. A mismatch was returned to the caller when it was set. */
 hvd_status_t comm_whole(struct comm *comm)
 {
-    if (comm_life(comm) != COMM_OPEN || atomic_load(&comm->refused))
+    if (comm_life(comm) != COMM_OPEN || atomic_load(&comm->refused) ||
+        comm_status(comm, NULL) == HVD_ERR_MISMATCH)
         return comm_check(comm);
     return process_sets_whole(comm);
 }

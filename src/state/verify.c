@@ -170,7 +170,8 @@ static const char *remedy_for(enum entry_kind kind)
         return " -> its serialize() has to write equal bytes on all ranks";
     default:
         return " -> register all that a worker has to keep, and change it on "
-               "all ranks alike";
+               "all ranks alike (padding counts); what is each rank's own "
+               "is for hvd_state_add_local";
     }
 }
 

@@ -41,7 +41,7 @@ static struct options {
     long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
-    bool count_fds, no_shutdown, posted, heedless, device, large;
+    bool count_fds, no_shutdown, posted, heedless, quits, device, large;
 } options = {.steps = 100,
              .step_us = 1000,
              .state_bytes = 1024,
@@ -79,6 +79,7 @@ static const char usage[] =
     "  [--exit-at N] [--exit-code C]     rank 0 exits without a word\n"
     "  [--layout-by-slot]     slots differ in their layout\n"
     "  [--heedless]           goes on for a while where it should return\n"
+    "  [--quits]              returns HVD_OK when ranks differ\n"
     "  [--count-fds]          prints how many are open before and after\n"
     "  [--no-shutdown]        leaves main without hvd_shutdown\n"
     "  [--verbose]\n";
@@ -223,21 +224,31 @@ static void check_device(void)
         wrong("the step on the device", (int64_t)stored, (int64_t)model.step);
 }
 
+/* true: what has failed is kept from the library. */
+static bool quits(hvd_status_t status)
+{
+    return options.quits && status == HVD_ERR_MISMATCH;
+}
+
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
+    hvd_status_t status = HVD_OK;
+
     model.n_ignored = 0;
     check_sum();
     check_device();
     if (options.verbose)
         fprintf(stderr, "gen %" PRIu64 " rank %d of %d at step %" PRIu64 "\n",
                 hvd_generation(), hvd_rank(), hvd_size(), model.step);
-    while ((long)model.step < options.steps) {
+    while ((long)model.step < options.steps && !quits(status)) {
         HVD_TRY(misbehave());
         HVD_TRY(heed(exchange()));
         if (options.step_us > 0)
             sleep_us(options.step_us);
         update();
-        HVD_TRY(heed(boundary(state)));
+        status = heed(boundary(state));
+        if (!quits(status))
+            HVD_TRY(status);
         if (options.posted)
             posted_check_drained();
     }
@@ -282,6 +293,7 @@ static const struct word words[] = {
     {"drain-on-term", .flag = &options.drain_on_term},
     {"layout-by-slot", .flag = &options.layout_by_slot},
     {"heedless", .flag = &options.heedless},
+    {"quits", .flag = &options.quits},
     {"count-fds", .flag = &options.count_fds},
     {"no-shutdown", .flag = &options.no_shutdown},
     {"verbose", .flag = &options.verbose},

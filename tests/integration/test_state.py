@@ -72,10 +72,10 @@ def a_loss_is_ignored(stage):
 
 # ---- ranks that differ ---------------------------------------------------------
 
-def diverging(stage, at, rule, steps=40):
+def diverging(stage, at, rule, steps=40, *options):
     return stage.start(["-np", "3", "--verify-state", rule],
                        [stage.chaos, "--diverge-at", str(at), "--steps",
-                        str(steps)], hosts=["localhost:3"])
+                        str(steps), *options], hosts=["localhost:3"])
 
 
 def names_the_rank(run, commit):
@@ -88,6 +88,11 @@ def names_the_rank(run, commit):
 @scenario
 def ranks_that_differ_are_named_at_the_first_commit(stage):
     names_the_rank(diverging(stage, 0, "first"), 1)
+
+
+@scenario
+def ranks_that_differ_fail_the_job_though_train_returns_ok(stage):
+    names_the_rank(diverging(stage, 0, "first", 40, "--quits"), 1)
 
 
 @scenario

@@ -132,9 +132,10 @@ static void expect(enum state_difference difference, const char *text)
     }
 }
 
-#define KEEP                                                        \
-    " -> register all that a worker has to keep, and change it on " \
-    "all ranks alike"
+#define KEEP                                                            \
+    " -> register all that a worker has to keep, and change it on "     \
+    "all ranks alike (padding counts); what is each rank's own is for " \
+    "hvd_state_add_local"
 
 START_TEST(equal_states_take_one_collective)
 {
