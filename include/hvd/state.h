@@ -42,12 +42,12 @@ HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
                                          size_t nbytes) HVD_MUST_CHECK;
 
 /* hvd_state_set - the entry's memory has moved or changed its size; takes
- * effect at the next commit. A restore before that brings the committed size
- * back, too: the committed bytes are at the start of the new memory, and the
- * entry is as long as they are until the next hvd_state_set. Memory that is too
- * small for them is HVD_ERR_LAYOUT, which ends the job: make an entry smaller
- * right before a commit. A sync from another rank needs equal sizes, but for an
- * entry that has grown since this rank's own commit. */
+ * effect at the next commit. A restore before that puts the committed bytes at
+ * the start of the new memory; the rest of it is zero, on a device as it was.
+ * All ranks have to have set the same size by the next commit. Memory that is
+ * too small for the committed bytes is HVD_ERR_LAYOUT, which ends the job: make
+ * an entry smaller right before a commit. A sync from another rank needs equal
+ * sizes, but for an entry that has grown since this rank's own commit. */
 HVD_API hvd_status_t hvd_state_set(hvd_state_t *state, const char *name,
                                    void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_remove(hvd_state_t *state,

@@ -367,14 +367,18 @@ static bool has_memory(const struct entry *entry)
     return entry->kind != ENTRY_OBJECT && entry->kind != ENTRY_SAMPLER;
 }
 
-/* The entry may have grown since the commit: it has its size of then. */
-static void resize_back(struct entry *entry, size_t nbytes)
+/* An entry that has grown since the commit keeps its new size, as the program
+ * may not set it again: what lies behind the committed bytes is zero, and so
+ * the same on all ranks. */
+static void clear_rest(const struct entry *entry, size_t nbytes)
 {
-    if (entry->nbytes != nbytes)
-        log_warn("entry '%s' has grown from %zu to %zu bytes since the last "
-                 "commit -> it has %zu again until the next hvd_state_set",
-                 entry->name, nbytes, entry->nbytes, nbytes);
-    entry->nbytes = nbytes;
+    if (entry->nbytes == nbytes)
+        return;
+    log_info("entry '%s' has grown from %zu to %zu bytes since the last commit "
+             "-> the rest of it is cleared",
+             entry->name, nbytes, entry->nbytes);
+    if (entry->kind != ENTRY_DEVICE)
+        memset((uint8_t *)entry->ptr + nbytes, 0, entry->nbytes - nbytes);
 }
 
 static hvd_status_t copy_all_out(hvd_state_t *state, const struct snapshot *s)
@@ -382,12 +386,12 @@ static hvd_status_t copy_all_out(hvd_state_t *state, const struct snapshot *s)
     size_t at = 0;
 
     for (size_t i = 0; i < state->n_entries; i++) {
-        struct entry *entry = &state->entries[i];
+        const struct entry *entry = &state->entries[i];
         const struct record *record = snapshot_record(s, entry, &at);
 
         HVD_TRY(copy_out(state, entry, s, record));
         if (has_memory(entry))
-            resize_back(entry, record->nbytes);
+            clear_rest(entry, record->nbytes);
     }
     return HVD_OK;
 }
