@@ -1,74 +1,6 @@
 /* tests/driver/test_options.c - the command line, as a table: what is typed and
  * what comes of it: the values, or the exit status and the one line. */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "elastic/driver/options.h"
-#include "support.h"
-
-enum { WORDS_MAX = 32, TEXT_MAX = 8192 };
-
-static char dir[64];
-static struct options o;
-static char out[TEXT_MAX], err[TEXT_MAX], line[1024];
-static char *words[WORDS_MAX + 1];
-static int exit_status;
-
-static void setup(void)
-{
-    static const char *const files[][2] = {
-        {"ok.sh", "#!/bin/sh\n"},
-        {"plain.sh", "#!/bin/sh\n"},
-        {"hosts", "localhost slots=3\n"},
-        {"bad", "localhost:1\na:b:c\n"},
-        {"far", "node1:2\n"},
-    };
-
-    strcpy(dir, "/tmp/hvd-options-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    ck_assert_int_eq(chdir(dir), 0);
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        FILE *file = fopen(files[i][0], "w");
-
-        ck_assert_ptr_nonnull(file);
-        fputs(files[i][1], file);
-        fclose(file);
-    }
-    ck_assert_int_eq(chmod("ok.sh", 0755), 0);
-}
-
-static void teardown(void)
-{
-    char command[128];
-
-    ck_assert_int_eq(chdir("/"), 0);
-    snprintf(command, sizeof(command), "rm -rf %s", dir);
-    ck_assert_int_eq(system(command), 0);
-}
-
-/* text is split at spaces; '' is an empty word. */
-static bool parse(const char *text)
-{
-    FILE *to_out = fmemopen(out, sizeof(out), "w");
-    FILE *to_err = fmemopen(err, sizeof(err), "w");
-    int n = 1;
-    bool ok;
-
-    snprintf(line, sizeof(line), "%s", text);
-    words[0] = (char *)(uintptr_t) "hvd-elastic";
-    for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
-        words[n++] = strcmp(word, "''") == 0 ? word + 2 : word;
-    words[n] = NULL;
-    ck_assert_int_lt(n, WORDS_MAX);
-    out[0] = err[0] = '\0';
-    exit_status = -1;
-    ok = options_parse_to(n, words, &o, &exit_status, to_out, to_err);
-    fclose(to_out);
-    fclose(to_err);
-    return ok;
-}
+#include "driver/options_typed.h"
 
 /* The counts, hosts and program in one line. */
 static const char *show(void)
@@ -568,33 +500,6 @@ START_TEST(options_blacklist_takes_two_values)
 }
 END_TEST
 
-START_TEST(options_output_files_are_made)
-{
-    struct stat st;
-
-    ck_assert(parse("-np 1 --output-filename a/b/c --event-log log "
-                    "--prefix-output-with-timestamp --log-level WARNING prog"));
-    ck_assert_str_eq(o.output_dir, "a/b/c");
-    ck_assert_str_eq(o.event_log, "log");
-    ck_assert(o.timestamps);
-    ck_assert_int_eq(o.log_level, LOG_LEVEL_WARN);
-    ck_assert_int_eq(stat("a/b/c", &st), 0);
-    ck_assert(S_ISDIR(st.st_mode));
-    ck_assert_int_eq(stat("log", &st), 0);
-    options_fini(&o);
-}
-END_TEST
-
-START_TEST(options_event_log_of_before_is_not_touched_by_a_bad_line)
-{
-    struct stat st;
-
-    ck_assert(!parse("-np 2 --event-log hosts --max-np 1 prog"));
-    ck_assert_int_eq(stat("hosts", &st), 0);
-    ck_assert_int_gt((int)st.st_size, 0);
-}
-END_TEST
-
 START_TEST(options_help_fits_one_screen)
 {
     size_t n_lines = 0;
@@ -644,9 +549,6 @@ int main(void)
     Suite *suite = suite_create("options");
     TCase *tcase = tcase_create("options");
 
-    unsetenv("SLURM_JOB_ID"); /* an allocation around this is none of its */
-    unsetenv("HVD_SLURM_JOB_NAME");
-
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, options_good_line_is_understood, 0, N(good));
     tcase_add_loop_test(tcase, options_bad_line_is_one_sentence_and_exit_2, 0,
@@ -662,9 +564,6 @@ int main(void)
     tcase_add_test(tcase, options_take_knobs_for_workers);
     tcase_add_test(tcase, options_blacklist_takes_two_values);
     tcase_add_test(tcase, options_strict_blacklist_is_for_good);
-    tcase_add_test(tcase, options_output_files_are_made);
-    tcase_add_test(tcase,
-                   options_event_log_of_before_is_not_touched_by_a_bad_line);
     tcase_add_test(tcase, options_help_fits_one_screen);
     tcase_add_test(tcase, options_information_leaves_with_0);
     suite_add_tcase(suite, tcase);
