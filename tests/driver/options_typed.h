@@ -42,6 +42,7 @@ static inline void setup(void)
         fclose(file);
     }
     ck_assert_int_eq(chmod("ok.sh", 0755), 0);
+    ck_assert_int_eq(link("hosts", "link"), 0);
 }
 
 static inline void teardown(void)

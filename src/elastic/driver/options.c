@@ -532,7 +532,7 @@ static bool check_successor(struct parse *p)
     if (o->n_program > 0)
         return options_refuse(p->err, "%s takes the program from the job",
                               which);
-    return true;
+    return options_check_own_files(o, p->err);
 }
 
 static const struct options defaults = {

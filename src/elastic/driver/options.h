@@ -130,6 +130,10 @@ bool options_parse_to(int argc, char **argv, struct options *o, int *exit_p,
 /* Defaults, contradictions, files (options_check.c). false: one line on err. */
 bool options_check(struct options *o, FILE *err);
 
+/* No file that this driver writes is another option's, or its own stdout or
+ * stderr. False: one line on err. */
+bool options_check_own_files(const struct options *o, FILE *err);
+
 /* "hvd-elastic: <sentence>" on err; false, so that callers can return it. */
 bool options_refuse(FILE *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3), nonnull(2)));

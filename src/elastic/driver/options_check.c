@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/interfaces.h"
 #include "base/number.h"
@@ -437,13 +438,62 @@ static const char *timeline_wrong(const char *path)
     return tracefile_may_replace(path) ? NULL : "not a regular file";
 }
 
+/* Or will be; /dev/null takes the words of many. */
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat x, y;
 
     if (stat(a, &x) != 0 || stat(b, &y) != 0)
         return strcmp(a, b) == 0;
-    return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Descriptor `fd` is `path`, a regular file. */
+static bool is_open_as(const char *path, int fd)
+{
+    struct stat x, y;
+
+    return stat(path, &x) == 0 && fstat(fd, &y) == 0 && S_ISREG(y.st_mode) &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* No other option and no output of this driver has the file of `option`, which
+ * the job writes: one would overwrite the other. */
+static bool check_alone(const struct options *o, const char *option,
+                        const char *path, FILE *err)
+{
+    const struct {
+        const char *name, *path;
+    } others[] = {{"--timeline", o->timeline},
+                  {"--hostfile", o->hostfile},
+                  {"--host-discovery-script", o->script},
+                  {"--notice-script", o->notice_script},
+                  {"--ssh-identity-file", o->ssh_identity_file},
+                  {"--ssh-command", o->ssh_command},
+                  {"--autotune-log", o->autotune_log}};
+    static const struct {
+        const char *name;
+        int fd;
+    } outputs[] = {{"standard output", STDOUT_FILENO},
+                   {"standard error", STDERR_FILENO}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (others[i].path && strcmp(option, others[i].name) != 0 &&
+            is_same_file(path, others[i].path))
+            return options_refuse(err, "%s and %s: both are \"%s\"", option,
+                                  others[i].name, path);
+    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
+        if (is_open_as(path, outputs[i].fd))
+            return options_refuse(err, "%s and %s: both are \"%s\"", option,
+                                  outputs[i].name, path);
+    return true;
+}
+
+bool options_check_own_files(const struct options *o, FILE *err)
+{
+    return (!o->event_log ||
+            check_alone(o, "--event-log", o->event_log, err)) &&
+           (!o->timeline || check_alone(o, "--timeline", o->timeline, err));
 }
 
 /* A successor goes on without a log that is missing, and looks for it again. */
@@ -460,7 +510,7 @@ static bool check_inherited_output(const struct options *o, FILE *err)
 static bool check_output(const struct options *o, FILE *err)
 {
     const char *wrong = o->timeline ? timeline_wrong(o->timeline) : NULL;
-    int fd;
+    int fd = -1;
 
     if (o->output_dir && !make_directories(o->output_dir))
         return options_refuse(err, "--output-filename: \"%s\": %s",
@@ -468,19 +518,15 @@ static bool check_output(const struct options *o, FILE *err)
     if (wrong)
         return options_refuse(err, "--timeline: \"%s\": %s", o->timeline,
                               wrong);
-    if (!o->event_log)
-        return true;
-    fd = open(o->event_log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-    if (fd < 0)
+    if (o->event_log)
+        fd = open(o->event_log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK,
+                  0666);
+    if (o->event_log && fd < 0)
         return options_refuse(err, "--event-log: \"%s\": %s", o->event_log,
                               strerror(errno));
-    close(fd);
-    if (o->timeline && is_same_file(o->event_log, o->timeline))
-        return options_refuse(err,
-                              "--event-log and --timeline: both are "
-                              "\"%s\"",
-                              o->timeline);
-    return true;
+    if (fd >= 0)
+        close(fd);
+    return options_check_own_files(o, err);
 }
 
 /* As workers read them from their environment. */
