@@ -312,6 +312,23 @@ static const char *name_wrong(struct piece name, bool brackets)
     return NULL;
 }
 
+/* "fd00::1", also with ":2" behind it; "a:b:c" is a typing error. */
+static bool is_bare_ipv6(struct piece s)
+{
+    size_t n_colons = 0;
+    bool doubled = false;
+
+    for (const char *c = s.begin; c < s.end && !is_space(*c); c++) {
+        if (*c == '%') /* the name of an interface follows */
+            break;
+        if (!is_address_char(*c))
+            return false;
+        n_colons += *c == ':';
+        doubled |= *c == ':' && c > s.begin && c[-1] == ':';
+    }
+    return doubled || n_colons >= 7;
+}
+
 static const char *login_wrong(struct piece login)
 {
     for (const char *c = login.begin; c < login.end; c++)
@@ -335,7 +352,11 @@ static bool parse_address(struct parser *p, struct piece line,
     /* "host.example.": in full, which the name is without the dot, too */
     if (length(address.name) > 1 && address.name.end[-1] == '.')
         address.name.end--;
-    wrong = name_wrong(address.name, address.brackets);
+    if (!address.brackets &&
+        is_bare_ipv6((struct piece){address.name.begin, line.end}))
+        wrong = "an address of IPv6 stands in brackets: [fd00::1]:2";
+    else
+        wrong = name_wrong(address.name, address.brackets);
     if (!wrong)
         wrong = *line.begin == '@' ? "no name of a user"
                                    : login_wrong(address.login);

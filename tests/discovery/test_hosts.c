@@ -182,6 +182,21 @@ static const struct {
     {HOSTS_COMMAS, "a:1,b:z",
      "\"b:z\": \"z\" is not a number of slots (0 to 1024)"},
     {HOSTS_COMMAS, "a:1,a:2", "\"a:2\": the host is listed twice"},
+    {HOSTS_COMMAS, "fd00::1",
+     "\"fd00::1\": an address of IPv6 stands in brackets: [fd00::1]:2"},
+    {HOSTS_COMMAS, "a:1,::1",
+     "\"::1\": an address of IPv6 stands in brackets: [fd00::1]:2"},
+    {HOSTS_FILE, "fd00::1:2 slots=2",
+     "line 1: \"fd00::1:2 slots=2\": an address of IPv6 stands in brackets: "
+     "[fd00::1]:2"},
+    {HOSTS_LINES, "u@2001:db8:0:0:0:0:0:1",
+     "line 1: \"u@2001:db8:0:0:0:0:0:1\": an address of IPv6 stands in "
+     "brackets: [fd00::1]:2"},
+    {HOSTS_LINES, "fe80::1%eth0",
+     "line 1: \"fe80::1%eth0\": an address of IPv6 stands in brackets: "
+     "[fd00::1]:2"},
+    {HOSTS_LINES, "node::2",
+     "line 1: \"node::2\": \":2\" is not a number of slots (0 to 1024)"},
     {HOSTS_LINES, "[fd00::1",
      "line 1: \"[fd00::1\": a name of a host has letters, digits, '.', '_', "
      "'-'"},
