@@ -60,6 +60,12 @@ static const struct {
     {"-np 2", "no program to run (see --help)"},
     {"-np 2 --", "no program to run (see --help)"},
     {"prog", "-np is missing: how many workers?"},
+    {"prog -np 2", "-np is missing: options go before the program, and \"-np\" "
+                   "stands behind \"prog\""},
+    {"--host-discovery-script ok.sh prog a --min-np=2",
+     "-np is missing: options go before the program, and \"--min-np=2\" stands "
+     "behind \"prog\""},
+    {"prog -npx --np 2", "-np is missing: how many workers?"},
     {"--host-discovery-script ok.sh prog",
      "-np (or --min-np) is needed with --host-discovery-script"},
     {"--nope prog", "unknown option --nope (see --help)"},

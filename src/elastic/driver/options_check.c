@@ -20,7 +20,7 @@
 #include "base/verify_rule.h"
 #include "discovery/name_query.h"
 #include "discovery/script.h"
-#include "elastic/driver/options.h"
+#include "elastic/driver/options_internal.h"
 #include "elastic/driver/slurm.h"
 #include "elastic/wire/address.h"
 #include "elastic/wire/env.h"
@@ -235,6 +235,19 @@ static uint64_t count_slots(const struct hosts *hosts)
     return n;
 }
 
+/* "hvd-elastic prog -np 2": -np is one of the program's arguments. */
+static bool check_behind(const struct options *o, FILE *err)
+{
+    for (int i = 1; i < o->n_program; i++)
+        if (options_is_option(o->program[i]))
+            return options_refuse(err,
+                                  "-np is missing: options go before the "
+                                  "program, and \"%.40s\" stands behind "
+                                  "\"%.40s\"",
+                                  o->program[i], o->program[0]);
+    return true;
+}
+
 /* Without -np: all slots of fixed hosts, but max_np at most; else min_np. */
 static bool default_np(struct options *o, FILE *err)
 {
@@ -254,6 +267,8 @@ static bool default_np(struct options *o, FILE *err)
     o->np = o->min_np;
     if (o->np > 0)
         return true;
+    if (!check_behind(o, err))
+        return false;
     if (o->found_script)
         return options_refuse(err,
                               "-np is missing: nothing says how many tasks "

@@ -43,6 +43,9 @@ extern const size_t options_n_rows;
  * "--nproc". False: none comes to mind. */
 bool options_near(const char *word, char *text, size_t max);
 
+/* The word is an option of hvd-elastic, in full: "-np", "--hosts=a:1". */
+bool options_is_option(const char *word);
+
 void options_print_help(FILE *out);
 void options_print_help_env(FILE *out);
 void options_print_check_build(FILE *out);

@@ -142,3 +142,24 @@ bool options_near(const char *word, char *text, size_t max)
     snprintf(text, max, "--%s", name);
     return true;
 }
+
+static bool is_word(const char *word, const char *name)
+{
+    size_t n = name ? strlen(name) : 0;
+
+    return name && strncmp(word, name, n) == 0 &&
+           (word[n] == '\0' || word[n] == '=');
+}
+
+bool options_is_option(const char *word)
+{
+    for (size_t i = 0; i < options_n_rows; i++) {
+        const struct options_row *row = &options_table[i];
+
+        if (is_word(word, row->dashed) ||
+            (strncmp(word, "--", 2) == 0 &&
+             (is_word(word + 2, row->name) || is_word(word + 2, row->alias))))
+            return true;
+    }
+    return strcmp(word, "-n") == 0;
+}
