@@ -166,8 +166,34 @@ START_TEST(m14_below_min_np_for_elastic_timeout)
     expect(f, "shutdown failed: w1\n");
     at(f, 5300, exited("w1", 1));
     expect(f, "stop agent: a\nfinish 1: only 1 of 2 workers for longer than "
-              "--elastic-timeout (5 s)\n");
+              "--elastic-timeout (5 s): discovery lists 1 slot on 1 host\n");
     fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_below_min_np_says_what_discovery_lists)
+{
+    static const struct {
+        const char *listed, *expected;
+    } cases[] = {
+        {"", "finish 1: only 0 of 2 workers for longer than "
+             "--elastic-timeout (5 s): discovery lists no host\n"},
+        {"a:0", "finish 1: only 0 of 2 workers for longer than "
+                "--elastic-timeout (5 s): discovery lists 0 slots on 1 host\n"},
+        {"a:0 b:0", "finish 1: only 0 of 2 workers for longer than "
+                    "--elastic-timeout (5 s): discovery lists 0 slots on 2 "
+                    "hosts\n"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fixture *f = fixture_create(.np = 2, .elastic_ms = 5000);
+
+        at(f, 0, hosts(cases[i].listed));
+        pass(f, 5000);
+        expect(f, "");
+        pass(f, 5200);
+        expect_part(f, cases[i].expected);
+        fixture_free(f);
+    }
 }
 END_TEST
 
@@ -484,6 +510,7 @@ int main(void)
     tcase_add_test(tcase, m14_ends_that_differ_are_a_mismatch);
     tcase_add_test(tcase, m14_reset_limit);
     tcase_add_test(tcase, m14_below_min_np_for_elastic_timeout);
+    tcase_add_test(tcase, m14_below_min_np_says_what_discovery_lists);
     tcase_add_test(tcase, m14_flapping_does_not_restart_the_elastic_timeout);
     tcase_add_test(tcase, m14_nobody_left_with_state);
     tcase_add_test(tcase, m14_state_lost_in_a_sync_is_found_out_at_close);

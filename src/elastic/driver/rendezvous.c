@@ -521,6 +521,41 @@ static void evict_laggards(struct driver *d)
     }
 }
 
+/* Slots of all listed hosts, also of those that are not used for a while. */
+static uint64_t n_slots_listed(const struct driver *d)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < d->n_hosts; i++)
+        n += d->hosts[i].n_slots;
+    return n;
+}
+
+static void add_count(struct text *t, uint64_t n, const char *what)
+{
+    text_u64(t, n);
+    text_add(t, " ");
+    text_add(t, what);
+    text_add(t, n == 1 ? "" : "s");
+}
+
+/* Discovery is the reason, not a host or a worker. */
+static void add_shortage(const struct driver *d, struct text *t)
+{
+    uint64_t n = n_slots_listed(d);
+
+    if (n >= rendezvous_gate(d))
+        return;
+    if (d->n_listed == 0) {
+        text_add(t, ": discovery lists no host");
+        return;
+    }
+    text_add(t, ": discovery lists ");
+    add_count(t, n, "slot");
+    text_add(t, " on ");
+    add_count(t, d->n_listed, "host");
+}
+
 static void give_up_below(struct driver *d)
 {
     char buf[WIRE_TEXT_MAX];
@@ -533,6 +568,7 @@ static void give_up_below(struct driver *d)
     text_add(&t, " workers for longer than --elastic-timeout (");
     text_seconds(&t, d->config.elastic_timeout_us);
     text_add(&t, ")");
+    add_shortage(d, &t);
     job_stop_failed(d, buf);
 }
 
