@@ -289,6 +289,9 @@ START_TEST(output_files_per_rank_have_plain_lines)
     ck_assert_str_eq(read_file("rank.10/stderr"), "err\n");
     ck_assert_str_eq(seen(OUT), "[a:5]<stdout>:new\n[0]<stdout>:one\n"
                                 "[1]<stdout>:two\n[0]<stdout>:replacement\n");
+    ck_assert_int_eq(setenv("D", dir, 1) + system("rm -r $D"), 0);
+    print(1, 1, OUT, "again\n");
+    ck_assert_str_eq(read_file("rank.01/stdout"), "again\n");
     ck_assert_str_eq(logged, "");
 }
 END_TEST
@@ -315,19 +318,18 @@ START_TEST(output_files_have_the_bytes_of_workers_and_no_others)
 }
 END_TEST
 
-START_TEST(output_directory_that_vanished_is_one_warning)
+START_TEST(output_directory_that_cannot_be_made_is_one_warning)
 {
-    config.dir = "/nowhere/at/all";
+    config.dir = "/dev/null/x";
     restart();
     print(1, 0, OUT, "x\n");
     print(1, 0, OUT, "y\n");
     ck_assert_str_eq(seen(OUT), "[0]<stdout>:x\n[0]<stdout>:y\n");
     ck_assert(writer_flush(o.files.writer, LONG_MS));
     output_flush(&o);
-    ck_assert_str_eq(logged,
-                     "hvd-elastic: warn: --output-filename: "
-                     "\"/nowhere/at/all\": No such file or directory -> files "
-                     "are incomplete\n");
+    ck_assert_str_eq(
+        logged, "hvd-elastic: warn: --output-filename: "
+                "\"/dev/null/x\": Not a directory -> files are incomplete\n");
 }
 END_TEST
 
@@ -675,7 +677,7 @@ int main(void)
     tcase_add_test(tcase, output_tells_before_it_writes);
     tcase_add_test(tcase, output_files_per_rank_have_plain_lines);
     tcase_add_test(tcase, output_files_have_the_bytes_of_workers_and_no_others);
-    tcase_add_test(tcase, output_directory_that_vanished_is_one_warning);
+    tcase_add_test(tcase, output_directory_that_cannot_be_made_is_one_warning);
     tcase_add_test(tcase, output_file_says_what_it_lacks);
     tcase_add_test(tcase, output_line_cut_by_a_full_disk_is_ended);
     tcase_add_test(tcase, output_gap_in_the_middle_of_a_line_begins_a_line);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/directory.h"
 #include "base/error.h"
 #include "base/interfaces.h"
 #include "base/number.h"
@@ -409,27 +410,11 @@ static bool check_ports(const struct options *o, FILE *err)
 
 /* ---- files -------------------------------------------------------------- */
 
-/* mkdir -p */
-static bool make_directories(const char *path)
+static bool make_directory(const char *path)
 {
-    char part[PATH_MAX];
     struct stat st;
 
-    if (strlen(path) >= sizeof(part)) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    strcpy(part, path);
-    for (char *slash = part; slash;) {
-        slash = strchr(slash + 1, '/');
-        if (slash)
-            *slash = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return false;
-        if (slash)
-            *slash = '/';
-    }
-    if (stat(path, &st) != 0)
+    if (!directory_make(path) || stat(path, &st) != 0)
         return false;
     errno = ENOTDIR;
     return S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) == 0;
@@ -514,7 +499,7 @@ bool options_check_own_files(const struct options *o, FILE *err)
 /* A successor goes on without a log that is missing, and looks for it again. */
 static bool check_inherited_output(const struct options *o, FILE *err)
 {
-    if (o->output_dir && !make_directories(o->output_dir))
+    if (o->output_dir && !make_directory(o->output_dir))
         options_refuse(err,
                        "--output-filename: \"%s\": %s -> files are "
                        "incomplete until it is there",
@@ -527,7 +512,7 @@ static bool check_output(const struct options *o, FILE *err)
     const char *wrong = o->timeline ? timeline_wrong(o->timeline) : NULL;
     int fd = -1;
 
-    if (o->output_dir && !make_directories(o->output_dir))
+    if (o->output_dir && !make_directory(o->output_dir))
         return options_refuse(err, "--output-filename: \"%s\": %s",
                               o->output_dir, strerror(errno));
     if (wrong)

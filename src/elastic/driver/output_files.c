@@ -18,11 +18,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -131,7 +131,7 @@ static int open_file(const struct scribe *s, const char *path)
     fd = open(whole, FLAGS, 0666);
     if (fd >= 0 || errno != ENOENT)
         return fd;
-    if (mkdir(dirname(whole), 0777) != 0 && errno != EEXIST)
+    if (!directory_make(dirname(whole))) /* all: somebody may have moved dir */
         return -1;
     snprintf(whole, sizeof(whole), "%s/%s", s->dir, path);
     return open(whole, FLAGS, 0666);
