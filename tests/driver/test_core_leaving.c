@@ -525,6 +525,28 @@ START_TEST(notice_leaves_alone_who_is_on_its_way_out)
 }
 END_TEST
 
+/* M11: nothing counts of a host that is about to go. */
+START_TEST(newcomer_that_cannot_enter_is_no_failure_of_a_host_that_goes)
+{
+    struct fixture *f = fixture_create(.np = 2);
+    const struct driver_host *b;
+
+    run(f, "a:2");
+    at(f, 10, hosts("a:2 b:1"));
+    at(f, 20, ready("w3"));
+    at(f, 30, commits("w1 w2"));
+    leave_at(f, 40, "w1 w2", 2);
+    at(f, 45, notice("b", 60000));
+    forget(f);
+    at(f, 50, leaving_lacks("w3", "too few descriptors"));
+    expect_part(f, "shutdown failed: w3\n");
+    b = &f->driver.hosts[1];
+    ck_assert_str_eq(b->name, "b");
+    ck_assert_uint_eq(driver_slot(&f->driver, b, 0)->n_failed, 0);
+    fixture_free(f);
+}
+END_TEST
+
 static Suite *suite_make(void)
 {
     Suite *suite = suite_create("core_leaving");
@@ -554,6 +576,8 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, program_is_told_why_it_has_to_leave);
     tcase_add_test(tcase, notice_ends_who_has_not_called_yet);
     tcase_add_test(tcase, notice_leaves_alone_who_is_on_its_way_out);
+    tcase_add_test(
+        tcase, newcomer_that_cannot_enter_is_no_failure_of_a_host_that_goes);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -437,7 +437,7 @@ static void leave_out(struct driver *d, struct driver_worker *w,
     record_warning(d, text);
     if (leaving->status == HVD_ERR_LAYOUT) /* so will the next */
         slot_close(d, host_of(d, w), w->slot, text);
-    else
+    else if (!host_leaves(host_of(d, w)))
         slot_failed(d, host_of(d, w), w->slot, text);
 }
 
