@@ -60,6 +60,19 @@ static void note_spoken(struct sim *s, struct sim_worker *w)
         w->spoke_us = s->now_us;
 }
 
+static void note_agent(struct sim *s, const struct driver_host *host)
+{
+    struct sim_agent *agent = sim_agent(s, host->agent);
+
+    if (!agent)
+        return;
+    if (!agent->runs || agent->stopped || is_cut(s, host->name))
+        agent->mute_us = s->now_us;
+    else if (s->now_us - agent->mute_us >
+             s->plan.agent_beat_us + plan_slack_us(s))
+        agent->spoke_us = s->now_us;
+}
+
 /* Notes who can be heard, too. */
 static bool is_state_heard(struct sim *s)
 {
@@ -97,6 +110,7 @@ void check_context(struct sim *s)
         if (d->hosts[i].agent_phase != AGENT_UP)
             continue;
         n++;
+        note_agent(s, &d->hosts[i]);
         n_cut += is_cut(s, d->hosts[i].name);
         n_mute += is_mute(s, &d->hosts[i]);
     }
@@ -134,13 +148,19 @@ static bool is_of_silence(const struct sim *s, const struct driver_record *r)
            (s->agent_is_silent && starts_with(r->text, "died with its agent"));
 }
 
-static bool is_time_over(const struct sim *s, const struct sim_worker *w)
+/* --driver-timeout, of the worker or of the agent with which it dies. */
+static bool is_time_over(struct sim *s, const struct sim_worker *w,
+                         const struct driver_record *r)
 {
+    const struct sim_agent *agent = sim_agent(s, w->agent);
+    bool of_agent = agent && starts_with(r->text, "died with its agent");
+    uint64_t spoke_us = of_agent && agent->spoke_us < w->spoke_us
+                            ? agent->spoke_us
+                            : w->spoke_us;
     uint64_t near_us = plan_slack_us(s) + TICKS_US +
                        2 * s->driver_config.heartbeat_us;
 
-    return s->now_us - w->spoke_us + near_us >
-           s->driver_config.driver_timeout_us;
+    return s->now_us - spoke_us + near_us > s->driver_config.driver_timeout_us;
 }
 
 void check_silence(struct sim *s, const struct driver_record *r)
@@ -152,7 +172,7 @@ void check_silence(struct sim *s, const struct driver_record *r)
     if (s->options.large) /* check_context() is not played there */
         return;
     if (!w || !w->alive || s->plan.loss_in > 0 || !is_of_silence(s, r) ||
-        is_time_over(s, w))
+        is_time_over(s, w, r))
         return;
     if (!s->cuts_overlap && apart_us > c->heartbeat_timeout_us / 2 +
                                            s->plan.agent_beat_us +

@@ -227,8 +227,9 @@ struct sim_agent {
     bool met;                   /* the driver has heard its hello */
     uint64_t launched, dialled; /* terms: who has started it, whom it hears */
     bool stopping, lifeline_cut;
-    bool stopped;   /* SIGSTOP */
-    bool forgotten; /* its connection is dead: it dials again */
+    bool stopped;               /* SIGSTOP */
+    bool forgotten;             /* its connection is dead: it dials again */
+    uint64_t spoke_us, mute_us; /* as of a worker */
     struct parked parked;
     uint64_t tick_us;  /* earliest AGENT_TICK on its way; TIME_NEVER: none */
     uint64_t *workers; /* ids it has spawned */
