@@ -65,6 +65,39 @@ START_TEST(words_disturb_no_terminal_and_are_bounded)
 }
 END_TEST
 
+START_TEST(words_that_only_follow_a_cause_give_way_to_it)
+{
+    static const char *const followers[] = {
+        "note: run with a backtrace\n", "Warning: Permanently added x\n",
+        "==17==ABORTING\n", "Node.js v20.1\n", "stty: no terminal\n"};
+
+    add("note: alone\n");
+    expect("note: alone");
+    for (size_t i = 0; i < sizeof(followers) / sizeof(*followers); i++) {
+        add("the cause\n");
+        add(followers[i]);
+        add("note: one more\n");
+        expect("the cause");
+        add("10% of it failed\n");
+        expect("10% of it failed");
+    }
+}
+END_TEST
+
+START_TEST(words_of_a_progress_bar_give_way_to_a_cause)
+{
+    add("the cause\n");
+    add("\r");
+    add(" 10%|#  |\r");
+    add(" 20%|## |");
+    expect("the cause");
+    add("\n");
+    expect("the cause");
+    add("100% lost\r\n");
+    expect("100% lost");
+}
+END_TEST
+
 static void keep(uint64_t worker, const char *bytes)
 {
     memset(&w, 0, sizeof(w));
@@ -103,6 +136,8 @@ int main(void)
     tcase_add_test(tcase, words_are_the_last_line_that_is_not_blank);
     tcase_add_test(tcase, words_come_in_parts);
     tcase_add_test(tcase, words_disturb_no_terminal_and_are_bounded);
+    tcase_add_test(tcase, words_that_only_follow_a_cause_give_way_to_it);
+    tcase_add_test(tcase, words_of_a_progress_bar_give_way_to_a_cause);
     tcase_add_test(tcase, words_of_the_watched_stay);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

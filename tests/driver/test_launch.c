@@ -395,6 +395,19 @@ START_TEST(words_without_end_are_bounded)
 }
 END_TEST
 
+START_TEST(words_that_only_follow_leave_the_cause_last)
+{
+    static const char said[] = "Warning: Permanently added 'x'\n"
+                               "x: Permission denied\nstty: no terminal\n";
+    static struct words w;
+    size_t before = n_told;
+
+    words_feed(&w, said, sizeof(said) - 1, 1, count_line, &w);
+    ck_assert_str_eq(w.last, "x: Permission denied");
+    ck_assert_uint_eq(n_told - before, 3);
+}
+END_TEST
+
 START_TEST(words_of_a_login_that_stands_still_name_the_mtu)
 {
     ck_assert_ptr_nonnull(
@@ -433,6 +446,7 @@ int main(void)
     tcase_add_test(tc, clients_have_their_turn_within_half_of_the_start);
     tcase_add_test(tc, client_that_waits_can_be_stopped);
     tcase_add_test(tc, words_without_end_are_bounded);
+    tcase_add_test(tc, words_that_only_follow_leave_the_cause_last);
     tcase_add_test(tc, words_of_a_login_that_stands_still_name_the_mtu);
     tcase_add_test(tc, agent_adopted_elsewhere_closes_no_descriptor_of_ours);
     suite_add_tcase(suite, tc);

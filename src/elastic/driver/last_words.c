@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "elastic/driver/launch_words.h"
+
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
@@ -22,9 +24,31 @@ static void append(struct last_line *w, const char *bytes, size_t n)
     }
 }
 
+static bool only_follows(const struct last_line *w)
+{
+    char text[LAST_WORDS_MAX];
+
+    memcpy(text, w->text, w->n);
+    text[w->n] = '\0';
+    return words_follow(text) ||
+           ((w->redrawn || w->returned) && strchr(text, '%'));
+}
+
+static void begin_line(struct last_line *w)
+{
+    if (w->n > 0 && !only_follows(w)) {
+        memcpy(w->cause, w->text, w->n);
+        w->n_cause = w->n;
+    }
+    w->redrawn = w->returned;
+    w->returned = false;
+    w->n = 0;
+}
+
 void last_line_add(struct last_line *w, const char *bytes, size_t n)
 {
     bool ends = n > 0 && ends_line(bytes[n - 1]);
+    bool returned = ends && bytes[n - 1] == '\r';
 
     while (n > 0 && is_space(bytes[n - 1]))
         n--;
@@ -32,16 +56,21 @@ void last_line_add(struct last_line *w, const char *bytes, size_t n)
         for (; n > 0 && is_space(*bytes); n--)
             bytes++;
     if (n > 0 && !w->open)
-        w->n = 0;
+        begin_line(w);
     append(w, bytes, n);
+    if (ends)
+        w->returned = returned;
     w->open = !ends && (n > 0 || w->open);
 }
 
 bool last_line_text(const struct last_line *w, char *text)
 {
-    memcpy(text, w->text, w->n);
-    text[w->n] = '\0';
-    return w->n > 0;
+    bool before = w->n_cause > 0 && only_follows(w);
+    size_t n = before ? w->n_cause : w->n;
+
+    memcpy(text, before ? w->cause : w->text, n);
+    text[n] = '\0';
+    return n > 0;
 }
 
 void last_words_keep(struct last_words *l, const struct last_line *w)

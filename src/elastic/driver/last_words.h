@@ -1,5 +1,6 @@
 /* elastic/driver/last_words.h - the last line that a worker has printed to
- * stderr: for the sentence about why a job failed.
+ * stderr: for the sentence about why a job failed. A line that only follows a
+ * cause (words_follow(), a progress bar) gives way to the one before it.
  *
  * Those of workers whose output goes on are their entries' (output.c). Of the
  * others the newest are kept here, and those of the watched worker, which has
@@ -20,7 +21,11 @@ struct last_line {
     uint64_t worker;
     size_t n;
     bool open;                 /* the line has no end yet */
+    bool returned, redrawn;    /* a carriage return ends it; stands before it */
     char text[LAST_WORDS_MAX]; /* [n] */
+    size_t n_cause;
+    char cause[LAST_WORDS_MAX]; /* [n_cause]: the newest before it that does
+                                   not only follow another */
 };
 
 struct last_words {

@@ -24,6 +24,21 @@ static void trim(struct words *w)
     w->line[w->n] = '\0';
 }
 
+bool words_follow(const char *line)
+{
+    static const char *const begins[] = {
+        "note:", "Note:", "warning:", "Warning:", "Node.js v", "stty:"};
+
+    for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++)
+        if (strncmp(line, begins[i], strlen(begins[i])) == 0)
+            return true;
+    if (strncmp(line, "==", 2) != 0)
+        return false;
+    for (line += 2; *line >= '0' && *line <= '9';)
+        line++;
+    return strncmp(line, "==ABORTING", 10) == 0;
+}
+
 static void tell_line(struct words *w,
                       void (*tell)(void *arg, const char *line), void *arg)
 {
@@ -38,7 +53,8 @@ void words_end(struct words *w, void (*tell)(void *arg, const char *line),
 {
     trim(w);
     if (w->n > 0) {
-        memcpy(w->last, w->line, w->n + 1);
+        if (!*w->last || !words_follow(w->line) || words_follow(w->last))
+            memcpy(w->last, w->line, w->n + 1);
         tell_line(w, tell, arg);
     }
     w->n = 0;

@@ -26,7 +26,8 @@ struct words { /* zeroed: nothing has come */
 };
 
 /* data [nbytes] has come. Each line that is whole and says something goes to
- * `tell`, unless that has had enough of them; the newest stays in `last`. */
+ * `tell`, unless that has had enough of them; the newest stays in `last`, but
+ * one that only follows a cause does not replace it there. */
 void words_feed(struct words *w, const char *data, size_t nbytes,
                 uint64_t now_us, void (*tell)(void *arg, const char *line),
                 void *arg);
@@ -35,6 +36,8 @@ void words_end(struct words *w, void (*tell)(void *arg, const char *line),
                void *arg);
 /* What to look at after this last line, to be put behind it; "": unknown. */
 const char *words_hint(const char *last);
+/* Does this line only follow a cause, as "==7==ABORTING" does? */
+bool words_follow(const char *line);
 /* When it may be read again; 0: now. */
 uint64_t words_wait(const struct words *w, uint64_t now_us);
 
