@@ -94,6 +94,18 @@ START_TEST(lead_that_stood_still_while_all_ended_is_replaced)
 }
 END_TEST
 
+/* For less than the time between two looks. */
+START_TEST(lead_whose_tick_was_late_is_replaced)
+{
+    ck_assert(look_after(EVERY_US));
+    remove_dir();
+    end_agent();
+    for (int i = 0; i < LOOKS && !lead.replaced; i++)
+        (void)lead_stood(&lead, ++now_us);
+    ck_assert(lead.replaced);
+}
+END_TEST
+
 START_TEST(lead_that_stood_still_with_agents_alive_goes_on)
 {
     ck_assert(look_after(EVERY_US));
@@ -122,6 +134,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, lead_of_a_dir_that_was_removed_ends_its_own_job);
     tcase_add_test(tcase, lead_that_stood_still_while_all_ended_is_replaced);
+    tcase_add_test(tcase, lead_whose_tick_was_late_is_replaced);
     tcase_add_test(tcase, lead_that_stood_still_with_agents_alive_goes_on);
     tcase_add_test(tcase, lead_that_is_named_again_has_not_stood_still);
     suite_add_tcase(suite, tcase);

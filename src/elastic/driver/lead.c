@@ -173,12 +173,20 @@ bool lead_look(struct lead *lead, uint64_t now_us)
     return b.term <= lead->own.term || is_overtaken(lead, &b);
 }
 
+bool lead_stood(struct lead *lead, uint64_t now_us)
+{
+    lead->stood = true;
+    return lead_look(lead, now_us);
+}
+
 /* After a longer absence it is time to look: whatever else is due then may not
  * be ours to do. */
 bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us)
 {
     if (!lead->dir)
         return true;
+    if (stall_of(d->next_tick_us, now_us) > 0 && !lead_stood(lead, now_us))
+        return false;
     if (now_us >= lead->look_us && !lead_look(lead, now_us))
         return false;
     if (lead->dir)

@@ -25,8 +25,8 @@ struct lead {
     const struct launch *launch; /* knows the processes of agents */
     struct scout *scout;
     uint64_t look_us, look_every_us; /* for another driver */
-    bool stood; /* a look came late: this driver did not run, and DIR/driver has
-                   not named it since */
+    bool stood; /* a look or a tick came late: this driver did not run, and
+                   DIR/driver has not named it since */
     uint64_t sweep_us, keep_us;   /* the next sweep; the next journal_keep() */
     int error;                    /* of the journal; 0: it is written */
     bool replaced;                /* another driver has taken over */
@@ -50,6 +50,9 @@ void lead_put_places(struct lead *lead, const struct entry_places *places);
 /* After each wait of the loop, before anything is believed or done. false:
  * `replaced`. */
 bool lead_turn(struct lead *lead, const struct driver *d, uint64_t now_us);
+
+/* This driver did not run for a while: it looks now. false: `replaced`. */
+bool lead_stood(struct lead *lead, uint64_t now_us);
 
 /* Now. false: `replaced`. */
 bool lead_look(struct lead *lead, uint64_t now_us);

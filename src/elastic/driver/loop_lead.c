@@ -205,7 +205,7 @@ bool loop_acts(struct loop *l)
     if (l->lead.replaced)
         return false;
     l->ran_us = clock_now_us();
-    if (stall_of(before_us, l->ran_us) == 0 || lead_look(&l->lead, l->ran_us))
+    if (stall_of(before_us, l->ran_us) == 0 || lead_stood(&l->lead, l->ran_us))
         return true;
     give_way(l);
     return false;
