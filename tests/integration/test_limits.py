@@ -332,7 +332,7 @@ CALLER = """
 import os, resource, signal, sys
 for number in signal.SIGHUP, signal.SIGINT, signal.SIGCHLD:
     signal.signal(number, signal.SIG_IGN)
-for number in signal.SIGPIPE, signal.SIGXFSZ:
+for number in signal.SIGPIPE, signal.SIGXFSZ, signal.SIGQUIT:
     signal.signal(number, signal.SIG_DFL)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD])
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000))
