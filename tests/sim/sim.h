@@ -27,7 +27,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(failed, 0)                                            \
     X(deaths, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)             \
     X(two_at_once, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)        \
-    X(died_computing, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)     \
+    X(died_computing, SIM_IN_EXHAUSTIVE)                    \
     X(died_in_collective, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE) \
     X(died_held, SIM_IN_EXHAUSTIVE)                         \
     X(died_ready, SIM_IN_EXHAUSTIVE)                        \
