@@ -313,11 +313,16 @@ static bool was_member(const struct driver_worker *w)
            (w->where.generation > 0 || w->where.fence > 0);
 }
 
+/* It has called since the driver was replaced, and holds the state. */
+static bool has_brought_state(const struct driver_worker *w)
+{
+    return w->greeted && !worker_is_dead(w) && !state_id_is_none(w->where.id);
+}
+
 static bool somebody_holds_state(const struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++)
-        if (d->workers[i].greeted && !worker_is_dead(&d->workers[i]) &&
-            !state_id_is_none(d->workers[i].where.id))
+        if (has_brought_state(&d->workers[i]))
             return true;
     return false;
 }
@@ -453,9 +458,7 @@ static bool state_has_arrived(const struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (w->greeted && !worker_is_dead(w) &&
-            !state_id_is_none(w->where.id) &&
-            d->hosts[w->host].agent_phase == AGENT_UP)
+        if (has_brought_state(w) && d->hosts[w->host].agent_phase == AGENT_UP)
             return true;
     }
     return false;

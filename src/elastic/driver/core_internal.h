@@ -338,6 +338,8 @@ void doubt_tick(struct driver *d, struct driver_host *host);
 
 /* ---- placement.c --------------------------------------------------------- */
 
+/* Slots of all listed hosts, also of those that are not used for a while. */
+uint64_t slots_listed(const struct driver *d);
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
                  const char *host);

@@ -343,15 +343,14 @@ static size_t slots_open(const struct driver *d, const struct driver_host *host)
 /* Nothing has been computed yet, and the hosts stay the same. */
 static bool cannot_begin(const struct driver *d)
 {
-    size_t n_listed = 0, n_open = 0;
+    size_t n_open = 0;
 
-    if (!d->config.hosts_fixed || d->generation > 0)
+    if (!d->config.hosts_fixed || d->generation > 0 ||
+        slots_listed(d) < d->config.min_np)
         return false;
-    for (size_t i = 0; i < d->n_hosts; i++) {
-        n_listed += d->hosts[i].n_slots;
+    for (size_t i = 0; i < d->n_hosts && n_open < d->config.min_np; i++)
         n_open += slots_open(d, &d->hosts[i]);
-    }
-    return n_open < d->config.min_np && n_listed >= d->config.min_np;
+    return n_open < d->config.min_np;
 }
 
 /* It has been started, and nowhere become ready. */

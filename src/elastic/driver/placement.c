@@ -411,6 +411,15 @@ static void fill_gaps(struct driver *d, size_t room)
                                  room < at_most ? room : at_most);
 }
 
+uint64_t slots_listed(const struct driver *d)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < d->n_hosts; i++)
+        n += d->hosts[i].n_slots;
+    return n;
+}
+
 /* Who is finishing needs nobody new; a static job takes nobody. */
 static bool may_fill(const struct driver *d)
 {

@@ -521,16 +521,6 @@ static void evict_laggards(struct driver *d)
     }
 }
 
-/* Slots of all listed hosts, also of those that are not used for a while. */
-static uint64_t n_slots_listed(const struct driver *d)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < d->n_hosts; i++)
-        n += d->hosts[i].n_slots;
-    return n;
-}
-
 static void add_count(struct text *t, uint64_t n, const char *what)
 {
     text_u64(t, n);
@@ -542,7 +532,7 @@ static void add_count(struct text *t, uint64_t n, const char *what)
 /* Discovery is the reason, not a host or a worker. */
 static void add_shortage(const struct driver *d, struct text *t)
 {
-    uint64_t n = n_slots_listed(d);
+    uint64_t n = slots_listed(d);
 
     if (n >= rendezvous_gate(d))
         return;
