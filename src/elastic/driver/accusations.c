@@ -1,12 +1,13 @@
-/* elastic/driver/accusations.c - M5: what workers say against each other, and
- * when one of them has to go for it. See core.h.
+/* elastic/driver/accusations.c - M5: workers report that a peer is lost, and
+ * the driver decides whether to evict one of the two. See core.h.
  *
- * Accused is not dead. Who says that a peer is lost may be right, may be lost
- * himself, or a third may have kept him from it: who fills the places where
- * connections wait, or sits on a port that another has left. So an accusation
- * counts if it is founded: the accused had answered in that generation and then
- * went without a word, or was tried for the whole connect timeout. Only the
- * accuser knows: what passes between two generations is others' time. Pure. */
+ * An accused worker may be alive. The accuser may be right, or may be cut off
+ * itself; or a third process has filled the queue of connections, or has taken
+ * a port that a worker has left. So an accusation counts if it is proven: the
+ * accused had answered in that generation and then stopped without a goodbye,
+ * or the accuser tried to connect for the whole connect timeout. Only the
+ * accuser can tell, as it does not count the time between two generations.
+ * Pure. */
 #include <string.h>
 
 #include "elastic/driver/core_internal.h"
@@ -41,8 +42,8 @@ void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven)
     d->accused[d->n_accused++] = (struct driver_accusation){by, of, proven};
 }
 
-/* By a peer: who cannot say which of two is at fault accuses both, itself too.
- */
+/* By a peer: a worker that cannot tell which of two is at fault accuses both,
+ * and so itself. */
 bool is_accused(const struct driver *d, uint64_t id)
 {
     for (size_t i = 0; i < d->n_accused; i++)
@@ -51,8 +52,8 @@ bool is_accused(const struct driver *d, uint64_t id)
     return false;
 }
 
-/* Who was sent what is damaged accuses itself as well: either may be at fault.
- */
+/* A worker that receives damaged data accuses the sender and itself, as either
+ * may be at fault. */
 static bool is_of_damage(struct driver *d, const struct driver_accusation *a)
 {
     return find(d->accused, d->n_accused, a->by, a->by) != NULL;
@@ -65,8 +66,8 @@ static bool is_dead(struct driver *d, uint64_t id)
     return !w || worker_is_dead(w);
 }
 
-/* A death explains who was lost, whoever has died. What was damaged it does
- * not, unless it is the death of who may have done it. */
+/* Any death explains why a peer was lost. It explains damaged data only if the
+ * dead worker is one of the two that may have damaged it. */
 static bool is_explained(struct driver *d, const struct driver_accusation *a)
 {
     return d->death &&
@@ -78,7 +79,8 @@ bool accusation_counts(struct driver *d, const struct driver_accusation *a)
     return a->proven && !is_of_damage(d, a) && !is_explained(d, a);
 }
 
-/* It has done well since, and so have the hosts of its members. */
+/* Its generation has committed: neither the worker nor its host is suspected
+ * any more. */
 static void forgive(struct driver *d, struct driver_worker *w)
 {
     struct driver_host *host = host_of(d, w);
@@ -101,8 +103,8 @@ void accusations_turn(struct driver *d)
     d->n_accused = 0;
 }
 
-/* Who accused it in either generation, itself included; of one generation alone
- * some may have said nothing. */
+/* How many workers have accused it in this generation or in the one before,
+ * itself included: in one alone some may have reported nothing. */
 static size_t accusers_of(struct driver *d, uint64_t id)
 {
     size_t n = 0;
@@ -146,8 +148,8 @@ static struct driver_worker *guilty(struct driver *d,
     return a->id > b->id ? a : b;
 }
 
-/* One of the two was at fault, and it may be the one that stays; or it was the
- * network between them. */
+/* The worker that stays may be the one at fault, or the network between the
+ * two. */
 static void suspect_other(struct driver *d, const struct driver_accusation *a,
                           const struct driver_worker *w)
 {
@@ -170,7 +172,7 @@ static bool same_before(const struct driver *d,
     return false;
 }
 
-/* What was received is damaged: its receiver accuses itself as well. */
+/* The accuser received damaged data: it has accused itself as well. */
 static bool is_damage(struct driver_accusation *list, size_t n,
                       const struct driver_accusation *a)
 {
@@ -189,7 +191,7 @@ static bool damaged_before(struct driver *d, uint64_t id)
     return false;
 }
 
-/* With another it was the same: who was one of the two both times. */
+/* Data was damaged twice, between two pairs: the worker that both have. */
 static struct driver_worker *guilty_of_damage(struct driver *d,
                                               const struct driver_accusation *a)
 {
@@ -206,7 +208,7 @@ static struct driver_worker *guilty_of_damage(struct driver *d,
     return w && !worker_is_dead(w) ? w : NULL;
 }
 
-/* Who has to go by this accusation; NULL: nobody. */
+/* The worker that this accusation evicts; NULL: none. */
 static struct driver_worker *convict(struct driver *d,
                                      const struct driver_accusation *a)
 {

@@ -2,10 +2,11 @@
  * lived on say where they are, beside what the driver before it wrote down
  * (inherit.c). M15 of docs/protocol.md. See core.h. Pure.
  *
- * While it is ADOPTING nothing is decided but this: who is there, and where.
- * The memory says for whom to wait; the living say the rest (struct msg_where),
- * and are believed over it. Whoever the memory lacks, but an agent of this job
- * tells of, is adopted as well: the last entries may have been lost.
+ * While the driver is ADOPTING it only finds out which agents and workers live,
+ * and in which generation. The journal's memory names those to wait for; they
+ * report the rest (struct msg_where), and their word counts for more. A worker
+ * that the memory lacks, and an agent of this job reports, is adopted as well:
+ * the last entries may have been lost.
  *
  * Then the newest generation goes on as it is, if all its ranks are here and
  * none has left it by a loss; if not, it has ended by one. */
@@ -313,7 +314,7 @@ static bool was_member(const struct driver_worker *w)
            (w->where.generation > 0 || w->where.fence > 0);
 }
 
-/* It has called since the driver was replaced, and holds the state. */
+/* The worker has called since the driver was replaced, and holds the state. */
 static bool has_brought_state(const struct driver_worker *w)
 {
     return w->greeted && !worker_is_dead(w) && !state_id_is_none(w->where.id);
@@ -400,8 +401,9 @@ static bool awaits_agents(const struct driver *d)
     return false;
 }
 
-/* Who had said HELLO to the driver before says it again; who had not may just
- * be loading its program, but if ranks are missing it is not known who had. */
+/* A worker that had sent HELLO to the driver before sends it again. One that
+ * had not may be loading its program; but if ranks are missing, the driver
+ * cannot tell which had. */
 static bool awaits_workers(struct driver *d)
 {
     bool any = false, calling = false;

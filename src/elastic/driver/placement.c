@@ -202,7 +202,7 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
         return;
     agent_move(d, host, AGENT_UP);
     host->n_apart = 0;
-    host->failing_us = 0; /* what it refuses is another matter (M11) */
+    host->failing_us = 0; /* the time of a boot is no refusal (M11) */
     host->fresh = d->recheck = true;
     d->came_up = agent;
     r = record_add(d, RECORD_AGENT_STARTED);
