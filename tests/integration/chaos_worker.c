@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,13 +37,14 @@ enum {
 };
 
 static struct options {
-    long steps, step_us, state_bytes, commit_every;
+    long steps, more_steps, step_us, state_bytes, commit_every;
     long start_sleep_ms, finish_sleep_ms;
     long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
     bool count_fds, no_shutdown, posted, heedless, quits, device, large;
 } options = {.steps = 100,
+             .more_steps = NEVER,
              .step_us = 1000,
              .state_bytes = 1024,
              .commit_every = 1,
@@ -62,6 +64,7 @@ static struct {
 
 static const char usage[] =
     "chaos_worker [--steps N] [--step-us U] [--state-bytes B]\n"
+    "  [--more-steps N]       trains until the world has changed, and N more\n"
     "  [--commit-every K]     boundaries without a commit in between\n"
     "  [--broadcast-only]     broadcasts instead of allreduces\n"
     "  [--posted]             posts collectives, waits for them later or "
@@ -230,6 +233,16 @@ static bool quits(hvd_status_t status)
     return options.quits && status == HVD_ERR_MISMATCH;
 }
 
+/* With --more-steps, the first generation ends by a change alone, however late
+ * the change comes. All ranks begin a generation at the same step. */
+static void set_last_step(void)
+{
+    if (options.more_steps == NEVER)
+        return;
+    options.steps = hvd_generation() > 1 ? (long)model.step + options.more_steps
+                                         : LONG_MAX;
+}
+
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     hvd_status_t status = HVD_OK;
@@ -237,6 +250,7 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     model.n_ignored = 0;
     check_sum();
     check_device();
+    set_last_step();
     if (options.verbose)
         fprintf(stderr, "gen %" PRIu64 " rank %d of %d at step %" PRIu64 "\n",
                 hvd_generation(), hvd_rank(), hvd_size(), model.step);
@@ -273,6 +287,7 @@ static void on_term(int signo)
 
 static const struct word words[] = {
     {"steps", .number = &options.steps},
+    {"more-steps", .number = &options.more_steps},
     {"step-us", .number = &options.step_us},
     {"state-bytes", .number = &options.state_bytes},
     {"commit-every", .number = &options.commit_every},

@@ -31,7 +31,8 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
     (void)comm;
     HVD_ASSERT(args->dtype == HVD_UINT8 && args->count <= NBYTES_MAX);
     memcpy(brought[self], args->sendbuf, args->count);
-    n_collectives += self == 0;
+    if (self == 0)
+        n_collectives++;
     pthread_barrier_wait(&meeting);
     for (int i = 0; args->kind == COLLECTIVE_ALLGATHER && i < SIZE; i++)
         memcpy((uint8_t *)args->recvbuf + (size_t)i * args->count, brought[i],

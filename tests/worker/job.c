@@ -236,21 +236,23 @@ static bool read_some(struct job_worker *w, size_t *n_p)
     return got > 0;
 }
 
-/* Say what became of the worker that is waited for. */
+/* End the test with what became of the worker that it waits for. */
 static void give_up(struct job_worker *w, enum message_type type)
 {
     struct pollfd pfd = {.fd = w->out, .events = POLLIN};
     size_t n = 0;
     int status = 0;
-    pid_t pid = waitpid(w->pid, &status, WNOHANG);
+    bool ended = waitpid(w->pid, &status, WNOHANG) == w->pid;
 
     while (poll(&pfd, 1, 0) > 0 && read_some(w, &n))
         continue;
-    if (pid == w->pid)
+    if (ended)
         w->pid = 0;
-    ck_abort_msg("worker %" PRIu64
-                 " did not say %s; wait status %x, it said: %s",
-                 w->id, message_type_name(type), (unsigned)status, w->text);
+    ck_abort_msg("worker %" PRIu64 " did not send %s; %s %x, it printed: %s",
+                 w->id, message_type_name(type),
+                 ended ? "it has ended with wait status"
+                       : "it still runs, status",
+                 (unsigned)status, w->text);
 }
 
 struct message job_expect(struct job *job, int index, enum message_type type)
