@@ -12,10 +12,12 @@
 enum {
     NAMES = 40,
     THREADS = 3,
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__)
+    STEPS = 8
+#elif defined(__SANITIZE_ADDRESS__)
     STEPS = 15
 #else
-    STEPS = 60
+    STEPS = 40
 #endif
 };
 

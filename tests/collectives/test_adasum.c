@@ -150,8 +150,9 @@ static bool run_all(struct group *g, int rank, void *arg)
 
             draw(dtypes[d], in_place ? recv : send, counts[c], rank);
             EXPECT(run(g->comms[rank], &args, how) == HVD_OK);
-            EXPECT_SAY(is_as_the_reference(g, d, counts[c], recv), "%s, %zu",
-                       dtype_name(dtypes[d]), counts[c]);
+            if ((int)(d + c) % g->size == rank) /* the others have the same */
+                EXPECT_SAY(is_as_the_reference(g, d, counts[c], recv),
+                           "%s, %zu", dtype_name(dtypes[d]), counts[c]);
             EXPECT(are_equal(g->comms[rank], rank, recv,
                              counts[c] * hvd_dtype_size(dtypes[d])));
         }
@@ -232,8 +233,9 @@ static bool run_groups(struct group *g, int rank, void *arg)
         for (size_t i = 0; i < N_GROUPED; i++) {
             if (t.counts[i] == 0)
                 continue;
-            EXPECT_SAY(is_as_the_reference(g, d, t.counts[i], t.recvs[i]),
-                       "%s, %zu", dtype_name(dtypes[d]), t.counts[i]);
+            if ((int)(d + i) % g->size == rank)
+                EXPECT_SAY(is_as_the_reference(g, d, t.counts[i], t.recvs[i]),
+                           "%s, %zu", dtype_name(dtypes[d]), t.counts[i]);
             EXPECT(are_equal(g->comms[rank], rank, t.recvs[i],
                              t.counts[i] * hvd_dtype_size(dtypes[d])));
         }

@@ -11,12 +11,12 @@
 enum {
     MANY = 100,
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    DRAINS = 10000, /* ten times as slow, over each way */
+    DRAINS = 5000, /* ten times as slow, over each way */
     MEETINGS = 8,
     WAITS = 20,
     LATER = 3, /* so much later each time */
 #else
-    DRAINS = 50000,
+    DRAINS = 20000,
     MEETINGS = 20,
     WAITS = 60,
     LATER = 1,

@@ -23,13 +23,13 @@ enum {
     LARGE_CASES = 4,
     NONTEMPORAL_ROUNDS = 0, /* of all kinds: it does not see such stores */
 #elif defined(__SANITIZE_ADDRESS__)
+    SMALL_CASES = 60,
+    LARGE_CASES = 4,
+    NONTEMPORAL_ROUNDS = 1,
+#else
     SMALL_CASES = 100,
     LARGE_CASES = 8,
     NONTEMPORAL_ROUNDS = 1,
-#else
-    SMALL_CASES = 150,
-    LARGE_CASES = 12,
-    NONTEMPORAL_ROUNDS = 2,
 #endif
     NONTEMPORAL_CASES = NONTEMPORAL_ROUNDS *
                         (COLLECTIVE_BARRIER - COLLECTIVE_ALLREDUCE)

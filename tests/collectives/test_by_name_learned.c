@@ -106,7 +106,16 @@ END_TEST
 
 /* --- deviations --- */
 
-enum { FEW = 6 };
+enum {
+    FEW = 6,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    ODD_STEPS = 30,
+    PROGRAMS = 4
+#else
+    ODD_STEPS = 120,
+    PROGRAMS = 10
+#endif
+};
 
 enum oddity {
     AS_EVER,
@@ -224,7 +233,7 @@ static bool deviate(struct group *g, int rank, void *arg)
     struct tensors t;
 
     alloc_tensors(&t);
-    for (int step = 1; step <= 2 * STEPS; step++) {
+    for (int step = 1; step <= ODD_STEPS; step++) {
         struct odd_step s = draw_step(&all, step);
 
         EXPECT_SAY(run_odd_step(g, rank, &t, &s, &own),
@@ -241,7 +250,7 @@ START_TEST(who_deviates_loses_nothing)
     struct group g;
 
     for (int size = 2; size <= 4; size++)
-        for (uint64_t seed = 1; seed <= 20; seed++) {
+        for (uint64_t seed = 1; seed <= PROGRAMS; seed++) {
             group_init(&g, size);
             group_run(&g, deviate, &seed);
             group_fini(&g);

@@ -16,7 +16,7 @@ enum {
     LARGE_EVERY = 15,
     N_SIZES = 1
 #else
-    LARGE_EVERY = 5,
+    LARGE_EVERY = 10,
     N_SIZES = 4
 #endif
 };

@@ -17,7 +17,7 @@ enum {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     SEEDS = 300,
 #else
-    SEEDS = 10000,
+    SEEDS = 3000,
 #endif
 };
 

@@ -99,11 +99,14 @@ enum {
     OWN = (10 << 20) / 8 + 3, /* int64s: three pieces */
     WORDS = RANKS * OWN,
 #if defined(__SANITIZE_THREAD__)
-    ABORTS = 3
+    CALMS = 1, /* before them, to know how long a call takes */
+    ABORTS = 2
 #elif defined(__SANITIZE_ADDRESS__)
-    ABORTS = 6
+    CALMS = 1,
+    ABORTS = 3
 #else
-    ABORTS = 24
+    CALMS = 3,
+    ABORTS = 12
 #endif
 };
 
@@ -268,7 +271,7 @@ START_TEST(abort_among_own_copies_leaves_no_wrong_result)
         for (size_t i = 0; i < WORDS; i++)
             sends[r][i] = word(r, i);
     }
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < CALMS; k++)
         took_us = play_calm((enum shape)_i, took_us);
     for (unsigned k = 1; k <= ABORTS || n_lost == 0; k++) {
         struct storm s = {.shape = (enum shape)_i,
@@ -291,9 +294,9 @@ enum {
     LATE_RANKS = 3,
     LATE_COUNT = 300001,
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    LATE_CALLS = 8
+    LATE_CALLS = 5
 #else
-    LATE_CALLS = 60
+    LATE_CALLS = 20
 #endif
 };
 
@@ -344,7 +347,7 @@ static bool calls_of_late_ranks(struct group *g, int rank, void *arg)
         for (size_t i = 0; i < words; i++)
             send[i] = (int32_t)((size_t)rank * 7919 + i + (size_t)n);
         if (n % (LATE_RANKS + 1) == rank)
-            come_late(comm->local, n * n);
+            come_late(comm->local, 9 * n * n);
         EXPECT(comm_run(comm, &args) == HVD_OK);
         for (size_t i = 0; i < words; i++)
             EXPECT_SAY(recv[i] == gathered(kind, rank, n, i),

@@ -54,6 +54,14 @@ def alone(function):
     return scenario(function)
 
 
+def plain(function):
+    """Written above the others: this scenario is not played with a sanitizer,
+    which would see no code that it does not see in another one."""
+    if SLOW > 1:
+        scenarios.remove(function)
+    return function
+
+
 playing = threading.local()
 
 

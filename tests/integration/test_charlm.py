@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 
-from harness import LOCAL, OTHER, SLOW, alone, check, equal, main, scenario
+from harness import (LOCAL, OTHER, SLOW, alone, check, equal, main, plain,
+                     scenario)
 import job as jobs
 from spans import begin_of, end_of, lane
 
@@ -55,11 +56,12 @@ def times_of(events, pid, name):
     return times["NEGOTIATE_ALLREDUCE"], times["ALLREDUCE"]
 
 
+@plain
 @alone
 def gradients_travel_while_others_are_computed(stage):
     """The last layer's call has begun when the first one's is not posted yet.
     Not in each step: the thread that runs it shares the cores with the ranks."""
-    steps = 20 if SLOW == 1 else 6  # of seconds, under a sanitizer
+    steps = 20
     path = os.path.join(stage.root, "trace.json")
     run = stage.start(["-np", "2", "-H", LOCAL + ":2", "--timeline", path],
                       stage.example("charlm", "--steps", str(steps), "--hidden",

@@ -11,7 +11,7 @@ import string
 import threading
 
 from harness import (LOCAL, OTHER, Run, alone, check, copy_program, equal, main,
-                     scenario)
+                     plain, scenario)
 import job as jobs
 
 BOTH = ("localhost:2", "127.0.0.2:2")
@@ -186,6 +186,7 @@ def read_along(stage, *options):
     return word, reader
 
 
+@plain
 @alone
 def reader_of_a_job_that_does_not_encrypt(stage):
     word, reader = read_along(stage)
@@ -195,6 +196,7 @@ def reader_of_a_job_that_does_not_encrypt(stage):
         check(found > 100000, "the word was read %d times" % found)
 
 
+@plain
 @alone
 def reader_of_a_job_that_does(stage):
     word, reader = read_along(stage, "--encrypt-data")

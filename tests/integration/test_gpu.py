@@ -7,7 +7,7 @@ import signal
 import sys
 
 from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
-                     scenario)
+                     plain, scenario)
 import job as jobs
 
 NP = ["--min-np", "1", "--max-np", "4"]
@@ -84,6 +84,7 @@ def each_slot_a_device(stage):
     finish(run)
 
 
+@plain
 @scenario
 def kills(stage):
     """Of each slot once, in a collective or between two."""
@@ -101,6 +102,7 @@ def kills_of_which_nccl_tells_nobody(stage):
     finish(run)
 
 
+@plain
 @scenario
 def kills_without_revoke(stage):
     run = start(stage, knobs="devices=4 revoke=0")
@@ -145,6 +147,7 @@ def one_device_for_all(stage):
     finish(run)
 
 
+@plain
 @scenario
 def ranks_share_a_device(stage):
     """... by NCCL, as scripts/gpu-check has them where there is one GPU."""
@@ -191,11 +194,13 @@ def newcomers_get_it_by_nccl(stage):
     newcomers(stage, "nccl", 4)
 
 
+@plain
 @scenario
 def newcomers_get_it_through_hosts(stage):
     newcomers(stage, "host", 0)
 
 
+@plain
 @scenario
 def little_goes_through_hosts(stage):
     newcomers(stage, "auto", 0)
@@ -218,6 +223,7 @@ def kills_while_newcomers_get_it(stage):
     finish(run)
 
 
+@plain
 @scenario
 def source_that_stops_while_newcomers_get_it(stage):
     """It is given up for its silence, as in any other call."""
@@ -239,6 +245,7 @@ def source_that_stops_while_newcomers_get_it(stage):
     finish(run)
 
 
+@plain
 @scenario
 def worker_that_wants_it_through_hosts(stage):
     """One decides for all: the others do not wait for it in a broadcast."""
@@ -268,12 +275,13 @@ def device_breaks(stage, when):
 
 @scenario
 def device_that_breaks(stage):
-    device_breaks(stage, "sticky_at=600")
+    device_breaks(stage, "sticky_at=200")
 
 
+@plain
 @scenario
 def device_that_breaks_while_a_collective_runs(stage):
-    device_breaks(stage, "break_at=600")
+    device_breaks(stage, "break_at=200")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ BOTH = ("localhost:2", "127.0.0.2:2")
 FIXED = ["-H", "localhost:2,127.0.0.2:2"]
 STEPS = 150
 LARGE = 32 << 20   # bytes of state, so that its transfer lasts
-TAKE_TURNS = "HVD_TEST_TSAN" in os.environ
+TAKE_TURNS = SLOW > 1
 turns = itertools.count()
 
 
@@ -103,8 +103,8 @@ def faultless(program):
 
 
 def for_ranks(*ranks):
-    """A scenario for each rank, named for it. The thread sanitizer sees the same
-    threads whoever dies: there the ranks take turns."""
+    """A scenario for each rank, named for it. A sanitizer sees the same code
+    whoever dies: there the ranks take turns."""
     def wrap(function):
         chosen = [ranks[next(turns) % len(ranks)]] if TAKE_TURNS else ranks
         for rank in chosen:

@@ -19,7 +19,7 @@ import job as jobs
 N = 3
 MANY = 8  # a slot that fails often is filled late: many slots fail in turn
 FIRST = 3  # recoveries until everything is there that stays
-RECOVERIES = 20 if SLOW == 1 else MANY - 1
+RECOVERIES = 14 if SLOW == 1 else MANY - 1
 FEWER = MANY - 1 if SLOW == 1 else FIRST + 1
 MIB = 1 << 20
 SEED = int(os.environ.get("HVD_TEST_SEED", random.randrange(1 << 32)))

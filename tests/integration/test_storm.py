@@ -21,11 +21,11 @@ import job as jobs
 
 SEED = int(os.environ.get("HVD_STORM_SEED", "20"))
 TIMES = int(os.environ.get("HVD_STORM_TIMES", "1"))
-STEPS = (60 if SLOW == 1 else 15) * TIMES
+STEPS = (20 if SLOW == 1 else 10) * TIMES
 N = 3
 MANY = 4
-RECOVERIES = (4 if SLOW == 1 else 2) * TIMES
-STOPS = (20 if SLOW == 1 else 8) * TIMES
+RECOVERIES = (3 if SLOW == 1 else 2) * TIMES
+STOPS = (10 if SLOW == 1 else 8) * TIMES
 choose = Chances(SEED)
 
 
