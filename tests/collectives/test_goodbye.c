@@ -403,7 +403,7 @@ enum why {
     TOLD_ELSEWHERE /* the reader's own comm is aborted meanwhile */
 };
 
-enum { LEFT_COUNT = 1 << 20, PATIENCE_MAX_US = 5000000 };
+enum { LEFT_COUNT = 1 << 20, PATIENCE_MAX_US = 20000000 };
 
 /* Rank 1 has shown where its bytes are, and its mailbox says that it has left:
  * rank 0, which has read them, looks for its goodbye, and sleeps. */

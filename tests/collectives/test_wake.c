@@ -28,13 +28,8 @@ enum {
     SPLIT_COUNT = 1 << 20, /* int32: what a root would like to split */
     TIMER_US = 100000,     /* half of the first that looks again */
     MANY = 4,              /* medians of a plain hand-over */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     HAND_OVER_US = 50000,
-    ASKED_US = 120000,
-#else
-    HAND_OVER_US = 5000,
-    ASKED_US = 60000, /* of which the work itself is most */
-#endif
+    ASKED_US = 180000, /* of which the work itself is most */
     ALONE_US = 300000,
     ALONE_CPU_US = 20000
 };

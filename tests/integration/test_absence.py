@@ -8,10 +8,10 @@ import signal
 import sys
 import time
 
-from harness import LOCAL, OTHER, SLOW, check, equal, main, scenario
+from harness import LOCAL, OTHER, SILENCE_S, SLOW, check, equal, main, scenario
 import job as jobs
 
-TIMEOUT_S = 1.5 * SLOW  # that must not count: of whoever is not absent
+TIMEOUT_S = SILENCE_S  # that must not count: of whoever is not absent
 ABSENCE_S = 2 * TIMEOUT_S
 LONG_S = 60 * SLOW
 

@@ -13,11 +13,11 @@ import subprocess
 import sys
 import time
 
-from harness import (LOCAL, OTHER, PATIENCE_S, Run, SLOW, THIRD, check, equal,
-                     main, scenario)
+from harness import (LOCAL, OTHER, PATIENCE_S, Run, SILENCE_S, SLOW, THIRD,
+                     check, equal, main, scenario)
 import job as jobs
 
-TIMEOUT_S = 1.5 * SLOW   # silence that means dead
+TIMEOUT_S = SILENCE_S    # silence that means dead
 PATIENT_S = 20 * SLOW    # ... where somebody is stopped for a while
 
 

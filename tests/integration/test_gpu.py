@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
+from harness import (LOCAL, OTHER, PATIENCE_S, SILENCE_S, check, equal, main,
                      plain, scenario)
 import job as jobs
 
@@ -229,7 +229,7 @@ def source_that_stops_while_newcomers_get_it(stage):
     """It is given up for its silence, as in any other call."""
     run = stage.start(
         ["-np", "4", *NP, "--heartbeat-interval", "0.2",
-         "--heartbeat-timeout", "%g" % (1.5 * SLOW)], ("--device",),
+         "--heartbeat-timeout", "%g" % SILENCE_S], ("--device",),
         hosts=(LOCAL + ":4",), HVD_LOG_LEVEL="info", HVD_DEVICE_SYNC="nccl",
         **libraries(stage, "devices=4 late_us=5000"))
     run.whole(4)

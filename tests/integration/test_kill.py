@@ -8,13 +8,13 @@ import os
 import signal
 import sys
 
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, check, equal, main,
-                     scenario)
+from harness import (HEARTBEAT_S, LOCAL, OTHER, PATIENCE_S, SILENCE_S, check,
+                     equal, main, scenario)
 import job as jobs
 
 BOTH = ("localhost:2", "127.0.0.2:2")
 NP = ["-np", "4", "--min-np", "1", "--max-np", "4"]
-QUICK_S = 5 * SLOW
+QUICK_S = 0.9 * HEARTBEAT_S
 # with a shell between agent and worker, which PDEATHSIG does not reach across
 SHELL = 'exec 3>&1; "$0" "$@"; exit $?'
 
@@ -247,7 +247,7 @@ def stopped_in_a_session_of_its_own(stage):
     before somebody else gets its slot."""
     control, _ = in_shell(stage)
     run = stage.start(["-np", "2", "--min-np", "1", "--heartbeat-interval",
-                       "0.2", "--heartbeat-timeout", "%g" % (1.5 * SLOW)],
+                       "0.2", "--heartbeat-timeout", "%g" % SILENCE_S],
                       ["setsid", "-w", stage.trainer, control])
     run.control = control
     run.whole(2)
@@ -264,7 +264,7 @@ def stopped_in_a_session_of_its_own(stage):
 
 def silent(stage):
     run = stage.start([*NP, "--heartbeat-interval", "0.2",
-                       "--heartbeat-timeout", "%g" % (1.5 * SLOW)], hosts=BOTH)
+                       "--heartbeat-timeout", "%g" % SILENCE_S], hosts=BOTH)
     run.whole(4)
     run.epoch(0)
     return run
@@ -322,7 +322,7 @@ def stopped_agent(stage):
 def hangs(stage, program=()):
     """A job that gives up who hangs, and the row of the one that shall."""
     run = start(stage, program, ["--heartbeat-interval", "0.2",
-                                 "--hang-timeout", "%g" % (1.5 * SLOW)])
+                                 "--hang-timeout", "%g" % SILENCE_S])
     return run, run.row(rank=1), run.mark()
 
 

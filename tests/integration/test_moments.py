@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, THIRD, check, equal, main,
-                     scenario)
+from harness import (LOCAL, OTHER, PATIENCE_S, SILENCE_S, SLOW, THIRD, check,
+                     equal, main, scenario)
 
 sys.dont_write_bytecode = True
 
@@ -464,7 +464,7 @@ def agent_stopped(stage):
     not left beside those who get their slots."""
     play = Play(stage, "none", "--until", "go", "--with-child",
                 options=["--heartbeat-interval", "0.2", "--heartbeat-timeout",
-                         "%g" % (1.5 * SLOW)])
+                         "%g" % SILENCE_S])
     run = play.run
     play.first()
     run.whole(4)
@@ -477,7 +477,7 @@ def agent_stopped(stage):
     run.until("the end of the old agent's processes",
               lambda: not [pid for pid in run.orphans()
                            if pid in (agent, *pids) or group(pid) in pids],
-              2 * SLOW)
+              PATIENCE_S)
     stage.file("go", "")
     run.ends(0)
     equal({digest[:2] for digest in run.digests()},

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 
-from harness import Chances, SLOW, check, equal, main, scenario
+from harness import Chances, SILENCE_S, SLOW, check, equal, main, scenario
 import job as jobs
 
 N = 3
@@ -124,7 +124,7 @@ def stopped_and_evicted(stage):
     memory back once its agent has killed it, and go on with right answers."""
     run = start(stage, "--epochs", "5", "--count", str(4 * MIB // N),
                 options=["--heartbeat-interval", "0.2", "--heartbeat-timeout",
-                         "%g" % (1.5 * SLOW)])
+                         "%g" % SILENCE_S])
     for epoch in range(1, 4):
         row, mark = choose.choice(run.members()), run.mark()
         any_instant(0.2)

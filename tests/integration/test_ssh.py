@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 
-from harness import (PATIENCE_S, Run, check, describe, equal, main, scenario)
+from harness import (PATIENCE_S, Run, SILENCE_S, check, describe, equal, main,
+                     scenario)
 import job as jobs
 
 NP = ["-np", "3", "--min-np", "1", "--max-np", "3"]
@@ -344,14 +345,12 @@ def agent_is_killed(stage):
 @scenario
 def agent_is_killed_after_its_client(stage):
     """The end of its own connection tells, and no heartbeat is waited for."""
-    run = train(stage, "--heartbeat-timeout", "20")
+    run = train(stage, "--heartbeat-timeout", "%g" % (10 * PATIENCE_S))
     mark, old, agent = run.mark(), run.row(host=BETA), agent_of(run, BETA)
     jobs.kill(client(run, BETA))
     run.says("host beta: its ssh was killed by signal 9 (SIGKILL)")
-    since = time.monotonic()
     jobs.kill(agent)
     run.event("agent_lost", mark, host=BETA)
-    check(time.monotonic() - since < 10, "noticed too late")
     run.whole(3, mark, (old["worker"],))
     finish(run)
 
@@ -360,7 +359,7 @@ def agent_is_killed_after_its_client(stage):
 def agent_is_stopped(stage):
     """Its heartbeats end; the client that is killed then is all that is here,
     and it ends itself when it runs again."""
-    run = train(stage, "--heartbeat-timeout", "2")
+    run = train(stage, "--heartbeat-timeout", "%g" % SILENCE_S)
     mark, old = run.mark(), run.row(host=BETA)
     agent = agent_of(run, BETA)
     jobs.kill(agent, signal.SIGSTOP)
@@ -406,7 +405,7 @@ def with_job_dir(stage, *options):
     job_dir = os.path.join(stage.root, "jobdir")
     run = stage.start([*NP, "--ssh-command", stand_in(stage), "--job-dir",
                        job_dir, "--heartbeat-interval", "0.2",
-                       "--heartbeat-timeout", "2", *options],
+                       "--heartbeat-timeout", "%g" % SILENCE_S, *options],
                       hosts=("localhost:2", BETA + ":1"))
     run.whole(3)
     run.epoch(0)

@@ -14,8 +14,8 @@ import threading
 import time
 
 import wire
-from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, alone, check,
-                     copy_program, equal, main, scenario)
+from harness import (HEARTBEAT_S, LOCAL, OTHER, PATIENCE_S, SILENCE_S, SLOW,
+                     alone, check, copy_program, equal, main, scenario)
 import job as jobs
 
 TOKEN = bytes(range(1, 33))
@@ -23,7 +23,7 @@ DRIVER = bytes(range(2, 34))  # the secret of a driver that is none
 BOTH = ("localhost:2", "127.0.0.2:2")
 NP = ["-np", "4", "--min-np", "1", "--max-np", "4"]
 SILENT = 300         # connections to each port: more than may wait there
-PROMPTLY_S = 5 * SLOW
+PROMPTLY_S = 0.9 * HEARTBEAT_S
 # to look through these takes longer than to receive them
 GARBAGE = wire.pack([None] * 4000)
 FOREIGN = wire.hello(job=4711, worker=1, more=[None] * 3800)
@@ -370,7 +370,7 @@ def garbage_where_output_arrives(stage):
 def notices_silence_in_a_flood(stage, body):
     """A deadline: it passes although the driver always has something to read."""
     bug_agents(stage)
-    run = start(stage, ["--heartbeat-timeout", "%g" % (1.5 * SLOW)])
+    run = start(stage, ["--heartbeat-timeout", "%g" % SILENCE_S])
     with All(*floods(stage, run, body)):
         run.says(SAID_OF[body])
         mark, row = run.mark(), run.row(rank=1)
