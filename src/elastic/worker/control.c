@@ -30,8 +30,8 @@
 #include "elastic/worker/contact.h"
 #include "elastic/worker/outbox.h"
 #include "elastic/worker/process.h"
+#include "elastic/worker/sample.h"
 #include "elastic/worker/waiting.h"
-#include "state/state.h"
 
 enum {
     MESSAGES_MAX = 64,       /* received in a turn, refused ones included */
@@ -99,28 +99,6 @@ static void abort_comm(uint64_t generation, hvd_status_t status,
         comm_abort(process_self.comm, status, text);
 }
 
-static void sample(struct worker_event *ev, uint64_t now_us)
-{
-    const struct process *p = &process_self;
-    uint64_t busy_us = atomic_load(&p->busy_until_us);
-
-    ev->id = (struct state_id){0, 0};
-    ev->moves = 0;
-    if (p->state) {
-        ev->id = state_id_of(p->state);
-        ev->moves = state_moves(p->state);
-    }
-    ev->boundary = atomic_load(&p->boundary);
-    if (p->comm) { /* of the completed first: not more than were called */
-        ev->operation = comm_operations(p->comm);
-        ev->called = comm_called(p->comm);
-        ev->moves += comm_moves(p->comm);
-    }
-    ev->in_collective = atomic_load_explicit(&p->in_collective,
-                                             memory_order_relaxed) > 0;
-    ev->busy_ms = busy_us > now_us ? (busy_us - now_us + 999) / 1000 : 0;
-}
-
 /* A generation begins: app waits for it, so nobody counts boundaries now. */
 static void begin(void)
 {
@@ -185,7 +163,7 @@ static hvd_status_t step_once(struct worker_event *ev, bool *count_p)
     hvd_status_t status;
     size_t n;
 
-    sample(ev, now_us);
+    worker_sample(ev, now_us);
     if (ev->type == WORKER_EV_TICK)
         ev->waiting = waiting_sample(process_self.comm, &control.waiting,
                                      now_us);

@@ -8,62 +8,18 @@
 #include "base/moves.h"
 #include "base/stall.h"
 #include "base/text.h"
+#include "elastic/worker/said.h"
 
 enum { FIRST_ANSWER_US = 600000 }; /* who answers may have to be dialled */
-
-/* ---- actions ------------------------------------------------------------- */
-
-static struct worker_action *act(struct worker_core *core,
-                                 enum worker_action_type type)
-{
-    struct worker_action *a;
-
-    HVD_ASSERT(core->n_actions < WORKER_ACTIONS_MAX);
-    a = &core->actions[core->n_actions++];
-    memset(a, 0, sizeof(*a));
-    a->type = type;
-    return a;
-}
-
-static struct message *send(struct worker_core *core, enum message_type type)
-{
-    struct message *m = &act(core, WORKER_ACT_SEND)->u.message;
-
-    m->type = type;
-    m->job = core->config.job;
-    m->term = core->term;
-    m->worker = core->config.worker;
-    return m;
-}
-
-static void copy_text(char *to, const char *from)
-{
-    struct text t = text_into(to, WIRE_TEXT_MAX);
-
-    text_add(&t, from ? from : "");
-}
-
-static void copy_settings(struct worker_core *core, const char *from)
-{
-    struct text t = text_into(core->ready.settings, WIRE_SETTINGS_MAX);
-
-    text_add(&t, from ? from : "");
-}
 
 static void act_abort(struct worker_core *core, hvd_status_t status,
                       const char *text)
 {
-    struct worker_action *a = act(core, WORKER_ACT_ABORT);
+    struct worker_action *a = worker_act(core, WORKER_ACT_ABORT);
 
     a->u.abort.generation = core->generation;
     a->u.abort.status = status;
-    copy_text(a->u.abort.text, text);
-}
-
-static bool in_generation(const struct worker_core *core)
-{
-    return core->phase == WORKER_RUNNING || core->phase == WORKER_HELD ||
-           core->phase == WORKER_DONE;
+    worker_copy_text(a->u.abort.text, text);
 }
 
 /* Each state may lead to LEFT; see the drawing. */
@@ -85,131 +41,19 @@ static void move(struct worker_core *core, enum worker_phase to)
     core->phase = to;
 }
 
-/* ---- standing messages (M2) ---------------------------------------------- */
-
-static void send_ready(struct worker_core *core)
-{
-    send(core, MSG_READY)->u.ready = core->ready;
-}
-
-static void send_held(struct worker_core *core)
-{
-    struct msg_held *held = &send(core, MSG_HELD)->u.held;
-
-    held->generation = core->generation;
-    held->sequence = core->hold_sequence;
-    held->boundary = core->held_boundary;
-    held->done = core->phase == WORKER_DONE;
-}
-
-static void send_ping(struct worker_core *core, const struct worker_event *ev,
-                      uint64_t now_us)
-{
-    struct msg_ping *ping = &send(core, MSG_PING)->u.ping;
-
-    ping->stamp_us = now_us;
-    ping->phase = (uint8_t)core->phase;
-    ping->generation = core->generation;
-    ping->fence = core->fence;
-    ping->id = ev->id;
-    ping->boundary = ev->boundary;
-    ping->held = core->held;
-    ping->hold_sequence = core->hold_sequence;
-    ping->cut = core->cut_known;
-    ping->busy_ms = ev->busy_ms;
-    ping->operation = ev->operation;
-    ping->called = ev->called;
-    ping->moves = ev->moves;
-    ping->in_collective = ev->in_collective;
-}
-
-/* A call that waits for a heartbeat may be late; most are done long before.
- * What others could not do while nothing ran counts for nothing. */
-static void send_waiting(struct worker_core *core,
-                         const struct msg_waiting *waiting, uint64_t now_us)
-{
-    bool joined = waiting && waiting->n_names == 0 && waiting->more;
-    bool waits = waiting && core->phase == WORKER_RUNNING &&
-                 (joined || (waiting->n_names > 0 &&
-                             waiting->waited_ms * 1000 >= core->heartbeat_us));
-    uint64_t ran_ms = (now_us - core->ran_since_us) / 1000;
-    struct message *m;
-
-    if (!waits && !core->said_waiting)
-        return;
-    core->said_waiting = waits;
-    m = send(core, MSG_WAITING);
-    if (waits)
-        m->u.waiting = *waiting;
-    m->u.waiting.generation = core->generation;
-    if (m->u.waiting.waited_ms > ran_ms)
-        m->u.waiting.waited_ms = ran_ms;
-}
-
-static void say_where(const struct worker_core *core, struct state_id id,
-                      struct msg_where *where)
-{
-    where->phase = (uint8_t)core->phase;
-    where->fence = core->fence;
-    where->id = id;
-    where->generation = core->generation;
-    where->rank = core->assign.rank;
-    where->size = core->assign.size;
-    where->base = core->assign.base;
-    where->joined = core->joined;
-    where->hold_sequence = core->hold_sequence;
-    where->held = core->held;
-    where->has_cut = core->cut_known;
-    where->cut = core->cut_known ? core->cut : 0;
-    where->released = core->verdict == WORKER_RELEASED;
-    where->kind = core->ready.kind;
-    memcpy(where->layout, core->ready.layout, sizeof(where->layout));
-    copy_text(where->layout_text, core->ready.layout_text);
-    if (core->phase != WORKER_JOINING)
-        return;
-    where->reason = core->ready.reason;
-    where->boundary = core->ready.boundary;
-}
-
-static void send_hello(struct worker_core *core, struct state_id id)
-{
-    struct msg_hello *hello = &send(core, MSG_HELLO)->u.hello;
-
-    *hello = core->config.hello;
-    say_where(core, id, &hello->where);
-}
-
-static void send_standing(struct worker_core *core, struct state_id id)
-{
-    if (core->phase == WORKER_CONTACT || core->greeting)
-        send_hello(core, id);
-    if (core->greeting)
-        return; /* the rest is heard after HELLO only */
-    if (core->phase == WORKER_JOINING)
-        send_ready(core);
-    if (in_generation(core) && core->held && !core->cut_known)
-        send_held(core);
-    if (core->phase == WORKER_DONE)
-        send(core, MSG_DONE)->u.done = core->done;
-    if (core->is_leaving)
-        send(core, MSG_LEAVING)->u.leaving = core->leaving;
-    if (core->drain_wanted && core->phase != WORKER_CONTACT)
-        send(core, MSG_DRAIN_ME);
-}
-
 /* ---- endings ------------------------------------------------------------- */
 
 static void finish(struct worker_core *core, enum worker_verdict verdict,
                    hvd_status_t status, const char *text)
 {
-    if (in_generation(core))
+    if (worker_in_generation(core))
         act_abort(core, HVD_PEER_LOST, text);
     move(core, WORKER_LEFT);
     core->verdict = verdict;
     core->status = status;
-    copy_text(core->text, text);
+    worker_copy_text(core->text, text);
     core->drain_wanted = false;
-    act(core, WORKER_ACT_WAKE);
+    worker_act(core, WORKER_ACT_WAKE);
 }
 
 /* Who was away itself has yet to read what came meanwhile: it judges with its
@@ -236,12 +80,7 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
                "the driver has not answered within its time");
         return;
     }
-    send_standing(core, ev->id);
-    if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT &&
-        !core->greeting) {
-        send_ping(core, ev, now_us);
-        send_waiting(core, ev->waiting, now_us);
-    }
+    worker_beat(core, ev, now_us);
 }
 
 /* ---- messages from the driver -------------------------------------------- */
@@ -249,7 +88,7 @@ static void tick(struct worker_core *core, const struct worker_event *ev,
 static void join(struct worker_core *core)
 {
     move(core, WORKER_JOINING);
-    send_ready(core);
+    worker_send_ready(core);
 }
 
 static void on_welcome(struct worker_core *core, const struct message *m,
@@ -272,7 +111,7 @@ static void on_welcome(struct worker_core *core, const struct message *m,
     }
     core->next_tick_us = now_us + core->heartbeat_us;
     move(core, WORKER_IDLE);
-    act(core, WORKER_ACT_WAKE);
+    worker_act(core, WORKER_ACT_WAKE);
     if (core->ready.kind != 0)
         join(core);
 }
@@ -289,8 +128,8 @@ static void on_assign(struct worker_core *core, const struct message *m)
     core->assign.table = (struct wire_span){NULL, 0};
     core->aborted = core->explained = false;
     move(core, WORKER_RUNNING);
-    act(core, WORKER_ACT_BEGIN);
-    act(core, WORKER_ACT_WAKE);
+    worker_act(core, WORKER_ACT_BEGIN);
+    worker_act(core, WORKER_ACT_WAKE);
 }
 
 static void on_abort(struct worker_core *core, const struct message *m)
@@ -302,25 +141,25 @@ static void on_abort(struct worker_core *core, const struct message *m)
             core->ready.fence = core->fence;
             core->ready.reason = READY_LOST;
         }
-        if (in_generation(core) && core->generation <= core->fence) {
+        if (worker_in_generation(core) && core->generation <= core->fence) {
             core->aborted = true;
             core->explained = m->u.abort.worker != 0;
             act_abort(core,
                       m->u.abort.reason == ABORT_MISMATCH ? HVD_ERR_MISMATCH
                                                           : HVD_PEER_LOST,
                       m->u.abort.text);
-            act(core, WORKER_ACT_WAKE);
+            worker_act(core, WORKER_ACT_WAKE);
         }
     }
     /* the driver lacks this READY, or refused an older one (M3) */
     if (core->phase == WORKER_JOINING)
-        send_ready(core);
+        worker_send_ready(core);
 }
 
 /* Is the message about the generation this worker lives in? */
 static bool is_current(const struct worker_core *core, const struct message *m)
 {
-    return in_generation(core) && m->generation == core->generation &&
+    return worker_in_generation(core) && m->generation == core->generation &&
            core->generation > core->fence;
 }
 
@@ -332,13 +171,13 @@ static void on_hold(struct worker_core *core, const struct message *m)
         return;
     if (sequence == core->hold_sequence && core->held) {
         if (!core->cut_known)
-            send_held(core);
+            worker_send_held(core);
         return;
     }
     core->hold_sequence = sequence;
     core->hold = true;
     core->held = core->cut_known = false;
-    act(core, WORKER_ACT_HOLD);
+    worker_act(core, WORKER_ACT_HOLD);
 }
 
 static void on_cut(struct worker_core *core, const struct message *m)
@@ -354,9 +193,9 @@ static void on_cut(struct worker_core *core, const struct message *m)
     core->cut_known = true;
     if (cut->boundary == CUT_NEVER) {
         core->hold = false;
-        act(core, WORKER_ACT_UNHOLD);
+        worker_act(core, WORKER_ACT_UNHOLD);
     }
-    act(core, WORKER_ACT_WAKE);
+    worker_act(core, WORKER_ACT_WAKE);
 }
 
 static void on_release(struct worker_core *core, const struct message *m)
@@ -366,7 +205,7 @@ static void on_release(struct worker_core *core, const struct message *m)
     move(core, WORKER_LEFT); /* not finish(): nothing is aborted */
     core->verdict = WORKER_RELEASED;
     core->drain_wanted = false;
-    act(core, WORKER_ACT_WAKE);
+    worker_act(core, WORKER_ACT_WAKE);
 }
 
 static void on_shutdown(struct worker_core *core, const struct message *m)
@@ -376,7 +215,7 @@ static void on_shutdown(struct worker_core *core, const struct message *m)
 
     if (core->is_leaving) { /* the answer to LEAVING */
         core->is_leaving = false;
-        act(core, WORKER_ACT_WAKE);
+        worker_act(core, WORKER_ACT_WAKE);
         return;
     }
     if (s->reason == SHUTDOWN_FAILED)
@@ -426,6 +265,13 @@ static void on_message(struct worker_core *core, const struct message *m,
 
 /* ---- what the application does ------------------------------------------- */
 
+static void copy_settings(struct worker_core *core, const char *from)
+{
+    struct text t = text_into(core->ready.settings, WIRE_SETTINGS_MAX);
+
+    text_add(&t, from ? from : "");
+}
+
 static hvd_status_t on_enter(struct worker_core *core,
                              const struct worker_event *ev)
 {
@@ -440,7 +286,7 @@ static hvd_status_t on_enter(struct worker_core *core,
                                      .abilities = ev->u.enter.abilities,
                                      .user = ev->u.enter.user};
     memcpy(core->ready.layout, ev->u.enter.layout, WIRE_DIGEST_NBYTES);
-    copy_text(core->ready.layout_text, ev->u.enter.layout_text);
+    worker_copy_text(core->ready.layout_text, ev->u.enter.layout_text);
     copy_settings(core, ev->settings);
     if (core->phase == WORKER_IDLE)
         join(core);
@@ -476,10 +322,11 @@ static hvd_status_t on_lost(struct worker_core *core,
 {
     if (core->phase == WORKER_LEFT)
         return HVD_OK;
-    if (!in_generation(core) || ev->u.lost.generation != core->generation)
+    if (!worker_in_generation(core) ||
+        ev->u.lost.generation != core->generation)
         return HVD_ERR_STATE;
     if (is_news(core, &ev->u.lost))
-        send(core, MSG_LOST)->u.lost = ev->u.lost;
+        worker_send(core, MSG_LOST)->u.lost = ev->u.lost;
     if (!ev->u.lost.mismatch)
         leave(core, ev, READY_LOST);
     return HVD_OK;
@@ -520,7 +367,7 @@ static hvd_status_t on_done(struct worker_core *core,
     move(core, WORKER_DONE);
     core->done.generation = core->generation;
     core->done.id = ev->id;
-    send(core, MSG_DONE)->u.done = core->done;
+    worker_send(core, MSG_DONE)->u.done = core->done;
     return HVD_OK;
 }
 
@@ -531,26 +378,26 @@ static hvd_status_t on_failed(struct worker_core *core,
         return HVD_OK;
     core->leaving.generation = core->generation;
     core->leaving.status = ev->u.failed.status;
-    copy_text(core->leaving.text, ev->u.failed.text);
+    worker_copy_text(core->leaving.text, ev->u.failed.text);
     core->is_leaving = true;
     if (core->fence < core->generation)
         core->fence = core->generation;
     move(core, WORKER_LEFT);
     core->verdict = WORKER_JOB_FAILED;
     core->status = (hvd_status_t)ev->u.failed.status;
-    copy_text(core->text, ev->u.failed.text);
-    send(core, MSG_LEAVING)->u.leaving = core->leaving;
+    worker_copy_text(core->text, ev->u.failed.text);
+    worker_send(core, MSG_LEAVING)->u.leaving = core->leaving;
     return HVD_OK;
 }
 
 static hvd_status_t on_counted(struct worker_core *core,
                                const struct worker_event *ev)
 {
-    if (!core->hold || core->held || !in_generation(core))
+    if (!core->hold || core->held || !worker_in_generation(core))
         return HVD_OK; /* overtaken by an abort */
     core->held = true;
     core->held_boundary = ev->boundary;
-    send_held(core);
+    worker_send_held(core);
     return HVD_OK;
 }
 
@@ -560,7 +407,7 @@ static hvd_status_t on_drain(struct worker_core *core)
         return HVD_OK;
     core->drain_wanted = true; /* repeated with each heartbeat */
     if (core->phase != WORKER_CONTACT)
-        send(core, MSG_DRAIN_ME);
+        worker_send(core, MSG_DRAIN_ME);
     return HVD_OK;
 }
 
@@ -575,7 +422,7 @@ static hvd_status_t on_successor(struct worker_core *core,
     if (!worker_has_words(core))
         return HVD_OK;
     core->greeting = core->phase != WORKER_CONTACT;
-    send_hello(core, ev->id);
+    worker_send_hello(core, ev->id);
     return HVD_OK;
 }
 
@@ -604,8 +451,8 @@ static hvd_status_t dispatch(struct worker_core *core,
     case WORKER_EV_FAILED:
         return on_failed(core, ev);
     case WORKER_EV_REPORT:
-        if (in_generation(core))
-            send(core, MSG_REPORT)->u.report = ev->u.report;
+        if (worker_in_generation(core))
+            worker_send(core, MSG_REPORT)->u.report = ev->u.report;
         return HVD_OK;
     case WORKER_EV_DRAIN:
         return on_drain(core);
@@ -681,16 +528,6 @@ uint64_t worker_patience(const struct worker_core *core)
     if (slack_us > core->heartbeat_us / 2)
         slack_us = core->heartbeat_us / 2;
     return core->heartbeat_us + slack_us;
-}
-
-void worker_hello(const struct worker_core *core, struct message *m)
-{
-    memset(m, 0, sizeof(*m));
-    m->type = MSG_HELLO;
-    m->job = core->config.job;
-    m->term = core->term;
-    m->worker = core->config.worker;
-    m->u.hello = core->config.hello;
 }
 
 uint64_t worker_deadline(const struct worker_core *core)
