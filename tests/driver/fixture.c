@@ -495,9 +495,11 @@ static void heartbeats(struct fixture *f)
             agent_is(f, d->hosts[i].agent, DRIVER_EV_AGENT_PING, "");
     for (uint64_t id = 1; id < d->next_worker; id++) {
         const struct driver_worker *w = driver_worker(d, id);
-        struct happening h = ping("", WORKER_IDLE, 0);
+        bool released = w && w->life == LIFE_ENDING &&
+                        w->farewell.type == MSG_RELEASE;
+        struct happening h = ping("", released ? WORKER_LEFT : WORKER_IDLE, 0);
 
-        if (w && w->life == LIFE_UP && !f->workers[id].silent)
+        if (w && (w->life == LIFE_UP || released) && !f->workers[id].silent)
             say_message(f, &h, id);
     }
 }

@@ -160,6 +160,8 @@ struct happening commits(const char *workers);
 /* PING of a member in `phase` of the current generation. */
 struct happening ping(const char *workers, enum worker_phase phase,
                       uint64_t fence);
+/* Released: its control thread ends. */
+struct happening says_goodbye(const char *workers);
 struct happening done(const char *workers);
 struct happening leaving(const char *workers, const char *text);
 struct happening leaving_lacks(const char *workers, const char *text);

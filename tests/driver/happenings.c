@@ -289,6 +289,14 @@ struct happening ping(const char *workers, enum worker_phase phase,
     return h;
 }
 
+struct happening says_goodbye(const char *workers)
+{
+    struct happening h = ping(workers, WORKER_LEFT, 0);
+
+    h.message.u.ping.last = true;
+    return h;
+}
+
 struct happening commits(const char *workers)
 {
     struct happening h = ping(workers, WORKER_IDLE, 0);

@@ -67,6 +67,95 @@ START_TEST(m14_released_members_have_all_the_time_they_want)
 }
 END_TEST
 
+#define STANDS_STILL(worker, slot, pid)                                 \
+    "warn: worker " worker " (a:" slot "), pid " pid                    \
+    ", has finished training, but sends no heartbeats any more: it is " \
+    "stopped (SIGSTOP, a debugger), or hangs -> the job waits for its " \
+    "exit; continue or kill it\n"
+
+START_TEST(m14_released_member_that_stands_still_is_named)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    pass(f, 1000);
+    at(f, 1000, done("w1 w2"));
+    expect(f, "release: w1 w2\n");
+    pass(f, 5000);
+    f->workers[2].silent = true;
+    pass(f, 6500); /* it may be late by as much */
+    expect(f, "");
+    pass(f, 7500);
+    expect(f, STANDS_STILL("2", "1", "102"));
+    pass(f, 20000); /* once, and it is not killed */
+    f->workers[2].silent = false;
+    pass(f, 22000);
+    expect(f, "");
+    f->workers[2].silent = true;
+    pass(f, 25000);
+    expect(f, STANDS_STILL("2", "1", "102"));
+    at(f, 25000, exited("w1", 0));
+    at(f, 25000, exited("w2", 0));
+    expect(f, "stop agent: a\nfinish 0: finished\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* It was stopped before it heard RELEASE. */
+START_TEST(m14_done_member_that_stands_still_is_named)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    pass(f, 1000);
+    at(f, 1000, done("w1"));
+    f->workers[1].silent = true;
+    pass(f, 2000);
+    at(f, 2000, done("w2"));
+    expect(f, "release: w1 w2\n");
+    pass(f, 3500);
+    expect(f, STANDS_STILL("1", "0", "101"));
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m14_silence_after_a_goodbye_means_nothing)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    pass(f, 1000);
+    at(f, 1000, done("w1 w2"));
+    at(f, 1000, says_goodbye("w1")); /* hvd_shutdown, then it computes */
+    at(f, 1000, dying("w2", 0));     /* its memory is being freed */
+    at(f, 1000, ping("w2", WORKER_LEFT, 0)); /* it was on its way */
+    f->workers[1].silent = f->workers[2].silent = true;
+    expect(f, "release: w1 w2\n");
+    pass(f, 30000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* The host's network is the reason, and judged by rules of its own (M5). */
+START_TEST(m14_released_member_of_a_silent_host_is_not_named)
+{
+    struct fixture *f = fixture_create(.np = 3);
+
+    run(f, "a:1 b:1 c:1");
+    pass(f, 1000);
+    at(f, 1000, done("w1 w2 w3"));
+    expect(f, "release: w1 w2 w3\n");
+    snprintf(f->silent_host, sizeof(f->silent_host), "a b");
+    f->workers[1].silent = f->workers[2].silent = true;
+    pass(f, 9000);
+    expect(f, "warn: 2 of 3 hosts are silent at once: the network of this "
+              "machine may be cut -> nobody is given up before "
+              "--driver-timeout\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m14_exit_that_got_lost_is_asked_for)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -504,6 +593,10 @@ int main(void)
     tcase_add_test(tcase, m14_success_is_when_all_members_are_released);
     tcase_add_test(tcase, m14_the_first_that_failed_is_known);
     tcase_add_test(tcase, m14_released_members_have_all_the_time_they_want);
+    tcase_add_test(tcase, m14_released_member_that_stands_still_is_named);
+    tcase_add_test(tcase, m14_done_member_that_stands_still_is_named);
+    tcase_add_test(tcase, m14_silence_after_a_goodbye_means_nothing);
+    tcase_add_test(tcase, m14_released_member_of_a_silent_host_is_not_named);
     tcase_add_test(tcase, m14_exit_that_got_lost_is_asked_for);
     tcase_add_test(tcase, m14_deadline_set_after_an_absence_is_kept);
     tcase_add_test(tcase, m14_last_death_while_the_others_are_done_is_success);

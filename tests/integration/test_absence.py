@@ -83,6 +83,26 @@ def worker(stage):
 
 
 @scenario
+def worker_that_has_finished(stage):
+    """The job waits for its exit, and says why that does not come."""
+    run = stage.start(["-np", "2", "--heartbeat-interval", "0.2",
+                       "--heartbeat-timeout", "%g" % TIMEOUT_S],
+                      ("--epochs", "1", "--epilogue"))
+    run.whole(2)
+    run.allow(1)
+    run.event("released")
+    stopped = run.row(rank=1)
+    jobs.kill(stopped["pid"], signal.SIGSTOP)
+    line = run.says("sends no heartbeats any more")
+    check("worker %d (" % stopped["worker"] in line, line)
+    jobs.kill(stopped["pid"], signal.SIGCONT)
+    run.allow(2)
+    run.ends(0)
+    equal(sum("no heartbeats any more" in line for line in run.lines), 1,
+          "lines about a worker that is stopped")
+
+
+@scenario
 def rank_0(stage):
     run = start(stage, LONG_S, TIMEOUT_S)
     goes_on(run, [run.row(rank=0)["pid"]])

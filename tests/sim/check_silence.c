@@ -5,7 +5,11 @@
  *   - it does not give up for silence the last worker that holds the state
  *   - it waits for silent workers only while most hosts are silent, or no
  *     holder of the state can be heard, and a moment longer; or for a moment
- *     only, as agents that stop make a host look silent at first. */
+ *     only, as agents that stop make a host look silent at first
+ *   - it names no released worker as stopped that runs and can be heard. */
+#include <stdio.h>
+#include <string.h>
+
 #include "world.h"
 
 #define ULL(x) ((unsigned long long)(x))
@@ -140,6 +144,24 @@ bool check_may_wait(const struct sim *s, uint64_t silent_us)
     return s->now_us - s->withheld_until_us <= after_us &&
            silent_us <= c->driver_timeout_us + c->heartbeat_timeout_us +
                             plan_slack_us(s) + TICKS_US;
+}
+
+void check_standstill(struct sim *s, const struct driver_record *r)
+{
+    uint64_t beat_us = s->driver_config.heartbeat_us + plan_slack_us(s);
+    unsigned long long id;
+    const struct sim_worker *w;
+
+    if (!strstr(r->text, "sends no heartbeats any more") ||
+        sscanf(r->text, "worker %llu ", &id) != 1)
+        return;
+    sim_cover(s, COVER_stood_still);
+    w = sim_worker(s, id);
+    if (w && w->core.verdict == WORKER_DRIVER_GONE)
+        return; /* the driver was away too long: its RELEASE is not heard */
+    if (can_be_heard(s, w) && s->now_us - w->mute_us > beat_us &&
+        s->plan.loss_in == 0)
+        check_fail(s, "w%llu is said to stand still, and runs", id);
 }
 
 static bool is_of_silence(const struct sim *s, const struct driver_record *r)

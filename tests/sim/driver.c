@@ -50,6 +50,9 @@ static void on_record(struct sim *s, const struct driver_record *r)
         if (strncmp(r->text, "has stopped", 11) == 0)
             sim_cover(s, COVER_expired);
         break;
+    case RECORD_WARNING:
+        check_standstill(s, r);
+        break;
     default:
         break;
     }

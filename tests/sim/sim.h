@@ -71,6 +71,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(cannot_enter, 0)                                      \
     X(size_differs, 0)                                      \
     X(hung_epilogue, 0)                                     \
+    X(stood_still, 0)                                       \
     X(unkillable, 0)                                        \
     X(exited_late, 0)                                       \
     X(died_unheld, 0)                                       \

@@ -590,6 +590,8 @@ void notice_check_drained(struct sim *s, const struct driver_action *actions,
 void check_context(struct sim *s);
 /* A worker was given up. */
 void check_silence(struct sim *s, const struct driver_record *r);
+/* A released worker is said to stand still. */
+void check_standstill(struct sim *s, const struct driver_record *r);
 /* It is waited for although it is silent for so long. */
 bool check_may_wait(const struct sim *s, uint64_t silent_us);
 

@@ -201,7 +201,57 @@ START_TEST(released_asks_for_nothing)
     stand_in(WORKER_DONE);
     happens(WORKER_EV_DRAIN, "DRAIN_ME");
     hear(message(MSG_RELEASE, GENERATION), "WAKE");
+    happens(WORKER_EV_TICK, "PING"); /* and no DRAIN_ME */
+}
+END_TEST
+
+/* The driver waits for its exit, and must know whether it is stopped. */
+START_TEST(released_sends_heartbeats_until_its_goodbye)
+{
+    struct message m;
+
+    stand_in(WORKER_DONE);
+    ck_assert(!worker_goodbye(&core, &m));
+    hear(message(MSG_RELEASE, GENERATION), "WAKE");
+    happens(WORKER_EV_TICK, "PING");
+    hear(message(MSG_PONG, 0), "");
+    happens(WORKER_EV_TICK, "PING");
+    ck_assert(worker_goodbye(&core, &m));
+    ck_assert_int_eq(m.type, MSG_PING);
+    ck_assert_uint_eq(m.job, JOB);
+    ck_assert_uint_eq(m.worker, WORKER);
+    ck_assert_uint_eq(m.term, core.term);
+    ck_assert_int_eq(m.u.ping.phase, WORKER_LEFT);
+    ck_assert(m.u.ping.last);
+}
+END_TEST
+
+/* By a connection of its own: a driver that has not released it may listen. */
+START_TEST(released_says_so_by_another_connection)
+{
+    struct message m;
+
+    stand_in(WORKER_RUNNING);
+    worker_hello(&core, &m);
+    ck_assert_int_eq(m.u.hello.where.phase, WORKER_CONTACT);
+    stand_in(WORKER_LEFT);
+    worker_hello(&core, &m);
+    ck_assert_int_eq(m.u.hello.where.phase, WORKER_LEFT);
+    ck_assert(m.u.hello.where.released);
+}
+END_TEST
+
+START_TEST(who_failed_or_was_drained_sends_no_heartbeats)
+{
+    struct message m;
+
+    stand_in(WORKER_RUNNING);
+    hear(end(SHUTDOWN_DRAINED), "ABORT(5) WAKE");
     happens(WORKER_EV_TICK, "");
+    ck_assert(!worker_goodbye(&core, &m));
+    stand_in(WORKER_RUNNING);
+    happens(WORKER_EV_FAILED, "LEAVING");
+    happens(WORKER_EV_TICK, "LEAVING");
 }
 END_TEST
 
@@ -270,6 +320,9 @@ int main(void)
     tcase_add_test(tcase, welcome_without_a_heartbeat_leaves_it);
     tcase_add_test(tcase, left_is_left);
     tcase_add_test(tcase, released_asks_for_nothing);
+    tcase_add_test(tcase, released_sends_heartbeats_until_its_goodbye);
+    tcase_add_test(tcase, released_says_so_by_another_connection);
+    tcase_add_test(tcase, who_failed_or_was_drained_sends_no_heartbeats);
     tcase_add_test(tcase, loss_after_an_abort_is_told_again);
     tcase_add_test(tcase, table_of_an_assignment_is_not_kept);
     tcase_add_test(tcase, cut_of_another_generation_is_none);

@@ -121,9 +121,11 @@ START_TEST(who_was_released_says_so_until_it_is_heard)
     ck_assert(where_said()->released);
     ck_assert_uint_eq(where_said()->generation, GENERATION);
     tick("HELLO");
-    welcome("");
-    tick("");
     m.term = 2;
+    m.type = MSG_RELEASE;
+    hear(m, "");
+    tick("PING");
+    m.type = MSG_SHUTDOWN;
     m.u.shutdown.reason = SHUTDOWN_FAILED;
     hear(m, ""); /* what it was told stands */
     ck_assert_int_eq(core.verdict, WORKER_RELEASED);

@@ -421,6 +421,9 @@ struct driver_worker {
     struct drain_times drain_by;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
     bool unexplained; /* it is dying: its exit will tell how */
+    bool parted; /* released: it has said goodbye, or ends; its silence means
+                    nothing */
+    bool told_silent; /* ... or it is silent, which was reported */
     struct driver_farewell farewell; /* repeated */
     char *refusal; /* heap: the text of a farewell that is its own; or NULL */
     /* membership */

@@ -113,6 +113,8 @@ void on_dying(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
     struct driver_worker *w = reported(d, by, m->worker);
     char how[WIRE_TEXT_MAX] = UNEXPLAINED;
 
+    if (w)
+        w->parted = true;
     if (!w || !worker_is_here(w))
         return;
     if (m->code != EXIT_UNKNOWN)

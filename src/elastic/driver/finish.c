@@ -395,8 +395,37 @@ static void stop_static(struct driver *d)
     job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 
+/* It counts as finished: the job waits for its exit, and a person must know
+ * why it does. */
+static void name_silent(struct driver *d, struct driver_worker *w)
+{
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    w->told_silent = true;
+    text_worker(&t, d, w);
+    text_add(&t, ", pid ");
+    text_u64(&t, (uint64_t)w->pid);
+    text_add(&t, ", has finished training, but sends no heartbeats any more: "
+                 "it is stopped (SIGSTOP, a debugger), or hangs -> the job "
+                 "waits for its exit; continue or kill it");
+    record_warning(d, buf);
+}
+
+static void released_tick(struct driver *d)
+{
+    for (size_t i = 0; i < d->n_workers; i++) {
+        struct driver_worker *w = &d->workers[i];
+
+        if (!w->told_silent && worker_stands_still(d, w))
+            name_silent(d, w);
+    }
+}
+
 void finish_tick(struct driver *d)
 {
+    if (d->phase == DRIVER_STOPPING && d->counts.released > 0)
+        released_tick(d);
     if (d->phase == DRIVER_STOPPING && d->now_us >= d->linger_us) {
         d->linger_us = DRIVER_NEVER;
         warn_left(d, "has not exited 60 s after the end of training");

@@ -496,6 +496,17 @@ static void note_boundary(struct driver *d, const struct msg_ping *ping)
     d->recheck = true;
 }
 
+static void answer(struct driver *d, struct driver_worker *w,
+                   const struct msg_ping *ping)
+{
+    w->ping = *ping;
+    w->pinged_us = d->now_us;
+    if (d->now_us - w->pong_us < pong_every(d))
+        return;
+    w->pong_us = d->now_us;
+    action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
+}
+
 /* M2: PING says where a worker is; answer with what it lacks. */
 static void on_ping(struct driver *d, struct driver_worker *w,
                     const struct msg_ping *ping)
@@ -506,13 +517,8 @@ static void on_ping(struct driver *d, struct driver_worker *w,
 
     note_progress(d, w, ping);
     stall_forget(w);
-    w->ping = *ping;
-    w->pinged_us = d->now_us;
     note_committed(d, w, ping->id);
-    if (d->now_us - w->pong_us >= pong_every(d)) {
-        w->pong_us = d->now_us;
-        action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
-    }
+    answer(d, w, ping);
     if (w->inherited && !worker_is_enlisted(w) && in_generation &&
         ping->fence < ping->generation && d->phase != DRIVER_ADOPTING)
         send_abort(d, w, ping->generation); /* it came too late for that one */
@@ -561,6 +567,30 @@ static void correct_farewell(struct driver *d, struct driver_worker *w,
     w->kill_us = d->now_us + FAREWELL_US;
 }
 
+/* It was released, and lives. */
+static void on_epilogue(struct driver *d, struct driver_worker *w,
+                        const struct msg_ping *ping)
+{
+    w->told_silent = false;
+    w->parted |= ping->last;
+    answer(d, w, ping);
+}
+
+/* Of a worker that was told to go: else it did not hear that. Who had not
+ * called yet was not told. */
+static void on_late_message(struct driver *d, struct driver_worker *w,
+                            const struct message *m)
+{
+    if (m->type == MSG_PING && m->u.ping.phase == WORKER_LEFT) {
+        on_epilogue(d, w, &m->u.ping);
+        return;
+    }
+    if (m->type == MSG_HELLO)
+        correct_farewell(d, w, &m->u.hello.where);
+    if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
+        send_farewell(d, w);
+}
+
 void on_worker_message(struct driver *d, const struct message *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
@@ -581,11 +611,7 @@ void on_worker_message(struct driver *d, const struct message *m)
         return;
     }
     if (!worker_is_here(w)) {
-        /* it did not hear its farewell; who had not called yet got none */
-        if (m->type == MSG_HELLO)
-            correct_farewell(d, w, &m->u.hello.where);
-        if (m->type != MSG_REPORT && w->farewell.type != MSG_NONE)
-            send_farewell(d, w);
+        on_late_message(d, w, m);
         return;
     }
     switch (m->type) {

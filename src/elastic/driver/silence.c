@@ -178,6 +178,16 @@ bool worker_is_silent(const struct driver *d, const struct driver_worker *w)
             (d->withholds_us == 0 && is_overdue(d, w->heard_us)));
 }
 
+/* Its host is heard, so the host's network is not the reason. A worker that a
+ * successor has not heard may have said goodbye to the driver before. */
+bool worker_stands_still(const struct driver *d, const struct driver_worker *w)
+{
+    return is_released(w) && !w->parted &&
+           (!w->inherited || w->pinged_us != 0) && d->withholds_us == 0 &&
+           is_overdue(d, w->heard_us) &&
+           since(d, d->hosts[w->host].agent_heard_us) <= quiet_limit(d);
+}
+
 /* Nobody waits for an agent that was told to go. */
 bool agent_is_silent(const struct driver *d, const struct driver_host *host)
 {

@@ -332,6 +332,7 @@ struct msg_ping {
     uint64_t called;    /* ... and called or posted */
     uint64_t moves;     /* grows when bytes of one, or of the state, move */
     bool in_collective; /* waits for others now */
+    bool last; /* LEFT: its control thread ends, the process may go on */
 };
 
 /* Of its calls by name those that others have yet to post: said with each

@@ -224,6 +224,7 @@ static const struct field ping[] = {
     BOOL(12, u.ping.in_collective),
     UINT_OPT(13, u.ping.called),
     UINT_OPT(14, u.ping.moves),
+    BOOL(15, u.ping.last),
 };
 
 static const struct field waiting[] = {

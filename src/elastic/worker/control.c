@@ -39,7 +39,8 @@ enum {
     CONTACT_TIMEOUT_US = 30000000,
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
     SEND_RETRY_US = 20000,   /* the driver does not read */
-    KICKERS_US = 1000000     /* for a write(2) of a signal handler to end */
+    KICKERS_US = 1000000,    /* for a write(2) of a signal handler to end */
+    GOODBYE_MS = 200         /* to get it out, when the driver is slow */
 };
 
 static struct {
@@ -376,20 +377,19 @@ static void look_for_driver(uint64_t now_us)
     struct message hello;
     struct beacon b;
     uint64_t term, pause_us;
-    bool silent, ends;
+    bool silent;
 
     if (!contact_has_ways(&control.contact) || now_us < control.look_us)
         return;
     pthread_mutex_lock(&control.lock);
     silent = is_silent(now_us, &term, &hello);
-    ends = control.core.phase == WORKER_LEFT && !control.core.is_leaving;
     pause_us = worker_slack(&control.core);
     pthread_mutex_unlock(&control.lock);
     if (!silent)
         contact_is_fine(&control.contact, now_us);
     else if (contact_follow(&control.contact, now_us, term, &b))
         follow(&b);
-    else if (!ends) /* who has been released is not talked to any more */
+    else
         control.look_us = contact_try_next(&control.contact, now_us, pause_us,
                                            &hello);
 }
@@ -444,6 +444,24 @@ static bool exchange(void)
     return received || sent;
 }
 
+/* The program is on its own from here on: it may compute, wait or stop
+ * for as long as it likes. */
+static void say_goodbye(void)
+{
+    struct wire_dealer *dealer = control.contact.dealer;
+    struct message m;
+    bool released;
+
+    pthread_mutex_lock(&control.lock);
+    released = worker_goodbye(&control.core, &m);
+    pthread_mutex_unlock(&control.lock);
+    if (!released)
+        return;
+    wire_dealer_linger(dealer, GOODBYE_MS);
+    if (wire_dealer_send(dealer, &m) != HVD_OK)
+        log_debug("the driver does not take the goodbye");
+}
+
 static void *control_main(void *ignored)
 {
     uint64_t deadline_us;
@@ -468,6 +486,7 @@ static void *control_main(void *ignored)
         if (!more)
             local_tidy();
     }
+    say_goodbye();
     contact_hang_up(&control.contact);
     process_let_go();
     return NULL;

@@ -233,6 +233,8 @@ static void on_message(struct worker_core *core, const struct message *m,
         return; /* M1; another driver is heard when it was dialled */
     core->term = m->term;
     core->last_heard_us = now_us;
+    if (core->phase == WORKER_LEFT && m->type == MSG_RELEASE)
+        core->greeting = false; /* a successor's answer to HELLO */
     if (core->phase == WORKER_LEFT && !core->is_leaving &&
         m->type != MSG_WELCOME)
         return;

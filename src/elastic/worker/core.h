@@ -13,6 +13,9 @@
  * SUCCESSOR changes none of this: the worker says HELLO again, with where it
  * is, and repeats what stands when the new driver has answered (M15).
  *
+ * A worker that was released sends PING in LEFT, too, as the driver waits for
+ * its exit; the other ways into LEFT end its words.
+ *
  * SHUTDOWN leads to LEFT from everywhere. The fence is the highest generation
  * that this worker has promised never to act in again (M3): it only grows.
  *
@@ -194,6 +197,11 @@ uint64_t worker_slack(const struct worker_core *core);
 
 /* What it says to this driver by another connection, which WELCOME answers. */
 void worker_hello(const struct worker_core *core, struct message *m);
+
+/* The last that it says, when it has been released and its control thread ends:
+ * its silence means nothing from then on. false: nobody waits for that. */
+bool worker_goodbye(const struct worker_core *core,
+                    struct message *m) HVD_MUST_CHECK;
 
 /* Absolute time of the next WORKER_EV_TICK. */
 uint64_t worker_deadline(const struct worker_core *core);

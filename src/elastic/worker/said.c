@@ -154,8 +154,8 @@ void worker_beat(struct worker_core *core, const struct worker_event *ev,
                  uint64_t now_us)
 {
     send_standing(core, ev->id);
-    if (core->phase != WORKER_CONTACT && core->phase != WORKER_LEFT &&
-        !core->greeting) {
+    if (core->phase != WORKER_CONTACT && !core->greeting &&
+        (core->phase != WORKER_LEFT || core->verdict == WORKER_RELEASED)) {
         send_ping(core, ev, now_us);
         send_waiting(core, ev->waiting, now_us);
     }
@@ -169,4 +169,21 @@ void worker_hello(const struct worker_core *core, struct message *m)
     m->term = core->term;
     m->worker = core->config.worker;
     m->u.hello = core->config.hello;
+    if (core->verdict == WORKER_RELEASED)
+        say_where(core, core->done.id, &m->u.hello.where);
+}
+
+bool worker_goodbye(const struct worker_core *core, struct message *m)
+{
+    memset(m, 0, sizeof(*m));
+    m->type = MSG_PING;
+    m->job = core->config.job;
+    m->term = core->term;
+    m->worker = core->config.worker;
+    m->u.ping.phase = (uint8_t)core->phase;
+    m->u.ping.generation = core->generation;
+    m->u.ping.fence = core->fence;
+    m->u.ping.id = core->done.id;
+    m->u.ping.last = true;
+    return core->verdict == WORKER_RELEASED;
 }
