@@ -73,6 +73,28 @@ START_TEST(dying_is_killed_if_no_exit_follows)
 }
 END_TEST
 
+/* The program that was run by exec calls hvd_init. */
+START_TEST(dying_by_exec_is_explained_by_a_second_hello)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:2");
+    at(f, 10, dying("w2", -1));
+    at(f, 20, hello("w2")); /* it was on its way */
+    forget(f);
+    at(f, 30, hello_from("w2", 4242));
+    at(f, 40, hello_from("w2", 4242));
+    expect(f, "warn: worker 2 (a:1) has called exec after hvd_init, which "
+              "ends a worker -> call exec first\n");
+    ck_assert_str_eq(f->driver.last_failure,
+                     "worker 2 (a:1) has called exec after hvd_init, which "
+                     "ends a worker -> call exec first");
+    pass(f, 200);
+    expect_part(f, "kill: w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(dying_counts_if_its_own_agent_says_so)
 {
     struct fixture *f = fixture_create(.np = 2, .min_np = 1);
@@ -129,6 +151,7 @@ int main(void)
     tcase_add_test(tcase, dying_is_one_failure_with_the_exit);
     tcase_add_test(tcase, dying_without_a_status_is_explained_by_the_exit);
     tcase_add_test(tcase, dying_is_killed_if_no_exit_follows);
+    tcase_add_test(tcase, dying_by_exec_is_explained_by_a_second_hello);
     tcase_add_test(tcase, dying_counts_if_its_own_agent_says_so);
     tcase_add_test(tcase, dying_of_who_was_released_says_nothing);
     tcase_add_test(tcase, dying_before_its_hello_is_a_failed_start);

@@ -109,8 +109,7 @@ enum driver_event_type {
 
 struct driver_event {
     enum driver_event_type type;
-    uint64_t
-        by; /* SPAWNED, SPAWN_FAILED, DYING, EXITED: the agent that says so */
+    uint64_t by; /* SPAWNED, SPAWN_FAILED, DYING, EXITED: of this agent */
     union {
         const struct hosts *hosts;
         const char *text;
@@ -421,9 +420,8 @@ struct driver_worker {
     struct drain_times drain_by;
     uint64_t kill_us; /* kill it if it has not exited by then; 0: never */
     bool unexplained; /* it is dying: its exit will tell how */
-    bool parted; /* released: it has said goodbye, or ends; its silence means
-                    nothing */
-    bool told_silent; /* ... or it is silent, which was reported */
+    bool parted;      /* released: its silence means nothing any more */
+    bool told_silent; /* its silence was reported */
     struct driver_farewell farewell; /* repeated */
     char *refusal; /* heap: the text of a farewell that is its own; or NULL */
     /* membership */

@@ -181,6 +181,9 @@ void worker_refuse(struct driver *d, struct driver_worker *w,
                    hvd_status_t status, const char *text);
 /* There was no process: its slot is free at once, and no failure is counted. */
 void worker_forget_unstarted(struct driver *d, struct driver_worker *w);
+/* How a worker has ended that was reported to be dying: its exit tells. */
+void worker_explain(struct driver *d, const struct driver_worker *w,
+                    const char *how);
 void on_spawned(struct driver *d, uint64_t by, const struct msg_spawned *m);
 void on_spawn_failed(struct driver *d, uint64_t by,
                      const struct msg_spawn_failed *m);

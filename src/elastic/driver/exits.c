@@ -93,8 +93,7 @@ static void text_failure(char *buf, const struct driver *d,
     text_add(&t, how);
 }
 
-/* The exit tells how a worker has ended that was reported to be dying. */
-static void explain(struct driver *d, const struct driver_worker *w,
+void worker_explain(struct driver *d, const struct driver_worker *w,
                     const char *how)
 {
     char told[WIRE_TEXT_MAX];
@@ -142,7 +141,7 @@ void on_exited(struct driver *d, uint64_t by, const struct msg_worker_exited *m)
     if (is_released(w) && (m->code != 0 || m->signal != 0))
         finish_is_spoiled(d, w, how);
     if (w->unexplained)
-        explain(d, w, how);
+        worker_explain(d, w, how);
     worker_dies(d, w, how, true);
     worker_remove(d, w);
 }

@@ -576,8 +576,8 @@ static void on_epilogue(struct driver *d, struct driver_worker *w,
     answer(d, w, ping);
 }
 
-/* Of a worker that was told to go: else it did not hear that. Who had not
- * called yet was not told. */
+/* From a worker that was told to go: it did not hear that. A worker that had
+ * not called yet was not told. */
 static void on_late_message(struct driver *d, struct driver_worker *w,
                             const struct message *m)
 {
@@ -591,12 +591,37 @@ static void on_late_message(struct driver *d, struct driver_worker *w,
         send_farewell(d, w);
 }
 
+/* The worker's control thread has ended, and now its process calls hvd_init
+ * again: it has run a program by exec. */
+static void explain_again(struct driver *d, struct driver_worker *w,
+                          const struct msg_hello *hello)
+{
+    static const char how[] = "has called exec after hvd_init, which ends a "
+                              "worker -> call exec first";
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (!w->unexplained || !w->called || w->called_pid != hello->pid ||
+        !driver_is_another(w, hello))
+        return;
+    worker_explain(d, w, how);
+    text_worker(&t, d, w);
+    text_add(&t, " ");
+    text_add(&t, how);
+    record_warning(d, buf);
+    w->unexplained = false;
+    w->kill_us = d->now_us;
+}
+
 void on_worker_message(struct driver *d, const struct message *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
 
-    if (!w || worker_is_dead(w))
-        return; /* a ghost of an older incarnation */
+    if (!w || worker_is_dead(w)) { /* a ghost of an older incarnation */
+        if (w && m->type == MSG_HELLO)
+            explain_again(d, w, &m->u.hello);
+        return;
+    }
     if (m->type == MSG_HELLO && driver_is_another(w, &m->u.hello)) {
         contradict(d, w, &m->u.hello);
         return;
