@@ -24,8 +24,9 @@ enum {
 
 /* ---- a start failed ------------------------------------------------------ */
 
-/* Half as long again each time; from the beginning if nothing has failed for a
- * while. A host that was in use is tried again at once. */
+/* A quarter longer each time, so that a host that was away for some time is
+ * started within about a quarter of that time. From the beginning if nothing
+ * has failed for a while. A host that was in use is tried again at once. */
 static uint64_t next_rest(const struct driver *d,
                           const struct driver_host *host, bool ran)
 {
@@ -35,7 +36,7 @@ static uint64_t next_rest(const struct driver *d,
         return ran ? 0 : REST_FIRST_US;
     if (rest_us < REST_FIRST_US)
         return REST_FIRST_US;
-    return rest_us < REST_MAX_US * 2 / 3 ? rest_us * 3 / 2 : REST_MAX_US;
+    return rest_us < REST_MAX_US * 4 / 5 ? rest_us * 5 / 4 : REST_MAX_US;
 }
 
 static void record_start_failed(struct driver *d, struct driver_host *host,
