@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 
-PATIENCE_S = 2  # silence is no answer either
+PATIENCE_S = 8  # silence is no answer either
 
 
 def dial(address, text):

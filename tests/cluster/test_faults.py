@@ -9,12 +9,12 @@ import time
 
 import hosts as clusters
 import stage as stages
-from harness import SLOW, check, equal, scenario
+from harness import check, equal, scenario
 
 # Silence means death after 2 s (--heartbeat-timeout); what is beyond is what
 # looking, telling and a busy machine take.
 SILENCE_S = 2
-NOTICE_S = SILENCE_S + 1.5 * SLOW
+NOTICE_S = SILENCE_S + 6
 CALM_S = 4
 # Delay and loss for this long; HVD_CLUSTER_LONG=300 for the whole five minutes.
 ROUGH_S = float(os.environ.get("HVD_CLUSTER_LONG", "20"))
@@ -354,7 +354,7 @@ def cut_host_ends_by_itself(stage):
     run.whole(2, mark, lost)
     ended(old)
     took = time.monotonic() - since
-    check(took < 3 + 3 * SLOW, "ended after %.1f s" % took)
+    check(took < 3 + 10, "ended after %.1f s" % took)
     run.finish(2)
 
 
@@ -440,12 +440,13 @@ def kill_of_an_ssh_client(stage):
 
 @scenario
 def kill_of_an_agent(stage):
-    run = start(stage, slots=2)
+    """The end of its connection tells, and no heartbeat is waited for."""
+    run = start(stage, slots=2, options=("--heartbeat-timeout", "30"))
     lost = gone(run, "host3")
     mark, since = run.mark(), time.monotonic()
     kill_on(run, 3, "hvd-agent")
     stage.note("%.3f s" % run.within(
-        1.5, since, run.event("agent_lost", mark, host="host3")))
+        15, since, run.event("agent_lost", mark, host="host3")))
     run.whole(6, mark, lost)
     run.finish(6)
 

@@ -16,7 +16,7 @@
 enum {
     SAMPLES = 64,
     HELD_US = 200000, /* no boundary takes so long by itself */
-    WATCH_US = 100,
+    WATCH_US = 500,
     PATIENCE_US = 60000000
 };
 

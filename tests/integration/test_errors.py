@@ -129,7 +129,7 @@ def error_of_the_user(stage):
 @scenario
 def exit_1_in_the_middle(stage):
     run = stage.start(["-np", "2", "--min-np", "2", "-H", "localhost:2",
-                       "--slot-restarts", "0", "--elastic-timeout", "1"])
+                       "--slot-restarts", "0", "--elastic-timeout", "6"])
     run.whole(2)
     run.epoch(0)
     jobs.kill(run.row(rank=1)["pid"], signal.SIGUSR1)

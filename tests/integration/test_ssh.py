@@ -226,7 +226,7 @@ def directory_that_is_missing_there_is_named(stage):
     path = os.path.join(stage.root, "gone")
     os.makedirs(path)
     run = start(stage, ("roomless:1",), ["true"],
-                ["--elastic-timeout", "2"], ["-np", "1"],
+                ["--elastic-timeout", "8"], ["-np", "1"],
                 under=["sh", "-c", 'cd "$0" && exec "$@"', path])
     equal(run.wait(PATIENCE_S), 1, "status")
     check('host roomless: cannot enter "%s": No such file' % path
@@ -236,7 +236,7 @@ def directory_that_is_missing_there_is_named(stage):
 @scenario
 def program_that_is_missing_there_is_named(stage):
     run = start(stage, (ALPHA + ":1",), ["/nowhere/train"],
-                ["--elastic-timeout", "2"], ["-np", "1"])
+                ["--elastic-timeout", "8"], ["-np", "1"])
     equal(run.wait(PATIENCE_S), 1, "status")
     check('host alpha: cannot execute "/nowhere/train": No such file'
           in run.verdict(), run.verdict())
@@ -614,7 +614,7 @@ def ends_with(run, words):
 def sshd_that_knows_no_such_key(stage, sshd):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
                     sshd.path("other")], check=True)
-    run = stage.start(["-np", "1", "--elastic-timeout", "2", "--launcher",
+    run = stage.start(["-np", "1", "--elastic-timeout", "8", "--launcher",
                        "ssh", "-H", ALPHA + ":1",
                        *sshd.command(stage, "other")],
                       ["true"])
@@ -626,7 +626,7 @@ def sshd_that_knows_no_such_key(stage, sshd):
 def sshd_that_is_not_there(stage, sshd):
     words = sshd.command(stage)
     sshd.close()
-    run = stage.start(["-np", "1", "--elastic-timeout", "2", "--launcher",
+    run = stage.start(["-np", "1", "--elastic-timeout", "8", "--launcher",
                        "ssh", "-H", ALPHA + ":1", *words], ["true"])
     ends_with(run, "port %d: Connection refused" % sshd.port)
 

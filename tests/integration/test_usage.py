@@ -162,9 +162,9 @@ def script_prints_nothing_is_no_error(stage):
 
 @scenario
 def never_enough_hosts(stage):
-    run = stage.start(["-np", "2", "--elastic-timeout", "0.5"],
+    run = stage.start(["-np", "2", "--elastic-timeout", "4"],
                       hosts=["localhost:1"])
-    fails(run, "only 1 of 2 workers", "--elastic-timeout (0.5 s)")
+    fails(run, "only 1 of 2 workers", "--elastic-timeout (4 s)")
 
 
 def free_ports(n):
@@ -206,7 +206,7 @@ def data_ports_are_all_taken(stage):
         taken.listen()
         port = taken.getsockname()[1]
         run = stage.start(["-np", "1", "--slot-restarts", "0",
-                           "-H", "localhost:1", "--elastic-timeout", "1",
+                           "-H", "localhost:1", "--elastic-timeout", "6",
                            "--data-ports", "%d-%d" % (port, port)])
         run.says("HVD_ADDRESS=127.0.0.1: each data port from %d to %d is taken "
                  "on 127.0.0.1" % (port, port))
