@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from harness import (LOCAL, OTHER, PATIENCE_S, THIRD, check, equal, main,
+from harness import (LOCAL, OTHER, PATIENCE_S, SLOW, THIRD, check, equal, main,
                      scenario)
 import job as jobs
 
@@ -47,7 +47,7 @@ def shake(run, choose):
         jobs.kill(row["pid"], signal.SIGCONT)
 
 
-def come_and_go(stage, program, n_rounds=4):
+def come_and_go(stage, program, n_rounds=4 if SLOW == 1 else 2):
     """Hosts are added and removed while ranks are shaken; n_rounds * 2 + 1
     generations at least."""
     seed = int(os.environ.get("HVD_TEST_SEED", "20240607"))

@@ -22,6 +22,7 @@ import job as jobs
 SEED = int(os.environ.get("HVD_STORM_SEED", "20"))
 TIMES = int(os.environ.get("HVD_STORM_TIMES", "1"))
 STEPS = (20 if SLOW == 1 else 10) * TIMES
+SMALLER = () if SLOW == 1 else ("--max-bytes", "1000000")
 N = 3
 MANY = 4
 RECOVERIES = (3 if SLOW == 1 else 2) * TIMES
@@ -33,7 +34,8 @@ def start(stage, n, *program, under=(), options=(), **environment):
     worker = os.path.join(stage.build, "tests/integration/storm_worker")
     return stage.start(["-np", str(n), "--min-np", "1", "-H",
                         "localhost:%d" % n, *options],
-                       [*under, worker, "--seed", str(SEED), *program],
+                       [*under, worker, "--seed", str(SEED), *SMALLER,
+                        *program],
                        **environment)
 
 
