@@ -33,7 +33,7 @@ def by_name_as_by_one_call(stage):
 @scenario
 def one_dies_while_gradients_travel(stage):
     """Nobody takes its place: its host is not used again."""
-    steps = 250 if SLOW == 1 else 60
+    steps = 600 if SLOW == 1 else 60
     run = stage.start(["-np", "3", "--min-np", "2", "--strict-blacklist"],
                       stage.example("charlm", "--steps", str(steps), "--report",
                                     "5", "--hidden", "200", "--by-name"),
