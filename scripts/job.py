@@ -105,8 +105,10 @@ class Job:
         env.update({name: value, "TMPDIR": self.tmp}, **environment)
         self.started = time.monotonic()
         self.ended = None
+        # a test that is killed leaves no job that burns the processors
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=stdout,
+            ["setpriv", "--pdeathsig", "KILL", *self.command],
+            stdin=subprocess.DEVNULL, stdout=stdout,
             stderr=stderr, text=True, errors="replace", env=env,
             start_new_session=True)
         self.threads = [
