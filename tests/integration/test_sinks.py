@@ -17,7 +17,8 @@ from harness import PATIENCE_S, check, equal, main, scenario
 import job as jobs
 
 NP = ["-np", "2", "--min-np", "1", "-H", "localhost:2", "--slot-restarts", "9"]
-LINES = 1000000
+LINES = 300000    # more than is kept for a reader
+FLOOD = 4000000   # ... for files, and on its way to them
 
 
 def begin(switch):
@@ -176,14 +177,15 @@ def accounted(path):
 @scenario
 def output_on_a_disk_that_hangs(stage):
     """For a moment workers wait, then they go on without it. What is missing is
-    counted in its place when the disk is back."""
+    counted in its place when the disk is back. A line of which a worker paused
+    in the middle is counted with each of its parts."""
     directory = os.path.join(stage.root, "output")
     under, switch = stage.hanging(os.path.join(directory, "rank"))
     if not under:
         return
     begin(switch)
     run = stage.start(["-np", "2", "-H", "localhost:2", "--output-filename",
-                       directory], ("--flood", str(4 * LINES)), under=under,
+                       directory], ("--flood", str(FLOOD)), under=under,
                       stdout=subprocess.DEVNULL)
     run.whole(2)
     os.unlink(switch)
@@ -191,7 +193,8 @@ def output_on_a_disk_that_hangs(stage):
     for rank, n_others in ((0, 4), (1, 1)):  # of epochs, of the digest
         here, lost = accounted(
             os.path.join(directory, "rank.%d" % rank, "stdout"))
-        equal(here + lost, 4 * LINES + n_others, "lines of rank %d" % rank)
+        check(0 <= here + lost - FLOOD - n_others <= 100, "lines of rank",
+              rank, "here and lost:", here, lost)
         check(lost > 0, "nothing was lost: what hung?")
     check(any("takes nothing for 5 s" in line for line in run.errors),
           run.errors)
