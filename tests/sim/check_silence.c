@@ -25,6 +25,13 @@ static bool is_cut(struct sim *s, const char *name)
     return host && host->cut_up_us > s->now_us;
 }
 
+/* A worker whose run has returned sends nothing, if its process goes on. */
+static bool speaks(const struct sim_worker *w)
+{
+    return process_runs(w) &&
+           (w->core.phase != WORKER_LEFT || w->core.is_leaving);
+}
+
 /* No process there can be heard. */
 static bool is_mute(struct sim *s, const struct driver_host *host)
 {
@@ -38,7 +45,7 @@ static bool is_mute(struct sim *s, const struct driver_host *host)
         return false;
     for (size_t i = 0; i < s->n_workers; i++)
         if (s->workers[i] && s->workers[i]->agent == host->agent &&
-            process_runs(s->workers[i]))
+            speaks(s->workers[i]))
             return false;
     return true;
 }
@@ -94,6 +101,19 @@ static bool is_state_heard(struct sim *s)
     return any;
 }
 
+/* While the driver stands still no time of a worker passes, and it does not see
+ * that hosts are silent. */
+static void forgive_driver(struct sim *s)
+{
+    uint64_t us = s->stalled_until_us > s->slow_until_us ? s->stalled_until_us
+                                                         : s->slow_until_us;
+
+    if (us >= s->in_context_us)
+        s->in_context_us = s->now_us;
+    if (us >= s->state_heard_us)
+        s->state_heard_us = s->now_us;
+}
+
 static void check_waits(struct sim *s)
 {
     uint64_t timeout_us = s->driver_config.heartbeat_timeout_us;
@@ -125,9 +145,7 @@ void check_context(struct sim *s)
     if ((n_mute > 1 && 2 * n_mute > n) ||
         (d->ever_committed && s->state_heard_us < s->now_us))
         s->in_context_us = s->now_us;
-    if (s->stalled_until_us >= s->in_context_us ||
-        s->slow_until_us >= s->in_context_us) /* it has not looked */
-        s->in_context_us = s->now_us;
+    forgive_driver(s);
     if (d->withholds_us != 0)
         s->withheld_until_us = s->now_us;
     if (d->withheld)
