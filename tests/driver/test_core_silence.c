@@ -243,16 +243,41 @@ START_TEST(last_that_holds_the_state_is_not_convicted)
 }
 END_TEST
 
-/* It is known to have ended: silence is judged as ever. */
-START_TEST(state_that_is_gone_is_not_waited_for)
+/* The only holder has ended. The others may have received the state: their
+ * READY tells, and they are waited for until then. */
+START_TEST(members_that_may_have_a_state_are_waited_for)
 {
     struct fixture *f = grown_from_one();
 
     at(f, 500, killed("w1"));
     silence(f, "b");
     pass(f, 10000);
+    expect_part(f, UNHEARD);
+    ck_assert_uint_eq(f->driver.counts.members, 2);
+    silence(f, "");
+    at(f, 10100, ready_lost("w2"));
+    ck_assert_int_eq(f->driver.phase, DRIVER_RENDEZVOUS);
+    at(f, 10200, ready_lost("w3"));
     expect_part(f, "shutdown failed");
     ck_assert_ptr_nonnull(strstr(f->driver.verdict, "who holds the state"));
+    fixture_free(f);
+}
+END_TEST
+
+/* So is a member that has yet to say READY, when the others have not got it. */
+START_TEST(last_member_that_may_have_a_state_decides)
+{
+    struct fixture *f = grown_from_one();
+
+    at(f, 500, killed("w1"));
+    at(f, 510, ready_lost("w2"));
+    f->workers[3].silent = true;
+    pass(f, 10000);
+    ck_assert_int_eq(f->driver.phase, DRIVER_RENDEZVOUS);
+    holds(f, "w3", 2, 2);
+    forget(f);
+    at(f, 10100, ready_lost("w3"));
+    expect_part(f, "assign 3: w2+sync w3");
     fixture_free(f);
 }
 END_TEST
@@ -274,7 +299,8 @@ int main(void)
     tcase_add_test(tc, stopped_workers_are_given_up_however_many);
     tcase_add_test(tc, rendezvous_waits_for_who_cannot_be_heard);
     tcase_add_test(tc, last_that_holds_the_state_is_not_convicted);
-    tcase_add_test(tc, state_that_is_gone_is_not_waited_for);
+    tcase_add_test(tc, members_that_may_have_a_state_are_waited_for);
+    tcase_add_test(tc, last_member_that_may_have_a_state_decides);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -635,20 +635,6 @@ static bool has_left(const struct sim_worker *w)
            w->core.verdict != WORKER_RELEASED;
 }
 
-/* Another's failure, by Horovod's rule: but it takes no state away. */
-static void check_ban(struct sim *s, const struct sim_worker *w)
-{
-    const struct driver *d = &s->driver;
-
-    if (!d->config.strict_blacklist)
-        check_fail(s, "w%llu is ended for another's failure", ULL(w->id));
-    if (d->phase >= DRIVER_STOPPING && !strstr(d->verdict, "the state"))
-        return; /* the same step ends the job for another reason */
-    if (w->id_of.version > 1 && d->ever_committed &&
-        !check_state_is_held(s, true))
-        check_fail(s, "w%llu is ended, which held the state", ULL(w->id));
-}
-
 /* Nobody is evicted who did nothing but train: who was neither stopped nor cut
  * off comes to every rendezvous in time, and is heard where nothing is lost. */
 void check_eviction(struct sim *s, const struct driver_record *r)
@@ -665,8 +651,9 @@ void check_eviction(struct sim *s, const struct driver_record *r)
     if (strstr(r->text, "took over") && has_left(w))
         return; /* the word of it was lost, and a farewell lasts 5 s only */
     if (starts_with(r->text, "is on a blacklisted host")) {
-        check_ban(s, w);
-        return;
+        if (!s->driver_config.strict_blacklist)
+            check_fail(s, "w%llu is ended for another's failure", ULL(w->id));
+        return; /* Horovod's rule */
     }
     if (!may_evict(s, w, r->text))
         check_fail(s, "w%llu is evicted for no reason: it %s", ULL(w->id),

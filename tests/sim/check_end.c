@@ -107,6 +107,9 @@ static bool is_legal(struct sim *s, const char *text)
         return cover[COVER_generations] >= 5;
     if (has(text, "state"))
         return !s->state_left;
+    if (starts_with(text, "too few slots"))
+        return s->driver_config.hosts_fixed && s->n_generations == 0 &&
+               cover[COVER_slot_closed] + cover[COVER_start_failed] > 0;
     if (has(text, "every host is blacklisted") ||
         has(text, "every slot is closed"))
         return s->all_closed;

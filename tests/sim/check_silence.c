@@ -188,9 +188,9 @@ static bool is_of_silence(const struct sim *s, const struct driver_record *r)
            (s->agent_is_silent && starts_with(r->text, "died with its agent"));
 }
 
-/* --driver-timeout, of the worker or of the agent with which it dies. */
-static bool is_time_over(struct sim *s, const struct sim_worker *w,
-                         const struct driver_record *r)
+/* Its own, or that of the agent with which it dies. */
+bool check_time_is_over(struct sim *s, const struct sim_worker *w,
+                        const struct driver_record *r)
 {
     const struct sim_agent *agent = sim_agent(s, w->agent);
     bool of_agent = agent && starts_with(r->text, "died with its agent");
@@ -212,7 +212,7 @@ void check_silence(struct sim *s, const struct driver_record *r)
     if (s->options.large) /* check_context() is not played there */
         return;
     if (!w || !w->alive || s->plan.loss_in > 0 || !is_of_silence(s, r) ||
-        is_time_over(s, w, r))
+        check_time_is_over(s, w, r))
         return;
     if (!s->cuts_overlap && apart_us > c->heartbeat_timeout_us / 2 +
                                            s->plan.agent_beat_us +

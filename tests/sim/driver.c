@@ -47,6 +47,7 @@ static void on_record(struct sim *s, const struct driver_record *r)
     case RECORD_WORKER_LOST:
         check_eviction(s, r);
         check_silence(s, r);
+        check_holder_ends(s, r);
         if (strncmp(r->text, "has stopped", 11) == 0)
             sim_cover(s, COVER_expired);
         break;
@@ -222,6 +223,14 @@ bool sim_driver_init(struct sim *s)
     return driver_init(&s->driver, &config, driver_now(s));
 }
 
+/* BUG_credulous: a worker that has called is taken to hold the state. */
+static void believe_all(struct sim *s)
+{
+    for (size_t i = 0; i < s->driver.n_workers; i++)
+        if (s->driver.workers[i].called)
+            s->driver.workers[i].state = (struct state_id){UINT64_MAX, 1};
+}
+
 /* ---- a step -------------------------------------------------------------- */
 
 static void cover_ending(struct sim *s, bool aborted)
@@ -267,19 +276,6 @@ static bool all_closed(const struct sim *s)
            !d->layout_known;
 }
 
-bool check_state_is_held(struct sim *s, bool dead_too)
-{
-    for (size_t i = 0; i < s->n_workers; i++) {
-        const struct sim_worker *w = sim_worker(s, i);
-        const struct driver_worker *dw = driver_worker(&s->driver, i);
-
-        if (w && (w->alive || dead_too) && dw && worker_is_here(dw) &&
-            w->id_of.version > 1)
-            return true;
-    }
-    return false;
-}
-
 static void note_shortage(struct sim *s)
 {
     if (s->driver.below_us == DRIVER_NEVER)
@@ -293,7 +289,7 @@ static void note_verdict(struct sim *s, enum driver_phase before)
     if (s->driver.phase < DRIVER_STOPPING || before >= DRIVER_STOPPING)
         return;
     s->all_closed = all_closed(s);
-    s->state_left = check_state_is_held(s, false);
+    s->state_left = check_state_is_left(s);
 }
 
 void sim_driver_step(struct sim *s, const struct driver_event *event)
@@ -330,6 +326,8 @@ void sim_driver_step(struct sim *s, const struct driver_event *event)
     }
     for (size_t i = 0; i < n; i++)
         perform(s, &actions[i]);
+    if (s->options.bug == BUG_credulous)
+        believe_all(s);
     if (s->slow_until_us > s->now_us)
         s->stalled_until_us = s->now_us + s->slow_us;
 }

@@ -138,7 +138,8 @@ extern const unsigned sim_counter_where[N_COVER];
     X(deafear, "the heartbeats of every third worker do not count")         \
     X(hasty, "--elastic-timeout is over in a hundredth of its time")        \
     X(patient, "--heartbeat-timeout is over after ten times its time")      \
-    X(lonely, "each silence is judged alone, however many are silent")
+    X(lonely, "each silence is judged alone, however many are silent")      \
+    X(credulous, "a worker that has called is taken to hold the state")
 
 enum sim_bug {
 #define SIM_BUG(name, text) BUG_##name,

@@ -631,10 +631,14 @@ void check_eviction(struct sim *s, const struct driver_record *r);
 void check_release(struct sim *s);
 void check_finish(struct sim *s, int status, const char *text);
 void check_end(struct sim *s);
+/* A worker that lives, and that the driver counts on, has a snapshot. */
+bool check_state_is_left(struct sim *s);
+/* The driver gives up a worker: it is not the last that holds the state. */
+void check_holder_ends(struct sim *s, const struct driver_record *r);
+/* Its silence has lasted for --driver-timeout. */
+bool check_time_is_over(struct sim *s, const struct sim_worker *w,
+                        const struct driver_record *r);
 /* Somebody is still there, and not because he was stopped for ever. */
-/* Somebody the driver counts on holds a state; dead_too: or did, and it cannot
- * know yet that he has died. */
-bool check_state_is_held(struct sim *s, bool dead_too);
 bool check_is_left(const struct sim *s);
 /* Long after the end of the driver: nobody is. */
 void check_aftermath(struct sim *s);

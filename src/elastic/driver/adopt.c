@@ -134,6 +134,7 @@ void adopt_greeting(struct driver *d, struct driver_worker *w,
     if (w->greeted && is_older(&w->where, where))
         return;
     note_numbers(d, where);
+    note_committed(d, w, where->id);
     w->greeted = true;
     w->where = (struct driver_where){.phase = where->phase,
                                      .reason = where->reason,
@@ -314,20 +315,6 @@ static bool was_member(const struct driver_worker *w)
            (w->where.generation > 0 || w->where.fence > 0);
 }
 
-/* The worker has called since the driver was replaced, and holds the state. */
-static bool has_brought_state(const struct driver_worker *w)
-{
-    return w->greeted && !worker_is_dead(w) && !state_id_is_none(w->where.id);
-}
-
-static bool somebody_holds_state(const struct driver *d)
-{
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (has_brought_state(&d->workers[i]))
-            return true;
-    return false;
-}
-
 /* A number above all that were ever given: whatever they are in, they leave it,
  * and are READY with a fence that nobody else has named. */
 static void end_all(struct driver *d)
@@ -352,7 +339,7 @@ static void end_all(struct driver *d)
         send_abort(d, w, d->generation);
     }
     members_recount(d);
-    if (d->ever_committed && !somebody_holds_state(d))
+    if (d->ever_committed && !state_is_reported(d))
         job_stop_failed(d, "nobody is left who holds the state");
 }
 
@@ -377,8 +364,6 @@ static void decide(struct driver *d)
 
         /* a newcomer's layout may not have been looked at yet */
         w->was_ready |= w->greeted && w->where.generation > 0;
-        if (w->greeted && w->where.id.version > 1)
-            d->ever_committed = true;
     }
     /* of a younger one that was formed nobody has heard, and nobody will */
     if (newest >= d->generation && is_whole(d, newest))
@@ -430,7 +415,7 @@ void adopt_progress(struct driver *d)
  * He says HELLO, ends, or is given up by --start-timeout. */
 static bool awaits_state(const struct driver *d)
 {
-    if (somebody_holds_state(d))
+    if (state_is_reported(d))
         return false;
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
@@ -460,7 +445,8 @@ static bool state_has_arrived(const struct driver *d)
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (has_brought_state(w) && d->hosts[w->host].agent_phase == AGENT_UP)
+        if (w->greeted && worker_has_state(w) &&
+            d->hosts[w->host].agent_phase == AGENT_UP)
             return true;
     }
     return false;
@@ -517,8 +503,7 @@ void adopt_tick(struct driver *d)
         return;
     patient = d->now_us - d->adopt_us < d->config.start_timeout_us;
     spare = silence_may_pass(d);
-    awaited = give_up_agents(d, patient && !somebody_holds_state(d), spare,
-                             how);
+    awaited = give_up_agents(d, patient && !state_is_reported(d), spare, how);
     if (!spare)
         give_up_silent(d, LIFE_UP, how);
     if (!patient && awaits_state(d))

@@ -14,7 +14,8 @@
  * those of docs/protocol.md; code that carries one names it.
  *
  * Files: core.c (events, dispatch), rows.c (the tables, and how long who is in
- * them), members.c (workers: birth to death), patience.c (who is given up),
+ * them), members.c (workers: birth to death), holders.c (which of them hold the
+ * job's state), patience.c (who is given up),
  * silence.c (when silence is judged),
  * hang.c (who gets nowhere), stall.c (who has not posted what others wait for),
  * rendezvous.c (READY to the draw), generation.c (ASSIGN), accusations.c (who
@@ -442,7 +443,7 @@ struct driver_worker {
     bool stays, stay_told; /* at the close at hand: draining, not let go (M9) */
     uint64_t suspected_us; /* when another went, it may be in its stead: M5 */
     bool entered;          /* has completed a collective in some generation */
-    bool has_committed;    /* ... and a commit */
+    struct state_id state; /* greatest that it has reported: holders.c */
     struct state_id done_id;
     uint64_t held_boundary;
     struct msg_ping ping; /* newest */

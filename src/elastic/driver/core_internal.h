@@ -147,17 +147,29 @@ static inline uint32_t restarts_allowed(const struct driver *d)
     return n < BUDGET_RESTARTS_MAX ? n : BUDGET_RESTARTS_MAX;
 }
 
-/* ---- members.c ----------------------------------------------------------- */
+/* ---- holders.c ----------------------------------------------------------- */
 
-bool worker_holds_state(const struct driver *d, const struct driver_worker *w);
-
-/* Some worker holds it that is not on host `but`. */
-bool state_is_held_elsewhere(const struct driver *d,
-                             const struct driver_host *but);
-
-/* It holds the state, and no other worker does. */
+/* The worker has reported this snapshot. Reports may be older than the last. */
+void note_state(struct driver_worker *w, struct state_id id);
+/* It has reported a snapshot, and is not told to go: the job could go on from
+ * what it has. */
+bool worker_has_state(const struct driver_worker *w);
+/* ... or it has yet to report. */
+bool worker_may_have_state(const struct driver_worker *w);
+/* It has a snapshot that is no older than the base of the current generation:
+ * with it no commit of an earlier generation is lost. */
+bool worker_holds_base(const struct driver *d, const struct driver_worker *w);
+/* A worker has a state. */
+bool state_is_reported(const struct driver *d);
+/* The job has committed, and no worker may have a state. */
+bool state_is_gone(const struct driver *d);
+/* A worker holds the base that is not on host `but`. */
+bool base_is_held(const struct driver *d, const struct driver_host *but);
+/* The job has committed, and no other worker holds the base. */
 bool worker_is_last_holder(const struct driver *d,
                            const struct driver_worker *w);
+
+/* ---- members.c ----------------------------------------------------------- */
 
 void members_recount(struct driver *d);
 /* Its process, and its standing, change by these alone. */
@@ -191,7 +203,8 @@ void on_dying(struct driver *d, uint64_t by, const struct msg_worker_exited *m);
 void on_exited(struct driver *d, uint64_t by,
                const struct msg_worker_exited *m);
 void on_worker_message(struct driver *d, const struct message *m);
-/* It holds this snapshot. */
+/* The worker has reported this snapshot, which may be the first commit of the
+ * generation, or of the job. */
 void note_committed(struct driver *d, struct driver_worker *w,
                     struct state_id id);
 

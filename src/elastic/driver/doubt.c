@@ -104,7 +104,7 @@ static uint64_t oldest_on(struct driver *d, const struct driver_host *host)
 /* Without it nobody holds the state. */
 static bool is_needed(const struct driver *d, const struct driver_host *host)
 {
-    return d->ever_committed && !state_is_held_elsewhere(d, host);
+    return d->ever_committed && !base_is_held(d, host);
 }
 
 /* Which of two hosts goes if they do not reach each other? The one without

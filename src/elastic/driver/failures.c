@@ -131,42 +131,14 @@ bool start_is_hopeless(const struct driver *d,
 
 /* ---- a worker failed ----------------------------------------------------- */
 
-/* By its own words: of a generation in which some have committed, others may
- * not have. Version 1 is that of before the training. */
-static bool holds_state(const struct driver *d, const struct driver_worker *w)
-{
-    return worker_is_here(w) &&
-           (w->ping.id.version > 1 || w->offer.id.version > 1 ||
-            w->where.id.version > 1 || w->has_committed ||
-            (w->synced && d->base.version > 1));
-}
-
-static bool others_hold_state(const struct driver *d,
-                              const struct driver_host *host)
-{
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (&d->hosts[d->workers[i].host] != host &&
-            holds_state(d, &d->workers[i]))
-            return true;
-    return false;
-}
-
-/* It holds the state, or has yet to tell a successor. */
-static bool may_hold_state(const struct driver *d,
-                           const struct driver_worker *w)
-{
-    return worker_is_enlisted(w) || holds_state(d, w) ||
-           (d->phase == DRIVER_ADOPTING && !w->greeted);
-}
-
 void host_end_workers(struct driver *d, const struct driver_host *host,
                       const char *how)
 {
-    bool spare = d->ever_committed && !others_hold_state(d, host);
+    bool spare = d->ever_committed && !base_is_held(d, host);
     struct driver_worker *w = NULL;
 
     while ((w = next_on_host(d, host, w)) != NULL) {
-        if (worker_is_dead(w) || (spare && may_hold_state(d, w)))
+        if (worker_is_dead(w) || (spare && worker_may_have_state(w)))
             continue;
         action_kill(d, w, STOP_GRACE_MS);
         worker_dies(d, w, how, false);

@@ -97,50 +97,6 @@ static bool others_are_done(const struct driver *d)
     return first != NULL;
 }
 
-/* A member that is being sent it does not, as yet. */
-bool worker_holds_state(const struct driver *d, const struct driver_worker *w)
-{
-    if (!worker_is_here(w))
-        return false;
-    return !state_id_is_none(w->offer.id) || !state_id_is_none(w->ping.id) ||
-           (worker_is_enlisted(w) && (w->synced || d->committed));
-}
-
-bool state_is_held_elsewhere(const struct driver *d,
-                             const struct driver_host *but)
-{
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (&d->hosts[d->workers[i].host] != but &&
-            worker_holds_state(d, &d->workers[i]))
-            return true;
-    return false;
-}
-
-bool worker_is_last_holder(const struct driver *d,
-                           const struct driver_worker *w)
-{
-    if (!d->ever_committed || !worker_holds_state(d, w))
-        return false;
-    for (size_t i = 0; i < d->n_workers; i++)
-        if (&d->workers[i] != w && worker_holds_state(d, &d->workers[i]))
-            return false;
-    return true;
-}
-
-static bool state_is_gone(const struct driver *d)
-{
-    if (!d->ever_committed)
-        return false;
-    for (size_t i = 0; i < d->n_workers; i++) {
-        const struct driver_worker *w = &d->workers[i];
-
-        if (worker_is_here(w) && /* who was told to go takes it with him */
-            (worker_is_enlisted(w) || !state_id_is_none(w->offer.id)))
-            return false;
-    }
-    return true;
-}
-
 /* The others of a static job exit because of the loss: their peers' word says
  * whose loss it was. */
 static void stop_static(struct driver *d, uint64_t id, const char *how)
@@ -347,16 +303,21 @@ static void on_hello(struct driver *d, struct driver_worker *w,
     adopt_greeting(d, w, &hello->where);
 }
 
+/* The version that the members of this generation have begun with. Version 1 is
+ * that of before the training. */
+static uint64_t first_version(const struct driver *d)
+{
+    return state_id_is_none(d->base) ? 1 : d->base.version;
+}
+
 void note_committed(struct driver *d, struct driver_worker *w,
                     struct state_id id)
 {
-    /* a job's very first state is version 1 before anybody has trained */
-    uint64_t first = state_id_is_none(d->base) ? 1 : d->base.version;
-
+    note_state(w, id);
     if (id.version > 1)
         d->ever_committed = true;
     if (!d->committed && worker_is_enlisted(w) &&
-        id.generation == d->generation && id.version > first) {
+        id.generation == d->generation && id.version > first_version(d)) {
         d->committed = true;
         d->recheck = true;
     }
@@ -372,11 +333,11 @@ static void on_report(struct driver *d, struct driver_worker *w,
         return;
     w->progress_us = d->now_us; /* newer than its newest ping */
     if (report->what == REPORT_FIRST_COMMIT) {
-        d->recheck |= !d->committed;
-        d->ever_committed = true;
-        d->committed = w->has_committed = true;
+        note_committed(d, w,
+                       (struct state_id){d->generation, first_version(d) + 1});
     } else if (report->what == REPORT_SYNCED && !w->synced) {
         w->synced = true;
+        note_state(w, d->base);
         r = record_add_worker(d, RECORD_STATE_SYNCED, w);
         r->nbytes = report->nbytes;
         r->n = report->sources;

@@ -23,18 +23,13 @@ static bool is_cut_off(const struct driver *d, const struct driver_worker *w)
            d->config.heartbeat_timeout_us / 4;
 }
 
-/* Somebody else can go on with what the members have: M9. */
-static bool others_hold_state(const struct driver *d,
-                              const struct driver_worker *w)
+/* M9: a worker that stays holds the base. */
+static bool stayer_holds_base(const struct driver *d)
 {
-    for (size_t i = 0; i < d->n_workers; i++) {
-        const struct driver_worker *other = &d->workers[i];
-
-        if (other != w && is_member(other) && other->drain == DRAIN_NONE &&
-            (d->committed || other->synced ||
-             state_id_equal(other->offer.id, d->base)))
+    for (size_t i = 0; i < d->n_workers; i++)
+        if (d->workers[i].drain == DRAIN_NONE &&
+            worker_holds_base(d, &d->workers[i]))
             return true;
-    }
     return false;
 }
 
@@ -59,7 +54,7 @@ static bool leaves_too_late(const struct driver *d,
            w->pinged_us >= w->progress_us + w->drain_by.patience_us &&
            is_member(w) && w->standing == STAND_RUNNING && !worker_waits(w) &&
            d->kind == READY_ELASTIC && all_that_stay_wait(d) &&
-           others_hold_state(d, w);
+           stayer_holds_base(d);
 }
 
 /* In user code before its training, and not bracketed by hvd_busy(). */

@@ -52,9 +52,8 @@ static bool is_heard(const struct driver *d, const struct driver_worker *w)
            (!is_quiet(d, &d->hosts[w->host]) && !is_overdue(d, w->heard_us));
 }
 
-/* A worker that is heard holds the state, on another host than `but`; or there
- * is none to save: not yet, not any more, or nobody who may be waited for
- * holds it. */
+/* A worker that is heard has a state, on another host than `but`; or there is
+ * none to save: no worker has committed yet, or none may have one. */
 static bool state_is_heard(const struct driver *d,
                            const struct driver_host *but)
 {
@@ -65,10 +64,10 @@ static bool state_is_heard(const struct driver *d,
     for (size_t i = 0; i < d->n_workers; i++) {
         const struct driver_worker *w = &d->workers[i];
 
-        if (!worker_holds_state(d, w))
+        if (!worker_may_have_state(w))
             continue;
         held = true;
-        if (&d->hosts[w->host] != but && is_heard(d, w))
+        if (&d->hosts[w->host] != but && worker_has_state(w) && is_heard(d, w))
             return true;
     }
     return !held;
