@@ -418,8 +418,10 @@ static bool is_calm(const struct sim *s)
            cover[COVER_stopped] + cover[COVER_agent_stopped] +
                    cover[COVER_agent_died] + cover[COVER_agent_silent] +
                    cover[COVER_partition] + cover[COVER_partition_one_way] +
-                   cover[COVER_host_paused] + cover[COVER_all_paused] +
-                   cover[COVER_clock_stepped] + cover[COVER_message_lost] ==
+                   cover[COVER_driver_cut] + cover[COVER_all_cut] +
+                   cover[COVER_connections_died] + cover[COVER_host_paused] +
+                   cover[COVER_all_paused] + cover[COVER_clock_stepped] +
+                   cover[COVER_message_lost] ==
                0;
 }
 
