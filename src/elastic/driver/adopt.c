@@ -355,9 +355,7 @@ static void decide(struct driver *d)
     uint64_t newest;
 
     for (size_t i = 0; i < d->n_hosts; i++)
-        if (d->hosts[i].blacklist.listed)
-            blacklist_enforce(d,
-                              &d->hosts[i]); /* told of after it was listed */
+        blacklist_enforce(d, &d->hosts[i]); /* told of after it was listed */
     newest = newest_generation(d);
     for (size_t i = 0; i < d->n_workers; i++) {
         struct driver_worker *w = &d->workers[i];

@@ -216,6 +216,8 @@ void worker_evict(struct driver *d, struct driver_worker *w, const char *how);
 
 /* ---- silence.c (M5) ------------------------------------------------------ */
 
+/* When hosts are heard again, the last of them is heard so much later. */
+uint64_t return_limit(const struct driver *d);
 /* First of a tick: is silence judged now, by how many are silent? */
 void silence_tick(struct driver *d);
 /* This worker, this agent is to be given up for its silence. */
@@ -407,10 +409,11 @@ void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
  * whom the state might end. */
 void host_end_workers(struct driver *d, const struct driver_host *host,
                       const char *how);
-/* Not to be used, and its workers die, but not the last that hold the state. */
+/* The host is not used, and its workers end. Workers that may hold the state
+ * are spared while no worker elsewhere holds it; then they leave (M9). */
 void blacklist_host(struct driver *d, struct driver_host *host,
                     const char *why);
-/* This host is blacklisted: its workers die likewise. */
+/* The same for a host that may be blacklisted already. */
 void blacklist_enforce(struct driver *d, const struct driver_host *host);
 /* Nothing has failed in its slots from this one on; on all of the host. */
 void slots_forgive(struct driver *d, struct driver_host *host, size_t from);

@@ -145,9 +145,30 @@ void host_end_workers(struct driver *d, const struct driver_host *host,
     }
 }
 
+/* Members that were spared leave as soon as others hold the state (M9). */
+static void end_or_drain(struct driver *d, const struct driver_host *host,
+                         const char *how)
+{
+    struct driver_worker *w = NULL;
+    bool changed = false;
+
+    host_end_workers(d, host, how);
+    while ((w = next_on_host(d, host, w)) != NULL)
+        if (is_member(w))
+            changed |= worker_drain(d, w, DRIVER_NEVER);
+    if (changed)
+        members_recount(d);
+}
+
 void blacklist_enforce(struct driver *d, const struct driver_host *host)
 {
-    host_end_workers(d, host, "is on a blacklisted host");
+    struct driver_worker *w = NULL;
+
+    while (host->blacklist.listed && (w = next_on_host(d, host, w)) != NULL)
+        if (worker_is_live(w)) {
+            end_or_drain(d, host, "is on a blacklisted host");
+            return;
+        }
 }
 
 void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
@@ -168,7 +189,7 @@ void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
     t = text_into(fate, sizeof(fate));
     text_add(&t, "is on a blacklisted host: ");
     text_add(&t, why);
-    host_end_workers(d, host, fate);
+    end_or_drain(d, host, fate);
 }
 
 void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,

@@ -64,6 +64,8 @@ const char *drain_reason(struct driver *d, const struct driver_worker *w)
 
     if (host_leaves(host))
         return "its host is about to go";
+    if (host->blacklist.listed)
+        return "its host is blacklisted";
     return w->slot < host->n_slots ? "it asked to leave"
                                    : "its host was removed";
 }
@@ -106,7 +108,7 @@ void drain_or_keep(struct driver *d, struct driver_worker *w)
         worker_drain(d, w, host->go_us);
     else if (w->slot >= host->n_slots) /* none, if it is not listed */
         worker_drain(d, w, DRIVER_NEVER);
-    else if (!slot_of(d, w)->closed)
+    else if (!slot_of(d, w)->closed && !host->blacklist.listed)
         worker_undrain(w); /* it came back before it had gone */
 }
 

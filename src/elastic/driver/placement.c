@@ -124,9 +124,13 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
 /* It may be used again. */
 static void come_back(struct driver *d, struct driver_host *host)
 {
+    struct driver_worker *w = NULL;
+
+    while ((w = next_on_host(d, host, w)) != NULL)
+        drain_or_keep(d, w);
+    members_recount(d);
     host->order = d->next_order++;
     d->wave++;
-    d->recheck = d->replace = true;
     if (host->listed)
         record_host(d, host, RECORD_HOST_ADDED);
 }
@@ -532,6 +536,7 @@ void placement_tick(struct driver *d)
         struct driver_host *host = &d->hosts[i];
         uint64_t silent_us = d->now_us - host->agent_heard_us;
 
+        blacklist_enforce(d, host); /* spared workers may be needed no more */
         if (host->blacklist.listed &&
             blacklist_expire(&host->blacklist, d->now_us))
             come_back(d, host);

@@ -1,0 +1,77 @@
+/* tests/driver/test_core_spared.c - --strict-blacklist, and workers that it
+ * spares because no other worker holds the state: M9 and M11, as transcripts of
+ * the driver's core. */
+#include "driver/fixture.h"
+
+#define STAYS                                                             \
+    "warn: worker 2 (a:1) is to leave, but without it there are fewer "   \
+    "workers than --min-np 1 -> it stays until another takes its place, " \
+    "or --drain-timeout is over\n"
+
+/* w2, on host a, holds the state alone when w1 fails there. */
+static struct fixture *spares_one(uint64_t cooldown_ms)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1,
+                                       .strict_blacklist = true,
+                                       .cooldown_low_ms = cooldown_ms,
+                                       .cooldown_high_ms = cooldown_ms);
+
+    run(f, "a:2");
+    at(f, 100, commits("w1 w2"));
+    forget(f);
+    at(f, 200, exited("w1", 1));
+    at(f, 210, ready_lost("w2"));
+    return f;
+}
+
+START_TEST(m11_spared_worker_leaves_when_others_hold_the_state)
+{
+    struct fixture *f = spares_one(0);
+
+    expect(f, "abort 1, w1 died: w2\nblacklist a for good\n" STAYS
+              "assign 2: w2\nhold 1, removed: w2\n");
+    at(f, 220, held("w2", 1));
+    leave_at(f, 230, "w2", 2);
+    expect(f, "cut 2: w2 w2\nassign 3: w2\n"); /* it is interrupted once */
+    at(f, 240, commits("w2"));
+    pass(f, 1000);
+    expect(f, "");
+    at(f, 1010, hosts("a:2 b:1"));
+    expect(f, "start agent: b\nspawn: w3@b:0\n");
+    at(f, 1100, ready("w3"));
+    expect(f, "hold 2, both: w2\n");
+    at(f, 1110, held("w2", 3));
+    leave_at(f, 1120, "w2", 4);
+    expect(f, "cut 4: w2 w2\nassign 4: w2 w3+sync\nhold 3, removed: w2 w3\n");
+    pass(f, 1300); /* w3 has reported that it is synced */
+    at(f, 1310, held("w2 w3", 1));
+    leave_at(f, 1320, "w2 w3", 2);
+    expect(f, "cut 2: w2 w3 w2 w3\nshutdown drained: w2\nassign 5: w3\n");
+    at(f, 1330, exited("w2", 0));
+    expect(f, "stop agent: a\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(m11_spared_worker_stays_when_the_cooldown_is_over)
+{
+    struct fixture *f = spares_one(1000);
+
+    forget(f);
+    pass(f, 2000);
+    expect(f, "spawn: w3@a:0\n");
+    ck_assert_uint_eq(worker(f, "w2")->drain, DRAIN_NONE);
+    fixture_free(f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("driver core: spared workers");
+    TCase *tc = tcase_create("spared");
+
+    tcase_add_test(tc, m11_spared_worker_leaves_when_others_hold_the_state);
+    tcase_add_test(tc, m11_spared_worker_stays_when_the_cooldown_is_over);
+    suite_add_tcase(suite, tc);
+    return support_run(suite);
+}
