@@ -31,7 +31,7 @@ const struct entry journal_samples[] = {
                 .pid = 4712,
                 .started = 987654321}},
     {.type = ENTRY_WORKER,
-     .u.worker = {.worker = 1, .host = "a", .agent = 1, .spawned_us = 77}},
+     .u.worker = {.worker = 1, .host = "a", .agent = 1, .dying = true}},
     {.type = ENTRY_WORKER,
      .u.worker = {.worker = 2,
                   .host = "b",

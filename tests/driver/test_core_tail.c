@@ -83,8 +83,54 @@ START_TEST(who_is_told_of_late_on_a_blacklisted_host_is_lost)
     greets(f, 1200, "w3", training(1, 3));
     greets(f, 1200, "w2", training(1, 3));
     pass(f, 8000);
-    expect_part(f, "kill: w2\n");
+    expect_part(f, "kill: w2");
     ck_assert(worker_is_dead(worker(f, "w2")));
+    fixture_free(f);
+}
+END_TEST
+
+/* The worker has had no driver to tell that it is ready. */
+START_TEST(start_timeout_begins_anew)
+{
+    struct fixture *f = fixture_create(.np = 2, .start_ms = 10000);
+
+    run(f, "a:2");
+    at(f, 100, commits("w1 w2"));
+    at(f, 200, hosts("a:2 b:1"));
+    succeed(f, 9000, 0);
+    agent_back(f, 9100, "a", 1, "w1@0 w2@1");
+    agent_back(f, 9100, "b", 2, "w3@0");
+    greets(f, 9200, "w1 w2", training(1, 2));
+    greets(f, 9200, "w3", newcomer(WORKER_JOINING));
+    expect_part(f, "generation 1 goes on\n");
+    pass(f, 18000);
+    expect(f, "");
+    pass(f, 20000);
+    expect_part(f, "kill: w3\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* The word that it has ended was lost. It is not asked to leave. */
+START_TEST(worker_that_is_killed_is_killed_again)
+{
+    struct fixture *f = trains(ALL);
+
+    f->workers[3].silent = true;
+    pass(f, 3000);
+    expect_part(f, "kill: w3\n");
+    at(f, 3010, ready_lost("w1 w2 w4"));
+    forget(f);
+    succeed(f, 4000, 0);
+    agents_back(f, 4100);
+    greets(f, 4200, "w3", training(1, 4)); /* it was stopped */
+    greets(f, 4200, "w1 w2 w4", training(2, 3));
+    expect(f, "note: driver of term 4: generation 2 goes on\n");
+    pass(f, 4400);
+    expect(f, "kill: w3\n");
+    at(f, 4410, killed("w3"));
+    pass(f, 4600);
+    expect(f, "spawn: w1001@b:0\n");
     fixture_free(f);
 }
 END_TEST
@@ -194,6 +240,8 @@ int main(void)
     tcase_add_loop_test(tc, any_tail_may_be_lost, 0, 40);
     tcase_add_test(tc, who_may_hold_the_state_is_waited_for);
     tcase_add_test(tc, who_may_hold_the_state_is_not_waited_for_for_ever);
+    tcase_add_test(tc, start_timeout_begins_anew);
+    tcase_add_test(tc, worker_that_is_killed_is_killed_again);
     tcase_add_test(tc, who_is_told_of_late_on_a_blacklisted_host_is_lost);
     tcase_add_test(tc, older_agent_of_a_host_is_killed);
     tcase_add_test(tc, generation_that_nobody_has_heard_of_is_void);

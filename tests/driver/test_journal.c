@@ -385,7 +385,7 @@ START_TEST(file_does_not_grow_without_end)
     struct stat st;
 
     for (uint64_t i = 0; i < 200000; i++) {
-        entry.u.worker.spawned_us = i;
+        entry.u.worker.started = i;
         ck_assert(journal_put(j, &entry));
         if (i % 1000 == 0)
             journal_flush(j, 30000);
@@ -395,7 +395,7 @@ START_TEST(file_does_not_grow_without_end)
     ck_assert_int_eq(stat(path_of("journal.1"), &st), 0);
     ck_assert_int_lt(st.st_size, 3 << 20);
     read_back(&m, 0);
-    ck_assert_uint_eq(memory_worker(&m, 7)->spawned_us, 199999);
+    ck_assert_uint_eq(memory_worker(&m, 7)->started, 199999);
     memory_fini(&m);
 }
 END_TEST

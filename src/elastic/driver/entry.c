@@ -96,10 +96,10 @@ static const struct field worker[] = {
     UINT(5, u.worker.agent),
     INT(6, u.worker.pid),
     UINT(7, u.worker.started),
-    UINT(8, u.worker.spawned_us),
     BOOL(9, u.worker.up),
     BOOL(10, u.worker.going),
     BOOL(11, u.worker.released),
+    BOOL(12, u.worker.dying),
 };
 
 static const struct field places[] = {

@@ -114,10 +114,10 @@ struct entry_worker {
     uint64_t agent;
     int64_t pid; /* 0: not told yet */
     uint64_t started;
-    uint64_t spawned_us;
-    bool up;       /* has said HELLO */
-    bool going;    /* was told to go, or is killed: its end is no failure */
+    bool up;       /* has sent HELLO */
+    bool going;    /* was told to go: its end is no failure */
     bool released; /* by RELEASE */
+    bool dying;    /* is killed, or has begun to end */
 };
 
 /* A successor listens there as well: it is all that they know. */

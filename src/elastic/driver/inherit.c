@@ -187,12 +187,15 @@ static bool inherit_worker(struct driver *d, const struct entry_worker *entry,
     if (!w)
         return false;
     w->pid = entry->pid;
-    w->spawned_us = not_after(entry->spawned_us, d->now_us);
     d->spawned_once |= entry->pid != 0 || entry->up;
     if (entry->up)
         worker_move(w, LIFE_UP);
     if (entry->going)
         go_again(d, w, entry, state);
+    if (entry->dying) {
+        worker_move(w, LIFE_DEAD);
+        w->kill_us = d->now_us; /* the KILL may be lost */
+    }
     return true;
 }
 

@@ -141,9 +141,9 @@ static void fill_worker(const struct driver *d, const struct driver_worker *w,
     row->slot = w->slot;
     row->agent = host->agent;
     row->pid = w->spawned || w->inherited ? w->pid : 0;
-    row->spawned_us = w->spawned_us;
     row->up = w->life != LIFE_STARTING;
-    row->going = !worker_is_here(w);
+    row->going = w->life == LIFE_ENDING;
+    row->dying = worker_is_dead(w);
     row->released = w->farewell.type == MSG_RELEASE;
 }
 
