@@ -94,6 +94,39 @@ START_TEST(failed_start_of_all_that_are_known_ends_no_job)
 }
 END_TEST
 
+/* The network of the successor is mended after a minute. Hosts and workers
+ * call one after the other. */
+START_TEST(others_are_waited_for_when_the_first_holder_has_called)
+{
+    struct fixture *f = trains(ALL);
+
+    succeed(f, 1000, 0);
+    pass(f, 60000);
+    agent_back(f, 60100, "a", 1, "w1@0 w2@1");
+    greets(f, 60200, "w1", training(1, 4));
+    pass(f, 63000);
+    expect(f, "");
+    agent_back(f, 63100, "b", 2, "w3@0 w4@1");
+    greets(f, 63200, ALL, training(1, 4));
+    expect(f, "note: driver of term 4: generation 1 goes on\n");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(others_are_not_waited_for_for_long)
+{
+    struct fixture *f = trains(ALL);
+
+    succeed(f, 1000, 0);
+    pass(f, 60000);
+    agent_back(f, 60100, "a", 1, "w1@0 w2@1");
+    greets(f, 60200, "w1 w2", training(1, 4));
+    pass(f, 67500); /* 5 s, and --heartbeat-timeout */
+    expect_part(f, "generation 100 has ended");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: unheard");
@@ -104,6 +137,8 @@ int main(void)
     tcase_add_test(tc, agent_that_falls_silent_is_heard_out_no_longer);
     tcase_add_test(tc, failed_start_that_is_told_again_ends_no_job);
     tcase_add_test(tc, failed_start_of_all_that_are_known_ends_no_job);
+    tcase_add_test(tc, others_are_waited_for_when_the_first_holder_has_called);
+    tcase_add_test(tc, others_are_not_waited_for_for_long);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

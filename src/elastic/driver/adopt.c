@@ -500,7 +500,9 @@ void adopt_tick(struct driver *d)
     if (d->phase != DRIVER_ADOPTING || d->now_us < d->adopt_us)
         return;
     patient = d->now_us - d->adopt_us < d->config.start_timeout_us;
-    spare = silence_may_pass(d);
+    if (silence_may_pass(d)) /* and when it has, some come later than others */
+        d->spared_us = d->now_us + return_limit(d);
+    spare = d->now_us < d->spared_us;
     awaited = give_up_agents(d, patient && !state_is_reported(d), spare, how);
     if (!spare)
         give_up_silent(d, LIFE_UP, how);

@@ -121,12 +121,17 @@ static void tell_begin(struct driver *d, const struct census *c, bool most)
     record_warning(d, buf);
 }
 
+uint64_t return_limit(const struct driver *d)
+{
+    return RETURN_US + d->config.heartbeat_timeout_us;
+}
+
 /* Some hosts are heard later than others: TCP sends again, and agents and
  * workers dial again, after pauses about as long as the time before. */
 static void end(struct driver *d)
 {
     uint64_t lasted_us = since(d, d->withholds_us) + quiet_limit(d);
-    uint64_t most_us = RETURN_US + d->config.heartbeat_timeout_us;
+    uint64_t most_us = return_limit(d);
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
