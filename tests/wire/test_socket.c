@@ -1,12 +1,16 @@
 /* tests/wire/test_socket.c - the control sockets on loopback. Waiting is always
  * for a descriptor, with a deadline that only a failure reaches. */
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -629,6 +633,24 @@ START_TEST(socket_threads_of_libzmq_take_no_signals)
 }
 END_TEST
 
+/* A path that loses larger packets passes all that is sent either way. */
+START_TEST(router_keeps_segments_small)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), segment = 0;
+    socklen_t len = sizeof(segment);
+
+    sa.sin_port = htons((uint16_t)atoi(strrchr(endpoint, ':') + 1));
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+    ck_assert_int_eq(getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, &len),
+                     0);
+    ck_assert_int_gt(segment, 0);
+    ck_assert_int_le(segment, 1220);
+    close(fd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("socket");
@@ -636,6 +658,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, socket_first_words_arrive_in_order_and_are_answered);
+    tcase_add_test(tcase, router_keeps_segments_small);
     tcase_add_test(tcase,
                    socket_shared_table_reaches_all_as_if_it_were_their_own);
     tcase_add_test(tcase, socket_frames_that_nobody_asked_for_are_malformed);

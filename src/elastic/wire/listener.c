@@ -12,7 +12,10 @@
 
 enum {
     DEFER_S = 5, /* who says nothing stays the kernel's as long */
-    BACKLOG = 4096
+    BACKLOG = 4096,
+    /* Segments of the smallest MTU of IPv6, 1280 bytes, in both directions: a
+     * path that loses larger packets passes all control messages. */
+    SEGMENT_MAX = 1220
 };
 
 static socklen_t fill(const char *address, uint16_t port,
@@ -43,10 +46,11 @@ static void set_reuse(int fd)
 /* A port that was asked for may have connections of who had it before. */
 static void set_options(int fd, int family, bool again)
 {
-    int one = 1, defer_s = DEFER_S;
+    int one = 1, defer_s = DEFER_S, segment = SEGMENT_MAX;
 
     (void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s,
                      sizeof(defer_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment));
     if (family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
     if (again)

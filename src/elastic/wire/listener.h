@@ -1,7 +1,8 @@
 /* elastic/wire/listener.h - listening sockets for libzmq, which would make its
- * own without the option that matters: who connects and says nothing stays with
- * the kernel (TCP_DEFER_ACCEPT), and costs us no descriptor. Both ends of ZMTP
- * speak at once, so nobody who has anything to say waits for it.
+ * own without two options. A client that connects and sends nothing stays with
+ * the kernel (TCP_DEFER_ACCEPT), and costs no descriptor. Both ends of ZMTP
+ * send at once, so no other client waits for it. And segments are small
+ * (TCP_MAXSEG): control messages pass where large packets are lost.
  *
  * Threads: any. */
 #ifndef ELASTIC_WIRE_LISTENER_H
