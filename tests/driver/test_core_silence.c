@@ -84,6 +84,30 @@ START_TEST(who_stays_silent_is_given_up)
 }
 END_TEST
 
+/* Host b goes silent again and again, so that most are. Host c, which is dead,
+ * has no longer for that. */
+START_TEST(hosts_that_flap_do_not_spare_a_dead_one)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "b c");
+    pass(f, 10000);
+    silence(f, "c");
+    for (uint64_t t = 10000; t < 16000; t += 2000) {
+        pass(f, t + 500);
+        silence(f, "b c");
+        pass(f, t + 2000);
+        silence(f, "c");
+    }
+    pass(f, 16500);
+    ck_assert_uint_eq(f->driver.counts.members, 3);
+    forget(f);
+    pass(f, 17500);
+    expect_part(f, "kill: w3\nabort 1, w3 died: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* By then they have given up the driver as well. */
 START_TEST(most_silent_for_driver_timeout_are_given_up)
 {
@@ -289,6 +313,7 @@ int main(void)
 
     tcase_add_test(tc, all_silent_at_once_lose_nobody);
     tcase_add_test(tc, most_silent_at_once_lose_nobody);
+    tcase_add_test(tc, hosts_that_flap_do_not_spare_a_dead_one);
     tcase_add_test(tc, who_stays_silent_is_given_up);
     tcase_add_test(tc, most_silent_for_driver_timeout_are_given_up);
     tcase_add_test(tc, ends_that_are_known_count_at_once);
