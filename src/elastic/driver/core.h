@@ -13,25 +13,23 @@
  * ADOPTING, which leads to all but STOPPED. The rules M1-M15 are
  * those of docs/protocol.md; code that carries one names it.
  *
- * Files: core.c (events, dispatch), rows.c (the tables, and how long who is in
- * them), members.c (workers: birth to death), holders.c (which of them hold the
- * job's state), patience.c (who is given up),
- * silence.c (when silence is judged),
- * hang.c (who gets nowhere), stall.c (who has not posted what others wait for),
- * rendezvous.c (READY to the draw), generation.c (ASSIGN), accusations.c (who
- * goes for what peers say), abilities.c (what a host's ranks can do together),
- * change.c (HOLD, CUT), placement.c (hosts, agents, spawns), failures.c (what
- * a failure costs, the blacklist), leaving.c (hosts that will go, drain),
- * adopt.c and inherit.c (what a driver before left), finish.c (the end of a
- * job), report.c (records for the event log).
+ * Files: core.c (events, dispatch), rows.c (the tables), members.c (workers
+ * from birth to death), exits.c (reports of agents), holders.c (which workers
+ * have a state), patience.c and silence.c (when a worker is given up), hang.c
+ * (members without progress), stall.c (calls by name that wait), rendezvous.c
+ * (READY to the draw), generation.c (ASSIGN), accusations.c and doubt.c (peers
+ * that lose each other), abilities.c (ranks of a host), change.c (HOLD, CUT),
+ * placement.c (hosts, agents, spawns), failures.c (the cost of a failure, the
+ * blacklist), leaving.c (hosts that will go, drain), adopt.c and inherit.c
+ * (succession), finish.c (the end of a job), report.c (the event log).
  *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory follows what is used: a hosts event makes rows of hosts, before
  * anything is changed; a host gets its slots when an agent is to be started
  * there, and a worker its row when it is to be spawned. Without memory neither
- * happens, and both are tried again with the next tick. Rows of who is gone are
- * freed at ticks. Action memory belongs to the core until the next
- * driver_step(). Threads: none of its own.
+ * happens, and both are tried again with the next tick. Rows of workers and
+ * hosts that are gone are freed at ticks. Action memory belongs to the core
+ * until the next driver_step(). Threads: none of its own.
  */
 #ifndef ELASTIC_DRIVER_CORE_H
 #define ELASTIC_DRIVER_CORE_H
@@ -69,14 +67,14 @@ struct driver_config {
     uint64_t heartbeat_timeout_us; /* silence that means dead */
     uint64_t hang_timeout_us;      /* 0: never evict for lack of progress */
     uint64_t stall_check_us;    /* calls by name that wait are named; 0: no */
-    uint64_t stall_shutdown_us; /* ... and who is at fault evicted; 0: no */
+    uint64_t stall_shutdown_us; /* ranks that lack such are evicted; 0: no */
     uint64_t driver_timeout_us; /* told to agents and workers */
     bool answers; /* each PING is: in silence they look for another driver, or
                      for another way to this one */
     bool answers_agents;         /* each of an agent is */
     uint64_t connect_timeout_us; /* told to workers */
-    bool doubts; /* of who was accused, it is found out whether its host and
-                    that of the other reach each other */
+    bool doubts; /* after an accusation the driver asks whether the two hosts
+                    reach each other */
     bool encrypt_data; /* told to workers */
     uint64_t seed;     /* jitter */
 };
@@ -87,15 +85,14 @@ enum driver_event_type {
     DRIVER_EV_HOSTS,         /* u.hosts: discovery's newest answer */
     DRIVER_EV_DISCOVERY_BAD, /* u.text: discovery failed; the first is fatal */
     DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
-    DRIVER_EV_AGENT_REFUSED, /* u.agent: it is none of ours, and will not be
-                                when it is started again */
+    DRIVER_EV_AGENT_REFUSED, /* u.agent: none of ours, nor when started again */
     DRIVER_EV_OTHER_BUILD,   /* u.agent: of its host, text says of what */
     DRIVER_EV_AGENT_PING,    /* u.agent */
     DRIVER_EV_NOTICE,        /* u.agent: its host will go */
     DRIVER_EV_AGENT_GONE,    /* its process ended, or it could not be started */
     DRIVER_EV_AGENT_APART,   /* u.agent: other hosts and its cannot reach each
-                                other; text: who tried what. It is to come up,
-                                or in doubt */
+                                other; text: the tries. It is to come up, or in
+                                doubt */
     DRIVER_EV_SPAWNED,       /* u.spawned */
     DRIVER_EV_SPAWN_FAILED,  /* u.spawn_failed */
     DRIVER_EV_DYING,         /* u.exited: it ends, and has yet to exit */
@@ -149,9 +146,10 @@ enum driver_action_type {
     DRIVER_ACT_KILL,   /* agent, worker, grace_ms */
     DRIVER_ACT_PONG,   /* agent, stamp_us: AGENT_PONG */
     DRIVER_ACT_SEND,   /* worker: message. In an ASSIGN key and table are left
-                               empty: the caller fills them (one key per
-                               generation; driver_table() encoded once, and once
-                               as a change for who knows_before) */
+                               empty. The caller fills them: one key per
+                               generation; driver_table(), encoded once, and
+                               once as a change for those that know the table
+                               before */
     DRIVER_ACT_RECORD, /* a line of the event log and of the console */
     DRIVER_ACT_FINISH  /* everything has ended: exit with status, text */
 };
@@ -167,7 +165,7 @@ enum driver_record_type {
     RECORD_SLOT_CLOSED,  /* host, slot, until_us, text: why */
     RECORD_HOST_LEAVING, /* host, duration_us until it goes, text: why */
     RECORD_HOST_APART,   /* host, duration_us until it is tried again, text:
-                                who tried what */
+                                the tries */
     RECORD_AGENT_STARTED,  /* host, pid */
     RECORD_AGENT_LOST,     /* host, text: how */
     RECORD_WORKER_SPAWNED, /* worker, host, slot, pid */
@@ -181,7 +179,7 @@ enum driver_record_type {
     RECORD_STATE_SYNCED,       /* rank, nbytes, n: sources, duration_us */
     RECORD_FIRST_COLLECTIVE,   /* rank, duration_us since generation_started */
     RECORD_WORKER_DRAINED,     /* worker */
-    RECORD_STALL,    /* duration_us that a call has waited, text: for whom */
+    RECORD_STALL,    /* duration_us that a call has waited, text: the ranks */
     RECORD_RELEASED, /* n: members */
     RECORD_JOB_FINISHED, /* status, text */
     RECORD_NOTE,         /* text: console only */
@@ -225,7 +223,7 @@ struct driver_action {
     } u;
 };
 
-/* ---- what the core keeps --------------------------------------------------
+/* ---- memory of the core ---------------------------------------------------
  */
 
 /*              +--> WAITING ---> RUNNING <---> RENDEZVOUS
@@ -237,7 +235,7 @@ enum driver_phase {
     DRIVER_WAITING,    /* for the first min-np workers */
     DRIVER_RENDEZVOUS, /* a generation has ended, the next is not formed */
     DRIVER_RUNNING,
-    DRIVER_ADOPTING, /* a successor: who is there, and where (M15) */
+    DRIVER_ADOPTING, /* a successor finds out which workers live (M15) */
     DRIVER_STOPPING, /* the verdict is spoken; workers and agents still end */
     DRIVER_STOPPED
 };
@@ -250,7 +248,7 @@ enum change_phase {
                        generation */
 };
 
-/* Its own agent has said that a host will go:
+/* The agent of a host has reported that the host will go:
  *
  *   NONE ---> STANDS ---> PASSES ---> NONE
  *               +---------------------> NONE
@@ -289,9 +287,8 @@ struct driver_host {
     uint64_t go_us; /* host_leaves(): by then it has gone; the soonest time that
                        was said */
     struct blacklist blacklist;
-    /* starts that failed (M11): nothing is started before start_us, after the
-     * last rest of rest_ms; since when they fail, 0: they do not; not told
-     * again before tell_us */
+    /* failed starts (M11): no start before start_us, after a rest of rest_ms;
+     * since when they fail, or 0; not reported again before tell_us */
     uint64_t start_us, failing_us, tell_us;
     uint32_t rest_ms;
     enum host_agent_phase agent_phase; /* agent_move() */
@@ -299,8 +296,8 @@ struct driver_host {
     uint64_t agent_since_us, agent_heard_us;
     uint64_t heard_us; /* one of its workers was heard */
     uint64_t pong_us;  /* when its last PING was answered */
-    uint64_t wave; /* what was started together is announced together (M7) */
-    bool fresh;    /* its agent has just come up: spawns belong to `wave` */
+    uint64_t wave;     /* workers of a wave are announced together (M7) */
+    bool fresh;        /* its agent has just come up: spawns belong to `wave` */
     bool rest_due, other_build; /* see n_evicted; that was reported */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
     bool inherited;    /* its agent has yet to tell all it knows */
@@ -341,7 +338,7 @@ enum worker_life {
     LIFE_GONE      /* has exited, and its row is free */
 };
 
-/* Its place among the others.
+/* The standing of a worker among the others.
  *
  *   OUT --- READY --> WAITING --- ASSIGN --> RUNNING --- DONE --> DONE
  *                        ^                    |  ^                 |
@@ -364,14 +361,14 @@ enum worker_drain {
     DRAIN_ANNOUNCED /* and members have been told that somebody will */
 };
 
-/* When who is to leave does so in any case (M9). */
+/* When a worker that is to leave is ended in any case (M9). */
 struct drain_times {
     uint64_t spare_us;    /* though --min-np need it */
     uint64_t deadline_us; /* it is killed, if others have waited for it: */
     uint64_t patience_us; /* this long */
 };
 
-/* Of its HELLO to a successor: struct msg_where. */
+/* The HELLO of a worker to a successor: struct msg_where. */
 struct driver_where {
     uint8_t phase, reason;
     uint64_t generation, fence, joined;
@@ -387,8 +384,8 @@ struct driver_farewell {
     enum message_type type;
     uint8_t reason; /* enum shutdown_reason */
     int64_t status;
-    const char *text; /* as long as the worker: static, the verdict or what is
-                         kept for it */
+    const char *text; /* lives as long as the worker: static, the verdict or
+                         `refusal` */
 };
 
 /* Of its READY. */
@@ -412,7 +409,7 @@ struct driver_worker {
     enum worker_life life; /* worker_move() */
     bool spawned;          /* SPAWNED has come, which HELLO may overtake */
     bool inherited;        /* another driver has started it */
-    bool greeted;          /* ... and it has said HELLO to this one: */
+    bool greeted; /* an inherited worker has sent HELLO to this driver: */
     struct driver_where where;
     bool called;        /* HELLO has come: its pid, address and port stand */
     bool contradicted;  /* another HELLO was refused */
@@ -467,7 +464,7 @@ static inline bool worker_is_here(const struct driver_worker *w)
     return w->life <= LIFE_UP;
 }
 
-/* ... and not asked to leave either. */
+/* Alive, not on its way out, and not asked to leave. */
 static inline bool worker_is_live(const struct driver_worker *w)
 {
     return worker_is_here(w) && w->drain == DRAIN_NONE;
@@ -478,7 +475,7 @@ static inline bool worker_is_ready(const struct driver_worker *w)
     return w->standing == STAND_WAITING || w->standing == STAND_READY;
 }
 
-/* Of the current generation, dead or alive. */
+/* The worker is of the current generation, dead or alive. */
 static inline bool worker_is_enlisted(const struct driver_worker *w)
 {
     return w->standing >= STAND_RUNNING;
@@ -489,8 +486,8 @@ struct driver_accusation {
     bool proven;     /* founded: see accusations.c */
 };
 
-/* Who of a wave was found to be on its way: the wave is pending as long as that
- * is true, whoever of it has come (M7). */
+/* A worker of a wave that was found to be on its way. While it is, the wave is
+ * pending, and the others need not be looked at (M7). */
 struct driver_awaited {
     uint64_t wave, worker;
 };
@@ -561,7 +558,7 @@ struct driver {
     bool withheld;
     uint64_t spared_us;
     uint32_t world_size;      /* of the current generation */
-    struct msg_assign assign; /* what all its members are told alike */
+    struct msg_assign assign; /* without the fields of each member */
     struct assign_table table, table_before;
 
     uint64_t hold_sequence, hold_us;
@@ -578,12 +575,12 @@ struct driver {
     uint64_t interrupted_us; /* the first of them */
     int exit_status;
     bool released; /* members were told that they may end */
-    bool unsure;   /* ... by the driver before, and it is not known who they all
-                    are: whom nobody knew may be one of them */
+    bool unsure;   /* the driver before has released them, and a worker that
+                      the journal lacks may be one of them */
     uint64_t drained_us;         /* interrupted: all have left by then */
     uint64_t exit_deadline_us;   /* released: all have exited by then */
-    uint64_t give_up_us;         /* who is left is left behind then */
-    uint64_t linger_us;          /* who has not exited then is named */
+    uint64_t give_up_us;         /* workers that live then are left behind */
+    uint64_t linger_us;          /* workers that live then are named */
     char verdict[WIRE_TEXT_MAX]; /* one sentence */
 
     /* derived: members_recount() makes them, READY, HELD, DONE keep them */
@@ -597,7 +594,7 @@ struct driver {
     } counts;
     bool recheck; /* something that a rendezvous, a change or the end look at
                      has changed */
-    bool replace; /* ... that placement looks at; implies recheck */
+    bool replace; /* something that placement looks at has; implies recheck */
     uint64_t came_up;  /* this agent has: of placement it is one host's matter;
                          0: none */
     bool spawned_once; /* some worker could be started */
@@ -631,10 +628,10 @@ bool driver_inherit(struct driver *d, const struct memory *m);
 /* Agents on other machines call at the address that they know: the others have
  * DIR/driver. */
 bool driver_has_far_agents(const struct memory *m);
-/* They cannot call yet: a successor that is ADOPTING waits for them. */
+/* Agents elsewhere cannot call yet: a successor in ADOPTING waits longer. */
 void driver_adopt_longer(struct driver *d, uint64_t now_us);
 
-/* Feed one event. *actions_p [*n_p]: what the caller must now do, in order;
+/* Feed one event. The caller performs *actions_p [*n_p] in this order. They are
  * valid until the next driver_step(). now_us never goes backwards. HVD_OK, or
  * HVD_ERR_INVALID, HVD_ERR_NOMEM (hosts events only): rejected, nothing
  * changed. */
@@ -657,14 +654,14 @@ bool driver_heeds(const struct driver *d, int signal, uint64_t now_us);
 const struct assign_table *driver_table(const struct driver *d);
 const struct assign_table *driver_table_before(const struct driver *d);
 
-/* As the event log has it; NULL: it is not an event. Static. */
+/* The name in the event log; NULL: it is not an event. Static. */
 const char *driver_record_name(enum driver_record_type type);
 
-/* Whoever it does not know may be of this job all the same (M15). */
+/* An agent or a worker that is not known may be of this job (M15). */
 bool driver_adopts(const struct driver *d);
 
-/* From now on each PING of an agent is answered, and of a worker with
- * `workers` (config.answers). */
+/* From now on each PING of an agent, with `workers` of a worker too, is
+ * answered. */
 void driver_answer_all(struct driver *d, bool workers);
 
 /* Is there a host whose agent it is, or may it be one (M15)? */
@@ -674,15 +671,13 @@ bool driver_expects_agent(const struct driver *d, uint64_t agent);
 bool driver_is_another(const struct driver_worker *w,
                        const struct msg_hello *hello);
 
-/* How many hosts it stands on. */
+/* How many hosts it stands on; how many agents have been started and are not
+ * up. */
 size_t driver_n_hosts(const struct driver *d);
-
-/* How many agents have been started and are not up. */
 size_t driver_n_starting(const struct driver *d);
 
-/* The worker with this id, or NULL. */
+/* NULL: there is none with this id. */
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
-
 /* Was this agent told to start that worker, whose exit it has yet to tell? */
 bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker);
 
@@ -693,8 +688,8 @@ const struct driver_slot *driver_slot(const struct driver *d,
                                       const struct driver_host *host,
                                       uint32_t slot);
 
-/* One line for a person: what is being waited for, longer than 5 s; "" if
- * nothing. */
+/* A line for a person, if the driver has waited for longer than 5 s: for which
+ * workers; else "". */
 void driver_waiting_for(const struct driver *d, uint64_t now_us, char *text,
                         size_t text_max);
 

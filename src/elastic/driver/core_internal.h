@@ -1,4 +1,4 @@
-/* elastic/driver/core_internal.h - what the files of the driver's core share.
+/* elastic/driver/core_internal.h - shared by the files of the driver's core.
  * See core.h. Pure. */
 #ifndef ELASTIC_DRIVER_CORE_INTERNAL_H
 #define ELASTIC_DRIVER_CORE_INTERNAL_H
@@ -11,20 +11,20 @@
 enum {
     TICK_US = 100000, /* granularity of all deadlines */
     DISCOVERY_QUIET_US = 10000000,
-    DISCOVERY_BAD_MAX = 4, /* different failures told in that time */
-    STOP_GRACE_MS = 3000,  /* TERM to KILL when a job stops */
-    FAREWELL_US = 5000000, /* from SHUTDOWN to KILL */
-    STOP_LIMIT_US =
-        15000000, /* from the verdict to the end, whatever happens */
+    DISCOVERY_BAD_MAX = 4,    /* different failures told in that time */
+    STOP_GRACE_MS = 3000,     /* TERM to KILL when a job stops */
+    FAREWELL_US = 5000000,    /* from SHUTDOWN to KILL */
+    STOP_LIMIT_US = 15000000, /* from the verdict to the end, in any case */
     HANG_WARN_US = 60000000,
     LINGER_WARN_US = 60000000, /* from the release to an exit */
     START_LIMIT_US = 30000000, /* see start_limit() */
     RECOVERY_US = 500000,      /* a recovery holds back starts for no longer */
     PONG_US = 10000000,        /* see pong_every() */
     PONGS_PER_TIMEOUT = 32,
-    ASK_AGAIN_US = 1000000, /* what an agent has not told by then is asked */
-    MOMENT_US = 1000000,    /* signals that programs send within this are one */
-    CAUSE_US = 1000000,     /* a static job that has lost somebody waits so long
+    ASK_AGAIN_US =
+        1000000,         /* an agent that has not reported by then is asked */
+    MOMENT_US = 1000000, /* signals that programs send within this are one */
+    CAUSE_US = 1000000,  /* a static job that has lost somebody waits so long
                              for the exit that explains it */
     NOTICE_COOLDOWN_US =
         600000000,     /* a host that was to go, and is listed so long after,
@@ -59,7 +59,7 @@ static inline uint64_t pong_every(const struct driver *d)
     uint64_t limit_us = d->config.driver_timeout_us / PONGS_PER_TIMEOUT;
 
     if (d->config.answers)
-        return 0; /* who hears nothing looks for a successor, or for a way */
+        return 0; /* a silent driver makes peers look for a successor */
     return limit_us > 0 && limit_us < PONG_US ? limit_us : PONG_US;
 }
 
@@ -103,12 +103,12 @@ struct driver_worker *worker_find(struct driver *d, uint64_t id);
 /* Row of the first worker that is not below this one. */
 size_t worker_bound(const struct driver *d, uint64_t id);
 struct driver_host *host_of(struct driver *d, const struct driver_worker *w);
-/* Of a host that has been furnished. */
+/* The host has been furnished. */
 struct driver_slot *slot_at(const struct driver *d,
                             const struct driver_host *host, size_t i);
 struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w);
-/* Of those in the host's slots, the oldest that is younger than w; NULL: the
- * oldest. By the slots: there may be a hundred thousand workers elsewhere. */
+/* The next worker in the host's slots by age, after w; NULL: the first. Takes
+ * O(slots of the host): there may be a hundred thousand workers elsewhere. */
 struct driver_worker *next_on_host(struct driver *d,
                                    const struct driver_host *host,
                                    const struct driver_worker *w);
@@ -122,8 +122,8 @@ struct driver_host *host_add(struct driver *d, const char *name);
  * nothing has changed. Moves rows. */
 bool hosts_add(struct driver *d, const struct hosts *hosts,
                const struct hosts_index *index);
-/* It has so many slots at least, and room for one more agent. false: no memory,
- * which is said. */
+/* The host gets so many slots at least, and room for one more agent. false: no
+ * memory, which is reported. */
 bool host_furnish(struct driver *d, struct driver_host *host, size_t n_slots);
 /* The host's agent is this one from now on; it has been furnished for it. */
 void agent_add(struct driver *d, struct driver_host *host, uint64_t agent);
@@ -131,11 +131,11 @@ void agent_add(struct driver *d, struct driver_host *host, uint64_t agent);
  * which is said. Moves rows. */
 struct driver_worker *worker_add(struct driver *d, uint64_t id,
                                  struct driver_host *host, uint32_t slot);
-/* It will never report again: its slot is free, its row at the next compaction.
- * Moves nothing. */
+/* The worker will never report again: its slot is free now, its row at the next
+ * compaction. Moves nothing. */
 void worker_remove(struct driver *d, struct driver_worker *w);
-/* Rows of who is gone are freed; of hosts when nothing counts of them any more,
- * and no row of a worker is left to be. Moves rows. */
+/* Free the rows of workers that are gone, and of hosts of which nothing counts
+ * any more and no worker has a row. Moves rows. */
 void workers_compact(struct driver *d);
 void hosts_compact(struct driver *d);
 
@@ -151,13 +151,13 @@ static inline uint32_t restarts_allowed(const struct driver *d)
 
 /* The worker has reported this snapshot. Reports may be older than the last. */
 void note_state(struct driver_worker *w, struct state_id id);
-/* It has reported a snapshot, and is not told to go: the job could go on from
- * what it has. */
+/* The worker has reported a snapshot, and is not told to go: the job could go
+ * on from that snapshot. */
 bool worker_has_state(const struct driver_worker *w);
-/* ... or it has yet to report. */
+/* The worker has a state, or has yet to report. */
 bool worker_may_have_state(const struct driver_worker *w);
-/* It has a snapshot that is no older than the base of the current generation:
- * with it no commit of an earlier generation is lost. */
+/* The worker has a snapshot that is no older than the base of the current
+ * generation: with it no commit of an earlier generation is lost. */
 bool worker_holds_base(const struct driver *d, const struct driver_worker *w);
 /* A worker has a state. */
 bool state_is_reported(const struct driver *d);
@@ -172,16 +172,16 @@ bool worker_is_last_holder(const struct driver *d,
 /* ---- members.c ----------------------------------------------------------- */
 
 void members_recount(struct driver *d);
-/* Its process, and its standing, change by these alone. */
+/* Process and standing of a worker change by these alone. */
 void worker_move(struct driver_worker *w, enum worker_life to);
 void worker_stand(struct driver_worker *w, enum worker_standing to);
 /* Alive member of the current generation. */
 bool is_member(const struct driver_worker *w);
-/* It had finished, and has yet to exit. */
+/* The worker had finished, and has yet to exit. */
 bool is_released(const struct driver_worker *w);
 /* Alive, READY, no member, on nobody's way out: may be chosen. */
 bool is_newcomer(const struct driver_worker *w);
-/* It counts for nothing any more. failure: held against its slot. */
+/* The worker counts for nothing any more. failure: held against its slot. */
 void worker_dies(struct driver *d, struct driver_worker *w, const char *how,
                  bool failure);
 /* text: lives as long as the worker's row. */
@@ -231,14 +231,15 @@ bool worker_stands_still(const struct driver *d, const struct driver_worker *w);
 /* Where it cannot go on without others. */
 bool worker_waits(const struct driver_worker *w);
 void hang_tick(struct driver *d);
-/* It has not got on for so long, by its own newest word. */
+/* The worker has made no progress for so long, by its own newest report. */
 bool worker_is_stuck(const struct driver_worker *w, uint64_t limit_us);
 
 /* ---- stall.c ------------------------------------------------------------- */
 
 /* Calls by name that some have not posted: once named, at last ended. */
 void stall_tick(struct driver *d);
-/* A PING has come: what was not said again since the one before is over. */
+/* A PING has come: waits that were not reported again since the one before are
+ * over. */
 void stall_forget(struct driver_worker *w);
 void on_waiting(struct driver *d, struct driver_worker *w,
                 const struct msg_waiting *waiting);
@@ -268,7 +269,7 @@ uint32_t rendezvous_gate(const struct driver *d);
 /* The first n_chosen of the candidates become the next generation. base: the
  * greatest state id among them. */
 void generation_form(struct driver *d, size_t n_chosen, struct state_id base);
-/* It has not got its ASSIGN, or not yet. */
+/* The worker has not received its ASSIGN, or not yet. */
 void repeat_assign(struct driver *d, struct driver_worker *w);
 
 /* ---- accusations.c (M5) -------------------------------------------------- */
@@ -278,9 +279,9 @@ void repeat_assign(struct driver *d, struct driver_worker *w);
 void accuse(struct driver *d, uint64_t by, uint64_t of, bool proven);
 /* In the current generation. */
 bool is_accused(const struct driver *d, uint64_t id);
-/* It is proven, of a peer that was not heard, and no death explains it. */
+/* The accusation is proven, its peer was silent, and no death explains it. */
 bool accusation_counts(struct driver *d, const struct driver_accusation *a);
-/* A generation is formed: what was said in the last one is what was before. */
+/* A generation is formed: the last one's accusations become those before. */
 void accusations_turn(struct driver *d);
 /* Two generations in a row ended by the same pair without a death: one of them
  * cannot be believed, or reached. true: somebody was evicted. */
@@ -298,7 +299,7 @@ void abilities_note(struct driver *d);
 
 /* HOLD when hosts have changed, CUT when all have answered. */
 void change_progress(struct driver *d);
-/* HOLD, whatever is due: members may wait for the CUT of an older one. */
+/* HOLD in any case: members may wait for the CUT of an older one. */
 void change_announce(struct driver *d);
 void send_hold(struct driver *d, struct driver_worker *w);
 void send_cut(struct driver *d, struct driver_worker *w);
@@ -309,27 +310,27 @@ bool wave_pending(struct driver *d, uint64_t wave);
 
 /* ---- leaving.c ----------------------------------------------------------- */
 
-/* It is about to go: nobody is started there, who is there leaves. */
+/* The host is about to go: no worker is started there, its workers leave. */
 bool host_leaves(const struct driver_host *host);
-/* It has to leave, before go_us; DRIVER_NEVER: no time is set, but
- * --drain-timeout. Again: only if that is sooner. true: the counts are to be
- * made anew, which is the caller's, as hundreds may have to go. */
+/* The worker has to leave, before go_us; DRIVER_NEVER: within --drain-timeout.
+ * A later call applies if its time is sooner. true: the caller calls
+ * members_recount(), once for all workers that have to go. */
 bool worker_drain(struct driver *d, struct driver_worker *w, uint64_t go_us);
 void worker_undrain(struct driver_worker *w);
-/* It asked for its place to be gone (hvd_request_drain()). */
+/* The worker has asked to leave for good (hvd_request_drain()). */
 void on_drain_me(struct driver *d, struct driver_worker *w);
-/* As its host is listed, or leaves. */
+/* Drain it, or keep it, as its host is listed, leaves or is blacklisted. */
 void drain_or_keep(struct driver *d, struct driver_worker *w);
 /* Why, for the program. Static. */
 const char *drain_reason(struct driver *d, const struct driver_worker *w);
-/* What discovery says of it now; NULL: nothing. true: it leaves for that, and
- * did not before, or the other way round. */
+/* Discovery lists the host so; NULL: not at all. true: the host leaves for
+ * that, and did not before, or the reverse. */
 bool leaving_listed(struct driver *d, struct driver_host *host,
                     const struct host *now);
-/* Its agent says that the host goes in left_us; DRIVER_NEVER: soon. */
+/* An agent reports that its host goes in left_us; DRIVER_NEVER: soon. */
 void on_notice(struct driver *d, uint64_t agent, uint64_t left_us,
                const char *text);
-/* What the driver before wrote down of it. */
+/* A notice that is in the journal. */
 void leaving_inherit(const struct driver *d, struct driver_host *host,
                      uint64_t until_us);
 void leaving_agent_gone(struct driver_host *host);
@@ -347,13 +348,13 @@ void host_doubt(struct driver *d, struct driver_host *host,
  * alone for a while. */
 void doubt_answered(struct driver *d, struct driver_host *host);
 void doubt_end(struct driver *d, struct driver_host *host);
-/* Its agent has ended: nothing is to be found out. */
+/* The host's agent has ended: the doubt ends without an answer. */
 void doubt_forget(struct driver *d, struct driver_host *host);
 /* The generation ended because workers of two hosts did not hear each other,
  * and no death explains it: the hosts' agents are asked, once, and the next
  * generation waits for their answers. */
 bool doubts_pending(struct driver *d);
-/* Its rest may be over. */
+/* The rest of a host may be over. */
 void doubt_tick(struct driver *d, struct driver_host *host);
 
 /* ---- placement.c --------------------------------------------------------- */
@@ -402,7 +403,7 @@ void host_works(struct driver_host *host);
 /* A worker failed there: how. */
 void slot_failed(struct driver *d, struct driver_host *host, uint32_t slot,
                  const char *how);
-/* It stays empty for a while. */
+/* The slot stays empty for a while. */
 void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
                 const char *why);
 /* The host's workers die, which is no failure of theirs; but not those with
@@ -413,7 +414,7 @@ void host_end_workers(struct driver *d, const struct driver_host *host,
  * are spared while no worker elsewhere holds it; then they leave (M9). */
 void blacklist_host(struct driver *d, struct driver_host *host,
                     const char *why);
-/* The same for a host that may be blacklisted already. */
+/* A host that may be blacklisted: its workers end, or leave, likewise. */
 void blacklist_enforce(struct driver *d, const struct driver_host *host);
 /* Nothing has failed in its slots from this one on; on all of the host. */
 void slots_forgive(struct driver *d, struct driver_host *host, size_t from);
@@ -423,11 +424,11 @@ const char *failures_verdict(const struct driver *d);
 
 /* ---- inherit.c ----------------------------------------------------------- */
 
-/* Its agent is of another driver, and has yet to say hello. */
+/* The host's agent is of another driver, and has yet to send AGENT_HELLO. */
 bool inherit_agent(struct driver *d, struct driver_host *host, uint64_t agent,
                    bool stopping);
-/* A worker of another driver; whoever was in its slot has ended. NULL: out of
- * memory. Moves rows. */
+/* A worker of another driver. A worker that was in its slot has ended. NULL:
+ * out of memory. Moves rows. */
 struct driver_worker *inherit_row(struct driver *d, uint64_t id,
                                   struct driver_host *host, uint32_t slot);
 
@@ -437,13 +438,13 @@ struct driver_worker *inherit_row(struct driver *d, uint64_t id,
  * */
 struct driver_host *adopt_agent(struct driver *d, uint64_t agent,
                                 const char *name);
-/* The same of a worker. Moves rows. */
+/* A worker that the memory lacks: its row, or NULL. Moves rows. */
 struct driver_worker *adopt_worker(struct driver *d, uint64_t agent,
                                    const struct msg_spawned *m);
 /* The host's agent runs so many, and has told all it knows. */
 void adopt_accounted(struct driver *d, struct driver_host *host,
                      uint64_t n_alive);
-/* It has said HELLO, with where it is. */
+/* The worker has sent HELLO, with its state of the protocol. */
 void adopt_greeting(struct driver *d, struct driver_worker *w,
                     const struct msg_where *where);
 void adopt_progress(struct driver *d);
@@ -453,21 +454,21 @@ void adopt_tick(struct driver *d);
 
 /* The verdict was spoken by the driver before. */
 void finish_inherit(struct driver *d, const struct entry_state *state);
-/* ... and is known from one who was released by it: where he says he is. */
+/* The verdict is known from a worker that was released by the driver before. */
 void finish_adopt(struct driver *d, const struct msg_where *released);
 /* This one, of whom nobody knew, may be another of them. */
 void finish_await(struct driver *d, struct driver_worker *w);
-/* It was none, as the driver before knew: it is to go. */
+/* The worker was no member, as the journal tells: it is to go. */
 void finish_dismiss(struct driver *d, struct driver_worker *w);
 
 /* The job is over: tell everybody, reap, finish with `exit_status` and one
- * sentence. The first call decides. status: what hvd_elastic_run returns. */
+ * sentence. The first call decides. status: the result of hvd_elastic_run. */
 void job_stop(struct driver *d, int exit_status, hvd_status_t status,
               const char *text);
-/* The same with status 1, and behind the words how a worker last failed. */
-/* Nobody could be started, on the host of w for this reason. */
+/* No worker could be started, on the host of w for this reason. */
 void job_stop_unstarted(struct driver *d, const struct driver_worker *w,
                         const char *why);
+/* job_stop() with status 1; the last failure of a worker follows the text. */
 void job_stop_failed(struct driver *d, const char *text);
 /* This worker is about to be dead or told to go, by its own failure. */
 void finish_note_failed(struct driver *d, const struct driver_worker *w);

@@ -495,8 +495,8 @@ void give_up_agent(struct driver *d, struct driver_host *host, const char *how)
     on_agent_gone(d, host->agent, how, false);
 }
 
-/* Its host would only say the same again. */
-/* Of the agent, or of a worker of its host: once for each host. */
+/* The agent, or a worker of its host, is of another build. Reported once for
+ * each host. */
 void on_other_build(struct driver *d, uint64_t agent, const char *how)
 {
     struct driver_host *host = host_of_agent(d, agent);
@@ -513,6 +513,7 @@ void on_other_build(struct driver *d, uint64_t agent, const char *how)
     record_warning(d, buf);
 }
 
+/* Its host would only say the same again. */
 void on_agent_refused(struct driver *d, uint64_t agent, const char *how)
 {
     struct driver_host *host = host_of_agent(d, agent);
