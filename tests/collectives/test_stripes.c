@@ -11,14 +11,13 @@
 
 enum {
     BEFORE = 5,
+    LARGE = 1500001, /* a share for each connection, of five ranks, too */
     SUMS_LARGE = 500001,
     LATE_US = 1000, /* longer than they spin */
     SIZES = 4,      /* of groups, from 2 */
 #if defined(__SANITIZE_THREAD__)
-    LARGE = 500001,
     OTHER_COUNT = SIZES + 1 /* of connections in each size */
 #else
-    LARGE = 1500001,
     OTHER_COUNT = 1 /* each in each size */
 #endif
 };
