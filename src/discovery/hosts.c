@@ -289,11 +289,28 @@ static bool has_empty_part(struct piece name)
     return false;
 }
 
+/* All of [c, end), at least one. */
+static bool all_are(const char *c, const char *end, bool (*is_good)(char c))
+{
+    if (c == end)
+        return false;
+    while (c < end && is_good(*c))
+        c++;
+    return c == end;
+}
+
+/* "fd00::1", or "fe80::1%eth0": on the network of an interface. */
+static bool is_address(struct piece name)
+{
+    const char *scope = memchr(name.begin, '%', length(name));
+
+    return all_are(name.begin, scope ? scope : name.end, is_address_char) &&
+           (!scope || all_are(scope + 1, name.end, is_name_char));
+}
+
 /* NULL: nothing. */
 static const char *name_wrong(struct piece name, bool brackets)
 {
-    bool (*is_good)(char c) = brackets ? is_address_char : is_name_char;
-
     if (length(name) == 0)
         return "no name of a host";
     if (length(name) >= HOSTS_NAME_MAX)
@@ -304,12 +321,11 @@ static const char *name_wrong(struct piece name, bool brackets)
         return "a name of a host does not begin with '-'";
     if (has_empty_part(name))
         return "a name of a host has no empty part between two dots";
-    for (const char *c = name.begin; c < name.end; c++)
-        if (!is_good(*c))
-            return brackets ? "in brackets is an address of IPv6"
-                            : "a name of a host has letters, digits, '.', "
-                              "'_', '-'";
-    return NULL;
+    if (brackets)
+        return is_address(name) ? NULL : "in brackets is an address of IPv6";
+    return all_are(name.begin, name.end, is_name_char)
+               ? NULL
+               : "a name of a host has letters, digits, '.', '_', '-'";
 }
 
 /* "fd00::1", also with ":2" behind it; "a:b:c" is a typing error. */
@@ -413,6 +429,8 @@ static bool parse_file_pair(struct parser *p, struct piece line,
         return true;
     if (!is_one_of(key, slots, ARRAY_SIZE(slots)))
         return refuse_word(p, line, key, " is not slots=N");
+    if (p->counted)
+        return refuse_why(p, line, "its number of slots is there twice");
     p->counted = true;
     return parse_slots(p, line, value, &host->slots);
 }
@@ -420,6 +438,8 @@ static bool parse_file_pair(struct parser *p, struct piece line,
 static bool parse_drain(struct parser *p, struct piece line,
                         struct piece seconds, struct host *host)
 {
+    if (host->drains)
+        return refuse_why(p, line, "drain= is there twice");
     host->drains = true;
     return parse_number(seconds, HOSTS_DRAIN_MAX_S, &host->drain_s) ||
            refuse_word(p, line, seconds,
