@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,6 +29,7 @@
 
 enum {
     HOSTFILE_MAX = 4 << 20,
+    HOSTFILE_MS = 10000, /* for what a pipe brings */
     NETWORK_MAX = 300,
     NAME_MS = 2000, /* for a name service's answer */
     DISCOVERY_US = 1000000,
@@ -144,16 +146,25 @@ static bool check_notice_script(const struct options *o, FILE *err)
     return status == HVD_OK || options_refuse(err, "%s", error_text());
 }
 
+/* ETIMEDOUT: a pipe, and nobody writes to it. */
+static ssize_t read_in_time(int fd, char *to, size_t n)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    errno = ETIMEDOUT;
+    return poll(&p, 1, HOSTFILE_MS) > 0 ? read(fd, to, n) : -1;
+}
+
 /* malloc'ed text of a small file; NULL with errno. */
 static char *read_file(const char *path, size_t *nbytes_p)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), saved;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), saved;
     char *text = malloc(HOSTFILE_MAX);
     size_t n = 0;
     ssize_t got = fd >= 0 && text ? 1 : -1;
 
     while (got > 0 && n < HOSTFILE_MAX) {
-        got = read(fd, text + n, HOSTFILE_MAX - n);
+        got = read_in_time(fd, text + n, HOSTFILE_MAX - n);
         n += got > 0 ? (size_t)got : 0;
     }
     saved = got > 0 ? EFBIG : errno;
@@ -177,7 +188,9 @@ static bool read_hostfile(struct options *o, FILE *err)
 
     if (!text)
         return options_refuse(err, "--hostfile: \"%s\": %s", o->hostfile,
-                              strerror(errno));
+                              errno == ETIMEDOUT
+                                  ? "it is a pipe, and nothing came for 10 s"
+                                  : strerror(errno));
     ok = hosts_parse(text, nbytes, HOSTS_FILE, o->slots_per_host, &o->hosts,
                      sentence);
     free(text);
