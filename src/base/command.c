@@ -265,7 +265,7 @@ static void reap(struct command *c)
 
 static hvd_status_t killed_by(const struct command *c, int signo)
 {
-    char how[64];
+    char how[128];
     struct text t = text_into(how, sizeof(how));
 
     text_killed(&t, signo);

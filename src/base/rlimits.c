@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-enum { FILES_MIN = 256, STACK_MIN = 1 << 20 };
+enum { FILES_MIN = 256, STACK_MIN = 1 << 20, STACK_LEAST = 192 << 10 };
 
 static struct rlimit files_before, stack_before;
 static bool raised, stack_raised;
@@ -33,15 +33,22 @@ static hvd_status_t raise_files(void)
 }
 
 /* Ours has buffers; it grows up to what the limit is by then. */
-static void raise_stack(void)
+static hvd_status_t raise_stack(void)
 {
     struct rlimit stack;
 
     if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= STACK_MIN)
-        return;
+        return HVD_OK;
+    if (stack.rlim_max < STACK_LEAST)
+        return error_set(HVD_ERR_SYSTEM,
+                         "RLIMIT_STACK allows %llu KB of stack, %d are needed "
+                         "(ulimit -s)",
+                         (unsigned long long)stack.rlim_max >> 10,
+                         STACK_LEAST >> 10);
     stack_before = stack;
     stack.rlim_cur = stack.rlim_max < STACK_MIN ? stack.rlim_max : STACK_MIN;
     stack_raised = setrlimit(RLIMIT_STACK, &stack) == 0;
+    return HVD_OK;
 }
 
 static hvd_status_t check_watch(void)
@@ -56,7 +63,7 @@ static hvd_status_t check_watch(void)
 
 hvd_status_t rlimits_prepare(void)
 {
-    raise_stack();
+    HVD_TRY(raise_stack());
     HVD_TRY(raise_files());
     return check_watch();
 }

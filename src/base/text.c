@@ -121,4 +121,8 @@ void text_killed(struct text *t, int64_t signo)
         text_add(t, name);
         text_add(t, ")");
     }
+    if (signo == SIGXCPU)
+        text_add(t, ": the limit of processor time (ulimit -t)");
+    if (signo == SIGXFSZ)
+        text_add(t, ": the limit of a file's size (ulimit -f)");
 }

@@ -23,7 +23,7 @@ void text_u64(struct text *t, uint64_t value);
 void text_scaled(struct text *t, int64_t value, unsigned digits);
 /* "SIGKILL"; "signal 64" where a number has no name. */
 void text_signal(struct text *t, int64_t signo);
-/* "was killed by signal 9 (SIGKILL)" */
+/* "was killed by signal 9 (SIGKILL)", and of which limit the signal is. */
 void text_killed(struct text *t, int64_t signo);
 
 #endif

@@ -75,6 +75,24 @@ START_TEST(text_signal_is_a_name_where_there_is_one)
 }
 END_TEST
 
+START_TEST(text_killed_names_the_limit_that_was_reached)
+{
+    char buf[128];
+    struct text t = text_into(buf, sizeof(buf));
+
+    text_killed(&t, SIGXCPU);
+    ck_assert_str_eq(buf, "was killed by signal 24 (SIGXCPU): the limit of "
+                          "processor time (ulimit -t)");
+    t = text_into(buf, sizeof(buf));
+    text_killed(&t, SIGXFSZ);
+    ck_assert_str_eq(buf, "was killed by signal 25 (SIGXFSZ): the limit of a "
+                          "file's size (ulimit -f)");
+    t = text_into(buf, sizeof(buf));
+    text_killed(&t, SIGKILL);
+    ck_assert_str_eq(buf, "was killed by signal 9 (SIGKILL)");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("text");
@@ -84,6 +102,7 @@ int main(void)
     tcase_add_test(tcase, text_number_zero_is_a_digit);
     tcase_add_test(tcase, text_scaled_has_all_its_decimals);
     tcase_add_test(tcase, text_signal_is_a_name_where_there_is_one);
+    tcase_add_test(tcase, text_killed_names_the_limit_that_was_reached);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -398,6 +398,7 @@ def whole_job_that_cannot_start(stage):
     if SLOW == 1:
         ends_at_once(stage, limits("ulimit -f 0"), "RLIMIT_FSIZE")
     ends_at_once(stage, limits("ulimit -n 100"), "RLIMIT_NOFILE", "256")
+    ends_at_once(stage, limits("ulimit -s 64"), "RLIMIT_STACK", "192")
     if filters_work(stage):
         ends_at_once(stage, forbid(stage, "pidfd_open").split(), "pidfd_open")
         ends_at_once(stage, forbid(stage, "memfd_create").split(),

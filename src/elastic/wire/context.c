@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <zmq.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/mac.h"
 #include "base/thread.h"
@@ -40,13 +41,37 @@ static void *wait_for_end(void *lock)
     return NULL;
 }
 
+/* A stack is memory: EAGAIN means that there is none, or no more threads. */
+static hvd_status_t explain(int error)
+{
+    static const struct {
+        int resource;
+        const char *option;
+    } memory[] = {{RLIMIT_DATA, "-d"}, {RLIMIT_AS, "-v"}};
+    struct rlimit limit = {0};
+
+    for (size_t i = 0; i < ARRAY_SIZE(memory); i++)
+        if (getrlimit(memory[i].resource, &limit) == 0 &&
+            limit.rlim_cur != RLIM_INFINITY) {
+            errno = error;
+            return error_errno("cannot start %d threads (ulimit %s is %" PRIi64
+                               " KB, which their stacks need)",
+                               ZMQ_THREADS, memory[i].option,
+                               (int64_t)(limit.rlim_cur >> 10));
+        }
+    (void)getrlimit(RLIMIT_NPROC, &limit);
+    errno = error;
+    return error_errno("cannot start %d threads (ulimit -u is %" PRIi64
+                       ", or a cgroup's pids.max)",
+                       ZMQ_THREADS, (int64_t)limit.rlim_cur);
+}
+
 /* libzmq aborts the whole program where it cannot start its threads, so as many
  * are started here first. Another process may take their place in between: that
  * much remains. */
 static hvd_status_t try_threads(void)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct rlimit limit = {0};
     pthread_t threads[ZMQ_THREADS];
     size_t n = 0;
     int error = 0;
@@ -61,11 +86,7 @@ static hvd_status_t try_threads(void)
         pthread_join(threads[--n], NULL);
     if (error == 0)
         return HVD_OK;
-    (void)getrlimit(RLIMIT_NPROC, &limit);
-    errno = error;
-    return error_errno("cannot start %d threads (ulimit -u is %" PRIi64
-                       ", or a cgroup's pids.max)",
-                       ZMQ_THREADS, (int64_t)limit.rlim_cur);
+    return explain(error);
 }
 
 hvd_status_t wire_context_create(struct wire_context **context_p)
