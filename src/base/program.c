@@ -95,7 +95,7 @@ static void add_escaped(struct text *t, const char *name)
 
 /* Where the program itself is there and may be executed, its interpreter is
  * what is not. */
-static void say_why(const char *path, struct program_failure *failure)
+void program_explain(const char *path, struct program_failure *failure)
 {
     char name[HEAD_MAX];
     const char *who;
@@ -133,7 +133,7 @@ int program_exec(const char *path, char **sh_argv, char *const *envp,
     }
     failure->error = error;
     if (!*failure->why)
-        say_why(path, failure);
+        program_explain(path, failure);
     return error;
 }
 

@@ -22,6 +22,9 @@ struct program_failure {
 int program_exec(const char *path, char **sh_argv, char *const *envp,
                  struct program_failure *failure);
 
+/* Of an errno of execve(2), in the child: fills in `why`, if errno misleads. */
+void program_explain(const char *path, struct program_failure *failure);
+
 /* The sentence. In the parent. */
 const char *program_why(const struct program_failure *failure);
 

@@ -258,10 +258,11 @@ END_TEST
 
 START_TEST(client_that_cannot_be_executed_is_told_of)
 {
-    start_clients("#!/nowhere/sh\n", 1, 300000000);
+    start_clients("#!/bin/sh\r\n", 1, 300000000);
     launch_tick(&l, clock_now_us());
-    ck_assert_str_eq(next_end().how, "could not be started: cannot execute "
-                                     "ssh: No such file or directory");
+    ck_assert_str_eq(next_end().how,
+                     "could not be started: cannot execute ssh: its first line "
+                     "names \"/bin/sh\\r\", which is not there");
     ck_assert_uint_eq(l.n, 0);
 }
 END_TEST

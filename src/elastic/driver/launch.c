@@ -498,15 +498,15 @@ static void describe_exit(const struct launched *item, const siginfo_t *info,
 /* The report pipe closes by itself when execve(2) succeeds. */
 static void hear_report(struct launched *item)
 {
-    int error = 0;
+    struct program_failure failure;
     ssize_t n = item->report_fd < 0
                     ? 0
-                    : read(item->report_fd, &error, sizeof(error));
+                    : read(item->report_fd, &failure, sizeof(failure));
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n == (ssize_t)sizeof(error))
-        item->exec_errno = error;
+    if (n == (ssize_t)sizeof(failure))
+        item->failure = failure;
     fd_close(&item->report_fd);
 }
 
@@ -515,13 +515,13 @@ static void describe(const struct launched *item, const siginfo_t *info,
                      char *how, size_t how_max)
 {
     const char *last = item->words ? item->words->last : "";
-    char exit[64];
+    char exit[128];
 
     describe_exit(item, info, exit, sizeof(exit));
-    if (item->exec_errno != 0)
+    if (item->failure.error != 0)
         snprintf(how, how_max, "could not be started: cannot execute %s: %s",
                  item->ops->client ? item->ops->name : "hvd-agent",
-                 strerror(item->exec_errno));
+                 program_why(&item->failure));
     else if (!item->ops->client)
         snprintf(how, how_max, "%s", exit);
     else if (!item->up)

@@ -28,6 +28,7 @@
 #include <hvd/status.h>
 
 #include "base/log.h"
+#include "base/program.h"
 #include "discovery/hosts.h"
 #include "discovery/local.h"
 #include "elastic/driver/launch_words.h"
@@ -86,16 +87,17 @@ struct launched {
     char user[HOSTS_USER_MAX]; /* to log in as; "": as ssh has it */
     bool up;                   /* it has called */
     uint64_t asked_us, place_us;
-    pid_t pid;           /* its own, or its client's */
-    uint64_t started;    /* base/proc.h */
-    bool adopted;        /* no child of ours */
-    int pidfd;           /* readable when it has ended; -1: not started, or a
+    pid_t pid;        /* its own, or its client's */
+    uint64_t started; /* base/proc.h */
+    bool adopted;     /* no child of ours */
+    int pidfd;        /* readable when it has ended; -1: not started, or a
                             client that its agent outlives */
-    int lifeline_fd;     /* closing it ends the agent and its workers */
-    int stderr_fd;       /* what a client says; -1: it has none of its own */
-    int report_fd;       /* errno if it cannot be executed, else its end; -1: it
-                            has been */
-    int exec_errno;      /* it could not be: why; 0: it was, or may be yet */
+    int lifeline_fd;  /* closing it ends the agent and its workers */
+    int stderr_fd;    /* what a client says; -1: it has none of its own */
+    int report_fd;    /* why it cannot be executed, else its end; -1: it has
+                            been */
+    struct program_failure failure; /* why it could not be; error 0: it was, or
+                                       may be yet */
     struct words *words; /* heap; NULL with ops that have no clients */
     uint64_t unheard_us; /* nothing is read from it until then; 0: it is */
     uint64_t

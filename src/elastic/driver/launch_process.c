@@ -112,7 +112,7 @@ static bool place_fds(const struct launch_image *image)
 __attribute__((noreturn)) static void
 child_main(const struct launch_image *image, int error_fd, pid_t parent)
 {
-    int error;
+    struct program_failure failure = {0};
 
     if (image->apart)
         setsid();
@@ -126,8 +126,9 @@ child_main(const struct launch_image *image, int error_fd, pid_t parent)
         inherited_restore(); /* last: the limit may leave no room to open */
         execve(image->path, image->argv, image->envp);
     }
-    error = errno;
-    if (write(error_fd, &error, sizeof(error)) < 0)
+    failure.error = errno;
+    program_explain(image->path, &failure);
+    if (write(error_fd, &failure, sizeof(failure)) < 0)
         _exit(126);
     _exit(127);
 }
