@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -47,6 +48,7 @@ struct writer {
     /* of writer_create_fd() */
     int fd;
     bool fd_owned, is_device;
+    bool has_name; /* of a FIFO: another reader may open it */
     size_t piece_max;
     size_t n_written; /* of the record that is being taken */
     _Atomic uint64_t n_moved;
@@ -54,6 +56,7 @@ struct writer {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     struct record *first, *last;
+    struct record *taken; /* by the thread, and not ended yet */
     size_t pending;
     bool wanted; /* somebody was refused */
     bool closing, done, abandoned;
@@ -88,6 +91,7 @@ static struct record *next_record(struct writer *w)
     r = w->first;
     if (r)
         w->first = r->next;
+    w->taken = r;
     pthread_mutex_unlock(&w->lock);
     return r;
 }
@@ -103,6 +107,7 @@ static void end_record(struct writer *w, struct record *r)
 {
     pthread_mutex_lock(&w->lock);
     w->pending -= cost(r->n);
+    w->taken = NULL;
     /* under the lock: the descriptor may be another's after writer_destroy() */
     if (w->wanted && w->config.wake_fd >= 0 && !w->abandoned)
         (void)eventfd_write(w->config.wake_fd, 1);
@@ -206,10 +211,13 @@ static size_t piece(const struct writer *w, const char *bytes, size_t n)
     return whole > 0 ? whole : w->piece_max;
 }
 
-/* A terminal that was hung up answers EIO for ever. */
+/* A terminal that was hung up answers EIO for ever, and a pipe without a name
+ * EPIPE. */
 static bool may_pass(struct writer *w, void *arg, int error)
 {
     (void)arg;
+    if (error == EPIPE)
+        return w->has_name;
     return fd_error_may_pass(error) && (error != EIO || !w->is_device);
 }
 
@@ -235,6 +243,14 @@ static int take_bytes(struct writer *w, void *arg, const char *bytes, size_t n)
     }
     w->n_written = 0;
     return 0;
+}
+
+static bool has_name(int fd)
+{
+    char link[32], target[2];
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    return readlink(link, target, sizeof(target)) > 0 && *target == '/';
 }
 
 /* ---- create -------------------------------------------------------------- */
@@ -309,6 +325,7 @@ hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
         st.st_mode = 0;
     w->piece_max = S_ISREG(st.st_mode) ? SIZE_MAX : PIPE_BUF;
     w->is_device = S_ISCHR(st.st_mode);
+    w->has_name = S_ISFIFO(st.st_mode) && has_name(fd);
     return start(w, writer_p);
 }
 
@@ -375,6 +392,28 @@ size_t writer_pending(struct writer *w)
 
     pthread_mutex_lock(&w->lock);
     n = w->pending;
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+static size_t count_lines(const struct record *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++)
+        n += r->bytes[i] == '\n' || r->bytes[i] == '\r';
+    return n;
+}
+
+size_t writer_pending_lines(struct writer *w)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&w->lock);
+    if (w->taken)
+        n += count_lines(w->taken);
+    for (const struct record *r = w->first; r; r = r->next)
+        n += count_lines(r);
     pthread_mutex_unlock(&w->lock);
     return n;
 }

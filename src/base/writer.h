@@ -51,8 +51,8 @@ hvd_status_t writer_create(const struct writer_config *config,
  * An error that may pass (a full disk, a quota, a server that is away) makes
  * the thread try again, ten times a second, where it stopped: nothing is lost
  * of the records that it has, and no half record is left before the next. Other
- * errors end it; so does EPIPE, as a reader that has left does not come back.
- */
+ * errors end it; so does EPIPE, unless the descriptor is a FIFO with a name,
+ * which another reader may open. */
 hvd_status_t writer_create_fd(int fd, bool owned, size_t keep_max, int wake_fd,
                               struct writer **writer_p) HVD_MUST_CHECK;
 
@@ -65,6 +65,9 @@ bool writer_has_room(struct writer *w, size_t n);
 
 /* Bytes that wait, with what is being taken. */
 size_t writer_pending(struct writer *w);
+
+/* Lines that wait, with those of what is being taken. */
+size_t writer_pending_lines(struct writer *w);
 
 /* The errno of the take that failed for good; 0: none has. */
 int writer_error(struct writer *w);

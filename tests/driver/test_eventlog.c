@@ -1,4 +1,5 @@
 /* tests/driver/test_eventlog.c - lines as tools read them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -151,6 +152,34 @@ START_TEST(eventlog_that_nobody_reads_ends_all_the_same)
 }
 END_TEST
 
+/* What is written while nobody reads gets to the next reader. */
+START_TEST(eventlog_lacks_nothing_when_its_reader_starts_again)
+{
+    static char text[4096];
+    struct pollfd in = {.events = POLLIN};
+    struct eventlog log;
+
+    signal(SIGPIPE, SIG_IGN);
+    open_fifo(&log, &in.fd);
+    close(in.fd);
+    eventlog_begin(&log, 1, "between", 1);
+    eventlog_end(&log);
+    while (writer_trouble(log.writer) != EPIPE)
+        poll(NULL, 0, 1);
+    in.fd = open(path, O_RDONLY | O_NONBLOCK);
+    ck_assert_int_ge(in.fd, 0);
+    eventlog_begin(&log, 2, "after", 1);
+    eventlog_end(&log);
+    eventlog_close(&log);
+    ck_assert_int_gt((int)read(in.fd, text, sizeof(text) - 1), 0);
+    close(in.fd);
+    ck_assert_str_eq(text, "{\"t\":0.000001,\"event\":\"between\","
+                           "\"generation\":1}\n"
+                           "{\"t\":0.000002,\"event\":\"after\","
+                           "\"generation\":1}\n");
+}
+END_TEST
+
 START_TEST(eventlog_without_a_path_takes_everything)
 {
     struct eventlog log;
@@ -178,7 +207,8 @@ START_TEST(eventlog_full_disk_is_one_warning)
     }
     eventlog_close(&log);
     ck_assert_ptr_nonnull(strstr(logged, "\"/dev/full\": No space left on "
-                                         "device -> the log ends here\n"));
+                                         "device -> its last 3 lines are "
+                                         "lost\n"));
 }
 END_TEST
 
@@ -295,6 +325,7 @@ int main(void)
     tcase_add_test(tcase, eventlog_disk_that_was_full_lacks_nothing);
     tcase_add_test(tcase, eventlog_that_is_read_late_says_what_it_lacks);
     tcase_add_test(tcase, eventlog_that_nobody_reads_ends_all_the_same);
+    tcase_add_test(tcase, eventlog_lacks_nothing_when_its_reader_starts_again);
     tcase_add_test(tcase, eventlog_of_another_job_is_left_alone);
     tcase_add_test(tcase, eventlog_that_cannot_be_opened_says_why);
     tcase_add_test(tcase, eventlog_of_a_successor_is_opened_when_it_can_be);

@@ -88,11 +88,11 @@ static void give_up(struct eventlog *log, int error)
     log_warn("event log \"%s\": %s -> the log ends here", log->path, why);
 }
 
-static int end_writer(struct eventlog *log)
+static int end_writer(struct eventlog *log, int timeout_ms)
 {
     int error;
 
-    writer_destroy(log->writer, CLOSE_MS, CLOSE_MS, &error);
+    writer_destroy(log->writer, timeout_ms, timeout_ms, &error);
     log->writer = NULL;
     return error;
 }
@@ -151,7 +151,7 @@ void eventlog_end(struct eventlog *log)
         return;
     writer_tell_trouble(log->writer, "event log", log->path);
     if (writer_error(log->writer) != 0)
-        give_up(log, end_writer(log));
+        give_up(log, end_writer(log, CLOSE_MS));
     else if (!text || !put_dropped(log) ||
              !writer_put(log->writer, text, log->line.n))
         drop(log);
@@ -164,16 +164,22 @@ void eventlog_ms(struct eventlog *log, const char *key, uint64_t duration_us)
 
 void eventlog_close(struct eventlog *log)
 {
+    bool ended = log->writer && writer_error(log->writer) != 0;
     int error = 0;
 
     if (log->writer) {
         (void)put_dropped(log);
-        error = end_writer(log);
+        if (!writer_flush(log->writer, CLOSE_MS) && log->n_dropped == 0)
+            log->why = writer_trouble(log->writer);
+        log->n_dropped += writer_pending_lines(log->writer);
+        error = end_writer(log, 0);
     }
-    if (error != 0)
+    if (ended || (error != 0 && log->n_dropped == 0))
         give_up(log, error);
     else if (log->n_dropped > 0)
-        log_warn("event log \"%s\": its last %" PRIu64 " lines were dropped",
-                 log->path, log->n_dropped);
+        log_warn("event log \"%s\": %s -> its last %" PRIu64 " lines are lost",
+                 log->path,
+                 log->why != 0 ? strerror(log->why) : "it takes no more",
+                 log->n_dropped);
     json_fini(&log->line);
 }

@@ -55,10 +55,11 @@ size_t output_count_lines(const char *bytes, size_t n)
 
 size_t output_sink_lines(const struct output_sink *s)
 {
+    size_t n = s->n_dropped + writer_pending_lines(s->writer);
+
     if (output_sink_waiting(s) == 0)
-        return s->n_dropped;
-    return s->n_dropped +
-           output_count_lines(s->bytes + s->head, output_sink_waiting(s));
+        return n;
+    return n + output_count_lines(s->bytes + s->head, output_sink_waiting(s));
 }
 
 /* After the next line end at or behind `from`; s->n if there is none. */

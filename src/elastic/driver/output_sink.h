@@ -46,7 +46,8 @@ void output_sink_make_room(struct output_sink *s, size_t n);
 /* Bytes that wait here. */
 size_t output_sink_waiting(const struct output_sink *s);
 
-/* Lines that wait here, and those that were dropped since the last marker. */
+/* Lines that wait, here or at the thread, and those that were dropped since the
+ * last marker. */
 size_t output_sink_lines(const struct output_sink *s);
 
 /* Nothing waits, here or at the thread. */
