@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/log.h"
 
 enum {
     PART_MIN = 256 << 10,
@@ -210,13 +211,34 @@ void tracefile_forget(struct tracefile *f)
         close(fd);
 }
 
+/* Events of the page that are not in the file. */
+static size_t count_unwritten(const struct tracefile *f)
+{
+    size_t n = 0;
+
+    for (size_t i = f->n_written; i < f->n_used; i++)
+        n += f->page[i] == '\n'; /* one in front of each */
+    return n;
+}
+
+/* Its server has forgotten the file: no write to it will ever succeed, and the
+ * next part may. */
+static void leave_stale_part(struct tracefile *f)
+{
+    char path[PATH_MAX];
+
+    if (!tracefile_part(f->path, f->part, path))
+        memcpy(path, f->path, sizeof(path));
+    log_warn("\"%s\": %s -> %zu events are lost, and a new part is begun", path,
+             strerror(ESTALE), count_unwritten(f));
+    tracefile_forget(f);
+    f->n_written = f->n_used = 0;
+}
+
 size_t tracefile_close(struct tracefile *f)
 {
-    size_t n_lost = 0;
+    size_t n_lost = tracefile_flush(f) ? 0 : count_unwritten(f);
 
-    if (!tracefile_flush(f))
-        for (size_t i = f->n_written; i < f->n_used; i++)
-            n_lost += f->page[i] == '\n'; /* one in front of each */
     tracefile_forget(f);
     return n_lost;
 }
@@ -236,6 +258,10 @@ bool tracefile_flush(struct tracefile *f)
     if (!tracefile_may_be(f->page_at + f->n_used) ||
         !write_all(fd, f->page + f->n_written, f->n_used - f->n_written,
                    f->page_at + f->n_written)) {
+        if (errno == ESTALE) {
+            leave_stale_part(f);
+            return true;
+        }
         f->error = errno;
         return false;
     }
@@ -251,6 +277,11 @@ static size_t room(const struct tracefile *f)
     return page > f->n_used ? page - f->n_used : 0;
 }
 
+static bool is_open(const struct tracefile *f)
+{
+    return atomic_load_explicit(&f->fd, memory_order_relaxed) >= 0;
+}
+
 /* The rest of this page stays spaces. */
 static bool next_page(struct tracefile *f)
 {
@@ -258,15 +289,10 @@ static bool next_page(struct tracefile *f)
         return false;
     f->page_at += TRACEFILE_PAGE;
     f->n_written = f->n_used = 0;
-    if (f->page_at < f->end)
+    if (is_open(f) && f->page_at < f->end)
         return true;
     tracefile_forget(f);
     return open_part(f);
-}
-
-static bool is_open(const struct tracefile *f)
-{
-    return atomic_load_explicit(&f->fd, memory_order_relaxed) >= 0;
 }
 
 bool tracefile_add(struct tracefile *f, const char *events, size_t nbytes)

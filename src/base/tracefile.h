@@ -63,7 +63,8 @@ hvd_status_t tracefile_open(struct tracefile *f, const char *path,
 bool tracefile_add(struct tracefile *f, const char *events,
                    size_t nbytes) HVD_MUST_CHECK;
 
-/* False: not all events are in the file yet; `error` says why. */
+/* False: not all events are in the file yet; `error` says why. A part that is
+ * stale (ESTALE) is left with a warning, which counts what is lost with it. */
 bool tracefile_flush(struct tracefile *f) HVD_MUST_CHECK;
 
 /* Open for writing, emptied; no reader of a FIFO is waited for. -1 with errno:

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "base/tracefile.h"
 #include "support.h"
@@ -363,6 +364,52 @@ START_TEST(tracefile_page_that_fails_is_written_later)
 }
 END_TEST
 
+/* meson.build: --wrap; files of 64 bits. */
+ssize_t __real_pwrite64(int fd, const void *bytes, size_t n, off_t at);
+ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t n, off_t at);
+static int stale_fd = -1;
+
+ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t n, off_t at)
+{
+    if (fd != stale_fd)
+        return __real_pwrite64(fd, bytes, n, at);
+    errno = ESTALE;
+    return -1;
+}
+
+static void keep(const char *line, void *text)
+{
+    snprintf(text, 512, "%s", line);
+}
+
+START_TEST(tracefile_part_that_is_stale_is_left)
+{
+    static char logged[512];
+    struct tracefile f;
+    char *text;
+
+    log_set_sink(keep, logged);
+    ck_assert_int_eq(tracefile_open(&f, path_of("t.json"), HEADER), HVD_OK);
+    ck_assert(tracefile_add(&f, "{\"a\":1}", 7) && tracefile_flush(&f));
+    stale_fd = atomic_load(&f.fd);
+    ck_assert(tracefile_add(&f, "{\"b\":2}", 7));
+    ck_assert(tracefile_flush(&f)); /* nothing is left to write */
+    stale_fd = -1;
+    ck_assert(tracefile_add(&f, "{\"c\":3}", 7));
+    ck_assert_uint_eq(tracefile_close(&f), 0);
+    log_set_sink(NULL, NULL);
+    ck_assert_ptr_nonnull(strstr(logged, "t.json\": Stale file handle -> 1 "
+                                         "events are lost, and a new part is "
+                                         "begun"));
+    text = compact(path_of("t.json"));
+    ck_assert_ptr_nonnull(strstr(text, "{\"a\":1}]"));
+    free(text);
+    text = compact(path_of("t.part1.json"));
+    ck_assert_ptr_nonnull(strstr(text, "{\"c\":3}]"));
+    free(text);
+}
+END_TEST
+
 START_TEST(tracefile_close_counts_what_is_lost)
 {
     static struct tracefile f;
@@ -466,6 +513,7 @@ int main(void)
     tcase_add_test(c, tracefile_below_a_limit_has_smaller_parts);
     tcase_add_test(c, tracefile_goes_on_when_there_is_room_again);
     tcase_add_test(c, tracefile_page_that_fails_is_written_later);
+    tcase_add_test(c, tracefile_part_that_is_stale_is_left);
     tcase_add_test(c, tracefile_close_counts_what_is_lost);
     tcase_add_test(c, tracefile_whole_after_kill_at_any_moment);
     suite_add_tcase(suite, c);
