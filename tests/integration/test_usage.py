@@ -42,6 +42,20 @@ def unknown_option(stage):
 
 
 @scenario
+def variable_of_workers_with_a_bad_value(stage):
+    for name, value in (("HVD_TRANSPORT", "udp"), ("HVD_AUTOTUNE", "yes"),
+                        ("HVD_FUSION_THRESHOLD", "much"),
+                        ("HVD_VERIFY_STATE", "never")):
+        for given in ({name: value}, {}):
+            options = () if given else ("-x", "%s=%s" % (name, value))
+            status, _, err = stage.command("-np", "1", *options, "true",
+                                           **given)
+            equal(status, 1, "exit status")
+            check('hvd-elastic: %s: "%s" is no' % (name, value) in err, err)
+            check("worker 1" not in err, err)
+
+
+@scenario
 def option_without_its_value(stage):
     refused(stage, "--min-np", "--min-np")
 

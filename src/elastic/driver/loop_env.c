@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/env.h"
+#include "elastic/wire/env_check.h"
 
 enum { ENV_NBYTES_MAX = 1 << 20 };
 
@@ -140,8 +141,10 @@ static hvd_status_t add_knobs(struct env *env, const struct options *o)
         if (value && strlen(value) > ENV_KNOB_MAX)
             return error_set(HVD_ERR_INVALID, "%s: longer than %d bytes",
                              knobs[i], ENV_KNOB_MAX);
-        if (value)
-            HVD_TRY(add_value(env, knobs[i], value));
+        if (!value)
+            continue;
+        HVD_TRY(env_check(knobs[i], value));
+        HVD_TRY(add_value(env, knobs[i], value));
     }
     return HVD_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/world.h"
@@ -12,64 +13,41 @@
 #include "collectives/net/connection.h"
 #include "collectives/reduce/reduce.h"
 #include "elastic/wire/env.h"
+#include "elastic/wire/env_check.h"
 #include "elastic/worker/settings.h"
 
 enum { CHOICES_MAX = 8, CONGESTION_MAX = 16 /* TCP_CA_NAME_MAX */ };
 
-struct choice {
-    const char *name;
-    int value;
-};
-
+/* What its words mean, in the order of env_check.c. */
 struct knob {
-    const char *variable, *choices;
-    struct choice values[CHOICES_MAX];
+    const char *variable;
+    int values[CHOICES_MAX];
 };
 
-static const struct knob transport = {
-    "HVD_TRANSPORT", "auto, tcp", {{"auto", true}, {"tcp", false}}};
+static const struct knob transport = {"HVD_TRANSPORT", {true, false}};
 
-static const struct knob ordinary = {"HVD_LOCAL_BUFFERS",
-                                     "measured, staged, attached",
-                                     {{"measured", COMM_ORDINARY_MEASURED},
-                                      {"staged", COMM_ORDINARY_STAGED},
-                                      {"attached", COMM_ORDINARY_ATTACHED}}};
+static const struct knob ordinary = {
+    "HVD_LOCAL_BUFFERS",
+    {COMM_ORDINARY_MEASURED, COMM_ORDINARY_STAGED, COMM_ORDINARY_ATTACHED}};
 
 static const struct knob connections = {"HVD_TCP_CONNECTIONS",
-                                        "1 to 8",
-                                        {{"1", 1},
-                                         {"2", 2},
-                                         {"3", 3},
-                                         {"4", 4},
-                                         {"5", 5},
-                                         {"6", 6},
-                                         {"7", 7},
-                                         {"8", 8}}};
+                                        {1, 2, 3, 4, 5, 6, 7, 8}};
 
-static const struct knob simd = {"HVD_SIMD",
-                                 "auto, scalar, avx2, avx512, neon",
-                                 {{"auto", REDUCE_ISA_COUNT},
-                                  {"scalar", REDUCE_SCALAR},
-                                  {"avx2", REDUCE_AVX2},
-                                  {"avx512", REDUCE_AVX512},
-                                  {"neon", REDUCE_NEON}}};
+static const struct knob simd = {
+    "HVD_SIMD",
+    {REDUCE_ISA_COUNT, REDUCE_SCALAR, REDUCE_AVX2, REDUCE_AVX512, REDUCE_NEON}};
 
-static const struct knob shared_device = {
-    "HVD_DEVICE_SHARED", "0, 1", {{"0", false}, {"1", true}}};
+static const struct knob shared_device = {"HVD_DEVICE_SHARED", {false, true}};
 
-static const struct knob stdout_buffering = {
-    "HVD_STDOUT_BUFFERING", "line, block", {{"line", true}, {"block", false}}};
+static const struct knob stdout_buffering = {"HVD_STDOUT_BUFFERING",
+                                             {true, false}};
 
-static const struct knob autotune = {
-    ENV_AUTOTUNE, "0, 1", {{"0", false}, {"1", true}}};
+static const struct knob autotune = {ENV_AUTOTUNE, {false, true}};
 
 enum { DEVICE_SYNC_AUTO, DEVICE_SYNC_HOST, DEVICE_SYNC_NCCL };
 
-static const struct knob device_sync = {"HVD_DEVICE_SYNC",
-                                        "auto, host, nccl",
-                                        {{"auto", DEVICE_SYNC_AUTO},
-                                         {"host", DEVICE_SYNC_HOST},
-                                         {"nccl", DEVICE_SYNC_NCCL}}};
+static const struct knob device_sync = {
+    "HVD_DEVICE_SYNC", {DEVICE_SYNC_AUTO, DEVICE_SYNC_HOST, DEVICE_SYNC_NCCL}};
 
 /* Less is through the hosts' memory before NCCL has begun. */
 static const uint64_t device_sync_nbytes[] = {[DEVICE_SYNC_AUTO] = 16 << 20,
@@ -92,17 +70,13 @@ static struct {
 static hvd_status_t choose(const struct knob *knob, int *value_p)
 {
     const char *text = getenv(knob->variable);
-    const struct choice *c = knob->values;
+    int i = env_choose(knob->variable, text != NULL ? text : "");
 
-    if (text == NULL || *text == '\0')
-        text = c->name;
-    for (; c < knob->values + CHOICES_MAX && c->name != NULL; c++)
-        if (strcmp(c->name, text) == 0) {
-            *value_p = c->value;
-            return HVD_OK;
-        }
-    return error_set(HVD_ERR_INVALID, "%s: \"%s\" is none of %s",
-                     knob->variable, text, knob->choices);
+    HVD_ASSERT(i < CHOICES_MAX);
+    if (i < 0)
+        return HVD_ERR_INVALID;
+    *value_p = knob->values[i];
+    return HVD_OK;
 }
 
 /* Unset or empty: the host's. */

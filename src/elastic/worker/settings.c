@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "elastic/wire/env.h"
+#include "elastic/wire/env_check.h"
 
 /* --- one by one: "" is the default --- */
 
@@ -30,11 +31,8 @@ static hvd_status_t parse_threshold(struct settings *s, const char *value)
     s->fusion_nbytes = 0;
     if (*value == '\0')
         return HVD_OK;
-    if (!number_parse_size(value, NAMES_FUSION_MAX, &s->fusion_nbytes))
-        return error_set(HVD_ERR_INVALID,
-                         ENV_FUSION_THRESHOLD ": \"%s\" is no number of bytes, "
-                                              "as 128M, up to 1024G",
-                         value);
+    HVD_TRY(env_check(ENV_FUSION_THRESHOLD, value));
+    (void)number_parse_size(value, NAMES_FUSION_MAX, &s->fusion_nbytes);
     if (s->fusion_nbytes == 0)
         s->fusion_nbytes = COMM_FUSION_NONE;
     return HVD_OK;
@@ -43,21 +41,17 @@ static hvd_status_t parse_threshold(struct settings *s, const char *value)
 static hvd_status_t parse_capacity(struct settings *s, const char *value)
 {
     s->names_known = 0;
-    if (*value == '\0' ||
-        number_parse_size(value, NAMES_KNOWN_MAX, &s->names_known))
-        return HVD_OK;
-    return error_set(HVD_ERR_INVALID,
-                     ENV_CACHE_CAPACITY ": \"%s\" is no number up to 1000000",
-                     value);
+    HVD_TRY(env_check(ENV_CACHE_CAPACITY, value));
+    if (*value != '\0')
+        (void)number_parse_size(value, NAMES_KNOWN_MAX, &s->names_known);
+    return HVD_OK;
 }
 
 static hvd_status_t parse_verify(struct settings *s, const char *value)
 {
-    if (verify_rule_parse(value, &s->verify))
-        return HVD_OK;
-    return error_set(HVD_ERR_INVALID,
-                     ENV_VERIFY_STATE ": \"%s\" is none of " VERIFY_RULE_WORDS,
-                     value);
+    HVD_TRY(env_check(ENV_VERIFY_STATE, value));
+    (void)verify_rule_parse(value, &s->verify);
+    return HVD_OK;
 }
 
 static const struct setting {
