@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/inherited.h"
+#include "base/log.h"
 #include "base/program.h"
 #include "base/text.h"
 
@@ -40,6 +41,7 @@ enum {
     OUTPUT_MAX = 4 << 20,
     READ_STEP = 1 << 16,
     DEATH_US = 5000000,
+    WORDS_READS = 16,
     FINI_MS = 1000
 };
 
@@ -55,6 +57,7 @@ hvd_status_t command_init(struct command *c, const char *who, const char *path,
                           .epoll_fd = -1,
                           .pidfd = -1,
                           .out_fd = -1,
+                          .words_fds = {-1, -1},
                           .error_fd = -1,
                           .deadline_us = CLOCK_NEVER};
     if (stat(path, &st) != 0) {
@@ -103,10 +106,11 @@ static bool may_start(struct command *c)
 /* ---- start -------------------------------------------------------------- */
 
 /* In the child: only calls that are safe after fork. */
-static void exec_command(const char *path, pid_t parent, int out, int error)
+static void exec_command(const struct command *c, pid_t parent, int out,
+                         int error)
 {
-    char *sh_argv[] = {(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t)path,
-                       NULL};
+    char *sh_argv[] = {(char *)(uintptr_t) "/bin/sh",
+                       (char *)(uintptr_t)c->path, NULL};
     struct program_failure failure = {0};
     int null = open("/dev/null", O_RDONLY);
 
@@ -115,11 +119,12 @@ static void exec_command(const char *path, pid_t parent, int out, int error)
     if (getppid() != parent) /* it died before prctl */
         _exit(127);
     if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
-        dup2(out, STDOUT_FILENO) >= 0) {
+        dup2(out, STDOUT_FILENO) >= 0 &&
+        dup2(c->words_fds[1], STDERR_FILENO) >= 0) {
         if (null > STDERR_FILENO)
             close(null);
         inherited_restore();
-        program_exec(path, sh_argv, environ, &failure);
+        program_exec(c->path, sh_argv, environ, &failure);
     } else {
         failure.error = errno;
     }
@@ -159,7 +164,7 @@ static bool watch_child(struct command *c)
     c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0u);
     c->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     return c->pidfd >= 0 && c->epoll_fd >= 0 && watch(c->epoll_fd, c->pidfd) &&
-           watch(c->epoll_fd, c->out_fd);
+           watch(c->epoll_fd, c->out_fd) && watch(c->epoll_fd, c->words_fds[0]);
 }
 
 hvd_status_t command_start(struct command *c, uint64_t now_us)
@@ -170,6 +175,8 @@ hvd_status_t command_start(struct command *c, uint64_t now_us)
     HVD_ASSERT(!c->running);
     if (!may_start(c))
         return HVD_ERR_SYSTEM;
+    if (c->words_fds[0] < 0 && pipe2(c->words_fds, O_CLOEXEC) != 0)
+        return error_errno(WHO ": pipe", c->who, c->path);
     if (pipe2(out, O_CLOEXEC) != 0)
         return error_errno(WHO ": pipe", c->who, c->path);
     if (pipe2(err, O_CLOEXEC) != 0) {
@@ -179,7 +186,7 @@ hvd_status_t command_start(struct command *c, uint64_t now_us)
     }
     c->pid = fork();
     if (c->pid == 0)
-        exec_command(c->path, parent, out[1], err[1]);
+        exec_command(c, parent, out[1], err[1]);
     close(out[1]);
     close(err[1]);
     c->out_fd = out[0];
@@ -187,7 +194,8 @@ hvd_status_t command_start(struct command *c, uint64_t now_us)
     c->n_output = 0;
     c->eof = c->exited = c->killed = c->too_long = false;
     if (c->pid < 0 || fcntl(c->out_fd, F_SETFL, O_NONBLOCK) != 0 ||
-        fcntl(c->error_fd, F_SETFL, O_NONBLOCK) != 0 || !watch_child(c)) {
+        fcntl(c->error_fd, F_SETFL, O_NONBLOCK) != 0 ||
+        fcntl(c->words_fds[0], F_SETFL, O_NONBLOCK) != 0 || !watch_child(c)) {
         hvd_status_t status = error_errno(WHO ": cannot start", c->who,
                                           c->path);
 
@@ -214,6 +222,8 @@ void command_fini(struct command *c)
     }
     reap_stuck(c);
     end_run(c);
+    fd_close(&c->words_fds[0]);
+    fd_close(&c->words_fds[1]);
     free(c->output);
     c->output = NULL;
     c->n_output = c->output_max = 0;
@@ -253,6 +263,28 @@ static void read_output(struct command *c, uint64_t now_us)
             c->n_output += (size_t)n;
         }
     }
+}
+
+static void tell(void *arg, const char *line)
+{
+    const struct command *c = arg;
+
+    log_warn("%s: %s", c->who, line);
+}
+
+/* No more than this at a time: others are waiting. */
+static void read_words(struct command *c, uint64_t now_us)
+{
+    char some[4096];
+    ssize_t n = 1;
+
+    for (int i = 0; i < WORDS_READS && n > 0; i++) {
+        n = read(c->words_fds[0], some, sizeof(some));
+        if (n > 0)
+            words_feed(&c->words, some, (size_t)n, now_us, tell, c);
+    }
+    if (c->exited)
+        words_end(&c->words, tell, c);
 }
 
 static void reap(struct command *c)
@@ -331,6 +363,7 @@ enum command_result command_step(struct command *c, uint64_t now_us)
     HVD_ASSERT(c->running);
     reap(c); /* before reading: what it wrote before its end is then complete */
     read_output(c, now_us);
+    read_words(c, now_us);
     if (!c->exited)
         return is_given_up(c, now_us) ? COMMAND_FAILED : COMMAND_RUNNING;
     status = judge_end(c);

@@ -1,14 +1,16 @@
 /* base/command.h - run somebody's program as a child with a deadline, and read
  * what it says, without ever blocking the caller.
  *
- * It runs in its own process group with stdin /dev/null, stdout a pipe, stderr
- * inherited, PDEATHSIG KILL; at its deadline the whole group is killed and
- * reaped. Output above 4 MiB is an error. One run at a time; one that does not
+ * It runs in its own process group with stdin /dev/null, stdout and stderr a
+ * pipe, PDEATHSIG KILL; lines of stderr are logged behind the option's name. At
+ * its deadline the whole group is killed and reaped. Output above 4 MiB is an
+ * error. One run at a time; one that does not
  * end when it is killed (it waits in the kernel, for a file system that does
  * not answer) is left behind for a new one, and reaped when it ends.
  *
  * Threads: the main thread (PDEATHSIG follows it). Owns a pidfd, a pipe and an
- * epoll fd: all closed when a run ends and in command_fini. */
+ * epoll fd: all closed when a run ends and in command_fini. The pipe of stderr
+ * is kept until then: what a run leaves behind may write to it. */
 #ifndef BASE_COMMAND_H
 #define BASE_COMMAND_H
 
@@ -19,6 +21,8 @@
 
 #include <hvd/status.h>
 
+#include "base/words.h"
+
 enum { COMMAND_STUCK_MAX = 8 };
 
 struct command {
@@ -28,6 +32,8 @@ struct command {
     uint64_t death_us; /* a killed run may take so long to end (5 s) */
     int epoll_fd; /* readable: command_step() has something to do; -1: none */
     int pidfd, out_fd;
+    int words_fds[2]; /* stderr */
+    struct words words;
     int error_fd; /* a struct program_failure comes here */
     pid_t pid;
     uint64_t deadline_us; /* command_step() is due; never while none runs */

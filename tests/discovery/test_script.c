@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "discovery/script.h"
 #include "support.h"
 
@@ -71,6 +72,42 @@ static enum script_result run(struct command *s)
     ck_assert(!s->running);
     return result;
 }
+
+static void keep(const char *line, void *text)
+{
+    strcat(text, line);
+    strcat(text, "\n");
+}
+
+/* What a run leaves behind may print later, and is no reason for a signal. */
+START_TEST(script_stderr_is_told_behind_its_name)
+{
+    static char logged[1024];
+    struct command s;
+
+    log_set_sink(keep, logged);
+    write_script("#!/bin/sh\n"
+                 "(trap 'exit 9' PIPE; until [ -e go ]; do sleep 0.01; done\n"
+                 " echo late >&2; echo done >pid) >/dev/null &\n"
+                 "echo a:1; printf 'one\\ntwo\\r\\n\\nthree' >&2\n",
+                 0700);
+    ck_assert_int_eq(script_init(&s, path, 1000), HVD_OK);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_str_eq(logged, "hvd: warn: --host-discovery-script: one\n"
+                             "hvd: warn: --host-discovery-script: two\n"
+                             "hvd: warn: --host-discovery-script: three\n");
+    logged[0] = '\0';
+    close(open("go", O_WRONLY | O_CREAT, 0600));
+    while (access("pid", F_OK) != 0)
+        usleep(1000);
+    write_script("#!/bin/sh\necho a:1\n", 0700);
+    ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
+    ck_assert_str_eq(logged, "hvd: warn: --host-discovery-script: late\n");
+    command_fini(&s);
+    log_set_sink(NULL, NULL);
+    unlink("go");
+}
+END_TEST
 
 static void expect_failure(const char *text, const char *sentence)
 {
@@ -428,8 +465,9 @@ START_TEST(script_many_runs_leave_no_descriptor)
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
     for (int i = 0; i < 5; i++)
         ck_assert_int_eq(run(&s), SCRIPT_HOSTS);
-    ck_assert_int_eq(count_fds(), before);
+    ck_assert_int_eq(count_fds(), before + 2); /* the pipe of stderr */
     command_fini(&s);
+    ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
@@ -439,6 +477,7 @@ int main(void)
     TCase *tcase = tcase_create("script");
 
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, script_stderr_is_told_behind_its_name);
     tcase_add_test(tcase, script_prints_hosts_lists_them);
     tcase_add_test(tcase, script_prints_nothing_means_no_hosts);
     tcase_add_test(tcase, script_without_interpreter_line_runs_in_a_shell);

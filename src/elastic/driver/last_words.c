@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "elastic/driver/launch_words.h"
+#include "base/words.h"
 
 static bool is_space(char c)
 {

@@ -29,9 +29,9 @@
 
 #include "base/log.h"
 #include "base/program.h"
+#include "base/words.h"
 #include "discovery/hosts.h"
 #include "discovery/local.h"
-#include "elastic/driver/launch_words.h"
 
 struct launch_ops;
 

@@ -1,5 +1,5 @@
-/* elastic/driver/launch_words.c - see launch_words.h. Pure. */
-#include "elastic/driver/launch_words.h"
+/* base/words.c - see words.h. Pure. */
+#include "base/words.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* elastic/driver/launch_words.h - what a process that starts an agent, and the
- * agent behind it, print on stderr: lines that a person can be shown, whatever
+/* base/words.h - what another process prints on stderr, a client that starts an
+ * agent, say, or a user's script: lines that a person can be shown, whatever
  * comes and however much of it.
  *
  * Pure. Threads: any. Memory: the caller's. */
-#ifndef ELASTIC_DRIVER_LAUNCH_WORDS_H
-#define ELASTIC_DRIVER_LAUNCH_WORDS_H
+#ifndef BASE_WORDS_H
+#define BASE_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
