@@ -410,11 +410,11 @@ void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
  * whom the state might end. */
 void host_end_workers(struct driver *d, const struct driver_host *host,
                       const char *how);
-/* The host is not used, and its workers end. Workers that may hold the state
- * are spared while no worker elsewhere holds it; then they leave (M9). */
+/* The host is not used, and its workers end. While no worker elsewhere holds
+ * the base, those that may have a state are spared. */
 void blacklist_host(struct driver *d, struct driver_host *host,
                     const char *why);
-/* A host that may be blacklisted: its workers end, or leave, likewise. */
+/* Spared members of a blacklisted host leave (M9) when others hold the base. */
 void blacklist_enforce(struct driver *d, const struct driver_host *host);
 /* Nothing has failed in its slots from this one on; on all of the host. */
 void slots_forgive(struct driver *d, struct driver_host *host, size_t from);

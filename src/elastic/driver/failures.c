@@ -131,44 +131,45 @@ bool start_is_hopeless(const struct driver *d,
 
 /* ---- a worker failed ----------------------------------------------------- */
 
+static void end_worker(struct driver *d, struct driver_worker *w,
+                       const char *how)
+{
+    action_kill(d, w, STOP_GRACE_MS);
+    worker_dies(d, w, how, false);
+}
+
+/* Nothing is lost with the workers of this host. */
+static bool is_dispensable(const struct driver *d,
+                           const struct driver_host *host)
+{
+    return !d->ever_committed || base_is_held(d, host);
+}
+
 void host_end_workers(struct driver *d, const struct driver_host *host,
                       const char *how)
 {
-    bool spare = d->ever_committed && !base_is_held(d, host);
+    bool spare = !is_dispensable(d, host);
     struct driver_worker *w = NULL;
 
-    while ((w = next_on_host(d, host, w)) != NULL) {
-        if (worker_is_dead(w) || (spare && worker_may_have_state(w)))
-            continue;
-        action_kill(d, w, STOP_GRACE_MS);
-        worker_dies(d, w, how, false);
-    }
-}
-
-/* Members that were spared leave as soon as others hold the state (M9). */
-static void end_or_drain(struct driver *d, const struct driver_host *host,
-                         const char *how)
-{
-    struct driver_worker *w = NULL;
-    bool changed = false;
-
-    host_end_workers(d, host, how);
     while ((w = next_on_host(d, host, w)) != NULL)
-        if (is_member(w))
-            changed |= worker_drain(d, w, DRIVER_NEVER);
-    if (changed)
-        members_recount(d);
+        if (!worker_is_dead(w) && !(spare && worker_may_have_state(w)))
+            end_worker(d, w, how);
 }
 
 void blacklist_enforce(struct driver *d, const struct driver_host *host)
 {
     struct driver_worker *w = NULL;
+    bool changed = false;
 
-    while (host->blacklist.listed && (w = next_on_host(d, host, w)) != NULL)
-        if (worker_is_live(w)) {
-            end_or_drain(d, host, "is on a blacklisted host");
-            return;
-        }
+    if (!host->blacklist.listed || !is_dispensable(d, host))
+        return;
+    while ((w = next_on_host(d, host, w)) != NULL)
+        if (is_member(w))
+            changed |= worker_drain(d, w, DRIVER_NEVER);
+        else if (worker_is_live(w))
+            end_worker(d, w, "is on a blacklisted host");
+    if (changed)
+        members_recount(d);
 }
 
 void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
@@ -189,7 +190,7 @@ void blacklist_host(struct driver *d, struct driver_host *host, const char *why)
     t = text_into(fate, sizeof(fate));
     text_add(&t, "is on a blacklisted host: ");
     text_add(&t, why);
-    end_or_drain(d, host, fate);
+    host_end_workers(d, host, fate);
 }
 
 void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
