@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "elastic/wire/beacon.h"
 #include "support.h"
 
@@ -38,8 +39,11 @@ static const struct beacon sample = {
     .term = 2,
     .pid = 4711,
     .started = 123456789,
+    .machine = MACHINE_NONE,
     .endpoint = "tcp://127.0.0.1:40001",
-    .output_endpoint = "tcp://127.0.0.1:40002"};
+    .output_endpoint = "tcp://127.0.0.1:40002",
+    .far = "tcp://10.0.0.1:40003,tcp://[fd00::1]:40005",
+    .far_output = "tcp://10.0.0.1:40004,tcp://[fd00::1]:40006"};
 
 START_TEST(beacon_is_read_as_written)
 {
@@ -54,6 +58,49 @@ START_TEST(beacon_is_read_as_written)
     ck_assert_uint_eq(b.started, sample.started);
     ck_assert_str_eq(b.endpoint, sample.endpoint);
     ck_assert_str_eq(b.output_endpoint, sample.output_endpoint);
+    ck_assert_uint_eq(b.machine, sample.machine);
+    ck_assert(b.own && !b.here);
+    ck_assert_str_eq(b.far, sample.far);
+    ck_assert_str_eq(b.far_output, sample.far_output);
+}
+END_TEST
+
+/* Loopback is the driver's machine alone. */
+START_TEST(beacon_tells_each_machine_where_it_reaches_the_driver)
+{
+    struct beacon b = sample, read;
+
+    ck_assert_int_eq(beacon_write(dir, &b), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &read), HVD_OK);
+    ck_assert_str_eq(beacon_control(&read), b.far);
+    ck_assert_str_eq(beacon_output(&read), b.far_output);
+    b.machine = machine_id();
+    ck_assert_int_eq(beacon_write(dir, &b), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &read), HVD_OK);
+    ck_assert_str_eq(beacon_control(&read), b.endpoint);
+    ck_assert_str_eq(beacon_output(&read), b.output_endpoint);
+    b = (struct beacon){
+        .machine = MACHINE_NONE, .endpoint = "a", .output_endpoint = "b"};
+    ck_assert_int_eq(beacon_write(dir, &b), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &read), HVD_OK);
+    ck_assert_str_eq(beacon_control(&read), "");
+    ck_assert_str_eq(beacon_output(&read), "");
+}
+END_TEST
+
+/* Another machine sees so that its driver runs. */
+START_TEST(beacon_that_is_kept_differs)
+{
+    struct beacon before, after;
+
+    ck_assert_int_eq(beacon_write(dir, &sample), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &before), HVD_OK);
+    ck_assert_int_eq(beacon_read(dir, &after), HVD_OK);
+    ck_assert_uint_eq(before.touched, after.touched);
+    while (before.touched == after.touched) {
+        ck_assert_int_eq(beacon_keep(dir, &sample), HVD_OK);
+        ck_assert_int_eq(beacon_read(dir, &after), HVD_OK);
+    }
 }
 END_TEST
 
@@ -70,7 +117,8 @@ START_TEST(beacon_that_is_not_whole_is_refused)
 {
     static const char *const texts[] = {
         "", "job 1", "job x\nterm 1\n",
-        "job 1\nterm 1\npid 1\nstarted 1\ncontrol a\noutput b\n"};
+        "job 1\nterm 1\npid 1\nstarted 1\nmachine 1\ncontrol a\noutput b\n"
+        "far -\nfar-output -\n"};
     struct beacon b;
 
     write_file(texts[_i]);
@@ -115,6 +163,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, beacon_is_read_as_written);
     tcase_add_test(tc, beacon_that_is_missing_is_named);
+    tcase_add_test(tc, beacon_tells_each_machine_where_it_reaches_the_driver);
+    tcase_add_test(tc, beacon_that_is_kept_differs);
     tcase_add_loop_test(tc, beacon_that_is_not_whole_is_refused, 0, 4);
     tcase_add_test(tc, beacon_that_was_removed_is_restored);
     tcase_add_test(tc, beacon_that_is_a_fifo_keeps_nobody);

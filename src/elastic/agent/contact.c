@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/machine.h"
 #include "elastic/agent/loop_internal.h"
 #include "elastic/wire/redial.h"
 
@@ -25,6 +26,8 @@ enum {
                            now and then */
     COMPLAIN_US = 5000000, /* and no door was opened */
     LOOK_US = 100000,      /* how often a successor is looked for */
+    NOTE_US = 1000000,     /* how often the job's directory is looked for */
+    FIRST_MS = 100,        /* the first look at that may take so long */
     KEEP_US = 60000000,
     SILENT_BEATS = 3 /* without a word, and it is */
 };
@@ -139,7 +142,7 @@ static void name_own_dir(struct loop *l)
     const char *root = getenv("TMPDIR");
     uint64_t number;
 
-    if (!l->core.config.survives || l->scout)
+    if (!l->core.config.survives || l->options->job_dir)
         return;
     mac_random(&number, sizeof(number)); /* nobody else may make it first */
     snprintf(l->own_dir, sizeof(l->own_dir), "%s/hvd-agent-%016" PRIx64,
@@ -179,12 +182,15 @@ void contact_close(struct loop *l)
     rmdir(l->own_dir);
 }
 
-hvd_status_t contact_open(struct loop *l)
+/* The driver is at these places, and at no others. */
+static hvd_status_t list_doors(struct loop *l, const char *controls,
+                               const char *outputs)
 {
-    const char *control = l->options->driver, *output = l->options->output;
+    const char *control = controls, *output = outputs;
     size_t n_near = 0;
     struct door door;
 
+    l->n_doors = 0;
     while (l->n_doors < ARRAY_SIZE(l->doors) &&
            address_take(&control, door.control) &&
            address_take(&output, door.output))
@@ -192,7 +198,13 @@ hvd_status_t contact_open(struct loop *l)
     if (l->n_doors == 0 || *control || *output)
         return error_set(HVD_ERR_INVALID,
                          "\"%s\" and \"%s\" are no places of a driver",
-                         l->options->driver, l->options->output);
+                         controls, outputs);
+    return HVD_OK;
+}
+
+hvd_status_t contact_open(struct loop *l)
+{
+    HVD_TRY(list_doors(l, l->options->driver, l->options->output));
     l->complain_us = clock_now_us() + COMPLAIN_US;
     name_own_dir(l);
     return knock(l, 0);
@@ -227,12 +239,13 @@ static bool is_silent(const struct loop *l, uint64_t now_us)
 }
 
 /* Through no network of this machine's own a connection dies alone; nor is
- * each ping answered there. */
+ * each ping answered there. With loopback alone a network may lie between as
+ * well, if this host is not the driver's, and is called so. */
 static bool has_ways(const struct loop *l)
 {
-    return !l->scout &&
-           (l->n_doors > 1 || l->core.config.survives ||
-            !address_endpoint_is_loopback(l->doors[l->door].control));
+    return l->n_doors > 1 ||
+           (l->core.config.survives && !l->options->job_dir) ||
+           !address_endpoint_is_loopback(l->doors[l->door].control);
 }
 
 void contact_drop_spare(struct loop *l)
@@ -306,53 +319,83 @@ void contact_move(struct loop *l)
 
 /* ---- who comes after it -------------------------------------------------- */
 
+/* The successor listens at l->door. Workers of this host read own_dir. */
+static void take_successor(struct loop *l, uint64_t term)
+{
+    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = term};
+    const struct door *door = &l->doors[l->door];
+
+    log_info("the driver is silent -> following that of term %" PRIu64 " at %s",
+             term, door->control);
+    l->driver = (struct beacon){
+        .job = l->options->config.job, .term = term, .machine = MACHINE_NONE};
+    memcpy(l->driver.endpoint, door->control, sizeof(l->driver.endpoint));
+    memcpy(l->driver.output_endpoint, door->output,
+           sizeof(l->driver.output_endpoint));
+    snprintf(l->driver.far, sizeof(l->driver.far), "%s", l->places);
+    tell_workers(l);
+    loop_feed(l, &ev);
+}
+
 static void follow(struct loop *l, const struct beacon *b)
 {
-    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = b->term};
+    hvd_status_t status = list_doors(l, beacon_control(b), beacon_output(b));
 
-    if (dial(l, b->endpoint, b->output_endpoint) != HVD_OK) {
+    if (status == HVD_OK)
+        status = knock(l, 0);
+    if (status == HVD_OK)
+        take_successor(l, b->term);
+    else
         log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
                  error_text());
-        return;
-    }
-    log_info("the driver is silent -> following that of term %" PRIu64
-             ", pid %" PRId64,
-             b->term, b->pid);
-    l->driver = *b;
-    l->site.driver = l->driver.endpoint; /* of workers that start from now on */
-    loop_feed(l, &ev);
 }
 
 /* Where the driver was. Only who has the job's secret can have sealed what it
  * says, so its term is believed. */
 bool contact_succeed(struct loop *l, const struct message *m)
 {
-    struct agent_event ev = {.type = AGENT_EV_SUCCESSOR, .term = m->term};
-    const struct door *door = &l->doors[l->spare_door];
-
-    if (!l->core.config.survives || l->scout || m->type != MSG_AGENT_WELCOME ||
-        m->job != l->options->config.job || l->core.term == 0 ||
-        m->term <= l->core.term)
+    if (!l->core.config.survives || l->options->job_dir ||
+        m->type != MSG_AGENT_WELCOME || m->job != l->options->config.job ||
+        l->core.term == 0 || m->term <= l->core.term)
         return false;
     use_pair(l, l->spare, l->spare_output);
     l->spare = l->spare_output = NULL;
     use_door(l, l->spare_door);
-    log_info("the driver is silent -> following that of term %" PRIu64 " at %s",
-             m->term, door->control);
-    l->driver = (struct beacon){.job = m->job, .term = m->term};
-    memcpy(l->driver.endpoint, door->control, sizeof(l->driver.endpoint));
-    memcpy(l->driver.output_endpoint, door->output,
-           sizeof(l->driver.output_endpoint));
-    tell_workers(l);
-    loop_feed(l, &ev);
+    take_successor(l, m->term);
     return true;
 }
 
-/* Who has not answered yet may be the one that was dialled. */
+/* Another user may have made this path on another machine than the driver's. */
+static bool is_of_job(const struct loop *l, const struct beacon *b)
+{
+    return b->job == l->options->config.job && (l->options->job_dir || b->own);
+}
+
+/* Who has not answered yet may be the one that was dialled. One that this
+ * machine does not reach is none: the next driver may be another. */
 static bool is_another(const struct loop *l, const struct beacon *b)
 {
-    return b->job == l->options->config.job && b->term > l->core.term &&
-           (l->core.term != 0 || strcmp(b->endpoint, l->site.driver) != 0);
+    const char *places = beacon_control(b);
+
+    return is_of_job(l, b) && b->term > l->core.term && places[0] &&
+           (l->core.term != 0 || strcmp(places, l->options->driver) != 0);
+}
+
+/* The driver learns whether this host would find a successor on any machine. */
+static void note_dir(struct loop *l, int wait_ms)
+{
+    struct beacon b;
+
+    l->core.sees_dir = scout_look(l->scout, wait_ms, &b) && is_of_job(l, &b);
+}
+
+hvd_status_t contact_scout(struct loop *l)
+{
+    const struct loop_options *o = l->options;
+
+    HVD_TRY(scout_create(o->job_dir ? o->job_dir : o->far_dir, &l->scout));
+    note_dir(l, FIRST_MS);
+    return HVD_OK;
 }
 
 void contact_look(struct loop *l, uint64_t now_us)
@@ -364,9 +407,16 @@ void contact_look(struct loop *l, uint64_t now_us)
     keep_own_dir(l, now_us);
     if (l->core.phase != AGENT_CONTACT && !l->ended)
         try_next_door(l, now_us);
-    if (!l->scout || l->ended || now_us < l->look_us || !is_silent(l, now_us))
+    if (!l->scout || l->ended)
         return;
-    l->look_us = now_us + LOOK_US;
-    if (scout_look(l->scout, 0, &b) && is_another(l, &b))
-        follow(l, &b);
+    if (now_us < l->look_us)
+        return;
+    if (is_silent(l, now_us)) {
+        l->look_us = now_us + LOOK_US;
+        if (scout_look(l->scout, 0, &b) && is_another(l, &b))
+            follow(l, &b);
+    } else if (!l->core.sees_dir) {
+        l->look_us = now_us + NOTE_US;
+        note_dir(l, 0);
+    }
 }

@@ -146,6 +146,7 @@ struct agent_core {
     bool greeting;          /* a successor was dialled and has not */
     uint32_t n_retells;     /* beats that tell it of all children again */
     bool driver_lost;
+    bool sees_dir; /* the loop's: the job's directory is seen from here */
     bool noticed, terminated; /* the host will go; SIGTERM has come */
     uint64_t go_us;           /* ... then; AGENT_NEVER: not known */
     char notice[WIRE_TEXT_MAX];

@@ -521,8 +521,8 @@ static hvd_status_t open_sockets(struct loop *l)
 {
     const struct loop_options *o = l->options;
 
-    if (o->job_dir)
-        HVD_TRY(scout_create(o->job_dir, &l->scout));
+    if (o->job_dir || o->far_dir)
+        HVD_TRY(contact_scout(l));
     HVD_TRY(wire_context_create(&l->context));
     HVD_TRY(probing_open(l));
     return contact_open(l);

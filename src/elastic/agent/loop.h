@@ -25,6 +25,8 @@ struct loop_options {
     const char *notice_script;    /* says whether this host will go; or NULL */
     const char *job_dir; /* where a successor says where it is; NULL: it does
                             not, or none will come (config.survives) */
+    const char *far_dir; /* the same of a driver on another machine, which this
+                            one may see or not; NULL likewise */
 };
 
 /* The signals that the loop takes by signalfd: block them first. SIGHUP is what

@@ -55,7 +55,8 @@ struct loop {
     struct wire_dealer *spare, *spare_output; /* NULL, or tried at a door that
                                                  has not answered them yet */
     struct beacon driver; /* term 0: the one that has started us */
-    struct scout *scout;  /* NULL: without --job-dir */
+    struct scout *scout;  /* NULL: without --job-dir; it may see nothing on
+                             another machine than the driver's */
     uint64_t look_us;     /* for a successor, not before */
     struct door doors[WIRE_ROUTER_ENDPOINTS]; /* [n_doors], the nearest first */
     size_t n_doors, door, spare_door;         /* of both pairs */
@@ -107,6 +108,8 @@ void loop_reap(struct loop *l);
 
 /* contact.c */
 
+/* With a directory of the job: look whether it is seen. */
+hvd_status_t contact_scout(struct loop *l) HVD_MUST_CHECK;
 /* Knock at the first of the driver's doors. */
 hvd_status_t contact_open(struct loop *l) HVD_MUST_CHECK;
 /* Nobody has answered at this door: the next one. The driver is silent: has

@@ -150,7 +150,8 @@ static hvd_status_t read_told(struct loop_options *o)
     o->job_dir = told(ENV_JOB_DIR);
     o->site.job_dir = o->job_dir;
     o->notice_script = told(ENV_NOTICE_SCRIPT);
-    o->config.survives = o->job_dir || told(ENV_OUTLIVES);
+    o->far_dir = told(ENV_OUTLIVES);
+    o->config.survives = o->job_dir || o->far_dir;
     o->config.remote = by_stdin && o->network;
     o->config.job = o->site.job;
     HVD_TRY(read_inheritance(o));

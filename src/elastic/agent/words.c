@@ -60,6 +60,7 @@ void agent_core_message(const struct agent_core *core,
     } else if (m->type == MSG_AGENT_PING) {
         m->u.agent_ping.stamp_us = core->now_us;
         m->u.agent_ping.n_alive = core->n_live;
+        m->u.agent_ping.sees_dir = core->sees_dir;
     } else if (m->type == MSG_NOTICE) {
         fill_notice(core, &m->u.notice);
     } else {

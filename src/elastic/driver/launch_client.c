@@ -94,7 +94,7 @@ static void set_endpoints(struct handover_word *words,
         ENV_OUTPUT, far ? config->far_outputs : config->output_endpoint};
 }
 
-/* That a successor may come; not the directory, which is this machine's. */
+/* The job's directory is the agent's to look for a successor, if it sees it. */
 static hvd_status_t say_header(struct launch_client *c,
                                const struct launch_config *config,
                                const struct launched *item)
@@ -108,7 +108,7 @@ static hvd_status_t say_header(struct launch_client *c,
         {ENV_AGENT, id},
         {ENV_HOST, item->host},
         {ENV_NETWORK, config->network},
-        {ENV_OUTLIVES, config->job_dir ? "1" : NULL},
+        {ENV_OUTLIVES, config->job_dir},
         {ENV_DATA_PORTS, config->data_ports},
         {ENV_LOG_LEVEL, launch_level_name(config->log_level)},
         {ENV_NOTICE_SCRIPT, absolute(config->notice_script, c->notice)}};

@@ -32,6 +32,8 @@
  *                  are taken, and where an agent answers others
  *   HVD_JOB_DIR    the job's --job-dir, an absolute path: when the driver is
  *                  gone, its successor says there where it is (beacon.h)
+ *   HVD_OUTLIVES   (agent) the same of a driver on another machine: whether
+ *                  this one sees that directory is not known
  *   HVD_NOTICE_SCRIPT  (agent) the job's --notice-script
  *   HVD_LOG_LEVEL  error, warn, info, debug, trace
  *   HVD_TIMELINE   (worker) the job's --timeline FILE, an absolute path: ours
@@ -55,7 +57,7 @@
 #define ENV_ADDRESS       "HVD_ADDRESS"
 #define ENV_DATA_PORTS    "HVD_DATA_PORTS"
 #define ENV_JOB_DIR       "HVD_JOB_DIR"
-#define ENV_OUTLIVES      "HVD_OUTLIVES" /* the driver, on another machine */
+#define ENV_OUTLIVES      "HVD_OUTLIVES" /* the same, on another machine */
 #define ENV_NOTICE_SCRIPT "HVD_NOTICE_SCRIPT"
 #define ENV_LOG_LEVEL     "HVD_LOG_LEVEL"
 #define ENV_TIMELINE      "HVD_TIMELINE"

@@ -29,8 +29,8 @@
 #include "elastic/wire/socket.h"
 
 enum {
-    HANDOVER_MAX = 8192, /* bytes of it */
-    HANDOVER_BLANK = 8,  /* blank lines before it */
+    HANDOVER_MAX = 12288, /* bytes of it */
+    HANDOVER_BLANK = 8,   /* blank lines before it */
     HANDOVER_WORDS_MAX = 32,
     HANDOVER_TEXT_MAX = 128, /* of a sentence */
     HANDOVER_STOP = '!'

@@ -150,6 +150,7 @@ struct msg_notice {
 struct msg_agent_ping {
     uint64_t stamp_us; /* sender's monotonic clock */
     uint64_t n_alive;
+    bool sees_dir; /* DIR/driver of the job: it finds a successor there */
 };
 
 enum output_stream { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };

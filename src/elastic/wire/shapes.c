@@ -74,6 +74,7 @@ static const struct field notice[] = {
 static const struct field agent_ping[] = {
     UINT(1, u.agent_ping.stamp_us),
     UINT_OPT(2, u.agent_ping.n_alive),
+    BOOL(3, u.agent_ping.sees_dir),
 };
 
 static const struct field output[] = {

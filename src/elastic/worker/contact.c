@@ -32,24 +32,25 @@ static void drop_spare(struct contact *c)
 
 /* ---- open and close ------------------------------------------------------ */
 
-static hvd_status_t list_endpoints(struct contact *c)
+/* The driver is there, and at no other places. */
+static hvd_status_t list_endpoints(struct contact *c, const char *places)
 {
-    const char *list = process_self.self.driver;
+    const char *list = places;
 
+    c->n_endpoints = c->at = c->spare_at = 0;
     while (c->n_endpoints < ARRAY_SIZE(c->endpoints) &&
            address_take(&list, c->endpoints[c->n_endpoints]))
         c->n_endpoints++;
     if (c->n_endpoints > 0 && !*list)
         return HVD_OK;
-    return error_set(HVD_ERR_INVALID, "\"%s\" is no place of a driver",
-                     process_self.self.driver);
+    return error_set(HVD_ERR_INVALID, "\"%s\" is no place of a driver", places);
 }
 
 /* The driver that the agent knew may have had a successor meanwhile. */
 static bool find_successor(struct contact *c, struct beacon *b)
 {
     return c->scout && scout_look(c->scout, LOOK_US / 1000, b) &&
-           b->job == process_self.self.job;
+           b->job == process_self.self.job && beacon_control(b)[0];
 }
 
 hvd_status_t contact_open(struct contact *c, uint64_t *term_p)
@@ -59,14 +60,15 @@ hvd_status_t contact_open(struct contact *c, uint64_t *term_p)
 
     *c = (struct contact){0};
     *term_p = 0;
-    HVD_TRY(list_endpoints(c));
+    HVD_TRY(list_endpoints(c, self->driver));
     HVD_TRY(wire_context_create(&c->context));
     if (self->job_dir[0])
         HVD_TRY(scout_create(self->job_dir, &c->scout));
-    if (!find_successor(c, &b))
-        return dial(c, c->endpoints[0], &c->dealer);
-    *term_p = b.term;
-    return dial(c, b.endpoint, &c->dealer);
+    if (find_successor(c, &b)) {
+        HVD_TRY(list_endpoints(c, beacon_control(&b)));
+        *term_p = b.term;
+    }
+    return dial(c, c->endpoints[0], &c->dealer);
 }
 
 void contact_hang_up(struct contact *c)
@@ -124,13 +126,15 @@ void contact_is_fine(struct contact *c, uint64_t now_us)
 
 /* ---- who is not ---------------------------------------------------------- */
 
-/* Who has not answered yet may be the one that was dialled. */
+/* Who has not answered yet may be the one that was dialled. One that this
+ * machine does not reach is none. */
 static bool is_another(const struct beacon *b, uint64_t term)
 {
     const struct process_identity *self = &process_self.self;
+    const char *places = beacon_control(b);
 
-    return b->job == self->job && b->term > term &&
-           (term != 0 || strcmp(b->endpoint, self->driver) != 0);
+    return b->job == self->job && b->term > term && places[0] &&
+           (term != 0 || strcmp(places, self->driver) != 0);
 }
 
 bool contact_follow(struct contact *c, uint64_t now_us, uint64_t term,
@@ -143,7 +147,8 @@ bool contact_follow(struct contact *c, uint64_t now_us, uint64_t term,
     c->follow_us = now_us + LOOK_US;
     if (!scout_look(c->scout, 0, b) || !is_another(b, term))
         return false;
-    if (dial(c, b->endpoint, &dealer) != HVD_OK) {
+    if (list_endpoints(c, beacon_control(b)) != HVD_OK ||
+        dial(c, c->endpoints[0], &dealer) != HVD_OK) {
         log_warn("driver of term %" PRIu64 ": %s -> tried again", b->term,
                  error_text());
         return false;
