@@ -48,17 +48,19 @@ def digest(steps, epochs):
 
 
 class Run(harness.Run):
-    """A job whose driver is on the driver's host."""
+    """A job whose driver is on the driver's host, or on `host`."""
 
-    def __init__(self, stage, options, program, discovery):
+    def __init__(self, stage, options, program, discovery,
+                 host=clusters.DRIVER):
         super().__init__(stage, options, program, discovery)
         self.cluster = stage.cluster
+        self.host = host
         # the product's own, or what the options say
         at = self.command.index("--heartbeat-timeout")
         del self.command[at:at + 2]
 
     def start(self, **more):
-        self.command[:0] = self.cluster.enter(clusters.DRIVER)
+        self.command[:0] = self.cluster.enter(self.host)
         super().start(**more)
 
     def orphans(self):

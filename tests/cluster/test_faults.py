@@ -491,28 +491,98 @@ def driver_with_a_job_dir_is_killed(stage):
     ends_everywhere(stage)
 
 
-@scenario
-def standby_on_another_machine_leaves_the_job_alone(stage):
-    """Agents would not find it there."""
-    run = outlived(stage)
-    path = os.path.join(stage.root, "standby")
-    hvd = [word for word in run.command if word.endswith("/hvd-elastic")][0]
-    with open(path, "w", encoding="ascii") as out:
-        standby = subprocess.Popen(
-            [*stage.cluster.enter(1), hvd, "--standby", run.job_dir],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-    run.process.kill()
-    mark = run.mark()
-    run.until("a sentence of the standby", lambda: "which is not this machine"
-              in open(path, encoding="ascii").read(), stages.harness.PATIENCE_S)
-    run.resume(stage.cluster.enter(clusters.DRIVER))
-    run.says("goes on")
+def succeed(stage, run, host, *options):
+    """Another driver of the same job, on this host."""
+    hvd = [word for word in run.command if word.endswith("/hvd-elastic")]
+    after = stages.Run(stage, [], (), True, host)
+    after.command = [*hvd, *options, "--event-log", after.event_log]
+    after.control, after.marker = run.control, run.marker
+    stage.runs.append(after)
+    after.start()
+    return after
+
+
+def shared(stage, hidden_on=()):
+    """A job on the driver's own host and two others, which see its directory,
+    and a standby on host1."""
+    stage.up(2)
+    directory = os.path.join(stage.root, "shared")
+    os.mkdir(directory)
+    for i in hidden_on:
+        stage.cluster.hide(i, directory)
+    job_dir = os.path.join(directory, "job")
+    run = stage.launch([
+        "-np", "3", "--min-np", "1", "-H", "driver:1,host1:1,host2:1",
+        "--ssh-identity-file", stage.cluster.identity, "--job-dir", job_dir],
+        trainer(False))
+    run.job_dir = job_dir
+    run.whole(3)
+    after = succeed(stage, run, 1, "--standby", job_dir)
+    after.says("standing by")
+    return run, after
+
+
+def undisturbed(after, run, pids):
+    """It goes on with everybody, and each is the same process."""
+    after.says("goes on")
     for event in ("agent_lost", "worker_lost", "generation_formed"):
-        equal(run.seen(event, mark), [], event)
-    standby.kill()
-    standby.wait()
-    run.finish(2)
-    ends_everywhere(stage)
+        equal(after.seen(event), [], event)
+    equal([pid for pid in pids.values() if clusters.state(pid) is None], [],
+          "processes that have ended")
+    after.finish(3)
+
+
+@scenario
+def standby_on_another_machine_leads(stage):
+    """The driver's own host is one of the job, and lives."""
+    run, after = shared(stage)
+    pids = run.pids()
+    since = time.monotonic()
+    run.process.kill()
+    after.says("on another machine")
+    undisturbed(after, run, pids)
+    stage.note("ended after %.2f s" % (time.monotonic() - since))
+
+
+@scenario
+def machine_of_the_driver_dies_and_a_standby_leads(stage):
+    """Its slots are lost, and nobody else."""
+    run, after = shared(stage)
+    pids = {row["host"]: run.pid(row) for row in run.members()}
+    since = time.monotonic()
+    stage.cluster.power_off(clusters.DRIVER)
+    after.whole(2)
+    stage.note("two train after %.2f s" % (time.monotonic() - since))
+    for host in ("host1", "host2"):
+        check(clusters.state(pids[host]), "the worker of %s has ended" % host)
+    after.finish(2)
+
+
+@scenario
+def driver_freezes_and_a_standby_on_another_machine_leads(stage):
+    """Its lock is held all the time. When it goes on it hurts nothing."""
+    run, after = shared(stage)
+    pids = run.pids()
+    since = time.monotonic()
+    os.kill(run.process.pid, signal.SIGSTOP)
+    after.says("goes on")
+    stage.note("goes on after %.2f s" % (time.monotonic() - since))
+    os.kill(run.process.pid, signal.SIGCONT)
+    equal(run.process.wait(stages.harness.PATIENCE_S), 3, "its status")
+    undisturbed(after, run, pids)
+
+
+@scenario
+def standby_that_a_host_would_not_find_leaves_the_job_alone(stage):
+    """An agent does not see the job's directory: a driver where the one before
+    was leads on."""
+    run, after = shared(stage, hidden_on=(2,))
+    pids = run.pids()
+    run.process.kill()
+    after.says("which is not this machine")
+    again = succeed(stage, run, clusters.DRIVER, "--resume", run.job_dir)
+    undisturbed(again, run, pids)
+    equal(after.wait(stages.harness.PATIENCE_S), 0, "status of the standby")
 
 
 @scenario
@@ -521,14 +591,8 @@ def driver_hangs_and_another_takes_over(stage):
     run = outlived(stage, "--heartbeat-timeout", "5")
     driver = run.process
     os.kill(driver.pid, signal.SIGSTOP)
-    after = stages.Run(stage, [], (), True)
-    after.command = [word for word in run.command
-                     if word.endswith("/hvd-elastic")]
-    after.command += ["--resume", run.job_dir, "--take-over", "--event-log",
-                      after.event_log]
-    after.control, after.marker = run.control, run.marker
-    stage.runs.append(after)
-    after.start()
+    after = succeed(stage, run, clusters.DRIVER, "--resume", run.job_dir,
+                    "--take-over")
     after.says("hangs and holds its ports -> killed")
     equal(driver.wait(stages.harness.PATIENCE_S), -signal.SIGKILL,
           "status of the older one")

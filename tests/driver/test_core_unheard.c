@@ -127,6 +127,48 @@ START_TEST(others_are_not_waited_for_for_long)
 }
 END_TEST
 
+/* ---- the driver before was silent, on another machine -------------------- */
+
+static struct fixture *may_hear_the_driver_before(void)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:1 b:1");
+    f->driver.config.before_may_live = true;
+    succeed(f, 1000, 0);
+    return f;
+}
+
+/* Nothing is committed, so all could begin anew, beside those who train. */
+START_TEST(nobody_is_given_up_as_long_as_nobody_has_called)
+{
+    struct fixture *f = may_hear_the_driver_before();
+
+    pass(f, 590000);
+    expect(f, "");
+    ck_assert_int_eq(f->driver.phase, DRIVER_ADOPTING);
+    agent_back(f, 590100, "a", 1, "w1@0");
+    agent_back(f, 590100, "b", 2, "w2@0");
+    greets(f, 590200, "w1 w2", training(1, 2));
+    expect(f, "note: driver of term 4: generation 1 goes on\n");
+    fixture_free(f);
+}
+END_TEST
+
+/* The machine of the other agent may have died. */
+START_TEST(who_does_not_come_is_given_up_when_others_have)
+{
+    struct fixture *f = may_hear_the_driver_before();
+
+    agent_back(f, 1100, "a", 1, "w1@0");
+    greets(f, 1200, "w1", training(1, 2));
+    pass(f, 12000);
+    ck_assert_int_ne(f->driver.phase, DRIVER_ADOPTING);
+    expect_part(f, "abort 100: w1\n");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: unheard");
@@ -139,6 +181,8 @@ int main(void)
     tcase_add_test(tc, failed_start_of_all_that_are_known_ends_no_job);
     tcase_add_test(tc, others_are_waited_for_when_the_first_holder_has_called);
     tcase_add_test(tc, others_are_not_waited_for_for_long);
+    tcase_add_test(tc, nobody_is_given_up_as_long_as_nobody_has_called);
+    tcase_add_test(tc, who_does_not_come_is_given_up_when_others_have);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

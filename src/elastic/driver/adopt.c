@@ -450,11 +450,21 @@ static bool state_has_arrived(const struct driver *d)
     return false;
 }
 
+static bool nobody_has_called(const struct driver *d)
+{
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (d->hosts[i].agent_phase == AGENT_UP)
+            return false;
+    return true;
+}
+
 /* M5: silence does not show that the state is lost. Agents and workers that the
- * driver before this one has heard may be stopped, or cut off. */
+ * driver before this one has heard may be stopped, or cut off; or they hear
+ * that one still, which another machine could not know. */
 static bool silence_may_pass(const struct driver *d)
 {
-    return d->ever_committed && !state_has_arrived(d) &&
+    return ((d->ever_committed && !state_has_arrived(d)) ||
+            (d->config.before_may_live && nobody_has_called(d))) &&
            d->now_us - d->adopt_us < d->config.driver_timeout_us;
 }
 

@@ -189,8 +189,7 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         on_other_build(d, ev->u.agent.agent, ev->u.agent.text);
         return HVD_OK;
     case DRIVER_EV_AGENT_PING:
-        on_agent_ping(d, ev->u.agent.agent, ev->u.agent.n_alive,
-                      ev->u.agent.stamp_us);
+        on_agent_ping(d, ev);
         return HVD_OK;
     case DRIVER_EV_NOTICE:
         on_notice(d, ev->u.agent.agent, ev->u.agent.left_us, ev->u.agent.text);

@@ -69,9 +69,9 @@ struct driver_config {
     uint64_t stall_check_us;    /* calls by name that wait are named; 0: no */
     uint64_t stall_shutdown_us; /* ranks that lack such are evicted; 0: no */
     uint64_t driver_timeout_us; /* told to agents and workers */
-    bool answers; /* each PING is: in silence they look for another driver, or
-                     for another way to this one */
-    bool answers_agents;         /* each of an agent is */
+    bool answers;        /* each PING is: in silence others look for a driver */
+    bool answers_agents; /* each of an agent is */
+    bool before_may_live; /* the driver before was seen silent, not ended */
     uint64_t connect_timeout_us; /* told to workers */
     bool doubts; /* after an accusation the driver asks whether the two hosts
                     reach each other */
@@ -116,6 +116,7 @@ struct driver_event {
             int64_t pid;
             uint64_t n_alive;  /* PING: workers that it still runs */
             uint64_t stamp_us; /* PING: for the PONG */
+            bool sees_dir;     /* PING: struct msg_agent_ping */
             const char *host;  /* UP: its name, as it says */
             const char *text;  /* GONE, REFUSED, OTHER_BUILD: how; APART,
                                   NOTICE: why, or "" */
@@ -284,8 +285,7 @@ struct driver_host {
     bool drains;               /* discovery says that it is to be left */
     enum host_notice notice;   /* leaving.c */
     uint64_t notice_until_us;  /* STANDS: no longer than that */
-    uint64_t go_us; /* host_leaves(): by then it has gone; the soonest time that
-                       was said */
+    uint64_t go_us; /* host_leaves(): it has gone by then, the soonest said */
     struct blacklist blacklist;
     /* failed starts (M11): no start before start_us, after a rest of rest_ms;
      * since when they fail, or 0; not reported again before tell_us */
@@ -299,6 +299,7 @@ struct driver_host {
     uint64_t wave;     /* workers of a wave are announced together (M7) */
     bool fresh;        /* its agent has just come up: spawns belong to `wave` */
     bool rest_due, other_build; /* see n_evicted; that was reported */
+    bool sees_dir;     /* its agent has said so: struct msg_agent_ping */
     uint32_t promised; /* of its slots, to be filled when its agent is up */
     bool inherited;    /* its agent has yet to tell all it knows */
     bool awaited;      /* see doubt_us */
@@ -595,8 +596,7 @@ struct driver {
     bool recheck; /* something that a rendezvous, a change or the end look at
                      has changed */
     bool replace; /* something that placement looks at has; implies recheck */
-    uint64_t came_up;  /* this agent has: of placement it is one host's matter;
-                         0: none */
+    uint64_t came_up;  /* this agent, so placement is of one host; 0: none */
     bool spawned_once; /* some worker could be started */
     char last_failure[WIRE_TEXT_MAX]; /* how a worker last failed */
     /* the worker that failed first since the last generation was formed, a

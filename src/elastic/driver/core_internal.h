@@ -364,8 +364,7 @@ uint64_t slots_listed(const struct driver *d);
 hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts);
 void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
                  const char *host);
-void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
-                   uint64_t stamp_us);
+void on_agent_ping(struct driver *d, const struct driver_event *ev);
 void on_agent_gone(struct driver *d, uint64_t agent, const char *how,
                    bool here);
 void on_agent_refused(struct driver *d, uint64_t agent, const char *how);

@@ -58,6 +58,7 @@ static const struct field state[] = {
     TEXT(20, u.state.verdict),
     TEXT(21, u.state.last_failure),
     BOOL(22, u.state.unsure),
+    UINT(23, u.state.machine),
 };
 
 static const struct field host[] = {
@@ -74,6 +75,7 @@ static const struct field host[] = {
     UINT(11, u.host.started),
     UINT(12, u.host.noticed_until_us),
     TEXT(13, u.host.user),
+    BOOL(14, u.host.sees_dir),
 };
 
 static const struct field slot[] = {

@@ -11,7 +11,8 @@
  *
  * Where workers are in the protocol is not written down: they live, and say it
  * themselves (struct msg_where). Times are microseconds of CLOCK_MONOTONIC,
- * which all processes of a machine share.
+ * which all processes of a machine share; on another, or later, they mean no
+ * more than that they are over or not far away (inherit.c).
  *
  * As bytes an entry is the msgpack array [version, type, row] (wire/fields.h).
  *
@@ -33,7 +34,8 @@ enum {
     ENTRY_VERSION = 1,
     /* bytes of one: command line, environment, what SPAWN adds to it */
     ENTRY_MAX = 3 * WIRE_MESSAGE_MAX,
-    ENTRY_PATH_MAX = 4096
+    ENTRY_PATH_MAX = 4096,
+    ENTRY_FAR = -1 /* nobody's pid */
 };
 
 enum entry_type {
@@ -58,6 +60,7 @@ struct entry_job {
 
 struct entry_state {
     uint64_t term;
+    uint64_t machine; /* base/machine.h: whose pids and clock these are */
     /* Numbers up to these may be in use; they are put up long before they are
      * reached, so that a successor that has lost the last entries is above. */
     uint64_t workers_limit, agents_limit, generations_limit, holds_limit;
@@ -88,9 +91,10 @@ struct entry_host {
     bool blacklisted;
     uint32_t n_blacklisted; /* how often */
     uint64_t blacklisted_until_us;
-    uint64_t agent; /* 0: none */
-    bool stopping;  /* it has been told to go */
-    int64_t pid;
+    uint64_t agent;   /* 0: none */
+    bool stopping;    /* it has been told to go */
+    bool sees_dir;    /* it finds a successor on any machine by DIR/driver */
+    int64_t pid;      /* ENTRY_FAR: on another machine than the driver */
     uint64_t started; /* of pid: base/proc.h; 0: not known */
     uint64_t
         noticed_until_us; /* it was to go: not used before; 0: it was not */

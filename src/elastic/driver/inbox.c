@@ -326,6 +326,7 @@ static void hear_agent(struct loop *l, uint64_t agent, const struct message *m)
         ev.u.agent.agent = agent;
         ev.u.agent.stamp_us = m->u.agent_ping.stamp_us;
         ev.u.agent.n_alive = m->u.agent_ping.n_alive;
+        ev.u.agent.sees_dir = m->u.agent_ping.sees_dir;
         loop_feed(l, &ev);
         break;
     case MSG_SPAWNED:

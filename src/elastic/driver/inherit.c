@@ -72,11 +72,15 @@ static bool inherit_hosts(struct driver *d, const struct memory *m)
         if (!inherit_host(d, &m->hosts[i]))
             return false;
     qsort(d->hosts, d->n_hosts, sizeof(*d->hosts), by_order);
-    for (size_t i = 0; i < m->n_hosts; i++)
-        if (m->hosts[i].agent != 0 &&
-            !inherit_agent(d, host_named(d, m->hosts[i].name),
-                           m->hosts[i].agent, m->hosts[i].stopping))
+    for (size_t i = 0; i < m->n_hosts; i++) {
+        struct driver_host *host = host_named(d, m->hosts[i].name);
+
+        if (m->hosts[i].agent == 0)
+            continue;
+        if (!inherit_agent(d, host, m->hosts[i].agent, m->hosts[i].stopping))
             return false;
+        host->sees_dir = m->hosts[i].sees_dir;
+    }
     d->discovered = true; /* the first answer was its predecessor's matter */
     d->knows_nobody = true;
     for (size_t i = 0; i < d->n_hosts; i++)

@@ -14,13 +14,16 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/machine.h"
 #include "base/proc.h"
 #include "elastic/driver/journal.h"
 
 enum {
     TERMS_MAX = 16, /* whose locks are looked at */
     LOOK_MS = 1000, /* how often one that stands by looks who leads the job */
-    DYING_MS = 50   /* ... while the driver is between two states */
+    DYING_MS = 50,  /* ... while the driver is between two states */
+    AWAY_MS = 500,  /* how often it looks at a driver on another machine */
+    AWAY_LOOKS = 20 /* after so many without a change that one is silent */
 };
 
 /* ---- the directory ------------------------------------------------------- */
@@ -141,7 +144,8 @@ void jobdir_keep_lock(const char *dir, uint64_t term, int *fd_p)
 /* Its lock may be gone, as somebody removed what was old. */
 static bool is_running(const struct beacon *b)
 {
-    int fd = b->pid > 0 ? proc_open((pid_t)b->pid, b->started) : -1;
+    bool here = b->pid > 0 && machine_is_this(b->machine);
+    int fd = here ? proc_open((pid_t)b->pid, b->started) : -1;
     struct pollfd ended = {.fd = fd, .events = POLLIN};
     bool runs = fd >= 0 && poll(&ended, 1, 0) == 0;
 
@@ -157,6 +161,40 @@ hvd_status_t jobdir_driver_lives(const char *dir, const struct beacon *b,
     return HVD_OK;
 }
 
+/* A driver that is, or may be, on another machine. */
+struct watch {
+    struct beacon seen;
+    int n_alike;     /* looks that have seen just that */
+    bool held, ends; /* its lock was, and then was not any more */
+    bool moves;      /* it was seen to live */
+};
+
+/* Looks are counted, and no time: this process may have stood still, or the
+ * file server may not have answered. */
+static hvd_status_t look_away(const char *dir, const struct beacon *b,
+                              struct watch *w)
+{
+    bool locked;
+
+    HVD_TRY(is_locked(dir, b->term, &locked));
+    if (b->job != w->seen.job || b->term != w->seen.term)
+        *w = (struct watch){.seen = *b};
+    if (b->touched != w->seen.touched || b->pid != w->seen.pid) {
+        w->moves = true;
+        w->n_alike = 0;
+    }
+    w->seen = *b;
+    w->n_alike++;
+    w->held |= locked;
+    w->ends = w->held && !locked;
+    return HVD_OK;
+}
+
+static bool is_silent(const struct watch *w)
+{
+    return w->ends || w->n_alike > AWAY_LOOKS;
+}
+
 /* ---- who lives ----------------------------------------------------------- */
 
 enum jobdir_life jobdir_life(const char *dir)
@@ -169,6 +207,8 @@ enum jobdir_life jobdir_life(const char *dir)
         error_clear();
         return JOBDIR_NOBODY;
     }
+    if (!machine_is_this(m.state.machine))
+        memory_move_away(&m);
     for (size_t i = 0; i < m.n_hosts && life != JOBDIR_LIVES && !m.state.ended;
          i++) {
         const struct entry_host *host = &m.hosts[i];
@@ -288,6 +328,9 @@ static hvd_status_t read_job(const char *dir, struct heir *heir)
 
     if (status != HVD_OK)
         return no_journal(dir, heir, status);
+    heir->elsewhere = !machine_is_this(heir->memory.state.machine);
+    if (heir->elsewhere)
+        memory_move_away(&heir->memory);
     if (heir->memory.job.job == heir->before.job)
         return HVD_OK;
     memory_fini(&heir->memory);
@@ -305,7 +348,8 @@ static hvd_status_t find_by_journal(const char *dir, struct beacon *b)
     size_t cut;
 
     HVD_TRY(journal_read(dir, &m, &cut));
-    *b = (struct beacon){.job = m.job.job, .term = m.state.term};
+    *b = (struct beacon){
+        .job = m.job.job, .term = m.state.term, .machine = m.state.machine};
     memory_fini(&m);
     for (uint64_t term = b->term; term > 0 && b->term - term < TERMS_MAX;
          term--) {
@@ -360,19 +404,52 @@ static hvd_status_t inherit(const char *dir, struct heir *heir)
     return take_term(dir, heir);
 }
 
+static hvd_status_t lives(const char *dir, const struct beacon *b)
+{
+    const char *where = machine_is_this(b->machine) ? ""
+                                                    : " on another machine";
+
+    return error_set(HVD_ERR_STATE,
+                     "the driver of \"%s\" lives, process %" PRId64
+                     "%s (--take-over, if it hangs)",
+                     dir, b->pid, where);
+}
+
+/* HVD_ERR_STATE: it lives. */
+static hvd_status_t check_away(const char *dir, struct heir *heir)
+{
+    struct watch w = {.seen = heir->before};
+
+    HVD_TRY(look_away(dir, &heir->before, &w));
+    while (!is_silent(&w)) {
+        poll(NULL, 0, AWAY_MS);
+        HVD_TRY(jobdir_find(dir, &heir->before));
+        HVD_TRY(look_away(dir, &heir->before, &w));
+        if (w.moves)
+            return lives(dir, &heir->before);
+    }
+    heir->may_live = !w.ends;
+    return HVD_OK;
+}
+
+static hvd_status_t check_before(const char *dir, struct heir *heir)
+{
+    bool locked;
+
+    if (!machine_is_this(heir->before.machine))
+        return check_away(dir, heir);
+    HVD_TRY(jobdir_driver_lives(dir, &heir->before, &locked));
+    return locked ? lives(dir, &heir->before) : HVD_OK;
+}
+
 hvd_status_t jobdir_inherit(const char *dir, bool take_over, struct heir *heir)
 {
     hvd_status_t status;
-    bool locked;
 
     *heir = (struct heir){.lock_fd = -1};
     HVD_TRY(jobdir_find(dir, &heir->before));
-    HVD_TRY(jobdir_driver_lives(dir, &heir->before, &locked));
-    if (locked && !take_over)
-        return error_set(HVD_ERR_STATE,
-                         "the driver of \"%s\" lives, process %" PRId64
-                         " (--take-over, if it hangs)",
-                         dir, heir->before.pid);
+    if (!take_over)
+        HVD_TRY(check_before(dir, heir));
     status = inherit(dir, heir);
     if (status != HVD_OK)
         heir_fini(heir);
@@ -384,34 +461,42 @@ hvd_status_t jobdir_inherit(const char *dir, bool take_over, struct heir *heir)
 /* Until its process has ended, or it is time to look who leads the job. */
 static void wait_for_end(const struct beacon *b)
 {
-    int fd = proc_open((pid_t)b->pid, b->started);
+    bool here = machine_is_this(b->machine);
+    int fd = here ? proc_open((pid_t)b->pid, b->started) : -1;
     struct pollfd ended = {.fd = fd, .events = POLLIN};
 
-    poll(&ended, 1, fd >= 0 ? LOOK_MS : DYING_MS);
+    poll(&ended, 1, fd >= 0 ? LOOK_MS : here ? DYING_MS : AWAY_MS);
     fd_close(&fd);
 }
 
 /* DIR/driver may be gone meanwhile, and its process not. */
 static hvd_status_t look_for_driver(const char *dir, struct beacon *b,
-                                    bool *lives_p)
+                                    struct watch *w, bool *lives_p)
 {
     struct beacon last = *b;
 
     HVD_TRY(jobdir_find(dir, b));
     if (b->pid == 0 && last.job == b->job && last.term == b->term)
         *b = last;
-    return jobdir_driver_lives(dir, b, lives_p);
+    if (machine_is_this(b->machine))
+        return jobdir_driver_lives(dir, b, lives_p);
+    HVD_TRY(look_away(dir, b, w));
+    *lives_p = !is_silent(w);
+    return HVD_OK;
 }
 
-static hvd_status_t await_driver(const char *dir, struct beacon *b)
+static hvd_status_t await_driver(const char *dir, struct heir *heir)
 {
+    struct beacon *b = &heir->before;
+    struct watch w = {0};
     bool lives;
 
-    HVD_TRY(look_for_driver(dir, b, &lives));
+    HVD_TRY(look_for_driver(dir, b, &w, &lives));
     while (lives) {
         wait_for_end(b);
-        HVD_TRY(look_for_driver(dir, b, &lives));
+        HVD_TRY(look_for_driver(dir, b, &w, &lives));
     }
+    heir->may_live = !machine_is_this(b->machine) && !w.ends;
     return HVD_OK;
 }
 
@@ -422,7 +507,7 @@ static hvd_status_t stand_by(const char *dir, struct heir *heir, bool *lost_p)
 
     *heir = (struct heir){.lock_fd = -1};
     *lost_p = false;
-    HVD_TRY(await_driver(dir, &heir->before));
+    HVD_TRY(await_driver(dir, heir));
     status = read_job(dir, heir);
     if (status == HVD_OK && heir->memory.state.ended)
         return HVD_OK;

@@ -8,6 +8,12 @@
  * It is its owner's alone (0700). A successor takes the next term, by the lock
  * of that term, so that of two only one can.
  *
+ * Several machines may see it. No pid tells whether a driver on another machine
+ * lives, and a file server may keep the lock of a machine that died. But each
+ * driver touches DIR/driver every second: a standby calls a driver silent when
+ * it has seen no change for 10 s. A driver has ended if a standby has seen its
+ * lock held, and sees that the lock is free.
+ *
  * Touches the world. Threads: the driver's main thread. */
 #ifndef ELASTIC_DRIVER_JOBDIR_H
 #define ELASTIC_DRIVER_JOBDIR_H
@@ -23,6 +29,8 @@
 struct heir {
     struct memory memory;
     struct beacon before;    /* the driver that it comes after */
+    bool elsewhere;          /* the driver before was on another machine */
+    bool may_live;           /* the driver before is silent, not surely dead */
     uint64_t term;           /* its own */
     int lock_fd;             /* of that; -1: none */
     size_t cut;              /* bytes of the journal that were damaged */
@@ -47,7 +55,7 @@ hvd_status_t jobdir_inherit(const char *dir, bool take_over,
  * not. */
 hvd_status_t jobdir_find(const char *dir, struct beacon *b) HVD_MUST_CHECK;
 
-/* Does that driver? */
+/* Does that driver live? On another machine: does anybody hold its lock? */
 hvd_status_t jobdir_driver_lives(const char *dir, const struct beacon *b,
                                  bool *lives_p) HVD_MUST_CHECK;
 

@@ -31,6 +31,7 @@ enum {
     GROWN_TIMES = 4,     /* ... and so many times what that was */
     CLOSE_MS = 2000,
     ENTRY_BESIDES = 16 << 10, /* bytes of one, but for its strings */
+    WAITING_MAX = 64 << 10,   /* for a disk that hangs: it is not touched too */
     HEAD_ENTRIES = 2          /* JOB and STATE */
 };
 
@@ -231,8 +232,9 @@ void journal_keep(struct journal *j, const struct beacon *own)
     char record[1 + sizeof(*own)] = {KEEP};
 
     memcpy(record + 1, own, sizeof(*own));
-    if (!writer_put(j->writer, record, sizeof(record)))
-        return; /* a minute later */
+    if (writer_pending(j->writer) > WAITING_MAX ||
+        !writer_put(j->writer, record, sizeof(record)))
+        return; /* a second later */
 }
 
 bool journal_is_there(const struct journal *j)

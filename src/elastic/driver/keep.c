@@ -59,6 +59,7 @@ static void keep_state(const struct keep *k, const struct driver *d)
     memset(&entry, 0, sizeof(entry));
     entry.type = ENTRY_STATE;
     state->term = d->config.term;
+    state->machine = was->machine;
     fill_numbers(d, was, state);
     state->generation = d->generation;
     state->kind = d->kind;
@@ -96,6 +97,7 @@ static void keep_host(const struct keep *k, const struct driver_host *host)
     row->blacklisted_until_us = host->blacklist.until_us;
     row->agent = host->agent_phase == AGENT_NONE ? 0 : host->agent;
     row->stopping = host->agent_phase == AGENT_STOPPING;
+    row->sees_dir = row->agent != 0 && host->sees_dir;
     if (host->notice == NOTICE_STANDS)
         row->noticed_until_us = host->notice_until_us;
     if (was && was->agent == row->agent) {

@@ -196,12 +196,12 @@ hvd_status_t launch_adopt(struct launch *l, uint64_t agent, pid_t pid,
 hvd_status_t launch_adopt_far(struct launch *l, uint64_t agent,
                               const char *host)
 {
+    bool client = l->config.ops && l->config.ops->client;
     struct launched *item = make_room(l);
 
     if (!item)
         return HVD_ERR_NOMEM;
-    *item = (struct launched){.ops = l->config.ops ? l->config.ops
-                                                   : &launch_ssh,
+    *item = (struct launched){.ops = client ? l->config.ops : &launch_ssh,
                               .stage = LAUNCHED_RUNS,
                               .agent = agent,
                               .up = true,

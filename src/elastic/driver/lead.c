@@ -14,10 +14,8 @@
 
 enum {
     SWEEP_US = 1000000,
-    KEEP_US = 60000000,
     FIRST_MS = 100, /* see lead_step() */
-    LOOK_MS = 100,
-    NOBODYS_PID = -1
+    LOOK_MS = 100
 };
 
 /* ---- writing down -------------------------------------------------------- */
@@ -28,7 +26,7 @@ static void identify_agent(const struct lead *lead, struct entry_host *host)
     const struct launched *agent = launch_find(lead->launch, host->agent);
 
     if (agent && !agent->ops->same_machine)
-        host->pid = NOBODYS_PID;
+        host->pid = ENTRY_FAR;
     if (!agent || !agent->ops->same_machine)
         return;
     host->pid = agent->pid;
@@ -106,10 +104,7 @@ static void sweep(struct lead *lead, const struct driver *d, uint64_t now_us)
     lead->sweep_us = now_us + SWEEP_US;
     keep_sweep(&keep, d);
     journal_tick(lead->journal);
-    if (now_us >= lead->keep_us) {
-        lead->keep_us = now_us + KEEP_US;
-        journal_keep(lead->journal, &lead->own);
-    }
+    journal_keep(lead->journal, &lead->own);
     tell_trouble(lead);
 }
 
@@ -155,6 +150,15 @@ static bool leads_still(struct lead *lead, bool other)
     return true;
 }
 
+/* Where locks do not hold between machines two drivers may have one term:
+ * DIR/driver names the one that leads. */
+static bool leads_instead(const struct lead *lead, const struct beacon *b)
+{
+    return b->term > lead->own.term ||
+           (b->term == lead->own.term &&
+            (b->machine != lead->own.machine || b->pid != lead->own.pid));
+}
+
 bool lead_look(struct lead *lead, uint64_t now_us)
 {
     struct beacon b;
@@ -170,7 +174,7 @@ bool lead_look(struct lead *lead, uint64_t now_us)
     if (!found || b.job != lead->own.job)
         return leads_still(lead, found);
     lead->stood = false;
-    return b.term <= lead->own.term || is_overtaken(lead, &b);
+    return !leads_instead(lead, &b) || is_overtaken(lead, &b);
 }
 
 bool lead_stood(struct lead *lead, uint64_t now_us)
@@ -213,6 +217,7 @@ hvd_status_t lead_open(struct lead *lead, const char *dir, struct memory *m,
                           .look_us = clock_now_us(),
                           .look_every_us = look_every_us};
     m->state.term = own->term;
+    m->state.machine = own->machine;
     HVD_TRY(journal_create(dir, m, &lead->journal));
     HVD_TRY(scout_create(dir, &lead->scout));
     HVD_TRY(beacon_write(dir, own));

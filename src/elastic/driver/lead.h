@@ -27,7 +27,7 @@ struct lead {
     uint64_t look_us, look_every_us; /* for another driver */
     bool stood; /* a look or a tick came late: this driver did not run, and
                    DIR/driver has not named it since */
-    uint64_t sweep_us, keep_us;   /* the next sweep; the next journal_keep() */
+    uint64_t sweep_us;            /* the next sweep */
     int error;                    /* of the journal; 0: it is written */
     bool replaced;                /* another driver has taken over */
     char sentence[WIRE_TEXT_MAX]; /* ... who */

@@ -334,6 +334,7 @@ static void configure(const struct loop *l, struct driver_config *c)
         .stall_shutdown_us = o->stall_shutdown_us,
         .driver_timeout_us = o->driver_timeout_us,
         .answers = o->job_dir != NULL,
+        .before_may_live = l->heir && l->heir->may_live,
         .connect_timeout_us = connect_timeout(o),
         .doubts = o->launcher != LAUNCHER_LOCAL,
         .encrypt_data = o->encrypt_data,

@@ -12,10 +12,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/machine.h"
 #include "base/proc.h"
 #include "base/stall.h"
 #include "elastic/driver/loop.h"
 #include "elastic/driver/loop_internal.h"
+
+_Static_assert((int)BEACON_LIST_MAX == (int)WIRE_ENDPOINTS_MAX,
+               "all that the network has");
 
 /* ---- which job it is ----------------------------------------------------- */
 
@@ -23,6 +27,8 @@ void loop_identify(struct loop *l, uint64_t now_us)
 {
     if (l->heir) {
         l->job = l->heir->memory.job.job;
+        if (l->heir->elsewhere) /* by that machine's clock */
+            l->heir->memory.job.started_us = now_us;
         l->started_us = l->heir->memory.job.started_us;
     } else {
         mac_random(&l->job, sizeof(l->job));
@@ -127,7 +133,8 @@ hvd_status_t loop_open_lead(struct loop *l)
     struct beacon own = {.job = l->job,
                          .term = l->driver.config.term,
                          .pid = getpid(),
-                         .started = proc_started(getpid())};
+                         .started = proc_started(getpid()),
+                         .machine = machine_id()};
     struct memory fresh = {0}, *m = l->heir ? &l->heir->memory : &fresh;
     hvd_status_t status = HVD_OK;
 
@@ -136,6 +143,8 @@ hvd_status_t loop_open_lead(struct loop *l)
     snprintf(own.endpoint, sizeof(own.endpoint), "%s", l->endpoint);
     snprintf(own.output_endpoint, sizeof(own.output_endpoint), "%s",
              l->output_endpoint);
+    memcpy(own.far, l->far_endpoints, sizeof(own.far));
+    memcpy(own.far_output, l->far_outputs, sizeof(own.far_output));
     if (!l->heir)
         status = remember_job(l, m);
     if (l->far_endpoints[0])
@@ -154,8 +163,9 @@ void loop_say_succession(const struct loop *l)
     const struct heir *heir = l->heir;
 
     log_init("hvd-elastic", l->options->log_level);
-    log_info("driver of term %" PRIu64 ", after that of process %" PRId64,
-             heir->term, heir->before.pid);
+    log_info("driver of term %" PRIu64 ", after that of process %" PRId64 "%s",
+             heir->term, heir->before.pid,
+             heir->elsewhere ? " on another machine" : "");
     if (heir->cut > 0)
         log_warn("%zu bytes of the journal are damaged -> left out", heir->cut);
 }

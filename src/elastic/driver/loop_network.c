@@ -169,7 +169,8 @@ static void end_before(struct loop *l, uint64_t now_us)
     const struct beacon *before = &l->heir->before;
     int fd;
 
-    if (l->before_ended || now_us - l->began_us < HANGS_US)
+    if (l->before_ended || now_us - l->began_us < HANGS_US ||
+        l->heir->elsewhere)
         return;
     l->before_ended = true;
     fd = before->pid > 0 ? proc_open((pid_t)before->pid, before->started) : -1;
@@ -207,15 +208,15 @@ uint64_t loop_listen_deadline(const struct loop *l)
     return l->n_held > 0 ? l->held_us : CLOCK_NEVER;
 }
 
-/* Agents on other machines call where the driver before was. Elsewhere than on
- * its machine, a successor would take all of them for lost, and they train. */
+/* Agents on other machines that do not see DIR call where the driver before
+ * was. Elsewhere a successor would take them for lost, and they train. */
 static hvd_status_t check_found(const struct loop *l,
                                 const struct interface *items, size_t n)
 {
     const struct memory *m = &l->heir->memory;
     struct loop_place place;
 
-    if (!m->places.control[0] || !driver_has_far_agents(m) ||
+    if (!m->places.control[0] || memory_all_see_dir(m) ||
         jobdir_life(l->options->job_dir) == JOBDIR_LIVES)
         return HVD_OK;
     for (size_t i = 0; i < n; i++) {
@@ -224,9 +225,9 @@ static hvd_status_t check_found(const struct loop *l,
             return HVD_OK;
     }
     return error_set(HVD_ERR_SYSTEM,
-                     "agents on other machines call at %.200s, which is not "
-                     "this machine: its driver runs where the one before did, "
-                     "or has its address",
+                     "agents that do not see the job's directory call at "
+                     "%.200s, which is not this machine: its driver runs where "
+                     "the one before did, or has its address",
                      m->places.control);
 }
 
@@ -306,7 +307,7 @@ hvd_status_t loop_choose_network(struct loop *l, const struct hosts *hosts)
 /* A successor starts agents before discovery has said anything. */
 hvd_status_t loop_inherit_network(struct loop *l, const struct memory *m)
 {
-    bool far = l->options->network_interface != NULL;
+    bool far = l->options->network_interface || l->heir->elsewhere;
 
     for (size_t i = 0; i < m->n_hosts && !far; i++)
         far = !local_has(&l->launch.local, m->hosts[i].name);

@@ -254,3 +254,30 @@ bool memory_entry(const struct memory *m, size_t at, struct entry *entry)
     }
     return true;
 }
+
+void memory_move_away(struct memory *m)
+{
+    for (size_t i = 0; i < m->n_hosts; i++) {
+        struct entry_host *host = &m->hosts[i];
+
+        host->sees_dir |= host->pid > 0; /* it was started with it */
+        if (host->agent != 0)
+            host->pid = ENTRY_FAR;
+        host->started = 0;
+    }
+    for (size_t i = 0; i < m->n_workers; i++)
+        m->workers[i].started = 0;
+}
+
+bool memory_all_see_dir(const struct memory *m)
+{
+    for (size_t i = 0; i < m->n_workers; i++) {
+        const struct entry_worker *w = &m->workers[i];
+        const struct entry_host *host = memory_host(m, w->host);
+
+        if (host && host->agent == w->agent && host->pid == ENTRY_FAR &&
+            !host->sees_dir)
+            return false;
+    }
+    return true;
+}

@@ -29,6 +29,14 @@ void memory_fini(struct memory *m);
 /* One more entry. False: out of memory, nothing changed. */
 bool memory_fold(struct memory *m, const struct entry *entry);
 
+/* The driver that wrote it down was on another machine: its pids are no pids
+ * here, and its own machine's agents are as far away as all others. */
+void memory_move_away(struct memory *m);
+
+/* All agents on other machines that run workers find a successor by
+ * DIR/driver. */
+bool memory_all_see_dir(const struct memory *m);
+
 /* NULL: there is none. Valid until the next fold. */
 const struct entry_host *memory_host(const struct memory *m, const char *name);
 const struct entry_slot *memory_slot(const struct memory *m, const char *host,

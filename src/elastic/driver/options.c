@@ -109,7 +109,7 @@ const struct options_row options_table[] = {
     {"resume", NULL, NULL, "DIR", TEXT(resume),
      "go on with a job whose driver died"},
     {"standby", NULL, NULL, "DIR", TEXT(standby),
-     "wait, and resume it by itself"},
+     "wait, here or elsewhere, and resume it"},
     {"take-over", NULL, NULL, NULL, KIND_FLAG, AT(take_over), 0, 0,
      "with --resume: its driver hangs"},
     {"check-build", NULL, NULL, NULL, KIND_CHECK_BUILD, 0, 0, 0,

@@ -162,7 +162,7 @@ void agent_set(struct driver *d, struct driver_host *host, uint64_t agent)
     agent_move(d, host, AGENT_STARTING);
     host->agent_since_us = host->agent_heard_us = d->now_us;
     host->wave = d->wave;
-    host->inherited = host->meddled = false;
+    host->inherited = host->meddled = host->sees_dir = false;
     if (d->next_agent <= agent)
         d->next_agent = agent + 1;
 }
@@ -248,18 +248,19 @@ static void answer_agent(struct driver *d, struct driver_host *host,
     a->u.stamp_us = stamp_us;
 }
 
-void on_agent_ping(struct driver *d, uint64_t agent, uint64_t n_alive,
-                   uint64_t stamp_us)
+void on_agent_ping(struct driver *d, const struct driver_event *ev)
 {
-    struct driver_host *host = host_of_agent(d, agent);
+    struct driver_host *host = host_of_agent(d, ev->u.agent.agent);
+    uint64_t n_alive = ev->u.agent.n_alive;
 
     if (!host)
         return;
     host->agent_heard_us = d->now_us;
+    host->sees_dir |= ev->u.agent.sees_dir;
     if (host->agent_phase == AGENT_STOPPING) /* that word was lost (M2) */
         agent_stop(d, host);
     else
-        answer_agent(d, host, stamp_us);
+        answer_agent(d, host, ev->u.agent.stamp_us);
     if (host->inherited && host->agent_phase != AGENT_STARTING)
         adopt_accounted(d, host, n_alive);
     if (host->agent_phase == AGENT_UP && n_alive < host->n_workers)

@@ -223,6 +223,9 @@ static int succeed_in(struct options *given, const char *dir)
 
     if (over)
         options_refuse(stderr, "%s", error_text());
+    else if (given->standby)
+        fprintf(stderr, "hvd-elastic: standing by for the driver of \"%s\"\n",
+                dir);
     while (!over && again) {
         uint64_t began_us = clock_now_us();
         struct heir heir;
