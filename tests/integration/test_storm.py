@@ -276,7 +276,7 @@ def stopped(stage):
 
 def forget(stage, step, *program):
     run = start(stage, N, "--forget", str(step), "--named", "--steps",
-                str(STEPS), *program, options=[
+                str(max(STEPS, step + 5)), *program, options=[
                     "--heartbeat-interval", "0.1", "--stall-check-time", "0.5",
                     "--stall-shutdown-time", "1"])
     ends_well(run, N)
