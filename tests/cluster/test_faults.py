@@ -453,8 +453,11 @@ def kill_of_an_agent(stage):
 
 @scenario
 def kill_of_a_worker(stage):
-    run = start(stage)
+    """The replacement comes, though the path to its host loses large packets:
+    SPAWN has the environment, and needs several packets."""
+    run = start(stage, options=("-x", "LONG=" + "x" * 4000))
     row = run.row(host="host2")
+    stage.cluster.narrow(clusters.DRIVER, 2)
     mark = run.mark()
     os.kill(run.pid(row), signal.SIGKILL)
     run.whole(3, mark, [row["worker"]])
