@@ -10,7 +10,7 @@
  *
  * Threads: the main thread (PDEATHSIG follows it). Owns a pidfd, a pipe and an
  * epoll fd: all closed when a run ends and in command_fini. The pipe of stderr
- * is kept until then: what a run leaves behind may write to it. */
+ * is kept until then, as processes that a run leaves behind may write to it. */
 #ifndef BASE_COMMAND_H
 #define BASE_COMMAND_H
 

@@ -22,7 +22,7 @@ struct program_failure {
 int program_exec(const char *path, char **sh_argv, char *const *envp,
                  struct program_failure *failure);
 
-/* Of an errno of execve(2), in the child: fills in `why`, if errno misleads. */
+/* The child calls this after execve(2): fills in `why`, if errno misleads. */
 void program_explain(const char *path, struct program_failure *failure);
 
 /* The sentence. In the parent. */

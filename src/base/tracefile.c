@@ -221,8 +221,8 @@ static size_t count_unwritten(const struct tracefile *f)
     return n;
 }
 
-/* Its server has forgotten the file: no write to it will ever succeed, and the
- * next part may. */
+/* The server has forgotten the file: no write to it will ever succeed, but one
+ * to the next part may. */
 static void leave_stale_part(struct tracefile *f)
 {
     char path[PATH_MAX];

@@ -1,6 +1,5 @@
-/* base/words.h - what another process prints on stderr, a client that starts an
- * agent, say, or a user's script: lines that a person can be shown, whatever
- * comes and however much of it.
+/* base/words.h - stderr of another process, a client that starts an agent or a
+ * user's script, as a bounded number of lines that can be shown.
  *
  * Pure. Threads: any. Memory: the caller's. */
 #ifndef BASE_WORDS_H

@@ -66,7 +66,7 @@ bool writer_has_room(struct writer *w, size_t n);
 /* Bytes that wait, with what is being taken. */
 size_t writer_pending(struct writer *w);
 
-/* Lines that wait, with those of what is being taken. */
+/* Lines of the records that wait and of the one that is being taken. */
 size_t writer_pending_lines(struct writer *w);
 
 /* The errno of the take that failed for good; 0: none has. */

@@ -79,7 +79,7 @@ static void keep(const char *line, void *text)
     strcat(text, "\n");
 }
 
-/* What a run leaves behind may print later, and is no reason for a signal. */
+/* A process that a run leaves behind may print later: no SIGPIPE ends it. */
 START_TEST(script_stderr_is_told_behind_its_name)
 {
     static char logged[1024];

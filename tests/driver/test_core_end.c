@@ -101,7 +101,7 @@ START_TEST(m14_released_member_that_stands_still_is_named)
 }
 END_TEST
 
-/* It was stopped before it heard RELEASE. */
+/* The worker was stopped before it heard RELEASE. */
 START_TEST(m14_done_member_that_stands_still_is_named)
 {
     struct fixture *f = fixture_create(.np = 2);

@@ -152,7 +152,7 @@ START_TEST(eventlog_that_nobody_reads_ends_all_the_same)
 }
 END_TEST
 
-/* What is written while nobody reads gets to the next reader. */
+/* Lines that are written while nobody reads get to the next reader. */
 START_TEST(eventlog_lacks_nothing_when_its_reader_starts_again)
 {
     static char text[4096];

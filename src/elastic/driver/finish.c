@@ -395,8 +395,8 @@ static void stop_static(struct driver *d)
     job_stop(d, 1, HVD_ERR_JOB_FAILED, buf);
 }
 
-/* It counts as finished: the job waits for its exit, and a person must know
- * why it does. */
+/* The worker counts as finished, so the job waits for its exit, and a person
+ * must know why. */
 static void name_silent(struct driver *d, struct driver_worker *w)
 {
     char buf[WIRE_TEXT_MAX];

@@ -528,7 +528,7 @@ static void correct_farewell(struct driver *d, struct driver_worker *w,
     w->kill_us = d->now_us + FAREWELL_US;
 }
 
-/* It was released, and lives. */
+/* A released worker lives. */
 static void on_epilogue(struct driver *d, struct driver_worker *w,
                         const struct msg_ping *ping)
 {

@@ -29,7 +29,7 @@
 
 enum {
     HOSTFILE_MAX = 4 << 20,
-    HOSTFILE_MS = 10000, /* for what a pipe brings */
+    HOSTFILE_MS = 10000, /* for the bytes of a pipe */
     NETWORK_MAX = 300,
     NAME_MS = 2000, /* for a name service's answer */
     DISCOVERY_US = 1000000,

@@ -182,7 +182,7 @@ bool worker_is_silent(const struct driver *d, const struct driver_worker *w)
             (d->withholds_us == 0 && is_overdue(d, w->heard_us)));
 }
 
-/* Its host is heard, so the host's network is not the reason. A worker that a
+/* The host is heard, so its network is not the reason. A worker that a
  * successor has not heard may have said goodbye to the driver before. */
 bool worker_stands_still(const struct driver *d, const struct driver_worker *w)
 {

@@ -10,8 +10,8 @@
  * error_text(). Of a variable that takes one of a few words. */
 int env_choose(const char *variable, const char *value);
 
-/* HVD_ERR_INVALID with the sentence. Of any variable: what depends on the
- * worker's machine, and HVD_ALGORITHM, are good here. */
+/* Takes any variable. HVD_ERR_INVALID with the sentence. HVD_ALGORITHM, and
+ * values that depend on the worker's machine, are not checked here. */
 hvd_status_t env_check(const char *variable, const char *value) HVD_MUST_CHECK;
 
 #endif

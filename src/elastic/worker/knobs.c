@@ -18,7 +18,7 @@
 
 enum { CHOICES_MAX = 8, CONGESTION_MAX = 16 /* TCP_CA_NAME_MAX */ };
 
-/* What its words mean, in the order of env_check.c. */
+/* The meaning of each word, in the order of env_check.c. */
 struct knob {
     const char *variable;
     int values[CHOICES_MAX];

@@ -12,7 +12,7 @@ static inline bool worker_in_generation(const struct worker_core *core)
            core->phase == WORKER_DONE;
 }
 
-/* One more action of this step, all zero but for its type. */
+/* Adds an action to this step, all zero but for its type. */
 struct worker_action *worker_act(struct worker_core *core,
                                  enum worker_action_type type);
 
@@ -26,7 +26,7 @@ void worker_send_ready(struct worker_core *core);
 void worker_send_held(struct worker_core *core);
 void worker_send_hello(struct worker_core *core, struct state_id id);
 
-/* The heartbeat: what stands, and PING. */
+/* Sends the heartbeat: the standing messages, and PING. */
 void worker_beat(struct worker_core *core, const struct worker_event *ev,
                  uint64_t now_us);
 

@@ -8,8 +8,8 @@
 
 #include "elastic/worker/core.h"
 
-/* Fills in what "sampled by the caller" says in struct worker_event, but for
- * `waiting`, `gone` and `settings`. */
+/* Fills in the sampled fields of struct worker_event, but for `waiting`, `gone`
+ * and `settings`. */
 void worker_sample(struct worker_event *ev, uint64_t now_us);
 
 #endif
