@@ -576,6 +576,23 @@ def driver_freezes_and_a_standby_on_another_machine_leads(stage):
 
 
 @scenario
+def standbys_on_two_machines(stage):
+    """One leads when the driver is killed, and the other when that one is."""
+    run, first = shared(stage)
+    second = succeed(stage, run, 2, "--standby", run.job_dir)
+    second.says("standing by")
+    pids = run.pids()
+    run.process.kill()
+    leads = clusters.wait("a driver", lambda: [
+        one for one in (first, second)
+        if any("goes on" in line for line in list(one.lines))],
+        stages.harness.PATIENCE_S)
+    equal(len(leads), 1, "drivers")
+    kill_on(run, leads[0].host, "hvd-elastic")
+    undisturbed(second if leads[0] is first else first, run, pids)
+
+
+@scenario
 def standby_that_a_host_would_not_find_leaves_the_job_alone(stage):
     """An agent does not see the job's directory: a driver where the one before
     was leads on."""

@@ -269,6 +269,30 @@ START_TEST(driver_elsewhere_whose_lock_is_free_has_ended)
 }
 END_TEST
 
+static void remove_lock(int pause)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/lock.1", dir);
+    if (pause == 3)
+        ck_assert_int_eq(unlink(path), 0);
+    touch_for_a_while(pause);
+}
+
+START_TEST(driver_elsewhere_whose_lock_was_removed_has_not_ended)
+{
+    struct heir heir = drive_elsewhere(remove_lock);
+    bool ended;
+
+    lock_elsewhere();
+    ck_assert_int_eq(jobdir_await(dir, &heir, &ended), HVD_OK);
+    ck_assert_int_ge(n_pauses, 30 + 19);
+    kill(locker, SIGKILL);
+    ck_assert_int_eq(waitpid(locker, NULL, 0), locker);
+    heir_fini(&heir);
+}
+END_TEST
+
 START_TEST(driver_elsewhere_that_lives_is_not_replaced_by_resume)
 {
     struct heir heir = drive_elsewhere(touch);
@@ -331,6 +355,7 @@ int main(void)
     tcase_add_test(tc, standby_without_a_journal_is_refused);
     tcase_add_test(tc, driver_elsewhere_is_waited_for_until_it_is_silent);
     tcase_add_test(tc, driver_elsewhere_whose_lock_is_free_has_ended);
+    tcase_add_test(tc, driver_elsewhere_whose_lock_was_removed_has_not_ended);
     tcase_add_test(tc, driver_elsewhere_that_lives_is_not_replaced_by_resume);
     tcase_add_test(tc, driver_elsewhere_that_is_silent_is_replaced_by_resume);
     tcase_add_test(tc, nobody_elsewhere_is_known_by_a_number);

@@ -169,6 +169,14 @@ struct watch {
     bool moves;      /* it was seen to live */
 };
 
+/* A cleaner may have removed the file: its driver makes it again. */
+static bool has_lock_file(const char *dir, uint64_t term)
+{
+    char path[PATH_MAX];
+
+    return lock_path(dir, term, path) == HVD_OK && access(path, F_OK) == 0;
+}
+
 /* Looks are counted, and no time: this process may have stood still, or the
  * file server may not have answered. */
 static hvd_status_t look_away(const char *dir, const struct beacon *b,
@@ -186,7 +194,7 @@ static hvd_status_t look_away(const char *dir, const struct beacon *b,
     w->seen = *b;
     w->n_alike++;
     w->held |= locked;
-    w->ends = w->held && !locked;
+    w->ends = w->held && !locked && has_lock_file(dir, b->term);
     return HVD_OK;
 }
 
