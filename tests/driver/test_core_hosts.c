@@ -106,6 +106,40 @@ START_TEST(m5_host_that_another_does_not_reach_goes_as_a_whole)
 }
 END_TEST
 
+/* Large packets to and from a are lost. The first generation shows one pair
+ * alone, so the younger host goes; a goes when the next pair has it, too. And b
+ * has to reach c, which is in use, not a. */
+START_TEST(m5_host_that_a_removed_one_did_not_reach_goes)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1);
+    const struct driver_host *hosts;
+
+    f->driver.config.doubts = true;
+    run(f, "a:1 b:1 c:1");
+    hosts = f->driver.hosts;
+    at(f, 10, lost("w1", 1, "1"));
+    at(f, 20, ready_lost("w1 w2 w3"));
+    expect_part(f, "doubt: b\n");
+    at(f, 2100, agent_apart("b"));
+    expect_part(f, "assign 2: w1 w3\n");
+    at(f, 2110, commits("w1 w3"));
+    at(f, 2200, killed("w2"));
+    at(f, 5000, lost("w1", 2, "1"));
+    at(f, 5010, ready_lost("w1 w3"));
+    expect_part(f, "doubt: a\n");
+    at(f, 7000, agent_apart("a"));
+    expect_part(f, "assign 3: w3\n");
+    at(f, 7100, killed("w1"));
+    forget(f);
+    pass(f, 12400);
+    expect(f, "doubt: b\n");
+    ck_assert_uint_eq(hosts[1].doubted_by, hosts[2].agent);
+    at(f, 12500, agent_up("b"));
+    expect(f, "spawn: w4@b:0\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* The cable of a: it accuses one, two accuse it. It goes, though it is the
  * oldest. */
 START_TEST(m5_host_that_most_accuse_goes)
@@ -412,6 +446,7 @@ int main(void)
     tcase_add_test(tcase, m11_blacklist_with_cooldown_comes_back);
     tcase_add_test(tcase, an_empty_answer_counts_when_it_is_repeated);
     tcase_add_test(tcase, m5_host_that_another_does_not_reach_goes_as_a_whole);
+    tcase_add_test(tcase, m5_host_that_a_removed_one_did_not_reach_goes);
     tcase_add_test(tcase, m5_host_that_most_accuse_goes);
     tcase_add_test(tcase, m5_hosts_that_reach_each_other_go_on_at_once);
     tcase_add_test(tcase, m5_hosts_whose_agents_say_nothing_go_on);

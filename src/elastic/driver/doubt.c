@@ -68,25 +68,39 @@ static bool quarrel_of(struct driver *d, size_t i, struct quarrel *q)
            q->of->agent_phase == AGENT_UP;
 }
 
-static bool said_before(struct driver *d, size_t i, const struct quarrel *q)
+/* The other host of that quarrel, or NULL if this one has no part in it. */
+static const struct driver_host *opponent(struct driver *d, size_t i,
+                                          const struct driver_host *host)
 {
-    struct quarrel earlier;
+    struct quarrel q;
 
+    if (!quarrel_of(d, i, &q))
+        return NULL;
+    return q.by == host ? q.of : q.of == host ? q.by : NULL;
+}
+
+static bool is_known(struct driver *d, size_t i, const struct driver_host *host,
+                     const struct driver_host *other)
+{
     for (size_t k = 0; k < i; k++)
-        if (quarrel_of(d, k, &earlier) && earlier.by == q->by &&
-            earlier.of == q->of)
+        if (opponent(d, k, host) == other)
             return true;
     return false;
 }
 
-/* The workers of so many other hosts have accused some of this one. */
-static size_t count_accusers(struct driver *d, const struct driver_host *host)
+/* So many other hosts and this one have lost each other: their workers quarrel
+ * now, or the other host was removed before and has yet to reach this one. */
+static size_t count_losses(struct driver *d, const struct driver_host *host)
 {
-    struct quarrel q;
+    const struct driver_host *other;
     size_t n = 0;
 
-    for (size_t i = 0; i < d->n_accused; i++)
-        n += quarrel_of(d, i, &q) && q.of == host && !said_before(d, i, &q);
+    for (size_t i = 0; i < d->n_accused; i++) {
+        other = opponent(d, i, host);
+        n += other && !is_known(d, i, host, other);
+    }
+    for (size_t i = 0; i < d->n_hosts; i++)
+        n += d->hosts[i].doubted_by == host->agent && !d->hosts[i].awaited;
     return n;
 }
 
@@ -108,12 +122,12 @@ static bool is_needed(const struct driver *d, const struct driver_host *host)
 }
 
 /* Which of two hosts goes if they do not reach each other? The one without
- * which the state is still held; then the one that more hosts have accused;
- * then the one with fewer workers; then the younger. */
+ * which the state is still held; then the one that has lost more hosts; then
+ * the one with fewer workers; then the younger. */
 static bool goes_first(struct driver *d, const struct driver_host *a,
                        const struct driver_host *b)
 {
-    size_t n_a = count_accusers(d, a), n_b = count_accusers(d, b);
+    size_t n_a = count_losses(d, a), n_b = count_losses(d, b);
     uint64_t old_a, old_b;
 
     if (is_needed(d, a) != is_needed(d, b))
@@ -143,17 +157,21 @@ static void ask_about(struct driver *d, const struct quarrel *q)
     goes->doubt_us = d->now_us + answer_limit(d) + ANSWER_SLACK_US;
 }
 
-/* The host that most have accused is asked about first: the quarrels of others
- * with it need no question of their own. */
+/* The quarrel of the host that has lost most others is asked about first: its
+ * other quarrels need no question of their own. */
 static bool ask_next(struct driver *d)
 {
     struct quarrel q, worst = {NULL, NULL};
+    size_t n, most = 0;
 
     for (size_t i = 0; i < d->n_accused; i++) {
         if (!quarrel_of(d, i, &q) || q.by->awaited || q.of->awaited)
             continue;
-        if (!worst.of || count_accusers(d, q.of) > count_accusers(d, worst.of))
+        n = later_of(count_losses(d, q.of), count_losses(d, q.by));
+        if (n > most) {
             worst = q;
+            most = n;
+        }
     }
     if (worst.of)
         ask_about(d, &worst);
@@ -278,12 +296,36 @@ void doubt_answered(struct driver *d, struct driver_host *host)
     tell_apart(d, host, rest_us, why);
 }
 
+static bool is_in_use(const struct driver_host *host)
+{
+    return host->agent_phase == AGENT_UP && host->doubted_by == 0 &&
+           host->n_workers > 0;
+}
+
+/* The host that this one must reach to be used again. If that one is in doubt
+ * itself, a host in use takes its place. NULL: there is none. */
+static struct driver_host *partner_of(struct driver *d,
+                                      const struct driver_host *host)
+{
+    struct driver_host *other = host_of_agent(d, host->doubted_by);
+
+    if (!other || other->doubted_by == 0)
+        return other;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (is_in_use(&d->hosts[i]))
+            return &d->hosts[i];
+    return NULL;
+}
+
 void doubt_tick(struct driver *d, struct driver_host *host)
 {
+    const struct driver_host *other;
+
     if (host->doubt_us == 0 || d->now_us < host->doubt_us)
         return;
-    if (host->awaited)
+    other = partner_of(d, host);
+    if (host->awaited || !other)
         doubt_end(d, host); /* no answer: heartbeats judge the two */
     else
-        ask_doubt(d, host, 0);
+        doubt(d, host, other, 0);
 }
