@@ -277,7 +277,7 @@ static int take_slowly(struct writer *writer, void *arg, const char *bytes,
     (void)bytes;
     (void)n;
     for (int i = 0; i < 70; i++) {
-        poll(NULL, 0, 50);
+        poll(NULL, 0, 100);
         writer_moved(writer);
     }
     return writer_stopped(writer) ? ETIMEDOUT : 0;
@@ -292,7 +292,7 @@ START_TEST(writer_that_moves_is_waited_for)
 
     ck_assert_int_eq(writer_create(&config, &w), HVD_OK);
     ck_assert(put("a"));
-    ck_assert(writer_destroy(w, 3000, LONG_MS, &error));
+    ck_assert(writer_destroy(w, 6000, LONG_MS, &error));
     ck_assert_int_eq(error, 0);
 }
 END_TEST

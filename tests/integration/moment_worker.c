@@ -235,7 +235,7 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     if (options.moment == DONE) {
         go_ahead(&seen.done);
         if (!chosen())
-            sleep_us(options.delay_us);
+            await("go"); /* the driver knows of the death */
     }
     return HVD_OK;
 }

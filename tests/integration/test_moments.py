@@ -297,6 +297,8 @@ def between_the_last_commit_and_done_when_others_are(stage, rank):
 def while_done(stage, rank):
     """Others still train when the victim, done, dies: they all finish anew."""
     play = Play(stage, "done", "--rank", str(rank), "--delay-us", "50000")
+    play.dead()
+    stage.file("go", "")
     play.ends()
     check(play.run.formed()["generation"] > 1, "a second generation")
 
