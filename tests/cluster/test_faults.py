@@ -360,7 +360,7 @@ def cut_host_ends_by_itself(stage):
 
 def draw(chance, cluster):
     """(what is done to a host, how it is undone)"""
-    i, j = chance.sample((1, 2, 3), 2)
+    i = chance.choice((2, 3))
     return chance.choice((
         (lambda: cluster.cut(i), lambda: cluster.heal(i)),
         (lambda: cluster.blackhole(i), lambda: cluster.heal(i)),
@@ -383,7 +383,8 @@ def kill_some(cluster, i, program):
 
 @scenario
 def one_after_the_other(stage):
-    """Whatever comes; host1 always has the state, but when it is hit."""
+    """Whatever comes. The next may come before the driver knows of the last,
+    so host1, which has the state, is spared: else nobody might have it."""
     seed = int(os.environ.get("HVD_TEST_SEED", time.time_ns() % 10**6))
     stage.note("HVD_TEST_SEED=%d" % seed)
     chance = random.Random(seed)
