@@ -115,10 +115,11 @@ END_TEST
 
 START_TEST(beacon_that_is_not_whole_is_refused)
 {
-    static const char *const texts[] = {
-        "", "job 1", "job x\nterm 1\n",
+    static const char without_end[] =
         "job 1\nterm 1\npid 1\nstarted 1\nmachine 1\ncontrol a\noutput b\n"
-        "far -\nfar-output -\n"};
+        "far -\nfar-output -\n";
+    static const char *const texts[] = {"", "job 1", "job x\nterm 1\n",
+                                        without_end};
     struct beacon b;
 
     write_file(texts[_i]);

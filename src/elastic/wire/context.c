@@ -45,7 +45,7 @@ static void *wait_for_end(void *lock)
 static hvd_status_t explain(int error)
 {
     static const struct {
-        int resource;
+        unsigned resource;
         const char *option;
     } memory[] = {{RLIMIT_DATA, "-d"}, {RLIMIT_AS, "-v"}};
     struct rlimit limit = {0};
