@@ -4,9 +4,9 @@
  * It runs in its own process group with stdin /dev/null, stdout and stderr a
  * pipe, PDEATHSIG KILL; lines of stderr are logged behind the option's name. At
  * its deadline the whole group is killed and reaped. Output above 4 MiB is an
- * error. One run at a time; one that does not
- * end when it is killed (it waits in the kernel, for a file system that does
- * not answer) is left behind for a new one, and reaped when it ends.
+ * error. One run at a time; one that does not end when it is killed (it waits
+ * in the kernel, for a file system that does not answer) is left behind for a
+ * new one, and reaped when it ends.
  *
  * Threads: the main thread (PDEATHSIG follows it). Owns a pidfd, a pipe and an
  * epoll fd: all closed when a run ends and in command_fini. The pipe of stderr

@@ -20,14 +20,21 @@ struct worker_action *worker_act(struct worker_core *core,
     return a;
 }
 
-struct message *worker_send(struct worker_core *core, enum message_type type)
+static void begin_message(const struct worker_core *core,
+                          enum message_type type, struct message *m)
 {
-    struct message *m = &worker_act(core, WORKER_ACT_SEND)->u.message;
-
+    memset(m, 0, sizeof(*m));
     m->type = type;
     m->job = core->config.job;
     m->term = core->term;
     m->worker = core->config.worker;
+}
+
+struct message *worker_send(struct worker_core *core, enum message_type type)
+{
+    struct message *m = &worker_act(core, WORKER_ACT_SEND)->u.message;
+
+    begin_message(core, type, m);
     return m;
 }
 
@@ -163,11 +170,7 @@ void worker_beat(struct worker_core *core, const struct worker_event *ev,
 
 void worker_hello(const struct worker_core *core, struct message *m)
 {
-    memset(m, 0, sizeof(*m));
-    m->type = MSG_HELLO;
-    m->job = core->config.job;
-    m->term = core->term;
-    m->worker = core->config.worker;
+    begin_message(core, MSG_HELLO, m);
     m->u.hello = core->config.hello;
     if (core->verdict == WORKER_RELEASED)
         say_where(core, core->done.id, &m->u.hello.where);
@@ -175,11 +178,7 @@ void worker_hello(const struct worker_core *core, struct message *m)
 
 bool worker_goodbye(const struct worker_core *core, struct message *m)
 {
-    memset(m, 0, sizeof(*m));
-    m->type = MSG_PING;
-    m->job = core->config.job;
-    m->term = core->term;
-    m->worker = core->config.worker;
+    begin_message(core, MSG_PING, m);
     m->u.ping.phase = (uint8_t)core->phase;
     m->u.ping.generation = core->generation;
     m->u.ping.fence = core->fence;
