@@ -29,6 +29,10 @@ static const struct call {
     {"process_vm_readv", SYS_process_vm_readv},
     {"pidfd_open", SYS_pidfd_open},
     {"close_range", SYS_close_range},
+    {"waitid", SYS_waitid},
+    {"prlimit64", SYS_prlimit64},
+    {"accept4", SYS_accept4},
+    {"sched_setscheduler", SYS_sched_setscheduler},
 };
 
 static int number_of(const char *name)

@@ -322,6 +322,22 @@ def whole_job_without_process_vm_readv(stage):
 
 
 @scenario
+def whole_job_without_prlimit64(stage):
+    if filters_work(stage):
+        all_are_limited(stage, forbid(stage, "--eperm prlimit64").split())
+
+
+@scenario
+def worker_without_accept4_says_so(stage):
+    """libzmq would abort it, and others would wait for it."""
+    if filters_work(stage):
+        run = start(stage, limited(stage, "true", "", forbid(stage, "accept4")))
+        run.ends(1)
+        check([line for line in run.lines if "hvd_init: system call accept4: "
+               "Function not implemented -> " in line], "is not said")
+
+
+@scenario
 def whole_job_without_close_range(stage):
     """An old kernel, or an old container runtime."""
     for how in ("", "--eperm ") if filters_work(stage) else ():
@@ -403,6 +419,9 @@ def whole_job_that_cannot_start(stage):
         ends_at_once(stage, forbid(stage, "pidfd_open").split(), "pidfd_open")
         ends_at_once(stage, forbid(stage, "memfd_create").split(),
                      "memfd_create")
+        for call in "waitid", "accept4", "sched_setscheduler":
+            ends_at_once(stage, forbid(stage, "--eperm " + call).split(),
+                         "system call %s: Operation not permitted" % call)
 
 
 @scenario

@@ -13,6 +13,7 @@
 #include <zmq.h>
 
 #include "base/array.h"
+#include "base/calls.h"
 #include "base/error.h"
 #include "base/mac.h"
 #include "base/thread.h"
@@ -97,6 +98,7 @@ hvd_status_t wire_context_create(struct wire_context **context_p)
     if (!context)
         return error_set(HVD_ERR_NOMEM, "no memory for a ZeroMQ context");
     HVD_TRY_GOTO(mac_init(), free_context);
+    HVD_TRY_GOTO(calls_check_sockets(), free_context);
     HVD_TRY_GOTO(try_threads(), free_context);
     context->zmq = zmq_ctx_new();
     if (!context->zmq || !start_threads(context->zmq)) {
