@@ -395,6 +395,21 @@ START_TEST(m14_program_that_never_becomes_ready_is_tried_twice)
 }
 END_TEST
 
+/* With a script other hosts may come. */
+START_TEST(m14_worker_that_asks_to_leave_has_not_failed)
+{
+    struct fixture *f = fixture_create(.np = 1, .script = _i == 1);
+
+    at(f, 0, hosts("a:1"));
+    at(f, 10, hello("w1"));
+    at(f, 20, drain_me("w1"));
+    forget(f);
+    at(f, 30, exited("w1", 0));
+    expect(f, _i == 1 ? "" : "stop agent: a\nfinish 1: every slot is closed\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* One never calls: the others go on without it. */
 START_TEST(m6_start_timeout_lets_fewer_begin)
 {
@@ -472,6 +487,8 @@ int main(void)
                    m14_program_that_is_missing_is_waited_for_with_a_script);
     tcase_add_loop_test(
         tcase, m14_program_that_never_becomes_ready_is_tried_twice, 0, 2);
+    tcase_add_loop_test(tcase, m14_worker_that_asks_to_leave_has_not_failed, 0,
+                        2);
     tcase_add_test(tcase, m6_start_timeout_lets_fewer_begin);
     tcase_add_test(tcase, m11_program_that_has_called_can_be_started);
     tcase_add_test(tcase, m11_agent_that_hangs_at_its_start_is_given_up);

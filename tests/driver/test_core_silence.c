@@ -84,6 +84,24 @@ START_TEST(who_stays_silent_is_given_up)
 }
 END_TEST
 
+/* The network is away for less than --heartbeat-timeout. Agents and w3 are
+ * heard at once, w1 and w2 when they have dialled again. */
+START_TEST(outage_that_nobody_was_overdue_in_counts)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "a b c");
+    pass(f, 1800);
+    silence(f, "a b");
+    f->silent_host[0] = '\0';
+    pass(f, 3500);
+    silence(f, "");
+    pass(f, 20000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 /* Host b goes silent again and again, so that most are. Host c, which is dead,
  * has no longer for that. */
 START_TEST(hosts_that_flap_do_not_spare_a_dead_one)
@@ -313,6 +331,7 @@ int main(void)
 
     tcase_add_test(tc, all_silent_at_once_lose_nobody);
     tcase_add_test(tc, most_silent_at_once_lose_nobody);
+    tcase_add_test(tc, outage_that_nobody_was_overdue_in_counts);
     tcase_add_test(tc, hosts_that_flap_do_not_spare_a_dead_one);
     tcase_add_test(tc, who_stays_silent_is_given_up);
     tcase_add_test(tc, most_silent_for_driver_timeout_are_given_up);

@@ -113,6 +113,26 @@ START_TEST(others_are_waited_for_when_the_first_holder_has_called)
 }
 END_TEST
 
+/* Their agents have said hello and were cut off before they told of them. */
+START_TEST(holders_whose_agents_were_cut_off_are_waited_for)
+{
+    struct fixture *f = trains(ALL);
+
+    succeed(f, 1000, 0);
+    at(f, 1100, agent_up("a"));
+    at(f, 1100, agent_up("b"));
+    forget(f);
+    strcpy(f->silent_host, "a b");
+    pass(f, 60000);
+    f->silent_host[0] = '\0';
+    agent_back(f, 60100, "a", 1, "w1@0 w2@1");
+    agent_back(f, 60100, "b", 2, "w3@0 w4@1");
+    greets(f, 60200, ALL, training(1, 4));
+    expect(f, "note: driver of term 4: generation 1 goes on\n");
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(others_are_not_waited_for_for_long)
 {
     struct fixture *f = trains(ALL);
@@ -180,6 +200,7 @@ int main(void)
     tcase_add_test(tc, failed_start_that_is_told_again_ends_no_job);
     tcase_add_test(tc, failed_start_of_all_that_are_known_ends_no_job);
     tcase_add_test(tc, others_are_waited_for_when_the_first_holder_has_called);
+    tcase_add_test(tc, holders_whose_agents_were_cut_off_are_waited_for);
     tcase_add_test(tc, others_are_not_waited_for_for_long);
     tcase_add_test(tc, nobody_is_given_up_as_long_as_nobody_has_called);
     tcase_add_test(tc, who_does_not_come_is_given_up_when_others_have);

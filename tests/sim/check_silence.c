@@ -108,6 +108,8 @@ static void forgive_driver(struct sim *s)
     uint64_t us = s->stalled_until_us > s->slow_until_us ? s->stalled_until_us
                                                          : s->slow_until_us;
 
+    if (us >= s->together_us)
+        s->together_us = s->now_us;
     if (us >= s->in_context_us)
         s->in_context_us = s->now_us;
     if (us >= s->state_heard_us)

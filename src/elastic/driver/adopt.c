@@ -476,6 +476,13 @@ static bool has_yet_to_tell(const struct driver *d,
            d->now_us - host->agent_heard_us <= d->config.heartbeat_timeout_us;
 }
 
+/* It has yet to call, or was cut off before it could tell whom it runs. */
+static bool is_awaited(const struct driver_host *host)
+{
+    return host->inherited && (host->agent_phase == AGENT_STARTING ||
+                               host->agent_phase == AGENT_UP);
+}
+
 /* true: agents have yet to tell, and are heard out, as one of those that they
  * run may hold the state. */
 static bool give_up_agents(struct driver *d, bool patient, bool spare,
@@ -486,13 +493,12 @@ static bool give_up_agents(struct driver *d, bool patient, bool spare,
     for (size_t i = 0; i < d->n_hosts; i++) {
         struct driver_host *host = &d->hosts[i];
 
-        if (host->agent_phase == AGENT_STARTING && host->inherited) {
-            if (spare) {
-                awaited = true;
-                continue;
-            }
-            give_up_agent(d, host, how);
+        if (spare && is_awaited(host)) {
+            awaited = true;
+            continue;
         }
+        if (host->agent_phase == AGENT_STARTING && host->inherited)
+            give_up_agent(d, host, how);
         if (patient && has_yet_to_tell(d, host))
             awaited = true;
         else

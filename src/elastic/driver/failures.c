@@ -348,10 +348,28 @@ static bool cannot_begin(const struct driver *d)
     return n_open < d->config.min_np;
 }
 
-/* It has been started, and nowhere become ready. */
+/* A worker there has asked to leave. */
+static bool is_left(const struct driver *d, const struct driver_host *host)
+{
+    for (uint32_t i = 0; i < host->n_slots; i++) {
+        const struct driver_slot *s = driver_slot(d, host, i);
+
+        if (s && s->closed)
+            return true;
+    }
+    return false;
+}
+
+/* The program has been started, no worker became ready, and each slot was
+ * closed by a failure: a worker that asks to leave has not failed. */
 static bool fails_by_itself(const struct driver *d)
 {
-    return d->spawned_once && !d->layout_known;
+    if (!d->spawned_once || d->layout_known)
+        return false;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (is_left(d, &d->hosts[i]))
+            return false;
+    return true;
 }
 
 /* Hosts that discovery may list are waited for, but not if the program fails by
@@ -368,6 +386,6 @@ const char *failures_verdict(const struct driver *d)
         return NULL;
     if (strict)
         return "every host is blacklisted";
-    return d->layout_known ? "every slot is closed"
-                           : "no worker became ready to train";
+    return fails_by_itself(d) ? "no worker became ready to train"
+                              : "every slot is closed";
 }

@@ -45,11 +45,14 @@ static bool is_overdue(const struct driver *d, uint64_t heard_us)
 }
 
 /* When the first worker of a host that is cut off is overdue, the others have
- * been quiet for that long as well. */
+ * been quiet for that long as well. While the driver withholds its judgement,
+ * a message must show that a worker is there: its host may be heard first. */
 static bool is_heard(const struct driver *d, const struct driver_worker *w)
 {
-    return since(d, w->heard_us) <= quiet_limit(d) ||
-           (!is_quiet(d, &d->hosts[w->host]) && !is_overdue(d, w->heard_us));
+    if (since(d, w->heard_us) <= quiet_limit(d))
+        return true;
+    return d->withholds_us == 0 && !is_quiet(d, &d->hosts[w->host]) &&
+           !is_overdue(d, w->heard_us);
 }
 
 /* A worker that is heard has a state, on another host than `but`; or there is
@@ -73,10 +76,16 @@ static bool state_is_heard(const struct driver *d,
     return !held;
 }
 
-/* Hosts whose agents are up, and how many of them are quiet. */
+/* Hosts whose agents are up; how many of them are quiet; and of how many the
+ * agent is, even if their workers are heard. */
 struct census {
-    size_t n_hosts, n_quiet;
+    size_t n_hosts, n_quiet, n_mute;
 };
+
+static bool are_most(size_t n, const struct census *c)
+{
+    return n > 1 && 2 * n > c->n_hosts;
+}
 
 static struct census take_census(const struct driver *d)
 {
@@ -86,6 +95,7 @@ static struct census take_census(const struct driver *d)
         if (d->hosts[i].agent_phase == AGENT_UP) {
             c.n_hosts++;
             c.n_quiet += is_quiet(d, &d->hosts[i]);
+            c.n_mute += since(d, d->hosts[i].agent_heard_us) > quiet_limit(d);
         }
     return c;
 }
@@ -126,22 +136,33 @@ uint64_t return_limit(const struct driver *d)
     return RETURN_US + d->config.heartbeat_timeout_us;
 }
 
-/* Some hosts are heard later than others: TCP sends again, and agents and
- * workers dial again, after pauses about as long as the time before. */
-static void end(struct driver *d)
+static void tell_end(struct driver *d, uint64_t lasted_us)
 {
-    uint64_t lasted_us = since(d, d->withholds_us) + quiet_limit(d);
-    uint64_t most_us = return_limit(d);
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    d->patience_us = d->now_us;
-    d->spared_us = d->now_us +
-                   (2 * lasted_us < most_us ? 2 * lasted_us : most_us);
     text_add(&t, "hosts are heard again after ");
     text_seconds(&t, lasted_us - lasted_us % 1000000);
     text_add(&t, " -> a host that stays silent is given up");
     record_warning(d, buf);
+}
+
+/* Some hosts are heard later than others: TCP sends again, and agents and
+ * workers dial again, after pauses about as long as the time before. An outage
+ * that ended before anybody was overdue counts, but not one after the other;
+ * agents that stay silent were stopped. */
+static void end(struct driver *d, const struct census *c)
+{
+    uint64_t lasted_us = since(d, d->withholds_us) + quiet_limit(d);
+    uint64_t most_us = return_limit(d);
+
+    if (d->withheld || (!are_most(c->n_mute, c) && d->now_us >= d->spared_us))
+        d->spared_us = d->now_us +
+                       (2 * lasted_us < most_us ? 2 * lasted_us : most_us);
+    if (!d->withheld)
+        return;
+    d->patience_us = d->now_us;
+    tell_end(d, lasted_us);
 }
 
 static void begin(struct driver *d, const struct census *c, bool most)
@@ -153,11 +174,11 @@ static void begin(struct driver *d, const struct census *c, bool most)
 void silence_tick(struct driver *d)
 {
     struct census c = take_census(d);
-    bool most = c.n_quiet > 1 && 2 * c.n_quiet > c.n_hosts;
+    bool most = are_most(c.n_quiet, &c);
 
     if (!most && state_is_heard(d, NULL)) {
-        if (d->withheld)
-            end(d);
+        if (d->withholds_us != 0)
+            end(d, &c);
         d->withheld = false;
         d->withholds_us = 0;
         return;
