@@ -322,6 +322,12 @@ def whole_job_without_process_vm_readv(stage):
 
 
 @scenario
+def whole_job_without_a_working_directory(stage):
+    """Somebody has removed it, and nothing that is given is relative to it."""
+    all_are_limited(stage, limits("cd $(mktemp -d)\nrmdir $PWD"))
+
+
+@scenario
 def whole_job_without_prlimit64(stage):
     if filters_work(stage):
         all_are_limited(stage, forbid(stage, "--eperm prlimit64").split())

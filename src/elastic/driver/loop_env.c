@@ -7,12 +7,14 @@
  * own, without what is true of this machine, user or session only.
  *
  * Memory: the two texts, the loop's. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "elastic/driver/loop_internal.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/env_check.h"
@@ -225,6 +227,15 @@ hvd_status_t loop_pack_env(struct loop *l)
 
 /* ---- the program --------------------------------------------------------- */
 
+/* An agent on this machine inherits what is left of it, as its workers do. */
+static void lack_directory(struct loop *l)
+{
+    log_warn("the working directory: %s -> workers begin without one: relative "
+             "paths may fail, and ssh begins in the home directory",
+             strerror(errno));
+    l->cwd[0] = '\0';
+}
+
 hvd_status_t loop_pack_program(struct loop *l)
 {
     const struct options *o = l->options;
@@ -247,7 +258,7 @@ hvd_status_t loop_pack_program(struct loop *l)
     if (l->heir) /* it may not be there just now */
         memcpy(l->cwd, l->heir->memory.job.cwd, sizeof(l->cwd));
     else if (!getcwd(l->cwd, sizeof(l->cwd)))
-        return error_errno("cannot tell the working directory");
+        lack_directory(l);
     return HVD_OK;
 }
 

@@ -156,7 +156,7 @@ static int go_on(struct options *given, const char *dir, struct heir *heir,
     const struct entry_job *job = &heir->memory.job;
     struct hosts known = {0};
     struct options options;
-    bool rooted = chdir(job->cwd) == 0;
+    bool rooted = !job->cwd[0] || chdir(job->cwd) == 0; /* it had none */
     int exit_status = 1;
 
     if (!rooted && a->n == 0)
@@ -276,12 +276,13 @@ static bool is_same_line(const struct options *o, const struct entry_job *job)
     char here[PATH_MAX];
     int i = 0;
 
+    if (!getcwd(here, sizeof(here)))
+        here[0] = '\0'; /* removed: the job has noted none, either */
     while (i < o->argc && word < end && strcmp(o->argv[i], word) == 0) {
         word += strlen(word) + 1;
         i++;
     }
-    return i == o->argc && word == end && getcwd(here, sizeof(here)) &&
-           strcmp(here, job->cwd) == 0;
+    return i == o->argc && word == end && strcmp(here, job->cwd) == 0;
 }
 
 static bool goes_on(const struct options *o, const char *dir,
