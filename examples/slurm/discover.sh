@@ -12,8 +12,8 @@
 # A node that is being drained runs its jobs to their end, so that is until when it
 # may be used (drain=SECONDS); one that is down is left out. One that only does not
 # answer slurmctld is listed: hvd-elastic knows sooner and better whether it is there.
-# Exit status 1: no answer, the hosts of before are still the best that is known. So
-# it is when the job is over.
+# Exit status 1: no answer, the hosts of before are still the best that is known; 2:
+# there is no such job, or it is over.
 #
 # Not SLURM_JOB_NODELIST, which is what it was when the job began.
 set -u
@@ -35,7 +35,15 @@ else
     ids=${SLURM_JOB_ID:?is not set: not inside salloc or sbatch}
 fi
 [ -n "$ids" ] || exit 0
-jobs=$(for id in $ids; do ask scontrol show job -d "$id" || exit 1; done) || exit 1
+jobs=$(for id in $ids; do
+    ask scontrol show job -d "$id" 2>&1 || exit 1
+done) || {
+    printf '%s\n' "$jobs" >&2
+    case $jobs in
+    *"Invalid job id"*) [ -n "${HVD_SLURM_JOB_NAME:-}" ] || exit 2 ;;
+    esac
+    exit 1
+}
 
 if [ -z "${HVD_SLURM_JOB_NAME:-}" ]; then
     state=$(printf '%s\n' "$jobs" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p')
@@ -44,7 +52,7 @@ if [ -z "${HVD_SLURM_JOB_NAME:-}" ]; then
         OUT_OF_MEMORY | PREEMPTED | REVOKED | TIMEOUT)
         echo "job $ids (SLURM_JOB_ID) is over: $state -> on this machine alone:" \
             "-H localhost:N" >&2
-        exit 1
+        exit 2
         ;;
     esac
 fi

@@ -192,6 +192,7 @@ hvd_status_t command_start(struct command *c, uint64_t now_us)
     c->out_fd = out[0];
     c->error_fd = err[0];
     c->n_output = 0;
+    c->wait_status = 0;
     c->eof = c->exited = c->killed = c->too_long = false;
     if (c->pid < 0 || fcntl(c->out_fd, F_SETFL, O_NONBLOCK) != 0 ||
         fcntl(c->error_fd, F_SETFL, O_NONBLOCK) != 0 ||

@@ -14,8 +14,12 @@ hvd_status_t script_init(struct command *c, const char *path,
 
 enum script_result {
     SCRIPT_RUNNING,
-    SCRIPT_HOSTS, /* *hosts was replaced */
-    SCRIPT_FAILED /* error_text(): what command_step() says, or the line */
+    SCRIPT_HOSTS,  /* *hosts was replaced */
+    SCRIPT_FAILED, /* error_text(): what command_step() says */
+    SCRIPT_WRONG   /* as FAILED, but no later run is likely to do better: it
+                      cannot be run, it exited with 2 (a mistake in its use; the
+                      job of Slurm is over), 126 or 127, or error_text() has the
+                      line that is no host */
 };
 
 /* command_step(), and what has come of it. HOSTS: skipped [HOSTS_ERROR_MAX]

@@ -109,18 +109,30 @@ START_TEST(script_stderr_is_told_behind_its_name)
 }
 END_TEST
 
-static void expect_failure(const char *text, const char *sentence)
+static void expect_result(const char *text, enum script_result result,
+                          const char *sentence)
 {
     char expected[ERROR_TEXT_MAX];
     struct command s;
 
     write_script(text, 0700);
     ck_assert_int_eq(script_init(&s, path, 10000000), HVD_OK);
-    ck_assert_int_eq(run(&s), SCRIPT_FAILED);
+    ck_assert_int_eq(run(&s), result);
     snprintf(expected, sizeof(expected), "--host-discovery-script: \"%s\"%s",
              path, sentence);
     ck_assert_str_eq(error_text(), expected);
     command_fini(&s);
+}
+
+static void expect_failure(const char *text, const char *sentence)
+{
+    expect_result(text, SCRIPT_FAILED, sentence);
+}
+
+/* No later run of it is likely to do better. */
+static void expect_mistake(const char *text, const char *sentence)
+{
+    expect_result(text, SCRIPT_WRONG, sentence);
 }
 
 START_TEST(script_prints_hosts_lists_them)
@@ -190,6 +202,14 @@ START_TEST(script_exits_3_says_so)
 }
 END_TEST
 
+START_TEST(script_that_cannot_run_a_program_is_wrong)
+{
+    expect_mistake("#!/bin/sh\nhvd-no-such-program 2>&-\n",
+                   " exited with status 127");
+    expect_mistake("#!/bin/sh\nexit 2\n", " exited with status 2");
+}
+END_TEST
+
 START_TEST(script_killed_by_signal_says_so)
 {
     expect_failure("#!/bin/sh\nkill -9 $$\n",
@@ -199,7 +219,7 @@ END_TEST
 
 START_TEST(script_prints_garbage_names_the_line)
 {
-    expect_failure("#!/bin/sh\necho\necho b:many\n",
+    expect_mistake("#!/bin/sh\necho\necho b:many\n",
                    ": line 2: \"b:many\": \"many\" is not a number of slots "
                    "(0 to 1024)");
 }
@@ -221,10 +241,10 @@ END_TEST
 
 START_TEST(script_with_missing_interpreter_says_so)
 {
-    expect_failure("#!/nowhere/sh\n",
+    expect_mistake("#!/nowhere/sh\n",
                    " cannot be run: its first line names \"/nowhere/sh\", "
                    "which is not there");
-    expect_failure("#!/bin/sh\r\necho a:1\r\n",
+    expect_mistake("#!/bin/sh\r\necho a:1\r\n",
                    " cannot be run: its first line names \"/bin/sh\\r\", "
                    "which is not there");
 }
@@ -232,7 +252,7 @@ END_TEST
 
 START_TEST(script_that_is_a_damaged_binary_is_not_given_to_the_shell)
 {
-    expect_failure("\177ELF\necho a:1\n", " cannot be run: Exec format error");
+    expect_mistake("\177ELF\necho a:1\n", " cannot be run: Exec format error");
 }
 END_TEST
 
@@ -484,6 +504,7 @@ int main(void)
     tcase_add_test(tcase, script_big_output_is_read_whole);
     tcase_add_test(tcase, script_endless_output_is_killed);
     tcase_add_test(tcase, script_exits_3_says_so);
+    tcase_add_test(tcase, script_that_cannot_run_a_program_is_wrong);
     tcase_add_test(tcase, script_killed_by_signal_says_so);
     tcase_add_test(tcase, script_prints_garbage_names_the_line);
     tcase_add_test(tcase, script_prints_a_bad_line_beside_a_good_one);

@@ -453,7 +453,8 @@ static void about_job(struct fixture *f, const struct happening *h)
         agent_tells(f, agent_on(f, h->text), h->type, h->number);
     } else {
         if (h->type == DRIVER_EV_DISCOVERY_BAD) {
-            ev.u.text = h->text;
+            ev.u.discovery.text = h->text;
+            ev.u.discovery.lasts = h->number != 0;
         } else if (h->type == DRIVER_EV_UNSAYABLE) {
             ev.u.unsayable.generation = (uint64_t)h->number;
             ev.u.unsayable.text = h->text;

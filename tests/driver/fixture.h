@@ -101,7 +101,7 @@ struct happening {
     const char *agent;   /* on this host: it says so; NULL: the worker's own. Of
                             an agent: what has become of it */
     const char *text;
-    int number; /* exit code, signal, of an agent's workers */
+    int number; /* exit code, signal, of an agent's workers; .lasts */
     bool kill;  /* an exit by SIGKILL */
     bool commits, raw_fence;
     struct message message;
@@ -109,6 +109,7 @@ struct happening {
 
 struct happening hosts(const char *text); /* "a:2 b:2+drain=5" */
 struct happening discovery_fails(const char *text);
+struct happening discovery_is_wrong(const char *text); /* .lasts */
 struct happening agent_up(const char *host);
 struct happening agent_gone(const char *host);
 struct happening agent_apart(const char *host); /* "nobody reaches it" */

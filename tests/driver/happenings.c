@@ -32,6 +32,14 @@ struct happening discovery_fails(const char *text)
     return event(DRIVER_EV_DISCOVERY_BAD, NULL, text);
 }
 
+struct happening discovery_is_wrong(const char *text)
+{
+    struct happening h = discovery_fails(text);
+
+    h.number = 1;
+    return h;
+}
+
 static struct happening of_agent(enum driver_event_type type, const char *host,
                                  const char *how)
 {

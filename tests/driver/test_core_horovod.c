@@ -287,10 +287,42 @@ START_TEST(d14_shutdown_on_initial_discovery_failure)
 {
     struct fixture *f = fixture_create(.np = 2);
 
-    at(f, 0, discovery_fails("./hosts.sh exited with status 1"));
+    at(f, 0, discovery_is_wrong("./hosts.sh exited with status 2"));
     expect(f, "finish 1: the first discovery failed: ./hosts.sh exited with "
-              "status 1\n");
+              "status 2\n");
     ck_assert_int_eq(f->driver.phase, DRIVER_STOPPED);
+    fixture_free(f);
+}
+END_TEST
+
+/* For Horovod it is the end. The server that the script asks (kubectl, a
+ * cloud's API) may be away for a moment then, as later. */
+START_TEST(d14_initial_failures_that_pass_are_waited_for)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    at(f, 0, discovery_fails("./hosts.sh exited with status 1"));
+    expect(f, "warn: discovery failed, and no hosts are known -> it is tried "
+              "until --elastic-timeout is over: ./hosts.sh exited with status "
+              "1\n");
+    at(f, 1000, discovery_fails("./hosts.sh exited with status 1"));
+    expect(f, "");
+    at(f, 20000, hosts("a:2"));
+    expect_part(f, "start agent: a\n");
+    ck_assert_str_eq(f->driver.last_failure, "");
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(d14_initial_failures_end_with_the_elastic_timeout)
+{
+    struct fixture *f = fixture_create(.np = 2, .elastic_ms = 30000);
+
+    at(f, 0, discovery_fails("./hosts.sh exited with status 1"));
+    pass(f, 31000);
+    expect_part(f, "finish 1: only 0 of 2 workers for longer than "
+                   "--elastic-timeout (30 s): discovery has never succeeded; "
+                   "last failure: ./hosts.sh exited with status 1\n");
     fixture_free(f);
 }
 END_TEST
@@ -353,6 +385,10 @@ int main(void)
     tcase_add_test(tcase, d10_send_notifications_without_assignments);
     tcase_add_test(tcase, d13_blacklist_host_strict);
     tcase_add_test(tcase, d14_shutdown_on_initial_discovery_failure);
+    tcase_add_test(tcase, d14_initial_failures_that_pass_are_waited_for);
+    tcase_add_test(tcase, d14_initial_failures_end_with_the_elastic_timeout);
+    tcase_add_test(tcase, d14_initial_failures_that_pass_are_waited_for);
+    tcase_add_test(tcase, d14_initial_failures_end_with_the_elastic_timeout);
     tcase_add_test(tcase, d14_later_failures_keep_the_last_hosts);
     tcase_add_test(tcase, failures_of_discovery_are_told_now_and_then);
     suite_add_tcase(suite, tcase);

@@ -249,6 +249,18 @@ def discovery_fails_later(stage):
 
 
 @scenario
+def discovery_fails_at_first(stage):
+    """Whom it asks is not there yet, and comes."""
+    run = stage.start(NP, script="exit 1")
+    run.says("no hosts are known")
+    run.set_script("echo localhost:2; echo 127.0.0.2:1")
+    run.whole(3)
+    run.allow(3)
+    run.ends(0)
+    run.agrees(3)
+
+
+@scenario
 def discovery_prints_garbage_later(stage):
     last_list_kept(stage, "echo 'what is?'", "what is?")
 

@@ -140,8 +140,13 @@ def help_and_version(stage):
 
 @scenario
 def script_fails_at_first(stage):
-    run = stage.start(["-np", "1"], script="exit 7")
-    fails(run, run.script, "7")
+    run = stage.start(["-np", "1", "--elastic-timeout", "1"], script="exit 7")
+    fails(run, "--elastic-timeout (1 s)", run.script, "7")
+
+
+@scenario
+def script_is_wrong(stage):
+    fails(stage.start(["-np", "1"], script="exit 2"), "status 2")
 
 
 @scenario
@@ -151,8 +156,8 @@ def script_prints_garbage_at_first(stage):
 
 @scenario
 def script_hangs_at_first(stage):
-    run = stage.start(["-np", "1", "--discovery-timeout", "0.3"],
-                      script="exec sleep 1000")
+    run = stage.start(["-np", "1", "--discovery-timeout", "0.3",
+                       "--elastic-timeout", "1"], script="exec sleep 1000")
     fails(run, run.script, "0.3 s")
 
 

@@ -13,9 +13,9 @@ void faults_discovery(struct sim *s)
     struct driver_event ev = {.type = DRIVER_EV_HOSTS, .u.hosts = &s->listed};
 
     queue_push(&s->queue, s->now_us + s->plan.discovery_us, EV_DISCOVERY);
-    if (s->hosts_bad_until_us > s->now_us && s->driver.discovered) {
+    if (s->hosts_bad_until_us > s->now_us) {
         ev.type = DRIVER_EV_DISCOVERY_BAD;
-        ev.u.text = "the script exited with 1";
+        ev.u.discovery.text = "the script exited with 1";
         sim_driver_step(s, &ev);
         return;
     }

@@ -53,18 +53,26 @@ static void tell_discovery_bad(struct driver *d, const char *text)
     }
     d->bad = digest(text);
     d->n_bad++;
-    text_add(&t, "discovery failed, the last hosts are kept: ");
+    text_add(&t, d->discovered
+                     ? "discovery failed, the last hosts are kept: "
+                     : "discovery failed, and no hosts are known -> "
+                       "it is tried until --elastic-timeout is over: ");
     text_add(&t, text);
     record_warning(d, buf);
 }
 
-static hvd_status_t on_discovery_bad(struct driver *d, const char *text)
+static hvd_status_t on_discovery_bad(struct driver *d, const char *text,
+                                     bool lasts)
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    if (d->discovered) {
+    if (d->discovered || !lasts) {
         tell_discovery_bad(d, text);
+        if (!d->discovered) {
+            t = text_into(d->last_failure, sizeof(d->last_failure));
+            text_add(&t, text);
+        }
         return HVD_OK;
     }
     text_add(&t, "the first discovery failed: ");
@@ -178,7 +186,7 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
     case DRIVER_EV_HOSTS:
         return on_hosts(d, ev->u.hosts);
     case DRIVER_EV_DISCOVERY_BAD:
-        return on_discovery_bad(d, ev->u.text);
+        return on_discovery_bad(d, ev->u.discovery.text, ev->u.discovery.lasts);
     case DRIVER_EV_AGENT_UP:
         on_agent_up(d, ev->u.agent.agent, ev->u.agent.pid, ev->u.agent.host);
         return HVD_OK;

@@ -83,7 +83,7 @@ struct driver_config {
 
 enum driver_event_type {
     DRIVER_EV_HOSTS,         /* u.hosts: discovery's newest answer */
-    DRIVER_EV_DISCOVERY_BAD, /* u.text: discovery failed; the first is fatal */
+    DRIVER_EV_DISCOVERY_BAD, /* u.discovery: it failed */
     DRIVER_EV_AGENT_UP,      /* u.agent: AGENT_HELLO (first or repeated) */
     DRIVER_EV_AGENT_REFUSED, /* u.agent: none of ours, nor when started again */
     DRIVER_EV_OTHER_BUILD,   /* u.agent: of its host, text says of what */
@@ -110,7 +110,10 @@ struct driver_event {
     uint64_t by; /* SPAWNED, SPAWN_FAILED, DYING, EXITED: of this agent */
     union {
         const struct hosts *hosts;
-        const char *text;
+        struct {
+            const char *text;
+            bool lasts; /* as long as no answer has come, it ends the job */
+        } discovery;
         struct {
             uint64_t agent;
             int64_t pid;

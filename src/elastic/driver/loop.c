@@ -97,10 +97,10 @@ void loop_feed(struct loop *l, const struct driver_event *ev)
 
 /* ---- discovery ----------------------------------------------------------- */
 
-static void feed_bad_discovery(struct loop *l)
+static void feed_bad_discovery(struct loop *l, bool lasts)
 {
     struct driver_event ev = {.type = DRIVER_EV_DISCOVERY_BAD,
-                              .u.text = error_text()};
+                              .u.discovery = {error_text(), lasts}};
 
     l->script_fails = true;
     loop_feed(l, &ev);
@@ -117,7 +117,7 @@ static void start_script(struct loop *l, uint64_t now_us)
 {
     l->next_discovery_us = now_us + l->options->discovery_interval_us;
     if (command_start(&l->script, now_us) != HVD_OK)
-        feed_bad_discovery(l);
+        feed_bad_discovery(l, false);
     else if (!loop_watch(l, l->script.epoll_fd))
         log_error("epoll_ctl failed -> discovery is judged by its deadline");
 }
@@ -155,11 +155,14 @@ static void step_script(struct loop *l, uint64_t now_us)
             tell_that_it_works(l);
             loop_feed_hosts(l, &hosts);
         } else {
-            feed_bad_discovery(l);
+            feed_bad_discovery(l, true);
         }
         break;
     case SCRIPT_FAILED:
-        feed_bad_discovery(l);
+        feed_bad_discovery(l, false);
+        break;
+    case SCRIPT_WRONG:
+        feed_bad_discovery(l, true);
         break;
     case SCRIPT_RUNNING:
         break;

@@ -139,8 +139,9 @@ void loop_feed_hosts(struct loop *l, const struct hosts *hosts)
     if (is_held(l, hosts))
         return;
     if (loop_choose_network(l, hosts) != HVD_OK) {
-        ev.type = DRIVER_EV_DISCOVERY_BAD; /* the first: it ends the job */
-        ev.u.text = error_text();
+        ev.type = DRIVER_EV_DISCOVERY_BAD;
+        ev.u.discovery.text = error_text();
+        ev.u.discovery.lasts = true;
     }
     loop_feed(l, &ev);
 }

@@ -110,6 +110,8 @@ hvd_status_t on_hosts(struct driver *d, const struct hosts *hosts)
     hosts_index_fini(&index);
     if (!room)
         return HVD_ERR_NOMEM;
+    if (!d->discovered)
+        d->last_failure[0] = '\0'; /* discovery's own */
     d->discovered = true;
     d->quiet_us = 0;
     if (!changed)

@@ -537,7 +537,8 @@ static void add_shortage(const struct driver *d, struct text *t)
     if (n >= rendezvous_gate(d))
         return;
     if (d->n_listed == 0) {
-        text_add(t, ": discovery lists no host");
+        text_add(t, d->discovered ? ": discovery lists no host"
+                                  : ": discovery has never succeeded");
         return;
     }
     text_add(t, ": discovery lists ");
