@@ -308,6 +308,12 @@ static bool is_address(struct piece name)
            (!scope || all_are(scope + 1, name.end, is_name_char));
 }
 
+/* "0.0.0.0", "::", and resolvers read "0" so. */
+static bool is_any_address_char(char c)
+{
+    return c == '0' || c == '.' || c == ':';
+}
+
 /* NULL: nothing. */
 static const char *name_wrong(struct piece name, bool brackets)
 {
@@ -321,6 +327,8 @@ static const char *name_wrong(struct piece name, bool brackets)
         return "a name of a host does not begin with '-'";
     if (has_empty_part(name))
         return "a name of a host has no empty part between two dots";
+    if (all_are(name.begin, name.end, is_any_address_char))
+        return "no host has this address: it stands for all of a machine's own";
     if (brackets)
         return is_address(name) ? NULL : "in brackets is an address of IPv6";
     return all_are(name.begin, name.end, is_name_char)

@@ -27,20 +27,41 @@ static bool is_own_name(const char *name)
            (strlen(name) == n_short && strncasecmp(name, own, n_short) == 0);
 }
 
+static bool ends_in(const char *name, const char *end)
+{
+    size_t n = strlen(name), n_end = strlen(end);
+
+    return n > n_end && strcasecmp(name + n - n_end, end) == 0;
+}
+
+/* RFC 6761, and as systemd's resolver has it. */
+static bool is_localhost(const char *name)
+{
+    return strcasecmp(name, "localhost") == 0 ||
+           strcasecmp(name, "localhost.localdomain") == 0 ||
+           ends_in(name, ".localhost");
+}
+
 /* An address of either family. */
 struct address {
     int family;            /* AF_UNSPEC: none */
     struct in6_addr bytes; /* of v4 the first four */
 };
 
+/* "127.1" as resolvers read it, and "::ffff:127.0.0.1", are of v4. */
 static struct address read_address(const char *text)
 {
     struct address a = {.family = AF_UNSPEC};
+    struct in_addr v4;
 
-    if (inet_pton(AF_INET, text, &a.bytes) == 1)
-        a.family = AF_INET;
-    else if (inet_pton(AF_INET6, text, &a.bytes) == 1)
+    if (inet_pton(AF_INET6, text, &a.bytes) == 1)
         a.family = AF_INET6;
+    if (IN6_IS_ADDR_V4MAPPED(&a.bytes))
+        memcpy(&v4, &a.bytes.s6_addr[12], sizeof(v4));
+    else if (inet_aton(text, &v4) == 0)
+        return a;
+    a.family = AF_INET;
+    memcpy(&a.bytes, &v4, sizeof(v4));
     return a;
 }
 
@@ -159,11 +180,10 @@ bool local_has(const struct local *local, const char *name)
 {
     struct address address = read_address(name);
 
-    if (strcasecmp(name, "localhost") == 0)
+    if (address.family != AF_UNSPEC && is_here(&address))
         return true;
-    if (address.family != AF_UNSPEC)
-        return is_here(&address);
-    return is_own_name(name) || is_among(local->names, local->n, name);
+    return is_localhost(name) || is_own_name(name) ||
+           is_among(local->names, local->n, name);
 }
 
 bool local_doubts(const struct local *local, const char *name)

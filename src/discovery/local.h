@@ -1,6 +1,7 @@
-/* discovery/local.h - is a host name this machine? `localhost`, any 127.0.0.0/8
- * address, ::1, the own host names and interface addresses, and what /etc/hosts
- * calls those. Two such names are two hosts.
+/* discovery/local.h - is a host name this machine? These are: `localhost`,
+ * `localhost.localdomain` and names that end in `.localhost`; any address of
+ * 127.0.0.0/8 (127.1) and ::1; the own host names and interface addresses, and
+ * the names of those in /etc/hosts. Two such names are two hosts.
  *
  * Touches the world (getifaddrs, gethostname, the file). It asks no name
  * service, which could take as long as it likes: a name that only a server

@@ -122,6 +122,12 @@ static const struct {
      "line 1: \"a:2:3\": \"2:3\" is not a number of slots (0 to 1024)"},
     {HOSTS_LINES, "a", "line 1: \"a\": no number of slots"},
     {HOSTS_LINES, ":2", "line 1: \":2\": no name of a host"},
+    {HOSTS_LINES, "0.0.0.0:2",
+     "line 1: \"0.0.0.0:2\": no host has this address: it stands for all of a "
+     "machine's own"},
+    {HOSTS_COMMAS, "a:1,[0::]:2",
+     "\"[0::]:2\": no host has this address: it stands for all of a "
+     "machine's own"},
     {HOSTS_FILE, "a:1\nb:1\na:1", "line 3: \"a:1\": the host is listed twice"},
     {HOSTS_FILE, "a:1\nb:1\nu@a:1",
      "line 3: \"u@a:1\": the host is listed twice"},

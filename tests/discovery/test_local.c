@@ -19,6 +19,13 @@ START_TEST(local_loopback_names_are_here)
     ck_assert(local_is_this_host("127.0.0.1"));
     ck_assert(local_is_this_host("127.0.0.2"));
     ck_assert(local_is_this_host("127.255.255.254"));
+    ck_assert(local_is_this_host("127.1")); /* as resolvers read it */
+    ck_assert(local_is_this_host("0x7f.0.1"));
+    ck_assert(local_is_this_host("::1"));
+    ck_assert(local_is_this_host("0:0::1"));
+    ck_assert(local_is_this_host("::ffff:127.0.0.3"));
+    ck_assert(local_is_this_host("Localhost.LocalDomain"));
+    ck_assert(local_is_this_host("node1.localhost"));
 }
 END_TEST
 
@@ -73,6 +80,13 @@ START_TEST(local_other_names_are_elsewhere)
     ck_assert(!local_is_this_host("128.0.0.1"));
     ck_assert(!local_is_this_host("2001:db8::1"));
     ck_assert(!local_is_this_host("7f00::1"));
+    ck_assert(!local_is_this_host("128.1"));
+    ck_assert(!local_is_this_host("127"));
+    ck_assert(!local_is_this_host("127.example"));
+    ck_assert(!local_is_this_host("::ffff:192.0.2.1"));
+    ck_assert(!local_is_this_host("::ffff:0:7f00:1"));
+    ck_assert(!local_is_this_host("localhost.example"));
+    ck_assert(!local_is_this_host("notlocalhost"));
     ck_assert(!local_is_this_host(""));
 }
 END_TEST
