@@ -1,6 +1,8 @@
 /* tests/driver/test_core_spared.c - --strict-blacklist, and workers that it
  * spares because no other worker holds the state: M9 and M11, as transcripts of
  * the driver's core. */
+#include <string.h>
+
 #include "driver/fixture.h"
 
 /* w2, on host a, holds the state alone when w1 fails there. */
@@ -57,6 +59,26 @@ START_TEST(m11_spared_worker_stays_when_the_cooldown_is_over)
 }
 END_TEST
 
+/* w1 holds the state as well, on a host that is silent by now. */
+START_TEST(m11_worker_is_not_ended_for_one_that_is_silent)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1,
+                                       .strict_blacklist = true);
+
+    run(f, "a:1 b:2");
+    at(f, 100, commits("w1 w2 w3"));
+    pass(f, 1000);
+    strcpy(f->silent_host, "a");
+    f->workers[1].silent = true;
+    pass(f, 2500);
+    forget(f);
+    at(f, 2510, exited("w2", 1));
+    expect(f, "abort 1, w2 died: w1 w3\nblacklist b for good\n");
+    ck_assert(worker_is_here(worker(f, "w3")));
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: spared workers");
@@ -64,6 +86,7 @@ int main(void)
 
     tcase_add_test(tc, m11_spared_worker_leaves_when_others_hold_the_state);
     tcase_add_test(tc, m11_spared_worker_stays_when_the_cooldown_is_over);
+    tcase_add_test(tc, m11_worker_is_not_ended_for_one_that_is_silent);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -148,7 +148,8 @@ void check_context(struct sim *s)
         (d->ever_committed && s->state_heard_us < s->now_us))
         s->in_context_us = s->now_us;
     forgive_driver(s);
-    if (d->withholds_us != 0)
+    if (d->withholds_us != 0 ||
+        (d->phase == DRIVER_ADOPTING && d->now_us < d->spared_us))
         s->withheld_until_us = s->now_us;
     if (d->withheld)
         check_waits(s);

@@ -163,9 +163,9 @@ bool worker_holds_base(const struct driver *d, const struct driver_worker *w);
 bool state_is_reported(const struct driver *d);
 /* The job has committed, and no worker may have a state. */
 bool state_is_gone(const struct driver *d);
-/* A worker holds the base that is not on host `but`. */
+/* A worker that is heard holds the base, on another host than `but`. */
 bool base_is_held(const struct driver *d, const struct driver_host *but);
-/* The job has committed, and no other worker holds the base. */
+/* The job has committed, and no other worker that is heard holds the base. */
 bool worker_is_last_holder(const struct driver *d,
                            const struct driver_worker *w);
 
@@ -220,6 +220,8 @@ void worker_evict(struct driver *d, struct driver_worker *w, const char *how);
 uint64_t return_limit(const struct driver *d);
 /* First of a tick: is silence judged now, by how many are silent? */
 void silence_tick(struct driver *d);
+/* Neither silent nor, by what is known of its host, cut off. */
+bool worker_is_heard(const struct driver *d, const struct driver_worker *w);
 /* This worker, this agent is to be given up for its silence. */
 bool worker_is_silent(const struct driver *d, const struct driver_worker *w);
 bool agent_is_silent(const struct driver *d, const struct driver_host *host);

@@ -47,7 +47,7 @@ static bool is_overdue(const struct driver *d, uint64_t heard_us)
 /* When the first worker of a host that is cut off is overdue, the others have
  * been quiet for that long as well. While the driver withholds its judgement,
  * a message must show that a worker is there: its host may be heard first. */
-static bool is_heard(const struct driver *d, const struct driver_worker *w)
+bool worker_is_heard(const struct driver *d, const struct driver_worker *w)
 {
     if (since(d, w->heard_us) <= quiet_limit(d))
         return true;
@@ -70,7 +70,8 @@ static bool state_is_heard(const struct driver *d,
         if (!worker_may_have_state(w))
             continue;
         held = true;
-        if (&d->hosts[w->host] != but && worker_has_state(w) && is_heard(d, w))
+        if (&d->hosts[w->host] != but && worker_has_state(w) &&
+            worker_is_heard(d, w))
             return true;
     }
     return !held;
