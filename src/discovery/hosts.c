@@ -155,17 +155,22 @@ static struct piece strip(struct piece s)
     return s;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 static bool is_name_char(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-           (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           c == '.' || c == '_' || c == '-';
 }
 
 /* Of an address of IPv6, which stands in brackets. */
 static bool is_address_char(char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
-           (c >= 'A' && c <= 'F') || c == '.' || c == ':';
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') ||
+           c == '.' || c == ':';
 }
 
 static bool parse_number(struct piece digits, uint32_t max, uint32_t *value_p)
@@ -173,7 +178,7 @@ static bool parse_number(struct piece digits, uint32_t max, uint32_t *value_p)
     uint32_t value = 0;
 
     for (const char *c = digits.begin; c < digits.end; c++) {
-        if (*c < '0' || *c > '9' || value > max)
+        if (!is_digit(*c) || value > max)
             return false;
         value = value * 10 + (uint32_t)(*c - '0');
     }
@@ -317,6 +322,8 @@ static bool is_any_address_char(char c)
 /* NULL: nothing. */
 static const char *name_wrong(struct piece name, bool brackets)
 {
+    const char *range;
+
     if (length(name) == 0)
         return "no name of a host";
     if (length(name) >= HOSTS_NAME_MAX)
@@ -331,6 +338,9 @@ static const char *name_wrong(struct piece name, bool brackets)
         return "no host has this address: it stands for all of a machine's own";
     if (brackets)
         return is_address(name) ? NULL : "in brackets is an address of IPv6";
+    range = memchr(name.begin, '[', length(name));
+    if (range && all_are(name.begin, range, is_name_char))
+        return "a range of Slurm's is written out by scontrol show hostnames";
     return all_are(name.begin, name.end, is_name_char)
                ? NULL
                : "a name of a host has letters, digits, '.', '_', '-'";
@@ -424,14 +434,16 @@ static bool is_one_of(struct piece key, const char *const *words, size_t n)
 }
 
 /* In the words of Open MPI, of which DeepSpeed has `slots`. Its bound on slots
- * is for its own ways to go beyond their number. */
+ * is for its own ways to go beyond their number; MPICH and Intel MPI place
+ * processes and choose interfaces by the others. */
 static bool parse_file_pair(struct parser *p, struct piece line,
                             struct piece key, struct piece value,
                             struct host *host)
 {
     static const char *const slots[] = {"slots", "slot", "cpus", "cpu",
                                         "count"};
-    static const char *const read_over[] = {"max_slots", "max-slots"};
+    static const char *const read_over[] = {"max_slots", "max-slots", "binding",
+                                            "ifname"};
 
     if (is_one_of(key, read_over, ARRAY_SIZE(read_over)))
         return true;
@@ -478,6 +490,10 @@ static bool parse_rest(struct parser *p, struct piece line, const char *at,
             return refuse_why(p, line,
                               "a script prints host:slots, and may add "
                               "drain=SECONDS");
+        if (!pair && !p->counted && is_digit(*key.begin)) {
+            p->counted = true; /* PE_HOSTFILE: then its queue, processors */
+            return parse_slots(p, line, key, &host->slots);
+        }
         if (!pair)
             return refuse_word(p, line, key, " is not slots=N");
         if (p->syntax == HOSTS_LINES

@@ -4,8 +4,9 @@
  * Each line is `host` or `host:slots`; blank lines and what follows a `#` are
  * ignored; white space around is stripped, and a byte order mark. -H is the
  * same with commas. A hostfile's line may also be `host slots=N`, with
- * `max_slots=N`, in the words of Open MPI, and a script's may end in
- * `drain=SECONDS`: the host is to be left within that time. slots are 1..1024
+ * `max_slots=N`, in the words of Open MPI, or `host N` and more words, as Grid
+ * Engine writes it; and a script's may end in `drain=SECONDS`: the host is to
+ * be left within that time. slots are 1..1024
  * (0: the host is listed and gets nothing); seconds are 0..1000000, whole ones.
  * A name is 1..253 bytes of [A-Za-z0-9._-], at most 63 between two dots, the
  * first no '-' (ssh would take it for an option), or an address of IPv6 in

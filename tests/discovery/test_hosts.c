@@ -80,6 +80,9 @@ static const struct {
      "fe80::1%eth0.2:2 u@fe80::1%lo:3"},
     {HOSTS_FILE, 1, "a\tslots =2\nb slots= 2\nc cpu=2", "a:2 b:2 c:2"},
     {HOSTS_FILE, 1, "a:4 # x\r\nb: 2\r\nc:2 max_slots=3", "a:4 b:2 c:2"},
+    {HOSTS_FILE, 1, "a:4 binding=user:0,1\nb:2 ifname=ib0", "a:4 b:2"},
+    /* Grid Engine's PE_HOSTFILE */
+    {HOSTS_FILE, 1, "a 4 all.q@a UNDEFINED\nb 2 all.q@b <NULL>", "a:4 b:2"},
     {HOSTS_FILE, 1, "root@a slots=4\nj.d-e+f@b:2", "root@a:4 j.d-e+f@b:2"},
     {HOSTS_FILE, 1, "u@[fd00::1]:2\nA\\u@b", "u@fd00::1:2 A\\u@b:1"},
     {HOSTS_COMMAS, 1, "u@example.org@a:2", "u@example.org@a:2"},
@@ -162,7 +165,12 @@ static const struct {
      "'-'"},
     {HOSTS_FILE, "a slots=2 drain=5",
      "line 1: \"a slots=2 drain=5\": \"drain\" is not slots=N"},
-    {HOSTS_FILE, "a 4", "line 1: \"a 4\": \"4\" is not slots=N"},
+    {HOSTS_FILE, "a 4x q",
+     "line 1: \"a 4x q\": \"4x\" is not a number of slots "
+     "(0 to 1024)"},
+    {HOSTS_FILE, "a:2 4", "line 1: \"a:2 4\": \"4\" is not slots=N"},
+    {HOSTS_COMMAS, "n[1-2,4]:2",
+     "\"n[1-2\": a range of Slurm's is written out by scontrol show hostnames"},
     {HOSTS_FILE, "a slots", "line 1: \"a slots\": \"slots\" is not slots=N"},
     {HOSTS_COMMAS, "a:1 drain=5",
      "\"a:1 drain=5\": -H takes HOST:SLOTS, with commas"},
