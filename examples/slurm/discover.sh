@@ -13,10 +13,18 @@
 # may be used (drain=SECONDS); one that is down is left out. One that only does not
 # answer slurmctld is listed: hvd-elastic knows sooner and better whether it is there.
 # Exit status 1: no answer, the hosts of before are still the best that is known; 2:
-# there is no such job, or it is over.
+# there is no such job, it is over, or Slurm's programs are not here.
 #
 # Not SLURM_JOB_NODELIST, which is what it was when the job began.
 set -u
+
+# A container has the variables, and often not the programs.
+for program in scontrol sinfo; do
+    command -v $program >/dev/null && continue
+    echo "$program is not in PATH (a container without Slurm in it?) ->" \
+        "on this machine alone: -H localhost:N" >&2
+    exit 2
+done
 
 ask() {
     timeout 5 "$@"

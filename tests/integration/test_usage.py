@@ -2,6 +2,7 @@
 for the command line and for files that can be checked before the start, 1 after
 it.
 """
+import os
 import socket
 import sys
 
@@ -147,6 +148,18 @@ def script_fails_at_first(stage):
 @scenario
 def script_is_wrong(stage):
     fails(stage.start(["-np", "1"], script="exit 2"), "status 2")
+
+
+@scenario
+def slurm_that_is_not_here_is_named(stage):
+    """A container has its variables, and not its programs."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          "../../examples/slurm/discover.sh")
+    status, _, err = stage.command("-np", "1", "--host-discovery-script",
+                                   script, "true", PATH="/nowhere",
+                                   SLURM_JOB_ID="7")
+    equal(status, 1, "exit status")
+    check("scontrol is not in PATH" in err and "-H localhost:N" in err, err)
 
 
 @scenario
