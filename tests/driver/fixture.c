@@ -364,6 +364,10 @@ static void about_worker(struct fixture *f, const struct happening *h,
         ev.u.spawned.worker = id;
         ev.u.spawned.pid = h->number;
         step(f, &ev);
+    } else if (h->type == DRIVER_EV_UNFIT) {
+        ev.by = id;
+        ev.u.unfit = h->text;
+        step(f, &ev);
     } else {
         ck_assert_int_eq(h->type, DRIVER_EV_SPAWN_FAILED);
         ev.u.spawn_failed.worker = id;

@@ -415,6 +415,29 @@ START_TEST(m11_static_worker_in_an_elastic_job_is_refused)
 }
 END_TEST
 
+static struct happening unfit(const char *workers)
+{
+    return (struct happening){.type = DRIVER_EV_UNFIT,
+                              .workers = workers,
+                              .text = "runs libhvd 0.0.1"};
+}
+
+START_TEST(m11_worker_of_another_release_is_refused)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 10, hosts("a:3"));
+    at(f, 20, unfit("w3"));
+    at(f, 20, unfit("w3"));
+    expect(f, "spawn: w3@a:2\nshutdown failed: w3\n"
+              "close a:2 for good: worker 3 (a:2) runs libhvd 0.0.1\n");
+    at(f, 30, unfit("w1")); /* a member has been through this */
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 static struct happening other_build(const char *host)
 {
     struct happening h = agent_up(host);
@@ -465,6 +488,7 @@ int main(void)
     tcase_add_test(tcase, m11_layouts_that_differ_at_the_start_end_the_job);
     tcase_add_test(tcase, m11_wrong_layout_later_refuses_the_newcomer_only);
     tcase_add_test(tcase, m11_static_worker_in_an_elastic_job_is_refused);
+    tcase_add_test(tcase, m11_worker_of_another_release_is_refused);
     tcase_add_test(tcase, other_build_is_reported_once_for_each_host);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

@@ -257,6 +257,23 @@ START_TEST(decode_another_version_is_named_before_all_else)
     pack_array(&hand, 1);
     pack_uint(&hand, WIRE_VERSION + 1);
     check_decode(CODEC_VERSION, "");
+    head(WIRE_VERSION + 1, 47);
+    pack_map(&hand, 0);
+    check_decode(CODEC_VERSION, "");
+    head(WIRE_VERSION + 1, MSG_CREDIT);
+    pack_nil(&hand);
+    check_decode(CODEC_VERSION, "");
+}
+END_TEST
+
+START_TEST(decode_hello_of_another_version_is_read)
+{
+    head(WIRE_VERSION + 1, MSG_AGENT_HELLO);
+    pack_map(&hand, 0);
+    check_decode(CODEC_MISSING, "u.agent_hello.agent");
+    head(WIRE_VERSION + 1, MSG_HELLO);
+    pack_nil(&hand);
+    check_decode(CODEC_TYPE, "");
 }
 END_TEST
 
@@ -397,6 +414,7 @@ int main(void)
     tcase_add_test(tcase, encode_beyond_the_limit_is_refused);
     tcase_add_test(tcase, decode_unknown_fields_are_skipped);
     tcase_add_test(tcase, decode_another_version_is_named_before_all_else);
+    tcase_add_test(tcase, decode_hello_of_another_version_is_read);
     tcase_add_test(tcase, decode_unknown_type_is_refused);
     tcase_add_test(tcase, decode_missing_field_is_named);
     tcase_add_test(tcase, decode_duplicate_field_is_named);

@@ -222,6 +222,9 @@ static hvd_status_t dispatch(struct driver *d, const struct driver_event *ev)
         return HVD_OK;
     case DRIVER_EV_MESSAGE:
         return on_message(d, ev->u.message);
+    case DRIVER_EV_UNFIT:
+        on_unfit(d, ev->by, ev->u.unfit);
+        return HVD_OK;
     case DRIVER_EV_UNSAYABLE:
         on_unsayable(d, ev->u.unsayable.generation, ev->u.unsayable.text);
         return HVD_OK;

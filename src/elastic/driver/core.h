@@ -98,16 +98,16 @@ enum driver_event_type {
     DRIVER_EV_DYING,         /* u.exited: it ends, and has yet to exit */
     DRIVER_EV_EXITED,        /* u.exited */
     DRIVER_EV_MESSAGE,       /* u.message: from a worker */
+    DRIVER_EV_UNFIT,         /* u.unfit: why a worker cannot take part */
     DRIVER_EV_UNSAYABLE,     /* u.unsayable: an ASSIGN cannot be encoded */
     DRIVER_EV_INTERRUPT,     /* u.signal: the first drains, a second that
                                 driver_heeds() kills */
-    DRIVER_EV_TIMEOUT /* driver_deadline() has come and every message that
-                                had arrived was fed before */
+    DRIVER_EV_TIMEOUT        /* driver_deadline() has come, no message waits */
 };
 
 struct driver_event {
     enum driver_event_type type;
-    uint64_t by; /* SPAWNED, SPAWN_FAILED, DYING, EXITED: of this agent */
+    uint64_t by; /* SPAWNED to EXITED: of this agent; UNFIT: the worker */
     union {
         const struct hosts *hosts;
         struct {
@@ -130,6 +130,7 @@ struct driver_event {
         struct msg_spawn_failed spawn_failed;
         struct msg_worker_exited exited;
         const struct message *message;
+        const char *unfit;
         struct {
             uint64_t generation;
             const char *text; /* why */

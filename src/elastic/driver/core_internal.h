@@ -248,6 +248,7 @@ void on_waiting(struct driver *d, struct driver_worker *w,
 
 /* ---- rendezvous.c -------------------------------------------------------- */
 
+void on_unfit(struct driver *d, uint64_t worker, const char *why);
 void on_ready(struct driver *d, struct driver_worker *w,
               const struct msg_ready *ready);
 void on_lost(struct driver *d, struct driver_worker *w,

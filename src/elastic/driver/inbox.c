@@ -142,8 +142,8 @@ static void compare_builds(struct loop *l, uint64_t agent, const char *program,
     char ours[VERSION_MAX], how[WIRE_TEXT_MAX];
 
     version_text(ours);
-    if (strcmp(version, ours) == 0)
-        return;
+    if (strcmp(version, ours) == 0 || !version_same_release(version, ours))
+        return; /* or it is refused */
     snprintf(how, sizeof(how),
              "its %s is %s, and this is hvd-elastic %s -> install the same "
              "build on all hosts",
@@ -193,6 +193,24 @@ static void meet_agent(struct loop *l, uint64_t route, const struct message *m)
     loop_feed(l, &ev);
 }
 
+/* Another release may speak another protocol. The core has its HELLO. */
+static void judge_release(struct loop *l, uint64_t worker, const char *version)
+{
+    struct driver_event ev = {.type = DRIVER_EV_UNFIT};
+    char ours[VERSION_MAX], why[WIRE_TEXT_MAX];
+
+    version_text(ours);
+    if (version_same_release(version, ours))
+        return;
+    snprintf(why, sizeof(why),
+             "runs libhvd %s, and this is hvd-elastic %s: install one release, "
+             "or set LD_LIBRARY_PATH",
+             version, ours);
+    ev.by = worker;
+    ev.u.unfit = why;
+    loop_feed(l, &ev);
+}
+
 /* From an older connection as well, if there is a newer: what it means is the
  * core's to judge. What it answers goes to the newer. */
 static void greet_worker(struct loop *l, uint64_t route,
@@ -212,12 +230,14 @@ static void greet_worker(struct loop *l, uint64_t route,
         return;
     }
     note_move(&l->peers, &who);
-    compare_builds(l, agent, "libhvd", m->u.hello.version);
-    if (peers_meet(&l->peers, l->router, &who, token) ||
-        peers_by_id(&l->peers, PEER_WORKER, w->id))
-        loop_feed(l, &ev);
-    else
+    if (!peers_meet(&l->peers, l->router, &who, token) &&
+        !peers_by_id(&l->peers, PEER_WORKER, w->id)) {
         refuse_route(l, &l->peers, route, PEER_WORKER, w->id);
+        return;
+    }
+    loop_feed(l, &ev);
+    compare_builds(l, agent, "libhvd", m->u.hello.version);
+    judge_release(l, m->worker, m->u.hello.version);
 }
 
 static void meet_worker(struct loop *l, uint64_t route, const struct message *m)

@@ -120,6 +120,23 @@ static void leave_empty(struct driver *d, struct driver_worker *w,
     slot_close(d, host_of(d, w), w->slot, text);
 }
 
+/* A member is kept: it has been through this. */
+void on_unfit(struct driver *d, uint64_t worker, const char *why)
+{
+    struct driver_worker *w = worker_find(d, worker);
+    char buf[WIRE_TEXT_MAX];
+    struct text t = text_into(buf, sizeof(buf));
+
+    if (!w || !worker_is_here(w) || is_member(w) || d->phase == DRIVER_ADOPTING)
+        return;
+    text_worker(&t, d, w);
+    text_add(&t, " ");
+    text_add(&t, why);
+    t = text_into(d->last_failure, sizeof(d->last_failure));
+    text_add(&t, buf);
+    leave_empty(d, w, HVD_ERR_UNSUPPORTED, buf);
+}
+
 /* Kind and layout must be those of the job. false: w was turned away. */
 static bool fits(struct driver *d, struct driver_worker *w,
                  const struct msg_ready *ready)

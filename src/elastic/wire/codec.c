@@ -43,6 +43,14 @@ long codec_encode(const struct message *m, uint8_t *buf, size_t max)
 /* ---- decode: the bytes have passed pack_scan -------------------------------
  * */
 
+/* A hello is read of any version: it has the release, so that the driver can
+ * name who speaks another one. Its fields keep their numbers and meanings. */
+static bool is_hello(const struct pack_item *type)
+{
+    return type->type == PACK_UINT &&
+           (type->value == MSG_HELLO || type->value == MSG_AGENT_HELLO);
+}
+
 /* The version is looked at before anything else: a peer of another one gets
  * that answer and no other. */
 static int decode_head(struct pack_reader *r, struct message *m,
@@ -56,11 +64,13 @@ static int decode_head(struct pack_reader *r, struct message *m,
     HVD_ASSERT(pack_next(r, &version) == CODEC_OK);
     if (version.type != PACK_UINT)
         return CODEC_TYPE;
-    if (version.value != WIRE_VERSION)
+    if (version.value != WIRE_VERSION && head.count != 4)
         return CODEC_VERSION;
     if (head.count != 4)
         return CODEC_TYPE;
     HVD_ASSERT(pack_next(r, &type) == CODEC_OK);
+    if (version.value != WIRE_VERSION && !is_hello(&type))
+        return CODEC_VERSION;
     if (type.type != PACK_UINT)
         return CODEC_TYPE;
     *shape_p = shape_of(type.value);

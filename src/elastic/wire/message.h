@@ -29,7 +29,8 @@
 #include "base/ids.h"
 
 enum {
-    WIRE_VERSION = 1,           /* major: another one is refused, readably */
+    WIRE_VERSION = 1,           /* major: of another one a hello is read,
+                                   which names the release, and no more */
     WIRE_MESSAGE_MAX = 1 << 22, /* bytes of one encoded message */
     WIRE_RANKS_MAX = 1 << 17,   /* in a generation */
     WIRE_HOST_MAX = 254,        /* name of a host, with its NUL */
