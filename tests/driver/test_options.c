@@ -83,6 +83,10 @@ static const struct {
      "--max-nnp is no option: did you mean --max-np? (see --help)"},
     {"--min_np 2 prog",
      "--min_np is no option: did you mean --min-np? (see --help)"},
+    {"--log_dir d prog",
+     "--log_dir is no option: did you mean --output-filename? (see --help)"},
+    {"--discovery-script s prog", "--discovery-script is no option: did you "
+                                  "mean --host-discovery-script? (see --help)"},
     {"--host a prog", "--host is no option: did you mean -H? (see --help)"},
     {"-host a:1 prog", "-host is no option: did you mean -H? (see --help)"},
     {"-hosts a:1 prog",

@@ -33,6 +33,11 @@ static hvd_status_t open_file(struct eventlog *log, bool fresh)
                   O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
 
     log->why = fd < 0 ? errno : 0;
+    if (log->why == ENXIO)
+        return error_set(HVD_ERR_SYSTEM,
+                         "--event-log: \"%s\": nobody reads this FIFO (start "
+                         "its reader first)",
+                         log->path);
     if (fd < 0)
         return error_errno("--event-log: \"%s\"", log->path);
     if (!fd_claim(fd) && fresh) {

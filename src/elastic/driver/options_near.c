@@ -39,6 +39,12 @@ static const struct {
     {"genv", "-x"},
     {"export", "-x"},
     {"wdir", "a program that changes its directory: workers start in this one"},
+    {"log-dir", "--output-filename"},
+    {"redirects", "--output-filename"},
+    {"tee", "--output-filename"},
+    {"discovery-script", "--host-discovery-script"},
+    {"standalone", "-np alone: without hosts it is this machine"},
+    {"timeout", "--elastic-timeout, --start-timeout or --driver-timeout"},
     {"max-restarts", "--slot-restarts or --reset-limit"},
 };
 
