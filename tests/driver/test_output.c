@@ -403,9 +403,9 @@ START_TEST(output_gap_in_the_middle_of_a_line_begins_a_line)
     restart();
     signal(SIGXFSZ, SIG_IGN);
     settle_line(1, 0, OUT, "12345");
-    settle();
     limit_files(5);
     settle_line(1, 0, OUT, "6789");
+    settle_line(1, 0, OUT, "0"); /* of the same line */
     settle();
     limit_files(RLIM_INFINITY);
     print(1, 0, OUT, "\n");

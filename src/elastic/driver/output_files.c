@@ -48,6 +48,7 @@ struct gap {
     uint64_t n_lost;
     int error;     /* the first errno */
     bool mid_line; /* the file does not end with the end of a line */
+    bool open;     /* nor does the last line that is lost: it was counted */
 };
 
 struct gaps {
@@ -80,17 +81,9 @@ static void close_gap(struct gaps *gaps, struct gap *gap)
     *gap = gaps->items[--gaps->n];
 }
 
-/* At least one, as a part of a line is lost with it. */
-static uint64_t count_lost(const char *bytes, size_t n)
-{
-    size_t lines = output_count_lines(bytes, n);
-
-    return lines > 0 ? lines : 1;
-}
-
 /* So many lines are not in the file. NULL: no memory to note it. */
-static struct gap *note_lost(struct gaps *gaps, const char *path, uint64_t n,
-                             int error, bool mid_line)
+static struct gap *note_lines(struct gaps *gaps, const char *path, uint64_t n,
+                              int error, bool mid_line)
 {
     struct gap *gap = find_gap(gaps, path);
     char *copy = gap ? NULL : strdup(path);
@@ -103,6 +96,24 @@ static struct gap *note_lost(struct gaps *gaps, const char *path, uint64_t n,
     }
     if (gap)
         gap->n_lost += n;
+    return gap;
+}
+
+/* Likewise bytes [n], at least one. A line that is lost in several parts counts
+ * once. *n_lost_p grows by the lines. */
+static struct gap *note_bytes(struct gaps *gaps, const char *path,
+                              const char *bytes, size_t n, int error,
+                              bool mid_line, uint64_t *n_lost_p)
+{
+    struct gap *gap = find_gap(gaps, path);
+    bool open = !output_ends_line(bytes[n - 1]);
+    uint64_t n_lines = output_count_lines(bytes, n) + open;
+
+    n_lines -= gap && gap->open;
+    gap = note_lines(gaps, path, n_lines, error, mid_line);
+    if (gap)
+        gap->open = open;
+    *n_lost_p += n_lines;
     return gap;
 }
 
@@ -199,19 +210,20 @@ static int take(struct writer *w, void *arg, const char *record, size_t n)
     struct scribe *s = arg;
     struct gap *gap;
     size_t done = 0;
+    uint64_t n_lost = 0;
     int error = ETIMEDOUT, none = 0;
 
     n -= (size_t)(bytes - record);
     if (entry->n_lost > 0)
-        note_lost(&s->gaps, path, entry->n_lost, ETIMEDOUT, entry->mid_line);
+        note_lines(&s->gaps, path, entry->n_lost, ETIMEDOUT, entry->mid_line);
     if (!writer_stopped(w))
         done = append(s, w, path, bytes, n, &error);
     if (done == n)
         return 0;
     atomic_compare_exchange_strong(&s->error, &none, error);
-    n = count_lost(bytes + done, n - done);
-    atomic_fetch_add(&s->n_lost, n);
-    gap = note_lost(&s->gaps, path, n, error, entry->mid_line);
+    gap = note_bytes(&s->gaps, path, bytes + done, n - done, error,
+                     entry->mid_line, &n_lost);
+    atomic_fetch_add(&s->n_lost, n_lost);
     if (gap && done > 0)
         gap->mid_line = !output_ends_line(bytes[done - 1]);
     return 0; /* the next file, or the same later, may do */
@@ -224,8 +236,8 @@ static int end(struct writer *w, void *arg)
     int error;
 
     for (size_t i = 0; i < s->owed.n; i++)
-        note_lost(&s->gaps, s->owed.items[i].path, s->owed.items[i].n_lost,
-                  ETIMEDOUT, s->owed.items[i].mid_line);
+        note_lines(&s->gaps, s->owed.items[i].path, s->owed.items[i].n_lost,
+                   ETIMEDOUT, s->owed.items[i].mid_line);
     for (size_t i = s->gaps.n; i-- > 0 && !writer_stopped(w);)
         append(s, w, s->gaps.items[i].path, "", 0, &error);
     return 0;
@@ -318,16 +330,13 @@ void output_files_put(struct output_files *f, const char *path, bool mid_line,
 {
     struct gaps *owed = &f->scribe->owed;
     struct gap *gap = find_gap(owed, path);
-    uint64_t n_lines;
 
     if (!f->gave_up && put_record(f, path, gap, mid_line, bytes, n)) {
         if (gap)
             close_gap(owed, gap);
         return;
     }
-    n_lines = count_lost(bytes, n);
-    note_lost(owed, path, n_lines, ETIMEDOUT, mid_line);
-    f->n_lost += n_lines;
+    note_bytes(owed, path, bytes, n, ETIMEDOUT, mid_line, &f->n_lost);
 }
 
 static void warn_incomplete(struct output_files *f, int error)
