@@ -127,6 +127,19 @@ START_TEST(words_of_the_watched_stay)
 }
 END_TEST
 
+START_TEST(words_that_a_sentence_has_already)
+{
+    const char *sentence = "worker 2 (a:1) failed: allreduce: recvbuf is NULL";
+
+    ck_assert(last_words_are_in("allreduce: recvbuf is NULL", sentence));
+    ck_assert(last_words_are_in("train: allreduce: recvbuf is NULL", sentence));
+    ck_assert(last_words_are_in("x: y: allreduce: recvbuf is NULL", sentence));
+    ck_assert(!last_words_are_in("ValueError: the size is NULL", sentence));
+    ck_assert(!last_words_are_in("the file of the model: is NULL", sentence));
+    ck_assert(!last_words_are_in("train: the rate is negative: ", sentence));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("last words");
@@ -139,6 +152,7 @@ int main(void)
     tcase_add_test(tcase, words_that_only_follow_a_cause_give_way_to_it);
     tcase_add_test(tcase, words_of_a_progress_bar_give_way_to_a_cause);
     tcase_add_test(tcase, words_of_the_watched_stay);
+    tcase_add_test(tcase, words_that_a_sentence_has_already);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -104,3 +104,17 @@ bool last_words_of(const struct last_words *l, uint64_t worker, char *text)
             return last_line_text(&l->kept[i], text);
     return false;
 }
+
+bool last_words_are_in(const char *words, const char *sentence)
+{
+    size_t n = strlen(words);
+
+    for (const char *part = words; strlen(part) * 2 >= n; part += 2) {
+        if (strstr(sentence, part))
+            return true;
+        part = strstr(part, ": ");
+        if (!part)
+            return false;
+    }
+    return false;
+}

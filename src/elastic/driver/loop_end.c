@@ -53,7 +53,7 @@ static void say_verdict(struct loop *l, int exit_status, uint64_t failed)
     char line[WIRE_TEXT_MAX + LAST_WORDS_MAX + 96], words[LAST_WORDS_MAX];
 
     if (exit_status == 1 && output_last_words(&l->output, failed, words) &&
-        !strstr(l->verdict, words))
+        !last_words_are_in(words, l->verdict))
         snprintf(line, sizeof(line),
                  "hvd-elastic: %s; worker %" PRIu64
                  " failed first, its last line: %s",
