@@ -50,7 +50,7 @@ bool last_words_of(const struct last_words *l, uint64_t worker, char *text);
 /* words [n] as a string, into text [LAST_WORDS_MAX]; false: there are none. */
 bool last_line_text(const struct last_line *w, char *text);
 
-/* The sentence has the words already, or what stands behind a ": " of them and
+/* The sentence has the words already, or the part of them behind a ": ", if it
  * is half of them at least: "allreduce: recvbuf is NULL" of "train: allreduce:
  * recvbuf is NULL". */
 bool last_words_are_in(const char *words, const char *sentence);
