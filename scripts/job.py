@@ -273,10 +273,12 @@ class Job:
                 if self.marker.encode() in environment_of(pid)]
 
     def n_listening(self):
-        """Sockets in LISTEN that processes of the job hold."""
+        """Sockets in LISTEN of agents and workers. A script that the driver
+        has just forked holds those of the driver for a moment."""
         inodes = set()
         for pid in self.processes():
             inodes.update(sockets_of(pid))
+        inodes.difference_update(sockets_of(self.process.pid))
         return len(inodes & tcp_sockets("0A"))
 
 
