@@ -156,8 +156,10 @@ static void check_place(struct sim *s, const struct sim_generation *g,
     if (!host)
         check_fail(s, "w%llu is assigned, the driver does not know it",
                    ULL(w->id));
+    /* one that has a state was spared for it, and one that a successor took
+     * over may have had one */
     if (host->blacklist.listed && w->joined == g->generation &&
-        w->id_of.version <= 1) /* else it was spared for the state */
+        state_id_is_none(w->id_of) && !dw->inherited)
         check_fail(s, "newcomer w%llu is assigned on blacklisted host %s",
                    ULL(w->id), host->name);
 }

@@ -57,7 +57,7 @@ static bool holds_state(const struct sim_worker *w)
 
 static bool can_be_heard(const struct sim *s, const struct sim_worker *w)
 {
-    return w && process_runs(w) && s->hosts[w->host].cut_up_us <= s->now_us;
+    return w && speaks(w) && s->hosts[w->host].cut_up_us <= s->now_us;
 }
 
 /* A worker that is silenced before its next heartbeat was not heard. */

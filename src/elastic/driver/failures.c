@@ -159,12 +159,15 @@ void host_end_workers(struct driver *d, const struct driver_host *host,
 void blacklist_enforce(struct driver *d, const struct driver_host *host)
 {
     struct driver_worker *w = NULL;
-    bool changed = false;
+    bool changed = false, spare;
 
-    if (!host->blacklist.listed || !is_dispensable(d, host))
+    if (!host->blacklist.listed)
         return;
+    spare = !is_dispensable(d, host);
     while ((w = next_on_host(d, host, w)) != NULL)
-        if (is_member(w))
+        if (spare && worker_may_have_state(w))
+            continue;
+        else if (is_member(w))
             changed |= worker_drain(d, w, DRIVER_NEVER);
         else if (worker_is_live(w))
             end_worker(d, w, "is on a blacklisted host");

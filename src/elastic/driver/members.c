@@ -578,6 +578,8 @@ void on_worker_message(struct driver *d, const struct message *m)
 {
     struct driver_worker *w = worker_find(d, m->worker);
 
+    if (w)
+        host_of(d, w)->heard_us = d->now_us;
     if (!w || worker_is_dead(w)) { /* a ghost of an older incarnation */
         if (w && m->type == MSG_HELLO)
             explain_again(d, w, &m->u.hello);
@@ -588,7 +590,7 @@ void on_worker_message(struct driver *d, const struct message *m)
         return;
     }
     forgive_silence(d, w);
-    w->heard_us = host_of(d, w)->heard_us = d->now_us;
+    w->heard_us = d->now_us;
     if (d->phase == DRIVER_ADOPTING && m->type != MSG_HELLO &&
         m->type != MSG_PING)
         return; /* it is said again */
