@@ -9,7 +9,6 @@
  *
  * Threads: app. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -42,10 +41,14 @@ static hvd_status_t differs(enum state_difference difference, int rank,
 {
     static struct log_seldom seldom; /* app alone */
     char text[WIRE_TEXT_MAX];
+    struct text t = text_into(text, sizeof(text));
 
-    snprintf(text, sizeof(text),
-             "at commit %" PRIu64 " of generation %" PRIu64 " %s",
-             process_self.n_commits, comm_generation(process_self.comm), what);
+    text_add(&t, "at commit ");
+    text_u64(&t, process_self.n_commits);
+    text_add(&t, " of generation ");
+    text_u64(&t, comm_generation(process_self.comm));
+    text_add(&t, " ");
+    text_add(&t, what);
     if (difference == STATE_DIFFERS && !knobs_verify()->warns) {
         comm_abort(process_self.comm, HVD_ERR_MISMATCH, text);
         return error_set(HVD_ERR_MISMATCH, "%s", text);
@@ -55,28 +58,34 @@ static hvd_status_t differs(enum state_difference difference, int rank,
     return HVD_OK;
 }
 
-/* Do all ranks have the same? They make this commit together, or a peer is
- * lost, as boundary() finds out then. */
+/* The ranks make this commit together, or a peer is lost, as boundary() finds
+ * out then. */
+static hvd_status_t compare(hvd_state_t *state, const struct world *world)
+{
+    enum state_difference difference = STATE_EQUAL;
+    char what[WIRE_TEXT_MAX];
+    struct text t = text_into(what, sizeof(what));
+    hvd_status_t status;
+
+    collective_enter();
+    status = state_verify(state, process_self.comm, world->size, &t,
+                          &difference);
+    collective_exit();
+    if (status == HVD_OK && difference != STATE_EQUAL)
+        status = differs(difference, world->rank, what);
+    return status == HVD_PEER_LOST ? HVD_OK : status;
+}
+
+/* Do all ranks have the same? Most commits do not ask. */
 static hvd_status_t verify(hvd_state_t *state)
 {
     struct process *p = &process_self;
-    enum state_difference difference = STATE_EQUAL;
-    char what[WIRE_TEXT_MAX] = "";
-    struct text t = text_into(what, sizeof(what));
-    hvd_status_t status;
     struct world world;
 
     if (!p->comm || !verify_rule_applies(knobs_verify(), ++p->n_commits))
         return HVD_OK;
     world_get(&world);
-    if (world.size < 2)
-        return HVD_OK;
-    collective_enter();
-    status = state_verify(state, p->comm, world.size, &t, &difference);
-    collective_exit();
-    if (status == HVD_OK && difference != STATE_EQUAL)
-        status = differs(difference, world.rank, what);
-    return status == HVD_PEER_LOST ? HVD_OK : status;
+    return world.size < 2 ? HVD_OK : compare(state, &world);
 }
 
 /* The generation ended from outside or by a loss; a mismatch ends the job. The
