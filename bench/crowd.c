@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rlimits.h"
+#include "base/version.h"
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 #include "elastic/worker/core.h"
@@ -81,7 +82,7 @@ static void say_hello(struct crowd *c, struct wire_dealer *dealer)
     m.u.agent_hello.agent = c->agent;
     m.u.agent_hello.pid = getpid();
     snprintf(m.u.agent_hello.host, WIRE_HOST_MAX, "%s", getenv(ENV_HOST));
-    memcpy(m.u.agent_hello.version, HVD_VERSION, sizeof(HVD_VERSION));
+    version_text(m.u.agent_hello.version);
     if (wire_dealer_send(dealer, &m) != HVD_OK)
         fail("AGENT_HELLO");
 }
@@ -265,6 +266,7 @@ static void spawn(struct crowd *c, uint64_t worker)
     w->id = worker;
     config.hello.pid = getpid();
     config.hello.port = 1;
+    version_text(config.hello.version);
     snprintf(config.hello.address, WIRE_ADDRESS_MAX, "127.0.0.1");
     worker_core_init(&w->core, &config, clock_now_us());
     watch(c, wire_dealer_fd(w->dealer));
