@@ -2,12 +2,14 @@
  * the network between is cut, and no packet will say so. A reader would never
  * learn of it, a writer after a quarter of an hour.
  *
- * Looked at are the connections of the peers that the phase waits for now, each
- * fifth of config.silence_us while it waits; an idle one is sent a frame that
- * says nothing, for the peer's kernel to acknowledge (net/silence.h). Stripes
- * carry no frames: they are judged by what is sent on them. A connection whose
- * handshake is not answered yet is kept alive by the kernel. Ranks of one host
- * have no network between them.
+ * A rank looks at its connections each fifth of config.silence_us while it
+ * waits. To a peer that the phase waits for, it sends a frame that says nothing
+ * if the connection is idle, for the peer's kernel to acknowledge
+ * (net/silence.h). Every other one is judged by what is under way on it: the
+ * rank has sent all that this peer needs, which may not have arrived, and then
+ * waits for a third that waits for that peer. So are stripes, which carry no
+ * frames. A connection whose handshake is not answered yet is kept alive by the
+ * kernel. Ranks of one host have no network between them.
  *
  * Threads: whoever drives the comm. Memory: none of its own. */
 #include "base/clock.h"
@@ -61,7 +63,7 @@ static bool is_excused(const struct comm *comm, struct connection *c,
 }
 
 static hvd_status_t look_at(struct comm *comm, struct connection *c,
-                            uint64_t now_us)
+                            uint64_t now_us, bool waited_for)
 {
     uint64_t silent_us;
     struct heard heard;
@@ -80,7 +82,7 @@ static hvd_status_t look_at(struct comm *comm, struct connection *c,
         look_in_time(comm, now_us, silent_us);
         return HVD_OK;
     case SILENCE_ASK:
-        return ask(comm, c);
+        return waited_for ? ask(comm, c) : HVD_OK;
     case SILENCE_STUCK:
         return links_silent(comm, c, "what is sent to it has not arrived",
                             silent_us);
@@ -90,22 +92,19 @@ static hvd_status_t look_at(struct comm *comm, struct connection *c,
     return links_silent(comm, c, "nothing has come from it", silent_us);
 }
 
-static hvd_status_t look_at_peer(struct comm *comm, int peer, uint64_t now_us)
-{
-    if (peer < 0 || links_near(comm, peer))
-        return HVD_OK;
-    for (int channel = 0; channel < CHANNEL_COUNT; channel++)
-        if (channel != CHANNEL_LOCAL)
-            HVD_TRY(look_at(comm, comm_link(comm, channel, peer), now_us));
-    return HVD_OK;
-}
-
 hvd_status_t watch_look(struct comm *comm, uint64_t now_us)
 {
     int peers[2];
 
     comm->op.watch_us = now_us + silence_interval(comm->config.silence_us);
     engine_ops(comm)->waits(comm, peers);
-    HVD_TRY(look_at_peer(comm, peers[0], now_us));
-    return peers[1] != peers[0] ? look_at_peer(comm, peers[1], now_us) : HVD_OK;
+    for (size_t i = 0; i < comm->n_live; i++) {
+        struct connection *c = comm->live[i];
+
+        if (c->channel == CHANNEL_LOCAL || links_near(comm, c->peer))
+            continue;
+        HVD_TRY(look_at(comm, c, now_us,
+                        c->peer == peers[0] || c->peer == peers[1]));
+    }
+    return HVD_OK;
 }

@@ -158,6 +158,22 @@ def large_packets_are_lost_between_two(stage):
 
 
 @scenario
+def what_a_rank_has_sent_is_lost(stage):
+    """Rank 1 has sent all that rank 2 needs, and waits for rank 0, which waits
+    for rank 2: only rank 1's kernel knows that it has not arrived."""
+    run = stage.job(hosts=3, program=("--epochs", "1", "--step-us",
+                                      str(stages.STEP_US), "--uneven"),
+                    HVD_ALGORITHM="ring")
+    mark, since = run.mark(), time.monotonic()
+    stage.cluster.narrow(*(stages.number(run.row(rank=rank)["host"])
+                           for rank in (1, 2)))
+    run.until("both others train", lambda: run.running(mark, 2),
+              NOTICE_S + 2 * SILENCE_S)
+    stage.note("2 train after %.1f s" % (time.monotonic() - since))
+    run.finish(2)
+
+
+@scenario
 def large_packets_are_lost_from_the_start(stage):
     """No generation has both hosts, and the sentence names the MTU."""
     cluster = stage.up(2)

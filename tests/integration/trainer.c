@@ -29,7 +29,13 @@
 #include "gpu.h"
 #include "words.h"
 
-enum { WEIGHTS = 256, LARGE = 2048, USER_FAILURE = -1234, NEVER = -1 };
+enum {
+    WEIGHTS = 256,
+    LARGE = 2048,
+    RANKS_MAX = 16,
+    USER_FAILURE = -1234,
+    NEVER = -1
+};
 
 static struct options {
     const char *directory;
@@ -41,7 +47,7 @@ static struct options {
     /* the last rank differs there */
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
-    bool drain_on_term, hang_at_start, poll, epilogue, device, large;
+    bool drain_on_term, hang_at_start, poll, epilogue, device, large, uneven;
 } options = {.epochs = 3,
              .step_us = 2000,
              .fail_at = NEVER,
@@ -66,7 +72,8 @@ static const char usage[] =
     "  [--fail-at STEP]\n"
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
     "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
-    "  [--hang-at-start] [--poll] [--device] [--large] DIR\n";
+    "  [--hang-at-start] [--poll] [--device] [--large]\n"
+    "  [--uneven] DIR\n";
 
 static void sleep_us(long us)
 {
@@ -139,6 +146,28 @@ static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
     return status;
 }
 
+/* A large block of rank 0, and a small one of each other rank. In a ring rank 1
+ * sends the large one last. */
+static hvd_status_t gather(void)
+{
+    static int64_t block[LARGE], all[LARGE + RANKS_MAX];
+    size_t counts[RANKS_MAX], places[RANKS_MAX];
+
+    if (hvd_size() > RANKS_MAX)
+        return HVD_OK;
+    for (int i = 0; i < hvd_size(); i++) {
+        counts[i] = i == 0 ? LARGE : 1;
+        places[i] = i == 0 ? 0 : LARGE + (size_t)i - 1;
+    }
+    block[0] = hvd_rank() + 1;
+    HVD_TRY(hvd_allgatherv(block, counts[hvd_rank()], all, counts, places,
+                           HVD_INT64));
+    for (int i = 0; i < hvd_size(); i++)
+        if (all[places[i]] != i + 1)
+            wrong("a block", all[places[i]], i + 1);
+    return HVD_OK;
+}
+
 static hvd_status_t add_up(void)
 {
     static int64_t values[LARGE]; /* but for two of them all 0 */
@@ -150,6 +179,8 @@ static hvd_status_t add_up(void)
 
     if (differs(options.kind_at))
         return hvd_barrier();
+    if (options.uneven)
+        return gather();
     HVD_TRY(allreduce(values, differs(options.count_at) ? 1 : count,
                       differs(options.dtype_at) ? HVD_FLOAT64 : HVD_INT64,
                       differs(options.op_at) ? HVD_MAX : HVD_SUM));
@@ -373,6 +404,7 @@ static const struct word words[] = {
     {"poll", .flag = &options.poll},
     {"device", .flag = &options.device},
     {"large", .flag = &options.large},
+    {"uneven", .flag = &options.uneven},
 };
 
 static void parse(int argc, char **argv)
