@@ -1,6 +1,6 @@
-/* collectives/watch.c - who is waited for, is on another host, and is silent:
- * the network between is cut, and no packet will say so. A reader would never
- * learn of it, a writer after a quarter of an hour.
+/* collectives/watch.c - a peer on another host is silent: the network between
+ * is cut, and no packet will say so. A reader would never learn of it, a writer
+ * after a quarter of an hour.
  *
  * A rank looks at its connections each fifth of config.silence_us while it
  * waits. To a peer that the phase waits for, it sends a frame that says nothing
@@ -69,7 +69,7 @@ static hvd_status_t look_at(struct comm *comm, struct connection *c,
     struct heard heard;
     enum silence_verdict verdict;
 
-    if (c == NULL || c->fd < 0 || c->ended ||
+    if (c->fd < 0 || c->ended ||
         (c->state != CONNECTION_GREETED && c->state != CONNECTION_OPEN) ||
         !silence_hear(c->fd, now_us, &heard))
         return HVD_OK;

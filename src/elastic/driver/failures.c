@@ -351,8 +351,8 @@ static bool cannot_begin(const struct driver *d)
     return n_open < d->config.min_np;
 }
 
-/* A worker there has asked to leave. */
-static bool is_left(const struct driver *d, const struct driver_host *host)
+/* A worker of this host has asked to leave. */
+static bool was_left(const struct driver *d, const struct driver_host *host)
 {
     for (uint32_t i = 0; i < host->n_slots; i++) {
         const struct driver_slot *s = driver_slot(d, host, i);
@@ -370,7 +370,7 @@ static bool fails_by_itself(const struct driver *d)
     if (!d->spawned_once || d->layout_known)
         return false;
     for (size_t i = 0; i < d->n_hosts; i++)
-        if (is_left(d, &d->hosts[i]))
+        if (was_left(d, &d->hosts[i]))
             return false;
     return true;
 }
