@@ -119,14 +119,29 @@ static void on_bytes(struct fake_stream *stream, struct wire_span bytes)
     stream->text[stream->n_text] = 0;
 }
 
-static void grant(struct fake *fake)
+static void grant_stream(struct fake *fake, uint64_t worker, unsigned stream)
 {
-    struct message m = {.type = MSG_CREDIT, .u.credit.nbytes = fake->owed};
+    struct fake_stream *s = &fake->workers[worker].streams[stream - 1];
+    struct message m = {.type = MSG_CREDIT,
+                        .u.credit = {.nbytes = s->n_owed,
+                                     .worker = worker,
+                                     .taken = s->n_text,
+                                     .stream = (uint8_t)stream,
+                                     .eof = s->eof}};
 
-    if (fake->withhold || fake->owed == 0)
+    if (!s->owed)
         return;
     answer_to(fake, fake->output, fake->output_route, &m);
-    fake->owed = 0;
+    s->owed = false;
+    s->n_owed = 0;
+}
+
+static void grant(struct fake *fake)
+{
+    for (uint64_t i = 0; !fake->withhold && i < FAKE_WORKERS; i++) {
+        grant_stream(fake, i, OUTPUT_STDOUT);
+        grant_stream(fake, i, OUTPUT_STDERR);
+    }
 }
 
 static void on_output(struct fake *fake, uint64_t route, struct message *m)
@@ -150,8 +165,11 @@ static void on_output(struct fake *fake, uint64_t route, struct message *m)
         &worker_of(fake, m->u.output.worker)->streams[m->u.output.stream - 1];
     ck_assert(!stream->eof);
     on_bytes(stream, m->u.output.bytes);
+    ck_assert_uint_eq(m->u.output.at + m->u.output.bytes.nbytes,
+                      stream->n_text);
     stream->eof = m->u.output.eof;
-    fake->owed += m->u.output.bytes.nbytes;
+    stream->owed = true;
+    stream->n_owed += m->u.output.bytes.nbytes;
     grant(fake);
 }
 

@@ -19,6 +19,8 @@ struct fake_stream {
     char *text; /* [n_text] and a NUL */
     size_t n_text, text_max;
     bool eof;
+    bool owed; /* CREDIT withheld, of so many bytes: */
+    uint64_t n_owed;
 };
 
 struct fake_worker {
@@ -49,7 +51,6 @@ struct fake {
     bool mute;             /* answer no ping */
     int n_unheard;         /* HELLOs that are yet to be ignored */
     bool withhold;         /* grant no credit */
-    uint64_t owed;         /* credit withheld */
     struct fake_worker workers[FAKE_WORKERS]; /* [worker id] */
 };
 

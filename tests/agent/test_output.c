@@ -1,4 +1,5 @@
-/* Lines of a worker on their way: cutting, credit, dropping, the end. */
+/* Lines of a worker on their way: cutting, credit, dropping, the end, and a
+ * connection that is lost. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,24 @@ static void feed(const char *s)
     ck_assert(output_feed(&output, OUTPUT_STDOUT, s, strlen(s)));
 }
 
-static void take(uint64_t credit)
+/* The driver has all of it up to the end of this message. */
+static void credit(const struct msg_output *m)
+{
+    struct msg_credit taken = {.nbytes = m->bytes.nbytes,
+                               .worker = m->worker,
+                               .taken = m->at + m->bytes.nbytes,
+                               .stream = m->stream,
+                               .eof = m->eof};
+
+    output_taken(&output, &taken);
+}
+
+/* Until there is too little credit; the driver takes it, or is yet to. */
+static void move(uint64_t room, bool taken)
 {
     struct msg_output m;
 
-    while (output_next(&output, OUTPUT_STDOUT, credit, &m)) {
+    while (output_next(&output, OUTPUT_STDOUT, room, &m)) {
         ck_assert_uint_eq(m.worker, 7);
         ck_assert_int_eq(m.stream, OUTPUT_STDOUT);
         ck_assert_uint_le(m.bytes.nbytes, WIRE_OUTPUT_MAX);
@@ -44,9 +58,21 @@ static void take(uint64_t credit)
         n_text += m.bytes.nbytes;
         n_bytes += m.bytes.nbytes;
         n_text += (size_t)sprintf(text + n_text, m.eof ? "$" : "|");
-        credit -= m.bytes.nbytes;
+        room -= m.bytes.nbytes;
         output_sent(&output, &m);
+        if (taken)
+            credit(&m);
     }
+}
+
+static void take(uint64_t room)
+{
+    move(room, true);
+}
+
+static void send(void)
+{
+    move(PLENTY, false);
 }
 
 static void expect(const char *wanted)
@@ -187,7 +213,7 @@ START_TEST(credit_bounds_each_message_at_a_line)
 }
 END_TEST
 
-START_TEST(credit_none_drops_the_oldest_with_marker)
+static void feed_too_much(void)
 {
     char line[32];
 
@@ -195,12 +221,18 @@ START_TEST(credit_none_drops_the_oldest_with_marker)
         snprintf(line, sizeof(line), "line %04d\n", i); /* 10 bytes */
         feed(line);
     }
+}
+
+static const char too_much_begins[] =
+    "[hvd-agent: 100 lines dropped: the driver does not read fast enough]\n|"
+    "line 0100\n";
+
+START_TEST(credit_none_drops_the_oldest_with_marker)
+{
+    feed_too_much();
     take(PLENTY);
-    ck_assert_int_eq(strncmp(text,
-                             "[hvd-agent: 100 lines dropped: the driver does "
-                             "not read fast enough]\n|line 0100\n",
-                             80),
-                     0);
+    ck_assert_int_eq(
+        strncmp(text, too_much_begins, sizeof(too_much_begins) - 1), 0);
     ck_assert_ptr_nonnull(strstr(text, "line 0199\n|"));
     ck_assert_uint_le(n_bytes, KEEP + 80);
     feed("more\n");
@@ -248,7 +280,84 @@ START_TEST(end_of_an_empty_stream_needs_no_credit)
     ck_assert(output_next(&output, OUTPUT_STDERR, 0, &m));
     ck_assert(m.eof);
     output_sent(&output, &m);
+    ck_assert(!output_finished(&output));
+    credit(&m);
     ck_assert(output_finished(&output));
+}
+END_TEST
+
+START_TEST(rewind_sends_again_what_was_not_taken)
+{
+    struct msg_output m;
+
+    feed("one\ntwo\n");
+    take(4);
+    send();
+    feed("three\n");
+    send();
+    expect("one\n|two\n|three\n|");
+    output_rewind(&output);
+    ck_assert(output_next(&output, OUTPUT_STDOUT, PLENTY, &m));
+    ck_assert_uint_eq(m.at, 4);
+    take(PLENTY);
+    expect("two\nthree\n|");
+    output_rewind(&output);
+    take(PLENTY);
+    expect("");
+}
+END_TEST
+
+START_TEST(rewind_tells_the_end_again)
+{
+    feed("rest");
+    output_end(&output, OUTPUT_STDOUT);
+    send();
+    output_rewind(&output);
+    send();
+    expect("rest$rest$");
+    output_rewind(&output);
+    take(PLENTY);
+    output_rewind(&output);
+    take(PLENTY);
+    expect("rest$");
+}
+END_TEST
+
+START_TEST(rewind_after_a_part_was_taken)
+{
+    struct msg_credit part = {.worker = 7, .stream = OUTPUT_STDOUT};
+
+    feed("one\ntwo\n");
+    send();
+    part.taken = 4;
+    output_taken(&output, &part);
+    part.taken = 2; /* late */
+    output_taken(&output, &part);
+    output_rewind(&output);
+    send();
+    expect("one\ntwo\n|two\n|");
+    part.taken = UINT64_MAX; /* of more than there is */
+    output_taken(&output, &part);
+    feed("three\n");
+    take(PLENTY);
+    expect("three\n|");
+}
+END_TEST
+
+START_TEST(rewind_does_not_bring_dropped_lines_back)
+{
+    feed("first\n");
+    send();
+    expect("first\n|");
+    feed_too_much();
+    send();
+    ck_assert_int_eq(
+        strncmp(text, too_much_begins, sizeof(too_much_begins) - 1), 0);
+    n_text = 0;
+    output_rewind(&output);
+    send();
+    ck_assert_int_eq(strncmp(text, "line 0100\n", 10), 0);
+    ck_assert_ptr_nonnull(strstr(text, "line 0199\n|"));
 }
 END_TEST
 
@@ -311,6 +420,10 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, end_with_little_credit_comes_in_pieces);
     tcase_add_test(tcase, room_is_what_may_come_before_lines_are_dropped);
     tcase_add_test(tcase, memory_goes_back_when_empty);
+    tcase_add_test(tcase, rewind_sends_again_what_was_not_taken);
+    tcase_add_test(tcase, rewind_tells_the_end_again);
+    tcase_add_test(tcase, rewind_after_a_part_was_taken);
+    tcase_add_test(tcase, rewind_does_not_bring_dropped_lines_back);
     suite_add_tcase(suite, tcase);
     return suite;
 }

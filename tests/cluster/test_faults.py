@@ -271,6 +271,36 @@ def connections_die(stage):
     run.finish(3)
 
 
+N_LINES = 3000
+
+
+@scenario
+def connections_die_and_no_line_is_lost(stage):
+    """What workers write meanwhile is sent again, and printed once."""
+    trainer_itself = stage.trainer
+    stage.trainer = stage.file("chatty", """#!/bin/sh
+i=0
+while [ $i -lt %d ]; do
+  i=$((i + 1)); echo "line $i of $HVD_HOST"; [ $((i %% 10)) -ne 0 ] || sleep 0.01
+done &
+exec %s "$@"
+""" % (N_LINES, trainer_itself))
+    run = start(stage)
+    for _ in range(3):
+        n = len(run.lines)
+        stage.cluster.forget()
+        run.until("more lines", lambda n=n: len(run.lines) > n + 100,
+                  stages.harness.PATIENCE_S)
+    for i in range(1, 4):
+        run.says("line %d of host%d" % (N_LINES, i))
+    run.finish(3)
+    for i in range(1, 4):
+        got = [int(line.split()[-3]) for line in list(run.lines)
+               if line.endswith(" of host%d" % i)]
+        equal(sorted(set(range(1, N_LINES + 1)) - set(got))[:9], [], "lost")
+        equal(got, sorted(set(got)), "lines of host%d" % i)
+
+
 def waits_out(stage, cut):
     """Hosts that cannot be heard for longer than the silence that counts, all
     of them at once: nobody is given up."""

@@ -67,8 +67,8 @@ def agent_hello(job, agent, proof, connection=0):
                     9: connection})
 
 
-def output(job, worker, text):
-    return message(OUTPUT, {1: job}, {1: worker, 2: 1, 4: text})
+def output(job, worker, text, at):
+    return message(OUTPUT, {1: job}, {1: worker, 2: 1, 4: text, 6: at})
 
 
 # ---- keys -------------------------------------------------------------------

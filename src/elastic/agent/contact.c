@@ -64,8 +64,7 @@ static hvd_status_t open_pair(struct loop *l, const char *endpoint,
     return HVD_ERR_SYSTEM;
 }
 
-/* Output that was on its way by those before is lost with them; no more than
- * the credit was. */
+/* Output that was on its way by those before is sent again. */
 static void use_pair(struct loop *l, struct wire_dealer *control,
                      struct wire_dealer *output)
 {
@@ -75,6 +74,8 @@ static void use_pair(struct loop *l, struct wire_dealer *control,
     l->output = output;
     l->output_hello_sent = l->output_welcome = false;
     l->credit = OUTPUT_WINDOW;
+    for (struct child *c = l->children.first; c; c = c->next)
+        output_rewind(&c->output);
 }
 
 static hvd_status_t dial(struct loop *l, const char *endpoint,

@@ -78,7 +78,7 @@ static void exit_action(struct loop *l, const struct agent_action *action)
         log_error("no driver has been heard of for %" PRIu64
                   " s (--driver-timeout) -> this agent and its workers end",
                   l->core.config.driver_timeout_us / 1000000);
-    l->flush_us = l->core.driver_lost ? 0 : clock_now_us() + flush_time(l);
+    l->flush_us = clock_now_us() + flush_time(l);
     notice_close(l); /* all children are reaped now */
     if (!children_kill_all(&l->children, KILL_ALL_MS)) {
         log_error("processes would not die -> leaving them behind");
@@ -280,14 +280,18 @@ static void hear_on_control(struct loop *l, const struct message *m)
 /* WELCOME, or CREDIT: no more than was sent is given back. */
 static void hear_on_output(struct loop *l, const struct message *m)
 {
+    struct child *child;
+
     if (m->job != l->options->config.job)
         return;
     l->output_welcome |= m->type == MSG_AGENT_WELCOME;
-    if (m->type != MSG_CREDIT || m->u.credit.nbytes == 0 ||
-        m->u.credit.nbytes > OUTPUT_WINDOW - l->credit)
+    if (m->type != MSG_CREDIT || m->u.credit.nbytes > OUTPUT_WINDOW - l->credit)
         return;
     l->credit += m->u.credit.nbytes;
-    if (l->ended && l->flush_us > 0)
+    child = children_find(&l->children, m->u.credit.worker);
+    if (child)
+        output_taken(&child->output, &m->u.credit);
+    if (l->ended)
         l->flush_us = clock_now_us() + flush_time(l);
 }
 
@@ -458,9 +462,11 @@ static uint64_t next_deadline(const struct loop *l)
     return t;
 }
 
+/* Nobody waits for what is not told yet, or it takes too long. */
 static bool is_over(const struct loop *l)
 {
-    return l->ended && (l->children.n == 0 || clock_now_us() >= l->flush_us);
+    return l->ended && (l->children.n == 0 || l->core.driver_lost ||
+                        clock_now_us() >= l->flush_us);
 }
 
 static void run(struct loop *l)

@@ -1,9 +1,11 @@
 /* elastic/agent/output.c - lines kept until the driver takes them. See
  * output.h.
  *
- * A queue is one buffer: [head, tail - n_partial) holds whole lines, the rest
- * is the line that is still being written. Lines are taken from the head; the
- * bytes move down when more than half of the buffer is free in front.
+ * A queue is one buffer: [head, sent) is on its way to the driver,
+ * [sent, tail - n_partial) holds whole lines, the rest is the line that is
+ * still being written. The bytes move down when more than half of the buffer is
+ * free in front. Where lines are dropped, what is on its way before them is not
+ * kept any more either: it cannot be sent again.
  *
  * Threads: none. Memory: one buffer per queue, given back when it runs empty.
  */
@@ -26,7 +28,7 @@ static struct output_queue *queue_of(struct output *output, unsigned stream)
 
 static size_t n_whole(const struct output_queue *q)
 {
-    return q->tail - q->head - q->n_partial;
+    return q->tail - q->sent - q->n_partial;
 }
 
 void output_init(struct output *output, uint64_t worker, size_t keep_max)
@@ -59,6 +61,7 @@ static bool append(struct output_queue *q, const char *data, size_t nbytes)
     if (q->head > q->bytes_max / 2) {
         memmove(q->bytes, q->bytes + q->head, q->tail - q->head);
         q->tail -= q->head;
+        q->sent -= q->head;
         q->head = 0;
     }
     if (!array_reserve(&q->bytes, &q->bytes_max, q->tail + nbytes))
@@ -112,11 +115,11 @@ static bool feed_piece(struct output_queue *q, const char *data, size_t *n_p)
     return true;
 }
 
-/* Length of the line at the head, or of a part of it if it is long; there is
- * one. */
+/* Length of the first line that waits, or of a part of it if it is long; there
+ * is one. */
 static size_t first_line(const struct output_queue *q)
 {
-    const char *bytes = q->bytes + q->head;
+    const char *bytes = q->bytes + q->sent;
     size_t n = n_whole(q);
 
     if (n > OUTPUT_LINE_MAX)
@@ -130,6 +133,21 @@ static size_t first_line(const struct output_queue *q)
     return n;
 }
 
+/* The n bytes at the head are not kept any more. */
+static void forget(struct output_queue *q, size_t n)
+{
+    q->at += n;
+    q->head += n;
+    if (q->head < q->tail)
+        return;
+    q->head = q->sent = q->tail = 0;
+    if (q->bytes_max > KEEP_BUFFER) {
+        free(q->bytes);
+        q->bytes = NULL;
+        q->bytes_max = 0;
+    }
+}
+
 static void drop_excess(struct output *output)
 {
     struct output_queue *a = &output->queues[0], *b = &output->queues[1];
@@ -137,7 +155,9 @@ static void drop_excess(struct output *output)
     while (n_whole(a) + n_whole(b) > output->keep_max) {
         struct output_queue *q = n_whole(a) >= n_whole(b) ? a : b;
 
-        q->head += first_line(q);
+        forget(q, q->sent - q->head);
+        q->sent += first_line(q);
+        q->head = q->sent;
         q->n_dropped++;
     }
 }
@@ -190,8 +210,8 @@ void output_settle(struct output *output)
 
 /* ---- out ----------------------------------------------------------------- */
 
-/* The longest run of whole lines at the head within `max` bytes, or as much of
- * a long line. 0: that waits for more credit. */
+/* The longest run of whole lines that wait within `max` bytes, or as much of a
+ * long line. 0: that waits for more credit. */
 static size_t lines_within(const struct output_queue *q, size_t max)
 {
     const char *bytes;
@@ -199,7 +219,7 @@ static size_t lines_within(const struct output_queue *q, size_t max)
 
     if (n <= max)
         return n;
-    bytes = q->bytes + q->head;
+    bytes = q->bytes + q->sent;
     for (n = max; n > 0; n--)
         if (bytes[n - 1] == '\n' || (bytes[n - 1] == '\r' && bytes[n] != '\n'))
             return n;
@@ -227,6 +247,7 @@ bool output_next(struct output *output, unsigned stream, uint64_t credit,
     memset(m, 0, sizeof(*m));
     m->worker = output->worker;
     m->stream = (uint8_t)stream;
+    m->at = q->at + (q->sent - q->head);
     if (q->n_dropped > 0) {
         n = make_marker(q);
         m->bytes.data = (const uint8_t *)q->marker;
@@ -238,7 +259,7 @@ bool output_next(struct output *output, unsigned stream, uint64_t credit,
     m->settled = q->settled && n == n_whole(q);
     if (n == 0)
         return m->eof;
-    m->bytes.data = (const uint8_t *)q->bytes + q->head;
+    m->bytes.data = (const uint8_t *)q->bytes + q->sent;
     m->bytes.nbytes = (uint32_t)n;
     return true;
 }
@@ -248,6 +269,8 @@ void output_sent(struct output *output, const struct msg_output *m)
     struct output_queue *q = queue_of(output, m->stream);
 
     if (m->bytes.data == (const uint8_t *)q->marker) {
+        forget(q, q->sent - q->head); /* a marker comes once, in its place */
+        q->at += m->bytes.nbytes;
         q->n_dropped = 0;
         q->mid_line = false;
         return;
@@ -255,19 +278,35 @@ void output_sent(struct output *output, const struct msg_output *m)
     if (m->bytes.nbytes > 0)
         q->mid_line = !ends_line((char)m->bytes.data[m->bytes.nbytes - 1]);
     q->eof_sent |= m->eof;
-    q->head += m->bytes.nbytes;
-    HVD_ASSERT(q->head <= q->tail);
-    if (q->head < q->tail)
+    q->sent += m->bytes.nbytes;
+    HVD_ASSERT(q->sent <= q->tail);
+}
+
+void output_taken(struct output *output, const struct msg_credit *m)
+{
+    struct output_queue *q;
+    size_t n;
+
+    if (m->stream < 1 || m->stream > OUTPUT_STREAMS)
         return;
-    q->head = q->tail = 0;
-    if (q->bytes_max > KEEP_BUFFER) {
-        free(q->bytes);
-        q->bytes = NULL;
-        q->bytes_max = 0;
+    q = queue_of(output, m->stream);
+    n = q->sent - q->head;
+    if (m->taken > q->at)
+        forget(q, m->taken - q->at < n ? m->taken - q->at : n);
+    q->eof_taken |= m->eof && q->eof_sent;
+}
+
+void output_rewind(struct output *output)
+{
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++) {
+        struct output_queue *q = &output->queues[i];
+
+        q->sent = q->head;
+        q->eof_sent = q->eof_taken;
     }
 }
 
 bool output_finished(const struct output *output)
 {
-    return output->queues[0].eof_sent && output->queues[1].eof_sent;
+    return output->queues[0].eof_taken && output->queues[1].eof_taken;
 }

@@ -25,8 +25,11 @@ enum {
 };
 
 struct output_queue {
-    char *bytes; /* [bytes_max]; lines are in head .. tail - n_partial */
-    size_t bytes_max, head, tail;
+    char *bytes; /* [bytes_max]; head .. sent are on their way to the driver,
+                    which has not taken them; sent .. tail - n_partial are lines
+                    that wait */
+    size_t bytes_max, head, sent, tail;
+    uint64_t at;        /* how many were sent before those at the head */
     size_t n_partial;   /* bytes of the line that has not ended yet, and are
                            kept here; one at least, until it has settled */
     uint64_t n_dropped; /* lines, since the last marker */
@@ -35,7 +38,7 @@ struct output_queue {
     bool settled;  /* ... nor since the one before: what there is may go */
     bool mid_line; /* what was sent last does not end a line */
     bool ended;    /* nothing more will be fed */
-    bool eof_sent; /* and the driver has been told */
+    bool eof_sent, eof_taken; /* the driver has been told; and knows */
 };
 
 struct output {
@@ -70,6 +73,13 @@ size_t output_room(const struct output *output);
 
 /* The socket took it. */
 void output_sent(struct output *output, const struct msg_output *m);
+
+/* The driver took it. */
+void output_taken(struct output *output, const struct msg_credit *m);
+
+/* The connection is lost, and what was on its way may be: the next OUTPUT
+ * begins with what the driver has not taken. */
+void output_rewind(struct output *output);
 
 /* Both streams have ended and the driver knows. */
 bool output_finished(const struct output *output);

@@ -413,16 +413,39 @@ bool inbox_drain(struct loop *l, bool *empty_p)
 
 /* ---- output -------------------------------------------------------------- */
 
-static void credit(struct loop *l, uint64_t route, uint64_t nbytes)
+static void credit(struct loop *l, uint64_t route, const struct msg_output *out)
 {
     struct message m = {.type = MSG_CREDIT,
                         .job = l->driver.config.job,
                         .term = l->driver.config.term};
 
-    m.u.credit.nbytes = nbytes;
+    m.u.credit = (struct msg_credit){.nbytes = out->bytes.nbytes,
+                                     .worker = out->worker,
+                                     .taken = out->at + out->bytes.nbytes,
+                                     .stream = out->stream,
+                                     .eof = out->eof};
     l->sent = true;
     if (wire_router_send(l->output_router, route, &m) != HVD_OK)
         log_debug("an agent left before its output was credited");
+}
+
+/* Without what was taken before a connection was lost: an agent that has not
+ * heard so sends it again. */
+static struct wire_span take_new(struct speaker *speaker, unsigned stream,
+                                 const struct msg_output *out)
+{
+    uint64_t *taken = &speaker->taken[stream];
+    uint64_t end = out->at + out->bytes.nbytes;
+    struct wire_span bytes = out->bytes;
+
+    if (end <= *taken)
+        return (struct wire_span){bytes.data, 0};
+    if (out->at < *taken) {
+        bytes.data += *taken - out->at;
+        bytes.nbytes = (uint32_t)(end - *taken);
+    }
+    *taken = end;
+    return bytes;
 }
 
 static void print_output(struct loop *l, uint64_t agent,
@@ -431,8 +454,11 @@ static void print_output(struct loop *l, uint64_t agent,
     struct speaker *speaker = speakers_find(&l->speakers, out->worker);
     unsigned stream = out->stream == OUTPUT_STDOUT ? 0 : 1;
     struct output_worker who;
+    struct wire_span bytes;
 
-    if (!speaker || speaker->agent != agent) {
+    if (!speaker || !(speaker->open & 1u << stream))
+        return; /* all of it was taken */
+    if (speaker->agent != agent) {
         log_seldom(&l->refused, LOG_LEVEL_WARN,
                    "agent %" PRIu64 " sends output of worker %" PRIu64
                    ", which it does not run -> dropped",
@@ -442,8 +468,8 @@ static void print_output(struct loop *l, uint64_t agent,
     note_rank(l, speaker);
     who = (struct output_worker){speaker->worker, speaker->rank, speaker->host,
                                  speaker->slot};
-    output_write(&l->output, &who, (int)stream, out->bytes.data,
-                 out->bytes.nbytes,
+    bytes = take_new(speaker, stream, out);
+    output_write(&l->output, &who, (int)stream, bytes.data, bytes.nbytes,
                  out->eof       ? OUTPUT_END
                  : out->settled ? OUTPUT_SETTLED
                                 : OUTPUT_MORE);
@@ -462,7 +488,7 @@ static void hear_output(struct loop *l, uint64_t route, const struct message *m)
         launch_postpone(&l->launch, peer->id,
                         clock_now_us() + loop_stop_time(l));
         print_output(l, peer->id, &m->u.output);
-        credit(l, route, m->u.output.bytes.nbytes);
+        credit(l, route, &m->u.output);
         l->n_outputs++;
     }
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "elastic/driver/output.h"
 
 enum { ALL_OPEN = (1 << OUTPUT_STREAMS) - 1 };
 
@@ -65,7 +64,11 @@ bool speakers_add(struct speakers *s, uint64_t worker, uint64_t agent,
         return false;
     row = &s->items[at];
     memmove(row + 1, row, (s->n++ - at) * sizeof(*row));
-    *row = (struct speaker){worker, agent, -1, slot, ALL_OPEN, false, ""};
+    *row = (struct speaker){.worker = worker,
+                            .agent = agent,
+                            .rank = -1,
+                            .slot = slot,
+                            .open = ALL_OPEN};
     memcpy(row->host, host, strnlen(host, sizeof(row->host) - 1));
     s->n_streams += OUTPUT_STREAMS;
     return true;

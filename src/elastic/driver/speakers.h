@@ -12,12 +12,14 @@
 #include <stdint.h>
 
 #include "discovery/hosts.h"
+#include "elastic/driver/output.h"
 
 struct speaker {
     uint64_t worker, agent;
     int rank; /* as far as it is known; -1: none yet */
     uint32_t slot;
     unsigned open; /* a bit for each stream that has not ended */
+    uint64_t taken[OUTPUT_STREAMS]; /* bytes of each */
     bool exited;
     char host[HOSTS_NAME_MAX];
 };

@@ -161,6 +161,8 @@ struct msg_output {
     uint8_t stream; /* enum output_stream */
     bool eof;       /* nothing more will come from this stream */
     bool settled;   /* nothing has followed for a while: a prompt, say */
+    uint64_t at;    /* bytes of this stream that were sent before these: an
+                       agent sends again what a lost connection had */
     struct wire_span bytes; /* whole lines, except before eof, where it has
                                settled, and of lines that are long */
 };
@@ -180,8 +182,12 @@ struct msg_kill {
     uint64_t grace_ms; /* SIGTERM now, SIGKILL after this; 0: SIGKILL now */
 };
 
+/* The driver has taken an OUTPUT. */
 struct msg_credit {
-    uint64_t nbytes;
+    uint64_t nbytes;        /* that may follow */
+    uint64_t worker, taken; /* of its stream it has as many bytes */
+    uint8_t stream;         /* enum output_stream */
+    bool eof;               /* and knows that it has ended */
 };
 
 /* Can you reach this other agent, at which of these addresses? Only that one

@@ -84,6 +84,7 @@ static const struct field output[] = {
     FIELD(4, u.output.bytes, FIELD_SPAN, .hi = WIRE_OUTPUT_MAX,
           .optional = true),
     BOOL(5, u.output.settled),
+    UINT_OPT(6, u.output.at),
 };
 
 static const struct field agent_welcome[] = {
@@ -112,7 +113,9 @@ static const struct field pong[] = {
 };
 
 static const struct field credit[] = {
-    UINT(1, u.credit.nbytes),
+    UINT(1, u.credit.nbytes),     UINT_OPT(2, u.credit.worker),
+    UINT_OPT(3, u.credit.stream), UINT_OPT(4, u.credit.taken),
+    BOOL(5, u.credit.eof),
 };
 
 static const struct field probe[] = {
