@@ -72,6 +72,15 @@ static bool was_short(const struct sim *s)
                                    CHECK_COME_UP_US;
 }
 
+/* As far as this driver knows: a journal may have lost what the one before
+ * did. */
+static bool has_not_begun(const struct sim *s)
+{
+    return s->n_generations == 0 ||
+           (s->result->cover[COVER_driver_died] > 0 &&
+            s->driver.generation == 0);
+}
+
 /* A failure that the world of this run explains. */
 static bool is_legal(struct sim *s, const char *text)
 {
@@ -117,7 +126,7 @@ static bool is_legal(struct sim *s, const char *text)
         return s->driver_config.hosts_fixed && cover[COVER_barren] > 0 &&
                s->n_generations == 0;
     return has(text, "no worker became ready") && s->all_closed &&
-           s->n_generations == 0;
+           has_not_begun(s);
 }
 
 void check_finish(struct sim *s, int status, const char *text)

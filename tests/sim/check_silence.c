@@ -84,19 +84,22 @@ static void note_agent(struct sim *s, const struct driver_host *host)
         agent->spoke_us = s->now_us;
 }
 
-/* Notes who can be heard, too. */
+/* Notes who can be heard, too. What a worker sent before it was stopped may
+ * come later. */
 static bool is_state_heard(struct sim *s)
 {
     const struct driver *d = &s->driver;
     bool any = false;
 
     for (size_t i = 0; i < d->n_workers; i++) {
-        struct sim_worker *w = sim_worker(s, d->workers[i].id);
+        const struct driver_worker *dw = &d->workers[i];
+        struct sim_worker *w = sim_worker(s, dw->id);
 
-        if (w)
-            note_spoken(s, w);
-        any |= can_be_heard(s, w) && !state_id_is_none(w->id_of) &&
-               worker_is_here(&d->workers[i]);
+        if (!w)
+            continue;
+        note_spoken(s, w);
+        any |= (can_be_heard(s, w) || dw->heard_us == d->now_us) &&
+               !state_id_is_none(w->id_of) && worker_is_here(dw);
     }
     return any;
 }
