@@ -191,6 +191,27 @@ START_TEST(agent_of_the_last_that_holds_the_state_is_not_given_up)
 }
 END_TEST
 
+/* Nor does it keep its slots from other hosts. */
+START_TEST(agent_that_is_stopped_and_kept_starts_nobody)
+{
+    struct fixture *f = fixture_create(.np = 1, .min_np = 1, .max_np = 2);
+
+    run(f, "a:1");
+    at(f, 100, commits("w1"));
+    f->no_spawns = true;
+    strcpy(f->silent_host, "a");
+    at(f, 200, hosts("a:2"));
+    forget(f);
+    pass(f, 1800);
+    at(f, 1900, hosts("a:3 b:1"));
+    f->no_spawns = false;
+    forget(f);
+    pass(f, 2500);
+    expect(f, "kill: w2\nstart agent: b\nspawn: w3@b:0\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* An agent that is stopped is no silent host: its workers are heard. */
 START_TEST(stopped_agents_are_given_up_however_many)
 {
@@ -338,6 +359,7 @@ int main(void)
     tcase_add_test(tc, ends_that_are_known_count_at_once);
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);
+    tcase_add_test(tc, agent_that_is_stopped_and_kept_starts_nobody);
     tcase_add_test(tc, stopped_agents_are_given_up_however_many);
     tcase_add_test(tc, worker_of_a_stopped_agent_is_given_up);
     tcase_add_test(tc, stopped_workers_are_given_up_however_many);

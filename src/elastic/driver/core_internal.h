@@ -225,6 +225,8 @@ bool worker_is_heard(const struct driver *d, const struct driver_worker *w);
 /* This worker, this agent is to be given up for its silence. */
 bool worker_is_silent(const struct driver *d, const struct driver_worker *w);
 bool agent_is_silent(const struct driver *d, const struct driver_host *host);
+/* An agent whose workers are heard sends no heartbeats. */
+bool agent_stands_still(const struct driver *d, const struct driver_host *host);
 /* This worker was released, has not ended, and is not heard any more. */
 bool worker_stands_still(const struct driver *d, const struct driver_worker *w);
 

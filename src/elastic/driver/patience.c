@@ -71,6 +71,9 @@ static const char *verdict_on(const struct driver *d,
 {
     if (worker_is_silent(d, w))
         return "has stopped sending heartbeats";
+    if (w->life == LIFE_STARTING && !w->spawned &&
+        agent_stands_still(d, &d->hosts[w->host]))
+        return "was not started: its agent has stopped sending heartbeats";
     if (starts_too_late(d, w))
         return w->life == LIFE_STARTING
                    ? "did not call hvd_init within --start-timeout"

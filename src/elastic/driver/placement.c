@@ -378,6 +378,8 @@ static size_t fill_host(struct driver *d, struct driver_host *host, size_t room)
 
     if (room > 0 && !host_furnish(d, host, host->n_slots))
         return 0;
+    if (agent_stands_still(d, host))
+        return 0; /* it is kept for its workers, and starts nobody */
     for (uint32_t i = 0; i < host->n_slots && n < room; i++) {
         if (!slot_free(d, host, i) || host->doubted_by != 0)
             continue;

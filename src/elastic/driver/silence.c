@@ -214,6 +214,14 @@ bool worker_stands_still(const struct driver *d, const struct driver_worker *w)
            since(d, d->hosts[w->host].agent_heard_us) <= quiet_limit(d);
 }
 
+/* Its workers are heard, so its network is not the reason. */
+bool agent_stands_still(const struct driver *d, const struct driver_host *host)
+{
+    return host->agent_phase == AGENT_UP &&
+           is_overdue(d, host->agent_heard_us) &&
+           since(d, host->heard_us) <= quiet_limit(d);
+}
+
 /* Nobody waits for an agent that was told to go. */
 bool agent_is_silent(const struct driver *d, const struct driver_host *host)
 {
