@@ -111,10 +111,30 @@ static struct event *unlink_first(struct parked *parked)
     return event;
 }
 
+static bool is_tick(const struct event *event)
+{
+    return event->type == EV_TICK ||
+           (event->type == EV_AGENT && event->sub == AGENT_TICK);
+}
+
+/* A process that goes on reads what was sent to it before it looks at the
+ * time. */
 void queue_unpark(struct queue *q, struct parked *parked, uint64_t at)
 {
-    while (parked->first)
-        insert(q, at, unlink_first(parked));
+    struct event *popped = q->popped;
+    struct parked ticks = {0};
+
+    while (parked->first) {
+        struct event *event = unlink_first(parked);
+
+        if (is_tick(event))
+            queue_park(q, &ticks, event);
+        else
+            insert(q, at, event);
+    }
+    while (ticks.first)
+        insert(q, at, unlink_first(&ticks));
+    q->popped = popped;
 }
 
 void queue_drop(struct queue *q, struct parked *parked)

@@ -114,6 +114,8 @@ static void part(struct sim *s)
     for (size_t i = 0; i < s->n_workers; i++)
         if (s->workers[i])
             s->workers[i]->met = false;
+    for (size_t i = 0; i < s->n_hosts; i++)
+        s->hosts[i].leaves = false; /* it may count what its elder forgot */
 }
 
 void succession_end(struct sim *s, const struct event *event)

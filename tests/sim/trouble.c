@@ -84,6 +84,19 @@ void trouble_befall(struct sim *s, const struct sim_worker *w)
 
 /* ---- what must hold ------------------------------------------------------ */
 
+/* Somebody else may be convicted in this step, as it was the last start that
+ * others waited for. */
+static bool is_of_agent(struct sim *s, const struct driver_action *a,
+                        uint64_t agent)
+{
+    const struct sim_agent *its = sim_agent(s, agent);
+
+    return a->type == DRIVER_ACT_KILL
+               ? a->agent == agent
+               : its && a->u.record.host &&
+                     strcmp(a->u.record.host, s->hosts[its->host].name) == 0;
+}
+
 void trouble_check(struct sim *s, const struct driver_event *event,
                    const struct driver_action *actions, size_t n)
 {
@@ -97,10 +110,11 @@ void trouble_check(struct sim *s, const struct driver_event *event,
     for (size_t i = 0; i < n; i++) {
         const struct driver_record *r = &actions[i].u.record;
 
-        if (actions[i].type == DRIVER_ACT_KILL ||
-            (actions[i].type == DRIVER_ACT_RECORD &&
-             (r->type == RECORD_SLOT_CLOSED || r->type == RECORD_WORKER_LOST ||
-              r->type == RECORD_HOST_BLACKLISTED)))
+        if ((actions[i].type == DRIVER_ACT_KILL ||
+             (actions[i].type == DRIVER_ACT_RECORD &&
+              (r->type == RECORD_SLOT_CLOSED || r->type == RECORD_WORKER_LOST ||
+               r->type == RECORD_HOST_BLACKLISTED))) &&
+            is_of_agent(s, &actions[i], event->by))
             check_fail(s, "a start that failed costs more than itself");
     }
 }
