@@ -307,6 +307,14 @@ def environment_of(pid):
         return []
 
 
+def command_of(pid):
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            return file.read().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return "it has ended since"
+
+
 def fds_of(pid):
     """{fd: what it is} of a process; None when it is gone."""
     found = {}
