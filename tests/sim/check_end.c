@@ -76,9 +76,8 @@ static bool was_short(const struct sim *s)
  * did. */
 static bool has_not_begun(const struct sim *s)
 {
-    return s->n_generations == 0 ||
-           (s->result->cover[COVER_driver_died] > 0 &&
-            s->driver.generation == 0);
+    return s->n_generations == 0 || (s->result->cover[COVER_driver_died] > 0 &&
+                                     s->driver.generation == 0);
 }
 
 /* A failure that the world of this run explains. */
