@@ -344,6 +344,29 @@ START_TEST(rewind_after_a_part_was_taken)
 }
 END_TEST
 
+/* The driver has line 0000 .. 0049 and has said so in vain. */
+START_TEST(rewind_does_not_number_new_lines_as_old_ones)
+{
+    struct msg_output m;
+    char line[32];
+
+    for (int i = 0; i < 50; i++) {
+        snprintf(line, sizeof(line), "line %04d\n", i);
+        feed(line);
+    }
+    send();
+    output_rewind(&output);
+    feed_too_much();
+    ck_assert(output_next(&output, OUTPUT_STDOUT, PLENTY, &m));
+    ck_assert_ptr_nonnull(strstr((const char *)m.bytes.data, " dropped: "));
+    ck_assert_uint_eq(m.at, 500);
+    ck_assert(m.first);
+    output_sent(&output, &m);
+    ck_assert(output_next(&output, OUTPUT_STDOUT, PLENTY, &m));
+    ck_assert_uint_eq(m.at, 500 + strlen(output.queues[0].marker));
+}
+END_TEST
+
 START_TEST(rewind_does_not_bring_dropped_lines_back)
 {
     feed("first\n");
@@ -424,6 +447,7 @@ static Suite *suite_make(void)
     tcase_add_test(tcase, rewind_tells_the_end_again);
     tcase_add_test(tcase, rewind_after_a_part_was_taken);
     tcase_add_test(tcase, rewind_does_not_bring_dropped_lines_back);
+    tcase_add_test(tcase, rewind_does_not_number_new_lines_as_old_ones);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -503,14 +503,17 @@ class Cluster:
             "%s . %s" % (self.hosts[i].mac(k), word)
             for k in self.nets for word in ports])
 
-    def forget(self):
+    def forget(self, port=None):
         """A firewall between all hosts is loaded again: packets of connections
-        that it does not know are lost, new connections pass."""
+        that it does not know are lost, new connections pass. port: only those
+        of this port."""
         ports = {tuple(int(word.rpartition(":")[2], 16) for word in row[1:3])
                  for host in self.hosts for table in ("tcp", "tcp6")
                  for row in map(str.split, self.run(host.number, [
                      "cat", "/proc/net/" + table])[1].splitlines()[1:])
                  if row[3] == "01"}
+        if port:
+            ports = {ways for ways in ports if port in ways}
         self.switch.set("add", "forgotten", *{
             "%d . %d" % way for a, b in ports for way in ((a, b), (b, a))})
 

@@ -271,34 +271,54 @@ def connections_die(stage):
     run.finish(3)
 
 
-N_LINES = 3000
+def chatty(stage, n, nbytes, pause_s):
+    """A job whose workers write n lines as well, ten at a time."""
+    stage.trainer = stage.file("chatty", """#!/bin/sh
+i=0; fill=$(head -c %d /dev/zero | tr '\\0' x)
+while [ $i -lt %d ]; do
+  i=$((i + 1)); echo "$fill line $i of $HVD_HOST"
+  [ $((i %% 10)) -ne 0 ] || sleep %g
+done &
+exec %s "$@"
+""" % (nbytes, n, pause_s, stage.trainer))
+    return start(stage)
+
+
+def printed_once(run, n):
+    for i in range(1, 4):
+        run.says("line %d of host%d" % (n, i))
+    run.finish(3)
+    for i in range(1, 4):
+        got = [int(line.split()[-3]) for line in list(run.lines)
+               if line.endswith(" of host%d" % i)]
+        equal(sorted(set(range(1, n + 1)) - set(got))[:9], [], "lost")
+        equal(got, sorted(set(got)), "lines of host%d" % i)
 
 
 @scenario
 def connections_die_and_no_line_is_lost(stage):
     """What workers write meanwhile is sent again, and printed once."""
-    trainer_itself = stage.trainer
-    stage.trainer = stage.file("chatty", """#!/bin/sh
-i=0
-while [ $i -lt %d ]; do
-  i=$((i + 1)); echo "line $i of $HVD_HOST"; [ $((i %% 10)) -ne 0 ] || sleep 0.01
-done &
-exec %s "$@"
-""" % (N_LINES, trainer_itself))
-    run = start(stage)
+    run = chatty(stage, 3000, 0, 0.01)
     for _ in range(3):
         n = len(run.lines)
         stage.cluster.forget()
         run.until("more lines", lambda n=n: len(run.lines) > n + 100,
                   stages.harness.PATIENCE_S)
-    for i in range(1, 4):
-        run.says("line %d of host%d" % (N_LINES, i))
-    run.finish(3)
-    for i in range(1, 4):
-        got = [int(line.split()[-3]) for line in list(run.lines)
-               if line.endswith(" of host%d" % i)]
-        equal(sorted(set(range(1, N_LINES + 1)) - set(got))[:9], [], "lost")
-        equal(got, sorted(set(got)), "lines of host%d" % i)
+    printed_once(run, 3000)
+
+
+@scenario
+def connections_of_output_die_and_no_line_is_lost(stage):
+    """The others stand: TCP tries for 15 s. More is written meanwhile than
+    agents send ahead."""
+    run = chatty(stage, 1500, 2000, 0.1)
+    rows = stage.cluster.run(clusters.DRIVER, ["cat", "/proc/net/tcp"])[1]
+    used = [int(row[1].rpartition(":")[2], 16) for row in map(
+        str.split, rows.splitlines()[1:]) if row[3] == "01"]
+    found = {port for port in used if port != 22 and used.count(port) == 3}
+    equal(len(found), 1, "ports with a connection of each agent")
+    stage.cluster.forget(found.pop())
+    printed_once(run, 1500)
 
 
 def waits_out(stage, cut):

@@ -17,6 +17,8 @@ def pack(value):
     """msgpack, in its longest forms."""
     if value is None:
         return b"\xc0"
+    if isinstance(value, bool):
+        return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
         return struct.pack(">BQ", 0xcf, value)
     if isinstance(value, str):
@@ -68,7 +70,8 @@ def agent_hello(job, agent, proof, connection=0):
 
 
 def output(job, worker, text, at):
-    return message(OUTPUT, {1: job}, {1: worker, 2: 1, 4: text, 6: at})
+    return message(OUTPUT, {1: job}, {1: worker, 2: 1, 4: text, 6: at,
+                                       7: True})
 
 
 # ---- keys -------------------------------------------------------------------

@@ -29,7 +29,9 @@ enum {
     NOTE_US = 1000000,     /* how often the job's directory is looked for */
     FIRST_MS = 100,        /* the first look at that may take so long */
     KEEP_US = 60000000,
-    SILENT_BEATS = 3 /* without a word, and it is */
+    SILENT_BEATS = 3, /* without a word, and it is */
+    RENEW_MAX_US = 240000000,
+    RENEW_END_US = 300000 /* there is not much time then */
 };
 
 static void hang_up(struct loop *l, struct wire_dealer *dealer)
@@ -40,42 +42,55 @@ static void hang_up(struct loop *l, struct wire_dealer *dealer)
     wire_dealer_destroy(dealer);
 }
 
+static hvd_status_t open_one(struct loop *l, const char *endpoint,
+                             enum kind kind, struct wire_dealer **dealer_p)
+{
+    char name[32];
+
+    snprintf(name, sizeof(name), "a%" PRIu64, l->options->config.hello.agent);
+    HVD_TRY(wire_dealer_create(l->context, endpoint, name, &l->options->secrets,
+                               dealer_p));
+    if (loop_watch(l, wire_dealer_fd(*dealer_p), kind, 0))
+        return HVD_OK;
+    (void)error_errno("cannot watch the driver's sockets");
+    wire_dealer_destroy(*dealer_p);
+    *dealer_p = NULL;
+    return HVD_ERR_SYSTEM;
+}
+
 /* Both sockets, or none. */
 static hvd_status_t open_pair(struct loop *l, const char *endpoint,
                               const char *output_endpoint,
                               struct wire_dealer **control_p,
                               struct wire_dealer **output_p)
 {
-    char name[32];
-
-    snprintf(name, sizeof(name), "a%" PRIu64, l->options->config.hello.agent);
-    HVD_TRY(wire_dealer_create(l->context, endpoint, name, &l->options->secrets,
-                               control_p));
-    if (wire_dealer_create(l->context, output_endpoint, name,
-                           &l->options->secrets, output_p) == HVD_OK) {
-        if (loop_watch(l, wire_dealer_fd(*control_p), KIND_CONTROL, 0) &&
-            loop_watch(l, wire_dealer_fd(*output_p), KIND_OUTPUT, 0))
-            return HVD_OK;
-        (void)error_errno("cannot watch the driver's sockets");
-        wire_dealer_destroy(*output_p);
-    }
-    wire_dealer_destroy(*control_p);
-    *control_p = *output_p = NULL;
+    HVD_TRY(open_one(l, endpoint, KIND_CONTROL, control_p));
+    if (open_one(l, output_endpoint, KIND_OUTPUT, output_p) == HVD_OK)
+        return HVD_OK;
+    hang_up(l, *control_p);
+    *control_p = NULL;
     return HVD_ERR_SYSTEM;
 }
 
-/* Output that was on its way by those before is sent again. */
+/* What was on its way by the one before is sent again. */
+static void use_output(struct loop *l, struct wire_dealer *output)
+{
+    hang_up(l, l->output);
+    l->output = output;
+    l->output_hello_sent = l->output_welcome = l->output_lost = false;
+    l->credit = OUTPUT_WINDOW;
+    l->n_owed = 0;
+    for (struct child *c = l->children.first; c; c = c->next)
+        output_rewind(&c->output);
+}
+
 static void use_pair(struct loop *l, struct wire_dealer *control,
                      struct wire_dealer *output)
 {
     hang_up(l, l->control);
-    hang_up(l, l->output);
     l->control = control;
-    l->output = output;
-    l->output_hello_sent = l->output_welcome = false;
-    l->credit = OUTPUT_WINDOW;
-    for (struct child *c = l->children.first; c; c = c->next)
-        output_rewind(&c->output);
+    use_output(l, output);
+    l->renew_pause_us = OUTPUT_RENEW_US;
 }
 
 static hvd_status_t dial(struct loop *l, const char *endpoint,
@@ -291,7 +306,6 @@ static void try_next_door(struct loop *l, uint64_t now_us)
         if (now_us >= l->knock_us)
             contact_drop_spare(l);
     } else if (has_ways(l) && now_us >= l->knock_us) {
-        l->spare_us = now_us;
         l->knock_us = now_us + knock_time(l);
         contact_drop_spare(l);
         if (try_door(l, (last + 1) % l->n_doors) != HVD_OK)
@@ -299,18 +313,32 @@ static void try_next_door(struct loop *l, uint64_t now_us)
     }
 }
 
+/* When a connection dies libzmq dials anew without a word, and what it had is
+ * lost: the driver sees the gap, or nothing has been left to show it. Or the
+ * driver does not read, as its own output is held up. */
+static void renew_output(struct loop *l, uint64_t now_us)
+{
+    uint64_t pause_us = l->ended ? RENEW_END_US : l->renew_pause_us;
+    bool waits = l->n_owed > 0 || (l->output_hello_sent && !l->output_welcome);
+    struct wire_dealer *output;
+
+    if (!l->output_lost &&
+        (!waits || !has_ways(l) || now_us < l->owed_us + pause_us))
+        return;
+    l->owed_us = now_us;
+    if (!l->output_lost && l->renew_pause_us < RENEW_MAX_US)
+        l->renew_pause_us *= 2;
+    if (open_one(l, l->doors[l->door].output, KIND_OUTPUT, &output) == HVD_OK)
+        use_output(l, output);
+    else
+        log_warn("output: %s -> tried again", error_text());
+}
+
 void contact_move(struct loop *l)
 {
     struct agent_event ev = {.type = AGENT_EV_MOVED};
 
-    if (l->word_us > l->spare_us) {
-        /* the other one was slow, and what is on its way there arrives */
-        hang_up(l, l->control);
-        l->control = l->spare;
-        hang_up(l, l->spare_output);
-    } else {
-        use_pair(l, l->spare, l->spare_output);
-    }
+    use_pair(l, l->spare, l->spare_output);
     l->spare = l->spare_output = NULL;
     use_door(l, l->spare_door);
     log_info("the driver is talked to at %s from now on",
@@ -406,6 +434,7 @@ void contact_look(struct loop *l, uint64_t now_us)
     knock_elsewhere(l, now_us);
     complain(l, now_us);
     keep_own_dir(l, now_us);
+    renew_output(l, now_us);
     if (l->core.phase != AGENT_CONTACT && !l->ended)
         try_next_door(l, now_us);
     if (!l->scout || l->ended)

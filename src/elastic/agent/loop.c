@@ -63,11 +63,14 @@ static void send_action(struct loop *l, const struct agent_action *action)
         agent_core_unsent(&l->core, action);
 }
 
-/* From the end, or the driver's last word about output, which may have to wait
- * for a disk. */
+/* From the end, or the driver's last word about output: what is not sent may
+ * have to wait for a disk. */
 static uint64_t flush_time(const struct loop *l)
 {
-    return FLUSH_US + l->core.config.output_hold_us;
+    for (const struct child *c = l->children.first; c; c = c->next)
+        if (output_waits(&c->output))
+            return FLUSH_US + l->core.config.output_hold_us;
+    return FLUSH_US;
 }
 
 static void exit_action(struct loop *l, const struct agent_action *action)
@@ -78,7 +81,6 @@ static void exit_action(struct loop *l, const struct agent_action *action)
         log_error("no driver has been heard of for %" PRIu64
                   " s (--driver-timeout) -> this agent and its workers end",
                   l->core.config.driver_timeout_us / 1000000);
-    l->flush_us = clock_now_us() + flush_time(l);
     notice_close(l); /* all children are reaped now */
     if (!children_kill_all(&l->children, KILL_ALL_MS)) {
         log_error("processes would not die -> leaving them behind");
@@ -87,6 +89,7 @@ static void exit_action(struct loop *l, const struct agent_action *action)
     for (struct child *c = l->children.first; c; c = c->next)
         c->linger_us =
             0; /* whoever could write is gone: what is there is all */
+    l->flush_us = clock_now_us() + flush_time(l);
 }
 
 /* Feed one event and do what the core says. A spawn comes last: it feeds events
@@ -212,6 +215,8 @@ static bool send_stream(struct loop *l, struct child *child, unsigned stream)
         wire_dealer_send(l->output, &m) != HVD_OK)
         return false;
     l->credit -= m.u.output.bytes.nbytes;
+    if (l->n_owed++ == 0)
+        l->owed_us = clock_now_us();
     output_sent(&child->output, &m.u.output);
     return true;
 }
@@ -224,8 +229,10 @@ static bool is_heard_on_output(struct loop *l)
                         .job = l->options->config.job,
                         .u.agent_hello = l->options->config.hello};
 
-    if (!l->output_hello_sent)
+    if (!l->output_hello_sent) {
         l->output_hello_sent = wire_dealer_send(l->output, &m) == HVD_OK;
+        l->owed_us = clock_now_us();
+    }
     return l->output_welcome;
 }
 
@@ -271,12 +278,6 @@ static void hear(struct loop *l, const struct message *m)
         log_error("out of memory -> a message is dropped");
 }
 
-static void hear_on_control(struct loop *l, const struct message *m)
-{
-    l->word_us = clock_now_us();
-    hear(l, m);
-}
-
 /* WELCOME, or CREDIT: no more than was sent is given back. */
 static void hear_on_output(struct loop *l, const struct message *m)
 {
@@ -288,6 +289,10 @@ static void hear_on_output(struct loop *l, const struct message *m)
     if (m->type != MSG_CREDIT || m->u.credit.nbytes > OUTPUT_WINDOW - l->credit)
         return;
     l->credit += m->u.credit.nbytes;
+    l->n_owed -= l->n_owed > 0;
+    l->owed_us = clock_now_us();
+    l->renew_pause_us = OUTPUT_RENEW_US;
+    l->output_lost |= m->u.credit.lost;
     child = children_find(&l->children, m->u.credit.worker);
     if (child)
         output_taken(&child->output, &m->u.credit);
@@ -334,7 +339,7 @@ static bool drain(struct loop *l)
     bool moved = true;
 
     for (int i = 0; i < DRAINS_MAX && moved; i++) {
-        moved = receive(l, l->control, hear_on_control);
+        moved = receive(l, l->control, hear);
         moved |= receive_spare(l);
         moved |= receive(l, l->output, hear_on_output);
         moved |= send_output(l);

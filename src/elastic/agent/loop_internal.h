@@ -37,6 +37,8 @@ enum kind {
     KIND_BITS = 4
 };
 
+enum { OUTPUT_RENEW_US = 15000000 }; /* as long as TCP tries: wire/socket.c */
+
 /* Where the driver's two sockets may be reached. */
 struct door {
     char control[ADDRESS_ENDPOINT_MAX], output[ADDRESS_ENDPOINT_MAX];
@@ -66,7 +68,6 @@ struct loop {
     char own_dir[PATH_MAX]; /* "", or where this agent tells its workers of a
                                successor when there is one */
     uint64_t keep_us;       /* it is kept from cleaners then */
-    uint64_t spare_us, word_us; /* the spare was dialled; the other one heard */
     /* what workers that start are told: its doors, that of ours first */
     char places[WIRE_ENDPOINTS_MAX];
     struct probe probe;
@@ -78,6 +79,10 @@ struct loop {
     struct log_seldom unexpected;
     bool output_hello_sent, output_welcome; /* on the connection for output */
     uint64_t credit;
+    size_t n_owed;           /* OUTPUT without CREDIT yet, by this connection */
+    uint64_t owed_us;        /* since the last CREDIT; or the first OUTPUT */
+    uint64_t renew_pause_us; /* after so long the connection is another one */
+    bool output_lost;        /* the driver lacks what was sent before */
     uint64_t settle_us;
     struct command notice; /* if notice_open; the next run is at notice_us */
     bool notice_open, notice_fails;

@@ -148,6 +148,13 @@ static void forget(struct output_queue *q, size_t n)
     }
 }
 
+/* What was sent is not kept: what is fed next goes after it. */
+static void keep_unsent(struct output_queue *q)
+{
+    forget(q, (size_t)(q->told - q->at));
+    q->sent = q->head;
+}
+
 static void drop_excess(struct output *output)
 {
     struct output_queue *a = &output->queues[0], *b = &output->queues[1];
@@ -155,9 +162,10 @@ static void drop_excess(struct output *output)
     while (n_whole(a) + n_whole(b) > output->keep_max) {
         struct output_queue *q = n_whole(a) >= n_whole(b) ? a : b;
 
-        forget(q, q->sent - q->head);
-        q->sent += first_line(q);
-        q->head = q->sent;
+        keep_unsent(q);
+        if (n_whole(q) > 0)
+            q->head += first_line(q);
+        q->sent = q->head;
         q->n_dropped++;
     }
 }
@@ -247,7 +255,10 @@ bool output_next(struct output *output, unsigned stream, uint64_t credit,
     memset(m, 0, sizeof(*m));
     m->worker = output->worker;
     m->stream = (uint8_t)stream;
+    if (q->n_dropped > 0)
+        keep_unsent(q); /* a marker comes once, in its place */
     m->at = q->at + (q->sent - q->head);
+    m->first = q->sent == q->head;
     if (q->n_dropped > 0) {
         n = make_marker(q);
         m->bytes.data = (const uint8_t *)q->marker;
@@ -269,8 +280,7 @@ void output_sent(struct output *output, const struct msg_output *m)
     struct output_queue *q = queue_of(output, m->stream);
 
     if (m->bytes.data == (const uint8_t *)q->marker) {
-        forget(q, q->sent - q->head); /* a marker comes once, in its place */
-        q->at += m->bytes.nbytes;
+        q->told = q->at += m->bytes.nbytes;
         q->n_dropped = 0;
         q->mid_line = false;
         return;
@@ -280,6 +290,8 @@ void output_sent(struct output *output, const struct msg_output *m)
     q->eof_sent |= m->eof;
     q->sent += m->bytes.nbytes;
     HVD_ASSERT(q->sent <= q->tail);
+    if (q->told < m->at + m->bytes.nbytes)
+        q->told = m->at + m->bytes.nbytes;
 }
 
 void output_taken(struct output *output, const struct msg_credit *m)
@@ -304,6 +316,12 @@ void output_rewind(struct output *output)
         q->sent = q->head;
         q->eof_sent = q->eof_taken;
     }
+}
+
+bool output_waits(const struct output *output)
+{
+    return output->queues[0].sent < output->queues[0].tail ||
+           output->queues[1].sent < output->queues[1].tail;
 }
 
 bool output_finished(const struct output *output)

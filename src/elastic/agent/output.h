@@ -29,7 +29,8 @@ struct output_queue {
                     which has not taken them; sent .. tail - n_partial are lines
                     that wait */
     size_t bytes_max, head, sent, tail;
-    uint64_t at;        /* how many were sent before those at the head */
+    uint64_t at, told;  /* how many were sent before those at the head; in all,
+                          once or more often */
     size_t n_partial;   /* bytes of the line that has not ended yet, and are
                            kept here; one at least, until it has settled */
     uint64_t n_dropped; /* lines, since the last marker */
@@ -80,6 +81,9 @@ void output_taken(struct output *output, const struct msg_credit *m);
 /* The connection is lost, and what was on its way may be: the next OUTPUT
  * begins with what the driver has not taken. */
 void output_rewind(struct output *output);
+
+/* Something has yet to be sent. */
+bool output_waits(const struct output *output);
 
 /* Both streams have ended and the driver knows. */
 bool output_finished(const struct output *output);

@@ -110,7 +110,8 @@ static bool greet_agent(struct loop *l, struct wire_router *router,
     guests_agent_token(l, agent, token);
     if (!is_proven(l, router, m, PEER_AGENT, agent, token, hello->proof))
         return false;
-    note_move(peers, &who);
+    if (peers == &l->peers)
+        note_move(peers, &who);
     if (!peers_meet(peers, router, &who, token)) {
         refuse_route(l, peers, route, PEER_AGENT, agent);
         return false;
@@ -413,7 +414,8 @@ bool inbox_drain(struct loop *l, bool *empty_p)
 
 /* ---- output -------------------------------------------------------------- */
 
-static void credit(struct loop *l, uint64_t route, const struct msg_output *out)
+static void credit(struct loop *l, uint64_t route, const struct msg_output *out,
+                   bool lost)
 {
     struct message m = {.type = MSG_CREDIT,
                         .job = l->driver.config.job,
@@ -421,9 +423,12 @@ static void credit(struct loop *l, uint64_t route, const struct msg_output *out)
 
     m.u.credit = (struct msg_credit){.nbytes = out->bytes.nbytes,
                                      .worker = out->worker,
-                                     .taken = out->at + out->bytes.nbytes,
                                      .stream = out->stream,
-                                     .eof = out->eof};
+                                     .lost = lost};
+    if (!lost) {
+        m.u.credit.taken = out->at + out->bytes.nbytes;
+        m.u.credit.eof = out->eof;
+    }
     l->sent = true;
     if (wire_router_send(l->output_router, route, &m) != HVD_OK)
         log_debug("an agent left before its output was credited");
@@ -448,7 +453,9 @@ static struct wire_span take_new(struct speaker *speaker, unsigned stream,
     return bytes;
 }
 
-static void print_output(struct loop *l, uint64_t agent,
+/* False: what was sent before is missing. A connection has died, and libzmq
+ * has dialled anew. */
+static bool print_output(struct loop *l, uint64_t agent,
                          const struct msg_output *out)
 {
     struct speaker *speaker = speakers_find(&l->speakers, out->worker);
@@ -457,14 +464,16 @@ static void print_output(struct loop *l, uint64_t agent,
     struct wire_span bytes;
 
     if (!speaker || !(speaker->open & 1u << stream))
-        return; /* all of it was taken */
+        return true; /* all of it was taken */
     if (speaker->agent != agent) {
         log_seldom(&l->refused, LOG_LEVEL_WARN,
                    "agent %" PRIu64 " sends output of worker %" PRIu64
                    ", which it does not run -> dropped",
                    agent, out->worker);
-        return;
+        return true;
     }
+    if (!out->first && out->at > speaker->taken[stream])
+        return false;
     note_rank(l, speaker);
     who = (struct output_worker){speaker->worker, speaker->rank, speaker->host,
                                  speaker->slot};
@@ -475,6 +484,7 @@ static void print_output(struct loop *l, uint64_t agent,
                                 : OUTPUT_MORE);
     if (out->eof)
         speakers_end(&l->speakers, speaker, stream);
+    return true;
 }
 
 static void hear_output(struct loop *l, uint64_t route, const struct message *m)
@@ -487,8 +497,8 @@ static void hear_output(struct loop *l, uint64_t route, const struct message *m)
                m->job == l->driver.config.job) {
         launch_postpone(&l->launch, peer->id,
                         clock_now_us() + loop_stop_time(l));
-        print_output(l, peer->id, &m->u.output);
-        credit(l, route, &m->u.output);
+        credit(l, route, &m->u.output,
+               !print_output(l, peer->id, &m->u.output));
         l->n_outputs++;
     }
 }

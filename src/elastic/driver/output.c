@@ -338,7 +338,9 @@ static void split(struct route *r, struct output_line *line, const char *bytes,
 {
     size_t length;
 
-    if (n > 0 && line->after_cr && bytes[0] == '\n') {
+    if (n == 0)
+        return; /* a \n may yet follow a \r */
+    if (line->after_cr && bytes[0] == '\n') {
         put_newline(r);
         bytes++;
         n--;

@@ -163,6 +163,7 @@ struct msg_output {
     bool settled;   /* nothing has followed for a while: a prompt, say */
     uint64_t at;    /* bytes of this stream that were sent before these: an
                        agent sends again what a lost connection had */
+    bool first;     /* the agent does not keep what was before these */
     struct wire_span bytes; /* whole lines, except before eof, where it has
                                settled, and of lines that are long */
 };
@@ -188,6 +189,7 @@ struct msg_credit {
     uint64_t worker, taken; /* of its stream it has as many bytes */
     uint8_t stream;         /* enum output_stream */
     bool eof;               /* and knows that it has ended */
+    bool lost;              /* it lacks what was sent before: send it again */
 };
 
 /* Can you reach this other agent, at which of these addresses? Only that one

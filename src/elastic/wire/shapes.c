@@ -85,6 +85,7 @@ static const struct field output[] = {
           .optional = true),
     BOOL(5, u.output.settled),
     UINT_OPT(6, u.output.at),
+    BOOL(7, u.output.first),
 };
 
 static const struct field agent_welcome[] = {
@@ -115,7 +116,7 @@ static const struct field pong[] = {
 static const struct field credit[] = {
     UINT(1, u.credit.nbytes),     UINT_OPT(2, u.credit.worker),
     UINT_OPT(3, u.credit.stream), UINT_OPT(4, u.credit.taken),
-    BOOL(5, u.credit.eof),
+    BOOL(5, u.credit.eof),        BOOL(6, u.credit.lost),
 };
 
 static const struct field probe[] = {
