@@ -396,6 +396,7 @@ static void tell_agent(const struct fake *fake, const char *job_dir,
         unsetenv(ENV_JOB_DIR);
     set_number(ENV_JOB, JOB);
     set_number(ENV_AGENT, AGENT);
+    set_number(ENV_TERM, 1);
     set_number(ENV_SECRET_FD, secret_fd);
     set_number(ENV_LIFELINE_FD, lifeline_fd);
     setenv(ENV_DRIVER, fake->control_endpoint, 1);

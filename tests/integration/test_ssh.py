@@ -420,6 +420,23 @@ def with_job_dir(stage, *options):
 
 
 @scenario
+def agent_elsewhere_waits_for_a_slow_driver(stage):
+    """The job's directory names the same driver: there is no other one."""
+    slow = stage.file("slow-ssh", """#!/bin/sh
+((kill -STOP $PPID; sleep 1; kill -CONT $PPID) </dev/null >/dev/null 2>&1 &)
+exec %s "$@"
+""" % stand_in(stage))
+    run = stage.start([*NP, "--ssh-command", slow, "--job-dir",
+                       os.path.join(stage.root, "jobdir")],
+                      hosts=("localhost:2", BETA + ":1"))
+    run.whole(3)
+    equal([line for line in run.errors if "has another connection" in line],
+          [], "other connections")
+    equal(os.listdir(run.tmp), [], "what agents tell of successors")
+    finish(run)
+
+
+@scenario
 def successor_adopts_who_is_elsewhere(stage):
     """They call where the driver was, and the successor listens there."""
     run, after = with_job_dir(stage)

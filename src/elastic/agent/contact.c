@@ -400,14 +400,13 @@ static bool is_of_job(const struct loop *l, const struct beacon *b)
     return b->job == l->options->config.job && (l->options->job_dir || b->own);
 }
 
-/* Who has not answered yet may be the one that was dialled. One that this
- * machine does not reach is none: the next driver may be another. */
+/* A driver that has not answered yet may be slow. One that this machine does
+ * not reach is none: the next driver may be another. */
 static bool is_another(const struct loop *l, const struct beacon *b)
 {
-    const char *places = beacon_control(b);
+    uint64_t term = l->core.term ? l->core.term : l->core.config.term;
 
-    return is_of_job(l, b) && b->term > l->core.term && places[0] &&
-           (l->core.term != 0 || strcmp(places, l->options->driver) != 0);
+    return is_of_job(l, b) && b->term > term && beacon_control(b)[0];
 }
 
 /* The driver learns whether this host would find a successor on any machine. */

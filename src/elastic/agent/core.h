@@ -47,6 +47,7 @@ enum agent_child_state {
 
 struct agent_config {
     uint64_t job;
+    uint64_t term; /* of the driver that has started this agent */
     struct msg_agent_hello hello;
     uint64_t beat_us;           /* between hellos, between pings */
     uint64_t retry_us;          /* until a message is tried again that the

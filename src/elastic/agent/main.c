@@ -142,6 +142,8 @@ static hvd_status_t read_told(struct loop_options *o)
     HVD_TRY(env_text(ENV_OUTPUT, &o->output));
     HVD_TRY(env_text(ENV_HOST, &o->site.host));
     HVD_TRY(env_u64(ENV_JOB, UINT64_MAX, &o->site.job));
+    if (told(ENV_TERM)) /* else any driver that it finds is another */
+        HVD_TRY(env_u64(ENV_TERM, UINT64_MAX, &o->config.term));
     o->network = told(ENV_NETWORK);
     if (told(ENV_DATA_PORTS) &&
         !address_ports(told(ENV_DATA_PORTS), &o->port_low, &o->port_high))

@@ -51,7 +51,7 @@ struct launch_config {
     const char *network;    /* names of interfaces, or "*"; NULL: loopback, and
                             nothing for other machines */
     const char *data_ports; /* LOW-HIGH; NULL: any */
-    uint64_t job;
+    uint64_t job, term;
     const uint8_t *secret; /* [WIRE_TOKEN_NBYTES] of the driver; borrowed */
     const char *job_dir; /* its agents outlive this driver; NULL: they do not */
     const char *notice_script; /* of its agents; or NULL */

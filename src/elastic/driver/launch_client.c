@@ -99,13 +99,14 @@ static hvd_status_t say_header(struct launch_client *c,
                                const struct launch_config *config,
                                const struct launched *item)
 {
-    char job[24], id[24];
+    char job[24], id[24], term[24];
     struct wire_secrets secrets;
     struct handover_word words[] = {
         {0},
         {0},
         {ENV_JOB, job},
         {ENV_AGENT, id},
+        {ENV_TERM, term},
         {ENV_HOST, item->host},
         {ENV_NETWORK, config->network},
         {ENV_OUTLIVES, config->job_dir},
@@ -115,6 +116,7 @@ static hvd_status_t say_header(struct launch_client *c,
 
     snprintf(job, sizeof(job), "%" PRIu64, config->job);
     snprintf(id, sizeof(id), "%" PRIu64, item->agent);
+    snprintf(term, sizeof(term), "%" PRIu64, config->term);
     set_endpoints(words, config);
     launch_secrets(config, item->agent, &secrets);
     c->header_nbytes = handover_write(c->header, words, ARRAY_SIZE(words),

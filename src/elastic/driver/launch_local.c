@@ -89,6 +89,7 @@ static hvd_status_t image_init(struct child_image *image,
     set_env(image, ENV_OUTPUT, config->output_endpoint);
     set_env_u64(image, ENV_JOB, config->job);
     set_env_u64(image, ENV_AGENT, agent);
+    set_env_u64(image, ENV_TERM, config->term);
     set_env(image, ENV_HOST, host);
     set_env_u64(image, ENV_SECRET_FD, (uint64_t)secret_fd);
     set_env_u64(image, ENV_LIFELINE_FD, (uint64_t)lifeline_fd);

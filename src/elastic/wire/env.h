@@ -10,6 +10,7 @@
  *                  commas, or "*": all; without it, the job is on loopback
  *   HVD_JOB        job id, decimal u64
  *   HVD_AGENT      (agent) its id
+ *   HVD_TERM       (agent) the term of the driver that starts it
  *   HVD_HOST       name of the host, as in discovery
  *   HVD_WORKER     (worker) its id
  *   HVD_SLOT       (worker) index of its slot on the host
@@ -46,6 +47,7 @@
 #define ENV_NETWORK       "HVD_NETWORK"
 #define ENV_JOB           "HVD_JOB"
 #define ENV_AGENT         "HVD_AGENT"
+#define ENV_TERM          "HVD_TERM"
 #define ENV_HOST          "HVD_HOST"
 #define ENV_WORKER        "HVD_WORKER"
 #define ENV_SLOT          "HVD_SLOT"
