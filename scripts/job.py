@@ -307,12 +307,13 @@ def environment_of(pid):
         return []
 
 
-def command_of(pid):
+def describe(pid):
     try:
         with open("/proc/%d/cmdline" % pid, "rb") as file:
-            return file.read().replace(b"\0", b" ").decode(errors="replace")
+            return "%d %s" % (pid, file.read().replace(b"\0", b" ").decode(
+                errors="replace"))
     except OSError:
-        return "it has ended since"
+        return str(pid)
 
 
 def fds_of(pid):

@@ -479,7 +479,7 @@ class Recoveries:
         if len({digest[0] for digest in found}) != 1 \
                 or not (n_digests or self.size) <= len(found) <= self.size:
             raise Wrong("digests of the workers that finished: %s" % found)
-        left = ["%d: %s" % (pid, jobs.command_of(pid)) for pid in job.orphans()]
+        left = [jobs.describe(pid) for pid in job.orphans()]
         if left:
             raise Wrong("processes left behind: %s" % left)
         if os.listdir(job.tmp):

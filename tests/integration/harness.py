@@ -199,17 +199,8 @@ class Run(jobs.Job):
         deadline = time.monotonic() + PATIENCE_S
         while self.orphans():
             check(time.monotonic() < deadline, "processes left behind:",
-                  [describe(pid) for pid in self.orphans()])
+                  [jobs.describe(pid) for pid in self.orphans()])
             time.sleep(jobs.POLL_S)
-
-
-def describe(pid):
-    try:
-        with open("/proc/%d/cmdline" % pid, "rb") as file:
-            return "%d %s" % (pid, file.read().replace(b"\0", b" ").decode(
-                errors="replace"))
-    except OSError:
-        return str(pid)
 
 
 class Stage:

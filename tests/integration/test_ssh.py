@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from harness import (PATIENCE_S, Run, SILENCE_S, check, describe, equal, main,
+from harness import (PATIENCE_S, Run, SILENCE_S, check, equal, main,
                      scenario)
 import job as jobs
 
@@ -599,7 +599,7 @@ def sshd_job_trains(stage, sshd):
 def sshd_client_is_killed(stage, sshd):
     run = train_by(stage, sshd)
     (client_of_beta,) = [pid for pid in children(run.process.pid)
-                         if " beta " in describe(pid)]
+                         if " beta " in jobs.describe(pid)]
     goes_on_without(run, client_of_beta)
 
 

@@ -72,7 +72,7 @@ static hvd_status_t open_pair(struct loop *l, const char *endpoint,
     return HVD_ERR_SYSTEM;
 }
 
-/* What was on its way by the one before is sent again. */
+/* The agent sends again what the driver has not taken by the old connection. */
 static void use_output(struct loop *l, struct wire_dealer *output)
 {
     hang_up(l, l->output);
@@ -313,9 +313,10 @@ static void try_next_door(struct loop *l, uint64_t now_us)
     }
 }
 
-/* When a connection dies libzmq dials anew without a word, and what it had is
- * lost: the driver sees the gap, or nothing has been left to show it. Or the
- * driver does not read, as its own output is held up. */
+/* When a connection dies libzmq dials anew without a word, and OUTPUT on the
+ * old one is lost. The driver sees the gap if more OUTPUT follows; else only
+ * the missing CREDIT shows it. A driver whose own output is held up sends none
+ * either. */
 static void renew_output(struct loop *l, uint64_t now_us)
 {
     uint64_t pause_us = l->ended ? RENEW_END_US : l->renew_pause_us;

@@ -63,8 +63,8 @@ static void send_action(struct loop *l, const struct agent_action *action)
         agent_core_unsent(&l->core, action);
 }
 
-/* From the end, or the driver's last word about output: what is not sent may
- * have to wait for a disk. */
+/* How long an agent that ends waits for the driver's next CREDIT. Bytes that it
+ * has not sent yet may have to wait for a disk. */
 static uint64_t flush_time(const struct loop *l)
 {
     for (const struct child *c = l->children.first; c; c = c->next)
@@ -467,7 +467,7 @@ static uint64_t next_deadline(const struct loop *l)
     return t;
 }
 
-/* Nobody waits for what is not told yet, or it takes too long. */
+/* The driver has everything, is gone, or takes too long. */
 static bool is_over(const struct loop *l)
 {
     return l->ended && (l->children.n == 0 || l->core.driver_lost ||

@@ -4,8 +4,8 @@
  * A queue is one buffer: [head, sent) is on its way to the driver,
  * [sent, tail - n_partial) holds whole lines, the rest is the line that is
  * still being written. The bytes move down when more than half of the buffer is
- * free in front. Where lines are dropped, what is on its way before them is not
- * kept any more either: it cannot be sent again.
+ * free in front. A queue that drops lines also forgets the bytes on their way
+ * before them: it cannot send those again.
  *
  * Threads: none. Memory: one buffer per queue, given back when it runs empty.
  */
@@ -148,7 +148,8 @@ static void forget(struct output_queue *q, size_t n)
     }
 }
 
-/* What was sent is not kept: what is fed next goes after it. */
+/* The queue forgets all bytes that it has sent. Those that are fed next get
+ * numbers behind them. */
 static void keep_unsent(struct output_queue *q)
 {
     forget(q, (size_t)(q->told - q->at));

@@ -78,8 +78,8 @@ void output_sent(struct output *output, const struct msg_output *m);
 /* The driver took it. */
 void output_taken(struct output *output, const struct msg_credit *m);
 
-/* The connection is lost, and what was on its way may be: the next OUTPUT
- * begins with what the driver has not taken. */
+/* The connection is lost, perhaps with bytes on it: the next OUTPUT begins with
+ * the first byte that the driver has not taken. */
 void output_rewind(struct output *output);
 
 /* Something has yet to be sent. */

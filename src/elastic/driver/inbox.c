@@ -434,8 +434,8 @@ static void credit(struct loop *l, uint64_t route, const struct msg_output *out,
         log_debug("an agent left before its output was credited");
 }
 
-/* Without what was taken before a connection was lost: an agent that has not
- * heard so sends it again. */
+/* The bytes that the driver does not have yet. An agent whose connection was
+ * lost sends all for which it has had no CREDIT. */
 static struct wire_span take_new(struct speaker *speaker, unsigned stream,
                                  const struct msg_output *out)
 {
@@ -453,8 +453,8 @@ static struct wire_span take_new(struct speaker *speaker, unsigned stream,
     return bytes;
 }
 
-/* False: what was sent before is missing. A connection has died, and libzmq
- * has dialled anew. */
+/* False: bytes are missing before these. A connection has died with them, and
+ * libzmq has dialled anew. */
 static bool print_output(struct loop *l, uint64_t agent,
                          const struct msg_output *out)
 {

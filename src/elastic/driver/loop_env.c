@@ -276,7 +276,7 @@ hvd_status_t loop_open_launch(struct loop *l)
         .endpoint = l->endpoint,
         .output_endpoint = l->output_endpoint,
         .job = l->job,
-        .term = l->heir ? l->heir->term : 1,
+        .term = l->driver.config.term,
         .secret = l->secret,
         .data_ports = o->data_ports,
         .job_dir = o->job_dir,
