@@ -19,60 +19,58 @@
 #include "elastic/wire/env.h"
 #include "elastic/wire/socket.h"
 
-enum {
-    ENV_OWN = 9,
-    ENV_TEXT = sizeof(ENV_HOST) + HOSTS_NAME_MAX,
-    NETWORK_TEXT = 320
-};
-
 struct child_image {
     char path[PATH_MAX];
     char *argv[2];
-    char own[ENV_OWN][ENV_TEXT];
-    size_t n_own;
-    char network[sizeof(ENV_NETWORK) + NETWORK_TEXT];
-    char job_dir[sizeof(ENV_JOB_DIR) + PATH_MAX];
-    char notice_script[sizeof(ENV_NOTICE_SCRIPT) + PATH_MAX];
-    char **envp; /* heap; strings are environ's and own's */
+    /* Heap, ends with NULL: n_own strings of the heap, then environ's. */
+    char **envp;
+    size_t n_own, max_env;
 };
 
-static void set_env(struct child_image *image, const char *name,
-                    const char *value)
+/* value: NULL leaves the variable out. */
+static hvd_status_t set_env(struct child_image *image, const char *name,
+                            const char *value)
 {
-    HVD_ASSERT(image->n_own < ENV_OWN);
-    snprintf(image->own[image->n_own++], ENV_TEXT, "%s=%s", name, value);
+    if (!value)
+        return HVD_OK;
+    if (!array_reserve(&image->envp, &image->max_env, image->n_own + 1) ||
+        asprintf(&image->envp[image->n_own], "%s=%s", name, value) < 0)
+        return error_set(HVD_ERR_NOMEM, "no memory for an environment");
+    image->n_own++;
+    return HVD_OK;
 }
 
-static void set_env_u64(struct child_image *image, const char *name,
-                        uint64_t value)
+static hvd_status_t set_env_u64(struct child_image *image, const char *name,
+                                uint64_t value)
 {
     char text[24];
 
     snprintf(text, sizeof(text), "%" PRIu64, value);
-    set_env(image, name, text);
+    return set_env(image, name, text);
 }
 
-static hvd_status_t build_env(struct child_image *image)
+/* What this process has in its environment, without any HVD_ variable. */
+static hvd_status_t inherit_env(struct child_image *image)
 {
-    size_t n = 0, k = 0;
+    size_t n = 0, k = image->n_own;
 
     while (environ[n])
         n++;
-    image->envp = calloc(n + image->n_own + 4, sizeof(char *));
-    if (!image->envp)
+    if (!array_reserve(&image->envp, &image->max_env, k + n + 1))
         return error_set(HVD_ERR_NOMEM, "no memory for an environment");
     for (size_t i = 0; i < n; i++)
         if (strncmp(environ[i], "HVD_", 4) != 0)
             image->envp[k++] = environ[i];
-    for (size_t i = 0; i < image->n_own; i++)
-        image->envp[k++] = image->own[i];
-    if (image->network[0])
-        image->envp[k++] = image->network;
-    if (image->job_dir[0])
-        image->envp[k++] = image->job_dir;
-    if (image->notice_script[0])
-        image->envp[k++] = image->notice_script;
+    image->envp[k] = NULL;
     return HVD_OK;
+}
+
+static void image_free(struct child_image *image)
+{
+    for (size_t i = 0; i < image->n_own; i++)
+        free(image->envp[i]);
+    array_free(&image->envp, &image->max_env);
+    free(image);
 }
 
 static hvd_status_t image_init(struct child_image *image,
@@ -80,32 +78,25 @@ static hvd_status_t image_init(struct child_image *image,
                                uint64_t agent, const char *host, int secret_fd,
                                int lifeline_fd)
 {
-    memset(image, 0, sizeof(*image));
     strcpy(image->path, config->paths->agent);
     if (!image->path[0])
         HVD_TRY(launch_find_agent(image->path));
     image->argv[0] = image->path;
-    set_env(image, ENV_DRIVER, config->endpoint);
-    set_env(image, ENV_OUTPUT, config->output_endpoint);
-    set_env_u64(image, ENV_JOB, config->job);
-    set_env_u64(image, ENV_AGENT, agent);
-    set_env_u64(image, ENV_TERM, config->term);
-    set_env(image, ENV_HOST, host);
-    set_env_u64(image, ENV_SECRET_FD, (uint64_t)secret_fd);
-    set_env_u64(image, ENV_LIFELINE_FD, (uint64_t)lifeline_fd);
-    set_env(image, ENV_LOG_LEVEL, launch_level_name(config->log_level));
-    if (config->data_ports)
-        set_env(image, ENV_DATA_PORTS, config->data_ports);
-    if (config->network)
-        snprintf(image->network, sizeof(image->network), ENV_NETWORK "=%s",
-                 config->network);
-    if (config->job_dir)
-        snprintf(image->job_dir, sizeof(image->job_dir), ENV_JOB_DIR "=%s",
-                 config->job_dir);
-    if (config->notice_script)
-        snprintf(image->notice_script, sizeof(image->notice_script),
-                 ENV_NOTICE_SCRIPT "=%s", config->notice_script);
-    return build_env(image);
+    HVD_TRY(set_env(image, ENV_DRIVER, config->endpoint));
+    HVD_TRY(set_env(image, ENV_OUTPUT, config->output_endpoint));
+    HVD_TRY(set_env_u64(image, ENV_JOB, config->job));
+    HVD_TRY(set_env_u64(image, ENV_AGENT, agent));
+    HVD_TRY(set_env_u64(image, ENV_TERM, config->term));
+    HVD_TRY(set_env(image, ENV_HOST, host));
+    HVD_TRY(set_env_u64(image, ENV_SECRET_FD, (uint64_t)secret_fd));
+    HVD_TRY(set_env_u64(image, ENV_LIFELINE_FD, (uint64_t)lifeline_fd));
+    HVD_TRY(
+        set_env(image, ENV_LOG_LEVEL, launch_level_name(config->log_level)));
+    HVD_TRY(set_env(image, ENV_DATA_PORTS, config->data_ports));
+    HVD_TRY(set_env(image, ENV_NETWORK, config->network));
+    HVD_TRY(set_env(image, ENV_JOB_DIR, config->job_dir));
+    HVD_TRY(set_env(image, ENV_NOTICE_SCRIPT, config->notice_script));
+    return inherit_env(image);
 }
 
 static void close_pair(int fds[2])
@@ -154,11 +145,10 @@ static hvd_status_t start_local(const struct launch_config *config,
     lifeline[1] = -1;
 close_secret:
     close(secret_fd);
-    free(image->envp);
 close_lifeline:
     close_pair(lifeline);
 free_image:
-    free(image);
+    image_free(image);
     return status;
 }
 
