@@ -108,6 +108,24 @@ START_TEST(m9_who_alone_holds_the_state_may_be_late)
 }
 END_TEST
 
+/* w1 stays, and holds the state as well; its host has died meanwhile. */
+START_TEST(m9_worker_is_not_killed_for_one_that_is_silent)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .drain_ms = 2000);
+
+    run(f, "a:1 b:1");
+    at(f, 10, commits("w1 w2"));
+    at(f, 100, hosts("a:1"));
+    compute(f, 500, 1000, "w1", "w2");
+    strcpy(f->silent_host, "a");
+    compute(f, 1000, 6000, "", "w2");
+    ck_assert_ptr_null(driver_worker(&f->driver, 1));
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 2)));
+    ck_assert_int_ne(f->driver.phase, DRIVER_STOPPING);
+    fixture_free(f);
+}
+END_TEST
+
 /* It is in its epilogue, and has the state; but it will not come back. */
 START_TEST(m14_who_was_drained_holds_nothing_for_the_others)
 {
@@ -311,6 +329,7 @@ int main(void)
     tcase_add_test(tcase, m9_in_a_step_of_all_nobody_is_delayed);
     tcase_add_test(tcase, m9_a_drain_that_comes_later_has_all_its_time);
     tcase_add_test(tcase, m9_who_alone_holds_the_state_may_be_late);
+    tcase_add_test(tcase, m9_worker_is_not_killed_for_one_that_is_silent);
     tcase_add_test(tcase, drain_listed_drains_the_host);
     tcase_add_test(tcase, drain_listed_no_more_takes_it_back);
     tcase_add_test(tcase, drain_listed_and_a_notice_both_have_to_end);

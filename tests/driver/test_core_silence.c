@@ -212,6 +212,27 @@ START_TEST(agent_that_is_stopped_and_kept_starts_nobody)
 }
 END_TEST
 
+/* All are silent, so the network is the reason; a worker is heard again before
+ * the agent of its host is. */
+START_TEST(agent_heard_later_than_its_worker_starts_it)
+{
+    struct fixture *f = of_three();
+
+    f->no_spawns = true;
+    at(f, 200, hosts("a:2 b:1 c:1"));
+    strcpy(f->silent_host, "a b c");
+    for (int i = 1; i <= 3; i++)
+        f->workers[i].silent = true;
+    pass(f, 5000);
+    forget(f);
+    at(f, 5010, ping("w1", WORKER_RUNNING, 0));
+    pass(f, 5100);
+    expect(f, "");
+    ck_assert(!worker_is_dead(worker(f, "w4")));
+    fixture_free(f);
+}
+END_TEST
+
 /* An agent that is stopped is no silent host: its workers are heard. */
 START_TEST(stopped_agents_are_given_up_however_many)
 {
@@ -360,6 +381,7 @@ int main(void)
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_that_is_stopped_and_kept_starts_nobody);
+    tcase_add_test(tc, agent_heard_later_than_its_worker_starts_it);
     tcase_add_test(tc, stopped_agents_are_given_up_however_many);
     tcase_add_test(tc, worker_of_a_stopped_agent_is_given_up);
     tcase_add_test(tc, stopped_workers_are_given_up_however_many);

@@ -23,11 +23,12 @@ static bool is_cut_off(const struct driver *d, const struct driver_worker *w)
            d->config.heartbeat_timeout_us / 4;
 }
 
-/* M9: a worker that stays holds the base. */
+/* M9: a worker that stays, and is heard, holds the base. */
 static bool stayer_holds_base(const struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++)
         if (d->workers[i].drain == DRAIN_NONE &&
+            worker_is_heard(d, &d->workers[i]) &&
             worker_holds_base(d, &d->workers[i]))
             return true;
     return false;
