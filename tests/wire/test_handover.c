@@ -157,7 +157,7 @@ START_TEST(handover_without_end_is_refused_at_its_bound)
         ck_assert_int_eq(handover_feed(&h, "x", 1), HANDOVER_MORE);
     ck_assert_int_eq(handover_feed(&h, "x", 1), HANDOVER_BAD);
     ck_assert_str_eq(h.text, "line 2 of what was handed over is beyond the "
-                             "8192 bytes that it may have");
+                             "12288 bytes that it may have");
 }
 END_TEST
 

@@ -85,6 +85,7 @@ struct loop {
     /* where agents call, and the driver before listens still */
     struct loop_place held[WIRE_ROUTER_ENDPOINTS];
     size_t n_held;
+    size_t n_stopgaps;          /* places at ports of no other driver's */
     uint64_t held_us, began_us; /* the next try; when this driver began */
     bool before_ended;          /* the driver before that hung, by a signal */
     uint64_t next_discovery_us;

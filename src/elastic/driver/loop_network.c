@@ -38,15 +38,20 @@ static void add_endpoint(char *list, size_t max, const char *endpoint)
     snprintf(list + n, max - n, "%s%s", n > 0 ? "," : "", endpoint);
 }
 
-/* Both sockets; ports 0: any. */
+/* Both sockets, or none; ports 0: any. */
 static hvd_status_t listen_at(struct loop *l, const struct loop_place *place)
 {
     const char *control, *output;
+    hvd_status_t status;
 
     HVD_TRY(
         wire_router_listen(l->router, place->address, place->port, &control));
-    HVD_TRY(wire_router_listen(l->output_router, place->address,
-                               place->output_port, &output));
+    status = wire_router_listen(l->output_router, place->address,
+                                place->output_port, &output);
+    if (status != HVD_OK) {
+        wire_router_unlisten(l->router);
+        return status;
+    }
     add_endpoint(l->far_endpoints, sizeof(l->far_endpoints), control);
     add_endpoint(l->far_outputs, sizeof(l->far_outputs), output);
     return HVD_OK;
@@ -104,7 +109,8 @@ static void hold(struct loop *l, const struct loop_place *place)
 /* With --control-port a port that is taken ends the job, as nobody would find
  * its driver. A successor's may be held by the driver before, which hangs: it
  * listens at another one meanwhile, which DIR/driver tells. */
-static hvd_status_t try_address(struct loop *l, const char *address)
+static hvd_status_t try_address(struct loop *l, const char *address,
+                                size_t n_addresses)
 {
     uint16_t port = (uint16_t)l->options->control_port;
     struct loop_place place = {.port = port,
@@ -124,8 +130,12 @@ static hvd_status_t try_address(struct loop *l, const char *address)
     else
         log_warn("%s -> not there", error_text());
     place.port = place.output_port = 0;
-    if (l->heir && listen_at(l, &place) != HVD_OK)
-        log_warn("%s -> not there", error_text());
+    /* one is on loopback; those that are held need their room later */
+    if (l->heir && l->n_stopgaps + n_addresses + 1 < WIRE_ROUTER_ENDPOINTS) {
+        l->n_stopgaps++;
+        if (listen_at(l, &place) != HVD_OK)
+            log_warn("%s -> not there", error_text());
+    }
     error_clear();
     return HVD_OK;
 }
@@ -187,15 +197,16 @@ static void end_before(struct loop *l, uint64_t now_us)
  * for meanwhile, as they cannot come. */
 static void listen_again(struct loop *l, uint64_t now_us)
 {
-    size_t n = l->n_held;
+    size_t n = l->n_held, n_left = 0;
 
     if (n == 0 || now_us < l->held_us)
         return;
     l->held_us = now_us + HELD_US;
     end_before(l, now_us);
-    for (size_t i = n; i-- > 0;)
-        if (listen_at(l, &l->held[i]) == HVD_OK)
-            l->held[i] = l->held[--l->n_held];
+    for (size_t i = 0; i < n; i++)
+        if (listen_at(l, &l->held[i]) != HVD_OK)
+            l->held[n_left++] = l->held[i];
+    l->n_held = n_left;
     error_clear();
     if (l->n_held < n)
         put_places(l);
@@ -246,7 +257,7 @@ static hvd_status_t go_far(struct loop *l)
     if (l->heir)
         HVD_TRY(check_found(l, items, n));
     for (size_t i = 0; i < n; i++)
-        HVD_TRY(try_address(l, items[i].address));
+        HVD_TRY(try_address(l, items[i].address, n));
     /* a worker that hears nothing tries another connection; an agent also looks
      * whether this driver is here */
     driver_answer_all(&l->driver, strchr(l->far_endpoints, ',') != NULL ||

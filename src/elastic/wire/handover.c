@@ -166,7 +166,7 @@ static void take_line(struct handover *h, char *line)
 static void take_byte(struct handover *h, char c)
 {
     if (h->n == HANDOVER_MAX) {
-        refuse(h, "is beyond the 8192 bytes that it may have");
+        refuse(h, "is beyond the 12288 bytes that it may have");
         return;
     }
     if (h->n == h->line)

@@ -303,6 +303,12 @@ hvd_status_t wire_router_listen(struct wire_router *router, const char *address,
     return HVD_OK;
 }
 
+void wire_router_unlisten(struct wire_router *router)
+{
+    HVD_ASSERT(router->n_endpoints > 0);
+    zmq_unbind(router->ep.socket, router->endpoints[--router->n_endpoints]);
+}
+
 hvd_status_t wire_router_create(struct wire_context *context,
                                 const struct wire_gate *gate,
                                 const char *address, char *endpoint,

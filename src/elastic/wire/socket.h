@@ -89,6 +89,8 @@ enum {
 hvd_status_t wire_router_listen(struct wire_router *router, const char *address,
                                 uint16_t port,
                                 const char **endpoint_p) HVD_MUST_CHECK;
+/* No longer where wire_router_listen() was last. */
+void wire_router_unlisten(struct wire_router *router);
 void wire_router_destroy(struct wire_router *router);
 
 /* Becomes readable when there may be something to receive (edge-triggered). */
