@@ -121,6 +121,14 @@ class Job:
             thread.daemon = True
             thread.start()
 
+    def follow(self, stream):
+        """Begin to read the driver's stdout, for which start() had a
+        descriptor."""
+        thread = threading.Thread(target=self._follow_output,
+                                  args=(stream, ()), daemon=True)
+        self.threads.append(thread)
+        thread.start()
+
     def resume(self, prefix=()):
         """Another driver takes over from the one that is dead: the job has to
         have its --job-dir in job_dir. prefix: what that one is started by."""

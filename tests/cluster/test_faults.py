@@ -321,6 +321,47 @@ def connections_of_output_die_and_no_line_is_lost(stage):
     printed_once(run, 1500)
 
 
+def held_up(stage, gates):
+    """A job whose driver's stdout nobody reads: host1 and host2 write more than
+    it keeps, then host3 less than its agent sends ahead."""
+    stage.trainer = stage.file("held-up", """#!/bin/sh
+echo $HVD_HOST is here
+case $HVD_HOST in host3) n=600 ;; *) n=8000 ;; esac
+(until [ -e %s.$HVD_HOST ]; do sleep 0.1; done
+seq -f "$(head -c 200 /dev/zero | tr '\\0' x) line %%g of $HVD_HOST" $n
+rm %s.$HVD_HOST) &
+exec %s "$@"
+""" % (gates, gates, stage.trainer))
+    descriptor, writer = os.pipe()
+    run = stage.job(hosts=3, discovery=True, stdout=writer, program=trainer(
+        False))
+    os.close(writer)
+    reader = open(descriptor, encoding="utf-8")
+    for _ in range(3):
+        check(reader.readline().endswith("is here\n"))
+    for i in (1, 2, 3):
+        gate = stage.file("%s.host%d" % (os.path.basename(gates), i), "")
+        clusters.wait("all that host%d writes" % i,
+                      lambda gate=gate: not os.path.exists(gate))
+    return run, reader
+
+
+@scenario
+def agent_that_ends_leaves_its_lines_to_a_driver_that_is_held_up(stage):
+    """It has no CREDIT for them, and dials anew; the driver has them."""
+    run, reader = held_up(stage, os.path.join(stage.root, "gate"))
+    old, mark = stage.cluster.processes(3), run.mark()
+    run.set_hosts("host1:1", "host2:1")
+    run.whole(2, mark, gone(run, "host3"))
+    ended(old)
+    run.follow(reader)
+    run.says("line 600 of host3")
+    run.finish(2)
+    got = [int(line.split()[-3]) for line in list(run.lines)
+           if line.endswith(" of host3")]
+    equal(got, list(range(1, 601)), "lines of host3")
+
+
 def waits_out(stage, cut):
     """Hosts that cannot be heard for longer than the silence that counts, all
     of them at once: nobody is given up."""

@@ -151,6 +151,41 @@ START_TEST(peer_that_has_parted_is_a_stranger)
 }
 END_TEST
 
+static enum peer_kind kind_of_sender(void)
+{
+    const struct peer *peer = peers_by_route(&peers, route);
+
+    ck_assert_ptr_nonnull(peer);
+    ck_assert_uint_eq(peer->id, 7);
+    return peer->kind;
+}
+
+/* What the first has brought may not be read yet. */
+START_TEST(agent_speaks_by_the_connection_before_until_that_is_parted_from)
+{
+    struct wire_dealer *first = caller("a7"), *second, *third;
+
+    peers.overlaps = true;
+    ck_assert(meets(PEER_AGENT, 7));
+    second = caller("a7");
+    ck_assert(meets(PEER_AGENT, 7));
+    ck_assert_int_eq(says(first, MSG_DRAIN_ME), WIRE_MESSAGE);
+    ck_assert_int_eq(kind_of_sender(), PEER_AGENT_BEFORE);
+    third = caller("a7");
+    ck_assert(meets(PEER_AGENT, 7));
+    ck_assert_uint_eq(peers.n, 2);
+    ck_assert_int_eq(says(second, MSG_DRAIN_ME), WIRE_REFUSED);
+    ck_assert_int_eq(says(first, MSG_DRAIN_ME), WIRE_MESSAGE);
+    ck_assert_int_eq(says(third, MSG_DRAIN_ME), WIRE_MESSAGE);
+    ck_assert_int_eq(kind_of_sender(), PEER_AGENT);
+    peers_part(&peers, router, PEER_AGENT_BEFORE, 7);
+    ck_assert_int_eq(says(first, MSG_DRAIN_ME), WIRE_REFUSED);
+    wire_dealer_destroy(first);
+    wire_dealer_destroy(second);
+    wire_dealer_destroy(third);
+}
+END_TEST
+
 /* ---- speakers ------------------------------------------------------------ */
 
 /* In any order; a SPAWN that is repeated does not begin it anew. */
@@ -180,6 +215,27 @@ START_TEST(speaker_is_there_until_it_has_exited_and_its_streams_ended)
     ck_assert_ptr_null(speakers_find(&s, 1));
     ck_assert_uint_eq(s.n_streams, 0);
     ck_assert_ptr_null(speakers_find(&s, 3));
+    speakers_fini(&s);
+}
+END_TEST
+
+/* Nobody waits for its streams; each opens when something of it comes. */
+START_TEST(speaker_that_had_exited_is_there_for_what_still_comes)
+{
+    struct speakers s = {0};
+
+    ck_assert(speakers_add_exited(&s, 2, 20, 1, "b"));
+    ck_assert_uint_eq(s.n_streams, 0);
+    speakers_wake(&s, speakers_find(&s, 2), 1);
+    speakers_wake(&s, speakers_find(&s, 2), 1);
+    ck_assert_uint_eq(s.n_streams, 1);
+    speakers_end(&s, speakers_find(&s, 2), 1);
+    speakers_wake(&s, speakers_find(&s, 2), 1);
+    ck_assert_uint_eq(s.n_streams, 0);
+    ck_assert_ptr_nonnull(speakers_find(&s, 2));
+    speakers_remove(&s, speakers_find(&s, 2));
+    ck_assert_ptr_null(speakers_find(&s, 2));
+    ck_assert_uint_eq(s.n_streams, 0);
     speakers_fini(&s);
 }
 END_TEST
@@ -215,6 +271,10 @@ int main(void)
     tcase_add_test(tcase, peer_that_has_parted_is_a_stranger);
     tcase_add_test(tcase,
                    speaker_is_there_until_it_has_exited_and_its_streams_ended);
+    tcase_add_test(
+        tcase, agent_speaks_by_the_connection_before_until_that_is_parted_from);
+    tcase_add_test(tcase,
+                   speaker_that_had_exited_is_there_for_what_still_comes);
     tcase_add_test(tcase, speakers_take_room_for_who_is_there);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

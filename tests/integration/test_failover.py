@@ -394,6 +394,34 @@ def files_of_output(stage):
 
 
 @scenario
+def lines_of_a_worker_that_had_ended(stage):
+    """Nobody reads the driver's stdout, so that it has not taken all of them
+    when it dies."""
+    n, reader, writer = 9000, *os.pipe()
+    program, gate, control = gated(stage, False, False)
+    program[2] = """case $HVD_HOST:$HVD_SLOT in %s:1)
+        (until mv %s %s.gone 2>/dev/null; do sleep 0.02; done
+        seq -f "$(head -c 200 /dev/zero | tr '\\0' x) line %%g of it" %d
+        kill -9 $$) & esac; exec %s""" % (OTHER, gate, gate, n, program[2])
+    run = start(stage, program=program, stdout=writer)
+    os.close(writer)
+    run.control = control
+    run.whole(4)
+    touch(gate)
+    run.event("worker_exited", signal=9)
+    kill_driver(run)
+    os.close(reader)
+    after = succeed(stage, run)
+    after.event("job_resumed", term=2)
+    after.says("line %d of it" % n)
+    got = [int(line.split()[-3]) for line in list(after.lines)
+           if line.endswith(" of it")]
+    equal(got, list(range(n + 1 - len(got), n + 1)), "lines of it")
+    after.whole(4)
+    finishes(after)
+
+
+@scenario
 def second_successor(stage):
     """The first dies in the middle of it, or soon after."""
     run = started(stage)

@@ -1,5 +1,5 @@
-/* elastic/agent/contact.c - the agent's sockets to the driver, and to who comes
- * after it (M15).
+/* elastic/agent/contact.c - the agent's sockets to the driver, and to its
+ * successor (M15).
  *
  * Threads: the loop's. Memory: the sockets, in the loop. */
 #include <errno.h>
@@ -31,7 +31,7 @@ enum {
     KEEP_US = 60000000,
     SILENT_BEATS = 3, /* without a word, and it is */
     RENEW_MAX_US = 240000000,
-    RENEW_END_US = 300000 /* there is not much time then */
+    RENEW_END_US = 500000 /* by an agent that ends */
 };
 
 static void hang_up(struct loop *l, struct wire_dealer *dealer)
@@ -58,20 +58,6 @@ static hvd_status_t open_one(struct loop *l, const char *endpoint,
     return HVD_ERR_SYSTEM;
 }
 
-/* Both sockets, or none. */
-static hvd_status_t open_pair(struct loop *l, const char *endpoint,
-                              const char *output_endpoint,
-                              struct wire_dealer **control_p,
-                              struct wire_dealer **output_p)
-{
-    HVD_TRY(open_one(l, endpoint, KIND_CONTROL, control_p));
-    if (open_one(l, output_endpoint, KIND_OUTPUT, output_p) == HVD_OK)
-        return HVD_OK;
-    hang_up(l, *control_p);
-    *control_p = NULL;
-    return HVD_ERR_SYSTEM;
-}
-
 /* The agent sends again what the driver has not taken by the old connection. */
 static void use_output(struct loop *l, struct wire_dealer *output)
 {
@@ -84,23 +70,32 @@ static void use_output(struct loop *l, struct wire_dealer *output)
         output_rewind(&c->output);
 }
 
-static void use_pair(struct loop *l, struct wire_dealer *control,
-                     struct wire_dealer *output)
+/* `control` and a new connection for output take the place of the agent's two.
+ * On failure `control` is closed, and nothing else changes. The driver hears
+ * the connection for output that was opened last. */
+static hvd_status_t use_control(struct loop *l, struct wire_dealer *control,
+                                const char *output_endpoint)
 {
+    struct wire_dealer *output;
+    hvd_status_t status = open_one(l, output_endpoint, KIND_OUTPUT, &output);
+
+    if (status != HVD_OK) {
+        hang_up(l, control);
+        return status;
+    }
     hang_up(l, l->control);
     l->control = control;
     use_output(l, output);
     l->renew_pause_us = OUTPUT_RENEW_US;
+    return HVD_OK;
 }
 
-static hvd_status_t dial(struct loop *l, const char *endpoint,
-                         const char *output_endpoint)
+static hvd_status_t dial(struct loop *l, const struct door *door)
 {
-    struct wire_dealer *control, *output;
+    struct wire_dealer *control;
 
-    HVD_TRY(open_pair(l, endpoint, output_endpoint, &control, &output));
-    use_pair(l, control, output);
-    return HVD_OK;
+    HVD_TRY(open_one(l, door->control, KIND_CONTROL, &control));
+    return use_control(l, control, door->output);
 }
 
 /* ---- the driver that has started us -------------------------------------- */
@@ -148,7 +143,7 @@ static hvd_status_t knock(struct loop *l, size_t i)
 {
     l->knock_us = clock_now_us() + KNOCK_US;
     use_door(l, i);
-    return dial(l, l->doors[i].control, l->doors[i].output);
+    return dial(l, &l->doors[i]);
 }
 
 /* On another machine than the driver: workers look there as they do in the
@@ -267,8 +262,7 @@ static bool has_ways(const struct loop *l)
 void contact_drop_spare(struct loop *l)
 {
     hang_up(l, l->spare);
-    hang_up(l, l->spare_output);
-    l->spare = l->spare_output = NULL;
+    l->spare = NULL;
 }
 
 static hvd_status_t try_door(struct loop *l, size_t i)
@@ -278,8 +272,7 @@ static hvd_status_t try_door(struct loop *l, size_t i)
     struct message m;
 
     l->spare_door = i;
-    HVD_TRY(open_pair(l, l->doors[i].control, l->doors[i].output, &l->spare,
-                      &l->spare_output));
+    HVD_TRY(open_one(l, l->doors[i].control, KIND_CONTROL, &l->spare));
     agent_core_message(&l->core, &hello, &m);
     return wire_dealer_send(l->spare, &m);
 }
@@ -316,38 +309,68 @@ static void try_next_door(struct loop *l, uint64_t now_us)
 /* When a connection dies libzmq dials anew without a word, and OUTPUT on the
  * old one is lost. The driver sees the gap if more OUTPUT follows; else only
  * the missing CREDIT shows it. A driver whose own output is held up sends none
- * either. */
-static void renew_output(struct loop *l, uint64_t now_us)
+ * either. An agent that ends dials once: each connection needs several round
+ * trips. */
+static bool needs_renewal(const struct loop *l, uint64_t now_us)
 {
     uint64_t pause_us = l->ended ? RENEW_END_US : l->renew_pause_us;
     bool waits = l->n_owed > 0 || (l->output_hello_sent && !l->output_welcome);
+
+    if (l->output_lost)
+        return true;
+    return waits && has_ways(l) && !l->renewed_at_end &&
+           now_us >= l->owed_us + pause_us;
+}
+
+static void renew_output(struct loop *l, uint64_t now_us)
+{
     struct wire_dealer *output;
 
-    if (!l->output_lost &&
-        (!waits || !has_ways(l) || now_us < l->owed_us + pause_us))
+    if (!needs_renewal(l, now_us))
         return;
     l->owed_us = now_us;
     if (!l->output_lost && l->renew_pause_us < RENEW_MAX_US)
         l->renew_pause_us *= 2;
-    if (open_one(l, l->doors[l->door].output, KIND_OUTPUT, &output) == HVD_OK)
-        use_output(l, output);
-    else
+    l->output_lost = false;
+    if (open_one(l, l->doors[l->door].output, KIND_OUTPUT, &output) != HVD_OK) {
         log_warn("output: %s -> tried again", error_text());
+        return;
+    }
+    use_output(l, output);
+    if (!l->ended)
+        return;
+    l->renewed_at_end = true;
+    loop_flush_longer(l);
+}
+
+/* False: there is none, or this machine's own resources do not suffice. */
+static bool use_spare(struct loop *l)
+{
+    struct wire_dealer *control = l->spare;
+
+    if (!control)
+        return false;
+    l->spare = NULL;
+    if (use_control(l, control, l->doors[l->spare_door].output) != HVD_OK) {
+        log_warn("%s -> the next one is tried", error_text());
+        return false;
+    }
+    use_door(l, l->spare_door);
+    return true;
 }
 
 void contact_move(struct loop *l)
 {
     struct agent_event ev = {.type = AGENT_EV_MOVED};
 
-    use_pair(l, l->spare, l->spare_output);
-    l->spare = l->spare_output = NULL;
-    use_door(l, l->spare_door);
+    if (!use_spare(l))
+        return;
     log_info("the driver is talked to at %s from now on",
              l->doors[l->door].control);
     loop_feed(l, &ev);
 }
 
-/* ---- who comes after it -------------------------------------------------- */
+/* ---- the successor ------------------------------------------------------- */
 
 /* The successor listens at l->door. Workers of this host read own_dir. */
 static void take_successor(struct loop *l, uint64_t term)
@@ -386,11 +409,8 @@ bool contact_succeed(struct loop *l, const struct message *m)
 {
     if (!l->core.config.survives || l->options->job_dir ||
         m->type != MSG_AGENT_WELCOME || m->job != l->options->config.job ||
-        l->core.term == 0 || m->term <= l->core.term)
+        l->core.term == 0 || m->term <= l->core.term || !use_spare(l))
         return false;
-    use_pair(l, l->spare, l->spare_output);
-    l->spare = l->spare_output = NULL;
-    use_door(l, l->spare_door);
     take_successor(l, m->term);
     return true;
 }

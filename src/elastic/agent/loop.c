@@ -73,6 +73,11 @@ static uint64_t flush_time(const struct loop *l)
     return FLUSH_US;
 }
 
+void loop_flush_longer(struct loop *l)
+{
+    l->flush_us = clock_now_us() + flush_time(l);
+}
+
 static void exit_action(struct loop *l, const struct agent_action *action)
 {
     l->ended = true;
@@ -89,7 +94,7 @@ static void exit_action(struct loop *l, const struct agent_action *action)
     for (struct child *c = l->children.first; c; c = c->next)
         c->linger_us =
             0; /* whoever could write is gone: what is there is all */
-    l->flush_us = clock_now_us() + flush_time(l);
+    loop_flush_longer(l);
 }
 
 /* Feed one event and do what the core says. A spawn comes last: it feeds events
@@ -297,7 +302,7 @@ static void hear_on_output(struct loop *l, const struct message *m)
     if (child)
         output_taken(&child->output, &m->u.credit);
     if (l->ended)
-        l->flush_us = clock_now_us() + flush_time(l);
+        loop_flush_longer(l);
 }
 
 /* true: something has come. */

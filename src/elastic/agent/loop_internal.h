@@ -54,14 +54,14 @@ struct loop {
     bool reaping;            /* there may be more that has ended */
     struct wire_context *context;
     struct wire_dealer *control, *output;
-    struct wire_dealer *spare, *spare_output; /* NULL, or tried at a door that
-                                                 has not answered them yet */
-    struct beacon driver; /* term 0: the one that has started us */
-    struct scout *scout;  /* NULL: without --job-dir; it may see nothing on
+    struct wire_dealer *spare; /* NULL, or a second connection for control that
+                                  the driver has not answered yet */
+    struct beacon driver;      /* term 0: the one that has started us */
+    struct scout *scout;       /* NULL: without --job-dir; it may see nothing on
                              another machine than the driver's */
-    uint64_t look_us;     /* for a successor, not before */
+    uint64_t look_us;          /* for a successor, not before */
     struct door doors[WIRE_ROUTER_ENDPOINTS]; /* [n_doors], the nearest first */
-    size_t n_doors, door, spare_door;         /* of both pairs */
+    size_t n_doors, door, spare_door;         /* of control, of spare */
     uint64_t knock_us, complain_us; /* at the next; that nobody answers,
                                        CLOCK_NEVER: said */
     size_t n_knocks;                /* since the driver was heard last */
@@ -83,6 +83,7 @@ struct loop {
     uint64_t owed_us;        /* since the last CREDIT; or the first OUTPUT */
     uint64_t renew_pause_us; /* after so long the connection is another one */
     bool output_lost;        /* the driver lacks what was sent before */
+    bool renewed_at_end;
     uint64_t settle_us;
     struct command notice; /* if notice_open; the next run is at notice_us */
     bool notice_open, notice_fails;
@@ -94,6 +95,8 @@ struct loop {
 
 /* Give the core one event and do what it says. */
 void loop_feed(struct loop *l, struct agent_event *ev);
+/* An agent that ends waits as long again for the driver's next CREDIT. */
+void loop_flush_longer(struct loop *l);
 /* false: errno. */
 bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker);
 
@@ -121,7 +124,8 @@ hvd_status_t contact_open(struct loop *l) HVD_MUST_CHECK;
  * another one taken over? */
 void contact_look(struct loop *l, uint64_t now_us);
 void contact_drop_spare(struct loop *l);
-/* The driver has answered by the spare pair, which is used from now on. */
+/* The driver has answered by the spare connection, which is used from now on.
+ * Nothing happens if there is none. */
 void contact_move(struct loop *l);
 /* True: a successor has, with *m, and has been followed. */
 bool contact_succeed(struct loop *l, const struct message *m);

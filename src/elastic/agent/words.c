@@ -39,6 +39,7 @@ static void fill_report(const struct agent_child *child, struct message *m)
     } else {
         m->u.worker_exited.worker = child->worker;
         m->u.worker_exited.pid = child->pid;
+        m->u.worker_exited.slot = child->slot;
         m->u.worker_exited.code = child->code;
         m->u.worker_exited.signal = child->signal;
         m->u.worker_exited.core = child->core;

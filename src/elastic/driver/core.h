@@ -664,8 +664,7 @@ const char *driver_record_name(enum driver_record_type type);
 /* An agent or a worker that is not known may be of this job (M15). */
 bool driver_adopts(const struct driver *d);
 
-/* From now on each PING of an agent, with `workers` of a worker too, is
- * answered. */
+/* From now on the driver answers PINGs of agents, and with `workers` theirs. */
 void driver_answer_all(struct driver *d, bool workers);
 
 /* Is there a host whose agent it is, or may it be one (M15)? */
@@ -675,8 +674,7 @@ bool driver_expects_agent(const struct driver *d, uint64_t agent);
 bool driver_is_another(const struct driver_worker *w,
                        const struct msg_hello *hello);
 
-/* How many hosts it stands on; how many agents have been started and are not
- * up. */
+/* How many hosts there are; how many agents were started and are not up. */
 size_t driver_n_hosts(const struct driver *d);
 size_t driver_n_starting(const struct driver *d);
 
@@ -687,13 +685,15 @@ bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker);
 
 const struct driver_host *driver_host_of(const struct driver *d,
                                          const struct driver_worker *w);
+/* NULL: it is no host's. */
+const struct driver_host *driver_host_of_agent(const struct driver *d,
+                                               uint64_t agent);
 /* NULL: nothing of this slot counts yet. */
 const struct driver_slot *driver_slot(const struct driver *d,
                                       const struct driver_host *host,
                                       uint32_t slot);
 
-/* A line for a person, if the driver has waited for longer than 5 s: for which
- * workers; else "". */
+/* A line with the workers that have kept the driver waiting for 5 s, or "". */
 void driver_waiting_for(const struct driver *d, uint64_t now_us, char *text,
                         size_t text_max);
 

@@ -297,6 +297,18 @@ static void hear_spawn_failed(struct loop *l, uint64_t agent,
     loop_feed(l, &ev);
 }
 
+/* A successor hears of a worker that had exited under the driver before, which
+ * may not have taken all of its output. */
+static void expect_output(struct loop *l, uint64_t agent,
+                          const struct msg_worker_exited *m)
+{
+    const struct driver_host *host = driver_host_of_agent(&l->driver, agent);
+
+    if (l->driver.phase == DRIVER_ADOPTING && host)
+        (void)speakers_add_exited(&l->speakers, m->worker, agent, m->slot,
+                                  host->name);
+}
+
 static void hear_exited(struct loop *l, uint64_t agent,
                         const struct msg_worker_exited *m)
 {
@@ -305,6 +317,8 @@ static void hear_exited(struct loop *l, uint64_t agent,
     struct speaker *speaker = speakers_find(&l->speakers, m->worker);
     bool its = driver_runs(&l->driver, agent, m->worker);
 
+    if (!its && !speaker)
+        expect_output(l, agent, m);
     if (its && speaker) {
         note_rank(l, speaker);
         speakers_exit(&l->speakers, speaker);
@@ -463,15 +477,17 @@ static bool print_output(struct loop *l, uint64_t agent,
     struct output_worker who;
     struct wire_span bytes;
 
-    if (!speaker || !(speaker->open & 1u << stream))
-        return true; /* all of it was taken */
-    if (speaker->agent != agent) {
+    if (speaker && speaker->agent != agent) {
         log_seldom(&l->refused, LOG_LEVEL_WARN,
                    "agent %" PRIu64 " sends output of worker %" PRIu64
                    ", which it does not run -> dropped",
                    agent, out->worker);
         return true;
     }
+    if (speaker)
+        speakers_wake(&l->speakers, speaker, stream);
+    if (!speaker || !(speaker->open & 1u << stream))
+        return true; /* all of it was taken */
     if (!out->first && out->at > speaker->taken[stream])
         return false;
     note_rank(l, speaker);
@@ -495,10 +511,14 @@ static void hear_output(struct loop *l, uint64_t route, const struct message *m)
         (void)greet_agent(l, l->output_router, &l->output_peers, route, m);
     } else if (m->type == MSG_OUTPUT && peer &&
                m->job == l->driver.config.job) {
-        launch_postpone(&l->launch, peer->id,
-                        clock_now_us() + loop_stop_time(l));
-        credit(l, route, &m->u.output,
-               !print_output(l, peer->id, &m->u.output));
+        uint64_t agent = peer->id;
+
+        /* the agent sends all again that the driver has not taken */
+        if (peer->kind == PEER_AGENT)
+            peers_part(&l->output_peers, l->output_router, PEER_AGENT_BEFORE,
+                       agent);
+        launch_postpone(&l->launch, agent, clock_now_us() + loop_stop_time(l));
+        credit(l, route, &m->u.output, !print_output(l, agent, &m->u.output));
         l->n_outputs++;
     }
 }
@@ -517,6 +537,7 @@ void inbox_agent_ended(struct loop *l, uint64_t agent)
 static void part_from_output(struct loop *l, uint64_t agent)
 {
     peers_part(&l->output_peers, l->output_router, PEER_AGENT, agent);
+    peers_part(&l->output_peers, l->output_router, PEER_AGENT_BEFORE, agent);
     wire_gate_forbid(l->gate, agent, 0);
     for (size_t i = 0; i < l->speakers.n; i++) {
         struct speaker *s = &l->speakers.items[i];

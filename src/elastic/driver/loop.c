@@ -378,6 +378,7 @@ static hvd_status_t open_sockets(struct loop *l)
     HVD_TRY(wire_router_create(l->context, l->gate, LOOPBACK,
                                l->output_endpoint, sizeof(l->output_endpoint),
                                &l->output_router));
+    l->output_peers.overlaps = true;
     if (!loop_watch(l, wire_router_fd(l->router)) ||
         !loop_watch(l, wire_router_fd(l->output_router)))
         return error_errno("cannot watch the sockets");

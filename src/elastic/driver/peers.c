@@ -81,6 +81,31 @@ static bool add(struct peers *p, const struct peer *row)
     return true;
 }
 
+static void remove_row(struct peers *p, const struct peer *row)
+{
+    erase(p->by_id, p->n, row, compare_id);
+    erase(p->by_route, p->n, row, compare_route);
+    p->n--;
+}
+
+/* A newer connection speaks for it from now on. With `overlaps` one older
+ * connection is kept, the oldest: more than one could be many. */
+static void step_back(struct peers *p, struct wire_router *router,
+                      const struct peer *known)
+{
+    struct peer row = *known;
+
+    if (!p->overlaps || row.kind != PEER_AGENT ||
+        peers_by_id(p, PEER_AGENT_BEFORE, row.id)) {
+        peers_part(p, router, row.kind, row.id);
+        return;
+    }
+    remove_row(p, &row);
+    row.kind = PEER_AGENT_BEFORE;
+    HVD_ASSERT(p->n < p->max_by_id && p->n < p->max_by_route);
+    (void)add(p, &row);
+}
+
 /* A word of an older connection may come late. */
 bool peers_meet(struct peers *p, struct wire_router *router,
                 const struct peer *who, const uint8_t *token)
@@ -96,7 +121,7 @@ bool peers_meet(struct peers *p, struct wire_router *router,
     if (row.route == 0)
         return false;
     if (known)
-        peers_part(p, router, who->kind, who->id);
+        step_back(p, router, known);
     if (add(p, &row))
         return true;
     wire_router_forget(router, row.route);
@@ -112,9 +137,7 @@ void peers_part(struct peers *p, struct wire_router *router,
     if (!found)
         return;
     row = *found;
-    erase(p->by_id, p->n, &row, compare_id);
-    erase(p->by_route, p->n, &row, compare_route);
-    p->n--;
+    remove_row(p, &row);
     wire_router_forget(router, row.route);
 }
 

@@ -1,6 +1,8 @@
 /* elastic/driver/peers.h - who is behind a route of a socket, and which route
  * leads to an agent or a worker. A connection speaks for one alone, and of
- * those that have proven that they have its token the newest speaks for it.
+ * those that have proven that they have its token the newest speaks for it. On
+ * the socket for output the one before it does as well until the newest has
+ * sent its first OUTPUT, as the driver may not have read all that it brought.
  *
  * Memory: two sorted arrays; lookups are binary searches. Threads: the loop. */
 #ifndef ELASTIC_DRIVER_PEERS_H
@@ -12,7 +14,11 @@
 
 #include "elastic/wire/socket.h"
 
-enum peer_kind { PEER_AGENT = 1, PEER_WORKER = 2 };
+enum peer_kind {
+    PEER_AGENT = 1,
+    PEER_WORKER = 2,
+    PEER_AGENT_BEFORE = 3 /* an agent's connection before the newest */
+};
 
 struct peer {
     enum peer_kind kind;
@@ -24,6 +30,8 @@ struct peer {
 struct peers {
     struct peer *by_id, *by_route; /* the same [n] rows in two orders */
     size_t n, max_by_id, max_by_route;
+    bool overlaps; /* of an agent, the connection before the newest speaks, too,
+                      as PEER_AGENT_BEFORE, until it is parted from */
 };
 
 void peers_fini(struct peers *p);

@@ -112,7 +112,8 @@ static size_t agent_bound(const struct driver *d, uint64_t agent)
     return low;
 }
 
-struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
+const struct driver_host *driver_host_of_agent(const struct driver *d,
+                                               uint64_t agent)
 {
     size_t low = agent_bound(d, agent);
 
@@ -122,13 +123,16 @@ struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
     return &d->hosts[d->agents[low].host];
 }
 
+struct driver_host *host_of_agent(struct driver *d, uint64_t agent)
+{
+    const struct driver_host *host = driver_host_of_agent(d, agent);
+
+    return host ? &d->hosts[host - d->hosts] : NULL;
+}
+
 bool driver_expects_agent(const struct driver *d, uint64_t agent)
 {
-    size_t low = agent_bound(d, agent);
-
-    return driver_adopts(d) ||
-           (low < d->n_agents && d->agents[low].id == agent &&
-            is_current(d, &d->agents[low]));
+    return driver_adopts(d) || driver_host_of_agent(d, agent);
 }
 
 /* ---- room ---------------------------------------------------------------- */

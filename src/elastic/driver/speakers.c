@@ -19,7 +19,7 @@ void speakers_fini(struct speakers *s)
 
 static bool is_gone(const struct speaker *speaker)
 {
-    return speaker->exited && speaker->open == 0;
+    return speaker->exited && speaker->open == 0 && speaker->dormant == 0;
 }
 
 static void compact(struct speakers *s)
@@ -49,29 +49,62 @@ static size_t lower_bound(const struct speakers *s, uint64_t worker)
     return low;
 }
 
-bool speakers_add(struct speakers *s, uint64_t worker, uint64_t agent,
-                  uint32_t slot, const char *host)
+/* *row is copied; one that is there stays as it is. */
+static bool add(struct speakers *s, const struct speaker *row)
 {
-    struct speaker *row;
     size_t at;
 
     if (s->n_gone > s->n / 2)
         compact(s);
-    at = lower_bound(s, worker);
-    if (at < s->n && s->items[at].worker == worker)
+    at = lower_bound(s, row->worker);
+    if (at < s->n && s->items[at].worker == row->worker)
         return true;
     if (!array_reserve(&s->items, &s->max, s->n + 1))
         return false;
-    row = &s->items[at];
-    memmove(row + 1, row, (s->n++ - at) * sizeof(*row));
-    *row = (struct speaker){.worker = worker,
-                            .agent = agent,
-                            .rank = -1,
-                            .slot = slot,
-                            .open = ALL_OPEN};
-    memcpy(row->host, host, strnlen(host, sizeof(row->host) - 1));
-    s->n_streams += OUTPUT_STREAMS;
+    memmove(&s->items[at + 1], &s->items[at], (s->n++ - at) * sizeof(*row));
+    s->items[at] = *row;
+    s->n_streams += row->open ? OUTPUT_STREAMS : 0;
     return true;
+}
+
+static struct speaker speaker_of(uint64_t worker, uint64_t agent, uint32_t slot,
+                                 const char *host)
+{
+    struct speaker row = {
+        .worker = worker, .agent = agent, .rank = -1, .slot = slot};
+
+    memcpy(row.host, host, strnlen(host, sizeof(row.host) - 1));
+    return row;
+}
+
+bool speakers_add(struct speakers *s, uint64_t worker, uint64_t agent,
+                  uint32_t slot, const char *host)
+{
+    struct speaker row = speaker_of(worker, agent, slot, host);
+
+    row.open = ALL_OPEN;
+    return add(s, &row);
+}
+
+bool speakers_add_exited(struct speakers *s, uint64_t worker, uint64_t agent,
+                         uint32_t slot, const char *host)
+{
+    struct speaker row = speaker_of(worker, agent, slot, host);
+
+    row.dormant = ALL_OPEN;
+    row.exited = true;
+    return add(s, &row);
+}
+
+void speakers_wake(struct speakers *s, struct speaker *speaker, unsigned stream)
+{
+    unsigned bit = 1u << stream;
+
+    if (!(speaker->dormant & bit))
+        return;
+    speaker->dormant &= ~bit;
+    speaker->open |= bit;
+    s->n_streams++;
 }
 
 struct speaker *speakers_find(struct speakers *s, uint64_t worker)
@@ -104,7 +137,9 @@ void speakers_exit(struct speakers *s, struct speaker *speaker)
 
 void speakers_remove(struct speakers *s, struct speaker *speaker)
 {
-    for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
+    for (unsigned i = 0; i < OUTPUT_STREAMS; i++) {
+        speakers_wake(s, speaker, i);
         speakers_end(s, speaker, i);
+    }
     speakers_exit(s, speaker);
 }

@@ -135,6 +135,7 @@ struct msg_spawn_failed {
 struct msg_worker_exited {
     uint64_t worker;
     int64_t pid;
+    uint32_t slot;
     int64_t code;   /* exit code; meaningful when signal == 0 */
     int64_t signal; /* 0: exited by itself */
     bool core;      /* dumped core */
