@@ -60,6 +60,7 @@ const struct message samples[] = {
     {AGENT(MSG_WORKER_EXITED), .u.worker_exited = {.worker = 5,
                                                    .pid = 4712,
                                                    .slot = 2,
+                                                   .open = 3,
                                                    .code = -1,
                                                    .signal = 9,
                                                    .core = true}},

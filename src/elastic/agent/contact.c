@@ -90,14 +90,6 @@ static hvd_status_t use_control(struct loop *l, struct wire_dealer *control,
     return HVD_OK;
 }
 
-static hvd_status_t dial(struct loop *l, const struct door *door)
-{
-    struct wire_dealer *control;
-
-    HVD_TRY(open_one(l, door->control, KIND_CONTROL, &control));
-    return use_control(l, control, door->output);
-}
-
 /* ---- the driver that has started us -------------------------------------- */
 
 /* In a network that this machine is in? */
@@ -141,9 +133,12 @@ static void use_door(struct loop *l, size_t i)
 
 static hvd_status_t knock(struct loop *l, size_t i)
 {
+    struct wire_dealer *control;
+
     l->knock_us = clock_now_us() + KNOCK_US;
     use_door(l, i);
-    return dial(l, &l->doors[i]);
+    HVD_TRY(open_one(l, l->doors[i].control, KIND_CONTROL, &control));
+    return use_control(l, control, l->doors[i].output);
 }
 
 /* On another machine than the driver: workers look there as they do in the
@@ -317,7 +312,7 @@ static bool needs_renewal(const struct loop *l, uint64_t now_us)
     bool waits = l->n_owed > 0 || (l->output_hello_sent && !l->output_welcome);
 
     if (l->output_lost)
-        return true;
+        return now_us >= l->renew_us;
     return waits && has_ways(l) && !l->renewed_at_end &&
            now_us >= l->owed_us + pause_us;
 }
@@ -331,9 +326,10 @@ static void renew_output(struct loop *l, uint64_t now_us)
     l->owed_us = now_us;
     if (!l->output_lost && l->renew_pause_us < RENEW_MAX_US)
         l->renew_pause_us *= 2;
-    l->output_lost = false;
     if (open_one(l, l->doors[l->door].output, KIND_OUTPUT, &output) != HVD_OK) {
         log_warn("output: %s -> tried again", error_text());
+        l->output_lost = true;
+        l->renew_us = now_us + KNOCK_US;
         return;
     }
     use_output(l, output);
@@ -394,6 +390,7 @@ static void follow(struct loop *l, const struct beacon *b)
 {
     hvd_status_t status = list_doors(l, beacon_control(b), beacon_output(b));
 
+    contact_drop_spare(l); /* its door is none of these */
     if (status == HVD_OK)
         status = knock(l, 0);
     if (status == HVD_OK)
@@ -409,7 +406,9 @@ bool contact_succeed(struct loop *l, const struct message *m)
 {
     if (!l->core.config.survives || l->options->job_dir ||
         m->type != MSG_AGENT_WELCOME || m->job != l->options->config.job ||
-        l->core.term == 0 || m->term <= l->core.term || !use_spare(l))
+        l->core.term == 0 || m->term <= l->core.term)
+        return false;
+    if (!use_spare(l))
         return false;
     take_successor(l, m->term);
     return true;

@@ -35,10 +35,13 @@ enum {
     MESSAGES_MAX = 64, /* received in one go, refused ones included */
     DRAINS_MAX = 4,    /* in a turn */
     READ_MAX = 64 << 10,
-    SETTLE_US = 80000,  /* a \r without \n is a line's end after this, a
+    SETTLE_US = 80000,   /* a \r without \n is a line's end after this, a
                            prompt is sent after twice that at most */
-    FLUSH_US = 1000000, /* the last output's time to get out */
-    LINGER_MS = 1000,   /* the last messages' */
+    FLUSH_US = 1000000,  /* the last output's time to get out */
+    LINGER_MS = 1000,    /* the last messages' */
+    IN_FLIGHT_MAX = 500, /* OUTPUT without CREDIT; libzmq reads 1000 messages of
+                            a connection ahead, and may lose those behind them
+                            when it is closed */
     KILL_ALL_MS = 5000
 };
 
@@ -56,9 +59,12 @@ bool loop_watch(struct loop *l, int fd, enum kind kind, uint64_t worker)
 
 static void send_action(struct loop *l, const struct agent_action *action)
 {
+    struct child *child = children_find(&l->children, action->worker);
     struct message m;
 
     agent_core_message(&l->core, action, &m);
+    if (m.type == MSG_WORKER_EXITED && child)
+        m.u.worker_exited.open = output_open(&child->output);
     if (wire_dealer_send(l->control, &m) != HVD_OK)
         agent_core_unsent(&l->core, action);
 }
@@ -216,7 +222,8 @@ static bool send_stream(struct loop *l, struct child *child, unsigned stream)
 {
     struct message m = {.type = MSG_OUTPUT, .job = l->options->config.job};
 
-    if (!output_next(&child->output, stream, l->credit, &m.u.output) ||
+    if (l->n_owed >= IN_FLIGHT_MAX ||
+        !output_next(&child->output, stream, l->credit, &m.u.output) ||
         wire_dealer_send(l->output, &m) != HVD_OK)
         return false;
     l->credit -= m.u.output.bytes.nbytes;

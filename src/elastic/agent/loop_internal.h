@@ -83,6 +83,7 @@ struct loop {
     uint64_t owed_us;        /* since the last CREDIT; or the first OUTPUT */
     uint64_t renew_pause_us; /* after so long the connection is another one */
     bool output_lost;        /* the driver lacks what was sent before */
+    uint64_t renew_us;       /* then not before, as the last try failed */
     bool renewed_at_end;
     uint64_t settle_us;
     struct command notice; /* if notice_open; the next run is at notice_us */

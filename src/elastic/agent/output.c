@@ -325,7 +325,16 @@ bool output_waits(const struct output *output)
            output->queues[1].sent < output->queues[1].tail;
 }
 
+unsigned output_open(const struct output *output)
+{
+    unsigned open = 0;
+
+    for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
+        open |= output->queues[i].eof_taken ? 0 : 1u << i;
+    return open;
+}
+
 bool output_finished(const struct output *output)
 {
-    return output->queues[0].eof_taken && output->queues[1].eof_taken;
+    return output_open(output) == 0;
 }

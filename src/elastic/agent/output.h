@@ -88,4 +88,7 @@ bool output_waits(const struct output *output);
 /* Both streams have ended and the driver knows. */
 bool output_finished(const struct output *output);
 
+/* A bit (stream - 1) for each stream of which that is not true. */
+unsigned output_open(const struct output *output);
+
 #endif

@@ -476,6 +476,16 @@ static bool has_yet_to_tell(const struct driver *d,
            d->now_us - host->agent_heard_us <= d->config.heartbeat_timeout_us;
 }
 
+bool driver_hears_out(const struct driver *d)
+{
+    if (d->phase == DRIVER_ADOPTING)
+        return true;
+    for (size_t i = 0; i < d->n_hosts; i++)
+        if (has_yet_to_tell(d, &d->hosts[i]))
+            return true;
+    return false;
+}
+
 /* It has yet to call, or was cut off before it could tell whom it runs. */
 static bool is_awaited(const struct driver_host *host)
 {

@@ -661,8 +661,10 @@ const struct assign_table *driver_table_before(const struct driver *d);
 /* The name in the event log; NULL: it is not an event. Static. */
 const char *driver_record_name(enum driver_record_type type);
 
-/* An agent or a worker that is not known may be of this job (M15). */
+/* M15: unknown agents and workers may be of this job; an agent has yet to tell
+ * whom it runs. */
 bool driver_adopts(const struct driver *d);
+bool driver_hears_out(const struct driver *d);
 
 /* From now on the driver answers PINGs of agents, and with `workers` theirs. */
 void driver_answer_all(struct driver *d, bool workers);
@@ -673,7 +675,6 @@ bool driver_expects_agent(const struct driver *d, uint64_t agent);
 /* HELLO of a process that is not the one which has called as this worker. */
 bool driver_is_another(const struct driver_worker *w,
                        const struct msg_hello *hello);
-
 /* How many hosts there are; how many agents were started and are not up. */
 size_t driver_n_hosts(const struct driver *d);
 size_t driver_n_starting(const struct driver *d);
@@ -682,7 +683,6 @@ size_t driver_n_starting(const struct driver *d);
 const struct driver_worker *driver_worker(const struct driver *d, uint64_t id);
 /* Was this agent told to start that worker, whose exit it has yet to tell? */
 bool driver_runs(const struct driver *d, uint64_t agent, uint64_t worker);
-
 const struct driver_host *driver_host_of(const struct driver *d,
                                          const struct driver_worker *w);
 /* NULL: it is no host's. */

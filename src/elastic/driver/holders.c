@@ -55,7 +55,7 @@ bool state_is_gone(const struct driver *d)
 }
 
 /* One that is silent may be given up next: the others must not rely on it. */
-static bool is_reliable(const struct driver *d, const struct driver_worker *w)
+bool worker_is_reliable(const struct driver *d, const struct driver_worker *w)
 {
     return worker_holds_base(d, w) && worker_is_heard(d, w);
 }
@@ -64,7 +64,7 @@ bool base_is_held(const struct driver *d, const struct driver_host *but)
 {
     for (size_t i = 0; i < d->n_workers; i++)
         if (&d->hosts[d->workers[i].host] != but &&
-            is_reliable(d, &d->workers[i]))
+            worker_is_reliable(d, &d->workers[i]))
             return true;
     return false;
 }
@@ -75,7 +75,7 @@ bool worker_is_last_holder(const struct driver *d,
     if (!d->ever_committed || !worker_holds_base(d, w))
         return false;
     for (size_t i = 0; i < d->n_workers; i++)
-        if (&d->workers[i] != w && is_reliable(d, &d->workers[i]))
+        if (&d->workers[i] != w && worker_is_reliable(d, &d->workers[i]))
             return false;
     return true;
 }

@@ -297,16 +297,16 @@ static void hear_spawn_failed(struct loop *l, uint64_t agent,
     loop_feed(l, &ev);
 }
 
-/* A successor hears of a worker that had exited under the driver before, which
- * may not have taken all of its output. */
+/* In an agent's first report a successor hears of a worker that had exited
+ * under the driver before, which may not have taken all of its output. */
 static void expect_output(struct loop *l, uint64_t agent,
                           const struct msg_worker_exited *m)
 {
     const struct driver_host *host = driver_host_of_agent(&l->driver, agent);
 
-    if (l->driver.phase == DRIVER_ADOPTING && host)
+    if (l->heir && host && host->inherited)
         (void)speakers_add_exited(&l->speakers, m->worker, agent, m->slot,
-                                  host->name);
+                                  m->open, host->name);
 }
 
 static void hear_exited(struct loop *l, uint64_t agent,
@@ -428,6 +428,7 @@ bool inbox_drain(struct loop *l, bool *empty_p)
 
 /* ---- output -------------------------------------------------------------- */
 
+/* route 0: the agent has closed this connection. */
 static void credit(struct loop *l, uint64_t route, const struct msg_output *out,
                    bool lost)
 {
@@ -443,6 +444,8 @@ static void credit(struct loop *l, uint64_t route, const struct msg_output *out,
         m.u.credit.taken = out->at + out->bytes.nbytes;
         m.u.credit.eof = out->eof;
     }
+    if (route == 0)
+        return;
     l->sent = true;
     if (wire_router_send(l->output_router, route, &m) != HVD_OK)
         log_debug("an agent left before its output was credited");
@@ -484,8 +487,6 @@ static bool print_output(struct loop *l, uint64_t agent,
                    agent, out->worker);
         return true;
     }
-    if (speaker)
-        speakers_wake(&l->speakers, speaker, stream);
     if (!speaker || !(speaker->open & 1u << stream))
         return true; /* all of it was taken */
     if (!out->first && out->at > speaker->taken[stream])
@@ -503,6 +504,30 @@ static bool print_output(struct loop *l, uint64_t agent,
     return true;
 }
 
+/* More may be on its way behind this. */
+static void part_later(struct loop *l, uint64_t agent, uint64_t now_us)
+{
+    for (size_t i = 0; i < l->n_partings; i++)
+        if (l->partings[i].agent == agent)
+            l->partings[i].at_us = now_us + LAST_WORDS_US;
+}
+
+static void hear_lines(struct loop *l, const struct peer *peer,
+                       const struct msg_output *out)
+{
+    uint64_t agent = peer->id, route = peer->route, now_us = clock_now_us();
+    bool newest = peer->kind == PEER_AGENT;
+
+    /* the agent sends all again that the driver has not taken */
+    if (newest)
+        peers_part(&l->output_peers, l->output_router, PEER_AGENT_BEFORE,
+                   agent);
+    launch_postpone(&l->launch, agent, now_us + loop_stop_time(l));
+    part_later(l, agent, now_us);
+    credit(l, newest ? route : 0, out, !print_output(l, agent, out));
+    l->n_outputs++;
+}
+
 static void hear_output(struct loop *l, uint64_t route, const struct message *m)
 {
     const struct peer *peer = peers_by_route(&l->output_peers, route);
@@ -511,15 +536,7 @@ static void hear_output(struct loop *l, uint64_t route, const struct message *m)
         (void)greet_agent(l, l->output_router, &l->output_peers, route, m);
     } else if (m->type == MSG_OUTPUT && peer &&
                m->job == l->driver.config.job) {
-        uint64_t agent = peer->id;
-
-        /* the agent sends all again that the driver has not taken */
-        if (peer->kind == PEER_AGENT)
-            peers_part(&l->output_peers, l->output_router, PEER_AGENT_BEFORE,
-                       agent);
-        launch_postpone(&l->launch, agent, clock_now_us() + loop_stop_time(l));
-        credit(l, route, &m->u.output, !print_output(l, agent, &m->u.output));
-        l->n_outputs++;
+        hear_lines(l, peer, &m->u.output);
     }
 }
 
@@ -573,7 +590,7 @@ bool inbox_drain_output(struct loop *l)
     uint64_t route;
     int n = 0;
 
-    if (l->driver.phase == DRIVER_ADOPTING)
+    if (l->heir && driver_hears_out(&l->driver))
         return false; /* of whom it is may be yet to be told */
     while (n < MESSAGES_PER_TURN && output_takes(&l->output, clock_now_us())) {
         enum wire_receipt receipt = wire_router_receive(l->output_router,

@@ -28,8 +28,7 @@ static bool stayer_holds_base(const struct driver *d)
 {
     for (size_t i = 0; i < d->n_workers; i++)
         if (d->workers[i].drain == DRAIN_NONE &&
-            worker_is_heard(d, &d->workers[i]) &&
-            worker_holds_base(d, &d->workers[i]))
+            worker_is_reliable(d, &d->workers[i]))
             return true;
     return false;
 }
@@ -72,7 +71,7 @@ static const char *verdict_on(const struct driver *d,
 {
     if (worker_is_silent(d, w))
         return "has stopped sending heartbeats";
-    if (w->life == LIFE_STARTING && !w->spawned &&
+    if (w->life == LIFE_STARTING && !w->spawned && d->withholds_us == 0 &&
         agent_stands_still(d, &d->hosts[w->host]))
         return "was not started: its agent has stopped sending heartbeats";
     if (starts_too_late(d, w))

@@ -217,7 +217,7 @@ bool worker_stands_still(const struct driver *d, const struct driver_worker *w)
 /* Its workers are heard, so its network is not the reason. */
 bool agent_stands_still(const struct driver *d, const struct driver_host *host)
 {
-    return host->agent_phase == AGENT_UP && d->withholds_us == 0 &&
+    return host->agent_phase == AGENT_UP &&
            is_overdue(d, host->agent_heard_us) &&
            since(d, host->heard_us) <= quiet_limit(d);
 }

@@ -19,7 +19,7 @@ void speakers_fini(struct speakers *s)
 
 static bool is_gone(const struct speaker *speaker)
 {
-    return speaker->exited && speaker->open == 0 && speaker->dormant == 0;
+    return speaker->exited && speaker->open == 0;
 }
 
 static void compact(struct speakers *s)
@@ -63,7 +63,8 @@ static bool add(struct speakers *s, const struct speaker *row)
         return false;
     memmove(&s->items[at + 1], &s->items[at], (s->n++ - at) * sizeof(*row));
     s->items[at] = *row;
-    s->n_streams += row->open ? OUTPUT_STREAMS : 0;
+    for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
+        s->n_streams += row->open >> i & 1u;
     return true;
 }
 
@@ -87,24 +88,13 @@ bool speakers_add(struct speakers *s, uint64_t worker, uint64_t agent,
 }
 
 bool speakers_add_exited(struct speakers *s, uint64_t worker, uint64_t agent,
-                         uint32_t slot, const char *host)
+                         uint32_t slot, unsigned open, const char *host)
 {
     struct speaker row = speaker_of(worker, agent, slot, host);
 
-    row.dormant = ALL_OPEN;
+    row.open = open & ALL_OPEN;
     row.exited = true;
-    return add(s, &row);
-}
-
-void speakers_wake(struct speakers *s, struct speaker *speaker, unsigned stream)
-{
-    unsigned bit = 1u << stream;
-
-    if (!(speaker->dormant & bit))
-        return;
-    speaker->dormant &= ~bit;
-    speaker->open |= bit;
-    s->n_streams++;
+    return row.open == 0 || add(s, &row);
 }
 
 struct speaker *speakers_find(struct speakers *s, uint64_t worker)
@@ -137,9 +127,7 @@ void speakers_exit(struct speakers *s, struct speaker *speaker)
 
 void speakers_remove(struct speakers *s, struct speaker *speaker)
 {
-    for (unsigned i = 0; i < OUTPUT_STREAMS; i++) {
-        speakers_wake(s, speaker, i);
+    for (unsigned i = 0; i < OUTPUT_STREAMS; i++)
         speakers_end(s, speaker, i);
-    }
     speakers_exit(s, speaker);
 }

@@ -18,8 +18,7 @@ struct speaker {
     uint64_t worker, agent;
     int rank; /* as far as it is known; -1: none yet */
     uint32_t slot;
-    unsigned open;    /* a bit for each stream that has not ended */
-    unsigned dormant; /* a bit for each that may have ended */
+    unsigned open; /* a bit for each stream that has not ended */
     uint64_t taken[OUTPUT_STREAMS]; /* bytes of each */
     bool exited;
     char host[HOSTS_NAME_MAX];
@@ -39,15 +38,10 @@ void speakers_fini(struct speakers *s);
 bool speakers_add(struct speakers *s, uint64_t worker, uint64_t agent,
                   uint32_t slot, const char *host);
 
-/* A worker that had exited when this driver took over. Nobody waits for its
- * streams; one opens when its agent sends what the driver before did not take.
- * false: out of memory. */
+/* A worker that had exited when this driver took over; `open` as above, of the
+ * streams whose end the driver before has not taken. false: out of memory. */
 bool speakers_add_exited(struct speakers *s, uint64_t worker, uint64_t agent,
-                         uint32_t slot, const char *host);
-
-/* OUTPUT of this stream has come: it has not ended. */
-void speakers_wake(struct speakers *s, struct speaker *speaker,
-                   unsigned stream);
+                         uint32_t slot, unsigned open, const char *host);
 
 /* NULL: it is gone, or never was. Valid until the next speakers_add(). */
 struct speaker *speakers_find(struct speakers *s, uint64_t worker);

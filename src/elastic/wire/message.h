@@ -136,6 +136,7 @@ struct msg_worker_exited {
     uint64_t worker;
     int64_t pid;
     uint32_t slot;
+    uint32_t open;  /* a bit for each stream of whose output there is more */
     int64_t code;   /* exit code; meaningful when signal == 0 */
     int64_t signal; /* 0: exited by itself */
     bool core;      /* dumped core */

@@ -64,6 +64,7 @@ static const struct field worker_exited[] = {
     WORKER_ID(1, u.worker_exited.worker), INT(2, u.worker_exited.pid),
     INT(3, u.worker_exited.code),         INT(4, u.worker_exited.signal),
     BOOL(5, u.worker_exited.core),        UINT_OPT(6, u.worker_exited.slot),
+    UINT_OPT(7, u.worker_exited.open),
 };
 
 static const struct field notice[] = {
