@@ -218,7 +218,7 @@ void agents_feed(struct sim *s, struct sim_agent *agent, struct agent_event *ev)
                    ev->message ? message_type_name(ev->message->type)
                                : "an event");
     if (agent->core.driver_lost && !was_lost && !agent->lifeline_cut)
-        check_driver_is_lost(s, agent->host, "an agent");
+        check_driver_is_lost(s, agent->host, agent->absent_us, "an agent");
     perform(s, agent, actions, n);
     keep_tick(s, agent);
 }
@@ -313,6 +313,7 @@ static void on_lifeline(struct sim *s, struct sim_agent *agent)
 static void resume(struct sim *s, struct sim_agent *agent)
 {
     agent->stopped = false;
+    agent->absent_us += s->now_us;
     queue_unpark(&s->queue, &agent->parked, s->now_us);
     TRACE(s, "agent %llu goes on", (unsigned long long)agent->id);
 }
@@ -417,6 +418,7 @@ void agents_stop(struct sim *s, struct sim_agent *agent, uint64_t resume_us)
           resume_us == TIME_NEVER ? "" : " for a while");
     sim_cover(s, COVER_agent_stopped);
     agent->stopped = true;
+    agent->absent_us -= s->now_us; /* until it goes on */
     faults_last(s, resume_us);
     if (resume_us != TIME_NEVER)
         push(s, agent, AGENT_RESUME, resume_us);

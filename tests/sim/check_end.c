@@ -189,14 +189,15 @@ void check_aftermath(struct sim *s)
             check_fail(s, "agent %zu waits for ever: no driver is there", i);
 }
 
-/* Whoever gives the driver up has not heard of it for --driver-timeout: the
- * driver was absent, the network cut, or it lost messages. */
-void check_driver_is_lost(struct sim *s, uint32_t host, const char *who)
+/* A process that gives the driver up has not heard of it for --driver-timeout,
+ * besides the time for which the process was stopped: the driver was absent,
+ * the network cut, or it lost messages. */
+void check_driver_is_lost(struct sim *s, uint32_t host, uint64_t absent_us,
+                          const char *who)
 {
     const struct sim_host *h = &s->hosts[host];
-    uint64_t since_us = s->now_us > s->driver_config.driver_timeout_us
-                            ? s->now_us - s->driver_config.driver_timeout_us
-                            : 0;
+    uint64_t limit_us = s->driver_config.driver_timeout_us + absent_us;
+    uint64_t since_us = s->now_us > limit_us ? s->now_us - limit_us : 0;
 
     if (s->finished)
         return;

@@ -131,7 +131,7 @@ static hvd_status_t step(struct sim *s, struct sim_worker *w,
     control_look(s, w);
     if (w->core.verdict == WORKER_DRIVER_GONE && verdict == WORKER_GO_ON &&
         driver_hears(s, w))
-        check_driver_is_lost(s, w->host, "a worker");
+        check_driver_is_lost(s, w->host, w->absent_us, "a worker");
     if (woken)
         wake(s, w);
     return status;

@@ -227,6 +227,7 @@ void process_stop(struct sim *s, struct sim_worker *w, uint64_t resume_us)
           resume_us == TIME_NEVER ? "" : " for a while");
     sim_cover(s, COVER_stopped);
     w->stopped = true;
+    w->absent_us -= s->now_us; /* until it goes on */
     w->resume_us = resume_us;
     faults_last(s, resume_us);
     if (resume_us != TIME_NEVER)
@@ -250,6 +251,7 @@ void process_resume(struct sim *s, struct sim_worker *w)
     if (!w->stopped)
         return;
     w->stopped = false;
+    w->absent_us += s->now_us;
     TRACE(s, "w%llu goes on", (unsigned long long)w->id);
     if (w->alive)
         sim_cover(s, COVER_zombie_continued);

@@ -170,6 +170,7 @@ struct sim_worker {
     bool alive;   /* the process exists and has not ended */
     bool stopped; /* SIGSTOP; goes on at resume_us */
     uint64_t resume_us;
+    uint64_t absent_us; /* for how long it was stopped, in all */
     struct parked parked;
     uint64_t stuck_until_us; /* cannot be killed until then (state D) */
     uint64_t gone_us;        /* dead: its memory is freed then */
@@ -228,6 +229,7 @@ struct sim_agent {
     uint64_t launched, dialled; /* terms: who has started it, whom it hears */
     bool stopping, lifeline_cut;
     bool stopped;               /* SIGSTOP */
+    uint64_t absent_us;         /* for how long, in all */
     bool forgotten;             /* its connection is dead: it dials again */
     uint64_t spoke_us, mute_us; /* as of a worker */
     struct parked parked;
@@ -643,7 +645,8 @@ bool check_is_left(const struct sim *s);
 /* Long after the end of the driver: nobody is. */
 void check_aftermath(struct sim *s);
 /* Somebody on this host gives the driver up. */
-void check_driver_is_lost(struct sim *s, uint32_t host, const char *who);
+void check_driver_is_lost(struct sim *s, uint32_t host, uint64_t absent_us,
+                          const char *who);
 
 /* trace.c */
 void trace(struct sim *s, const char *fmt, ...)
