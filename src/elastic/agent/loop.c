@@ -35,13 +35,13 @@ enum {
     MESSAGES_MAX = 64, /* received in one go, refused ones included */
     DRAINS_MAX = 4,    /* in a turn */
     READ_MAX = 64 << 10,
-    SETTLE_US = 80000,   /* a \r without \n is a line's end after this, a
+    SETTLE_US = 80000,  /* a \r without \n is a line's end after this, a
                            prompt is sent after twice that at most */
-    FLUSH_US = 1000000,  /* the last output's time to get out */
-    LINGER_MS = 1000,    /* the last messages' */
-    IN_FLIGHT_MAX = 500, /* OUTPUT without CREDIT; libzmq reads 1000 messages of
-                            a connection ahead, and may lose those behind them
-                            when it is closed */
+    FLUSH_US = 1000000, /* the last output's time to get out */
+    LINGER_MS = 1000,   /* the last messages' */
+    /* OUTPUT without CREDIT: libzmq reads 1000 messages of a connection ahead,
+     * and may lose those behind them when it is closed. */
+    IN_FLIGHT_MAX = 500,
     KILL_ALL_MS = 5000
 };
 

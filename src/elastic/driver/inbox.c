@@ -428,7 +428,6 @@ bool inbox_drain(struct loop *l, bool *empty_p)
 
 /* ---- output -------------------------------------------------------------- */
 
-/* route 0: the agent has closed this connection. */
 static void credit(struct loop *l, uint64_t route, const struct msg_output *out,
                    bool lost)
 {
@@ -444,8 +443,6 @@ static void credit(struct loop *l, uint64_t route, const struct msg_output *out,
         m.u.credit.taken = out->at + out->bytes.nbytes;
         m.u.credit.eof = out->eof;
     }
-    if (route == 0)
-        return;
     l->sent = true;
     if (wire_router_send(l->output_router, route, &m) != HVD_OK)
         log_debug("an agent left before its output was credited");
@@ -516,7 +513,7 @@ static void hear_lines(struct loop *l, const struct peer *peer,
                        const struct msg_output *out)
 {
     uint64_t agent = peer->id, route = peer->route, now_us = clock_now_us();
-    bool newest = peer->kind == PEER_AGENT;
+    bool newest = peer->kind == PEER_AGENT, whole;
 
     /* the agent sends all again that the driver has not taken */
     if (newest)
@@ -524,7 +521,9 @@ static void hear_lines(struct loop *l, const struct peer *peer,
                    agent);
     launch_postpone(&l->launch, agent, now_us + loop_stop_time(l));
     part_later(l, agent, now_us);
-    credit(l, newest ? route : 0, out, !print_output(l, agent, out));
+    whole = print_output(l, agent, out);
+    if (newest) /* the agent has closed an older one */
+        credit(l, route, out, !whole);
     l->n_outputs++;
 }
 
