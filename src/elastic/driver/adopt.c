@@ -480,6 +480,8 @@ bool driver_hears_out(const struct driver *d)
 {
     if (d->phase == DRIVER_ADOPTING)
         return true;
+    if (d->now_us >= d->adopt_us)
+        return false; /* one that never tells all must not hold up the others */
     for (size_t i = 0; i < d->n_hosts; i++)
         if (has_yet_to_tell(d, &d->hosts[i]))
             return true;
