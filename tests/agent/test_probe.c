@@ -203,6 +203,7 @@ START_TEST(probe_whose_large_packets_are_lost_has_not_reached)
     ck_assert_ptr_nonnull(strstr(probed.text,
                                  "loses packets of 60000 bytes, and small ones "
                                  "arrive: the MTU of lo is larger"));
+    ck_assert(probed.loses);
 }
 END_TEST
 
@@ -217,6 +218,7 @@ START_TEST(probe_of_an_agent_that_stops_reading_does_not_blame_the_path)
     ck_assert(probe_result(&ask, &probed));
     ck_assert_uint_eq(probed.reached, 0);
     ck_assert_ptr_nonnull(strstr(probed.text, "does not answer"));
+    ck_assert(!probed.loses);
 }
 END_TEST
 

@@ -10,7 +10,7 @@
 #include "support.h"
 
 static struct network network;
-static uint64_t now_us;
+static uint64_t now_us, waited_us;
 static size_t n_expected;
 static char said[1024], refusal[WIRE_TEXT_MAX];
 
@@ -64,6 +64,7 @@ static void say(const struct network_action *a)
 {
     size_t n = strlen(said);
 
+    waited_us = a->wait_us;
     if (a->what == NETWORK_PROBE)
         snprintf(said + n, sizeof(said) - n, "%d->%d ", (int)a->agent,
                  (int)a->target);
@@ -405,6 +406,54 @@ START_TEST(network_doubt_under_a_limit)
 }
 END_TEST
 
+/* One agent is late; the other one knows that the path loses large packets. */
+START_TEST(network_loss_of_large_packets_needs_one_witness)
+{
+    struct msg_probed m = {
+        .target = 2, .text = "10.0.0.2:4711 loses packets", .loses = true};
+
+    three_are_in();
+    ck_assert(network_doubt(&network, 3, 2, 2000000, now_us));
+    expect("3->2 2->3 ");
+    network_probed(&network, 3, &m);
+    now_us += 2000000 + NETWORK_SLACK_US;
+    expect("-3 ");
+    ck_assert_str_eq(refusal, "host b cannot be reached from host c: "
+                              "10.0.0.2:4711 loses packets");
+    ck_assert(network_doubt(&network, 3, 2, 2000000, now_us));
+    expect("3->2 2->3 ");
+    m.target = 3;
+    network_probed(&network, 2, &m);
+    now_us += 2000000 + NETWORK_SLACK_US;
+    expect("-3 ");
+    ck_assert_str_eq(refusal, "host c cannot be reached from host b: "
+                              "10.0.0.2:4711 loses packets");
+    /* who reaches the other by another address proves nothing by it */
+    ck_assert(network_doubt(&network, 3, 2, 2000000, now_us));
+    expect("3->2 2->3 ");
+    m.reached = 2;
+    network_probed(&network, 2, &m);
+    now_us += 2000000 + NETWORK_SLACK_US;
+    expect("+3 ");
+}
+END_TEST
+
+/* An agent that hears a repeated PROBE first answers in time all the same. */
+START_TEST(network_repeated_probe_ends_with_the_first)
+{
+    three_are_in();
+    ck_assert(network_doubt(&network, 3, 2, 2000000, now_us));
+    expect("3->2 2->3 ");
+    ck_assert_uint_eq(waited_us, 2000000);
+    now_us += NETWORK_REPEAT_US;
+    expect("2->3 3->2 ");
+    ck_assert_uint_eq(waited_us, 2000000 - NETWORK_REPEAT_US);
+    now_us += NETWORK_REPEAT_US;
+    expect("2->3 3->2 ");
+    ck_assert_uint_eq(waited_us, NETWORK_WAIT_MIN_US);
+}
+END_TEST
+
 START_TEST(network_doubt_ends_with_the_other)
 {
     three_are_in();
@@ -506,6 +555,8 @@ int main(void)
     tcase_add_test(tcase, network_thousands_at_once);
     tcase_add_test(tcase, network_in_doubt_has_to_reach_the_other);
     tcase_add_test(tcase, network_doubt_under_a_limit);
+    tcase_add_test(tcase, network_loss_of_large_packets_needs_one_witness);
+    tcase_add_test(tcase, network_repeated_probe_ends_with_the_first);
     tcase_add_test(tcase, network_doubt_ends_with_the_other);
     tcase_add_test(tcase,
                    network_in_doubt_is_not_forgotten_when_others_refuse_it);

@@ -526,6 +526,7 @@ bool probe_result(struct probe *p, struct msg_probed *m)
     t = text_into(m->text, sizeof(m->text));
     for (size_t i = 0; i < p->n_attempts; i++) {
         m->reached |= (uint64_t)(p->attempts[i].outcome == PROBE_REACHED) << i;
+        m->loses |= p->attempts[i].outcome == PROBE_LOSES;
         describe(&p->attempts[i], &t);
     }
     return true;

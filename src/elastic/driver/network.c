@@ -139,6 +139,7 @@ static void end_probe(struct network_host *h)
 {
     h->with = 0;
     h->answered = false;
+    h->loses = false;
     h->saw = 0;
     h->saw_text[0] = '\0';
 }
@@ -215,10 +216,17 @@ static void begin(struct network *n, struct network_host *a,
         both[i]->with = both[1 - i]->agent;
         both[i]->serial = n->serial;
         both[i]->ask_us = now_us;
-        both[i]->wait_us = limit_us;
+        both[i]->wait_until_us = limit_us > 0 ? now_us + limit_us : 0;
         both[i]->until_us = now_us + (limit_us > 0 ? limit_us + NETWORK_SLACK_US
                                                    : NETWORK_TIMEOUT_US);
     }
+}
+
+/* The other agent answers, and the path between the two loses large packets:
+ * that is known, whatever the other agent says. */
+static bool has_proof(const struct network_host *h)
+{
+    return h->saw == 0 && h->loses;
 }
 
 /* "host b (10.0.0.2:4711 Connection refused) cannot be reached from host a" */
@@ -239,7 +247,7 @@ static void explain_both(struct network_host *a, struct network_host *b)
 {
     struct text t = text_into(a->why, sizeof(a->why));
 
-    if (a->saw == 0)
+    if (a->saw == 0 && !has_proof(b))
         explain(&t, a, b);
     else
         explain(&t, b, a);
@@ -251,7 +259,8 @@ static bool is_open(const struct network_host *h,
                     const struct network_host *other)
 {
     return h->must == other->agent && h->limit_us > 0 &&
-           !(h->answered && other->answered);
+           !(h->answered && other->answered) && !has_proof(h) &&
+           !has_proof(other);
 }
 
 static void conclude(struct network *n, struct network_host *a,
@@ -292,12 +301,23 @@ void network_probed(struct network *n, uint64_t agent,
     h->saw = other->n_items >= 64
                  ? m->reached
                  : m->reached & ((UINT64_C(1) << other->n_items) - 1);
+    h->loses = m->loses;
     memcpy(h->saw_text, m->text, sizeof(h->saw_text));
     if (other->answered)
         conclude(n, h, other);
 }
 
 /* ---- what is to be done -------------------------------------------------- */
+
+/* A PROBE that is repeated ends when the first one would have ended. */
+static uint64_t wait_of(const struct network_host *h, uint64_t now_us)
+{
+    if (h->wait_until_us == 0)
+        return 0;
+    return h->wait_until_us > now_us + NETWORK_WAIT_MIN_US
+               ? h->wait_until_us - now_us
+               : NETWORK_WAIT_MIN_US;
+}
 
 static bool ask(struct network *n, struct network_host *h, uint64_t now_us,
                 struct network_action *a)
@@ -313,7 +333,7 @@ static bool ask(struct network *n, struct network_host *h, uint64_t now_us,
                                  .agent = h->agent,
                                  .target = other->agent,
                                  .serial = h->serial,
-                                 .wait_us = h->wait_us,
+                                 .wait_us = wait_of(h, now_us),
                                  .name = other->name,
                                  .items = other->items,
                                  .n_items = other->n_items};

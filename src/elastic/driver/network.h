@@ -34,6 +34,7 @@
 enum {
     NETWORK_ADDRESSES_MAX = 8,    /* of a worker */
     NETWORK_SLACK_US = 500000,    /* on a limit, for the messages */
+    NETWORK_WAIT_MIN_US = 100000, /* that an agent has for a PROBE */
     NETWORK_TRIES_MAX = 3,        /* partners, until one is refused; and: */
     NETWORK_FIRST_TRIES_MAX = 16, /* as long as nobody is in */
     NETWORK_REPEAT_US = 1000000,  /* a PROBE is asked again */
@@ -45,7 +46,7 @@ enum {
 struct network_host {
     uint64_t agent;
     /* the probe at hand, 0: none */
-    uint64_t with, ask_us, until_us, wait_us;
+    uint64_t with, ask_us, until_us, wait_until_us;
     uint64_t must;     /* in doubt: it has to reach this agent */
     uint64_t limit_us; /* ... and both answer within that; 0: no such limit */
     size_t n_tried;
@@ -65,6 +66,7 @@ struct network_host {
     char why[WIRE_TEXT_MAX]; /* the last time */
     uint64_t serial;         /* of the probe at hand; and: */
     uint64_t saw;            /* which addresses of that one it has reached */
+    bool loses; /* ... and large packets to it are lost: see msg_probed */
     char saw_text[WIRE_TEXT_MAX];
 };
 
@@ -96,7 +98,7 @@ enum network_do {
 struct network_action {
     enum network_do what;
     uint64_t agent, target, serial;
-    uint64_t wait_us; /* PROBE: for an answer; 0: as long as agents do */
+    uint64_t wait_us; /* PROBE: for an answer, from now; 0: an agent's limit */
     int64_t pid;
     const char *name; /* until the next call */
     const struct interface *

@@ -207,6 +207,8 @@ struct msg_probed {
     uint64_t target;
     uint64_t reached;         /* a bit for each address of the PROBE */
     char text[WIRE_TEXT_MAX]; /* what became of the others */
+    bool loses; /* at one of them the target answers, and large packets to it
+                   are lost on the way */
 };
 
 /* ---- worker -> driver ---------------------------------------------------- */

@@ -133,6 +133,7 @@ static const struct field probed[] = {
     UINT(1, u.probed.target),
     UINT_OPT(2, u.probed.reached),
     TEXT(3, u.probed.text),
+    BOOL(4, u.probed.loses),
 };
 
 static const struct field hello[] = {
