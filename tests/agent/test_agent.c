@@ -21,8 +21,6 @@
 #define STRINGS(literal) ((struct wire_strings){literal, sizeof(literal)})
 #define NO_STRINGS       ((struct wire_strings){NULL, 0})
 
-enum { OUTPUT_KEPT_MIN = 4000000 };
-
 static const char *program;
 static struct fake f;
 
@@ -433,23 +431,33 @@ START_TEST(output_is_held_back_for_a_bounded_time)
 }
 END_TEST
 
-/* What it had written when it died is not lost either, nor when the agent is to
- * end. */
+static bool is_gone(struct fake *fake, void *path)
+{
+    return access(path, F_OK) != 0;
+}
+
+/* A worker's output is not lost either if the worker is killed, nor when the
+ * agent is told to end. */
 START_TEST(output_held_back_outlives_its_worker)
 {
-    int status;
+    char path[] = "/tmp/hvd-test-XXXXXX", script[200];
+    int status, fd = mkstemp(path);
 
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    snprintf(script, sizeof(script),
+             "yes 0123456789abcde | head -c 4000000; rm %s; exec sleep 1000",
+             path);
     fake_hold(&f, FAKE_TIMEOUT_MS);
     f.withhold = true;
-    fake_spawn_sh(&f, 1, "exec yes 0123456789abcde");
-    fake_wait_spawned(&f, 1);
-    wait_five_pings();
+    fake_spawn_sh(&f, 1, script);
+    fake_wait(&f, is_gone, path);
     fake_kill(&f, 1, 0);
     fake_wait_exited(&f, 1);
     fake_shutdown(&f);
     fake_grant(&f);
     fake_wait_eof(&f, 1);
-    ck_assert_uint_gt(f.workers[1].streams[0].n_text, OUTPUT_KEPT_MIN);
+    ck_assert_uint_eq(f.workers[1].streams[0].n_text, 4000000);
     ck_assert_ptr_null(strstr(fake_stdout(&f, 1), "dropped"));
     status = fake_wait_agent(&f);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
