@@ -142,6 +142,29 @@ START_TEST(most_silent_for_driver_timeout_are_given_up)
 }
 END_TEST
 
+/* Three workers are given up in one step. The first of them takes its host's
+ * other worker along only if another worker has the state and is heard. */
+START_TEST(worker_silent_for_driver_timeout_holds_nothing)
+{
+    struct fixture *f = fixture_create(.np = 4, .min_np = 1,
+                                       .strict_blacklist = true);
+
+    run(f, "a:1 b:2 c:1");
+    at(f, 100, commits("w1 w2 w3 w4"));
+    silence(f, "a b c");
+    pass(f, 599000);
+    silence(f, "");
+    for (uint64_t w = 1; w <= 4; w++)
+        f->workers[w].silent = w != 2;
+    forget(f);
+    pass(f, 601000);
+    expect_part(f, "kill: w3\n");
+    ck_assert(!worker_is_dead(&f->driver.workers[1]));
+    ck_assert_int_eq(f->driver.phase, DRIVER_RENDEZVOUS);
+    fixture_free(f);
+}
+END_TEST
+
 /* An exit that is told, and an agent's end, are no silence. */
 START_TEST(ends_that_are_known_count_at_once)
 {
@@ -377,6 +400,7 @@ int main(void)
     tcase_add_test(tc, hosts_that_flap_do_not_spare_a_dead_one);
     tcase_add_test(tc, who_stays_silent_is_given_up);
     tcase_add_test(tc, most_silent_for_driver_timeout_are_given_up);
+    tcase_add_test(tc, worker_silent_for_driver_timeout_holds_nothing);
     tcase_add_test(tc, ends_that_are_known_count_at_once);
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);

@@ -44,6 +44,13 @@ static bool is_overdue(const struct driver *d, uint64_t heard_us)
            d->now_us >= d->spared_us;
 }
 
+/* It is given up in any case. */
+static bool is_gone(const struct driver *d, uint64_t heard_us)
+{
+    return since(d, heard_us) > later_of(d->config.driver_timeout_us,
+                                         d->config.heartbeat_timeout_us);
+}
+
 /* When the first worker of a host that is cut off is overdue, the others have
  * been quiet for that long as well. While the driver withholds its judgement,
  * a message must show that a worker is there: its host may be heard first. */
@@ -52,7 +59,7 @@ bool worker_is_heard(const struct driver *d, const struct driver_worker *w)
     if (since(d, w->heard_us) <= quiet_limit(d))
         return true;
     return d->withholds_us == 0 && !is_quiet(d, &d->hosts[w->host]) &&
-           !is_overdue(d, w->heard_us);
+           !is_overdue(d, w->heard_us) && !is_gone(d, w->heard_us);
 }
 
 /* A worker that is heard has a state, on another host than `but`; or there is
@@ -188,13 +195,6 @@ void silence_tick(struct driver *d)
         d->withholds_us = d->now_us;
     if (!d->withheld && somebody_is_overdue(d))
         begin(d, &c, most);
-}
-
-/* Time is up in any case. */
-static bool is_gone(const struct driver *d, uint64_t heard_us)
-{
-    return since(d, heard_us) > later_of(d->config.driver_timeout_us,
-                                         d->config.heartbeat_timeout_us);
 }
 
 bool worker_is_silent(const struct driver *d, const struct driver_worker *w)
