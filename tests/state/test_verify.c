@@ -15,7 +15,7 @@
 #include "state/verify_text.h"
 #include "support.h"
 
-enum { SIZE = 3, NBYTES_MAX = 4096 };
+enum { SIZE = 3, NBYTES_MAX = 4096, N_LARGE = 3 << 20 };
 
 #define ok(call) ck_assert_int_eq((call), HVD_OK)
 
@@ -45,31 +45,11 @@ hvd_status_t comm_run(struct comm *comm, const struct collective_args *args)
 
 /* ---- ranks --------------------------------------------------------------- */
 
-static size_t object_size(void *arg)
-{
-    (void)arg;
-    return sizeof(int);
-}
-
-static hvd_status_t object_write(void *buf, size_t nbytes, void *arg)
-{
-    memcpy(buf, arg, nbytes);
-    return HVD_OK;
-}
-
-static hvd_status_t object_read(const void *buf, size_t nbytes, void *arg)
-{
-    memcpy(arg, buf, nbytes);
-    return HVD_OK;
-}
-
-static const hvd_state_object_ops_t ops = {
-    sizeof(hvd_state_object_ops_t), object_size, object_write, object_read};
-
 static struct rank {
     int index;
     float weights[1000], bias[3];
-    int rng, object;
+    int rng, object[100];
+    size_t object_nbytes;
     uint64_t indices[16];
     size_t batch;
     bool more; /* one more entry */
@@ -78,12 +58,42 @@ static struct rank {
     enum state_difference difference;
 } ranks[SIZE];
 
+static size_t object_size(void *arg)
+{
+    const struct rank *r = arg;
+
+    return r->object_nbytes;
+}
+
+static hvd_status_t object_write(void *buf, size_t nbytes, void *arg)
+{
+    const struct rank *r = arg;
+
+    memcpy(buf, r->object, nbytes);
+    return HVD_OK;
+}
+
+static hvd_status_t object_read(const void *buf, size_t nbytes, void *arg)
+{
+    struct rank *r = arg;
+
+    memcpy(r->object, buf, nbytes);
+    return HVD_OK;
+}
+
+static const hvd_state_object_ops_t ops = {
+    sizeof(hvd_state_object_ops_t), object_size, object_write, object_read};
+
+/* Equal on all ranks. */
+static uint8_t large[N_LARGE];
+
 static void set_up(void)
 {
     memset(ranks, 0, sizeof(ranks));
     for (int i = 0; i < SIZE; i++) {
         ranks[i].index = i;
         ranks[i].batch = 4;
+        ranks[i].object_nbytes = sizeof(int);
         ranks[i].rng = i; /* local: it may differ */
     }
     n_collectives = 0;
@@ -100,8 +110,9 @@ static void *commit(void *arg)
     r->sampler = hvd_sampler_create(100, NULL);
     ok(hvd_state_add(state, "bias", r->bias, sizeof(r->bias)));
     ok(hvd_state_add_local(state, "rng", &r->rng, sizeof(r->rng)));
-    ok(hvd_state_add_object(state, "object", &ops, &r->object));
+    ok(hvd_state_add_object(state, "object", &ops, r));
     ok(hvd_state_add(state, "weights", r->weights, sizeof(r->weights)));
+    ok(hvd_state_add(state, "large", large, sizeof(large)));
     ok(hvd_state_add_sampler(state, "data", r->sampler));
     if (r->more)
         ok(hvd_state_add(state, "more", &r->rng, sizeof(r->rng)));
@@ -172,7 +183,19 @@ END_TEST
 
 START_TEST(object_is_another_difference)
 {
-    ranks[2].object = 7;
+    ranks[2].object[0] = 7;
+    expect(STATE_OBJECT_DIFFERS,
+           "entry 'object' differs: rank 2 differs from ranks 0, 1 -> its "
+           "serialize() has to write equal bytes on all ranks");
+}
+END_TEST
+
+/* Behind it, equal entries lie elsewhere on that rank. */
+START_TEST(object_that_is_longer_changes_no_other_entry)
+{
+    for (size_t i = 0; i < N_LARGE; i++)
+        large[i] = (uint8_t)(i * 7);
+    ranks[2].object_nbytes = sizeof(ranks[2].object);
     expect(STATE_OBJECT_DIFFERS,
            "entry 'object' differs: rank 2 differs from ranks 0, 1 -> its "
            "serialize() has to write equal bytes on all ranks");
@@ -181,7 +204,7 @@ END_TEST
 
 START_TEST(object_comes_after_all_others)
 {
-    ranks[2].object = 7;
+    ranks[2].object[0] = 7;
     ranks[1].weights[0] = 1;
     expect(STATE_DIFFERS,
            "entry 'weights' differs: rank 1 differs from ranks 0, 2" KEEP);
@@ -232,6 +255,7 @@ int main(void)
     tcase_add_test(tc, rank_0_may_be_the_one);
     tcase_add_test(tc, batch_of_a_sampler_is_named);
     tcase_add_test(tc, object_is_another_difference);
+    tcase_add_test(tc, object_that_is_longer_changes_no_other_entry);
     tcase_add_test(tc, object_comes_after_all_others);
     tcase_add_test(tc, entry_of_one_rank_alone_is_found);
     tcase_add_loop_test(tc, ranks_are_listed, 0, ARRAY_SIZE(sentences));
