@@ -441,8 +441,9 @@ static void note_progress(struct driver *d, struct driver_worker *w,
     if (moved || ping->phase != before->phase ||
         ping->in_collective != before->in_collective)
         w->there_us = d->now_us;
-    if (moved || ping->moves != before->moves || ping->phase != WORKER_RUNNING)
-        w->progress_us = d->now_us;
+    if (moved || ping->moves != before->moves ||
+        ping->phase != WORKER_RUNNING || before->busy_ms > 0)
+        w->progress_us = d->now_us; /* it may not be busy any more */
     if (ping->busy_ms > 0)
         w->progress_us = d->now_us + ping->busy_ms * 1000;
 }
