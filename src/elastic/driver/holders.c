@@ -54,10 +54,12 @@ bool state_is_gone(const struct driver *d)
     return d->ever_committed;
 }
 
-/* One that is silent may be given up next: the others must not rely on it. */
+/* A worker that is silent may be given up next, and so may one whose agent is
+ * silent: the others must not rely on it. */
 bool worker_is_reliable(const struct driver *d, const struct driver_worker *w)
 {
-    return worker_holds_base(d, w) && worker_is_heard(d, w);
+    return worker_holds_base(d, w) && worker_is_heard(d, w) &&
+           !agent_is_silent(d, &d->hosts[w->host]);
 }
 
 bool base_is_held(const struct driver *d, const struct driver_host *but)
