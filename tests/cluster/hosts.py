@@ -492,6 +492,8 @@ class Cluster:
     def narrow(self, i, j):
         """Between these two, packets of more than 1,400 bytes are lost; their
         MTU is 1,500."""
+        self.switch.do(*self._packets_of_the_wire(i),
+                       *self._packets_of_the_wire(j))
         for k in self.nets:
             macs = self.hosts[i].mac(k), self.hosts[j].mac(k)
             self._rule((i, j), "narrow", ["%s . %s" % macs,
@@ -524,11 +526,15 @@ class Cluster:
                   "mod 1000 le %d drop" % (way, self.hosts[i].mac(k),
                                            percent * 10 - 1)
                   for k in self.nets for way in ("saddr", "daddr")]
-        # a frame is a packet of the wire, not 64 KB that nobody has cut yet
+        self.switch.do(*commands,
+                       *(self._packets_of_the_wire(i) if percent else ()))
+
+    def _packets_of_the_wire(self, i):
+        """Commands: a frame that host i sends is one packet, not 64 KB that
+        nobody has cut yet."""
         inside = "nsenter --net=/proc/%d/ns/net" % self.hosts[i].init
-        commands += ["%s ip link set eth%d gso_max_segs 1" % (inside, k - 1)
-                     for k in self.nets if percent]
-        self.switch.do(*commands)
+        return ["%s ip link set eth%d gso_max_segs 1" % (inside, k - 1)
+                for k in self.nets]
 
     def delay(self, i, ms):
         """Its frames take so long, each way; 0: no longer."""
