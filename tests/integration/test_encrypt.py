@@ -1,18 +1,19 @@
 """test_encrypt - what --encrypt-data does for a job whose workers use TCP: it
-recovers as any other, under a successor of its driver too, and who reads along
-on the network learns nothing.
+recovers as any other, under a successor of its driver too, and a process that
+reads its packets on the network learns nothing.
 
-Who reads along is a raw socket on the loopback device of a network namespace
-that the job has to itself, which needs root: what other tests send at the same
-time would fill the socket, and the kernel would drop the job's packets.
+That reader is a raw socket on the loopback device of a network namespace that
+the job has to itself, which needs root: packets that other tests send at the
+same time would fill the socket, and the kernel would drop the job's.
 """
 import contextlib
 import ctypes
+import fcntl
 import os
 import random
 import socket
 import string
-import subprocess
+import struct
 import threading
 
 from harness import (LOCAL, OTHER, Run, alone, check, copy_program, equal, main,
@@ -100,6 +101,7 @@ def another_driver(stage):
 # ---- who reads along ---------------------------------------------------------
 
 CLONE_NEWNET = 0x40000000
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -116,7 +118,9 @@ def own_network():
     with open("/proc/thread-self/ns/net", "rb") as before:
         checked(LIBC.unshare(CLONE_NEWNET))
         try:
-            subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+                fcntl.ioctl(any_socket, SIOCSIFFLAGS,
+                            struct.pack("16sh14x", b"lo", IFF_UP))
             yield
         finally:
             checked(LIBC.setns(before.fileno(), CLONE_NEWNET))
@@ -193,12 +197,13 @@ def read_along(stage, *options):
     """Runs a job whose operands are one word. The word, and who read along;
     None: not root."""
     word = "".join(random.choices(string.ascii_letters, k=8))
-    try:
-        with own_network():
-            return word, read_word(stage, word, *options)
-    except PermissionError:
-        stage.note("skipped: only root can read along")
-        return word, None
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(own_network())
+        except PermissionError:
+            stage.note("skipped: only root can read along")
+            return word, None
+        return word, read_word(stage, word, *options)
 
 
 def read_word(stage, word, *options):

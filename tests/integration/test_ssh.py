@@ -421,7 +421,8 @@ def with_job_dir(stage, *options):
 
 @scenario
 def agent_elsewhere_waits_for_a_slow_driver(stage):
-    """The job's directory names the same driver: there is no other one."""
+    """The job's directory names the same driver: there is no other one, and the
+    agent makes no directory that tells its workers of another."""
     slow = stage.file("slow-ssh", """#!/bin/sh
 ((kill -STOP $PPID; sleep 1; kill -CONT $PPID) </dev/null >/dev/null 2>&1 &)
 exec %s "$@"
