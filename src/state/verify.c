@@ -26,8 +26,8 @@
 #include "state/verify_text.h"
 
 enum {
-    ROW_NBYTES = 16, /* two u64 */
-    PIECE_NBYTES = 1 << 20
+    ROW_NBYTES = 16,       /* two u64 */
+    PIECE_NBYTES = 1 << 20 /* heartbeats tell that it moves */
 };
 
 /* One call. */

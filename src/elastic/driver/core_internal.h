@@ -163,11 +163,11 @@ bool worker_holds_base(const struct driver *d, const struct driver_worker *w);
 bool state_is_reported(const struct driver *d);
 /* The job has committed, and no worker may have a state. */
 bool state_is_gone(const struct driver *d);
-/* A worker that is heard holds the base, on another host than `but`. */
+/* A reliable worker holds the base, on another host than `but`. */
 bool base_is_held(const struct driver *d, const struct driver_host *but);
 /* It holds the base, and neither it nor its agent is silent. */
 bool worker_is_reliable(const struct driver *d, const struct driver_worker *w);
-/* The job has committed, and no other worker that is heard holds the base. */
+/* The job has committed, and no other reliable worker holds the base. */
 bool worker_is_last_holder(const struct driver *d,
                            const struct driver_worker *w);
 

@@ -443,7 +443,7 @@ static void note_progress(struct driver *d, struct driver_worker *w,
         w->there_us = d->now_us;
     if (moved || ping->moves != before->moves ||
         ping->phase != WORKER_RUNNING || before->busy_ms > 0)
-        w->progress_us = d->now_us; /* it may not be busy any more */
+        w->progress_us = d->now_us; /* the end of a busy phase, too */
     if (ping->busy_ms > 0)
         w->progress_us = d->now_us + ping->busy_ms * 1000;
 }
