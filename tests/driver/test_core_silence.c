@@ -165,6 +165,28 @@ START_TEST(worker_silent_for_driver_timeout_holds_nothing)
 }
 END_TEST
 
+/* In one step w3 is given up, and the agent on a, which takes w1 along: w2 is
+ * the last that has the state. */
+START_TEST(worker_of_an_agent_that_is_given_up_holds_nothing)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1,
+                                       .strict_blacklist = true);
+
+    run(f, "a:1 b:2");
+    at(f, 100, commits("w1 w2 w3"));
+    pass(f, 700000);
+    f->driver.workers[2].heard_us = f->driver.hosts[0].agent_heard_us = 0;
+    f->workers[3].silent = true;
+    strcpy(f->silent_host, "a");
+    forget(f);
+    pass(f, 700200);
+    expect(f, "kill: w3\nabort 1, w3 died: w1 w2\nblacklist b for good\n"
+              "kill agent: a\n");
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 2)));
+    fixture_free(f);
+}
+END_TEST
+
 /* An exit that is told, and an agent's end, are no silence. */
 START_TEST(ends_that_are_known_count_at_once)
 {
@@ -401,6 +423,7 @@ int main(void)
     tcase_add_test(tc, who_stays_silent_is_given_up);
     tcase_add_test(tc, most_silent_for_driver_timeout_are_given_up);
     tcase_add_test(tc, worker_silent_for_driver_timeout_holds_nothing);
+    tcase_add_test(tc, worker_of_an_agent_that_is_given_up_holds_nothing);
     tcase_add_test(tc, ends_that_are_known_count_at_once);
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);
