@@ -159,7 +159,7 @@ START_TEST(worker_silent_for_driver_timeout_holds_nothing)
     forget(f);
     pass(f, 601000);
     expect_part(f, "kill: w3\n");
-    ck_assert(!worker_is_dead(&f->driver.workers[1]));
+    ck_assert(!worker_is_dead(driver_worker(&f->driver, 2)));
     ck_assert_int_eq(f->driver.phase, DRIVER_RENDEZVOUS);
     fixture_free(f);
 }

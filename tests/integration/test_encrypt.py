@@ -2,7 +2,7 @@
 recovers as any other, under a successor of its driver too, and a process that
 reads its packets on the network learns nothing.
 
-That reader is a raw socket on the loopback device of a network namespace that
+The reader is a raw socket on the loopback device of a network namespace that
 the job has to itself, which needs root: packets that other tests send at the
 same time would fill the socket, and the kernel would drop the job's.
 """
@@ -194,7 +194,7 @@ def keys_in(paths):
 
 
 def read_along(stage, *options):
-    """Runs a job whose operands are one word. The word, and who read along;
+    """Runs a job whose operands are one word. The word, and its reader;
     None: not root."""
     word = "".join(random.choices(string.ascii_letters, k=8))
     with contextlib.ExitStack() as held:

@@ -222,8 +222,8 @@ static void begin(struct network *n, struct network_host *a,
     }
 }
 
-/* The other agent answers, and the path between the two loses large packets:
- * that is known, whatever the other agent says. */
+/* The other agent answers, and the path between the two loses large packets.
+ * This needs no confirmation by the other agent. */
 static bool has_proof(const struct network_host *h)
 {
     return h->saw == 0 && h->loses;

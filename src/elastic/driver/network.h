@@ -66,7 +66,7 @@ struct network_host {
     char why[WIRE_TEXT_MAX]; /* the last time */
     uint64_t serial;         /* of the probe at hand; and: */
     uint64_t saw;            /* which addresses of that one it has reached */
-    bool loses; /* ... and large packets to it are lost: see msg_probed */
+    bool loses; /* large packets to that one are lost: see msg_probed */
     char saw_text[WIRE_TEXT_MAX];
 };
 

@@ -44,7 +44,7 @@ static bool is_overdue(const struct driver *d, uint64_t heard_us)
            d->now_us >= d->spared_us;
 }
 
-/* It is given up in any case. */
+/* A process that was silent for so long is given up in any case. */
 static bool is_gone(const struct driver *d, uint64_t heard_us)
 {
     return since(d, heard_us) > later_of(d->config.driver_timeout_us,
