@@ -16,6 +16,7 @@ from harness import check, equal, scenario
 SILENCE_S = 2
 NOTICE_S = SILENCE_S + 6
 CALM_S = 4
+STEPS_BYTES = 50000  # as many a worker sends in some ten steps or more
 # Delay and loss for this long; HVD_CLUSTER_LONG=300 for the whole five minutes.
 ROUGH_S = float(os.environ.get("HVD_CLUSTER_LONG", "20"))
 
@@ -114,11 +115,23 @@ def nobody_hears_a_host(stage):
     lost_and_back(stage, run, hit, lambda: stage.cluster.heal(3))
 
 
+def have_sent(run, hosts):
+    """Each has sent the data of some steps: who accuses another then says that
+    it had answered in this generation, and is believed."""
+    def sent():
+        return [run.cluster.interface_bytes(i)[1] for i in hosts]
+    before = sent()
+    run.until("data of some steps", lambda: all(
+        now > then + STEPS_BYTES for now, then in zip(sent(), before)),
+        stages.harness.PATIENCE_S)
+
+
 def between(stage, hit, hosts=3, slots=1, large=False):
     """Two hosts that cannot talk, and the driver hears both: one of them goes,
     as a whole and at once, not a third, and nobody takes its place and stops
     the others again."""
     run = start(stage, hosts, slots, large=large)
+    have_sent(run, (1, 2))
     mark, before, since = run.mark(), run.members(), time.monotonic()
     hit()
     left = (hosts - 1) * slots
