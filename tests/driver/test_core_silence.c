@@ -187,6 +187,40 @@ START_TEST(worker_of_an_agent_that_is_given_up_holds_nothing)
 }
 END_TEST
 
+/* The path has come back for its agent alone. */
+START_TEST(worker_has_its_time_again_when_its_agent_is_heard_again)
+{
+    struct fixture *f = of_three();
+
+    silence(f, "c");
+    pass(f, 1700);
+    f->silent_host[0] = '\0';
+    pass(f, 3000);
+    expect(f, "");
+    f->workers[3].silent = false;
+    pass(f, 6000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
+/* However often its agent pauses. */
+START_TEST(worker_has_its_time_again_only_once)
+{
+    struct fixture *f = of_three();
+
+    f->workers[3].silent = true;
+    for (uint64_t ms = 100; ms < 5000; ms += 1000) {
+        strcpy(f->silent_host, "c");
+        pass(f, ms + 900);
+        f->silent_host[0] = '\0';
+        pass(f, ms + 1000);
+    }
+    expect_part(f, "abort 1, w3 died: w1 w2\n");
+    fixture_free(f);
+}
+END_TEST
+
 /* An exit that is told, and an agent's end, are no silence. */
 START_TEST(ends_that_are_known_count_at_once)
 {
@@ -424,6 +458,8 @@ int main(void)
     tcase_add_test(tc, most_silent_for_driver_timeout_are_given_up);
     tcase_add_test(tc, worker_silent_for_driver_timeout_holds_nothing);
     tcase_add_test(tc, worker_of_an_agent_that_is_given_up_holds_nothing);
+    tcase_add_test(tc, worker_has_its_time_again_when_its_agent_is_heard_again);
+    tcase_add_test(tc, worker_has_its_time_again_only_once);
     tcase_add_test(tc, ends_that_are_known_count_at_once);
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);
     tcase_add_test(tc, agent_of_the_last_that_holds_the_state_is_not_given_up);

@@ -1,6 +1,7 @@
 /* check_recovery.c - the invariants of time, in the timeouts of the job's own
  * options:
- *   - who is silent is given up within --heartbeat-timeout (M5)
+ *   - who is silent is given up within --heartbeat-timeout, or twice that if
+ *     its agent was silent as well (M5)
  *   - who is missing, when there is room and nothing fails any more, is there
  *     within --start-timeout, and a little
  *   - once nobody is missing, absent or in the user's code, a generation that
@@ -111,15 +112,23 @@ static bool is_in_the_way(struct sim *s)
 
 /* ---- who is silent, who is missing --------------------------------------- */
 
+/* Twice as long, if its agent was silent as well, and is heard again. */
+static uint64_t silence_limit(struct sim *s, const struct sim_worker *w)
+{
+    const struct driver_worker *dw = driver_worker(&s->driver, w->id);
+    uint64_t limit_us = s->driver_config.heartbeat_timeout_us;
+
+    if (dw && driver_host_of(&s->driver, dw)->back_us > dw->heard_us)
+        limit_us *= 2;
+    return limit_us + plan_slack_us(s) + 2 * TICK_US;
+}
+
 /* A driver that was away itself forgives as much. */
 static void check_silent(struct sim *s, struct sim_worker *w)
 {
-    const struct driver_config *c = &s->driver_config;
-
     if (process_runs(w) || network_is_cut(s, w->host))
         w->heard_us = s->now_us;
-    if (lasts_us(s, w->heard_us) >
-            c->heartbeat_timeout_us + plan_slack_us(s) + 2 * TICK_US &&
+    if (lasts_us(s, w->heard_us) > silence_limit(s, w) &&
         !check_may_wait(s, lasts_us(s, w->heard_us)))
         check_fail(s, "w%llu is silent for %llu ms, and is not given up",
                    ULL(w->id), ULL(lasts_us(s, w->heard_us) / MSEC));

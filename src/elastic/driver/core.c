@@ -145,6 +145,7 @@ static void forgive_stall(struct driver *d, uint64_t late_us)
         forgive_worker(d, &d->workers[i], late_us);
     for (size_t i = 0; i < d->n_hosts; i++) {
         forgive(d, &d->hosts[i].agent_heard_us, late_us);
+        forgive(d, &d->hosts[i].back_us, late_us);
         forgive(d, &d->hosts[i].heard_us, late_us);
     }
 }

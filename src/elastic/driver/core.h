@@ -249,8 +249,7 @@ enum change_phase {
     CHANGE_NONE,
     CHANGE_HOLDING, /* HOLD sent, collecting HELD */
     CHANGE_CUTTING, /* CUT sent, members are on their way to the boundary */
-    CHANGE_OVER     /* CUT(never): a member had finished; nothing more this
-                       generation */
+    CHANGE_OVER     /* CUT(never), until the generation ends */
 };
 
 /* The agent of a host has reported that the host will go:
@@ -283,10 +282,10 @@ struct driver_host {
     char name[HOSTS_NAME_MAX];
     char user[HOSTS_USER_MAX]; /* to log in as; "": as the launcher has it */
     bool listed;               /* in discovery's newest answer */
+    bool drains;               /* discovery says that it is to be left */
     uint32_t n_slots;          /* as discovered; 0 when not listed */
     uint32_t n_workers;        /* slots that are not free */
     uint32_t order;            /* age: lower is older */
-    bool drains;               /* discovery says that it is to be left */
     enum host_notice notice;   /* leaving.c */
     uint64_t notice_until_us;  /* STANDS: no longer than that */
     uint64_t go_us; /* host_leaves(): it has gone by then, the soonest said */
@@ -298,6 +297,7 @@ struct driver_host {
     enum host_agent_phase agent_phase; /* agent_move() */
     uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
+    uint64_t back_us;  /* its agent was heard after a pause (silence.c) */
     uint64_t heard_us; /* one of its workers was heard */
     uint64_t pong_us;  /* when its last PING was answered */
     uint64_t wave;     /* workers of a wave are announced together (M7) */

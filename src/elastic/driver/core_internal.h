@@ -223,6 +223,7 @@ uint64_t return_limit(const struct driver *d);
 /* First of a tick: is silence judged now, by how many are silent? */
 void silence_tick(struct driver *d);
 /* Neither silent nor, by what is known of its host, cut off. */
+void agent_is_heard(const struct driver *d, struct driver_host *host);
 bool worker_is_heard(const struct driver *d, const struct driver_worker *w);
 /* This worker, this agent is to be given up for its silence. */
 bool worker_is_silent(const struct driver *d, const struct driver_worker *w);

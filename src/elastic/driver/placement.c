@@ -199,7 +199,7 @@ void on_agent_up(struct driver *d, uint64_t agent, int64_t pid,
         action_add(d, DRIVER_ACT_STOP_AGENT)->agent = agent;
         return;
     }
-    host->agent_heard_us = d->now_us;
+    agent_is_heard(d, host);
     if (host->agent_phase == AGENT_STOPPING) /* it could not be told before */
         agent_stop(d, host);
     if (host->agent_phase == AGENT_UP && host->doubted_by != 0)
@@ -257,7 +257,7 @@ void on_agent_ping(struct driver *d, const struct driver_event *ev)
 
     if (!host)
         return;
-    host->agent_heard_us = d->now_us;
+    agent_is_heard(d, host);
     host->sees_dir |= ev->u.agent.sees_dir;
     if (host->agent_phase == AGENT_STOPPING) /* that word was lost (M2) */
         agent_stop(d, host);

@@ -51,6 +51,35 @@ static bool is_gone(const struct driver *d, uint64_t heard_us)
                                          d->config.heartbeat_timeout_us);
 }
 
+/* Longer than between two heartbeats of an agent. */
+static bool was_pause(const struct driver *d, uint64_t heard_us)
+{
+    return since(d, heard_us) > d->config.heartbeat_timeout_us / 4;
+}
+
+/* A worker that was silent together with its agent was so because of the path.
+ * The path may have come back for the agent alone: TCP sends what was lost of
+ * the worker's after a pause as long as all the time before. The worker's time
+ * begins when its agent is heard again, once: twice the timeout is the most. */
+void agent_is_heard(const struct driver *d, struct driver_host *host)
+{
+    if (was_pause(d, host->agent_heard_us))
+        host->back_us = d->now_us;
+    host->agent_heard_us = d->now_us;
+}
+
+static bool worker_is_overdue(const struct driver *d,
+                              const struct driver_worker *w)
+{
+    uint64_t silent_us = since(d, w->heard_us);
+    uint64_t back_us = since(d, d->hosts[w->host].back_us);
+
+    return is_overdue(d, w->heard_us) &&
+           (silent_us < back_us ||
+            silent_us > 2 * d->config.heartbeat_timeout_us ||
+            back_us > d->config.heartbeat_timeout_us);
+}
+
 /* When the first worker of a host that is cut off is overdue, the others have
  * been quiet for that long as well. While the driver withholds its judgement,
  * a message must show that a worker is there: its host may be heard first. */
@@ -59,7 +88,7 @@ bool worker_is_heard(const struct driver *d, const struct driver_worker *w)
     if (since(d, w->heard_us) <= quiet_limit(d))
         return true;
     return d->withholds_us == 0 && !is_quiet(d, &d->hosts[w->host]) &&
-           !is_overdue(d, w->heard_us) && !is_gone(d, w->heard_us);
+           !worker_is_overdue(d, w) && !is_gone(d, w->heard_us);
 }
 
 /* A worker that is heard has a state, on another host than `but`; or there is
@@ -116,7 +145,7 @@ static bool somebody_is_overdue(const struct driver *d)
             return true;
     for (size_t i = 0; i < d->n_workers; i++)
         if (d->workers[i].life == LIFE_UP &&
-            is_overdue(d, d->workers[i].heard_us))
+            worker_is_overdue(d, &d->workers[i]))
             return true;
     return false;
 }
@@ -201,7 +230,7 @@ bool worker_is_silent(const struct driver *d, const struct driver_worker *w)
 {
     return w->life == LIFE_UP &&
            (is_gone(d, w->heard_us) ||
-            (d->withholds_us == 0 && is_overdue(d, w->heard_us)));
+            (d->withholds_us == 0 && worker_is_overdue(d, w)));
 }
 
 /* The host is heard, so its network is not the reason. A worker that a
@@ -210,7 +239,7 @@ bool worker_stands_still(const struct driver *d, const struct driver_worker *w)
 {
     return is_released(w) && !w->parted &&
            (!w->inherited || w->pinged_us != 0) && d->withholds_us == 0 &&
-           is_overdue(d, w->heard_us) &&
+           worker_is_overdue(d, w) &&
            since(d, d->hosts[w->host].agent_heard_us) <= quiet_limit(d);
 }
 
