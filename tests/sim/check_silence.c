@@ -209,6 +209,20 @@ bool check_time_is_over(struct sim *s, const struct sim_worker *w,
     return s->now_us - spoke_us + near_us > s->driver_config.driver_timeout_us;
 }
 
+/* How long most hosts may be cut off before the driver must see that they are
+ * silent. If the agent was stopped before, its host counts as silent only when
+ * its workers have missed a heartbeat. */
+static uint64_t notice_limit(struct sim *s, const struct sim_worker *w)
+{
+    const struct driver_config *c = &s->driver_config;
+    const struct sim_agent *agent = sim_agent(s, w->agent);
+    uint64_t late_us = s->plan.agent_beat_us + plan_slack_us(s) + TICKS_US;
+
+    if (agent && agent->spoke_us + late_us < s->together_us)
+        return c->heartbeat_us + c->heartbeat_timeout_us / 2 + late_us;
+    return c->heartbeat_timeout_us / 2 + late_us;
+}
+
 void check_silence(struct sim *s, const struct driver_record *r)
 {
     const struct driver_config *c = &s->driver_config;
@@ -220,9 +234,7 @@ void check_silence(struct sim *s, const struct driver_record *r)
     if (!w || !w->alive || s->plan.loss_in > 0 || !is_of_silence(s, r) ||
         check_time_is_over(s, w, r))
         return;
-    if (!s->cuts_overlap && apart_us > c->heartbeat_timeout_us / 2 +
-                                           s->plan.agent_beat_us +
-                                           plan_slack_us(s) + TICKS_US)
+    if (!s->cuts_overlap && apart_us > notice_limit(s, w))
         check_fail(s, "w%llu is given up for silence, and most are cut off",
                    ULL(w->id));
     /* the driver takes a worker that was stopped just now to be heard */
