@@ -422,6 +422,27 @@ static struct happening unfit(const char *workers)
                               .text = "runs libhvd 0.0.1"};
 }
 
+/* Whoever is tried there may be refused for the same reason, again and again. */
+START_TEST(m7_start_does_not_wait_for_a_slot_that_was_closed)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1, .script = true,
+                                       .start_ms = 20000,
+                                       .cooldown_low_ms = 1000,
+                                       .cooldown_high_ms = 4000);
+
+    at(f, 0, hosts("a:1 b:1"));
+    at(f, 10, ready("w1"));
+    at(f, 20, unfit("w2"));
+    at(f, 30, exited("w2", 1));
+    pass(f, 19000);
+    ck_assert_uint_eq(f->driver.generation, 0);
+    ck_assert_ptr_nonnull(driver_worker(&f->driver, 3));
+    pass(f, 20500);
+    ck_assert_uint_eq(f->driver.generation, 1);
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m11_worker_of_another_release_is_refused)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -486,6 +507,7 @@ int main(void)
     tcase_add_test(tcase, m11_mismatch_is_not_restarted);
     tcase_add_test(tcase, m11_user_error_is_not_restarted);
     tcase_add_test(tcase, m11_layouts_that_differ_at_the_start_end_the_job);
+    tcase_add_test(tcase, m7_start_does_not_wait_for_a_slot_that_was_closed);
     tcase_add_test(tcase, m11_wrong_layout_later_refuses_the_newcomer_only);
     tcase_add_test(tcase, m11_static_worker_in_an_elastic_job_is_refused);
     tcase_add_test(tcase, m11_worker_of_another_release_is_refused);

@@ -203,6 +203,7 @@ void slot_close(struct driver *d, const struct driver_host *host, uint32_t slot,
     struct driver_record *r = record_add(d, RECORD_SLOT_CLOSED);
     struct text t = text_into(r->text, sizeof(r->text));
 
+    d->wave++; /* nobody waits for who is tried there later (M7) */
     s->n_closed += s->n_closed < UINT32_MAX;
     s->next_start_us = blacklist_until(&d->config.blacklist, s->n_closed,
                                        d->now_us, &d->random);
