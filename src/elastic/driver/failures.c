@@ -339,13 +339,14 @@ static size_t slots_open(const struct driver *d, const struct driver_host *host)
     return n;
 }
 
-/* Nothing has been computed yet, and the hosts stay the same. */
+/* Nothing has been computed yet, and the hosts stay the same. A successor may
+ * not know of a generation that the driver before has formed. */
 static bool cannot_begin(const struct driver *d)
 {
     size_t n_open = 0;
 
     if (!d->config.hosts_fixed || d->generation > 0 ||
-        slots_listed(d) < d->config.min_np)
+        d->generation_floor > 0 || slots_listed(d) < d->config.min_np)
         return false;
     for (size_t i = 0; i < d->n_hosts && n_open < d->config.min_np; i++)
         n_open += slots_open(d, &d->hosts[i]);
