@@ -77,6 +77,23 @@ START_TEST(welcome_that_comes_again_has_all_said_again)
 }
 END_TEST
 
+/* It trains, says so, and that connection is given up for another. */
+START_TEST(welcome_that_comes_again_has_the_first_collective_said_again)
+{
+    struct worker_event ev = event(WORKER_EV_REPORT);
+
+    stand_in(WORKER_RUNNING);
+    ev.u.report.what = REPORT_FIRST_COLLECTIVE;
+    ev.u.report.generation = GENERATION;
+    ck_assert_int_eq(step(&ev), HVD_OK);
+    ck_assert_str_eq(words, "REPORT");
+    tick("PING");
+    hear(message(MSG_WELCOME, 0), "");
+    tick("REPORT PING");
+    tick("PING");
+}
+END_TEST
+
 START_TEST(contact_greets_the_new_one_instead)
 {
     begin();
@@ -275,6 +292,8 @@ int main(void)
     tcase_add_loop_test(tc, phase_stays_and_what_stands_is_said_again, 0, 5);
     tcase_add_test(tc, what_stands_is_due_with_the_welcome);
     tcase_add_test(tc, welcome_that_comes_again_has_all_said_again);
+    tcase_add_test(
+        tc, welcome_that_comes_again_has_the_first_collective_said_again);
     tcase_add_test(tc, contact_greets_the_new_one_instead);
     tcase_add_test(tc, leaving_is_told_to_the_new_one);
     tcase_add_test(tc, who_was_shut_down_has_nothing_to_say);

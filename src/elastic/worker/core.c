@@ -96,6 +96,7 @@ static void on_welcome(struct worker_core *core, const struct message *m,
 {
     if (core->phase != WORKER_CONTACT && !core->greeting) {
         core->next_tick_us = now_us; /* by another connection: likewise */
+        core->first_again = true;    /* it may be lost with the one before */
         return;
     }
     core->greeting = false;
@@ -453,8 +454,7 @@ static hvd_status_t dispatch(struct worker_core *core,
     case WORKER_EV_FAILED:
         return on_failed(core, ev);
     case WORKER_EV_REPORT:
-        if (worker_in_generation(core))
-            worker_send(core, MSG_REPORT)->u.report = ev->u.report;
+        worker_report(core, &ev->u.report);
         return HVD_OK;
     case WORKER_EV_DRAIN:
         return on_drain(core);

@@ -150,8 +150,10 @@ struct worker_core {
     struct msg_leaving leaving;
     bool is_leaving; /* LEAVING is re-sent until SHUTDOWN */
     bool drain_wanted;
-    uint64_t ran_since_us; /* it has been run without a pause */
-    bool said_waiting;     /* the driver was told that calls wait, last */
+    struct msg_report first; /* collective of a generation */
+    bool first_again;        /* is said with the next heartbeat */
+    uint64_t ran_since_us;   /* it has been run without a pause */
+    bool said_waiting;       /* the driver was told that calls wait, last */
     enum worker_verdict verdict;
     hvd_status_t status;
     char text[WIRE_TEXT_MAX];

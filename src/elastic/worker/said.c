@@ -139,6 +139,22 @@ void worker_send_hello(struct worker_core *core, struct state_id id)
     say_where(core, id, &hello->where);
 }
 
+void worker_report(struct worker_core *core, const struct msg_report *report)
+{
+    if (!worker_in_generation(core))
+        return;
+    worker_send(core, MSG_REPORT)->u.report = *report;
+    if (report->what == REPORT_FIRST_COLLECTIVE)
+        core->first = *report;
+}
+
+static void repeat_report(struct worker_core *core)
+{
+    if (core->first_again && core->first.generation == core->generation)
+        worker_send(core, MSG_REPORT)->u.report = core->first;
+    core->first_again = false;
+}
+
 static void send_standing(struct worker_core *core, struct state_id id)
 {
     if (core->phase == WORKER_CONTACT || core->greeting)
@@ -147,6 +163,8 @@ static void send_standing(struct worker_core *core, struct state_id id)
         return; /* the rest is heard after HELLO only */
     if (core->phase == WORKER_JOINING)
         worker_send_ready(core);
+    if (worker_in_generation(core))
+        repeat_report(core);
     if (worker_in_generation(core) && core->held && !core->cut_known)
         worker_send_held(core);
     if (core->phase == WORKER_DONE)

@@ -22,6 +22,8 @@ struct message *worker_send(struct worker_core *core, enum message_type type);
 /* to [WIRE_TEXT_MAX]; from may be NULL. */
 void worker_copy_text(char *to, const char *from);
 
+/* Nothing of a generation that is over. */
+void worker_report(struct worker_core *core, const struct msg_report *report);
 void worker_send_ready(struct worker_core *core);
 void worker_send_held(struct worker_core *core);
 void worker_send_hello(struct worker_core *core, struct state_id id);
