@@ -111,6 +111,7 @@ class Recoveries:
 
     size, whole_s, per_job = SIZE, WHOLE_S, PER_JOB
     resumes = "driver"  # the kind that needs a job directory
+    linger_s = 0        # processes may outlive their job for so long
 
     def __init__(self, build, seed, say, progress, devices=False):
         self.random = random.Random(seed)
@@ -479,12 +480,19 @@ class Recoveries:
         if len({digest[0] for digest in found}) != 1 \
                 or not (n_digests or self.size) <= len(found) <= self.size:
             raise Wrong("digests of the workers that finished: %s" % found)
-        left = [jobs.describe(pid) for pid in job.orphans()]
+        left = self.left_behind()
         if left:
             raise Wrong("processes left behind: %s" % left)
         if os.listdir(job.tmp):
             raise Wrong("left in TMPDIR: %s" % os.listdir(job.tmp))
         shutil.rmtree(job.directory)
+
+    def left_behind(self):
+        """Processes of the job that are there when they may no longer be."""
+        until = time.monotonic() + self.linger_s
+        while self.job.orphans() and time.monotonic() < until:
+            time.sleep(0.2)
+        return [jobs.describe(pid) for pid in self.job.orphans()]
 
     def spoiled(self):
         """Has it failed only because a kill came when all had finished?"""

@@ -51,6 +51,9 @@ class HostRecoveries(Recoveries):
 
     size, whole_s, per_job = N_HOSTS, 75, 4
     resumes = "successor"
+    # the ssh of a driver that was killed, if its connection had died before:
+    # three times ServerAliveInterval, and one that is under way
+    linger_s = 60
     KINDS = ("dead", "cable", "switch", "pair", "mtu", "boot", "full",
              "successor")
 
