@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 #include "base/array.h"
 
@@ -48,4 +49,23 @@ int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
     if (error == 0)
         (void)pthread_setname_np(*thread_p, name);
     return error;
+}
+
+void thread_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+int thread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                     uint64_t until_ns)
+{
+    struct timespec at = {.tv_sec = (time_t)(until_ns / 1000000000),
+                          .tv_nsec = (long)(until_ns % 1000000000)};
+
+    return pthread_cond_timedwait(cond, lock, &at);
 }

@@ -3,6 +3,7 @@
 #define BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 /* Run main(arg) on a thread of that name (15 characters), with 1 MB of stack,
  * or the default where that is too little for thread-local memory.
@@ -12,5 +13,11 @@
  * reports crashes says nothing. Returns 0 or an errno. */
 int thread_start(pthread_t *thread_p, const char *name, void *(*main)(void *),
                  void *arg);
+
+/* A condition on CLOCK_MONOTONIC, and a wait that ends then at the latest: 0,
+ * or ETIMEDOUT. The caller holds the lock. */
+void thread_cond_init(pthread_cond_t *cond);
+int thread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                     uint64_t until_ns);
 
 #endif

@@ -257,13 +257,8 @@ static bool has_name(int fd)
 
 static void init_lock(struct writer *w)
 {
-    pthread_condattr_t attr;
-
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&w->changed);
 }
 
 /* NULL: no memory. */
@@ -433,13 +428,9 @@ int writer_error(struct writer *w)
 /* Under the lock. For LOOK_MS, or until `until_us`. */
 static void wait_change(struct writer *w, uint64_t now_us, uint64_t until_us)
 {
-    struct timespec at;
-
     if (until_us > now_us + LOOK_MS * 1000)
         until_us = now_us + LOOK_MS * 1000;
-    at.tv_sec = (time_t)(until_us / 1000000);
-    at.tv_nsec = (long)(until_us % 1000000) * 1000;
-    pthread_cond_timedwait(&w->changed, &w->lock, &at);
+    (void)thread_cond_wait(&w->changed, &w->lock, until_us * 1000);
 }
 
 bool writer_flush(struct writer *w, int timeout_ms)

@@ -326,14 +326,12 @@ static void drain(void)
 static bool sleep_tick(void)
 {
     uint64_t at_ns = (clock_now_ns() / TICK_NS + 1) * TICK_NS;
-    struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
-                          .tv_nsec = (long)(at_ns % 1000000000)};
     bool stop;
     int rc = 0;
 
     pthread_mutex_lock(&writer.lock);
     while (!writer.stop && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&writer.wake, &writer.lock, &at);
+        rc = thread_cond_wait(&writer.wake, &writer.lock, at_ns);
     stop = writer.stop;
     pthread_mutex_unlock(&writer.lock);
     return stop;
@@ -440,13 +438,9 @@ static hvd_status_t name_file(const struct timeline_config *config)
 
 static hvd_status_t start_writer(void)
 {
-    pthread_condattr_t attr;
     int error;
 
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&writer.wake, &attr);
-    pthread_condattr_destroy(&attr);
+    thread_cond_init(&writer.wake);
     writer.stop = writer.late = writer.in_trouble = false;
     writer.stage = STAGE_OPENING;
     error = thread_start(&writer.thread, "hvd-timeline", writer_main, NULL);
@@ -461,13 +455,11 @@ static hvd_status_t start_writer(void)
 static enum stage await_past(enum stage stage, int timeout_ms)
 {
     uint64_t at_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000),
-                          .tv_nsec = (long)(at_ns % 1000000000)};
     int rc = 0;
 
     pthread_mutex_lock(&writer.lock);
     while (writer.stage <= stage && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&writer.wake, &writer.lock, &at);
+        rc = thread_cond_wait(&writer.wake, &writer.lock, at_ns);
     stage = writer.stage;
     writer.late = stage == STAGE_OPENING;
     pthread_mutex_unlock(&writer.lock);
