@@ -79,8 +79,8 @@ __attribute__((visibility("default"))) int close(int fd)
     return (int)syscall(SYS_close, fd);
 }
 
-/* Of those made behind hvd_init() this process itself writes only to the one
- * that wakes its communicator: doorbells are the peers'. */
+/* Of those made behind hvd_init(NULL) this process itself writes only to the
+ * one that wakes its communicator: doorbells are the peers'. */
 __attribute__((visibility("default"))) int eventfd_write(int fd,
                                                          eventfd_t value)
 {
@@ -172,7 +172,7 @@ static hvd_status_t allocate(bool shared, size_t nbytes, float **ptr_p)
     void *ptr = NULL;
 
     if (shared)
-        HVD_TRY(hvd_alloc(nbytes, &ptr));
+        ptr = hvd_alloc(nbytes);
     else
         ptr = aligned_alloc(4096, nbytes);
     if (ptr == NULL)
@@ -207,8 +207,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "abort_worker is started by bench/abort\n");
         return 2;
     }
-    state = hvd_state_create();
-    if (!state || hvd_init() != HVD_OK)
+    if (hvd_state_create(&state) != HVD_OK || hvd_init(NULL) != HVD_OK)
         return 1;
     atomic_store(&initialized, true);
     status = start(&run, argv, state);
@@ -218,6 +217,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "abort_worker: %s: %s\n", hvd_strerror(status),
                 hvd_last_error());
     hvd_state_destroy(state);
-    hvd_shutdown();
-    return status == HVD_OK ? 0 : 1;
+    return hvd_shutdown() == HVD_OK && status == HVD_OK ? 0 : 1;
 }

@@ -167,11 +167,10 @@ static hvd_status_t add_all(struct run *run, hvd_state_t *state)
 
 static hvd_status_t run_elastic(struct run *run)
 {
-    hvd_state_t *state = hvd_state_create();
-    hvd_status_t status = HVD_ERR_NOMEM;
+    hvd_state_t *state;
+    hvd_status_t status;
 
-    if (!state)
-        return status;
+    HVD_TRY(hvd_state_create(&state));
     status = add_all(run, state);
     if (status == HVD_OK)
         status = hvd_elastic_run(state, train, run);
@@ -191,7 +190,7 @@ int main(int argc, char **argv)
     run.count = strtoull(argv[1], NULL, 10);
     run.n_calls = strtoull(argv[2], NULL, 10);
     run.commit_nbytes = strtoull(argv[3], NULL, 10);
-    status = hvd_init();
+    status = hvd_init(NULL);
     if (status == HVD_OK) {
         run.context_ms = gpu_open();
         status = run_elastic(&run);
@@ -199,6 +198,6 @@ int main(int argc, char **argv)
     if (status != HVD_OK)
         fprintf(stderr, "device: %s: %s\n", hvd_strerror(status),
                 hvd_last_error());
-    hvd_shutdown();
-    return status == HVD_OK && run.n_wrong == 0 ? 0 : 1;
+    return hvd_shutdown() == HVD_OK && status == HVD_OK && run.n_wrong == 0 ? 0
+                                                                            : 1;
 }

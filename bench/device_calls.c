@@ -98,17 +98,14 @@ static hvd_status_t call_bare(struct bare *b, bool done)
 
 static hvd_status_t call_ours(struct bare *b, bool done)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
-    hvd_request_t *request;
+    hvd_options_t options = HVD_OPTIONS_INIT;
 
     if (done)
         return hvd_allreduce(b->there, b->there, 1, HVD_FLOAT32, HVD_SUM);
-    args.sendbuf = args.recvbuf = b->there;
-    args.count = 1;
-    args.stream = b->stream;
-    args.flags = HVD_COLLECTIVE_ORDERED;
-    HVD_TRY(hvd_collective_post(&args, &request));
-    return hvd_wait(request);
+    options.stream = b->stream;
+    options.flags = HVD_STREAM_ORDERED;
+    return hvd_allreduce_with(b->there, b->there, 1, HVD_FLOAT32, HVD_SUM,
+                              &options, NULL);
 }
 
 /* --- times --- */
@@ -136,7 +133,7 @@ static hvd_status_t time_few(struct bare *b, bool ours, bool done, double *us,
         us[i] = device_now_us() - start_us;
     }
     wait_for_device(b);
-    HVD_TRY(hvd_step_confirm());
+    HVD_TRY(hvd_confirm());
     return hvd_barrier();
 }
 

@@ -20,7 +20,7 @@ double device_now_us(void);
 struct device_times device_times_of(double *us, size_t n);
 
 struct device_calls { /* of this rank; us */
-    /* until it is queued (HVD_COLLECTIVE_ORDERED) on a stream of the program's,
+    /* until it is queued (HVD_STREAM_ORDERED) on a stream of the program's,
        on the legacy default stream */
     struct device_times queued, queued_bare, legacy, legacy_bare;
     struct device_times queued_blocking; /* NCCL's, where its calls block */

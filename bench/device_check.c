@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "any_call.h"
 #include "base/array.h"
 #include "collectives/reduce/dtype.h"
 #include "gpu.h"
@@ -18,7 +19,7 @@
 enum { FILLER = 77, GAP = 3, VARIES = 2, N_COUNTS = 3, ELEM_MAX = 8 };
 
 struct item {
-    hvd_collective_kind_t kind;
+    enum any_kind kind;
     hvd_dtype_t dtype;
     hvd_op_t op;
     size_t count;
@@ -97,26 +98,22 @@ static double get(hvd_dtype_t dtype, const void *buffer, size_t k)
 
 static bool is_varied(const struct item *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLGATHERV ||
-           c->kind == HVD_COLLECTIVE_ALLTOALLV;
+    return c->kind == ANY_ALLGATHERV || c->kind == ANY_ALLTOALLV;
 }
 
 static bool is_gather(const struct item *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLGATHER ||
-           c->kind == HVD_COLLECTIVE_ALLGATHERV;
+    return c->kind == ANY_ALLGATHER || c->kind == ANY_ALLGATHERV;
 }
 
 static bool is_exchange(const struct item *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLTOALL ||
-           c->kind == HVD_COLLECTIVE_ALLTOALLV;
+    return c->kind == ANY_ALLTOALL || c->kind == ANY_ALLTOALLV;
 }
 
-static bool reduces(hvd_collective_kind_t kind)
+static bool reduces(enum any_kind kind)
 {
-    return kind == HVD_COLLECTIVE_ALLREDUCE ||
-           kind == HVD_COLLECTIVE_REDUCE_SCATTER;
+    return kind == ANY_ALLREDUCE || kind == ANY_REDUCE_SCATTER;
 }
 
 static size_t stride_of(const struct item *c)
@@ -134,7 +131,7 @@ static size_t n_between(const struct item *c, int a, int b)
 
 static size_t send_length(const struct item *c)
 {
-    if (is_exchange(c) || c->kind == HVD_COLLECTIVE_REDUCE_SCATTER)
+    if (is_exchange(c) || c->kind == ANY_REDUCE_SCATTER)
         return stride_of(c) * (size_t)hvd_size();
     return is_gather(c) ? n_between(c, hvd_rank(), 0) : c->count;
 }
@@ -196,9 +193,8 @@ static void want_moved(const struct item *c)
 
 static void want(const struct item *c)
 {
-    size_t from = c->kind == HVD_COLLECTIVE_REDUCE_SCATTER
-                      ? c->count * (size_t)hvd_rank()
-                      : 0;
+    size_t from = c->kind == ANY_REDUCE_SCATTER ? c->count * (size_t)hvd_rank()
+                                                : 0;
 
     for (size_t k = 0; k < recv_length(c); k++)
         buffers.want[k] = FILLER;
@@ -222,9 +218,9 @@ static struct places places_of(const struct item *c)
     struct places p = {buffers.send, buffers.recv};
     size_t mine = stride_of(c) * (size_t)hvd_rank() * hvd_dtype_size(c->dtype);
 
-    if (c->kind == HVD_COLLECTIVE_BROADCAST)
+    if (c->kind == ANY_BROADCAST)
         p.send = p.recv;
-    else if (c->in_place && c->kind == HVD_COLLECTIVE_REDUCE_SCATTER)
+    else if (c->in_place && c->kind == ANY_REDUCE_SCATTER)
         p.recv = p.send + mine;
     else if (c->in_place)
         p.send = p.recv + (is_gather(c) ? mine : 0);
@@ -248,29 +244,31 @@ static hvd_status_t call(const struct item *c, const struct places *p)
 {
     size_t sendcounts[DEVICE_CHECK_RANKS_MAX];
     size_t recvcounts[DEVICE_CHECK_RANKS_MAX], displs[DEVICE_CHECK_RANKS_MAX];
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
-    hvd_request_t *request;
+    hvd_options_t options = HVD_OPTIONS_INIT;
+    struct any_call any = {.kind = c->kind,
+                           .sendbuf = p->send,
+                           .recvbuf = p->recv,
+                           .count = c->count,
+                           .sendcounts = sendcounts,
+                           .sdispls = displs,
+                           .recvcounts = recvcounts,
+                           .rdispls = displs,
+                           .dtype = c->dtype,
+                           .op = c->op,
+                           .root = root_of(c)};
 
     for (int i = 0; i < hvd_size(); i++) {
         sendcounts[i] = n_between(c, hvd_rank(), i);
         recvcounts[i] = n_between(c, i, hvd_rank());
         displs[i] = stride_of(c) * (size_t)i;
     }
-    args.kind = c->kind;
-    args.sendbuf = p->send;
-    args.recvbuf = p->recv;
-    args.count = c->kind == HVD_COLLECTIVE_ALLGATHERV ? sendcounts[0]
-                                                      : c->count;
-    args.sendcounts = sendcounts;
-    args.recvcounts = recvcounts;
-    args.sdispls = args.rdispls = displs;
-    args.dtype = c->dtype;
-    args.op = c->op;
-    args.root = root_of(c);
-    args.prescale = c->scaled ? 2 : 0;
-    args.postscale = c->scaled ? 4 : 0;
-    HVD_TRY(hvd_collective_post(&args, &request));
-    return hvd_wait(request);
+    if (c->kind == ANY_ALLGATHERV)
+        any.count = sendcounts[0];
+    if (c->scaled) {
+        options.prescale = 2;
+        options.postscale = 4;
+    }
+    return any_call_issue(&any, &options, NULL);
 }
 
 /* --- comparing --- */
@@ -332,7 +330,7 @@ static hvd_status_t check(const struct item *c, struct device_check *found)
 
 static hvd_status_t check_places(struct item *c, struct device_check *found)
 {
-    bool both = !is_exchange(c) && c->kind != HVD_COLLECTIVE_BROADCAST;
+    bool both = !is_exchange(c) && c->kind != ANY_BROADCAST;
 
     for (int place = 0; place <= (int)both; place++) {
         c->in_place = place;
@@ -351,12 +349,12 @@ static hvd_status_t check_ops(struct item *c, struct device_check *found)
     }
     c->op = HVD_SUM;
     c->scaled = true;
-    if (c->kind == HVD_COLLECTIVE_ALLREDUCE && c->dtype >= HVD_FLOAT16)
+    if (c->kind == ANY_ALLREDUCE && c->dtype >= HVD_FLOAT16)
         HVD_TRY(check_places(c, found));
     return HVD_OK;
 }
 
-static hvd_status_t check_dtypes(hvd_collective_kind_t kind, size_t count,
+static hvd_status_t check_dtypes(enum any_kind kind, size_t count,
                                  struct device_check *found)
 {
     for (int dtype = HVD_INT8; dtype <= HVD_FLOAT64; dtype++) {
@@ -391,10 +389,9 @@ hvd_status_t device_check_all(size_t count_max, struct device_check *found)
         return HVD_ERR_INVALID;
     reserve(count_max + 7);
     for (size_t i = 0; i < ARRAY_SIZE(counts) && status == HVD_OK; i++)
-        for (int kind = HVD_COLLECTIVE_ALLREDUCE;
-             kind < HVD_COLLECTIVE_BARRIER && status == HVD_OK; kind++)
-            status = check_dtypes((hvd_collective_kind_t)kind, counts[i],
-                                  found);
+        for (int kind = ANY_ALLREDUCE; kind < ANY_BARRIER && status == HVD_OK;
+             kind++)
+            status = check_dtypes((enum any_kind)kind, counts[i], found);
     gpu_free(buffers.send);
     gpu_free(buffers.recv);
     free(buffers.here);

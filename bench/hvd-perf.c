@@ -354,9 +354,10 @@ static void print_result(const struct options *o, const struct result *r,
 static hvd_status_t allocate_one(const struct options *o, size_t nbytes,
                                  void **memory_p)
 {
-    if (!o->ordinary)
-        return hvd_alloc(nbytes, memory_p);
-    *memory_p = aligned_alloc(PAGE, (nbytes + PAGE - 1) / PAGE * PAGE);
+    if (o->ordinary)
+        *memory_p = aligned_alloc(PAGE, (nbytes + PAGE - 1) / PAGE * PAGE);
+    else
+        *memory_p = hvd_alloc(nbytes);
     if (*memory_p)
         return HVD_OK;
     fprintf(stderr, "hvd-perf: no memory for %zu bytes\n", nbytes);
@@ -399,7 +400,7 @@ static hvd_status_t enter_world(struct options *o)
         fprintf(stderr, "hvd-perf: --pin: %s\n", strerror(error));
         return USER_FAILURE;
     }
-    HVD_TRY(hvd_join_world());
+    HVD_TRY(hvd_world_start());
     o->c.rank = hvd_rank();
     o->c.size = hvd_size();
     if (o->c.root >= o->c.size) {
@@ -654,7 +655,7 @@ int main(int argc, char **argv)
     json = open_json(json_path);
     if (!json)
         return 2;
-    status = hvd_init();
+    status = hvd_init(NULL);
     if (status == HVD_OK)
         status = run(&o, json, &wrong);
     if (status != HVD_OK && status != USER_FAILURE)
@@ -662,7 +663,8 @@ int main(int argc, char **argv)
                 hvd_last_error());
     if (status != HVD_OK || wrong != 0)
         return 1; /* without a goodbye: the job has failed */
-    hvd_shutdown();
+    if (hvd_shutdown() != HVD_OK)
+        return 1;
     if (json != stdout && fclose(json) != 0) {
         fprintf(stderr, "hvd-perf: %s: %s\n", json_path, strerror(errno));
         return 1;

@@ -232,7 +232,7 @@ static void measure_all(void)
             print_copy(reduce_isa_name((enum reduce_isa)isa), 1);
         }
     print_heads();
-    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+    for (int dtype = DTYPE_FIRST; dtype < DTYPE_END; dtype++)
         for (int op = 0; op < OP_COUNT; op++)
             for (int isa = 0; isa < REDUCE_ISA_COUNT; isa++)
                 if (reduce_isa_supported((enum reduce_isa)isa) &&
@@ -242,10 +242,9 @@ static void measure_all(void)
                     print_reduce((enum reduce_isa)isa, dtype, op);
 }
 
-static int index_of(const char *name, const char *(*name_of)(unsigned),
-                    int count)
+static int index_of(const char *name, const char *(*name_of)(unsigned), int end)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < end; i++)
         if (strcmp(name_of((unsigned)i), name) == 0)
             return i;
     fprintf(stderr, "hvd-kernels: %s is not known\n", name);
@@ -267,7 +266,7 @@ static void parse(int argc, char **argv)
             options.n_threads = atoi(optarg);
             break;
         case 'd':
-            options.dtype = index_of(optarg, dtype_name, DTYPE_COUNT);
+            options.dtype = index_of(optarg, dtype_name, DTYPE_END);
             break;
         case 'o':
             options.op = index_of(optarg, op_name, OP_COUNT);

@@ -232,31 +232,25 @@ static void make_order(int *order)
 
 static hvd_status_t post(int i, hvd_request_t **request_p)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_options_t options = HVD_OPTIONS_INIT;
 
-    args.sendbuf = bench.sends[i];
-    args.recvbuf = bench.bufs[i];
-    args.count = bench.counts[i];
-    args.op = HVD_AVERAGE;
-    args.name = bench.names[i];
+    options.label = bench.names[i];
     if (bench.mode != POSTED)
-        args.flags = HVD_COLLECTIVE_BY_NAME;
-    return hvd_collective_post(&args, request_p);
+        options.key = bench.names[i];
+    return hvd_allreduce_with(bench.sends[i], bench.bufs[i], bench.counts[i],
+                              HVD_FLOAT32, HVD_AVERAGE, &options, request_p);
 }
 
 static hvd_status_t post_group(hvd_request_t **request_p)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_options_t options = HVD_OPTIONS_INIT;
 
-    args.n_tensors = (size_t)bench.n;
-    args.sendbufs = bench.sends;
-    args.recvbufs = bench.bufs;
-    args.tensor_counts = bench.counts;
-    args.op = HVD_AVERAGE;
-    args.name = "grads";
+    options.label = "grads";
     if (bench.mode == GROUPED)
-        args.flags = HVD_COLLECTIVE_BY_NAME;
-    return hvd_collective_post(&args, request_p);
+        options.key = "grads";
+    return hvd_grouped_allreduce_with((size_t)bench.n, bench.sends, bench.bufs,
+                                      bench.counts, HVD_FLOAT32, HVD_AVERAGE,
+                                      &options, request_p);
 }
 
 static bool is_group(void)
@@ -346,18 +340,13 @@ static long wakeups(void)
 
 static hvd_status_t one_call(bool named)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
-    hvd_request_t *request;
+    hvd_options_t options = HVD_OPTIONS_INIT;
     static float x;
 
     if (!named)
         return hvd_allreduce(&x, &x, 1, HVD_FLOAT32, HVD_SUM);
-    args.sendbuf = args.recvbuf = &x;
-    args.count = 1;
-    args.name = "one";
-    args.flags = HVD_COLLECTIVE_BY_NAME;
-    HVD_TRY(hvd_collective_post(&args, &request));
-    return hvd_wait(request);
+    options.key = "one";
+    return hvd_allreduce_with(&x, &x, 1, HVD_FLOAT32, HVD_SUM, &options, NULL);
 }
 
 static hvd_status_t latency(bool named, double *us_p)
@@ -484,8 +473,8 @@ static hvd_status_t tell(struct times *t)
 
 static hvd_status_t run(void)
 {
-    HVD_TRY(hvd_init());
-    HVD_TRY(hvd_join_world());
+    HVD_TRY(hvd_init(NULL));
+    HVD_TRY(hvd_world_start());
     HVD_TRY(make_tensors());
     bench.chance = (uint64_t)hvd_rank() + 1;
     for (int i = 0; i < bench.n_modes; i++)

@@ -72,10 +72,10 @@ static hvd_status_t overlapped(void)
 {
     hvd_request_t *request;
 
-    HVD_TRY(hvd_allreduce_async(bench.buf, bench.buf, bench.count, HVD_FLOAT32,
-                                HVD_MAX, NULL, &request));
+    HVD_TRY(hvd_allreduce_with(bench.buf, bench.buf, bench.count, HVD_FLOAT32,
+                               HVD_MAX, NULL, &request));
     compute();
-    return hvd_wait(request);
+    return hvd_wait(&request);
 }
 
 static int by_value(const void *a, const void *b)
@@ -144,9 +144,11 @@ static hvd_status_t begin(size_t nbytes, int n_rounds)
 {
     void *buf;
 
-    HVD_TRY(hvd_init());
-    HVD_TRY(hvd_join_world());
-    HVD_TRY(hvd_alloc(nbytes, &buf));
+    HVD_TRY(hvd_init(NULL));
+    HVD_TRY(hvd_world_start());
+    buf = hvd_alloc(nbytes);
+    if (!buf)
+        return HVD_ERR_NOMEM;
     memset(buf, 0, nbytes);
     bench.buf = buf;
     bench.count = nbytes / sizeof(float);

@@ -207,7 +207,9 @@ static hvd_status_t open_stamps(const char *path, struct run *run)
 
 static hvd_status_t allocate(size_t nbytes, void **ptr_p)
 {
-    HVD_TRY(hvd_alloc(nbytes, ptr_p));
+    *ptr_p = hvd_alloc(nbytes);
+    if (!*ptr_p)
+        return HVD_ERR_NOMEM;
     memset(*ptr_p, 1, nbytes);
     return HVD_OK;
 }
@@ -268,8 +270,7 @@ int main(int argc, char **argv)
         return 2;
     }
     prctl(PR_SET_TIMERSLACK, 1000ul); /* a step takes what it says */
-    state = hvd_state_create();
-    if (!state || hvd_init() != HVD_OK)
+    if (hvd_state_create(&state) != HVD_OK || hvd_init(NULL) != HVD_OK)
         return 1;
     status = start(&run, argv, state);
     if (status == HVD_OK)
@@ -278,6 +279,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "recovery_worker: %s: %s\n", hvd_strerror(status),
                 hvd_last_error());
     hvd_state_destroy(state);
-    hvd_shutdown();
+    if (hvd_shutdown() != HVD_OK)
+        return 1;
     return status == HVD_OK || status == HVD_REMOVED ? 0 : 1;
 }

@@ -29,6 +29,7 @@
 
 #include <hvd/hvd.h>
 
+#include "any_call.h"
 #include "witness.h"
 
 enum {
@@ -54,7 +55,7 @@ struct run {
     uint8_t tiny[TINY_STATE]; /* the state */
 
     /* the case under way */
-    hvd_collective_args_t args;
+    struct any_call call;
     size_t counts[RANKS_MAX], displs[RANKS_MAX];
     const void *sends[GROUP];
     void *recvs[GROUP];
@@ -69,43 +70,21 @@ typedef hvd_status_t (*way_to_call)(struct run *run);
 
 static hvd_status_t blocking(struct run *run)
 {
-    const hvd_collective_args_t *a = &run->args;
-
-    switch (a->kind) {
-    case HVD_COLLECTIVE_ALLREDUCE:
-        return hvd_allreduce(a->sendbuf, a->recvbuf, a->count, a->dtype, a->op);
-    case HVD_COLLECTIVE_BROADCAST:
-        return hvd_broadcast(a->recvbuf, a->count, a->dtype, a->root);
-    case HVD_COLLECTIVE_ALLGATHER:
-        return hvd_allgather(a->sendbuf, a->recvbuf, a->count, a->dtype);
-    case HVD_COLLECTIVE_ALLGATHERV:
-        return hvd_allgatherv(a->sendbuf, a->count, a->recvbuf, a->recvcounts,
-                              a->rdispls, a->dtype);
-    case HVD_COLLECTIVE_REDUCE_SCATTER:
-        return hvd_reduce_scatter(a->sendbuf, a->recvbuf, a->count, a->dtype,
-                                  a->op);
-    case HVD_COLLECTIVE_ALLTOALL:
-        return hvd_alltoall(a->sendbuf, a->recvbuf, a->count, a->dtype);
-    case HVD_COLLECTIVE_ALLTOALLV:
-        return hvd_alltoallv(a->sendbuf, a->sendcounts, a->sdispls, a->recvbuf,
-                             a->recvcounts, a->rdispls, a->dtype);
-    default:
-        return hvd_barrier();
-    }
+    return any_call_issue(&run->call, NULL, NULL);
 }
 
 static hvd_status_t async(struct run *run)
 {
     hvd_request_t *request;
 
-    HVD_TRY(hvd_collective_post(&run->args, &request));
-    return hvd_wait(request);
+    HVD_TRY(any_call_issue(&run->call, NULL, &request));
+    return hvd_wait(&request);
 }
 
 /* Several under way; the buffers are the same, as nobody looks at results. */
 static hvd_status_t windowed(struct run *run)
 {
-    HVD_TRY(hvd_collective_post(&run->args, &run->window[run->n_window]));
+    HVD_TRY(any_call_issue(&run->call, NULL, &run->window[run->n_window]));
     run->n_window = (run->n_window + 1) % WINDOW;
     return run->n_window > 0 ? HVD_OK : hvd_wait_all(WINDOW, run->window);
 }
@@ -120,10 +99,10 @@ static hvd_status_t grouped_async(struct run *run)
 {
     hvd_request_t *request;
 
-    HVD_TRY(hvd_grouped_allreduce_async(GROUP, run->sends, run->recvs,
-                                        run->group_counts, HVD_FLOAT32, HVD_SUM,
-                                        "group", &request));
-    return hvd_wait(request);
+    HVD_TRY(hvd_grouped_allreduce_with(GROUP, run->sends, run->recvs,
+                                       run->group_counts, HVD_FLOAT32, HVD_SUM,
+                                       NULL, &request));
+    return hvd_wait(&request);
 }
 
 static hvd_status_t commit(struct run *run)
@@ -211,18 +190,18 @@ static hvd_status_t maybe(struct run *run, const char *name, size_t nbytes,
 /* ---- all of them --------------------------------------------------------- */
 
 static const struct kind {
-    hvd_collective_kind_t kind;
+    enum any_kind kind;
     const char *name;
     bool each; /* count is per peer: the greater buffer is `size` times that */
 } kinds[] = {
-    {HVD_COLLECTIVE_ALLREDUCE, "allreduce", false},
-    {HVD_COLLECTIVE_BROADCAST, "broadcast", false},
-    {HVD_COLLECTIVE_ALLGATHER, "allgather", true},
-    {HVD_COLLECTIVE_ALLGATHERV, "allgatherv", true},
-    {HVD_COLLECTIVE_REDUCE_SCATTER, "reduce_scatter", true},
-    {HVD_COLLECTIVE_ALLTOALL, "alltoall", true},
-    {HVD_COLLECTIVE_ALLTOALLV, "alltoallv", true},
-    {HVD_COLLECTIVE_BARRIER, "barrier", false},
+    {ANY_ALLREDUCE, "allreduce", false},
+    {ANY_BROADCAST, "broadcast", false},
+    {ANY_ALLGATHER, "allgather", true},
+    {ANY_ALLGATHERV, "allgatherv", true},
+    {ANY_REDUCE_SCATTER, "reduce_scatter", true},
+    {ANY_ALLTOALL, "alltoall", true},
+    {ANY_ALLTOALLV, "alltoallv", true},
+    {ANY_BARRIER, "barrier", false},
 };
 
 static void describe(struct run *run, const struct kind *kind, size_t nbytes)
@@ -230,17 +209,20 @@ static void describe(struct run *run, const struct kind *kind, size_t nbytes)
     size_t size = (size_t)hvd_size();
     size_t count = nbytes / sizeof(float) / (kind->each ? size : 1);
 
-    run->args = (hvd_collective_args_t)HVD_COLLECTIVE_ARGS_INIT;
-    run->args.kind = kind->kind;
-    run->args.sendbuf = run->send;
-    run->args.recvbuf = run->recv;
-    run->args.count = count;
+    run->call = (struct any_call){.kind = kind->kind,
+                                  .sendbuf = run->send,
+                                  .recvbuf = run->recv,
+                                  .count = count,
+                                  .sendcounts = run->counts,
+                                  .sdispls = run->displs,
+                                  .recvcounts = run->counts,
+                                  .rdispls = run->displs,
+                                  .dtype = HVD_FLOAT32,
+                                  .op = HVD_SUM};
     for (size_t i = 0; i < size; i++) {
         run->counts[i] = count;
         run->displs[i] = i * count;
     }
-    run->args.sendcounts = run->args.recvcounts = run->counts;
-    run->args.sdispls = run->args.rdispls = run->displs;
 }
 
 /* The library's thread runs from the first asynchronous call on, and begins to
@@ -250,12 +232,12 @@ static hvd_status_t await_thread(void)
     hvd_request_t *request;
     bool done = false;
 
-    HVD_TRY(hvd_barrier_async(NULL, &request));
+    HVD_TRY(hvd_barrier_with(NULL, &request));
     while (!done) {
         sched_yield();
-        HVD_TRY(hvd_test(request, &done));
+        HVD_TRY(hvd_test(&request, &done));
     }
-    return hvd_wait(request);
+    return HVD_OK;
 }
 
 static hvd_status_t kind_cases(struct run *run, const struct kind *kind,
@@ -270,10 +252,9 @@ static hvd_status_t kind_cases(struct run *run, const struct kind *kind,
     HVD_TRY(maybe(run, name, nbytes, async));
     snprintf(name, sizeof(name), "%s_async_x%d", kind->name, WINDOW);
     HVD_TRY(maybe(run, name, nbytes, windowed));
-    if (kind->kind != HVD_COLLECTIVE_ALLREDUCE &&
-        kind->kind != HVD_COLLECTIVE_ALLTOALL)
+    if (kind->kind != ANY_ALLREDUCE && kind->kind != ANY_ALLTOALL)
         return HVD_OK;
-    run->args.sendbuf = run->args.recvbuf;
+    run->call.sendbuf = run->call.recvbuf;
     snprintf(name, sizeof(name), "%s_in_place", kind->name);
     return maybe(run, name, nbytes, blocking);
 }
@@ -298,7 +279,7 @@ static hvd_status_t size_cases(struct run *run, size_t nbytes)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         bool first = nbytes == SMALL_NBYTES;
 
-        if (first || kinds[i].kind != HVD_COLLECTIVE_BARRIER)
+        if (first || kinds[i].kind != ANY_BARRIER)
             HVD_TRY(kind_cases(run, &kinds[i], nbytes));
     }
     return group_cases(run, nbytes);
@@ -397,16 +378,16 @@ static bool witness_sees(void)
 {
     hvd_state_t *state;
     struct witness seen;
-    void *ptr = NULL;
+    void *ptr;
     hvd_status_t status;
 
     witness_begin();
-    state = hvd_state_create();
-    status = hvd_alloc((size_t)4 << 20, &ptr);
+    status = hvd_state_create(&state);
+    ptr = hvd_alloc((size_t)4 << 20);
     hvd_free(ptr);
     hvd_state_destroy(state);
     seen = witness_end();
-    return status == HVD_OK && seen.allocations > 0 && seen.frees > 0 &&
+    return status == HVD_OK && ptr && seen.allocations > 0 && seen.frees > 0 &&
            (seen.maps > 0 || !witness_counts_maps);
 }
 
@@ -415,7 +396,7 @@ static hvd_status_t allocate(const struct run *run, float **ptr_p)
     void *ptr = NULL;
 
     if (run->shared)
-        HVD_TRY(hvd_alloc(run->large_nbytes, &ptr));
+        ptr = hvd_alloc(run->large_nbytes);
     else
         ptr = aligned_alloc(4096, run->large_nbytes);
     if (ptr == NULL)
@@ -454,8 +435,7 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
-    state = hvd_state_create();
-    if (!state || hvd_init() != HVD_OK)
+    if (hvd_state_create(&state) != HVD_OK || hvd_init(NULL) != HVD_OK)
         return 1;
     status = start(&run, argv, state);
     if (status == HVD_OK)
@@ -464,6 +444,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "steady_worker: %s: %s\n", hvd_strerror(status),
                 hvd_last_error());
     hvd_state_destroy(state);
-    hvd_shutdown();
-    return status == HVD_OK ? 0 : 1;
+    return hvd_shutdown() == HVD_OK && status == HVD_OK ? 0 : 1;
 }

@@ -129,7 +129,7 @@ def growth(found):
 
 def calls(found):
     rows = []
-    for name, key in (("queued (HVD_COLLECTIVE_ORDERED)", "queued"),
+    for name, key in (("queued (HVD_STREAM_ORDERED)", "queued"),
                       ("... on the legacy default stream", "legacy"),
                       ("done", "done")):
         ours, ours_p99, bare, bare_p99 = map(float, found["together"][key])

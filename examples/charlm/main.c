@@ -77,13 +77,12 @@ static hvd_status_t post_part(struct model *model, int k,
                               hvd_request_t **request_p)
 {
     const struct part *part = &model->layout.parts[k];
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_options_t options = HVD_OPTIONS_INIT;
+    float *sums = model->sums + part->at;
 
-    args.sendbuf = args.recvbuf = model->sums + part->at;
-    args.count = part->count;
-    args.name = part->name;
-    args.flags = HVD_COLLECTIVE_BY_NAME;
-    return hvd_collective_post(&args, request_p);
+    options.key = part->name;
+    return hvd_allreduce_with(sums, sums, part->count, HVD_FLOAT32, HVD_SUM,
+                              &options, request_p);
 }
 
 /* Each part travels as soon as it is there, and the next one is computed
@@ -152,18 +151,18 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
            run->counters.step, hvd_size(), run->iterations);
     while (!finished(run)) {
         size_t n;
-        hvd_status_t status = hvd_sampler_next(
-            run->sampler, (size_t)run->options.batch, run->indices, &n);
+        bool end;
 
-        if (status == HVD_END_OF_EPOCH)
-            status = hvd_sampler_set_epoch(run->sampler,
-                                           hvd_sampler_epoch(run->sampler) + 1);
-        else if (status == HVD_OK) {
-            HVD_TRY(sum_gradients(run, n));
-            take_step(run);
-            status = hvd_state_commit(state);
+        HVD_TRY(hvd_sampler_next(run->sampler, (size_t)run->options.batch,
+                                 run->indices, &n, &end));
+        if (end) {
+            HVD_TRY(hvd_sampler_set_epoch(run->sampler,
+                                          hvd_sampler_epoch(run->sampler) + 1));
+            continue;
         }
-        HVD_TRY(status);
+        HVD_TRY(sum_gradients(run, n));
+        take_step(run);
+        HVD_TRY(hvd_state_commit(state));
         delay(run->options.delay_ms);
     }
     return HVD_OK;
@@ -192,12 +191,11 @@ static hvd_status_t register_state(struct run *run, hvd_state_t *state)
 
 static hvd_status_t run_elastic(struct run *run)
 {
-    hvd_state_t *state = hvd_state_create();
-    hvd_status_t status = HVD_ERR_NOMEM;
+    hvd_state_t *state;
+    hvd_status_t status, goodbye;
 
-    if (!state)
-        return status;
-    HVD_TRY_GOTO(hvd_init(), shutdown);
+    HVD_TRY(hvd_state_create(&state));
+    HVD_TRY_GOTO(hvd_init(NULL), shutdown);
     HVD_TRY_GOTO(place_open(), shutdown);
     HVD_TRY_GOTO(make_model(run), shutdown);
     HVD_TRY_GOTO(register_state(run, state), shutdown);
@@ -207,9 +205,9 @@ shutdown:
     if (status != HVD_OK && status != HVD_REMOVED)
         fprintf(stderr, "%s: error: %s: %s\n", program_invocation_short_name,
                 hvd_strerror(status), hvd_last_error());
-    hvd_shutdown();
+    goodbye = hvd_shutdown();
     hvd_state_destroy(state);
-    return status;
+    return status == HVD_OK ? goodbye : status;
 }
 
 /* ---- text, options ------------------------------------------------------ */
@@ -302,9 +300,10 @@ int main(int argc, char **argv)
         !load_text(&run.text, run.options.path))
         return 2;
     /* a sample is CONTEXT characters and the one after them */
-    run.sampler = hvd_sampler_create(run.text.n - CONTEXT, NULL);
+    if (hvd_sampler_create(run.text.n - CONTEXT, NULL, &run.sampler) != HVD_OK)
+        return 1;
     run.indices = calloc((size_t)run.options.batch, sizeof(*run.indices));
-    if (run.sampler && run.indices)
+    if (run.indices)
         status = run_elastic(&run);
     if (status == HVD_OK)
         printf("final digest %016" PRIx64 " steps %" PRIu64

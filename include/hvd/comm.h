@@ -1,21 +1,23 @@
-/* hvd/comm.h - process sets: collectives of some ranks of the world. Each set
- * has memory, connections and a thread of its own: sets that share no rank do
- * not wait for each other, nor do a set and the world.
+/* hvd/comm.h - communicators: collectives of some ranks of the world. Horovod
+ * calls them process sets.
  *
- * A set is given to a call as hvd_collective_args_t.comm. There
- *   ranks      are places in the set, root and the order of blocks included;
- *   counts     [size of the set];
- *   order      all its ranks issue the calls of the set in the same order;
- *              calls of other sets may lie anywhere between them. By name
- *              (HVD_COLLECTIVE_BY_NAME) in whatever order, names are the set's;
- *   devices    the first call there agrees on the way for the set, and makes a
- *              communicator of NCCL of its own (hvd/device.h);
- *   returns    also HVD_ERR_INVALID: this rank is not in the set, or it was
+ * A communicator has memory, connections and a thread of its own: two that
+ * share no rank do not wait for each other, nor does one wait for the world.
+ *
+ * A call runs on the communicator in hvd_options_t.comm. There
+ *   ranks      are ranks of the communicator; root and the order of blocks too;
+ *   counts     have its size;
+ *   order      holds within it: its ranks issue its calls in the same order,
+ *              and calls of other communicators may lie anywhere between them.
+ *              Keys of calls by name are its own;
+ *   devices    the first call with device buffers agrees on the way there, and
+ *              makes a communicator of NCCL (hvd/device.h);
+ *   returns    HVD_ERR_INVALID also if this rank is not in it, or if it was
  *              made in a generation that is over.
- * A rank that is lost to a set is lost to the generation, as everywhere.
- * hvd_state_commit completes the calls of all sets first.
+ * When one of its ranks is lost, the generation ends, as everywhere.
+ * hvd_state_commit() completes the calls of all communicators first.
  *
- * Threads: the issuing one, but for what is said to be any. */
+ * Threads: as hvd/collectives.h, unless a call says any. */
 #ifndef HVD_COMM_H
 #define HVD_COMM_H
 
@@ -28,53 +30,51 @@
 extern "C" {
 #endif
 
-/* Is this rank of a world of `size` in the set? The same on every rank: it may
- * depend on its arguments alone. Calls nothing of this library. */
+/* Is this rank of a world of `size` in the communicator? Every rank gets the
+ * same answer, so it depends on the arguments alone. The function calls nothing
+ * of this library. */
 typedef bool (*hvd_member_fn)(int rank, int size, void *arg);
 
-/* hvd_comm_create - a set of these ranks, for this generation. A collective of
- * the world: all ranks call it, those that are not in the set, too, in the same
- * order as its other collectives.
+/* hvd_comm_create - a communicator of these ranks, for this generation. It is a
+ * collective of the world: all ranks call it, those that are not in it as well,
+ * in the same order as its other collectives.
  *
  * ranks [n], each once; the same on all ranks, else HVD_ERR_MISMATCH.
- * Where it is called in the training function, that makes it again in each
- * generation, of the ranks that there are now; the one of the generation before
- * is to be destroyed all the same.
- * Returns as hvd_barrier() does; HVD_ERR_INVALID: a rank that is none, or is
- * there twice, n < 1, comm_p NULL. *comm_p is NULL then. */
+ * A training function that calls it makes it anew in each generation, of the
+ * ranks that there are now, and destroys the one of the generation before.
+ * Returns what hvd_barrier() returns; HVD_ERR_INVALID also: a rank does not
+ * exist or comes twice, n < 1, comm_p is NULL. *comm_p is NULL then. */
 HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
                                      hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
-/* hvd_comm_create_by_rule - a set that is made anew in each generation, of
- * those ranks of which the rule says so: ranks change when workers come and go.
+/* hvd_comm_create_by_rule - a communicator that the library makes anew in each
+ * generation, of those ranks for which member(rank, size, arg) is true: ranks
+ * change when workers come and go.
  *
- * Called before the world is joined, by hvd_elastic_run or by the first
- * collective, in each worker, those that come later, too: as many rules, in the
- * same order. They are asked, and their answers compared, when a generation is
- * entered, behind the sync of the state, whose callbacks cannot use the set:
- * HVD_ERR_MISMATCH where they differ. `arg` is passed on, and borrowed until
- * the set is destroyed.
- * Returns HVD_OK; HVD_ERR_INVALID (NULL); HVD_ERR_STATE: no hvd_init, or the
- * world was joined; HVD_ERR_NOMEM. */
+ * Each worker calls it before it joins the world by hvd_elastic_run() or its
+ * first collective, workers that come later too: the same number of rules in
+ * the same order. The library asks the rules, and compares the answers of all
+ * ranks, when a generation begins, after the sync of the state; the callbacks
+ * of that sync cannot use the communicator. HVD_ERR_MISMATCH if answers differ.
+ * `arg` is passed on, and borrowed until the communicator is destroyed.
+ * Returns HVD_OK; HVD_ERR_INVALID: member or comm_p is NULL; HVD_ERR_STATE: no
+ * hvd_init(), or the world was joined; HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_comm_create_by_rule(
     hvd_member_fn member, void *arg, hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
-/* hvd_comm_join - hvd_join, of a set: this rank has no more data for it. The
- * rank that was last is a place in the set. NULL: the world. */
-HVD_API hvd_status_t hvd_comm_join(hvd_comm_t *comm,
-                                   int *last_rank_p) HVD_MUST_CHECK;
-
-/* hvd_comm_destroy - its calls in flight are completed, and it is gone. A
- * collective of the set; on ranks that are not in it, and when its generation
- * is over, it waits for nobody. NULL is fine. hvd_shutdown destroys what is
- * left.
- * Returns HVD_OK; HVD_ERR_STATE: a set by rule, and a world is joined, nothing
- * has happened; else as hvd_barrier() does, and the set is gone. */
+/* hvd_comm_destroy - complete its calls in flight, and free it. It is a
+ * collective of the communicator; a rank that is not in it, or whose generation
+ * has ended, waits for nobody. NULL is fine. hvd_shutdown() destroys those that
+ * are left.
+ * Returns HVD_OK; HVD_ERR_STATE: it is one by rule, and a world is joined:
+ * nothing has happened. Otherwise what hvd_barrier() returns; it is freed in
+ * every case. */
 HVD_API hvd_status_t hvd_comm_destroy(hvd_comm_t *comm) HVD_MUST_CHECK;
 
-/* hvd_comm_rank, hvd_comm_size - of the current generation: the place of this
- * rank in the set, -1: it is not in it; and how many ranks are, 0: none. -1 and
- * 0 too where there is no world, or the generation of the set is over. */
+/* hvd_comm_rank, hvd_comm_size - in the current generation: this rank's rank in
+ * comm, or -1 if it is not in it; and how many ranks comm has. HVD_WORLD is the
+ * world. -1 and 0 where there is no world, or where the generation of comm is
+ * over. Any thread. */
 HVD_API int hvd_comm_rank(const hvd_comm_t *comm);
 HVD_API int hvd_comm_size(const hvd_comm_t *comm);
 

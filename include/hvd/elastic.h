@@ -1,7 +1,6 @@
 /* hvd/elastic.h - run a training function through losses and changes of hosts.
  *
- * Threads: hvd_elastic_run from the thread that called hvd_init.
- * hvd_request_drain from anywhere, signal handlers included. */
+ * Threads: the thread that called hvd_init() calls hvd_elastic_run(). */
 #ifndef HVD_ELASTIC_H
 #define HVD_ELASTIC_H
 
@@ -12,45 +11,46 @@
 extern "C" {
 #endif
 
-/* The training function. Called once per generation, so it must be able to
- * start from whatever the state says: allocate outside it, loop from the
- * state's counters, and return
- *   HVD_OK             training is finished (with finished state it must return
- *                      at once)
- *   HVD_PEER_LOST, HVD_HOSTS_UPDATED   as received from an hvd_* call
- *   anything else      an error; it ends the job. User codes are <=
- *                      HVD_USER_STATUS_MAX. */
+/* The training function. The library calls it once per generation, so it must
+ * be able to start from whatever the state says: allocate outside of it, loop
+ * from the counters in the state, and return
+ *   HVD_OK             training is finished. Called again with a finished
+ *                      state, it returns at once
+ *   HVD_PEER_LOST, HVD_HOSTS_UPDATED   if a call of the library returned it
+ *   anything else      an error, which ends the job. A program's own values are
+ *                      <= HVD_USER_STATUS_MAX. */
 typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
 
 /* hvd_elastic_run - join the world, and call train(state, arg) in every
- * generation until it is done.
+ * generation until training is finished.
  *
- * state      one per run, its entries registered, borrowed until return. Blocks
- * until the job is finished; while waiting for peers, for
- *            `--elastic-timeout` at most.
- * Returns    HVD_OK               every member finished
- *            HVD_REMOVED          this worker was drained; not success: do not
- *                                 write the final model
- *            HVD_ERR_MISMATCH, HVD_ERR_LAYOUT   ranks disagree;
- *                                 hvd_last_error names both sides
+ * state      its entries are registered; borrowed until return; one per run.
+ * Blocks     until the job is finished; while it waits for peers, at most for
+ *            --elastic-timeout.
+ * Returns    HVD_OK               every member has finished
+ *            HVD_REMOVED          this worker was drained. It is no success: do
+ *                                 not write the final model
+ *            HVD_ERR_MISMATCH, HVD_ERR_LAYOUT   ranks differ;
+ *                                 hvd_last_error() names both sides
  *            HVD_ERR_DRIVER_LOST, HVD_ERR_JOB_FAILED
  *            what train returned, if that was an error
- * Source     docs/protocol.md; Horovod's run_fn (reset in the same process,
- * restore on
- *            loss, no restore on a change of hosts). */
+ * Source     docs/protocol.md; Horovod's run_fn: a reset in the same process, a
+ *            restore after a loss, no restore after a change of hosts. */
 HVD_API hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train,
                                      void *arg) HVD_MUST_CHECK;
 
-/* hvd_request_drain - ask to leave at the next boundary, as if the host had
- * been removed from discovery. Async-signal-safe: for a program's own SIGTERM
- * handler. */
-HVD_API void hvd_request_drain(void);
+/* hvd_drain - ask that this worker leaves at the next boundary, as if its host
+ * had been removed from discovery. It is async-signal-safe, so that a program
+ * can call it in its own SIGTERM handler. Any thread. */
+HVD_API void hvd_drain(void);
 
-/* hvd_busy - tell the driver that no boundary will be reached for up to
- * timeout_ms (an evaluation, a checkpoint); 0: that phase is over. Silences the
- * hang detector and, between hvd_init and training, --start-timeout. Any
- * thread. */
-HVD_API void hvd_busy(unsigned timeout_ms);
+/* hvd_busy_begin - tell the driver that this worker will reach no boundary for
+ * up to timeout_ms milliseconds: an evaluation, a checkpoint. Until then, or
+ * until hvd_busy_end(), the hang detector does not judge this worker, nor does
+ * --start-timeout between hvd_init() and training. Another begin replaces the
+ * time; they do not nest. 0 ends it too. Any thread. */
+HVD_API void hvd_busy_begin(unsigned timeout_ms);
+HVD_API void hvd_busy_end(void);
 
 #ifdef __cplusplus
 }

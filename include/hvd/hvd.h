@@ -9,6 +9,7 @@
 #include <hvd/sampler.h>
 #include <hvd/state.h>
 #include <hvd/status.h>
+#include <hvd/version.h>
 #include <hvd/world.h>
 
 #endif

@@ -1,12 +1,12 @@
-/* hvd/sampler.h - which samples each rank takes, over resets, without losing or
- * repeating one.
+/* hvd/sampler.h - which samples each rank takes, through resets, without losing
+ * or repeating one.
  *
- * An epoch is a keyed permutation of 0..n_samples-1 (seed and epoch are the
- * key; O(1) memory). A cursor walks it for the whole world: each call of
- * hvd_sampler_next takes the next size * batch indices, split evenly over the
- * ranks. The cursor is shared state: register the sampler with
- * hvd_state_add_sampler, and a rollback repeats exactly what was lost, whatever
- * the new size.
+ * An epoch is a keyed permutation of 0..n_samples-1: seed and epoch are the
+ * key, and memory is O(1). A cursor walks it for the whole world: each call of
+ * hvd_sampler_next() takes the next size * batch indices, and splits them
+ * evenly over the ranks. The cursor is shared state: register the sampler with
+ * hvd_state_add_sampler(), and a rollback repeats exactly what was lost,
+ * whatever the new size.
  *
  * Threads    the training thread.
  * Source     Horovod's ElasticSampler (behaviour S2); permutation: Black &
@@ -33,8 +33,8 @@ typedef struct hvd_sampler_options {
     bool shuffle;       /* false: 0, 1, 2, ... */
     /* leave out the samples that do not fill a whole size * batch */
     bool drop_last;
-    /* a commit counts what hvd_sampler_record confirmed, not what was handed
-     * out: for loaders that read ahead */
+    /* for loaders that read ahead: a commit counts what hvd_sampler_record()
+     * has confirmed, not what hvd_sampler_next() has handed out */
     bool manual_record;
 } hvd_sampler_options_t;
 
@@ -43,31 +43,35 @@ typedef struct hvd_sampler_options {
         sizeof(hvd_sampler_options_t), 0, true, false, false \
     }
 
-/* hvd_sampler_create - NULL options: defaults above. Returns NULL when
- * n_samples is 0 or memory is exhausted (hvd_last_error tells). destroy(NULL)
- * is fine. */
-HVD_API hvd_sampler_t *hvd_sampler_create(uint64_t n_samples,
-                                          const hvd_sampler_options_t *options);
+/* hvd_sampler_create - options NULL: the defaults above. *sampler_p belongs to
+ * the caller until hvd_sampler_destroy(), for which NULL is fine. Returns
+ * HVD_OK; HVD_ERR_INVALID: n_samples is 0, struct_size is wrong, or sampler_p
+ * is NULL; HVD_ERR_NOMEM. *sampler_p is NULL then. */
+HVD_API hvd_status_t
+hvd_sampler_create(uint64_t n_samples, const hvd_sampler_options_t *options,
+                   hvd_sampler_t **sampler_p) HVD_MUST_CHECK;
 HVD_API void hvd_sampler_destroy(hvd_sampler_t *sampler);
 
 /* hvd_sampler_next - this rank's share of the next size * batch samples of the
  * epoch.
  *
- * batch      samples per rank, > 0, equal on all ranks: another one on one rank
- *            is found at a commit that compares states (hvd_state_commit).
+ * batch      samples per rank, > 0, equal on all ranks: a commit that compares
+ *            states finds a rank that has another (hvd_state_commit).
  * indices    [batch]; *n_p of them are written. At the end of an epoch shares
- *            are smaller and differ by at most one; *n_p == 0 means "take part
- *            with a zero gradient".
- * Returns    HVD_OK; HVD_END_OF_EPOCH on all ranks in the same call (nothing is
- *            written; call hvd_sampler_set_epoch to go on); HVD_ERR_INVALID;
- *            HVD_ERR_STATE (no world yet) */
+ *            are smaller, and differ by at most one; with 0 samples a rank
+ *            takes part in the step with a zero gradient.
+ * end_p      *end_p is true, on all ranks in the same call, if the epoch is
+ *            over: *n_p is 0, and there is no step to take. Call
+ *            hvd_sampler_set_epoch() to go on.
+ * Returns    HVD_OK; HVD_ERR_INVALID; HVD_ERR_STATE: there is no world yet. */
 HVD_API hvd_status_t hvd_sampler_next(hvd_sampler_t *sampler, size_t batch,
-                                      uint64_t *indices,
-                                      size_t *n_p) HVD_MUST_CHECK;
+                                      uint64_t *indices, size_t *n_p,
+                                      bool *end_p) HVD_MUST_CHECK;
 
 /* hvd_sampler_record - with manual_record: `n_calls` more calls of
- * hvd_sampler_next, in the order they were made, have been used for training on
- * every rank. */
+ * hvd_sampler_next(), in the order in which they were made, have been used for
+ * training on every rank. Returns HVD_OK; HVD_ERR_INVALID: there were not so
+ * many calls, or the sampler has no manual_record. */
 HVD_API hvd_status_t hvd_sampler_record(hvd_sampler_t *sampler,
                                         uint64_t n_calls) HVD_MUST_CHECK;
 

@@ -1,17 +1,17 @@
 /* hvd/state.h - what must survive: registered memory, its snapshots, and the
  * boundary.
  *
- * A state is a list of entries. *Shared* entries are equal on all ranks and are
- * sent to newcomers; *local* ones (an RNG, a loader's position) are never sent:
- * after a loss each worker has those of its own last commit, also one that gets
- * the shared entries from a peer then; a newcomer has them as it brought them.
- * Names, order and kinds are the *layout*; it must be equal on all workers.
- * Sizes travel with the snapshot.
+ * A state is a list of entries. A *shared* entry is equal on all ranks, and is
+ * sent to newcomers. A *local* entry (a random number generator, a loader's
+ * position) is never sent: after a loss each worker has the one of its own last
+ * commit, also if it gets the shared entries from a peer then; a newcomer keeps
+ * the one that it came with. Names, order and kinds of entries are the
+ * *layout*, which is equal on all workers. Sizes travel with the snapshot.
  *
- * Ownership  the caller owns registered memory and keeps it valid until the
- *            entry is removed or re-pointed or the state is destroyed. Names
- *            are copied.
- * Threads    one thread: the one that trains. */
+ * Ownership  The caller owns registered memory, and keeps it valid until the
+ *            entry is removed or bound to other memory, or the state is
+ *            destroyed. Names are copied.
+ * Threads    one: the thread that trains. */
 #ifndef HVD_STATE_H
 #define HVD_STATE_H
 
@@ -27,47 +27,50 @@ extern "C" {
 
 typedef struct hvd_state hvd_state_t;
 
-/* NULL only when memory is exhausted. destroy(NULL) is fine. */
-HVD_API hvd_state_t *hvd_state_create(void);
+/* hvd_state_create - an empty state. *state_p belongs to the caller until
+ * hvd_state_destroy(), for which NULL is fine. Returns HVD_OK; HVD_ERR_INVALID:
+ * state_p is NULL; HVD_ERR_NOMEM, and *state_p is NULL. */
+HVD_API hvd_status_t hvd_state_create(hvd_state_t **state_p) HVD_MUST_CHECK;
 HVD_API void hvd_state_destroy(hvd_state_t *state);
 
 /* hvd_state_add, hvd_state_add_local - register [nbytes] at ptr under a unique
- * name (1..127 bytes). nbytes may be 0. Not between hvd_elastic_run's start and
- * its first reset. Returns HVD_OK, HVD_ERR_INVALID (name empty, too long or
- * taken; ptr NULL), HVD_ERR_NOMEM. */
+ * name (1..127 bytes). nbytes may be 0. Not between the start of
+ * hvd_elastic_run() and its first reset. Returns HVD_OK; HVD_ERR_INVALID: the
+ * name is empty, too long or taken, or ptr is NULL; HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_state_add(hvd_state_t *state, const char *name,
                                    void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
                                          void *ptr,
                                          size_t nbytes) HVD_MUST_CHECK;
 
-/* hvd_state_set - the entry's memory has moved or changed its size; takes
- * effect at the next commit. A restore before that puts the committed bytes at
- * the start of the new memory; the rest of it is zero, on a device as it was.
- * All ranks have to have set the same size by the next commit. Memory that is
- * too small for the committed bytes is HVD_ERR_LAYOUT, which ends the job: make
- * an entry smaller right before a commit. A sync from another rank needs equal
- * sizes, but for an entry that has grown since this rank's own commit. */
-HVD_API hvd_status_t hvd_state_set(hvd_state_t *state, const char *name,
-                                   void *ptr, size_t nbytes) HVD_MUST_CHECK;
+/* hvd_state_rebind - the entry's memory has moved, or has another size. It
+ * takes effect at the next commit, by which all ranks have bound it to the same
+ * size. A restore before that commit puts the committed bytes at the start of
+ * the new memory, and zeros behind them; on a device the rest stays as it was.
+ * Memory that is too small for the committed bytes is HVD_ERR_LAYOUT, which
+ * ends the job: make an entry smaller right before a commit. A sync from
+ * another rank needs equal sizes, unless the entry has grown since this rank's
+ * own commit. */
+HVD_API hvd_status_t hvd_state_rebind(hvd_state_t *state, const char *name,
+                                      void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_remove(hvd_state_t *state,
                                       const char *name) HVD_MUST_CHECK;
 
-/* An object is an entry that has no fixed memory: it is written at a commit and
- * read back at a restore or sync. */
+/* An object is an entry without fixed memory: a commit writes it, and a restore
+ * or sync reads it back. */
 typedef struct hvd_state_object_ops {
     size_t struct_size; /* sizeof(hvd_state_object_ops_t) */
-    /* nbytes needed by serialize now. Called at each commit, before it. */
+    /* How many bytes serialize() needs now. Each commit calls it first. */
     size_t (*size)(void *arg);
-    /* write exactly nbytes to buf; anything but HVD_OK fails the commit, the
-     * older snapshot stays. */
+    /* Write exactly nbytes to buf. Anything but HVD_OK fails the commit, and
+     * the older snapshot stays. */
     hvd_status_t (*serialize)(void *buf, size_t nbytes, void *arg);
-    /* become what buf [nbytes] says; buf is borrowed until return. */
+    /* Become what buf [nbytes] says. buf is borrowed until return. */
     hvd_status_t (*deserialize)(const void *buf, size_t nbytes, void *arg);
 } hvd_state_object_ops_t;
 
-/* hvd_state_add_object - a shared entry with callbacks; *ops is copied, arg is
- * handed to them. */
+/* hvd_state_add_object - a shared entry with callbacks. *ops is copied; arg is
+ * passed to the callbacks, and borrowed until the entry is removed. */
 HVD_API hvd_status_t hvd_state_add_object(hvd_state_t *state, const char *name,
                                           const hvd_state_object_ops_t *ops,
                                           void *arg) HVD_MUST_CHECK;
@@ -78,26 +81,30 @@ HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
                                            hvd_sampler_t *sampler)
     HVD_MUST_CHECK;
 
-/* What user code does besides copying bytes; called in registration order, on
- * the training thread: on_commit just before bytes are copied into the
- * snapshot, on_restore and on_sync just after the snapshot was copied to the
- * live memory. on_commit runs on all ranks whenever it runs (in commits, in
- * hvd_state_sync, before the job's first state is handed out), and may call
- * collectives; what it posts is complete before bytes are copied. After a loss
- * each rank that has committed runs on_restore, and each that is synced runs
- * on_sync, behind it; as ranks differ in that, a collective there is
- * HVD_ERR_STATE. Anything but HVD_OK fails the call it happened in: with that
- * status if it is HVD_PEER_LOST or a user code, else with HVD_ERR_CALLBACK. No
+/* What the program does besides copying bytes. The library calls these
+ * functions in the order of their registration, on the training thread:
+ * on_commit just before it copies bytes into the snapshot, on_restore and
+ * on_sync just after it has copied the snapshot to the live memory.
+ *
+ * on_commit runs on all ranks whenever it runs (in commits, in
+ * hvd_state_sync(), before the job's first state is handed out), and may call
+ * collectives; what it issues is complete before bytes are copied. After a
+ * loss, each rank that has committed runs on_restore, and each rank that is
+ * synced then runs on_sync. Ranks differ in that, so a collective there is
+ * HVD_ERR_STATE.
+ *
+ * Anything but HVD_OK fails the call in which it happened: with that status if
+ * it is HVD_PEER_LOST or a program's own value, else with HVD_ERR_CALLBACK. No
  * callback may save, restore or sync the same state (HVD_ERR_STATE). */
-typedef hvd_status_t (*hvd_state_callback_t)(void *arg);
+typedef hvd_status_t (*hvd_state_fn)(void *arg);
 HVD_API hvd_status_t hvd_state_on_commit(hvd_state_t *state,
-                                         hvd_state_callback_t callback,
+                                         hvd_state_fn callback,
                                          void *arg) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_on_restore(hvd_state_t *state,
-                                          hvd_state_callback_t callback,
+                                          hvd_state_fn callback,
                                           void *arg) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_on_sync(hvd_state_t *state,
-                                       hvd_state_callback_t callback,
+                                       hvd_state_fn callback,
                                        void *arg) HVD_MUST_CHECK;
 
 typedef enum hvd_reset_reason {
@@ -116,59 +123,62 @@ typedef struct hvd_reset_info {
     int committed_size;
 } hvd_reset_info_t;
 
-/* hvd_state_on_reset - called in every generation after the first, on every
- * member, after the sync and before the training function. Must be an
- * idempotent function of (state, world): lr = base_lr * hvd_size(), never lr *=
- * new / old. Its effect is not part of the snapshot. */
-typedef void (*hvd_reset_callback_t)(const hvd_reset_info_t *info, void *arg);
+/* hvd_state_on_reset - the library calls it in every generation after the
+ * first, on every member, after the sync and before the training function. It
+ * must be an idempotent function of the state and the world: lr = base_lr *
+ * hvd_size(), never lr *= new / old. What it changes is not part of the
+ * snapshot. */
+typedef void (*hvd_reset_fn)(const hvd_reset_info_t *info, void *arg);
 HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
-                                        hvd_reset_callback_t callback,
+                                        hvd_reset_fn callback,
                                         void *arg) HVD_MUST_CHECK;
 
-/* hvd_state_commit - snapshot the live memory; then a boundary.
- *
- * After HVD_HOSTS_UPDATED, and after a call that has failed, nothing more is
- * saved until the training function has returned: what it computes then its
- * peers do not have. The snapshot stays what it was, and the call says again
- * what was to be returned. (A refused argument, HVD_ERR_INVALID, is not meant.)
+/* hvd_state_commit - save the live memory as the snapshot; then a boundary.
  *
  * All ranks make equal numbers of commits. The first two of each generation,
- * and every N-th with --verify-state N, are collectives: ranks compare digests
- * of their shared entries, byte by byte: set the padding of structs, or
- * register their members. What each rank has for itself is for
+ * and every N-th with --verify-state N, are collectives: the ranks compare
+ * digests of their shared entries, byte by byte. So set the padding of structs,
+ * or register their members; what each rank has for itself belongs in
  * hvd_state_add_local().
+ *
+ * After HVD_HOSTS_UPDATED, and after a call that has failed, nothing more is
+ * saved until the training function has returned: the peers do not have what it
+ * computes then. The snapshot stays what it was, and the call returns again
+ * what the program should have returned. (HVD_ERR_INVALID, a refused argument,
+ * does not count as a failure here.)
  *
  * Returns    HVD_OK
  *            HVD_ERR_MISMATCH   shared entries differ between ranks: return it,
- *                               the job ends. Something that has to survive a
+ *                               and the job ends. Something that must survive a
  *                               change of workers is not registered
  *            HVD_HOSTS_UPDATED  hosts change: return it from the training
- *                               function, with the state as it is; all ranks
- *                               get it at the same boundary, nothing is lost
+ *                               function, with the state as it is. All ranks
+ *                               get it at the same boundary; nothing is lost
  *            HVD_PEER_LOST      a peer is gone: return it. The snapshot was
  *                               saved, unless a call had failed before
- *            HVD_ERR_*          the older snapshot is intact (a callback
- *                               failed, no memory; HVD_ERR_MISMATCH: a call had
- *                               failed with it) */
+ *            HVD_ERR_*          the older snapshot is intact: a callback has
+ *                               failed, there is no memory, or a call had
+ *                               failed with this status before */
 HVD_API hvd_status_t hvd_state_commit(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_check_host_updates - a boundary without a snapshot: costs a few
- * loads and stores, no message and no system call, unless hosts change, and
- * then commits before it returns HVD_HOSTS_UPDATED.
- * Same returns as hvd_state_commit. */
+/* hvd_state_check_host_updates - a boundary without a snapshot. It costs a few
+ * loads and stores, no message and no system call, unless hosts change: then it
+ * commits before it returns HVD_HOSTS_UPDATED. Returns what hvd_state_commit()
+ * returns. */
 HVD_API hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     HVD_MUST_CHECK;
 
 /* hvd_state_save, hvd_state_restore - the two halves, without a boundary: live
- * -> snapshot, snapshot -> live (HVD_ERR_STATE: nothing was saved yet). Like a
- * commit, a save is for all ranks at the same place: equal numbers of them must
- * mean equal state; and it is refused where a commit is. */
+ * memory to snapshot, snapshot to live memory (HVD_ERR_STATE: nothing was saved
+ * yet). All ranks save at the same place, as they commit: equal numbers of
+ * saves must mean equal state. A save is refused where a commit is. */
 HVD_API hvd_status_t hvd_state_save(hvd_state_t *state) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* hvd_state_sync - a collective: every rank gets rank 0's live state, as
- * snapshot and live; refused where a commit is. For static programs and for
- * initial values; hvd_elastic_run syncs by itself whoever needs it. */
+ * snapshot and as live memory. It is refused where a commit is. For static
+ * programs and for initial values; hvd_elastic_run() syncs by itself each rank
+ * that needs it. */
 HVD_API hvd_status_t hvd_state_sync(hvd_state_t *state) HVD_MUST_CHECK;
 
 /* hvd_state_version - number of commits in the history of this state; 0: none

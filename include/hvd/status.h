@@ -1,11 +1,11 @@
-/* hvd/status.h - the one status type of the library.
+/* hvd/status.h - the status that calls of the library return.
  *
- * HVD_OK is 0. Positive values are conditions of the world that the program is
- * expected to handle (usually by returning them from its training function).
- * Negative values are errors. Values <= HVD_USER_STATUS_MAX belong to the user
- * and pass through the library untouched.
+ * HVD_OK is 0. A positive value is a condition of the world that the program is
+ * expected to handle, usually by returning it from its training function. A
+ * negative value is an error. Values <= HVD_USER_STATUS_MAX belong to the
+ * program, and pass through the library unchanged.
  *
- * Threads: every function here may be called from any thread. */
+ * Threads: any thread may call every function here. */
 #ifndef HVD_STATUS_H
 #define HVD_STATUS_H
 
@@ -20,6 +20,7 @@ extern "C" {
 #define HVD_API
 #define HVD_MUST_CHECK
 #endif
+#define HVD_INLINE static inline HVD_MUST_CHECK
 
 /* name, value, text */
 #define HVD_STATUS_TABLE(X)                                       \
@@ -27,7 +28,6 @@ extern "C" {
     X(HVD_HOSTS_UPDATED, 1, "hosts were added or removed")        \
     X(HVD_PEER_LOST, 2, "a peer was lost")                        \
     X(HVD_REMOVED, 3, "this worker was removed from the job")     \
-    X(HVD_END_OF_EPOCH, 4, "the epoch has ended")                 \
     X(HVD_ERR_INVALID, -1, "invalid argument")                    \
     X(HVD_ERR_STATE, -2, "not allowed now")                       \
     X(HVD_ERR_NOMEM, -3, "out of memory")                         \
@@ -50,8 +50,8 @@ typedef enum hvd_status {
     HVD_STATUS_FORCE_INT = 0x7fffffff
 } hvd_status_t;
 
-/* hvd_strerror - the fixed text of a status; never NULL. User codes read "user
- * status". */
+/* hvd_strerror - the fixed text of a status; never NULL. The text of a
+ * program's own value is "user status". */
 HVD_API const char *hvd_strerror(hvd_status_t status);
 
 /* hvd_last_error - what exactly went wrong in the last call of this thread that

@@ -24,7 +24,7 @@ static struct {
     _Atomic int level;
     pthread_mutex_t lock;
     char prefix[PREFIX_MAX]; /* guarded by lock */
-    void (*sink)(const char *line, void *arg);
+    log_sink_fn sink;
     void *sink_arg;
     unsigned long n_lost; /* lines; guarded by lock */
 } logger = {.program = "hvd",
@@ -44,7 +44,7 @@ void log_set_prefix(const char *prefix)
     pthread_mutex_unlock(&logger.lock);
 }
 
-void log_set_sink(void (*sink)(const char *line, void *arg), void *arg)
+void log_set_sink(log_sink_fn sink, void *arg)
 {
     pthread_mutex_lock(&logger.lock);
     logger.sink = sink;
@@ -134,7 +134,7 @@ void log_write(enum log_level level, const char *fmt, ...)
     vsnprintf(line + n, sizeof(line) - 1 - n, fmt, ap);
     va_end(ap);
     if (logger.sink)
-        logger.sink(line, logger.sink_arg);
+        logger.sink(level, line, logger.sink_arg);
     else
         write_stderr(line);
     pthread_mutex_unlock(&logger.lock);

@@ -30,7 +30,8 @@ void log_set_prefix(const char *prefix);
 
 /* Lines go to this function instead of stderr (the driver's status line must
  * move out of the way); NULL: stderr again. `line` has no newline. */
-void log_set_sink(void (*sink)(const char *line, void *arg), void *arg);
+typedef void (*log_sink_fn)(enum log_level level, const char *line, void *arg);
+void log_set_sink(log_sink_fn sink, void *arg);
 
 /* "error", "warn", ...; false when `name` is none of them. */
 bool log_level_parse(const char *name, enum log_level *level_p);

@@ -9,7 +9,7 @@ __attribute__((weak)) const char version_commit[] = "";
 
 void version_text(char *out)
 {
-    snprintf(out, VERSION_MAX, HVD_VERSION "%s", version_commit);
+    snprintf(out, VERSION_MAX, VERSION_RELEASE "%s", version_commit);
 }
 
 bool version_same_release(const char *one, const char *other)

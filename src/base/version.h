@@ -1,6 +1,6 @@
 /* base/version.h - which source this was built of.
  *
- * HVD_VERSION is the release, a macro. version_commit follows it in what is
+ * VERSION_RELEASE is the release, a macro. version_commit follows it in what is
  * shown and compared: "+1a2b3c4d5e6f", with "-dirty" if the source was changed
  * since, or "+unknown" if it was built outside a git checkout. So
  * "0.1.0+1a2b3c4d5e6f" names a build.
@@ -11,6 +11,12 @@
 #define BASE_VERSION_H
 
 #include <stdbool.h>
+
+#include <hvd/version.h>
+
+#ifndef VERSION_RELEASE /* a test makes an agent of another release */
+#define VERSION_RELEASE HVD_VERSION
+#endif
 
 enum { VERSION_MAX = 32 }; /* of a build, with its NUL */
 

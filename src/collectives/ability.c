@@ -67,7 +67,8 @@ static const char *try_arena(void)
 
     if (arena_fd() < 0)
         return "no arena";
-    if (hvd_alloc(STAGE_NBYTES, &ptr) != HVD_OK)
+    ptr = hvd_alloc(STAGE_NBYTES);
+    if (ptr == NULL)
         return "no memory";
     shared = arena_find(ptr, STAGE_NBYTES, &offset);
     hvd_free(ptr);

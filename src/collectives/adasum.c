@@ -20,13 +20,13 @@ static size_t levels_of(size_t n)
     return levels;
 }
 
-hvd_status_t adasum_admit(const struct hvd_collective_args *args)
+hvd_status_t adasum_admit(const struct collective_args *args)
 {
-    if (args->kind != HVD_COLLECTIVE_ALLREDUCE || args->op != HVD_ADASUM)
+    if (args->kind != COLLECTIVE_ALLREDUCE || args->op != HVD_ADASUM)
         return HVD_OK;
-    if (args->flags & SIGNATURE_HALVES)
+    if (args->wire_dtype != HVD_DTYPE_SAME)
         return error_set(HVD_ERR_INVALID,
-                         "allreduce: adasum, and 16 bits on the way");
+                         "allreduce: adasum, with a wire_dtype");
     return HVD_OK;
 }
 
@@ -35,8 +35,8 @@ void adasum_prepare(struct hvd_request *r)
     struct adasum *a = &r->adasum;
     size_t size = (size_t)r->comm->config.size, count = request_count(r);
 
-    a->on = r->args.kind == HVD_COLLECTIVE_ALLREDUCE &&
-            r->args.op == HVD_ADASUM && count > 0 && size > 1;
+    a->on = r->args.kind == COLLECTIVE_ALLREDUCE && r->args.op == HVD_ADASUM &&
+            count > 0 && size > 1;
     if (!a->on)
         return;
     a->piece = (count + size - 1) / size;
@@ -114,7 +114,7 @@ static hvd_status_t copy_one(struct comm *comm, const struct hvd_request *r,
                              void *dst, const void *src, size_t count,
                              double factor)
 {
-    if (factor != 0)
+    if (factor != 1)
         return request_scale(comm, r->args.dtype, dst, src, count, factor);
     if (operation_copy(comm, dst, src, count * r->call.elem_nbytes) != HVD_OK)
         return comm_end(comm);
@@ -251,8 +251,7 @@ static bool is_last(const struct hvd_request *r)
 static struct collective_args args_of(const struct hvd_request *r)
 {
     const struct adasum_memory *m = &r->comm->adasum;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = HVD_COLLECTIVE_ALLREDUCE,
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
                                    .sendbuf = m->products,
                                    .recvbuf = m->products,
                                    .count = r->adasum.n_left / 2 * 3 *
@@ -263,7 +262,7 @@ static struct collective_args args_of(const struct hvd_request *r)
     _Static_assert(sizeof(*m->products) == 3 * sizeof(double), "products");
     if (r->part_i > 0 && !is_last(r))
         return args;
-    args.kind = is_last(r) ? HVD_COLLECTIVE_ALLGATHER : HVD_COLLECTIVE_ALLTOALL;
+    args.kind = is_last(r) ? COLLECTIVE_ALLGATHER : COLLECTIVE_ALLTOALL;
     args.sendbuf = is_last(r) ? m->pieces : m->whole;
     args.recvbuf = is_last(r) ? m->whole : m->pieces;
     args.count = r->adasum.piece;
@@ -277,7 +276,7 @@ static hvd_status_t check_part(struct comm *comm, const struct hvd_request *r,
                                struct call *call_p)
 {
     HVD_TRY(request_check_part(comm, r, args, call_p));
-    if (args->kind != HVD_COLLECTIVE_ALLREDUCE) {
+    if (args->kind != COLLECTIVE_ALLREDUCE) {
         call_p->head.op = HVD_ADASUM;
         call_p->head.count = request_count(r);
         call_p->head.root = r->n_tensors > 0 ? (int32_t)request_digest(r) : 0;

@@ -46,8 +46,7 @@ struct adasum_memory {
 };
 
 /* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID. */
-hvd_status_t
-adasum_admit(const struct hvd_collective_args *args) HVD_MUST_CHECK;
+hvd_status_t adasum_admit(const struct collective_args *args) HVD_MUST_CHECK;
 /* A request that is filled in: if it is one, it has more parts from here on. */
 void adasum_prepare(struct hvd_request *request);
 void adasum_fini(struct adasum_memory *memory);

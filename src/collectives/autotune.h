@@ -10,8 +10,8 @@
  *            next generation goes on from there
  *
  * Lasts as long as the process, over all generations; in one of another size,
- * or with a network, the search begins anew from the best. Process sets are not
- * tuned.
+ * or with a network, the search begins anew from the best. Communicators are
+ * not tuned.
  *
  * Threads: the one that drives the calls by name of the world; on the rank that
  * decides a writer (base/writer.h) as well. It opens the log, a regular file,

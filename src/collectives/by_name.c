@@ -255,13 +255,11 @@ static hvd_status_t open_door(struct comm *comm, struct comm **names_p)
 
 hvd_status_t by_name_mark(const struct collective_args *args, void **mark_p)
 {
-    bool ordered = (args->flags & HVD_COLLECTIVE_ORDERED) != 0;
-
     *mark_p = NULL;
     if (!is_on_device(args))
         return HVD_OK;
     HVD_TRY(device_open());
-    return device_mark(args->stream, ordered, mark_p);
+    return device_mark(args->stream, args->ordered, mark_p);
 }
 
 static hvd_status_t post_behind(void **mark_p, struct comm *names,
@@ -334,9 +332,7 @@ hvd_status_t by_name_post(struct comm *comm, const struct collective_args *args,
 static hvd_status_t post_join(struct comm *names, int *last_p,
                               struct hvd_request **request_p)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_BARRIER,
-                                   .name = "join"};
+    struct collective_args args = {.kind = COLLECTIVE_BARRIER, .name = "join"};
     struct hvd_request *r;
 
     HVD_TRY(request_create(names, &args, NULL, &r));

@@ -47,15 +47,13 @@ static hvd_op_t op_of(const struct signature *s)
 static struct collective_args stand_in_args(const struct signature *s,
                                             void *buffer)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct hvd_collective_args),
-        .kind = (hvd_collective_kind_t)s->kind,
-        .sendbuf = buffer,
-        .recvbuf = buffer,
-        .count = s->count,
-        .dtype = (hvd_dtype_t)s->dtype,
-        .op = op_of(s),
-        .name = "joined"};
+    return (struct collective_args){.kind = (enum collective_kind)s->kind,
+                                    .sendbuf = buffer,
+                                    .recvbuf = buffer,
+                                    .count = s->count,
+                                    .dtype = (hvd_dtype_t)s->dtype,
+                                    .op = op_of(s),
+                                    .name = "joined"};
 }
 
 /* A group, where it is packed. */
@@ -85,6 +83,7 @@ hvd_status_t by_name_stand_in(struct by_name *b, const struct batch_item *item,
         reduce_identity(args_p->dtype, args_p->op, buffer, s->count);
         return HVD_OK;
     }
+    args_p->scaled = true;
     args_p->prescale = s->prescale;
     args_p->postscale = s->postscale;
     return HVD_OK;
@@ -97,7 +96,7 @@ static int divisor_of(const struct by_name *b, const struct batch_item *item)
 
     if (s->op != HVD_AVERAGE || s->kind != COLLECTIVE_ALLREDUCE)
         return 1;
-    if (s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL)
+    if (s->way & SIGNATURE_OF_ALL)
         return b->comm->config.size;
     return (int)item->n_data;
 }
@@ -108,7 +107,7 @@ static void scale_down(struct hvd_request *r, int n)
     double *factor = r->compression.on ? &r->compression.postscale
                                        : &r->args.postscale;
 
-    *factor = (*factor != 0 ? *factor : 1) / n;
+    *factor /= n;
 }
 
 void by_name_begin_joined(const struct by_name *b,
@@ -119,6 +118,7 @@ void by_name_begin_joined(const struct by_name *b,
 
     r->args.op = op_of(&item->signature);
     r->call.head.op = (uint8_t)r->args.op;
+    r->call.head.root = 0; /* as that of the ranks that stand in */
     if (is_on_device(&r->args) && n > 1)
         scale_down(r, n);
 }

@@ -22,11 +22,6 @@ enum { CARRIED_NBYTES = 128 << 10, CARRIED_AHEAD_NBYTES = 8 << 10 };
 
 /* --- which --- */
 
-static bool is_one(double scale)
-{
-    return scale == 0 || scale == 1;
-}
-
 /* A sum with one rank's 1 among zeros has to be another one than of zeros. */
 static bool may_be_carried(const struct signature *s)
 {
@@ -34,8 +29,8 @@ static bool may_be_carried(const struct signature *s)
            (s->op == HVD_SUM || s->op == HVD_AVERAGE) &&
            (s->dtype == HVD_FLOAT16 || s->dtype == HVD_BFLOAT16 ||
             s->dtype == HVD_FLOAT32 || s->dtype == HVD_FLOAT64) &&
-           (s->way & (uint8_t)~HVD_COLLECTIVE_AVERAGE_OF_ALL) == 0 &&
-           is_one(s->prescale) && is_one(s->postscale);
+           (s->way & ~SIGNATURE_OF_ALL) == 0 && s->prescale == 1 &&
+           s->postscale == 1;
 }
 
 /* Would the two be one operation? */
@@ -145,8 +140,7 @@ hvd_status_t by_name_load_carrier(struct by_name *b, bool ready,
                                   struct collective_args *args_p)
 {
     struct carrier *c = &b->carrier;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLREDUCE,
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
                                    .dtype = HVD_UINT8,
                                    .op = HVD_MAX,
                                    .name = "learned"};

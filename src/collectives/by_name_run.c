@@ -175,8 +175,7 @@ static hvd_status_t begin_own(struct by_name *b,
 static hvd_status_t begin_round(struct by_name *b)
 {
     size_t nbytes = negotiator_round_nbytes(b->negotiator);
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLREDUCE,
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
                                    .count = nbytes,
                                    .dtype = HVD_UINT8,
                                    .op = HVD_MIN,
@@ -198,8 +197,7 @@ static hvd_status_t begin_exchange(struct by_name *b)
     size_t nbytes = negotiator_exchange_nbytes(b->negotiator);
     size_t rank = (size_t)b->comm->config.rank;
     size_t size = (size_t)b->comm->config.size;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHER,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
                                    .count = nbytes,
                                    .dtype = HVD_UINT8,
                                    .name = "names"};
@@ -305,17 +303,17 @@ static hvd_status_t wait_for_all(struct by_name *b, const struct batch *batch)
 }
 
 /* Over as it is queued, if that is enough for each. */
-static uint64_t flags_of_all(const struct by_name *b, const struct batch *batch)
+static bool are_ordered(const struct by_name *b, const struct batch *batch)
 {
     const struct batch_item *items = b->batches.items;
-    uint64_t flags = HVD_COLLECTIVE_ORDERED;
+    bool ordered = true;
 
     for (size_t i = batch->first; i != BATCH_END; i = items[i].next) {
         const struct hvd_request *r = items[i].call;
 
-        flags &= r->args.flags;
+        ordered &= r->args.ordered;
     }
-    return flags;
+    return ordered;
 }
 
 /* Each waits for what is under way. */
@@ -337,12 +335,12 @@ static hvd_status_t begin_fused(struct by_name *b, const struct batch *batch)
 {
     const struct batch_item *items = b->batches.items;
     const struct hvd_request *first = items[batch->first].call;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLREDUCE,
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
                                    .dtype = first->args.dtype,
                                    .op = first->args.op,
                                    .memory = first->args.memory,
-                                   .flags = flags_of_all(b, batch),
+                                   .ordered = are_ordered(b, batch),
+                                   .scaled = true,
                                    .prescale = first->args.prescale,
                                    .postscale = first->args.postscale,
                                    .name = "fused"};

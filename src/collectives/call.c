@@ -70,13 +70,29 @@ const char *call_name(const struct frame *head)
     return call_kind_name(kind);
 }
 
+enum { DTYPES_TEXT_MAX = 32 };
+
+/* "float32", "float32 as bfloat16" */
+static const char *describe_dtypes(const struct kind *kind,
+                                   const struct frame *head, char *text)
+{
+    bool compressed = kind != NULL && kind->reduces && head->root < 0;
+
+    if (!compressed)
+        return dtype_name(head->dtype);
+    snprintf(text, DTYPES_TEXT_MAX, "%s as %s",
+             dtype_name((unsigned)-head->root), dtype_name(head->dtype));
+    return text;
+}
+
 /* number: behind the name; more: behind the count. */
 static void describe(const struct frame *head, const char *number,
                      const char *more, char *text)
 {
     const struct kind *kind = kind_of(head->kind);
     const char *name = call_name(head);
-    const char *dtype = dtype_name(head->dtype);
+    char dtypes[DTYPES_TEXT_MAX];
+    const char *dtype = describe_dtypes(kind, head, dtypes);
     unsigned long long count = head->count;
 
     if (kind == NULL || kind->recv == KIND_NOTHING || call_is_commit(head))
@@ -87,7 +103,7 @@ static void describe(const struct frame *head, const char *number,
     else if (is_adasum(kind, head))
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, adasum, %llu%s)", name, number,
                  dtype, count, more);
-    else if (kind->reduces && head->root != 0) /* packed: see request.c */
+    else if (kind->reduces && head->root > 0) /* packed: see request.c */
         snprintf(text, CALL_TEXT_MAX, "%s%s (%s, %s, %llu of group %x%s)", name,
                  number, dtype, op_name(head->op), count, (unsigned)head->root,
                  more);
@@ -119,13 +135,10 @@ void call_describe(const struct frame *head, char *text)
 /* out [80] */
 static void describe_way(const struct signature *s, char *out)
 {
-    const char *all = s->way & HVD_COLLECTIVE_AVERAGE_OF_ALL ? ", of all" : "";
+    const char *all = s->way & SIGNATURE_OF_ALL ? ", of all" : "";
     const char *there = s->way & SIGNATURE_ON_DEVICE ? ", on a device" : "";
-    const char *half = s->way & HVD_COLLECTIVE_BFLOAT16 ? ", as bfloat16" : "";
 
-    if (s->way & HVD_COLLECTIVE_FLOAT16)
-        half = ", as float16";
-    snprintf(out, 80, "%s%s%s", there, all, half);
+    snprintf(out, 80, "%s%s", there, all);
 }
 
 void call_describe_signature(const struct signature *s, char *text)
@@ -141,10 +154,9 @@ void call_describe_signature(const struct signature *s, char *text)
     describe_way(s, way);
     if (s->kind == COLLECTIVE_ALLGATHERV)
         snprintf(more, sizeof(more), ", counts %x", (unsigned)s->digest);
-    else if (s->prescale != 0 || s->postscale != 0)
-        snprintf(more, sizeof(more), ", scaled by %g and %g",
-                 s->prescale != 0 ? s->prescale : 1,
-                 s->postscale != 0 ? s->postscale : 1);
+    else if (s->prescale != 1 || s->postscale != 1)
+        snprintf(more, sizeof(more), ", scaled by %g and %g", s->prescale,
+                 s->postscale);
     memcpy(more + strlen(more), way, strlen(way) + 1);
     describe(&head, "", more, text);
 }

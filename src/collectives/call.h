@@ -24,6 +24,9 @@ static inline bool call_is_commit(const struct frame *head)
     return head->op == COMM_OP_COMMIT;
 }
 
+/* head.root: of a broadcast its root; of an allreduce that packs a group, a
+ * digest of its tensors, > 0; of one whose buffers have another dtype than the
+ * wire, minus that dtype; else 0. */
 struct call {
     struct frame head;  /* kind, dtype, op, root, count */
     size_t elem_nbytes; /* 1 for a barrier */
@@ -54,7 +57,7 @@ extern const struct timeline_words call_words;
 /* "allreduce #5 (float32, sum, 100)" to text [CALL_TEXT_MAX] */
 void call_describe(const struct frame *head, char *text);
 
-/* "allreduce (float32, sum, 100, scaled by 0.5 and 1)", likewise */
+/* "allreduce (float32 as float16, sum, 100, scaled by 0.5 and 1)", likewise */
 void call_describe_signature(const struct signature *signature, char *text);
 
 #endif

@@ -472,8 +472,7 @@ static void leave(struct comm *comm, enum comm_leave_kind kind,
 
 static hvd_status_t meet(struct comm *comm)
 {
-    struct collective_args barrier = {.struct_size = sizeof(barrier),
-                                      .kind = COLLECTIVE_BARRIER,
+    struct collective_args barrier = {.kind = COLLECTIVE_BARRIER,
                                       .dtype = HVD_UINT8};
 
     return comm_run(comm, &barrier);

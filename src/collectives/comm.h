@@ -81,7 +81,7 @@ struct comm_config {
     uint64_t job;
     uint64_t generation;
     uint32_t set; /* of the comms of this generation, which one: 0 the world, 1
-                     its calls by name, 2 and up its process sets and theirs */
+                     its calls by name, 2 and up its communicators and theirs */
     uint8_t key[COMM_KEY_NBYTES];
     int rank, size;
     const struct comm_peer *peers; /* [size], copied */

@@ -112,7 +112,7 @@ struct comm_family {
     int *ranks;         /* [size], those of `world`; NULL: as they are here */
     struct comm *next;  /* of the world's list, under its lock */
     pthread_mutex_t lock; /* of what follows */
-    struct comm *first;   /* the process sets of this one */
+    struct comm *first;   /* the communicators of this one */
     bool closed;          /* there will be no more */
     uint64_t moves;       /* of those that are gone */
 };

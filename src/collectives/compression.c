@@ -24,20 +24,14 @@ static hvd_status_t check(const struct hvd_request *r)
     size_t nbytes = r->call.recv_nbytes;
 
     if (args->kind != COLLECTIVE_ALLREDUCE || !convert_applies(args->dtype))
-        return invalid(r, "16 bits on the way are for allreduce of float32 and "
-                          "float64");
-    if ((args->flags & SIGNATURE_HALVES) == SIGNATURE_HALVES)
-        return invalid(r, "flags: either FLOAT16 or BFLOAT16");
+        return invalid(r, "wire_dtype is for allreduce of float32 and float64");
+    if (args->wire_dtype != HVD_FLOAT16 && args->wire_dtype != HVD_BFLOAT16)
+        return invalid(r, "wire_dtype is float16 or bfloat16");
     if (args->residual &&
         (call_overlap(args->residual, nbytes, args->sendbuf, nbytes) ||
          call_overlap(args->residual, nbytes, args->recvbuf, nbytes)))
         return invalid(r, "residual overlaps a buffer");
     return HVD_OK;
-}
-
-static double factor_of(double scale)
-{
-    return scale == 0 ? 1 : scale;
 }
 
 static void take_over(struct compression *c, const struct collective_args *args)
@@ -46,8 +40,8 @@ static void take_over(struct compression *c, const struct collective_args *args)
     c->send = args->sendbuf;
     c->recv = args->recvbuf;
     c->residual = args->residual;
-    c->prescale = factor_of(args->prescale);
-    c->postscale = factor_of(args->postscale);
+    c->prescale = args->prescale;
+    c->postscale = args->postscale;
     c->on = true;
 }
 
@@ -55,22 +49,24 @@ hvd_status_t compression_prepare(struct hvd_request *r, bool group)
 {
     struct compression *c = &r->compression;
     struct collective_args *args = &r->args;
-    bool half = args->flags & HVD_COLLECTIVE_FLOAT16;
+    hvd_status_t status;
 
     c->on = false;
-    if (!(args->flags & SIGNATURE_HALVES))
-        return args->residual ? invalid(r, "residual: nothing is compressed")
+    if (args->wire_dtype == HVD_DTYPE_SAME)
+        return args->residual ? invalid(r, "residual is for wire_dtype")
                               : HVD_OK;
     if (group)
-        return invalid(r, "16 bits on the way of a group");
+        return invalid(r, "wire_dtype is not for a group");
     HVD_TRY(check(r));
     HVD_TRY(lending_take(LENDING_HOST, args->count * WIRE_ELEM, &c->wire));
     take_over(c, args);
     args->sendbuf = args->recvbuf = c->wire->memory;
-    args->dtype = half ? HVD_FLOAT16 : HVD_BFLOAT16;
-    args->prescale = args->postscale = 0;
-    return call_check(args, r->comm->config.rank, r->comm->config.size,
-                      &r->call);
+    args->dtype = args->wire_dtype;
+    args->prescale = args->postscale = 1;
+    status = call_check(args, r->comm->config.rank, r->comm->config.size,
+                        &r->call);
+    r->call.head.root = -(int32_t)c->dtype; /* for the ranks to compare */
+    return status;
 }
 
 void compression_drop(struct compression *c)

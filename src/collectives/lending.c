@@ -78,15 +78,14 @@ static hvd_status_t create(enum lending_use use, unsigned size,
                            struct lent **lent_p)
 {
     struct lent *lent = calloc(1, sizeof(*lent));
-    hvd_status_t status;
     void *memory;
 
     if (lent == NULL)
         return error_set(HVD_ERR_NOMEM, "memory of a call");
-    status = hvd_alloc(nbytes_of(size), &memory);
-    if (status != HVD_OK) {
+    memory = hvd_alloc(nbytes_of(size));
+    if (memory == NULL) {
         free(lent);
-        return status;
+        return HVD_ERR_NOMEM;
     }
     *lent = (struct lent){memory, nbytes_of(size), use, false, size, NULL};
     if (use == LENDING_PINNED)

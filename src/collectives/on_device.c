@@ -119,7 +119,7 @@ static hvd_status_t list_tensors(struct hvd_request *r)
                    r->tensors[i].count);
     d->prescale = r->args.prescale;
     d->postscale = r->args.postscale;
-    r->args.prescale = r->args.postscale = 0;
+    r->args.prescale = r->args.postscale = 1;
     if (r->n_tensors > 0)
         request_make_one_part(r);
     return HVD_OK;
@@ -304,7 +304,6 @@ static hvd_status_t copy_alone(struct hvd_request *r)
     size_t elem = r->call.elem_nbytes;
 
     d->n_copies = 0;
-    r->args.prescale = r->args.postscale = 0; /* 1, if anything */
     if (!array_reserve(&d->copies, &d->copies_max, n))
         return error_set(HVD_ERR_NOMEM, "%zu copies", n);
     for (size_t i = 0; i < n; i++) {
@@ -330,8 +329,7 @@ static hvd_status_t copy_alone(struct hvd_request *r)
 
 static bool is_scaled(const struct collective_args *args)
 {
-    return (args->prescale != 0 && args->prescale != 1) ||
-           (args->postscale != 0 && args->postscale != 1);
+    return args->prescale != 1 || args->postscale != 1;
 }
 
 /* --- the doors --- */
@@ -342,7 +340,7 @@ hvd_status_t on_device_prepare(struct hvd_request *r, bool staged)
 
     d->way = staged ? ON_DEVICE_STAGED : r->comm->device.way;
     d->stream = r->args.stream;
-    d->ordered = (r->args.flags & HVD_COLLECTIVE_ORDERED) != 0;
+    d->ordered = r->args.ordered;
     d->n_copies = d->n_in = 0;
     if (is_staged_always(r) ||
         (d->way == ON_DEVICE_ALONE && is_scaled(&r->args)))

@@ -24,6 +24,7 @@
 #include <hvd/collectives.h>
 #include <hvd/status.h>
 
+#include "collectives/schedule/kinds.h"
 #include "device/communicator.h"
 #include "device/device.h"
 
@@ -51,7 +52,7 @@ struct on_device {
     bool counted;                  /* among the comm's operations */
     struct device_tensor *tensors; /* [n_tensors]: NCCL */
     size_t n_tensors, tensors_max;
-    double prescale, postscale;
+    double prescale, postscale; /* 1: none */
     struct lent *staging;       /* NULL: not taken */
     struct device_copy *copies; /* in front of it [n_in], behind it the rest */
     size_t n_in, n_copies, copies_max;
@@ -80,7 +81,7 @@ static inline bool on_device_is_direct(const struct on_device *device)
 }
 
 /* Are the args' buffers the device's? */
-static inline bool is_on_device(const struct hvd_collective_args *args)
+static inline bool is_on_device(const struct collective_args *args)
 {
     return args->memory == HVD_MEMORY_DEVICE;
 }
@@ -93,9 +94,8 @@ hvd_status_t on_device_meet(struct comm *comm) HVD_MUST_CHECK;
 /* The same for who drives: on memory of the host, one after the other, as each
  * is complete. HVD_OK, and the comm has its way, or *args_p is the next; else
  * the comm has ended. */
-hvd_status_t
-on_device_meet_next(struct comm *comm,
-                    struct hvd_collective_args *args_p) HVD_MUST_CHECK;
+hvd_status_t on_device_meet_next(struct comm *comm,
+                                 struct collective_args *args_p) HVD_MUST_CHECK;
 /* This rank's device, and what this comm needs to wait for it; HVD_OK again
  * later. */
 hvd_status_t on_device_open(struct comm *comm) HVD_MUST_CHECK;
@@ -103,7 +103,7 @@ hvd_status_t on_device_open(struct comm *comm) HVD_MUST_CHECK;
 /* What is posted by name must not turn out later to be what NCCL has not.
  * HVD_ERR_UNSUPPORTED. */
 hvd_status_t
-on_device_admit_by_name(const struct hvd_collective_args *args) HVD_MUST_CHECK;
+on_device_admit_by_name(const struct collective_args *args) HVD_MUST_CHECK;
 
 /* A request that is prepared comes behind what is on its stream by now.
  * HVD_ERR_UNSUPPORTED (device_mark()), HVD_ERR_NOMEM, HVD_ERR_SYSTEM. The

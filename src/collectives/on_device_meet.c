@@ -167,26 +167,22 @@ static hvd_status_t join(struct comm *comm, const struct invitation *invitation)
 
 static struct collective_args gather(const void *mine, void *all, size_t nbytes)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct hvd_collective_args),
-        .kind = COLLECTIVE_ALLGATHER,
-        .sendbuf = mine,
-        .recvbuf = all,
-        .count = nbytes,
-        .dtype = HVD_UINT8,
-        .name = "devices"};
+    return (struct collective_args){.kind = COLLECTIVE_ALLGATHER,
+                                    .sendbuf = mine,
+                                    .recvbuf = all,
+                                    .count = nbytes,
+                                    .dtype = HVD_UINT8,
+                                    .name = "devices"};
 }
 
 static struct collective_args spread(void *bytes, size_t nbytes)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct hvd_collective_args),
-        .kind = COLLECTIVE_BROADCAST,
-        .sendbuf = bytes,
-        .recvbuf = bytes,
-        .count = nbytes,
-        .dtype = HVD_UINT8,
-        .name = "devices"};
+    return (struct collective_args){.kind = COLLECTIVE_BROADCAST,
+                                    .sendbuf = bytes,
+                                    .recvbuf = bytes,
+                                    .count = nbytes,
+                                    .dtype = HVD_UINT8,
+                                    .name = "devices"};
 }
 
 static hvd_status_t begin(struct comm *comm, struct collective_args *args_p)

@@ -105,8 +105,7 @@ hvd_status_t process_set_agree(struct comm *world, const char *what,
                                const int *numbers, size_t n)
 {
     struct claim own = claim_of(numbers, n);
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHER,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
                                    .sendbuf = &own,
                                    .count = sizeof(own),
                                    .dtype = HVD_UINT8,
@@ -173,7 +172,7 @@ static hvd_status_t create(const struct comm *world, uint32_t number,
     hvd_status_t status;
 
     if (peers == NULL)
-        return error_set(HVD_ERR_NOMEM, "a process set of %d ranks", n);
+        return error_set(HVD_ERR_NOMEM, "a communicator of %d ranks", n);
     config.set = 2 * number; /* the next one is of calls by name */
     config.rank = process_set_place(world->config.rank, ranks, n);
     config.size = n;
@@ -191,7 +190,7 @@ static hvd_status_t join_family(struct comm *world, const int *ranks, int n,
 
     set->family.ranks = malloc(nbytes);
     if (set->family.ranks == NULL)
-        return error_set(HVD_ERR_NOMEM, "a process set of %d ranks", n);
+        return error_set(HVD_ERR_NOMEM, "a communicator of %d ranks", n);
     memcpy(set->family.ranks, ranks, nbytes);
     set->family.world = world;
     return enter(world, set);
@@ -239,7 +238,7 @@ static void end_world(struct comm *world, const struct comm *set)
 {
     progress_take(world);
     comm_accuse_as(world, set, set->family.ranks);
-    (void)comm_fail(world, HVD_PEER_LOST, "a process set has ended");
+    (void)comm_fail(world, HVD_PEER_LOST, "a communicator has ended");
     (void)comm_end(world);
     progress_give(world);
 }
@@ -354,7 +353,7 @@ void process_set_tell(struct comm *set, hvd_status_t reason, const char *text)
         return;
     }
     describe(set->family.ranks, (size_t)set->config.size, ranks);
-    snprintf(words, sizeof(words), "in the process set %s: %s", ranks, text);
+    snprintf(words, sizeof(words), "in the communicator %s: %s", ranks, text);
     comm_abort(world, reason, words);
 }
 

@@ -28,6 +28,7 @@
 #include "base/thread.h"
 #include "collectives/by_name.h"
 #include "collectives/comm_impl.h"
+#include "collectives/completion.h"
 #include "collectives/process_set.h"
 #include "collectives/request.h"
 #include "timeline/timeline.h"
@@ -45,7 +46,7 @@ struct progress {
     bool stopping;
     struct hvd_request *first, *last;
 
-    /* the issuing thread alone: the thread has not been told of the first */
+    /* who issues calls, alone: the thread has not been told of the first */
     bool untold;
 
     /* read without a lock */
@@ -283,7 +284,7 @@ static bool begin_here(struct comm *comm, struct hvd_request *r)
     struct progress *p = comm->progress;
     hvd_status_t status;
 
-    if (!on_device_is_direct(&r->device) ||
+    if (!on_device_is_direct(&r->device) || completion_is_watched() ||
         atomic_load_explicit(&p->n_queued, memory_order_acquire) > 0 ||
         pthread_mutex_trylock(&p->engine) != 0)
         return false;

@@ -11,7 +11,7 @@ _Static_assert(sizeof(size_t) == sizeof(int64_t), "counts are sent as int64");
 
 /* --- preparation --- */
 
-hvd_status_t ragged_admit(const struct hvd_collective_args *args)
+hvd_status_t ragged_admit(const struct collective_args *args)
 {
     const struct kind *kind = kind_of((int)args->kind);
 
@@ -52,16 +52,15 @@ void ragged_prepare(struct hvd_request *r)
 
 static struct collective_args args_of(const struct hvd_request *r)
 {
-    bool all = r->args.kind == HVD_COLLECTIVE_ALLTOALLV;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .recvbuf = r->ragged.counts,
+    bool all = r->args.kind == COLLECTIVE_ALLTOALLV;
+    struct collective_args args = {.recvbuf = r->ragged.counts,
                                    .count = 1,
                                    .dtype = HVD_INT64,
                                    .memory = HVD_MEMORY_HOST};
 
     if (r->part_i > 0)
         return r->args;
-    args.kind = all ? HVD_COLLECTIVE_ALLTOALL : HVD_COLLECTIVE_ALLGATHER;
+    args.kind = all ? COLLECTIVE_ALLTOALL : COLLECTIVE_ALLGATHER;
     args.sendbuf = all ? r->args.sendcounts : &r->ragged.own;
     return args;
 }
@@ -92,7 +91,7 @@ static void *ask_for_place(const struct hvd_request *r, const size_t *counts)
     void *place;
 
     placing = true;
-    place = r->args.place(r->args.place_arg, counts, r->ragged.size);
+    place = r->args.place(counts, r->ragged.size, r->args.place_arg);
     placing = false;
     return place;
 }
@@ -131,7 +130,7 @@ hvd_status_t ragged_end(struct comm *comm, struct hvd_request *r)
 
 static hvd_status_t move_own(struct hvd_request *r)
 {
-    bool all = r->args.kind == HVD_COLLECTIVE_ALLTOALLV;
+    bool all = r->args.kind == COLLECTIVE_ALLTOALLV;
     size_t n = all ? r->args.sendcounts[0] : r->ragged.own;
     size_t elem = r->call.elem_nbytes, at = all ? r->args.sdispls[0] : 0;
 

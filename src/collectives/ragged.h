@@ -32,8 +32,7 @@ struct ragged {
 
 /* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID,
  * HVD_ERR_UNSUPPORTED. */
-hvd_status_t
-ragged_admit(const struct hvd_collective_args *args) HVD_MUST_CHECK;
+hvd_status_t ragged_admit(const struct collective_args *args) HVD_MUST_CHECK;
 /* A request that is filled in, and has room for the counts: if it is one, it
  * has its parts from here on. */
 void ragged_prepare(struct hvd_request *request);

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/moves.h"
 #include "collectives/comm_impl.h"
+#include "collectives/completion.h"
 #include "collectives/lending.h"
 #include "collectives/reduce/scale.h"
 #include "timeline/timeline.h"
@@ -109,9 +110,9 @@ void requests_release(void)
 
 static hvd_status_t check_scale(const struct collective_args *args)
 {
-    const char *field = args->prescale != 0 ? "prescale" : "postscale";
+    const char *field = args->prescale != 1 ? "prescale" : "postscale";
 
-    if (args->prescale == 0 && args->postscale == 0)
+    if (args->prescale == 1 && args->postscale == 1)
         return HVD_OK;
     if (args->kind == COLLECTIVE_ALLREDUCE && scale_applies(args->dtype))
         return HVD_OK;
@@ -206,15 +207,15 @@ static hvd_status_t fill_group(struct hvd_request *request,
     return HVD_OK;
 }
 
-/* As much as fits. Of a long one the rest is not looked at, as snprintf()
- * does. */
-static void keep_name(struct hvd_request *request, const char *name)
+/* As much as fits. The rest of a long one is not read, as snprintf() does.
+ * to [REQUEST_NAME_MAX] */
+static void keep_name(char *to, const char *name)
 {
-    size_t n = name != NULL ? strnlen(name, sizeof(request->name) - 1) : 0;
+    size_t n = name != NULL ? strnlen(name, REQUEST_NAME_MAX - 1) : 0;
 
     if (n > 0)
-        memcpy(request->name, name, n);
-    request->name[n] = '\0';
+        memcpy(to, name, n);
+    to[n] = '\0';
 }
 
 static hvd_status_t fill(struct hvd_request *request,
@@ -244,7 +245,10 @@ hvd_status_t request_create(struct comm *comm,
     request->last_p = NULL;
     request->unwaited_in = NULL;
     request->args = *args;
-    keep_name(request, args->name);
+    if (!args->scaled)
+        request->args.prescale = request->args.postscale = 1;
+    keep_name(request->name, args->name);
+    keep_name(request->label, args->label ? args->label : args->name);
     request->args.name = request->name;
     request->posted_ns = timeline_call_clock();
     request->part_i = 0;
@@ -268,6 +272,7 @@ void request_end(struct hvd_request *request, hvd_status_t status)
     if (status != HVD_OK)
         snprintf(request->text, sizeof(request->text), "%s", error_text());
     move(request, REQUEST_DONE);
+    completion_tell();
 }
 
 hvd_status_t request_result(struct hvd_request *request)
@@ -386,13 +391,13 @@ static uint32_t digest_of_counts(const struct hvd_request *r)
 struct signature request_signature(const struct hvd_request *r)
 {
     const struct frame *head = &r->call.head;
-    const uint64_t ways = SIGNATURE_HALVES | HVD_COLLECTIVE_AVERAGE_OF_ALL;
 
     return (struct signature){
         .kind = head->kind,
         .dtype = head->dtype,
         .op = head->op,
-        .way = (uint8_t)((r->args.flags & ways) |
+        .way = (uint8_t)((r->args.of_all ? SIGNATURE_OF_ALL : 0) |
+                         (r->compression.on ? SIGNATURE_COMPRESSED : 0) |
                          (r->ragged.on ? SIGNATURE_RAGGED : 0) |
                          (is_on_device(&r->args) ? SIGNATURE_ON_DEVICE : 0)),
         .root = head->root,

@@ -53,9 +53,10 @@ struct hvd_request {
     struct hvd_request *next; /* in the comm's queue, or among the free ones */
     struct comm *comm;        /* valid until done */
     uint64_t generation;
-    struct collective_args args; /* its arrays are in counts, its name here */
+    struct collective_args args; /* its arrays are in counts, its name here; the
+                                    factors are 1 if there are none */
     struct call call;            /* head.sequence: of the first part */
-    char name[REQUEST_NAME_MAX];
+    char name[REQUEST_NAME_MAX], label[REQUEST_NAME_MAX];
     uint64_t posted_ns; /* timeline_call_clock() */
     size_t *counts;     /* [4 * size] */
     size_t counts_max;

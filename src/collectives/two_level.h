@@ -34,7 +34,7 @@
 #include <hvd/status.h>
 
 struct comm;
-struct hvd_collective_args;
+struct collective_args;
 struct two_level;
 
 /* Sets comm->two_level, NULL if one level serves all calls. Behind
@@ -48,8 +48,7 @@ bool two_level_serves(const struct comm *comm, int kind);
 
 /* Make comm->op, whose first phase has the shape of the call, a call in two
  * levels. Else than HVD_OK: the comm's reason. */
-hvd_status_t
-two_level_plan(struct comm *comm,
-               const struct hvd_collective_args *args) HVD_MUST_CHECK;
+hvd_status_t two_level_plan(struct comm *comm,
+                            const struct collective_args *args) HVD_MUST_CHECK;
 
 #endif

@@ -11,21 +11,16 @@
 
 bool request_reserve_fusion(struct comm *comm)
 {
-    void *buffer;
-
-    if (comm->fusion != NULL)
-        return true;
-    if (hvd_alloc(FUSION_BUFFER_NBYTES, &buffer) != HVD_OK)
-        return false;
-    comm->fusion = buffer;
-    return true;
+    if (comm->fusion == NULL)
+        comm->fusion = hvd_alloc(FUSION_BUFFER_NBYTES);
+    return comm->fusion != NULL;
 }
 
 static struct timeline_call shown(const struct hvd_request *r)
 {
     struct timeline_call call = operation_shown(&r->args, r->call.elem_nbytes);
 
-    call.name = r->name[0] != '\0' ? r->name : "asynchronous";
+    call.name = r->label[0] != '\0' ? r->label : "asynchronous";
     return call;
 }
 
@@ -37,7 +32,7 @@ void request_show(const struct hvd_request *r, enum timeline_phase phase,
     if (!timeline_on())
         return;
     call = shown(r);
-    if (phase == TIMELINE_QUEUE && r->name[0] == '\0')
+    if (phase == TIMELINE_QUEUE && r->label[0] == '\0')
         call.name = NULL; /* these overlap */
     timeline_call(phase, since_ns, until_ns, &call);
 }
@@ -94,7 +89,7 @@ static hvd_status_t make_call(struct comm *comm, struct hvd_request *r,
         return ragged_begin(comm, r, args_p, call_p);
     HVD_TRY(pack(comm, r));
     request_part(r, comm->fusion, args_p, call_p);
-    if (args_p->prescale == 0)
+    if (args_p->prescale == 1)
         return HVD_OK;
     HVD_TRY(request_scale(comm, args_p->dtype, args_p->recvbuf, args_p->sendbuf,
                           args_p->count, args_p->prescale));
@@ -138,7 +133,7 @@ static hvd_status_t scale_result(struct comm *comm, const struct hvd_request *r)
     struct collective_args args;
     struct call call;
 
-    if (r->args.postscale == 0)
+    if (r->args.postscale == 1)
         return HVD_OK;
     request_part(r, comm->fusion, &args, &call);
     return request_scale(comm, args.dtype, args.recvbuf, args.recvbuf,

@@ -72,9 +72,11 @@ static hvd_status_t warm_up(struct communicator *c)
     if (c->n_warm == ARRAY_SIZE(counts))
         return device_record(c->device, c->stream, &c->warm);
     c->warm_tensor = (struct device_tensor){pack, pack, counts[c->n_warm++]};
-    c->warm_call = (struct device_call){.kind = HVD_COLLECTIVE_ALLREDUCE,
+    c->warm_call = (struct device_call){.kind = COLLECTIVE_ALLREDUCE,
                                         .dtype = HVD_FLOAT32,
                                         .op = HVD_SUM,
+                                        .prescale = 1,
+                                        .postscale = 1,
                                         .tensors = &c->warm_tensor,
                                         .n = 1};
     return launch(c, &c->warm_call);

@@ -1,7 +1,7 @@
 /* device/communicators.c - those of a device, generation by generation: the
  * first of one is made when no kernel of those before it runs any more, while
  * NCCL still ends their threads, which takes it half a second. Those of one
- * generation, of its world, its calls by name and its process sets, are made
+ * generation, of its world, its calls by name and its communicators, are made
  * and run beside each other. See communicator_impl.h.
  *
  * Memory: frees those that are over and released. One that is abandoned stays:

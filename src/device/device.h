@@ -26,6 +26,7 @@
 #include <hvd/device.h>
 #include <hvd/status.h>
 
+#include "base/collective_kind.h"
 #include "base/error.h"
 #include "base/verdict.h"
 
@@ -137,14 +138,14 @@ struct device_tensor {
 /* A collective: args as hvd/collectives.h has them, all pointers the device's.
  * Several tensors: allreduce alone. */
 struct device_call {
-    hvd_collective_kind_t kind;
+    enum collective_kind kind;
     hvd_dtype_t dtype;
     hvd_op_t op;
     int root;
     const struct device_tensor *tensors; /* [n] */
     size_t n;
     const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;
-    double prescale, postscale; /* 0: none */
+    double prescale, postscale; /* 1: none */
 };
 
 enum device_task_state {

@@ -187,19 +187,19 @@ static ncclResult_t call_one(const struct launch *l,
     ncclDataType_t type = types[call->dtype].type;
 
     switch (call->kind) {
-    case HVD_COLLECTIVE_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         return nccl->ncclBroadcast(t->recv, t->recv, t->count, type, call->root,
                                    l->comm, l->stream);
-    case HVD_COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_ALLGATHER:
         return nccl->ncclAllGather(t->send, t->recv, t->count, type, l->comm,
                                    l->stream);
-    case HVD_COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
         return nccl->ncclReduceScatter(t->send, t->recv, t->count, type,
                                        ops[call->op], l->comm, l->stream);
-    case HVD_COLLECTIVE_ALLGATHERV:
+    case COLLECTIVE_ALLGATHERV:
         return from_each(l, call);
-    case HVD_COLLECTIVE_ALLTOALL:
-    case HVD_COLLECTIVE_ALLTOALLV:
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_ALLTOALLV:
         return to_each(l, call);
     default:
         return ncclInvalidArgument;
@@ -279,7 +279,7 @@ static hvd_status_t scale_all(const struct launch *l,
     void *pack = (void *)(uintptr_t)l->pack;
     size_t used = 0, start;
 
-    if (factor == 0 || factor == 1)
+    if (factor == 1)
         return HVD_OK;
     for (size_t i = 0; i < call->n; i++) {
         const struct device_tensor *t = &call->tensors[i];
@@ -298,7 +298,7 @@ static ncclResult_t reduce_all(const struct launch *l,
                                const struct device_call *call)
 {
     void *pack = (void *)(uintptr_t)l->pack;
-    bool scaled = call->prescale != 0 && call->prescale != 1;
+    bool scaled = call->prescale != 1;
     size_t used = 0, start;
     ncclResult_t result = ncclSuccess;
 
@@ -324,8 +324,8 @@ static hvd_status_t call_group(const struct launch *l,
 
     if (result != ncclSuccess)
         return refused(l, "ncclGroupStart", result);
-    result = call->kind == HVD_COLLECTIVE_ALLREDUCE ? reduce_all(l, call)
-                                                    : call_one(l, call);
+    result = call->kind == COLLECTIVE_ALLREDUCE ? reduce_all(l, call)
+                                                : call_one(l, call);
     end = l->nccl->ncclGroupEnd();
     result = taken(result) ? end : result;
     return taken(result) ? HVD_OK : refused(l, "a collective", result);
@@ -334,15 +334,14 @@ static hvd_status_t call_group(const struct launch *l,
 static double last_factor(const struct launch *l,
                           const struct device_call *call)
 {
-    double factor = call->postscale != 0 ? call->postscale : 1;
-
-    return call->op == HVD_AVERAGE ? factor / l->size : factor;
+    return call->op == HVD_AVERAGE ? call->postscale / l->size
+                                   : call->postscale;
 }
 
 hvd_status_t launch_begin(const struct launch *l,
                           const struct device_call *call)
 {
-    if (call->kind == HVD_COLLECTIVE_ALLREDUCE) {
+    if (call->kind == COLLECTIVE_ALLREDUCE) {
         HVD_TRY(move_packed(l, call, false));
         HVD_TRY(scale_all(l, call, call->prescale, true));
     }
@@ -351,11 +350,11 @@ hvd_status_t launch_begin(const struct launch *l,
 
 hvd_status_t launch_end(const struct launch *l, const struct device_call *call)
 {
-    if (call->kind == HVD_COLLECTIVE_ALLREDUCE) {
+    if (call->kind == COLLECTIVE_ALLREDUCE) {
         HVD_TRY(scale_all(l, call, last_factor(l, call), false));
         return move_packed(l, call, true);
     }
-    if (call->kind != HVD_COLLECTIVE_REDUCE_SCATTER || call->op != HVD_AVERAGE)
+    if (call->kind != COLLECTIVE_REDUCE_SCATTER || call->op != HVD_AVERAGE)
         return HVD_OK;
     return scale_some(l, call, call->tensors->recv, call->tensors->recv,
                       call->tensors->count, 1.0 / l->size);

@@ -93,7 +93,7 @@ struct snapshot {
 };
 
 struct callback {
-    hvd_state_callback_t function;
+    hvd_state_fn function;
     void *arg;
 };
 
@@ -103,7 +103,7 @@ struct callbacks {
 };
 
 struct reset_callback {
-    hvd_reset_callback_t function;
+    hvd_reset_fn function;
     void *arg;
 };
 

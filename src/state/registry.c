@@ -28,16 +28,15 @@ static enum entry_kind layout_kind(const struct entry *entry)
     return entry->kind == ENTRY_DEVICE ? ENTRY_SHARED : entry->kind;
 }
 
-hvd_state_t *hvd_state_create(void)
+hvd_status_t hvd_state_create(hvd_state_t **state_p)
 {
-    hvd_state_t *state = calloc(1, sizeof(*state));
-
-    if (!state) {
-        error_set(HVD_ERR_NOMEM, "hvd_state_create: out of memory");
-        return NULL;
-    }
-    state->current = SNAPSHOT_NONE;
-    return state;
+    if (!state_p)
+        return error_set(HVD_ERR_INVALID, "hvd_state_create: state_p is NULL");
+    *state_p = calloc(1, sizeof(**state_p));
+    if (!*state_p)
+        return error_set(HVD_ERR_NOMEM, "hvd_state_create: out of memory");
+    (*state_p)->current = SNAPSHOT_NONE;
+    return HVD_OK;
 }
 
 void hvd_state_destroy(hvd_state_t *state)
@@ -264,8 +263,8 @@ hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
     return add(state, name, &entry);
 }
 
-hvd_status_t hvd_state_set(hvd_state_t *state, const char *name, void *ptr,
-                           size_t nbytes)
+hvd_status_t hvd_state_rebind(hvd_state_t *state, const char *name, void *ptr,
+                              size_t nbytes)
 {
     struct entry *entry;
 
@@ -305,8 +304,8 @@ bool state_is_on_device(const hvd_state_t *state)
     return state->n_device > 0;
 }
 
-static hvd_status_t add_callback(struct callbacks *list,
-                                 hvd_state_callback_t function, void *arg)
+static hvd_status_t add_callback(struct callbacks *list, hvd_state_fn function,
+                                 void *arg)
 {
     if (!function)
         return error_set(HVD_ERR_INVALID, "callback is NULL");
@@ -316,21 +315,21 @@ static hvd_status_t add_callback(struct callbacks *list,
     return HVD_OK;
 }
 
-#define CALLBACK_ADDER(name)                                                \
-    hvd_status_t hvd_state_##name(hvd_state_t *state,                       \
-                                  hvd_state_callback_t callback, void *arg) \
-    {                                                                       \
-        if (!state)                                                         \
-            return error_set(HVD_ERR_INVALID, "hvd_state_" #name ": NULL"); \
-        return add_callback(&state->name, callback, arg);                   \
+#define CALLBACK_ADDER(name)                                                 \
+    hvd_status_t hvd_state_##name(hvd_state_t *state, hvd_state_fn callback, \
+                                  void *arg)                                 \
+    {                                                                        \
+        if (!state)                                                          \
+            return error_set(HVD_ERR_INVALID, "hvd_state_" #name ": NULL");  \
+        return add_callback(&state->name, callback, arg);                    \
     }
 
 CALLBACK_ADDER(on_commit)
 CALLBACK_ADDER(on_restore)
 CALLBACK_ADDER(on_sync)
 
-hvd_status_t hvd_state_on_reset(hvd_state_t *state,
-                                hvd_reset_callback_t callback, void *arg)
+hvd_status_t hvd_state_on_reset(hvd_state_t *state, hvd_reset_fn callback,
+                                void *arg)
 {
     if (!state || !callback)
         return error_set(HVD_ERR_INVALID, "hvd_state_on_reset: NULL");

@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/world.h"
 #include "state/permutation.h"
 
@@ -34,42 +35,34 @@ static void set_handed(hvd_sampler_t *s, struct sampler_cursor cursor)
         permutation_init(&s->order, s->n_samples, s->seed, cursor.epoch);
 }
 
-/* Options of an older or newer caller: as much as both know. */
-static hvd_sampler_options_t options_of(const hvd_sampler_options_t *options)
+hvd_status_t hvd_sampler_create(uint64_t n_samples,
+                                const hvd_sampler_options_t *options,
+                                hvd_sampler_t **sampler_p)
 {
     hvd_sampler_options_t o = HVD_SAMPLER_OPTIONS_INIT;
-
-    if (options) {
-        size_t nbytes = options->struct_size < sizeof(o) ? options->struct_size
-                                                         : sizeof(o);
-
-        memcpy(&o, options, nbytes);
-    }
-    return o;
-}
-
-hvd_sampler_t *hvd_sampler_create(uint64_t n_samples,
-                                  const hvd_sampler_options_t *options)
-{
-    hvd_sampler_options_t o = options_of(options);
     hvd_sampler_t *s;
 
-    if (n_samples == 0) {
-        error_set(HVD_ERR_INVALID, "hvd_sampler_create: n_samples is 0");
-        return NULL;
-    }
+    if (!sampler_p)
+        return error_set(HVD_ERR_INVALID,
+                         "hvd_sampler_create: sampler_p is NULL");
+    *sampler_p = NULL;
+    if (n_samples == 0)
+        return error_set(HVD_ERR_INVALID, "hvd_sampler_create: n_samples is 0");
+    if (options)
+        HVD_TRY(error_prefix(
+            struct_adopt(&o, sizeof(o), options, options->struct_size),
+            "hvd_sampler_create: options"));
     s = calloc(1, sizeof(*s));
-    if (!s) {
-        error_set(HVD_ERR_NOMEM, "hvd_sampler_create: out of memory");
-        return NULL;
-    }
+    if (!s)
+        return error_set(HVD_ERR_NOMEM, "hvd_sampler_create: out of memory");
     s->n_samples = n_samples;
     s->seed = o.seed;
     s->shuffle = o.shuffle;
     s->drop_last = o.drop_last;
     s->manual_record = o.manual_record;
     permutation_init(&s->order, n_samples, o.seed, 0);
-    return s;
+    *sampler_p = s;
+    return HVD_OK;
 }
 
 void hvd_sampler_destroy(hvd_sampler_t *sampler)
@@ -108,12 +101,12 @@ static void write_share(const hvd_sampler_t *s, struct sampler_range share,
 }
 
 hvd_status_t hvd_sampler_next(hvd_sampler_t *sampler, size_t batch,
-                              uint64_t *indices, size_t *n_p)
+                              uint64_t *indices, size_t *n_p, bool *end_p)
 {
     struct sampler_range block, share;
     struct world world;
 
-    if (!sampler || batch == 0 || !indices || !n_p)
+    if (!sampler || batch == 0 || !indices || !n_p || !end_p)
         return error_set(HVD_ERR_INVALID, "hvd_sampler_next: %s",
                          batch == 0 ? "batch is 0" : "NULL argument");
     world_get(&world);
@@ -122,9 +115,10 @@ hvd_status_t hvd_sampler_next(hvd_sampler_t *sampler, size_t batch,
                          "hvd_sampler_next: the world is not joined yet");
     block = sampler_block(sampler->n_samples, sampler->handed.position, batch,
                           world.size, sampler->drop_last);
-    if (block.count == 0)
-        return error_set(HVD_END_OF_EPOCH, "epoch %" PRIu64 " has ended",
-                         sampler->handed.epoch);
+    *n_p = 0;
+    *end_p = block.count == 0;
+    if (*end_p)
+        return HVD_OK;
     if (sampler->manual_record && !reserve_waiting(sampler))
         return error_set(HVD_ERR_NOMEM, "hvd_sampler_next: out of memory");
 

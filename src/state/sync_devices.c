@@ -125,8 +125,7 @@ static hvd_status_t gather(struct comm *comm, const struct state_devices *d,
                            const uint8_t *mine, bool *all_p)
 {
     uint8_t *votes = malloc((size_t)d->size * VOTE_NBYTES);
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHER,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
                                    .sendbuf = mine,
                                    .recvbuf = votes,
                                    .count = VOTE_NBYTES,
@@ -147,8 +146,7 @@ static hvd_status_t gather(struct comm *comm, const struct state_devices *d,
 static hvd_status_t broadcast(hvd_state_t *state, struct comm *comm, int root,
                               size_t nbytes)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_BROADCAST,
+    struct collective_args args = {.kind = COLLECTIVE_BROADCAST,
                                    .dtype = HVD_UINT8,
                                    .root = root,
                                    .memory = HVD_MEMORY_DEVICE};

@@ -42,8 +42,7 @@ struct check {
 
 static hvd_status_t gather(struct check *c, const uint8_t *mine, size_t nbytes)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHER,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
                                    .sendbuf = mine,
                                    .recvbuf = c->rows,
                                    .count = nbytes,
@@ -56,8 +55,7 @@ static hvd_status_t gather(struct check *c, const uint8_t *mine, size_t nbytes)
 
 static hvd_status_t broadcast(struct check *c, uint8_t *buf, size_t nbytes)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_BROADCAST,
+    struct collective_args args = {.kind = COLLECTIVE_BROADCAST,
                                    .sendbuf = buf,
                                    .recvbuf = buf,
                                    .count = nbytes,

@@ -377,7 +377,7 @@ ssize_t __wrap_pwrite64(int fd, const void *bytes, size_t n, off_t at)
     return -1;
 }
 
-static void keep(const char *line, void *text)
+static void keep(enum log_level level, const char *line, void *text)
 {
     snprintf(text, 512, "%s", line);
 }

@@ -62,10 +62,10 @@ static hvd_status_t run(hvd_state_t *state)
 
 int main(int argc, char **argv)
 {
-    hvd_status_t status = hvd_init();
-    hvd_state_t *state = hvd_state_create();
+    hvd_status_t status = hvd_init(NULL);
+    hvd_state_t *state;
 
-    if (argc != 2 || !state)
+    if (argc != 2 || hvd_state_create(&state) != HVD_OK)
         return 2;
     snprintf(path, sizeof(path), "%s/epoch", argv[1]);
     mark(state_bytes);

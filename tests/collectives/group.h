@@ -223,8 +223,7 @@ static inline hvd_status_t allreduce(struct comm *comm, const void *send,
                                      void *recv, size_t count,
                                      hvd_dtype_t dtype, hvd_op_t op)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLREDUCE,
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
                                    .sendbuf = send,
                                    .recvbuf = recv,
                                    .count = count,
@@ -237,8 +236,7 @@ static inline hvd_status_t allreduce(struct comm *comm, const void *send,
 static inline hvd_status_t broadcast(struct comm *comm, void *buf, size_t count,
                                      hvd_dtype_t dtype, int root)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_BROADCAST,
+    struct collective_args args = {.kind = COLLECTIVE_BROADCAST,
                                    .recvbuf = buf,
                                    .count = count,
                                    .dtype = dtype,
@@ -249,8 +247,7 @@ static inline hvd_status_t broadcast(struct comm *comm, void *buf, size_t count,
 
 static inline hvd_status_t barrier(struct comm *comm)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_BARRIER};
+    struct collective_args args = {.kind = COLLECTIVE_BARRIER};
 
     return comm_run(comm, &args);
 }

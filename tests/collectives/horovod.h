@@ -7,20 +7,18 @@
 
 enum { EDGE = 17, LIST = 5 };
 
-static inline struct collective_args args_of(hvd_collective_kind_t kind,
+static inline struct collective_args args_of(enum collective_kind kind,
                                              hvd_dtype_t dtype,
                                              const void *send, void *recv,
                                              size_t count)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct collective_args),
-        .kind = kind,
-        .sendbuf = send,
-        .recvbuf = recv,
-        .count = count,
-        .dtype = dtype,
-        .op = HVD_SUM,
-        .name = "tensor"};
+    return (struct collective_args){.kind = kind,
+                                    .sendbuf = send,
+                                    .recvbuf = recv,
+                                    .count = count,
+                                    .dtype = dtype,
+                                    .op = HVD_SUM,
+                                    .name = "tensor"};
 }
 
 static inline hvd_status_t call(struct comm *comm,

@@ -14,14 +14,21 @@ static inline bool text_has(const char *words)
 static inline struct collective_args sum_args(const void *send, void *recv,
                                               size_t count)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct collective_args),
-        .kind = COLLECTIVE_ALLREDUCE,
-        .sendbuf = send,
-        .recvbuf = recv,
-        .count = count,
-        .dtype = HVD_FLOAT32,
-        .op = HVD_SUM};
+    return (struct collective_args){.kind = COLLECTIVE_ALLREDUCE,
+                                    .sendbuf = send,
+                                    .recvbuf = recv,
+                                    .count = count,
+                                    .dtype = HVD_FLOAT32,
+                                    .op = HVD_SUM};
+}
+
+/* 0: no such factor */
+static inline void scale_args(struct collective_args *args, double prescale,
+                              double postscale)
+{
+    args->scaled = true;
+    args->prescale = prescale != 0 ? prescale : 1;
+    args->postscale = postscale != 0 ? postscale : 1;
 }
 
 static inline hvd_status_t post_sum(struct comm *comm, float *buf, size_t count,

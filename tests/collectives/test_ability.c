@@ -58,7 +58,7 @@ static int under(const void *arg)
         prctl(PR_SET_DUMPABLE, 0);
     got = ability_probe(endpoint, !limit->unshared);
     /* there is memory all the same */
-    if (hvd_alloc(10 << 20, &ptr) != HVD_OK)
+    if ((ptr = hvd_alloc(10 << 20)) == NULL)
         return 101;
     memset(ptr, 1, 10 << 20);
     return got == here(limit->want) ? 0 : 1 + (int)got;

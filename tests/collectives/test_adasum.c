@@ -296,8 +296,7 @@ static bool run_known(struct group *g, int rank, void *arg)
     memcpy(scaled, buf, sizeof(scaled));
     EXPECT(comm_run(comm, &args) == HVD_OK);
     args.sendbuf = args.recvbuf = scaled;
-    args.prescale = 16;
-    args.postscale = 0.5;
+    scale_args(&args, 16, 0.5);
     EXPECT(run(comm, &args, 1) == HVD_OK);
     for (int i = 0; i < 64; i++)
         EXPECT(scaled[i] == 8 * buf[i]);
@@ -328,12 +327,12 @@ static bool refuse(struct group *g, int rank, void *arg)
     EXPECT(comm_run(comm, &args) == HVD_ERR_INVALID);
     EXPECT(text_has("adasum is for allreduce of floating point"));
     args.dtype = HVD_FLOAT32;
-    args.kind = HVD_COLLECTIVE_REDUCE_SCATTER;
+    args.kind = COLLECTIVE_REDUCE_SCATTER;
     EXPECT(comm_run(comm, &args) == HVD_ERR_INVALID);
-    args.kind = HVD_COLLECTIVE_ALLREDUCE;
-    args.flags = HVD_COLLECTIVE_FLOAT16;
+    args.kind = COLLECTIVE_ALLREDUCE;
+    args.wire_dtype = HVD_FLOAT16;
     EXPECT(comm_post(comm, &args, &r) == HVD_ERR_INVALID);
-    args.flags = 0;
+    args.wire_dtype = HVD_DTYPE_SAME;
     args.count = 0;
     EXPECT(comm_run(comm, &args) == HVD_OK);
     args.op = (hvd_op_t)6;

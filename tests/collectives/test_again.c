@@ -70,7 +70,6 @@ static void choose(struct caller *c)
     choose_buffers(c);
     c->count = counts[random_below(&c->all, ARRAY_SIZE(counts))];
     c->args = (struct collective_args){
-        .struct_size = sizeof(c->args),
         .kind = kinds[random_below(&c->all, ARRAY_SIZE(kinds))],
         .sendbuf = c->send,
         .recvbuf = c->recv,
@@ -226,8 +225,8 @@ static bool call_again(struct group *g, int rank, void *arg)
     (void)arg;
     c.ordinary = malloc(nbytes);
     c.room = malloc(nbytes);
-    EXPECT(hvd_alloc(nbytes, &c.arena[0]) == HVD_OK);
-    EXPECT(hvd_alloc(nbytes, &c.arena[1]) == HVD_OK);
+    EXPECT((c.arena[0] = hvd_alloc(nbytes)) != NULL);
+    EXPECT((c.arena[1] = hvd_alloc(nbytes)) != NULL);
     for (int step = 0; step < STEPS && good; step++)
         good = step_is_right(&c, step);
     free(c.ordinary);
@@ -257,8 +256,7 @@ static bool change_counts(struct group *g, int rank, void *arg)
 {
     size_t of[RANKS] = {1, 1, 1}, from[RANKS] = {0, 1, 2}, to[RANKS];
     int32_t send[RANKS] = {7, 8, 9}, recv[RANKS];
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLTOALLV,
+    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
                                    .sendbuf = send,
                                    .recvbuf = recv,
                                    .sendcounts = of,

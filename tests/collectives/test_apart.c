@@ -119,7 +119,7 @@ static void *take(struct actor *a)
         return ptr;
     }
     if (a->rank >= RANKS - a->scene->from_arena)
-        MUST(hvd_alloc(nbytes, &ptr) == HVD_OK);
+        MUST((ptr = hvd_alloc(nbytes)) != NULL);
     else
         ptr = calloc(1, nbytes);
     MUST(ptr != NULL);
@@ -312,9 +312,9 @@ static void grow(struct actor *a)
     a->may_lift = a->scene->lifts && a->rank == 0;
     if (a->rank == 0)
         return;
-    MUST(hvd_alloc((size_t)800 << 20, &rest) == HVD_OK);
+    MUST((rest = hvd_alloc((size_t)800 << 20)) != NULL);
     a->send = a->recv = NULL;
-    MUST(hvd_alloc((size_t)1 << 30, (void **)&a->send) == HVD_OK);
+    MUST((a->send = hvd_alloc((size_t)1 << 30)) != NULL);
     a->recv = a->send + COUNT_MAX;
 }
 #endif
@@ -445,7 +445,7 @@ static int arena_of_another(void)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     pid = fork();
     if (pid == 0) {
-        if (hvd_alloc(1000, &ptr) != HVD_OK)
+        if ((ptr = hvd_alloc(1000)) == NULL)
             _exit(1);
         memset(ptr, 7, 1000);
         fd = arena_fd();

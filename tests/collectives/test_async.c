@@ -135,8 +135,7 @@ static bool gather_with_leftovers(struct group *g, int rank, void *arg)
     const size_t counts[] = {1, 2}, displs[] = {0, 1};
     const float mine[] = {(float)rank, (float)rank};
     float all[3] = {9, 9, 9};
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHERV,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHERV,
                                    .sendbuf = mine,
                                    .recvbuf = all,
                                    .count = counts[rank],
@@ -167,9 +166,8 @@ START_TEST(posted_allgatherv_reads_no_sendcounts)
 }
 END_TEST
 
-static struct collective_args args_of(enum hvd_collective_kind kind,
-                                      const void *send, void *recv,
-                                      size_t count)
+static struct collective_args
+args_of(enum collective_kind kind, const void *send, void *recv, size_t count)
 {
     struct collective_args args = sum_args(send, recv, count);
 
@@ -500,11 +498,10 @@ START_TEST(bad_arguments_refused_at_once)
     ck_assert(one_refused(g.comms[0], &args, "recvbuf"));
     args = sum_args(x, x, 1);
     args.dtype = HVD_INT32;
-    args.prescale = 2;
+    scale_args(&args, 2, 0);
     ck_assert(one_refused(g.comms[0], &args, "prescale"));
     args.kind = COLLECTIVE_BROADCAST;
-    args.prescale = 0;
-    args.postscale = 2;
+    scale_args(&args, 0, 2);
     ck_assert(one_refused(g.comms[0], &args, "postscale"));
     /* it has taken no number, and made no thread */
     args = sum_args(x, x, 0);

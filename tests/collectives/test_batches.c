@@ -42,7 +42,7 @@ static void add_all(struct batches *b)
 
     max.op = HVD_MAX;
     scaled.prescale = 0.5;
-    half.way = HVD_COLLECTIVE_FLOAT16;
+    half.way = SIGNATURE_COMPRESSED;
     root.kind = COLLECTIVE_BROADCAST;
     adasum.op = HVD_ADASUM;
     add(b, 1, sum_of(10));

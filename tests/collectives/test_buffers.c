@@ -93,7 +93,7 @@ static struct scene scene_of(uint64_t seed, const struct sizes *sizes, int size)
     /* the one with the most ways */
     if (mix(seed, 2) % 3 == 0 || s.kind == COLLECTIVE_BARRIER)
         s.kind = COLLECTIVE_ALLREDUCE;
-    s.dtype = (hvd_dtype_t)(mix(seed, 3) % DTYPE_COUNT);
+    s.dtype = (hvd_dtype_t)(DTYPE_FIRST + mix(seed, 3) % DTYPE_COUNT);
     s.op = (hvd_op_t)(mix(seed, 4) % OP_COUNT);
     s.root = (int)(mix(seed, 5) % (uint64_t)size);
     e = hvd_dtype_size(s.dtype);
@@ -277,7 +277,7 @@ static bool memory_create(struct rank_memory *m, int size)
     for (int i = 0; i < 2; i++) {
         void *ptr = NULL;
 
-        ok &= hvd_alloc(nbytes, &ptr) == HVD_OK;
+        ok &= (ptr = hvd_alloc(nbytes)) != NULL;
         m->arena[i] = ptr;
         m->ordinary[i] = calloc(1, nbytes);
         ok &= m->ordinary[i] != NULL;
@@ -540,7 +540,7 @@ static bool offers(struct group *g, int rank, void *arg)
     bool ok = true;
 
     (void)arg;
-    if (rank == 0 && hvd_alloc(1 << 20, &memory) != HVD_OK)
+    if (rank == 0 && (memory = hvd_alloc(1 << 20)) == NULL)
         return false;
     buf = rank == 0 ? memory : malloc(1 << 20);
     for (size_t nbytes = 1 << 11; ok && nbytes <= 1 << 20; nbytes *= 2) {
@@ -584,7 +584,7 @@ static const struct blocks {
     {{9, 1, 1, 1}, {4, 0, 1, 8}, false},
 };
 
-static hvd_status_t check_blocks(hvd_collective_kind_t kind,
+static hvd_status_t check_blocks(enum collective_kind kind,
                                  const struct blocks *b)
 {
     static const size_t none[4];
@@ -597,7 +597,8 @@ static hvd_status_t check_blocks(hvd_collective_kind_t kind,
                                    .sendcounts = own,
                                    .sdispls = none,
                                    .recvcounts = b->counts,
-                                   .rdispls = b->displs};
+                                   .rdispls = b->displs,
+                                   .dtype = HVD_INT8};
     struct call call;
 
     return call_check(&args, 0, 4, &call);
@@ -627,7 +628,8 @@ START_TEST(own_counts_of_an_alltoallv_differ_invalid)
                                    .sendcounts = sent,
                                    .sdispls = sdispls,
                                    .recvcounts = received,
-                                   .rdispls = rdispls};
+                                   .rdispls = rdispls,
+                                   .dtype = HVD_INT8};
     struct call call;
 
     ck_assert_int_eq(call_check(&args, 0, 2, &call), HVD_ERR_INVALID);

@@ -68,8 +68,8 @@ static bool scaled(struct group *g, int rank, void *arg)
 
             snprintf(name, sizeof(name), "scaled.%d", i);
             args.name = name;
-            args.prescale = i % 3 == 0 ? 0.5 : 0;
-            args.postscale = i % 3 > 0 ? 2 * (i % 3) : 0;
+            scale_args(&args, i % 3 == 0 ? 0.5 : 0,
+                       i % 3 > 0 ? 2 * (i % 3) : 0);
             fill(recv, count, (float)((rank + 1) * 4));
             EXPECT(by_name_post(g->comms[rank], &args, i % 4 == 0 ? &one : NULL,
                                 &t.requests[i]) == HVD_OK);
@@ -393,7 +393,7 @@ START_TEST(ranks_that_differ_all_learn_of_it_and_go_on)
     all[2].args.dtype = HVD_FLOAT64;
     all[3].args.kind = COLLECTIVE_BROADCAST;
     all[3].args.root = 1;
-    all[4].args.prescale = 0.5;
+    scale_args(&all[4].args, 0.5, 0);
     all[5].args.kind = COLLECTIVE_ALLGATHER;
     group_init(&g, 3);
     group_run(&g, differ, &all[_i]);

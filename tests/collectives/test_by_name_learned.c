@@ -59,7 +59,7 @@ static bool call_one(struct group *g, int rank, const struct one_call *call,
 
     args.dtype = call->dtype;
     args.op = call->op;
-    args.postscale = call->postscale;
+    scale_args(&args, 0, call->postscale);
     args.name = "one";
     for (size_t i = 0; i < call->count; i++)
         store(call->dtype, buf, i, (rank + 1) * (1 + step % 3));
@@ -355,20 +355,20 @@ struct mixed {
     hvd_op_t op;
     size_t count;
     int n_tensors; /* of a group; 0: none */
-    uint64_t flags;
+    bool of_all;
 };
 
 static const struct mixed mixture[] = {
-    {HVD_FLOAT32, HVD_SUM, 7, 0, 0},
-    {HVD_FLOAT16, HVD_AVERAGE, 33, 0, 0},
-    {HVD_FLOAT32, HVD_SUM, 100, 3, 0},
-    {HVD_INT32, HVD_SUM, 5, 0, 0},
-    {HVD_FLOAT32, HVD_SUM, 0, 2, 0},
-    {HVD_FLOAT16, HVD_AVERAGE, 1, 0, HVD_COLLECTIVE_AVERAGE_OF_ALL},
-    {HVD_FLOAT64, HVD_AVERAGE, 70000, 0, 0},
-    {HVD_FLOAT64, HVD_AVERAGE, 2, 0, 0},
-    {HVD_FLOAT32, HVD_MIN, 9, 0, 0},
-    {HVD_BFLOAT16, HVD_SUM, 3, 0, 0},
+    {HVD_FLOAT32, HVD_SUM, 7, 0, false},
+    {HVD_FLOAT16, HVD_AVERAGE, 33, 0, false},
+    {HVD_FLOAT32, HVD_SUM, 100, 3, false},
+    {HVD_INT32, HVD_SUM, 5, 0, false},
+    {HVD_FLOAT32, HVD_SUM, 0, 2, false},
+    {HVD_FLOAT16, HVD_AVERAGE, 1, 0, true},
+    {HVD_FLOAT64, HVD_AVERAGE, 70000, 0, false},
+    {HVD_FLOAT64, HVD_AVERAGE, 2, 0, false},
+    {HVD_FLOAT32, HVD_MIN, 9, 0, false},
+    {HVD_BFLOAT16, HVD_SUM, 3, 0, false},
 };
 
 enum { MIXED = sizeof(mixture) / sizeof(mixture[0]), TENSORS = 3 };
@@ -402,7 +402,7 @@ static bool post_mixed(struct group *g, int rank, struct mixed_buffers *m,
     args.name = name;
     args.dtype = what->dtype;
     args.op = what->op;
-    args.flags = what->flags;
+    args.of_all = what->of_all;
     args.sendbuf = what->n_tensors > 0 ? NULL : sends[0];
     args.recvbuf = what->n_tensors > 0 ? NULL : recvs[0];
     args.count = what->n_tensors > 0 ? 0 : what->count;

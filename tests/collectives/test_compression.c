@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/random.h"
+#include "collectives/by_name.h"
 #include "collectives/reduce/convert.h"
 #include "collectives/reduce/dtype.h"
 #include "posted.h"
@@ -138,8 +139,7 @@ static struct collective_args args_for(hvd_dtype_t wire, hvd_dtype_t dtype,
     struct collective_args args = sum_args(send, recv, count);
 
     args.dtype = dtype;
-    args.flags = wire == HVD_FLOAT16 ? HVD_COLLECTIVE_FLOAT16
-                                     : HVD_COLLECTIVE_BFLOAT16;
+    args.wire_dtype = wire;
     return args;
 }
 
@@ -156,17 +156,15 @@ static hvd_status_t run_posted(struct comm *comm,
 static hvd_status_t reference(struct comm *comm,
                               const struct collective_args *args, uint16_t *q)
 {
-    hvd_dtype_t wire = args->flags == HVD_COLLECTIVE_FLOAT16 ? HVD_FLOAT16
-                                                             : HVD_BFLOAT16;
-    double factor = args->prescale != 0 ? args->prescale : 1;
+    hvd_dtype_t wire = args->wire_dtype;
     struct collective_args own = *args;
 
-    convert_narrow(wire, q, args->dtype, args->sendbuf, args->count, factor,
-                   NULL);
+    convert_narrow(wire, q, args->dtype, args->sendbuf, args->count,
+                   args->prescale, NULL);
     own.sendbuf = own.recvbuf = q;
     own.dtype = wire;
-    own.flags = 0;
-    own.prescale = own.postscale = 0;
+    own.wire_dtype = HVD_DTYPE_SAME;
+    own.scaled = false;
     return run_posted(comm, &own);
 }
 
@@ -204,8 +202,7 @@ static bool plays(struct group *g, int rank, void *arg)
         put(s->dtype, send + i * elem,
             (double)random_below(&r, 2000001) / 1e6 - 1);
     args.op = s->op;
-    args.prescale = s->prescale;
-    args.postscale = s->postscale;
+    scale_args(&args, s->prescale, s->postscale);
     EXPECT(reference(g->comms[rank], &args, q) == HVD_OK);
     EXPECT(run_posted(g->comms[rank], &args) == HVD_OK);
     for (size_t i = 0; i < s->count; i++) {
@@ -295,18 +292,18 @@ START_TEST(refused_at_the_door)
     args.kind = COLLECTIVE_BROADCAST;
     ck_assert(refused(g.comms[0], &args, "broadcast"));
     args.kind = COLLECTIVE_ALLREDUCE;
-    args.flags |= HVD_COLLECTIVE_BFLOAT16;
-    ck_assert(refused(g.comms[0], &args, "either"));
-    args.flags = HVD_COLLECTIVE_FLOAT16;
+    args.wire_dtype = HVD_INT8;
+    ck_assert(refused(g.comms[0], &args, "float16 or bfloat16"));
+    args.wire_dtype = HVD_FLOAT16;
     args.residual = x + 3;
     ck_assert(refused(g.comms[0], &args, "residual overlaps"));
     args.residual = x + 4;
-    args.flags = 0;
-    ck_assert(refused(g.comms[0], &args, "nothing is compressed"));
+    args.wire_dtype = HVD_DTYPE_SAME;
+    ck_assert(refused(g.comms[0], &args, "residual is for wire_dtype"));
     args = args_for(HVD_FLOAT16, HVD_FLOAT32, NULL, NULL, 0);
     ck_assert_int_eq(comm_post_group(g.comms[0], &args, &none, &request),
                      HVD_ERR_INVALID);
-    ck_assert(text_has("of a group"));
+    ck_assert(text_has("not for a group"));
     group_fini(&g);
 }
 END_TEST
@@ -322,7 +319,7 @@ static bool differs(struct group *g, int rank, void *arg)
     for (int i = 0; i < 4 && status == HVD_OK; i++)
         status = barrier(g->comms[rank]);
     if (rank == 1)
-        args.flags = 0;
+        args.wire_dtype = HVD_DTYPE_SAME;
     if (status == HVD_OK)
         status = run_posted(g->comms[rank], &args);
     EXPECT(status == HVD_ERR_MISMATCH);
@@ -336,6 +333,39 @@ START_TEST(ranks_that_differ_are_named)
 
     group_init(&g, 3);
     group_run(&g, differs, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* What travels is the same, what it is made of is not. */
+static bool differs_in_buffers(struct group *g, int rank, void *arg)
+{
+    double x[4] = {0};
+    struct collective_args args = args_for(
+        HVD_BFLOAT16, rank == 1 ? HVD_FLOAT64 : HVD_FLOAT32, x, x, 4);
+    struct hvd_request *request;
+    hvd_status_t status = HVD_OK;
+
+    args.name = "grad";
+    for (int i = 0; i < 4 && status == HVD_OK; i++)
+        status = barrier(g->comms[rank]);
+    EXPECT(status == HVD_OK);
+    EXPECT(by_name_post(g->comms[rank], &args, NULL, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_ERR_MISMATCH);
+    EXPECT(
+        text_has("'grad': rank 0 calls allreduce (float32 as bfloat16, sum") &&
+        text_has("rank 1 calls allreduce (float64 as bfloat16, sum, 4"));
+    EXPECT(run_posted(g->comms[rank], &args) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("float32 as bfloat16") && text_has("float64 as bfloat16"));
+    return true;
+}
+
+START_TEST(ranks_whose_buffers_differ_are_named)
+{
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, differs_in_buffers, NULL);
     group_fini(&g);
 }
 END_TEST
@@ -372,6 +402,7 @@ int main(void)
     tcase_add_test(tc, error_feedback_makes_the_mean_right);
     tcase_add_test(tc, refused_at_the_door);
     tcase_add_test(tc, ranks_that_differ_are_named);
+    tcase_add_test(tc, ranks_whose_buffers_differ_are_named);
     tcase_add_test(tc, abort_leaves_the_result_alone);
     suite_add_tcase(suite, tc);
     return support_run(suite);

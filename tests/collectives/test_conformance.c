@@ -95,7 +95,7 @@ static bool is_called(int size, size_t count, int n)
 static bool all_reduces(struct group *g, int rank, void *arg)
 {
     for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++)
-        for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        for (int dtype = DTYPE_FIRST; dtype < DTYPE_END; dtype++)
             for (int op = 0; op < OP_COUNT; op++) {
                 if (!is_called(g->size, counts[c], dtype + op * 3 + (int)c))
                     continue;
@@ -163,7 +163,8 @@ END_TEST
 
 static bool broadcast_case(struct group *g, int rank, size_t c, int root)
 {
-    hvd_dtype_t dtype = (hvd_dtype_t)((root + (int)c) % DTYPE_COUNT);
+    hvd_dtype_t dtype = (hvd_dtype_t)(DTYPE_FIRST +
+                                      (root + (int)c) % DTYPE_COUNT);
     size_t nbytes = counts[c] * hvd_dtype_size(dtype);
     struct placed buf = placed_create(nbytes, place_of(rank, root));
 
@@ -212,8 +213,7 @@ static hvd_status_t call_blocks(const struct blocks *b,
                                 enum collective_kind kind, const void *send,
                                 void *recv, hvd_op_t op)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = kind,
+    struct collective_args args = {.kind = kind,
                                    .sendbuf = send,
                                    .recvbuf = recv,
                                    .count = b->count,
@@ -300,8 +300,7 @@ static bool alltoallv_case(const struct blocks *b)
     size_t ns = 0, nr = 0, e = hvd_dtype_size(b->dtype);
     int rank = b->rank, size = b->g->size;
     struct placed send, recv;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLTOALLV,
+    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
                                    .sendcounts = sc,
                                    .sdispls = sd,
                                    .recvcounts = rc,
@@ -340,8 +339,7 @@ static bool gatherv_case(const struct blocks *b)
     size_t rc[GROUP_MAX], rd[GROUP_MAX], n = 0, e = hvd_dtype_size(b->dtype);
     int rank = b->rank;
     struct placed recv, send;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHERV,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHERV,
                                    .recvcounts = rc,
                                    .rdispls = rd,
                                    .dtype = b->dtype};
@@ -374,11 +372,12 @@ static bool all_others(struct group *g, int rank, void *arg)
     static const size_t some[] = {0, 1, 5, 1000, 20001};
 
     for (int n = 0; n < 5 * DTYPE_COUNT; n++) {
-        struct blocks b = {.g = g,
-                           .rank = rank,
-                           .dtype = (hvd_dtype_t)(n % DTYPE_COUNT),
-                           .count = some[n / DTYPE_COUNT],
-                           .any = place_of(rank, n)};
+        struct blocks b = {
+            .g = g,
+            .rank = rank,
+            .dtype = (hvd_dtype_t)(DTYPE_FIRST + n % DTYPE_COUNT),
+            .count = some[n / DTYPE_COUNT],
+            .any = place_of(rank, n)};
 
         /* each type, the large ones in turns */
         if (g->size > FEW && b.count > 5)
@@ -491,8 +490,7 @@ static bool shares_mismatch(struct group *g, int rank, void *arg)
     size_t recvcounts[2] = {rank == 0 ? n : 2 * n, rank == 0 ? 2 * n : n};
     size_t rdispls[2] = {0, 2 * n};
     float *buf = calloc(6 * n, sizeof(*buf));
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHERV,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHERV,
                                    .sendbuf = buf,
                                    .recvbuf = buf + 2 * n,
                                    .count = n,

@@ -47,8 +47,7 @@ static bool leave(struct group *g, int rank, struct pair *pair)
 static hvd_status_t call(struct comm *comm, const struct pair *pair,
                          float *send, float *recv)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = pair->kind,
+    struct collective_args args = {.kind = pair->kind,
                                    .sendbuf = send,
                                    .recvbuf = recv,
                                    .count = COUNT,

@@ -484,7 +484,7 @@ static bool one_leaves(struct group *g, int rank, void *arg)
     const char *text;
     void *buf;
 
-    EXPECT(hvd_alloc(LEFT_COUNT, &buf) == HVD_OK);
+    EXPECT((buf = hvd_alloc(LEFT_COUNT)) != NULL);
     EXPECT(barrier(comm) == HVD_OK); /* they are connected */
     if (rank == 1)
         return seems_to_leave(g, rank, l, buf);

@@ -98,7 +98,7 @@ static bool group_all(struct group *g, int rank, void *arg)
 
 START_TEST(group_of_any_type_combines_each_tensor)
 {
-    struct grouping how = {(hvd_dtype_t)(_i / 2), _i % 2 == 1};
+    struct grouping how = {(hvd_dtype_t)(HVD_INT8 + _i / 2), _i % 2 == 1};
     struct group g;
 
     group_init(&g, 3);
@@ -160,8 +160,7 @@ static bool scaled(struct group *g, int rank, void *arg)
     struct collective_args args = sum_args(in, out, 3);
     struct hvd_request *request;
 
-    args.prescale = 0.5;
-    args.postscale = 4;
+    scale_args(&args, 0.5, 4);
     EXPECT(comm_post(g->comms[rank], &args, &request) == HVD_OK);
     EXPECT(request_wait(request) == HVD_OK);
     EXPECT(out[0] == 2 * sum_of(g, 1) && out[1] == 4 * (float)g->size);
@@ -193,8 +192,7 @@ static bool scaled_group(struct group *g, int rank, void *arg)
     fill(a, 10, (float)(rank + 1));
     fill(b, LARGE, (float)(2 * rank + 2));
     fill(c, 7, (float)(4 * rank + 4));
-    args.prescale = 0.5;
-    args.postscale = 8;
+    scale_args(&args, 0.5, 8);
     EXPECT(comm_run_group(g->comms[rank], &args, &group) == HVD_OK);
     EXPECT(all_are(a, 10, sum_of(g, 4)) && all_are(b, LARGE, sum_of(g, 8)) &&
            all_are(c, 7, sum_of(g, 16)));

@@ -65,7 +65,7 @@ static bool reduces(struct comm *comm, hvd_dtype_t dtype, size_t count,
 {
     uint8_t send[MAX * ELEM_MAX], recv[MAX * ELEM_MAX];
     int rank = comm->config.rank, below = op == HVD_PRODUCT ? 3 : 100;
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype,
+    struct collective_args args = args_of(COLLECTIVE_ALLREDUCE, dtype,
                                           in_place ? recv : send, recv, count);
 
     args.op = op;
@@ -127,7 +127,7 @@ static bool allreduce_identical(struct comm *comm, hvd_dtype_t dtype,
 static bool allreduce_average(struct comm *comm, int rank, hvd_dtype_t dtype,
                               size_t count)
 {
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+    struct collective_args args = args_of(COLLECTIVE_ALLREDUCE, dtype, NULL,
                                           NULL, count);
 
     args.op = HVD_AVERAGE;
@@ -143,10 +143,10 @@ static bool is_scaled(hvd_dtype_t dtype)
 static bool allreduce_prescale(struct comm *comm, int rank, hvd_dtype_t dtype,
                                size_t count)
 {
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+    struct collective_args args = args_of(COLLECTIVE_ALLREDUCE, dtype, NULL,
                                           NULL, count);
 
-    args.prescale = 0.5;
+    scale_args(&args, 0.5, 0);
     return !is_scaled(dtype) || allreduce_identical(comm, dtype, count, args,
                                                     0.5 * comm->config.size);
 }
@@ -154,10 +154,10 @@ static bool allreduce_prescale(struct comm *comm, int rank, hvd_dtype_t dtype,
 static bool allreduce_postscale(struct comm *comm, int rank, hvd_dtype_t dtype,
                                 size_t count)
 {
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+    struct collective_args args = args_of(COLLECTIVE_ALLREDUCE, dtype, NULL,
                                           NULL, count);
 
-    args.postscale = 0.25;
+    scale_args(&args, 0, 0.25);
     return !is_scaled(dtype) || allreduce_identical(comm, dtype, count, args,
                                                     0.25 * comm->config.size);
 }
@@ -165,12 +165,12 @@ static bool allreduce_postscale(struct comm *comm, int rank, hvd_dtype_t dtype,
 /* --- many at once --- */
 
 /* Each of a list, of the kind, in flight together. */
-static bool outstanding(struct comm *comm, hvd_collective_kind_t kind,
+static bool outstanding(struct comm *comm, enum collective_kind kind,
                         hvd_dtype_t dtype, size_t count)
 {
     static __thread _Alignas(8) uint8_t send[LIST][MAX * ELEM_MAX * 4];
     static __thread _Alignas(8) uint8_t recv[LIST][MAX * ELEM_MAX * 4];
-    bool scatters = kind == HVD_COLLECTIVE_REDUCE_SCATTER;
+    bool scatters = kind == COLLECTIVE_REDUCE_SCATTER;
     size_t size = (size_t)comm->config.size;
     size_t n_send = scatters ? size * count : count;
     int rank = comm->config.rank;
@@ -194,10 +194,10 @@ static bool outstanding(struct comm *comm, hvd_collective_kind_t kind,
 
             for (int of = 0; of < (int)size; of++)
                 sum += value(of + k, at, 100);
-            if (kind != HVD_COLLECTIVE_ALLGATHER)
+            if (kind != COLLECTIVE_ALLGATHER)
                 EXPECT(load(dtype, recv[k], i) == sum);
         }
-        for (size_t i = 0; kind == HVD_COLLECTIVE_ALLGATHER && i < size * count;
+        for (size_t i = 0; kind == COLLECTIVE_ALLGATHER && i < size * count;
              i++)
             EXPECT(load(dtype, recv[k], i) ==
                    value((int)(i / count) + k, i % count, 100));
@@ -208,19 +208,19 @@ static bool outstanding(struct comm *comm, hvd_collective_kind_t kind,
 static bool allreduce_async_fused(struct comm *comm, int rank,
                                   hvd_dtype_t dtype, size_t count)
 {
-    return outstanding(comm, HVD_COLLECTIVE_ALLREDUCE, dtype, count);
+    return outstanding(comm, COLLECTIVE_ALLREDUCE, dtype, count);
 }
 
 static bool allgather_async_fused(struct comm *comm, int rank,
                                   hvd_dtype_t dtype, size_t count)
 {
-    return outstanding(comm, HVD_COLLECTIVE_ALLGATHER, dtype, count);
+    return outstanding(comm, COLLECTIVE_ALLGATHER, dtype, count);
 }
 
 static bool reducescatter_async_fused(struct comm *comm, int rank,
                                       hvd_dtype_t dtype, size_t count)
 {
-    return outstanding(comm, HVD_COLLECTIVE_REDUCE_SCATTER, dtype, count);
+    return outstanding(comm, COLLECTIVE_REDUCE_SCATTER, dtype, count);
 }
 
 /* average or not, in place or not */
@@ -233,7 +233,7 @@ static bool grouped(struct comm *comm, hvd_dtype_t dtype, size_t count,
     void *recvs[LIST];
     size_t all[LIST];
     struct comm_group group = {LIST, sends, recvs, all};
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, dtype, NULL,
+    struct collective_args args = args_of(COLLECTIVE_ALLREDUCE, dtype, NULL,
                                           NULL, 0);
     struct hvd_request *r;
 
@@ -284,7 +284,7 @@ static bool allgather(struct comm *comm, int rank, hvd_dtype_t dtype,
     uint8_t send[MAX * ELEM_MAX];
     size_t size = (size_t)comm->config.size;
     uint8_t *recv = malloc(size * sizeof(send));
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLGATHER, dtype, send,
+    struct collective_args args = args_of(COLLECTIVE_ALLGATHER, dtype, send,
                                           recv, count);
 
     for (size_t i = 0; i < count; i++)
@@ -302,7 +302,7 @@ struct received {
     size_t counts[OUT];
 };
 
-static void *receive(void *arg, const size_t *told, int size)
+static void *receive(const size_t *told, int size, void *arg)
 {
     struct received *r = arg;
 
@@ -316,8 +316,8 @@ static bool allgather_variable_size(struct comm *comm, int rank,
     static const size_t rows[] = {17, 32, 81, 12, 15, 23, 22};
     uint8_t send[81 * EDGE * ELEM_MAX], recv[4 * sizeof(send)];
     struct received received = {.buf = recv};
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLGATHERV, dtype,
-                                          send, NULL, rows[rank] * EDGE);
+    struct collective_args args = args_of(COLLECTIVE_ALLGATHERV, dtype, send,
+                                          NULL, rows[rank] * EDGE);
     size_t at = 0;
 
     args.place = receive;
@@ -337,7 +337,7 @@ static bool broadcast_inplace(struct comm *comm, int rank, hvd_dtype_t dtype,
                               size_t count)
 {
     uint8_t buf[MAX * ELEM_MAX];
-    struct collective_args args = args_of(HVD_COLLECTIVE_BROADCAST, dtype, NULL,
+    struct collective_args args = args_of(COLLECTIVE_BROADCAST, dtype, NULL,
                                           buf, count);
 
     for (args.root = 0; args.root < comm->config.size; args.root++) {
@@ -356,7 +356,7 @@ static bool alltoall_equal_split(struct comm *comm, int rank, hvd_dtype_t dtype,
 {
     size_t size = (size_t)comm->config.size, n = size * count;
     uint8_t *send = malloc(n * ELEM_MAX), *recv = malloc(n * ELEM_MAX);
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLTOALL, dtype, send,
+    struct collective_args args = args_of(COLLECTIVE_ALLTOALL, dtype, send,
                                           recv, count);
 
     for (size_t i = 0; i < n; i++)
@@ -376,7 +376,7 @@ static bool alltoall(struct comm *comm, int rank, hvd_dtype_t dtype,
     size_t n_send[OUT], sdispls[OUT], to = 0, at = 0;
     uint8_t send[OUT * OUT * EDGE * ELEM_MAX], recv[sizeof(send)];
     struct received received = {.buf = recv};
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLTOALLV, dtype, send,
+    struct collective_args args = args_of(COLLECTIVE_ALLTOALLV, dtype, send,
                                           NULL, 0);
 
     args.sendcounts = n_send;
@@ -405,7 +405,7 @@ static bool scatter(struct comm *comm, hvd_dtype_t dtype, size_t count,
     size_t size = (size_t)comm->config.size;
     uint8_t *send = malloc(size * count * ELEM_MAX), recv[MAX * ELEM_MAX];
     int rank = comm->config.rank;
-    struct collective_args args = args_of(HVD_COLLECTIVE_REDUCE_SCATTER, dtype,
+    struct collective_args args = args_of(COLLECTIVE_REDUCE_SCATTER, dtype,
                                           send, recv, count);
 
     args.op = op;

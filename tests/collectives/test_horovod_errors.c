@@ -7,21 +7,21 @@
 
 static const struct {
     const char *name;
-    hvd_collective_kind_t kind;
+    enum collective_kind kind;
     enum { COUNT, DTYPE, ROOT, OP } differs;
 } errors[] = {
-    {"allreduce_error", HVD_COLLECTIVE_ALLREDUCE, COUNT},
-    {"allreduce_type_error", HVD_COLLECTIVE_ALLREDUCE, DTYPE},
-    {"allgather_error", HVD_COLLECTIVE_ALLGATHER, COUNT},
-    {"allgather_type_error", HVD_COLLECTIVE_ALLGATHER, DTYPE},
-    {"broadcast_error", HVD_COLLECTIVE_BROADCAST, COUNT},
-    {"broadcast_type_error", HVD_COLLECTIVE_BROADCAST, DTYPE},
-    {"broadcast_rank_error", HVD_COLLECTIVE_BROADCAST, ROOT},
-    {"alltoall_rank_error", HVD_COLLECTIVE_ALLTOALL, COUNT},
-    {"alltoall_type_error", HVD_COLLECTIVE_ALLTOALL, DTYPE},
-    {"reducescatter_error", HVD_COLLECTIVE_REDUCE_SCATTER, COUNT},
-    {"reducescatter_type_error", HVD_COLLECTIVE_REDUCE_SCATTER, DTYPE},
-    {"(op)", HVD_COLLECTIVE_ALLREDUCE, OP},
+    {"allreduce_error", COLLECTIVE_ALLREDUCE, COUNT},
+    {"allreduce_type_error", COLLECTIVE_ALLREDUCE, DTYPE},
+    {"allgather_error", COLLECTIVE_ALLGATHER, COUNT},
+    {"allgather_type_error", COLLECTIVE_ALLGATHER, DTYPE},
+    {"broadcast_error", COLLECTIVE_BROADCAST, COUNT},
+    {"broadcast_type_error", COLLECTIVE_BROADCAST, DTYPE},
+    {"broadcast_rank_error", COLLECTIVE_BROADCAST, ROOT},
+    {"alltoall_rank_error", COLLECTIVE_ALLTOALL, COUNT},
+    {"alltoall_type_error", COLLECTIVE_ALLTOALL, DTYPE},
+    {"reducescatter_error", COLLECTIVE_REDUCE_SCATTER, COUNT},
+    {"reducescatter_type_error", COLLECTIVE_REDUCE_SCATTER, DTYPE},
+    {"(op)", COLLECTIVE_ALLREDUCE, OP},
 };
 
 static bool differ(struct group *g, int rank, void *arg)
@@ -56,10 +56,9 @@ END_TEST
 /* ..._duplicate_name_error: at once, and others are as they were. */
 static bool duplicate(struct group *g, int rank, void *arg)
 {
-    hvd_collective_kind_t kinds[] = {
-        HVD_COLLECTIVE_ALLREDUCE, HVD_COLLECTIVE_ALLGATHER,
-        HVD_COLLECTIVE_BROADCAST, HVD_COLLECTIVE_ALLTOALL,
-        HVD_COLLECTIVE_REDUCE_SCATTER};
+    enum collective_kind kinds[] = {COLLECTIVE_ALLREDUCE, COLLECTIVE_ALLGATHER,
+                                    COLLECTIVE_BROADCAST, COLLECTIVE_ALLTOALL,
+                                    COLLECTIVE_REDUCE_SCATTER};
     struct comm *comm = g->comms[rank];
 
     for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
@@ -74,8 +73,7 @@ static bool duplicate(struct group *g, int rank, void *arg)
             EXPECT(text_has("another call by this name is in flight"));
         }
         EXPECT(comm_run(comm, &(struct collective_args){
-                                  .struct_size = sizeof(args),
-                                  .kind = HVD_COLLECTIVE_BARRIER}) == HVD_OK);
+                                  .kind = COLLECTIVE_BARRIER}) == HVD_OK);
         if (rank > 0)
             EXPECT(by_name_post(comm, &args, NULL, &first) == HVD_OK);
         EXPECT(request_wait(first) == HVD_OK);
@@ -93,7 +91,7 @@ END_TEST
 static bool scatter_adasum(struct group *g, int rank, void *arg)
 {
     float x[4], y;
-    struct collective_args args = args_of(HVD_COLLECTIVE_REDUCE_SCATTER,
+    struct collective_args args = args_of(COLLECTIVE_REDUCE_SCATTER,
                                           HVD_FLOAT32, x, &y, 1);
     struct hvd_request *r;
 
@@ -113,13 +111,13 @@ END_TEST
 static bool compress(struct group *g, int rank, void *arg)
 {
     float x[EDGE];
-    struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE, HVD_FLOAT32,
-                                          x, x, EDGE);
+    struct collective_args args = args_of(COLLECTIVE_ALLREDUCE, HVD_FLOAT32, x,
+                                          x, EDGE);
     struct hvd_request *r;
 
     fill(x, EDGE, 1);
     args.op = HVD_AVERAGE;
-    args.flags = HVD_COLLECTIVE_FLOAT16;
+    args.wire_dtype = HVD_FLOAT16;
     EXPECT(call(g->comms[rank], &args) == HVD_OK);
     EXPECT(all_are(x, EDGE, 1));
     args.dtype = HVD_INT32;
@@ -146,13 +144,13 @@ static bool join_allreduce(struct group *g, int rank, void *arg)
         for (int again = 0; again < 2; again++) {
             float a[EDGE], b[EDGE * EDGE], share;
             struct hvd_request *ra, *rb;
-            struct collective_args args = args_of(HVD_COLLECTIVE_ALLREDUCE,
+            struct collective_args args = args_of(COLLECTIVE_ALLREDUCE,
                                                   HVD_FLOAT32, a, a, EDGE);
 
             fill(a, EDGE, 8);
             fill(b, EDGE * EDGE, 16);
             args.op = HVD_AVERAGE;
-            args.flags = HVD_COLLECTIVE_AVERAGE_OF_ALL;
+            args.of_all = true;
             args.name = again ? "a" : first % 2 ? "new a" : "other a";
             if (rank != first) {
                 EXPECT(by_name_post(comm, &args, NULL, &ra) == HVD_OK);
@@ -181,8 +179,8 @@ END_TEST
 /* test_horovod_join_allgather, _broadcast: an error, and the join completes. */
 static bool join_others(struct group *g, int rank, void *arg)
 {
-    hvd_collective_kind_t kind = *(int *)arg == 0 ? HVD_COLLECTIVE_ALLGATHER
-                                                  : HVD_COLLECTIVE_BROADCAST;
+    enum collective_kind kind = *(int *)arg == 0 ? COLLECTIVE_ALLGATHER
+                                                 : COLLECTIVE_BROADCAST;
     struct comm *comm = g->comms[rank];
     int last;
 
@@ -212,8 +210,7 @@ static bool barriers(struct group *g, int rank, void *arg)
     for (int step = 0; step < 20; step++) {
         float x[LIST][EDGE];
         struct hvd_request *requests[LIST], *barrier;
-        struct collective_args args = {.struct_size = sizeof(args),
-                                       .kind = HVD_COLLECTIVE_BARRIER,
+        struct collective_args args = {.kind = COLLECTIVE_BARRIER,
                                        .name = "barrier"};
         char name[16];
 

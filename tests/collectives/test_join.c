@@ -90,7 +90,7 @@ static bool run_step(struct group *g, int rank, int epoch, int step)
         struct collective_args args = sum_args(bufs[i], bufs[i], COUNT);
         char name[32];
 
-        args.dtype = (hvd_dtype_t)(i % DTYPE_COUNT);
+        args.dtype = (hvd_dtype_t)(DTYPE_FIRST + i % DTYPE_COUNT);
         args.op = (hvd_op_t)(i / DTYPE_COUNT);
         args.name = name;
         snprintf(name, sizeof(name), "%d", i);
@@ -103,10 +103,11 @@ static bool run_step(struct group *g, int rank, int epoch, int step)
         hvd_op_t op = (hvd_op_t)(i / DTYPE_COUNT);
 
         EXPECT(request_wait(requests[i]) == HVD_OK);
-        EXPECT_SAY(holds((hvd_dtype_t)(i % DTYPE_COUNT), bufs[i], COUNT,
-                         expected(g, op, epoch, step)),
+        EXPECT_SAY(holds((hvd_dtype_t)(DTYPE_FIRST + i % DTYPE_COUNT), bufs[i],
+                         COUNT, expected(g, op, epoch, step)),
                    "rank %d, epoch %d, step %d: %s of %s", rank, epoch, step,
-                   op_name(op), dtype_name((unsigned)i % DTYPE_COUNT));
+                   op_name(op),
+                   dtype_name(DTYPE_FIRST + (unsigned)i % DTYPE_COUNT));
     }
     return true;
 }
@@ -137,15 +138,14 @@ END_TEST
 
 /* Divided by all; scaled; as 16 bits; of nothing. */
 static const struct {
-    uint64_t flags;
+    bool of_all;
+    hvd_dtype_t wire_dtype;
     double scale;
     size_t count;
 } ways[] = {
-    {HVD_COLLECTIVE_AVERAGE_OF_ALL, 0, COUNT},
-    {0, 2, COUNT},
-    {HVD_COLLECTIVE_FLOAT16, 0, COUNT},
-    {HVD_COLLECTIVE_BFLOAT16 | HVD_COLLECTIVE_AVERAGE_OF_ALL, 0.5, COUNT},
-    {0, 0, 0},
+    {true, HVD_DTYPE_SAME, 0, COUNT}, {false, HVD_DTYPE_SAME, 2, COUNT},
+    {false, HVD_FLOAT16, 0, COUNT},   {true, HVD_BFLOAT16, 0.5, COUNT},
+    {false, HVD_DTYPE_SAME, 0, 0},
 };
 
 /* Powers of two: exact in 16 bits. */
@@ -163,10 +163,11 @@ static bool check_ways(struct group *g, int rank, int epoch, int step)
         snprintf(name, sizeof(name), "way %zu", i);
         args.name = name;
         args.op = HVD_AVERAGE;
-        args.flags = ways[i].flags;
-        args.prescale = ways[i].scale;
+        args.of_all = ways[i].of_all;
+        args.wire_dtype = ways[i].wire_dtype;
+        scale_args(&args, ways[i].scale, 0);
         fill(buf, COUNT, 4);
-        if (ways[i].flags & HVD_COLLECTIVE_AVERAGE_OF_ALL)
+        if (ways[i].of_all)
             wanted = wanted * n / size;
         EXPECT(by_name_post(g->comms[rank], &args, NULL, &r) == HVD_OK);
         EXPECT(request_wait(r) == HVD_OK);
@@ -192,8 +193,7 @@ static bool check_group(struct group *g, int rank, int epoch, int step)
     fill(b, 20000, (float)(2 * rank + 2));
     c[0] = (float)(-rank - 1);
     EXPECT(by_name_post(g->comms[rank], &args, &group, &r) == HVD_OK);
-    args = (struct collective_args){.struct_size = sizeof(args),
-                                    .kind = HVD_COLLECTIVE_BARRIER,
+    args = (struct collective_args){.kind = COLLECTIVE_BARRIER,
                                     .name = "barrier"};
     EXPECT(by_name_post(g->comms[rank], &args, NULL, &met) == HVD_OK);
     EXPECT(request_wait(met) == HVD_OK);
@@ -326,8 +326,7 @@ END_TEST
  * mean of one that a rank has posted and then joined is of its data as well. */
 static bool join_behind_all_kinds(struct group *g, int rank, void *arg)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = HVD_COLLECTIVE_BROADCAST,
+    struct collective_args args = {.kind = COLLECTIVE_BROADCAST,
                                    .count = 1,
                                    .dtype = HVD_FLOAT32,
                                    .name = "b"};
@@ -365,8 +364,7 @@ END_TEST
 
 static bool post_others(struct group *g, int rank, void *arg)
 {
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = HVD_COLLECTIVE_BROADCAST,
+    struct collective_args args = {.kind = COLLECTIVE_BROADCAST,
                                    .count = 1,
                                    .dtype = HVD_FLOAT32,
                                    .name = "b"};

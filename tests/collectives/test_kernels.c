@@ -79,10 +79,11 @@ static void for_all(hvd_op_t op, check_fn *check)
 
     for (unsigned k = 0; k < DTYPE_COUNT * (sizeof(counts) / sizeof(*counts));
          k++) {
-        o.shape = (struct reduce_shape){.dtype = (hvd_dtype_t)(k % DTYPE_COUNT),
-                                        .op = op,
-                                        .divisor = op == HVD_AVERAGE ? 3 : 0,
-                                        .nontemporal = k % 2 == 0};
+        o.shape = (struct reduce_shape){
+            .dtype = (hvd_dtype_t)(DTYPE_FIRST + k % DTYPE_COUNT),
+            .op = op,
+            .divisor = op == HVD_AVERAGE ? 3 : 0,
+            .nontemporal = k % 2 == 0};
         o.count = counts[k / DTYPE_COUNT];
         o.nbytes = o.count * hvd_dtype_size(o.shape.dtype);
         reduce_isa_use(REDUCE_SCALAR);

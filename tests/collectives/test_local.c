@@ -145,7 +145,7 @@ static bool storm_rank(struct group *g, int rank, void *arg)
 
     if (rank == g->size - 1)
         return aborter(g, s);
-    EXPECT(hvd_alloc(nbytes, &buf) == HVD_OK);
+    EXPECT((buf = hvd_alloc(nbytes)) != NULL);
     while (status == HVD_OK) {
         if (rank == 0)
             atomic_fetch_add(&s->calls, 1);
@@ -504,7 +504,7 @@ static bool push_or_not(struct group *g, int rank, void *arg)
     void *memory;
     int64_t *buf;
 
-    EXPECT(hvd_alloc(COUNT * sizeof(*buf), &memory) == HVD_OK);
+    EXPECT((memory = hvd_alloc(COUNT * sizeof(*buf))) != NULL);
     buf = memory;
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < COUNT; i++)

@@ -60,8 +60,7 @@ static bool scale_call(struct group *g, int rank, void *arg)
     size_t size = 0;
 
     args.dtype = s->dtype;
-    args.prescale = 0.5;
-    args.postscale = 4;
+    scale_args(&args, 0.5, 4);
     for (size_t i = 0; i < SCALED; i++) {
         double sum = 0;
 
@@ -149,7 +148,6 @@ static struct collective_args args_of(enum shape shape, int rank)
 {
     bool in_place = shape == ALLTOALL_IN_PLACE;
     struct collective_args args = {
-        .struct_size = sizeof(args),
         .kind = kinds[shape],
         .sendbuf = in_place ? recvs[rank] : sends[rank],
         .recvbuf = recvs[rank],
@@ -334,8 +332,7 @@ static bool calls_of_late_ranks(struct group *g, int rank, void *arg)
     size_t words = (size_t)LATE_RANKS * LATE_COUNT;
     int32_t *send = malloc(words * sizeof(*send));
     int32_t *recv = malloc(words * sizeof(*recv));
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = kind,
+    struct collective_args args = {.kind = kind,
                                    .sendbuf = send,
                                    .recvbuf = recv,
                                    .count = LATE_COUNT,

@@ -43,8 +43,7 @@ static bool ranks_are_places(struct group *g, int rank, void *arg)
     struct comm *set = halves(g, rank);
     int place = set->config.rank, all[2];
     float root = (float)rank, mean = (float)rank;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = COLLECTIVE_ALLGATHER,
+    struct collective_args args = {.kind = COLLECTIVE_ALLGATHER,
                                    .sendbuf = &rank,
                                    .recvbuf = all,
                                    .count = 1,
@@ -325,7 +324,7 @@ static bool differ_in_set(struct group *g, int rank, void *arg)
         EXPECT(comm_whole(world) == HVD_ERR_MISMATCH);
         EXPECT(process_set_destroy(set) == HVD_ERR_MISMATCH);
         EXPECT(comm_whole(world) == HVD_ERR_MISMATCH);
-        EXPECT(text_has("in the process set (2, 0): "));
+        EXPECT(text_has("in the communicator (2, 0): "));
     }
     EXPECT(barrier(world) == HVD_ERR_MISMATCH);
     return true;

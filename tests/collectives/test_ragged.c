@@ -53,7 +53,7 @@ static void prepare(struct ragged_call *c, int number, int rank, int size)
     }
 }
 
-static void *make_place(void *arg, const size_t *counts, int size)
+static void *make_place(const size_t *counts, int size, void *arg)
 {
     struct ragged_call *c = arg;
     size_t total = 0;
@@ -69,16 +69,15 @@ static void *make_place(void *arg, const size_t *counts, int size)
 
 static struct collective_args args_of(struct ragged_call *c)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct collective_args),
-        .kind = c->all ? COLLECTIVE_ALLTOALLV : COLLECTIVE_ALLGATHERV,
-        .sendbuf = c->send,
-        .count = c->sendcounts[0],
-        .sendcounts = c->sendcounts,
-        .sdispls = c->sdispls,
-        .dtype = HVD_FLOAT32,
-        .place = make_place,
-        .place_arg = c};
+    return (struct collective_args){.kind = c->all ? COLLECTIVE_ALLTOALLV
+                                                   : COLLECTIVE_ALLGATHERV,
+                                    .sendbuf = c->send,
+                                    .count = c->sendcounts[0],
+                                    .sendcounts = c->sendcounts,
+                                    .sdispls = c->sdispls,
+                                    .dtype = HVD_FLOAT32,
+                                    .place = make_place,
+                                    .place_arg = c};
 }
 
 static bool post(struct comm *comm, struct ragged_call *c, bool by_name)
@@ -219,7 +218,7 @@ END_TEST
 
 /* --- no place --- */
 
-static void *no_place(void *arg, const size_t *counts, int size)
+static void *no_place(const size_t *counts, int size, void *arg)
 {
     (void)arg;
     (void)counts;
@@ -227,7 +226,7 @@ static void *no_place(void *arg, const size_t *counts, int size)
     return NULL;
 }
 
-static void *place_on_sendbuf(void *arg, const size_t *counts, int size)
+static void *place_on_sendbuf(const size_t *counts, int size, void *arg)
 {
     struct ragged_call *c = arg;
 
@@ -237,7 +236,7 @@ static void *place_on_sendbuf(void *arg, const size_t *counts, int size)
 }
 
 static const struct {
-    hvd_place_fn *place;
+    hvd_place_fn place;
     hvd_status_t status;
     const char *words;
 } bad[] = {
@@ -321,8 +320,7 @@ static bool differ(struct group *g, int rank, bool by_name)
     args = args_of(&call);
     args.name = "call";
     if (rank == 1)
-        args = (struct collective_args){.struct_size = sizeof(args),
-                                        .kind = COLLECTIVE_ALLGATHERV,
+        args = (struct collective_args){.kind = COLLECTIVE_ALLGATHERV,
                                         .sendbuf = send,
                                         .recvbuf = recv,
                                         .count = 4,

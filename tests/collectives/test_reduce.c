@@ -102,7 +102,7 @@ static double reference(hvd_op_t op, double a, double b)
 /* Small whole numbers: exact in every type, and so is what comes of them. */
 START_TEST(combine_every_dtype_and_op_as_reference)
 {
-    hvd_dtype_t dtype = (hvd_dtype_t)(_i / OP_COUNT);
+    hvd_dtype_t dtype = (hvd_dtype_t)(DTYPE_FIRST + _i / OP_COUNT);
     hvd_op_t op = (hvd_op_t)(_i % OP_COUNT);
     struct random_state random = {.s = (uint64_t)_i + 1};
     double a[N], b[N];
@@ -208,7 +208,7 @@ enum { COUNT_MAX = 1300, SOURCES_MAX = 5, GUARD = 64 };
 
 static const struct {
     uint64_t sign, exponent, one;
-} layouts[DTYPE_COUNT] = {
+} layouts[DTYPE_END] = {
     [HVD_INT8] = {0x80, 0, 0},
     [HVD_UINT8] = {0x80, 0, 0},
     [HVD_INT32] = {0x80000000u, 0, 0},
@@ -360,7 +360,7 @@ static void many_check_counts(struct many *many)
 START_TEST(many_every_isa_equals_scalar)
 {
     static const int divisors[] = {0, 0, 1, 2, 3, 7, 64, 128, 256, 1000003};
-    hvd_dtype_t dtype = (hvd_dtype_t)(_i / OP_COUNT);
+    hvd_dtype_t dtype = (hvd_dtype_t)(DTYPE_FIRST + _i / OP_COUNT);
     hvd_op_t op = (hvd_op_t)(_i % OP_COUNT);
     struct random_state random = {.s = (uint64_t)_i + 77};
     enum reduce_isa best = reduce_isa_in_use();

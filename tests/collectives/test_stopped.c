@@ -109,7 +109,7 @@ static void *take(struct actor *a, size_t nbytes)
     if (!a->way->from_arena || (a->way->last_ordinary && a->rank == RANKS - 1))
         ptr = calloc(1, nbytes);
     else
-        MUST(hvd_alloc(nbytes, &ptr) == HVD_OK);
+        MUST((ptr = hvd_alloc(nbytes)) != NULL);
     MUST(ptr != NULL);
     return ptr;
 }

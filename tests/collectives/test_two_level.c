@@ -124,7 +124,7 @@ static void memory_create(struct memory *m, int size)
     for (int i = 0; i < 2; i++) {
         void *ptr = NULL;
 
-        if (hvd_alloc(LARGE_NBYTES, &ptr) != HVD_OK)
+        if ((ptr = hvd_alloc(LARGE_NBYTES)) == NULL)
             abort();
         m->arena[i] = ptr;
         m->ordinary[i] = allocate();
@@ -236,7 +236,7 @@ static struct scene scene_of(uint64_t seed, int size)
 
     if (mix(seed, 1) % 3 == 0)
         s.kind = COLLECTIVE_BROADCAST;
-    s.dtype = (hvd_dtype_t)(mix(seed, 2) % DTYPE_COUNT);
+    s.dtype = (hvd_dtype_t)(DTYPE_FIRST + mix(seed, 2) % DTYPE_COUNT);
     s.op = (hvd_op_t)(mix(seed, 3) % OP_COUNT);
     s.root = (int)(mix(seed, 4) % (uint64_t)size);
     s.exact = mix(seed, 5) % 2 == 0;

@@ -81,7 +81,7 @@ static bool memory_create(struct memory *m)
 {
     for (int i = 0; i < 2; i++) {
         m->ordinary[i] = calloc(1, ROOM);
-        if (m->ordinary[i] == NULL || hvd_alloc(ROOM, &m->arena[i]) != HVD_OK)
+        if (m->ordinary[i] == NULL || (m->arena[i] = hvd_alloc(ROOM)) == NULL)
             return false;
     }
     return true;
@@ -103,7 +103,6 @@ static struct collective_args args_of(const struct way *w,
     bool operand = w->in_arena == OPERAND || w->in_arena == BOTH;
     bool result = w->in_arena == RESULT || w->in_arena >= BOTH;
     struct collective_args args = {
-        .struct_size = sizeof(args),
         .kind = w->kind,
         .sendbuf = operand ? m->arena[0] : m->ordinary[0],
         .recvbuf = result ? m->arena[1] : m->ordinary[1],

@@ -28,7 +28,7 @@ static inline uint64_t values_mix(uint64_t a, uint64_t b)
 /* All integers up to this are values of the type. */
 static inline int64_t values_max(hvd_dtype_t dtype)
 {
-    static const int64_t max[DTYPE_COUNT] = {
+    static const int64_t max[DTYPE_END] = {
         [HVD_INT8] = INT8_MAX,   [HVD_UINT8] = UINT8_MAX,
         [HVD_INT32] = INT32_MAX, [HVD_INT64] = (int64_t)1 << 60,
         [HVD_FLOAT16] = 1 << 11, [HVD_BFLOAT16] = 1 << 8,

@@ -73,7 +73,7 @@ static enum script_result run(struct command *s)
     return result;
 }
 
-static void keep(const char *line, void *text)
+static void keep(enum log_level level, const char *line, void *text)
 {
     strcat(text, line);
     strcat(text, "\n");

@@ -409,7 +409,7 @@ START_TEST(m11_static_worker_in_an_elastic_job_is_refused)
     at(f, 10, hosts("a:3"));
     at(f, 20, ready_static("w3"));
     expect(f, "spawn: w3@a:2\nshutdown failed: w3\n"
-              "close a:2 for good: worker 3 (a:2) is static (hvd_join_world), "
+              "close a:2 for good: worker 3 (a:2) is static (hvd_world_start), "
               "the job is elastic\n");
     fixture_free(f);
 }

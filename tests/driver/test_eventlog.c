@@ -18,7 +18,7 @@
 static char path[64];
 static char logged[4096];
 
-static void catch_log(const char *line, void *arg)
+static void catch_log(enum log_level level, const char *line, void *arg)
 {
     size_t n = strlen(logged);
 

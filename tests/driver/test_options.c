@@ -1,5 +1,7 @@
 /* tests/driver/test_options.c - the command line, as a table: what is typed and
  * what comes of it: the values, or the exit status and the one line. */
+#include <hvd/version.h>
+
 #include "driver/options_typed.h"
 
 /* The counts, hosts and program in one line. */

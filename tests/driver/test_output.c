@@ -21,7 +21,7 @@ static struct output_config config;
 static struct output o;
 static char dir[64], logged[1024];
 
-static void catch_log(const char *line, void *arg)
+static void catch_log(enum log_level level, const char *line, void *arg)
 {
     size_t n = strlen(logged);
 

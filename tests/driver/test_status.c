@@ -23,7 +23,7 @@ static void hide(void *arg)
     status_hide(arg);
 }
 
-static void say(const char *line, void *arg)
+static void say(enum log_level level, const char *line, void *arg)
 {
     output_say(arg, line);
 }

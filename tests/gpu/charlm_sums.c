@@ -29,7 +29,7 @@ static hvd_status_t print_sums(void)
         chars[i] = (uint8_t)(i * i / 7 % N_CHARS);
     for (unsigned i = 0; i < N_SAMPLES; i++)
         places[i] = i * 37 % (N_TEXT - CONTEXT);
-    HVD_TRY(hvd_init());
+    HVD_TRY(hvd_init(NULL));
     HVD_TRY(place_open());
     model = model_create(&text, N_HIDDEN, N_SAMPLES);
     n = model->layout.n_params + 2;

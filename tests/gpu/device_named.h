@@ -53,13 +53,12 @@ static void put(int i, int step, size_t count)
 
 /* --- calls, and what comes of them --- */
 
-static hvd_collective_kind_t kind_of_call(int i)
+static enum collective_kind kind_of_call(int i)
 {
-    static const hvd_collective_kind_t kinds[] = {
-        HVD_COLLECTIVE_ALLREDUCE,      HVD_COLLECTIVE_ALLREDUCE,
-        HVD_COLLECTIVE_ALLREDUCE,      HVD_COLLECTIVE_BROADCAST,
-        HVD_COLLECTIVE_REDUCE_SCATTER, HVD_COLLECTIVE_ALLGATHER,
-        HVD_COLLECTIVE_ALLTOALL,       HVD_COLLECTIVE_ALLREDUCE};
+    static const enum collective_kind kinds[] = {
+        COLLECTIVE_ALLREDUCE, COLLECTIVE_ALLREDUCE,      COLLECTIVE_ALLREDUCE,
+        COLLECTIVE_BROADCAST, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALLGATHER,
+        COLLECTIVE_ALLTOALL,  COLLECTIVE_ALLREDUCE};
 
     return kinds[i % 8];
 }
@@ -71,16 +70,14 @@ static hvd_op_t op_of_call(int i)
 
 static struct collective_args args_of(int i, const char *name)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct hvd_collective_args),
-        .kind = kind_of_call(i),
-        .sendbuf = there[i],
-        .recvbuf = there[i],
-        .count = count_of(i),
-        .dtype = HVD_FLOAT32,
-        .op = op_of_call(i),
-        .memory = HVD_MEMORY_DEVICE,
-        .name = name};
+    return (struct collective_args){.kind = kind_of_call(i),
+                                    .sendbuf = there[i],
+                                    .recvbuf = there[i],
+                                    .count = count_of(i),
+                                    .dtype = HVD_FLOAT32,
+                                    .op = op_of_call(i),
+                                    .memory = HVD_MEMORY_DEVICE,
+                                    .name = name};
 }
 
 /* In and out of place: results of blocks lie behind what is sent. */
@@ -88,29 +85,29 @@ static struct collective_args place_args(int i, const char *name)
 {
     struct collective_args args = args_of(i, name);
 
-    if (args.kind == HVD_COLLECTIVE_ALLGATHER)
+    if (args.kind == COLLECTIVE_ALLGATHER)
         args.sendbuf = there[i] + (size_t)me * args.count;
-    else if (args.kind == HVD_COLLECTIVE_REDUCE_SCATTER)
+    else if (args.kind == COLLECTIVE_REDUCE_SCATTER)
         args.recvbuf = there[i] + (size_t)me * args.count;
-    else if (args.kind == HVD_COLLECTIVE_ALLTOALL)
+    else if (args.kind == COLLECTIVE_ALLTOALL)
         args.count = count_of(i) % 90 + 1;
-    if (args.kind == HVD_COLLECTIVE_ALLTOALL)
+    if (args.kind == COLLECTIVE_ALLTOALL)
         args.recvbuf = there[i] + (size_t)size * args.count;
     return args;
 }
 
 static size_t sent_of(const struct collective_args *args)
 {
-    bool blocks = args->kind == HVD_COLLECTIVE_REDUCE_SCATTER ||
-                  args->kind == HVD_COLLECTIVE_ALLTOALL;
+    bool blocks = args->kind == COLLECTIVE_REDUCE_SCATTER ||
+                  args->kind == COLLECTIVE_ALLTOALL;
 
     return blocks ? (size_t)size * args->count : args->count;
 }
 
 static void fill(int i, int step, const struct collective_args *args)
 {
-    const void *at = args->kind == HVD_COLLECTIVE_BROADCAST ? args->recvbuf
-                                                            : args->sendbuf;
+    const void *at = args->kind == COLLECTIVE_BROADCAST ? args->recvbuf
+                                                        : args->sendbuf;
     size_t n = sent_of(args);
 
     for (size_t k = 0; k < n; k++)
@@ -131,16 +128,16 @@ static float expected(int i, int step, const struct collective_args *args,
                       size_t k)
 {
     switch (args->kind) {
-    case HVD_COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_ALLREDUCE:
         if (args->op == HVD_MAX)
             return value(size - 1, i, step, k);
         return args->op == HVD_AVERAGE ? sum_of(i, step, k) / (float)size
                                        : sum_of(i, step, k);
-    case HVD_COLLECTIVE_BROADCAST:
+    case COLLECTIVE_BROADCAST:
         return value(0, i, step, k);
-    case HVD_COLLECTIVE_REDUCE_SCATTER:
+    case COLLECTIVE_REDUCE_SCATTER:
         return sum_of(i, step, (size_t)me * args->count + k);
-    case HVD_COLLECTIVE_ALLGATHER:
+    case COLLECTIVE_ALLGATHER:
         return value((int)(k / args->count), i, step, k % args->count);
     default:
         return value((int)(k / args->count), i, step,
@@ -157,8 +154,8 @@ static bool is_near(float a, float b)
 
 static void look(int i, int step, const struct collective_args *args)
 {
-    bool blocks = args->kind == HVD_COLLECTIVE_ALLGATHER ||
-                  args->kind == HVD_COLLECTIVE_ALLTOALL;
+    bool blocks = args->kind == COLLECTIVE_ALLGATHER ||
+                  args->kind == COLLECTIVE_ALLTOALL;
     size_t n = blocks ? (size_t)size * args->count : args->count;
 
     copy(here, args->recvbuf, n * sizeof(float));
@@ -233,6 +230,7 @@ static inline void post_group(int first, int n, int step, hvd_op_t op,
         put(first + i, step, counts[i]);
     }
     args.op = op;
+    args.scaled = true;
     args.prescale = 2;
     args.postscale = 3;
     MUST(by_name_post(comm, &args, &group, r) == HVD_OK);

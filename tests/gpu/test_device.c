@@ -135,11 +135,13 @@ static void allreduce(struct communicator *c, hvd_op_t op, float expected)
     float values[COUNT];
     void *ptr = allocate(sizeof(values));
     struct device_tensor tensor = {ptr, ptr, COUNT};
-    struct device_call call = {.kind = HVD_COLLECTIVE_ALLREDUCE,
+    struct device_call call = {.kind = COLLECTIVE_ALLREDUCE,
                                .dtype = HVD_FLOAT32,
                                .op = op,
                                .tensors = &tensor,
-                               .n = 1};
+                               .n = 1,
+                               .prescale = 1,
+                               .postscale = 1};
 
     for (int i = 0; i < COUNT; i++)
         values[i] = (float)(me + 1);
@@ -169,7 +171,7 @@ static int rank_reduces_a_group(void)
     static const size_t counts[] = {10, 300000, 0, 7, 1};
     enum { N = 5 };
     struct device_tensor tensors[N];
-    struct device_call call = {.kind = HVD_COLLECTIVE_ALLREDUCE,
+    struct device_call call = {.kind = COLLECTIVE_ALLREDUCE,
                                .dtype = HVD_FLOAT32,
                                .op = HVD_SUM,
                                .tensors = tensors,
@@ -204,10 +206,12 @@ static int rank_reduces_a_group(void)
 static int rank_loses_a_peer(void)
 {
     struct device_tensor tensor;
-    struct device_call call = {.kind = HVD_COLLECTIVE_ALLREDUCE,
+    struct device_call call = {.kind = COLLECTIVE_ALLREDUCE,
                                .dtype = HVD_FLOAT32,
                                .tensors = &tensor,
-                               .n = 1};
+                               .n = 1,
+                               .prescale = 1,
+                               .postscale = 1};
     struct communicator *c;
     struct verdict verdict;
 
@@ -356,10 +360,12 @@ static int rank_looks(void)
 static int rank_breaks(void)
 {
     struct device_tensor tensor;
-    struct device_call call = {.kind = HVD_COLLECTIVE_ALLREDUCE,
+    struct device_call call = {.kind = COLLECTIVE_ALLREDUCE,
                                .dtype = HVD_FLOAT32,
                                .tensors = &tensor,
-                               .n = 1};
+                               .n = 1,
+                               .prescale = 1,
+                               .postscale = 1};
     struct communicator *c;
 
     open_device();

@@ -86,7 +86,7 @@ static int rank_mixes(void)
         struct collective_args args = place_args(6, NULL);
         struct collective_args twin = place_args(14, name_of(14));
 
-        MUST(args.kind == HVD_COLLECTIVE_ALLTOALL && twin.kind == args.kind);
+        MUST(args.kind == COLLECTIVE_ALLTOALL && twin.kind == args.kind);
         fill(6, step, &args);
         fill(14, step, &twin);
         if ((me + step) % 2 == 0) {
@@ -188,7 +188,7 @@ static void post_ordered(int n, int step, CUstream stream,
         put(i, step, args.count);
         args.sendbuf = args.recvbuf = there[i];
         args.stream = stream;
-        args.flags = i % 7 == 6 ? 0 : HVD_COLLECTIVE_ORDERED;
+        args.ordered = i % 7 != 6;
         MUST(by_name_post(comm, &args, NULL, &requests[i]) == HVD_OK);
     }
 }
@@ -302,13 +302,15 @@ static int rank_stages_always(void)
         args.op = HVD_ADASUM;
         run_both(args, i == 1);
         args.op = HVD_AVERAGE;
-        args.flags = HVD_COLLECTIVE_BFLOAT16;
+        args.wire_dtype = HVD_BFLOAT16;
+        args.scaled = true;
         args.prescale = 2;
+        args.postscale = 1;
         run_both(args, i == 1);
-        args.flags = HVD_COLLECTIVE_FLOAT16;
+        args.wire_dtype = HVD_FLOAT16;
         run_both(args, i == 1);
-        args.flags = 0;
-        args.prescale = 0;
+        args.wire_dtype = HVD_DTYPE_SAME;
+        args.scaled = false;
     }
     end();
     return 0;

@@ -1,4 +1,4 @@
-/* tests/gpu/test_device_sets.c - buffers of devices in process sets, and while
+/* tests/gpu/test_device_sets.c - buffers of devices in communicators, and while
  * ranks have joined, by comms of real processes with a driver and a NCCL of
  * host memory (fake/fake.h), by NCCL and staged. */
 #include "collectives/process_set.h"
@@ -27,7 +27,7 @@ static int rank_joins(bool met)
         args = args_of(0, name_of(21));
         args.sendbuf = args.recvbuf = there[21];
         args.count = 100;
-        args.flags = HVD_COLLECTIVE_FLOAT16;
+        args.wire_dtype = HVD_FLOAT16;
         args.op = HVD_AVERAGE;
         put(21, step, args.count);
         MUST(by_name_post(comm, &args, NULL, &r[2]) == HVD_OK);
@@ -62,7 +62,7 @@ static int rank_joins_later(void)
     return rank_joins(true);
 }
 
-/* --- process sets --- */
+/* --- communicators --- */
 
 static void add_up(struct comm *set, const int *ranks, int n, int i)
 {
@@ -93,7 +93,7 @@ static void queue_on_one_stream(struct comm *set, int i)
     struct hvd_request *first, *second;
 
     args.sendbuf = args.recvbuf = there[i];
-    args.flags = HVD_COLLECTIVE_ORDERED;
+    args.ordered = true;
     args.op = HVD_MAX;
     for (int k = 0; k < 20; k++) {
         MUST(comm_post(comm, &args, &first) == HVD_OK);

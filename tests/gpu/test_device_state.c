@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "device/driver_api.h"
+#include "made.h"
 #include "state/internal.h"
 #include "support.h"
 #include "tape.h"
@@ -152,7 +153,7 @@ static struct worker *worker_create(void)
 {
     static struct worker w;
 
-    w.state = hvd_state_create();
+    w.state = made_state();
     w.weights = allocate(NBYTES);
     w.moments = allocate(NBYTES);
     cu(cuda->cuStreamCreateWithPriority(&w.stream, CU_STREAM_NON_BLOCKING, 0));
@@ -296,7 +297,7 @@ START_TEST(entries_grow_and_go)
     train(w, 1);
     ok(state_save(w->state, 1, 1));
     larger = allocate(5 * NBYTES);
-    ok(hvd_state_set(w->state, "weights", larger, 5 * NBYTES));
+    ok(hvd_state_rebind(w->state, "weights", larger, 5 * NBYTES));
     ok(state_restore(w->state));
     set((char *)larger + 4 * NBYTES, 8, NULL);
     ok(state_save(w->state, 1, 1));
@@ -323,7 +324,7 @@ START_TEST(large_entry_is_whole)
     char *large;
 
     begin(knobs[_i]);
-    state = hvd_state_create();
+    state = made_state();
     large = allocate(LARGE);
     ok(hvd_state_add_device(state, "large", large, LARGE, NULL));
     for (size_t at = 0; at + NBYTES <= LARGE; at += 30 << 20)
@@ -350,7 +351,7 @@ static const struct state_id next_id = {4, 17};
 START_TEST(peers_have_it_here_or_there)
 {
     static int weights[COUNT], moments[COUNT], step, wanted[COUNT];
-    hvd_state_t *host = hvd_state_create();
+    hvd_state_t *host = made_state();
     struct worker *w;
     uint64_t nbytes;
 
@@ -410,7 +411,7 @@ static void capture(CUstream stream, bool begin)
 START_TEST(other_memory_is_refused)
 {
     static int here[COUNT];
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     void *there;
 
     begin("devices=2");
@@ -422,7 +423,7 @@ START_TEST(other_memory_is_refused)
                      HVD_ERR_INVALID);
     ok(hvd_state_add_device(state, "empty", here, 0, NULL));
     ok(hvd_state_add_device(state, "there", there, NBYTES, NULL));
-    ck_assert_int_eq(hvd_state_set(state, "there", here, NBYTES),
+    ck_assert_int_eq(hvd_state_rebind(state, "there", here, NBYTES),
                      HVD_ERR_INVALID);
     ok(state_save(state, 1, 1));
     ok(state_restore(state));
@@ -453,7 +454,7 @@ END_TEST
 
 START_TEST(stream_of_each_thread_is_refused)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     void *there;
 
     begin("late_us=0");

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "device_rank.h"
+#include "made.h"
 #include "state/device_entries.h"
 #include "state/internal.h"
 
@@ -77,7 +78,7 @@ static int own_seed(void)
 
 static void create(size_t n_moments)
 {
-    s.state = hvd_state_create();
+    s.state = made_state();
     s.weights = allocate(WEIGHTS);
     s.moments = allocate(MOMENTS);
     MUST(hvd_state_add(s.state, "head", s.head, sizeof(s.head)) == HVD_OK);

@@ -55,31 +55,31 @@ static void compare(const struct buffers *b)
 }
 
 static const struct {
-    hvd_collective_kind_t kind;
+    enum collective_kind kind;
     hvd_op_t op;
     int root;
     bool in_place;
 } calls[] = {
-    {HVD_COLLECTIVE_ALLREDUCE, HVD_SUM, 0, false},
-    {HVD_COLLECTIVE_ALLREDUCE, HVD_SUM, 0, true},
-    {HVD_COLLECTIVE_ALLREDUCE, HVD_MAX, 0, true},
-    {HVD_COLLECTIVE_BROADCAST, HVD_SUM, 1, true},
-    {HVD_COLLECTIVE_ALLGATHER, HVD_SUM, 0, false},
-    {HVD_COLLECTIVE_ALLGATHER, HVD_SUM, 0, true},
-    {HVD_COLLECTIVE_REDUCE_SCATTER, HVD_SUM, 0, false},
-    {HVD_COLLECTIVE_REDUCE_SCATTER, HVD_MIN, 0, false},
-    {HVD_COLLECTIVE_ALLTOALL, HVD_SUM, 0, false},
-    {HVD_COLLECTIVE_ALLGATHERV, HVD_SUM, 0, false},
-    {HVD_COLLECTIVE_ALLTOALLV, HVD_SUM, 0, false},
+    {COLLECTIVE_ALLREDUCE, HVD_SUM, 0, false},
+    {COLLECTIVE_ALLREDUCE, HVD_SUM, 0, true},
+    {COLLECTIVE_ALLREDUCE, HVD_MAX, 0, true},
+    {COLLECTIVE_BROADCAST, HVD_SUM, 1, true},
+    {COLLECTIVE_ALLGATHER, HVD_SUM, 0, false},
+    {COLLECTIVE_ALLGATHER, HVD_SUM, 0, true},
+    {COLLECTIVE_REDUCE_SCATTER, HVD_SUM, 0, false},
+    {COLLECTIVE_REDUCE_SCATTER, HVD_MIN, 0, false},
+    {COLLECTIVE_ALLTOALL, HVD_SUM, 0, false},
+    {COLLECTIVE_ALLGATHERV, HVD_SUM, 0, false},
+    {COLLECTIVE_ALLTOALLV, HVD_SUM, 0, false},
 };
 
 static size_t sendcounts[RANKS], recvcounts[RANKS], displs[RANKS];
 
 /* Rank i has i + 2 for each (allgatherv), or i sends k (i + 1) (k + 2). */
-static void fill_counts(hvd_collective_kind_t kind)
+static void fill_counts(enum collective_kind kind)
 {
     for (int i = 0; i < size; i++) {
-        bool gather = kind == HVD_COLLECTIVE_ALLGATHERV;
+        bool gather = kind == COLLECTIVE_ALLGATHERV;
 
         sendcounts[i] = (size_t)((me + 1) * (i + 2));
         recvcounts[i] = (size_t)(gather ? i + 2 : (i + 1) * (me + 2));
@@ -89,9 +89,8 @@ static void fill_counts(hvd_collective_kind_t kind)
 
 static struct collective_args args_of(size_t i, float *send, float *recv)
 {
-    hvd_collective_kind_t kind = calls[i].kind;
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = kind,
+    enum collective_kind kind = calls[i].kind;
+    struct collective_args args = {.kind = kind,
                                    .sendbuf = calls[i].in_place ? recv : send,
                                    .recvbuf = recv,
                                    .count = COUNT,
@@ -99,9 +98,9 @@ static struct collective_args args_of(size_t i, float *send, float *recv)
                                    .op = calls[i].op,
                                    .root = calls[i].root % size};
 
-    if (kind == HVD_COLLECTIVE_ALLGATHER && calls[i].in_place)
+    if (kind == COLLECTIVE_ALLGATHER && calls[i].in_place)
         args.sendbuf = recv + me * COUNT;
-    if (kind == HVD_COLLECTIVE_ALLGATHERV)
+    if (kind == COLLECTIVE_ALLGATHERV)
         args.count = (size_t)me + 2;
     fill_counts(kind);
     args.sendcounts = sendcounts;
@@ -157,10 +156,8 @@ static int rank_posts(void)
     void *recvs[3];
     size_t counts[] = {10, 0, 2000};
     struct comm_group group = {3, sends, recvs, counts};
-    struct collective_args args = {.struct_size = sizeof(args),
-                                   .kind = HVD_COLLECTIVE_ALLREDUCE,
-                                   .dtype = HVD_FLOAT32,
-                                   .op = HVD_AVERAGE};
+    struct collective_args args = {
+        .kind = COLLECTIVE_ALLREDUCE, .dtype = HVD_FLOAT32, .op = HVD_AVERAGE};
     struct hvd_request *requests[4];
 
     join();
@@ -171,18 +168,20 @@ static int rank_posts(void)
     MUST(comm_post_group(comm, &args, &group, &requests[0]) == HVD_OK);
     args.sendbuf = args.recvbuf = b.recv + 12000;
     args.count = COUNT;
+    args.scaled = true;
     args.prescale = 2;
     args.postscale = 4;
     MUST(comm_post(comm, &args, &requests[1]) == HVD_OK);
     args.memory = HVD_MEMORY_HOST;
     args.sendbuf = args.recvbuf = NULL;
     args.count = 0;
-    args.prescale = args.postscale = 0;
+    args.scaled = false;
     for (int i = 0; i < 3; i++)
         sends[i] = recvs[i] = b.here_recv + 3000 * i;
     MUST(comm_post_group(comm, &args, &group, &requests[2]) == HVD_OK);
     args.sendbuf = args.recvbuf = b.here_recv + 12000;
     args.count = COUNT;
+    args.scaled = true;
     args.prescale = 2;
     args.postscale = 4;
     MUST(comm_post(comm, &args, &requests[3]) == HVD_OK);
@@ -196,14 +195,12 @@ static int rank_posts(void)
 
 static struct collective_args allreduce_of(float *buffer)
 {
-    return (struct collective_args){
-        .struct_size = sizeof(struct hvd_collective_args),
-        .kind = HVD_COLLECTIVE_ALLREDUCE,
-        .sendbuf = buffer,
-        .recvbuf = buffer,
-        .count = COUNT,
-        .dtype = HVD_FLOAT32,
-        .memory = HVD_MEMORY_DEVICE};
+    return (struct collective_args){.kind = COLLECTIVE_ALLREDUCE,
+                                    .sendbuf = buffer,
+                                    .recvbuf = buffer,
+                                    .count = COUNT,
+                                    .dtype = HVD_FLOAT32,
+                                    .memory = HVD_MEMORY_DEVICE};
 }
 
 static struct collective_args ordered_of(float *buffer, hvd_op_t op,
@@ -213,7 +210,7 @@ static struct collective_args ordered_of(float *buffer, hvd_op_t op,
 
     args.op = op;
     args.stream = stream;
-    args.flags = HVD_COLLECTIVE_ORDERED;
+    args.ordered = true;
     return args;
 }
 
@@ -255,7 +252,7 @@ static void add_up(struct collective_args *args, CUstream next, bool block)
     args->stream = next;
     MUST(comm_post_group(comm, args, &group, &request) == HVD_OK);
     MUST(request_wait(request) == HVD_OK);
-    args->flags = 0;
+    args->ordered = false;
     if (block)
         MUST(comm_run(comm, args) == HVD_OK);
 }
@@ -387,7 +384,7 @@ static int rank_differs(void)
     args = allreduce_of(b.recv);
     MUST(comm_run(comm, &args) == HVD_OK);
     if (me == 1) {
-        args.kind = HVD_COLLECTIVE_BARRIER;
+        args.kind = COLLECTIVE_BARRIER;
         args.memory = HVD_MEMORY_HOST;
     }
     MUST(comm_run(comm, &args) == HVD_ERR_MISMATCH);

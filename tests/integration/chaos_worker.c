@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,7 +43,8 @@ static struct options {
     long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
-    bool count_fds, no_shutdown, posted, heedless, quits, device, large;
+    bool count_fds, no_shutdown, posted, by_turns, heedless, quits, device,
+        large;
 } options = {.steps = 100,
              .more_steps = NEVER,
              .step_us = 1000,
@@ -67,6 +69,8 @@ static const char usage[] =
     "  [--more-steps N]       trains until the world has changed, and N more\n"
     "  [--commit-every K]     boundaries without a commit in between\n"
     "  [--broadcast-only]     broadcasts instead of allreduces\n"
+    "  [--by-turns]           every second step calls from a thread of its "
+    "own\n"
     "  [--posted]             posts collectives, waits for them later or "
     "never\n"
     "  [--device]             allreduces on a device, which keeps the step\n"
@@ -75,7 +79,7 @@ static const char usage[] =
     "  [--local-between]      more boundaries with no collective between them\n"
     "  [--start-sleep-ms T]   before hvd_elastic_run\n"
     "  [--finish-sleep-ms T]  between the last commit and returning HVD_OK\n"
-    "  [--static]             joins by hvd_join_world\n"
+    "  [--static]             joins by hvd_world_start\n"
     "  [--drain-on-term]      SIGTERM asks for a drain\n"
     "  [--fail-at N] [--mismatch-at N]   rank 0 fails, rank 0 differs\n"
     "  [--diverge-at N]       rank 1 alone changes its state\n"
@@ -149,13 +153,35 @@ static hvd_status_t check_broadcast(void)
     return HVD_OK;
 }
 
-static hvd_status_t exchange(void)
+static hvd_status_t exchange_here(void)
 {
     if (options.no_collective)
         return HVD_OK;
     if (options.posted)
         return posted_exchange(model.step);
     return options.broadcast_only ? check_broadcast() : check_allreduce();
+}
+
+static void *exchange_there(void *arg)
+{
+    hvd_status_t *status = arg;
+
+    *status = exchange_here();
+    return NULL;
+}
+
+/* By turns: one thread at a time issues calls, another one in each step. */
+static hvd_status_t exchange(void)
+{
+    pthread_t thread;
+    hvd_status_t status;
+
+    if (!options.by_turns || model.step % 2 == 0)
+        return exchange_here();
+    if (pthread_create(&thread, NULL, exchange_there, &status) != 0)
+        return HVD_ERR_SYSTEM;
+    pthread_join(thread, NULL);
+    return status;
 }
 
 /* What one step does to the state, on every rank alike. */
@@ -282,7 +308,7 @@ static uint64_t digest(void)
 
 static void on_term(int signo)
 {
-    hvd_request_drain();
+    hvd_drain();
 }
 
 static const struct word words[] = {
@@ -301,6 +327,7 @@ static const struct word words[] = {
     {"broadcast-only", .flag = &options.broadcast_only},
     {"local-between", .flag = &options.local_between},
     {"posted", .flag = &options.posted},
+    {"by-turns", .flag = &options.by_turns},
     {"device", .flag = &options.device},
     {"large", .flag = &options.large},
     {"no-collective", .flag = &options.no_collective},
@@ -341,11 +368,10 @@ static hvd_status_t add_entries(hvd_state_t *state)
 
 static hvd_status_t run_elastic(void)
 {
-    hvd_state_t *state = hvd_state_create();
-    hvd_status_t status = HVD_ERR_NOMEM;
+    hvd_state_t *state;
+    hvd_status_t status;
 
-    if (!state)
-        return status;
+    HVD_TRY(hvd_state_create(&state));
     HVD_TRY_GOTO(add_entries(state), destroy);
     if (options.start_sleep_ms > 0)
         sleep_us(options.start_sleep_ms * 1000);
@@ -358,7 +384,7 @@ destroy:
 
 static hvd_status_t run_static(void)
 {
-    HVD_TRY(hvd_join_world());
+    HVD_TRY(hvd_world_start());
     while ((long)model.step < options.steps) {
         HVD_TRY(misbehave());
         HVD_TRY(exchange());
@@ -417,7 +443,7 @@ int main(int argc, char **argv)
     model.weights = calloc(model.n_weights, sizeof(*model.weights));
     if (!model.weights)
         return finish(HVD_ERR_NOMEM);
-    status = hvd_init();
+    status = hvd_init(NULL);
     if (status == HVD_OK)
         status = options.is_static ? run_static() : run_elastic();
     if (options.posted && posted_finish() != HVD_OK && status == HVD_OK)

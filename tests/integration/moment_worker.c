@@ -328,7 +328,7 @@ static hvd_status_t join(void)
         await("go");
     moment(INIT_BEFORE);
     atomic_store(&seen.initialising_us, now_us());
-    status = hvd_init();
+    status = hvd_init(NULL);
     if (options.moment == INIT)
         moment(INIT); /* it was quicker than the other thread */
     atomic_store(&seen.initialising_us, 0);
@@ -342,7 +342,7 @@ static void fork_child(void)
 {
     if (fork() != 0)
         return;
-    if (hvd_barrier() >= 0 || hvd_init() >= 0 || hvd_shutdown() >= 0)
+    if (hvd_barrier() >= 0 || hvd_init(NULL) >= 0 || hvd_shutdown() >= 0)
         wrong("calls in a forked child", 0, 1);
     for (;;)
         pause();
@@ -354,13 +354,11 @@ static hvd_status_t run(void)
     hvd_status_t status, goodbye;
 
     HVD_TRY(join());
-    if (hvd_init() != HVD_ERR_STATE)
+    if (hvd_init(NULL) != HVD_ERR_STATE)
         wrong("a second hvd_init", 0, 1);
     if (options.with_child)
         fork_child();
-    state = hvd_state_create();
-    if (!state)
-        return HVD_ERR_NOMEM;
+    HVD_TRY(hvd_state_create(&state));
     HVD_TRY_GOTO(add_entries(state), destroy);
     status = hvd_elastic_run(state, train, NULL);
     goodbye = hvd_shutdown();

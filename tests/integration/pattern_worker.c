@@ -24,7 +24,7 @@ static hvd_status_t move(size_t count)
 
 int main(int argc, char **argv)
 {
-    hvd_status_t status = hvd_init();
+    hvd_status_t status = hvd_init(NULL);
 
     if (argc != 2 || strlen(argv[1]) != sizeof(words[0]))
         return 2;

@@ -93,16 +93,15 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     uint64_t indices[BATCH];
     size_t n;
+    bool end;
 
     check("position", hvd_sampler_position(sampler), model.n);
     for (long step = 1; (long)model.epochs < n_epochs || !model.over; step++) {
-        hvd_status_t status = hvd_sampler_next(sampler, BATCH, indices, &n);
-
-        if (status == HVD_END_OF_EPOCH) {
+        HVD_TRY(hvd_sampler_next(sampler, BATCH, indices, &n, &end));
+        if (end) {
             HVD_TRY(end_epoch());
             continue;
         }
-        HVD_TRY(status);
         HVD_TRY(take(n, indices));
         pause_step();
         HVD_TRY(step % commit_every == 0 ? hvd_state_commit(state)
@@ -116,11 +115,9 @@ static hvd_status_t run(void)
     hvd_state_t *state;
     hvd_status_t status, goodbye;
 
-    HVD_TRY(hvd_init());
-    state = hvd_state_create();
-    sampler = hvd_sampler_create((uint64_t)n_samples, NULL);
-    if (!state || !sampler)
-        return HVD_ERR_NOMEM;
+    HVD_TRY(hvd_init(NULL));
+    HVD_TRY(hvd_state_create(&state));
+    HVD_TRY(hvd_sampler_create((uint64_t)n_samples, NULL, &sampler));
     HVD_TRY_GOTO(hvd_state_add(state, "model", &model, sizeof(model)), end);
     HVD_TRY_GOTO(hvd_state_add_sampler(state, "sampler", sampler), end);
     status = hvd_elastic_run(state, train, NULL);

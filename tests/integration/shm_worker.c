@@ -226,7 +226,9 @@ static hvd_status_t allocate(void)
     for (int i = 0; i < 2; i++) {
         void *ptr;
 
-        HVD_TRY(hvd_alloc(nbytes, &ptr));
+        ptr = hvd_alloc(nbytes);
+        if (!ptr)
+            return HVD_ERR_NOMEM;
         buffers.arena[i] = ptr;
         buffers.ordinary[i] = malloc(nbytes);
         if (buffers.ordinary[i] == NULL)
@@ -245,11 +247,10 @@ static void release(void)
 
 static hvd_status_t run(void)
 {
-    hvd_state_t *state = hvd_state_create();
-    hvd_status_t status = HVD_ERR_NOMEM;
+    hvd_state_t *state;
+    hvd_status_t status;
 
-    if (state == NULL)
-        return status;
+    HVD_TRY(hvd_state_create(&state));
     HVD_TRY_GOTO(allocate(), destroy);
     HVD_TRY_GOTO(hvd_state_add(state, "model", &model, sizeof(model)), destroy);
     status = hvd_elastic_run(state, train, NULL);
@@ -290,7 +291,7 @@ int main(int argc, char **argv)
     }
     if (getenv("SHM_WORKER_UNDUMPABLE") != NULL)
         prctl(PR_SET_DUMPABLE, 0); /* an exec would undo it */
-    status = hvd_init();
+    status = hvd_init(NULL);
     if (status == HVD_OK)
         status = run();
     if (status != HVD_OK) {

@@ -112,7 +112,8 @@ void blocks_see_to_graves(void);
 
 const char *place_name(enum place place);
 
-/* ---- process sets -------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------
+ * */
 
 /* Before the run; without it there are none. */
 hvd_status_t sets_make(void) HVD_MUST_CHECK;
@@ -135,8 +136,19 @@ hvd_status_t join_run(uint64_t seed, uint64_t step,
 
 enum {
     STORM_RANKS_MAX = 8, /* products of more would leave binary16 */
-    STORM_TENSORS_MAX = 8,
-    STORM_GROUPED = 9 /* a kind, behind those of hvd_collective_kind_t */
+    STORM_TENSORS_MAX = 8
+};
+
+enum kind {
+    STORM_ALLREDUCE = 1,
+    STORM_BROADCAST,
+    STORM_ALLGATHER,
+    STORM_ALLGATHERV,
+    STORM_REDUCE_SCATTER,
+    STORM_ALLTOALL,
+    STORM_ALLTOALLV,
+    STORM_BARRIER,
+    STORM_GROUPED
 };
 
 struct tensor {

@@ -73,7 +73,9 @@ static hvd_status_t obtain(struct block *b)
     case PLACE_SHARED_FILE:
         return map_file(b->length, MAP_SHARED, &b->base);
     case PLACE_ARENA:
-        HVD_TRY(hvd_alloc(b->length, &ptr));
+        ptr = hvd_alloc(b->length);
+        if (!ptr)
+            return HVD_ERR_NOMEM;
         break;
     default:
         ptr = malloc(b->length);

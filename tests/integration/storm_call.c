@@ -19,9 +19,9 @@ static const char *const kind_names[] = {
     "allgatherv", "reduce_scatter", "alltoall",  "alltoallv",
     "barrier",    "grouped",
 };
-static const char *const dtype_names[] = {"int8",    "uint8",   "int32",
-                                          "int64",   "float16", "bfloat16",
-                                          "float32", "float64"};
+static const char *const dtype_names[] = {"same",     "int8",    "uint8",
+                                          "int32",    "int64",   "float16",
+                                          "bfloat16", "float32", "float64"};
 static const char *const op_names[] = {"sum", "average", "min", "max",
                                        "product"};
 
@@ -39,18 +39,10 @@ static int draw_kind(struct chance *shared)
 {
     /* Those with several ways of their own come more often. */
     static const int kinds[] = {
-        HVD_COLLECTIVE_ALLREDUCE,
-        HVD_COLLECTIVE_ALLREDUCE,
-        HVD_COLLECTIVE_ALLREDUCE,
-        HVD_COLLECTIVE_BROADCAST,
-        HVD_COLLECTIVE_BROADCAST,
-        HVD_COLLECTIVE_BROADCAST,
-        HVD_COLLECTIVE_ALLGATHER,
-        HVD_COLLECTIVE_ALLGATHERV,
-        HVD_COLLECTIVE_ALLTOALL,
-        HVD_COLLECTIVE_REDUCE_SCATTER,
-        HVD_COLLECTIVE_ALLTOALLV,
-        HVD_COLLECTIVE_BARRIER,
+        STORM_ALLREDUCE,      STORM_ALLREDUCE,  STORM_ALLREDUCE,
+        STORM_BROADCAST,      STORM_BROADCAST,  STORM_BROADCAST,
+        STORM_ALLGATHER,      STORM_ALLGATHERV, STORM_ALLTOALL,
+        STORM_REDUCE_SCATTER, STORM_ALLTOALLV,  STORM_BARRIER,
         STORM_GROUPED,
     };
 
@@ -93,26 +85,23 @@ static size_t draw_part(struct chance *shared, size_t mean)
 
 static bool varies(const struct call *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLGATHERV ||
-           c->kind == HVD_COLLECTIVE_ALLTOALLV;
+    return c->kind == STORM_ALLGATHERV || c->kind == STORM_ALLTOALLV;
 }
 
 static bool gathers(const struct call *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLGATHER ||
-           c->kind == HVD_COLLECTIVE_ALLGATHERV;
+    return c->kind == STORM_ALLGATHER || c->kind == STORM_ALLGATHERV;
 }
 
 static bool exchanges(const struct call *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLTOALL ||
-           c->kind == HVD_COLLECTIVE_ALLTOALLV;
+    return c->kind == STORM_ALLTOALL || c->kind == STORM_ALLTOALLV;
 }
 
 static bool reduces(const struct call *c)
 {
-    return c->kind == HVD_COLLECTIVE_ALLREDUCE ||
-           c->kind == HVD_COLLECTIVE_REDUCE_SCATTER || c->kind == STORM_GROUPED;
+    return c->kind == STORM_ALLREDUCE || c->kind == STORM_REDUCE_SCATTER ||
+           c->kind == STORM_GROUPED;
 }
 
 /* Who sends how much to whom, as this rank sees it. */
@@ -167,10 +156,10 @@ static void draw_tensor(struct call *c, struct chance *shared, struct tensor *t,
     t->n_send = t->n_recv = t->count;
     if (gathers(c) || exchanges(c)) {
         draw_shares(c, shared, t);
-    } else if (c->kind == HVD_COLLECTIVE_REDUCE_SCATTER) {
+    } else if (c->kind == STORM_REDUCE_SCATTER) {
         t->count = t->n_recv = t->count / (size_t)c->size;
         t->n_send = t->count * (size_t)c->size;
-    } else if (c->kind == HVD_COLLECTIVE_BROADCAST) {
+    } else if (c->kind == STORM_BROADCAST) {
         t->n_send = 0;
     }
 }
@@ -181,13 +170,13 @@ static void draw_call(struct call *c, const struct call_options *options,
     c->kind = draw_kind(shared);
     if (options->kind != 0)
         c->kind = options->kind;
-    c->dtype = (hvd_dtype_t)draw(shared, HVD_FLOAT64 + 1);
+    c->dtype = (hvd_dtype_t)(HVD_INT8 + draw(shared, HVD_FLOAT64));
     c->op = (hvd_op_t)draw(shared, HVD_PRODUCT + 1);
     if (!reduces(c))
         c->op = HVD_SUM;
     c->root = (int)draw(shared, (size_t)c->size);
     c->counts_open = varies(c) && one_in(shared, 2);
-    c->n_tensors = c->kind != HVD_COLLECTIVE_BARRIER;
+    c->n_tensors = c->kind != STORM_BARRIER;
     if (c->kind == STORM_GROUPED)
         c->n_tensors = 1 + draw(shared, STORM_TENSORS_MAX);
     for (size_t i = 0; i < c->n_tensors; i++) {
@@ -207,8 +196,7 @@ static size_t send_at(const struct call *c)
 
 static size_t recv_at(const struct call *c, const struct tensor *t)
 {
-    return c->kind == HVD_COLLECTIVE_REDUCE_SCATTER ? t->count * (size_t)c->rank
-                                                    : 0;
+    return c->kind == STORM_REDUCE_SCATTER ? t->count * (size_t)c->rank : 0;
 }
 
 static hvd_status_t take(struct call *c, struct tensor *t, struct chance *own)
@@ -216,8 +204,8 @@ static hvd_status_t take(struct call *c, struct tensor *t, struct chance *own)
     size_t width = hvd_dtype_size(c->dtype);
     size_t both = t->n_send > t->n_recv ? t->n_send : t->n_recv;
 
-    t->in_place = c->kind == HVD_COLLECTIVE_BROADCAST ||
-                  (c->kind != HVD_COLLECTIVE_ALLTOALLV && one_in(own, 2));
+    t->in_place = c->kind == STORM_BROADCAST ||
+                  (c->kind != STORM_ALLTOALLV && one_in(own, 2));
     if (t->in_place) {
         HVD_TRY(block_take(&t->recv, both * width, c->step, own));
         t->sendbuf = t->recv.ptr + send_at(c) * width;
@@ -240,7 +228,7 @@ static unsigned char *byte_at(const struct call *c, void *buf, size_t element)
 
 static void fill(const struct call *c, const struct tensor *t)
 {
-    bool is_root = c->kind == HVD_COLLECTIVE_BROADCAST && c->rank == c->root;
+    bool is_root = c->kind == STORM_BROADCAST && c->rank == c->root;
 
     values_of_rank(&scratch, t->key, c->rank, c->dtype, c->op);
     if (exchanges(c)) {
@@ -291,50 +279,24 @@ bool call_is_named(const struct call_options *options, uint64_t step,
     return options->named && one_in(&shared, 2);
 }
 
-/* The same names again, whatever they meant before. */
-static hvd_status_t post(struct call *c, hvd_collective_args_t *args,
-                         enum issue how)
-{
-    char name[32];
-
-    snprintf(name, sizeof(name), "call %d", c->number);
-    args->name = name;
-    args->comm = c->comm;
-    if (how == ISSUE_NAMED)
-        args->flags |= HVD_COLLECTIVE_BY_NAME;
-    return hvd_collective_post(args, &c->request);
-}
-
-static hvd_status_t issue_group(struct call *c, enum issue how)
+static hvd_status_t issue_group(struct call *c, const hvd_options_t *options,
+                                hvd_request_t **request_p)
 {
     const void *sendbufs[STORM_TENSORS_MAX];
     void *recvbufs[STORM_TENSORS_MAX];
     size_t counts[STORM_TENSORS_MAX];
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
 
     for (size_t i = 0; i < c->n_tensors; i++) {
         sendbufs[i] = c->tensors[i].sendbuf;
         recvbufs[i] = c->tensors[i].recvbuf;
         counts[i] = c->tensors[i].count;
     }
-    if (how == ISSUE_BLOCKING)
-        return hvd_grouped_allreduce(c->n_tensors, sendbufs, recvbufs, counts,
-                                     c->dtype, c->op);
-    if (how == ISSUE_POSTED && c->comm == NULL)
-        return hvd_grouped_allreduce_async(c->n_tensors, sendbufs, recvbufs,
-                                           counts, c->dtype, c->op, NULL,
-                                           &c->request);
-    args.dtype = c->dtype;
-    args.op = c->op;
-    args.n_tensors = c->n_tensors;
-    args.sendbufs = sendbufs;
-    args.recvbufs = recvbufs;
-    args.tensor_counts = counts;
-    return post(c, &args, how);
+    return hvd_grouped_allreduce_with(c->n_tensors, sendbufs, recvbufs, counts,
+                                      c->dtype, c->op, options, request_p);
 }
 
 /* As the ranks have told each other: what they drew alike. */
-static void *place(void *arg, const size_t *counts, int size)
+static void *place(const size_t *counts, int size, void *arg)
 {
     struct call *c = arg;
 
@@ -346,84 +308,68 @@ static void *place(void *arg, const size_t *counts, int size)
     abort();
 }
 
-static void leave_counts_open(struct call *c, hvd_collective_args_t *args)
-{
-    args->recvbuf = NULL;
-    args->recvcounts = args->rdispls = NULL;
-    args->place = place;
-    args->place_arg = c;
-}
-
-static hvd_status_t issue_posted(struct call *c, enum issue how)
+static hvd_status_t issue_varied(struct call *c, const hvd_options_t *options,
+                                 hvd_request_t **request_p)
 {
     const struct tensor *t = &c->tensors[0];
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    bool all = c->kind == STORM_ALLTOALLV;
 
-    args.kind = (hvd_collective_kind_t)c->kind;
-    args.sendbuf = t->sendbuf;
-    args.recvbuf = t->recvbuf;
-    args.count = t->count;
-    args.sendcounts = c->sendcounts;
-    args.sdispls = c->sdispls;
-    args.recvcounts = c->recvcounts;
-    args.rdispls = c->rdispls;
-    args.dtype = c->dtype;
-    args.op = c->op;
-    args.root = c->root;
+    if (c->counts_open && all)
+        return hvd_alltoallv_place(t->sendbuf, c->sendcounts, c->sdispls,
+                                   c->dtype, place, c, options, request_p);
     if (c->counts_open)
-        leave_counts_open(c, &args);
-    return post(c, &args, how);
+        return hvd_allgatherv_place(t->sendbuf, t->count, c->dtype, place, c,
+                                    options, request_p);
+    if (all)
+        return hvd_alltoallv_with(t->sendbuf, c->sendcounts, c->sdispls,
+                                  t->recvbuf, c->recvcounts, c->rdispls,
+                                  c->dtype, options, request_p);
+    return hvd_allgatherv_with(t->sendbuf, t->count, t->recvbuf, c->recvcounts,
+                               c->rdispls, c->dtype, options, request_p);
 }
 
-static hvd_status_t issue_blocking(const struct call *c)
+static hvd_status_t issue_one(struct call *c, const hvd_options_t *options,
+                              hvd_request_t **request_p)
 {
     const struct tensor *t = &c->tensors[0];
 
     switch (c->kind) {
-    case HVD_COLLECTIVE_ALLREDUCE:
-        return hvd_allreduce(t->sendbuf, t->recvbuf, t->count, c->dtype, c->op);
-    case HVD_COLLECTIVE_BROADCAST:
-        return hvd_broadcast(t->recvbuf, t->count, c->dtype, c->root);
-    case HVD_COLLECTIVE_ALLGATHER:
-        return hvd_allgather(t->sendbuf, t->recvbuf, t->count, c->dtype);
-    case HVD_COLLECTIVE_ALLGATHERV:
-        return hvd_allgatherv(t->sendbuf, t->count, t->recvbuf, c->recvcounts,
-                              c->rdispls, c->dtype);
-    case HVD_COLLECTIVE_REDUCE_SCATTER:
-        return hvd_reduce_scatter(t->sendbuf, t->recvbuf, t->count, c->dtype,
-                                  c->op);
-    case HVD_COLLECTIVE_ALLTOALL:
-        return hvd_alltoall(t->sendbuf, t->recvbuf, t->count, c->dtype);
-    case HVD_COLLECTIVE_ALLTOALLV:
-        return hvd_alltoallv(t->sendbuf, c->sendcounts, c->sdispls, t->recvbuf,
-                             c->recvcounts, c->rdispls, c->dtype);
+    case STORM_ALLREDUCE:
+        return hvd_allreduce_with(t->sendbuf, t->recvbuf, t->count, c->dtype,
+                                  c->op, options, request_p);
+    case STORM_BROADCAST:
+        return hvd_broadcast_with(t->recvbuf, t->count, c->dtype, c->root,
+                                  options, request_p);
+    case STORM_ALLGATHER:
+        return hvd_allgather_with(t->sendbuf, t->recvbuf, t->count, c->dtype,
+                                  options, request_p);
+    case STORM_REDUCE_SCATTER:
+        return hvd_reduce_scatter_with(t->sendbuf, t->recvbuf, t->count,
+                                       c->dtype, c->op, options, request_p);
+    case STORM_ALLTOALL:
+        return hvd_alltoall_with(t->sendbuf, t->recvbuf, t->count, c->dtype,
+                                 options, request_p);
+    case STORM_GROUPED:
+        return issue_group(c, options, request_p);
+    case STORM_BARRIER:
+        return hvd_barrier_with(options, request_p);
     default:
-        return hvd_barrier();
+        return issue_varied(c, options, request_p);
     }
 }
 
-static hvd_request_t *call_take(struct call *c)
-{
-    hvd_request_t *request = c->request;
-
-    c->request = NULL;
-    return request;
-}
-
+/* The same keys again, whatever they meant before. */
 hvd_status_t call_issue(struct call *c, enum issue how)
 {
+    hvd_options_t options = HVD_OPTIONS_INIT;
+    char name[32];
+
+    snprintf(name, sizeof(name), "call %d", c->number);
     c->named = how == ISSUE_NAMED;
-    if (how == ISSUE_BLOCKING && c->comm != NULL) {
-        HVD_TRY(call_issue(c, ISSUE_POSTED));
-        return hvd_wait(call_take(c));
-    }
-    if (c->kind == STORM_GROUPED)
-        return issue_group(c, how);
-    if (how == ISSUE_BLOCKING && c->counts_open) {
-        HVD_TRY(issue_posted(c, ISSUE_POSTED));
-        return hvd_wait(call_take(c));
-    }
-    return how == ISSUE_BLOCKING ? issue_blocking(c) : issue_posted(c, how);
+    options.comm = c->comm;
+    options.label = name;
+    options.key = c->named ? name : NULL;
+    return issue_one(c, &options, how == ISSUE_BLOCKING ? NULL : &c->request);
 }
 
 /* ---- what came of it ----------------------------------------------------- */
@@ -470,7 +416,7 @@ static void check_result(const struct call *c, const struct tensor *t)
 {
     if (gathers(c) || exchanges(c)) {
         check_moved(c, t);
-    } else if (c->kind == HVD_COLLECTIVE_BROADCAST) {
+    } else if (c->kind == STORM_BROADCAST) {
         values_of_rank(&scratch, t->key, c->root, c->dtype, c->op);
         must_be(c, t, "broadcast", 0, t->recvbuf, t->count);
     } else {

@@ -33,19 +33,17 @@ static void draw_tail(struct chance *shared)
 
 static hvd_status_t post(int i)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
+    hvd_options_t options = HVD_OPTIONS_INIT;
     char name[32];
 
     for (size_t k = 0; k < tail.counts[i]; k++)
         tail.bufs[i][k] = (float)(12 * (tail.rank + 1));
     snprintf(name, sizeof(name), "tail %d", i);
-    args.sendbuf = args.recvbuf = tail.bufs[i];
-    args.count = tail.counts[i];
-    args.op = HVD_AVERAGE;
-    args.comm = tail.comm;
-    args.name = name;
-    args.flags = HVD_COLLECTIVE_BY_NAME;
-    return hvd_collective_post(&args, &tail.requests[i]);
+    options.comm = tail.comm;
+    options.key = name;
+    return hvd_allreduce_with(tail.bufs[i], tail.bufs[i], tail.counts[i],
+                              HVD_FLOAT32, HVD_AVERAGE, &options,
+                              &tail.requests[i]);
 }
 
 static float mean_of(int i)
@@ -80,9 +78,8 @@ static hvd_status_t complete(hvd_status_t status)
 {
     for (int i = 0; i < MORE_MAX; i++) {
         bool posted = tail.requests[i] != NULL;
-        hvd_status_t one = hvd_wait(tail.requests[i]);
+        hvd_status_t one = hvd_wait(&tail.requests[i]);
 
-        tail.requests[i] = NULL;
         if (posted && one == HVD_OK)
             check(i);
         else if (status == HVD_OK)
@@ -95,7 +92,7 @@ static hvd_status_t join(void)
 {
     int last = -1, most = 0;
 
-    HVD_TRY(hvd_comm_join(tail.comm, &last));
+    HVD_TRY(hvd_data_done(tail.comm, &last));
     for (int r = 0; r < tail.size; r++)
         most = tail.n_more[r] > most ? tail.n_more[r] : most;
     if (last < 0 || last >= tail.size || tail.n_more[last] != most)

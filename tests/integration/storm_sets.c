@@ -1,5 +1,5 @@
-/* tests/integration/storm_sets.c - process sets for storm_worker: some by rule,
- * and now and then one of a list for a step. Threads: one. */
+/* tests/integration/storm_sets.c - communicators for storm_worker: some by
+ * rule, and now and then one of a list for a step. Threads: one. */
 #include "storm.h"
 
 enum { RULES = 3 };

@@ -12,7 +12,7 @@
  *   --kind       only calls of this kind
  *   --named      half of them are posted by name, each rank in its own order
  *   --repeat     so many steps make the same calls, each rank in one order
- *   --sets       most of them are calls of process sets
+ *   --sets       most of them are calls of communicators
  *   --join       some ranks have more calls behind each step, others join
  *   --lie        a rule of one differs from rank to rank
  *   --forget     the process that was rank 1 of the first generation does not
@@ -64,7 +64,7 @@ static hvd_status_t complete(bool all, hvd_status_t status)
 
         if (calls[i].request == NULL || (calls[i].named && !all))
             continue;
-        one = hvd_wait(calls[i].request);
+        one = hvd_wait(&calls[i].request);
         calls[i].request = NULL;
         if (one == HVD_OK)
             call_check(&calls[i]);
@@ -160,8 +160,7 @@ static bool may_end(void)
  * machine that is busy may lose another one first. */
 static hvd_status_t forget(void)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
-    hvd_request_t *request;
+    hvd_options_t options_named = HVD_OPTIONS_INIT;
     float x = 1;
 
     forgets |= hvd_generation() == 1 && hvd_rank() == 1;
@@ -169,12 +168,9 @@ static hvd_status_t forget(void)
         return HVD_OK;
     while (forgets)
         pause();
-    args.sendbuf = args.recvbuf = &x;
-    args.count = 1;
-    args.name = "forgotten";
-    args.flags = HVD_COLLECTIVE_BY_NAME;
-    HVD_TRY(hvd_collective_post(&args, &request));
-    return hvd_wait(request);
+    options_named.key = "forgotten";
+    return hvd_allreduce_with(&x, &x, 1, HVD_FLOAT32, HVD_SUM, &options_named,
+                              NULL);
 }
 
 static hvd_status_t step(void)
@@ -209,11 +205,10 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 
 static hvd_status_t run(void)
 {
-    hvd_state_t *state = hvd_state_create();
-    hvd_status_t status = HVD_ERR_NOMEM;
+    hvd_state_t *state;
+    hvd_status_t status;
 
-    if (state == NULL)
-        return status;
+    HVD_TRY(hvd_state_create(&state));
     if (with_sets)
         HVD_TRY_GOTO(sets_make(), destroy);
     if (with_lie)
@@ -308,7 +303,7 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
-    status = hvd_init();
+    status = hvd_init(NULL);
     if (status == HVD_OK)
         status = run();
     if (status != HVD_OK) {

@@ -210,7 +210,7 @@ def host_removed_below_min_np_waits(stage):
 
 @scenario
 def worker_asks_to_leave(stage):
-    """hvd_request_drain: it leaves at a boundary, its slot stays empty."""
+    """hvd_drain: it leaves at a boundary, its slot stays empty."""
     run = stage.start(["-np", "4", "--min-np", "1"], ("--drain-on-term",),
                       hosts=BOTH)
     run.whole(4)

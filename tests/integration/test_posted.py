@@ -45,6 +45,31 @@ def failed_by_deaths_at_any_moment(stage):
 
 
 @scenario
+def by_several_threads_by_turns(stage):
+    """One at a time issues calls, as an autograd engine's threads do."""
+    run = stage.start([*NP, "--slot-restarts", "32"],
+                      [stage.chaos, "--by-turns", "--steps", "1000000",
+                       "--step-us", "200"], hosts=BOTH)
+    mark, victims = 0, set()
+    for rank in (1, 0):
+        run.whole(4, mark, victims)
+        row = run.row(rank=rank)
+        mark, victims = run.mark(), victims | {row["worker"]}
+        jobs.kill(row["pid"], signal.SIGKILL)
+    run.whole(4, mark, victims)
+    run.interrupt()
+    run.ends(130)
+
+
+@scenario
+def by_turns_and_posted(stage):
+    run = stage.start(["-np", "3"], [stage.chaos, "--by-turns", "--posted",
+                                     "--steps", "201"])
+    run.ends(0)
+    run.agrees(3)
+
+
+@scenario
 def left_behind_at_boundaries(stage):
     run = stage.start(["-np", "2", "--min-np", "1", "--max-np", "4"],
                       [stage.chaos, *ENDLESS, "--commit-every", "3"],

@@ -157,7 +157,7 @@ def settings_of_rank_0_count(stage):
 @scenario
 def rule_that_differs_is_named(stage):
     verdict = start(stage, 2, "--sets", "--lie").ends(1)
-    check("the rule of process set 4: rank 0 names (0), rank 1 names (1)"
+    check("the rule of communicator 4: rank 0 names (0), rank 1 names (1)"
           in verdict, "verdict:", verdict)
 
 

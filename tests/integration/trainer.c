@@ -14,8 +14,10 @@
  * on.
  *
  * Threads: one. Memory: static. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -112,15 +114,22 @@ static bool differs(long at)
     return at >= 0 && (long)model.step == at && hvd_rank() == hvd_size() - 1;
 }
 
+/* As an event loop does. */
 static hvd_status_t poll_until_done(hvd_request_t *request)
 {
+    struct pollfd p = {.events = POLLIN};
     bool done = false;
+    uint64_t n;
 
+    HVD_TRY(hvd_event_fd(&p.fd));
     while (!done) {
-        HVD_TRY(hvd_test(request, &done));
-        sleep_us(done ? 0 : 200);
+        if (read(p.fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+            return HVD_ERR_SYSTEM;
+        HVD_TRY(hvd_test(&request, &done));
+        if (!done)
+            (void)poll(&p, 1, 1000);
     }
-    return hvd_wait(request);
+    return HVD_OK;
 }
 
 static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
@@ -136,8 +145,8 @@ static hvd_status_t allreduce(int64_t *values, size_t count, hvd_dtype_t dtype,
         return gpu_allreduce(values, count, dtype, op);
     }
     if (options.poll) {
-        HVD_TRY(hvd_allreduce_async(values, values, count, dtype, op, NULL,
-                                    &request));
+        HVD_TRY(hvd_allreduce_with(values, values, count, dtype, op, NULL,
+                                   &request));
         return poll_until_done(request);
     }
     calling = 1;
@@ -306,7 +315,7 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 
 static hvd_status_t run_static(void)
 {
-    HVD_TRY(hvd_join_world());
+    HVD_TRY(hvd_world_start());
     start_rank = hvd_rank();
     model.rendezvous++;
     while ((long)model.epoch < options.epochs) {
@@ -330,12 +339,11 @@ static bool is_host(const char *name)
 static hvd_status_t run_elastic(void)
 {
     static uint64_t odd;
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state;
     size_t nbytes = sizeof(model);
-    hvd_status_t status = HVD_ERR_NOMEM;
+    hvd_status_t status;
 
-    if (!state)
-        return status;
+    HVD_TRY(hvd_state_create(&state));
     if (is_host(options.size_host))
         nbytes -= 8;
     HVD_TRY_GOTO(hvd_state_add(state, "model", &model, nbytes), destroy);
@@ -377,7 +385,7 @@ static void on_quit(int signo)
 
 static void on_term(int signo)
 {
-    hvd_request_drain();
+    hvd_drain();
 }
 
 static const struct word words[] = {
@@ -454,7 +462,7 @@ int main(int argc, char **argv)
     signal(SIGQUIT, on_quit);
     if (options.drain_on_term)
         signal(SIGTERM, on_term);
-    status = hvd_init();
+    status = hvd_init(NULL);
     while (options.hang_at_start)
         pause();
     if (status == HVD_OK)

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "elastic/worker/collective.h"
 #include "elastic/worker/knobs.h"
+#include "elastic/worker/process.h"
 #include "elastic/worker/sets.h"
 #include "elastic/worker/solo.h"
 #include "elastic/worker/static.h"
@@ -170,18 +171,39 @@ void endpoint_set_fence(struct endpoint *endpoint, uint64_t fence)
     (void)fence;
 }
 
-size_t hvd_dtype_size(hvd_dtype_t dtype)
+static hvd_status_t run_call(const struct collective_args *args)
 {
-    (void)dtype;
-    return 4;
+    collective_enter();
+    return collective_leave(comm_run(process_self.comm, args));
 }
 
-hvd_status_t collective_look(hvd_collective_args_t *args,
-                             const struct comm_group *group)
+hvd_status_t hvd_allreduce_with(const void *sendbuf, void *recvbuf,
+                                size_t count, hvd_dtype_t dtype, hvd_op_t op,
+                                const hvd_options_t *options,
+                                hvd_request_t **request_p)
 {
-    (void)args;
-    (void)group;
-    return HVD_OK;
+    (void)options;
+    (void)request_p;
+    return run_call(&(struct collective_args){.kind = COLLECTIVE_ALLREDUCE,
+                                              .sendbuf = sendbuf,
+                                              .recvbuf = recvbuf,
+                                              .count = count,
+                                              .dtype = dtype,
+                                              .op = op});
+}
+
+hvd_status_t hvd_broadcast_with(void *buf, size_t count, hvd_dtype_t dtype,
+                                int root, const hvd_options_t *options,
+                                hvd_request_t **request_p)
+{
+    (void)options;
+    (void)request_p;
+    return run_call(&(struct collective_args){.kind = COLLECTIVE_BROADCAST,
+                                              .sendbuf = buf,
+                                              .recvbuf = buf,
+                                              .count = count,
+                                              .dtype = dtype,
+                                              .root = root});
 }
 
 bool device_is_broken(void)

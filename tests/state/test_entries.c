@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "made.h"
 #include "state/state.h"
 #include "support.h"
 
@@ -12,12 +13,12 @@
 
 START_TEST(state_grown_entry_is_restored_and_its_rest_cleared)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     char small[10] = "small", big[20] = "bigger than it";
 
     ok(hvd_state_add(state, "buffer", small, sizeof(small)));
     ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "buffer", big, sizeof(big)));
+    ok(hvd_state_rebind(state, "buffer", big, sizeof(big)));
     ok(state_restore(state));
     ck_assert_mem_eq(big, small, sizeof(small));
     for (size_t i = sizeof(small); i < sizeof(big); i++)
@@ -33,12 +34,12 @@ END_TEST
 
 START_TEST(state_resized_entry_restore_names_both_sizes)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     char small[10] = "small", big[20] = "big";
 
     ok(hvd_state_add(state, "buffer", big, sizeof(big)));
     ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "buffer", small, sizeof(small)));
+    ok(hvd_state_rebind(state, "buffer", small, sizeof(small)));
     ck_assert_int_eq(state_restore(state), HVD_ERR_LAYOUT);
     ck_assert_ptr_nonnull(
         strstr(hvd_last_error(), "'buffer' has 10 bytes, 20 in"));
@@ -53,12 +54,12 @@ END_TEST
 
 START_TEST(state_moved_entry_is_restored_where_it_is_now)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int before = 1, after = 2;
 
     ok(hvd_state_add(state, "x", &before, sizeof(before)));
     ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "x", &after, sizeof(after)));
+    ok(hvd_state_rebind(state, "x", &after, sizeof(after)));
     ok(state_restore(state));
     ck_assert_int_eq(after, 1);
     hvd_state_destroy(state);
@@ -67,7 +68,7 @@ END_TEST
 
 START_TEST(state_entries_come_and_go_between_commits)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int a = 1, b = 2, c = 3;
 
     ok(hvd_state_add(state, "a", &a, sizeof(a)));
@@ -119,7 +120,7 @@ static void remove_many(hvd_state_t *state, int from, int to, int stride)
  * as all, this takes minutes. */
 START_TEST(state_of_many_entries_that_come_and_go)
 {
-    hvd_state_t *state = hvd_state_create(), *like = hvd_state_create();
+    hvd_state_t *state = made_state(), *like = made_state();
     int *values = calloc(MANY, sizeof(*values));
     uint8_t digest[2][16];
     char text[64];
@@ -129,7 +130,7 @@ START_TEST(state_of_many_entries_that_come_and_go)
                      HVD_ERR_INVALID);
     remove_many(state, 1, MANY, 2);
     ck_assert_int_eq(hvd_state_remove(state, "layer1"), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_state_set(state, "layer1", values, 1),
+    ck_assert_int_eq(hvd_state_rebind(state, "layer1", values, 1),
                      HVD_ERR_INVALID);
     add_many(state, values, 1, MANY, 2);
     ok(state_save(state, 1, 1));
@@ -157,10 +158,10 @@ END_TEST
 START_TEST(state_removed_sampler_may_be_destroyed)
 {
     hvd_reset_info_t info = {.struct_size = sizeof(info), .size = 1};
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     hvd_sampler_t *sampler;
 
-    sampler = hvd_sampler_create(10, NULL);
+    sampler = made_sampler(10, NULL);
     ok(hvd_state_add_sampler(state, "samples", sampler));
     ok(state_save(state, 1, 1));
     ok(hvd_state_remove(state, "samples"));

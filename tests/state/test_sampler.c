@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "base/world.h"
+#include "made.h"
 #include "state/state.h"
 #include "support.h"
 
@@ -27,8 +28,8 @@ static void fixture_init(struct fixture *f, uint64_t n_samples,
                          const hvd_sampler_options_t *options)
 {
     for (int r = 0; r < WORLD_MAX; r++) {
-        f->samplers[r] = hvd_sampler_create(n_samples, options);
-        f->states[r] = hvd_state_create();
+        f->samplers[r] = made_sampler(n_samples, options);
+        f->states[r] = made_state();
         ck_assert_ptr_nonnull(f->samplers[r]);
         ck_assert_int_eq(
             hvd_state_add_sampler(f->states[r], "data", f->samplers[r]),
@@ -66,6 +67,20 @@ static void reset(struct fixture *f, int size)
     }
 }
 
+/* A status of this file: the epoch has ended. */
+#define OVER ((hvd_status_t)HVD_USER_STATUS_MAX)
+
+static hvd_status_t next(hvd_sampler_t *sampler, size_t batch,
+                         uint64_t *indices, size_t *n_p)
+{
+    bool end;
+
+    HVD_TRY(hvd_sampler_next(sampler, batch, indices, n_p, &end));
+    if (end)
+        ck_assert_uint_eq(*n_p, 0);
+    return end ? OVER : HVD_OK;
+}
+
 /* One call of next on every rank: marks what was handed out in counts, checks
  * that shares differ by at most one and that all ranks agree on the end. */
 static hvd_status_t next_on_all(struct fixture *f, size_t batch, int *counts)
@@ -79,7 +94,7 @@ static hvd_status_t next_on_all(struct fixture *f, size_t batch, int *counts)
         hvd_status_t status;
 
         be(r, f->size);
-        status = hvd_sampler_next(f->samplers[r], batch, indices, &n);
+        status = next(f->samplers[r], batch, indices, &n);
         if (r == 0)
             first = status;
         ck_assert_int_eq(status, first);
@@ -120,7 +135,7 @@ static void epoch_by_seed(uint64_t seed)
     for (;;) {
         size_t batch = 1 + random_below(&random, BATCH_MAX);
 
-        if (next_on_all(&f, batch, pending) == HVD_END_OF_EPOCH)
+        if (next_on_all(&f, batch, pending) == OVER)
             break;
         if (random_below(&random, 3) > 0) {
             commit(&f);
@@ -156,7 +171,7 @@ START_TEST(sampler_last_block_short_shares_differ_by_one)
     ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
     ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK); /* 1 1 0 0 */
     ck_assert_uint_eq(hvd_sampler_position(f.samplers[3]), 10);
-    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_END_OF_EPOCH);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), OVER);
     assert_all(counts, 10, 1);
     fixture_fini(&f);
 }
@@ -173,7 +188,7 @@ START_TEST(sampler_drop_last_leaves_out_the_rest)
     f.size = 2;
     ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
     ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
-    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_END_OF_EPOCH);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), OVER);
     for (int i = 0; i < 10; i++)
         sum += counts[i];
     ck_assert_int_eq(sum, 8);
@@ -189,9 +204,9 @@ START_TEST(sampler_no_shuffle_is_in_order)
     size_t n;
 
     options.shuffle = false;
-    sampler = hvd_sampler_create(100, &options);
+    sampler = made_sampler(100, &options);
     be(1, 2);
-    ck_assert_int_eq(hvd_sampler_next(sampler, 4, indices, &n), HVD_OK);
+    ck_assert_int_eq(next(sampler, 4, indices, &n), HVD_OK);
     ck_assert_uint_eq(n, 4);
     for (size_t i = 0; i < n; i++)
         ck_assert_uint_eq(indices[i], 4 + i);
@@ -260,7 +275,7 @@ START_TEST(sampler_manual_record_across_epochs_keeps_order)
     ck_assert_int_eq(state_restore(f.states[0]), HVD_OK);
     ck_assert_uint_eq(hvd_sampler_epoch(f.samplers[0]), 0);
     ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 20);
-    ck_assert_int_eq(next_on_all(&f, 10, counts), HVD_END_OF_EPOCH);
+    ck_assert_int_eq(next_on_all(&f, 10, counts), OVER);
     fixture_fini(&f);
 }
 END_TEST
@@ -297,12 +312,12 @@ START_TEST(sampler_manual_record_queue_slides)
     size_t n;
 
     options.manual_record = true;
-    sampler = hvd_sampler_create(100000, &options);
+    sampler = made_sampler(100000, &options);
     be(0, 1);
     for (int i = 0; i < 5; i++)
-        ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_OK);
+        ck_assert_int_eq(next(sampler, 1, &index, &n), HVD_OK);
     for (uint64_t i = 1; i < 10000; i++) {
-        ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_OK);
+        ck_assert_int_eq(next(sampler, 1, &index, &n), HVD_OK);
         ck_assert_int_eq(hvd_sampler_record(sampler, 1), HVD_OK);
         sampler_save(sampler, image);
         sampler_image_decode(image, &decoded);
@@ -328,9 +343,9 @@ START_TEST(sampler_manual_record_keeps_what_waits)
     size_t n;
 
     options.manual_record = true;
-    sampler = hvd_sampler_create(1000, &options);
+    sampler = made_sampler(1000, &options);
     be(0, 1);
-    while (hvd_sampler_next(sampler, 1, &index, &n) == HVD_OK) {
+    while (next(sampler, 1, &index, &n) == HVD_OK) {
         if (++waiting < ahead)
             continue;
         ck_assert_int_eq(hvd_sampler_record(sampler, (uint64_t)waiting + 1),
@@ -356,11 +371,11 @@ START_TEST(sampler_record_of_nothing_changes_nothing)
     size_t n;
 
     options.manual_record = true;
-    sampler = hvd_sampler_create(10, &options);
+    sampler = made_sampler(10, &options);
     be(0, 1);
     sampler_rewind(sampler);
     ck_assert_int_eq(hvd_sampler_record(sampler, 0), HVD_OK);
-    ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_OK);
+    ck_assert_int_eq(next(sampler, 1, &index, &n), HVD_OK);
     ck_assert_int_eq(hvd_sampler_record(sampler, 0), HVD_OK);
     sampler_rewind(sampler);
     ck_assert_uint_eq(hvd_sampler_position(sampler), 0);
@@ -374,7 +389,7 @@ static void order_of(hvd_sampler_t *sampler, uint64_t order[20])
     size_t n;
 
     be(0, 1);
-    ck_assert_int_eq(hvd_sampler_next(sampler, 20, order, &n), HVD_OK);
+    ck_assert_int_eq(next(sampler, 20, order, &n), HVD_OK);
     ck_assert_uint_eq(n, 20);
 }
 
@@ -383,7 +398,7 @@ static hvd_sampler_t *of_seed(uint64_t seed)
     hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
 
     options.seed = seed;
-    return hvd_sampler_create(20, &options);
+    return made_sampler(20, &options);
 }
 
 START_TEST(sampler_order_is_that_of_epoch_and_seed)
@@ -447,14 +462,14 @@ static void refused(hvd_status_t status, const char *words)
 
 START_TEST(sampler_says_what_is_wrong)
 {
-    hvd_sampler_t *sampler = hvd_sampler_create(10, NULL);
+    hvd_sampler_t *sampler = made_sampler(10, NULL);
     uint64_t index;
     size_t n;
 
     be(0, 1);
-    refused(hvd_sampler_next(sampler, 0, &index, &n),
-            "hvd_sampler_next: batch is 0");
-    refused(hvd_sampler_next(sampler, 1, &index, NULL),
+    refused(next(sampler, 0, &index, &n), "hvd_sampler_next: batch is 0");
+    refused(next(sampler, 1, &index, NULL), "hvd_sampler_next: NULL argument");
+    refused(hvd_sampler_next(sampler, 1, &index, &n, NULL),
             "hvd_sampler_next: NULL argument");
     refused(hvd_sampler_record(sampler, 0),
             "hvd_sampler_record: the sampler has no manual_record");
@@ -467,18 +482,18 @@ END_TEST
 
 START_TEST(sampler_bad_arguments_are_refused)
 {
-    hvd_sampler_t *sampler = hvd_sampler_create(10, NULL);
+    hvd_sampler_t *sampler = made_sampler(10, NULL);
     uint64_t index;
     size_t n;
 
-    ck_assert_ptr_null(hvd_sampler_create(0, NULL));
+    ck_assert_ptr_null(made_sampler(0, NULL));
     ck_assert_str_ne(hvd_last_error(), "");
     world_set(&WORLD_NONE);
-    ck_assert_int_eq(hvd_sampler_next(sampler, 1, &index, &n), HVD_ERR_STATE);
+    ck_assert_int_eq(next(sampler, 1, &index, &n), HVD_ERR_STATE);
     be(0, 1);
-    ck_assert_int_eq(hvd_sampler_next(sampler, 0, &index, &n), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_sampler_next(NULL, 1, &index, &n), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_sampler_next(sampler, 1, NULL, &n), HVD_ERR_INVALID);
+    ck_assert_int_eq(next(sampler, 0, &index, &n), HVD_ERR_INVALID);
+    ck_assert_int_eq(next(NULL, 1, &index, &n), HVD_ERR_INVALID);
+    ck_assert_int_eq(next(sampler, 1, NULL, &n), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_sampler_record(sampler, 1), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_sampler_set_epoch(NULL, 1), HVD_ERR_INVALID);
     hvd_sampler_destroy(sampler);
@@ -488,8 +503,8 @@ END_TEST
 
 START_TEST(sampler_other_dataset_is_layout_error)
 {
-    hvd_sampler_t *a = hvd_sampler_create(10, NULL);
-    hvd_sampler_t *b = hvd_sampler_create(11, NULL);
+    hvd_sampler_t *a = made_sampler(10, NULL);
+    hvd_sampler_t *b = made_sampler(11, NULL);
     uint8_t image[SAMPLER_CURSOR_NBYTES];
 
     sampler_save(a, image);
@@ -513,8 +528,8 @@ START_TEST(S2_elastic_sampler)
      * over */
     for (int i = 0; i < 6; i++)
         ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_OK);
-    ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_END_OF_EPOCH);
-    ck_assert_int_eq(next_on_all(&f, 4, counts), HVD_END_OF_EPOCH);
+    ck_assert_int_eq(next_on_all(&f, 4, counts), OVER);
+    ck_assert_int_eq(next_on_all(&f, 4, counts), OVER);
     assert_all(counts, 48, 1);
     /* set_epoch: from its first sample, in another order */
     for (int r = 0; r < WORLD_MAX; r++)
@@ -531,7 +546,7 @@ START_TEST(S2_elastic_sampler)
     memset(counts, 0, sizeof(counts));
     for (int i = 0; i < 5; i++)
         ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_OK);
-    ck_assert_int_eq(next_on_all(&f, 2, counts), HVD_END_OF_EPOCH);
+    ck_assert_int_eq(next_on_all(&f, 2, counts), OVER);
     ck_assert_uint_eq(hvd_sampler_position(f.samplers[3]), 48);
     fixture_fini(&f);
 }

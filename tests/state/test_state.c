@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/world.h"
+#include "made.h"
 #include "state/state.h"
 #include "support.h"
 
@@ -64,7 +65,7 @@ static hvd_status_t commit(hvd_state_t *state)
 
 START_TEST(state_add_bad_arguments_are_refused)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     char name[129];
     int x = 0;
 
@@ -78,7 +79,7 @@ START_TEST(state_add_bad_arguments_are_refused)
     ck_assert_int_eq(hvd_state_add(state, "x", NULL, 4), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_add(NULL, "x", &x, 4), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_add(state, NULL, &x, 4), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_state_set(state, "none", &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_rebind(state, "none", &x, 4), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_remove(state, "none"), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_add_sampler(state, "s", NULL), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_add_object(state, "o", NULL, NULL),
@@ -94,7 +95,7 @@ START_TEST(state_object_without_a_function_is_refused)
 {
     const hvd_state_object_ops_t all = text_ops;
     hvd_state_object_ops_t lacks[] = {all, all, all, all};
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
 
     lacks[0].size = NULL;
     lacks[1].serialize = NULL;
@@ -116,7 +117,7 @@ static size_t too_large(void *arg)
 START_TEST(state_object_that_is_too_large_is_named)
 {
     hvd_state_object_ops_t ops = text_ops;
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
 
     ops.size = too_large;
     ok(hvd_state_add_object(state, "huge", &ops, NULL));
@@ -128,7 +129,7 @@ END_TEST
 
 START_TEST(state_restore_before_commit_is_refused)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
 
     ck_assert_int_eq(hvd_state_restore(state), HVD_ERR_STATE);
     ck_assert(state_id_is_none(state_id_of(state)));
@@ -140,7 +141,7 @@ END_TEST
 
 START_TEST(state_commits_count_and_name_their_generation)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     struct state_id id;
     int x = 1;
 
@@ -164,7 +165,7 @@ END_TEST
 /* Without a world a snapshot can be restored but equals nobody else's. */
 START_TEST(state_save_before_world_has_no_id)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int x = 1;
 
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
@@ -179,13 +180,14 @@ END_TEST
 
 START_TEST(state_restore_brings_all_kinds_back)
 {
-    hvd_state_t *state = hvd_state_create();
-    hvd_sampler_t *sampler = hvd_sampler_create(100, NULL);
+    hvd_state_t *state = made_state();
+    hvd_sampler_t *sampler = made_sampler(100, NULL);
     struct text text = {.words = "before"};
     double weights[3] = {1, 2, 3};
     uint64_t indices[10], rng = 7;
     char nothing[1] = "";
     size_t n;
+    bool end;
 
     world_set(&(struct world){1, 0, 1, 0, 1, 0, 1});
     ok(hvd_state_add_local(state, "rng", &rng, sizeof(rng)));
@@ -193,9 +195,9 @@ START_TEST(state_restore_brings_all_kinds_back)
     ok(hvd_state_add(state, "nothing", nothing, 0));
     ok(hvd_state_add_object(state, "text", &text_ops, &text));
     ok(hvd_state_add_sampler(state, "data", sampler));
-    ok(hvd_sampler_next(sampler, 10, indices, &n));
+    ok(hvd_sampler_next(sampler, 10, indices, &n, &end));
     ok(state_save(state, 1, 1));
-    ok(hvd_sampler_next(sampler, 10, indices, &n));
+    ok(hvd_sampler_next(sampler, 10, indices, &n, &end));
     weights[1] = 9;
     rng = 8;
     strcpy(text.words, "something longer than before");
@@ -211,7 +213,7 @@ END_TEST
 
 START_TEST(state_failing_serialize_keeps_older_commit)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     struct text text = {.words = "one"};
     int x = 1;
 
@@ -235,7 +237,7 @@ END_TEST
 
 START_TEST(state_failing_deserialize_names_entry)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     struct text text = {.words = "one", .deserialize_status = HVD_ERR_NOMEM};
 
     ok(hvd_state_add_object(state, "text", &text_ops, &text));
@@ -251,7 +253,7 @@ END_TEST
 START_TEST(state_callbacks_run_in_their_call)
 {
     hvd_status_t status = HVD_OK;
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int n_commit = 0, n_restore = 0, x = 1;
 
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
@@ -282,7 +284,7 @@ static hvd_status_t restore_itself(void *arg)
 /* What a call of ours says in a callback is why the save failed. */
 START_TEST(state_callback_error_has_the_sentence_of_the_call_in_it)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int x = 1;
 
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
@@ -321,14 +323,14 @@ static hvd_status_t nested_callback(void *arg)
     struct nested *nested = arg;
 
     nested->save_status = state_save(nested->state, 1, 1);
-    nested->set_status = hvd_state_set(nested->state, "x", nested->memory,
-                                       sizeof(*nested->memory));
+    nested->set_status = hvd_state_rebind(nested->state, "x", nested->memory,
+                                          sizeof(*nested->memory));
     return HVD_OK;
 }
 
 START_TEST(state_nested_calls_are_refused_set_before_copy_is_not)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int x = 1, moved = 5;
     struct nested nested = {.state = state, .memory = &moved};
     hvd_state_object_ops_t ops = text_ops;
@@ -348,7 +350,7 @@ END_TEST
 
 START_TEST(state_snapshots_grow_with_entries)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     size_t max = (size_t)5 << 20;
     unsigned char *bytes = malloc(max);
 
@@ -356,7 +358,7 @@ START_TEST(state_snapshots_grow_with_entries)
     memset(bytes, 1, max);
     ok(hvd_state_add(state, "bytes", bytes, 1));
     for (size_t nbytes = 1; nbytes < max; nbytes = nbytes * 3 + 1) {
-        ok(hvd_state_set(state, "bytes", bytes, nbytes));
+        ok(hvd_state_rebind(state, "bytes", bytes, nbytes));
         ok(state_save(state, 1, 1));
         memset(bytes, 2, nbytes);
         ok(state_restore(state));
@@ -370,17 +372,17 @@ END_TEST
 
 START_TEST(state_impossible_size_is_no_memory_older_commit_intact)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     int x = 1, y = 2;
 
     ok(hvd_state_add(state, "x", &x, sizeof(x)));
     ok(hvd_state_add(state, "y", &y, sizeof(y)));
     ok(state_save(state, 1, 1));
-    ok(hvd_state_set(state, "y", &y, SIZE_MAX));
+    ok(hvd_state_rebind(state, "y", &y, SIZE_MAX));
     ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_NOMEM);
-    ok(hvd_state_set(state, "y", &y, SIZE_MAX / 8));
+    ok(hvd_state_rebind(state, "y", &y, SIZE_MAX / 8));
     ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_NOMEM);
-    ok(hvd_state_set(state, "y", &y, sizeof(y)));
+    ok(hvd_state_rebind(state, "y", &y, sizeof(y)));
     x = 5;
     ok(state_restore(state));
     ck_assert_int_eq(x, 1);
@@ -391,7 +393,7 @@ END_TEST
 static void layout_of(const char *const *names, size_t n, bool local_last,
                       uint8_t *digest)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     char text[STATE_LAYOUT_TEXT_MAX];
     int x = 0;
 
@@ -422,7 +424,7 @@ END_TEST
 
 START_TEST(state_layout_text_names_entries_and_is_cut)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     char text[64], name[32];
     uint8_t with[16], without[16];
     int x = 0;
@@ -459,7 +461,7 @@ static void note_reset(const hvd_reset_info_t *info, void *arg)
 
 START_TEST(state_reset_runs_callbacks_in_order)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     hvd_reset_info_t info = {.struct_size = sizeof(info), .size = 3};
     int first = 1, second = 2;
 
@@ -490,7 +492,7 @@ static void *read_ids(void *arg)
 
 START_TEST(state_id_read_by_other_thread_is_whole)
 {
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     void *failed = state;
     pthread_t reader;
 
@@ -523,7 +525,7 @@ START_TEST(state_destroyed_gives_both_snapshots_back)
     size_t before = count_pages();
 
     for (int i = 0; i < STATES; i++) {
-        hvd_state_t *state = hvd_state_create();
+        hvd_state_t *state = made_state();
 
         ok(hvd_state_add(state, "bytes", bytes, sizeof(bytes)));
         ok(state_save(state, 1, 1));

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/world.h"
+#include "made.h"
 #include "state/state.h"
 #include "support.h"
 #include "tape.h"
@@ -93,8 +94,8 @@ static hvd_status_t build(struct worker *w)
 
     options.manual_record = true;
     memset(w, 0, sizeof(*w));
-    w->state = hvd_state_create();
-    w->sampler = hvd_sampler_create(1000, &options);
+    w->state = made_state();
+    w->sampler = made_sampler(1000, &options);
     if (!w->state || !w->sampler)
         return HVD_ERR_NOMEM;
     HVD_TRY(hvd_state_add(w->state, "step", &w->step, sizeof(w->step)));
@@ -120,12 +121,13 @@ static hvd_status_t train(struct worker *w)
 {
     uint64_t index;
     size_t n;
+    bool end;
 
     for (int i = 0; i < 20; i++)
-        HVD_TRY(hvd_sampler_next(w->sampler, 1, &index, &n));
+        HVD_TRY(hvd_sampler_next(w->sampler, 1, &index, &n, &end));
     HVD_TRY(commit(w, 1));
     HVD_TRY(commit(w, 2));
-    HVD_TRY(hvd_state_set(w->state, "buffer", w->big, sizeof(w->big)));
+    HVD_TRY(hvd_state_rebind(w->state, "buffer", w->big, sizeof(w->big)));
     return commit(w, 3);
 }
 
@@ -137,7 +139,7 @@ static hvd_status_t sync_pair(struct worker *a, struct worker *b)
     tape_clear();
     state_stamp(a->state, id);
     HVD_TRY(state_sync_send(a->state, NULL, 1, false));
-    HVD_TRY(hvd_state_set(b->state, "buffer", b->big, sizeof(b->big)));
+    HVD_TRY(hvd_state_rebind(b->state, "buffer", b->big, sizeof(b->big)));
     return state_sync_receive(b->state, NULL, 0, id, false, &nbytes);
 }
 
@@ -157,8 +159,8 @@ static void check_and_destroy(struct worker *w)
         bool small = w->committed < 3;
 
         ck_assert_int_eq(
-            hvd_state_set(w->state, "buffer", small ? w->small : w->big,
-                          small ? sizeof(w->small) : sizeof(w->big)),
+            hvd_state_rebind(w->state, "buffer", small ? w->small : w->big,
+                             small ? sizeof(w->small) : sizeof(w->big)),
             HVD_OK);
         w->step = -1;
         ck_assert_int_eq(state_restore(w->state), HVD_OK);

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "made.h"
 #include "state/state.h"
 #include "state/sync_digest.h"
 #include "state/sync_pieces.h"
@@ -71,8 +72,8 @@ static void worker_init(struct worker *w, int seed)
     w->epoch = seed;
     w->blob.nbytes = (size_t)seed * 3;
     memset(w->blob.bytes, seed, w->blob.nbytes);
-    w->sampler = hvd_sampler_create(100, NULL);
-    w->state = hvd_state_create();
+    w->sampler = made_sampler(100, NULL);
+    w->state = made_state();
     ok(hvd_state_add(w->state, "weights", w->weights, sizeof(w->weights)));
     ok(hvd_state_add_local(w->state, "rng", &w->rng, sizeof(w->rng)));
     ok(hvd_state_add_object(w->state, "blob", &blob_ops, &w->blob));
@@ -205,7 +206,7 @@ START_TEST(sync_other_size_names_entry_and_both_sizes)
 
     worker_init(&a, 1);
     worker_init(&b, 2);
-    ok(hvd_state_set(b.state, "weights", b.weights, sizeof(float) * 9));
+    ok(hvd_state_rebind(b.state, "weights", b.weights, sizeof(float) * 9));
     ok(state_save(a.state, 3, 5));
     record(a.state);
     ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
@@ -246,11 +247,11 @@ START_TEST(sync_of_an_entry_that_has_grown_here)
     worker_init(&b, 2);
     ok(state_save(a.state, 3, 5));
     record(a.state);
-    ok(hvd_state_set(b.state, "weights", larger, sizeof(larger)));
+    ok(hvd_state_rebind(b.state, "weights", larger, sizeof(larger)));
     ck_assert_int_eq(play(b.state, &nbytes), HVD_ERR_LAYOUT);
-    ok(hvd_state_set(b.state, "weights", b.weights, sizeof(b.weights)));
+    ok(hvd_state_rebind(b.state, "weights", b.weights, sizeof(b.weights)));
     ok(state_save(b.state, 2, 5));
-    ok(hvd_state_set(b.state, "weights", larger, sizeof(larger)));
+    ok(hvd_state_rebind(b.state, "weights", larger, sizeof(larger)));
     ok(play(b.state, &nbytes));
     ck_assert_mem_eq(larger, a.weights, sizeof(a.weights));
     larger[10] = 5;
@@ -266,7 +267,7 @@ END_TEST
 START_TEST(sync_other_dataset_is_refused_before_live_changes)
 {
     struct worker a, b;
-    hvd_sampler_t *other = hvd_sampler_create(99, NULL);
+    hvd_sampler_t *other = made_sampler(99, NULL);
     uint64_t nbytes;
 
     worker_init(&a, 1);
@@ -369,7 +370,7 @@ START_TEST(sync_damaged_entry_is_named)
 
     for (int r = 0; r < 2; r++) {
         memset(memory[r], r, sizeof(memory[r]));
-        states[r] = hvd_state_create();
+        states[r] = made_state();
         for (int i = 0; i < 3; i++)
             ok(hvd_state_add(states[r], parts[i].name, memory[r][i],
                              parts[i].nbytes));
@@ -511,7 +512,7 @@ END_TEST
 
 START_TEST(sync_empty_state_works)
 {
-    hvd_state_t *a = hvd_state_create(), *b = hvd_state_create();
+    hvd_state_t *a = made_state(), *b = made_state();
     uint64_t nbytes = 0;
 
     ok(state_save(a, 1, 1));

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/world.h"
 #include "collectives/comm.h"
+#include "made.h"
 #include "state/sampler.h"
 #include "state/state.h"
 #include "state/verify_text.h"
@@ -102,12 +103,13 @@ static void set_up(void)
 static void *commit(void *arg)
 {
     struct rank *r = arg;
-    hvd_state_t *state = hvd_state_create();
+    hvd_state_t *state = made_state();
     struct text t = text_into(r->text, sizeof(r->text));
     size_t n;
+    bool end;
 
     self = r->index;
-    r->sampler = hvd_sampler_create(100, NULL);
+    r->sampler = made_sampler(100, NULL);
     ok(hvd_state_add(state, "bias", r->bias, sizeof(r->bias)));
     ok(hvd_state_add_local(state, "rng", &r->rng, sizeof(r->rng)));
     ok(hvd_state_add_object(state, "object", &ops, r));
@@ -116,7 +118,7 @@ static void *commit(void *arg)
     ok(hvd_state_add_sampler(state, "data", r->sampler));
     if (r->more)
         ok(hvd_state_add(state, "more", &r->rng, sizeof(r->rng)));
-    ok(hvd_sampler_next(r->sampler, r->batch, r->indices, &n));
+    ok(hvd_sampler_next(r->sampler, r->batch, r->indices, &n, &end));
     ok(state_save(state, 1, SIZE));
     ok(state_verify(state, NULL, SIZE, &t, &r->difference));
     hvd_state_destroy(state);

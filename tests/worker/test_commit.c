@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "elastic/worker/process.h"
+#include "made.h"
 #include "support.h"
 
 #define ok(call) ck_assert_int_eq((call), HVD_OK)
@@ -15,9 +16,9 @@ static uint64_t counter;
 
 static void set_up(void)
 {
-    ok(hvd_init());
+    ok(hvd_init(NULL));
     counter = 1;
-    state = hvd_state_create();
+    state = made_state();
     ck_assert_ptr_nonnull(state);
     ok(hvd_state_add(state, "counter", &counter, sizeof(counter)));
     ok(hvd_state_commit(state));
@@ -73,7 +74,7 @@ static hvd_status_t call_posted(void)
 {
     hvd_request_t *request;
 
-    return hvd_barrier_async(NULL, &request);
+    return hvd_barrier_with(NULL, &request);
 }
 
 static hvd_status_t call_sync(void)
@@ -120,7 +121,7 @@ END_TEST
 START_TEST(refused_arguments_are_no_failure)
 {
     ck_assert_int_eq(hvd_broadcast(&counter, 1, HVD_INT64, 1), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_barrier_async(NULL, NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_wait(NULL), HVD_ERR_INVALID);
     ok(hvd_state_commit(state));
     ok(hvd_state_save(state));
     ck_assert_uint_eq(hvd_state_version(state), 3);
@@ -203,7 +204,7 @@ END_TEST
 
 static hvd_status_t ignore_the_drain(hvd_state_t *s, void *arg)
 {
-    hvd_request_drain();
+    hvd_drain();
     counter = 5;
     ck_assert_int_eq(hvd_state_commit(s), HVD_HOSTS_UPDATED);
     counter = 6;

@@ -14,6 +14,7 @@
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/sets.h"
+#include "made.h"
 #include "state/state.h"
 #include "support.h"
 #include "tape.h"
@@ -190,6 +191,24 @@ void sets_leave(void)
 {
 }
 
+hvd_status_t sets_comm(struct comm *world, hvd_comm_t *set,
+                       struct comm **comm_p)
+{
+    *comm_p = world;
+    return HVD_OK;
+}
+
+hvd_status_t sets_find(hvd_comm_t *set, struct comm **comm_p)
+{
+    return sets_comm(process_self.comm, set, comm_p);
+}
+
+hvd_status_t
+control_with_comm(hvd_status_t (*call)(struct comm *comm, void *arg), void *arg)
+{
+    return call(process_self.comm, arg);
+}
+
 /* ---- the program --------------------------------------------------------- */
 
 static struct {
@@ -214,7 +233,7 @@ static void set_up(void)
     process_self.kind = PROGRAM_UNDECIDED;
     atomic_store(&process_self.initialised, true);
     atomic_store(&process_self.hold, 0);
-    state = hvd_state_create();
+    state = made_state();
     ck_assert_ptr_nonnull(state);
     build(state, &program.shared, &program.local);
     will_assign(1, (struct state_id){0, 0}, true);
@@ -228,7 +247,7 @@ static void tear_down(void)
 /* On the tape: the state of another worker, as `id`. */
 static void record(uint64_t value, struct state_id id)
 {
-    hvd_state_t *other = hvd_state_create();
+    hvd_state_t *other = made_state();
     uint64_t shared = value, local = 0;
 
     build(other, &shared, &local);
@@ -314,14 +333,14 @@ static hvd_status_t move_on_and_lose_a_peer(void)
     static uint32_t moved;
 
     commit_and_go_on();
-    ok(hvd_state_set(state, "shared", &moved, sizeof(moved)));
+    ok(hvd_state_rebind(state, "shared", &moved, sizeof(moved)));
     return HVD_PEER_LOST;
 }
 
 /* An entry is smaller than in the last commit: only a sync can help. */
 START_TEST(snapshot_that_does_not_fit_is_replaced_by_the_sync)
 {
-    hvd_state_t *other = hvd_state_create();
+    hvd_state_t *other = made_state();
     uint32_t smaller = 71;
     uint64_t local = 0;
 

@@ -351,21 +351,22 @@ static uint8_t *take(size_t nbytes)
     return start;
 }
 
-hvd_status_t hvd_alloc(size_t nbytes, void **ptr_p)
+void *hvd_alloc(size_t nbytes)
 {
-    uint8_t *start;
+    uint8_t *start = NULL;
 
-    if (nbytes == 0 || ptr_p == NULL)
-        return error_set(HVD_ERR_INVALID, "hvd_alloc: %s",
-                         nbytes == 0 ? "0 bytes" : "ptr_p is NULL");
-    if (atomic_load(&arena.forked))
-        return error_set(HVD_ERR_INVALID,
-                         "hvd_alloc: called in a forked child");
-    start = take(nbytes);
-    if (start == NULL)
-        return error_set(HVD_ERR_NOMEM, "hvd_alloc: %zu bytes", nbytes);
-    *ptr_p = start;
-    return HVD_OK;
+    if (nbytes == 0)
+        error_set(HVD_ERR_INVALID, "hvd_alloc: 0 bytes");
+    else if (atomic_load(&arena.forked))
+        error_set(HVD_ERR_INVALID, "hvd_alloc: called in a forked child");
+    else if ((start = take(nbytes)) == NULL)
+        error_set(HVD_ERR_NOMEM, "hvd_alloc: no memory for %zu bytes", nbytes);
+    return start;
+}
+
+void arena_forked(void)
+{
+    atomic_store(&arena.forked, true);
 }
 
 /* What is taken next is zero and may be written, whatever the last owner did to

@@ -87,4 +87,8 @@ bool arena_find(const void *ptr, size_t nbytes, uint64_t *offset_p);
  * allocated stays, and hvd_alloc and hvd_free work on. */
 void arena_close(void);
 
+/* In a child of fork: hvd_alloc refuses from now on, whether or not the parent
+ * has called it. Async-signal-safe. */
+void arena_forked(void);
+
 #endif

@@ -94,11 +94,12 @@ void local_ask_begins(struct local *local, int place, int error)
 static bool piece_reserve(struct local *local)
 {
     struct local_lent *lent = &local->lent;
-    void *piece = NULL;
+    void *piece;
 
     if (lent->piece != NULL)
         return true;
-    if (hvd_alloc(LOCAL_FETCH_NBYTES, &piece) != HVD_OK)
+    piece = hvd_alloc(LOCAL_FETCH_NBYTES);
+    if (piece == NULL)
         return false;
     if (!arena_find(piece, LOCAL_FETCH_NBYTES, &lent->piece_at)) {
         hvd_free(piece);

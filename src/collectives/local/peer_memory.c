@@ -444,7 +444,8 @@ static struct stage *add_stage(size_t nbytes)
 
     if (s == NULL)
         return NULL;
-    if (hvd_alloc(sizeof(struct stage_head) + nbytes, &memory) != HVD_OK) {
+    memory = hvd_alloc(sizeof(struct stage_head) + nbytes);
+    if (memory == NULL) {
         free(s);
         return NULL;
     }

@@ -6,6 +6,7 @@
 #include <hvd/collectives.h>
 
 #include "base/array.h"
+#include "base/collective_kind.h"
 
 enum { SCALES_MAX = 8 };
 
@@ -30,8 +31,8 @@ static size_t *open_of(struct batches *b, const struct signature *s)
 static bool may_fuse(const struct batches *b, const struct signature *s,
                      uint64_t nbytes)
 {
-    return s->kind == HVD_COLLECTIVE_ALLREDUCE && s->op != HVD_ADASUM &&
-           (s->way & SIGNATURE_HALVES) == 0 && b->threshold > 0 &&
+    return s->kind == COLLECTIVE_ALLREDUCE && s->op != HVD_ADASUM &&
+           (s->way & SIGNATURE_COMPRESSED) == 0 && b->threshold > 0 &&
            nbytes <= b->threshold;
 }
 

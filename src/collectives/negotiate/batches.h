@@ -15,7 +15,7 @@
 
 #define BATCH_END SIZE_MAX
 
-enum { BATCH_KEYS = 8 * 8 }; /* dtypes and ops */
+enum { BATCH_KEYS = 16 * 8 }; /* dtypes and ops */
 
 struct batch_item {
     struct signature signature;

@@ -15,23 +15,25 @@ struct name_id {
     uint64_t low, high;
 };
 
-/* Flags of a call that has 16 bits on the way. */
-enum { SIGNATURE_HALVES = HVD_COLLECTIVE_FLOAT16 | HVD_COLLECTIVE_BFLOAT16 };
-
-/* In `way`, among flags: counts are found out by the call itself; buffers are
- * on a device. */
-enum { SIGNATURE_RAGGED = 1 << 7, SIGNATURE_ON_DEVICE = 1 << 6 };
+/* In `way`: a mean over all ranks, also those without data; dtype is that of
+ * the wire, the buffers have another; the ranks exchange their counts; buffers
+ * are on a device. */
+enum {
+    SIGNATURE_OF_ALL = 1,
+    SIGNATURE_COMPRESSED = 2,
+    SIGNATURE_ON_DEVICE = 4,
+    SIGNATURE_RAGGED = 8
+};
 
 struct signature {
     uint8_t kind; /* enum collective_kind */
     uint8_t dtype, op;
-    uint8_t way;     /* flags of the call that matter to all: 16 bits on the
-                        way, AVERAGE_OF_ALL; RAGGED, ON_DEVICE */
-    int32_t root;    /* 0: it has none */
+    uint8_t way;     /* SIGNATURE_... */
+    int32_t root;    /* as in the header of its frames (call.h) */
     uint32_t digest; /* of the counts of a group's tensors, or of the ranks' of
                         an allgatherv; else 0 */
     uint64_t count;  /* as in the header of its frames */
-    double prescale, postscale;
+    double prescale, postscale; /* 1: none */
 };
 
 struct negotiate_record {

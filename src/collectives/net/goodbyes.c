@@ -49,7 +49,7 @@ static struct goodbye *find(const struct goodbyes *g, uint64_t generation,
     return NULL;
 }
 
-/* One of a process set, which all its ranks have left together. */
+/* One of a communicator, which all its ranks have left together. */
 static struct goodbye *oldest(struct goodbyes *g)
 {
     while (g->all[g->turn % g->n].set < 2)

@@ -1,6 +1,6 @@
 /* collectives/net/goodbyes.h - the last words of comms that have ended, for
  * peers that connect later: of the newest generation that has said any, one of
- * each of its sets; of process sets those of some hundred, the last ones.
+ * each of its sets; of communicators those of some hundred, the last ones.
  *
  * Threads: one at a time. Memory: two growing arrays, kept for the next
  * generation. */

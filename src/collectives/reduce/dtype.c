@@ -6,11 +6,12 @@
 static const struct {
     size_t nbytes;
     const char *name;
-} dtypes[DTYPE_COUNT] = {
-    [HVD_INT8] = {1, "int8"},       [HVD_UINT8] = {1, "uint8"},
-    [HVD_INT32] = {4, "int32"},     [HVD_INT64] = {8, "int64"},
-    [HVD_FLOAT16] = {2, "float16"}, [HVD_BFLOAT16] = {2, "bfloat16"},
-    [HVD_FLOAT32] = {4, "float32"}, [HVD_FLOAT64] = {8, "float64"},
+} dtypes[DTYPE_END] = {
+    [HVD_DTYPE_SAME] = {0, "?"},      [HVD_INT8] = {1, "int8"},
+    [HVD_UINT8] = {1, "uint8"},       [HVD_INT32] = {4, "int32"},
+    [HVD_INT64] = {8, "int64"},       [HVD_FLOAT16] = {2, "float16"},
+    [HVD_BFLOAT16] = {2, "bfloat16"}, [HVD_FLOAT32] = {4, "float32"},
+    [HVD_FLOAT64] = {8, "float64"},
 };
 
 static const char *const ops[] = {

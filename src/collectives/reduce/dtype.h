@@ -8,8 +8,14 @@
 
 #include <hvd/collectives.h>
 
-/* Ops of two elements; HVD_ADASUM is one of vectors (adasum.h). */
-enum { DTYPE_COUNT = 8, OP_COUNT = 5 };
+/* Dtypes begin at 1. Ops of two elements; HVD_ADASUM is one of vectors
+ * (adasum.h), and HVD_AVERAGE_OF_ALL is an HVD_AVERAGE. */
+enum {
+    DTYPE_FIRST = HVD_INT8,
+    DTYPE_COUNT = 8,
+    DTYPE_END = DTYPE_FIRST + DTYPE_COUNT,
+    OP_COUNT = 5
+};
 
 /* "float32"; "?" for an unknown one. */
 const char *dtype_name(unsigned dtype);

@@ -96,7 +96,8 @@ void reduce_to_all(const struct reduce_shape *shape, void *const *dsts,
 {
     uint64_t env;
 
-    HVD_ASSERT((unsigned)shape->dtype < DTYPE_COUNT &&
+    HVD_ASSERT((int)shape->dtype >= DTYPE_FIRST &&
+               (int)shape->dtype < DTYPE_END &&
                (unsigned)shape->op < OP_COUNT && n_srcs >= 1 && n_dsts >= 1);
     HVD_ASSERT(shape->divisor == 0 ||
                (shape->op == HVD_AVERAGE && shape->divisor > 0));

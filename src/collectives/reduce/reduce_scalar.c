@@ -147,14 +147,14 @@ typedef void divide_fn(void *buf, size_t count, int n);
         sum_##name, sum_##name, min_##name, max_##name, product_##name \
     }
 
-static combine_fn *const combines[DTYPE_COUNT][OP_COUNT] = {
+static combine_fn *const combines[DTYPE_END][OP_COUNT] = {
     [HVD_INT8] = ROW(int8),       [HVD_UINT8] = ROW(uint8),
     [HVD_INT32] = ROW(int32),     [HVD_INT64] = ROW(int64),
     [HVD_FLOAT16] = ROW(float16), [HVD_BFLOAT16] = ROW(bfloat16),
     [HVD_FLOAT32] = ROW(float32), [HVD_FLOAT64] = ROW(float64),
 };
 
-static divide_fn *const divides[DTYPE_COUNT] = {
+static divide_fn *const divides[DTYPE_END] = {
     [HVD_INT8] = divide_int8,       [HVD_UINT8] = divide_uint8,
     [HVD_INT32] = divide_int32,     [HVD_INT64] = divide_int64,
     [HVD_FLOAT16] = divide_float16, [HVD_BFLOAT16] = divide_bfloat16,

@@ -492,7 +492,7 @@ typedef void run_fn(const struct job *job);
         name##_SUM, name##_AVERAGE, name##_MIN, name##_MAX, name##_PRODUCT \
     }
 
-static run_fn *const runs[DTYPE_COUNT][OP_COUNT] = {
+static run_fn *const runs[DTYPE_END][OP_COUNT] = {
     [HVD_INT8] = ROW(int8),       [HVD_UINT8] = ROW(uint8),
     [HVD_INT32] = ROW(int32),     [HVD_INT64] = ROW(int64),
     [HVD_FLOAT16] = ROW(float16), [HVD_BFLOAT16] = ROW(bfloat16),

@@ -8,23 +8,40 @@
 #define COLLECTIVES_SCHEDULE_KINDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <hvd/collectives.h>
 
-/* Inside, the public descriptor and its kinds go by shorter names. */
-#define collective_args           hvd_collective_args
-#define collective_kind           hvd_collective_kind
-#define COLLECTIVE_ALLREDUCE      HVD_COLLECTIVE_ALLREDUCE
-#define COLLECTIVE_BROADCAST      HVD_COLLECTIVE_BROADCAST
-#define COLLECTIVE_ALLGATHER      HVD_COLLECTIVE_ALLGATHER
-#define COLLECTIVE_ALLGATHERV     HVD_COLLECTIVE_ALLGATHERV
-#define COLLECTIVE_REDUCE_SCATTER HVD_COLLECTIVE_REDUCE_SCATTER
-#define COLLECTIVE_ALLTOALL       HVD_COLLECTIVE_ALLTOALL
-#define COLLECTIVE_ALLTOALLV      HVD_COLLECTIVE_ALLTOALLV
-#define COLLECTIVE_BARRIER        HVD_COLLECTIVE_BARRIER
+#include "base/collective_kind.h"
 
-enum { KINDS_MAX = COLLECTIVE_BARRIER + 1 }; /* 0 is none */
+enum { KINDS_MAX = COLLECTIVE_BARRIER + 1 };
+
+/* A call: the arguments of its kind, and the options of hvd/collectives.h. */
+struct collective_args {
+    enum collective_kind kind;
+    const void *sendbuf; /* broadcast: recvbuf is sent */
+    void *recvbuf;
+    size_t count; /* the count argument of the call; alltoallv has none */
+    /* alltoallv: all four; allgatherv: the last two; [size] each */
+    const size_t *sendcounts, *sdispls, *recvcounts, *rdispls;
+    hvd_dtype_t dtype;
+    hvd_op_t op; /* AVERAGE_OF_ALL: HVD_AVERAGE, and of_all */
+    bool of_all;
+    int root;
+    hvd_memory_t memory;
+    void *stream;
+    bool ordered;           /* HVD_STREAM_ORDERED */
+    const char *name;       /* of a call by name: its key */
+    const char *label;      /* in the timeline; NULL: the name */
+    hvd_dtype_t wire_dtype; /* HVD_DTYPE_SAME: no other */
+    bool scaled;            /* the factors count; else they are 1 */
+    double prescale, postscale;
+    void *residual; /* [count], of wire_dtype; NULL: none */
+    /* allgatherv, alltoallv without recvbuf, recvcounts and rdispls */
+    hvd_place_fn place;
+    void *place_arg;
+};
 
 /* What a buffer of a rank holds. */
 enum kind_buffer {
@@ -45,7 +62,7 @@ struct kind {
     unsigned algorithms; /* 1 << enum algorithm: can do it */
 };
 
-/* kind  enum collective_kind; else NULL */
+/* kind  enum collective_kind; of another number: NULL */
 const struct kind *kind_of(int kind);
 
 /* Blocks of several ranks, where they are told one by one? */

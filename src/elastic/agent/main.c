@@ -102,7 +102,7 @@ static hvd_status_t read_hello(const struct loop_options *o,
         return error_set(HVD_ERR_INVALID, ENV_HOST "=%s is too long",
                          o->site.host);
     memcpy(hello->host, o->site.host, n + 1);
-    snprintf(hello->version, sizeof(hello->version), HVD_VERSION "%s",
+    snprintf(hello->version, sizeof(hello->version), VERSION_RELEASE "%s",
              version_commit);
     hello->pid = getpid();
     hello->started = proc_started(getpid());
@@ -204,7 +204,7 @@ static int parse_arguments(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-        printf("hvd-agent " HVD_VERSION "%s\n", version_commit);
+        printf("hvd-agent " VERSION_RELEASE "%s\n", version_commit);
         return EXIT_SUCCESS;
     }
     fprintf(stderr, "hvd-agent: error: unknown argument \"%s\"\n", argv[1]);

@@ -34,7 +34,7 @@ void options_print_check_build(FILE *out)
 
     device_inform(&info);
     fprintf(out,
-            "hvd-elastic " HVD_VERSION "%s\n\n"
+            "hvd-elastic " VERSION_RELEASE "%s\n\n"
             "launchers:   local, ssh, slurm\n"
             "transports:  shared memory, tcp%s\n"
             "memory:      host%s\n"

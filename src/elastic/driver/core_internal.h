@@ -325,7 +325,7 @@ bool host_leaves(const struct driver_host *host);
  * members_recount(), once for all workers that have to go. */
 bool worker_drain(struct driver *d, struct driver_worker *w, uint64_t go_us);
 void worker_undrain(struct driver_worker *w);
-/* The worker has asked to leave for good (hvd_request_drain()). */
+/* The worker has asked to leave for good (hvd_drain()). */
 void on_drain_me(struct driver *d, struct driver_worker *w);
 /* Drain it, or keep it, as its host is listed, leaves or is blacklisted. */
 void drain_or_keep(struct driver *d, struct driver_worker *w);

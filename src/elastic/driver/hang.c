@@ -138,7 +138,7 @@ static void judge(struct driver *d)
     if (all_compute(&c)) {
         job_stop(d, 1, HVD_ERR_JOB_FAILED,
                  "no worker has made progress within --hang-timeout, and none "
-                 "waits for another (hvd_busy() announces a long phase)");
+                 "waits for another (hvd_busy_begin() announces a long phase)");
     } else if (all_wait(&c)) {
         describe_wait(&t, d, &c, "within --hang-timeout");
         record_warning(d, buf);

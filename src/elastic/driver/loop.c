@@ -400,7 +400,7 @@ static hvd_status_t open_discovery(struct loop *l)
     return HVD_OK;
 }
 
-static void say(const char *line, void *arg)
+static void say(enum log_level level, const char *line, void *arg)
 {
     output_say(arg, line);
 }

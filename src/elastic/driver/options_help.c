@@ -101,5 +101,5 @@ void options_print_help_env(FILE *out)
 
 void options_print_version(FILE *out)
 {
-    fprintf(out, "hvd-elastic " HVD_VERSION "%s\n", version_commit);
+    fprintf(out, "hvd-elastic " VERSION_RELEASE "%s\n", version_commit);
 }

@@ -57,7 +57,7 @@ static bool leaves_too_late(const struct driver *d,
            stayer_holds_base(d);
 }
 
-/* In user code before its training, and not bracketed by hvd_busy(). */
+/* In user code before its training, and not bracketed by hvd_busy_begin(). */
 static bool starts_too_late(const struct driver *d,
                             const struct driver_worker *w)
 {

@@ -156,7 +156,7 @@ static bool fits(struct driver *d, struct driver_worker *w,
         status = HVD_ERR_STATE;
         text_worker(&t, d, w);
         text_add(&t, ready->kind == READY_STATIC
-                         ? " is static (hvd_join_world), the job is elastic"
+                         ? " is static (hvd_world_start), the job is elastic"
                          : " is elastic (hvd_elastic_run), the job is static");
     } else if (memcmp(ready->layout, d->layout, sizeof(d->layout)) != 0) {
         describe_layouts(&t, d, w, ready);

@@ -262,7 +262,7 @@ static bool is_behind(const struct driver *d, const struct driver_worker *w)
     return is_waiting(d, w) || worker_waits(w);
 }
 
-/* hvd_busy() counts as getting on. */
+/* hvd_busy_begin() counts as getting on. */
 static bool is_culprit(const struct driver *d, const struct stall *stall,
                        const struct driver_worker *w)
 {

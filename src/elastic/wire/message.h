@@ -341,7 +341,7 @@ struct msg_ping {
     bool held; /* a HOLD has been answered */
     uint64_t hold_sequence;
     bool cut;           /* a CUT has been received */
-    uint64_t busy_ms;   /* left of hvd_busy */
+    uint64_t busy_ms;   /* left of hvd_busy_begin() */
     uint64_t operation; /* collectives completed in this generation */
     uint64_t called;    /* ... and called or posted */
     uint64_t moves;     /* grows when bytes of one, or of the state, move */
@@ -364,7 +364,7 @@ struct msg_waiting {
     bool more;      /* there are others, or this rank has joined */
     uint32_t up_to; /* ... all digests up to this are among them; 0: any may be
                        of a call that it has posted */
-    uint32_t n_ranks;                 /* the first is a process set's: */
+    uint32_t n_ranks;                 /* the first is a communicator's: */
     uint32_t ranks[WIRE_WAITING_MAX]; /* its ranks, as they fit; 0: the world's
                                        */
 };

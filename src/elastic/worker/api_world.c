@@ -1,19 +1,22 @@
 /* elastic/worker/api_world.c - hvd/world.h: contact, goodbye; and the calls of
  * hvd/elastic.h and hvd/state.h that are about the process as a whole.
  *
- * Threads: app; hvd_request_drain and hvd_busy any, the former from signal
+ * Threads: app; hvd_drain and hvd_busy_* any, the former from signal
  * handlers too. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <hvd/elastic.h>
+#include <hvd/version.h>
 #include <hvd/world.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mac.h"
+#include "base/struct_size.h"
 #include "base/world.h"
+#include "collectives/completion.h"
 #include "collectives/descriptors.h"
 #include "collectives/local/local.h"
 #include "collectives/request.h"
@@ -33,15 +36,13 @@
 static const struct descriptors_need own_descriptors = {32, 32};
 
 enum {
-    ABI_MAJOR = 0,
-    ABI_MINOR = 1,
     /* the data plane's, until a generation brings the driver's own */
     CONNECT_TIMEOUT_US = 10000000
 };
 
-int hvd_abi_version(void)
+int hvd_version(void)
 {
-    return ABI_MAJOR * 1000 + ABI_MINOR;
+    return HVD_VERSION_CODE;
 }
 
 /* ---- init ---------------------------------------------------------------- */
@@ -109,7 +110,19 @@ static void begin_process(bool solo)
     world_set(&WORLD_NONE);
 }
 
-hvd_status_t hvd_init(void)
+static hvd_status_t adopt_config(const hvd_config_t *config)
+{
+    hvd_config_t own = HVD_CONFIG_INIT;
+
+    if (config)
+        HVD_TRY(error_prefix(
+            struct_adopt(&own, sizeof(own), config, config->struct_size),
+            "hvd_init: config"));
+    process_log_init(&own);
+    return HVD_OK;
+}
+
+hvd_status_t hvd_init(const hvd_config_t *config)
 {
     bool solo;
 
@@ -118,7 +131,7 @@ hvd_status_t hvd_init(void)
     if (atomic_load(&process_self.initialised) || process_self.spent)
         return error_set(HVD_ERR_STATE, "hvd_init: called twice");
     process_claim();
-    process_log_init();
+    HVD_TRY(adopt_config(config));
     HVD_TRY(process_guard_fork());
     HVD_TRY(knobs_read());
     HVD_TRY(process_identify(&solo));
@@ -171,6 +184,8 @@ hvd_status_t hvd_shutdown(void)
     knobs_release();
     device_close();
     timeline_close();
+    completion_close();
+    process_log_fini();
     world_set(&WORLD_NONE);
     atomic_store(&process_self.initialised, false);
     return status;
@@ -192,7 +207,7 @@ static void kick_control(void)
     atomic_fetch_sub(&process_self.n_kickers, 1);
 }
 
-void hvd_request_drain(void)
+void hvd_drain(void)
 {
     int saved = errno;
 
@@ -203,11 +218,16 @@ void hvd_request_drain(void)
     errno = saved;
 }
 
-void hvd_busy(unsigned timeout_ms)
+void hvd_busy_begin(unsigned timeout_ms)
 {
     uint64_t until_us = 0;
 
     if (timeout_ms > 0)
         until_us = clock_now_us() + (uint64_t)timeout_ms * 1000;
     atomic_store(&process_self.busy_until_us, until_us);
+}
+
+void hvd_busy_end(void)
+{
+    hvd_busy_begin(0);
 }

@@ -3,9 +3,9 @@
 #ifndef ELASTIC_WORKER_COLLECTIVE_H
 #define ELASTIC_WORKER_COLLECTIVE_H
 
-#include <hvd/collectives.h>
 #include <hvd/status.h>
 
+struct collective_args;
 struct comm_group;
 
 /* Around what waits for others: the driver may want to know where this worker
@@ -20,7 +20,7 @@ hvd_status_t collective_leave(hvd_status_t status) HVD_MUST_CHECK;
 /* args->memory, unless the caller has said it: where its buffers lie, or the
  * group's. HVD_ERR_INVALID: at several places. Costs a load where no device is
  * used. */
-hvd_status_t collective_look(hvd_collective_args_t *args,
+hvd_status_t collective_look(struct collective_args *args,
                              const struct comm_group *group) HVD_MUST_CHECK;
 
 /* Complete what was posted. Else than HVD_OK: some of it has failed, now or

@@ -553,7 +553,7 @@ fail:
     return status;
 }
 
-/* A thread in hvd_request_drain() may be about to write to it, and its number
+/* A thread in hvd_drain() may be about to write to it, and its number
  * must not be another file's by then. Rather keep it than wait for ever. */
 static void close_kick_fd(void)
 {

@@ -49,7 +49,7 @@ enum worker_event_type {
     WORKER_EV_MESSAGE,  /* u.message, from the driver */
     WORKER_EV_TICK,     /* worker_deadline() has come */
     WORKER_EV_ENTER,    /* the program entered hvd_elastic_run or
-                           hvd_join_world: u.enter */
+                           hvd_world_start: u.enter */
     WORKER_EV_LOST,     /* it returned HVD_PEER_LOST (or HVD_ERR_MISMATCH from a
                            collective) in u.lost.generation: u.lost */
     WORKER_EV_BOUNDARY, /* it stands at boundary ev->boundary and saw `hold` */
@@ -59,7 +59,7 @@ enum worker_event_type {
     WORKER_EV_DONE,    /* training finished, ev->id committed */
     WORKER_EV_FAILED,  /* u.failed: the user's own error */
     WORKER_EV_REPORT,  /* u.report */
-    WORKER_EV_DRAIN,   /* hvd_request_drain */
+    WORKER_EV_DRAIN,   /* hvd_drain */
     WORKER_EV_SUCCESSOR /* another driver of this job is dialled: u.term, which
                            is higher */
 };

@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "collectives/call.h"
+#include "collectives/local/arena.h"
 #include "collectives/ragged.h"
 #include "elastic/wire/address.h"
 #include "elastic/wire/claim.h"
@@ -195,6 +196,7 @@ static void in_child(void)
     atomic_store(&process_self.forked, true);
     atomic_store(&process_self.kick_fd, -1);
     timeline_forked();
+    arena_forked();
     if (endpoint)
         endpoint_fds_close(endpoint);
     if (process_self.self.lifeline_fd >= 0)
@@ -276,13 +278,28 @@ void process_stdout_init(void)
         setvbuf(stdout, buffer, _IOLBF, buffer ? BUFSIZ : 0);
 }
 
-void process_log_init(void)
+static hvd_config_t log_config;
+
+static void pass_line(enum log_level level, const char *line, void *arg)
+{
+    (void)arg;
+    log_config.log_fn((hvd_log_level_t)level, line, log_config.log_arg);
+}
+
+void process_log_fini(void)
+{
+    log_set_sink(NULL, NULL);
+}
+
+void process_log_init(const hvd_config_t *config)
 {
     enum log_level level = LOG_LEVEL_WARN;
     const char *name = getenv(ENV_LOG_LEVEL);
     bool known = !name || log_level_parse(name, &level);
 
     log_init("hvd", level);
+    log_config = *config;
+    log_set_sink(config->log_fn ? pass_line : NULL, NULL);
     if (!known)
         log_warn("%s: \"%s\" is none of error, warn, info, debug, trace",
                  ENV_LOG_LEVEL, name);

@@ -17,6 +17,7 @@
 
 #include <hvd/state.h>
 #include <hvd/status.h>
+#include <hvd/world.h>
 
 #include "base/robust.h"
 #include "collectives/comm.h"
@@ -28,7 +29,7 @@
 enum program_kind {
     PROGRAM_UNDECIDED, /* neither joined nor running */
     PROGRAM_ELASTIC,   /* hvd_elastic_run has begun */
-    PROGRAM_STATIC     /* hvd_join_world, or a collective before any run */
+    PROGRAM_STATIC     /* hvd_world_start, or a collective before any run */
 };
 
 enum { PROCESS_PATH_MAX = 4096 };
@@ -72,7 +73,7 @@ struct process {
     _Atomic uint32_t hold;
     _Atomic int in_collective;      /* app; how deep */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
-    _Atomic bool drain;             /* set by hvd_request_drain */
+    _Atomic bool drain;             /* set by hvd_drain */
     /* control: if nothing is heard of the driver until then it is silent;
      * UINT64_MAX: it does not answer each heartbeat */
     _Atomic uint64_t driver_due_us;
@@ -132,8 +133,10 @@ void process_timeline_open(void);
  * says block. */
 void process_stdout_init(void);
 
-/* Log level and the words before each line: "gen 7 rank 3 host-12:1". */
-void process_log_init(void);
+/* Where log lines go, from which level on, and the words before each:
+ * "gen 7 rank 3 host-12:1". After process_log_fini() they go to stderr. */
+void process_log_init(const hvd_config_t *config);
+void process_log_fini(void);
 void process_log_prefix(uint64_t generation, int rank);
 
 #endif

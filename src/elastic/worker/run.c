@@ -10,7 +10,7 @@
  *                    HVD_OK <-- RELEASE      anything else: LEAVING -> return
  *
  * READY leaves before anything else is done: the others wait for it. Rules of
- * process sets are asked behind the sync.
+ * communicators are asked behind the sync.
  *
  * Threads: app. Memory: none of its own. */
 #include <hvd/elastic.h>
@@ -459,7 +459,7 @@ static hvd_status_t run_member(struct run *run)
                          process_self.kind == PROGRAM_STATIC
                              ? "hvd_elastic_run: this program has joined the "
                                "world as a static one, by a collective or "
-                               "hvd_join_world -> call collectives inside the "
+                               "hvd_world_start -> call collectives inside the "
                                "training function only"
                              : "hvd_elastic_run: the job's one run is over");
     process_self.kind = PROGRAM_ELASTIC;

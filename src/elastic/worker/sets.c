@@ -1,4 +1,4 @@
-/* elastic/worker/sets.c - process sets. See sets.h.
+/* elastic/worker/sets.c - communicators. See sets.h.
  *
  *   by list   hvd_comm_create: agreed upon at once, valid in its generation
  *   by rule   hvd_comm_create_by_rule: asked, and agreed upon, when a
@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <hvd/world.h>
 
 #include "base/error.h"
 #include "base/world.h"
@@ -48,7 +50,7 @@ static hvd_status_t add(const struct hvd_comm *set, hvd_comm_t **comm_p)
     struct hvd_comm *own = malloc(sizeof(*own));
 
     if (!own)
-        return error_set(HVD_ERR_NOMEM, "a process set");
+        return error_set(HVD_ERR_NOMEM, "a communicator");
     *own = *set;
     while (*at)
         at = &(*at)->next;
@@ -132,9 +134,9 @@ static hvd_status_t renew(struct hvd_comm *set, uint32_t number)
     world_get(&world);
     now.ranks = ask(set, world.size, &now.n);
     if (!now.ranks)
-        return error_set(HVD_ERR_NOMEM, "a process set");
+        return error_set(HVD_ERR_NOMEM, "a communicator");
     now.rank = process_set_place(world.rank, now.ranks, now.n);
-    snprintf(what, sizeof(what), "the rule of process set %" PRIu32,
+    snprintf(what, sizeof(what), "the rule of communicator %" PRIu32,
              now.number);
     status = agree(what, now.ranks, now.n);
     if (status == HVD_OK)
@@ -179,20 +181,18 @@ static hvd_status_t check(const struct comm *world, const struct hvd_comm *set)
 {
     if (set->generation != comm_generation(world))
         return error_set(HVD_ERR_INVALID,
-                         "comm: the process set was made in generation "
+                         "comm: the communicator was made in generation "
                          "%" PRIu64 ", this is %" PRIu64,
                          set->generation, comm_generation(world));
     if (set->rank < 0)
         return error_set(HVD_ERR_INVALID,
-                         "comm: this rank is not in the process set");
+                         "comm: this rank is not in the communicator");
     return HVD_OK;
 }
 
-hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
+hvd_status_t sets_comm(struct comm *world, hvd_comm_t *set,
                        struct comm **comm_p)
 {
-    struct hvd_comm *set = args->comm;
-
     *comm_p = world;
     if (!set)
         return HVD_OK;
@@ -205,7 +205,7 @@ hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
 }
 
 struct question {
-    const hvd_collective_args_t *args;
+    hvd_comm_t *set;
     struct comm **comm_p;
 };
 
@@ -213,15 +213,15 @@ static hvd_status_t find(struct comm *world, void *arg)
 {
     const struct question *question = arg;
 
-    return sets_comm(world, question->args, question->comm_p);
+    return sets_comm(world, question->set, question->comm_p);
 }
 
-hvd_status_t sets_find(const hvd_collective_args_t *args, struct comm **comm_p)
+hvd_status_t sets_find(hvd_comm_t *set, struct comm **comm_p)
 {
-    struct question question = {args, comm_p};
+    struct question question = {set, comm_p};
 
     *comm_p = process_self.comm;
-    return args->comm ? control_with_comm(find, &question) : HVD_OK;
+    return set ? control_with_comm(find, &question) : HVD_OK;
 }
 
 /* ---- hvd/comm.h ---------------------------------------------------------- */
@@ -269,7 +269,7 @@ static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
     set.rank = process_set_place(world.rank, ranks, n);
     set.ranks = malloc((size_t)n * sizeof(*ranks));
     if (!set.ranks)
-        return error_set(HVD_ERR_NOMEM, "a process set");
+        return error_set(HVD_ERR_NOMEM, "a communicator");
     memcpy(set.ranks, ranks, (size_t)n * sizeof(*ranks));
     status = add(&set, comm_p);
     if (status != HVD_OK)
@@ -322,14 +322,12 @@ static hvd_status_t take_comm(struct comm *world, void *arg)
 /* Who has never used it takes part in its end all the same. */
 static hvd_status_t destroy_current(struct hvd_comm *set)
 {
-    hvd_collective_args_t args = HVD_COLLECTIVE_ARGS_INIT;
     struct comm *comm;
     hvd_status_t status;
 
-    args.comm = set;
     if (process_self.left)
         return HVD_OK; /* all have left together */
-    HVD_TRY(sets_find(&args, &comm));
+    HVD_TRY(sets_find(set, &comm));
     HVD_TRY(control_with_comm(take_comm, set));
     collective_enter();
     status = process_set_destroy(comm);
@@ -359,10 +357,14 @@ hvd_status_t hvd_comm_destroy(hvd_comm_t *comm)
 
 int hvd_comm_rank(const hvd_comm_t *comm)
 {
-    return comm && is_current(comm) ? comm->rank : -1;
+    if (!comm)
+        return hvd_rank();
+    return is_current(comm) ? comm->rank : -1;
 }
 
 int hvd_comm_size(const hvd_comm_t *comm)
 {
-    return comm && is_current(comm) ? comm->n : 0;
+    if (!comm)
+        return hvd_size();
+    return is_current(comm) ? comm->n : 0;
 }

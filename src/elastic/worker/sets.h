@@ -1,8 +1,8 @@
-/* elastic/worker/sets.h - process sets: what hvd/comm.h promises, above
+/* elastic/worker/sets.h - communicators: what hvd/comm.h promises, above
  * collectives/process_set.h.
  *
- * A set is known by a handle, which outlives generations. Its comm is made when
- * it is first used in one.
+ * A communicator is known by a handle, which outlives generations. Its comm is
+ * made when it is first used in one.
  *
  * Threads: app, but for sets_comm(). Memory: a handle each. */
 #ifndef ELASTIC_WORKER_SETS_H
@@ -13,7 +13,8 @@
 
 #include "collectives/comm.h"
 
-/* A generation begins: numbers are given anew. Before anybody makes sets. */
+/* A generation begins: numbers are given anew. Before anybody makes
+ * communicators. */
 void sets_begin(void);
 
 /* It is entered: rules are asked. A collective, if there are some. */
@@ -25,13 +26,12 @@ void sets_leave(void);
 /* On shutdown: all handles. */
 void sets_release(void);
 
-/* The comm of args->comm, or the world. Under control's lock, which
- * control_with_comm() takes; any thread. */
-hvd_status_t sets_comm(struct comm *world, const hvd_collective_args_t *args,
+/* The comm of this communicator; HVD_WORLD: `world`. Under control's lock,
+ * which control_with_comm() takes; any thread. */
+hvd_status_t sets_comm(struct comm *world, hvd_comm_t *set,
                        struct comm **comm_p) HVD_MUST_CHECK;
 
 /* The same, for who has not taken that lock. Threads: app. */
-hvd_status_t sets_find(const hvd_collective_args_t *args,
-                       struct comm **comm_p) HVD_MUST_CHECK;
+hvd_status_t sets_find(hvd_comm_t *set, struct comm **comm_p) HVD_MUST_CHECK;
 
 #endif

@@ -12,7 +12,7 @@ hvd_status_t solo_init(void) HVD_MUST_CHECK;
 void solo_fini(void);
 
 /* hvd_elastic_run in it. HVD_PEER_LOST from train goes back to the last commit;
- * a drain (hvd_request_drain) ends in HVD_REMOVED. May run more than once. */
+ * a drain (hvd_drain) ends in HVD_REMOVED. May run more than once. */
 hvd_status_t solo_run(hvd_state_t *state, hvd_train_fn train,
                       void *arg) HVD_MUST_CHECK;
 

@@ -45,13 +45,13 @@ hvd_status_t static_world(const char *call)
                          : "outside of the training function");
 }
 
-hvd_status_t hvd_join_world(void)
+hvd_status_t hvd_world_start(void)
 {
-    HVD_TRY(process_check("hvd_join_world"));
+    HVD_TRY(process_check("hvd_world_start"));
     if (process_self.kind == PROGRAM_ELASTIC)
         return error_set(HVD_ERR_STATE,
-                         "hvd_join_world: this is an elastic program");
-    return static_world("hvd_join_world");
+                         "hvd_world_start: this is an elastic program");
+    return static_world("hvd_world_start");
 }
 
 void static_failed(hvd_status_t status)
