@@ -422,7 +422,7 @@ static struct happening unfit(const char *workers)
                               .text = "runs libhvd 0.0.1"};
 }
 
-/* Whoever is tried there may be refused for the same reason, again and again. */
+/* Whoever is tried there may be refused for the same reason, each time anew. */
 START_TEST(m7_start_does_not_wait_for_a_slot_that_was_closed)
 {
     struct fixture *f = fixture_create(.np = 2, .min_np = 1, .script = true,
