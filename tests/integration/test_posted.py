@@ -29,12 +29,10 @@ def in_a_static_program(stage):
     run.agrees(2)
 
 
-@scenario
-def failed_by_deaths_at_any_moment(stage):
-    run = stage.start([*NP, "--slot-restarts", "32"],
-                      [stage.chaos, *ENDLESS], hosts=BOTH)
+def killed_one_by_one(stage, program, ranks):
+    run = stage.start([*NP, "--slot-restarts", "32"], program, hosts=BOTH)
     mark, victims = 0, set()
-    for rank in (2, 0, 3, 1):
+    for rank in ranks:
         run.whole(4, mark, victims)
         row = run.row(rank=rank)
         mark, victims = run.mark(), victims | {row["worker"]}
@@ -42,23 +40,17 @@ def failed_by_deaths_at_any_moment(stage):
     run.whole(4, mark, victims)
     run.interrupt()
     run.ends(130)
+
+
+@scenario
+def failed_by_deaths_at_any_moment(stage):
+    killed_one_by_one(stage, [stage.chaos, *ENDLESS], (2, 0, 3, 1))
 
 
 @scenario
 def by_several_threads_by_turns(stage):
     """One at a time issues calls, as an autograd engine's threads do."""
-    run = stage.start([*NP, "--slot-restarts", "32"],
-                      [stage.chaos, "--by-turns", "--steps", "1000000",
-                       "--step-us", "200"], hosts=BOTH)
-    mark, victims = 0, set()
-    for rank in (1, 0):
-        run.whole(4, mark, victims)
-        row = run.row(rank=rank)
-        mark, victims = run.mark(), victims | {row["worker"]}
-        jobs.kill(row["pid"], signal.SIGKILL)
-    run.whole(4, mark, victims)
-    run.interrupt()
-    run.ends(130)
+    killed_one_by_one(stage, [stage.chaos, "--by-turns", *ENDLESS[1:]], (1, 0))
 
 
 @scenario
