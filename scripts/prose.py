@@ -11,7 +11,10 @@ import re
 import sys
 
 FILES = ("README.md", "NEWS.md", "CONTRIBUTING.md", "docs/hvd-agent.1.scd",
-         "docs/hvd-elastic.1.scd")
+         "docs/hvd-elastic.1.scd", "docs/releasing.md",
+         *("include/hvd/%s.h" % name for name in (
+             "collectives", "comm", "device", "elastic", "sampler", "state",
+             "status", "version", "world")))
 LIMIT = 0.03    # of the sentences in a file
 SHORT = 4       # fewer words are no sentence
 
@@ -78,6 +81,23 @@ def blocks(lines):
     yield from flush()
 
 
+def comments(lines):
+    """The lines of a header, with what its comments say alone; a comment that
+    stands behind code is none of its paragraphs'."""
+    inside = False
+    for line in lines:
+        text = line.strip()
+        if not inside and not text.startswith("/*"):
+            yield ""
+            continue
+        inside = "*/" not in text
+        text = re.sub(r"^/?\*+ ?|\s*\*/.*$", "", text)
+        # a heading of its own in the column of names: another paragraph
+        if re.match(r"\s*\w+ {2,}\S", text):
+            yield ""
+        yield text.strip()
+
+
 def sentences(lines):
     """(line number, opens its block, sentence)."""
     for number, text in blocks(lines):
@@ -98,9 +118,13 @@ def offences(lines):
     return found, n
 
 
+def of_file(path, lines):
+    return list(comments(lines)) if path.endswith(".h") else lines
+
+
 def over_limit(path, lines):
     """What there is to say of a file with more than LIMIT of a kind."""
-    found, n = offences(lines)
+    found, n = offences(of_file(path, lines))
     for kind in ("free", "back"):
         of_kind = [row for row in found if row[1] == kind]
         if len(of_kind) > LIMIT * n:
@@ -111,7 +135,7 @@ def over_limit(path, lines):
 def main():
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as file:
-            for row in offences(file.read().split("\n"))[0]:
+            for row in offences(of_file(path, file.read().split("\n")))[0]:
                 print("%s:%d: %s: %s" % (path, *row))
 
 

@@ -13,7 +13,7 @@
  *              borrowed until then; arrays of counts, displacements and
  *              pointers are copied.
  *
- * What follows holds for every call here.
+ * These rules hold for every call here.
  *
  *   Order      All ranks issue the same calls in the same order, blocking and
  *              queued ones alike, and they run in that order. Calls by name
@@ -175,10 +175,10 @@ enum {
  * residual  For wire_dtype: error feedback (1-bit SGD, Seide et al.,
  *        Interspeech 2014). [count] of dtype in host memory, of this rank
  *        alone, zeros at first. The call adds it to the contribution times
- *        prescale, and leaves in it what rounding took away (0 for what became
- *        infinite). Set it to zero when prescale changes. It is as undefined as
- *        the result unless the call returned HVD_OK, so keep it in the state
- *        (hvd_state_add_local). */
+ *        prescale, and leaves in it the part that rounding took away (0 for an
+ *        element that became infinite). Set it to zero when prescale changes.
+ *        It is as undefined as the result unless the call returned HVD_OK, so
+ *        keep it in the state (hvd_state_add_local). */
 typedef struct hvd_options {
     size_t struct_size;  /* sizeof(hvd_options_t) */
     hvd_comm_t *comm;    /* HVD_WORLD, or a communicator */
@@ -384,8 +384,8 @@ HVD_INLINE hvd_status_t hvd_barrier(void)
  *
  * A thread of the library runs queued calls while the program computes. It
  * exists from the first queued call of a generation on; a thread that waits
- * does its work. A call that cannot be queued returns at once, with *request_p
- * NULL, what a blocking call would have returned.
+ * does its work. A call that cannot be queued returns its error at once, with
+ * *request_p NULL.
  *
  * A request that is never waited for is memory lost. It outlives its
  * generation: calls in flight then end with HVD_PEER_LOST.
@@ -437,16 +437,16 @@ HVD_API hvd_status_t hvd_event_fd(int *fd_p) HVD_MUST_CHECK;
  * This rank's own calls by name that others have yet to issue are completed
  * when those have issued them, or have called this as well: the last calls of
  * several ranks may have keys that no other rank uses. The others issue only
- * calls by name meanwhile, and do not commit: what waits for all ranks would
- * wait for this one. A call by name of another kind that this rank has not
- * issued returns HVD_ERR_MISMATCH to those that have. No thread of this rank
- * may issue a call by name before this returns (HVD_ERR_STATE).
+ * calls by name meanwhile, and do not commit: a call that waits for all ranks
+ * would wait for this one. A call by name of another kind that this rank has
+ * not issued returns HVD_ERR_MISMATCH to those that have. No thread of this
+ * rank may issue a call by name before this returns (HVD_ERR_STATE).
  *
  * last_rank_p   may be NULL; the rank of comm that called this last, the same
  *               on all ranks: it has issued the most calls by name. Of several,
  *               any.
  * Returns HVD_OK: all ranks have called it, and each may issue calls again;
- * HVD_ERR_STATE; HVD_PEER_LOST, and what else ends a generation. */
+ * HVD_ERR_STATE; HVD_PEER_LOST, or another status that ends a generation. */
 HVD_API hvd_status_t hvd_data_done(hvd_comm_t *comm,
                                    int *last_rank_p) HVD_MUST_CHECK;
 
@@ -456,7 +456,7 @@ HVD_API hvd_status_t hvd_data_done(hvd_comm_t *comm,
  * it lies: collectives between them need no copy. It is page aligned and
  * zeroed, in huge pages where the kernel has them for shared memory, and a
  * forked child does not have it. It comes from a nameless arena of the process,
- * which ends with the process and grows with what is taken; where shared memory
+ * which ends with the process and grows as memory is taken; where shared memory
  * cannot be had, it is private memory. Free it with hvd_free(), never with
  * free(), and not while a collective uses it.
  * Returns NULL if nbytes is 0, if there is no memory, or in a forked child;

@@ -13,8 +13,8 @@
  *                 communicator of hvd/comm.h, have one of their own, which
  *                 takes device memory. They run beside each other: the device
  *                 needs room for the kernels of all calls that may be in flight
- *                 at once, whatever else the program runs there (NCCL_MAX_CTAS
- *                 makes kernels smaller).
+ *                 at once, beside the program's own (NCCL_MAX_CTAS makes
+ *                 kernels smaller).
  *   Order         A call begins after the work that is on hvd_options_t.stream
  *                 when it is issued. Calls with device buffers and with host
  *                 buffers share one order.
@@ -88,16 +88,16 @@ typedef struct hvd_device_info {
 HVD_API hvd_status_t hvd_device_info(hvd_device_info_t *info) HVD_MUST_CHECK;
 
 /* hvd_confirm - has everything that was issued gone well, on every rank? It
- * completes all requests, waits for what is queued on devices, and for all
- * ranks. Call it before an optimizer step that uses the results of
+ * completes all requests, and waits for the calls that are queued on devices
+ * and for all ranks. Call it before an optimizer step that uses the results of
  * HVD_STREAM_ORDERED calls: when a peer is lost, its stream goes on over
  * gradients that are half reduced. A commit does the same by itself. Returns
- * HVD_OK, HVD_PEER_LOST, or what the calls would have returned. */
+ * HVD_OK, HVD_PEER_LOST, or the status of a call that has failed. */
 HVD_API hvd_status_t hvd_confirm(void) HVD_MUST_CHECK;
 
 /* hvd_state_add_device - hvd_state_add() for [nbytes] of device memory.
  *
- * A commit returns when the copy is queued after what is on `stream` (a
+ * A commit returns when the copy is queued after the work on `stream` (a
  * CUstream or cudaStream_t; NULL: the legacy default stream), and later work on
  * the stream waits for the copy. The copy goes to the device, where that leaves
  * an eighth of its memory free, else to the host. From there the bytes go to

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* The training function. The library calls it once per generation, so it must
- * be able to start from whatever the state says: allocate outside of it, loop
+ * be able to start from any state: allocate outside of it, loop
  * from the counters in the state, and return
  *   HVD_OK             training is finished. Called again with a finished
  *                      state, it returns at once

@@ -81,8 +81,8 @@ HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
                                            hvd_sampler_t *sampler)
     HVD_MUST_CHECK;
 
-/* What the program does besides copying bytes. The library calls these
- * functions in the order of their registration, on the training thread:
+/* Work of the program besides copying bytes. The library calls these functions
+ * in the order of their registration, on the training thread:
  * on_commit just before it copies bytes into the snapshot, on_restore and
  * on_sync just after it has copied the snapshot to the live memory.
  *
@@ -126,7 +126,7 @@ typedef struct hvd_reset_info {
 /* hvd_state_on_reset - the library calls it in every generation after the
  * first, on every member, after the sync and before the training function. It
  * must be an idempotent function of the state and the world: lr = base_lr *
- * hvd_size(), never lr *= new / old. What it changes is not part of the
+ * hvd_size(), never lr *= new / old. Its changes are not part of the
  * snapshot. */
 typedef void (*hvd_reset_fn)(const hvd_reset_info_t *info, void *arg);
 HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
@@ -138,7 +138,7 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
  * All ranks make equal numbers of commits. The first two of each generation,
  * and every N-th with --verify-state N, are collectives: the ranks compare
  * digests of their shared entries, byte by byte. So set the padding of structs,
- * or register their members; what each rank has for itself belongs in
+ * or register their members; an entry of each rank's own belongs in
  * hvd_state_add_local().
  *
  * After HVD_HOSTS_UPDATED, and after a call that has failed, nothing more is

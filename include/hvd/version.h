@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Of the headers that a program was compiled with. */
+/* The release of the headers that a program was compiled with. */
 #define HVD_VERSION       "0.1.0"
 #define HVD_VERSION_MAJOR 0
 #define HVD_VERSION_MINOR 1

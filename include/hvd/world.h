@@ -1,4 +1,4 @@
-/* hvd/world.h - contact with the driver, and who this worker is.
+/* hvd/world.h - contact with the driver, and this worker's place in the job.
  *
  * Threads: one thread calls hvd_init(), hvd_world_start() and hvd_shutdown().
  * Any thread may call the readers, but not while hvd_elastic_run() changes the
