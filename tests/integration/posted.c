@@ -90,7 +90,6 @@ static hvd_status_t post(uint64_t step)
 
     posted.generation = hvd_generation();
     posted.status = HVD_OK;
-    posted.is_out = true;
     posted.step = step;
     posted.size = hvd_size();
     for (int t = 0; t < TENSORS; t++) {
@@ -103,6 +102,7 @@ static hvd_status_t post(uint64_t step)
     options.label = "group";
     HVD_TRY(hvd_grouped_allreduce_with(TENSORS, sends, recvs, counts, HVD_INT64,
                                        HVD_SUM, &options, &requests[0]));
+    posted.is_out = true;
     HVD_TRY(hvd_allreduce_with(posted.sum, posted.sum + 1, 1, HVD_INT64,
                                HVD_SUM, NULL, &requests[1]));
     HVD_TRY(hvd_broadcast_with(&posted.sent, 1, HVD_INT64, posted.size - 1,
