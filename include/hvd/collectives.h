@@ -1,17 +1,19 @@
 /* hvd/collectives.h - collective operations over the ranks of the current
  * generation, or of a communicator (hvd/comm.h).
  *
- * Each collective has two forms. The short form, such as hvd_allreduce(),
+ * Each collective has two forms (those with a place function have the full form
+ * only). The short form, such as hvd_allreduce(),
  * blocks, and runs over all ranks. The full form, such as
  * hvd_allreduce_with(), adds two arguments:
  *
  *   options    NULL means the defaults. The struct is borrowed until the call
  *              returns; its strings are copied.
  *   request_p  NULL: the call blocks until it is complete. Otherwise the call
- *              is queued and returns at once. *request_p then belongs to the
- *              caller until hvd_wait() or hvd_test() takes it. The buffers are
- *              borrowed until then; arrays of counts, displacements and
- *              pointers are copied.
+ *              is queued and returns at once (but the first call of a static
+ *              program, and the first with device buffers, wait for all ranks).
+ *              *request_p then belongs to the caller until hvd_wait() or a
+ *              relative of it takes it. The buffers are borrowed until then;
+ *              arrays of counts, displacements and pointers are copied.
  *
  * These rules hold for every call here.
  *
@@ -21,10 +23,14 @@
  *              an order of its own.
  *   Threads    Any thread, one at a time: the program orders its calls, with a
  *              lock or by handing work from one thread to another, so that they
- *              come in the same order on every rank. Calls by name may be
- *              issued and waited for by several threads at once.
- *   Counts     are elements, as in NCCL. 0 is allowed; a call that moves
- *              nothing on any rank returns at once.
+ *              come in the same order on every rank. This holds for waits and
+ *              tests of such calls as well, and none is under way when the
+ *              training function returns. Calls by name may be issued and
+ *              waited for by several threads at once.
+ *   Counts     are elements, as in NCCL. 0 is allowed. A call in order whose
+ *              counts are 0 on all ranks does not wait for them, unless it is
+ *              an alltoallv or has a place function: those ranks cannot know. A
+ *              rank that passed another count is told in a later call.
  *   Results    are undefined unless the call returned HVD_OK. All ranks get the
  *              same bits.
  *   Returns    HVD_OK
@@ -41,13 +47,15 @@
  *                                  repeated. Or this is a forked child
  *              HVD_ERR_STATE       there is no world: hvd_init() was not
  *                                  called, or the call is outside of the
- *                                  training function; or it comes from a
- *                                  callback that not all ranks run
- *                                  (hvd/state.h)
+ *                                  training function of hvd_elastic_run()
+ *                                  (one before that makes the program a static
+ *                                  one); or it comes from a callback that not
+ *                                  all ranks run (hvd/state.h)
  *              HVD_ERR_NOMEM, HVD_ERR_SYSTEM
  *                                  this rank lacks memory, descriptors or
  *                                  threads; the other ranks get HVD_PEER_LOST
- *              HVD_ERR_UNSUPPORTED see hvd/device.h
+ *              HVD_ERR_UNSUPPORTED a field of a newer release is set in
+ *                                  options; or see hvd/device.h
  *              The first call of a static program joins the world, and returns
  *              what hvd_world_start() returns if that fails.
  *
@@ -83,9 +91,10 @@ typedef enum hvd_dtype {
 
 typedef enum hvd_op {
     HVD_SUM = 0,     /* integers wrap around */
-    HVD_AVERAGE = 1, /* the sum divided by the number of ranks; integers are
-                        truncated toward 0. After hvd_data_done() it is divided
-                        by the number of ranks that still have data */
+    HVD_AVERAGE = 1, /* the sum, which wraps around as above, divided by the
+                        number of ranks; integers are truncated toward 0. After
+                        hvd_data_done() it is divided by the number of ranks
+                        that have issued the call */
     HVD_MIN = 2,     /* a NaN in any rank's element makes the result NaN */
     HVD_MAX = 3,     /* likewise */
     HVD_PRODUCT = 4,
@@ -129,7 +138,8 @@ enum {
 };
 
 /* Options of a call. A field that the call does not take must have its default;
- * HVD_ERR_INVALID names it otherwise. Fields are only ever appended, and every
+ * HVD_ERR_INVALID names it otherwise. (stream, flags and memory have no effect
+ * where no buffer is on a device.) Fields are only ever appended, and every
  * field after `residual` has the default zero.
  *
  * key    A call by name: it runs when every rank of the communicator has issued
@@ -169,8 +179,9 @@ enum {
  *
  * prescale, postscale  For an allreduce of floating point: this rank's
  *        contribution is multiplied by the first, the result by the second. The
- *        product is rounded to dtype. A factor of 0 is 0. Both must be equal on
- *        all ranks for a call by name.
+ *        product is rounded to dtype, 16-bit types by way of float32. A factor
+ *        of 0 is 0; if both are 0, HVD_OPTIONS_INIT was forgotten
+ *        (HVD_ERR_INVALID). Both must be equal on all ranks for a call by name.
  *
  * residual  For wire_dtype: error feedback (1-bit SGD, Seide et al.,
  *        Interspeech 2014). [count] of dtype in host memory, of this rank
@@ -223,7 +234,8 @@ hvd_allreduce_with(const void *sendbuf, void *recvbuf, size_t count,
  *
  * sendbufs, recvbufs, counts   [n]; tensor i is counts[i] elements from
  *            sendbufs[i] to recvbufs[i], as in hvd_allreduce_with(). counts are
- *            equal on every rank. Tensors may not overlap each other.
+ *            equal on every rank. Tensors may not overlap each other, which
+ *            nothing checks.
  * All ranks get the same bits, as always. A sum of floating point may be taken
  * in another order than an allreduce of one tensor takes it. */
 HVD_API hvd_status_t hvd_grouped_allreduce_with(
@@ -244,8 +256,9 @@ HVD_API hvd_status_t hvd_allgather_with(
     const void *sendbuf, void *recvbuf, size_t sendcount, hvd_dtype_t dtype,
     const hvd_options_t *options, hvd_request_t **request_p) HVD_MUST_CHECK;
 
-/* hvd_allgatherv_with - allgather with a count per rank. recvcounts and displs
- * [size], in elements, equal on every rank; recvcounts[rank] == sendcount.
+/* hvd_allgatherv_with - allgather with a count per rank, in elements.
+ * recvcounts [size], equal on every rank, recvcounts[rank] == sendcount; displs
+ * [size] are this rank's own.
  * Blocks of recvbuf may not overlap. In place: sendbuf == recvbuf +
  * displs[rank]. MPI 3.1, 5.7. */
 HVD_API hvd_status_t hvd_allgatherv_with(
@@ -288,9 +301,10 @@ HVD_API hvd_status_t hvd_barrier_with(const hvd_options_t *options,
 /* Where to put what is received. counts [size] are elements of dtype; the
  * blocks are written rank after rank, each behind the one before, so the memory
  * has room for the sum of counts. It is host memory, borrowed as recvbuf is,
- * and may overlap sendbuf as recvbuf may (HVD_ERR_INVALID otherwise).
- * NULL: there is no memory. Unless the sum is 0, that ends the generation with
- * HVD_ERR_NOMEM; in a world of one it ends the call.
+ * and may overlap sendbuf as recvbuf may. If it overlaps otherwise, the
+ * generation ends with HVD_ERR_INVALID. NULL: there is no memory. Unless the
+ * sum is 0, the generation ends with HVD_ERR_NOMEM. In a world of one the call
+ * alone fails.
  *
  * The library calls it at most once per call, on one of its threads or on one
  * that waits; in a world of one, on the thread that issues the call. None of
@@ -395,8 +409,9 @@ HVD_INLINE hvd_status_t hvd_barrier(void)
  * may be half there. (A call by name that failed alone, because ranks differ,
  * counts until hvd_wait() has returned it.) */
 
-/* hvd_wait - complete *request_p and the requests that were issued before it,
- * free it, and set *request_p to NULL. A NULL request is complete.
+/* hvd_wait - complete *request_p, free it, and set *request_p to NULL. A
+ * request of a call in order completes those that were issued before it in its
+ * communicator as well. A NULL request is complete.
  * Returns what the blocking call would have. HVD_ERR_INVALID in a forked child
  * and HVD_ERR_STATE in a place function leave the request as it is. */
 HVD_API hvd_status_t hvd_wait(hvd_request_t **request_p) HVD_MUST_CHECK;
@@ -411,20 +426,24 @@ HVD_API hvd_status_t hvd_wait_all(size_t n,
 HVD_API hvd_status_t hvd_wait_for(hvd_request_t **request_p,
                                   unsigned timeout_ms) HVD_MUST_CHECK;
 
-/* hvd_test - never waits. If the request is complete, well or not: *done_p is
- * true, and the rest is as in hvd_wait(). Otherwise *done_p is false, HVD_OK is
- * returned, and the request stays as it is; the library's thread goes on with
- * it. HVD_ERR_INVALID also: done_p is NULL. */
+/* hvd_test - does not wait for the call. (In a static program it tells the
+ * driver of the first failure, which may take 2 s.) If the request is complete,
+ * well or not: *done_p is true, and the rest is as in hvd_wait(). Otherwise
+ * *done_p is false, HVD_OK is returned, and the request stays as it is; the
+ * library's thread goes on with it. HVD_ERR_INVALID also: done_p is NULL. */
 HVD_API hvd_status_t hvd_test(hvd_request_t **request_p,
                               bool *done_p) HVD_MUST_CHECK;
 
 /* hvd_event_fd - a descriptor for poll(2) and its relatives, so that an event
  * loop can wait for requests: it becomes readable when any request of this
- * process completes. Read 8 bytes from it (eventfd(2), nonblocking), and then
- * call hvd_test() for each request; in another order a completion may be
- * missed. The library owns it, and hvd_shutdown() closes it.
+ * process completes, and at times for nothing. Call it before the calls that
+ * the loop waits for are issued, and hvd_test() once for each request that the
+ * loop begins to wait for: it may be complete by then. Later, read 8 bytes from
+ * the descriptor (eventfd(2), nonblocking), and then call hvd_test() for each
+ * request; in another order a completion may be missed. The library owns the
+ * descriptor, and hvd_shutdown() closes it.
  * Returns HVD_OK; HVD_ERR_INVALID (fd_p is NULL, or this is a forked child);
- * HVD_ERR_STATE (no hvd_init()); HVD_ERR_SYSTEM. */
+ * HVD_ERR_STATE (no hvd_init(), or a place function); HVD_ERR_SYSTEM. */
 HVD_API hvd_status_t hvd_event_fd(int *fd_p) HVD_MUST_CHECK;
 
 /* hvd_data_done - this rank has no more data for `comm` (HVD_WORLD: all ranks).
@@ -438,13 +457,13 @@ HVD_API hvd_status_t hvd_event_fd(int *fd_p) HVD_MUST_CHECK;
  * when those have issued them, or have called this as well: the last calls of
  * several ranks may have keys that no other rank uses. The others issue only
  * calls by name meanwhile, and do not commit: a call that waits for all ranks
- * would wait for this one. A call by name of another kind that this rank has
- * not issued returns HVD_ERR_MISMATCH to those that have. No thread of this
- * rank may issue a call by name before this returns (HVD_ERR_STATE).
+ * would wait for this one. A call by name of
+ * another kind, or HVD_ADASUM of a group, that this rank has not issued returns
+ * HVD_ERR_MISMATCH to those that have. No thread of this rank may issue a call
+ * by name of comm before this returns (HVD_ERR_STATE).
  *
- * last_rank_p   may be NULL; the rank of comm that called this last, the same
- *               on all ranks: it has issued the most calls by name. Of several,
- *               any.
+ * last_rank_p   may be NULL; a rank of comm that has issued the most calls by
+ *               name, the same on all ranks.
  * Returns HVD_OK: all ranks have called it, and each may issue calls again;
  * HVD_ERR_STATE; HVD_PEER_LOST, or another status that ends a generation. */
 HVD_API hvd_status_t hvd_data_done(hvd_comm_t *comm,
@@ -453,7 +472,7 @@ HVD_API hvd_status_t hvd_data_done(hvd_comm_t *comm,
 /* --- memory --- */
 
 /* hvd_alloc - memory for buffers that the other ranks of this host read where
- * it lies: collectives between them need no copy. It is page aligned and
+ * it lies: large collectives between them need no copy. It is page aligned and
  * zeroed, in huge pages where the kernel has them for shared memory, and a
  * forked child does not have it. It comes from a nameless arena of the process,
  * which ends with the process and grows as memory is taken; where shared memory

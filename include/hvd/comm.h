@@ -8,8 +8,9 @@
  *   ranks      are ranks of the communicator; root and the order of blocks too;
  *   counts     have its size;
  *   order      holds within it: its ranks issue its calls in the same order,
- *              and calls of other communicators may lie anywhere between them.
- *              Keys of calls by name are its own;
+ *              and queued calls of other communicators may lie anywhere between
+ *              them; blocking calls of communicators that share ranks are
+ *              issued in one order. Keys of calls by name are its own;
  *   devices    the first call with device buffers agrees on the way there, and
  *              makes a communicator of NCCL (hvd/device.h);
  *   returns    HVD_ERR_INVALID also if this rank is not in it, or if it was
@@ -58,7 +59,8 @@ HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
  * of that sync cannot use the communicator. HVD_ERR_MISMATCH if answers differ.
  * `arg` is passed on, and borrowed until the communicator is destroyed.
  * Returns HVD_OK; HVD_ERR_INVALID: member or comm_p is NULL; HVD_ERR_STATE: no
- * hvd_init(), or the world was joined; HVD_ERR_NOMEM. */
+ * hvd_init(), or the world was joined (a world of one takes rules at any time);
+ * HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_comm_create_by_rule(
     hvd_member_fn member, void *arg, hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
@@ -66,15 +68,16 @@ HVD_API hvd_status_t hvd_comm_create_by_rule(
  * collective of the communicator; a rank that is not in it, or whose generation
  * has ended, waits for nobody. NULL is fine. hvd_shutdown() destroys those that
  * are left.
- * Returns HVD_OK; HVD_ERR_STATE: it is one by rule, and a world is joined:
- * nothing has happened. Otherwise what hvd_barrier() returns; it is freed in
- * every case. */
+ * Returns HVD_OK. HVD_ERR_STATE: it is one by rule, and a world is joined; or
+ * the call comes from a callback that not all ranks run; HVD_ERR_INVALID: a
+ * forked child: nothing has happened then. Otherwise what hvd_barrier()
+ * returns, and it is freed. */
 HVD_API hvd_status_t hvd_comm_destroy(hvd_comm_t *comm) HVD_MUST_CHECK;
 
 /* hvd_comm_rank, hvd_comm_size - in the current generation: this rank's rank in
- * comm, or -1 if it is not in it; and how many ranks comm has. HVD_WORLD is the
- * world. -1 and 0 where there is no world, or where the generation of comm is
- * over. Any thread. */
+ * comm, or -1 if it is not in it; and how many ranks comm has. HVD_WORLD: as
+ * hvd_rank() and hvd_size(). -1 and 0 where the generation of comm is over. Any
+ * thread. */
 HVD_API int hvd_comm_rank(const hvd_comm_t *comm);
 HVD_API int hvd_comm_size(const hvd_comm_t *comm);
 

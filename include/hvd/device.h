@@ -3,13 +3,15 @@
  * A collective takes device pointers where it takes host pointers. The library
  * asks the device driver where buffers lie, or the call says so
  * (hvd_options_t.memory); all buffers of a call lie in one place. NCCL runs the
- * calls if every rank has it, each rank has a device of its own, and the
- * versions are equal; otherwise they are staged through host memory, and a line
- * in the log says so.
+ * calls if every rank has a device of its own and NCCL of one version, and its
+ * communicator can be made; otherwise they are staged through host memory, and
+ * a line in the log says so. HVD_ADASUM, a wire_dtype, and calls by name while
+ * a rank has no more data are always staged. A world of one copies on the
+ * device.
  *
  *   First call    The first call with device buffers in a generation agrees on
- *                 the way, and makes NCCL's communicator: that takes seconds at
- *                 worst, and has a deadline. Calls by name, and each
+ *                 the way, and makes NCCL's communicator: that takes seconds,
+ *                 and has a deadline of 38 s. Calls by name, and each
  *                 communicator of hvd/comm.h, have one of their own, which
  *                 takes device memory. They run beside each other: the device
  *                 needs room for the kernels of all calls that may be in flight
@@ -31,12 +33,14 @@
  *   Returns       also HVD_ERR_UNSUPPORTED: NCCL lacks the call (alltoall in
  *                 place, averages of integers), or the stream is being
  *                 captured, or it is cudaStreamPerThread and the call is
- *                 HVD_STREAM_ORDERED. HVD_ERR_SYSTEM: CUDA has failed, for
- *                 good: hvd_elastic_run() returns it in this worker alone.
+ *                 HVD_STREAM_ORDERED. HVD_ERR_SYSTEM: CUDA has failed. If
+ *                 it has failed for good, hvd_elastic_run() returns that in
+ *                 this worker alone; otherwise the job ends.
  *   Results       are what NCCL computes: the same bits on every rank, but not
  *                 those of a host call; HVD_MIN and HVD_MAX treat NaN as NCCL
  *                 does.
- *   By name       The buffers of all ranks lie on devices, or those of none.
+ *   Place         The buffers of all ranks lie on devices, or those of none
+ *                 (HVD_ERR_MISMATCH).
  *
  * A rank that sends and receives nothing, and passes NULL for both, says with
  * hvd_options_t.memory where the others' buffers lie.
@@ -74,7 +78,7 @@ typedef struct hvd_device_info {
     size_t struct_size;     /* sizeof(hvd_device_info_t) */
     int n_devices;          /* that CUDA shows to this process */
     int device;             /* in use; -1: none yet */
-    int driver_version;     /* 13000: CUDA 13.0; 0: no driver */
+    int driver_version;     /* 13000: CUDA 13.0; 0: no driver, or no device */
     int nccl_version;       /* 22809: 2.28.9; 0: none that can be used */
     bool usable;            /* NCCL can run here */
     char nccl_library[512]; /* the file; "": none */
@@ -91,7 +95,8 @@ HVD_API hvd_status_t hvd_device_info(hvd_device_info_t *info) HVD_MUST_CHECK;
  * completes all requests, and waits for the calls that are queued on devices
  * and for all ranks. Call it before an optimizer step that uses the results of
  * HVD_STREAM_ORDERED calls: when a peer is lost, its stream goes on over
- * gradients that are half reduced. A commit does the same by itself. Returns
+ * gradients that are half reduced. A commit does the same for
+ * this rank by itself, and does not wait for the others. Returns
  * HVD_OK, HVD_PEER_LOST, or the status of a call that has failed. */
 HVD_API hvd_status_t hvd_confirm(void) HVD_MUST_CHECK;
 

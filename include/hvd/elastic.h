@@ -11,13 +11,16 @@
 extern "C" {
 #endif
 
-/* The training function. The library calls it once per generation, so it must
+/* The training function. The library calls it at most once in each generation,
+ * so it must
  * be able to start from any state: allocate outside of it, loop
  * from the counters in the state, and return
  *   HVD_OK             training is finished. Called again with a finished
  *                      state, it returns at once
  *   HVD_PEER_LOST, HVD_HOSTS_UPDATED   if a call of the library returned it
- *   anything else      an error, which ends the job. A program's own values are
+ *   anything else      an error, which ends the job. From a worker that has
+ *                      just joined, and has completed no collective yet, it
+ *                      ends that worker alone. A program's own values are
  *                      <= HVD_USER_STATUS_MAX. */
 typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
 
@@ -25,7 +28,7 @@ typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
  * generation until training is finished.
  *
  * state      its entries are registered; borrowed until return; one per run.
- * Blocks     until the job is finished; while it waits for peers, at most for
+ * Blocks     until the job is finished, or too few workers have been there for
  *            --elastic-timeout.
  * Returns    HVD_OK               every member has finished
  *            HVD_REMOVED          this worker was drained. It is no success: do
@@ -33,21 +36,28 @@ typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
  *            HVD_ERR_MISMATCH, HVD_ERR_LAYOUT   ranks differ;
  *                                 hvd_last_error() names both sides
  *            HVD_ERR_DRIVER_LOST, HVD_ERR_JOB_FAILED
- *            what train returned, if that was an error
+ *            what train or a callback returned, if that was an error
+ *            HVD_ERR_INVALID, HVD_ERR_STATE   an argument is NULL; no
+ *                                 hvd_init(), a static program, or a second run
+ *            in a job HVD_ERR_UNSUPPORTED  the driver is of another release
+ *            HVD_ERR_NOMEM, HVD_ERR_SYSTEM
  * Source     docs/protocol.md; Horovod's run_fn: a reset in the same process, a
  *            restore after a loss, no restore after a change of hosts. */
 HVD_API hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train,
                                      void *arg) HVD_MUST_CHECK;
 
-/* hvd_drain - ask that this worker leaves at the next boundary, as if its host
- * had been removed from discovery. It is async-signal-safe, so that a program
- * can call it in its own SIGTERM handler. Any thread. */
+/* hvd_drain - ask that this worker leaves at the next boundary, without a
+ * failure. Its slot stays empty. Call it after hvd_init(). It is
+ * async-signal-safe, so that a program can call it in its own SIGTERM handler.
+ * Any thread. */
 HVD_API void hvd_drain(void);
 
 /* hvd_busy_begin - tell the driver that this worker will reach no boundary for
  * up to timeout_ms milliseconds: an evaluation, a checkpoint. Until then, or
  * until hvd_busy_end(), the hang detector does not judge this worker, nor does
- * --start-timeout between hvd_init() and training. Another begin replaces the
+ * --start-timeout, which counts from the start of the worker, so do not end the
+ * phase between hvd_init() and hvd_elastic_run(). The next heartbeat tells the
+ * driver. Another begin replaces the
  * time; they do not nest. 0 ends it too. Any thread. */
 HVD_API void hvd_busy_begin(unsigned timeout_ms);
 HVD_API void hvd_busy_end(void);

@@ -2,7 +2,8 @@
  * or repeating one.
  *
  * An epoch is a keyed permutation of 0..n_samples-1: seed and epoch are the
- * key, and memory is O(1). A cursor walks it for the whole world: each call of
+ * key, and memory is O(1) (with manual_record: 24 bytes for each call that
+ * waits to be recorded). A cursor walks it for the whole world: each call of
  * hvd_sampler_next() takes the next size * batch indices, and splits them
  * evenly over the ranks. The cursor is shared state: register the sampler with
  * hvd_state_add_sampler(), and a rollback repeats exactly what was lost,
@@ -46,7 +47,8 @@ typedef struct hvd_sampler_options {
 /* hvd_sampler_create - options NULL: the defaults above. *sampler_p belongs to
  * the caller until hvd_sampler_destroy(), for which NULL is fine. Returns
  * HVD_OK; HVD_ERR_INVALID: n_samples is 0, struct_size is wrong, or sampler_p
- * is NULL; HVD_ERR_NOMEM. *sampler_p is NULL then. */
+ * is NULL; HVD_ERR_UNSUPPORTED: a field of a newer release is set;
+ * HVD_ERR_NOMEM. *sampler_p is NULL then. */
 HVD_API hvd_status_t
 hvd_sampler_create(uint64_t n_samples, const hvd_sampler_options_t *options,
                    hvd_sampler_t **sampler_p) HVD_MUST_CHECK;
@@ -63,15 +65,17 @@ HVD_API void hvd_sampler_destroy(hvd_sampler_t *sampler);
  * end_p      *end_p is true, on all ranks in the same call, if the epoch is
  *            over: *n_p is 0, and there is no step to take. Call
  *            hvd_sampler_set_epoch() to go on.
- * Returns    HVD_OK; HVD_ERR_INVALID; HVD_ERR_STATE: there is no world yet. */
+ * Returns    HVD_OK; HVD_ERR_INVALID; HVD_ERR_STATE: there is no world yet;
+ *            HVD_ERR_NOMEM, with manual_record. */
 HVD_API hvd_status_t hvd_sampler_next(hvd_sampler_t *sampler, size_t batch,
                                       uint64_t *indices, size_t *n_p,
                                       bool *end_p) HVD_MUST_CHECK;
 
 /* hvd_sampler_record - with manual_record: `n_calls` more calls of
  * hvd_sampler_next(), in the order in which they were made, have been used for
- * training on every rank. Returns HVD_OK; HVD_ERR_INVALID: there were not so
- * many calls, or the sampler has no manual_record. */
+ * training on every rank. (A call that set *end_p does not count.) Returns
+ * HVD_OK; HVD_ERR_INVALID: there were not so many calls, or the sampler has no
+ * manual_record. */
 HVD_API hvd_status_t hvd_sampler_record(hvd_sampler_t *sampler,
                                         uint64_t n_calls) HVD_MUST_CHECK;
 

@@ -6,7 +6,8 @@
  * position) is never sent: after a loss each worker has the one of its own last
  * commit, also if it gets the shared entries from a peer then; a newcomer keeps
  * the one that it came with. Names, order and kinds of entries are the
- * *layout*, which is equal on all workers. Sizes travel with the snapshot.
+ * *layout*, which is equal on all workers. The size of an object travels with
+ * the snapshot; sizes of other entries are equal on all workers, too.
  *
  * Ownership  The caller owns registered memory, and keeps it valid until the
  *            entry is removed or bound to other memory, or the state is
@@ -34,9 +35,11 @@ HVD_API hvd_status_t hvd_state_create(hvd_state_t **state_p) HVD_MUST_CHECK;
 HVD_API void hvd_state_destroy(hvd_state_t *state);
 
 /* hvd_state_add, hvd_state_add_local - register [nbytes] at ptr under a unique
- * name (1..127 bytes). nbytes may be 0. Not between the start of
- * hvd_elastic_run() and its first reset. Returns HVD_OK; HVD_ERR_INVALID: the
- * name is empty, too long or taken, or ptr is NULL; HVD_ERR_NOMEM. */
+ * name (1..127 bytes). nbytes may be 0. Call them before
+ * hvd_elastic_run(), and alike on all workers: an entry that is added or
+ * removed later keeps newcomers out. Returns HVD_OK; HVD_ERR_INVALID: the
+ * name is empty, too long or taken, or state, name or ptr is NULL;
+ * HVD_ERR_STATE: within a callback that copies the state; HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_state_add(hvd_state_t *state, const char *name,
                                    void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
@@ -47,10 +50,13 @@ HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
  * takes effect at the next commit, by which all ranks have bound it to the same
  * size. A restore before that commit puts the committed bytes at the start of
  * the new memory, and zeros behind them; on a device the rest stays as it was.
- * Memory that is too small for the committed bytes is HVD_ERR_LAYOUT, which
- * ends the job: make an entry smaller right before a commit. A sync from
- * another rank needs equal sizes, unless the entry has grown since this rank's
- * own commit. */
+ * A restore to memory that is
+ * too small for the committed bytes fails with HVD_ERR_LAYOUT, which ends the
+ * job after a loss, unless another rank's state replaces the snapshot: make an
+ * entry smaller right before a commit. A sync from another rank needs
+ * equal sizes, unless the entry has grown since this rank's own commit. Returns
+ * HVD_OK; HVD_ERR_INVALID: there is no such entry of memory, or ptr is NULL;
+ * HVD_ERR_STATE. */
 HVD_API hvd_status_t hvd_state_rebind(hvd_state_t *state, const char *name,
                                       void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_remove(hvd_state_t *state,
@@ -60,7 +66,8 @@ HVD_API hvd_status_t hvd_state_remove(hvd_state_t *state,
  * or sync reads it back. */
 typedef struct hvd_state_object_ops {
     size_t struct_size; /* sizeof(hvd_state_object_ops_t) */
-    /* How many bytes serialize() needs now. Each commit calls it first. */
+    /* How many bytes serialize() needs now, 1 GiB at most. Each commit calls
+     * it first. */
     size_t (*size)(void *arg);
     /* Write exactly nbytes to buf. Anything but HVD_OK fails the commit, and
      * the older snapshot stays. */
@@ -76,7 +83,8 @@ HVD_API hvd_status_t hvd_state_add_object(hvd_state_t *state, const char *name,
                                           void *arg) HVD_MUST_CHECK;
 
 /* hvd_state_add_sampler - register a sampler's cursor as a shared entry (see
- * hvd/sampler.h). The sampler must outlive the state. */
+ * hvd/sampler.h). The sampler must live until the entry is removed or the state
+ * is destroyed. */
 HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
                                            hvd_sampler_t *sampler)
     HVD_MUST_CHECK;
@@ -89,13 +97,13 @@ HVD_API hvd_status_t hvd_state_add_sampler(hvd_state_t *state, const char *name,
  * on_commit runs on all ranks whenever it runs (in commits, in
  * hvd_state_sync(), before the job's first state is handed out), and may call
  * collectives; what it issues is complete before bytes are copied. After a
- * loss, each rank that has committed runs on_restore, and each rank that is
- * synced then runs on_sync. Ranks differ in that, so a collective there is
- * HVD_ERR_STATE.
+ * loss, each rank that has computed since its last commit runs on_restore, and
+ * each rank that is synced then runs on_sync. Ranks differ in that, so a
+ * collective there is HVD_ERR_STATE.
  *
  * Anything but HVD_OK fails the call in which it happened: with that status if
  * it is HVD_PEER_LOST or a program's own value, else with HVD_ERR_CALLBACK. No
- * callback may save, restore or sync the same state (HVD_ERR_STATE). */
+ * callback may save, restore, commit or sync the same state (HVD_ERR_STATE). */
 typedef hvd_status_t (*hvd_state_fn)(void *arg);
 HVD_API hvd_status_t hvd_state_on_commit(hvd_state_t *state,
                                          hvd_state_fn callback,
@@ -135,43 +143,47 @@ HVD_API hvd_status_t hvd_state_on_reset(hvd_state_t *state,
 
 /* hvd_state_commit - save the live memory as the snapshot; then a boundary.
  *
- * All ranks make equal numbers of commits. The first two of each generation,
- * and every N-th with --verify-state N, are collectives: the ranks compare
- * digests of their shared entries, byte by byte. So set the padding of structs,
- * or register their members; an entry of each rank's own belongs in
- * hvd_state_add_local().
+ * All ranks make equal numbers of commits. Unless --verify-state is off, the
+ * first two of each generation, and every N-th with --verify-state N, are
+ * collectives: the ranks compare digests of their shared entries, byte by byte.
+ * So set the padding of structs, or register their members; an entry of each
+ * rank's own belongs in hvd_state_add_local().
  *
- * After HVD_HOSTS_UPDATED, and after a call that has failed, nothing more is
- * saved until the training function has returned: the peers do not have what it
- * computes then. The snapshot stays what it was, and the call returns again
- * what the program should have returned. (HVD_ERR_INVALID, a refused argument,
- * does not count as a failure here.)
+ * After HVD_HOSTS_UPDATED, and after a collective that has failed, nothing more
+ * is saved until the training function has returned: the peers do not have what
+ * it computes then. The snapshot stays what it was, and the call returns again
+ * what the program should have returned. (A call that was refused does not
+ * count, nor does a call by name that has failed alone, once hvd_wait() has
+ * returned it.)
  *
  * Returns    HVD_OK
- *            HVD_ERR_MISMATCH   shared entries differ between ranks: return it,
- *                               and the job ends. Something that must survive a
- *                               change of workers is not registered
+ *            HVD_ERR_MISMATCH   shared entries differ between ranks (objects
+ *                               alone: a warning), or ranks differ in another
+ *                               call: return it, and the job ends. Something
+ *                               that must survive a change of workers is not
+ *                               registered. The snapshot was saved
  *            HVD_HOSTS_UPDATED  hosts change: return it from the training
  *                               function, with the state as it is. All ranks
  *                               get it at the same boundary; nothing is lost
  *            HVD_PEER_LOST      a peer is gone: return it. The snapshot was
  *                               saved, unless a call had failed before
- *            HVD_ERR_*          the older snapshot is intact: a callback has
+ *            another HVD_ERR_*  the older snapshot is intact: a callback has
  *                               failed, there is no memory, or a call had
  *                               failed with this status before */
 HVD_API hvd_status_t hvd_state_commit(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_check_host_updates - a boundary without a snapshot. It costs a few
- * loads and stores, no message and no system call, unless hosts change: then it
- * commits before it returns HVD_HOSTS_UPDATED. Returns what hvd_state_commit()
- * returns. */
+/* hvd_state_check_host_updates - a boundary without a snapshot. If no call is
+ * in flight, it costs a few loads and stores, no message and no system call,
+ * unless hosts change: then it commits before it returns HVD_HOSTS_UPDATED.
+ * Returns what hvd_state_commit() returns. */
 HVD_API hvd_status_t hvd_state_check_host_updates(hvd_state_t *state)
     HVD_MUST_CHECK;
 
 /* hvd_state_save, hvd_state_restore - the two halves, without a boundary: live
  * memory to snapshot, snapshot to live memory (HVD_ERR_STATE: nothing was saved
- * yet). All ranks save at the same place, as they commit: equal numbers of
- * saves must mean equal state. A save is refused where a commit is. */
+ * yet; HVD_ERR_LAYOUT: it does not fit; or the status of a callback). All ranks
+ * save at the same place, as they commit: equal numbers of saves must mean
+ * equal state. A save is refused where a commit is. */
 HVD_API hvd_status_t hvd_state_save(hvd_state_t *state) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 
@@ -181,8 +193,9 @@ HVD_API hvd_status_t hvd_state_restore(hvd_state_t *state) HVD_MUST_CHECK;
  * that needs it. */
 HVD_API hvd_status_t hvd_state_sync(hvd_state_t *state) HVD_MUST_CHECK;
 
-/* hvd_state_version - number of commits in the history of this state; 0: none
- * yet. */
+/* hvd_state_version - number of the current snapshot in the job: the first
+ * state, each commit, save and sync count, and the library's own when training
+ * has finished. 0: none, or saved before the world was joined. */
 HVD_API uint64_t hvd_state_version(const hvd_state_t *state);
 
 #ifdef __cplusplus

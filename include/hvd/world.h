@@ -3,7 +3,8 @@
  * Threads: one thread calls hvd_init(), hvd_world_start() and hvd_shutdown().
  * Any thread may call the readers, but not while hvd_elastic_run() changes the
  * generation: inside the training function they are constant. A forked child
- * may call nothing of this library (HVD_ERR_INVALID). */
+ * may call nothing of this library; calls that need the job return
+ * HVD_ERR_INVALID there. */
 #ifndef HVD_WORLD_H
 #define HVD_WORLD_H
 
@@ -26,11 +27,13 @@ typedef enum hvd_log_level {
 } hvd_log_level_t;
 
 /* Takes a line of the library's log, without a newline; the line is borrowed
- * until return. Threads of the library call it, one at a time; it calls nothing
- * of the library. */
+ * until return. Threads of the library call it, and the program's own within
+ * calls, one at a time. It calls nothing of the library, does not block, and
+ * takes no lock that a thread holds while it calls the library. */
 typedef void (*hvd_log_fn)(hvd_log_level_t level, const char *line, void *arg);
 
-/* Fields are only ever appended; the default of each is zero. */
+/* Fields are only ever appended; the default of each is zero. log_arg is
+ * borrowed until hvd_shutdown(), or until hvd_init() has failed. */
 typedef struct hvd_config {
     size_t struct_size; /* sizeof(hvd_config_t) */
     hvd_log_fn log_fn;  /* NULL: lines go to stderr. HVD_LOG_LEVEL says which
@@ -50,12 +53,16 @@ typedef struct hvd_config {
  *
  * config     NULL: the defaults. Borrowed until return.
  * Returns    HVD_OK
- *            HVD_ERR_STATE        called twice
- *            HVD_ERR_DRIVER_LOST  the driver has not answered in time
- *            HVD_ERR_SYSTEM       there is no socket, thread or memory
- *            HVD_ERR_INVALID      a variable of the environment has a bad value
- *                                 (hvd_last_error() names it), or config has;
- *                                 or this is a forked child
+ *            HVD_ERR_STATE        called twice; in a job also after
+ *            hvd_shutdown() HVD_ERR_DRIVER_LOST  the driver has not answered in
+ *            time HVD_ERR_SYSTEM, HVD_ERR_NOMEM   there is no socket, thread,
+ *            memory HVD_ERR_INVALID      a variable of the environment has a
+ *                                 bad value (hvd_last_error() names it; a bad
+ *                                 level of the log or a bad timeline is a
+ *                                 warning), or config has; or this is a forked
+ *            child HVD_ERR_UNSUPPORTED  config has a field of a newer release,
+ *                                 or the driver is of another release
+ *            HVD_REMOVED, HVD_ERR_JOB_FAILED   the job ends
  * Source     a reset happens in the same process: Horovod Elastic. */
 HVD_API hvd_status_t hvd_init(const hvd_config_t *config) HVD_MUST_CHECK;
 
@@ -65,7 +72,8 @@ HVD_API hvd_status_t hvd_init(const hvd_config_t *config) HVD_MUST_CHECK;
  * job: HVD_PEER_LOST is final.
  *
  * Returns    HVD_OK; HVD_ERR_STATE: before hvd_init(), or in an elastic
- *            program; HVD_REMOVED, HVD_ERR_DRIVER_LOST, HVD_ERR_JOB_FAILED */
+ *            program; HVD_REMOVED, HVD_ERR_DRIVER_LOST, HVD_ERR_JOB_FAILED, and
+ *            the statuses of hvd_barrier() */
 HVD_API hvd_status_t hvd_world_start(void) HVD_MUST_CHECK;
 
 /* hvd_shutdown - say goodbye to the driver, stop the library's threads, close
@@ -76,8 +84,8 @@ HVD_API hvd_status_t hvd_world_start(void) HVD_MUST_CHECK;
  * Returns    HVD_OK
  *            HVD_ERR_STATE    inside a training function
  *            HVD_ERR_INVALID  in a forked child
- *            else what ended a static job: HVD_PEER_LOST, HVD_REMOVED,
- *            HVD_ERR_* */
+ *            of a static job that has ended: HVD_PEER_LOST once a collective
+ *            has failed; else HVD_REMOVED, HVD_ERR_* */
 HVD_API hvd_status_t hvd_shutdown(void) HVD_MUST_CHECK;
 
 /* Position in the current generation; -1 (ranks) and 0 (sizes) before the world
