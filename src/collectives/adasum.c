@@ -26,7 +26,7 @@ hvd_status_t adasum_admit(const struct collective_args *args)
         return HVD_OK;
     if (args->wire_dtype != HVD_DTYPE_SAME)
         return error_set(HVD_ERR_INVALID,
-                         "allreduce: adasum, with a wire_dtype");
+                         "allreduce: HVD_ADASUM takes no wire_dtype");
     return HVD_OK;
 }
 

@@ -118,7 +118,7 @@ void by_name_begin_joined(const struct by_name *b,
 
     r->args.op = op_of(&item->signature);
     r->call.head.op = (uint8_t)r->args.op;
-    r->call.head.root = 0; /* as that of the ranks that stand in */
+    r->call.head.root = 0; /* ranks that stand in know the wire's dtype alone */
     if (is_on_device(&r->args) && n > 1)
         scale_down(r, n);
 }

@@ -81,7 +81,7 @@ static const char *describe_dtypes(const struct kind *kind,
     if (!compressed)
         return dtype_name(head->dtype);
     snprintf(text, DTYPES_TEXT_MAX, "%s as %s",
-             dtype_name((unsigned)-head->root), dtype_name(head->dtype));
+             dtype_name(0u - (unsigned)head->root), dtype_name(head->dtype));
     return text;
 }
 

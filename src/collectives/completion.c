@@ -48,6 +48,8 @@ bool completion_await(const struct hvd_request *request, uint64_t until_us)
 
     pthread_once(&once, prepare);
     atomic_fetch_add(&completion.n_waiters, 1);
+    atomic_thread_fence(
+        memory_order_seq_cst); /* pairs with that of the teller */
     pthread_mutex_lock(&completion.lock);
     while (!(done = request_done(request)) && clock_now_us() < until_us)
         (void)thread_cond_wait(&completion.over, &completion.lock,

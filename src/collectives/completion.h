@@ -1,4 +1,4 @@
-/* collectives/completion.h - who waits for requests without driving them: a
+/* collectives/completion.h - waiting for requests without driving them: a
  * thread with a time limit, and a program's event loop.
  *
  * Threads: any, but for completion_close(). Memory: one descriptor. */
@@ -15,13 +15,14 @@ struct hvd_request;
 /* A request has just become DONE. Never blocks. */
 void completion_tell(void);
 
-/* Sleep until it is DONE, or until then. Is it? */
+/* Sleep until the request is DONE, or until_us has come. Is it DONE? */
 bool completion_await(const struct hvd_request *request, uint64_t until_us);
 
 /* The descriptor that completion_tell() makes readable; it is there from the
  * first call to completion_close(). HVD_ERR_SYSTEM. */
 hvd_status_t completion_fd(int *fd_p) HVD_MUST_CHECK;
-/* Does an event loop wait? It calls nothing that would wake a thread. */
+/* Does the descriptor exist? An event loop may sleep in poll(2) then, where it
+ * wakes no thread of ours. */
 bool completion_is_watched(void);
 void completion_close(void);
 

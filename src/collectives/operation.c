@@ -210,7 +210,7 @@ struct timeline_call operation_shown(const struct collective_args *args,
         .op = (uint8_t)args->op,
         .count = args->count,
         .nbytes = args->count * elem_nbytes,
-        .name = args->label ? args->label : args->name,
+        .name = args->label && args->label[0] ? args->label : args->name,
     };
 }
 

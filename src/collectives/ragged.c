@@ -133,9 +133,11 @@ static hvd_status_t move_own(struct hvd_request *r)
     bool all = r->args.kind == COLLECTIVE_ALLTOALLV;
     size_t n = all ? r->args.sendcounts[0] : r->ragged.own;
     size_t elem = r->call.elem_nbytes, at = all ? r->args.sdispls[0] : 0;
+    struct call call;
 
     r->ragged.counts[0] = n;
     HVD_TRY(find_place(r));
+    HVD_TRY(call_check(&r->args, 0, 1, &call));
     if (n > 0)
         memmove(r->args.recvbuf, (const uint8_t *)r->args.sendbuf + at * elem,
                 n * elem);

@@ -250,6 +250,7 @@ hvd_status_t request_create(struct comm *comm,
     keep_name(request->name, args->name);
     keep_name(request->label, args->label ? args->label : args->name);
     request->args.name = request->name;
+    request->args.label = request->label;
     request->posted_ns = timeline_call_clock();
     request->part_i = 0;
     request->begun_ns = 0;

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "base/text.h"
 #include "state/device_entries.h"
 #include "state/internal.h"
@@ -244,11 +245,13 @@ hvd_status_t hvd_state_add_object(hvd_state_t *state, const char *name,
 {
     struct entry entry = {.kind = ENTRY_OBJECT, .arg = arg};
 
-    if (!ops || ops->struct_size < sizeof(*ops) || !ops->size ||
-        !ops->serialize || !ops->deserialize)
+    if (ops)
+        HVD_TRY(error_prefix(
+            struct_adopt(&entry.ops, sizeof(entry.ops), ops, ops->struct_size),
+            "object '%s': ops", name ? name : ""));
+    if (!entry.ops.size || !entry.ops.serialize || !entry.ops.deserialize)
         return error_set(HVD_ERR_INVALID, "object '%s': incomplete ops",
                          name ? name : "");
-    entry.ops = *ops;
     return add(state, name, &entry);
 }
 

@@ -473,10 +473,3 @@ uint64_t hvd_state_version(const hvd_state_t *state)
 {
     return state ? state_id_of(state).version : 0;
 }
-
-hvd_status_t hvd_state_restore(hvd_state_t *state)
-{
-    if (!state)
-        return error_set(HVD_ERR_INVALID, "hvd_state_restore: NULL");
-    return state_restore(state);
-}

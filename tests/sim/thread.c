@@ -1,6 +1,6 @@
 /* thread.c - the application's thread of each virtual worker: a stack of its
  * own, on which the product's run loop and boundary run unchanged
- * (src/elastic/worker/run.c, boundary.c, membership.c, api_collectives.c), and
+ * (src/elastic/worker/run.c, boundary.c, membership.c, collective.c), and
  * which gives way where the product's thread sleeps. Only one runs at a time,
  * and only the loop of sim.c lets one run.
  *

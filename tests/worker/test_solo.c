@@ -407,7 +407,9 @@ static const struct {
     hvd_options_t options;
     const char *words;
 } refused[] = {
-    {as_sum, {.struct_size = 0}, "hvd_allreduce: options: not initialised"},
+    {as_sum,
+     {.struct_size = 0},
+     "hvd_allreduce: options: struct_size is 0: it was not initialised"},
     {as_sum, {.struct_size = sizeof(hvd_options_t)}, "both scales are 0"},
     {as_sum, {.INIT, .flags = 2}, "options.flags: "},
     {as_sum, {.INIT, .memory = (hvd_memory_t)3}, "options.memory: "},

@@ -4,6 +4,8 @@
  * Threads: app. Memory: none. */
 #include <hvd/device.h>
 
+#include <string.h>
+
 #include "base/error.h"
 #include "collectives/comm.h"
 #include "device/device.h"
@@ -19,10 +21,16 @@ hvd_status_t hvd_device_set(int ordinal)
 
 hvd_status_t hvd_device_info(hvd_device_info_t *info)
 {
-    if (!info || info->struct_size != sizeof(*info))
+    hvd_device_info_t own;
+    size_t n;
+
+    if (!info || info->struct_size <= sizeof(size_t))
         return error_set(HVD_ERR_INVALID, "hvd_device_info: %s",
                          info ? "struct_size" : "info is NULL");
-    device_inform(info);
+    n = info->struct_size < sizeof(own) ? info->struct_size : sizeof(own);
+    device_inform(&own);
+    memcpy(info, &own, n);
+    info->struct_size = n;
     return HVD_OK;
 }
 

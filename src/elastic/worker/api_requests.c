@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/world.h"
 #include "collectives/by_name.h"
-#include "collectives/comm.h"
 #include "collectives/completion.h"
 #include "collectives/request.h"
 #include "elastic/worker/collective.h"
@@ -17,7 +17,7 @@
 #include "elastic/worker/sets.h"
 #include "elastic/worker/static.h"
 
-/* Otherwise the request is left as it is. */
+/* May this thread take the request? If not, the request stays as it is. */
 static hvd_status_t may_take(const char *call, hvd_request_t *const *request_p)
 {
     if (request_p == NULL)
@@ -29,13 +29,16 @@ static hvd_status_t may_take(const char *call, hvd_request_t *const *request_p)
     return HVD_OK;
 }
 
-/* The driver is told where this worker waits, if it is the worker's one thread
- * that issues calls. A request may outlive its generation, and hvd_shutdown():
+/* The driver is told of waits for calls in order, and of those by name on the
+ * thread that trains. A request may outlive its generation, and hvd_shutdown():
  * then only the caller wants to know how it ended. */
 static bool is_shown(const hvd_request_t *request)
 {
-    return (!request->by_name || process_is_app()) && process_self.comm &&
-           request->generation == comm_generation(process_self.comm);
+    struct world world;
+
+    world_get(&world);
+    return (!request->by_name || process_is_app()) &&
+           request->generation == world.generation;
 }
 
 static hvd_status_t take(hvd_request_t **request_p)
@@ -76,7 +79,7 @@ hvd_status_t hvd_wait_all(size_t n, hvd_request_t **requests)
     return first == HVD_OK ? HVD_OK : error_set(first, "%s", text);
 }
 
-/* A thread of the library's goes on with it meanwhile. */
+/* Meanwhile the progress thread drives the call. */
 static bool await(hvd_request_t *request, uint64_t until_us)
 {
     bool shown = is_shown(request), done;

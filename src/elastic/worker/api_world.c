@@ -122,16 +122,10 @@ static hvd_status_t adopt_config(const hvd_config_t *config)
     return HVD_OK;
 }
 
-hvd_status_t hvd_init(const hvd_config_t *config)
+static hvd_status_t initialise(void)
 {
     bool solo;
 
-    if (atomic_load(&process_self.forked))
-        return error_set(HVD_ERR_INVALID, "hvd_init: called in a forked child");
-    if (atomic_load(&process_self.initialised) || process_self.spent)
-        return error_set(HVD_ERR_STATE, "hvd_init: called twice");
-    process_claim();
-    HVD_TRY(adopt_config(config));
     HVD_TRY(process_guard_fork());
     HVD_TRY(knobs_read());
     HVD_TRY(process_identify(&solo));
@@ -149,6 +143,22 @@ hvd_status_t hvd_init(const hvd_config_t *config)
     device_notice(process_self.solo ? 0 : process_self.self.slot);
     atomic_store(&process_self.initialised, true);
     return HVD_OK;
+}
+
+hvd_status_t hvd_init(const hvd_config_t *config)
+{
+    hvd_status_t status;
+
+    if (atomic_load(&process_self.forked))
+        return error_set(HVD_ERR_INVALID, "hvd_init: called in a forked child");
+    if (atomic_load(&process_self.initialised) || process_self.spent)
+        return error_set(HVD_ERR_STATE, "hvd_init: called twice");
+    process_claim();
+    HVD_TRY(adopt_config(config));
+    status = initialise();
+    if (status != HVD_OK)
+        process_log_fini();
+    return status;
 }
 
 /* ---- shutdown ------------------------------------------------------------ */

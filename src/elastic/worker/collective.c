@@ -8,13 +8,11 @@
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
 
+/* Two threads may wait: one in a call in order, one for a call by name. */
 static void deeper(int levels)
 {
-    int depth = atomic_load_explicit(&process_self.in_collective,
-                                     memory_order_relaxed);
-
-    atomic_store_explicit(&process_self.in_collective, depth + levels,
-                          memory_order_relaxed);
+    atomic_fetch_add_explicit(&process_self.in_collective, levels,
+                              memory_order_relaxed);
 }
 
 void collective_enter(void)
@@ -33,7 +31,8 @@ hvd_status_t collective_leave(hvd_status_t status)
     if (status == HVD_OK) {
         membership_report_collective();
     } else {
-        process_self.went_on |= process_self.left;
+        if (process_self.left)
+            process_self.went_on = true;
         static_failed(status);
     }
     return status;

@@ -64,6 +64,16 @@ hvd_status_t commit_save(hvd_state_t *state)
     return state_save(state, world.generation, world.size);
 }
 
+/* A forked child has no snapshots. */
+hvd_status_t hvd_state_restore(hvd_state_t *state)
+{
+    if (!state)
+        return error_set(HVD_ERR_INVALID, "hvd_state_restore: NULL");
+    if (atomic_load(&process_self.forked))
+        return process_check("hvd_state_restore");
+    return state_restore(state);
+}
+
 hvd_status_t hvd_state_save(hvd_state_t *state)
 {
     if (!state)

@@ -265,13 +265,13 @@ void membership_report(enum report_what what, uint64_t generation,
     (void)control_post(&ev);
 }
 
-static void report_first(bool *due, enum report_what what)
+static void report_first(_Atomic bool *due, enum report_what what)
 {
     struct world world;
 
-    if (!*due)
+    if (!atomic_load_explicit(due, memory_order_relaxed) ||
+        !atomic_exchange(due, false))
         return;
-    *due = false;
     world_get(&world);
     membership_report(what, world.generation, assigned_ns, 0, 0);
 }

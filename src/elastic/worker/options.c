@@ -14,7 +14,7 @@ static hvd_status_t copy(const hvd_options_t *options, hvd_options_t *own)
 {
     HVD_TRY(error_prefix(
         struct_adopt(own, sizeof(*own), options, options->struct_size),
-        "options: not initialised with HVD_OPTIONS_INIT"));
+        "options"));
     if (own->prescale == 0 && own->postscale == 0)
         return error_set(HVD_ERR_INVALID,
                          "options: not initialised with HVD_OPTIONS_INIT: both "

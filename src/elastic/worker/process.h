@@ -71,7 +71,7 @@ struct process {
      * then. */
     _Atomic uint64_t boundary;
     _Atomic uint32_t hold;
-    _Atomic int in_collective;      /* app; how deep */
+    _Atomic int in_collective;      /* any; how deep */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
     _Atomic bool drain;             /* set by hvd_drain */
     /* control: if nothing is heard of the driver until then it is silent;
@@ -81,12 +81,13 @@ struct process {
     _Atomic int n_kickers; /* who may be about to write to it */
 
     /* app alone */
-    bool running;     /* inside hvd_elastic_run */
-    bool in_sync;     /* callbacks run here that others do not run */
-    bool left;        /* a boundary of this generation said HVD_HOSTS_UPDATED */
-    bool went_on;     /* ... and the program called something after it */
-    bool lost_posted; /* static program: the loss was told to the driver */
-    bool first_collective_due, first_commit_due; /* REPORTs */
+    bool running; /* inside hvd_elastic_run */
+    bool in_sync; /* callbacks run here that others do not run */
+    bool left;    /* a boundary of this generation said HVD_HOSTS_UPDATED */
+    /* any thread in a call: */
+    _Atomic bool went_on;     /* `left`, and the program called something */
+    _Atomic bool lost_posted; /* static: the loss was told to the driver */
+    _Atomic bool first_collective_due, first_commit_due; /* REPORTs */
     uint64_t n_commits; /* hvd_state_commit() in this generation */
 };
 

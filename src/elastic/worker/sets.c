@@ -344,27 +344,40 @@ hvd_status_t hvd_comm_destroy(hvd_comm_t *comm)
     if (!comm)
         return HVD_OK;
     HVD_TRY(process_check("hvd_comm_destroy"));
+    if (process_self.in_sync && is_current(comm))
+        return error_set(HVD_ERR_STATE,
+                         "hvd_comm_destroy: in a callback of a sync, which not "
+                         "all ranks run");
     if (comm->member && !process_self.solo &&
         (process_self.running || process_self.comm))
         return error_set(HVD_ERR_STATE,
-                         "hvd_comm_destroy: a set by rule, and a world is "
-                         "joined");
+                         "hvd_comm_destroy: it is a communicator by rule, and "
+                         "this worker has joined a world");
     if (is_current(comm) && comm->rank >= 0)
         status = error_prefix(destroy_current(comm), "hvd_comm_destroy");
     drop(comm);
     return status;
 }
 
+/* Any thread: it does not look at what the thread that trains may free. */
+static bool is_of_this_world(const struct hvd_comm *set)
+{
+    struct world world;
+
+    world_get(&world);
+    return set->generation != 0 && set->generation == world.generation;
+}
+
 int hvd_comm_rank(const hvd_comm_t *comm)
 {
     if (!comm)
         return hvd_rank();
-    return is_current(comm) ? comm->rank : -1;
+    return is_of_this_world(comm) ? comm->rank : -1;
 }
 
 int hvd_comm_size(const hvd_comm_t *comm)
 {
     if (!comm)
         return hvd_size();
-    return is_current(comm) ? comm->n : 0;
+    return is_of_this_world(comm) ? comm->n : 0;
 }

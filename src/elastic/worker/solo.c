@@ -79,7 +79,10 @@ hvd_status_t solo_run(hvd_state_t *state, hvd_train_fn train, void *arg)
         status = train_once(state, train, arg);
         if (status != HVD_PEER_LOST)
             break;
-        HVD_TRY(state_restore(state));
+        process_self.in_sync = true; /* as in a job, where ranks differ */
+        status = state_restore(state);
+        process_self.in_sync = false;
+        HVD_TRY(status);
         show(++generation);
         HVD_TRY(begin(state, generation));
     }

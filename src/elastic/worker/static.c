@@ -65,7 +65,8 @@ void static_failed(hvd_status_t status)
     /* one call by name has failed, and the generation lives on */
     if (process_self.comm && comm_status(process_self.comm, NULL) == HVD_OK)
         return;
-    process_self.lost_posted = true;
+    if (atomic_exchange(&process_self.lost_posted, true))
+        return;
     snprintf(text, sizeof(text), "%s", error_text());
     membership_lost(generation, status == HVD_ERR_MISMATCH, text);
     /* The program is about to exit. Were the driver to hear of that before it
