@@ -12,11 +12,11 @@ import hosts as clusters
 import stage as stages
 from attack import Flood, listens, program
 from harness import check, equal, scenario
+from wire import DATA_HELLO
 
 # kind -> so many connections at least
 KINDS = {"silent": 0, "byte": 0, "junk": 0, "long": 0, "churn": 30000}
 HELLO_NBYTES = 128
-HELLO_START = b"HVDC\x05"  # src/collectives/net/handshake.c: magic, version
 REPLAY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replay.py")
 FDS_MAX = 200   # of an agent 53 and of a worker 85 were seen
 LINES_MAX = 8
@@ -64,10 +64,10 @@ def hellos(path):
     """What dialers have said first on data connections, of all that passed."""
     with open(path, "rb") as file:
         text = file.read()
-    found, at = set(), text.find(HELLO_START)
+    found, at = set(), text.find(DATA_HELLO)
     while at >= 0:
         found.add(text[at:at + HELLO_NBYTES])
-        at = text.find(HELLO_START, at + 1)
+        at = text.find(DATA_HELLO, at + 1)
     return sorted(hello for hello in found if len(hello) == HELLO_NBYTES)
 
 

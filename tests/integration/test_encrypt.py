@@ -19,6 +19,7 @@ import threading
 from harness import (LOCAL, OTHER, Run, alone, check, copy_program, equal, main,
                      plain, scenario)
 import job as jobs
+from wire import DATA_HELLO
 
 BOTH = ("localhost:2", "127.0.0.2:2")
 PROTECTIONS = "protections: control CURVE, data handshakes authenticated, data "
@@ -164,7 +165,7 @@ class Reader:
 
     def hellos(self):
         """Of data connections: (their job, their flags)."""
-        at = [(packet, packet.find(b"HVDC\x05")) for packet in self.packets]
+        at = [(packet, packet.find(DATA_HELLO)) for packet in self.packets]
         return [(int.from_bytes(packet[i + 8:i + 16], "little"),
                  packet[i + 5]) for packet, i in at if i >= 0]
 

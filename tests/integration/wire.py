@@ -12,6 +12,9 @@ import threading
 AGENT_HELLO, OUTPUT, HELLO = 1, 7, 32  # enum message_type
 AGENT_WELCOME, AGENT_SHUTDOWN, WELCOME, SHUTDOWN = 16, 19, 48, 54
 
+# how a worker greets another: magic and version of net/handshake.c
+DATA_HELLO = b"HVDC\x06"
+
 
 def pack(value):
     """msgpack, in its longest forms."""
@@ -49,8 +52,9 @@ def prove(token, endpoint):
 def data_hello(job, generation, worker, peer, key):
     """From one worker to another, where gradients go (net/handshake.c), by who
     has the job's key and not the generation's."""
-    said = struct.pack("<4sHBBQQQQ", b"HVDC", 5, 1, 0, job, generation, worker,
-                       peer) + bytes(36)  # nonces, and the set
+    said = DATA_HELLO + struct.pack(
+        "<BBBQQQQ", 0, 1, 0, job, generation, worker,
+        peer) + bytes(36)  # nonces, and the communicator
     member = hashlib.blake2b(said, digest_size=32, key=key).digest()
     return said + member[:20] + bytes(32)
 
