@@ -43,8 +43,8 @@ static struct options {
     long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
-    bool count_fds, no_shutdown, posted, by_turns, heedless, quits, device,
-        large;
+    bool count_fds, no_shutdown, posted, by_turns, beside, heedless, quits,
+        device, large;
 } options = {.steps = 100,
              .more_steps = NEVER,
              .step_us = 1000,
@@ -71,6 +71,8 @@ static const char usage[] =
     "  [--broadcast-only]     broadcasts instead of allreduces\n"
     "  [--by-turns]           every second step calls from a thread of its "
     "own\n"
+    "  [--beside]             calls by name while another thread calls in "
+    "order\n"
     "  [--posted]             posts collectives, waits for them later or "
     "never\n"
     "  [--device]             allreduces on a device, which keeps the step\n"
@@ -170,18 +172,34 @@ static void *exchange_there(void *arg)
     return NULL;
 }
 
-/* By turns: one thread at a time issues calls, another one in each step. */
+static hvd_status_t call_by_name(void)
+{
+    hvd_options_t by_name = HVD_OPTIONS_INIT;
+    int64_t step = (int64_t)model.step, sum;
+
+    by_name.key = "beside";
+    HVD_TRY(
+        hvd_allreduce_with(&step, &sum, 1, HVD_INT64, HVD_SUM, &by_name, NULL));
+    if (sum != step * hvd_size())
+        wrong("allreduce by name", sum, step * hvd_size());
+    return HVD_OK;
+}
+
+/* By turns: one thread at a time issues calls, another one in each step. Beside:
+ * this thread calls by name meanwhile. */
 static hvd_status_t exchange(void)
 {
     pthread_t thread;
-    hvd_status_t status;
+    hvd_status_t status, named = HVD_OK;
 
-    if (!options.by_turns || model.step % 2 == 0)
+    if (!options.beside && (!options.by_turns || model.step % 2 == 0))
         return exchange_here();
     if (pthread_create(&thread, NULL, exchange_there, &status) != 0)
         return HVD_ERR_SYSTEM;
+    if (options.beside)
+        named = call_by_name();
     pthread_join(thread, NULL);
-    return status;
+    return named == HVD_OK ? status : named;
 }
 
 /* What one step does to the state, on every rank alike. */
@@ -328,6 +346,7 @@ static const struct word words[] = {
     {"local-between", .flag = &options.local_between},
     {"posted", .flag = &options.posted},
     {"by-turns", .flag = &options.by_turns},
+    {"beside", .flag = &options.beside},
     {"device", .flag = &options.device},
     {"large", .flag = &options.large},
     {"no-collective", .flag = &options.no_collective},

@@ -5,7 +5,7 @@ end of a generation to fail. It aborts if one is not complete then, or wrong.
 import signal
 import sys
 
-from harness import LOCAL, OTHER, PATIENCE_S, main, scenario
+from harness import LOCAL, OTHER, PATIENCE_S, equal, main, scenario
 import job as jobs
 
 NP = ["-np", "4", "--min-np", "1", "--max-np", "4"]
@@ -51,6 +51,22 @@ def failed_by_deaths_at_any_moment(stage):
 def by_several_threads_by_turns(stage):
     """One at a time issues calls, as an autograd engine's threads do."""
     killed_one_by_one(stage, [stage.chaos, "--by-turns", *ENDLESS[1:]], (1, 0))
+
+
+@scenario
+def by_name_beside_calls_in_order(stage):
+    """Two threads meet the loss of a peer at once: one of them leaves."""
+    for options in (["--static"], ["--static", "--posted"]):
+        run = stage.start(["-np", "3", "-H", "localhost:3"], [
+            stage.chaos, "--beside", *options, *ENDLESS[1:]])
+        run.whole(3)
+        run.event("first_collective", rank=0)
+        victim = run.row(rank=1)
+        jobs.kill(victim["pid"])
+        run.ends(1)
+        for gone in run.seen("worker_exited"):
+            if gone["worker"] != victim["worker"]:
+                equal(gone.get("code"), 1, gone)
 
 
 @scenario

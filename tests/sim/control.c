@@ -20,7 +20,7 @@ struct worker_event control_event(const struct sim_worker *w,
         .operation = p->comm ? w->operation : 0,
         .called = p->comm ? w->entered : 0,
         .moves = w->moves,
-        .in_collective = atomic_load(&p->in_collective) > 0,
+        .in_collective = atomic_load(&p->in_order) > 0,
     };
 }
 

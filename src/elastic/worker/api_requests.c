@@ -50,6 +50,10 @@ static hvd_status_t take(hvd_request_t **request_p)
     *request_p = NULL;
     if (!is_shown(request))
         return request_wait(request);
+    if (request->by_name) {
+        collective_enter_by_name();
+        return collective_leave_by_name(request_wait(request));
+    }
     collective_enter();
     return collective_leave(request_wait(request));
 }
@@ -82,13 +86,13 @@ hvd_status_t hvd_wait_all(size_t n, hvd_request_t **requests)
 /* Meanwhile the progress thread drives the call. */
 static bool await(hvd_request_t *request, uint64_t until_us)
 {
-    bool shown = is_shown(request), done;
+    bool shown = is_shown(request), by_name = request->by_name, done;
 
-    if (shown)
-        collective_enter();
+    if (!shown)
+        return completion_await(request, until_us);
+    by_name ? collective_enter_by_name() : collective_enter();
     done = completion_await(request, until_us);
-    if (shown)
-        collective_exit();
+    by_name ? collective_exit_by_name() : collective_exit();
     return done;
 }
 

@@ -105,7 +105,8 @@ static void begin_process(bool solo)
     process_self.kind = PROGRAM_UNDECIDED;
     process_self.left = false;
     process_self.lost_posted = false;
-    atomic_store(&process_self.in_collective, 0);
+    atomic_store(&process_self.in_order, 0);
+    atomic_store(&process_self.by_name, 0);
     atomic_store(&process_self.busy_until_us, 0);
     world_set(&WORLD_NONE);
 }

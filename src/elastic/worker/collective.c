@@ -2,40 +2,57 @@
  * collective.h. */
 #include "elastic/worker/collective.h"
 
+#include <stdatomic.h>
+
 #include "base/error.h"
 #include "collectives/comm.h"
 #include "elastic/worker/membership.h"
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
 
-/* Two threads may wait: one in a call in order, one for a call by name. */
-static void deeper(int levels)
-{
-    atomic_fetch_add_explicit(&process_self.in_collective, levels,
-                              memory_order_relaxed);
-}
-
 void collective_enter(void)
 {
-    deeper(1);
+    atomic_fetch_add(&process_self.in_order, 1);
+    static_let_in();
 }
 
 void collective_exit(void)
 {
-    deeper(-1);
+    atomic_fetch_sub(&process_self.in_order, 1);
+}
+
+static hvd_status_t over(hvd_status_t status, void (*failed)(hvd_status_t))
+{
+    if (status == HVD_OK) {
+        membership_report_collective();
+        return HVD_OK;
+    }
+    if (process_self.left)
+        process_self.went_on = true;
+    failed(status);
+    return status;
 }
 
 hvd_status_t collective_leave(hvd_status_t status)
 {
     collective_exit();
-    if (status == HVD_OK) {
-        membership_report_collective();
-    } else {
-        if (process_self.left)
-            process_self.went_on = true;
-        static_failed(status);
-    }
-    return status;
+    return over(status, static_failed);
+}
+
+void collective_enter_by_name(void)
+{
+    atomic_fetch_add(&process_self.by_name, 1);
+}
+
+void collective_exit_by_name(void)
+{
+    atomic_fetch_sub(&process_self.by_name, 1);
+}
+
+hvd_status_t collective_leave_by_name(hvd_status_t status)
+{
+    collective_exit_by_name();
+    return over(status, static_failed_by_name);
 }
 
 hvd_status_t collective_drain(void)

@@ -1,5 +1,5 @@
 /* elastic/worker/collective.h - what is done around waits for peers. Threads:
- * app. */
+ * whichever is in the call. */
 #ifndef ELASTIC_WORKER_COLLECTIVE_H
 #define ELASTIC_WORKER_COLLECTIVE_H
 
@@ -8,14 +8,20 @@
 struct collective_args;
 struct comm_group;
 
-/* Around what waits for others: the driver may want to know where this worker
- * hangs. A callback in between may call collectives of its own. */
+/* Call these around each wait for other ranks: heartbeats tell the driver that
+ * this worker waits. A callback in between may call collectives of its own. */
 void collective_enter(void);
 void collective_exit(void);
 
 /* Exit of a call that is over: the first success of a generation is reported,
  * and in a static program the first loss. Returns `status`. */
 hvd_status_t collective_leave(hvd_status_t status) HVD_MUST_CHECK;
+
+/* The same around the wait for a call by name: several threads may be in one,
+ * beside the thread that is in a call in order. */
+void collective_enter_by_name(void);
+void collective_exit_by_name(void);
+hvd_status_t collective_leave_by_name(hvd_status_t status) HVD_MUST_CHECK;
 
 /* args->memory, unless the caller has said it: where its buffers lie, or the
  * group's. HVD_ERR_INVALID: at several places. Costs a load where no device is

@@ -4,9 +4,11 @@
  * A program that was started by hand (no HVD_DRIVER) is *solo*: a world of one,
  * with a comm of size 1 and without endpoint, control thread or descriptors.
  *
- * Threads: "app" = the issuing thread, which called hvd_init or
- * hvd_elastic_run last, "control" = control.c's. A field says who writes it;
- * atomic fields may be read by anybody. */
+ * Threads: "app" = the thread that called hvd_init() or hvd_elastic_run() last:
+ * it trains. Calls in order come from any thread of the program, which sees to
+ * it that one is in such a call at a time; calls by name come from several at
+ * once. "control" = control.c's. A field says who writes it; atomic fields may
+ * be read by anybody. */
 #ifndef ELASTIC_WORKER_PROCESS_H
 #define ELASTIC_WORKER_PROCESS_H
 
@@ -51,7 +53,7 @@ struct process_identity {
 struct process {
     _Atomic bool initialised; /* app */
     _Atomic bool forked;      /* set in a forked child, for ever */
-    _Atomic pthread_t app;    /* the issuing thread */
+    _Atomic pthread_t app;    /* the thread that trains */
     bool solo;                /* app */
     bool spent; /* app; was a member of a job once: no second hvd_init */
     enum program_kind kind; /* app */
@@ -71,7 +73,7 @@ struct process {
      * then. */
     _Atomic uint64_t boundary;
     _Atomic uint32_t hold;
-    _Atomic int in_collective;      /* any; how deep */
+    _Atomic int in_order, by_name;  /* any; how deep in calls that wait */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
     _Atomic bool drain;             /* set by hvd_drain */
     /* control: if nothing is heard of the driver until then it is silent;
@@ -97,7 +99,7 @@ extern struct process process_self;
  * from a place function; HVD_ERR_INVALID: this is a forked child. */
 hvd_status_t process_check(const char *call) HVD_MUST_CHECK;
 
-/* The calling thread is the issuing one, until another calls this. */
+/* The calling thread is "app" from now on. */
 static inline void process_claim(void)
 {
     atomic_store_explicit(&process_self.app, pthread_self(),

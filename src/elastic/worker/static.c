@@ -1,6 +1,8 @@
-/* elastic/worker/static.c - static programs. See static.h. Threads: app. */
+/* elastic/worker/static.c - static programs. See static.h. */
 #include "elastic/worker/static.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include <hvd/world.h>
@@ -13,6 +15,13 @@
 #include "elastic/worker/sets.h"
 
 static uint64_t generation; /* joined; 0: none */
+
+/* A thread that waited by name leaves the comm. It sets `leaving` and then
+ * reads in_order; a call in order counts itself in and then reads `leaving`. */
+static struct {
+    pthread_mutex_t lock;
+    atomic_bool on;
+} leaving = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static hvd_status_t join(void)
 {
@@ -54,18 +63,22 @@ hvd_status_t hvd_world_start(void)
     return static_world("hvd_world_start");
 }
 
+/* Has the world of a static program ended with this call? */
+static bool is_loss(hvd_status_t status)
+{
+    if (process_self.kind != PROGRAM_STATIC || process_self.lost_posted)
+        return false;
+    if (status != HVD_PEER_LOST && status != HVD_ERR_MISMATCH)
+        return false;
+    /* if not, one call by name has failed, and the generation lives on */
+    return !process_self.comm || comm_status(process_self.comm, NULL) != HVD_OK;
+}
+
 void static_failed(hvd_status_t status)
 {
     char text[WIRE_TEXT_MAX];
 
-    if (process_self.kind != PROGRAM_STATIC || process_self.lost_posted)
-        return;
-    if (status != HVD_PEER_LOST && status != HVD_ERR_MISMATCH)
-        return;
-    /* one call by name has failed, and the generation lives on */
-    if (process_self.comm && comm_status(process_self.comm, NULL) == HVD_OK)
-        return;
-    if (atomic_exchange(&process_self.lost_posted, true))
+    if (!is_loss(status) || atomic_exchange(&process_self.lost_posted, true))
         return;
     snprintf(text, sizeof(text), "%s", error_text());
     membership_lost(generation, status == HVD_ERR_MISMATCH, text);
@@ -73,6 +86,26 @@ void static_failed(hvd_status_t status)
      * hears why, this worker would be the cause. */
     membership_hear();
     error_set(status, "%s", text);
+}
+
+void static_failed_by_name(hvd_status_t status)
+{
+    if (!is_loss(status))
+        return;
+    pthread_mutex_lock(&leaving.lock);
+    atomic_store(&leaving.on, true);
+    if (atomic_load(&process_self.in_order) == 0)
+        static_failed(status);
+    atomic_store(&leaving.on, false);
+    pthread_mutex_unlock(&leaving.lock);
+}
+
+void static_let_in(void)
+{
+    if (!atomic_load(&leaving.on))
+        return;
+    pthread_mutex_lock(&leaving.lock);
+    pthread_mutex_unlock(&leaving.lock);
 }
 
 static hvd_status_t leave_done(void)
