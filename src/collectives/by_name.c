@@ -88,9 +88,8 @@ static hvd_status_t create_comm(struct by_name *b, struct comm **names_p)
     if (b->autotune != NULL)
         autotune_begin(b->autotune, config.generation, config.size,
                        config.rank == 0, !comm_shares_all(b->comm));
-    /* alone nobody is waited for, but a device */
-    return config.size > 1 || device_is_used() ? progress_start(b->comm)
-                                               : HVD_OK;
+    /* alone, too: a device, which may be used later, is waited for */
+    return progress_start(b->comm);
 }
 
 /* The door is closed. */

@@ -16,12 +16,17 @@ enum { NAMES = 24, STEPS = 6, COUNT_MAX = 5000 };
 static float *there[NAMES]; /* [size * COUNT_MAX] each, of the device */
 static float *here;         /* [size * COUNT_MAX] */
 
-static void begin(void)
+static void allocate_buffers(void)
 {
-    join();
     here = malloc((size_t)size * COUNT_MAX * sizeof(*here));
     for (int i = 0; i < NAMES; i++)
         there[i] = allocate((size_t)size * COUNT_MAX * sizeof(float));
+}
+
+static void begin(void)
+{
+    join();
+    allocate_buffers();
 }
 
 static void end(void)

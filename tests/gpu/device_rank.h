@@ -53,10 +53,9 @@ static void await(atomic_int *n, int at_least)
     }
 }
 
-static void join(void)
+static void join_ranks(void)
 {
     uint16_t ports[RANKS];
-    CUdevice device;
 
     MUST(process_rank_listen(me, &endpoint) == HVD_OK);
     atomic_store(&shared->ports[me], endpoint_port(endpoint));
@@ -68,11 +67,23 @@ static void join(void)
                            &comm) == HVD_OK);
     comm->config.share_device = getenv("HVD_DEVICE_SHARED") != NULL &&
                                 me != apart;
+}
+
+static void open_device(void)
+{
+    CUdevice device;
+
     MUST(device_set(0) == HVD_OK);
     MUST(driver_api(&cuda) == HVD_OK);
     MUST(cuda->cuDeviceGet(&device, 0) == CUDA_SUCCESS);
     MUST(cuda->cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
     MUST(cuda->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS);
+}
+
+static inline void join(void)
+{
+    join_ranks();
+    open_device();
 }
 
 static void part_as(enum comm_leave_kind kind)

@@ -38,6 +38,35 @@ static int rank_posts_alone(void)
     return any_order(ON_DEVICE_ALONE);
 }
 
+/* Nobody waits for the second call: a thread of the library completes it. */
+static int rank_uses_its_device_late(void)
+{
+    int64_t one = 1, sum = 0;
+    struct collective_args args = {.kind = COLLECTIVE_ALLREDUCE,
+                                   .sendbuf = &one,
+                                   .recvbuf = &sum,
+                                   .count = 1,
+                                   .dtype = HVD_INT64,
+                                   .op = HVD_SUM,
+                                   .name = "on the host"};
+    struct hvd_request *r;
+    uint64_t until_us = clock_now_us() + PATIENCE_US;
+
+    join_ranks();
+    MUST(by_name_post(comm, &args, NULL, &r) == HVD_OK);
+    MUST(request_wait(r) == HVD_OK && sum == 1);
+    open_device();
+    allocate_buffers();
+    post(comm, 0, 0, &r);
+    while (!request_test(r)) {
+        MUST(clock_now_us() < until_us);
+        usleep(500);
+    }
+    MUST(request_wait(r) == HVD_OK);
+    end();
+    return 0;
+}
+
 static int rank_posts_groups(void)
 {
     struct hvd_request *requests[2];
@@ -442,6 +471,12 @@ START_TEST(any_order_alone)
 }
 END_TEST
 
+START_TEST(device_is_used_after_a_call_by_name)
+{
+    play(1, rank_uses_its_device_late, sound, -1);
+}
+END_TEST
+
 START_TEST(groups_by_name)
 {
     play(RANKS, rank_posts_groups, worlds[_i], -1);
@@ -513,6 +548,7 @@ int main(void)
     tcase_set_timeout(tc, 100);
     tcase_add_loop_test(tc, any_order_by_nccl, 0, 1);
     tcase_add_test(tc, any_order_alone);
+    tcase_add_test(tc, device_is_used_after_a_call_by_name);
     tcase_add_loop_test(tc, groups_by_name, 0, 1);
     tcase_add_loop_test(tc, beside_calls_in_order, 0, 1);
     tcase_add_loop_test(tc, from_several_threads, 0, 1);
