@@ -161,7 +161,8 @@ hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
     control_assignment(a_p);
     show_phase(TIMELINE_RENDEZVOUS, start_ns, a_p);
     assigned_ns = a_p->assigned_ns;
-    process_self.left = process_self.went_on = false;
+    process_self.left = false;
+    process_self.went_on = false;
     process_self.first_collective_due = false; /* before the sync none counts */
     process_self.first_commit_due = true;
     process_self.n_commits = 0;
