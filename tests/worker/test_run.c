@@ -66,7 +66,8 @@ hvd_status_t membership_await(uint64_t above, struct control_assignment *a_p)
     ck_assert_uint_gt(a_p->generation, above);
     config.generation = a_p->generation;
     ok(comm_create(&config, &process_self.comm));
-    process_self.left = process_self.went_on = false;
+    process_self.left = false;
+    process_self.went_on = false;
     atomic_store(&process_self.boundary, 0);
     return HVD_OK;
 }

@@ -56,7 +56,8 @@ static hvd_status_t train_once(hvd_state_t *state, hvd_train_fn train,
     hvd_status_t status;
 
     error_clear();
-    process_self.left = process_self.went_on = false;
+    process_self.left = false;
+    process_self.went_on = false;
     status = train(state, arg);
     if (process_self.left) {
         process_self.left = false;
