@@ -10,15 +10,24 @@
 #include "elastic/worker/process.h"
 #include "elastic/worker/static.h"
 
+/* One thread at a time writes each: that of a call in order, and app. */
+static void deeper(_Atomic int *n, int levels)
+{
+    int now = atomic_load_explicit(n, memory_order_relaxed);
+
+    atomic_store_explicit(n, now + levels, memory_order_release);
+}
+
 void collective_enter(void)
 {
-    atomic_fetch_add(&process_self.in_order, 1);
-    static_let_in();
+    deeper(&process_self.in_order, 1);
+    if (process_self.kind == PROGRAM_STATIC)
+        static_let_in();
 }
 
 void collective_exit(void)
 {
-    atomic_fetch_sub(&process_self.in_order, 1);
+    deeper(&process_self.in_order, -1);
 }
 
 static hvd_status_t over(hvd_status_t status, void (*failed)(hvd_status_t))
@@ -41,12 +50,12 @@ hvd_status_t collective_leave(hvd_status_t status)
 
 void collective_enter_by_name(void)
 {
-    atomic_fetch_add(&process_self.by_name, 1);
+    deeper(&process_self.by_name, 1);
 }
 
 void collective_exit_by_name(void)
 {
-    atomic_fetch_sub(&process_self.by_name, 1);
+    deeper(&process_self.by_name, -1);
 }
 
 hvd_status_t collective_leave_by_name(hvd_status_t status)

@@ -17,8 +17,8 @@ void collective_exit(void);
  * and in a static program the first loss. Returns `status`. */
 hvd_status_t collective_leave(hvd_status_t status) HVD_MUST_CHECK;
 
-/* The same around the wait for a call by name: several threads may be in one,
- * beside the thread that is in a call in order. */
+/* The same around the wait of app for a call by name, beside which another
+ * thread may be in a call in order. */
 void collective_enter_by_name(void);
 void collective_exit_by_name(void);
 hvd_status_t collective_leave_by_name(hvd_status_t status) HVD_MUST_CHECK;

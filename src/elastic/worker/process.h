@@ -73,7 +73,8 @@ struct process {
      * then. */
     _Atomic uint64_t boundary;
     _Atomic uint32_t hold;
-    _Atomic int in_order, by_name;  /* any; how deep in calls that wait */
+    _Atomic int in_order; /* how deep the thread in a call in order waits */
+    _Atomic int by_name;  /* app; how deep, for a call by name */
     _Atomic uint64_t busy_until_us; /* any; 0: not busy */
     _Atomic bool drain;             /* set by hvd_drain */
     /* control: if nothing is heard of the driver until then it is silent;

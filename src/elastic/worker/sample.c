@@ -21,7 +21,8 @@ void worker_sample(struct worker_event *ev, uint64_t now_us)
         ev->called = comm_called(p->comm);
         ev->moves += comm_moves(p->comm);
     }
-    ev->in_collective = atomic_load(&p->in_order) > 0 ||
-                        atomic_load(&p->by_name) > 0;
+    ev->in_collective =
+        atomic_load_explicit(&p->in_order, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&p->by_name, memory_order_relaxed) > 0;
     ev->busy_ms = busy_us > now_us ? (busy_us - now_us + 999) / 1000 : 0;
 }

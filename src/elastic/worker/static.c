@@ -94,6 +94,7 @@ void static_failed_by_name(hvd_status_t status)
         return;
     pthread_mutex_lock(&leaving.lock);
     atomic_store(&leaving.on, true);
+    atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load(&process_self.in_order) == 0)
         static_failed(status);
     atomic_store(&leaving.on, false);
@@ -102,7 +103,8 @@ void static_failed_by_name(hvd_status_t status)
 
 void static_let_in(void)
 {
-    if (!atomic_load(&leaving.on))
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load_explicit(&leaving.on, memory_order_acquire))
         return;
     pthread_mutex_lock(&leaving.lock);
     pthread_mutex_unlock(&leaving.lock);
