@@ -5,7 +5,9 @@
 Two kinds count. A free clause stands where the reader needs a noun ("Who waits
 polls.", "a copy of what was sent"). A back reference opens a paragraph, item or
 cell with a word whose meaning stands elsewhere ("It", "Of these"). FILES are
-the pages that a stranger reads first; each may have LIMIT of either kind.
+the pages that a stranger reads first; each may have LIMIT of either kind. The
+messages of the programs and the library, strings of C files, may have no free
+clause.
 """
 import re
 import sys
@@ -14,7 +16,12 @@ FILES = ("README.md", "NEWS.md", "CONTRIBUTING.md", "docs/hvd-agent.1.scd",
          "docs/hvd-elastic.1.scd", "docs/releasing.md",
          *("include/hvd/%s.h" % name for name in (
              "collectives", "comm", "device", "elastic", "sampler", "state",
-             "status", "version", "world")))
+             "status", "version", "world")),
+         *("examples/charlm/" + name for name in (
+             "main.c", "model.c", "model.h", "parameters.c", "parameters.h",
+             "place.h")),
+         *("examples/charlm_cuda/" + name for name in (
+             "gpu.c", "gpu.h", "kernels.cu", "model_cuda.c")))
 LIMIT = 0.03    # of the sentences in a file
 SHORT = 4       # fewer words are no sentence
 
@@ -119,7 +126,28 @@ def offences(lines):
 
 
 def of_file(path, lines):
-    return list(comments(lines)) if path.endswith(".h") else lines
+    return list(comments(lines)) if path.endswith((".h", ".c", ".cu")) else lines
+
+
+LITERAL = r'"(?:[^"\\\n]|\\.)*"'
+LITERALS = re.compile(r"%s(?:\s*(?:PRI\w+)?\s*%s)*" % (LITERAL, LITERAL))
+
+
+def messages(text):
+    """(line number, sentence) of the strings of a C file."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), text,
+                  flags=re.S)
+    for m in LITERALS.finditer(text):
+        said = "".join(part[1:-1] for part in re.findall(LITERAL, m[0]))
+        for part in re.split(r"(?<=[.!?:;]) +|-> |\\n", said):
+            if len(part.split()) >= SHORT:
+                yield text.count("\n", 0, m.start()) + 1, part
+
+
+def hidden_in_messages(path, text):
+    """Messages in which the actor is hidden: none is allowed."""
+    return ["%s:%d: free: %s" % (path, number, part)
+            for number, part in messages(text) if is_free(part)]
 
 
 def over_limit(path, lines):

@@ -2,18 +2,17 @@
  *
  *     hvd-elastic -np 2 -H localhost:2 -- charlm TEXT
  *
- * With --by-name the gradients of a layer are summed while those of the layers
- * in front of it are computed: sum_by_name().
+ * With --by-name, the ranks sum the gradients of one layer while they compute
+ * those of the layer before it: sum_by_name().
  *
- * Read run_elastic() first, then train(): that is all there is to elastic
- * training. Everything that must survive is registered in register_state(); the
- * model itself (model.h) knows nothing of it. Started by hand, without
- * hvd-elastic, it trains alone. charlm_cuda is the same on a GPU: what differs
- * is in place.h.
+ * Read run_elastic() first, then train(): elastic training is no more than
+ * these two. register_state() registers all data that must survive a lost
+ * worker. A program that is started by hand, without hvd-elastic, trains alone.
+ * charlm_cuda trains the same model on a GPU; place.h has the difference.
  *
- * Each line that ranks print at the end has a digest of the weights, which must
- * be equal on all of them, and how many iterations this process has run: more
- * than `steps` if some were lost with a peer and repeated. */
+ * At the end each rank prints a digest of the weights, which must be equal on
+ * all ranks, and the number of iterations that its process has run: more than
+ * `steps` if some were lost with a peer and repeated. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -141,7 +140,7 @@ static bool finished(const struct run *run)
            (double)hvd_sampler_epoch(run->sampler) >= run->options.epochs;
 }
 
-/* Called once per generation: goes on from whatever the state says. */
+/* Called once per generation: training goes on from the state. */
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     struct run *run = arg;

@@ -126,8 +126,8 @@ static float softmax_loss(float *scores, size_t n, uint8_t target)
     return loss + logf(sum);
 }
 
-/* What the last layer has to say, for all samples: the gradients by it in its
- * place. */
+/* Add up the loss of all samples. Their gradients by the last layer's output
+ * replace that output. */
 static void find_loss(struct model *m)
 {
     float *totals = m->sums + m->layout.n_params;
@@ -139,9 +139,9 @@ static void find_loss(struct model *m)
     totals[1] = (float)m->n;
 }
 
-/* From the gradients by what came out: add to those of W and b, and put those
- * by what went in, which came out of tanh but for the embedding's, in its
- * place. */
+/* From the gradients by the layer's output: add those of W and b to sums, and
+ * replace the layer's input by its gradients. The input came out of tanh,
+ * except that of the first layer. */
 static void dense_backward(struct model *m, int l)
 {
     const struct dense *d = &m->layout.dense[l];

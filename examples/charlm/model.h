@@ -1,14 +1,14 @@
 /* examples/charlm/model.h - a character-level neural language model
- * (parameters.h), that learns from one batch at a time.
+ * (parameters.h) that learns from one batch at a time.
  *
- * Knows nothing of hvd: it adds up gradients in one flat buffer that somebody
- * else sums over all ranks, at once or part by part while it goes back through
- * its layers, and then takes a step of Adam. model.c computes on the host,
- * charlm_cuda/model_cuda.c on a device, and there the arrays below lie in its
- * memory; what was asked of a device goes on after the call, behind what is on
- * its default stream.
+ * The model does not use hvd. It adds its gradients up in one flat buffer; the
+ * caller sums that buffer over all ranks, at once or part by part, and then
+ * lets the model take a step of Adam. model.c computes on the host.
+ * charlm_cuda/model_cuda.c computes on a device: the arrays below lie in the
+ * device's memory, and a call returns as soon as its work is on the device's
+ * default stream.
  *
- * Memory: all of it allocated by model_create(). Threads: one. */
+ * Memory: model_create() allocates all of it. Threads: one. */
 #ifndef CHARLM_MODEL_H
 #define CHARLM_MODEL_H
 
@@ -26,8 +26,8 @@ struct model {
     float *sums; /* [n_params + 2]: gradients, loss and number of samples */
     uint64_t *places; /* [batch_max]; where the n samples of a batch begin */
     size_t n;
-    /* [batch_max] rows: what goes into each dense layer, and what comes out of
-     * the last. On the host gradients by these take their places. */
+    /* [batch_max] rows: the input of each dense layer, and the output of the
+     * last. On the host, their gradients replace them. */
     float *values[N_DENSE + 1];
 };
 
@@ -39,15 +39,15 @@ struct model *model_create(const struct text *text, size_t n_hidden,
 void model_destroy(struct model *model);
 
 /* Predict the character CONTEXT behind each of places [n], from those between.
- * What was in sums is gone. */
+ * Clears sums. */
 void model_forward(struct model *model, const uint64_t *places, size_t n);
 
-/* Behind it, for k = 0, 1 .. N_PARTS - 1 in turn: part k of the layout in sums
- * becomes what these samples add up to there. */
+/* Call this after model_forward(), for k = 0, 1 .. N_PARTS - 1 in turn. It adds
+ * the gradients of these samples to part k of sums. */
 void model_backward(struct model *model, int k);
 
-/* Step number `step`, from 1, of Adam along the mean gradient of what is in
- * sums. Returns the mean loss there, in nats. */
+/* Step number `step`, from 1, of Adam along the mean gradient: sums divided by
+ * their number of samples. Returns their mean loss, in nats. */
 float model_step(struct model *model, uint64_t step, float rate);
 
 uint64_t model_digest(const struct model *model);

@@ -1,12 +1,13 @@
 /* examples/charlm/parameters.h - the model's parameters in one flat array:
- * where each lies, what they are at first, and how far a step of Adam goes. The
- * same on the host and on a device, so that both train one model.
+ * their places, their initial values, and the factors of a step of Adam. Host
+ * and device use the same, so that both train one model.
  *
  *     the last 8 characters -> 16 numbers each -> 2 hidden layers (tanh)
  *                           -> softmax over the text's characters
  *
- * Gradients lie likewise, in `sums`, with the loss and the number of samples
- * behind them, and become whole from the back to the front, part by part.
+ * The array `sums` has the gradients in the same order, and the loss and the
+ * number of samples behind them. The backward pass completes it from the back
+ * to the front, part by part.
  *
  * Threads: any. Memory: the caller's. */
 #ifndef CHARLM_PARAMETERS_H
@@ -23,7 +24,7 @@ struct dense {
     size_t weights, bias; /* where they begin; b is right behind W */
 };
 
-/* Of sums. */
+/* A part of sums. */
 struct part {
     const char *name;
     size_t at, count;
@@ -34,15 +35,15 @@ struct layout {
     struct dense dense[N_DENSE];
     size_t
         n_params; /* the embedding's [n_chars][EMBEDDING], then the layers' */
-    /* As they become whole: loss and number of samples, the dense layers from
-     * the last to the first, the embedding. */
+    /* in the order in which the backward pass completes them: loss and number
+     * of samples, the dense layers from the last to the first, the embedding */
     struct part parts[N_PARTS];
 };
 
-/* n_hidden: what comes out of each hidden layer. */
+/* n_hidden: the width of each hidden layer. */
 void layout_init(struct layout *layout, size_t n_chars, size_t n_hidden);
 
-/* Of what goes into dense layer `l`; N_DENSE: of what comes out of the last. */
+/* Width of the input of dense layer `l`; for N_DENSE: of the last output. */
 size_t layout_width(const struct layout *layout, int l);
 
 /* Initial values depend on nothing but their number: equal on all ranks. */
@@ -53,7 +54,7 @@ uint64_t parameters_digest(const float *params, size_t n_params);
 
 struct adam {
     float rate, beta1, beta2;
-    float fix1, fix2; /* as the moments have begun at 0 */
+    float fix1, fix2; /* correct the bias of moments that began at 0 */
 };
 
 /* Step number `step`, from 1. */

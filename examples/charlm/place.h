@@ -1,6 +1,6 @@
-/* examples/charlm/place.h - where the model lies and is computed: all that the
- * elastic parts of charlm and charlm_cuda differ in. place.c: in memory of the
- * host; charlm_cuda/place_cuda.c: on a device. Threads: one. */
+/* examples/charlm/place.h - where the model lies: in memory of the host
+ * (place.c), or on a device (charlm_cuda/place_cuda.c). The elastic parts of
+ * charlm and charlm_cuda differ in nothing else. Threads: one. */
 #ifndef CHARLM_PLACE_H
 #define CHARLM_PLACE_H
 

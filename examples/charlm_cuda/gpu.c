@@ -95,7 +95,7 @@ void gpu_free(const void *ptr)
 {
     if (!ptr)
         return;
-    /* what has failed before was told then */
+    /* an earlier failure has ended the program already */
     (void)cuda.cuStreamSynchronize(NULL);
     (void)cuda.cuMemFree_v2(at(ptr));
 }

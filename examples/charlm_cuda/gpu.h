@@ -2,8 +2,8 @@
  * copies, and the program's own kernels, all on the legacy default stream. The
  * driver is found at run time: a machine without one can build this.
  *
- * Whatever fails ends the program, with status 1 and a line that names the
- * call: nothing can be mended here, and hvd-elastic starts another worker.
+ * A failure ends the program, with status 1 and a line that names the call:
+ * hvd-elastic then starts another worker.
  *
  * Threads: one. Memory: of the device; all of it ends with the process. */
 #ifndef CHARLM_CUDA_GPU_H
@@ -11,14 +11,15 @@
 
 #include <stddef.h>
 
-/* By CUDA's number; `code` is PTX, a string. */
+/* device: CUDA's number of it. code: PTX, a string. */
 void gpu_open(int device, const char *code);
 
 void *gpu_alloc(size_t nbytes);
-/* Behind what was launched. NULL is fine. */
+/* Waits for the kernels that were launched. NULL is fine. */
 void gpu_free(const void *ptr);
 
-/* From or to the device, behind what was launched; complete on return. */
+/* Copy from or to the device, after the kernels that were launched; complete on
+ * return. */
 void gpu_copy(void *dst, const void *src, size_t nbytes);
 
 /* Start `kernel` with a thread for each of `count` numbers; parameters point to

@@ -1,11 +1,11 @@
 /* examples/charlm_cuda/kernels.cu - forward, backward, Adam on a device.
  *
- * One thread for each number that comes out, which adds up what goes in always
- * in the same order: equal inputs make equal bits, on every rank and in every
- * run. Nobody shares memory or waits for others.
+ * A thread computes each number of the output, and adds its inputs up in a
+ * fixed order: equal inputs make equal bits, on every rank and in every run. No
+ * two threads share memory, and none waits for another.
  *
- * `places` [n] say where in `text` the samples of a batch begin, one for each
- * row of what has n rows; rows lie one after the other. */
+ * places [n]: where in `text` the samples of a batch begin, one for each row of
+ * an array with n rows. */
 #include <math.h>
 #include <stdint.h>
 
@@ -13,7 +13,7 @@
 
 #define KERNEL extern "C" __global__ void
 
-/* Number of this thread; there may be more of them than are needed. */
+/* Number of this thread; there may be more threads than numbers. */
 static __device__ size_t self(void)
 {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -21,7 +21,7 @@ static __device__ size_t self(void)
 
 /* ---- forward ------------------------------------------------------------ */
 
-/* x [n][CONTEXT][EMBEDDING]: what the embedding has for each character. */
+/* x [n][CONTEXT][EMBEDDING]: the embedding of each character. */
 KERNEL embed(float *x, const float *params, const uint8_t *text,
              const uint64_t *places, size_t n)
 {
@@ -78,7 +78,7 @@ KERNEL total_loss(float *totals, const float *norms, const float *scores,
     totals[1] = (float)n;
 }
 
-/* ---- backward: gradients of the loss, each by what its name says --------- */
+/* ---- backward: gradients of the loss ------------------------------------- */
 
 KERNEL score_gradients(float *dscores, const float *scores, const float *norms,
                        const uint8_t *text, const uint64_t *places, size_t n,
@@ -106,7 +106,7 @@ KERNEL input_gradients(float *dx, const float *x, const float *dy,
     dx[i] = hidden ? sum * (1 - x[i] * x[i]) : sum;
 }
 
-/* A layer's own: W, and b behind it, whose input is 1. */
+/* The gradients of W, and of b behind it, whose input is 1. */
 KERNEL weight_gradients(float *sums, const float *x, const float *dy,
                         struct dense d, size_t n)
 {
@@ -120,7 +120,7 @@ KERNEL weight_gradients(float *sums, const float *x, const float *dy,
     sums[d.weights + i] = sum;
 }
 
-/* The embedding's: of each character all that stood where it stands. */
+/* The gradients of the embedding: each character's rows are added up. */
 KERNEL embedding_gradients(float *sums, const float *dx, const uint8_t *text,
                            const uint64_t *places, size_t n, size_t n_chars)
 {
@@ -137,7 +137,7 @@ KERNEL embedding_gradients(float *sums, const float *dx, const uint8_t *text,
 
 /* ---- Adam ---------------------------------------------------------------- */
 
-/* sums [n_params + 2], the last of which says how many samples these are. */
+/* sums [n_params + 2]; the last is the number of samples. */
 KERNEL adam_step(float *params, float *moment1, float *moment2,
                  const float *sums, size_t n_params, struct adam a)
 {

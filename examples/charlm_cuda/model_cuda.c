@@ -1,15 +1,15 @@
-/* examples/charlm_cuda/model_cuda.c - the model on a device: which kernel
- * (kernels.cu) computes what from what. See model.h, gpu.h. */
+/* examples/charlm_cuda/model_cuda.c - the model on a device, computed by the
+ * kernels of kernels.cu. See model.h, gpu.h. */
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "gpu.h"
 #include "model.h"
 
-/* Its arrays are all of the device. */
+/* All arrays lie in the device's memory. */
 struct cuda_model {
-    struct model model;            /* what others see of it */
-    float *gradients[N_DENSE + 1]; /* by the model's values */
+    struct model model;
+    float *gradients[N_DENSE + 1]; /* of the loss by the model's values */
     float *norms;                  /* [batch_max] */
 };
 
@@ -26,7 +26,7 @@ static float *alloc_floats(size_t count)
     return gpu_alloc(count * sizeof(float));
 }
 
-/* A copy of what the host has. */
+/* Copy memory of the host into new memory of the device. */
 static void *copy_of(const void *ptr, size_t nbytes)
 {
     void *copy = gpu_alloc(nbytes);

@@ -566,8 +566,8 @@ hvd_status_t by_name_part(struct comm *names, const struct connection *c)
 
     if (c == NULL)
         return comm_fail(names, HVD_PEER_LOST,
-                         "all ranks leave at a boundary, and not all have "
-                         "posted what rank %d has",
+                         "all ranks leave at a boundary, and some have not "
+                         "posted all calls that rank %d has",
                          rank);
     return comm_fail(names, HVD_PEER_LOST,
                      "rank %d left at boundary %llu, and has not posted all "

@@ -459,7 +459,7 @@ static hvd_status_t stuck(struct by_name *b)
     r = flying_any(&b->flying);
     (void)comm_fail(b->comm, HVD_ERR_MISMATCH,
                     "rank %d has posted '%s', others have not, and every rank "
-                    "waits for what it has posted",
+                    "waits for its own calls",
                     b->comm->config.rank, r != NULL ? r->name : "");
     pthread_mutex_unlock(&b->lock);
     return comm_end(b->comm);

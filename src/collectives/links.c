@@ -352,7 +352,7 @@ static hvd_status_t ended(struct comm *comm, struct connection *c)
         return HVD_OK;
     }
     if (connection_is_forged(c))
-        return links_lost(comm, c, "what it sent is not authentic");
+        return links_lost(comm, c, "its data is not authentic");
     if (c->reading == READING_SHARE) {
         stripes_end(comm, c);
         return HVD_OK;
@@ -517,7 +517,7 @@ hvd_status_t links_digest(struct comm *comm, struct connection *c)
     if (c->state == CONNECTION_LEFT)
         connection_skip(c);
     else if (connection_is_forged(c))
-        return links_lost(comm, c, "what it sent is not authentic");
+        return links_lost(comm, c, "its data is not authentic");
     return HVD_OK;
 }
 

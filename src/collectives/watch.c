@@ -84,7 +84,7 @@ static hvd_status_t look_at(struct comm *comm, struct connection *c,
     case SILENCE_ASK:
         return waited_for ? ask(comm, c) : HVD_OK;
     case SILENCE_STUCK:
-        return links_silent(comm, c, "what is sent to it has not arrived",
+        return links_silent(comm, c, "data sent to it has not arrived",
                             silent_us);
     case SILENCE_LOST:
         break;

@@ -182,8 +182,8 @@ static const char *remedy_for(enum entry_kind kind)
     case ENTRY_OBJECT:
         return " -> its serialize() has to write equal bytes on all ranks";
     default:
-        return " -> register all that a worker has to keep, and change it on "
-               "all ranks alike (padding counts); what is each rank's own "
+        return " -> register all data that must survive, and change it on all "
+               "ranks alike (padding counts); data that differs between ranks "
                "is for hvd_state_add_local";
     }
 }

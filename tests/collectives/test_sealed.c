@@ -148,7 +148,7 @@ START_TEST(stranger_between_changes_peer_is_lost)
 {
     enum damage damage = (enum damage)(_i % 8 + 1);
     const char *why = damage >= DAMAGE_CUT ? "ended without a goodbye"
-                                           : "what it sent is not authentic";
+                                           : "its data is not authentic";
 
     for (int piece = 0; piece < 3; piece++) {
         int direction = _i / 8, who = direction == FROM_DIALER ? 0 : 1;

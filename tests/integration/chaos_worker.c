@@ -185,8 +185,8 @@ static hvd_status_t call_by_name(void)
     return HVD_OK;
 }
 
-/* By turns: one thread at a time issues calls, another one in each step. Beside:
- * this thread calls by name meanwhile. */
+/* By turns: one thread at a time issues calls, another one in each step.
+ * Beside: this thread calls by name meanwhile. */
 static hvd_status_t exchange(void)
 {
     pthread_t thread;

@@ -487,7 +487,7 @@ def what_is_handed_over_must_be_whole(stage):
         check("stdin ended before all was said" in hand(stage, text), text)
     for text in (b"GET / HTTP/1.0\r\n\r\n", b"\0" * 100000,
                  b"hvd-agent 1\n" + b"x" * 100000, b"hvd-agent 1\nend\n"):
-        check("of what was handed over" in hand(stage, text), text[:20])
+        check("of the handover" in hand(stage, text), text[:20])
     secrets = b"".join(b"HVD_%s = %s\n" % (name, b"0" * 64) for name in
                        (b"TOKEN", b"JOB_KEY", b"DRIVER_KEY"))
     check("HVD_DRIVER is not set" in hand(

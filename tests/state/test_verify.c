@@ -147,9 +147,9 @@ static void expect(enum state_difference difference, const char *text)
 }
 
 #define KEEP                                                            \
-    " -> register all that a worker has to keep, and change it on "     \
-    "all ranks alike (padding counts); what is each rank's own is for " \
-    "hvd_state_add_local"
+    " -> register all data that must survive, and change it on all "    \
+    "ranks alike (padding counts); data that differs between ranks is " \
+    "for hvd_state_add_local"
 
 START_TEST(equal_states_take_one_collective)
 {

@@ -114,27 +114,26 @@ START_TEST(handover_that_is_none_is_refused)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"hello\n", "line 1 of what was handed over is not \"hvd-agent 1\""},
-        {"hvd-agent 2\n", "line 1 of what was handed over is not "
+        {"hello\n", "line 1 of the handover is not \"hvd-agent 1\""},
+        {"hvd-agent 2\n", "line 1 of the handover is not "
                           "\"hvd-agent 1\""},
-        {"\n\nhello\n",
-         "line 1 of what was handed over is not \"hvd-agent 1\""},
-        {"hvd-agent 1\n\n", "line 2 of what was handed over is not "
+        {"\n\nhello\n", "line 1 of the handover is not \"hvd-agent 1\""},
+        {"hvd-agent 1\n\n", "line 2 of the handover is not "
                             "\"HVD_NAME = value\""},
-        {"hvd-agent 1\nHVD_HOST=n1\n", "line 2 of what was handed over is not "
+        {"hvd-agent 1\nHVD_HOST=n1\n", "line 2 of the handover is not "
                                        "\"HVD_NAME = value\""},
-        {"hvd-agent 1\nPATH = /bin\n", "line 2 of what was handed over is not "
+        {"hvd-agent 1\nPATH = /bin\n", "line 2 of the handover is not "
                                        "\"HVD_NAME = value\""},
         {"hvd-agent 1\nHVD_HOST = a\rb\n",
-         "line 2 of what was handed over has a character that no line can "
+         "line 2 of the handover has a character that no line can "
          "have"},
         {"hvd-agent 1\nHVD_HOST = a\nHVD_HOST = a\n",
-         "line 3 of what was handed over says something twice"},
+         "line 3 of the handover says something twice"},
         {"hvd-agent 1\nHVD_TOKEN = 12ab\n",
-         "line 2 of what was handed over has a secret that is not 64 "
+         "line 2 of the handover has a secret that is not 64 "
          "hexadecimal digits"},
         {"hvd-agent 1\nHVD_HOST = a\nend\n",
-         "line 3 of what was handed over ends it, and a secret is missing"},
+         "line 3 of the handover ends it, and a secret is missing"},
     };
 
     ck_assert_int_eq(handover_feed(&h, rows[_i].text, strlen(rows[_i].text)),
@@ -156,7 +155,7 @@ START_TEST(handover_without_end_is_refused_at_its_bound)
     for (int i = 23; i < HANDOVER_MAX; i++)
         ck_assert_int_eq(handover_feed(&h, "x", 1), HANDOVER_MORE);
     ck_assert_int_eq(handover_feed(&h, "x", 1), HANDOVER_BAD);
-    ck_assert_str_eq(h.text, "line 2 of what was handed over is beyond the "
+    ck_assert_str_eq(h.text, "line 2 of the handover is beyond the "
                              "12288 bytes that it may have");
 }
 END_TEST

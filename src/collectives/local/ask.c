@@ -85,7 +85,7 @@ void local_ask_begins(struct local *local, int place, int error)
 {
     if (atomic_exchange(&local->box->attaches, 2) != 2)
         log_info("rank %d cannot read the memory of rank %d (%s) -> it asks "
-                 "for what it needs, and buffers are copied from now on",
+                 "for the data, and buffers are copied from now on",
                  local->rank, local->peers[place].rank, strerror(error));
 }
 

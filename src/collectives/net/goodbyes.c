@@ -82,7 +82,7 @@ void goodbyes_add(struct goodbyes *g, const struct endpoint_user *user,
     if (of == NULL)
         of = next(g);
     if (of == NULL) {
-        log_warn("no memory for a goodbye -> who connects late learns nothing");
+        log_warn("no memory for a goodbye -> late peers do not hear of it");
         return;
     }
     of->set = user->set;

@@ -608,7 +608,7 @@ hvd_status_t loop_run(const struct loop_options *options, int *exit_p)
     loop_watch_deaths(&l);
     l.orphans = orphans_create();
     if (!l.orphans)
-        log_warn("%s -> what workers leave behind lives until this agent ends",
+        log_warn("%s -> orphans of workers live until this agent ends",
                  error_text());
     notice_open(&l);
     claims_open(&l);

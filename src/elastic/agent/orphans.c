@@ -384,8 +384,8 @@ void orphans_tick(struct orphans *o, uint64_t now_us)
     } else if (now_us - o->moved_us >= STUCK_US && !o->told) {
         o->told = o->n_lookers == LOOKERS_MAX || !add_looker(o);
         if (o->told)
-            log_warn("the kernel does not say whose some processes are -> what "
-                     "workers leave behind may live until this agent ends");
+            log_warn("the kernel does not name the parents of some processes "
+                     "-> orphans of workers may live until this agent ends");
         o->moved_us = CLOCK_NEVER;
         orphans_look(o, now_us);
     }

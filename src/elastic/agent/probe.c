@@ -39,7 +39,7 @@ enum {
 
 _Static_assert((int)AT_MAC + (int)MAC_NBYTES == (int)PROBE_NBYTES &&
                    (int)AT_WORDS + (int)WIRE_TOKEN_NBYTES == (int)AT_MAC,
-               "what is asked and answered is of this form");
+               "the parts of a probe fill it");
 
 static const char question[] = "HVDPROBE", answer[] = "HVDPROBA";
 

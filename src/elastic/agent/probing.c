@@ -42,5 +42,5 @@ void probing_look(struct loop *l, uint64_t now_us)
     probe_step(&l->probe, now_us);
     if (probe_result(&l->probe, &m.u.probed) &&
         wire_dealer_send(l->control, &m) != HVD_OK)
-        log_debug("what a probe has found was not sent");
+        log_debug("the result of a probe was not sent");
 }

@@ -47,7 +47,7 @@ static hvd_status_t open_file(struct eventlog *log, bool fresh)
                          log->path);
     }
     if (fresh && is_file(fd) && ftruncate(fd, 0) != 0)
-        log_warn("event log \"%s\": %s -> what is there stays", log->path,
+        log_warn("event log \"%s\": %s -> its old lines stay", log->path,
                  strerror(errno));
     return writer_create_fd(fd, true, KEEP_MAX, -1, &log->writer);
 }

@@ -43,8 +43,8 @@ void guests_recognise(struct loop *l, uint64_t agent, uint64_t worker)
     if (guests_expect(l, agent, worker) || l->gate_stays_open)
         return;
     l->gate_stays_open = true;
-    log_error("no memory for the key of %s %" PRIu64 " -> whoever knows the "
-              "driver's key may connect",
+    log_error("no memory for the key of %s %" PRIu64 " -> any process that "
+              "knows the driver's key may connect",
               worker ? "worker" : "agent", worker ? worker : agent);
 }
 

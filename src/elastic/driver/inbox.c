@@ -249,7 +249,7 @@ static void meet_worker(struct loop *l, uint64_t route, const struct message *m)
         greet_worker(l, route, m, w);
     else
         log_seldom(&l->late, LOG_LEVEL_DEBUG,
-                   "HELLO of worker %" PRIu64 ", whom nobody waits for "
+                   "HELLO of worker %" PRIu64 ", which is not expected "
                    "-> ignored",
                    m->worker);
 }

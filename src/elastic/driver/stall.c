@@ -280,7 +280,7 @@ static bool evict_culprits(struct driver *d, const struct stall *stall)
         if (!is_culprit(d, stall, w))
             continue;
         worker_evict(d, w,
-                     "has not posted what others wait for within "
+                     "has not posted the calls that others wait for within "
                      "--stall-shutdown-time");
         any = true;
     }

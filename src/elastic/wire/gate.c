@@ -281,7 +281,7 @@ static hvd_status_t open_sockets(struct wire_gate *gate,
         zmq_bind(gate->zap, "inproc://zeromq.zap.01") != 0 ||
         zmq_bind(gate->stop, pair) != 0 ||
         zmq_connect(gate->stopped, pair) != 0)
-        return error_errno("nobody can be asked whom to let in");
+        return error_errno("the socket that admits peers");
     return HVD_OK;
 }
 

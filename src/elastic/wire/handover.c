@@ -83,7 +83,7 @@ static void refuse(struct handover *h, const char *why)
 
     text_add(&t, "line ");
     text_u64(&t, h->n_lines);
-    text_add(&t, " of what was handed over ");
+    text_add(&t, " of the handover ");
     text_add(&t, why);
     h->state = HANDOVER_BAD;
 }
