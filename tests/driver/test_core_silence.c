@@ -204,6 +204,28 @@ START_TEST(worker_has_its_time_again_when_its_agent_is_heard_again)
 }
 END_TEST
 
+/* Two of two that have the state are silent. One of them has its time again: it
+ * is not heard by that, and the other one is not given up. */
+START_TEST(worker_that_has_its_time_again_is_not_heard)
+{
+    struct fixture *f = fixture_create(.np = 2, .min_np = 1);
+
+    run(f, "a:1 b:1");
+    at(f, 100, commits("w1 w2"));
+    pass(f, 1000);
+    silence(f, "a b");
+    pass(f, 1700);
+    strcpy(f->silent_host, "b"); /* a's agent is heard again */
+    pass(f, 2800);
+    f->silent_host[0] = '\0';
+    forget(f);
+    pass(f, 4300); /* w1's second time is over, and w2's is not */
+    ck_assert(worker_is_here(worker(f, "w1")));
+    ck_assert(worker_is_here(worker(f, "w2")));
+    fixture_free(f);
+}
+END_TEST
+
 /* However often its agent pauses. */
 START_TEST(worker_has_its_time_again_only_once)
 {
@@ -459,6 +481,7 @@ int main(void)
     tcase_add_test(tc, worker_silent_for_driver_timeout_holds_nothing);
     tcase_add_test(tc, worker_of_an_agent_that_is_given_up_holds_nothing);
     tcase_add_test(tc, worker_has_its_time_again_when_its_agent_is_heard_again);
+    tcase_add_test(tc, worker_that_has_its_time_again_is_not_heard);
     tcase_add_test(tc, worker_has_its_time_again_only_once);
     tcase_add_test(tc, ends_that_are_known_count_at_once);
     tcase_add_test(tc, last_that_holds_the_state_is_not_given_up);

@@ -3,7 +3,7 @@
  * the driver's core. */
 #include <string.h>
 
-#include "driver/fixture.h"
+#include "driver/adoption.h"
 
 /* w2, on host a, holds the state alone when w1 fails there. */
 static struct fixture *spares_one(uint64_t cooldown_ms)
@@ -79,6 +79,30 @@ START_TEST(m11_worker_is_not_ended_for_one_that_is_silent)
 }
 END_TEST
 
+/* A successor hears w2, which was spared on host a, and w3 on host b, which
+ * lacks the state that their generation began with. */
+START_TEST(m11_successor_ends_nobody_for_an_older_state)
+{
+    struct fixture *f = spares_one(0);
+    struct msg_where where = joining(READY_LOST, 2, 2, 2);
+
+    at(f, 300, hosts("a:2 b:1"));
+    succeed(f, 1000, 0);
+    agent_back(f, 1100, "a", 1, "w2@1");
+    agent_back(f, 1100, "b", 2, "w3@0");
+    where.base = (struct state_id){1, 2};
+    where.id = (struct state_id){1, 1};
+    greets(f, 1200, "w3", where);
+    where.id = (struct state_id){2, 1};
+    greets(f, 1210, "w2", where);
+    ck_assert_int_ne(f->driver.phase, DRIVER_ADOPTING);
+    ck_assert(worker_is_here(worker(f, "w2")));
+    pass(f, 3000);
+    ck_assert(worker_is_here(worker(f, "w2")));
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("driver core: spared workers");
@@ -87,6 +111,7 @@ int main(void)
     tcase_add_test(tc, m11_spared_worker_leaves_when_others_hold_the_state);
     tcase_add_test(tc, m11_spared_worker_stays_when_the_cooldown_is_over);
     tcase_add_test(tc, m11_worker_is_not_ended_for_one_that_is_silent);
+    tcase_add_test(tc, m11_successor_ends_nobody_for_an_older_state);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -126,6 +126,15 @@ static bool is_older(const struct driver_where *now,
            (where->phase < WORKER_JOINING && where->phase < now->phase);
 }
 
+/* Until this driver forms a generation, a worker holds the state if it has what
+ * the newest generation began with. */
+static void note_base(struct driver *d, const struct msg_where *where)
+{
+    if (d->generation <= d->generation_floor &&
+        state_id_compare(where->base, d->base) > 0)
+        d->base = where->base;
+}
+
 void adopt_greeting(struct driver *d, struct driver_worker *w,
                     const struct msg_where *where)
 {
@@ -134,6 +143,7 @@ void adopt_greeting(struct driver *d, struct driver_worker *w,
     if (w->greeted && is_older(&w->where, where))
         return;
     note_numbers(d, where);
+    note_base(d, where);
     note_committed(d, w, where->id);
     w->greeted = true;
     w->where = (struct driver_where){.phase = where->phase,

@@ -82,13 +82,14 @@ static bool worker_is_overdue(const struct driver *d,
 
 /* When the first worker of a host that is cut off is overdue, the others have
  * been quiet for that long as well. While the driver withholds its judgement,
- * a message must show that a worker is there: its host may be heard first. */
+ * a message must show that a worker is there: its host may be heard first. A
+ * worker that has its time again, as its agent is back, is not heard by that. */
 bool worker_is_heard(const struct driver *d, const struct driver_worker *w)
 {
     if (since(d, w->heard_us) <= quiet_limit(d))
         return true;
     return d->withholds_us == 0 && !is_quiet(d, &d->hosts[w->host]) &&
-           !worker_is_overdue(d, w) && !is_gone(d, w->heard_us);
+           !is_overdue(d, w->heard_us) && !is_gone(d, w->heard_us);
 }
 
 /* A worker that is heard has a state, on another host than `but`; or there is
