@@ -82,8 +82,8 @@ static bool worker_is_overdue(const struct driver *d,
 
 /* When the first worker of a host that is cut off is overdue, the others have
  * been quiet for that long as well. While the driver withholds its judgement,
- * a message must show that a worker is there: its host may be heard first. A
- * worker that has its time again, as its agent is back, is not heard by that. */
+ * a message must show that a worker is there: its host may be heard first. That
+ * a worker has its time again, as its agent is back, does not make it heard. */
 bool worker_is_heard(const struct driver *d, const struct driver_worker *w)
 {
     if (since(d, w->heard_us) <= quiet_limit(d))
