@@ -4,9 +4,6 @@
  * those of one reduction in the order of the ranks.
  *
  * Each rank knows what all others have, so it computes its result itself. */
-#include "base/array.h"
-#include "base/error.h"
-#include "collectives/call.h"
 #include "collectives/local/mailbox.h"
 #include "collectives/reduce/dtype.h"
 #include "collectives/reduce/reduce.h"
@@ -571,75 +568,6 @@ START_TEST(offered_beside_ordinary_of_every_size)
 }
 END_TEST
 
-/* --- where they may not lie --- */
-
-static const struct blocks {
-    size_t counts[4], displs[4];
-    bool apart;
-} blocks[] = {
-    {{4, 4, 4, 4}, {0, 4, 8, 12}, true},  {{4, 4, 4, 4}, {12, 8, 4, 0}, true},
-    {{4, 2, 3, 1}, {8, 0, 4, 20}, true},  {{4, 0, 4, 0}, {0, 2, 4, 0}, true},
-    {{0, 4, 0, 4}, {2, 0, 2, 4}, true},   {{4, 4, 4, 4}, {0, 0, 0, 0}, false},
-    {{4, 4, 4, 4}, {0, 4, 7, 12}, false}, {{1, 9, 1, 1}, {4, 8, 0, 16}, false},
-    {{9, 1, 1, 1}, {4, 0, 1, 8}, false},
-};
-
-static hvd_status_t check_blocks(enum collective_kind kind,
-                                 const struct blocks *b)
-{
-    static const size_t none[4];
-    const size_t own[4] = {b->counts[0]}; /* to itself */
-    char send[16], recv[32];
-    struct collective_args args = {.kind = kind,
-                                   .sendbuf = send,
-                                   .recvbuf = recv,
-                                   .count = b->counts[0],
-                                   .sendcounts = own,
-                                   .sdispls = none,
-                                   .recvcounts = b->counts,
-                                   .rdispls = b->displs,
-                                   .dtype = HVD_INT8};
-    struct call call;
-
-    return call_check(&args, 0, 4, &call);
-}
-
-/* Of two blocks in one place either rank's could be there in the end. */
-START_TEST(blocks_of_a_result_stand_apart)
-{
-    const struct blocks *b = &blocks[_i];
-    hvd_status_t want = b->apart ? HVD_OK : HVD_ERR_INVALID;
-
-    ck_assert_int_eq(check_blocks(COLLECTIVE_ALLGATHERV, b), want);
-    ck_assert_int_eq(check_blocks(COLLECTIVE_ALLTOALLV, b), want);
-    ck_assert(b->apart || strstr(error_text(), "blocks of recvbuf overlap"));
-}
-END_TEST
-
-/* What it is to copy to itself is nobody else's to compare. */
-START_TEST(own_counts_of_an_alltoallv_differ_invalid)
-{
-    static const size_t sent[] = {1, 1}, received[] = {1000, 1};
-    static const size_t sdispls[] = {0, 1}, rdispls[] = {0, 1000};
-    static char send[2], recv[1001];
-    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
-                                   .sendbuf = send,
-                                   .recvbuf = recv,
-                                   .sendcounts = sent,
-                                   .sdispls = sdispls,
-                                   .recvcounts = received,
-                                   .rdispls = rdispls,
-                                   .dtype = HVD_INT8};
-    struct call call;
-
-    ck_assert_int_eq(call_check(&args, 0, 2, &call), HVD_ERR_INVALID);
-    ck_assert_str_eq(error_text(), "alltoallv: this rank sends itself 1, but "
-                                   "recvcounts[0] is 1000");
-    ck_assert_int_eq(call_check(&args, 1, 2, &call), HVD_OK);
-    ck_assert_int_eq(call_check(&args, 0, 1, &call), HVD_ERR_INVALID);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("buffers");
@@ -651,9 +579,6 @@ int main(void)
     tcase_add_loop_test(tc, nontemporal_anywhere_same_bits, 2, 4);
     tcase_add_loop_test(tc, staged_beside_attached_many_blocks, 2, 5);
     tcase_add_test(tc, offered_beside_ordinary_of_every_size);
-    tcase_add_loop_test(tc, blocks_of_a_result_stand_apart, 0,
-                        (int)ARRAY_SIZE(blocks));
-    tcase_add_test(tc, own_counts_of_an_alltoallv_differ_invalid);
     suite_add_tcase(suite, tc);
     return support_run(suite);
 }

@@ -346,8 +346,8 @@ static bool gatherv_case(const struct blocks *b)
 
     for (int j = 0; j < b->g->size; j++) {
         rc[j] = (size_t)j * b->count;
-        rd[j] = n;
-        n += rc[j] + 2;
+        rd[j] = n; /* each rank has displacements of its own */
+        n += rc[j] + 2 + (size_t)rank % 3;
     }
     recv = placed_create(n * e, b->any);
     send = placed_create(rc[rank] * e, b->any >> 20);
