@@ -138,9 +138,9 @@ enum {
 };
 
 /* Options of a call. A field that the call does not take must have its default;
- * HVD_ERR_INVALID names it otherwise. (stream, flags and memory have no effect
- * where no buffer is on a device.) Fields are only ever appended, and every
- * field after `residual` has the default zero.
+ * HVD_ERR_INVALID names it otherwise. (stream and flags have no effect on calls
+ * with host buffers, and memory has none on a barrier.) Fields are only ever
+ * appended, and every field after `residual` has the default zero.
  *
  * key    A call by name: it runs when every rank of the communicator has issued
  *        one with this key, or has called hvd_data_done(). Gradients that
