@@ -315,6 +315,119 @@ START_TEST(mean_of_equal_and_sum_of_orthogonal)
 }
 END_TEST
 
+/* --- rounding and overflow --- */
+
+enum { ROUNDED_COUNT = 1000 };
+
+static void round_all(hvd_dtype_t dtype, double *a, size_t count)
+{
+    uint8_t one[ELEM_MAX];
+
+    for (size_t i = 0; i < count; i++) {
+        store(dtype, one, 0, a[i]);
+        a[i] = load(dtype, one, 0);
+    }
+}
+
+/* As add_all(), but what a pair comes to is an element of the dtype. */
+static void add_all_rounded(hvd_dtype_t dtype, double **vectors, int n)
+{
+    while (n > 1) {
+        int n_pairs = n / 2;
+
+        for (int k = 0; k < n_pairs; k++) {
+            add_pair(vectors[2 * k], vectors[2 * k + 1], ROUNDED_COUNT);
+            round_all(dtype, vectors[2 * k], ROUNDED_COUNT);
+            vectors[k] = vectors[2 * k];
+        }
+        if (n % 2 == 1)
+            vectors[n_pairs] = vectors[n - 1];
+        n -= n_pairs;
+    }
+}
+
+/* Bit for bit; float64 is not among them: there the order in which products are
+ * added up shows. */
+static bool run_rounded(struct group *g, int rank, void *arg)
+{
+    static __thread double all[SIZE_MAX_][ROUNDED_COUNT], buf[ROUNDED_COUNT];
+    double *vectors[SIZE_MAX_];
+
+    for (size_t d = 0; dtypes[d] != HVD_FLOAT64; d++) {
+        struct collective_args args = adasum_args(dtypes[d], buf, buf,
+                                                  ROUNDED_COUNT);
+
+        for (int i = 0; i < g->size; i++) {
+            vectors[i] = all[i];
+            draw(dtypes[d], buf, ROUNDED_COUNT, i);
+            for (size_t k = 0; k < ROUNDED_COUNT; k++)
+                all[i][k] = load(dtypes[d], buf, k);
+        }
+        draw(dtypes[d], buf, ROUNDED_COUNT, rank);
+        add_all_rounded(dtypes[d], vectors, g->size);
+        EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
+        for (size_t k = 0; k < ROUNDED_COUNT; k++)
+            EXPECT_SAY(load(dtypes[d], buf, k) == vectors[0][k],
+                       "%s: element %zu is %.9g, not %.9g",
+                       dtype_name(dtypes[d]), k, load(dtypes[d], buf, k),
+                       vectors[0][k]);
+    }
+    return true;
+}
+
+START_TEST(each_pair_is_rounded_once)
+{
+    struct group g;
+
+    for (int size = 2; size <= 5; size++) {
+        group_init(&g, size);
+        group_run(&g, run_rounded, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
+/* Products that binary64 holds, although the dtype does not, are none that
+ * overflow: the mean. Those that it does not hold: the sum. */
+static bool run_large(struct group *g, int rank, void *arg)
+{
+    static const double large[] = {30000, 1e38, 1e38, 1e200};
+    struct collective_args args;
+    double buf[2], x, wanted;
+
+    for (size_t d = 0; d < ARRAY_SIZE(dtypes); d++) {
+        for (size_t i = 0; i < 2; i++)
+            store(dtypes[d], buf, i, large[d]);
+        x = load(dtypes[d], buf, 0);
+        wanted = dtypes[d] == HVD_FLOAT64 ? x * g->size : x;
+        args = adasum_args(dtypes[d], buf, buf, 2);
+        EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
+        for (size_t i = 0; i < 2; i++)
+            EXPECT_SAY(load(dtypes[d], buf, i) == wanted, "%s: %g, not %g",
+                       dtype_name(dtypes[d]), load(dtypes[d], buf, i), wanted);
+    }
+    /* one that is large beside one that is not */
+    buf[0] = rank == 0 ? 1e200 : 3;
+    buf[1] = rank == 0 ? 0 : 5;
+    args = adasum_args(HVD_FLOAT64, buf, buf, 2);
+    EXPECT(comm_run(g->comms[rank], &args) == HVD_OK);
+    EXPECT_SAY(buf[0] == 1e200 && buf[1] == 5 * (g->size - 1), "%g, %g", buf[0],
+               buf[1]);
+    return true;
+}
+
+START_TEST(pair_whose_products_overflow_is_added)
+{
+    struct group g;
+
+    for (int size = 2; size <= 3; size++) {
+        group_init(&g, size);
+        group_run(&g, run_large, NULL);
+        group_fini(&g);
+    }
+}
+END_TEST
+
 /* --- what is refused --- */
 
 static bool refuse(struct group *g, int rank, void *arg)
@@ -438,6 +551,8 @@ int main(void)
     tcase_add_loop_test(tc, groups_are_as_their_tensors, 0, 3);
     tcase_add_test(tc, of_more_ranks_as_well);
     tcase_add_test(tc, mean_of_equal_and_sum_of_orthogonal);
+    tcase_add_test(tc, each_pair_is_rounded_once);
+    tcase_add_test(tc, pair_whose_products_overflow_is_added);
     tcase_add_test(tc, what_it_does_not_take_is_refused);
     tcase_add_loop_test(tc, ranks_that_differ_are_named, 0, 2);
     tcase_add_test(tc, who_has_joined_adds_nothing);

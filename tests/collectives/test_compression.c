@@ -2,6 +2,8 @@
  * conversions against a plain one, and a compressed call against an own call of
  * the dtype that it travels as, bit for bit. */
 #include <math.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "base/array.h"
 #include "base/random.h"
@@ -265,6 +267,94 @@ START_TEST(error_feedback_makes_the_mean_right)
 }
 END_TEST
 
+/* 40000 is one of float16, 80000 is none. What is left over is of a rank's own
+ * contribution, which is whole. */
+static bool overflows(struct group *g, int rank, void *arg)
+{
+    float x[2] = {40000, 1}, residual[2] = {0.25f, 0};
+    struct collective_args args = args_for(HVD_FLOAT16, HVD_FLOAT32, x, x, 2);
+
+    args.residual = residual;
+    EXPECT(run_posted(g->comms[rank], &args) == HVD_OK);
+    EXPECT_SAY(isinf(x[0]) && x[0] > 0 && x[1] == 2, "%g", (double)x[0]);
+    EXPECT_SAY(residual[0] == 0.25f, "%g", (double)residual[0]);
+    x[0] = 40000;
+    args.residual = NULL;
+    scale_args(&args, 0.5, 2);
+    EXPECT(run_posted(g->comms[rank], &args) == HVD_OK);
+    EXPECT_SAY(x[0] == 80000, "%g", (double)x[0]);
+    return true;
+}
+
+START_TEST(sums_overflow_unless_they_are_scaled_down)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, overflows, NULL);
+    group_fini(&g);
+}
+END_TEST
+
+/* --- what travels --- */
+
+static atomic_size_t n_sent; /* bytes, over sockets */
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    ssize_t n = __real_sendmsg(fd, msg, flags);
+
+    atomic_fetch_add(&n_sent, n > 0 ? (size_t)n : 0);
+    return n;
+}
+
+static bool travels(struct group *g, int rank, void *arg)
+{
+    struct collective_args args = *(const struct collective_args *)arg;
+    void *buf = calloc(args.count, hvd_dtype_size(args.dtype));
+    hvd_status_t status;
+
+    args.sendbuf = args.recvbuf = buf;
+    status = run_posted(g->comms[rank], &args);
+    free(buf);
+    EXPECT(status == HVD_OK);
+    return true;
+}
+
+static size_t travelled(struct group *g, hvd_dtype_t wire, hvd_dtype_t dtype)
+{
+    struct collective_args args = args_for(wire, dtype, NULL, NULL, 100000);
+
+    atomic_store(&n_sent, 0);
+    group_run(g, travels, &args);
+    return atomic_load(&n_sent);
+}
+
+/* Beside few headers. Of two ranks every schedule has each send all of it. */
+START_TEST(half_or_a_quarter_travels)
+{
+    struct group g;
+
+    group_init_over(&g, 2, 0, COMM_ORDINARY_MEASURED);
+    (void)travelled(&g, HVD_DTYPE_SAME, HVD_FLOAT32); /* they connect */
+    for (size_t t = 0; t < ARRAY_SIZE(dtypes); t++) {
+        size_t whole = travelled(&g, HVD_DTYPE_SAME, dtypes[t]);
+        size_t parts = hvd_dtype_size(dtypes[t]) / 2;
+
+        for (size_t w = 0; w < ARRAY_SIZE(wires); w++) {
+            size_t n = travelled(&g, wires[w], dtypes[t]);
+
+            ck_assert_uint_gt(n, whole / parts - whole / 100);
+            ck_assert_uint_lt(n, whole / parts + whole / 100);
+        }
+    }
+    group_fini(&g);
+}
+END_TEST
+
 /* --- what is refused, and what ends it --- */
 
 static bool refused(struct comm *comm, const struct collective_args *args,
@@ -370,6 +460,42 @@ START_TEST(ranks_whose_buffers_differ_are_named)
 }
 END_TEST
 
+/* By name: what travels is all that differs, and the generation goes on. */
+static bool differs_on_the_wire(struct group *g, int rank, void *arg)
+{
+    hvd_dtype_t odd = *(hvd_dtype_t *)arg;
+    float x[4] = {1, 2, 3, 4};
+    struct collective_args args = args_for(rank == 1 ? odd : HVD_BFLOAT16,
+                                           HVD_FLOAT32, x, x, 4);
+    struct hvd_request *request;
+
+    args.name = "grad";
+    for (int i = 0; i < 2; i++) {
+        EXPECT(by_name_post(g->comms[rank], &args, NULL, &request) == HVD_OK);
+        EXPECT(request_wait(request) == HVD_ERR_MISMATCH);
+        EXPECT(text_has("'grad': rank 0 calls allreduce (float32 as bfloat16, "
+                        "sum, 4), rank 1 calls allreduce (float32"));
+        EXPECT(text_has(odd == HVD_FLOAT16 ? "(float32 as float16, sum, 4)"
+                                           : "(float32, sum, 4)"));
+    }
+    args.wire_dtype = HVD_FLOAT16;
+    EXPECT(by_name_post(g->comms[rank], &args, NULL, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_OK);
+    EXPECT(x[3] == 4 * (float)g->size);
+    return true;
+}
+
+START_TEST(ranks_whose_wire_differs_are_named)
+{
+    static hvd_dtype_t odd[] = {HVD_FLOAT16, HVD_DTYPE_SAME};
+    struct group g;
+
+    group_init(&g, 3);
+    group_run(&g, differs_on_the_wire, &odd[_i]);
+    group_fini(&g);
+}
+END_TEST
+
 /* Its peer never comes: nothing of the result is written. */
 START_TEST(abort_leaves_the_result_alone)
 {
@@ -400,9 +526,12 @@ int main(void)
     tcase_add_loop_test(tc, residual_is_what_rounding_took, 0, 4);
     tcase_add_loop_test(tc, call_is_one_of_its_wire, 0, ARRAY_SIZE(scenes));
     tcase_add_test(tc, error_feedback_makes_the_mean_right);
+    tcase_add_test(tc, sums_overflow_unless_they_are_scaled_down);
+    tcase_add_test(tc, half_or_a_quarter_travels);
     tcase_add_test(tc, refused_at_the_door);
     tcase_add_test(tc, ranks_that_differ_are_named);
     tcase_add_test(tc, ranks_whose_buffers_differ_are_named);
+    tcase_add_loop_test(tc, ranks_whose_wire_differs_are_named, 0, 2);
     tcase_add_test(tc, abort_leaves_the_result_alone);
     suite_add_tcase(suite, tc);
     return support_run(suite);

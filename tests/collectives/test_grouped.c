@@ -1,6 +1,8 @@
 /* tests/collectives/test_grouped.c - many tensors in one call, and multiples of
  * contributions and results. */
 #include "base/array.h"
+#include "base/random.h"
+#include "elements.h"
 #include "posted.h"
 
 enum { TENSORS = 7 };
@@ -104,6 +106,64 @@ START_TEST(group_of_any_type_combines_each_tensor)
     group_init(&g, 3);
     group_run(&g, group_all, &how);
     group_fini(&g);
+}
+END_TEST
+
+/* --- the same bits --- */
+
+enum {
+    BITS_MAX = 5, /* ranks */
+    BITS_COUNT = 1 + 333 + 40000 + 17 + 4095 + 3,
+};
+
+struct bits {
+    hvd_dtype_t dtype;
+    uint8_t *of[BITS_MAX]; /* [BITS_COUNT] of dtype, of each rank */
+};
+
+/* Sums that are rounded: another order of the ranks gives other bits. */
+static bool sum_any(struct group *g, int rank, void *arg)
+{
+    struct bits *bits = arg;
+    struct random_state random = {.s = (uint64_t)rank + 1};
+    size_t elem_nbytes = hvd_dtype_size(bits->dtype), at = 0;
+    const void *sends[TENSORS];
+    void *recvs[TENSORS];
+    struct comm_group group = {TENSORS, sends, recvs, tensor_counts};
+    struct collective_args args = sum_args(NULL, NULL, 0);
+
+    for (size_t i = 0; i < BITS_COUNT; i++)
+        store(bits->dtype, bits->of[rank], i,
+              (double)random_below(&random, 2000001) / 1e6 - 1);
+    for (int t = 0; t < TENSORS; t++) {
+        sends[t] = recvs[t] = bits->of[rank] + at * elem_nbytes;
+        at += tensor_counts[t];
+    }
+    EXPECT(at == BITS_COUNT);
+    args.dtype = bits->dtype;
+    EXPECT(comm_run_group(g->comms[rank], &args, &group) == HVD_OK);
+    return true;
+}
+
+START_TEST(group_of_floats_same_bits)
+{
+    static const hvd_dtype_t dtypes[] = {HVD_FLOAT32, HVD_BFLOAT16, HVD_FLOAT16,
+                                         HVD_FLOAT64};
+    struct bits bits = {.dtype = dtypes[_i]};
+    size_t nbytes = BITS_COUNT * hvd_dtype_size(bits.dtype);
+    struct group g;
+
+    for (int size = 2; size <= BITS_MAX; size++) {
+        for (int i = 0; i < size; i++)
+            ck_assert_ptr_nonnull(bits.of[i] = malloc(nbytes));
+        group_init(&g, size);
+        group_run(&g, sum_any, &bits);
+        group_fini(&g);
+        for (int i = 1; i < size; i++)
+            ck_assert_int_eq(memcmp(bits.of[0], bits.of[i], nbytes), 0);
+        for (int i = 0; i < size; i++)
+            free(bits.of[i]);
+    }
 }
 END_TEST
 
@@ -220,6 +280,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, group_of_any_type_combines_each_tensor, 0, 16);
+    tcase_add_loop_test(tc, group_of_floats_same_bits, 0, 4);
     tcase_add_test(tc, groups_that_differ_mismatch);
     tcase_add_test(tc, group_bad_tensor_named);
     tcase_add_test(tc, scales_before_and_behind);

@@ -176,6 +176,60 @@ START_TEST(combine_zeros_min_is_minus_max_is_plus)
 }
 END_TEST
 
+/* Is it NaN on either side, alone and in a long row? */
+static void check_nan(hvd_dtype_t dtype, hvd_op_t op)
+{
+    double a[64], b[64];
+
+    for (size_t count = 1; count <= 64; count += 63)
+        for (size_t first = 0; first < 2; first++) {
+            for (size_t i = 0; i < count; i++) {
+                store(dtype, a, i, i % 2 == first ? (double)NAN : 1);
+                store(dtype, b, i, i % 2 == first ? 1 : (double)NAN);
+            }
+            reduce_combine(dtype, op, a, b, count);
+            for (size_t i = 0; i < count; i++)
+                ck_assert_msg(isnan(load(dtype, a, i)), "%s %s: %g",
+                              dtype_name((unsigned)dtype),
+                              op_name((unsigned)op), load(dtype, a, i));
+        }
+}
+
+START_TEST(combine_least_and_most_with_nan_are_nan)
+{
+    static const hvd_dtype_t dtypes[] = {HVD_FLOAT16, HVD_BFLOAT16, HVD_FLOAT32,
+                                         HVD_FLOAT64};
+    enum reduce_isa best = reduce_isa_in_use();
+
+    for (unsigned isa = 0; isa < REDUCE_ISA_COUNT; isa++) {
+        if (!reduce_isa_supported((enum reduce_isa)isa))
+            continue;
+        reduce_isa_use((enum reduce_isa)isa);
+        for (size_t t = 0; t < sizeof(dtypes) / sizeof(dtypes[0]); t++) {
+            check_nan(dtypes[t], HVD_MIN);
+            check_nan(dtypes[t], HVD_MAX);
+        }
+    }
+    reduce_isa_use(best);
+}
+END_TEST
+
+/* The sum wraps around before it is divided. */
+START_TEST(many_average_of_integers_is_of_what_wrapped)
+{
+    struct reduce_shape shape = {
+        .dtype = HVD_UINT8, .op = HVD_AVERAGE, .divisor = 2};
+    uint8_t a[64], b[64], mean[64];
+    const void *srcs[] = {a, b};
+
+    memset(a, 200, sizeof(a));
+    memset(b, 200, sizeof(b));
+    reduce_many(&shape, mean, srcs, 2, 64);
+    for (int i = 0; i < 64; i++)
+        ck_assert_uint_eq(mean[i], 72);
+}
+END_TEST
+
 START_TEST(combine_integers_wrap_and_truncate)
 {
     int8_t a8 = 127, b8 = 1;
@@ -538,6 +592,8 @@ int main(void)
     tcase_add_loop_test(tc, combine_odd_floats_commutes_bit_for_bit, 0,
                         OP_COUNT);
     tcase_add_test(tc, combine_zeros_min_is_minus_max_is_plus);
+    tcase_add_test(tc, combine_least_and_most_with_nan_are_nan);
+    tcase_add_test(tc, many_average_of_integers_is_of_what_wrapped);
     tcase_add_test(tc, combine_integers_wrap_and_truncate);
     tcase_add_test(tc, half_sum_rounded_once);
     tcase_add_test(tc, isa_names_and_default);

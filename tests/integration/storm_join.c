@@ -15,6 +15,7 @@ static struct {
     int rank, size;
     int n_more[STORM_RANKS_MAX]; /* calls of each */
     size_t counts[MORE_MAX];
+    bool of_all[MORE_MAX]; /* HVD_AVERAGE_OF_ALL */
     float bufs[MORE_MAX][COUNT_MAX];
     hvd_request_t *requests[MORE_MAX];
 } tail;
@@ -27,13 +28,16 @@ static void draw_tail(struct chance *shared)
     tail.size = tail.comm != NULL ? hvd_comm_size(tail.comm) : hvd_size();
     for (int i = 0; i < STORM_RANKS_MAX; i++)
         tail.n_more[i] = (int)draw(shared, MORE_MAX);
-    for (int i = 0; i < MORE_MAX; i++)
+    for (int i = 0; i < MORE_MAX; i++) {
         tail.counts[i] = 1 + draw(shared, COUNT_MAX);
+        tail.of_all[i] = one_in(shared, 2);
+    }
 }
 
 static hvd_status_t post(int i)
 {
     hvd_options_t options = HVD_OPTIONS_INIT;
+    hvd_op_t op = tail.of_all[i] ? HVD_AVERAGE_OF_ALL : HVD_AVERAGE;
     char name[32];
 
     for (size_t k = 0; k < tail.counts[i]; k++)
@@ -42,8 +46,7 @@ static hvd_status_t post(int i)
     options.comm = tail.comm;
     options.key = name;
     return hvd_allreduce_with(tail.bufs[i], tail.bufs[i], tail.counts[i],
-                              HVD_FLOAT32, HVD_AVERAGE, &options,
-                              &tail.requests[i]);
+                              HVD_FLOAT32, op, &options, &tail.requests[i]);
 }
 
 static float mean_of(int i)
@@ -55,7 +58,7 @@ static float mean_of(int i)
             sum += 12 * (r + 1);
             n++;
         }
-    return (float)sum / (float)n;
+    return (float)sum / (float)(tail.of_all[i] ? tail.size : n);
 }
 
 static void wrong(const char *what, int i, double got, double wanted)
