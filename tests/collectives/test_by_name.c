@@ -432,6 +432,43 @@ START_TEST(counts_of_each_rank_are_compared)
 }
 END_TEST
 
+/* Nobody can see them before the bytes come. */
+static bool exchange_unequally(struct group *g, int rank, void *arg)
+{
+    const size_t sent[2][2] = {{1, 3}, {1, 1}},
+                 received[2][2] = {{1, 1}, {2, 1}};
+    const size_t displs[2] = {0, 4};
+    float in[8] = {0}, out[8];
+    struct collective_args args = {.kind = COLLECTIVE_ALLTOALLV,
+                                   .sendbuf = in,
+                                   .recvbuf = out,
+                                   .sendcounts = sent[rank],
+                                   .sdispls = displs,
+                                   .recvcounts = received[rank],
+                                   .rdispls = displs,
+                                   .dtype = HVD_FLOAT32,
+                                   .name = "all"};
+    struct hvd_request *request;
+
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    EXPECT(by_name_post(g->comms[rank], &args, NULL, &request) == HVD_OK);
+    EXPECT(request_wait(request) == HVD_ERR_MISMATCH);
+    EXPECT(text_has("alltoallv"));
+    EXPECT(comm_status(g->comms[rank], NULL) == HVD_ERR_MISMATCH);
+    EXPECT(barrier(g->comms[rank]) == HVD_ERR_MISMATCH);
+    return true;
+}
+
+START_TEST(counts_of_an_alltoallv_that_differ_end_the_generation)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, exchange_unequally, NULL);
+    group_fini(&g);
+}
+END_TEST
+
 /* --- alone --- */
 
 /* Groups, packed in a buffer, by another thread and by this one. */
@@ -547,6 +584,7 @@ int main(void)
     tcase_add_test(tc, bad_calls_are_refused_at_once);
     tcase_add_loop_test(tc, ranks_that_differ_all_learn_of_it_and_go_on, 0, 6);
     tcase_add_test(tc, counts_of_each_rank_are_compared);
+    tcase_add_test(tc, counts_of_an_alltoallv_that_differ_end_the_generation);
     tcase_add_test(tc, threads_of_a_world_of_one_keep_apart);
     tcase_add_test(tc, a_world_of_one_has_names_too);
     tcase_add_test(tc, descriptors_are_given_back);

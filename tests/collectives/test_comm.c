@@ -1,17 +1,13 @@
 /* tests/collectives/test_comm.c - how operations end when they do not succeed:
  * aborts, lost peers, goodbyes, disagreement. */
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "group.h"
-
-static bool text_has(const char *words)
-{
-    return strstr(error_text(), words) != NULL;
-}
+#include "posted.h"
 
 static bool is_accused(struct group *g, int rank, int peer)
 {
@@ -258,6 +254,118 @@ START_TEST(mismatch_of_count_names_both_sides)
 }
 END_TEST
 
+/* --- counts of 0 --- */
+
+struct nothing {
+    enum collective_kind kind;
+    bool placed;
+    atomic_int n_here; /* calls that rank 1 has come to */
+    sem_t rank_1_may;
+};
+
+static void *nowhere(const size_t *counts, int size, void *arg)
+{
+    return NULL;
+}
+
+/* way 0: blocking; 1: posted. */
+static hvd_status_t run_nothing(struct comm *comm, const struct nothing *n,
+                                int way)
+{
+    static const size_t none[2];
+    struct collective_args args = {.kind = n->kind,
+                                   .dtype = HVD_FLOAT32,
+                                   .sendcounts = none,
+                                   .sdispls = none};
+    struct hvd_request *request;
+
+    if (n->placed)
+        args.place = nowhere;
+    else
+        args.recvcounts = args.rdispls = none;
+    if (way == 0 && !n->placed)
+        return comm_run(comm, &args);
+    HVD_TRY(comm_post(comm, &args, &request));
+    return request_wait(request);
+}
+
+/* Rank 1 comes when rank 0 has returned from all of them. */
+static bool call_nothing(struct group *g, int rank, void *arg)
+{
+    struct nothing *n = arg;
+
+    EXPECT(barrier(g->comms[rank]) == HVD_OK);
+    if (rank == 1)
+        sem_wait(&n->rank_1_may);
+    for (int kind = COLLECTIVE_ALLREDUCE; kind < COLLECTIVE_BARRIER; kind++) {
+        struct nothing one = {.kind = (enum collective_kind)kind};
+
+        if (kind == COLLECTIVE_ALLTOALLV)
+            continue;
+        for (int way = 0; way < 2; way++)
+            EXPECT(run_nothing(g->comms[rank], &one, way) == HVD_OK);
+    }
+    sem_post(&n->rank_1_may);
+    return true;
+}
+
+START_TEST(counts_of_zero_wait_for_nobody)
+{
+    struct nothing n = {.kind = COLLECTIVE_ALLREDUCE};
+    struct group g;
+
+    sem_init(&n.rank_1_may, 0, 0);
+    group_init(&g, 2);
+    group_run(&g, call_nothing, &n);
+    group_fini(&g);
+    sem_destroy(&n.rank_1_may);
+}
+END_TEST
+
+/* Of these no rank knows that the others have nothing. Rank 1 comes later. */
+static bool meet_for_nothing(struct group *g, int rank, void *arg)
+{
+    struct nothing *n = arg;
+
+    for (int way = 0; way < 2; way++) {
+        EXPECT(barrier(g->comms[rank]) == HVD_OK);
+        if (rank == 0) {
+            sem_post(&n->rank_1_may);
+        } else {
+            sem_wait(&n->rank_1_may);
+            for (int i = 0; i < 1000; i++)
+                sched_yield();
+            atomic_fetch_add(&n->n_here, 1);
+        }
+        EXPECT(run_nothing(g->comms[rank], n, way) == HVD_OK);
+        EXPECT(atomic_load(&n->n_here) == way + 1);
+    }
+    return true;
+}
+
+static const struct {
+    enum collective_kind kind;
+    bool placed;
+} nothings[] = {
+    {COLLECTIVE_ALLTOALLV, false},
+    {COLLECTIVE_ALLTOALLV, true},
+    {COLLECTIVE_ALLGATHERV, true},
+};
+
+START_TEST(counts_of_zero_wait_where_nobody_knows_it)
+{
+    struct nothing n = {.kind = nothings[_i].kind,
+                        .placed = nothings[_i].placed};
+    struct group g;
+
+    sem_init(&n.rank_1_may, 0, 0);
+    group_init(&g, 2);
+    group_run(&g, meet_for_nothing, &n);
+    group_fini(&g);
+    sem_destroy(&n.rank_1_may);
+}
+END_TEST
+
 /* --- goodbyes --- */
 
 struct leaving {
@@ -500,6 +608,8 @@ int main(void)
     tcase_add_test(tc, peer_refuses_lost_after_timeout);
     tcase_add_loop_test(tc, mismatch_any_all_ranks_told, 0, 6);
     tcase_add_test(tc, mismatch_of_count_names_both_sides);
+    tcase_add_test(tc, counts_of_zero_wait_for_nobody);
+    tcase_add_loop_test(tc, counts_of_zero_wait_where_nobody_knows_it, 0, 3);
     tcase_add_loop_test(tc, leave_boundary_needed_peer_mismatch, 0, 2);
     tcase_add_loop_test(tc, leave_done_needed_peer_mismatch, 0, 2);
     tcase_add_loop_test(tc, leave_abort_needed_peer_lost, 0, 2);
