@@ -8,10 +8,12 @@
  * in the order in which ranks agree.
  *
  * Threads: app; a handle's comm and what leads to it are written under
- * control's lock, for calls by name come from any. */
+ * control's lock, for calls by name come from any; and what hvd_comm_rank() and
+ * hvd_comm_size() read also under `lock`. */
 #include "elastic/worker/sets.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +41,12 @@ struct hvd_comm {
 
 static struct {
     struct hvd_comm *first;
-    uint32_t n_made; /* numbers given in this generation */
+    uint32_t n_made;     /* numbers given in this generation */
+    uint64_t generation; /* whose communicators there are; 0: none yet */
 } sets;
+
+/* The innermost: nothing is called while it is held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- handles ------------------------------------------------------------- */
 
@@ -91,11 +97,13 @@ static hvd_status_t install(struct comm *comm, void *arg)
 
     free(set->ranks);
     set->ranks = now->ranks;
+    set->number = now->number;
+    set->comm = NULL;
+    pthread_mutex_lock(&lock);
     set->n = now->n;
     set->rank = now->rank;
-    set->number = now->number;
-    set->generation = comm_generation(comm);
-    set->comm = NULL;
+    set->generation = sets.generation = comm_generation(comm);
+    pthread_mutex_unlock(&lock);
     return HVD_OK;
 }
 
@@ -167,6 +175,9 @@ void sets_leave(void)
 {
     for (struct hvd_comm *set = sets.first; set; set = set->next)
         set->comm = NULL;
+    pthread_mutex_lock(&lock);
+    sets.generation = 0;
+    pthread_mutex_unlock(&lock);
 }
 
 void sets_release(void)
@@ -274,6 +285,9 @@ static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
     status = add(&set, comm_p);
     if (status != HVD_OK)
         free(set.ranks);
+    pthread_mutex_lock(&lock);
+    sets.generation = set.generation;
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -315,7 +329,9 @@ static hvd_status_t take_comm(struct comm *world, void *arg)
     struct hvd_comm *set = arg;
 
     (void)world;
+    pthread_mutex_lock(&lock);
     set->generation = 0;
+    pthread_mutex_unlock(&lock);
     return HVD_OK;
 }
 
@@ -359,25 +375,35 @@ hvd_status_t hvd_comm_destroy(hvd_comm_t *comm)
     return status;
 }
 
-/* Any thread: it does not look at what the thread that trains may free. */
-static bool is_of_this_world(const struct hvd_comm *set)
+/* Any thread: process_self.comm is not looked at, for the thread that trains
+ * may be about to free it. */
+static void ask_now(const struct hvd_comm *set, int *rank_p, int *n_p)
 {
-    struct world world;
+    bool is_over;
 
-    world_get(&world);
-    return set->generation != 0 && set->generation == world.generation;
+    pthread_mutex_lock(&lock);
+    is_over = set->generation == 0 || set->generation != sets.generation;
+    *rank_p = is_over ? -1 : set->rank;
+    *n_p = is_over ? 0 : set->n;
+    pthread_mutex_unlock(&lock);
 }
 
 int hvd_comm_rank(const hvd_comm_t *comm)
 {
+    int rank, n;
+
     if (!comm)
         return hvd_rank();
-    return is_of_this_world(comm) ? comm->rank : -1;
+    ask_now(comm, &rank, &n);
+    return rank;
 }
 
 int hvd_comm_size(const hvd_comm_t *comm)
 {
+    int rank, n;
+
     if (!comm)
         return hvd_size();
-    return is_of_this_world(comm) ? comm->n : 0;
+    ask_now(comm, &rank, &n);
+    return n;
 }
