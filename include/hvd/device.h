@@ -87,7 +87,7 @@ typedef struct hvd_device_info {
 
 /* hvd_device_info - what there is, and why NCCL cannot be used. It loads the
  * driver and NCCL, and makes no context. It may be called before hvd_init().
- * Returns HVD_OK; HVD_ERR_INVALID: info is NULL, or its struct_size is wrong.
+ * Returns HVD_OK; HVD_ERR_INVALID: info is NULL, or its struct_size is not set.
  * Any thread. */
 HVD_API hvd_status_t hvd_device_info(hvd_device_info_t *info) HVD_MUST_CHECK;
 
@@ -95,9 +95,9 @@ HVD_API hvd_status_t hvd_device_info(hvd_device_info_t *info) HVD_MUST_CHECK;
  * completes all requests, and waits for the calls that are queued on devices
  * and for all ranks. Call it before an optimizer step that uses the results of
  * HVD_STREAM_ORDERED calls: when a peer is lost, its stream goes on over
- * gradients that are half reduced. A commit does the same for
- * this rank by itself, and does not wait for the others. Returns
- * HVD_OK, HVD_PEER_LOST, or the status of a call that has failed. */
+ * gradients that are half reduced. A commit does the same for this rank by
+ * itself; it waits for the others only if it compares the state (hvd/state.h).
+ * Returns HVD_OK, HVD_PEER_LOST, or the status of a call that has failed. */
 HVD_API hvd_status_t hvd_confirm(void) HVD_MUST_CHECK;
 
 /* hvd_state_add_device - hvd_state_add() for [nbytes] of device memory.
