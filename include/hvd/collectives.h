@@ -407,7 +407,8 @@ HVD_INLINE hvd_status_t hvd_barrier(void)
  * hvd_state_commit() and hvd_state_check_host_updates() complete all requests
  * first. If one has failed they return its status, and commit nothing: results
  * may be half there. (A call by name that failed alone, because ranks differ,
- * counts until hvd_wait() has returned it.) */
+ * counts until hvd_wait() has returned it. In a world of one a call that fails
+ * in its place function does not count.) */
 
 /* hvd_wait - complete *request_p, free it, and set *request_p to NULL. A
  * request of a call in order completes those that were issued before it in its

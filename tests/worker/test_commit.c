@@ -128,6 +128,28 @@ START_TEST(refused_arguments_are_no_failure)
 }
 END_TEST
 
+static void *nowhere(const size_t *counts, int size, void *arg)
+{
+    (void)counts;
+    (void)size;
+    (void)arg;
+    return NULL;
+}
+
+/* Nobody else has half of its result. */
+START_TEST(place_that_is_not_there_ends_its_call_alone)
+{
+    hvd_request_t *request;
+
+    ok(hvd_allgatherv_place(&counter, 1, HVD_INT64, nowhere, NULL, NULL,
+                            &request));
+    ok(hvd_state_commit(state));
+    ck_assert_int_eq(hvd_wait(&request), HVD_ERR_NOMEM);
+    ok(hvd_state_commit(state));
+    ck_assert_uint_eq(hvd_state_version(state), 3);
+}
+END_TEST
+
 static hvd_status_t ignore_a_failure(void *arg)
 {
     *(hvd_status_t *)arg = hvd_barrier();
@@ -234,6 +256,7 @@ int main(void)
     tcase_add_test(tcase, commit_after_a_mismatch_is_refused_as_that);
     tcase_add_test(tcase, commit_after_an_abort_that_no_call_has_met_is_saved);
     tcase_add_test(tcase, refused_arguments_are_no_failure);
+    tcase_add_test(tcase, place_that_is_not_there_ends_its_call_alone);
     tcase_add_test(tcase, commit_whose_callback_ignores_a_failure_is_refused);
     tcase_add_test(tcase, commit_whose_callback_is_refused_fails_alone);
     tcase_add_test(tcase, run_does_not_commit_for_who_has_ignored_a_failure);
