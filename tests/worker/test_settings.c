@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "collectives/comm.h"
+#include "elastic/worker/knobs.h"
 #include "elastic/worker/settings.h"
 #include "support.h"
 
@@ -58,6 +59,22 @@ START_TEST(all_set_are_read)
     ck_assert_str_eq(s.text, "HVD_ALGORITHM=allreduce:ring,broadcast:chain\n"
                              "HVD_FUSION_THRESHOLD=0\nHVD_CACHE_CAPACITY=3\n"
                              "HVD_VERIFY_STATE=100\n");
+}
+END_TEST
+
+static const struct {
+    const char *value;
+    uint64_t nbytes;
+} syncs[] = {
+    {NULL, 16 << 20}, {"auto", 16 << 20}, {"host", UINT64_MAX}, {"nccl", 0}};
+
+START_TEST(nccl_brings_devices_their_state_from_so_many_bytes_on)
+{
+    unsetenv("HVD_DEVICE_SYNC");
+    if (syncs[_i].value != NULL)
+        setenv("HVD_DEVICE_SYNC", syncs[_i].value, 1);
+    ck_assert_int_eq(knobs_read(), HVD_OK);
+    ck_assert_uint_eq(knobs_device_sync_nbytes(), syncs[_i].nbytes);
 }
 END_TEST
 
@@ -179,6 +196,9 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, nothing_set_is_the_defaults);
     tcase_add_test(tcase, all_set_are_read);
+    tcase_add_loop_test(tcase,
+                        nccl_brings_devices_their_state_from_so_many_bytes_on,
+                        0, ARRAY_SIZE(syncs));
     tcase_add_loop_test(tcase, bad_value_is_named_and_changes_nothing, 0,
                         ARRAY_SIZE(wrong));
     tcase_add_test(tcase, more_than_a_message_takes_is_refused);
