@@ -3,6 +3,7 @@
  * pages of 64 KB (HVD_TEST_PAGE_NBYTES), and in a forked child. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -246,6 +247,39 @@ START_TEST(freed_memory_is_zero_whatever_was_done_to_it)
 }
 END_TEST
 
+/* Of the mapping that begins at or before ptr and ends behind it: false if it
+ * has this flag, or the kernel tells of none. */
+static bool lacks_flag(const void *ptr, const char *flag)
+{
+    FILE *f = fopen("/proc/self/smaps", "r");
+    bool within = false, lacks = false;
+    char line[512];
+
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof(line), f) != NULL) {
+        uintptr_t start, end;
+
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &start, &end) == 2)
+            within = (uintptr_t)ptr >= start && (uintptr_t)ptr < end;
+        else if (within && strncmp(line, "VmFlags:", 8) == 0)
+            lacks = strstr(line, flag) == NULL;
+    }
+    fclose(f);
+    return lacks;
+}
+
+/* Of which the kernel may know nothing. */
+START_TEST(large_memory_may_be_of_huge_pages)
+{
+    uint8_t *p = take(2 * HUGE_PAGE);
+
+    p[0] = 1;
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) == 0)
+        ck_assert(!lacks_flag(p, " hg"));
+    hvd_free(p);
+}
+END_TEST
+
 /* --- limits --- */
 
 static struct rlimit limit_to(int resource, rlim_t value)
@@ -300,15 +334,34 @@ static int is_refused(const void *theirs)
 {
     alarm(20); /* a lock that nobody will give back */
     hvd_free((void *)(uintptr_t)theirs);
-    return hvd_alloc(1) == NULL ? 0 : 1;
+    return hvd_alloc(1) == NULL && strstr(hvd_last_error(), "forked child") ? 0
+                                                                            : 1;
 }
 
-START_TEST(forked_child_is_refused)
+static bool is_mapped(const void *ptr)
 {
-    uint8_t *p = take(100);
+    unsigned char page_is_there;
 
-    ck_assert_int_eq(support_in_child(is_refused, p), 0);
-    memset(p, 1, 100);
+    return mincore((void *)(uintptr_t)ptr, 1, &page_is_there) == 0 ||
+           errno != ENOMEM;
+}
+
+static int has_none(const void *theirs)
+{
+    return is_mapped(theirs) ? 2 : is_refused(theirs);
+}
+
+/* Of the arena, and private memory. */
+START_TEST(forked_child_is_refused_and_has_none)
+{
+    struct rlimit old = limit_to(RLIMIT_FSIZE, _i == 0 ? 100 * MIB : MIB);
+    uint8_t *p = take(8 * MIB);
+
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &old), 0);
+    ck_assert(is_shared(p, 8 * MIB) == (_i == 0));
+    ck_assert(is_mapped(p));
+    ck_assert_int_eq(support_in_child(has_none, p), 0);
+    memset(p, 1, 8 * MIB);
     hvd_free(p);
 }
 END_TEST
@@ -387,7 +440,8 @@ int main(void)
     tcase_add_test(tc, growing_by_little_needs_few_segments);
     tcase_add_test(tc, freed_memory_goes_back_to_the_system);
     tcase_add_loop_test(tc, freed_memory_is_zero_whatever_was_done_to_it, 0, 2);
-    tcase_add_test(tc, forked_child_is_refused);
+    tcase_add_test(tc, large_memory_may_be_of_huge_pages);
+    tcase_add_loop_test(tc, forked_child_is_refused_and_has_none, 0, 2);
     tcase_add_test(tc, forked_child_does_not_wait_for_the_parents_lock);
     tcase_add_test(tc, arena_that_is_not_there_says_why);
     suite_add_tcase(suite, tc);
