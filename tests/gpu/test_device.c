@@ -4,6 +4,7 @@
 #include "device/device.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -233,15 +234,19 @@ static int rank_loses_a_peer(void)
     return 0;
 }
 
-/* Of the library that is loaded. */
-static int n_communicators(void)
+/* What the fake that is loaded has counted. */
+static int ask(const char *library, const char *count)
 {
-    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
     int (*n)(void);
 
-    *(void **)&n = dlsym(library, "fake_communicators");
+    *(void **)&n = dlsym(dlopen(library, RTLD_NOW | RTLD_NOLOAD), count);
     MUST(n != NULL);
     return n();
+}
+
+static int n_communicators(void)
+{
+    return ask("libnccl.so.2", "fake_communicators");
 }
 
 static void part(struct communicator *c)
@@ -335,6 +340,112 @@ static int rank_is_informed(void)
     MUST(device_set(2) == HVD_ERR_INVALID);
     MUST(device_set(1) == HVD_OK);
     return 0;
+}
+
+static int ordinal(void)
+{
+    hvd_device_info_t info;
+
+    device_inform(&info);
+    return info.device;
+}
+
+static int rank_keeps_its_device(void)
+{
+    MUST(device_set(0) == HVD_OK);
+    MUST(device_set(1) == HVD_OK); /* not in use yet */
+    MUST(ordinal() == 1);
+    MUST(ask("libcuda.so.1", "fake_contexts") == 0);
+    MUST(device_open() == HVD_OK);
+    MUST(ask("libcuda.so.1", "fake_contexts") == 1);
+    MUST(device_set(0) == HVD_ERR_STATE);
+    MUST(strstr(error_text(), "device 1 is in use") != NULL);
+    MUST(device_set(1) == HVD_OK);
+    MUST(ordinal() == 1);
+    device_close();
+    return 0;
+}
+
+/* The program has loaded the driver before hvd_init(), or it is not asked. */
+static int rank_takes_its_slot(void)
+{
+    device_notice(1);
+    MUST(!device_is_used());
+    MUST(dlopen("libcuda.so.1", RTLD_NOW) != NULL);
+    device_notice(1);
+    MUST(device_is_used());
+    MUST(ordinal() == -1);
+    MUST(device_open() == HVD_OK);
+    MUST(ordinal() == 1);
+    device_close();
+    return 0;
+}
+
+static void *inform(void *info)
+{
+    device_inform(info);
+    return NULL;
+}
+
+/* The first ones load the libraries. */
+static int rank_is_informed_by_threads(void)
+{
+    enum { THREADS = 4 };
+    hvd_device_info_t infos[THREADS];
+    pthread_t threads[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        MUST(pthread_create(&threads[i], NULL, inform, &infos[i]) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        MUST(infos[i].usable && infos[i].nccl_version == 22809);
+        MUST(strcmp(infos[i].nccl_library, infos[0].nccl_library) == 0);
+    }
+    MUST(ask("libcuda.so.1", "fake_contexts") == 0);
+    return 0;
+}
+
+/* NCCL by another name, which no search would find. */
+static const char *make_other_nccl(void)
+{
+    static char path[] = "/tmp/hvd-nccl-XXXXXX";
+    char file[4096];
+    Dl_info info;
+    void *handle = dlopen("libnccl.so.2", RTLD_NOW);
+
+    MUST(handle != NULL && dladdr(dlsym(handle, "ncclGetVersion"), &info) != 0);
+    snprintf(file, sizeof(file), "%s", info.dli_fname);
+    MUST(dlclose(handle) == 0);
+    MUST(dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD) == NULL);
+    MUST(mkdtemp(path) != NULL && rmdir(path) == 0);
+    MUST(symlink(file, path) == 0);
+    return path;
+}
+
+static int find_other_nccl(bool loaded)
+{
+    const char *path = make_other_nccl();
+    hvd_device_info_t info;
+
+    if (loaded)
+        MUST(dlopen(path, RTLD_NOW) != NULL);
+    else
+        setenv("HVD_NCCL_LIBRARY", path, 1);
+    device_inform(&info);
+    unlink(path);
+    MUST(info.usable);
+    MUST(strcmp(info.nccl_library, path) == 0);
+    return 0;
+}
+
+static int rank_has_loaded_nccl(void)
+{
+    return find_other_nccl(true);
+}
+
+static int rank_names_its_nccl(void)
+{
+    return find_other_nccl(false);
 }
 
 /* Where pointers lie; and that the host cannot touch them. */
@@ -484,6 +595,30 @@ START_TEST(device_informs)
 }
 END_TEST
 
+START_TEST(device_in_use_stays)
+{
+    play(1, rank_keeps_its_device, "devices=2", -1);
+}
+END_TEST
+
+START_TEST(slot_is_the_default)
+{
+    play(1, rank_takes_its_slot, "devices=2", -1);
+}
+END_TEST
+
+START_TEST(device_informs_any_thread)
+{
+    play(1, rank_is_informed_by_threads, "", -1);
+}
+END_TEST
+
+START_TEST(nccl_is_the_named_one_or_that_of_the_program)
+{
+    play(1, _i == 0 ? rank_names_its_nccl : rank_has_loaded_nccl, "", -1);
+}
+END_TEST
+
 START_TEST(pointers_are_looked_up)
 {
     play(1, rank_looks, "", -1);
@@ -538,6 +673,11 @@ int main(void)
     tcase_add_loop_test(faults, next_is_made_at_once, 0, 2);
     tcase_add_test(faults, next_waits_for_memory);
     tcase_add_loop_test(faults, device_informs, 0, 2);
+    tcase_add_test(faults, device_in_use_stays);
+    tcase_add_test(faults, slot_is_the_default);
+    tcase_add_test(faults, device_informs_any_thread);
+    tcase_add_loop_test(faults, nccl_is_the_named_one_or_that_of_the_program, 0,
+                        2);
     tcase_add_test(faults, broken_device_is_told);
     tcase_add_test(faults, nccl_that_blocks_is_refused);
     suite_add_tcase(suite, faults);

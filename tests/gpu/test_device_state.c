@@ -342,6 +342,46 @@ START_TEST(large_entry_is_whole)
 }
 END_TEST
 
+/* --- where the copies go --- */
+
+/* Seven eighths of the device are the entry and its copy, or a little more. */
+START_TEST(copy_that_leaves_no_eighth_goes_to_the_host)
+{
+    enum { ENTRY = 7 << 16 };
+    hvd_state_t *state = made_state();
+    void *entry;
+
+    begin(_i == 0 ? "memory=1048576" : "memory=1048568");
+    entry = allocate(ENTRY);
+    ok(hvd_state_add_device(state, "entry", entry, ENTRY, NULL));
+    ok(state_save(state, 1, 1));
+    ck_assert((state->device.shadow != NULL) == (_i == 0));
+    ck_assert_uint_eq(n_free(), _i == 0 ? 1 << 17 : 1048568 - ENTRY);
+    hvd_state_destroy(state);
+    release(entry);
+    device_close();
+}
+END_TEST
+
+START_TEST(host_memory_of_both_snapshots_is_pinned)
+{
+    struct worker *w;
+
+    begin(worlds[_i]);
+    w = worker_create();
+    for (int step = 1; step <= 2; step++) {
+        train(w, step);
+        ok(state_save(w->state, 1, 1));
+    }
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            cuda->cuMemHostRegister_v2(w->state->snapshots[i].bytes,
+                                       w->state->snapshots[i].capacity, 0),
+            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    worker_destroy(w);
+}
+END_TEST
+
 /* --- to a peer --- */
 
 static const struct state_id next_id = {4, 17};
@@ -433,6 +473,60 @@ START_TEST(other_memory_is_refused)
 }
 END_TEST
 
+START_TEST(memory_of_another_device_is_refused)
+{
+    hvd_state_t *state = made_state();
+    CUcontext other, before;
+    CUdevice device;
+    void *there;
+
+    begin("devices=2");
+    cu(cuda->cuDeviceGet(&device, 1));
+    cu(cuda->cuDevicePrimaryCtxRetain(&other, device));
+    cu(cuda->cuCtxPushCurrent_v2(other));
+    there = allocate(NBYTES);
+    cu(cuda->cuCtxPopCurrent_v2(&before));
+    ck_assert_int_eq(hvd_state_add_device(state, "there", there, NBYTES, NULL),
+                     HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error_text(), "'there'"));
+    ck_assert_ptr_nonnull(strstr(error_text(), "lies on device 1"));
+    hvd_state_destroy(state);
+    release(there);
+    device_close();
+}
+END_TEST
+
+static void break_device(void)
+{
+    void (*fn)(void);
+
+    *(void **)&fn = dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "fake_break");
+    fn();
+}
+
+/* What the device has is gone with it. */
+START_TEST(commit_on_a_broken_device_fails)
+{
+    hvd_state_t *state = made_state();
+    void *there;
+
+    begin(worlds[_i]);
+    there = allocate(NBYTES);
+    ok(hvd_state_add_device(state, "there", there, NBYTES, NULL));
+    ok(state_save(state, 1, 1));
+    break_device();
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(state_save(state, 1, 1), HVD_ERR_SYSTEM);
+        ck_assert_ptr_nonnull(
+            strstr(error_text(), "CUDA_ERROR_ILLEGAL_ADDRESS"));
+        ck_assert_uint_eq(hvd_state_version(state), 1);
+    }
+    ck_assert(device_is_broken());
+    device_close();
+    hvd_state_destroy(state);
+}
+END_TEST
+
 START_TEST(captured_stream_is_refused)
 {
     struct worker *w;
@@ -496,7 +590,12 @@ int main(void)
     tcase_set_timeout(faults, 60);
     add_commits(faults, 1, n);
     tcase_add_loop_test(faults, large_entry_is_whole, 1, 2);
+    tcase_add_loop_test(faults, copy_that_leaves_no_eighth_goes_to_the_host, 0,
+                        2);
+    tcase_add_loop_test(faults, host_memory_of_both_snapshots_is_pinned, 0, n);
     tcase_add_test(faults, other_memory_is_refused);
+    tcase_add_test(faults, memory_of_another_device_is_refused);
+    tcase_add_loop_test(faults, commit_on_a_broken_device_fails, 0, n);
     tcase_add_loop_test(faults, captured_stream_is_refused, 0, n);
     tcase_add_test(faults, stream_of_each_thread_is_refused);
     suite_add_tcase(suite, faults);

@@ -339,7 +339,7 @@ static int rank_loses_a_peer(void)
 
 /* The same, of calls that are over as they are queued: what is on the stream of
  * the program comes to its end, and is not believed. */
-static int rank_loses_a_peer_behind(void)
+static int lose_behind(hvd_status_t (*settle)(struct comm *))
 {
     struct collective_args args;
     struct hvd_request *request = NULL;
@@ -365,13 +365,24 @@ static int rank_loses_a_peer_behind(void)
             status = request_wait(request);
     }
     MUST(status == HVD_OK || status == HVD_PEER_LOST);
-    MUST(comm_confirm(comm) == HVD_PEER_LOST);
+    MUST(settle(comm) == HVD_PEER_LOST);
     on_device_silence(comm);
     MUST(communicator_silence(comm->device.communicator));
     MUST(cuda->cuStreamDestroy_v2(stream) == CUDA_SUCCESS);
     free_buffers(&b);
     part();
     return 0;
+}
+
+static int rank_loses_a_peer_behind(void)
+{
+    return lose_behind(comm_confirm);
+}
+
+/* As a commit does. */
+static int rank_drains_behind_a_loss(void)
+{
+    return lose_behind(comm_drain);
 }
 
 static int rank_differs(void)
@@ -508,6 +519,12 @@ START_TEST(killed_peer_ends_what_is_queued)
 }
 END_TEST
 
+START_TEST(killed_peer_ends_what_is_queued_behind_a_drain)
+{
+    play(RANKS, rank_drains_behind_a_loss, worlds[_i], RANKS - 1);
+}
+END_TEST
+
 START_TEST(calls_that_differ_are_named)
 {
     play(RANKS, rank_differs, sound, -1);
@@ -536,6 +553,8 @@ int main(void)
     tcase_add_loop_test(tc, queued_calls_need_nobody_who_waits, 0, 1);
     tcase_add_loop_test(tc, killed_peer_ends_it, 0, 1);
     tcase_add_loop_test(tc, killed_peer_ends_what_is_queued, 0, 1);
+    tcase_add_loop_test(tc, killed_peer_ends_what_is_queued_behind_a_drain, 0,
+                        1);
     tcase_add_test(tc, calls_that_differ_are_named);
     tcase_add_test(tc, buffers_elsewhere_are_named);
     suite_add_tcase(suite, tc);

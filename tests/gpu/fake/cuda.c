@@ -40,6 +40,7 @@ struct CUctx_st {
 
 enum { DEVICES_MAX = 16 };
 static struct CUctx_st contexts[DEVICES_MAX];
+static atomic_int n_contexts;
 static __thread CUcontext current[8];
 static __thread int depth;
 static __thread CUstreamCaptureMode capture_mode =
@@ -161,7 +162,13 @@ FAKE_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     CHECK_DEVICE();
     contexts[device].device = device;
     *context = &contexts[device];
+    atomic_fetch_add(&n_contexts, 1);
     return CUDA_SUCCESS;
+}
+
+int fake_contexts(void)
+{
+    return atomic_load(&n_contexts);
 }
 
 FAKE_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)

@@ -75,6 +75,7 @@ enum fake_knob {
 FAKE_API long fake_knob(enum fake_knob knob);
 FAKE_API void fake_pause_us(long us);
 FAKE_API int fake_communicators(void); /* of libnccl.so.2: how many there are */
+FAKE_API int fake_contexts(void);      /* ... have been asked for */
 
 /* Behind what is on the stream; fn frees arg. */
 FAKE_API void fake_enqueue(CUstream stream, void (*fn)(void *arg), void *arg);
