@@ -2,6 +2,7 @@
  * their arguments: before hvd_init(), behind hvd_shutdown(), and in a forked
  * child. (Collectives: test_solo.c.) */
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <hvd/hvd.h>
@@ -102,6 +103,10 @@ START_TEST(device_info_is_there_before_init)
     ok(hvd_device_info(&info));
     ck_assert_int_eq(info.device, -1);
     ck_assert(info.usable == (info.reason[0] == '\0'));
+    info.struct_size = offsetof(hvd_device_info_t, device); /* an older one */
+    info.device = 7;
+    ok(hvd_device_info(&info));
+    ck_assert_int_eq(info.device, 7);
     ck_assert(is(hvd_device_info(NULL), HVD_ERR_INVALID, "info is NULL"));
     info.struct_size = 0;
     ck_assert(is(hvd_device_info(&info), HVD_ERR_INVALID, "struct_size"));
