@@ -431,6 +431,24 @@ leave:
     return status == HVD_OK ? status : error_prefix(status, "restore");
 }
 
+void state_restore_local(hvd_state_t *state)
+{
+    const struct snapshot *s = &state->snapshots[state->current];
+    size_t at = 0;
+
+    HVD_ASSERT(state->current != SNAPSHOT_NONE);
+    for (size_t i = 0; i < state->n_entries; i++) {
+        const struct entry *entry = &state->entries[i];
+        const struct record *record = snapshot_record(s, entry, &at);
+
+        if (entry->kind != ENTRY_LOCAL || !record ||
+            record->nbytes > entry->nbytes)
+            continue;
+        copy(state, entry->ptr, snapshot_at(s, record), record->nbytes);
+        clear_rest(entry, record->nbytes);
+    }
+}
+
 void snapshot_flip(hvd_state_t *state, int index, struct state_id id)
 {
     state->current = index;

@@ -50,6 +50,10 @@ hvd_status_t state_run_on_commit(hvd_state_t *state) HVD_MUST_CHECK;
  * none. */
 hvd_status_t state_restore(hvd_state_t *state) HVD_MUST_CHECK;
 
+/* Of a snapshot that does not fit any more: the local entries that do, to live
+ * memory. A sync brings the shared ones, and keeps these. */
+void state_restore_local(hvd_state_t *state);
+
 /* Give the current snapshot another id: ASSIGN(generation) restamps the
  * base. */
 void state_stamp(hvd_state_t *state, struct state_id id);

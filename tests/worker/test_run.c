@@ -355,6 +355,7 @@ START_TEST(snapshot_that_does_not_fit_is_replaced_by_the_sync)
     hvd_state_destroy(other);
     run(move_on_and_lose_a_peer);
     ck_assert_int_eq(driver.n_lost, 1);
+    ck_assert_uint_eq(program.seen_local, 5); /* of the last commit, still */
 }
 END_TEST
 

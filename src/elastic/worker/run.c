@@ -325,7 +325,7 @@ static const char *sentence_of_loss(void)
 /* Everybody goes back to its own last commit, also who will be synced: that
  * brings the shared entries only, and whether it is known by now must not
  * decide what the local ones are. A snapshot that does not fit any more may be
- * replaced by the sync; exchange() finds out. */
+ * replaced by the sync, which keeps the local entries; exchange() finds out. */
 static void settle_lost(struct run *run)
 {
     hvd_status_t status;
@@ -333,7 +333,9 @@ static void settle_lost(struct run *run)
     membership_lost(run->a.generation, false, sentence_of_loss());
     membership_close();
     status = restore(run);
-    if (status != HVD_OK && status != HVD_ERR_LAYOUT)
+    if (status == HVD_ERR_LAYOUT)
+        state_restore_local(run->state);
+    else if (status != HVD_OK)
         fail(run, error_prefix(status, "restore after a loss"));
 }
 
