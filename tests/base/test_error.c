@@ -1,7 +1,9 @@
 /* tests/base/test_error.c - error sentences and status texts. */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "support.h"
 
@@ -52,10 +54,64 @@ START_TEST(error_long_text_is_cut_not_overrun)
 }
 END_TEST
 
+static void *fail_elsewhere(void *arg)
+{
+    bool *empty = arg;
+
+    *empty = hvd_last_error()[0] == '\0';
+    error_set(HVD_ERR_STATE, "theirs");
+    return NULL;
+}
+
+START_TEST(error_of_another_thread_is_its_own)
+{
+    pthread_t thread;
+    bool empty = false;
+
+    error_set(HVD_ERR_INVALID, "ours");
+    ck_assert_int_eq(pthread_create(&thread, NULL, fail_elsewhere, &empty), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(empty);
+    ck_assert_str_eq(hvd_last_error(), "ours");
+}
+END_TEST
+
+/* A program may have kept these numbers: none is ever used again. */
+static const struct {
+    hvd_status_t status;
+    int number;
+    const char *text;
+} statuses[] = {
+    {HVD_OK, 0, "success"},
+    {HVD_HOSTS_UPDATED, 1, "hosts were added or removed"},
+    {HVD_PEER_LOST, 2, "a peer was lost"},
+    {HVD_REMOVED, 3, "this worker was removed from the job"},
+    {HVD_ERR_INVALID, -1, "invalid argument"},
+    {HVD_ERR_STATE, -2, "not allowed now"},
+    {HVD_ERR_NOMEM, -3, "out of memory"},
+    {HVD_ERR_SYSTEM, -4, "system call failed"},
+    {HVD_ERR_TIMEOUT, -5, "deadline exceeded"},
+    {HVD_ERR_MISMATCH, -6, "ranks disagree"},
+    {HVD_ERR_LAYOUT, -7, "state layout differs between workers"},
+    {HVD_ERR_PROTOCOL, -8, "malformed or unexpected message"},
+    {HVD_ERR_UNSUPPORTED, -9, "not supported here"},
+    {HVD_ERR_DRIVER_LOST, -10, "the driver is gone"},
+    {HVD_ERR_JOB_FAILED, -11, "the job has failed"},
+    {HVD_ERR_CORRUPT, -12, "data failed verification"},
+    {HVD_ERR_CALLBACK, -13, "a user callback failed"},
+};
+
+#define COUNT_STATUS(name, value, text) +1
+_Static_assert(HVD_STATUS_TABLE(COUNT_STATUS) == ARRAY_SIZE(statuses),
+               "a status without a number here");
+
 START_TEST(strerror_knows_every_status)
 {
-    ck_assert_str_eq(hvd_strerror(HVD_OK), "success");
-    ck_assert_str_eq(hvd_strerror(HVD_ERR_MISMATCH), "ranks disagree");
+    for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+        ck_assert_int_eq(statuses[i].status, statuses[i].number);
+        ck_assert_str_eq(hvd_strerror(statuses[i].status), statuses[i].text);
+    }
+    ck_assert_int_eq(HVD_USER_STATUS_MAX, -1000);
     ck_assert_str_eq(hvd_strerror((hvd_status_t)-1001), "user status");
     ck_assert_str_eq(hvd_strerror((hvd_status_t)-999), "unknown status");
 }
@@ -71,6 +127,7 @@ int main(void)
     tcase_add_test(tcase, error_set_may_quote_the_old_text);
     tcase_add_test(tcase, error_errno_names_the_reason);
     tcase_add_test(tcase, error_long_text_is_cut_not_overrun);
+    tcase_add_test(tcase, error_of_another_thread_is_its_own);
     tcase_add_test(tcase, strerror_knows_every_status);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

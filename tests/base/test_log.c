@@ -2,6 +2,9 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -96,6 +99,54 @@ START_TEST(log_seldom_below_the_level_nothing)
 }
 END_TEST
 
+/* ---- the sink ------------------------------------------------------------ */
+
+enum { WRITERS = 4, LINES = 500 };
+
+struct sink {
+    atomic_int inside;
+    bool wrong;  /* two of them were inside at once, or a line has an end */
+    int n_lines; /* no lock of its own: the log has one */
+};
+
+static void count_line(enum log_level level, const char *line, void *arg)
+{
+    struct sink *sink = arg;
+
+    if (atomic_fetch_add(&sink->inside, 1) != 0 || strchr(line, '\n'))
+        sink->wrong = true;
+    sink->n_lines += level == LOG_LEVEL_WARN;
+    sched_yield();
+    atomic_fetch_sub(&sink->inside, 1);
+}
+
+static void *write_lines(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < LINES; i++)
+        log_warn("line %d", i);
+    return NULL;
+}
+
+START_TEST(log_sink_is_called_by_one_thread_at_a_time)
+{
+    struct sink sink = {.wrong = false};
+    pthread_t threads[WRITERS];
+
+    log_set_sink(count_line, &sink);
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, NULL),
+                         0);
+    for (int i = 0; i < WRITERS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    log_set_sink(NULL, NULL);
+    ck_assert(!sink.wrong);
+    ck_assert_int_eq(sink.n_lines, WRITERS * LINES);
+    log_warn("x"); /* the first that stderr gets */
+    ck_assert_str_eq(seen(), "hvd-test: warn: x\n");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("log");
@@ -106,6 +157,7 @@ int main(void)
     tcase_add_test(tcase, log_that_nobody_reads_waits_for_nobody);
     tcase_add_test(tcase, log_seldom_first_at_once_later_ones_counted);
     tcase_add_test(tcase, log_seldom_below_the_level_nothing);
+    tcase_add_test(tcase, log_sink_is_called_by_one_thread_at_a_time);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }
