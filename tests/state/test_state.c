@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/world.h"
 #include "made.h"
@@ -46,25 +47,11 @@ static const hvd_state_object_ops_t text_ops = {sizeof(hvd_state_object_ops_t),
                                                 text_size, text_serialize,
                                                 text_deserialize};
 
-static hvd_status_t count_call(void *arg)
-{
-    ++*(int *)arg;
-    return HVD_OK;
-}
+static hvd_status_t (*const adders[])(hvd_state_t *, const char *, void *,
+                                      size_t) = {hvd_state_add,
+                                                 hvd_state_add_local};
 
-static hvd_status_t return_arg(void *arg)
-{
-    return *(hvd_status_t *)arg;
-}
-
-/* As the worker does it. */
-static hvd_status_t commit(hvd_state_t *state)
-{
-    HVD_TRY(state_run_on_commit(state));
-    return state_save(state, 1, 1);
-}
-
-START_TEST(state_add_bad_arguments_are_refused)
+START_TEST(state_add_bad_names_and_memory_are_refused)
 {
     hvd_state_t *state = made_state();
     char name[129];
@@ -72,15 +59,30 @@ START_TEST(state_add_bad_arguments_are_refused)
 
     memset(name, 'n', sizeof(name));
     name[128] = '\0';
-    ck_assert_int_eq(hvd_state_add(state, "", &x, 4), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_state_add(state, name, &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(adders[_i](state, "", &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(adders[_i](state, name, &x, 4), HVD_ERR_INVALID);
     name[127] = '\0';
-    ok(hvd_state_add(state, name, &x, 4));
-    ck_assert_int_eq(hvd_state_add(state, name, &x, 4), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_state_add(state, "x", NULL, 4), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_state_add(NULL, "x", &x, 4), HVD_ERR_INVALID);
-    ck_assert_int_eq(hvd_state_add(state, NULL, &x, 4), HVD_ERR_INVALID);
+    ok(adders[_i](state, name, &x, 4));
+    ck_assert_int_eq(adders[_i](state, name, &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(adders[1 - _i](state, name, &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(adders[_i](state, "x", NULL, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(adders[_i](NULL, "x", &x, 4), HVD_ERR_INVALID);
+    ck_assert_int_eq(adders[_i](state, NULL, &x, 4), HVD_ERR_INVALID);
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_bad_arguments_are_refused)
+{
+    hvd_state_t *state = made_state();
+    int x = 0;
+
+    ok(hvd_state_add(state, "x", &x, sizeof(x)));
+    ck_assert_int_eq(hvd_state_create(NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_state_rebind(state, "x", NULL, 4), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_rebind(state, "none", &x, 4), HVD_ERR_INVALID);
+    ok(hvd_state_add_object(state, "text", &text_ops, NULL));
+    ck_assert_int_eq(hvd_state_rebind(state, "text", &x, 4), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_remove(state, "none"), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_add_sampler(state, "s", NULL), HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_state_add_object(state, "o", NULL, NULL),
@@ -106,6 +108,39 @@ START_TEST(state_object_without_a_function_is_refused)
         ck_assert_int_eq(hvd_state_add_object(state, "o", &lacks[i], NULL),
                          HVD_ERR_INVALID);
     ok(hvd_state_add_object(state, "o", &all, NULL));
+    hvd_state_destroy(state);
+}
+END_TEST
+
+START_TEST(state_object_keeps_its_own_ops)
+{
+    hvd_state_object_ops_t ops = text_ops;
+    struct text text = {.words = "before"};
+    hvd_state_t *state = made_state();
+
+    ok(hvd_state_add_object(state, "o", &ops, &text));
+    memset(&ops, 0, sizeof(ops));
+    ok(state_save(state, 1, 1));
+    strcpy(text.words, "after");
+    ok(state_restore(state));
+    ck_assert_str_eq(text.words, "before");
+    hvd_state_destroy(state);
+}
+END_TEST
+
+/* Each commit asks anew how many bytes there are. */
+START_TEST(state_object_has_the_size_of_each_commit)
+{
+    struct text text = {.words = "one"};
+    hvd_state_t *state = made_state();
+
+    ok(hvd_state_add_object(state, "o", &text_ops, &text));
+    ok(state_save(state, 1, 1));
+    strcpy(text.words, "something longer");
+    ok(state_save(state, 1, 1));
+    strcpy(text.words, "");
+    ok(state_restore(state));
+    ck_assert_str_eq(text.words, "something longer");
     hvd_state_destroy(state);
 }
 END_TEST
@@ -251,104 +286,6 @@ START_TEST(state_failing_deserialize_names_entry)
 }
 END_TEST
 
-START_TEST(state_callbacks_run_in_their_call)
-{
-    hvd_status_t status = HVD_OK;
-    hvd_state_t *state = made_state();
-    int n_commit = 0, n_restore = 0, x = 1;
-
-    ok(hvd_state_add(state, "x", &x, sizeof(x)));
-    ok(hvd_state_on_commit(state, count_call, &n_commit));
-    ok(hvd_state_on_commit(state, return_arg, &status));
-    ok(hvd_state_on_restore(state, count_call, &n_restore));
-    ok(commit(state));
-    ok(state_restore(state));
-    ck_assert_int_eq(n_commit, 1);
-    ck_assert_int_eq(n_restore, 1);
-    status = HVD_ERR_INVALID;
-    ck_assert_int_eq(commit(state), HVD_ERR_CALLBACK);
-    status = (hvd_status_t)-2000;
-    ck_assert_int_eq(commit(state), -2000);
-    /* it ran a collective: that is the world's condition, not the user's */
-    status = HVD_PEER_LOST;
-    ck_assert_int_eq(commit(state), HVD_PEER_LOST);
-    ck_assert_uint_eq(hvd_state_version(state), 1);
-    hvd_state_destroy(state);
-}
-END_TEST
-
-static hvd_status_t restore_itself(void *arg)
-{
-    return state_restore(arg);
-}
-
-/* What a call of ours says in a callback is why the save failed. */
-START_TEST(state_callback_error_has_the_sentence_of_the_call_in_it)
-{
-    hvd_state_t *state = made_state();
-    int x = 1;
-
-    ok(hvd_state_add(state, "x", &x, sizeof(x)));
-    ok(hvd_state_on_commit(state, restore_itself, state));
-    ck_assert_int_eq(state_restore(state), HVD_ERR_STATE);
-    ck_assert_int_eq(commit(state), HVD_ERR_CALLBACK);
-    ck_assert_str_eq(error_text(), "on_commit callback: restore: nothing was "
-                                   "committed yet");
-    hvd_state_destroy(state);
-}
-END_TEST
-
-struct nested {
-    hvd_state_t *state;
-    int *memory;
-    hvd_status_t add_status, save_status, set_status;
-};
-
-static size_t nested_size(void *arg)
-{
-    struct nested *nested = arg;
-
-    nested->add_status = hvd_state_add(nested->state, "more", nested->memory,
-                                       sizeof(*nested->memory));
-    return 0;
-}
-
-static hvd_status_t nested_serialize(void *buf, size_t nbytes, void *arg)
-{
-    (void)buf, (void)nbytes, (void)arg;
-    return HVD_OK;
-}
-
-static hvd_status_t nested_callback(void *arg)
-{
-    struct nested *nested = arg;
-
-    nested->save_status = state_save(nested->state, 1, 1);
-    nested->set_status = hvd_state_rebind(nested->state, "x", nested->memory,
-                                          sizeof(*nested->memory));
-    return HVD_OK;
-}
-
-START_TEST(state_nested_calls_are_refused_set_before_copy_is_not)
-{
-    hvd_state_t *state = made_state();
-    int x = 1, moved = 5;
-    struct nested nested = {.state = state, .memory = &moved};
-    hvd_state_object_ops_t ops = text_ops;
-
-    ops.size = nested_size;
-    ops.serialize = nested_serialize;
-    ok(hvd_state_add(state, "x", &x, sizeof(x)));
-    ok(hvd_state_add_object(state, "o", &ops, &nested));
-    ok(hvd_state_on_commit(state, nested_callback, &nested));
-    ok(commit(state));
-    ck_assert_int_eq(nested.save_status, HVD_ERR_STATE);
-    ck_assert_int_eq(nested.add_status, HVD_ERR_STATE);
-    ck_assert_int_eq(nested.set_status, HVD_OK);
-    hvd_state_destroy(state);
-}
-END_TEST
-
 START_TEST(state_snapshots_grow_with_entries)
 {
     hvd_state_t *state = made_state();
@@ -455,27 +392,6 @@ START_TEST(state_layout_text_names_entries_and_is_cut)
 }
 END_TEST
 
-static void note_reset(const hvd_reset_info_t *info, void *arg)
-{
-    *(int *)arg = *(int *)arg * 10 + info->size;
-}
-
-START_TEST(state_reset_runs_callbacks_in_order)
-{
-    hvd_state_t *state = made_state();
-    hvd_reset_info_t info = {.struct_size = sizeof(info), .size = 3};
-    int first = 1, second = 2;
-
-    ok(hvd_state_on_reset(state, note_reset, &first));
-    ok(hvd_state_on_reset(state, note_reset, &first));
-    ok(hvd_state_on_reset(state, note_reset, &second));
-    state_reset(state, &info);
-    ck_assert_int_eq(first, 133);
-    ck_assert_int_eq(second, 23);
-    hvd_state_destroy(state);
-}
-END_TEST
-
 /* A heartbeat reads the id while the training thread commits: it never sees
  * half of one. Generation and version grow together here. */
 static void *read_ids(void *arg)
@@ -542,8 +458,12 @@ int main(void)
     Suite *suite = suite_create("state");
     TCase *tc = tcase_create("state");
 
-    tcase_add_test(tc, state_add_bad_arguments_are_refused);
+    tcase_add_loop_test(tc, state_add_bad_names_and_memory_are_refused, 0,
+                        (int)ARRAY_SIZE(adders));
+    tcase_add_test(tc, state_bad_arguments_are_refused);
     tcase_add_test(tc, state_object_without_a_function_is_refused);
+    tcase_add_test(tc, state_object_keeps_its_own_ops);
+    tcase_add_test(tc, state_object_has_the_size_of_each_commit);
     tcase_add_test(tc, state_object_that_is_too_large_is_named);
     tcase_add_test(tc, state_restore_before_commit_is_refused);
     tcase_add_test(tc, state_destroyed_gives_both_snapshots_back);
@@ -552,14 +472,10 @@ int main(void)
     tcase_add_test(tc, state_restore_brings_all_kinds_back);
     tcase_add_test(tc, state_failing_serialize_keeps_older_commit);
     tcase_add_test(tc, state_failing_deserialize_names_entry);
-    tcase_add_test(tc, state_callbacks_run_in_their_call);
-    tcase_add_test(tc, state_callback_error_has_the_sentence_of_the_call_in_it);
-    tcase_add_test(tc, state_nested_calls_are_refused_set_before_copy_is_not);
     tcase_add_test(tc, state_snapshots_grow_with_entries);
     tcase_add_test(tc, state_impossible_size_is_no_memory_older_commit_intact);
     tcase_add_test(tc, state_layout_depends_on_names_order_and_kinds);
     tcase_add_test(tc, state_layout_text_names_entries_and_is_cut);
-    tcase_add_test(tc, state_reset_runs_callbacks_in_order);
     tcase_add_test(tc, state_id_read_by_other_thread_is_whole);
     suite_add_tcase(suite, tc);
     return support_run(suite);

@@ -141,6 +141,43 @@ START_TEST(S1_elastic_state)
 }
 END_TEST
 
+/* What on_sync finds: the state of the source, whole. */
+static hvd_status_t see_all(void *arg)
+{
+    const struct worker *w = arg;
+
+    assert_content(w, 1);
+    ck_assert_int_eq(w->n_synced, 1); /* in the order of registration */
+    return HVD_OK;
+}
+
+static hvd_status_t return_user_status(void *arg)
+{
+    ++*(int *)arg;
+    return (hvd_status_t)-2000;
+}
+
+START_TEST(sync_callbacks_run_in_order_behind_the_copy)
+{
+    struct worker a, b;
+    uint64_t nbytes;
+    int n_failed = 0;
+
+    worker_init(&a, 1);
+    worker_init(&b, 2);
+    ok(hvd_state_on_sync(b.state, see_all, &b));
+    ok(hvd_state_on_sync(b.state, return_user_status, &n_failed));
+    ok(hvd_state_on_sync(b.state, count_call, &b.n_synced));
+    ok(state_save(a.state, 3, 5));
+    record(a.state);
+    ck_assert_int_eq(play(b.state, &nbytes), -2000);
+    ck_assert_int_eq(n_failed, 1);
+    ck_assert_int_eq(b.n_synced, 1);
+    worker_fini(&a);
+    worker_fini(&b);
+}
+END_TEST
+
 START_TEST(sync_receiver_takes_id_and_size_keeps_local)
 {
     struct worker a, b;
@@ -531,6 +568,7 @@ int main(void)
     TCase *tc = tcase_create("sync");
 
     tcase_add_test(tc, S1_elastic_state);
+    tcase_add_test(tc, sync_callbacks_run_in_order_behind_the_copy);
     tcase_add_test(tc, sync_receiver_takes_id_and_size_keeps_local);
     tcase_add_test(tc, sync_lost_anywhere_leaves_own_state);
     tcase_add_test(tc, sync_other_size_names_entry_and_both_sizes);

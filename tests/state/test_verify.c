@@ -53,7 +53,8 @@ static struct rank {
     size_t object_nbytes;
     uint64_t indices[16];
     size_t batch;
-    bool more; /* one more entry */
+    bool more;    /* one more entry */
+    bool smaller; /* "bias" is bound to less */
     hvd_sampler_t *sampler;
     char text[400];
     enum state_difference difference;
@@ -116,6 +117,8 @@ static void *commit(void *arg)
     ok(hvd_state_add(state, "weights", r->weights, sizeof(r->weights)));
     ok(hvd_state_add(state, "large", large, sizeof(large)));
     ok(hvd_state_add_sampler(state, "data", r->sampler));
+    if (r->smaller)
+        ok(hvd_state_rebind(state, "bias", r->bias, sizeof(r->bias) / 3));
     if (r->more)
         ok(hvd_state_add(state, "more", &r->rng, sizeof(r->rng)));
     ok(hvd_sampler_next(r->sampler, r->batch, r->indices, &n, &end));
@@ -221,6 +224,14 @@ START_TEST(entry_of_one_rank_alone_is_found)
 }
 END_TEST
 
+START_TEST(entry_of_another_size_is_named)
+{
+    ranks[1].smaller = true;
+    expect(STATE_DIFFERS,
+           "entry 'bias' differs: rank 1 differs from ranks 0, 2" KEEP);
+}
+END_TEST
+
 /* ---- sentences ----------------------------------------------------------- */
 
 static const struct {
@@ -260,6 +271,7 @@ int main(void)
     tcase_add_test(tc, object_that_is_longer_changes_no_other_entry);
     tcase_add_test(tc, object_comes_after_all_others);
     tcase_add_test(tc, entry_of_one_rank_alone_is_found);
+    tcase_add_test(tc, entry_of_another_size_is_named);
     tcase_add_loop_test(tc, ranks_are_listed, 0, ARRAY_SIZE(sentences));
     suite_add_tcase(suite, tc);
     return support_run(suite);
