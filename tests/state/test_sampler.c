@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/random.h"
 #include "base/world.h"
 #include "made.h"
@@ -234,6 +235,26 @@ START_TEST(sampler_manual_record_commit_counts_recorded)
     ck_assert_uint_eq(hvd_sampler_position(f.samplers[0]), 10);
     ck_assert_int_eq(hvd_sampler_record(f.samplers[0], 1), HVD_ERR_INVALID);
     fixture_fini(&f);
+}
+END_TEST
+
+START_TEST(sampler_manual_record_end_of_epoch_is_no_call)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_sampler_t *sampler;
+    uint64_t indices[10];
+    size_t n;
+
+    options.manual_record = true;
+    sampler = made_sampler(20, &options);
+    be(0, 1);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(next(sampler, 10, indices, &n), HVD_OK);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(next(sampler, 10, indices, &n), OVER);
+    ck_assert_int_eq(hvd_sampler_record(sampler, 3), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_sampler_record(sampler, 2), HVD_OK);
+    hvd_sampler_destroy(sampler);
 }
 END_TEST
 
@@ -501,6 +522,65 @@ START_TEST(sampler_bad_arguments_are_refused)
 }
 END_TEST
 
+static const struct {
+    size_t struct_size;
+    uint64_t newer;
+    hvd_status_t want;
+} option_sizes[] = {
+    {0, 0, HVD_ERR_INVALID},
+    {sizeof(size_t), 0, HVD_ERR_INVALID},
+    {5000, 0, HVD_ERR_INVALID},
+    {sizeof(hvd_sampler_options_t) + 8, 1, HVD_ERR_UNSUPPORTED},
+    {sizeof(hvd_sampler_options_t) + 8, 0, HVD_OK},
+    {sizeof(hvd_sampler_options_t), 1, HVD_OK},
+};
+
+START_TEST(sampler_options_of_other_releases)
+{
+    struct {
+        hvd_sampler_options_t options;
+        uint64_t newer;
+    } big = {HVD_SAMPLER_OPTIONS_INIT, option_sizes[_i].newer};
+    hvd_status_t want = option_sizes[_i].want;
+    hvd_sampler_t *sampler = (hvd_sampler_t *)&big;
+
+    big.options.struct_size = option_sizes[_i].struct_size;
+    ck_assert_int_eq(hvd_sampler_create(10, &big.options, &sampler), want);
+    ck_assert((sampler == NULL) == (want != HVD_OK));
+    ck_assert_int_eq(hvd_sampler_create(10, &big.options, NULL),
+                     HVD_ERR_INVALID);
+    hvd_sampler_destroy(sampler);
+}
+END_TEST
+
+/* Shuffled, all of the rest, without records. */
+START_TEST(sampler_without_options_has_the_defaults)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_sampler_t *bare = made_sampler(100, NULL);
+    hvd_sampler_t *same = made_sampler(100, &options);
+    uint64_t a[64], b[64];
+    size_t n, m;
+    bool sorted = true;
+
+    be(0, 1);
+    for (size_t want = 64; want >= 36; want -= 28) {
+        ck_assert_int_eq(next(bare, 64, a, &n), HVD_OK);
+        ck_assert_int_eq(next(same, 64, b, &m), HVD_OK);
+        ck_assert_uint_eq(n, want);
+        ck_assert_uint_eq(m, want);
+        ck_assert_mem_eq(a, b, n * sizeof(*a));
+        for (size_t i = 1; i < n; i++)
+            sorted = sorted && a[i - 1] < a[i];
+    }
+    ck_assert(!sorted);
+    ck_assert_int_eq(next(bare, 64, a, &n), OVER);
+    ck_assert_int_eq(hvd_sampler_record(bare, 1), HVD_ERR_INVALID);
+    hvd_sampler_destroy(bare);
+    hvd_sampler_destroy(same);
+}
+END_TEST
+
 START_TEST(sampler_other_dataset_is_layout_error)
 {
     hvd_sampler_t *a = made_sampler(10, NULL);
@@ -562,6 +642,7 @@ int main(void)
     tcase_add_test(tc, sampler_drop_last_leaves_out_the_rest);
     tcase_add_test(tc, sampler_no_shuffle_is_in_order);
     tcase_add_test(tc, sampler_manual_record_commit_counts_recorded);
+    tcase_add_test(tc, sampler_manual_record_end_of_epoch_is_no_call);
     tcase_add_test(tc, sampler_manual_record_reset_rewinds);
     tcase_add_test(tc, sampler_manual_record_across_epochs_keeps_order);
     tcase_add_test(tc,
@@ -573,6 +654,9 @@ int main(void)
     tcase_add_test(tc, sampler_image_of_another_is_refused);
     tcase_add_test(tc, sampler_says_what_is_wrong);
     tcase_add_test(tc, sampler_bad_arguments_are_refused);
+    tcase_add_loop_test(tc, sampler_options_of_other_releases, 0,
+                        (int)ARRAY_SIZE(option_sizes));
+    tcase_add_test(tc, sampler_without_options_has_the_defaults);
     tcase_add_test(tc, sampler_other_dataset_is_layout_error);
     tcase_add_test(tc, S2_elastic_sampler);
     suite_add_tcase(suite, tc);

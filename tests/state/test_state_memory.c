@@ -194,11 +194,67 @@ START_TEST(state_every_allocation_fails_once_nothing_is_lost)
 }
 END_TEST
 
+/* Check allocates: nothing is asserted while there is no memory. */
+START_TEST(create_without_memory_gives_null)
+{
+    hvd_state_t *state = (hvd_state_t *)&n_left;
+    hvd_sampler_t *sampler = (hvd_sampler_t *)&n_left;
+    hvd_status_t of_state, of_sampler;
+
+    n_left = 0;
+    of_state = hvd_state_create(&state);
+    of_sampler = hvd_sampler_create(9, NULL, &sampler);
+    n_left = -1;
+    ck_assert_int_eq(of_state, HVD_ERR_NOMEM);
+    ck_assert_ptr_null(state);
+    ck_assert_int_eq(of_sampler, HVD_ERR_NOMEM);
+    ck_assert_ptr_null(sampler);
+}
+END_TEST
+
+/* Epochs [10] of a sampler, a hundred calls of each. */
+static hvd_status_t walk(hvd_sampler_t *sampler)
+{
+    uint64_t indices[8];
+    size_t n;
+    bool end;
+
+    for (uint64_t epoch = 0; epoch < 10; epoch++) {
+        HVD_TRY(hvd_sampler_set_epoch(sampler, epoch));
+        for (int i = 0; i < 100; i++)
+            HVD_TRY(hvd_sampler_next(sampler, 8, indices, &n, &end));
+    }
+    return HVD_OK;
+}
+
+/* With manual_record the first call that waits needs some. */
+START_TEST(sampler_takes_no_memory_for_its_samples)
+{
+    hvd_sampler_options_t options = HVD_SAMPLER_OPTIONS_INIT;
+    hvd_sampler_t *plain = made_sampler((uint64_t)1 << 40, NULL), *recorded;
+    hvd_status_t of_plain, of_recorded;
+
+    options.manual_record = true;
+    recorded = made_sampler((uint64_t)1 << 40, &options);
+    world_set(&(struct world){1, 0, 1, 0, 1, 0, 1});
+    n_left = 0;
+    of_plain = walk(plain);
+    of_recorded = walk(recorded);
+    n_left = -1;
+    ck_assert_int_eq(of_plain, HVD_OK);
+    ck_assert_int_eq(of_recorded, HVD_ERR_NOMEM);
+    hvd_sampler_destroy(plain);
+    hvd_sampler_destroy(recorded);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("state_memory");
     TCase *tc = tcase_create("state_memory");
 
+    tcase_add_test(tc, create_without_memory_gives_null);
+    tcase_add_test(tc, sampler_takes_no_memory_for_its_samples);
     tcase_add_test(tc, state_every_allocation_fails_once_nothing_is_lost);
     suite_add_tcase(suite, tc);
     return support_run(suite);
