@@ -316,6 +316,24 @@ START_TEST(drain_me_is_not_taken_back)
 }
 END_TEST
 
+/* Only its own slot: a worker beside it stays, and nobody follows it there. */
+START_TEST(drain_me_empties_one_slot)
+{
+    struct fixture *f = fixture_create(.np = 3, .min_np = 1);
+
+    run(f, "a:2 b:1");
+    at(f, 10, commits("w1 w2 w3"));
+    at(f, 100, drain_me("w1"));
+    leave_at(f, 200, "w1 w2 w3", 5);
+    expect_part(f, "shutdown drained: w1\nassign 2: w2 w3\n");
+    at(f, 300, exited("w1", 0));
+    at(f, 310, hosts("a:2 b:1"));
+    pass(f, 5000);
+    expect(f, "");
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_drain");
@@ -339,6 +357,7 @@ int main(void)
     tcase_add_test(tcase, removed_then_noticed_has_no_patience);
     tcase_add_test(tcase, drain_me_is_no_failure_and_no_lost_step);
     tcase_add_test(tcase, drain_me_is_not_taken_back);
+    tcase_add_test(tcase, drain_me_empties_one_slot);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

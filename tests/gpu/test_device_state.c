@@ -298,7 +298,9 @@ START_TEST(entries_grow_and_go)
     ok(state_save(w->state, 1, 1));
     larger = allocate(5 * NBYTES);
     ok(hvd_state_rebind(w->state, "weights", larger, 5 * NBYTES));
+    set((char *)larger + 4 * NBYTES, 6, NULL);
     ok(state_restore(w->state));
+    assert_is((char *)larger + 4 * NBYTES, 6, NULL); /* it stays as it was */
     set((char *)larger + 4 * NBYTES, 8, NULL);
     ok(state_save(w->state, 1, 1));
     set((char *)larger + 4 * NBYTES, 9, NULL);
