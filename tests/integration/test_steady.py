@@ -47,6 +47,11 @@ def steady(stage, buffers, hosts=(LOCAL + ":2",), np=2, **environment):
     found = cases(run)
     equal(set(found), {kind + way for kind in KINDS for way in WAYS}
           | set(OTHERS), "cases")
+    quiet = [line.split()[-1] for line in run.lines if "<stdout>:quiet " in line]
+    if quiet:
+        equal(quiet, [str(N_SMALL)] * np, "boundaries without a system call")
+    else:
+        stage.note("not asked for system calls: a sanitizer or the kernel")
     for name, rows in found.items():
         equal({rank for _, rank, _, _ in rows}, set(range(np)),
               "ranks that ran " + name)
