@@ -5,10 +5,13 @@
  * Its state after N steps does not depend on the world, so that the digest of a
  * run without faults is that of every run. Checked on the way: the results of
  * collectives, that all parts of the state belong to one step, that reset
- * callbacks ran once in every generation but the first.
+ * callbacks ran once in every generation but the first, behind the sync, and
+ * that all callbacks run on the thread that trains. Each reset prints "reset
+ * generation G reason R size S committed C".
  *
  * Threads: two; what they share is atomic. Memory: the state, once. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +28,11 @@ static struct {
     uint64_t object;   /* serialised by callbacks */
     uint64_t *weights; /* [n_weights] */
     size_t n_weights;
-    uint64_t iterations, reset_generation;
+    uint64_t iterations, reset_generation, reset_step;
     unsigned n_resets;
 } model;
 
-/* What the second thread looks at. */
+static pthread_t trainer; /* the main thread */
 
 /* ---- the model ----------------------------------------------------------- */
 
@@ -74,6 +77,8 @@ static void check_reset(void)
         wrong("reset callbacks", model.n_resets, want);
     if (want && model.reset_generation != hvd_generation())
         wrong("generation reset to", model.reset_generation, hvd_generation());
+    if (want && model.reset_step != model.step)
+        wrong("step at the reset", model.reset_step, model.step);
     model.n_resets = 0;
 }
 
@@ -242,13 +247,21 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
 
 /* ---- callbacks ----------------------------------------------------------- */
 
+static void check_thread(void)
+{
+    if (!pthread_equal(pthread_self(), trainer))
+        wrong("a callback on the thread that trains", 0, 1);
+}
+
 static size_t object_size(void *arg)
 {
+    check_thread();
     return sizeof(model.object);
 }
 
 static hvd_status_t object_serialize(void *buf, size_t nbytes, void *arg)
 {
+    check_thread();
     memcpy(buf, &model.object, nbytes);
     step_moment(SERIALIZE);
     return HVD_OK;
@@ -257,6 +270,7 @@ static hvd_status_t object_serialize(void *buf, size_t nbytes, void *arg)
 static hvd_status_t object_deserialize(const void *buf, size_t nbytes,
                                        void *arg)
 {
+    check_thread();
     if (nbytes != sizeof(model.object))
         wrong("size of the object", nbytes, sizeof(model.object));
     memcpy(&model.object, buf, nbytes);
@@ -266,26 +280,43 @@ static hvd_status_t object_deserialize(const void *buf, size_t nbytes,
 
 static hvd_status_t on_commit(void *arg)
 {
+    check_thread();
     step_moment(COMMIT);
     return options.commit_barrier ? hvd_barrier() : HVD_OK;
 }
 
 static hvd_status_t on_restore(void *arg)
 {
+    check_thread();
+    check_state();
     moment(RESTORE);
     return HVD_OK;
 }
 
 static hvd_status_t on_sync(void *arg)
 {
+    check_thread();
+    check_state();
     moment(ON_SYNC);
     return options.sync_barrier ? hvd_barrier() : HVD_OK;
 }
 
 static void on_reset(const hvd_reset_info_t *info, void *arg)
 {
+    static const char *const reasons[] = {"peer-lost", "hosts-updated",
+                                          "joined"};
+
+    check_thread();
+    check_state();
+    if (info->struct_size != sizeof(*info))
+        wrong("struct_size", info->struct_size, sizeof(*info));
+    printf("reset generation %" PRIu64 " reason %s size %d committed %d\n",
+           info->generation, reasons[info->reason], info->size,
+           info->committed_size);
+    fflush(stdout);
     model.n_resets++;
     model.reset_generation = info->generation;
+    model.reset_step = model.step;
     moment(RESET);
 }
 
@@ -393,6 +424,7 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
+    trainer = pthread_self();
     model.n_weights = (size_t)options.state_bytes / sizeof(uint64_t) + 1;
     model.weights = calloc(model.n_weights, sizeof(*model.weights));
     if (!model.weights || !start_watching())

@@ -78,10 +78,10 @@ def ranks_commit_unequally_often_where_nothing_is_compared(stage):
     check("ranks must commit equally often" in run.ends(1), run.verdict())
 
 
-def refused_newcomer(stage, odd, words):
-    """A newcomer that is odd by this option of trainer; the job, when it has
+def refused_newcomer(stage, words, *options):
+    """A newcomer that is odd by these options of trainer; the job, when it has
     gone with these words, and the mark before it came."""
-    run = stage.start(["-np", "1", "--min-np", "1"], (odd, OTHER),
+    run = stage.start(["-np", "1", "--min-np", "1"], options,
                       hosts=["localhost:1"])
     run.whole(1)
     mark = run.mark()
@@ -103,7 +103,7 @@ def goes_on_without(run):
 @scenario
 def layout_of_a_newcomer_differs(stage):
     """It alone is refused; the others train on."""
-    run, mark = refused_newcomer(stage, "--odd-host", "layouts differ")
+    run, mark = refused_newcomer(stage, "layouts differ", "--odd-host", OTHER)
     equal(run.seen("generation_formed", mark), [], "generations")
     goes_on_without(run)
 
@@ -111,7 +111,14 @@ def layout_of_a_newcomer_differs(stage):
 @scenario
 def size_of_a_newcomer_differs(stage):
     """The same, when it is found out: as it gets the state."""
-    run, _ = refused_newcomer(stage, "--size-host", "'model' has")
+    run, _ = refused_newcomer(stage, "'model' has", "--size-host", OTHER)
+    goes_on_without(run)
+
+
+@scenario
+def entry_added_in_train_keeps_newcomers_out(stage):
+    run, _ = refused_newcomer(stage, "1 shared entries here, 2 at the source",
+                              "--late-entry")
     goes_on_without(run)
 
 

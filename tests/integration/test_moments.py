@@ -223,6 +223,41 @@ def in_a_reset_callback(stage, rank):
     Play(stage, "reset", "--lead", "1", "--rank", str(rank)).ends(2)
 
 
+def resets(run, generation):
+    """What the members were told in their reset: (reason, size, size of the
+    generation that made the snapshot) of each."""
+    found = []
+    for line in list(run.lines):
+        words = line.partition("<stdout>:")[2].split()
+        if words[:3] == ["reset", "generation", str(generation)]:
+            found.append((words[4], int(words[6]), int(words[8])))
+    return sorted(found)
+
+
+@scenario
+def resets_say_why(stage):
+    """A newcomer joins; then a member dies."""
+    play = Play(stage, "none", "--until", "go", hosts=("localhost:2",), np=2)
+    run = play.run
+    run.whole(2)
+    run.set_hosts("localhost:2", "127.0.0.2:1")
+    second = run.whole(3)["generation"]
+    mark = run.mark()
+    os.kill(run.row(host=OTHER)["pid"], signal.SIGKILL)
+    third = run.event("generation_formed", mark)
+    newest = max(tuple(row["state"]) for row in third["ranks"])
+    committed = 3 if newest[0] == second else 2
+    stage.file("go", "")
+    run.ends(0)
+    equal(resets(run, 1), [], "resets in the first generation")
+    equal(resets(run, second), [("hosts-updated", 3, 2)] * 2 +
+          [("joined", 3, 2)], "resets with a newcomer")
+    equal([row for row in resets(run, third["generation"])
+           if row[0] != "joined"],
+          [("peer-lost", third["size"], committed)] * 2,
+          "resets of the survivors")
+
+
 def source_dies(stage, rank):
     """The play, and whether the victim died while it was still sending."""
     play = Play(stage, "sync-source", "--rank", str(rank), "--generation", "2",

@@ -300,6 +300,11 @@ def layouts_differ(stage):
                       ("--odd-host", "127.0.0.2"))
     fails(run, "layout", "odd", "model")
     equal(len(run.seen("worker_spawned")), 2, "attempts")
+    told = [line for line in run.lines if "<stderr>:trainer: state layout" in
+            line]
+    check(told and all("{model shared}" in line and
+                       "{model shared, odd shared}" in line for line in told),
+          run.lines)
 
 
 if __name__ == "__main__":

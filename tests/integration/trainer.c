@@ -50,6 +50,7 @@ static struct options {
     long count_at, dtype_at, op_at, root_at, kind_at;
     bool broadcast_only, local_between, unequal, is_static, slow_end, talk;
     bool drain_on_term, hang_at_start, poll, epilogue, device, large, uneven;
+    bool late_entry; /* registered in the first generation's train */
 } options = {.epochs = 3,
              .step_us = 2000,
              .fail_at = NEVER,
@@ -75,7 +76,7 @@ static const char usage[] =
     "  [--count-at STEP] [--dtype-at STEP] [--op-at STEP] [--root-at STEP]\n"
     "  [--kind-at STEP] [--slow-end] [--talk] [--drain-on-term]\n"
     "  [--hang-at-start] [--poll] [--device] [--large]\n"
-    "  [--uneven] DIR\n";
+    "  [--uneven] [--late-entry] DIR\n";
 
 static void sleep_us(long us)
 {
@@ -288,11 +289,21 @@ static hvd_status_t step(bool *end_p)
     return HVD_OK;
 }
 
+static hvd_status_t add_late(hvd_state_t *state)
+{
+    static uint64_t late;
+
+    if (!options.late_entry || model.rendezvous > 1)
+        return HVD_OK;
+    return hvd_state_add(state, "late", &late, sizeof(late));
+}
+
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     if (start_rank == NEVER)
         start_rank = hvd_rank();
     model.rendezvous++;
+    HVD_TRY(add_late(state));
     if (model.step == 0)
         flood();
     while ((long)model.epoch < options.epochs) {
@@ -413,6 +424,7 @@ static const struct word words[] = {
     {"device", .flag = &options.device},
     {"large", .flag = &options.large},
     {"uneven", .flag = &options.uneven},
+    {"late-entry", .flag = &options.late_entry},
 };
 
 static void parse(int argc, char **argv)
