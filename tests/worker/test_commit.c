@@ -51,6 +51,8 @@ static void assert_refused(hvd_status_t want, const char *why)
         ok(hvd_state_restore(state));
         ck_assert_uint_eq(counter, 1);
     }
+    ck_assert_int_eq(hvd_state_check_host_updates(state), want);
+    ck_assert_uint_eq(hvd_state_version(state), version);
 }
 
 /* ---- after a call that failed -------------------------------------------- */
@@ -186,6 +188,37 @@ START_TEST(commit_whose_callback_is_refused_fails_alone)
 }
 END_TEST
 
+static hvd_status_t (*const callback_adders[])(hvd_state_t *, hvd_state_fn,
+                                               void *) = {hvd_state_on_commit,
+                                                          hvd_state_on_restore};
+static hvd_status_t (*const callers[])(hvd_state_t *) = {hvd_state_commit,
+                                                         hvd_state_restore};
+
+/* What a callback may not call for the state that it is of. */
+static hvd_status_t call_all(void *arg)
+{
+    hvd_status_t (*const calls[])(hvd_state_t *) = {
+        hvd_state_commit, hvd_state_save, hvd_state_sync, hvd_state_restore};
+
+    for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+        ck_assert_int_eq(calls[i](state), HVD_ERR_STATE);
+        ck_assert_msg(strstr(hvd_last_error(), "from a callback of the same"),
+                      "%s", hvd_last_error());
+        ++*(int *)arg;
+    }
+    return HVD_OK;
+}
+
+START_TEST(callbacks_may_not_call_for_their_own_state)
+{
+    int n_refused = 0;
+
+    ok(callback_adders[_i](state, call_all, &n_refused));
+    ok(callers[_i](state));
+    ck_assert_int_eq(n_refused, 4);
+}
+END_TEST
+
 /* A training function that ignores a failure and says that all is well. */
 static hvd_status_t ignore_everything(hvd_state_t *s, void *arg)
 {
@@ -224,6 +257,21 @@ START_TEST(commit_after_hosts_updated_is_refused)
 }
 END_TEST
 
+START_TEST(save_and_restore_are_no_boundary)
+{
+    uint64_t boundary = atomic_load(&process_self.boundary);
+
+    atomic_store(&process_self.hold, 1);
+    counter = 7;
+    ok(hvd_state_save(state));
+    ok(hvd_state_restore(state));
+    ck_assert_uint_eq(counter, 7);
+    ck_assert_uint_eq(hvd_state_version(state), 2);
+    ck_assert_uint_eq(atomic_load(&process_self.boundary), boundary);
+    atomic_store(&process_self.hold, 0);
+}
+END_TEST
+
 static hvd_status_t ignore_the_drain(hvd_state_t *s, void *arg)
 {
     hvd_drain();
@@ -259,8 +307,11 @@ int main(void)
     tcase_add_test(tcase, place_that_is_not_there_ends_its_call_alone);
     tcase_add_test(tcase, commit_whose_callback_ignores_a_failure_is_refused);
     tcase_add_test(tcase, commit_whose_callback_is_refused_fails_alone);
+    tcase_add_loop_test(tcase, callbacks_may_not_call_for_their_own_state, 0,
+                        (int)ARRAY_SIZE(callers));
     tcase_add_test(tcase, run_does_not_commit_for_who_has_ignored_a_failure);
     tcase_add_test(tcase, commit_after_hosts_updated_is_refused);
+    tcase_add_test(tcase, save_and_restore_are_no_boundary);
     tcase_add_test(tcase,
                    run_alone_ignoring_a_drain_is_removed_at_its_boundary);
     suite_add_tcase(suite, tcase);

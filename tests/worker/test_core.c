@@ -476,6 +476,27 @@ START_TEST(silent_driver_ends_the_worker)
 }
 END_TEST
 
+/* Whoever calls hvd_init() waits so long at most. */
+START_TEST(driver_that_never_answers_hello_ends_the_worker)
+{
+    const struct worker_config config = {.job = JOB,
+                                         .worker = WORKER,
+                                         .heartbeat_us = 1000000,
+                                         .driver_timeout_us = 30000000};
+
+    worker_core_init(&core, &config, now_us);
+    happens(WORKER_EV_TICK, "HELLO");
+    for (int i = 0; i < 30; i++) {
+        now_us += 1000000;
+        happens(WORKER_EV_TICK, "HELLO");
+    }
+    now_us += 1;
+    happens(WORKER_EV_TICK, "WAKE");
+    ck_assert_int_eq(core.verdict, WORKER_DRIVER_GONE);
+    ck_assert_int_eq(core.status, HVD_ERR_DRIVER_LOST);
+}
+END_TEST
+
 /* What the driver said while this process was stopped has yet to be read. */
 START_TEST(own_absence_is_nobodys_silence)
 {
@@ -562,6 +583,7 @@ int main(void)
     tcase_add_test(tcase, drain_is_asked_for_until_it_comes);
     tcase_add_test(tcase, tick_follows_the_heartbeat_of_welcome);
     tcase_add_test(tcase, silent_driver_ends_the_worker);
+    tcase_add_test(tcase, driver_that_never_answers_hello_ends_the_worker);
     tcase_add_test(tcase, silent_driver_without_a_timeout_is_waited_for);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

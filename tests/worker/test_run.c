@@ -368,6 +368,55 @@ START_TEST(snapshot_that_does_not_fit_and_is_the_base_is_an_error)
 }
 END_TEST
 
+/* ---- calls that the moment forbids --------------------------------------- */
+
+static hvd_status_t call_a_collective(void *arg)
+{
+    *(hvd_status_t *)arg = hvd_barrier();
+    return *(hvd_status_t *)arg;
+}
+
+/* Ranks differ in it, whichever comes first, ASSIGN or the look at it. */
+START_TEST(collective_in_on_restore_is_refused)
+{
+    hvd_status_t status = HVD_OK;
+
+    driver.hurries = _i != 0;
+    will_assign(1, (struct state_id){1, 2}, true);
+    ok(hvd_state_on_restore(state, call_a_collective, &status));
+    program.step = lose_a_peer;
+    ck_assert_int_eq(hvd_elastic_run(state, train, NULL), HVD_ERR_CALLBACK);
+    ck_assert_int_eq(status, HVD_ERR_STATE);
+    ck_assert_int_eq(program.n_calls, 1);
+}
+END_TEST
+
+static hvd_status_t start_a_static_world(void)
+{
+    ck_assert_int_eq(hvd_world_start(), HVD_ERR_STATE);
+    ck_assert_str_eq(hvd_last_error(),
+                     "hvd_world_start: this is an elastic program");
+    return HVD_PEER_LOST;
+}
+
+START_TEST(world_start_in_an_elastic_program_is_refused)
+{
+    will_assign(1, (struct state_id){1, 1}, true);
+    run(start_a_static_world);
+    ck_assert_int_eq(hvd_elastic_run(state, train, NULL), HVD_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "one run is over"));
+}
+END_TEST
+
+START_TEST(run_of_a_static_program_is_refused)
+{
+    process_self.kind = PROGRAM_STATIC;
+    ck_assert_int_eq(hvd_elastic_run(state, train, NULL), HVD_ERR_STATE);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "as a static one"));
+    ck_assert_int_eq(program.n_calls, 0);
+}
+END_TEST
+
 /* ---- who goes on where it should have returned --------------------------- */
 
 static hvd_status_t ignore_a_loss(void)
@@ -451,6 +500,9 @@ int main(void)
         tcase, snapshot_that_does_not_fit_is_replaced_by_the_sync, 0, 2);
     tcase_add_test(tcase,
                    snapshot_that_does_not_fit_and_is_the_base_is_an_error);
+    tcase_add_loop_test(tcase, collective_in_on_restore_is_refused, 0, 2);
+    tcase_add_test(tcase, world_start_in_an_elastic_program_is_refused);
+    tcase_add_test(tcase, run_of_a_static_program_is_refused);
     tcase_add_test(tcase, what_ignored_a_loss_is_not_the_last_commit);
     tcase_add_loop_test(tcase, whoever_has_left_goes_on_from_the_cut, 0,
                         (int)ARRAY_SIZE(leavers));

@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,23 +34,6 @@ static void tear_down(void)
     hvd_state_destroy(state);
     ck_assert_int_eq(hvd_shutdown(), HVD_OK);
 }
-
-START_TEST(calls_before_init_are_refused)
-{
-    uint64_t x = 1;
-
-    ck_assert_int_eq(hvd_rank(), -1);
-    ck_assert_int_eq(hvd_size(), 0);
-    ck_assert_int_eq(hvd_allreduce(&x, &x, 1, HVD_INT64, HVD_SUM),
-                     HVD_ERR_STATE);
-    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "hvd_init"));
-    ck_assert_int_eq(hvd_world_start(), HVD_ERR_STATE);
-    ck_assert_int_eq(hvd_shutdown(), HVD_OK);
-    hvd_drain();
-    hvd_busy_begin(10);
-    hvd_busy_end();
-}
-END_TEST
 
 START_TEST(init_alone_is_a_world_of_one)
 {
@@ -502,11 +483,32 @@ static hvd_status_t lose_once(hvd_state_t *s, void *arg)
 
 static void count_resets(const hvd_reset_info_t *info, void *arg)
 {
+    ck_assert_uint_eq(info->struct_size, sizeof(*info));
     ck_assert_int_eq(info->reason, HVD_RESET_PEER_LOST);
+    ck_assert_uint_eq(info->generation, 2);
     ck_assert_int_eq(info->size, 1);
     ck_assert_int_eq(info->committed_size, 1);
     n_resets++;
 }
+
+static hvd_status_t call_a_collective(void *arg)
+{
+    *(hvd_status_t *)arg = hvd_barrier();
+    return *(hvd_status_t *)arg;
+}
+
+/* As in a job, where not all ranks restore. */
+START_TEST(run_alone_lost_on_restore_calls_no_collective)
+{
+    hvd_status_t status = HVD_OK;
+
+    ck_assert_int_eq(hvd_state_on_restore(state, call_a_collective, &status),
+                     HVD_OK);
+    ck_assert_int_eq(hvd_elastic_run(state, lose_once, NULL), HVD_ERR_CALLBACK);
+    ck_assert_int_eq(status, HVD_ERR_STATE);
+    ck_assert_uint_eq(n_calls, 1);
+}
+END_TEST
 
 START_TEST(run_alone_lost_restores_and_resets)
 {
@@ -533,11 +535,20 @@ START_TEST(run_alone_user_code_passes_through)
 }
 END_TEST
 
+static void *drain_elsewhere(void *arg)
+{
+    hvd_drain();
+    return NULL;
+}
+
 static hvd_status_t drain_oneself(hvd_state_t *s, void *arg)
 {
+    pthread_t thread;
+
     ck_assert_int_eq(hvd_state_check_host_updates(s), HVD_OK);
     counter = 7;
-    hvd_drain();
+    ck_assert_int_eq(pthread_create(&thread, NULL, drain_elsewhere, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
     return hvd_state_check_host_updates(s);
 }
 
@@ -556,10 +567,19 @@ START_TEST(forked_child_is_refused)
     int status;
     pid_t pid;
 
+    ck_assert_int_eq(hvd_state_commit(state), HVD_OK);
     ck_assert_int_eq(hvd_barrier_with(NULL, &request), HVD_OK);
     pid = fork();
     if (pid == 0)
         _exit(hvd_state_commit(state) == HVD_ERR_INVALID &&
+                      hvd_state_save(state) == HVD_ERR_INVALID &&
+                      hvd_state_restore(state) == HVD_ERR_INVALID &&
+                      hvd_state_sync(state) == HVD_ERR_INVALID &&
+                      hvd_state_check_host_updates(state) == HVD_ERR_INVALID &&
+                      hvd_elastic_run(state, count_to_ten, NULL) ==
+                          HVD_ERR_INVALID &&
+                      hvd_world_start() == HVD_ERR_INVALID &&
+                      hvd_shutdown() == HVD_ERR_INVALID &&
                       hvd_barrier() == HVD_ERR_INVALID &&
                       hvd_wait(&request) == HVD_ERR_INVALID &&
                       request != NULL && hvd_alloc(1) == NULL &&
@@ -575,50 +595,11 @@ START_TEST(forked_child_is_refused)
 }
 END_TEST
 
-static void keep_line(hvd_log_level_t level, const char *line, void *arg)
-{
-    ck_assert_int_eq(level, HVD_LOG_WARN);
-    snprintf(arg, 256, "%s", line);
-}
-
-START_TEST(log_lines_go_to_the_program)
-{
-    hvd_config_t config = HVD_CONFIG_INIT;
-    char line[256] = "";
-
-    config.log_fn = keep_line;
-    config.log_arg = line;
-    setenv("HVD_LOG_LEVEL", "loud", 1);
-    ck_assert_int_eq(hvd_init(&config), HVD_OK);
-    ck_assert_str_eq(line, "hvd: warn: HVD_LOG_LEVEL: \"loud\" is none of "
-                           "error, warn, info, debug, trace");
-    ck_assert_int_eq(hvd_shutdown(), HVD_OK);
-    config.struct_size = 0;
-    ck_assert_int_eq(hvd_init(&config), HVD_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "hvd_init: config: "));
-}
-END_TEST
-
-START_TEST(init_bad_environment_names_the_variable)
-{
-    setenv("HVD_DRIVER", "tcp://127.0.0.1:1", 1);
-    setenv("HVD_JOB", "1", 1);
-    setenv("HVD_WORKER", "one", 1);
-    ck_assert_int_eq(hvd_init(NULL), HVD_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "HVD_WORKER"));
-    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "\"one\""));
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("worker solo");
-    TCase *outside = tcase_create("outside"), *inside = tcase_create("inside");
+    TCase *inside = tcase_create("inside");
 
-    tcase_add_test(outside, calls_before_init_are_refused);
-    tcase_add_test(outside, log_lines_go_to_the_program);
-    tcase_add_test(outside, init_bad_environment_names_the_variable);
-    suite_add_tcase(suite, outside);
     tcase_add_checked_fixture(inside, set_up, tear_down);
     tcase_add_test(inside, init_alone_is_a_world_of_one);
     tcase_add_test(inside, communicator_of_a_list);
@@ -633,6 +614,7 @@ int main(void)
                         sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(inside, options_of_other_releases);
     tcase_add_test(inside, run_alone_trains_and_commits);
+    tcase_add_test(inside, run_alone_lost_on_restore_calls_no_collective);
     tcase_add_test(inside, run_alone_lost_restores_and_resets);
     tcase_add_test(inside, run_alone_user_code_passes_through);
     tcase_add_test(inside, run_alone_drained_commits_and_is_removed);
