@@ -25,6 +25,8 @@
 
 #include "gpu.h"
 #include "posted.h"
+#include "readers.h"
+#include "synced.h"
 #include "words.h"
 
 enum {
@@ -34,17 +36,18 @@ enum {
     USER_FAILURE = -1001,
     NEVER = -1,
     IGNORED_MAX = 5,
+    THREAD_LOOKS = 5000, /* a millisecond apart */
     SPOILT = 1000003
 };
 
 static struct options {
     long steps, more_steps, step_us, state_bytes, commit_every;
     long start_sleep_ms, finish_sleep_ms;
-    long fail_at, mismatch_at, diverge_at, exit_at, exit_code;
+    long fail_at, mismatch_at, diverge_at, exit_at, exit_code, drain_at;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
     bool count_fds, no_shutdown, posted, by_turns, beside, heedless, quits,
-        device, large;
+        device, large, commit_posts, syncs, no_start, odd_object;
 } options = {.steps = 100,
              .more_steps = NEVER,
              .step_us = 1000,
@@ -53,7 +56,8 @@ static struct options {
              .fail_at = NEVER,
              .mismatch_at = NEVER,
              .diverge_at = NEVER,
-             .exit_at = NEVER};
+             .exit_at = NEVER,
+             .drain_at = NEVER};
 
 static struct {
     uint64_t step;
@@ -75,6 +79,7 @@ static const char usage[] =
     "order\n"
     "  [--posted]             posts collectives, waits for them later or "
     "never\n"
+    "  [--commit-posts]       posts one in a callback of each commit\n"
     "  [--device]             allreduces on a device, which keeps the step\n"
     "  [--large]              allreduces of 16 KB\n"
     "  [--no-collective]      no collectives at all\n"
@@ -82,11 +87,15 @@ static const char usage[] =
     "  [--start-sleep-ms T]   before hvd_elastic_run\n"
     "  [--finish-sleep-ms T]  between the last commit and returning HVD_OK\n"
     "  [--static]             joins by hvd_world_start\n"
+    "  [--no-start]           static: the first collective joins\n"
+    "  [--sync]               static: first checks hvd_state_sync\n"
+    "  [--drain-at N]         rank 0 asks for a drain, in another thread\n"
     "  [--drain-on-term]      SIGTERM asks for a drain\n"
     "  [--fail-at N] [--mismatch-at N]   rank 0 fails, rank 0 differs\n"
     "  [--diverge-at N]       rank 1 alone changes its state\n"
     "  [--exit-at N] [--exit-code C]     rank 0 exits without a word\n"
     "  [--layout-by-slot]     slots differ in their layout\n"
+    "  [--odd-object]         an object that differs between the ranks\n"
     "  [--heedless]           goes on for a while where it should return\n"
     "  [--quits]              returns HVD_OK when ranks differ\n"
     "  [--count-fds]          prints how many are open before and after\n"
@@ -219,8 +228,27 @@ static void update(void)
         gpu_store(model.step);
 }
 
+static void *drain_there(void *arg)
+{
+    hvd_drain();
+    return NULL;
+}
+
+static hvd_status_t ask_to_leave(void)
+{
+    pthread_t thread;
+
+    if (hvd_rank() != 0 || (long)model.step != options.drain_at)
+        return HVD_OK;
+    if (pthread_create(&thread, NULL, drain_there, NULL) != 0)
+        return HVD_ERR_SYSTEM;
+    pthread_join(thread, NULL);
+    return HVD_OK;
+}
+
 static hvd_status_t misbehave(void)
 {
+    HVD_TRY(ask_to_leave());
     if (hvd_rank() == 1 && (long)model.step == options.diverge_at)
         model.weights[0]++;
     if (hvd_rank() != 0)
@@ -232,13 +260,26 @@ static hvd_status_t misbehave(void)
     return HVD_OK;
 }
 
+/* Ranks that differ have saved what differs. */
+static hvd_status_t commit(hvd_state_t *state)
+{
+    uint64_t version = hvd_state_version(state);
+    hvd_status_t status = hvd_state_commit(state);
+
+    if (options.diverge_at != NEVER && status == HVD_ERR_MISMATCH &&
+        hvd_state_version(state) != version + 1)
+        wrong("the version", (int64_t)hvd_state_version(state),
+              (int64_t)version + 1);
+    return status;
+}
+
 static hvd_status_t boundary(hvd_state_t *state)
 {
     if (options.local_between)
         HVD_TRY(hvd_state_check_host_updates(state));
     if ((long)model.step % options.commit_every == 0 ||
         (long)model.step == options.steps)
-        return hvd_state_commit(state);
+        return commit(state);
     return hvd_state_check_host_updates(state);
 }
 
@@ -287,17 +328,34 @@ static void set_last_step(void)
                                          : LONG_MAX;
 }
 
-static hvd_status_t train(hvd_state_t *state, void *arg)
+/* So it is in each commit. */
+static void check_posted_entry(void)
 {
-    hvd_status_t status = HVD_OK;
+    if (options.commit_posts && posted_entry != model.step)
+        wrong("the entry of the commit's callback", (int64_t)posted_entry,
+              (int64_t)model.step);
+}
 
+static void begin(void)
+{
     model.n_ignored = 0;
     check_sum();
     check_device();
+    check_posted_entry();
     set_last_step();
+    readers_begin();
     if (options.verbose)
-        fprintf(stderr, "gen %" PRIu64 " rank %d of %d at step %" PRIu64 "\n",
-                hvd_generation(), hvd_rank(), hvd_size(), model.step);
+        fprintf(stderr,
+                "gen %" PRIu64 " rank %d of %d local rank %d slot %d at step "
+                "%" PRIu64 "\n",
+                hvd_generation(), hvd_rank(), hvd_size(), hvd_local_rank(),
+                hvd_slot(), model.step);
+}
+
+static hvd_status_t take_steps(hvd_state_t *state)
+{
+    hvd_status_t status = HVD_OK;
+
     while ((long)model.step < options.steps && !quits(status)) {
         HVD_TRY(misbehave());
         HVD_TRY(heed(exchange()));
@@ -313,6 +371,16 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     if (options.finish_sleep_ms > 0)
         sleep_us(options.finish_sleep_ms * 1000);
     return HVD_OK;
+}
+
+static hvd_status_t train(hvd_state_t *state, void *arg)
+{
+    hvd_status_t status;
+
+    begin();
+    status = take_steps(state);
+    readers_check();
+    return status;
 }
 
 static uint64_t digest(void)
@@ -342,17 +410,22 @@ static const struct word words[] = {
     {"diverge-at", .number = &options.diverge_at},
     {"exit-at", .number = &options.exit_at},
     {"exit-code", .number = &options.exit_code},
+    {"drain-at", .number = &options.drain_at},
     {"broadcast-only", .flag = &options.broadcast_only},
     {"local-between", .flag = &options.local_between},
     {"posted", .flag = &options.posted},
+    {"commit-posts", .flag = &options.commit_posts},
     {"by-turns", .flag = &options.by_turns},
     {"beside", .flag = &options.beside},
     {"device", .flag = &options.device},
     {"large", .flag = &options.large},
     {"no-collective", .flag = &options.no_collective},
     {"static", .flag = &options.is_static},
+    {"no-start", .flag = &options.no_start},
+    {"sync", .flag = &options.syncs},
     {"drain-on-term", .flag = &options.drain_on_term},
     {"layout-by-slot", .flag = &options.layout_by_slot},
+    {"odd-object", .flag = &options.odd_object},
     {"heedless", .flag = &options.heedless},
     {"quits", .flag = &options.quits},
     {"count-fds", .flag = &options.count_fds},
@@ -371,6 +444,32 @@ static void parse(int argc, char **argv)
     }
 }
 
+static size_t rank_size(void *arg)
+{
+    return sizeof(int);
+}
+
+static hvd_status_t rank_write(void *buf, size_t nbytes, void *arg)
+{
+    int rank = hvd_rank();
+
+    memcpy(buf, &rank, nbytes);
+    return HVD_OK;
+}
+
+static hvd_status_t rank_read(const void *buf, size_t nbytes, void *arg)
+{
+    return nbytes == sizeof(int) ? HVD_OK : HVD_ERR_INVALID;
+}
+
+static hvd_status_t add_odd_object(hvd_state_t *state)
+{
+    const hvd_state_object_ops_t ops = {sizeof(ops), rank_size, rank_write,
+                                        rank_read};
+
+    return hvd_state_add_object(state, "odd object", &ops, NULL);
+}
+
 static hvd_status_t add_entries(hvd_state_t *state)
 {
     static uint64_t odd;
@@ -379,6 +478,13 @@ static hvd_status_t add_entries(hvd_state_t *state)
     HVD_TRY(hvd_state_add(state, "sum", &model.sum, sizeof(model.sum)));
     if (options.device)
         HVD_TRY(gpu_keep(state));
+    if (options.commit_posts) {
+        HVD_TRY(hvd_state_add(state, "posted", &posted_entry,
+                              sizeof(posted_entry)));
+        HVD_TRY(hvd_state_on_commit(state, posted_on_commit, &model.step));
+    }
+    if (options.odd_object)
+        HVD_TRY(add_odd_object(state));
     if (options.layout_by_slot && hvd_slot() > 0)
         HVD_TRY(hvd_state_add(state, "odd", &odd, sizeof(odd)));
     return hvd_state_add(state, "weights", model.weights,
@@ -403,7 +509,10 @@ destroy:
 
 static hvd_status_t run_static(void)
 {
-    HVD_TRY(hvd_world_start());
+    if (!options.no_start)
+        HVD_TRY(hvd_world_start());
+    if (options.syncs)
+        HVD_TRY(synced_check());
     while ((long)model.step < options.steps) {
         HVD_TRY(misbehave());
         HVD_TRY(exchange());
@@ -414,11 +523,9 @@ static hvd_status_t run_static(void)
     return HVD_OK;
 }
 
-/* The secret is handed over open and closed by hvd_init: it does not count. */
-static int count_fds(void)
+static int count_entries(const char *path)
 {
-    DIR *dir = opendir("/proc/self/fd");
-    const char *secret = getenv("HVD_SECRET_FD");
+    DIR *dir = opendir(path);
     int n = 0;
 
     if (!dir)
@@ -426,6 +533,27 @@ static int count_fds(void)
     while (readdir(dir))
         n++;
     closedir(dir);
+    return n;
+}
+
+/* One that has been joined may be listed for a moment. */
+static int count_threads(int want)
+{
+    int n = count_entries("/proc/self/task");
+
+    for (int i = 0; n > want && i < THREAD_LOOKS; i++) {
+        sleep_us(1000);
+        n = count_entries("/proc/self/task");
+    }
+    return n;
+}
+
+/* The secret is handed over open and closed by hvd_init: it does not count. */
+static int count_fds(void)
+{
+    const char *secret = getenv("HVD_SECRET_FD");
+    int n = count_entries("/proc/self/fd");
+
     if (secret && fcntl(atoi(secret), F_GETFD) >= 0)
         n--;
     return n;
@@ -449,13 +577,39 @@ static int finish(hvd_status_t status)
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
+static bool was_member; /* hvd_init() has succeeded */
+
+static hvd_status_t run(void)
+{
+    was_member = getenv("HVD_DRIVER") != NULL;
+    readers_check_before();
+    return options.is_static ? run_static() : run_elastic();
+}
+
+/* What a static job has come to may be known there only. */
+static hvd_status_t say_goodbye(hvd_status_t status)
+{
+    hvd_status_t goodbye = hvd_shutdown();
+
+    if (goodbye != HVD_OK)
+        fprintf(stderr, "hvd_shutdown: %s\n", hvd_strerror(goodbye));
+    if (goodbye != HVD_OK && status == HVD_OK) {
+        snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());
+        status = goodbye;
+    }
+    if (was_member && hvd_init(NULL) != HVD_ERR_STATE)
+        wrong("hvd_init after hvd_shutdown", HVD_OK, HVD_ERR_STATE);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     hvd_status_t status;
-    int fds;
+    int fds, threads;
 
     parse(argc, argv);
     fds = count_fds();
+    threads = count_threads(INT_MAX);
     if (options.drain_on_term)
         signal(SIGTERM, on_term);
     model.n_weights = (size_t)options.state_bytes / sizeof(uint64_t) + 1;
@@ -464,16 +618,15 @@ int main(int argc, char **argv)
         return finish(HVD_ERR_NOMEM);
     status = hvd_init(NULL);
     if (status == HVD_OK)
-        status = options.is_static ? run_static() : run_elastic();
+        status = run();
     if (options.posted && posted_finish() != HVD_OK && status == HVD_OK)
         status = HVD_ERR_STATE;
     snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());
-    if (!options.no_shutdown && hvd_shutdown() != HVD_OK && status == HVD_OK) {
-        snprintf(sentence, sizeof(sentence), "%s", hvd_last_error());
-        status = HVD_ERR_JOB_FAILED;
-    }
+    if (!options.no_shutdown)
+        status = say_goodbye(status);
     if (options.count_fds)
-        printf("fds %d %d\n", fds, count_fds());
+        printf("fds %d %d threads %d %d\n", fds, count_fds(), threads,
+               count_threads(threads));
     if (finish(status) != 0)
         return 1;
     free(model.weights);

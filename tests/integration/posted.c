@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { TENSORS = 3, LARGE = 50000, POSTED = 4 };
 
@@ -136,4 +137,36 @@ void posted_check_drained(void)
 hvd_status_t posted_finish(void)
 {
     return hvd_wait_all(POSTED, posted.requests);
+}
+
+/* ---- in a commit --------------------------------------------------------- */
+
+uint64_t posted_entry;
+
+static struct {
+    hvd_request_t *request;
+    uint64_t generation, step;
+} in_commit;
+
+/* Rank 0 copies its entries long before the others have come, unless the
+ * library waits for them. */
+static void be_late(void)
+{
+    struct timespec t = {.tv_nsec = 2000000};
+
+    if (hvd_rank() > 0)
+        nanosleep(&t, NULL);
+}
+
+hvd_status_t posted_on_commit(void *step)
+{
+    hvd_status_t status = hvd_wait(&in_commit.request);
+
+    if (in_commit.generation == hvd_generation())
+        HVD_TRY(status);
+    in_commit.generation = hvd_generation();
+    in_commit.step = *(const uint64_t *)step;
+    be_late();
+    return hvd_allreduce_with(&in_commit.step, &posted_entry, 1, HVD_INT64,
+                              HVD_MAX, NULL, &in_commit.request);
 }

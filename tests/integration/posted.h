@@ -14,6 +14,13 @@ hvd_status_t posted_exchange(uint64_t step);
 /* Behind a boundary that returned HVD_OK: all are complete. */
 void posted_check_drained(void);
 
+/* A callback of commits: posts an allreduce whose result, an entry of the
+ * state, is *step (a uint64_t, equal on all ranks), and does not wait. */
+hvd_status_t posted_on_commit(void *step);
+
+/* Its entry. */
+extern uint64_t posted_entry;
+
 /* When the job is over. */
 hvd_status_t posted_finish(void);
 

@@ -109,6 +109,14 @@ def ranks_that_differ_may_go_on_with_a_warning(stage):
 
 
 @scenario
+def objects_that_differ_are_a_warning(stage):
+    run = diverging(stage, -1, "first", 40, "--odd-object")
+    run.ends(0)
+    run.says("warn: ")
+    run.says("entry 'odd object' differs: ranks 1, 2 differ from rank 0")
+
+
+@scenario
 def ranks_that_differ_later_go_on(stage):
     diverging(stage, 5, "first").ends(0)
 

@@ -15,7 +15,7 @@ struct word {
     const char **text;
 };
 
-enum { WORDS_MAX = 32 };
+enum { WORDS_MAX = 48 };
 
 /* words [n]. Returns the index of the first argument that is none of them; -1:
  * there is one that begins with "--". */

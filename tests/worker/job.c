@@ -282,6 +282,17 @@ struct msg_ready job_expect_ready(struct job *job, int index,
     return m.u.ready;
 }
 
+struct msg_report job_expect_report(struct job *job, int index,
+                                    enum report_what what)
+{
+    struct message m;
+
+    do
+        m = job_expect(job, index, MSG_REPORT);
+    while (m.u.report.what != what);
+    return m.u.report;
+}
+
 void job_welcome(struct job *job, int index)
 {
     struct message welcome = {.type = MSG_WELCOME};

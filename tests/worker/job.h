@@ -67,6 +67,8 @@ void job_spawn(struct job *job, int index, const char *options);
 struct message job_expect(struct job *job, int index, enum message_type type);
 struct msg_ready job_expect_ready(struct job *job, int index,
                                   enum ready_reason reason);
+struct msg_report job_expect_report(struct job *job, int index,
+                                    enum report_what what);
 
 /* HELLO is answered with WELCOME; READY(start) is awaited. */
 void job_welcome(struct job *job, int index);

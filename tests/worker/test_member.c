@@ -95,16 +95,6 @@ static void assert_finish(int n, uint64_t generation)
     assert_ends(n, generation, true);
 }
 
-static struct msg_report expect_report(int index, enum report_what what)
-{
-    struct message m;
-
-    do
-        m = job_expect(job, index, MSG_REPORT);
-    while (m.u.report.what != what);
-    return m.u.report;
-}
-
 /* ---- a generation -------------------------------------------------------- */
 
 START_TEST(ready_before_welcome_waits)
@@ -128,9 +118,10 @@ START_TEST(run_two_workers_finishes)
 {
     job_start(job, 2, "--steps 20 --step-us 0");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    ck_assert_uint_gt(expect_report(1, REPORT_SYNCED).nbytes, 0);
-    ck_assert_uint_eq(expect_report(1, REPORT_FIRST_COLLECTIVE).generation, 1);
-    expect_report(1, REPORT_FIRST_COMMIT);
+    ck_assert_uint_gt(job_expect_report(job, 1, REPORT_SYNCED).nbytes, 0);
+    ck_assert_uint_eq(
+        job_expect_report(job, 1, REPORT_FIRST_COLLECTIVE).generation, 1);
+    job_expect_report(job, 1, REPORT_FIRST_COMMIT);
     assert_finish(2, 1);
     assert_says(0, "steps 20 iterations-here 20");
 }
@@ -155,7 +146,7 @@ START_TEST(peer_killed_survivor_goes_on)
 
     job_start(job, 2, "--more-steps 20");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     job_kill(job, 1, SIGKILL);
     ck_assert_uint_eq(job_expect(job, 0, MSG_LOST).u.lost.generation, 1);
     ready = job_expect_ready(job, 0, READY_LOST);
@@ -168,6 +159,42 @@ START_TEST(peer_killed_survivor_goes_on)
 }
 END_TEST
 
+/* An allreduce that a callback of each commit posts, and nobody waits for, has
+ * its result in the snapshot that the survivor goes back to. */
+START_TEST(posted_in_on_commit_is_complete_in_the_snapshot)
+{
+    struct msg_ready ready;
+    const int alone[] = {0};
+
+    job_start(job, 2, "--more-steps 20 --commit-posts");
+    job_assign(job, 1, both, 2, none, 1, READY_START);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
+    job_kill(job, 1, SIGKILL);
+    ready = job_expect_ready(job, 0, READY_LOST);
+    job_assign(job, 2, alone, 1, ready.id, 1, READY_LOST);
+    assert_finish(1, 2);
+}
+END_TEST
+
+START_TEST(slot_stays_when_the_local_rank_changes)
+{
+    struct msg_ready ready;
+    const int alone[] = {1};
+
+    job_start(job, 2, "--more-steps 20 --verbose");
+    job_assign(job, 1, both, 2, none, 1, READY_START);
+    job_expect_report(job, 1, REPORT_FIRST_COMMIT);
+    job_kill(job, 0, SIGKILL);
+    ready = job_expect_ready(job, 1, READY_LOST);
+    job_assign(job, 2, alone, 1, ready.id, 1, READY_LOST);
+    job_expect(job, 1, MSG_DONE);
+    job_release(job, 1, 2);
+    ck_assert_int_eq(job_wait(job, 1), 0);
+    assert_says(1, "gen 1 rank 1 of 2 local rank 1 slot 1 at");
+    assert_says(1, "gen 2 rank 0 of 1 local rank 0 slot 1 at");
+}
+END_TEST
+
 /* It is told only how the table differs from the one it has. */
 START_TEST(table_may_change_the_one_before)
 {
@@ -176,7 +203,7 @@ START_TEST(table_may_change_the_one_before)
 
     job_start(job, 2, "--more-steps 20");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     job_kill(job, 1, SIGKILL);
     ready = job_expect_ready(job, 0, READY_LOST);
     job->changes = true;
@@ -208,7 +235,7 @@ START_TEST(abort_while_in_collective_returns_lost)
 
     job_start(job, 2, "--steps 100000 --step-us 0");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     job_kill(job, 1, SIGSTOP); /* worker 0 waits in a collective now */
     before_us = clock_now_us();
     job_abort(job, 0, 1);
@@ -299,7 +326,7 @@ START_TEST(cut_all_leave_at_the_same_boundary)
 
     job_start(job, 2, "--more-steps 20 --broadcast-only");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     ready = cut_both(1, 1, hold_both(1, 1) + 1);
     job_assign(job, 2, both, 2, ready.id, 3, READY_UPDATED);
     assert_finish(2, 2);
@@ -315,7 +342,7 @@ START_TEST(cut_and_ignored_nothing_more_is_committed)
 
     job_start(job, 2, "--more-steps 20 --no-collective --heedless");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     ready = cut_both(1, 1, hold_both(1, 1) + 1);
     ck_assert_uint_eq(ready.id.version, 1 + ready.boundary);
     job_assign(job, 2, both, 2, ready.id, 3, READY_UPDATED);
@@ -329,7 +356,7 @@ START_TEST(cut_never_goes_on)
 
     job_start(job, 2, "--more-steps 20");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     hold_both(1, 1);
     for (int i = 0; i < 2; i++)
         job_cut(job, i, 1, 1, CUT_NEVER);
@@ -346,7 +373,7 @@ START_TEST(abort_while_held_returns_lost)
 
     job_start(job, 2, "--more-steps 20 --no-collective");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     hold_both(1, 1);
     for (int i = 0; i < 2; i++)
         job_abort(job, i, 1);
@@ -368,7 +395,7 @@ START_TEST(newcomer_is_synced_from_the_member)
 
     job_start(job, 1, "--more-steps 20 --state-bytes 3000000");
     job_assign(job, 1, alone, 1, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     job_spawn(job, 1, "--more-steps 20 --state-bytes 3000000");
     job_welcome(job, 1);
     ck_assert(state_id_is_none(job_expect_ready(job, 1, READY_START).id));
@@ -377,7 +404,7 @@ START_TEST(newcomer_is_synced_from_the_member)
     job_cut(job, 0, 1, 1, held + 1);
     ready = job_expect_ready(job, 0, READY_UPDATED);
     job_assign(job, 2, both, 2, ready.id, 1, READY_UPDATED);
-    ck_assert_uint_ge(expect_report(1, REPORT_SYNCED).nbytes, 3000000);
+    ck_assert_uint_ge(job_expect_report(job, 1, REPORT_SYNCED).nbytes, 3000000);
     assert_finish(2, 2);
     assert_each_step_once(0);
 }
@@ -415,11 +442,29 @@ START_TEST(source_without_the_base_serves_nobody)
 }
 END_TEST
 
+START_TEST(drain_of_any_thread_reaches_the_driver)
+{
+    const int alone[] = {0};
+    uint64_t held;
+
+    job_start(job, 1, "--steps 100000 --step-us 200 --drain-at 3");
+    job_assign(job, 1, alone, 1, none, 1, READY_START);
+    job_expect(job, 0, MSG_DRAIN_ME);
+    job_hold(job, 0, 1, 1);
+    held = job_expect(job, 0, MSG_HELD).u.held.boundary;
+    job_cut(job, 0, 1, 1, held + 1);
+    job_expect_ready(job, 0, READY_UPDATED);
+    job_shutdown(job, 0, SHUTDOWN_DRAINED, 0, "drained");
+    ck_assert_int_eq(job_wait(job, 0), 0);
+    assert_says(0, "removed");
+}
+END_TEST
+
 START_TEST(drained_says_removed)
 {
     job_start(job, 2, "--steps 100000 --step-us 200 --drain-on-term");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     job_kill(job, 1, SIGTERM);
     job_expect(job, 1, MSG_DRAIN_ME);
     cut_both(1, 1, hold_both(1, 1) + 1);
@@ -471,7 +516,7 @@ START_TEST(job_failed_reaches_user_code_in_a_collective)
 {
     job_start(job, 2, "--steps 100000 --step-us 0");
     job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     job_kill(job, 1, SIGSTOP);
     job_shutdown(job, 0, SHUTDOWN_FAILED, HVD_ERR_JOB_FAILED, "reset limit");
     ck_assert_int_eq(job_wait(job, 0), 1);
@@ -483,7 +528,7 @@ START_TEST(lifeline_closed_ends_the_worker)
 {
     job_start(job, 1, "--steps 100000");
     job_assign(job, 1, both, 1, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COMMIT);
+    job_expect_report(job, 0, REPORT_FIRST_COMMIT);
     ck_assert_int_eq(close(job->workers[0].lifeline), 0);
     job->workers[0].lifeline = -1;
     ck_assert_int_eq(job_wait(job, 0), 1);
@@ -502,39 +547,11 @@ START_TEST(driver_silent_ends_the_run)
 }
 END_TEST
 
-/* ---- static programs, odds and ends ---------------------------------------
- * */
+/* ---- odds and ends ------------------------------------------------------- */
 
-START_TEST(static_program_finishes)
+START_TEST(shutdown_closes_every_descriptor_and_ends_every_thread)
 {
-    job_start(job, 2, "--steps 10 --static --count-fds");
-    job_assign(job, 1, both, 2, none, 1, READY_START);
-    for (int i = 0; i < 2; i++)
-        job_expect(job, i, MSG_DONE);
-    for (int i = 0; i < 2; i++)
-        job_release(job, i, 1);
-    for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(job_wait(job, i), 0);
-        assert_says(i, "steps 10");
-    }
-}
-END_TEST
-
-START_TEST(static_program_loses_a_peer_and_ends)
-{
-    job_start(job, 2, "--steps 100000 --static");
-    job_assign(job, 1, both, 2, none, 1, READY_START);
-    expect_report(0, REPORT_FIRST_COLLECTIVE);
-    job_kill(job, 1, SIGKILL);
-    ck_assert_uint_eq(job_expect(job, 0, MSG_LOST).u.lost.generation, 1);
-    ck_assert_int_eq(job_wait(job, 0), 1);
-    assert_says(0, "a peer was lost");
-}
-END_TEST
-
-START_TEST(shutdown_closes_every_descriptor)
-{
-    int before, after;
+    int before, after, threads_before, threads_after;
     const char *text;
 
     job_start(job, 2, "--steps 10 --count-fds");
@@ -542,8 +559,11 @@ START_TEST(shutdown_closes_every_descriptor)
     assert_finish(2, 1);
     text = strstr(job->workers[0].text, "fds ");
     ck_assert_ptr_nonnull(text);
-    ck_assert_int_eq(sscanf(text, "fds %d %d", &before, &after), 2);
+    ck_assert_int_eq(sscanf(text, "fds %d %d threads %d %d", &before, &after,
+                            &threads_before, &threads_after),
+                     4);
     ck_assert_int_eq(after, before - 1); /* the lifeline was ours to close */
+    ck_assert_int_eq(threads_after, threads_before);
 }
 END_TEST
 
@@ -571,6 +591,8 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, run_two_workers_finishes);
     tcase_add_test(tcase, run_broadcasts_and_bare_boundaries_finishes);
     tcase_add_test(tcase, peer_killed_survivor_goes_on);
+    tcase_add_test(tcase, posted_in_on_commit_is_complete_in_the_snapshot);
+    tcase_add_test(tcase, slot_stays_when_the_local_rank_changes);
     tcase_add_test(tcase, table_may_change_the_one_before);
     tcase_add_test(tcase, change_of_an_unknown_table_is_not_believed);
     tcase_add_test(tcase, abort_while_in_collective_returns_lost);
@@ -583,15 +605,15 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, abort_while_held_returns_lost);
     tcase_add_test(tcase, newcomer_is_synced_from_the_member);
     tcase_add_test(tcase, source_without_the_base_serves_nobody);
+    tcase_add_test(tcase, drain_of_any_thread_reaches_the_driver);
     tcase_add_test(tcase, drained_says_removed);
     tcase_add_test(tcase, user_failure_says_leaving);
     tcase_add_test(tcase, mismatch_is_told_by_all);
     tcase_add_test(tcase, job_failed_reaches_user_code_in_a_collective);
     tcase_add_test(tcase, lifeline_closed_ends_the_worker);
     tcase_add_test(tcase, driver_silent_ends_the_run);
-    tcase_add_test(tcase, static_program_finishes);
-    tcase_add_test(tcase, static_program_loses_a_peer_and_ends);
-    tcase_add_test(tcase, shutdown_closes_every_descriptor);
+    tcase_add_test(tcase,
+                   shutdown_closes_every_descriptor_and_ends_every_thread);
     tcase_add_test(tcase, exit_without_shutdown_does_not_hang);
     suite_add_tcase(suite, tcase);
     return support_run(suite);

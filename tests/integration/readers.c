@@ -1,0 +1,71 @@
+/* tests/integration/readers.c - see readers.h. Memory: static. */
+#include "readers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <hvd/hvd.h>
+
+static const struct reader {
+    const char *name;
+    int (*read)(void);
+    int before; /* the world is joined */
+} readers[] = {
+    {"hvd_rank", hvd_rank, -1},
+    {"hvd_size", hvd_size, 0},
+    {"hvd_local_rank", hvd_local_rank, -1},
+    {"hvd_local_size", hvd_local_size, 0},
+    {"hvd_cross_rank", hvd_cross_rank, -1},
+    {"hvd_cross_size", hvd_cross_size, 0},
+};
+
+enum { N_READERS = sizeof(readers) / sizeof(readers[0]) };
+
+static struct {
+    int values[N_READERS];
+    uint64_t generation;
+} begun;
+
+static void expect(const char *what, int64_t got, int64_t want)
+{
+    if (got == want)
+        return;
+    fprintf(stderr, "WRONG: %s says %" PRId64 " instead of %" PRId64 "\n", what,
+            got, want);
+    abort();
+}
+
+static void check_slot(void)
+{
+    const char *slot = getenv("HVD_SLOT");
+
+    expect("hvd_slot", hvd_slot(), slot ? atoi(slot) : 0);
+}
+
+void readers_check_before(void)
+{
+    check_slot();
+    if (!getenv("HVD_DRIVER"))
+        return; /* a world of one at once */
+    for (int i = 0; i < N_READERS; i++)
+        expect(readers[i].name, readers[i].read(), readers[i].before);
+    expect("hvd_generation", (int64_t)hvd_generation(), 0);
+}
+
+void readers_begin(void)
+{
+    check_slot();
+    for (int i = 0; i < N_READERS; i++)
+        begun.values[i] = readers[i].read();
+    begun.generation = hvd_generation();
+}
+
+void readers_check(void)
+{
+    check_slot();
+    for (int i = 0; i < N_READERS; i++)
+        expect(readers[i].name, readers[i].read(), begun.values[i]);
+    expect("hvd_generation", (int64_t)hvd_generation(),
+           (int64_t)begun.generation);
+}
