@@ -12,9 +12,8 @@ extern "C" {
 #endif
 
 /* The training function. The library calls it at most once in each generation,
- * so it must
- * be able to start from any state: allocate outside of it, loop
- * from the counters in the state, and return
+ * so it must be able to start from any state: allocate outside of it, loop from
+ * the counters in the state, and return
  *   HVD_OK             training is finished. Called again with a finished
  *                      state, it returns at once
  *   HVD_PEER_LOST, HVD_HOSTS_UPDATED   if a call of the library returned it
@@ -57,8 +56,8 @@ HVD_API void hvd_drain(void);
  * until hvd_busy_end(), the hang detector does not judge this worker, nor does
  * --start-timeout, which counts from the start of the worker, so do not end the
  * phase between hvd_init() and hvd_elastic_run(). The next heartbeat tells the
- * driver. Another begin replaces the
- * time; they do not nest. 0 ends it too. Any thread. */
+ * driver. Another begin replaces the time; they do not nest. 0 ends it too. Any
+ * thread. */
 HVD_API void hvd_busy_begin(unsigned timeout_ms);
 HVD_API void hvd_busy_end(void);
 

@@ -35,11 +35,11 @@ HVD_API hvd_status_t hvd_state_create(hvd_state_t **state_p) HVD_MUST_CHECK;
 HVD_API void hvd_state_destroy(hvd_state_t *state);
 
 /* hvd_state_add, hvd_state_add_local - register [nbytes] at ptr under a unique
- * name (1..127 bytes). nbytes may be 0. Call them before
- * hvd_elastic_run(), and alike on all workers: an entry that is added or
- * removed later keeps newcomers out. Returns HVD_OK; HVD_ERR_INVALID: the
- * name is empty, too long or taken, or state, name or ptr is NULL;
- * HVD_ERR_STATE: within a callback that copies the state; HVD_ERR_NOMEM. */
+ * name (1..127 bytes). nbytes may be 0. Call them before hvd_elastic_run(), and
+ * alike on all workers: an entry that is added or removed later keeps newcomers
+ * out. Returns HVD_OK; HVD_ERR_INVALID: the name is empty, too long or taken,
+ * or state, name or ptr is NULL; HVD_ERR_STATE: within a callback that copies
+ * the state; HVD_ERR_NOMEM. */
 HVD_API hvd_status_t hvd_state_add(hvd_state_t *state, const char *name,
                                    void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
@@ -50,13 +50,12 @@ HVD_API hvd_status_t hvd_state_add_local(hvd_state_t *state, const char *name,
  * takes effect at the next commit, by which all ranks have bound it to the same
  * size. A restore before that commit puts the committed bytes at the start of
  * the new memory, and zeros behind them; on a device the rest stays as it was.
- * A restore to memory that is
- * too small for the committed bytes fails with HVD_ERR_LAYOUT, which ends the
- * job after a loss, unless another rank's state replaces the snapshot: make an
- * entry smaller right before a commit. A sync from another rank needs
- * equal sizes, unless the entry has grown since this rank's own commit. Returns
- * HVD_OK; HVD_ERR_INVALID: there is no such entry of memory, or ptr is NULL;
- * HVD_ERR_STATE. */
+ * A restore to memory that is too small for the committed bytes fails with
+ * HVD_ERR_LAYOUT, which ends the job after a loss, unless another rank's state
+ * replaces the snapshot: make an entry smaller right before a commit. A sync
+ * from another rank needs equal sizes, unless the entry has grown since this
+ * rank's own commit. Returns HVD_OK; HVD_ERR_INVALID: there is no such entry of
+ * memory, or ptr is NULL; HVD_ERR_STATE. */
 HVD_API hvd_status_t hvd_state_rebind(hvd_state_t *state, const char *name,
                                       void *ptr, size_t nbytes) HVD_MUST_CHECK;
 HVD_API hvd_status_t hvd_state_remove(hvd_state_t *state,

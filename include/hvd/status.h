@@ -56,9 +56,8 @@ HVD_API const char *hvd_strerror(hvd_status_t status);
 
 /* hvd_last_error - after a call of this thread that did not return HVD_OK: the
  * sentence about it, with the failure, its place, the peer, errno. After
- * another call it may be anything. Owned
- * by the library, valid until the next hvd_* call of the same thread; "" if
- * there was none. */
+ * another call it may be anything. Owned by the library, valid until the next
+ * hvd_* call of the same thread; "" if there was none. */
 HVD_API const char *hvd_last_error(void);
 
 /* HVD_TRY - return the status of `call` from the calling function unless it is

@@ -38,7 +38,7 @@ typedef struct hvd_config {
     size_t struct_size; /* sizeof(hvd_config_t) */
     hvd_log_fn log_fn;  /* NULL: lines go to stderr. HVD_LOG_LEVEL says which
                            lines there are */
-    void *log_arg;      /* borrowed until hvd_shutdown() */
+    void *log_arg;
 } hvd_config_t;
 
 #define HVD_CONFIG_INIT                  \
@@ -54,14 +54,15 @@ typedef struct hvd_config {
  * config     NULL: the defaults. Borrowed until return.
  * Returns    HVD_OK
  *            HVD_ERR_STATE        called twice; in a job also after
- *            hvd_shutdown() HVD_ERR_DRIVER_LOST  the driver has not answered in
- *            time HVD_ERR_SYSTEM, HVD_ERR_NOMEM   there is no socket, thread,
- *            memory HVD_ERR_INVALID      a variable of the environment has a
- *                                 bad value (hvd_last_error() names it; a bad
- *                                 level of the log or a bad timeline is a
- *                                 warning), or config has; or this is a forked
- *            child HVD_ERR_UNSUPPORTED  config has a field of a newer release,
- *                                 or the driver is of another release
+ *                                 hvd_shutdown()
+ *            HVD_ERR_DRIVER_LOST  the driver has not answered in time
+ *            HVD_ERR_SYSTEM, HVD_ERR_NOMEM   there is no socket, thread, memory
+ *            HVD_ERR_INVALID      a variable of the environment has a bad value
+ *                                 (hvd_last_error() names it; a bad level of
+ *                                 the log or a bad timeline is a warning), or
+ *                                 config has; or this is a forked child
+ *            HVD_ERR_UNSUPPORTED  config has a field of a newer release, or the
+ *                                 driver is of another release
  *            HVD_REMOVED, HVD_ERR_JOB_FAILED   the job ends
  * Source     a reset happens in the same process: Horovod Elastic. */
 HVD_API hvd_status_t hvd_init(const hvd_config_t *config) HVD_MUST_CHECK;
