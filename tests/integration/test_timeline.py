@@ -172,11 +172,12 @@ def calls_of(spans, *names):
     """[(call, names of its phases)]: NEGOTIATE depends on who comes first."""
     calls = []
     for span in spans:
+        if span["name"].startswith("NEGOTIATE_"):
+            continue
         if span["name"] in names:
             calls.append((span, []))
         elif calls and end_of(span) <= end_of(calls[-1][0]):
-            if not span["name"].startswith("NEGOTIATE_"):
-                calls[-1][1].append(span["name"])
+            calls[-1][1].append(span["name"])
         else:
             equal(span["name"], "QUEUE", "between calls")
     return calls
@@ -203,16 +204,16 @@ def posted_and_grouped_calls_show_their_phases(stage):
         equal([end_of(span) for span in queued],
               [begin_of(call) for call, _ in calls],
               "ends of QUEUE and begins of calls")
-        calls = calls_of(lane(events, pid, "asynchronous"),
-                         "ALLREDUCE", "BROADCAST", "BARRIER")
-        equal([call["name"] for call, _ in calls],
-              ["ALLREDUCE", "BROADCAST", "BARRIER"] * steps, "calls")
-        for call, phases in calls:
-            equal(phases, ["shared_memory"], call["name"])
+        for name, kind in (("asynchronous", "BARRIER"), ("sum", "ALLREDUCE"),
+                           ("sent", "BROADCAST")):
+            calls = calls_of(lane(events, pid, name), kind)
+            equal(len(calls), steps, "calls in the lane " + name)
+            for call, phases in calls:
+                equal(phases, ["shared_memory"], name)
         ids = {end: sorted(e["id"] for e in events if e["ph"] == end and
                            (e["pid"], e["name"]) == (pid, "QUEUE"))
                for end in "be"}
-        equal(len(set(ids["b"])), 3 * steps, "calls that have waited")
+        equal(len(set(ids["b"])), steps, "barriers that have waited")
         equal(ids["b"], ids["e"], "begins and ends of QUEUE")
 
 
