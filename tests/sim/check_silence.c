@@ -200,13 +200,11 @@ bool check_time_is_over(struct sim *s, const struct sim_worker *w,
 {
     const struct sim_agent *agent = sim_agent(s, w->agent);
     bool of_agent = agent && starts_with(r->text, "died with its agent");
-    uint64_t spoke_us = of_agent && agent->spoke_us < w->spoke_us
-                            ? agent->spoke_us
-                            : w->spoke_us;
-    uint64_t near_us = plan_slack_us(s) + TICKS_US +
-                       2 * s->driver_config.heartbeat_us;
+    uint64_t came_us = of_agent && agent->came_us < w->came_us ? agent->came_us
+                                                               : w->came_us;
 
-    return s->now_us - spoke_us + near_us > s->driver_config.driver_timeout_us;
+    return s->now_us - came_us + plan_slack_us(s) + TICKS_US >
+           s->driver_config.driver_timeout_us;
 }
 
 /* How long most hosts may be cut off before the driver must see that they are

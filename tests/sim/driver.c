@@ -361,7 +361,7 @@ void driver_hear(struct sim *s, struct event *event)
               driver_worker(&s->driver, w->id) != NULL;
     if (!w->met)
         return; /* a stranger's */
-    w->heard_us = s->now_us;
+    w->heard_us = w->came_us = s->now_us;
     if (s->options.bug == BUG_deafear && event->message->type == MSG_PING &&
         w->id % 3 == 0)
         return;
@@ -458,6 +458,8 @@ void driver_hear_agent(struct sim *s, struct event *event)
     network_through_codec(s, m);
     if (s->options.trace && m->type != MSG_AGENT_PING)
         trace_agent(s, "got: ", m, false, event->a);
+    if (agent->met || m->type == MSG_AGENT_HELLO)
+        agent->came_us = s->now_us;
     if (m->type == MSG_AGENT_HELLO)
         on_hello(s, agent);
     else if (!agent->met)

@@ -182,6 +182,7 @@ struct sim_worker {
     char settings[24];       /* in force: at first its own, "w7" */
     bool met;                /* the driver has heard its HELLO */
     uint64_t heard_us;       /* or it could have been: check_recovery.c */
+    uint64_t came_us;        /* a message of it came to the driver */
     uint64_t spoke_us;       /* it was heard: check_silence.c; */
     uint64_t mute_us;        /* it could not be */
     bool sent_away;          /* a driver has said SHUTDOWN to it */
@@ -228,10 +229,10 @@ struct sim_agent {
     bool met;                   /* the driver has heard its hello */
     uint64_t launched, dialled; /* terms: who has started it, whom it hears */
     bool stopping, lifeline_cut;
-    bool stopped;               /* SIGSTOP */
-    uint64_t absent_us;         /* for how long, in all */
-    bool forgotten;             /* its connection is dead: it dials again */
-    uint64_t spoke_us, mute_us; /* as of a worker */
+    bool stopped;       /* SIGSTOP */
+    uint64_t absent_us; /* for how long, in all */
+    bool forgotten;     /* its connection is dead: it dials again */
+    uint64_t came_us, spoke_us, mute_us; /* as of a worker */
     struct parked parked;
     uint64_t tick_us;  /* earliest AGENT_TICK on its way; TIME_NEVER: none */
     uint64_t *workers; /* ids it has spawned */
