@@ -86,6 +86,12 @@ typedef enum hvd_dtype {
     HVD_BFLOAT16 = 6, /* the upper half of a binary32; likewise */
     HVD_FLOAT32 = 7,
     HVD_FLOAT64 = 8,
+    /* For the calls that take no op: these are moved, but not combined
+     * (HVD_ERR_INVALID). */
+    HVD_INT16 = 9,
+    HVD_UINT16 = 10,
+    HVD_UINT32 = 11,
+    HVD_BOOL = 12, /* a byte */
     HVD_DTYPE_FORCE_INT = 0x7fffffff
 } hvd_dtype_t;
 
@@ -156,11 +162,11 @@ enum {
  *                   the first call. hvd_wait() in another thread does not tell
  *                   the driver that this worker waits.
  *          Returns  Where ranks differ in the kind, dtype, op, root, counts,
- *                   scales or wire dtype, hvd_wait() returns HVD_ERR_MISMATCH
- *                   on all of them, with both sides named, and the generation
- *                   goes on: the next call with this key is a new one. (Ranks
- *                   that differ in the counts of an alltoallv end the
- *                   generation.)
+ *                   scales, wire dtype or match, hvd_wait() returns
+ *                   HVD_ERR_MISMATCH on all of them, with both sides named, and
+ *                   the generation goes on: the next call with this key is a
+ *                   new one. (Ranks that differ in the counts of an alltoallv
+ *                   end the generation.)
  *          Commit   hvd_state_commit() completes calls by name first, so all
  *                   ranks have issued the same keys before it. A thread that
  *                   issues calls at its own pace cannot promise that: when all
@@ -189,7 +195,12 @@ enum {
  *        prescale, and leaves in it the part that rounding took away (0 for an
  *        element that became infinite). Set it to zero when prescale changes.
  *        It is as undefined as the result unless the call returned HVD_OK, so
- *        keep it in the state (hvd_state_add_local). */
+ *        keep it in the state (hvd_state_add_local).
+ *
+ * match  For a call by name: a text that must be the same on all ranks, such as
+ *        a shape, or a dtype that the library does not have. Where it differs,
+ *        HVD_ERR_MISMATCH quotes the first 39 bytes of both. Copied. NULL or
+ *        "": only the arguments are compared. */
 typedef struct hvd_options {
     size_t struct_size;  /* sizeof(hvd_options_t) */
     hvd_comm_t *comm;    /* HVD_WORLD, or a communicator */
@@ -203,12 +214,13 @@ typedef struct hvd_options {
     double prescale;        /* HVD_OPTIONS_INIT sets 1 */
     double postscale;       /* HVD_OPTIONS_INIT sets 1 */
     void *residual;         /* NULL: none */
+    const char *match;      /* NULL: none */
 } hvd_options_t;
 
 #define HVD_OPTIONS_INIT                                       \
     {                                                          \
         sizeof(hvd_options_t), HVD_WORLD, NULL, NULL, NULL, 0, \
-            HVD_MEMORY_AUTO, HVD_DTYPE_SAME, 1, 1, NULL        \
+            HVD_MEMORY_AUTO, HVD_DTYPE_SAME, 1, 1, NULL, NULL  \
     }
 
 /* hvd_dtype_size - bytes of one element; 0 for an unknown dtype. Any thread. */
@@ -315,7 +327,11 @@ typedef void *(*hvd_place_fn)(const size_t *counts, int size, void *arg);
 /* hvd_allgatherv_place, hvd_alltoallv_place - as hvd_allgatherv_with() and
  * hvd_alltoallv_with(), but a rank need only know what it sends: the ranks
  * exchange their counts, and place(counts, size, place_arg) says where the
- * result goes. All ranks use this form, or none does. Host buffers only. */
+ * result goes. All ranks use this form, or none does. Host buffers only.
+ *
+ * place      NULL: the library takes memory, as hvd_alloc() does, which
+ *            hvd_wait_result() hands over. request_p is not NULL then. Ranks
+ *            may differ in this. */
 HVD_API hvd_status_t hvd_allgatherv_place(
     const void *sendbuf, size_t sendcount, hvd_dtype_t dtype,
     hvd_place_fn place, void *place_arg, const hvd_options_t *options,
@@ -426,6 +442,19 @@ HVD_API hvd_status_t hvd_wait_all(size_t n,
  * HVD_ERR_TIMEOUT: the request is not complete yet, and stays as it is. */
 HVD_API hvd_status_t hvd_wait_for(hvd_request_t **request_p,
                                   unsigned timeout_ms) HVD_MUST_CHECK;
+
+/* hvd_wait_result - hvd_wait_for() for a call whose place was NULL, with its
+ * result. (Any other wait frees the result.)
+ *
+ * result_p   memory of the caller's from now on, for hvd_free(): the blocks of
+ *            the ranks, one behind the other. NULL if all counts are 0, and
+ *            unless HVD_OK is returned
+ * counts     [size of the communicator] elements of each rank; NULL: not wanted
+ * Returns    as hvd_wait_for(); HVD_ERR_INVALID also: result_p is NULL, or
+ *            there is no such call, and the request stays as it is */
+HVD_API hvd_status_t hvd_wait_result(hvd_request_t **request_p,
+                                     unsigned timeout_ms, void **result_p,
+                                     size_t *counts) HVD_MUST_CHECK;
 
 /* hvd_test - does not wait for the call. (In a static program it tells the
  * driver of the first failure, which may take 2 s.) If the request is complete,

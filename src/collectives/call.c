@@ -159,6 +159,11 @@ void call_describe_signature(const struct signature *s, char *text)
                  s->postscale);
     memcpy(more + strlen(more), way, strlen(way) + 1);
     describe(&head, "", more, text);
+    if (s->match.text[0] != '\0') {
+        size_t n = strlen(text);
+
+        snprintf(text + n, CALL_TEXT_MAX - n, " of \"%s\"", s->match.text);
+    }
 }
 
 /* --- checks --- */
@@ -205,6 +210,9 @@ static hvd_status_t check_names(const struct collective_args *args, int size)
     if (hvd_dtype_size(args->dtype) == 0)
         return error_set(HVD_ERR_INVALID, "%s: unknown dtype %d", kind->name,
                          (int)args->dtype);
+    if (kind->reduces && (int)args->dtype >= DTYPE_END)
+        return error_set(HVD_ERR_INVALID, "%s: %s is moved, but not combined",
+                         kind->name, dtype_name(args->dtype));
     if (kind->reduces && args->op == HVD_ADASUM)
         return check_adasum(args);
     if (kind->reduces && (unsigned)args->op >= OP_COUNT)

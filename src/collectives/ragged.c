@@ -38,6 +38,8 @@ void ragged_prepare(struct hvd_request *r)
     int size = r->comm->config.size;
 
     r->ragged.on = r->args.place != NULL;
+    r->ragged.result = NULL;
+    r->ragged.result_p = NULL;
     if (!r->ragged.on)
         return;
     r->ragged.size = size;
@@ -86,6 +88,15 @@ bool ragged_is_placing(void)
     return placing;
 }
 
+static void *take_memory(size_t count, size_t elem_nbytes)
+{
+    size_t nbytes;
+
+    return __builtin_mul_overflow(count, elem_nbytes, &nbytes)
+               ? NULL
+               : hvd_alloc(nbytes);
+}
+
 static void *ask_for_place(const struct hvd_request *r, const size_t *counts)
 {
     void *place;
@@ -108,7 +119,11 @@ static hvd_status_t find_place(struct hvd_request *r)
         if (__builtin_add_overflow(total, counts[i], &total))
             return error_set(HVD_ERR_INVALID, "%s: counts overflow", kind);
     }
-    r->args.recvbuf = ask_for_place(r, counts);
+    if (r->args.place != ragged_own_place)
+        r->args.recvbuf = ask_for_place(r, counts);
+    else if (total > 0)
+        r->args.recvbuf = r->ragged.result = take_memory(total,
+                                                         r->call.elem_nbytes);
     if (r->args.recvbuf != NULL || total == 0)
         return HVD_OK;
     return error_set(HVD_ERR_NOMEM, "%s: no place for %zu elements", kind,
@@ -124,6 +139,29 @@ hvd_status_t ragged_end(struct comm *comm, struct hvd_request *r)
     /* the others have begun: this rank cannot go back */
     (void)comm_fail(comm, status, "%s", error_text());
     return comm_end(comm);
+}
+
+void *ragged_own_place(const size_t *counts, int size, void *arg)
+{
+    return NULL;
+}
+
+void ragged_hand_over(struct hvd_request *r)
+{
+    struct ragged *g = &r->ragged;
+
+    if (g->result_p == NULL)
+        return;
+    *g->result_p = g->result;
+    if (g->counts_p != NULL)
+        memcpy(g->counts_p, g->counts, (size_t)g->size * sizeof(*g->counts));
+    g->result = NULL;
+}
+
+void ragged_drop(struct hvd_request *r)
+{
+    hvd_free(r->ragged.result);
+    r->ragged.result = NULL;
 }
 
 /* --- alone --- */

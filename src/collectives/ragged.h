@@ -28,6 +28,10 @@ struct ragged {
     int size; /* of its comm, which may end before a world of one's runs */
     size_t *counts; /* [size]: what each rank sends to this one */
     size_t own;     /* elements that this rank has, of an allgatherv */
+    void *result;   /* of ragged_own_place: from hvd_alloc(); NULL: none yet */
+    /* where hvd_wait_result() wants them: */
+    void **result_p;
+    size_t *counts_p; /* [size]; NULL: not wanted */
 };
 
 /* Ahead of all else. HVD_OK: it is none, or can be one; HVD_ERR_INVALID,
@@ -51,6 +55,13 @@ hvd_status_t ragged_end(struct comm *comm,
  * has posted it or waits for it: it is done when this has returned. Nothing, if
  * it was, or is no such call. */
 void ragged_run_alone(struct hvd_request *request);
+
+/* Stands for memory of the library's as args.place, and is never called. */
+void *ragged_own_place(const size_t *counts, int size, void *arg);
+/* It is done and was successful: the caller of hvd_wait_result() gets it. */
+void ragged_hand_over(struct hvd_request *request);
+/* Free a result that nobody has taken. */
+void ragged_drop(struct hvd_request *request);
 
 /* Is this thread asking the program for a place just now? It holds locks, and
  * the others wait for it: it may call nothing that waits. */

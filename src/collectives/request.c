@@ -74,6 +74,7 @@ void request_destroy(struct hvd_request *request)
     request->device.result = NULL;
     on_device_drop_staging(&request->device);
     compression_drop(&request->compression);
+    ragged_drop(request);
     move(request, REQUEST_KEPT);
     pthread_mutex_lock(&kept.lock);
     request->next = kept.first[request->use];
@@ -251,6 +252,8 @@ hvd_status_t request_create(struct comm *comm,
     keep_name(request->label, args->label ? args->label : args->name);
     request->args.name = request->name;
     request->args.label = request->label;
+    request->match = signature_match_of(args->match);
+    request->args.match = NULL;
     request->posted_ns = timeline_call_clock();
     request->part_i = 0;
     request->begun_ns = 0;
@@ -285,6 +288,8 @@ hvd_status_t request_result(struct hvd_request *request)
         status = on_device_follow(request);
     else
         error_set(status, "%s", request->text);
+    if (status == HVD_OK)
+        ragged_hand_over(request);
     request_destroy(request);
     return status;
 }
@@ -408,6 +413,7 @@ struct signature request_signature(const struct hvd_request *r)
                                       : r->args.prescale,
         .postscale = r->compression.on ? r->compression.postscale
                                        : r->args.postscale,
+        .match = r->match,
     };
 }
 

@@ -73,6 +73,7 @@ struct hvd_request {
     uint64_t waits_us;           /* since when it waits for them */
     int *last_p;                 /* of a join: who was last; NULL: it is none */
     struct by_name *unwaited_in; /* until it is waited for; by_name.c's lock */
+    struct signature_match match;
     struct name_id id; /* of a call by name, and the next of its bucket */
     struct hvd_request *chain;
 

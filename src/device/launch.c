@@ -23,10 +23,19 @@ static const struct {
     ncclDataType_t type;
     size_t nbytes;
 } types[] = {
-    [HVD_INT8] = {ncclInt8, 1},       [HVD_UINT8] = {ncclUint8, 1},
-    [HVD_INT32] = {ncclInt32, 4},     [HVD_INT64] = {ncclInt64, 8},
-    [HVD_FLOAT16] = {ncclFloat16, 2}, [HVD_BFLOAT16] = {ncclBfloat16, 2},
-    [HVD_FLOAT32] = {ncclFloat32, 4}, [HVD_FLOAT64] = {ncclFloat64, 8},
+    [HVD_INT8] = {ncclInt8, 1},
+    [HVD_UINT8] = {ncclUint8, 1},
+    [HVD_INT32] = {ncclInt32, 4},
+    [HVD_INT64] = {ncclInt64, 8},
+    [HVD_FLOAT16] = {ncclFloat16, 2},
+    [HVD_BFLOAT16] = {ncclBfloat16, 2},
+    [HVD_FLOAT32] = {ncclFloat32, 4},
+    [HVD_FLOAT64] = {ncclFloat64, 8},
+    /* moved only: any type of that size */
+    [HVD_INT16] = {ncclFloat16, 2},
+    [HVD_UINT16] = {ncclFloat16, 2},
+    [HVD_UINT32] = {ncclUint32, 4},
+    [HVD_BOOL] = {ncclUint8, 1},
 };
 
 static const ncclRedOp_t ops[] = {

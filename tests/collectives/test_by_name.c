@@ -386,7 +386,10 @@ START_TEST(ranks_that_differ_all_learn_of_it_and_go_on)
         {sum_args(NULL, NULL, 2),
          "rank 1 calls broadcast (float32, root 1, 2)"},
         {sum_args(NULL, NULL, 2), "allreduce (float32, sum, 2, scaled by 0.5"},
-        {sum_args(NULL, NULL, 2), "rank 1 calls allgather (float32, 2)"}};
+        {sum_args(NULL, NULL, 2), "rank 1 calls allgather (float32, 2)"},
+        {sum_args(NULL, NULL, 2),
+         "rank 0 calls allreduce (float32, sum, 2), rank 1 calls allreduce "
+         "(float32, sum, 2) of \"shape [1, 2]\""}};
     struct group g;
 
     all[1].args.op = HVD_MAX;
@@ -395,8 +398,41 @@ START_TEST(ranks_that_differ_all_learn_of_it_and_go_on)
     all[3].args.root = 1;
     scale_args(&all[4].args, 0.5, 0);
     all[5].args.kind = COLLECTIVE_ALLGATHER;
+    all[6].args.match = "shape [1, 2]";
     group_init(&g, 3);
     group_run(&g, differ, &all[_i]);
+    group_fini(&g);
+}
+END_TEST
+
+/* They differ behind what is quoted. */
+static bool match_texts(struct group *g, int rank, void *arg)
+{
+    char text[] = "a text of more than the thirty-nine bytes that are quoted 0";
+    const char *quoted = "(float32, sum, 1) of \"a text of more than the "
+                         "thirty-nine byt\"";
+    float x = 1;
+    struct collective_args args = sum_args(&x, &x, 1);
+    struct hvd_request *request;
+
+    args.name = "x";
+    args.match = text;
+    for (int differ = 1; differ >= 0; differ--) {
+        text[sizeof(text) - 2] = (char)('0' + differ * rank);
+        EXPECT(by_name_post(g->comms[rank], &args, NULL, &request) == HVD_OK);
+        EXPECT(request_wait(request) == (differ ? HVD_ERR_MISMATCH : HVD_OK));
+        EXPECT_SAY(!differ || text_has(quoted), "rank %d", rank);
+    }
+    EXPECT(x == 2);
+    return true;
+}
+
+START_TEST(texts_that_must_match_are_compared_whole)
+{
+    struct group g;
+
+    group_init(&g, 2);
+    group_run(&g, match_texts, NULL);
     group_fini(&g);
 }
 END_TEST
@@ -583,7 +619,8 @@ int main(void)
     tcase_add_test(tc, all_kinds_have_names);
     tcase_add_test(tc, a_group_is_one_name);
     tcase_add_test(tc, bad_calls_are_refused_at_once);
-    tcase_add_loop_test(tc, ranks_that_differ_all_learn_of_it_and_go_on, 0, 6);
+    tcase_add_loop_test(tc, ranks_that_differ_all_learn_of_it_and_go_on, 0, 7);
+    tcase_add_test(tc, texts_that_must_match_are_compared_whole);
     tcase_add_test(tc, counts_of_each_rank_are_compared);
     tcase_add_test(tc, counts_of_an_alltoallv_that_differ_end_the_generation);
     tcase_add_test(tc, threads_of_a_world_of_one_keep_apart);

@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "collectives/call.h"
+#include "collectives/reduce/dtype.h"
 #include "support.h"
 
 static const struct blocks {
@@ -144,6 +145,28 @@ START_TEST(buffers_overlap_in_place_or_not_at_all)
 }
 END_TEST
 
+START_TEST(dtypes_that_are_moved_are_not_combined)
+{
+    static const enum collective_kind reduces[] = {COLLECTIVE_ALLREDUCE,
+                                                   COLLECTIVE_REDUCE_SCATTER};
+    char send[16], recv[16];
+    struct collective_args args = {
+        .sendbuf = send, .recvbuf = recv, .count = 1};
+    struct call call;
+
+    for (int dtype = DTYPE_END; dtype < DTYPE_ALL_END; dtype++) {
+        args.dtype = (hvd_dtype_t)dtype;
+        args.kind = COLLECTIVE_ALLTOALL;
+        ck_assert_int_eq(call_check(&args, 0, 2, &call), HVD_OK);
+        for (size_t i = 0; i < ARRAY_SIZE(reduces); i++) {
+            args.kind = reduces[i];
+            ck_assert_int_eq(call_check(&args, 0, 2, &call), HVD_ERR_INVALID);
+            ck_assert(strstr(error_text(), dtype_name((unsigned)dtype)));
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("call");
@@ -151,6 +174,7 @@ int main(void)
 
     tcase_add_loop_test(tc, blocks_of_a_result_stand_apart, 0,
                         (int)ARRAY_SIZE(blocks));
+    tcase_add_test(tc, dtypes_that_are_moved_are_not_combined);
     tcase_add_test(tc, own_counts_of_an_alltoallv_differ_invalid);
     tcase_add_test(tc, own_count_of_an_allgatherv_differs_invalid);
     tcase_add_loop_test(tc, buffers_overlap_in_place_or_not_at_all, 0,

@@ -26,6 +26,7 @@ static float element(int call, int from, int to, size_t i)
 struct ragged_call {
     int number, rank, size;
     bool all; /* to all, each its own; else the same to all */
+    bool own; /* no place: the library has one, on some ranks */
     float *send, *recv;
     size_t sendcounts[SIZES_MAX], sdispls[SIZES_MAX];
     size_t counts[SIZES_MAX]; /* as place was told */
@@ -42,8 +43,11 @@ static void prepare(struct ragged_call *c, int number, int rank, int size)
 {
     size_t n = 0;
 
-    *c = (struct ragged_call){
-        .number = number, .rank = rank, .size = size, .all = number % 2 == 1};
+    *c = (struct ragged_call){.number = number,
+                              .rank = rank,
+                              .size = size,
+                              .all = number % 2 == 1,
+                              .own = (number / 2 + rank) % 3 == 0};
     c->send = calloc((size_t)size * COUNT_MAX, sizeof(float));
     for (int to = 0; to < (c->all ? size : 1); to++) {
         c->sdispls[to] = n;
@@ -69,15 +73,15 @@ static void *make_place(const size_t *counts, int size, void *arg)
 
 static struct collective_args args_of(struct ragged_call *c)
 {
-    return (struct collective_args){.kind = c->all ? COLLECTIVE_ALLTOALLV
-                                                   : COLLECTIVE_ALLGATHERV,
-                                    .sendbuf = c->send,
-                                    .count = c->sendcounts[0],
-                                    .sendcounts = c->sendcounts,
-                                    .sdispls = c->sdispls,
-                                    .dtype = HVD_FLOAT32,
-                                    .place = make_place,
-                                    .place_arg = c};
+    return (struct collective_args){
+        .kind = c->all ? COLLECTIVE_ALLTOALLV : COLLECTIVE_ALLGATHERV,
+        .sendbuf = c->send,
+        .count = c->sendcounts[0],
+        .sendcounts = c->sendcounts,
+        .sdispls = c->sdispls,
+        .dtype = HVD_FLOAT32,
+        .place = c->own ? ragged_own_place : make_place,
+        .place_arg = c};
 }
 
 static bool post(struct comm *comm, struct ragged_call *c, bool by_name)
@@ -96,11 +100,18 @@ static bool post(struct comm *comm, struct ragged_call *c, bool by_name)
 static bool finish(struct ragged_call *c)
 {
     int rank = c->rank;
+    void *result = NULL;
     size_t at = 0;
 
+    if (c->own) {
+        c->request->ragged.result_p = &result;
+        c->request->ragged.counts_p = c->counts;
+    }
     EXPECT_SAY(request_wait(c->request) == HVD_OK, "call %d: %s", c->number,
                error_text());
-    EXPECT(c->n_places == 1);
+    EXPECT(c->n_places == (c->own ? 0 : 1));
+    if (c->own)
+        c->recv = result;
     for (int from = 0; from < c->size; from++) {
         int to = dest_of(c, c->rank);
 
@@ -109,7 +120,7 @@ static bool finish(struct ragged_call *c)
             EXPECT(c->recv[at++] == element(c->number, from, to, i));
     }
     free(c->send);
-    free(c->recv);
+    c->own ? hvd_free(c->recv) : free(c->recv);
     return true;
 }
 

@@ -13,7 +13,7 @@ AGENT_HELLO, OUTPUT, HELLO = 1, 7, 32  # enum message_type
 AGENT_WELCOME, AGENT_SHUTDOWN, WELCOME, SHUTDOWN = 16, 19, 48, 54
 
 # how a worker greets another: magic and version of net/handshake.c
-DATA_HELLO = b"HVDC\x06"
+DATA_HELLO = b"HVDC\x07"
 
 
 def pack(value):

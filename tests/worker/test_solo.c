@@ -307,9 +307,6 @@ START_TEST(place_functions_call_nothing_that_waits)
     ck_assert_int_eq(
         hvd_allreduce_with(x, y, 4, HVD_FLOAT32, HVD_SUM, NULL, &p.other),
         HVD_OK);
-    ck_assert_int_eq(
-        hvd_allgatherv_place(x, 4, HVD_FLOAT32, NULL, &p, NULL, &request),
-        HVD_ERR_INVALID);
     ck_assert_int_eq(hvd_allgatherv_place(x, 4, HVD_FLOAT32, call_while_placing,
                                           &p, NULL, &request),
                      HVD_OK);
@@ -396,6 +393,7 @@ static const struct {
     {as_sum, {.INIT, .memory = (hvd_memory_t)3}, "options.memory: "},
     {as_sum, {.INIT, .memory = (hvd_memory_t)-1}, "options.memory: "},
     {as_sum, {.INIT, .key = ""}, "options.key: it is empty"},
+    {as_sum, {.INIT, .match = "x"}, "options.match: only a call by name"},
     {as_sum, {.INIT, .wire_dtype = HVD_FLOAT32}, "options.wire_dtype: "},
     {as_sum, {.INIT, .residual = rest}, "options.residual: only with a wire"},
     {as_sum_of_integers, {.INIT, .wire_dtype = HVD_FLOAT16}, "only float32"},

@@ -29,7 +29,11 @@ START_TEST(dtypes_have_sizes)
     ck_assert_uint_eq(hvd_dtype_size(HVD_FLOAT32), 4);
     ck_assert_uint_eq(hvd_dtype_size(HVD_FLOAT64), 8);
     ck_assert_uint_eq(hvd_dtype_size(HVD_DTYPE_SAME), 0);
-    ck_assert_uint_eq(hvd_dtype_size((hvd_dtype_t)9), 0);
+    ck_assert_uint_eq(hvd_dtype_size(HVD_INT16), 2);
+    ck_assert_uint_eq(hvd_dtype_size(HVD_UINT16), 2);
+    ck_assert_uint_eq(hvd_dtype_size(HVD_UINT32), 4);
+    ck_assert_uint_eq(hvd_dtype_size(HVD_BOOL), 1);
+    ck_assert_uint_eq(hvd_dtype_size((hvd_dtype_t)13), 0);
     ck_assert_uint_eq(hvd_dtype_size((hvd_dtype_t)-1), 0);
     ck_assert_uint_eq(hvd_dtype_size(HVD_DTYPE_FORCE_INT), 0);
 }

@@ -25,6 +25,15 @@ enum {
     SIGNATURE_RAGGED = 8
 };
 
+/* A text that the program says must be equal: the digest is compared, and as
+ * much of the text as fits, ended by a 0, is for people. */
+enum { SIGNATURE_MATCH_NBYTES = 40 };
+
+struct signature_match {
+    uint64_t digest; /* 0: none */
+    char text[SIGNATURE_MATCH_NBYTES];
+};
+
 struct signature {
     uint8_t kind; /* enum collective_kind */
     uint8_t dtype, op;
@@ -34,6 +43,7 @@ struct signature {
                         an allgatherv; else 0 */
     uint64_t count;  /* as in the header of its frames */
     double prescale, postscale; /* 1: none */
+    struct signature_match match;
 };
 
 struct negotiate_record {
@@ -41,9 +51,12 @@ struct negotiate_record {
     struct signature signature;
 };
 
-enum { NEGOTIATE_RECORD_NBYTES = 56 };
+enum { NEGOTIATE_RECORD_NBYTES = 104 };
 
 bool name_id_equal(const struct name_id *a, const struct name_id *b);
+/* text NULL: none. */
+struct signature_match signature_match_of(const char *text);
+
 bool signature_equal(const struct signature *a, const struct signature *b);
 bool signature_scales_equal(const struct signature *a,
                             const struct signature *b);

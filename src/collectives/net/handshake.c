@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/mac.h"
 
-enum { MAGIC = 0x43445648, VERSION = 6, MEMBER_OFFSET = 76, MAC_OFFSET = 96 };
+enum { MAGIC = 0x43445648, VERSION = 7, MEMBER_OFFSET = 76, MAC_OFFSET = 96 };
 
 enum {
     MEMBER_NBYTES = MAC_OFFSET - MEMBER_OFFSET,

@@ -6,12 +6,14 @@
 static const struct {
     size_t nbytes;
     const char *name;
-} dtypes[DTYPE_END] = {
+} dtypes[DTYPE_ALL_END] = {
     [HVD_DTYPE_SAME] = {0, "?"},      [HVD_INT8] = {1, "int8"},
     [HVD_UINT8] = {1, "uint8"},       [HVD_INT32] = {4, "int32"},
     [HVD_INT64] = {8, "int64"},       [HVD_FLOAT16] = {2, "float16"},
     [HVD_BFLOAT16] = {2, "bfloat16"}, [HVD_FLOAT32] = {4, "float32"},
-    [HVD_FLOAT64] = {8, "float64"},
+    [HVD_FLOAT64] = {8, "float64"},   [HVD_INT16] = {2, "int16"},
+    [HVD_UINT16] = {2, "uint16"},     [HVD_UINT32] = {4, "uint32"},
+    [HVD_BOOL] = {1, "bool"},
 };
 
 static const char *const ops[] = {

@@ -8,12 +8,15 @@
 
 #include <hvd/collectives.h>
 
-/* Dtypes begin at 1. Ops of two elements; HVD_ADASUM is one of vectors
+/* Dtypes begin at 1. Those before DTYPE_END are combined, those from there on
+ * are moved only. Ops of two elements; HVD_ADASUM is one of vectors
  * (adasum.h), and HVD_AVERAGE_OF_ALL is an HVD_AVERAGE. */
 enum {
     DTYPE_FIRST = HVD_INT8,
     DTYPE_COUNT = 8,
     DTYPE_END = DTYPE_FIRST + DTYPE_COUNT,
+    DTYPE_ALL_COUNT = 12,
+    DTYPE_ALL_END = DTYPE_FIRST + DTYPE_ALL_COUNT,
     OP_COUNT = 5
 };
 

@@ -37,7 +37,8 @@ struct collective_args {
     hvd_dtype_t wire_dtype; /* HVD_DTYPE_SAME: no other */
     bool scaled;            /* the factors count; else they are 1 */
     double prescale, postscale;
-    void *residual; /* [count], of wire_dtype; NULL: none */
+    void *residual;    /* [count], of wire_dtype; NULL: none */
+    const char *match; /* of a call by name; NULL: none */
     /* allgatherv, alltoallv without recvbuf, recvcounts and rdispls */
     hvd_place_fn place;
     void *place_arg;

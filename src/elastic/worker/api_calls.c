@@ -271,11 +271,13 @@ static hvd_status_t issue_placed(const char *call, struct collective_args *args,
                                  const hvd_options_t *options,
                                  hvd_request_t **request_p)
 {
-    if (!args->place) {
-        if (request_p)
-            *request_p = NULL;
-        return error_set(HVD_ERR_INVALID, "%s: place is NULL", call);
-    }
+    if (!args->place && !request_p)
+        return error_set(HVD_ERR_INVALID,
+                         "%s: place is NULL, and there is no request to take "
+                         "the result from",
+                         call);
+    if (!args->place)
+        args->place = ragged_own_place;
     return issue(call, args, NULL, options, request_p);
 }
 

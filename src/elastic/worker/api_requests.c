@@ -96,16 +96,45 @@ static bool await(hvd_request_t *request, uint64_t until_us)
     return done;
 }
 
-hvd_status_t hvd_wait_for(hvd_request_t **request_p, unsigned timeout_ms)
+/* HVD_OK: it is complete, or there is none. */
+static hvd_status_t await_for(const char *call, hvd_request_t *request,
+                              unsigned timeout_ms)
 {
     uint64_t until_us = clock_now_us() + (uint64_t)timeout_ms * 1000;
 
+    if (request == NULL || request_test(request) || await(request, until_us))
+        return HVD_OK;
+    return error_set(HVD_ERR_TIMEOUT,
+                     "%s: the call is not complete after %u ms", call,
+                     timeout_ms);
+}
+
+hvd_status_t hvd_wait_for(hvd_request_t **request_p, unsigned timeout_ms)
+{
     HVD_TRY(may_take("hvd_wait_for", request_p));
-    if (*request_p != NULL && !request_test(*request_p) &&
-        !await(*request_p, until_us))
-        return error_set(HVD_ERR_TIMEOUT,
-                         "hvd_wait_for: the call is not complete after %u ms",
-                         timeout_ms);
+    HVD_TRY(await_for("hvd_wait_for", *request_p, timeout_ms));
+    return take(request_p);
+}
+
+hvd_status_t hvd_wait_result(hvd_request_t **request_p, unsigned timeout_ms,
+                             void **result_p, size_t *counts)
+{
+    const char *call = "hvd_wait_result";
+    hvd_request_t *request;
+
+    if (result_p == NULL)
+        return error_set(HVD_ERR_INVALID, "%s: result_p is NULL", call);
+    *result_p = NULL;
+    HVD_TRY(may_take(call, request_p));
+    request = *request_p;
+    if (request == NULL || request->args.place != ragged_own_place)
+        return error_set(HVD_ERR_INVALID,
+                         "%s: the call has a place of its own, or there is "
+                         "none",
+                         call);
+    HVD_TRY(await_for(call, request, timeout_ms));
+    request->ragged.result_p = result_p;
+    request->ragged.counts_p = counts;
     return take(request_p);
 }
 

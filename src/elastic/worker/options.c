@@ -71,6 +71,8 @@ static hvd_status_t check(const hvd_options_t *o,
     HVD_TRY(check_values(o));
     if (o->key != NULL && o->key[0] == '\0')
         return refuse("key", "it is empty");
+    if (o->match != NULL && o->key == NULL)
+        return refuse("match", "only a call by name takes it");
     if (args->place != NULL && o->memory == HVD_MEMORY_DEVICE)
         return refuse("memory", "a call with a place function takes host "
                                 "buffers only");
@@ -108,5 +110,6 @@ hvd_status_t options_adopt(const hvd_options_t *options, bool grouped,
     args->prescale = own.prescale;
     args->postscale = own.postscale;
     args->residual = own.residual;
+    args->match = own.match;
     return HVD_OK;
 }
