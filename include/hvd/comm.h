@@ -48,6 +48,24 @@ typedef bool (*hvd_member_fn)(int rank, int size, void *arg);
 HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
                                      hvd_comm_t **comm_p) HVD_MUST_CHECK;
 
+/* hvd_comm_create_group - hvd_comm_create() by the members alone. It is no
+ * collective, and waits for nobody: the first call in the communicator does.
+ *
+ * ranks      in ascending order, the same on all members
+ * name       1 byte or more, the same on all members. Name and ranks are used
+ *            once in a generation. Copied.
+ * Members that differ in name or ranks are in different communicators: their
+ * calls wait for each other.
+ * Returns    HVD_OK
+ *            HVD_ERR_INVALID  a rank does not exist, ranks are not in this
+ *                             order, or this rank is not among them; there is
+ *                             no name, or this was used before; comm_p is NULL
+ *            HVD_ERR_NOMEM, HVD_ERR_STATE, and what hvd_world_start() returns
+ * Source     MPI_Comm_create_group (MPI 3.1, 6.4.2). */
+HVD_API hvd_status_t hvd_comm_create_group(const int *ranks, int n,
+                                           const char *name,
+                                           hvd_comm_t **comm_p) HVD_MUST_CHECK;
+
 /* hvd_comm_create_by_rule - a communicator that the library makes anew in each
  * generation, of those ranks for which member(rank, size, arg) is true: ranks
  * change when workers come and go.

@@ -123,6 +123,15 @@ hvd_status_t process_set_agree(struct comm *world, const char *what,
     return status;
 }
 
+uint32_t process_set_number(const char *name, const int *ranks, int n)
+{
+    XXH64_hash_t seed = XXH3_64bits(name, strlen(name));
+    XXH64_hash_t digest = XXH3_64bits_withSeed(
+        ranks, (size_t)n * sizeof(*ranks), seed);
+
+    return UINT32_C(1) << 30 | (uint32_t)(digest >> 34);
+}
+
 /* --- life --- */
 
 /* By number, so that ranks leave them in one order, whenever each was made. */

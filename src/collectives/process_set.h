@@ -28,6 +28,10 @@
 hvd_status_t process_set_agree(struct comm *world, const char *what,
                                const int *numbers, size_t n) HVD_MUST_CHECK;
 
+/* Of a set that its members make without a word to each other: a digest, above
+ * all numbers that are counted. */
+uint32_t process_set_number(const char *name, const int *ranks, int n);
+
 /* ranks [n], the world's, each once, the own one among them: the rank in the
  * set is the place in this list. number: 1 and up, of the sets that this world
  * has had, equal on all its members. Any thread, while the world is there.

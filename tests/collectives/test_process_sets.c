@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "collectives/process_set.h"
 #include "named.h"
@@ -513,6 +514,24 @@ START_TEST(sets_come_and_go)
 }
 END_TEST
 
+/* Name and ranks count. Counted numbers are below. */
+START_TEST(numbers_of_groups_differ)
+{
+    static const int ranks[] = {0, 1, 2}, others[] = {0, 1, 3};
+    uint32_t all[] = {
+        process_set_number("a", ranks, 3), process_set_number("b", ranks, 3),
+        process_set_number("a", ranks, 2), process_set_number("a", others, 3)};
+
+    ck_assert_uint_eq(process_set_number("a", ranks, 3), all[0]);
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        ck_assert_uint_ge(all[i], UINT32_C(1) << 30);
+        ck_assert_uint_lt(all[i], UINT32_C(1) << 31);
+        for (size_t k = 0; k < i; k++)
+            ck_assert_uint_ne(all[i], all[k]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("process_sets");
@@ -525,6 +544,7 @@ int main(void)
     tcase_add_test(tc, names_are_those_of_the_set);
     tcase_add_test(tc, what_waits_is_told);
     tcase_add_test(tc, set_of_one);
+    tcase_add_test(tc, numbers_of_groups_differ);
     tcase_add_test(tc, other_ranks_are_named);
     tcase_add_test(tc, lost_in_a_set_is_lost_in_the_world);
     tcase_add_test(tc, mismatch_in_a_set_is_one_of_the_world);

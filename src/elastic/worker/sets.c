@@ -3,9 +3,11 @@
  *   by list   hvd_comm_create: agreed upon at once, valid in its generation
  *   by rule   hvd_comm_create_by_rule: asked, and agreed upon, when a
  *             generation is entered
+ *   by name   hvd_comm_create_group: each member makes it for itself
  *
  * Numbers are given from 1 on in each generation, first to those by rule, then
- * in the order in which ranks agree.
+ * in the order in which ranks agree. Those of groups are digests, and far
+ * above.
  *
  * Threads: app; a handle's comm and what leads to it are written under
  * control's lock, for calls by name come from any; and what hvd_comm_rank() and
@@ -20,6 +22,7 @@
 
 #include <hvd/world.h>
 
+#include "base/array.h"
 #include "base/error.h"
 #include "base/world.h"
 #include "collectives/process_set.h"
@@ -43,6 +46,8 @@ static struct {
     struct hvd_comm *first;
     uint32_t n_made;     /* numbers given in this generation */
     uint64_t generation; /* whose communicators there are; 0: none yet */
+    uint32_t *groups;    /* [n_groups] numbers of this generation's */
+    size_t n_groups, groups_max;
 } sets;
 
 /* The innermost: nothing is called while it is held. */
@@ -157,6 +162,7 @@ static hvd_status_t renew(struct hvd_comm *set, uint32_t number)
 void sets_begin(void)
 {
     sets.n_made = 0;
+    sets.n_groups = 0;
     for (const struct hvd_comm *set = sets.first; set; set = set->next)
         sets.n_made += set->member != NULL;
 }
@@ -184,6 +190,8 @@ void sets_release(void)
 {
     while (sets.first)
         drop(sets.first);
+    array_free(&sets.groups, &sets.groups_max);
+    sets.n_groups = 0;
 }
 
 /* ---- the comm ------------------------------------------------------------ */
@@ -240,43 +248,42 @@ hvd_status_t sets_find(hvd_comm_t *set, struct comm **comm_p)
 static hvd_status_t check_rank(int rank, int size, bool *seen)
 {
     if (rank < 0 || rank >= size)
-        return error_set(HVD_ERR_INVALID,
-                         "hvd_comm_create: rank %d in a world of %d", rank,
+        return error_set(HVD_ERR_INVALID, "rank %d in a world of %d", rank,
                          size);
     if (seen[rank])
-        return error_set(HVD_ERR_INVALID,
-                         "hvd_comm_create: rank %d is there twice", rank);
+        return error_set(HVD_ERR_INVALID, "rank %d is there twice", rank);
     seen[rank] = true;
     return HVD_OK;
 }
 
 static hvd_status_t check_ranks(const int *ranks, int n, int size)
 {
-    bool *seen = calloc((size_t)size, sizeof(*seen));
+    bool *seen;
     hvd_status_t status = HVD_OK;
 
+    if (!ranks || n < 1)
+        return error_set(HVD_ERR_INVALID, "%d ranks at %p", n,
+                         (const void *)ranks);
+    seen = calloc((size_t)size, sizeof(*seen));
     if (!seen)
-        return error_set(HVD_ERR_NOMEM, "hvd_comm_create: %d ranks", size);
+        return error_set(HVD_ERR_NOMEM, "%d ranks", size);
     for (int i = 0; i < n && status == HVD_OK; i++)
         status = check_rank(ranks[i], size, seen);
     free(seen);
     return status;
 }
 
-static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
+/* Of these ranks in the current generation. */
+static hvd_status_t install_list(uint32_t number, const int *ranks, int n,
+                                 hvd_comm_t **comm_p)
 {
+    struct hvd_comm set = {.generation = comm_generation(process_self.comm),
+                           .number = number,
+                           .n = n};
     struct world world;
-    struct hvd_comm set = {.n = n};
     hvd_status_t status;
 
-    if (!ranks || n < 1)
-        return error_set(HVD_ERR_INVALID, "hvd_comm_create: %d ranks at %p", n,
-                         (const void *)ranks);
     world_get(&world);
-    HVD_TRY(check_ranks(ranks, n, world.size));
-    HVD_TRY(agree("hvd_comm_create", ranks, n));
-    set.generation = comm_generation(process_self.comm);
-    set.number = ++sets.n_made; /* on all ranks alike, whatever comes now */
     set.rank = process_set_place(world.rank, ranks, n);
     set.ranks = malloc((size_t)n * sizeof(*ranks));
     if (!set.ranks)
@@ -291,13 +298,71 @@ static hvd_status_t create_by_list(const int *ranks, int n, hvd_comm_t **comm_p)
     return status;
 }
 
-hvd_status_t hvd_comm_create(const int *ranks, int n, hvd_comm_t **comm_p)
+/* The world is there; ranks are checked in it. */
+static hvd_status_t prepare(const char *call, const int *ranks, int n,
+                            hvd_comm_t **comm_p, struct world *world_p)
 {
     if (!comm_p)
-        return error_set(HVD_ERR_INVALID, "hvd_comm_create: comm_p is NULL");
+        return error_set(HVD_ERR_INVALID, "%s: comm_p is NULL", call);
     *comm_p = NULL;
-    HVD_TRY(static_world("hvd_comm_create"));
-    return create_by_list(ranks, n, comm_p);
+    HVD_TRY(static_world(call));
+    world_get(world_p);
+    return error_prefix(check_ranks(ranks, n, world_p->size), "%s", call);
+}
+
+hvd_status_t hvd_comm_create(const int *ranks, int n, hvd_comm_t **comm_p)
+{
+    struct world world;
+
+    HVD_TRY(prepare("hvd_comm_create", ranks, n, comm_p, &world));
+    HVD_TRY(agree("hvd_comm_create", ranks, n));
+    /* on all ranks alike, whatever comes now */
+    return install_list(++sets.n_made, ranks, n, comm_p);
+}
+
+/* ---- of its members alone ------------------------------------------------ */
+
+/* A number is used once in a generation, as connections are. */
+static hvd_status_t take_number(uint32_t number)
+{
+    for (size_t i = 0; i < sets.n_groups; i++)
+        if (sets.groups[i] == number)
+            return error_set(HVD_ERR_INVALID,
+                             "the name was used for these ranks before");
+    if (!array_reserve(&sets.groups, &sets.groups_max, sets.n_groups + 1))
+        return error_set(HVD_ERR_NOMEM, "a communicator");
+    sets.groups[sets.n_groups++] = number;
+    return HVD_OK;
+}
+
+static hvd_status_t create_group(const int *ranks, int n, const char *name,
+                                 int rank, hvd_comm_t **comm_p)
+{
+    uint32_t number;
+
+    if (!name || name[0] == '\0')
+        return error_set(HVD_ERR_INVALID, "there is no name");
+    for (int i = 1; i < n; i++)
+        if (ranks[i] < ranks[i - 1])
+            return error_set(HVD_ERR_INVALID,
+                             "rank %d behind rank %d, which is greater",
+                             ranks[i], ranks[i - 1]);
+    if (process_set_place(rank, ranks, n) < 0)
+        return error_set(HVD_ERR_INVALID, "this rank, %d, is not in it", rank);
+    number = process_set_number(name, ranks, n);
+    HVD_TRY(take_number(number));
+    return install_list(number, ranks, n, comm_p);
+}
+
+hvd_status_t hvd_comm_create_group(const int *ranks, int n, const char *name,
+                                   hvd_comm_t **comm_p)
+{
+    const char *call = "hvd_comm_create_group";
+    struct world world;
+
+    HVD_TRY(prepare(call, ranks, n, comm_p, &world));
+    return error_prefix(create_group(ranks, n, name, world.rank, comm_p), "%s",
+                        call);
 }
 
 hvd_status_t hvd_comm_create_by_rule(hvd_member_fn member, void *arg,
