@@ -46,11 +46,11 @@
  *                                  nothing was sent, and the call may be
  *                                  repeated. Or this is a forked child
  *              HVD_ERR_STATE       there is no world: hvd_init() was not
- *                                  called, or the call is outside of the
- *                                  training function of hvd_elastic_run()
- *                                  (one before that makes the program a static
- *                                  one); or it comes from a callback that not
- *                                  all ranks run (hvd/state.h)
+ *                                  called, or hvd_elastic_run() has returned
+ *                                  another status than HVD_OK. (A call before
+ *                                  it makes the program a static one.) Or the
+ *                                  call comes from a callback that not all
+ *                                  ranks run (hvd/state.h)
  *              HVD_ERR_NOMEM, HVD_ERR_SYSTEM
  *                                  this rank lacks memory, descriptors or
  *                                  threads; the other ranks get HVD_PEER_LOST

@@ -29,7 +29,9 @@ typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
  * state      its entries are registered; borrowed until return; one per run.
  * Blocks     until the job is finished, or too few workers have been there for
  *            --elastic-timeout.
- * Returns    HVD_OK               every member has finished
+ * Returns    HVD_OK               every member has finished. They stay a world
+ *                                 until hvd_shutdown(), so that they can
+ *                                 average their metrics: see below
  *            HVD_REMOVED          this worker was drained. It is no success: do
  *                                 not write the final model
  *            HVD_ERR_MISMATCH, HVD_ERR_LAYOUT   ranks differ;
@@ -40,6 +42,12 @@ typedef hvd_status_t (*hvd_train_fn)(hvd_state_t *state, void *arg);
  *                                 hvd_init(), a static program, or a second run
  *            in a job HVD_ERR_UNSUPPORTED  the driver is of another release
  *            HVD_ERR_NOMEM, HVD_ERR_SYSTEM
+ * Afterwards the members of the last generation may call collectives. The
+ * driver does not watch these calls: a rank that never comes is waited for
+ * until it ends. A call with a rank that has gone is HVD_PEER_LOST or
+ * HVD_ERR_MISMATCH, and final. hvd_comm_create() works; communicators by rule
+ * are not there. If there is no memory for this world, the log says so, and
+ * calls return HVD_ERR_STATE.
  * Source     docs/protocol.md; Horovod's run_fn: a reset in the same process, a
  *            restore after a loss, no restore after a change of hosts. */
 HVD_API hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train,
@@ -50,6 +58,22 @@ HVD_API hvd_status_t hvd_elastic_run(hvd_state_t *state, hvd_train_fn train,
  * async-signal-safe, so that a program can call it in its own SIGTERM handler.
  * Any thread. */
 HVD_API void hvd_drain(void);
+
+/* hvd_abandon - this process gives up, and is about to end: tell the driver and
+ * the other ranks at once, with a sentence that the driver's log then has as
+ * the cause. In a job of hvd_elastic_run() it is a death: the others train on,
+ * and the worker's slot has failed once. In a static program it ends the job.
+ * Afterwards calls that need the job fail: end the process, with a status that
+ * is not 0. The driver ends it after 5 s. The call waits up to 2 s for the
+ * driver's answer.
+ *
+ * sentence   why, such as "RuntimeError: no more data"; NULL: no reason given.
+ *            Copied, the first 399 bytes. Nothing happens in a world of one, in
+ *            a forked child, in a place function, before hvd_init(), and when
+ *            hvd_elastic_run() has returned.
+ * Threads    the thread that called hvd_init() or hvd_elastic_run(), also
+ *            inside the training function. */
+HVD_API void hvd_abandon(const char *sentence);
 
 /* hvd_busy_begin - tell the driver that this worker will reach no boundary for
  * up to timeout_ms milliseconds: an evaluation, a checkpoint. Until then, or

@@ -8,6 +8,7 @@
 #ifndef HVD_WORLD_H
 #define HVD_WORLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,18 +33,30 @@ typedef enum hvd_log_level {
  * takes no lock that a thread holds while it calls the library. */
 typedef void (*hvd_log_fn)(hvd_log_level_t level, const char *line, void *arg);
 
-/* Fields are only ever appended; the default of each is zero. log_arg is
+/* Called about ten times a second by a thread of the program that waits for the
+ * driver: in hvd_init(), hvd_world_start() and hvd_shutdown(), in
+ * hvd_elastic_run() between two generations and when training is finished, and
+ * at a boundary that is due. A language runtime runs the handlers of its
+ * signals there. (For waits for peers there is hvd_wait_for().) A status below
+ * 0 ends the wait: the call returns it, and hvd_elastic_run() does as if the
+ * training function had returned it. The function calls nothing of the library
+ * but hvd_drain(). */
+typedef hvd_status_t (*hvd_poll_fn)(void *arg);
+
+/* Fields are only ever appended; the default of each is zero. Both args are
  * borrowed until hvd_shutdown(), or until hvd_init() has failed. */
 typedef struct hvd_config {
     size_t struct_size; /* sizeof(hvd_config_t) */
     hvd_log_fn log_fn;  /* NULL: lines go to stderr. HVD_LOG_LEVEL says which
                            lines there are */
     void *log_arg;
+    hvd_poll_fn poll_fn; /* NULL: none */
+    void *poll_arg;
 } hvd_config_t;
 
-#define HVD_CONFIG_INIT                  \
-    {                                    \
-        sizeof(hvd_config_t), NULL, NULL \
+#define HVD_CONFIG_INIT                              \
+    {                                                \
+        sizeof(hvd_config_t), NULL, NULL, NULL, NULL \
     }
 
 /* hvd_init - make contact with the driver. Afterwards hvd_slot() is valid,
@@ -99,6 +112,26 @@ HVD_API int hvd_local_size(void);
 HVD_API int hvd_cross_rank(void);
 HVD_API int hvd_cross_size(void);
 
+typedef struct hvd_plan {
+    size_t struct_size; /* sizeof(hvd_plan_t) */
+    bool elastic;       /* discovery may list other hosts, or the job goes on
+                           with fewer workers than -np, or with more */
+    int rank, size, local_rank, local_size;
+} hvd_plan_t;
+
+/* hvd_plan - the place that this worker will probably have, before the world is
+ * joined: for a program that chooses a learning rate by the size, or which rank
+ * prints. The driver has said it in hvd_init(), by the hosts and workers that
+ * it knew; hvd_rank() and hvd_size() have the actual values. For a worker that
+ * comes later, sizes are those with it, and its ranks the last of them. Any
+ * thread.
+ *
+ * plan       struct_size is set; the rest is written.
+ * Returns    HVD_OK; HVD_ERR_INVALID: plan is NULL, its struct_size is not set,
+ *            or this is a forked child; HVD_ERR_STATE: before hvd_init()
+ * Source     Horovod's programs ask for rank and size after hvd.init(). */
+HVD_API hvd_status_t hvd_plan(hvd_plan_t *plan) HVD_MUST_CHECK;
+
 /* hvd_slot - index of this worker's slot on its host, constant for the process.
  * Choose devices, cores and ports by it: the local rank changes with the
  * generation. */
@@ -106,6 +139,34 @@ HVD_API int hvd_slot(void);
 
 /* hvd_generation - number of the current rendezvous; 0 before the first. */
 HVD_API uint64_t hvd_generation(void);
+
+/* hvd_generation_status - has the current generation ended, and why? It is no
+ * boundary and waits for nothing: a program asks it where an error has come to
+ * it through the code of others. Any thread, while the training function runs.
+ *
+ * Returns    HVD_OK               it lives
+ *            HVD_PEER_LOST, HVD_ERR_MISMATCH   it has ended by a loss, or as
+ *                                 ranks differ
+ *            HVD_HOSTS_UPDATED    the ranks have left it at a boundary
+ *            HVD_REMOVED, HVD_ERR_DRIVER_LOST, HVD_ERR_JOB_FAILED   the driver
+ *                                 has said so
+ *            HVD_ERR_STATE        there is no generation, or no hvd_init()
+ *            HVD_ERR_INVALID      in a forked child
+ *            any other            this rank's own failure, which ended it */
+HVD_API hvd_status_t hvd_generation_status(void) HVD_MUST_CHECK;
+
+typedef enum hvd_hosts_change {
+    HVD_HOSTS_UNCHANGED = 0,
+    HVD_HOSTS_EXPECTED = 1, /* workers are being started, or are to leave */
+    HVD_HOSTS_DUE = 2,      /* the next boundaries agree on when */
+    HVD_HOSTS_FORCE_INT = 0x7fffffff
+} hvd_hosts_change_t;
+
+/* hvd_hosts_pending - is a change of hosts on its way? A long evaluation can
+ * end early by it. The driver tells the members of HVD_HOSTS_EXPECTED with a
+ * heartbeat. Any thread, while the training function runs; HVD_HOSTS_UNCHANGED
+ * elsewhere, and in a world of one unless hvd_drain() was called. */
+HVD_API hvd_hosts_change_t hvd_hosts_pending(void);
 
 #ifdef __cplusplus
 }

@@ -317,6 +317,7 @@ static void complete(struct fixture *f, uint64_t id, bool raw_fence,
     } else if (m->type == MSG_PING) {
         m->u.ping.generation = d->generation;
         m->u.ping.id = f->workers[id].id;
+        m->u.ping.expects = f->workers[id].expects;
     }
 }
 

@@ -57,7 +57,9 @@ struct fixture_options {
 
 struct fixture_worker {
     struct state_id id; /* of its newest snapshot */
-    bool silent;        /* no heartbeats in pass() */
+    bool expects;       /* as PONG and ASSIGN have said */
+    struct msg_plan plan;
+    bool silent; /* no heartbeats in pass() */
 };
 
 struct fixture {
@@ -166,6 +168,7 @@ struct happening says_goodbye(const char *workers);
 struct happening done(const char *workers);
 struct happening leaving(const char *workers, const char *text);
 struct happening leaving_lacks(const char *workers, const char *text);
+struct happening leaving_alone(const char *workers, const char *text);
 struct happening leaving_lost(const char *workers, const char *text);
 struct happening drain_me(const char *workers);
 

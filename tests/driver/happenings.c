@@ -335,6 +335,16 @@ struct happening leaving_lacks(const char *workers, const char *text)
     return h;
 }
 
+/* ... hvd_abandon() */
+struct happening leaving_alone(const char *workers, const char *text)
+{
+    struct happening h = leaving(workers, text);
+
+    h.message.u.leaving.status = HVD_ERR_JOB_FAILED;
+    h.message.u.leaving.alone = true;
+    return h;
+}
+
 struct happening leaving_lost(const char *workers, const char *text)
 {
     struct happening h = leaving(workers, text);

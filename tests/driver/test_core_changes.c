@@ -595,6 +595,29 @@ START_TEST(m10_busy_before_its_training_is_waited_for)
 }
 END_TEST
 
+/* A loop may ask whether it should end early, long before a boundary is due. */
+START_TEST(members_hear_that_a_change_is_expected)
+{
+    struct fixture *f = fixture_create(.np = 2);
+
+    run(f, "a:2");
+    at(f, 5, commits("w1 w2"));
+    ck_assert(!f->workers[1].expects && !f->workers[2].expects);
+    at(f, 10, hosts("a:2 b:1"));
+    at(f, 20, commits("w1 w2"));
+    ck_assert(f->workers[1].expects && f->workers[2].expects);
+    at(f, 30, ready("w3"));
+    leave_at(f, 40, "w1 w2", 2);
+    at(f, 50, commits("w1 w2 w3"));
+    for (int id = 1; id <= 3; id++)
+        ck_assert(!f->workers[id].expects);
+    at(f, 60, hosts("a:2"));
+    at(f, 70, commits("w1"));
+    ck_assert(f->workers[1].expects);
+    fixture_free(f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("core_changes");
@@ -636,6 +659,7 @@ int main(void)
     tcase_add_test(
         tcase, m10_hung_before_its_training_is_replaced_after_start_timeout);
     tcase_add_test(tcase, m10_busy_before_its_training_is_waited_for);
+    tcase_add_test(tcase, members_hear_that_a_change_is_expected);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

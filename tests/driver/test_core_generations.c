@@ -188,6 +188,42 @@ START_TEST(m2_spawn_is_repeated_until_it_is_answered)
 }
 END_TEST
 
+/* Told before anybody is READY, it is how ranks are given then. */
+START_TEST(welcome_tells_the_place_in_the_first_generation)
+{
+    struct fixture *f = fixture_create(.np = 5, .min_np = 2);
+
+    run(f, "a:2 b:1 c:2");
+    for (uint64_t id = 1; id <= 5; id++) {
+        const struct driver_worker *w = driver_worker(&f->driver, id);
+        const struct msg_plan *plan = &f->workers[id].plan;
+
+        ck_assert_uint_eq(plan->size, 5);
+        ck_assert_uint_eq(plan->rank, w->rank);
+        ck_assert_uint_eq(plan->local_rank, w->local_rank);
+        ck_assert_uint_eq(plan->local_size, w->local_size);
+        ck_assert(plan->elastic);
+    }
+    fixture_free(f);
+}
+END_TEST
+
+START_TEST(welcome_tells_a_newcomer_that_it_is_the_last)
+{
+    struct fixture *f = fixture_create(.np = 2);
+    const struct msg_plan *plan = &f->workers[3].plan;
+
+    run(f, "a:1 b:1");
+    ck_assert(!f->workers[1].plan.elastic);
+    at(f, 10, hosts("a:2 b:1"));
+    ck_assert_uint_eq(plan->size, 3);
+    ck_assert_uint_eq(plan->rank, 2);
+    ck_assert_uint_eq(plan->local_rank, 1);
+    ck_assert_uint_eq(plan->local_size, 2);
+    fixture_free(f);
+}
+END_TEST
+
 START_TEST(m2_welcome_is_repeated_and_ghosts_are_not_heard)
 {
     struct fixture *f = fixture_create(.np = 2);
@@ -523,6 +559,8 @@ int main(void)
     tcase_add_test(tcase, m2_hold_and_cut_are_repeated_to_who_lacks_them);
     tcase_add_test(tcase, m2_farewells_are_repeated);
     tcase_add_test(tcase, m2_spawn_is_repeated_until_it_is_answered);
+    tcase_add_test(tcase, welcome_tells_the_place_in_the_first_generation);
+    tcase_add_test(tcase, welcome_tells_a_newcomer_that_it_is_the_last);
     tcase_add_test(tcase, m2_welcome_is_repeated_and_ghosts_are_not_heard);
     tcase_add_test(tcase, m3_stale_ready_of_live_generation_gets_assign_again);
     tcase_add_test(tcase, m3_stale_ready_after_abort_gets_that_abort);

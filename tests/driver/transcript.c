@@ -75,6 +75,10 @@ static void say_send(struct fixture *f, uint64_t id, const struct message *m)
     ck_assert_uint_eq(m->job, FIXTURE_JOB);
     ck_assert_uint_eq(m->term, f->driver.config.term);
     snprintf(who, sizeof(who), "w%" PRIu64, id);
+    if (m->type == MSG_WELCOME)
+        f->workers[id].plan = m->u.welcome.plan;
+    if (m->type == MSG_PONG || m->type == MSG_ASSIGN)
+        f->workers[id].expects = m->type == MSG_PONG && m->u.pong.expects;
     if (m->type == MSG_ASSIGN)
         snprintf(head, sizeof(head), "assign %" PRIu64, m->generation);
     else if (m->type == MSG_HOLD)

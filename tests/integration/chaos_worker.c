@@ -43,11 +43,12 @@ enum {
 static struct options {
     long steps, more_steps, step_us, state_bytes, commit_every;
     long start_sleep_ms, finish_sleep_ms;
-    long fail_at, mismatch_at, diverge_at, exit_at, exit_code, drain_at;
+    long fail_at, mismatch_at, diverge_at, exit_at, exit_code, drain_at,
+        abandon_at;
     bool broadcast_only, local_between, no_collective;
     bool is_static, drain_on_term, layout_by_slot, verbose;
     bool count_fds, no_shutdown, posted, by_turns, beside, heedless, quits,
-        device, large, commit_posts, syncs, no_start, odd_object;
+        device, large, commit_posts, syncs, no_start, odd_object, pending, plan;
 } options = {.steps = 100,
              .more_steps = NEVER,
              .step_us = 1000,
@@ -57,7 +58,8 @@ static struct options {
              .mismatch_at = NEVER,
              .diverge_at = NEVER,
              .exit_at = NEVER,
-             .drain_at = NEVER};
+             .drain_at = NEVER,
+             .abandon_at = NEVER};
 
 static struct {
     uint64_t step;
@@ -94,6 +96,9 @@ static const char usage[] =
     "  [--fail-at N] [--mismatch-at N]   rank 0 fails, rank 0 differs\n"
     "  [--diverge-at N]       rank 1 alone changes its state\n"
     "  [--exit-at N] [--exit-code C]     rank 0 exits without a word\n"
+    "  [--abandon-at N]       rank 0 of the first generation gives up\n"
+    "  [--say-pending]        says which change of hosts it hears of\n"
+    "  [--say-plan]           says its plan, and what has become of it\n"
     "  [--layout-by-slot]     slots differ in their layout\n"
     "  [--odd-object]         an object that differs between the ranks\n"
     "  [--heedless]           goes on for a while where it should return\n"
@@ -246,6 +251,16 @@ static hvd_status_t ask_to_leave(void)
     return HVD_OK;
 }
 
+static void give_up(void)
+{
+    hvd_abandon("no more data");
+    if (hvd_generation_status() == HVD_OK)
+        wrong("hvd_generation_status", HVD_OK, HVD_ERR_JOB_FAILED);
+    if (hvd_barrier() == HVD_OK)
+        wrong("hvd_barrier after hvd_abandon", HVD_OK, HVD_ERR_STATE);
+    exit((int)options.exit_code);
+}
+
 static hvd_status_t misbehave(void)
 {
     HVD_TRY(ask_to_leave());
@@ -255,6 +270,8 @@ static hvd_status_t misbehave(void)
         return HVD_OK;
     if ((long)model.step == options.exit_at)
         exit((int)options.exit_code);
+    if ((long)model.step == options.abandon_at && hvd_generation() == 1)
+        give_up();
     if ((long)model.step == options.fail_at)
         return (hvd_status_t)USER_FAILURE;
     return HVD_OK;
@@ -344,6 +361,8 @@ static void begin(void)
     check_posted_entry();
     set_last_step();
     readers_begin();
+    if (options.plan)
+        readers_say_plan();
     if (options.verbose)
         fprintf(stderr,
                 "gen %" PRIu64 " rank %d of %d local rank %d slot %d at step "
@@ -357,6 +376,8 @@ static hvd_status_t take_steps(hvd_state_t *state)
     hvd_status_t status = HVD_OK;
 
     while ((long)model.step < options.steps && !quits(status)) {
+        if (options.pending)
+            readers_say_pending();
         HVD_TRY(misbehave());
         HVD_TRY(heed(exchange()));
         if (options.step_us > 0)
@@ -380,6 +401,9 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
     begin();
     status = take_steps(state);
     readers_check();
+    if (!options.posted && !options.beside && !options.device &&
+        !options.heedless)
+        readers_check_end(status);
     return status;
 }
 
@@ -411,6 +435,7 @@ static const struct word words[] = {
     {"exit-at", .number = &options.exit_at},
     {"exit-code", .number = &options.exit_code},
     {"drain-at", .number = &options.drain_at},
+    {"abandon-at", .number = &options.abandon_at},
     {"broadcast-only", .flag = &options.broadcast_only},
     {"local-between", .flag = &options.local_between},
     {"posted", .flag = &options.posted},
@@ -426,6 +451,8 @@ static const struct word words[] = {
     {"drain-on-term", .flag = &options.drain_on_term},
     {"layout-by-slot", .flag = &options.layout_by_slot},
     {"odd-object", .flag = &options.odd_object},
+    {"say-pending", .flag = &options.pending},
+    {"say-plan", .flag = &options.plan},
     {"heedless", .flag = &options.heedless},
     {"quits", .flag = &options.quits},
     {"count-fds", .flag = &options.count_fds},

@@ -69,3 +69,38 @@ void readers_check(void)
     expect("hvd_generation", (int64_t)hvd_generation(),
            (int64_t)begun.generation);
 }
+
+/* The driver's last word may have come by now, whatever has ended train. */
+void readers_check_end(hvd_status_t status)
+{
+    hvd_status_t why = hvd_generation_status();
+
+    if ((status == HVD_HOSTS_UPDATED || status == HVD_PEER_LOST) &&
+        why != HVD_ERR_JOB_FAILED && why != HVD_ERR_DRIVER_LOST &&
+        why != HVD_REMOVED)
+        expect("hvd_generation_status", why, status);
+}
+
+void readers_say_pending(void)
+{
+    static const char *const words[] = {"unchanged", "expected", "due"};
+    static uint64_t said[3];
+    hvd_hosts_change_t pending = hvd_hosts_pending();
+
+    if (pending == HVD_HOSTS_UNCHANGED || said[pending] == hvd_generation())
+        return;
+    said[pending] = hvd_generation();
+    printf("gen %" PRIu64 ": hosts %s\n", hvd_generation(), words[pending]);
+    fflush(stdout);
+}
+
+void readers_say_plan(void)
+{
+    hvd_plan_t p = {.struct_size = sizeof(p)};
+
+    expect("hvd_plan", hvd_plan(&p), HVD_OK);
+    printf("plan %d/%d %d/%d is %d/%d %d/%d\n", p.rank, p.size, p.local_rank,
+           p.local_size, hvd_rank(), hvd_size(), hvd_local_rank(),
+           hvd_local_size());
+    fflush(stdout);
+}

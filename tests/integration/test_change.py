@@ -78,6 +78,24 @@ def led(stage, *options):
 
 
 @scenario
+def a_change_is_expected_before_it_is_due(stage):
+    """The newcomers take their time, and the members hear of them before."""
+    run = stage.start(NP, [stage.chaos, "--say-pending", "--steps", "1000000",
+                           "--start-sleep-ms", "1500"], hosts=["localhost:2"])
+    run.event("generation_formed")
+    run.set_hosts(*BOTH)
+    run.until("4 members", lambda: [
+        e for e in run.seen("generation_formed") if e["size"] == 4], PATIENCE_S)
+    for worker in (1, 2):
+        said = [line for line in run.lines if "gen 1: hosts" in line and
+                line.startswith("[%d]" % (worker - 1))]
+        equal([line.split()[-1] for line in said][:1], ["expected"],
+              "the first change that worker %d heard of" % worker)
+    run.interrupt()
+    run.ends(130)
+
+
+@scenario
 def same_boundary_with_allreduce(stage):
     led(stage)
 

@@ -122,6 +122,19 @@ def entry_added_in_train_keeps_newcomers_out(stage):
     goes_on_without(run)
 
 
+@scenario
+def the_plan_comes_true(stage):
+    """Nothing happens between hvd_init() and the first generation."""
+    run = stage.start(["-np", "3", "-H", "localhost:2,127.0.0.2:1"],
+                      [stage.chaos, "--say-plan", "--steps", "20"])
+    run.ends(0)
+    said = [line.partition(":")[2] for line in run.lines if ":plan " in line]
+    equal(len(said), 3, "workers that said their plan")
+    for line in said:
+        planned, _, became = line.removeprefix("plan ").partition(" is ")
+        equal(planned, became, "the plan")
+
+
 # ---- users' errors and exits ------------------------------------------------
 
 @scenario
@@ -158,6 +171,27 @@ def many_deaths_without_progress(stage):
                        "localhost:1,127.0.0.2:1", "--slot-restarts", "2"],
                       [stage.chaos, "--exit-at", "0", "--exit-code", "5"])
     check("exited with status 5" in run.ends(1), run.verdict())
+
+
+@scenario
+def worker_that_gives_up_is_a_death(stage):
+    """The others train on, and the log has the sentence."""
+    run = stage.start(["-np", "2", "--min-np", "1"],
+                      [stage.chaos, "--abandon-at", "20", "--exit-code", "5",
+                       "--steps", "300"])
+    run.ends(0)
+    why = "worker 1 (localhost:0) gave up: no more data"
+    check(run.seen("generation_started", reason=why),
+          "the generation has another reason")
+    equal([e["how"] for e in run.seen("worker_lost") if e["worker"] == 1],
+          ["gave up: no more data"], "how worker 1 was lost")
+
+
+@scenario
+def worker_of_a_static_job_that_gives_up_ends_it(stage):
+    run = stage.start(["-np", "2"], [stage.chaos, "--static", "--abandon-at",
+                                     "20", "--exit-code", "5"])
+    check("gave up: no more data" in run.ends(1), run.verdict())
 
 
 # ---- static programs and no driver ------------------------------------------

@@ -56,6 +56,7 @@ enum { SIM_IN_LARGE = 1, SIM_IN_EXHAUSTIVE = 2 };
     X(told_twice, 0)                                        \
     X(computed_long, 0)                                     \
     X(user_failed, 0)                                       \
+    X(gave_up, 0)                                           \
     X(cut_never, SIM_IN_EXHAUSTIVE)                         \
     X(spare, 0)                                             \
     X(joined_later, SIM_IN_LARGE | SIM_IN_EXHAUSTIVE)       \
@@ -173,6 +174,7 @@ enum sim_mishap {
     MISHAP_UNHELD,   /* ... and nothing tells of its death before */
     MISHAP_DEAF,     /* SIGTERM does not end a process */
     MISHAP_MOVED,    /* a worker or an agent talks by another connection */
+    MISHAP_GIVES_UP, /* a program dies of itself, and says so */
     N_MISHAPS
 };
 

@@ -151,6 +151,26 @@ static hvd_status_t go_on(struct sim *s, struct sim_worker *w,
     return random_below(&r, 2) ? again : status;
 }
 
+/* Does it die of itself now, and say so? Not drawn from the world's numbers. */
+static bool gives_up(struct sim *s, const struct sim_worker *w)
+{
+    struct random_state r = {s->options.seed * 4001 + w->id * 17 +
+                             w->live.steps};
+
+    if (s->options.base || s->options.large ||
+        s->now_us >= s->plan.horizon_us || random_below(&r, 600) > 0)
+        return false;
+    return sim_befalls(s, MISHAP_GIVES_UP);
+}
+
+static hvd_status_t give_up(struct sim *s, const struct sim_worker *w)
+{
+    sim_cover(s, COVER_gave_up);
+    TRACE(s, "w%llu gives up", ULL(w->id));
+    membership_fail(HVD_ERR_JOB_FAILED, "it gives up", true);
+    return error_set((hvd_status_t)-1235, "it has given up");
+}
+
 static hvd_status_t train(hvd_state_t *state, void *arg)
 {
     struct sim *s = sim_current;
@@ -162,6 +182,8 @@ static hvd_status_t train(hvd_state_t *state, void *arg)
         compute(s, w);
         if (w->fails)
             return error_set((hvd_status_t)-1234, "the user's own error");
+        if (gives_up(s, w))
+            return give_up(s, w);
         if (w->live.steps >= last)
             return HVD_OK;
         status = one_step(s, w, state);

@@ -52,9 +52,58 @@ static void before_run(void)
     say("run", run(meet_once, NULL));
 }
 
+/* Metrics are averaged, in the world and in a communicator. */
 static void behind_run(void)
 {
+    hvd_options_t options = HVD_OPTIONS_INIT;
+    hvd_state_t *state;
+    const int both[] = {0, 1};
+    float x = 1;
+
     say("run", run(meet_once, NULL));
+    say("sum", hvd_allreduce(&x, &x, 1, HVD_FLOAT32, HVD_SUM));
+    say("create", hvd_comm_create(both, 2, &options.comm));
+    options.key = "metrics";
+    say("sum by name",
+        hvd_allreduce_with(&x, &x, 1, HVD_FLOAT32, HVD_SUM, &options, NULL));
+    say("state", hvd_state_create(&state));
+    say("commit", hvd_state_commit(state));
+    hvd_state_destroy(state);
+    say("status", hvd_generation_status());
+    printf("size %d, sum %g\n", hvd_size(), (double)x);
+    say("run again", run(meet_once, NULL));
+}
+
+/* The first to be done does not wait for the others. */
+static void last_words(void)
+{
+    hvd_options_t options = HVD_OPTIONS_INIT;
+    float x = 1, y = 1;
+
+    say("run", run(meet_once, NULL));
+    options.key = "metrics";
+    say("sum by name",
+        hvd_allreduce_with(&y, &y, 1, HVD_FLOAT32, HVD_SUM, &options, NULL));
+    say("sum", hvd_allreduce(&x, &x, 1, HVD_FLOAT32, HVD_SUM));
+}
+
+/* Rank 1 has nothing to say any more. */
+static void alone_behind_run(void)
+{
+    say("run", run(meet_once, NULL));
+    if (hvd_rank() == 0)
+        say("barrier", hvd_barrier());
+}
+
+static hvd_status_t fail(hvd_state_t *state, void *arg)
+{
+    HVD_TRY(hvd_barrier());
+    return HVD_USER_STATUS_MAX;
+}
+
+static void behind_failure(void)
+{
+    say("run", run(fail, NULL));
     say("barrier", hvd_barrier());
 }
 
@@ -161,14 +210,99 @@ static void wait_elsewhere(void)
     say("run", run(wait_for_rank_1, &elsewhere));
 }
 
+/* ---- communicators of their members alone -------------------------------- */
+
+static hvd_status_t sum_in(hvd_comm_t *comm, float *x)
+{
+    hvd_options_t options = HVD_OPTIONS_INIT;
+
+    options.comm = comm;
+    return hvd_allreduce_with(x, x, 1, HVD_FLOAT32, HVD_SUM, &options, NULL);
+}
+
+/* Rank 1 is alone in one before it comes to that of both. */
+static hvd_status_t meet_in_groups(hvd_state_t *state, void *arg)
+{
+    const int self[] = {hvd_rank()}, other[] = {1 - hvd_rank()};
+    const int both[] = {0, 1}, other_order[] = {1, 0};
+    hvd_comm_t *comm;
+    float x = 1;
+
+    if (hvd_rank() == 1) {
+        say("order", hvd_comm_create_group(other_order, 2, "both", &comm));
+        say("alone", hvd_comm_create_group(self, 1, "alone", &comm));
+        say("alone again", hvd_comm_create_group(self, 1, "alone", &comm));
+        say("not in it", hvd_comm_create_group(other, 1, "other", &comm));
+        say("no name", hvd_comm_create_group(self, 1, "", &comm));
+    }
+    say("both", hvd_comm_create_group(both, 2, "both", &comm));
+    say("sum", sum_in(comm, &x));
+    printf("rank %d of %d, sum %g\n", hvd_comm_rank(comm), hvd_comm_size(comm),
+           (double)x);
+    say("destroy", hvd_comm_destroy(comm));
+    return HVD_OK;
+}
+
+static void groups(void)
+{
+    say("run", run(meet_in_groups, NULL));
+}
+
+/* ---- the poll function --------------------------------------------------- */
+
+static int n_polls;
+
+/* The driver has told it to start; the world never comes. */
+static hvd_status_t poll_thrice(void *arg)
+{
+    int *n = arg;
+
+    return ++*n < 3 ? HVD_OK : HVD_USER_STATUS_MAX;
+}
+
+/* The others may leave at the boundary where this rank has stopped to wait. */
+static hvd_status_t commit_on(hvd_state_t *state, void *arg)
+{
+    hvd_status_t status = HVD_OK;
+
+    while (status == HVD_OK)
+        status = hvd_state_commit(state);
+    say("stopped", status);
+    status = hvd_state_commit(state);
+    say("again", status);
+    return status;
+}
+
+static void polled_at_boundary(void)
+{
+    say("run", run(commit_on, NULL));
+}
+
+static void polled(void)
+{
+    n_polls = 0;
+    say("run", run(meet_once, NULL));
+    printf("polls %d\n", n_polls);
+}
+
 static const struct {
     const char *name;
     void (*play)(void);
 } scenes[] = {
-    {"before_run", before_run},   {"behind_run", behind_run},
-    {"first_call", first_call},   {"first_queued", first_queued},
-    {"world_start", world_start}, {"elsewhere_first", elsewhere_first},
-    {"wait_here", wait_here},     {"wait_elsewhere", wait_elsewhere},
+    {"before_run", before_run},
+    {"behind_run", behind_run},
+    {"alone_behind_run", alone_behind_run},
+    {"behind_failure", behind_failure},
+    {"last_words", last_words},
+    {"first_call", first_call},
+    {"first_queued", first_queued},
+    {"world_start", world_start},
+    {"elsewhere_first", elsewhere_first},
+    {"polled", polled},
+    {"polled_at_boundary", polled_at_boundary},
+    {"groups", groups},
+    {"wait_here", wait_here},
+    {"wait_elsewhere", wait_elsewhere},
 };
 
 /* Before the library's threads are there, which inherit it. */
@@ -183,8 +317,13 @@ static void block_signal(void)
 
 int main(int argc, char **argv)
 {
+    hvd_config_t config = HVD_CONFIG_INIT;
+
     block_signal();
-    if (argc != 2 || hvd_init(NULL) != HVD_OK)
+    config.poll_arg = &n_polls;
+    if (argc == 2 && strncmp(argv[1], "polled", 6) == 0)
+        config.poll_fn = poll_thrice;
+    if (argc != 2 || hvd_init(&config) != HVD_OK)
         return 2;
     for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
         if (strcmp(argv[1], scenes[i].name) == 0)

@@ -47,6 +47,7 @@ struct job *job_create(void)
                                         &job->router),
                      HVD_OK);
     job->heartbeat_ms = 1000;
+    job->connect_timeout_ms = 10000;
     for (int i = 0; i < JOB_WORKERS; i++)
         job->workers[i] = (struct job_worker){
             .id = (uint64_t)i + 1, .out = -1, .lifeline = -1};
@@ -167,7 +168,8 @@ static void answer_ping(struct job *job, int index, const struct message *m)
     struct message pong = {.type = MSG_PONG};
 
     pong.u.pong.stamp_us = m->u.ping.stamp_us;
-    if (!job->silent)
+    /* several of a worker that has died may be left */
+    if (!job->silent && worker_at(job, index)->heard)
         job_send(job, index, &pong);
 }
 
@@ -300,7 +302,7 @@ void job_welcome(struct job *job, int index)
     job_expect(job, index, MSG_HELLO);
     welcome.u.welcome.heartbeat_ms = job->heartbeat_ms;
     welcome.u.welcome.driver_timeout_ms = job->driver_timeout_ms;
-    welcome.u.welcome.connect_timeout_ms = 10000;
+    welcome.u.welcome.connect_timeout_ms = job->connect_timeout_ms;
     job_send(job, index, &welcome);
 }
 

@@ -47,6 +47,7 @@ struct job {
     char endpoint[64];
     struct wire_secrets secrets;              /* of every worker */
     uint64_t heartbeat_ms, driver_timeout_ms; /* of WELCOME */
+    uint64_t connect_timeout_ms;              /* ... */
     bool silent;                              /* PINGs get no answer */
     bool changes;               /* ASSIGN has what changes `before` */
     struct assign_table before; /* of the last ASSIGN */

@@ -3,10 +3,12 @@
  * static program, and on another thread. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <hvd/status.h>
 
+#include "base/array.h"
 #include "job.h"
 #include "support.h"
 
@@ -69,12 +71,66 @@ START_TEST(collective_before_a_run_makes_a_static_program)
 }
 END_TEST
 
-START_TEST(collective_behind_a_run_is_refused)
+START_TEST(collectives_behind_a_run_have_its_last_world)
 {
+    static const char *const calls[] = {"run",         "sum",     "create",
+                                        "sum by name", "state",   "commit",
+                                        "status",      "shutdown"};
+
     start("behind_run");
     finish();
     for (int i = 0; i < 2; i++) {
-        assert_said(i, "run", HVD_OK, "");
+        for (size_t k = 0; k < ARRAY_SIZE(calls); k++)
+            assert_said(i, calls[k], HVD_OK, "");
+        ck_assert_ptr_nonnull(strstr(job->workers[i].text, "size 2, sum 4\n"));
+        assert_said(i, "run again", HVD_ERR_STATE,
+                    "hvd_elastic_run: the job's one run is over");
+    }
+}
+END_TEST
+
+START_TEST(collective_behind_a_run_that_others_have_left_is_lost)
+{
+    job->connect_timeout_ms = 300; /* what rank 1 does not take any more */
+    start("alone_behind_run");
+    finish();
+    assert_said(0, "barrier", HVD_PEER_LOST, "");
+    for (int i = 0; i < 2; i++)
+        assert_said(i, "shutdown", HVD_OK, "");
+}
+END_TEST
+
+/* With and without shared memory. A rank that is done goes at once, while the
+ * others may still hear from one another. */
+START_TEST(last_calls_of_all_ranks_are_completed)
+{
+    enum { N = 4 };
+    const int all[] = {0, 1, 2, 3};
+
+    setenv("HVD_TRANSPORT", _i == 0 ? "tcp" : "auto", 1);
+    job_start(job, N, "last_words");
+    job_assign(job, 1, all, N, none, 1, READY_START);
+    for (int i = 0; i < N; i++)
+        job_expect(job, i, MSG_DONE);
+    for (int i = 0; i < N; i++)
+        job_release(job, i, 1);
+    for (int i = 0; i < N; i++) {
+        ck_assert_int_eq(job_wait(job, i), 0);
+        assert_said(i, "sum by name", HVD_OK, "");
+        assert_said(i, "sum", HVD_OK, "");
+        assert_said(i, "shutdown", HVD_OK, "");
+    }
+}
+END_TEST
+
+START_TEST(collective_behind_a_run_that_failed_is_refused)
+{
+    start("behind_failure");
+    job_expect(job, 0, MSG_LEAVING);
+    for (int i = 0; i < 2; i++)
+        job_shutdown(job, i, SHUTDOWN_FAILED, HVD_ERR_JOB_FAILED, "so be it");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(job_wait(job, i), 0);
         assert_said(i, "barrier", HVD_ERR_STATE,
                     "hvd_barrier: there is no world outside of the training "
                     "function");
@@ -167,6 +223,67 @@ START_TEST(wait_by_name_of_another_thread_is_not_told)
 }
 END_TEST
 
+/* ---- communicators of their members alone -------------------------------- */
+
+START_TEST(group_is_made_by_its_members_alone)
+{
+    static const char *const calls[] = {"both", "sum", "destroy", "run"};
+    static const char *const refused[] = {"order", "alone again", "not in it",
+                                          "no name"};
+    char line[64];
+
+    start("groups");
+    finish();
+    for (int i = 0; i < 2; i++) {
+        for (size_t k = 0; k < ARRAY_SIZE(calls); k++)
+            assert_said(i, calls[k], HVD_OK, "");
+        snprintf(line, sizeof(line), "rank %d of 2, sum 2\n", i);
+        ck_assert_ptr_nonnull(strstr(job->workers[i].text, line));
+    }
+    assert_said(1, "alone", HVD_OK, "");
+    for (size_t k = 0; k < ARRAY_SIZE(refused); k++)
+        assert_said(1, refused[k], HVD_ERR_INVALID, "hvd_comm_create_group: ");
+}
+END_TEST
+
+/* ---- waits for the driver ------------------------------------------------ */
+
+START_TEST(poll_function_ends_a_wait_for_the_driver)
+{
+    struct message m;
+
+    job_start(job, 2, "polled");
+    for (int i = 0; i < 2; i++) {
+        m = job_expect(job, i, MSG_LEAVING);
+        ck_assert_int_eq(m.u.leaving.status, HVD_USER_STATUS_MAX);
+        job_shutdown(job, i, SHUTDOWN_FAILED, HVD_ERR_JOB_FAILED, "so be it");
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(job_wait(job, i), 0);
+        assert_said(i, "run", HVD_USER_STATUS_MAX,
+                    "the program's poll function returned -1000");
+        ck_assert_ptr_nonnull(strstr(job->workers[i].text, "polls "));
+    }
+}
+END_TEST
+
+START_TEST(poll_function_ends_a_wait_at_a_boundary)
+{
+    start("polled_at_boundary");
+    for (int i = 0; i < 2; i++)
+        job_hold(job, i, 1, 1);
+    for (int i = 0; i < 2; i++) {
+        job_expect(job, i, MSG_LOST);
+        job_shutdown(job, i, SHUTDOWN_FAILED, HVD_ERR_JOB_FAILED, "so be it");
+    }
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(job_wait(job, i), 0);
+        assert_said(i, "stopped", HVD_USER_STATUS_MAX, "");
+        assert_said(i, "again", HVD_PEER_LOST, "");
+    }
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *suite = suite_create("worker calls");
@@ -180,7 +297,11 @@ int main(int argc, char **argv)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, collective_before_a_run_makes_a_static_program);
-    tcase_add_test(tcase, collective_behind_a_run_is_refused);
+    tcase_add_test(tcase, collectives_behind_a_run_have_its_last_world);
+    tcase_add_test(tcase,
+                   collective_behind_a_run_that_others_have_left_is_lost);
+    tcase_add_loop_test(tcase, last_calls_of_all_ranks_are_completed, 0, 2);
+    tcase_add_test(tcase, collective_behind_a_run_that_failed_is_refused);
     tcase_add_loop_test(tcase, first_call_of_a_static_program_joins_the_world,
                         0, 2);
     tcase_add_loop_test(
@@ -189,6 +310,9 @@ int main(int argc, char **argv)
                    call_by_name_of_another_thread_does_not_join_the_world);
     tcase_add_test(tcase, wait_by_name_of_the_training_thread_is_told);
     tcase_add_test(tcase, wait_by_name_of_another_thread_is_not_told);
+    tcase_add_test(tcase, group_is_made_by_its_members_alone);
+    tcase_add_test(tcase, poll_function_ends_a_wait_for_the_driver);
+    tcase_add_test(tcase, poll_function_ends_a_wait_at_a_boundary);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

@@ -121,11 +121,30 @@ START_TEST(leaving_tells_why)
 
     stand_in(WORKER_RUNNING);
     ev.u.failed.text = "a sentence";
+    ev.u.failed.alone = true;
     ck_assert_int_eq(step(&ev), HVD_OK);
     leaving = &sent(MSG_LEAVING)->u.leaving;
     ck_assert_uint_eq(leaving->generation, GENERATION);
     ck_assert_int_eq(leaving->status, HVD_ERR_STATE);
     ck_assert_str_eq(leaving->text, "a sentence");
+    ck_assert(leaving->alone);
+}
+END_TEST
+
+/* A member says which it has heard, until it has heard another one. */
+START_TEST(ping_tells_whether_a_change_is_expected)
+{
+    struct worker_event ev = event(WORKER_EV_TICK);
+    struct message m = message(MSG_PONG, GENERATION);
+
+    stand_in(WORKER_RUNNING);
+    ck_assert(!ping_in(&ev)->expects);
+    m.u.pong.expects = true;
+    hear(m, "");
+    ck_assert(ping_in(&ev)->expects);
+    m.u.pong.expects = false;
+    hear(m, "");
+    ck_assert(!ping_in(&ev)->expects);
 }
 END_TEST
 
@@ -314,6 +333,7 @@ int main(void)
     tcase_add_test(tcase, ready_tells_the_layout);
     tcase_add_test(tcase, done_tells_the_state_it_ended_with);
     tcase_add_test(tcase, leaving_tells_why);
+    tcase_add_test(tcase, ping_tells_whether_a_change_is_expected);
     tcase_add_test(tcase, abort_tells_why);
     tcase_add_test(tcase, failure_without_a_status_is_the_jobs);
     tcase_add_test(tcase, welcome_brings_times_and_encryption);

@@ -13,6 +13,7 @@
 START_TEST(calls_before_init_are_refused)
 {
     uint64_t x = 1;
+    hvd_plan_t plan = {0};
 
     ck_assert_int_eq(hvd_rank(), -1);
     ck_assert_int_eq(hvd_size(), 0);
@@ -27,6 +28,13 @@ START_TEST(calls_before_init_are_refused)
     ck_assert_ptr_nonnull(strstr(hvd_last_error(), "hvd_init"));
     ck_assert_int_eq(hvd_world_start(), HVD_ERR_STATE);
     ck_assert_int_eq(hvd_shutdown(), HVD_OK);
+    ck_assert_int_eq(hvd_generation_status(), HVD_ERR_STATE);
+    ck_assert_int_eq(hvd_plan(NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_plan(&plan), HVD_ERR_INVALID);
+    plan.struct_size = sizeof(plan);
+    ck_assert_int_eq(hvd_plan(&plan), HVD_ERR_STATE);
+    ck_assert_int_eq(hvd_hosts_pending(), HVD_HOSTS_UNCHANGED);
+    hvd_abandon("nobody hears it");
     hvd_drain();
     hvd_busy_begin(10);
     hvd_busy_end();

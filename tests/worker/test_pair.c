@@ -438,6 +438,14 @@ START_TEST(communicator_of_another_generation_is_refused)
 }
 END_TEST
 
+START_TEST(status_of_a_generation_is_its_end)
+{
+    ok(hvd_generation_status());
+    comm_abort(g.comms[0], HVD_PEER_LOST, "rank 1 is lost");
+    assert_fails(hvd_generation_status(), HVD_PEER_LOST, "rank 1 is lost");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("worker pair");
@@ -456,6 +464,7 @@ int main(void)
     tcase_add_test(tcase, event_loop_misses_no_completion);
     tcase_add_test(tcase, data_done_twice_is_refused);
     tcase_add_test(tcase, communicator_of_another_generation_is_refused);
+    tcase_add_test(tcase, status_of_a_generation_is_its_end);
     suite_add_tcase(suite, tcase);
     return support_run(suite);
 }

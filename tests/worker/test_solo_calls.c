@@ -1,6 +1,7 @@
 /* tests/worker/test_solo_calls.c - what hvd/collectives.h says of calls, where
  * a world of one shows it: sizes of dtypes, operations and options that change
  * nothing here, and places that cannot be had. */
+#include <stddef.h>
 #include <string.h>
 
 #include <hvd/hvd.h>
@@ -119,6 +120,56 @@ START_TEST(nowhere_to_place_it_fails_the_call)
 }
 END_TEST
 
+START_TEST(result_is_the_librarys_until_it_is_taken)
+{
+    hvd_request_t *request;
+    float x[4] = {1, 2, 3, 4}, *y = x;
+    size_t count = 0;
+
+    ck_assert_int_eq(
+        hvd_allgatherv_place(x, 4, HVD_FLOAT32, NULL, NULL, NULL, &request),
+        HVD_OK);
+    ck_assert_int_eq(hvd_wait_result(&request, 1000, (void **)&y, &count),
+                     HVD_OK);
+    ck_assert_ptr_null(request);
+    ck_assert_uint_eq(count, 4);
+    ck_assert(y != x && memcmp(x, y, sizeof(x)) == 0);
+    hvd_free(y);
+    ck_assert_int_eq(
+        hvd_allgatherv_place(x, 0, HVD_FLOAT32, NULL, NULL, NULL, &request),
+        HVD_OK);
+    ck_assert_int_eq(hvd_wait_result(&request, 1000, (void **)&y, NULL),
+                     HVD_OK);
+    ck_assert_ptr_null(y);
+    /* nobody takes this one */
+    ck_assert_int_eq(
+        hvd_allgatherv_place(x, 4, HVD_FLOAT32, NULL, NULL, NULL, &request),
+        HVD_OK);
+    ck_assert_int_eq(hvd_wait(&request), HVD_OK);
+}
+END_TEST
+
+START_TEST(result_of_no_such_call_is_refused)
+{
+    hvd_request_t *request;
+    void *result = &request;
+
+    ck_assert_int_eq(
+        hvd_allgatherv_place(NULL, 0, HVD_FLOAT32, NULL, NULL, NULL, NULL),
+        HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(hvd_last_error(), "place is NULL"));
+    ck_assert_int_eq(hvd_barrier_with(NULL, &request), HVD_OK);
+    ck_assert_int_eq(hvd_wait_result(&request, 1000, NULL, NULL),
+                     HVD_ERR_INVALID);
+    ck_assert_int_eq(hvd_wait_result(&request, 1000, &result, NULL),
+                     HVD_ERR_INVALID);
+    ck_assert(result == NULL && request != NULL);
+    ck_assert_int_eq(hvd_wait(&request), HVD_OK);
+    ck_assert_int_eq(hvd_wait_result(&request, 1000, &result, NULL),
+                     HVD_ERR_INVALID);
+}
+END_TEST
+
 /* In place an allgatherv may be, an alltoallv may not. */
 START_TEST(place_may_overlap_sendbuf_as_recvbuf_may)
 {
@@ -141,6 +192,29 @@ START_TEST(place_may_overlap_sendbuf_as_recvbuf_may)
 }
 END_TEST
 
+START_TEST(plan_alone_is_a_world_of_one)
+{
+    hvd_plan_t plan = {.struct_size = sizeof(plan), .rank = 5};
+
+    ck_assert_int_eq(hvd_plan(&plan), HVD_OK);
+    ck_assert(!plan.elastic && plan.rank == 0 && plan.size == 1);
+    plan.rank = 5; /* a program of an older release knows less */
+    plan.struct_size = offsetof(hvd_plan_t, rank);
+    ck_assert_int_eq(hvd_plan(&plan), HVD_OK);
+    ck_assert_int_eq(plan.rank, 5);
+}
+END_TEST
+
+START_TEST(drain_is_pending_alone)
+{
+    hvd_abandon("there is nobody else");
+    ck_assert_int_eq(hvd_generation_status(), HVD_OK);
+    ck_assert_int_eq(hvd_hosts_pending(), HVD_HOSTS_UNCHANGED);
+    hvd_drain();
+    ck_assert_int_eq(hvd_hosts_pending(), HVD_HOSTS_DUE);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("worker solo calls");
@@ -153,6 +227,10 @@ int main(void)
     tcase_add_test(inside, options_of_devices_do_nothing_on_the_host);
     tcase_add_test(inside, nowhere_to_place_it_fails_the_call);
     tcase_add_test(inside, place_may_overlap_sendbuf_as_recvbuf_may);
+    tcase_add_test(inside, result_is_the_librarys_until_it_is_taken);
+    tcase_add_test(inside, result_of_no_such_call_is_refused);
+    tcase_add_test(inside, plan_alone_is_a_world_of_one);
+    tcase_add_test(inside, drain_is_pending_alone);
     suite_add_tcase(suite, inside);
     return support_run(suite);
 }

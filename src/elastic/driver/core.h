@@ -10,8 +10,8 @@
  *                         RENDEZVOUS
  *
  * WAITING is a rendezvous without a generation before it. A successor begins in
- * ADOPTING, which leads to all but STOPPED. The rules M1-M15 are
- * those of docs/protocol.md; code that carries one names it.
+ * ADOPTING, which leads to all but STOPPED. Code names the rule of
+ * docs/protocol.md (M1-M15) that it carries.
  *
  * Files: core.c (events, dispatch), rows.c (the tables), members.c (workers
  * from birth to death), exits.c (reports of agents), holders.c (which workers
@@ -19,18 +19,16 @@
  * (members without progress), stall.c (calls by name that wait), rendezvous.c
  * (READY to the draw), generation.c (ASSIGN), accusations.c and doubt.c (peers
  * that lose each other), abilities.c (ranks of a host), change.c (HOLD, CUT),
- * placement.c (hosts, agents, spawns), failures.c (the cost of a failure, the
- * blacklist), leaving.c (hosts that will go, drain), adopt.c and inherit.c
+ * placement.c (hosts, agents, spawns), plan.c (ranks to be), failures.c (the
+ * cost of a failure, the blacklist), leaving.c (drain), adopt.c and inherit.c
  * (succession), finish.c (the end of a job), report.c (the event log).
- *
  * Pure: no clock, socket, process, log. Time is an argument in microseconds.
  * Memory follows what is used: a hosts event makes rows of hosts, before
  * anything is changed; a host gets its slots when an agent is to be started
  * there, and a worker its row when it is to be spawned. Without memory neither
  * happens, and both are tried again with the next tick. Rows of workers and
  * hosts that are gone are freed at ticks. Action memory belongs to the core
- * until the next driver_step(). Threads: none of its own.
- */
+ * until the next driver_step(). Threads: none of its own. */
 #ifndef ELASTIC_DRIVER_CORE_H
 #define ELASTIC_DRIVER_CORE_H
 
@@ -280,20 +278,21 @@ struct driver_slot {
  * there, failures, the blacklist. */
 struct driver_host {
     char name[HOSTS_NAME_MAX];
-    char user[HOSTS_USER_MAX]; /* to log in as; "": as the launcher has it */
-    bool listed;               /* in discovery's newest answer */
-    bool drains;               /* discovery says that it is to be left */
-    uint32_t n_slots;          /* as discovered; 0 when not listed */
-    uint32_t n_workers;        /* slots that are not free */
-    uint32_t order;            /* age: lower is older */
-    enum host_notice notice;   /* leaving.c */
-    uint64_t notice_until_us;  /* STANDS: no longer than that */
+    char user[HOSTS_USER_MAX];   /* to log in as; "": as the launcher has it */
+    bool listed;                 /* in discovery's newest answer */
+    bool drains;                 /* discovery says that it is to be left */
+    uint32_t n_slots;            /* as discovered; 0 when not listed */
+    uint32_t n_workers;          /* slots that are not free */
+    uint32_t order;              /* age: lower is older */
+    enum host_notice notice : 8; /* leaving.c */
+    uint16_t rest_ms;            /* see start_us */
+    uint64_t notice_until_us;    /* STANDS: no longer than that */
     uint64_t go_us; /* host_leaves(): it has gone by then, the soonest said */
     struct blacklist blacklist;
     /* failed starts (M11): no start before start_us, after a rest of rest_ms;
      * since when they fail, or 0; not reported again before tell_us */
     uint64_t start_us, failing_us, tell_us;
-    uint32_t rest_ms;
+    uint32_t planned_before; /* workers of the hosts before it: plan.c */
     enum host_agent_phase agent_phase; /* agent_move() */
     uint64_t agent;                    /* id of the current incarnation */
     uint64_t agent_since_us, agent_heard_us;
@@ -524,6 +523,7 @@ struct driver {
 
     struct driver_worker *workers; /* sorted by id: by age of the process */
     size_t n_workers, workers_max;
+    uint32_t n_planned;   /* workers that there will be: plan.c */
     uint64_t complain_us; /* that memory is lacking may be said again then */
     size_t n_gone;        /* rows among them that are free */
     uint64_t next_worker, next_agent;

@@ -112,6 +112,10 @@ struct driver_slot *slot_of(struct driver *d, const struct driver_worker *w);
 struct driver_worker *next_on_host(struct driver *d,
                                    const struct driver_host *host,
                                    const struct driver_worker *w);
+/* plan.c: how many workers each host will have; where one will probably be. */
+void plan_hosts(struct driver *d);
+void plan_for(struct driver *d, const struct driver_worker *w,
+              struct msg_plan *plan_p);
 /* NULL: there is no such host. One by one: hosts events have an index. */
 struct driver_host *host_named(struct driver *d, const char *name);
 /* NULL: it has ended, or is given up. A binary search. */

@@ -78,7 +78,7 @@ void start_failed(struct driver *d, struct driver_host *host, const char *how,
     if (d->now_us < host->start_us)
         return; /* the same try: another slot of it */
     rest_us = next_rest(d, host, ran);
-    host->rest_ms = (uint32_t)(rest_us / 1000);
+    host->rest_ms = (uint16_t)(rest_us / 1000);
     host->start_us = d->now_us + rest_us;
     if (rest_us > 0) /* thousands are not to come back at once */
         host->start_us -= random_below(&d->random, rest_us / 4);

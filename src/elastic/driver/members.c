@@ -246,6 +246,7 @@ static void send_welcome(struct driver *d, struct driver_worker *w)
     welcome->connect_timeout_ms = d->config.connect_timeout_us / 1000;
     welcome->silence_ms = d->config.heartbeat_timeout_us / 1000;
     welcome->encrypt_data = d->config.encrypt_data;
+    plan_for(d, w, &welcome->plan);
 }
 
 static void text_address(struct text *t, int64_t pid, const char *address,
@@ -402,13 +403,31 @@ static void leave_out(struct driver *d, struct driver_worker *w,
         slot_failed(d, host_of(d, w), w->slot, text);
 }
 
+/* It says itself that it dies, and is answered as long as it asks. */
+static void give_up(struct driver *d, struct driver_worker *w,
+                    const struct msg_leaving *leaving)
+{
+    char how[WIRE_TEXT_MAX];
+    struct text t = text_into(how, sizeof(how));
+
+    text_add(&t, "gave up: ");
+    text_add(&t, leaving->text);
+    worker_dies(d, w, how, true);
+    w->farewell = (struct driver_farewell){
+        MSG_SHUTDOWN, SHUTDOWN_FAILED, leaving->status, keep_refusal(w, how)};
+    w->kill_us = d->now_us + FAREWELL_US;
+    send_farewell(d, w);
+}
+
 static void on_leaving(struct driver *d, struct driver_worker *w,
                        const struct msg_leaving *leaving)
 {
     char buf[WIRE_TEXT_MAX];
     struct text t = text_into(buf, sizeof(buf));
 
-    if (worker_is_here(w)) {
+    if (worker_is_here(w) && leaving->alone) {
+        give_up(d, w, leaving);
+    } else if (worker_is_here(w)) {
         if (d->kind == READY_STATIC && leaving->status == HVD_PEER_LOST &&
             is_member(w)) { /* the failure is another's: finish_tick() */
             end_by_loss(d, ABORT_LOST, 0, leaving->text);
@@ -458,15 +477,29 @@ static void note_boundary(struct driver *d, const struct msg_ping *ping)
     d->recheck = true;
 }
 
+/* Workers are being started that are to join, or members are to leave. */
+static bool expects_change(const struct driver *d)
+{
+    return d->counts.live > d->counts.members || d->counts.draining > 0;
+}
+
+/* A member whose last PONG said otherwise is answered at once. */
 static void answer(struct driver *d, struct driver_worker *w,
                    const struct msg_ping *ping)
 {
+    bool trains = is_member(w) && ping->phase != WORKER_LEFT;
+    bool expects = trains && expects_change(d);
+    struct msg_pong *pong;
+
     w->ping = *ping;
     w->pinged_us = d->now_us;
-    if (d->now_us - w->pong_us < pong_every(d))
+    if (d->now_us - w->pong_us < pong_every(d) &&
+        (!trains || ping->expects == expects))
         return;
     w->pong_us = d->now_us;
-    action_send(d, w, MSG_PONG)->u.pong.stamp_us = ping->stamp_us;
+    pong = &action_send(d, w, MSG_PONG)->u.pong;
+    pong->stamp_us = ping->stamp_us;
+    pong->expects = expects;
 }
 
 /* M2: PING says where a worker is; answer with what it lacks. */
@@ -584,6 +617,8 @@ void on_worker_message(struct driver *d, const struct message *m)
     if (!w || worker_is_dead(w)) { /* a ghost of an older incarnation */
         if (w && m->type == MSG_HELLO)
             explain_again(d, w, &m->u.hello);
+        if (w && m->type == MSG_LEAVING && w->farewell.type == MSG_SHUTDOWN)
+            send_farewell(d, w); /* it gave up, and has heard nothing */
         return;
     }
     if (m->type == MSG_HELLO && driver_is_another(w, &m->u.hello)) {

@@ -468,12 +468,11 @@ void placement_progress(struct driver *d)
     }
     for (size_t i = 0; i < d->n_hosts; i++)
         stop_if_useless(d, &d->hosts[i]);
-    if (!may_fill(d))
-        return;
-    if (d->generation == 0)
+    if (may_fill(d) && d->generation == 0)
         fill_start(d, room_left(d));
-    else
+    else if (may_fill(d))
         fill_gaps(d, room_left(d));
+    plan_hosts(d);
 }
 
 /* The others are as they were when all were gone through last: they are full,

@@ -329,6 +329,7 @@ struct msg_leaving {
     uint64_t generation;
     int64_t status; /* hvd_status_t that the program will see */
     char text[WIRE_TEXT_MAX];
+    bool alone; /* it gives up, and the others go on */
 };
 
 struct msg_ping {
@@ -346,7 +347,8 @@ struct msg_ping {
     uint64_t called;    /* ... and called or posted */
     uint64_t moves;     /* grows when bytes of one, or of the state, move */
     bool in_collective; /* waits for others now */
-    bool last; /* LEFT: its control thread ends, the process may go on */
+    bool last;    /* LEFT: its control thread ends, the process may go on */
+    bool expects; /* as the last PONG of this generation said */
 };
 
 /* Of its calls by name those that others have yet to post: said with each
@@ -371,6 +373,12 @@ struct msg_waiting {
 
 /* ---- driver -> worker ---------------------------------------------------- */
 
+/* The place that a worker will probably have. */
+struct msg_plan {
+    uint32_t rank, size, local_rank, local_size;
+    bool elastic; /* other hosts may come, or the job goes on with fewer */
+};
+
 struct msg_welcome {
     uint64_t heartbeat_ms;
     uint64_t driver_timeout_ms; /* silence of the driver that ends the worker */
@@ -380,6 +388,7 @@ struct msg_welcome {
     uint64_t output_hold_ms; /* agents: how long a worker may have to wait for
                                 its output to be taken; 0: not at all */
     bool encrypt_data;       /* workers: all that goes over TCP between them */
+    struct msg_plan plan;    /* workers */
 };
 
 /* One row of the table that all members share, in rank order. */
@@ -455,6 +464,7 @@ struct msg_shutdown {
 
 struct msg_pong {
     uint64_t stamp_us; /* echoed */
+    bool expects;      /* a worker's: a change of hosts is being prepared */
 };
 
 /* ---- the message --------------------------------------------------------- */

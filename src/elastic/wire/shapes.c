@@ -112,6 +112,7 @@ static const struct field kill[] = {
 
 static const struct field pong[] = {
     UINT_OPT(1, u.pong.stamp_us),
+    BOOL(2, u.pong.expects),
 };
 
 static const struct field credit[] = {
@@ -214,6 +215,7 @@ static const struct field leaving[] = {
     UINT(1, u.leaving.generation),
     INT(2, u.leaving.status),
     TEXT(3, u.leaving.text),
+    BOOL(4, u.leaving.alone),
 };
 
 static const struct field ping[] = {
@@ -232,6 +234,7 @@ static const struct field ping[] = {
     UINT_OPT(13, u.ping.called),
     UINT_OPT(14, u.ping.moves),
     BOOL(15, u.ping.last),
+    BOOL(16, u.ping.expects),
 };
 
 static const struct field waiting[] = {
@@ -255,6 +258,11 @@ static const struct field welcome[] = {
     UINT(3, u.welcome.connect_timeout_ms),
     UINT_OPT(4, u.welcome.silence_ms),
     BOOL(5, u.welcome.encrypt_data),
+    BOOL(6, u.welcome.plan.elastic),
+    UINT_OPT(7, u.welcome.plan.rank),
+    UINT_OPT(8, u.welcome.plan.size),
+    UINT_OPT(9, u.welcome.plan.local_rank),
+    UINT_OPT(10, u.welcome.plan.local_size),
 };
 
 static const struct field assign[] = {

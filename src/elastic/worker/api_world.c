@@ -103,7 +103,7 @@ static void begin_process(bool solo)
 {
     process_self.solo = solo;
     process_self.kind = PROGRAM_UNDECIDED;
-    process_self.left = false;
+    process_self.left = process_self.remains = false;
     process_self.lost_posted = false;
     atomic_store(&process_self.in_order, 0);
     atomic_store(&process_self.by_name, 0);
@@ -120,6 +120,8 @@ static hvd_status_t adopt_config(const hvd_config_t *config)
             struct_adopt(&own, sizeof(own), config, config->struct_size),
             "hvd_init: config"));
     process_log_init(&own);
+    process_self.poll_fn = own.poll_fn;
+    process_self.poll_arg = own.poll_arg;
     return HVD_OK;
 }
 
@@ -166,8 +168,10 @@ hvd_status_t hvd_init(const hvd_config_t *config)
 
 static void stop_member(void)
 {
-    if (process_self.comm)
+    if (process_self.comm) {
+        membership_part();
         membership_close();
+    }
     control_stop();
     close_endpoint();
 }
@@ -202,6 +206,83 @@ hvd_status_t hvd_shutdown(void)
     return status;
 }
 
+/* ---- the plan ------------------------------------------------------------ */
+
+static hvd_plan_t current_plan(void)
+{
+    struct msg_plan p = {.size = 1, .local_size = 1};
+
+    if (!process_self.solo)
+        control_plan(&p);
+    return (hvd_plan_t){.elastic = p.elastic,
+                        .rank = (int)p.rank,
+                        .size = (int)p.size,
+                        .local_rank = (int)p.local_rank,
+                        .local_size = (int)p.local_size};
+}
+
+hvd_status_t hvd_plan(hvd_plan_t *plan)
+{
+    hvd_plan_t own;
+
+    if (!plan || plan->struct_size <= sizeof(size_t))
+        return error_set(HVD_ERR_INVALID, "hvd_plan: %s",
+                         plan ? "struct_size is not set" : "plan is NULL");
+    HVD_TRY(process_check("hvd_plan"));
+    own = current_plan();
+    own.struct_size = plan->struct_size < sizeof(own) ? plan->struct_size
+                                                      : sizeof(own);
+    memcpy(plan, &own, own.struct_size);
+    return HVD_OK;
+}
+
+/* ---- the generation ------------------------------------------------------ */
+
+/* Under control's lock: the comm stays meanwhile. */
+static hvd_status_t ask_comm(struct comm *comm, void *arg)
+{
+    const char *text;
+    hvd_status_t status;
+
+    if (atomic_load(&process_self.left))
+        return error_set(HVD_HOSTS_UPDATED, "the ranks left at a boundary");
+    status = comm_status(comm, &text);
+    return status == HVD_OK ? HVD_OK : error_set(status, "%s", text);
+}
+
+hvd_status_t hvd_generation_status(void)
+{
+    const char *call = "hvd_generation_status";
+    bool final;
+
+    HVD_TRY(process_check(call));
+    if (!process_self.solo)
+        HVD_TRY(membership_verdict(&final));
+    return error_prefix(control_with_comm(ask_comm, NULL), "%s", call);
+}
+
+/* Likewise. */
+static void see_pending(const struct worker_core *core, void *arg)
+{
+    hvd_hosts_change_t *pending = arg;
+
+    if (!process_self.comm || atomic_load(&process_self.remains))
+        *pending = HVD_HOSTS_UNCHANGED;
+    else if (atomic_load(&process_self.hold) != 0)
+        *pending = HVD_HOSTS_DUE;
+    else if (!process_self.solo && core->expects)
+        *pending = HVD_HOSTS_EXPECTED;
+}
+
+hvd_hosts_change_t hvd_hosts_pending(void)
+{
+    hvd_hosts_change_t pending = HVD_HOSTS_UNCHANGED;
+
+    if (process_check("hvd_hosts_pending") == HVD_OK)
+        control_read(see_pending, &pending);
+    return pending;
+}
+
 /* ---- the others ---------------------------------------------------------- */
 
 /* It is not closed meanwhile, so its number is no other file's. */
@@ -227,6 +308,17 @@ void hvd_drain(void)
         atomic_store(&process_self.hold, 1);
     kick_control();
     errno = saved;
+}
+
+void hvd_abandon(const char *sentence)
+{
+    if (process_check("hvd_abandon") != HVD_OK || process_self.solo)
+        return;
+    if (process_self.kind == PROGRAM_UNDECIDED)
+        process_self.kind = PROGRAM_ELASTIC; /* it joins no world any more */
+    membership_fail(HVD_ERR_JOB_FAILED,
+                    sentence ? sentence : "it has given no reason", true);
+    error_set(HVD_ERR_JOB_FAILED, "this process has called hvd_abandon()");
 }
 
 void hvd_busy_begin(unsigned timeout_ms)

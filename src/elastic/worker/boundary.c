@@ -9,6 +9,7 @@
  *
  * Threads: app. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -82,7 +83,8 @@ static hvd_status_t verify(hvd_state_t *state)
     struct process *p = &process_self;
     struct world world;
 
-    if (!p->comm || !verify_rule_applies(knobs_verify(), ++p->n_commits))
+    if (!p->comm || p->remains ||
+        !verify_rule_applies(knobs_verify(), ++p->n_commits))
         return HVD_OK;
     world_get(&world);
     return world.size < 2 ? HVD_OK : compare(state, &world);
@@ -115,13 +117,29 @@ static hvd_status_t leave_here(hvd_state_t *state, uint64_t boundary,
                      boundary);
 }
 
+/* The others may leave here, and the program goes on: it is out of this
+ * generation. */
+static hvd_status_t stopped(hvd_status_t status)
+{
+    char text[WIRE_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "%s", error_text());
+    comm_abort(process_self.comm, HVD_PEER_LOST, text);
+    comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
+    return error_set(status, "%s", text);
+}
+
 /* HOLD is standing: wait for the boundary at which everybody leaves. */
 static hvd_status_t held(hvd_state_t *state, uint64_t boundary, bool committed)
 {
     enum worker_boundary where = control_boundary(boundary);
 
     while (where == WORKER_BOUNDARY_WAIT) {
-        HVD_TRY(control_wait(control_at_cut, boundary, CLOCK_NEVER));
+        hvd_status_t status = control_wait(control_at_cut, boundary,
+                                           CLOCK_NEVER);
+
+        if (status != HVD_OK)
+            return stopped(status);
         where = control_boundary(boundary);
     }
     if (where == WORKER_BOUNDARY_LEAVE)
@@ -135,8 +153,8 @@ static hvd_status_t boundary(hvd_state_t *state, bool committed)
     struct comm *comm = p->comm;
     uint64_t n;
 
-    if (!comm)
-        return HVD_OK; /* no world yet: nothing to leave */
+    if (!comm || p->remains)
+        return HVD_OK; /* no world yet, or the last one: nothing to leave */
     if (p->left)
         return commit_check();
     n = atomic_load_explicit(&p->boundary, memory_order_relaxed) + 1;

@@ -72,8 +72,8 @@ hvd_status_t collective_drain(void)
         return HVD_OK;
     collective_enter();
     status = comm_drain(process_self.comm);
-    if (status != HVD_OK)
+    if (status != HVD_OK && !atomic_load(&process_self.remains))
         return collective_leave(status);
-    collective_exit();
+    collective_exit(); /* what is left of the run has no say in a commit */
     return HVD_OK;
 }

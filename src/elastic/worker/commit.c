@@ -29,7 +29,7 @@ hvd_status_t commit_check(void)
 {
     struct process *p = &process_self;
 
-    if (!p->comm)
+    if (!p->comm || p->remains)
         return HVD_OK;
     if (p->left)
         return has_left(p);

@@ -36,6 +36,7 @@
 enum {
     MESSAGES_MAX = 64,       /* received in a turn, refused ones included */
     CONTACT_BEAT_US = 50000, /* HELLO until WELCOME */
+    POLL_US = 100000,        /* the program's poll function is called */
     CONTACT_TIMEOUT_US = 30000000,
     CONTACT_RETRY_US = 1000, /* the socket is not connected yet */
     SEND_RETRY_US = 20000,   /* the driver does not read */
@@ -599,25 +600,32 @@ hvd_status_t control_post(struct worker_event *ev)
     return status;
 }
 
-bool control_is(control_condition condition, uint64_t argument)
+/* Until something has come, or the deadline. Without one, the program has its
+ * say in between. */
+static hvd_status_t serve(uint64_t deadline_us)
 {
-    bool yes;
+    struct endpoint *endpoint = atomic_load(&process_self.endpoint);
+    bool polls = process_self.poll_fn && deadline_us == CLOCK_NEVER;
+    hvd_status_t status;
 
-    pthread_mutex_lock(&control.lock);
-    yes = condition(&control.core, argument);
-    pthread_mutex_unlock(&control.lock);
-    return yes;
+    status = endpoint_serve(endpoint, control.wake_fd,
+                            polls ? clock_now_us() + POLL_US : deadline_us);
+    drain_fd(control.wake_fd);
+    if (status != HVD_ERR_TIMEOUT || !polls)
+        return status;
+    error_clear();
+    status = process_self.poll_fn(process_self.poll_arg);
+    return status >= HVD_OK
+               ? HVD_OK
+               : error_set(status, "the program's poll function returned %d",
+                           (int)status);
 }
 
 hvd_status_t control_wait(control_condition condition, uint64_t argument,
                           uint64_t deadline_us)
 {
-    struct endpoint *endpoint = atomic_load(&process_self.endpoint);
-
-    while (!control_is(condition, argument) && !control_is(control_final, 0)) {
-        HVD_TRY(endpoint_serve(endpoint, control.wake_fd, deadline_us));
-        drain_fd(control.wake_fd);
-    }
+    while (!control_is(condition, argument) && !control_is(control_final, 0))
+        HVD_TRY(serve(deadline_us));
     return HVD_OK;
 }
 
@@ -633,12 +641,11 @@ enum worker_boundary control_boundary(uint64_t boundary)
     return where;
 }
 
-void control_verdict(struct control_verdict *verdict_p)
+void control_read(void (*look)(const struct worker_core *core, void *arg),
+                  void *arg)
 {
     pthread_mutex_lock(&control.lock);
-    verdict_p->verdict = control.core.verdict;
-    verdict_p->status = control.core.status;
-    memcpy(verdict_p->text, control.core.text, sizeof(verdict_p->text));
+    look(&control.core, arg);
     pthread_mutex_unlock(&control.lock);
 }
 
@@ -655,23 +662,14 @@ void control_assignment(struct control_assignment *assignment_p)
     pthread_mutex_unlock(&control.lock);
 }
 
-uint64_t control_fence(void)
-{
-    uint64_t fence;
-
-    pthread_mutex_lock(&control.lock);
-    fence = control.core.fence;
-    pthread_mutex_unlock(&control.lock);
-    return fence;
-}
-
 void control_attach(struct comm *comm, uint64_t generation)
 {
     pthread_mutex_lock(&control.lock);
     process_self.comm = comm;
     control.comm_generation = generation;
-    if (comm &&
-        (control.core.phase == WORKER_LEFT || control.core.fence >= generation))
+    if (comm && (control.core.fence >= generation ||
+                 (control.core.phase == WORKER_LEFT &&
+                  control.core.generation == generation)))
         comm_abort(comm, HVD_PEER_LOST, "the generation has ended");
     pthread_mutex_unlock(&control.lock);
 }

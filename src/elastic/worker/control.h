@@ -78,12 +78,17 @@ bool control_at_cut(const struct worker_core *core, uint64_t boundary);
 hvd_status_t control_wait(control_condition condition, uint64_t argument,
                           uint64_t deadline_us) HVD_MUST_CHECK;
 
+/* look(core, arg), under the lock: it may not wait. Any thread. */
+void control_read(void (*look)(const struct worker_core *core, void *arg),
+                  void *arg);
+
 /* What is so now. */
 bool control_is(control_condition condition, uint64_t argument);
 enum worker_boundary control_boundary(uint64_t boundary);
 void control_verdict(struct control_verdict *verdict_p);
 void control_assignment(struct control_assignment *assignment_p);
 uint64_t control_fence(void);
+void control_plan(struct msg_plan *plan_p);
 
 /* Give the communicator (NULL: take it away) of `generation` and the state to
  * the control thread. A comm whose generation has been aborted is aborted at

@@ -111,6 +111,7 @@ static void on_welcome(struct worker_core *core, const struct message *m,
         return;
     }
     core->next_tick_us = now_us + core->heartbeat_us;
+    core->plan = m->u.welcome.plan;
     move(core, WORKER_IDLE);
     worker_act(core, WORKER_ACT_WAKE);
     if (core->ready.kind != 0)
@@ -127,7 +128,7 @@ static void on_assign(struct worker_core *core, const struct message *m)
         core->joined = m->generation;
     core->assign = m->u.assign;
     core->assign.table = (struct wire_span){NULL, 0};
-    core->aborted = core->explained = false;
+    core->aborted = core->explained = core->expects = false;
     move(core, WORKER_RUNNING);
     worker_act(core, WORKER_ACT_BEGIN);
     worker_act(core, WORKER_ACT_WAKE);
@@ -261,8 +262,11 @@ static void on_message(struct worker_core *core, const struct message *m,
     case MSG_SHUTDOWN:
         on_shutdown(core, m);
         break;
+    case MSG_PONG:
+        core->expects = m->u.pong.expects;
+        break;
     default:
-        break; /* PONG: hearing it was all */
+        break;
     }
 }
 
@@ -381,6 +385,7 @@ static hvd_status_t on_failed(struct worker_core *core,
         return HVD_OK;
     core->leaving.generation = core->generation;
     core->leaving.status = ev->u.failed.status;
+    core->leaving.alone = ev->u.failed.alone;
     worker_copy_text(core->leaving.text, ev->u.failed.text);
     core->is_leaving = true;
     if (core->fence < core->generation)

@@ -90,6 +90,7 @@ struct worker_event {
         struct {
             int64_t status;
             const char *text;
+            bool alone; /* the worker gives up: no failure of the job */
         } failed;
         struct msg_report report;
         uint64_t term;
@@ -144,6 +145,7 @@ struct worker_core {
     bool hold;      /* a HOLD of this generation is standing */
     bool held;      /* ... and was answered with held_boundary */
     bool cut_known;
+    bool expects; /* PONG: the driver prepares a change of hosts */
     uint64_t hold_sequence, held_boundary, cut;
     struct msg_ready ready; /* standing READY while JOINING */
     struct msg_done done;   /* standing DONE */
@@ -159,7 +161,8 @@ struct worker_core {
     char text[WIRE_TEXT_MAX];
     uint64_t heartbeat_us, driver_timeout_us, connect_timeout_ms;
     uint64_t silence_ms;
-    bool encrypt_data; /* the driver's to say, as these are */
+    bool encrypt_data;    /* the driver's to say, as these are */
+    struct msg_plan plan; /* of the first WELCOME */
     uint64_t next_tick_us, last_heard_us;
     struct worker_action actions[WORKER_ACTIONS_MAX];
     size_t n_actions;

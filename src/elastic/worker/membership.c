@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/world.h"
 #include "collectives/ability.h"
 #include "elastic/worker/knobs.h"
@@ -234,6 +235,28 @@ void membership_close(void)
     endpoint_set_fence(atomic_load(&process_self.endpoint), control_fence());
 }
 
+void membership_remain(const struct control_assignment *a)
+{
+    struct control_assignment after = *a;
+
+    after.generation++; /* the driver gives it to nobody */
+    process_self.remains = true;
+    sets_begin();
+    if (make_comm(&after) == HVD_OK)
+        return;
+    log_warn("%s -> no collectives after the run", error_text());
+    error_clear();
+}
+
+/* Ranks that still wait for others in a call that this rank has completed learn
+ * that it has gone for good: that call goes on. */
+void membership_part(void)
+{
+    if (process_self.remains && comm_status(process_self.comm, NULL) == HVD_OK)
+        comm_leave(process_self.comm, COMM_LEAVE_DONE,
+                   atomic_load(&process_self.boundary));
+}
+
 void membership_hear(void)
 {
     /* no answer is as good as one: the exit status tells the agent */
@@ -241,7 +264,7 @@ void membership_hear(void)
         error_clear();
 }
 
-void membership_fail(hvd_status_t status, const char *text)
+void membership_fail(hvd_status_t status, const char *text, bool alone)
 {
     struct worker_event ev = {.type = WORKER_EV_FAILED};
 
@@ -249,6 +272,7 @@ void membership_fail(hvd_status_t status, const char *text)
         comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
     ev.u.failed.status = status;
     ev.u.failed.text = text;
+    ev.u.failed.alone = alone;
     (void)control_post(&ev);
     membership_hear();
 }

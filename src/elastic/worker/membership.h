@@ -31,11 +31,20 @@ void membership_lost(uint64_t generation, bool mismatch, const char *text);
 /* Give the comm of the generation back and raise the endpoint's fence. */
 void membership_close(void);
 
+/* The driver has released all members of `a`, and their comm is closed. They
+ * get another one, for what their programs call until hvd_shutdown(); if it
+ * cannot be made, those calls fail. */
+void membership_remain(const struct control_assignment *a);
+
+/* A comm that remains is about to be closed: say goodbye to the others. */
+void membership_part(void);
+
 /* Wait a moment for the driver's verdict on the job. */
 void membership_hear(void);
 
-/* LEAVING(status, text), and wait a moment for its answer. */
-void membership_fail(hvd_status_t status, const char *text);
+/* LEAVING(status, text), and wait a moment for its answer. With alone, the
+ * others go on. */
+void membership_fail(hvd_status_t status, const char *text, bool alone);
 
 /* The driver's last word as the program gets it, with its sentence;
  * WORKER_GO_ON: HVD_OK and *final_p false. */

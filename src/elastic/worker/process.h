@@ -83,10 +83,15 @@ struct process {
     _Atomic int kick_fd;   /* wakes control; -1: none; for signal handlers */
     _Atomic int n_kickers; /* who may be about to write to it */
 
+    hvd_poll_fn poll_fn; /* app; NULL: none */
+    void *poll_arg;
+
     /* app alone */
     bool running; /* inside hvd_elastic_run */
     bool in_sync; /* callbacks run here that others do not run */
-    bool left;    /* a boundary of this generation said HVD_HOSTS_UPDATED */
+    /* app writes: a boundary of this generation said HVD_HOSTS_UPDATED; the run
+     * is over, and the world of its last members is left */
+    _Atomic bool left, remains;
     /* any thread in a call: */
     _Atomic bool went_on;     /* `left`, and the program called something */
     _Atomic bool lost_posted; /* static: the loss was told to the driver */

@@ -8,6 +8,7 @@
  *       +-- aborted while DONE -- DONE <-- HVD_OK: commit ----+
  *                                  |                          |
  *                    HVD_OK <-- RELEASE      anything else: LEAVING -> return
+ *                (a world remains)
  *
  * READY leaves before anything else is done: the others wait for it. Rules of
  * communicators are asked behind the sync.
@@ -80,7 +81,7 @@ static void fail(struct run *run, hvd_status_t status)
     if (device_is_broken())
         log_error("%s -> this worker ends", text);
     else
-        membership_fail(status, text);
+        membership_fail(status, text, false);
     membership_close();
     if (device_is_broken())
         control_stop(); /* it is as good as gone, whatever the program does */
@@ -406,6 +407,8 @@ static void settle_done(struct run *run)
         return;
     }
     membership_close();
+    if (status == HVD_OK)
+        membership_remain(a);
     end(run, status);
 }
 

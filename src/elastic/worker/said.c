@@ -81,6 +81,7 @@ static void send_ping(struct worker_core *core, const struct worker_event *ev,
     ping->called = ev->called;
     ping->moves = ev->moves;
     ping->in_collective = ev->in_collective;
+    ping->expects = core->expects;
 }
 
 /* A call that waits for a heartbeat may be late; most are done long before.

@@ -430,7 +430,7 @@ hvd_status_t hvd_comm_destroy(hvd_comm_t *comm)
                          "hvd_comm_destroy: in a callback of a sync, which not "
                          "all ranks run");
     if (comm->member && !process_self.solo &&
-        (process_self.running || process_self.comm))
+        (process_self.running || (process_self.comm && !process_self.remains)))
         return error_set(HVD_ERR_STATE,
                          "hvd_comm_destroy: it is a communicator by rule, and "
                          "this worker has joined a world");

@@ -23,13 +23,26 @@ static struct {
     atomic_bool on;
 } leaving = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* The driver counts on this worker, and hears that it fails. */
+static hvd_status_t say_failed(hvd_status_t status)
+{
+    char text[WIRE_TEXT_MAX];
+
+    snprintf(text, sizeof(text), "%s", error_text());
+    membership_fail(status, text, false);
+    return error_set(status, "%s", text);
+}
+
 static hvd_status_t join(void)
 {
     struct control_assignment a;
+    hvd_status_t status;
 
     process_self.kind = PROGRAM_STATIC;
     HVD_TRY(membership_enter(NULL));
-    HVD_TRY(membership_await(0, &a));
+    status = membership_await(0, &a);
+    if (status != HVD_OK)
+        return say_failed(status);
     process_self.first_collective_due = true;
     generation = a.generation;
     membership_show(&a);
@@ -134,7 +147,6 @@ static hvd_status_t leave_done(void)
 
 hvd_status_t static_finish(void)
 {
-    char text[WIRE_TEXT_MAX];
     hvd_status_t status = HVD_PEER_LOST;
 
     if (!process_self.comm)
@@ -143,7 +155,5 @@ hvd_status_t static_finish(void)
         status = leave_done();
     if (status == HVD_OK)
         return HVD_OK;
-    snprintf(text, sizeof(text), "%s", error_text());
-    membership_fail(status, text);
-    return error_set(status, "%s", text);
+    return say_failed(status);
 }
