@@ -60,7 +60,7 @@ HVD_API hvd_status_t hvd_comm_create(const int *ranks, int n,
  *            HVD_ERR_INVALID  a rank does not exist, ranks are not in this
  *                             order, or this rank is not among them; there is
  *                             no name, or this was used before; comm_p is NULL
- *            HVD_ERR_NOMEM, HVD_ERR_STATE, and what hvd_world_start() returns
+ *            HVD_ERR_NOMEM, HVD_ERR_STATE, and statuses of hvd_world_start()
  * Source     MPI_Comm_create_group (MPI 3.1, 6.4.2). */
 HVD_API hvd_status_t hvd_comm_create_group(const int *ranks, int n,
                                            const char *name,
