@@ -275,10 +275,12 @@ def stopped(stage):
 
 
 def forget(stage, step, *program):
-    run = start(stage, N, "--forget", str(step), "--named", "--steps",
-                str(max(STEPS, step + 5)), *program, options=[
-                    "--heartbeat-interval", "0.1", "--stall-check-time", "0.5",
-                    "--stall-shutdown-time", "1"])
+    run = led(stage, N, "--forget", str(step), "--named", *program, options=[
+        "--heartbeat-interval", "0.1", "--stall-check-time", "0.5",
+        "--stall-shutdown-time", "1"])
+    lost = run.event("worker_lost")["worker"]
+    run.whole(N, without={lost})
+    run.allow(1)
     ends_well(run, N)
     # Before it, and beside it, others may be late where the machine is busy.
     stalls = [event["reason"] for event in run.seen("stall")]
