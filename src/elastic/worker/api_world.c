@@ -252,13 +252,12 @@ static hvd_status_t ask_comm(struct comm *comm, void *arg)
 
 hvd_status_t hvd_generation_status(void)
 {
-    const char *call = "hvd_generation_status";
     bool final;
 
-    HVD_TRY(process_check(call));
+    HVD_TRY(process_check("hvd_generation_status"));
     if (!process_self.solo)
         HVD_TRY(membership_verdict(&final));
-    return error_prefix(control_with_comm(ask_comm, NULL), "%s", call);
+    return control_with_comm(ask_comm, NULL);
 }
 
 /* Likewise. */

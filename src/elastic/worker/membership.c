@@ -268,13 +268,15 @@ void membership_fail(hvd_status_t status, const char *text, bool alone)
 {
     struct worker_event ev = {.type = WORKER_EV_FAILED};
 
-    if (process_self.comm)
+    if (process_self.comm && !alone)
         comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
     ev.u.failed.status = status;
     ev.u.failed.text = text;
     ev.u.failed.alone = alone;
     (void)control_post(&ev);
     membership_hear();
+    if (process_self.comm && alone) /* the driver knows first why it goes */
+        comm_leave(process_self.comm, COMM_LEAVE_ABORT, 0);
 }
 
 void membership_report(enum report_what what, uint64_t generation,
