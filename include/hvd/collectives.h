@@ -199,8 +199,9 @@ enum {
  *
  * match  For a call by name: a text that must be the same on all ranks, such as
  *        a shape, or a dtype that the library does not have. Where it differs,
- *        HVD_ERR_MISMATCH quotes the first 39 bytes of both. Copied. NULL or
- *        "": only the arguments are compared. */
+ *        the sentence of HVD_ERR_MISMATCH has its digests, and the first 39
+ *        bytes of this rank's. Copied. NULL or "": only the arguments are
+ *        compared. */
 typedef struct hvd_options {
     size_t struct_size;  /* sizeof(hvd_options_t) */
     hvd_comm_t *comm;    /* HVD_WORLD, or a communicator */

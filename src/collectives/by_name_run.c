@@ -4,6 +4,7 @@
  * Threads: the driver, but for what `lock` guards. Memory: arrays that grow
  * with what is in flight. */
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -23,12 +24,15 @@ static hvd_status_t differ(const struct hvd_request *r,
                            const struct negotiated *d)
 {
     char first[CALL_TEXT_MAX], other[CALL_TEXT_MAX];
+    char own[REQUEST_MATCH_MAX + 20] = "";
 
     call_describe_signature(&d->signature, first);
     call_describe_signature(&d->other, other);
+    if (r->match != 0)
+        snprintf(own, sizeof(own), "; this rank: \"%s\"", r->match_text);
     return error_set(HVD_ERR_MISMATCH,
-                     "'%s': rank %d calls %s, rank %d calls %s", r->name,
-                     d->first_rank, first, d->other_rank, other);
+                     "'%s': rank %d calls %s, rank %d calls %s%s", r->name,
+                     d->first_rank, first, d->other_rank, other, own);
 }
 
 /* --- completion --- */

@@ -159,10 +159,11 @@ void call_describe_signature(const struct signature *s, char *text)
                  s->postscale);
     memcpy(more + strlen(more), way, strlen(way) + 1);
     describe(&head, "", more, text);
-    if (s->match.text[0] != '\0') {
+    if (s->match != 0) {
         size_t n = strlen(text);
 
-        snprintf(text + n, CALL_TEXT_MAX - n, " of \"%s\"", s->match.text);
+        snprintf(text + n, CALL_TEXT_MAX - n, " of match %08x",
+                 (unsigned)s->match);
     }
 }
 

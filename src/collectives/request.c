@@ -209,10 +209,10 @@ static hvd_status_t fill_group(struct hvd_request *request,
 }
 
 /* As much as fits. The rest of a long one is not read, as snprintf() does.
- * to [REQUEST_NAME_MAX] */
-static void keep_name(char *to, const char *name)
+ * to [max] */
+static void keep_text(char *to, const char *name, size_t max)
 {
-    size_t n = name != NULL ? strnlen(name, REQUEST_NAME_MAX - 1) : 0;
+    size_t n = name != NULL ? strnlen(name, max - 1) : 0;
 
     if (n > 0)
         memcpy(to, name, n);
@@ -248,8 +248,10 @@ hvd_status_t request_create(struct comm *comm,
     request->args = *args;
     if (!args->scaled)
         request->args.prescale = request->args.postscale = 1;
-    keep_name(request->name, args->name);
-    keep_name(request->label, args->label ? args->label : args->name);
+    keep_text(request->name, args->name, REQUEST_NAME_MAX);
+    keep_text(request->label, args->label ? args->label : args->name,
+              REQUEST_NAME_MAX);
+    keep_text(request->match_text, args->match, REQUEST_MATCH_MAX);
     request->args.name = request->name;
     request->args.label = request->label;
     request->match = signature_match_of(args->match);

@@ -31,7 +31,7 @@
 #include "collectives/on_device.h"
 #include "collectives/ragged.h"
 
-enum { REQUEST_NAME_MAX = 64 };
+enum { REQUEST_NAME_MAX = 64, REQUEST_MATCH_MAX = 40 };
 
 enum request_state {
     REQUEST_KEPT, /* nobody's: free for the next */
@@ -73,7 +73,8 @@ struct hvd_request {
     uint64_t waits_us;           /* since when it waits for them */
     int *last_p;                 /* of a join: who was last; NULL: it is none */
     struct by_name *unwaited_in; /* until it is waited for; by_name.c's lock */
-    struct signature_match match;
+    uint64_t match;              /* of a call by name: signature.h */
+    char match_text[REQUEST_MATCH_MAX];
     struct name_id id; /* of a call by name, and the next of its bucket */
     struct hvd_request *chain;
 

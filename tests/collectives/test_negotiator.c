@@ -213,21 +213,12 @@ START_TEST(all_ranks_may_change_what_a_name_means)
 }
 END_TEST
 
-/* Each field of a signature counts, but for a text's words: it has a digest. */
+/* Each field of a signature counts. */
 START_TEST(records_keep_every_field)
 {
     const struct negotiate_record record = {
         {0x0123456789abcdef, 0xfedcba9876543210},
-        {3,
-         6,
-         2,
-         4,
-         -5,
-         0x89abcdef,
-         1ull << 40,
-         0.25,
-         -3.5,
-         {1ull << 50, "shape [3, 6]"}}};
+        {3, 6, 2, 4, -5, 0x89abcdef, 1ull << 40, 0.25, -3.5, 1ull << 50}};
     struct negotiate_record back;
     uint8_t bytes[NEGOTIATE_RECORD_NBYTES];
 
@@ -235,7 +226,6 @@ START_TEST(records_keep_every_field)
     negotiate_record_decode(bytes, &back);
     ck_assert(name_id_equal(&record.name, &back.name));
     ck_assert(signature_equal(&record.signature, &back.signature));
-    ck_assert_str_eq(back.signature.match.text, "shape [3, 6]");
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] ^= 1;
         negotiate_record_decode(bytes, &back);
@@ -243,7 +233,7 @@ START_TEST(records_keep_every_field)
                           (i >= 28 && i < 32),
                       "byte %zu", i);
         ck_assert_msg(signature_equal(&record.signature, &back.signature) ==
-                          (i < 16 || (i >= 28 && i < 32) || i >= 64),
+                          (i < 16 || (i >= 28 && i < 32)),
                       "byte %zu", i);
         bytes[i] ^= 1;
     }

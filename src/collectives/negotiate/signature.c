@@ -38,32 +38,15 @@ bool signature_equal(const struct signature *a, const struct signature *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op &&
            a->way == b->way && a->root == b->root && a->digest == b->digest &&
-           a->count == b->count && a->match.digest == b->match.digest &&
+           a->count == b->count && a->match == b->match &&
            signature_scales_equal(a, b);
 }
 
-struct signature_match signature_match_of(const char *text)
+uint64_t signature_match_of(const char *text)
 {
-    struct signature_match match = {0};
     size_t n = text != NULL ? strlen(text) : 0;
 
-    if (n == 0)
-        return match;
-    match.digest = XXH3_64bits(text, n) | 1;
-    if (n >= sizeof(match.text))
-        n = sizeof(match.text) - 1;
-    memcpy(match.text, text, n);
-    return match;
-}
-
-/* A peer's text may be anything. */
-static void take_text(const uint8_t *in, char *text)
-{
-    memcpy(text, in, SIGNATURE_MATCH_NBYTES - 1);
-    text[SIGNATURE_MATCH_NBYTES - 1] = '\0';
-    for (char *c = text; *c != '\0'; c++)
-        if ((uint8_t)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    return n > 0 ? XXH3_64bits(text, n) | 1 : 0;
 }
 
 void negotiate_record_encode(const struct negotiate_record *record,
@@ -82,8 +65,7 @@ void negotiate_record_encode(const struct negotiate_record *record,
     bytes_put(out + 32, s->count, 8);
     bytes_put(out + 40, bits_of(s->prescale), 8);
     bytes_put(out + 48, bits_of(s->postscale), 8);
-    bytes_put(out + 56, s->match.digest, 8);
-    memcpy(out + 64, s->match.text, SIGNATURE_MATCH_NBYTES);
+    bytes_put(out + 56, s->match, 8);
 }
 
 void negotiate_record_decode(const uint8_t *in, struct negotiate_record *r_p)
@@ -100,7 +82,6 @@ void negotiate_record_decode(const uint8_t *in, struct negotiate_record *r_p)
         .count = bytes_get(in + 32, 8),
         .prescale = of_bits(bytes_get(in + 40, 8)),
         .postscale = of_bits(bytes_get(in + 48, 8)),
-        .match.digest = bytes_get(in + 56, 8),
+        .match = bytes_get(in + 56, 8),
     };
-    take_text(in + 64, r_p->signature.match.text);
 }

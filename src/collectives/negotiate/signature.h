@@ -25,15 +25,6 @@ enum {
     SIGNATURE_RAGGED = 8
 };
 
-/* A text that the program says must be equal: the digest is compared, and as
- * much of the text as fits, ended by a 0, is for people. */
-enum { SIGNATURE_MATCH_NBYTES = 40 };
-
-struct signature_match {
-    uint64_t digest; /* 0: none */
-    char text[SIGNATURE_MATCH_NBYTES];
-};
-
 struct signature {
     uint8_t kind; /* enum collective_kind */
     uint8_t dtype, op;
@@ -43,7 +34,7 @@ struct signature {
                         an allgatherv; else 0 */
     uint64_t count;  /* as in the header of its frames */
     double prescale, postscale; /* 1: none */
-    struct signature_match match;
+    uint64_t match; /* digest of a text that must be equal; 0: none */
 };
 
 struct negotiate_record {
@@ -51,11 +42,11 @@ struct negotiate_record {
     struct signature signature;
 };
 
-enum { NEGOTIATE_RECORD_NBYTES = 104 };
+enum { NEGOTIATE_RECORD_NBYTES = 64 };
 
 bool name_id_equal(const struct name_id *a, const struct name_id *b);
-/* text NULL: none. */
-struct signature_match signature_match_of(const char *text);
+/* The digest of a text; NULL or "": 0. */
+uint64_t signature_match_of(const char *text);
 
 bool signature_equal(const struct signature *a, const struct signature *b);
 bool signature_scales_equal(const struct signature *a,
