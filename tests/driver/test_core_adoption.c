@@ -316,6 +316,8 @@ START_TEST(killed_before_the_first_generation)
     agent_back(f, 1100, "a", 1, "w1@0 w2@1");
     greets(f, 1200, "w1", newcomer(WORKER_JOINING));
     expect(f, "");
+    ck_assert_uint_eq(f->workers[1].plan.size, 2);
+    ck_assert_uint_lt(f->workers[1].plan.rank, 2);
     greets(f, 1200, "w2", newcomer(WORKER_IDLE));
     ck_assert_int_eq(f->driver.phase, DRIVER_WAITING);
     at(f, 1300, ready("w1 w2"));

@@ -246,6 +246,8 @@ static void send_welcome(struct driver *d, struct driver_worker *w)
     welcome->connect_timeout_ms = d->config.connect_timeout_us / 1000;
     welcome->silence_ms = d->config.heartbeat_timeout_us / 1000;
     welcome->encrypt_data = d->config.encrypt_data;
+    if (d->phase == DRIVER_ADOPTING)
+        plan_hosts(d); /* a successor has placed nobody yet */
     plan_for(d, w, &welcome->plan);
 }
 
