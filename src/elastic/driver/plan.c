@@ -32,8 +32,8 @@ static uint32_t n_in_lower_slots(const struct driver *d,
     return n;
 }
 
-/* The first generation has ranks in the order of hosts and slots (M13). Of a
- * worker that comes later the sizes are known, and it is said to be the last. */
+/* The first generation has ranks in the order of hosts and slots (M13). A
+ * worker that comes later is planned as the last of its host and of all. */
 void plan_for(struct driver *d, const struct driver_worker *w,
               struct msg_plan *plan_p)
 {
