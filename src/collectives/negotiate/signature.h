@@ -45,9 +45,9 @@ struct negotiate_record {
 enum { NEGOTIATE_RECORD_NBYTES = 64 };
 
 bool name_id_equal(const struct name_id *a, const struct name_id *b);
+
 /* The digest of a text; NULL or "": 0. */
 uint64_t signature_match_of(const char *text);
-
 bool signature_equal(const struct signature *a, const struct signature *b);
 bool signature_scales_equal(const struct signature *a,
                             const struct signature *b);

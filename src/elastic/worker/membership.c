@@ -248,8 +248,8 @@ void membership_remain(const struct control_assignment *a)
     error_clear();
 }
 
-/* Ranks that still wait for others in a call that this rank has completed learn
- * that it has gone for good: that call goes on. */
+/* This rank has completed every call. Ranks that are still in one learn that it
+ * left for good, and complete the call without an abort. */
 void membership_part(void)
 {
     if (process_self.remains && comm_status(process_self.comm, NULL) == HVD_OK)
