@@ -23,3 +23,28 @@ hvd_status_t struct_adopt(void *to, size_t size, const void *from,
     memcpy(to, from, from_size < size ? from_size : size);
     return HVD_OK;
 }
+
+static size_t size_said_by(const void *to)
+{
+    size_t size;
+
+    memcpy(&size, to, sizeof(size));
+    return size;
+}
+
+hvd_status_t struct_check(const void *to, const char *name)
+{
+    if (!to)
+        return error_set(HVD_ERR_INVALID, "%s is NULL", name);
+    if (size_said_by(to) <= sizeof(size_t))
+        return error_set(HVD_ERR_INVALID, "struct_size is not set");
+    return HVD_OK;
+}
+
+void struct_give(void *to, const void *from, size_t size)
+{
+    if (size_said_by(to) < size)
+        size = size_said_by(to);
+    memcpy(to, from, size);
+    memcpy(to, &size, sizeof(size));
+}

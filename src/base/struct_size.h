@@ -15,4 +15,12 @@
 hvd_status_t struct_adopt(void *to, size_t size, const void *from,
                           size_t from_size) HVD_MUST_CHECK;
 
+/* The other way: whether a call may write to the program's struct `to`.
+ * HVD_ERR_INVALID: "NAME is NULL", or its struct_size is not set. */
+hvd_status_t struct_check(const void *to, const char *name) HVD_MUST_CHECK;
+
+/* `to` has passed struct_check. It gets as much of `from` [size] as it knows,
+ * and its struct_size says how much that is. */
+void struct_give(void *to, const void *from, size_t size);
+
 #endif

@@ -4,9 +4,8 @@
  * Threads: app. Memory: none. */
 #include <hvd/device.h>
 
-#include <string.h>
-
 #include "base/error.h"
+#include "base/struct_size.h"
 #include "collectives/comm.h"
 #include "device/device.h"
 #include "elastic/worker/collective.h"
@@ -22,15 +21,10 @@ hvd_status_t hvd_device_set(int ordinal)
 hvd_status_t hvd_device_info(hvd_device_info_t *info)
 {
     hvd_device_info_t own;
-    size_t n;
 
-    if (!info || info->struct_size <= sizeof(size_t))
-        return error_set(HVD_ERR_INVALID, "hvd_device_info: %s",
-                         info ? "struct_size" : "info is NULL");
-    n = info->struct_size < sizeof(own) ? info->struct_size : sizeof(own);
+    HVD_TRY(error_prefix(struct_check(info, "info"), "hvd_device_info"));
     device_inform(&own);
-    memcpy(info, &own, n);
-    info->struct_size = n;
+    struct_give(info, &own, sizeof(own));
     return HVD_OK;
 }
 

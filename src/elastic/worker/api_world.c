@@ -225,14 +225,10 @@ hvd_status_t hvd_plan(hvd_plan_t *plan)
 {
     hvd_plan_t own;
 
-    if (!plan || plan->struct_size <= sizeof(size_t))
-        return error_set(HVD_ERR_INVALID, "hvd_plan: %s",
-                         plan ? "struct_size is not set" : "plan is NULL");
+    HVD_TRY(error_prefix(struct_check(plan, "plan"), "hvd_plan"));
     HVD_TRY(process_check("hvd_plan"));
     own = current_plan();
-    own.struct_size = plan->struct_size < sizeof(own) ? plan->struct_size
-                                                      : sizeof(own);
-    memcpy(plan, &own, own.struct_size);
+    struct_give(plan, &own, sizeof(own));
     return HVD_OK;
 }
 
